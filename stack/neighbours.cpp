@@ -1,0 +1,281 @@
+#include "stack/neighbours.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace braid::stack {
+namespace {
+
+constexpr std::uint64_t bit(std::size_t link) {
+  return std::uint64_t{1} << link;
+}
+constexpr std::uint64_t bits_below(std::size_t links) {
+  return links == Neighbours::kMaxLinks ? ~std::uint64_t{0} : bit(links) - 1;
+}
+
+}  // namespace
+
+Neighbours::Neighbours(const NeighboursConfig& config, Ipv4Address own_ip, std::span<const LocalLink> links)
+    : config_(config), own_ip_(own_ip), links_(links.begin(), links.end()) {
+  CHECK_GT(config.capacity, 0u);
+  CHECK_GT(config.reply_queue, 0u);
+  CHECK_GT(config.first_retry.ns(), 0);
+  CHECK_LE(config.first_retry.ns(), config.last_retry.ns());
+  CHECK_GT(config.refresh_before_end.ns(), 0);
+  CHECK_LT(config.refresh_before_end.ns(), config.lifetime.ns());
+  CHECK(own_ip.is_unicast());
+  CHECK_LE(links.size(), kMaxLinks);
+  entries_.reserve(config.capacity);
+  replies_.reserve(config.reply_queue);
+}
+
+bool Neighbours::add_static(Ipv4Address ip, const NextHop& hop) {
+  CHECK(ip.is_unicast());
+  CHECK_NE(ip.value(), own_ip_.value());
+  index_of(hop.link);
+  Entry* entry = find(ip);
+  if (entry == nullptr) entry = insert(ip, Eviction::kAllowed);
+  if (entry == nullptr) return false;
+  *entry = Entry{.ip = ip, .hop = hop, .state = NeighbourState::kStatic};
+  update_deadline();
+  return true;
+}
+
+std::optional<NextHop> Neighbours::lookup(Ipv4Address ip, Instant now) {
+  if (!ip.is_unicast() || ip == own_ip_) return std::nullopt;
+  Entry* entry = find(ip);
+  if (entry == nullptr) {
+    entry = insert(ip, Eviction::kAllowed);
+    if (entry == nullptr) return std::nullopt;
+    start_asking(*entry, NeighbourState::kAsking, now);
+    update_deadline();
+  }
+  if (entry->state == NeighbourState::kStatic) return entry->hop;
+  entry->wanted = now;
+  if (entry->state == NeighbourState::kAsking) return std::nullopt;
+  if (now >= expiry(*entry)) {
+    start_asking(*entry, NeighbourState::kAsking, now);
+    update_deadline();
+    return std::nullopt;
+  }
+  if (!entry->wanted_since_confirmed) {
+    entry->wanted_since_confirmed = true;
+    next_deadline_ = earlier(next_deadline_, refresh_time(*entry));
+  }
+  return entry->hop;
+}
+
+NeighbourState Neighbours::state(Ipv4Address ip) const {
+  const auto at = std::ranges::lower_bound(entries_, ip, {}, &Entry::ip);
+  return at == entries_.end() || at->ip != ip ? NeighbourState::kAbsent : at->state;
+}
+
+ArpArrival Neighbours::on_arp(Instant now, LinkId link, const ArpPacket& packet) {
+  const std::size_t index = index_of(link);
+  if (packet.sender_ip == own_ip_) {
+    // Our own broadcast may come back to us over another link of the same LAN.
+    if (is_ours(packet.sender_mac)) return ArpArrival::kNotForUs;
+    ++stats_.address_conflicts;
+    return ArpArrival::kOurAddress;
+  }
+  const bool asks_us = packet.operation == ArpOperation::kRequest && packet.target_ip == own_ip_;
+  const ArpArrival arrival = learn(now, NextHop{packet.sender_mac, link}, packet, asks_us);
+  if (asks_us) queue_reply(now, index, packet);
+  update_deadline();
+  return arrival;
+}
+
+std::optional<OutgoingArp> Neighbours::poll(Instant now, LinkId link) {
+  const std::size_t index = index_of(link);
+  if (now < next_deadline_) return std::nullopt;
+  advance(now);
+  std::optional<OutgoingArp> out = take_reply(index);
+  if (!out) out = take_request(index);
+  update_deadline();
+  return out;
+}
+
+std::size_t Neighbours::index_of(LinkId link) const {
+  const auto at = std::ranges::find(links_, link, &LocalLink::link);
+  CHECK(at != links_.end());
+  return static_cast<std::size_t>(at - links_.begin());
+}
+
+bool Neighbours::is_ours(const MacAddress& mac) const {
+  return std::ranges::find(links_, mac, &LocalLink::mac) != links_.end();
+}
+
+Neighbours::Entry* Neighbours::find(Ipv4Address ip) {
+  const auto at = std::ranges::lower_bound(entries_, ip, {}, &Entry::ip);
+  return at == entries_.end() || at->ip != ip ? nullptr : &*at;
+}
+
+Neighbours::Entry* Neighbours::insert(Ipv4Address ip, Eviction eviction) {
+  if (entries_.size() == config_.capacity && (eviction == Eviction::kForbidden || !evict_one())) {
+    ++stats_.no_room;
+    return nullptr;
+  }
+  const auto at = std::ranges::lower_bound(entries_, ip, {}, &Entry::ip);
+  return &*entries_.insert(at, Entry{.ip = ip});
+}
+
+bool Neighbours::evict_one() {
+  auto victim = entries_.end();
+  for (auto at = entries_.begin(); at != entries_.end(); ++at) {
+    if (at->state == NeighbourState::kStatic) continue;
+    if (victim == entries_.end() || at->wanted < victim->wanted) victim = at;
+  }
+  if (victim == entries_.end()) return false;
+  entries_.erase(victim);
+  ++stats_.evicted;
+  return true;
+}
+
+void Neighbours::start_asking(Entry& entry, NeighbourState state, Instant now) {
+  entry.state = state;
+  entry.retry = config_.first_retry;
+  begin_round(entry, now);
+}
+
+void Neighbours::begin_round(Entry& entry, Instant now) {
+  const bool everywhere = entry.state == NeighbourState::kAsking;
+  entry.to_ask = everywhere ? bits_below(links_.size()) : bit(index_of(entry.hop.link));
+  entry.asked = now;
+  entry.next_round = now + entry.retry;
+  entry.retry = std::min(entry.retry * 2, config_.last_retry);
+}
+
+void Neighbours::confirm(Entry& entry, const NextHop& hop, Instant now) {
+  entry.hop = hop;
+  entry.state = NeighbourState::kKnown;
+  entry.confirmed = now;
+  entry.wanted_since_confirmed = false;
+  entry.to_ask = 0;
+}
+
+ArpArrival Neighbours::learn(Instant now, const NextHop& sender, const ArpPacket& packet, bool asks_us) {
+  if (!packet.sender_ip.is_unicast()) return ArpArrival::kNotForUs;  // a probe
+  Entry* entry = find(packet.sender_ip);
+  if (entry == nullptr) {
+    // Who asks for us will hear from us soon. A reply that nobody asked for is nobody's business.
+    if (!asks_us) return ArpArrival::kNotForUs;
+    entry = insert(packet.sender_ip, Eviction::kForbidden);
+    if (entry == nullptr) return ArpArrival::kTableFull;
+  }
+  switch (entry->state) {
+    case NeighbourState::kStatic:
+      return entry->hop == sender ? ArpArrival::kConfirmed : ArpArrival::kStaticKept;
+    case NeighbourState::kAbsent:
+    case NeighbourState::kAsking:
+      confirm(*entry, sender, now);
+      return ArpArrival::kLearned;
+    case NeighbourState::kKnown:
+    case NeighbourState::kRefreshing:
+      break;
+  }
+  if (entry->hop.link != sender.link && now - entry->confirmed < config_.link_lock)
+    return ArpArrival::kLinkKept;
+  const bool same = entry->hop == sender;
+  confirm(*entry, sender, now);
+  return same ? ArpArrival::kConfirmed : ArpArrival::kMoved;
+}
+
+void Neighbours::queue_reply(Instant now, std::size_t link, const ArpPacket& request) {
+  if (replies_.size() == config_.reply_queue) {
+    ++stats_.replies_dropped;
+    return;
+  }
+  replies_.push_back(Reply{.link = link, .since = now, .mac = request.sender_mac, .ip = request.sender_ip});
+}
+
+std::optional<OutgoingArp> Neighbours::take_reply(std::size_t link) {
+  const auto at = std::ranges::find(replies_, link, &Reply::link);
+  if (at == replies_.end()) return std::nullopt;
+  const OutgoingArp out{.destination = at->mac,
+                        .packet = {.operation = ArpOperation::kReply,
+                                   .sender_mac = links_[link].mac,
+                                   .sender_ip = own_ip_,
+                                   .target_mac = at->mac,
+                                   .target_ip = at->ip}};
+  replies_.erase(at);
+  ++stats_.replies_sent;
+  return out;
+}
+
+std::optional<OutgoingArp> Neighbours::take_request(std::size_t link) {
+  const auto at = std::ranges::find_if(entries_, [&](const Entry& e) { return (e.to_ask & bit(link)) != 0; });
+  if (at == entries_.end()) return std::nullopt;
+  at->to_ask &= ~bit(link);
+  ++stats_.requests_sent;
+  const bool everybody = at->state == NeighbourState::kAsking;
+  return OutgoingArp{.destination = everybody ? MacAddress::broadcast() : at->hop.mac,
+                     .packet = {.operation = ArpOperation::kRequest,
+                                .sender_mac = links_[link].mac,
+                                .sender_ip = own_ip_,
+                                .target_mac = MacAddress(),
+                                .target_ip = at->ip}};
+}
+
+bool Neighbours::advance(Entry& entry, Instant now) {
+  switch (entry.state) {
+    case NeighbourState::kAbsent:
+    case NeighbourState::kStatic:
+      return true;
+    case NeighbourState::kAsking:
+      if (now < entry.next_round) return true;
+      if (now - entry.wanted >= config_.forget_after) return false;
+      begin_round(entry, now);
+      return true;
+    case NeighbourState::kKnown:
+    case NeighbourState::kRefreshing:
+      break;
+  }
+  if (now >= expiry(entry)) {
+    if (!entry.wanted_since_confirmed || now - entry.wanted >= config_.forget_after) return false;
+    start_asking(entry, NeighbourState::kAsking, now);
+  } else if (entry.state == NeighbourState::kKnown) {
+    if (entry.wanted_since_confirmed && now >= refresh_time(entry)) {
+      start_asking(entry, NeighbourState::kRefreshing, now);
+    }
+  } else if (now >= entry.next_round) {
+    begin_round(entry, now);
+  }
+  return true;
+}
+
+void Neighbours::advance(Instant now) {
+  for (auto entry = entries_.begin(); entry != entries_.end();) {
+    entry = advance(*entry, now) ? entry + 1 : entries_.erase(entry);
+  }
+}
+
+Instant Neighbours::deadline_of(const Entry& entry) const {
+  const Instant ask = entry.to_ask != 0 ? entry.asked : entry.next_round;
+  switch (entry.state) {
+    case NeighbourState::kAbsent:
+    case NeighbourState::kStatic:
+      break;
+    case NeighbourState::kAsking:
+      return ask;
+    case NeighbourState::kKnown:
+      return entry.wanted_since_confirmed ? refresh_time(entry) : expiry(entry);
+    case NeighbourState::kRefreshing:
+      return earlier(ask, expiry(entry));
+  }
+  return Instant::never();
+}
+
+void Neighbours::update_deadline() {
+  next_deadline_ = replies_.empty() ? Instant::never() : replies_.front().since;
+  for (const Entry& entry : entries_) next_deadline_ = earlier(next_deadline_, deadline_of(entry));
+  check();
+}
+
+void Neighbours::check() const {
+  CHECK_LE(entries_.size(), config_.capacity);
+  CHECK_LE(replies_.size(), config_.reply_queue);
+  CHECK(std::ranges::adjacent_find(entries_, std::ranges::greater_equal{}, &Entry::ip) == entries_.end());
+}
+
+}  // namespace braid::stack

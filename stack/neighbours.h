@@ -1,0 +1,185 @@
+// Which station, behind which link, has an IPv4 address: a bounded table of static entries and of what ARP
+// says.
+//
+// Pure: frames are parsed and written by the caller, time is handed in, nothing is allocated after
+// construction.
+//
+//      lookup()           answer                 refresh time, used             answer
+//   ------------> kAsking ------> kKnown -------------------------> kRefreshing -----> kKnown
+//                 |   ^             | refresh time, unused: waits    |
+//        nobody   |   |             | until it expires               | expires without an answer
+//        wants it v   |             v                                |
+//              (gone) |           (gone)                             |
+//                     +----------------------------------------------+
+//
+// kKnown and kRefreshing may be sent to. kStatic entries never change. Requests go out on every link while
+// the link is not known, to the known station alone while an entry is refreshed.
+//
+// A default gateway is a matter of choosing the next hop before lookup(); the table holds next hops only.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "stack/wire/addresses.h"
+#include "stack/wire/arp.h"
+
+namespace braid::stack {
+
+struct NeighboursConfig {
+  // Entries, static ones included. A lookup in a full table takes the place of the dynamic entry that was
+  // wanted least recently; an unasked packet takes nobody's place.
+  std::uint32_t capacity = 256;
+  // Between requests for one address: the first wait is long against a LAN's round trip, the last one gentle
+  // on it.
+  Duration first_retry = Duration::ms(10);
+  Duration last_retry = Duration::s(1);
+  // An answer is believed for so long (RFC 1122, 2.3.2.1: in the order of a minute).
+  Duration lifetime = Duration::s(60);
+  // An entry in use is asked for again so long before its end; room for several requests at the slowest rate.
+  Duration refresh_before_end = Duration::s(5);
+  // An address that did not answer and that nobody looked up for so long is forgotten.
+  Duration forget_after = Duration::s(10);
+  // A confirmed entry keeps its link for so long, so that answers to one request over two links do not fight.
+  Duration link_lock = Duration::s(1);
+  // Replies that wait to be sent; one more is dropped and counted, and its asker asks again.
+  std::uint32_t reply_queue = 16;
+};
+
+// What we are on one link.
+struct LocalLink {
+  LinkId link;
+  MacAddress mac;
+};
+
+// Where to send a frame.
+struct NextHop {
+  MacAddress mac;
+  LinkId link;
+  bool operator==(const NextHop&) const = default;
+};
+
+enum class NeighbourState : std::uint8_t { kAbsent, kAsking, kKnown, kRefreshing, kStatic };
+
+// An ARP packet and the Ethernet address that it goes to.
+struct OutgoingArp {
+  MacAddress destination;
+  ArpPacket packet;
+  bool operator==(const OutgoingArp&) const = default;
+};
+
+// What an ARP packet did.
+enum class [[nodiscard]] ArpArrival{
+    kLearned,     // an address was resolved, or a new neighbour noted
+    kConfirmed,   // nothing new, but known for longer
+    kMoved,       // a known address has another station or link now
+    kNotForUs,    // about strangers: neither known nor asking us
+    kStaticKept,  // contradicts a static entry, which stands
+    kLinkKept,    // another link so soon after a confirmation: the first stands
+    kTableFull,   // new, and no free entry to note it (a request is still answered)
+    kOurAddress,  // somebody else claims to be us
+};
+
+class Neighbours {
+ public:
+  static constexpr std::size_t kMaxLinks = 64;
+
+  struct Stats {
+    std::uint64_t requests_sent = 0;
+    std::uint64_t replies_sent = 0;
+    std::uint64_t replies_dropped = 0;
+    std::uint64_t evicted = 0;            // forgotten to make room
+    std::uint64_t no_room = 0;            // not entered: the table is full
+    std::uint64_t address_conflicts = 0;  // others that claimed our address
+  };
+
+  // One per stack, owned by its worker. At most kMaxLinks links, each named once.
+  Neighbours(const NeighboursConfig& config, Ipv4Address own_ip, std::span<const LocalLink> links);
+
+  // An entry that neither ages nor listens to ARP; replaces what was there. False when the table is full of
+  // static entries.
+  [[nodiscard]] bool add_static(Ipv4Address ip, const NextHop& hop);
+
+  // Where to send for `ip` now. If that is not known, the table begins to ask, and nullopt is the answer
+  // until somebody replied: the caller keeps its packet and looks again. nullopt also for addresses that no
+  // single other host has.
+  std::optional<NextHop> lookup(Ipv4Address ip, Instant now);
+
+  // What is known of `ip`, without wanting it.
+  NeighbourState state(Ipv4Address ip) const;
+
+  // An ARP packet arrived on `link`.
+  ArpArrival on_arp(Instant now, LinkId link, const ArpPacket& packet);
+
+  // The next packet that should leave on `link` now; call for every link until nullopt.
+  std::optional<OutgoingArp> poll(Instant now, LinkId link);
+
+  // When poll() has to be called if nothing arrives and nobody looks up. Not after now: something is ready
+  // now.
+  Instant next_deadline() const { return next_deadline_; }
+
+  Ipv4Address own_ip() const { return own_ip_; }
+  std::size_t size() const { return entries_.size(); }
+  const Stats& stats() const { return stats_; }
+
+ private:
+  static constexpr Instant kNeverWanted = Instant::from_ns(std::numeric_limits<std::int64_t>::min());
+
+  struct Entry {
+    Ipv4Address ip;
+    NextHop hop{};
+    NeighbourState state = NeighbourState::kAsking;
+    bool wanted_since_confirmed = false;
+    Instant wanted = kNeverWanted;  // last lookup
+    Instant confirmed{};            // last answer
+    Instant asked{};                // the last round of requests began
+    Instant next_round{};           // kAsking, kRefreshing: the next one does
+    Duration retry{};               // and the wait after it
+    std::uint64_t to_ask = 0;       // links, by index, that this round has still to go out on
+  };
+  struct Reply {
+    std::size_t link;  // by index
+    Instant since;
+    MacAddress mac;
+    Ipv4Address ip;
+  };
+
+  enum class Eviction { kAllowed, kForbidden };
+
+  std::size_t index_of(LinkId link) const;
+  bool is_ours(const MacAddress& mac) const;
+  Entry* find(Ipv4Address ip);
+  Entry* insert(Ipv4Address ip, Eviction eviction);
+  bool evict_one();
+  void start_asking(Entry& entry, NeighbourState state, Instant now);
+  void begin_round(Entry& entry, Instant now);
+  void confirm(Entry& entry, const NextHop& hop, Instant now);
+  ArpArrival learn(Instant now, const NextHop& sender, const ArpPacket& packet, bool asks_us);
+  void queue_reply(Instant now, std::size_t link, const ArpPacket& request);
+  std::optional<OutgoingArp> take_reply(std::size_t link);
+  std::optional<OutgoingArp> take_request(std::size_t link);
+  // False: forget the entry.
+  bool advance(Entry& entry, Instant now);
+  void advance(Instant now);
+  Instant expiry(const Entry& entry) const { return entry.confirmed + config_.lifetime; }
+  Instant refresh_time(const Entry& entry) const { return expiry(entry) - config_.refresh_before_end; }
+  Instant deadline_of(const Entry& entry) const;
+  // After every change but lookup()'s marks.
+  void update_deadline();
+  void check() const;
+
+  NeighboursConfig config_;
+  Ipv4Address own_ip_;
+  std::vector<LocalLink> links_;
+  std::vector<Entry> entries_;  // by address; never more than config_.capacity
+  std::vector<Reply> replies_;  // oldest first; never more than config_.reply_queue
+  Instant next_deadline_ = Instant::never();
+  Stats stats_;
+};
+
+}  // namespace braid::stack

@@ -1,0 +1,59 @@
+// The Internet checksum (RFC 1071): the ones'-complement sum of 16-bit words.
+//
+// A running sum is 64 bits wide and added with end-around carry, so every step keeps it right modulo 2^16 - 1
+// and no length overflows it. Words are added in native order: the sum of byte-swapped words is the
+// byte-swapped sum, so the folded result goes into a header with plain store(), and swapping it would be
+// wrong.
+//
+// A sum is put together from views that each begin at an even offset of the message. So only the last view
+// may have an odd length; it counts as if a zero byte followed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/bytes.h"
+
+namespace braid::stack {
+
+// Whose work the checksum of an arriving packet was.
+enum class ChecksumBy : std::uint8_t {
+  kSoftware,  // nobody's yet: the parser verifies it
+  kHardware,  // the NIC verified it and found it right
+};
+
+// The sum of two parts. Order does not matter.
+constexpr std::uint64_t checksum_combine(std::uint64_t a, std::uint64_t b) {
+  const std::uint64_t sum = a + b;
+  return sum + (sum < a ? 1 : 0);
+}
+
+// `sum` and all of `bytes`; any length and alignment.
+[[nodiscard]] std::uint64_t checksum_add(std::uint64_t sum, ByteView bytes);
+
+// Copies n bytes (any number, any alignment, no overlap) and returns `sum` and the sum of the bytes that it
+// wrote, in one pass. Each source byte is read once: if somebody changes the source meanwhile, the sum still
+// is that of the copy.
+[[nodiscard]] std::uint64_t copy_and_sum(std::byte* destination, const std::byte* source, std::size_t n,
+                                         std::uint64_t sum = 0);
+
+// Down to 16 bits, not complemented. Over a message that contains a right checksum this is 0xffff.
+constexpr std::uint16_t checksum_fold(std::uint64_t sum) {
+  sum = (sum >> 32) + (sum & 0xffffffff);  // < 2^33
+  sum = (sum >> 16) + (sum & 0xffff);      // < 2^17 + 2^16
+  sum = (sum >> 16) + (sum & 0xffff);      // <= 2^16
+  sum = (sum >> 16) + (sum & 0xffff);
+  return static_cast<std::uint16_t>(sum);
+}
+
+// What belongs into the checksum field, to be written with store().
+constexpr std::uint16_t checksum_field(std::uint64_t sum) {
+  return static_cast<std::uint16_t>(~checksum_fold(sum));
+}
+
+// The sum over a message, its checksum field included, says that the message is whole.
+constexpr bool checksum_is_right(std::uint64_t sum) {
+  return checksum_fold(sum) == 0xffff;
+}
+
+}  // namespace braid::stack
