@@ -1,0 +1,154 @@
+// A point-to-point wire between two clusters of one host, in shared memory: the default of a run, because it
+// needs no privileges, no huge pages and no EAL, and survives the death of either side at any instruction.
+//
+// Q queue pairs; queue i of side A is connected to queue i of side B. One memfd holds a wire:
+//
+//   | header | ring A>B 0 | ring B>A 0 | ring A>B 1 | ... | slots A>B 0 | slots B>A 0 | slots A>B 1 | ...
+//
+// A ring is a queue of frame lengths; the frame itself lies in the slot whose turn it is. Both sides count
+// the slots for themselves, so nothing but lengths and the ring's two indices is shared, and no pointer.
+// There are kMaxBurst slots more than a ring has entries: the frames of the last receive() are off the ring
+// but still read.
+//
+//   slots:   ... | still read (<= kMaxBurst) | waiting (<= frames_per_ring) | free, next to be written | ...
+//
+// Both sides belong to one trust domain (daemons that one user started on one host): a Boost queue serves,
+// which trusts its indices. Lengths are checked all the same, and what lies in the slots is only a packet,
+// which the stack distrusts like any other. A side that dies in the middle of a call leaves either the old or
+// the new index behind, never a lock; the survivor sees an empty or a full ring and goes on.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "base/bytes.h"
+#include "base/counters.h"
+#include "base/local_ring.h"
+#include "base/result.h"
+#include "proxy/nic/nic_queue.h"
+
+namespace braid::proxy {
+
+struct ShmWireOptions {
+  // As many as a cluster has proxies.
+  unsigned queues = 1;
+  // Frames that may wait in each direction of a queue. 256 cover a window of 8 KiB segments and cost 2.3 MiB.
+  unsigned frames_per_ring = 256;
+  // Header included, FCS not. The default carries a 4 KiB page with all headers in one frame, twice over.
+  std::uint32_t max_frame_bytes = 9014;
+
+  Result<void> validate() const;
+};
+
+inline constexpr unsigned kShmWireMaxQueues = 64;
+inline constexpr unsigned kShmWireMaxFramesPerRing = 1024;
+inline constexpr std::uint32_t kShmWireMinFrameBytes = 64;
+inline constexpr std::uint32_t kShmWireMaxFrameBytes =
+    65535 + 14;  // the longest IPv4 packet and its Ethernet header
+
+// A frame's length in bytes. The capacity is fixed by the type; a wire uses frames_per_ring of it.
+using ShmLengthRing = LocalRing<std::uint32_t, kShmWireMaxFramesPerRing>;
+
+enum class ShmSide : std::uint32_t { kA = 0, kB = 1 };
+constexpr ShmSide other(ShmSide side) {
+  return side == ShmSide::kA ? ShmSide::kB : ShmSide::kA;
+}
+
+// Where everything lies in a wire's memory, computed from the options alone; offsets in bytes from its start.
+class ShmWireLayout {
+ public:
+  explicit ShmWireLayout(const ShmWireOptions& options);  // options.validate() is ok
+
+  const ShmWireOptions& options() const { return options_; }
+  std::uint64_t ring_offset(unsigned queue, ShmSide sender) const;
+  std::uint64_t slots_offset(unsigned queue, ShmSide sender) const;
+  std::uint32_t slots() const { return options_.frames_per_ring + static_cast<std::uint32_t>(kMaxBurst); }
+  std::uint32_t slot_stride() const { return slot_stride_; }
+  std::uint64_t total_bytes() const;
+
+ private:
+  ShmWireOptions options_;
+  std::uint32_t slot_stride_;
+};
+
+// Makes a wire and returns its memfd, sealed against growing and shrinking, close-on-exec, owned by the
+// caller. Both sides map it; it may be closed once they have. All of its memory is taken here: a page that
+// could not be had later would be a SIGBUS in a proxy, and as slots are used in turn, all are touched in the
+// first lap anyway.
+Result<int> create_shm_wire(const ShmWireOptions& options);
+
+// One end of one queue pair. Counters may be read by any thread.
+class ShmQueue;
+
+// One side's mapping of a wire. Queues keep it alive.
+class ShmWire : public std::enable_shared_from_this<ShmWire> {
+ public:
+  // Maps the wire behind `fd` (not taken over) as one of its sides. A side can be mapped once in a wire's
+  // life: what the former holder had counted died with it, so a restarted daemon gets a new wire.
+  static Result<std::shared_ptr<ShmWire>> map(int fd, ShmSide side);
+  // Tells the other side that the link is down.
+  ~ShmWire();
+  ShmWire(const ShmWire&) = delete;
+  ShmWire& operator=(const ShmWire&) = delete;
+
+  // The end of queue pair `index` on this side; index < queues(), each taken once. Any thread may then own
+  // it.
+  std::unique_ptr<ShmQueue> queue(unsigned index);
+  unsigned queues() const { return layout_.options().queues; }
+  // True while the other side has the wire mapped. A side that is killed does not say so: true then means
+  // nothing.
+  bool link_up() const;
+
+ private:
+  friend class ShmQueue;
+  ShmWire(std::byte* memory, const ShmWireLayout& layout, ShmSide side)
+      : memory_(memory), layout_(layout), side_(side) {}
+
+  std::byte* const memory_;
+  const ShmWireLayout layout_;
+  const ShmSide side_;
+  std::uint64_t taken_ = 0;  // a bit for each queue that was handed out
+};
+
+class ShmQueue final : public NicQueue {
+ public:
+  std::size_t receive(std::span<MutableBytes> frames) override;
+  std::size_t reserve(std::span<TxFrame> frames) override;
+  void commit(std::span<const TxFrame> frames) override;
+  bool link_up() const override { return wire_->link_up(); }
+  std::uint32_t max_frame_bytes() const override { return max_frame_bytes_; }
+  std::uint64_t transmit_drops() const override { return transmit_drops_.get(); }
+
+  // Frames dropped on receipt because their length was impossible.
+  std::uint64_t bad_lengths() const { return bad_lengths_.get(); }
+
+ private:
+  friend class ShmWire;
+  // One direction as this end walks it.
+  struct Lane {
+    ShmLengthRing* ring;
+    std::byte* slots;
+    std::uint32_t next_slot;  // the slot of the next frame to write or to read
+  };
+  ShmQueue(std::shared_ptr<ShmWire> wire, unsigned index);
+  Lane lane(unsigned index, ShmSide sender) const;
+  std::byte* slot(const Lane& lane, std::uint32_t ahead) const;
+  void advance(Lane& lane, std::uint32_t frames) const;
+  std::size_t room() const;
+
+  const std::shared_ptr<ShmWire> wire_;
+  const std::uint32_t frames_per_ring_;
+  const std::uint32_t max_frame_bytes_;
+  const std::uint32_t slot_stride_;
+  const std::uint32_t slot_count_;
+  Lane receive_;
+  Lane transmit_;
+  // Room in the transmit ring when it was last looked at, less what was sent since. The reader's index is
+  // read again only when this is too small: that line is in the other core's cache.
+  std::size_t room_seen_ = 0;
+  Counter transmit_drops_;
+  Counter bad_lengths_;
+};
+
+}  // namespace braid::proxy
