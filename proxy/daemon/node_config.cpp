@@ -1,0 +1,414 @@
+// NodeConfig as JSON, and the relations between its members. Reading is strict: a key that is not known, or
+// is there twice, is more likely a mistake than a wish, so it is refused with its path.
+#include "proxy/daemon/node_config.h"
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <type_traits>
+
+#include "proxy/channel/channel.h"
+#include "stack/wire/addresses.h"
+
+namespace braid::proxy {
+namespace {
+
+using Json = nlohmann::json;
+
+// Ethernet, IPv4, UDP and the transport's header need this much before the first byte of a message.
+constexpr std::uint32_t kMinMtuBytes = 576;   // what every IPv4 host must take (RFC 791)
+constexpr std::uint32_t kMaxMtuBytes = 9000;  // the usual jumbo frame: two pages and their headers
+constexpr std::uint32_t kMaxWindowPackets = 256;
+constexpr unsigned kMaxClusters = 64;
+
+const char* to_text(LinkConfig::Kind kind) {
+  return kind == LinkConfig::Kind::kShm ? "shm" : "ethdev";
+}
+
+// Takes the members of one JSON object and remembers the first thing that was wrong. finish() refuses what
+// nobody took.
+class Reader {
+ public:
+  Reader(const Json& object, std::string path, std::string& problem)
+      : object_(object), path_(std::move(path)), problem_(problem) {
+    if (!object_.is_object())
+      fail(path_, fmt::format("must be an object {{…}}, not {}", object_.type_name()));
+  }
+
+  template <class T>
+  void take(const char* key, T& target) {
+    const Json* const value = find(key);
+    if (value == nullptr) return;
+    if constexpr (std::is_same_v<T, bool>) {
+      if (!value->is_boolean()) return wrong_type(key, "true or false", *value);
+      target = value->get<bool>();
+    } else if constexpr (std::is_floating_point_v<T>) {
+      if (!value->is_number()) return wrong_type(key, "a number", *value);
+      target = value->get<T>();
+    } else if constexpr (std::is_integral_v<T>) {
+      take_integer(key, *value, target);
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      if (!value->is_string()) return wrong_type(key, "a string", *value);
+      target = value->get<std::string>();
+    } else {
+      static_assert(std::is_same_v<T, LinkConfig::Kind>);
+      if (*value == "shm") {
+        target = LinkConfig::Kind::kShm;
+      } else if (*value == "ethdev") {
+        target = LinkConfig::Kind::kEthdev;
+      } else {
+        fail(at(key), fmt::format("must be \"shm\" or \"ethdev\", not {}", value->dump()));
+      }
+    }
+  }
+
+  // A member that is an object itself: read by `read(Reader&)`.
+  template <class Read>
+  void take_object(const char* key, Read&& read) {
+    const Json* const value = find(key);
+    if (value == nullptr) return;
+    Reader inner(*value, at(key), problem_);
+    if (!problem_.empty()) return;
+    read(inner);
+    inner.finish();
+  }
+
+  // A member that is an array of objects: `read(Reader&)` for each.
+  template <class Read>
+  void take_array(const char* key, Read&& read) {
+    const Json* const value = find(key);
+    if (value == nullptr) return;
+    if (!value->is_array()) return wrong_type(key, "an array […]", *value);
+    for (std::size_t i = 0; i < value->size() && problem_.empty(); ++i) {
+      Reader inner((*value)[i], fmt::format("{}[{}]", at(key), i), problem_);
+      if (!problem_.empty()) return;
+      read(inner);
+      inner.finish();
+    }
+  }
+
+  void finish() {
+    if (!problem_.empty()) return;
+    for (const auto& [key, value] : object_.items()) {
+      if (taken_.contains(key)) continue;
+      std::string known;
+      for (const std::string& name : taken_) known += (known.empty() ? "" : ", ") + name;
+      return fail(at(key.c_str()), "is not known; known here: " + known);
+    }
+  }
+
+ private:
+  std::string at(const char* key) const { return path_.empty() ? key : path_ + "." + key; }
+
+  const Json* find(const char* key) {
+    taken_.insert(key);
+    if (!problem_.empty()) return nullptr;
+    const auto it = object_.find(key);
+    return it == object_.end() ? nullptr : &*it;
+  }
+
+  template <class T>
+  void take_integer(const char* key, const Json& value, T& target) {
+    const bool fits =
+        value.is_number_unsigned()
+            ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<T>::max())
+            : value.is_number_integer() && std::is_signed_v<T> &&
+                  value.get<std::int64_t>() >= static_cast<std::int64_t>(std::numeric_limits<T>::min());
+    if (!fits) {
+      return fail(at(key),
+                  fmt::format("must be a whole number from {} to {}, not {}", std::numeric_limits<T>::min(),
+                              std::numeric_limits<T>::max(), value.dump()));
+    }
+    target = value.get<T>();
+  }
+
+  void wrong_type(const char* key, const char* wanted, const Json& value) {
+    fail(at(key), fmt::format("must be {}, not {}", wanted, value.dump()));
+  }
+
+  void fail(const std::string& path, const std::string& text) {
+    if (problem_.empty()) problem_ = path.empty() ? text : fmt::format("key '{}' {}", path, text);
+  }
+
+  const Json& object_;
+  std::string path_;
+  std::string& problem_;
+  std::set<std::string> taken_;
+};
+
+// One list of the members of each struct, for reading and for writing. `V` has take() or put().
+template <class V, class C>
+void visit_link(V& v, C& link) {
+  v.take("kind", link.kind);
+  v.take("fd", link.fd);
+  v.take("first_side", link.first_side);
+  v.take("device", link.device);
+}
+
+template <class V, class C>
+void visit_peer(V& v, C& peer) {
+  v.take("cluster", peer.cluster);
+  v.take("proxies", peer.proxies);
+  v.take("address", peer.address);
+  v.take("udp_port", peer.udp_port);
+  v.take("mac", peer.mac);
+  v.take("link", peer.link);
+}
+
+template <class V, class C>
+void visit_transport(V& v, C& transport) {
+  v.take("mtu_bytes", transport.mtu_bytes);
+  v.take("window_packets", transport.window_packets);
+  v.take("path_death_ms", transport.path_death_ms);
+  v.take("peer_death_ms", transport.peer_death_ms);
+  v.take("min_rto_us", transport.min_rto_us);
+  v.take("max_rto_us", transport.max_rto_us);
+}
+
+template <class V, class C>
+void visit_faults(V& v, C& faults) {
+  v.take("loss", faults.loss);
+  v.take("duplicate", faults.duplicate);
+  v.take("reorder", faults.reorder);
+  v.take("corrupt", faults.corrupt);
+  v.take("flip_past_checksum_every", faults.flip_past_checksum_every);
+  v.take("seed", faults.seed);
+}
+
+template <class V, class C>
+void visit_idle(V& v, C& idle) {
+  v.take("spins", idle.spins);
+  v.take("yields", idle.yields);
+  v.take("sleep_min_us", idle.sleep_min_us);
+  v.take("sleep_max_us", idle.sleep_max_us);
+}
+
+template <class V, class C>
+void visit_node(V& v, C& node) {
+  v.take("cluster", node.cluster);
+  v.take("clusters", node.clusters);
+  v.take("proxies", node.proxies);
+  v.take("address", node.address);
+  v.take("udp_port", node.udp_port);
+  v.take("mac", node.mac);
+  v.take("misdirect", node.misdirect);
+  v.take("eal_memory_mib", node.eal_memory_mib);
+  v.take("eal_prefix", node.eal_prefix);
+  v.take("listen_fd", node.listen_fd);
+  v.take("listen_address", node.listen_address);
+  v.take("ready_fd", node.ready_fd);
+  v.take("counters_fd", node.counters_fd);
+  v.take("seed", node.seed);
+}
+
+struct Writer {
+  Json object = Json::object();
+  void take(const char* key, LinkConfig::Kind kind) { object[key] = to_text(kind); }
+  template <class T>
+  void take(const char* key, const T& value) {
+    object[key] = value;
+  }
+};
+
+// nlohmann's parser lets a later key replace an earlier one silently; this one tells.
+std::string duplicate_key(const std::string& json) {
+  std::vector<std::set<std::string>> open;
+  std::string duplicate;
+  const Json::parser_callback_t watch = [&](int, Json::parse_event_t event, Json& parsed) {
+    if (event == Json::parse_event_t::object_start) open.emplace_back();
+    if (event == Json::parse_event_t::object_end && !open.empty()) open.pop_back();
+    if (event == Json::parse_event_t::key && !open.empty() &&
+        !open.back().insert(parsed.get<std::string>()).second && duplicate.empty()) {
+      duplicate = parsed.get<std::string>();
+    }
+    return true;
+  };
+  [[maybe_unused]] const Json read = Json::parse(json, watch, /*allow_exceptions=*/false);
+  return duplicate;
+}
+
+// The first relation between members that does not hold; empty when all do.
+std::string problem_of(const TransportConfig& t) {
+  if (t.mtu_bytes < kMinMtuBytes || t.mtu_bytes > kMaxMtuBytes)
+    return fmt::format("transport.mtu_bytes is {}: must be {} to {}", t.mtu_bytes, kMinMtuBytes,
+                       kMaxMtuBytes);
+  if (t.window_packets < 1 || t.window_packets > kMaxWindowPackets)
+    return fmt::format("transport.window_packets is {}: must be 1 to {}", t.window_packets,
+                       kMaxWindowPackets);
+  if (t.min_rto_us < 1 || t.min_rto_us > t.max_rto_us)
+    return fmt::format("transport.min_rto_us is {}: must be 1 to max_rto_us ({})", t.min_rto_us,
+                       t.max_rto_us);
+  if (std::uint64_t{t.path_death_ms} * 1000 <= t.max_rto_us)
+    return fmt::format(
+        "transport.path_death_ms is {}: must be longer than max_rto_us ({} us), or a path dies before "
+        "its second try",
+        t.path_death_ms, t.max_rto_us);
+  if (t.peer_death_ms <= t.path_death_ms)
+    return fmt::format("transport.peer_death_ms is {}: must be longer than path_death_ms ({})",
+                       t.peer_death_ms, t.path_death_ms);
+  return {};
+}
+
+std::string problem_of(const FaultConfig& f) {
+  const std::pair<const char*, double> all[] = {
+      {"loss", f.loss}, {"duplicate", f.duplicate}, {"reorder", f.reorder}, {"corrupt", f.corrupt}};
+  for (const auto& [name, value] : all) {
+    if (!(value >= 0 && value <= 1))
+      return fmt::format("faults.{} is {}: a probability is 0 to 1", name, value);
+  }
+  return {};
+}
+
+std::string problem_of(const IdleConfig& i) {
+  if (i.sleep_min_us < 1 || i.sleep_min_us > i.sleep_max_us)
+    return fmt::format("idle.sleep_min_us is {}: must be 1 to sleep_max_us ({})", i.sleep_min_us,
+                       i.sleep_max_us);
+  return {};
+}
+
+std::string problem_of(const LinkConfig& link, std::size_t index) {
+  if (link.kind == LinkConfig::Kind::kShm && link.fd < 0)
+    return fmt::format("links[{}].fd is missing: a shm link needs the descriptor of its memory", index);
+  if (link.kind == LinkConfig::Kind::kEthdev && link.device.empty())
+    return fmt::format(
+        "links[{}].device is missing: an ethdev link needs a DPDK device, e.g. \"net_memif0,role=server\"",
+        index);
+  return {};
+}
+
+// `port` of a node's proxy 0 leaves room for all its proxies below 65536.
+bool ports_fit(std::uint16_t port, std::uint16_t proxies) {
+  return port >= 1 && port + proxies - 1 <= 65535;
+}
+
+std::string problem_of_station(const std::string& where, const std::string& address, const std::string& mac,
+                               std::uint16_t udp_port, std::uint16_t proxies) {
+  if (proxies < 1 || proxies > kMaxProxies)
+    return fmt::format("{}proxies is {}: must be 1 to {}", where, proxies, kMaxProxies);
+  const auto ip = stack::Ipv4Address::parse(address);
+  if (!ip || !ip->is_unicast())
+    return fmt::format("{}address is '{}': must be one host's IPv4 address, e.g. 10.98.0.1", where, address);
+  const auto ethernet = stack::MacAddress::parse(mac);
+  if (!mac.empty() && (!ethernet || !ethernet->is_unicast()))
+    return fmt::format("{}mac is '{}': must be one station's address, e.g. 02:62:72:64:00:01", where, mac);
+  if (!ports_fit(udp_port, proxies))
+    return fmt::format("{}udp_port is {}: with {} proxies it must be 1 to {}", where, udp_port, proxies,
+                       65536 - proxies);
+  return {};
+}
+
+std::string problem_of_peers(const NodeConfig& node) {
+  std::set<std::uint16_t> clusters;
+  std::set<std::string> addresses = {node.address};
+  std::set<std::uint16_t> wires;
+  for (std::size_t i = 0; i < node.peers.size(); ++i) {
+    const PeerConfig& peer = node.peers[i];
+    const std::string where = fmt::format("peers[{}].", i);
+    if (peer.cluster >= node.clusters || peer.cluster == node.cluster)
+      return fmt::format("{}cluster is {}: must be another cluster below {} than this one ({})", where,
+                         peer.cluster, node.clusters, node.cluster);
+    if (!clusters.insert(peer.cluster).second)
+      return fmt::format("{}cluster is {}: that peer is there twice", where, peer.cluster);
+    if (std::string p = problem_of_station(where, peer.address, peer.mac, peer.udp_port, peer.proxies);
+        !p.empty())
+      return p;
+    if (!addresses.insert(peer.address).second)
+      return fmt::format("{}address is {}: another node has it too", where, peer.address);
+    if (peer.link >= node.links.size())
+      return fmt::format("{}link is {}: there are {} links, counted from 0", where, peer.link,
+                         node.links.size());
+    if (node.links[peer.link].kind == LinkConfig::Kind::kShm && !wires.insert(peer.link).second)
+      return fmt::format("{}link is {}: a shm link joins two nodes only, and another peer is on it", where,
+                         peer.link);
+  }
+  if (node.peers.size() + 1u != node.clusters)
+    return fmt::format("peers: {} of {} are there; every other cluster must be", node.peers.size(),
+                       node.clusters - 1);
+  return {};
+}
+
+std::string problem_of(const NodeConfig& node) {
+  if (node.clusters < 1 || node.clusters > kMaxClusters)
+    return fmt::format("clusters is {}: must be 1 to {}", node.clusters, kMaxClusters);
+  if (node.cluster >= node.clusters)
+    return fmt::format("cluster is {}: must be below clusters ({})", node.cluster, node.clusters);
+  if (std::string p = problem_of_station("", node.address, node.mac, node.udp_port, node.proxies); !p.empty())
+    return p;
+  for (std::size_t i = 0; i < node.links.size(); ++i) {
+    if (std::string p = problem_of(node.links[i], i); !p.empty()) return p;
+  }
+  if (std::string p = problem_of_peers(node); !p.empty()) return p;
+  if (std::string p = problem_of(node.transport); !p.empty()) return p;
+  if (std::string p = problem_of(node.faults); !p.empty()) return p;
+  if (std::string p = problem_of(node.idle); !p.empty()) return p;
+  if (node.listen_fd < 0 && node.listen_address.empty())
+    return "listen_address is missing: clients need a place to attach, e.g. \"@braidd-0\" or a path";
+  if (node.listen_fd >= 0 && !node.listen_address.empty())
+    return fmt::format("listen_address is '{}' and listen_fd is {}: give one of them", node.listen_address,
+                       node.listen_fd);
+  return {};
+}
+
+}  // namespace
+
+Result<void> NodeConfig::validate() const {
+  if (std::string problem = problem_of(*this); !problem.empty()) return Error{std::move(problem)};
+  return {};
+}
+
+Result<NodeConfig> parse_node_config(const std::string& json, const std::string& what) {
+  Json parsed;
+  try {
+    parsed = Json::parse(json);
+  } catch (const Json::parse_error& e) {
+    return error("{}: not JSON: {}", what, e.what());
+  }
+  if (const std::string key = duplicate_key(json); !key.empty())
+    return error("{}: key '{}' is there twice in one object; remove one of them", what, key);
+
+  NodeConfig node;
+  std::string problem;
+  Reader reader(parsed, "", problem);
+  if (problem.empty()) {
+    visit_node(reader, node);
+    reader.take_array("links", [&](Reader& r) { visit_link(r, node.links.emplace_back()); });
+    reader.take_array("peers", [&](Reader& r) { visit_peer(r, node.peers.emplace_back()); });
+    reader.take_object("transport", [&](Reader& r) { visit_transport(r, node.transport); });
+    reader.take_object("faults", [&](Reader& r) { visit_faults(r, node.faults); });
+    reader.take_object("idle", [&](Reader& r) { visit_idle(r, node.idle); });
+    reader.finish();
+  }
+  if (!problem.empty()) return error("{}: {}", what, problem);
+  if (const Result<void> valid = node.validate(); !valid) return error("{}: {}", what, valid.error().text);
+  return node;
+}
+
+std::string to_json(const NodeConfig& node) {
+  Writer writer;
+  visit_node(writer, node);
+  Json& object = writer.object;
+  object["links"] = Json::array();
+  for (const LinkConfig& link : node.links) {
+    Writer w;
+    visit_link(w, link);
+    object["links"].push_back(std::move(w.object));
+  }
+  object["peers"] = Json::array();
+  for (const PeerConfig& peer : node.peers) {
+    Writer w;
+    visit_peer(w, peer);
+    object["peers"].push_back(std::move(w.object));
+  }
+  Writer transport, faults, idle;
+  visit_transport(transport, node.transport);
+  visit_faults(faults, node.faults);
+  visit_idle(idle, node.idle);
+  object["transport"] = std::move(transport.object);
+  object["faults"] = std::move(faults.object);
+  object["idle"] = std::move(idle.object);
+  return object.dump(2);
+}
+
+}  // namespace braid::proxy
