@@ -1,0 +1,63 @@
+# Compiler options of every target of the project, and the one place that knows them.
+
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g")
+set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g")
+
+add_library(braid_options INTERFACE)
+target_include_directories(braid_options INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_options(braid_options INTERFACE
+  -Wall -Wextra -Werror -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
+  -Woverloaded-virtual -Wimplicit-fallthrough -Wundef -fno-strict-aliasing
+  # g++ 12 warns wrongly about std::optional members at -O2.
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
+  # The baseline of every distribution's "v2": bit operations and SSE4.2, and valgrind knows all of it.
+  -march=x86-64-v2 -mtune=generic)
+
+if(BRAID_SANITIZE STREQUAL "address+undefined")
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+elseif(BRAID_SANITIZE STREQUAL "thread")
+  add_compile_options(-fsanitize=thread -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=thread)
+elseif(BRAID_SANITIZE)
+  message(FATAL_ERROR "BRAID_SANITIZE is '${BRAID_SANITIZE}': use address+undefined, thread, or leave it empty")
+endif()
+
+find_program(BRAID_CCACHE ccache)
+if(BRAID_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${BRAID_CCACHE})
+endif()
+
+# braid_library(name DIR-RELATIVE-SOURCES... [DEPENDS targets...]): a static library of the project.
+function(braid_library name)
+  cmake_parse_arguments(arg "" "" "DEPENDS" ${ARGN})
+  if(arg_UNPARSED_ARGUMENTS)
+    add_library(${name} STATIC ${arg_UNPARSED_ARGUMENTS})
+    target_link_libraries(${name} PUBLIC braid_options ${arg_DEPENDS})
+  else()
+    add_library(${name} INTERFACE)
+    target_link_libraries(${name} INTERFACE braid_options ${arg_DEPENDS})
+  endif()
+endfunction()
+
+# braid_test(name SOURCES... [DEPENDS targets...] [LABELS labels...]): a GoogleTest binary; each of its tests is one of
+# ctest's, named after the binary too, so that equal names in two binaries stay two tests. Label `live`: it starts
+# processes or measures time, so nothing else runs beside it.
+function(braid_test name)
+  cmake_parse_arguments(arg "" "" "DEPENDS;LABELS" ${ARGN})
+  add_executable(${name} ${arg_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE braid_options ${arg_DEPENDS} GTest::gmock GTest::gtest_main)
+  set(alone FALSE)
+  if("live" IN_LIST arg_LABELS)
+    set(alone TRUE)
+  endif()
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 TEST_PREFIX ${name}. TEST_LIST ${name}_tests
+    PROPERTIES TIMEOUT 300 RUN_SERIAL ${alone})
+  if(arg_LABELS)
+    # gtest_discover_tests() flattens its properties into one list, so a value that is a list itself must come later.
+    set(labels_file ${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake)
+    file(GENERATE OUTPUT ${labels_file} CONTENT
+      "if(${name}_tests)\n  set_tests_properties(\${${name}_tests} PROPERTIES LABELS \"${arg_LABELS}\")\nendif()\n")
+    set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${labels_file})
+  endif()
+endfunction()

@@ -1,0 +1,322 @@
+#include "convergence/ports.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace braid::convergence {
+namespace {
+
+// How soon a connector asks again where nobody listened yet.
+constexpr Duration kRetry = 20_ms;
+
+bool possible_window(std::uint32_t bytes) {
+  return bytes >= kMinWindowBytes && bytes <= kMaxWindowBytes && (bytes & (bytes - 1)) == 0;
+}
+
+}  // namespace
+
+void write_control(MutableBytes to, const ControlMessage& m) {
+  CHECK_GE(to.size(), kControlBytes);
+  store(to.data(), static_cast<std::uint8_t>(m.kind));
+  store(to.data() + 1, static_cast<std::uint8_t>(m.ordered));
+  store(to.data() + 2, m.reason);
+  store(to.data() + 3, std::uint8_t{0});
+  store(to.data() + 4, m.source.value());
+  store(to.data() + 8, m.destination.value());
+  store(to.data() + 12, m.window_bytes);
+}
+
+bool parse_control(ByteView bytes, ControlMessage* m) {
+  if (bytes.size() != kControlBytes) return false;
+  const auto kind = load<std::uint8_t>(bytes.data());
+  const auto ordered = load<std::uint8_t>(bytes.data() + 1);
+  m->reason = load<std::uint8_t>(bytes.data() + 2);
+  if (kind < 1 || kind > 5 || ordered > 1 || m->reason > static_cast<std::uint8_t>(Refusal::kClientGone)) return false;
+  m->kind = static_cast<ControlMessage::Kind>(kind);
+  m->ordered = ordered == 1;
+  m->source = PortId(load<std::uint32_t>(bytes.data() + 4));
+  m->destination = PortId(load<std::uint32_t>(bytes.data() + 8));
+  m->window_bytes = load<std::uint32_t>(bytes.data() + 12);
+  return true;
+}
+
+const char* to_string(Refusal refusal) {
+  switch (refusal) {
+    case Refusal::kNone: return "no refusal";
+    case Refusal::kNoListener: return "nobody listens on that port of that cluster";
+    case Refusal::kNoRoom: return "the listener has no receive buffer left: let it attach with more receive_bytes";
+    case Refusal::kOrderMismatch: return "one end asks for ordered delivery and the other does not: ask for the same";
+    case Refusal::kNoSuchCluster: return "there is no such cluster in this machine, or it is this one";
+    case Refusal::kTimeout: return "no answer within the timeout";
+    case Refusal::kPeerLost: return "the cluster was lost";
+    case Refusal::kPortTaken: return "another listener has that port: choose another";
+    case Refusal::kBadWindow: return "the window must be a power of two between 4 KiB and 16 MiB";
+    case Refusal::kNoRoomHere: return "no receive buffer left here: attach with more receive_bytes";
+    case Refusal::kClientGone: return "the client is gone";
+  }
+  return "unknown";
+}
+
+Ports::Ports(ClusterId self, std::uint16_t clusters, Resources& resources, std::uint32_t max_ports)
+    : self_(self), clusters_(clusters), resources_(resources), entries_(max_ports) {
+  CHECK_LE(max_ports, 65536u);
+}
+
+Ports::Entry* Ports::find(PortId port) {
+  const std::uint32_t index = port.value() & 0xffff;
+  if (index >= entries_.size()) return nullptr;
+  Entry& entry = entries_[index];
+  return entry.state != State::kFree && entry.end.port == port ? &entry : nullptr;
+}
+
+Ports::Entry* Ports::allocate(Client client, std::uint32_t endpoint, std::uint32_t window_bytes, bool ordered,
+                              ClusterId peer) {
+  std::uint32_t index = 0;
+  for (std::size_t tried = 1; tried < entries_.size() && index == 0; ++tried) {
+    if (entries_[next_index_].state == State::kFree) index = next_index_;
+    next_index_ = next_index_ + 1 == entries_.size() ? 1 : next_index_ + 1;
+  }
+  if (index == 0) return nullptr;
+  const std::optional<Grant> grant = resources_.grant(client, endpoint, window_bytes);
+  if (!grant) return nullptr;
+  Entry& entry = entries_[index];
+  const auto generation = static_cast<std::uint16_t>(entry.generation + 1);
+  entry = Entry{};
+  entry.generation = generation;
+  entry.end.port = PortId(std::uint32_t{generation} << 16 | index);
+  entry.end.client = client;
+  entry.end.endpoint = endpoint;
+  entry.end.window_bytes = window_bytes;
+  entry.end.ordered = ordered;
+  entry.end.grant = *grant;
+  entry.end.peer = peer;
+  return &entry;
+}
+
+void Ports::free(Entry& entry) {
+  resources_.give_back(entry.end.client, entry.end.endpoint, entry.end.grant, entry.end.window_bytes);
+  entry.state = State::kFree;
+}
+
+void Ports::send(ClusterId to, ControlMessage::Kind kind, PortId source, PortId destination, std::uint32_t window_bytes,
+                 bool ordered, Refusal reason) {
+  outgoing_.push_back({to, {kind, ordered, static_cast<std::uint8_t>(reason), source, destination, window_bytes}});
+}
+
+Refusal Ports::listen(Client client, PortId port, std::uint32_t endpoint, std::uint32_t window_bytes, bool ordered) {
+  if (!possible_window(window_bytes)) return Refusal::kBadWindow;
+  for (const Listener& l : listeners_)
+    if (l.port == port) return Refusal::kPortTaken;
+  listeners_.push_back({port, client, endpoint, window_bytes, ordered});
+  return Refusal::kNone;
+}
+
+void Ports::connect(Instant now, Client client, std::uint32_t serial, std::uint32_t endpoint, ClusterId cluster,
+                    PortId port, std::uint32_t window_bytes, bool ordered, Duration timeout) {
+  Refusal refusal = Refusal::kNone;
+  Entry* entry = nullptr;
+  if (!possible_window(window_bytes)) refusal = Refusal::kBadWindow;
+  else if (cluster.value() >= clusters_ || cluster == self_) refusal = Refusal::kNoSuchCluster;
+  else if (entry = allocate(client, endpoint, window_bytes, ordered, cluster); entry == nullptr)
+    refusal = Refusal::kNoRoomHere;
+  if (refusal != Refusal::kNone) {
+    Event event{Event::Kind::kRefused, {}, refusal};
+    event.end.client = client;
+    event.end.serial = serial;
+    events_.push_back(event);
+    return;
+  }
+  entry->state = State::kConnecting;
+  entry->end.serial = serial;
+  entry->target = port;
+  entry->deadline = now + timeout;
+  ask(*entry);
+}
+
+void Ports::ask(Entry& entry) {
+  entry.awaiting_answer = true;
+  send(entry.end.peer, ControlMessage::Kind::kConnect, entry.end.port, entry.target, entry.end.window_bytes,
+       entry.end.ordered);
+}
+
+void Ports::refuse(Entry& entry, Refusal refusal) {
+  events_.push_back({Event::Kind::kRefused, entry.end, refusal});
+  free(entry);
+}
+
+void Ports::on_connect(ClusterId from, const ControlMessage& m) {
+  const auto listener =
+      std::find_if(listeners_.begin(), listeners_.end(), [&](const Listener& l) { return l.port == m.destination; });
+  Refusal refusal = Refusal::kNone;
+  Entry* entry = nullptr;
+  if (listener == listeners_.end()) refusal = Refusal::kNoListener;
+  else if (listener->ordered != m.ordered) refusal = Refusal::kOrderMismatch;
+  else if (!possible_window(m.window_bytes)) refusal = Refusal::kBadWindow;
+  else if (entry = allocate(listener->client, listener->endpoint, listener->window_bytes, m.ordered, from);
+           entry == nullptr)
+    refusal = Refusal::kNoRoom;
+  if (refusal != Refusal::kNone) {
+    send(from, ControlMessage::Kind::kRefuse, m.destination, m.source, 0, m.ordered, refusal);
+    return;
+  }
+  entry->state = State::kAccepting;
+  entry->end.listener = listener->port;
+  entry->end.peer_port = m.source;
+  entry->end.peer_window_bytes = m.window_bytes;
+  events_.push_back({Event::Kind::kInstall, entry->end});
+  send(from, ControlMessage::Kind::kAccept, entry->end.port, m.source, entry->end.window_bytes, m.ordered);
+}
+
+void Ports::on_control(Instant now, ClusterId from, const ControlMessage& m) {
+  if (m.kind == ControlMessage::Kind::kConnect) {
+    on_connect(from, m);
+    return;
+  }
+  Entry* const entry = find(m.destination);
+  const bool ours = entry != nullptr && entry->end.peer == from;
+  switch (m.kind) {
+    case ControlMessage::Kind::kConnect:
+      return;
+    case ControlMessage::Kind::kAccept:
+      if (!ours || entry->state != State::kConnecting || !possible_window(m.window_bytes)) {
+        send(from, ControlMessage::Kind::kClose, m.destination, m.source);  // we gave up meanwhile
+        return;
+      }
+      entry->state = State::kOpen;
+      entry->end.peer_port = m.source;
+      entry->end.peer_window_bytes = m.window_bytes;
+      events_.push_back({Event::Kind::kInstall, entry->end});
+      events_.push_back({Event::Kind::kOpened, entry->end});
+      send(from, ControlMessage::Kind::kConfirm, entry->end.port, m.source);
+      return;
+    case ControlMessage::Kind::kConfirm:
+      if (!ours || entry->state != State::kAccepting || entry->end.peer_port != m.source) return;
+      entry->state = State::kOpen;
+      events_.push_back({Event::Kind::kAccepted, entry->end});
+      return;
+    case ControlMessage::Kind::kRefuse: {
+      if (!ours || entry->state != State::kConnecting) return;
+      const auto refusal = static_cast<Refusal>(m.reason);
+      if (refusal == Refusal::kNoListener && now + kRetry < entry->deadline) {
+        entry->awaiting_answer = false;
+        entry->retry = now + kRetry;
+      } else {
+        refuse(*entry, refusal);
+      }
+      return;
+    }
+    case ControlMessage::Kind::kClose:
+      if (!ours) return;
+      if (entry->state == State::kAccepting) {  // the client never heard of it
+        events_.push_back({Event::Kind::kRemove, entry->end});
+        free(*entry);
+      } else if (entry->state == State::kOpen) {
+        entry->state = State::kPeerClosed;
+        events_.push_back({Event::Kind::kPeerClosed, entry->end});
+      } else if (entry->state == State::kClosing) {
+        entry->tell_peer = false;
+      }
+      return;
+  }
+}
+
+void Ports::start_closing(Entry& entry) {
+  entry.tell_peer = entry.state == State::kOpen || entry.state == State::kAccepting;
+  entry.state = State::kClosing;
+  events_.push_back({Event::Kind::kDrain, entry.end});
+}
+
+void Ports::close(Client client, PortId port) {
+  std::erase_if(listeners_, [&](const Listener& l) { return l.port == port && l.client == client; });
+  Entry* const entry = find(port);
+  if (entry == nullptr || entry->end.client != client || entry->state == State::kClosing) return;
+  if (entry->state == State::kConnecting) {
+    free(*entry);
+  } else {
+    start_closing(*entry);
+  }
+}
+
+void Ports::drained(PortId port) {
+  Entry* const entry = find(port);
+  if (entry == nullptr || entry->state != State::kClosing) return;
+  events_.push_back({Event::Kind::kRemove, entry->end});
+  if (entry->tell_peer) send(entry->end.peer, ControlMessage::Kind::kClose, entry->end.port, entry->end.peer_port);
+  free(*entry);
+}
+
+void Ports::client_gone(Client client) {
+  std::erase_if(listeners_, [&](const Listener& l) { return l.client == client; });
+  for (Entry& entry : entries_) {
+    if (entry.state == State::kFree || entry.end.client != client || entry.state == State::kClosing) continue;
+    if (entry.state == State::kConnecting) free(entry);
+    else start_closing(entry);
+  }
+}
+
+std::size_t Ports::held_by(Client client) const {
+  return static_cast<std::size_t>(std::count_if(entries_.begin(), entries_.end(), [&](const Entry& e) {
+    return e.state != State::kFree && e.end.client == client;
+  }));
+}
+
+void Ports::peer_lost(ClusterId cluster) {
+  for (Entry& entry : entries_) {
+    if (entry.state == State::kFree || entry.end.peer != cluster) continue;
+    switch (entry.state) {
+      case State::kConnecting:
+        refuse(entry, Refusal::kPeerLost);
+        break;
+      case State::kAccepting:
+        events_.push_back({Event::Kind::kRemove, entry.end});
+        free(entry);
+        break;
+      case State::kOpen:
+        entry.state = State::kPeerLost;
+        events_.push_back({Event::Kind::kPeerLost, entry.end});
+        break;
+      case State::kClosing:
+        entry.tell_peer = false;
+        break;
+      case State::kFree:
+      case State::kPeerClosed:
+      case State::kPeerLost:
+        break;
+    }
+  }
+}
+
+void Ports::on_timer(Instant now) {
+  for (Entry& entry : entries_) {
+    if (entry.state != State::kConnecting) continue;
+    if (entry.deadline <= now) refuse(entry, entry.awaiting_answer ? Refusal::kTimeout : Refusal::kNoListener);
+    else if (!entry.awaiting_answer && entry.retry <= now) ask(entry);
+  }
+}
+
+Instant Ports::next_deadline() const {
+  Instant next = Instant::never();
+  for (const Entry& entry : entries_) {
+    if (entry.state != State::kConnecting) continue;
+    next = earlier(next, entry.awaiting_answer ? entry.deadline : earlier(entry.retry, entry.deadline));
+  }
+  return next;
+}
+
+std::optional<Ports::Event> Ports::poll_event() {
+  if (events_.empty()) return std::nullopt;
+  const Event event = events_.front();
+  events_.pop_front();
+  return event;
+}
+
+std::optional<Ports::Outgoing> Ports::poll_control() {
+  CHECK(events_.empty());  // a peer must not hear of a port that proxies do not know yet
+  if (outgoing_.empty()) return std::nullopt;
+  const Outgoing out = outgoing_.front();
+  outgoing_.pop_front();
+  return out;
+}
+
+}  // namespace braid::convergence

@@ -1,0 +1,37 @@
+// Positions: how a parallel connection numbers what it carries.
+//
+// The receive buffer of a connection is a ring of 64-byte granules. A message occupies whole granules, and its sequence
+// number is the position of its first granule in the endless stream of granules. One number thus gives the order,
+// the place in the receiver's buffer, and the credit: the receiver returns the position up to which it has consumed.
+// (Paper, section 2.2: sequence number of a parallel connection; the cumulative form is ours.)
+#pragma once
+
+#include <cstdint>
+
+#include "base/seq.h"
+
+namespace braid::convergence {
+
+// A cache line: two messages never share one, and 4 KiB pages cost no padding.
+inline constexpr std::uint32_t kGranuleBytes = 64;
+
+constexpr std::uint32_t granules_of(std::uint32_t bytes) {
+  return bytes == 0 ? 1 : (bytes + kGranuleBytes - 1) / kGranuleBytes;
+}
+
+// Windows are powers of two, so that a position finds its granule also after it wraps.
+inline constexpr std::uint32_t kMinWindowBytes = 4096;
+inline constexpr std::uint32_t kMaxWindowBytes = 16u << 20;
+
+// A message up to a quarter of the window is one piece and lies in one run of granules. Larger pieces could starve: a
+// piece may waste almost its own size at the ring's end, and up to a quarter of the window may be consumed but
+// not yet returned as credit: p + p + W/4 <= W.
+constexpr std::uint32_t max_piece_bytes(std::uint32_t window_bytes) {
+  const std::uint32_t quarter = window_bytes / 4;
+  return quarter < 32768 ? quarter : 32768;  // a record's length has 16 bits
+}
+
+// Longer messages are cut into pieces by the sender and rejoined by the receiver in memory of its own.
+inline constexpr std::uint32_t kMaxMessageBytes = 1u << 30;
+
+}  // namespace braid::convergence

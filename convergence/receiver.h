@@ -1,0 +1,107 @@
+// The receiving half of a parallel connection: knows each granule of its window that has arrived, puts messages in
+// order where order was asked for, rejoins those that were cut, drops duplicates whichever sub-connection brings
+// them, and says what may be returned as credit.
+//
+//      consumed          window: arrived, missing or consumed out of order          not granted
+//   ------|------------------------------------------------------------------|--------------->
+//      consumed_                                                     consumed_ + window
+//
+// The bytes lie in the connection's receive buffer, where a proxy put them; this object sees them through `buffer` and
+// hands out views on it. Pure; owned by the receiving thread. Allocates only to rejoin messages longer than a piece.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/seq.h"
+#include "convergence/position.h"
+#include "stack/wire/segment.h"
+
+namespace braid::convergence {
+
+enum class Accepted : std::uint8_t {
+  kNew,
+  kDuplicate,     // arrived before: dropped
+  kBeyondWindow,  // outside what was granted: dropped
+  kMalformed,     // lengths or offsets that no sender makes: dropped
+};
+
+class Receiver {
+ public:
+  // `buffer` is the window: a power of two of bytes, owned by the caller, written by proxies before they report.
+  Receiver(MutableBytes buffer, bool ordered);
+
+  // A proxy reports that the record's bytes lie at its position. Call next() afterwards until it is empty.
+  [[nodiscard]] Accepted on_arrival(const stack::Record& record);
+
+  // The next message that may be handed over (CV-4 in order, CV-5 as soon as complete). The view stays valid until the
+  // following call of next().
+  std::optional<ByteView> next();
+
+  // Everything before this has been consumed; the view given by the last next() counts as not yet consumed.
+  Position consumed() const { return consumed_; }
+  // The position to return as credit now, if it is worth a record: a quarter of the window since the last (CV-3).
+  std::optional<Position> credit_due() const;
+  void credit_returned(Position position) { returned_ = position; }
+
+  void check() const;
+
+ private:
+  enum class State : std::uint8_t { kMissing, kArrived, kConsumed };
+  // Of the unit that begins at this granule of the ring: a record's bytes, or a gap that was skipped (kConsumed).
+  struct Unit {
+    State state = State::kMissing;
+    bool many_pieces = false;
+    std::uint16_t bytes = 0;
+    std::uint32_t granules = 0;
+    std::uint32_t message_bytes = 0;
+    std::uint32_t message_offset = 0;
+    std::uint32_t message_left = 0;  // at a message's first granule: bytes of it that are missing
+    Position message;
+  };
+  // A message of many pieces under way.
+  struct Rejoin {
+    Position message;
+    std::uint32_t message_bytes = 0;
+    std::uint32_t left = 0;
+    std::unique_ptr<std::byte[]> bytes;
+  };
+
+  std::uint32_t index(Position p) const { return p.value() & mask_; }
+  ByteView view(std::uint32_t index, std::uint32_t bytes) const {
+    return {buffer_.data() + std::size_t{index} * kGranuleBytes, bytes};
+  }
+  bool well_formed(const stack::Record& record, std::uint32_t granules) const;
+  // Counts a part of a message that lies in one run; true when it was the last one missing.
+  enum class Part : std::uint8_t { kMore, kComplete, kMalformed };
+  Part count_part(const stack::Record& record);
+  // Copies a part of a message of many pieces out of the window.
+  Part rejoin(Position message, std::uint32_t message_bytes, std::uint32_t offset, ByteView part);
+  void consume(Position position, std::uint32_t granules);
+  void advance();
+  std::optional<ByteView> hand_over(Position position, std::uint32_t bytes);
+  void finish_handed_over();
+
+  MutableBytes buffer_;
+  std::uint32_t window_;  // granules
+  std::uint32_t mask_;
+  bool ordered_;
+  Position consumed_;
+  Position returned_;
+  std::vector<Unit> units_;
+  std::vector<Rejoin> rejoining_;
+  // What the last arrival completed, if it may be handed over without looking further.
+  enum class Ready : std::uint8_t { kNone, kInWindow, kRejoined };
+  Ready ready_ = Ready::kNone;
+  Position ready_at_;
+  std::uint32_t ready_bytes_ = 0;
+  // Handed over by the last next(), to be consumed at the following one.
+  std::uint32_t handed_granules_ = 0;
+  Position handed_at_;
+  Rejoin rejoined_;
+};
+
+}  // namespace braid::convergence

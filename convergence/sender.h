@@ -1,0 +1,65 @@
+// The sending half of a parallel connection: gives each piece its position and keeps to the receiver's credit.
+//
+//      consumed by receiver     sent, not consumed        may be sent        no credit
+//   ------------|-----------------------|------------------------|--------------->
+//            credit_                  next_             credit_ + window
+//
+// Pure; owned by the sending thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/check.h"
+#include "base/seq.h"
+#include "convergence/position.h"
+
+namespace braid::convergence {
+
+class Sender {
+ public:
+  // Where a piece goes: `skip` granules before it stay unused because the piece would not fit before the ring's end.
+  struct Place {
+    Position position;
+    std::uint16_t skip = 0;
+  };
+
+  explicit Sender(std::uint32_t window_bytes) : window_(window_bytes / kGranuleBytes) {
+    CHECK_GE(window_bytes, kMinWindowBytes);
+    CHECK_EQ(window_ & (window_ - 1), 0u);
+  }
+
+  // The place of the next piece, or nothing while the receiver has not freed enough (CV-2). bytes <= max_piece_bytes().
+  std::optional<Place> place(std::uint32_t bytes) const {
+    const std::uint32_t granules = granules_of(bytes);
+    const std::uint32_t index = next_.value() & (window_ - 1);
+    const std::uint32_t skip = index + granules > window_ ? window_ - index : 0;
+    if (static_cast<std::uint32_t>(next_ - credit_) + skip + granules > window_) return std::nullopt;
+    return Place{next_ + skip, static_cast<std::uint16_t>(skip)};
+  }
+  // The piece at `place` has been handed to a proxy.
+  void sent(const Place& place, std::uint32_t bytes) {
+    next_ = place.position + granules_of(bytes);
+    check();
+  }
+  // The receiver consumed everything before `consumed`. Cumulative: repeated, late or lost returns do no harm (CV-3).
+  // A return of what was never sent is a lie, and false.
+  [[nodiscard]] bool on_credit(Position consumed) {
+    if (consumed > next_) return false;
+    if (consumed > credit_) credit_ = consumed;
+    check();
+    return true;
+  }
+
+  std::uint32_t max_piece_bytes() const { return convergence::max_piece_bytes(window_ * kGranuleBytes); }
+  Position next() const { return next_; }
+  Position credit() const { return credit_; }
+  void check() const { CHECK_LE(static_cast<std::uint32_t>(next_ - credit_), window_); }
+
+ private:
+  std::uint32_t window_;  // granules, a power of two
+  Position next_;
+  Position credit_;
+};
+
+}  // namespace braid::convergence

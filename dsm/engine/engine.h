@@ -1,0 +1,129 @@
+// The page protocol and the synchronisation of one cluster, as a value: eager release consistency over pages of
+// 4 KiB with a home per page, many writers by twin and byte-granular diff, and invalidation of the other copies
+// when a writer releases; locks whose token stays in a cluster while somebody there wants it; barriers that
+// gather in the cluster first.
+//
+// It decides and never acts: faults, lock calls and messages come in; messages come out of poll_transmit();
+// protections and bytes of pages go through PageMemory. It knows no thread, clock or socket, and allocates only in
+// its constructor. All calls are serialised by the caller (live: the cluster's combiner lock).
+//
+// Messages may arrive in any order. Each arrives once: the service below sees to that.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/bytes.h"
+#include "base/ids.h"
+
+namespace braid::dsm {
+
+inline constexpr std::size_t kPageBytes = 4096;
+
+enum class Access : std::uint8_t { kNone, kRead, kWrite };
+
+using LockId = Id<struct LockTag, std::uint32_t>;
+using BarrierId = Id<struct BarrierTag, std::uint32_t>;
+
+// The pages of this cluster, implemented live with mprotect over a memfd, elsewhere with arrays.
+class PageMemory {
+ public:
+  virtual ~PageMemory() = default;
+  // What compute nodes may do with pages [first, first + count) from now on. Takes effect before it returns: no
+  // sibling can write through an older permission afterwards.
+  virtual void protect(PageId first, std::uint32_t count, Access access) = 0;
+  // The page's bytes through the second mapping: always readable and writable, never faults.
+  virtual std::byte* page(PageId page) = 0;
+};
+
+// Shared by all clusters of a machine; both ends must agree (hashed into the hello).
+struct EngineConfig {
+  ClusterId cluster{0};             // this one
+  std::uint16_t clusters = 1;       // 1 .. 64: copy sets are one word
+  std::uint16_t compute_nodes = 1;  // per cluster, 1 .. 64
+  std::uint32_t pages = 65536;      // 256 MiB of heap
+  std::uint32_t locks = 4096;
+  std::uint32_t barriers = 64;
+  // Pages that one cluster's release has under way at once, as writer or as home: bounds the output queues.
+  std::uint32_t flush_window = 64;
+  // Times that a lock's token passes between compute nodes of a cluster while another cluster waits for it.
+  std::uint32_t local_handoffs = 16;
+};
+
+// What one compute node did; times are the driver's matter.
+struct NodeCounts {
+  std::uint64_t read_faults = 0;
+  std::uint64_t write_faults = 0;
+  std::uint64_t fetches = 0;       // faults that had to ask the page's home in another cluster
+  std::uint64_t lock_calls = 0;
+  std::uint64_t remote_locks = 0;  // lock calls that had to wait for the token from another cluster
+  std::uint64_t barriers = 0;
+};
+
+// What the cluster did.
+struct ClusterCounts {
+  std::uint64_t diffs_sent = 0;
+  std::uint64_t diff_bytes_sent = 0;
+  std::uint64_t diffs_applied = 0;
+  std::uint64_t pages_sent = 0;
+  std::uint64_t invalidations_sent = 0;
+  std::uint64_t invalidations_received = 0;
+  std::uint64_t stale_replies = 0;  // replies older than an invalidation, asked for again
+  std::uint64_t bad_messages = 0;   // messages that no engine sends: dropped
+};
+
+// The longest message poll_transmit() writes: a page, a byte mask of it, and the header.
+inline constexpr std::size_t kMaxMessageBytes = kPageBytes + kPageBytes / 8 + 64;
+
+class Engine {
+ public:
+  Engine(const EngineConfig& config, PageMemory& memory);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // Sets the home of pages [first, first + count). Before the pages' first use, the same calls in every cluster.
+  // A page's home starts with the only copy (zeroes), writable there and inaccessible elsewhere; the call protects
+  // accordingly. Pages never given a home are homed cyclically: page % clusters.
+  void set_home(PageId first, std::uint32_t count, ClusterId home);
+
+  // --- What compute node `node` (0 .. compute_nodes-1 of this cluster) does. One operation at a time per node:
+  // true = complete at once; false = under way, ask done(node) after each message or operation.
+
+  // The node touched `page` and lacked `wanted`. Complete when the protection allows it, or did already (a sibling
+  // was faster); the node then simply tries its access again, and may fault again.
+  [[nodiscard]] bool fault(std::uint16_t node, PageId page, Access wanted);
+  [[nodiscard]] bool lock(std::uint16_t node, LockId lock);
+  // A release. Never waits: the token leaves this cluster only when what was written before has reached the homes
+  // and every other copy of it is gone. The node must hold the lock.
+  void unlock(std::uint16_t node, LockId lock);
+  // Waits for all compute nodes of all clusters; a release and an acquire.
+  [[nodiscard]] bool barrier(std::uint16_t node, BarrierId barrier);
+  bool done(std::uint16_t node) const;
+
+  // --- What the network does.
+
+  // A message from another cluster's engine. Never fails and never waits: anything malformed is counted and dropped.
+  void on_message(ClusterId from, ByteView message);
+  // Writes the next message for `to` into `room` (at least kMaxMessageBytes) and returns its length; 0 when there is
+  // none. The driver takes room in its channel first, so a message that was written is a message that was sent.
+  std::size_t poll_transmit(ClusterId to, MutableBytes room);
+  bool has_output(ClusterId to) const;
+  // Clusters with output, a bit each: what a driver loops over.
+  std::uint64_t output_clusters() const;
+
+  // --- What a watcher asks.
+  const NodeCounts& node_counts(std::uint16_t node) const;
+  const ClusterCounts& counts() const;
+  ClusterId home(PageId page) const;
+  // Nothing under way and nothing to send: for tests and for the end of a program.
+  bool quiet() const;
+  // States the invariants as assertions.
+  void check() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace braid::dsm

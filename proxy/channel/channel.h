@@ -1,0 +1,97 @@
+// The memory that a client shares with its braidd, and its layout: for every (endpoint, proxy) a ring of descriptors of
+// what leaves with a data area beside it, and a ring of arrivals; for every connection a cell and a receive buffer.
+//
+//   | endpoint 0: doorbell | proxy 0: send ring, data, arrivals | proxy 1: … | endpoint 1: … | cells | receive buffers |
+//
+// The daemon makes the memory (a memfd, sealed against resizing, allocated in full), decides the layout and trusts nothing in
+// it: indices are range-checked, descriptors are copied, then checked, then used.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "base/client_ring.h"
+#include "base/ids.h"
+#include "base/seq.h"
+#include "proxy/channel/doorbell.h"
+#include "stack/wire/segment.h"
+
+namespace braid::proxy {
+
+inline constexpr unsigned kMaxProxies = 32;
+inline constexpr unsigned kMaxEndpoints = 64;
+inline constexpr unsigned kMaxConnections = 1024;  // per client
+
+// A piece that a client asks a proxy to send, or a credit that it returns.
+struct SendDescriptor {
+  std::uint32_t source_port;
+  std::uint32_t position;
+  std::uint32_t message_bytes;
+  std::uint32_t message_offset;
+  std::uint32_t message;
+  std::uint32_t data_offset;  // in the data area, a multiple of a granule
+  std::uint32_t bytes;        // of this piece
+  std::uint16_t skip;
+  std::uint8_t kind;  // stack::RecordKind: kMessage or kCredit
+  std::uint8_t many_pieces;
+};
+static_assert(sizeof(SendDescriptor) == 32);
+
+// A record whose bytes a proxy has written into the connection's receive buffer.
+struct ArrivalDescriptor {
+  std::uint32_t destination_port;
+  std::uint32_t position;
+  std::uint32_t message_bytes;
+  std::uint32_t message_offset;
+  std::uint32_t message;
+  std::uint16_t bytes;
+  std::uint16_t skip;
+  std::uint8_t many_pieces;
+  std::uint8_t reserved[7];
+};
+static_assert(sizeof(ArrivalDescriptor) == 32);
+
+enum class PortState : std::uint32_t { kUnused, kOpen, kPeerClosed, kPeerLost, kServiceLost };
+
+// Of one connection end: what the two sides tell each other without a message.
+struct PortCell {
+  // Written by the daemon's control plane.
+  alignas(kCacheLine) std::atomic<PortState> state;
+  // Written by the client: the position before which it has consumed everything. A record before it is a duplicate.
+  alignas(kCacheLine) std::atomic<std::uint32_t> consumed;
+  // Written by proxy p: the newest credit position that it received from the peer. The client takes the newest of all.
+  alignas(kCacheLine) std::atomic<std::uint32_t> credit[kMaxProxies];
+};
+
+// Sizes of a client's memory. Both sides compute the same offsets from it; the daemon's word counts.
+struct ChannelGeometry {
+  std::uint16_t endpoints = 1;
+  std::uint16_t proxies = 1;
+  std::uint32_t send_descriptors = 4096;  // ring entries, a power of two
+  std::uint32_t send_bytes = 512u << 10;  // data area, a multiple of a granule
+  std::uint32_t arrivals = 16384;         // ring entries, a power of two: one for every granule of the endpoint's windows
+  std::uint32_t connections = 64;
+  std::uint64_t receive_bytes = 1u << 20;  // of all receive buffers
+
+  std::uint64_t doorbell(unsigned endpoint) const;
+  std::uint64_t send_ring(unsigned endpoint, unsigned proxy) const;
+  std::uint64_t send_data(unsigned endpoint, unsigned proxy) const;
+  std::uint64_t arrival_ring(unsigned endpoint, unsigned proxy) const;
+  std::uint64_t cell(unsigned connection) const;
+  std::uint64_t receive_buffers() const;
+  std::uint64_t total_bytes() const;
+  // Empty if the sizes are possible; else what is wrong.
+  std::string problem() const;
+
+ private:
+  std::uint64_t lane_bytes() const;
+  std::uint64_t endpoint_bytes() const;
+};
+
+using SendProducer = RingProducer<SendDescriptor>;
+using SendConsumer = RingConsumer<SendDescriptor>;
+using ArrivalProducer = RingProducer<ArrivalDescriptor>;
+using ArrivalConsumer = RingConsumer<ArrivalDescriptor>;
+
+}  // namespace braid::proxy

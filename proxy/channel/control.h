@@ -1,0 +1,89 @@
+// What a client and the control plane of its node say to each other: plain structs, over a Unix socket of packets
+// (SOCK_SEQPACKET, one struct per packet, descriptors passed beside it) or by a call inside one process.
+#pragma once
+
+#include <cstdint>
+
+#include "proxy/channel/channel.h"
+
+namespace braid::proxy::control {
+
+inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kMagic = 0x64696172;  // "raid"
+
+enum class Kind : std::uint32_t {
+  kAttach = 1,
+  kListen,
+  kConnect,
+  kClose,
+  kCounters,  // asks for the node's counters: answered with a descriptor
+  // answers and events
+  kAttached = 100,
+  kOk,
+  kOpened,    // a connection is open; answers kConnect, or tells of an accepted one
+  kRefused,   // the request was refused: text
+};
+
+struct Attach {
+  std::uint32_t endpoints;
+  std::uint32_t send_bytes;
+  std::uint64_t receive_bytes;  // per endpoint
+};
+struct Listen {
+  std::uint32_t port;
+  std::uint32_t endpoint;
+  std::uint32_t window_bytes;
+  std::uint32_t ordered;
+};
+struct Connect {
+  std::uint32_t cluster;
+  std::uint32_t port;
+  std::uint32_t endpoint;
+  std::uint32_t window_bytes;
+  std::uint32_t ordered;
+  std::uint32_t timeout_ms;
+};
+struct Close {
+  std::uint32_t port;
+};
+struct Attached {
+  ChannelGeometry geometry;
+  std::uint16_t cluster;
+  std::uint16_t clusters;
+};
+struct Opened {
+  std::uint32_t listener;  // the listener's port if it was accepted, 0 if it was connected
+  std::uint32_t endpoint;
+  std::uint32_t port;
+  std::uint32_t peer_port;
+  std::uint16_t peer_cluster;
+  std::uint16_t ordered;
+  std::uint32_t cell;  // index
+  std::uint64_t window_offset;
+  std::uint32_t window_bytes;       // of this end
+  std::uint32_t peer_window_bytes;  // of the peer's
+};
+struct Refused {
+  char text[200];
+};
+
+struct Message {
+  std::uint32_t magic = kMagic;
+  std::uint32_t version = kVersion;
+  Kind kind = Kind::kOk;
+  std::uint32_t serial = 0;  // a request's, repeated in its answer; 0 in events
+  union {
+    Attach attach;
+    Listen listen;
+    Connect connect;
+    Close close;
+    Attached attached;
+    Opened opened;
+    Refused refused;
+    std::byte bytes[224];
+  };
+  Message() : bytes{} {}
+};
+static_assert(std::is_trivially_copyable_v<Message>);
+
+}  // namespace braid::proxy::control

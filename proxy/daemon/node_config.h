@@ -1,0 +1,93 @@
+// All that one node's braidd must know, as a struct with defaults, checked once. Read from JSON (by `braid run`, or a file
+// on a machine of a real cluster).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "base/time.h"
+
+namespace braid::proxy {
+
+struct LinkConfig {
+  enum class Kind : std::uint8_t { kShm, kEthdev };
+  Kind kind = Kind::kShm;
+  int fd = -1;             // shm: the wire's memory, an inherited descriptor
+  bool first_side = true;  // shm: which of the two sides this node is
+  std::string device;      // ethdev: the --vdev argument, e.g. "net_memif0,role=server,…"; its ports count in order
+};
+
+struct PeerConfig {
+  std::uint16_t cluster = 0;
+  std::uint16_t proxies = 1;
+  std::string address;         // IPv4, dotted
+  std::uint16_t udp_port = 0;  // of its proxy 0; proxy i has udp_port + i
+  std::string mac;             // static neighbour entry; empty: ask by ARP
+  std::uint16_t link = 0;      // index into links
+};
+
+// Probabilities per frame, injected where a proxy receives; see proxy/nic/faulty_queue.h.
+struct FaultConfig {
+  double loss = 0;
+  double duplicate = 0;
+  double reorder = 0;
+  double corrupt = 0;
+  std::uint32_t flip_past_checksum_every = 0;  // every n-th long frame: one bit of payload, checksum repaired; 0: never
+  std::uint64_t seed = 1;
+  bool any() const {
+    return loss > 0 || duplicate > 0 || reorder > 0 || corrupt > 0 || flip_past_checksum_every > 0;
+  }
+};
+
+// How a proxy waits when there is nothing to do: it spins, then yields, then sleeps ever longer.
+struct IdleConfig {
+  std::uint32_t spins = 200;   // turns without work; 0 when there are more busy threads than cores
+  std::uint32_t yields = 500;  // then sched_yield between turns
+  std::uint32_t sleep_min_us = 20;
+  std::uint32_t sleep_max_us = 200;
+};
+
+// Of the sub-connections; the peers must agree on the first three (hashed into the hello).
+struct TransportConfig {
+  std::uint32_t mtu_bytes = 1500;        // IP packet
+  std::uint32_t window_packets = 256;    // in flight per sub-connection, at most 256
+  std::uint32_t path_death_ms = 500;
+  std::uint32_t peer_death_ms = 10'000;
+  std::uint32_t min_rto_us = 500;        // above the scheduling noise of a machine with more threads than cores
+  std::uint32_t max_rto_us = 100'000;
+};
+
+struct NodeConfig {
+  std::uint16_t cluster = 0;
+  std::uint16_t clusters = 1;
+  std::uint16_t proxies = 1;
+  std::string address;
+  std::uint16_t udp_port = 7700;
+  std::string mac;
+  std::vector<LinkConfig> links;
+  std::vector<PeerConfig> peers;
+  TransportConfig transport;
+  FaultConfig faults;
+  IdleConfig idle;
+  // Sends everything to the peer's queue 0, whatever the proxy: every packet for another proxy is handed over in software.
+  bool misdirect = false;
+  std::uint32_t eal_memory_mib = 64;
+  std::string eal_prefix;
+  // Where clients attach: an inherited listening descriptor, or else a path ("@name": abstract).
+  int listen_fd = -1;
+  std::string listen_address;
+  int ready_fd = -1;     // one byte is written there when all sub-connections are up
+  int counters_fd = -1;  // memory for NodeCounters (proxy/daemon/node_counters.h); -1: private
+  std::uint64_t seed = 0;  // of epochs; 0: from the system
+
+  Result<void> validate() const;
+};
+
+// `what` names the source in error texts.
+Result<NodeConfig> parse_node_config(const std::string& json, const std::string& what);
+std::string to_json(const NodeConfig& config);
+
+}  // namespace braid::proxy

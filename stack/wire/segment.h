@@ -1,0 +1,179 @@
+// The packet of the sliding-window transport, as it follows the UDP header: one packet header, then records.
+//
+//   0        1        2        3        4               8               12
+//   +--------+--------+--------+--------+---------------+---------------+
+//   | version|  type  | records| sack w.| src cluster/px| dst cluster/px|
+//   +--------+--------+--------+--------+---------------+---------------+ 12
+//   | sender epoch (8)                                                  |
+//   | receiver epoch (8): the sender's belief of it, 0 = unknown        | 28
+//   | seq (4) | ack (4) | timestamp (4) | timestamp echo (4)            | 44
+//   | sack words (8 each, 0..4): bit i of word w = packet ack+1+64w+i   |
+//   +-------------------------------------------------------------------+
+//   | records: header (20, or 32 if it is a part of a message), bytes   |
+//   +-------------------------------------------------------------------+
+//
+// Little-endian, except that IP and UDP below keep the network's order. A packet's seq counts packets; its records never
+// change once sent, so an acknowledged seq means that all its records were delivered.
+#pragma once
+
+#include <cstdint>
+
+#include "base/bytes.h"
+#include "base/ids.h"
+#include "base/seq.h"
+
+namespace braid::stack {
+
+inline constexpr std::uint8_t kWireVersion = 1;
+
+enum class PacketType : std::uint8_t {
+  kHello = 1,  // handshake: epochs, and a hash of what both ends must share in the place of the records
+  kData = 2,   // records; acknowledges too
+  kAck = 3,    // acknowledges only, has no seq of its own
+  kProbe = 4,  // as kAck, and asks for one: keep-alive
+};
+
+// One end of a sub-connection.
+struct StackId {
+  ClusterId cluster;
+  ProxyId proxy;
+  constexpr bool operator==(const StackId&) const = default;
+};
+
+inline constexpr std::size_t kMaxSackWords = 4;
+
+struct PacketHeader {
+  PacketType type = PacketType::kData;
+  std::uint8_t records = 0;
+  std::uint8_t sack_words = 0;
+  StackId source;
+  StackId destination;
+  std::uint64_t sender_epoch = 0;
+  std::uint64_t receiver_epoch = 0;
+  Seq seq;
+  Seq ack;  // everything before it was delivered
+  std::uint32_t timestamp = 0;
+  std::uint32_t timestamp_echo = 0;  // 0: nothing to echo
+  std::uint64_t sack[kMaxSackWords] = {};
+};
+
+inline constexpr std::size_t kPacketHeaderBytes = 44;
+inline constexpr std::size_t kMaxPacketHeaderBytes = kPacketHeaderBytes + 8 * kMaxSackWords;
+
+enum class RecordKind : std::uint8_t {
+  kMessage = 1,  // a message, or a part of one, for a connection
+  kCredit = 2,   // `position`: the receiver has consumed everything before it; no bytes
+  kControl = 3,  // for the other node's control plane
+};
+
+// What a record says of its bytes; also how a piece is described before it is cut into segments.
+struct Record {
+  PortId destination;
+  PortId source;
+  Position position;         // of the first byte, in granules
+  RecordKind kind = RecordKind::kMessage;
+  bool many_pieces = false;  // the message was cut by its sender: rejoin it outside the window
+  std::uint16_t bytes = 0;   // in this record
+  std::uint16_t skip = 0;    // unused granules before it
+  // Of the whole message; for a record that is a whole message message_bytes == bytes.
+  std::uint32_t message_bytes = 0;
+  std::uint32_t message_offset = 0;  // of this record's first byte, a multiple of a granule
+  Position message;                  // position of the message's first byte: names the message
+
+  constexpr bool whole() const { return message_bytes == bytes; }
+};
+
+inline constexpr std::size_t kWholeRecordBytes = 20;
+inline constexpr std::size_t kPartRecordBytes = 32;
+
+constexpr std::size_t record_header_bytes(const Record& r) {
+  return r.whole() ? kWholeRecordBytes : kPartRecordBytes;
+}
+
+// Writes the header; `to` holds kMaxPacketHeaderBytes. Returns its length.
+std::size_t write_packet_header(std::byte* to, const PacketHeader& header);
+// False if `payload` is too short, of another version, or of an unknown type. Reads nothing outside `payload`.
+[[nodiscard]] bool parse_packet_header(ByteView payload, PacketHeader* header, std::size_t* header_bytes);
+
+// Writes a record's header; returns its length. The caller has room for kPartRecordBytes.
+inline std::size_t write_record_header(std::byte* to, const Record& r);
+
+// Walks the records of a packet. Every step checks the bounds.
+class RecordReader {
+ public:
+  RecordReader(ByteView bytes, unsigned records) : rest_(bytes), left_(records) {}
+  // False at the end, and at the first record that is malformed: then broken() is true.
+  bool next(Record* record, ByteView* bytes);
+  bool broken() const { return broken_; }
+
+ private:
+  ByteView rest_;
+  unsigned left_;
+  bool broken_ = false;
+};
+
+// --- inline: two of these run for every message
+
+namespace detail {
+inline constexpr std::uint8_t kPartFlag = 0x80;
+inline constexpr std::uint8_t kManyPiecesFlag = 0x40;
+inline constexpr std::uint8_t kKindMask = 0x0f;
+}  // namespace detail
+
+inline std::size_t write_record_header(std::byte* to, const Record& r) {
+  const bool whole = r.whole();
+  const auto kind = static_cast<std::uint8_t>(static_cast<std::uint8_t>(r.kind) | (whole ? 0 : detail::kPartFlag) |
+                                              (r.many_pieces ? detail::kManyPiecesFlag : 0));
+  store(to, r.destination.value());
+  store(to + 4, r.source.value());
+  store(to + 8, r.position.value());
+  store(to + 12, r.bytes);
+  store(to + 14, r.skip);
+  store(to + 16, std::uint32_t{kind});
+  if (whole) return kWholeRecordBytes;
+  store(to + 20, r.message_bytes);
+  store(to + 24, r.message_offset);
+  store(to + 28, r.message.value());
+  return kPartRecordBytes;
+}
+
+inline bool RecordReader::next(Record* r, ByteView* bytes) {
+  if (left_ == 0) {
+    broken_ = broken_ || !rest_.empty();
+    return false;
+  }
+  --left_;
+  broken_ = true;
+  if (rest_.size() < kWholeRecordBytes) return false;
+  const std::byte* p = rest_.data();
+  r->destination = PortId(load<std::uint32_t>(p));
+  r->source = PortId(load<std::uint32_t>(p + 4));
+  r->position = Position(load<std::uint32_t>(p + 8));
+  r->bytes = load<std::uint16_t>(p + 12);
+  r->skip = load<std::uint16_t>(p + 14);
+  const auto word = load<std::uint32_t>(p + 16);
+  const auto kind = static_cast<std::uint8_t>(word & detail::kKindMask);
+  if (word > 0xff || kind < 1 || kind > 3) return false;
+  r->kind = static_cast<RecordKind>(kind);
+  r->many_pieces = (word & detail::kManyPiecesFlag) != 0;
+  std::size_t header = kWholeRecordBytes;
+  if ((word & detail::kPartFlag) != 0) {
+    header = kPartRecordBytes;
+    if (rest_.size() < header) return false;
+    r->message_bytes = load<std::uint32_t>(p + 20);
+    r->message_offset = load<std::uint32_t>(p + 24);
+    r->message = Position(load<std::uint32_t>(p + 28));
+    if (!inside(r->message_offset, r->bytes, r->message_bytes)) return false;
+  } else {
+    r->message_bytes = r->bytes;
+    r->message_offset = 0;
+    r->message = r->position;
+  }
+  if (rest_.size() - header < r->bytes) return false;
+  *bytes = rest_.subspan(header, r->bytes);
+  rest_ = rest_.subspan(header + r->bytes);
+  broken_ = false;
+  return true;
+}
+
+}  // namespace braid::stack
