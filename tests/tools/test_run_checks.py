@@ -1,0 +1,148 @@
+"""tools/check counts what ran, and one failure anywhere is a failure of the whole."""
+
+import json
+import unittest
+
+import tree
+
+run_checks = tree.load("run_checks.py")
+
+# One test of each outcome that a test may have; the last line chooses.
+PROJECT = """
+cmake_minimum_required(VERSION 3.25)
+project(small LANGUAGES NONE)
+enable_testing()
+add_test(NAME good COMMAND sh -c "exit 0")
+add_test(NAME not_for_tsan COMMAND sh -c "test $TSAN_RUN = no")
+set_tests_properties(not_for_tsan PROPERTIES LABELS "live;no-tsan;no-asan")
+"""
+SKIPPED = """
+add_test(NAME skipped COMMAND sh -c "exit 77")
+set_tests_properties(skipped PROPERTIES SKIP_RETURN_CODE 77)
+"""
+FAILING = 'add_test(NAME bad COMMAND sh -c "exit 1")\n'
+MISSING = "add_test(NAME missing COMMAND ${CMAKE_BINARY_DIR}/no_such_program)\n"
+BROKEN_BUILD = 'add_custom_target(broken ALL COMMAND sh -c "exit 1")\n'
+
+JUNIT = """<?xml version="1.0"?><testsuite tests="{count}">{cases}</testsuite>"""
+
+
+def case(name, status, inside=""):
+    return f'<testcase name="{name}" status="{status}">{inside}</testcase>'
+
+
+class TallyTest(unittest.TestCase):
+    def tally(self, *cases):
+        tally = run_checks.Tally()
+        self.assertEqual(tally.add_junit("release", JUNIT.format(count=len(cases), cases="".join(cases))), len(cases))
+        return tally
+
+    def test_each_outcome_lands_where_it_belongs(self):
+        tally = self.tally(
+            case("a", "run"),
+            case("b", "run"),
+            case("c", "fail", '<failure message=""/>'),
+            case("d", "notrun", '<skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/>'),
+            case("e", "disabled", '<skipped message="Disabled"/>'),
+        )
+        self.assertEqual(tally.passed, 2)
+        self.assertEqual(tally.failed, ["release: c"])
+        self.assertEqual(tally.skipped, ["release: d", "release: e"])
+        self.assertEqual(tally.closing_line(), "2 passed, 1 failed, 2 skipped")
+
+    def test_a_test_whose_program_is_missing_failed(self):
+        tally = self.tally(case("a", "notrun", '<skipped message="Unable to find executable"/>'))
+        self.assertEqual(tally.failed, ["release: a"])
+
+    def test_without_skips_the_line_names_none(self):
+        self.assertEqual(self.tally(case("a", "run")).closing_line(), "1 passed, 0 failed")
+
+
+class RunChecks(tree.TreeTest):
+    """The whole script, on a project of a few lines with the same presets."""
+
+    def setUp(self):
+        super().setUp()
+        presets = ("release", "asan", "tsan", "debug")
+        self.write("CMakePresets.json", json.dumps({
+            "version": 6,
+            "configurePresets": [
+                {"name": p, "generator": "Ninja", "binaryDir": "${sourceDir}/build/${presetName}"} for p in presets
+            ],
+            "buildPresets": [{"name": p, "configurePreset": p} for p in presets],
+            "testPresets": [
+                {"name": p, "configurePreset": p, "environment": {"TSAN_RUN": "yes" if p == "tsan" else "no"}}
+                for p in presets
+            ],
+        }))
+        for script in ("check_layers.py", "check_format", "check_headers.py", "install_packages", "quickstart"):
+            self.stub(f"tools/{script}")
+        self.stub(".ci/run")
+        self.write("tools/check", (tree.TOOLS / "check").read_text(), mode=0o755)
+        self.write("tools/run_checks.py", (tree.TOOLS / "run_checks.py").read_text(), mode=0o755)
+
+    def stub(self, path, status=0):
+        self.write(path, f"#!/bin/sh\nexit {status}\n", mode=0o755)
+
+    def check(self, *tests):
+        self.write("CMakeLists.txt", PROJECT + "".join(tests))
+        return self.run_tool(self.root / "tools/check", cwd="/")
+
+    def assert_closes(self, result, status, line):
+        self.assertEqual(result.stdout.splitlines()[-1], line, result.stdout + result.stderr)
+        self.assertEqual(result.returncode, status)
+
+    # 2 x 3 configured and built, 4 source checks, quickstart; tests: 2 in release, 1 in asan, 1 in tsan.
+    ALL = 6 + 4 + 1 + 4
+
+    def test_all_good(self):
+        self.assert_closes(self.check(), 0, f"{self.ALL} passed, 0 failed")
+
+    def test_a_skipped_test_is_counted_apart(self):
+        self.assert_closes(self.check(SKIPPED), 0, f"{self.ALL} passed, 0 failed, 3 skipped")
+
+    def test_a_failing_test_fails_the_run_and_is_named(self):
+        result = self.check(FAILING)
+        self.assert_closes(result, 1, f"{self.ALL} passed, 3 failed")
+        for preset in ("release", "asan", "tsan"):
+            self.assertIn(f"{preset}: bad", result.stdout)
+
+    def test_a_test_that_cannot_start_fails_the_run(self):
+        self.assert_closes(self.check(MISSING), 1, f"{self.ALL} passed, 3 failed")
+
+    def test_a_broken_build_fails_the_run_and_the_rest_is_still_counted(self):
+        result = self.check(BROKEN_BUILD)
+        self.assert_closes(result, 1, f"{3 + 4} passed, 3 failed")
+        self.assertIn("build asan", result.stdout)
+
+    def test_a_project_that_cannot_be_configured_fails_the_run(self):
+        self.assert_closes(self.check("message(FATAL_ERROR no)\n"), 1, "4 passed, 3 failed")
+
+    def test_each_check_fails_the_run(self):
+        for script in ("check_layers.py", "check_format", "check_headers.py", "quickstart"):
+            with self.subTest(script=script):
+                self.stub(f"tools/{script}", status=1)
+                self.assert_closes(self.check(), 1, f"{self.ALL - 1} passed, 1 failed")
+                self.stub(f"tools/{script}")
+
+    def test_packages_that_cannot_be_had_fail_the_run(self):
+        self.stub("tools/install_packages", status=1)
+        self.assert_closes(self.check(), 1, "0 passed, 1 failed")
+
+    def test_a_project_without_tests_is_not_a_passing_one(self):
+        self.write("CMakeLists.txt", "cmake_minimum_required(VERSION 3.25)\nproject(none LANGUAGES NONE)\n"
+                   "enable_testing()\n")
+        result = self.run_tool(self.root / "tools/check")
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stdout.splitlines()[-1], r"^\d+ passed, 3 failed$")
+
+    def test_full_adds_the_debug_preset_and_the_longer_checks(self):
+        self.write("CMakeLists.txt", PROJECT)
+        result = self.run_tool(self.root / "tools/check", "--full")
+        # debug: configured, built, 2 tests; and the live tests again and again.
+        self.assert_closes(result, 0, f"{self.ALL + 4 + 1} passed, 0 failed")
+        self.assertIn("live tests, again and again", result.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""Builds the presets, runs every check and test, and adds them all up. tools/check installs what this needs first.
+
+    tools/run_checks.py [--full] [--root DIR] [--jobs N]
+
+The last line of the output is the sum over everything, alone on its line: "N passed, N failed", with ", N skipped"
+when some were. Each test of ctest counts as one, each check and each build as one. Exit status 0: nothing failed.
+
+What runs in a sanitizer's build is chosen by labels (tests/CMakeLists.txt): `no-asan`, `no-tsan`. A test labelled
+`live` has the machine to itself.
+"""
+
+import argparse
+import dataclasses
+import os
+import pathlib
+import platform
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree
+
+# Checks of the sources. They need the release preset configured (for its flags), not built.
+SOURCE_CHECKS = [
+    ("layers", ["tools/check_layers.py"]),
+    ("format", ["tools/check_format"]),
+    ("headers alone", ["tools/check_headers.py"]),
+    ("shell scripts", ["shellcheck", "tools/check", "tools/check_format", "tools/install_packages", "tools/quickstart",
+                       ".ci/run"]),
+]
+
+# What a person runs first, as that person runs it; needs release built.
+RELEASE_CHECKS = [
+    ("quickstart", ["tools/quickstart"]),
+]
+
+# (preset, label of the tests that it leaves out)
+PRESETS = [("release", None), ("asan", "no-asan"), ("tsan", "no-tsan")]
+
+# Longer things, with --full only.
+FULL_PRESETS = [("debug", None)]
+FULL_CHECKS = [
+    # What goes wrong one time in ten shows here: every test that starts processes, until it fails or has run five times.
+    ("live tests, again and again",
+     ["ctest", "--preset", "release", "--label-regex", "^live$", "--repeat", "until-fail:5",
+      "--output-on-failure", "--no-tests=error"]),
+]
+
+SANITIZER_OPTIONS = {
+    "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1",
+    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+    "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
+}
+
+
+@dataclasses.dataclass
+class Tally:
+    """What was run and how it ended."""
+
+    passed: int = 0
+    skipped: list = dataclasses.field(default_factory=list)
+    failed: list = dataclasses.field(default_factory=list)
+
+    def add(self, name, ok):
+        if ok:
+            self.passed += 1
+        else:
+            self.failed.append(name)
+
+    def add_junit(self, preset, text):
+        """Adds the results that ctest wrote with --output-junit; returns how many tests there were."""
+        cases = xml.etree.ElementTree.fromstring(text).findall(".//testcase")
+        for case in cases:
+            name = f"{preset}: {case.get('name')}"
+            skipped = case.find("skipped")
+            if case.get("status") == "run" and case.find("failure") is None:
+                self.passed += 1
+            elif case.get("status") == "disabled" or (
+                # Only the test itself may say so. A test whose program is missing is "not run" too, and failed.
+                skipped is not None and skipped.get("message", "").startswith("SKIP_")
+            ):
+                self.skipped.append(name)
+            else:
+                self.failed.append(name)
+        return len(cases)
+
+    def closing_line(self):
+        line = f"{self.passed} passed, {len(self.failed)} failed"
+        return f"{line}, {len(self.skipped)} skipped" if self.skipped else line
+
+
+class Run:
+    """One run of checks in one tree."""
+
+    def __init__(self, root, jobs):
+        self.root = root
+        self.jobs = str(jobs)
+        self.tally = Tally()
+        self.times = []  # (what, seconds)
+        self.environment = {**SANITIZER_OPTIONS, **os.environ}
+
+    def command(self, what, words):
+        """Runs a command with its output where ours goes; returns its exit status."""
+        print(f"\n=== {what}: {' '.join(words)}", flush=True)
+        start = time.monotonic()
+        try:
+            status = subprocess.run(
+                words, cwd=self.root, env=self.environment, stdin=subprocess.DEVNULL, check=False
+            ).returncode
+        except OSError as problem:
+            print(f"{words[0]}: {problem.strerror}", flush=True)
+            status = 127
+        self.times.append((what, time.monotonic() - start))
+        return status
+
+    def check(self, what, words):
+        """A check that counts as one; a path among the words is the tree's own."""
+        program = self.root / words[0]
+        words = [str(program) if program.is_file() else words[0], *words[1:]]
+        ok = self.command(what, words) == 0
+        self.tally.add(what, ok)
+        return ok
+
+    def configure(self, preset):
+        return self.check(f"configure {preset}", ["cmake", "--preset", preset])
+
+    def build(self, preset):
+        return self.check(f"build {preset}", ["cmake", "--build", "--preset", preset, "--parallel", self.jobs])
+
+    def test(self, preset, left_out):
+        results = self.root / "build" / preset / "ctest.xml"
+        results.unlink(missing_ok=True)
+        words = ["ctest", "--preset", preset, "--parallel", self.jobs, "--output-on-failure", "--no-tests=error",
+                 "--output-junit", str(results)]
+        if left_out:
+            words += ["--label-exclude", f"^{left_out}$"]
+        if preset == "tsan":
+            words = [*without_address_randomisation(), *words]
+        status = self.command(f"test {preset}", words)
+        failed_before = len(self.tally.failed)
+        count = self.tally.add_junit(preset, results.read_text()) if results.is_file() else 0
+        if count == 0 or (status != 0 and len(self.tally.failed) == failed_before):
+            # ctest has a complaint of its own (no test, a program that cannot list its tests): it must not get lost.
+            self.tally.add(f"ctest of {preset} ended with status {status} after {count} tests", False)
+
+    def preset(self, preset, left_out, configured=False):
+        if (configured or self.configure(preset)) and self.build(preset):
+            self.test(preset, left_out)
+            return True
+        return False
+
+    def everything(self, full):
+        configured = self.configure("release")
+        for what, words in SOURCE_CHECKS:
+            self.check(what, words)
+        for preset, left_out in PRESETS + (FULL_PRESETS if full else []):
+            if preset != "release":
+                self.preset(preset, left_out)
+            elif configured and self.preset(preset, left_out, configured=True):
+                for what, words in RELEASE_CHECKS:
+                    self.check(what, words)
+        for what, words in FULL_CHECKS if full else []:
+            self.check(what, words)
+
+    def report(self):
+        print("\n=== time")
+        for what, seconds in self.times:
+            print(f"{seconds:8.1f} s  {what}")
+        print(f"{sum(seconds for _, seconds in self.times):8.1f} s  in all")
+        for title, names in (("skipped", self.tally.skipped), ("failed", self.tally.failed)):
+            if names:
+                print(f"\n=== {title}")
+                for name in names:
+                    print(f"  {name}")
+        print(f"\n{self.tally.closing_line()}", flush=True)
+
+
+def without_address_randomisation():
+    """ThreadSanitizer of g++ 12 finds no place for its shadow where the kernel randomises more than 28 bits."""
+    bits = pathlib.Path("/proc/sys/vm/mmap_rnd_bits")
+    try:
+        if int(bits.read_text()) <= 28:
+            return []
+    except (OSError, ValueError):
+        return []
+    words = ["setarch", platform.machine(), "--addr-no-randomize"]
+    allowed = subprocess.run([*words, "true"], capture_output=True, check=False).returncode == 0
+    return words if allowed else []
+
+
+def main():
+    here = pathlib.Path(__file__).resolve().parent.parent
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--full", action="store_true", help="also the debug preset and the longer checks")
+    parser.add_argument("--root", type=pathlib.Path, default=here, help="the tree to check (default: this one)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="default: one for each core")
+    args = parser.parse_args()
+    run = Run(args.root.resolve(), args.jobs)
+    run.everything(args.full)
+    run.report()
+    return 1 if run.tally.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
