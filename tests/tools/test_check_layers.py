@@ -180,6 +180,11 @@ class CheckLayers(tree.TreeTest):
         self.assertEqual([v.path for v in found].count("stack/wire/a.h"), 2)
         self.assertTrue(all('"../stack.h"' in v.what for v in found))
 
+    def test_tests_may_name_the_header_beside_them(self):
+        self.write("tests/stack/support.h", "#include <vector>\n")
+        self.write("tests/stack/a_test.cpp", '#include "support.h"\n')
+        self.assertEqual(self.violations(), [])
+
     def test_a_header_that_does_not_exist_yet_is_judged_by_its_name(self):
         self.write("base/a.h", '#include "proxy/nic/not_yet.h"\n')
         self.assertEqual(len(self.violations()), 1)
