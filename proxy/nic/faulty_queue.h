@@ -1,0 +1,105 @@
+// A NicQueue that harms what arrives, by chance from a seed or by count: the wire of the tests and of a run
+// that shall show how it behaves on a bad network.
+//
+// Faults strike on receipt only. Every direction of a wire is somebody's receipt, so a decorator at each end
+// covers both, and frames to transmit go on being written straight into the wire's own buffer.
+//
+// A frame that overtakes, or comes twice, is copied into one of a bounded number of buffers and given out
+// later; when none is free the fault does not happen (and is counted): nothing is lost but what `loss` asks
+// for. Nothing is allocated after construction.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/counters.h"
+#include "base/prng.h"
+#include "base/result.h"
+#include "proxy/nic/nic_queue.h"
+
+namespace braid::proxy {
+
+struct Faults {
+  // Probabilities in [0, 1] for every arriving frame. Loss is drawn first; a frame can suffer several of the
+  // rest.
+  double loss = 0;
+  double duplicate = 0;
+  double reorder = 0;
+  // One bit behind the Ethernet header, which a checksum must catch. IPv4 only: ARP has none, the FCS that
+  // would have caught it on a real wire is gone by now.
+  double corrupt = 0;
+
+  // A frame held back comes after 1 to reorder_distance later ones (reordering by more than 3 looks like loss
+  // to fast retransmission, so the default shows both), or after this many calls if too few follow: by then
+  // the sender is probably waiting for an answer to it.
+  unsigned reorder_distance = 8;
+  unsigned reorder_calls = 32;
+  // Buffers for held and duplicated frames, each max_frame_bytes() long.
+  unsigned held_frames = 64;
+
+  // Every n-th whole IPv4/UDP frame that is longer than flip_longer_than_bytes gets one bit of its payload's
+  // second half flipped (behind the headers of everything that travels in it) and its UDP checksum made right
+  // again, so that nothing below the application can notice. 0: never. The threshold keeps away from control
+  // messages; with an MTU of 1500 set 1000.
+  std::uint64_t flip_past_checksum_every = 0;
+  std::uint32_t flip_longer_than_bytes = 2048;
+
+  // The same seed and the same arrivals give the same faults. Give every queue one of its own.
+  std::uint64_t seed = 1;
+
+  bool any() const {
+    return loss > 0 || duplicate > 0 || reorder > 0 || corrupt > 0 || flip_past_checksum_every > 0;
+  }
+  Result<void> validate() const;
+};
+
+// Written by the queue's owner, readable by any thread.
+struct FaultCounts {
+  Counter arrived;                // frames that the wire underneath delivered
+  Counter lost;                   // of these, thrown away
+  Counter duplicated;             // given out twice
+  Counter reordered;              // held back
+  Counter corrupted;              // one bit flipped, checksum left wrong
+  Counter flipped_past_checksum;  // one bit flipped, checksum made right
+  Counter no_buffer;              // not duplicated or not held back for want of a buffer
+};
+
+class FaultyQueue final : public NicQueue {
+ public:
+  FaultyQueue(std::unique_ptr<NicQueue> wire, const Faults& faults);  // faults.validate() is ok
+
+  std::size_t receive(std::span<MutableBytes> frames) override;
+  std::size_t reserve(std::span<TxFrame> frames) override { return wire_->reserve(frames); }
+  void commit(std::span<const TxFrame> frames) override { wire_->commit(frames); }
+  bool link_up() const override { return wire_->link_up(); }
+  std::uint32_t max_frame_bytes() const override { return wire_->max_frame_bytes(); }
+  std::uint64_t transmit_drops() const override { return wire_->transmit_drops(); }
+
+  const FaultCounts& counts() const { return counts_; }
+
+ private:
+  // A frame on its way round; due when either count reaches zero.
+  struct Held {
+    std::uint32_t buffer;
+    std::uint32_t length;
+    unsigned frames_to_go;
+    unsigned calls_to_go;
+  };
+  bool hold(MutableBytes frame);
+  std::size_t give_out_due(std::span<MutableBytes> frames);
+  void harm(MutableBytes frame);
+
+  const std::unique_ptr<NicQueue> wire_;
+  const Faults faults_;
+  Prng random_;
+  std::uint64_t flip_candidates_ = 0;
+  std::vector<std::byte> storage_;
+  std::vector<std::uint32_t> free_;  // buffers that hold nothing
+  std::vector<std::uint32_t> lent_;  // buffers that the last receive() gave out
+  std::vector<Held> held_;           // oldest first
+  FaultCounts counts_;
+};
+
+}  // namespace braid::proxy
