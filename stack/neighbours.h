@@ -74,15 +74,15 @@ struct OutgoingArp {
 };
 
 // What an ARP packet did.
-enum class [[nodiscard]] ArpArrival{
-    kLearned,     // an address was resolved, or a new neighbour noted
-    kConfirmed,   // nothing new, but known for longer
-    kMoved,       // a known address has another station or link now
-    kNotForUs,    // about strangers: neither known nor asking us
-    kStaticKept,  // contradicts a static entry, which stands
-    kLinkKept,    // another link so soon after a confirmation: the first stands
-    kTableFull,   // new, and no free entry to note it (a request is still answered)
-    kOurAddress,  // somebody else claims to be us
+enum class ArpArrival : std::uint8_t {
+  kLearned,     // an address was resolved, or a new neighbour noted
+  kConfirmed,   // nothing new, but known for longer
+  kMoved,       // a known address has another station or link now
+  kNotForUs,    // about strangers: neither known nor asking us
+  kStaticKept,  // contradicts a static entry, which stands
+  kLinkKept,    // another link so soon after a confirmation: the first stands
+  kTableFull,   // new, and no free entry to note it (a request is still answered)
+  kOurAddress,  // somebody else claims to be us
 };
 
 class Neighbours {
@@ -108,13 +108,13 @@ class Neighbours {
   // Where to send for `ip` now. If that is not known, the table begins to ask, and nullopt is the answer
   // until somebody replied: the caller keeps its packet and looks again. nullopt also for addresses that no
   // single other host has.
-  std::optional<NextHop> lookup(Ipv4Address ip, Instant now);
+  [[nodiscard]] std::optional<NextHop> lookup(Ipv4Address ip, Instant now);
 
   // What is known of `ip`, without wanting it.
   NeighbourState state(Ipv4Address ip) const;
 
   // An ARP packet arrived on `link`.
-  ArpArrival on_arp(Instant now, LinkId link, const ArpPacket& packet);
+  [[nodiscard]] ArpArrival on_arp(Instant now, LinkId link, const ArpPacket& packet);
 
   // The next packet that should leave on `link` now; call for every link until nullopt.
   std::optional<OutgoingArp> poll(Instant now, LinkId link);

@@ -16,27 +16,27 @@ enum class ArpOperation : std::uint16_t { kRequest = 1, kReply = 2 };
 
 struct ArpPacket {
   ArpOperation operation = ArpOperation::kRequest;
-  MacAddress sender_mac;
-  Ipv4Address sender_ip;
-  MacAddress target_mac;  // of no meaning in a request
-  Ipv4Address target_ip;
+  MacAddress sender_mac{};
+  Ipv4Address sender_ip{};
+  MacAddress target_mac{};  // of no meaning in a request
+  Ipv4Address target_ip{};
 
   // Says "I have this address" to everybody, asked by nobody.
   constexpr bool is_gratuitous() const { return sender_ip == target_ip; }
   bool operator==(const ArpPacket&) const = default;
 };
 
-enum class [[nodiscard]] ArpParse{
-    kOk,
-    kTruncated,     // shorter than kArpBytes
-    kOtherKind,     // not IPv4 over Ethernet
-    kBadOperation,  // neither request nor reply
-    kBadSender,     // the sender's address is one that no single station has: believing it would misdirect us
+enum class ArpParse : std::uint8_t {
+  kOk,
+  kTruncated,     // shorter than kArpBytes
+  kOtherKind,     // not IPv4 over Ethernet
+  kBadOperation,  // neither request nor reply
+  kBadSender,     // the sender's address is one that no single station has: believing it would misdirect us
 };
 
 // `bytes` is the frame's payload, padding included. Reads nothing outside it; `out` is written when kOk.
 // A sender_ip of 0.0.0.0 is an address probe (RFC 5227) and is accepted in a request.
-ArpParse parse_arp(ByteView bytes, ArpPacket& out);
+[[nodiscard]] ArpParse parse_arp(ByteView bytes, ArpPacket& out);
 
 // Writes kArpBytes to the front of `at`, which has room for them; returns their number.
 std::size_t write_arp(MutableBytes at, const ArpPacket& packet);

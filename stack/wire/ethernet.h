@@ -27,13 +27,13 @@ struct EthernetFrame {
   ByteView payload;  // may end in padding
 };
 
-enum class [[nodiscard]] EthernetParse{
-    kOk,
-    kTruncated,  // shorter than a header
+enum class EthernetParse : std::uint8_t {
+  kOk,
+  kTruncated,  // shorter than a header
 };
 
 // Reads nothing outside `frame`; `out` is written when kOk, and points into `frame`.
-EthernetParse parse_ethernet(ByteView frame, EthernetFrame& out);
+[[nodiscard]] EthernetParse parse_ethernet(ByteView frame, EthernetFrame& out);
 
 // Writes kEthernetHeaderBytes to the front of `at`, which has room for them; returns their number.
 std::size_t write_ethernet(MutableBytes at, const MacAddress& destination, const MacAddress& source,

@@ -19,8 +19,8 @@ inline constexpr std::size_t kIpv4MaxPacketBytes = 65535;
 enum class IpProtocol : std::uint8_t { kIcmp = 1, kTcp = 6, kUdp = 17 };
 
 struct Ipv4Packet {
-  Ipv4Address source;
-  Ipv4Address destination;
+  Ipv4Address source{};
+  Ipv4Address destination{};
   IpProtocol protocol{};
   std::uint8_t type_of_service = 0;  // DSCP in the upper six bits, ECN in the lower two
   std::uint8_t time_to_live = 0;
@@ -34,25 +34,26 @@ struct Ipv4Packet {
   constexpr bool is_fragment() const { return more_fragments || fragment_offset_bytes != 0; }
 };
 
-enum class [[nodiscard]] Ipv4Parse{
-    kOk,                // a whole packet
-    kFragment,          // a right packet that is a piece of a larger one; `out` is written
-    kTruncated,         // less there than a header, or than the packet's own length says
-    kBadVersion,        // not 4
-    kBadHeaderLength,   // IHL less than 5 words
-    kBadTotalLength,    // less than the header
-    kBadChecksum,       // of the header
-    kTimeToLiveIsOver,  // 0 arrived
-    kBadFragment,  // a piece that fits into no packet: past 65535 bytes, or not the last and no multiple of 8
+enum class Ipv4Parse : std::uint8_t {
+  kOk,                // a whole packet
+  kFragment,          // a right packet that is a piece of a larger one; `out` is written
+  kTruncated,         // less there than a header, or than the packet's own length says
+  kBadVersion,        // not 4
+  kBadHeaderLength,   // IHL less than 5 words
+  kBadTotalLength,    // less than the header
+  kBadChecksum,       // of the header
+  kTimeToLiveIsOver,  // 0 arrived
+  kBadFragment,  // a piece that fits into no packet: past 65535 bytes, or not the last and no multiple of 8
 };
 
 // `bytes` is the frame's payload. Reads nothing outside it; `out` is written when kOk or kFragment, and
 // points into `bytes`. Options are skipped. Addresses are not judged.
-Ipv4Parse parse_ipv4(ByteView bytes, Ipv4Packet& out, ChecksumBy checksum = ChecksumBy::kSoftware);
+[[nodiscard]] Ipv4Parse parse_ipv4(ByteView bytes, Ipv4Packet& out,
+                                   ChecksumBy checksum = ChecksumBy::kSoftware);
 
 struct Ipv4Fields {
-  Ipv4Address source;
-  Ipv4Address destination;
+  Ipv4Address source{};
+  Ipv4Address destination{};
   IpProtocol protocol = IpProtocol::kUdp;
   std::size_t payload_bytes = 0;  // kIpv4MaxPacketBytes - kIpv4HeaderBytes at most
   std::uint8_t type_of_service = 0;

@@ -25,11 +25,11 @@ struct UdpDatagram {
   ByteView payload;
 };
 
-enum class [[nodiscard]] UdpParse{
-    kOk,
-    kTruncated,  // shorter than a header, or than the length in it says
-    kBadLength,  // the length in the header is less than the header, or less than what IP brought
-    kBadChecksum,
+enum class UdpParse : std::uint8_t {
+  kOk,
+  kTruncated,  // shorter than a header, or than the length in it says
+  kBadLength,  // the length in the header is less than the header, or less than what IP brought
+  kBadChecksum,
 };
 
 // `bytes` is the payload of one whole IPv4 packet between these addresses. Reads nothing outside it; `out` is
@@ -37,12 +37,12 @@ enum class [[nodiscard]] UdpParse{
 //
 // The length must be exactly that of the IP payload: if bytes could be cut off the end, a damaged length
 // could cut off just those that make the checksum right again.
-UdpParse parse_udp(ByteView bytes, Ipv4Address source, Ipv4Address destination, UdpDatagram& out,
-                   ChecksumBy checksum = ChecksumBy::kSoftware);
+[[nodiscard]] UdpParse parse_udp(ByteView bytes, Ipv4Address source, Ipv4Address destination,
+                                 UdpDatagram& out, ChecksumBy checksum = ChecksumBy::kSoftware);
 
 struct UdpFields {
-  Ipv4Address source;
-  Ipv4Address destination;
+  Ipv4Address source{};
+  Ipv4Address destination{};
   std::uint16_t source_port = 0;
   std::uint16_t destination_port = 0;
   std::size_t payload_bytes = 0;  // kUdpMaxPayloadBytes at most

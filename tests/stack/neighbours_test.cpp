@@ -1,0 +1,429 @@
+// The neighbour table as a story on one or two links: who is asked, when again, who is believed, who is
+// forgotten.
+#include "stack/neighbours.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "base/prng.h"
+
+namespace braid::stack {
+namespace {
+
+constexpr Ipv4Address kUs(10, 0, 0, 1);
+constexpr Ipv4Address kPeer(10, 0, 0, 2);
+constexpr Ipv4Address kOther(10, 0, 0, 3);
+constexpr LinkId kLeft(4);
+constexpr LinkId kRight(9);
+constexpr MacAddress kOurLeft(2, 0, 0, 0, 1, 4);
+constexpr MacAddress kOurRight(2, 0, 0, 0, 1, 9);
+constexpr MacAddress kPeerMac(2, 0, 0, 0, 2, 4);
+constexpr MacAddress kPeerMacRight(2, 0, 0, 0, 2, 9);
+constexpr MacAddress kOtherMac(2, 0, 0, 0, 3, 4);
+
+constexpr Instant at(Duration since_start) {
+  return Instant::from_ns(1'000'000'000'000) + since_start;
+}
+
+ArpPacket reply(Ipv4Address from, const MacAddress& mac) {
+  return {ArpOperation::kReply, mac, from, kOurLeft, kUs};
+}
+ArpPacket request(Ipv4Address from, const MacAddress& mac, Ipv4Address for_ip = kUs) {
+  return {ArpOperation::kRequest, mac, from, MacAddress(), for_ip};
+}
+ArpPacket announcement(Ipv4Address from, const MacAddress& mac) {
+  return request(from, mac, from);
+}
+
+struct Lan {
+  explicit Lan(const NeighboursConfig& with = {}, std::vector<LocalLink> on = {{kLeft, kOurLeft}})
+      : config(with), links(std::move(on)), table(config, kUs, links) {}
+
+  // Everything that should leave now, over all links.
+  std::vector<OutgoingArp> sent(Instant now) {
+    std::vector<OutgoingArp> out;
+    for (const LocalLink& link : links) {
+      while (const auto packet = table.poll(now, link.link)) out.push_back(*packet);
+    }
+    return out;
+  }
+  // The instants at which a driver that sleeps until each deadline sends something, up to and including
+  // `until`.
+  std::vector<Instant> instants_of_sending(Instant until) {
+    std::vector<Instant> out;
+    while (table.next_deadline() <= until) {
+      const Instant now = table.next_deadline();
+      if (!sent(now).empty()) out.push_back(now);
+      EXPECT_GT(table.next_deadline(), now) << "a driver would spin";
+      if (table.next_deadline() <= now) break;
+    }
+    return out;
+  }
+  // The peer is looked up at `now`, asked for and answers at once.
+  void resolve(Instant now, Ipv4Address ip = kPeer, const MacAddress& mac = kPeerMac) {
+    EXPECT_EQ(table.lookup(ip, now), std::nullopt);
+    EXPECT_FALSE(sent(now).empty());
+    EXPECT_EQ(table.on_arp(now, kLeft, reply(ip, mac)), ArpArrival::kLearned);
+  }
+
+  NeighboursConfig config;
+  std::vector<LocalLink> links;
+  Neighbours table;
+};
+
+const std::vector<LocalLink> kBothLinks = {{kLeft, kOurLeft}, {kRight, kOurRight}};
+
+TEST(Neighbours, AskEverybodyForAnUnknownAddressAndLearnFromTheReply) {
+  Lan lan;
+  EXPECT_EQ(lan.table.next_deadline(), Instant::never());
+  EXPECT_EQ(lan.table.lookup(kPeer, at(0_us)), std::nullopt);
+  EXPECT_EQ(lan.table.state(kPeer), NeighbourState::kAsking);
+  EXPECT_LE(lan.table.next_deadline(), at(0_us));
+
+  const OutgoingArp question{MacAddress::broadcast(),
+                             {ArpOperation::kRequest, kOurLeft, kUs, MacAddress(), kPeer}};
+  EXPECT_EQ(lan.sent(at(0_us)), std::vector{question});
+  EXPECT_EQ(lan.sent(at(0_us)), std::vector<OutgoingArp>{});
+
+  EXPECT_EQ(lan.table.on_arp(at(50_us), kLeft, reply(kPeer, kPeerMac)), ArpArrival::kLearned);
+  EXPECT_EQ(lan.table.lookup(kPeer, at(50_us)), (NextHop{kPeerMac, kLeft}));
+  EXPECT_EQ(lan.table.state(kPeer), NeighbourState::kKnown);
+  EXPECT_EQ(lan.sent(at(1_s)), std::vector<OutgoingArp>{});
+}
+
+TEST(Neighbours, AskOnceHoweverOftenTheyAreLookedUp) {
+  Lan lan;
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(lan.table.lookup(kPeer, at(Duration::us(i))), std::nullopt);
+  EXPECT_EQ(lan.sent(at(100_us)).size(), 1u);
+  EXPECT_EQ(lan.table.size(), 1u);
+}
+
+TEST(Neighbours, AskAgainWithDoublingWaitsUpToASecond) {
+  Lan lan;
+  EXPECT_EQ(lan.table.lookup(kPeer, at(0_ms)), std::nullopt);
+  EXPECT_EQ(lan.instants_of_sending(at(4_s)),
+            (std::vector{at(0_ms), at(10_ms), at(30_ms), at(70_ms), at(150_ms), at(310_ms), at(630_ms),
+                         at(1270_ms), at(2270_ms), at(3270_ms)}));
+}
+
+TEST(Neighbours, ForgetAnAddressThatDoesNotAnswerAndThatNobodyWants) {
+  Lan lan;
+  EXPECT_EQ(lan.table.lookup(kPeer, at(0_s)), std::nullopt);
+  const auto asked = lan.instants_of_sending(at(60_s));
+  EXPECT_GE(asked.back(), at(9_s));
+  EXPECT_LE(asked.back(), at(11_s));
+  EXPECT_EQ(lan.table.state(kPeer), NeighbourState::kAbsent);
+  EXPECT_EQ(lan.table.next_deadline(), Instant::never());
+}
+
+TEST(Neighbours, KeepAskingAsLongAsSomebodyWantsTheAnswer) {
+  Lan lan;
+  for (int second = 0; second < 60; ++second) {
+    EXPECT_EQ(lan.table.lookup(kPeer, at(Duration::s(second))), std::nullopt);
+    (void)lan.instants_of_sending(at(Duration::s(second)));
+  }
+  EXPECT_EQ(lan.table.state(kPeer), NeighbourState::kAsking);
+  EXPECT_GE(lan.table.stats().requests_sent, 60u);
+  EXPECT_EQ(lan.table.on_arp(at(60_s), kLeft, reply(kPeer, kPeerMac)), ArpArrival::kLearned);
+  EXPECT_TRUE(lan.table.lookup(kPeer, at(60_s)).has_value());
+}
+
+TEST(Neighbours, AskOnEveryLinkAndSendWhereTheAnswerCameFrom) {
+  Lan lan({}, kBothLinks);
+  EXPECT_EQ(lan.table.lookup(kPeer, at(0_us)), std::nullopt);
+  const auto left = lan.table.poll(at(0_us), kLeft);
+  ASSERT_TRUE(left.has_value());
+  EXPECT_EQ(left->packet.sender_mac, kOurLeft);
+  EXPECT_EQ(lan.table.poll(at(0_us), kLeft), std::nullopt);
+  EXPECT_LE(lan.table.next_deadline(), at(0_us)) << "the right link has still to ask";
+  const auto right = lan.table.poll(at(0_us), kRight);
+  ASSERT_TRUE(right.has_value());
+  EXPECT_EQ(right->packet.sender_mac, kOurRight);
+  EXPECT_EQ(lan.table.next_deadline(), at(10_ms));
+
+  EXPECT_EQ(lan.table.on_arp(at(1_ms), kRight, reply(kPeer, kPeerMacRight)), ArpArrival::kLearned);
+  EXPECT_EQ(lan.table.lookup(kPeer, at(1_ms)), (NextHop{kPeerMacRight, kRight}));
+}
+
+TEST(Neighbours, ALinkThatCannotSendDoesNotKeepTheOthersFromAskingAgain) {
+  Lan lan({}, kBothLinks);
+  EXPECT_EQ(lan.table.lookup(kPeer, at(0_ms)), std::nullopt);
+  EXPECT_TRUE(lan.table.poll(at(0_ms), kLeft).has_value());
+  EXPECT_FALSE(lan.table.poll(at(9_ms), kLeft).has_value());
+  EXPECT_TRUE(lan.table.poll(at(10_ms), kLeft).has_value());
+  EXPECT_TRUE(lan.table.poll(at(10_ms), kRight).has_value());
+  EXPECT_FALSE(lan.table.poll(at(10_ms), kRight).has_value()) << "one round, one request";
+}
+
+TEST(Neighbours, TheSecondOfTwoAnswersDoesNotMoveTheLink) {
+  Lan lan({}, kBothLinks);
+  lan.resolve(at(0_ms));
+  EXPECT_EQ(lan.table.on_arp(at(1_ms), kRight, reply(kPeer, kPeerMacRight)), ArpArrival::kLinkKept);
+  EXPECT_EQ(lan.table.lookup(kPeer, at(1_ms)), (NextHop{kPeerMac, kLeft}));
+  // Later, over another link, it has moved.
+  EXPECT_EQ(lan.table.on_arp(at(2_s), kRight, announcement(kPeer, kPeerMacRight)), ArpArrival::kMoved);
+  EXPECT_EQ(lan.table.lookup(kPeer, at(2_s)), (NextHop{kPeerMacRight, kRight}));
+}
+
+TEST(Neighbours, AnswerWhoAsksForUsAndRememberHim) {
+  Lan lan;
+  EXPECT_EQ(lan.table.on_arp(at(0_us), kLeft, request(kPeer, kPeerMac)), ArpArrival::kLearned);
+  EXPECT_LE(lan.table.next_deadline(), at(0_us));
+  const OutgoingArp answer{kPeerMac, {ArpOperation::kReply, kOurLeft, kUs, kPeerMac, kPeer}};
+  EXPECT_EQ(lan.sent(at(0_us)), std::vector{answer});
+  EXPECT_EQ(lan.table.lookup(kPeer, at(1_us)), (NextHop{kPeerMac, kLeft}));
+  EXPECT_EQ(lan.table.stats().replies_sent, 1u);
+}
+
+TEST(Neighbours, AnswerOnTheLinkThatTheQuestionCameFrom) {
+  Lan lan({}, kBothLinks);
+  EXPECT_EQ(lan.table.on_arp(at(0_us), kRight, request(kPeer, kPeerMacRight)), ArpArrival::kLearned);
+  EXPECT_EQ(lan.table.poll(at(0_us), kLeft), std::nullopt);
+  const auto answer = lan.table.poll(at(0_us), kRight);
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_EQ(answer->packet.sender_mac, kOurRight);
+}
+
+TEST(Neighbours, DefendOurAddressAgainstAProbeButLearnNothingFromIt) {
+  Lan lan;
+  EXPECT_EQ(lan.table.on_arp(at(0_us), kLeft, request(Ipv4Address(), kPeerMac)), ArpArrival::kNotForUs);
+  const auto answer = lan.sent(at(0_us));
+  ASSERT_EQ(answer.size(), 1u);
+  EXPECT_EQ(answer[0].destination, kPeerMac);
+  EXPECT_EQ(answer[0].packet.sender_ip, kUs);
+  EXPECT_EQ(lan.table.size(), 0u);
+}
+
+TEST(Neighbours, StayOutOfWhatStrangersTellEachOther) {
+  Lan lan;
+  EXPECT_EQ(lan.table.on_arp(at(0_us), kLeft, request(kPeer, kPeerMac, kOther)), ArpArrival::kNotForUs);
+  EXPECT_EQ(lan.table.on_arp(at(0_us), kLeft, announcement(kPeer, kPeerMac)), ArpArrival::kNotForUs);
+  EXPECT_EQ(lan.table.on_arp(at(0_us), kLeft, reply(kPeer, kPeerMac)), ArpArrival::kNotForUs)
+      << "nobody asked";
+  EXPECT_EQ(lan.table.size(), 0u);
+  EXPECT_EQ(lan.sent(at(0_us)), std::vector<OutgoingArp>{});
+}
+
+TEST(Neighbours, FollowAKnownPeerThatAnnouncesAnotherStation) {
+  Lan lan;
+  lan.resolve(at(0_s));
+  EXPECT_EQ(lan.table.on_arp(at(100_ms), kLeft, announcement(kPeer, kOtherMac)), ArpArrival::kMoved);
+  EXPECT_EQ(lan.table.lookup(kPeer, at(1_s)), (NextHop{kOtherMac, kLeft}));
+}
+
+TEST(Neighbours, CountWhoClaimsToBeUs) {
+  Lan lan({}, kBothLinks);
+  EXPECT_EQ(lan.table.on_arp(at(0_s), kLeft, announcement(kUs, kPeerMac)), ArpArrival::kOurAddress);
+  EXPECT_EQ(lan.table.on_arp(at(0_s), kLeft, request(kUs, kPeerMac)), ArpArrival::kOurAddress);
+  EXPECT_EQ(lan.table.stats().address_conflicts, 2u);
+  EXPECT_EQ(lan.sent(at(0_s)), std::vector<OutgoingArp>{});
+  // Our own question, come round over the other link, is no conflict.
+  EXPECT_EQ(lan.table.on_arp(at(0_s), kRight, request(kUs, kOurLeft, kPeer)), ArpArrival::kNotForUs);
+  EXPECT_EQ(lan.table.stats().address_conflicts, 2u);
+}
+
+TEST(Neighbours, AStaticEntryIsThereAtOnceAndForEver) {
+  Lan lan;
+  ASSERT_TRUE(lan.table.add_static(kPeer, {kPeerMac, kLeft}));
+  EXPECT_EQ(lan.table.state(kPeer), NeighbourState::kStatic);
+  EXPECT_EQ(lan.table.next_deadline(), Instant::never());
+  for (const Duration later : {0_s, 60_s, 1'000'000_s}) {
+    EXPECT_EQ(lan.table.lookup(kPeer, at(later)), (NextHop{kPeerMac, kLeft}));
+    EXPECT_EQ(lan.sent(at(later)), std::vector<OutgoingArp>{});
+  }
+}
+
+TEST(Neighbours, AStaticEntryDoesNotListenToArp) {
+  Lan lan;
+  ASSERT_TRUE(lan.table.add_static(kPeer, {kPeerMac, kLeft}));
+  EXPECT_EQ(lan.table.on_arp(at(0_s), kLeft, announcement(kPeer, kOtherMac)), ArpArrival::kStaticKept);
+  EXPECT_EQ(lan.table.on_arp(at(0_s), kLeft, reply(kPeer, kOtherMac)), ArpArrival::kStaticKept);
+  EXPECT_EQ(lan.table.on_arp(at(0_s), kLeft, reply(kPeer, kPeerMac)), ArpArrival::kConfirmed);
+  EXPECT_EQ(lan.table.lookup(kPeer, at(1_s)), (NextHop{kPeerMac, kLeft}));
+  // But it is answered: it may know us less well.
+  EXPECT_EQ(lan.table.on_arp(at(1_s), kLeft, request(kPeer, kPeerMac)), ArpArrival::kConfirmed);
+  EXPECT_EQ(lan.sent(at(1_s)).size(), 1u);
+}
+
+TEST(Neighbours, AStaticEntryReplacesWhatArpSaid) {
+  Lan lan;
+  EXPECT_EQ(lan.table.lookup(kPeer, at(0_s)), std::nullopt);
+  ASSERT_TRUE(lan.table.add_static(kPeer, {kPeerMac, kLeft}));
+  EXPECT_EQ(lan.table.lookup(kPeer, at(0_s)), (NextHop{kPeerMac, kLeft}));
+  EXPECT_EQ(lan.sent(at(0_s)), std::vector<OutgoingArp>{}) << "the question is off";
+  ASSERT_TRUE(lan.table.add_static(kPeer, {kOtherMac, kLeft}));
+  EXPECT_EQ(lan.table.lookup(kPeer, at(0_s)), (NextHop{kOtherMac, kLeft}));
+  EXPECT_EQ(lan.table.size(), 1u);
+}
+
+TEST(Neighbours, AnEntryInUseIsConfirmedBeforeItEndsByAskingItsStationAlone) {
+  Lan lan({}, kBothLinks);
+  lan.resolve(at(0_s));
+  EXPECT_TRUE(lan.table.lookup(kPeer, at(1_s)).has_value());
+  EXPECT_EQ(lan.table.next_deadline(), at(55_s));
+  EXPECT_EQ(lan.sent(at(55_s) - 1_ns), std::vector<OutgoingArp>{});
+
+  const OutgoingArp question{kPeerMac, {ArpOperation::kRequest, kOurLeft, kUs, MacAddress(), kPeer}};
+  EXPECT_EQ(lan.sent(at(55_s)), std::vector{question});
+  EXPECT_EQ(lan.table.state(kPeer), NeighbourState::kRefreshing);
+  EXPECT_TRUE(lan.table.lookup(kPeer, at(55_s)).has_value()) << "usable meanwhile";
+
+  EXPECT_EQ(lan.table.on_arp(at(55_s) + 1_ms, kLeft, reply(kPeer, kPeerMac)), ArpArrival::kConfirmed);
+  EXPECT_EQ(lan.table.state(kPeer), NeighbourState::kKnown);
+  EXPECT_TRUE(lan.table.lookup(kPeer, at(100_s)).has_value()) << "a new minute has begun";
+}
+
+TEST(Neighbours, ABusyEntryIsNeverUnknownWhileItsPeerAnswers) {
+  Lan lan;
+  lan.resolve(at(0_s));
+  for (int ms = 0; ms < 600'000; ms += 100) {
+    const Instant now = at(Duration::ms(ms));
+    ASSERT_TRUE(lan.table.lookup(kPeer, now).has_value()) << ms << " ms";
+    if (!lan.sent(now).empty()) {
+      ASSERT_EQ(lan.table.on_arp(now, kLeft, reply(kPeer, kPeerMac)), ArpArrival::kConfirmed);
+    }
+  }
+  EXPECT_LE(lan.table.stats().requests_sent, 12u) << "about one a minute";
+}
+
+TEST(Neighbours, AnIdleEntryEndsWithoutAQuestion) {
+  Lan lan;
+  lan.resolve(at(0_s));
+  EXPECT_EQ(lan.table.next_deadline(), at(60_s));
+  EXPECT_EQ(lan.instants_of_sending(at(300_s)), std::vector<Instant>{});
+  EXPECT_EQ(lan.table.state(kPeer), NeighbourState::kAbsent);
+}
+
+TEST(Neighbours, AnEntryUsedLateInItsLifeIsStillConfirmed) {
+  Lan lan;
+  lan.resolve(at(0_s));
+  EXPECT_TRUE(lan.table.lookup(kPeer, at(58_s)).has_value());
+  EXPECT_EQ(lan.sent(at(58_s)).size(), 1u);
+  EXPECT_EQ(lan.table.state(kPeer), NeighbourState::kRefreshing);
+}
+
+TEST(Neighbours, APeerThatStopsAnsweringIsAskedForEverywhereWhenItsTimeIsOver) {
+  Lan lan({}, kBothLinks);
+  lan.resolve(at(0_s));
+  EXPECT_TRUE(lan.table.lookup(kPeer, at(50_s)).has_value());
+  const auto asked = lan.instants_of_sending(at(60_s) - 1_ns);
+  EXPECT_EQ(asked.front(), at(55_s));
+  EXPECT_GE(asked.size(), 8u);
+  EXPECT_TRUE(lan.table.lookup(kPeer, at(60_s) - 1_ns).has_value());
+
+  EXPECT_EQ(lan.table.lookup(kPeer, at(60_s)), std::nullopt);
+  const auto questions = lan.sent(at(60_s));
+  ASSERT_EQ(questions.size(), 2u) << "one a link";
+  EXPECT_EQ(questions[0].destination, MacAddress::broadcast());
+  EXPECT_EQ(lan.table.on_arp(at(61_s), kRight, reply(kPeer, kPeerMacRight)), ArpArrival::kLearned);
+  EXPECT_EQ(lan.table.lookup(kPeer, at(61_s)), (NextHop{kPeerMacRight, kRight}));
+}
+
+TEST(Neighbours, NoEntryOutlivesItsTimeEvenIfNobodyPolls) {
+  Lan lan;
+  lan.resolve(at(0_s));
+  EXPECT_EQ(lan.table.lookup(kPeer, at(3600_s)), std::nullopt);
+  EXPECT_EQ(lan.table.state(kPeer), NeighbourState::kAsking);
+  EXPECT_EQ(lan.sent(at(3600_s)).size(), 1u);
+}
+
+TEST(Neighbours, NeverAskForAddressesThatNoOtherHostHas) {
+  Lan lan;
+  for (const Ipv4Address ip :
+       {kUs, Ipv4Address(), Ipv4Address(255, 255, 255, 255), Ipv4Address(224, 0, 0, 1)}) {
+    EXPECT_EQ(lan.table.lookup(ip, at(0_s)), std::nullopt) << ip.to_string();
+  }
+  EXPECT_EQ(lan.table.size(), 0u);
+  EXPECT_EQ(lan.sent(at(0_s)), std::vector<OutgoingArp>{});
+}
+
+TEST(Neighbours, AFullTableForgetsWhoWasWantedLeastRecently) {
+  Lan lan({.capacity = 3});
+  ASSERT_TRUE(lan.table.add_static(Ipv4Address(10, 0, 1, 0), {kOtherMac, kLeft}));
+  lan.resolve(at(0_s), kPeer, kPeerMac);
+  lan.resolve(at(1_s), kOther, kOtherMac);
+  EXPECT_TRUE(lan.table.lookup(kPeer, at(2_s)).has_value());
+
+  EXPECT_EQ(lan.table.lookup(Ipv4Address(10, 0, 0, 4), at(3_s)), std::nullopt);
+  EXPECT_EQ(lan.table.state(kOther), NeighbourState::kAbsent);
+  EXPECT_EQ(lan.table.state(kPeer), NeighbourState::kKnown);
+  EXPECT_EQ(lan.table.state(Ipv4Address(10, 0, 1, 0)), NeighbourState::kStatic);
+  EXPECT_EQ(lan.table.stats().evicted, 1u);
+  EXPECT_EQ(lan.table.size(), 3u);
+}
+
+TEST(Neighbours, StrangersThatAskForUsTakeNobodysPlaceAndAreAnsweredAllTheSame) {
+  Lan lan({.capacity = 1});
+  lan.resolve(at(0_s));
+  EXPECT_EQ(lan.table.on_arp(at(1_s), kLeft, request(kOther, kOtherMac)), ArpArrival::kTableFull);
+  EXPECT_EQ(lan.table.state(kPeer), NeighbourState::kKnown);
+  EXPECT_EQ(lan.table.stats().no_room, 1u);
+  const auto answer = lan.sent(at(1_s));
+  ASSERT_EQ(answer.size(), 1u);
+  EXPECT_EQ(answer[0].destination, kOtherMac);
+}
+
+TEST(Neighbours, WhoWasOnlyHeardOfGoesFirst) {
+  Lan lan({.capacity = 2});
+  lan.resolve(at(0_s));
+  EXPECT_EQ(lan.table.on_arp(at(1_s), kLeft, request(kOther, kOtherMac)), ArpArrival::kLearned);
+  EXPECT_EQ(lan.table.lookup(Ipv4Address(10, 0, 0, 4), at(2_s)), std::nullopt);
+  EXPECT_EQ(lan.table.state(kPeer), NeighbourState::kKnown);
+  EXPECT_EQ(lan.table.state(kOther), NeighbourState::kAbsent);
+}
+
+TEST(Neighbours, ATableFullOfStaticEntriesTakesNoMore) {
+  Lan lan({.capacity = 1});
+  ASSERT_TRUE(lan.table.add_static(kPeer, {kPeerMac, kLeft}));
+  EXPECT_FALSE(lan.table.add_static(kOther, {kOtherMac, kLeft}));
+  EXPECT_EQ(lan.table.lookup(kOther, at(0_s)), std::nullopt);
+  EXPECT_EQ(lan.table.stats().no_room, 2u);
+  EXPECT_EQ(lan.table.next_deadline(), Instant::never());
+}
+
+TEST(Neighbours, AFloodOfQuestionsFillsTheQueueOfRepliesAndNotMore) {
+  Lan lan({.capacity = 4, .reply_queue = 3});
+  for (std::uint8_t i = 2; i < 12; ++i) {
+    (void)lan.table.on_arp(at(0_s), kLeft, request(Ipv4Address(10, 0, 0, i), MacAddress(2, 0, 0, 0, 0, i)));
+  }
+  EXPECT_EQ(lan.sent(at(0_s)).size(), 3u);
+  EXPECT_EQ(lan.table.stats().replies_dropped, 7u);
+  EXPECT_EQ(lan.table.on_arp(at(1_s), kLeft, request(kPeer, kPeerMac)), ArpArrival::kMoved);
+  EXPECT_EQ(lan.sent(at(1_s)).size(), 1u) << "there is room again";
+}
+
+TEST(Neighbours, SurviveAnyOrderOfEventsWithinTheirBounds) {
+  constexpr std::uint64_t kSeed = 826;
+  SCOPED_TRACE("seed " + std::to_string(kSeed));
+  Prng prng(kSeed);
+  Lan lan({.capacity = 8, .reply_queue = 2}, kBothLinks);
+  const auto any_ip = [&] { return Ipv4Address(10, 0, 0, static_cast<std::uint8_t>(prng.below(20))); };
+  const auto any_mac = [&] { return MacAddress(2, 0, 0, 0, 0, static_cast<std::uint8_t>(prng.below(4))); };
+  Instant now = at(0_s);
+  std::uint64_t known = 0;
+  for (int step = 0; step < 20'000; ++step) {
+    now = now + Duration::us(static_cast<std::int64_t>(prng.below(200'000)));
+    const LinkId link = prng.chance(0.5) ? kLeft : kRight;
+    switch (prng.below(5)) {
+      case 0:
+        (void)lan.table.on_arp(now, link,
+                               prng.chance(0.5) ? request(any_ip(), any_mac()) : reply(any_ip(), any_mac()));
+        break;
+      case 1:
+        (void)lan.table.poll(now, link);
+        break;
+      case 2:
+        for (const OutgoingArp& out : lan.sent(now)) ASSERT_EQ(out.packet.sender_ip, kUs);
+        ASSERT_GT(lan.table.next_deadline(), now) << "all was sent, step " << step;
+        break;
+      default:
+        if (lan.table.lookup(any_ip(), now)) ++known;
+    }
+    ASSERT_LE(lan.table.size(), 8u);
+  }
+  EXPECT_GT(known, 100u);
+}
+
+}  // namespace
+}  // namespace braid::stack
