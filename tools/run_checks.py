@@ -125,7 +125,10 @@ class Run:
         return self.check(f"configure {preset}", ["cmake", "--preset", preset])
 
     def build(self, preset):
-        return self.check(f"build {preset}", ["cmake", "--build", "--preset", preset, "--parallel", self.jobs])
+        # -k 0: one run shows everything that does not compile.
+        return self.check(
+            f"build {preset}", ["cmake", "--build", "--preset", preset, "--parallel", self.jobs, "--", "-k", "0"]
+        )
 
     def test(self, preset, left_out):
         results = self.root / "build" / preset / "ctest.xml"
