@@ -1,11 +1,11 @@
-// The page protocol and the synchronisation of one cluster, as a value: eager release consistency over pages of
-// 4 KiB with a home per page, many writers by twin and byte-granular diff, and invalidation of the other copies
-// when a writer releases; locks whose token stays in a cluster while somebody there wants it; barriers that
-// gather in the cluster first.
+// The page protocol and the synchronisation of one cluster, as a value: eager release consistency over pages
+// of 4 KiB with a home per page, many writers by twin and byte-granular diff, and invalidation of the other
+// copies when a writer releases; locks whose token stays in a cluster while somebody there wants it; barriers
+// that gather in the cluster first.
 //
 // It decides and never acts: faults, lock calls and messages come in; messages come out of poll_transmit();
-// protections and bytes of pages go through PageMemory. It knows no thread, clock or socket, and allocates only in
-// its constructor. All calls are serialised by the caller (live: the cluster's combiner lock).
+// protections and bytes of pages go through PageMemory. It knows no thread, clock or socket, and allocates
+// only in its constructor. All calls are serialised by the caller (live: the cluster's combiner lock).
 //
 // Messages may arrive in any order. Each arrives once: the service below sees to that.
 #pragma once
@@ -29,8 +29,8 @@ using BarrierId = Id<struct BarrierTag, std::uint32_t>;
 class PageMemory {
  public:
   virtual ~PageMemory() = default;
-  // What compute nodes may do with pages [first, first + count) from now on. Takes effect before it returns: no
-  // sibling can write through an older permission afterwards.
+  // What compute nodes may do with pages [first, first + count) from now on. Takes effect before it returns:
+  // no sibling can write through an older permission afterwards.
   virtual void protect(PageId first, std::uint32_t count, Access access) = 0;
   // The page's bytes through the second mapping: always readable and writable, never faults.
   virtual std::byte* page(PageId page) = 0;
@@ -48,13 +48,18 @@ struct EngineConfig {
   std::uint32_t flush_window = 64;
   // Times that a lock's token passes between compute nodes of a cluster while another cluster waits for it.
   std::uint32_t local_handoffs = 16;
+  // Pages homed elsewhere that this cluster can have written and not flushed yet, 4 KiB each (64 MiB of
+  // address space, used as it is needed). When all are taken the oldest dirty page is flushed early and the
+  // fault waits for that. Two per compute node is the least that always gets on: one store can need two pages
+  // at once. Local, not shared.
+  std::uint32_t twins = 16384;
 };
 
 // What one compute node did; times are the driver's matter.
 struct NodeCounts {
   std::uint64_t read_faults = 0;
   std::uint64_t write_faults = 0;
-  std::uint64_t fetches = 0;       // faults that had to ask the page's home in another cluster
+  std::uint64_t fetches = 0;  // faults that had to ask the page's home in another cluster
   std::uint64_t lock_calls = 0;
   std::uint64_t remote_locks = 0;  // lock calls that had to wait for the token from another cluster
   std::uint64_t barriers = 0;
@@ -82,31 +87,38 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Sets the home of pages [first, first + count). Before the pages' first use, the same calls in every cluster.
-  // A page's home starts with the only copy (zeroes), writable there and inaccessible elsewhere; the call protects
-  // accordingly. Pages never given a home are homed cyclically: page % clusters.
+  // Sets the home of pages [first, first + count). Before the pages' first use, the same calls in every
+  // cluster. A page's home starts with the only copy (zeroes), writable there and inaccessible elsewhere; the
+  // call protects accordingly. Pages never given a home are homed cyclically, page % clusters, and opened at
+  // their home by the first fault there. A request that arrives from a cluster that made the call earlier
+  // waits until this one makes it.
   void set_home(PageId first, std::uint32_t count, ClusterId home);
 
-  // --- What compute node `node` (0 .. compute_nodes-1 of this cluster) does. One operation at a time per node:
-  // true = complete at once; false = under way, ask done(node) after each message or operation.
+  // --- What compute node `node` (0 .. compute_nodes-1 of this cluster) does. One operation at a time per
+  // node: true = complete at once; false = under way, ask done(node) after each message or operation.
 
-  // The node touched `page` and lacked `wanted`. Complete when the protection allows it, or did already (a sibling
-  // was faster); the node then simply tries its access again, and may fault again.
+  // The node touched `page` and lacked `wanted`. Complete when the protection allows it, or did already (a
+  // sibling was faster); the node then simply tries its access again, and may fault again.
   [[nodiscard]] bool fault(std::uint16_t node, PageId page, Access wanted);
   [[nodiscard]] bool lock(std::uint16_t node, LockId lock);
-  // A release. Never waits: the token leaves this cluster only when what was written before has reached the homes
-  // and every other copy of it is gone. The node must hold the lock.
+  // A release. Never waits: the token leaves this cluster only when what was written before has reached the
+  // homes and every other copy of it is gone. The node must hold the lock.
   void unlock(std::uint16_t node, LockId lock);
-  // Waits for all compute nodes of all clusters; a release and an acquire.
+  // Waits for all compute nodes of all clusters; a release and an acquire. Every node of the machine comes to
+  // the same barriers in the same order.
   [[nodiscard]] bool barrier(std::uint16_t node, BarrierId barrier);
+  // The node waits for nothing. Turns true inside any call above or in on_message(), never in
+  // poll_transmit().
   bool done(std::uint16_t node) const;
 
   // --- What the network does.
 
-  // A message from another cluster's engine. Never fails and never waits: anything malformed is counted and dropped.
+  // A message from another cluster's engine. Never fails and never waits: anything malformed is counted and
+  // dropped.
   void on_message(ClusterId from, ByteView message);
-  // Writes the next message for `to` into `room` (at least kMaxMessageBytes) and returns its length; 0 when there is
-  // none. The driver takes room in its channel first, so a message that was written is a message that was sent.
+  // Writes the next message for `to` (another cluster) into `room` (at least kMaxMessageBytes) and returns
+  // its length; 0 when there is none. May call protect(): pages close as their bytes are taken. The driver
+  // takes room in its channel first, so a message that was written is a message that was sent.
   std::size_t poll_transmit(ClusterId to, MutableBytes room);
   bool has_output(ClusterId to) const;
   // Clusters with output, a bit each: what a driver loops over.

@@ -1,0 +1,180 @@
+// The side of a cluster that uses a page whose home is elsewhere: faults, fetches, twins, invalidations.
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "dsm/engine/diff.h"
+#include "dsm/engine/pages.h"
+
+namespace braid::dsm {
+
+bool Pages::fault(std::uint16_t node, PageId page, Access wanted) {
+  CHECK(in_range(page));
+  CHECK(wanted != Access::kNone);
+  if (!twin_waiters_.empty()) pump();  // nobody overtakes those who wait for a twin already
+  nodes_[node].page = page;
+  nodes_[node].wanted = wanted;
+  return attempt(node);
+}
+
+// What the node's fault needs next; true when nothing.
+bool Pages::attempt(std::uint16_t node) {
+  const ComputeNode& n = nodes_[node];
+  const std::uint32_t page = n.page.value();
+  Page& p = pages_[page];
+  if (p.access >= n.wanted) return true;
+  if (here(p)) return master_fault(page, n.wanted);
+  if (p.access ==
+      Access::kNone) {  // no copy, or one that is invalid and whose changes must reach the home first
+    if (p.fetch == Stage::kNone) ++nodes_[node].counts.fetches;
+    want_fetch(page);
+    return wait_for(node, Wait::kFetch);
+  }
+  if (p.content == Content::kDirty) {
+    // Closed for a flush whose diff is not taken yet: what is written now goes with it (PG-6).
+    set_access(page, 1, Access::kWrite);
+    return true;
+  }
+  return make_dirty(page) || wait_for(node, Wait::kTwin);
+}
+
+bool Pages::wait_for(std::uint16_t node, Wait what) {
+  nodes_[node].wait = what;
+  if (what == Wait::kTwin) {
+    CHECK_LT(twin_waiters_.size(), twin_waiters_.capacity());
+    twin_waiters_.push_back(node);
+  }
+  return false;
+}
+
+// PG-5: one fetch serves every node that faults meanwhile.
+void Pages::want_fetch(std::uint32_t page) {
+  Page& p = pages_[page];
+  if (p.fetch != Stage::kNone) return;
+  if (p.flush == Stage::kNone && p.content == Content::kInvalid)
+    ask_home(page);
+  else
+    p.fetch = Stage::kWaiting;  // PG-2
+}
+
+void Pages::ask_home(std::uint32_t page) {
+  Page& p = pages_[page];
+  p.fetch = Stage::kQueued;
+  p.has_minimum = false;  // whatever the home sends from now on is newer than all that it told us before
+  outbox_.push(ClusterId(p.home), {.kind = Kind::kPageRequest, .id = page});
+}
+
+bool Pages::on_page_reply(ClusterId from, PageId page, std::uint32_t version, ByteView bytes) {
+  if (!in_range(page)) return false;
+  Page& p = pages_[page.value()];
+  if (p.home != from.value() || p.fetch != Stage::kSent) return false;
+  if (p.has_minimum && older(version, p.version)) {  // PG-15
+    ++counts_.stale_replies;
+    ask_home(page.value());
+    return true;
+  }
+  install(page.value(), version, bytes);
+  return true;
+}
+
+void Pages::install(std::uint32_t page, std::uint32_t version, ByteView bytes) {
+  Page& p = pages_[page];
+  std::memcpy(memory_.page(PageId(page)), bytes.data(), kPageBytes);  // PG-4: filled before it is opened
+  p.version = version;
+  p.has_minimum = false;
+  p.fetch = Stage::kNone;
+  p.content = Content::kClean;
+
+  const auto waits_here = [page](const ComputeNode& n) {
+    return n.wait == Wait::kFetch && n.page.value() == page;
+  };
+  const bool write = std::ranges::any_of(
+      nodes_, [&](const ComputeNode& n) { return waits_here(n) && n.wanted == Access::kWrite; });
+  if (!write || !make_dirty(page)) set_access(page, 1, Access::kRead);
+  for (std::uint16_t node = 0; node < nodes_.size(); ++node) {
+    if (!waits_here(nodes_[node])) continue;
+    nodes_[node].wait = Wait::kNothing;
+    if (nodes_[node].wanted > p.access) (void)wait_for(node, Wait::kTwin);
+  }
+}
+
+// A clean copy becomes writable; false when there is no twin for it (PG-8).
+bool Pages::make_dirty(std::uint32_t page) {
+  if (free_twins_.empty()) return false;
+  Page& p = pages_[page];
+  p.twin = free_twins_.back();
+  free_twins_.pop_back();
+  std::memcpy(twin(p.twin), memory_.page(PageId(page)), kPageBytes);  // PG-4: before anybody may write
+  track(page, Listed::kCopies);
+  set_access(page, 1, Access::kWrite);
+  return true;
+}
+
+void Pages::drop_twin(std::uint32_t page) {
+  Page& p = pages_[page];
+  free_twins_.push_back(p.twin);
+  p.twin = kNone;
+  p.content = p.access == Access::kNone ? Content::kInvalid : Content::kClean;
+}
+
+// PG-6: the diff is taken as it leaves; that costs no room while it waits, and takes along what was written
+// meanwhile.
+std::size_t Pages::write_diff(std::uint32_t page, Header& header, MutableBytes room) {
+  Page& p = pages_[page];
+  CHECK(p.content == Content::kDirty && p.flush == Stage::kQueued);
+  if (p.access == Access::kWrite) set_access(page, 1, Access::kRead);
+  const EncodedDiff diff = encode_diff(memory_.page(PageId(page)), twin(p.twin), room);
+  drop_twin(page);
+  p.flush = Stage::kSent;
+  p.flight_tag = p.dirty_tag;
+  header.format = static_cast<std::uint8_t>(diff.format);
+  ++counts_.diffs_sent;
+  counts_.diff_bytes_sent += diff.bytes;
+  return diff.bytes;
+}
+
+bool Pages::on_diff_done(ClusterId from, PageId page, std::uint32_t version) {
+  if (!in_range(page)) return false;
+  Page& p = pages_[page.value()];
+  if (p.home != from.value() || p.flush != Stage::kSent) return false;
+  // PG-16. A copy that is still valid was left out of the round, so it is as new as the round.
+  if (p.access != Access::kNone && older(p.version, version)) p.version = version;
+  end_flush(page.value());
+  return true;
+}
+
+// PG-14
+bool Pages::on_invalidate(ClusterId from, PageId page, std::uint32_t version) {
+  if (!in_range(page)) return false;
+  Page& p = pages_[page.value()];
+  if (p.home != from.value() || from == self_) return false;
+  if (outbox_.pending(from, Kind::kInvalidateAck) >= config_.clusters * config_.flush_window) return false;
+  ++counts_.invalidations_received;
+  if (p.fetch == Stage::kSent) {  // the copy that it is about may still be on its way
+    if (!p.has_minimum || older(p.version, version)) p.version = version;
+    p.has_minimum = true;
+  } else if (p.access != Access::kNone && older(p.version, version)) {
+    drop_copy(page.value());
+  }
+  outbox_.push(from, {.kind = Kind::kInvalidateAck, .id = page.value(), .number = version});
+  return true;
+}
+
+void Pages::drop_copy(std::uint32_t page) {
+  Page& p = pages_[page];
+  set_access(page, 1, Access::kNone);
+  if (p.content == Content::kClean) {
+    p.content = Content::kInvalid;
+    return;
+  }
+  // Dirty: the bytes stay for the diff, which goes to the home at once so that a fault here need not wait for
+  // a release.
+  if (p.flush == Stage::kQueued || p.listed == Listed::kUrgent || p.flush_again) return;
+  unlink(page);
+  if (p.flush == Stage::kSent)
+    p.flush_again = true;  // PG-3
+  else
+    push(Listed::kUrgent, page);
+}
+
+}  // namespace braid::dsm

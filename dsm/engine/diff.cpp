@@ -1,0 +1,177 @@
+#include "dsm/engine/diff.h"
+
+#include <emmintrin.h>
+#include <tmmintrin.h>
+
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace braid::dsm {
+namespace {
+
+constexpr std::size_t kWords = kPageBytes / 64;
+constexpr std::size_t kRunHeaderBytes = 4;
+
+// A bit per byte of the page, 64 bytes a word.
+using Mask = std::array<std::uint64_t, kWords>;
+static_assert(sizeof(Mask) == kMaskBytes);
+
+std::uint64_t differing(const std::byte* a, const std::byte* b) {
+  std::uint64_t same = 0;
+  for (int i = 0; i < 4; ++i) {
+    const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(a + 16 * i));
+    const __m128i y = _mm_loadu_si128(reinterpret_cast<const __m128i*>(b + 16 * i));
+    const auto bits = static_cast<std::uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(x, y)));
+    same |= std::uint64_t{bits} << (16 * i);
+  }
+  return ~same;
+}
+
+// First byte at or after `from` that is marked (or is not, when kMarked is false); kPageBytes when there is
+// none.
+template <bool kMarked>
+std::size_t next(const Mask& mask, std::size_t from) {
+  while (from < kPageBytes) {
+    const std::uint64_t word = kMarked ? mask[from / 64] : ~mask[from / 64];
+    const std::uint64_t rest = word >> (from % 64);
+    if (rest != 0) return from + static_cast<std::size_t>(std::countr_zero(rest));
+    from = (from / 64 + 1) * 64;
+  }
+  return kPageBytes;
+}
+
+std::size_t write_runs(const Mask& mask, const std::byte* page, std::byte* out) {
+  std::byte* const begin = out;
+  for (std::size_t first = next<true>(mask, 0); first < kPageBytes;) {
+    const std::size_t end = next<false>(mask, first);
+    store(out, static_cast<std::uint16_t>(first));
+    store(out + 2, static_cast<std::uint16_t>(end - first));
+    std::memcpy(out + kRunHeaderBytes, page + first, end - first);
+    out += kRunHeaderBytes + (end - first);
+    first = next<true>(mask, end);
+  }
+  return static_cast<std::size_t>(out - begin);
+}
+
+// For each of the 256 masks of 8 bytes, the shuffle that brings the marked bytes to the front.
+constexpr auto kCompress = [] {
+  std::array<std::array<std::uint8_t, 8>, 256> table{};
+  for (unsigned m = 0; m < 256; ++m) {
+    unsigned n = 0;
+    for (unsigned i = 0; i < 8; ++i)
+      if (m >> i & 1) table[m][n++] = static_cast<std::uint8_t>(i);
+    while (n < 8) table[m][n++] = 0x80;  // pshufb writes zero
+  }
+  return table;
+}();
+
+std::size_t write_mask(const Mask& mask, const std::byte* page, std::byte* out) {
+  std::memcpy(out, mask.data(), kMaskBytes);
+  std::byte* packed = out + kMaskBytes;
+  for (std::size_t group = 0; group < kPageBytes / 8; ++group) {
+    const auto m = static_cast<std::uint8_t>(mask[group / 8] >> (group % 8 * 8));
+    if (m == 0) continue;
+    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(page + group * 8));
+    const __m128i order = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(kCompress[m].data()));
+    // Eight bytes are stored, popcount(m) are kept: never past the room, because `packed` has advanced by at
+    // most eight bytes per group before this one.
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(packed), _mm_shuffle_epi8(bytes, order));
+    packed += std::popcount(m);
+  }
+  return static_cast<std::size_t>(packed - out);
+}
+
+bool apply_runs(ByteView diff, std::byte* page) {
+  std::size_t end = 0;
+  for (std::size_t at = 0; at < diff.size();) {
+    if (diff.size() - at < kRunHeaderBytes) return false;
+    const std::size_t offset = load<std::uint16_t>(&diff[at]);
+    const std::size_t length = load<std::uint16_t>(&diff[at + 2]);
+    at += kRunHeaderBytes;
+    if (length == 0 || offset < end || !inside(offset, length, kPageBytes)) return false;
+    if (length > diff.size() - at) return false;
+    at += length;
+    end = offset + length;
+  }
+  for (std::size_t at = 0; at < diff.size();) {
+    const std::size_t offset = load<std::uint16_t>(&diff[at]);
+    const std::size_t length = load<std::uint16_t>(&diff[at + 2]);
+    std::memcpy(page + offset, &diff[at + kRunHeaderBytes], length);
+    at += kRunHeaderBytes + length;
+  }
+  return true;
+}
+
+// 1 to 8 bytes, and not one more: the neighbours may be under another writer's hand.
+inline void copy_few(std::byte* to, const std::byte* from, int n) {
+  if (n == 8) {
+    store(to, load<std::uint64_t>(from));
+  } else if (n >= 4) {
+    const auto head = load<std::uint32_t>(from);
+    const auto tail = load<std::uint32_t>(from + n - 4);
+    store(to, head);
+    store(to + n - 4, tail);
+  } else if (n >= 2) {
+    const auto head = load<std::uint16_t>(from);
+    const auto tail = load<std::uint16_t>(from + n - 2);
+    store(to, head);
+    store(to + n - 2, tail);
+  } else {
+    *to = *from;
+  }
+}
+
+bool apply_mask(ByteView diff, std::byte* page) {
+  if (diff.size() < kMaskBytes) return false;
+  Mask mask;
+  std::memcpy(mask.data(), diff.data(), kMaskBytes);
+  std::size_t changed = 0;
+  for (const std::uint64_t word : mask) changed += static_cast<std::size_t>(std::popcount(word));
+  if (diff.size() != kMaskBytes + changed) return false;
+
+  const std::byte* packed = diff.data() + kMaskBytes;
+  for (std::size_t group = 0; group < kPageBytes / 8; ++group) {
+    unsigned m = mask[group / 8] >> (group % 8 * 8) & 0xff;
+    for (std::byte* to = page + group * 8; m != 0;) {
+      const int skip = std::countr_zero(m);
+      const int length = std::countr_one(m >> skip);
+      copy_few(to + skip, packed, length);
+      packed += length;
+      to += skip + length;
+      m >>= skip + length;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+EncodedDiff encode_diff(const std::byte* page, const std::byte* twin, MutableBytes room) {
+  CHECK_GE(room.size(), kMaxDiffBytes);
+  Mask mask;
+  std::size_t runs = 0;
+  std::uint64_t before = 0;  // was the byte before this word marked?
+  for (std::size_t w = 0; w < kWords; ++w) {
+    mask[w] = differing(page + w * 64, twin + w * 64);
+    runs += static_cast<std::size_t>(std::popcount(mask[w] & ~(mask[w] << 1 | before)));
+    before = mask[w] >> 63;
+  }
+  if (runs * kRunHeaderBytes <= kMaskBytes)
+    return {.format = DiffFormat::kRuns, .bytes = write_runs(mask, page, room.data())};
+  return {.format = DiffFormat::kMask, .bytes = write_mask(mask, page, room.data())};
+}
+
+bool apply_diff(DiffFormat format, ByteView diff, std::byte* page) {
+  switch (format) {
+    case DiffFormat::kRuns:
+      return apply_runs(diff, page);
+    case DiffFormat::kMask:
+      return apply_mask(diff, page);
+  }
+  return false;
+}
+
+}  // namespace braid::dsm

@@ -1,0 +1,33 @@
+// What a cluster changed in a page since it made the twin: byte by byte, because programs share the bytes of
+// a word. Two encodings, the shorter one is sent:
+//   runs   {offset u16, length u16, bytes}*      few changes that lie together
+//   mask   512 bytes, a bit per byte of the page, then the changed bytes        many small changes
+// Bytes that did not change are never sent and never stored at the other end: another writer may own them.
+#pragma once
+
+#include <cstdint>
+
+#include "base/bytes.h"
+#include "dsm/engine/engine.h"
+
+namespace braid::dsm {
+
+enum class DiffFormat : std::uint8_t { kRuns = 0, kMask = 1 };
+
+inline constexpr std::size_t kMaskBytes = kPageBytes / 8;
+inline constexpr std::size_t kMaxDiffBytes = kMaskBytes + kPageBytes;
+
+struct EncodedDiff {
+  DiffFormat format = DiffFormat::kRuns;
+  std::size_t bytes = 0;  // written into the room; 0 when nothing changed
+};
+
+// Writes what differs in `page` from `twin` (kPageBytes each, any alignment) into `room`, kMaxDiffBytes at
+// least.
+EncodedDiff encode_diff(const std::byte* page, const std::byte* twin, MutableBytes room);
+
+// Stores the changes into `page`. False, and nothing stored, when `diff` is not what encode_diff writes: the
+// bytes come from another machine.
+[[nodiscard]] bool apply_diff(DiffFormat format, ByteView diff, std::byte* page);
+
+}  // namespace braid::dsm

@@ -1,0 +1,228 @@
+// Ties pages, locks and barriers together: takes messages apart, hands this cluster what it says to itself,
+// and goes on with what a completed release was for.
+#include "dsm/engine/engine.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "dsm/engine/barriers.h"
+#include "dsm/engine/locks.h"
+#include "dsm/engine/messages.h"
+#include "dsm/engine/nodes.h"
+#include "dsm/engine/outbox.h"
+#include "dsm/engine/pages.h"
+
+namespace braid::dsm {
+namespace {
+
+const EngineConfig& checked(const EngineConfig& c) {
+  CHECK(c.clusters >= 1 && c.clusters <= 64);
+  CHECK(c.compute_nodes >= 1 && c.compute_nodes <= 64);
+  CHECK_LT(c.cluster.value(), c.clusters);
+  return c;
+}
+
+}  // namespace
+
+struct Engine::State {
+  State(const EngineConfig& c, PageMemory& memory)
+      : config(checked(c)),
+        nodes(config.compute_nodes),
+        outbox(config),
+        pages(config, memory, outbox, nodes, counts),
+        locks(config, outbox, nodes, pages),
+        barriers(config, outbox, nodes, pages) {}
+
+  // A message whose form is right, from another cluster or from this one. False: no engine sends it now.
+  bool dispatch(ClusterId from, const Header& h, ByteView payload) {
+    const PageId page(h.id);
+    switch (h.kind) {
+      case Kind::kPageRequest:
+        return pages.on_page_request(from, page);
+      case Kind::kPageReply:
+        return pages.on_page_reply(from, page, h.number, payload);
+      case Kind::kDiff:
+        return pages.on_diff(from, page, h.format, payload);
+      case Kind::kDiffDone:
+        return pages.on_diff_done(from, page, h.number);
+      case Kind::kInvalidate:
+        return pages.on_invalidate(from, page, h.number);
+      case Kind::kInvalidateAck:
+        return pages.on_invalidate_ack(from, page, h.number);
+      case Kind::kLockRequest:
+        return locks.on_request(from, LockId(h.id));
+      case Kind::kLockGrant:
+        return locks.on_grant(from, LockId(h.id), h.format != 0);
+      case Kind::kLockRecall:
+        return locks.on_recall(from, LockId(h.id));
+      case Kind::kLockReturn:
+        return locks.on_return(from, LockId(h.id));
+      case Kind::kBarrierArrive:
+        return barriers.on_arrive(from, BarrierId(h.id), h.number);
+      case Kind::kBarrierDepart:
+        return barriers.on_depart(from, BarrierId(h.id), h.number);
+    }
+    return false;
+  }
+
+  // The descriptor `header` becomes a message: its payload's length.
+  std::size_t leave(ClusterId to, Header& header, MutableBytes payload) {
+    switch (header.kind) {
+      case Kind::kPageRequest:
+      case Kind::kPageReply:
+      case Kind::kDiff:
+      case Kind::kDiffDone:
+      case Kind::kInvalidate:
+      case Kind::kInvalidateAck:
+        return pages.write(to, header, payload);
+      case Kind::kLockRequest:
+      case Kind::kLockGrant:
+      case Kind::kLockRecall:
+      case Kind::kLockReturn:
+        locks.sent(to, header);
+        return 0;
+      case Kind::kBarrierArrive:
+      case Kind::kBarrierDepart:
+        barriers.sent(header);
+        return 0;
+    }
+    return 0;
+  }
+
+  // Everything that can happen without a message from outside has happened when this returns. Each turn of
+  // the loop ends a release or hands over a message to itself, and both are bounded.
+  void settle() {
+    do {
+      while (!outbox.empty(config.cluster)) {
+        Header header = outbox.pop(config.cluster);
+        CHECK_EQ(leave(config.cluster, header, {}), 0u);
+        CHECK(dispatch(config.cluster, header, {}));
+      }
+      pages.pump();
+      while (const auto release = pages.releases().pop_complete()) {
+        switch (release->what) {
+          case ReleaseFor::What::kLock:
+            locks.released(LockId(release->id));
+            break;
+          case ReleaseFor::What::kBarrier:
+            barriers.released(BarrierId(release->id));
+            break;
+        }
+      }
+    } while (!outbox.empty(config.cluster));
+  }
+
+  ComputeNode& idle_node(std::uint16_t node) {
+    CHECK_LT(node, nodes.size());
+    CHECK(nodes[node].wait == Wait::kNothing);
+    return nodes[node];
+  }
+
+  const EngineConfig config;
+  ClusterCounts counts;
+  ComputeNodes nodes;
+  Outbox outbox;
+  Pages pages;
+  Locks locks;
+  Barriers barriers;
+};
+
+Engine::Engine(const EngineConfig& config, PageMemory& memory)
+    : state_(std::make_unique<State>(config, memory)) {}
+Engine::~Engine() = default;
+
+void Engine::set_home(PageId first, std::uint32_t count, ClusterId home) {
+  state_->pages.set_home(first, count, home);
+}
+
+bool Engine::fault(std::uint16_t node, PageId page, Access wanted) {
+  ComputeNode& n = state_->idle_node(node);
+  ++(wanted == Access::kWrite ? n.counts.write_faults : n.counts.read_faults);
+  if (state_->pages.fault(node, page, wanted)) return true;
+  state_->settle();
+  return done(node);
+}
+
+bool Engine::lock(std::uint16_t node, LockId lock) {
+  ComputeNode& n = state_->idle_node(node);
+  ++n.counts.lock_calls;
+  if (state_->locks.lock(node, lock)) return true;
+  state_->settle();
+  if (done(node)) return true;
+  if (!state_->locks.here(lock)) ++n.counts.remote_locks;
+  return false;
+}
+
+void Engine::unlock(std::uint16_t node, LockId lock) {
+  (void)state_->idle_node(node);
+  state_->locks.unlock(node, lock);
+  state_->settle();
+}
+
+bool Engine::barrier(std::uint16_t node, BarrierId barrier) {
+  ++state_->idle_node(node).counts.barriers;
+  state_->barriers.arrive(node, barrier);
+  state_->settle();
+  return done(node);
+}
+
+bool Engine::done(std::uint16_t node) const {
+  return state_->nodes[node].wait == Wait::kNothing;
+}
+
+void Engine::on_message(ClusterId from, ByteView message) {
+  State& s = *state_;
+  const auto parsed = parse(message);
+  // PG-19: an engine says nothing to itself over the network.
+  const bool good = parsed && from.value() < s.config.clusters && from != s.config.cluster &&
+                    s.dispatch(from, parsed->header, parsed->payload);
+  if (!good) ++s.counts.bad_messages;
+  s.settle();
+}
+
+std::size_t Engine::poll_transmit(ClusterId to, MutableBytes room) {
+  State& s = *state_;
+  CHECK(to != s.config.cluster);
+  CHECK_GE(room.size(), kMaxMessageBytes);
+  if (s.outbox.empty(to)) return 0;
+  Header header = s.outbox.pop(to);
+  const std::size_t payload = s.leave(to, header, room.subspan(kHeaderBytes));
+  write_header(room, header);
+  return kHeaderBytes + payload;
+}
+
+bool Engine::has_output(ClusterId to) const {
+  return to != state_->config.cluster && !state_->outbox.empty(to);
+}
+
+std::uint64_t Engine::output_clusters() const {
+  return state_->outbox.clusters();
+}
+
+const NodeCounts& Engine::node_counts(std::uint16_t node) const {
+  return state_->nodes[node].counts;
+}
+
+const ClusterCounts& Engine::counts() const {
+  return state_->counts;
+}
+
+ClusterId Engine::home(PageId page) const {
+  return state_->pages.home(page);
+}
+
+bool Engine::quiet() const {
+  const State& s = *state_;
+  return s.outbox.clusters() == 0 && s.pages.quiet() && s.locks.quiet() && s.barriers.quiet() &&
+         std::ranges::all_of(s.nodes, [](const ComputeNode& n) { return n.wait == Wait::kNothing; });
+}
+
+void Engine::check() const {
+  state_->outbox.check();
+  CHECK(state_->outbox.empty(state_->config.cluster));
+  state_->pages.check();
+  state_->locks.check();
+  state_->barriers.check();
+}
+
+}  // namespace braid::dsm

@@ -1,0 +1,73 @@
+#include "dsm/engine/messages.h"
+
+#include "base/check.h"
+#include "dsm/engine/diff.h"
+#include "dsm/engine/engine.h"
+
+namespace braid::dsm {
+namespace {
+
+struct Form {
+  std::size_t payload_min = 0;
+  std::size_t payload_max = 0;
+  std::uint8_t format_max = 0;
+  bool has_number = false;
+};
+
+constexpr Form form_of(Kind kind) {
+  switch (kind) {
+    case Kind::kPageRequest:
+    case Kind::kLockRequest:
+    case Kind::kLockRecall:
+    case Kind::kLockReturn:
+      return {};
+    case Kind::kLockGrant:
+      return {.format_max = 1};
+    case Kind::kPageReply:
+      return {.payload_min = kPageBytes, .payload_max = kPageBytes, .has_number = true};
+    case Kind::kDiff:
+      return {.payload_max = kMaxDiffBytes, .format_max = 1};
+    case Kind::kDiffDone:
+    case Kind::kInvalidate:
+    case Kind::kInvalidateAck:
+    case Kind::kBarrierArrive:
+    case Kind::kBarrierDepart:
+      return {.has_number = true};
+  }
+  return {};
+}
+
+static_assert(kHeaderBytes + kMaxDiffBytes <= kMaxMessageBytes);
+
+}  // namespace
+
+void write_header(MutableBytes room, const Header& header) {
+  CHECK_GE(room.size(), kHeaderBytes);
+  store(&room[0], static_cast<std::uint8_t>(header.kind));
+  store(&room[1], header.format);
+  store(&room[2], std::uint16_t{0});
+  store(&room[4], header.id);
+  store(&room[8], header.number);
+}
+
+std::optional<Message> parse(ByteView bytes) {
+  if (bytes.size() < kHeaderBytes) return std::nullopt;
+  const auto kind = load<std::uint8_t>(&bytes[0]);
+  if (kind == 0 || kind >= kKinds) return std::nullopt;
+  Message message;
+  message.header.kind = static_cast<Kind>(kind);
+  message.header.format = load<std::uint8_t>(&bytes[1]);
+  message.header.id = load<std::uint32_t>(&bytes[4]);
+  message.header.number = load<std::uint32_t>(&bytes[8]);
+  message.payload = bytes.subspan(kHeaderBytes);
+
+  const Form form = form_of(message.header.kind);
+  const std::size_t length = message.payload.size();
+  if (length < form.payload_min || length > form.payload_max) return std::nullopt;
+  if (message.header.format > form.format_max) return std::nullopt;
+  if (load<std::uint16_t>(&bytes[2]) != 0) return std::nullopt;
+  if (!form.has_number && message.header.number != 0) return std::nullopt;
+  return message;
+}
+
+}  // namespace braid::dsm

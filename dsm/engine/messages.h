@@ -1,0 +1,56 @@
+// The messages that page engines of different clusters send each other, as bytes: written into a channel's
+// room, and taken apart again with every field checked for form. What a message means is the handlers'
+// matter.
+//
+//      0      1        2        4          8             12
+//      | kind | format | zero   | id       | number      | payload ...
+//
+// `id` is the page, lock or barrier; `number` a version or a generation, zero where there is none.
+// Little-endian.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/bytes.h"
+
+namespace braid::dsm {
+
+enum class Kind : std::uint8_t {
+  kPageRequest = 1,  // to the home: send me the page
+  kPageReply,        // version, 4 KiB
+  kDiff,             // to the home: what the sender's cluster changed; format is a DiffFormat
+  kDiffDone,         // version of the round that made the diff visible
+  kInvalidate,       // to a holder: copies older than version are out of date
+  kInvalidateAck,    // the same version
+  kLockRequest,      // to the lock's manager
+  kLockGrant,        // the token; format 1 when it is already recalled
+  kLockRecall,       // to the holder: another cluster waits
+  kLockReturn,       // the token goes back to the manager
+  kBarrierArrive,    // to the barrier's root, generation
+  kBarrierDepart,    // from the root, the same generation
+};
+inline constexpr std::size_t kKinds = 13;  // numbers 1 .. 12: arrays are indexed by the number
+
+inline constexpr std::size_t kHeaderBytes = 12;
+
+struct Header {
+  Kind kind = Kind::kPageRequest;
+  std::uint8_t format = 0;
+  std::uint32_t id = 0;
+  std::uint32_t number = 0;
+};
+
+struct Message {
+  Header header;
+  ByteView payload;
+};
+
+// room holds at least kHeaderBytes.
+void write_header(MutableBytes room, const Header& header);
+
+// Nothing when the bytes are not the form of any message: wrong length for its kind, unknown kind or format,
+// a field set that the kind does not use. The payload of a diff is not looked into.
+std::optional<Message> parse(ByteView bytes);
+
+}  // namespace braid::dsm

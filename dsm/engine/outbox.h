@@ -1,0 +1,90 @@
+// What an engine has decided to send and has not written yet: per destination a FIFO of small descriptors.
+// The bytes (a page, a diff) are taken when the driver has room for them, so waiting costs 12 bytes, not 4
+// KiB, and a reply carries the page as it is when it leaves.
+//
+// The queue to the own cluster holds what a lock's manager or a barrier's root in this cluster says to this
+// cluster itself; the engine hands it over before it returns to its caller.
+#pragma once
+
+#include <array>
+#include <boost/circular_buffer.hpp>
+#include <cstdint>
+#include <vector>
+
+#include "base/check.h"
+#include "base/ids.h"
+#include "dsm/engine/engine.h"
+#include "dsm/engine/messages.h"
+
+namespace braid::dsm {
+
+class Outbox {
+ public:
+  explicit Outbox(const EngineConfig& config)
+      : queues_(config.clusters), pending_(config.clusters, PerKind{}), self_(config.cluster) {
+    for (auto& queue : queues_) queue.set_capacity(capacity(config));
+  }
+
+  // PG-19. The most descriptors that one destination's queue can hold, N clusters, C nodes each, W the flush
+  // window:
+  //   page requests       C     a node waits for one page at a time
+  //   page replies        C     on_page_request refuses more: the destination has C nodes
+  //   diffs               W     pages of this cluster under way
+  //   diffs done          W     on_diff refuses more
+  //   invalidations     N*W     rounds at this home, each of them somebody's page under way
+  //   their answers     N*W     the same at the other home; on_invalidate refuses more
+  //   lock requests       C     a node waits for one lock at a time
+  //   lock grants         C     the manager refuses more requests
+  //   recalls, returns    L each  one per lock that the manager's cluster keeps
+  //   barriers            1 + B   a cluster waits at one barrier; one departure for each that this cluster
+  //   keeps
+  static std::size_t capacity(const EngineConfig& c) {
+    const std::size_t n = c.clusters;
+    const std::size_t kept_locks = (c.locks + n - 1) / n;
+    const std::size_t kept_barriers = (c.barriers + n - 1) / n;
+    return 4 * std::size_t{c.compute_nodes} + 2 * std::size_t{c.flush_window} +
+           2 * n * std::size_t{c.flush_window} + 2 * kept_locks + kept_barriers + 1;
+  }
+
+  void push(ClusterId to, Header op) {
+    auto& queue = queues_[to.value()];
+    CHECK_LT(queue.size(), queue.capacity());
+    queue.push_back(op);
+    ++pending_[to.value()][static_cast<std::size_t>(op.kind)];
+    if (to != self_) clusters_ |= bit(to);
+  }
+  bool empty(ClusterId to) const { return queues_[to.value()].empty(); }
+  Header pop(ClusterId to) {
+    auto& queue = queues_[to.value()];
+    const Header op = queue.front();
+    queue.pop_front();
+    --pending_[to.value()][static_cast<std::size_t>(op.kind)];
+    if (queue.empty()) clusters_ &= ~bit(to);
+    return op;
+  }
+  // Descriptors of one kind that wait for `to`.
+  std::uint32_t pending(ClusterId to, Kind kind) const {
+    return pending_[to.value()][static_cast<std::size_t>(kind)];
+  }
+  // Other clusters with something to send, a bit each.
+  std::uint64_t clusters() const { return clusters_; }
+
+  void check() const {
+    for (std::size_t to = 0; to < queues_.size(); ++to) {
+      CHECK_LE(queues_[to].size(), queues_[to].capacity());
+      const bool listed = (clusters_ >> to & 1) != 0;
+      CHECK_EQ(listed, !queues_[to].empty() && to != self_.value());
+    }
+  }
+
+ private:
+  using PerKind = std::array<std::uint32_t, kKinds>;
+  static std::uint64_t bit(ClusterId c) { return std::uint64_t{1} << c.value(); }
+
+  std::vector<boost::circular_buffer<Header>> queues_;
+  std::vector<PerKind> pending_;
+  std::uint64_t clusters_ = 0;
+  ClusterId self_;
+};
+
+}  // namespace braid::dsm

@@ -1,0 +1,181 @@
+// Where pages come from and where they live; what is common to both sides of the protocol.
+#include "dsm/engine/pages.h"
+
+#include <bit>
+
+#include "base/check.h"
+
+namespace braid::dsm {
+
+Pages::Pages(const EngineConfig& config, PageMemory& memory, Outbox& outbox, ComputeNodes& nodes,
+             ClusterCounts& counts)
+    : config_(config),
+      self_(config.cluster),
+      memory_(memory),
+      outbox_(outbox),
+      nodes_(nodes),
+      counts_(counts),
+      releases_(config),
+      pages_(config.pages),
+      masters_(config.pages),
+      twins_(new std::byte[std::size_t{config.twins} * kPageBytes]),
+      diffs_from_(config.clusters),
+      early_from_(config.clusters) {
+  CHECK_GT(config.pages, 0u);
+  CHECK_GT(config.flush_window, 0u);
+  CHECK_GT(config.twins, 0u);
+  free_twins_.reserve(config.twins);
+  for (std::uint32_t t = config.twins; t-- > 0;) free_twins_.push_back(t);
+  twin_waiters_.reserve(config.compute_nodes);
+  early_requests_.reserve(std::size_t{config.clusters} * config.compute_nodes);
+  for (std::uint32_t i = 0; i < config.pages; ++i) {
+    pages_[i].home = static_cast<std::uint16_t>(i % config.clusters);
+    if (here(pages_[i])) pages_[i].content = Content::kClean;
+  }
+  // One call for all, whatever the homes: a home's own first touch opens a page there. Opening every second
+  // page here would split the heap into as many mappings as pages.
+  memory_.protect(PageId(0), config.pages, Access::kNone);
+}
+
+void Pages::set_home(PageId first, std::uint32_t count, ClusterId home) {
+  CHECK(inside(first.value(), count, pages_.size()));
+  CHECK_LT(home.value(), config_.clusters);
+  const auto wanted = [&](std::uint32_t i) {
+    if (home != self_) return Access::kNone;
+    return unshared(masters_[i]) ? Access::kWrite : Access::kRead;
+  };
+  const std::uint32_t end = first.value() + count;
+  for (std::uint32_t i = first.value(); i < end; ++i) {
+    Page& p = pages_[i];
+    CHECK(p.content != Content::kDirty && p.fetch == Stage::kNone && p.flush == Stage::kNone);
+    CHECK(home == self_ || unshared(masters_[i]));
+    p.home = home.value();
+    p.placed = true;
+    p.content = here(p) ? Content::kClean : Content::kInvalid;
+  }
+  for (std::uint32_t i = first.value(); i < end;) {
+    std::uint32_t run = 1;
+    if (pages_[i].access != wanted(i)) {
+      while (i + run < end && wanted(i + run) == wanted(i) && pages_[i + run].access != wanted(i)) ++run;
+      set_access(i, run, wanted(i));
+    }
+    i += run;
+  }
+  // PG-20: those who knew the page's home before we did.
+  std::erase_if(early_requests_, [&](const EarlyRequest& request) {
+    const Page& p = pages_[request.page.value()];
+    if (!p.placed) return false;
+    --early_from_[request.from.value()];
+    if (here(p))
+      outbox_.push(request.from, {.kind = Kind::kPageReply, .id = request.page.value()});
+    else
+      ++counts_.bad_messages;
+    return true;
+  });
+}
+
+std::size_t Pages::write(ClusterId to, Header& header, MutableBytes payload) {
+  switch (header.kind) {
+    case Kind::kPageRequest:
+      pages_[header.id].fetch = Stage::kSent;
+      return 0;
+    case Kind::kPageReply:
+      return write_page(to, header.id, header, payload);
+    case Kind::kDiff:
+      return write_diff(header.id, header, payload);
+    case Kind::kDiffDone:
+      CHECK_GT(diffs_from_[to.value()], 0u);
+      --diffs_from_[to.value()];
+      return 0;
+    case Kind::kInvalidate:
+      masters_[header.id].unsent &= ~bit(to);
+      ++counts_.invalidations_sent;
+      return 0;
+    case Kind::kInvalidateAck:
+      return 0;
+    case Kind::kLockRequest:
+    case Kind::kLockGrant:
+    case Kind::kLockRecall:
+    case Kind::kLockReturn:
+    case Kind::kBarrierArrive:
+    case Kind::kBarrierDepart:
+      break;
+  }
+  CHECK(false);  // not a page's message
+}
+
+bool Pages::quiet() const {
+  return in_flight_ == 0 && rounds_ == 0 && twin_waiters_.empty() && early_requests_.empty() &&
+         releases_.under_way() == 0 && lists_[static_cast<std::size_t>(Listed::kUrgent)].size == 0;
+}
+
+void Pages::check_page(std::uint32_t page) const {
+  const Page& p = pages_[page];
+  const Master& m = masters_[page];
+  const bool dirty = p.content == Content::kDirty;
+  if (here(p)) {
+    CHECK(p.content != Content::kInvalid && p.twin == kNone && p.fetch == Stage::kNone);
+    CHECK(p.access != Access::kWrite || dirty || unshared(m));  // PG-13
+    CHECK_EQ(dirty, p.listed != Listed::kNot || p.flush_again);
+    CHECK(p.listed != Listed::kCopies);
+    CHECK_EQ(m.copies & bit(self_), 0u);
+    CHECK_EQ(m.copies & m.pending, 0u);
+    CHECK_EQ(m.unsent & ~m.pending, 0u);
+    CHECK_EQ(m.initiators & m.queued, 0u);
+    CHECK((m.initiators != 0) == (m.pending != 0));
+    CHECK(m.initiators != 0 || m.queued == 0);
+    CHECK_EQ(((m.initiators | m.queued) & bit(self_)) != 0, p.flush == Stage::kSent);
+    return;
+  }
+  CHECK(m.copies == 0 && m.initiators == 0 && m.queued == 0);
+  CHECK_EQ(dirty, p.twin != kNone);
+  switch (p.content) {
+    case Content::kInvalid:
+      CHECK(p.access == Access::kNone);
+      break;
+    case Content::kClean:
+      CHECK(p.access == Access::kRead);
+      break;
+    case Content::kDirty:
+      // Its changes have a way out: a release's, or their own.
+      CHECK_EQ(p.flush != Stage::kQueued, p.listed != Listed::kNot || p.flush_again);
+      CHECK(p.access != Access::kNone || p.listed == Listed::kUrgent || p.flush_again ||
+            p.flush == Stage::kQueued);
+      break;
+  }
+  CHECK(p.fetch == Stage::kNone || p.access == Access::kNone);
+  if (p.fetch == Stage::kQueued || p.fetch == Stage::kSent)  // PG-1, PG-2
+    CHECK(p.flush == Stage::kNone && p.content == Content::kInvalid);
+  CHECK(p.flush != Stage::kQueued || dirty);
+  CHECK(!p.flush_again || (dirty && p.flush == Stage::kSent && p.listed == Listed::kNot));  // PG-3
+  CHECK(p.listed == Listed::kNot || dirty);
+  CHECK(p.listed != Listed::kUrgent || p.flush == Stage::kNone);
+}
+
+void Pages::check() const {
+  std::uint32_t flights = 0, copy_flights = 0, twins = 0, rounds = 0;
+  std::uint64_t write_sets = 0;
+  std::uint32_t listed[4] = {};
+  for (std::uint32_t i = 0; i < pages_.size(); ++i) {
+    check_page(i);
+    const Page& p = pages_[i];
+    const bool flying = p.flush != Stage::kNone;
+    flights += flying;
+    copy_flights += flying && !here(p);
+    twins += p.twin != kNone;
+    rounds += masters_[i].initiators != 0;
+    write_sets += p.content == Content::kDirty;
+    write_sets += p.flush == Stage::kSent;
+    ++listed[static_cast<std::size_t>(p.listed)];
+  }
+  CHECK_EQ(flights, in_flight_);
+  CHECK_LE(in_flight_, config_.flush_window);
+  CHECK_EQ(copy_flights, copies_in_flight_);
+  CHECK_EQ(rounds, rounds_);
+  CHECK_EQ(twins + free_twins_.size(), config_.twins);
+  CHECK_EQ(write_sets, releases_.unacknowledged());
+  for (std::size_t which = 1; which < 4; ++which) CHECK_EQ(listed[which], lists_[which].size);
+  CHECK_LE(twin_waiters_.size(), nodes_.size());
+}
+
+}  // namespace braid::dsm
