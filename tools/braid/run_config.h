@@ -1,0 +1,122 @@
+// Everything that shapes a run, as one struct with defaults, and the one list of its settings: key in a file,
+// option on the command line, what is allowed, why it is there. Files (yaml_config.cpp), flags (main.cpp),
+// help and report all read the list, so none of them can know a setting that the others do not.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "proxy/daemon/node_config.h"
+
+namespace braid::cli {
+
+enum class Wire : std::uint8_t { kShm, kDpdk };
+enum class Dispatch : std::uint8_t { kFixed, kRoundRobin };
+enum class DpdkKind : std::uint8_t { kMemif, kAfPacket };
+
+inline constexpr unsigned kMaxClusters = 64;
+inline constexpr unsigned kMaxCompute = 64;
+// A port to every peer, and DPDK of Debian 12 is built for 32 ports.
+inline constexpr unsigned kMaxMemifClusters = 33;
+
+// Where a cluster meets the network, for dpdk.kind af_packet.
+struct InterfaceConfig {
+  unsigned cluster = 0;
+  std::string netns;      // a name under /var/run/netns; empty: the namespace that braid runs in
+  std::string interface;  // without an address of its own, or the kernel answers for us
+  std::string address;    // IPv4, of the cluster's stack
+  std::string mac;        // of the interface; empty: braidd asks the device
+};
+
+struct DpdkConfig {
+  DpdkKind kind = DpdkKind::kMemif;
+  std::uint32_t memory_mib = 64;  // EAL memory of each braidd: buffers of 33 ports with 32 queues fit
+  std::vector<InterfaceConfig> interfaces;
+};
+
+struct RunConfig {
+  unsigned clusters = 2;  // the smallest machine with a wire in it
+  unsigned compute = 2;   // per cluster: sharing inside a cluster and between clusters both happen
+  unsigned proxies = 1;   // per cluster
+  Dispatch dispatch = Dispatch::kRoundRobin;
+  Wire wire = Wire::kShm;
+  std::uint32_t heap_mib = 256;             // of shared memory, in every cluster
+  std::uint32_t window_kib = 256;           // of each connection between two clusters
+  std::uint32_t start_timeout_ms = 20'000;  // EAL start-up of 64 daemons on two cores takes a while
+  bool misdirect = false;
+  // mtu_bytes 0: the wire's own (mtu_bytes()).
+  proxy::TransportConfig transport = {.mtu_bytes = 0};
+  proxy::FaultConfig faults;
+  proxy::IdleConfig idle;
+  // Spinning is waste when threads outnumber the cores (measured: four spinning threads on two cores take
+  // milliseconds for what yielding ones do in microseconds), so by default the number of threads decides.
+  std::optional<std::uint32_t> idle_spins;
+  DpdkConfig dpdk;
+
+  // What is in force after "auto".
+  std::uint32_t mtu_bytes() const;
+  std::uint32_t spins(unsigned cores) const;
+};
+
+const char* to_text(Wire wire);
+const char* to_text(Dispatch dispatch);
+const char* to_text(DpdkKind kind);
+
+// A relation between settings that does not hold: the keys that take part, the likeliest culprit first, and
+// what is wrong with the cure.
+struct Conflict {
+  std::vector<std::string> keys;
+  std::string text;
+};
+std::optional<Conflict> find_conflict(const RunConfig& config);
+
+struct Setting {
+  std::string key;      // "transport.mtu_bytes"
+  std::string option;   // "--mtu"; empty: in files only
+  std::string allowed;  // "1 to 64"
+  std::string help;
+  bool quoted_text = false;  // a string: may be quoted in YAML
+  // Sets it from text; returns what is wrong, with the cure, or nothing.
+  std::function<std::string(RunConfig&, const std::string& text)> set = {};
+  std::function<nlohmann::json(const RunConfig&)> get = {};
+};
+std::span<const Setting> settings();
+const Setting* find_setting(const std::string& key);
+
+// The keys of an entry of dpdk.interfaces.
+struct InterfaceSetting {
+  std::string key;
+  bool required;
+  std::function<std::string(InterfaceConfig&, const std::string& text)> set = {};
+};
+std::span<const InterfaceSetting> interface_settings();
+
+nlohmann::json to_json(const RunConfig& config);
+
+// Collects settings from a file and from flags, remembers where each came from, and checks the whole at the
+// end. Errors begin with that place: "two.yaml:3:1: key 'clusters': …" or "--clusters: …".
+class ConfigBuilder {
+ public:
+  // A file first, then flags, which win.
+  Result<void> load_file(const std::string& path);
+  Result<void> load_text(const std::string& yaml, const std::string& name);
+  // `setting` has an option.
+  Result<void> set_option(const Setting& setting, const std::string& text);
+  Result<RunConfig> finish() const;
+
+ private:
+  RunConfig config_;
+  std::map<std::string, std::string> places_;  // by key
+};
+
+// The nearest of `known` to `name`, if one is near enough to be meant.
+std::optional<std::string> nearest(const std::string& name, const std::vector<std::string>& known);
+
+}  // namespace braid::cli
