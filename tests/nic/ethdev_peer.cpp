@@ -1,0 +1,156 @@
+// One end of a DPDK link, for ethdev_test: the EAL starts once in a process, so each end is a process of its
+// own.
+//
+//   ethdev_peer exchange VDEV QUEUES COUNT   sends COUNT numbered frames on every queue and expects as many
+//   ethdev_peer flood VDEV QUEUES            sends and receives on queue 0, in a thread of its own, until it
+//   is killed ethdev_peer survive VDEV QUEUES          the same until its peer is gone, then shows that it
+//   can live without
+//
+// Exits with 0 when all was as it should be; otherwise the last line on stderr says what was not.
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "proxy/nic/ethdev.h"
+#include "tests/nic/frames.h"
+
+namespace braid::proxy {
+namespace {
+
+// Frames in flight at most: less than any ring on the way holds, so that a frame that is missing was lost by
+// us.
+constexpr std::uint64_t kWindow = 128;
+
+[[noreturn]] void fail(const std::string& text) {
+  fmt::print(stderr, "{}\n", text);
+  std::_Exit(1);
+}
+
+std::unique_ptr<EthdevPorts> start(const std::string& vdev, unsigned queues) {
+  cpu_set_t before, after;
+  ::sched_getaffinity(0, sizeof before, &before);
+  const EthdevOptions options{
+      .vdevs = {vdev}, .queues = queues, .file_prefix = fmt::format("braid-test-{}", ::getpid())};
+  Result<std::unique_ptr<EthdevPorts>> ports = EthdevPorts::start(options);
+  if (!ports) fail(ports.error().text);
+  ::sched_getaffinity(0, sizeof after, &after);
+  if (!CPU_EQUAL(&before, &after)) fail("the EAL has pinned the thread that started it");
+  if (const Result<void> up = ports.value()->wait_for_link(Duration::s(20)); !up) fail(up.error().text);
+  if (const auto again = EthdevPorts::start(options);
+      again || !again.error().text.starts_with("DPDK: it starts only")) {
+    fail("a second start was not refused");
+  }
+  return std::move(ports).value();
+}
+
+// One queue's share of an exchange; frames that are not of the test (the kernel's own) are passed over.
+struct Exchange {
+  std::unique_ptr<NicQueue> queue;
+  std::uint64_t sent = 0;
+  std::uint64_t received = 0;
+
+  static std::uint32_t length_of(std::uint64_t number) {
+    return static_cast<std::uint32_t>(60 + number * 131 % (kEthdevMaxFrameBytes - 59));
+  }
+  void turn(std::uint64_t count) {
+    const std::uint64_t may_send = std::min(count, received + kWindow) - sent;
+    if (may_send > 0)
+      sent += test::send_numbered(*queue, sent, std::min<std::uint64_t>(may_send, 20), length_of);
+    std::array<MutableBytes, kMaxBurst> frames;
+    // Bursts of several sizes, so that some are given out in parts.
+    const std::size_t n = queue->receive(std::span(frames).first(1 + (sent + received) % kMaxBurst));
+    for (std::size_t i = 0; i < n; ++i) {
+      if (!test::is_numbered(frames[i])) continue;
+      const std::uint64_t number = test::number_of(frames[i]);
+      if (number != received) fail(fmt::format("frame {} came where {} should have", number, received));
+      if (frames[i].size() != length_of(number) || !test::pattern_holds(frames[i])) {
+        fail(fmt::format("frame {} came damaged, {} bytes", number, frames[i].size()));
+      }
+      ++received;
+    }
+    if (n == 0) std::this_thread::yield();
+  }
+};
+
+void exchange(const std::string& vdev, unsigned queues, std::uint64_t count) {
+  const std::unique_ptr<EthdevPorts> ports = start(vdev, queues);
+  if ((ports->mac_address(0)[0] & std::byte{1}) != std::byte{0})
+    fail("the port's own address is a group address");
+  // Each queue in a thread that DPDK has never heard of.
+  std::vector<std::thread> threads;
+  for (unsigned q = 0; q < queues; ++q) {
+    threads.emplace_back([&, side = Exchange{.queue = ports->queue(0, q)}]() mutable {
+      const Instant end = monotonic_now() + Duration::s(30);
+      while (side.sent < count || side.received < count) {
+        side.turn(count);
+        if (monotonic_now() > end) {
+          fail(fmt::format("queue {}: {} sent, {} received, {} dropped after 30 s", q, side.sent,
+                           side.received, side.queue->transmit_drops()));
+        }
+      }
+      if (side.queue->transmit_drops() != 0) fail("frames were dropped on a link that was never full");
+      // The other side may still wait for what lies in this one's rings, which go when this process does.
+      ::usleep(300'000);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+void flood_while(NicQueue& queue, auto goes_on) {
+  std::array<MutableBytes, kMaxBurst> frames;
+  for (std::uint64_t sent = 0; goes_on();) {
+    sent += test::send_numbered(queue, sent, kMaxBurst, 1500);
+    queue.receive(frames);
+  }
+}
+
+void flood(const std::string& vdev, unsigned queues) {
+  const std::unique_ptr<EthdevPorts> ports = start(vdev, queues);
+  const std::unique_ptr<NicQueue> queue = ports->queue(0, 0);
+  flood_while(*queue, [] { return true; });
+}
+
+void survive(const std::string& vdev, unsigned queues) {
+  const std::unique_ptr<EthdevPorts> ports = start(vdev, queues);
+  std::thread proxy([queue = ports->queue(0, 0)] {
+    fmt::print("connected\n");
+    std::fflush(stdout);
+    const Instant end = monotonic_now() + Duration::s(20);
+    flood_while(*queue, [&, calls = 0]() mutable {
+      return ++calls % 256 != 0 || (queue->link_up() && monotonic_now() < end);
+    });
+    if (queue->link_up()) fail("the peer was not killed");
+    const std::uint64_t drops = queue->transmit_drops();
+    std::array<MutableBytes, kMaxBurst> frames;
+    for (int i = 0; i < 1000; ++i) {
+      test::send_numbered(*queue, 0, 1);
+      if (queue->receive(frames) != 0) fail("a frame came from a peer that is dead");
+    }
+    if (queue->transmit_drops() != drops + 1000) fail("frames sent to nobody were not counted as dropped");
+  });
+  proxy.join();
+}
+
+}  // namespace
+}  // namespace braid::proxy
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv, argv + argc);
+  if (arguments.size() < 4) return 2;
+  const auto queues = static_cast<unsigned>(std::stoul(arguments[3]));
+  if (arguments[1] == "exchange") braid::proxy::exchange(arguments[2], queues, std::stoull(arguments.at(4)));
+  if (arguments[1] == "flood") braid::proxy::flood(arguments[2], queues);
+  if (arguments[1] == "survive") braid::proxy::survive(arguments[2], queues);
+  return 0;
+}
