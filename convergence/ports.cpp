@@ -32,7 +32,8 @@ bool parse_control(ByteView bytes, ControlMessage* m) {
   const auto kind = load<std::uint8_t>(bytes.data());
   const auto ordered = load<std::uint8_t>(bytes.data() + 1);
   m->reason = load<std::uint8_t>(bytes.data() + 2);
-  if (kind < 1 || kind > 5 || ordered > 1 || m->reason > static_cast<std::uint8_t>(Refusal::kClientGone)) return false;
+  if (kind < 1 || kind > 5 || ordered > 1 || m->reason > static_cast<std::uint8_t>(Refusal::kClientGone))
+    return false;
   m->kind = static_cast<ControlMessage::Kind>(kind);
   m->ordered = ordered == 1;
   m->source = PortId(load<std::uint32_t>(bytes.data() + 4));
@@ -43,17 +44,28 @@ bool parse_control(ByteView bytes, ControlMessage* m) {
 
 const char* to_string(Refusal refusal) {
   switch (refusal) {
-    case Refusal::kNone: return "no refusal";
-    case Refusal::kNoListener: return "nobody listens on that port of that cluster";
-    case Refusal::kNoRoom: return "the listener has no receive buffer left: let it attach with more receive_bytes";
-    case Refusal::kOrderMismatch: return "one end asks for ordered delivery and the other does not: ask for the same";
-    case Refusal::kNoSuchCluster: return "there is no such cluster in this machine, or it is this one";
-    case Refusal::kTimeout: return "no answer within the timeout";
-    case Refusal::kPeerLost: return "the cluster was lost";
-    case Refusal::kPortTaken: return "another listener has that port: choose another";
-    case Refusal::kBadWindow: return "the window must be a power of two between 4 KiB and 16 MiB";
-    case Refusal::kNoRoomHere: return "no receive buffer left here: attach with more receive_bytes";
-    case Refusal::kClientGone: return "the client is gone";
+    case Refusal::kNone:
+      return "no refusal";
+    case Refusal::kNoListener:
+      return "nobody listens on that port of that cluster";
+    case Refusal::kNoRoom:
+      return "the listener has no receive buffer left: let it attach with more receive_bytes";
+    case Refusal::kOrderMismatch:
+      return "one end asks for ordered delivery and the other does not: ask for the same";
+    case Refusal::kNoSuchCluster:
+      return "there is no such cluster in this machine, or it is this one";
+    case Refusal::kTimeout:
+      return "no answer within the timeout";
+    case Refusal::kPeerLost:
+      return "the cluster was lost";
+    case Refusal::kPortTaken:
+      return "another listener has that port: choose another";
+    case Refusal::kBadWindow:
+      return "the window must be a power of two between 4 KiB and 16 MiB";
+    case Refusal::kNoRoomHere:
+      return "no receive buffer left here: attach with more receive_bytes";
+    case Refusal::kClientGone:
+      return "the client is gone";
   }
   return "unknown";
 }
@@ -99,12 +111,14 @@ void Ports::free(Entry& entry) {
   entry.state = State::kFree;
 }
 
-void Ports::send(ClusterId to, ControlMessage::Kind kind, PortId source, PortId destination, std::uint32_t window_bytes,
-                 bool ordered, Refusal reason) {
-  outgoing_.push_back({to, {kind, ordered, static_cast<std::uint8_t>(reason), source, destination, window_bytes}});
+void Ports::send(ClusterId to, ControlMessage::Kind kind, PortId source, PortId destination,
+                 std::uint32_t window_bytes, bool ordered, Refusal reason) {
+  outgoing_.push_back(
+      {to, {kind, ordered, static_cast<std::uint8_t>(reason), source, destination, window_bytes}});
 }
 
-Refusal Ports::listen(Client client, PortId port, std::uint32_t endpoint, std::uint32_t window_bytes, bool ordered) {
+Refusal Ports::listen(Client client, PortId port, std::uint32_t endpoint, std::uint32_t window_bytes,
+                      bool ordered) {
   if (!possible_window(window_bytes)) return Refusal::kBadWindow;
   for (const Listener& l : listeners_)
     if (l.port == port) return Refusal::kPortTaken;
@@ -112,12 +126,15 @@ Refusal Ports::listen(Client client, PortId port, std::uint32_t endpoint, std::u
   return Refusal::kNone;
 }
 
-void Ports::connect(Instant now, Client client, std::uint32_t serial, std::uint32_t endpoint, ClusterId cluster,
-                    PortId port, std::uint32_t window_bytes, bool ordered, Duration timeout) {
+void Ports::connect(Instant now, Client client, std::uint32_t serial, std::uint32_t endpoint,
+                    ClusterId cluster, PortId port, std::uint32_t window_bytes, bool ordered,
+                    Duration timeout) {
   Refusal refusal = Refusal::kNone;
   Entry* entry = nullptr;
-  if (!possible_window(window_bytes)) refusal = Refusal::kBadWindow;
-  else if (cluster.value() >= clusters_ || cluster == self_) refusal = Refusal::kNoSuchCluster;
+  if (!possible_window(window_bytes))
+    refusal = Refusal::kBadWindow;
+  else if (cluster.value() >= clusters_ || cluster == self_)
+    refusal = Refusal::kNoSuchCluster;
   else if (entry = allocate(client, endpoint, window_bytes, ordered, cluster); entry == nullptr)
     refusal = Refusal::kNoRoomHere;
   if (refusal != Refusal::kNone) {
@@ -146,13 +163,16 @@ void Ports::refuse(Entry& entry, Refusal refusal) {
 }
 
 void Ports::on_connect(ClusterId from, const ControlMessage& m) {
-  const auto listener =
-      std::find_if(listeners_.begin(), listeners_.end(), [&](const Listener& l) { return l.port == m.destination; });
+  const auto listener = std::find_if(listeners_.begin(), listeners_.end(),
+                                     [&](const Listener& l) { return l.port == m.destination; });
   Refusal refusal = Refusal::kNone;
   Entry* entry = nullptr;
-  if (listener == listeners_.end()) refusal = Refusal::kNoListener;
-  else if (listener->ordered != m.ordered) refusal = Refusal::kOrderMismatch;
-  else if (!possible_window(m.window_bytes)) refusal = Refusal::kBadWindow;
+  if (listener == listeners_.end())
+    refusal = Refusal::kNoListener;
+  else if (listener->ordered != m.ordered)
+    refusal = Refusal::kOrderMismatch;
+  else if (!possible_window(m.window_bytes))
+    refusal = Refusal::kBadWindow;
   else if (entry = allocate(listener->client, listener->endpoint, listener->window_bytes, m.ordered, from);
            entry == nullptr)
     refusal = Refusal::kNoRoom;
@@ -242,7 +262,8 @@ void Ports::drained(PortId port) {
   Entry* const entry = find(port);
   if (entry == nullptr || entry->state != State::kClosing) return;
   events_.push_back({Event::Kind::kRemove, entry->end});
-  if (entry->tell_peer) send(entry->end.peer, ControlMessage::Kind::kClose, entry->end.port, entry->end.peer_port);
+  if (entry->tell_peer)
+    send(entry->end.peer, ControlMessage::Kind::kClose, entry->end.port, entry->end.peer_port);
   free(*entry);
 }
 
@@ -250,8 +271,10 @@ void Ports::client_gone(Client client) {
   std::erase_if(listeners_, [&](const Listener& l) { return l.client == client; });
   for (Entry& entry : entries_) {
     if (entry.state == State::kFree || entry.end.client != client || entry.state == State::kClosing) continue;
-    if (entry.state == State::kConnecting) free(entry);
-    else start_closing(entry);
+    if (entry.state == State::kConnecting)
+      free(entry);
+    else
+      start_closing(entry);
   }
 }
 
@@ -290,8 +313,10 @@ void Ports::peer_lost(ClusterId cluster) {
 void Ports::on_timer(Instant now) {
   for (Entry& entry : entries_) {
     if (entry.state != State::kConnecting) continue;
-    if (entry.deadline <= now) refuse(entry, entry.awaiting_answer ? Refusal::kTimeout : Refusal::kNoListener);
-    else if (!entry.awaiting_answer && entry.retry <= now) ask(entry);
+    if (entry.deadline <= now)
+      refuse(entry, entry.awaiting_answer ? Refusal::kTimeout : Refusal::kNoListener);
+    else if (!entry.awaiting_answer && entry.retry <= now)
+      ask(entry);
   }
 }
 

@@ -1,16 +1,18 @@
-// Ports of one cluster, and how connections between them are set up and taken down inside one logical machine (paper,
-// section 2.3): a server binds a port and listens; a client names (cluster id, port).
+// Ports of one cluster, and how connections between them are set up and taken down inside one logical machine
+// (paper, section 2.3): a server binds a port and listens; a client names (cluster id, port).
 //
 //   client                 its cluster                       the server's cluster              server
 //   connect() ──► port, window ── Connect ──► listener? window? ──► port installed
 //                 port installed ◄── Accept ──
 //   ◄── opened                   ── Confirm ─────────────────────────────────────────► accepted
 //
-// The Confirm is there because messages may overtake each other: the server must not send before the client's port is
-// installed. Every control message arrives exactly once (the sub-connections see to that), in any order.
+// The Confirm is there because messages may overtake each other: the server must not send before the client's
+// port is installed. Every control message arrives exactly once (the sub-connections see to that), in any
+// order.
 //
-// Pure: requests, control messages and time go in; events for the node and control messages for peers come out of
-// poll_event() and poll_control(), the events first. Owned by the node's control plane. Not on the message path.
+// Pure: requests, control messages and time go in; events for the node and control messages for peers come
+// out of poll_event() and poll_control(), the events first. Owned by the node's control plane. Not on the
+// message path.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +33,9 @@ struct ControlMessage {
   enum class Kind : std::uint8_t { kConnect = 1, kAccept, kConfirm, kRefuse, kClose };
   Kind kind = Kind::kConnect;
   bool ordered = true;
-  std::uint8_t reason = 0;     // of kRefuse: a Refusal
-  PortId source;               // the sender's port
-  PortId destination;          // the listener's, or the peer's port
+  std::uint8_t reason = 0;         // of kRefuse: a Refusal
+  PortId source;                   // the sender's port
+  PortId destination;              // the listener's, or the peer's port
   std::uint32_t window_bytes = 0;  // of the sender's end
 };
 inline constexpr std::size_t kControlBytes = 16;
@@ -48,8 +50,8 @@ enum class Refusal : std::uint8_t {
   kNoSuchCluster,
   kTimeout,
   kPeerLost,
-  kPortTaken,      // listen: another client has it
-  kBadWindow,      // not a power of two between kMinWindowBytes and kMaxWindowBytes
+  kPortTaken,  // listen: another client has it
+  kBadWindow,  // not a power of two between kMinWindowBytes and kMaxWindowBytes
   kNoRoomHere,
   kClientGone,
 };
@@ -69,7 +71,8 @@ class Ports {
    public:
     virtual ~Resources() = default;
     virtual std::optional<Grant> grant(Client client, std::uint32_t endpoint, std::uint32_t window_bytes) = 0;
-    virtual void give_back(Client client, std::uint32_t endpoint, const Grant& grant, std::uint32_t window_bytes) = 0;
+    virtual void give_back(Client client, std::uint32_t endpoint, const Grant& grant,
+                           std::uint32_t window_bytes) = 0;
   };
 
   struct End {
@@ -109,10 +112,11 @@ class Ports {
 
   Ports(ClusterId self, std::uint16_t clusters, Resources& resources, std::uint32_t max_ports = 8192);
 
-  Refusal listen(Client client, PortId port, std::uint32_t endpoint, std::uint32_t window_bytes, bool ordered);
+  Refusal listen(Client client, PortId port, std::uint32_t endpoint, std::uint32_t window_bytes,
+                 bool ordered);
   // Answered by kOpened or kRefused with `serial`.
-  void connect(Instant now, Client client, std::uint32_t serial, std::uint32_t endpoint, ClusterId cluster, PortId port,
-               std::uint32_t window_bytes, bool ordered, Duration timeout);
+  void connect(Instant now, Client client, std::uint32_t serial, std::uint32_t endpoint, ClusterId cluster,
+               PortId port, std::uint32_t window_bytes, bool ordered, Duration timeout);
   void close(Client client, PortId port);
   void drained(PortId port);
   // The client is dead: its listeners go at once, its connections when they are drained.
@@ -135,7 +139,7 @@ class Ports {
     std::uint16_t generation = 0;
     bool tell_peer = false;  // kClosing: the peer has an open end
     End end;
-    PortId target;           // kConnecting: the listener's port
+    PortId target;  // kConnecting: the listener's port
     bool awaiting_answer = false;
     Instant retry;
     Instant deadline;
@@ -149,10 +153,11 @@ class Ports {
   };
 
   Entry* find(PortId port);
-  Entry* allocate(Client client, std::uint32_t endpoint, std::uint32_t window_bytes, bool ordered, ClusterId peer);
+  Entry* allocate(Client client, std::uint32_t endpoint, std::uint32_t window_bytes, bool ordered,
+                  ClusterId peer);
   void free(Entry& entry);
-  void send(ClusterId to, ControlMessage::Kind kind, PortId source, PortId destination, std::uint32_t window_bytes = 0,
-            bool ordered = true, Refusal reason = Refusal::kNone);
+  void send(ClusterId to, ControlMessage::Kind kind, PortId source, PortId destination,
+            std::uint32_t window_bytes = 0, bool ordered = true, Refusal reason = Refusal::kNone);
   void refuse(Entry& entry, Refusal refusal);
   void start_closing(Entry& entry);
   void on_connect(ClusterId from, const ControlMessage& message);

@@ -1,9 +1,10 @@
 // Positions: how a parallel connection numbers what it carries.
 //
-// The receive buffer of a connection is a ring of 64-byte granules. A message occupies whole granules, and its sequence
-// number is the position of its first granule in the endless stream of granules. One number thus gives the order,
-// the place in the receiver's buffer, and the credit: the receiver returns the position up to which it has consumed.
-// (Paper, section 2.2: sequence number of a parallel connection; the cumulative form is ours.)
+// The receive buffer of a connection is a ring of 64-byte granules. A message occupies whole granules, and
+// its sequence number is the position of its first granule in the endless stream of granules. One number thus
+// gives the order, the place in the receiver's buffer, and the credit: the receiver returns the position up
+// to which it has consumed. (Paper, section 2.2: sequence number of a parallel connection; the cumulative
+// form is ours.)
 #pragma once
 
 #include <cstdint>
@@ -23,9 +24,9 @@ constexpr std::uint32_t granules_of(std::uint32_t bytes) {
 inline constexpr std::uint32_t kMinWindowBytes = 4096;
 inline constexpr std::uint32_t kMaxWindowBytes = 16u << 20;
 
-// A message up to a quarter of the window is one piece and lies in one run of granules. Larger pieces could starve: a
-// piece may waste almost its own size at the ring's end, and up to a quarter of the window may be consumed but
-// not yet returned as credit: p + p + W/4 <= W.
+// A message up to a quarter of the window is one piece and lies in one run of granules. Larger pieces could
+// starve: a piece may waste almost its own size at the ring's end, and up to a quarter of the window may be
+// consumed but not yet returned as credit: p + p + W/4 <= W.
 constexpr std::uint32_t max_piece_bytes(std::uint32_t window_bytes) {
   const std::uint32_t quarter = window_bytes / 4;
   return quarter < 32768 ? quarter : 32768;  // a record's length has 16 bits

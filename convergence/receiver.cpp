@@ -2,14 +2,15 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 
 namespace braid::convergence {
 namespace {
 
-// Messages of many pieces that one connection may have under way: a sender sends them one after the other, so even
-// unordered delivery needs no more than those that fit into a window.
+// Messages of many pieces that one connection may have under way: a sender sends them one after the other, so
+// even unordered delivery needs no more than those that fit into a window.
 constexpr std::size_t kMaxRejoining = 64;
 
 }  // namespace
@@ -43,7 +44,8 @@ Accepted Receiver::on_arrival(const stack::Record& r) {
   const std::uint32_t granules = granules_of(r.bytes);
   const Position start = r.position - r.skip;
   if (start < consumed_) return Accepted::kDuplicate;
-  if (static_cast<std::uint32_t>(start - consumed_) + r.skip + granules > window_) return Accepted::kBeyondWindow;
+  if (static_cast<std::uint32_t>(start - consumed_) + r.skip + granules > window_)
+    return Accepted::kBeyondWindow;
   if (!well_formed(r, granules)) return Accepted::kMalformed;
   Unit& unit = units_[index(r.position)];
   if (unit.state != State::kMissing) return Accepted::kDuplicate;
@@ -96,12 +98,14 @@ Receiver::Part Receiver::count_part(const stack::Record& r) {
   return first.message_left == 0 ? Part::kComplete : Part::kMore;
 }
 
-Receiver::Part Receiver::rejoin(Position message, std::uint32_t message_bytes, std::uint32_t offset, ByteView part) {
-  auto found = std::find_if(rejoining_.begin(), rejoining_.end(), [&](const Rejoin& j) { return j.message == message; });
+Receiver::Part Receiver::rejoin(Position message, std::uint32_t message_bytes, std::uint32_t offset,
+                                ByteView part) {
+  auto found = std::find_if(rejoining_.begin(), rejoining_.end(),
+                            [&](const Rejoin& j) { return j.message == message; });
   if (found == rejoining_.end()) {
     if (rejoining_.size() == kMaxRejoining) return Part::kMalformed;
-    rejoining_.push_back({message, message_bytes, message_bytes,
-                          std::make_unique_for_overwrite<std::byte[]>(message_bytes)});
+    rejoining_.push_back(
+        {message, message_bytes, message_bytes, std::make_unique_for_overwrite<std::byte[]>(message_bytes)});
     found = rejoining_.end() - 1;
   }
   if (found->message_bytes != message_bytes || found->left < part.size() ||

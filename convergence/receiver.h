@@ -1,13 +1,14 @@
-// The receiving half of a parallel connection: knows each granule of its window that has arrived, puts messages in
-// order where order was asked for, rejoins those that were cut, drops duplicates whichever sub-connection brings
-// them, and says what may be returned as credit.
+// The receiving half of a parallel connection: knows each granule of its window that has arrived, puts
+// messages in order where order was asked for, rejoins those that were cut, drops duplicates whichever
+// sub-connection brings them, and says what may be returned as credit.
 //
 //      consumed          window: arrived, missing or consumed out of order          not granted
 //   ------|------------------------------------------------------------------|--------------->
 //      consumed_                                                     consumed_ + window
 //
-// The bytes lie in the connection's receive buffer, where a proxy put them; this object sees them through `buffer` and
-// hands out views on it. Pure; owned by the receiving thread. Allocates only to rejoin messages longer than a piece.
+// The bytes lie in the connection's receive buffer, where a proxy put them; this object sees them through
+// `buffer` and hands out views on it. Pure; owned by the receiving thread. Allocates only to rejoin messages
+// longer than a piece.
 #pragma once
 
 #include <cstdint>
@@ -31,19 +32,21 @@ enum class Accepted : std::uint8_t {
 
 class Receiver {
  public:
-  // `buffer` is the window: a power of two of bytes, owned by the caller, written by proxies before they report.
+  // `buffer` is the window: a power of two of bytes, owned by the caller, written by proxies before they
+  // report.
   Receiver(MutableBytes buffer, bool ordered);
 
   // A proxy reports that the record's bytes lie at its position. Call next() afterwards until it is empty.
   [[nodiscard]] Accepted on_arrival(const stack::Record& record);
 
-  // The next message that may be handed over (CV-4 in order, CV-5 as soon as complete). The view stays valid until the
-  // following call of next().
+  // The next message that may be handed over (CV-4 in order, CV-5 as soon as complete). The view stays valid
+  // until the following call of next().
   std::optional<ByteView> next();
 
   // Everything before this has been consumed; the view given by the last next() counts as not yet consumed.
   Position consumed() const { return consumed_; }
-  // The position to return as credit now, if it is worth a record: a quarter of the window since the last (CV-3).
+  // The position to return as credit now, if it is worth a record: a quarter of the window since the last
+  // (CV-3).
   std::optional<Position> credit_due() const;
   void credit_returned(Position position) { returned_ = position; }
 
@@ -51,7 +54,8 @@ class Receiver {
 
  private:
   enum class State : std::uint8_t { kMissing, kArrived, kConsumed };
-  // Of the unit that begins at this granule of the ring: a record's bytes, or a gap that was skipped (kConsumed).
+  // Of the unit that begins at this granule of the ring: a record's bytes, or a gap that was skipped
+  // (kConsumed).
   struct Unit {
     State state = State::kMissing;
     bool many_pieces = false;

@@ -1,4 +1,5 @@
-// The sending half of a parallel connection: gives each piece its position and keeps to the receiver's credit.
+// The sending half of a parallel connection: gives each piece its position and keeps to the receiver's
+// credit.
 //
 //      consumed by receiver     sent, not consumed        may be sent        no credit
 //   ------------|-----------------------|------------------------|--------------->
@@ -18,7 +19,8 @@ namespace braid::convergence {
 
 class Sender {
  public:
-  // Where a piece goes: `skip` granules before it stay unused because the piece would not fit before the ring's end.
+  // Where a piece goes: `skip` granules before it stay unused because the piece would not fit before the
+  // ring's end.
   struct Place {
     Position position;
     std::uint16_t skip = 0;
@@ -29,7 +31,8 @@ class Sender {
     CHECK_EQ(window_ & (window_ - 1), 0u);
   }
 
-  // The place of the next piece, or nothing while the receiver has not freed enough (CV-2). bytes <= max_piece_bytes().
+  // The place of the next piece, or nothing while the receiver has not freed enough (CV-2). bytes <=
+  // max_piece_bytes().
   std::optional<Place> place(std::uint32_t bytes) const {
     const std::uint32_t granules = granules_of(bytes);
     const std::uint32_t index = next_.value() & (window_ - 1);
@@ -42,8 +45,8 @@ class Sender {
     next_ = place.position + granules_of(bytes);
     check();
   }
-  // The receiver consumed everything before `consumed`. Cumulative: repeated, late or lost returns do no harm (CV-3).
-  // A return of what was never sent is a lie, and false.
+  // The receiver consumed everything before `consumed`. Cumulative: repeated, late or lost returns do no harm
+  // (CV-3). A return of what was never sent is a lie, and false.
   [[nodiscard]] bool on_credit(Position consumed) {
     if (consumed > next_) return false;
     if (consumed > credit_) credit_ = consumed;

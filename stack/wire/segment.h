@@ -9,11 +9,12 @@
 //   | seq (4) | ack (4) | timestamp (4) | timestamp echo (4)            | 44
 //   | sack words (8 each, 0..4): bit i of word w = packet ack+1+64w+i   |
 //   +-------------------------------------------------------------------+
-//   | records: header (20, or 32 if it is a part of a message), bytes   |
+//   | records: header (20, or 32 if it is a part of a message), bytes,  |
+//   |          zeroes up to a multiple of 4                             |
 //   +-------------------------------------------------------------------+
 //
-// Little-endian, except that IP and UDP below keep the network's order. A packet's seq counts packets; its records never
-// change once sent, so an acknowledged seq means that all its records were delivered.
+// Little-endian, except that IP and UDP below keep the network's order. A packet's seq counts packets; its
+// records never change once sent, so an acknowledged seq means that all its records were delivered.
 #pragma once
 
 #include <cstdint>
@@ -70,7 +71,7 @@ enum class RecordKind : std::uint8_t {
 struct Record {
   PortId destination;
   PortId source;
-  Position position;         // of the first byte, in granules
+  Position position;  // of the first byte, in granules
   RecordKind kind = RecordKind::kMessage;
   bool many_pieces = false;  // the message was cut by its sender: rejoin it outside the window
   std::uint16_t bytes = 0;   // in this record
@@ -86,13 +87,15 @@ struct Record {
 inline constexpr std::size_t kWholeRecordBytes = 20;
 inline constexpr std::size_t kPartRecordBytes = 32;
 
-constexpr std::size_t record_header_bytes(const Record& r) {
-  return r.whole() ? kWholeRecordBytes : kPartRecordBytes;
+// What a record's bytes take in the packet.
+constexpr std::size_t padded(std::size_t bytes) {
+  return (bytes + 3) & ~std::size_t{3};
 }
 
 // Writes the header; `to` holds kMaxPacketHeaderBytes. Returns its length.
 std::size_t write_packet_header(std::byte* to, const PacketHeader& header);
-// False if `payload` is too short, of another version, or of an unknown type. Reads nothing outside `payload`.
+// False if `payload` is too short, of another version, or of an unknown type. Reads nothing outside
+// `payload`.
 [[nodiscard]] bool parse_packet_header(ByteView payload, PacketHeader* header, std::size_t* header_bytes);
 
 // Writes a record's header; returns its length. The caller has room for kPartRecordBytes.
@@ -122,8 +125,9 @@ inline constexpr std::uint8_t kKindMask = 0x0f;
 
 inline std::size_t write_record_header(std::byte* to, const Record& r) {
   const bool whole = r.whole();
-  const auto kind = static_cast<std::uint8_t>(static_cast<std::uint8_t>(r.kind) | (whole ? 0 : detail::kPartFlag) |
-                                              (r.many_pieces ? detail::kManyPiecesFlag : 0));
+  const auto kind =
+      static_cast<std::uint8_t>(static_cast<std::uint8_t>(r.kind) | (whole ? 0 : detail::kPartFlag) |
+                                (r.many_pieces ? detail::kManyPiecesFlag : 0));
   store(to, r.destination.value());
   store(to + 4, r.source.value());
   store(to + 8, r.position.value());
@@ -169,9 +173,9 @@ inline bool RecordReader::next(Record* r, ByteView* bytes) {
     r->message_offset = 0;
     r->message = r->position;
   }
-  if (rest_.size() - header < r->bytes) return false;
+  if (rest_.size() - header < padded(r->bytes)) return false;
   *bytes = rest_.subspan(header, r->bytes);
-  rest_ = rest_.subspan(header + r->bytes);
+  rest_ = rest_.subspan(header + padded(r->bytes));
   broken_ = false;
   return true;
 }

@@ -1,0 +1,431 @@
+#include "stack/sub_connection.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "stack/wire/checksum.h"
+
+namespace braid::stack {
+namespace {
+
+// Timestamps on the wire count 64 ns: fine enough for shared memory, and they wrap after four minutes.
+constexpr int kTimestampShift = 6;
+constexpr Duration kSlowestHello = 200_ms;
+constexpr std::size_t kHelloBytes = 8;  // the shared hash
+// Worth a pass of its own that copies and sums together.
+constexpr std::uint32_t kCopyAndSumFrom = 512;
+// Of path_death: several probes before the judgement.
+constexpr int kProbesBeforeDeath = 4;
+
+}  // namespace
+
+SubConnection::SubConnection(const SubConnectionConfig& config, std::uint64_t epoch, Instant now)
+    : config_(config),
+      epoch_(epoch),
+      window_(config.window_packets),
+      rtt_(config.min_rto, config.max_rto),
+      hello_wait_(config.hello_retry),
+      hello_next_(now),
+      last_heard_(now),
+      last_sent_(now),
+      next_event_(now) {
+  CHECK_GE(config.max_payload_bytes, kMaxPacketHeaderBytes + kPartRecordBytes + 64);
+  CHECK_NE(epoch, 0u);
+}
+
+std::uint32_t SubConnection::timestamp(Instant now) {
+  const auto t = static_cast<std::uint32_t>(now.ns() >> kTimestampShift);
+  return t == 0 ? 1 : t;  // 0 says "no timestamp"
+}
+
+// ---------------------------------------------------------------- sending
+
+void SubConnection::send(OutMessage& m) {
+  m.next = nullptr;
+  m.failed = false;
+  m.unacknowledged = std::max(m.bytes, 1u);
+  ++stats_.messages_sent;
+  stats_.message_bytes_sent += m.bytes;
+  if (unsent_ == nullptr) {
+    unsent_ = &m;
+    unsent_offset_ = 0;
+  } else {
+    last_->next = &m;
+  }
+  last_ = &m;
+}
+
+template <class F>
+SubConnection::Content SubConnection::walk(OutMessage* first, std::uint32_t offset, unsigned most,
+                                           F&& f) const {
+  // Always as if the header were the longest: the cut must come out the same when the packet is sent again.
+  const std::size_t capacity = config_.max_payload_bytes - kMaxPacketHeaderBytes;
+  std::size_t left = capacity;
+  unsigned records = 0;
+  OutMessage* m = first;
+  while (m != nullptr && records < most) {
+    const std::uint32_t rest = m->bytes - offset;
+    const bool whole = offset == 0 && m->bytes == m->record.message_bytes;
+    std::uint32_t take = rest;
+    if ((whole ? kWholeRecordBytes : kPartRecordBytes) + padded(rest) > left) {
+      // It does not fit. Cut it only if it cannot fit any packet: a cut costs a longer header and a second
+      // packet.
+      if (records > 0 && kPartRecordBytes + padded(rest) <= capacity) break;
+      if (left < kPartRecordBytes + 64) break;
+      take = std::min(rest, static_cast<std::uint32_t>((left - kPartRecordBytes) / 64 * 64));
+      left -= kPartRecordBytes + padded(take);
+    } else {
+      left -= (whole ? kWholeRecordBytes : kPartRecordBytes) + padded(take);
+    }
+    OutMessage* const next = m->next;
+    f(Unit{m, offset, take});
+    ++records;
+    offset += take;
+    if (offset == m->bytes || rest == 0) {
+      m = next;
+      offset = 0;
+    }
+  }
+  return {m, offset, static_cast<std::uint8_t>(records)};
+}
+
+std::size_t SubConnection::write_packet(Instant now, PacketType type, Seq seq, const Content& content,
+                                        MutableBytes room, std::uint64_t* sum) {
+  PacketHeader h;
+  h.type = type;
+  h.records = content.records;
+  h.source = config_.local;
+  h.destination = config_.remote;
+  h.sender_epoch = epoch_;
+  h.receiver_epoch = peer_epoch_;
+  h.seq = seq;
+  h.ack = received_.edge();
+  h.timestamp = timestamp(now);
+  h.timestamp_echo = echo_;
+  h.sack_words = received_.sack(h.sack);
+  std::byte* const begin = room.data();
+  std::byte* at = begin + write_packet_header(begin, h);
+
+  const std::byte* summed = begin;
+  std::uint64_t total = 0;
+  if (content.records > 0) {
+    walk(content.first, content.offset, content.records, [&](const Unit& unit) {
+      const OutMessage& m = *unit.message;
+      Record r = m.record;
+      r.bytes = static_cast<std::uint16_t>(unit.bytes);
+      if (unit.offset > 0) {
+        r.position += unit.offset / 64;
+        r.message_offset += unit.offset;
+        r.skip = 0;
+      }
+      at += write_record_header(at, r);
+      if (unit.bytes >= kCopyAndSumFrom) {
+        total = checksum_add(total, {summed, static_cast<std::size_t>(at - summed)});
+        total = copy_and_sum(at, m.data + unit.offset, unit.bytes, total);
+        // An odd end is followed by a zero, which the sum has taken into account already.
+        const std::size_t even = (unit.bytes + 1) & ~std::size_t{1};
+        at[unit.bytes] = std::byte{0};
+        summed = at + even;
+      } else {
+        std::memcpy(at, m.data + unit.offset, unit.bytes);
+      }
+      const std::size_t end = padded(unit.bytes);
+      std::memset(at + unit.bytes, 0, end - unit.bytes);
+      at += end;
+    });
+  }
+  *sum = checksum_add(total, {summed, static_cast<std::size_t>(at - summed)});
+
+  ++stats_.packets_sent;
+  last_sent_ = now;
+  unacknowledged_ = 0;
+  ack_due_ = Instant::never();
+  echo_ = 0;
+  return static_cast<std::size_t>(at - begin);
+}
+
+std::size_t SubConnection::write_hello(Instant now, MutableBytes room, std::uint64_t* sum) {
+  PacketHeader h;
+  h.type = PacketType::kHello;
+  h.source = config_.local;
+  h.destination = config_.remote;
+  h.sender_epoch = epoch_;
+  h.receiver_epoch = hello_to_;
+  h.timestamp = timestamp(now);
+  const std::size_t length = write_packet_header(room.data(), h);
+  store(room.data() + length, config_.shared_hash);
+  *sum = checksum_add(0, room.first(length + kHelloBytes));
+  ++stats_.packets_sent;
+  last_sent_ = now;
+  return length + kHelloBytes;
+}
+
+std::size_t SubConnection::poll(Instant now, MutableBytes room, std::uint64_t* sum) {
+  if (next_event_ <= now) on_timer(now);
+  if (hello_due_) {
+    hello_due_ = false;
+    return write_hello(now, room, sum);
+  }
+  if (!established()) return 0;
+
+  std::size_t written = 0;
+  if (const std::optional<Seq> lost = window_.next_lost()) {
+    const Content content = window_.content(*lost);
+    written = write_packet(now, PacketType::kData, *lost, content, room, sum);
+    window_.resent(now, *lost);
+    ++stats_.retransmissions;
+  } else if (unsent_ != nullptr && window_.may_send()) {
+    Content content{unsent_, unsent_offset_, 0};
+    const Content end = walk(unsent_, unsent_offset_, 255, [](const Unit&) {});
+    content.records = end.records;
+    written = write_packet(now, PacketType::kData, window_.next(), content, room, sum);
+    window_.sent(now, content);
+    unsent_ = end.first;
+    unsent_offset_ = end.offset;
+  } else if (ack_due_ <= now) {
+    written = write_packet(now, PacketType::kAck, Seq(), {}, room, sum);
+    ++stats_.acknowledgements_sent;
+  } else if (last_sent_ + config_.path_death / kProbesBeforeDeath <= now) {
+    written = write_packet(now, PacketType::kProbe, Seq(), {}, room, sum);
+  }
+  schedule();
+  return written;
+}
+
+void SubConnection::finish(OutMessage& m, bool failed) {
+  m.failed = failed;
+  m.next = nullptr;
+  if (finished_ == nullptr)
+    finished_ = &m;
+  else
+    finished_last_->next = &m;
+  finished_last_ = &m;
+}
+
+OutMessage* SubConnection::take_finished() {
+  return std::exchange(finished_, nullptr);
+}
+
+void SubConnection::acknowledged(const Content& content) {
+  walk(content.first, content.offset, content.records, [&](const Unit& unit) {
+    OutMessage& m = *unit.message;
+    const std::uint32_t bytes = std::max(unit.bytes, 1u);
+    CHECK_GE(m.unacknowledged, bytes);
+    m.unacknowledged -= bytes;
+    if (m.unacknowledged == 0) finish(m, false);
+  });
+}
+
+// ---------------------------------------------------------------- receiving
+
+PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView rest) {
+  if (h.type == PacketType::kHello) return on_hello(now, h, rest);
+  if (h.receiver_epoch != epoch_) return PacketFate::kUnknownEpoch;  // SC-2
+  if (!established()) {
+    if (h.sender_epoch != peer_epoch_) return PacketFate::kUnknownEpoch;  // no hello of it was seen
+    establish(now, h.sender_epoch);
+  } else if (h.sender_epoch != peer_epoch_) {
+    return PacketFate::kUnknownEpoch;
+  }
+
+  last_heard_ = now;
+  path_dead_ = false;
+  on_acknowledgement(now, h);
+  if (h.type == PacketType::kProbe) ack_due_ = now;
+  PacketFate fate = PacketFate::kNothing;
+  if (h.type == PacketType::kData) {
+    switch (received_.classify(h.seq)) {
+      case PacketArrival::kNew:
+        return PacketFate::kRecords;  // delivered() schedules
+      case PacketArrival::kDuplicate:
+        // The acknowledgement was lost, or late: say it again at once.
+        if (echo_ == 0) echo_ = h.timestamp;
+        ack_due_ = now;
+        fate = PacketFate::kDuplicate;
+        break;
+      case PacketArrival::kBeyondWindow:
+        fate = PacketFate::kRefused;
+        break;
+    }
+  }
+  schedule();
+  return fate;
+}
+
+void SubConnection::delivered(Instant now, const PacketHeader& h) {
+  received_.delivered(h.seq);
+  if (echo_ == 0) echo_ = h.timestamp;  // of the first packet since the last acknowledgement (RFC 7323, 4.3)
+  ++unacknowledged_;
+  if (received_.has_hole() || unacknowledged_ >= config_.ack_every)
+    ack_due_ = now;
+  else
+    ack_due_ = earlier(ack_due_, now + config_.ack_delay);
+  schedule();
+}
+
+void SubConnection::on_acknowledgement(Instant now, const PacketHeader& h) {
+  Instant echo_sent;
+  if (h.timestamp_echo != 0) {
+    const std::uint32_t age = timestamp(now) - h.timestamp_echo;
+    const Duration rtt = Duration::ns(std::int64_t{age} << kTimestampShift);
+    if (rtt < config_.peer_death) {
+      echo_sent = now - rtt;
+      rtt_.on_sample(rtt);
+    }
+  }
+  const bool had_lost = window_.lost_any();
+  (void)window_.on_ack(h.ack, h.sack, h.sack_words, echo_sent, [&](const Content& c) { acknowledged(c); });
+  if (!had_lost && window_.lost_any()) ++stats_.fast_retransmissions;
+}
+
+PacketFate SubConnection::on_hello(Instant now, const PacketHeader& h, ByteView rest) {
+  if (rest.size() != kHelloBytes) return PacketFate::kRefused;
+  if (load<std::uint64_t>(rest.data()) != config_.shared_hash) {
+    refused_hash_ = true;
+    return PacketFate::kRefused;
+  }
+  refused_hash_ = false;
+  const bool knows_us = h.receiver_epoch == epoch_;
+  if (established() && h.sender_epoch == peer_epoch_) {
+    if (knows_us) last_heard_ = now;
+    ack_due_ = now;  // it does not know yet that we know it: any packet tells
+    schedule();
+    return PacketFate::kNothing;
+  }
+  if (established()) {
+    if (!knows_us) {
+      // Perhaps a new incarnation, perhaps a packet of a dead one that was long under way. Ask it: only who
+      // is alive can answer with our epoch (SC-3).
+      hello_due_ = true;
+      hello_to_ = h.sender_epoch;
+      next_event_ = now;
+      return PacketFate::kUnknownEpoch;
+    }
+    lose_peer(now, false);
+  }
+  peer_epoch_ = h.sender_epoch;
+  if (knows_us) {
+    establish(now, h.sender_epoch);
+    ack_due_ = now;
+  } else {
+    hello_due_ = true;
+    hello_to_ = h.sender_epoch;
+  }
+  next_event_ = now;
+  return PacketFate::kNothing;
+}
+
+void SubConnection::establish(Instant now, std::uint64_t peer_epoch) {
+  state_ = State::kEstablished;
+  peer_epoch_ = peer_epoch;
+  last_heard_ = now;
+  hello_due_ = false;
+  path_dead_ = false;
+}
+
+// Everything that was on its way is given back; the sub-connection starts anew.
+void SubConnection::lose_peer(Instant now, bool new_epoch) {
+  window_.for_each_unacknowledged([&](const Content& content) {
+    walk(content.first, content.offset, content.records, [&](const Unit& unit) {
+      OutMessage& m = *unit.message;
+      const std::uint32_t bytes = std::max(unit.bytes, 1u);
+      m.unacknowledged -= bytes;
+      if (m.unacknowledged == 0) finish(m, true);
+    });
+  });
+  if (unsent_ != nullptr && unsent_offset_ > 0) {  // partly sent: what was not sent fails as well
+    OutMessage* const m = unsent_;
+    OutMessage* const next = m->next;
+    finish(*m, true);
+    unsent_ = next;
+  }
+  while (unsent_ != nullptr) {
+    OutMessage* const next = unsent_->next;
+    finish(*unsent_, true);
+    unsent_ = next;
+  }
+  unsent_offset_ = 0;
+  last_ = nullptr;
+  window_ = SendWindow<Content>(config_.window_packets);
+  received_ = ReceiveWindow();
+  rtt_ = RttEstimator(config_.min_rto, config_.max_rto);
+  echo_ = 0;
+  unacknowledged_ = 0;
+  ack_due_ = Instant::never();
+  state_ = State::kGreeting;
+  peer_epoch_ = 0;
+  // A peer that is alive and merely was not heard still knows the old epoch: a new one makes it start anew
+  // too.
+  if (new_epoch) epoch_ = epoch_ * 0x9e3779b97f4a7c15 + 0x632be59bd9b4e019;
+  hello_wait_ = config_.hello_retry;
+  hello_next_ = now;
+  lost_ = true;
+  ++stats_.peers_lost;
+}
+
+// ---------------------------------------------------------------- time
+
+void SubConnection::on_timer(Instant now) {
+  if (!established()) {
+    if (hello_next_ <= now) {
+      hello_due_ = true;
+      hello_to_ = peer_epoch_;
+      hello_next_ = now + hello_wait_;
+      hello_wait_ = std::min(hello_wait_ * 2, kSlowestHello);
+    }
+  } else {
+    if (now - last_heard_ >= config_.peer_death) {
+      lose_peer(now, true);
+      next_event_ = now;
+      return;
+    }
+    if (!path_dead_ && now - last_heard_ >= config_.path_death) {
+      path_dead_ = true;
+      ++stats_.path_deaths;
+    }
+    const std::optional<Instant> oldest = window_.oldest_sent();
+    if (oldest && !window_.lost_any() && *oldest + rtt_.rto() <= now) {
+      window_.on_timeout();
+      rtt_.on_timeout();
+      ++stats_.timeouts;
+    }
+  }
+  schedule();
+}
+
+void SubConnection::schedule() {
+  if (hello_due_) {
+    next_event_ = Instant();
+    return;
+  }
+  if (!established()) {
+    next_event_ = hello_next_;
+    return;
+  }
+  Instant next = earlier(ack_due_, last_sent_ + config_.path_death / kProbesBeforeDeath);
+  if (const std::optional<Instant> oldest = window_.oldest_sent()) next = earlier(next, *oldest + rtt_.rto());
+  next = earlier(next, last_heard_ + (path_dead_ ? config_.peer_death : config_.path_death));
+  next_event_ = next;
+}
+
+void SubConnection::on_scheduling_gap(Instant now) {
+  last_heard_ = now;
+  window_.restart_timers(now);
+  schedule();
+}
+
+void SubConnection::hurry_acknowledgement(Instant now) {
+  if (ack_due_ == Instant::never() || ack_due_ <= now) return;
+  ack_due_ = now;
+  next_event_ = earlier(next_event_, now);
+}
+
+void SubConnection::check() const {
+  window_.check();
+  received_.check();
+  CHECK(unsent_ == nullptr || last_ != nullptr);
+}
+
+}  // namespace braid::stack

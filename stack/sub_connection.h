@@ -1,0 +1,195 @@
+// A reliable connection between two proxies' stacks, shared by every parallel connection that is dispatched
+// to it: the handshake with an epoch per incarnation, the sliding window in both directions, retransmission,
+// acknowledgement, keep-alive, and the judgement that a path or a peer is dead.
+//
+// Records are handed up as packets arrive, in whatever order: what needs an order has positions of its own. A
+// packet is acknowledged only when the driver says that all of its records lie where they belong.
+//
+//            hello out             both epochs known
+//   kGreeting ────────► kGreeting ─────────────────► kEstablished ──► (peer lost, or new incarnation)
+//   kGreeting
+//
+// Pure: time, packets and messages come in; poll() writes what should leave now. Owned by the stack's worker.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/ids.h"
+#include "base/time.h"
+#include "stack/window/receive_window.h"
+#include "stack/window/rtt.h"
+#include "stack/window/send_window.h"
+#include "stack/wire/segment.h"
+
+namespace braid::stack {
+
+// A piece of a message on its way: what the record says, where the bytes lie, and what is not yet
+// acknowledged. The driver owns it and the bytes, and leaves both alone until take_finished() returns it.
+struct OutMessage {
+  Record record;  // of the whole piece: bytes in `bytes`, not in record.bytes
+  const std::byte* data = nullptr;
+  std::uint32_t bytes = 0;
+
+  std::uint32_t unacknowledged = 0;  // bytes; 1 for a message of none
+  OutMessage* next = nullptr;        // the queue, later the list of the finished
+  bool failed = false;               // finished because the peer was lost, not because it has it
+};
+
+struct SubConnectionConfig {
+  StackId local;
+  StackId remote;
+  std::size_t max_payload_bytes = 1472;  // of a UDP datagram
+  std::uint32_t window_packets = 256;
+  Duration min_rto = 500_us;
+  Duration max_rto = 100_ms;
+  Duration path_death = 500_ms;
+  Duration peer_death = 10_s;
+  // A sender with nothing to send learns of its packets' arrival after at most this; below min_rto.
+  Duration ack_delay = 25_us;
+  // Packets that may arrive before an acknowledgement leaves at once.
+  std::uint32_t ack_every = 16;
+  Duration hello_retry = 5_ms;
+  // Hash of what both ends must have in common; a peer with another is refused.
+  std::uint64_t shared_hash = 0;
+};
+
+struct SubConnectionStats {
+  std::uint64_t packets_sent = 0;  // all kinds
+  std::uint64_t retransmissions = 0;
+  std::uint64_t timeouts = 0;
+  std::uint64_t fast_retransmissions = 0;
+  std::uint64_t acknowledgements_sent = 0;  // packets that carried nothing else
+  std::uint64_t messages_sent = 0;          // given to send()
+  std::uint64_t message_bytes_sent = 0;
+  std::uint64_t peers_lost = 0;
+  std::uint64_t path_deaths = 0;
+};
+
+// What an arriving packet is.
+enum class PacketFate : std::uint8_t {
+  kRecords,  // new records: deliver them all, then call delivered()
+  kNothing,  // acknowledgement, handshake or probe: dealt with
+  kDuplicate,
+  kUnknownEpoch,  // of another incarnation of either side: not looked into
+  kRefused,       // impossible acknowledgement, or a peer with another shared_hash
+};
+
+class SubConnection {
+ public:
+  enum class State : std::uint8_t { kGreeting, kEstablished };
+
+  // `epoch` is random and never used before by this pair.
+  SubConnection(const SubConnectionConfig& config, std::uint64_t epoch, Instant now);
+
+  // --- sending
+
+  // Queues a message. It is sent when the peer is there and the window allows; take_finished() gives it back.
+  void send(OutMessage& message);
+  // Could poll() have something to write at `now`? Cheap.
+  bool wants_to_send(Instant now) const {
+    return (established() && ((window_.may_send() && unsent_ != nullptr) || window_.lost_any())) ||
+           next_event_ <= now;
+  }
+  // Writes the next packet that should leave into `room` (a UDP payload of at least max_payload_bytes) and
+  // returns its length, 0 when there is none; `sum` is the checksum of what was written. Call until 0.
+  std::size_t poll(Instant now, MutableBytes room, std::uint64_t* sum);
+  // The messages that were acknowledged, or failed, since the last call, linked by `next`.
+  OutMessage* take_finished();
+
+  // --- receiving
+
+  // A packet whose addresses name this sub-connection. `rest` is what follows the packet header.
+  PacketFate on_packet(Instant now, const PacketHeader& header, ByteView rest);
+  // The driver put every record of the packet where it belongs (SC-4).
+  void delivered(Instant now, const PacketHeader& header);
+
+  // --- time
+
+  // Timeouts and judgements; call when next_deadline() has come.
+  void on_timer(Instant now);
+  Instant next_deadline() const { return next_event_; }
+  // This side was not running for a while: what it did not hear then says nothing.
+  void on_scheduling_gap(Instant now);
+  // Acknowledge now what would be acknowledged later: the worker is about to sleep.
+  void hurry_acknowledgement(Instant now);
+
+  // --- asking
+
+  State state() const { return state_; }
+  bool established() const { return state_ == State::kEstablished; }
+  // Nothing was heard for the path death time.
+  bool path_dead() const { return path_dead_; }
+  // True once after the peer was lost: every message that was queued has been failed.
+  bool take_lost() { return std::exchange(lost_, false); }
+  bool refused_hash() const { return refused_hash_; }
+  bool has_unfinished() const { return unsent_ != nullptr || !window_.idle(); }
+  const SubConnectionConfig& config() const { return config_; }
+  const SubConnectionStats& stats() const { return stats_; }
+  Duration srtt() const { return rtt_.srtt(); }
+  std::uint32_t in_flight_packets() const { return window_.in_flight(); }
+  void check() const;
+
+ private:
+  // The records of a packet: units cut from consecutive messages, found again by walking from the first.
+  struct Content {
+    OutMessage* first = nullptr;
+    std::uint32_t offset = 0;
+    std::uint8_t records = 0;
+  };
+  struct Unit {
+    OutMessage* message;
+    std::uint32_t offset;
+    std::uint32_t bytes;
+  };
+
+  // Calls f(unit) for the records that a packet beginning at (first, offset) holds, at most `most`, and
+  // returns where the next one would begin. The same start and number always give the same records (SW-6).
+  template <class F>
+  Content walk(OutMessage* first, std::uint32_t offset, unsigned most, F&& f) const;
+  std::size_t write_packet(Instant now, PacketType type, Seq seq, const Content& content, MutableBytes room,
+                           std::uint64_t* sum);
+  std::size_t write_hello(Instant now, MutableBytes room, std::uint64_t* sum);
+  void acknowledged(const Content& content);
+  void finish(OutMessage& message, bool failed);
+  void on_acknowledgement(Instant now, const PacketHeader& header);
+  PacketFate on_hello(Instant now, const PacketHeader& header, ByteView rest);
+  void establish(Instant now, std::uint64_t peer_epoch);
+  void lose_peer(Instant now, bool new_epoch);
+  void schedule();
+  static std::uint32_t timestamp(Instant now);
+
+  SubConnectionConfig config_;
+  State state_ = State::kGreeting;
+  std::uint64_t epoch_;
+  std::uint64_t peer_epoch_ = 0;
+
+  SendWindow<Content> window_;
+  OutMessage* unsent_ = nullptr;  // first message of which something was not yet sent
+  std::uint32_t unsent_offset_ = 0;
+  OutMessage* last_ = nullptr;
+  OutMessage* finished_ = nullptr;
+  OutMessage* finished_last_ = nullptr;
+  RttEstimator rtt_;
+
+  ReceiveWindow received_;
+  std::uint32_t echo_ = 0;            // timestamp to return with the next acknowledgement
+  std::uint32_t unacknowledged_ = 0;  // packets that arrived since the last acknowledgement left
+  Instant ack_due_ = Instant::never();
+
+  bool hello_due_ = true;
+  std::uint64_t hello_to_ = 0;  // the epoch that the next hello answers, 0: none
+  Duration hello_wait_;
+  Instant hello_next_;
+  Instant last_heard_;
+  Instant last_sent_;
+  bool path_dead_ = false;
+  bool lost_ = false;
+  bool refused_hash_ = false;
+  Instant next_event_;
+  SubConnectionStats stats_;
+};
+
+}  // namespace braid::stack

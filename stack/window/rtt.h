@@ -1,0 +1,51 @@
+// Round-trip time and retransmission timeout (RFC 6298), for LANs: nanoseconds, and a floor below a
+// millisecond.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/time.h"
+
+namespace braid::stack {
+
+class RttEstimator {
+ public:
+  RttEstimator(Duration min_rto, Duration max_rto) : min_rto_(min_rto), max_rto_(max_rto) {}
+
+  // A round trip was measured: by timestamp echo, so also a packet that was sent twice gives a true sample
+  // (RFC 7323).
+  void on_sample(Duration rtt) {
+    const std::int64_t r = std::max<std::int64_t>(rtt.ns(), 1);
+    if (srtt_ns_ == 0) {
+      srtt_ns_ = r;
+      rttvar_ns_ = r / 2;
+    } else {
+      const std::int64_t deviation = std::abs(srtt_ns_ - r);
+      rttvar_ns_ += (deviation - rttvar_ns_) / 4;
+      srtt_ns_ += (r - srtt_ns_) / 8;
+    }
+    backoff_ = 0;
+  }
+  // The timer expired without an answer (RFC 6298, 5.5).
+  void on_timeout() { backoff_ = std::min(backoff_ + 1, kMaxBackoff); }
+
+  Duration rto() const {
+    const std::int64_t base =
+        srtt_ns_ == 0 ? kInitialRto.ns() : std::max(srtt_ns_ + 4 * rttvar_ns_, min_rto_.ns());
+    return std::min(Duration::ns(base << backoff_), max_rto_);
+  }
+  Duration srtt() const { return Duration::ns(srtt_ns_); }
+
+ private:
+  // Before the first sample: long against a LAN, short against a person.
+  static constexpr Duration kInitialRto = 20_ms;
+  static constexpr int kMaxBackoff = 10;
+  Duration min_rto_;
+  Duration max_rto_;
+  std::int64_t srtt_ns_ = 0;
+  std::int64_t rttvar_ns_ = 0;
+  int backoff_ = 0;
+};
+
+}  // namespace braid::stack
