@@ -11,8 +11,8 @@ namespace {
 // them for signed, so 2^15 is taken from each word first and given back at the end. Three operations per
 // sixteen bytes were the fastest of what SSE4.2 offers.
 //
-// One lane's sum grows by at most 2^16 per sixteen bytes: half of its 31 bits are used up after this many
-// bytes.
+// All lanes together grow by at most 2^18 per sixteen bytes, one by 2^16: after this many bytes by 2^29 of
+// its 2^31.
 constexpr std::size_t kMaxVectorRun = std::size_t{1} << 17;
 // Below it, adding up the lanes costs more than they save, and a chain of adc needs half the instructions.
 constexpr std::size_t kMinVectorRun = 192;

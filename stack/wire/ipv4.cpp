@@ -1,5 +1,7 @@
 #include "stack/wire/ipv4.h"
 
+#include <array>
+
 #include "base/check.h"
 
 namespace braid::stack {
@@ -26,7 +28,12 @@ constexpr std::uint16_t kMoreFragments = 0x2000;
 constexpr std::uint16_t kOffsetMask = 0x1fff;
 constexpr std::size_t kFragmentUnitBytes = 8;
 
-// Five words: no loop, and nothing to carry.
+// Two halves of a header's word, as they lie on the wire.
+constexpr std::uint32_t word(std::uint16_t first, std::uint16_t second) {
+  return swapped(std::uint32_t{first} << 16 | second);
+}
+
+// Five words: nothing to carry.
 std::uint64_t sum_without_options(const std::byte* header) {
   std::uint64_t sum = 0;
   for (std::size_t at = 0; at < kIpv4HeaderBytes; at += kWordBytes) sum += load<std::uint32_t>(header + at);
@@ -93,18 +100,21 @@ std::size_t write_ipv4(MutableBytes at, const Ipv4Fields& fields) {
   const auto fragment = static_cast<std::uint16_t>((fields.dont_fragment ? kDontFragment : 0) |
                                                    (fields.more_fragments ? kMoreFragments : 0) |
                                                    (fields.fragment_offset_bytes / kFragmentUnitBytes));
-  std::byte* const p = at.data();
-  store(p, static_cast<std::uint8_t>(kVersion << 4 | kIpv4HeaderBytes / kWordBytes));
-  store(p + kTypeOfServiceAt, fields.type_of_service);
-  store_be(p + kTotalLengthAt, static_cast<std::uint16_t>(kIpv4HeaderBytes + fields.payload_bytes));
-  store_be(p + kIdentificationAt, fields.identification);
-  store_be(p + kFragmentAt, fragment);
-  store(p + kTimeToLiveAt, fields.time_to_live);
-  store(p + kProtocolAt, static_cast<std::uint8_t>(fields.protocol));
-  store(p + kChecksumAt, std::uint16_t{0});
-  fields.source.store(p + kSourceAt);
-  fields.destination.store(p + kDestinationAt);
-  store(p + kChecksumAt, checksum_field(sum_without_options(p)));
+  const std::array<std::uint32_t, 5> words = {
+      word(static_cast<std::uint16_t>((kVersion << 4 | kIpv4HeaderBytes / kWordBytes) << 8 |
+                                      fields.type_of_service),
+           static_cast<std::uint16_t>(kIpv4HeaderBytes + fields.payload_bytes)),
+      word(fields.identification, fragment),
+      word(static_cast<std::uint16_t>(fields.time_to_live << 8 | static_cast<std::uint8_t>(fields.protocol)),
+           0),
+      swapped(fields.source.value()),
+      swapped(fields.destination.value()),
+  };
+  // Summed before they are stored: loads wider than the stores before them would wait for those.
+  std::uint64_t sum = 0;
+  for (const std::uint32_t w : words) sum += w;
+  std::memcpy(at.data(), words.data(), kIpv4HeaderBytes);
+  store(at.data() + kChecksumAt, checksum_field(sum));
   return kIpv4HeaderBytes;
 }
 

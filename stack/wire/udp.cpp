@@ -47,14 +47,16 @@ UdpParse parse_udp(ByteView bytes, Ipv4Address source, Ipv4Address destination, 
 std::size_t write_udp(MutableBytes at, const UdpFields& fields, std::uint64_t payload_sum) {
   CHECK_GE(at.size(), kUdpHeaderBytes);
   CHECK_LE(fields.payload_bytes, kUdpMaxPayloadBytes);
-  const std::size_t length = kUdpHeaderBytes + fields.payload_bytes;
+  const auto length = static_cast<std::uint16_t>(kUdpHeaderBytes + fields.payload_bytes);
+  // Summed from the fields: reading back what was just stored would wait for the stores.
+  const std::uint64_t header_sum = pseudo_header_sum(fields.source, fields.destination, length) +
+                                   swapped(fields.source_port) + swapped(fields.destination_port) +
+                                   swapped(length);
+  const std::uint16_t field = checksum_field(checksum_combine(header_sum, payload_sum));
   std::byte* const p = at.data();
   store_be(p, fields.source_port);
   store_be(p + kDestinationPortAt, fields.destination_port);
-  store_be(p + kLengthAt, static_cast<std::uint16_t>(length));
-  const std::uint64_t header_sum = pseudo_header_sum(fields.source, fields.destination, length) +
-                                   load<std::uint32_t>(p) + load<std::uint16_t>(p + kLengthAt);
-  const std::uint16_t field = checksum_field(checksum_combine(header_sum, payload_sum));
+  store_be(p + kLengthAt, length);
   store(p + kChecksumAt, field == kNotComputed ? kComputedZero : field);
   return kUdpHeaderBytes;
 }

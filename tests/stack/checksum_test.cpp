@@ -54,7 +54,7 @@ TEST(Checksum, AgreesWithTheDefinitionOnLongMessages) {
 
 TEST(Checksum, CarriesEveryOverflowRoundOfTheLargestAndSmallestWords) {
   for (const int octet : {0x00, 0x01, 0x7f, 0x80, 0xff}) {
-    for (const std::size_t n : {2u, 63u, 64u, 65u, 128u, 191u, 192u, 1500u, 300'000u}) {
+    for (const std::size_t n : {2u, 63u, 64u, 65u, 128u, 191u, 192u, 1500u, 300'000u, 1u << 20}) {
       const Bytes message(n, static_cast<std::byte>(octet));
       ASSERT_EQ(checksum_of(message), plain_checksum(message)) << n << " bytes of " << octet;
     }

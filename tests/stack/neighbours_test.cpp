@@ -156,6 +156,18 @@ TEST(Neighbours, ALinkThatCannotSendDoesNotKeepTheOthersFromAskingAgain) {
   EXPECT_FALSE(lan.table.poll(at(10_ms), kRight).has_value()) << "one round, one request";
 }
 
+TEST(Neighbours, AnAnswerCallsOffTheQuestionsThatHaveNotLeft) {
+  Lan lan({}, kBothLinks);
+  EXPECT_EQ(lan.table.lookup(kPeer, at(0_ms)), std::nullopt);
+  EXPECT_TRUE(lan.table.poll(at(0_ms), kLeft).has_value());
+  EXPECT_EQ(lan.table.on_arp(at(1_ms), kLeft, reply(kPeer, kPeerMac)), ArpArrival::kLearned);
+  EXPECT_EQ(lan.table.next_deadline(), at(60_s) + 1_ms);
+  EXPECT_EQ(lan.table.on_arp(at(2_ms), kRight, request(kOther, kOtherMac)), ArpArrival::kLearned);
+  const auto sent = lan.sent(at(2_ms));
+  ASSERT_EQ(sent.size(), 1u) << "the reply alone";
+  EXPECT_EQ(sent[0].packet.operation, ArpOperation::kReply);
+}
+
 TEST(Neighbours, TheSecondOfTwoAnswersDoesNotMoveTheLink) {
   Lan lan({}, kBothLinks);
   lan.resolve(at(0_ms));
@@ -318,6 +330,16 @@ TEST(Neighbours, APeerThatStopsAnsweringIsAskedForEverywhereWhenItsTimeIsOver) {
   EXPECT_EQ(questions[0].destination, MacAddress::broadcast());
   EXPECT_EQ(lan.table.on_arp(at(61_s), kRight, reply(kPeer, kPeerMacRight)), ArpArrival::kLearned);
   EXPECT_EQ(lan.table.lookup(kPeer, at(61_s)), (NextHop{kPeerMacRight, kRight}));
+}
+
+TEST(Neighbours, APeerThatNobodyWantedLatelyIsForgottenWhenItStopsAnswering) {
+  Lan lan;
+  lan.resolve(at(0_s));
+  EXPECT_TRUE(lan.table.lookup(kPeer, at(1_s)).has_value());
+  const auto asked = lan.instants_of_sending(at(300_s));
+  EXPECT_EQ(asked.front(), at(55_s));
+  EXPECT_LT(asked.back(), at(60_s));
+  EXPECT_EQ(lan.table.state(kPeer), NeighbourState::kAbsent);
 }
 
 TEST(Neighbours, NoEntryOutlivesItsTimeEvenIfNobodyPolls) {
