@@ -119,7 +119,6 @@ void Pages::check_page(std::uint32_t page) const {
     CHECK_EQ(dirty, p.listed != Listed::kNot || p.flush_again);
     CHECK(p.listed != Listed::kCopies);
     CHECK_EQ(m.copies & bit(self_), 0u);
-    CHECK_EQ(m.copies & m.pending, 0u);
     CHECK_EQ(m.unsent & ~m.pending, 0u);
     CHECK_EQ(m.initiators & m.queued, 0u);
     CHECK((m.initiators != 0) == (m.pending != 0));

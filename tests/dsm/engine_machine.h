@@ -1,0 +1,187 @@
+// Some clusters' engines, their memory, and a network whose order the test chooses: for stories and random
+// programs.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/prng.h"
+#include "dsm/engine/engine.h"
+#include "dsm/engine/messages.h"
+
+namespace braid::dsm {
+
+// Arrays for pages; the protections are enforced by read() and write() of the machine below.
+class ArrayMemory : public PageMemory {
+ public:
+  explicit ArrayMemory(std::uint32_t pages)
+      : bytes_(std::size_t{pages} * kPageBytes), access_(pages, Access::kNone) {}
+  void protect(PageId first, std::uint32_t count, Access access) override {
+    ASSERT_LE(first.value() + count, access_.size());
+    ++protect_calls;
+    for (std::uint32_t i = first.value(); i < first.value() + count; ++i) access_[i] = access;
+  }
+  std::byte* page(PageId page) override { return &bytes_[std::size_t{page.value()} * kPageBytes]; }
+  Access access(std::uint32_t page) const { return access_[page]; }
+  std::byte& at(std::size_t address) { return bytes_[address]; }
+
+  int protect_calls = 0;
+
+ private:
+  std::vector<std::byte> bytes_;
+  std::vector<Access> access_;
+};
+
+struct InFlight {
+  std::uint16_t from = 0;
+  std::uint16_t to = 0;
+  std::vector<std::byte> bytes;
+
+  Kind kind() const { return static_cast<Kind>(bytes[0]); }
+  std::uint32_t id() const { return load<std::uint32_t>(&bytes[4]); }
+  std::uint32_t number() const { return load<std::uint32_t>(&bytes[8]); }
+};
+
+class Machine {
+ public:
+  explicit Machine(EngineConfig config) : config_(config) {
+    for (std::uint16_t c = 0; c < config.clusters; ++c) {
+      config.cluster = ClusterId(c);
+      memories_.push_back(std::make_unique<ArrayMemory>(config.pages));
+      engines_.push_back(std::make_unique<Engine>(config, *memories_.back()));
+    }
+  }
+
+  Engine& engine(std::uint16_t cluster) { return *engines_[cluster]; }
+  ArrayMemory& memory(std::uint16_t cluster) { return *memories_[cluster]; }
+  const EngineConfig& config() const { return config_; }
+  void set_home(std::uint32_t first, std::uint32_t count, std::uint16_t home) {
+    for (auto& engine : engines_) engine->set_home(PageId(first), count, ClusterId(home));
+  }
+
+  // Does the hardware allow the access? If not, the node faults.
+  bool may(std::uint16_t cluster, std::size_t address, Access wanted) const {
+    return memories_[cluster]->access(static_cast<std::uint32_t>(address / kPageBytes)) >= wanted;
+  }
+  std::uint8_t peek(std::uint16_t cluster, std::size_t address) {
+    EXPECT_TRUE(may(cluster, address, Access::kRead)) << "cluster " << cluster << " reads without permission";
+    return std::to_integer<std::uint8_t>(memories_[cluster]->at(address));
+  }
+  void poke(std::uint16_t cluster, std::size_t address, std::uint8_t value) {
+    EXPECT_TRUE(may(cluster, address, Access::kWrite))
+        << "cluster " << cluster << " writes without permission";
+    memories_[cluster]->at(address) = std::byte{value};
+  }
+
+  // --- The network. Takes the next message of `from` for `to` onto the wire; false when there is none.
+  bool transmit(std::uint16_t from, std::uint16_t to) {
+    std::array<std::byte, kMaxMessageBytes> room;
+    const std::size_t length = engines_[from]->poll_transmit(ClusterId(to), room);
+    if (length == 0) return false;
+    wire.push_back({from, to, {room.begin(), room.begin() + static_cast<std::ptrdiff_t>(length)}});
+    return true;
+  }
+  // Everything that is ready to leave.
+  void transmit_all() {
+    for (bool any = true; any;) {
+      any = false;
+      for (std::uint16_t from = 0; from < config_.clusters; ++from)
+        for (std::uint16_t to = 0; to < config_.clusters; ++to)
+          if (from != to && transmit(from, to)) any = true;
+    }
+  }
+  void deliver(std::size_t index) {
+    const InFlight message = std::move(wire[index]);
+    wire.erase(wire.begin() + static_cast<std::ptrdiff_t>(index));
+    engines_[message.to]->on_message(ClusterId(message.from), message.bytes);
+  }
+  // The oldest message of that kind to that cluster; fails the test when there is none.
+  void deliver(Kind kind, std::uint16_t to) {
+    transmit_all();
+    for (std::size_t i = 0; i < wire.size(); ++i) {
+      if (wire[i].kind() != kind || wire[i].to != to) continue;
+      deliver(i);
+      transmit_all();
+      check();
+      return;
+    }
+    FAIL() << "no message of kind " << static_cast<int>(kind) << " to cluster " << to
+           << " among: " << on_wire();
+  }
+  // Everything in flight and all that follows from it, oldest first.
+  void settle() {
+    for (transmit_all(); !wire.empty(); transmit_all()) {
+      deliver(std::size_t{0});
+      check();
+    }
+  }
+  std::size_t count(Kind kind) const {
+    std::size_t n = 0;
+    for (const InFlight& m : wire) n += m.kind() == kind;
+    return n;
+  }
+  std::string on_wire() const {
+    std::string s;
+    for (const InFlight& m : wire)
+      s += fmt::format("[{}->{} kind {} id {} number {}] ", m.from, m.to, static_cast<int>(m.kind()), m.id(),
+                       m.number());
+    return s.empty() ? "nothing" : s;
+  }
+
+  // --- What a node does when nothing is held back: faults until the access is allowed.
+  void open(std::uint16_t cluster, std::size_t address, Access wanted, std::uint16_t node = 0) {
+    for (int tries = 0; !may(cluster, address, wanted); ++tries) {
+      ASSERT_LT(tries, 10);
+      if (!engine(cluster).fault(node, page_of(address), wanted)) settle();
+      ASSERT_TRUE(engine(cluster).done(node));
+    }
+    check();
+  }
+  std::uint8_t read(std::uint16_t cluster, std::size_t address, std::uint16_t node = 0) {
+    open(cluster, address, Access::kRead, node);
+    return peek(cluster, address);
+  }
+  void write(std::uint16_t cluster, std::size_t address, std::uint8_t value, std::uint16_t node = 0) {
+    open(cluster, address, Access::kWrite, node);
+    poke(cluster, address, value);
+  }
+  void lock(std::uint16_t cluster, std::uint32_t lock, std::uint16_t node = 0) {
+    if (!engine(cluster).lock(node, LockId(lock))) settle();
+    ASSERT_TRUE(engine(cluster).done(node));
+  }
+  void unlock(std::uint16_t cluster, std::uint32_t lock, std::uint16_t node = 0) {
+    engine(cluster).unlock(node, LockId(lock));
+    check();
+  }
+
+  static PageId page_of(std::size_t address) {
+    return PageId(static_cast<std::uint32_t>(address / kPageBytes));
+  }
+  void check() const {
+    for (const auto& engine : engines_) engine->check();
+  }
+  bool quiet() const {
+    bool all = wire.empty();
+    for (const auto& engine : engines_) all = all && engine->quiet();
+    return all;
+  }
+  std::uint64_t bad_messages() const {
+    std::uint64_t n = 0;
+    for (const auto& engine : engines_) n += engine->counts().bad_messages;
+    return n;
+  }
+
+  std::vector<InFlight> wire;
+
+ private:
+  EngineConfig config_;
+  std::vector<std::unique_ptr<ArrayMemory>> memories_;
+  std::vector<std::unique_ptr<Engine>> engines_;
+};
+
+}  // namespace braid::dsm
