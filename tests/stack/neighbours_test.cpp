@@ -162,10 +162,11 @@ TEST(Neighbours, AnAnswerCallsOffTheQuestionsThatHaveNotLeft) {
   EXPECT_TRUE(lan.table.poll(at(0_ms), kLeft).has_value());
   EXPECT_EQ(lan.table.on_arp(at(1_ms), kLeft, reply(kPeer, kPeerMac)), ArpArrival::kLearned);
   EXPECT_EQ(lan.table.next_deadline(), at(60_s) + 1_ms);
-  EXPECT_EQ(lan.table.on_arp(at(2_ms), kRight, request(kOther, kOtherMac)), ArpArrival::kLearned);
+  EXPECT_EQ(lan.table.lookup(kOther, at(2_ms)), std::nullopt);
   const auto sent = lan.sent(at(2_ms));
-  ASSERT_EQ(sent.size(), 1u) << "the reply alone";
-  EXPECT_EQ(sent[0].packet.operation, ArpOperation::kReply);
+  ASSERT_EQ(sent.size(), 2u) << "about the other, one a link";
+  EXPECT_EQ(sent[0].packet.target_ip, kOther);
+  EXPECT_EQ(sent[1].packet.target_ip, kOther);
 }
 
 TEST(Neighbours, TheSecondOfTwoAnswersDoesNotMoveTheLink) {
