@@ -1,5 +1,6 @@
 #include "proxy/nic/ethdev.h"
 
+#include <rte_alarm.h>
 #include <rte_bus_vdev.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
@@ -36,7 +37,6 @@ constexpr unsigned kMibPerQueue = 3;
 // EAL heaps, ports, memif control: 20 MiB were enough for 16 ports, the rest is spare.
 constexpr unsigned kMibBase = 32;
 constexpr std::uint16_t kDescriptors = 512;
-
 
 // ---------------------------------------------------------------------------------------------------------------
 // The gate between the queues' owners and DPDK's interrupt thread, which unmaps a memif's rings when its peer
@@ -335,6 +335,23 @@ Result<void> start_port(const Port& port) {
   return {};
 }
 
+// Runs `action` in the EAL's interrupt thread and waits for it. A memif takes itself down there when its peer
+// goes; taking it down from here at the same time would free its regions twice.
+template <class Action>
+void in_interrupt_thread(Action action) {
+  struct Call {
+    Action action;
+    std::atomic<bool> done{false};
+  } call{std::move(action)};
+  const auto run = [](void* argument) {
+    auto* const self = static_cast<Call*>(argument);
+    self->action();
+    self->done.store(true, std::memory_order_release);
+  };
+  CHECK_EQ(rte_eal_alarm_set(1, run, &call), 0);
+  while (!call.done.load(std::memory_order_acquire)) ::usleep(100);
+}
+
 // A client that comes before its server's port is started is turned away, so it tries again.
 Result<void> connect_client(const Port& port, Duration timeout) {
   const Duration kAnswer = Duration::ms(100);  // a server that is there answers within a few milliseconds
@@ -343,10 +360,14 @@ Result<void> connect_client(const Port& port, Duration timeout) {
     if (rte_eth_dev_start(port.id) == 0) {
       const Instant next_try = monotonic_now() + kAnswer;
       while (monotonic_now() < next_try) {
-        if (port.link_up()) return {};
+        if (port.link_up()) {
+          // An empty burst lays out the buffers that the server sends into.
+          for (std::uint16_t q = 0; q < port.pools.size(); ++q) rte_eth_rx_burst(port.id, q, nullptr, 0);
+          return {};
+        }
         ::usleep(500);
       }
-      rte_eth_dev_stop(port.id);
+      in_interrupt_thread([&port] { rte_eth_dev_stop(port.id); });
     }
     ::usleep(2000);
   } while (monotonic_now() < give_up);
@@ -396,10 +417,16 @@ struct EthdevPorts::State {
   ~State() {
     CHECK_EQ(queues_alive.load(), 0u);
     for (const Port& port : ports) {
-      rte_eth_dev_stop(port.id);
-      rte_eth_dev_close(port.id);
+      if (port.memif) {
+        in_interrupt_thread([&port] { rte_eth_dev_stop(port.id); });
+      } else {
+        rte_eth_dev_stop(port.id);
+        rte_eth_dev_close(port.id);
+      }
     }
-    rte_eal_cleanup();
+    // The EAL stays as it is. It cannot be started again in this process, and its interrupt thread lives on
+    // with a memif server's listening socket, so neither that port nor the EAL's memory may be taken from
+    // under it.
   }
 };
 
