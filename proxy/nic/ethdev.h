@@ -36,7 +36,8 @@ struct EthdevOptions {
   // Receive and transmit queues of every port: as many as the cluster has proxies. Both ends of a memif need
   // the same number.
   unsigned queues = 1;
-  // Sets this process's EAL apart from others'.
+  // Name of the EAL's folder, which is empty and gone before start() returns. Nothing is shared by way of it,
+  // so all processes may have the same.
   std::string file_prefix = "braid";
   // What the EAL takes from the system at start; 0: as much as the ports and queues need.
   unsigned memory_mib = 0;

@@ -40,8 +40,7 @@ constexpr std::uint64_t kWindow = 128;
 std::unique_ptr<EthdevPorts> start(const std::string& vdev, unsigned queues) {
   cpu_set_t before, after;
   ::sched_getaffinity(0, sizeof before, &before);
-  const EthdevOptions options{
-      .vdevs = {vdev}, .queues = queues, .file_prefix = fmt::format("braid-test-{}", ::getpid())};
+  const EthdevOptions options{.vdevs = {vdev}, .queues = queues};
   Result<std::unique_ptr<EthdevPorts>> ports = EthdevPorts::start(options);
   if (!ports) fail(ports.error().text);
   ::sched_getaffinity(0, sizeof after, &after);
