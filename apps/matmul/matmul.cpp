@@ -1,0 +1,91 @@
+// Matrix multiplication C = A x B. Rows of A and C are divided into contiguous shares; every compute node
+// reads all of B, so B's pages come once to every cluster.
+#include <span>
+#include <vector>
+
+#include "apps/common/program.h"
+#include "dsm/api.h"
+
+namespace {
+
+using braid::dsm::Node;
+using braid::dsm::Range;
+
+struct Matrices {
+  double* a;
+  double* b;
+  double* c;
+};
+
+// Small fractions of mixed sign: sums that depend on their order, so a wrong order shows too.
+double element(std::size_t seed, std::size_t i, std::size_t j) {
+  return static_cast<double>((i * 131 + j * 71 + seed) % 1009) / 1009.0 - 0.5;
+}
+
+void fill(std::size_t n, Range rows, const Matrices& m) {
+  for (const std::size_t i : rows) {
+    for (std::size_t j = 0; j < n; ++j) {
+      m.a[i * n + j] = element(1, i, j);
+      m.b[i * n + j] = element(500, i, j);
+    }
+  }
+}
+
+void multiply(std::size_t n, Range rows, const Matrices& m) {
+  for (const std::size_t i : rows) {
+    double* const c = m.c + i * n;
+    for (std::size_t j = 0; j < n; ++j) c[j] = 0.0;
+    for (std::size_t k = 0; k < n; ++k) {
+      const double a = m.a[i * n + k];
+      const double* const b = m.b + k * n;
+      for (std::size_t j = 0; j < n; ++j) c[j] += a * b[j];
+    }
+  }
+}
+
+std::vector<double> sequential(std::size_t n) {
+  std::vector<double> a(n * n), b(n * n), c(n * n);
+  const Matrices m{a.data(), b.data(), c.data()};
+  fill(n, Range(0, n), m);
+  multiply(n, Range(0, n), m);
+  return c;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::size_t n = 384;
+  CLI::App app("Multiplication of square matrices in shared memory, verified against a sequential run.",
+               "matmul");
+  app.add_option("--size", n, "Rows and columns")->check(CLI::Range(1, 16384))->capture_default_str();
+  braid::apps::parse_or_exit(app, argc, argv);
+
+  braid::dsm::init();
+  braid::apps::Verdict verdict;
+  const Matrices m{braid::dsm::allocate<double>(n * n), braid::dsm::allocate<double>(n * n),
+                   braid::dsm::allocate<double>(n * n)};
+  double seconds = 0;
+  unsigned nodes = 0;
+  braid::dsm::parallel([&](Node& node) {
+    const Range rows = node.share(n);
+    fill(n, rows, m);
+    node.barrier();
+    const braid::apps::Stopwatch stopwatch;
+    multiply(n, rows, m);
+    node.barrier();
+    if (node.id() == 0) {
+      seconds = stopwatch.seconds();
+      nodes = node.count();
+    }
+  });
+
+  if (braid::dsm::cluster() == 0) {
+    const bool right = braid::apps::matches(n, std::span(m.c, n * n), sequential(n));
+    verdict.give(right);
+    std::printf("matmul: %zu x %zu, %u compute nodes: %.3f s, %s\n", n, n, nodes, seconds,
+                right ? "verified" : "WRONG");
+    std::fflush(stdout);
+  }
+  const int status = verdict.status();
+  return braid::dsm::finish(status);
+}

@@ -1,0 +1,97 @@
+#include "dsm/live/environment.h"
+
+#include <fcntl.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+
+#include "convergence/position.h"
+#include "dsm/engine/engine.h"
+
+namespace braid::dsm {
+
+namespace {
+
+constexpr const char* kCure =
+    "`braid run` sets it: start the program with `braid run`, or unset every BRAID_ variable";
+
+// Reads the integer in `name`, if it is set, into `value`; empty if all is well.
+template <class T>
+std::string read_number(const Environment::Lookup& lookup, const char* name, std::uint64_t least,
+                        std::uint64_t most, T* value) {
+  const char* const text = lookup(name);
+  if (text == nullptr) return {};
+  std::uint64_t number = 0;
+  const char* const end = text + std::strlen(text);
+  const std::from_chars_result parsed = std::from_chars(text, end, number);
+  if (parsed.ec != std::errc() || parsed.ptr != end || number < least || number > most) {
+    return fmt::format("{} is '{}': it must be a whole number from {} to {}; {}", name, text, least, most,
+                       kCure);
+  }
+  *value = static_cast<T>(number);
+  return {};
+}
+
+constexpr std::uint32_t smallest_window_kib() {
+  std::uint32_t kib = convergence::kMinWindowBytes / 1024;
+  // 64: room for what the runtime writes before an engine's message.
+  while (convergence::max_piece_bytes(kib * 1024) < kMaxMessageBytes + 64) kib *= 2;
+  return kib;
+}
+
+}  // namespace
+
+Result<Environment> Environment::read(const Lookup& lookup) {
+  Environment e;
+  if (const char* const service = lookup(variable::kService)) e.service = service;
+
+  constexpr std::uint32_t kLeastWindowKib = smallest_window_kib();
+  constexpr std::uint32_t kMostWindowKib = convergence::kMaxWindowBytes / 1024;
+  std::uint32_t timeout_ms = static_cast<std::uint32_t>(e.connect_timeout.ns() / 1'000'000);
+  for (const std::string& problem : {
+           read_number(lookup, variable::kClusters, 1, kMaxClusters, &e.clusters),
+           read_number(lookup, variable::kCluster, 0, kMaxClusters - 1, &e.cluster),
+           read_number(lookup, variable::kCompute, 1, kMaxComputeNodes, &e.compute),
+           // 64 GiB: far below what lies free above the heap's address.
+           read_number(lookup, variable::kHeapMib, 1, 65536, &e.heap_mib),
+           read_number(lookup, variable::kWindowKib, kLeastWindowKib, kMostWindowKib, &e.window_kib),
+           read_number(lookup, variable::kReportFd, 0, 1u << 20, &e.report_fd),
+           read_number(lookup, variable::kConnectTimeoutMs, 1, 3'600'000, &timeout_ms),
+       }) {
+    if (!problem.empty()) return Error{problem};
+  }
+  e.connect_timeout = Duration::ms(timeout_ms);
+
+  if ((e.window_kib & (e.window_kib - 1)) != 0) {
+    return error("{} is {}: it must be a power of two, such as 128 or 256", variable::kWindowKib,
+                 e.window_kib);
+  }
+  if (const char* const dispatch = lookup(variable::kDispatch)) {
+    if (std::strcmp(dispatch, "fixed") == 0) {
+      e.dispatch = convergence::Dispatch::kFixed;
+    } else if (std::strcmp(dispatch, "round-robin") == 0) {
+      e.dispatch = convergence::Dispatch::kRoundRobin;
+    } else {
+      return error("{} is '{}': it must be 'fixed' or 'round-robin'", variable::kDispatch, dispatch);
+    }
+  }
+  if (e.cluster >= e.clusters) {
+    return error("{} is {}, but {} says there are only {}: clusters count from 0", variable::kCluster,
+                 e.cluster, variable::kClusters, e.clusters);
+  }
+  if (e.service.empty() && e.clusters > 1) {
+    return error("{} is {}, but {} names no braidd that joins them: {}", variable::kClusters, e.clusters,
+                 variable::kService, kCure);
+  }
+  if (e.report_fd >= 0 && ::fcntl(e.report_fd, F_GETFD) < 0) {
+    return error("{} is {}, which is no open descriptor: {}", variable::kReportFd, e.report_fd, kCure);
+  }
+  return e;
+}
+
+Result<Environment> Environment::read() {
+  return read([](const char* name) -> const char* { return std::getenv(name); });
+}
+
+}  // namespace braid::dsm

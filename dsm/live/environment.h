@@ -1,0 +1,52 @@
+// What `braid run` tells a program: the names of the environment variables, and their values checked once.
+// The runtime reads them here; the command that starts programs writes them by the same names.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "convergence/dispatch.h"
+
+namespace braid::dsm {
+
+namespace variable {
+inline constexpr const char* kService = "BRAID_SERVICE";       // socket address of this node's braidd
+inline constexpr const char* kCluster = "BRAID_CLUSTER";       // 0 .. clusters-1
+inline constexpr const char* kClusters = "BRAID_CLUSTERS";     // of the machine
+inline constexpr const char* kCompute = "BRAID_COMPUTE";       // compute nodes per cluster
+inline constexpr const char* kHeapMib = "BRAID_HEAP_MIB";      // of shared memory
+inline constexpr const char* kDispatch = "BRAID_DISPATCH";     // fixed | round-robin
+inline constexpr const char* kWindowKib = "BRAID_WINDOW_KIB";  // of each connection
+inline constexpr const char* kReportFd = "BRAID_REPORT_FD";    // where finish() writes one JSON object
+inline constexpr const char* kConnectTimeoutMs = "BRAID_CONNECT_TIMEOUT_MS";
+}  // namespace variable
+
+inline constexpr unsigned kMaxClusters = 64;  // copy sets are one word
+inline constexpr unsigned kMaxComputeNodes = 64;
+
+struct Environment {
+  // Empty: the program runs alone, on one cluster, without a service.
+  std::string service;
+  std::uint16_t cluster = 0;
+  std::uint16_t clusters = 1;
+  std::uint16_t compute = 1;
+  std::uint32_t heap_mib = 256;
+  convergence::Dispatch dispatch = convergence::Dispatch::kRoundRobin;
+  // A page and its header must fit a quarter of it (convergence/position.h); 256 KiB let some fifty pages be
+  // under way.
+  std::uint32_t window_kib = 256;
+  int report_fd = -1;  // -1: no report
+  // Long enough for the other clusters' processes to start on a loaded machine.
+  Duration connect_timeout = Duration::s(10);
+
+  // The value of a variable, or nullptr: std::getenv, or a test's table.
+  using Lookup = std::function<const char*(const char* name)>;
+  // An error names the variable, its value and what it may be.
+  static Result<Environment> read(const Lookup& lookup);
+  static Result<Environment> read();
+};
+
+}  // namespace braid::dsm

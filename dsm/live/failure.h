@@ -1,0 +1,26 @@
+// The end of a process that cannot go on: one line on standard error, then status 70 (EX_SOFTWARE), from any
+// thread and from inside a fault. It runs no destructors, flushes nothing and takes no lock, because the code
+// that was interrupted may hold any.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstddef>
+
+namespace braid::dsm {
+
+inline constexpr int kFailureStatus = 70;
+
+// Writes "braid: <text>\n" and ends the process. Of several threads the first one is heard.
+[[noreturn]] void fail_with_text(const char* text, std::size_t length);
+
+// Formats on the stack; a longer text is cut. Arguments are integers and C strings, whose formatting
+// allocates nothing.
+template <class... Args>
+[[noreturn]] void fail(fmt::format_string<Args...> format, const Args&... args) {
+  char text[512];
+  const auto written = fmt::vformat_to_n(text, sizeof text, format, fmt::make_format_args(args...));
+  fail_with_text(text, written.size < sizeof text ? written.size : sizeof text);
+}
+
+}  // namespace braid::dsm

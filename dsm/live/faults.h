@@ -1,0 +1,51 @@
+// Page faults of compute nodes as calls: the SIGSEGV handler, which tells accesses to shared memory from
+// crashes.
+//
+// An access to the shared heap by a compute node becomes FaultSink::on_fault() in the faulting thread.
+// Everything else is the program's own crash: it goes to the handler that was there before, with the original
+// fault, or kills the process as it would have without us.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/result.h"
+
+namespace braid::dsm {
+
+class FaultSink {
+ public:
+  // Resolves the fault and returns true: the access is tried again. False: not ours, a crash. Runs on the
+  // thread's signal stack; must not allocate, nor take a lock that interrupted code can hold.
+  virtual bool on_fault(std::uintptr_t address, bool write) = 0;
+
+ protected:
+  ~FaultSink() = default;
+};
+
+// One sink at a time. `sink` lives until remove_fault_handler().
+Result<void> install_fault_handler(FaultSink* sink);
+void remove_fault_handler();
+
+// The stack on which its thread handles signals; a stack of its own for each, because a handler stays on it
+// while it waits for a page. Made and destroyed on the thread that it is for; the stack that was there before
+// comes back.
+class SignalStack {
+ public:
+  SignalStack();
+  ~SignalStack();
+  SignalStack(const SignalStack&) = delete;
+  SignalStack& operator=(const SignalStack&) = delete;
+
+ private:
+  // A signal frame takes 12 KiB where the processor has AVX-512 and AMX; the runtime's own frames are small.
+  // A fault inside the handler (a crash) needs a second frame.
+  static constexpr std::size_t kBytes = 128u << 10;
+  std::unique_ptr<std::byte[]> stack_;
+  void* previous_stack_ = nullptr;
+  std::size_t previous_bytes_ = 0;
+  int previous_flags_ = 0;
+};
+
+}  // namespace braid::dsm

@@ -1,0 +1,38 @@
+#include "dsm/live/report.h"
+
+#include <nlohmann/json.hpp>
+
+namespace braid::dsm {
+
+std::string report_json(std::uint16_t cluster, std::span<const NodeReport> nodes, const ClusterCounts& c,
+                        const NetworkCounts& e) {
+  nlohmann::ordered_json report;
+  report["cluster"] = cluster;
+  report["nodes"] = nlohmann::ordered_json::array();
+  for (const NodeReport& n : nodes) {
+    report["nodes"].push_back({{"node", n.node},
+                               {"read_faults", n.counts.read_faults},
+                               {"write_faults", n.counts.write_faults},
+                               {"fetches", n.counts.fetches},
+                               {"lock_calls", n.counts.lock_calls},
+                               {"remote_locks", n.counts.remote_locks},
+                               {"barriers", n.counts.barriers},
+                               {"faults_ns", n.times.faults_ns},
+                               {"locks_ns", n.times.locks_ns},
+                               {"barriers_ns", n.times.barriers_ns}});
+  }
+  report["cluster_counts"] = {{"diffs_sent", c.diffs_sent},
+                              {"diff_bytes_sent", c.diff_bytes_sent},
+                              {"diffs_applied", c.diffs_applied},
+                              {"pages_sent", c.pages_sent},
+                              {"invalidations_sent", c.invalidations_sent},
+                              {"invalidations_received", c.invalidations_received},
+                              {"stale_replies", c.stale_replies},
+                              {"bad_messages", c.bad_messages}};
+  report["endpoint"] = {{"messages_sent", e.messages_sent}, {"messages_received", e.messages_received},
+                        {"duplicates", e.duplicates},       {"bad_arrivals", e.bad_arrivals},
+                        {"no_credit", e.no_credit},         {"channel_full", e.channel_full}};
+  return report.dump();
+}
+
+}  // namespace braid::dsm

@@ -1,0 +1,29 @@
+// What a cluster's runtime tells at the end: counts of its compute nodes, of its page engine and of its
+// endpoint, as the JSON that `braid run` puts into its closing report.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "dsm/engine/engine.h"
+#include "dsm/live/network.h"
+
+namespace braid::dsm {
+
+// Time that one compute node spent in the runtime. Written by the node's thread.
+struct NodeTimes {
+  std::int64_t faults_ns = 0;
+  std::int64_t locks_ns = 0;  // of calls that had to wait
+  std::int64_t barriers_ns = 0;
+};
+
+struct NodeReport {
+  std::uint32_t node = 0;  // of the machine
+  NodeCounts counts;
+  NodeTimes times;
+};
+
+std::string report_json(std::uint16_t cluster, std::span<const NodeReport> nodes,
+                        const ClusterCounts& cluster_counts, const NetworkCounts& endpoint);
+
+}  // namespace braid::dsm

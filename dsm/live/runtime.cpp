@@ -1,0 +1,619 @@
+#include "dsm/live/runtime.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <exception>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "dsm/live/failure.h"
+
+namespace braid::dsm {
+
+namespace {
+
+// Changes with the layout of any message between runtimes or engines.
+constexpr std::uint64_t kRuntimeVersion = 1;
+
+// The barrier of parallel() itself, behind those that programs use.
+constexpr BarrierId kOwnBarrier{kBarriers};
+
+// Before every message: whose it is. Eight bytes keep an engine's message aligned.
+constexpr std::size_t kHeaderBytes = 8;
+constexpr std::byte kEngineMessage{1};
+constexpr std::byte kStepMessage{2};
+
+// Messages handled in one hold of the combiner lock: a batch that amortises its cost, and some 20 us at most
+// for a sibling that wants the lock.
+constexpr int kBatch = 16;
+// A poller that found nothing for this long sleeps and leaves serving to the server thread: far longer than a
+// remote fault takes, so that those never pay for waking up; short enough not to burn a processor that others
+// need.
+constexpr Duration kPatience = 1_ms;
+// Sleepers look at the world this often even if nobody calls: a peer's death rings no bell.
+constexpr Duration kWatch = 100_ms;
+// How long finish() waits for the others' goodbye. All have finished by then; what can be missing is a lost
+// process.
+constexpr Duration kGoodbyePatience = 2_s;
+
+// --- What a thread is to the runtime.
+
+struct ThreadState {
+  int local = -1;       // which compute node of the cluster; -1: none
+  bool inside = false;  // the runtime's code is running: shared memory must not be touched
+};
+// Initial-exec: reading it inside a fault allocates nothing.
+thread_local volatile ThreadState this_thread __attribute__((tls_model("initial-exec")));
+
+class Inside {
+ public:
+  Inside() { this_thread.inside = true; }
+  ~Inside() { this_thread.inside = false; }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+};
+
+template <std::size_t kLength>
+void say(const char (&text)[kLength]) {
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text, kLength - 1);
+}
+
+EngineConfig engine_config(const Environment& e) {
+  EngineConfig c;
+  c.cluster = ClusterId(e.cluster);
+  c.clusters = e.clusters;
+  c.compute_nodes = e.compute;
+  c.pages = e.heap_mib * static_cast<std::uint32_t>((1u << 20) / kPageBytes);
+  c.locks = kLocks;
+  c.barriers = kBarriers + 1;
+  return c;
+}
+
+StepFacts hello_facts(const Environment& e, const std::string& program) {
+  StepFacts facts;
+  facts.step = Step::kHello;
+  facts.numbers = {kRuntimeVersion, e.clusters, e.compute, e.heap_mib};
+  program.copy(facts.name.data(), facts.name.size() - 1);
+  return facts;
+}
+
+}  // namespace
+
+class Runtime::Hold {
+ public:
+  explicit Hold(Runtime& runtime) : runtime_(runtime) { runtime_.combiner_.lock(); }
+  ~Hold() { runtime_.combiner_.unlock(); }
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+
+ private:
+  Runtime& runtime_;
+};
+
+// --- Beginning and end
+
+Result<std::unique_ptr<Runtime>> Runtime::start(const Environment& environment,
+                                                std::unique_ptr<Network> network,
+                                                const std::string& program) {
+  CHECK_EQ(network != nullptr, environment.clusters > 1);
+  Result<Memory> memory = Memory::make(engine_config(environment).pages);
+  if (!memory) return memory.error();
+  std::unique_ptr<Runtime> runtime(new Runtime(environment, std::move(network), std::move(memory).value()));
+  const Result<void> installed = install_fault_handler(runtime.get());
+  if (!installed) return installed.error();
+  this_thread.local = 0;
+  if (runtime->network_ != nullptr) runtime->server_ = std::thread(&Runtime::server_thread, runtime.get());
+  runtime->take_step(hello_facts(environment, program), monotonic_now() + environment.connect_timeout);
+  for (unsigned local = 1; local < environment.compute; ++local)
+    runtime->crew_.emplace_back(&Runtime::node_thread, runtime.get(), local);
+  return runtime;
+}
+
+Runtime::Runtime(const Environment& environment, std::unique_ptr<Network> network, Memory memory)
+    : environment_(environment),
+      network_(std::move(network)),
+      memory_(std::move(memory)),
+      engine_(engine_config(environment), memory_),
+      steps_(ClusterId(environment.cluster), environment.clusters),
+      nodes_(std::make_unique<LocalNode[]>(environment.compute)) {
+  // Looking again at once is worth it only where whoever we wait for runs at the same time: one processor for
+  // each compute node, one for a proxy and one for the server. Elsewhere each look gives the processor away.
+  const bool processors_suffice = std::thread::hardware_concurrency() >= environment_.compute + 2u;
+  looks_before_yield_ = processors_suffice ? 200 : 0;
+}
+
+Runtime::~Runtime() {
+  stop_threads();
+  remove_fault_handler();
+  this_thread.local = -1;
+}
+
+void Runtime::stop_threads() {
+  {
+    const std::lock_guard<std::mutex> guard(crew_mutex_);
+    dismissed_ = true;
+  }
+  crew_called_.notify_all();
+  for (std::thread& thread : crew_) thread.join();
+  crew_.clear();
+  if (server_.joinable()) {
+    stopping_.store(true);
+    network_->wake();
+    server_.join();
+  }
+}
+
+void Runtime::finish() {
+  if (in_parallel_) fail("finish() was called inside parallel(): call it when parallel() has returned");
+  {
+    const Inside inside;
+    const Hold hold(*this);
+    finishing_ = true;
+  }
+  StepFacts facts;
+  facts.step = Step::kFinish;
+  take_step(facts);
+  // Every cluster is here, so none needs a page of this one any more. But one may not know yet that we are;
+  // the goodbyes tell that everybody knows, and so everybody may leave.
+  facts.step = Step::kGoodbye;
+  take_step(facts, monotonic_now() + kGoodbyePatience, AtDeadline::kGoOn);
+  stop_threads();
+}
+
+std::string Runtime::report() const {
+  std::vector<NodeReport> nodes;
+  for (unsigned local = 0; local < environment_.compute; ++local) {
+    nodes.push_back(
+        {node_id(local), engine_.node_counts(static_cast<std::uint16_t>(local)), nodes_[local].times});
+  }
+  ClusterCounts cluster = engine_.counts();
+  cluster.bad_messages += bad_messages_;
+  return report_json(environment_.cluster, nodes, cluster, network_ ? network_->counts() : NetworkCounts{});
+}
+
+// --- Steps
+
+bool Runtime::step_complete() const {
+  if (steps_.disagreement()) return true;
+  for (std::uint16_t k = 0; k < environment_.clusters; ++k) {
+    const bool settled = k == environment_.cluster || steps_.reached(ClusterId(k)) || (gone_ >> k & 1) != 0;
+    if (!settled) return false;
+  }
+  return true;
+}
+
+void Runtime::take_step(const StepFacts& facts, Instant deadline, AtDeadline then) {
+  if (network_ == nullptr) return;
+  const Inside inside;
+  bool complete = false;
+  {
+    const Hold hold(*this);
+    step_ = steps_.begin(facts);
+    const std::uint64_t all = ~std::uint64_t{0} >> (64 - environment_.clusters);
+    steps_to_send_ = all & ~(std::uint64_t{1} << environment_.cluster) & ~gone_;
+    nodes_[0].completion.begin();
+    step_under_way_ = true;
+    pump(0);
+    tell_the_complete();
+    complete = nodes_[0].completion.done();
+  }
+  if (!complete) wait(0, deadline);
+  const Hold hold(*this);
+  step_under_way_ = false;
+  if (steps_.disagreement()) {
+    const std::string text = steps_.explain();
+    fail_with_text(text.data(), text.size());
+  }
+  if (step_complete() || then == AtDeadline::kGoOn) return;
+  std::string missing;
+  for (std::uint16_t k = 0; k < environment_.clusters; ++k) {
+    if (k != environment_.cluster && !steps_.reached(ClusterId(k))) missing += fmt::format(" {}", k);
+  }
+  const std::string text =
+      fmt::format("cluster {}: not heard within {} ms of cluster(s){}: {} gives slow ones more time",
+                  environment_.cluster, environment_.connect_timeout.ns() / 1'000'000, missing,
+                  variable::kConnectTimeoutMs);
+  fail_with_text(text.data(), text.size());
+}
+
+// --- Memory
+
+void* Runtime::allocate(std::size_t bytes, Placement placement) {
+  if (in_parallel_) fail("allocate() was called inside parallel(): allocate before it");
+  if (placement.kind == Placement::Kind::kCluster && placement.cluster >= environment_.clusters) {
+    fail("allocate() was asked to place memory on cluster {}: there are {}, counted from 0",
+         placement.cluster, environment_.clusters);
+  }
+  const std::uint64_t free_pages = memory_.pages() - next_page_;
+  const std::uint64_t wanted_pages = bytes / kPageBytes + (bytes % kPageBytes != 0 || bytes == 0 ? 1 : 0);
+  if (wanted_pages > free_pages) {
+    fail(
+        "the shared heap of {} MiB is used up: {} bytes are wanted, {} are left; raise {} (`braid run "
+        "--help` tells "
+        "the option)",
+        environment_.heap_mib, bytes, free_pages * kPageBytes, variable::kHeapMib);
+  }
+  const PageId first(next_page_);
+  const auto count = static_cast<std::uint32_t>(wanted_pages);
+  next_page_ += count;
+  {
+    const Inside inside;
+    const Hold hold(*this);
+    const std::uint32_t clusters = environment_.clusters;
+    switch (placement.kind) {
+      case Placement::Kind::kBlock:
+        for (std::uint32_t k = 0; k < clusters; ++k) {
+          const auto begin = static_cast<std::uint32_t>(std::uint64_t{count} * k / clusters);
+          const auto end = static_cast<std::uint32_t>(std::uint64_t{count} * (k + 1) / clusters);
+          if (begin != end)
+            engine_.set_home(PageId(first.value() + begin), end - begin,
+                             ClusterId(static_cast<std::uint16_t>(k)));
+        }
+        break;
+      case Placement::Kind::kCyclic:
+        for (std::uint32_t i = 0; i < count; ++i)
+          engine_.set_home(PageId(first.value() + i), 1, ClusterId(static_cast<std::uint16_t>(i % clusters)));
+        break;
+      case Placement::Kind::kCluster:
+        engine_.set_home(first, count, ClusterId(static_cast<std::uint16_t>(placement.cluster)));
+        break;
+    }
+  }
+  // Together, so that nobody asks a cluster for a page before that one knows that it is the page's home.
+  StepFacts facts;
+  facts.step = Step::kAllocate;
+  facts.numbers = {bytes, static_cast<std::uint64_t>(placement.kind), placement.cluster, 0};
+  take_step(facts);
+  return Memory::application_address(first);
+}
+
+// --- Compute nodes
+
+void Runtime::parallel(const std::function<void(Node&)>& body) {
+  if (in_parallel_) fail("parallel() was called inside parallel(): compute nodes cannot be divided further");
+  StepFacts facts;
+  facts.step = Step::kParallel;
+  take_step(facts);
+  // What initial threads wrote before is seen by every compute node.
+  all_nodes_barrier();
+  in_parallel_ = true;
+  {
+    const std::lock_guard<std::mutex> guard(crew_mutex_);
+    body_ = &body;
+    ++round_;
+    running_ = environment_.compute - 1u;
+  }
+  crew_called_.notify_all();
+  run_node(0, body);
+  {
+    std::unique_lock<std::mutex> guard(crew_mutex_);
+    crew_done_.wait(guard, [this] { return running_ == 0; });
+  }
+  in_parallel_ = false;
+}
+
+void Runtime::node_thread(unsigned local) {
+  const SignalStack stack;
+  this_thread.local = static_cast<int>(local);
+  for (std::uint64_t seen = 0;;) {
+    const std::function<void(Node&)>* body = nullptr;
+    {
+      std::unique_lock<std::mutex> guard(crew_mutex_);
+      crew_called_.wait(guard, [&] { return dismissed_ || round_ != seen; });
+      if (dismissed_) return;
+      seen = round_;
+      body = body_;
+    }
+    run_node(local, *body);
+    const std::lock_guard<std::mutex> guard(crew_mutex_);
+    if (--running_ == 0) crew_done_.notify_one();
+  }
+}
+
+void Runtime::run_node(unsigned local, const std::function<void(Node&)>& body) {
+  Node node(local);
+  try {
+    body(node);
+  } catch (const std::exception& e) {
+    fail("compute node {}: an exception left the function given to parallel(): {}", node_id(local), e.what());
+  } catch (...) {
+    fail("compute node {}: an exception left the function given to parallel()", node_id(local));
+  }
+  barrier(local, kOwnBarrier.value());
+}
+
+void Runtime::all_nodes_barrier() {
+  const Inside inside;
+  std::uint64_t under_way = 0;
+  for (unsigned local = 0; local < environment_.compute; ++local) {
+    if (!begin(local, [&] { return engine_.barrier(static_cast<std::uint16_t>(local), kOwnBarrier); }))
+      under_way |= std::uint64_t{1} << local;
+  }
+  for (; under_way != 0; under_way &= under_way - 1) wait(static_cast<unsigned>(std::countr_zero(under_way)));
+}
+
+template <class Operation>
+bool Runtime::begin(unsigned local, Operation&& operation) {
+  const Hold hold(*this);
+  nodes_[local].completion.begin();
+  const bool complete = operation();
+  if (!complete) waiting_ |= std::uint64_t{1} << local;
+  // The operation may have completed siblings' ones: the last node at a barrier, for one.
+  pump(local);
+  tell_the_complete();
+  return complete;
+}
+
+bool Runtime::on_fault(std::uintptr_t address, bool write) {
+  if (!memory_.contains(address)) return false;
+  if (this_thread.local < 0) {
+    say("braid: a thread that is no compute node touched shared memory: only the initial thread and the "
+        "functions "
+        "given to parallel() may\n");
+    return false;
+  }
+  if (this_thread.inside) {
+    say("braid: shared memory was touched while its thread was inside the runtime: signal handlers must not "
+        "touch "
+        "it\n");
+    return false;
+  }
+  const Inside inside;
+  const Instant began = monotonic_now();
+  const auto local = static_cast<unsigned>(this_thread.local);
+  const bool complete = begin(local, [&] {
+    return engine_.fault(static_cast<std::uint16_t>(local), Memory::page_of(address),
+                         write ? Access::kWrite : Access::kRead);
+  });
+  if (!complete) wait(local);
+  nodes_[local].times.faults_ns += (monotonic_now() - began).ns();
+  return true;
+}
+
+void Runtime::lock(unsigned local, unsigned lock) {
+  if (lock >= kLocks) fail("lock {} does not exist: there are {}, counted from 0", lock, kLocks);
+  const Inside inside;
+  if (begin(local, [&] { return engine_.lock(static_cast<std::uint16_t>(local), LockId(lock)); })) return;
+  // The clock is read only for a call that waits: one that need not must cost about a mutex.
+  const Instant began = monotonic_now();
+  wait(local);
+  nodes_[local].times.locks_ns += (monotonic_now() - began).ns();
+}
+
+void Runtime::unlock(unsigned local, unsigned lock) {
+  if (lock >= kLocks) fail("lock {} does not exist: there are {}, counted from 0", lock, kLocks);
+  const Inside inside;
+  const Hold hold(*this);
+  engine_.unlock(static_cast<std::uint16_t>(local), LockId(lock));
+  pump(local);
+  tell_the_complete();
+}
+
+void Runtime::barrier(unsigned local, unsigned which) {
+  if (which > kBarriers) fail("barrier {} does not exist: there are {}, counted from 0", which, kBarriers);
+  const Inside inside;
+  const Instant began = monotonic_now();
+  if (!begin(local, [&] { return engine_.barrier(static_cast<std::uint16_t>(local), BarrierId(which)); }))
+    wait(local);
+  nodes_[local].times.barriers_ns += (monotonic_now() - began).ns();
+}
+
+// --- Serving
+
+bool Runtime::operation_complete(unsigned local) const {
+  if (local == 0 && step_under_way_) return step_complete();
+  return engine_.done(static_cast<std::uint16_t>(local));
+}
+
+void Runtime::tell_the_complete() {
+  std::uint64_t waiting = waiting_ | (step_under_way_ ? 1u : 0u);
+  while (waiting != 0) {
+    const auto local = static_cast<unsigned>(std::countr_zero(waiting));
+    waiting &= waiting - 1;
+    if (!operation_complete(local)) continue;
+    waiting_ &= ~(std::uint64_t{1} << local);
+    nodes_[local].completion.tell();
+  }
+}
+
+void Runtime::on_message(ClusterId from, ByteView message) {
+  const ByteView body = message.size() < kHeaderBytes ? ByteView() : message.subspan(kHeaderBytes);
+  if (!body.empty() && message[0] == kEngineMessage) {
+    engine_.on_message(from, body);
+  } else if (body.empty() || message[0] != kStepMessage || !steps_.on_message(from, body)) {
+    ++bad_messages_;
+  }
+  // At once: whoever asked waits for the reply, not for the rest of this batch.
+  if (engine_.output_clusters() != 0) pump(server_lane_);
+}
+
+// Sends what there is for one cluster; false if something had to stay for want of room.
+bool Runtime::pump_to(ClusterId to, unsigned lane) {
+  const std::uint64_t bit = std::uint64_t{1} << to.value();
+  if ((steps_to_send_ & bit) != 0) {
+    const MutableBytes room = network_->reserve(to, kHeaderBytes + sizeof step_, lane);
+    if (room.empty()) return false;
+    std::memset(room.data(), 0, kHeaderBytes);
+    room[0] = kStepMessage;
+    store(room.data() + kHeaderBytes, step_);
+    network_->commit(to, kHeaderBytes + sizeof step_);
+    steps_to_send_ &= ~bit;
+  }
+  while (engine_.has_output(to)) {
+    const MutableBytes room = network_->reserve(to, kHeaderBytes + kMaxMessageBytes, lane);
+    if (room.empty()) return false;
+    const std::size_t bytes = engine_.poll_transmit(to, room.subspan(kHeaderBytes));
+    if (bytes == 0) break;
+    std::memset(room.data(), 0, kHeaderBytes);
+    room[0] = kEngineMessage;
+    network_->commit(to, static_cast<std::uint32_t>(kHeaderBytes + bytes));
+  }
+  return true;
+}
+
+void Runtime::pump(unsigned lane) {
+  if (network_ == nullptr) return;
+  std::uint64_t clusters = engine_.output_clusters() | steps_to_send_;
+  if (clusters == 0) {
+    // Read before it is written: most calls come here, and the line is shared.
+    if (output_pending_.load(std::memory_order_relaxed))
+      output_pending_.store(false, std::memory_order_relaxed);
+    return;
+  }
+  bool all_sent = true;
+  for (; clusters != 0; clusters &= clusters - 1) {
+    const ClusterId to(static_cast<std::uint16_t>(std::countr_zero(clusters)));
+    // What is meant for a cluster that has finished and left, nobody waits for.
+    if ((gone_ >> to.value() & 1) == 0 && !pump_to(to, lane)) all_sent = false;
+  }
+  network_->flush();
+  output_pending_.store(!all_sent, std::memory_order_seq_cst);
+}
+
+bool Runtime::serve(unsigned lane) {
+  server_lane_ = lane;
+  const int handled = network_->poll(*this, kBatch);
+  if (handled > 0 || output_pending_.load(std::memory_order_relaxed)) pump(lane);
+  // Often enough to end within a moment of a peer, rarely enough to cost nothing.
+  constexpr std::uint32_t kServesPerCheck = 64;
+  if (handled == 0 && ++serves_ % kServesPerCheck == 0) check_links();
+  if (handled > 0) tell_the_complete();
+  return handled > 0;
+}
+
+void Runtime::check_links() {
+  for (std::uint16_t k = 0; k < environment_.clusters; ++k) {
+    if (k == environment_.cluster || (gone_ >> k & 1) != 0) continue;
+    if (const char* const trouble = network_->trouble(ClusterId(k))) judge_link(ClusterId(k), trouble);
+  }
+}
+
+void Runtime::judge_link(ClusterId peer, const char* trouble) {
+  // What it sent before has arrived, and may be its farewell.
+  while (network_->poll(*this, kBatch) > 0) continue;
+  if (!finishing_ || !steps_.has_taken(peer, Step::kFinish))
+    fail("cluster {}: lost cluster {}: {}", environment_.cluster, peer.value(), trouble);
+  gone_ |= std::uint64_t{1} << peer.value();
+  tell_the_complete();
+}
+
+// --- Waiting
+
+bool Runtime::work_is_there() const {
+  return network_->has_arrivals() || output_pending_.load(std::memory_order_seq_cst);
+}
+
+void Runtime::enter_polling() {
+  if (network_ != nullptr && pollers_.fetch_add(1, std::memory_order_seq_cst) == 0) network_->disarm();
+}
+
+// No wake-up is lost:
+//
+// 1. The bell is armed whenever nobody polls. Whoever takes pollers_ from 1 to 0 arms it. A disarm() belongs
+// to a step from 0
+//    to 1, and its thread makes it before it leaves; so the next step from 1 to 0 comes after it in the order
+//    of pollers_, and its arm() after that disarm().
+// 2. What arrives after arm() rings, and the server wakes: Network::wait() returns for a ring since its last
+// return, also if the
+//    bell was armed by another thread.
+// 3. What arrived before arm() and was not taken is seen by the look after it, and so is output that waits
+// for room: the
+//    leaver wakes the server.
+// 4. The server, before it sleeps, makes the same two moves in the same order if nobody polls. If somebody
+// polls, it
+//    disarms the bell, which may have rung (else it could not sleep), and looks again whether somebody polls:
+//    whoever does now will arm the bell after this disarm().
+// 5. Another poller that enters between the leaver's two moves serves what the look would have found, or
+// finds it
+//    when it leaves itself.
+void Runtime::leave_polling() {
+  if (network_ == nullptr || pollers_.fetch_sub(1, std::memory_order_seq_cst) != 1) return;
+  network_->arm();
+  if (work_is_there()) network_->wake();
+}
+
+void Runtime::wait(unsigned local, Instant deadline) {
+  Completion& completion = nodes_[local].completion;
+  enter_polling();
+  Instant idle_since = Instant::never();
+  for (std::uint32_t looks = 0; !completion.done(); ++looks) {
+    // Poll now and then even if nothing seems to be there: proxies inside this process work in the poll, and
+    // only polls look at the links.
+    constexpr std::uint32_t kLooksPerPoll = 8;
+    const bool worth_it = network_ != nullptr && (work_is_there() || looks % kLooksPerPoll == 0);
+    if (worth_it && combiner_.try_lock()) {
+      const bool served = serve(local);
+      combiner_.unlock();
+      if (served) {
+        looks = 0;
+        idle_since = Instant::never();
+        continue;
+      }
+    }
+    if (static_cast<int>(looks) < looks_before_yield_) {
+      _mm_pause();
+      continue;
+    }
+    ::sched_yield();
+    const Instant now = monotonic_now();
+    if (idle_since == Instant::never()) idle_since = now;
+    if (now >= deadline) break;
+    if (now - idle_since < kPatience) continue;
+    leave_polling();
+    completion.park(std::min(kWatch, deadline == Instant::never() ? kWatch : deadline - now));
+    enter_polling();
+    idle_since = Instant::never();
+  }
+  leave_polling();
+}
+
+void Runtime::server_thread() {
+  // Signals are for the program's own threads.
+  sigset_t all;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
+  Instant last_check = monotonic_now();
+  int idle = 0;
+  while (!stopping_.load()) {
+    const bool nobody_polls = pollers_.load(std::memory_order_seq_cst) == 0;
+    if (nobody_polls && work_is_there()) {
+      if (combiner_.try_lock()) {
+        if (serve(0)) idle = 0;
+        combiner_.unlock();
+      }
+      // Output without room: its receiver must run first.
+      constexpr int kYields = 64;
+      if (++idle < kYields) {
+        ::sched_yield();
+      } else {
+        ::usleep(50);
+      }
+    } else {
+      if (nobody_polls) {
+        network_->arm();
+        if (stopping_.load()) break;
+        if (pollers_.load(std::memory_order_seq_cst) == 0 && work_is_there()) continue;
+      } else {
+        network_->disarm();
+        std::atomic_thread_fence(std::memory_order_seq_cst);
+        if (pollers_.load(std::memory_order_seq_cst) == 0) continue;
+      }
+      network_->wait(kWatch);
+      idle = 0;
+    }
+    const Instant now = monotonic_now();
+    if (now - last_check < kWatch) continue;
+    last_check = now;
+    combiner_.lock();
+    check_links();
+    combiner_.unlock();
+  }
+}
+
+}  // namespace braid::dsm

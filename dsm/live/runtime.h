@@ -1,0 +1,162 @@
+// One cluster's part of the machine: joins the page engine, the heap, the network and the compute nodes'
+// threads.
+//
+// Who serves. The engine and the network belong to whoever holds the combiner lock. A compute node that waits
+// (for a page, a lock, a barrier) polls: it takes the lock when it is free, handles what has arrived, sends
+// what there is to send, and tells siblings whose operation became complete. While no compute node polls, one
+// server thread serves, woken by the network's bell. The argument that no wake-up is lost stands at
+// Runtime::leave_polling().
+//
+// A fault is handled in the faulting thread, wherever it was: it allocates nothing, logs nothing, and takes
+// no lock but the combiner lock, whose holder never touches the application's view of the heap and so never
+// faults.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "dsm/api.h"
+#include "dsm/engine/engine.h"
+#include "dsm/live/environment.h"
+#include "dsm/live/faults.h"
+#include "dsm/live/memory.h"
+#include "dsm/live/network.h"
+#include "dsm/live/report.h"
+#include "dsm/live/steps.h"
+#include "dsm/live/waiting.h"
+
+namespace braid::dsm {
+
+// For programs: ids of locks and barriers are below these.
+inline constexpr unsigned kLocks = 4096;
+inline constexpr unsigned kBarriers = 64;
+
+class Runtime final : private FaultSink, private Network::Sink {
+ public:
+  // Joins the other clusters; the calling thread becomes the initial thread, which stands for compute node 0
+  // whenever parallel() is not running. `network` is null when there is one cluster only. Waits for the
+  // others at most environment.connect_timeout.
+  static Result<std::unique_ptr<Runtime>> start(const Environment& environment,
+                                                std::unique_ptr<Network> network, const std::string& program);
+  ~Runtime();
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  // --- Initial thread.
+  void* allocate(std::size_t bytes, Placement placement);
+  void parallel(const std::function<void(Node&)>& body);
+  // Returns when no other cluster needs this one any more; the heap is still there until the destructor.
+  void finish();
+  // After finish().
+  std::string report() const;
+
+  // --- The thread of compute node `local`.
+  void lock(unsigned local, unsigned lock);
+  void unlock(unsigned local, unsigned lock);
+  void barrier(unsigned local, unsigned which);
+
+  const Environment& environment() const { return environment_; }
+  unsigned node_count() const { return unsigned{environment_.clusters} * environment_.compute; }
+  unsigned node_id(unsigned local) const {
+    return unsigned{environment_.cluster} * environment_.compute + local;
+  }
+
+ private:
+  // What a compute node waits with.
+  struct alignas(64) LocalNode {
+    Completion completion;
+    NodeTimes times;
+  };
+  // Holds the combiner lock.
+  class Hold;
+
+  Runtime(const Environment& environment, std::unique_ptr<Network> network, Memory memory);
+
+  bool on_fault(std::uintptr_t address, bool write) override;
+  void on_message(ClusterId from, ByteView message) override;
+
+  // Starts an engine operation of compute node `local`; false: wait(local).
+  template <class Operation>
+  [[nodiscard]] bool begin(unsigned local, Operation&& operation);
+  void wait(unsigned local, Instant deadline = Instant::never());
+  void enter_polling();
+  void leave_polling();
+  bool work_is_there() const;
+
+  // With the combiner lock held.
+  bool serve(unsigned lane);
+  void pump(unsigned lane);
+  bool pump_to(ClusterId to, unsigned lane);
+  void tell_the_complete();
+  bool operation_complete(unsigned local) const;
+  void check_links();
+  void judge_link(ClusterId peer, const char* trouble);
+
+  // Takes a step with all other clusters; ends the process if they disagree, or at the deadline, if there is
+  // one.
+  enum class AtDeadline : std::uint8_t { kFail, kGoOn };
+  void take_step(const StepFacts& facts, Instant deadline = Instant::never(),
+                 AtDeadline then = AtDeadline::kFail);
+  bool step_complete() const;
+  void all_nodes_barrier();
+
+  void run_node(unsigned local, const std::function<void(Node&)>& body);
+  void node_thread(unsigned local);
+  void server_thread();
+  void stop_threads();
+
+  const Environment environment_;
+  std::unique_ptr<Network> network_;
+  Memory memory_;
+  SignalStack initial_stack_;
+
+  CombinerLock combiner_;
+  // Guarded by combiner_.
+  Engine engine_;
+  Steps steps_;
+  std::uint64_t waiting_ = 0;        // compute nodes whose operation is under way, a bit each
+  bool step_under_way_ = false;      // node 0 waits for steps_
+  bool finishing_ = false;           // peers may leave once they have finished
+  std::uint64_t gone_ = 0;           // clusters that left after they finished
+  std::uint64_t steps_to_send_ = 0;  // clusters that have not been sent the current step yet
+  StepMessage step_;
+  std::uint32_t serves_ = 0;
+  unsigned server_lane_ = 0;  // the compute node that serves
+  std::uint64_t bad_messages_ = 0;
+
+  // Engine output waits for room in the network: somebody must try again, although nothing will ring.
+  std::atomic<bool> output_pending_{false};
+  // Compute nodes that poll.
+  alignas(64) std::atomic<std::uint32_t> pollers_{0};
+  std::atomic<bool> stopping_{false};
+
+  std::unique_ptr<LocalNode[]> nodes_;
+  int looks_before_yield_ = 0;
+
+  // The next free page. Initial thread.
+  std::uint32_t next_page_ = 0;
+  bool in_parallel_ = false;
+
+  // How the initial thread hands a function to the other compute nodes.
+  std::mutex crew_mutex_;
+  std::condition_variable crew_called_;
+  std::condition_variable crew_done_;
+  const std::function<void(Node&)>* body_ = nullptr;
+  std::uint64_t round_ = 0;
+  unsigned running_ = 0;
+  bool dismissed_ = false;
+
+  std::vector<std::thread> crew_;
+  std::thread server_;
+};
+
+}  // namespace braid::dsm
