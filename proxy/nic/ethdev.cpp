@@ -46,7 +46,8 @@ constexpr std::uint16_t kDescriptors = 512;
 //   owner:      inside = true; fence; link down? leave, else burst; inside = false
 //   interrupt:  link = down;   fence; wait until no owner is inside; unmap           (memif_disconnect())
 //
-// Either the owner sees the link down, or the interrupt thread sees the owner inside and waits.
+// Either the owner sees the link down, or the interrupt thread sees the owner inside and waits. The fences
+// are locked instructions, full barriers on x86, since the link's state is a plain variable of DPDK.
 
 struct alignas(64) Gate {
   std::atomic<bool> inside{false};
@@ -62,8 +63,7 @@ std::atomic<unsigned> g_gates_used{0};
 // The memif driver is linked with its munmap() renamed to this (proxy/nic/CMakeLists.txt).
 extern "C" int braid_memif_unmap(void* memory, std::size_t bytes) {
   using namespace braid::proxy;
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  const unsigned used = g_gates_used.load(std::memory_order_acquire);
+  const unsigned used = g_gates_used.fetch_add(0);  // the fence
   for (unsigned i = 0; i < used; ++i) {
     // A burst lasts microseconds, unless its thread was descheduled in it.
     while (g_gates[i].inside.load(std::memory_order_acquire)) ::usleep(20);
@@ -176,8 +176,7 @@ class EthdevQueue final : public NicQueue {
   // Ports without a gate need no look at the link: their driver keeps its memory while the port runs.
   bool enter() {
     if (gate_ == nullptr) return true;
-    gate_->inside.store(true, std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    gate_->inside.exchange(true);  // the fence
     if (link_up()) return true;
     leave();
     return false;
