@@ -78,7 +78,9 @@ Stack::Received Stack::receive_arp(Instant now, LinkId link, ByteView payload) {
     return {};
   }
   (void)neighbours_.on_arp(now, link, packet);  // it counts what it does
-  return {};
+  Received received;
+  if (packet.operation == ArpOperation::kReply) received.what = Received::What::kForAllProxies;
+  return received;
 }
 
 Stack::Received Stack::receive_ipv4(Instant now, ByteView payload) {
@@ -117,7 +119,8 @@ Stack::Received Stack::receive_ipv4(Instant now, ByteView payload) {
     return {};
   }
   UdpDatagram udp;
-  if (parse_udp(ip.payload, ip.source, ip.destination, udp) != UdpParse::kOk) {
+  // Our peers always compute a checksum.
+  if (parse_udp(ip.payload, ip.source, ip.destination, udp) != UdpParse::kOk || !udp.has_checksum) {
     ++stats_.bad_udp;
     return {};
   }

@@ -66,7 +66,8 @@ class Stack {
   // delivered(); if it cannot deliver them all it does not, and the packet will come again. The views point
   // into the frame.
   struct Received {
-    enum class What : std::uint8_t { kNothing, kRecords, kMisdirected };
+    enum class What : std::uint8_t { kNothing, kRecords, kMisdirected, kForAllProxies };
+    // kForAllProxies: an ARP reply, which a NIC may have given to any queue; the others want to learn from it too.
     What what = What::kNothing;
     ClusterId source;    // kRecords
     unsigned proxy = 0;  // kMisdirected: whose port it is

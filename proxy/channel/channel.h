@@ -1,15 +1,17 @@
-// The memory that a client shares with its braidd, and its layout: for every (endpoint, proxy) a ring of descriptors of
-// what leaves with a data area beside it, and a ring of arrivals; for every connection a cell and a receive buffer.
+// The memory that a client shares with its braidd, and its layout: for every (endpoint, proxy) a ring of
+// descriptors of what leaves with a data area beside it, and a ring of arrivals; for every connection a cell
+// and a receive buffer.
 //
-//   | endpoint 0: doorbell | proxy 0: send ring, data, arrivals | proxy 1: … | endpoint 1: … | cells | receive buffers |
+//   | endpoint 0: doorbell | proxy 0: send ring, data, arrivals | proxy 1: … | endpoint 1: … | cells |
+//   receive buffers |
 //
-// The daemon makes the memory (a memfd, sealed against resizing, allocated in full), decides the layout and trusts nothing in
-// it: indices are range-checked, descriptors are copied, then checked, then used.
+// The daemon makes the memory (a memfd, sealed against resizing, allocated in full), decides the layout and
+// trusts nothing in it: indices are range-checked, descriptors are copied, then checked, then used.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
+#include <string>
 
 #include "base/client_ring.h"
 #include "base/ids.h"
@@ -52,15 +54,17 @@ struct ArrivalDescriptor {
 };
 static_assert(sizeof(ArrivalDescriptor) == 32);
 
-enum class PortState : std::uint32_t { kUnused, kOpen, kPeerClosed, kPeerLost, kServiceLost };
+enum class PortState : std::uint32_t { kUnused, kOpen, kPeerClosed, kPeerLost };
 
 // Of one connection end: what the two sides tell each other without a message.
 struct PortCell {
   // Written by the daemon's control plane.
   alignas(kCacheLine) std::atomic<PortState> state;
-  // Written by the client: the position before which it has consumed everything. A record before it is a duplicate.
+  // Written by the client: the position before which it has consumed everything. A record before it is a
+  // duplicate.
   alignas(kCacheLine) std::atomic<std::uint32_t> consumed;
-  // Written by proxy p: the newest credit position that it received from the peer. The client takes the newest of all.
+  // Written by proxy p: the newest credit position that it received from the peer. The client takes the
+  // newest of all.
   alignas(kCacheLine) std::atomic<std::uint32_t> credit[kMaxProxies];
 };
 
@@ -70,7 +74,8 @@ struct ChannelGeometry {
   std::uint16_t proxies = 1;
   std::uint32_t send_descriptors = 4096;  // ring entries, a power of two
   std::uint32_t send_bytes = 512u << 10;  // data area, a multiple of a granule
-  std::uint32_t arrivals = 16384;         // ring entries, a power of two: one for every granule of the endpoint's windows
+  std::uint32_t arrivals =
+      16384;  // ring entries, a power of two: one for every granule of the endpoint's windows
   std::uint32_t connections = 64;
   std::uint64_t receive_bytes = 1u << 20;  // of all receive buffers
 

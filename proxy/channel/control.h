@@ -1,5 +1,6 @@
-// What a client and the control plane of its node say to each other: plain structs, over a Unix socket of packets
-// (SOCK_SEQPACKET, one struct per packet, descriptors passed beside it) or by a call inside one process.
+// What a client and the control plane of its node say to each other: plain structs, over a Unix socket of
+// packets (SOCK_SEQPACKET, one struct per packet, descriptors passed beside it) or by a call inside one
+// process.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,8 @@ enum class Kind : std::uint32_t {
   // answers and events
   kAttached = 100,
   kOk,
-  kOpened,    // a connection is open; answers kConnect, or tells of an accepted one
-  kRefused,   // the request was refused: text
+  kOpened,   // a connection is open; answers kConnect, or tells of an accepted one
+  kRefused,  // the request was refused: text
 };
 
 struct Attach {

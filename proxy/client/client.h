@@ -6,17 +6,19 @@
 //     connection.value()->try_send(bytes);
 //     endpoint.poll([](Connection& from, ByteView message) { ... });
 //
-// Messages arrive exactly once while both ends live, in order where the connection asked for order. try_send() and
-// reserve() never block: no credit, or a full channel, is a status. Nothing here allocates after set-up except for
-// messages longer than a piece (convergence/position.h).
+// Messages arrive exactly once while both ends live, in order where the connection asked for order.
+// try_send() and reserve() never block: no credit, or a full channel, is a status. Nothing here allocates
+// after set-up except for messages longer than a piece (convergence/position.h).
 //
-// Threads: an Endpoint and its connections belong to one thread at a time (the caller may pass them on under a lock of its
-// own). Endpoints of one client may be used by different threads at once; setting up (attach, listen, connect,
-// accept, close) is serialised inside.
+// Threads: an Endpoint and its connections belong to one thread at a time (the caller may pass them on under
+// a lock of its own). Endpoints of one client may be used by different threads at once; setting up (attach,
+// listen, connect, accept, close) is serialised inside.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,7 +47,8 @@ struct ClientOptions {
 struct ConnectionOptions {
   // Unordered: a message is handed over as soon as it is complete. Both ends must ask for the same.
   bool ordered = true;
-  // Space at this end for messages that the application has not taken: what the peer may have under way. A power of two.
+  // Space at this end for messages that the application has not taken: what the peer may have under way. A
+  // power of two.
   std::uint32_t window_bytes = 256u << 10;
   convergence::Dispatch dispatch = convergence::Dispatch::kRoundRobin;
 };
@@ -69,19 +72,23 @@ const char* to_string(ConnectionState state);
 
 class Endpoint;
 
-// How a client reaches its node's control plane, and how its waiting lets proxies run: over a socket to braidd, or by
-// calls when the node lives in this process (proxy/daemon/in_process.h).
+// How a client reaches its node's control plane, and how its waiting lets proxies run: over a socket to
+// braidd, or by calls when the node lives in this process (proxy/daemon/in_process.h).
 class Service {
  public:
   virtual ~Service() = default;
-  // Sends a request and waits for its answer; events that arrive meanwhile are kept for next_event(). `fd`, if given,
-  // takes a descriptor that came with the answer.
-  virtual Result<control::Message> call(const control::Message& request, Duration timeout, int* fd = nullptr) = 0;
+  // Sends a request and waits for its answer; events that arrive meanwhile are kept for next_event(). `fd`,
+  // if given, takes a descriptor that came with the answer.
+  virtual Result<control::Message> call(const control::Message& request, Duration timeout,
+                                        int* fd = nullptr) = 0;
   // An event (an accepted connection) for `endpoint`, if one has come.
   virtual bool next_event(unsigned endpoint, control::Message* event) = 0;
-  // Called in every turn of a loop that waits: lets in-process proxies work; otherwise only looks whether the service
-  // lives. Returns the work done.
+  // Returns when an event may have come, or after `timeout`.
+  virtual void wait_for_event(Duration timeout) = 0;
+  // Called in every turn of a loop that waits: lets in-process proxies work; otherwise only looks whether the
+  // service lives. Returns the work done.
   virtual int turn() = 0;
+  // False once the service is gone. Looks at most every few milliseconds, so it may be asked in any loop.
   virtual bool alive() = 0;
 };
 
@@ -94,16 +101,16 @@ class Connection {
   PortId listener() const { return listener_; }
   ConnectionState state() const;
 
-  // A whole message, or nothing. `lane` is the compute node on whose behalf it goes, for Dispatch::kFixed. It leaves at the
-  // endpoint's next poll() or flush() at the latest.
+  // A whole message, or nothing. `lane` is the compute node on whose behalf it goes, for Dispatch::kFixed. It
+  // leaves at the endpoint's next poll() or flush() at the latest.
   [[nodiscard]] SendStatus try_send(ByteView message, unsigned lane = 0);
-  // Room for a message of `bytes` to be written in place, empty when there is none (see status). commit() sends the
-  // first `bytes` of it; a reservation that is not committed is void at the next call.
+  // Room for a message of `bytes` to be written in place, empty when there is none (see status). commit()
+  // sends the first `bytes` of it; a reservation that is not committed is void at the next call.
   MutableBytes reserve(std::uint32_t bytes, unsigned lane = 0, SendStatus* status = nullptr);
   void commit(std::uint32_t bytes);
-  // A message of any length up to convergence::kMaxMessageBytes; waits (and lets proxies run) until all of it is
-  // accepted. Arrivals meanwhile stay where they are. After kTimeout the message is lost and the connection closed, because
-  // a part of it may have left.
+  // A message of any length up to convergence::kMaxMessageBytes; waits (and lets proxies run) until all of it
+  // is accepted. Arrivals meanwhile stay where they are. After kTimeout the message is lost and the
+  // connection closed, because a part of it may have left.
   [[nodiscard]] SendStatus send(ByteView message, Duration timeout, unsigned lane = 0);
   // What try_send() and reserve() can take at most, ever.
   std::uint32_t max_message_bytes() const { return sender_.max_piece_bytes(); }
@@ -149,10 +156,10 @@ class Connection {
 struct EndpointCounts {
   std::uint64_t messages_sent = 0;
   std::uint64_t messages_received = 0;
-  std::uint64_t duplicates = 0;      // records that had arrived before
-  std::uint64_t bad_arrivals = 0;    // for no connection of ours, outside its window, or malformed
-  std::uint64_t no_credit = 0;       // sends refused for want of credit
-  std::uint64_t channel_full = 0;    // sends refused because a proxy's channel was full
+  std::uint64_t duplicates = 0;    // records that had arrived before
+  std::uint64_t bad_arrivals = 0;  // for no connection of ours, outside its window, or malformed
+  std::uint64_t no_credit = 0;     // sends refused for want of credit
+  std::uint64_t channel_full = 0;  // sends refused because a proxy's channel was full
 };
 
 class Endpoint {
@@ -160,16 +167,17 @@ class Endpoint {
   // Connections to `port` of this cluster will appear in accept(), and in poll() when they send.
   Result<void> listen(PortId port, const ConnectionOptions& options);
   // The peer must be listening; waits until `timeout` for it to begin.
-  Result<Connection*> connect(ClusterId cluster, PortId port, const ConnectionOptions& options, Duration timeout);
+  Result<Connection*> connect(ClusterId cluster, PortId port, const ConnectionOptions& options,
+                              Duration timeout);
   // The next connection that a peer made to one of our listeners; nullptr when there is none (yet).
   Connection* try_accept();
   Result<Connection*> accept(Duration timeout);
   // Ends the connection and frees it; what was sent before is still delivered.
   void close(Connection* connection);
 
-  // Sends what was committed, lets in-process proxies work, takes what has arrived and hands at most `limit` messages to
-  // `handler(Connection&, ByteView)`. The view is valid during the call only. The handler may send. Returns the
-  // number of messages.
+  // Sends what was committed, lets in-process proxies work, takes what has arrived and hands at most `limit`
+  // messages to `handler(Connection&, ByteView)`. The view is valid during the call only. The handler may
+  // send. Returns the number of messages.
   template <class Handler>
   int poll(Handler&& handler, int limit = 64);
   // Makes everything committed visible to the proxies now. poll() does it too.
@@ -193,12 +201,15 @@ class Endpoint {
     std::byte* data = nullptr;
     ArrivalConsumer arrivals;
     const RingControl* arrival_control = nullptr;
-    // The data area is a ring in the order of the descriptors: data_end_[descriptor] tells what its release frees.
+    // The data area is a ring in the order of the descriptors: data_end_[descriptor] tells what its release
+    // frees.
     std::uint32_t data_bytes = 0;
     std::uint64_t data_tail = 0;
     std::uint64_t data_head = 0;
     std::vector<std::uint64_t> data_end;
     std::uint32_t reclaimed = 0;
+    // An arrival for a connection that we have not heard of yet: the next to be looked at.
+    std::optional<ArrivalDescriptor> early;
 
     bool take_room(std::uint32_t bytes, std::uint32_t* offset);
     void reclaim();
@@ -206,9 +217,12 @@ class Endpoint {
 
   Endpoint(Service* service, std::byte* memory, const ChannelGeometry& geometry, unsigned index);
   Connection* find(PortId port);
+  void return_owed_credit();
   Connection* open(const control::Opened& opened, convergence::Dispatch dispatch);
-  // One arrival of lane `lane`, into its connection; nullptr if nothing came of it.
-  Connection* take_arrival(Lane& lane);
+  // One arrival of `lane`, into its connection: `to`, nullptr if nothing new came of it.
+  enum class Arrived : std::uint8_t { kTaken, kTooEarly };
+  Arrived take_arrival(Lane& lane, Connection** to);
+  void take_accepted();
 
   Service* service_;
   std::byte* memory_;
@@ -218,12 +232,15 @@ class Endpoint {
   std::vector<Lane> lanes_;
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<Connection*> by_index_;  // of the port
+  std::vector<PortId> closed_;         // beside it: the last one that we closed
+  std::deque<Connection*> accepted_;   // not yet asked for
   struct Listener {
     PortId port;
     ConnectionOptions options;
   };
   std::vector<Listener> listeners_;
   unsigned next_lane_ = 0;
+  bool owes_credit_ = false;
   EndpointCounts counts_;
 };
 
@@ -232,7 +249,8 @@ class Client {
   // `address` is the Unix socket of the node's braidd: a path, or "@name" for the abstract namespace.
   static Result<std::unique_ptr<Client>> attach(const std::string& address, const ClientOptions& options);
   // Over any service, e.g. a node in this process.
-  static Result<std::unique_ptr<Client>> attach(std::unique_ptr<Service> service, const ClientOptions& options);
+  static Result<std::unique_ptr<Client>> attach(std::unique_ptr<Service> service,
+                                                const ClientOptions& options);
   ~Client();
 
   Endpoint& endpoint(unsigned index) { return *endpoints_[index]; }
@@ -258,12 +276,14 @@ template <class Handler>
 int Endpoint::poll(Handler&& handler, int limit) {
   flush();
   service_->turn();
+  if (owes_credit_) return_owed_credit();
   int handed = 0;
   for (std::size_t visited = 0; visited < lanes_.size() && handed < limit; ++visited) {
     Lane& lane = lanes_[next_lane_];
     next_lane_ = next_lane_ + 1 == lanes_.size() ? 0 : next_lane_ + 1;
-    while (handed < limit && lane.arrivals.readable() > 0) {
-      Connection* const connection = take_arrival(lane);
+    while (handed < limit && (lane.early || lane.arrivals.readable() > 0)) {
+      Connection* connection = nullptr;
+      if (take_arrival(lane, &connection) == Arrived::kTooEarly) break;
       if (connection == nullptr) continue;
       while (const std::optional<ByteView> message = connection->receiver_.next()) {
         ++counts_.messages_received;

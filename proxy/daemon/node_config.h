@@ -1,5 +1,5 @@
-// All that one node's braidd must know, as a struct with defaults, checked once. Read from JSON (by `braid run`, or a file
-// on a machine of a real cluster).
+// All that one node's braidd must know, as a struct with defaults, checked once. Read from JSON (by `braid
+// run`, or a file on a machine of a real cluster).
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@ struct LinkConfig {
   Kind kind = Kind::kShm;
   int fd = -1;             // shm: the wire's memory, an inherited descriptor
   bool first_side = true;  // shm: which of the two sides this node is
-  std::string device;      // ethdev: the --vdev argument, e.g. "net_memif0,role=server,…"; its ports count in order
+  std::string
+      device;  // ethdev: the --vdev argument, e.g. "net_memif0,role=server,…"; its ports count in order
 };
 
 struct PeerConfig {
@@ -35,7 +36,8 @@ struct FaultConfig {
   double duplicate = 0;
   double reorder = 0;
   double corrupt = 0;
-  std::uint32_t flip_past_checksum_every = 0;  // every n-th long frame: one bit of payload, checksum repaired; 0: never
+  std::uint32_t flip_past_checksum_every =
+      0;  // every n-th long frame: one bit of payload, checksum repaired; 0: never
   std::uint64_t seed = 1;
   bool any() const {
     return loss > 0 || duplicate > 0 || reorder > 0 || corrupt > 0 || flip_past_checksum_every > 0;
@@ -52,11 +54,11 @@ struct IdleConfig {
 
 // Of the sub-connections; the peers must agree on the first three (hashed into the hello).
 struct TransportConfig {
-  std::uint32_t mtu_bytes = 1500;        // IP packet
-  std::uint32_t window_packets = 256;    // in flight per sub-connection, at most 256
+  std::uint32_t mtu_bytes = 1500;      // IP packet
+  std::uint32_t window_packets = 256;  // in flight per sub-connection, at most 256
   std::uint32_t path_death_ms = 500;
   std::uint32_t peer_death_ms = 10'000;
-  std::uint32_t min_rto_us = 500;        // above the scheduling noise of a machine with more threads than cores
+  std::uint32_t min_rto_us = 500;  // above the scheduling noise of a machine with more threads than cores
   std::uint32_t max_rto_us = 100'000;
 };
 
@@ -72,15 +74,16 @@ struct NodeConfig {
   TransportConfig transport;
   FaultConfig faults;
   IdleConfig idle;
-  // Sends everything to the peer's queue 0, whatever the proxy: every packet for another proxy is handed over in software.
+  // Sends everything to the peer's queue 0, whatever the proxy: every packet for another proxy is handed over
+  // in software.
   bool misdirect = false;
   std::uint32_t eal_memory_mib = 64;
   std::string eal_prefix;
   // Where clients attach: an inherited listening descriptor, or else a path ("@name": abstract).
   int listen_fd = -1;
   std::string listen_address;
-  int ready_fd = -1;     // one byte is written there when all sub-connections are up
-  int counters_fd = -1;  // memory for NodeCounters (proxy/daemon/node_counters.h); -1: private
+  int ready_fd = -1;       // one byte is written there when all sub-connections are up
+  int counters_fd = -1;    // memory for NodeCounters (proxy/daemon/node_counters.h); -1: private
   std::uint64_t seed = 0;  // of epochs; 0: from the system
 
   Result<void> validate() const;

@@ -1,5 +1,5 @@
-// The counters of a node: a block per proxy in memory that its supervisor and any attached client may map and read while
-// the node runs, and after it died.
+// The counters of a node: a block per proxy in memory that its supervisor and any attached client may map and
+// read while the node runs, and after it died.
 #pragma once
 
 #include <array>
@@ -11,37 +11,37 @@
 namespace braid::proxy {
 
 // X(name, meaning): one list for the struct, the reports and the documentation.
-#define BRAID_PROXY_COUNTERS(X)                                                     \
-  X(messages_sent, "messages and parts of messages given to sub-connections")       \
-  X(message_bytes_sent, "their bytes")                                              \
-  X(messages_received, "records put into receive buffers")                          \
-  X(message_bytes_received, "their bytes")                                          \
-  X(packets_sent, "UDP packets of the transport that left")                         \
-  X(packets_received, "UDP packets of the transport that were taken")               \
-  X(frame_bytes_sent, "bytes of frames that left")                                  \
-  X(frame_bytes_received, "bytes of frames that arrived")                           \
-  X(retransmissions, "packets sent again")                                          \
-  X(timeouts, "retransmission timeouts")                                            \
-  X(fast_retransmissions, "packets sent again because later ones were acknowledged") \
-  X(acknowledgements_sent, "packets that carried nothing but acknowledgement")      \
-  X(duplicates, "packets that had arrived before")                                  \
-  X(misdirected, "packets that arrived for another proxy of this node: handed over") \
-  X(handoff_drops, "misdirected packets dropped because that proxy's ring was full") \
-  X(bad_frames, "too short, of another protocol, or not addressed to us")           \
-  X(bad_ip, "IPv4 packets with a wrong version, length or checksum")                \
-  X(bad_udp, "UDP datagrams with a wrong length or checksum")                       \
-  X(bad_packets, "packets whose transport header or records are malformed")         \
-  X(fragments_dropped, "IP fragments")                                              \
-  X(unknown_epoch, "packets of an unknown or old epoch, or for another stack")      \
-  X(no_port, "records for a port that is closed or not the sender's")               \
-  X(stale_records, "records outside the window of their connection: duplicates")    \
-  X(arrival_ring_full, "packets left unacknowledged because a client's ring was full") \
+#define BRAID_PROXY_COUNTERS(X)                                                               \
+  X(messages_sent, "messages and parts of messages given to sub-connections")                 \
+  X(message_bytes_sent, "their bytes")                                                        \
+  X(messages_received, "records put into receive buffers")                                    \
+  X(message_bytes_received, "their bytes")                                                    \
+  X(packets_sent, "UDP packets of the transport that left")                                   \
+  X(packets_received, "UDP packets of the transport that were taken")                         \
+  X(frame_bytes_sent, "bytes of frames that left")                                            \
+  X(frame_bytes_received, "bytes of frames that arrived")                                     \
+  X(retransmissions, "packets sent again")                                                    \
+  X(timeouts, "retransmission timeouts")                                                      \
+  X(fast_retransmissions, "packets sent again because later ones were acknowledged")          \
+  X(acknowledgements_sent, "packets that carried nothing but acknowledgement")                \
+  X(duplicates, "packets that had arrived before")                                            \
+  X(misdirected, "packets that arrived for another proxy of this node: handed over")          \
+  X(handoff_drops, "misdirected packets dropped because that proxy's ring was full")          \
+  X(bad_frames, "too short, of another protocol, or not addressed to us")                     \
+  X(bad_ip, "IPv4 packets with a wrong version, length or checksum")                          \
+  X(bad_udp, "UDP datagrams with a wrong length or checksum")                                 \
+  X(bad_packets, "packets whose transport header or records are malformed")                   \
+  X(fragments_dropped, "IP fragments")                                                        \
+  X(unknown_epoch, "packets of an unknown or old epoch, or for another stack")                \
+  X(no_port, "records for a port that is closed or not the sender's")                         \
+  X(stale_records, "records outside the window of their connection: duplicates")              \
+  X(arrival_ring_full, "packets left unacknowledged because a client's ring was full")        \
   X(bad_descriptors, "descriptors of clients that were refused: the client was disconnected") \
-  X(transmit_drops, "frames that the link refused")                                 \
-  X(scheduling_gaps, "times that this proxy was not scheduled for long: timers restarted") \
-  X(peers_lost, "sub-connections given up because the peer was not heard")          \
-  X(turns, "turns of the worker loop")                                              \
-  X(idle_turns, "turns that found nothing to do")                                   \
+  X(transmit_drops, "frames that the link refused")                                           \
+  X(scheduling_gaps, "times that this proxy was not scheduled for long: timers restarted")    \
+  X(peers_lost, "sub-connections given up because the peer was not heard")                    \
+  X(turns, "turns of the worker loop")                                                        \
+  X(idle_turns, "turns that found nothing to do")                                             \
   X(sleeps, "times that the idle proxy slept")
 
 struct alignas(kCacheLine) ProxyCounters {

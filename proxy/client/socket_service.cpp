@@ -1,0 +1,142 @@
+#include "proxy/client/socket_service.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <mutex>
+
+#include "base/clock.h"
+#include "proxy/channel/unix_socket.h"
+
+namespace braid::proxy {
+namespace {
+
+// turn() is called in every loop that waits; the socket is looked at once in so many turns.
+constexpr std::uint32_t kTurnsPerLook = 1024;
+constexpr Duration kLookInterval = 5_ms;
+
+class SocketService final : public Service {
+ public:
+  explicit SocketService(int fd) : fd_(fd) {}
+  ~SocketService() override { ::close(fd_); }
+
+  Result<control::Message> call(const control::Message& request, Duration timeout, int* fd) override {
+    const std::scoped_lock lock(mutex_);
+    control::Message message = request;
+    message.serial = ++serial_;
+    if (!send_message(fd_, message, -1)) return gone();
+    const Instant deadline = monotonic_now() + timeout;
+    for (;;) {
+      control::Message answer;
+      int passed = -1;
+      switch (receive(deadline - monotonic_now(), &answer, &passed)) {
+        case Received::kNothing:
+          return error("the service at its socket did not answer within {:.1f} s", timeout.s());
+        case Received::kGone:
+          return gone();
+        case Received::kMessage:
+          break;
+      }
+      if (answer.serial == message.serial) {
+        if (fd != nullptr)
+          *fd = passed;
+        else if (passed >= 0)
+          ::close(passed);
+        if (answer.kind == control::Kind::kRefused) {
+          answer.refused.text[sizeof answer.refused.text - 1] = '\0';
+          return error("{}", answer.refused.text);
+        }
+        return answer;
+      }
+      if (passed >= 0) ::close(passed);
+      if (answer.serial == 0) events_.push_back(answer);
+    }
+  }
+
+  bool next_event(unsigned endpoint, control::Message* event) override {
+    const std::scoped_lock lock(mutex_);
+    take_events(Duration());
+    const auto found = std::find_if(events_.begin(), events_.end(),
+                                    [&](const control::Message& m) { return m.opened.endpoint == endpoint; });
+    if (found == events_.end()) return false;
+    *event = *found;
+    events_.erase(found);
+    return true;
+  }
+
+  void wait_for_event(Duration timeout) override {
+    pollfd p{fd_, POLLIN, 0};
+    ::poll(&p, 1, static_cast<int>(timeout.ns() / 1'000'000));
+  }
+
+  int turn() override {
+    if (turns_.fetch_add(1, std::memory_order_relaxed) % kTurnsPerLook == 0) look();
+    return 0;
+  }
+
+  bool alive() override {
+    const std::int64_t now = monotonic_now().ns();
+    if (now >= next_look_ns_.load(std::memory_order_relaxed)) {
+      next_look_ns_.store(now + kLookInterval.ns(), std::memory_order_relaxed);
+      look();
+    }
+    return alive_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  enum class Received { kMessage, kNothing, kGone };
+
+  static Error gone() { return error("the service is gone: its braidd ended or died"); }
+
+  // Has the other side hung up?
+  void look() {
+    pollfd p{fd_, POLLRDHUP, 0};
+    if (::poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0)
+      alive_.store(false, std::memory_order_relaxed);
+  }
+
+  Received receive(Duration timeout, control::Message* message, int* passed) {
+    pollfd p{fd_, POLLIN, 0};
+    const auto ms = static_cast<int>(std::max<std::int64_t>(0, (timeout.ns() + 999'999) / 1'000'000));
+    const int ready = ::poll(&p, 1, ms);
+    if (ready < 0 && errno == EINTR) return receive(timeout, message, passed);
+    if (ready <= 0) return Received::kNothing;
+    if (receive_message(fd_, message, passed)) return Received::kMessage;
+    alive_.store(false, std::memory_order_relaxed);
+    return Received::kGone;
+  }
+
+  void take_events(Duration timeout) {
+    control::Message message;
+    int passed = -1;
+    while (receive(timeout, &message, &passed) == Received::kMessage) {
+      if (passed >= 0) ::close(passed);
+      passed = -1;
+      if (message.kind == control::Kind::kOpened && message.serial == 0) events_.push_back(message);
+    }
+  }
+
+  const int fd_;
+  std::mutex mutex_;  // set-up only, never on the message path
+  std::uint32_t serial_ = 0;
+  std::deque<control::Message> events_;
+  std::atomic<std::uint32_t> turns_{0};
+  std::atomic<std::int64_t> next_look_ns_{0};
+  std::atomic<bool> alive_{true};
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Service>> connect_to_service(const std::string& address) {
+  const Result<int> fd = connect_unix(address);
+  if (!fd) return fd.error();
+  return std::unique_ptr<Service>(std::make_unique<SocketService>(fd.value()));
+}
+
+}  // namespace braid::proxy

@@ -1,0 +1,77 @@
+// braidd: the service of one node. It owns the node's proxies and their queues of the NICs, and the channels
+// to clients.
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "proxy/daemon/daemon.h"
+#include "proxy/daemon/node_config.h"
+
+namespace {
+
+using braid::error;
+using braid::Result;
+
+Result<std::string> read_fd(int fd) {
+  std::string text;
+  char buffer[4096];
+  if (::lseek(fd, 0, SEEK_SET) < 0 && errno != ESPIPE)
+    return error("descriptor {}: {}", fd, std::strerror(errno));
+  for (;;) {
+    const ssize_t got = ::read(fd, buffer, sizeof buffer);
+    if (got < 0) return error("descriptor {}: {}", fd, std::strerror(errno));
+    if (got == 0) return text;
+    text.append(buffer, static_cast<std::size_t>(got));
+  }
+}
+
+Result<std::string> read_file(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return error("{}: {}: name a file that can be read", path, std::strerror(errno));
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "braidd: the protocol processors (proxies) of one node, as a service.\n"
+      "`braid run` starts one for every cluster. On a machine of its own, give it a configuration file.");
+  std::string path;
+  int fd = -1;
+  auto* const from_file =
+      app.add_option("--config", path, "The node's configuration, a JSON file (docs/OPERATIONS.md)");
+  app.add_option("--config-fd", fd, "The same from an open descriptor")->excludes(from_file);
+  CLI11_PARSE(app, argc, argv);
+
+  spdlog::set_default_logger(spdlog::stderr_logger_mt("braidd"));
+  spdlog::set_pattern("braidd: %l: %v");
+  if (path.empty() && fd < 0) {
+    spdlog::error("no configuration: give --config FILE or --config-fd N");
+    return 2;
+  }
+  const std::string what = path.empty() ? "the configuration" : path;
+  const Result<std::string> text = path.empty() ? read_fd(fd) : read_file(path);
+  if (!text) {
+    spdlog::error("{}", text.error().text);
+    return 2;
+  }
+  const Result<braid::proxy::NodeConfig> config = braid::proxy::parse_node_config(text.value(), what);
+  if (!config) {
+    spdlog::error("{}", config.error().text);
+    return 2;
+  }
+  if (const Result<void> done = braid::proxy::run_daemon(config.value()); !done) {
+    spdlog::error("{}", done.error().text);
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,631 @@
+#include "proxy/daemon/node.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "base/check.h"
+#include "proxy/nic/faulty_queue.h"
+#include "proxy/nic/shm_wire.h"
+#ifdef BRAID_WITH_DPDK
+#include "proxy/nic/ethdev.h"
+#endif
+
+namespace braid::proxy {
+
+#ifndef BRAID_WITH_DPDK
+class EthdevPorts {};
+#endif
+
+namespace {
+
+using convergence::Ports;
+
+std::uint64_t system_seed() {
+  std::uint64_t seed = 0;
+  CHECK_EQ(::getrandom(&seed, sizeof seed, 0), static_cast<ssize_t>(sizeof seed));
+  return seed;
+}
+
+// What both ends of a sub-connection must have in common, as one number.
+std::uint64_t shared_hash(const NodeConfig& config) {
+  std::uint64_t h = 0xcbf29ce484222325;  // FNV-1a
+  for (const std::uint64_t part :
+       {std::uint64_t{stack::kWireVersion}, std::uint64_t{config.clusters},
+        std::uint64_t{config.transport.mtu_bytes}, std::uint64_t{config.transport.window_packets}}) {
+    for (int byte = 0; byte < 8; ++byte) h = (h ^ (part >> (8 * byte) & 0xff)) * 0x100000001b3;
+  }
+  return h;
+}
+
+// Which proxies of two clusters have a sub-connection: aligned, and where one side has fewer, several with
+// the same one. `shift` turns one side round, so that nothing arrives where it belongs.
+bool are_peers(unsigned mine, unsigned my_count, unsigned theirs, unsigned their_count, unsigned shift) {
+  return theirs == (mine + shift) % their_count || mine == (theirs + my_count - shift % my_count) % my_count;
+}
+
+}  // namespace
+
+Node::Node(const NodeConfig& config)
+    : config_(config), ports_(ClusterId(config.cluster), config.clusters, *this, Worker::kMaxPorts) {}
+
+Node::~Node() {
+  workers_.clear();  // before the memory that they use
+  while (!clients_.empty()) destroy(clients_.begin()->first);
+  if (own_counters_ == nullptr && counters_ != nullptr) ::munmap(counters_, sizeof(NodeCounters));
+}
+
+Result<std::unique_ptr<Node>> Node::create(const NodeConfig& config, Instant now) {
+  if (const Result<void> valid = config.validate(); !valid) return valid.error();
+  std::unique_ptr<Node> node(new Node(config));
+  if (const Result<void> r = node->map_counters(); !r) return r.error();
+  if (const Result<void> r = node->open_links(now); !r) return r.error();
+  return node;
+}
+
+Result<void> Node::map_counters() {
+  if (config_.counters_fd < 0) {
+    own_counters_ = std::make_unique<NodeCounters>();
+    counters_ = own_counters_.get();
+  } else {
+    void* const memory =
+        ::mmap(nullptr, sizeof(NodeCounters), PROT_READ | PROT_WRITE, MAP_SHARED, config_.counters_fd, 0);
+    if (memory == MAP_FAILED)
+      return error("counters_fd {}: {}: give a descriptor of {} bytes", config_.counters_fd,
+                   std::strerror(errno), sizeof(NodeCounters));
+    counters_ = new (memory) NodeCounters;
+    counters_fd_ = config_.counters_fd;
+  }
+  counters_->proxies = config_.proxies;
+  counters_->process = static_cast<std::uint32_t>(::getpid());
+  return {};
+}
+
+stack::StackConfig Node::stack_config(unsigned proxy, std::uint64_t seed) const {
+  stack::StackConfig s;
+  s.local = {ClusterId(config_.cluster), ProxyId(static_cast<std::uint8_t>(proxy))};
+  s.address = *stack::Ipv4Address::parse(config_.address);
+  s.mac = *stack::MacAddress::parse(config_.mac);
+  s.udp_port_base = config_.udp_port;
+  s.proxies = config_.proxies;
+  s.links = static_cast<std::uint16_t>(std::max<std::size_t>(config_.links.size(), 1));
+  s.mtu_bytes = config_.transport.mtu_bytes;
+  s.seed = seed + proxy;
+  stack::SubConnectionConfig& sub = s.sub_connection;
+  sub.window_packets = config_.transport.window_packets;
+  sub.min_rto = Duration::us(config_.transport.min_rto_us);
+  sub.max_rto = Duration::us(config_.transport.max_rto_us);
+  sub.path_death = Duration::ms(config_.transport.path_death_ms);
+  sub.peer_death = Duration::ms(config_.transport.peer_death_ms);
+  sub.shared_hash = shared_hash(config_);
+  for (const PeerConfig& peer : config_.peers) {
+    unsigned shift = 0;
+    if (config_.misdirect && peer.proxies == config_.proxies)
+      shift = config_.cluster < peer.cluster ? 1 : peer.proxies - 1u;
+    for (unsigned theirs = 0; theirs < peer.proxies; ++theirs) {
+      if (!are_peers(proxy, config_.proxies, theirs, peer.proxies, shift)) continue;
+      stack::RemoteStack remote;
+      remote.id = {ClusterId(peer.cluster), ProxyId(static_cast<std::uint8_t>(theirs))};
+      remote.address = *stack::Ipv4Address::parse(peer.address);
+      remote.udp_port = static_cast<std::uint16_t>(peer.udp_port + theirs);
+      remote.link = LinkId(peer.link);
+      if (!peer.mac.empty()) remote.mac = stack::MacAddress::parse(peer.mac);
+      s.remotes.push_back(remote);
+    }
+  }
+  return s;
+}
+
+Result<void> Node::open_links(Instant now) {
+  const unsigned proxies = config_.proxies;
+  std::vector<std::vector<Worker::Queue>> queues(proxies);
+  const std::uint64_t seed = config_.seed != 0 ? config_.seed : system_seed();
+  const auto add = [&](unsigned queue, std::uint16_t link, std::unique_ptr<NicQueue> nic) {
+    if (config_.faults.any()) {
+      Faults f;
+      f.loss = config_.faults.loss;
+      f.duplicate = config_.faults.duplicate;
+      f.reorder = config_.faults.reorder;
+      f.corrupt = config_.faults.corrupt;
+      f.flip_past_checksum_every = config_.faults.flip_past_checksum_every;
+      f.flip_longer_than_bytes = std::min(config_.transport.mtu_bytes * 2 / 3, 4000u);
+      f.seed = config_.faults.seed * 1'000'003 + config_.cluster * 4096u + link * 64u + queue;
+      nic = std::make_unique<FaultyQueue>(std::move(nic), f);
+    }
+    queues[queue % proxies].push_back({LinkId(link), std::move(nic)});
+  };
+
+  std::vector<std::string> devices;
+  for (const LinkConfig& link : config_.links)
+    if (link.kind == LinkConfig::Kind::kEthdev) devices.push_back(link.device);
+#ifdef BRAID_WITH_DPDK
+  if (!devices.empty()) {
+    EthdevOptions options;
+    options.vdevs = devices;
+    options.queues = proxies;
+    if (!config_.eal_prefix.empty()) options.file_prefix = config_.eal_prefix;
+    options.memory_mib = config_.eal_memory_mib;
+    Result<std::unique_ptr<EthdevPorts>> ports = EthdevPorts::start(options);
+    if (!ports) return ports.error();
+    ethdev_ = std::move(ports).value();
+    if (config_.mac.empty()) {
+      const std::array<std::byte, 6> mac = ethdev_->mac_address(0);
+      config_.mac = stack::MacAddress::load(mac.data()).to_string();
+    }
+  }
+#else
+  if (!devices.empty())
+    return error("link {}: this braidd was built without DPDK: build with BRAID_DPDK=ON", devices[0]);
+#endif
+  unsigned port = 0;
+  for (std::uint16_t index = 0; index < config_.links.size(); ++index) {
+    const LinkConfig& link = config_.links[index];
+    if (link.kind == LinkConfig::Kind::kShm) {
+      Result<std::shared_ptr<ShmWire>> wire =
+          ShmWire::map(link.fd, link.first_side ? ShmSide::kA : ShmSide::kB);
+      if (!wire) return error("links[{}]: {}", index, wire.error().text);
+      for (unsigned q = 0; q < (*wire)->queues(); ++q) add(q, index, (*wire)->queue(q));
+      wires_.push_back(*wire);
+    } else {
+#ifdef BRAID_WITH_DPDK
+      for (unsigned q = 0; q < proxies; ++q) add(q, index, ethdev_->queue(port, q));
+#endif
+      ++port;
+    }
+  }
+
+  for (unsigned p = 0; p < proxies; ++p) {
+    const stack::StackConfig s = stack_config(p, seed);
+    for (const Worker::Queue& q : queues[p]) {
+      if (q.nic->max_frame_bytes() < s.mtu_bytes + 14)
+        return error("transport.mtu_bytes is {} but links[{}] carries frames of {} bytes: set at most {}",
+                     s.mtu_bytes, q.link.value(), q.nic->max_frame_bytes(), q.nic->max_frame_bytes() - 14);
+    }
+    workers_.push_back(std::make_unique<Worker>(s, std::move(queues[p]), counters_->proxy[p], now));
+  }
+  for (unsigned from = 0; from < proxies; ++from) {
+    for (unsigned to = 0; to < proxies; ++to) {
+      if (from == to) continue;
+      handoffs_.push_back(std::make_unique<Handoff>(config_.transport.mtu_bytes + 14));
+      workers_[from]->connect_handoff(to, handoffs_.back().get());
+      workers_[to]->add_handoff_source(handoffs_.back().get());
+    }
+  }
+  backlog_.resize(proxies);
+  return {};
+}
+
+// ---------------------------------------------------------------- clients
+
+Node::ClientId Node::add_client() {
+  const ClientId id = next_client_++;
+  clients_.try_emplace(id);
+  return id;
+}
+
+Node::Client* Node::find(ClientId id) {
+  const auto found = clients_.find(id);
+  return found == clients_.end() ? nullptr : &found->second;
+}
+
+void Node::answer(ClientId client, control::Kind kind, std::uint32_t serial, const control::Message& body,
+                  int fd) {
+  Outbound out{client, body, fd};
+  out.message.kind = kind;
+  out.message.serial = serial;
+  outbound_.push_back(out);
+}
+
+void Node::refuse(ClientId client, std::uint32_t serial, const std::string& text) {
+  control::Message m;
+  const std::size_t n = std::min(text.size(), sizeof m.refused.text - 1);
+  std::memcpy(m.refused.text, text.data(), n);
+  answer(client, control::Kind::kRefused, serial, m);
+}
+
+void Node::on_request(Instant now, ClientId id, const control::Message& m) {
+  Client* const client = find(id);
+  if (client == nullptr || client->gone) return;
+  if (m.magic != control::kMagic || m.version != control::kVersion) {
+    refuse(id, m.serial,
+           fmt::format("this braidd speaks version {} of the control protocol, the client {}: build both "
+                       "from the same source",
+                       control::kVersion, m.version));
+    return;
+  }
+  if (m.kind == control::Kind::kAttach) {
+    attach(id, *client, m);
+    return;
+  }
+  if (m.kind == control::Kind::kCounters) {
+    if (counters_fd_ < 0)
+      refuse(id, m.serial, "this node keeps its counters to itself");
+    else
+      answer(id, control::Kind::kOk, m.serial, {}, counters_fd_);
+    return;
+  }
+  if (!client->attached) {
+    refuse(id, m.serial, "attach first");
+    return;
+  }
+  const unsigned endpoints = client->geometry.endpoints;
+  switch (m.kind) {
+    case control::Kind::kListen: {
+      const control::Listen& l = m.listen;
+      if (l.endpoint >= endpoints || l.port == 0) {
+        refuse(id, m.serial, "no such endpoint, or port 0");
+        return;
+      }
+      const convergence::Refusal refusal =
+          ports_.listen(id, PortId(l.port), l.endpoint, l.window_bytes, l.ordered != 0);
+      if (refusal != convergence::Refusal::kNone)
+        refuse(id, m.serial, convergence::to_string(refusal));
+      else
+        answer(id, control::Kind::kOk, m.serial);
+      return;
+    }
+    case control::Kind::kConnect: {
+      const control::Connect& c = m.connect;
+      if (c.endpoint >= endpoints || c.cluster > 0xffff) {
+        refuse(id, m.serial,
+               c.endpoint >= endpoints ? "no such endpoint"
+                                       : convergence::to_string(convergence::Refusal::kNoSuchCluster));
+        return;
+      }
+      ports_.connect(now, id, m.serial, c.endpoint, ClusterId(static_cast<std::uint16_t>(c.cluster)),
+                     PortId(c.port), c.window_bytes, c.ordered != 0, Duration::ms(c.timeout_ms));
+      return;
+    }
+    case control::Kind::kClose:
+      ports_.close(id, PortId(m.close.port));
+      answer(id, control::Kind::kOk, m.serial);
+      return;
+    case control::Kind::kAttach:
+    case control::Kind::kCounters:
+    case control::Kind::kAttached:
+    case control::Kind::kOk:
+    case control::Kind::kOpened:
+    case control::Kind::kRefused:
+      break;
+  }
+  refuse(id, m.serial, "not a request");
+}
+
+void Node::attach(ClientId id, Client& client, const control::Message& m) {
+  if (client.attached) {
+    refuse(id, m.serial, "attached already");
+    return;
+  }
+  ChannelGeometry g;
+  g.endpoints = static_cast<std::uint16_t>(std::min<std::uint32_t>(m.attach.endpoints, kMaxEndpoints + 1));
+  g.proxies = static_cast<std::uint16_t>(proxies());
+  g.send_bytes = m.attach.send_bytes;
+  if (m.attach.receive_bytes < convergence::kMinWindowBytes || m.attach.receive_bytes > (1ull << 30)) {
+    refuse(id, m.serial,
+           fmt::format("receive_bytes is {}: ask for 4 KiB to 1 GiB per endpoint", m.attach.receive_bytes));
+    return;
+  }
+  const std::uint64_t per_endpoint = round_up(m.attach.receive_bytes, convergence::kMinWindowBytes);
+  g.arrivals = std::bit_ceil(static_cast<std::uint32_t>(per_endpoint / convergence::kGranuleBytes));
+  g.send_descriptors = std::bit_ceil(std::clamp(g.send_bytes / 128, 256u, 8192u));
+  g.receive_bytes = per_endpoint * g.endpoints;
+  g.connections = static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(g.receive_bytes / convergence::kMinWindowBytes, 1, kMaxConnections));
+  if (const std::string problem = g.problem(); !problem.empty()) {
+    refuse(id, m.serial, problem);
+    return;
+  }
+  const std::uint64_t total = g.total_bytes();
+  const int fd = ::memfd_create("braid-client", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  // In full, now: a page that could not be had later would be a SIGBUS in a proxy. And sealed: a client that
+  // shrinks it could cause one too.
+  if (fd < 0 || ::ftruncate(fd, static_cast<off_t>(total)) != 0 ||
+      ::fallocate(fd, 0, 0, static_cast<off_t>(total)) != 0 ||
+      ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    refuse(id, m.serial,
+           fmt::format("cannot allocate {} bytes for the channels: {}", total, std::strerror(errno)));
+    if (fd >= 0) ::close(fd);
+    return;
+  }
+  void* const memory = ::mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED) {
+    refuse(id, m.serial,
+           fmt::format("cannot map {} bytes for the channels: {}", total, std::strerror(errno)));
+    ::close(fd);
+    return;
+  }
+  client.attached = true;
+  client.geometry = g;
+  client.fd = fd;
+  client.memory = static_cast<std::byte*>(memory);
+  client.cells.assign(g.connections, false);
+  client.granules_left.assign(g.endpoints, g.arrivals);
+  client.free_space[g.receive_buffers()] = round_up(g.receive_bytes, 4096);
+  for (unsigned e = 0; e < g.endpoints; ++e) {
+    for (unsigned p = 0; p < g.proxies; ++p) {
+      client.channels.push_back(std::make_unique<Channel>(id, g, client.memory, e, p));
+      WorkerCommand command;
+      command.kind = WorkerCommand::Kind::kAttach;
+      command.channel = client.channels.back().get();
+      tell_worker(p, command);
+    }
+  }
+  control::Message reply;
+  reply.attached.geometry = g;
+  reply.attached.cluster = config_.cluster;
+  reply.attached.clusters = config_.clusters;
+  answer(id, control::Kind::kAttached, m.serial, reply, fd);
+}
+
+void Node::client_gone(ClientId id) {
+  Client* const client = find(id);
+  if (client == nullptr || client->gone) return;
+  client->gone = true;
+  std::erase_if(outbound_, [&](const Outbound& out) { return out.client == id; });
+  ports_.client_gone(id);
+  detach_if_drained(id, *client);
+}
+
+void Node::detach_if_drained(ClientId id, Client& client) {
+  if (!client.gone || client.detach_sent || ports_.held_by(id) > 0) return;
+  client.detach_sent = true;
+  if (client.channels.empty()) {
+    destroy(id);
+    return;
+  }
+  client.detaching = static_cast<unsigned>(client.channels.size());
+  for (unsigned i = 0; i < client.channels.size(); ++i) {
+    WorkerCommand command;
+    command.kind = WorkerCommand::Kind::kDetach;
+    command.channel = client.channels[i].get();
+    tell_worker(i % proxies(), command);
+  }
+}
+
+void Node::destroy(ClientId id) {
+  Client& client = clients_.at(id);
+  if (client.memory != nullptr) ::munmap(client.memory, client.geometry.total_bytes());
+  if (client.fd >= 0) ::close(client.fd);
+  clients_.erase(id);
+}
+
+std::optional<Ports::Grant> Node::grant(ClientId id, std::uint32_t endpoint, std::uint32_t window_bytes) {
+  Client* const client = find(id);
+  if (client == nullptr || client->gone) return std::nullopt;
+  std::uint32_t& left = client->granules_left[endpoint];
+  const std::uint32_t granules = window_bytes / convergence::kGranuleBytes;
+  if (left < granules) return std::nullopt;
+  const auto free_cell = std::find(client->cells.begin(), client->cells.end(), false);
+  const auto space = std::find_if(client->free_space.begin(), client->free_space.end(),
+                                  [&](const auto& hole) { return hole.second >= window_bytes; });
+  if (free_cell == client->cells.end() || space == client->free_space.end()) return std::nullopt;
+  const std::uint64_t offset = space->first;
+  const std::uint64_t rest = space->second - window_bytes;
+  client->free_space.erase(space);
+  if (rest > 0) client->free_space[offset + window_bytes] = rest;
+  *free_cell = true;
+  left -= granules;
+  return Ports::Grant{static_cast<std::uint32_t>(free_cell - client->cells.begin()), offset};
+}
+
+void Node::give_back(ClientId id, std::uint32_t endpoint, const Ports::Grant& grant,
+                     std::uint32_t window_bytes) {
+  Client* const client = find(id);
+  if (client == nullptr) return;
+  client->cells[grant.cell] = false;
+  client->granules_left[endpoint] += window_bytes / convergence::kGranuleBytes;
+  auto hole = client->free_space.emplace(grant.window_offset, window_bytes).first;
+  if (const auto after = std::next(hole);
+      after != client->free_space.end() && hole->first + hole->second == after->first) {
+    hole->second += after->second;
+    client->free_space.erase(after);
+  }
+  if (hole != client->free_space.begin()) {
+    const auto before = std::prev(hole);
+    if (before->first + before->second == hole->first) {
+      before->second += hole->second;
+      client->free_space.erase(hole);
+    }
+  }
+}
+
+// ---------------------------------------------------------------- proxies and ports
+
+void Node::tell_worker(unsigned proxy, const WorkerCommand& command) {
+  if (!backlog_[proxy].empty() || !workers_[proxy]->command(command)) backlog_[proxy].push_back(command);
+}
+
+bool Node::caught_up() const {
+  for (unsigned p = 0; p < workers_.size(); ++p)
+    if (!backlog_[p].empty() || !workers_[p]->caught_up()) return false;
+  return true;
+}
+
+PortCell* Node::cell(const Ports::End& end) {
+  Client* const client = find(end.client);
+  if (client == nullptr || client->memory == nullptr) return nullptr;
+  return reinterpret_cast<PortCell*>(client->memory + client->geometry.cell(end.grant.cell));
+}
+
+void Node::install(const Ports::End& end) {
+  Client& client = clients_.at(end.client);
+  PortCell* const c = new (cell(end)) PortCell;
+  c->consumed.store(0, std::memory_order_relaxed);
+  for (auto& credit : c->credit) credit.store(0, std::memory_order_relaxed);
+  c->state.store(PortState::kOpen, std::memory_order_release);
+  for (unsigned p = 0; p < proxies(); ++p) {
+    WorkerCommand command;
+    command.kind = WorkerCommand::Kind::kInstallPort;
+    command.port.id = end.port;
+    command.port.peer = end.peer;
+    command.port.peer_port = end.peer_port;
+    command.port.channel = client.channels[end.endpoint * proxies() + p].get();
+    command.port.window = client.memory + end.grant.window_offset;
+    command.port.window_granules = end.window_bytes / convergence::kGranuleBytes;
+    command.port.cell = c;
+    tell_worker(p, command);
+  }
+}
+
+void Node::opened(const Ports::Event& event, bool accepted) {
+  const Ports::End& end = event.end;
+  control::Message m;
+  m.opened.listener = accepted ? end.listener.value() : 0;
+  m.opened.endpoint = end.endpoint;
+  m.opened.port = end.port.value();
+  m.opened.peer_port = end.peer_port.value();
+  m.opened.peer_cluster = end.peer.value();
+  m.opened.ordered = end.ordered ? 1 : 0;
+  m.opened.cell = end.grant.cell;
+  m.opened.window_offset = end.grant.window_offset;
+  m.opened.window_bytes = end.window_bytes;
+  m.opened.peer_window_bytes = end.peer_window_bytes;
+  answer(end.client, control::Kind::kOpened, accepted ? 0 : end.serial, m);
+}
+
+void Node::carry_out(const Ports::Event& event) {
+  const Ports::End& end = event.end;
+  switch (event.kind) {
+    case Ports::Event::Kind::kInstall:
+      install(end);
+      return;
+    case Ports::Event::Kind::kOpened:
+      opened(event, false);
+      return;
+    case Ports::Event::Kind::kAccepted:
+      opened(event, true);
+      return;
+    case Ports::Event::Kind::kRefused:
+      refuse(end.client, end.serial, convergence::to_string(event.refusal));
+      return;
+    case Ports::Event::Kind::kPeerClosed:
+      if (PortCell* const c = cell(end)) c->state.store(PortState::kPeerClosed, std::memory_order_release);
+      return;
+    case Ports::Event::Kind::kPeerLost:
+      if (PortCell* const c = cell(end)) c->state.store(PortState::kPeerLost, std::memory_order_release);
+      return;
+    case Ports::Event::Kind::kDrain:
+      draining_[end.port.value()] = proxies();
+      for (unsigned p = 0; p < proxies(); ++p) {
+        WorkerCommand command;
+        command.kind = WorkerCommand::Kind::kDrainPort;
+        command.port.id = end.port;
+        tell_worker(p, command);
+      }
+      return;
+    case Ports::Event::Kind::kRemove:
+      for (unsigned p = 0; p < proxies(); ++p) {
+        WorkerCommand command;
+        command.kind = WorkerCommand::Kind::kRemovePort;
+        command.port.id = end.port;
+        tell_worker(p, command);
+      }
+      return;
+  }
+}
+
+int Node::do_control(Instant now) {
+  int work = take_worker_events(now);
+  if (ports_.next_deadline() <= now) ports_.on_timer(now);
+  for (unsigned p = 0; p < workers_.size(); ++p) {
+    while (!backlog_[p].empty() && workers_[p]->command(backlog_[p].front())) backlog_[p].pop_front();
+  }
+  // One step of ports at a time: an event takes effect in every proxy before the next, and all of them before
+  // a peer hears of it.
+  while (caught_up()) {
+    if (const std::optional<Ports::Event> event = ports_.poll_event()) {
+      carry_out(*event);
+    } else if (const std::optional<Ports::Outgoing> out = ports_.poll_control()) {
+      WorkerCommand command;
+      command.kind = WorkerCommand::Kind::kSendControl;
+      command.cluster = out->to;
+      command.control = out->message;
+      tell_worker(0, command);
+    } else {
+      break;
+    }
+    ++work;
+  }
+  for (auto it = clients_.begin(); it != clients_.end();) {
+    const auto next = std::next(it);
+    detach_if_drained(it->first, it->second);  // may erase it
+    it = next;
+  }
+  return work;
+}
+
+int Node::take_worker_events(Instant now) {
+  int events = 0;
+  WorkerEvent event;
+  for (const auto& worker : workers_) {
+    for (; worker->take_event(&event); ++events) on_worker_event(now, event);
+  }
+  return events;
+}
+
+void Node::on_worker_event(Instant now, const WorkerEvent& event) {
+  switch (event.kind) {
+    case WorkerEvent::Kind::kControl:
+      ports_.on_control(now, event.cluster, event.control);
+      return;
+    case WorkerEvent::Kind::kDrained: {
+      const auto draining = draining_.find(event.port.value());
+      if (draining != draining_.end() && --draining->second == 0) {
+        draining_.erase(draining);
+        ports_.drained(event.port);
+      }
+      return;
+    }
+    case WorkerEvent::Kind::kDetached: {
+      Client& client = clients_.at(event.channel->client);
+      if (--client.detaching == 0) destroy(event.channel->client);
+      return;
+    }
+    case WorkerEvent::Kind::kClientCheats: {
+      const ClientId id = event.channel->client;
+      if (const Client* const client = find(id); client != nullptr && !client->gone) expelled_.push_back(id);
+      return;
+    }
+    case WorkerEvent::Kind::kPeerLost:
+      ports_.peer_lost(event.cluster);
+      lost_peers_.push_back(event.cluster);
+      return;
+  }
+}
+
+std::optional<Node::Outbound> Node::poll_outbound() {
+  if (outbound_.empty()) return std::nullopt;
+  const Outbound out = outbound_.front();
+  outbound_.pop_front();
+  return out;
+}
+
+std::optional<Node::ClientId> Node::poll_expelled() {
+  if (expelled_.empty()) return std::nullopt;
+  const ClientId id = expelled_.front();
+  expelled_.pop_front();
+  return id;
+}
+
+std::optional<ClusterId> Node::poll_lost_peer() {
+  if (lost_peers_.empty()) return std::nullopt;
+  const ClusterId cluster = lost_peers_.front();
+  lost_peers_.pop_front();
+  return cluster;
+}
+
+bool Node::ready() const {
+  return std::all_of(workers_.begin(), workers_.end(), [](const auto& w) { return w->ready(); });
+}
+
+bool Node::refused_peer() const {
+  return std::any_of(workers_.begin(), workers_.end(), [](const auto& w) { return w->refused_peer(); });
+}
+
+}  // namespace braid::proxy

@@ -1,0 +1,138 @@
+// One node: its proxies and its control plane, without the sockets and threads around them. braidd runs each
+// proxy on a thread of its own and the control plane on the main thread; in_process.h runs all of it on the
+// application's thread.
+//
+// The control plane owns clients' memory, ports and connections. It talks to proxies through rings only. All
+// methods but worker() belong to its thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "convergence/ports.h"
+#include "proxy/channel/channel.h"
+#include "proxy/channel/control.h"
+#include "proxy/daemon/node_config.h"
+#include "proxy/daemon/node_counters.h"
+#include "proxy/daemon/worker.h"
+
+namespace braid::proxy {
+
+class EthdevPorts;
+class ShmWire;
+
+class Node : private convergence::Ports::Resources {
+ public:
+  using ClientId = std::uint32_t;
+
+  // A message for a client, and a descriptor to pass with it (owned by the node, -1: none).
+  struct Outbound {
+    ClientId client;
+    control::Message message;
+    int fd = -1;
+  };
+
+  // Opens the links that the configuration names. The counters live in config.counters_fd, or in memory of
+  // the node's own.
+  static Result<std::unique_ptr<Node>> create(const NodeConfig& config, Instant now);
+  ~Node() override;
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  unsigned proxies() const { return static_cast<unsigned>(workers_.size()); }
+  Worker& worker(unsigned index) { return *workers_[index]; }
+  const NodeConfig& config() const { return config_; }
+
+  // --- control plane
+
+  // A client has connected.
+  ClientId add_client();
+  // It says something. Answers come out of poll_outbound().
+  void on_request(Instant now, ClientId client, const control::Message& request);
+  // It closed its socket, or died: everything that it held is freed when what it sent has been sent.
+  void client_gone(ClientId client);
+  // Something of it is still held.
+  bool has_client(ClientId client) const { return clients_.contains(client); }
+  std::optional<Outbound> poll_outbound();
+  // Clients that broke the rules: the caller closes their sockets and calls client_gone().
+  std::optional<ClientId> poll_expelled();
+  // Lets time pass and moves things on; call often (it waits for proxies to obey, never blocks). Returns the
+  // work done.
+  int do_control(Instant now);
+
+  // All sub-connections of all proxies are up.
+  bool ready() const;
+  // Peers that were lost since the last call, for the log.
+  std::optional<ClusterId> poll_lost_peer();
+  bool refused_peer() const;
+  // A proxy's thread writes its own.
+  ProxyCounters& counters(unsigned proxy) { return counters_->proxy[proxy]; }
+
+ private:
+  struct Client {
+    bool attached = false;
+    bool gone = false;
+    bool detach_sent = false;
+    unsigned detaching = 0;  // channels that proxies still use
+    ChannelGeometry geometry;
+    int fd = -1;
+    std::byte* memory = nullptr;
+    std::vector<std::unique_ptr<Channel>> channels;  // endpoint * proxies + proxy
+    std::vector<bool> cells;
+    std::vector<std::uint32_t> granules_left;  // by endpoint: what its arrival rings can still promise
+    std::map<std::uint64_t, std::uint64_t> free_space;  // offset, bytes
+  };
+
+  Node(const NodeConfig& config);
+  Result<void> open_links(Instant now);
+  Result<void> map_counters();
+  stack::StackConfig stack_config(unsigned proxy, std::uint64_t seed) const;
+
+  std::optional<convergence::Ports::Grant> grant(ClientId client, std::uint32_t endpoint,
+                                                 std::uint32_t window_bytes) override;
+  void give_back(ClientId client, std::uint32_t endpoint, const convergence::Ports::Grant& grant,
+                 std::uint32_t window_bytes) override;
+
+  Client* find(ClientId client);
+  void attach(ClientId id, Client& client, const control::Message& request);
+  void answer(ClientId client, control::Kind kind, std::uint32_t serial, const control::Message& body = {},
+              int fd = -1);
+  void refuse(ClientId client, std::uint32_t serial, const std::string& text);
+  bool caught_up() const;
+  void tell_worker(unsigned proxy, const WorkerCommand& command);
+  void carry_out(const convergence::Ports::Event& event);
+  void install(const convergence::Ports::End& end);
+  void opened(const convergence::Ports::Event& event, bool accepted);
+  PortCell* cell(const convergence::Ports::End& end);
+  int take_worker_events(Instant now);
+  void on_worker_event(Instant now, const WorkerEvent& event);
+  void detach_if_drained(ClientId id, Client& client);
+  void destroy(ClientId id);
+
+  NodeConfig config_;
+  std::unique_ptr<EthdevPorts> ethdev_;
+  std::vector<std::shared_ptr<ShmWire>> wires_;
+  std::vector<std::unique_ptr<Handoff>> handoffs_;
+  NodeCounters* counters_ = nullptr;
+  std::unique_ptr<NodeCounters> own_counters_;
+  int counters_fd_ = -1;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  convergence::Ports ports_;
+  ClientId next_client_ = 1;
+  std::map<ClientId, Client> clients_;
+  std::map<std::uint32_t, unsigned> draining_;  // by port: proxies that have not answered
+  std::deque<Outbound> outbound_;
+  std::deque<ClientId> expelled_;
+  std::deque<ClusterId> lost_peers_;
+  std::vector<std::deque<WorkerCommand>> backlog_;  // by proxy: commands that found the ring full
+};
+
+}  // namespace braid::proxy
