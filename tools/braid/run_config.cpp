@@ -171,7 +171,7 @@ std::vector<Setting> make_settings() {
   all.push_back(number("heap_mib", "--heap-mib", 1, 65536,
                        "shared memory that applications may allocate, MiB",
                        [](C& c) -> std::uint32_t& { return c.heap_mib; }));
-  all.push_back(number("window_kib", "--window-kib", 16, 16384,
+  all.push_back(number("window_kib", "--window-kib", 32, 16384,
                        "what one cluster may send another before it is taken, KiB: a power of two",
                        [](C& c) -> std::uint32_t& { return c.window_kib; }));
   all.push_back(number("start_timeout_ms", "--start-timeout", 100, kDayMs,
@@ -235,8 +235,13 @@ std::vector<Setting> make_settings() {
       choice("dpdk.kind", "--dpdk", kDpdkKinds,
              "ports for --wire dpdk: memif between the daemons (no root), or af_packet on network interfaces",
              [](C& c) -> DpdkKind& { return c.dpdk.kind; }));
-  all.push_back(number("dpdk.memory_mib", "", 16, 65536, "memory of each daemon's EAL, MiB",
-                       [](C& c) -> std::uint32_t& { return c.dpdk.memory_mib; }));
+  all.push_back(number_or_auto(
+      "dpdk.memory_mib", "", 16, 65536,
+      "memory of each daemon's EAL, MiB; auto: what its ports and queues need",
+      [](C& c, std::optional<std::uint32_t> v) { c.dpdk.memory_mib = v.value_or(0); },
+      [](const C& c) {
+        return c.dpdk.memory_mib == 0 ? std::nullopt : std::optional<std::uint32_t>(c.dpdk.memory_mib);
+      }));
   return all;
 }
 

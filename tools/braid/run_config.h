@@ -37,7 +37,7 @@ struct InterfaceConfig {
 
 struct DpdkConfig {
   DpdkKind kind = DpdkKind::kMemif;
-  std::uint32_t memory_mib = 64;  // EAL memory of each braidd: buffers of 33 ports with 32 queues fit
+  std::uint32_t memory_mib = 0;  // of each braidd's EAL; 0: what its ports and queues need
   std::vector<InterfaceConfig> interfaces;
 };
 

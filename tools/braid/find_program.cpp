@@ -1,0 +1,88 @@
+#include "tools/braid/find_program.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "tools/braid/run_config.h"
+
+namespace braid::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_executable(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored) && ::access(path.c_str(), X_OK) == 0;
+}
+
+std::string there(const std::string& name, const std::string& folder) {
+  const std::vector<std::string> known = applications_in(folder);
+  if (known.empty()) return fmt::format("there are no applications in {}", folder);
+  std::string list;
+  for (const std::string& application : known) list += (list.empty() ? "" : ", ") + application;
+  const auto near = nearest(name, known);
+  return fmt::format("{}there are: {}", near ? "did you mean '" + *near + "'? " : "", list);
+}
+
+}  // namespace
+
+std::string own_folder() {
+  std::error_code problem;
+  const fs::path self = fs::read_symlink("/proc/self/exe", problem);
+  return problem ? "." : self.parent_path().string();
+}
+
+std::vector<std::string> applications_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code problem;
+  for (fs::directory_iterator it(folder, problem), end; !problem && it != end; it.increment(problem)) {
+    const std::string name = it->path().filename().string();
+    const bool of_the_project = name == "braid" || name == "braidd" || name.ends_with("_test") ||
+                                name.ends_with("_bench") || name.find("_fake_") != std::string::npos ||
+                                name.find('.') != std::string::npos;
+    if (!of_the_project && is_executable(it->path())) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Result<std::string> find_application(const std::string& name, const std::string& folder,
+                                     const std::string& path) {
+  if (name.empty()) return error("the application's name is empty");
+  if (name.find('/') != std::string::npos) {
+    if (is_executable(name)) return name;
+    std::error_code problem;
+    if (fs::is_directory(name, problem)) return error("{} is a folder, not an application", name);
+    return error("{}: {}", name,
+                 fs::exists(name, problem) ? "is not executable; chmod +x it" : "there is no such file");
+  }
+  if (const fs::path beside = fs::path(folder) / name; is_executable(beside)) return beside.string();
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find(':', begin), path.size());
+    // An empty entry means the working folder to shells; we do not follow them there.
+    if (end > begin) {
+      if (const fs::path candidate = fs::path(path.substr(begin, end - begin)) / name;
+          is_executable(candidate))
+        return candidate.string();
+    }
+    begin = end + 1;
+  }
+  return error("application '{}' is neither in {} nor in PATH ({}); {}. A path such as ./{} works too", name,
+               folder, path, there(name, folder), name);
+}
+
+Result<std::string> find_daemon(const std::string& folder) {
+  if (const char* const named = std::getenv("BRAID_BRAIDD")) {
+    if (is_executable(named)) return std::string(named);
+    return error("BRAID_BRAIDD is '{}', which cannot be executed; unset it, or name a braidd", named);
+  }
+  if (const fs::path beside = fs::path(folder) / "braidd"; is_executable(beside)) return beside.string();
+  return error("there is no braidd in {}; build it (ninja braidd) or install both in one folder", folder);
+}
+
+}  // namespace braid::cli

@@ -1,0 +1,26 @@
+// Where the programs of a run are: applications that users name, and the daemon that comes with the command.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace braid::cli {
+
+// The folder of this executable.
+std::string own_folder();
+
+// `name` with a slash in it is a path; otherwise an executable beside the command, or else in `path` (PATH).
+// The error says where it looked, and which applications are beside the command.
+Result<std::string> find_application(const std::string& name, const std::string& folder,
+                                     const std::string& path);
+
+// Executables in `folder` that can be run as applications, sorted: all but the project's commands, tests and
+// benches.
+std::vector<std::string> applications_in(const std::string& folder);
+
+// braidd beside the command; the environment variable BRAID_BRAIDD names another, for tests.
+Result<std::string> find_daemon(const std::string& folder);
+
+}  // namespace braid::cli

@@ -1,0 +1,265 @@
+// The command `braid`: reads what it is told, and hands it to those who do it.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "tools/braid/descriptor.h"
+#include "tools/braid/find_program.h"
+#include "tools/braid/report.h"
+#include "tools/braid/run_config.h"
+#include "tools/braid/supervisor.h"
+#include "tools/braid/version.h"
+
+namespace braid::cli {
+namespace {
+
+// sysexits.h; an application's own status is returned as it is.
+constexpr int kUsageStatus = 64;
+constexpr int kConfigStatus = 78;
+constexpr int kCannotCreateStatus = 73;
+
+constexpr const char* kAbout =
+    "braid makes a cluster of SMPs work as one: proxies (dedicated threads) in every node carry the messages "
+    "of a shared "
+    "memory whose pages move between the clusters.";
+
+constexpr const char* kMainFooter =
+    "Examples:\n"
+    "  braid run jacobi                                 two clusters of two compute nodes on this machine\n"
+    "  braid run --clusters 4 --compute 1 matmul        four clusters\n"
+    "  braid run --wire dpdk jacobi --size 512          over DPDK; what follows 'jacobi' is for jacobi\n"
+    "  braid help run                                   everything that can be set\n";
+
+constexpr const char* kRunFooter =
+    "The application is a path, a program beside this command, or one in PATH, in this order. What follows "
+    "its name goes to\n"
+    "it untouched. Lines that it writes come with a prefix, [c0] for cluster 0, those of the daemons with "
+    "[braidd 0]; standard\n"
+    "input goes to cluster 0. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are forwarded; 3 s after "
+    "a signal that\n"
+    "ends programs, or at a second one, everything is killed. Nothing is left behind, also when braid itself "
+    "is killed.\n"
+    "\n"
+    "Settings come from the configuration file, if one is given, and then from the options, which win. "
+    "configs/default.yaml\n"
+    "names them all.\n"
+    "\n"
+    "Status: the largest of the application's processes' (128 + n if signal n killed it); 64: wrong usage; "
+    "70: a daemon was\n"
+    "lost or the run could not start; 73: the report cannot be written; 78: wrong configuration.\n"
+    "\n"
+    "Examples:\n"
+    "  braid run --clusters 2 --compute 2 --proxies 2 jacobi --size 1024 --iterations 10\n"
+    "  braid run --config configs/lossy.yaml --seed 7 jacobi\n"
+    "  braid run --clusters 4 --compute 1 --wire dpdk --report run.json matmul\n";
+
+[[noreturn]] void refuse(int status, const std::string& text) {
+  std::fprintf(stderr, "braid: %s\n", text.c_str());
+  std::exit(status);
+}
+
+// CLI11 cannot know that an application follows the options.
+class RunFormatter : public CLI::Formatter {
+ public:
+  RunFormatter() { column_width(44); }
+  std::string make_usage(const CLI::App*, std::string) const override {
+    return "\nUsage: braid run [options] application [arguments of the application]\n\n";
+  }
+};
+
+struct RunArguments {
+  std::string config_file;
+  std::string report_file;
+  bool quiet = false;
+  std::map<std::string, std::string> options;  // by key of the setting
+  std::map<std::string, bool> flags;
+};
+
+std::string default_text(const Setting& setting) {
+  const nlohmann::json value = setting.get(RunConfig{});
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+CLI::App* describe_run(CLI::App& app, RunArguments& arguments) {
+  CLI::App* const run = app.add_subcommand("run", "Run an application on clusters that live on this machine");
+  run->prefix_command();
+  run->formatter(std::make_shared<RunFormatter>());
+  run->footer(kRunFooter);
+  run->add_option("--config", arguments.config_file, "settings from a YAML file, e.g. one of configs/")
+      ->type_name("FILE");
+  run->add_option("--report", arguments.report_file,
+                  "write everything that is known of the run at its end, as JSON")
+      ->type_name("FILE");
+  run->add_flag("--quiet", arguments.quiet, "no closing report on standard error");
+  for (const Setting& setting : settings()) {
+    if (setting.option.empty()) continue;
+    const std::string group = setting.key.starts_with("faults.")
+                                  ? "Faults on the wire, injected where frames arrive"
+                              : setting.key.starts_with("transport.") ? "Transport"
+                              : setting.key.starts_with("dpdk.")      ? "DPDK"
+                                                                      : "Machine";
+    const std::string help = fmt::format("{} [{}]", setting.help, default_text(setting));
+    if (setting.allowed == "true, false") {
+      // Alone it means true; --misdirect=false takes back what a file says.
+      run->add_flag(setting.option, arguments.flags[setting.key], help)->group(group);
+    } else {
+      run->add_option(setting.option, arguments.options[setting.key], help)
+          ->type_name("(" + setting.allowed + ")")
+          ->group(group);
+    }
+  }
+  return run;
+}
+
+RunConfig configure(const CLI::App& run, const RunArguments& arguments) {
+  ConfigBuilder builder;
+  if (!arguments.config_file.empty()) {
+    if (const Result<void> done = builder.load_file(arguments.config_file); !done)
+      refuse(kConfigStatus, done.error().text);
+  }
+  for (const Setting& setting : settings()) {
+    if (setting.option.empty() || run.count(setting.option) == 0) continue;
+    const auto flag = arguments.flags.find(setting.key);
+    const std::string text = flag == arguments.flags.end() ? arguments.options.at(setting.key)
+                             : flag->second                ? "true"
+                                                           : "false";
+    if (const Result<void> done = builder.set_option(setting, text); !done)
+      refuse(kUsageStatus, done.error().text);
+  }
+  const Result<RunConfig> config = builder.finish();
+  if (!config) refuse(kConfigStatus, config.error().text);
+  return *config;
+}
+
+// Opened before the run: an hour's work is not lost to a misspelt folder.
+Descriptor open_report(const std::string& path) {
+  if (path.empty()) return {};
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+  if (!file)
+    refuse(kCannotCreateStatus,
+           fmt::format("--report: {} cannot be written: {}", path, std::strerror(errno)));
+  return file;
+}
+
+bool write_report(const Descriptor& file, const std::string& text) {
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t n = ::write(file.get(), text.data() + done, text.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    done += static_cast<std::size_t>(n);
+  }
+  return true;
+}
+
+int run_application(CLI::App& run, const RunArguments& arguments) {
+  std::vector<std::string> command = run.remaining();
+  if (command.empty())
+    refuse(kUsageStatus, "run: which application? e.g. 'braid run jacobi'; see 'braid run --help'");
+  if (command.front().size() > 1 && command.front().front() == '-') {
+    std::vector<std::string> known = {"--config", "--report", "--quiet", "--help"};
+    for (const Setting& setting : settings()) {
+      if (!setting.option.empty()) known.push_back(setting.option);
+    }
+    const std::string word = command.front().substr(0, command.front().find('='));
+    const auto near = nearest(word, known);
+    refuse(kUsageStatus,
+           fmt::format("run: {} is not an option{}; see 'braid run --help'. Options of the application come "
+                       "after its name",
+                       word, near ? " (did you mean " + *near + "?)" : ""));
+  }
+  RunOptions options;
+  options.config = configure(run, arguments);
+  const char* const path = std::getenv("PATH");
+  const Result<std::string> application =
+      find_application(command.front(), own_folder(), path == nullptr ? "" : path);
+  if (!application) refuse(kUsageStatus, application.error().text);
+  const Result<std::string> daemon = find_daemon(own_folder());
+  if (!daemon) refuse(kLostDaemonStatus, daemon.error().text);
+  options.application = *application;
+  options.daemon = *daemon;
+  options.command = std::move(command);
+  const Descriptor report_file = open_report(arguments.report_file);
+
+  const Result<RunReport> report = supervise(options);
+  if (!report) refuse(kLostDaemonStatus, report.error().text);
+  if (!arguments.quiet) std::fputs(render_text(*report).c_str(), stderr);
+  if (report_file && (::ftruncate(report_file.get(), 0) != 0 && errno != EINVAL)) errno = 0;
+  if (report_file && !write_report(report_file, render_json(*report).dump(2) + "\n"))
+    refuse(kCannotCreateStatus, fmt::format("--report: {}: {}", arguments.report_file, std::strerror(errno)));
+  return report->status;
+}
+
+std::set<std::string> names_of(const CLI::App& app) {
+  std::set<std::string> names;
+  for (const CLI::App* const command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.insert(command->get_name());
+  return names;
+}
+
+int main_of(int argc, char** argv) {
+  CLI::App app(kAbout, "braid");
+  app.set_version_flag("--version", std::string("braid ") + kVersion);
+  app.require_subcommand(1);
+  app.footer(kMainFooter);
+  app.set_help_flag("-h,--help", "this text");
+
+  RunArguments run_arguments;
+  CLI::App* const run = describe_run(app, run_arguments);
+  run->set_help_flag("-h,--help", "this text");
+  CLI::App* const help = app.add_subcommand("help", "Explain a command: 'braid help run'");
+  std::string topic;
+  help->add_option("command", topic, "the command to explain");
+
+  if (argc == 1) {
+    std::fputs(app.help().c_str(), stdout);
+    return kUsageStatus;
+  }
+  if (argv[1][0] != '-' && !names_of(app).contains(argv[1])) {
+    std::vector<std::string> known;
+    for (const std::string& name : names_of(app)) known.push_back(name);
+    const auto near = nearest(argv[1], known);
+    refuse(kUsageStatus, fmt::format("there is no command '{}'{}; see 'braid --help'", argv[1],
+                                     near ? "; did you mean '" + *near + "'?"
+                                          : ". To run an application: braid run " + std::string(argv[1])));
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    const CLI::App* const asked = run->parsed() ? run : help->parsed() ? help : &app;
+    std::fputs(asked->help().c_str(), stdout);
+    return 0;
+  } catch (const CLI::CallForVersion&) {
+    std::printf("braid %s\n", kVersion);
+    return 0;
+  } catch (const CLI::ParseError& e) {
+    refuse(kUsageStatus, fmt::format("{}; see 'braid {}--help'", e.what(), run->parsed() ? "run " : ""));
+  }
+  if (help->parsed()) {
+    if (topic.empty()) {
+      std::fputs(app.help().c_str(), stdout);
+      return 0;
+    }
+    if (!names_of(app).contains(topic))
+      refuse(kUsageStatus, fmt::format("help: there is no command '{}'; see 'braid --help'", topic));
+    std::fputs(app.get_subcommand(topic)->help().c_str(), stdout);
+    return 0;
+  }
+  return run_application(*run, run_arguments);
+}
+
+}  // namespace
+}  // namespace braid::cli
+
+int main(int argc, char** argv) {
+  return braid::cli::main_of(argc, argv);
+}

@@ -1,0 +1,197 @@
+#include "tools/braid/process.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+namespace braid::cli {
+namespace {
+
+struct Pipe {
+  Descriptor read;
+  Descriptor write;
+};
+
+Result<Pipe> make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    return error("cannot make a pipe ({}); raise the limit of open files (ulimit -n)", std::strerror(errno));
+  return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+// All of what a child does before it becomes the program. It owns one thread, but runs on borrowed memory:
+// system calls only.
+struct Child {
+  const char* path;
+  char* const* arguments;
+  char* const* environment;
+  int input;
+  int output;
+  int errors;
+  const int* inherited;
+  std::size_t inherited_count;
+  int network_namespace;
+  int failure;  // a pipe that closes when the program starts; before that, what failed goes into it
+  pid_t parent;
+
+  struct Failure {
+    int number;
+    enum Step : int { kNamespace, kDescriptors, kExecute } step;
+  };
+
+  [[noreturn]] void fail(Failure::Step step) const {
+    const Failure f{errno, step};
+    [[maybe_unused]] const ssize_t written = ::write(failure, &f, sizeof f);
+    ::_exit(127);
+  }
+
+  [[noreturn]] void become_program() const {
+    ::setpgid(0, 0);
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    // The command may have died before the line above: then nobody sends that signal any more.
+    if (::getppid() != parent) ::_exit(127);
+    // What the command changed for itself; a signal that its own parent ignores (nohup) stays ignored.
+    ::signal(SIGPIPE, SIG_DFL);
+    sigset_t none;
+    sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    if (network_namespace >= 0 && ::setns(network_namespace, CLONE_NEWNET) != 0) fail(Failure::kNamespace);
+    if (::dup2(input, 0) < 0 || ::dup2(output, 1) < 0 || ::dup2(errors, 2) < 0) fail(Failure::kDescriptors);
+    if (::close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) != 0) fail(Failure::kDescriptors);
+    for (std::size_t i = 0; i < inherited_count; ++i) {
+      if (::fcntl(inherited[i], F_SETFD, 0) != 0) fail(Failure::kDescriptors);
+    }
+    ::execve(path, arguments, environment);
+    fail(Failure::kExecute);
+  }
+};
+
+std::vector<char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> all;
+  for (const std::string& text : texts) all.push_back(const_cast<char*>(text.c_str()));
+  all.push_back(nullptr);
+  return all;
+}
+
+[[noreturn]] void keep(int pipe) {
+  ::setsid();
+  ::prctl(PR_SET_NAME, "braid-keeper");
+  sigset_t all;
+  sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, nullptr);
+  // Nobody's terminal or pipe waits for us.
+  const int null = ::open("/dev/null", O_RDWR);
+  for (int fd = 0; fd <= 2; ++fd) ::dup2(null, fd);
+  if (pipe != 3) ::dup2(pipe, 3);
+  ::close_range(4, ~0u, 0);
+
+  // Two processes for each of at most 64 clusters.
+  std::array<pid_t, 256> groups{};
+  pid_t message = 0;
+  for (;;) {
+    const ssize_t n = ::read(3, &message, sizeof message);
+    if (n < 0 && errno == EINTR) continue;
+    if (n != sizeof message) break;
+    pid_t* const end = groups.data() + groups.size();
+    pid_t* const slot = std::find(groups.data(), end, message > 0 ? 0 : -message);
+    if (slot != end) *slot = message > 0 ? message : 0;
+  }
+  for (const pid_t group : groups) {
+    if (group > 0) ::kill(-group, SIGKILL);
+  }
+  ::_exit(0);
+}
+
+}  // namespace
+
+Result<Keeper> Keeper::start() {
+  Result<Pipe> pipe = make_pipe();
+  if (!pipe) return pipe.error();
+  const pid_t pid = ::fork();
+  if (pid < 0) return error("cannot start a process: {}", std::strerror(errno));
+  if (pid == 0) {
+    pipe->write.close();
+    keep(pipe->read.get());
+  }
+  return Keeper(pid, std::move(pipe->write));
+}
+
+Keeper::~Keeper() {
+  if (!pipe_) return;
+  pipe_.close();
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+void Keeper::tell(pid_t message) {
+  // A pipe takes so little at once or not at all; without a keeper the kernel's death signal remains.
+  [[maybe_unused]] const ssize_t written = ::write(pipe_.get(), &message, sizeof message);
+}
+void Keeper::announce(pid_t group) {
+  tell(group);
+}
+void Keeper::take_back(pid_t group) {
+  tell(-group);
+}
+
+Result<Process> start_process(const ProcessOptions& options) {
+  Result<Pipe> out = make_pipe(), err = make_pipe(), failure = make_pipe();
+  for (const Result<Pipe>* pipe : {&out, &err, &failure}) {
+    if (!*pipe) return pipe->error();
+  }
+  Descriptor null(options.stdin_fd < 0 ? ::open("/dev/null", O_RDONLY | O_CLOEXEC) : -1);
+  Descriptor network;
+  if (!options.network_namespace.empty()) {
+    const std::string name = "/var/run/netns/" + options.network_namespace;
+    network = Descriptor(::open(name.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!network)
+      return error("network namespace {} ({}): {}; 'ip netns add {}' makes it", options.network_namespace,
+                   name, std::strerror(errno), options.network_namespace);
+  }
+  const std::vector<char*> arguments = pointers(options.arguments);
+  const std::vector<char*> environment = pointers(options.environment);
+  const Child child{.path = options.path.c_str(),
+                    .arguments = arguments.data(),
+                    .environment = environment.data(),
+                    .input = options.stdin_fd < 0 ? null.get() : options.stdin_fd,
+                    .output = out->write.get(),
+                    .errors = err->write.get(),
+                    .inherited = options.inherited.data(),
+                    .inherited_count = options.inherited.size(),
+                    .network_namespace = network.get(),
+                    .failure = failure->write.get(),
+                    .parent = ::getpid()};
+  const pid_t pid = ::fork();
+  if (pid < 0)
+    return error("cannot start a process: {}; raise the limit of processes (ulimit -u)",
+                 std::strerror(errno));
+  if (pid == 0) child.become_program();
+
+  ::setpgid(pid, pid);  // by both: whoever comes first
+  failure->write.close();
+  Child::Failure f{};
+  ssize_t n;
+  while ((n = ::read(failure->read.get(), &f, sizeof f)) < 0 && errno == EINTR) {
+  }
+  if (n != 0) {
+    while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    const char* const cause = n == sizeof f ? std::strerror(f.number) : "it died at once";
+    if (n == sizeof f && f.step == Child::Failure::kNamespace)
+      return error("cannot enter network namespace {}: {}; run as root", options.network_namespace, cause);
+    return error("cannot start {}: {}{}", options.path, cause,
+                 n == sizeof f && f.number == ENOEXEC ? "; a script must begin with #!" : "");
+  }
+  for (const int fd : {out->read.get(), err->read.get()}) ::fcntl(fd, F_SETFL, O_NONBLOCK);
+  return Process{.pid = pid, .out = std::move(out->read), .err = std::move(err->read)};
+}
+
+}  // namespace braid::cli

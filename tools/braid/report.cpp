@@ -1,0 +1,222 @@
+#include "tools/braid/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tools/braid/version.h"
+
+namespace braid::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Columns as wide as their widest cell, to the right but for the last, which is free text.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> heads) { rows_.push_back(std::move(heads)); }
+  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  bool empty() const { return rows_.size() == 1; }
+
+  std::string render() const {
+    std::vector<std::size_t> widths(rows_.front().size(), 0);
+    for (const auto& row : rows_) {
+      for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    }
+    std::string text;
+    for (const auto& row : rows_) {
+      std::string line;
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        line +=
+            i + 1 == row.size() ? fmt::format("  {}", row[i]) : fmt::format("  {:>{}}", row[i], widths[i]);
+      }
+      line.erase(line.find_last_not_of(' ') + 1);
+      text += line + "\n";
+    }
+    return text;
+  }
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+std::string bytes_text(std::uint64_t bytes) {
+  if (bytes < 10'000) return fmt::format("{} B", bytes);
+  const double value = static_cast<double>(bytes);
+  if (value < 1e6) return fmt::format("{:.1f} kB", value / 1e3);
+  if (value < 1e9) return fmt::format("{:.1f} MB", value / 1e6);
+  return fmt::format("{:.2f} GB", value / 1e9);
+}
+
+std::string time_text(double ns) {
+  if (ns < 1e6) return fmt::format("{:.0f} us", ns / 1e3);
+  if (ns < 1e9) return fmt::format("{:.1f} ms", ns / 1e6);
+  return fmt::format("{:.2f} s", ns / 1e9);
+}
+
+std::uint64_t value_of(const CounterValues& counters, const std::string& name) {
+  for (const auto& [key, value] : counters) {
+    if (key == name) return value;
+  }
+  return 0;
+}
+
+// Ordinary in every run: shown in columns, or only in the JSON.
+const std::set<std::string>& ordinary_counters() {
+  static const std::set<std::string> names = {"messages_sent",     "message_bytes_sent",
+                                              "messages_received", "message_bytes_received",
+                                              "packets_sent",      "packets_received",
+                                              "frame_bytes_sent",  "frame_bytes_received",
+                                              "retransmissions",   "acknowledgements_sent",
+                                              "misdirected",       "turns",
+                                              "idle_turns",        "sleeps"};
+  return names;
+}
+
+// Every counter that is not ordinary and not zero: what explains a delay.
+std::string others(const CounterValues& counters) {
+  std::string text;
+  for (const auto& [name, value] : counters) {
+    if (value == 0 || ordinary_counters().contains(name)) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, value);
+  }
+  return text;
+}
+
+// The application's own words, or null: it may have died before it said anything, or be no program of this
+// project.
+Json parsed_report(const ClusterReport& cluster) {
+  return Json::parse(cluster.application_report, nullptr, /*allow_exceptions=*/false);
+}
+
+std::uint64_t number(const Json& object, const char* key) {
+  const auto it = object.find(key);
+  return it != object.end() && it->is_number() ? it->get<std::uint64_t>() : 0;
+}
+
+std::string proxies_table(const RunReport& report) {
+  Table table({"cluster", "proxy", "messages", "bytes", "received", "bytes", "packets", "received", "resent",
+               "misdirected", "others"});
+  for (std::size_t k = 0; k < report.clusters.size(); ++k) {
+    const auto& proxies = report.clusters[k].proxies;
+    for (std::size_t p = 0; p < proxies.size(); ++p) {
+      const CounterValues& c = proxies[p];
+      const auto count = [&](const char* name) { return std::to_string(value_of(c, name)); };
+      table.add({std::to_string(k), std::to_string(p), count("messages_sent"),
+                 bytes_text(value_of(c, "message_bytes_sent")), count("messages_received"),
+                 bytes_text(value_of(c, "message_bytes_received")), count("packets_sent"),
+                 count("packets_received"), count("retransmissions"), count("misdirected"), others(c)});
+    }
+  }
+  return table.empty() ? "" : table.render();
+}
+
+std::string nodes_table(const RunReport& report) {
+  Table table({"cluster", "node", "read faults", "write faults", "fetches", "in faults", "locks", "remote",
+               "in locks", "barriers", "in barriers"});
+  for (std::size_t k = 0; k < report.clusters.size(); ++k) {
+    const Json json = parsed_report(report.clusters[k]);
+    if (!json.is_object() || !json.contains("nodes") || !json["nodes"].is_array()) continue;
+    for (const Json& node : json["nodes"]) {
+      if (!node.is_object()) continue;
+      const auto count = [&](const char* name) { return std::to_string(number(node, name)); };
+      const auto time = [&](const char* name) { return time_text(static_cast<double>(number(node, name))); };
+      table.add({std::to_string(k), count("node"), count("read_faults"), count("write_faults"),
+                 count("fetches"), time("faults_ns"), count("lock_calls"), count("remote_locks"),
+                 time("locks_ns"), count("barriers"), time("barriers_ns")});
+    }
+  }
+  return table.empty() ? "" : table.render();
+}
+
+// What a cluster's compute nodes did together: diffs are made at a release, for all of them.
+std::string pages_table(const RunReport& report) {
+  Table table(
+      {"cluster", "diffs sent", "bytes", "diffs applied", "pages sent", "invalidations sent", "received"});
+  for (std::size_t k = 0; k < report.clusters.size(); ++k) {
+    const Json json = parsed_report(report.clusters[k]);
+    if (!json.is_object() || !json.contains("cluster_counts") || !json["cluster_counts"].is_object())
+      continue;
+    const Json& c = json["cluster_counts"];
+    const auto count = [&](const char* name) { return std::to_string(number(c, name)); };
+    table.add({std::to_string(k), count("diffs_sent"), bytes_text(number(c, "diff_bytes_sent")),
+               count("diffs_applied"), count("pages_sent"), count("invalidations_sent"),
+               count("invalidations_received")});
+  }
+  return table.empty() ? "" : table.render();
+}
+
+std::string machine(const RunConfig& c) {
+  const auto several = [](unsigned n, const char* one, const char* many) {
+    return fmt::format("{} {}", n, n == 1 ? one : many);
+  };
+  return fmt::format(
+      "{} of {} and {}, wire {}, dispatch {}", several(c.clusters, "cluster", "clusters"),
+      several(c.compute, "compute node", "compute nodes"), several(c.proxies, "proxy", "proxies"),
+      c.wire == Wire::kShm ? "shm" : fmt::format("dpdk ({})", to_text(c.dpdk.kind)), to_text(c.dispatch));
+}
+
+}  // namespace
+
+std::string render_text(const RunReport& report) {
+  std::string text = fmt::format("braid: {}; {}\n", report.command.empty() ? "" : report.command.front(),
+                                 machine(report.config));
+  if (report.config.faults.any()) {
+    const proxy::FaultConfig& f = report.config.faults;
+    text += fmt::format(
+        "braid: faults: loss {}, duplicate {}, reorder {}, corrupt {}, flip past checksum every {}, seed "
+        "{}\n",
+        f.loss, f.duplicate, f.reorder, f.corrupt, f.flip_past_checksum_every, f.seed);
+  }
+  for (const std::string& table : {proxies_table(report), nodes_table(report), pages_table(report)})
+    text += table;
+  text +=
+      fmt::format("braid: ran {:.3f} s after {:.3f} s of starting; status {}{}\n", report.run_time.s(),
+                  report.start_time.s(), report.status, report.failure.empty() ? "" : ": " + report.failure);
+  return text;
+}
+
+Json render_json(const RunReport& report) {
+  Json json;
+  json["braid"] = kVersion;
+  json["command"] = report.command;
+  json["configuration"] = to_json(report.config);
+  json["seed"] = report.config.faults.seed;
+  json["status"] = report.status;
+  json["failure"] = report.failure.empty() ? Json() : Json(report.failure);
+  json["start_seconds"] = report.start_time.s();
+  json["wall_seconds"] = report.run_time.s();
+  json["clusters"] = Json::array();
+  // A map keeps totals of whatever counters there are; their order is restored from the first proxy.
+  std::map<std::string, std::uint64_t> sums;
+  Json totals = Json::object();
+  for (std::size_t k = 0; k < report.clusters.size(); ++k) {
+    const ClusterReport& c = report.clusters[k];
+    Json cluster;
+    cluster["cluster"] = k;
+    cluster["braidd"] = {{"pid", c.daemon}, {"end", c.daemon_end}};
+    cluster["application"] = {{"pid", c.application}, {"end", c.application_end}};
+    const Json given = parsed_report(c);
+    cluster["application"]["report"] = given.is_discarded() ? Json() : given;
+    // Not to be lost for being malformed.
+    if (given.is_discarded() && !c.application_report.empty())
+      cluster["application"]["report_text"] = c.application_report;
+    cluster["proxies"] = Json::array();
+    for (const CounterValues& counters : c.proxies) {
+      Json proxy = Json::object();
+      for (const auto& [name, value] : counters) {
+        proxy[name] = value;
+        totals[name] = sums[name] += value;
+      }
+      cluster["proxies"].push_back(std::move(proxy));
+    }
+    json["clusters"].push_back(std::move(cluster));
+  }
+  json["totals"] = std::move(totals);
+  return json;
+}
+
+}  // namespace braid::cli

@@ -1,0 +1,43 @@
+// What a run did, as text for people and as JSON for programs. Pure: from numbers to text.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/time.h"
+#include "tools/braid/run_config.h"
+
+namespace braid::cli {
+
+// Of one proxy: names and values, in the order of proxy/daemon/node_counters.h.
+using CounterValues = std::vector<std::pair<std::string, std::uint64_t>>;
+
+struct ClusterReport {
+  pid_t daemon = 0;  // process ids; 0: never started
+  pid_t application = 0;
+  std::string daemon_end;  // "exited with status 0"; empty: never started
+  std::string application_end;
+  std::vector<CounterValues> proxies;
+  // JSON as the application gave it; empty: it gave none.
+  std::string application_report;
+};
+
+struct RunReport {
+  std::vector<std::string> command;
+  RunConfig config;
+  int status = 0;
+  std::string failure;  // why the run ended early; empty: it did not
+  Duration start_time;  // until all daemons were connected
+  Duration run_time;    // of the applications
+  std::vector<ClusterReport> clusters;
+};
+
+std::string render_text(const RunReport& report);
+nlohmann::ordered_json render_json(const RunReport& report);
+
+}  // namespace braid::cli

@@ -1,0 +1,38 @@
+#include "tools/braid/sink.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+
+namespace braid::cli {
+
+void Sink::write_some() {
+  std::size_t written = 0;
+  while (!gone_ && written < pending_.size()) {
+    // The descriptor is not ours alone, so it stays in blocking mode; a pipe that polls writable takes
+    // PIPE_BUF at once.
+    pollfd ready{fd_, POLLOUT, 0};
+    if (::poll(&ready, 1, 0) <= 0) break;
+    const std::size_t part = std::min<std::size_t>(pending_.size() - written, PIPE_BUF);
+    const ssize_t n = ::write(fd_, pending_.data() + written, part);
+    if (n > 0) {
+      written += static_cast<std::size_t>(n);
+    } else if (errno != EINTR) {
+      gone_ = errno != EAGAIN;
+      break;
+    }
+  }
+  pending_.erase(0, written);
+  if (gone_) pending_.clear();
+}
+
+bool Sink::reader_left() {
+  if (!gone_ || told_) return false;
+  told_ = true;
+  return true;
+}
+
+}  // namespace braid::cli

@@ -1,0 +1,32 @@
+// Starts the daemons and application processes of a run, brings their output home, forwards signals, notices
+// who dies, and leaves nothing behind, however it ends.
+//
+// Everything that the processes share (wires, counters, configurations, control sockets) is memory or sockets
+// without a name in the file system, inherited as descriptors, so there is nothing to clean up and two runs
+// cannot meet.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "tools/braid/report.h"
+#include "tools/braid/run_config.h"
+
+namespace braid::cli {
+
+// The status of a run that ended because of a daemon, or could not start (EX_SOFTWARE).
+inline constexpr int kLostDaemonStatus = 70;
+
+struct RunOptions {
+  RunConfig config;
+  std::string daemon;                // path of braidd
+  std::string application;           // path
+  std::vector<std::string> command;  // its argv, the name as the user gave it first
+};
+
+// Runs to the end. Blocks; takes over the signals of the process, whose only thread calls. The error is of
+// what could not be set up; a run that was started and failed is a report with a failure in it.
+Result<RunReport> supervise(const RunOptions& options);
+
+}  // namespace braid::cli
