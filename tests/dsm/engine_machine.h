@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +25,7 @@ class ArrayMemory : public PageMemory {
   void protect(PageId first, std::uint32_t count, Access access) override {
     ASSERT_LE(first.value() + count, access_.size());
     ++protect_calls;
+    if (on_protect) on_protect(first.value(), count, access);
     for (std::uint32_t i = first.value(); i < first.value() + count; ++i) access_[i] = access;
   }
   std::byte* page(PageId page) override { return &bytes_[std::size_t{page.value()} * kPageBytes]; }
@@ -31,6 +33,8 @@ class ArrayMemory : public PageMemory {
   std::byte& at(std::size_t address) { return bytes_[address]; }
 
   int protect_calls = 0;
+  // What a sibling thread would see or do at that moment; called before the permission changes hands.
+  std::function<void(std::uint32_t first, std::uint32_t count, Access access)> on_protect;
 
  private:
   std::vector<std::byte> bytes_;

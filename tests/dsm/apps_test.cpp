@@ -1,0 +1,89 @@
+// The programs of apps/, run as a user runs them, without a service.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "apps/common/program.h"
+
+namespace {
+
+using testing::HasSubstr;
+using testing::MatchesRegex;
+
+struct Run {
+  int status;
+  std::string text;  // standard output and error
+};
+
+Run run(const std::string& command) {
+  Run result{-1, {}};
+  std::FILE* const pipe = ::popen((command + " 2>&1").c_str(), "r");
+  if (pipe == nullptr) return result;
+  std::array<char, 4096> buffer;
+  std::size_t n = 0;
+  while ((n = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0) result.text.append(buffer.data(), n);
+  const int status = ::pclose(pipe);
+  if (WIFEXITED(status)) result.status = WEXITSTATUS(status);
+  return result;
+}
+
+TEST(Jacobi, RunsAloneAndIsVerified) {
+  for (const char* compute : {"1", "3"}) {
+    const Run r =
+        run(std::string("BRAID_COMPUTE=") + compute + " " BRAID_JACOBI " --size 200 --iterations 5");
+    EXPECT_EQ(r.status, 0) << r.text;
+    EXPECT_THAT(r.text,
+                MatchesRegex("jacobi: 200 x 200, 5 iterations, . compute nodes: 0\\.[0-9]* s, verified\n"));
+    EXPECT_THAT(r.text, HasSubstr(std::string(compute) + " compute nodes"));
+  }
+}
+
+TEST(Matmul, RunsAloneAndIsVerified) {
+  for (const char* compute : {"1", "3"}) {
+    const Run r = run(std::string("BRAID_COMPUTE=") + compute + " " BRAID_MATMUL " --size 100");
+    EXPECT_EQ(r.status, 0) << r.text;
+    EXPECT_THAT(r.text, MatchesRegex("matmul: 100 x 100, . compute nodes: 0\\.[0-9]* s, verified\n"));
+  }
+}
+
+TEST(Programs, RefuseBadArgumentsWithStatusTwo) {
+  for (const std::string& program : {std::string(BRAID_JACOBI), std::string(BRAID_MATMUL)}) {
+    const Run size = run(program + " --size 0");
+    EXPECT_EQ(size.status, 2);
+    EXPECT_THAT(size.text, HasSubstr("--size"));
+    const Run unknown = run(program + " --sise 10");
+    EXPECT_EQ(unknown.status, 2);
+    EXPECT_THAT(unknown.text, HasSubstr("--sise"));
+    EXPECT_EQ(run(program + " --help").status, 0);
+  }
+}
+
+TEST(Programs, RefuseABadEnvironmentByName) {
+  const Run r = run("BRAID_COMPUTE=many " BRAID_JACOBI);
+  EXPECT_EQ(r.status, 70);
+  EXPECT_THAT(r.text, HasSubstr("braid: BRAID_COMPUTE is 'many'"));
+}
+
+TEST(Programs, ThatNeedMoreThanTheHeapSaySo) {
+  const Run r = run("BRAID_HEAP_MIB=1 " BRAID_JACOBI);
+  EXPECT_EQ(r.status, 70);
+  EXPECT_THAT(r.text, HasSubstr("the shared heap of 1 MiB is used up"));
+}
+
+TEST(Verification, OneWrongBitIsWrong) {
+  std::vector<double> result(9, 1.0);
+  const std::vector<double> expected = result;
+  EXPECT_TRUE(braid::apps::matches(3, result, expected));
+  result[5] = std::bit_cast<double>(std::bit_cast<std::uint64_t>(result[5]) ^ 1);
+  testing::internal::CaptureStdout();
+  EXPECT_FALSE(braid::apps::matches(3, result, expected));
+  EXPECT_THAT(testing::internal::GetCapturedStdout(),
+              HasSubstr("WRONG: element (1, 2) is 1.0000000000000002"));
+}
+
+}  // namespace

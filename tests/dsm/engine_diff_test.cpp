@@ -1,0 +1,148 @@
+// Diffs of pages: what one end writes the other stores, and not a byte more.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "base/prng.h"
+#include "dsm/engine/diff.h"
+
+namespace braid::dsm {
+namespace {
+
+using PageBytes = std::array<std::byte, kPageBytes>;
+
+PageBytes random_page(Prng& random) {
+  PageBytes page;
+  for (auto& b : page) b = static_cast<std::byte>(random.next());
+  return page;
+}
+
+struct Encoded {
+  EncodedDiff diff;
+  std::vector<std::byte> room = std::vector<std::byte>(kMaxDiffBytes);
+  ByteView bytes() const { return ByteView(room).first(diff.bytes); }
+};
+
+Encoded encode(const PageBytes& page, const PageBytes& twin) {
+  Encoded e;
+  e.diff = encode_diff(page.data(), twin.data(), e.room);
+  return e;
+}
+
+std::vector<std::byte> bytes(std::initializer_list<int> values) {
+  std::vector<std::byte> v;
+  for (const int i : values) v.push_back(static_cast<std::byte>(i));
+  return v;
+}
+
+TEST(Diff, OfEqualPagesIsEmpty) {
+  Prng random(1);
+  const PageBytes page = random_page(random);
+  EXPECT_EQ(encode(page, page).diff.bytes, 0u);
+}
+
+TEST(Diff, OfOneByteIsARunOfFiveBytes) {
+  PageBytes twin{}, page{};
+  page[4095] = std::byte{7};
+  const Encoded e = encode(page, twin);
+  EXPECT_EQ(e.diff.format, DiffFormat::kRuns);
+  EXPECT_EQ(std::vector(e.bytes().begin(), e.bytes().end()), bytes({0xff, 0x0f, 1, 0, 7}));
+}
+
+TEST(Diff, OfEveryByteIsOneRun) {
+  PageBytes twin{}, page;
+  page.fill(std::byte{1});
+  const Encoded e = encode(page, twin);
+  EXPECT_EQ(e.diff.format, DiffFormat::kRuns);
+  EXPECT_EQ(e.diff.bytes, kPageBytes + 4);
+}
+
+TEST(Diff, OfEverySecondByteIsAMaskAndTheBytes) {
+  PageBytes twin{}, page{};
+  for (std::size_t i = 0; i < kPageBytes; i += 2) page[i] = std::byte{9};
+  const Encoded e = encode(page, twin);
+  EXPECT_EQ(e.diff.format, DiffFormat::kMask);
+  EXPECT_EQ(e.diff.bytes, kMaskBytes + kPageBytes / 2);
+}
+
+TEST(Diff, TakesTheShorterFormAtTheBorder) {
+  PageBytes twin{}, page{};
+  for (std::size_t i = 0; i < 128; ++i) page[i * 3] = std::byte{1};
+  EXPECT_EQ(encode(page, twin).diff.format, DiffFormat::kRuns);
+  page[128 * 3] = std::byte{1};
+  EXPECT_EQ(encode(page, twin).diff.format, DiffFormat::kMask);
+}
+
+// Every density of changes, in both forms, over a home that somebody else has written meanwhile.
+TEST(Diff, StoresWhatChangedAndLeavesEveryOtherByteToOtherWriters) {
+  for (std::uint64_t seed = 1; seed <= 400; ++seed) {
+    Prng random(seed);
+    const PageBytes twin = random_page(random);
+    PageBytes page = twin;
+    const double density = random.uniform() * random.uniform();
+    const std::size_t length = 1 + random.below(24);
+    std::array<bool, kPageBytes> changed{};
+    for (std::size_t i = 0; i < kPageBytes; i += 1 + random.below(length)) {
+      if (!random.chance(density)) continue;
+      for (std::size_t k = i; k < std::min(i + length, kPageBytes); ++k) {
+        page[k] = ~twin[k];
+        changed[k] = true;
+      }
+    }
+    const Encoded e = encode(page, twin);
+    ASSERT_LE(e.diff.bytes, kMaxDiffBytes);
+    PageBytes home = random_page(random);
+    const PageBytes before = home;
+    ASSERT_TRUE(apply_diff(e.diff.format, e.bytes(), home.data())) << "seed " << seed;
+    for (std::size_t i = 0; i < kPageBytes; ++i)
+      ASSERT_EQ(home[i], changed[i] ? page[i] : before[i]) << "seed " << seed << " byte " << i;
+  }
+}
+
+TEST(Diff, RefusesRunsThatNoEngineWritesAndStoresNothing) {
+  const std::vector<std::vector<std::byte>> wrong = {
+      bytes({1}),                                     // cut in the header
+      bytes({1, 0, 2, 0, 5}),                         // cut in the bytes
+      bytes({1, 0, 0, 0}),                            // a run of nothing
+      bytes({0xff, 0x0f, 2, 0, 5, 5}),                // over the end of the page
+      bytes({0x00, 0x10, 1, 0, 5}),                   // behind it
+      bytes({9, 0, 1, 0, 5, 9, 0, 1, 0, 6}),          // the same byte twice
+      bytes({9, 0, 1, 0, 5, 3, 0, 1, 0, 6}),          // backwards
+      bytes({9, 0, 1, 0, 5, 0xff, 0xff, 0xff, 0xff})  // good, then nonsense
+  };
+  for (const auto& diff : wrong) {
+    PageBytes home{};
+    EXPECT_FALSE(apply_diff(DiffFormat::kRuns, diff, home.data()));
+    EXPECT_EQ(home, PageBytes{});
+  }
+}
+
+TEST(Diff, RefusesAMaskWhoseBytesAreTooFewOrTooMany) {
+  PageBytes home{};
+  std::vector<std::byte> diff(kMaskBytes + 3, std::byte{0});
+  diff[0] = std::byte{0b1010'0001};
+  EXPECT_TRUE(apply_diff(DiffFormat::kMask, diff, home.data()));
+  home = {};
+  diff.push_back(std::byte{1});
+  EXPECT_FALSE(apply_diff(DiffFormat::kMask, diff, home.data()));
+  EXPECT_FALSE(apply_diff(DiffFormat::kMask, ByteView(diff).first(kMaskBytes + 2), home.data()));
+  EXPECT_FALSE(apply_diff(DiffFormat::kMask, ByteView(diff).first(kMaskBytes - 1), home.data()));
+  EXPECT_EQ(home, PageBytes{});
+}
+
+TEST(Diff, SurvivesAnyBytes) {
+  for (std::uint64_t seed = 1; seed <= 3000; ++seed) {
+    Prng random(seed);
+    std::vector<std::byte> diff(random.below(700));
+    for (auto& b : diff) b = static_cast<std::byte>(random.next() & random.next());
+    PageBytes home{};
+    const auto format = random.chance(0.5) ? DiffFormat::kRuns : DiffFormat::kMask;
+    const bool stored = apply_diff(format, diff, home.data());
+    EXPECT_TRUE(stored || home == PageBytes{}) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace braid::dsm

@@ -1,0 +1,182 @@
+// What a cluster may receive from another that is broken or hostile: bytes that are no message, and messages
+// at times when no engine sends them. They are counted and dropped; the engine keeps its invariants and its
+// bounds.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstdio>
+
+#include "engine_machine.h"
+
+namespace braid::dsm {
+namespace {
+
+std::vector<std::byte> message(Kind kind, std::uint32_t id, std::uint32_t number = 0, std::size_t payload = 0,
+                               std::uint8_t format = 0) {
+  std::vector<std::byte> bytes(kHeaderBytes + payload);
+  write_header(bytes, {.kind = kind, .format = format, .id = id, .number = number});
+  return bytes;
+}
+
+EngineConfig small() {
+  return {.clusters = 3,
+          .compute_nodes = 2,
+          .pages = 6,
+          .locks = 4,
+          .barriers = 3,
+          .flush_window = 2,
+          .twins = 4};
+}
+
+struct Hostile : testing::Test {
+  Machine m{small()};
+  Engine& engine = m.engine(0);  // homes: page, lock and barrier 0, 3
+  std::uint64_t refused(const std::vector<std::byte>& bytes, std::uint16_t from = 1) {
+    const std::uint64_t before = engine.counts().bad_messages;
+    engine.on_message(ClusterId(from), bytes);
+    engine.check();
+    return engine.counts().bad_messages - before;
+  }
+};
+
+TEST_F(Hostile, BytesThatAreNoMessageAreCountedAndDropped) {  // PG-19
+  EXPECT_EQ(refused({}), 1u);
+  EXPECT_EQ(refused(std::vector<std::byte>(kHeaderBytes - 1)), 1u);
+  EXPECT_EQ(refused(std::vector<std::byte>(kHeaderBytes)), 1u);             // kind 0
+  EXPECT_EQ(refused(message(static_cast<Kind>(kKinds), 0)), 1u);            // a kind that is not one
+  EXPECT_EQ(refused(message(Kind::kPageRequest, 0, 0, 1)), 1u);             // longer than its kind
+  EXPECT_EQ(refused(message(Kind::kPageReply, 1, 0, kPageBytes - 1)), 1u);  // shorter
+  EXPECT_EQ(refused(message(Kind::kPageRequest, 0, 7)), 1u);                // a field that it does not have
+  EXPECT_EQ(refused(message(Kind::kDiff, 0, 0, 0, 2)), 1u);                 // a format that is not one
+  EXPECT_EQ(refused(message(Kind::kDiff, 0, 0, 3)), 1u);                    // a diff that is not one
+  EXPECT_EQ(engine.output_clusters(), 0u);
+}
+
+TEST_F(Hostile, NamesOutOfRangeAndWrongHomesAreRefused) {  // PG-19
+  for (const std::uint32_t page : {6u, 1u << 31, ~0u}) {
+    EXPECT_EQ(refused(message(Kind::kPageRequest, page)), 1u);
+    EXPECT_EQ(refused(message(Kind::kPageReply, page, 1, kPageBytes)), 1u);
+    EXPECT_EQ(refused(message(Kind::kDiff, page)), 1u);
+    EXPECT_EQ(refused(message(Kind::kDiffDone, page, 1)), 1u);
+    EXPECT_EQ(refused(message(Kind::kInvalidate, page, 1)), 1u);
+    EXPECT_EQ(refused(message(Kind::kInvalidateAck, page, 1)), 1u);
+    EXPECT_EQ(refused(message(Kind::kLockRequest, page)), 1u);
+    EXPECT_EQ(refused(message(Kind::kLockGrant, page)), 1u);
+    EXPECT_EQ(refused(message(Kind::kLockRecall, page)), 1u);
+    EXPECT_EQ(refused(message(Kind::kLockReturn, page)), 1u);
+    EXPECT_EQ(refused(message(Kind::kBarrierArrive, page)), 1u);
+    EXPECT_EQ(refused(message(Kind::kBarrierDepart, page)), 1u);
+  }
+  EXPECT_EQ(refused(message(Kind::kDiff, 1)), 1u);            // page 1 is not homed here
+  EXPECT_EQ(refused(message(Kind::kInvalidate, 0, 1)), 1u);   // page 0 is homed here
+  EXPECT_EQ(refused(message(Kind::kInvalidate, 2, 1)), 1u);   // page 2 is not homed at cluster 1
+  EXPECT_EQ(refused(message(Kind::kLockRequest, 1)), 1u);     // lock 1 is not managed here
+  EXPECT_EQ(refused(message(Kind::kBarrierArrive, 1)), 1u);   // barrier 1 has its root elsewhere
+  EXPECT_EQ(refused(message(Kind::kPageRequest, 0), 0), 1u);  // from ourselves
+  EXPECT_EQ(refused(message(Kind::kPageRequest, 0), 3), 1u);  // from a cluster that is none
+}
+
+TEST_F(Hostile, AnswersThatNobodyWaitsForAreRefused) {  // PG-19
+  EXPECT_EQ(refused(message(Kind::kPageReply, 1, 1, kPageBytes)), 1u);
+  EXPECT_EQ(refused(message(Kind::kDiffDone, 1, 1)), 1u);
+  EXPECT_EQ(refused(message(Kind::kInvalidateAck, 0, 0)), 1u);
+  EXPECT_EQ(refused(message(Kind::kLockGrant, 1)), 1u);
+  EXPECT_EQ(refused(message(Kind::kLockRecall, 1)), 1u);
+  EXPECT_EQ(refused(message(Kind::kLockReturn, 0)), 1u);
+  EXPECT_EQ(refused(message(Kind::kBarrierDepart, 1, 0)), 1u);
+  EXPECT_EQ(refused(message(Kind::kBarrierArrive, 0, 5)), 1u);
+  // An answer to a question that has not left yet.
+  EXPECT_FALSE(engine.fault(0, PageId(1), Access::kRead));
+  EXPECT_EQ(refused(message(Kind::kPageReply, 1, 1, kPageBytes)), 1u);
+}
+
+TEST_F(Hostile, MoreQuestionsThanAClusterHasNodesAreRefused) {  // PG-19
+  EXPECT_EQ(refused(message(Kind::kPageRequest, 0)), 0u);
+  EXPECT_EQ(refused(message(Kind::kPageRequest, 3)), 0u);
+  EXPECT_EQ(refused(message(Kind::kPageRequest, 3)), 1u);
+  EXPECT_EQ(refused(message(Kind::kLockRequest, 0)), 0u);
+  EXPECT_EQ(refused(message(Kind::kLockRequest, 0)), 1u);  // it has that lock now
+}
+
+TEST_F(Hostile, MoreDiffsThanTheWindowAreRefused) {  // PG-19
+  for (std::uint32_t page = 0; page < 6; page += 3) EXPECT_EQ(refused(message(Kind::kDiff, page)), 0u);
+  EXPECT_EQ(refused(message(Kind::kDiff, 0)), 1u);  // two are unanswered, the window is 2
+}
+
+// Well-formed messages with any content at any time, mixed with what the cluster's own nodes do; the output
+// is drained by fits and starts, as the bounds must hold without it.
+TEST(HostileRandom, NoSequenceOfMessagesBreaksAnInvariantOrABound) {
+  static std::uint64_t seed;
+  std::signal(SIGABRT,
+              [](int) { std::fprintf(stderr, "seed %llu\n", static_cast<unsigned long long>(seed)); });
+  std::uint64_t taken = 0, refused = 0;
+  for (seed = 1; seed <= 2000; ++seed) {
+    Prng random(seed);
+    EngineConfig config = small();
+    ArrayMemory memory(config.pages);
+    Engine engine(config, memory);
+    std::array<std::byte, kMaxMessageBytes> room;
+    std::array<std::vector<std::uint32_t>, 2> held;
+    std::uint64_t sent = 0;
+    const std::uint64_t drain = random.below(8);
+    for (int turn = 0; turn < 1500; ++turn) {
+      const auto node = static_cast<std::uint16_t>(random.below(2));
+      const auto other = static_cast<std::uint16_t>(1 + random.below(2));
+      switch (random.below(12)) {
+        case 0:
+          if (engine.done(node))
+            (void)engine.fault(node, PageId(static_cast<std::uint32_t>(random.below(6))),
+                               random.chance(0.5) ? Access::kWrite : Access::kRead);
+          break;
+        case 1:
+          if (engine.done(node) && held[node].empty()) {
+            held[node].push_back(static_cast<std::uint32_t>(random.below(4)));
+            (void)engine.lock(node, LockId(held[node][0]));
+          }
+          break;
+        case 2:
+          if (engine.done(node) && !held[node].empty()) {
+            engine.unlock(node, LockId(held[node][0]));
+            held[node].clear();
+          }
+          break;
+        case 3:
+          if (engine.done(node) && held[node].empty() && random.chance(0.1)) {
+            (void)engine.barrier(node, BarrierId(random.chance(0.5) ? 0 : 1));
+          }
+          break;
+        case 4:
+          for (std::uint32_t p = 0; p < config.pages; ++p)
+            if (memory.access(p) == Access::kWrite)
+              memory.at(p * kPageBytes + random.below(64)) = std::byte{1};
+          break;
+        case 5:
+          for (std::uint64_t n = random.below(1 + drain); n > 0; --n)
+            (void)engine.poll_transmit(ClusterId(other), room);
+          break;
+        default: {
+          const auto kind = static_cast<Kind>(1 + random.below(kKinds - 1));
+          const bool diff = kind == Kind::kDiff, grant = kind == Kind::kLockGrant;
+          const std::size_t payload = kind == Kind::kPageReply ? kPageBytes : diff ? 5 * random.below(2) : 0;
+          const bool numbered = kind == Kind::kPageReply || kind == Kind::kDiffDone ||
+                                kind == Kind::kInvalidate || kind == Kind::kInvalidateAck ||
+                                kind == Kind::kBarrierArrive || kind == Kind::kBarrierDepart;
+          auto bytes = message(kind, static_cast<std::uint32_t>(random.below(6)),
+                               numbered ? static_cast<std::uint32_t>(random.below(4)) : 0, payload,
+                               grant ? static_cast<std::uint8_t>(random.below(2)) : 0);
+          if (diff && payload != 0) bytes[kHeaderBytes + 2] = std::byte{1};  // a run of one byte
+          engine.on_message(ClusterId(other), bytes);
+          ++sent;
+        }
+      }
+      engine.check();
+    }
+    refused += engine.counts().bad_messages;
+    taken += sent - engine.counts().bad_messages;
+  }
+  std::signal(SIGABRT, SIG_DFL);
+  EXPECT_GT(taken, refused / 50) << "the messages must be likely enough to get anywhere";
+}
+
+}  // namespace
+}  // namespace braid::dsm

@@ -1,0 +1,552 @@
+// The page protocol told as stories: one rule each, with the order of messages that makes it matter.
+//
+// Three clusters of two nodes; every page has its home at cluster 0. Lock l is managed by cluster l % 3.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "engine_machine.h"
+
+namespace braid::dsm {
+namespace {
+
+EngineConfig three_clusters() {
+  return {.clusters = 3,
+          .compute_nodes = 2,
+          .pages = 8,
+          .locks = 6,
+          .barriers = 3,
+          .flush_window = 4,
+          .twins = 8};
+}
+
+constexpr std::size_t kX = 8, kY = 9, kZ = 10;  // bytes of one word of page 0
+constexpr PageId kPage{0};
+
+struct PagesTest : testing::Test {
+  explicit PagesTest(EngineConfig config = three_clusters()) : m(config) { m.set_home(0, config.pages, 0); }
+  ~PagesTest() override { EXPECT_EQ(m.bad_messages(), 0u); }
+
+  Access access(std::uint16_t cluster, std::uint32_t page = 0) { return m.memory(cluster).access(page); }
+  const ClusterCounts& counts(std::uint16_t cluster) { return m.engine(cluster).counts(); }
+  // `cluster` takes and frees the lock, so that whoever asks for it next makes this cluster release.
+  void has_token(std::uint16_t cluster, std::uint32_t lock) {
+    m.lock(cluster, lock);
+    m.unlock(cluster, lock);
+  }
+  // Cluster `cluster` asks for the token; what follows is the network's matter.
+  void asks(std::uint16_t cluster, std::uint32_t lock, std::uint16_t node = 0) {
+    EXPECT_FALSE(m.engine(cluster).lock(node, LockId(lock)));
+    m.transmit_all();
+  }
+  // `holder`, with the token of `lock`, releases all the way because `taker` takes it.
+  void pass(std::uint16_t holder, std::uint16_t taker, std::uint32_t lock) {
+    has_token(holder, lock);
+    m.lock(taker, lock);
+    m.unlock(taker, lock);
+  }
+
+  Machine m;
+};
+
+TEST_F(PagesTest, AReadMissBringsThePageFromItsHome) {  // PG-12
+  m.write(0, kX, 42);
+  EXPECT_EQ(m.read(1, kX), 42);
+  EXPECT_EQ(access(1), Access::kRead);
+  EXPECT_EQ(access(0), Access::kRead);  // the home will notice its next write
+  EXPECT_EQ(counts(0).pages_sent, 1u);
+  EXPECT_EQ(m.engine(1).node_counts(0).fetches, 1u);
+  EXPECT_TRUE(m.quiet());
+}
+
+TEST_F(PagesTest, APageIsFilledBeforeItOpens) {  // PG-4
+  m.write(0, kX, 42);
+  std::vector<int> seen;
+  m.memory(1).on_protect = [&](std::uint32_t, std::uint32_t, Access a) {
+    if (a == Access::kRead) seen.push_back(std::to_integer<int>(m.memory(1).at(kX)));
+  };
+  m.read(1, kX);
+  EXPECT_EQ(seen, std::vector<int>{42});
+}
+
+TEST_F(PagesTest, TheTwinIsTakenBeforeASiblingCanWrite) {  // PG-4
+  m.memory(1).on_protect = [&](std::uint32_t, std::uint32_t, Access a) {
+    if (a == Access::kWrite) m.memory(1).at(kY) = std::byte{9};  // the sibling is as fast as can be
+  };
+  m.write(1, kX, 8);
+  pass(1, 2, 0);
+  EXPECT_EQ(m.read(2, kX), 8);
+  EXPECT_EQ(m.read(2, kY), 9);
+}
+
+TEST_F(PagesTest, AWriteFaultFetchesAndOpensInOneGo) {
+  m.write(1, kX, 8);
+  EXPECT_EQ(m.engine(1).node_counts(0).write_faults, 1u);
+  EXPECT_EQ(access(1), Access::kWrite);
+}
+
+TEST_F(PagesTest, FaultsOnAPageThatIsUnderWayShareItsFetch) {  // PG-5
+  EXPECT_FALSE(m.engine(1).fault(0, kPage, Access::kRead));
+  EXPECT_FALSE(m.engine(1).fault(1, kPage, Access::kWrite));
+  m.settle();
+  EXPECT_TRUE(m.engine(1).done(0));
+  EXPECT_TRUE(m.engine(1).done(1));
+  EXPECT_EQ(access(1), Access::kWrite);
+  EXPECT_EQ(counts(0).pages_sent, 1u);
+  EXPECT_TRUE(m.engine(1).fault(0, kPage, Access::kRead));  // a sibling was faster
+}
+
+TEST_F(PagesTest, WhatWasWrittenUnderALockIsSeenUnderIt) {  // PG-17, LK-3
+  EXPECT_EQ(m.read(2, kX), 0);
+  m.lock(1, 0);
+  m.write(1, kX, 7);
+  m.unlock(1, 0);
+  EXPECT_EQ(counts(1).diffs_sent, 0u);  // nobody has asked yet
+  m.lock(2, 0);
+  EXPECT_EQ(counts(1).diffs_sent, 1u);
+  EXPECT_EQ(access(2), Access::kNone);
+  EXPECT_EQ(m.read(2, kX), 7);
+}
+
+TEST_F(PagesTest, WritersOfNeighbouringBytesDoNotDisturbEachOther) {
+  m.write(1, kX, 1);
+  m.write(2, kY, 2);
+  m.write(0, kZ, 3);
+  pass(1, 2, 0);
+  pass(2, 0, 1);
+  pass(0, 1, 2);
+  for (std::uint16_t c = 0; c < 3; ++c) {
+    EXPECT_EQ(m.read(c, kX), 1);
+    EXPECT_EQ(m.read(c, kY), 2);
+    EXPECT_EQ(m.read(c, kZ), 3);
+  }
+}
+
+TEST_F(PagesTest, AReplyOlderThanAnInvalidationIsAskedForAgain) {  // PG-15
+  has_token(0, 0);
+  EXPECT_FALSE(m.engine(1).fault(0, kPage, Access::kRead));
+  m.deliver(Kind::kPageRequest, 0);  // the reply leaves, and is slow
+  m.write(0, kX, 7);
+  asks(2, 0);
+  m.deliver(Kind::kLockRequest, 0);  // the home releases: cluster 1 may have a copy
+  m.deliver(Kind::kInvalidate, 1);   // overtakes the reply
+  m.deliver(Kind::kInvalidateAck, 0);
+  m.deliver(Kind::kLockGrant, 2);  // what was written is visible everywhere
+  m.deliver(Kind::kPageReply, 1);
+  EXPECT_FALSE(m.engine(1).done(0));
+  EXPECT_EQ(access(1), Access::kNone);
+  EXPECT_EQ(counts(1).stale_replies, 1u);
+  m.settle();
+  EXPECT_TRUE(m.engine(1).done(0));
+  EXPECT_EQ(m.peek(1, kX), 7);
+}
+
+TEST_F(PagesTest, ADirtyPageThatIsInvalidatedSendsItsChangesAtOnce) {  // PG-14
+  m.write(1, kX, 1);
+  m.write(2, kY, 2);
+  has_token(2, 2);
+  asks(0, 2);
+  m.transmit_all();
+  m.deliver(Kind::kLockRequest, 2);
+  m.deliver(Kind::kDiff, 0);
+  m.deliver(Kind::kInvalidate, 1);
+  EXPECT_EQ(access(1), Access::kNone);
+  EXPECT_EQ(m.count(Kind::kInvalidateAck), 1u);
+  EXPECT_EQ(m.count(Kind::kDiff), 1u);
+  m.settle();
+  EXPECT_EQ(m.peek(0, kX), 1);
+  EXPECT_EQ(m.peek(0, kY), 2);
+}
+
+TEST_F(PagesTest, AnInvalidationThatIsLateIsAcknowledgedAllTheSame) {  // PG-14
+  // Cluster 1 never had the page; so may it look to an engine whose copy went another way.
+  std::vector<std::byte> bytes(kHeaderBytes);
+  write_header(bytes, {.kind = Kind::kInvalidate, .id = 0, .number = 5});
+  m.engine(1).on_message(ClusterId(0), bytes);
+  m.transmit(1, 0);
+  ASSERT_EQ(m.wire.size(), 1u);
+  EXPECT_EQ(m.wire[0].kind(), Kind::kInvalidateAck);
+  EXPECT_EQ(m.wire[0].number(), 5u);
+}
+
+// The state in which cluster 1's changes of page 0 are on their way and its copy is gone.
+struct FlushUnderWay : PagesTest {
+  void SetUp() override {
+    m.write(1, kX, 1);
+    has_token(0, 0);
+    m.write(0, kY, 2);
+    asks(2, 0);
+    m.deliver(Kind::kLockRequest, 0);
+    m.deliver(Kind::kInvalidate, 1);
+    ASSERT_EQ(m.count(Kind::kDiff), 1u);
+    ASSERT_EQ(access(1), Access::kNone);
+  }
+};
+
+TEST_F(FlushUnderWay, APageIsNotAskedForWhileTheOwnFlushIsUnacknowledged) {  // PG-1, PG-2
+  EXPECT_FALSE(m.engine(1).fault(0, kPage, Access::kRead));
+  m.transmit_all();
+  EXPECT_EQ(m.count(Kind::kPageRequest),
+            0u);  // it could overtake the diff, and the page would lack our own write
+  m.deliver(Kind::kInvalidateAck, 0);
+  m.deliver(Kind::kDiff, 0);
+  EXPECT_EQ(m.count(Kind::kPageRequest), 0u);
+  m.deliver(Kind::kDiffDone, 1);
+  EXPECT_EQ(m.count(Kind::kPageRequest), 1u);
+  m.settle();
+  EXPECT_EQ(m.peek(1, kX), 1);
+  EXPECT_EQ(m.peek(1, kY), 2);
+}
+
+TEST_F(FlushUnderWay, AReleaseWaitsForAFlushThatBeganBeforeIt) {  // PG-17
+  ASSERT_TRUE(m.engine(1).lock(0, LockId(1)));                    // its manager: at once
+  m.engine(1).unlock(0, LockId(1));
+  asks(0, 1, 1);
+  m.deliver(Kind::kLockRequest, 1);
+  EXPECT_EQ(m.count(Kind::kLockGrant), 0u);  // nothing is dirty, but the diff is not acknowledged
+  m.deliver(Kind::kInvalidateAck, 0);
+  m.deliver(Kind::kDiff, 0);
+  m.deliver(Kind::kDiffDone, 1);
+  EXPECT_GE(m.count(Kind::kLockGrant), 1u);
+}
+
+TEST_F(FlushUnderWay, ADiffThatArrivesInARoundIsDoneOnlyAfterTheNext) {  // PG-9, PG-11
+  m.deliver(Kind::kDiff, 0);  // before the acknowledgement of the round that is running
+  EXPECT_EQ(m.peek(0, kX), 1);
+  EXPECT_EQ(m.count(Kind::kDiffDone), 0u);
+  EXPECT_EQ(m.count(Kind::kLockGrant), 0u);
+  m.deliver(Kind::kInvalidateAck, 0);
+  EXPECT_EQ(m.count(Kind::kDiffDone), 1u);
+  EXPECT_EQ(m.count(Kind::kLockGrant), 1u);
+}
+
+TEST_F(FlushUnderWay, APageIsSentDuringARound) {  // PG-12
+  EXPECT_FALSE(m.engine(2).fault(1, kPage, Access::kRead));
+  m.transmit_all();
+  m.deliver(Kind::kPageRequest, 0);
+  m.deliver(Kind::kPageReply, 2);
+  EXPECT_TRUE(m.engine(2).done(1));
+  EXPECT_EQ(m.peek(2, kY), 2);
+}
+
+TEST_F(PagesTest, ASecondFlushOfAPageWaitsForTheFirst) {  // PG-3
+  has_token(1, 1);
+  has_token(1, 4);
+  m.write(1, kX, 1);
+  asks(0, 1);
+  m.deliver(Kind::kLockRequest, 1);
+  ASSERT_EQ(m.count(Kind::kDiff), 1u);
+  m.write(1, kX, 2);  // faults: the page was closed
+  EXPECT_EQ(m.engine(1).node_counts(0).write_faults, 2u);
+  asks(2, 4);
+  m.deliver(Kind::kLockRequest, 1);
+  EXPECT_EQ(m.count(Kind::kDiff), 1u);  // a second one could be applied first
+  m.deliver(Kind::kDiff, 0);
+  m.deliver(Kind::kDiffDone, 1);
+  EXPECT_EQ(m.count(Kind::kDiff), 1u);
+  m.settle();
+  EXPECT_EQ(m.peek(0, kX), 2);
+}
+
+TEST_F(PagesTest, WhatIsWrittenWhileADiffWaitsToLeaveGoesWithIt) {  // PG-6
+  has_token(1, 1);
+  m.write(1, kX, 1);
+  EXPECT_FALSE(m.engine(0).lock(0, LockId(1)));
+  ASSERT_TRUE(m.transmit(0, 1));
+  m.deliver(std::size_t{0});  // the release begins; the driver has no room yet
+  EXPECT_EQ(access(1), Access::kRead);
+  EXPECT_TRUE(m.engine(1).fault(1, kPage, Access::kWrite));  // opened again, without a new twin
+  m.poke(1, kY, 2);
+  m.transmit_all();
+  EXPECT_EQ(access(1), Access::kRead);  // closed before the diff was taken
+  m.settle();
+  EXPECT_EQ(counts(1).diffs_sent, 1u);
+  EXPECT_EQ(m.peek(0, kX), 1);
+  EXPECT_EQ(m.peek(0, kY), 2);
+}
+
+TEST_F(PagesTest, APageThatIsAsItWasIsNotSent) {  // PG-7
+  m.write(1, kX, 1);
+  m.write(1, kX, 0);
+  pass(1, 2, 0);
+  EXPECT_EQ(counts(1).diffs_sent, 0u);
+  EXPECT_EQ(access(1), Access::kRead);
+  EXPECT_TRUE(m.quiet());
+}
+
+TEST_F(PagesTest, AnOnlyInitiatorKeepsItsCopyAndTheOthersLoseTheirs) {  // PG-10, PG-16
+  m.read(2, kX);
+  m.write(1, kX, 1);
+  pass(1, 0, 0);
+  EXPECT_EQ(access(1), Access::kRead);
+  EXPECT_EQ(access(2), Access::kNone);
+  EXPECT_EQ(counts(0).invalidations_sent, 1u);
+  m.write(2, kY, 2);  // and the copy that was kept is found when it is out of date
+  pass(2, 0, 0);
+  EXPECT_EQ(access(1), Access::kNone);
+  EXPECT_EQ(m.read(1, kY), 2);
+}
+
+TEST_F(PagesTest, TwoInitiatorsOfOneRoundBothLoseTheirCopies) {  // PG-10
+  // A round runs that waits for cluster 2's acknowledgement. Cluster 1 fetches during it, and writes.
+  m.read(2, kX);
+  has_token(0, 0);
+  m.write(0, kX, 1);
+  asks(1, 0);
+  m.deliver(Kind::kLockRequest, 0);
+  ASSERT_EQ(m.count(Kind::kInvalidate), 1u);
+  EXPECT_FALSE(m.engine(1).fault(1, kPage, Access::kWrite));
+  m.transmit_all();
+  m.deliver(Kind::kPageRequest, 0);
+  m.deliver(Kind::kPageReply, 1);
+  m.poke(1, kY, 2);
+  // Both release while it still runs; cluster 1's copy lacks what the home writes now.
+  ASSERT_TRUE(m.engine(0).fault(0, kPage, Access::kWrite));
+  m.poke(0, kZ, 3);
+  ASSERT_TRUE(m.engine(0).lock(0, LockId(3)));
+  m.engine(0).unlock(0, LockId(3));
+  ASSERT_TRUE(m.engine(1).lock(1, LockId(1)));
+  m.engine(1).unlock(1, LockId(1));
+  asks(2, 3, 0);
+  m.deliver(Kind::kLockRequest, 0);
+  asks(2, 1, 1);
+  m.deliver(Kind::kLockRequest, 1);
+  m.deliver(Kind::kDiff, 0);
+  m.deliver(Kind::kInvalidate, 2);
+  m.deliver(Kind::kInvalidateAck, 0);
+  EXPECT_EQ(m.count(Kind::kInvalidate), 1u);
+  m.settle();
+  EXPECT_EQ(m.read(1, kZ, 1), 3);
+  EXPECT_EQ(m.peek(0, kY), 2);
+}
+
+TEST_F(PagesTest, TheHomeWritesFreelyWhileNobodyHasACopy) {  // PG-13
+  const int calls = m.memory(0).protect_calls;
+  m.write(0, kX, 1);
+  pass(0, 1, 0);
+  m.write(0, kX, 2);
+  EXPECT_EQ(m.memory(0).protect_calls, calls);
+  EXPECT_EQ(m.engine(0).node_counts(0).write_faults, 0u);
+}
+
+TEST_F(PagesTest, AHomesWriteInvalidatesTheCopiesAtItsRelease) {  // PG-13
+  m.read(1, kX);
+  m.write(0, kX, 1);
+  EXPECT_EQ(m.engine(0).node_counts(0).write_faults, 1u);
+  EXPECT_EQ(access(1), Access::kRead);
+  pass(0, 2, 0);
+  EXPECT_EQ(access(1), Access::kNone);
+  // Nobody has a copy now: the next write faults once more, to open the page, and then costs nothing.
+  m.write(0, kX, 2);
+  pass(0, 2, 0);
+  m.write(0, kX, 3);
+  EXPECT_EQ(m.engine(0).node_counts(0).write_faults, 2u);
+  EXPECT_EQ(m.read(1, kX), 3);
+}
+
+TEST_F(FlushUnderWay, AHomesWriteIsNotFreeWhileACopyIsStillBeingCalledIn) {  // PG-13
+  // Cluster 2 takes a copy, then cluster 1's diff calls it in: the home's list of copies is empty, cluster
+  // 2's copy not.
+  m.deliver(Kind::kInvalidateAck, 0);
+  m.deliver(Kind::kLockGrant, 2);
+  ASSERT_TRUE(m.engine(2).done(0));
+  EXPECT_FALSE(m.engine(2).fault(1, kPage, Access::kRead));
+  m.transmit_all();
+  m.deliver(Kind::kPageRequest, 0);
+  m.deliver(Kind::kPageReply, 2);
+  m.deliver(Kind::kDiff, 0);
+  ASSERT_EQ(m.count(Kind::kInvalidate), 1u);  // to cluster 2, slow
+  ASSERT_TRUE(m.engine(0).lock(0, LockId(3)));
+  ASSERT_TRUE(m.engine(0).fault(0, kPage, Access::kWrite));
+  m.poke(0, kZ, 3);
+  m.engine(0).unlock(0, LockId(3));
+  asks(2, 3, 1);
+  m.deliver(Kind::kLockRequest, 0);
+  EXPECT_EQ(m.count(Kind::kLockGrant), 0u);  // cluster 2 would read its old copy
+  m.deliver(Kind::kInvalidate, 2);
+  m.deliver(Kind::kInvalidateAck, 0);
+  EXPECT_EQ(m.count(Kind::kLockGrant), 1u);
+}
+
+TEST_F(PagesTest, ARequestFromAClusterThatKnewTheHomeEarlierIsKept) {  // PG-20
+  Machine late(three_clusters());  // page 1 is homed at cluster 1 until the clusters say otherwise
+  late.engine(2).set_home(PageId(1), 1, ClusterId(0));
+  EXPECT_FALSE(late.engine(2).fault(0, PageId(1), Access::kRead));
+  late.settle();
+  EXPECT_FALSE(late.engine(2).done(0));
+  EXPECT_FALSE(late.quiet());
+  late.engine(0).set_home(PageId(1), 1, ClusterId(0));
+  late.settle();
+  EXPECT_TRUE(late.engine(2).done(0));
+  EXPECT_EQ(late.bad_messages(), 0u);
+}
+
+TEST_F(PagesTest, PagesHaveHomesInTurnUntilTheyAreGivenOne) {
+  Machine fresh(three_clusters());
+  for (std::uint32_t p = 0; p < 8; ++p) EXPECT_EQ(fresh.engine(1).home(PageId(p)).value(), p % 3);
+  fresh.write(1, 1 * kPageBytes, 5);
+  EXPECT_EQ(fresh.engine(1).node_counts(0).write_faults, 1u);  // opened at first touch
+  EXPECT_EQ(fresh.read(2, 1 * kPageBytes), 5);
+  EXPECT_EQ(fresh.read(2, 4 * kPageBytes), 0);
+}
+
+TEST_F(PagesTest, AReleaseClosesNeighbouringPagesWithOneCall) {  // PG-17
+  has_token(1, 1);
+  for (const std::uint32_t page : {3u, 1u, 2u, 4u, 7u}) m.write(1, page * kPageBytes, 1);
+  const int calls = m.memory(1).protect_calls;
+  asks(0, 1);
+  m.deliver(Kind::kLockRequest, 1);
+  EXPECT_EQ(m.memory(1).protect_calls, calls + 2);  // 1 to 4, and 7
+  m.settle();
+}
+
+struct NarrowWindow : PagesTest {
+  static EngineConfig config() {
+    EngineConfig c = three_clusters();
+    c.flush_window = 1;
+    return c;
+  }
+  NarrowWindow() : PagesTest(config()) {}
+};
+
+TEST_F(NarrowWindow, OneFlushAtATimeIsUnderWay) {  // PG-18
+  has_token(1, 1);
+  for (std::uint32_t page = 0; page < 4; ++page)
+    m.write(1, page * kPageBytes, static_cast<std::uint8_t>(page + 1));
+  asks(2, 1);
+  m.deliver(Kind::kLockRequest, 1);
+  for (std::uint32_t page = 0; page < 4; ++page) {
+    ASSERT_EQ(m.count(Kind::kDiff), 1u);
+    ASSERT_EQ(m.count(Kind::kLockGrant), 0u);
+    m.deliver(Kind::kDiff, 0);
+    m.deliver(Kind::kDiffDone, 1);
+  }
+  EXPECT_EQ(m.count(Kind::kLockGrant), 1u);
+  m.settle();
+  for (std::uint32_t page = 0; page < 4; ++page) EXPECT_EQ(m.read(2, page * kPageBytes), page + 1);
+}
+
+TEST_F(NarrowWindow, AHomesOwnRoundsTakeTheirTurnInTheWindow) {  // PG-18
+  for (std::uint32_t page = 0; page < 3; ++page) {
+    m.read(1, page * kPageBytes);
+    m.write(0, page * kPageBytes, 1);
+  }
+  has_token(0, 0);
+  asks(2, 0);
+  m.deliver(Kind::kLockRequest, 0);
+  for (int page = 0; page < 3; ++page) {
+    ASSERT_EQ(m.count(Kind::kInvalidate), 1u);
+    m.deliver(Kind::kInvalidate, 1);
+    m.deliver(Kind::kInvalidateAck, 0);
+  }
+  EXPECT_EQ(m.count(Kind::kLockGrant), 1u);
+}
+
+struct OneTwin : PagesTest {
+  static EngineConfig config() {
+    EngineConfig c = three_clusters();
+    c.twins = 1;
+    return c;
+  }
+  OneTwin() : PagesTest(config()) {}
+};
+
+TEST_F(OneTwin, AWriteThatFindsNoTwinFlushesTheOldestDirtyPageAndWaits) {  // PG-8
+  m.write(1, 0 * kPageBytes, 1);
+  m.read(1, 1 * kPageBytes);
+  EXPECT_FALSE(m.engine(1).fault(0, PageId(1), Access::kWrite));
+  m.transmit_all();
+  EXPECT_EQ(m.count(Kind::kDiff), 1u);
+  EXPECT_EQ(access(1, 0), Access::kRead);
+  EXPECT_EQ(access(1, 1), Access::kRead);
+  m.settle();
+  EXPECT_TRUE(m.engine(1).done(0));
+  EXPECT_EQ(access(1, 1), Access::kWrite);
+  m.poke(1, 1 * kPageBytes, 2);
+  pass(1, 2, 0);
+  EXPECT_EQ(m.read(2, 0 * kPageBytes), 1);
+  EXPECT_EQ(m.read(2, 1 * kPageBytes), 2);
+}
+
+TEST_F(OneTwin, AFetchedPageServesItsReadersWhileItsWriterWaitsForATwin) {  // PG-8
+  m.write(1, 0 * kPageBytes, 1);
+  EXPECT_FALSE(m.engine(1).fault(0, PageId(1), Access::kWrite));
+  EXPECT_FALSE(m.engine(1).fault(1, PageId(1), Access::kRead));
+  m.transmit_all();
+  m.deliver(Kind::kPageRequest, 0);
+  m.deliver(Kind::kPageReply, 1);
+  EXPECT_TRUE(m.engine(1).done(1));
+  EXPECT_FALSE(m.engine(1).done(0));
+  m.settle();
+  EXPECT_TRUE(m.engine(1).done(0));
+}
+
+// Versions are wound on by hand: the test plays the home.
+struct Versions : testing::Test {
+  Versions() : memory(config().pages), engine(config(), memory) {}
+  static EngineConfig config() {
+    EngineConfig c = three_clusters();
+    c.cluster = ClusterId(1);
+    c.clusters = 2;
+    c.compute_nodes = 1;
+    return c;
+  }
+  void hears(Kind kind, std::uint32_t id, std::uint32_t number, std::size_t payload = 0) {
+    std::vector<std::byte> bytes(kHeaderBytes + payload);
+    write_header(bytes, {.kind = kind, .id = id, .number = number});
+    engine.on_message(ClusterId(0), bytes);
+    engine.check();
+  }
+  Kind says() {
+    std::array<std::byte, kMaxMessageBytes> room;
+    const std::size_t length = engine.poll_transmit(ClusterId(0), room);
+    return length == 0 ? Kind{} : static_cast<Kind>(room[0]);
+  }
+  void has_copy(std::uint32_t version) {
+    EXPECT_FALSE(engine.fault(0, kPage, Access::kRead));
+    EXPECT_EQ(says(), Kind::kPageRequest);
+    hears(Kind::kPageReply, 0, version, kPageBytes);
+    EXPECT_TRUE(engine.done(0));
+  }
+  ArrayMemory memory;
+  Engine engine;
+};
+
+TEST_F(Versions, CompareRightWhereTheyWrap) {  // PG-16
+  has_copy(0xffff'fffe);
+  hears(Kind::kInvalidate, 0, 0xffff'fffe);  // of the round before the copy was made
+  EXPECT_EQ(memory.access(0), Access::kRead);
+  hears(Kind::kInvalidate, 0, 1);
+  EXPECT_EQ(memory.access(0), Access::kNone);
+  EXPECT_EQ(says(), Kind::kInvalidateAck);
+  EXPECT_EQ(says(), Kind::kInvalidateAck);
+}
+
+TEST_F(Versions, ACopyThatOutlivesItsOwnersRoundsStaysComparable) {  // PG-16
+  has_copy(0);
+  for (const std::uint32_t version :
+       {0x7000'0000u, 0xe000'0000u}) {  // two thousand million rounds of our own each
+    ASSERT_TRUE(engine.fault(0, kPage, Access::kWrite));
+    memory.at(kX) ^= std::byte{1};
+    ASSERT_FALSE(engine.barrier(0, BarrierId(0)));
+    EXPECT_EQ(says(), Kind::kDiff);
+    hears(Kind::kDiffDone, 0, version);
+    EXPECT_EQ(says(), Kind::kBarrierArrive);
+    hears(Kind::kBarrierDepart, 0, version == 0x7000'0000u ? 0 : 1);
+    ASSERT_TRUE(engine.done(0));
+  }
+  EXPECT_EQ(memory.access(0), Access::kRead);
+  hears(Kind::kInvalidate, 0, 0xe000'0001);
+  EXPECT_EQ(memory.access(0), Access::kNone);
+}
+
+TEST_F(Versions, APageNotUsedForLongIsAcceptedAtAnyVersion) {  // PG-16
+  has_copy(0);
+  hears(Kind::kInvalidate, 0, 1);
+  EXPECT_EQ(says(), Kind::kInvalidateAck);
+  has_copy(0x8000'0005);  // more than 2^31 rounds later
+  EXPECT_EQ(memory.access(0), Access::kRead);
+}
+
+}  // namespace
+}  // namespace braid::dsm

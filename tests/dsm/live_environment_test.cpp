@@ -1,0 +1,89 @@
+// What `braid run` may tell a program, and what is refused with a text that names the variable and the cure.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "dsm/live/environment.h"
+
+namespace braid::dsm {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+using Variables = std::map<std::string, std::string>;
+
+Result<Environment> read(const Variables& variables) {
+  return Environment::read([&](const char* name) -> const char* {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  });
+}
+
+TEST(Environment, WithoutVariablesAProgramRunsAlone) {
+  const Result<Environment> e = read({});
+  ASSERT_TRUE(e.ok());
+  EXPECT_EQ(e->service, "");
+  EXPECT_EQ(e->clusters, 1);
+  EXPECT_EQ(e->compute, 1);
+  EXPECT_EQ(e->heap_mib, 256u);
+  EXPECT_EQ(e->report_fd, -1);
+}
+
+TEST(Environment, TakesWhatBraidRunSets) {
+  const Result<Environment> e = read({{"BRAID_SERVICE", "@braid-7-1"},
+                                      {"BRAID_CLUSTER", "1"},
+                                      {"BRAID_CLUSTERS", "4"},
+                                      {"BRAID_COMPUTE", "2"},
+                                      {"BRAID_HEAP_MIB", "512"},
+                                      {"BRAID_DISPATCH", "fixed"},
+                                      {"BRAID_WINDOW_KIB", "128"},
+                                      {"BRAID_REPORT_FD", "1"},
+                                      {"BRAID_CONNECT_TIMEOUT_MS", "2500"}});
+  ASSERT_TRUE(e.ok()) << e.error().text;
+  EXPECT_EQ(e->service, "@braid-7-1");
+  EXPECT_EQ(e->cluster, 1);
+  EXPECT_EQ(e->clusters, 4);
+  EXPECT_EQ(e->compute, 2);
+  EXPECT_EQ(e->heap_mib, 512u);
+  EXPECT_EQ(e->dispatch, convergence::Dispatch::kFixed);
+  EXPECT_EQ(e->window_kib, 128u);
+  EXPECT_EQ(e->report_fd, 1);
+  EXPECT_EQ(e->connect_timeout, 2500_ms);
+}
+
+struct Refused {
+  Variables variables;
+  std::string name;
+  std::string cure;
+};
+
+TEST(Environment, RefusesWhatCannotBeAndNamesVariableAndCure) {
+  const Refused cases[] = {
+      {{{"BRAID_COMPUTE", "two"}}, "BRAID_COMPUTE is 'two'", "a whole number from 1 to 64"},
+      {{{"BRAID_COMPUTE", "0"}}, "BRAID_COMPUTE is '0'", "from 1 to 64"},
+      {{{"BRAID_COMPUTE", "-1"}}, "BRAID_COMPUTE is '-1'", "from 1 to 64"},
+      {{{"BRAID_COMPUTE", "2 "}}, "BRAID_COMPUTE is '2 '", "from 1 to 64"},
+      {{{"BRAID_CLUSTERS", "65"}}, "BRAID_CLUSTERS is '65'", "from 1 to 64"},
+      {{{"BRAID_HEAP_MIB", ""}}, "BRAID_HEAP_MIB is ''", "braid run"},
+      {{{"BRAID_WINDOW_KIB", "16"}}, "BRAID_WINDOW_KIB is '16'", "from 32 to"},
+      {{{"BRAID_WINDOW_KIB", "100"}}, "BRAID_WINDOW_KIB is 100", "a power of two"},
+      {{{"BRAID_DISPATCH", "random"}}, "BRAID_DISPATCH is 'random'", "'fixed' or 'round-robin'"},
+      {{{"BRAID_CLUSTER", "2"}, {"BRAID_CLUSTERS", "2"}, {"BRAID_SERVICE", "@x"}},
+       "BRAID_CLUSTER is 2",
+       "from 0"},
+      {{{"BRAID_CLUSTERS", "2"}}, "BRAID_SERVICE names no braidd", "start the program with `braid run`"},
+      {{{"BRAID_REPORT_FD", "1000000"}}, "BRAID_REPORT_FD is 1000000", "no open descriptor"},
+      {{{"BRAID_CONNECT_TIMEOUT_MS", "0"}}, "BRAID_CONNECT_TIMEOUT_MS is '0'", "from 1 to"},
+  };
+  for (const Refused& c : cases) {
+    const Result<Environment> e = read(c.variables);
+    ASSERT_FALSE(e.ok()) << c.name;
+    EXPECT_THAT(e.error().text, AllOf(HasSubstr(c.name), HasSubstr(c.cure)));
+  }
+}
+
+}  // namespace
+}  // namespace braid::dsm

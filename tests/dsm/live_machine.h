@@ -1,0 +1,40 @@
+// A machine of several clusters for tests of the runtime: one process each, because every cluster has its
+// heap at the same address, joined by sockets instead of the service.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "dsm/live/environment.h"
+
+namespace braid::dsm {
+
+// How a process ended, and what it wrote to standard error.
+struct Ending {
+  int exit_status = -1;  // -1: a signal ended it
+  int signal = 0;
+  std::string text;
+};
+// The process died of an access that nobody may make: of SIGSEGV, or of a sanitizer's word for it.
+bool crashed(const Ending& ending);
+
+// Runs `program` in a process of its own; what it returns is the exit status. Kills it after a minute.
+Ending in_a_process(const std::function<int()>& program);
+
+enum class Order { kAsSent, kShuffled };
+
+struct Machine {
+  unsigned clusters = 2;
+  unsigned compute = 1;
+  unsigned heap_mib = 4;
+  Order order = Order::kAsSent;
+  // Changes what one cluster is told.
+  std::function<void(Environment&)> adjust = [](Environment&) {};
+};
+// Runs `program` on the initial thread of every cluster, joined already. One ending for each cluster.
+std::vector<Ending> run_machine(const Machine& machine, const std::function<int()>& program);
+// The same; expects every cluster to end with status 0.
+void expect_runs(const Machine& machine, const std::function<int()>& program);
+
+}  // namespace braid::dsm

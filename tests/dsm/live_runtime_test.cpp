@@ -1,0 +1,297 @@
+// Programs on whole machines: a process for each cluster, joined by sockets.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "base/clock.h"
+#include "dsm/api.h"
+#include "dsm/live/failure.h"
+#include "tests/dsm/live_machine.h"
+
+namespace braid::dsm {
+namespace {
+
+using testing::HasSubstr;
+
+// Every shape is run with messages as sent, and with those that are on the way in any order.
+class Machines : public testing::TestWithParam<Machine> {};
+INSTANTIATE_TEST_SUITE_P(Shapes, Machines,
+                         testing::Values(Machine{.clusters = 1, .compute = 1},
+                                         Machine{.clusters = 1, .compute = 4},
+                                         Machine{.clusters = 2, .compute = 1},
+                                         Machine{.clusters = 2, .compute = 2},
+                                         Machine{.clusters = 2, .compute = 2, .order = Order::kShuffled},
+                                         Machine{.clusters = 4, .compute = 1},
+                                         Machine{.clusters = 4, .compute = 2, .order = Order::kShuffled}),
+                         [](const testing::TestParamInfo<Machine>& info) {
+                           return std::to_string(info.param.clusters) + "x" +
+                                  std::to_string(info.param.compute) +
+                                  (info.param.order == Order::kShuffled ? "Shuffled" : "");
+                         });
+
+TEST_P(Machines, WhatAllWroteIsSeenByAllAfterABarrier) {
+  const Machine machine = GetParam();
+  expect_runs(machine, [&] {
+    constexpr std::size_t kThings = 5000;  // some pages, and shares that meet inside pages
+    auto* const things = allocate<std::uint64_t>(kThings);
+    unsigned wrong = 0;
+    parallel([&](Node& node) {
+      if (node.count() != machine.clusters * machine.compute) ++wrong;
+      for (std::uint64_t round = 1; round <= 3; ++round) {
+        for (const std::size_t i : node.share(kThings)) things[i] = i * round;
+        node.barrier();
+        for (std::size_t i = 0; i < kThings; ++i) {
+          if (things[i] != i * round) ++wrong;
+        }
+        node.barrier(1);
+      }
+    });
+    return finish(wrong == 0 ? 0 : 1);
+  });
+}
+
+TEST_P(Machines, ALockMakesIncrementsOfOneCounterExact) {
+  const Machine machine = GetParam();
+  expect_runs(machine, [&] {
+    constexpr unsigned kTimes = 50;
+    auto* const counters = allocate<unsigned>(2);
+    parallel([&](Node& node) {
+      for (unsigned i = 0; i < kTimes; ++i) {
+        const LockGuard guard(node, i % 2);
+        ++counters[i % 2];
+      }
+    });
+    const unsigned expected = machine.clusters * machine.compute * kTimes / 2;
+    return finish(counters[0] == expected && counters[1] == expected ? 0 : 1);
+  });
+}
+
+TEST_P(Machines, WhatTheInitialThreadWroteIsSeenByAll) {
+  expect_runs(GetParam(), [&] {
+    auto* const value = allocate<int>(1, Placement::cyclic());
+    unsigned wrong = 0;
+    for (int round = 1; round <= 5; ++round) {
+      if (cluster() == static_cast<unsigned>(round) % clusters()) *value = round;
+      parallel([&](Node& node) {
+        if (*value != round) ++wrong;
+        node.barrier();
+      });
+    }
+    return finish(wrong == 0 ? 0 : 1);
+  });
+}
+
+TEST_P(Machines, SharesCoverEverythingOnce) {
+  expect_runs(GetParam(), [&] {
+    auto* const taken = allocate<unsigned char>(1000);
+    parallel([&](Node& node) {
+      for (const std::size_t i : node.share(1000)) ++taken[i];
+    });
+    bool all_once = true;
+    for (std::size_t i = 0; i < 1000; ++i) all_once = all_once && taken[i] == 1;
+    return finish(all_once ? 0 : 1);
+  });
+}
+
+TEST(Runtime, ANodeThatComputesForLongIsServedByItsServerThread) {
+  // Cluster 0 reads while cluster 1's only compute node never enters the runtime until it has seen the pages
+  // go.
+  auto* const stop = static_cast<std::atomic<bool>*>(
+      ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  expect_runs({.clusters = 2}, [&] {
+    constexpr std::size_t kPages = 50;
+    auto* const data = allocate<int>(kPages * 1024, Placement::on(1));
+    parallel([&](Node& node) {
+      if (node.cluster() == 1) {
+        while (!stop->load()) continue;
+        return;
+      }
+      int sum = 0;
+      for (std::size_t p = 0; p < kPages; ++p) sum += data[p * 1024];
+      stop->store(sum == 0);
+    });
+    return finish(stop->load() ? 0 : 1);
+  });
+  ::munmap(stop, 4096);
+}
+
+TEST(Runtime, ALongWaitSleepsAndStillEnds) {
+  // Longer than any patience: waiting nodes park, the bell and the server bring the end of the wait.
+  expect_runs({.clusters = 2, .compute = 2}, [] {
+    auto* const data = allocate<int>(1);
+    unsigned wrong = 0;
+    parallel([&](Node& node) {
+      for (unsigned late = 0; late < node.count(); ++late) {
+        if (node.id() == late) {
+          ::usleep(20'000);
+          *data = static_cast<int>(late);
+        }
+        node.barrier();
+        if (*data != static_cast<int>(late)) ++wrong;
+        node.barrier();
+      }
+    });
+    return finish(wrong == 0 ? 0 : 1);
+  });
+}
+
+TEST(Runtime, TheReportCountsWhatNodesDid) {
+  int report[2];
+  ASSERT_EQ(::pipe(report), 0);
+  expect_runs({.clusters = 2,
+               .adjust =
+                   [&](Environment& e) {
+                     if (e.cluster == 0) e.report_fd = report[1];
+                   }},
+              [] {
+                auto* const data = allocate<int>(3 * 1024, Placement::on(1));
+                parallel([&](Node& node) {
+                  if (node.cluster() != 0) return;
+                  for (int p = 0; p < 3; ++p) {
+                    if (data[p * 1024] != 0) std::abort();
+                  }
+                  const LockGuard guard(node, 5);
+                  data[0] = 1;
+                });
+                return finish(0);
+              });
+  ::close(report[1]);
+  std::string text(16384, '\0');
+  const ssize_t n = ::read(report[0], text.data(), text.size());
+  ::close(report[0]);
+  ASSERT_GT(n, 0);
+  const nlohmann::json json = nlohmann::json::parse(text.substr(0, static_cast<std::size_t>(n)));
+  EXPECT_EQ(json["cluster"], 0);
+  ASSERT_EQ(json["nodes"].size(), 1u);
+  const nlohmann::json& node = json["nodes"][0];
+  EXPECT_EQ(node["node"], 0);
+  EXPECT_EQ(node["read_faults"], 3);
+  EXPECT_EQ(node["write_faults"], 1);
+  EXPECT_EQ(node["fetches"], 3);
+  EXPECT_EQ(node["lock_calls"], 1);
+  EXPECT_GT(node["faults_ns"], 0);
+  EXPECT_GT(node["barriers_ns"], 0);
+  EXPECT_EQ(json["cluster_counts"]["diffs_sent"], 1);
+  EXPECT_EQ(json["cluster_counts"]["bad_messages"], 0);
+  EXPECT_GT(json["endpoint"]["messages_sent"], 0);
+}
+
+// --- What must end with a message instead of waiting for ever
+
+void expect_failure(const Ending& ending, const std::string& text) {
+  EXPECT_EQ(ending.exit_status, kFailureStatus) << "signal " << ending.signal << ": " << ending.text;
+  EXPECT_THAT(ending.text, HasSubstr(text));
+}
+
+TEST(Failure, AClusterThatDiesEndsTheOthersAndIsNamed) {
+  const Instant before = monotonic_now();
+  const std::vector<Ending> endings = run_machine({.clusters = 3}, [] {
+    parallel([](Node& node) {
+      if (node.cluster() == 1) ::kill(::getpid(), SIGKILL);
+      node.barrier();  // polls, then sleeps, for one who never comes
+    });
+    return finish(0);
+  });
+  EXPECT_LT(monotonic_now() - before, 5_s);
+  EXPECT_EQ(endings[1].signal, SIGKILL);
+  expect_failure(endings[0], "braid: cluster 0: lost cluster 1: its socket was closed");
+  EXPECT_EQ(endings[2].exit_status, kFailureStatus);
+}
+
+TEST(Failure, ALossIsNoticedWhileAllNodesCompute) {
+  const Instant before = monotonic_now();
+  const std::vector<Ending> endings = run_machine({.clusters = 2}, [] {
+    parallel([](Node& node) {
+      if (node.cluster() == 1) ::_exit(9);
+      for (;;) ::usleep(1000);
+    });
+    return finish(0);
+  });
+  EXPECT_LT(monotonic_now() - before, 5_s);
+  expect_failure(endings[0], "cluster 0: lost cluster 1");
+}
+
+TEST(Failure, LeavingWithoutFinishIsDying) {
+  const std::vector<Ending> endings = run_machine({.clusters = 2}, [] {
+    if (cluster() == 1) return 0;
+    return finish(0);
+  });
+  expect_failure(endings[0], "lost cluster 1");
+}
+
+TEST(Failure, DifferentAllocationsAreRefused) {
+  const std::vector<Ending> endings = run_machine({.clusters = 2}, [] {
+    allocate<int>(cluster() == 0 ? 100 : 200);
+    return finish(0);
+  });
+  expect_failure(endings[0],
+                 "cluster 0 allocates 400 bytes (block) where cluster 1 allocates 800 bytes (block)");
+}
+
+TEST(Failure, DifferentHeapsAreRefused) {
+  const std::vector<Ending> endings = run_machine(
+      {.clusters = 2, .adjust = [](Environment& e) { e.heap_mib = 4 + e.cluster; }}, [] { return 0; });
+  expect_failure(endings[0], "BRAID_HEAP_MIB is 4 here in cluster 0, but 5 in cluster 1");
+}
+
+TEST(Failure, AClusterThatNeverJoinsIsNamedAfterTheTimeout) {
+  const std::vector<Ending> endings = run_machine({.clusters = 2,
+                                                   .adjust =
+                                                       [](Environment& e) {
+                                                         e.connect_timeout = 200_ms;
+                                                         if (e.cluster == 1) ::usleep(1'000'000);
+                                                       }},
+                                                  [] { return finish(0); });
+  expect_failure(endings[0], "not heard within 200 ms of cluster(s) 1");
+}
+
+TEST(Failure, CallsThatCannotBeAreExplained) {
+  const auto alone = [](const std::function<int()>& program) {
+    return run_machine({.clusters = 1, .heap_mib = 1}, program).front();
+  };
+  expect_failure(
+      alone([] {
+        allocate<char>(500'000);
+        allocate<char>(600'000);
+        return 0;
+      }),
+      "the shared heap of 1 MiB is used up: 600000 bytes are wanted, 544768 are left; raise BRAID_HEAP_MIB");
+  expect_failure(alone([] {
+                   parallel([](Node& node) { node.lock(4096); });
+                   return 0;
+                 }),
+                 "lock 4096 does not exist: there are 4096");
+  expect_failure(alone([] {
+                   parallel([](Node& node) { node.barrier(64); });
+                   return 0;
+                 }),
+                 "barrier 64 does not exist: there are 64");
+  expect_failure(alone([] {
+                   parallel([](Node&) { parallel([](Node&) {}); });
+                   return 0;
+                 }),
+                 "parallel() was called inside parallel()");
+  expect_failure(alone([] {
+                   allocate<int>(1, Placement::on(1));
+                   return 0;
+                 }),
+                 "place memory on cluster 1: there are 1");
+  expect_failure(alone([] {
+                   parallel([](Node&) { throw std::runtime_error("no such file"); });
+                   return 0;
+                 }),
+                 "compute node 0: an exception left the function given to parallel(): no such file");
+  expect_failure(alone([] {
+                   finish(0);
+                   return static_cast<int>(clusters());
+                 }),
+                 "clusters() was called before braid::dsm::init(), or after finish()");
+}
+
+}  // namespace
+}  // namespace braid::dsm
