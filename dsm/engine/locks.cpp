@@ -129,7 +129,7 @@ bool Locks::on_recall(ClusterId from, LockId lock) {
   return true;
 }
 
-// --- The manager.
+// --- The manager. LK-1: one holder, and the clusters that wait get the token in the order of their requests.
 
 bool Locks::on_request(ClusterId from, LockId lock) {
   if (!known(lock) || manager(lock) != self_) return false;
