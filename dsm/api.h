@@ -13,6 +13,10 @@
 //       return braid::dsm::finish(ok ? 0 : 1);
 //     }
 //
+// Shared memory may be touched by the initial thread and by the threads that run parallel()'s function: not
+// by others, nor by signal handlers. A system call that writes into it fails with EFAULT where the page is
+// not here: read into private memory and copy.
+//
 // Memory is release consistent: what a node wrote before unlock() or barrier() is seen by every node after
 // its following lock() or barrier(). Programs without data races behave as on one machine.
 //
@@ -77,8 +81,9 @@ class Node {
   unsigned local() const { return local_; }  // inside its cluster
   // This node's contiguous share of n things.
   Range share(std::size_t n) const;
-  // All nodes of the machine; `which` names one of several barriers.
+  // All nodes of the machine; `which`, 0 .. 63, names one of several barriers.
   void barrier(unsigned which = 0);
+  // `lock` is 0 .. 4095.
   void lock(unsigned lock);
   void unlock(unsigned lock);
 
@@ -119,8 +124,12 @@ T* allocate(std::size_t count, Placement placement = {}) {
 // everything written is visible everywhere). Every cluster must make the same calls.
 void parallel(const std::function<void(Node&)>& body);
 
+// Seconds since some moment in the past, by a clock that only goes forward: for programs that time
+// themselves.
+double seconds();
+
 // Leaves the machine; returns `status`, for main() to return. Every cluster must call it: a process that ends
-// without it has died, as far as the others are concerned.
+// without it has died, as far as the others are concerned. Shared memory is gone when it returns.
 int finish(int status);
 
 }  // namespace braid::dsm

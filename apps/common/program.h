@@ -1,9 +1,8 @@
-// What the programs here have in common: arguments, a clock, and a verdict on which all clusters agree.
+// What the programs here have in common: arguments, and a verdict on which all clusters agree.
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <bit>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -22,16 +21,6 @@ inline void parse_or_exit(CLI::App& app, int argc, char** argv) {
     std::exit(app.exit(e) == 0 ? 0 : 2);
   }
 }
-
-class Stopwatch {
- public:
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
 
 // The same bits: results of the same operations in the same order, so nothing less will do. (It also tells -0
 // from 0, and compares NaN.)

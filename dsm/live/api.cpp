@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "base/check.h"
+#include "base/clock.h"
 #include "dsm/live/environment.h"
 #include "dsm/live/failure.h"
 #include "dsm/live/machine.h"
@@ -78,6 +78,10 @@ void* allocate_bytes(std::size_t bytes, Placement placement) {
 
 void parallel(const std::function<void(Node&)>& body) {
   runtime("parallel()").parallel(body);
+}
+
+double seconds() {
+  return static_cast<double>(monotonic_now().ns()) * 1e-9;
 }
 
 int finish(int status) {

@@ -15,13 +15,13 @@ namespace {
 using testing::HasSubstr;
 using testing::MatchesRegex;
 
-struct Run {
+struct Outcome {
   int status;
   std::string text;  // standard output and error
 };
 
-Run run(const std::string& command) {
-  Run result{-1, {}};
+Outcome run(const std::string& command) {
+  Outcome result{-1, {}};
   std::FILE* const pipe = ::popen((command + " 2>&1").c_str(), "r");
   if (pipe == nullptr) return result;
   std::array<char, 4096> buffer;
@@ -34,7 +34,7 @@ Run run(const std::string& command) {
 
 TEST(Jacobi, RunsAloneAndIsVerified) {
   for (const char* compute : {"1", "3"}) {
-    const Run r =
+    const Outcome r =
         run(std::string("BRAID_COMPUTE=") + compute + " " BRAID_JACOBI " --size 200 --iterations 5");
     EXPECT_EQ(r.status, 0) << r.text;
     EXPECT_THAT(r.text,
@@ -45,7 +45,7 @@ TEST(Jacobi, RunsAloneAndIsVerified) {
 
 TEST(Matmul, RunsAloneAndIsVerified) {
   for (const char* compute : {"1", "3"}) {
-    const Run r = run(std::string("BRAID_COMPUTE=") + compute + " " BRAID_MATMUL " --size 100");
+    const Outcome r = run(std::string("BRAID_COMPUTE=") + compute + " " BRAID_MATMUL " --size 100");
     EXPECT_EQ(r.status, 0) << r.text;
     EXPECT_THAT(r.text, MatchesRegex("matmul: 100 x 100, . compute nodes: 0\\.[0-9]* s, verified\n"));
   }
@@ -53,10 +53,10 @@ TEST(Matmul, RunsAloneAndIsVerified) {
 
 TEST(Programs, RefuseBadArgumentsWithStatusTwo) {
   for (const std::string& program : {std::string(BRAID_JACOBI), std::string(BRAID_MATMUL)}) {
-    const Run size = run(program + " --size 0");
+    const Outcome size = run(program + " --size 0");
     EXPECT_EQ(size.status, 2);
     EXPECT_THAT(size.text, HasSubstr("--size"));
-    const Run unknown = run(program + " --sise 10");
+    const Outcome unknown = run(program + " --sise 10");
     EXPECT_EQ(unknown.status, 2);
     EXPECT_THAT(unknown.text, HasSubstr("--sise"));
     EXPECT_EQ(run(program + " --help").status, 0);
@@ -64,13 +64,13 @@ TEST(Programs, RefuseBadArgumentsWithStatusTwo) {
 }
 
 TEST(Programs, RefuseABadEnvironmentByName) {
-  const Run r = run("BRAID_COMPUTE=many " BRAID_JACOBI);
+  const Outcome r = run("BRAID_COMPUTE=many " BRAID_JACOBI);
   EXPECT_EQ(r.status, 70);
   EXPECT_THAT(r.text, HasSubstr("braid: BRAID_COMPUTE is 'many'"));
 }
 
 TEST(Programs, ThatNeedMoreThanTheHeapSaySo) {
-  const Run r = run("BRAID_HEAP_MIB=1 " BRAID_JACOBI);
+  const Outcome r = run("BRAID_HEAP_MIB=1 " BRAID_JACOBI);
   EXPECT_EQ(r.status, 70);
   EXPECT_THAT(r.text, HasSubstr("the shared heap of 1 MiB is used up"));
 }

@@ -28,10 +28,10 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Machines,
                                          Machine{.clusters = 2, .compute = 2, .order = Order::kShuffled},
                                          Machine{.clusters = 4, .compute = 1},
                                          Machine{.clusters = 4, .compute = 2, .order = Order::kShuffled}),
-                         [](const testing::TestParamInfo<Machine>& info) {
-                           return std::to_string(info.param.clusters) + "x" +
-                                  std::to_string(info.param.compute) +
-                                  (info.param.order == Order::kShuffled ? "Shuffled" : "");
+                         [](const testing::TestParamInfo<Machine>& shape) {
+                           return std::to_string(shape.param.clusters) + "x" +
+                                  std::to_string(shape.param.compute) +
+                                  (shape.param.order == Order::kShuffled ? "Shuffled" : "");
                          });
 
 TEST_P(Machines, WhatAllWroteIsSeenByAllAfterABarrier) {
