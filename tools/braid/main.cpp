@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 
+#include "tools/braid/counters_command.h"
 #include "tools/braid/descriptor.h"
 #include "tools/braid/find_program.h"
 #include "tools/braid/report.h"
@@ -37,6 +38,8 @@ constexpr const char* kMainFooter =
     "  braid run jacobi                                 two clusters of two compute nodes on this machine\n"
     "  braid run --clusters 4 --compute 1 matmul        four clusters\n"
     "  braid run --wire dpdk jacobi --size 512          over DPDK; what follows 'jacobi' is for jacobi\n"
+    "  braid counters --process $(pgrep -n jacobi)      what the proxies beside that process have done so "
+    "far\n"
     "  braid help run                                   everything that can be set\n";
 
 constexpr const char* kRunFooter =
@@ -194,9 +197,65 @@ int run_application(CLI::App& run, const RunArguments& arguments) {
   if (!report) refuse(kLostDaemonStatus, report.error().text);
   if (!arguments.quiet) std::fputs(render_text(*report).c_str(), stderr);
   if (report_file && (::ftruncate(report_file.get(), 0) != 0 && errno != EINVAL)) errno = 0;
-  if (report_file && !write_report(report_file, render_json(*report).dump(2) + "\n"))
+  if (report_file && !write_report(report_file, render_json(*report).dump(
+                                                    2, ' ', false, nlohmann::json::error_handler_t::replace) +
+                                                    "\n"))
     refuse(kCannotCreateStatus, fmt::format("--report: {}: {}", arguments.report_file, std::strerror(errno)));
   return report->status;
+}
+
+struct CounterArguments {
+  std::string service;
+  int process = 0;
+  bool all = false;
+  double every_seconds = 0;
+};
+
+CLI::App* describe_counters(CLI::App& app, CounterArguments& arguments) {
+  CLI::App* const counters = app.add_subcommand("counters", "Show a node's counters while it runs");
+  CLI::Option* const service =
+      counters
+          ->add_option("--service", arguments.service, "the control socket of its braidd: a path, or @name")
+          ->type_name("ADDRESS");
+  counters
+      ->add_option("--process", arguments.process,
+                   "an application process of the node, which was told that address (BRAID_SERVICE)")
+      ->type_name("PID")
+      ->excludes(service);
+  counters->add_flag("--all", arguments.all, "also those that are zero");
+  counters->add_option("--every", arguments.every_seconds, "again and again, until the node ends")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.01, 86400.0));
+  counters->footer(
+      "Reading costs the node nothing: the counters lie in memory that it shares.\n"
+      "\n"
+      "Examples:\n"
+      "  braid counters --process $(pgrep -n jacobi)\n"
+      "  braid counters --service @braidd-0 --every 1\n");
+  return counters;
+}
+
+int show_counters(const CounterArguments& arguments) {
+  std::string service = arguments.service;
+  if (arguments.process > 0) {
+    const Result<std::string> told = service_of_process(arguments.process);
+    if (!told) refuse(kUsageStatus, told.error().text);
+    service = *told;
+  }
+  if (service.empty())
+    refuse(kUsageStatus,
+           "counters: of which node? give --service ADDRESS or --process PID; see 'braid counters --help'");
+  for (bool first = true;; first = false) {
+    const Result<std::vector<CounterValues>> proxies = read_counters(service);
+    // Later on the node's end is what was waited for.
+    if (!proxies && !first) return 0;
+    if (!proxies) refuse(kLostDaemonStatus, proxies.error().text);
+    std::fputs(render_counters(*proxies, arguments.all).c_str(), stdout);
+    if (arguments.every_seconds <= 0) return 0;
+    std::fputs("\n", stdout);
+    std::fflush(stdout);
+    ::usleep(static_cast<useconds_t>(std::min(arguments.every_seconds, 1000.0) * 1e6));
+  }
 }
 
 std::set<std::string> names_of(const CLI::App& app) {
@@ -216,12 +275,16 @@ int main_of(int argc, char** argv) {
   RunArguments run_arguments;
   CLI::App* const run = describe_run(app, run_arguments);
   run->set_help_flag("-h,--help", "this text");
+  CounterArguments counter_arguments;
+  CLI::App* const counters = describe_counters(app, counter_arguments);
   CLI::App* const help = app.add_subcommand("help", "Explain a command: 'braid help run'");
   std::string topic;
   help->add_option("command", topic, "the command to explain");
 
+  // Once a command is parsed, CLI11 gives that command's help for the whole's.
+  const std::string main_help = app.help();
   if (argc == 1) {
-    std::fputs(app.help().c_str(), stdout);
+    std::fputs(main_help.c_str(), stdout);
     return kUsageStatus;
   }
   if (argv[1][0] != '-' && !names_of(app).contains(argv[1])) {
@@ -235,18 +298,24 @@ int main_of(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    const CLI::App* const asked = run->parsed() ? run : help->parsed() ? help : &app;
+    const CLI::App* const asked = run->parsed()        ? run
+                                  : counters->parsed() ? counters
+                                  : help->parsed()     ? help
+                                                       : &app;
     std::fputs(asked->help().c_str(), stdout);
     return 0;
   } catch (const CLI::CallForVersion&) {
     std::printf("braid %s\n", kVersion);
     return 0;
   } catch (const CLI::ParseError& e) {
-    refuse(kUsageStatus, fmt::format("{}; see 'braid {}--help'", e.what(), run->parsed() ? "run " : ""));
+    refuse(kUsageStatus, fmt::format("{}; see 'braid {}--help'", e.what(),
+                                     run->parsed()        ? "run "
+                                     : counters->parsed() ? "counters "
+                                                          : ""));
   }
   if (help->parsed()) {
     if (topic.empty()) {
-      std::fputs(app.help().c_str(), stdout);
+      std::fputs(main_help.c_str(), stdout);
       return 0;
     }
     if (!names_of(app).contains(topic))
@@ -254,7 +323,7 @@ int main_of(int argc, char** argv) {
     std::fputs(app.get_subcommand(topic)->help().c_str(), stdout);
     return 0;
   }
-  return run_application(*run, run_arguments);
+  return counters->parsed() ? show_counters(counter_arguments) : run_application(*run, run_arguments);
 }
 
 }  // namespace

@@ -638,7 +638,10 @@ class Supervisor {
   void take_signal(int signal) {
     if (asks_to_end(signal)) {
       abandoned_ = !any_alive() && phase_ == Phase::kClosing;
-      if (interrupted_ != 0) return kill_all();
+      if (interrupted_ != 0) {
+        if (any_alive(Role::kApplication)) status_ = std::max(status_, 128 + interrupted_);
+        return kill_all();
+      }
       interrupted_ = signal;
       kill_at_ = earlier(kill_at_, monotonic_now() + kAfterSignal);
       if (phase_ == Phase::kStarting) {

@@ -1,0 +1,199 @@
+#include "tests/cli/command.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+#include <thread>
+
+namespace braid::cli::testing {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::string file_text(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+// A pipe's worth, so the writer need not wait.
+int input_pipe(const std::string& input) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0 ||
+      ::write(ends[1], input.data(), input.size()) != static_cast<ssize_t>(input.size()))
+    std::abort();
+  ::close(ends[1]);
+  return ends[0];
+}
+
+}  // namespace
+
+Command::Command(const std::vector<std::string>& arguments, const Variables& variables,
+                 const std::string& input)
+    : begun_(Clock::now()) {
+  std::random_device random;
+  mark_ = "BRAID_UNDER_TEST_MARK=" + std::to_string(random()) + std::to_string(random());
+  // Variables of BRAID_ are not handed on, and marks must be.
+  mark_.replace(0, 6, "CLI___");
+  std::vector<std::string> environment;
+  for (char** e = environ; *e != nullptr; ++e) environment.emplace_back(*e);
+  for (const auto& [name, value] : variables) environment.push_back(name + "=" + value);
+  environment.push_back(mark_);
+  std::vector<char*> argv, envp;
+  for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
+  for (const std::string& e : environment) envp.push_back(const_cast<char*>(e.c_str()));
+  argv.push_back(nullptr);
+  envp.push_back(nullptr);
+
+  int out[2], err[2];
+  if (::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(err, O_CLOEXEC) != 0) std::abort();
+  const int in = input_pipe(input);
+  pid_ = ::fork();
+  if (pid_ == 0) {
+    ::dup2(in, 0);
+    ::dup2(out[1], 1);
+    ::dup2(err[1], 2);
+    ::execve(argv[0], argv.data(), envp.data());
+    std::perror(argv[0]);
+    ::_exit(127);
+  }
+  ::close(in);
+  ::close(out[1]);
+  ::close(err[1]);
+  out_ = out[0];
+  err_ = err[0];
+}
+
+Command::~Command() {
+  if (!ended_) {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  for (const auto& [pid, line] : processes()) ::kill(pid, SIGKILL);
+  for (const int fd : {out_, err_}) {
+    if (fd >= 0) ::close(fd);
+  }
+}
+
+void Command::signal(int number) const {
+  ::kill(pid_, number);
+}
+
+bool Command::read_some(int timeout_ms) {
+  pollfd fds[] = {{out_, POLLIN, 0}, {err_, POLLIN, 0}};
+  ::poll(fds, 2, timeout_ms);
+  for (const pollfd& ready : fds) {
+    if (ready.revents == 0) continue;
+    int& fd = ready.fd == out_ ? out_ : err_;
+    std::string& text = ready.fd == out_ ? finished_.out : finished_.err;
+    char bytes[65536];
+    const ssize_t n = ::read(fd, bytes, sizeof bytes);
+    if (n > 0) {
+      text.append(bytes, static_cast<std::size_t>(n));
+    } else {
+      ::close(fd);
+      fd = -1;
+    }
+  }
+  return out_ >= 0 || err_ >= 0;
+}
+
+bool Command::expect(const std::string& text) {
+  const auto limit = Clock::now() + std::chrono::seconds(30);
+  while (finished_.out.find(text) == std::string::npos && finished_.err.find(text) == std::string::npos) {
+    if (Clock::now() > limit || !read_some(100)) return false;
+  }
+  return true;
+}
+
+void Command::reap() {
+  int status = 0;
+  if (ended_ || ::waitpid(pid_, &status, WNOHANG) != pid_) return;
+  ended_ = true;
+  finished_.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  finished_.seconds = std::chrono::duration<double>(Clock::now() - begun_).count();
+}
+
+const Finished& Command::wait(std::chrono::seconds limit) {
+  const auto end = Clock::now() + limit;
+  while (!ended_) {
+    if (out_ >= 0 || err_ >= 0) {
+      read_some(10);
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    reap();
+    if (Clock::now() > end) ::kill(pid_, SIGKILL);
+  }
+  // What lies in the pipes still; not for ever, should somebody else hold them.
+  for (int i = 0; i < 50 && read_some(10); ++i) {
+  }
+  return finished_;
+}
+
+std::map<pid_t, std::string> Command::processes() const {
+  std::map<pid_t, std::string> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    // A zombie has no environment any more: it is only waiting for its parent.
+    const std::string environment = file_text("/proc/" + name + "/environ");
+    if (environment.find(mark_) == std::string::npos) continue;
+    std::string line = file_text("/proc/" + name + "/cmdline");
+    std::replace(line.begin(), line.end(), '\0', ' ');
+    found[static_cast<pid_t>(std::stol(name))] = line;
+  }
+  return found;
+}
+
+std::map<pid_t, std::string> Command::left_over() const {
+  const auto end = Clock::now() + std::chrono::seconds(5);
+  std::map<pid_t, std::string> left;
+  while (!(left = processes()).empty() && Clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  return left;
+}
+
+Finished run(const std::vector<std::string>& arguments, const Command::Variables& variables,
+             const std::string& input) {
+  return Command(arguments, variables, input).wait();
+}
+
+std::set<std::string> names_in(const std::string& folder) {
+  std::set<std::string> names;
+  std::error_code problem;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, problem))
+    names.insert(entry.path().filename());
+  return names;
+}
+
+TemporaryFile::TemporaryFile(const std::string& text, int mode, const std::string& suffix) {
+  path_ = (std::filesystem::temp_directory_path() / "braid-cli-XXXXXX").string() + suffix;
+  const int fd = ::mkstemps(path_.data(), static_cast<int>(suffix.size()));
+  if (fd < 0 || ::write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
+      ::fchmod(fd, static_cast<mode_t>(mode)) != 0)
+    std::abort();
+  ::close(fd);
+}
+
+TemporaryFile::~TemporaryFile() {
+  ::unlink(path_.c_str());
+}
+
+std::string TemporaryFile::text() const {
+  return file_text(path_);
+}
+
+}  // namespace braid::cli::testing

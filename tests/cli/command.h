@@ -1,0 +1,79 @@
+// Runs the command as users do, and looks at what it leaves behind.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace braid::cli::testing {
+
+struct Finished {
+  int status = -1;  // as a shell tells it: 128 + n for signal n
+  std::string out;
+  std::string err;
+  double seconds = 0;
+};
+
+// A process under test with pipes at its ends. All of its descendants carry a mark in their environment, by
+// which they are found wherever they have gone.
+class Command {
+ public:
+  using Variables = std::map<std::string, std::string>;
+  Command(const std::vector<std::string>& arguments, const Variables& variables = {},
+          const std::string& input = "");
+  ~Command();  // kills what is left
+  Command(const Command&) = delete;
+  Command& operator=(const Command&) = delete;
+
+  pid_t pid() const { return pid_; }
+  void signal(int number) const;
+  // Reads until `text` has come on standard output or standard error; false if the process ended or 30 s
+  // passed before.
+  bool expect(const std::string& text);
+  // Until it ends; killed after `limit`.
+  const Finished& wait(std::chrono::seconds limit = std::chrono::seconds(60));
+  // What has come so far.
+  const Finished& so_far() const { return finished_; }
+  // Processes with our mark: ids and command lines, the one under test too while it lives.
+  std::map<pid_t, std::string> processes() const;
+  // Waits until no process is left, at most 5 s; returns those that are.
+  std::map<pid_t, std::string> left_over() const;
+
+ private:
+  bool read_some(int timeout_ms);
+  void reap();
+
+  std::string mark_;
+  pid_t pid_ = -1;
+  int out_ = -1;
+  int err_ = -1;
+  bool ended_ = false;
+  std::chrono::steady_clock::time_point begun_;
+  Finished finished_;
+};
+
+Finished run(const std::vector<std::string>& arguments, const Command::Variables& variables = {},
+             const std::string& input = "");
+
+// The names in a folder.
+std::set<std::string> names_in(const std::string& folder);
+
+// A file that is deleted at the end.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& text = "", int mode = 0600, const std::string& suffix = "");
+  ~TemporaryFile();
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  const std::string& path() const { return path_; }
+  std::string text() const;
+
+ private:
+  std::string path_;
+};
+
+}  // namespace braid::cli::testing

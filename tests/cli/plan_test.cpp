@@ -1,0 +1,194 @@
+// From a run's settings to its parts: wires that meet, addresses that differ, environments that say where one
+// is.
+#include "tools/braid/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "dsm/live/environment.h"
+
+namespace braid::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+RunConfig clusters(unsigned n) {
+  RunConfig config;
+  config.clusters = n;
+  return config;
+}
+
+TEST(Plan, JoinsEveryPairOfClustersOnce) {
+  const std::vector<Pair> pairs = all_pairs(4);
+  ASSERT_EQ(pairs.size(), 6u);
+  std::set<std::pair<unsigned, unsigned>> seen;
+  for (const Pair& p : pairs) {
+    EXPECT_LT(p.first, p.second);
+    seen.insert({p.first, p.second});
+  }
+  EXPECT_EQ(seen.size(), 6u);
+  EXPECT_TRUE(all_pairs(1).empty());
+}
+
+TEST(Plan, NodesAgreeOnEachOther) {
+  RunConfig config = clusters(3);
+  config.proxies = 2;
+  config.transport.mtu_bytes = 1400;
+  const std::vector<proxy::NodeConfig> nodes = plan_nodes(config, "run", 2);
+  ASSERT_EQ(nodes.size(), 3u);
+  for (const proxy::NodeConfig& node : nodes) {
+    EXPECT_EQ(node.clusters, 3);
+    EXPECT_EQ(node.proxies, 2);
+    EXPECT_EQ(node.transport.mtu_bytes, 1400u);
+    EXPECT_EQ(node.peers.size(), 2u);
+    for (const proxy::PeerConfig& peer : node.peers) {
+      const proxy::NodeConfig& other = nodes[peer.cluster];
+      EXPECT_EQ(peer.address, other.address);
+      EXPECT_EQ(peer.mac, other.mac);
+      EXPECT_EQ(peer.udp_port, other.udp_port);
+      EXPECT_EQ(peer.proxies, other.proxies);
+      EXPECT_EQ(node.links[peer.link].first_side, node.cluster < peer.cluster) << "one side is the first";
+    }
+  }
+  EXPECT_EQ(nodes[2].address, "10.98.2.1");
+  EXPECT_EQ(nodes[2].mac, "02:62:72:64:00:02");
+}
+
+TEST(Plan, IsWhatADaemonAccepts) {
+  for (const unsigned n : {1u, 2u, 5u, 64u}) {
+    for (proxy::NodeConfig& node : plan_nodes(clusters(n), "run", 2)) {
+      node.listen_fd = 3;
+      for (proxy::LinkConfig& link : node.links) link.fd = 4;
+      const Result<void> valid = node.validate();
+      EXPECT_TRUE(valid.ok()) << valid.error().text;
+    }
+  }
+}
+
+TEST(Plan, MemifEndsMeetAndRunsDoNot) {
+  RunConfig config = clusters(3);
+  config.wire = Wire::kDpdk;
+  const auto nodes = plan_nodes(config, "run-a", 2);
+  EXPECT_EQ(nodes[1].links[0].device,
+            "net_memif0,role=client,id=0,socket-abstract=yes,socket=run-a-0-1,zero-copy=no,bsize=2048");
+  EXPECT_EQ(nodes[1].links[1].device,
+            "net_memif1,role=server,id=0,socket-abstract=yes,socket=run-a-1-2,zero-copy=no,bsize=2048");
+  EXPECT_THAT(nodes[2].links[1].device, HasSubstr("role=client"));
+  EXPECT_THAT(nodes[2].links[1].device, HasSubstr("socket=run-a-1-2"));
+  EXPECT_THAT(plan_nodes(config, "run-b", 2)[1].links[0].device, HasSubstr("socket=run-b-0-1"));
+  EXPECT_EQ(nodes[0].transport.mtu_bytes, 1500u);
+  EXPECT_NE(nodes[0].eal_prefix, nodes[1].eal_prefix);
+}
+
+TEST(Plan, AnInterfaceIsOneLinkToAllAndAsksByArp) {
+  RunConfig config = clusters(3);
+  config.wire = Wire::kDpdk;
+  config.dpdk.kind = DpdkKind::kAfPacket;
+  config.proxies = 4;
+  for (unsigned k = 0; k < 3; ++k) {
+    config.dpdk.interfaces.push_back({.cluster = k,
+                                      .netns = "",
+                                      .interface = "veth" + std::to_string(k),
+                                      .address = "192.168.7." + std::to_string(k + 1),
+                                      .mac = ""});
+  }
+  const auto nodes = plan_nodes(config, "run", 2);
+  ASSERT_EQ(nodes[1].links.size(), 1u);
+  EXPECT_THAT(nodes[1].links[0].device, HasSubstr("net_af_packet0,iface=veth1,qpairs=4"));
+  EXPECT_EQ(nodes[1].address, "192.168.7.2");
+  ASSERT_EQ(nodes[1].peers.size(), 2u);
+  EXPECT_EQ(nodes[1].peers[1].address, "192.168.7.3");
+  EXPECT_EQ(nodes[1].peers[1].link, 0);
+  EXPECT_EQ(nodes[1].peers[1].mac, "");
+}
+
+TEST(Plan, EveryClusterHasFaultsOfItsOwnFromOneSeed) {
+  RunConfig config = clusters(3);
+  config.faults.loss = 0.5;
+  config.faults.seed = 7;
+  const auto nodes = plan_nodes(config, "run", 2), again = plan_nodes(config, "another", 2);
+  std::set<std::uint64_t> seeds;
+  for (const auto& node : nodes) {
+    seeds.insert(node.faults.seed);
+    EXPECT_EQ(node.faults.loss, 0.5);
+  }
+  EXPECT_EQ(seeds.size(), 3u);
+  for (std::size_t k = 0; k < 3; ++k) EXPECT_EQ(nodes[k].faults.seed, again[k].faults.seed);
+  config.faults.seed = 8;
+  EXPECT_NE(plan_nodes(config, "run", 2)[0].faults.seed, nodes[0].faults.seed);
+}
+
+TEST(Plan, SpinsOnlyWhereThereAreCoresForIt) {
+  RunConfig config = clusters(2);
+  EXPECT_EQ(plan_nodes(config, "run", 2)[0].idle.spins, 0u);
+  EXPECT_EQ(plan_nodes(config, "run", 64)[0].idle.spins, config.idle.spins);
+}
+
+TEST(Plan, WiresFitTheMachine) {
+  const Result<proxy::ShmWireOptions> small = plan_wire(clusters(2));
+  ASSERT_TRUE(small.ok());
+  EXPECT_EQ(small->max_frame_bytes, 9014u);
+  EXPECT_EQ(small->queues, 1u);
+  EXPECT_EQ(small->frames_per_ring, proxy::ShmWireOptions{}.frames_per_ring);
+  const Result<proxy::ShmWireOptions> many = plan_wire(clusters(32));
+  ASSERT_TRUE(many.ok()) << many.error().text;
+  EXPECT_LT(many->frames_per_ring, small->frames_per_ring);
+  EXPECT_TRUE(many->validate().ok());
+  RunConfig huge = clusters(64);
+  huge.proxies = 32;
+  const Result<proxy::ShmWireOptions> too_many = plan_wire(huge);
+  ASSERT_FALSE(too_many.ok());
+  EXPECT_THAT(too_many.error().text, HasSubstr("take fewer clusters or proxies"));
+}
+
+// The two ends of the environment: what the command writes, the runtime reads.
+TEST(Plan, TheRuntimeUnderstandsItsEnvironment) {
+  RunConfig config = clusters(4);
+  config.compute = 3;
+  config.heap_mib = 77;
+  config.window_kib = 512;
+  config.dispatch = Dispatch::kFixed;
+  const Environment environment = plan_environment(config, 2, "@abc", 1);
+  const Result<dsm::Environment> read = dsm::Environment::read([&](const char* name) -> const char* {
+    for (const auto& [key, value] : environment) {
+      if (key == name) return value.c_str();
+    }
+    return nullptr;
+  });
+  ASSERT_TRUE(read.ok()) << read.error().text;
+  EXPECT_EQ(read->service, "@abc");
+  EXPECT_EQ(read->cluster, 2);
+  EXPECT_EQ(read->clusters, 4);
+  EXPECT_EQ(read->compute, 3);
+  EXPECT_EQ(read->heap_mib, 77u);
+  EXPECT_EQ(read->window_kib, 512u);
+  EXPECT_EQ(read->dispatch, convergence::Dispatch::kFixed);
+  EXPECT_EQ(read->report_fd, 1);
+}
+
+TEST(Plan, TheRuntimeTakesEveryWindowThatAFileMayAskFor) {
+  for (std::uint32_t kib = 32; kib <= 16384; kib *= 2) {
+    RunConfig config;
+    config.window_kib = kib;
+    const Environment environment = plan_environment(config, 0, "@abc", 1);
+    const Result<dsm::Environment> read = dsm::Environment::read([&](const char* name) -> const char* {
+      for (const auto& [key, value] : environment) {
+        if (key == name) return value.c_str();
+      }
+      return nullptr;
+    });
+    EXPECT_TRUE(read.ok()) << read.error().text;
+  }
+}
+
+TEST(Plan, ReplacesOurVariablesAndKeepsTheRest) {
+  const char* const inherited[] = {"PATH=/bin", "BRAID_CLUSTER=9", "BRAID_BRAIDD=/x", "BRAIDED=yes", nullptr};
+  EXPECT_THAT(merge_environment(inherited, {{"BRAID_CLUSTER", "1"}}),
+              ElementsAre("PATH=/bin", "BRAIDED=yes", "BRAID_CLUSTER=1"));
+}
+
+}  // namespace
+}  // namespace braid::cli

@@ -1,0 +1,112 @@
+// The closing report, from numbers that were made up.
+#include "tools/braid/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace braid::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+RunReport made_up() {
+  RunReport report;
+  report.command = {"jacobi", "--size", "64"};
+  report.start_time = Duration::ms(250);
+  report.run_time = Duration::ms(1500);
+  for (unsigned k = 0; k < 2; ++k) {
+    ClusterReport cluster;
+    cluster.daemon = 100 + static_cast<pid_t>(k);
+    cluster.application = 200 + static_cast<pid_t>(k);
+    cluster.daemon_end = cluster.application_end = "exited with status 0";
+    cluster.proxies.push_back({{"messages_sent", 12345 + k},
+                               {"message_bytes_sent", 50'000'000},
+                               {"packets_sent", 678},
+                               {"retransmissions", 9 * k},
+                               {"misdirected", 0},
+                               {"bad_udp", 4 * k},
+                               {"turns", 99999}});
+    cluster.application_report = R"({"cluster": 0, "nodes": [{"node": )" + std::to_string(k) +
+                                 R"(, "read_faults": 11, "write_faults": 22, "fetches": 33, "lock_calls": 44,
+        "remote_locks": 5, "barriers": 66, "faults_ns": 7700000, "locks_ns": 0, "barriers_ns": 2500000000}],
+        "cluster_counts": {"diffs_sent": 88, "diff_bytes_sent": 4096}})";
+    report.clusters.push_back(std::move(cluster));
+  }
+  return report;
+}
+
+TEST(Report, IsATablePerKindOfThing) {
+  EXPECT_EQ(
+      render_text(made_up()),
+      "braid: jacobi; 2 clusters of 2 compute nodes and 1 proxy, wire shm, dispatch rr\n"
+      "  cluster  proxy  messages    bytes  received  bytes  packets  received  resent  misdirected  others\n"
+      "        0      0     12345  50.0 MB         0    0 B      678         0       0            0\n"
+      "        1      0     12346  50.0 MB         0    0 B      678         0       9            0  bad_udp "
+      "4\n"
+      "  cluster  node  read faults  write faults  fetches  in faults  locks  remote  in locks  barriers  in "
+      "barriers\n"
+      "        0     0           11            22       33     7.7 ms     44       5      0 us        66  "
+      "2.50 s\n"
+      "        1     1           11            22       33     7.7 ms     44       5      0 us        66  "
+      "2.50 s\n"
+      "  cluster  diffs sent   bytes  diffs applied  pages sent  invalidations sent  received\n"
+      "        0          88  4096 B              0           0                   0  0\n"
+      "        1          88  4096 B              0           0                   0  0\n"
+      "braid: ran 1.500 s after 0.250 s of starting; status 0\n");
+}
+
+TEST(Report, TellsOfFaultsAndOfFailure) {
+  RunReport report = made_up();
+  report.config.faults.loss = 0.01;
+  report.config.faults.seed = 5;
+  report.status = 70;
+  report.failure = "braidd of cluster 1 (pid 101) was killed by signal 9 (Killed)";
+  const std::string text = render_text(report);
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "faults: loss 0.01, duplicate 0, reorder 0, corrupt 0, flip past checksum every 0, seed 5\n"));
+  EXPECT_THAT(text, HasSubstr("status 70: braidd of cluster 1 (pid 101) was killed by signal 9 (Killed)\n"));
+}
+
+TEST(Report, SaysWhatIsKnownOfARunThatNeverStarted) {
+  RunReport report;
+  report.command = {"jacobi"};
+  report.status = 70;
+  report.clusters.resize(2);
+  EXPECT_THAT(render_text(report), Not(HasSubstr("node  read")));
+  const nlohmann::ordered_json json = render_json(report);
+  EXPECT_EQ(json["clusters"][0]["braidd"]["pid"], 0);
+  EXPECT_TRUE(json["clusters"][0]["application"]["report"].is_null());
+}
+
+TEST(Report, AsJsonKeepsEverythingInItsPlace) {
+  const nlohmann::ordered_json json = render_json(made_up());
+  EXPECT_EQ(json["status"], 0);
+  EXPECT_TRUE(json["failure"].is_null());
+  EXPECT_EQ(json["wall_seconds"], 1.5);
+  EXPECT_EQ(json["start_seconds"], 0.25);
+  EXPECT_EQ(json["configuration"]["clusters"], 2);
+  EXPECT_EQ(json["configuration"]["transport"]["mtu_bytes"], "auto");
+  EXPECT_EQ(json["clusters"][1]["proxies"][0]["retransmissions"], 9);
+  EXPECT_EQ(json["clusters"][1]["proxies"][0]["turns"], 99999);
+  EXPECT_EQ(json["clusters"][0]["application"]["report"]["nodes"][0]["faults_ns"], 7700000);
+  EXPECT_EQ(json["totals"]["messages_sent"], 24691);
+}
+
+TEST(Report, DoesNotBelieveAnApplication) {
+  for (const char* nonsense : {"[]", "3", "{\"nodes\": 3}", "{\"nodes\": [3, {\"node\": \"x\"}]}", "{",
+                               "\xff\xfe", "{\"cluster_counts\": []}"}) {
+    RunReport report = made_up();
+    report.clusters[0].application_report = nonsense;
+    EXPECT_THAT(render_text(report), HasSubstr("status 0")) << nonsense;
+    EXPECT_FALSE(render_json(report).dump(2, ' ', false, nlohmann::json::error_handler_t::replace).empty())
+        << nonsense;
+  }
+}
+
+}  // namespace
+}  // namespace braid::cli
