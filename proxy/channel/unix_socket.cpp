@@ -55,7 +55,7 @@ Result<int> listen_unix(const std::string& address) {
   return fd;
 }
 
-bool send_message(int socket, const control::Message& message, int fd) {
+Sent send_message(int socket, const control::Message& message, int fd, bool wait) {
   iovec part{const_cast<control::Message*>(&message), sizeof message};
   msghdr header{};
   header.msg_iov = &part;
@@ -71,11 +71,42 @@ bool send_message(int socket, const control::Message& message, int fd) {
     std::memcpy(CMSG_DATA(c), &fd, sizeof fd);
   }
   for (;;) {
-    const ssize_t sent = ::sendmsg(socket, &header, MSG_NOSIGNAL);
-    if (sent == static_cast<ssize_t>(sizeof message)) return true;
+    const ssize_t sent = ::sendmsg(socket, &header, MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT));
+    if (sent == static_cast<ssize_t>(sizeof message)) return Sent::kSent;
     if (sent < 0 && errno == EINTR) continue;
-    return false;
+    // Too many descriptors are under way between processes: as good as no room, it passes.
+    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ETOOMANYREFS)) return Sent::kNoRoom;
+    return Sent::kGone;
   }
+}
+
+Sent send_message(int socket, const control::Message& message, int fd, bool wait) {
+  iovec part{const_cast<control::Message*>(&message), sizeof message};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
+  if (fd >= 0) {
+    header.msg_control = space;
+    header.msg_controllen = sizeof space;
+    cmsghdr* const c = CMSG_FIRSTHDR(&header);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(c), &fd, sizeof fd);
+  }
+  for (;;) {
+    const ssize_t sent = ::sendmsg(socket, &header, MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT));
+    if (sent == static_cast<ssize_t>(sizeof message)) return Sent::kSent;
+    if (sent < 0 && errno == EINTR) continue;
+    // Too many descriptors are under way between processes: as good as no room, it passes.
+    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ETOOMANYREFS)) return Sent::kNoRoom;
+    return Sent::kGone;
+  }
+}
+
+bool send_message(int socket, const control::Message& message, int fd) {
+  return send_message(socket, message, fd, true) == Sent::kSent;
 }
 
 bool receive_message(int socket, control::Message* message, int* fd) {
@@ -84,6 +115,7 @@ bool receive_message(int socket, control::Message* message, int* fd) {
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
+  // Alignment leaves room for more descriptors than one; whatever the kernel puts there is ours to close.
   alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
   header.msg_control = space;
   header.msg_controllen = sizeof space;
@@ -91,10 +123,18 @@ bool receive_message(int socket, control::Message* message, int* fd) {
   do got = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
   while (got < 0 && errno == EINTR);
   for (cmsghdr* c = CMSG_FIRSTHDR(&header); got >= 0 && c != nullptr; c = CMSG_NXTHDR(&header, c)) {
-    if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
-      std::memcpy(fd, CMSG_DATA(c), sizeof *fd);
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int passed = -1;
+      std::memcpy(&passed, CMSG_DATA(c) + i * sizeof passed, sizeof passed);
+      if (*fd < 0)
+        *fd = passed;
+      else
+        ::close(passed);
+    }
   }
-  if (got == static_cast<ssize_t>(sizeof *message)) return true;
+  if (got == static_cast<ssize_t>(sizeof *message) && (header.msg_flags & MSG_TRUNC) == 0) return true;
   if (*fd >= 0) ::close(*fd);
   *fd = -1;
   return false;

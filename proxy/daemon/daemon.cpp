@@ -14,6 +14,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <deque>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -44,11 +46,21 @@ void run_proxy(Worker& worker, const IdleConfig& config, ProxyCounters& counters
     const Instant deadline = worker.next_deadline();
     if (idle.idle(deadline == Instant::never() ? 1_s : deadline - now)) counters.sleeps.add();
   }
+  worker.publish_counters();
 }
+
+// Sockets of clients, two descriptors for each; the usual limit of a process is 1024.
+constexpr std::size_t kMaxClients = 256;
+// Answers and events that a client has not read. It is not heard while there are any, so only accepted
+// connections can make more of them; a client with so many has stopped reading.
+constexpr std::size_t kMaxUnsent = 4096;
+constexpr Duration kNoDescriptorsPause = 100_ms;
 
 struct Connected {
   int fd;
   Node::ClientId id;
+  bool has_spoken = false;
+  std::deque<Node::Outbound> unsent;
 };
 
 // Only this user's processes, and root's, may use the proxies: the kernel vouches for who they are.
@@ -95,12 +107,17 @@ class Server {
   int turn() {
     int work = node_.do_control(monotonic_now());
     for (; const std::optional<Node::Outbound> out = node_.poll_outbound(); ++work) {
-      const auto c = std::find_if(clients_.begin(), clients_.end(),
-                                  [&](const Connected& x) { return x.id == out->client; });
-      if (c != clients_.end())
-        (void)send_message(c->fd, out->message, out->fd);  // a dead client is noticed below
+      Connected* const c = find(out->client);
+      if (c == nullptr) continue;
+      c->unsent.push_back(*out);
+      tell(*c);
+      if (c->unsent.size() > kMaxUnsent) {
+        spdlog::error("client {} does not read what it is told and is disconnected", c->id);
+        drop(out->client);
+      }
     }
     while (const std::optional<Node::ClientId> id = node_.poll_expelled()) {
+      if (find(*id) == nullptr) continue;
       spdlog::error("client {} wrote nonsense into its channel and is disconnected", *id);
       drop(*id);
     }
@@ -108,6 +125,22 @@ class Server {
       spdlog::error("cluster {} is lost: it was not heard for {} ms, or was restarted", lost->value(),
                     node_.config().transport.peer_death_ms);
     return work;
+  }
+
+  Connected* find(Node::ClientId id) {
+    const auto c =
+        std::find_if(clients_.begin(), clients_.end(), [&](const Connected& x) { return x.id == id; });
+    return c == clients_.end() ? nullptr : &*c;
+  }
+
+  // What its socket has room for: a client that does not read keeps nobody but itself waiting. That it is
+  // dead is noticed when it is heard.
+  static void tell(Connected& c) {
+    while (!c.unsent.empty()) {
+      const Node::Outbound& out = c.unsent.front();
+      if (send_message(c.fd, out.message, out.fd, false) == Sent::kNoRoom) return;
+      c.unsent.pop_front();
+    }
   }
 
   void drop(Node::ClientId id) {
@@ -121,37 +154,68 @@ class Server {
 
   // True when it is time to end.
   bool wait(int timeout_ms) {
-    std::vector<pollfd> fds{{signals_, POLLIN, 0}, {listener_, POLLIN, 0}};
-    for (const Connected& c : clients_) fds.push_back({c.fd, POLLIN, 0});
-    if (::poll(fds.data(), fds.size(), timeout_ms) <= 0) return false;
-    if (fds[0].revents != 0) return true;
-    if (fds[1].revents != 0) accept_client();
-    for (std::size_t i = 2; i < fds.size(); ++i)
-      if (fds[i].revents != 0) hear(fds[i].fd);
+    const Instant now = monotonic_now();
+    fds_.clear();
+    fds_.push_back({signals_, POLLIN, 0});
+    fds_.push_back({now < deaf_until_ ? -1 : listener_, POLLIN, 0});
+    for (const Connected& c : clients_)
+      fds_.push_back({c.fd, static_cast<short>(c.unsent.empty() ? POLLIN : POLLOUT), 0});
+    if (::poll(fds_.data(), fds_.size(), timeout_ms) <= 0) return false;
+    if (fds_[0].revents != 0) return true;
+    // The new one comes last: a client that is dropped to make room for it must not take its descriptor's
+    // number into the look-ups below.
+    for (std::size_t i = 2; i < fds_.size(); ++i)
+      if (fds_[i].revents != 0) serve_client(fds_[i].fd);
+    if (fds_[1].revents != 0) accept_client();
     return false;
   }
 
   void accept_client() {
     const int fd = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
-    if (fd < 0) return;
-    if (!permitted(fd)) {
+    if (fd < 0) {
+      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
+        deaf_until_ = monotonic_now() + kNoDescriptorsPause;  // it would be reported again and again
+      return;
+    }
+    if (!permitted(fd) || !make_room()) {
       ::close(fd);
       return;
     }
-    clients_.push_back({fd, node_.add_client()});
+    clients_.push_back({fd, node_.add_client(), false, {}});
   }
 
-  void hear(int fd) {
+  // Who connects and says nothing makes way for who does.
+  bool make_room() {
+    if (clients_.size() < kMaxClients) return true;
+    const auto silent =
+        std::find_if(clients_.begin(), clients_.end(), [](const Connected& c) { return !c.has_spoken; });
+    if (silent == clients_.end()) {
+      if (!told_full_) spdlog::warn("{} clients are attached: more are refused", kMaxClients);
+      told_full_ = true;
+      return false;
+    }
+    drop(silent->id);
+    return true;
+  }
+
+  void serve_client(int fd) {
     const auto c =
         std::find_if(clients_.begin(), clients_.end(), [&](const Connected& x) { return x.fd == fd; });
     if (c == clients_.end()) return;
+    if (!c->unsent.empty()) {
+      tell(*c);
+      if (!c->unsent.empty()) return;
+    }
     control::Message message;
     int passed = -1;
+    pollfd readable{fd, POLLIN, 0};
+    if (::poll(&readable, 1, 0) <= 0) return;
     if (!receive_message(fd, &message, &passed)) {
       drop(c->id);
       return;
     }
     if (passed >= 0) ::close(passed);  // nobody is asked for one
+    c->has_spoken = true;
     node_.on_request(monotonic_now(), c->id, message);
   }
 
@@ -159,6 +223,21 @@ class Server {
   int listener_;
   int signals_;
   std::vector<Connected> clients_;
+  std::vector<pollfd> fds_;
+  Instant deaf_until_;
+  bool told_full_ = false;
+};
+
+// What the daemon opened itself, closed whichever way it ends.
+struct Opened {
+  int signals = -1;
+  int listener = -1;
+  std::string path;  // of the listener, to be removed
+  ~Opened() {
+    if (signals >= 0) ::close(signals);
+    if (listener >= 0) ::close(listener);
+    if (!path.empty()) ::unlink(path.c_str());
+  }
 };
 
 }  // namespace
@@ -169,14 +248,16 @@ Result<void> run_daemon(const NodeConfig& config) {
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  const int signal_fd = ::signalfd(-1, &signals, SFD_CLOEXEC);
-  if (signal_fd < 0) return error("signalfd: {}", std::strerror(errno));
+  Opened opened;
+  opened.signals = ::signalfd(-1, &signals, SFD_CLOEXEC);
+  if (opened.signals < 0) return error("signalfd: {}", std::strerror(errno));
 
   int listener = config.listen_fd;
   if (listener < 0) {
     const Result<int> made = listen_unix(config.listen_address);
     if (!made) return made.error();
-    listener = made.value();
+    listener = opened.listener = made.value();
+    if (config.listen_address[0] != '@') opened.path = config.listen_address;
   }
   Result<std::unique_ptr<Node>> node = Node::create(config, monotonic_now());
   if (!node) return node.error();
@@ -190,17 +271,11 @@ Result<void> run_daemon(const NodeConfig& config) {
     });
   }
   {
-    Server server(**node, listener, signal_fd);
+    Server server(**node, listener, opened.signals);
     server.serve(config.ready_fd);
   }
   stop.store(true);
   for (std::thread& t : threads) t.join();
-  ::close(signal_fd);
-  if (config.listen_fd < 0) {
-    ::close(listener);
-    if (!config.listen_address.empty() && config.listen_address[0] != '@')
-      ::unlink(config.listen_address.c_str());
-  }
   return {};
 }
 
