@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,6 +34,9 @@ std::uint64_t system_seed() {
   return seed;
 }
 
+// Listeners of one client.
+constexpr std::size_t kMaxListeners = 1024;
+
 // What both ends of a sub-connection must have in common, as one number.
 std::uint64_t shared_hash(const NodeConfig& config) {
   std::uint64_t h = 0xcbf29ce484222325;  // FNV-1a
@@ -42,6 +46,13 @@ std::uint64_t shared_hash(const NodeConfig& config) {
     for (int byte = 0; byte < 8; ++byte) h = (h ^ (part >> (8 * byte) & 0xff)) * 0x100000001b3;
   }
   return h;
+}
+
+// What all clients together may take: they must not bring down the machine.
+std::uint64_t most_client_memory() {
+  static const std::uint64_t most = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+                                    static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) / 2;
+  return most;
 }
 
 // Which proxies of two clusters have a sub-connection: aligned, and where one side has fewer, several with
@@ -59,6 +70,7 @@ Node::~Node() {
   workers_.clear();  // before the memory that they use
   while (!clients_.empty()) destroy(clients_.begin()->first);
   if (own_counters_ == nullptr && counters_ != nullptr) ::munmap(counters_, sizeof(NodeCounters));
+  if (counters_fd_ >= 0) ::close(counters_fd_);
 }
 
 Result<std::unique_ptr<Node>> Node::create(const NodeConfig& config, Instant now) {
@@ -74,13 +86,19 @@ Result<void> Node::map_counters() {
     own_counters_ = std::make_unique<NodeCounters>();
     counters_ = own_counters_.get();
   } else {
-    void* const memory =
-        ::mmap(nullptr, sizeof(NodeCounters), PROT_READ | PROT_WRITE, MAP_SHARED, config_.counters_fd, 0);
+    const int fd = config_.counters_fd;
+    struct stat status {};
+    if (::fstat(fd, &status) == 0 && static_cast<std::uint64_t>(status.st_size) < sizeof(NodeCounters))
+      return error("counters_fd {} has {} bytes: give a descriptor of {} bytes", fd, status.st_size,
+                   sizeof(NodeCounters));
+    void* const memory = ::mmap(nullptr, sizeof(NodeCounters), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED)
-      return error("counters_fd {}: {}: give a descriptor of {} bytes", config_.counters_fd,
-                   std::strerror(errno), sizeof(NodeCounters));
+      return error("counters_fd {}: {}: give a descriptor of {} bytes", fd, std::strerror(errno),
+                   sizeof(NodeCounters));
     counters_ = new (memory) NodeCounters;
-    counters_fd_ = config_.counters_fd;
+    // What clients get can only be read: neither written nor cut off under the proxies. Where /proc is
+    // missing they get none.
+    counters_fd_ = ::open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_RDONLY | O_CLOEXEC);
   }
   counters_->proxies = config_.proxies;
   counters_->process = static_cast<std::uint32_t>(::getpid());
@@ -170,6 +188,9 @@ Result<void> Node::open_links(Instant now) {
       Result<std::shared_ptr<ShmWire>> wire =
           ShmWire::map(link.fd, link.first_side ? ShmSide::kA : ShmSide::kB);
       if (!wire) return error("links[{}]: {}", index, wire.error().text);
+      if ((*wire)->queues() < proxies)
+        return error("links[{}]: the wire has {} queues for {} proxies: make it with one for each", index,
+                     (*wire)->queues(), proxies);
       for (unsigned q = 0; q < (*wire)->queues(); ++q) add(q, index, (*wire)->queue(q));
       wires_.push_back(*wire);
     } else {
@@ -216,6 +237,7 @@ Node::Client* Node::find(ClientId id) {
 
 void Node::answer(ClientId client, control::Kind kind, std::uint32_t serial, const control::Message& body,
                   int fd) {
+  if (const Client* const c = find(client); c == nullptr || c->gone) return;  // nobody is there to read it
   Outbound out{client, body, fd};
   out.message.kind = kind;
   out.message.serial = serial;
@@ -258,6 +280,11 @@ void Node::on_request(Instant now, ClientId id, const control::Message& m) {
   switch (m.kind) {
     case control::Kind::kListen: {
       const control::Listen& l = m.listen;
+      if (client->listeners.size() >= kMaxListeners) {
+        refuse(id, m.serial,
+               fmt::format("this client listens on {} ports already: close some", kMaxListeners));
+        return;
+      }
       if (l.endpoint >= endpoints || l.port == 0) {
         refuse(id, m.serial, "no such endpoint, or port 0");
         return;
@@ -266,8 +293,10 @@ void Node::on_request(Instant now, ClientId id, const control::Message& m) {
           ports_.listen(id, PortId(l.port), l.endpoint, l.window_bytes, l.ordered != 0);
       if (refusal != convergence::Refusal::kNone)
         refuse(id, m.serial, convergence::to_string(refusal));
-      else
+      else {
+        client->listeners.insert(l.port);
         answer(id, control::Kind::kOk, m.serial);
+      }
       return;
     }
     case control::Kind::kConnect: {
@@ -283,6 +312,7 @@ void Node::on_request(Instant now, ClientId id, const control::Message& m) {
       return;
     }
     case control::Kind::kClose:
+      client->listeners.erase(m.close.port);
       ports_.close(id, PortId(m.close.port));
       answer(id, control::Kind::kOk, m.serial);
       return;
@@ -322,6 +352,16 @@ void Node::attach(ClientId id, Client& client, const control::Message& m) {
     return;
   }
   const std::uint64_t total = g.total_bytes();
+  std::uint64_t held = 0;
+  for (const auto& [other, c] : clients_) held += c.memory != nullptr ? c.geometry.total_bytes() : 0;
+  if (held + total > most_client_memory()) {
+    refuse(
+        id, m.serial,
+        fmt::format("no {} MiB for the channels: this node's clients hold {} of at most {} MiB (half of the "
+                    "machine's memory)",
+                    total >> 20, held >> 20, most_client_memory() >> 20));
+    return;
+  }
   const int fd = ::memfd_create("braid-client", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   // In full, now: a page that could not be had later would be a SIGBUS in a proxy. And sealed: a client that
   // shrinks it could cause one too.
@@ -369,16 +409,12 @@ void Node::client_gone(ClientId id) {
   client->gone = true;
   std::erase_if(outbound_, [&](const Outbound& out) { return out.client == id; });
   ports_.client_gone(id);
-  detach_if_drained(id, *client);
+  if (client->channels.empty()) destroy(id);
 }
 
 void Node::detach_if_drained(ClientId id, Client& client) {
   if (!client.gone || client.detach_sent || ports_.held_by(id) > 0) return;
   client.detach_sent = true;
-  if (client.channels.empty()) {
-    destroy(id);
-    return;
-  }
   client.detaching = static_cast<unsigned>(client.channels.size());
   for (unsigned i = 0; i < client.channels.size(); ++i) {
     WorkerCommand command;
@@ -454,7 +490,9 @@ PortCell* Node::cell(const Ports::End& end) {
 }
 
 void Node::install(const Ports::End& end) {
-  Client& client = clients_.at(end.client);
+  Client* const holder = find(end.client);
+  if (holder == nullptr || holder->detach_sent) return;  // it died meanwhile, and its kRemove follows
+  Client& client = *holder;
   PortCell* const c = new (cell(end)) PortCell;
   c->consumed.store(0, std::memory_order_relaxed);
   for (auto& credit : c->credit) credit.store(0, std::memory_order_relaxed);
@@ -538,10 +576,15 @@ int Node::do_control(Instant now) {
   }
   // One step of ports at a time: an event takes effect in every proxy before the next, and all of them before
   // a peer hears of it.
+  bool all_events_carried_out = false;
   while (caught_up()) {
     if (const std::optional<Ports::Event> event = ports_.poll_event()) {
       carry_out(*event);
-    } else if (const std::optional<Ports::Outgoing> out = ports_.poll_control()) {
+      ++work;
+      continue;
+    }
+    all_events_carried_out = true;
+    if (const std::optional<Ports::Outgoing> out = ports_.poll_control()) {
       WorkerCommand command;
       command.kind = WorkerCommand::Kind::kSendControl;
       command.cluster = out->to;
@@ -552,10 +595,10 @@ int Node::do_control(Instant now) {
     }
     ++work;
   }
-  for (auto it = clients_.begin(); it != clients_.end();) {
-    const auto next = std::next(it);
-    detach_if_drained(it->first, it->second);  // may erase it
-    it = next;
+  // A proxy must have been told to forget the last port of a client before it is told to forget the client:
+  // until then it may write to the client's memory.
+  if (all_events_carried_out) {
+    for (auto& [id, client] : clients_) detach_if_drained(id, client);
   }
   return work;
 }
@@ -603,6 +646,15 @@ std::optional<Node::Outbound> Node::poll_outbound() {
   if (outbound_.empty()) return std::nullopt;
   const Outbound out = outbound_.front();
   outbound_.pop_front();
+  return out;
+}
+
+std::optional<Node::Outbound> Node::poll_outbound(ClientId client) {
+  const auto found = std::find_if(outbound_.begin(), outbound_.end(),
+                                  [&](const Outbound& out) { return out.client == client; });
+  if (found == outbound_.end()) return std::nullopt;
+  const Outbound out = *found;
+  outbound_.erase(found);
   return out;
 }
 

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,8 @@ class Node : private convergence::Ports::Resources {
   // Something of it is still held.
   bool has_client(ClientId client) const { return clients_.contains(client); }
   std::optional<Outbound> poll_outbound();
+  // The next one for that client, past those for others.
+  std::optional<Outbound> poll_outbound(ClientId client);
   // Clients that broke the rules: the caller closes their sockets and calls client_gone().
   std::optional<ClientId> poll_expelled();
   // Lets time pass and moves things on; call often (it waits for proxies to obey, never blocks). Returns the
@@ -87,6 +90,7 @@ class Node : private convergence::Ports::Resources {
     std::byte* memory = nullptr;
     std::vector<std::unique_ptr<Channel>> channels;  // endpoint * proxies + proxy
     std::vector<bool> cells;
+    std::set<std::uint32_t> listeners;         // their ports
     std::vector<std::uint32_t> granules_left;  // by endpoint: what its arrival rings can still promise
     std::map<std::uint64_t, std::uint64_t> free_space;  // offset, bytes
   };
@@ -123,7 +127,7 @@ class Node : private convergence::Ports::Resources {
   std::vector<std::unique_ptr<Handoff>> handoffs_;
   NodeCounters* counters_ = nullptr;
   std::unique_ptr<NodeCounters> own_counters_;
-  int counters_fd_ = -1;
+  int counters_fd_ = -1;  // for clients: read only
   std::vector<std::unique_ptr<Worker>> workers_;
   convergence::Ports ports_;
   ClientId next_client_ = 1;
