@@ -22,6 +22,10 @@ using convergence::kGranuleBytes;
 // Between looks for an accepted connection or for room: what a yield costs when nobody else wants the core.
 constexpr int kSpinsBeforeYield = 16;
 
+// How long an arrival waits for the word that its connection exists, which the control plane gives within
+// milliseconds.
+constexpr Duration kPatienceWithEarlyArrivals = 5_s;
+
 // Lets others run while this thread waits for something that another process does.
 class Patience {
  public:
@@ -89,6 +93,7 @@ Result<std::unique_ptr<Client>> Client::attach(std::unique_ptr<Service> service,
 }
 
 Client::~Client() {
+  for (const auto& endpoint : endpoints_) endpoint->flush();
   endpoints_.clear();
   service_.reset();  // in one process: the node is still using the memory until then
   if (memory_ != nullptr) ::munmap(memory_, memory_bytes_);
@@ -221,8 +226,14 @@ void Endpoint::close(Connection* connection) {
   const std::size_t index = connection->port_.value() & 0xffff;
   by_index_[index] = nullptr;
   closed_[index] = connection->port_;
+  if (handing_over_ == connection) handing_over_ = nullptr;
+  if (unfinished_ == connection) unfinished_ = nullptr;
   std::erase(accepted_, connection);
-  std::erase_if(connections_, [&](const auto& c) { return c.get() == connection; });
+  const auto found = std::find_if(connections_.begin(), connections_.end(),
+                                  [&](const auto& c) { return c.get() == connection; });
+  // A handler may be looking at it still.
+  if (polling_) closed_while_polling_.push_back(std::move(*found));
+  connections_.erase(found);
 }
 
 void Endpoint::flush() {
@@ -230,6 +241,7 @@ void Endpoint::flush() {
 }
 
 bool Endpoint::has_arrivals() const {
+  if (left_over_.load(std::memory_order_relaxed)) return true;
   for (const Lane& lane : lanes_) {
     if (lane.arrival_control->tail.load(std::memory_order_acquire) !=
         lane.arrival_control->head.load(std::memory_order_relaxed))
@@ -250,9 +262,18 @@ Endpoint::Arrived Endpoint::take_arrival(Lane& lane, Connection** to) {
   if (connection == nullptr) {
     const std::size_t index = d.destination_port & 0xffff;
     if (index < closed_.size() && closed_[index] == PortId(d.destination_port)) return Arrived::kTaken;
-    lane.early = d;
-    return Arrived::kTooEarly;
+    const Instant now = monotonic_now();
+    if (lane.early_until == Instant()) lane.early_until = now + kPatienceWithEarlyArrivals;
+    if (now < lane.early_until) {
+      lane.early = d;
+      return Arrived::kTooEarly;
+    }
+    // Its connection was taken down before we were told of it. What waits behind it shall not wait for ever.
+    lane.early_until = Instant();
+    ++counts_.bad_arrivals;
+    return Arrived::kTaken;
   }
+  lane.early_until = Instant();
   stack::Record r;
   r.position = Position(d.position);
   r.bytes = d.bytes;
@@ -314,6 +335,7 @@ void Connection::read_credit() {
 SendStatus Connection::take_room(std::uint32_t bytes, unsigned lane) {
   room_bytes_ = 0;
   if (bytes > max_message_bytes()) return SendStatus::kTooLong;
+  if (failed_ || cell_->state.load(std::memory_order_relaxed) != PortState::kOpen) return SendStatus::kClosed;
   std::optional<convergence::Sender::Place> place = sender_.place(bytes);
   if (!place) {
     read_credit();
@@ -330,6 +352,7 @@ SendStatus Connection::take_room(std::uint32_t bytes, unsigned lane) {
   }
   place_ = *place;
   room_bytes_ = bytes;
+  room_at_ = endpoint_.lanes_[proxy_].send.produced();
   return SendStatus::kSent;
 }
 
@@ -361,7 +384,7 @@ SendStatus Connection::try_send(ByteView message, unsigned lane) {
   const auto bytes =
       static_cast<std::uint32_t>(std::min<std::size_t>(message.size(), convergence::kMaxMessageBytes));
   if (const SendStatus status = take_room(bytes, lane); status != SendStatus::kSent) return status;
-  std::memcpy(endpoint_.lanes_[proxy_].data + data_offset_, message.data(), bytes);
+  if (bytes > 0) std::memcpy(endpoint_.lanes_[proxy_].data + data_offset_, message.data(), bytes);
   send_piece(bytes, {bytes, 0, false});
   ++endpoint_.counts_.messages_sent;
   return SendStatus::kSent;
@@ -376,6 +399,7 @@ MutableBytes Connection::reserve(std::uint32_t bytes, unsigned lane, SendStatus*
 
 void Connection::commit(std::uint32_t bytes) {
   CHECK_LE(bytes, room_bytes_);
+  CHECK_EQ(room_at_, endpoint_.lanes_[proxy_].send.produced());  // nothing was sent in between
   // It was placed for the whole reservation; the shorter message has a place at least as good.
   if (const auto place = sender_.place(bytes)) place_ = *place;
   send_piece(bytes, {bytes, 0, false});
@@ -392,9 +416,10 @@ SendStatus Connection::send(ByteView message, Duration timeout, unsigned lane) {
   Patience patience;
   do {
     const std::uint32_t bytes = std::min(most, total - offset);
-    const SendStatus status = failed_ ? SendStatus::kClosed : take_room(bytes, lane);
+    const SendStatus status = take_room(bytes, lane);
     if (status == SendStatus::kSent) {
-      std::memcpy(endpoint_.lanes_[proxy_].data + data_offset_, message.data() + offset, bytes);
+      if (bytes > 0)
+        std::memcpy(endpoint_.lanes_[proxy_].data + data_offset_, message.data() + offset, bytes);
       send_piece(bytes, {total, offset, many});
       endpoint_.flush();
       offset += bytes;
@@ -419,8 +444,7 @@ void Connection::return_credit() {
   const std::optional<Position> due = receiver_.credit_due();
   if (!due) return;
   // Credit needs no credit, but a descriptor; without one it is due again with the next message, or poll.
-  proxy_ = dispatcher_.pick(0);
-  Endpoint::Lane& lane = endpoint_.lanes_[proxy_];
+  Endpoint::Lane& lane = endpoint_.lanes_[dispatcher_.pick(0)];
   std::uint32_t offset = 0;
   if (!lane.take_room(0, &offset)) {
     endpoint_.owes_credit_ = true;

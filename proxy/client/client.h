@@ -15,14 +15,17 @@
 // listen, connect, accept, close) is serialised inside.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/check.h"
 #include "base/ids.h"
 #include "base/result.h"
 #include "base/time.h"
@@ -150,7 +153,8 @@ class Connection {
   convergence::Sender::Place place_;
   std::uint32_t data_offset_ = 0;
   std::uint32_t room_bytes_ = 0;
-  Position message_;  // of the message of many pieces under way
+  std::uint32_t room_at_ = 0;  // the lane's descriptor that it is for
+  Position message_;           // of the message of many pieces under way
 };
 
 struct EndpointCounts {
@@ -177,7 +181,7 @@ class Endpoint {
 
   // Sends what was committed, lets in-process proxies work, takes what has arrived and hands at most `limit`
   // messages to `handler(Connection&, ByteView)`. The view is valid during the call only. The handler may
-  // send. Returns the number of messages.
+  // send, listen, connect and close, its own connection too; it may not poll. Returns the number of messages.
   template <class Handler>
   int poll(Handler&& handler, int limit = 64);
   // Makes everything committed visible to the proxies now. poll() does it too.
@@ -210,6 +214,7 @@ class Endpoint {
     std::uint32_t reclaimed = 0;
     // An arrival for a connection that we have not heard of yet: the next to be looked at.
     std::optional<ArrivalDescriptor> early;
+    Instant early_until;  // then it is given up
 
     bool take_room(std::uint32_t bytes, std::uint32_t* offset);
     void reclaim();
@@ -223,6 +228,9 @@ class Endpoint {
   enum class Arrived : std::uint8_t { kTaken, kTooEarly };
   Arrived take_arrival(Lane& lane, Connection** to);
   void take_accepted();
+  // Hands over what the connection has ready, at most `limit` messages.
+  template <class Handler>
+  int hand_over(Connection& connection, std::optional<ByteView> message, Handler&& handler, int limit);
 
   Service* service_;
   std::byte* memory_;
@@ -241,6 +249,13 @@ class Endpoint {
   std::vector<Listener> listeners_;
   unsigned next_lane_ = 0;
   bool owes_credit_ = false;
+  bool polling_ = false;
+  Connection* handing_over_ = nullptr;  // in poll(): whose message the handler has; nullptr once it closed it
+  // A message that the last poll() had no room for, and whose it is.
+  Connection* unfinished_ = nullptr;
+  ByteView unfinished_message_;
+  std::vector<std::unique_ptr<Connection>> closed_while_polling_;
+  std::atomic<bool> left_over_{false};  // the last poll() did not take all that it saw
   EndpointCounts counts_;
 };
 
@@ -273,11 +288,36 @@ class Client {
 // --- inline
 
 template <class Handler>
+int Endpoint::hand_over(Connection& connection, std::optional<ByteView> message, Handler&& handler,
+                        int limit) {
+  int handed = 0;
+  handing_over_ = &connection;
+  while (message && handed < limit) {
+    ++counts_.messages_received;
+    ++handed;
+    handler(connection, *message);
+    if (handing_over_ == nullptr) return handed;  // the handler closed it
+    message = connection.receiver_.next();
+  }
+  handing_over_ = nullptr;
+  if (message) {
+    unfinished_ = &connection;
+    unfinished_message_ = *message;
+  }
+  connection.return_credit();
+  return handed;
+}
+
+template <class Handler>
 int Endpoint::poll(Handler&& handler, int limit) {
+  CHECK(!polling_);
   flush();
   service_->turn();
   if (owes_credit_) return_owed_credit();
+  polling_ = true;
   int handed = 0;
+  if (unfinished_ != nullptr && limit > 0)
+    handed = hand_over(*std::exchange(unfinished_, nullptr), unfinished_message_, handler, limit);
   for (std::size_t visited = 0; visited < lanes_.size() && handed < limit; ++visited) {
     Lane& lane = lanes_[next_lane_];
     next_lane_ = next_lane_ + 1 == lanes_.size() ? 0 : next_lane_ + 1;
@@ -285,15 +325,16 @@ int Endpoint::poll(Handler&& handler, int limit) {
       Connection* connection = nullptr;
       if (take_arrival(lane, &connection) == Arrived::kTooEarly) break;
       if (connection == nullptr) continue;
-      while (const std::optional<ByteView> message = connection->receiver_.next()) {
-        ++counts_.messages_received;
-        ++handed;
-        handler(*connection, *message);
-      }
-      connection->return_credit();
+      handed += hand_over(*connection, connection->receiver_.next(), handler, limit - handed);
     }
     lane.arrivals.release(lane.arrivals.taken());
   }
+  polling_ = false;
+  closed_while_polling_.clear();
+  bool left_over = unfinished_ != nullptr;
+  for (const Lane& lane : lanes_) left_over = left_over || lane.early.has_value();
+  if (left_over != left_over_.load(std::memory_order_relaxed))
+    left_over_.store(left_over, std::memory_order_relaxed);
   flush();
   return handed;
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <deque>
 #include <mutex>
@@ -55,7 +56,7 @@ class SocketService final : public Service {
         return answer;
       }
       if (passed >= 0) ::close(passed);
-      if (answer.serial == 0) events_.push_back(answer);
+      keep(answer);
     }
   }
 
@@ -103,9 +104,13 @@ class SocketService final : public Service {
 
   Received receive(Duration timeout, control::Message* message, int* passed) {
     pollfd p{fd_, POLLIN, 0};
-    const auto ms = static_cast<int>(std::max<std::int64_t>(0, (timeout.ns() + 999'999) / 1'000'000));
-    const int ready = ::poll(&p, 1, ms);
-    if (ready < 0 && errno == EINTR) return receive(timeout, message, passed);
+    const Instant deadline = monotonic_now() + timeout;
+    int ready = 0;
+    do {
+      const std::int64_t left_ns = (deadline - monotonic_now()).ns();
+      ready = ::poll(&p, 1,
+                     static_cast<int>(std::clamp<std::int64_t>((left_ns + 999'999) / 1'000'000, 0, INT_MAX)));
+    } while (ready < 0 && errno == EINTR);
     if (ready <= 0) return Received::kNothing;
     if (receive_message(fd_, message, passed)) return Received::kMessage;
     alive_.store(false, std::memory_order_relaxed);
@@ -118,8 +123,22 @@ class SocketService final : public Service {
     while (receive(timeout, &message, &passed) == Received::kMessage) {
       if (passed >= 0) ::close(passed);
       passed = -1;
-      if (message.kind == control::Kind::kOpened && message.serial == 0) events_.push_back(message);
+      keep(message);
     }
+  }
+
+  void keep(const control::Message& m) {
+    if (m.kind != control::Kind::kOpened) return;
+    if (m.serial == 0) {
+      events_.push_back(m);
+      return;
+    }
+    // The answer to a connect that was given up: nobody will ever use it.
+    control::Message request;
+    request.kind = control::Kind::kClose;
+    request.serial = ++serial_;
+    request.close = {m.opened.port};
+    (void)send_message(fd_, request, -1);
   }
 
   const int fd_;
