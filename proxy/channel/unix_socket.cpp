@@ -80,31 +80,6 @@ Sent send_message(int socket, const control::Message& message, int fd, bool wait
   }
 }
 
-Sent send_message(int socket, const control::Message& message, int fd, bool wait) {
-  iovec part{const_cast<control::Message*>(&message), sizeof message};
-  msghdr header{};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
-  alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
-  if (fd >= 0) {
-    header.msg_control = space;
-    header.msg_controllen = sizeof space;
-    cmsghdr* const c = CMSG_FIRSTHDR(&header);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(c), &fd, sizeof fd);
-  }
-  for (;;) {
-    const ssize_t sent = ::sendmsg(socket, &header, MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT));
-    if (sent == static_cast<ssize_t>(sizeof message)) return Sent::kSent;
-    if (sent < 0 && errno == EINTR) continue;
-    // Too many descriptors are under way between processes: as good as no room, it passes.
-    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ETOOMANYREFS)) return Sent::kNoRoom;
-    return Sent::kGone;
-  }
-}
-
 bool send_message(int socket, const control::Message& message, int fd) {
   return send_message(socket, message, fd, true) == Sent::kSent;
 }
