@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -36,7 +36,7 @@ struct Header {
 static_assert(std::is_standard_layout_v<Header>);
 static_assert(std::atomic<Attachment>::is_always_lock_free);
 
-constexpr std::uint64_t kRingBytes = round_up(sizeof(ShmLengthRing), kLine);
+constexpr std::uint64_t kRingBytes = round_up(sizeof(ShmRing), kLine);
 constexpr std::uint64_t kRingsOffset = round_up(sizeof(Header), kLine);
 
 // The first lines of all slots (the headers, which every packet touches) would fall into a few sets of the L1
@@ -98,9 +98,10 @@ Result<void> ShmWireOptions::validate() const {
   if (queues < 1 || queues > kShmWireMaxQueues) {
     return error("shm wire: {} queues; 1 to {} are possible", queues, kShmWireMaxQueues);
   }
-  if (frames_per_ring < kMaxBurst || frames_per_ring > kShmWireMaxFramesPerRing) {
-    return error("shm wire: frames_per_ring {}; {} to {} are possible", frames_per_ring, kMaxBurst,
-                 kShmWireMaxFramesPerRing);
+  if (frames_per_ring < kMaxBurst || frames_per_ring > kShmWireMaxFramesPerRing ||
+      !std::has_single_bit(frames_per_ring)) {
+    return error("shm wire: frames_per_ring {}; the powers of two from {} to {} are possible",
+                 frames_per_ring, kMaxBurst, kShmWireMaxFramesPerRing);
   }
   if (max_frame_bytes < kShmWireMinFrameBytes || max_frame_bytes > kShmWireMaxFrameBytes) {
     return error("shm wire: max_frame_bytes {}; {} to {} are possible", max_frame_bytes,
@@ -162,7 +163,7 @@ Result<int> create_shm_wire(const ShmWireOptions& options) {
   header->total_bytes = bytes;
   for (unsigned queue = 0; queue < options.queues; ++queue) {
     for (const ShmSide sender : {ShmSide::kA, ShmSide::kB}) {
-      ::new (*memory + layout.ring_offset(queue, sender)) ShmLengthRing;
+      ::new (*memory + layout.ring_offset(queue, sender)) ShmRing;
     }
   }
   ::munmap(*memory, bytes);
@@ -205,78 +206,70 @@ ShmQueue::ShmQueue(std::shared_ptr<ShmWire> wire, unsigned index)
       frames_per_ring_(wire_->layout_.options().frames_per_ring),
       max_frame_bytes_(wire_->layout_.options().max_frame_bytes),
       slot_stride_(wire_->layout_.slot_stride()),
-      slot_count_(wire_->layout_.slots()),
       receive_(lane(index, other(wire_->side_))),
       transmit_(lane(index, wire_->side_)) {}
 
 ShmQueue::Lane ShmQueue::lane(unsigned index, ShmSide sender) const {
   std::byte* const memory = wire_->memory_;
-  return {.ring = std::launder(
-              reinterpret_cast<ShmLengthRing*>(memory + wire_->layout_.ring_offset(index, sender))),
-          .slots = memory + wire_->layout_.slots_offset(index, sender),
-          .next_slot = 0};
+  return {
+      .ring = std::launder(reinterpret_cast<ShmRing*>(memory + wire_->layout_.ring_offset(index, sender))),
+      .slots = memory + wire_->layout_.slots_offset(index, sender),
+      .next = 0,
+      .freed = 0};
 }
 
-std::byte* ShmQueue::slot(const Lane& lane, std::uint32_t ahead) const {
-  std::uint32_t n = lane.next_slot + ahead;
-  if (n >= slot_count_) n -= slot_count_;
-  return lane.slots + std::size_t{n} * slot_stride_;
-}
-
-void ShmQueue::advance(Lane& lane, std::uint32_t frames) const {
-  lane.next_slot += frames;
-  if (lane.next_slot >= slot_count_) lane.next_slot -= slot_count_;
+std::byte* ShmQueue::slot(const Lane& lane, std::uint32_t number) const {
+  return lane.slots + std::size_t{number & (frames_per_ring_ - 1)} * slot_stride_;
 }
 
 std::size_t ShmQueue::receive(std::span<MutableBytes> frames) {
-  std::array<std::uint32_t, kMaxBurst> lengths;
-  // What the last call returned is given back by this pop: it is what lets the sender reach those slots
-  // again.
-  const std::size_t popped = receive_.ring->pop(lengths.data(), std::min(frames.size(), kMaxBurst));
-  std::size_t filled = 0;
-  for (std::uint32_t i = 0; i < popped; ++i) {
-    if (lengths[i] == 0 || lengths[i] > max_frame_bytes_) {
-      bad_lengths_.add();
-      continue;
-    }
-    frames[filled++] = MutableBytes(slot(receive_, i), lengths[i]);
+  const std::size_t wanted = std::min(frames.size(), kMaxBurst);
+  if (receive_.freed != receive_.next) {
+    receive_.freed = receive_.next;
+    receive_.ring->consumed.store(receive_.freed, std::memory_order_release);
   }
-  advance(receive_, static_cast<std::uint32_t>(popped));
+  std::size_t filled = 0;
+  while (filled < wanted && receive_.next - receive_.freed < kMaxBurst) {
+    const std::uint64_t entry =
+        receive_.ring->entries[receive_.next & (frames_per_ring_ - 1)].load(std::memory_order_acquire);
+    const auto length = static_cast<std::uint32_t>(entry);
+    if (entry != shm_entry(receive_.next, length)) break;
+    if (length == 0 || length > max_frame_bytes_) {
+      bad_lengths_.add();
+    } else {
+      frames[filled++] = MutableBytes(slot(receive_, receive_.next), length);
+    }
+    ++receive_.next;
+  }
   return filled;
 }
 
-// Never more than frames_per_ring, whatever the shared index says: more slots there are not.
-std::size_t ShmQueue::room() const {
-  constexpr std::size_t capacity = kShmWireMaxFramesPerRing;
-  const std::size_t waiting = capacity - std::min(transmit_.ring->write_available(), capacity);
-  return waiting < frames_per_ring_ ? frames_per_ring_ - waiting : 0;
+void ShmQueue::look_for_room() {
+  const std::uint32_t consumed = transmit_.ring->consumed.load(std::memory_order_acquire);
+  if (consumed - transmit_.freed <= transmit_.next - transmit_.freed) transmit_.freed = consumed;
 }
 
 std::size_t ShmQueue::reserve(std::span<TxFrame> frames) {
   const std::size_t wanted = std::min(frames.size(), kMaxBurst);
-  if (room_seen_ < wanted) room_seen_ = room();
-  const std::size_t offered = std::min(wanted, room_seen_);
+  if (room() < wanted) look_for_room();
+  const std::size_t offered = std::min<std::size_t>(wanted, room());
   for (std::uint32_t i = 0; i < offered; ++i) {
-    frames[i] = {.data = slot(transmit_, i), .capacity = max_frame_bytes_, .length = 0};
+    frames[i] = {.data = slot(transmit_, transmit_.next + i), .capacity = max_frame_bytes_, .length = 0};
   }
   return offered;
 }
 
 void ShmQueue::commit(std::span<const TxFrame> frames) {
-  if (frames.empty()) return;
-  CHECK_LE(frames.size(), std::min(kMaxBurst, room_seen_));
-  std::array<std::uint32_t, kMaxBurst> lengths;
-  for (std::uint32_t i = 0; i < frames.size(); ++i) {
-    CHECK_EQ(static_cast<const void*>(frames[i].data), static_cast<const void*>(slot(transmit_, i)));
-    CHECK_GT(frames[i].length, 0u);
-    CHECK_LE(frames[i].length, max_frame_bytes_);
-    lengths[i] = frames[i].length;
+  CHECK_LE(frames.size(), kMaxBurst);
+  CHECK_LE(frames.size(), room());
+  for (const TxFrame& frame : frames) {
+    CHECK_EQ(static_cast<const void*>(frame.data), static_cast<const void*>(slot(transmit_, transmit_.next)));
+    CHECK_GT(frame.length, 0u);
+    CHECK_LE(frame.length, max_frame_bytes_);
+    transmit_.ring->entries[transmit_.next & (frames_per_ring_ - 1)].store(
+        shm_entry(transmit_.next, frame.length), std::memory_order_release);
+    ++transmit_.next;
   }
-  // All fit, since room was seen; fewer do only if the other side has spoilt the ring.
-  const std::size_t pushed = transmit_.ring->push(lengths.data(), frames.size());
-  advance(transmit_, static_cast<std::uint32_t>(pushed));
-  room_seen_ -= pushed;
-  transmit_drops_.add(frames.size() - pushed);
 }
 
 }  // namespace braid::proxy

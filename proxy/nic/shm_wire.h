@@ -5,17 +5,20 @@
 //
 //   | header | ring A>B 0 | ring B>A 0 | ring A>B 1 | ... | slots A>B 0 | slots B>A 0 | slots A>B 1 | ...
 //
-// A ring is a queue of frame lengths; the frame itself lies in the slot whose turn it is. Both sides count
-// the slots for themselves, so nothing but lengths and the ring's two indices is shared, and no pointer.
-// There are kMaxBurst slots more than a ring has entries: the frames of the last receive() are off the ring
-// but still read.
+// A frame lies in slot n mod frames_per_ring, n being its number in its direction, and is announced by the
+// ring's entry of the same place: the number and the length in one word, stored at once. The receiver polls
+// the next entry itself, so a frame costs it two misses (entry, frame); with an index between them (Boost's
+// spsc_queue) a round trip of 64 bytes took 0.67 us instead of 0.47 on the same machine in the same run.
+// Slots go back to the sender by one counter, written once a burst, and read by the sender only when it
+// believes the ring to be full.
 //
-//   slots:   ... | still read (<= kMaxBurst) | waiting (<= frames_per_ring) | free, next to be written | ...
+//   number:  ... | consumed | read by the last receive() | announced | free to write | ...
+//                                                        <- at most frames_per_ring ->
 //
-// Both sides belong to one trust domain (daemons that one user started on one host): a Boost queue serves,
-// which trusts its indices. Lengths are checked all the same, and what lies in the slots is only a packet,
-// which the stack distrusts like any other. A side that dies in the middle of a call leaves either the old or
-// the new index behind, never a lock; the survivor sees an empty or a full ring and goes on.
+// Each side counts for itself and believes nothing impossible: a wrong length is dropped and counted, a wrong
+// number is a frame that has not come, a wrong counter is a full ring. What lies in the slots is only a
+// packet, which the stack distrusts like any other. A side that dies in the middle of a call leaves a frame
+// announced or not, never a lock; the survivor sees an empty or a full ring and goes on.
 #pragma once
 
 #include <atomic>
@@ -24,7 +27,6 @@
 
 #include "base/bytes.h"
 #include "base/counters.h"
-#include "base/local_ring.h"
 #include "base/result.h"
 #include "proxy/nic/nic_queue.h"
 
@@ -33,7 +35,7 @@ namespace braid::proxy {
 struct ShmWireOptions {
   // As many as a cluster has proxies.
   unsigned queues = 1;
-  // Frames that may wait in each direction of a queue. 256 cover a window of 8 KiB segments and cost 2.3 MiB.
+  // Frames that may wait in each direction of a queue, a power of two. 256 cost 2.3 MiB.
   unsigned frames_per_ring = 256;
   // Header included, FCS not. The default carries a 4 KiB page with all headers in one frame, twice over.
   std::uint32_t max_frame_bytes = 9014;
@@ -47,8 +49,15 @@ inline constexpr std::uint32_t kShmWireMinFrameBytes = 64;
 inline constexpr std::uint32_t kShmWireMaxFrameBytes =
     65535 + 14;  // the longest IPv4 packet and its Ethernet header
 
-// A frame's length in bytes. The capacity is fixed by the type; a wire uses frames_per_ring of it.
-using ShmLengthRing = LocalRing<std::uint32_t, kShmWireMaxFramesPerRing>;
+// One direction of a queue, all zero at first; followed by frames_per_ring entries in use.
+struct ShmRing {
+  alignas(64) std::atomic<std::uint32_t> consumed;  // frames given back, by the receiver
+  alignas(64) std::atomic<std::uint64_t> entries[kShmWireMaxFramesPerRing];  // by the sender
+};
+// Frame `number` is here: the upper half is number + 1, so that an entry of zero announces nothing.
+constexpr std::uint64_t shm_entry(std::uint32_t number, std::uint32_t length) {
+  return std::uint64_t{number + 1} << 32 | length;
+}
 
 enum class ShmSide : std::uint32_t { kA = 0, kB = 1 };
 constexpr ShmSide other(ShmSide side) {
@@ -63,7 +72,7 @@ class ShmWireLayout {
   const ShmWireOptions& options() const { return options_; }
   std::uint64_t ring_offset(unsigned queue, ShmSide sender) const;
   std::uint64_t slots_offset(unsigned queue, ShmSide sender) const;
-  std::uint32_t slots() const { return options_.frames_per_ring + static_cast<std::uint32_t>(kMaxBurst); }
+  std::uint32_t slots() const { return options_.frames_per_ring; }
   std::uint32_t slot_stride() const { return slot_stride_; }
   std::uint64_t total_bytes() const;
 
@@ -118,36 +127,31 @@ class ShmQueue final : public NicQueue {
   void commit(std::span<const TxFrame> frames) override;
   bool link_up() const override { return wire_->link_up(); }
   std::uint32_t max_frame_bytes() const override { return max_frame_bytes_; }
-  std::uint64_t transmit_drops() const override { return transmit_drops_.get(); }
 
   // Frames dropped on receipt because their length was impossible.
   std::uint64_t bad_lengths() const { return bad_lengths_.get(); }
 
  private:
   friend class ShmWire;
-  // One direction as this end walks it.
+  // One direction as this end walks it; numbers wrap.
   struct Lane {
-    ShmLengthRing* ring;
+    ShmRing* ring;
     std::byte* slots;
-    std::uint32_t next_slot;  // the slot of the next frame to write or to read
+    std::uint32_t next;   // the number of the next frame to announce or to receive
+    std::uint32_t freed;  // all before it were given back, as far as this end has said or heard
   };
   ShmQueue(std::shared_ptr<ShmWire> wire, unsigned index);
   Lane lane(unsigned index, ShmSide sender) const;
-  std::byte* slot(const Lane& lane, std::uint32_t ahead) const;
-  void advance(Lane& lane, std::uint32_t frames) const;
-  std::size_t room() const;
+  std::byte* slot(const Lane& lane, std::uint32_t number) const;
+  std::uint32_t room() const { return frames_per_ring_ - (transmit_.next - transmit_.freed); }
+  void look_for_room();
 
   const std::shared_ptr<ShmWire> wire_;
   const std::uint32_t frames_per_ring_;
   const std::uint32_t max_frame_bytes_;
   const std::uint32_t slot_stride_;
-  const std::uint32_t slot_count_;
   Lane receive_;
   Lane transmit_;
-  // Room in the transmit ring when it was last looked at, less what was sent since. The reader's index is
-  // read again only when this is too small: that line is in the other core's cache.
-  std::size_t room_seen_ = 0;
-  Counter transmit_drops_;
   Counter bad_lengths_;
 };
 
