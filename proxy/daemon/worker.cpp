@@ -19,6 +19,8 @@ constexpr std::size_t kControlMessagesUnderWay = 256;
 // A turn that comes so late was held up by the scheduler; what was not heard meanwhile says nothing about
 // peers.
 constexpr Duration kSchedulingGap = 50_ms;
+// Between looks at what changes seldom, and between copies of the counters into memory that others read.
+constexpr std::uint64_t kTurnsPerLook = 64;
 constexpr std::uint32_t kLongestPiece = 32768;
 
 }  // namespace
@@ -69,11 +71,13 @@ int Worker::do_work(Instant now) {
   work += take_descriptors();
   work += transmit(now);
   work += finish();
-  watch_sub_connections();
   if (!drains_.empty() || !owed_.empty()) settle();
-  counters_.turns.add();
-  if (work == 0) counters_.idle_turns.add();
-  if (work != 0 || (counters_.turns.get() & 255) == 0) update_counters();
+  ++turns_;
+  if (work == 0) ++idle_turns_;
+  if (turns_ % kTurnsPerLook == 0) {
+    watch_sub_connections();
+    publish_counters();
+  }
   return work;
 }
 
@@ -347,6 +351,7 @@ stack::SubConnection* Worker::route(ClusterId cluster) {
 }
 
 int Worker::transmit(Instant now) {
+  if (!stack_.wants_to_transmit(now)) return 0;
   int frames = 0;
   for (std::uint16_t link = 0; link < transmit_.size(); ++link) {
     NicQueue* const nic = transmit_[link];
@@ -460,7 +465,9 @@ void Worker::settle() {
   owed_.erase(owed_.begin(), owed_.begin() + static_cast<std::ptrdiff_t>(told));
 }
 
-void Worker::update_counters() {
+void Worker::publish_counters() {
+  counters_.turns.set(turns_);
+  counters_.idle_turns.set(idle_turns_);
   const stack::StackStats& s = stack_.stats();
   counters_.packets_received.set(s.packets_received);
   counters_.duplicates.set(s.duplicates);

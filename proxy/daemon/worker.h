@@ -120,6 +120,9 @@ class Worker {
   // It will not be called for a while: what is owed is sent in the next turn.
   void about_to_sleep(Instant now) { stack_.hurry_acknowledgements(now); }
 
+  // Copies what it counted into the shared block. do_work() does it now and then; call it before the worker is left alone.
+  void publish_counters();
+
   // Control plane's thread. False: full, try again.
   bool command(const WorkerCommand& command) { return commands_.push(command) && (++commanded_, true); }
   // Every command so far has taken effect.
@@ -152,7 +155,6 @@ class Worker {
   void watch_sub_connections();
   void client_cheats(Channel& channel);
   PortEntry* find(PortId id);
-  void update_counters();
 
   stack::Stack stack_;
   std::vector<Queue> queues_;
@@ -176,6 +178,8 @@ class Worker {
   std::uint32_t next_route_ = 0;
   Instant last_turn_;
   std::uint64_t peers_lost_ = 0;
+  std::uint64_t turns_ = 0;
+  std::uint64_t idle_turns_ = 0;
 
   LocalRing<WorkerCommand, kCommands> commands_;
   LocalRing<WorkerEvent, kEvents> events_;
