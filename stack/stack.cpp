@@ -168,15 +168,14 @@ std::size_t Stack::poll_transmit(Instant now, LinkId link, MutableBytes room) {
   const std::size_t count = sub_connections_.size();
   for (std::size_t visited = 0; visited < count; ++visited) {
     const std::size_t index = next_;
+    next_ = next_ + 1 == count ? 0 : next_ + 1;  // packet by packet: a busy one does not keep others waiting
     Route& route = routes_[index];
-    if (route.remote.link == link && sub_connections_[index]->wants_to_send(now)) {
-      const std::optional<NextHop> hop =
-          route.fixed ? route.fixed : neighbours_.lookup(route.remote.address, now);
-      if (hop) {
-        if (const std::size_t length = transmit(now, index, *hop, room)) return length;
-      }
-    }
-    next_ = next_ + 1 == count ? 0 : next_ + 1;
+    if (route.remote.link != link || !sub_connections_[index]->wants_to_send(now)) continue;
+    const std::optional<NextHop> hop =
+        route.fixed ? route.fixed : neighbours_.lookup(route.remote.address, now);
+    route.unresolved = !hop;
+    if (!hop) continue;
+    if (const std::size_t length = transmit(now, index, *hop, room)) return length;
   }
   // A look-up may just have begun to ask.
   return neighbours_.next_deadline() <= now ? transmit_arp(now, link, room) : 0;
@@ -214,7 +213,10 @@ std::size_t Stack::transmit(Instant now, std::size_t index, const NextHop& hop, 
 
 Instant Stack::next_deadline() const {
   Instant next = neighbours_.next_deadline();
-  for (const auto& s : sub_connections_) next = earlier(next, s->next_deadline());
+  for (std::size_t i = 0; i < sub_connections_.size(); ++i) {
+    // Who waits for ARP's answer can do nothing before it arrives, or before ARP asks again.
+    if (!routes_[i].unresolved) next = earlier(next, sub_connections_[i]->next_deadline());
+  }
   return next;
 }
 

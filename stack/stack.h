@@ -67,7 +67,8 @@ class Stack {
   // into the frame.
   struct Received {
     enum class What : std::uint8_t { kNothing, kRecords, kMisdirected, kForAllProxies };
-    // kForAllProxies: an ARP reply, which a NIC may have given to any queue; the others want to learn from it too.
+    // kForAllProxies: an ARP reply, which a NIC may have given to any queue; the others want to learn from it
+    // too.
     What what = What::kNothing;
     ClusterId source;    // kRecords
     unsigned proxy = 0;  // kMisdirected: whose port it is
@@ -87,8 +88,18 @@ class Stack {
   void malformed() { ++stats_.bad_packets; }
 
   // The sub-connections to a cluster; empty if there is none.
-  std::span<SubConnection* const> to(ClusterId cluster) const { return by_cluster_[cluster.value()]; }
+  std::span<SubConnection* const> to(ClusterId cluster) const {
+    if (cluster.value() >= kMaxClusters) return {};
+    return by_cluster_[cluster.value()];
+  }
 
+  // Could poll_transmit() have something for any link? Cheap: what an idle turn asks.
+  bool wants_to_transmit(Instant now) const {
+    if (neighbours_.next_deadline() <= now) return true;
+    for (const auto& s : sub_connections_)
+      if (s->wants_to_send(now)) return true;
+    return false;
+  }
   // Writes the next frame that should leave by `link` into `room` (mtu + Ethernet header) and returns its
   // length; 0 when there is none. Call for every link until 0.
   std::size_t poll_transmit(Instant now, LinkId link, MutableBytes room);
@@ -109,6 +120,7 @@ class Stack {
   struct Route {
     RemoteStack remote;
     std::optional<NextHop> fixed;  // a static neighbour: no look-up per packet
+    bool unresolved = false;       // the last look-up gave nothing
   };
 
   SubConnection* find(StackId id);

@@ -18,20 +18,25 @@ constexpr std::size_t kHelloBytes = 8;  // the shared hash
 constexpr std::uint32_t kCopyAndSumFrom = 512;
 // Of path_death: several probes before the judgement.
 constexpr int kProbesBeforeDeath = 4;
+// A connection counts positions in granules of so many bytes (convergence/position.h).
+constexpr std::uint32_t kCutBytes = 64;
 
 }  // namespace
 
 SubConnection::SubConnection(const SubConnectionConfig& config, std::uint64_t epoch, Instant now)
     : config_(config),
       epoch_(epoch),
-      window_(config.window_packets),
+      last_epoch_(epoch),
+      window_(config.window_packets, config.first_seq),
       rtt_(config.min_rto, config.max_rto),
+      received_(config.first_seq),
       hello_wait_(config.hello_retry),
       hello_next_(now),
       last_heard_(now),
       last_sent_(now),
       next_event_(now) {
   CHECK_GE(config.max_payload_bytes, kMaxPacketHeaderBytes + kPartRecordBytes + 64);
+  CHECK_LT(config.peer_death, Duration::ns(std::int64_t{1} << (31 + kTimestampShift)));  // before they wrap
   CHECK_NE(epoch, 0u);
 }
 
@@ -68,16 +73,16 @@ SubConnection::Content SubConnection::walk(OutMessage* first, std::uint32_t offs
   while (m != nullptr && records < most) {
     const std::uint32_t rest = m->bytes - offset;
     const bool whole = offset == 0 && m->bytes == m->record.message_bytes;
+    const std::size_t all_of_it = (whole ? kWholeRecordBytes : kPartRecordBytes) + padded(rest);
     std::uint32_t take = rest;
-    if ((whole ? kWholeRecordBytes : kPartRecordBytes) + padded(rest) > left) {
-      // It does not fit. Cut it only if it cannot fit any packet: a cut costs a longer header and a second
-      // packet.
-      if (records > 0 && kPartRecordBytes + padded(rest) <= capacity) break;
-      if (left < kPartRecordBytes + 64) break;
-      take = std::min(rest, static_cast<std::uint32_t>((left - kPartRecordBytes) / 64 * 64));
-      left -= kPartRecordBytes + padded(take);
+    if (all_of_it <= left) {
+      left -= all_of_it;
     } else {
-      left -= (whole ? kWholeRecordBytes : kPartRecordBytes) + padded(take);
+      // It does not fit. Cut it only if it cannot fit any packet: a cut costs a longer header and a second
+      // packet. Parts are whole granules, so that each has a position.
+      if (all_of_it <= capacity || left < kPartRecordBytes + kCutBytes) break;
+      take = static_cast<std::uint32_t>((left - kPartRecordBytes) / kCutBytes * kCutBytes);
+      left -= kPartRecordBytes + take;
     }
     OutMessage* const next = m->next;
     f(Unit{m, offset, take});
@@ -116,7 +121,7 @@ std::size_t SubConnection::write_packet(Instant now, PacketType type, Seq seq, c
       Record r = m.record;
       r.bytes = static_cast<std::uint16_t>(unit.bytes);
       if (unit.offset > 0) {
-        r.position += unit.offset / 64;
+        r.position += unit.offset / kCutBytes;
         r.message_offset += unit.offset;
         r.skip = 0;
       }
@@ -125,14 +130,12 @@ std::size_t SubConnection::write_packet(Instant now, PacketType type, Seq seq, c
         total = checksum_add(total, {summed, static_cast<std::size_t>(at - summed)});
         total = copy_and_sum(at, m.data + unit.offset, unit.bytes, total);
         // An odd end is followed by a zero, which the sum has taken into account already.
-        const std::size_t even = (unit.bytes + 1) & ~std::size_t{1};
-        at[unit.bytes] = std::byte{0};
-        summed = at + even;
-      } else {
+        summed = at + ((unit.bytes + 1) & ~std::size_t{1});
+      } else if (unit.bytes > 0) {
         std::memcpy(at, m.data + unit.offset, unit.bytes);
       }
       const std::size_t end = padded(unit.bytes);
-      std::memset(at + unit.bytes, 0, end - unit.bytes);
+      if (end != unit.bytes) std::memset(at + unit.bytes, 0, end - unit.bytes);
       at += end;
     });
   }
@@ -151,9 +154,10 @@ std::size_t SubConnection::write_hello(Instant now, MutableBytes room, std::uint
   h.type = PacketType::kHello;
   h.source = config_.local;
   h.destination = config_.remote;
-  h.sender_epoch = epoch_;
+  h.sender_epoch = hello_from_;
   h.receiver_epoch = hello_to_;
   h.timestamp = timestamp(now);
+  h.timestamp_echo = hello_echo_;
   const std::size_t length = write_packet_header(room.data(), h);
   store(room.data() + length, config_.shared_hash);
   *sum = checksum_add(0, room.first(length + kHelloBytes));
@@ -221,18 +225,24 @@ void SubConnection::acknowledged(const Content& content) {
 // ---------------------------------------------------------------- receiving
 
 PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView rest) {
+  if (h.sender_epoch == 0) return PacketFate::kRefused;
   if (h.type == PacketType::kHello) return on_hello(now, h, rest);
-  if (h.receiver_epoch != epoch_) return PacketFate::kUnknownEpoch;  // SC-2
-  if (!established()) {
-    if (h.sender_epoch != peer_epoch_) return PacketFate::kUnknownEpoch;  // no hello of it was seen
+  if (h.type != PacketType::kData && (h.records != 0 || !rest.empty())) return PacketFate::kRefused;
+  if (h.receiver_epoch == challenge_epoch_ && h.sender_epoch == stranger_) {  // SC-3
+    // Only the hello that we sent it can have told it this epoch. What else the packet says comes again.
+    lose_peer(now, challenge_epoch_);
     establish(now, h.sender_epoch);
-  } else if (h.sender_epoch != peer_epoch_) {
-    return PacketFate::kUnknownEpoch;
+    schedule();
+    return PacketFate::kNothing;
   }
+  // SC-2. An unknown sender in the greeting is one whose hello, and shared hash, we have not seen.
+  if (h.receiver_epoch != epoch_ || h.sender_epoch != peer_epoch_) return PacketFate::kUnknownEpoch;
+  if (lost_) return PacketFate::kNothing;  // SC-7
+  if (!established()) establish(now, h.sender_epoch);
+  if (!on_acknowledgement(now, h)) return PacketFate::kRefused;
 
   last_heard_ = now;
   path_dead_ = false;
-  on_acknowledgement(now, h);
   if (h.type == PacketType::kProbe) ack_due_ = now;
   PacketFate fate = PacketFate::kNothing;
   if (h.type == PacketType::kData) {
@@ -245,7 +255,7 @@ PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView
         ack_due_ = now;
         fate = PacketFate::kDuplicate;
         break;
-      case PacketArrival::kBeyondWindow:
+      case PacketArrival::kBeyondWindow:  // SW-1
         fate = PacketFate::kRefused;
         break;
     }
@@ -265,19 +275,27 @@ void SubConnection::delivered(Instant now, const PacketHeader& h) {
   schedule();
 }
 
-void SubConnection::on_acknowledgement(Instant now, const PacketHeader& h) {
-  Instant echo_sent;
-  if (h.timestamp_echo != 0) {
-    const std::uint32_t age = timestamp(now) - h.timestamp_echo;
-    const Duration rtt = Duration::ns(std::int64_t{age} << kTimestampShift);
-    if (rtt < config_.peer_death) {
-      echo_sent = now - rtt;
-      rtt_.on_sample(rtt);
-    }
-  }
+std::optional<Duration> SubConnection::round_trip(Instant now, const PacketHeader& h) const {
+  if (h.timestamp_echo == 0) return std::nullopt;
+  const std::uint32_t age = timestamp(now) - h.timestamp_echo;  // right also when they have wrapped
+  const Duration rtt = Duration::ns(std::int64_t{age} << kTimestampShift);
+  if (rtt >= config_.peer_death) return std::nullopt;  // no packet is under way so long: it means nothing
+  return rtt;
+}
+
+bool SubConnection::on_acknowledgement(Instant now, const PacketHeader& h) {
+  const std::optional<Duration> rtt = round_trip(now, h);
+  // The end of the tick in which the packet left: what was sent in that tick was not sent after it.
+  constexpr std::int64_t kTick = std::int64_t{1} << kTimestampShift;
+  const Instant echo_sent = rtt ? now - *rtt + Duration::ns(kTick - 1 - now.ns() % kTick) : Instant();
   const bool had_lost = window_.lost_any();
-  (void)window_.on_ack(h.ack, h.sack, h.sack_words, echo_sent, [&](const Content& c) { acknowledged(c); });
+  using Window = SendWindow<Content>;
+  const Window::Ack ack = window_.on_ack(h.ack, h.sack, h.sack_words, echo_sent,
+                                         [&](const Content& content) { acknowledged(content); });
+  if (ack == Window::Ack::kImpossible) return false;
+  if (rtt) rtt_.on_sample(*rtt);
   if (!had_lost && window_.lost_any()) ++stats_.fast_retransmissions;
+  return true;
 }
 
 PacketFate SubConnection::on_hello(Instant now, const PacketHeader& h, ByteView rest) {
@@ -288,45 +306,72 @@ PacketFate SubConnection::on_hello(Instant now, const PacketHeader& h, ByteView 
   }
   refused_hash_ = false;
   const bool knows_us = h.receiver_epoch == epoch_;
-  if (established() && h.sender_epoch == peer_epoch_) {
-    if (knows_us) last_heard_ = now;
-    ack_due_ = now;  // it does not know yet that we know it: any packet tells
-    schedule();
-    return PacketFate::kNothing;
-  }
-  if (established()) {
-    if (!knows_us) {
-      // Perhaps a new incarnation, perhaps a packet of a dead one that was long under way. Ask it: only who
-      // is alive can answer with our epoch (SC-3).
-      hello_due_ = true;
-      hello_to_ = h.sender_epoch;
-      next_event_ = now;
-      return PacketFate::kUnknownEpoch;
+  if (!established()) {  // SC-1
+    if (knows_us) {
+      establish(now, h.sender_epoch);
+      if (const std::optional<Duration> rtt = round_trip(now, h)) rtt_.on_sample(*rtt);  // SW-6
+    } else {
+      peer_epoch_ = h.sender_epoch;
     }
-    lose_peer(now, false);
-  }
-  peer_epoch_ = h.sender_epoch;
-  if (knows_us) {
+  } else if (h.sender_epoch == peer_epoch_) {
+    if (knows_us) last_heard_ = now;
+  } else if (h.receiver_epoch == 0) {
+    // Perhaps a new incarnation, perhaps a packet of a dead one that was long under way. Ask it (SC-3).
+    challenge(now, h);
+    return PacketFate::kUnknownEpoch;
+  } else if (h.receiver_epoch == challenge_epoch_ && h.sender_epoch == stranger_) {
+    lose_peer(now, challenge_epoch_);
     establish(now, h.sender_epoch);
+  } else {
+    return PacketFate::kUnknownEpoch;  // SC-2: an answer to an incarnation of ours that is no more
+  }
+  // Whoever does not know us learns our epoch from a hello; who does, that we know it, from any packet.
+  if (established() && h.receiver_epoch == epoch_) {
     ack_due_ = now;
   } else {
-    hello_due_ = true;
-    hello_to_ = h.sender_epoch;
+    answer(h, epoch_);
   }
-  next_event_ = now;
+  schedule();
   return PacketFate::kNothing;
+}
+
+void SubConnection::challenge(Instant now, const PacketHeader& hello) {
+  if (hello.sender_epoch != stranger_) {
+    stranger_ = hello.sender_epoch;
+    challenge_epoch_ = next_epoch();
+  }
+  answer(hello, challenge_epoch_);
+  next_event_ = now;
+}
+
+void SubConnection::answer(const PacketHeader& hello, std::uint64_t as) {
+  hello_due_ = true;
+  hello_from_ = as;
+  hello_to_ = hello.sender_epoch;
+  hello_echo_ = hello.timestamp;
+}
+
+// All numbers of 64 bits in an order without short cycles (a full-period congruential generator), from the
+// random one that we were given.
+std::uint64_t SubConnection::next_epoch() {
+  do last_epoch_ = last_epoch_ * 0x9e3779b97f4a7c15 + 0x632be59bd9b4e019;
+  while (last_epoch_ == 0);  // "unknown"
+  return last_epoch_;
 }
 
 void SubConnection::establish(Instant now, std::uint64_t peer_epoch) {
   state_ = State::kEstablished;
   peer_epoch_ = peer_epoch;
   last_heard_ = now;
+  ack_due_ = now;  // the peer may not know yet that we know it: any packet tells
   hello_due_ = false;
   path_dead_ = false;
+  stranger_ = 0;
+  challenge_epoch_ = 0;
 }
 
-// Everything that was on its way is given back; the sub-connection starts anew.
-void SubConnection::lose_peer(Instant now, bool new_epoch) {
+// Everything that was on its way is given back (SC-5).
+void SubConnection::fail_everything() {
   window_.for_each_unacknowledged([&](const Content& content) {
     walk(content.first, content.offset, content.records, [&](const Unit& unit) {
       OutMessage& m = *unit.message;
@@ -348,17 +393,22 @@ void SubConnection::lose_peer(Instant now, bool new_epoch) {
   }
   unsent_offset_ = 0;
   last_ = nullptr;
-  window_ = SendWindow<Content>(config_.window_packets);
-  received_ = ReceiveWindow();
+}
+
+void SubConnection::lose_peer(Instant now, std::uint64_t epoch) {
+  fail_everything();
+  window_ = SendWindow<Content>(config_.window_packets, config_.first_seq);
+  received_ = ReceiveWindow(config_.first_seq);
   rtt_ = RttEstimator(config_.min_rto, config_.max_rto);
   echo_ = 0;
   unacknowledged_ = 0;
   ack_due_ = Instant::never();
   state_ = State::kGreeting;
   peer_epoch_ = 0;
-  // A peer that is alive and merely was not heard still knows the old epoch: a new one makes it start anew
-  // too.
-  if (new_epoch) epoch_ = epoch_ * 0x9e3779b97f4a7c15 + 0x632be59bd9b4e019;
+  epoch_ = epoch;
+  hello_due_ = false;
+  stranger_ = 0;
+  challenge_epoch_ = 0;
   hello_wait_ = config_.hello_retry;
   hello_next_ = now;
   lost_ = true;
@@ -371,13 +421,16 @@ void SubConnection::on_timer(Instant now) {
   if (!established()) {
     if (hello_next_ <= now) {
       hello_due_ = true;
-      hello_to_ = peer_epoch_;
+      hello_from_ = epoch_;
+      hello_to_ = 0;
+      hello_echo_ = 0;
       hello_next_ = now + hello_wait_;
       hello_wait_ = std::min(hello_wait_ * 2, kSlowestHello);
     }
   } else {
     if (now - last_heard_ >= config_.peer_death) {
-      lose_peer(now, true);
+      // If it is alive and merely was not heard, our new epoch makes it start anew too.
+      lose_peer(now, next_epoch());
       next_event_ = now;
       return;
     }
@@ -386,7 +439,7 @@ void SubConnection::on_timer(Instant now) {
       ++stats_.path_deaths;
     }
     const std::optional<Instant> oldest = window_.oldest_sent();
-    if (oldest && !window_.lost_any() && *oldest + rtt_.rto() <= now) {
+    if (oldest && *oldest + rtt_.rto() <= now) {  // SW-5
       window_.on_timeout();
       rtt_.on_timeout();
       ++stats_.timeouts;

@@ -5,9 +5,14 @@
 // Records are handed up as packets arrive, in whatever order: what needs an order has positions of its own. A
 // packet is acknowledged only when the driver says that all of its records lie where they belong.
 //
-//            hello out             both epochs known
-//   kGreeting ────────► kGreeting ─────────────────► kEstablished ──► (peer lost, or new incarnation)
-//   kGreeting
+//              a packet of the peer names our epoch
+//   kGreeting ─────────────────────────────────────────► kEstablished
+//       ▲                                                 │   │   ▲
+//       └──────── nothing heard for peer_death ───────────┘   └───┘ a new incarnation answered the challenge
+//
+// Each incarnation of an end has an epoch, and takes a new one whenever it gives up a peer. A hello that
+// comes to an established end from a stranger is answered with a hello from the epoch that would follow ours:
+// only who is alive can answer that (SC-3).
 //
 // Pure: time, packets and messages come in; poll() writes what should leave now. Owned by the stack's worker.
 #pragma once
@@ -52,6 +57,8 @@ struct SubConnectionConfig {
   // Packets that may arrive before an acknowledgement leaves at once.
   std::uint32_t ack_every = 16;
   Duration hello_retry = 5_ms;
+  // Number of an incarnation's first packet: the same at both ends.
+  Seq first_seq;
   // Hash of what both ends must have in common; a peer with another is refused.
   std::uint64_t shared_hash = 0;
 };
@@ -74,7 +81,7 @@ enum class PacketFate : std::uint8_t {
   kNothing,  // acknowledgement, handshake or probe: dealt with
   kDuplicate,
   kUnknownEpoch,  // of another incarnation of either side: not looked into
-  kRefused,       // impossible acknowledgement, or a peer with another shared_hash
+  kRefused,       // malformed, an impossible acknowledgement, or a peer with another shared_hash
 };
 
 class SubConnection {
@@ -122,7 +129,8 @@ class SubConnection {
   bool established() const { return state_ == State::kEstablished; }
   // Nothing was heard for the path death time.
   bool path_dead() const { return path_dead_; }
-  // True once after the peer was lost: every message that was queued has been failed.
+  // True once after the peer was lost: every message that was queued has been failed. Until it was asked, no
+  // records of the peer's new incarnation are handed up, so that none overtakes the news (SC-7).
   bool take_lost() { return std::exchange(lost_, false); }
   bool refused_hash() const { return refused_hash_; }
   bool has_unfinished() const { return unsent_ != nullptr || !window_.idle(); }
@@ -154,17 +162,28 @@ class SubConnection {
   std::size_t write_hello(Instant now, MutableBytes room, std::uint64_t* sum);
   void acknowledged(const Content& content);
   void finish(OutMessage& message, bool failed);
-  void on_acknowledgement(Instant now, const PacketHeader& header);
+  // False: it acknowledges what was never sent; nothing has changed.
+  [[nodiscard]] bool on_acknowledgement(Instant now, const PacketHeader& header);
   PacketFate on_hello(Instant now, const PacketHeader& header, ByteView rest);
   void establish(Instant now, std::uint64_t peer_epoch);
-  void lose_peer(Instant now, bool new_epoch);
+  void fail_everything();
+  // The sub-connection starts anew, from `epoch`.
+  void lose_peer(Instant now, std::uint64_t epoch);
+  void challenge(Instant now, const PacketHeader& hello);
+  void answer(const PacketHeader& hello, std::uint64_t as);
+  // The round trip that the packet's echo tells of.
+  std::optional<Duration> round_trip(Instant now, const PacketHeader& header) const;
+  std::uint64_t next_epoch();
   void schedule();
   static std::uint32_t timestamp(Instant now);
 
   SubConnectionConfig config_;
   State state_ = State::kGreeting;
   std::uint64_t epoch_;
-  std::uint64_t peer_epoch_ = 0;
+  std::uint64_t peer_epoch_ = 0;       // kGreeting: of the last hello, 0 before one came
+  std::uint64_t last_epoch_;           // that we have made up, whether or not it is in use
+  std::uint64_t challenge_epoch_ = 0;  // ours, if the stranger turns out to be alive; 0: nobody was asked
+  std::uint64_t stranger_ = 0;         // whom it was told to
 
   SendWindow<Content> window_;
   OutMessage* unsent_ = nullptr;  // first message of which something was not yet sent
@@ -179,8 +198,10 @@ class SubConnection {
   std::uint32_t unacknowledged_ = 0;  // packets that arrived since the last acknowledgement left
   Instant ack_due_ = Instant::never();
 
-  bool hello_due_ = true;
-  std::uint64_t hello_to_ = 0;  // the epoch that the next hello answers, 0: none
+  bool hello_due_ = false;
+  std::uint64_t hello_from_ = 0;  // the epochs in the next hello; to 0: to whoever is there
+  std::uint64_t hello_to_ = 0;
+  std::uint32_t hello_echo_ = 0;
   Duration hello_wait_;
   Instant hello_next_;
   Instant last_heard_;

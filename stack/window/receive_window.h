@@ -24,6 +24,9 @@ class ReceiveWindow {
  public:
   static constexpr std::uint32_t kWindow = 64 * kMaxSackWords;
 
+  ReceiveWindow() = default;
+  explicit ReceiveWindow(Seq first) : edge_(first), highest_(first) {}
+
   // What a packet would be; nothing changes (SW-1).
   PacketArrival classify(Seq seq) const {
     const std::int32_t ahead = seq - edge_;
@@ -60,8 +63,8 @@ class ReceiveWindow {
       const unsigned shift = first.value() % 64;
       words[w] = words_[word(first)] >> shift;
       if (shift != 0) words[w] |= words_[word(first + 64)] << (64 - shift);
-      // The ring's last word runs into the first: bits past the window belong to packets before the edge, all
-      // clear.
+      // The ring's last word runs into the first. What it has no packet for is clear: delivered() leaves no
+      // bits behind the edge.
     }
     return used;
   }

@@ -33,7 +33,9 @@ class SendWindow {
   // How many transmissions later one must be acknowledged: RFC 5681's duplicate threshold.
   static constexpr std::uint32_t kReorderTolerance = 3;
 
-  explicit SendWindow(std::uint32_t window_packets) : window_(window_packets) {
+  // `first` is the number of the first packet; both ends agree on it.
+  explicit SendWindow(std::uint32_t window_packets, Seq first = Seq())
+      : window_(window_packets), base_(first), next_(first) {
     CHECK_GT(window_packets, 0u);
     CHECK_LE(window_packets, kCapacity);
   }
@@ -74,12 +76,13 @@ class SendWindow {
   enum class Ack : std::uint8_t { kNothingNew, kProgress, kImpossible };
   // An acknowledgement arrived: everything before `ack`, and what the words say. `echo_sent` is when the
   // packet that it answers left (by its timestamp). Calls acknowledged(content) for each packet acknowledged
-  // for the first time, and detects losses (SW-3, SW-4).
+  // for the first time, and detects losses (SW-3, SW-4). kImpossible, and nothing happened: it speaks of what
+  // was never sent.
   template <class OnAcknowledged>
   Ack on_ack(Seq ack, const std::uint64_t* sack, std::uint8_t sack_words, Instant echo_sent,
              OnAcknowledged&& acknowledged) {
     if (ack - base_ < 0) return Ack::kNothingNew;  // older than what we know
-    if (ack - next_ > 0) return Ack::kImpossible;
+    if (last_named(ack, sack, sack_words) - next_ >= 0 || ack - next_ > 0) return Ack::kImpossible;
     bool progress = false;
     std::uint64_t newest = newest_acknowledged_;
     const auto take = [&](Seq seq) {
@@ -95,9 +98,7 @@ class SendWindow {
     for (; base_ != ack; ++base_) take(base_);
     for (std::uint32_t w = 0; w < sack_words; ++w) {
       for (std::uint64_t bits = sack[w]; bits != 0; bits &= bits - 1) {
-        const Seq seq = ack + 1 + 64 * w + static_cast<std::uint32_t>(std::countr_zero(bits));
-        if (seq - next_ >= 0) return Ack::kImpossible;
-        take(seq);
+        take(ack + 1 + 64 * w + static_cast<std::uint32_t>(std::countr_zero(bits)));
       }
     }
     while (base_ != next_ && slot(base_).state == State::kAcknowledged) ++base_;
@@ -109,19 +110,16 @@ class SendWindow {
     return progress ? Ack::kProgress : Ack::kNothingNew;
   }
 
-  // When the oldest packet under way was last sent; what the retransmission timer runs from.
+  // When the oldest packet under way was last sent: what the retransmission timer runs from. None while a
+  // lost one waits to be sent again, because the timer is about what follows that.
   std::optional<Instant> oldest_sent() const {
-    for (Seq s = base_; s != next_; ++s)
-      if (slot(s).state == State::kInFlight) return slot(s).sent;
-    return std::nullopt;
+    if (idle() || lost_any()) return std::nullopt;
+    return slot(base_).sent;
   }
-  // The timer expired: the oldest packet under way is taken for lost (SW-5).
+  // The timer expired, so oldest_sent() is something: that packet is taken for lost (SW-5).
   void on_timeout() {
-    for (Seq s = base_; s != next_; ++s) {
-      if (slot(s).state != State::kInFlight) continue;
-      mark_lost(slot(s));
-      return;
-    }
+    CHECK(oldest_sent().has_value());
+    mark_lost(slot(base_));
   }
   // Time in which we ourselves were not running says nothing about the peer.
   void restart_timers(Instant now) {
@@ -140,6 +138,8 @@ class SendWindow {
   void check() const {
     CHECK_LE(in_flight(), window_);
     CHECK_LE(lost_, in_flight());
+    // The oldest is never an acknowledged one: it is what the timer and the hole are about.
+    CHECK(idle() || slot(base_).state != State::kAcknowledged);
   }
 
  private:
@@ -156,11 +156,19 @@ class SendWindow {
     s.state = State::kLost;
     ++lost_;
   }
+  // The last packet that the words name; the one before `ack` if they name none.
+  static Seq last_named(Seq ack, const std::uint64_t* sack, std::uint32_t words) {
+    while (words > 0 && sack[words - 1] == 0) --words;
+    if (words == 0) return ack - 1;
+    return ack + 64 * words - static_cast<std::uint32_t>(std::countl_zero(sack[words - 1]));
+  }
   void detect_losses() {
     for (Seq s = base_; s != next_; ++s) {
       Slot& candidate = slot(s);
-      if (candidate.state != State::kInFlight) continue;
-      if (candidate.transmission + kReorderTolerance <= newest_acknowledged_) mark_lost(candidate);
+      const bool overtaken = candidate.transmission + kReorderTolerance <= newest_acknowledged_;
+      if (overtaken && candidate.state == State::kInFlight) mark_lost(candidate);
+      // Whatever follows one that was sent once was sent later than it.
+      if (!overtaken && candidate.times == 1) return;
     }
   }
   Slot& slot(Seq seq) { return slots_[seq.value() % kCapacity]; }

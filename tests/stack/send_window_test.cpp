@@ -1,0 +1,214 @@
+// The sending window on its own: what may leave, what is lost, when a timer runs.
+#include "stack/window/send_window.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <vector>
+
+#include "base/prng.h"
+
+namespace braid::stack {
+namespace {
+
+using Window = SendWindow<int>;
+
+constexpr Instant at(Duration since_start) {
+  return Instant::from_ns(1'000'000'000) + since_start;
+}
+
+// A window whose packets hold their own number.
+struct Fixture {
+  explicit Fixture(std::uint32_t packets = 256, std::uint32_t first = 0) : window(packets, Seq(first)) {}
+
+  void sends(Instant now, int count) {
+    for (int i = 0; i < count; ++i) window.sent(now, next++);
+  }
+  // Acknowledges everything before `edge` and the packets of `beyond`; the packet that was answered left at
+  // `echo`.
+  Window::Ack hears(std::uint32_t edge, const std::vector<std::uint32_t>& beyond, Instant echo = Instant()) {
+    std::uint64_t words[kMaxSackWords] = {};
+    std::uint8_t used = 0;
+    for (const std::uint32_t seq : beyond) {
+      const std::uint32_t bit = seq - edge - 1;
+      words[bit / 64] |= std::uint64_t{1} << bit % 64;
+      used = std::max(used, static_cast<std::uint8_t>(bit / 64 + 1));
+    }
+    return window.on_ack(Seq(edge), words, used, echo, [&](int content) { acknowledged.push_back(content); });
+  }
+  // What is sent again at `now`.
+  std::vector<std::uint32_t> resends(Instant now) {
+    std::vector<std::uint32_t> out;
+    while (const auto seq = window.next_lost()) {
+      out.push_back(seq->value());
+      window.resent(now, *seq);
+    }
+    return out;
+  }
+
+  Window window;
+  int next = 0;
+  std::vector<int> acknowledged;
+};
+
+using Numbers = std::vector<std::uint32_t>;
+
+TEST(SendWindow, LetsAsManyLeaveAsTheWindowHoldsAndMoreWhenTheOldestAreAcknowledged) {
+  Fixture w(4);
+  EXPECT_TRUE(w.window.idle());
+  w.sends(at(0_us), 4);
+  EXPECT_FALSE(w.window.may_send());
+  EXPECT_EQ(w.hears(0, {1, 2, 3}), Window::Ack::kProgress);
+  EXPECT_FALSE(w.window.may_send()) << "the hole at 0 holds the window";
+  EXPECT_EQ(w.hears(4, {}), Window::Ack::kProgress);
+  EXPECT_TRUE(w.window.may_send());
+  EXPECT_TRUE(w.window.idle());
+  EXPECT_EQ(w.acknowledged, (std::vector<int>{1, 2, 3, 0})) << "each once, when first heard of";
+}
+
+TEST(SendWindow, ResendsExactlyTheHoleAndNothingElse) {  // SW-4
+  Fixture w(8);
+  w.sends(at(0_us), 8);
+  EXPECT_EQ(w.hears(3, {4, 5}), Window::Ack::kProgress);
+  EXPECT_EQ(w.resends(at(1_us)), Numbers{}) << "two later ones may have overtaken it";
+  EXPECT_EQ(w.hears(3, {4, 5, 6}), Window::Ack::kProgress);
+  EXPECT_EQ(w.resends(at(2_us)), Numbers{3});
+  EXPECT_EQ(w.hears(3, {4, 5, 6, 7}), Window::Ack::kProgress);
+  EXPECT_EQ(w.resends(at(3_us)), Numbers{}) << "the second 3 left after all of these";
+}
+
+TEST(SendWindow, APacketSentAgainIsLostAgainWhenThreeThatLeftAfterItHaveArrived) {  // SW-4
+  Fixture w(16);
+  w.sends(at(0_us), 4);
+  w.hears(0, {1, 2, 3});
+  EXPECT_EQ(w.resends(at(10_us)), Numbers{0});
+  w.sends(at(11_us), 3);
+  w.hears(0, {1, 2, 3, 4, 5});
+  EXPECT_EQ(w.resends(at(20_us)), Numbers{});
+  w.hears(0, {1, 2, 3, 4, 5, 6});
+  EXPECT_EQ(w.resends(at(21_us)), Numbers{0}) << "without waiting for a timer";
+}
+
+TEST(SendWindow, TheEchoTellsWhichTransmissionOfAPacketArrived) {  // SW-4
+  for (const bool first_arrived : {true, false}) {
+    Fixture w(16);
+    w.sends(at(0_us), 2);
+    w.window.on_timeout();
+    EXPECT_EQ(w.resends(at(10_us)), Numbers{0});
+    w.sends(at(11_us), 1);
+    w.window.on_timeout();
+    EXPECT_EQ(w.resends(at(12_us)), Numbers{0});
+    // 1 left first of all; only if the copy of 0 from 12 us arrived are there three that left after it.
+    w.hears(1, {}, first_arrived ? at(0_us) : at(12_us));
+    EXPECT_EQ(w.resends(at(20_us)), first_arrived ? Numbers{} : Numbers{1});
+  }
+}
+
+TEST(SendWindow, ATimeoutTakesOnlyTheOldestForLost) {  // SW-5
+  Fixture w(8);
+  w.sends(at(0_us), 8);
+  EXPECT_EQ(w.window.oldest_sent(), at(0_us));
+  w.window.on_timeout();
+  EXPECT_EQ(w.window.oldest_sent(), std::nullopt) << "no timer runs until it has left";
+  EXPECT_EQ(w.resends(at(500_us)), Numbers{0});
+  EXPECT_EQ(w.window.oldest_sent(), at(500_us)) << "the timer runs from the new transmission";
+  // The answer to it tells about all the others: they left before it.
+  w.hears(1, {}, at(500_us));
+  EXPECT_EQ(w.resends(at(600_us)), (Numbers{1, 2, 3, 4, 5})) << "6 and 7 left less than three before it";
+}
+
+TEST(SendWindow, ATimeInWhichWeDidNotRunStartsTheTimersAnew) {  // SW-5
+  Fixture w(8);
+  w.sends(at(0_us), 2);
+  w.window.restart_timers(at(90_ms));
+  EXPECT_EQ(w.window.oldest_sent(), at(90_ms));
+}
+
+TEST(SendWindow, ALostPacketThatTurnsUpAfterAllIsNotSentAgain) {  // SW-4
+  Fixture w(8);
+  w.sends(at(0_us), 4);
+  w.hears(0, {1, 2, 3});
+  EXPECT_TRUE(w.window.lost_any());
+  EXPECT_EQ(w.hears(4, {}), Window::Ack::kProgress);
+  EXPECT_FALSE(w.window.lost_any());
+  EXPECT_EQ(w.resends(at(1_us)), Numbers{});
+}
+
+TEST(SendWindow, OldAcknowledgementsAreNothingNew) {  // SW-3
+  Fixture w(8);
+  w.sends(at(0_us), 6);
+  EXPECT_EQ(w.hears(4, {}), Window::Ack::kProgress);
+  EXPECT_EQ(w.hears(2, {3, 4, 5}), Window::Ack::kNothingNew) << "older than what we know";
+  EXPECT_EQ(w.hears(4, {}), Window::Ack::kNothingNew);
+  EXPECT_EQ(w.window.base(), Seq(4));
+  EXPECT_EQ(w.acknowledged, (std::vector<int>{0, 1, 2, 3}));
+}
+
+TEST(SendWindow, AnAcknowledgementOfWhatWasNeverSentChangesNothing) {  // SW-3
+  Fixture w(8);
+  w.sends(at(0_us), 4);
+  EXPECT_EQ(w.hears(5, {}), Window::Ack::kImpossible);
+  EXPECT_EQ(w.hears(1, {2, 4}), Window::Ack::kImpossible);
+  EXPECT_EQ(w.hears(0x8000'0000u - 1, {}), Window::Ack::kImpossible);
+  EXPECT_EQ(w.hears(2, {2 + 1 + 64, 2 + 1 + 200}), Window::Ack::kImpossible);
+  EXPECT_EQ(w.acknowledged, std::vector<int>{});
+  EXPECT_EQ(w.window.base(), Seq(0));
+  EXPECT_EQ(w.window.in_flight(), 4u);
+  EXPECT_EQ(w.hears(4, {}), Window::Ack::kProgress);
+}
+
+TEST(SendWindow, GivesBackWhatIsStillOwedOldestFirst) {  // SC-5
+  Fixture w(8);
+  w.sends(at(0_us), 5);
+  w.hears(1, {3});
+  std::vector<int> owed;
+  w.window.for_each_unacknowledged([&](int content) { owed.push_back(content); });
+  EXPECT_EQ(owed, (std::vector<int>{1, 2, 4}));
+}
+
+// Against a plain model: any acknowledgement that a peer can make, numbers that wrap.
+TEST(SendWindow, AgreesWithAModelAcrossTheWrapOfNumbers) {  // SW-3, SW-4
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Prng prng(seed);
+    const std::uint32_t first = 0u - static_cast<std::uint32_t>(prng.below(600));
+    Fixture w(static_cast<std::uint32_t>(1 + prng.below(256)), first);
+    // Counted from `first`, in 64 bits.
+    std::uint64_t base = 0;
+    std::uint64_t next = 0;
+    std::set<std::uint64_t> got;
+    std::set<std::uint64_t> acknowledged;
+    Instant now = at(0_us);
+    for (int step = 0; step < 6000; ++step) {
+      now = now + 1_us;
+      if (w.window.may_send() && prng.chance(0.5)) {
+        w.sends(now, 1);
+        if (prng.chance(0.8)) got.insert(next);
+        ++next;
+      }
+      for (const std::uint32_t seq : w.resends(now)) {
+        const std::uint64_t number =
+            base + static_cast<std::uint32_t>(seq - first - static_cast<std::uint32_t>(base));
+        EXPECT_LT(number, next);
+        EXPECT_FALSE(acknowledged.contains(number));
+        if (prng.chance(0.8)) got.insert(number);
+      }
+      if (prng.chance(0.02) && w.window.oldest_sent()) w.window.on_timeout();
+      if (!prng.chance(0.3)) continue;
+      while (got.contains(base)) got.erase(base++);
+      const std::size_t known = w.acknowledged.size();
+      const auto edge = first + static_cast<std::uint32_t>(base);
+      Numbers beyond;
+      for (const std::uint64_t number : got) beyond.push_back(first + static_cast<std::uint32_t>(number));
+      EXPECT_NE(w.hears(edge, beyond), Window::Ack::kImpossible);
+      for (std::size_t i = known; i < w.acknowledged.size(); ++i)
+        EXPECT_TRUE(acknowledged.insert(static_cast<std::uint64_t>(w.acknowledged[i])).second) << "twice";
+      EXPECT_EQ(w.window.base(), Seq(edge));
+      EXPECT_EQ(acknowledged.size(), base + got.size());
+    }
+    EXPECT_GT(base, 600u);
+  }
+}
+
+}  // namespace
+}  // namespace braid::stack

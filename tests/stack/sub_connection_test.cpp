@@ -1,0 +1,879 @@
+// Two sub-connections and the link between them, in virtual time: getting to know each other, sending,
+// losing, dying and coming back.
+#include "stack/sub_connection.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "two_ends.h"
+
+namespace braid::stack {
+namespace {
+
+using Delays = std::vector<Duration>;
+const Delays kLost;
+
+std::uint32_t part_bytes(const SubConnectionConfig& config) {
+  return static_cast<std::uint32_t>((config.max_payload_bytes - kMaxPacketHeaderBytes - kPartRecordBytes) /
+                                    64 * 64);
+}
+
+// ---------------------------------------------------------------- the handshake
+
+TEST(SubConnection, TwoThatStartAtOnceKnowEachOtherAfterARoundTrip) {  // SC-1
+  TwoEnds t;
+  t.run_until(at(30_us));
+  EXPECT_TRUE(t.a().sub->established());
+  EXPECT_TRUE(t.b().sub->established());
+  EXPECT_EQ(t.count(0, PacketType::kHello), 2u) << "to whoever is there, then to b";
+}
+
+TEST(SubConnection, OneThatStartsLaterIsFoundAtItsFirstHello) {  // SC-1
+  TwoEnds t;
+  t.suspended[1] = true;
+  t.run_until(at(3_s));
+  t.in_flight.clear();
+  EXPECT_FALSE(t.a().sub->established());
+  EXPECT_LT(t.count(0, PacketType::kHello), 25u) << "asking slows down";
+  EXPECT_GT(t.count(0, PacketType::kHello), 14u) << "but does not cease";
+  t.suspended[1] = false;
+  t.start(1, 0xb1);
+  t.run_for(50_us);
+  EXPECT_TRUE(t.a().sub->established());
+  EXPECT_TRUE(t.b().sub->established());
+}
+
+TEST(SubConnection, AnyOneOfTheFirstPacketsMayBeLost) {  // SC-1
+  for (int lost_from = 0; lost_from < 2; ++lost_from) {
+    for (std::size_t lost = 0; lost < 4; ++lost) {
+      SCOPED_TRACE(testing::Message() << "packet " << lost << " from " << lost_from);
+      TwoEnds t;
+      t.link = [&](int from, std::size_t n, const PacketHeader&) {
+        return from == lost_from && n == lost ? kLost : Delays{10_us};
+      };
+      t.send(0, 100);
+      t.send(1, 100);
+      t.run_until_finished(100_ms);
+      EXPECT_EQ(t.a().delivered.size(), 1u);
+      EXPECT_EQ(t.b().delivered.size(), 1u);
+      EXPECT_EQ(t.a().lost + t.b().lost, 0);
+    }
+  }
+}
+
+TEST(SubConnection, NothingLeavesBeforeThePeerIsThere) {  // SC-1
+  TwoEnds t;
+  t.suspended[1] = true;
+  t.send(0, 64);
+  t.run_until(at(1_s));
+  EXPECT_EQ(t.count(0, PacketType::kData), 0u);
+  EXPECT_TRUE(t.a().sub->has_unfinished());
+}
+
+TEST(SubConnection, APeerThatSharesOtherSettingsIsRefused) {  // SC-1
+  TwoEnds t;
+  t.config.shared_hash = 2;
+  t.start(1, 0xb1);
+  t.run_until(at(1_s));
+  EXPECT_FALSE(t.a().sub->established());
+  EXPECT_FALSE(t.b().sub->established());
+  EXPECT_TRUE(t.a().sub->refused_hash());
+  EXPECT_TRUE(t.b().sub->refused_hash());
+  EXPECT_GT(t.a().fates[PacketFate::kRefused], 0);
+  // It comes back with the right ones.
+  t.config.shared_hash = 0;
+  t.start(1, 0xb2);
+  t.run_for(1_s);
+  EXPECT_TRUE(t.a().sub->established());
+  EXPECT_FALSE(t.a().sub->refused_hash());
+}
+
+TEST(SubConnection, PacketsOfUnknownEpochsAreNotLookedInto) {  // SC-2
+  TwoEnds t;
+  t.establish();
+  t.send(0, 64);
+  t.run_for(1_ms);
+  const auto data = std::find_if(t.packets.begin(), t.packets.end(),
+                                 [](const TwoEnds::Sent& p) { return p.header.type == PacketType::kData; });
+  ASSERT_NE(data, t.packets.end());
+  for (const std::size_t epoch_at : {12u, 20u}) {
+    Bytes packet = data->packet;
+    packet[epoch_at] ^= std::byte{1};
+    store(packet.data() + 28, std::uint32_t{1});  // would be new
+    EXPECT_EQ(t.arrive(1, packet), PacketFate::kUnknownEpoch);
+  }
+  EXPECT_EQ(t.b().delivered.size(), 1u);
+  Bytes nobody = data->packet;
+  store(nobody.data() + 12, std::uint64_t{0});
+  EXPECT_EQ(t.arrive(1, nobody), PacketFate::kRefused);
+}
+
+TEST(SubConnection, MalformedHellosAndAcknowledgementsAreRefused) {  // SC-1
+  TwoEnds t;
+  t.run_until(at(60_us));
+  const Bytes hello = t.packets.front().packet;
+  ASSERT_EQ(t.packets.front().header.type, PacketType::kHello);
+  EXPECT_EQ(t.arrive(1, first(hello, hello.size() - 1)), PacketFate::kRefused);
+  t.send(0, 64);
+  t.run_for(1_ms);
+  ASSERT_EQ(t.packets.back().header.type, PacketType::kAck);
+  Bytes ack = t.packets.back().packet;
+  ack.push_back(std::byte{0});
+  EXPECT_EQ(t.arrive(0, ack), PacketFate::kRefused);
+}
+
+TEST(SubConnection, AnOldHelloInALiveConnectionIsChallengedAndComesToNothing) {  // SC-3
+  TwoEnds t;
+  t.run_until(at(1_ms));
+  const Bytes old_hello = t.packets.front().packet;  // of the incarnation 0xa1, to whoever is there
+  ASSERT_EQ(t.packets.front().from, 0);
+  t.start(0, 0xa2);
+  t.run_for(1_ms);
+  ASSERT_TRUE(t.a().sub->established());
+  ASSERT_TRUE(t.b().sub->established());
+  ASSERT_EQ(t.b().lost, 1);
+  t.packets.clear();
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(t.arrive(1, old_hello), PacketFate::kUnknownEpoch);
+    t.send(0, 500);
+    t.send(1, 500);
+    t.run_until_finished(1_ms);
+  }
+  EXPECT_EQ(t.count(1, PacketType::kHello), 5u) << "each was asked whether it lives";
+  EXPECT_EQ(t.a().fates[PacketFate::kUnknownEpoch], 5) << "the question was not for 0xa2";
+  EXPECT_EQ(t.b().lost, 1);
+  EXPECT_EQ(t.a().lost, 0);
+  EXPECT_EQ(t.b().delivered.size(), 5u);
+}
+
+TEST(SubConnection, EveryPacketOfTheFirstConnectionMayTurnUpInTheSecond) {  // SC-2, SC-3
+  TwoEnds t;
+  t.send_many(0, 40, 700);
+  t.send_many(1, 40, 700);
+  t.run_until_finished(100_ms);
+  const std::vector<TwoEnds::Sent> old = t.packets;
+  t.start(0, 0xa2);
+  t.run_for(10_ms);
+  ASSERT_EQ(t.b().lost, 1);
+  t.b().delivered.clear();
+  for (const TwoEnds::Sent& p : old) t.in_flight.push_back({t.now + 1_us, 0, 1 - p.from, p.packet});
+  t.send_many(0, 40, 700);
+  t.send_many(1, 40, 700);
+  t.run_until_finished(100_ms);
+  EXPECT_EQ(t.a().lost, 0);
+  EXPECT_EQ(t.b().lost, 1);
+  EXPECT_EQ(t.a().delivered.size(), 40u);
+  EXPECT_EQ(t.b().delivered.size(), 40u);
+}
+
+TEST(SubConnection, APeerThatRestartsIsANewOneAtOnce) {  // SC-3, SC-5
+  TwoEnds t;
+  t.establish();
+  t.send_many(0, 10, 100);
+  t.run_until_finished(10_ms);
+  // It dies with three messages on their way to it: one packet under way, the rest behind a full window.
+  t.link = [](int, std::size_t, const PacketHeader&) { return kLost; };
+  std::vector<TestMessage*> owed;
+  for (int i = 0; i < 3; ++i) owed.push_back(&t.send(0, 60000));
+  t.run_for(5_ms);
+  t.link = nullptr;
+  t.in_flight.clear();
+  t.a().finished.clear();
+  t.start(1, 0xb2);
+  const Instant restarted = t.now;
+  while (t.a().lost == 0 && t.now < restarted + 1_s) t.run_for(10_us);
+  EXPECT_LE(t.now - restarted, 100_us) << "nobody waits for the peer's death time";
+  EXPECT_EQ(t.a().finished, owed) << "oldest first";
+  for (const TestMessage* m : owed) EXPECT_TRUE(m->failed);
+  EXPECT_TRUE(t.b().delivered.empty()) << "nothing of the old connection reaches the new incarnation";
+
+  t.send_many(0, 10, 100);
+  t.send_many(1, 10, 100);
+  t.run_until_finished(50_ms);
+  EXPECT_EQ(t.b().delivered.size(), 10u);
+  EXPECT_EQ(t.a().delivered.size(), 10u);
+  EXPECT_EQ(t.a().sub->stats().peers_lost, 1u);
+}
+
+TEST(SubConnection, ARestartIsNoticedWhicheverPacketOfItIsLost) {  // SC-3
+  for (int lost_from = 0; lost_from < 2; ++lost_from) {
+    for (std::size_t lost = 0; lost < 4; ++lost) {
+      SCOPED_TRACE(testing::Message() << "packet " << lost << " from " << lost_from);
+      TwoEnds t;
+      t.establish();
+      std::size_t sent[2] = {0, 0};
+      t.link = [&](int from, std::size_t, const PacketHeader&) {
+        return from == lost_from && sent[from]++ == lost ? kLost : Delays{10_us};
+      };
+      t.start(1, 0xb2);
+      t.run_for(1_ms);
+      t.send(0, 100);
+      t.send(1, 100);
+      t.run_for(100_ms);
+      EXPECT_TRUE(t.a().sub->established());
+      EXPECT_TRUE(t.b().sub->established());
+      EXPECT_EQ(t.a().lost, 1);
+      EXPECT_EQ(t.b().lost, 0);
+      EXPECT_EQ(t.a().delivered.size(), 1u);
+    }
+  }
+}
+
+TEST(SubConnection, NoRecordOvertakesTheNewsThatThePeerIsANewOne) {  // SC-7
+  SubConnectionConfig config;
+  config.local = {ClusterId(0), ProxyId(0)};
+  config.remote = {ClusterId(1), ProxyId(0)};
+  SubConnection a(config, 0xa1, at(0_us));
+  const auto from_peer = [&](PacketType type, std::uint64_t epoch, std::uint64_t to) {
+    PacketHeader h;
+    h.type = type;
+    h.source = config.remote;
+    h.destination = config.local;
+    h.sender_epoch = epoch;
+    h.receiver_epoch = to;
+    const Bytes hash(8);
+    return a.on_packet(at(1_us), h, type == PacketType::kHello ? ByteView(hash) : ByteView());
+  };
+  const auto epoch_that_it_says = [&] {
+    Bytes room(config.max_payload_bytes);
+    std::uint64_t sum = 0;
+    PacketHeader h;
+    std::size_t length = 0;
+    EXPECT_GT(a.poll(at(1_us), room, &sum), 0u);
+    EXPECT_TRUE(parse_packet_header(room, &h, &length));
+    return h.sender_epoch;
+  };
+  EXPECT_EQ(from_peer(PacketType::kHello, 0xb1, 0xa1), PacketFate::kNothing);
+  EXPECT_EQ(from_peer(PacketType::kData, 0xb1, 0xa1), PacketFate::kRecords);
+  (void)epoch_that_it_says();
+  EXPECT_EQ(from_peer(PacketType::kHello, 0xb2, 0), PacketFate::kUnknownEpoch);
+  const std::uint64_t next = epoch_that_it_says();
+  EXPECT_NE(next, 0xa1u);
+  // The proof and the first records arrive in one burst, before the driver looked.
+  EXPECT_EQ(from_peer(PacketType::kAck, 0xb2, next), PacketFate::kNothing);
+  EXPECT_EQ(from_peer(PacketType::kData, 0xb2, next), PacketFate::kNothing);
+  EXPECT_TRUE(a.take_lost());
+  EXPECT_FALSE(a.take_lost());
+  EXPECT_EQ(from_peer(PacketType::kData, 0xb2, next), PacketFate::kRecords);
+}
+
+TEST(SubConnection, AnAnswerToAnIncarnationThatIsNoMoreProvesNothing) {  // SC-3
+  TwoEnds t;
+  t.run_until(at(1_ms));
+  // What the first incarnation of b said to the living a: it names a's epoch of then.
+  Bytes answer;
+  for (const TwoEnds::Sent& p : t.packets)
+    if (p.from == 1 && p.header.type == PacketType::kHello && p.header.receiver_epoch == 0xa1)
+      answer = p.packet;
+  ASSERT_FALSE(answer.empty());
+  t.start(1, 0xb2);
+  t.run_for(1_ms);
+  ASSERT_EQ(t.a().lost, 1);
+  EXPECT_EQ(t.arrive(0, answer), PacketFate::kUnknownEpoch);
+  t.run_for(1_ms);
+  EXPECT_EQ(t.a().lost, 1) << "the dead incarnation is not believed to be back";
+}
+
+// ---------------------------------------------------------------- cutting and coalescing
+
+TEST(SubConnection, MessagesThatAreReadyTogetherShareAPacket) {  // SC-6
+  TwoEnds t;
+  t.establish();
+  t.send_many(0, 16, 64);
+  t.run_until_finished(10_ms);
+  EXPECT_EQ(t.count(0, PacketType::kData), 1u) << "16 x 84 bytes and 76 of header are 1420";
+  EXPECT_EQ(t.packets.front().header.records, 16);
+  EXPECT_EQ(t.b().delivered.size(), 16u);
+}
+
+TEST(SubConnection, NoMoreThan255RecordsShareAPacket) {  // SC-6
+  SubConnectionConfig config;
+  config.max_payload_bytes = 9000 - 28;
+  TwoEnds t(config);
+  t.establish();
+  t.send_many(0, 300, 0);
+  t.run_until_finished(10_ms);
+  EXPECT_EQ(t.packets[0].header.records, 255);
+  EXPECT_EQ(t.packets[1].header.records, 45);
+  EXPECT_EQ(t.b().delivered.size(), 300u);
+}
+
+TEST(SubConnection, AMessageIsCutOnlyIfItFitsNoPacket) {  // SC-6
+  TwoEnds t;
+  const auto longest =
+      static_cast<std::uint32_t>(t.config.max_payload_bytes - kMaxPacketHeaderBytes - kWholeRecordBytes);
+  t.establish();
+  t.send(0, 700);
+  t.send(0, longest);  // it fits a packet, but not beside the first
+  t.run_until_finished(10_ms);
+  ASSERT_EQ(t.count(0, PacketType::kData), 2u);
+  EXPECT_EQ(t.packets[0].header.records, 1);
+  EXPECT_EQ(t.packets[1].header.records, 1);
+  t.packets.clear();
+  t.send(0, 700);
+  t.send(0, longest + 1);
+  t.run_until_finished(10_ms);
+  EXPECT_EQ(t.packets[0].header.records, 2) << "what must be cut anyway fills the packet";
+}
+
+TEST(SubConnection, APageTravelsInFewPacketsAndItsTailSharesOne) {  // SC-6
+  TwoEnds t;
+  t.establish();
+  t.send(0, 4096);
+  t.send(0, 100);
+  t.run_until_finished(10_ms);
+  EXPECT_EQ(t.count(0, PacketType::kData), 4u);
+  EXPECT_EQ(t.b().delivered.size(), 2u);
+}
+
+TEST(SubConnection, EveryLengthArrivesWhole) {  // SC-6
+  TwoEnds t;
+  t.establish();
+  const std::uint32_t part = part_bytes(t.config);
+  const auto capacity = static_cast<std::uint32_t>(t.config.max_payload_bytes - kMaxPacketHeaderBytes);
+  std::vector<std::uint32_t> lengths = {0, 1, 3, 4, 5, 63, 64, 65, 511, 512, 513, 65535, 65534, 32768};
+  for (const std::uint32_t around : {part, 2 * part, capacity - 20, capacity - 32, capacity})
+    for (std::uint32_t n = around - 3; n <= around + 3; ++n) lengths.push_back(n);
+  for (const std::uint32_t n : lengths) {
+    SCOPED_TRACE(n);
+    t.send(0, n);
+    t.send(1, n);
+    t.run_until_finished(10_ms);
+    ASSERT_EQ(t.b().delivered.back().size(), n);
+  }
+  // And all together.
+  for (const std::uint32_t n : lengths) t.send(0, n);
+  t.run_until_finished(50_ms);
+  EXPECT_EQ(t.b().delivered.size(), 2 * lengths.size());
+}
+
+TEST(SubConnection, PiecesOfALongMessageSayWhereTheyBelong) {  // SC-6
+  TwoEnds t;
+  t.establish();
+  TestMessage& piece = t.send(0, 3000);
+  piece.record.many_pieces = true;
+  piece.record.message_bytes = 9016;
+  piece.record.message_offset = 6016;
+  piece.record.skip = 5;
+  piece.record.message = piece.record.position - 6016 / 64;
+  std::uint32_t bytes = 0;
+  // Read from the packets as they leave: the collector of the fixture knows whole messages only.
+  t.link = [](int, std::size_t, const PacketHeader&) { return kLost; };
+  t.run_for(10_us);
+  std::vector<Record> records;
+  for (const TwoEnds::Sent& p : t.packets) {
+    if (p.header.type != PacketType::kData) continue;
+    PacketHeader h;
+    std::size_t length = 0;
+    ASSERT_TRUE(parse_packet_header(p.packet, &h, &length));
+    RecordReader reader(ByteView(p.packet).subspan(length), h.records);
+    Record r;
+    ByteView content;
+    while (reader.next(&r, &content)) records.push_back(r);
+  }
+  ASSERT_EQ(records.size(), 3u);
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    EXPECT_TRUE(records[i].many_pieces);
+    EXPECT_EQ(records[i].message_bytes, 9016u);
+    EXPECT_EQ(records[i].message_offset, 6016u + bytes);
+    EXPECT_EQ(records[i].position, piece.record.position + bytes / 64);
+    EXPECT_EQ(records[i].message, piece.record.message);
+    EXPECT_EQ(records[i].skip, i == 0 ? 5 : 0) << "the gap lies before the first part";
+    bytes += records[i].bytes;
+  }
+  EXPECT_EQ(bytes, 3000u);
+}
+
+// ---------------------------------------------------------------- loss
+
+TEST(SubConnection, ALostPacketIsSentAgainAfterThreeLaterOnesAndNothingElseIs) {  // SW-4
+  TwoEnds t;
+  t.establish();
+  t.link = [&](int from, std::size_t, const PacketHeader& h) {
+    static_cast<void>(from);
+    const bool first_time = t.data_seqs(0).size() <= 8;
+    return h.type == PacketType::kData && h.seq == Seq(2) && first_time ? kLost : Delays{10_us};
+  };
+  t.send_many(0, 8, 1000);
+  const Instant sent = t.now;
+  t.run_until_finished(10_ms);
+  EXPECT_EQ(t.data_seqs(0), (std::vector<std::uint32_t>{0, 1, 2, 3, 4, 5, 6, 7, 2}));
+  const auto again = std::find_if(t.packets.rbegin(), t.packets.rend(),
+                                  [](const TwoEnds::Sent& p) { return p.header.type == PacketType::kData; });
+  EXPECT_EQ(again->when - sent, 20_us) << "as soon as the acknowledgement of the others is there";
+  EXPECT_EQ(t.a().sub->stats().fast_retransmissions, 1u);
+  EXPECT_EQ(t.a().sub->stats().retransmissions, 1u);
+  EXPECT_EQ(t.a().sub->stats().timeouts, 0u);
+}
+
+TEST(SubConnection, WhatIsLostTwiceIsSentThreeTimesWithoutATimer) {  // SW-4
+  TwoEnds t;
+  t.establish();
+  int losses = 0;
+  t.link = [&](int, std::size_t, const PacketHeader& h) {
+    return h.type == PacketType::kData && h.seq == Seq(0) && losses++ < 2 ? kLost : Delays{10_us};
+  };
+  const Instant sent = t.now;
+  for (int i = 0; i < 30; ++i) {
+    t.send(0, 1000);
+    t.run_for(3_us);
+  }
+  t.run_until_finished(10_ms);
+  EXPECT_LT(t.now - sent, 200_us);
+  EXPECT_EQ(t.a().sub->stats().timeouts, 0u);
+  EXPECT_EQ(t.a().sub->stats().retransmissions, 2u);
+}
+
+TEST(SubConnection, ALittleReorderingIsNoLoss) {  // SW-4
+  TwoEnds t;
+  t.establish();
+  std::size_t data = 0;
+  t.link = [&](int, std::size_t, const PacketHeader& h) {
+    if (h.type != PacketType::kData) return Delays{10_us};
+    return Delays{data++ % 3 == 0 ? 12_us : 10_us};
+  };
+  for (int i = 0; i < 100; ++i) {
+    t.send(0, 1000);
+    t.run_for(1_us);
+  }
+  t.run_until_finished(10_ms);
+  EXPECT_EQ(t.a().sub->stats().retransmissions, 0u);
+  EXPECT_EQ(t.b().delivered.size(), 100u);
+}
+
+TEST(SubConnection, TheLastPacketComesAgainWhenItsTimerExpiresAndTheTimerDoubles) {  // SW-5, SW-6
+  TwoEnds t;
+  t.establish();
+  t.send(0, 64);  // a sample of the round trip: 10 + 25 + 10 us, below the floor
+  t.run_until_finished(1_ms);
+  t.run_for(1_ms);
+  t.packets.clear();
+  int losses = 0;
+  t.link = [&](int, std::size_t, const PacketHeader& h) {
+    return h.type == PacketType::kData && losses++ < 4 ? kLost : Delays{10_us};
+  };
+  t.send(0, 64);
+  const Instant sent = t.now;
+  t.run_until_finished(100_ms);
+  std::vector<Duration> left;
+  for (const TwoEnds::Sent& p : t.packets)
+    if (p.header.type == PacketType::kData) left.push_back(p.when - sent);
+  EXPECT_EQ(left, (std::vector<Duration>{0_us, 500_us, 1500_us, 3500_us, 7500_us}));
+  EXPECT_EQ(t.a().sub->stats().timeouts, 4u);
+  // The answer ends the patience.
+  losses = 3;
+  t.packets.clear();
+  t.send(0, 64);
+  t.run_until_finished(100_ms);
+  ASSERT_EQ(t.count(0, PacketType::kData), 2u);
+}
+
+TEST(SubConnection, AWindowThatIsLostAsAWholeRecoversWithinRoundTripsOfItsFirstTimer) {  // SW-4, SW-5
+  TwoEnds t;
+  t.establish();
+  t.send(0, 64);
+  t.run_until_finished(1_ms);
+  t.packets.clear();
+  bool dark = true;
+  t.link = [&](int, std::size_t, const PacketHeader&) { return dark ? kLost : Delays{10_us}; };
+  t.send_many(0, 256, 1300);
+  const Instant sent = t.now;
+  t.run_for(100_us);
+  dark = false;
+  t.run_until_finished(100_ms);
+  EXPECT_LT(t.now - sent, 800_us);
+  EXPECT_EQ(t.a().sub->stats().timeouts, 1u);
+  EXPECT_EQ(t.b().delivered.size(), 257u);
+  EXPECT_LE(t.a().sub->stats().retransmissions, 256u) << "each once";
+}
+
+TEST(SubConnection, ATimerThatExpiresWhileThePeerMerelySleepsFloodsNobody) {  // SW-5
+  TwoEnds t;
+  t.establish();
+  t.send_many(0, 100, 1300);
+  t.run_for(1_us);
+  t.suspended[1] = true;
+  t.run_for(30_ms);
+  t.suspended[1] = false;
+  t.run_until_finished(100_ms);
+  EXPECT_LE(t.a().sub->stats().retransmissions, 8u);
+  EXPECT_EQ(t.b().delivered.size(), 100u);
+}
+
+TEST(SubConnection, ATimeInWhichWeDidNotRunIsNoReasonToSendAgain) {  // SW-5, SC-8
+  TwoEnds t;
+  t.establish();
+  t.send(0, 64);
+  t.run_until_finished(1_ms);
+  t.send_many(0, 20, 1300);
+  t.run_for(5_us);
+  t.suspended[0] = true;  // the answers wait for us, longer than any timer and the path's death
+  t.run_for(700_ms);
+  t.suspended[0] = false;
+  t.a().sub->on_scheduling_gap(t.now);
+  t.run_until_finished(10_ms);
+  EXPECT_EQ(t.a().sub->stats().timeouts, 0u);
+  EXPECT_EQ(t.a().sub->stats().retransmissions, 0u);
+  EXPECT_EQ(t.a().sub->stats().path_deaths, 0u);
+  EXPECT_FALSE(t.a().sub->path_dead());
+}
+
+TEST(SubConnection, ADuplicateIsNotDeliveredAgainButAnswered) {  // SW-1, SC-4
+  TwoEnds t;
+  t.establish();
+  t.link = [](int, std::size_t, const PacketHeader& h) {
+    return h.type == PacketType::kData ? Delays{10_us, 15_us, 400_us} : Delays{10_us};
+  };
+  t.send_many(0, 30, 900);
+  t.run_until_finished(10_ms);
+  t.run_for(1_ms);
+  EXPECT_EQ(t.b().delivered.size(), 30u);
+  EXPECT_EQ(t.b().fates[PacketFate::kDuplicate], 60);
+  EXPECT_EQ(t.a().sub->stats().retransmissions, 0u);
+}
+
+TEST(SubConnection, ALostAcknowledgementIsMadeUpForByTheNext) {  // SW-2, SW-3
+  TwoEnds t;
+  t.establish();
+  std::size_t acks = 0;
+  t.link = [&](int from, std::size_t, const PacketHeader& h) {
+    return from == 1 && h.type == PacketType::kAck && acks++ % 2 == 0 ? kLost : Delays{10_us};
+  };
+  for (int i = 0; i < 40; ++i) {
+    t.send(0, 1300);
+    t.run_for(20_us);
+  }
+  t.run_until_finished(10_ms);
+  EXPECT_EQ(t.b().delivered.size(), 40u);
+  EXPECT_LE(t.a().sub->stats().retransmissions, 1u);
+}
+
+TEST(SubConnection, APacketThatTheDriverCannotDeliverComesAgain) {  // SC-4
+  TwoEnds t;
+  t.establish();
+  t.b().ring_full = true;
+  const TestMessage& m = t.send(0, 100);
+  t.run_for(3_ms);
+  EXPECT_GE(t.b().turned_away, 2);
+  EXPECT_EQ(m.finishes, 0) << "acknowledged is only what lies where it belongs";
+  t.b().ring_full = false;
+  t.run_until_finished(30_ms);
+  EXPECT_EQ(m.finishes, 1);
+  EXPECT_EQ(t.b().delivered.size(), 1u);
+}
+
+TEST(SubConnection, WhatWasTurnedAwayAmongOthersIsTheHoleThatComesAgain) {  // SC-4, SW-4
+  TwoEnds t;
+  t.establish();
+  t.send_many(0, 6, 1300);
+  t.run_for(9_us);
+  t.b().ring_full = true;
+  bool turned_away = false;
+  t.link = [&](int from, std::size_t, const PacketHeader&) {
+    static_cast<void>(from);
+    return Delays{10_us};
+  };
+  // The first packet finds the ring full, the others do not.
+  std::stable_sort(t.in_flight.begin(), t.in_flight.end(),
+                   [](const InFlight& x, const InFlight& y) { return x.order < y.order; });
+  for (InFlight& p : t.in_flight) {
+    if (!std::exchange(turned_away, true)) continue;
+    p.arrives = p.arrives + 2_us;
+  }
+  t.run_for(2_us);
+  EXPECT_EQ(t.b().turned_away, 1);
+  t.b().ring_full = false;
+  t.run_until_finished(10_ms);
+  EXPECT_EQ(t.data_seqs(0), (std::vector<std::uint32_t>{0, 1, 2, 3, 4, 5, 0}));
+  EXPECT_EQ(t.a().sub->stats().timeouts, 0u);
+}
+
+TEST(SubConnection, AnImpossibleAcknowledgementIsRefusedAndChangesNothing) {  // SW-3
+  TwoEnds t;
+  t.establish();
+  t.send(1, 64);
+  t.run_until_finished(1_ms);
+  Bytes ack;
+  for (const TwoEnds::Sent& p : t.packets)
+    if (p.from == 1 && p.header.type == PacketType::kData) ack = p.packet;
+  ASSERT_FALSE(ack.empty());
+  store(ack.data() + 32, std::uint32_t{1});
+  EXPECT_EQ(t.arrive(0, ack), PacketFate::kRefused);
+  t.send(0, 64);
+  t.run_until_finished(1_ms);
+  EXPECT_EQ(t.b().delivered.size(), 1u);
+}
+
+// ---------------------------------------------------------------- windows and acknowledgements
+
+TEST(SubConnection, NoMorePacketsAreUnderWayThanTheWindowSays) {  // SW-7
+  SubConnectionConfig config;
+  config.window_packets = 8;
+  TwoEnds t(config);
+  t.establish();
+  t.send_many(0, 100, 1300);
+  t.run_for(1_us);
+  EXPECT_EQ(t.count(0, PacketType::kData), 8u);
+  EXPECT_EQ(t.a().sub->in_flight_packets(), 8u);
+  t.run_until_finished(50_ms);
+  EXPECT_EQ(t.b().delivered.size(), 100u);
+}
+
+TEST(SubConnection, APacketBeyondTheWindowIsRefused) {  // SW-1
+  TwoEnds t;
+  t.establish();
+  t.send(0, 64);
+  t.run_for(1_ms);
+  Bytes packet = t.packets.front().packet;
+  store(packet.data() + 28, std::uint32_t{ReceiveWindow::kWindow + 1});
+  EXPECT_EQ(t.arrive(1, packet), PacketFate::kRefused);
+  store(packet.data() + 28, std::uint32_t{0});
+  EXPECT_EQ(t.arrive(1, packet), PacketFate::kDuplicate);
+}
+
+TEST(SubConnection, ASinglePacketIsAcknowledgedAfterTheAcknowledgementDelay) {  // SW-8
+  TwoEnds t;
+  t.establish();
+  t.send(0, 64);
+  const Instant sent = t.now;
+  t.run_until_finished(1_ms);
+  EXPECT_EQ(t.now - sent, 10_us + 25_us + 10_us);
+  EXPECT_EQ(t.count(1, PacketType::kAck), 1u);
+}
+
+TEST(SubConnection, ManyPacketsAreAcknowledgedSixteenAtATime) {  // SW-8
+  TwoEnds t;
+  t.establish();
+  t.send_many(0, 64, 1300);
+  const Instant sent = t.now;
+  t.run_until_finished(1_ms);
+  EXPECT_EQ(t.now - sent, 20_us);
+  EXPECT_LE(t.count(1, PacketType::kAck), 4u);
+}
+
+TEST(SubConnection, AnAnswerCarriesTheAcknowledgement) {  // SW-8
+  TwoEnds t;
+  t.establish();
+  for (int i = 0; i < 20; ++i) {
+    t.send(0, 64);
+    t.run_for(12_us);
+    t.send(1, 64);
+    t.run_for(12_us);
+  }
+  t.run_until_finished(1_ms);
+  EXPECT_EQ(t.count(1, PacketType::kAck), 0u);
+  EXPECT_LE(t.count(0, PacketType::kAck), 1u) << "of the last answer";
+}
+
+TEST(SubConnection, WhoIsAboutToSleepAcknowledgesFirst) {  // SW-8
+  TwoEnds t;
+  t.establish();
+  t.send(0, 64);
+  t.run_for(10_us);
+  EXPECT_EQ(t.count(1, PacketType::kAck), 0u);
+  t.b().sub->hurry_acknowledgement(t.now);
+  t.run_for(1_us);
+  EXPECT_EQ(t.count(1, PacketType::kAck), 1u);
+}
+
+TEST(SubConnection, TheRoundTripIsMeasured) {  // SW-6
+  TwoEnds t;
+  t.delay = 100_us;
+  t.establish();
+  for (int i = 0; i < 200; ++i) {
+    t.send(0, 64);
+    t.run_for(300_us);
+  }
+  EXPECT_NEAR(t.a().sub->srtt().us(), 225, 5) << "both ways and the acknowledgement delay";
+}
+
+// ---------------------------------------------------------------- life and death
+
+TEST(SubConnection, AnIdleConnectionProbesAndStaysAlive) {  // SC-8
+  TwoEnds t;
+  t.establish();
+  t.run_for(60_s);
+  EXPECT_EQ(t.a().sub->stats().path_deaths, 0u);
+  EXPECT_EQ(t.a().lost + t.b().lost, 0);
+  EXPECT_GT(t.packets.size(), 400u);
+  EXPECT_LT(t.packets.size(), 60u * 40u) << "a few packets a second";
+}
+
+TEST(SubConnection, APathIsDeadAfterItsTimeAndAliveAgainAtTheNextWord) {  // SC-8
+  TwoEnds t;
+  t.establish();
+  bool dark = true;
+  t.link = [&](int, std::size_t, const PacketHeader&) { return dark ? kLost : Delays{10_us}; };
+  t.run_for(380_ms);  // the last word was at most a probe's interval old
+  EXPECT_FALSE(t.a().sub->path_dead());
+  t.run_for(125_ms);
+  EXPECT_TRUE(t.a().sub->path_dead());
+  EXPECT_EQ(t.a().sub->stats().path_deaths, 1u);
+  dark = false;
+  t.run_for(300_ms);
+  EXPECT_FALSE(t.a().sub->path_dead());
+  EXPECT_EQ(t.a().lost, 0) << "a dead path is not a dead peer";
+}
+
+TEST(SubConnection, APeerIsLostAfterItsTimeAndEverythingOwedComesBack) {  // SC-5, SC-8
+  TwoEnds t;
+  t.establish();
+  t.link = [](int, std::size_t, const PacketHeader&) { return kLost; };
+  const TestMessage& m = t.send(0, 100);
+  t.run_for(9800_ms);
+  EXPECT_EQ(t.a().lost, 0);
+  EXPECT_EQ(m.finishes, 0);
+  t.run_for(300_ms);
+  EXPECT_EQ(t.a().lost, 1);
+  EXPECT_EQ(m.finishes, 1);
+  EXPECT_TRUE(m.failed);
+  EXPECT_FALSE(t.a().sub->established());
+}
+
+TEST(SubConnection, TwoThatLostEachOtherFindEachOtherAnew) {  // SC-3, SC-5, SC-8
+  for (const bool both : {true, false}) {
+    SCOPED_TRACE(both);
+    TwoEnds t;
+    t.establish();
+    t.link = [&](int from, std::size_t, const PacketHeader&) {
+      return both || from == 1 ? kLost : Delays{10_us};  // else a hears nothing, but is heard
+    };
+    t.send(0, 5000);
+    t.send(1, 5000);
+    t.run_for(12_s);
+    EXPECT_EQ(t.a().lost, 1);
+    t.link = nullptr;
+    t.run_for(1_s);
+    EXPECT_TRUE(t.a().sub->established());
+    EXPECT_TRUE(t.b().sub->established());
+    EXPECT_EQ(t.a().lost, 1);
+    EXPECT_EQ(t.b().lost, 1);
+    const std::size_t before = t.b().delivered.size();
+    t.send_many(0, 5, 5000);
+    t.run_until_finished(10_ms);
+    EXPECT_EQ(t.b().delivered.size(), before + 5);
+  }
+}
+
+// ---------------------------------------------------------------- everything at once
+
+struct Weather {
+  double loss = 0;
+  double doubled = 0;
+  double late = 0;
+};
+
+// Random messages both ways through bad weather: each arrives once, whole, and is finished, in bounded time.
+void soak(std::uint64_t seed, const Weather& weather, Seq first_seq, int messages) {
+  SCOPED_TRACE(testing::Message() << "seed " << seed << ", loss " << weather.loss << ", doubled "
+                                  << weather.doubled << ", late " << weather.late);
+  Prng prng(seed);
+  SubConnectionConfig config;
+  config.first_seq = first_seq;
+  config.window_packets = static_cast<std::uint32_t>(1 + prng.below(256));
+  config.max_payload_bytes = 300 + prng.below(8700);
+  TwoEnds t(config);
+  t.link = [&](int, std::size_t, const PacketHeader&) {
+    Delays copies;
+    if (!prng.chance(weather.loss)) copies.push_back(10_us);
+    while (prng.chance(weather.doubled))
+      copies.push_back(Duration::us(10 + static_cast<std::int64_t>(prng.below(500))));
+    for (Duration& d : copies)
+      if (prng.chance(weather.late)) d += Duration::us(static_cast<std::int64_t>(prng.below(300)));
+    return copies;
+  };
+  std::size_t sent[2] = {0, 0};
+  for (int i = 0; i < messages; ++i) {
+    const int from = static_cast<int>(prng.below(2));
+    const std::uint64_t sizes[] = {0, 64, 300, 3000, 65535};
+    t.send(from, static_cast<std::uint32_t>(prng.below(sizes[prng.below(5)] + 1)));
+    ++sent[from];
+    if (prng.chance(0.3)) t.run_for(Duration::us(static_cast<std::int64_t>(prng.below(200))));
+    // A driver's ring is full now and then.
+    t.ends[prng.below(2)].ring_full = prng.chance(0.05);
+  }
+  t.a().ring_full = t.b().ring_full = false;
+  t.run_until_finished(60_s);
+  EXPECT_EQ(t.a().delivered.size(), sent[1]);
+  EXPECT_EQ(t.b().delivered.size(), sent[0]);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(t.ends[i].finished.size(), sent[i]);
+    for (const auto& m : t.ends[i].sent) {
+      EXPECT_EQ(m->finishes, 1);
+      EXPECT_FALSE(m->failed);
+      EXPECT_EQ(m->unacknowledged, 0u);
+    }
+    EXPECT_EQ(t.ends[i].sub->in_flight_packets(), 0u);
+    EXPECT_EQ(t.ends[i].lost, 0);
+  }
+}
+
+TEST(SubConnectionSoak, ThroughAnyWeather) {  // SW-1, SW-2, SW-3, SW-4, SW-5, SC-4, SC-6
+  const Weather weathers[] = {{0, 0, 0},       {0.01, 0, 0}, {0.05, 0.05, 0.1}, {0.2, 0, 0},
+                              {0.2, 0.2, 0.5}, {0, 0.5, 0},  {0, 0, 1},         {0.1, 0.3, 0.05}};
+  for (std::uint64_t seed = 1; seed <= 25; ++seed)
+    for (const Weather& weather : weathers) soak(seed, weather, Seq(), 60);
+}
+
+TEST(SubConnectionSoak, AcrossTheWrapOfPacketNumbers) {  // SW-1, SW-3
+  for (std::uint64_t seed = 100; seed < 115; ++seed)
+    soak(seed, {0.05, 0.05, 0.2}, Seq(0u - static_cast<std::uint32_t>(seed)), 150);
+}
+
+// Ends die and come back at random, links go dark: whatever happened, two that live find each other, nothing
+// is delivered twice or to a wrong incarnation, and every message finishes once, with success only if it was
+// delivered.
+TEST(SubConnectionSoak, ThroughDeathsOfEitherEnd) {  // SC-1, SC-2, SC-3, SC-5
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Prng prng(seed);
+    TwoEnds t;
+    std::uint64_t epoch = 1000;
+    double loss = 0;
+    t.link = [&](int, std::size_t, const PacketHeader&) {
+      Delays copies;
+      if (!prng.chance(loss)) copies.push_back(10_us);
+      // Some copies arrive long after their sender's death.
+      if (prng.chance(0.05)) copies.push_back(Duration::us(static_cast<std::int64_t>(prng.below(30'000))));
+      return copies;
+    };
+    for (int round = 0; round < 12; ++round) {
+      loss = prng.chance(0.5) ? 0.2 : 0;
+      for (int i = 0; i < 8; ++i)
+        t.send(static_cast<int>(prng.below(2)), static_cast<std::uint32_t>(prng.below(4000)));
+      t.run_for(Duration::us(static_cast<std::int64_t>(prng.below(20'000))));
+      if (prng.chance(0.7)) {
+        const int dead = static_cast<int>(prng.below(2));
+        const int alive = 1 - dead;
+        t.start(dead, ++epoch);
+        if (prng.chance(0.3)) {  // and the other one too, before they met
+          t.run_for(Duration::us(static_cast<std::int64_t>(prng.below(100))));
+          t.start(alive, ++epoch);
+        }
+      }
+    }
+    loss = 0;
+    t.run_for(2_s);
+    EXPECT_TRUE(t.a().sub->established());
+    EXPECT_TRUE(t.b().sub->established());
+    t.send(0, 3000);
+    t.send(1, 3000);
+    t.run_until_finished(100_ms);
+    for (End& end : t.ends) {
+      ASSERT_FALSE(end.sent.empty());
+      EXPECT_FALSE(end.sent.back()->failed);
+      for (const auto& m : end.sent) EXPECT_EQ(m->finishes, 1);
+    }
+    for (int i = 0; i < 2; ++i) {
+      const TestMessage& last = *t.ends[i].sent.back();
+      EXPECT_EQ(t.ends[1 - i].delivered.back(), last.content);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace braid::stack

@@ -1,0 +1,287 @@
+// Two sub-connections over a link of virtual time: each packet is late, lost, doubled or overtaken as the
+// test says. What arrives is put together again and compared with what was sent.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/prng.h"
+#include "stack/sub_connection.h"
+#include "stack/wire/checksum.h"
+#include "wire_bytes.h"
+
+namespace braid::stack {
+
+constexpr Instant at(Duration since_start) {
+  return Instant::from_ns(5'000'000'000) + since_start;
+}
+
+// A piece as a client hands it over, and what became of it.
+struct TestMessage : OutMessage {
+  Bytes content;
+  int finishes = 0;
+};
+
+// A packet under way.
+struct InFlight {
+  Instant arrives;
+  std::uint64_t order;  // ties arrive in the order in which they left
+  int to;
+  Bytes bytes;
+};
+
+// One side: the sub-connection, what its driver was given to send, and what it was handed up.
+struct End {
+  std::unique_ptr<SubConnection> sub;
+  std::vector<std::unique_ptr<TestMessage>> sent;
+  Position next_position;
+  std::vector<TestMessage*> finished;  // in the order of take_finished()
+  int lost = 0;                        // times that take_lost() was true
+
+  struct Arriving {
+    Bytes bytes;
+    std::uint32_t missing = 0;
+    std::map<std::uint32_t, bool> parts;  // by offset
+  };
+  std::map<std::uint32_t, Arriving> arriving;  // by the message's position
+  std::vector<Bytes> delivered;                // complete messages, in the order of completion
+  std::vector<Seq> delivered_seqs;
+  std::map<PacketFate, int> fates;
+  bool ring_full = false;  // the driver cannot deliver: it does not call delivered()
+  int turned_away = 0;
+};
+
+class TwoEnds {
+ public:
+  // What happens to the n-th packet from `from` (0 or 1): one delay for every copy that arrives.
+  using Link = std::function<std::vector<Duration>(int from, std::size_t n, const PacketHeader& header)>;
+
+  explicit TwoEnds(SubConnectionConfig c = {}) : config(c) {
+    config.local = {ClusterId(0), ProxyId(0)};
+    config.remote = {ClusterId(1), ProxyId(0)};
+    start(0, 0xa1);
+    start(1, 0xb1);
+  }
+
+  // A new incarnation of an end; the old one is gone with everything that it held.
+  void start(int i, std::uint64_t epoch) {
+    SubConnectionConfig c = config;
+    if (i == 1) std::swap(c.local, c.remote);
+    const Position elsewhere = ends[i].next_position + 1'000'000;  // so that incarnations' bytes differ
+    ends[i] = End{};
+    ends[i].next_position = elsewhere;
+    ends[i].sub = std::make_unique<SubConnection>(c, epoch, now);
+  }
+  End& a() { return ends[0]; }
+  End& b() { return ends[1]; }
+
+  // Hands a message to end i. Its bytes follow from its position.
+  TestMessage& send(int i, std::uint32_t bytes) {
+    End& end = ends[i];
+    auto m = std::make_unique<TestMessage>();
+    m->content = content(end.next_position, bytes);
+    m->data = m->content.data();
+    m->bytes = bytes;
+    m->record.destination = PortId(7);
+    m->record.source = PortId(9);
+    m->record.position = end.next_position;
+    m->record.message = end.next_position;
+    m->record.message_bytes = bytes;
+    end.next_position += bytes == 0 ? 1 : (bytes + 63) / 64;
+    end.sent.push_back(std::move(m));
+    end.sub->send(*end.sent.back());
+    return *end.sent.back();
+  }
+  void send_many(int i, int count, std::uint32_t bytes) {
+    for (int n = 0; n < count; ++n) send(i, bytes);
+  }
+  static Bytes content(Position position, std::uint32_t bytes) {
+    Prng prng(position.value() + 1);
+    return random_bytes(prng, bytes);
+  }
+
+  // Lets everything happen up to and including `until`.
+  void run_until(Instant until) {
+    int turns_now = 0;
+    for (;;) {
+      turn();
+      const Instant next = next_event();
+      if (next > until) break;
+      turns_now = next <= now ? turns_now + 1 : 0;
+      ASSERT_LT(turns_now, 1000) << "nothing moves at " << now.ns();
+      now = std::max(now, next);
+    }
+    now = until;
+  }
+  void run_for(Duration d) { run_until(now + d); }
+  // Until nothing is unfinished on either side.
+  void run_until_finished(Duration at_most) {
+    const Instant limit = now + at_most;
+    turn();
+    while (now < limit && (a().sub->has_unfinished() || b().sub->has_unfinished()))
+      run_until(std::min(limit, std::max(next_event(), now)));
+    EXPECT_FALSE(a().sub->has_unfinished());
+    EXPECT_FALSE(b().sub->has_unfinished());
+  }
+  // Both ends know each other, and no acknowledgement of it is under way.
+  void establish() {
+    run_for(50_ms);
+    ASSERT_TRUE(a().sub->established());
+    ASSERT_TRUE(b().sub->established());
+    packets.clear();
+  }
+
+  // Everything that now leaves and arrives.
+  void turn() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      std::stable_sort(in_flight.begin(), in_flight.end(), [](const InFlight& x, const InFlight& y) {
+        return x.arrives != y.arrives ? x.arrives < y.arrives : x.order < y.order;
+      });
+      for (;;) {
+        const auto due = std::find_if(in_flight.begin(), in_flight.end(), [&](const InFlight& p) {
+          return p.arrives <= now && !suspended[p.to];
+        });
+        if (due == in_flight.end()) break;
+        const InFlight packet = std::move(*due);
+        in_flight.erase(due);
+        arrive(packet.to, packet.bytes);
+        moved = true;
+      }
+      for (int i = 0; i < 2; ++i) {
+        if (!suspended[i]) moved = pump(i) || moved;
+      }
+    }
+  }
+
+  // A packet lands at an end, whoever wrote it.
+  PacketFate arrive(int i, const Bytes& packet) {
+    End& end = ends[i];
+    PacketHeader header;
+    std::size_t header_bytes = 0;
+    EXPECT_TRUE(parse_packet_header(packet, &header, &header_bytes));
+    const ByteView rest = ByteView(packet).subspan(header_bytes);
+    const PacketFate fate = end.sub->on_packet(now, header, rest);
+    ++end.fates[fate];
+    if (fate == PacketFate::kRecords) {
+      if (end.ring_full) {
+        ++end.turned_away;
+        return fate;
+      }
+      take_records(end, header, rest);
+      end.delivered_seqs.push_back(header.seq);
+      end.sub->delivered(now, header);
+    }
+    end.sub->check();
+    return fate;
+  }
+
+  SubConnectionConfig config;
+  Instant now = at(0_us);
+  Duration delay = 10_us;
+  Link link;                           // empty: every packet arrives once, after `delay`
+  bool suspended[2] = {false, false};  // it does not run; what arrives waits
+  End ends[2];
+  std::vector<InFlight> in_flight;
+  struct Sent {
+    Instant when;
+    int from;
+    PacketHeader header;
+    std::size_t bytes;
+    Bytes packet;
+  };
+  std::vector<Sent> packets;  // everything that left since establish()
+  std::size_t count(int from, PacketType type) const {
+    return static_cast<std::size_t>(std::count_if(packets.begin(), packets.end(), [&](const Sent& p) {
+      return p.from == from && p.header.type == type;
+    }));
+  }
+  std::vector<std::uint32_t> data_seqs(int from) const {
+    std::vector<std::uint32_t> out;
+    for (const Sent& p : packets)
+      if (p.from == from && p.header.type == PacketType::kData) out.push_back(p.header.seq.value());
+    return out;
+  }
+
+  Instant next_event() const {
+    Instant next = Instant::never();
+    for (const InFlight& p : in_flight)
+      if (!suspended[p.to]) next = earlier(next, p.arrives);
+    for (int i = 0; i < 2; ++i)
+      if (!suspended[i]) next = earlier(next, ends[i].sub->next_deadline());
+    return next;
+  }
+
+ private:
+  bool pump(int i) {
+    End& end = ends[i];
+    bool moved = false;
+    constexpr std::size_t kGuard = 16;
+    while (end.sub->wants_to_send(now)) {
+      Bytes room(config.max_payload_bytes + kGuard, std::byte{0xee});
+      std::uint64_t sum = 0;
+      const std::size_t length = end.sub->poll(now, MutableBytes(room).first(config.max_payload_bytes), &sum);
+      EXPECT_LE(length, config.max_payload_bytes);
+      for (std::size_t g = config.max_payload_bytes; g < room.size(); ++g)
+        EXPECT_EQ(room[g], std::byte{0xee}) << "written past the room";
+      if (length == 0) break;
+      moved = true;
+      room.resize(length);
+      EXPECT_EQ(checksum_fold(sum), checksum_fold(checksum_add(0, room)));
+      leave(i, std::move(room));
+    }
+    for (OutMessage* m = end.sub->take_finished(); m != nullptr;) {
+      OutMessage* const next = m->next;
+      auto* const message = static_cast<TestMessage*>(m);
+      EXPECT_EQ(++message->finishes, 1) << "a message came back twice";
+      end.finished.push_back(message);
+      m = next;
+      moved = true;
+    }
+    if (end.sub->take_lost()) ++end.lost;
+    end.sub->check();
+    return moved;
+  }
+  void leave(int from, Bytes packet) {
+    PacketHeader header;
+    std::size_t header_bytes = 0;
+    ASSERT_TRUE(parse_packet_header(packet, &header, &header_bytes));
+    packets.push_back({now, from, header, packet.size(), packet});
+    const std::size_t n = left_[from]++;
+    const std::vector<Duration> copies = link ? link(from, n, header) : std::vector<Duration>{delay};
+    for (const Duration d : copies) in_flight.push_back({now + d, order_++, 1 - from, packet});
+  }
+  void take_records(End& end, const PacketHeader& header, ByteView rest) {
+    RecordReader reader(rest, header.records);
+    Record r;
+    ByteView bytes;
+    while (reader.next(&r, &bytes)) {
+      End::Arriving& m = end.arriving[r.message.value()];
+      if (m.parts.empty()) {
+        m.bytes.resize(r.message_bytes);
+        m.missing = r.message_bytes;
+      }
+      EXPECT_TRUE(m.parts.emplace(r.message_offset, true).second) << "a record was handed up twice";
+      EXPECT_EQ(r.position, r.message + r.message_offset / 64);
+      ASSERT_LE(r.bytes, m.missing);
+      std::copy(bytes.begin(), bytes.end(), m.bytes.begin() + r.message_offset);
+      m.missing -= r.bytes;
+      if (m.missing == 0) {
+        EXPECT_EQ(m.bytes, content(r.message, r.message_bytes)) << "other bytes than were sent";
+        end.delivered.push_back(m.bytes);
+      }
+    }
+    EXPECT_FALSE(reader.broken());
+  }
+
+  std::size_t left_[2] = {0, 0};
+  std::uint64_t order_ = 0;
+};
+
+}  // namespace braid::stack
