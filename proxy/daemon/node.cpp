@@ -152,6 +152,7 @@ Result<void> Node::open_links(Instant now) {
       f.reorder = config_.faults.reorder;
       f.corrupt = config_.faults.corrupt;
       f.flip_past_checksum_every = config_.faults.flip_past_checksum_every;
+      f.drop_all_after = config_.faults.drop_all_after;
       f.flip_longer_than_bytes = std::min(config_.transport.mtu_bytes * 2 / 3, 4000u);
       f.seed = config_.faults.seed * 1'000'003 + config_.cluster * 4096u + link * 64u + queue;
       nic = std::make_unique<FaultyQueue>(std::move(nic), f);

@@ -174,6 +174,7 @@ void visit_faults(V& v, C& faults) {
   v.take("reorder", faults.reorder);
   v.take("corrupt", faults.corrupt);
   v.take("flip_past_checksum_every", faults.flip_past_checksum_every);
+  v.take("drop_all_after", faults.drop_all_after);
   v.take("seed", faults.seed);
 }
 

@@ -37,10 +37,12 @@ struct FaultConfig {
   double reorder = 0;
   double corrupt = 0;
   std::uint32_t flip_past_checksum_every =
-      0;  // every n-th long frame: one bit of payload, checksum repaired; 0: never
+      0;                             // every n-th long frame: one bit of payload, checksum repaired; 0: never
+  std::uint32_t drop_all_after = 0;  // every frame after so many, on each queue: the link goes dark; 0: never
   std::uint64_t seed = 1;
   bool any() const {
-    return loss > 0 || duplicate > 0 || reorder > 0 || corrupt > 0 || flip_past_checksum_every > 0;
+    return loss > 0 || duplicate > 0 || reorder > 0 || corrupt > 0 || flip_past_checksum_every > 0 ||
+           drop_all_after > 0;
   }
 };
 

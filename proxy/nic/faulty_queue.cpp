@@ -117,7 +117,8 @@ std::size_t FaultyQueue::receive(std::span<MutableBytes> frames) {
   counts_.arrived.add(arrived);
   for (std::size_t i = 0; i < arrived; ++i) {
     const MutableBytes frame = arrivals[i];
-    if (random_.chance(faults_.loss)) {
+    const bool dark = faults_.drop_all_after > 0 && ++frames_seen_ > faults_.drop_all_after;
+    if (dark || random_.chance(faults_.loss)) {
       counts_.lost.add();
       continue;
     }

@@ -46,11 +46,15 @@ struct Faults {
   std::uint64_t flip_past_checksum_every = 0;
   std::uint32_t flip_longer_than_bytes = 2048;
 
+  // The link goes dark: every frame after so many is lost. 0: never.
+  std::uint64_t drop_all_after = 0;
+
   // The same seed and the same arrivals give the same faults. Give every queue one of its own.
   std::uint64_t seed = 1;
 
   bool any() const {
-    return loss > 0 || duplicate > 0 || reorder > 0 || corrupt > 0 || flip_past_checksum_every > 0;
+    return loss > 0 || duplicate > 0 || reorder > 0 || corrupt > 0 || flip_past_checksum_every > 0 ||
+           drop_all_after > 0;
   }
   Result<void> validate() const;
 };
@@ -95,6 +99,7 @@ class FaultyQueue final : public NicQueue {
   const Faults faults_;
   Prng random_;
   std::uint64_t flip_candidates_ = 0;
+  std::uint64_t frames_seen_ = 0;  // counted while drop_all_after is set
   std::vector<std::byte> storage_;
   std::vector<std::uint32_t> free_;  // buffers that hold nothing
   std::vector<std::uint32_t> lent_;  // buffers that the last receive() gave out

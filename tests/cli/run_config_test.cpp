@@ -77,8 +77,10 @@ TEST(RunConfig, RefusesUnknownKeysAndNamesTheNearest) {
       AllOf(
           StartsWith("run.yaml:1:1: key 'xyzzyplugh': is not known; known here: clusters, compute, proxies"),
           HasSubstr("transport")));
-  EXPECT_THAT(refusal("faults: {qqqqqqqq: 1}\n"),
-              HasSubstr("known here: loss, duplicate, reorder, corrupt, flip_past_checksum_every, seed"));
+  EXPECT_THAT(
+      refusal("faults: {qqqqqqqq: 1}\n"),
+      HasSubstr(
+          "known here: loss, duplicate, reorder, corrupt, flip_past_checksum_every, drop_all_after, seed"));
 }
 
 TEST(RunConfig, RefusesAKeyThatIsThereTwice) {

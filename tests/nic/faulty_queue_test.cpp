@@ -110,6 +110,14 @@ std::vector<std::size_t> differing_bits(ByteView a, ByteView b) {
   return bits;
 }
 
+TEST(FaultyQueue, ALinkThatGoesDarkLosesEveryFrameAfterSoMany) {
+  Fixture w{{.drop_all_after = 5}};
+  w.arrive_numbered(50);
+  w.receive_all();
+  EXPECT_EQ(w.numbers(), range(5));
+  EXPECT_EQ(w.queue->counts().lost.get(), 45u);
+}
+
 TEST(FaultyQueue, WithoutFaultsPassesEverythingThrough) {
   Fixture w{Faults{}};
   w.arrive_numbered(100);

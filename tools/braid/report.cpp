@@ -167,9 +167,9 @@ std::string render_text(const RunReport& report) {
   if (report.config.faults.any()) {
     const proxy::FaultConfig& f = report.config.faults;
     text += fmt::format(
-        "braid: faults: loss {}, duplicate {}, reorder {}, corrupt {}, flip past checksum every {}, seed "
-        "{}\n",
-        f.loss, f.duplicate, f.reorder, f.corrupt, f.flip_past_checksum_every, f.seed);
+        "braid: faults: loss {}, duplicate {}, reorder {}, corrupt {}, flip past checksum every {}, drop "
+        "all after {}, seed {}\n",
+        f.loss, f.duplicate, f.reorder, f.corrupt, f.flip_past_checksum_every, f.drop_all_after, f.seed);
   }
   for (const std::string& table : {proxies_table(report), nodes_table(report), pages_table(report)})
     text += table;

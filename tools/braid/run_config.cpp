@@ -215,6 +215,9 @@ std::vector<Setting> make_settings() {
       number("faults.flip_past_checksum_every", "--flip-past-checksum", 0, 4'294'967'295,
              "flip a bit of every n-th long frame and repair its checksum: results go wrong; 0: never",
              [](C& c) -> std::uint32_t& { return c.faults.flip_past_checksum_every; }));
+  all.push_back(number("faults.drop_all_after", "--drop-all-after", 0, 4'294'967'295,
+                       "lose every frame after so many, as if the link were cut; 0: never",
+                       [](C& c) -> std::uint32_t& { return c.faults.drop_all_after; }));
   all.push_back(number("faults.seed", "--seed", 0, ~std::uint64_t{0},
                        "which faults happen: the same seed, the same faults",
                        [](C& c) -> std::uint64_t& { return c.faults.seed; }));
