@@ -1,0 +1,405 @@
+// Round trips and one-way rates of messages through the service, against the barest thing that could carry
+// them, in the same run and alternately, so that a slow machine slows both.
+//
+//   invoker   two processes, one core each; each drives its own proxy. Against boost::lockfree::spsc_queue
+//   between two
+//             processes.
+//   chain     application, proxy, proxy, application: four processes' threads on two cores, as `braid run`
+//   has them.
+//             Against four threads that relay through such queues and yield when there is nothing to do.
+//
+// Prints medians over the rounds and the ratio of ours to bare.
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/local_ring.h"
+#include "proxy/client/client.h"
+#include "proxy/daemon/daemon.h"
+#include "proxy/daemon/in_process.h"
+#include "proxy/nic/shm_wire.h"
+
+namespace braid {
+namespace {
+
+using proxy::Client;
+using proxy::Connection;
+using proxy::Endpoint;
+
+struct Options {
+  std::string mode = "invoker";
+  int rounds = 9;
+  int trips = 20'000;
+  int messages = 1'000'000;
+  std::uint32_t bytes = 64;
+  std::uint32_t large_bytes = 8192;
+  int large_messages = 50'000;
+};
+
+// What the two sides of a measurement share.
+struct Shared {
+  std::atomic<int> phase{0};  // counts the steps that the driving side has begun
+  std::atomic<std::uint64_t> received{0};
+  std::atomic<bool> paused{false};  // while the other system is measured
+  std::atomic<bool> stop{false};
+};
+
+template <class T>
+T* shared(std::size_t count = 1) {
+  void* const memory =
+      ::mmap(nullptr, sizeof(T) * count, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  CHECK(memory != MAP_FAILED);
+  T* const first = static_cast<T*>(memory);
+  for (std::size_t i = 0; i < count; ++i) new (first + i) T;
+  return first;
+}
+
+void pin(int cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(static_cast<unsigned>(cpu) % std::max(1u, std::thread::hardware_concurrency()), &set);
+  (void)::sched_setaffinity(0, sizeof set, &set);
+}
+
+// Runs `body` in a process on core `cpu`. It is there from the start: on this one's core it might never be
+// scheduled.
+pid_t spawn(int cpu, const std::function<void()>& body) {
+  const pid_t parent = ::getpid();
+  pin(cpu);
+  const pid_t pid = ::fork();
+  CHECK_GE(pid, 0);
+  if (pid != 0) {
+    pin(0);
+    return pid;
+  }
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(1);
+  body();
+  ::_exit(0);
+}
+
+double median(std::vector<double> v) {
+  std::sort(v.begin(), v.end());
+  return v[v.size() / 2];
+}
+
+// ---------------------------------------------------------------- bare
+
+struct Cell {
+  std::byte bytes[64];
+};
+using BareRing = LocalRing<Cell, 1024>;
+
+// A chain of rings there and back: hop i takes from ring i and gives to ring i + 1.
+struct Bare {
+  explicit Bare(int hop_count)
+      : hops(hop_count), forth(shared<BareRing>(hop_count)), back(shared<BareRing>(hop_count)) {}
+  int hops;  // rings in each direction
+  BareRing* forth;
+  BareRing* back;
+};
+
+void relax(bool yield) {
+  if (yield)
+    ::sched_yield();
+  else
+    __builtin_ia32_pause();
+}
+
+std::size_t relay_burst(BareRing& from, BareRing& to) {
+  Cell burst[32];
+  const std::size_t n = from.pop(burst, 32);
+  for (std::size_t sent = 0; sent < n;) {
+    sent += to.push(burst + sent, n - sent);
+    if (sent < n) ::sched_yield();
+  }
+  return n;
+}
+
+// The thread between ring `hop` and the next, for both directions.
+void relay(Bare& bare, int hop, const std::atomic<bool>& stop) {
+  while (!stop.load(std::memory_order_relaxed)) {
+    const std::size_t forth = relay_burst(bare.forth[hop], bare.forth[hop + 1]);
+    const std::size_t back = relay_burst(bare.back[bare.hops - 2 - hop], bare.back[bare.hops - 1 - hop]);
+    if (forth + back == 0) ::sched_yield();
+  }
+}
+
+double bare_round_trip_us(Bare& bare, int trips, bool yield) {
+  Cell cell{};
+  const Instant begin = monotonic_now();
+  for (int i = 0; i < trips; ++i) {
+    while (!bare.forth[0].push(cell)) relax(yield);
+    while (!bare.back[bare.hops - 1].pop(cell)) relax(yield);
+  }
+  return (monotonic_now() - begin).us() / trips;
+}
+
+void bare_echo(Bare& bare, const std::atomic<bool>& stop, bool yield) {
+  Cell cell;
+  while (!stop.load(std::memory_order_relaxed)) {
+    if (!bare.forth[bare.hops - 1].pop(cell)) {
+      relax(yield);
+      continue;
+    }
+    while (!bare.back[0].push(cell)) relax(yield);
+  }
+}
+
+// Bursts of 32 there; a count comes back at the end.
+double bare_rate(Bare& bare, int messages, bool yield) {
+  Cell burst[32] = {};
+  const Instant begin = monotonic_now();
+  for (int sent = 0; sent < messages;) {
+    const std::size_t n = bare.forth[0].push(burst, static_cast<std::size_t>(std::min(32, messages - sent)));
+    if (n == 0) relax(yield);
+    sent += static_cast<int>(n);
+  }
+  Cell done;
+  while (!bare.back[bare.hops - 1].pop(done)) relax(yield);
+  return messages / (monotonic_now() - begin).s() / 1e6;
+}
+
+void bare_sink(Bare& bare, const std::atomic<bool>& stop, int messages, bool yield) {
+  Cell burst[32];
+  int got = 0;
+  while (!stop.load(std::memory_order_relaxed)) {
+    const std::size_t n = bare.forth[bare.hops - 1].pop(burst, 32);
+    if (n == 0) relax(yield);
+    got += static_cast<int>(n);
+    if (got == messages) {
+      got = 0;
+      while (!bare.back[0].push(burst[0])) relax(yield);
+    }
+  }
+}
+
+// ---------------------------------------------------------------- ours
+
+constexpr PortId kPort(7);
+const proxy::ConnectionOptions kConnection{.ordered = true, .window_bytes = 256u << 10, .dispatch = {}};
+
+proxy::NodeConfig node_config(std::uint16_t cluster, int wire, const std::string& address) {
+  proxy::NodeConfig c;
+  c.cluster = cluster;
+  c.clusters = 2;
+  c.address = fmt::format("10.98.{}.1", cluster);
+  c.mac = fmt::format("02:62:72:64:00:0{}", cluster);
+  proxy::LinkConfig link;
+  link.fd = wire;
+  link.first_side = cluster == 0;
+  c.links.push_back(link);
+  proxy::PeerConfig peer;
+  peer.cluster = static_cast<std::uint16_t>(1 - cluster);
+  peer.address = fmt::format("10.98.{}.1", 1 - cluster);
+  peer.udp_port = 7700;
+  peer.mac = fmt::format("02:62:72:64:00:0{}", 1 - cluster);
+  c.peers.push_back(peer);
+  c.transport.mtu_bytes = 9000;
+  c.idle.spins = 0;  // more threads than cores
+  c.listen_address = address;
+  return c;
+}
+
+int wire() {
+  Result<int> fd = proxy::create_shm_wire({});
+  if (!fd) fmt::print(stderr, "service_bench: {}\n", fd.error().text);
+  CHECK(fd.ok());
+  return fd.value();
+}
+
+std::unique_ptr<Client> attach(bool invoker, std::uint16_t cluster, int wire_fd, const std::string& address) {
+  proxy::ClientOptions options;
+  if (invoker) {
+    Result<std::unique_ptr<proxy::Node>> node =
+        proxy::Node::create(node_config(cluster, wire_fd, "@none"), monotonic_now());
+    CHECK(node.ok());
+    auto client = Client::attach(proxy::in_process_service(std::move(node).value()), options);
+    CHECK(client.ok());
+    return std::move(client).value();
+  }
+  for (;;) {
+    auto client = Client::attach(address, options);
+    if (client) return std::move(client).value();
+    ::usleep(1000);
+  }
+}
+
+// Yields where there are more threads than cores.
+struct Waiting {
+  bool yield;
+  void operator()(int work) const {
+    if (work == 0 && yield) ::sched_yield();
+  }
+};
+
+// The far side: echoes while phase is odd, counts while it is even.
+void far_side(Client& client, Shared& shared, bool yield) {
+  Endpoint& endpoint = client.endpoint(0);
+  CHECK(endpoint.listen(kPort, kConnection).ok());
+  Result<Connection*> accepted = endpoint.accept(10_s);
+  CHECK(accepted.ok());
+  const Waiting waiting{yield};
+  std::uint64_t received = 0;
+  while (!shared.stop.load(std::memory_order_relaxed)) {
+    if (shared.paused.load(std::memory_order_relaxed)) {
+      endpoint.poll([](Connection&, ByteView) {});
+      ::usleep(1000);
+      continue;
+    }
+    const bool echo = shared.phase.load(std::memory_order_relaxed) % 2 == 1;
+    const int got = endpoint.poll([&](Connection& from, ByteView message) {
+      if (echo)
+        CHECK(from.try_send(message) == proxy::SendStatus::kSent);
+      else
+        ++received;
+    });
+    if (got > 0) shared.received.store(received, std::memory_order_release);
+    waiting(got);
+  }
+}
+
+void begin_phase(Endpoint& endpoint, Shared& shared, bool echo) {
+  int phase = shared.phase.load() + 1;
+  if ((phase % 2 == 1) != echo) ++phase;
+  shared.phase.store(phase);
+  for (int i = 0; i < 1000; ++i) endpoint.poll([](Connection&, ByteView) {});
+}
+
+double round_trip_us(Endpoint& endpoint, Connection& c, Shared& shared, const Options& o, bool yield) {
+  begin_phase(endpoint, shared, true);
+  const std::vector<std::byte> message(o.bytes);
+  const Waiting waiting{yield};
+  const Instant begin = monotonic_now();
+  for (int i = 0; i < o.trips; ++i) {
+    CHECK(c.try_send(message) == proxy::SendStatus::kSent);
+    for (int got = 0; got == 0; waiting(got)) got = endpoint.poll([](Connection&, ByteView) {});
+  }
+  return (monotonic_now() - begin).us() / o.trips;
+}
+
+double rate(Endpoint& endpoint, Connection& c, Shared& shared, std::uint32_t bytes, int messages,
+            bool yield) {
+  begin_phase(endpoint, shared, false);
+  const std::vector<std::byte> message(bytes);
+  const std::uint64_t before = shared.received.load();
+  const Waiting waiting{yield};
+  const Instant begin = monotonic_now();
+  for (int sent = 0; sent < messages;) {
+    const int burst_end = std::min(messages, sent + 32);
+    const int burst_begin = sent;
+    while (sent < burst_end && c.try_send(message) == proxy::SendStatus::kSent) ++sent;
+    endpoint.poll([](Connection&, ByteView) {});
+    waiting(sent - burst_begin);
+  }
+  while (shared.received.load(std::memory_order_acquire) - before < static_cast<std::uint64_t>(messages)) {
+    endpoint.poll([](Connection&, ByteView) {});
+    waiting(0);
+  }
+  return messages / (monotonic_now() - begin).s() / 1e6;
+}
+
+int run(const Options& o) {
+  const bool invoker = o.mode == "invoker";
+  const bool yield = !invoker;
+  Shared& ours = *shared<Shared>();
+  std::vector<pid_t> children;
+  const int fd = wire();
+  const std::string addresses[2] = {fmt::format("@braid-bench-{}-0", ::getpid()),
+                                    fmt::format("@braid-bench-{}-1", ::getpid())};
+  if (!invoker) {
+    for (const std::uint16_t cluster : {std::uint16_t{0}, std::uint16_t{1}}) {
+      children.push_back(spawn(cluster, [&] {
+        const Result<void> ended = proxy::run_daemon(node_config(cluster, fd, addresses[cluster]));
+        if (!ended) fmt::print(stderr, "service_bench: {}\n", ended.error().text);
+      }));
+    }
+  }
+  children.push_back(spawn(1, [&] { far_side(*attach(invoker, 1, fd, addresses[1]), ours, yield); }));
+  const std::unique_ptr<Client> client = attach(invoker, 0, fd, addresses[0]);
+  Endpoint& endpoint = client->endpoint(0);
+  Result<Connection*> connected = endpoint.connect(ClusterId(1), kPort, kConnection, 10_s);
+  if (!connected) {
+    fmt::print(stderr, "service_bench: {}\n", connected.error().text);
+    return 1;
+  }
+  Connection& c = **connected;
+
+  std::vector<double> trip, trip_bare, messages, messages_bare, large;
+  for (int round = 0; round < o.rounds; ++round) {
+    trip.push_back(round_trip_us(endpoint, c, ours, o, yield));
+    messages.push_back(rate(endpoint, c, ours, o.bytes, o.messages, yield));
+    large.push_back(rate(endpoint, c, ours, o.large_bytes, o.large_messages, yield) * o.large_bytes / 1e3);
+
+    ours.paused = true;
+    ::usleep(20'000);
+    for (const bool echo : {true, false}) {
+      Bare bare(invoker ? 1 : 3);
+      Shared& s = *shared<Shared>();
+      std::vector<pid_t> far;
+      for (int hop = 0; hop + 1 < bare.hops; ++hop) {
+        far.push_back(spawn(hop, [&] { relay(bare, hop, s.stop); }));
+      }
+      far.push_back(spawn(1, [&] {
+        if (echo)
+          bare_echo(bare, s.stop, yield);
+        else
+          bare_sink(bare, s.stop, o.messages, yield);
+      }));
+      if (echo) {
+        (void)bare_round_trip_us(bare, 1000, yield);
+        trip_bare.push_back(bare_round_trip_us(bare, o.trips, yield));
+      } else {
+        messages_bare.push_back(bare_rate(bare, o.messages, yield));
+      }
+      s.stop = true;
+      for (const pid_t pid : far) ::waitpid(pid, nullptr, 0);
+    }
+    ours.paused = false;
+    ::usleep(2'000);
+  }
+  ours.stop = true;
+  fmt::print("{}: {} B messages, medians of {} rounds\n", o.mode, o.bytes, o.rounds);
+  fmt::print("  round trip   {:8.3f} us   bare {:8.3f} us   ratio {:.2f}\n", median(trip), median(trip_bare),
+             median(trip) / median(trip_bare));
+  fmt::print("  one way      {:8.3f} M/s  bare {:8.3f} M/s  ratio {:.2f}\n", median(messages),
+             median(messages_bare), median(messages_bare) / median(messages));
+  fmt::print("  {} B       {:8.3f} GB/s\n", o.large_bytes, median(large));
+  for (const pid_t pid : children) {
+    ::kill(pid, SIGTERM);
+    ::waitpid(pid, nullptr, 0);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace braid
+
+int main(int argc, char** argv) {
+  CLI::App app("Round trips and rates of the service against bare queues, in one run");
+  braid::Options options;
+  app.add_option("--mode", options.mode, "invoker or chain")
+      ->check(CLI::IsMember({"invoker", "chain"}))
+      ->capture_default_str();
+  app.add_option("--rounds", options.rounds)->check(CLI::Range(1, 1000))->capture_default_str();
+  app.add_option("--trips", options.trips, "round trips a round")->capture_default_str();
+  app.add_option("--messages", options.messages, "messages one way a round")->capture_default_str();
+  app.add_option("--bytes", options.bytes, "of a message")
+      ->check(CLI::Range(0, 16384))
+      ->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  return braid::run(options);
+}
