@@ -143,26 +143,42 @@ bool Pages::on_diff_done(ClusterId from, PageId page, std::uint32_t version) {
   return true;
 }
 
+bool Pages::outdated(std::uint32_t page, std::uint32_t version) const {
+  const Page& p = pages_[page];
+  return p.access != Access::kNone && older(p.version, version);
+}
+
 // PG-14
-bool Pages::on_invalidate(ClusterId from, PageId page, std::uint32_t version) {
-  if (!in_range(page)) return false;
-  Page& p = pages_[page.value()];
-  if (p.home != from.value() || from == self_) return false;
-  if (outbox_.pending(from, Kind::kInvalidateAck) >= config_.clusters * config_.flush_window) return false;
-  ++counts_.invalidations_received;
-  if (p.fetch == Stage::kSent) {  // the copy that it is about may still be on its way
-    if (!p.has_minimum || older(p.version, version)) p.version = version;
-    p.has_minimum = true;
-  } else if (p.access != Access::kNone && older(p.version, version)) {
-    drop_copy(page.value());
+bool Pages::on_invalidate(ClusterId from, PageId first, std::uint32_t version, ByteView others) {
+  const RunVersions versions{version, others};
+  const std::uint32_t pages = versions.pages();
+  if (!inside(first.value(), pages, pages_.size()) || from == self_) return false;
+  for (std::uint32_t i = 0; i < pages; ++i)
+    if (pages_[first.value() + i].home != from.value()) return false;
+  const std::size_t most = config_.clusters * std::size_t{config_.flush_window};
+  if (outbox_.pending(from, Kind::kInvalidateAck) + pages > most) return false;
+
+  counts_.invalidations_received += pages;
+  for (std::uint32_t i = 0; i < pages; ++i) {
+    const std::uint32_t page = first.value() + i;
+    outbox_.push(from, {.kind = Kind::kInvalidateAck, .id = page, .number = versions[i]});
+    Page& p = pages_[page];
+    if (p.fetch == Stage::kSent) {  // the copy that it is about may still be on its way
+      if (!p.has_minimum || older(p.version, versions[i])) p.version = versions[i];
+      p.has_minimum = true;
+    } else if (outdated(page, versions[i])) {
+      std::uint32_t end = i + 1;  // PG-21: with those behind it in one call
+      while (end < pages && outdated(first.value() + end, versions[end])) ++end;
+      set_access(page, end - i, Access::kNone);
+      for (std::uint32_t k = i; k < end; ++k) forget_copy(first.value() + k);
+    }
   }
-  outbox_.push(from, {.kind = Kind::kInvalidateAck, .id = page.value(), .number = version});
   return true;
 }
 
-void Pages::drop_copy(std::uint32_t page) {
+// The page has just been closed for good.
+void Pages::forget_copy(std::uint32_t page) {
   Page& p = pages_[page];
-  set_access(page, 1, Access::kNone);
   if (p.content == Content::kClean) {
     p.content = Content::kInvalid;
     return;

@@ -46,9 +46,9 @@ struct Engine::State {
       case Kind::kDiffDone:
         return pages.on_diff_done(from, page, h.number);
       case Kind::kInvalidate:
-        return pages.on_invalidate(from, page, h.number);
+        return pages.on_invalidate(from, page, h.number, payload);
       case Kind::kInvalidateAck:
-        return pages.on_invalidate_ack(from, page, h.number);
+        return pages.on_invalidate_ack(from, page, h.number, payload);
       case Kind::kLockRequest:
         return locks.on_request(from, LockId(h.id));
       case Kind::kLockGrant:

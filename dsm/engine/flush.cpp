@@ -84,14 +84,21 @@ bool Pages::flush_early() {
 
 // PG-18
 void Pages::start_flushes() {
-  const auto sealed = [this](const List& l) {
-    return l.first != kNone && pages_[l.first].dirty_tag != releases_.open();
+  const auto sealed = [this](std::uint32_t page) { return pages_[page].dirty_tag != releases_.open(); };
+  const auto next = [&]() -> std::uint32_t {
+    if (list(Listed::kUrgent).first != kNone) return list(Listed::kUrgent).first;
+    for (const Listed which : {Listed::kCopies, Listed::kMasters})
+      if (list(which).first != kNone && sealed(list(which).first)) return list(which).first;
+    return kNone;
   };
+  std::uint32_t behind = kNone;
   while (in_flight_ < config_.flush_window) {
-    std::uint32_t page = list(Listed::kUrgent).first;
-    if (page == kNone && sealed(list(Listed::kCopies))) page = list(Listed::kCopies).first;
-    if (page == kNone && sealed(list(Listed::kMasters))) page = list(Listed::kMasters).first;
+    // PG-21: neighbours one after the other, so that what is sent about them can share messages.
+    std::uint32_t page = behind;
+    if (page == kNone || page == pages_.size() || pages_[page].listed == Listed::kNot || !sealed(page))
+      page = next();
     if (page == kNone) return;
+    behind = page + 1;
     unlink(page);
     if (pages_[page].flush == Stage::kNone)
       start_flush(page);

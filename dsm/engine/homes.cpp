@@ -54,12 +54,17 @@ bool Pages::on_diff(ClusterId from, PageId page, std::uint8_t format, ByteView d
   return true;
 }
 
-bool Pages::on_invalidate_ack(ClusterId from, PageId page, std::uint32_t version) {
-  if (!in_range(page) || !here(pages_[page.value()])) return false;
-  Master& m = masters_[page.value()];
-  if ((m.pending & ~m.unsent & bit(from)) == 0 || m.version != version) return false;
-  m.pending &= ~bit(from);
-  advance_rounds(page.value());
+bool Pages::on_invalidate_ack(ClusterId from, PageId first, std::uint32_t version, ByteView others) {
+  const RunVersions versions{version, others};
+  if (!inside(first.value(), versions.pages(), pages_.size())) return false;
+  for (std::uint32_t i = 0; i < versions.pages(); ++i) {
+    const Master& m = masters_[first.value() + i];
+    if ((m.pending & ~m.unsent & bit(from)) == 0 || m.version != versions[i]) return false;
+  }
+  for (std::uint32_t i = 0; i < versions.pages(); ++i) {
+    masters_[first.value() + i].pending &= ~bit(from);
+    advance_rounds(first.value() + i);
+  }
   return true;
 }
 

@@ -10,6 +10,7 @@ namespace {
 struct Form {
   std::size_t payload_min = 0;
   std::size_t payload_max = 0;
+  std::size_t payload_unit = 1;
   std::uint8_t format_max = 0;
   bool has_number = false;
 };
@@ -27,9 +28,12 @@ constexpr Form form_of(Kind kind) {
       return {.payload_min = kPageBytes, .payload_max = kPageBytes, .has_number = true};
     case Kind::kDiff:
       return {.payload_max = kMaxDiffBytes, .format_max = 1};
-    case Kind::kDiffDone:
     case Kind::kInvalidate:
-    case Kind::kInvalidateAck:
+    case Kind::kInvalidateAck: {
+      constexpr std::size_t kVersion = sizeof(std::uint32_t);
+      return {.payload_max = (kMostRunPages - 1) * kVersion, .payload_unit = kVersion, .has_number = true};
+    }
+    case Kind::kDiffDone:
     case Kind::kBarrierArrive:
     case Kind::kBarrierDepart:
       return {.has_number = true};
@@ -63,7 +67,8 @@ std::optional<Message> parse(ByteView bytes) {
 
   const Form form = form_of(message.header.kind);
   const std::size_t length = message.payload.size();
-  if (length < form.payload_min || length > form.payload_max) return std::nullopt;
+  if (length < form.payload_min || length > form.payload_max || length % form.payload_unit != 0)
+    return std::nullopt;
   if (message.header.format > form.format_max) return std::nullopt;
   if (load<std::uint16_t>(&bytes[2]) != 0) return std::nullopt;
   if (!form.has_number && message.header.number != 0) return std::nullopt;

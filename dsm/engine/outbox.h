@@ -54,6 +54,7 @@ class Outbox {
     if (to != self_) clusters_ |= bit(to);
   }
   bool empty(ClusterId to) const { return queues_[to.value()].empty(); }
+  const Header& front(ClusterId to) const { return queues_[to.value()].front(); }  // not empty
   Header pop(ClusterId to) {
     auto& queue = queues_[to.value()];
     const Header op = queue.front();

@@ -88,11 +88,8 @@ std::size_t Pages::write(ClusterId to, Header& header, MutableBytes payload) {
       --diffs_from_[to.value()];
       return 0;
     case Kind::kInvalidate:
-      masters_[header.id].unsent &= ~bit(to);
-      ++counts_.invalidations_sent;
-      return 0;
     case Kind::kInvalidateAck:
-      return 0;
+      return write_run(to, header, payload);
     case Kind::kLockRequest:
     case Kind::kLockGrant:
     case Kind::kLockRecall:
@@ -102,6 +99,27 @@ std::size_t Pages::write(ClusterId to, Header& header, MutableBytes payload) {
       break;
   }
   CHECK(false);  // not a page's message
+}
+
+// PG-21: what stands in the queue for the pages behind this one goes along.
+std::size_t Pages::write_run(ClusterId to, const Header& header, MutableBytes room) {
+  std::uint32_t pages = 0;
+  const auto left = [&] {
+    if (header.kind == Kind::kInvalidate) {
+      masters_[header.id + pages].unsent &= ~bit(to);
+      ++counts_.invalidations_sent;
+    }
+    ++pages;
+  };
+  left();
+  while (pages < kMostRunPages && !outbox_.empty(to)) {
+    const Header& behind = outbox_.front(to);
+    if (behind.kind != header.kind || behind.id != header.id + pages) break;
+    store(&room[(pages - 1) * sizeof behind.number], behind.number);
+    (void)outbox_.pop(to);
+    left();
+  }
+  return (pages - 1) * sizeof header.number;
 }
 
 bool Pages::quiet() const {

@@ -24,6 +24,16 @@ constexpr bool older(std::uint32_t a, std::uint32_t b) {
   return static_cast<std::int32_t>(a - b) < 0;
 }
 
+// Versions of a run of pages as a message carries them: the first in the header, the others in the payload.
+struct RunVersions {
+  std::uint32_t first;
+  ByteView others;
+  std::uint32_t pages() const { return 1 + static_cast<std::uint32_t>(others.size() / sizeof first); }
+  std::uint32_t operator[](std::size_t i) const {
+    return i == 0 ? first : load<std::uint32_t>(&others[(i - 1) * sizeof first]);
+  }
+};
+
 class Pages {
  public:
   Pages(const EngineConfig& config, PageMemory& memory, Outbox& outbox, ComputeNodes& nodes,
@@ -47,8 +57,8 @@ class Pages {
   [[nodiscard]] bool on_page_reply(ClusterId from, PageId page, std::uint32_t version, ByteView bytes);
   [[nodiscard]] bool on_diff(ClusterId from, PageId page, std::uint8_t format, ByteView diff);
   [[nodiscard]] bool on_diff_done(ClusterId from, PageId page, std::uint32_t version);
-  [[nodiscard]] bool on_invalidate(ClusterId from, PageId page, std::uint32_t version);
-  [[nodiscard]] bool on_invalidate_ack(ClusterId from, PageId page, std::uint32_t version);
+  [[nodiscard]] bool on_invalidate(ClusterId from, PageId first, std::uint32_t version, ByteView others);
+  [[nodiscard]] bool on_invalidate_ack(ClusterId from, PageId first, std::uint32_t version, ByteView others);
 
   // A descriptor of ours becomes a message now: completes the header, writes the payload, returns its length.
   std::size_t write(ClusterId to, Header& header, MutableBytes payload);
@@ -123,7 +133,8 @@ class Pages {
   void install(std::uint32_t page, std::uint32_t version, ByteView bytes);
   bool make_dirty(std::uint32_t page);
   void drop_twin(std::uint32_t page);
-  void drop_copy(std::uint32_t page);
+  bool outdated(std::uint32_t page, std::uint32_t version) const;
+  void forget_copy(std::uint32_t page);
   std::size_t write_diff(std::uint32_t page, Header& header, MutableBytes room);
 
   // both sides: flush.cpp
@@ -144,6 +155,7 @@ class Pages {
   void advance_rounds(std::uint32_t page);
   std::size_t write_page(ClusterId to, std::uint32_t page, Header& header, MutableBytes room);
 
+  std::size_t write_run(ClusterId to, const Header& header, MutableBytes room);
   void check_page(std::uint32_t page) const;
 
   const EngineConfig config_;

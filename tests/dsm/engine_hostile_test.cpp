@@ -76,6 +76,23 @@ TEST_F(Hostile, NamesOutOfRangeAndWrongHomesAreRefused) {  // PG-19
   EXPECT_EQ(refused(message(Kind::kPageRequest, 0), 3), 1u);  // from a cluster that is none
 }
 
+TEST_F(Hostile, ARunOfPagesIsRefusedAsAWhole) {  // PG-19, PG-21
+  const auto run = [](Kind kind, std::uint32_t first, std::size_t pages) {
+    return message(kind, first, 1, (pages - 1) * 4);
+  };
+  m.set_home(1, 3, 1);
+  EXPECT_EQ(refused(run(Kind::kInvalidate, 1, 3)), 0u);
+  EXPECT_EQ(refused(run(Kind::kInvalidate, 1, 4)), 1u);  // page 4 is another's
+  EXPECT_EQ(refused(run(Kind::kInvalidate, 5, 2)), 1u);  // over the end
+  EXPECT_EQ(refused(run(Kind::kInvalidate, ~0u, 2)), 1u);
+  EXPECT_EQ(refused(run(Kind::kInvalidate, 1, kMostRunPages + 1)), 1u);
+  EXPECT_EQ(refused(message(Kind::kInvalidate, 1, 1, 3)), 1u);  // not a whole version
+  EXPECT_EQ(refused(run(Kind::kInvalidateAck, 5, 2)), 1u);
+  EXPECT_EQ(refused(run(Kind::kInvalidate, 1, 3)), 0u);
+  EXPECT_EQ(refused(run(Kind::kInvalidate, 1, 1)),
+            1u);  // six are unanswered: three clusters, a window of two
+}
+
 TEST_F(Hostile, AnswersThatNobodyWaitsForAreRefused) {  // PG-19
   EXPECT_EQ(refused(message(Kind::kPageReply, 1, 1, kPageBytes)), 1u);
   EXPECT_EQ(refused(message(Kind::kDiffDone, 1, 1)), 1u);
@@ -113,8 +130,10 @@ TEST(HostileRandom, NoSequenceOfMessagesBreaksAnInvariantOrABound) {
   for (seed = 1; seed <= 2000; ++seed) {
     Prng random(seed);
     EngineConfig config = small();
+    config.cluster = ClusterId(0);
     ArrayMemory memory(config.pages);
     Engine engine(config, memory);
+    if (random.chance(0.5)) engine.set_home(PageId(1), 4, ClusterId(1));  // neighbours
     std::array<std::byte, kMaxMessageBytes> room;
     std::array<std::vector<std::uint32_t>, 2> held;
     std::uint64_t sent = 0;
@@ -157,7 +176,11 @@ TEST(HostileRandom, NoSequenceOfMessagesBreaksAnInvariantOrABound) {
         default: {
           const auto kind = static_cast<Kind>(1 + random.below(kKinds - 1));
           const bool diff = kind == Kind::kDiff, grant = kind == Kind::kLockGrant;
-          const std::size_t payload = kind == Kind::kPageReply ? kPageBytes : diff ? 5 * random.below(2) : 0;
+          const bool run = kind == Kind::kInvalidate || kind == Kind::kInvalidateAck;
+          const std::size_t payload = kind == Kind::kPageReply ? kPageBytes
+                                      : diff                   ? 5 * random.below(2)
+                                      : run                    ? 4 * random.below(3)
+                                                               : 0;
           const bool numbered = kind == Kind::kPageReply || kind == Kind::kDiffDone ||
                                 kind == Kind::kInvalidate || kind == Kind::kInvalidateAck ||
                                 kind == Kind::kBarrierArrive || kind == Kind::kBarrierDepart;

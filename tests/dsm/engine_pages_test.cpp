@@ -411,6 +411,47 @@ TEST_F(PagesTest, AReleaseClosesNeighbouringPagesWithOneCall) {  // PG-17
   m.settle();
 }
 
+// Cluster 1 has copies of pages 0 to 3, the home writes all of them, and not in order.
+struct CopiesOfARun : PagesTest {
+  void SetUp() override {
+    for (std::uint32_t page = 0; page < 4; ++page) m.read(1, page * kPageBytes);
+    for (const std::uint32_t page : {2u, 0u, 3u, 1u}) m.write(0, page * kPageBytes, 7);
+    has_token(0, 0);
+    asks(2, 0);
+    calls_before = m.memory(1).protect_calls;
+  }
+  int calls_before = 0;
+};
+
+TEST_F(CopiesOfARun, InvalidationsOfNeighboursShareAMessageAndACall) {  // PG-21
+  m.deliver(Kind::kLockRequest, 0);
+  EXPECT_EQ(m.count(Kind::kInvalidate), 2u);  // the oldest write begins: 2 and 3, then 0 and 1
+  m.deliver(Kind::kInvalidate, 1);
+  m.deliver(Kind::kInvalidate, 1);
+  EXPECT_EQ(m.memory(1).protect_calls, calls_before + 2);
+  EXPECT_EQ(m.count(Kind::kInvalidateAck), 2u);
+  EXPECT_EQ(counts(0).invalidations_sent, 4u);
+  EXPECT_EQ(counts(1).invalidations_received, 4u);
+  m.settle();
+  EXPECT_TRUE(m.engine(2).done(0));
+  for (std::uint32_t page = 0; page < 4; ++page) {
+    EXPECT_EQ(access(1, page), Access::kNone);
+    EXPECT_EQ(m.read(1, page * kPageBytes), 7);
+  }
+}
+
+TEST_F(CopiesOfARun, EachPageOfARunIsTreatedAsItIs) {  // PG-14, PG-21
+  m.write(1, 3 * kPageBytes + 1, 8);                   // a dirty copy behind a clean one
+  m.deliver(Kind::kLockRequest, 0);
+  m.deliver(Kind::kInvalidate, 1);
+  EXPECT_EQ(access(1, 2), Access::kNone);
+  EXPECT_EQ(access(1, 3), Access::kNone);
+  EXPECT_EQ(m.count(Kind::kDiff), 1u);
+  m.settle();
+  EXPECT_EQ(m.read(0, 3 * kPageBytes + 1), 8);
+  EXPECT_EQ(m.read(0, 3 * kPageBytes), 7);
+}
+
 struct NarrowWindow : PagesTest {
   static EngineConfig config() {
     EngineConfig c = three_clusters();

@@ -86,9 +86,10 @@ class RandomProgram {
     c.clusters = static_cast<std::uint16_t>(2 + random_.below(3));
     c.compute_nodes = static_cast<std::uint16_t>(1 + random_.below(3));
     c.pages = random_.chance(0.5) ? 1 : 1 + static_cast<std::uint32_t>(random_.below(4));
+    if (random_.chance(0.1)) c.pages = 16;  // runs of pages
     c.locks = 1 + static_cast<std::uint32_t>(random_.below(4));
     c.barriers = 1 + static_cast<std::uint32_t>(random_.below(3));
-    c.flush_window = 1 + static_cast<std::uint32_t>(random_.below(4));
+    c.flush_window = 1 + static_cast<std::uint32_t>(random_.below(c.pages == 16 ? 16 : 4));
     c.local_handoffs = static_cast<std::uint32_t>(random_.below(3));
     c.twins = random_.chance(0.3) ? 1 + static_cast<std::uint32_t>(random_.below(2)) : 8;
     return c;
@@ -305,7 +306,7 @@ std::optional<std::uint64_t> from_environment(const char* name) {
 std::uint64_t running_seed = 0;
 
 std::string replay() {
-  return fmt::format("replay: BRAID_ENGINE_SEED={} dsm_engine_test --gtest_filter='EngineRandom.*'",
+  return fmt::format("replay: BRAID_ENGINE_SEED={} dsm_engine_random_test --gtest_filter='EngineRandom.*'",
                      running_seed);
 }
 

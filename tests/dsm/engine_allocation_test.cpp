@@ -1,0 +1,85 @@
+// An engine allocates in its constructor and never again.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdlib>
+#include <new>
+
+#include "engine_machine.h"
+
+namespace {
+bool counting = false;
+std::size_t allocations = 0;
+}  // namespace
+
+// Only this binary's: every other form of new ends here. Not inlined, or g++ takes new and free for a
+// mismatch.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
+  if (counting) ++allocations;
+  if (void* memory = std::malloc(bytes)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+
+namespace braid::dsm {
+namespace {
+
+TEST(Allocation, NoneAfterTheConstructor) {
+  const EngineConfig config{.clusters = 3,
+                            .compute_nodes = 2,
+                            .pages = 32,
+                            .locks = 5,
+                            .barriers = 2,
+                            .flush_window = 4,
+                            .twins = 6};
+  Machine m(config);
+  m.set_home(8, 8, 1);
+  std::array<std::byte, kMaxMessageBytes> room;
+  const auto settle = [&] {
+    for (bool any = true; any;) {
+      any = false;
+      for (std::uint16_t from = 0; from < 3; ++from)
+        for (std::uint16_t to = 0; to < 3; ++to)
+          while (m.engine(from).has_output(ClusterId(to))) {
+            const std::size_t length = m.engine(from).poll_transmit(ClusterId(to), room);
+            m.engine(to).on_message(ClusterId(from), ByteView(room).first(length));
+            any = true;
+          }
+    }
+  };
+  std::size_t done = 0;
+  counting = true;
+  for (std::uint32_t round = 0; round < 50; ++round) {
+    for (std::uint16_t c = 0; c < 3; ++c) {
+      (void)m.engine(c).lock(0, LockId(round % 5));
+      settle();
+      for (std::uint32_t page = 0; page < 10; ++page) {  // more than there are twins
+        const std::uint32_t p = (page * 3 + round) % 32;
+        (void)m.engine(c).fault(0, PageId(p), Access::kWrite);
+        (void)m.engine(c).fault(1, PageId((p + 7) % 32), Access::kRead);
+        settle();
+        done += m.engine(c).done(0) && m.engine(c).done(1);
+        if (m.may(c, p * kPageBytes, Access::kWrite)) m.memory(c).at(p * kPageBytes + c) ^= std::byte{1};
+      }
+      m.engine(c).unlock(0, LockId(round % 5));
+      m.engine(c).on_message(ClusterId(static_cast<std::uint16_t>((c + 1) % 3)),
+                             ByteView(room).first(7));  // nonsense
+    }
+    for (std::uint16_t c = 0; c < 3; ++c)
+      for (std::uint16_t n = 0; n < 2; ++n) (void)m.engine(c).barrier(n, BarrierId(round % 2));
+    settle();
+  }
+  counting = false;
+  EXPECT_EQ(allocations, 0u);
+  EXPECT_EQ(done, 50u * 3 * 10);
+  EXPECT_TRUE(m.quiet());
+  EXPECT_GT(m.engine(0).counts().diffs_applied, 0u);
+}
+
+}  // namespace
+}  // namespace braid::dsm
