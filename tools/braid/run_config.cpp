@@ -177,9 +177,10 @@ std::vector<Setting> make_settings() {
   all.push_back(number("start_timeout_ms", "--start-timeout", 100, kDayMs,
                        "how long the daemons may take until all are connected, ms",
                        [](C& c) -> std::uint32_t& { return c.start_timeout_ms; }));
-  all.push_back(truth("misdirect", "--misdirect",
-                      "send everything to the peer's queue 0, so that proxies hand packets over in software",
-                      [](C& c) -> bool& { return c.misdirect; }));
+  all.push_back(
+      truth("misdirect", "--misdirect",
+            "let every packet land on a queue of another proxy, so that all are handed over in software",
+            [](C& c) -> bool& { return c.misdirect; }));
 
   all.push_back(number_or_auto(
       "transport.mtu_bytes", "--mtu", kMinMtuBytes, kShmMaxMtuBytes,

@@ -1,0 +1,468 @@
+// The whole way: programs on several clusters, started by `braid run`, their pages as packets through daemons
+// and wires, on good days and bad ones. Every program verifies its result bit by bit against a run in private
+// memory.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "tests/cli/command.h"
+
+namespace braid {
+namespace {
+
+using cli::testing::Command;
+using cli::testing::Finished;
+using cli::testing::TemporaryFile;
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using Json = nlohmann::json;
+using Words = std::vector<std::string>;
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+Words operator+(Words a, const Words& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+// Small enough for a second, large enough for hundreds of pages.
+const Words kJacobi = {BRAID_JACOBI, "--size", "512"};
+const Words kMatmul = {BRAID_MATMUL, "--size", "192"};
+// Longer than any test waits.
+const Words kEndlessJacobi = {BRAID_JACOBI, "--size", "256", "--iterations", "1000000"};
+
+class Machine : public ::testing::Test {
+ protected:
+  Machine() : shm_before_(cli::testing::names_in("/dev/shm")) {}
+  ~Machine() override { EXPECT_EQ(cli::testing::names_in("/dev/shm"), shm_before_); }
+
+  struct Outcome {
+    Finished finished;
+    Json report;
+  };
+  // To the end; nobody and nothing may be left.
+  static Outcome run(const Words& options, const Words& program) {
+    const TemporaryFile report;
+    Command command(Words{BRAID_COMMAND, "run", "--report", report.path()} + options + program);
+    const Finished finished = command.wait(std::chrono::seconds(120));
+    EXPECT_THAT(command.left_over(), IsEmpty());
+    return {finished, Json::parse(report.text(), nullptr, false)};
+  }
+  static Outcome expect_verified(const Words& options, const Words& program) {
+    Outcome outcome = run(options, program);
+    EXPECT_EQ(outcome.finished.status, 0) << outcome.finished.out << outcome.finished.err;
+    EXPECT_THAT(outcome.finished.out, AllOf(HasSubstr(", verified\n"), Not(HasSubstr("WRONG"))));
+    return outcome;
+  }
+  static std::uint64_t total(const Json& report, const char* counter) {
+    return report["totals"][counter].get<std::uint64_t>();
+  }
+
+  const std::set<std::string> shm_before_;
+};
+
+// An endless program, and its processes.
+class Endless {
+ public:
+  explicit Endless(const Words& options)
+      : report_(),
+        command(Words{BRAID_COMMAND, "run", "--report", report_.path()} + options + kEndlessJacobi) {}
+
+  // Process number `which` whose command line begins with `name`, once pages have begun to travel.
+  pid_t find(const std::string& name, unsigned which) const {
+    const auto limit = Clock::now() + 30s;
+    while (Clock::now() < limit) {
+      std::vector<pid_t> found;
+      for (const auto& [pid, line] : command.processes()) {
+        if (pid != command.pid() && line.starts_with(name)) found.push_back(pid);
+      }
+      if (found.size() > which && travelling(found[which])) return found[which];
+      std::this_thread::sleep_for(20ms);
+    }
+    return -1;
+  }
+  pid_t application(unsigned which) const { return find(BRAID_JACOBI, which); }
+  pid_t daemon(unsigned which) const { return application(0) < 0 ? -1 : find("braidd ", which); }
+  // From now on; returns the seconds that it took to end.
+  double time_to_end() {
+    const auto then = Clock::now();
+    command.wait(60s);
+    return std::chrono::duration<double>(Clock::now() - then).count();
+  }
+  Json report() const { return Json::parse(report_.text(), nullptr, false); }
+
+ private:
+  // By the counters of its daemon; a daemon itself is taken on trust.
+  static bool travelling(pid_t pid) {
+    const Finished counters =
+        cli::testing::run({BRAID_COMMAND, "counters", "--process", std::to_string(pid), "--all"});
+    if (counters.err.find("has no BRAID_SERVICE") != std::string::npos) return true;
+    const std::size_t at = counters.out.find("messages_received");
+    return at != std::string::npos && std::stoull(counters.out.substr(at + 17)) > 100;
+  }
+
+  const TemporaryFile report_;
+
+ public:
+  Command command;
+};
+
+// --- good days
+
+TEST_F(Machine, RunsJacobiOverSharedMemory) {
+  expect_verified({"--clusters", "2", "--compute", "2", "--proxies", "2"}, kJacobi);
+}
+
+TEST_F(Machine, RunsJacobiOverMemif) {
+  const Outcome o =
+      expect_verified({"--clusters", "2", "--compute", "2", "--proxies", "2", "--wire", "dpdk"}, kJacobi);
+  EXPECT_EQ(o.report["configuration"]["wire"], "dpdk");
+}
+
+TEST_F(Machine, RunsMatmulOnFourClusters) {
+  expect_verified({"--clusters", "4", "--compute", "1", "--proxies", "1"}, kMatmul);
+}
+
+TEST_F(Machine, RunsMatmulOnFourClustersOverMemif) {
+  expect_verified({"--clusters", "4", "--compute", "1", "--proxies", "1", "--wire", "dpdk"}, kMatmul);
+}
+
+TEST_F(Machine, RunsOnOneCluster) {
+  expect_verified({"--clusters", "1"}, kJacobi);
+}
+
+TEST_F(Machine, RunsWithFixedDispatch) {
+  expect_verified({"--dispatch", "fixed", "--proxies", "2"}, kJacobi);
+}
+
+TEST_F(Machine, RunsWithASmallMtu) {
+  expect_verified({"--mtu", "576"}, kJacobi);
+}
+
+TEST_F(Machine, RunsMoreThreadsThanThereAreCores) {
+  // 24 threads that work, and a server thread for each cluster.
+  expect_verified({"--clusters", "4", "--compute", "4", "--proxies", "2"}, kJacobi);
+}
+
+TEST_F(Machine, RunsWithTheConfigurationsThatComeWithIt) {
+  for (const char* name : {"default.yaml", "two-by-two.yaml", "lossy.yaml", "dpdk-memif.yaml"}) {
+    SCOPED_TRACE(name);
+    expect_verified({"--config", std::string(BRAID_CONFIGS) + "/" + name}, {BRAID_JACOBI, "--size", "256"});
+  }
+}
+
+TEST_F(Machine, TwoRunsAtOnceDoNotMeet) {
+  for (const char* wire : {"shm", "dpdk"}) {
+    SCOPED_TRACE(wire);
+    Command first(Words{BRAID_COMMAND, "run", "--wire", wire} + kJacobi);
+    Command second(Words{BRAID_COMMAND, "run", "--wire", wire} + kMatmul);
+    EXPECT_EQ(first.wait().status, 0) << first.so_far().err;
+    EXPECT_EQ(second.wait().status, 0) << second.so_far().err;
+    EXPECT_THAT(first.so_far().out, HasSubstr(", verified\n"));
+    EXPECT_THAT(second.so_far().out, HasSubstr(", verified\n"));
+  }
+}
+
+TEST_F(Machine, ReportsWhatEveryProxyAndComputeNodeDid) {
+  const Outcome o = expect_verified({"--clusters", "3", "--compute", "2", "--proxies", "2"}, kJacobi);
+  EXPECT_THAT(o.finished.err,
+              HasSubstr("3 clusters of 2 compute nodes and 2 proxies, wire shm, dispatch rr"));
+  ASSERT_EQ(o.report["clusters"].size(), 3u);
+  std::set<unsigned> nodes;
+  std::uint64_t fetches = 0, pages_sent = 0;
+  for (const Json& cluster : o.report["clusters"]) {
+    ASSERT_EQ(cluster["proxies"].size(), 2u);
+    for (const Json& proxy : cluster["proxies"]) {
+      // Round-robin, so no proxy is idle; and what is sent is carried by packets of which each is in a frame.
+      EXPECT_GT(proxy["messages_sent"], 0);
+      EXPECT_GT(proxy["message_bytes_sent"], 0);
+      EXPECT_GT(proxy["packets_sent"], 0);
+      EXPECT_GT(proxy["frame_bytes_sent"], proxy["message_bytes_sent"]);
+    }
+    const Json& application = cluster["application"]["report"];
+    ASSERT_EQ(application["nodes"].size(), 2u);
+    for (const Json& node : application["nodes"]) {
+      nodes.insert(node["node"].get<unsigned>());
+      EXPECT_GT(node["barriers"], 0);
+      EXPECT_LE(node["fetches"],
+                node["read_faults"].get<std::uint64_t>() + node["write_faults"].get<std::uint64_t>());
+      if (node["fetches"] > 0) {
+        EXPECT_GT(node["faults_ns"], 0);
+      }
+      fetches += node["fetches"].get<std::uint64_t>();
+    }
+    pages_sent += application["cluster_counts"]["pages_sent"].get<std::uint64_t>();
+  }
+  EXPECT_EQ(nodes, (std::set<unsigned>{0, 1, 2, 3, 4, 5}));
+  // Cluster 0 verifies, so it fetches the grid of the other two: 512 rows of 4 KiB, a third of them at home.
+  EXPECT_GE(fetches, 340u);
+  EXPECT_GE(pages_sent, fetches);
+  EXPECT_GT(total(o.report, "message_bytes_sent"), 340u * 4096u);
+}
+
+TEST_F(Machine, ShowsANodesCountersWhileItRuns) {
+  Endless run({});
+  const pid_t application = run.application(0);
+  ASSERT_GT(application, 0) << run.command.so_far().err;
+  const Words ask = {BRAID_COMMAND, "counters", "--process", std::to_string(application)};
+  const auto packets = [&] {
+    const Finished shown = cli::testing::run(ask);
+    EXPECT_EQ(shown.status, 0) << shown.err;
+    const std::size_t at = shown.out.find("packets_sent");
+    return at == std::string::npos ? 0 : std::stoull(shown.out.substr(at + 12));
+  };
+  const std::uint64_t before = packets();
+  std::this_thread::sleep_for(200ms);
+  EXPECT_GT(packets(), before);
+  run.command.signal(SIGINT);
+  run.command.wait();
+}
+
+TEST_F(Machine, TellsWhyCountersCannotBeShown) {
+  EXPECT_THAT(cli::testing::run({BRAID_COMMAND, "counters", "--service", "@no-such-braidd"}).err,
+              HasSubstr("no-such-braidd"));
+  EXPECT_THAT(cli::testing::run({BRAID_COMMAND, "counters", "--process", std::to_string(::getpid())}).err,
+              HasSubstr("has no BRAID_SERVICE in its environment"));
+  EXPECT_THAT(cli::testing::run({BRAID_COMMAND, "counters"}).err, HasSubstr("of which node?"));
+}
+
+// --- a bad wire
+
+TEST_F(Machine, LossDuplicationAndReorderingChangeNothingButTime) {
+  for (const char* wire : {"shm", "dpdk"}) {
+    for (const char* seed : {"1", "2", "3"}) {
+      SCOPED_TRACE(std::string("--wire ") + wire + " --seed " + seed);
+      const Outcome o = expect_verified({"--wire", wire, "--proxies", "2", "--loss", "0.01", "--duplicate",
+                                         "0.01", "--reorder", "0.01", "--seed", seed},
+                                        kJacobi);
+      EXPECT_GT(total(o.report, "retransmissions"), 0u);
+      EXPECT_GT(total(o.report, "duplicates"), 0u);
+      EXPECT_EQ(o.report["seed"], std::stoi(seed));
+    }
+  }
+}
+
+TEST_F(Machine, SurvivesAVeryBadWire) {
+  expect_verified({"--loss", "0.2", "--duplicate", "0.1", "--reorder", "0.2", "--peer-death", "60000"},
+                  {BRAID_JACOBI, "--size", "128"});
+}
+
+TEST_F(Machine, FlippedBitsAreFoundByChecksums) {
+  const Outcome o = expect_verified({"--corrupt", "0.05"}, kJacobi);
+  EXPECT_GT(total(o.report, "bad_ip") + total(o.report, "bad_udp") + total(o.report, "bad_frames"), 0u);
+}
+
+TEST_F(Machine, ABitFlippedPastTheChecksumMakesTheResultWrong) {
+  for (const char* wire : {"shm", "dpdk"}) {
+    SCOPED_TRACE(wire);
+    const Outcome o = run({"--wire", wire, "--flip-past-checksum", "20"}, kJacobi);
+    EXPECT_NE(o.finished.status, 0);
+    EXPECT_THAT(o.finished.out, HasSubstr("WRONG"));
+    EXPECT_THAT(o.finished.out, Not(HasSubstr("verified")));
+  }
+}
+
+TEST_F(Machine, NothingButTheWireJoinsTheClusters) {
+  const Outcome o =
+      run({"--loss", "1", "--path-death", "300", "--peer-death", "1000", "--start-timeout", "2000"}, kJacobi);
+  EXPECT_EQ(o.finished.status, 70);
+  EXPECT_THAT(o.finished.err, ContainsRegex("braidd of cluster 0, 1 is not connected to all others"));
+  EXPECT_THAT(o.finished.out, Not(HasSubstr("verified")));
+  EXPECT_LT(o.finished.seconds, 10);
+}
+
+TEST_F(Machine, StopsWithinTheDeathTimeWhenTheWireIsCut) {
+  for (const char* wire : {"shm", "dpdk"}) {
+    SCOPED_TRACE(wire);
+    const Outcome o =
+        run({"--wire", wire, "--drop-all-after", "500", "--path-death", "300", "--peer-death", "1000"},
+            kEndlessJacobi);
+    EXPECT_NE(o.finished.status, 0);
+    // Starting, five hundred frames, the death time, then what ending takes.
+    EXPECT_LT(o.finished.seconds, 10);
+    EXPECT_THAT(o.finished.err, ContainsRegex("\\[c[01]\\] braid: .*cluster [01]"));
+    EXPECT_THAT(o.finished.out, Not(HasSubstr("verified")));
+    EXPECT_GT(total(o.report, "messages_received"), 0u) << "it had worked before";
+  }
+}
+
+TEST_F(Machine, AClusterThatFallsSilentIsDeclaredDead) {
+  Endless run({"--path-death", "300", "--peer-death", "1000"});
+  const pid_t silent = run.daemon(1);
+  ASSERT_GT(silent, 0) << run.command.so_far().err;
+  ::kill(silent, SIGSTOP);
+  // The death time, then what ending takes.
+  EXPECT_LT(run.time_to_end(), 1.0 + 5.0);
+  EXPECT_NE(run.command.so_far().status, 0);
+  EXPECT_THAT(run.command.so_far().err, ContainsRegex("cluster 1"));
+  EXPECT_THAT(run.command.left_over(), IsEmpty());
+}
+
+TEST_F(Machine, PacketsForAnotherProxyAreHandedOver) {
+  for (const char* wire : {"shm", "dpdk"}) {
+    SCOPED_TRACE(wire);
+    const Outcome o = expect_verified({"--wire", wire, "--proxies", "4", "--misdirect"}, kJacobi);
+    EXPECT_GT(total(o.report, "misdirected"), 0u);
+    // Each packet is seen twice: by the proxy whose queue it came on, which hands it over, and by the right
+    // one.
+    for (const Json& cluster : o.report["clusters"]) {
+      for (const Json& proxy : cluster["proxies"]) {
+        EXPECT_GT(proxy["misdirected"], 0);
+        EXPECT_GT(proxy["packets_received"], 0) << "from others";
+      }
+    }
+  }
+}
+
+// --- deaths
+
+TEST_F(Machine, EndsWhenAnApplicationProcessIsKilled) {
+  for (const char* wire : {"shm", "dpdk"}) {
+    SCOPED_TRACE(wire);
+    Endless run({"--wire", wire});
+    const pid_t victim = run.application(1);
+    ASSERT_GT(victim, 0) << run.command.so_far().err;
+    ::kill(victim, SIGKILL);
+    EXPECT_LT(run.time_to_end(), 5.0);
+    EXPECT_EQ(run.command.so_far().status, 137);
+    EXPECT_THAT(run.command.so_far().err,
+                ContainsRegex("braid: application of cluster [01] \\(pid " + std::to_string(victim) +
+                              "\\) was killed by signal 9 \\(Killed\\); ending the run"));
+    EXPECT_THAT(run.command.left_over(), IsEmpty());
+    EXPECT_EQ(run.report()["status"], 137);
+  }
+}
+
+TEST_F(Machine, EndsWhenADaemonIsKilled) {
+  for (const char* wire : {"shm", "dpdk"}) {
+    SCOPED_TRACE(wire);
+    Endless run({"--wire", wire});
+    const pid_t victim = run.daemon(1);
+    ASSERT_GT(victim, 0) << run.command.so_far().err;
+    ::kill(victim, SIGKILL);
+    EXPECT_LT(run.time_to_end(), 5.0);
+    EXPECT_EQ(run.command.so_far().status, 70);
+    EXPECT_THAT(run.command.so_far().err,
+                ContainsRegex("braid: braidd of cluster [01] \\(pid " + std::to_string(victim) +
+                              "\\) was killed by signal 9 \\(Killed\\); ending the run"));
+    EXPECT_THAT(run.command.left_over(), IsEmpty());
+    EXPECT_GT(run.report()["totals"]["messages_sent"], 0) << "what it had done is still told";
+  }
+}
+
+TEST_F(Machine, LeavesNobodyWhenTheCommandIsKilled) {
+  for (const char* wire : {"shm", "dpdk"}) {
+    SCOPED_TRACE(wire);
+    Endless run({"--wire", wire});
+    ASSERT_GT(run.application(1), 0) << run.command.so_far().err;
+    run.command.signal(SIGKILL);
+    run.command.wait();
+    EXPECT_THAT(run.command.left_over(), IsEmpty());
+  }
+}
+
+TEST_F(Machine, EndsWhenItIsInterrupted) {
+  Endless run({});
+  ASSERT_GT(run.application(1), 0) << run.command.so_far().err;
+  run.command.signal(SIGINT);
+  EXPECT_LT(run.time_to_end(), 5.0);
+  EXPECT_EQ(run.command.so_far().status, 130);
+  EXPECT_THAT(run.command.left_over(), IsEmpty());
+}
+
+// --- real frames
+
+// Two network namespaces joined by a veth pair, as configs/dpdk-veth.yaml tells how to make them. Needs root.
+class Veth {
+ public:
+  Veth() : id_(std::to_string(::getpid() % 100000)) {
+    for (const int k : {0, 1}) ip({"netns", "add", space(k)});
+    ip({"link", "add", "braid0", "netns", space(0), "type", "veth", "peer", "name", "braid1", "netns",
+        space(1)});
+    for (const int k : {0, 1}) {
+      const std::string device = "braid" + std::to_string(k);
+      in(k, {"sysctl", "-qw", "net.ipv6.conf." + device + ".disable_ipv6=1"});
+      in(k, {"ethtool", "-K", device, "tx", "off"});
+      ip({"-n", space(k), "link", "set", device, "address", "02:62:72:64:00:0" + std::to_string(k)});
+      ip({"-n", space(k), "link", "set", device, "up"});
+    }
+  }
+  ~Veth() {
+    for (const int k : {0, 1}) ip({"netns", "del", space(k)});
+  }
+
+  const std::string& problem() const { return problem_; }
+  void cut() { ip({"-n", space(0), "link", "set", "braid0", "down"}); }
+  std::string config(unsigned proxies, bool with_macs) const {
+    std::string text = "clusters: 2\ncompute: 2\nproxies: " + std::to_string(proxies) +
+                       "\nwire: dpdk\ndpdk:\n  kind: af_packet\n  interfaces:\n";
+    for (const int k : {0, 1}) {
+      const std::string n = std::to_string(k);
+      text += "    - {cluster: " + n + ", netns: " + space(k) + ", interface: braid" + n +
+              ", address: 10.98." + n + ".1" + (with_macs ? ", mac: \"02:62:72:64:00:0" + n + "\"" : "") +
+              "}\n";
+    }
+    return text;
+  }
+
+ private:
+  std::string space(int k) const { return "braid-test-" + id_ + "-" + std::to_string(k); }
+  void ip(const Words& words) { check({"/usr/bin/env", "ip"}, words); }
+  void in(int k, const Words& words) { check({"/usr/bin/env", "ip", "netns", "exec", space(k)}, words); }
+  void check(const Words& head, const Words& words) {
+    const Finished done = cli::testing::run(head + words);
+    if (done.status == 0 || !problem_.empty()) return;
+    for (const std::string& word : head + words) problem_ += word + " ";
+    problem_ += ": " + done.err;
+  }
+
+  const std::string id_;
+  std::string problem_;
+};
+
+class MachineOnVeth : public Machine {
+ protected:
+  void SetUp() override {
+    if (::geteuid() != 0) GTEST_SKIP() << "needs root: network namespaces and packet sockets";
+    veth_ = std::make_unique<Veth>();
+    if (!veth_->problem().empty())
+      GTEST_SKIP() << "no veth pair between namespaces here: " << veth_->problem();
+  }
+  std::unique_ptr<Veth> veth_;
+};
+
+TEST_F(MachineOnVeth, RunsJacobiOverPacketSockets) {
+  for (const bool with_macs : {true, false}) {
+    const TemporaryFile config(veth_->config(2, with_macs));
+    const Outcome o = expect_verified({"--config", config.path()}, kJacobi);
+    EXPECT_EQ(o.report["configuration"]["dpdk"]["kind"], "af_packet");
+  }
+}
+
+TEST_F(MachineOnVeth, RunsMatmulOverPacketSockets) {
+  const TemporaryFile config(veth_->config(1, true));
+  expect_verified({"--config", config.path()}, kMatmul);
+}
+
+TEST_F(MachineOnVeth, StopsWithinTheDeathTimeWhenTheCableIsPulled) {
+  const TemporaryFile config(veth_->config(1, true));
+  Endless run({"--config", config.path(), "--path-death", "300", "--peer-death", "1000"});
+  ASSERT_GT(run.application(1), 0) << run.command.so_far().err;
+  veth_->cut();
+  EXPECT_LT(run.time_to_end(), 1.0 + 5.0);
+  EXPECT_NE(run.command.so_far().status, 0);
+  EXPECT_THAT(run.command.so_far().err, ContainsRegex("cluster [01]"));
+  EXPECT_THAT(run.command.left_over(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace braid
