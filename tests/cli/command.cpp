@@ -28,20 +28,10 @@ std::string file_text(const std::string& path) {
   return text.str();
 }
 
-// A pipe's worth, so the writer need not wait.
-int input_pipe(const std::string& input) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0 ||
-      ::write(ends[1], input.data(), input.size()) != static_cast<ssize_t>(input.size()))
-    std::abort();
-  ::close(ends[1]);
-  return ends[0];
-}
-
 }  // namespace
 
 Command::Command(const std::vector<std::string>& arguments, const Variables& variables,
-                 const std::string& input)
+                 const std::string& input, bool keep_input)
     : begun_(Clock::now()) {
   std::random_device random;
   mark_ = "BRAID_UNDER_TEST_MARK=" + std::to_string(random()) + std::to_string(random());
@@ -57,19 +47,25 @@ Command::Command(const std::vector<std::string>& arguments, const Variables& var
   argv.push_back(nullptr);
   envp.push_back(nullptr);
 
-  int out[2], err[2];
-  if (::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(err, O_CLOEXEC) != 0) std::abort();
-  const int in = input_pipe(input);
+  int in[2], out[2], err[2];
+  if (::pipe2(in, O_CLOEXEC) != 0 || ::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(err, O_CLOEXEC) != 0)
+    std::abort();
   pid_ = ::fork();
   if (pid_ == 0) {
-    ::dup2(in, 0);
+    ::dup2(in[0], 0);
     ::dup2(out[1], 1);
     ::dup2(err[1], 2);
     ::execve(argv[0], argv.data(), envp.data());
     std::perror(argv[0]);
     ::_exit(127);
   }
-  ::close(in);
+  ::close(in[0]);
+  in_ = in[1];
+  type(input);
+  if (!keep_input) {
+    ::close(in_);
+    in_ = -1;
+  }
   ::close(out[1]);
   ::close(err[1]);
   out_ = out[0];
@@ -82,9 +78,15 @@ Command::~Command() {
     ::waitpid(pid_, nullptr, 0);
   }
   for (const auto& [pid, line] : processes()) ::kill(pid, SIGKILL);
-  for (const int fd : {out_, err_}) {
+  for (const int fd : {in_, out_, err_}) {
     if (fd >= 0) ::close(fd);
   }
+}
+
+// At most a pipe's worth at once, so there is no waiting for who reads it.
+void Command::type(const std::string& text) const {
+  if (!text.empty() && ::write(in_, text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+    std::abort();
 }
 
 void Command::signal(int number) const {

@@ -24,11 +24,13 @@ class Command {
  public:
   using Variables = std::map<std::string, std::string>;
   Command(const std::vector<std::string>& arguments, const Variables& variables = {},
-          const std::string& input = "");
+          const std::string& input = "", bool keep_input = false);
   ~Command();  // kills what is left
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
 
+  // More standard input, which stays open only where `keep_input` was asked for.
+  void type(const std::string& text) const;
   pid_t pid() const { return pid_; }
   void signal(int number) const;
   // Reads until `text` has come on standard output or standard error; false if the process ended or 30 s
@@ -49,6 +51,7 @@ class Command {
 
   std::string mark_;
   pid_t pid_ = -1;
+  int in_ = -1;
   int out_ = -1;
   int err_ = -1;
   bool ended_ = false;

@@ -166,10 +166,10 @@ TEST_F(Run, NamesTheApplicationThatWasKilled) {
 
 TEST_F(Run, BlamesTheFirstDeathAndNotItsConsequence) {
   // What the library does in the other clusters, well before the kernel may have told of the first death.
-  const Finished run = run_app({"0:exit=70", "1:raise=11"});
-  EXPECT_THAT(run.err, ContainsRegex("application of cluster 1 .* was killed by signal 11"));
+  const Finished run = run_app({"0:exit=70", "1:raise=6"});
+  EXPECT_THAT(run.err, ContainsRegex("application of cluster 1 .* was killed by signal 6"));
   EXPECT_THAT(run.err, Not(HasSubstr("cluster 0 (pid")));
-  EXPECT_EQ(run.status, 139);
+  EXPECT_EQ(run.status, 134);
 }
 
 TEST_F(Run, LetsTheOthersSayWhatTheySaw) {
@@ -198,8 +198,8 @@ TEST_F(Run, EndsWhenADaemonDies) {
   const Finished run = run_app({"1:attach", "ignore=15", "hold"}, {}, "dies");
   EXPECT_LT(run.seconds, 5);
   EXPECT_EQ(run.status, 70);
-  EXPECT_THAT(run.err, ContainsRegex("braid: braidd of cluster 1 \\(pid [0-9]+\\) was killed by signal 11 "
-                                     "\\(Segmentation fault\\)"));
+  EXPECT_THAT(run.err, ContainsRegex("braid: braidd of cluster 1 \\(pid [0-9]+\\) was killed by signal 6 "
+                                     "\\(Aborted\\)"));
 }
 
 TEST_F(Run, EndsWhenADaemonIsKilledFromOutside) {
@@ -348,6 +348,41 @@ TEST_F(Run, CanBeInterruptedWhileItStarts) {
   EXPECT_THAT(command.left_over(), IsEmpty());
 }
 
+// --- at a terminal
+
+// A terminal of its own; what is typed into the command is typed there.
+class Terminal : public Command {
+ public:
+  explicit Terminal(const std::string& steps)
+      : Command({"/usr/bin/script", "-qec",
+                 std::string(BRAID_COMMAND) + " run --quiet " + FAKE_APP + " " + steps, "/dev/null"},
+                {{"BRAID_BRAIDD", FAKE_BRAIDD}, {"SHELL", "/bin/sh"}}, "", true) {}
+};
+
+TEST_F(Run, GivesTheKeyboardToCluster0) {
+  // Its process group is not the terminal's, so it would be stopped if it read there itself.
+  Terminal terminal("say=ready echo");
+  ASSERT_TRUE(terminal.expect("[c0] ready"));
+  terminal.type("typed\n");
+  ASSERT_TRUE(terminal.expect("[c0] read typed\r\n"));
+  terminal.type("more\n");
+  ASSERT_TRUE(terminal.expect("[c0] read more\r\n"));
+  terminal.type("\4");  // control-D
+  EXPECT_EQ(terminal.wait().status, 0) << terminal.so_far().out;
+  EXPECT_THAT(terminal.so_far().out,
+              AllOf(HasSubstr("[c0] end of input\r\n"), HasSubstr("[c1] end of input\r\n")));
+}
+
+TEST_F(Run, ControlCReachesEverybody) {
+  Terminal terminal("catch=2 say=ready hold");
+  ASSERT_TRUE(terminal.expect("[c0] ready"));
+  ASSERT_TRUE(terminal.expect("[c1] ready"));
+  terminal.type("\3");
+  EXPECT_EQ(terminal.wait().status, 0) << terminal.so_far().out;
+  EXPECT_THAT(terminal.so_far().out, AllOf(HasSubstr("[c0] caught 2"), HasSubstr("[c1] caught 2")));
+  EXPECT_THAT(terminal.left_over(), IsEmpty());
+}
+
 // --- two at once
 
 TEST_F(Run, TwoRunsDoNotMeet) {
@@ -409,7 +444,7 @@ TEST_F(Run, ReportsARunThatFailedToo) {
   const Finished run = run_app({"1:attach", "hold"}, {"--report", file.path()}, "dies");
   const Json json = Json::parse(file.text());
   EXPECT_EQ(json["status"], 70);
-  EXPECT_THAT(json["failure"].get<std::string>(), HasSubstr("was killed by signal 11"));
+  EXPECT_THAT(json["failure"].get<std::string>(), HasSubstr("was killed by signal 6"));
   EXPECT_EQ(json["clusters"][1]["proxies"][0]["messages_sent"], 1001) << "also of a daemon that was killed";
   EXPECT_GT(pid_in(file.text(), "braidd", 1), 0);
   EXPECT_EQ(run.status, 70);
