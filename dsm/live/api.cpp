@@ -13,6 +13,7 @@
 #include "dsm/live/machine.h"
 #include "dsm/live/network.h"
 #include "dsm/live/runtime.h"
+#include "dsm/live/trace.h"
 
 namespace braid::dsm {
 
@@ -78,6 +79,13 @@ void* allocate_bytes(std::size_t bytes, Placement placement) {
 
 void parallel(const std::function<void(Node&)>& body) {
   runtime("parallel()").parallel(body);
+}
+
+void trace_faults(bool on) {
+  runtime("trace_faults()").trace_faults(on);
+}
+FaultStamps latest_fault() {
+  return runtime("latest_fault()").latest_fault();
 }
 
 double seconds() {

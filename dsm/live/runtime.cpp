@@ -36,6 +36,14 @@ constexpr int kBatch = 16;
 // remote fault takes, so that those never pay for waking up; short enough not to burn a processor that others
 // need.
 constexpr Duration kPatience = 1_ms;
+// Whoever yields to a thread that computes gets the processor back at a tick of the clock, milliseconds
+// later, and misses what arrived meanwhile; whoever sleeps is woken into the middle of the other's slice. So
+// a yield of this length, longer than any turn of a proxy, says that computing threads share the processor:
+// it is time to sleep, ...
+constexpr Duration kLongYield = 100_us;
+// ... and for so many waits to come after a few looks, before yielding is tried again.
+constexpr int kCrowdedWaits = 32;
+constexpr int kLooksBeforePark = 4;
 // Sleepers look at the world this often even if nobody calls: a peer's death rings no bell.
 constexpr Duration kWatch = 100_ms;
 // How long finish() waits for the others' goodbye. All have finished by then; what can be missing is a lost
@@ -353,15 +361,13 @@ bool Runtime::begin(unsigned local, Operation&& operation) {
 bool Runtime::on_fault(std::uintptr_t address, bool write) {
   if (!memory_.contains(address)) return false;
   if (this_thread.local < 0) {
-    say("braid: a thread that is no compute node touched shared memory: only the initial thread and the "
-        "functions "
-        "given to parallel() may\n");
+    say("braid: a thread that is no compute node touched shared memory: only the initial thread and the\n"
+        "braid: functions given to parallel() may\n");
     return false;
   }
   if (this_thread.inside) {
-    say("braid: shared memory was touched while its thread was inside the runtime: signal handlers must not "
-        "touch "
-        "it\n");
+    say("braid: shared memory was touched while its thread was inside the runtime: signal handlers must\n"
+        "braid: not touch it\n");
     return false;
   }
   const Inside inside;
@@ -371,9 +377,21 @@ bool Runtime::on_fault(std::uintptr_t address, bool write) {
     return engine_.fault(static_cast<std::uint16_t>(local), Memory::page_of(address),
                          write ? Access::kWrite : Access::kRead);
   });
+  FaultStamps& stamps = nodes_[local].stamps;
+  const bool tracing = tracing_.load(std::memory_order_relaxed);
+  if (tracing) {
+    stamps.entered = began;
+    stamps.requested = monotonic_now();
+    if (complete) stamps.answered = stamps.installed = stamps.requested;
+  }
   if (!complete) wait(local);
   nodes_[local].times.faults_ns += (monotonic_now() - began).ns();
   return true;
+}
+
+FaultStamps Runtime::latest_fault() const {
+  CHECK_GE(+this_thread.local, 0);
+  return nodes_[this_thread.local].stamps;
 }
 
 void Runtime::lock(unsigned local, unsigned lock) {
@@ -418,11 +436,16 @@ void Runtime::tell_the_complete() {
     waiting &= waiting - 1;
     if (!operation_complete(local)) continue;
     waiting_ &= ~(std::uint64_t{1} << local);
+    if (tracing_.load(std::memory_order_relaxed)) {
+      nodes_[local].stamps.answered = message_taken_;
+      nodes_[local].stamps.installed = monotonic_now();
+    }
     nodes_[local].completion.tell();
   }
 }
 
 void Runtime::on_message(ClusterId from, ByteView message) {
+  if (tracing_.load(std::memory_order_relaxed)) message_taken_ = monotonic_now();
   const ByteView body = message.size() < kHeaderBytes ? ByteView() : message.subspan(kHeaderBytes);
   if (!body.empty() && message[0] == kEngineMessage) {
     engine_.on_message(from, body);
@@ -539,13 +562,17 @@ void Runtime::leave_polling() {
 }
 
 void Runtime::wait(unsigned local, Instant deadline) {
-  Completion& completion = nodes_[local].completion;
+  LocalNode& node = nodes_[local];
+  Completion& completion = node.completion;
   enter_polling();
+  const bool crowded = node.crowded_waits > 0;
+  if (crowded) --node.crowded_waits;
+  Instant now = monotonic_now();
   Instant idle_since = Instant::never();
-  for (std::uint32_t looks = 0; !completion.done(); ++looks) {
+  for (int looks = 0; !completion.done(); ++looks) {
     // Poll now and then even if nothing seems to be there: proxies inside this process work in the poll, and
     // only polls look at the links.
-    constexpr std::uint32_t kLooksPerPoll = 8;
+    constexpr int kLooksPerPoll = 8;
     const bool worth_it = network_ != nullptr && (work_is_there() || looks % kLooksPerPoll == 0);
     if (worth_it && combiner_.try_lock()) {
       const bool served = serve(local);
@@ -556,15 +583,19 @@ void Runtime::wait(unsigned local, Instant deadline) {
         continue;
       }
     }
-    if (static_cast<int>(looks) < looks_before_yield_) {
+    if (looks < looks_before_yield_) {
       _mm_pause();
       continue;
     }
-    ::sched_yield();
-    const Instant now = monotonic_now();
-    if (idle_since == Instant::never()) idle_since = now;
-    if (now >= deadline) break;
-    if (now - idle_since < kPatience) continue;
+    if (idle_since == Instant::never()) idle_since = now = monotonic_now();
+    if (!crowded || looks < looks_before_yield_ + kLooksBeforePark) {
+      const Instant before = now;
+      ::sched_yield();
+      now = monotonic_now();
+      if (now - before > kLongYield) node.crowded_waits = kCrowdedWaits;
+      if (now >= deadline) break;
+      if (now - before <= kLongYield && now - idle_since < kPatience) continue;
+    }
     leave_polling();
     completion.park(std::min(kWatch, deadline == Instant::never() ? kWatch : deadline - now));
     enter_polling();

@@ -32,6 +32,7 @@
 #include "dsm/live/network.h"
 #include "dsm/live/report.h"
 #include "dsm/live/steps.h"
+#include "dsm/live/trace.h"
 #include "dsm/live/waiting.h"
 
 namespace braid::dsm {
@@ -64,6 +65,10 @@ class Runtime final : private FaultSink, private Network::Sink {
   void unlock(unsigned local, unsigned lock);
   void barrier(unsigned local, unsigned which);
 
+  // dsm/live/trace.h
+  void trace_faults(bool on) { tracing_.store(on); }
+  FaultStamps latest_fault() const;
+
   const Environment& environment() const { return environment_; }
   unsigned node_count() const { return unsigned{environment_.clusters} * environment_.compute; }
   unsigned node_id(unsigned local) const {
@@ -75,6 +80,8 @@ class Runtime final : private FaultSink, private Network::Sink {
   struct alignas(64) LocalNode {
     Completion completion;
     NodeTimes times;
+    int crowded_waits = 0;  // that this node will rather sleep than yield in
+    FaultStamps stamps;     // written under combiner_ while the node waits, else by the node
   };
   // Holds the combiner lock.
   class Hold;
@@ -132,12 +139,14 @@ class Runtime final : private FaultSink, private Network::Sink {
   std::uint32_t serves_ = 0;
   unsigned server_lane_ = 0;  // the compute node that serves
   std::uint64_t bad_messages_ = 0;
+  Instant message_taken_;  // while tracing_
 
   // Engine output waits for room in the network: somebody must try again, although nothing will ring.
   std::atomic<bool> output_pending_{false};
   // Compute nodes that poll.
   alignas(64) std::atomic<std::uint32_t> pollers_{0};
   std::atomic<bool> stopping_{false};
+  std::atomic<bool> tracing_{false};
 
   std::unique_ptr<LocalNode[]> nodes_;
   int looks_before_yield_ = 0;
