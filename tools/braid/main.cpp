@@ -29,9 +29,9 @@ constexpr int kConfigStatus = 78;
 constexpr int kCannotCreateStatus = 73;
 
 constexpr const char* kAbout =
-    "braid makes a cluster of SMPs work as one: proxies (dedicated threads) in every node carry the messages "
-    "of a shared "
-    "memory whose pages move between the clusters.";
+    "braid makes a cluster of SMPs work as one: proxies, threads that do nothing else, carry messages "
+    "between\n"
+    "the clusters, and programs share memory whose pages travel as such messages.";
 
 constexpr const char* kMainFooter =
     "Examples:\n"
@@ -70,13 +70,16 @@ constexpr const char* kRunFooter =
   std::exit(status);
 }
 
-// CLI11 cannot know that an application follows the options.
-class RunFormatter : public CLI::Formatter {
+// A command's help with a usage line of our words: CLI11 cannot know that an application follows the options.
+class CommandFormatter : public CLI::Formatter {
  public:
-  RunFormatter() { column_width(44); }
+  explicit CommandFormatter(std::string usage) : usage_(std::move(usage)) { column_width(44); }
   std::string make_usage(const CLI::App*, std::string) const override {
-    return "\nUsage: braid run [options] application [arguments of the application]\n\n";
+    return "\nUsage: " + usage_ + "\n\n";
   }
+
+ private:
+  const std::string usage_;
 };
 
 struct RunArguments {
@@ -87,6 +90,22 @@ struct RunArguments {
   std::map<std::string, bool> flags;
 };
 
+// In lines that fit beside the options.
+std::string wrapped(const std::string& text) {
+  constexpr std::size_t kWidth = 64;
+  std::string lines;
+  std::size_t column = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    if (column > 0) lines += column + 1 + end - at > kWidth ? '\n' : ' ';
+    column = lines.empty() || lines.back() == '\n' ? 0 : column + 1;
+    lines.append(text, at, end - at);
+    column += end - at;
+    at = end + 1;
+  }
+  return lines;
+}
+
 std::string default_text(const Setting& setting) {
   const nlohmann::json value = setting.get(RunConfig{});
   return value.is_string() ? value.get<std::string>() : value.dump();
@@ -95,7 +114,8 @@ std::string default_text(const Setting& setting) {
 CLI::App* describe_run(CLI::App& app, RunArguments& arguments) {
   CLI::App* const run = app.add_subcommand("run", "Run an application on clusters that live on this machine");
   run->prefix_command();
-  run->formatter(std::make_shared<RunFormatter>());
+  run->formatter(
+      std::make_shared<CommandFormatter>("braid run [options] application [arguments of the application]"));
   run->footer(kRunFooter);
   run->add_option("--config", arguments.config_file, "settings from a YAML file, e.g. one of configs/")
       ->type_name("FILE");
@@ -110,7 +130,7 @@ CLI::App* describe_run(CLI::App& app, RunArguments& arguments) {
                               : setting.key.starts_with("transport.") ? "Transport"
                               : setting.key.starts_with("dpdk.")      ? "DPDK"
                                                                       : "Machine";
-    const std::string help = fmt::format("{} [{}]", setting.help, default_text(setting));
+    const std::string help = wrapped(fmt::format("{} [{}]", setting.help, default_text(setting)));
     if (setting.allowed == "true, false") {
       // Alone it means true; --misdirect=false takes back what a file says.
       run->add_flag(setting.option, arguments.flags[setting.key], help)->group(group);
@@ -216,16 +236,18 @@ CLI::App* describe_counters(CLI::App& app, CounterArguments& arguments) {
   CLI::Option* const service =
       counters
           ->add_option("--service", arguments.service, "the control socket of its braidd: a path, or @name")
-          ->type_name("ADDRESS");
+          ->option_text("ADDRESS");
   counters
       ->add_option("--process", arguments.process,
                    "an application process of the node, which was told that address (BRAID_SERVICE)")
-      ->type_name("PID")
+      ->option_text("PID")
       ->excludes(service);
   counters->add_flag("--all", arguments.all, "also those that are zero");
   counters->add_option("--every", arguments.every_seconds, "again and again, until the node ends")
-      ->type_name("SECONDS")
+      ->option_text("SECONDS")
       ->check(CLI::Range(0.01, 86400.0));
+  counters->formatter(
+      std::make_shared<CommandFormatter>("braid counters (--service ADDRESS | --process PID) [options]"));
   counters->footer(
       "Reading costs the node nothing: the counters lie in memory that it shares.\n"
       "\n"
@@ -279,6 +301,8 @@ int main_of(int argc, char** argv) {
   CLI::App* const counters = describe_counters(app, counter_arguments);
   CLI::App* const help = app.add_subcommand("help", "Explain a command: 'braid help run'");
   std::string topic;
+  help->formatter(std::make_shared<CommandFormatter>("braid help [command]"));
+  help->footer("");
   help->add_option("command", topic, "the command to explain");
 
   // Once a command is parsed, CLI11 gives that command's help for the whole's.
