@@ -95,8 +95,8 @@ class SocketNetwork final : public Network {
     return ::poll(fds.data(), count, 0) > 0;
   }
   void arm() override {
-    armed_ = true;
-    call();  // a thread that sleeps already must watch the sockets from now on
+    // A thread that sleeps already must watch the sockets from now on.
+    if (!armed_.exchange(true)) call();
   }
   void disarm() override { armed_ = false; }
   void wait(Duration timeout) override {
