@@ -1,0 +1,404 @@
+// What a node does with packets that no peer of its sent: the test sits in the middle of the wire, passes on
+// what the two nodes say, and puts in what it likes.
+#include <array>
+#include <cstring>
+#include <deque>
+
+#include "stack/wire/segment.h"
+#include "tests/proxy/machine.h"
+
+namespace braid::proxy::test {
+namespace {
+
+constexpr PortId kPort{9};
+constexpr std::size_t kIp = 14;
+constexpr std::size_t kUdp = kIp + 20;
+constexpr std::size_t kPacket = kUdp + 8;
+using Frame = std::vector<std::byte>;
+
+// RFC 1071, byte pair by byte pair, apart from the code under test.
+std::uint32_t internet_sum(ByteView bytes, std::uint32_t sum = 0) {
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    sum += static_cast<std::uint32_t>(bytes[i]) << (i % 2 == 0 ? 8 : 0);
+    sum = (sum & 0xffff) + (sum >> 16);
+  }
+  return sum;
+}
+
+void mend_ip(Frame& f) {
+  store_be<std::uint16_t>(f.data() + kIp + 10, 0);
+  store_be<std::uint16_t>(f.data() + kIp + 10,
+                          static_cast<std::uint16_t>(~internet_sum(ByteView(f).subspan(kIp, 20))));
+}
+void mend_udp(Frame& f) {
+  store_be<std::uint16_t>(f.data() + kUdp + 6, 0);
+  const ByteView udp = ByteView(f).subspan(kUdp);
+  std::uint32_t sum =
+      internet_sum(ByteView(f).subspan(kIp + 12, 8), static_cast<std::uint32_t>(17 + udp.size()));
+  sum = internet_sum(udp, sum);
+  store_be<std::uint16_t>(f.data() + kUdp + 6, static_cast<std::uint16_t>(~sum));
+}
+// Makes the lengths say what the frame holds, and the checksums right.
+void mend(Frame& f) {
+  store_be<std::uint16_t>(f.data() + kIp + 2, static_cast<std::uint16_t>(f.size() - kIp));
+  store_be<std::uint16_t>(f.data() + kUdp + 4, static_cast<std::uint16_t>(f.size() - kUdp));
+  mend_ip(f);
+  mend_udp(f);
+}
+
+class Middle : public ::testing::Test {
+ protected:
+  Middle() {
+    o_.proxies = {1, 1};
+    for (int i = 0; i < 2; ++i) {
+      const int fd = create_shm_wire({}).value();
+      // Node 0 is side A of its wire, node 1 side B of its own; the test has the other sides.
+      wires_[i] = ShmWire::map(fd, i == 0 ? ShmSide::kB : ShmSide::kA).value();
+      ends_[i] = wires_[i]->queue(0);
+      nodes_[i] =
+          Node::create(node_config(o_, static_cast<std::uint16_t>(i), {{{0, 1}, fd}}), monotonic_now())
+              .value();
+      ::close(fd);
+    }
+    services_[0] = std::make_unique<Relay>(*this, 0);
+    services_[1] = std::make_unique<Relay>(*this, 1);
+    a_ = Client::attach(std::move(services_[0]), {}).value();
+    b_ = Client::attach(std::move(services_[1]), {}).value();
+    c_ = connect(a_->endpoint(0), ClusterId(1), b_->endpoint(0), kPort);
+  }
+
+  // Drives everything: passes frames on, and remembers the last data packet to node 1.
+  void turn() {
+    const Instant now = monotonic_now();
+    for (const auto& node : nodes_) {
+      node->worker(0).do_work(now);
+      node->do_control(now);
+    }
+    pass(0);
+    pass(1);
+  }
+  void pass(int from) {
+    std::array<MutableBytes, kMaxBurst> frames;
+    const std::size_t n = ends_[from]->receive(frames);
+    for (std::size_t i = 0; i < n; ++i) {
+      put(1 - from, frames[i]);
+      const ByteView f = frames[i];
+      if (from == 0 && f.size() > kPacket + 44 && load<std::uint8_t>(f.data() + kPacket + 1) == 2)
+        last_data_.assign(f.begin(), f.end());
+    }
+  }
+  // A frame to `node`'s NIC.
+  void put(int node, ByteView frame) {
+    TxFrame room[1];
+    if (ends_[node]->reserve(room) == 0) return;
+    std::memcpy(room[0].data, frame.data(), frame.size());
+    room[0].length = static_cast<std::uint32_t>(frame.size());
+    ends_[node]->commit(room);
+  }
+
+  // Messages go through, in both directions, once.
+  void expect_unharmed() {
+    const std::uint32_t first = next_;
+    for (; next_ < first + 50; ++next_) {
+      ASSERT_EQ(c_.out->try_send(numbered(next_, 200)), SendStatus::kSent);
+      ASSERT_EQ(c_.in->try_send(numbered(next_, 200)), SendStatus::kSent);
+    }
+    ASSERT_TRUE(until([&] { poll(); }, [&] { return got_[0] == next_ && got_[1] == next_; }));
+    for (int i = 0; i < 200; ++i) poll();
+    EXPECT_EQ(got_[0], next_);
+    EXPECT_EQ(got_[1], next_);
+  }
+  void poll() {
+    const auto take = [&](Connection& at, ByteView message) {
+      std::uint32_t& got = got_[&at == c_.in ? 0 : 1];
+      EXPECT_TRUE(intact(message));
+      EXPECT_EQ(number_of(message), got);
+      ++got;
+    };
+    a_->endpoint(0).poll(take);
+    b_->endpoint(0).poll(take);
+  }
+
+  std::uint64_t count(Counter ProxyCounters::*counter) {
+    for (int i = 0; i < 200; ++i) turn();  // counters are written now and then
+    return (nodes_[1]->counters(0).*counter).get();
+  }
+
+  // Puts the frame in and expects the counter to count exactly it, and nobody to be harmed.
+  void expect_counted(const Frame& frame, Counter ProxyCounters::*counter, const char* what) {
+    SCOPED_TRACE(what);
+    const std::uint64_t before = count(counter);
+    put(1, frame);
+    EXPECT_EQ(count(counter), before + 1);
+    expect_unharmed();
+    EXPECT_EQ(count(counter), before + 1);
+  }
+  // A whole packet as node 0 sent it.
+  Frame genuine() {
+    expect_unharmed();
+    return last_data_;
+  }
+
+  // Any service may stand under a client: this one drives the two nodes and the wire between them.
+  class Relay final : public Service {
+   public:
+    Relay(Middle& middle, int node) : middle_(middle), node_(node) {
+      id_ = middle.nodes_[node]->add_client();
+    }
+    ~Relay() override { middle_.nodes_[node_]->client_gone(id_); }
+    Result<control::Message> call(const control::Message& request, Duration timeout, int* fd) override {
+      control::Message m = request;
+      m.serial = ++serial_;
+      middle_.nodes_[node_]->on_request(monotonic_now(), id_, m);
+      for (const Instant deadline = monotonic_now() + timeout; monotonic_now() < deadline;) {
+        middle_.turn();
+        while (const auto out = middle_.nodes_[node_]->poll_outbound(id_)) {
+          if (out->message.serial == 0) {
+            events_.push_back(out->message);
+            continue;
+          }
+          if (fd != nullptr && out->fd >= 0) *fd = ::dup(out->fd);
+          if (out->message.kind == control::Kind::kRefused) return error("{}", out->message.refused.text);
+          return out->message;
+        }
+      }
+      return error("no answer");
+    }
+    bool next_event(unsigned, control::Message* event) override {
+      while (const auto out = middle_.nodes_[node_]->poll_outbound(id_)) events_.push_back(out->message);
+      if (events_.empty()) return false;
+      *event = events_.front();
+      events_.pop_front();
+      return true;
+    }
+    void wait_for_event(Duration) override { middle_.turn(); }
+    int turn() override {
+      middle_.turn();
+      return 1;
+    }
+    bool alive() override { return true; }
+
+   private:
+    Middle& middle_;
+    int node_;
+    Node::ClientId id_;
+    std::uint32_t serial_ = 0;
+    std::deque<control::Message> events_;
+  };
+
+  MachineOptions o_;
+  std::shared_ptr<ShmWire> wires_[2];
+  std::unique_ptr<ShmQueue> ends_[2];
+  std::unique_ptr<Node> nodes_[2];
+  std::unique_ptr<Relay> services_[2];
+  std::unique_ptr<Client> a_;
+  std::unique_ptr<Client> b_;
+  Pair c_;
+  std::uint32_t next_ = 0;
+  std::uint32_t got_[2] = {0, 0};
+  Frame last_data_;
+};
+
+TEST_F(Middle, AWrongIpChecksumIsCountedAndDropped) {
+  Frame f = genuine();
+  f[kIp + 8] ^= std::byte{1};
+  expect_counted(f, &ProxyCounters::bad_ip, "time to live");
+  f = genuine();
+  f[kIp] = std::byte{0x46};
+  expect_counted(f, &ProxyCounters::bad_ip, "header length");
+  f = genuine();
+  f[kIp] = std::byte{0x65};
+  expect_counted(f, &ProxyCounters::bad_ip, "version 6");
+}
+
+TEST_F(Middle, AWrongUdpChecksumIsCountedAndDropped) {
+  Frame f = genuine();
+  f.back() ^= std::byte{0x10};
+  expect_counted(f, &ProxyCounters::bad_udp, "last byte");
+  f = genuine();
+  f[kPacket + 12] ^= std::byte{1};
+  expect_counted(f, &ProxyCounters::bad_udp, "epoch");
+  f = genuine();
+  store_be<std::uint16_t>(f.data() + kUdp + 6, 0);
+  expect_counted(f, &ProxyCounters::bad_udp, "none at all");
+  f = genuine();
+  store_be<std::uint16_t>(f.data() + kUdp + 4, 7);
+  expect_counted(f, &ProxyCounters::bad_udp, "length below its header");
+}
+
+TEST_F(Middle, ATruncatedFrameIsCountedAndDropped) {
+  const Frame whole = genuine();
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{13}}) {
+    expect_counted(Frame(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(bytes)),
+                   &ProxyCounters::bad_frames, "in the Ethernet header");
+  }
+  for (const std::size_t bytes : {kIp, kIp + 19, kUdp, kUdp + 7, kPacket, kPacket + 43, whole.size() - 1}) {
+    expect_counted(Frame(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(bytes)),
+                   &ProxyCounters::bad_ip, "in the IP packet");
+  }
+  // Cut, and the lengths and checksums made right again: the transport's own bounds.
+  for (const std::size_t bytes : {kPacket, kPacket + 1, kPacket + 43}) {
+    Frame f(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(bytes));
+    mend(f);
+    expect_counted(f, &ProxyCounters::bad_packets, "in the transport's header");
+  }
+  Frame udp_cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(kUdp + 4));
+  store_be<std::uint16_t>(udp_cut.data() + kIp + 2, static_cast<std::uint16_t>(udp_cut.size() - kIp));
+  mend_ip(udp_cut);
+  expect_counted(udp_cut, &ProxyCounters::bad_frames, "in the UDP header");
+}
+
+TEST_F(Middle, AnotherProtocolIsCountedAndDropped) {
+  Frame f = genuine();
+  store_be<std::uint16_t>(f.data() + 12, 0x86dd);
+  expect_counted(f, &ProxyCounters::bad_frames, "IPv6");
+  f = genuine();
+  f[0] ^= std::byte{4};
+  expect_counted(f, &ProxyCounters::bad_frames, "another station's");
+  f = genuine();
+  f[kIp + 9] = std::byte{6};
+  mend_ip(f);
+  expect_counted(f, &ProxyCounters::bad_frames, "TCP");
+  f = genuine();
+  f[kIp + 19] ^= std::byte{1};
+  mend_ip(f);
+  expect_counted(f, &ProxyCounters::bad_frames, "another host's");
+  f = genuine();
+  store_be<std::uint16_t>(f.data() + kUdp + 2, 7799);
+  mend_udp(f);
+  expect_counted(f, &ProxyCounters::bad_frames, "another port");
+  f = genuine();
+  store_be<std::uint16_t>(f.data() + kIp + 6, 0x2000);
+  mend_ip(f);
+  expect_counted(f, &ProxyCounters::fragments_dropped, "a fragment");
+  f = genuine();
+  f[kPacket] = std::byte{99};
+  mend(f);
+  expect_counted(f, &ProxyCounters::bad_packets, "another version of the transport");
+  f = genuine();
+  f[kPacket + 1] = std::byte{77};
+  mend(f);
+  expect_counted(f, &ProxyCounters::bad_packets, "an unknown type");
+  f = genuine();
+  f[kPacket + 3] = std::byte{200};
+  mend(f);
+  expect_counted(f, &ProxyCounters::bad_packets, "more acknowledgement words than there are");
+}
+
+TEST_F(Middle, AnUnknownEpochIsCountedAndDropped) {
+  Frame f = genuine();
+  f[kPacket + 12] ^= std::byte{1};
+  mend(f);
+  expect_counted(f, &ProxyCounters::unknown_epoch, "of the sender");
+  f = genuine();
+  f[kPacket + 20] ^= std::byte{1};
+  mend(f);
+  expect_counted(f, &ProxyCounters::unknown_epoch, "of the receiver");
+  f = genuine();
+  f[kPacket + 4] ^= std::byte{32};
+  mend(f);
+  expect_counted(f, &ProxyCounters::unknown_epoch, "from no peer of ours");
+  f = genuine();
+  f[kPacket + 10] ^= std::byte{1};
+  mend(f);
+  expect_counted(f, &ProxyCounters::unknown_epoch, "for another proxy");
+}
+
+TEST_F(Middle, APacketThatComesAgainIsCountedAndDropped) {
+  expect_counted(genuine(), &ProxyCounters::duplicates, "the last one");
+}
+
+// The next packet of the sequence, well made but for its records: what they say is not believed, and none of
+// it reaches a client. (It is the real next packet that must still get through.)
+TEST_F(Middle, RecordsThatLieAreDropped) {
+  const auto next_packet = [&](auto&& change) {
+    Frame f = genuine();
+    store<std::uint32_t>(f.data() + kPacket + 28, load<std::uint32_t>(f.data() + kPacket + 28) + 200);
+    const std::size_t records = kPacket + 44 + 8 * load<std::uint8_t>(f.data() + kPacket + 3);
+    change(f, records);
+    mend(f);
+    return f;
+  };
+  expect_counted(next_packet([](Frame& f, std::size_t) { f[kPacket + 2] = std::byte{255}; }),
+                 &ProxyCounters::bad_packets, "more records than there are");
+  expect_counted(
+      next_packet([](Frame& f, std::size_t at) { store<std::uint16_t>(f.data() + at + 12, 60'000); }),
+      &ProxyCounters::bad_packets, "a record longer than the packet");
+  expect_counted(next_packet([](Frame& f, std::size_t at) { store<std::uint32_t>(f.data() + at + 16, 15); }),
+                 &ProxyCounters::bad_packets, "an unknown kind");
+}
+
+// Records for ports that are not there, from ports that are not their peers, and outside every window are
+// taken off the wire and thrown away. (Whoever knows both epochs can spoil the sub-connection itself, so what
+// really is sent may suffer here.)
+TEST_F(Middle, RecordsForNobodyAreDropped) {
+  std::uint32_t ahead = 0;
+  const Frame model = genuine();
+  const auto next_packet = [&](auto&& change) {
+    // A packet of our own with one record, a sequence number far ahead so that it meets no real one.
+    stack::PacketHeader h;
+    std::size_t header_bytes = 0;
+    EXPECT_TRUE(stack::parse_packet_header(ByteView(model).subspan(kPacket), &h, &header_bytes));
+    stack::Record r;
+    ByteView bytes;
+    stack::RecordReader reader(ByteView(model).subspan(kPacket + header_bytes), h.records);
+    EXPECT_TRUE(reader.next(&r, &bytes));
+    h.seq = Seq(h.seq.value() + 100 + ahead++);
+    h.records = 1;
+    change(r);
+    Frame f(model.begin(), model.begin() + kPacket);
+    f.resize(kPacket + stack::kMaxPacketHeaderBytes + stack::kPartRecordBytes + 256);
+    std::size_t end = kPacket + stack::write_packet_header(f.data() + kPacket, h);
+    end += stack::write_record_header(f.data() + end, r);
+    std::fill_n(f.begin() + static_cast<std::ptrdiff_t>(end), stack::padded(r.bytes), std::byte{0xee});
+    f.resize(end + stack::padded(r.bytes));
+    mend(f);
+    return f;
+  };
+  const auto small = [](stack::Record& r) {
+    r.bytes = 64;
+    r.message_bytes = 64;
+  };
+  const auto once = [&](auto&& change, Counter ProxyCounters::*counter, const char* what) {
+    SCOPED_TRACE(what);
+    const Frame f = next_packet([&](stack::Record& r) {
+      small(r);
+      change(r);
+    });
+    const std::uint64_t before = count(counter);
+    put(1, f);
+    EXPECT_EQ(count(counter), before + 1);
+  };
+  once([](stack::Record& r) { r.destination = PortId(0x7fff'0003); }, &ProxyCounters::no_port,
+       "no such port");
+  once([](stack::Record& r) { r.destination = PortId(); }, &ProxyCounters::no_port, "port 0");
+  once([](stack::Record& r) { r.source = PortId(r.source.value() + 1); }, &ProxyCounters::no_port,
+       "not from its peer");
+  once([](stack::Record& r) { r.position += 100'000; }, &ProxyCounters::stale_records, "beyond its window");
+  once([](stack::Record& r) { r.position = r.position - 40; }, &ProxyCounters::stale_records,
+       "before its window");
+  for (int i = 0; i < 200; ++i) poll();
+  EXPECT_EQ(got_[0], next_);  // none of it was handed over
+}
+
+// Seeded nonsense: nothing of it may crash the node, and what is really sent gets through.
+TEST_F(Middle, RandomHarmToFramesHurtsNobody) {
+  constexpr std::uint64_t kSeed = 11;
+  SCOPED_TRACE(fmt::format("seed {}", kSeed));
+  Prng prng(kSeed);
+  for (int round = 0; round < 40; ++round) {
+    const Frame model = genuine();
+    for (int i = 0; i < 30; ++i) {
+      Frame f = model;
+      if (prng.chance(0.3)) f.resize(1 + prng.below(f.size()));
+      for (std::uint64_t flips = 1 + prng.below(4); flips > 0; --flips)
+        f[prng.below(f.size())] ^= static_cast<std::byte>(1 + prng.below(255));
+      put(1, f);
+      turn();
+    }
+  }
+  expect_unharmed();
+}
+
+}  // namespace
+}  // namespace braid::proxy::test
