@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "base/check.h"
+
 namespace braid::convergence {
 
 enum class Dispatch : std::uint8_t {
@@ -14,7 +16,10 @@ enum class Dispatch : std::uint8_t {
 class Dispatcher {
  public:
   Dispatcher(Dispatch policy, unsigned proxies, unsigned first = 0)
-      : policy_(policy), proxies_(proxies), next_(first % proxies) {}
+      : policy_(policy), proxies_(proxies), next_(0) {
+    CHECK_GT(proxies, 0u);
+    next_ = first % proxies;
+  }
 
   // `lane` is the compute node that sends.
   unsigned pick(unsigned lane) {

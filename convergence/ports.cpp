@@ -32,7 +32,7 @@ bool parse_control(ByteView bytes, ControlMessage* m) {
   const auto kind = load<std::uint8_t>(bytes.data());
   const auto ordered = load<std::uint8_t>(bytes.data() + 1);
   m->reason = load<std::uint8_t>(bytes.data() + 2);
-  if (kind < 1 || kind > 5 || ordered > 1 || m->reason > static_cast<std::uint8_t>(Refusal::kClientGone))
+  if (kind < 1 || kind > 5 || ordered > 1 || m->reason > static_cast<std::uint8_t>(Refusal::kBadPort))
     return false;
   m->kind = static_cast<ControlMessage::Kind>(kind);
   m->ordered = ordered == 1;
@@ -66,6 +66,8 @@ const char* to_string(Refusal refusal) {
       return "no receive buffer left here: attach with more receive_bytes";
     case Refusal::kClientGone:
       return "the client is gone";
+    case Refusal::kBadPort:
+      return "a listener's port is between 1 and 65535";
   }
   return "unknown";
 }
@@ -93,7 +95,8 @@ Ports::Entry* Ports::allocate(Client client, std::uint32_t endpoint, std::uint32
   const std::optional<Grant> grant = resources_.grant(client, endpoint, window_bytes);
   if (!grant) return nullptr;
   Entry& entry = entries_[index];
-  const auto generation = static_cast<std::uint16_t>(entry.generation + 1);
+  auto generation = static_cast<std::uint16_t>(entry.generation + 1);
+  if (generation == 0) generation = 1;  // those are listeners' ports
   entry = Entry{};
   entry.generation = generation;
   entry.end.port = PortId(std::uint32_t{generation} << 16 | index);
@@ -108,6 +111,7 @@ Ports::Entry* Ports::allocate(Client client, std::uint32_t endpoint, std::uint32
 
 void Ports::free(Entry& entry) {
   resources_.give_back(entry.end.client, entry.end.endpoint, entry.end.grant, entry.end.window_bytes);
+  if (entry.state == State::kConnecting) --connecting_;
   entry.state = State::kFree;
 }
 
@@ -120,6 +124,7 @@ void Ports::send(ClusterId to, ControlMessage::Kind kind, PortId source, PortId 
 Refusal Ports::listen(Client client, PortId port, std::uint32_t endpoint, std::uint32_t window_bytes,
                       bool ordered) {
   if (!possible_window(window_bytes)) return Refusal::kBadWindow;
+  if (port == PortId() || port.value() > kMaxListenerPort) return Refusal::kBadPort;
   for (const Listener& l : listeners_)
     if (l.port == port) return Refusal::kPortTaken;
   listeners_.push_back({port, client, endpoint, window_bytes, ordered});
@@ -145,6 +150,7 @@ void Ports::connect(Instant now, Client client, std::uint32_t serial, std::uint3
     return;
   }
   entry->state = State::kConnecting;
+  ++connecting_;
   entry->end.serial = serial;
   entry->target = port;
   entry->deadline = now + timeout;
@@ -199,16 +205,7 @@ void Ports::on_control(Instant now, ClusterId from, const ControlMessage& m) {
     case ControlMessage::Kind::kConnect:
       return;
     case ControlMessage::Kind::kAccept:
-      if (!ours || entry->state != State::kConnecting || !possible_window(m.window_bytes)) {
-        send(from, ControlMessage::Kind::kClose, m.destination, m.source);  // we gave up meanwhile
-        return;
-      }
-      entry->state = State::kOpen;
-      entry->end.peer_port = m.source;
-      entry->end.peer_window_bytes = m.window_bytes;
-      events_.push_back({Event::Kind::kInstall, entry->end});
-      events_.push_back({Event::Kind::kOpened, entry->end});
-      send(from, ControlMessage::Kind::kConfirm, entry->end.port, m.source);
+      on_accept(ours ? entry : nullptr, from, m);
       return;
     case ControlMessage::Kind::kConfirm:
       if (!ours || entry->state != State::kAccepting || entry->end.peer_port != m.source) return;
@@ -227,16 +224,52 @@ void Ports::on_control(Instant now, ClusterId from, const ControlMessage& m) {
       return;
     }
     case ControlMessage::Kind::kClose:
-      if (!ours) return;
-      if (entry->state == State::kAccepting) {  // the client never heard of it
-        events_.push_back({Event::Kind::kRemove, entry->end});
-        free(*entry);
-      } else if (entry->state == State::kOpen) {
-        entry->state = State::kPeerClosed;
-        events_.push_back({Event::Kind::kPeerClosed, entry->end});
-      } else if (entry->state == State::kClosing) {
-        entry->tell_peer = false;
+      if (ours) on_close(*entry, m);
+      return;
+  }
+}
+
+void Ports::on_accept(Entry* entry, ClusterId from, const ControlMessage& m) {
+  if (entry == nullptr || entry->state != State::kConnecting || !possible_window(m.window_bytes)) {
+    send(from, ControlMessage::Kind::kClose, m.destination, m.source, 0, true, Refusal::kTimeout);  // CN-4
+    return;
+  }
+  --connecting_;
+  entry->state = State::kOpen;
+  entry->end.peer_port = m.source;
+  entry->end.peer_window_bytes = m.window_bytes;
+  events_.push_back({Event::Kind::kInstall, entry->end});
+  events_.push_back({Event::Kind::kOpened, entry->end});
+  send(from, ControlMessage::Kind::kConfirm, entry->end.port, m.source);
+}
+
+void Ports::on_close(Entry& entry, const ControlMessage& m) {
+  if (entry.state == State::kConnecting) {  // it overtook the Accept, which will find nobody (CN-5)
+    refuse(entry, Refusal::kClientGone);
+    return;
+  }
+  if (entry.end.peer_port != m.source) return;
+  switch (entry.state) {
+    case State::kAccepting:
+      if (static_cast<Refusal>(m.reason) == Refusal::kTimeout) {  // CN-4: the client never heard of it
+        events_.push_back({Event::Kind::kRemove, entry.end});
+        free(entry);
+        return;
       }
+      // It overtook the Confirm; what the peer had sent before lies in the window already (CN-5).
+      events_.push_back({Event::Kind::kAccepted, entry.end});
+      [[fallthrough]];
+    case State::kOpen:
+      entry.state = State::kPeerClosed;
+      events_.push_back({Event::Kind::kPeerClosed, entry.end});
+      return;
+    case State::kClosing:
+      entry.tell_peer = false;
+      return;
+    case State::kFree:
+    case State::kConnecting:
+    case State::kPeerClosed:
+    case State::kPeerLost:
       return;
   }
 }
@@ -285,6 +318,8 @@ std::size_t Ports::held_by(Client client) const {
 }
 
 void Ports::peer_lost(ClusterId cluster) {
+  // What its former incarnation was to hear would confuse a new one.
+  std::erase_if(outgoing_, [&](const Outgoing& out) { return out.to == cluster; });
   for (Entry& entry : entries_) {
     if (entry.state == State::kFree || entry.end.peer != cluster) continue;
     switch (entry.state) {
@@ -322,6 +357,7 @@ void Ports::on_timer(Instant now) {
 
 Instant Ports::next_deadline() const {
   Instant next = Instant::never();
+  if (connecting_ == 0) return next;
   for (const Entry& entry : entries_) {
     if (entry.state != State::kConnecting) continue;
     next = earlier(next, entry.awaiting_answer ? entry.deadline : earlier(entry.retry, entry.deadline));

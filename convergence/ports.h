@@ -7,8 +7,8 @@
 //   ◄── opened                   ── Confirm ─────────────────────────────────────────► accepted
 //
 // The Confirm is there because messages may overtake each other: the server must not send before the client's
-// port is installed. Every control message arrives exactly once (the sub-connections see to that), in any
-// order.
+// port is installed. Every control message arrives exactly once (the sub-connections and their driver see to
+// that), in any order.
 //
 // Pure: requests, control messages and time go in; events for the node and control messages for peers come
 // out of poll_event() and poll_control(), the events first. Owned by the node's control plane. Not on the
@@ -33,7 +33,8 @@ struct ControlMessage {
   enum class Kind : std::uint8_t { kConnect = 1, kAccept, kConfirm, kRefuse, kClose };
   Kind kind = Kind::kConnect;
   bool ordered = true;
-  std::uint8_t reason = 0;         // of kRefuse: a Refusal
+  // A Refusal: why, in kRefuse; in kClose kTimeout if this end gave up before it was open, else kNone.
+  std::uint8_t reason = 0;
   PortId source;                   // the sender's port
   PortId destination;              // the listener's, or the peer's port
   std::uint32_t window_bytes = 0;  // of the sender's end
@@ -54,12 +55,15 @@ enum class Refusal : std::uint8_t {
   kBadWindow,  // not a power of two between kMinWindowBytes and kMaxWindowBytes
   kNoRoomHere,
   kClientGone,
+  kBadPort,  // listen: above kMaxListenerPort
 };
 const char* to_string(Refusal refusal);
 
 class Ports {
  public:
   using Client = std::uint32_t;
+  // Above are the ports of connections: a generation in the upper half, an index in the lower.
+  static constexpr std::uint32_t kMaxListenerPort = 0xffff;
 
   // Where a connection end's receive buffer and cell lie in its client's memory.
   struct Grant {
@@ -119,7 +123,8 @@ class Ports {
                PortId port, std::uint32_t window_bytes, bool ordered, Duration timeout);
   void close(Client client, PortId port);
   void drained(PortId port);
-  // The client is dead: its listeners go at once, its connections when they are drained.
+  // The client is dead: its listeners go at once, its connections when they are drained. It is not told of
+  // connections that it was asking for.
   void client_gone(Client client);
   // Ports that the client still holds; 0 when its memory may go.
   std::size_t held_by(Client client) const;
@@ -161,6 +166,8 @@ class Ports {
   void refuse(Entry& entry, Refusal refusal);
   void start_closing(Entry& entry);
   void on_connect(ClusterId from, const ControlMessage& message);
+  void on_accept(Entry* entry, ClusterId from, const ControlMessage& message);
+  void on_close(Entry& entry, const ControlMessage& message);
   void ask(Entry& entry);
 
   ClusterId self_;
@@ -168,6 +175,7 @@ class Ports {
   Resources& resources_;
   std::vector<Entry> entries_;
   std::uint32_t next_index_ = 1;
+  std::uint32_t connecting_ = 0;  // entries that wait for something with a deadline
   std::vector<Listener> listeners_;
   std::deque<Event> events_;
   std::deque<Outgoing> outgoing_;

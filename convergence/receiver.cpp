@@ -2,27 +2,30 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
 
 namespace braid::convergence {
-namespace {
 
-// Messages of many pieces that one connection may have under way: a sender sends them one after the other, so
-// even unordered delivery needs no more than those that fit into a window.
-constexpr std::size_t kMaxRejoining = 64;
-
-}  // namespace
-
-Receiver::Receiver(MutableBytes buffer, bool ordered)
+Receiver::Receiver(MutableBytes buffer, bool ordered, Position start)
     : buffer_(buffer),
       window_(static_cast<std::uint32_t>(buffer.size() / kGranuleBytes)),
       mask_(window_ - 1),
       ordered_(ordered),
+      consumed_(start),
+      returned_(start),
       units_(window_) {
   CHECK_GE(buffer.size(), kMinWindowBytes);
+  CHECK_LE(buffer.size(), kMaxWindowBytes);
   CHECK_EQ(window_ & mask_, 0u);
+  rejoining_.reserve(most_rejoining());
+}
+
+std::size_t Receiver::most_rejoining() const {
+  // And one whose head, one whose tail lies outside the window.
+  return buffer_.size() / max_piece_bytes(static_cast<std::uint32_t>(buffer_.size())) + 2;
 }
 
 bool Receiver::well_formed(const stack::Record& r, std::uint32_t granules) const {
@@ -32,15 +35,19 @@ bool Receiver::well_formed(const stack::Record& r, std::uint32_t granules) const
   if (r.message_bytes > kMaxMessageBytes) return false;
   if (r.whole()) return true;
   const bool last = r.message_offset + r.bytes == r.message_bytes;
+  if (!inside(r.message_offset, r.bytes, r.message_bytes)) return false;
   if (r.bytes == 0 || r.message_offset % kGranuleBytes != 0) return false;
   if (!last && r.bytes % kGranuleBytes != 0) return false;
   if (r.many_pieces) return true;
-  return r.message + r.message_offset / kGranuleBytes == r.position &&
-         index(r.message) + granules_of(r.message_bytes) <= window_;
+  // The whole message lies in one run, inside what was granted, and none of it was consumed.
+  const std::uint32_t message_granules = granules_of(r.message_bytes);
+  return r.message + r.message_offset / kGranuleBytes == r.position && r.message >= consumed_ &&
+         static_cast<std::uint32_t>(r.message - consumed_) + message_granules <= window_ &&
+         index(r.message) + message_granules <= window_;
 }
 
 Accepted Receiver::on_arrival(const stack::Record& r) {
-  CHECK_EQ(handed_granules_, 0u);
+  CHECK(handed_granules_ == 0 && ready_ == Ready::kNone);  // next() was called until it was empty
   const std::uint32_t granules = granules_of(r.bytes);
   const Position start = r.position - r.skip;
   if (start < consumed_) return Accepted::kDuplicate;
@@ -48,7 +55,10 @@ Accepted Receiver::on_arrival(const stack::Record& r) {
     return Accepted::kBeyondWindow;
   if (!well_formed(r, granules)) return Accepted::kMalformed;
   Unit& unit = units_[index(r.position)];
-  if (unit.state != State::kMissing) return Accepted::kDuplicate;
+  // Of a message of several parts that was consumed out of order only the first granule remembers it.
+  const bool in_parts = !r.whole() && !r.many_pieces;
+  if (unit.state != State::kMissing || (in_parts && units_[index(r.message)].state == State::kConsumed))
+    return Accepted::kDuplicate;
 
   if (r.skip > 0) consume(start, r.skip);
   if (r.whole() && (!ordered_ || r.position == consumed_)) {  // nearly all: complete, and next in line
@@ -67,7 +77,7 @@ Accepted Receiver::on_arrival(const stack::Record& r) {
     return Accepted::kNew;
   }
 
-  if (!r.whole() && !r.many_pieces) {
+  if (in_parts) {
     const Part part = count_part(r);
     if (part == Part::kMalformed) return Accepted::kMalformed;
     if (part == Part::kComplete && !ordered_) {
@@ -87,7 +97,6 @@ Accepted Receiver::on_arrival(const stack::Record& r) {
 }
 
 Receiver::Part Receiver::count_part(const stack::Record& r) {
-  if (r.message < consumed_) return Part::kMalformed;  // its first granule was consumed: no message is both
   Unit& first = units_[index(r.message)];
   if (first.message_left == 0) {
     first.message_left = r.message_bytes;
@@ -103,9 +112,11 @@ Receiver::Part Receiver::rejoin(Position message, std::uint32_t message_bytes, s
   auto found = std::find_if(rejoining_.begin(), rejoining_.end(),
                             [&](const Rejoin& j) { return j.message == message; });
   if (found == rejoining_.end()) {
-    if (rejoining_.size() == kMaxRejoining) return Part::kMalformed;
-    rejoining_.push_back(
-        {message, message_bytes, message_bytes, std::make_unique_for_overwrite<std::byte[]>(message_bytes)});
+    if (rejoining_.size() == most_rejoining()) return Part::kMalformed;
+    // The length is the peer's word: too much of it is malformed, not our end.
+    std::unique_ptr<std::byte[]> room(new (std::nothrow) std::byte[message_bytes]);
+    if (room == nullptr) return Part::kMalformed;
+    rejoining_.push_back({message, message_bytes, message_bytes, std::move(room)});
     found = rejoining_.end() - 1;
   }
   if (found->message_bytes != message_bytes || found->left < part.size() ||
@@ -137,7 +148,7 @@ void Receiver::finish_handed_over() {
 
 std::optional<ByteView> Receiver::next() {
   finish_handed_over();
-  rejoined_.bytes.reset();
+  if (ready_ != Ready::kRejoined) rejoined_.bytes.reset();
   if (ready_ != Ready::kNone) {
     const Ready ready = std::exchange(ready_, Ready::kNone);
     if (ready == Ready::kInWindow) return hand_over(ready_at_, ready_bytes_);
@@ -189,9 +200,9 @@ std::optional<Position> Receiver::credit_due() const {
 }
 
 void Receiver::check() const {
-  CHECK_LE(static_cast<std::uint32_t>(consumed_ - returned_), window_);
+  CHECK_GE(consumed_, returned_);
   CHECK_LE(handed_granules_, window_);
-  CHECK_LE(rejoining_.size(), kMaxRejoining);
+  CHECK_LE(rejoining_.size(), most_rejoining());
 }
 
 }  // namespace braid::convergence

@@ -33,10 +33,11 @@ enum class Accepted : std::uint8_t {
 class Receiver {
  public:
   // `buffer` is the window: a power of two of bytes, owned by the caller, written by proxies before they
-  // report.
-  Receiver(MutableBytes buffer, bool ordered);
+  // report. Both ends begin at `start`.
+  Receiver(MutableBytes buffer, bool ordered, Position start = Position());
 
   // A proxy reports that the record's bytes lie at its position. Call next() afterwards until it is empty.
+  // The record may be anything that a peer makes up: it can spoil this connection's own messages, no more.
   [[nodiscard]] Accepted on_arrival(const stack::Record& record);
 
   // The next message that may be handed over (CV-4 in order, CV-5 as soon as complete). The view stays valid
@@ -78,8 +79,11 @@ class Receiver {
   ByteView view(std::uint32_t index, std::uint32_t bytes) const {
     return {buffer_.data() + std::size_t{index} * kGranuleBytes, bytes};
   }
+  // Messages of many pieces that can be incomplete at once: each is longer than a piece and has one missing
+  // in the window.
+  std::size_t most_rejoining() const;
   bool well_formed(const stack::Record& record, std::uint32_t granules) const;
-  // Counts a part of a message that lies in one run; true when it was the last one missing.
+  // Counts a part of a message that lies in one run.
   enum class Part : std::uint8_t { kMore, kComplete, kMalformed };
   Part count_part(const stack::Record& record);
   // Copies a part of a message of many pieces out of the window.

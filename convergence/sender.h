@@ -26,7 +26,9 @@ class Sender {
     std::uint16_t skip = 0;
   };
 
-  explicit Sender(std::uint32_t window_bytes) : window_(window_bytes / kGranuleBytes) {
+  // Both ends begin at `start`.
+  explicit Sender(std::uint32_t window_bytes, Position start = Position())
+      : window_(window_bytes / kGranuleBytes), next_(start), credit_(start) {
     CHECK_GE(window_bytes, kMinWindowBytes);
     CHECK_EQ(window_ & (window_ - 1), 0u);
   }
@@ -34,6 +36,7 @@ class Sender {
   // The place of the next piece, or nothing while the receiver has not freed enough (CV-2). bytes <=
   // max_piece_bytes().
   std::optional<Place> place(std::uint32_t bytes) const {
+    CHECK_LE(bytes, max_piece_bytes());
     const std::uint32_t granules = granules_of(bytes);
     const std::uint32_t index = next_.value() & (window_ - 1);
     const std::uint32_t skip = index + granules > window_ ? window_ - index : 0;

@@ -21,6 +21,8 @@ constexpr std::size_t kControlMessagesUnderWay = 256;
 constexpr Duration kSchedulingGap = 50_ms;
 // Between looks at what changes seldom, and between copies of the counters into memory that others read.
 constexpr std::uint64_t kTurnsPerLook = 64;
+// How long a client's ring of arrivals may be full.
+constexpr Duration kFullRingPatience = 1_s;
 constexpr std::uint32_t kLongestPiece = 32768;
 
 }  // namespace
@@ -181,34 +183,48 @@ void Worker::receive_frame(Instant now, LinkId link, ByteView frame, bool may_ha
     case stack::Stack::Received::What::kRecords:
       break;
   }
+  // If there is no room for all of them the packet stays unacknowledged and comes again. What was delivered
+  // of it is then a duplicate, which connections know and the control plane does not: so control messages go
+  // last, and all or none.
   stack::RecordReader reader(received.records, received.record_count);
   stack::Record record;
   ByteView bytes;
+  std::size_t control_messages = 0;
   while (reader.next(&record, &bytes)) {
-    if (!deliver(received.source, record, bytes))
-      return;  // no room: the packet stays unacknowledged and comes again
+    if (record.kind == stack::RecordKind::kControl)
+      ++control_messages;
+    else if (!deliver(received.source, record, bytes))
+      return;
   }
   if (reader.broken()) {
     stack_.malformed();
     return;
   }
+  if (control_messages > 0 && !deliver_control(received, control_messages)) return;
   stack_.delivered(now, received);
+}
+
+bool Worker::deliver_control(const stack::Stack::Received& received, std::size_t messages) {
+  if (!owed_.empty() || events_.write_available() < messages) {
+    counters_.arrival_ring_full.add();
+    return false;
+  }
+  stack::RecordReader reader(received.records, received.record_count);
+  stack::Record record;
+  ByteView bytes;
+  while (reader.next(&record, &bytes)) {
+    if (record.kind != stack::RecordKind::kControl) continue;
+    WorkerEvent event{WorkerEvent::Kind::kControl, received.source, {}, PortId(), nullptr};
+    if (convergence::parse_control(bytes, &event.control))
+      CHECK(events_.push(event));
+    else
+      stack_.malformed();
+  }
+  return true;
 }
 
 // True when the record needs no more: it lies where it belongs, or nobody will ever take it.
 bool Worker::deliver(ClusterId source, const stack::Record& r, ByteView bytes) {
-  if (r.kind == stack::RecordKind::kControl) {
-    WorkerEvent event{WorkerEvent::Kind::kControl, source, {}, PortId(), nullptr};
-    if (!convergence::parse_control(bytes, &event.control)) {
-      stack_.malformed();
-      return true;
-    }
-    if (!owed_.empty() || !events_.push(event)) {
-      counters_.arrival_ring_full.add();
-      return false;
-    }
-    return true;
-  }
   PortEntry* const port = find(r.destination);
   if (port == nullptr || port->peer != source || port->peer_port != r.source) {
     counters_.no_port.add();
@@ -247,8 +263,15 @@ bool Worker::deliver_message(PortEntry& port, const stack::Record& r, ByteView b
       return true;
     }
     counters_.arrival_ring_full.add();
-    return false;
+    // It has an entry for every granule that was promised. Who keeps it full (a client that returns credit
+    // for what it does not take, or a peer's that sends the same again and again) keeps the whole
+    // sub-connection waiting, so not for long.
+    if (channel.full_since == Instant::never()) channel.full_since = last_turn_;
+    if (last_turn_ - channel.full_since < kFullRingPatience) return false;
+    client_cheats(channel);
+    return true;
   }
+  if (channel.full_since != Instant::never()) channel.full_since = Instant::never();
   std::memcpy(port.window + std::size_t{index} * kGranuleBytes, bytes.data(), bytes.size());
   ArrivalDescriptor d{};
   d.destination_port = r.destination.value();
@@ -279,7 +302,7 @@ void Worker::publish_arrivals() {
 int Worker::take_descriptors() {
   int taken = 0;
   for (Channel* channel : channels_) {
-    if (!channel->closed) taken += take_descriptors(*channel);
+    if (!channel->closed && !channel->detaching) taken += take_descriptors(*channel);
   }
   return taken;
 }
@@ -290,6 +313,7 @@ int Worker::take_descriptors(Channel& channel) {
     client_cheats(channel);
     return 0;
   }
+  bool unsent = false;
   for (std::uint32_t i = 0; i < readable; ++i) {
     Outgoing& out = channel.outgoing[channel.send.taken() & (channel.send.capacity() - 1)];
     const SendDescriptor d = channel.send.take();  // copied, then checked, then used
@@ -299,6 +323,11 @@ int Worker::take_descriptors(Channel& channel) {
       finish(out);
       client_cheats(channel);
       return static_cast<int>(i);
+    }
+    if (port->peer_lost) {  // nobody will ever take it, and nobody waits until the peer comes back
+      finish(out);
+      unsent = true;
+      continue;
     }
     stack::Record& r = out.record;
     r.destination = port->peer_port;
@@ -315,10 +344,12 @@ int Worker::take_descriptors(Channel& channel) {
     stack::SubConnection* const sub = route(port->peer);
     if (sub == nullptr) {
       finish(out);
+      unsent = true;
       continue;
     }
     sub->send(out);
   }
+  if (unsent) release(channel);
   return static_cast<int>(readable);
 }
 
@@ -433,8 +464,10 @@ void Worker::watch_sub_connections() {
   if (lost != peers_lost_) {
     peers_lost_ = lost;
     for (const auto& sub : stack_.sub_connections()) {
-      if (sub->take_lost())
-        owed_.push_back({WorkerEvent::Kind::kPeerLost, sub->config().remote.cluster, {}, PortId(), nullptr});
+      if (!sub->take_lost()) continue;
+      const ClusterId cluster = sub->config().remote.cluster;
+      for (PortEntry& port : ports_) port.peer_lost = port.peer_lost || port.peer == cluster;
+      owed_.push_back({WorkerEvent::Kind::kPeerLost, cluster, {}, PortId(), nullptr});
     }
   }
   const bool ready = stack_.all_established();

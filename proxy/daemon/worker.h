@@ -56,6 +56,7 @@ class Channel {
   std::uint32_t unfinished = 0;    // taken and not finished
   bool closed = false;             // it cheated: nothing of it is read any more
   bool detaching = false;
+  Instant full_since = Instant::never();  // its ring of arrivals
 };
 
 // A connection end as a proxy sees it.
@@ -68,6 +69,7 @@ struct PortEntry {
   std::uint32_t window_granules = 0;
   std::uint32_t peer_window_granules = 0;
   PortCell* cell = nullptr;
+  bool peer_lost = false;  // its peer was lost since it was installed: it is dead
 };
 
 struct WorkerCommand {
@@ -120,7 +122,8 @@ class Worker {
   // It will not be called for a while: what is owed is sent in the next turn.
   void about_to_sleep(Instant now) { stack_.hurry_acknowledgements(now); }
 
-  // Copies what it counted into the shared block. do_work() does it now and then; call it before the worker is left alone.
+  // Copies what it counted into the shared block. do_work() does it now and then; call it before the worker
+  // is left alone.
   void publish_counters();
 
   // Control plane's thread. False: full, try again.
@@ -140,6 +143,7 @@ class Worker {
   int receive(Instant now);
   void receive_frame(Instant now, LinkId link, ByteView frame, bool may_hand_over);
   bool deliver(ClusterId source, const stack::Record& record, ByteView bytes);
+  bool deliver_control(const stack::Stack::Received& received, std::size_t messages);
   bool deliver_message(PortEntry& port, const stack::Record& record, ByteView bytes);
   void publish_arrivals();
   int take_descriptors();

@@ -1,0 +1,132 @@
+// The sending half of a parallel connection: places on the ring, and credit.
+#include "convergence/sender.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "base/prng.h"
+
+namespace braid::convergence {
+namespace {
+
+constexpr std::uint32_t kWindow = kMinWindowBytes;  // 64 granules, pieces up to 16
+
+Position send(Sender& sender, std::uint32_t bytes) {
+  const auto place = sender.place(bytes);
+  EXPECT_TRUE(place.has_value());
+  if (!place) return Position();
+  sender.sent(*place, bytes);
+  return place->position;
+}
+
+TEST(Sender, PositionsCountGranules) {  // CV-2
+  Sender s(kWindow);
+  EXPECT_EQ(send(s, 1), Position(0));
+  EXPECT_EQ(send(s, 0), Position(1)) << "an empty message has a position too";
+  EXPECT_EQ(send(s, 64), Position(2));
+  EXPECT_EQ(send(s, 65), Position(3));
+  EXPECT_EQ(send(s, 1), Position(5));
+}
+
+TEST(Sender, StopsWhereTheReceiversSpaceEnds) {  // CV-2
+  Sender s(kWindow);
+  for (int i = 0; i < 4; ++i) send(s, 1024);
+  EXPECT_EQ(s.place(0), std::nullopt);
+  EXPECT_TRUE(s.on_credit(Position(1)));
+  EXPECT_EQ(send(s, 64), Position(64));
+  EXPECT_EQ(s.place(1), std::nullopt);
+}
+
+TEST(Sender, APieceThatWouldNotFitBeforeTheRingsEndSkipsToItsStart) {  // CV-2
+  Sender s(kWindow);
+  for (int i = 0; i < 3; ++i) send(s, 1024);
+  send(s, 10 * 64);  // 58 of 64
+  EXPECT_TRUE(s.on_credit(Position(58)));
+  const auto place = s.place(7 * 64);
+  ASSERT_TRUE(place.has_value());
+  EXPECT_EQ(place->skip, 6);
+  EXPECT_EQ(place->position, Position(64));
+  s.sent(*place, 7 * 64);
+  EXPECT_EQ(s.next(), Position(71));
+}
+
+TEST(Sender, TheSkippedGranulesNeedCreditToo) {  // CV-2
+  Sender s(kWindow);
+  for (int i = 0; i < 3; ++i) send(s, 1024);
+  send(s, 10 * 64);
+  EXPECT_TRUE(s.on_credit(Position(6)));  // 12 free: 6 before the end, 6 after
+  EXPECT_EQ(s.place(7 * 64), std::nullopt);
+  EXPECT_TRUE(s.on_credit(Position(7)));
+  EXPECT_TRUE(s.place(7 * 64).has_value());
+}
+
+TEST(Sender, AnOldOrRepeatedReturnDoesNothing) {  // CV-3
+  Sender s(kWindow);
+  for (int i = 0; i < 4; ++i) send(s, 1024);
+  EXPECT_TRUE(s.on_credit(Position(20)));
+  EXPECT_TRUE(s.on_credit(Position(20)));
+  EXPECT_TRUE(s.on_credit(Position(5)));
+  EXPECT_EQ(s.credit(), Position(20));
+}
+
+TEST(Sender, AReturnOfWhatWasNeverSentIsALie) {  // CV-3
+  Sender s(kWindow);
+  send(s, 1024);
+  EXPECT_FALSE(s.on_credit(Position(17)));
+  EXPECT_FALSE(s.on_credit(Position(0x7fffffff)));
+  EXPECT_EQ(s.credit(), Position(0));
+  EXPECT_TRUE(s.on_credit(Position(16)));
+}
+
+TEST(Sender, PiecesAreAQuarterOfTheWindowAtMost) {  // CV-2
+  EXPECT_EQ(Sender(kMinWindowBytes).max_piece_bytes(), 1024u);
+  EXPECT_EQ(Sender(64 << 10).max_piece_bytes(), 16384u);
+  EXPECT_EQ(Sender(kMaxWindowBytes).max_piece_bytes(), 32768u) << "a record's length has 16 bits";
+  Sender s(kMinWindowBytes);
+  EXPECT_DEATH((void)s.place(1025), "max_piece_bytes");
+}
+
+// Whatever sizes are sent: when the receiver has taken everything and returned credit by the rule of a
+// quarter, the next piece has a place. Also when it holds the last message that it was given.
+TEST(Sender, NeverStarves) {  // CV-2, CV-3
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Prng prng(seed);
+    const std::uint32_t window_bytes = kMinWindowBytes << prng.below(8);
+    const std::uint32_t window = window_bytes / kGranuleBytes;
+    const Position start(0u - static_cast<std::uint32_t>(prng.below(2 * window)));
+    Sender s(window_bytes, start);
+    Position returned = start;
+    struct Piece {
+      Position first;
+      Position end;
+    };
+    std::deque<Piece> pieces;
+    const bool large_only = prng.chance(0.3);
+    for (int i = 0; i < 3000; ++i) {
+      const std::uint32_t most = s.max_piece_bytes();
+      const auto bytes = static_cast<std::uint32_t>(
+          large_only || prng.chance(0.3) ? most - prng.below(most / 8) : prng.below(most + 1));
+      auto place = s.place(bytes);
+      while (!place) {
+        // All but the piece in the application's hands has been consumed.
+        ASSERT_FALSE(pieces.empty());
+        Position consumed = pieces.back().first;
+        if (prng.chance(0.5)) consumed = pieces.back().end;
+        ASSERT_GE(static_cast<std::uint32_t>(consumed - returned) * 4, window)
+            << "the sender waits, and no credit is due";
+        ASSERT_TRUE(s.on_credit(consumed));
+        returned = consumed;
+        while (pieces.size() > 1) pieces.pop_front();
+        place = s.place(bytes);
+      }
+      ASSERT_LE(place->position.value() % window + granules_of(bytes), window) << "it lies in one run";
+      pieces.push_back({place->position, place->position + granules_of(bytes)});
+      s.sent(*place, bytes);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace braid::convergence
