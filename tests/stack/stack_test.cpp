@@ -1,0 +1,335 @@
+// Whole stacks and the frames between them: finding each other, taking what is theirs, counting the rest.
+#include "stack/stack.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/prng.h"
+#include "stack/wire/ipv4.h"
+#include "stack/wire/udp.h"
+#include "two_stacks.h"
+
+namespace braid::stack {
+namespace {
+
+using What = Stack::Received::What;
+
+bool is_arp(const Bytes& frame) {
+  return load_be<std::uint16_t>(frame.data() + 12) == 0x0806;
+}
+
+// Two clusters of one proxy each, connected, and a frame that carries a message to b.
+struct Connected {
+  explicit Connected(std::uint16_t proxies = 1)
+      : a(wire.add(stack_config(0, 2, false, proxies))), b(wire.add(stack_config(1, 2, false, proxies))) {
+    wire.run_for(10_ms);
+    EXPECT_TRUE(a.stack->all_established());
+    EXPECT_TRUE(b.stack->all_established());
+    a.send(ClusterId(1), 100, 7);
+    frame.resize(a.stack->frame_bytes());
+    frame.resize(a.stack->poll_transmit(wire.now, kWire, frame));
+    EXPECT_GT(frame.size(), 100u);
+    before = b.stack->stats();
+  }
+  // A header further in was changed: its checksums are right again.
+  static Bytes mended(Bytes f) {
+    const MutableBytes ip = MutableBytes(f).subspan(14);
+    store(ip.data() + 10, std::uint16_t{0});
+    store(ip.data() + 10, checksum_field(checksum_add(0, ip.first(20))));
+    const auto source = Ipv4Address::load(ip.data() + 12);
+    const auto destination = Ipv4Address::load(ip.data() + 16);
+    const MutableBytes udp = ip.subspan(20);
+    write_udp(udp,
+              {.source = source,
+               .destination = destination,
+               .source_port = load_be<std::uint16_t>(udp.data()),
+               .destination_port = load_be<std::uint16_t>(udp.data() + 2),
+               .payload_bytes = udp.size() - 8},
+              checksum_add(0, udp.subspan(8)));
+    return f;
+  }
+
+  Wire wire;
+  TestStack& a;
+  TestStack& b;
+  Bytes frame;
+  StackStats before;
+};
+
+constexpr std::size_t kIp = 14;
+constexpr std::size_t kUdp = kIp + 20;
+constexpr std::size_t kPacket = kUdp + 8;
+
+std::vector<std::uint64_t> counters(const StackStats& s) {
+  return {s.packets_received, s.duplicates,  s.bad_frames,        s.bad_ip,
+          s.bad_udp,          s.bad_packets, s.fragments_dropped, s.unknown_epoch};
+}
+
+TEST(Stack, TwoFindEachOtherByArpAndExchangeMessages) {
+  Wire wire;
+  TestStack& a = wire.add(stack_config(0, 2, true));
+  TestStack& b = wire.add(stack_config(1, 2, true));
+  const auto& to_b = a.send(ClusterId(1), 5000, 1);
+  const auto& short_to_b = a.send(ClusterId(1), 50, 2);
+  const auto& to_a = b.send(ClusterId(0), 64, 3);
+  wire.run_for(20_ms);
+  EXPECT_TRUE(a.stack->all_established());
+  EXPECT_TRUE(to_b.finished);
+  EXPECT_TRUE(short_to_b.finished);
+  EXPECT_TRUE(to_a.finished);
+  EXPECT_EQ(a.delivered, (std::vector<Bytes>{to_a.content}));
+  EXPECT_EQ(b.delivered, (std::vector<Bytes>{short_to_b.content})) << "the other came in parts";
+  EXPECT_TRUE(
+      std::any_of(wire.left.begin(), wire.left.end(), [](const Wire::Frame& f) { return is_arp(f.bytes); }));
+}
+
+TEST(Stack, StaticNeighboursNeedNoArp) {
+  Wire wire;
+  wire.add(stack_config(0, 2));
+  wire.add(stack_config(1, 2));
+  wire.run_for(20_s);
+  EXPECT_TRUE(wire.stacks[0]->stack->all_established());
+  for (const Wire::Frame& f : wire.left) EXPECT_FALSE(is_arp(f.bytes));
+}
+
+TEST(Stack, WhileNobodyAnswersArpTheProxySleeps) {
+  Wire wire;
+  TestStack& a = wire.add(stack_config(0, 2, true));
+  wire.run_for(10_s);  // run_for() fails if a deadline is always now
+  EXPECT_LT(wire.left.size(), 30u);
+  EXPECT_GT(wire.left.size(), 8u);
+  // The other one comes.
+  wire.add(stack_config(1, 2, true));
+  wire.run_for(2_s);
+  EXPECT_TRUE(a.stack->all_established());
+}
+
+TEST(Stack, ArpIsAskedAgainLongBeforeItsAnswerIsForgotten) {
+  Wire wire;
+  TestStack& a = wire.add(stack_config(0, 2, true));
+  TestStack& b = wire.add(stack_config(1, 2, true));
+  wire.run_for(300_s);
+  EXPECT_TRUE(a.stack->all_established());
+  for (const auto& sub : a.stack->sub_connections()) EXPECT_EQ(sub->stats().path_deaths, 0u);
+  const auto& m = b.send(ClusterId(0), 64, 3);
+  wire.run_for(1_ms);
+  EXPECT_TRUE(m.finished);
+}
+
+TEST(Stack, AllClustersReachAllOthers) {
+  Wire wire;
+  constexpr std::uint16_t kClusters = 5;
+  for (std::uint16_t c = 0; c < kClusters; ++c) wire.add(stack_config(c, kClusters, true));
+  for (std::uint16_t from = 0; from < kClusters; ++from)
+    for (std::uint16_t to = 0; to < kClusters; ++to)
+      if (from != to) wire.stacks[from]->send(ClusterId(to), 64, from * 10u + to);
+  wire.run_for(50_ms);
+  for (std::uint16_t c = 0; c < kClusters; ++c) {
+    EXPECT_TRUE(wire.stacks[c]->stack->all_established());
+    EXPECT_EQ(wire.stacks[c]->delivered.size(), kClusters - 1u);
+    EXPECT_TRUE(wire.stacks[c]->stack->to(ClusterId(c)).empty()) << "not to itself";
+    EXPECT_TRUE(wire.stacks[c]->stack->to(ClusterId(kMaxClusters)).empty());
+    EXPECT_TRUE(wire.stacks[c]->stack->to(ClusterId(65535)).empty());
+  }
+}
+
+TEST(Stack, ABusySubConnectionDoesNotKeepTheOthersWaiting) {
+  Wire wire;
+  TestStack& a = wire.add(stack_config(0, 3));
+  wire.add(stack_config(1, 3));
+  wire.add(stack_config(2, 3));
+  wire.run_for(10_ms);
+  for (std::uint64_t i = 0; i < 20; ++i) a.send(ClusterId(1), 1300, i);
+  a.send(ClusterId(2), 64, 99);
+  Bytes room(a.stack->frame_bytes());
+  // In a burst of two there is one of each.
+  std::vector<Ipv4Address> to;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_GT(a.stack->poll_transmit(wire.now, kWire, room), 0u);
+    to.push_back(Ipv4Address::load(room.data() + kIp + 16));
+  }
+  EXPECT_NE(to[0], to[1]);
+}
+
+TEST(Stack, WhatLandsOnTheWrongProxyIsNamedAndLeftAlone) {
+  Connected c(3);
+  for (const unsigned proxy : {1u, 2u}) {
+    Bytes f = c.frame;
+    store_be(f.data() + kUdp + 2, static_cast<std::uint16_t>(7700 + proxy));
+    const Stack::Received r = c.b.receive(c.wire.now, f);
+    EXPECT_EQ(r.what, What::kMisdirected);
+    EXPECT_EQ(r.proxy, proxy);
+  }
+  EXPECT_EQ(counters(c.b.stack->stats()), counters(c.before)) << "its own stack looks into it";
+  for (const unsigned port : {7699u, 7703u, 0u, 65535u}) {
+    Bytes f = c.frame;
+    store_be(f.data() + kUdp + 2, static_cast<std::uint16_t>(port));
+    EXPECT_EQ(c.b.receive(c.wire.now, Connected::mended(f)).what, What::kNothing);
+  }
+  EXPECT_EQ(c.b.stack->stats().bad_frames, c.before.bad_frames + 4);
+  EXPECT_TRUE(c.b.delivered.empty());
+}
+
+TEST(Stack, AnArpReplyIsForAllProxies) {
+  Wire wire;
+  TestStack& a = wire.add(stack_config(0, 2, true, 2));
+  wire.add(stack_config(1, 2, true));
+  What seen = What::kNothing;
+  wire.change = [&](const Bytes& f) {
+    if (is_arp(f) && MacAddress::load(f.data()) == mac_of(0))
+      seen = a.stack->receive(wire.now, kWire, f).what;
+    return std::vector<Bytes>{f};
+  };
+  wire.run_for(1_ms);
+  EXPECT_EQ(seen, What::kForAllProxies);
+}
+
+// Each kind of bad frame moves one counter and does nothing else.
+TEST(Stack, EveryKindOfBadFrameIsCountedAndDoesNothing) {  // SC-2, SC-9
+  struct Case {
+    const char* what;
+    std::uint64_t StackStats::*counter;
+    std::function<Bytes(Bytes)> change;
+    std::uint64_t received = 0;  // of packets_received too: it was for us and well-formed
+  };
+  const auto put = [](std::size_t at, int value) {
+    return [=](const Bytes& f) { return with(f, at, value); };
+  };
+  const auto put_and_mend = [](std::size_t at, int value) {
+    return [=](const Bytes& f) { return Connected::mended(with(f, at, value)); };
+  };
+  const std::vector<Case> cases = {
+      {"a runt", &StackStats::bad_frames, [](const Bytes& f) { return first(f, 13); }},
+      {"another station's", &StackStats::bad_frames, put(5, 99)},
+      {"another type", &StackStats::bad_frames, put(13, 0x11)},
+      {"a broken ARP packet", &StackStats::bad_frames, put(13, 0x06)},
+      {"IP version 6", &StackStats::bad_ip, put(kIp, 0x65)},
+      {"a wrong IP checksum", &StackStats::bad_ip, put(kIp + 10, 0x55)},
+      {"a changed time to live", &StackStats::bad_ip, put(kIp + 8, 12)},
+      {"truncated", &StackStats::bad_ip, [](const Bytes& f) { return first(f, f.size() - 1); }},
+      {"a fragment", &StackStats::fragments_dropped, put_and_mend(kIp + 7, 1)},
+      {"another address", &StackStats::bad_frames, put_and_mend(kIp + 19, 77)},
+      {"another protocol", &StackStats::bad_frames, put_and_mend(kIp + 9, 6)},
+      {"a wrong UDP checksum", &StackStats::bad_udp, put(kUdp + 6, 0x55)},
+      {"a changed byte", &StackStats::bad_udp, [](const Bytes& f) { return flipped(f, 8 * (f.size() - 1)); }},
+      {"no UDP checksum", &StackStats::bad_udp,
+       [](const Bytes& f) { return with(with(f, kUdp + 6, 0), kUdp + 7, 0); }},
+      {"another version", &StackStats::bad_packets, put_and_mend(kPacket, kWireVersion + 1)},
+      {"an unknown type", &StackStats::bad_packets, put_and_mend(kPacket + 1, 9)},
+      {"from a cluster that is none", &StackStats::unknown_epoch, put_and_mend(kPacket + 4, 63)},
+      {"from a cluster that cannot be", &StackStats::unknown_epoch, put_and_mend(kPacket + 5, 1)},
+      {"from a proxy that cannot be", &StackStats::unknown_epoch, put_and_mend(kPacket + 6, 200)},
+      {"for another proxy", &StackStats::unknown_epoch, put_and_mend(kPacket + 10, 1)},
+      {"of another sender's epoch", &StackStats::unknown_epoch, put_and_mend(kPacket + 12, 0x77), 1},
+      {"for another receiver's epoch", &StackStats::unknown_epoch, put_and_mend(kPacket + 20, 0x77), 1},
+      {"beyond the window", &StackStats::bad_packets, put_and_mend(kPacket + 30, 9), 1},
+      {"acknowledges what was never sent", &StackStats::bad_packets, put_and_mend(kPacket + 33, 1), 1},
+  };
+  for (const Case& wrong : cases) {
+    SCOPED_TRACE(wrong.what);
+    Connected c;
+    EXPECT_EQ(c.b.receive(c.wire.now, wrong.change(c.frame)).what, What::kNothing);
+    StackStats expected = c.before;
+    ++(expected.*wrong.counter);
+    expected.packets_received += wrong.received;
+    EXPECT_EQ(counters(c.b.stack->stats()), counters(expected));
+    EXPECT_TRUE(c.b.delivered.empty());
+    // The good one arrives as if nothing had been.
+    EXPECT_EQ(c.b.receive(c.wire.now, c.frame).what, What::kRecords);
+    EXPECT_EQ(c.b.delivered.size(), 1u);
+    EXPECT_EQ(c.b.receive(c.wire.now, c.frame).what, What::kNothing);
+    EXPECT_EQ(c.b.stack->stats().duplicates, c.before.duplicates + 1);
+    c.wire.run_for(10_ms);
+    EXPECT_TRUE(c.a.sent[0]->finished);
+  }
+}
+
+TEST(Stack, MalformedRecordsAreCountedAndNeverAcknowledged) {  // SC-4
+  Connected c;
+  Bytes f = with(c.frame, kPacket + kPacketHeaderBytes + 12, 101);  // longer than what follows
+  EXPECT_EQ(c.b.receive(c.wire.now, Connected::mended(f)).what, What::kRecords);
+  EXPECT_EQ(c.b.stack->stats().bad_packets, c.before.bad_packets + 1);
+  EXPECT_TRUE(c.b.delivered.empty());
+  c.wire.run_for(300_us);
+  EXPECT_FALSE(c.a.sent[0]->finished);
+  c.wire.run_for(50_ms);
+  EXPECT_TRUE(c.a.sent[0]->finished) << "the good one comes again";
+}
+
+TEST(Stack, NoFlippedBitGoesUnnoticed) {
+  Connected c;
+  for (std::size_t bit = 0; bit < 8 * c.frame.size(); ++bit) {
+    const Stack::Received r = c.b.stack->receive(c.wire.now, kWire, flipped(c.frame, bit));
+    const bool source_mac =
+        bit / 8 >= 6 && bit / 8 < 12;  // which nobody looks at, and which Ethernet itself protects
+    const bool port = bit / 8 == kUdp + 2 || bit / 8 == kUdp + 3;
+    if (source_mac)
+      EXPECT_EQ(r.what, What::kRecords) << bit;
+    else if (!port)
+      EXPECT_EQ(r.what, What::kNothing) << bit;
+    else
+      EXPECT_NE(r.what, What::kRecords) << bit;
+  }
+}
+
+TEST(Stack, NoFrameMakesItReadOutside) {
+  Connected c;
+  const GuardedPage page;
+  for (std::uint64_t seed = 1; seed <= 20000; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Prng prng(seed);
+    Bytes f = c.frame;
+    const std::size_t changes = prng.below(4);
+    for (std::size_t i = 0; i < changes; ++i) f[prng.below(f.size())] = static_cast<std::byte>(prng.next());
+    if (prng.chance(0.3)) f = first(f, prng.below(f.size()));
+    if (prng.chance(0.3)) f = random_bytes(prng, prng.below(200));
+    if (f.size() >= kPacket + kPacketHeaderBytes && prng.chance(0.7)) f = Connected::mended(f);
+    const ByteView held = page.hold(f);
+    const Stack::Received r = c.b.stack->receive(c.wire.now, kWire, held);
+    if (r.what != What::kRecords) continue;
+    RecordReader reader(r.records, r.record_count);
+    Record record;
+    ByteView bytes;
+    while (reader.next(&record, &bytes)) ASSERT_TRUE(lies_within(bytes, held));
+  }
+}
+
+// Over a wire that harms frames, everything arrives once and as it was sent.
+TEST(StackSoak, MessagesArriveOnceOverAHarmfulWire) {  // SW-1, SW-4, SC-4
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Prng prng(seed);
+    Wire wire;
+    TestStack& a = wire.add(stack_config(0, 2, prng.chance(0.5)));
+    TestStack& b = wire.add(stack_config(1, 2, prng.chance(0.5)));
+    wire.change = [&](const Bytes& f) {
+      std::vector<Bytes> out;
+      if (prng.chance(0.9)) out.push_back(f);
+      if (prng.chance(0.1)) out.push_back(flipped(f, prng.below(8 * f.size())));
+      if (prng.chance(0.1)) out.push_back(first(f, prng.below(f.size())));
+      if (prng.chance(0.1)) out.push_back(f);
+      // A cut of less than an address is none of the wire's frames.
+      std::erase_if(out, [](const Bytes& x) { return x.size() < 14; });
+      return out;
+    };
+    std::vector<Bytes> expected;
+    for (std::uint64_t i = 0; i < 300; ++i) {
+      const auto& m = a.send(ClusterId(1), static_cast<std::uint32_t>(prng.below(1300)), seed * 1000 + i);
+      expected.push_back(m.content);
+      if (prng.chance(0.2)) wire.run_for(Duration::us(static_cast<std::int64_t>(prng.below(100))));
+    }
+    wire.run_for(5_s);
+    for (const auto& m : a.sent) EXPECT_TRUE(m->finished);
+    EXPECT_EQ(a.stack->sub_connections()[0]->in_flight_packets(), 0u);
+    std::sort(expected.begin(), expected.end());
+    std::sort(b.delivered.begin(), b.delivered.end());
+    EXPECT_EQ(b.delivered, expected);
+  }
+}
+
+}  // namespace
+}  // namespace braid::stack
