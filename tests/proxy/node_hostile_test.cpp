@@ -1,0 +1,417 @@
+// Clients that write nonsense into the memory that they share with their node: they lose their connection,
+// and nobody else notices.
+#include <gmock/gmock.h>
+#include <sys/mman.h>
+
+#include <cstring>
+#include <deque>
+
+#include "tests/proxy/machine.h"
+
+namespace braid::proxy::test {
+namespace {
+
+constexpr PortId kPort{9};
+
+// A client without the library: it knows the layout and keeps to nothing.
+class Raw {
+ public:
+  Raw(Machine& machine, unsigned cluster, std::uint32_t send_bytes = 65536,
+      std::uint64_t receive_bytes = 256u << 10)
+      : machine_(machine), node_(machine.node(cluster)), id_(node_->add_client()) {
+    control::Message m;
+    m.kind = control::Kind::kAttach;
+    m.attach = {1, send_bytes, receive_bytes};
+    int fd = -1;
+    const control::Message reply = ask(m, &fd);
+    EXPECT_EQ(reply.kind, control::Kind::kAttached);
+    geometry_ = reply.attached.geometry;
+    memory_ = static_cast<std::byte*>(
+        ::mmap(nullptr, geometry_.total_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+    CHECK_NE(static_cast<void*>(memory_), MAP_FAILED);
+    ::close(fd);
+    ring_ = reinterpret_cast<RingControl*>(memory_ + geometry_.send_ring(0, 0));
+  }
+  ~Raw() {
+    node_->client_gone(id_);
+    EXPECT_TRUE(until([&] { machine_.turn(); }, [&] { return !served(); }));
+    ::munmap(memory_, geometry_.total_bytes());
+  }
+  Raw(const Raw&) = delete;
+  Raw& operator=(const Raw&) = delete;
+
+  control::Opened connect(ClusterId to, PortId port, std::uint32_t window_bytes = 65536) {
+    control::Message m;
+    m.kind = control::Kind::kConnect;
+    m.connect = {to.value(), port.value(), 0, window_bytes, 1, 10'000};
+    const control::Message reply = ask(m);
+    EXPECT_EQ(reply.kind, control::Kind::kOpened) << reply.refused.text;
+    return reply.opened;
+  }
+
+  // The next descriptor, as an honest client would write it.
+  void push(const SendDescriptor& d) {
+    auto* const entries =
+        reinterpret_cast<SendDescriptor*>(memory_ + geometry_.send_ring(0, 0) + sizeof(RingControl));
+    entries[tail_ & (geometry_.send_descriptors - 1)] = d;
+    ring_->tail.store(++tail_, std::memory_order_release);
+  }
+  void jump_tail(std::uint32_t by) { ring_->tail.store(tail_ += by, std::memory_order_release); }
+  std::uint32_t room() const {
+    return geometry_.send_descriptors - (tail_ - ring_->head.load(std::memory_order_acquire));
+  }
+
+  // Still a client of the node; false also once the node has seen it out.
+  bool served() const { return node_->has_client(id_); }
+  Node::ClientId id() const { return id_; }
+  std::byte* memory() { return memory_; }
+  const ChannelGeometry& geometry() const { return geometry_; }
+  RingControl& arrivals() { return *reinterpret_cast<RingControl*>(memory_ + geometry_.arrival_ring(0, 0)); }
+  PortCell& cell(const control::Opened& o) {
+    return *reinterpret_cast<PortCell*>(memory_ + geometry_.cell(o.cell));
+  }
+
+ private:
+  control::Message ask(control::Message m, int* fd = nullptr) {
+    m.serial = ++serial_;
+    node_->on_request(monotonic_now(), id_, m);
+    control::Message reply;
+    EXPECT_TRUE(until([&] { machine_.turn(); },
+                      [&] {
+                        const auto out = node_->poll_outbound(id_);
+                        if (!out || out->message.serial != serial_) return false;
+                        reply = out->message;
+                        if (fd != nullptr && out->fd >= 0) *fd = ::dup(out->fd);
+                        return true;
+                      }));
+    return reply;
+  }
+
+  Machine& machine_;
+  std::shared_ptr<Node> node_;
+  Node::ClientId id_;
+  std::uint32_t serial_ = 0;
+  ChannelGeometry geometry_;
+  std::byte* memory_ = nullptr;
+  RingControl* ring_ = nullptr;
+  std::uint32_t tail_ = 0;
+};
+
+// Two honest clients that talk over the same proxies, both ways, all the time.
+class Hostile : public ::testing::Test {
+ protected:
+  Hostile() : m_(std::vector<std::uint16_t>{1, 1}) {
+    ClientOptions large;
+    large.receive_bytes = 16u << 20;
+    a_ = m_.client(0, large);
+    b_ = m_.client(1, large);
+    good_ = connect(a_->endpoint(0), ClusterId(1), b_->endpoint(0), PortId(1));
+    EXPECT_TRUE(b_->endpoint(0).listen(kPort, {}).ok());
+  }
+
+  void traffic() {
+    if (good_.out->try_send(numbered(sent_[0], 100)) == SendStatus::kSent) ++sent_[0];
+    if (good_.in->try_send(numbered(sent_[1], 100)) == SendStatus::kSent) ++sent_[1];
+    const auto take = [&](Connection& at, ByteView message) {
+      if (&at != good_.out && &at != good_.in) return;
+      std::uint32_t& got = got_[&at == good_.in ? 0 : 1];
+      ASSERT_TRUE(intact(message));
+      ASSERT_EQ(number_of(message), got);
+      ++got;
+    };
+    a_->endpoint(0).poll(take);
+    b_->endpoint(0).poll(take);
+  }
+  void expect_unharmed(std::uint32_t messages = 200) {
+    const std::uint32_t first = got_[0], second = got_[1];
+    ASSERT_TRUE(until([&] { traffic(); },
+                      [&] { return got_[0] - first >= messages && got_[1] - second >= messages; }));
+    EXPECT_EQ(good_.out->state(), ConnectionState::kOpen);
+    EXPECT_EQ(good_.in->state(), ConnectionState::kOpen);
+    // Ends of clients that are gone.
+    for (std::size_t i = 0; i < b_->endpoint(0).connections().size();) {
+      Connection* const c = b_->endpoint(0).connections()[i].get();
+      if (c != good_.in && c->state() == ConnectionState::kPeerClosed)
+        b_->endpoint(0).close(c);
+      else
+        ++i;
+    }
+  }
+  std::uint64_t bad_descriptors() { return m_.node(0)->counters(0).bad_descriptors.get(); }
+
+  // What `misdeed` does costs the client its connection; it is counted once.
+  template <class F>
+  void expect_expelled(const char* what, F&& misdeed) {
+    SCOPED_TRACE(what);
+    const std::uint64_t before = bad_descriptors();
+    {
+      Raw raw(m_, 0);
+      const control::Opened o = raw.connect(ClusterId(1), kPort);
+      misdeed(raw, o);
+      EXPECT_TRUE(until([&] { traffic(); }, [&] { return !raw.served(); }));
+    }
+    EXPECT_EQ(bad_descriptors(), before + 1);
+    expect_unharmed();
+  }
+
+  static SendDescriptor honest(const control::Opened& o) {
+    SendDescriptor d{};
+    d.source_port = o.port;
+    d.message_bytes = 64;
+    d.bytes = 64;
+    d.kind = 1;
+    return d;
+  }
+
+  Machine m_;
+  std::unique_ptr<Client> a_;
+  std::unique_ptr<Client> b_;
+  Pair good_;
+  std::uint32_t sent_[2] = {0, 0};
+  std::uint32_t got_[2] = {0, 0};
+};
+
+TEST_F(Hostile, AnHonestRawClientIsServed) {
+  Raw raw(m_, 0);
+  const control::Opened o = raw.connect(ClusterId(1), kPort);
+  raw.push(honest(o));
+  bool got = false;
+  ASSERT_TRUE(until(
+      [&] {
+        m_.turn();
+        b_->endpoint(0).poll([&](Connection& c, ByteView) { got |= &c != good_.in; });
+      },
+      [&] { return got; }));
+  EXPECT_TRUE(raw.served());
+  EXPECT_EQ(bad_descriptors(), 0u);
+}
+
+TEST_F(Hostile, IndicesThatJump) {
+  expect_expelled("tail beyond the ring", [](Raw& raw, const control::Opened&) {
+    raw.jump_tail(raw.geometry().send_descriptors + 1);
+  });
+  expect_expelled("tail far ahead", [](Raw& raw, const control::Opened&) { raw.jump_tail(0x80000000); });
+  expect_expelled("tail backwards", [](Raw& raw, const control::Opened&) { raw.jump_tail(~0u); });
+  expect_expelled("tail ahead of what was written", [](Raw& raw, const control::Opened&) {
+    raw.jump_tail(raw.geometry().send_descriptors);  // zeroes: port 0
+  });
+}
+
+TEST_F(Hostile, DescriptorsThatLie) {
+  const auto wrong = [&](const char* what, auto&& change) {
+    expect_expelled(what, [&](Raw& raw, const control::Opened& o) {
+      raw.push(honest(o));  // one that is right before it
+      SendDescriptor d = honest(o);
+      d.position = 1;
+      change(d, raw);
+      raw.push(d);
+    });
+  };
+  const std::uint32_t others = good_.out->port().value();
+  wrong("no port", [](SendDescriptor& d, Raw&) { d.source_port = 0; });
+  wrong("a port that is not there", [](SendDescriptor& d, Raw&) { d.source_port += 0x10000; });
+  wrong("another client's port", [&](SendDescriptor& d, Raw&) { d.source_port = others; });
+  wrong("its listener's port", [](SendDescriptor& d, Raw&) { d.source_port = kPort.value(); });
+  wrong("data beyond its area",
+        [](SendDescriptor& d, Raw& raw) { d.data_offset = raw.geometry().send_bytes - 63; });
+  wrong("data far beyond", [](SendDescriptor& d, Raw&) { d.data_offset = 0xffffffc0; });
+  wrong("an offset and a length that wrap", [](SendDescriptor& d, Raw&) {
+    d.data_offset = 0xffffff00;
+    d.bytes = d.message_bytes = 512;
+  });
+  wrong("a piece that is too long", [](SendDescriptor& d, Raw&) { d.bytes = d.message_bytes = 32769; });
+  wrong("a piece that is far too long",
+        [](SendDescriptor& d, Raw&) { d.bytes = d.message_bytes = 0xffffffff; });
+  wrong("a message shorter than its piece", [](SendDescriptor& d, Raw&) { d.message_bytes = 63; });
+  wrong("a message longer than its only piece", [](SendDescriptor& d, Raw&) { d.message_bytes = 65; });
+  wrong("a message that is too long", [](SendDescriptor& d, Raw&) {
+    d.message_bytes = convergence::kMaxMessageBytes + 1;
+    d.many_pieces = 1;
+  });
+  wrong("a piece outside its message", [](SendDescriptor& d, Raw&) {
+    d.message_offset = 64;
+    d.many_pieces = 1;
+  });
+  wrong("an offset between granules", [](SendDescriptor& d, Raw&) {
+    d.message_bytes = 1000;
+    d.message_offset = 3;
+    d.many_pieces = 1;
+  });
+  wrong("a half truth", [](SendDescriptor& d, Raw&) { d.many_pieces = 2; });
+  wrong("no kind", [](SendDescriptor& d, Raw&) { d.kind = 0; });
+  wrong("the control plane's kind", [](SendDescriptor& d, Raw&) { d.kind = 3; });
+  wrong("an unknown kind", [](SendDescriptor& d, Raw&) { d.kind = 200; });
+  wrong("a credit with bytes", [](SendDescriptor& d, Raw&) { d.kind = 2; });
+}
+
+// What can only hurt the client itself is not looked at.
+TEST_F(Hostile, WordsThatHurtNobodyElse) {
+  Raw raw(m_, 0);
+  const control::Opened o = raw.connect(ClusterId(1), kPort);
+  Connection* mine = nullptr;
+  ASSERT_TRUE(until([&] { m_.turn(); }, [&] { return (mine = b_->endpoint(0).try_accept()) != nullptr; }));
+  Prng prng(21);
+  for (int round = 0; round < 300; ++round) {
+    store(raw.memory() + raw.geometry().doorbell(0),
+          static_cast<std::uint32_t>(prng.below(4) == 0 ? 1 : prng.next()));
+    raw.cell(o).consumed.store(static_cast<std::uint32_t>(prng.next()));
+    for (auto& credit : raw.cell(o).credit) credit.store(static_cast<std::uint32_t>(prng.next()));
+    raw.cell(o).state.store(static_cast<PortState>(prng.next()));
+    SendDescriptor d = honest(o);
+    d.position = static_cast<std::uint32_t>(prng.next());
+    d.message = static_cast<std::uint32_t>(prng.next());
+    d.skip = static_cast<std::uint16_t>(prng.next());
+    if (prng.chance(0.3)) {
+      d.many_pieces = 1;
+      d.message_bytes = 64 + static_cast<std::uint32_t>(prng.below(1u << 20));
+      d.message_offset = static_cast<std::uint32_t>(prng.below((d.message_bytes - 64) / 64 + 1) * 64);
+    }
+    if (prng.chance(0.2)) {
+      d = SendDescriptor{};
+      d.source_port = o.port;
+      d.kind = 2;
+      d.position = static_cast<std::uint32_t>(prng.next());
+    }
+    if (raw.room() > 0) raw.push(d);
+    (void)mine->try_send(numbered(1, 500));
+    traffic();
+  }
+  expect_unharmed();
+  EXPECT_TRUE(raw.served());
+  EXPECT_EQ(bad_descriptors(), 0u);
+}
+
+TEST_F(Hostile, AHeadThatJumpsIsFoundOutWhenItMatters) {
+  Raw raw(m_, 0, 65536, 4096);  // arrivals: 64
+  const control::Opened o = raw.connect(ClusterId(1), kPort, 4096);
+  Connection* to = nullptr;
+  ASSERT_TRUE(until([&] { m_.turn(); }, [&] { return (to = b_->endpoint(0).try_accept()) != nullptr; }));
+  raw.arrivals().head.store(0x12345678);
+  std::uint32_t sent = 0;
+  ASSERT_TRUE(until(
+      [&] {
+        if (to->try_send(numbered(sent, 64)) == SendStatus::kSent) ++sent;
+        // It returns credit for what it never looked at.
+        const std::uint32_t arrived = raw.arrivals().tail.load(std::memory_order_acquire);
+        raw.cell(o).consumed.store(arrived);
+        SendDescriptor d{};
+        d.source_port = o.port;
+        d.kind = 2;
+        d.position = arrived;
+        if (raw.served() && raw.room() > 0) raw.push(d);
+        traffic();
+      },
+      [&] { return !raw.served(); }));
+  EXPECT_GE(sent, 64u);
+  EXPECT_EQ(bad_descriptors(), 1u);
+  expect_unharmed();
+}
+
+// It returns credit but takes nothing: its ring fills, and with it the sub-connection that others use. Not
+// for long.
+TEST_F(Hostile, CreditForWhatItDoesNotTakeStallsOthersOnlyBriefly) {
+  Raw raw(m_, 0, 65536, 4096);
+  const control::Opened o = raw.connect(ClusterId(1), kPort, 4096);
+  Connection* to = nullptr;
+  ASSERT_TRUE(until([&] { m_.turn(); }, [&] { return (to = b_->endpoint(0).try_accept()) != nullptr; }));
+  std::uint32_t sent = 0;
+  const Instant begin = monotonic_now();
+  ASSERT_TRUE(until(
+      [&] {
+        if (to->try_send(numbered(sent, 64)) == SendStatus::kSent) ++sent;
+        const std::uint32_t arrived = raw.arrivals().tail.load(std::memory_order_acquire);
+        raw.cell(o).consumed.store(arrived);
+        SendDescriptor d{};
+        d.source_port = o.port;
+        d.kind = 2;
+        d.position = arrived;
+        if (raw.served() && raw.room() > 0) raw.push(d);
+        traffic();
+      },
+      [&] { return !raw.served(); }));
+  EXPECT_GE(monotonic_now() - begin, 900_ms);  // an honest client gets the time to catch up
+  EXPECT_EQ(bad_descriptors(), 1u);
+  expect_unharmed();
+}
+
+// It sends the same position again and again to a client that is slow to poll.
+TEST_F(Hostile, AFloodOfDuplicatesReachesOnlyItsPeer) {
+  Raw raw(m_, 0);
+  const control::Opened o = raw.connect(ClusterId(1), kPort);
+  SendDescriptor ahead = honest(o);
+  ahead.position = 1;  // never in order, so never consumed
+  for (int i = 0; i < 5000; ++i) {
+    while (raw.room() > 0) raw.push(ahead);
+    if (i % 100 == 0)
+      traffic();
+    else
+      m_.turn();
+  }
+  expect_unharmed();
+  EXPECT_GT(b_->endpoint(0).counts().duplicates, 1000u);
+}
+
+// A lost peer's port: a client that goes on sending to it gets its descriptors back, and can be freed.
+TEST(HostileToALostPeer, ItsDescriptorsAreNotKeptForEver) {
+  MachineOptions options;
+  options.transport.path_death_ms = 150;
+  options.transport.peer_death_ms = 400;
+  Machine m(options);
+  auto b = m.client(1);
+  ASSERT_TRUE(b->endpoint(0).listen(kPort, {}).ok());
+  auto a = m.lonely_client(0);
+  {
+    Raw raw(m, 0);
+    const control::Opened o = raw.connect(ClusterId(1), kPort);
+    ASSERT_TRUE(until([&] { a->endpoint(0).poll(ignore()); },
+                      [&] { return raw.cell(o).state.load() == PortState::kPeerLost; }));
+    for (int i = 0; i < 5000; ++i) {
+      SendDescriptor d{};
+      d.source_port = o.port;
+      d.message_bytes = d.bytes = 64;
+      d.kind = 1;
+      d.position = static_cast<std::uint32_t>(i);
+      if (raw.room() > 0) raw.push(d);
+      a->endpoint(0).poll(ignore());
+    }
+    EXPECT_TRUE(until([&] { a->endpoint(0).poll(ignore()); },
+                      [&] { return raw.room() == raw.geometry().send_descriptors; }));
+    m.node(0)->client_gone(raw.id());
+    EXPECT_TRUE(until([&] { a->endpoint(0).poll(ignore()); }, [&] { return !raw.served(); }));
+  }
+}
+
+// Random writes over the whole of its memory, while the others go on.
+TEST_F(Hostile, RandomWritesHarmOnlyTheWriter) {
+  for (const std::uint64_t seed : {1u, 2u, 3u}) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    Prng prng(seed);
+    for (int life = 0; life < 8; ++life) {
+      Raw raw(m_, 0);
+      (void)raw.connect(ClusterId(1), kPort);
+      Connection* to = nullptr;
+      ASSERT_TRUE(until([&] { traffic(); }, [&] { return (to = b_->endpoint(0).try_accept()) != nullptr; }));
+      const std::uint64_t size = raw.geometry().total_bytes();
+      for (int round = 0; round < 60 && raw.served(); ++round) {
+        for (int writes = 0; writes < 200; ++writes) {
+          // Half of them where it counts: the indices and descriptors at the front, and the cells.
+          const std::uint64_t at = prng.chance(0.5) ? prng.below(size - 8)
+                                   : prng.chance(0.5)
+                                       ? prng.below(raw.geometry().send_data(0, 0) - 8)
+                                       : raw.geometry().cell(0) + prng.below(sizeof(PortCell) - 8);
+          if (round > 3)
+            store(raw.memory() + at, prng.next());
+          else if (at > 4096)
+            store(raw.memory() + at, prng.chance(0.5) ? prng.below(100) : prng.next());
+        }
+        if (round % 2 == 0) raw.jump_tail(static_cast<std::uint32_t>(prng.below(3)));
+        if (to->state() == ConnectionState::kOpen) (void)to->try_send(numbered(1, 300));
+        traffic();
+      }
+    }
+    expect_unharmed();
+  }
+}
+
+}  // namespace
+}  // namespace braid::proxy::test
