@@ -520,6 +520,10 @@ void Runtime::check_links() {
 void Runtime::judge_link(ClusterId peer, const char* trouble) {
   // What it sent before has arrived, and may be its farewell.
   while (network_->poll(*this, kBatch) > 0) continue;
+  if (step_under_way_ && steps_.disagreement()) {
+    tell_the_complete();  // it left for that reason; the initial thread explains it
+    return;
+  }
   if (!finishing_ || !steps_.has_taken(peer, Step::kFinish))
     fail("cluster {}: lost cluster {}: {}", environment_.cluster, peer.value(), trouble);
   gone_ |= std::uint64_t{1} << peer.value();

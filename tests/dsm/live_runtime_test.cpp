@@ -231,6 +231,8 @@ TEST(Failure, DifferentAllocationsAreRefused) {
   });
   expect_failure(endings[0],
                  "cluster 0 allocates 400 bytes (block) where cluster 1 allocates 800 bytes (block)");
+  expect_failure(endings[1],
+                 "cluster 1 allocates 800 bytes (block) where cluster 0 allocates 400 bytes (block)");
 }
 
 TEST(Failure, DifferentHeapsAreRefused) {
