@@ -69,8 +69,8 @@ bool permitted(int fd) {
   socklen_t length = sizeof peer;
   if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return false;
   if (peer.uid == ::geteuid() || peer.uid == 0) return true;
-  spdlog::warn("process {} of user {} was refused: only users {} and 0 may attach", peer.pid, peer.uid,
-               ::geteuid());
+  spdlog::warn("process {} of user {} was refused: only those of user {} and root may attach", peer.pid,
+               peer.uid, ::geteuid());
   return false;
 }
 

@@ -1,1 +1,501 @@
-// being written
+// braidd itself, as a process: real sockets, real kills. Two of them over a shm wire, clients in processes of
+// their own where they are to die.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+
+#include "proxy/channel/unix_socket.h"
+#include "proxy/client/socket_service.h"
+#include "proxy/daemon/node_config.h"
+#include "tests/proxy/machine.h"
+
+namespace braid::proxy::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr PortId kPort{9};
+
+int text_in_memory(const std::string& text) {
+  const int fd = ::memfd_create("config", 0);
+  CHECK_EQ(::write(fd, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  return fd;
+}
+
+// A process of this test, killed at the latest when it goes out of scope.
+class Child {
+ public:
+  explicit Child(pid_t pid) : pid_(pid) {}
+  Child(Child&& other) noexcept : pid_(std::exchange(other.pid_, -1)) {}
+  ~Child() {
+    if (pid_ > 0) kill_and_wait(SIGKILL);
+  }
+  pid_t pid() const { return pid_; }
+  // The status of waitpid().
+  int kill_and_wait(int signal) {
+    ::kill(pid_, signal);
+    return wait();
+  }
+  int wait() {
+    int status = 0;
+    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) continue;
+    pid_ = -1;
+    return status;
+  }
+  bool running() {
+    if (pid_ <= 0) return false;
+    int status = 0;
+    if (::waitpid(pid_, &status, WNOHANG) != pid_) return true;
+    pid_ = -1;
+    return false;
+  }
+
+ private:
+  pid_t pid_;
+};
+
+Child start_braidd(const NodeConfig& config) {
+  const int fd = text_in_memory(to_json(config));
+  const std::string number = std::to_string(fd);
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  CHECK_GE(pid, 0);
+  if (pid == 0) {
+    ::alarm(280);  // whatever becomes of this test
+    if (::getppid() != parent) ::_exit(1);
+    for (const LinkConfig& link : config.links) ::fcntl(link.fd, F_SETFD, 0);
+    if (config.counters_fd >= 0) ::fcntl(config.counters_fd, F_SETFD, 0);
+    if (config.ready_fd >= 0) ::fcntl(config.ready_fd, F_SETFD, 0);
+    ::execl(BRAIDD, BRAIDD, "--config-fd", number.c_str(), nullptr);
+    ::_exit(127);
+  }
+  ::close(fd);
+  return Child(pid);
+}
+
+// Runs `f` in a process of its own; what it returns is the exit status.
+template <class F>
+Child in_child(F&& f) {
+  const pid_t pid = ::fork();
+  CHECK_GE(pid, 0);
+  if (pid == 0) {
+    ::alarm(120);
+    ::_exit(f());
+  }
+  return Child(pid);
+}
+
+class Daemons : public ::testing::Test {
+ protected:
+  Daemons() {
+    MachineOptions o;
+    o.proxies = {2, 2};
+    o.transport.peer_death_ms = 2000;
+    const auto wires = make_wires(o);
+    int ready[2];
+    EXPECT_EQ(::pipe2(ready, O_CLOEXEC), 0);
+    for (std::uint16_t c = 0; c < 2; ++c) {
+      NodeConfig config = node_config(o, c, wires);
+      // More threads than cores: nobody spins.
+      config.idle.spins = 0;
+      config.idle.yields = 20;
+      address_[c] = fmt::format("@braid-daemon-test-{}-{}", ::getpid(), c);
+      config.listen_address = address_[c];
+      config.ready_fd = ready[1];
+      counters_fd_[c] = ::memfd_create("counters", MFD_CLOEXEC);
+      EXPECT_EQ(::ftruncate(counters_fd_[c], sizeof(NodeCounters)), 0);
+      config.counters_fd = counters_fd_[c];
+      counters_[c] = static_cast<const NodeCounters*>(
+          ::mmap(nullptr, sizeof(NodeCounters), PROT_READ, MAP_SHARED, counters_fd_[c], 0));
+      braidd_.push_back(start_braidd(config));
+    }
+    ::close(ready[1]);
+    for (int n = 0; n < 2; ++n) {
+      char byte = 0;
+      EXPECT_EQ(::read(ready[0], &byte, 1), 1) << "a braidd died at start";
+    }
+    ::close(ready[0]);
+    for (const auto& [ends, fd] : wires) ::close(fd);
+  }
+  ~Daemons() override {
+    for (Child& braidd : braidd_) {
+      // It lives, and ends in order: with no complaint of a sanitizer.
+      EXPECT_TRUE(braidd.running());
+      if (!braidd.running()) continue;
+      const int status = braidd.kill_and_wait(SIGTERM);
+      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
+    }
+    for (int c = 0; c < 2; ++c) {
+      ::munmap(const_cast<NodeCounters*>(counters_[c]), sizeof(NodeCounters));
+      ::close(counters_fd_[c]);
+    }
+  }
+
+  std::unique_ptr<Client> attach(unsigned cluster, const ClientOptions& options = {}) {
+    Result<std::unique_ptr<Client>> made = Client::attach(address_[cluster], options);
+    if (!made) ADD_FAILURE() << made.error().text;
+    CHECK(made.ok());
+    return std::move(made).value();
+  }
+  std::uint64_t count(unsigned cluster, Counter ProxyCounters::*counter) const {
+    std::uint64_t sum = 0;
+    for (const ProxyCounters& p : counters_[cluster]->proxy) sum += (p.*counter).get();
+    return sum;
+  }
+  static std::size_t descriptors_of(pid_t pid) {
+    std::size_t n = 0;
+    for ([[maybe_unused]] const auto& e :
+         std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", pid)))
+      ++n;
+    return n;
+  }
+
+  // Two honest clients, who talk both ways.
+  void begin_traffic() {
+    a_ = attach(0);
+    b_ = attach(1);
+    good_ = connect(a_->endpoint(0), ClusterId(1), b_->endpoint(0), PortId(1));
+  }
+  void traffic() {
+    if (good_.out->try_send(numbered(sent_[0], 100)) == SendStatus::kSent) ++sent_[0];
+    if (good_.in->try_send(numbered(sent_[1], 100)) == SendStatus::kSent) ++sent_[1];
+    const auto take = [&](Connection& at, ByteView message) {
+      if (&at != good_.out && &at != good_.in) return;
+      std::uint32_t& got = got_[&at == good_.in ? 0 : 1];
+      ASSERT_TRUE(intact(message));
+      ASSERT_EQ(number_of(message), got);
+      ++got;
+    };
+    if (a_->endpoint(0).poll(take) + b_->endpoint(0).poll(take) == 0) ::sched_yield();
+  }
+  void expect_unharmed(std::uint32_t messages = 100) {
+    const std::uint32_t first = got_[0], second = got_[1];
+    ASSERT_TRUE(until([&] { traffic(); },
+                      [&] { return got_[0] - first >= messages && got_[1] - second >= messages; }));
+    EXPECT_EQ(good_.out->state(), ConnectionState::kOpen);
+    EXPECT_EQ(good_.in->state(), ConnectionState::kOpen);
+  }
+
+  std::string address_[2];
+  int counters_fd_[2];
+  const NodeCounters* counters_[2];
+  std::vector<Child> braidd_;
+  std::unique_ptr<Client> a_;
+  std::unique_ptr<Client> b_;
+  Pair good_;
+  std::uint32_t sent_[2] = {0, 0};
+  std::uint32_t got_[2] = {0, 0};
+};
+
+TEST_F(Daemons, MessagesOfManyMiBBothOrders) {
+  for (const bool ordered : {true, false}) {
+    ClientOptions large;
+    large.receive_bytes = 4u << 20;
+    auto b = attach(1, large);
+    ConnectionOptions o;
+    o.ordered = ordered;
+    o.window_bytes = 1u << 20;
+    ASSERT_TRUE(b->endpoint(0).listen(kPort, o).ok());
+    const std::size_t sizes[] = {0, 5u << 20, 100, 32769, 3'333'333, 8u << 20};
+    Child sender = in_child([&] {
+      auto a = Client::attach(address_[0], {});
+      if (!a) return 10;
+      const auto c = (*a)->endpoint(0).connect(ClusterId(1), kPort, o, 20_s);
+      if (!c) return 11;
+      for (std::uint32_t n = 0; n < std::size(sizes); ++n)
+        if ((*c)->send(numbered(n, sizes[n]), 60_s) != SendStatus::kSent) return 12;
+      return 0;  // and exits at once: what it has handed over is still delivered
+    });
+    std::size_t got = 0;
+    ConnectionState state = ConnectionState::kOpen;
+    ASSERT_TRUE(until(
+        [&] {
+          const int handed = b->endpoint(0).poll([&](Connection& from, ByteView message) {
+            const std::size_t n = message.empty() ? 0 : number_of(message);
+            ASSERT_LT(n, std::size(sizes));
+            if (ordered) {
+              EXPECT_EQ(n, got);
+            }
+            EXPECT_EQ(message.size(), sizes[n]);
+            EXPECT_TRUE(message.empty() || intact(message));
+            ++got;
+            state = from.state();
+          });
+          if (handed == 0) ::sched_yield();
+          if (!b->endpoint(0).connections().empty()) state = b->endpoint(0).connections()[0]->state();
+        },
+        [&] { return got == std::size(sizes) && state == ConnectionState::kPeerClosed; }, 100_s))
+        << got;
+    EXPECT_EQ(WEXITSTATUS(sender.wait()), 0);
+  }
+}
+
+TEST_F(Daemons, AKilledClientIsFreedAndItsPeerTold) {
+  begin_traffic();
+  ClientOptions large;
+  large.receive_bytes = 512u << 20;
+  ASSERT_TRUE(b_->endpoint(0).listen(kPort, {}).ok());
+  traffic();
+  const std::size_t descriptors = descriptors_of(braidd_[0].pid());
+  for (int round = 0; round < 12; ++round) {
+    Child sender = in_child([&] {
+      auto a = Client::attach(address_[0], large);
+      if (!a) return 10;
+      std::vector<Connection*> all;
+      for (int i = 0; i < 3; ++i) {
+        const auto c = (*a)->endpoint(0).connect(ClusterId(1), kPort, {}, 20_s);
+        if (!c) return 11;
+        all.push_back(c.value());
+      }
+      for (std::uint32_t n = 0;; ++n) {
+        for (Connection* c : all) (void)c->try_send(numbered(n, 2000));
+        (*a)->endpoint(0).poll(ignore());
+      }
+    });
+    // In the middle of sending, once something has come over each of its connections.
+    std::set<Connection*> ends;
+    ASSERT_TRUE(until(
+        [&] {
+          b_->endpoint(0).poll([&](Connection& from, ByteView message) {
+            if (&from == good_.in) {
+              ++got_[0];
+              return;
+            }
+            EXPECT_TRUE(intact(message));
+            ends.insert(&from);
+          });
+          ::sched_yield();
+        },
+        [&] { return ends.size() == 3 || !sender.running(); }));
+    ASSERT_EQ(ends.size(), 3u) << round;
+    sender.kill_and_wait(SIGKILL);
+    ASSERT_TRUE(until([&] { traffic(); },
+                      [&] {
+                        return std::all_of(ends.begin(), ends.end(), [](const Connection* c) {
+                          return c->state() == ConnectionState::kPeerClosed;
+                        });
+                      }))
+        << round;
+    while (b_->endpoint(0).try_accept() != nullptr) continue;
+    for (Connection* c : ends) b_->endpoint(0).close(c);
+    expect_unharmed(20);
+  }
+  EXPECT_TRUE(until([&] { traffic(); }, [&] { return descriptors_of(braidd_[0].pid()) == descriptors; }))
+      << descriptors_of(braidd_[0].pid()) << " descriptors, " << descriptors << " before";
+  EXPECT_EQ(count(0, &ProxyCounters::bad_descriptors), 0u);
+}
+
+TEST_F(Daemons, JunkOnTheControlSocketCostsOnlyItsSender) {
+  begin_traffic();
+  const std::size_t descriptors = descriptors_of(braidd_[0].pid());
+  const auto hung_up = [&](int fd) {
+    return until([&] { traffic(); },
+                 [&] {
+                   char byte[1024];
+                   return ::recv(fd, byte, sizeof byte, MSG_DONTWAIT) == 0;
+                 });
+  };
+  // What is not a message ends the conversation.
+  for (const std::size_t bytes :
+       {std::size_t{1}, sizeof(control::Message) - 1, sizeof(control::Message) + 1, std::size_t{60'000}}) {
+    const int fd = connect_unix(address_[0]).value();
+    const std::vector<std::byte> junk(bytes, std::byte{0xa5});
+    ASSERT_GT(::send(fd, junk.data(), bytes, MSG_NOSIGNAL), 0);
+    EXPECT_TRUE(hung_up(fd)) << bytes;
+    ::close(fd);
+  }
+  // A message that makes no sense is refused, and says why.
+  const auto answer = [&](const control::Message& request) {
+    const int fd = connect_unix(address_[0]).value();
+    EXPECT_TRUE(send_message(fd, request, -1));
+    control::Message reply;
+    int passed = -1;
+    EXPECT_TRUE(until([&] { traffic(); }, [&] { return receive_message(fd, &reply, &passed); }));
+    EXPECT_EQ(passed, -1);
+    ::close(fd);
+    EXPECT_EQ(reply.serial, request.serial);
+    reply.refused.text[sizeof reply.refused.text - 1] = '\0';
+    return reply.kind == control::Kind::kRefused ? std::string(reply.refused.text) : std::string("(granted)");
+  };
+  control::Message m;
+  m.serial = 5;
+  m.kind = control::Kind::kAttach;
+  m.version = 99;
+  EXPECT_THAT(answer(m), HasSubstr("speaks version 1 of the control protocol, the client 99"));
+  m = {};
+  m.magic = 0;
+  EXPECT_THAT(answer(m), HasSubstr("control protocol"));
+  m = {};
+  m.kind = static_cast<control::Kind>(12345);
+  EXPECT_THAT(answer(m), HasSubstr("attach first"));
+  for (const control::Kind kind : {control::Kind::kListen, control::Kind::kConnect, control::Kind::kClose}) {
+    m.kind = kind;
+    EXPECT_THAT(answer(m), HasSubstr("attach first"));
+  }
+  m.kind = control::Kind::kAttach;
+  std::memset(m.bytes, 0xff, sizeof m.bytes);
+  EXPECT_THAT(answer(m), HasSubstr("receive_bytes"));
+
+  // Seeded nonsense, with descriptors that nobody asked for, from a client that is attached.
+  Prng prng(4);
+  for (int round = 0; round < 20; ++round) {
+    const int fd = connect_unix(address_[0]).value();
+    control::Message attach;
+    attach.kind = control::Kind::kAttach;
+    attach.attach = {1, 65536, 65536};
+    ASSERT_TRUE(send_message(fd, attach, -1));
+    for (int i = 0; i < 50; ++i) {
+      control::Message junk;
+      junk.serial = static_cast<std::uint32_t>(prng.below(3));
+      junk.kind = static_cast<control::Kind>(prng.below(6));
+      for (std::size_t at = 0; at < sizeof junk.bytes; at += 4)
+        store(junk.bytes + at, static_cast<std::uint32_t>(prng.chance(0.6) ? prng.below(10) : prng.next()));
+      if (send_message(fd, junk, prng.chance(0.3) ? STDERR_FILENO : -1, false) == Sent::kGone) break;
+      if (i % 10 == 0) traffic();
+    }
+    ::close(fd);
+  }
+  expect_unharmed();
+  EXPECT_TRUE(until([&] { traffic(); }, [&] { return descriptors_of(braidd_[0].pid()) <= descriptors; }))
+      << descriptors_of(braidd_[0].pid()) << " descriptors, " << descriptors << " before";
+}
+
+// It asks and asks and reads no answer: the others are served meanwhile.
+TEST_F(Daemons, WhoDoesNotReadKeepsNobodyWaiting) {
+  begin_traffic();
+  const int fd = connect_unix(address_[0]).value();
+  control::Message m;
+  m.kind = control::Kind::kCounters;
+  int sent = 0;
+  for (int quiet = 0; quiet < 200;) {
+    if (send_message(fd, m, -1, false) == Sent::kSent) {
+      ++sent;
+      quiet = 0;
+    } else {
+      ++quiet;
+      traffic();
+    }
+  }
+  EXPECT_GT(sent, 100);
+  // The control plane answers others.
+  ASSERT_TRUE(b_->endpoint(0).listen(kPort, {}).ok());
+  auto other = attach(0);
+  EXPECT_TRUE(other->endpoint(0).connect(ClusterId(1), kPort, {}, 20_s).ok());
+  expect_unharmed();
+  ::close(fd);
+}
+
+TEST_F(Daemons, AFloodOfConnectionsLeavesRoomForWhoAttaches) {
+  begin_traffic();
+  std::vector<int> flood;
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const std::size_t many = std::min<std::size_t>(600, limit.rlim_cur - 100);
+  for (std::size_t i = 0; i < many; ++i) {
+    // The daemon takes them one per turn; its queue holds some.
+    ASSERT_TRUE(until([&] { traffic(); },
+                      [&] {
+                        const Result<int> fd = connect_unix(address_[0]);
+                        if (fd) flood.push_back(fd.value());
+                        return fd.ok();
+                      }));
+  }
+  auto other = attach(0);
+  EXPECT_EQ(other->cluster(), ClusterId(0));
+  EXPECT_LT(descriptors_of(braidd_[0].pid()), 400u);
+  for (const int fd : flood) ::close(fd);
+  expect_unharmed();
+}
+
+TEST_F(Daemons, AnotherUserIsRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  begin_traffic();
+  Child stranger = in_child([&] {
+    if (::setgid(65534) != 0 || ::setuid(65534) != 0) return 10;
+    const auto client = Client::attach(address_[0], {});
+    return client.ok() ? 11 : 0;
+  });
+  ASSERT_TRUE(until([&] { traffic(); }, [&] { return !stranger.running(); }));
+  expect_unharmed();
+}
+
+TEST_F(Daemons, ADeadBraiddIsNoticedByItsClientsAndItsPeers) {
+  begin_traffic();
+  const Instant before = monotonic_now();
+  braidd_[1].kill_and_wait(SIGKILL);
+  braidd_.pop_back();
+  EXPECT_TRUE(until([&] { b_->endpoint(0).poll(ignore()); },
+                    [&] { return good_.in->state() == ConnectionState::kServiceLost; }));
+  EXPECT_LT(monotonic_now() - before, 2_s);
+  EXPECT_TRUE(until([&] { a_->endpoint(0).poll(ignore()); },
+                    [&] { return good_.out->state() == ConnectionState::kPeerLost; }));
+  EXPECT_GE(monotonic_now() - before, 1900_ms);
+  const auto more = b_->endpoint(0).listen(PortId(77), {});
+  ASSERT_FALSE(more.ok());
+  EXPECT_THAT(more.error().text, HasSubstr("braidd ended or died"));
+}
+
+// Nobody is told by chance only: what waits on its doorbell wakes up.
+TEST_F(Daemons, ASleeperIsWokenByWhatArrives) {
+  begin_traffic();
+  expect_unharmed();
+  while (a_->endpoint(0).poll(ignore()) + b_->endpoint(0).poll(ignore()) > 0) continue;
+  Doorbell& bell = b_->endpoint(0).doorbell();
+  for (std::uint32_t round = 0; round < 20; ++round) {
+    std::thread sender([&] {
+      ::usleep(5000);
+      EXPECT_EQ(good_.out->try_send(numbered(round, 100)), SendStatus::kSent);
+      a_->endpoint(0).flush();
+    });
+    bool got = false;
+    const Instant before = monotonic_now();
+    while (!got && monotonic_now() - before < 20_s) {
+      bell.arm();
+      if (!b_->endpoint(0).has_arrivals()) bell.wait(20_s);
+      bell.disarm();
+      b_->endpoint(0).poll([&](Connection&, ByteView message) { got = number_of(message) == round; });
+    }
+    sender.join();
+    EXPECT_TRUE(got);
+    EXPECT_LT(monotonic_now() - before, 10_s);
+  }
+}
+
+TEST(DaemonStart, LeavesNoSocketBehind) {
+  const std::string path = fmt::format("{}/braid-daemon-test-{}.sock", ::testing::TempDir(), ::getpid());
+  MachineOptions o;
+  o.proxies = {1};
+  NodeConfig config = node_config(o, 0, {});
+  config.listen_address = path;
+  {
+    Child braidd = start_braidd(config);
+    ASSERT_TRUE(until([] { ::usleep(1000); }, [&] { return connect_to_service(path).ok(); }));
+    EXPECT_EQ(WEXITSTATUS(braidd.kill_and_wait(SIGTERM)), 0);
+    EXPECT_FALSE(std::filesystem::exists(path));
+  }
+  // Nor when it cannot start: its counters' memory is too small.
+  const int small = ::memfd_create("small", 0);
+  config.counters_fd = small;
+  {
+    Child braidd = start_braidd(config);
+    const int status = braidd.wait();
+    EXPECT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 1);
+    EXPECT_FALSE(std::filesystem::exists(path));
+  }
+  ::close(small);
+  ::unlink(path.c_str());
+}
+
+}  // namespace
+}  // namespace braid::proxy::test
