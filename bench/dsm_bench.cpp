@@ -135,16 +135,21 @@ int main(int argc, char** argv) {
     node.barrier();
 
     // One barrier alone tells little: the cluster that gathers it may find the other one there already. So:
-    // how long a row of them takes.
+    // the median of short rows of them.
     const auto row = [&](bool dirty) {
-      constexpr int kBarriers = 1000;
-      node.barrier();
-      const Instant start = monotonic_now();
-      for (int i = 0; i < kBarriers; ++i) {
-        if (dirty && measures) bench.word(0) = bench.word(0) + 1;
-        node.barrier(1);
+      constexpr int kRows = 100;
+      constexpr int kBarriers = 20;
+      Samples rows;
+      for (int r = 0; r < kRows; ++r) {
+        node.barrier();
+        const Instant start = monotonic_now();
+        for (int i = 0; i < kBarriers; ++i) {
+          if (dirty && measures) bench.word(0) = bench.word(0) + 1;
+          node.barrier(1);
+        }
+        rows.add((monotonic_now() - start) / kBarriers);
       }
-      return (monotonic_now() - start).us() / kBarriers;
+      return rows.us(0.5);
     };
     const double clean = row(false);
     const double dirty = row(true);
@@ -155,9 +160,9 @@ int main(int argc, char** argv) {
     write.print("remote write fault, home waits");
     computed.print("remote read fault, home computes");
     fmt::print("{:<42} {:8.2f}\n", "lock and unlock, token here", lock_calls.us(0.5));
-    fmt::print("{:<42} {:8.2f}\n", "barrier, mean", clean);
-    fmt::print("{:<42} {:8.2f}  (write fault and release: {:.2f})\n", "barrier with one dirty page, mean",
-               dirty, dirty - clean);
+    fmt::print("{:<42} {:8.2f}\n", "barrier, in rows of 20", clean);
+    fmt::print("{:<42} {:8.2f}  (write fault and release: {:.2f})\n", "barrier with one dirty page", dirty,
+               dirty - clean);
   });
   return finish(0);
 }

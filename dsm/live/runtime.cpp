@@ -41,9 +41,8 @@ constexpr Duration kPatience = 1_ms;
 // a yield of this length, longer than any turn of a proxy, says that computing threads share the processor:
 // it is time to sleep, ...
 constexpr Duration kLongYield = 100_us;
-// ... and for so many waits to come after a few looks, before yielding is tried again.
+// ... and for so many waits to come at once, before yielding is tried again.
 constexpr int kCrowdedWaits = 32;
-constexpr int kLooksBeforePark = 4;
 // Sleepers look at the world this often even if nobody calls: a peer's death rings no bell.
 constexpr Duration kWatch = 100_ms;
 // How long finish() waits for the others' goodbye. All have finished by then; what can be missing is a lost
@@ -587,19 +586,22 @@ void Runtime::wait(unsigned local, Instant deadline) {
         continue;
       }
     }
-    if (looks < looks_before_yield_) {
+    constexpr int kLooksBeforePark = 32;
+    if (looks < (crowded ? kLooksBeforePark : looks_before_yield_)) {
       _mm_pause();
       continue;
     }
     if (idle_since == Instant::never()) idle_since = now = monotonic_now();
-    if (!crowded || looks < looks_before_yield_ + kLooksBeforePark) {
+    bool sleeps = crowded;
+    if (!crowded) {
       const Instant before = now;
       ::sched_yield();
       now = monotonic_now();
       if (now - before > kLongYield) node.crowded_waits = kCrowdedWaits;
-      if (now >= deadline) break;
-      if (now - before <= kLongYield && now - idle_since < kPatience) continue;
+      sleeps = now - before > kLongYield || now - idle_since >= kPatience;
     }
+    if (now >= deadline) break;
+    if (!sleeps) continue;
     leave_polling();
     completion.park(std::min(kWatch, deadline == Instant::never() ? kWatch : deadline - now));
     enter_polling();
