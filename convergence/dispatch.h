@@ -21,7 +21,7 @@ class Dispatcher {
     next_ = first % proxies;
   }
 
-  // `lane` is the compute node that sends.
+  // `lane` is the compute node that sends (CV-1).
   unsigned pick(unsigned lane) {
     if (proxies_ == 1) return 0;
     if (policy_ == Dispatch::kFixed) return lane % proxies_;

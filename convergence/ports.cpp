@@ -95,6 +95,7 @@ Ports::Entry* Ports::allocate(Client client, std::uint32_t endpoint, std::uint32
   const std::optional<Grant> grant = resources_.grant(client, endpoint, window_bytes);
   if (!grant) return nullptr;
   Entry& entry = entries_[index];
+  // CN-9
   auto generation = static_cast<std::uint16_t>(entry.generation + 1);
   if (generation == 0) generation = 1;  // those are listeners' ports
   entry = Entry{};
@@ -168,6 +169,7 @@ void Ports::refuse(Entry& entry, Refusal refusal) {
   free(entry);
 }
 
+// CN-1, CN-3
 void Ports::on_connect(ClusterId from, const ControlMessage& m) {
   const auto listener = std::find_if(listeners_.begin(), listeners_.end(),
                                      [&](const Listener& l) { return l.port == m.destination; });
@@ -200,7 +202,7 @@ void Ports::on_control(Instant now, ClusterId from, const ControlMessage& m) {
     return;
   }
   Entry* const entry = find(m.destination);
-  const bool ours = entry != nullptr && entry->end.peer == from;
+  const bool ours = entry != nullptr && entry->end.peer == from;  // CN-10
   switch (m.kind) {
     case ControlMessage::Kind::kConnect:
       return;
@@ -234,7 +236,7 @@ void Ports::on_accept(Entry* entry, ClusterId from, const ControlMessage& m) {
     send(from, ControlMessage::Kind::kClose, m.destination, m.source, 0, true, Refusal::kTimeout);  // CN-4
     return;
   }
-  --connecting_;
+  --connecting_;  // CN-1: our proxies know the port before the peer hears that it may send
   entry->state = State::kOpen;
   entry->end.peer_port = m.source;
   entry->end.peer_window_bytes = m.window_bytes;
@@ -274,6 +276,7 @@ void Ports::on_close(Entry& entry, const ControlMessage& m) {
   }
 }
 
+// CN-6
 void Ports::start_closing(Entry& entry) {
   entry.tell_peer = entry.state == State::kOpen || entry.state == State::kAccepting;
   entry.state = State::kClosing;
@@ -300,6 +303,7 @@ void Ports::drained(PortId port) {
   free(*entry);
 }
 
+// CN-7
 void Ports::client_gone(Client client) {
   std::erase_if(listeners_, [&](const Listener& l) { return l.client == client; });
   for (Entry& entry : entries_) {
@@ -317,6 +321,7 @@ std::size_t Ports::held_by(Client client) const {
   }));
 }
 
+// CN-8
 void Ports::peer_lost(ClusterId cluster) {
   // What its former incarnation was to hear would confuse a new one.
   std::erase_if(outgoing_, [&](const Outgoing& out) { return out.to == cluster; });
@@ -345,6 +350,7 @@ void Ports::peer_lost(ClusterId cluster) {
   }
 }
 
+// CN-2
 void Ports::on_timer(Instant now) {
   for (Entry& entry : entries_) {
     if (entry.state != State::kConnecting) continue;

@@ -28,6 +28,7 @@ std::size_t Receiver::most_rejoining() const {
   return buffer_.size() / max_piece_bytes(static_cast<std::uint32_t>(buffer_.size())) + 2;
 }
 
+// CV-9
 bool Receiver::well_formed(const stack::Record& r, std::uint32_t granules) const {
   const std::uint32_t at = index(r.position);
   if (at + granules > window_) return false;
@@ -50,12 +51,12 @@ Accepted Receiver::on_arrival(const stack::Record& r) {
   CHECK(handed_granules_ == 0 && ready_ == Ready::kNone);  // next() was called until it was empty
   const std::uint32_t granules = granules_of(r.bytes);
   const Position start = r.position - r.skip;
-  if (start < consumed_) return Accepted::kDuplicate;
+  if (start < consumed_) return Accepted::kDuplicate;  // CV-6
   if (static_cast<std::uint32_t>(start - consumed_) + r.skip + granules > window_)
     return Accepted::kBeyondWindow;
   if (!well_formed(r, granules)) return Accepted::kMalformed;
   Unit& unit = units_[index(r.position)];
-  // Of a message of several parts that was consumed out of order only the first granule remembers it.
+  // CV-6. Of a message of several parts that was consumed out of order only the first granule remembers it.
   const bool in_parts = !r.whole() && !r.many_pieces;
   if (unit.state != State::kMissing || (in_parts && units_[index(r.message)].state == State::kConsumed))
     return Accepted::kDuplicate;
@@ -96,6 +97,7 @@ Accepted Receiver::on_arrival(const stack::Record& r) {
   return Accepted::kNew;
 }
 
+// CV-7
 Receiver::Part Receiver::count_part(const stack::Record& r) {
   Unit& first = units_[index(r.message)];
   if (first.message_left == 0) {
@@ -107,6 +109,7 @@ Receiver::Part Receiver::count_part(const stack::Record& r) {
   return first.message_left == 0 ? Part::kComplete : Part::kMore;
 }
 
+// CV-8
 Receiver::Part Receiver::rejoin(Position message, std::uint32_t message_bytes, std::uint32_t offset,
                                 ByteView part) {
   auto found = std::find_if(rejoining_.begin(), rejoining_.end(),

@@ -58,6 +58,7 @@ SubConnection* Stack::find(StackId id) {
   return by_id_[id.cluster.value()][id.proxy.value()];
 }
 
+// SC-9: what is not whole, well-formed and ours moves one counter and nothing else.
 Stack::Received Stack::receive(Instant now, LinkId link, ByteView bytes) {
   EthernetFrame frame;
   if (parse_ethernet(bytes, frame) != EthernetParse::kOk ||

@@ -265,9 +265,10 @@ PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView
 }
 
 void SubConnection::delivered(Instant now, const PacketHeader& h) {
-  received_.delivered(h.seq);
+  received_.delivered(h.seq);           // SC-4
   if (echo_ == 0) echo_ = h.timestamp;  // of the first packet since the last acknowledgement (RFC 7323, 4.3)
   ++unacknowledged_;
+  // SW-8
   if (received_.has_hole() || unacknowledged_ >= config_.ack_every)
     ack_due_ = now;
   else
@@ -287,7 +288,7 @@ bool SubConnection::on_acknowledgement(Instant now, const PacketHeader& h) {
   const std::optional<Duration> rtt = round_trip(now, h);
   // The end of the tick in which the packet left: what was sent in that tick was not sent after it.
   constexpr std::int64_t kTick = std::int64_t{1} << kTimestampShift;
-  const Instant echo_sent = rtt ? now - *rtt + Duration::ns(kTick - 1 - now.ns() % kTick) : Instant();
+  const Instant echo_sent = rtt ? now + Duration::ns(kTick - 1 - now.ns() % kTick) - *rtt : Instant();
   const bool had_lost = window_.lost_any();
   using Window = SendWindow<Content>;
   const Window::Ack ack = window_.on_ack(h.ack, h.sack, h.sack_words, echo_sent,
@@ -428,7 +429,7 @@ void SubConnection::on_timer(Instant now) {
       hello_wait_ = std::min(hello_wait_ * 2, kSlowestHello);
     }
   } else {
-    if (now - last_heard_ >= config_.peer_death) {
+    if (now - last_heard_ >= config_.peer_death) {  // SC-8
       // If it is alive and merely was not heard, our new epoch makes it start anew too.
       lose_peer(now, next_epoch());
       next_event_ = now;

@@ -154,7 +154,7 @@ class SubConnection {
   };
 
   // Calls f(unit) for the records that a packet beginning at (first, offset) holds, at most `most`, and
-  // returns where the next one would begin. The same start and number always give the same records (SW-6).
+  // returns where the next one would begin. The same start and number always give the same records (SC-6).
   template <class F>
   Content walk(OutMessage* first, std::uint32_t offset, unsigned most, F&& f) const;
   std::size_t write_packet(Instant now, PacketType type, Seq seq, const Content& content, MutableBytes room,

@@ -1,4 +1,4 @@
-// Round-trip time and retransmission timeout (RFC 6298), for LANs: nanoseconds, and a floor below a
+// Round-trip time and retransmission timeout (RFC 6298; SW-6), for LANs: nanoseconds, and a floor below a
 // millisecond.
 #pragma once
 

@@ -40,6 +40,7 @@ class SendWindow {
     CHECK_LE(window_packets, kCapacity);
   }
 
+  // SW-7
   bool may_send() const { return static_cast<std::uint32_t>(next_ - base_) < window_; }
   bool idle() const { return base_ == next_; }
   std::uint32_t in_flight() const { return static_cast<std::uint32_t>(next_ - base_); }
