@@ -498,6 +498,9 @@ void Node::install(const Ports::End& end) {
   c->consumed.store(0, std::memory_order_relaxed);
   for (auto& credit : c->credit) credit.store(0, std::memory_order_relaxed);
   c->state.store(PortState::kOpen, std::memory_order_release);
+  const std::uint32_t granules = end.window_bytes / convergence::kGranuleBytes;
+  std::vector<std::uint64_t>& reported = reported_[end.port.value()];
+  reported.assign(proxies() * reported_words(granules), 0);
   for (unsigned p = 0; p < proxies(); ++p) {
     WorkerCommand command;
     command.kind = WorkerCommand::Kind::kInstallPort;
@@ -506,7 +509,8 @@ void Node::install(const Ports::End& end) {
     command.port.peer_port = end.peer_port;
     command.port.channel = client.channels[end.endpoint * proxies() + p].get();
     command.port.window = client.memory + end.grant.window_offset;
-    command.port.window_granules = end.window_bytes / convergence::kGranuleBytes;
+    command.port.window_granules = granules;
+    command.port.reported = reported.data() + p * reported_words(granules);
     command.port.cell = c;
     tell_worker(p, command);
   }
@@ -565,6 +569,7 @@ void Node::carry_out(const Ports::Event& event) {
         command.port.id = end.port;
         tell_worker(p, command);
       }
+      if (auto node = reported_.extract(end.port.value())) forgotten_.push_back(std::move(node.mapped()));
       return;
   }
 }
@@ -579,6 +584,7 @@ int Node::do_control(Instant now) {
   // a peer hears of it.
   bool all_events_carried_out = false;
   while (caught_up()) {
+    forgotten_.clear();
     if (const std::optional<Ports::Event> event = ports_.poll_event()) {
       carry_out(*event);
       ++work;

@@ -132,6 +132,9 @@ class Node : private convergence::Ports::Resources {
   convergence::Ports ports_;
   ClientId next_client_ = 1;
   std::map<ClientId, Client> clients_;
+  // PortEntry::reported of all proxies, by port; and those of ports that proxies are just forgetting.
+  std::map<std::uint32_t, std::vector<std::uint64_t>> reported_;
+  std::vector<std::vector<std::uint64_t>> forgotten_;
   std::map<std::uint32_t, unsigned> draining_;  // by port: proxies that have not answered
   std::deque<Outbound> outbound_;
   std::deque<ClientId> expelled_;

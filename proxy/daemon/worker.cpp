@@ -257,21 +257,28 @@ bool Worker::deliver_message(PortEntry& port, const stack::Record& r, ByteView b
     counters_.no_port.add();
     return true;
   }
+  if (consumed != port.forgotten) forget_consumed(port, consumed);
+  std::uint64_t& word = port.reported[index / 64];
+  const std::uint64_t bit = std::uint64_t{1} << (index % 64);
+  if ((word & bit) != 0) {
+    counters_.stale_records.add();
+    return true;
+  }
   if (channel.arrivals.room() == 0) {
     if (channel.arrivals.peer() == Peer::kCheats) {
       client_cheats(channel);
       return true;
     }
     counters_.arrival_ring_full.add();
-    // It has an entry for every granule that was promised. Who keeps it full (a client that returns credit
-    // for what it does not take, or a peer's that sends the same again and again) keeps the whole
-    // sub-connection waiting, so not for long.
+    // It has an entry for every granule that was promised. Who keeps it full (it says that it consumed what
+    // it does not take) keeps the whole sub-connection waiting, so not for long.
     if (channel.full_since == Instant::never()) channel.full_since = last_turn_;
     if (last_turn_ - channel.full_since < kFullRingPatience) return false;
     client_cheats(channel);
     return true;
   }
   if (channel.full_since != Instant::never()) channel.full_since = Instant::never();
+  word |= bit;
   std::memcpy(port.window + std::size_t{index} * kGranuleBytes, bytes.data(), bytes.size());
   ArrivalDescriptor d{};
   d.destination_port = r.destination.value();
@@ -287,6 +294,24 @@ bool Worker::deliver_message(PortEntry& port, const stack::Record& r, ByteView b
   counters_.messages_received.add();
   counters_.message_bytes_received.add(r.bytes);
   return true;
+}
+
+void Worker::forget_consumed(PortEntry& port, Position consumed) {
+  const std::int32_t moved = consumed - port.forgotten;
+  if (moved <= 0) return;  // a lie, which costs its client what arrives now
+  if (static_cast<std::uint32_t>(moved) >= port.window_granules) {
+    std::fill_n(port.reported, reported_words(port.window_granules), 0);
+  } else {
+    std::uint32_t at = port.forgotten.value() & (port.window_granules - 1);
+    for (auto left = static_cast<std::uint32_t>(moved); left > 0;) {
+      const std::uint32_t bits = std::min(left, 64 - at % 64);
+      const std::uint64_t mask = bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
+      port.reported[at / 64] &= ~(mask << (at % 64));
+      at = (at + bits) & (port.window_granules - 1);
+      left -= bits;
+    }
+  }
+  port.forgotten = consumed;
 }
 
 void Worker::publish_arrivals() {

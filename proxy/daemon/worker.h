@@ -69,8 +69,19 @@ struct PortEntry {
   std::uint32_t window_granules = 0;
   std::uint32_t peer_window_granules = 0;
   PortCell* cell = nullptr;
+  // A bit for every granule of the window: this proxy has reported an arrival that begins there, and the
+  // client has not said yet that it consumed it. So whatever a peer's client sends again and again, a ring of
+  // arrivals has an entry for all that can be in it. `reported` belongs to the control plane, one for each
+  // proxy; `forgotten` is what the bits have been cleared up to.
+  std::uint64_t* reported = nullptr;
+  Position forgotten;
   bool peer_lost = false;  // its peer was lost since it was installed: it is dead
 };
+
+// Words of PortEntry::reported.
+constexpr std::size_t reported_words(std::uint32_t window_granules) {
+  return (window_granules + 63) / 64;
+}
 
 struct WorkerCommand {
   enum class Kind : std::uint8_t {
@@ -145,6 +156,7 @@ class Worker {
   bool deliver(ClusterId source, const stack::Record& record, ByteView bytes);
   bool deliver_control(const stack::Stack::Received& received, std::size_t messages);
   bool deliver_message(PortEntry& port, const stack::Record& record, ByteView bytes);
+  static void forget_consumed(PortEntry& port, Position consumed);
   void publish_arrivals();
   int take_descriptors();
   int take_descriptors(Channel& channel);
