@@ -14,7 +14,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <deque>
 
 #include "base/check.h"
 #include "base/prng.h"
@@ -36,8 +35,11 @@ class SocketNetwork final : public Network {
         closed_(sockets_.size()),
         order_(order),
         prng_(0x5eed + sockets_.size()),
-        wake_(::eventfd(0, EFD_NONBLOCK)) {
+        wake_(::eventfd(0, EFD_NONBLOCK)),
+        slots_(kSlots) {
     CHECK_GE(wake_, 0);
+    held_.reserve(kSlots);
+    for (std::size_t i = 0; i < kSlots; ++i) free_.push_back(i);
   }
   ~SocketNetwork() override {
     for (const int socket : sockets_) {
@@ -73,12 +75,13 @@ class SocketNetwork final : public Network {
       if (!receive() && held_.empty()) break;
       // Shuffled: any of those that are here; as sent: the oldest.
       const std::size_t pick = order_ == Order::kShuffled ? prng_.below(held_.size()) : 0;
-      const Held message = std::move(held_[pick]);
+      const std::size_t slot = held_[pick];
       held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(pick));
       held_count_.store(held_.size());
       ++handed;
       ++counts_.messages_received;
-      sink.on_message(message.from, message.bytes);
+      sink.on_message(slots_[slot].from, ByteView(slots_[slot].bytes).first(slots_[slot].length));
+      free_.push_back(slot);
     }
     return handed;
   }
@@ -110,9 +113,12 @@ class SocketNetwork final : public Network {
   void wake() override { call(); }
 
  private:
-  struct Held {
+  // Made beforehand: messages are taken inside page faults, where nothing may allocate.
+  static constexpr std::size_t kSlots = 64;
+  struct Slot {
     ClusterId from;
-    std::vector<std::byte> bytes;
+    std::size_t length = 0;
+    std::array<std::byte, kLongestMessage> bytes;
   };
 
   void call() {
@@ -137,11 +143,14 @@ class SocketNetwork final : public Network {
   bool receive() {
     bool any = false;
     for (std::size_t k = 0; k < sockets_.size(); ++k) {
-      if (sockets_[k] < 0 || closed_[k].load()) continue;
-      std::array<std::byte, kLongestMessage> buffer;
-      const ssize_t n = ::recv(sockets_[k], buffer.data(), buffer.size(), MSG_DONTWAIT);
+      if (sockets_[k] < 0 || closed_[k].load() || free_.empty()) continue;
+      Slot& slot = slots_[free_.back()];
+      const ssize_t n = ::recv(sockets_[k], slot.bytes.data(), slot.bytes.size(), MSG_DONTWAIT);
       if (n > 0) {
-        held_.push_back({ClusterId(static_cast<std::uint16_t>(k)), {buffer.begin(), buffer.begin() + n}});
+        slot.from = ClusterId(static_cast<std::uint16_t>(k));
+        slot.length = static_cast<std::size_t>(n);
+        held_.push_back(free_.back());
+        free_.pop_back();
         any = true;
       } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
         closed_[k] = true;
@@ -157,7 +166,9 @@ class SocketNetwork final : public Network {
   Prng prng_;
   int wake_;
   std::atomic<bool> armed_{false};
-  std::deque<Held> held_;
+  std::vector<Slot> slots_;
+  std::vector<std::size_t> free_;  // slots
+  std::vector<std::size_t> held_;  // slots, the oldest first
   std::atomic<std::size_t> held_count_{0};
   std::array<std::byte, kLongestMessage> room_;
   ClusterId unsent_to_;
