@@ -20,6 +20,20 @@ constexpr std::uint32_t kCopyAndSumFrom = 512;
 constexpr int kProbesBeforeDeath = 4;
 // A connection counts positions in granules of so many bytes (convergence/position.h).
 constexpr std::uint32_t kCutBytes = 64;
+constexpr std::uint32_t kMaxPieceBytes = 0xffff;  // a record's length has 16 bits
+constexpr unsigned kMaxRecords = 0xff;            // a packet's number of them has 8
+
+// The header of a record that holds `bytes` of a piece, from `offset` on.
+std::size_t write_record(std::byte* to, const OutMessage& m, std::uint32_t offset, std::uint32_t bytes) {
+  Record r = m.record;
+  r.bytes = static_cast<std::uint16_t>(bytes);
+  if (offset > 0) {
+    r.position += offset / kCutBytes;
+    r.message_offset += offset;
+    r.skip = 0;
+  }
+  return write_record_header(to, r);
+}
 
 }  // namespace
 
@@ -50,6 +64,7 @@ std::uint32_t SubConnection::timestamp(Instant now) {
 void SubConnection::send(OutMessage& m) {
   m.next = nullptr;
   m.failed = false;
+  CHECK_LE(m.bytes, kMaxPieceBytes);
   m.unacknowledged = std::max(m.bytes, 1u);
   ++stats_.messages_sent;
   stats_.message_bytes_sent += m.bytes;
@@ -62,45 +77,57 @@ void SubConnection::send(OutMessage& m) {
   last_ = &m;
 }
 
+// Cuts the records of the next packet from the messages that were not sent yet (SC-6).
 template <class F>
-SubConnection::Content SubConnection::walk(OutMessage* first, std::uint32_t offset, unsigned most,
-                                           F&& f) const {
-  // Always as if the header were the longest: the cut must come out the same when the packet is sent again.
+SubConnection::Content SubConnection::cut_packet(F&& f) {
+  // As if the header were the longest, so that the same records fit whenever the packet is sent again.
   const std::size_t capacity = config_.max_payload_bytes - kMaxPacketHeaderBytes;
   std::size_t left = capacity;
-  unsigned records = 0;
-  OutMessage* m = first;
-  while (m != nullptr && records < most) {
-    const std::uint32_t rest = m->bytes - offset;
-    const bool whole = offset == 0 && m->bytes == m->record.message_bytes;
+  Content content{unsent_, unsent_offset_, 0, 0};
+  while (unsent_ != nullptr && content.records < kMaxRecords) {
+    OutMessage& m = *unsent_;
+    const std::uint32_t rest = m.bytes - unsent_offset_;
+    const bool whole = unsent_offset_ == 0 && m.bytes == m.record.message_bytes;
     const std::size_t all_of_it = (whole ? kWholeRecordBytes : kPartRecordBytes) + padded(rest);
-    std::uint32_t take = rest;
-    if (all_of_it <= left) {
-      left -= all_of_it;
-    } else {
+    if (all_of_it > left) {
       // It does not fit. Cut it only if it cannot fit any packet: a cut costs a longer header and a second
       // packet. Parts are whole granules, so that each has a position.
       if (all_of_it <= capacity || left < kPartRecordBytes + kCutBytes) break;
-      take = static_cast<std::uint32_t>((left - kPartRecordBytes) / kCutBytes * kCutBytes);
-      left -= kPartRecordBytes + take;
+      content.last_bytes = static_cast<std::uint32_t>((left - kPartRecordBytes) / kCutBytes * kCutBytes);
+      ++content.records;
+      f(m, unsent_offset_, content.last_bytes);
+      unsent_offset_ += content.last_bytes;
+      break;
     }
-    OutMessage* const next = m->next;
-    f(Unit{m, offset, take});
-    ++records;
-    offset += take;
-    if (offset == m->bytes || rest == 0) {
-      m = next;
-      offset = 0;
-    }
+    left -= all_of_it;
+    content.last_bytes = rest;
+    ++content.records;
+    f(m, unsent_offset_, rest);
+    unsent_ = m.next;
+    unsent_offset_ = 0;
   }
-  return {m, offset, static_cast<std::uint8_t>(records)};
+  return content;
 }
 
-std::size_t SubConnection::write_packet(Instant now, PacketType type, Seq seq, const Content& content,
-                                        MutableBytes room, std::uint64_t* sum) {
+// Calls f(message, offset, bytes) for the records of a packet that was cut before.
+template <class F>
+void SubConnection::for_each_record(const Content& content, F&& f) {
+  OutMessage* m = content.first;
+  std::uint32_t offset = content.offset;
+  for (unsigned left = content.records; left > 0; --left) {
+    OutMessage* const next = m->next;  // f may give the message back
+    f(*m, offset, left > 1 ? m->bytes - offset : content.last_bytes);
+    m = next;
+    offset = 0;
+  }
+}
+
+// `records(put)` calls put(message, offset, bytes) for each record, and returns how many there were.
+template <class Records>
+std::size_t SubConnection::write_packet(Instant now, PacketType type, Seq seq, MutableBytes room,
+                                        std::uint64_t* sum, Records&& records) {
   PacketHeader h;
   h.type = type;
-  h.records = content.records;
   h.source = config_.local;
   h.destination = config_.remote;
   h.sender_epoch = epoch_;
@@ -111,35 +138,29 @@ std::size_t SubConnection::write_packet(Instant now, PacketType type, Seq seq, c
   h.timestamp_echo = echo_;
   h.sack_words = received_.sack(h.sack);
   std::byte* const begin = room.data();
-  std::byte* at = begin + write_packet_header(begin, h);
+  std::byte* const records_begin = begin + write_packet_header(begin, h);
+  std::byte* at = records_begin;
 
-  const std::byte* summed = begin;
+  // Short records are summed all together in the end, long ones while they are copied.
+  const std::byte* summed = at;
   std::uint64_t total = 0;
-  if (content.records > 0) {
-    walk(content.first, content.offset, content.records, [&](const Unit& unit) {
-      const OutMessage& m = *unit.message;
-      Record r = m.record;
-      r.bytes = static_cast<std::uint16_t>(unit.bytes);
-      if (unit.offset > 0) {
-        r.position += unit.offset / kCutBytes;
-        r.message_offset += unit.offset;
-        r.skip = 0;
-      }
-      at += write_record_header(at, r);
-      if (unit.bytes >= kCopyAndSumFrom) {
-        total = checksum_add(total, {summed, static_cast<std::size_t>(at - summed)});
-        total = copy_and_sum(at, m.data + unit.offset, unit.bytes, total);
-        // An odd end is followed by a zero, which the sum has taken into account already.
-        summed = at + ((unit.bytes + 1) & ~std::size_t{1});
-      } else if (unit.bytes > 0) {
-        std::memcpy(at, m.data + unit.offset, unit.bytes);
-      }
-      const std::size_t end = padded(unit.bytes);
-      if (end != unit.bytes) std::memset(at + unit.bytes, 0, end - unit.bytes);
-      at += end;
-    });
-  }
-  *sum = checksum_add(total, {summed, static_cast<std::size_t>(at - summed)});
+  const std::uint8_t written = records([&](const OutMessage& m, std::uint32_t offset, std::uint32_t bytes) {
+    at += write_record(at, m, offset, bytes);
+    if (bytes >= kCopyAndSumFrom) {
+      total = checksum_add(total, {summed, static_cast<std::size_t>(at - summed)});
+      total = copy_and_sum(at, m.data + offset, bytes, total);
+      // An odd end is followed by a zero, which the sum has taken into account already.
+      summed = at + ((bytes + 1) & ~std::size_t{1});
+    } else if (bytes > 0) {
+      std::memcpy(at, m.data + offset, bytes);
+    }
+    const std::size_t end = padded(bytes);
+    if (end != bytes) std::memset(at + bytes, 0, end - bytes);
+    at += end;
+  });
+  total = checksum_add(total, {summed, static_cast<std::size_t>(at - summed)});
+  set_record_count(begin, written);
+  *sum = checksum_add(total, {begin, static_cast<std::size_t>(records_begin - begin)});
 
   ++stats_.packets_sent;
   last_sent_ = now;
@@ -175,24 +196,27 @@ std::size_t SubConnection::poll(Instant now, MutableBytes room, std::uint64_t* s
   if (!established()) return 0;
 
   std::size_t written = 0;
+  const auto no_records = [](auto&&) { return std::uint8_t{0}; };
   if (const std::optional<Seq> lost = window_.next_lost()) {
-    const Content content = window_.content(*lost);
-    written = write_packet(now, PacketType::kData, *lost, content, room, sum);
+    const Content& content = window_.content(*lost);
+    written = write_packet(now, PacketType::kData, *lost, room, sum, [&](auto&& put) {
+      for_each_record(content, put);
+      return content.records;
+    });
     window_.resent(now, *lost);
     ++stats_.retransmissions;
   } else if (unsent_ != nullptr && window_.may_send()) {
-    Content content{unsent_, unsent_offset_, 0};
-    const Content end = walk(unsent_, unsent_offset_, 255, [](const Unit&) {});
-    content.records = end.records;
-    written = write_packet(now, PacketType::kData, window_.next(), content, room, sum);
+    Content content;
+    written = write_packet(now, PacketType::kData, window_.next(), room, sum, [&](auto&& put) {
+      content = cut_packet(put);
+      return content.records;
+    });
     window_.sent(now, content);
-    unsent_ = end.first;
-    unsent_offset_ = end.offset;
   } else if (ack_due_ <= now) {
-    written = write_packet(now, PacketType::kAck, Seq(), {}, room, sum);
+    written = write_packet(now, PacketType::kAck, Seq(), room, sum, no_records);
     ++stats_.acknowledgements_sent;
   } else if (last_sent_ + config_.path_death / kProbesBeforeDeath <= now) {
-    written = write_packet(now, PacketType::kProbe, Seq(), {}, room, sum);
+    written = write_packet(now, PacketType::kProbe, Seq(), room, sum, no_records);
   }
   schedule();
   return written;
@@ -212,13 +236,14 @@ OutMessage* SubConnection::take_finished() {
   return std::exchange(finished_, nullptr);
 }
 
-void SubConnection::acknowledged(const Content& content) {
-  walk(content.first, content.offset, content.records, [&](const Unit& unit) {
-    OutMessage& m = *unit.message;
-    const std::uint32_t bytes = std::max(unit.bytes, 1u);
-    CHECK_GE(m.unacknowledged, bytes);
-    m.unacknowledged -= bytes;
-    if (m.unacknowledged == 0) finish(m, false);
+// Its packet was acknowledged, or will never be: the messages of which nothing else is under way are
+// finished.
+void SubConnection::settle(const Content& content, bool failed) {
+  for_each_record(content, [&](OutMessage& m, std::uint32_t, std::uint32_t bytes) {
+    const std::uint32_t settled = std::max(bytes, 1u);
+    CHECK_GE(m.unacknowledged, settled);
+    m.unacknowledged -= settled;
+    if (m.unacknowledged == 0) finish(m, failed);
   });
 }
 
@@ -273,7 +298,7 @@ void SubConnection::delivered(Instant now, const PacketHeader& h) {
     ack_due_ = now;
   else
     ack_due_ = earlier(ack_due_, now + config_.ack_delay);
-  schedule();
+  next_event_ = earlier(next_event_, ack_due_);
 }
 
 std::optional<Duration> SubConnection::round_trip(Instant now, const PacketHeader& h) const {
@@ -292,7 +317,7 @@ bool SubConnection::on_acknowledgement(Instant now, const PacketHeader& h) {
   const bool had_lost = window_.lost_any();
   using Window = SendWindow<Content>;
   const Window::Ack ack = window_.on_ack(h.ack, h.sack, h.sack_words, echo_sent,
-                                         [&](const Content& content) { acknowledged(content); });
+                                         [&](const Content& content) { settle(content, false); });
   if (ack == Window::Ack::kImpossible) return false;
   if (rtt) rtt_.on_sample(*rtt);
   if (!had_lost && window_.lost_any()) ++stats_.fast_retransmissions;
@@ -373,14 +398,7 @@ void SubConnection::establish(Instant now, std::uint64_t peer_epoch) {
 
 // Everything that was on its way is given back (SC-5).
 void SubConnection::fail_everything() {
-  window_.for_each_unacknowledged([&](const Content& content) {
-    walk(content.first, content.offset, content.records, [&](const Unit& unit) {
-      OutMessage& m = *unit.message;
-      const std::uint32_t bytes = std::max(unit.bytes, 1u);
-      m.unacknowledged -= bytes;
-      if (m.unacknowledged == 0) finish(m, true);
-    });
-  });
+  window_.for_each_unacknowledged([&](const Content& content) { settle(content, true); });
   if (unsent_ != nullptr && unsent_offset_ > 0) {  // partly sent: what was not sent fails as well
     OutMessage* const m = unsent_;
     OutMessage* const next = m->next;

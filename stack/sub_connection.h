@@ -141,26 +141,25 @@ class SubConnection {
   void check() const;
 
  private:
-  // The records of a packet: units cut from consecutive messages, found again by walking from the first.
+  // The records of a packet: consecutive messages, from `offset` of the first to `last_bytes` of the last.
+  // They never change (SC-6), and the messages stay linked as long as one of their packets is not
+  // acknowledged.
   struct Content {
     OutMessage* first = nullptr;
     std::uint32_t offset = 0;
+    std::uint32_t last_bytes = 0;
     std::uint8_t records = 0;
   };
-  struct Unit {
-    OutMessage* message;
-    std::uint32_t offset;
-    std::uint32_t bytes;
-  };
 
-  // Calls f(unit) for the records that a packet beginning at (first, offset) holds, at most `most`, and
-  // returns where the next one would begin. The same start and number always give the same records (SC-6).
   template <class F>
-  Content walk(OutMessage* first, std::uint32_t offset, unsigned most, F&& f) const;
-  std::size_t write_packet(Instant now, PacketType type, Seq seq, const Content& content, MutableBytes room,
-                           std::uint64_t* sum);
+  Content cut_packet(F&& f);
+  template <class F>
+  static void for_each_record(const Content& content, F&& f);
+  template <class Records>
+  std::size_t write_packet(Instant now, PacketType type, Seq seq, MutableBytes room, std::uint64_t* sum,
+                           Records&& records);
   std::size_t write_hello(Instant now, MutableBytes room, std::uint64_t* sum);
-  void acknowledged(const Content& content);
+  void settle(const Content& content, bool failed);
   void finish(OutMessage& message, bool failed);
   // False: it acknowledges what was never sent; nothing has changed.
   [[nodiscard]] bool on_acknowledgement(Instant now, const PacketHeader& header);
@@ -209,7 +208,7 @@ class SubConnection {
   bool path_dead_ = false;
   bool lost_ = false;
   bool refused_hash_ = false;
-  Instant next_event_;
+  Instant next_event_;  // never later than what is due next; early costs a look
   SubConnectionStats stats_;
 };
 

@@ -83,6 +83,7 @@ class SendWindow {
   Ack on_ack(Seq ack, const std::uint64_t* sack, std::uint8_t sack_words, Instant echo_sent,
              OnAcknowledged&& acknowledged) {
     if (ack - base_ < 0) return Ack::kNothingNew;  // older than what we know
+    if (ack == base_ && sack_words == 0) return Ack::kNothingNew;
     if (last_named(ack, sack, sack_words) - next_ >= 0 || ack - next_ > 0) return Ack::kImpossible;
     bool progress = false;
     std::uint64_t newest = newest_acknowledged_;

@@ -51,8 +51,8 @@ bool parse_packet_header(ByteView payload, PacketHeader* h, std::size_t* header_
   h->ack = Seq(load<std::uint32_t>(p + 32));
   h->timestamp = load<std::uint32_t>(p + 36);
   h->timestamp_echo = load<std::uint32_t>(p + 40);
-  for (std::size_t w = 0; w < kMaxSackWords; ++w)
-    h->sack[w] = w < h->sack_words ? load<std::uint64_t>(p + kPacketHeaderBytes + 8 * w) : 0;
+  for (std::size_t w = 0; w < h->sack_words; ++w)
+    h->sack[w] = load<std::uint64_t>(p + kPacketHeaderBytes + 8 * w);
   return true;
 }
 

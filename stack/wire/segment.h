@@ -55,7 +55,7 @@ struct PacketHeader {
   Seq ack;  // everything before it was delivered
   std::uint32_t timestamp = 0;
   std::uint32_t timestamp_echo = 0;  // 0: nothing to echo
-  std::uint64_t sack[kMaxSackWords] = {};
+  std::uint64_t sack[kMaxSackWords] = {};  // sack_words of them
 };
 
 inline constexpr std::size_t kPacketHeaderBytes = 44;
@@ -94,6 +94,10 @@ constexpr std::size_t padded(std::size_t bytes) {
 
 // Writes the header; `to` holds kMaxPacketHeaderBytes. Returns its length.
 std::size_t write_packet_header(std::byte* to, const PacketHeader& header);
+// In a header that was written: how many records follow.
+inline void set_record_count(std::byte* header, std::uint8_t records) {
+  store(header + 2, records);
+}
 // False if `payload` is too short, of another version, or of an unknown type. Reads nothing outside
 // `payload`.
 [[nodiscard]] bool parse_packet_header(ByteView payload, PacketHeader* header, std::size_t* header_bytes);
