@@ -60,38 +60,39 @@ SubConnection* Stack::find(StackId id) {
 
 // SC-9: what is not whole, well-formed and ours moves one counter and nothing else.
 Stack::Received Stack::receive(Instant now, LinkId link, ByteView bytes) {
+  Received received;
   EthernetFrame frame;
   if (parse_ethernet(bytes, frame) != EthernetParse::kOk ||
       (frame.destination != config_.mac && !frame.destination.is_broadcast())) {
     ++stats_.bad_frames;
-    return {};
-  }
-  if (frame.type == EtherType::kIpv4) return receive_ipv4(now, frame.payload);
-  if (frame.type == EtherType::kArp) return receive_arp(now, link, frame.payload);
-  ++stats_.bad_frames;
-  return {};
-}
-
-Stack::Received Stack::receive_arp(Instant now, LinkId link, ByteView payload) {
-  ArpPacket packet;
-  if (parse_arp(payload, packet) != ArpParse::kOk) {
+  } else if (frame.type == EtherType::kIpv4) {
+    receive_ipv4(now, frame.payload, received);
+  } else if (frame.type == EtherType::kArp) {
+    receive_arp(now, link, frame.payload, received);
+  } else {
     ++stats_.bad_frames;
-    return {};
   }
-  (void)neighbours_.on_arp(now, link, packet);  // it counts what it does
-  Received received;
-  if (packet.operation == ArpOperation::kReply) received.what = Received::What::kForAllProxies;
   return received;
 }
 
-Stack::Received Stack::receive_ipv4(Instant now, ByteView payload) {
+void Stack::receive_arp(Instant now, LinkId link, ByteView payload, Received& received) {
+  ArpPacket packet;
+  if (parse_arp(payload, packet) != ArpParse::kOk) {
+    ++stats_.bad_frames;
+    return;
+  }
+  (void)neighbours_.on_arp(now, link, packet);  // it counts what it does
+  if (packet.operation == ArpOperation::kReply) received.what = Received::What::kForAllProxies;
+}
+
+void Stack::receive_ipv4(Instant now, ByteView payload, Received& received) {
   Ipv4Packet ip;
   switch (parse_ipv4(payload, ip)) {
     case Ipv4Parse::kOk:
       break;
     case Ipv4Parse::kFragment:
       ++stats_.fragments_dropped;
-      return {};
+      return;
     case Ipv4Parse::kTruncated:
     case Ipv4Parse::kBadVersion:
     case Ipv4Parse::kBadHeaderLength:
@@ -100,41 +101,41 @@ Stack::Received Stack::receive_ipv4(Instant now, ByteView payload) {
     case Ipv4Parse::kTimeToLiveIsOver:
     case Ipv4Parse::kBadFragment:
       ++stats_.bad_ip;
-      return {};
+      return;
   }
   if (ip.destination != config_.address || ip.protocol != IpProtocol::kUdp ||
       ip.payload.size() < kUdpHeaderBytes) {
     ++stats_.bad_frames;
-    return {};
+    return;
   }
   // Whose is it? The port says; its own stack verifies the rest.
   const unsigned proxy = load_be<std::uint16_t>(ip.payload.data() + 2) - unsigned{config_.udp_port_base};
-  if (proxy != config_.local.proxy.value()) {
-    if (proxy < config_.proxies) {
-      Received misdirected;
-      misdirected.what = Received::What::kMisdirected;
-      misdirected.proxy = proxy;
-      return misdirected;
-    }
+  if (proxy == config_.local.proxy.value()) {
+    receive_udp(now, ip, received);
+  } else if (proxy < config_.proxies) {
+    received.what = Received::What::kMisdirected;
+    received.proxy = proxy;
+  } else {
     ++stats_.bad_frames;
-    return {};
   }
+}
+
+void Stack::receive_udp(Instant now, const Ipv4Packet& ip, Received& received) {
   UdpDatagram udp;
   // Our peers always compute a checksum.
   if (parse_udp(ip.payload, ip.source, ip.destination, udp) != UdpParse::kOk || !udp.has_checksum) {
     ++stats_.bad_udp;
-    return {};
+    return;
   }
-  Received received;
   std::size_t header_bytes = 0;
   if (!parse_packet_header(udp.payload, &received.header, &header_bytes)) {
     ++stats_.bad_packets;
-    return {};
+    return;
   }
   SubConnection* const s = find(received.header.source);
   if (s == nullptr || received.header.destination != config_.local) {
     ++stats_.unknown_epoch;
-    return {};
+    return;
   }
   ++stats_.packets_received;
   const ByteView rest = udp.payload.subspan(header_bytes);
@@ -145,20 +146,19 @@ Stack::Received Stack::receive_ipv4(Instant now, ByteView payload) {
       received.records = rest;
       received.record_count = received.header.records;
       received.sub_connection = s;
-      return received;
+      return;
     case PacketFate::kNothing:
-      return {};
+      return;
     case PacketFate::kDuplicate:
       ++stats_.duplicates;
-      return {};
+      return;
     case PacketFate::kUnknownEpoch:
       ++stats_.unknown_epoch;
-      return {};
+      return;
     case PacketFate::kRefused:
       ++stats_.bad_packets;
-      return {};
+      return;
   }
-  return {};
 }
 
 std::size_t Stack::poll_transmit(Instant now, LinkId link, MutableBytes room) {

@@ -20,6 +20,7 @@
 #include "stack/neighbours.h"
 #include "stack/sub_connection.h"
 #include "stack/wire/addresses.h"
+#include "stack/wire/ipv4.h"
 #include "stack/wire/segment.h"
 
 namespace braid::stack {
@@ -124,8 +125,9 @@ class Stack {
   };
 
   SubConnection* find(StackId id);
-  Received receive_arp(Instant now, LinkId link, ByteView payload);
-  Received receive_ipv4(Instant now, ByteView payload);
+  void receive_arp(Instant now, LinkId link, ByteView payload, Received& received);
+  void receive_ipv4(Instant now, ByteView payload, Received& received);
+  void receive_udp(Instant now, const Ipv4Packet& ip, Received& received);
   std::size_t transmit_arp(Instant now, LinkId link, MutableBytes room);
   std::size_t transmit(Instant now, std::size_t index, const NextHop& hop, MutableBytes room);
 
