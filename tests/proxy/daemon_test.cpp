@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -443,6 +444,31 @@ TEST_F(Daemons, ADeadBraiddIsNoticedByItsClientsAndItsPeers) {
   const auto more = b_->endpoint(0).listen(PortId(77), {});
   ASSERT_FALSE(more.ok());
   EXPECT_THAT(more.error().text, HasSubstr("braidd ended or died"));
+}
+
+// A profiler's or a timer's signals interrupt system calls; nothing is lost or given up for it.
+TEST_F(Daemons, SignalsInTheMiddleOfThings) {
+  struct sigaction old {};
+  struct sigaction handler {};
+  handler.sa_handler = [](int) {};
+  ASSERT_EQ(::sigaction(SIGALRM, &handler, &old), 0);
+  const itimerval often{{0, 500}, {0, 500}};
+  ASSERT_EQ(::setitimer(ITIMER_REAL, &often, nullptr), 0);
+  begin_traffic();
+  expect_unharmed();
+  for (int i = 0; i < 5; ++i) {
+    auto a = attach(0);
+    const Result<Connection*> none = a->endpoint(0).connect(ClusterId(1), PortId(99), {}, 50_ms);
+    ASSERT_FALSE(none.ok());
+    EXPECT_THAT(none.error().text, HasSubstr("nobody listens"));
+    const Instant before = monotonic_now();
+    EXPECT_FALSE(a->endpoint(0).accept(50_ms).ok());
+    EXPECT_GE(monotonic_now() - before, 50_ms);
+  }
+  expect_unharmed();
+  const itimerval never{};
+  ::setitimer(ITIMER_REAL, &never, nullptr);
+  ::sigaction(SIGALRM, &old, nullptr);
 }
 
 // Nobody is told by chance only: what waits on its doorbell wakes up.

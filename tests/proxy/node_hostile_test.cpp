@@ -409,7 +409,7 @@ TEST_F(Hostile, RandomWritesHarmOnlyTheWriter) {
   for (const std::uint64_t seed : {1u, 2u, 3u}) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     Prng prng(seed);
-    for (int life = 0; life < 8; ++life) {
+    for (int life = 0; life < 30; ++life) {
       Raw raw(m_, 0);
       (void)raw.connect(ClusterId(1), kPort);
       Connection* to = nullptr;
