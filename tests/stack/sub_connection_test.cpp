@@ -278,6 +278,26 @@ TEST(SubConnection, AnAnswerToAnIncarnationThatIsNoMoreProvesNothing) {  // SC-3
   EXPECT_EQ(t.a().lost, 1) << "the dead incarnation is not believed to be back";
 }
 
+TEST(SubConnection, AnAnswerThatAnEarlierIncarnationGaveToThisOneProvesNothing) {  // SC-3
+  SubConnectionConfig config;
+  config.local = {ClusterId(0), ProxyId(0)};
+  config.remote = {ClusterId(1), ProxyId(0)};
+  SubConnection a(config, 0xa1, at(0_us));
+  const auto hello_from = [&](std::uint64_t epoch) {
+    PacketHeader h;
+    h.type = PacketType::kHello;
+    h.sender_epoch = epoch;
+    h.receiver_epoch = 0xa1;
+    return a.on_packet(at(1_us), h, Bytes(8));
+  };
+  // The first hello of a was heard by an incarnation that died, and by the one that followed it.
+  EXPECT_EQ(hello_from(0xb2), PacketFate::kNothing);
+  EXPECT_TRUE(a.established());
+  EXPECT_EQ(hello_from(0xb1), PacketFate::kUnknownEpoch);
+  EXPECT_FALSE(a.take_lost());
+  EXPECT_EQ(hello_from(0xb2), PacketFate::kNothing) << "it still is the peer";
+}
+
 // ---------------------------------------------------------------- cutting and coalescing
 
 TEST(SubConnection, MessagesThatAreReadyTogetherShareAPacket) {  // SC-6
@@ -689,6 +709,38 @@ TEST(SubConnection, TheRoundTripIsMeasured) {  // SW-6
     t.run_for(300_us);
   }
   EXPECT_NEAR(t.a().sub->srtt().us(), 225, 5) << "both ways and the acknowledgement delay";
+}
+
+TEST(SubConnection, AnAcknowledgementOfSeveralPacketsEchoesTheFirst) {  // SW-6
+  TwoEnds t;
+  t.establish();
+  for (int i = 0; i < 200; ++i) {
+    t.send(0, 64);
+    t.run_for(20_us);
+    t.send(0, 64);
+    t.run_for(100_us);
+  }
+  EXPECT_NEAR(t.a().sub->srtt().us(), 45, 1) << "so the timer allows for the acknowledgement delay";
+}
+
+TEST(SubConnection, WhichTransmissionArrivedIsToldAlsoWithinATickOfTheTimestamps) {  // SW-4
+  // The second transmission of 0 arrives and its echo names it; three packets that left before it are lost
+  // then.
+  for (int offset = 0; offset < 64; offset += 7) {
+    SCOPED_TRACE(offset);
+    TwoEnds t;
+    t.establish();
+    t.run_for(Duration::ns(offset));
+    bool dark = true;
+    t.link = [&](int, std::size_t, const PacketHeader&) {
+      return dark ? kLost : Delays{Duration::ns(10'013)};
+    };
+    t.send_many(0, 6, 1300);
+    t.run_for(100_us);
+    dark = false;
+    t.run_until_finished(100_ms);
+    EXPECT_EQ(t.a().sub->stats().timeouts, 1u) << "the echo told about the others";
+  }
 }
 
 // ---------------------------------------------------------------- life and death
