@@ -54,7 +54,7 @@ struct PacketHeader {
   Seq seq;
   Seq ack;  // everything before it was delivered
   std::uint32_t timestamp = 0;
-  std::uint32_t timestamp_echo = 0;  // 0: nothing to echo
+  std::uint32_t timestamp_echo = 0;        // 0: nothing to echo
   std::uint64_t sack[kMaxSackWords] = {};  // sack_words of them
 };
 

@@ -317,6 +317,38 @@ TEST(Ports, BothMayCloseAtOnce) {  // CN-6
   t.expect_nothing_left();
 }
 
+TEST(Ports, APeerThatClosedWhileWeDrainedIsNotTold) {  // CN-6
+  TwoClusters t;
+  t.open();
+  t.caller().drains_at_once = false;
+  t.caller().ports.close(kCaller, t.caller_port());
+  t.server().ports.close(kServer, t.server_port());
+  t.deliver_all();
+  t.caller().ports.drained(t.caller_port());
+  t.settle();
+  EXPECT_TRUE(t.box.empty());
+  t.expect_nothing_left();
+}
+
+TEST(Ports, OnlyItsPeersPortMayCloseAConnection) {  // CN-10
+  TwoClusters t;
+  t.open();
+  ControlMessage m;
+  m.kind = ControlMessage::Kind::kClose;
+  m.source = PortId(t.caller_port().value() + 1);
+  m.destination = t.server_port();
+  t.server().ports.on_control(t.now, ClusterId(1), m);
+  t.settle();
+  EXPECT_EQ(t.server().count(Kind::kPeerClosed), 0u);
+  m.source = t.caller_port();
+  t.server().ports.on_control(t.now, ClusterId(0), m);
+  t.settle();
+  EXPECT_EQ(t.server().count(Kind::kPeerClosed), 0u) << "from another cluster";
+  t.server().ports.on_control(t.now, ClusterId(1), m);
+  t.settle();
+  EXPECT_EQ(t.server().count(Kind::kPeerClosed), 1u);
+}
+
 TEST(Ports, OnlyItsClientMayCloseAnEnd) {  // CN-6
   TwoClusters t;
   t.open();

@@ -248,7 +248,7 @@ TEST_F(Daemons, AKilledClientIsFreedAndItsPeerTold) {
   ASSERT_TRUE(b_->endpoint(0).listen(kPort, {}).ok());
   traffic();
   const std::size_t descriptors = descriptors_of(braidd_[0].pid());
-  for (int round = 0; round < 12; ++round) {
+  for (int round = 0; round < 20; ++round) {
     Child sender = in_child([&] {
       auto a = Client::attach(address_[0], large);
       if (!a) return 10;

@@ -89,6 +89,15 @@ TEST(SendWindow, APacketSentAgainIsLostAgainWhenThreeThatLeftAfterItHaveArrived)
   EXPECT_EQ(w.resends(at(21_us)), Numbers{0}) << "without waiting for a timer";
 }
 
+TEST(SendWindow, APacketThatJustWentAgainDoesNotHideALossBehindIt) {  // SW-4
+  Fixture w(16);
+  w.sends(at(0_us), 9);
+  w.hears(0, {1, 2, 3});
+  EXPECT_EQ(w.resends(at(10_us)), Numbers{0});
+  w.hears(0, {1, 2, 3, 5, 6, 7, 8});
+  EXPECT_EQ(w.resends(at(11_us)), Numbers{4});
+}
+
 TEST(SendWindow, TheEchoTellsWhichTransmissionOfAPacketArrived) {  // SW-4
   for (const bool first_arrived : {true, false}) {
     Fixture w(16);

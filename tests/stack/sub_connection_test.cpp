@@ -531,10 +531,12 @@ TEST(SubConnection, ATimeInWhichWeDidNotRunIsNoReasonToSendAgain) {  // SW-5, SC
   t.run_until_finished(1_ms);
   t.send_many(0, 20, 1300);
   t.run_for(5_us);
-  t.suspended[0] = true;  // the answers wait for us, longer than any timer and the path's death
+  // Neither runs, for longer than any timer and the path's death.
+  t.suspended[0] = t.suspended[1] = true;
   t.run_for(700_ms);
-  t.suspended[0] = false;
+  t.suspended[0] = t.suspended[1] = false;
   t.a().sub->on_scheduling_gap(t.now);
+  t.b().sub->on_scheduling_gap(t.now);
   t.run_until_finished(10_ms);
   EXPECT_EQ(t.a().sub->stats().timeouts, 0u);
   EXPECT_EQ(t.a().sub->stats().retransmissions, 0u);
