@@ -46,6 +46,10 @@ FULL_CHECKS = [
       "--output-on-failure", "--no-tests=error"]),
 ]
 
+# Of what failed tests printed, the end of the output repeats this much.
+MOST_FAILURES_SHOWN = 8
+MOST_LINES_SHOWN = 40
+
 SANITIZER_OPTIONS = {
     "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1",
     "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
@@ -60,6 +64,7 @@ class Tally:
     passed: int = 0
     skipped: list = dataclasses.field(default_factory=list)
     failed: list = dataclasses.field(default_factory=list)
+    said: dict = dataclasses.field(default_factory=dict)  # failed test -> what it printed
 
     def add(self, name, ok):
         if ok:
@@ -82,6 +87,7 @@ class Tally:
                 self.skipped.append(name)
             else:
                 self.failed.append(name)
+                self.said[name] = case.findtext("system-out") or ""
         return len(cases)
 
     def closing_line(self):
@@ -175,6 +181,10 @@ class Run:
                 print(f"\n=== {title}")
                 for name in names:
                     print(f"  {name}")
+        # Again at the end: of a long output often only the end is kept.
+        for name, said in list(self.tally.said.items())[:MOST_FAILURES_SHOWN]:
+            print(f"\n=== what {name} printed")
+            print("\n".join(said.splitlines()[-MOST_LINES_SHOWN:]))
         print(f"\n{self.tally.closing_line()}", flush=True)
 
 
