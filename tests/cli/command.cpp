@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,10 +29,21 @@ std::string file_text(const std::string& path) {
   return text.str();
 }
 
+// ends[1] is what somebody types on, ends[0] the terminal that a process reads from.
+bool open_terminal(int (&ends)[2]) {
+  ends[1] = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  char name[64];
+  if (ends[1] < 0 || ::grantpt(ends[1]) != 0 || ::unlockpt(ends[1]) != 0 ||
+      ::ptsname_r(ends[1], name, sizeof name) != 0)
+    return false;
+  ends[0] = ::open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
+  return ends[0] >= 0;
+}
+
 }  // namespace
 
 Command::Command(const std::vector<std::string>& arguments, const Variables& variables,
-                 const std::string& input, bool keep_input)
+                 const std::string& input, Input kind)
     : begun_(Clock::now()) {
   std::random_device random;
   mark_ = "BRAID_UNDER_TEST_MARK=" + std::to_string(random()) + std::to_string(random());
@@ -48,10 +60,16 @@ Command::Command(const std::vector<std::string>& arguments, const Variables& var
   envp.push_back(nullptr);
 
   int in[2], out[2], err[2];
-  if (::pipe2(in, O_CLOEXEC) != 0 || ::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(err, O_CLOEXEC) != 0)
+  const bool terminal = kind == Input::kTerminal;
+  if (!(terminal ? open_terminal(in) : ::pipe2(in, O_CLOEXEC) == 0) || ::pipe2(out, O_CLOEXEC) != 0 ||
+      ::pipe2(err, O_CLOEXEC) != 0)
     std::abort();
   pid_ = ::fork();
   if (pid_ == 0) {
+    if (terminal) {
+      ::setsid();
+      ::ioctl(in[0], TIOCSCTTY, 0);
+    }
     ::dup2(in[0], 0);
     ::dup2(out[1], 1);
     ::dup2(err[1], 2);
@@ -62,7 +80,7 @@ Command::Command(const std::vector<std::string>& arguments, const Variables& var
   ::close(in[0]);
   in_ = in[1];
   type(input);
-  if (!keep_input) {
+  if (!terminal) {
     ::close(in_);
     in_ = -1;
   }

@@ -23,13 +23,15 @@ struct Finished {
 class Command {
  public:
   using Variables = std::map<std::string, std::string>;
+  // What standard input is: a pipe that is closed after `input`, or a terminal that controls the process.
+  enum class Input { kPipe, kTerminal };
   Command(const std::vector<std::string>& arguments, const Variables& variables = {},
-          const std::string& input = "", bool keep_input = false);
+          const std::string& input = "", Input kind = Input::kPipe);
   ~Command();  // kills what is left
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
 
-  // More standard input, which stays open only where `keep_input` was asked for.
+  // More on the terminal.
   void type(const std::string& text) const;
   pid_t pid() const { return pid_; }
   void signal(int number) const;

@@ -350,35 +350,26 @@ TEST_F(Run, CanBeInterruptedWhileItStarts) {
 
 // --- at a terminal
 
-// A terminal of its own; what is typed into the command is typed there.
-class Terminal : public Command {
- public:
-  explicit Terminal(const std::string& steps)
-      : Command({"/usr/bin/script", "-qec",
-                 std::string(BRAID_COMMAND) + " run --quiet " + FAKE_APP + " " + steps, "/dev/null"},
-                {{"BRAID_BRAIDD", FAKE_BRAIDD}, {"SHELL", "/bin/sh"}}, "", true) {}
-};
-
 TEST_F(Run, GivesTheKeyboardToCluster0) {
   // Its process group is not the terminal's, so it would be stopped if it read there itself.
-  Terminal terminal("say=ready echo");
+  Command terminal(line({FAKE_APP, "say=ready", "echo"}), fakes(), "", Command::Input::kTerminal);
   ASSERT_TRUE(terminal.expect("[c0] ready"));
   terminal.type("typed\n");
-  ASSERT_TRUE(terminal.expect("[c0] read typed\r\n"));
+  ASSERT_TRUE(terminal.expect("[c0] read typed\n"));
   terminal.type("more\n");
-  ASSERT_TRUE(terminal.expect("[c0] read more\r\n"));
+  ASSERT_TRUE(terminal.expect("[c0] read more\n"));
   terminal.type("\4");  // control-D
-  EXPECT_EQ(terminal.wait().status, 0) << terminal.so_far().out;
+  EXPECT_EQ(terminal.wait().status, 0) << terminal.so_far().out << terminal.so_far().err;
   EXPECT_THAT(terminal.so_far().out,
-              AllOf(HasSubstr("[c0] end of input\r\n"), HasSubstr("[c1] end of input\r\n")));
+              AllOf(HasSubstr("[c0] end of input\n"), HasSubstr("[c1] end of input\n")));
 }
 
 TEST_F(Run, ControlCReachesEverybody) {
-  Terminal terminal("catch=2 say=ready hold");
+  Command terminal(line({FAKE_APP, "catch=2", "say=ready", "hold"}), fakes(), "", Command::Input::kTerminal);
   ASSERT_TRUE(terminal.expect("[c0] ready"));
   ASSERT_TRUE(terminal.expect("[c1] ready"));
   terminal.type("\3");
-  EXPECT_EQ(terminal.wait().status, 0) << terminal.so_far().out;
+  EXPECT_EQ(terminal.wait().status, 0) << terminal.so_far().out << terminal.so_far().err;
   EXPECT_THAT(terminal.so_far().out, AllOf(HasSubstr("[c0] caught 2"), HasSubstr("[c1] caught 2")));
   EXPECT_THAT(terminal.left_over(), IsEmpty());
 }

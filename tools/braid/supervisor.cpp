@@ -161,6 +161,10 @@ class Keyboard {
   // What cluster 0 shall read from.
   int open() {
     if (::isatty(0) != 1) return 0;
+    // Opened anew, so that not to wait is our own affair: what was there to be read is gone when control-C
+    // comes before we read it.
+    terminal_ = Descriptor(::open("/proc/self/fd/0", O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
+    if (!terminal_) return -1;
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) return -1;
     theirs_ = Descriptor(ends[0]);
@@ -171,11 +175,13 @@ class Keyboard {
   void started() { theirs_.close(); }
   void close() { ours_.close(); }
   bool wants_to_read() const { return ours_ && typed_.empty() && ::tcgetpgrp(0) == ::getpgrp(); }
+  int terminal() const { return terminal_.get(); }
   int waits_to_write() const { return typed_.empty() ? -1 : ours_.get(); }
 
   void read_some() {
     char bytes[4096];
-    const ssize_t n = ::read(0, bytes, sizeof bytes);
+    const ssize_t n = ::read(terminal_.get(), bytes, sizeof bytes);
+    if (n < 0 && errno == EAGAIN) return;
     if (n <= 0) return ours_.close();
     typed_.assign(bytes, static_cast<std::size_t>(n));
     write_some();
@@ -190,7 +196,7 @@ class Keyboard {
   }
 
  private:
-  Descriptor theirs_, ours_;
+  Descriptor terminal_, theirs_, ours_;
   std::string typed_;
 };
 
@@ -410,7 +416,7 @@ class Supervisor {
     if (err_.wants_to_write()) watch(err_.fd(), POLLOUT);
     watch(keyboard_.waits_to_write(), POLLOUT);
     const std::size_t keyboard = fds.size();
-    if (keyboard_.wants_to_read()) watch(0, POLLIN);
+    if (keyboard_.wants_to_read()) watch(keyboard_.terminal(), POLLIN);
 
     const Instant next = next_deadline();
     int timeout_ms = -1;
