@@ -13,7 +13,7 @@ namespace {
 // Timestamps on the wire count 64 ns: fine enough for shared memory, and they wrap after four minutes.
 constexpr int kTimestampShift = 6;
 constexpr Duration kSlowestHello = 200_ms;
-constexpr std::size_t kHelloBytes = 8;  // the shared hash
+constexpr std::size_t kHelloBytes = 16;  // the shared hash, the node's incarnation
 // Worth a pass of its own that copies and sums together.
 constexpr std::uint32_t kCopyAndSumFrom = 512;
 // Of path_death: several probes before the judgement.
@@ -66,6 +66,8 @@ void SubConnection::send(OutMessage& m) {
   m.failed = false;
   CHECK_LE(m.bytes, kMaxPieceBytes);
   m.unacknowledged = std::max(m.bytes, 1u);
+  ++queued_messages_;
+  queued_bytes_ += m.bytes;
   ++stats_.messages_sent;
   stats_.message_bytes_sent += m.bytes;
   if (unsent_ == nullptr) {
@@ -77,32 +79,34 @@ void SubConnection::send(OutMessage& m) {
   last_ = &m;
 }
 
+// How many bytes of the message the record at `offset` holds. It depends on nothing else (SC-6): a message
+// that another sub-connection carries again has the same records there, and its receiver knows them again.
+std::uint32_t SubConnection::part_bytes(const OutMessage& m, std::uint32_t offset) const {
+  const std::size_t capacity = config_.max_payload_bytes - kMaxPacketHeaderBytes;
+  const std::uint32_t rest = m.bytes - offset;
+  const bool whole = offset == 0 && m.bytes == m.record.message_bytes;
+  if ((whole ? kWholeRecordBytes : kPartRecordBytes) + padded(rest) <= capacity) return rest;
+  return static_cast<std::uint32_t>((capacity - kPartRecordBytes) / kCutBytes * kCutBytes);
+}
+
 // Cuts the records of the next packet from the messages that were not sent yet (SC-6).
 template <class F>
 SubConnection::Content SubConnection::cut_packet(F&& f) {
   // As if the header were the longest, so that the same records fit whenever the packet is sent again.
-  const std::size_t capacity = config_.max_payload_bytes - kMaxPacketHeaderBytes;
-  std::size_t left = capacity;
+  std::size_t left = config_.max_payload_bytes - kMaxPacketHeaderBytes;
   Content content{unsent_, unsent_offset_, 0, 0};
   while (unsent_ != nullptr && content.records < kMaxRecords) {
     OutMessage& m = *unsent_;
-    const std::uint32_t rest = m.bytes - unsent_offset_;
-    const bool whole = unsent_offset_ == 0 && m.bytes == m.record.message_bytes;
-    const std::size_t all_of_it = (whole ? kWholeRecordBytes : kPartRecordBytes) + padded(rest);
-    if (all_of_it > left) {
-      // It does not fit. Cut it only if it cannot fit any packet: a cut costs a longer header and a second
-      // packet. Parts are whole granules, so that each has a position.
-      if (all_of_it <= capacity || left < kPartRecordBytes + kCutBytes) break;
-      content.last_bytes = static_cast<std::uint32_t>((left - kPartRecordBytes) / kCutBytes * kCutBytes);
-      ++content.records;
-      f(m, unsent_offset_, content.last_bytes);
-      unsent_offset_ += content.last_bytes;
-      break;
-    }
-    left -= all_of_it;
-    content.last_bytes = rest;
+    const std::uint32_t bytes = part_bytes(m, unsent_offset_);
+    const bool whole = bytes == m.record.message_bytes;
+    const std::size_t record = (whole ? kWholeRecordBytes : kPartRecordBytes) + padded(bytes);
+    if (record > left) break;
+    left -= record;
+    content.last_bytes = bytes;
     ++content.records;
-    f(m, unsent_offset_, rest);
+    f(m, unsent_offset_, bytes);
+    unsent_offset_ += bytes;
+    if (unsent_offset_ < m.bytes) break;  // no part of a message has room beside another of it
     unsent_ = m.next;
     unsent_offset_ = 0;
   }
@@ -181,6 +185,7 @@ std::size_t SubConnection::write_hello(Instant now, MutableBytes room, std::uint
   h.timestamp_echo = hello_echo_;
   const std::size_t length = write_packet_header(room.data(), h);
   store(room.data() + length, config_.shared_hash);
+  store(room.data() + length + 8, config_.incarnation);
   *sum = checksum_add(0, room.first(length + kHelloBytes));
   ++stats_.packets_sent;
   last_sent_ = now;
@@ -225,6 +230,8 @@ std::size_t SubConnection::poll(Instant now, MutableBytes room, std::uint64_t* s
 void SubConnection::finish(OutMessage& m, bool failed) {
   m.failed = failed;
   m.next = nullptr;
+  --queued_messages_;
+  queued_bytes_ -= m.bytes;
   if (finished_ == nullptr)
     finished_ = &m;
   else
@@ -251,19 +258,21 @@ void SubConnection::settle(const Content& content, bool failed) {
 
 PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView rest) {
   if (h.sender_epoch == 0) return PacketFate::kRefused;
+  if (state_ == State::kFenced) return PacketFate::kUnknownEpoch;  // SC-10
   if (h.type == PacketType::kHello) return on_hello(now, h, rest);
   if (h.type != PacketType::kData && (h.records != 0 || !rest.empty())) return PacketFate::kRefused;
   if (h.receiver_epoch == challenge_epoch_ && h.sender_epoch == stranger_) {  // SC-3
     // Only the hello that we sent it can have told it this epoch. What else the packet says comes again.
+    const std::uint64_t incarnation = stranger_incarnation_;
     lose_peer(now, challenge_epoch_);
-    establish(now, h.sender_epoch);
+    establish(now, h.sender_epoch, incarnation);
     schedule();
     return PacketFate::kNothing;
   }
   // SC-2. An unknown sender in the greeting is one whose hello, and shared hash, we have not seen.
   if (h.receiver_epoch != epoch_ || h.sender_epoch != peer_epoch_) return PacketFate::kUnknownEpoch;
   if (lost_) return PacketFate::kNothing;  // SC-7
-  if (!established()) establish(now, h.sender_epoch);
+  if (!established()) establish(now, h.sender_epoch, greeted_incarnation_);
   if (!on_acknowledgement(now, h)) return PacketFate::kRefused;
 
   last_heard_ = now;
@@ -290,7 +299,8 @@ PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView
 }
 
 void SubConnection::delivered(Instant now, const PacketHeader& h) {
-  received_.delivered(h.seq);           // SC-4
+  if (h.receiver_epoch != epoch_ || h.sender_epoch != peer_epoch_) return;  // fenced in between (SC-10)
+  received_.delivered(h.seq);                                               // SC-4
   if (echo_ == 0) echo_ = h.timestamp;  // of the first packet since the last acknowledgement (RFC 7323, 4.3)
   ++unacknowledged_;
   // SW-8
@@ -331,23 +341,26 @@ PacketFate SubConnection::on_hello(Instant now, const PacketHeader& h, ByteView 
     return PacketFate::kRefused;
   }
   refused_hash_ = false;
+  const auto incarnation = load<std::uint64_t>(rest.data() + 8);
   const bool knows_us = h.receiver_epoch == epoch_;
   if (!established()) {  // SC-1
     if (knows_us) {
-      establish(now, h.sender_epoch);
+      establish(now, h.sender_epoch, incarnation);
       if (const std::optional<Duration> rtt = round_trip(now, h)) rtt_.on_sample(*rtt);  // SW-6
     } else {
       peer_epoch_ = h.sender_epoch;
+      greeted_incarnation_ = incarnation;
     }
   } else if (h.sender_epoch == peer_epoch_) {
     if (knows_us) last_heard_ = now;
   } else if (h.receiver_epoch == 0) {
     // Perhaps a new incarnation, perhaps a packet of a dead one that was long under way. Ask it (SC-3).
     challenge(now, h);
+    stranger_incarnation_ = incarnation;
     return PacketFate::kUnknownEpoch;
   } else if (h.receiver_epoch == challenge_epoch_ && h.sender_epoch == stranger_) {
     lose_peer(now, challenge_epoch_);
-    establish(now, h.sender_epoch);
+    establish(now, h.sender_epoch, incarnation);
   } else {
     return PacketFate::kUnknownEpoch;  // SC-2: an answer to an incarnation of ours that is no more
   }
@@ -385,9 +398,10 @@ std::uint64_t SubConnection::next_epoch() {
   return last_epoch_;
 }
 
-void SubConnection::establish(Instant now, std::uint64_t peer_epoch) {
+void SubConnection::establish(Instant now, std::uint64_t peer_epoch, std::uint64_t incarnation) {
   state_ = State::kEstablished;
   peer_epoch_ = peer_epoch;
+  peer_incarnation_ = incarnation;
   last_heard_ = now;
   ack_due_ = now;  // the peer may not know yet that we know it: any packet tells
   hello_due_ = false;
@@ -416,13 +430,19 @@ void SubConnection::fail_everything() {
 
 void SubConnection::lose_peer(Instant now, std::uint64_t epoch) {
   fail_everything();
+  start_over(now, State::kGreeting, epoch);
+  lost_ = true;
+  ++stats_.peers_lost;
+}
+
+void SubConnection::start_over(Instant now, State state, std::uint64_t epoch) {
   window_ = SendWindow<Content>(config_.window_packets, config_.first_seq);
   received_ = ReceiveWindow(config_.first_seq);
   rtt_ = RttEstimator(config_.min_rto, config_.max_rto);
   echo_ = 0;
   unacknowledged_ = 0;
   ack_due_ = Instant::never();
-  state_ = State::kGreeting;
+  state_ = state;
   peer_epoch_ = 0;
   epoch_ = epoch;
   hello_due_ = false;
@@ -430,13 +450,51 @@ void SubConnection::lose_peer(Instant now, std::uint64_t epoch) {
   challenge_epoch_ = 0;
   hello_wait_ = config_.hello_retry;
   hello_next_ = now;
-  lost_ = true;
-  ++stats_.peers_lost;
+}
+
+// SC-10
+OutMessage* SubConnection::fence(Instant now) {
+  OutMessage* first = nullptr;
+  OutMessage* last = nullptr;
+  const auto take = [&](OutMessage& m) {
+    if (&m == last) return;  // another part of it
+    m.unacknowledged = 0;
+    if (first == nullptr)
+      first = &m;
+    else
+      last->next = &m;
+    last = &m;
+  };
+  window_.for_each_unacknowledged([&](const Content& content) {
+    for_each_record(content, [&](OutMessage& m, std::uint32_t, std::uint32_t) { take(m); });
+  });
+  for (OutMessage* m = unsent_; m != nullptr;) {
+    OutMessage* const next = m->next;
+    take(*m);
+    m = next;
+  }
+  if (last != nullptr) last->next = nullptr;
+  unsent_ = nullptr;
+  unsent_offset_ = 0;
+  last_ = nullptr;
+  queued_messages_ = 0;
+  queued_bytes_ = 0;
+  start_over(now, State::kFenced, epoch_);
+  path_dead_ = false;
+  schedule();
+  return first;
+}
+
+void SubConnection::reopen(Instant now) {
+  CHECK(state_ == State::kFenced);
+  start_over(now, State::kGreeting, next_epoch());
+  schedule();
 }
 
 // ---------------------------------------------------------------- time
 
 void SubConnection::on_timer(Instant now) {
+  if (state_ == State::kFenced) return;
   if (!established()) {
     if (hello_next_ <= now) {
       hello_due_ = true;
@@ -468,6 +526,10 @@ void SubConnection::on_timer(Instant now) {
 }
 
 void SubConnection::schedule() {
+  if (state_ == State::kFenced) {
+    next_event_ = Instant::never();
+    return;
+  }
   if (hello_due_) {
     next_event_ = Instant();
     return;

@@ -10,9 +10,12 @@
 //       ▲                                                 │   │   ▲
 //       └──────── nothing heard for peer_death ───────────┘   └───┘ a new incarnation answered the challenge
 //
+//   any ── fence() ──► kFenced ── reopen() ──► kGreeting
+//
 // Each incarnation of an end has an epoch, and takes a new one whenever it gives up a peer. A hello that
 // comes to an established end from a stranger is answered with a hello from the epoch that would follow ours:
-// only who is alive can answer that (SC-3).
+// only who is alive can answer that (SC-3). A fenced end is deaf and dumb: what its driver took back from it
+// goes other ways, so nothing that is still under way here may count any more (SC-10).
 //
 // Pure: time, packets and messages come in; poll() writes what should leave now. Owned by the stack's worker.
 #pragma once
@@ -46,7 +49,7 @@ struct OutMessage {
 struct SubConnectionConfig {
   StackId local;
   StackId remote;
-  std::size_t max_payload_bytes = 1472;  // of a UDP datagram
+  std::size_t max_payload_bytes = 1472;  // of a UDP datagram; decides where messages are cut (SC-6)
   std::uint32_t window_packets = 256;
   Duration min_rto = 500_us;
   Duration max_rto = 100_ms;
@@ -61,6 +64,8 @@ struct SubConnectionConfig {
   Seq first_seq;
   // Hash of what both ends must have in common; a peer with another is refused.
   std::uint64_t shared_hash = 0;
+  // Of the node, the same in all of its sub-connections and in no other life of it; the hello tells it.
+  std::uint64_t incarnation = 0;
 };
 
 struct SubConnectionStats {
@@ -86,7 +91,7 @@ enum class PacketFate : std::uint8_t {
 
 class SubConnection {
  public:
-  enum class State : std::uint8_t { kGreeting, kEstablished };
+  enum class State : std::uint8_t { kGreeting, kEstablished, kFenced };
 
   // `epoch` is random and never used before by this pair.
   SubConnection(const SubConnectionConfig& config, std::uint64_t epoch, Instant now);
@@ -105,6 +110,12 @@ class SubConnection {
   std::size_t poll(Instant now, MutableBytes room, std::uint64_t* sum);
   // The messages that were acknowledged, or failed, since the last call, linked by `next`.
   OutMessage* take_finished();
+  // Ends this incarnation: no packet of its epochs is looked into, nothing is sent, nobody is judged, until
+  // reopen(). Returns every message that is not wholly acknowledged, oldest first, linked by `next` and as it
+  // was before send(): the driver's again, to send another way. Those that are come from take_finished().
+  OutMessage* fence(Instant now);
+  // Greets anew, from an epoch of its own. state() is kFenced.
+  void reopen(Instant now);
 
   // --- receiving
 
@@ -134,6 +145,14 @@ class SubConnection {
   bool take_lost() { return std::exchange(lost_, false); }
   bool refused_hash() const { return refused_hash_; }
   bool has_unfinished() const { return unsent_ != nullptr || !window_.idle(); }
+  // Messages that were given to send() and are neither finished nor fenced, and their bytes: the load.
+  std::uint32_t queued_messages() const { return queued_messages_; }
+  std::uint64_t queued_bytes() const { return queued_bytes_; }
+  std::uint64_t epoch() const { return epoch_; }
+  // Of the peer that is established, or is being greeted; 0: none.
+  std::uint64_t peer_epoch() const { return peer_epoch_; }
+  // Of the latest peer that was established, also when it was lost since; 0 before the first.
+  std::uint64_t peer_incarnation() const { return peer_incarnation_; }
   const SubConnectionConfig& config() const { return config_; }
   const SubConnectionStats& stats() const { return stats_; }
   Duration srtt() const { return rtt_.srtt(); }
@@ -155,6 +174,7 @@ class SubConnection {
   Content cut_packet(F&& f);
   template <class F>
   static void for_each_record(const Content& content, F&& f);
+  std::uint32_t part_bytes(const OutMessage& m, std::uint32_t offset) const;
   template <class Records>
   std::size_t write_packet(Instant now, PacketType type, Seq seq, MutableBytes room, std::uint64_t* sum,
                            Records&& records);
@@ -164,8 +184,10 @@ class SubConnection {
   // False: it acknowledges what was never sent; nothing has changed.
   [[nodiscard]] bool on_acknowledgement(Instant now, const PacketHeader& header);
   PacketFate on_hello(Instant now, const PacketHeader& header, ByteView rest);
-  void establish(Instant now, std::uint64_t peer_epoch);
+  void establish(Instant now, std::uint64_t peer_epoch, std::uint64_t incarnation);
   void fail_everything();
+  // Nothing is left of the conversation; the next would be from `epoch`.
+  void start_over(Instant now, State state, std::uint64_t epoch);
   // The sub-connection starts anew, from `epoch`.
   void lose_peer(Instant now, std::uint64_t epoch);
   void challenge(Instant now, const PacketHeader& hello);
@@ -179,10 +201,13 @@ class SubConnection {
   SubConnectionConfig config_;
   State state_ = State::kGreeting;
   std::uint64_t epoch_;
-  std::uint64_t peer_epoch_ = 0;       // kGreeting: of the last hello, 0 before one came
-  std::uint64_t last_epoch_;           // that we have made up, whether or not it is in use
-  std::uint64_t challenge_epoch_ = 0;  // ours, if the stranger turns out to be alive; 0: nobody was asked
-  std::uint64_t stranger_ = 0;         // whom it was told to
+  std::uint64_t peer_epoch_ = 0;           // kGreeting: of the last hello, 0 before one came
+  std::uint64_t last_epoch_;               // that we have made up, whether or not it is in use
+  std::uint64_t challenge_epoch_ = 0;      // ours, if the stranger turns out to be alive; 0: nobody was asked
+  std::uint64_t stranger_ = 0;             // whom it was told to
+  std::uint64_t greeted_incarnation_ = 0;  // kGreeting: in the hello that told peer_epoch_
+  std::uint64_t stranger_incarnation_ = 0;  // in the stranger's hello
+  std::uint64_t peer_incarnation_ = 0;
 
   SendWindow<Content> window_;
   OutMessage* unsent_ = nullptr;  // first message of which something was not yet sent
@@ -190,6 +215,8 @@ class SubConnection {
   OutMessage* last_ = nullptr;
   OutMessage* finished_ = nullptr;
   OutMessage* finished_last_ = nullptr;
+  std::uint32_t queued_messages_ = 0;
+  std::uint64_t queued_bytes_ = 0;
   RttEstimator rtt_;
 
   ReceiveWindow received_;

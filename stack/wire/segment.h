@@ -25,10 +25,10 @@
 
 namespace braid::stack {
 
-inline constexpr std::uint8_t kWireVersion = 1;
+inline constexpr std::uint8_t kWireVersion = 2;
 
 enum class PacketType : std::uint8_t {
-  kHello = 1,  // handshake: epochs, and a hash of what both ends must share in the place of the records
+  kHello = 1,  // handshake: epochs; in the place of records the shared settings' hash, and an incarnation
   kData = 2,   // records; acknowledges too
   kAck = 3,    // acknowledges only, has no seq of its own
   kProbe = 4,  // as kAck, and asks for one: keep-alive

@@ -90,7 +90,7 @@ TEST(PacketHeader, OtherVersionsTypesAndNumbersOfWordsAreRefused) {
   const Bytes good = written(full_header());
   PacketHeader h;
   std::size_t length = 0;
-  for (const int version : {0, 2, 255})
+  for (const int version : {0, 1, kWireVersion + 1, 255})
     EXPECT_FALSE(parse_packet_header(with(good, 0, version), &h, &length));
   for (const int type : {0, 5, 255}) EXPECT_FALSE(parse_packet_header(with(good, 1, type), &h, &length));
   for (const int words : {5, 255}) EXPECT_FALSE(parse_packet_header(with(good, 3, words), &h, &length));

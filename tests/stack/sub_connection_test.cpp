@@ -235,7 +235,7 @@ TEST(SubConnection, NoRecordOvertakesTheNewsThatThePeerIsANewOne) {  // SC-7
     h.destination = config.local;
     h.sender_epoch = epoch;
     h.receiver_epoch = to;
-    const Bytes hash(8);
+    const Bytes hash(16);  // and the incarnation
     return a.on_packet(at(1_us), h, type == PacketType::kHello ? ByteView(hash) : ByteView());
   };
   const auto epoch_that_it_says = [&] {
@@ -288,7 +288,7 @@ TEST(SubConnection, AnAnswerThatAnEarlierIncarnationGaveToThisOneProvesNothing) 
     h.type = PacketType::kHello;
     h.sender_epoch = epoch;
     h.receiver_epoch = 0xa1;
-    return a.on_packet(at(1_us), h, Bytes(8));
+    return a.on_packet(at(1_us), h, Bytes(16));
   };
   // The first hello of a was heard by an incarnation that died, and by the one that followed it.
   EXPECT_EQ(hello_from(0xb2), PacketFate::kNothing);
@@ -337,7 +337,51 @@ TEST(SubConnection, AMessageIsCutOnlyIfItFitsNoPacket) {  // SC-6
   t.send(0, 700);
   t.send(0, longest + 1);
   t.run_until_finished(10_ms);
-  EXPECT_EQ(t.packets[0].header.records, 2) << "what must be cut anyway fills the packet";
+  EXPECT_EQ(t.count(0, PacketType::kData), 3u) << "its parts are the same in any company";
+}
+
+// What a receiver can tell of the records in the data packets of end 0.
+std::vector<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>> records_of(const TwoEnds& t,
+                                                                                Position of_message) {
+  std::vector<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>> out;
+  for (const TwoEnds::Sent& p : t.packets) {
+    if (p.from != 0 || p.header.type != PacketType::kData) continue;
+    PacketHeader h;
+    std::size_t length = 0;
+    EXPECT_TRUE(parse_packet_header(p.packet, &h, &length));
+    RecordReader reader(ByteView(p.packet).subspan(length), h.records);
+    Record r;
+    ByteView bytes;
+    while (reader.next(&r, &bytes))
+      if (r.message == of_message) out.emplace_back(r.position.value(), r.message_offset, r.bytes);
+  }
+  return out;
+}
+
+TEST(SubConnection, ALongMessageIsCutTheSameInAnyCompany) {  // SC-6
+  for (const std::size_t payload : {300u, 1472u, 1400u, 8972u}) {
+    for (const std::uint32_t bytes : {2000u, 4096u, 8192u, 30'000u, 65'535u}) {
+      SCOPED_TRACE(testing::Message() << bytes << " bytes in packets of " << payload);
+      SubConnectionConfig config;
+      config.max_payload_bytes = payload;
+      std::vector<std::vector<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>>> cuts;
+      for (const std::uint32_t company : {0u, 1u, 64u, 100u, 700u}) {
+        TwoEnds t(config);
+        t.establish();
+        t.ends[0].next_position = Position(5000);
+        if (company != 0) t.send(0, company);
+        t.ends[0].next_position = Position(7000);
+        t.send(0, bytes);
+        if (company != 0) t.send(0, company);
+        t.run_until_finished(10_ms);
+        cuts.push_back(records_of(t, Position(7000)));
+      }
+      for (const auto& cut : cuts) EXPECT_EQ(cut, cuts.front());
+      const std::uint32_t part = part_bytes(config);
+      for (std::size_t i = 0; i + 1 < cuts.front().size(); ++i)
+        EXPECT_EQ(std::get<2>(cuts.front()[i]), part) << "every part but the last";
+    }
+  }
 }
 
 TEST(SubConnection, APageTravelsInFewPacketsAndItsTailSharesOne) {  // SC-6
@@ -811,6 +855,118 @@ TEST(SubConnection, TwoThatLostEachOtherFindEachOtherAnew) {  // SC-3, SC-5, SC-
     t.run_until_finished(10_ms);
     EXPECT_EQ(t.b().delivered.size(), before + 5);
   }
+}
+
+// ---------------------------------------------------------------- fencing
+
+TEST(SubConnection, AFencedEndGivesBackWhatWasNotAcknowledgedAsItWasGiven) {  // SC-10
+  TwoEnds t;
+  t.establish();
+  // Six messages in six packets: the first, the second last's first part and the last are missing.
+  t.link = [&](int, std::size_t, const PacketHeader& h) {
+    const bool lost = h.type == PacketType::kData && (h.seq == Seq(0) || h.seq == Seq(3) || h.seq == Seq(5));
+    return lost ? kLost : Delays{10_us};
+  };
+  for (const std::uint32_t bytes : {1300u, 1200u, 1000u, 300u, 2000u, 900u}) t.send(0, bytes);
+  const auto sent = [&](std::size_t i) { return t.a().sent[i].get(); };
+  t.run_for(21_us);
+  ASSERT_EQ(t.count(0, PacketType::kData), 7u) << "and the first again";
+  EXPECT_EQ(t.a().finished, (std::vector<TestMessage*>{sent(1), sent(2), sent(3)}));
+  EXPECT_EQ(t.a().sub->queued_messages(), 3u);
+  EXPECT_EQ(t.a().sub->queued_bytes(), 1300u + 2000u + 900u);
+  EXPECT_EQ(t.fence(0), (std::vector<TestMessage*>{sent(0), sent(4), sent(5)}));
+  EXPECT_EQ(t.a().sub->state(), SubConnection::State::kFenced);
+  EXPECT_FALSE(t.a().sub->has_unfinished());
+  EXPECT_EQ(t.a().sub->queued_messages(), 0u);
+  EXPECT_EQ(t.a().sub->queued_bytes(), 0u);
+  EXPECT_FALSE(t.a().sub->take_lost()) << "nobody was lost";
+  EXPECT_EQ(t.a().sub->take_finished(), nullptr);
+}
+
+TEST(SubConnection, WhatWasOnlyPartlySentComesBackOnceAndInOrder) {  // SC-10
+  SubConnectionConfig config;
+  config.window_packets = 2;
+  TwoEnds t(config);
+  t.establish();
+  t.link = [](int, std::size_t, const PacketHeader&) { return kLost; };
+  t.send_many(0, 3, 60'000);
+  t.run_for(10_us);
+  const auto back = t.fence(0);
+  ASSERT_EQ(back.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(back[i], t.a().sent[i].get());
+  // Before there is a peer as well.
+  TwoEnds u;
+  u.suspended[1] = true;
+  u.send_many(0, 2, 100);
+  EXPECT_EQ(u.fence(0).size(), 2u);
+}
+
+TEST(SubConnection, AFencedEndIsDeafAndDumb) {  // SC-10
+  TwoEnds t;
+  t.establish();
+  t.send_many(0, 10, 1000);
+  t.send_many(1, 10, 1000);
+  t.run_for(2_us);
+  const auto under_way = t.in_flight;
+  EXPECT_EQ(t.fence(0).size(), 10u);
+  t.packets.clear();
+  t.run_for(11_s);
+  EXPECT_EQ(t.count(0, PacketType::kData) + t.count(0, PacketType::kAck) + t.count(0, PacketType::kProbe) +
+                t.count(0, PacketType::kHello),
+            0u);
+  EXPECT_TRUE(t.a().delivered.empty());
+  EXPECT_EQ(t.a().lost, 0) << "it judges nobody";
+  EXPECT_EQ(t.a().sub->stats().path_deaths, 0u);
+  EXPECT_EQ(t.b().lost, 1) << "its peer does";
+  EXPECT_GT(t.a().fates[PacketFate::kUnknownEpoch], 10) << "hellos among them";
+  EXPECT_EQ(t.a().sub->next_deadline(), Instant::never());
+}
+
+TEST(SubConnection, AReopenedEndIsANewIncarnationOfTheSameNode) {  // SC-10, SC-3
+  TwoEnds t;
+  t.establish();
+  const std::uint64_t epoch = t.a().sub->epoch();
+  EXPECT_EQ(t.b().sub->peer_epoch(), epoch);
+  t.send_many(0, 5, 1000);
+  t.send_many(1, 5, 1000);
+  t.run_for(2_us);
+  const auto under_way = t.in_flight;
+  const auto back = t.fence(0);
+  t.run_for(1_ms);
+  t.a().sub->reopen(t.now);
+  EXPECT_EQ(t.a().sub->state(), SubConnection::State::kGreeting);
+  EXPECT_NE(t.a().sub->epoch(), epoch);
+  t.run_for(1_ms);
+  ASSERT_TRUE(t.a().sub->established());
+  ASSERT_TRUE(t.b().sub->established());
+  EXPECT_EQ(t.b().lost, 1) << "its peer knows that this conversation is over";
+  EXPECT_EQ(t.a().lost, 0);
+  EXPECT_EQ(t.b().sub->peer_epoch(), t.a().sub->epoch());
+  EXPECT_EQ(t.b().sub->peer_incarnation(), TwoEnds::incarnation_of(0xa1)) << "but the node is the same";
+  // What was under way when the fence fell comes to nothing, at either end.
+  t.b().delivered.clear();
+  for (const InFlight& p : under_way) EXPECT_EQ(t.arrive(p.to, p.bytes), PacketFate::kUnknownEpoch);
+  EXPECT_TRUE(t.b().delivered.empty());
+  EXPECT_TRUE(t.a().delivered.empty());
+  // The returned messages may be given to it again, and travel.
+  t.b().arriving.clear();
+  for (TestMessage* m : back) t.a().sub->send(*m);
+  t.run_until_finished(10_ms);
+  EXPECT_EQ(t.b().delivered.size(), 5u);
+  for (const TestMessage* m : back) EXPECT_EQ(m->finishes, 1);
+}
+
+TEST(SubConnection, TheHelloTellsTheNodesIncarnation) {  // SC-1, SC-3
+  TwoEnds t;
+  EXPECT_EQ(t.a().sub->peer_incarnation(), 0u) << "nobody yet";
+  t.establish();
+  EXPECT_EQ(t.a().sub->peer_incarnation(), TwoEnds::incarnation_of(0xb1));
+  EXPECT_EQ(t.b().sub->peer_incarnation(), TwoEnds::incarnation_of(0xa1));
+  t.start(1, 0xb2);  // with data on its way at once: whichever packet proves the new one
+  t.send(1, 100);
+  t.run_for(1_ms);
+  EXPECT_EQ(t.a().lost, 1);
+  EXPECT_EQ(t.a().sub->peer_incarnation(), TwoEnds::incarnation_of(0xb2));
 }
 
 // ---------------------------------------------------------------- everything at once

@@ -73,11 +73,14 @@ class TwoEnds {
   void start(int i, std::uint64_t epoch) {
     SubConnectionConfig c = config;
     if (i == 1) std::swap(c.local, c.remote);
+    c.incarnation = incarnation_of(epoch);
     const Position elsewhere = ends[i].next_position + 1'000'000;  // so that incarnations' bytes differ
     ends[i] = End{};
     ends[i].next_position = elsewhere;
     ends[i].sub = std::make_unique<SubConnection>(c, epoch, now);
   }
+  // Of the node whose end started with `epoch`.
+  static std::uint64_t incarnation_of(std::uint64_t epoch) { return epoch << 32 | 0x77; }
   End& a() { return ends[0]; }
   End& b() { return ends[1]; }
 
@@ -97,6 +100,16 @@ class TwoEnds {
     end.sent.push_back(std::move(m));
     end.sub->send(*end.sent.back());
     return *end.sent.back();
+  }
+  // Closes end i's incarnation; what was not acknowledged, in the order in which it came back.
+  std::vector<TestMessage*> fence(int i) {
+    std::vector<TestMessage*> out;
+    for (OutMessage* m = ends[i].sub->fence(now); m != nullptr; m = m->next) {
+      EXPECT_FALSE(m->failed);
+      EXPECT_EQ(m->unacknowledged, 0u);
+      out.push_back(static_cast<TestMessage*>(m));
+    }
+    return out;
   }
   void send_many(int i, int count, std::uint32_t bytes) {
     for (int n = 0; n < count; ++n) send(i, bytes);
