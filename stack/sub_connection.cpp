@@ -194,6 +194,7 @@ std::size_t SubConnection::write_hello(Instant now, MutableBytes room, std::uint
 
 std::size_t SubConnection::poll(Instant now, MutableBytes room, std::uint64_t* sum) {
   if (next_event_ <= now) on_timer(now);
+  if (lost_) return 0;  // SC-7
   if (hello_due_) {
     hello_due_ = false;
     return write_hello(now, room, sum);
@@ -485,8 +486,9 @@ OutMessage* SubConnection::fence(Instant now) {
   return first;
 }
 
-void SubConnection::reopen(Instant now) {
+void SubConnection::reopen(Instant now, std::uint64_t incarnation) {
   CHECK(state_ == State::kFenced);
+  config_.incarnation = incarnation;
   start_over(now, State::kGreeting, next_epoch());
   schedule();
 }

@@ -114,8 +114,8 @@ class SubConnection {
   // reopen(). Returns every message that is not wholly acknowledged, oldest first, linked by `next` and as it
   // was before send(): the driver's again, to send another way. Those that are come from take_finished().
   OutMessage* fence(Instant now);
-  // Greets anew, from an epoch of its own. state() is kFenced.
-  void reopen(Instant now);
+  // Greets anew, from an epoch of its own, as `incarnation` of its node. state() is kFenced.
+  void reopen(Instant now, std::uint64_t incarnation);
 
   // --- receiving
 
@@ -141,7 +141,8 @@ class SubConnection {
   // Nothing was heard for the path death time.
   bool path_dead() const { return path_dead_; }
   // True once after the peer was lost: every message that was queued has been failed. Until it was asked, no
-  // records of the peer's new incarnation are handed up, so that none overtakes the news (SC-7).
+  // records of the peer's new incarnation are handed up, so that none overtakes the news, and nothing is sent
+  // (SC-7).
   bool take_lost() { return std::exchange(lost_, false); }
   bool refused_hash() const { return refused_hash_; }
   bool has_unfinished() const { return unsent_ != nullptr || !window_.idle(); }

@@ -74,6 +74,7 @@ struct Record {
   Position position;  // of the first byte, in granules
   RecordKind kind = RecordKind::kMessage;
   bool many_pieces = false;  // the message was cut by its sender: rejoin it outside the window
+  bool again = false;        // it may have been delivered before, by another sub-connection
   std::uint16_t bytes = 0;   // in this record
   std::uint16_t skip = 0;    // unused granules before it
   // Of the whole message; for a record that is a whole message message_bytes == bytes.
@@ -124,14 +125,15 @@ class RecordReader {
 namespace detail {
 inline constexpr std::uint8_t kPartFlag = 0x80;
 inline constexpr std::uint8_t kManyPiecesFlag = 0x40;
+inline constexpr std::uint8_t kAgainFlag = 0x20;
 inline constexpr std::uint8_t kKindMask = 0x0f;
 }  // namespace detail
 
 inline std::size_t write_record_header(std::byte* to, const Record& r) {
   const bool whole = r.whole();
-  const auto kind =
-      static_cast<std::uint8_t>(static_cast<std::uint8_t>(r.kind) | (whole ? 0 : detail::kPartFlag) |
-                                (r.many_pieces ? detail::kManyPiecesFlag : 0));
+  const auto kind = static_cast<std::uint8_t>(
+      static_cast<std::uint8_t>(r.kind) | (whole ? 0 : detail::kPartFlag) |
+      (r.many_pieces ? detail::kManyPiecesFlag : 0) | (r.again ? detail::kAgainFlag : 0));
   store(to, r.destination.value());
   store(to + 4, r.source.value());
   store(to + 8, r.position.value());
@@ -164,6 +166,7 @@ inline bool RecordReader::next(Record* r, ByteView* bytes) {
   if (word > 0xff || kind < 1 || kind > 3) return false;
   r->kind = static_cast<RecordKind>(kind);
   r->many_pieces = (word & detail::kManyPiecesFlag) != 0;
+  r->again = (word & detail::kAgainFlag) != 0;
   std::size_t header = kWholeRecordBytes;
   if ((word & detail::kPartFlag) != 0) {
     header = kPartRecordBytes;

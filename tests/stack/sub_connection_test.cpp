@@ -933,7 +933,7 @@ TEST(SubConnection, AReopenedEndIsANewIncarnationOfTheSameNode) {  // SC-10, SC-
   const auto under_way = t.in_flight;
   const auto back = t.fence(0);
   t.run_for(1_ms);
-  t.a().sub->reopen(t.now);
+  t.a().sub->reopen(t.now, t.a().sub->config().incarnation);
   EXPECT_EQ(t.a().sub->state(), SubConnection::State::kGreeting);
   EXPECT_NE(t.a().sub->epoch(), epoch);
   t.run_for(1_ms);
