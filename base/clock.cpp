@@ -10,4 +10,10 @@ Instant monotonic_now() {
   return Instant::from_ns(t.tv_sec * std::int64_t{1'000'000'000} + t.tv_nsec);
 }
 
+Duration unix_time_of_monotonic_zero() {
+  timespec t;
+  ::clock_gettime(CLOCK_REALTIME, &t);
+  return Instant::from_ns(t.tv_sec * std::int64_t{1'000'000'000} + t.tv_nsec) - monotonic_now();
+}
+
 }  // namespace braid

@@ -206,6 +206,8 @@ void visit_node(V& v, C& node) {
 
 struct Writer {
   Json object = Json::object();
+  v.take("capture_directory", node.capture_directory);
+  v.take("capture_limit_mib", node.capture_limit_mib);
   void take(const char* key, LinkConfig::Kind kind) { object[key] = to_text(kind); }
   template <class T>
   void take(const char* key, const T& value) {

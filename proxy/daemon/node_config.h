@@ -94,5 +94,9 @@ struct NodeConfig {
 // `what` names the source in error texts.
 Result<NodeConfig> parse_node_config(const std::string& json, const std::string& what);
 std::string to_json(const NodeConfig& config);
+  // Where each proxy writes the frames that it receives and sends, cluster<k>-proxy<p>.pcapng, a folder that
+  // exists; empty: nowhere. No file grows beyond the limit.
+  std::string capture_directory;
+  std::uint32_t capture_limit_mib = 1024;
 
 }  // namespace braid::proxy

@@ -37,6 +37,8 @@ NodeConfig two_clusters() {
   node.ready_fd = 6;
   node.counters_fd = 8;
   node.seed = 42;
+  node.capture_directory = "captures";
+  node.capture_limit_mib = 7;
   return node;
 }
 

@@ -58,7 +58,8 @@ constexpr const char* kRunFooter =
     "\n"
     "Status: the largest of the application's processes' (128 + n if signal n killed it); 64: wrong usage; "
     "70: a daemon was\n"
-    "lost or the run could not start; 73: the report cannot be written; 78: wrong configuration.\n"
+    "lost or the run could not start; 73: the report or the captures cannot be written; 78: wrong "
+    "configuration.\n"
     "\n"
     "Examples:\n"
     "  braid run --clusters 2 --compute 2 --proxies 2 jacobi --size 1024 --iterations 10\n"
@@ -108,7 +109,8 @@ std::string wrapped(const std::string& text) {
 
 std::string default_text(const Setting& setting) {
   const nlohmann::json value = setting.get(RunConfig{});
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  if (!value.is_string()) return value.dump();
+  return value.get<std::string>().empty() ? "none" : value.get<std::string>();
 }
 
 CLI::App* describe_run(CLI::App& app, RunArguments& arguments) {
@@ -130,6 +132,7 @@ CLI::App* describe_run(CLI::App& app, RunArguments& arguments) {
                               : setting.key.starts_with("transport.") ? "Transport"
                               : setting.key.starts_with("dpdk.")      ? "DPDK"
                                                                       : "Machine";
+                              : setting.key.starts_with("capture.")   ? "Capture"
     const std::string help = wrapped(fmt::format("{} [{}]", setting.help, default_text(setting)));
     if (setting.allowed == "true, false") {
       // Alone it means true; --misdirect=false takes back what a file says.
@@ -174,6 +177,20 @@ Descriptor open_report(const std::string& path) {
 }
 
 bool write_report(const Descriptor& file, const std::string& text) {
+// The same of the folder for captures.
+void prepare_capture(const RunConfig& config) {
+  const std::string& folder = config.capture.directory;
+  if (folder.empty()) return;
+  std::error_code problem;
+  std::filesystem::create_directories(folder, problem);
+  if (!problem && ::access(folder.c_str(), W_OK | X_OK) != 0)
+    problem = std::error_code(errno, std::generic_category());
+  if (problem)
+    refuse(kCannotCreateStatus,
+           fmt::format("--capture: {} cannot be written: {}; name a folder that this user may write in",
+                       folder, problem.message()));
+}
+
   std::size_t done = 0;
   while (done < text.size()) {
     const ssize_t n = ::write(file.get(), text.data() + done, text.size() - done);
@@ -214,6 +231,8 @@ int run_application(CLI::App& run, const RunArguments& arguments) {
   const Descriptor report_file = open_report(arguments.report_file);
 
   const Result<RunReport> report = supervise(options);
+  prepare_capture(options.config);
+
   if (!report) refuse(kLostDaemonStatus, report.error().text);
   if (!arguments.quiet) std::fputs(render_text(*report).c_str(), stderr);
   if (report_file && (::ftruncate(report_file.get(), 0) != 0 && errno != EINVAL)) errno = 0;

@@ -129,6 +129,8 @@ std::vector<proxy::NodeConfig> plan_nodes(const RunConfig& config, const std::st
     node.idle = config.idle;
     node.idle.spins = config.spins(cores);
     node.misdirect = config.misdirect;
+    node.capture_directory = config.capture.directory;
+    node.capture_limit_mib = config.capture.limit_mib;
     node.eal_memory_mib = config.dpdk.memory_mib;
     node.eal_prefix = fmt::format("{}-{}", run, k);
     nodes.push_back(std::move(node));

@@ -149,6 +149,25 @@ Setting truth(std::string key, std::string option, std::string help, Member memb
   return s;
 }
 
+// The path of a folder, or nothing.
+template <class Member>
+Setting folder(std::string key, std::string option, std::string help, Member member) {
+  Setting s{.key = std::move(key),
+            .option = std::move(option),
+            .allowed = "a folder",
+            .help = std::move(help),
+            .quoted_text = true};
+  s.set = [member](RunConfig& config, const std::string& text) -> std::string {
+    // It goes into messages and file names; a line's end in it is a slip of the shell.
+    if (std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < ' '; }))
+      return "a folder's name with control characters is not allowed; allowed: a folder";
+    member(config) = text;
+    return {};
+  };
+  s.get = [member](const RunConfig& config) { return Json(member(const_cast<RunConfig&>(config))); };
+  return s;
+}
+
 std::vector<Setting> make_settings() {
   using C = RunConfig;
   std::vector<Setting> all;
@@ -234,6 +253,14 @@ std::vector<Setting> make_settings() {
                        [](C& c) -> std::uint32_t& { return c.idle.sleep_min_us; }));
   all.push_back(number("idle.sleep_max_us", "", 1, 1'000'000, "its longest sleep, us",
                        [](C& c) -> std::uint32_t& { return c.idle.sleep_max_us; }));
+
+  all.push_back(folder("capture.directory", "--capture",
+                       "write every packet that a proxy receives or sends to DIR/cluster<k>-proxy<p>.pcapng, "
+                       "for Wireshark with tools/wireshark/braid.lua",
+                       [](C& c) -> std::string& { return c.capture.directory; }));
+  all.push_back(number("capture.limit_mib", "--capture-limit", 1, 1u << 20,
+                       "what each of these files may grow to, MiB",
+                       [](C& c) -> std::uint32_t& { return c.capture.limit_mib; }));
 
   all.push_back(
       choice("dpdk.kind", "--dpdk", kDpdkKinds,

@@ -41,6 +41,13 @@ struct DpdkConfig {
   std::vector<InterfaceConfig> interfaces;
 };
 
+// Packets as the proxies saw them, for Wireshark.
+struct CaptureConfig {
+  std::string directory;  // cluster0-proxy0.pcapng, … are written there; empty: nowhere
+  // Of each file: a proxy that is captured for an hour shall not fill the disk.
+  std::uint32_t limit_mib = 1024;
+};
+
 struct RunConfig {
   unsigned clusters = 2;  // the smallest machine with a wire in it
   unsigned compute = 2;   // per cluster: sharing inside a cluster and between clusters both happen
@@ -59,6 +66,7 @@ struct RunConfig {
   // milliseconds for what yielding ones do in microseconds), so by default the number of threads decides.
   std::optional<std::uint32_t> idle_spins;
   DpdkConfig dpdk;
+  CaptureConfig capture;
 
   // What is in force after "auto".
   std::uint32_t mtu_bytes() const;
