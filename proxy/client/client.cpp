@@ -53,6 +53,10 @@ const char* to_string(ConnectionState state) {
   return "unknown";
 }
 
+Instant Service::now() {
+  return monotonic_now();
+}
+
 // ---------------------------------------------------------------- Client
 
 Result<std::unique_ptr<Client>> Client::attach(const std::string& address, const ClientOptions& options) {
@@ -208,11 +212,11 @@ void Endpoint::take_accepted() {
 }
 
 Result<Connection*> Endpoint::accept(Duration timeout) {
-  const Instant deadline = monotonic_now() + timeout;
+  const Instant deadline = service_->now() + timeout;
   for (;;) {
     if (Connection* const connection = try_accept()) return connection;
     if (!service_->alive()) return error("accept: {}", to_string(ConnectionState::kServiceLost));
-    if (monotonic_now() >= deadline) return error("accept: nobody connected within {:.3f} s", timeout.s());
+    if (service_->now() >= deadline) return error("accept: nobody connected within {:.3f} s", timeout.s());
     service_->wait_for_event(5_ms);
   }
 }
@@ -262,7 +266,7 @@ Endpoint::Arrived Endpoint::take_arrival(Lane& lane, Connection** to) {
   if (connection == nullptr) {
     const std::size_t index = d.destination_port & 0xffff;
     if (index < closed_.size() && closed_[index] == PortId(d.destination_port)) return Arrived::kTaken;
-    const Instant now = monotonic_now();
+    const Instant now = service_->now();
     if (lane.early_until == Instant()) lane.early_until = now + kPatienceWithEarlyArrivals;
     if (now < lane.early_until) {
       lane.early = d;
@@ -411,7 +415,7 @@ SendStatus Connection::send(ByteView message, Duration timeout, unsigned lane) {
   const auto total = static_cast<std::uint32_t>(message.size());
   const std::uint32_t most = max_message_bytes();
   const bool many = total > most;
-  const Instant deadline = monotonic_now() + timeout;
+  const Instant deadline = endpoint_.service_->now() + timeout;
   std::uint32_t offset = 0;
   Patience patience;
   do {
@@ -429,7 +433,7 @@ SendStatus Connection::send(ByteView message, Duration timeout, unsigned lane) {
     if (status == SendStatus::kClosed) return status;
     endpoint_.flush();
     if (endpoint_.service_->turn() == 0) patience.wait();
-    if (monotonic_now() >= deadline) {
+    if (endpoint_.service_->now() >= deadline) {
       failed_ = failed_ || offset > 0;
       return SendStatus::kTimeout;
     }

@@ -93,6 +93,8 @@ class Service {
   virtual int turn() = 0;
   // False once the service is gone. Looks at most every few milliseconds, so it may be asked in any loop.
   virtual bool alive() = 0;
+  // The time by which the client's timeouts run: monotonic_now(), unless time is virtual.
+  virtual Instant now();
 };
 
 // One end of a parallel connection. Owned by its endpoint.

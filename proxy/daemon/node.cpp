@@ -12,7 +12,6 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "proxy/nic/capture_queue.h"
 #include "proxy/nic/faulty_queue.h"
 #include "proxy/nic/shm_wire.h"
 #ifdef BRAID_WITH_DPDK
@@ -56,21 +55,6 @@ std::uint64_t most_client_memory() {
   return most;
 }
 
-// A file for each proxy, if any are wanted.
-Result<std::vector<std::shared_ptr<CaptureFile>>> open_captures(const NodeConfig& config) {
-  std::vector<std::shared_ptr<CaptureFile>> files;
-  if (config.capture_directory.empty()) return files;
-  CaptureFile::Options options;
-  options.limit_bytes = std::uint64_t{config.capture_limit_mib} << 20;
-  for (unsigned p = 0; p < config.proxies; ++p) {
-    Result<std::unique_ptr<CaptureFile>> file = CaptureFile::create(
-        fmt::format("{}/cluster{}-proxy{}.pcapng", config.capture_directory, config.cluster, p), options);
-    if (!file) return file.error();
-    files.push_back(std::move(file).value());
-  }
-  return files;
-}
-
 // Which proxies of two clusters have a sub-connection: aligned, and where one side has fewer, several with
 // the same one. `shift` turns one side round, so that nothing arrives where it belongs.
 bool are_peers(unsigned mine, unsigned my_count, unsigned theirs, unsigned their_count, unsigned shift) {
@@ -89,11 +73,12 @@ Node::~Node() {
   if (counters_fd_ >= 0) ::close(counters_fd_);
 }
 
-Result<std::unique_ptr<Node>> Node::create(const NodeConfig& config, Instant now) {
+Result<std::unique_ptr<Node>> Node::create(const NodeConfig& config, Instant now,
+                                           const MakeQueue& make_queue) {
   if (const Result<void> valid = config.validate(); !valid) return valid.error();
   std::unique_ptr<Node> node(new Node(config));
   if (const Result<void> r = node->map_counters(); !r) return r.error();
-  if (const Result<void> r = node->open_links(now); !r) return r.error();
+  if (const Result<void> r = node->open_links(now, make_queue); !r) return r.error();
   return node;
 }
 
@@ -156,7 +141,7 @@ stack::StackConfig Node::stack_config(unsigned proxy, std::uint64_t seed) const 
   return s;
 }
 
-Result<void> Node::open_links(Instant now) {
+Result<void> Node::open_links(Instant now, const MakeQueue& make_queue) {
   const unsigned proxies = config_.proxies;
   std::vector<std::vector<Worker::Queue>> queues(proxies);
   const std::uint64_t seed = config_.seed != 0 ? config_.seed : system_seed();
@@ -167,31 +152,18 @@ Result<void> Node::open_links(Instant now) {
       f.duplicate = config_.faults.duplicate;
       f.reorder = config_.faults.reorder;
       f.corrupt = config_.faults.corrupt;
-  Result<std::vector<std::shared_ptr<CaptureFile>>> capture_files = open_captures(config_);
-  if (!capture_files) return capture_files.error();
-  const std::vector<std::shared_ptr<CaptureFile>>& captures = *capture_files;
-  std::map<std::pair<unsigned, std::uint16_t>, unsigned> interfaces;  // of the captures, by proxy and link
       f.flip_past_checksum_every = config_.faults.flip_past_checksum_every;
       f.drop_all_after = config_.faults.drop_all_after;
       f.flip_longer_than_bytes = std::min(config_.transport.mtu_bytes * 2 / 3, 4000u);
       f.seed = config_.faults.seed * 1'000'003 + config_.cluster * 4096u + link * 64u + queue;
       nic = std::make_unique<FaultyQueue>(std::move(nic), f);
     }
-    const unsigned proxy = queue % proxies;
-    if (!captures.empty()) {
-      // A proxy with several queues of a link has one interface for them.
-      const auto [interface, added] = interfaces.try_emplace({proxy, link});
-      if (added)
-        interface->second =
-            captures[proxy]->add_interface(fmt::format("link {}", link), nic->max_frame_bytes());
-      nic = std::make_unique<CaptureQueue>(std::move(nic), captures[proxy], interface->second);
-    }
-    queues[proxy].push_back({LinkId(link), std::move(nic)});
+    queues[queue % proxies].push_back({LinkId(link), std::move(nic)});
   };
 
   std::vector<std::string> devices;
   for (const LinkConfig& link : config_.links)
-    if (link.kind == LinkConfig::Kind::kEthdev) devices.push_back(link.device);
+    if (link.kind == LinkConfig::Kind::kEthdev && !make_queue) devices.push_back(link.device);
 #ifdef BRAID_WITH_DPDK
   if (!devices.empty()) {
     EthdevOptions options;
@@ -214,6 +186,10 @@ Result<void> Node::open_links(Instant now) {
   unsigned port = 0;
   for (std::uint16_t index = 0; index < config_.links.size(); ++index) {
     const LinkConfig& link = config_.links[index];
+    if (make_queue) {
+      for (unsigned p = 0; p < proxies; ++p) add(p, index, make_queue(LinkId(index), p));
+      continue;
+    }
     if (link.kind == LinkConfig::Kind::kShm) {
       Result<std::shared_ptr<ShmWire>> wire =
           ShmWire::map(link.fd, link.first_side ? ShmSide::kA : ShmSide::kB);

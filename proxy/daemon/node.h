@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -41,9 +42,14 @@ class Node : private convergence::Ports::Resources {
     int fd = -1;
   };
 
+  // Makes the queue of a proxy on a link of the configuration, whatever kind that says the link is: for
+  // wires that exist in simulation only.
+  using MakeQueue = std::function<std::unique_ptr<NicQueue>(LinkId link, unsigned proxy)>;
+
   // Opens the links that the configuration names. The counters live in config.counters_fd, or in memory of
   // the node's own.
-  static Result<std::unique_ptr<Node>> create(const NodeConfig& config, Instant now);
+  static Result<std::unique_ptr<Node>> create(const NodeConfig& config, Instant now,
+                                              const MakeQueue& make_queue = {});
   ~Node() override;
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
@@ -96,7 +102,7 @@ class Node : private convergence::Ports::Resources {
   };
 
   Node(const NodeConfig& config);
-  Result<void> open_links(Instant now);
+  Result<void> open_links(Instant now, const MakeQueue& make_queue);
   Result<void> map_counters();
   stack::StackConfig stack_config(unsigned proxy, std::uint64_t seed) const;
 
