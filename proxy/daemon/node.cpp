@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "proxy/nic/capture_queue.h"
 #include "proxy/nic/faulty_queue.h"
 #include "proxy/nic/shm_wire.h"
 #ifdef BRAID_WITH_DPDK
@@ -53,6 +54,21 @@ std::uint64_t most_client_memory() {
   static const std::uint64_t most = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
                                     static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) / 2;
   return most;
+}
+
+// A file for each proxy, if any are wanted.
+Result<std::vector<std::shared_ptr<CaptureFile>>> open_captures(const NodeConfig& config) {
+  std::vector<std::shared_ptr<CaptureFile>> files;
+  if (config.capture_directory.empty()) return files;
+  CaptureFile::Options options;
+  options.limit_bytes = std::uint64_t{config.capture_limit_mib} << 20;
+  for (unsigned p = 0; p < config.proxies; ++p) {
+    Result<std::unique_ptr<CaptureFile>> file = CaptureFile::create(
+        fmt::format("{}/cluster{}-proxy{}.pcapng", config.capture_directory, config.cluster, p), options);
+    if (!file) return file.error();
+    files.push_back(std::move(file).value());
+  }
+  return files;
 }
 
 // Which proxies of two clusters have a sub-connection: aligned, and where one side has fewer, several with
@@ -152,13 +168,26 @@ Result<void> Node::open_links(Instant now, const MakeQueue& make_queue) {
       f.duplicate = config_.faults.duplicate;
       f.reorder = config_.faults.reorder;
       f.corrupt = config_.faults.corrupt;
+  Result<std::vector<std::shared_ptr<CaptureFile>>> capture_files = open_captures(config_);
+  if (!capture_files) return capture_files.error();
+  const std::vector<std::shared_ptr<CaptureFile>>& captures = *capture_files;
+  std::map<std::pair<unsigned, std::uint16_t>, unsigned> interfaces;  // of the captures, by proxy and link
       f.flip_past_checksum_every = config_.faults.flip_past_checksum_every;
       f.drop_all_after = config_.faults.drop_all_after;
       f.flip_longer_than_bytes = std::min(config_.transport.mtu_bytes * 2 / 3, 4000u);
       f.seed = config_.faults.seed * 1'000'003 + config_.cluster * 4096u + link * 64u + queue;
       nic = std::make_unique<FaultyQueue>(std::move(nic), f);
     }
-    queues[queue % proxies].push_back({LinkId(link), std::move(nic)});
+    const unsigned proxy = queue % proxies;
+    if (!captures.empty()) {
+      // A proxy with several queues of a link has one interface for them.
+      const auto [interface, added] = interfaces.try_emplace({proxy, link});
+      if (added)
+        interface->second =
+            captures[proxy]->add_interface(fmt::format("link {}", link), nic->max_frame_bytes());
+      nic = std::make_unique<CaptureQueue>(std::move(nic), captures[proxy], interface->second);
+    }
+    queues[proxy].push_back({LinkId(link), std::move(nic)});
   };
 
   std::vector<std::string> devices;
