@@ -161,6 +161,10 @@ Result<void> Node::open_links(Instant now, const MakeQueue& make_queue) {
   const unsigned proxies = config_.proxies;
   std::vector<std::vector<Worker::Queue>> queues(proxies);
   const std::uint64_t seed = config_.seed != 0 ? config_.seed : system_seed();
+  Result<std::vector<std::shared_ptr<CaptureFile>>> capture_files = open_captures(config_);
+  if (!capture_files) return capture_files.error();
+  const std::vector<std::shared_ptr<CaptureFile>>& captures = *capture_files;
+  std::map<std::pair<unsigned, std::uint16_t>, unsigned> interfaces;  // of the captures, by proxy and link
   const auto add = [&](unsigned queue, std::uint16_t link, std::unique_ptr<NicQueue> nic) {
     if (config_.faults.any()) {
       Faults f;
@@ -168,10 +172,6 @@ Result<void> Node::open_links(Instant now, const MakeQueue& make_queue) {
       f.duplicate = config_.faults.duplicate;
       f.reorder = config_.faults.reorder;
       f.corrupt = config_.faults.corrupt;
-  Result<std::vector<std::shared_ptr<CaptureFile>>> capture_files = open_captures(config_);
-  if (!capture_files) return capture_files.error();
-  const std::vector<std::shared_ptr<CaptureFile>>& captures = *capture_files;
-  std::map<std::pair<unsigned, std::uint16_t>, unsigned> interfaces;  // of the captures, by proxy and link
       f.flip_past_checksum_every = config_.faults.flip_past_checksum_every;
       f.drop_all_after = config_.faults.drop_all_after;
       f.flip_longer_than_bytes = std::min(config_.transport.mtu_bytes * 2 / 3, 4000u);

@@ -202,12 +202,12 @@ void visit_node(V& v, C& node) {
   v.take("ready_fd", node.ready_fd);
   v.take("counters_fd", node.counters_fd);
   v.take("seed", node.seed);
+  v.take("capture_directory", node.capture_directory);
+  v.take("capture_limit_mib", node.capture_limit_mib);
 }
 
 struct Writer {
   Json object = Json::object();
-  v.take("capture_directory", node.capture_directory);
-  v.take("capture_limit_mib", node.capture_limit_mib);
   void take(const char* key, LinkConfig::Kind kind) { object[key] = to_text(kind); }
   template <class T>
   void take(const char* key, const T& value) {

@@ -87,6 +87,10 @@ struct NodeConfig {
   int ready_fd = -1;       // one byte is written there when all sub-connections are up
   int counters_fd = -1;    // memory for NodeCounters (proxy/daemon/node_counters.h); -1: private
   std::uint64_t seed = 0;  // of epochs; 0: from the system
+  // Where each proxy writes the frames that it receives and sends, cluster<k>-proxy<p>.pcapng, a folder that
+  // exists; empty: nowhere. No file grows beyond the limit.
+  std::string capture_directory;
+  std::uint32_t capture_limit_mib = 1024;
 
   Result<void> validate() const;
 };
@@ -94,9 +98,5 @@ struct NodeConfig {
 // `what` names the source in error texts.
 Result<NodeConfig> parse_node_config(const std::string& json, const std::string& what);
 std::string to_json(const NodeConfig& config);
-  // Where each proxy writes the frames that it receives and sends, cluster<k>-proxy<p>.pcapng, a folder that
-  // exists; empty: nowhere. No file grows beyond the limit.
-  std::string capture_directory;
-  std::uint32_t capture_limit_mib = 1024;
 
 }  // namespace braid::proxy

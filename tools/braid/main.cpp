@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -131,8 +132,8 @@ CLI::App* describe_run(CLI::App& app, RunArguments& arguments) {
                                   ? "Faults on the wire, injected where frames arrive"
                               : setting.key.starts_with("transport.") ? "Transport"
                               : setting.key.starts_with("dpdk.")      ? "DPDK"
-                                                                      : "Machine";
                               : setting.key.starts_with("capture.")   ? "Capture"
+                                                                      : "Machine";
     const std::string help = wrapped(fmt::format("{} [{}]", setting.help, default_text(setting)));
     if (setting.allowed == "true, false") {
       // Alone it means true; --misdirect=false takes back what a file says.
@@ -176,7 +177,6 @@ Descriptor open_report(const std::string& path) {
   return file;
 }
 
-bool write_report(const Descriptor& file, const std::string& text) {
 // The same of the folder for captures.
 void prepare_capture(const RunConfig& config) {
   const std::string& folder = config.capture.directory;
@@ -191,6 +191,7 @@ void prepare_capture(const RunConfig& config) {
                        folder, problem.message()));
 }
 
+bool write_report(const Descriptor& file, const std::string& text) {
   std::size_t done = 0;
   while (done < text.size()) {
     const ssize_t n = ::write(file.get(), text.data() + done, text.size() - done);
@@ -230,9 +231,9 @@ int run_application(CLI::App& run, const RunArguments& arguments) {
   options.command = std::move(command);
   const Descriptor report_file = open_report(arguments.report_file);
 
-  const Result<RunReport> report = supervise(options);
   prepare_capture(options.config);
 
+  const Result<RunReport> report = supervise(options);
   if (!report) refuse(kLostDaemonStatus, report.error().text);
   if (!arguments.quiet) std::fputs(render_text(*report).c_str(), stderr);
   if (report_file && (::ftruncate(report_file.get(), 0) != 0 && errno != EINVAL)) errno = 0;
