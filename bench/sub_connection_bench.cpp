@@ -127,8 +127,7 @@ StackConfig stack_config(std::uint16_t self) {
   const auto other = static_cast<std::uint16_t>(1 - self);
   StackConfig c;
   c.local = {ClusterId(self), ProxyId(0)};
-  c.address = ip(self);
-  c.mac = mac(self);
+  c.interfaces = {{ip(self), mac(self)}};
   c.seed = 5u + self;
   c.remotes.push_back({{ClusterId(other), ProxyId(0)}, ip(other), 7700, kWire, mac(other)});
   return c;

@@ -5,53 +5,45 @@
 #include "base/check.h"
 
 namespace braid::stack {
-namespace {
 
-constexpr std::uint64_t bit(std::size_t link) {
-  return std::uint64_t{1} << link;
-}
-constexpr std::uint64_t bits_below(std::size_t links) {
-  return links == Neighbours::kMaxLinks ? ~std::uint64_t{0} : bit(links) - 1;
-}
-
-}  // namespace
-
-Neighbours::Neighbours(const NeighboursConfig& config, Ipv4Address own_ip, std::span<const LocalLink> links)
-    : config_(config), own_ip_(own_ip), links_(links.begin(), links.end()) {
+Neighbours::Neighbours(const NeighboursConfig& config, std::span<const LocalLink> links)
+    : config_(config), links_(links.begin(), links.end()) {
   CHECK_GT(config.capacity, 0u);
   CHECK_GT(config.reply_queue, 0u);
   CHECK_GT(config.first_retry.ns(), 0);
   CHECK_LE(config.first_retry.ns(), config.last_retry.ns());
   CHECK_GT(config.refresh_before_end.ns(), 0);
   CHECK_LT(config.refresh_before_end.ns(), config.lifetime.ns());
-  CHECK(own_ip.is_unicast());
   CHECK_LE(links.size(), kMaxLinks);
+  for (const LocalLink& link : links_) CHECK(link.address.is_unicast());
   entries_.reserve(config.capacity);
   replies_.reserve(config.reply_queue);
+  update_deadline();
 }
 
-bool Neighbours::add_static(Ipv4Address ip, const NextHop& hop) {
+bool Neighbours::add_static(LinkId link, Ipv4Address ip, const MacAddress& mac) {
   CHECK(ip.is_unicast());
-  CHECK_NE(ip.value(), own_ip_.value());
-  index_of(hop.link);
-  Entry* entry = find(ip);
-  if (entry == nullptr) entry = insert(ip, Eviction::kAllowed);
+  const Key key{index_of(link), ip};
+  CHECK_NE(ip.value(), links_[key.link].address.value());
+  Entry* entry = find(key);
+  if (entry == nullptr) entry = insert(key, Eviction::kAllowed);
   if (entry == nullptr) return false;
-  *entry = Entry{.ip = ip, .hop = hop, .state = NeighbourState::kStatic};
+  *entry = Entry{.key = key, .mac = mac, .state = NeighbourState::kStatic};
   update_deadline();
   return true;
 }
 
-std::optional<NextHop> Neighbours::lookup(Ipv4Address ip, Instant now) {
-  if (!ip.is_unicast() || ip == own_ip_) return std::nullopt;
-  Entry* entry = find(ip);
+std::optional<MacAddress> Neighbours::lookup(LinkId link, Ipv4Address ip, Instant now) {
+  const Key key{index_of(link), ip};
+  if (!ip.is_unicast() || ip == links_[key.link].address) return std::nullopt;
+  Entry* entry = find(key);
   if (entry == nullptr) {
-    entry = insert(ip, Eviction::kAllowed);
+    entry = insert(key, Eviction::kAllowed);
     if (entry == nullptr) return std::nullopt;
     start_asking(*entry, NeighbourState::kAsking, now);
     update_deadline();
   }
-  if (entry->state == NeighbourState::kStatic) return entry->hop;
+  if (entry->state == NeighbourState::kStatic) return entry->mac;
   entry->wanted = now;
   if (entry->state == NeighbourState::kAsking) return std::nullopt;
   if (now >= expiry(*entry)) {
@@ -63,34 +55,38 @@ std::optional<NextHop> Neighbours::lookup(Ipv4Address ip, Instant now) {
     entry->wanted_since_confirmed = true;
     next_deadline_ = earlier(next_deadline_, refresh_time(*entry));
   }
-  return entry->hop;
+  return entry->mac;
 }
 
-NeighbourState Neighbours::state(Ipv4Address ip) const {
-  const auto at = std::ranges::lower_bound(entries_, ip, {}, &Entry::ip);
-  return at == entries_.end() || at->ip != ip ? NeighbourState::kAbsent : at->state;
+NeighbourState Neighbours::state(LinkId link, Ipv4Address ip) const {
+  const Key key{index_of(link), ip};
+  const auto at = std::ranges::lower_bound(entries_, key, {}, &Entry::key);
+  return at == entries_.end() || at->key != key ? NeighbourState::kAbsent : at->state;
 }
 
 ArpArrival Neighbours::on_arp(Instant now, LinkId link, const ArpPacket& packet) {
   const std::size_t index = index_of(link);
-  if (packet.sender_ip == own_ip_) {
+  if (is_ours(packet.sender_ip)) {
     // Our own broadcast may come back to us over another link of the same LAN.
     if (is_ours(packet.sender_mac)) return ArpArrival::kNotForUs;
     ++stats_.address_conflicts;
     return ArpArrival::kOurAddress;
   }
-  const bool asks_us = packet.operation == ArpOperation::kRequest && packet.target_ip == own_ip_;
-  const ArpArrival arrival = learn(now, NextHop{packet.sender_mac, link}, packet, asks_us);
+  // The address of another of our links is answered there: here it would draw its traffic to this one.
+  const bool asks_us =
+      packet.operation == ArpOperation::kRequest && packet.target_ip == links_[index].address;
+  const ArpArrival arrival = learn(now, index, packet, asks_us);
   if (asks_us) queue_reply(now, index, packet);
   update_deadline();
   return arrival;
 }
 
 std::optional<OutgoingArp> Neighbours::poll(Instant now, LinkId link) {
-  const std::size_t index = index_of(link);
   if (now < next_deadline_) return std::nullopt;
+  const std::size_t index = index_of(link);
   advance(now);
-  std::optional<OutgoingArp> out = take_reply(index);
+  std::optional<OutgoingArp> out = take_announcement(index);
+  if (!out) out = take_reply(index);
   if (!out) out = take_request(index);
   update_deadline();
   return out;
@@ -106,18 +102,22 @@ bool Neighbours::is_ours(const MacAddress& mac) const {
   return std::ranges::find(links_, mac, &LocalLink::mac) != links_.end();
 }
 
-Neighbours::Entry* Neighbours::find(Ipv4Address ip) {
-  const auto at = std::ranges::lower_bound(entries_, ip, {}, &Entry::ip);
-  return at == entries_.end() || at->ip != ip ? nullptr : &*at;
+bool Neighbours::is_ours(Ipv4Address ip) const {
+  return std::ranges::find(links_, ip, &LocalLink::address) != links_.end();
 }
 
-Neighbours::Entry* Neighbours::insert(Ipv4Address ip, Eviction eviction) {
+Neighbours::Entry* Neighbours::find(const Key& key) {
+  const auto at = std::ranges::lower_bound(entries_, key, {}, &Entry::key);
+  return at == entries_.end() || at->key != key ? nullptr : &*at;
+}
+
+Neighbours::Entry* Neighbours::insert(const Key& key, Eviction eviction) {
   if (entries_.size() == config_.capacity && (eviction == Eviction::kForbidden || !evict_one())) {
     ++stats_.no_room;
     return nullptr;
   }
-  const auto at = std::ranges::lower_bound(entries_, ip, {}, &Entry::ip);
-  return &*entries_.insert(at, Entry{.ip = ip});
+  const auto at = std::ranges::lower_bound(entries_, key, {}, &Entry::key);
+  return &*entries_.insert(at, Entry{.key = key});
 }
 
 bool Neighbours::evict_one() {
@@ -139,45 +139,43 @@ void Neighbours::start_asking(Entry& entry, NeighbourState state, Instant now) {
 }
 
 void Neighbours::begin_round(Entry& entry, Instant now) {
-  const bool everywhere = entry.state == NeighbourState::kAsking;
-  entry.to_ask = everywhere ? bits_below(links_.size()) : bit(index_of(entry.hop.link));
+  entry.to_ask = true;
   entry.asked = now;
   entry.next_round = now + entry.retry;
   entry.retry = std::min(entry.retry * 2, config_.last_retry);
 }
 
-void Neighbours::confirm(Entry& entry, const NextHop& hop, Instant now) {
-  entry.hop = hop;
+void Neighbours::confirm(Entry& entry, const MacAddress& mac, Instant now) {
+  entry.mac = mac;
   entry.state = NeighbourState::kKnown;
   entry.confirmed = now;
   entry.wanted_since_confirmed = false;
-  entry.to_ask = 0;
+  entry.to_ask = false;
 }
 
-ArpArrival Neighbours::learn(Instant now, const NextHop& sender, const ArpPacket& packet, bool asks_us) {
+ArpArrival Neighbours::learn(Instant now, std::size_t link, const ArpPacket& packet, bool asks_us) {
   if (!packet.sender_ip.is_unicast()) return ArpArrival::kNotForUs;  // a probe
-  Entry* entry = find(packet.sender_ip);
+  const Key key{link, packet.sender_ip};
+  Entry* entry = find(key);
   if (entry == nullptr) {
     // Who asks for us will hear from us soon. A reply that nobody asked for is nobody's business.
     if (!asks_us) return ArpArrival::kNotForUs;
-    entry = insert(packet.sender_ip, Eviction::kForbidden);
+    entry = insert(key, Eviction::kForbidden);
     if (entry == nullptr) return ArpArrival::kTableFull;
   }
+  const bool same = entry->mac == packet.sender_mac;
   switch (entry->state) {
     case NeighbourState::kStatic:
-      return entry->hop == sender ? ArpArrival::kConfirmed : ArpArrival::kStaticKept;
+      return same ? ArpArrival::kConfirmed : ArpArrival::kStaticKept;
     case NeighbourState::kAbsent:
     case NeighbourState::kAsking:
-      confirm(*entry, sender, now);
+      confirm(*entry, packet.sender_mac, now);
       return ArpArrival::kLearned;
     case NeighbourState::kKnown:
     case NeighbourState::kRefreshing:
       break;
   }
-  if (entry->hop.link != sender.link && now - entry->confirmed < config_.link_lock)
-    return ArpArrival::kLinkKept;
-  const bool same = entry->hop == sender;
-  confirm(*entry, sender, now);
+  confirm(*entry, packet.sender_mac, now);
   return same ? ArpArrival::kConfirmed : ArpArrival::kMoved;
 }
 
@@ -195,7 +193,7 @@ std::optional<OutgoingArp> Neighbours::take_reply(std::size_t link) {
   const OutgoingArp out{.destination = at->mac,
                         .packet = {.operation = ArpOperation::kReply,
                                    .sender_mac = links_[link].mac,
-                                   .sender_ip = own_ip_,
+                                   .sender_ip = links_[link].address,
                                    .target_mac = at->mac,
                                    .target_ip = at->ip}};
   replies_.erase(at);
@@ -203,18 +201,32 @@ std::optional<OutgoingArp> Neighbours::take_reply(std::size_t link) {
   return out;
 }
 
+std::optional<OutgoingArp> Neighbours::take_announcement(std::size_t link) {
+  LocalLink& local = links_[link];
+  if (!local.announce) return std::nullopt;
+  local.announce = false;
+  ++stats_.announcements_sent;
+  return OutgoingArp{.destination = MacAddress::broadcast(),
+                     .packet = {.operation = ArpOperation::kRequest,
+                                .sender_mac = local.mac,
+                                .sender_ip = local.address,
+                                .target_mac = MacAddress(),
+                                .target_ip = local.address}};
+}
+
 std::optional<OutgoingArp> Neighbours::take_request(std::size_t link) {
-  const auto at = std::ranges::find_if(entries_, [&](const Entry& e) { return (e.to_ask & bit(link)) != 0; });
+  const auto at =
+      std::ranges::find_if(entries_, [&](const Entry& e) { return e.to_ask && e.key.link == link; });
   if (at == entries_.end()) return std::nullopt;
-  at->to_ask &= ~bit(link);
+  at->to_ask = false;
   ++stats_.requests_sent;
   const bool everybody = at->state == NeighbourState::kAsking;
-  return OutgoingArp{.destination = everybody ? MacAddress::broadcast() : at->hop.mac,
+  return OutgoingArp{.destination = everybody ? MacAddress::broadcast() : at->mac,
                      .packet = {.operation = ArpOperation::kRequest,
                                 .sender_mac = links_[link].mac,
-                                .sender_ip = own_ip_,
+                                .sender_ip = links_[link].address,
                                 .target_mac = MacAddress(),
-                                .target_ip = at->ip}};
+                                .target_ip = at->key.ip}};
 }
 
 bool Neighbours::advance(Entry& entry, Instant now) {
@@ -251,7 +263,7 @@ void Neighbours::advance(Instant now) {
 }
 
 Instant Neighbours::deadline_of(const Entry& entry) const {
-  const Instant ask = entry.to_ask != 0 ? entry.asked : entry.next_round;
+  const Instant ask = entry.to_ask ? entry.asked : entry.next_round;
   switch (entry.state) {
     case NeighbourState::kAbsent:
     case NeighbourState::kStatic:
@@ -268,6 +280,7 @@ Instant Neighbours::deadline_of(const Entry& entry) const {
 
 void Neighbours::update_deadline() {
   next_deadline_ = replies_.empty() ? Instant::never() : replies_.front().since;
+  if (std::ranges::find(links_, true, &LocalLink::announce) != links_.end()) next_deadline_ = Instant();
   for (const Entry& entry : entries_) next_deadline_ = earlier(next_deadline_, deadline_of(entry));
   check();
 }
@@ -275,7 +288,7 @@ void Neighbours::update_deadline() {
 void Neighbours::check() const {
   CHECK_LE(entries_.size(), config_.capacity);
   CHECK_LE(replies_.size(), config_.reply_queue);
-  CHECK(std::ranges::adjacent_find(entries_, std::ranges::greater_equal{}, &Entry::ip) == entries_.end());
+  CHECK(std::ranges::adjacent_find(entries_, std::ranges::greater_equal{}, &Entry::key) == entries_.end());
 }
 
 }  // namespace braid::stack

@@ -12,8 +12,11 @@
 //              (gone) |           (gone)                             |
 //                     +----------------------------------------------+
 //
-// kKnown and kRefreshing may be sent to. kStatic entries never change. Requests go out on every link while
-// the link is not known, to the known station alone while an entry is refreshed.
+// kKnown and kRefreshing may be sent to. kStatic entries never change. Requests go to everybody on the link
+// while the station is not known, to the known station alone while an entry is refreshed.
+//
+// Every link has an address of its own, and neighbours of its own: the same address behind two links is two
+// entries. Links may also share one address (wires that each lead to one peer).
 //
 // A default gateway is a matter of choosing the next hop before lookup(); the table holds next hops only.
 #pragma once
@@ -45,8 +48,6 @@ struct NeighboursConfig {
   Duration refresh_before_end = Duration::s(5);
   // An address that did not answer and that nobody looked up for so long is forgotten.
   Duration forget_after = Duration::s(10);
-  // A confirmed entry keeps its link for so long, so that answers to one request over two links do not fight.
-  Duration link_lock = Duration::s(1);
   // Replies that wait to be sent; one more is dropped and counted, and its asker asks again.
   std::uint32_t reply_queue = 16;
 };
@@ -55,13 +56,10 @@ struct NeighboursConfig {
 struct LocalLink {
   LinkId link;
   MacAddress mac;
-};
-
-// Where to send a frame.
-struct NextHop {
-  MacAddress mac;
-  LinkId link;
-  bool operator==(const NextHop&) const = default;
+  Ipv4Address address;
+  // Say so to everybody at the start (RFC 5227, 2.3), so that who knows another station by our address
+  // learns.
+  bool announce = false;
 };
 
 enum class NeighbourState : std::uint8_t { kAbsent, kAsking, kKnown, kRefreshing, kStatic };
@@ -77,10 +75,9 @@ struct OutgoingArp {
 enum class ArpArrival : std::uint8_t {
   kLearned,     // an address was resolved, or a new neighbour noted
   kConfirmed,   // nothing new, but known for longer
-  kMoved,       // a known address has another station or link now
+  kMoved,       // a known address has another station now
   kNotForUs,    // about strangers: neither known nor asking us
   kStaticKept,  // contradicts a static entry, which stands
-  kLinkKept,    // another link so soon after a confirmation: the first stands
   kTableFull,   // new, and no free entry to note it (a request is still answered)
   kOurAddress,  // somebody else claims to be us
 };
@@ -91,6 +88,7 @@ class Neighbours {
 
   struct Stats {
     std::uint64_t requests_sent = 0;
+    std::uint64_t announcements_sent = 0;
     std::uint64_t replies_sent = 0;
     std::uint64_t replies_dropped = 0;
     std::uint64_t evicted = 0;            // forgotten to make room
@@ -99,19 +97,19 @@ class Neighbours {
   };
 
   // One per stack, owned by its worker. At most kMaxLinks links, each named once.
-  Neighbours(const NeighboursConfig& config, Ipv4Address own_ip, std::span<const LocalLink> links);
+  Neighbours(const NeighboursConfig& config, std::span<const LocalLink> links);
 
   // An entry that neither ages nor listens to ARP; replaces what was there. False when the table is full of
   // static entries.
-  [[nodiscard]] bool add_static(Ipv4Address ip, const NextHop& hop);
+  [[nodiscard]] bool add_static(LinkId link, Ipv4Address ip, const MacAddress& mac);
 
-  // Where to send for `ip` now. If that is not known, the table begins to ask, and nullopt is the answer
-  // until somebody replied: the caller keeps its packet and looks again. nullopt also for addresses that no
-  // single other host has.
-  [[nodiscard]] std::optional<NextHop> lookup(Ipv4Address ip, Instant now);
+  // Which station to send to for `ip` behind `link` now. If that is not known, the table begins to ask, and
+  // nullopt is the answer until somebody replied: the caller keeps its packet and looks again. nullopt also
+  // for addresses that no single other host has.
+  [[nodiscard]] std::optional<MacAddress> lookup(LinkId link, Ipv4Address ip, Instant now);
 
-  // What is known of `ip`, without wanting it.
-  NeighbourState state(Ipv4Address ip) const;
+  // What is known of `ip` behind `link`, without wanting it.
+  NeighbourState state(LinkId link, Ipv4Address ip) const;
 
   // An ARP packet arrived on `link`.
   [[nodiscard]] ArpArrival on_arp(Instant now, LinkId link, const ArpPacket& packet);
@@ -123,16 +121,21 @@ class Neighbours {
   // now.
   Instant next_deadline() const { return next_deadline_; }
 
-  Ipv4Address own_ip() const { return own_ip_; }
   std::size_t size() const { return entries_.size(); }
   const Stats& stats() const { return stats_; }
 
  private:
   static constexpr Instant kNeverWanted = Instant::from_ns(std::numeric_limits<std::int64_t>::min());
 
-  struct Entry {
+  // Who is meant: an address behind a link.
+  struct Key {
+    std::size_t link = 0;  // by index
     Ipv4Address ip;
-    NextHop hop{};
+    constexpr auto operator<=>(const Key&) const = default;
+  };
+  struct Entry {
+    Key key;
+    MacAddress mac{};
     NeighbourState state = NeighbourState::kAsking;
     bool wanted_since_confirmed = false;
     Instant wanted = kNeverWanted;  // last lookup
@@ -140,12 +143,12 @@ class Neighbours {
     Instant asked{};                // the last round of requests began
     Instant next_round{};           // kAsking, kRefreshing: the next one does
     Duration retry{};               // and the wait after it
-    std::uint64_t to_ask = 0;       // links, by index, that this round has still to go out on
+    bool to_ask = false;            // this round has still to go out
   };
   struct Reply {
     std::size_t link;  // by index
     Instant since;
-    MacAddress mac;
+    MacAddress mac{};
     Ipv4Address ip;
   };
 
@@ -153,15 +156,17 @@ class Neighbours {
 
   std::size_t index_of(LinkId link) const;
   bool is_ours(const MacAddress& mac) const;
-  Entry* find(Ipv4Address ip);
-  Entry* insert(Ipv4Address ip, Eviction eviction);
+  bool is_ours(Ipv4Address ip) const;
+  Entry* find(const Key& key);
+  Entry* insert(const Key& key, Eviction eviction);
   bool evict_one();
   void start_asking(Entry& entry, NeighbourState state, Instant now);
   void begin_round(Entry& entry, Instant now);
-  void confirm(Entry& entry, const NextHop& hop, Instant now);
-  ArpArrival learn(Instant now, const NextHop& sender, const ArpPacket& packet, bool asks_us);
+  void confirm(Entry& entry, const MacAddress& mac, Instant now);
+  ArpArrival learn(Instant now, std::size_t link, const ArpPacket& packet, bool asks_us);
   void queue_reply(Instant now, std::size_t link, const ArpPacket& request);
   std::optional<OutgoingArp> take_reply(std::size_t link);
+  std::optional<OutgoingArp> take_announcement(std::size_t link);
   std::optional<OutgoingArp> take_request(std::size_t link);
   // False: forget the entry.
   bool advance(Entry& entry, Instant now);
@@ -174,9 +179,8 @@ class Neighbours {
   void check() const;
 
   NeighboursConfig config_;
-  Ipv4Address own_ip_;
   std::vector<LocalLink> links_;
-  std::vector<Entry> entries_;  // by address; never more than config_.capacity
+  std::vector<Entry> entries_;  // by link and address; never more than config_.capacity
   std::vector<Reply> replies_;  // oldest first; never more than config_.reply_queue
   Instant next_deadline_ = Instant::never();
   Stats stats_;

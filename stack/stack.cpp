@@ -16,7 +16,14 @@ constexpr std::size_t kHeadersBytes = kEthernetHeaderBytes + kIpv4HeaderBytes + 
 
 std::vector<LocalLink> local_links(const StackConfig& config) {
   std::vector<LocalLink> links;
-  for (std::uint16_t i = 0; i < config.links; ++i) links.push_back({LinkId(i), config.mac});
+  for (std::uint16_t i = 0; i < config.interfaces.size(); ++i) {
+    const Interface& own = config.interfaces[i];
+    // Who has static neighbours only has nobody to tell. One proxy speaks for all of the node's.
+    const bool announce = config.local.proxy == ProxyId(0) &&
+                          std::any_of(config.remotes.begin(), config.remotes.end(),
+                                      [&](const auto& r) { return r.link == LinkId(i) && !r.mac; });
+    links.push_back({LinkId(i), own.mac, own.address, announce});
+  }
   return links;
 }
 
@@ -26,15 +33,20 @@ NeighboursConfig neighbours_config(const StackConfig& config) {
   return n;
 }
 
+bool on_link(const Interface& own, Ipv4Address address) {
+  return own.prefix_bits == 0 || (own.address.value() ^ address.value()) >> (32 - own.prefix_bits) == 0;
+}
+
 }  // namespace
 
 Stack::Stack(const StackConfig& config, Instant now)
-    : config_(config), neighbours_(neighbours_config(config), config.address, local_links(config)) {
+    : config_(config), neighbours_(neighbours_config(config), local_links(config)) {
+  CHECK(!config.interfaces.empty());
   Prng prng(config.seed);
   for (const RemoteStack& remote : config.remotes) {
     CHECK_LT(remote.id.cluster.value(), kMaxClusters);
     CHECK_LT(remote.id.proxy.value(), kMaxProxiesPerCluster);
-    CHECK_LT(remote.link.value(), config.links);
+    CHECK_LT(remote.link.value(), config.interfaces.size());
     SubConnectionConfig sub = config.sub_connection;
     sub.local = config.local;
     sub.remote = remote.id;
@@ -44,12 +56,10 @@ Stack::Stack(const StackConfig& config, Instant now)
     SubConnection* const s = sub_connections_.back().get();
     by_cluster_[remote.id.cluster.value()].push_back(s);
     by_id_[remote.id.cluster.value()][remote.id.proxy.value()] = s;
-    Route route{remote, std::nullopt};
-    if (remote.mac) {
-      route.fixed = NextHop{*remote.mac, remote.link};
-      CHECK(neighbours_.add_static(remote.address, *route.fixed));
-    }
-    routes_.push_back(route);
+    const std::optional<Ipv4Address> hop = next_hop(remote.link, remote.address);
+    CHECK(hop.has_value());
+    if (remote.mac) CHECK(neighbours_.add_static(remote.link, *hop, *remote.mac));
+    routes_.push_back({remote, *hop});
   }
 }
 
@@ -58,15 +68,21 @@ SubConnection* Stack::find(StackId id) {
   return by_id_[id.cluster.value()][id.proxy.value()];
 }
 
+std::optional<Ipv4Address> Stack::next_hop(LinkId link, Ipv4Address to) const {
+  const Interface& own = config_.interfaces[link.value()];
+  if (on_link(own, to)) return to;
+  return own.gateway;
+}
+
 // SC-9: what is not whole, well-formed and ours moves one counter and nothing else.
 Stack::Received Stack::receive(Instant now, LinkId link, ByteView bytes) {
   Received received;
   EthernetFrame frame;
   if (parse_ethernet(bytes, frame) != EthernetParse::kOk ||
-      (frame.destination != config_.mac && !frame.destination.is_broadcast())) {
+      (frame.destination != config_.interfaces[link.value()].mac && !frame.destination.is_broadcast())) {
     ++stats_.bad_frames;
   } else if (frame.type == EtherType::kIpv4) {
-    receive_ipv4(now, frame.payload, received);
+    receive_ipv4(now, link, frame.payload, received);
   } else if (frame.type == EtherType::kArp) {
     receive_arp(now, link, frame.payload, received);
   } else {
@@ -82,10 +98,11 @@ void Stack::receive_arp(Instant now, LinkId link, ByteView payload, Received& re
     return;
   }
   (void)neighbours_.on_arp(now, link, packet);  // it counts what it does
-  if (packet.operation == ArpOperation::kReply) received.what = Received::What::kForAllProxies;
+  if (packet.operation == ArpOperation::kReply || packet.is_gratuitous())
+    received.what = Received::What::kForAllProxies;
 }
 
-void Stack::receive_ipv4(Instant now, ByteView payload, Received& received) {
+void Stack::receive_ipv4(Instant now, LinkId link, ByteView payload, Received& received) {
   Ipv4Packet ip;
   switch (parse_ipv4(payload, ip)) {
     case Ipv4Parse::kOk:
@@ -103,7 +120,7 @@ void Stack::receive_ipv4(Instant now, ByteView payload, Received& received) {
       ++stats_.bad_ip;
       return;
   }
-  if (ip.destination != config_.address || ip.protocol != IpProtocol::kUdp ||
+  if (ip.destination != config_.interfaces[link.value()].address || ip.protocol != IpProtocol::kUdp ||
       ip.payload.size() < kUdpHeaderBytes) {
     ++stats_.bad_frames;
     return;
@@ -172,8 +189,8 @@ std::size_t Stack::poll_transmit(Instant now, LinkId link, MutableBytes room) {
     next_ = next_ + 1 == count ? 0 : next_ + 1;  // packet by packet: a busy one does not keep others waiting
     Route& route = routes_[index];
     if (route.remote.link != link || !sub_connections_[index]->wants_to_send(now)) continue;
-    const std::optional<NextHop> hop =
-        route.fixed ? route.fixed : neighbours_.lookup(route.remote.address, now);
+    const std::optional<MacAddress> hop =
+        route.remote.mac ? route.remote.mac : neighbours_.lookup(link, route.next_hop, now);
     route.unresolved = !hop;
     if (!hop) continue;
     if (const std::size_t length = transmit(now, index, *hop, room)) return length;
@@ -185,25 +202,27 @@ std::size_t Stack::poll_transmit(Instant now, LinkId link, MutableBytes room) {
 std::size_t Stack::transmit_arp(Instant now, LinkId link, MutableBytes room) {
   const std::optional<OutgoingArp> arp = neighbours_.poll(now, link);
   if (!arp) return 0;
-  const std::size_t length = write_ethernet(room, arp->destination, config_.mac, EtherType::kArp);
+  const std::size_t length =
+      write_ethernet(room, arp->destination, config_.interfaces[link.value()].mac, EtherType::kArp);
   const std::size_t end = length + write_arp(room.subspan(length), arp->packet);
   std::memset(room.data() + end, 0, kEthernetMinFrameBytes - end);
   return kEthernetMinFrameBytes;
 }
 
-std::size_t Stack::transmit(Instant now, std::size_t index, const NextHop& hop, MutableBytes room) {
+std::size_t Stack::transmit(Instant now, std::size_t index, const MacAddress& to, MutableBytes room) {
   SubConnection& s = *sub_connections_[index];
   const RemoteStack& remote = routes_[index].remote;
+  const Interface& own = config_.interfaces[remote.link.value()];
   std::uint64_t sum = 0;
   const std::size_t payload = s.poll(now, room.subspan(kHeadersBytes), &sum);
   if (payload == 0) return 0;
   const auto source_port = static_cast<std::uint16_t>(config_.udp_port_base + config_.local.proxy.value());
-  write_ethernet(room, hop.mac, config_.mac, EtherType::kIpv4);
+  write_ethernet(room, to, own.mac, EtherType::kIpv4);
   write_ipv4(
       room.subspan(kEthernetHeaderBytes),
-      {.source = config_.address, .destination = remote.address, .payload_bytes = payload + kUdpHeaderBytes});
+      {.source = own.address, .destination = remote.address, .payload_bytes = payload + kUdpHeaderBytes});
   write_udp(room.subspan(kEthernetHeaderBytes + kIpv4HeaderBytes),
-            {.source = config_.address,
+            {.source = own.address,
              .destination = remote.address,
              .source_port = source_port,
              .destination_port = remote.udp_port,

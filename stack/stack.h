@@ -34,16 +34,24 @@ struct RemoteStack {
   Ipv4Address address;
   std::uint16_t udp_port = 0;  // of that proxy
   LinkId link;
-  std::optional<MacAddress> mac;  // static: no ARP
+  std::optional<MacAddress> mac;  // of it, or of the gateway before it; static: no ARP
+};
+
+// What the stack is on one link. Links that each lead to one peer may share an address.
+struct Interface {
+  Ipv4Address address;
+  MacAddress mac;
+  // Addresses that begin with so many bits of ours are on the link; all others are reached through the
+  // gateway. 0: every address is on the link.
+  unsigned prefix_bits = 0;
+  std::optional<Ipv4Address> gateway = std::nullopt;
 };
 
 struct StackConfig {
   StackId local;
-  Ipv4Address address;
-  MacAddress mac;
+  std::vector<Interface> interfaces;   // by link, at least one
   std::uint16_t udp_port_base = 7700;  // proxy i of this node listens on base + i
   std::uint16_t proxies = 1;           // of this node: whose ports are ours to hand over
-  std::uint16_t links = 1;
   std::uint32_t mtu_bytes = 1500;
   SubConnectionConfig sub_connection;  // local, remote and max_payload_bytes are filled in
   std::vector<RemoteStack> remotes;
@@ -120,16 +128,18 @@ class Stack {
   static constexpr std::uint32_t kEthernetHeader = 14;
   struct Route {
     RemoteStack remote;
-    std::optional<NextHop> fixed;  // a static neighbour: no look-up per packet
-    bool unresolved = false;       // the last look-up gave nothing
+    Ipv4Address next_hop;     // on the link: the remote itself, or the gateway
+    bool unresolved = false;  // the last look-up gave nothing
   };
 
   SubConnection* find(StackId id);
+  // Where a packet to `to` is handed to on this link; nullopt: nobody there takes it further.
+  std::optional<Ipv4Address> next_hop(LinkId link, Ipv4Address to) const;
   void receive_arp(Instant now, LinkId link, ByteView payload, Received& received);
-  void receive_ipv4(Instant now, ByteView payload, Received& received);
+  void receive_ipv4(Instant now, LinkId link, ByteView payload, Received& received);
   void receive_udp(Instant now, const Ipv4Packet& ip, Received& received);
   std::size_t transmit_arp(Instant now, LinkId link, MutableBytes room);
-  std::size_t transmit(Instant now, std::size_t index, const NextHop& hop, MutableBytes room);
+  std::size_t transmit(Instant now, std::size_t index, const MacAddress& to, MutableBytes room);
 
   StackConfig config_;
   Neighbours neighbours_;

@@ -125,11 +125,17 @@ Result<void> Node::map_counters() {
 stack::StackConfig Node::stack_config(unsigned proxy, std::uint64_t seed) const {
   stack::StackConfig s;
   s.local = {ClusterId(config_.cluster), ProxyId(static_cast<std::uint8_t>(proxy))};
-  s.address = *stack::Ipv4Address::parse(config_.address);
-  s.mac = *stack::MacAddress::parse(config_.mac);
+  // A node alone has no links, and a stack that nothing ever leaves.
+  for (const LinkConfig& link : config_.links.empty() ? std::vector<LinkConfig>(1) : config_.links) {
+    stack::Interface own;
+    own.address = *stack::Ipv4Address::parse(link.address.empty() ? config_.address : link.address);
+    own.mac = *stack::MacAddress::parse(link.mac.empty() ? config_.mac : link.mac);
+    own.prefix_bits = link.prefix_bits;
+    if (!link.gateway.empty()) own.gateway = stack::Ipv4Address::parse(link.gateway);
+    s.interfaces.push_back(own);
+  }
   s.udp_port_base = config_.udp_port;
   s.proxies = config_.proxies;
-  s.links = static_cast<std::uint16_t>(std::max<std::size_t>(config_.links.size(), 1));
   s.mtu_bytes = config_.transport.mtu_bytes;
   s.seed = seed + proxy;
   stack::SubConnectionConfig& sub = s.sub_connection;
@@ -204,8 +210,12 @@ Result<void> Node::open_links(Instant now, const MakeQueue& make_queue) {
     if (!ports) return ports.error();
     ethdev_ = std::move(ports).value();
     if (config_.mac.empty()) {
-      const std::array<std::byte, 6> mac = ethdev_->mac_address(0);
-      config_.mac = stack::MacAddress::load(mac.data()).to_string();
+      for (unsigned port = 0; LinkConfig & link : config_.links) {
+        if (link.kind != LinkConfig::Kind::kEthdev) continue;
+        const std::array<std::byte, 6> mac = ethdev_->mac_address(port++);
+        if (link.mac.empty()) link.mac = stack::MacAddress::load(mac.data()).to_string();
+        if (config_.mac.empty()) config_.mac = link.mac;
+      }
     }
   }
 #else

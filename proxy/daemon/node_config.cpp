@@ -145,6 +145,10 @@ void visit_link(V& v, C& link) {
   v.take("fd", link.fd);
   v.take("first_side", link.first_side);
   v.take("device", link.device);
+  v.take("address", link.address);
+  v.take("mac", link.mac);
+  v.take("prefix_bits", link.prefix_bits);
+  v.take("gateway", link.gateway);
 }
 
 template <class V, class C>
@@ -281,6 +285,47 @@ std::string problem_of(const LinkConfig& link, std::size_t index) {
   return {};
 }
 
+bool on_link(const LinkConfig& link, stack::Ipv4Address own, stack::Ipv4Address other) {
+  return link.prefix_bits == 0 || (own.value() ^ other.value()) >> (32 - link.prefix_bits) == 0;
+}
+
+// What the node is on a link, and whom it reaches there. The node's own address and mac have been checked.
+std::string problem_of_interface(const NodeConfig& node, std::size_t index) {
+  const LinkConfig& link = node.links[index];
+  const auto own = stack::Ipv4Address::parse(link.address.empty() ? node.address : link.address);
+  if (!own || !own->is_unicast())
+    return fmt::format("links[{}].address is '{}': must be one host's IPv4 address, e.g. 10.98.0.1", index,
+                       link.address);
+  const auto mac = stack::MacAddress::parse(link.mac);
+  if (!link.mac.empty() && (!mac || !mac->is_unicast()))
+    return fmt::format("links[{}].mac is '{}': must be one station's address, e.g. 02:62:72:64:00:01", index,
+                       link.mac);
+  if (link.prefix_bits > 32)
+    return fmt::format("links[{}].prefix_bits is {}: must be 0 to 32", index, link.prefix_bits);
+  if (!link.gateway.empty()) {
+    const auto gateway = stack::Ipv4Address::parse(link.gateway);
+    if (!gateway || !gateway->is_unicast() || *gateway == *own)
+      return fmt::format("links[{}].gateway is '{}': must be another host's IPv4 address", index,
+                         link.gateway);
+    if (link.prefix_bits == 0 || !on_link(link, *own, *gateway))
+      return fmt::format(
+          "links[{}].gateway is {}: must be on the link: set prefix_bits so that {} and it "
+          "begin alike",
+          index, link.gateway, own->to_string());
+  }
+  for (std::size_t i = 0; i < node.peers.size(); ++i) {
+    const PeerConfig& peer = node.peers[i];
+    if (peer.link != index) continue;
+    const auto theirs = stack::Ipv4Address::parse(peer.address);
+    if (*theirs == *own)
+      return fmt::format("peers[{}].address is {}: this node has it on links[{}]", i, peer.address, index);
+    if (link.gateway.empty() && !on_link(link, *own, *theirs))
+      return fmt::format("peers[{}].address is {}: not on links[{}] ({}/{}): give that link a gateway", i,
+                         peer.address, index, own->to_string(), link.prefix_bits);
+  }
+  return {};
+}
+
 // `port` of a node's proxy 0 leaves room for all its proxies below 65536.
 bool ports_fit(std::uint16_t port, std::uint16_t proxies) {
   return port >= 1 && port + proxies - 1 <= 65535;
@@ -343,6 +388,9 @@ std::string problem_of(const NodeConfig& node) {
     if (std::string p = problem_of(node.links[i], i); !p.empty()) return p;
   }
   if (std::string p = problem_of_peers(node); !p.empty()) return p;
+  for (std::size_t i = 0; i < node.links.size(); ++i) {
+    if (std::string p = problem_of_interface(node, i); !p.empty()) return p;
+  }
   if (std::string p = problem_of(node.transport); !p.empty()) return p;
   if (std::string p = problem_of(node.faults); !p.empty()) return p;
   if (std::string p = problem_of(node.idle); !p.empty()) return p;

@@ -19,6 +19,13 @@ struct LinkConfig {
   bool first_side = true;  // shm: which of the two sides this node is
   std::string
       device;  // ethdev: the --vdev argument, e.g. "net_memif0,role=server,…"; its ports count in order
+  // What the node is on this link; empty: what it is everywhere.
+  std::string address = {};
+  std::string mac = {};
+  // Addresses that begin with so many bits of ours are on the link, all others behind the gateway. 0: every
+  // address is on the link.
+  std::uint16_t prefix_bits = 0;
+  std::string gateway = {};  // empty: none
 };
 
 struct PeerConfig {

@@ -46,7 +46,7 @@ Worker::Worker(const stack::StackConfig& config, std::vector<Queue> queues, Prox
                Instant now)
     : stack_(config, now),
       queues_(std::move(queues)),
-      transmit_(config.links, nullptr),
+      transmit_(config.interfaces.size(), nullptr),
       counters_(counters),
       ports_(kMaxPorts),
       control_pool_(kControlMessagesUnderWay),

@@ -165,6 +165,29 @@ TEST(NodeConfig, RefusesRelationsThatCannotHold) {
   for (const auto& [mistake, text] : mistakes) EXPECT_THAT(refusal(with(mistake)), HasSubstr(text));
 }
 
+TEST(NodeConfig, ALinkMayHaveAnAddressOfItsOwn) {
+  const auto on_link = [](const char* address, int bits, const char* gateway) {
+    return refusal(with([=](Json& j) {
+      j["links"][0].update(
+          {{"address", address}, {"prefix_bits", bits}, {"gateway", gateway}, {"mac", "02:00:00:00:00:07"}});
+    }));
+  };
+  EXPECT_EQ(on_link("", 0, ""), "(accepted)");
+  EXPECT_EQ(on_link("10.98.0.7", 24, ""), "(accepted)") << "the peer is on the link";
+  EXPECT_EQ(on_link("192.168.3.7", 24, "192.168.3.1"), "(accepted)") << "the peer is behind the gateway";
+  EXPECT_THAT(on_link("192.168.3.7", 24, ""),
+              HasSubstr("peers[0].address is 10.98.0.1: not on links[0] (192.168.3.7/24): give that link a "
+                        "gateway"));
+  EXPECT_THAT(on_link("192.168.3.7", 24, "192.168.4.1"), HasSubstr("gateway is 192.168.4.1: must be on the"));
+  EXPECT_THAT(on_link("192.168.3.7", 0, "192.168.3.1"), HasSubstr("must be on the link: set prefix_bits"));
+  EXPECT_THAT(on_link("192.168.3.7", 24, "192.168.3.7"), HasSubstr("must be another host's"));
+  EXPECT_THAT(on_link("192.168.3", 24, ""), HasSubstr("links[0].address is '192.168.3'"));
+  EXPECT_THAT(on_link("10.98.0.7", 33, ""), HasSubstr("links[0].prefix_bits is 33: must be 0 to 32"));
+  EXPECT_THAT(on_link("10.98.0.1", 24, ""), HasSubstr("this node has it on links[0]"));
+  EXPECT_THAT(refusal(with([](Json& j) { j["links"][0]["mac"] = "01:00:00:00:00:07"; })),
+              HasSubstr("links[0].mac is '01:00:00:00:00:07'"));
+}
+
 TEST(NodeConfig, LetsNoTwoPeersShareAMemoryWire) {
   NodeConfig node = two_clusters();
   node.clusters = 3;

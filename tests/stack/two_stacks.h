@@ -28,8 +28,7 @@ inline StackConfig stack_config(std::uint16_t cluster, std::uint16_t clusters, b
                                 std::uint16_t proxies = 1) {
   StackConfig c;
   c.local = {ClusterId(cluster), ProxyId(0)};
-  c.address = ip_of(cluster);
-  c.mac = mac_of(cluster);
+  c.interfaces = {{ip_of(cluster), mac_of(cluster)}};
   c.proxies = proxies;
   c.seed = 1000u + cluster;
   for (std::uint16_t other = 0; other < clusters; ++other) {
@@ -104,7 +103,7 @@ class Wire {
         frames.pop_front();
         for (std::size_t i = 0; i < stacks.size(); ++i) {
           const auto to = MacAddress::load(f.bytes.data());
-          if (i != f.from && (to == stacks[i]->stack->config().mac || to.is_broadcast()))
+          if (i != f.from && (to == stacks[i]->stack->config().interfaces[0].mac || to.is_broadcast()))
             stacks[i]->receive(now, f.bytes);
         }
         moved = true;
