@@ -18,6 +18,8 @@ constexpr std::size_t kHelloBytes = 16;  // the shared hash, the node's incarnat
 constexpr std::uint32_t kCopyAndSumFrom = 512;
 // Of path_death: several probes before the judgement.
 constexpr int kProbesBeforeDeath = 4;
+// An end that closes says so until its peer shows that it knows, but not more often.
+constexpr unsigned kGoodbyes = 4;
 // A connection counts positions in granules of so many bytes (convergence/position.h).
 constexpr std::uint32_t kCutBytes = 64;
 constexpr std::uint32_t kMaxPieceBytes = 0xffff;  // a record's length has 16 bits
@@ -43,7 +45,10 @@ SubConnection::SubConnection(const SubConnectionConfig& config, std::uint64_t ep
       last_epoch_(epoch),
       window_(config.window_packets, config.first_seq),
       rtt_(config.min_rto, config.max_rto),
+      congestion_(config.congestion, config.window_packets),
       received_(config.first_seq),
+      window_packets_(config.window_packets),
+      window_bytes_(config.receive_window_bytes),
       hello_wait_(config.hello_retry),
       hello_next_(now),
       last_heard_(now),
@@ -65,6 +70,7 @@ void SubConnection::send(OutMessage& m) {
   m.next = nullptr;
   m.failed = false;
   CHECK_LE(m.bytes, kMaxPieceBytes);
+  CHECK(!closing_);
   m.unacknowledged = std::max(m.bytes, 1u);
   ++queued_messages_;
   queued_bytes_ += m.bytes;
@@ -73,6 +79,7 @@ void SubConnection::send(OutMessage& m) {
   if (unsent_ == nullptr) {
     unsent_ = &m;
     unsent_offset_ = 0;
+    if (shut_out()) next_event_ = Instant();  // so that the window is probed
   } else {
     last_->next = &m;
   }
@@ -126,7 +133,7 @@ void SubConnection::for_each_record(const Content& content, F&& f) {
   }
 }
 
-// `records(put)` calls put(message, offset, bytes) for each record, and returns how many there were.
+// `records(put)` calls put(message, offset, bytes) for each record, and returns Written.
 template <class Records>
 std::size_t SubConnection::write_packet(Instant now, PacketType type, Seq seq, MutableBytes room,
                                         std::uint64_t* sum, Records&& records) {
@@ -140,6 +147,12 @@ std::size_t SubConnection::write_packet(Instant now, PacketType type, Seq seq, M
   h.ack = received_.edge();
   h.timestamp = timestamp(now);
   h.timestamp_echo = echo_;
+  if (echo_ != 0)
+    h.ack_held = static_cast<std::uint16_t>(
+        std::min<std::int64_t>((now - echo_since_).ns() >> kTimestampShift, 0xffff));
+  h.window_packets = static_cast<std::uint16_t>(window_packets_);
+  h.window_units =
+      static_cast<std::uint16_t>(std::min(window_bytes_ / kWindowUnitBytes, std::uint32_t{0xffff}));
   h.sack_words = received_.sack(h.sack);
   std::byte* const begin = room.data();
   std::byte* const records_begin = begin + write_packet_header(begin, h);
@@ -148,7 +161,7 @@ std::size_t SubConnection::write_packet(Instant now, PacketType type, Seq seq, M
   // Short records are summed all together in the end, long ones while they are copied.
   const std::byte* summed = at;
   std::uint64_t total = 0;
-  const std::uint8_t written = records([&](const OutMessage& m, std::uint32_t offset, std::uint32_t bytes) {
+  const Written written = records([&](const OutMessage& m, std::uint32_t offset, std::uint32_t bytes) {
     at += write_record(at, m, offset, bytes);
     if (bytes >= kCopyAndSumFrom) {
       total = checksum_add(total, {summed, static_cast<std::size_t>(at - summed)});
@@ -163,7 +176,8 @@ std::size_t SubConnection::write_packet(Instant now, PacketType type, Seq seq, M
     at += end;
   });
   total = checksum_add(total, {summed, static_cast<std::size_t>(at - summed)});
-  set_record_count(begin, written);
+  set_record_count(begin, written.records);
+  if (written.ack_at_once) set_ack_at_once(begin);
   *sum = checksum_add(total, {begin, static_cast<std::size_t>(records_begin - begin)});
 
   ++stats_.packets_sent;
@@ -202,30 +216,54 @@ std::size_t SubConnection::poll(Instant now, MutableBytes room, std::uint64_t* s
   if (!established()) return 0;
 
   std::size_t written = 0;
-  const auto no_records = [](auto&&) { return std::uint8_t{0}; };
+  const auto no_records = [](auto&&) { return Written{}; };
   if (const std::optional<Seq> lost = window_.next_lost()) {
     const Content& content = window_.content(*lost);
     written = write_packet(now, PacketType::kData, *lost, room, sum, [&](auto&& put) {
       for_each_record(content, put);
-      return content.records;
+      return Written{content.records, true};
     });
     window_.resent(now, *lost);
     ++stats_.retransmissions;
-  } else if (unsent_ != nullptr && window_.may_send()) {
+    data_left(now, true);
+  } else if (unsent_ != nullptr && may_send(now)) {
     Content content;
+    bool last_of_burst = false;
     written = write_packet(now, PacketType::kData, window_.next(), room, sum, [&](auto&& put) {
       content = cut_packet(put);
-      return content.records;
+      // Of a burst that is over nothing else would tell soon (SW-8). A packet alone is often answered, and
+      // the answer acknowledges it.
+      last_of_burst = unsent_ == nullptr && data_sent_ == now;
+      return Written{content.records, last_of_burst};
     });
-    window_.sent(now, content);
+    window_.sent(now, content, static_cast<std::uint32_t>(written));
+    data_left(now, last_of_burst);
   } else if (ack_due_ <= now) {
     written = write_packet(now, PacketType::kAck, Seq(), room, sum, no_records);
     ++stats_.acknowledgements_sent;
+  } else if (shut_out() && window_probe_next_ <= now) {  // SW-9
+    written = write_packet(now, PacketType::kProbe, Seq(), room, sum, no_records);
+    ++stats_.window_probes;
+    window_probe_next_ = now + window_probe_wait_;
+    window_probe_wait_ = std::min(window_probe_wait_ * 2, config_.path_death / kProbesBeforeDeath);
+  } else if (closing_ && !has_unfinished() && goodbye_next_ <= now) {  // SC-11
+    written = write_packet(now, PacketType::kClose, Seq(), room, sum, no_records);
+    goodbye_next_ = now + rtt_.rto();
+    if (++goodbyes_ == kGoodbyes) start_over(now, State::kClosed, epoch_);
   } else if (last_sent_ + config_.path_death / kProbesBeforeDeath <= now) {
     written = write_packet(now, PacketType::kProbe, Seq(), room, sum, no_records);
   }
-  schedule();
+  if (next_event_ <= now) schedule();
   return written;
+}
+
+// A packet with records left; `asked` for its acknowledgement.
+void SubConnection::data_left(Instant now, bool asked) {
+  congestion_.sent(now);
+  data_sent_ = tail_since_ = now;
+  tail_asked_ = asked;
+  wake(now + std::min(rtt_.probe_wait(), rtt_.rto()));
+  if (unsent_ != nullptr && congestion_.departure() > now) wake(congestion_.departure());
 }
 
 void SubConnection::finish(OutMessage& m, bool failed) {
@@ -257,9 +295,9 @@ void SubConnection::settle(const Content& content, bool failed) {
 
 // ---------------------------------------------------------------- receiving
 
-PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView rest) {
+PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView rest, Duration unseen) {
   if (h.sender_epoch == 0) return PacketFate::kRefused;
-  if (state_ == State::kFenced) return PacketFate::kUnknownEpoch;  // SC-10
+  if (state_ == State::kFenced || state_ == State::kClosed) return PacketFate::kUnknownEpoch;  // SC-10
   if (h.type == PacketType::kHello) return on_hello(now, h, rest);
   if (h.type != PacketType::kData && (h.records != 0 || !rest.empty())) return PacketFate::kRefused;
   if (h.receiver_epoch == challenge_epoch_ && h.sender_epoch == stranger_) {  // SC-3
@@ -274,19 +312,24 @@ PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView
   if (h.receiver_epoch != epoch_ || h.sender_epoch != peer_epoch_) return PacketFate::kUnknownEpoch;
   if (lost_) return PacketFate::kNothing;  // SC-7
   if (!established()) establish(now, h.sender_epoch, greeted_incarnation_);
-  if (!on_acknowledgement(now, h)) return PacketFate::kRefused;
+  if (!on_acknowledgement(now, h, unseen)) return PacketFate::kRefused;
 
   last_heard_ = now;
   path_dead_ = false;
-  if (h.type == PacketType::kProbe) ack_due_ = now;
   PacketFate fate = PacketFate::kNothing;
+  if (h.type == PacketType::kClose) return on_close(now);
+  if (h.type == PacketType::kProbe) ack_due_ = now;
   if (h.type == PacketType::kData) {
     switch (received_.classify(h.seq)) {
       case PacketArrival::kNew:
-        return PacketFate::kRecords;  // delivered() schedules
+        if (echo_ == 0) echo_since_ = now - unseen;
+        return PacketFate::kRecords;
       case PacketArrival::kDuplicate:
         // The acknowledgement was lost, or late: say it again at once.
-        if (echo_ == 0) echo_ = h.timestamp;
+        if (echo_ == 0) {
+          echo_ = h.timestamp;
+          echo_since_ = now - unseen;
+        }
         ack_due_ = now;
         fate = PacketFate::kDuplicate;
         break;
@@ -295,21 +338,52 @@ PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView
         break;
     }
   }
-  schedule();
+  wake(ack_due_);
   return fate;
 }
 
 void SubConnection::delivered(Instant now, const PacketHeader& h) {
   if (h.receiver_epoch != epoch_ || h.sender_epoch != peer_epoch_) return;  // fenced in between (SC-10)
-  received_.delivered(h.seq);                                               // SC-4
+  const bool had_hole = received_.has_hole();
+  received_.delivered(h.seq);           // SC-4
   if (echo_ == 0) echo_ = h.timestamp;  // of the first packet since the last acknowledgement (RFC 7323, 4.3)
   ++unacknowledged_;
-  // SW-8
-  if (received_.has_hole() || unacknowledged_ >= config_.ack_every)
+  // SW-8. Also the news that a hole is filled: its packet is about to be taken for lost.
+  if (h.ack_at_once || unacknowledged_ >= config_.ack_every || had_hole || received_.has_hole())
     ack_due_ = now;
   else
     ack_due_ = earlier(ack_due_, now + config_.ack_delay);
-  next_event_ = earlier(next_event_, ack_due_);
+  wake(ack_due_);
+}
+
+void SubConnection::set_receive_window(Instant now, std::uint32_t packets, std::uint32_t bytes) {
+  packets = std::min(packets, ReceiveWindow::kWindow);
+  const bool more = packets > window_packets_ || bytes > window_bytes_;
+  window_packets_ = packets;
+  window_bytes_ = bytes;
+  if (!more || !established()) return;
+  ack_due_ = now;  // who is shut out waits for this
+  wake(now);
+}
+
+void SubConnection::take_window(Instant now, const PacketHeader& h) {
+  const bool was_shut_out = shut_out();
+  peer_window_packets_ = h.window_packets;
+  peer_window_bytes_ = std::uint64_t{h.window_units} * kWindowUnitBytes;
+  if (peer_window_packets_ != 0 && peer_window_bytes_ != 0) return;
+  if (!was_shut_out) {
+    window_probe_wait_ = rtt_.rto();
+    window_probe_next_ = now + window_probe_wait_;
+  }
+  wake(window_probe_next_);
+}
+
+// SC-11
+PacketFate SubConnection::on_close(Instant now) {
+  lose_peer(now, next_epoch());
+  peer_closed_ = true;
+  schedule();
+  return PacketFate::kNothing;
 }
 
 std::optional<Duration> SubConnection::round_trip(Instant now, const PacketHeader& h) const {
@@ -320,18 +394,40 @@ std::optional<Duration> SubConnection::round_trip(Instant now, const PacketHeade
   return rtt;
 }
 
-bool SubConnection::on_acknowledgement(Instant now, const PacketHeader& h) {
+bool SubConnection::on_acknowledgement(Instant now, const PacketHeader& h, Duration unseen) {
   const std::optional<Duration> rtt = round_trip(now, h);
   // The end of the tick in which the packet left: what was sent in that tick was not sent after it.
   constexpr std::int64_t kTick = std::int64_t{1} << kTimestampShift;
   const Instant echo_sent = rtt ? now + Duration::ns(kTick - 1 - now.ns() % kTick) - *rtt : Instant();
   const bool had_lost = window_.lost_any();
   using Window = SendWindow<Content>;
-  const Window::Ack ack = window_.on_ack(h.ack, h.sack, h.sack_words, echo_sent,
-                                         [&](const Content& content) { settle(content, false); });
+  const std::uint32_t outstanding = window_.outstanding();
+  std::uint32_t acknowledged = 0;
+  const Window::Ack ack =
+      window_.on_ack(h.ack, h.sack, h.sack_words, {now, echo_sent, rtt_.srtt()}, [&](const Content& content) {
+        ++acknowledged;
+        settle(content, false);
+      });
   if (ack == Window::Ack::kImpossible) return false;
-  if (rtt) rtt_.on_sample(*rtt);
-  if (!had_lost && window_.lost_any()) ++stats_.fast_retransmissions;
+  if (ack == Window::Ack::kProgress) {
+    tail_since_ = now;
+    tail_probed_ = false;
+    wake(window_.loss_due());
+  }
+  if (rtt) {
+    // What the peer held on purpose is no part of the path; what it held because it did not run is, for the
+    // timers, and is not for congestion control (SW-6).
+    const Duration held = Duration::ns(std::int64_t{h.ack_held} << kTimestampShift);
+    rtt_.on_sample(*rtt - std::min(held, config_.ack_delay));
+    if (congestion_.enabled())
+      congestion_.on_ack(now, *rtt - std::min(held, config_.ack_delay), *rtt - held - unseen, acknowledged,
+                         outstanding);
+  }
+  if (ack != Window::Ack::kOld) take_window(now, h);
+  if (!had_lost && window_.lost_any()) {
+    ++stats_.fast_retransmissions;
+    congestion_.on_loss(now);
+  }
   return true;
 }
 
@@ -342,6 +438,11 @@ PacketFate SubConnection::on_hello(Instant now, const PacketHeader& h, ByteView 
     return PacketFate::kRefused;
   }
   refused_hash_ = false;
+  if (closing_ && established() && h.receiver_epoch == 0 && h.sender_epoch != peer_epoch_) {
+    start_over(now, State::kClosed, epoch_);  // the peer has let go (SC-11)
+    schedule();
+    return PacketFate::kUnknownEpoch;
+  }
   const auto incarnation = load<std::uint64_t>(rest.data() + 8);
   const bool knows_us = h.receiver_epoch == epoch_;
   if (!established()) {  // SC-1
@@ -403,6 +504,8 @@ void SubConnection::establish(Instant now, std::uint64_t peer_epoch, std::uint64
   state_ = State::kEstablished;
   peer_epoch_ = peer_epoch;
   peer_incarnation_ = incarnation;
+  peer_closed_ = false;
+  wake(now);
   last_heard_ = now;
   ack_due_ = now;  // the peer may not know yet that we know it: any packet tells
   hello_due_ = false;
@@ -431,6 +534,7 @@ void SubConnection::fail_everything() {
 
 void SubConnection::lose_peer(Instant now, std::uint64_t epoch) {
   fail_everything();
+  lost_incarnation_ = peer_incarnation_;
   start_over(now, State::kGreeting, epoch);
   lost_ = true;
   ++stats_.peers_lost;
@@ -440,6 +544,10 @@ void SubConnection::start_over(Instant now, State state, std::uint64_t epoch) {
   window_ = SendWindow<Content>(config_.window_packets, config_.first_seq);
   received_ = ReceiveWindow(config_.first_seq);
   rtt_ = RttEstimator(config_.min_rto, config_.max_rto);
+  congestion_ = Congestion(config_.congestion, config_.window_packets);
+  peer_window_packets_ = ReceiveWindow::kWindow;
+  peer_window_bytes_ = ~std::uint64_t{0};
+  tail_probed_ = false;
   echo_ = 0;
   unacknowledged_ = 0;
   ack_due_ = Instant::never();
@@ -480,14 +588,36 @@ OutMessage* SubConnection::fence(Instant now) {
   last_ = nullptr;
   queued_messages_ = 0;
   queued_bytes_ = 0;
+  closing_ = false;
   start_over(now, State::kFenced, epoch_);
   path_dead_ = false;
   schedule();
   return first;
 }
 
+void SubConnection::close(Instant now) {
+  if (state_ == State::kFenced || state_ == State::kClosed) return;
+  closing_ = true;
+  goodbyes_ = 0;
+  goodbye_next_ = now;
+  if (!established() && !has_unfinished()) start_over(now, State::kClosed, epoch_);
+  schedule();
+}
+
+OutMessage* SubConnection::recall() {
+  CHECK(state_ == State::kGreeting);
+  CHECK_EQ(unsent_offset_, 0u);
+  OutMessage* const first = std::exchange(unsent_, nullptr);
+  for (OutMessage* m = first; m != nullptr; m = m->next) m->unacknowledged = 0;
+  last_ = nullptr;
+  queued_messages_ = 0;
+  queued_bytes_ = 0;
+  return first;
+}
+
 void SubConnection::reopen(Instant now, std::uint64_t incarnation) {
-  CHECK(state_ == State::kFenced);
+  CHECK(state_ == State::kFenced || state_ == State::kClosed);
+  closing_ = false;
   config_.incarnation = incarnation;
   start_over(now, State::kGreeting, next_epoch());
   schedule();
@@ -496,8 +626,13 @@ void SubConnection::reopen(Instant now, std::uint64_t incarnation) {
 // ---------------------------------------------------------------- time
 
 void SubConnection::on_timer(Instant now) {
-  if (state_ == State::kFenced) return;
+  if (state_ == State::kFenced || state_ == State::kClosed) return;
   if (!established()) {
+    if (closing_ && !has_unfinished()) {
+      start_over(now, State::kClosed, epoch_);
+      schedule();
+      return;
+    }
     if (hello_next_ <= now) {
       hello_due_ = true;
       hello_from_ = epoch_;
@@ -517,18 +652,38 @@ void SubConnection::on_timer(Instant now) {
       path_dead_ = true;
       ++stats_.path_deaths;
     }
-    const std::optional<Instant> oldest = window_.oldest_sent();
-    if (oldest && *oldest + rtt_.rto() <= now) {  // SW-5
-      window_.on_timeout();
-      rtt_.on_timeout();
-      ++stats_.timeouts;
-    }
+    on_loss_timers(now);
   }
   schedule();
 }
 
+Instant SubConnection::tail_probe_due() const {
+  if (tail_probed_ || window_.idle() || window_.lost_any() || rtt_.srtt() == Duration())
+    return Instant::never();
+  return tail_since_ + rtt_.probe_wait() + (tail_asked_ ? Duration() : config_.ack_delay);
+}
+
+void SubConnection::on_loss_timers(Instant now) {
+  if (window_.loss_due() <= now && window_.on_loss_timer(now, rtt_.srtt())) {  // SW-4
+    ++stats_.fast_retransmissions;
+    congestion_.on_loss(now);
+  }
+  const std::optional<Instant> oldest = window_.oldest_sent();
+  if (!oldest) return;
+  if (*oldest + rtt_.rto() <= now) {  // SW-5
+    window_.on_timeout();
+    rtt_.on_timeout();
+    congestion_.on_timeout(now);
+    ++stats_.timeouts;
+  } else if (tail_probe_due() <= now) {  // SW-10
+    window_.probe_tail();
+    tail_probed_ = true;
+    ++stats_.tail_probes;
+  }
+}
+
 void SubConnection::schedule() {
-  if (state_ == State::kFenced) {
+  if (state_ == State::kFenced || state_ == State::kClosed) {
     next_event_ = Instant::never();
     return;
   }
@@ -541,7 +696,16 @@ void SubConnection::schedule() {
     return;
   }
   Instant next = earlier(ack_due_, last_sent_ + config_.path_death / kProbesBeforeDeath);
-  if (const std::optional<Instant> oldest = window_.oldest_sent()) next = earlier(next, *oldest + rtt_.rto());
+  if (const std::optional<Instant> oldest = window_.oldest_sent()) {
+    next = earlier(next, *oldest + rtt_.rto());
+    next = earlier(next, tail_probe_due());
+    next = earlier(next, window_.loss_due());
+  }
+  // Held back by pacing alone.
+  if (unsent_ != nullptr && congestion_.enabled() && may_send(congestion_.departure()))
+    next = earlier(next, congestion_.departure());
+  if (shut_out()) next = earlier(next, window_probe_next_);
+  if (closing_ && !has_unfinished()) next = earlier(next, goodbye_next_);
   next = earlier(next, last_heard_ + (path_dead_ ? config_.peer_death : config_.path_death));
   next_event_ = next;
 }
@@ -549,18 +713,20 @@ void SubConnection::schedule() {
 void SubConnection::on_scheduling_gap(Instant now) {
   last_heard_ = now;
   window_.restart_timers(now);
+  tail_since_ = now;
   schedule();
 }
 
 void SubConnection::hurry_acknowledgement(Instant now) {
   if (ack_due_ == Instant::never() || ack_due_ <= now) return;
   ack_due_ = now;
-  next_event_ = earlier(next_event_, now);
+  wake(now);
 }
 
 void SubConnection::check() const {
   window_.check();
   received_.check();
+  congestion_.check();
   CHECK(unsent_ == nullptr || last_ != nullptr);
 }
 

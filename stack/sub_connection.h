@@ -11,6 +11,7 @@
 //       └──────── nothing heard for peer_death ───────────┘   └───┘ a new incarnation answered the challenge
 //
 //   any ── fence() ──► kFenced ── reopen() ──► kGreeting
+//   any ── close(), then all acknowledged ──► kClosed
 //
 // Each incarnation of an end has an epoch, and takes a new one whenever it gives up a peer. A hello that
 // comes to an established end from a stranger is answered with a hello from the epoch that would follow ours:
@@ -27,6 +28,7 @@
 #include "base/bytes.h"
 #include "base/ids.h"
 #include "base/time.h"
+#include "stack/window/congestion.h"
 #include "stack/window/receive_window.h"
 #include "stack/window/rtt.h"
 #include "stack/window/send_window.h"
@@ -50,7 +52,10 @@ struct SubConnectionConfig {
   StackId local;
   StackId remote;
   std::size_t max_payload_bytes = 1472;  // of a UDP datagram; decides where messages are cut (SC-6)
+  // Of both directions. 256 packets of 1500 bytes are three times what 10 Gb/s carry in 100 us.
   std::uint32_t window_packets = 256;
+  std::uint32_t receive_window_bytes = 4u << 20;  // above 256 packets of 9000 bytes
+  CongestionConfig congestion;
   Duration min_rto = 500_us;
   Duration max_rto = 100_ms;
   Duration path_death = 500_ms;
@@ -73,6 +78,8 @@ struct SubConnectionStats {
   std::uint64_t retransmissions = 0;
   std::uint64_t timeouts = 0;
   std::uint64_t fast_retransmissions = 0;
+  std::uint64_t tail_probes = 0;
+  std::uint64_t window_probes = 0;
   std::uint64_t acknowledgements_sent = 0;  // packets that carried nothing else
   std::uint64_t messages_sent = 0;          // given to send()
   std::uint64_t message_bytes_sent = 0;
@@ -91,7 +98,7 @@ enum class PacketFate : std::uint8_t {
 
 class SubConnection {
  public:
-  enum class State : std::uint8_t { kGreeting, kEstablished, kFenced };
+  enum class State : std::uint8_t { kGreeting, kEstablished, kFenced, kClosed };
 
   // `epoch` is random and never used before by this pair.
   SubConnection(const SubConnectionConfig& config, std::uint64_t epoch, Instant now);
@@ -102,7 +109,7 @@ class SubConnection {
   void send(OutMessage& message);
   // Could poll() have something to write at `now`? Cheap.
   bool wants_to_send(Instant now) const {
-    return (established() && ((window_.may_send() && unsent_ != nullptr) || window_.lost_any())) ||
+    return (established() && ((unsent_ != nullptr && may_send(now)) || window_.lost_any())) ||
            next_event_ <= now;
   }
   // Writes the next packet that should leave into `room` (a UDP payload of at least max_payload_bytes) and
@@ -114,15 +121,26 @@ class SubConnection {
   // reopen(). Returns every message that is not wholly acknowledged, oldest first, linked by `next` and as it
   // was before send(): the driver's again, to send another way. Those that are come from take_finished().
   OutMessage* fence(Instant now);
-  // Greets anew, from an epoch of its own, as `incarnation` of its node. state() is kFenced.
+  // The orderly end: when every message is acknowledged the peer is told that this incarnation ends, so that
+  // it need not find out. Nothing more is given to send(). state() is kClosed when that is done, or when
+  // there is nobody to tell.
+  void close(Instant now);
+  // Takes back what was queued before the peer was there, as fence() does; nothing else changes. state() is
+  // kGreeting.
+  OutMessage* recall();
+  // Greets anew, from an epoch of its own, as `incarnation` of its node. state() is kFenced or kClosed.
   void reopen(Instant now, std::uint64_t incarnation);
 
   // --- receiving
 
-  // A packet whose addresses name this sub-connection. `rest` is what follows the packet header.
-  PacketFate on_packet(Instant now, const PacketHeader& header, ByteView rest);
+  // A packet whose addresses name this sub-connection. `rest` is what follows the packet header. It may have
+  // waited for `unseen`, in which the driver did not look: that is not the network's delay.
+  PacketFate on_packet(Instant now, const PacketHeader& header, ByteView rest, Duration unseen = Duration());
   // The driver put every record of the packet where it belongs (SC-4).
   void delivered(Instant now, const PacketHeader& header);
+
+  // How much the driver takes from now on, beyond what it has acknowledged: 0 packets or bytes stop the peer.
+  void set_receive_window(Instant now, std::uint32_t packets, std::uint32_t bytes);
 
   // --- time
 
@@ -145,6 +163,8 @@ class SubConnection {
   // (SC-7).
   bool take_lost() { return std::exchange(lost_, false); }
   bool refused_hash() const { return refused_hash_; }
+  // The last peer said that it ends: it was not merely silent.
+  bool peer_closed() const { return peer_closed_; }
   bool has_unfinished() const { return unsent_ != nullptr || !window_.idle(); }
   // Messages that were given to send() and are neither finished nor fenced, and their bytes: the load.
   std::uint32_t queued_messages() const { return queued_messages_; }
@@ -154,10 +174,13 @@ class SubConnection {
   std::uint64_t peer_epoch() const { return peer_epoch_; }
   // Of the latest peer that was established, also when it was lost since; 0 before the first.
   std::uint64_t peer_incarnation() const { return peer_incarnation_; }
+  // Of the latest peer that was lost.
+  std::uint64_t lost_incarnation() const { return lost_incarnation_; }
   const SubConnectionConfig& config() const { return config_; }
   const SubConnectionStats& stats() const { return stats_; }
   Duration srtt() const { return rtt_.srtt(); }
   std::uint32_t in_flight_packets() const { return window_.in_flight(); }
+  std::uint32_t congestion_window_packets() const { return congestion_.window_packets(); }
   void check() const;
 
  private:
@@ -171,6 +194,29 @@ class SubConnection {
     std::uint8_t records = 0;
   };
 
+  // What a packet's records were written from, and whether its acknowledgement is waited for.
+  struct Written {
+    std::uint8_t records = 0;
+    bool ack_at_once = false;
+  };
+
+  bool may_send(Instant now) const {
+    return window_.may_send() && window_.in_flight() < peer_window_packets_ &&
+           window_.in_flight_bytes() < peer_window_bytes_ && congestion_.may_send(now, window_.outstanding());
+  }
+  // Something is due then: no later than next_event_ ever is.
+  void wake(Instant when) { next_event_ = earlier(next_event_, when); }
+  // Only the peer's window, or only the peer's silence about it, keeps us from sending (SW-9).
+  bool shut_out() const {
+    return unsent_ != nullptr && window_.idle() && (peer_window_packets_ == 0 || peer_window_bytes_ == 0);
+  }
+  // When the last packet goes again, unless word of it comes first; never() if it has, or nothing is under
+  // way (SW-10).
+  Instant tail_probe_due() const;
+  void on_loss_timers(Instant now);
+  void data_left(Instant now, bool asked);
+  void take_window(Instant now, const PacketHeader& header);
+  PacketFate on_close(Instant now);
   template <class F>
   Content cut_packet(F&& f);
   template <class F>
@@ -183,7 +229,7 @@ class SubConnection {
   void settle(const Content& content, bool failed);
   void finish(OutMessage& message, bool failed);
   // False: it acknowledges what was never sent; nothing has changed.
-  [[nodiscard]] bool on_acknowledgement(Instant now, const PacketHeader& header);
+  [[nodiscard]] bool on_acknowledgement(Instant now, const PacketHeader& header, Duration unseen);
   PacketFate on_hello(Instant now, const PacketHeader& header, ByteView rest);
   void establish(Instant now, std::uint64_t peer_epoch, std::uint64_t incarnation);
   void fail_everything();
@@ -209,6 +255,7 @@ class SubConnection {
   std::uint64_t greeted_incarnation_ = 0;  // kGreeting: in the hello that told peer_epoch_
   std::uint64_t stranger_incarnation_ = 0;  // in the stranger's hello
   std::uint64_t peer_incarnation_ = 0;
+  std::uint64_t lost_incarnation_ = 0;
 
   SendWindow<Content> window_;
   OutMessage* unsent_ = nullptr;  // first message of which something was not yet sent
@@ -219,9 +266,21 @@ class SubConnection {
   std::uint32_t queued_messages_ = 0;
   std::uint64_t queued_bytes_ = 0;
   RttEstimator rtt_;
+  Congestion congestion_;
+  std::uint32_t peer_window_packets_ = ReceiveWindow::kWindow;
+  std::uint64_t peer_window_bytes_ = ~std::uint64_t{0};
+  Instant tail_since_;         // the last packet left, or there was progress
+  Instant data_sent_;          // the last packet with records left
+  bool tail_asked_ = false;    // it asks for its acknowledgement at once
+  bool tail_probed_ = false;   // since the last progress
+  Instant window_probe_next_;  // while shut_out()
+  Duration window_probe_wait_;
 
   ReceiveWindow received_;
+  std::uint32_t window_packets_;  // what we take
+  std::uint32_t window_bytes_;
   std::uint32_t echo_ = 0;            // timestamp to return with the next acknowledgement
+  Instant echo_since_;                // it may have arrived then
   std::uint32_t unacknowledged_ = 0;  // packets that arrived since the last acknowledgement left
   Instant ack_due_ = Instant::never();
 
@@ -236,6 +295,10 @@ class SubConnection {
   bool path_dead_ = false;
   bool lost_ = false;
   bool refused_hash_ = false;
+  bool closing_ = false;
+  bool peer_closed_ = false;
+  unsigned goodbyes_ = 0;  // that were said
+  Instant goodbye_next_;
   Instant next_event_;  // never later than what is due next; early costs a look
   SubConnectionStats stats_;
 };

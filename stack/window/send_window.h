@@ -5,11 +5,13 @@
 //   ------|-------------------------------------------|--------------------------|---->
 //       base_                                       next_              base_ + window
 //
-// A packet is lost when one that left three transmissions after it was acknowledged, or when the oldest one's
-// timer expired. The order of transmissions, not of sequence numbers, decides, so a packet that was sent
-// again can be lost again without waiting for a timer (after RFC 8985, which uses time for it). An expired
-// timer sends only the oldest packet again: what its acknowledgement brings tells which others are lost, and
-// a peer that was merely not scheduled is not flooded.
+// A packet is lost when one that left after it was acknowledged, and either three transmissions lie between
+// them or it has had its time, a round trip and a quarter; when reordering was seen, only time counts (RFC
+// 8985). The order of transmissions, not of sequence numbers, decides, so a packet that was sent again can be
+// lost again without waiting for the retransmission timer. When that expires only the oldest packet goes
+// again: what its acknowledgement brings tells which others are lost, and a peer that was merely not
+// scheduled is not flooded. Long before it the last packet is sent again as a probe: if a tail was lost,
+// nothing that left after it could tell.
 //
 // Content is the payload type that the owner attaches to a packet. Pure; owned by the sub-connection.
 #pragma once
@@ -32,6 +34,8 @@ class SendWindow {
   static constexpr std::uint32_t kCapacity = ReceiveWindow::kWindow;
   // How many transmissions later one must be acknowledged: RFC 5681's duplicate threshold.
   static constexpr std::uint32_t kReorderTolerance = 3;
+  // Recoveries for which reordering is remembered (RFC 8985, 6.2).
+  static constexpr std::uint32_t kReorderMemory = 16;
 
   // `first` is the number of the first packet; both ends agree on it.
   explicit SendWindow(std::uint32_t window_packets, Seq first = Seq())
@@ -43,16 +47,22 @@ class SendWindow {
   // SW-7
   bool may_send() const { return static_cast<std::uint32_t>(next_ - base_) < window_; }
   bool idle() const { return base_ == next_; }
+  // Packets from the oldest unacknowledged one on, and their bytes: what counts against a window.
   std::uint32_t in_flight() const { return static_cast<std::uint32_t>(next_ - base_); }
+  std::uint64_t in_flight_bytes() const { return in_flight_bytes_; }
+  // Packets that may still be on the network: what counts against congestion.
+  std::uint32_t outstanding() const { return outstanding_; }
   Seq base() const { return base_; }
   Seq next() const { return next_; }
 
-  // A new packet leaves. may_send() holds.
-  Seq sent(Instant now, const Content& content) {
+  // A new packet of `bytes` leaves. may_send() holds.
+  Seq sent(Instant now, const Content& content, std::uint32_t bytes = 0) {
     CHECK(may_send());
     const Seq seq = next_;
     ++next_;
-    slot(seq) = {content, now, ++transmissions_, 1, State::kInFlight};
+    slot(seq) = {content, now, ++transmissions_, bytes, 1, State::kInFlight};
+    ++outstanding_;
+    in_flight_bytes_ += bytes;
     check();
     return seq;
   }
@@ -68,21 +78,27 @@ class SendWindow {
     Slot& s = slot(seq);
     CHECK(s.state == State::kLost);
     --lost_;
+    ++outstanding_;
     s.state = State::kInFlight;
     s.sent = now;
     s.transmission = ++transmissions_;
-    ++s.times;
+    if (s.times < 0xff) ++s.times;
   }
 
-  enum class Ack : std::uint8_t { kNothingNew, kProgress, kImpossible };
-  // An acknowledgement arrived: everything before `ack`, and what the words say. `echo_sent` is when the
-  // packet that it answers left (by its timestamp). Calls acknowledged(content) for each packet acknowledged
-  // for the first time, and detects losses (SW-3, SW-4). kImpossible, and nothing happened: it speaks of what
-  // was never sent.
+  enum class Ack : std::uint8_t { kOld, kNothingNew, kProgress, kImpossible };
+  // What is known of time when an acknowledgement arrives.
+  struct Timing {
+    Instant now;
+    Instant echo_sent;    // when the packet that it answers left, by its timestamp
+    Duration round_trip;  // smoothed; 0: none known, and no packet is lost by time
+  };
+  // An acknowledgement arrived: everything before `ack`, and what the words say. Calls acknowledged(content)
+  // for each packet acknowledged for the first time, and detects losses (SW-3, SW-4). kOld: older than what
+  // is known. kImpossible, and nothing happened: it speaks of what was never sent.
   template <class OnAcknowledged>
-  Ack on_ack(Seq ack, const std::uint64_t* sack, std::uint8_t sack_words, Instant echo_sent,
+  Ack on_ack(Seq ack, const std::uint64_t* sack, std::uint8_t sack_words, const Timing& timing,
              OnAcknowledged&& acknowledged) {
-    if (ack - base_ < 0) return Ack::kNothingNew;  // older than what we know
+    if (ack - base_ < 0) return Ack::kOld;
     if (ack == base_ && sack_words == 0) return Ack::kNothingNew;
     if (last_named(ack, sack, sack_words) - next_ >= 0 || ack - next_ > 0) return Ack::kImpossible;
     bool progress = false;
@@ -90,23 +106,42 @@ class SendWindow {
     const auto take = [&](Seq seq) {
       Slot& s = slot(seq);
       if (s.state == State::kAcknowledged) return;
-      if (s.state == State::kLost) --lost_;
-      // Of a packet that was sent twice, the echo tells which transmission arrived.
-      if (s.times == 1 || echo_sent >= s.sent) newest = std::max(newest, s.transmission);
+      if (s.state == State::kLost)
+        --lost_;
+      else
+        --outstanding_;
+      if (s.times == 1) {
+        if (s.transmission < newest_acknowledged_) reordering_ = kReorderMemory;
+        newest = std::max(newest, s.transmission);
+      } else {
+        // Of a packet that was sent twice, the echo tells which transmission arrived.
+        if (timing.echo_sent >= s.sent) newest = std::max(newest, s.transmission);
+        // Sooner than an answer to the second can be here: the first was not lost, only late.
+        if (s.state == State::kInFlight && timing.now - s.sent < timing.round_trip / 2) {
+          reordering_ = kReorderMemory;
+          patience_ = std::min(patience_ + 1, kMostPatience);
+        }
+      }
       s.state = State::kAcknowledged;
       acknowledged(s.content);
       progress = true;
     };
-    for (; base_ != ack; ++base_) take(base_);
+    for (; base_ != ack; ++base_) {
+      take(base_);
+      in_flight_bytes_ -= slot(base_).bytes;
+    }
     for (std::uint32_t w = 0; w < sack_words; ++w) {
       for (std::uint64_t bits = sack[w]; bits != 0; bits &= bits - 1) {
         take(ack + 1 + 64 * w + static_cast<std::uint32_t>(std::countr_zero(bits)));
       }
     }
-    while (base_ != next_ && slot(base_).state == State::kAcknowledged) ++base_;
+    while (base_ != next_ && slot(base_).state == State::kAcknowledged) {
+      in_flight_bytes_ -= slot(base_).bytes;
+      ++base_;
+    }
     if (newest > newest_acknowledged_) {
       newest_acknowledged_ = newest;
-      detect_losses();
+      detect_losses(timing.now, timing.round_trip);
     }
     check();
     return progress ? Ack::kProgress : Ack::kNothingNew;
@@ -123,9 +158,24 @@ class SendWindow {
     CHECK(oldest_sent().has_value());
     mark_lost(slot(base_));
   }
+  // The last packet is sent again, to hear of the others; something is under way and nothing lost (SW-10).
+  void probe_tail() {
+    CHECK(!idle() && !lost_any());
+    Seq last = next_ - 1;
+    while (slot(last).state == State::kAcknowledged) last = last - 1;
+    mark_lost(slot(last));
+  }
+  // When a packet that was overtaken will have had its time; never() if none was. Then on_loss_timer().
+  Instant loss_due() const { return loss_due_; }
+  // True if a packet is lost now (SW-4).
+  bool on_loss_timer(Instant now, Duration round_trip) {
+    detect_losses(now, round_trip);
+    return lost_any();
+  }
   // Time in which we ourselves were not running says nothing about the peer.
   void restart_timers(Instant now) {
     for (Seq s = base_; s != next_; ++s) slot(s).sent = now;
+    if (loss_due_ != Instant::never()) loss_due_ = now;  // to be computed anew
   }
 
   // The content of every packet not yet acknowledged, oldest first: what a fallen sub-connection still owes.
@@ -139,7 +189,8 @@ class SendWindow {
 
   void check() const {
     CHECK_LE(in_flight(), window_);
-    CHECK_LE(lost_, in_flight());
+    CHECK_LE(lost_ + outstanding_, in_flight());
+    CHECK(!idle() || in_flight_bytes_ == 0);
     // The oldest is never an acknowledged one: it is what the timer and the hole are about.
     CHECK(idle() || slot(base_).state != State::kAcknowledged);
   }
@@ -150,13 +201,16 @@ class SendWindow {
     Content content{};
     Instant sent;
     std::uint64_t transmission = 0;
-    std::uint32_t times = 0;
+    std::uint32_t bytes = 0;
+    std::uint8_t times = 0;  // that it was sent; 255: at least
     State state = State::kAcknowledged;
   };
+  static constexpr std::int64_t kMostPatience = 4;  // quarters: one round trip more
 
   void mark_lost(Slot& s) {
     s.state = State::kLost;
     ++lost_;
+    --outstanding_;
   }
   // The last packet that the words name; the one before `ack` if they name none.
   static Seq last_named(Seq ack, const std::uint64_t* sack, std::uint32_t words) {
@@ -164,14 +218,25 @@ class SendWindow {
     if (words == 0) return ack - 1;
     return ack + 64 * words - static_cast<std::uint32_t>(std::countl_zero(sack[words - 1]));
   }
-  void detect_losses() {
+  void detect_losses(Instant now, Duration round_trip) {
+    loss_due_ = Instant::never();
+    const Duration its_time = round_trip + round_trip * patience_ / 4;
+    const std::uint32_t lost_before = lost_;
     for (Seq s = base_; s != next_; ++s) {
       Slot& candidate = slot(s);
-      const bool overtaken = candidate.transmission + kReorderTolerance <= newest_acknowledged_;
-      if (overtaken && candidate.state == State::kInFlight) mark_lost(candidate);
+      const bool overtaken = candidate.transmission < newest_acknowledged_;
+      if (overtaken && candidate.state == State::kInFlight) {
+        const bool by_far = candidate.transmission + kReorderTolerance <= newest_acknowledged_;
+        const bool by_time = round_trip > Duration() && candidate.sent + its_time <= now;
+        if (by_time || (by_far && reordering_ == 0))
+          mark_lost(candidate);
+        else if (round_trip > Duration())
+          loss_due_ = earlier(loss_due_, candidate.sent + its_time);
+      }
       // Whatever follows one that was sent once was sent later than it.
-      if (!overtaken && candidate.times == 1) return;
+      if (!overtaken && candidate.times == 1) break;
     }
+    if (lost_ != lost_before && reordering_ > 0 && --reordering_ == 0) patience_ = 1;
   }
   Slot& slot(Seq seq) { return slots_[seq.value() % kCapacity]; }
   const Slot& slot(Seq seq) const { return slots_[seq.value() % kCapacity]; }
@@ -182,6 +247,11 @@ class SendWindow {
   std::uint64_t transmissions_ = 0;        // counts every packet that leaves, again or not
   std::uint64_t newest_acknowledged_ = 0;  // the latest transmission known to have arrived
   std::uint32_t lost_ = 0;
+  std::uint32_t outstanding_ = 0;
+  std::uint64_t in_flight_bytes_ = 0;
+  std::uint32_t reordering_ = 0;  // it was seen: for so many more recoveries only time tells a loss
+  std::int64_t patience_ = 1;     // quarters of a round trip that an overtaken packet may be late
+  Instant loss_due_ = Instant::never();
   Slot slots_[kCapacity];
 };
 

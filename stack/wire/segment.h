@@ -2,11 +2,14 @@
 //
 //   0        1        2        3        4               8               12
 //   +--------+--------+--------+--------+---------------+---------------+
-//   | version|  type  | records| sack w.| src cluster/px| dst cluster/px|
-//   +--------+--------+--------+--------+---------------+---------------+ 12
+//   | version|  type  | records| sack w.| source cluster| proxies: s, d |
+//   +--------+--------+--------+--------+---------------+---------------+
+//   | destination cl. | ack held (2)    |
+//   +-----------------+-----------------+-------------------------------+ 12
 //   | sender epoch (8)                                                  |
 //   | receiver epoch (8): the sender's belief of it, 0 = unknown        | 28
 //   | seq (4) | ack (4) | timestamp (4) | timestamp echo (4)            | 44
+//   | window: packets (2), units of 256 bytes (2)                       | 48
 //   | sack words (8 each, 0..4): bit i of word w = packet ack+1+64w+i   |
 //   +-------------------------------------------------------------------+
 //   | records: header (20, or 32 if it is a part of a message), bytes,  |
@@ -31,7 +34,8 @@ enum class PacketType : std::uint8_t {
   kHello = 1,  // handshake: epochs; in the place of records the shared settings' hash, and an incarnation
   kData = 2,   // records; acknowledges too
   kAck = 3,    // acknowledges only, has no seq of its own
-  kProbe = 4,  // as kAck, and asks for one: keep-alive
+  kProbe = 4,  // as kAck, and asks for one: keep-alive, or a look at a closed window
+  kClose = 5,  // as kAck, and the last word of this incarnation
 };
 
 // One end of a sub-connection.
@@ -55,10 +59,15 @@ struct PacketHeader {
   Seq ack;  // everything before it was delivered
   std::uint32_t timestamp = 0;
   std::uint32_t timestamp_echo = 0;        // 0: nothing to echo
+  std::uint16_t ack_held = 0;              // how long the echo waited here, as timestamps count; at most
+  std::uint16_t window_packets = 0;        // that the sender of this takes after `ack`
+  std::uint16_t window_units = 0;          // the same in units of kWindowUnitBytes
+  bool ack_at_once = false;                // the sender waits for this packet's acknowledgement
   std::uint64_t sack[kMaxSackWords] = {};  // sack_words of them
 };
 
-inline constexpr std::size_t kPacketHeaderBytes = 44;
+inline constexpr std::uint32_t kWindowUnitBytes = 256;
+inline constexpr std::size_t kPacketHeaderBytes = 48;
 inline constexpr std::size_t kMaxPacketHeaderBytes = kPacketHeaderBytes + 8 * kMaxSackWords;
 
 enum class RecordKind : std::uint8_t {
@@ -98,6 +107,9 @@ std::size_t write_packet_header(std::byte* to, const PacketHeader& header);
 // In a header that was written: how many records follow.
 inline void set_record_count(std::byte* header, std::uint8_t records) {
   store(header + 2, records);
+}
+inline void set_ack_at_once(std::byte* header) {
+  header[3] |= std::byte{0x80};
 }
 // False if `payload` is too short, of another version, or of an unknown type. Reads nothing outside
 // `payload`.

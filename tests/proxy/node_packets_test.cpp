@@ -83,7 +83,7 @@ class Middle : public ::testing::Test {
     for (std::size_t i = 0; i < n; ++i) {
       put(1 - from, frames[i]);
       const ByteView f = frames[i];
-      if (from == 0 && f.size() > kPacket + 44 && load<std::uint8_t>(f.data() + kPacket + 1) == 2)
+      if (from == 0 && f.size() > kPacket + stack::kPacketHeaderBytes && load<std::uint8_t>(f.data() + kPacket + 1) == 2)
         last_data_.assign(f.begin(), f.end());
     }
   }
@@ -299,7 +299,7 @@ TEST_F(Middle, AnUnknownEpochIsCountedAndDropped) {
   mend(f);
   expect_counted(f, &ProxyCounters::unknown_epoch, "from no peer of ours");
   f = genuine();
-  f[kPacket + 10] ^= std::byte{1};
+  f[kPacket + 7] ^= std::byte{1};
   mend(f);
   expect_counted(f, &ProxyCounters::unknown_epoch, "for another proxy");
 }

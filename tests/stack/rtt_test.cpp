@@ -54,5 +54,15 @@ TEST(Rtt, ASampleOfNothingCountsAsTheShortestTime) {  // SW-6
   EXPECT_EQ(rtt.rto(), 500_us) << "and no longer the timer from before the first sample";
 }
 
+TEST(Rtt, ATailIsProbedAfterOneRoundTripAndAHalfOrWhatTheVariationAsks) {  // SW-10
+  RttEstimator rtt(500_us, 100_ms);
+  rtt.on_sample(100_us);
+  EXPECT_EQ(rtt.probe_wait(), 200_us) << "two, as nothing is known of the variation";
+  for (int i = 0; i < 100; ++i) rtt.on_sample(100_us);
+  EXPECT_NEAR(rtt.probe_wait().us(), 150, 1);
+  for (int i = 0; i < 200; ++i) rtt.on_sample(2_us);
+  EXPECT_EQ(rtt.probe_wait(), 20_us) << "a proxy's turn is no finer";
+}
+
 }  // namespace
 }  // namespace braid::stack

@@ -23,6 +23,10 @@ PacketHeader full_header() {
   h.ack = Seq(0x80000001);
   h.timestamp = 0x01020304;
   h.timestamp_echo = 0x05060708;
+  h.ack_held = 0x090a;
+  h.window_packets = 0x0b0c;
+  h.window_units = 0x0d0e;
+  h.ack_at_once = true;
   for (std::size_t w = 0; w < kMaxSackWords; ++w) h.sack[w] = 0x8000000000000001 + (w << 8);
   return h;
 }
@@ -39,6 +43,10 @@ void expect_same(const PacketHeader& a, const PacketHeader& b) {
   EXPECT_EQ(a.ack, b.ack);
   EXPECT_EQ(a.timestamp, b.timestamp);
   EXPECT_EQ(a.timestamp_echo, b.timestamp_echo);
+  EXPECT_EQ(a.ack_held, b.ack_held);
+  EXPECT_EQ(a.window_packets, b.window_packets);
+  EXPECT_EQ(a.window_units, b.window_units);
+  EXPECT_EQ(a.ack_at_once, b.ack_at_once);
   for (std::size_t w = 0; w < a.sack_words; ++w) EXPECT_EQ(a.sack[w], b.sack[w]) << w;
 }
 
@@ -50,7 +58,7 @@ Bytes written(const PacketHeader& h) {
 
 TEST(PacketHeader, EveryFieldComesBack) {
   for (const PacketType type :
-       {PacketType::kHello, PacketType::kData, PacketType::kAck, PacketType::kProbe}) {
+       {PacketType::kHello, PacketType::kData, PacketType::kAck, PacketType::kProbe, PacketType::kClose}) {
     for (std::uint8_t words = 0; words <= kMaxSackWords; ++words) {
       PacketHeader h = full_header();
       h.type = type;
@@ -70,10 +78,11 @@ TEST(PacketHeader, LiesOnTheWireAsDocumented) {
   PacketHeader h = full_header();
   h.sack_words = 1;
   EXPECT_EQ(written(h),
-            bytes({2,    2,    17,   1,    0x02, 0x01, 3,    0,    0x05, 0x04, 6,    0,                 //
+            bytes({2,    2,    17,   0x81, 0x02, 0x01, 3,    6,    0x05, 0x04, 0x0a, 0x09,              //
                    0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0x00, 0xff, 0xee, 0xdd, 0xcc, 0xbb,  //
                    0xaa, 0x99, 0xfe, 0xff, 0xff, 0xff, 0x01, 0x00, 0x00, 0x80, 0x04, 0x03, 0x02, 0x01,  //
-                   0x08, 0x07, 0x06, 0x05, 0x01, 0,    0,    0,    0,    0,    0,    0x80}));
+                   0x08, 0x07, 0x06, 0x05, 0x0c, 0x0b, 0x0e, 0x0d,                                      //
+                   0x01, 0,    0,    0,    0,    0,    0,    0x80}));
 }
 
 TEST(PacketHeader, EveryShorterLengthIsRefusedWithoutReadingPastIt) {
@@ -92,8 +101,8 @@ TEST(PacketHeader, OtherVersionsTypesAndNumbersOfWordsAreRefused) {
   std::size_t length = 0;
   for (const int version : {0, 1, kWireVersion + 1, 255})
     EXPECT_FALSE(parse_packet_header(with(good, 0, version), &h, &length));
-  for (const int type : {0, 5, 255}) EXPECT_FALSE(parse_packet_header(with(good, 1, type), &h, &length));
-  for (const int words : {5, 255}) EXPECT_FALSE(parse_packet_header(with(good, 3, words), &h, &length));
+  for (const int type : {0, 6, 255}) EXPECT_FALSE(parse_packet_header(with(good, 1, type), &h, &length));
+  for (const int words : {5, 127, 0x85}) EXPECT_FALSE(parse_packet_header(with(good, 3, words), &h, &length));
 }
 
 Record whole_record(std::uint16_t bytes) {

@@ -27,6 +27,10 @@ struct Fixture {
   // Acknowledges everything before `edge` and the packets of `beyond`; the packet that was answered left at
   // `echo`.
   Window::Ack hears(std::uint32_t edge, const std::vector<std::uint32_t>& beyond, Instant echo = Instant()) {
+    return hears(edge, beyond, Window::Timing{at(1_s), echo, Duration()});
+  }
+  Window::Ack hears(std::uint32_t edge, const std::vector<std::uint32_t>& beyond,
+                    const Window::Timing& timing) {
     std::uint64_t words[kMaxSackWords] = {};
     std::uint8_t used = 0;
     for (const std::uint32_t seq : beyond) {
@@ -34,7 +38,8 @@ struct Fixture {
       words[bit / 64] |= std::uint64_t{1} << bit % 64;
       used = std::max(used, static_cast<std::uint8_t>(bit / 64 + 1));
     }
-    return window.on_ack(Seq(edge), words, used, echo, [&](int content) { acknowledged.push_back(content); });
+    return window.on_ack(Seq(edge), words, used, timing,
+                         [&](int content) { acknowledged.push_back(content); });
   }
   // What is sent again at `now`.
   std::vector<std::uint32_t> resends(Instant now) {
@@ -113,6 +118,85 @@ TEST(SendWindow, TheEchoTellsWhichTransmissionOfAPacketArrived) {  // SW-4
   }
 }
 
+TEST(SendWindow, AnOvertakenPacketHasARoundTripAndAQuarter) {  // SW-4
+  Fixture w(8);
+  w.sends(at(0_us), 2);
+  w.hears(0, {1}, Window::Timing{at(20_us), at(0_us), 20_us});
+  EXPECT_EQ(w.resends(at(20_us)), Numbers{});
+  EXPECT_EQ(w.window.loss_due(), at(25_us));
+  EXPECT_FALSE(w.window.on_loss_timer(at(24_us), 20_us));
+  EXPECT_TRUE(w.window.on_loss_timer(at(25_us), 20_us));
+  EXPECT_EQ(w.window.loss_due(), Instant::never());
+  EXPECT_EQ(w.resends(at(25_us)), Numbers{0});
+}
+
+TEST(SendWindow, WhereReorderingWasSeenOnlyTimeTellsALoss) {  // SW-4
+  Fixture w(64);
+  const auto hears = [&](Duration now, std::uint32_t edge, const Numbers& beyond) {
+    w.hears(edge, beyond, Window::Timing{at(now), at(now - 20_us), 20_us});
+  };
+  w.sends(at(0_us), 2);
+  hears(20_us, 0, {1});
+  hears(21_us, 2, {});  // 0 was late, not lost
+  w.sends(at(30_us), 9);
+  hears(50_us, 2, {3, 4, 5, 6, 7, 8});
+  EXPECT_EQ(w.resends(at(50_us)), Numbers{}) << "six have overtaken it";
+  EXPECT_EQ(w.window.loss_due(), at(55_us));
+  hears(55_us, 2, {3, 4, 5, 6, 7, 8, 9});
+  EXPECT_EQ(w.resends(at(55_us)), Numbers{2});
+  // After sixteen recoveries without it, three later ones count again.
+  std::uint32_t edge = 11;
+  hears(75_us, edge, {});
+  Instant now = at(100_us);
+  for (std::uint32_t recovery = 1; recovery < Window::kReorderMemory; ++recovery) {
+    w.sends(now, 2);
+    w.hears(edge, {edge + 1}, Window::Timing{now + 25_us, now, 20_us});
+    ASSERT_EQ(w.resends(now + 25_us), Numbers{edge});
+    edge += 2;
+    w.hears(edge, {}, Window::Timing{now + 45_us, now + 25_us, 20_us});
+    now = now + 100_us;
+  }
+  w.sends(now, 4);
+  w.hears(edge, {edge + 1, edge + 2, edge + 3}, Window::Timing{now + 20_us, now, 20_us});
+  EXPECT_EQ(w.resends(now + 20_us), Numbers{edge});
+}
+
+TEST(SendWindow, WhatWasSentAgainTooSoonTeachesPatience) {  // SW-4
+  Fixture w(64);
+  w.sends(at(0_us), 2);
+  w.hears(0, {1}, Window::Timing{at(25_us), at(0_us), 20_us});
+  EXPECT_EQ(w.resends(at(25_us)), Numbers{0});
+  w.hears(2, {}, Window::Timing{at(27_us), at(0_us), 20_us});  // the first transmission, 27 us late
+  w.sends(at(30_us), 2);
+  w.hears(2, {3}, Window::Timing{at(50_us), at(30_us), 20_us});
+  EXPECT_EQ(w.window.loss_due(), at(60_us)) << "a quarter of a round trip more than before";
+}
+
+TEST(SendWindow, AProbeIsTheLastPacketThatIsNotAcknowledged) {  // SW-10
+  Fixture w(8);
+  w.sends(at(0_us), 5);
+  w.hears(1, {});
+  w.window.probe_tail();
+  EXPECT_EQ(w.window.outstanding(), 3u);
+  EXPECT_EQ(w.resends(at(30_us)), Numbers{4});
+  EXPECT_EQ(w.window.outstanding(), 4u);
+  // Its answer is about the others that left before it: two by number, the last by time.
+  w.hears(1, {4}, Window::Timing{at(50_us), at(30_us), 20_us});
+  EXPECT_EQ(w.resends(at(50_us)), (Numbers{1, 2, 3}));
+}
+
+TEST(SendWindow, CountsBytesFromTheOldestOn) {  // SW-9
+  Window window(8);
+  for (const std::uint32_t bytes : {100u, 200u, 300u}) window.sent(at(0_us), 0, bytes);
+  EXPECT_EQ(window.in_flight_bytes(), 600u);
+  const std::uint64_t third = 2;
+  const auto ignore = [](int) {};
+  window.on_ack(Seq(0), &third, 1, {at(1_us), at(0_us), Duration()}, ignore);
+  EXPECT_EQ(window.in_flight_bytes(), 600u) << "the hole keeps the window";
+  window.on_ack(Seq(3), nullptr, 0, {at(1_us), at(0_us), Duration()}, ignore);
+  EXPECT_EQ(window.in_flight_bytes(), 0u);
+}
+
 TEST(SendWindow, ATimeoutTakesOnlyTheOldestForLost) {  // SW-5
   Fixture w(8);
   w.sends(at(0_us), 8);
@@ -147,7 +231,7 @@ TEST(SendWindow, OldAcknowledgementsAreNothingNew) {  // SW-3
   Fixture w(8);
   w.sends(at(0_us), 6);
   EXPECT_EQ(w.hears(4, {}), Window::Ack::kProgress);
-  EXPECT_EQ(w.hears(2, {3, 4, 5}), Window::Ack::kNothingNew) << "older than what we know";
+  EXPECT_EQ(w.hears(2, {3, 4, 5}), Window::Ack::kOld) << "older than what we know";
   EXPECT_EQ(w.hears(4, {}), Window::Ack::kNothingNew);
   EXPECT_EQ(w.window.base(), Seq(4));
   EXPECT_EQ(w.acknowledged, (std::vector<int>{0, 1, 2, 3}));

@@ -223,7 +223,7 @@ TEST(Stack, EveryKindOfBadFrameIsCountedAndDoesNothing) {  // SC-2, SC-9
       {"from a cluster that is none", &StackStats::unknown_epoch, put_and_mend(kPacket + 4, 63)},
       {"from a cluster that cannot be", &StackStats::unknown_epoch, put_and_mend(kPacket + 5, 1)},
       {"from a proxy that cannot be", &StackStats::unknown_epoch, put_and_mend(kPacket + 6, 200)},
-      {"for another proxy", &StackStats::unknown_epoch, put_and_mend(kPacket + 10, 1)},
+      {"for another proxy", &StackStats::unknown_epoch, put_and_mend(kPacket + 7, 1)},
       {"of another sender's epoch", &StackStats::unknown_epoch, put_and_mend(kPacket + 12, 0x77), 1},
       {"for another receiver's epoch", &StackStats::unknown_epoch, put_and_mend(kPacket + 20, 0x77), 1},
       {"beyond the window", &StackStats::bad_packets, put_and_mend(kPacket + 30, 9), 1},
@@ -254,7 +254,7 @@ TEST(Stack, MalformedRecordsAreCountedAndNeverAcknowledged) {  // SC-4
   EXPECT_EQ(c.b.receive(c.wire.now, Connected::mended(f)).what, What::kRecords);
   EXPECT_EQ(c.b.stack->stats().bad_packets, c.before.bad_packets + 1);
   EXPECT_TRUE(c.b.delivered.empty());
-  c.wire.run_for(300_us);
+  c.wire.run_for(5_us);
   EXPECT_FALSE(c.a.sent[0]->finished);
   c.wire.run_for(50_ms);
   EXPECT_TRUE(c.a.sent[0]->finished) << "the good one comes again";
