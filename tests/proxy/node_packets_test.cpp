@@ -83,7 +83,8 @@ class Middle : public ::testing::Test {
     for (std::size_t i = 0; i < n; ++i) {
       put(1 - from, frames[i]);
       const ByteView f = frames[i];
-      if (from == 0 && f.size() > kPacket + stack::kPacketHeaderBytes && load<std::uint8_t>(f.data() + kPacket + 1) == 2)
+      if (from == 0 && f.size() > kPacket + stack::kPacketHeaderBytes &&
+          load<std::uint8_t>(f.data() + kPacket + 1) == 2)
         last_data_.assign(f.begin(), f.end());
     }
   }
