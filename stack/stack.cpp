@@ -40,7 +40,7 @@ bool on_link(const Interface& own, Ipv4Address address) {
 }  // namespace
 
 Stack::Stack(const StackConfig& config, Instant now)
-    : config_(config), neighbours_(neighbours_config(config), local_links(config)) {
+    : config_(config), neighbours_(neighbours_config(config), local_links(config)), turn_began_(now) {
   CHECK(!config.interfaces.empty());
   Prng prng(config.seed);
   for (const RemoteStack& remote : config.remotes) {
@@ -50,6 +50,7 @@ Stack::Stack(const StackConfig& config, Instant now)
     SubConnectionConfig sub = config.sub_connection;
     sub.local = config.local;
     sub.remote = remote.id;
+    sub.incarnation = remote.incarnation;
     sub.max_payload_bytes = config.mtu_bytes - kIpv4HeaderBytes - kUdpHeaderBytes;
     const std::uint64_t epoch = prng.next() | 1;  // never 0, which says "unknown"
     sub_connections_.push_back(std::make_unique<SubConnection>(sub, epoch, now));
@@ -156,7 +157,7 @@ void Stack::receive_udp(Instant now, const Ipv4Packet& ip, Received& received) {
   }
   ++stats_.packets_received;
   const ByteView rest = udp.payload.subspan(header_bytes);
-  switch (s->on_packet(now, received.header, rest)) {
+  switch (s->on_packet(now, received.header, rest, unseen_)) {
     case PacketFate::kRecords:
       received.what = Received::What::kRecords;
       received.source = received.header.source.cluster;
@@ -246,6 +247,15 @@ void Stack::on_scheduling_gap(Instant now) {
 
 void Stack::hurry_acknowledgements(Instant now) {
   for (const auto& s : sub_connections_) s->hurry_acknowledgement(now);
+}
+
+void Stack::close(Instant now) {
+  for (const auto& s : sub_connections_) s->close(now);
+}
+
+bool Stack::closed() const {
+  return std::all_of(sub_connections_.begin(), sub_connections_.end(),
+                     [](const auto& s) { return s->state() == SubConnection::State::kClosed; });
 }
 
 bool Stack::all_established() const {

@@ -35,6 +35,7 @@ struct RemoteStack {
   std::uint16_t udp_port = 0;  // of that proxy
   LinkId link;
   std::optional<MacAddress> mac;  // of it, or of the gateway before it; static: no ARP
+  std::uint64_t incarnation = 0;  // of this node, as that cluster's proxies shall know it
 };
 
 // What the stack is on one link. Links that each lead to one peer may share an address.
@@ -89,6 +90,12 @@ class Stack {
 
   Stack(const StackConfig& config, Instant now);
 
+  // A turn of the driver begins: what it finds may lie there since the last one began, which is no delay of
+  // the network's.
+  void begin_turn(Instant now) {
+    unseen_ = now - turn_began_;
+    turn_began_ = now;
+  }
   Received receive(Instant now, LinkId link, ByteView frame);
   void delivered(Instant now, const Received& received) {
     received.sub_connection->delivered(now, received.header);
@@ -119,6 +126,9 @@ class Stack {
   void hurry_acknowledgements(Instant now);
 
   std::span<const std::unique_ptr<SubConnection>> sub_connections() const { return sub_connections_; }
+  // The orderly end of all sub-connections (SC-11); closed() when nothing is left to be said.
+  void close(Instant now);
+  bool closed() const;
   bool all_established() const;
   const StackStats& stats() const { return stats_; }
   const StackConfig& config() const { return config_; }
@@ -148,6 +158,8 @@ class Stack {
   std::array<std::vector<SubConnection*>, kMaxClusters> by_cluster_;
   std::array<std::array<SubConnection*, kMaxProxiesPerCluster>, kMaxClusters> by_id_{};
   std::size_t next_ = 0;  // whose turn it is to transmit
+  Instant turn_began_;
+  Duration unseen_;
   StackStats stats_;
 };
 
