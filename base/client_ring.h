@@ -50,12 +50,17 @@ class RingProducer {
  public:
   RingProducer() = default;
   // `memory` holds ring_bytes<Entry>(capacity) zeroed bytes, aligned to a cache line, and outlives this
-  // object.
-  RingProducer(std::byte* memory, std::uint32_t capacity)
+  // object. `resumes`: another producer, which will not write any more, stopped there; else it is zeroed.
+  RingProducer(std::byte* memory, std::uint32_t capacity, bool resumes = false)
       : control_(reinterpret_cast<RingControl*>(memory)),
         entries_(reinterpret_cast<Entry*>(memory + sizeof(RingControl))),
         capacity_(capacity) {
     CHECK(std::has_single_bit(capacity));
+    if (resumes) {
+      tail_ = tail_published_ = control_->tail.load(std::memory_order_acquire);
+      // Not what the consumer says: as if it had taken all but a full ring, and then its word is checked.
+      head_seen_ = tail_ - capacity_;
+    }
   }
 
   // Entries that may be written before publish(). Reads the consumer's index only when the cached value says
@@ -106,11 +111,13 @@ class RingConsumer {
 
  public:
   RingConsumer() = default;
-  RingConsumer(std::byte* memory, std::uint32_t capacity)
+  // `resumes`: another consumer, which will not take any more, stopped there.
+  RingConsumer(std::byte* memory, std::uint32_t capacity, bool resumes = false)
       : control_(reinterpret_cast<RingControl*>(memory)),
         entries_(reinterpret_cast<const Entry*>(memory + sizeof(RingControl))),
         capacity_(capacity) {
     CHECK(std::has_single_bit(capacity));
+    if (resumes) head_ = released_ = tail_seen_ = control_->head.load(std::memory_order_acquire);
   }
 
   // Entries that can be read. Reads the producer's index only when none is left of the last look.

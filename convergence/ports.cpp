@@ -25,6 +25,11 @@ void write_control(MutableBytes to, const ControlMessage& m) {
   store(to.data() + 4, m.source.value());
   store(to.data() + 8, m.destination.value());
   store(to.data() + 12, m.window_bytes);
+  store(to.data() + 16, m.serial);
+  store(to.data() + 20, m.proxy);
+  store(to.data() + 21, m.peer_proxy);
+  store(to.data() + 22, std::uint16_t{0});
+  store(to.data() + 24, m.epoch);
 }
 
 bool parse_control(ByteView bytes, ControlMessage* m) {
@@ -32,13 +37,18 @@ bool parse_control(ByteView bytes, ControlMessage* m) {
   const auto kind = load<std::uint8_t>(bytes.data());
   const auto ordered = load<std::uint8_t>(bytes.data() + 1);
   m->reason = load<std::uint8_t>(bytes.data() + 2);
-  if (kind < 1 || kind > 5 || ordered > 1 || m->reason > static_cast<std::uint8_t>(Refusal::kBadPort))
+  if (kind < 1 || kind > static_cast<std::uint8_t>(ControlMessage::Kind::kProxies) || ordered > 1 ||
+      m->reason > static_cast<std::uint8_t>(Refusal::kBadPort))
     return false;
   m->kind = static_cast<ControlMessage::Kind>(kind);
   m->ordered = ordered == 1;
   m->source = PortId(load<std::uint32_t>(bytes.data() + 4));
   m->destination = PortId(load<std::uint32_t>(bytes.data() + 8));
   m->window_bytes = load<std::uint32_t>(bytes.data() + 12);
+  m->serial = load<std::uint32_t>(bytes.data() + 16);
+  m->proxy = load<std::uint8_t>(bytes.data() + 20);
+  m->peer_proxy = load<std::uint8_t>(bytes.data() + 21);
+  m->epoch = load<std::uint64_t>(bytes.data() + 24);
   return true;
 }
 
@@ -118,8 +128,14 @@ void Ports::free(Entry& entry) {
 
 void Ports::send(ClusterId to, ControlMessage::Kind kind, PortId source, PortId destination,
                  std::uint32_t window_bytes, bool ordered, Refusal reason) {
-  outgoing_.push_back(
-      {to, {kind, ordered, static_cast<std::uint8_t>(reason), source, destination, window_bytes}});
+  Outgoing out{to, {}};
+  out.message.kind = kind;
+  out.message.ordered = ordered;
+  out.message.reason = static_cast<std::uint8_t>(reason);
+  out.message.source = source;
+  out.message.destination = destination;
+  out.message.window_bytes = window_bytes;
+  outgoing_.push_back(out);
 }
 
 Refusal Ports::listen(Client client, PortId port, std::uint32_t endpoint, std::uint32_t window_bytes,
@@ -228,6 +244,10 @@ void Ports::on_control(Instant now, ClusterId from, const ControlMessage& m) {
     case ControlMessage::Kind::kClose:
       if (ours) on_close(*entry, m);
       return;
+    case ControlMessage::Kind::kFence:
+    case ControlMessage::Kind::kFenced:
+    case ControlMessage::Kind::kProxies:
+      return;  // of no port
   }
 }
 

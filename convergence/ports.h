@@ -28,9 +28,19 @@
 
 namespace braid::convergence {
 
-// What control planes of two clusters say to each other, as bytes of a kControl record.
+// What control planes of two clusters say to each other, as bytes of a kControl record. The first five are of
+// ports; the others of paths (convergence/paths.h) and of the node.
 struct ControlMessage {
-  enum class Kind : std::uint8_t { kConnect = 1, kAccept, kConfirm, kRefuse, kClose };
+  enum class Kind : std::uint8_t {
+    kConnect = 1,
+    kAccept,
+    kConfirm,
+    kRefuse,
+    kClose,
+    kFence,    // our end of a sub-connection is closed: close yours, and say so
+    kFenced,   // the answer
+    kProxies,  // so many of our proxies are active: send to the others only if there is no other way
+  };
   Kind kind = Kind::kConnect;
   bool ordered = true;
   // A Refusal: why, in kRefuse; in kClose kTimeout if this end gave up before it was open, else kNone.
@@ -38,8 +48,13 @@ struct ControlMessage {
   PortId source;                   // the sender's port
   PortId destination;              // the listener's, or the peer's port
   std::uint32_t window_bytes = 0;  // of the sender's end
+  // Different for each message of a node to another, so that one that went over two paths is known (CN-10).
+  std::uint32_t serial = 0;
+  std::uint8_t proxy = 0;       // kFence, kFenced: the sender's; kProxies: how many are active
+  std::uint8_t peer_proxy = 0;  // kFence, kFenced: the receiver's
+  std::uint64_t epoch = 0;  // kFence: the closed one of the sender, 0: whichever it was; kFenced repeats it
 };
-inline constexpr std::size_t kControlBytes = 16;
+inline constexpr std::size_t kControlBytes = 32;
 void write_control(MutableBytes to, const ControlMessage& message);
 [[nodiscard]] bool parse_control(ByteView bytes, ControlMessage* message);
 

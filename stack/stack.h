@@ -36,6 +36,7 @@ struct RemoteStack {
   LinkId link;
   std::optional<MacAddress> mac;  // of it, or of the gateway before it; static: no ARP
   std::uint64_t incarnation = 0;  // of this node, as that cluster's proxies shall know it
+  bool preferred = true;          // for its driver: of those of its cluster, send to this one while it lives
 };
 
 // What the stack is on one link. Links that each lead to one peer may share an address.

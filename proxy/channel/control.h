@@ -17,7 +17,8 @@ enum class Kind : std::uint32_t {
   kListen,
   kConnect,
   kClose,
-  kCounters,  // asks for the node's counters: answered with a descriptor
+  kCounters,    // asks for the node's counters: answered with a descriptor
+  kSetProxies,  // changes how many of the node's proxies serve clients
   // answers and events
   kAttached = 100,
   kOk,
@@ -46,6 +47,9 @@ struct Connect {
 };
 struct Close {
   std::uint32_t port;
+};
+struct SetProxies {
+  std::uint32_t active;
 };
 struct Attached {
   ChannelGeometry geometry;
@@ -78,6 +82,7 @@ struct Message {
     Listen listen;
     Connect connect;
     Close close;
+    SetProxies set_proxies;
     Attached attached;
     Opened opened;
     Refused refused;

@@ -124,6 +124,9 @@ class Server {
     while (const std::optional<ClusterId> lost = node_.poll_lost_peer())
       spdlog::error("cluster {} is lost: it was not heard for {} ms, or was restarted", lost->value(),
                     node_.config().transport.peer_death_ms);
+    while (const std::optional<unsigned> fenced = node_.poll_fenced_proxy())
+      spdlog::error("proxy {} has not moved for {} ms: the others go on without it", *fenced,
+                    node_.config().transport.path_death_ms);
     return work;
   }
 

@@ -43,7 +43,8 @@ std::uint64_t shared_hash(const NodeConfig& config) {
   std::uint64_t h = 0xcbf29ce484222325;  // FNV-1a
   for (const std::uint64_t part :
        {std::uint64_t{stack::kWireVersion}, std::uint64_t{config.clusters},
-        std::uint64_t{config.transport.mtu_bytes}, std::uint64_t{config.transport.window_packets}}) {
+        std::uint64_t{config.transport.mtu_bytes}, std::uint64_t{config.transport.window_packets},
+        std::uint64_t{config.transport.all_pairs}}) {
     for (int byte = 0; byte < 8; ++byte) h = (h ^ (part >> (8 * byte) & 0xff)) * 0x100000001b3;
   }
   return h;
@@ -80,7 +81,11 @@ bool are_peers(unsigned mine, unsigned my_count, unsigned theirs, unsigned their
 }  // namespace
 
 Node::Node(const NodeConfig& config)
-    : config_(config), ports_(ClusterId(config.cluster), config.clusters, *this, Worker::kMaxPorts) {}
+    : config_(config),
+      proxies_(config.proxies),
+      active_(config.proxies),
+      heard_(stack::kMaxClusters),
+      ports_(ClusterId(config.cluster), config.clusters, *this, Worker::kMaxPorts) {}
 
 Node::~Node() {
   workers_.clear();  // before the memory that they use
@@ -95,6 +100,8 @@ Result<std::unique_ptr<Node>> Node::create(const NodeConfig& config, Instant now
   std::unique_ptr<Node> node(new Node(config));
   if (const Result<void> r = node->map_counters(); !r) return r.error();
   if (const Result<void> r = node->open_links(now, make_queue); !r) return r.error();
+  for (Proxy& proxy : node->proxies_) proxy.beat_at = now;
+  node->last_control_ = now;
   return node;
 }
 
@@ -150,12 +157,14 @@ stack::StackConfig Node::stack_config(unsigned proxy, std::uint64_t seed) const 
     if (config_.misdirect && peer.proxies == config_.proxies)
       shift = config_.cluster < peer.cluster ? 1 : peer.proxies - 1u;
     for (unsigned theirs = 0; theirs < peer.proxies; ++theirs) {
-      if (!are_peers(proxy, config_.proxies, theirs, peer.proxies, shift)) continue;
+      const bool aligned = are_peers(proxy, config_.proxies, theirs, peer.proxies, shift);
+      if (!config_.transport.all_pairs && !aligned) continue;
       stack::RemoteStack remote;
       remote.id = {ClusterId(peer.cluster), ProxyId(static_cast<std::uint8_t>(theirs))};
       remote.address = *stack::Ipv4Address::parse(peer.address);
       remote.udp_port = static_cast<std::uint16_t>(peer.udp_port + theirs);
       remote.link = LinkId(peer.link);
+      remote.preferred = aligned || config_.transport.peer == PeerChoice::kRoundRobin;
       if (!peer.mac.empty()) remote.mac = stack::MacAddress::parse(peer.mac);
       s.remotes.push_back(remote);
     }
@@ -246,14 +255,23 @@ Result<void> Node::open_links(Instant now, const MakeQueue& make_queue) {
     }
   }
 
+  std::vector<stack::StackConfig> stacks;
+  std::vector<convergence::PathId> paths;
   for (unsigned p = 0; p < proxies; ++p) {
-    const stack::StackConfig s = stack_config(p, seed);
+    stacks.push_back(stack_config(p, seed));
+    for (const stack::RemoteStack& r : stacks[p].remotes)
+      paths.push_back({stacks[p].local.proxy, r.id.cluster, r.id.proxy});
+  }
+  paths_ = std::make_unique<convergence::Paths>(proxies, paths, seed);
+  for (unsigned p = 0; p < proxies; ++p) {
+    stack::StackConfig& s = stacks[p];
+    for (stack::RemoteStack& r : s.remotes) r.incarnation = paths_->own_incarnation(r.id.cluster);
     for (const Worker::Queue& q : queues[p]) {
       if (q.nic->max_frame_bytes() < s.mtu_bytes + 14)
         return error("transport.mtu_bytes is {} but links[{}] carries frames of {} bytes: set at most {}",
                      s.mtu_bytes, q.link.value(), q.nic->max_frame_bytes(), q.nic->max_frame_bytes() - 14);
     }
-    workers_.push_back(std::make_unique<Worker>(s, std::move(queues[p]), counters_->proxy[p], now));
+    workers_.push_back(std::make_unique<Worker>(s, std::move(queues[p]), counters_->proxy[p], states_, now));
   }
   for (unsigned from = 0; from < proxies; ++from) {
     for (unsigned to = 0; to < proxies; ++to) {
@@ -261,6 +279,15 @@ Result<void> Node::open_links(Instant now, const MakeQueue& make_queue) {
       handoffs_.push_back(std::make_unique<Handoff>(config_.transport.mtu_bytes + 14));
       workers_[from]->connect_handoff(to, handoffs_.back().get());
       workers_[to]->add_handoff_source(handoffs_.back().get());
+      relays_.push_back(std::make_unique<Relay>());
+    }
+  }
+  for (unsigned from = 0, index = 0; from < proxies; ++from) {
+    for (unsigned to = 0; to < proxies; ++to) {
+      if (from == to) continue;
+      // The relay from `to` to `from` stands where theirs begin.
+      const unsigned opposite = to * (proxies - 1) + (from < to ? from : from - 1);
+      workers_[from]->connect_relay(to, relays_[index++].get(), relays_[opposite].get());
     }
   }
   backlog_.resize(proxies);
@@ -317,6 +344,10 @@ void Node::on_request(Instant now, ClientId id, const control::Message& m) {
       answer(id, control::Kind::kOk, m.serial, {}, counters_fd_);
     return;
   }
+  if (m.kind == control::Kind::kSetProxies) {
+    set_proxies(id, m);
+    return;
+  }
   if (!client->attached) {
     refuse(id, m.serial, "attach first");
     return;
@@ -363,6 +394,7 @@ void Node::on_request(Instant now, ClientId id, const control::Message& m) {
       return;
     case control::Kind::kAttach:
     case control::Kind::kCounters:
+    case control::Kind::kSetProxies:
     case control::Kind::kAttached:
     case control::Kind::kOk:
     case control::Kind::kOpened:
@@ -425,6 +457,19 @@ void Node::attach(ClientId id, Client& client, const control::Message& m) {
     ::close(fd);
     return;
   }
+  std::vector<std::byte*> mapped;
+  for (unsigned p = 0; p < proxies(); ++p) {
+    std::byte* const at = map_client(fd, total);
+    if (at == nullptr) {
+      refuse(id, m.serial,
+             fmt::format("cannot map {} bytes for proxy {}: {}", total, p, std::strerror(errno)));
+      for (std::byte* const earlier : mapped) ::munmap(earlier, total);
+      ::munmap(memory, total);
+      ::close(fd);
+      return;
+    }
+    mapped.push_back(at);
+  }
   client.attached = true;
   client.geometry = g;
   client.fd = fd;
@@ -432,15 +477,13 @@ void Node::attach(ClientId id, Client& client, const control::Message& m) {
   client.cells.assign(g.connections, false);
   client.granules_left.assign(g.endpoints, g.arrivals);
   client.free_space[g.receive_buffers()] = round_up(g.receive_bytes, 4096);
-  for (unsigned e = 0; e < g.endpoints; ++e) {
-    for (unsigned p = 0; p < g.proxies; ++p) {
-      client.channels.push_back(std::make_unique<Channel>(id, g, client.memory, e, p));
-      WorkerCommand command;
-      command.kind = WorkerCommand::Kind::kAttach;
-      command.channel = client.channels.back().get();
-      tell_worker(p, command);
-    }
-  }
+  client.mapped = mapped;
+  client.lanes.resize(std::size_t{g.endpoints} * g.proxies);
+  for (unsigned i = 0; i < client.lanes.size(); ++i) client.lanes[i].server = server_for(i % g.proxies);
+  for (unsigned p = 0; p < proxies(); ++p)
+    if (running(p)) attach_proxy(id, client, p, false);
+  for (unsigned i = 0; i < client.lanes.size(); ++i)
+    if (client.lanes[i].server != i % g.proxies) add_sender(id, client, i, false);
   control::Message reply;
   reply.attached.geometry = g;
   reply.attached.cluster = config_.cluster;
@@ -454,24 +497,32 @@ void Node::client_gone(ClientId id) {
   client->gone = true;
   std::erase_if(outbound_, [&](const Outbound& out) { return out.client == id; });
   ports_.client_gone(id);
-  if (client->channels.empty()) destroy(id);
+  if (client->lanes.empty()) destroy(id);
 }
 
 void Node::detach_if_drained(ClientId id, Client& client) {
   if (!client.gone || client.detach_sent || ports_.held_by(id) > 0) return;
   client.detach_sent = true;
-  client.detaching = static_cast<unsigned>(client.channels.size());
-  for (unsigned i = 0; i < client.channels.size(); ++i) {
-    WorkerCommand command;
-    command.kind = WorkerCommand::Kind::kDetach;
-    command.channel = client.channels[i].get();
-    tell_worker(i % proxies(), command);
+  for (unsigned i = 0; i < client.lanes.size(); ++i) {
+    Lane& lane = client.lanes[i];
+    if (lane.receiver != nullptr) detach_channel(client, i % proxies(), lane.receiver.get());
+    if (lane.sender != nullptr) detach_channel(client, lane.server, lane.sender.get());
   }
+  if (client.detaching == 0) destroy(id);
 }
 
 void Node::destroy(ClientId id) {
   Client& client = clients_.at(id);
-  if (client.memory != nullptr) ::munmap(client.memory, client.geometry.total_bytes());
+  const std::uint64_t bytes = client.geometry.total_bytes();
+  for (unsigned p = 0; p < client.mapped.size(); ++p) {
+    if (client.mapped[p] == nullptr) continue;  // a proxy that stands still has it
+    WorkerCommand command;
+    command.kind = WorkerCommand::Kind::kMapClient;
+    command.client = id;
+    if (p < workers_.size() && running(p)) tell_worker(p, command);
+    ::munmap(client.mapped[p], bytes);
+  }
+  if (client.memory != nullptr) ::munmap(client.memory, bytes);
   if (client.fd >= 0) ::close(client.fd);
   clients_.erase(id);
 }
@@ -524,7 +575,7 @@ void Node::tell_worker(unsigned proxy, const WorkerCommand& command) {
 
 bool Node::caught_up() const {
   for (unsigned p = 0; p < workers_.size(); ++p)
-    if (!backlog_[p].empty() || !workers_[p]->caught_up()) return false;
+    if (running(p) && (!backlog_[p].empty() || !workers_[p]->caught_up())) return false;
   return true;
 }
 
@@ -537,27 +588,32 @@ PortCell* Node::cell(const Ports::End& end) {
 void Node::install(const Ports::End& end) {
   Client* const holder = find(end.client);
   if (holder == nullptr || holder->detach_sent) return;  // it died meanwhile, and its kRemove follows
-  Client& client = *holder;
   PortCell* const c = new (cell(end)) PortCell;
   c->consumed.store(0, std::memory_order_relaxed);
   for (auto& credit : c->credit) credit.store(0, std::memory_order_relaxed);
   c->state.store(PortState::kOpen, std::memory_order_release);
   const std::uint32_t granules = end.window_bytes / convergence::kGranuleBytes;
-  std::vector<std::uint64_t>& reported = reported_[end.port.value()];
-  reported.assign(proxies() * reported_words(granules), 0);
-  for (unsigned p = 0; p < proxies(); ++p) {
-    WorkerCommand command;
-    command.kind = WorkerCommand::Kind::kInstallPort;
-    command.port.id = end.port;
-    command.port.peer = end.peer;
-    command.port.peer_port = end.peer_port;
-    command.port.channel = client.channels[end.endpoint * proxies() + p].get();
-    command.port.window = client.memory + end.grant.window_offset;
-    command.port.window_granules = granules;
-    command.port.reported = reported.data() + p * reported_words(granules);
-    command.port.cell = c;
-    tell_worker(p, command);
-  }
+  reported_[end.port.value()].assign(proxies() * reported_words(granules), 0);
+  installed_[end.port.value()] = end;
+  for (unsigned p = 0; p < proxies(); ++p)
+    if (running(p)) install(p, end);
+}
+
+void Node::install(unsigned p, const Ports::End& end) {
+  Client& client = clients_.at(end.client);
+  const std::uint32_t granules = end.window_bytes / convergence::kGranuleBytes;
+  WorkerCommand command;
+  command.kind = WorkerCommand::Kind::kInstallPort;
+  command.port.id = end.port;
+  command.port.peer = end.peer;
+  command.port.peer_port = end.peer_port;
+  command.port.peer_incarnation = paths_->association(end.peer).peer;
+  command.port.channel = client.lanes[end.endpoint * proxies() + p].receiver.get();
+  command.port.window = client.mapped[p] + end.grant.window_offset;
+  command.port.window_granules = granules;
+  command.port.reported = reported_.at(end.port.value()).data() + p * reported_words(granules);
+  command.port.cell = reinterpret_cast<PortCell*>(client.mapped[p] + client.geometry.cell(end.grant.cell));
+  tell_worker(p, command);
 }
 
 void Node::opened(const Ports::Event& event, bool accepted) {
@@ -598,8 +654,9 @@ void Node::carry_out(const Ports::Event& event) {
       if (PortCell* const c = cell(end)) c->state.store(PortState::kPeerLost, std::memory_order_release);
       return;
     case Ports::Event::Kind::kDrain:
-      draining_[end.port.value()] = proxies();
       for (unsigned p = 0; p < proxies(); ++p) {
+        if (!running(p)) continue;
+        draining_[end.port.value()].push_back(p);
         WorkerCommand command;
         command.kind = WorkerCommand::Kind::kDrainPort;
         command.port.id = end.port;
@@ -607,7 +664,9 @@ void Node::carry_out(const Ports::Event& event) {
       }
       return;
     case Ports::Event::Kind::kRemove:
+      installed_.erase(end.port.value());
       for (unsigned p = 0; p < proxies(); ++p) {
+        if (!running(p)) continue;
         WorkerCommand command;
         command.kind = WorkerCommand::Kind::kRemovePort;
         command.port.id = end.port;
@@ -620,14 +679,17 @@ void Node::carry_out(const Ports::Event& event) {
 
 int Node::do_control(Instant now) {
   int work = take_worker_events(now);
+  watch_proxies(now);
+  work += run_paths();
+  work += rebalance();
   if (ports_.next_deadline() <= now) ports_.on_timer(now);
   for (unsigned p = 0; p < workers_.size(); ++p) {
     while (!backlog_[p].empty() && workers_[p]->command(backlog_[p].front())) backlog_[p].pop_front();
   }
   // One step of ports at a time: an event takes effect in every proxy before the next, and all of them before
-  // a peer hears of it.
+  // a peer hears of it. While a lane has no server nothing can be said about what was sent through it.
   bool all_events_carried_out = false;
-  while (caught_up()) {
+  while (moving_ == 0 && caught_up()) {
     forgotten_.clear();
     if (const std::optional<Ports::Event> event = ports_.poll_event()) {
       carry_out(*event);
@@ -635,61 +697,126 @@ int Node::do_control(Instant now) {
       continue;
     }
     all_events_carried_out = true;
-    if (const std::optional<Ports::Outgoing> out = ports_.poll_control()) {
-      WorkerCommand command;
-      command.kind = WorkerCommand::Kind::kSendControl;
-      command.cluster = out->to;
-      command.control = out->message;
-      tell_worker(0, command);
-    } else {
+    if (const std::optional<Ports::Outgoing> out = ports_.poll_control())
+      say(out->to, out->message);
+    else
       break;
-    }
     ++work;
   }
   // A proxy must have been told to forget the last port of a client before it is told to forget the client:
   // until then it may write to the client's memory.
   if (all_events_carried_out) {
-    for (auto& [id, client] : clients_) detach_if_drained(id, client);
+    for (auto next = clients_.begin(); next != clients_.end();) {
+      const auto client = next++;
+      detach_if_drained(client->first, client->second);
+    }
   }
   return work;
+}
+
+void Node::say(ClusterId to, convergence::ControlMessage message) {
+  message.serial = next_serial_++;
+  WorkerCommand command;
+  command.kind = WorkerCommand::Kind::kSendControl;
+  command.cluster = to;
+  command.control = message;
+  tell_worker(paths_->speaker(to).value(), command);
 }
 
 int Node::take_worker_events(Instant now) {
   int events = 0;
   WorkerEvent event;
-  for (const auto& worker : workers_) {
-    for (; worker->take_event(&event); ++events) on_worker_event(now, event);
+  for (unsigned p = 0; p < workers_.size(); ++p) {
+    for (; workers_[p]->take_event(&event); ++events) {
+      // Of a proxy that was given up nothing counts but that it is there again.
+      if (running(p))
+        on_worker_event(now, p, event);
+      else if (event.kind == WorkerEvent::Kind::kBack)
+        proxies_[p].back = true;
+    }
   }
   return events;
 }
 
-void Node::on_worker_event(Instant now, const WorkerEvent& event) {
+// CN-10
+void Node::on_control(Instant now, const WorkerEvent& event) {
+  const bool known = paths_->association(event.cluster).peer != 0;
+  if (!paths_->heard(event.cluster, event.association)) return;
+  if (!known) tell_active(event.cluster);
+  run_paths();  // the news that an earlier incarnation is lost comes before its successor's words
+  if (!heard_[event.cluster.value()].hear(event.control.serial)) return;
+  switch (event.control.kind) {
+    case convergence::ControlMessage::Kind::kFence:
+    case convergence::ControlMessage::Kind::kFenced:
+      paths_->on_control(event.cluster, event.control);
+      return;
+    case convergence::ControlMessage::Kind::kProxies:
+      for (unsigned p = 0; p < proxies(); ++p) {
+        WorkerCommand command;
+        command.kind = WorkerCommand::Kind::kPeerProxies;
+        command.cluster = event.cluster;
+        command.number = event.control.proxy;
+        if (running(p)) tell_worker(p, command);
+      }
+      return;
+    case convergence::ControlMessage::Kind::kConnect:
+    case convergence::ControlMessage::Kind::kAccept:
+    case convergence::ControlMessage::Kind::kConfirm:
+    case convergence::ControlMessage::Kind::kRefuse:
+    case convergence::ControlMessage::Kind::kClose:
+      ports_.on_control(now, event.cluster, event.control);
+      return;
+  }
+}
+
+void Node::on_worker_event(Instant now, unsigned proxy, const WorkerEvent& event) {
   switch (event.kind) {
     case WorkerEvent::Kind::kControl:
-      ports_.on_control(now, event.cluster, event.control);
+      on_control(now, event);
       return;
     case WorkerEvent::Kind::kDrained: {
       const auto draining = draining_.find(event.port.value());
-      if (draining != draining_.end() && --draining->second == 0) {
+      if (draining == draining_.end()) return;
+      std::vector<unsigned>& awaited = draining->second;
+      if (const auto it = std::find(awaited.begin(), awaited.end(), proxy); it != awaited.end())
+        awaited.erase(it);
+      if (awaited.empty()) {
         draining_.erase(draining);
         ports_.drained(event.port);
       }
       return;
     }
-    case WorkerEvent::Kind::kDetached: {
-      Client& client = clients_.at(event.channel->client);
-      if (--client.detaching == 0) destroy(event.channel->client);
+    case WorkerEvent::Kind::kDetached:
+      on_detached(event.channel);
       return;
-    }
     case WorkerEvent::Kind::kClientCheats: {
       const ClientId id = event.channel->client;
       if (const Client* const client = find(id); client != nullptr && !client->gone) expelled_.push_back(id);
       return;
     }
     case WorkerEvent::Kind::kPeerLost:
-      ports_.peer_lost(event.cluster);
-      lost_peers_.push_back(event.cluster);
+      paths_->lost(event.cluster, event.association, event.flag);
       return;
+    case WorkerEvent::Kind::kPathUp: {
+      const bool known = paths_->association(event.cluster).peer != 0;
+      paths_->up(event.path, event.epoch, event.peer_epoch, event.association);
+      if (!known) tell_active(event.cluster);
+      return;
+    }
+    case WorkerEvent::Kind::kPathDead:
+      paths_->dead(event.path);
+      return;
+    case WorkerEvent::Kind::kPathClosed:
+      paths_->closed(event.path, event.flag, event.epoch, event.peer_epoch);
+      return;
+    case WorkerEvent::Kind::kLaneGiven:
+      on_lane_given(event.channel);
+      return;
+    case WorkerEvent::Kind::kProxyForgotten:
+      proxies_[event.number].awaited.erase(proxy);
+      return;
+    case WorkerEvent::Kind::kBack:
+      return;  // it was not given up
   }
 }
 

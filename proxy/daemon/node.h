@@ -19,11 +19,15 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "convergence/paths.h"
 #include "convergence/ports.h"
 #include "proxy/channel/channel.h"
 #include "proxy/channel/control.h"
 #include "proxy/daemon/node_config.h"
 #include "proxy/daemon/node_counters.h"
+#include "proxy/daemon/proxy_state.h"
+#include "proxy/daemon/recent_serials.h"
+#include "proxy/daemon/relay.h"
 #include "proxy/daemon/worker.h"
 
 namespace braid::proxy {
@@ -77,24 +81,45 @@ class Node : private convergence::Ports::Resources {
   // work done.
   int do_control(Instant now);
 
+  // How many proxies serve clients, the first ones; the others keep their sub-connections and do nothing
+  // else. Takes effect while everything runs, and loses, doubles and reorders nothing. 1 .. proxies().
+  void set_active_proxies(unsigned count);
+  unsigned active_proxies() const { return active_; }
+  // May be asked by any thread.
+  bool is_active(unsigned proxy) const { return states_[proxy].active.load(std::memory_order_relaxed); }
+  const convergence::Paths::Stats& path_stats() const { return paths_->stats(); }
+
   // All sub-connections of all proxies are up.
   bool ready() const;
   // Peers that were lost since the last call, for the log.
   std::optional<ClusterId> poll_lost_peer();
+  // Proxies that stood still and were given up for others since the last call, for the log.
+  std::optional<unsigned> poll_fenced_proxy();
   bool refused_peer() const;
   // A proxy's thread writes its own.
   ProxyCounters& counters(unsigned proxy) { return counters_->proxy[proxy]; }
 
  private:
+  // Of one endpoint of a client. Arrivals of proxy p come through lane p for ever; what the client sends
+  // through it is served by any proxy.
+  struct Lane {
+    unsigned server = 0;
+    bool moving = false;                // its server was told to give it away
+    std::unique_ptr<Channel> receiver;  // of proxy p; none while that stands still
+    std::unique_ptr<Channel> sender;    // of `server`, if that is another
+  };
   struct Client {
     bool attached = false;
     bool gone = false;
     bool detach_sent = false;
     unsigned detaching = 0;  // channels that proxies still use
+    std::vector<std::unique_ptr<Channel>>
+        retired;  // senders of lanes that have moved on, until they are detached
     ChannelGeometry geometry;
     int fd = -1;
-    std::byte* memory = nullptr;
-    std::vector<std::unique_ptr<Channel>> channels;  // endpoint * proxies + proxy
+    std::byte* memory = nullptr;     // the control plane's mapping
+    std::vector<std::byte*> mapped;  // each proxy's own, so that one alone can be cut off
+    std::vector<Lane> lanes;         // endpoint * proxies + lane
     std::vector<bool> cells;
     std::set<std::uint32_t> listeners;         // their ports
     std::vector<std::uint32_t> granules_left;  // by endpoint: what its arrival rings can still promise
@@ -113,19 +138,58 @@ class Node : private convergence::Ports::Resources {
 
   Client* find(ClientId client);
   void attach(ClientId id, Client& client, const control::Message& request);
+  void set_proxies(ClientId client, const control::Message& request);
   void answer(ClientId client, control::Kind kind, std::uint32_t serial, const control::Message& body = {},
               int fd = -1);
   void refuse(ClientId client, std::uint32_t serial, const std::string& text);
   bool caught_up() const;
   void tell_worker(unsigned proxy, const WorkerCommand& command);
+  void say(ClusterId to, convergence::ControlMessage message);
   void carry_out(const convergence::Ports::Event& event);
   void install(const convergence::Ports::End& end);
+  void install(unsigned proxy, const convergence::Ports::End& end);
   void opened(const convergence::Ports::Event& event, bool accepted);
   PortCell* cell(const convergence::Ports::End& end);
   int take_worker_events(Instant now);
-  void on_worker_event(Instant now, const WorkerEvent& event);
+  void on_worker_event(Instant now, unsigned proxy, const WorkerEvent& event);
+  void on_control(Instant now, const WorkerEvent& event);
   void detach_if_drained(ClientId id, Client& client);
   void destroy(ClientId id);
+
+  // --- proxies (node_proxies.cpp)
+
+  // What is known of a proxy beside its Worker.
+  struct Proxy {
+    bool fenced = false;          // it stands still; the others go on without it
+    bool back = false;            // it goes on, and waits to be taken into use again
+    std::set<unsigned> awaited;   // fenced: who has not dropped what it had of it yet
+    bool adoptable = false;       // fenced: nothing that it did can take effect any more
+    std::uint64_t heartbeat = 0;  // the last one seen, and since when
+    Instant beat_at;
+    // What its thread may still be using.
+    std::vector<std::unique_ptr<Channel>> graveyard;
+    std::vector<std::pair<std::byte*, std::uint64_t>> old_mappings;
+  };
+
+  bool running(unsigned proxy) const { return !proxies_[proxy].fenced; }
+  // Who shall serve the lane now.
+  unsigned server_for(unsigned lane) const;
+  std::byte* map_client(int fd, std::uint64_t bytes);
+  // Gives proxy `proxy` its mapping and its lane of each endpoint.
+  void attach_proxy(ClientId id, Client& client, unsigned proxy, bool resumes);
+  void add_sender(ClientId id, Client& client, unsigned index, bool resumes);
+  void detach_channel(Client& client, unsigned proxy, Channel* channel);
+  // Lanes go where they belong.
+  int rebalance();
+  void on_lane_given(Channel* channel);
+  void on_detached(Channel* channel);
+  void watch_proxies(Instant now);
+  void fence(unsigned proxy);
+  void consider_adoption(unsigned proxy);
+  void take_back(unsigned proxy);
+  // Carries out what the paths decided.
+  int run_paths();
+  void tell_active(ClusterId cluster);
 
   NodeConfig config_;
   std::unique_ptr<EthdevPorts> ethdev_;
@@ -135,16 +199,27 @@ class Node : private convergence::Ports::Resources {
   std::unique_ptr<NodeCounters> own_counters_;
   int counters_fd_ = -1;  // for clients: read only
   std::vector<std::unique_ptr<Worker>> workers_;
+  ProxyStates states_{};
+  std::vector<std::unique_ptr<Relay>> relays_;
+  std::vector<Proxy> proxies_;
+  unsigned active_ = 1;
+  unsigned moving_ = 0;  // lanes
+  Instant last_control_;
+  std::unique_ptr<convergence::Paths> paths_;
+  std::uint32_t next_serial_ = 1;
+  std::vector<RecentSerials> heard_;  // by cluster
   convergence::Ports ports_;
+  std::map<std::uint32_t, convergence::Ports::End> installed_;  // by port
   ClientId next_client_ = 1;
   std::map<ClientId, Client> clients_;
   // PortEntry::reported of all proxies, by port; and those of ports that proxies are just forgetting.
   std::map<std::uint32_t, std::vector<std::uint64_t>> reported_;
   std::vector<std::vector<std::uint64_t>> forgotten_;
-  std::map<std::uint32_t, unsigned> draining_;  // by port: proxies that have not answered
+  std::map<std::uint32_t, std::vector<unsigned>> draining_;  // by port: proxies that have not answered
   std::deque<Outbound> outbound_;
   std::deque<ClientId> expelled_;
   std::deque<ClusterId> lost_peers_;
+  std::deque<unsigned> fenced_proxies_;
   std::vector<std::deque<WorkerCommand>> backlog_;  // by proxy: commands that found the ring full
 };
 

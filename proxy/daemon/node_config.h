@@ -61,6 +61,12 @@ struct IdleConfig {
   std::uint32_t sleep_max_us = 200;
 };
 
+// Which proxy of the peer a proxy sends to, of those that it has a sub-connection with (paper, section 3.5).
+enum class PeerChoice : std::uint8_t {
+  kAligned,     // proxy i to proxy i; where the numbers differ, modulo
+  kRoundRobin,  // one after the other
+};
+
 // Of the sub-connections; the peers must agree on the first three (hashed into the hello).
 struct TransportConfig {
   std::uint32_t mtu_bytes = 1500;      // IP packet
@@ -69,6 +75,8 @@ struct TransportConfig {
   std::uint32_t peer_death_ms = 10'000;
   std::uint32_t min_rto_us = 500;  // above the scheduling noise of a machine with more threads than cores
   std::uint32_t max_rto_us = 100'000;
+  PeerChoice peer = PeerChoice::kAligned;
+  bool all_pairs = false;  // a sub-connection for every pair of proxies; else for those that are aligned
 };
 
 struct NodeConfig {

@@ -40,6 +40,10 @@ namespace braid::proxy {
   X(transmit_drops, "frames that the link refused")                                           \
   X(scheduling_gaps, "times that this proxy was not scheduled for long: timers restarted")    \
   X(peers_lost, "sub-connections given up because the peer was not heard")                    \
+  X(failed_over, "messages that went another way because their path had died")                \
+  X(redelivered, "records that may have been delivered by another path before")               \
+  X(lent, "messages that another proxy of this node sent because this one had no path")       \
+  X(queued_bytes, "bytes given to sub-connections and not yet acknowledged: now, not in all") \
   X(turns, "turns of the worker loop")                                                        \
   X(idle_turns, "turns that found nothing to do")                                             \
   X(sleeps, "times that the idle proxy slept")

@@ -24,30 +24,48 @@ constexpr std::uint64_t kTurnsPerLook = 64;
 // How long a client's ring of arrivals may be full.
 constexpr Duration kFullRingPatience = 1_s;
 constexpr std::uint32_t kLongestPiece = 32768;
+// What a proxy sends for all others at once.
+constexpr std::size_t kBorrowed = Relay::kMessages;
+
+bool lives(const stack::SubConnection& sub) {
+  return sub.established() && !sub.path_dead();
+}
 
 }  // namespace
 
-Channel::Channel(std::uint32_t client_id, const ChannelGeometry& g, std::byte* memory, unsigned endpoint,
-                 unsigned proxy)
+Channel::Channel(std::uint32_t client_id, const ChannelGeometry& g, std::byte* client_memory,
+                 unsigned its_endpoint, unsigned its_lane, bool resumes)
     : client(client_id),
-      send(memory + g.send_ring(endpoint, proxy), g.send_descriptors),
-      data(memory + g.send_data(endpoint, proxy)),
+      endpoint(its_endpoint),
+      lane(its_lane),
+      memory(client_memory),
+      again(resumes),
+      send(memory + g.send_ring(endpoint, lane), g.send_descriptors, resumes),
+      data(memory + g.send_data(endpoint, lane)),
       data_bytes(g.send_bytes),
-      arrivals(memory + g.arrival_ring(endpoint, proxy), g.arrivals),
+      arrivals(memory + g.arrival_ring(endpoint, lane), g.arrivals, resumes),
       doorbell(reinterpret_cast<Doorbell*>(memory + g.doorbell(endpoint))),
-      outgoing(g.send_descriptors) {
-  for (std::uint32_t i = 0; i < g.send_descriptors; ++i) {
-    outgoing[i].channel = this;
-    outgoing[i].index = i;
-  }
+      outgoing(g.send_descriptors),
+      send_ring_(memory + g.send_ring(endpoint, lane)) {
+  for (Outgoing& o : outgoing) o.channel = this;
+  if (resumes) resume_sending();
+}
+
+void Channel::resume_sending() {
+  send = SendConsumer(send_ring_, send.capacity(), true);
+  // What was published until now may have been taken, and sent, by the proxy before.
+  again = send.refresh() == Peer::kHonest;
+  again_until = again ? send.taken() + send.readable() : 0;
+  sends = true;
 }
 
 Worker::Worker(const stack::StackConfig& config, std::vector<Queue> queues, ProxyCounters& counters,
-               Instant now)
+               ProxyStates& states, Instant now)
     : stack_(config, now),
       queues_(std::move(queues)),
       transmit_(config.interfaces.size(), nullptr),
       counters_(counters),
+      states_(states),
       ports_(kMaxPorts),
       control_pool_(kControlMessagesUnderWay),
       last_turn_(now) {
@@ -56,43 +74,119 @@ Worker::Worker(const stack::StackConfig& config, std::vector<Queue> queues, Prox
     if (transmit == nullptr) transmit = q.nic.get();
     CHECK_GE(q.nic->max_frame_bytes(), stack_.frame_bytes());
   }
+  for (const auto& sub : stack_.sub_connections()) {
+    const stack::StackId remote = sub->config().remote;
+    Path path;
+    path.sub = sub.get();
+    path.id = {config.local.proxy, remote.cluster, remote.proxy};
+    paths_.push_back(path);
+  }
+  for (const bool preferred : {true, false}) {
+    for (std::size_t i = 0; i < config.remotes.size(); ++i) {
+      if (config.remotes[i].preferred != preferred) continue;
+      Route& route = routes_[config.remotes[i].id.cluster.value()];
+      route.subs.push_back(paths_[i].sub);
+      if (preferred) ++route.preferred;
+    }
+  }
+  peer_proxies_.fill(stack::kMaxProxiesPerCluster);
   for (Outgoing& o : control_pool_) control_free_.push_back(&o);
+  for (std::size_t i = 0; i < kBorrowed; ++i) {
+    borrow_pool_.push_back(std::make_unique<Outgoing>());
+    borrow_free_.push_back(borrow_pool_.back().get());
+  }
   owed_.reserve(kEvents);
   rung_.reserve(kMaxEndpoints);
 }
 
+void Worker::connect_relay(unsigned other, Relay* lend, Relay* borrow) {
+  neighbours_[other].lend = lend;
+  neighbours_[other].borrow = borrow;
+}
+
 int Worker::do_work(Instant now) {
+  ProxyState& state = states_[self()];
+  if (state.fenced.load(std::memory_order_acquire)) {
+    if (!state.isolated.load(std::memory_order_acquire)) return 0;
+    start_anew(now);
+  }
+  state.heartbeat.store(++turns_, std::memory_order_relaxed);
   if (now - last_turn_ > kSchedulingGap) {
     stack_.on_scheduling_gap(now);
     counters_.scheduling_gaps.add();
   }
   last_turn_ = now;
-  int work = obey_commands();
+  int work = obey_commands(now);
   work += receive(now);
   publish_arrivals();
   work += take_descriptors();
+  work += run_relays();
   work += transmit(now);
   work += finish();
   if (!drains_.empty() || !owed_.empty()) settle();
-  ++turns_;
   if (work == 0) ++idle_turns_;
   if (turns_ % kTurnsPerLook == 0) {
-    watch_sub_connections();
+    watch_sub_connections(now);
     publish_counters();
   }
   return work;
 }
 
+// This proxy stood still, and the others have gone on without it (FO-6). Nothing that it had is of any use.
+void Worker::start_anew(Instant now) {
+  std::uint64_t discarded = 0;
+  for (WorkerCommand c; commands_.pop(c);) ++discarded;
+  obeyed_.store(obeyed_.load(std::memory_order_relaxed) + discarded, std::memory_order_release);
+  ++generation_;
+  for (Path& path : paths_) {
+    (void)path.sub->fence(now);
+    (void)path.sub->take_finished();
+    (void)path.sub->take_lost();
+    path.told = Path::Told::kNothing;
+    path.held = nullptr;
+    path.waits = true;
+  }
+  channels_.clear();
+  for (PortEntry& port : ports_) port = PortEntry{};
+  drains_.clear();
+  rung_.clear();
+  owed_.clear();
+  stranded_.clear();
+  deferred_.clear();
+  memories_.clear();
+  control_waiting_.clear();
+  control_free_.clear();
+  for (Outgoing& o : control_pool_) control_free_.push_back(&o);
+  borrow_free_.clear();
+  for (const auto& o : borrow_pool_) borrow_free_.push_back(o.get());
+  for (Neighbour& n : neighbours_) {
+    if (n.lend == nullptr) continue;
+    n.borrow->there.consume_all([](const RelayedMessage&) {});
+    n.lend->back.consume_all([](const RelayReturn&) {});
+    n.lent = n.borrowed = n.dropped = 0;
+    n.forgetting = false;
+  }
+  last_turn_ = now;
+  owed_.push_back({});
+  owed_.back().kind = WorkerEvent::Kind::kBack;
+  owed_.back().number = generation_;
+  ProxyState& state = states_[self()];
+  state.writing.store(0, std::memory_order_relaxed);
+  state.reaches.store(0, std::memory_order_relaxed);
+  state.isolated.store(false, std::memory_order_relaxed);
+  state.fenced.store(false, std::memory_order_release);
+}
+
 // ---------------------------------------------------------------- commands
 
-int Worker::obey_commands() {
+int Worker::obey_commands(Instant now) {
   int obeyed = 0;
-  for (WorkerCommand c; commands_.pop(c); ++obeyed) obey(c);
+  for (WorkerCommand c; commands_.pop(c); ++obeyed) obey(now, c);
   if (obeyed > 0) obeyed_.store(obeyed_.load(std::memory_order_relaxed) + obeyed, std::memory_order_release);
   return obeyed;
 }
 
-void Worker::obey(const WorkerCommand& c) {
+void Worker::obey(Instant now, const WorkerCommand& c) {
   switch (c.kind) {
     case WorkerCommand::Kind::kAttach:
       channels_.push_back(c.channel);
@@ -109,18 +203,122 @@ void Worker::obey(const WorkerCommand& c) {
       return;
     case WorkerCommand::Kind::kDrainPort: {
       PortEntry* const port = find(c.port.id);
-      Channel* const channel = port != nullptr ? port->channel : nullptr;
-      std::uint32_t mark = 0;
-      if (channel != nullptr) {
+      for (Channel* channel : channels_) {
+        if (port == nullptr || !channel->sends || channel->client != port->channel->client ||
+            channel->endpoint != port->channel->endpoint)
+          continue;
         (void)channel->send.refresh();
-        mark = channel->send.taken() + channel->send.readable();
+        drains_.push_back({c.port.id, channel, channel->send.taken() + channel->send.readable()});
       }
-      drains_.push_back({c.port.id, channel, mark});
+      // Answered when the last of them is done; at once where there is none.
+      drains_.push_back({c.port.id, nullptr, 0});
       return;
     }
     case WorkerCommand::Kind::kSendControl:
       control_waiting_.push_back(c);
       send_control();
+      return;
+    case WorkerCommand::Kind::kGiveLane:
+      c.channel->leaving = true;
+      drains_.push_back({PortId(), c.channel, 0});
+      return;
+    case WorkerCommand::Kind::kTakeLane:
+      c.channel->resume_sending();
+      return;
+    case WorkerCommand::Kind::kMapClient:
+      std::erase_if(memories_, [&](const Memory& m) { return m.client == c.client; });
+      if (c.memory != nullptr) memories_.push_back({c.client, c.memory});
+      return;
+    case WorkerCommand::Kind::kPath:
+      obey(now, c.path);
+      return;
+    case WorkerCommand::Kind::kPeerProxies:
+      peer_proxies_[c.cluster.value()] = static_cast<std::uint8_t>(c.number);
+      return;
+    case WorkerCommand::Kind::kProxyGone: {
+      Neighbour& n = neighbours_[c.number];
+      ++n.generation;
+      n.dropped += std::exchange(n.borrowed, 0);
+      n.lent = 0;
+      n.forgetting = true;
+      std::erase_if(stranded_, [&](Outgoing* m) {
+        if (m->borrowed_from != c.number + 1) return false;
+        give_back(*m, RelayReturn::Outcome::kFailed);
+        return true;
+      });
+      return;
+    }
+    case WorkerCommand::Kind::kProxyFenced: {
+      const auto take_back = [&](Outgoing& m) {
+        if (m.lent_to != c.number + 1 || m.generation == neighbours_[c.number].generation) return;
+        m.lent_to = 0;
+        m.record.again = true;
+        stranded_.push_back(&m);
+      };
+      for (Channel* channel : channels_)
+        for (Outgoing& m : channel->outgoing) take_back(m);
+      for (Outgoing& m : control_pool_) take_back(m);
+      retry_stranded();
+      return;
+    }
+  }
+}
+
+// What convergence::Paths decided.
+void Worker::obey(Instant now, const convergence::Paths::Command& c) {
+  using Kind = convergence::Paths::Command::Kind;
+  switch (c.kind) {
+    case Kind::kClose: {
+      Path* const path = find(c.path);
+      CHECK(path != nullptr);
+      watch(now, *path);  // what it has to tell comes first
+      stack::SubConnection& sub = *path->sub;
+      const std::uint64_t epoch = sub.epoch(), peer_epoch = sub.peer_epoch();
+      // Our own judgement was about a peer that was there; a peer's word is about the epoch that it names,
+      // and where we have not heard of that yet, it must not come to life either.
+      const bool close =
+          !path->waits && (c.by_peer ? !sub.established() || c.epoch == 0 || peer_epoch == c.epoch
+                                     : sub.established() && sub.path_dead());
+      if (close) {
+        path->held = sub.fence(now);
+        path->waits = true;
+        path->told = Path::Told::kNothing;
+      }
+      tell_path(WorkerEvent::Kind::kPathClosed, *path, close);
+      owed_.back().epoch = epoch;
+      owed_.back().peer_epoch = peer_epoch;
+      return;
+    }
+    case Kind::kResume: {
+      Path* const path = find(c.path);
+      CHECK(path != nullptr);
+      if (!std::exchange(path->waits, false)) return;
+      path->sub->reopen(now, c.own);
+      dispatch_again(std::exchange(path->held, nullptr), true);
+      return;
+    }
+    case Kind::kForgetPeer:
+      for (PortEntry& port : ports_)
+        port.peer_lost = port.peer_lost || (port.id != PortId() && port.peer == c.path.cluster &&
+                                            port.peer_incarnation == c.association.peer);
+      for (Path& path : paths_) {
+        if (path.id.cluster != c.path.cluster) continue;
+        watch(now, path);
+        stack::SubConnection& sub = *path.sub;
+        const bool same_self = sub.config().incarnation == c.own;
+        if (!path.waits && same_self && sub.established() && sub.peer_incarnation() != c.association.peer)
+          continue;  // with the successor
+        fail(std::exchange(path.held, nullptr));
+        if (!path.waits && same_self && !sub.established()) {
+          fail(sub.recall());  // it may be known to the successor already
+          continue;
+        }
+        fail(path.waits ? nullptr : sub.fence(now));
+        path.waits = false;
+        path.told = Path::Told::kNothing;
+        sub.reopen(now, c.own);
+      }
+      fail_stranded(c.path.cluster);
       return;
   }
 }
@@ -129,8 +327,6 @@ void Worker::send_control() {
   while (!control_waiting_.empty() && !control_free_.empty()) {
     const WorkerCommand c = control_waiting_.front();
     control_waiting_.pop_front();
-    stack::SubConnection* const sub = route(c.cluster);
-    if (sub == nullptr) continue;
     Outgoing& out = *control_free_.back();
     control_free_.pop_back();
     convergence::write_control(out.control, c.control);
@@ -139,8 +335,14 @@ void Worker::send_control() {
     out.record.message_bytes = convergence::kControlBytes;
     out.data = out.control.data();
     out.bytes = convergence::kControlBytes;
-    sub->send(out);
+    out.to = c.cluster;
+    dispatch(out);
   }
+}
+
+Worker::Path* Worker::find(const convergence::PathId& id) {
+  const auto path = std::find_if(paths_.begin(), paths_.end(), [&](const Path& p) { return p.id == id; });
+  return path == paths_.end() ? nullptr : &*path;
 }
 
 PortEntry* Worker::find(PortId id) {
@@ -214,7 +416,11 @@ bool Worker::deliver_control(const stack::Stack::Received& received, std::size_t
   ByteView bytes;
   while (reader.next(&record, &bytes)) {
     if (record.kind != stack::RecordKind::kControl) continue;
-    WorkerEvent event{WorkerEvent::Kind::kControl, received.source, {}, PortId(), nullptr};
+    WorkerEvent event;
+    event.kind = WorkerEvent::Kind::kControl;
+    event.cluster = received.source;
+    event.association = {received.sub_connection->config().incarnation,
+                         received.sub_connection->peer_incarnation()};
     if (convergence::parse_control(bytes, &event.control))
       CHECK(events_.push(event));
     else
@@ -278,8 +484,22 @@ bool Worker::deliver_message(PortEntry& port, const stack::Record& r, ByteView b
     return true;
   }
   if (channel.full_since != Instant::never()) channel.full_since = Instant::never();
+  std::atomic<std::uint64_t>& writing = states_[self()].writing;
+  if (r.again) {
+    // Another proxy may have delivered it, and its space may be granted again at this very moment. Either
+    // this sees that it was consumed, or who grants it sees this (FO-9).
+    writing.store(hazard(port.id, r.position), std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (r.position - Position(port.cell->consumed.load(std::memory_order_acquire)) < 0) {
+      writing.store(0, std::memory_order_relaxed);
+      counters_.stale_records.add();
+      return true;
+    }
+    counters_.redelivered.add();
+  }
   word |= bit;
   std::memcpy(port.window + std::size_t{index} * kGranuleBytes, bytes.data(), bytes.size());
+  if (r.again) writing.store(0, std::memory_order_release);
   ArrivalDescriptor d{};
   d.destination_port = r.destination.value();
   d.position = r.position.value();
@@ -327,7 +547,8 @@ void Worker::publish_arrivals() {
 int Worker::take_descriptors() {
   int taken = 0;
   for (Channel* channel : channels_) {
-    if (!channel->closed && !channel->detaching) taken += take_descriptors(*channel);
+    if (channel->sends && !channel->closed && !channel->detaching && !channel->leaving)
+      taken += take_descriptors(*channel);
   }
   return taken;
 }
@@ -341,6 +562,9 @@ int Worker::take_descriptors(Channel& channel) {
   bool unsent = false;
   for (std::uint32_t i = 0; i < readable; ++i) {
     Outgoing& out = channel.outgoing[channel.send.taken() & (channel.send.capacity() - 1)];
+    const bool again =
+        channel.again && static_cast<std::int32_t>(channel.send.taken() - channel.again_until) < 0;
+    channel.again = again;
     const SendDescriptor d = channel.send.take();  // copied, then checked, then used
     ++channel.unfinished;
     const PortEntry* const port = permitted(channel, d);
@@ -360,19 +584,20 @@ int Worker::take_descriptors(Channel& channel) {
     r.position = Position(d.position);
     r.kind = static_cast<stack::RecordKind>(d.kind);
     r.many_pieces = d.many_pieces != 0;
+    r.again = again;
     r.skip = d.skip;
     r.message_bytes = d.message_bytes;
     r.message_offset = d.message_offset;
     r.message = Position(d.message);
     out.data = channel.data + d.data_offset;
     out.bytes = d.bytes;
-    stack::SubConnection* const sub = route(port->peer);
-    if (sub == nullptr) {
-      finish(out);
-      unsent = true;
-      continue;
-    }
-    sub->send(out);
+    out.to = port->peer;
+    if (r.kind == stack::RecordKind::kCredit && !may_grant(port->id, r.position))
+      deferred_.push_back(&out);
+    else if (stack::SubConnection* const sub = route(port->peer))
+      sub->send(out);
+    else
+      dispatch(out);
   }
   if (unsent) release(channel);
   return static_cast<int>(readable);
@@ -380,7 +605,9 @@ int Worker::take_descriptors(Channel& channel) {
 
 PortEntry* Worker::permitted(const Channel& channel, const SendDescriptor& d) {
   PortEntry* const port = find(PortId(d.source_port));
-  if (port == nullptr || port->channel != &channel) return nullptr;
+  if (port == nullptr || port->channel->client != channel.client ||
+      port->channel->endpoint != channel.endpoint)
+    return nullptr;
   if (d.kind == static_cast<std::uint8_t>(stack::RecordKind::kCredit)) {
     return d.bytes == 0 && d.message_bytes == 0 && d.message_offset == 0 ? port : nullptr;
   }
@@ -396,15 +623,211 @@ PortEntry* Worker::permitted(const Channel& channel, const SendDescriptor& d) {
 // The sending proxy picks the destination proxy (paper, section 3.5): one of those that it has a
 // sub-connection with.
 stack::SubConnection* Worker::route(ClusterId cluster) {
-  if (cluster.value() >= stack::kMaxClusters) return nullptr;
-  const std::span<stack::SubConnection* const> subs = stack_.to(cluster);
-  if (subs.empty()) return nullptr;
-  for (std::size_t tried = 0; tried < subs.size(); ++tried) {
-    stack::SubConnection* const sub = subs[next_route_++ % subs.size()];
-    if (!sub->path_dead()) return sub;
-  }
-  return subs[0];
+  Route& route = routes_[cluster.value()];
+  if (route.subs.size() == 1) return lives(*route.subs[0]) ? route.subs[0] : nullptr;
+  // FO-8: those that the peer has set aside come last.
+  const unsigned active = peer_proxies_[cluster.value()];
+  stack::SubConnection* inactive = nullptr;
+  const auto look = [&](std::uint32_t from, std::uint32_t count) -> stack::SubConnection* {
+    for (std::uint32_t tried = 0; tried < count; ++tried) {
+      stack::SubConnection* const sub = route.subs[from + (route.next + tried) % count];
+      if (!lives(*sub)) continue;
+      if (sub->config().remote.proxy.value() < active) return sub;
+      inactive = sub;
+    }
+    return nullptr;
+  };
+  ++route.next;
+  if (stack::SubConnection* const sub = look(0, route.preferred)) return sub;
+  const auto others = static_cast<std::uint32_t>(route.subs.size()) - route.preferred;
+  if (stack::SubConnection* const sub = look(route.preferred, others)) return sub;
+  return inactive;
 }
+
+// A message without a sub-connection that lives, or before anybody looked.
+void Worker::dispatch(Outgoing& m) {
+  if (stack::SubConnection* const sub = route(m.to)) {
+    sub->send(m);
+    return;
+  }
+  if (m.borrowed_from == 0 && lend(m)) return;
+  if (m.borrowed_from != 0) {  // its lender knows better than to pass it round
+    give_back(m, RelayReturn::Outcome::kNoWay);
+    return;
+  }
+  for (stack::SubConnection* const sub : routes_[m.to.value()].subs) {
+    if (sub->state() == stack::SubConnection::State::kFenced) continue;
+    sub->send(m);  // it waits for the peer there
+    return;
+  }
+  stranded_.push_back(&m);
+}
+
+void Worker::dispatch_again(stack::OutMessage* list, bool again) {
+  while (list != nullptr) {
+    Outgoing& m = static_cast<Outgoing&>(*list);
+    list = list->next;
+    m.record.again = m.record.again || again;
+    counters_.failed_over.add();
+    dispatch(m);
+  }
+}
+
+void Worker::fail(stack::OutMessage* list) {
+  while (list != nullptr) {
+    Outgoing& m = static_cast<Outgoing&>(*list);
+    list = list->next;
+    m.failed = true;
+    finish(m);
+  }
+}
+
+void Worker::fail_stranded(ClusterId cluster) {
+  for (auto* const list : {&stranded_, &deferred_}) {
+    std::erase_if(*list, [&](Outgoing* m) {
+      if (m->to != cluster) return false;
+      m->failed = true;
+      finish(*m);
+      return true;
+    });
+  }
+}
+
+void Worker::retry_stranded() {
+  std::vector<Outgoing*> again;
+  again.swap(stranded_);
+  for (Outgoing* m : again) dispatch(*m);
+}
+
+// FO-9: no proxy is writing to what the position grants.
+bool Worker::may_grant(PortId port, Position position) const {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (unsigned p = 0; p < stack_.config().proxies; ++p) {
+    const ProxyState& state = states_[p];
+    const std::uint64_t h = state.writing.load(std::memory_order_relaxed);
+    if (h >> 32 == port.value() && position - Position(static_cast<std::uint32_t>(h)) > 0 &&
+        !state.isolated.load(std::memory_order_acquire))
+      return false;
+  }
+  return true;
+}
+
+// ---------------------------------------------------------------- other proxies of this node
+
+bool Worker::lend(Outgoing& m) {
+  for (unsigned p = 0; p < neighbours_.size(); ++p) {
+    Neighbour& n = neighbours_[p];
+    if (n.lend == nullptr || states_[p].fenced.load(std::memory_order_relaxed) ||
+        (states_[p].reaches.load(std::memory_order_relaxed) >> m.to.value() & 1) == 0 ||
+        n.lent == 2 * Relay::kMessages - 1)
+      continue;
+    RelayedMessage item;
+    item.record = m.record;
+    item.to = m.to;
+    item.bytes = m.bytes;
+    if (m.channel != nullptr) {
+      item.client = m.channel->client;
+      item.offset = static_cast<std::uint64_t>(m.data - m.channel->memory);
+    } else {
+      item.control = m.control;
+    }
+    item.lent = &m;
+    item.generation = n.generation;
+    item.lender_generation = generation_;
+    if (!n.lend->there.push(item)) continue;
+    m.lent_to = static_cast<std::uint8_t>(p + 1);
+    m.generation = n.generation;
+    ++n.lent;
+    counters_.lent.add();
+    return true;
+  }
+  return false;
+}
+
+int Worker::run_relays() {
+  int work = 0;
+  for (unsigned p = 0; p < neighbours_.size(); ++p) {
+    Neighbour& n = neighbours_[p];
+    if (n.lend == nullptr) continue;
+    for (RelayReturn r; n.lend->back.pop(r); ++work) {
+      // Of before this proxy, or that one, was fenced: it is on its way elsewhere.
+      if (r.lender_generation != generation_ || r.generation != n.generation) continue;
+      Outgoing& m = *r.lent;
+      CHECK_EQ(m.lent_to, p + 1);
+      --n.lent;
+      m.lent_to = 0;
+      if (r.outcome == RelayReturn::Outcome::kNoWay) {
+        m.record.again = true;
+        stranded_.push_back(&m);
+      } else {
+        m.failed = r.outcome == RelayReturn::Outcome::kFailed;
+        finish(m);
+      }
+    }
+    while (!borrow_free_.empty() && n.borrow->there.read_available() > 0) {
+      const RelayedMessage item = n.borrow->there.front();
+      n.borrow->there.pop();
+      take_borrowed(p, item);
+      ++work;
+    }
+    if (n.forgetting && n.dropped == 0) {
+      n.forgetting = false;
+      owed_.push_back({});
+      owed_.back().kind = WorkerEvent::Kind::kProxyForgotten;
+      owed_.back().number = p;
+    }
+  }
+  return work;
+}
+
+void Worker::take_borrowed(unsigned from, const RelayedMessage& item) {
+  Neighbour& n = neighbours_[from];
+  if (item.generation != generation_ || static_cast<std::int32_t>(item.lender_generation - n.generation) < 0)
+    return;
+  Outgoing& m = *borrow_free_.back();
+  borrow_free_.pop_back();
+  ++n.borrowed;
+  m.channel = nullptr;
+  m.record = item.record;
+  m.to = item.to;
+  m.bytes = item.bytes;
+  m.borrowed_from = static_cast<std::uint8_t>(from + 1);
+  m.lent = item.lent;
+  m.generation = item.lender_generation;
+  if (item.client == 0) {
+    m.control = item.control;
+    m.data = m.control.data();
+  } else {
+    const auto memory = std::find_if(memories_.begin(), memories_.end(),
+                                     [&](const Memory& x) { return x.client == item.client; });
+    if (memory == memories_.end()) {  // it is being attached, or detached
+      give_back(m, RelayReturn::Outcome::kNoWay);
+      return;
+    }
+    m.data = memory->at + item.offset;
+  }
+  dispatch(m);
+}
+
+void Worker::give_back(Outgoing& m, RelayReturn::Outcome outcome) {
+  const unsigned from = m.borrowed_from - 1u;
+  Neighbour& n = neighbours_[from];
+  if (static_cast<std::int32_t>(m.generation - n.generation) < 0) {
+    --n.dropped;
+  } else {
+    --n.borrowed;
+    RelayReturn r;
+    r.lent = m.lent;
+    r.outcome = outcome;
+    r.generation = generation_;
+    r.lender_generation = m.generation;
+    CHECK(n.borrow->back.push(r));  // it has room for all that may be lent
+  }
+  m.borrowed_from = 0;
+  borrow_free_.push_back(&m);
+}
+
+// ---------------------------------------------------------------- the wire
 
 int Worker::transmit(Instant now) {
   if (!stack_.wants_to_transmit(now)) return 0;
@@ -443,19 +866,35 @@ int Worker::finish() {
       ++finished;
     }
   }
-  if (finished > 0) {
+  if (!deferred_.empty()) {
+    std::vector<Outgoing*> waiting;
+    waiting.swap(deferred_);
+    for (Outgoing* m : waiting) {
+      const PortEntry* const port = find(m->record.source);
+      if (port != nullptr && !may_grant(port->id, m->record.position))
+        deferred_.push_back(m);
+      else
+        dispatch(*m);
+    }
+  }
+  if (std::exchange(release_due_, false)) {
     for (Channel* channel : channels_) release(*channel);
   }
   return finished;
 }
 
 void Worker::finish(Outgoing& m) {
+  if (m.borrowed_from != 0) {
+    give_back(m, m.failed ? RelayReturn::Outcome::kFailed : RelayReturn::Outcome::kDelivered);
+    return;
+  }
   if (m.channel == nullptr) {
     control_free_.push_back(&m);
     send_control();
     return;
   }
   m.done = true;
+  release_due_ = true;
   --m.channel->unfinished;
 }
 
@@ -477,47 +916,117 @@ void Worker::client_cheats(Channel& channel) {
   if (channel.closed) return;
   channel.closed = true;
   counters_.bad_descriptors.add();
-  owed_.push_back({WorkerEvent::Kind::kClientCheats, ClusterId(), {}, PortId(), &channel});
+  owed_.push_back({});
+  owed_.back().kind = WorkerEvent::Kind::kClientCheats;
+  owed_.back().channel = &channel;
 }
 
-void Worker::watch_sub_connections() {
-  std::uint64_t lost = 0;
-  for (const auto& sub : stack_.sub_connections()) {
-    lost += sub->stats().peers_lost;
-    if (sub->refused_hash()) refused_peer_.store(true, std::memory_order_relaxed);
-  }
-  if (lost != peers_lost_) {
-    peers_lost_ = lost;
-    for (const auto& sub : stack_.sub_connections()) {
-      if (!sub->take_lost()) continue;
-      const ClusterId cluster = sub->config().remote.cluster;
-      for (PortEntry& port : ports_) port.peer_lost = port.peer_lost || port.peer == cluster;
-      owed_.push_back({WorkerEvent::Kind::kPeerLost, cluster, {}, PortId(), nullptr});
+void Worker::tell_path(WorkerEvent::Kind kind, const Path& path, bool flag) {
+  WorkerEvent event;
+  event.kind = kind;
+  event.cluster = path.id.cluster;
+  event.path = path.id;
+  event.epoch = path.sub->epoch();
+  event.peer_epoch = path.sub->peer_epoch();
+  event.association = path.association;
+  event.flag = flag;
+  owed_.push_back(event);
+}
+
+// Tells the control plane what is new.
+void Worker::watch(Instant now, Path& path) {
+  stack::SubConnection& sub = *path.sub;
+  if (path.waits) return;
+  if (sub.take_lost()) {
+    // It can be told apart from its successor only by the incarnation that it had when it was up.
+    if (path.told == Path::Told::kNothing) {
+      path.association = {sub.config().incarnation, sub.lost_incarnation()};
+      tell_path(WorkerEvent::Kind::kPathUp, path);
+    }
+    const bool replaced = sub.established() && sub.peer_incarnation() != path.association.peer;
+    for (PortEntry& port : ports_)
+      port.peer_lost = port.peer_lost || (port.id != PortId() && port.peer == path.id.cluster &&
+                                          port.peer_incarnation == path.association.peer);
+    tell_path(WorkerEvent::Kind::kPeerLost, path, !replaced);
+    path.told = Path::Told::kNothing;
+    if (!replaced) {  // the control plane decides as whom it greets again
+      path.held = sub.fence(now);
+      path.waits = true;
+      return;
     }
   }
+  const Path::Told state = !sub.established() ? Path::Told::kNothing
+                           : sub.path_dead()  ? Path::Told::kDead
+                                              : Path::Told::kUp;
+  if (state == path.told) return;
+  if (state == Path::Told::kUp || path.told == Path::Told::kNothing) {
+    path.association = {sub.config().incarnation, sub.peer_incarnation()};
+    tell_path(WorkerEvent::Kind::kPathUp, path);
+  }
+  if (state == Path::Told::kDead) tell_path(WorkerEvent::Kind::kPathDead, path);
+  path.told = state;
+}
+
+void Worker::watch_sub_connections(Instant now) {
+  std::uint64_t reaches = 0;
+  for (Path& path : paths_) {
+    watch(now, path);
+    if (path.sub->refused_hash()) refused_peer_.store(true, std::memory_order_relaxed);
+    if (lives(*path.sub)) reaches |= std::uint64_t{1} << path.id.cluster.value();
+  }
+  std::atomic<std::uint64_t>& told = states_[self()].reaches;
+  if (reaches != told.load(std::memory_order_relaxed)) told.store(reaches, std::memory_order_relaxed);
+  // What waits at a peer that was never there need not wait there if there is another way.
+  for (Path& path : paths_) {
+    if (path.sub->state() != stack::SubConnection::State::kGreeting || !path.sub->has_unfinished()) continue;
+    bool other = (reaches >> path.id.cluster.value() & 1) != 0;
+    for (unsigned p = 0; p < neighbours_.size() && !other; ++p)
+      other = neighbours_[p].lend != nullptr &&
+              (states_[p].reaches.load(std::memory_order_relaxed) >> path.id.cluster.value() & 1) != 0;
+    if (other) dispatch_again(path.sub->recall(), false);
+  }
+  if (!stranded_.empty()) retry_stranded();
   const bool ready = stack_.all_established();
   if (ready != ready_.load(std::memory_order_relaxed)) ready_.store(ready, std::memory_order_release);
 }
 
 void Worker::settle() {
-  std::erase_if(drains_, [&](const Drain& drain) {
+  for (std::size_t i = 0; i < drains_.size();) {
+    const Drain drain = drains_[i];
     Channel* const channel = drain.channel;
-    if (channel != nullptr) release(*channel);
-    if (channel != nullptr && channel->detaching && drain.port == PortId()) {
-      // The control plane asks for it when all of the client's ports are drained.
-      if (channel->unfinished > 0) return false;
-      std::erase(channels_, channel);
-      owed_.push_back({WorkerEvent::Kind::kDetached, ClusterId(), {}, PortId(), channel});
-      return true;
+    WorkerEvent event;
+    event.channel = channel;
+    event.port = drain.port;
+    bool done = true;
+    if (channel == nullptr) {
+      // The port's: when those of its channels, which stand before it, are done.
+      event.kind = WorkerEvent::Kind::kDrained;
+      done = std::none_of(drains_.begin(), drains_.begin() + static_cast<std::ptrdiff_t>(i),
+                          [&](const Drain& d) { return d.port == drain.port && d.channel != nullptr; });
+    } else {
+      release(*channel);
+      if (drain.port != PortId()) {
+        done = channel->closed ? channel->unfinished == 0
+                               : static_cast<std::int32_t>(channel->send.released() - drain.mark) >= 0;
+      } else {
+        // The control plane asks to detach it when all of the client's ports are drained.
+        done = channel->unfinished == 0;
+        event.kind = channel->detaching ? WorkerEvent::Kind::kDetached : WorkerEvent::Kind::kLaneGiven;
+        if (done && channel->detaching) {
+          std::erase(channels_, channel);
+        } else if (done) {
+          channel->leaving = false;
+          channel->sends = false;
+        }
+      }
     }
-    const bool sent =
-        channel == nullptr ||
-        (channel->closed ? channel->unfinished == 0
-                         : static_cast<std::int32_t>(channel->send.released() - drain.mark) >= 0);
-    if (!sent) return false;
-    owed_.push_back({WorkerEvent::Kind::kDrained, ClusterId(), {}, drain.port, nullptr});
-    return true;
-  });
+    if (!done) {
+      ++i;
+      continue;
+    }
+    drains_.erase(drains_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (channel == nullptr || drain.port == PortId()) owed_.push_back(event);
+  }
   std::size_t told = 0;
   while (told < owed_.size() && events_.push(owed_[told])) ++told;
   owed_.erase(owed_.begin(), owed_.begin() + static_cast<std::ptrdiff_t>(told));
@@ -555,6 +1064,9 @@ void Worker::publish_counters() {
   counters_.messages_sent.set(sum.messages_sent);
   counters_.message_bytes_sent.set(sum.message_bytes_sent);
   counters_.peers_lost.set(sum.peers_lost);
+  std::uint64_t queued = 0;
+  for (const auto& sub : stack_.sub_connections()) queued += sub->queued_bytes();
+  counters_.queued_bytes.set(queued);
   std::uint64_t drops = 0;
   for (const NicQueue* nic : transmit_) drops += nic != nullptr ? nic->transmit_drops() : 0;
   counters_.transmit_drops.set(drops);

@@ -6,6 +6,10 @@
 // descriptors of clients, frames that should leave, messages that are finished. It allocates nothing and
 // takes no lock.
 //
+// A message goes over a sub-connection of this proxy that lives; if there is none, over another proxy that
+// has one (relay.h); if nobody has, it waits. What a path owed when it died is kept until the control plane
+// says that the peer has closed its end (convergence/paths.h), then it goes again.
+//
 // Owned by its thread. The control plane reaches it through command(), and hears from it through
 // take_event().
 #pragma once
@@ -19,11 +23,14 @@
 
 #include "base/local_ring.h"
 #include "base/time.h"
+#include "convergence/paths.h"
 #include "convergence/ports.h"
 #include "proxy/channel/channel.h"
 #include "proxy/daemon/handoff.h"
 #include "proxy/daemon/idle.h"
 #include "proxy/daemon/node_counters.h"
+#include "proxy/daemon/proxy_state.h"
+#include "proxy/daemon/relay.h"
 #include "proxy/nic/nic_queue.h"
 #include "stack/stack.h"
 
@@ -33,20 +40,34 @@ class Channel;
 
 // A message on its way out, and whose it is.
 struct Outgoing : stack::OutMessage {
-  Channel* channel = nullptr;  // nullptr: the control plane's
-  std::uint32_t index = 0;     // of its descriptor
+  Channel* channel = nullptr;  // nullptr: the control plane's, or another proxy's
+  ClusterId to;
   bool done = false;
+  std::uint8_t lent_to = 0;        // proxy + 1 that sends it for us; 0: we do
+  std::uint8_t borrowed_from = 0;  // proxy + 1 whose it is; 0: ours
+  Outgoing* lent = nullptr;        // borrowed: what its lender knows it by
+  std::uint32_t generation = 0;    // borrowed: the lender's; lent: the borrower's
   std::array<std::byte, convergence::kControlBytes> control{};
 };
 
-// The proxy's end of one client endpoint's channel. Made and destroyed by the control plane, in between used
-// by the worker only.
+// The proxy's end of one lane of a client's endpoint: what leaves, or what arrives, or both. Made and
+// destroyed by the control plane, in between used by one worker only.
 class Channel {
  public:
+  // `memory` is that worker's mapping of the client's. `resumes`: another worker served the lane before.
   Channel(std::uint32_t client, const ChannelGeometry& geometry, std::byte* memory, unsigned endpoint,
-          unsigned proxy);
+          unsigned lane, bool resumes = false);
+  // Another worker served the lane meanwhile, and does no longer.
+  void resume_sending();
 
   const std::uint32_t client;
+  const std::uint32_t endpoint;
+  const std::uint32_t lane;
+  std::byte* const memory;
+  bool sends = true;     // the client's descriptors are taken here
+  bool leaving = false;  // no more of them: another proxy goes on when those that were taken are finished
+  bool again = false;    // what is taken may have been sent before, by the proxy that served the lane
+  std::uint32_t again_until = 0;  // up to this descriptor
   SendConsumer send;
   const std::byte* const data;
   const std::uint32_t data_bytes;
@@ -57,6 +78,9 @@ class Channel {
   bool closed = false;             // it cheated: nothing of it is read any more
   bool detaching = false;
   Instant full_since = Instant::never();  // its ring of arrivals
+
+ private:
+  std::byte* const send_ring_;
 };
 
 // A connection end as a proxy sees it.
@@ -76,6 +100,7 @@ struct PortEntry {
   std::uint64_t* reported = nullptr;
   Position forgotten;
   bool peer_lost = false;  // its peer was lost since it was installed: it is dead
+  std::uint64_t peer_incarnation = 0;
 };
 
 // Words of PortEntry::reported.
@@ -91,21 +116,51 @@ struct WorkerCommand {
     kRemovePort,   // port.id
     kDrainPort,    // port.id: answered by kDrained when everything handed over so far has been sent
     kSendControl,  // control, to `cluster`
+    kGiveLane,     // channel: another proxy shall serve it; answered by kLaneGiven when nothing is under way
+    kTakeLane,     // channel: serve its lane again
+    kMapClient,    // `client`'s memory is at `memory` for this proxy (nullptr: no longer)
+    kPath,         // path: convergence::Paths says so
+    kPeerProxies,  // `cluster` has `number` active proxies: prefer those
+    kProxyGone,    // proxy `number` stands still: what was borrowed from it is dropped; answered by
+                   // kProxyForgotten
+    kProxyFenced,  // and now what was lent to it goes another way
   };
   Kind kind = Kind::kAttach;
   Channel* channel = nullptr;
   PortEntry port;
   ClusterId cluster;
   convergence::ControlMessage control;
+  convergence::Paths::Command path;
+  std::uint32_t client = 0;
+  std::byte* memory = nullptr;
+  unsigned number = 0;
 };
 
 struct WorkerEvent {
-  enum class Kind : std::uint8_t { kControl, kDrained, kDetached, kClientCheats, kPeerLost };
+  enum class Kind : std::uint8_t {
+    kControl,
+    kDrained,
+    kDetached,
+    kClientCheats,
+    kPeerLost,        // association; flag: it was not heard
+    kPathUp,          // path, epochs, association
+    kPathDead,        // path
+    kPathClosed,      // path, epochs; flag: it was closed
+    kLaneGiven,       // channel
+    kProxyForgotten,  // number
+    kBack,            // this proxy stood still, and has dropped everything
+  };
   Kind kind = Kind::kControl;
   ClusterId cluster;
   convergence::ControlMessage control;
   PortId port;
   Channel* channel = nullptr;
+  convergence::PathId path;
+  std::uint64_t epoch = 0;
+  std::uint64_t peer_epoch = 0;
+  convergence::Association association;
+  bool flag = false;
+  unsigned number = 0;
 };
 
 class Worker {
@@ -119,12 +174,16 @@ class Worker {
     std::unique_ptr<NicQueue> nic;
   };
 
-  // `counters` outlives the worker. The first queue of a link is the one that it transmits on.
-  Worker(const stack::StackConfig& config, std::vector<Queue> queues, ProxyCounters& counters, Instant now);
+  // `counters` and `states` outlive the worker. The first queue of a link is the one that it transmits on.
+  Worker(const stack::StackConfig& config, std::vector<Queue> queues, ProxyCounters& counters,
+         ProxyStates& states, Instant now);
 
   // Frames for proxy `to` go into `out`; frames for this one come out of every `in`. Before the first turn.
   void connect_handoff(unsigned to, Handoff* out) { handoff_to_[to] = out; }
   void add_handoff_source(Handoff* in) { handoff_from_.push_back(in); }
+  // Messages that proxy `other` shall send for this one go into `lend`; those that this one shall send for it
+  // come out of `borrow`. Before the first turn.
+  void connect_relay(unsigned other, Relay* lend, Relay* borrow);
 
   // One turn; returns how much was done.
   int do_work(Instant now);
@@ -148,8 +207,40 @@ class Worker {
   bool refused_peer() const { return refused_peer_.load(std::memory_order_relaxed); }
 
  private:
-  int obey_commands();
-  void obey(const WorkerCommand& command);
+  // A sub-connection, and what the control plane knows of it.
+  struct Path {
+    stack::SubConnection* sub = nullptr;
+    convergence::PathId id;
+    enum class Told : std::uint8_t { kNothing, kUp, kDead } told = Told::kNothing;
+    convergence::Association association;  // of the last kUp
+    stack::OutMessage* held = nullptr;     // what it owed when it was fenced
+    bool waits = false;                    // fenced: for the control plane's word
+  };
+  // With one other proxy of this node.
+  struct Neighbour {
+    Relay* lend = nullptr;
+    Relay* borrow = nullptr;
+    std::uint32_t generation = 0;  // how often it was fenced
+    std::uint32_t lent = 0;
+    std::uint32_t borrowed = 0;
+    std::uint32_t dropped = 0;  // borrowed of a generation that is gone, and still under way
+    bool forgetting = false;    // the control plane waits until those are none
+  };
+  // The sub-connections with one cluster: those that are preferred first.
+  struct Route {
+    std::vector<stack::SubConnection*> subs;
+    std::uint32_t preferred = 0;
+    std::uint32_t next = 0;
+  };
+  struct Memory {
+    std::uint32_t client;
+    std::byte* at;
+  };
+
+  void start_anew(Instant now);
+  int obey_commands(Instant now);
+  void obey(Instant now, const WorkerCommand& command);
+  void obey(Instant now, const convergence::Paths::Command& command);
   void send_control();
   int receive(Instant now);
   void receive_frame(Instant now, LinkId link, ByteView frame, bool may_hand_over);
@@ -162,22 +253,49 @@ class Worker {
   int take_descriptors(Channel& channel);
   // The descriptor's port if the client may send it, else nullptr.
   PortEntry* permitted(const Channel& channel, const SendDescriptor& d);
+  // A sub-connection that lives.
   stack::SubConnection* route(ClusterId cluster);
+  void dispatch(Outgoing& message);
+  bool may_grant(PortId port, Position position) const;
+  bool lend(Outgoing& message);
+  int run_relays();
+  void take_borrowed(unsigned from, const RelayedMessage& item);
+  void give_back(Outgoing& message, RelayReturn::Outcome outcome);
+  void retry_stranded();
+  // Sends a list of messages another way; they may have been delivered.
+  void dispatch_again(stack::OutMessage* list, bool again);
+  void fail(stack::OutMessage* list);
+  void fail_stranded(ClusterId cluster);
   int transmit(Instant now);
   int finish();
   void finish(Outgoing& message);
   void release(Channel& channel);
   void settle();
-  void watch_sub_connections();
+  void watch_sub_connections(Instant now);
+  void watch(Instant now, Path& path);
+  void tell_path(WorkerEvent::Kind kind, const Path& path, bool flag = false);
   void client_cheats(Channel& channel);
   PortEntry* find(PortId id);
+  Path* find(const convergence::PathId& id);
+  unsigned self() const { return stack_.config().local.proxy.value(); }
 
   stack::Stack stack_;
   std::vector<Queue> queues_;
   std::vector<NicQueue*> transmit_;  // by link
   ProxyCounters& counters_;
+  ProxyStates& states_;
+  std::array<Route, stack::kMaxClusters> routes_;
+  std::vector<Path> paths_;                                     // beside the stack's sub-connections
+  std::array<std::uint8_t, stack::kMaxClusters> peer_proxies_;  // that are active
   std::array<Handoff*, kMaxProxies> handoff_to_{};
   std::vector<Handoff*> handoff_from_;
+  std::array<Neighbour, kMaxProxies> neighbours_{};
+  std::uint32_t generation_ = 0;  // how often this proxy was fenced
+  std::vector<std::unique_ptr<Outgoing>> borrow_pool_;
+  std::vector<Outgoing*> borrow_free_;
+  std::vector<Outgoing*> stranded_;  // nobody can send them now
+  std::vector<Outgoing*> deferred_;  // credits that may not be granted at this moment
+  std::vector<Memory> memories_;
   std::vector<Channel*> channels_;
   std::vector<PortEntry> ports_;
   struct Drain {
@@ -191,9 +309,8 @@ class Worker {
   std::vector<Outgoing*> control_free_;
   std::deque<WorkerCommand> control_waiting_;  // for a free one; not on the message path
   std::vector<WorkerEvent> owed_;              // events that found the ring full
-  std::uint32_t next_route_ = 0;
+  bool release_due_ = false;                   // something of a channel was finished
   Instant last_turn_;
-  std::uint64_t peers_lost_ = 0;
   std::uint64_t turns_ = 0;
   std::uint64_t idle_turns_ = 0;
 

@@ -315,8 +315,10 @@ TEST_F(Middle, RecordsThatLieAreDropped) {
   const auto next_packet = [&](auto&& change) {
     Frame f = genuine();
     store<std::uint32_t>(f.data() + kPacket + 28, load<std::uint32_t>(f.data() + kPacket + 28) + 200);
-    const std::size_t records = kPacket + 44 + 8 * load<std::uint8_t>(f.data() + kPacket + 3);
-    change(f, records);
+    stack::PacketHeader h;
+    std::size_t header_bytes = 0;
+    EXPECT_TRUE(stack::parse_packet_header(ByteView(f).subspan(kPacket), &h, &header_bytes));
+    change(f, kPacket + header_bytes);
     mend(f);
     return f;
   };

@@ -1,0 +1,160 @@
+// The paths of one node to its peers: which of its proxies reach which of theirs, what happens when one of
+// them dies, and with which incarnation of a peer this node is talking.
+//
+// A path is a sub-connection as its node sees it. When one dies while another to the same cluster lives, it
+// is fenced before anything that it carried goes over the others: this end closes its incarnation of the
+// sub-connection, says so over a path that lives, and waits until the peer has closed its own (design: a
+// proxy that wakes up late finds its epoch closed).
+//
+//            worker: dead, and another lives               worker: closed
+//     kOpen ────────────────────────────────► kClosing ───────────────────► kFencing
+//       ▲      peer: fence                       │  the peer has closed       │  peer: fenced, or its fence
+//       └────────────────────────────────────────┴────────────────────────────┘
+//              command kResume: what it still owed goes over the others, and it greets anew
+//
+// A peer is lost when a sub-connection says so (nothing heard on any path for the peer death time, or a new
+// incarnation of the peer): once for each pair of incarnations, however many sub-connections notice it.
+//
+// Pure: what workers and peers say comes in; commands for workers, messages for peers and news for the node
+// come out of poll_*(). Owned by the node's control plane. Not on the message path.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/prng.h"
+#include "convergence/ports.h"
+
+namespace braid::convergence {
+
+struct PathId {
+  ProxyId local;
+  ClusterId cluster;
+  ProxyId remote;
+  constexpr bool operator==(const PathId&) const = default;
+};
+
+// Which incarnations of two nodes talk to each other. A node takes a new one towards a peer that it gave up
+// because it was not heard.
+struct Association {
+  std::uint64_t own = 0;
+  std::uint64_t peer = 0;  // 0: not known
+  constexpr bool operator==(const Association&) const = default;
+};
+
+class Paths {
+ public:
+  struct Command {
+    enum class Kind : std::uint8_t {
+      kClose,       // fence the sub-connection of `path` if its peer's epoch is `epoch` (0: whichever it is);
+                    // answered by closed()
+      kResume,      // send what it owed over other paths, and let it greet anew
+      kForgetPeer,  // every proxy: what belongs to `association` has failed; sub-connections with
+                    // `path.cluster` start anew with incarnation `own`
+    };
+    Kind kind = Kind::kClose;
+    PathId path;
+    bool by_peer = false;
+    std::uint64_t epoch = 0;
+    std::uint64_t own = 0;
+    Association association;
+  };
+  struct Outgoing {
+    ClusterId to;
+    ControlMessage message;
+  };
+  struct Stats {
+    std::uint64_t fenced = 0;   // paths given up for others
+    std::uint64_t resumed = 0;  // and taken into use again
+    std::uint64_t peers_lost = 0;
+  };
+
+  // `paths`: all of them, for good. `seed`: of incarnations.
+  Paths(unsigned proxies, const std::vector<PathId>& paths, std::uint64_t seed);
+
+  // The incarnation that sub-connections with `cluster` greet with.
+  std::uint64_t own_incarnation(ClusterId cluster) const { return peers_[cluster.value()].association.own; }
+  Association association(ClusterId cluster) const { return peers_[cluster.value()].association; }
+
+  // --- what workers say
+
+  // The sub-connection is established, or is heard again.
+  void up(const PathId& path, std::uint64_t epoch, std::uint64_t peer_epoch, const Association& association);
+  // It was not heard for the path death time.
+  void dead(const PathId& path);
+  // Obeyed kClose. `closed`: false if it was of another incarnation than the one to be closed.
+  void closed(const PathId& path, bool closed, std::uint64_t epoch, std::uint64_t peer_epoch);
+  // A sub-connection lost its peer. `silent`: it was not heard; else the peer has a new incarnation.
+  void lost(ClusterId cluster, const Association& association, bool silent);
+  // The proxy's thread stands still, and what it may still do reaches nobody any more: its paths are closed.
+  void stalled(ProxyId proxy);
+  // It goes on, with nothing of what it had.
+  void back(ProxyId proxy);
+  // Every peer that has another path has closed those of the stalled proxy.
+  bool fenced(ProxyId proxy) const;
+
+  // --- what peers say
+
+  // A message that came by a sub-connection of these incarnations. False: it is of a peer that was given up.
+  [[nodiscard]] bool heard(ClusterId from, const Association& association);
+  // kFence and kFenced.
+  void on_control(ClusterId from, const ControlMessage& message);
+
+  // --- what is to be done
+
+  std::optional<Command> poll_command();
+  std::optional<Outgoing> poll_control();
+  // Clusters that were lost, with the association that ended.
+  std::optional<std::pair<ClusterId, Association>> poll_lost();
+
+  // A path lives.
+  bool reachable(ClusterId cluster) const;
+  // The best proxy to send a control message with: one that reaches the cluster, or else any that goes.
+  ProxyId speaker(ClusterId cluster) const;
+  const Stats& stats() const { return stats_; }
+
+ private:
+  enum class State : std::uint8_t { kOpen, kClosing, kFencing };
+  struct Path {
+    PathId id;
+    State state = State::kOpen;
+    bool alive = false;
+    bool dead = false;            // its proxy says so; neither: not established
+    bool told = false;            // kFencing: the peer
+    bool closed_by_peer = false;  // it said so: nothing comes from there any more
+    bool owes_answer = false;     // the peer waits for our word
+    std::uint64_t epoch = 0;      // of the incarnation that is open or being closed
+    std::uint64_t peer_epoch = 0;
+    std::uint64_t answer_epoch = 0;  // the epoch that the peer's fence named
+  };
+  struct Peer {
+    Association association;
+    std::array<std::uint64_t, 8> retired{};  // earlier incarnations of the peer, the oldest is forgotten
+    std::size_t next_retired = 0;
+  };
+
+  Path* find(const PathId& id);
+  void consider(ClusterId cluster);
+  void close(Path& path, bool by_peer, std::uint64_t epoch);
+  void say(const Path& path, ControlMessage::Kind kind, std::uint64_t epoch);
+  void answer(Path& path);
+  void resume(Path& path);
+  void on_fence(Path& path, const ControlMessage& message);
+  void lose(ClusterId cluster, bool silent);
+  bool is_retired(const Peer& peer, std::uint64_t incarnation) const;
+
+  std::vector<Path> paths_;
+  std::vector<bool> stalled_;  // by local proxy
+  std::vector<Peer> peers_;    // by cluster
+  Prng prng_;
+  std::deque<Command> commands_;
+  std::deque<Outgoing> outgoing_;
+  std::deque<std::pair<ClusterId, Association>> lost_;
+  Stats stats_;
+};
+
+}  // namespace braid::convergence

@@ -1,0 +1,325 @@
+// What a node's control plane does about its proxies: which of them serves which lane of its clients, how
+// many are active, and what happens when one stands still.
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "proxy/daemon/node.h"
+
+namespace braid::proxy {
+namespace {
+
+// A control plane that comes so late was itself held up; what it did not see meanwhile says nothing.
+constexpr Duration kControlGap = 50_ms;
+
+}  // namespace
+
+// ---------------------------------------------------------------- lanes
+
+unsigned Node::server_for(unsigned lane) const {
+  std::vector<unsigned> able;
+  for (unsigned p = 0; p < active_; ++p)
+    if (running(p)) able.push_back(p);
+  for (unsigned p = active_; p < proxies() && able.empty(); ++p)
+    if (running(p)) able.push_back(p);
+  if (able.empty() || std::find(able.begin(), able.end(), lane) != able.end()) return lane;
+  return able[lane % able.size()];
+}
+
+std::byte* Node::map_client(int fd, std::uint64_t bytes) {
+  void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  return at == MAP_FAILED ? nullptr : static_cast<std::byte*>(at);
+}
+
+void Node::attach_proxy(ClientId id, Client& client, unsigned p, bool resumes) {
+  WorkerCommand map;
+  map.kind = WorkerCommand::Kind::kMapClient;
+  map.client = id;
+  map.memory = client.mapped[p];
+  tell_worker(p, map);
+  for (unsigned e = 0; e < client.geometry.endpoints; ++e) {
+    Lane& lane = client.lanes[e * proxies() + p];
+    lane.receiver = std::make_unique<Channel>(id, client.geometry, client.mapped[p], e, p, resumes);
+    lane.receiver->sends = lane.server == p;
+    WorkerCommand attach;
+    attach.kind = WorkerCommand::Kind::kAttach;
+    attach.channel = lane.receiver.get();
+    tell_worker(p, attach);
+  }
+}
+
+void Node::add_sender(ClientId id, Client& client, unsigned index, bool resumes) {
+  Lane& lane = client.lanes[index];
+  const unsigned p = lane.server;
+  lane.sender = std::make_unique<Channel>(id, client.geometry, client.mapped[p], index / proxies(),
+                                          index % proxies(), resumes);
+  WorkerCommand attach;
+  attach.kind = WorkerCommand::Kind::kAttach;
+  attach.channel = lane.sender.get();
+  tell_worker(p, attach);
+}
+
+void Node::detach_channel(Client& client, unsigned proxy, Channel* channel) {
+  ++client.detaching;
+  WorkerCommand command;
+  command.kind = WorkerCommand::Kind::kDetach;
+  command.channel = channel;
+  tell_worker(proxy, command);
+}
+
+int Node::rebalance() {
+  int moved = 0;
+  for (auto& [id, client] : clients_) {
+    if (client.detach_sent) continue;
+    for (unsigned i = 0; i < client.lanes.size(); ++i) {
+      Lane& lane = client.lanes[i];
+      const unsigned wanted = server_for(i % proxies());
+      if (lane.moving || lane.server == wanted || !running(wanted)) continue;
+      if (running(lane.server)) {
+        Channel* const channel = lane.sender != nullptr ? lane.sender.get() : lane.receiver.get();
+        WorkerCommand command;
+        command.kind = WorkerCommand::Kind::kGiveLane;
+        command.channel = channel;
+        tell_worker(lane.server, command);
+        lane.moving = true;
+        ++moving_;
+      } else if (proxies_[lane.server].adoptable) {
+        lane.server = wanted;
+        add_sender(id, client, i, true);
+      } else {
+        continue;
+      }
+      ++moved;
+    }
+  }
+  return moved;
+}
+
+// Its proxy takes nothing more from the lane, and nothing that it took is under way.
+void Node::on_lane_given(Channel* channel) {
+  const ClientId id = channel->client;
+  Client& client = clients_.at(id);
+  const unsigned index = channel->endpoint * proxies() + channel->lane;
+  Lane& lane = client.lanes[index];
+  const unsigned giver = lane.server;
+  lane.moving = false;
+  --moving_;
+  if (lane.sender != nullptr) {
+    client.retired.push_back(std::move(lane.sender));
+    detach_channel(client, giver, client.retired.back().get());
+  }
+  lane.server = server_for(channel->lane);
+  if (lane.server == channel->lane) {
+    WorkerCommand command;
+    command.kind = WorkerCommand::Kind::kTakeLane;
+    command.channel = lane.receiver.get();
+    tell_worker(lane.server, command);
+  } else {
+    add_sender(id, client, index, true);
+  }
+}
+
+void Node::on_detached(Channel* channel) {
+  const ClientId id = channel->client;
+  Client& client = clients_.at(id);
+  --client.detaching;
+  std::erase_if(client.retired, [&](const auto& c) { return c.get() == channel; });
+  if (client.detach_sent && client.detaching == 0) destroy(id);
+}
+
+// ---------------------------------------------------------------- how many
+
+void Node::set_active_proxies(unsigned count) {
+  CHECK_GE(count, 1u);
+  CHECK_LE(count, proxies());
+  active_ = count;
+  for (unsigned p = 0; p < proxies(); ++p) states_[p].active.store(p < count, std::memory_order_relaxed);
+  for (const PeerConfig& peer : config_.peers) tell_active(ClusterId(peer.cluster));
+}
+
+// FO-8
+void Node::tell_active(ClusterId cluster) {
+  if (paths_->association(cluster).peer == 0) return;  // when it is there
+  convergence::ControlMessage message;
+  message.kind = convergence::ControlMessage::Kind::kProxies;
+  message.proxy = static_cast<std::uint8_t>(active_);
+  say(cluster, message);
+}
+
+void Node::set_proxies(ClientId client, const control::Message& m) {
+  if (m.set_proxies.active < 1 || m.set_proxies.active > proxies()) {
+    refuse(client, m.serial,
+           fmt::format("{} proxies: this node was started with {}, so 1 to {} can be active",
+                       m.set_proxies.active, proxies(), proxies()));
+    return;
+  }
+  set_active_proxies(m.set_proxies.active);
+  answer(client, control::Kind::kOk, m.serial);
+}
+
+// ---------------------------------------------------------------- paths
+
+int Node::run_paths() {
+  int work = 0;
+  for (; const auto lost = paths_->poll_lost(); ++work) {
+    const ClusterId cluster = lost->first;
+    ports_.peer_lost(cluster);
+    lost_peers_.push_back(cluster);
+    heard_[cluster.value()].forget();
+    for (unsigned p = 0; p < proxies(); ++p) {
+      WorkerCommand command;
+      command.kind = WorkerCommand::Kind::kPeerProxies;
+      command.cluster = cluster;
+      command.number = kMaxProxies;
+      if (running(p)) tell_worker(p, command);
+    }
+  }
+  for (; const auto path = paths_->poll_command(); ++work) {
+    WorkerCommand command;
+    command.kind = WorkerCommand::Kind::kPath;
+    command.path = *path;
+    tell_worker(path->path.local.value(), command);
+  }
+  for (; const auto out = paths_->poll_control(); ++work) say(out->to, out->message);
+  return work;
+}
+
+// ---------------------------------------------------------------- a proxy that stands still
+
+void Node::watch_proxies(Instant now) {
+  const bool late = now - last_control_ > kControlGap;
+  last_control_ = now;
+  const Duration patience = Duration::ms(config_.transport.path_death_ms);
+  bool somebody_runs = false;
+  for (unsigned p = 0; p < proxies(); ++p) {
+    Proxy& proxy = proxies_[p];
+    const std::uint64_t beat = states_[p].heartbeat.load(std::memory_order_relaxed);
+    if (beat != proxy.heartbeat || late) proxy.beat_at = now;
+    proxy.heartbeat = beat;
+    somebody_runs = somebody_runs || (running(p) && now - proxy.beat_at < patience);
+  }
+  for (unsigned p = 0; p < proxies(); ++p) {
+    // If none goes on it is the machine that stands still, or there is nobody to take over.
+    if (running(p) && somebody_runs && now - proxies_[p].beat_at >= patience) fence(p);
+    if (!running(p)) consider_adoption(p);
+  }
+}
+
+// FO-5. Its thread may be anywhere, also in the middle of a copy, and may go on at any time. From here on
+// whatever it writes to clients' memory lands in copies of its own, and what it reads there is what stood
+// there: so all that it can still do is to send what it was about to send, until its peers have closed its
+// epochs.
+void Node::fence(unsigned p) {
+  Proxy& proxy = proxies_[p];
+  proxy.fenced = true;
+  proxy.back = false;
+  proxy.adoptable = false;
+  proxy.awaited.clear();
+  states_[p].fenced.store(true, std::memory_order_seq_cst);
+  for (auto& [id, client] : clients_) {
+    if (client.mapped.empty() || client.mapped[p] == nullptr) continue;
+    const std::uint64_t bytes = client.geometry.total_bytes();
+    CHECK(::mmap(client.mapped[p], bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, client.fd, 0) !=
+          MAP_FAILED);
+    proxy.old_mappings.emplace_back(client.mapped[p], bytes);
+    client.mapped[p] = nullptr;
+    for (unsigned i = 0; i < client.lanes.size(); ++i) {
+      Lane& lane = client.lanes[i];
+      const auto bury = [&](std::unique_ptr<Channel>& channel) {
+        if (channel == nullptr) return;
+        if (client.detach_sent) --client.detaching;
+        proxy.graveyard.push_back(std::move(channel));
+      };
+      if (lane.server == p) bury(lane.sender);
+      if (i % proxies() == p) bury(lane.receiver);
+      if (lane.server == p && lane.moving) {
+        lane.moving = false;
+        --moving_;
+      }
+    }
+  }
+  states_[p].isolated.store(true, std::memory_order_release);
+  backlog_[p].clear();
+  for (unsigned other = 0; other < proxies(); ++other) {
+    if (!running(other)) {
+      proxies_[other].awaited.erase(p);
+      continue;
+    }
+    proxy.awaited.insert(other);
+    WorkerCommand command;
+    command.kind = WorkerCommand::Kind::kProxyGone;
+    command.number = p;
+    tell_worker(other, command);
+  }
+  paths_->stalled(ProxyId(static_cast<std::uint8_t>(p)));
+  fenced_proxies_.push_back(p);
+}
+
+// When nobody has anything of it any more, and its peers have closed what it could still send on, its lanes
+// go to others.
+void Node::consider_adoption(unsigned p) {
+  Proxy& proxy = proxies_[p];
+  if (!proxy.adoptable) {
+    if (!proxy.awaited.empty() || !paths_->fenced(ProxyId(static_cast<std::uint8_t>(p)))) return;
+    proxy.adoptable = true;
+    for (unsigned other = 0; other < proxies(); ++other) {
+      if (!running(other)) continue;
+      WorkerCommand command;
+      command.kind = WorkerCommand::Kind::kProxyFenced;
+      command.number = p;
+      tell_worker(other, command);
+    }
+    rebalance();
+    // Ports that were being drained: what lay in its lanes is with others now.
+    for (auto& [port, awaited] : draining_) {
+      if (std::erase(awaited, p) == 0) continue;
+      for (unsigned other = 0; other < proxies(); ++other) {
+        if (!running(other)) continue;
+        awaited.push_back(other);
+        WorkerCommand command;
+        command.kind = WorkerCommand::Kind::kDrainPort;
+        command.port.id = PortId(port);
+        tell_worker(other, command);
+      }
+    }
+  }
+  if (proxy.back) take_back(p);
+}
+
+// FO-6
+void Node::take_back(unsigned p) {
+  Proxy& proxy = proxies_[p];
+  proxy.graveyard.clear();
+  for (const auto& [at, bytes] : proxy.old_mappings) ::munmap(at, bytes);
+  proxy.old_mappings.clear();
+  proxy.fenced = proxy.back = proxy.adoptable = false;
+  for (auto& [id, client] : clients_) {
+    if (client.mapped.empty() || client.detach_sent) continue;
+    client.mapped[p] = map_client(client.fd, client.geometry.total_bytes());
+    if (client.mapped[p] == nullptr) {  // no memory for it: this client cannot be served any more
+      client.mapped[p] = nullptr;
+      expelled_.push_back(id);
+      continue;
+    }
+    attach_proxy(id, client, p, true);
+  }
+  for (auto& [port, end] : installed_) {
+    const Client& client = clients_.at(end.client);
+    if (client.detach_sent || client.mapped[p] == nullptr) continue;
+    const std::size_t words = reported_words(end.window_bytes / convergence::kGranuleBytes);
+    std::vector<std::uint64_t>& reported = reported_.at(port);
+    std::fill_n(reported.begin() + static_cast<std::ptrdiff_t>(p * words), words, 0);
+    install(p, end);
+  }
+  paths_->back(ProxyId(static_cast<std::uint8_t>(p)));
+}
+
+std::optional<unsigned> Node::poll_fenced_proxy() {
+  if (fenced_proxies_.empty()) return std::nullopt;
+  const unsigned p = fenced_proxies_.front();
+  fenced_proxies_.pop_front();
+  return p;
+}
+
+}  // namespace braid::proxy

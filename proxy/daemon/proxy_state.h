@@ -1,0 +1,33 @@
+// What the proxies of a node and its control plane see of one of them without asking it.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "base/client_ring.h"
+#include "proxy/channel/channel.h"
+
+namespace braid::proxy {
+
+struct alignas(kCacheLine) ProxyState {
+  // Written by the proxy's thread.
+  std::atomic<std::uint64_t> heartbeat{0};  // counts its turns
+  std::atomic<std::uint64_t> reaches{0};    // bit c: it has a live path to cluster c
+  // The record that it is about to write to a receive buffer although another proxy may have delivered it:
+  // port and position (hazard()), 0: none. While it stands nobody may grant that space again (FO-9).
+  std::atomic<std::uint64_t> writing{0};
+
+  // Written by the control plane. A fenced proxy drops everything that it has before it does anything else,
+  // and clears `fenced` and `isolated`.
+  std::atomic<bool> fenced{false};
+  std::atomic<bool> active{true};     // it serves clients
+  std::atomic<bool> isolated{false};  // it sees clients' memory through a private copy from now on
+};
+using ProxyStates = std::array<ProxyState, kMaxProxies>;
+
+constexpr std::uint64_t hazard(PortId port, Position position) {
+  return std::uint64_t{port.value()} << 32 | position.value();
+}
+
+}  // namespace braid::proxy

@@ -1,0 +1,46 @@
+// The way of a message from a proxy that has no live path to its destination to one of the same node that
+// has, and of the word on it back. The message stays where it is, in its client's memory; the proxy that
+// lends it out keeps it until the other gives it back.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/ids.h"
+#include "base/local_ring.h"
+#include "convergence/ports.h"
+#include "stack/wire/segment.h"
+
+namespace braid::proxy {
+
+struct Outgoing;
+
+struct RelayedMessage {
+  stack::Record record;
+  ClusterId to;
+  std::uint32_t bytes = 0;
+  std::uint32_t client = 0;  // whose memory holds them; 0: `control` does
+  std::uint64_t offset = 0;  // in that memory
+  std::array<std::byte, convergence::kControlBytes> control{};
+  Outgoing* lent = nullptr;             // the lender's; nobody else looks into it
+  std::uint32_t generation = 0;         // how often the borrower had been fenced, as far as the lender knew
+  std::uint32_t lender_generation = 0;  // and the lender itself
+};
+
+struct RelayReturn {
+  enum class Outcome : std::uint8_t { kDelivered, kFailed, kNoWay };
+  Outgoing* lent = nullptr;
+  Outcome outcome = Outcome::kDelivered;
+  std::uint32_t generation = 0;
+  std::uint32_t lender_generation = 0;
+};
+
+// One for each ordered pair of proxies of a node.
+struct Relay {
+  // A borrower has at most so many of one lender.
+  static constexpr std::size_t kMessages = 64;
+  LocalRing<RelayedMessage, kMessages> there;
+  LocalRing<RelayReturn, 2 * kMessages> back;
+};
+
+}  // namespace braid::proxy
