@@ -1,0 +1,330 @@
+"""tools/wireshark/braid.lua shows in real captures what the proxies did, and knows what is not theirs.
+
+The programs come from the environment: BRAID_COMMAND, BRAID_JACOBI. Ends with status 77 where there is no tshark.
+"""
+
+import collections
+import functools
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "tools" / "wireshark" / "braid.lua"
+SKIPPED = 77
+
+# Types and kinds of docs/PROTOCOL.md.
+HELLO, DATA, ACK = "1", "2", "3"
+MESSAGE, CREDIT, CONTROL = "1", "2", "3"
+CONNECT, ACCEPT, CONFIRM = "1", "2", "3"
+
+PACKET_FIELDS = [
+    "frame.number", "frame.packet_flags_direction", "braid.type", "braid.version", "braid.records",
+    "braid.source.cluster", "braid.source.proxy", "braid.destination.cluster", "braid.destination.proxy",
+    "braid.epoch.sender", "braid.epoch.receiver", "braid.seq", "braid.ack", "braid.sacked", "braid.timestamp",
+    "braid.timestamp_echo", "braid.hello.hash", "braid.hello.incarnation", "braid.first_sent",
+    "braid.record.destination", "braid.record.source", "braid.record.kind", "braid.record.position",
+    "braid.record.bytes", "braid.record.message_bytes", "braid.record.part", "braid.record.first", "braid.record.last",
+    "braid.record.message", "braid.record.message_offset",
+    "braid.control.kind", "braid.control.window",
+]
+
+
+def tshark(capture, *words):
+    """What tshark prints of a capture, with our script and every checksum checked."""
+    result = subprocess.run(
+        ["tshark", "-X", f"lua_script:{SCRIPT}", "-o", "udp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE",
+         "-n", "-r", str(capture), *words],
+        capture_output=True, text=True, timeout=100, check=False,
+    )
+    if result.returncode != 0 or "Lua" in result.stderr:
+        raise AssertionError(f"tshark ended with status {result.returncode}: {result.stderr}")
+    return result.stdout
+
+
+def packets(capture, only="braid"):
+    """The packets as dictionaries of field -> list of its values."""
+    words = ["-T", "fields", "-E", "separator=;", "-E", "occurrence=a", "-E", "aggregator=,", "-Y", only]
+    for field in PACKET_FIELDS:
+        words += ["-e", field]
+    rows = []
+    for line in tshark(capture, *words).splitlines():
+        values = [value.split(",") if value else [] for value in line.split(";")]
+        rows.append(dict(zip(PACKET_FIELDS, values)))
+    return rows
+
+
+def one(packet, field):
+    assert len(packet[field]) == 1, (field, packet)
+    return packet[field][0]
+
+
+def number(packet, field):
+    return int(one(packet, field), 0)
+
+
+def count(capture, display_filter):
+    return len(tshark(capture, "-Y", display_filter, "-T", "fields", "-e", "frame.number").split())
+
+
+@functools.cache
+def run(*options):
+    """The folder that a small run with these options was captured in; it verified its result."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="braid-dissector-"))
+    RUNS.append(folder)
+    result = subprocess.run(
+        [os.environ["BRAID_COMMAND"], "run", "--quiet", "--capture", str(folder), *options,
+         os.environ["BRAID_JACOBI"], "--size", "192", "--iterations", "6"],
+        capture_output=True, text=True, timeout=100, check=False,
+    )
+    if result.returncode != 0 or "verified" not in result.stdout:
+        raise AssertionError(f"the run failed: {result.stdout}{result.stderr}")
+    return folder
+
+
+RUNS = []
+
+
+def tearDownModule():
+    for folder in RUNS:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def quiet_run():
+    """Two proxies, so that there are four sub-connections' ends; an MTU that cuts pages into parts."""
+    return run("--proxies", "2", "--mtu", "1500")
+
+
+class CapturedRun(unittest.TestCase):
+    def captures(self, folder):
+        files = sorted(folder.iterdir())
+        self.assertEqual(
+            [file.name for file in files],
+            [f"cluster{c}-proxy{p}.pcapng" for c in range(2) for p in range(len(files) // 2)],
+        )
+        return files
+
+    def test_every_packet_is_known_whole_and_right(self):
+        for capture in self.captures(quiet_run()):
+            with self.subTest(capture.name):
+                self.assertGreater(count(capture, "braid"), 20)
+                self.assertEqual(count(capture, "not braid"), 0, "nothing else is on the wire")
+                self.assertEqual(count(capture, "_ws.malformed or braid.malformed or _ws.lua.error"), 0)
+                self.assertEqual(count(capture, "not (udp.checksum.status == 1 and ip.checksum.status == 1)"), 0)
+
+    def test_hellos_name_the_epochs_that_all_else_carries(self):
+        incarnations = collections.defaultdict(set)
+        hashes = set()
+        for capture in self.captures(quiet_run()):
+            with self.subTest(capture.name):
+                all_packets = packets(capture)
+                epoch = {}
+                for p in all_packets:
+                    if one(p, "braid.type") == HELLO:
+                        epoch[one(p, "braid.source.cluster")] = one(p, "braid.epoch.sender")
+                        hashes.add(one(p, "braid.hello.hash"))
+                        incarnations[one(p, "braid.source.cluster")].add(one(p, "braid.hello.incarnation"))
+                self.assertEqual(set(epoch), {"0", "1"})
+                for p in all_packets:
+                    self.assertEqual(one(p, "braid.epoch.sender"), epoch[one(p, "braid.source.cluster")])
+                    if one(p, "braid.type") != HELLO:
+                        self.assertEqual(one(p, "braid.epoch.receiver"), epoch[one(p, "braid.destination.cluster")])
+                        self.assertGreater(number(p, "braid.timestamp"), 0)
+        self.assertEqual(len(hashes), 1, "both nodes have the same settings")
+        self.assertEqual([len(incarnations[c]) for c in "01"], [1, 1], "a node has one, whatever the proxy")
+
+    def test_directions_and_ends_are_those_of_the_proxy_that_captured(self):
+        for capture in self.captures(quiet_run()):
+            cluster, proxy = capture.name[len("cluster")], capture.name[-len("0.pcapng")]
+            for p in packets(capture):
+                sent = number(p, "frame.packet_flags_direction") == 2
+                side = "source" if sent else "destination"
+                self.assertEqual(one(p, f"braid.{side}.cluster"), cluster, p)
+                self.assertEqual(one(p, f"braid.{side}.proxy"), proxy, p)
+
+    def test_numbers_have_no_gap_and_nothing_is_acknowledged_that_was_not_sent(self):
+        for capture in self.captures(quiet_run()):
+            with self.subTest(capture.name):
+                next_seq = collections.Counter()  # by sender
+                for p in packets(capture):
+                    source, destination = one(p, "braid.source.cluster"), one(p, "braid.destination.cluster")
+                    self.assertLessEqual(number(p, "braid.ack"), next_seq[destination], p)
+                    if one(p, "braid.type") == DATA:
+                        self.assertLessEqual(number(p, "braid.seq"), next_seq[source], p)
+                        if not p["braid.first_sent"]:
+                            self.assertEqual(number(p, "braid.seq"), next_seq[source])
+                            next_seq[source] += 1
+                self.assertGreater(min(next_seq.values()), 5)
+
+    def test_records_say_where_messages_begin_and_end(self):
+        kinds = collections.Counter()
+        pieces = collections.defaultdict(list)  # of what was cut: (cluster, its port, position) -> offsets, lengths
+        lengths = {}
+        for capture in self.captures(quiet_run()):
+            for p in packets(capture, "braid.type == 2 and frame.packet_flags_direction == 2 and not braid.first_sent"):
+                columns = [p[f"braid.record.{name}"] for name in
+                           ("kind", "destination", "bytes", "message_bytes", "part")]
+                self.assertEqual({len(column) for column in columns}, {number(p, "braid.records")})
+                kinds.update(columns[0])
+                boundaries = iter(zip(p["braid.record.first"], p["braid.record.last"]))
+                names = iter(zip(p["braid.record.message"], p["braid.record.message_offset"]))
+                for kind, port, here, whole, part in zip(*columns):
+                    begins, ends = next(boundaries) if kind == MESSAGE else ("1", "1")
+                    if part == "0":
+                        self.assertEqual((here, begins, ends), (whole, "1", "1"))
+                        continue
+                    message, offset = next(names)
+                    self.assertEqual(begins, str(int(offset == "0")))
+                    self.assertEqual(ends, str(int(int(offset) + int(here) == int(whole))))
+                    key = (one(p, "braid.destination.cluster"), port, message)
+                    pieces[key].append((int(offset), int(here)))
+                    lengths[key] = int(whole)
+        self.assertGreater(kinds[MESSAGE], 50)
+        self.assertGreaterEqual(kinds[CONTROL], 3)
+        self.assertGreater(len(pieces), 10, "pages do not fit packets of 1500 bytes")
+        for key, parts in pieces.items():
+            end = 0
+            for offset, here in sorted(parts):
+                self.assertEqual(offset, end, key)
+                end += here
+            self.assertEqual(end, lengths[key], "the parts make the whole")
+
+    def test_connections_are_set_up_in_words(self):
+        said = collections.Counter()
+        for capture in self.captures(quiet_run()):
+            for p in packets(capture, "braid.control.kind"):
+                if number(p, "frame.packet_flags_direction") == 2 and not p["braid.first_sent"]:
+                    said.update(p["braid.control.kind"])
+                    self.assertTrue(all(int(w) in (0, 256 << 10) for w in p["braid.control.window"]))
+        for kind in (CONNECT, ACCEPT, CONFIRM):
+            self.assertGreaterEqual(said[kind], 1)
+        self.assertEqual(said[ACCEPT], said[CONFIRM])
+
+    def test_the_text_shows_what_a_person_looks_for(self):
+        capture = self.captures(quiet_run())[0]
+        text = tshark(capture, "-V", "-Y", "braid.record.part == 1", "-c", "2000")
+        for words in ("Type: Data (2)", "Sender's epoch: 0x", "Sequence number: ", "Acknowledges all before: ",
+                      "Record: Message ", "Kind: Message (1)", "A part: True", "[Begins the message: True]",
+                      "[Ends the message: True]", "Position that names the message: ", "Timestamp echo (64 ns): "):
+            self.assertIn(words, text)
+        lines = tshark(capture, "-c", "200")
+        self.assertRegex(lines, r"braid \d+ Hello [01]\.0 > [01]\.0")
+        self.assertRegex(lines, r"braid \d+ Data [01]\.0 > [01]\.0 seq=\d+ ack=\d+")
+
+    def test_losses_show_as_holes_and_as_packets_sent_again(self):
+        again, behind_a_hole = 0, 0
+        for capture in self.captures(run("--loss", "0.03", "--seed", "7", "--mtu", "1500")):
+            self.assertEqual(count(capture, "_ws.malformed or braid.malformed or _ws.lua.error"), 0)
+            sent = [p for p in packets(capture) if number(p, "frame.packet_flags_direction") == 2]
+            seen = {}
+            for p in sent:
+                behind_a_hole += len(p["braid.sacked"])
+                for acknowledged in p["braid.sacked"]:
+                    self.assertGreater(int(acknowledged), number(p, "braid.ack"))
+                if one(p, "braid.type") != DATA:
+                    continue
+                first = seen.setdefault(one(p, "braid.seq"), one(p, "frame.number"))
+                self.assertEqual(p["braid.first_sent"], [first] if first != one(p, "frame.number") else [])
+                again += first != one(p, "frame.number")
+        self.assertGreater(again, 0)
+        self.assertGreater(behind_a_hole, 0)
+
+
+class CaptureThatCannotBe(unittest.TestCase):
+    def test_a_folder_that_cannot_be_made_is_named_before_anything_starts(self):
+        result = subprocess.run(
+            [os.environ["BRAID_COMMAND"], "run", "--capture", "/proc/nowhere", os.environ["BRAID_JACOBI"]],
+            capture_output=True, text=True, timeout=100, check=False,
+        )
+        self.assertEqual(result.returncode, 73)
+        self.assertEqual(result.stdout, "")
+        self.assertRegex(result.stderr, "^braid: --capture: /proc/nowhere cannot be written: .*; name a folder that "
+                         "this user may write in\n$")
+
+
+def datagram(payload, port=7700):
+    """An Ethernet frame with a UDP datagram; no checksums, nobody looks at them here."""
+    udp = struct.pack(">HHHH", port, port, 8 + len(payload), 0) + payload
+    ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), 1, 0, 64, 17, 0, bytes([10, 98, 0, 1]), bytes([10, 98, 1, 1]))
+    return bytes(12) + b"\x08\x00" + ip + udp
+
+
+class MadeUp(unittest.TestCase):
+    """Packets that no proxy sends, in a capture that this test writes."""
+
+    def capture(self, *frames):
+        holder = tempfile.TemporaryDirectory(prefix="braid-dissector-")
+        self.addCleanup(holder.cleanup)
+        path = pathlib.Path(holder.name) / "made-up.pcap"
+        with open(path, "wb") as file:
+            file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
+            for frame in frames:
+                file.write(struct.pack("<IIII", 1, 0, len(frame), len(frame)) + frame)
+        return path
+
+    def real_data_payload(self):
+        """A data packet of one whole message, as it was captured."""
+        capture = sorted(quiet_run().iterdir())[0]
+        rows = tshark(capture, "-Y", "braid.type == 2 and braid.records == 1 and braid.record.kind == 1 and "
+                      "braid.record.bytes > 8", "-T", "fields", "-e", "udp.payload").split()
+        return bytearray.fromhex(rows[0].replace(":", ""))
+
+    def test_what_is_not_ours_is_left_alone(self):
+        foreign = self.capture(
+            datagram(b"hello"),
+            datagram(bytes(200)),
+            datagram(bytes([2, 2, 1, 0]) + bytes(196)),  # no epoch
+            datagram(bytes([9, 2, 1, 0]) + bytes([7]) * 196),  # another version
+            datagram(bytes([2, 3, 0, 0]) + bytes([7]) * 196),  # an acknowledgement with something behind it
+        )
+        self.assertEqual(count(foreign, "braid"), 0)
+        self.assertEqual(count(foreign, "udp"), 5)
+
+    def test_it_is_known_on_any_port(self):
+        self.assertEqual(count(self.capture(datagram(bytes(self.real_data_payload()), port=40001)), "braid.type == 2"), 1)
+
+    def test_a_record_that_lies_about_its_length_is_shown_as_malformed(self):
+        whole = self.real_data_payload()
+        record = len(whole) - len(self.record_of(whole))
+        for what, harm in (
+            ("longer than its packet", lambda b: struct.pack_into("<H", b, record + 12, 60000)),
+            ("bytes behind the last record", lambda b: b.extend(bytes(8))),
+            ("no such kind or flag", lambda b: b.__setitem__(record + 16, 5)),
+        ):
+            with self.subTest(what):
+                payload = bytearray(whole)
+                harm(payload)
+                capture = self.capture(datagram(bytes(payload)))
+                self.assertEqual(count(capture, "braid.malformed"), 1)
+                self.assertIn(what, tshark(capture, "-V"))
+        self.assertEqual(count(self.capture(datagram(bytes(whole))), "braid.malformed"), 0)
+
+    def record_of(self, payload):
+        """The record at the end of a packet that has one, and no words of selective acknowledgement."""
+        text = tshark(self.capture(datagram(bytes(payload))), "-T", "fields", "-e", "braid.record.bytes")
+        length = int(text)
+        return payload[len(payload) - 20 - (length + 3) // 4 * 4:]
+
+    def test_no_cut_makes_the_script_fail(self):
+        whole = bytes(self.real_data_payload())
+        frames = [datagram(whole[:length]) for length in range(len(whole))]
+        flipped = []
+        for at in range(len(whole)):
+            changed = bytearray(whole)
+            changed[at] ^= 0xFF
+            flipped.append(datagram(bytes(changed)))
+        capture = self.capture(*frames, *flipped)
+        self.assertEqual(count(capture, "_ws.lua.error"), 0)
+        self.assertNotIn("Lua Error", tshark(capture, "-V"))
+
+
+if __name__ == "__main__":
+    if shutil.which("tshark") is None:
+        print("skipped: there is no tshark here (tools/install_packages installs it)")
+        sys.exit(SKIPPED)
+    unittest.main()
