@@ -1,0 +1,159 @@
+// The network of a simulated world: NIC queues that the production workers drive, a line in each direction
+// between every two nodes, and the frames that are under way.
+//
+// Every NIC hangs on one switch, which looks at the destination's MAC. What a NicQueue commits goes over the
+// line to each receiver at once; the world hears when a frame arrives by an event of its own.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/ids.h"
+#include "base/prng.h"
+#include "base/time.h"
+#include "proxy/nic/nic_queue.h"
+#include "sim/faults.h"
+#include "sim/link.h"
+#include "tests/sim/world_config.h"
+
+namespace braid::sim {
+
+// Buffers for frames, by number. They are used again; how many there ever were bounds what was under way.
+class FramePool {
+ public:
+  explicit FramePool(std::uint32_t frame_bytes) : frame_bytes_(frame_bytes) {}
+  std::uint32_t take() {
+    if (free_.empty()) {
+      slabs_.push_back(std::make_unique_for_overwrite<std::byte[]>(std::size_t{frame_bytes_} * kSlab));
+      for (std::uint32_t i = kSlab; i-- > 0;) free_.push_back(made_ + i);
+      made_ += kSlab;
+    }
+    const std::uint32_t buffer = free_.back();
+    free_.pop_back();
+    return buffer;
+  }
+  void give(std::uint32_t buffer) { free_.push_back(buffer); }
+  std::byte* data(std::uint32_t buffer) const {
+    return slabs_[buffer / kSlab].get() + std::size_t{frame_bytes_} * (buffer % kSlab);
+  }
+  std::uint32_t frame_bytes() const { return frame_bytes_; }
+  std::uint32_t in_use() const { return made_ - static_cast<std::uint32_t>(free_.size()); }
+
+ private:
+  static constexpr std::uint32_t kSlab = 64;
+  std::uint32_t frame_bytes_;
+  std::uint32_t made_ = 0;
+  std::vector<std::unique_ptr<std::byte[]>> slabs_;
+  std::vector<std::uint32_t> free_;
+};
+
+struct FrameRef {
+  std::uint32_t buffer = 0;
+  std::uint32_t length = 0;
+};
+
+class Network;
+
+// A proxy's queue of its node's NIC. Made anew with each life of the node.
+class SimQueue final : public proxy::NicQueue {
+ public:
+  SimQueue(Network& network, unsigned node, unsigned link, unsigned proxy);
+  ~SimQueue() override;
+
+  std::size_t receive(std::span<MutableBytes> frames) override;
+  std::size_t reserve(std::span<proxy::TxFrame> frames) override;
+  void commit(std::span<const proxy::TxFrame> frames) override;
+  bool link_up() const override;
+  std::uint32_t max_frame_bytes() const override;
+
+  // The network's side. False: the ring is full, and the frame is lost.
+  bool arrive(FrameRef frame);
+
+ private:
+  Network& network_;
+  const unsigned node_;
+  const unsigned link_;
+  const unsigned proxy_;
+  std::vector<FrameRef> ring_;  // a power of two
+  std::uint32_t head_ = 0;
+  std::uint32_t tail_ = 0;
+  std::array<std::uint32_t, proxy::kMaxBurst> lent_{};  // buffers of the last receive()
+  std::size_t lent_count_ = 0;
+  std::array<std::uint32_t, proxy::kMaxBurst> reserved_{};
+  std::size_t reserved_count_ = 0;
+};
+
+// What happened to frames, of all lines.
+struct NetworkCounts {
+  std::uint64_t offered = 0;
+  std::uint64_t lost = 0;
+  std::uint64_t cut = 0;
+  std::uint64_t duplicated = 0;
+  std::uint64_t delayed = 0;
+  std::uint64_t corrupted = 0;
+  std::uint64_t queue_full = 0;
+  std::uint64_t ring_full = 0;
+  std::uint64_t clogged = 0;
+  std::uint64_t misrouted = 0;
+};
+
+// Told by the network: a frame will arrive.
+class NetworkEvents {
+ public:
+  virtual ~NetworkEvents() = default;
+  virtual Instant now() const = 0;
+  virtual void arrives(Instant at, unsigned node, unsigned link, FrameRef frame) = 0;
+  virtual void traced(unsigned from, unsigned to, unsigned link, const char* fate, ByteView frame) = 0;
+};
+
+class Network {
+ public:
+  static constexpr unsigned kMaxNodes = 4;
+  static constexpr unsigned kMaxLinks = 2;
+
+  Network(const WorldConfig& config, unsigned links, NetworkEvents& events);
+
+  // A frame is due at a node: into the queue that steering picks, whose proxy is returned; -1: it is lost.
+  int land(unsigned node, unsigned link, FrameRef frame);
+
+  void cut(unsigned from, unsigned to, unsigned link, Instant until) {
+    line(from, to, link).faults.cut(until);
+  }
+  void set_link(unsigned node, unsigned link, bool up) { up_[node][link] = up; }
+  bool link_up(unsigned node, unsigned link) const { return up_[node][link]; }
+  // From now on nothing goes wrong, other than that a queue can be full.
+  void stop_faults();
+
+  const NetworkCounts& counts() const { return counts_; }
+  std::uint32_t frames_under_way() const { return pool_.in_use(); }
+
+ private:
+  friend class SimQueue;
+  struct Line {
+    Link link;
+    FaultModel faults;
+  };
+  Line& line(unsigned from, unsigned to, unsigned link) {
+    return lines_[(from * nodes_ + to) * links_ + link];
+  }
+  void transmit(unsigned from, unsigned link, FrameRef frame);
+  void send(unsigned from, unsigned to, unsigned link, FrameRef frame);
+
+  const WorldConfig& config_;
+  NetworkEvents& events_;
+  const unsigned nodes_;
+  const unsigned links_;
+  std::uint32_t mtu_;
+  FramePool pool_;
+  std::vector<Line> lines_;
+  std::array<std::array<bool, kMaxLinks>, kMaxNodes> up_{};
+  std::array<std::array<std::array<SimQueue*, 32>, kMaxLinks>, kMaxNodes> queues_{};
+  Prng steering_;
+  NetworkCounts counts_;
+};
+
+}  // namespace braid::sim

@@ -1,0 +1,153 @@
+#include "tests/sim/world_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <initializer_list>
+#include <iterator>
+
+#include "base/prng.h"
+
+namespace braid::sim {
+namespace {
+
+// Draws in the words of the table below.
+struct Draw {
+  Prng random;
+
+  bool chance(double p) { return random.chance(p); }
+  double one_of(std::initializer_list<double> values) {
+    return std::data(values)[random.below(values.size())];
+  }
+  // Between, every order of magnitude as likely as any other.
+  double between(double low, double high) { return low * std::pow(high / low, random.uniform()); }
+  double whole(double low, double high) {
+    return low + static_cast<double>(random.below(static_cast<std::uint64_t>(high - low) + 1));
+  }
+};
+
+}  // namespace
+
+WorldConfig WorldConfig::draw(std::uint64_t seed) {
+  Draw d{Prng(seed)};
+  WorldConfig w;
+  w.seed = seed;
+  w.clusters = d.one_of({2, 2, 2, 3, 3, 4});
+  for (double* proxies : {&w.proxies_0, &w.proxies_1, &w.proxies_2, &w.proxies_3})
+    *proxies = d.one_of({1, 1, 2, 2, 3, 4});
+  w.mtu = d.one_of({1500, 1500, 1500, 576, 4000, 9000});
+  w.window_packets = d.one_of({256, 256, 64, 16, 4});
+  w.min_rto_us = d.one_of({500, 200, 2000});
+  w.static_mac = d.chance(0.8);
+  w.steering = d.one_of({0, 0, 0, 1, 2});
+  w.misdirect = d.chance(0.1);
+  w.idle_us = d.one_of({0, 0, 50, 200});
+  w.control_us = d.one_of({20, 100, 500});
+  w.gbits = d.one_of({10, 10, 40, 1});
+  w.propagation_us = d.between(1, 100);
+  w.queue_kib = d.one_of({512, 512, 64, 20});
+  w.rx_frames = d.one_of({256, 256, 1024, 32});
+
+  // Each kind of fault is there or not, so that one does not hide what another would show.
+  w.fault_ms = d.between(20, 120);
+  if (d.chance(0.5)) w.loss = d.between(0.0005, 0.2);
+  if (d.chance(0.25)) w.burst = d.between(0.0005, 0.02);
+  if (d.chance(0.3)) w.duplicate = d.between(0.001, 0.3);
+  if (d.chance(0.3)) w.reorder = d.between(0.001, 0.3);
+  if (d.chance(0.3)) w.corrupt = d.between(0.001, 0.1);
+  if (d.chance(0.2)) {
+    w.spike = d.between(0.0005, 0.02);
+    w.spike_us = d.between(100, 10'000);
+  }
+  const auto stretches = [&](double p, double& every_ms, double& length_ms, double longest_ms) {
+    if (!d.chance(p)) return;
+    every_ms = d.between(5, 50);
+    length_ms = d.between(0.2, longest_ms);
+  };
+  stretches(0.2, w.cut_every_ms, w.cut_ms, 10);
+  stretches(0.2, w.clog_every_ms, w.clog_ms, 10);
+  stretches(0.2, w.partition_every_ms, w.partition_ms, 20);
+  stretches(0.15, w.link_down_every_ms, w.link_down_ms, 20);
+  stretches(0.25, w.stall_every_ms, w.stall_ms, 20);
+  stretches(0.1, w.control_stall_every_ms, w.control_stall_ms, 20);
+  if (d.chance(0.15)) {
+    w.jump_every_ms = d.between(10, 50);
+    w.jump_ms = d.between(0.1, 2000);
+  }
+  if (d.chance(0.2)) {
+    w.restarts = d.whole(1, 2);
+    w.down_ms = d.between(0.5, 20);
+  }
+  if (d.chance(0.25)) w.kills = d.whole(1, 3);
+  // A path that dies often, and in some worlds peers that are given up.
+  if (d.chance(0.5)) {
+    w.path_death_ms = d.one_of({110, 150, 200});
+    if (d.chance(0.3)) w.peer_death_ms = d.one_of({250, 400, 1000});
+  }
+  if (w.may_lose_peers() && d.chance(0.7)) {
+    w.partition_every_ms = d.between(20, 60);
+    w.partition_ms = d.between(100, 1000);
+    w.fault_ms = d.between(100, 1000);
+  }
+
+  w.clients = d.one_of({1, 1, 2, 3});
+  w.endpoints = d.one_of({1, 1, 2});
+  w.flows = d.whole(1, 10);
+  w.messages = d.between(5, 300);
+  w.max_bytes = d.one_of({64, 500, 4000, 4000, 30'000});
+  // About a megabyte each way of a connection is enough.
+  w.messages = std::min(w.messages, 1 + 4e6 / w.max_bytes);
+  if (d.chance(0.3)) w.long_messages = d.between(0.01, 0.2);
+  w.window_kib = d.one_of({4, 16, 64, 64, 256});
+  w.pace_us = d.between(2, 100);
+  if (d.chance(0.3)) w.slow = d.between(0.1, 0.6);
+  if (d.chance(0.3)) {
+    w.stops = d.whole(1, 4);
+    w.stop_ms = d.between(1, 30);
+  }
+  return w;
+}
+
+Result<void> WorldConfig::set(const std::string& assignment) {
+  const std::size_t equals = assignment.find('=');
+  const std::string name = assignment.substr(0, equals);
+  double value = 0;
+  const char* const begin =
+      assignment.data() + (equals == std::string::npos ? assignment.size() : equals + 1);
+  const char* const end = assignment.data() + assignment.size();
+  if (const auto [at, problem] = std::from_chars(begin, end, value); problem != std::errc() || at != end)
+    return error("'{}' is no assignment: write name=number", assignment);
+  bool found = false;
+  std::string names;
+  for_each_setting([&](const char* setting, double WorldConfig::*member, const char*) {
+    if (name == setting) {
+      this->*member = value;
+      found = true;
+    }
+    names += fmt::format(" {}", setting);
+  });
+  if (!found) return error("no setting is called '{}'; there are{}", name, names);
+  return {};
+}
+
+std::vector<std::string> WorldConfig::differences(const WorldConfig& other) const {
+  std::vector<std::string> all;
+  for_each_setting([&](const char* name, double WorldConfig::*member, const char*) {
+    if (this->*member != other.*member) all.push_back(fmt::format("{}={}", name, this->*member));
+  });
+  return all;
+}
+
+std::string WorldConfig::describe() const {
+  const WorldConfig usual;
+  std::string text;
+  for_each_setting([&](const char* name, double WorldConfig::*member, const char* meaning) {
+    if (this->*member != usual.*member)
+      text += fmt::format("  {:<22} {:>10.6g}  {}\n", name, this->*member, meaning);
+  });
+  return text;
+}
+
+}  // namespace braid::sim

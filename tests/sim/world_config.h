@@ -1,0 +1,114 @@
+// What a simulated world is: its machines, its network, what goes wrong and what its programs do. All of it
+// is drawn from one seed; any part can then be set by name, which is how a failing world is made smaller.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace braid::sim {
+
+// X(name, value unless drawn, meaning). One list for the struct, for `--set name=value` and for what a person
+// is shown. Numbers are doubles, so that one loop can set, print and halve them; every one of them that says
+// how often something happens is a mean, and 0 means never.
+#define BRAID_WORLD(X)                                                                        \
+  /* machines */                                                                              \
+  X(clusters, 2, "nodes, 2 to 4")                                                             \
+  X(proxies_0, 1, "proxies of cluster 0")                                                     \
+  X(proxies_1, 1, "of cluster 1")                                                             \
+  X(proxies_2, 1, "of cluster 2")                                                             \
+  X(proxies_3, 1, "of cluster 3")                                                             \
+  X(mtu, 1500, "bytes of an IP packet")                                                       \
+  X(window_packets, 256, "of a sub-connection")                                               \
+  X(min_rto_us, 500, "transport.min_rto_us")                                                  \
+  X(path_death_ms, 500, "transport.path_death_ms")                                            \
+  X(peer_death_ms, 10'000, "transport.peer_death_ms")                                         \
+  X(static_mac, 1, "1: neighbours are configured; 0: ARP finds them")                         \
+  X(steering, 0, "frames land on the queue 0: of their proxy, 1: chance picks, 2: the first") \
+  X(misdirect, 0, "1: proxies talk to peers that are not their own number")                   \
+  X(idle_us, 0, "an idle proxy hears of work up to this later")                               \
+  X(control_us, 100, "between turns of the control plane")                                    \
+  /* network */                                                                               \
+  X(gbits, 10, "rate of a link, Gb/s")                                                        \
+  X(propagation_us, 5, "of a link")                                                           \
+  X(queue_kib, 512, "of a link")                                                              \
+  X(rx_frames, 256, "ring of a NIC's queue")                                                  \
+  /* faults of frames, and of stretches of time */                                            \
+  X(fault_ms, 60, "how long anything goes wrong; then the network is good")                   \
+  X(loss, 0, "probability per frame")                                                         \
+  X(burst, 0, "probability per frame that a burst of loss begins")                            \
+  X(duplicate, 0, "probability per frame")                                                    \
+  X(reorder, 0, "probability per frame")                                                      \
+  X(corrupt, 0, "probability per frame: one byte of an IP packet")                            \
+  X(spike, 0, "probability per frame of a long delay")                                        \
+  X(spike_us, 1000, "mean of those delays")                                                   \
+  X(cut_every_ms, 0, "one direction between two nodes carries nothing")                       \
+  X(cut_ms, 3, "for so long")                                                                 \
+  X(clog_every_ms, 0, "one direction between two nodes holds everything up")                  \
+  X(clog_ms, 3, "for so long")                                                                \
+  X(partition_every_ms, 0, "two nodes do not hear each other")                                \
+  X(partition_ms, 5, "for so long")                                                           \
+  X(link_down_every_ms, 0, "a NIC has no link")                                               \
+  X(link_down_ms, 5, "for so long")                                                           \
+  /* faults of machines */                                                                    \
+  X(stall_every_ms, 0, "a proxy is not scheduled")                                            \
+  X(stall_ms, 2, "for so long")                                                               \
+  X(control_stall_every_ms, 0, "a control plane is not scheduled")                            \
+  X(control_stall_ms, 5, "for so long")                                                       \
+  X(jump_every_ms, 0, "a node's clock jumps forward")                                         \
+  X(jump_ms, 20, "by so much")                                                                \
+  X(restarts, 0, "a node dies and comes back with another epoch, so many times")              \
+  X(down_ms, 5, "after so long")                                                              \
+  X(kills, 0, "a client dies, so many times")                                                 \
+  /* programs */                                                                              \
+  X(clients, 1, "per node")                                                                   \
+  X(endpoints, 1, "per client")                                                               \
+  X(flows, 4, "connections, one after the other and beside each other")                       \
+  X(messages, 60, "each way of a connection, at most")                                        \
+  X(max_bytes, 4000, "of a message")                                                          \
+  X(long_messages, 0, "probability that a message is longer than a piece")                    \
+  X(window_kib, 64, "of a connection, at most")                                               \
+  X(unordered, 0.4, "probability that a connection asks for no order")                        \
+  X(fixed, 0.4, "probability of fixed dispatch")                                              \
+  X(pace_us, 20, "between turns of a client")                                                 \
+  X(slow, 0, "probability that a client takes one message a turn, and turns seldom")          \
+  X(stops, 0, "times that a client stops receiving")                                          \
+  X(stop_ms, 10, "for so long")                                                               \
+  X(closes, 0.5, "probability that an end closes as soon as it has sent everything")
+
+struct WorldConfig {
+  std::uint64_t seed = 1;
+#define X(name, value, meaning) double name = value;
+  BRAID_WORLD(X)
+#undef X
+
+  // The world of a seed.
+  static WorldConfig draw(std::uint64_t seed);
+  // "name=value"; the error names what may be set.
+  Result<void> set(const std::string& assignment);
+  // What differs from `other`, as assignments.
+  std::vector<std::string> differences(const WorldConfig& other) const;
+  // A line for each value that is not what it is unless drawn.
+  std::string describe() const;
+
+  unsigned proxies(unsigned cluster) const {
+    const double all[] = {proxies_0, proxies_1, proxies_2, proxies_3};
+    return static_cast<unsigned>(all[cluster]);
+  }
+  // Trouble may last so long that a peer is given up for dead.
+  bool may_lose_peers() const {
+    return peer_death_ms < 5000;
+  }
+};
+
+// Calls f(name, member pointer, meaning) for each.
+template <class F>
+void for_each_setting(F&& f) {
+#define X(name, value, meaning) f(#name, &WorldConfig::name, meaning);
+  BRAID_WORLD(X)
+#undef X
+}
+
+}  // namespace braid::sim
