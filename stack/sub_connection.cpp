@@ -233,7 +233,8 @@ std::size_t SubConnection::poll(Instant now, MutableBytes room, std::uint64_t* s
       content = cut_packet(put);
       // Of a burst that is over nothing else would tell soon (SW-8). A packet alone is often answered, and
       // the answer acknowledges it.
-      last_of_burst = unsent_ == nullptr && data_sent_ == now;
+      last_of_burst = ++burst_ > 1 && unsent_ == nullptr;
+      if (unsent_ == nullptr) burst_ = 0;
       return Written{content.records, last_of_burst};
     });
     window_.sent(now, content, static_cast<std::uint32_t>(written));
@@ -260,7 +261,7 @@ std::size_t SubConnection::poll(Instant now, MutableBytes room, std::uint64_t* s
 // A packet with records left; `asked` for its acknowledgement.
 void SubConnection::data_left(Instant now, bool asked) {
   congestion_.sent(now);
-  data_sent_ = tail_since_ = now;
+  data_sent_ = now;
   tail_asked_ = asked;
   wake(now + std::min(rtt_.probe_wait(), rtt_.rto()));
   if (unsent_ != nullptr && congestion_.departure() > now) wake(congestion_.departure());
@@ -410,7 +411,7 @@ bool SubConnection::on_acknowledgement(Instant now, const PacketHeader& h, Durat
       });
   if (ack == Window::Ack::kImpossible) return false;
   if (ack == Window::Ack::kProgress) {
-    tail_since_ = now;
+    progress_ = now;
     tail_probed_ = false;
     wake(window_.loss_due());
   }
@@ -548,6 +549,7 @@ void SubConnection::start_over(Instant now, State state, std::uint64_t epoch) {
   peer_window_packets_ = ReceiveWindow::kWindow;
   peer_window_bytes_ = ~std::uint64_t{0};
   tail_probed_ = false;
+  burst_ = 0;
   echo_ = 0;
   unacknowledged_ = 0;
   ack_due_ = Instant::never();
@@ -660,7 +662,9 @@ void SubConnection::on_timer(Instant now) {
 Instant SubConnection::tail_probe_due() const {
   if (tail_probed_ || window_.idle() || window_.lost_any() || rtt_.srtt() == Duration())
     return Instant::never();
-  return tail_since_ + rtt_.probe_wait() + (tail_asked_ ? Duration() : config_.ack_delay);
+  const Instant its_time = data_sent_ + rtt_.probe_wait() + (tail_asked_ ? Duration() : config_.ack_delay);
+  // While others are acknowledged one after the other its turn may not have come.
+  return std::max(its_time, progress_ + config_.ack_delay * 5 / 4);
 }
 
 void SubConnection::on_loss_timers(Instant now) {
@@ -713,7 +717,7 @@ void SubConnection::schedule() {
 void SubConnection::on_scheduling_gap(Instant now) {
   last_heard_ = now;
   window_.restart_timers(now);
-  tail_since_ = now;
+  data_sent_ = now;
   schedule();
 }
 

@@ -60,8 +60,10 @@ struct SubConnectionConfig {
   Duration max_rto = 100_ms;
   Duration path_death = 500_ms;
   Duration peer_death = 10_s;
-  // A sender with nothing to send learns of its packets' arrival after at most this; below min_rto.
-  Duration ack_delay = 25_us;
+  // A sender with nothing to send learns of its packets' arrival after at most this; below min_rto. An answer
+  // that takes longer costs a packet of its own more; a lost packet that nothing follows is noticed so much
+  // later.
+  Duration ack_delay = 10_us;
   // Packets that may arrive before an acknowledgement leaves at once.
   std::uint32_t ack_every = 16;
   Duration hello_retry = 5_ms;
@@ -269,8 +271,9 @@ class SubConnection {
   Congestion congestion_;
   std::uint32_t peer_window_packets_ = ReceiveWindow::kWindow;
   std::uint64_t peer_window_bytes_ = ~std::uint64_t{0};
-  Instant tail_since_;         // the last packet left, or there was progress
   Instant data_sent_;          // the last packet with records left
+  Instant progress_;           // something was acknowledged for the first time
+  std::uint32_t burst_ = 0;    // new packets since the queue was empty
   bool tail_asked_ = false;    // it asks for its acknowledgement at once
   bool tail_probed_ = false;   // since the last progress
   Instant window_probe_next_;  // while shut_out()
