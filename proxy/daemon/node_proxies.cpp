@@ -217,6 +217,7 @@ void Node::fence(unsigned p) {
   proxy.adoptable = false;
   proxy.awaited.clear();
   states_[p].fenced.store(true, std::memory_order_seq_cst);
+  std::vector<ClientId> left;
   for (auto& [id, client] : clients_) {
     if (client.mapped.empty() || client.mapped[p] == nullptr) continue;
     const std::uint64_t bytes = client.geometry.total_bytes();
@@ -238,7 +239,9 @@ void Node::fence(unsigned p) {
         --moving_;
       }
     }
+    if (client.detach_sent && client.detaching == 0) left.push_back(id);
   }
+  for (const ClientId id : left) destroy(id);  // it waited for this proxy only
   states_[p].isolated.store(true, std::memory_order_release);
   backlog_[p].clear();
   for (unsigned other = 0; other < proxies(); ++other) {
