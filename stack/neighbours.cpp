@@ -33,6 +33,7 @@ bool Neighbours::add_static(LinkId link, Ipv4Address ip, const MacAddress& mac) 
   return true;
 }
 
+// ARP-1
 std::optional<MacAddress> Neighbours::lookup(LinkId link, Ipv4Address ip, Instant now) {
   const Key key{index_of(link), ip};
   if (!ip.is_unicast() || ip == links_[key.link].address) return std::nullopt;
@@ -153,6 +154,7 @@ void Neighbours::confirm(Entry& entry, const MacAddress& mac, Instant now) {
   entry.to_ask = false;
 }
 
+// ARP-3
 ArpArrival Neighbours::learn(Instant now, std::size_t link, const ArpPacket& packet, bool asks_us) {
   if (!packet.sender_ip.is_unicast()) return ArpArrival::kNotForUs;  // a probe
   const Key key{link, packet.sender_ip};

@@ -1,6 +1,7 @@
 #include "stack/stack.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "base/check.h"
@@ -33,15 +34,41 @@ NeighboursConfig neighbours_config(const StackConfig& config) {
   return n;
 }
 
+// What every IPv4 host must take (RFC 791); below it no packet of ours is sure to fit.
+constexpr std::uint32_t kMinMtuBytes = 576;
+// The longest piece, and the longest headers before it.
+constexpr std::size_t kWholePiecePacketBytes = kMaxPacketHeaderBytes + kPartRecordBytes + 32768;
+static_assert(kWholePiecePacketBytes <= kUdpMaxPayloadBytes);
+
 bool on_link(const Interface& own, Ipv4Address address) {
   return own.prefix_bits == 0 || (own.address.value() ^ address.value()) >> (32 - own.prefix_bits) == 0;
+}
+
+// To all hosts on the link (RFC 922). A link of two or without a prefix has no such address.
+bool is_subnet_broadcast(const Interface& own, Ipv4Address address) {
+  if (own.prefix_bits == 0 || own.prefix_bits > 30 || !on_link(own, address)) return false;
+  const std::uint32_t host_bits = 0xffffffffu >> own.prefix_bits;
+  return (address.value() & host_bits) == host_bits || (address.value() & host_bits) == 0;
+}
+
+// An address that no other host sends from (RFC 1122, 3.2.1.3; RFC 1812, 5.3.7).
+bool is_martian(const Interface& own, Ipv4Address source) {
+  const std::uint32_t network = source.value() >> 24;
+  return network - 1 >= 223 || network == 127 || source == own.address || is_subnet_broadcast(own, source);
 }
 
 }  // namespace
 
 Stack::Stack(const StackConfig& config, Instant now)
-    : config_(config), neighbours_(neighbours_config(config), local_links(config)), turn_began_(now) {
+    : config_(config),
+      neighbours_(neighbours_config(config), local_links(config)),
+      turn_began_(now),
+      reassembly_(config.reassembly),
+      outgoing_(config.outgoing_packets),
+      again_room_(frame_bytes()),
+      icmp_errors_(config.icmp_errors_per_second, config.icmp_errors_at_once) {
   CHECK(!config.interfaces.empty());
+  CHECK_GE(config.mtu_bytes, kMinMtuBytes);
   Prng prng(config.seed);
   for (const RemoteStack& remote : config.remotes) {
     CHECK_LT(remote.id.cluster.value(), kMaxClusters);
@@ -51,7 +78,7 @@ Stack::Stack(const StackConfig& config, Instant now)
     sub.local = config.local;
     sub.remote = remote.id;
     sub.incarnation = remote.incarnation;
-    sub.max_payload_bytes = config.mtu_bytes - kIpv4HeaderBytes - kUdpHeaderBytes;
+    sub.max_payload_bytes = max_payload_bytes();
     const std::uint64_t epoch = prng.next() | 1;  // never 0, which says "unknown"
     sub_connections_.push_back(std::make_unique<SubConnection>(sub, epoch, now));
     SubConnection* const s = sub_connections_.back().get();
@@ -62,6 +89,19 @@ Stack::Stack(const StackConfig& config, Instant now)
     if (remote.mac) CHECK(neighbours_.add_static(remote.link, *hop, *remote.mac));
     routes_.push_back({remote, *hop});
   }
+  identification_ = static_cast<std::uint16_t>(prng.next() * std::bit_ceil(unsigned{config.proxies}) +
+                                               config.local.proxy.value());
+  if (config.fragmentation == Fragmentation::kIp) {
+    cuts_.resize(config.interfaces.size());
+    cut_memory_ = std::make_unique_for_overwrite<std::byte[]>(cuts_.size() * kIpv4MaxPacketBytes);
+    for (std::size_t i = 0; i < cuts_.size(); ++i)
+      cuts_[i].packet.payload = cut_memory_.get() + i * kIpv4MaxPacketBytes;
+  }
+}
+
+std::size_t Stack::max_payload_bytes() const {
+  if (config_.fragmentation == Fragmentation::kIp) return kWholePiecePacketBytes;
+  return config_.mtu_bytes - kIpv4HeaderBytes - kUdpHeaderBytes;
 }
 
 SubConnection* Stack::find(StackId id) {
@@ -69,6 +109,7 @@ SubConnection* Stack::find(StackId id) {
   return by_id_[id.cluster.value()][id.proxy.value()];
 }
 
+// ARP-2
 std::optional<Ipv4Address> Stack::next_hop(LinkId link, Ipv4Address to) const {
   const Interface& own = config_.interfaces[link.value()];
   if (on_link(own, to)) return to;
@@ -79,11 +120,19 @@ std::optional<Ipv4Address> Stack::next_hop(LinkId link, Ipv4Address to) const {
 Stack::Received Stack::receive(Instant now, LinkId link, ByteView bytes) {
   Received received;
   EthernetFrame frame;
-  if (parse_ethernet(bytes, frame) != EthernetParse::kOk ||
-      (frame.destination != config_.interfaces[link.value()].mac && !frame.destination.is_broadcast())) {
+  if (parse_ethernet(bytes, frame) != EthernetParse::kOk) {
+    ++stats_.bad_frames;
+    return received;
+  }
+  const bool to_us = frame.destination == config_.interfaces[link.value()].mac;
+  if (!to_us && !frame.destination.is_broadcast()) {
     ++stats_.bad_frames;
   } else if (frame.type == EtherType::kIpv4) {
-    receive_ipv4(now, link, frame.payload, received);
+    // RFC 1122, 3.3.6: what comes to everybody on the link is for one host only by mistake.
+    if (to_us)
+      receive_ipv4(now, link, frame.payload, received);
+    else
+      ++stats_.broadcasts;
   } else if (frame.type == EtherType::kArp) {
     receive_arp(now, link, frame.payload, received);
   } else {
@@ -107,9 +156,11 @@ void Stack::receive_ipv4(Instant now, LinkId link, ByteView payload, Received& r
   Ipv4Packet ip;
   switch (parse_ipv4(payload, ip)) {
     case Ipv4Parse::kOk:
-      break;
+      if (is_for_us(config_.interfaces[link.value()], ip)) take(now, link, ip, received);
+      return;
     case Ipv4Parse::kFragment:
-      ++stats_.fragments_dropped;
+      // Judged before it takes memory.
+      if (is_for_us(config_.interfaces[link.value()], ip)) receive_fragment(now, link, ip, received);
       return;
     case Ipv4Parse::kTruncated:
     case Ipv4Parse::kBadVersion:
@@ -121,26 +172,90 @@ void Stack::receive_ipv4(Instant now, LinkId link, ByteView payload, Received& r
       ++stats_.bad_ip;
       return;
   }
-  if (ip.destination != config_.interfaces[link.value()].address || ip.protocol != IpProtocol::kUdp ||
-      ip.payload.size() < kUdpHeaderBytes) {
-    ++stats_.bad_frames;
-    return;
+}
+
+// IP-1. An address is its link's alone (IP-5).
+bool Stack::is_for_us(const Interface& own, const Ipv4Packet& ip) {
+  if (ip.destination != own.address) {
+    const bool to_many = !ip.destination.is_unicast() || is_subnet_broadcast(own, ip.destination);
+    ++(to_many ? stats_.broadcasts : stats_.not_for_us);
+    return false;
   }
-  // Whose is it? The port says; its own stack verifies the rest.
-  const unsigned proxy = load_be<std::uint16_t>(ip.payload.data() + 2) - unsigned{config_.udp_port_base};
-  if (proxy == config_.local.proxy.value()) {
-    receive_udp(now, ip, received);
-  } else if (proxy < config_.proxies) {
-    received.what = Received::What::kMisdirected;
-    received.proxy = proxy;
+  if (is_martian(own, ip.source)) {
+    ++stats_.martians;
+    return false;
+  }
+  return true;
+}
+
+// IP-2
+void Stack::receive_fragment(Instant now, LinkId link, const Ipv4Packet& fragment, Received& received) {
+  ++stats_.fragments_received;
+  Ipv4Packet whole;
+  switch (reassembly_.add(now, fragment, whole)) {
+    case FragmentFate::kKept:
+      return;
+    case FragmentFate::kDuplicate:
+    case FragmentFate::kOverlap:
+    case FragmentFate::kGivenUp:
+      ++stats_.fragments_dropped;
+      return;
+    case FragmentFate::kComplete:
+      break;
+  }
+  ++stats_.packets_reassembled;
+  received.reassembled = true;
+  take(now, link, whole, received);
+  if (received.what != Received::What::kMisdirected) return;
+  again_.source = whole.source;
+  again_.destination = whole.destination;
+  again_.protocol = whole.protocol;
+  again_.type_of_service = whole.type_of_service;
+  again_.identification = whole.identification;
+  again_.payload = const_cast<std::byte*>(whole.payload.data());  // read only
+  again_.bytes = static_cast<std::uint32_t>(whole.payload.size());
+  again_.left = 0;
+}
+
+std::size_t Stack::next_frame_again(LinkId link) {
+  if (again_.done()) return 0;
+  const MacAddress& own = config_.interfaces[link.value()].mac;
+  return write_next_frame(again_, own, own, config_.mtu_bytes, again_room_);
+}
+
+// A whole packet for us.
+void Stack::take(Instant now, LinkId link, const Ipv4Packet& ip, Received& received) {
+  if (ip.protocol == IpProtocol::kUdp) {
+    take_udp(now, link, ip, received);
+  } else if (ip.protocol == IpProtocol::kIcmp) {
+    take_icmp(now, link, ip, received);
   } else {
     ++stats_.bad_frames;
+    complain(now, link, ip, IcmpType::kUnreachable, static_cast<std::uint8_t>(Unreachable::kProtocol));
   }
 }
 
-void Stack::receive_udp(Instant now, const Ipv4Packet& ip, Received& received) {
+// Whose is it? The port says; its own stack verifies the rest. UDP-2
+void Stack::take_udp(Instant now, LinkId link, const Ipv4Packet& ip, Received& received) {
+  if (ip.payload.size() < kUdpHeaderBytes) {
+    ++stats_.bad_udp;
+    return;
+  }
+  const unsigned proxy = load_be<std::uint16_t>(ip.payload.data() + 2) - unsigned{config_.udp_port_base};
+  const unsigned own = config_.local.proxy.value();
+  if (proxy == own) {
+    take_packet(now, ip, received);
+  } else if (proxy < config_.proxies || own != kDatagramProxy) {
+    received.what = Received::What::kMisdirected;
+    received.proxy = proxy < config_.proxies ? proxy : kDatagramProxy;
+  } else {
+    take_datagram(now, link, ip, received);
+  }
+}
+
+void Stack::take_packet(Instant now, const Ipv4Packet& ip, Received& received) {
   UdpDatagram udp;
-  // Our peers always compute a checksum.
+  // UDP-1: our peers always compute a checksum.
   if (parse_udp(ip.payload, ip.source, ip.destination, udp) != UdpParse::kOk || !udp.has_checksum) {
     ++stats_.bad_udp;
     return;
@@ -179,10 +294,270 @@ void Stack::receive_udp(Instant now, const Ipv4Packet& ip, Received& received) {
   }
 }
 
+void Stack::take_datagram(Instant now, LinkId link, const Ipv4Packet& ip, Received& received) {
+  UdpDatagram udp;
+  if (parse_udp(ip.payload, ip.source, ip.destination, udp) != UdpParse::kOk) {
+    ++stats_.bad_udp;
+    return;
+  }
+  if (!is_bound(udp.destination_port)) {
+    ++stats_.closed_ports;
+    complain(now, link, ip, IcmpType::kUnreachable, static_cast<std::uint8_t>(Unreachable::kPort));
+    return;
+  }
+  ++stats_.datagrams_received;
+  received.what = Received::What::kDatagram;
+  received.port = udp.destination_port;
+  received.peer = {ip.source, udp.source_port};
+  received.datagram = udp.payload;
+}
+
+// ---------------------------------------------------------------- ICMP
+
+void Stack::take_icmp(Instant now, LinkId link, const Ipv4Packet& ip, Received& received) {
+  IcmpMessage icmp;
+  if (parse_icmp(ip.payload, icmp) != IcmpParse::kOk) {
+    ++stats_.bad_icmp;
+  } else if (icmp.type == IcmpType::kEcho) {
+    answer_echo(now, link, ip, icmp);
+  } else if (icmp.type == IcmpType::kUnreachable) {
+    take_unreachable(link, icmp, received);
+  } else {
+    ++stats_.icmp_ignored;
+  }
+}
+
+// IC-1
+void Stack::answer_echo(Instant now, LinkId link, const Ipv4Packet& ip, const IcmpMessage& echo) {
+  OutgoingPacket* const packet = outgoing_.reserve();
+  const std::optional<Ipv4Address> hop = next_hop(link, ip.source);
+  if (packet == nullptr || !hop) {
+    ++stats_.outgoing_dropped;
+    return;
+  }
+  const MutableBytes room = packet->room();
+  const std::uint64_t sum = copy_and_sum(room.data() + kIcmpHeaderBytes, echo.body.data(), echo.body.size());
+  write_icmp(room, IcmpType::kEchoReply, 0, echo.rest, sum);
+  packet->link = link;
+  packet->next_hop = *hop;
+  packet->source = ip.destination;
+  packet->destination = ip.source;
+  packet->protocol = IpProtocol::kIcmp;
+  packet->type_of_service = ip.type_of_service;
+  packet->bytes = static_cast<std::uint32_t>(kIcmpHeaderBytes + echo.body.size());
+  push(now, *packet);
+  ++stats_.echoes_answered;
+}
+
+// IC-3
+void Stack::take_unreachable(LinkId link, const IcmpMessage& icmp, Received& received) {
+  IcmpQuote quote;
+  if (!parse_icmp_quote(icmp.body, quote)) {
+    ++stats_.bad_icmp;
+    return;
+  }
+  const unsigned proxy = quote.source_port - unsigned{config_.udp_port_base};
+  if (quote.source != config_.interfaces[link.value()].address || quote.protocol != IpProtocol::kUdp) {
+    ++stats_.icmp_ignored;  // of another incarnation of this address, or made up
+    return;
+  }
+  const unsigned own = config_.local.proxy.value();
+  const unsigned whose = proxy < config_.proxies ? proxy : kDatagramProxy;
+  if (whose != own) {
+    received.what = Received::What::kMisdirected;
+    received.proxy = whose;
+    return;
+  }
+  received.peer = {quote.destination, quote.destination_port};
+  received.reason = Unreachable{icmp.code};
+  if (proxy != own) {
+    if (!is_bound(quote.source_port)) {
+      ++stats_.icmp_ignored;
+      return;
+    }
+    ++stats_.unreachables_received;
+    received.what = Received::What::kUnreachable;
+    received.port = quote.source_port;
+    return;
+  }
+  for (std::size_t i = 0; i < routes_.size(); ++i) {
+    Route& route = routes_[i];
+    if (route.remote.link != link || received.peer != Endpoint{route.remote.address, route.remote.udp_port})
+      continue;
+    ++stats_.unreachables_received;
+    ++route.report.unreachables;
+    route.report.reason = received.reason;
+    if (received.reason == Unreachable::kTooBig)
+      route.report.mtu_bytes = static_cast<std::uint16_t>(icmp.rest);
+    received.what = Received::What::kUnreachable;
+    received.sub_connection = sub_connections_[i].get();
+    return;
+  }
+  ++stats_.icmp_ignored;
+}
+
+// IC-2. It is about a whole packet that came to us alone from one host.
+void Stack::complain(Instant now, LinkId link, const Ipv4Packet& about, IcmpType type, std::uint8_t code) {
+  if (about.protocol == IpProtocol::kIcmp && !about.payload.empty() &&
+      is_error(IcmpType{load<std::uint8_t>(about.payload.data())}))
+    return;
+  OutgoingPacket* const packet = outgoing_.reserve();
+  const std::optional<Ipv4Address> hop = next_hop(link, about.source);
+  if (packet == nullptr || !hop || !icmp_errors_.allow(now)) {
+    ++stats_.icmp_errors_withheld;
+    return;
+  }
+  const MutableBytes room = packet->room();
+  const MutableBytes body = room.subspan(kIcmpHeaderBytes);
+  const std::size_t quoted = std::min(about.payload.size(), kIcmpQuotedPayloadBytes);
+  std::memcpy(body.data(), about.header.data(), about.header.size());
+  std::memcpy(body.data() + about.header.size(), about.payload.data(), quoted);
+  const std::size_t body_bytes = about.header.size() + quoted;
+  write_icmp(room, type, code, 0, checksum_add(0, body.first(body_bytes)));
+  packet->link = link;
+  packet->next_hop = *hop;
+  packet->source = about.destination;
+  packet->destination = about.source;
+  packet->protocol = IpProtocol::kIcmp;
+  packet->type_of_service = 0;
+  packet->bytes = static_cast<std::uint32_t>(kIcmpHeaderBytes + body_bytes);
+  push(now, *packet);
+  ++stats_.icmp_errors_sent;
+}
+
+// IC-4
+void Stack::give_up_fragments(Instant now) {
+  Ipv4Packet first;
+  while (reassembly_.expire(now, first)) {
+    if (first.payload.empty()) continue;
+    if (const std::optional<Way> way = way_to(first.source))
+      complain(now, way->link, first, IcmpType::kTimeExceeded, kReassemblyTimeExceeded);
+  }
+}
+
+// ---------------------------------------------------------------- plain datagrams
+
+bool Stack::is_bound(std::uint16_t port) const {
+  return std::find(bound_.begin(), bound_.end(), port) != bound_.end();
+}
+
+bool Stack::bind(std::uint16_t port) {
+  CHECK_EQ(config_.local.proxy.value(), kDatagramProxy);
+  const unsigned proxy = port - unsigned{config_.udp_port_base};
+  if (port == 0 || proxy < config_.proxies || is_bound(port)) return false;
+  bound_.push_back(port);
+  return true;
+}
+
+void Stack::unbind(std::uint16_t port) {
+  std::erase(bound_, port);
+}
+
+// The link that leads to a remote at this address, else the one that it is on, else one with a gateway.
+std::optional<Stack::Way> Stack::way_to(Ipv4Address to) const {
+  for (const Route& route : routes_)
+    if (route.remote.address == to) return Way{route.remote.link, route.next_hop};
+  std::optional<std::size_t> best;
+  for (std::size_t i = 0; i < config_.interfaces.size(); ++i) {
+    const Interface& own = config_.interfaces[i];
+    if (on_link(own, to) && (!best || own.prefix_bits > config_.interfaces[*best].prefix_bits)) best = i;
+  }
+  for (std::size_t i = 0; i < config_.interfaces.size() && !best; ++i)
+    if (config_.interfaces[i].gateway) best = i;
+  if (!best) return std::nullopt;
+  const LinkId link(static_cast<std::uint16_t>(*best));
+  return Way{link, *next_hop(link, to)};
+}
+
+Sent Stack::send_datagram(Instant now, std::uint16_t from, const Endpoint& to, ByteView payload) {
+  if (payload.size() > kUdpMaxPayloadBytes) return Sent::kTooLong;
+  const std::optional<Way> way = to.address.is_unicast() ? way_to(to.address) : std::nullopt;
+  if (!way) return Sent::kNoWay;
+  OutgoingPacket* const packet = outgoing_.reserve();
+  if (packet == nullptr) return Sent::kNoRoom;
+  packet->link = way->link;
+  packet->next_hop = way->next_hop;
+  packet->source = config_.interfaces[way->link.value()].address;
+  packet->destination = to.address;
+  packet->protocol = IpProtocol::kUdp;
+  packet->type_of_service = 0;
+  packet->bytes = static_cast<std::uint32_t>(kUdpHeaderBytes + payload.size());
+  const MutableBytes room = packet->room();
+  const std::uint64_t sum = copy_and_sum(room.data() + kUdpHeaderBytes, payload.data(), payload.size());
+  write_udp(room,
+            {.source = packet->source,
+             .destination = to.address,
+             .source_port = from,
+             .destination_port = to.port,
+             .payload_bytes = payload.size()},
+            sum);
+  push(now, *packet);
+  ++stats_.datagrams_sent;
+  return Sent::kQueued;
+}
+
+void Stack::push(Instant now, OutgoingPacket& packet) {
+  packet.until = now + config_.outgoing_patience;
+  packet.identification = next_identification();
+  outgoing_.push(packet);
+}
+
+// IP-4: the proxies of a node share its addresses, so each has numbers of its own.
+std::uint16_t Stack::next_identification() {
+  identification_ = static_cast<std::uint16_t>(identification_ + std::bit_ceil(unsigned{config_.proxies}));
+  return identification_;
+}
+
+// ---------------------------------------------------------------- departures
+
 std::size_t Stack::poll_transmit(Instant now, LinkId link, MutableBytes room) {
   CHECK_GE(room.size(), frame_bytes());
   if (neighbours_.next_deadline() <= now) {
     if (const std::size_t length = transmit_arp(now, link, room)) return length;
+  }
+  if (reassembly_.next_deadline() <= now) give_up_fragments(now);
+  std::size_t length = 0;
+  if (outgoing_.empty()) {
+    length = transmit_sub_connections(now, link, room);
+  } else {
+    outgoings_turn_ = !outgoings_turn_;
+    length = outgoings_turn_ ? transmit_outgoing(now, link, room) : transmit_sub_connections(now, link, room);
+    if (length == 0)
+      length =
+          outgoings_turn_ ? transmit_sub_connections(now, link, room) : transmit_outgoing(now, link, room);
+  }
+  if (length > 0) return length;
+  // A look-up may just have begun to ask.
+  return neighbours_.next_deadline() <= now ? transmit_arp(now, link, room) : 0;
+}
+
+// ARP-1
+std::size_t Stack::transmit_outgoing(Instant now, LinkId link, MutableBytes room) {
+  std::size_t length = 0;
+  outgoing_.visit([&](OutgoingPacket& packet) {
+    if (packet.link != link) return false;
+    const std::optional<MacAddress> to = neighbours_.lookup(link, packet.next_hop, now);
+    packet.unresolved = !to;
+    if (to) {
+      length = write_frame_of(packet, *to, room);
+    } else if (packet.until <= now) {
+      ++stats_.outgoing_dropped;
+      packet.left = packet.bytes;
+    }
+    return length > 0;
+  });
+  return length;
+}
+
+std::size_t Stack::transmit_sub_connections(Instant now, LinkId link, MutableBytes room) {
+  if (cuts_under_way_ > 0) {
+    // A link carries one packet at a time: its fragments arrive together.
+    Cut& cut = cuts_[link.value()];
+    if (!cut.packet.done()) {
+      const std::size_t length = write_frame_of(cut.packet, cut.to, room);
+      cuts_under_way_ -= cut.packet.done() ? 1 : 0;
+      return length;
+    }
   }
   const std::size_t count = sub_connections_.size();
   for (std::size_t visited = 0; visited < count; ++visited) {
@@ -190,14 +565,57 @@ std::size_t Stack::poll_transmit(Instant now, LinkId link, MutableBytes room) {
     next_ = next_ + 1 == count ? 0 : next_ + 1;  // packet by packet: a busy one does not keep others waiting
     Route& route = routes_[index];
     if (route.remote.link != link || !sub_connections_[index]->wants_to_send(now)) continue;
-    const std::optional<MacAddress> hop =
+    const std::optional<MacAddress> to =
         route.remote.mac ? route.remote.mac : neighbours_.lookup(link, route.next_hop, now);
-    route.unresolved = !hop;
-    if (!hop) continue;
-    if (const std::size_t length = transmit(now, index, *hop, room)) return length;
+    route.unresolved = !to;
+    if (!to) continue;
+    const std::size_t length = config_.fragmentation == Fragmentation::kIp
+                                   ? transmit_long(now, index, *to, room)
+                                   : transmit(now, index, *to, room);
+    if (length > 0) return length;
   }
-  // A look-up may just have begun to ask.
-  return neighbours_.next_deadline() <= now ? transmit_arp(now, link, room) : 0;
+  return 0;
+}
+
+// IP-3
+std::size_t Stack::write_frame_of(OutgoingPacket& packet, const MacAddress& to, MutableBytes room) {
+  const bool first = packet.left == 0;
+  const std::size_t length =
+      write_next_frame(packet, to, config_.interfaces[packet.link.value()].mac, config_.mtu_bytes, room);
+  if (!first || !packet.done()) {
+    ++stats_.fragments_sent;
+    stats_.packets_fragmented += first ? 1 : 0;
+  }
+  return length;
+}
+
+// A packet that may be longer than the MTU is written aside, and leaves from there.
+std::size_t Stack::transmit_long(Instant now, std::size_t index, const MacAddress& to, MutableBytes room) {
+  const RemoteStack& remote = routes_[index].remote;
+  Cut& cut = cuts_[remote.link.value()];
+  const MutableBytes aside = cut.packet.room();
+  std::uint64_t sum = 0;
+  const std::size_t payload = sub_connections_[index]->poll(now, aside.subspan(kUdpHeaderBytes), &sum);
+  if (payload == 0) return 0;
+  OutgoingPacket& packet = cut.packet;
+  packet.link = remote.link;
+  packet.source = config_.interfaces[remote.link.value()].address;
+  packet.destination = remote.address;
+  packet.protocol = IpProtocol::kUdp;
+  packet.identification = next_identification();
+  packet.bytes = static_cast<std::uint32_t>(kUdpHeaderBytes + payload);
+  packet.left = 0;
+  write_udp(aside,
+            {.source = packet.source,
+             .destination = packet.destination,
+             .source_port = own_port(),
+             .destination_port = remote.udp_port,
+             .payload_bytes = payload},
+            sum);
+  cut.to = to;
+  const std::size_t length = write_frame_of(packet, to, room);
+  cuts_under_way_ += packet.done() ? 0 : 1;
+  return length;
 }
 
 std::size_t Stack::transmit_arp(Instant now, LinkId link, MutableBytes room) {
@@ -217,7 +635,6 @@ std::size_t Stack::transmit(Instant now, std::size_t index, const MacAddress& to
   std::uint64_t sum = 0;
   const std::size_t payload = s.poll(now, room.subspan(kHeadersBytes), &sum);
   if (payload == 0) return 0;
-  const auto source_port = static_cast<std::uint16_t>(config_.udp_port_base + config_.local.proxy.value());
   write_ethernet(room, to, own.mac, EtherType::kIpv4);
   write_ipv4(
       room.subspan(kEthernetHeaderBytes),
@@ -225,7 +642,7 @@ std::size_t Stack::transmit(Instant now, std::size_t index, const MacAddress& to
   write_udp(room.subspan(kEthernetHeaderBytes + kIpv4HeaderBytes),
             {.source = own.address,
              .destination = remote.address,
-             .source_port = source_port,
+             .source_port = own_port(),
              .destination_port = remote.udp_port,
              .payload_bytes = payload},
             sum);
@@ -233,7 +650,9 @@ std::size_t Stack::transmit(Instant now, std::size_t index, const MacAddress& to
 }
 
 Instant Stack::next_deadline() const {
-  Instant next = neighbours_.next_deadline();
+  Instant next = earlier(neighbours_.next_deadline(), reassembly_.next_deadline());
+  if (cuts_under_way_ > 0) return Instant();
+  if (!outgoing_.empty()) next = earlier(next, outgoing_.next_deadline());
   for (std::size_t i = 0; i < sub_connections_.size(); ++i) {
     // Who waits for ARP's answer can do nothing before it arrives, or before ARP asks again.
     if (!routes_[i].unresolved) next = earlier(next, sub_connections_[i]->next_deadline());

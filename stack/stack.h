@@ -1,5 +1,5 @@
-// One whole replicated protocol stack: Ethernet, ARP, IPv4, UDP and the sub-connections of one proxy (paper,
-// section 2.2).
+// One whole replicated protocol stack: Ethernet, ARP, IPv4, ICMP, UDP, the sub-connections of one proxy
+// (paper, section 2.2) and plain datagrams.
 //
 // Pure: the driver gives it frames and time, asks it link by link what should leave, delivers the records
 // that it hands up, and owns every message until it is finished. Owned by one proxy's worker. Nothing is
@@ -18,8 +18,12 @@
 #include "base/prng.h"
 #include "base/time.h"
 #include "stack/neighbours.h"
+#include "stack/outgoing.h"
+#include "stack/rate_limit.h"
+#include "stack/reassembly.h"
 #include "stack/sub_connection.h"
 #include "stack/wire/addresses.h"
+#include "stack/wire/icmp.h"
 #include "stack/wire/ipv4.h"
 #include "stack/wire/segment.h"
 
@@ -27,6 +31,8 @@ namespace braid::stack {
 
 inline constexpr unsigned kMaxClusters = 64;
 inline constexpr unsigned kMaxProxiesPerCluster = 32;
+// Whose the ports are that are no proxy's.
+inline constexpr unsigned kDatagramProxy = 0;
 
 // One remote proxy to have a sub-connection with.
 struct RemoteStack {
@@ -49,15 +55,36 @@ struct Interface {
   std::optional<Ipv4Address> gateway = std::nullopt;
 };
 
+// Who cuts what is longer than the MTU.
+enum class Fragmentation : std::uint8_t {
+  kTransport,  // the sub-connection: its packets fit the MTU, and a lost frame costs one of them
+  kIp,         // IP, as in the paper: a packet holds a whole piece, and a lost fragment costs all of it
+};
+
+// One end of a plain datagram's way.
+struct Endpoint {
+  Ipv4Address address;
+  std::uint16_t port = 0;
+  bool operator==(const Endpoint&) const = default;
+};
+
 struct StackConfig {
   StackId local;
   std::vector<Interface> interfaces;   // by link, at least one
   std::uint16_t udp_port_base = 7700;  // proxy i of this node listens on base + i
   std::uint16_t proxies = 1;           // of this node: whose ports are ours to hand over
   std::uint32_t mtu_bytes = 1500;
+  Fragmentation fragmentation = Fragmentation::kTransport;
+  ReassemblyConfig reassembly;
+  // Datagrams and ICMP messages that may wait to leave, each of 64 KiB of address space; one more is dropped.
+  std::uint32_t outgoing_packets = 16;
+  Duration outgoing_patience = 3_s;  // with ARP; then they are dropped
+  // Complaints about packets that we cannot take: enough for a person who tries, nothing for a flood.
+  std::uint32_t icmp_errors_per_second = 100;
+  std::uint32_t icmp_errors_at_once = 20;
   SubConnectionConfig sub_connection;  // local, remote and max_payload_bytes are filled in
   std::vector<RemoteStack> remotes;
-  std::uint64_t seed = 1;  // of epochs
+  std::uint64_t seed = 1;  // of epochs and of packets' identifications
 };
 
 struct StackStats {
@@ -67,25 +94,72 @@ struct StackStats {
   std::uint64_t bad_ip = 0;
   std::uint64_t bad_udp = 0;
   std::uint64_t bad_packets = 0;
-  std::uint64_t fragments_dropped = 0;
   std::uint64_t unknown_epoch = 0;
+  // IPv4
+  std::uint64_t not_for_us = 0;  // right, but another host's
+  std::uint64_t broadcasts = 0;  // to everybody or to a group, on the link or in IP: we are in none
+  std::uint64_t martians = 0;    // from an address that no other host on such a way can have
+  std::uint64_t fragments_received = 0;
+  std::uint64_t packets_reassembled = 0;
+  std::uint64_t fragments_dropped = 0;  // duplicates, and those of packets that were given up
+  std::uint64_t packets_fragmented = 0;
+  std::uint64_t fragments_sent = 0;
+  std::uint64_t outgoing_dropped = 0;  // for want of room, of a way, or of ARP's answer
+  // ICMP
+  std::uint64_t bad_icmp = 0;
+  std::uint64_t echoes_answered = 0;
+  std::uint64_t icmp_errors_sent = 0;
+  std::uint64_t icmp_errors_withheld = 0;  // too many
+  std::uint64_t unreachables_received = 0;
+  std::uint64_t icmp_ignored = 0;  // of other kinds, or not about ours
+  // Plain datagrams
+  std::uint64_t datagrams_received = 0;
+  std::uint64_t datagrams_sent = 0;
+  std::uint64_t closed_ports = 0;  // datagrams for a port that nobody bound
+
+  bool operator==(const StackStats&) const = default;
+};
+
+// What was heard of a remote by ICMP: why it does not answer.
+struct PathReport {
+  std::uint64_t unreachables = 0;
+  Unreachable reason{};         // the last
+  std::uint16_t mtu_bytes = 0;  // of the narrowest link on the way, if one said so; else 0
+};
+
+// What became of a datagram.
+enum class Sent : std::uint8_t {
+  kQueued,   // it leaves when ARP knows where to
+  kTooLong,  // more than kUdpMaxPayloadBytes
+  kNoWay,    // no link leads there
+  kNoRoom,   // too many are waiting: try again
 };
 
 class Stack {
  public:
   // What became of a frame. For kRecords the driver walks `records`, puts each where it belongs, and calls
   // delivered(); if it cannot deliver them all it does not, and the packet will come again. The views point
-  // into the frame.
+  // into the frame, or into memory that the stack leaves alone until the next receive().
   struct Received {
-    enum class What : std::uint8_t { kNothing, kRecords, kMisdirected, kForAllProxies };
-    // kForAllProxies: an ARP reply, which a NIC may have given to any queue; the others want to learn from it
-    // too.
+    enum class What : std::uint8_t {
+      kNothing,
+      kRecords,
+      kMisdirected,    // for another proxy of this node: hand it over, all of for_each_frame()
+      kForAllProxies,  // ARP's word, which a NIC may give to any queue: the others want to learn from it too
+      kDatagram,       // for a port that was bound
+      kUnreachable,    // ICMP: what was sent to a remote, or from a bound port, could not be delivered
+    };
     What what = What::kNothing;
     ClusterId source;    // kRecords
     unsigned proxy = 0;  // kMisdirected: whose port it is
-    ByteView records;    // kRecords: for RecordReader
+    bool reassembled = false;
+    Unreachable reason{};    // kUnreachable
+    std::uint16_t port = 0;  // ours: kDatagram, kUnreachable of a datagram
+    Endpoint peer;           // who sent it, or whom it was sent to
+    ByteView datagram;       // kDatagram
+    ByteView records;        // kRecords: for RecordReader
     unsigned record_count = 0;
-    SubConnection* sub_connection = nullptr;
+    SubConnection* sub_connection = nullptr;  // kRecords, kUnreachable of a sub-connection's packet
     PacketHeader header;
   };
 
@@ -104,6 +178,24 @@ class Stack {
   // The records turned out to be malformed: counted, never acknowledged.
   void malformed() { ++stats_.bad_packets; }
 
+  // kMisdirected: calls f(frame) for what is to be handed over. `frame` is the one that was received; where
+  // it completed a packet of fragments, frames that bring the other stack the same packet stand in for it.
+  template <class F>
+  void for_each_frame(LinkId link, const Received& received, ByteView frame, F&& f) {
+    if (!received.reassembled) {
+      f(frame);
+      return;
+    }
+    while (const std::size_t length = next_frame_again(link)) f(ByteView(again_room_).first(length));
+  }
+
+  // Plain datagrams. Ports that are no proxy's belong to proxy 0: only its stack binds any, and only it says
+  // that one is closed. False: the port is a proxy's, or taken.
+  [[nodiscard]] bool bind(std::uint16_t port);
+  void unbind(std::uint16_t port);
+  // From a bound port, or from any other that is no proxy's. The bytes are copied.
+  [[nodiscard]] Sent send_datagram(Instant now, std::uint16_t from, const Endpoint& to, ByteView payload);
+
   // The sub-connections to a cluster; empty if there is none.
   std::span<SubConnection* const> to(ClusterId cluster) const {
     if (cluster.value() >= kMaxClusters) return {};
@@ -112,7 +204,8 @@ class Stack {
 
   // Could poll_transmit() have something for any link? Cheap: what an idle turn asks.
   bool wants_to_transmit(Instant now) const {
-    if (neighbours_.next_deadline() <= now) return true;
+    if (neighbours_.next_deadline() <= now || reassembly_.next_deadline() <= now) return true;
+    if (!outgoing_.empty() || cuts_under_way_ > 0) return true;
     for (const auto& s : sub_connections_)
       if (s->wants_to_send(now)) return true;
     return false;
@@ -132,6 +225,10 @@ class Stack {
   bool closed() const;
   bool all_established() const;
   const StackStats& stats() const { return stats_; }
+  // `index` counts as sub_connections() does.
+  const PathReport& path_report(std::size_t index) const { return routes_[index].report; }
+  const Reassembly& reassembly() const { return reassembly_; }
+  const Neighbours& neighbours() const { return neighbours_; }
   const StackConfig& config() const { return config_; }
   std::uint32_t frame_bytes() const { return config_.mtu_bytes + kEthernetHeader; }
 
@@ -141,14 +238,43 @@ class Stack {
     RemoteStack remote;
     Ipv4Address next_hop;     // on the link: the remote itself, or the gateway
     bool unresolved = false;  // the last look-up gave nothing
+    PathReport report{};
+  };
+  // Where a datagram goes from here.
+  struct Way {
+    LinkId link;
+    Ipv4Address next_hop;
   };
 
   SubConnection* find(StackId id);
+  std::size_t max_payload_bytes() const;
+  std::uint16_t own_port() const {
+    return static_cast<std::uint16_t>(config_.udp_port_base + config_.local.proxy.value());
+  }
   // Where a packet to `to` is handed to on this link; nullopt: nobody there takes it further.
   std::optional<Ipv4Address> next_hop(LinkId link, Ipv4Address to) const;
   void receive_arp(Instant now, LinkId link, ByteView payload, Received& received);
   void receive_ipv4(Instant now, LinkId link, ByteView payload, Received& received);
-  void receive_udp(Instant now, const Ipv4Packet& ip, Received& received);
+  void receive_fragment(Instant now, LinkId link, const Ipv4Packet& fragment, Received& received);
+  bool is_for_us(const Interface& own, const Ipv4Packet& ip);
+  void take(Instant now, LinkId link, const Ipv4Packet& ip, Received& received);
+  void take_udp(Instant now, LinkId link, const Ipv4Packet& ip, Received& received);
+  void take_packet(Instant now, const Ipv4Packet& ip, Received& received);
+  void take_datagram(Instant now, LinkId link, const Ipv4Packet& ip, Received& received);
+  void take_icmp(Instant now, LinkId link, const Ipv4Packet& ip, Received& received);
+  void take_unreachable(LinkId link, const IcmpMessage& icmp, Received& received);
+  void answer_echo(Instant now, LinkId link, const Ipv4Packet& ip, const IcmpMessage& echo);
+  void complain(Instant now, LinkId link, const Ipv4Packet& about, IcmpType type, std::uint8_t code);
+  void give_up_fragments(Instant now);
+  void push(Instant now, OutgoingPacket& packet);
+  bool is_bound(std::uint16_t port) const;
+  std::optional<Way> way_to(Ipv4Address to) const;
+  std::uint16_t next_identification();
+  std::size_t next_frame_again(LinkId link);
+  std::size_t transmit_outgoing(Instant now, LinkId link, MutableBytes room);
+  std::size_t transmit_sub_connections(Instant now, LinkId link, MutableBytes room);
+  std::size_t transmit_long(Instant now, std::size_t index, const MacAddress& to, MutableBytes room);
+  std::size_t write_frame_of(OutgoingPacket& packet, const MacAddress& to, MutableBytes room);
   std::size_t transmit_arp(Instant now, LinkId link, MutableBytes room);
   std::size_t transmit(Instant now, std::size_t index, const MacAddress& to, MutableBytes room);
 
@@ -161,6 +287,22 @@ class Stack {
   std::size_t next_ = 0;  // whose turn it is to transmit
   Instant turn_began_;
   Duration unseen_;
+  Reassembly reassembly_;
+  OutgoingQueue outgoing_;
+  bool outgoings_turn_ = false;  // they and the sub-connections take turns, frame by frame
+  // Fragmentation::kIp: a packet on its way, by link, and the station that it goes to.
+  struct Cut {
+    OutgoingPacket packet;
+    MacAddress to;
+  };
+  std::unique_ptr<std::byte[]> cut_memory_;
+  std::vector<Cut> cuts_;
+  std::size_t cuts_under_way_ = 0;
+  OutgoingPacket again_;  // kMisdirected and reassembled: what for_each_frame() cuts again
+  std::vector<std::byte> again_room_;
+  RateLimit icmp_errors_;
+  std::vector<std::uint16_t> bound_;  // ports
+  std::uint16_t identification_ = 0;
   StackStats stats_;
 };
 

@@ -31,7 +31,16 @@ namespace braid::proxy {
   X(bad_ip, "IPv4 packets with a wrong version, length or checksum")                          \
   X(bad_udp, "UDP datagrams with a wrong length or checksum")                                 \
   X(bad_packets, "packets whose transport header or records are malformed")                   \
-  X(fragments_dropped, "IP fragments")                                                        \
+  X(not_for_us, "IPv4 packets for another host, or for all of them")                          \
+  X(martians, "IPv4 packets from an address that no other host has")                          \
+  X(fragments_received, "IP fragments that arrived")                                          \
+  X(fragments_sent, "IP fragments that left")                                                 \
+  X(packets_reassembled, "IPv4 packets put together from fragments")                          \
+  X(fragments_dropped, "IP fragments that came twice, or overlap others")                     \
+  X(closed_ports, "UDP datagrams for a port that nobody has")                                 \
+  X(unreachables, "ICMP messages that a peer could not be reached")                           \
+  X(icmp_answers, "pings answered, and ICMP errors sent")                                     \
+  X(outgoing_dropped, "datagrams and ICMP messages dropped: no room, no way, no ARP answer")  \
   X(unknown_epoch, "packets of an unknown or old epoch, or for another stack")                \
   X(no_port, "records for a port that is closed or not the sender's")                         \
   X(stale_records, "records outside the window of their connection: duplicates")              \

@@ -375,9 +375,14 @@ void Worker::receive_frame(Instant now, LinkId link, ByteView frame, bool may_ha
     case stack::Stack::Received::What::kMisdirected: {
       counters_.misdirected.add();
       Handoff* const out = may_hand_over ? handoff_to_[received.proxy] : nullptr;
-      if (out == nullptr || !out->push(link, frame)) counters_.handoff_drops.add();
+      stack_.for_each_frame(link, received, frame, [&](ByteView f) {
+        if (out == nullptr || !out->push(link, f)) counters_.handoff_drops.add();
+      });
       return;
     }
+    case stack::Stack::Received::What::kDatagram:  // no port is bound here
+    case stack::Stack::Received::What::kUnreachable:
+      return;  // the stack has counted it
     case stack::Stack::Received::What::kForAllProxies:
       for (Handoff* out : handoff_to_)
         if (may_hand_over && out != nullptr && !out->push(link, frame)) counters_.handoff_drops.add();
@@ -1042,7 +1047,16 @@ void Worker::publish_counters() {
   counters_.bad_ip.set(s.bad_ip);
   counters_.bad_udp.set(s.bad_udp);
   counters_.bad_packets.set(s.bad_packets);
+  counters_.not_for_us.set(s.not_for_us + s.broadcasts);
+  counters_.martians.set(s.martians);
+  counters_.fragments_received.set(s.fragments_received);
+  counters_.fragments_sent.set(s.fragments_sent);
+  counters_.packets_reassembled.set(s.packets_reassembled);
   counters_.fragments_dropped.set(s.fragments_dropped);
+  counters_.closed_ports.set(s.closed_ports);
+  counters_.unreachables.set(s.unreachables_received);
+  counters_.icmp_answers.set(s.echoes_answered + s.icmp_errors_sent);
+  counters_.outgoing_dropped.set(s.outgoing_dropped);
   counters_.unknown_epoch.set(s.unknown_epoch);
   stack::SubConnectionStats sum;
   for (const auto& sub : stack_.sub_connections()) {

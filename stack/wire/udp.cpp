@@ -13,7 +13,7 @@ constexpr std::size_t kLengthAt = 4;
 constexpr std::size_t kChecksumAt = 6;
 
 constexpr std::uint16_t kNotComputed = 0;
-// Ones'-complement zero has two forms: this one says the same and is not kNotComputed.
+// UDP-1: ones'-complement zero has two forms; this one says the same and is not kNotComputed.
 constexpr std::uint16_t kComputedZero = 0xffff;
 
 // Source, destination, zero, protocol, UDP length: never sent, always counted. Nothing to carry in 64 bits.

@@ -246,7 +246,7 @@ TEST_F(Middle, ATruncatedFrameIsCountedAndDropped) {
   Frame udp_cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(kUdp + 4));
   store_be<std::uint16_t>(udp_cut.data() + kIp + 2, static_cast<std::uint16_t>(udp_cut.size() - kIp));
   mend_ip(udp_cut);
-  expect_counted(udp_cut, &ProxyCounters::bad_frames, "in the UDP header");
+  expect_counted(udp_cut, &ProxyCounters::bad_udp, "in the UDP header");
 }
 
 TEST_F(Middle, AnotherProtocolIsCountedAndDropped) {
@@ -263,15 +263,19 @@ TEST_F(Middle, AnotherProtocolIsCountedAndDropped) {
   f = genuine();
   f[kIp + 19] ^= std::byte{1};
   mend_ip(f);
-  expect_counted(f, &ProxyCounters::bad_frames, "another host's");
+  expect_counted(f, &ProxyCounters::not_for_us, "another host's");
   f = genuine();
   store_be<std::uint16_t>(f.data() + kUdp + 2, 7799);
   mend_udp(f);
-  expect_counted(f, &ProxyCounters::bad_frames, "another port");
+  expect_counted(f, &ProxyCounters::closed_ports, "another port");
   f = genuine();
-  store_be<std::uint16_t>(f.data() + kIp + 6, 0x2000);
+  store_be<std::uint16_t>(f.data() + kIp + 6, 1);
   mend_ip(f);
-  expect_counted(f, &ProxyCounters::fragments_dropped, "a fragment");
+  expect_counted(f, &ProxyCounters::fragments_received, "a fragment whose others never come");
+  f = genuine();
+  f[kIp + 12] = std::byte{127};
+  mend_ip(f);
+  expect_counted(f, &ProxyCounters::martians, "from a loop");
   f = genuine();
   f[kPacket] = std::byte{99};
   mend(f);

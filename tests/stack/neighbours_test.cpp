@@ -179,7 +179,7 @@ TEST(Neighbours, AnAnswerCallsOffTheQuestionThatHasNotLeft) {
   EXPECT_EQ(sent[0].packet.target_ip, kOther);
 }
 
-TEST(Neighbours, AnnounceThemselvesOnceWhereTheyAreAskedTo) {
+TEST(Neighbours, AnnounceThemselvesOnceWhereTheyAreAskedTo) {  // ARP-3
   Lan lan({}, {{kLeft, kOurLeft, kUs, true}, {kRight, kOurRight, kUsRight, false}});
   EXPECT_LE(lan.table.next_deadline(), at(0_ms));
   const OutgoingArp announced{MacAddress::broadcast(),
@@ -190,7 +190,7 @@ TEST(Neighbours, AnnounceThemselvesOnceWhereTheyAreAskedTo) {
   EXPECT_EQ(lan.table.stats().announcements_sent, 1u);
 }
 
-TEST(Neighbours, AnswerWhoAsksForUsAndRememberHim) {
+TEST(Neighbours, AnswerWhoAsksForUsAndRememberHim) {  // ARP-3
   Lan lan;
   EXPECT_EQ(lan.table.on_arp(at(0_us), kLeft, request(kPeer, kPeerMac)), ArpArrival::kLearned);
   EXPECT_LE(lan.table.next_deadline(), at(0_us));
@@ -231,7 +231,7 @@ TEST(Neighbours, DefendOurAddressAgainstAProbeButLearnNothingFromIt) {
   EXPECT_EQ(lan.table.size(), 0u);
 }
 
-TEST(Neighbours, StayOutOfWhatStrangersTellEachOther) {
+TEST(Neighbours, StayOutOfWhatStrangersTellEachOther) {  // ARP-3
   Lan lan;
   EXPECT_EQ(lan.table.on_arp(at(0_us), kLeft, request(kPeer, kPeerMac, kOther)), ArpArrival::kNotForUs);
   EXPECT_EQ(lan.table.on_arp(at(0_us), kLeft, announcement(kPeer, kPeerMac)), ArpArrival::kNotForUs);
@@ -241,7 +241,7 @@ TEST(Neighbours, StayOutOfWhatStrangersTellEachOther) {
   EXPECT_EQ(lan.sent(at(0_us)), std::vector<OutgoingArp>{});
 }
 
-TEST(Neighbours, FollowAKnownPeerThatAnnouncesAnotherStation) {
+TEST(Neighbours, FollowAKnownPeerThatAnnouncesAnotherStation) {  // ARP-3
   Lan lan;
   lan.resolve(at(0_s));
   EXPECT_EQ(lan.table.on_arp(at(100_ms), kLeft, announcement(kPeer, kOtherMac)), ArpArrival::kMoved);
@@ -270,7 +270,7 @@ TEST(Neighbours, AStaticEntryIsThereAtOnceAndForEver) {
   }
 }
 
-TEST(Neighbours, AStaticEntryDoesNotListenToArp) {
+TEST(Neighbours, AStaticEntryDoesNotListenToArp) {  // ARP-3
   Lan lan;
   ASSERT_TRUE(lan.table.add_static(kLeft, kPeer, kPeerMac));
   EXPECT_EQ(lan.table.on_arp(at(0_s), kLeft, announcement(kPeer, kOtherMac)), ArpArrival::kStaticKept);
@@ -293,7 +293,7 @@ TEST(Neighbours, AStaticEntryReplacesWhatArpSaid) {
   EXPECT_EQ(lan.table.size(), 1u);
 }
 
-TEST(Neighbours, AnEntryInUseIsConfirmedBeforeItEndsByAskingItsStationAlone) {
+TEST(Neighbours, AnEntryInUseIsConfirmedBeforeItEndsByAskingItsStationAlone) {  // ARP-1
   Lan lan({}, kBothLinks);
   lan.resolve(at(0_s));
   EXPECT_TRUE(lan.lookup(kPeer, at(1_s)).has_value());

@@ -64,11 +64,6 @@ constexpr std::size_t kIp = 14;
 constexpr std::size_t kUdp = kIp + 20;
 constexpr std::size_t kPacket = kUdp + 8;
 
-std::vector<std::uint64_t> counters(const StackStats& s) {
-  return {s.packets_received, s.duplicates,  s.bad_frames,        s.bad_ip,
-          s.bad_udp,          s.bad_packets, s.fragments_dropped, s.unknown_epoch};
-}
-
 TEST(Stack, TwoFindEachOtherByArpAndExchangeMessages) {
   Wire wire;
   TestStack& a = wire.add(stack_config(0, 2, true));
@@ -155,7 +150,7 @@ TEST(Stack, ABusySubConnectionDoesNotKeepTheOthersWaiting) {
   EXPECT_NE(to[0], to[1]);
 }
 
-TEST(Stack, WhatLandsOnTheWrongProxyIsNamedAndLeftAlone) {
+TEST(Stack, WhatLandsOnTheWrongProxyIsNamedAndLeftAlone) {  // UDP-2
   Connected c(3);
   for (const unsigned proxy : {1u, 2u}) {
     Bytes f = c.frame;
@@ -164,13 +159,13 @@ TEST(Stack, WhatLandsOnTheWrongProxyIsNamedAndLeftAlone) {
     EXPECT_EQ(r.what, What::kMisdirected);
     EXPECT_EQ(r.proxy, proxy);
   }
-  EXPECT_EQ(counters(c.b.stack->stats()), counters(c.before)) << "its own stack looks into it";
+  EXPECT_EQ(c.b.stack->stats(), c.before) << "its own stack looks into it";
   for (const unsigned port : {7699u, 7703u, 0u, 65535u}) {
     Bytes f = c.frame;
     store_be(f.data() + kUdp + 2, static_cast<std::uint16_t>(port));
     EXPECT_EQ(c.b.receive(c.wire.now, Connected::mended(f)).what, What::kNothing);
   }
-  EXPECT_EQ(c.b.stack->stats().bad_frames, c.before.bad_frames + 4);
+  EXPECT_EQ(c.b.stack->stats().closed_ports, c.before.closed_ports + 4);
   EXPECT_TRUE(c.b.delivered.empty());
 }
 
@@ -189,18 +184,26 @@ TEST(Stack, AnArpReplyIsForAllProxies) {
 }
 
 // Each kind of bad frame moves one counter and does nothing else.
-TEST(Stack, EveryKindOfBadFrameIsCountedAndDoesNothing) {  // SC-2, SC-9
+TEST(Stack, EveryKindOfBadFrameIsCountedAndDoesNothing) {  // SC-2, SC-9, IP-1, UDP-1
   struct Case {
     const char* what;
     std::uint64_t StackStats::*counter;
     std::function<Bytes(Bytes)> change;
-    std::uint64_t received = 0;  // of packets_received too: it was for us and well-formed
+    std::uint64_t received = 0;    // of packets_received too: it was for us and well-formed
+    std::uint64_t complaints = 0;  // and its sender is told
   };
   const auto put = [](std::size_t at, int value) {
     return [=](const Bytes& f) { return with(f, at, value); };
   };
   const auto put_and_mend = [](std::size_t at, int value) {
     return [=](const Bytes& f) { return Connected::mended(with(f, at, value)); };
+  };
+  const auto addressed = [](Ipv4Address from, Ipv4Address to) {
+    return [=](Bytes f) {
+      from.store(f.data() + kIp + 12);
+      to.store(f.data() + kIp + 16);
+      return Connected::mended(f);
+    };
   };
   const std::vector<Case> cases = {
       {"a runt", &StackStats::bad_frames, [](const Bytes& f) { return first(f, 13); }},
@@ -211,9 +214,20 @@ TEST(Stack, EveryKindOfBadFrameIsCountedAndDoesNothing) {  // SC-2, SC-9
       {"a wrong IP checksum", &StackStats::bad_ip, put(kIp + 10, 0x55)},
       {"a changed time to live", &StackStats::bad_ip, put(kIp + 8, 12)},
       {"truncated", &StackStats::bad_ip, [](const Bytes& f) { return first(f, f.size() - 1); }},
-      {"a fragment", &StackStats::fragments_dropped, put_and_mend(kIp + 7, 1)},
-      {"another address", &StackStats::bad_frames, put_and_mend(kIp + 19, 77)},
-      {"another protocol", &StackStats::bad_frames, put_and_mend(kIp + 9, 6)},
+      {"to everybody on the link", &StackStats::broadcasts,
+       [](Bytes f) {
+         MacAddress::broadcast().store(f.data());
+         return f;
+       }},
+      {"another address", &StackStats::not_for_us, put_and_mend(kIp + 19, 77)},
+      {"to all hosts", &StackStats::broadcasts, addressed(ip_of(0), Ipv4Address(255, 255, 255, 255))},
+      {"to a group", &StackStats::broadcasts, addressed(ip_of(0), Ipv4Address(224, 0, 0, 1))},
+      {"from nobody", &StackStats::martians, addressed(Ipv4Address(), ip_of(1))},
+      {"from all", &StackStats::martians, addressed(Ipv4Address(255, 255, 255, 255), ip_of(1))},
+      {"from a group", &StackStats::martians, addressed(Ipv4Address(224, 0, 0, 1), ip_of(1))},
+      {"from a loop", &StackStats::martians, addressed(Ipv4Address(127, 0, 0, 1), ip_of(1))},
+      {"from us", &StackStats::martians, addressed(ip_of(1), ip_of(1))},
+      {"another protocol", &StackStats::bad_frames, put_and_mend(kIp + 9, 6), 0, 1},
       {"a wrong UDP checksum", &StackStats::bad_udp, put(kUdp + 6, 0x55)},
       {"a changed byte", &StackStats::bad_udp, [](const Bytes& f) { return flipped(f, 8 * (f.size() - 1)); }},
       {"no UDP checksum", &StackStats::bad_udp,
@@ -236,7 +250,8 @@ TEST(Stack, EveryKindOfBadFrameIsCountedAndDoesNothing) {  // SC-2, SC-9
     StackStats expected = c.before;
     ++(expected.*wrong.counter);
     expected.packets_received += wrong.received;
-    EXPECT_EQ(counters(c.b.stack->stats()), counters(expected));
+    expected.icmp_errors_sent += wrong.complaints;
+    EXPECT_EQ(c.b.stack->stats(), expected);
     EXPECT_TRUE(c.b.delivered.empty());
     // The good one arrives as if nothing had been.
     EXPECT_EQ(c.b.receive(c.wire.now, c.frame).what, What::kRecords);

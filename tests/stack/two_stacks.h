@@ -64,6 +64,9 @@ struct TestStack {
   }
   Stack::Received receive(Instant now, const Bytes& frame) {
     const Stack::Received r = stack->receive(now, kWire, frame);
+    if (r.what == Stack::Received::What::kDatagram)
+      datagrams.push_back({r.peer, r.port, Bytes(r.datagram.begin(), r.datagram.end())});
+    if (r.what == Stack::Received::What::kUnreachable) unreachables.push_back({r.peer, r.port, r.reason});
     if (r.what != Stack::Received::What::kRecords) return r;
     RecordReader reader(r.records, r.record_count);
     Record record;
@@ -80,6 +83,18 @@ struct TestStack {
   std::unique_ptr<Stack> stack;
   std::vector<std::unique_ptr<Message>> sent;
   std::vector<Bytes> delivered;
+  struct Datagram {
+    Endpoint from;
+    std::uint16_t port;
+    Bytes content;
+  };
+  std::vector<Datagram> datagrams;
+  struct Unreached {
+    Endpoint peer;
+    std::uint16_t port;
+    Unreachable reason;
+  };
+  std::vector<Unreached> unreachables;
 };
 
 class Wire {
