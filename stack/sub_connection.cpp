@@ -402,7 +402,6 @@ bool SubConnection::on_acknowledgement(Instant now, const PacketHeader& h, Durat
   const Instant echo_sent = rtt ? now + Duration::ns(kTick - 1 - now.ns() % kTick) - *rtt : Instant();
   const bool had_lost = window_.lost_any();
   using Window = SendWindow<Content>;
-  const std::uint32_t outstanding = window_.outstanding();
   std::uint32_t acknowledged = 0;
   const Window::Ack ack =
       window_.on_ack(h.ack, h.sack, h.sack_words, {now, echo_sent, rtt_.srtt()}, [&](const Content& content) {
@@ -417,12 +416,11 @@ bool SubConnection::on_acknowledgement(Instant now, const PacketHeader& h, Durat
   }
   if (rtt) {
     // What the peer held on purpose is no part of the path; what it held because it did not run is, for the
-    // timers, and is not for congestion control (SW-6).
+    // timers, and is not for congestion control (SW-6, SW-11).
     const Duration held = Duration::ns(std::int64_t{h.ack_held} << kTimestampShift);
     rtt_.on_sample(*rtt - std::min(held, config_.ack_delay));
     if (congestion_.enabled())
-      congestion_.on_ack(now, *rtt - std::min(held, config_.ack_delay), *rtt - held - unseen, acknowledged,
-                         outstanding);
+      congestion_.on_ack(now, *rtt - std::min(held, config_.ack_delay), *rtt - held - unseen, acknowledged);
   }
   if (ack != Window::Ack::kOld) take_window(now, h);
   if (!had_lost && window_.lost_any()) {

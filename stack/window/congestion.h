@@ -1,5 +1,5 @@
 // How much a sub-connection may have on the network at once, from the delay that its packets meet there
-// (after Swift: Kumar et al., SIGCOMM 2020).
+// (after Swift: Kumar et al., SIGCOMM 2020; SW-11).
 //
 //   on the network   = round trip - what the ends held
 //   target           = the path's own round trip + the queueing that is tolerated, more for a small window
@@ -53,20 +53,23 @@ class Congestion {
     departure_ = std::max(departure_, now - interval_ * (kBurst - 1)) + interval_;
   }
 
-  // `packets` were acknowledged while `outstanding` were on the network, as many as then was allowed or less.
+  // `packets` were acknowledged.
   // `round_trip` is as measured; `on_network` the least of it that was not spent in the ends.
-  void on_ack(Instant now, Duration round_trip, Duration on_network, std::uint32_t packets,
-              std::uint32_t outstanding) {
+  void on_ack(Instant now, Duration round_trip, Duration on_network, std::uint32_t packets) {
     if (!config_.enabled) return;
     learn_path(now, round_trip);
     const std::int64_t target = target_ns();
     above_ = on_network.ns() > target;
     round_trip_ = round_trip;
+    paced_ns_ = std::max(on_network.ns(), least_ns_);
+    if (!above_) window_ = std::max(window_, before_timeout_);
+    before_timeout_ = 0;
     if (above_) {
       // Four fifths of the excess' share.
       const auto excess = static_cast<std::uint64_t>(on_network.ns() - target);
       cut(now, window_ * 4 * excess / (5 * static_cast<std::uint64_t>(on_network.ns())));
-    } else if (outstanding * 2 * kOne >= window_) {  // an unused window says nothing
+    } else {
+      // Also a window that is not used up: it carries a sender over the time in which the peer does not run.
       const std::uint64_t more = packets * kOne;
       window_ = std::min(window_ + (growing_ ? more : more * kOne / window_), max_);
     }
@@ -80,8 +83,9 @@ class Congestion {
   // Nothing at all was heard.
   void on_timeout(Instant now) {
     if (!config_.enabled) return;
+    // If the next word came fast it was only that the peer did not run, or a frame that was damaged.
+    before_timeout_ = std::max(before_timeout_, window_);
     cut(now, window_ / 2);
-    growing_ = true;  // when it is over the window comes back fast
     pace();
   }
 
@@ -121,16 +125,18 @@ class Congestion {
   }
   void pace() {
     // A quarter faster than the window in a round trip, so that pacing alone holds nothing back.
-    interval_ = Duration::ns(round_trip_.ns() * 4 / 5 * static_cast<std::int64_t>(kOne) /
+    interval_ = Duration::ns(paced_ns_ * 4 / 5 * static_cast<std::int64_t>(kOne) /
                              static_cast<std::int64_t>(window_));
   }
 
   CongestionConfig config_;
   std::uint64_t max_;
-  std::uint64_t window_;  // in 1/kOne packets
+  std::uint64_t window_;              // in 1/kOne packets
+  std::uint64_t before_timeout_ = 0;  // what the window was; 0: no timeout since the last sample
   bool growing_ = true;
   bool above_ = false;
   Duration round_trip_;
+  std::int64_t paced_ns_ = 0;  // the round trip, as the network has it
   Instant last_cut_;
   Duration interval_;
   Instant departure_;

@@ -32,6 +32,11 @@ struct PathConfig {
   // Messages that each sender has waiting at any time, 0: it is told when to send; and their length.
   std::size_t waiting = 64;
   std::uint32_t message_bytes = 32 * 1024;
+  // Both ends' processors do other work for a while, not at the same time; what arrives waits. Their drivers
+  // know (SW-11) unless it is kept from them.
+  Duration sleeps_every{};
+  Duration sleeps_for{};
+  bool sleep_is_known = true;
   std::uint64_t seed = 1;
   SubConnectionConfig sub_connection;  // ids and max_payload_bytes are filled in
 };
@@ -135,6 +140,7 @@ class Path {
     std::uint8_t to;  // end
     std::uint16_t flow;
     std::uint32_t packet;
+    bool waited = false;  // for its end to wake up
   };
 
   static Bytes random_bytes_of(std::size_t n) {
@@ -159,6 +165,14 @@ class Path {
     return p;
   }
 
+  // When the end runs: now, or when it wakes up.
+  Instant runs_at(int end) const {
+    if (config_.sleeps_every == Duration()) return now();
+    const std::int64_t every = config_.sleeps_every.ns();
+    const std::int64_t phase = (now().ns() + end * every * 3 / 8) % every;
+    return phase < config_.sleeps_for.ns() ? now() + config_.sleeps_for - Duration::ns(phase) : now();
+  }
+
   void step() {
     const Event e = events_.pop();
     switch (e.kind) {
@@ -175,6 +189,12 @@ class Path {
     }
   }
   void arrive(const Event& e) {
+    if (const Instant runs = runs_at(e.to); runs > now()) {
+      Event later = e;
+      later.waited = true;
+      return events_.push(runs, later);
+    }
+    const Duration unseen = e.waited && config_.sleep_is_known ? config_.sleeps_for : Duration();
     Flow& flow = *flows_[e.flow];
     SubConnection& sub = *flow.end[e.to]->sub;
     const Bytes& packet = packets_[e.packet];
@@ -182,7 +202,7 @@ class Path {
     std::size_t header_bytes = 0;
     ASSERT_TRUE(parse_packet_header(packet, &header, &header_bytes));
     const ByteView rest = ByteView(packet).subspan(header_bytes);
-    if (sub.on_packet(now(), header, rest) == PacketFate::kRecords) {
+    if (sub.on_packet(now(), header, rest, unseen) == PacketFate::kRecords) {
       RecordReader reader(rest, header.records);
       Record r;
       ByteView bytes;
@@ -203,8 +223,8 @@ class Path {
       for (OutMessage& m : flow.messages) offer(flow, m, config_.message_bytes);
     // A NIC's ring holds a few frames; then its driver waits until it has room.
     const std::uint64_t ring = 4u * (config_.mtu_bytes + 38);
-    Instant again = Instant::never();
-    while (end.sub->wants_to_send(now())) {
+    Instant again = runs_at(i) > now() ? runs_at(i) : Instant::never();
+    while (again == Instant::never() && end.sub->wants_to_send(now())) {
       if (end.link.backlog_bytes(now()) > ring) {
         again = now() + end.link.serialisation(config_.mtu_bytes);
         break;
