@@ -8,8 +8,9 @@
 namespace braid::convergence {
 
 enum class Dispatch : std::uint8_t {
-  kFixed,       // a compute node always uses the same proxy
-  kRoundRobin,  // one proxy after the other
+  kFixed,        // a compute node always uses the same proxy
+  kRoundRobin,   // one proxy after the other
+  kLeastLoaded,  // the one with the least before it
 };
 
 // One per connection end. Owned by the sending thread.
@@ -21,13 +22,27 @@ class Dispatcher {
     next_ = first % proxies;
   }
 
-  // `lane` is the compute node that sends (CV-1).
-  unsigned pick(unsigned lane) {
+  // `lane` is the compute node that sends (CV-1). `load(proxy)` is what waits at a proxy, in any unit; asked
+  // for kLeastLoaded only.
+  template <class Load>
+  unsigned pick(unsigned lane, Load&& load) {
     if (proxies_ == 1) return 0;
     if (policy_ == Dispatch::kFixed) return lane % proxies_;
-    const unsigned picked = next_;
+    unsigned picked = next_;
     next_ = next_ + 1 == proxies_ ? 0 : next_ + 1;
+    if (policy_ == Dispatch::kRoundRobin) return picked;
+    // Equal ones take turns: the search begins one further each time.
+    std::uint64_t least = load(picked);
+    for (unsigned i = 1, at = next_; i < proxies_; ++i, at = at + 1 == proxies_ ? 0 : at + 1) {
+      const std::uint64_t here = load(at);
+      if (here >= least) continue;
+      least = here;
+      picked = at;
+    }
     return picked;
+  }
+  unsigned pick(unsigned lane) {
+    return pick(lane, [](unsigned) { return std::uint64_t{0}; });
   }
 
  private:

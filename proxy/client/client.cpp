@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -91,9 +92,30 @@ Result<std::unique_ptr<Client>> Client::attach(std::unique_ptr<Service> service,
   client->service_ = std::move(service);
   for (unsigned e = 0; e < client->geometry_.endpoints; ++e) {
     client->endpoints_.push_back(std::unique_ptr<Endpoint>(
-        new Endpoint(client->service_.get(), client->memory_, client->geometry_, e)));
+        new Endpoint(*client, client->service_.get(), client->memory_, client->geometry_, e)));
   }
   return client;
+}
+
+Result<const NodeCounters*> Client::counters() {
+  const std::lock_guard lock(counters_lock_);
+  if (counters_ != nullptr) return counters_;
+  control::Message request;
+  request.kind = control::Kind::kCounters;
+  int fd = -1;
+  const Result<control::Message> reply = service_->call(request, 5_s, &fd);
+  if (!reply) return reply.error();
+  struct stat status {};
+  const bool whole =
+      fd >= 0 && ::fstat(fd, &status) == 0 && status.st_size >= static_cast<off_t>(sizeof(NodeCounters));
+  void* const memory =
+      whole ? ::mmap(nullptr, sizeof(NodeCounters), PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
+  if (fd >= 0) ::close(fd);
+  if (memory == MAP_FAILED || static_cast<const NodeCounters*>(memory)->magic != NodeCounters::kMagic) {
+    if (memory != MAP_FAILED) ::munmap(memory, sizeof(NodeCounters));
+    return error("the node's counters cannot be read: build the application and braidd from the same source");
+  }
+  return counters_ = static_cast<const NodeCounters*>(memory);
 }
 
 Client::~Client() {
@@ -101,12 +123,15 @@ Client::~Client() {
   endpoints_.clear();
   service_.reset();  // in one process: the node is still using the memory until then
   if (memory_ != nullptr) ::munmap(memory_, memory_bytes_);
+  if (counters_ != nullptr) ::munmap(const_cast<NodeCounters*>(counters_), sizeof(NodeCounters));
 }
 
 // ---------------------------------------------------------------- Endpoint
 
-Endpoint::Endpoint(Service* service, std::byte* memory, const ChannelGeometry& g, unsigned index)
-    : service_(service),
+Endpoint::Endpoint(Client& client, Service* service, std::byte* memory, const ChannelGeometry& g,
+                   unsigned index)
+    : client_(client),
+      service_(service),
       memory_(memory),
       geometry_(g),
       index_(index),
@@ -165,7 +190,16 @@ Connection* Endpoint::open(const control::Opened& opened, convergence::Dispatch 
   return connection;
 }
 
+Result<void> Endpoint::prepare(convergence::Dispatch dispatch) {
+  if (dispatch != convergence::Dispatch::kLeastLoaded || counters_ != nullptr) return {};
+  const Result<const NodeCounters*> counters = client_.counters();
+  if (!counters) return error("dispatch least-loaded: {}", counters.error().text);
+  counters_ = *counters;
+  return {};
+}
+
 Result<void> Endpoint::listen(PortId port, const ConnectionOptions& options) {
+  if (const Result<void> prepared = prepare(options.dispatch); !prepared) return prepared.error();
   control::Message request;
   request.kind = control::Kind::kListen;
   request.listen = {port.value(), index_, options.window_bytes, options.ordered ? 1u : 0u};
@@ -177,6 +211,7 @@ Result<void> Endpoint::listen(PortId port, const ConnectionOptions& options) {
 
 Result<Connection*> Endpoint::connect(ClusterId cluster, PortId port, const ConnectionOptions& options,
                                       Duration timeout) {
+  if (const Result<void> prepared = prepare(options.dispatch); !prepared) return prepared.error();
   control::Message request;
   request.kind = control::Kind::kConnect;
   request.connect = {cluster.value(),
@@ -336,6 +371,16 @@ void Connection::read_credit() {
   }
 }
 
+// What waits at the proxy that serves a lane, and what this endpoint has put before it that it has not taken.
+unsigned Connection::pick_proxy(unsigned lane) {
+  return dispatcher_.pick(lane, [&](unsigned p) {
+    const Endpoint::Lane& l = endpoint_.lanes_[p];
+    const NodeCounters& node = *endpoint_.counters_;
+    const unsigned server = node.server[p].load(std::memory_order_relaxed) % kMaxProxies;
+    return node.proxy[server].queued_bytes.get() + (l.data_tail - l.data_head);
+  });
+}
+
 SendStatus Connection::take_room(std::uint32_t bytes, unsigned lane) {
   room_bytes_ = 0;
   if (bytes > max_message_bytes()) return SendStatus::kTooLong;
@@ -349,7 +394,7 @@ SendStatus Connection::take_room(std::uint32_t bytes, unsigned lane) {
     ++endpoint_.counts_.no_credit;
     return state() == ConnectionState::kOpen ? SendStatus::kNoCredit : SendStatus::kClosed;
   }
-  proxy_ = dispatcher_.pick(lane);
+  proxy_ = pick_proxy(lane);
   if (!endpoint_.lanes_[proxy_].take_room(bytes, &data_offset_)) {
     ++endpoint_.counts_.channel_full;
     return state() == ConnectionState::kOpen ? SendStatus::kChannelFull : SendStatus::kClosed;
@@ -448,7 +493,7 @@ void Connection::return_credit() {
   const std::optional<Position> due = receiver_.credit_due();
   if (!due) return;
   // Credit needs no credit, but a descriptor; without one it is due again with the next message, or poll.
-  Endpoint::Lane& lane = endpoint_.lanes_[dispatcher_.pick(0)];
+  Endpoint::Lane& lane = endpoint_.lanes_[pick_proxy(0)];
   std::uint32_t offset = 0;
   if (!lane.take_room(0, &offset)) {
     endpoint_.owes_credit_ = true;

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -35,6 +36,7 @@
 #include "proxy/channel/channel.h"
 #include "proxy/channel/control.h"
 #include "proxy/channel/doorbell.h"
+#include "proxy/channel/node_counters.h"
 
 namespace braid::proxy {
 
@@ -73,6 +75,7 @@ enum class ConnectionState : std::uint8_t {
 };
 const char* to_string(ConnectionState state);
 
+class Client;
 class Endpoint;
 
 // How a client reaches its node's control plane, and how its waiting lets proxies run: over a socket to
@@ -136,6 +139,7 @@ class Connection {
   };
   // Takes room for `bytes` in the channel of the dispatched proxy and a place on the connection.
   SendStatus take_room(std::uint32_t bytes, unsigned lane);
+  unsigned pick_proxy(unsigned lane);
   void send_piece(std::uint32_t bytes, const Piece& piece);
   void read_credit();
   void return_credit();
@@ -222,7 +226,10 @@ class Endpoint {
     void reclaim();
   };
 
-  Endpoint(Service* service, std::byte* memory, const ChannelGeometry& geometry, unsigned index);
+  Endpoint(Client& client, Service* service, std::byte* memory, const ChannelGeometry& geometry,
+           unsigned index);
+  // For Dispatch::kLeastLoaded: the proxies' counters, mapped when they are first asked for.
+  Result<void> prepare(convergence::Dispatch dispatch);
   Connection* find(PortId port);
   void return_owed_credit();
   Connection* open(const control::Opened& opened, convergence::Dispatch dispatch);
@@ -234,10 +241,12 @@ class Endpoint {
   template <class Handler>
   int hand_over(Connection& connection, std::optional<ByteView> message, Handler&& handler, int limit);
 
+  Client& client_;
   Service* service_;
   std::byte* memory_;
   ChannelGeometry geometry_;
   unsigned index_;
+  const NodeCounters* counters_ = nullptr;
   Doorbell* doorbell_;
   std::vector<Lane> lanes_;
   std::vector<std::unique_ptr<Connection>> connections_;
@@ -277,13 +286,17 @@ class Client {
   Service& service() { return *service_; }
 
  private:
+  friend class Endpoint;
   Client() = default;
+  Result<const NodeCounters*> counters();
   std::unique_ptr<Service> service_;
   ChannelGeometry geometry_;
   ClusterId cluster_;
   std::uint16_t clusters_ = 1;
   std::byte* memory_ = nullptr;
   std::uint64_t memory_bytes_ = 0;
+  std::mutex counters_lock_;
+  const NodeCounters* counters_ = nullptr;
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
 };
 

@@ -90,7 +90,7 @@ Node::Node(const NodeConfig& config)
 Node::~Node() {
   workers_.clear();  // before the memory that they use
   while (!clients_.empty()) destroy(clients_.begin()->first);
-  if (own_counters_ == nullptr && counters_ != nullptr) ::munmap(counters_, sizeof(NodeCounters));
+  if (counters_ != nullptr) ::munmap(counters_, sizeof(NodeCounters));
   if (counters_fd_ >= 0) ::close(counters_fd_);
 }
 
@@ -106,26 +106,28 @@ Result<std::unique_ptr<Node>> Node::create(const NodeConfig& config, Instant now
 }
 
 Result<void> Node::map_counters() {
-  if (config_.counters_fd < 0) {
-    own_counters_ = std::make_unique<NodeCounters>();
-    counters_ = own_counters_.get();
-  } else {
-    const int fd = config_.counters_fd;
-    struct stat status {};
-    if (::fstat(fd, &status) == 0 && static_cast<std::uint64_t>(status.st_size) < sizeof(NodeCounters))
-      return error("counters_fd {} has {} bytes: give a descriptor of {} bytes", fd, status.st_size,
-                   sizeof(NodeCounters));
-    void* const memory = ::mmap(nullptr, sizeof(NodeCounters), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (memory == MAP_FAILED)
-      return error("counters_fd {}: {}: give a descriptor of {} bytes", fd, std::strerror(errno),
-                   sizeof(NodeCounters));
-    counters_ = new (memory) NodeCounters;
-    // What clients get can only be read: neither written nor cut off under the proxies. Where /proc is
-    // missing they get none.
-    counters_fd_ = ::open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_RDONLY | O_CLOEXEC);
+  int fd = config_.counters_fd;
+  if (fd < 0) {
+    fd = ::memfd_create("braid-counters", MFD_CLOEXEC);
+    if (fd < 0 || ::ftruncate(fd, sizeof(NodeCounters)) != 0)
+      return error("no memory for the counters: {}", std::strerror(errno));
   }
+  struct stat status {};
+  if (::fstat(fd, &status) == 0 && static_cast<std::uint64_t>(status.st_size) < sizeof(NodeCounters))
+    return error("counters_fd {} has {} bytes: give a descriptor of {} bytes", fd, status.st_size,
+                 sizeof(NodeCounters));
+  void* const memory = ::mmap(nullptr, sizeof(NodeCounters), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED)
+    return error("counters_fd {}: {}: give a descriptor of {} bytes", fd, std::strerror(errno),
+                 sizeof(NodeCounters));
+  counters_ = new (memory) NodeCounters;
+  // What clients get can only be read: neither written nor cut off under the proxies. Where /proc is
+  // missing they get none.
+  counters_fd_ = ::open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_RDONLY | O_CLOEXEC);
+  if (config_.counters_fd < 0) ::close(fd);
   counters_->proxies = config_.proxies;
   counters_->process = static_cast<std::uint32_t>(::getpid());
+  tell_servers();
   return {};
 }
 

@@ -23,8 +23,8 @@
 #include "convergence/ports.h"
 #include "proxy/channel/channel.h"
 #include "proxy/channel/control.h"
+#include "proxy/channel/node_counters.h"
 #include "proxy/daemon/node_config.h"
-#include "proxy/daemon/node_counters.h"
 #include "proxy/daemon/proxy_state.h"
 #include "proxy/daemon/recent_serials.h"
 #include "proxy/daemon/relay.h"
@@ -179,6 +179,7 @@ class Node : private convergence::Ports::Resources {
   void attach_proxy(ClientId id, Client& client, unsigned proxy, bool resumes);
   void add_sender(ClientId id, Client& client, unsigned index, bool resumes);
   void detach_channel(Client& client, unsigned proxy, Channel* channel);
+  void tell_servers();
   // Lanes go where they belong.
   int rebalance();
   void on_lane_given(Channel* channel);
@@ -196,14 +197,14 @@ class Node : private convergence::Ports::Resources {
   std::vector<std::shared_ptr<ShmWire>> wires_;
   std::vector<std::unique_ptr<Handoff>> handoffs_;
   NodeCounters* counters_ = nullptr;
-  std::unique_ptr<NodeCounters> own_counters_;
   int counters_fd_ = -1;  // for clients: read only
   std::vector<std::unique_ptr<Worker>> workers_;
   ProxyStates states_{};
   std::vector<std::unique_ptr<Relay>> relays_;
   std::vector<Proxy> proxies_;
   unsigned active_ = 1;
-  unsigned moving_ = 0;  // lanes
+  unsigned moving_ = 0;           // lanes
+  bool lanes_unsettled_ = false;  // some may not be where they belong
   Instant last_control_;
   std::unique_ptr<convergence::Paths> paths_;
   std::uint32_t next_serial_ = 1;

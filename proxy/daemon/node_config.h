@@ -100,7 +100,7 @@ struct NodeConfig {
   int listen_fd = -1;
   std::string listen_address;
   int ready_fd = -1;       // one byte is written there when all sub-connections are up
-  int counters_fd = -1;    // memory for NodeCounters (proxy/daemon/node_counters.h); -1: private
+  int counters_fd = -1;    // memory for NodeCounters (proxy/channel/node_counters.h); -1: private
   std::uint64_t seed = 0;  // of epochs; 0: from the system
   // Where each proxy writes the frames that it receives and sends, cluster<k>-proxy<p>.pcapng, a folder that
   // exists; empty: nowhere. No file grows beyond the limit.

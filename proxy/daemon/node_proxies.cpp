@@ -21,10 +21,15 @@ unsigned Node::server_for(unsigned lane) const {
   std::vector<unsigned> able;
   for (unsigned p = 0; p < active_; ++p)
     if (running(p)) able.push_back(p);
-  for (unsigned p = active_; p < proxies() && able.empty(); ++p)
+  for (unsigned p = active_; p < proxies_.size() && able.empty(); ++p)
     if (running(p)) able.push_back(p);
   if (able.empty() || std::find(able.begin(), able.end(), lane) != able.end()) return lane;
   return able[lane % able.size()];
+}
+
+void Node::tell_servers() {
+  for (unsigned p = 0; p < proxies_.size(); ++p)
+    counters_->server[p].store(static_cast<std::uint8_t>(server_for(p)), std::memory_order_relaxed);
 }
 
 std::byte* Node::map_client(int fd, std::uint64_t bytes) {
@@ -69,13 +74,20 @@ void Node::detach_channel(Client& client, unsigned proxy, Channel* channel) {
 }
 
 int Node::rebalance() {
+  if (!lanes_unsettled_) return 0;
+  lanes_unsettled_ = false;
   int moved = 0;
+  tell_servers();
   for (auto& [id, client] : clients_) {
     if (client.detach_sent) continue;
     for (unsigned i = 0; i < client.lanes.size(); ++i) {
       Lane& lane = client.lanes[i];
       const unsigned wanted = server_for(i % proxies());
-      if (lane.moving || lane.server == wanted || !running(wanted)) continue;
+      if (lane.moving || lane.server == wanted) continue;
+      if (!running(wanted)) {
+        lanes_unsettled_ = true;
+        continue;
+      }
       if (running(lane.server)) {
         Channel* const channel = lane.sender != nullptr ? lane.sender.get() : lane.receiver.get();
         WorkerCommand command;
@@ -88,6 +100,7 @@ int Node::rebalance() {
         lane.server = wanted;
         add_sender(id, client, i, true);
       } else {
+        lanes_unsettled_ = true;  // nobody knows yet what it has sent
         continue;
       }
       ++moved;
@@ -105,6 +118,7 @@ void Node::on_lane_given(Channel* channel) {
   const unsigned giver = lane.server;
   lane.moving = false;
   --moving_;
+  lanes_unsettled_ = true;
   if (lane.sender != nullptr) {
     client.retired.push_back(std::move(lane.sender));
     detach_channel(client, giver, client.retired.back().get());
@@ -134,6 +148,7 @@ void Node::set_active_proxies(unsigned count) {
   CHECK_GE(count, 1u);
   CHECK_LE(count, proxies());
   active_ = count;
+  lanes_unsettled_ = true;
   for (unsigned p = 0; p < proxies(); ++p) states_[p].active.store(p < count, std::memory_order_relaxed);
   for (const PeerConfig& peer : config_.peers) tell_active(ClusterId(peer.cluster));
 }
@@ -213,6 +228,7 @@ void Node::watch_proxies(Instant now) {
 void Node::fence(unsigned p) {
   Proxy& proxy = proxies_[p];
   proxy.fenced = true;
+  lanes_unsettled_ = true;
   proxy.back = false;
   proxy.adoptable = false;
   proxy.awaited.clear();
@@ -273,6 +289,7 @@ void Node::consider_adoption(unsigned p) {
       command.number = p;
       tell_worker(other, command);
     }
+    lanes_unsettled_ = true;
     rebalance();
     // Ports that were being drained: what lay in its lanes is with others now.
     for (auto& [port, awaited] : draining_) {
@@ -297,6 +314,7 @@ void Node::take_back(unsigned p) {
   for (const auto& [at, bytes] : proxy.old_mappings) ::munmap(at, bytes);
   proxy.old_mappings.clear();
   proxy.fenced = proxy.back = proxy.adoptable = false;
+  lanes_unsettled_ = true;
   for (auto& [id, client] : clients_) {
     if (client.mapped.empty() || client.detach_sent) continue;
     client.mapped[p] = map_client(client.fd, client.geometry.total_bytes());

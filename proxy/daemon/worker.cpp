@@ -124,7 +124,10 @@ int Worker::do_work(Instant now) {
   work += transmit(now);
   work += finish();
   if (!drains_.empty() || !owed_.empty()) settle();
-  if (work == 0) ++idle_turns_;
+  if (work == 0)
+    ++idle_turns_;
+  else
+    publish_load();
   if (turns_ % kTurnsPerLook == 0) {
     watch_sub_connections(now);
     publish_counters();
@@ -1037,6 +1040,13 @@ void Worker::settle() {
   owed_.erase(owed_.begin(), owed_.begin() + static_cast<std::ptrdiff_t>(told));
 }
 
+// What Dispatch::kLeastLoaded goes by: fresh, so at every turn that changed it.
+void Worker::publish_load() {
+  std::uint64_t queued = 0;
+  for (const auto& sub : stack_.sub_connections()) queued += sub->queued_bytes();
+  counters_.queued_bytes.set(queued);
+}
+
 void Worker::publish_counters() {
   counters_.turns.set(turns_);
   counters_.idle_turns.set(idle_turns_);
@@ -1078,9 +1088,6 @@ void Worker::publish_counters() {
   counters_.messages_sent.set(sum.messages_sent);
   counters_.message_bytes_sent.set(sum.message_bytes_sent);
   counters_.peers_lost.set(sum.peers_lost);
-  std::uint64_t queued = 0;
-  for (const auto& sub : stack_.sub_connections()) queued += sub->queued_bytes();
-  counters_.queued_bytes.set(queued);
   std::uint64_t drops = 0;
   for (const NicQueue* nic : transmit_) drops += nic != nullptr ? nic->transmit_drops() : 0;
   counters_.transmit_drops.set(drops);

@@ -26,9 +26,9 @@
 #include "convergence/paths.h"
 #include "convergence/ports.h"
 #include "proxy/channel/channel.h"
+#include "proxy/channel/node_counters.h"
 #include "proxy/daemon/handoff.h"
 #include "proxy/daemon/idle.h"
-#include "proxy/daemon/node_counters.h"
 #include "proxy/daemon/proxy_state.h"
 #include "proxy/daemon/relay.h"
 #include "proxy/nic/nic_queue.h"
@@ -238,6 +238,7 @@ class Worker {
   };
 
   void start_anew(Instant now);
+  void publish_load();
   int obey_commands(Instant now);
   void obey(Instant now, const WorkerCommand& command);
   void obey(Instant now, const convergence::Paths::Command& command);

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "proxy/daemon/node_config.h"
-#include "proxy/daemon/node_counters.h"
+#include "proxy/channel/node_counters.h"
 
 namespace {
 

@@ -12,7 +12,7 @@
 
 #include "dsm/live/environment.h"
 #include "proxy/client/socket_service.h"
-#include "proxy/daemon/node_counters.h"
+#include "proxy/channel/node_counters.h"
 #include "tools/braid/descriptor.h"
 
 namespace braid::cli {

@@ -14,7 +14,7 @@
 
 namespace braid::cli {
 
-// Of one proxy: names and values, in the order of proxy/daemon/node_counters.h.
+// Of one proxy: names and values, in the order of proxy/channel/node_counters.h.
 using CounterValues = std::vector<std::pair<std::string, std::uint64_t>>;
 
 struct ClusterReport {

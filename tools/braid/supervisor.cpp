@@ -21,7 +21,7 @@
 #include <optional>
 
 #include "base/clock.h"
-#include "proxy/daemon/node_counters.h"
+#include "proxy/channel/node_counters.h"
 #include "tools/braid/descriptor.h"
 #include "tools/braid/line_prefixer.h"
 #include "tools/braid/plan.h"

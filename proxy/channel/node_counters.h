@@ -2,7 +2,7 @@
 // read while the node runs, and after it died.
 #pragma once
 
-#include <array>
+#include <atomic>
 #include <cstdint>
 
 #include "base/counters.h"
@@ -64,10 +64,12 @@ struct alignas(kCacheLine) ProxyCounters {
 };
 
 struct NodeCounters {
-  static constexpr std::uint64_t kMagic = 0x3143646961724200;
+  static constexpr std::uint64_t kMagic = 0x3243646961724200;
   std::uint64_t magic = kMagic;
   std::uint32_t proxies = 0;
   std::uint32_t process = 0;
+  // Which proxy serves lane p of every client now: p, unless that is set aside or stands still.
+  std::atomic<std::uint8_t> server[kMaxProxies] = {};
   ProxyCounters proxy[kMaxProxies];
 };
 
