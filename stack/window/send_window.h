@@ -28,10 +28,10 @@
 
 namespace braid::stack {
 
-template <class Content>
+template <class Content, std::uint32_t kSlots = ReceiveWindow::kWindow>
 class SendWindow {
  public:
-  static constexpr std::uint32_t kCapacity = ReceiveWindow::kWindow;
+  static constexpr std::uint32_t kCapacity = kSlots;
   // How many transmissions later one must be acknowledged: RFC 5681's duplicate threshold.
   static constexpr std::uint32_t kReorderTolerance = 3;
   // Recoveries for which reordering is remembered (RFC 8985, 6.2).
@@ -185,6 +185,28 @@ class SendWindow {
       if (slot(s).state != State::kAcknowledged) f(slot(s).content);
   }
   const Content& content(Seq seq) const { return slot(seq).content; }
+
+  // What decides what happens next, for who compares windows: each packet from the oldest on.
+  struct PacketView {
+    Seq seq;
+    Instant sent;
+    std::uint64_t transmission;
+    bool again;  // sent more than once
+    bool lost;
+    bool acknowledged;
+  };
+  template <class F>
+  void for_each_packet(F&& f) const {
+    for (Seq s = base_; s != next_; ++s) {
+      const Slot& p = slot(s);
+      f(PacketView{s, p.sent, p.transmission, p.times > 1, p.state == State::kLost,
+                   p.state == State::kAcknowledged});
+    }
+  }
+  std::uint64_t newest_acknowledged() const { return newest_acknowledged_; }
+  // Recoveries for which reordering is still remembered, and quarters of a round trip that it grants.
+  std::uint32_t reordering() const { return reordering_; }
+  std::int64_t patience() const { return patience_; }
   bool lost_any() const { return lost_ != 0; }
 
   void check() const {
