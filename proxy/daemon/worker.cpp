@@ -116,6 +116,7 @@ int Worker::do_work(Instant now) {
     counters_.scheduling_gaps.add();
   }
   last_turn_ = now;
+  stack_.begin_turn(now);
   int work = obey_commands(now);
   work += receive(now);
   publish_arrivals();
