@@ -17,6 +17,7 @@
 #include "base/ids.h"
 #include "base/prng.h"
 #include "base/time.h"
+#include "stack/fragmentation.h"
 #include "stack/neighbours.h"
 #include "stack/outgoing.h"
 #include "stack/rate_limit.h"
@@ -53,12 +54,6 @@ struct Interface {
   // gateway. 0: every address is on the link.
   unsigned prefix_bits = 0;
   std::optional<Ipv4Address> gateway = std::nullopt;
-};
-
-// Who cuts what is longer than the MTU.
-enum class Fragmentation : std::uint8_t {
-  kTransport,  // the sub-connection: its packets fit the MTU, and a lost frame costs one of them
-  kIp,         // IP, as in the paper: a packet holds a whole piece, and a lost fragment costs all of it
 };
 
 // One end of a plain datagram's way.

@@ -44,7 +44,8 @@ std::uint64_t shared_hash(const NodeConfig& config) {
   for (const std::uint64_t part :
        {std::uint64_t{stack::kWireVersion}, std::uint64_t{config.clusters},
         std::uint64_t{config.transport.mtu_bytes}, std::uint64_t{config.transport.window_packets},
-        std::uint64_t{config.transport.all_pairs}}) {
+        std::uint64_t{config.transport.all_pairs},
+        static_cast<std::uint64_t>(config.transport.fragmentation)}) {
     for (int byte = 0; byte < 8; ++byte) h = (h ^ (part >> (8 * byte) & 0xff)) * 0x100000001b3;
   }
   return h;
@@ -146,6 +147,7 @@ stack::StackConfig Node::stack_config(unsigned proxy, std::uint64_t seed) const 
   s.udp_port_base = config_.udp_port;
   s.proxies = config_.proxies;
   s.mtu_bytes = config_.transport.mtu_bytes;
+  s.fragmentation = config_.transport.fragmentation;
   s.seed = seed + proxy;
   stack::SubConnectionConfig& sub = s.sub_connection;
   sub.window_packets = config_.transport.window_packets;

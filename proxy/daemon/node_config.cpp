@@ -7,6 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <span>
 #include <type_traits>
 
 #include "proxy/channel/channel.h"
@@ -23,8 +24,21 @@ constexpr std::uint32_t kMaxMtuBytes = 9000;  // the usual jumbo frame: two page
 constexpr std::uint32_t kMaxWindowPackets = 256;
 constexpr unsigned kMaxClusters = 64;
 
-const char* to_text(LinkConfig::Kind kind) {
-  return kind == LinkConfig::Kind::kShm ? "shm" : "ethdev";
+// The words for the values of an enumeration.
+template <class E>
+struct Word {
+  E value;
+  const char* text;
+};
+constexpr Word<LinkConfig::Kind> kLinkKinds[] = {{LinkConfig::Kind::kShm, "shm"},
+                                                 {LinkConfig::Kind::kEthdev, "ethdev"}};
+constexpr Word<stack::Fragmentation> kFragmentations[] = {{stack::Fragmentation::kTransport, "transport"},
+                                                          {stack::Fragmentation::kIp, "ip"}};
+constexpr std::span<const Word<LinkConfig::Kind>> words_of(LinkConfig::Kind) {
+  return kLinkKinds;
+}
+constexpr std::span<const Word<stack::Fragmentation>> words_of(stack::Fragmentation) {
+  return kFragmentations;
 }
 
 // Takes the members of one JSON object and remembers the first thing that was wrong. finish() refuses what
@@ -53,14 +67,7 @@ class Reader {
       if (!value->is_string()) return wrong_type(key, "a string", *value);
       target = value->get<std::string>();
     } else {
-      static_assert(std::is_same_v<T, LinkConfig::Kind>);
-      if (*value == "shm") {
-        target = LinkConfig::Kind::kShm;
-      } else if (*value == "ethdev") {
-        target = LinkConfig::Kind::kEthdev;
-      } else {
-        fail(at(key), fmt::format("must be \"shm\" or \"ethdev\", not {}", value->dump()));
-      }
+      take_word(key, *value, target);
     }
   }
 
@@ -124,6 +131,19 @@ class Reader {
     target = value.get<T>();
   }
 
+  template <class E>
+  void take_word(const char* key, const Json& value, E& target) {
+    std::string allowed;
+    for (const Word<E>& word : words_of(target)) {
+      if (value == word.text) {
+        target = word.value;
+        return;
+      }
+      allowed += fmt::format("{}\"{}\"", allowed.empty() ? "" : " or ", word.text);
+    }
+    fail(at(key), fmt::format("must be {}, not {}", allowed, value.dump()));
+  }
+
   void wrong_type(const char* key, const char* wanted, const Json& value) {
     fail(at(key), fmt::format("must be {}, not {}", wanted, value.dump()));
   }
@@ -164,6 +184,7 @@ void visit_peer(V& v, C& peer) {
 template <class V, class C>
 void visit_transport(V& v, C& transport) {
   v.take("mtu_bytes", transport.mtu_bytes);
+  v.take("fragmentation", transport.fragmentation);
   v.take("window_packets", transport.window_packets);
   v.take("path_death_ms", transport.path_death_ms);
   v.take("peer_death_ms", transport.peer_death_ms);
@@ -212,10 +233,14 @@ void visit_node(V& v, C& node) {
 
 struct Writer {
   Json object = Json::object();
-  void take(const char* key, LinkConfig::Kind kind) { object[key] = to_text(kind); }
   template <class T>
   void take(const char* key, const T& value) {
-    object[key] = value;
+    if constexpr (std::is_enum_v<T>) {
+      for (const Word<T>& word : words_of(value))
+        if (word.value == value) object[key] = word.text;
+    } else {
+      object[key] = value;
+    }
   }
 };
 

@@ -9,6 +9,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "stack/fragmentation.h"
 
 namespace braid::proxy {
 
@@ -69,7 +70,8 @@ enum class PeerChoice : std::uint8_t {
 
 // Of the sub-connections; the peers must agree on the first three (hashed into the hello).
 struct TransportConfig {
-  std::uint32_t mtu_bytes = 1500;      // IP packet
+  std::uint32_t mtu_bytes = 1500;                                         // IP packet
+  stack::Fragmentation fragmentation = stack::Fragmentation::kTransport;  // hashed too
   std::uint32_t window_packets = 256;  // in flight per sub-connection, at most 256
   std::uint32_t path_death_ms = 500;
   std::uint32_t peer_death_ms = 10'000;

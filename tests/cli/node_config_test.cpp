@@ -27,6 +27,7 @@ NodeConfig two_clusters() {
                         .mac = "02:62:72:64:00:00",
                         .link = 0});
   node.transport.mtu_bytes = 9000;
+  node.transport.fragmentation = stack::Fragmentation::kIp;
   node.faults.loss = 0.01;
   node.faults.drop_all_after = 99;
   node.faults.seed = 0xfedcba9876543210;
@@ -68,6 +69,7 @@ TEST(NodeConfig, ComesBackAsItWasWritten) {
   EXPECT_EQ(read->peers[0].proxies, 4);
   EXPECT_EQ(read->peers[0].udp_port, 7700);
   EXPECT_EQ(read->transport.mtu_bytes, 9000u);
+  EXPECT_EQ(read->transport.fragmentation, stack::Fragmentation::kIp);
   EXPECT_EQ(read->faults.loss, 0.01);
   EXPECT_EQ(read->faults.drop_all_after, 99u);
   EXPECT_EQ(read->faults.seed, 0xfedcba9876543210u) << "64 bits survive";
@@ -130,6 +132,8 @@ TEST(NodeConfig, RefusesAWrongType) {
               HasSubstr("key 'faults' must be an object"));
   EXPECT_THAT(refusal(with([](Json& j) { j["address"] = 10; })), HasSubstr("key 'address' must be a string"));
   EXPECT_THAT(refusal(with([](Json& j) { j["faults"]["loss"] = "1%"; })), HasSubstr("must be a number"));
+  EXPECT_THAT(refusal(with([](Json& j) { j["transport"]["fragmentation"] = "tcp"; })),
+              HasSubstr("key 'transport.fragmentation' must be \"transport\" or \"ip\", not \"tcp\""));
   EXPECT_THAT(refusal("[]"), HasSubstr("must be an object"));
   EXPECT_THAT(refusal("{"), HasSubstr("node.json: not JSON"));
 }

@@ -251,6 +251,17 @@ TEST_F(Machine, LossDuplicationAndReorderingChangeNothingButTime) {
   }
 }
 
+TEST_F(Machine, IpMayCutWhatIsLongerThanAFrame) {  // IP-3
+  for (const char* loss : {"0", "0.01"}) {
+    SCOPED_TRACE(std::string("--loss ") + loss);
+    const Outcome o = expect_verified(
+        {"--fragmentation", "ip", "--mtu", "1500", "--proxies", "2", "--loss", loss}, kJacobi);
+    EXPECT_GT(total(o.report, "fragments_sent"), 0u);
+    EXPECT_GT(total(o.report, "packets_reassembled"), 0u);
+    EXPECT_EQ(o.report["configuration"]["transport"]["fragmentation"], "ip");
+  }
+}
+
 TEST_F(Machine, SurvivesAVeryBadWire) {
   expect_verified({"--loss", "0.2", "--duplicate", "0.1", "--reorder", "0.2", "--peer-death", "60000"},
                   {BRAID_JACOBI, "--size", "128"});

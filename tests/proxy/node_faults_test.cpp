@@ -109,6 +109,57 @@ INSTANTIATE_TEST_SUITE_P(, Faults,
                                               std::get<2>(p.param));
                          });
 
+// IP cuts the packets: a lost frame costs a whole piece, and what lands on the wrong proxy is put together
+// there before it is handed over.
+TEST(FaultsOnFragments, EveryMessageArrivesOnceAndWhole) {  // IP-2, IP-3
+  for (const bool misdirect : {false, true}) {
+    for (const std::uint64_t seed : {1u, 2u}) {
+      SCOPED_TRACE(fmt::format("misdirect {}, seed {}", misdirect, seed));
+      MachineOptions o;
+      o.proxies = {2, 2};
+      o.misdirect = misdirect;
+      o.faults = faults(0.01, 0.01, 0.01, 0.01);
+      o.faults.seed = seed;
+      o.transport.fragmentation = stack::Fragmentation::kIp;
+      o.transport.mtu_bytes = 1500;
+      o.transport.max_rto_us = 20'000;
+      Machine m(o);
+      auto a = m.client(0);
+      auto b = m.client(1);
+      const Pair c = connect(a->endpoint(0), ClusterId(1), b->endpoint(0), kPort, {});
+      constexpr std::uint32_t kMessages = 300;
+      Prng prng(seed);
+      std::vector<std::size_t> sizes;
+      for (std::uint32_t i = 0; i < kMessages; ++i) sizes.push_back(4 + prng.below(32'000));
+      std::uint32_t sent = 0;
+      std::set<std::uint32_t> got;
+      const auto take = [&](Connection&, ByteView message) {
+        ASSERT_TRUE(intact(message)) << message.size() << " bytes";
+        const std::uint32_t n = number_of(message);
+        ASSERT_LT(n, kMessages);
+        ASSERT_EQ(message.size(), sizes[n]);
+        ASSERT_TRUE(got.insert(n).second) << "twice: " << n;
+      };
+      ASSERT_TRUE(until(
+          [&] {
+            while (sent < kMessages && c.out->try_send(numbered(sent, sizes[sent])) == SendStatus::kSent)
+              ++sent;
+            a->endpoint(0).poll(take);
+            b->endpoint(0).poll(take);
+          },
+          [&] { return HasFatalFailure() || got.size() == kMessages; }, 60_s))
+          << got.size() << " of " << kMessages;
+      m.run(5_ms);
+      EXPECT_GT(m.sum(0, &ProxyCounters::fragments_sent), 1000u);
+      EXPECT_GT(m.sum(1, &ProxyCounters::packets_reassembled), 200u);
+      if (misdirect) {
+        EXPECT_GT(m.sum(1, &ProxyCounters::misdirected), 200u);
+      }
+      EXPECT_EQ(m.sum(0, &ProxyCounters::peers_lost), 0u);
+    }
+  }
+}
+
 // Short connections over a bad wire: what is said of opening and closing may overtake what was sent, and
 // still each message is there and no end stays open.
 TEST(FaultsOnConnections, ManyShortOnes) {

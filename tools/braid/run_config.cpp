@@ -27,6 +27,8 @@ struct Name {
 constexpr Name<Wire> kWires[] = {{Wire::kShm, "shm"}, {Wire::kDpdk, "dpdk"}};
 constexpr Name<Dispatch> kDispatches[] = {
     {Dispatch::kFixed, "fixed"}, {Dispatch::kRoundRobin, "rr"}, {Dispatch::kRoundRobin, "round-robin"}};
+constexpr Name<stack::Fragmentation> kFragmentations[] = {{stack::Fragmentation::kTransport, "transport"},
+                                                          {stack::Fragmentation::kIp, "ip"}};
 constexpr Name<DpdkKind> kDpdkKinds[] = {{DpdkKind::kMemif, "memif"}, {DpdkKind::kAfPacket, "af_packet"}};
 
 template <class E, std::size_t N>
@@ -209,6 +211,9 @@ std::vector<Setting> make_settings() {
         return c.transport.mtu_bytes == 0 ? std::nullopt
                                           : std::optional<std::uint32_t>(c.transport.mtu_bytes);
       }));
+  all.push_back(choice("transport.fragmentation", "--fragmentation", kFragmentations,
+                       "who cuts messages longer than a packet: the transport, or IP as in the paper",
+                       [](C& c) -> stack::Fragmentation& { return c.transport.fragmentation; }));
   all.push_back(number("transport.window_packets", "--window-packets", 1, 256,
                        "packets in flight between two proxies",
                        [](C& c) -> std::uint32_t& { return c.transport.window_packets; }));
