@@ -11,22 +11,17 @@
 // Prints medians over the rounds and the ratio of ours to bare.
 #include <fmt/format.h>
 #include <sched.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
-#include <csignal>
-#include <functional>
-#include <thread>
 #include <vector>
 
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/local_ring.h"
+#include "bench/two_processes.h"
 #include "proxy/client/client.h"
 #include "proxy/daemon/daemon.h"
 #include "proxy/daemon/in_process.h"
@@ -35,6 +30,9 @@
 namespace braid {
 namespace {
 
+using bench::median;
+using bench::shared;
+using bench::spawn;
 using proxy::Client;
 using proxy::Connection;
 using proxy::Endpoint;
@@ -56,45 +54,6 @@ struct Shared {
   std::atomic<bool> paused{false};  // while the other system is measured
   std::atomic<bool> stop{false};
 };
-
-template <class T>
-T* shared(std::size_t count = 1) {
-  void* const memory =
-      ::mmap(nullptr, sizeof(T) * count, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  CHECK(memory != MAP_FAILED);
-  T* const first = static_cast<T*>(memory);
-  for (std::size_t i = 0; i < count; ++i) new (first + i) T;
-  return first;
-}
-
-void pin(int cpu) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(static_cast<unsigned>(cpu) % std::max(1u, std::thread::hardware_concurrency()), &set);
-  (void)::sched_setaffinity(0, sizeof set, &set);
-}
-
-// Runs `body` in a process on core `cpu`. It is there from the start: on this one's core it might never be
-// scheduled.
-pid_t spawn(int cpu, const std::function<void()>& body) {
-  const pid_t parent = ::getpid();
-  pin(cpu);
-  const pid_t pid = ::fork();
-  CHECK_GE(pid, 0);
-  if (pid != 0) {
-    pin(0);
-    return pid;
-  }
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(1);
-  body();
-  ::_exit(0);
-}
-
-double median(std::vector<double> v) {
-  std::sort(v.begin(), v.end());
-  return v[v.size() / 2];
-}
 
 // ---------------------------------------------------------------- bare
 
