@@ -145,6 +145,7 @@ class Paths {
   void resume(Path& path);
   void on_fence(Path& path, const ControlMessage& message);
   void lose(ClusterId cluster, bool silent);
+  void lose_if_deaf(ClusterId cluster);
   bool is_retired(const Peer& peer, std::uint64_t incarnation) const;
 
   std::vector<Path> paths_;

@@ -659,8 +659,10 @@ void Node::carry_out(const Ports::Event& event) {
       return;
     case Ports::Event::Kind::kDrain:
       for (unsigned p = 0; p < proxies(); ++p) {
-        if (!running(p)) continue;
+        // What lies in the lanes of one that stands still is sent by those who take them over.
+        if (!running(p) && proxies_[p].adoptable) continue;
         draining_[end.port.value()].push_back(p);
+        if (!running(p)) continue;
         WorkerCommand command;
         command.kind = WorkerCommand::Kind::kDrainPort;
         command.port.id = end.port;

@@ -132,6 +132,16 @@ void Node::on_lane_given(Channel* channel) {
   } else {
     add_sender(id, client, index, true);
   }
+  // Ports that are being drained: what the giver left in the lane is with another now.
+  for (auto& [port, awaited] : draining_) {
+    const auto end = installed_.find(port);
+    if (end == installed_.end() || end->second.client != id || !running(lane.server)) continue;
+    awaited.push_back(lane.server);
+    WorkerCommand command;
+    command.kind = WorkerCommand::Kind::kDrainPort;
+    command.port.id = PortId(port);
+    tell_worker(lane.server, command);
+  }
 }
 
 void Node::on_detached(Channel* channel) {

@@ -1015,8 +1015,10 @@ void Worker::settle() {
     } else {
       release(*channel);
       if (drain.port != PortId()) {
+        // Who has given the lane away has told so before; the rest is the next one's.
         done = channel->closed ? channel->unfinished == 0
-                               : static_cast<std::int32_t>(channel->send.released() - drain.mark) >= 0;
+                               : !channel->sends ||
+                                     static_cast<std::int32_t>(channel->send.released() - drain.mark) >= 0;
       } else {
         // The control plane asks to detach it when all of the client's ports are drained.
         done = channel->unfinished == 0;
