@@ -72,8 +72,10 @@ Result<Environment> Environment::read(const Lookup& lookup) {
       e.dispatch = convergence::Dispatch::kFixed;
     } else if (std::strcmp(dispatch, "round-robin") == 0) {
       e.dispatch = convergence::Dispatch::kRoundRobin;
+    } else if (std::strcmp(dispatch, "least-loaded") == 0) {
+      e.dispatch = convergence::Dispatch::kLeastLoaded;
     } else {
-      return error("{} is '{}': it must be 'fixed' or 'round-robin'", variable::kDispatch, dispatch);
+      return error("{} is '{}': it must be 'fixed', 'round-robin' or 'least-loaded'", variable::kDispatch, dispatch);
     }
   }
   if (e.cluster >= e.clusters) {

@@ -18,7 +18,7 @@ enum class Kind : std::uint32_t {
   kConnect,
   kClose,
   kCounters,    // asks for the node's counters: answered with a descriptor
-  kSetProxies,  // changes how many of the node's proxies serve clients
+  kSetProxies,  // changes how many of the node's proxies serve clients; answered with kOk
   // answers and events
   kAttached = 100,
   kOk,
@@ -49,7 +49,8 @@ struct Close {
   std::uint32_t port;
 };
 struct SetProxies {
-  std::uint32_t active;
+  std::uint32_t active;  // 0 in a request: only asks. The answer tells what is now
+  std::uint32_t all;     // in the answer: that the node was started with
 };
 struct Attached {
   ChannelGeometry geometry;

@@ -165,11 +165,12 @@ stack::StackConfig Node::stack_config(unsigned proxy, std::uint64_t seed) const 
       if (!config_.transport.all_pairs && !aligned) continue;
       stack::RemoteStack remote;
       remote.id = {ClusterId(peer.cluster), ProxyId(static_cast<std::uint8_t>(theirs))};
-      remote.address = *stack::Ipv4Address::parse(peer.address);
+      const NiConfig ni = peer.ni(theirs % peer.nis());
+      remote.address = *stack::Ipv4Address::parse(ni.address);
       remote.udp_port = static_cast<std::uint16_t>(peer.udp_port + theirs);
-      remote.link = LinkId(peer.link);
+      remote.link = LinkId(ni.link);
       remote.preferred = aligned || config_.transport.peer == PeerChoice::kRoundRobin;
-      if (!peer.mac.empty()) remote.mac = stack::MacAddress::parse(peer.mac);
+      if (!ni.mac.empty()) remote.mac = stack::MacAddress::parse(ni.mac);
       s.remotes.push_back(remote);
     }
   }

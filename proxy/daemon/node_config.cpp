@@ -40,6 +40,11 @@ constexpr std::span<const Word<LinkConfig::Kind>> words_of(LinkConfig::Kind) {
 constexpr std::span<const Word<stack::Fragmentation>> words_of(stack::Fragmentation) {
   return kFragmentations;
 }
+constexpr Word<PeerChoice> kPeerChoices[] = {{PeerChoice::kAligned, "aligned"},
+                                             {PeerChoice::kRoundRobin, "round-robin"}};
+constexpr std::span<const Word<PeerChoice>> words_of(PeerChoice) {
+  return kPeerChoices;
+}
 
 // Takes the members of one JSON object and remembers the first thing that was wrong. finish() refuses what
 // nobody took.
@@ -172,6 +177,13 @@ void visit_link(V& v, C& link) {
 }
 
 template <class V, class C>
+void visit_ni(V& v, C& ni) {
+  v.take("address", ni.address);
+  v.take("mac", ni.mac);
+  v.take("link", ni.link);
+}
+
+template <class V, class C>
 void visit_peer(V& v, C& peer) {
   v.take("cluster", peer.cluster);
   v.take("proxies", peer.proxies);
@@ -190,6 +202,8 @@ void visit_transport(V& v, C& transport) {
   v.take("peer_death_ms", transport.peer_death_ms);
   v.take("min_rto_us", transport.min_rto_us);
   v.take("max_rto_us", transport.max_rto_us);
+  v.take("peer", transport.peer);
+  v.take("all_pairs", transport.all_pairs);
 }
 
 template <class V, class C>
@@ -339,14 +353,16 @@ std::string problem_of_interface(const NodeConfig& node, std::size_t index) {
           index, link.gateway, own->to_string());
   }
   for (std::size_t i = 0; i < node.peers.size(); ++i) {
-    const PeerConfig& peer = node.peers[i];
-    if (peer.link != index) continue;
-    const auto theirs = stack::Ipv4Address::parse(peer.address);
-    if (*theirs == *own)
-      return fmt::format("peers[{}].address is {}: this node has it on links[{}]", i, peer.address, index);
-    if (link.gateway.empty() && !on_link(link, *own, *theirs))
-      return fmt::format("peers[{}].address is {}: not on links[{}] ({}/{}): give that link a gateway", i,
-                         peer.address, index, own->to_string(), link.prefix_bits);
+    for (std::size_t n = 0; n < node.peers[i].nis(); ++n) {
+      const NiConfig ni = node.peers[i].ni(n);
+      if (ni.link != index) continue;
+      const auto theirs = stack::Ipv4Address::parse(ni.address);
+      if (*theirs == *own)
+        return fmt::format("peers[{}].address is {}: this node has it on links[{}]", i, ni.address, index);
+      if (link.gateway.empty() && !on_link(link, *own, *theirs))
+        return fmt::format("peers[{}].address is {}: not on links[{}] ({}/{}): give that link a gateway", i,
+                           ni.address, index, own->to_string(), link.prefix_bits);
+    }
   }
   return {};
 }
@@ -384,17 +400,20 @@ std::string problem_of_peers(const NodeConfig& node) {
                          peer.cluster, node.clusters, node.cluster);
     if (!clusters.insert(peer.cluster).second)
       return fmt::format("{}cluster is {}: that peer is there twice", where, peer.cluster);
-    if (std::string p = problem_of_station(where, peer.address, peer.mac, peer.udp_port, peer.proxies);
-        !p.empty())
-      return p;
-    if (!addresses.insert(peer.address).second)
-      return fmt::format("{}address is {}: another node has it too", where, peer.address);
-    if (peer.link >= node.links.size())
-      return fmt::format("{}link is {}: there are {} links, counted from 0", where, peer.link,
-                         node.links.size());
-    if (node.links[peer.link].kind == LinkConfig::Kind::kShm && !wires.insert(peer.link).second)
-      return fmt::format("{}link is {}: a shm link joins two nodes only, and another peer is on it", where,
-                         peer.link);
+    for (std::size_t n = 0; n < peer.nis(); ++n) {
+      const NiConfig ni = peer.ni(n);
+      const std::string at = n == 0 ? where : fmt::format("{}more_nis[{}].", where, n - 1);
+      if (std::string p = problem_of_station(at, ni.address, ni.mac, peer.udp_port, peer.proxies); !p.empty())
+        return p;
+      if (!addresses.insert(ni.address).second)
+        return fmt::format("{}address is {}: another node, or another of its NIs, has it too", at,
+                           ni.address);
+      if (ni.link >= node.links.size())
+        return fmt::format("{}link is {}: there are {} links, counted from 0", at, ni.link,
+                           node.links.size());
+      if (node.links[ni.link].kind == LinkConfig::Kind::kShm && !wires.insert(ni.link).second)
+        return fmt::format("{}link is {}: a shm link joins two NIs only, and another is on it", at, ni.link);
+    }
   }
   if (node.peers.size() + 1u != node.clusters)
     return fmt::format("peers: {} of {} are there; every other cluster must be", node.peers.size(),
@@ -450,7 +469,11 @@ Result<NodeConfig> parse_node_config(const std::string& json, const std::string&
   if (problem.empty()) {
     visit_node(reader, node);
     reader.take_array("links", [&](Reader& r) { visit_link(r, node.links.emplace_back()); });
-    reader.take_array("peers", [&](Reader& r) { visit_peer(r, node.peers.emplace_back()); });
+    reader.take_array("peers", [&](Reader& r) {
+      PeerConfig& peer = node.peers.emplace_back();
+      visit_peer(r, peer);
+      r.take_array("more_nis", [&](Reader& ni) { visit_ni(ni, peer.more_nis.emplace_back()); });
+    });
     reader.take_object("transport", [&](Reader& r) { visit_transport(r, node.transport); });
     reader.take_object("faults", [&](Reader& r) { visit_faults(r, node.faults); });
     reader.take_object("idle", [&](Reader& r) { visit_idle(r, node.idle); });
@@ -475,6 +498,12 @@ std::string to_json(const NodeConfig& node) {
   for (const PeerConfig& peer : node.peers) {
     Writer w;
     visit_peer(w, peer);
+    if (!peer.more_nis.empty()) w.object["more_nis"] = Json::array();
+    for (const NiConfig& ni : peer.more_nis) {
+      Writer n;
+      visit_ni(n, ni);
+      w.object["more_nis"].push_back(std::move(n.object));
+    }
     object["peers"].push_back(std::move(w.object));
   }
   Writer transport, faults, idle;

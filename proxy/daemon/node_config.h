@@ -29,6 +29,13 @@ struct LinkConfig {
   std::string gateway = {};  // empty: none
 };
 
+// A network interface of a peer, and the way there.
+struct NiConfig {
+  std::string address;     // IPv4, dotted
+  std::string mac;         // static neighbour entry; empty: ask by ARP
+  std::uint16_t link = 0;  // index into links
+};
+
 struct PeerConfig {
   std::uint16_t cluster = 0;
   std::uint16_t proxies = 1;
@@ -36,6 +43,11 @@ struct PeerConfig {
   std::uint16_t udp_port = 0;  // of its proxy 0; proxy i has udp_port + i
   std::string mac;             // static neighbour entry; empty: ask by ARP
   std::uint16_t link = 0;      // index into links
+  std::vector<NiConfig> more_nis =
+      {};  // it has these too: proxy i is reached at the one that i modulo their number names
+
+  std::size_t nis() const { return 1 + more_nis.size(); }
+  NiConfig ni(std::size_t i) const { return i == 0 ? NiConfig{address, mac, link} : more_nis[i - 1]; }
 };
 
 // Probabilities per frame, injected where a proxy receives; see proxy/nic/faulty_queue.h.

@@ -173,14 +173,16 @@ void Node::tell_active(ClusterId cluster) {
 }
 
 void Node::set_proxies(ClientId client, const control::Message& m) {
-  if (m.set_proxies.active < 1 || m.set_proxies.active > proxies()) {
+  if (m.set_proxies.active > proxies()) {
     refuse(client, m.serial,
            fmt::format("{} proxies: this node was started with {}, so 1 to {} can be active",
                        m.set_proxies.active, proxies(), proxies()));
     return;
   }
-  set_active_proxies(m.set_proxies.active);
-  answer(client, control::Kind::kOk, m.serial);
+  if (m.set_proxies.active != 0) set_active_proxies(m.set_proxies.active);
+  control::Message body;
+  body.set_proxies = {active_, proxies()};
+  answer(client, control::Kind::kOk, m.serial, body);
 }
 
 // ---------------------------------------------------------------- paths

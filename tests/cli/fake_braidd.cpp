@@ -11,8 +11,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "proxy/daemon/node_config.h"
 #include "proxy/channel/node_counters.h"
+#include "proxy/daemon/node_config.h"
 
 namespace {
 

@@ -73,14 +73,40 @@ TEST(Plan, MemifEndsMeetAndRunsDoNot) {
   config.wire = Wire::kDpdk;
   const auto nodes = plan_nodes(config, "run-a", 2);
   EXPECT_EQ(nodes[1].links[0].device,
-            "net_memif0,role=client,id=0,socket-abstract=yes,socket=run-a-0-1,zero-copy=no,bsize=2048");
+            "net_memif0,role=client,id=0,socket-abstract=yes,socket=run-a-0-1-0,zero-copy=no,bsize=2048");
   EXPECT_EQ(nodes[1].links[1].device,
-            "net_memif1,role=server,id=0,socket-abstract=yes,socket=run-a-1-2,zero-copy=no,bsize=2048");
+            "net_memif1,role=server,id=0,socket-abstract=yes,socket=run-a-1-2-0,zero-copy=no,bsize=2048");
   EXPECT_THAT(nodes[2].links[1].device, HasSubstr("role=client"));
   EXPECT_THAT(nodes[2].links[1].device, HasSubstr("socket=run-a-1-2"));
   EXPECT_THAT(plan_nodes(config, "run-b", 2)[1].links[0].device, HasSubstr("socket=run-b-0-1"));
   EXPECT_EQ(nodes[0].transport.mtu_bytes, 1500u);
   EXPECT_NE(nodes[0].eal_prefix, nodes[1].eal_prefix);
+}
+
+TEST(Plan, EachNiOfAClusterHasAnAddressAndALinkOfItsOwnToEveryOther) {
+  RunConfig config;
+  config.clusters = 3;
+  config.proxies = 4;
+  config.nis = 2;
+  const std::vector<proxy::NodeConfig> nodes = plan_nodes(config, "run-a", 2);
+  const proxy::NodeConfig& node = nodes[1];
+  ASSERT_EQ(node.links.size(), 4u);
+  ASSERT_EQ(node.peers.size(), 2u);
+  const proxy::PeerConfig& last = node.peers[1];
+  EXPECT_EQ(last.cluster, 2);
+  ASSERT_EQ(last.nis(), 2u);
+  EXPECT_EQ(last.ni(0).address, nodes[2].address);
+  EXPECT_EQ(last.ni(0).link, 2);
+  EXPECT_EQ(last.ni(1).link, 3);
+  // What a peer knows of an NI is what its node is on that link.
+  EXPECT_EQ(last.ni(1).address, nodes[2].links[3].address);
+  EXPECT_EQ(last.ni(1).mac, nodes[2].links[3].mac);
+  EXPECT_NE(last.ni(1).address, last.ni(0).address);
+  for (proxy::NodeConfig n : nodes) {
+    n.listen_address = "@somewhere";
+    for (proxy::LinkConfig& link : n.links) link.fd = 3;
+    EXPECT_TRUE(n.validate().ok()) << n.validate().error().text;
+  }
 }
 
 TEST(Plan, AnInterfaceIsOneLinkToAllAndAsksByArp) {

@@ -126,7 +126,8 @@ TEST(RunConfig, RefusesWhatIsOutOfRange) {
   EXPECT_THAT(refusal("faults: {loss: .nan}\n"), HasSubstr("allowed: a probability, 0 to 1"));
   EXPECT_THAT(refusal("faults: {loss: nan}\n"), HasSubstr("allowed: a probability, 0 to 1"));
   EXPECT_EQ(refusal("dispatch: random\n"),
-            "run.yaml:1:11: key 'dispatch': 'random' is not allowed; allowed: fixed, rr, round-robin");
+            "run.yaml:1:11: key 'dispatch': 'random' is not allowed; allowed: fixed, rr, round-robin, "
+            "least-loaded");
   EXPECT_EQ(refusal("wire: tcp\n"), "run.yaml:1:7: key 'wire': 'tcp' is not allowed; allowed: shm, dpdk");
   EXPECT_EQ(refusal("transport: {mtu_bytes: 575}\n"),
             "run.yaml:1:24: key 'transport.mtu_bytes': '575' is not allowed; allowed: auto, or 576 to 9000");
@@ -163,7 +164,7 @@ TEST(RunConfig, RefusesInterfacesThatDoNotFit) {
               HasSubstr("run.yaml:2:8: key 'dpdk.kind': cluster 0 of 2 has no interface"));
   EXPECT_THAT(refusal(head + zero), HasSubstr("cluster 1 of 2 has no interface"));
   EXPECT_THAT(refusal(head + zero + "    - {cluster: 0, interface: b, address: 10.98.1.1}\n"),
-              HasSubstr("cluster 0 has two interfaces"));
+              HasSubstr("cluster 0 has 2 interfaces and nis is 1"));
   EXPECT_THAT(refusal(head + zero + "    - {cluster: 1, interface: b, address: 10.98.0.1}\n"),
               HasSubstr("two clusters have the address 10.98.0.1"));
   EXPECT_THAT(refusal(head + zero + "    - {cluster: 1, interface: a, address: 10.98.1.1}\n"),

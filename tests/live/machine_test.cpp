@@ -4,10 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -233,6 +236,80 @@ TEST_F(Machine, TellsWhyCountersCannotBeShown) {
   EXPECT_THAT(cli::testing::run({BRAID_COMMAND, "counters", "--process", std::to_string(::getpid())}).err,
               HasSubstr("has no BRAID_SERVICE in its environment"));
   EXPECT_THAT(cli::testing::run({BRAID_COMMAND, "counters"}).err, HasSubstr("of which node?"));
+}
+
+// --- proxies that come and go
+
+// The thread of a process that has a name; 0: none.
+pid_t thread_of(pid_t process, const std::string& name) {
+  std::error_code problem;
+  for (const auto& task :
+       std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/task", problem)) {
+    std::ifstream file(task.path() / "comm");
+    std::string comm;
+    if (std::getline(file, comm) && comm == name)
+      return static_cast<pid_t>(std::stol(task.path().filename()));
+  }
+  return 0;
+}
+
+// Long enough that something can be done to it meanwhile.
+const Words kLongJacobi = {BRAID_JACOBI, "--size", "512", "--iterations", "600"};
+
+TEST_F(Machine, TheNumberOfActiveProxiesChangesWhileAProgramRuns) {
+  Command command(Words{BRAID_COMMAND, "run", "--proxies", "3"} + kLongJacobi);
+  const auto of = [](unsigned cluster, const Words& more) {
+    return cli::testing::run(Words{BRAID_COMMAND, "proxies", "--cluster", std::to_string(cluster)} + more);
+  };
+  const auto limit = Clock::now() + 30s;
+  while (of(0, {}).status != 0 && Clock::now() < limit) std::this_thread::sleep_for(10ms);
+  EXPECT_EQ(of(0, {}).out, "3 of 3 proxies are active\n");
+  int changes = 0;
+  for (const char* number : {"1", "3", "2", "1", "2"}) {
+    const Finished set = of(0, {"--set", number});
+    if (set.status == 0) {
+      EXPECT_EQ(set.out, std::string(number) + " of 3 proxies are active\n");
+      ++changes;
+    }
+    of(1, {"--set", number});
+    std::this_thread::sleep_for(50ms);
+  }
+  EXPECT_THAT(of(0, {"--set", "4"}).err, HasSubstr("this node was started with 3, so 1 to 3 can be active"));
+  EXPECT_GE(changes, 3) << "the program was over too soon";
+  EXPECT_EQ(command.wait(120s).status, 0) << command.so_far().err;
+  EXPECT_THAT(command.so_far().out, HasSubstr(", verified\n"));
+}
+
+TEST_F(Machine, TellsWhyProxiesCannotBeChanged) {
+  EXPECT_THAT(cli::testing::run({BRAID_COMMAND, "proxies"}).err, HasSubstr("of which cluster?"));
+  EXPECT_THAT(cli::testing::run({BRAID_COMMAND, "proxies", "--cluster", "63"}).err,
+              HasSubstr("no cluster 63 runs on this machine"));
+}
+
+TEST_F(Machine, AProxyWhoseThreadStandsStillIsDoneWithoutAndTakenBack) {
+  const TemporaryFile report;
+  Command command(
+      Words{BRAID_COMMAND, "run", "--proxies", "2", "--path-death", "300", "--report", report.path()} +
+      kLongJacobi);
+  pid_t proxy = 0;
+  for (const auto limit = Clock::now() + 30s; proxy == 0 && Clock::now() < limit;) {
+    const Finished there = cli::testing::run({BRAID_COMMAND, "proxies", "--cluster", "0"});
+    for (const auto& [pid, line] : command.processes())
+      if (there.status == 0 && proxy == 0 && line.starts_with("braidd ")) proxy = thread_of(pid, "proxy 1");
+  }
+  ASSERT_GT(proxy, 0) << command.so_far().err;
+  if (::ptrace(PTRACE_SEIZE, proxy, nullptr, nullptr) != 0) {
+    command.signal(SIGTERM);
+    GTEST_SKIP() << "threads of other processes cannot be stopped here: " << std::strerror(errno);
+  }
+  ASSERT_EQ(::ptrace(PTRACE_INTERRUPT, proxy, nullptr, nullptr), 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(proxy, &status, __WALL), proxy);
+  EXPECT_TRUE(command.expect("proxy 1 has not moved for 300 ms")) << command.so_far().err;
+  std::this_thread::sleep_for(200ms);
+  EXPECT_EQ(::ptrace(PTRACE_DETACH, proxy, nullptr, nullptr), 0);
+  EXPECT_EQ(command.wait(120s).status, 0) << command.so_far().err;
+  EXPECT_THAT(command.so_far().out, HasSubstr(", verified\n"));
 }
 
 // --- a bad wire

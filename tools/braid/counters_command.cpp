@@ -11,8 +11,8 @@
 #include <sstream>
 
 #include "dsm/live/environment.h"
-#include "proxy/client/socket_service.h"
 #include "proxy/channel/node_counters.h"
+#include "proxy/client/socket_service.h"
 #include "tools/braid/descriptor.h"
 
 namespace braid::cli {

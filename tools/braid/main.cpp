@@ -13,9 +13,11 @@
 #include <optional>
 #include <set>
 
+#include "proxy/channel/channel.h"
 #include "tools/braid/counters_command.h"
 #include "tools/braid/descriptor.h"
 #include "tools/braid/find_program.h"
+#include "tools/braid/proxies_command.h"
 #include "tools/braid/report.h"
 #include "tools/braid/run_config.h"
 #include "tools/braid/supervisor.h"
@@ -300,6 +302,64 @@ int show_counters(const CounterArguments& arguments) {
   }
 }
 
+struct ProxiesArguments {
+  int cluster = -1;
+  std::string service;
+  int process = 0;
+  unsigned set = 0;
+};
+
+CLI::App* describe_proxies(CLI::App& app, ProxiesArguments& arguments) {
+  CLI::App* const proxies =
+      app.add_subcommand("proxies", "Show or change how many proxies of a running cluster are active");
+  proxies->add_option("--cluster", arguments.cluster, "the number of a cluster that runs on this machine")
+      ->option_text("K")
+      ->check(CLI::Range(0, static_cast<int>(kMaxClusters) - 1));
+  CLI::Option* const service =
+      proxies
+          ->add_option("--service", arguments.service, "the control socket of its braidd: a path, or @name")
+          ->option_text("ADDRESS");
+  proxies
+      ->add_option("--process", arguments.process,
+                   "an application process of the cluster, where several runs have that number")
+      ->option_text("PID")
+      ->excludes(service);
+  proxies->add_option("--set", arguments.set, "let so many be active; 1 to what it was started with")
+      ->option_text("N")
+      ->check(CLI::Range(1u, proxy::kMaxProxies));
+  proxies->formatter(std::make_shared<CommandFormatter>(
+      "braid proxies (--cluster K | --process PID | --service ADDRESS) [--set N]"));
+  proxies->footer(
+      "What a proxy has under way is finished by it; what comes after goes over those that are active. No "
+      "message "
+      "is\n"
+      "lost, doubled or reordered. The others keep their sub-connections, sleep, and can be made active "
+      "again.\n"
+      "\n"
+      "Examples:\n"
+      "  braid proxies --cluster 0\n"
+      "  braid proxies --cluster 0 --set 1\n");
+  return proxies;
+}
+
+int show_proxies(const ProxiesArguments& arguments) {
+  std::string service = arguments.service;
+  if (service.empty() && arguments.process == 0 && arguments.cluster < 0)
+    refuse(kUsageStatus, "proxies: of which cluster? give --cluster K; see 'braid proxies --help'");
+  if (service.empty()) {
+    const Result<std::string> told = arguments.process > 0
+                                         ? service_of_process(arguments.process)
+                                         : service_of_cluster(static_cast<unsigned>(arguments.cluster));
+    if (!told) refuse(kUsageStatus, told.error().text);
+    service = *told;
+  }
+  const Result<ActiveProxies> now =
+      active_proxies(service, arguments.set > 0 ? std::optional<unsigned>(arguments.set) : std::nullopt);
+  if (!now) refuse(kLostDaemonStatus, now.error().text);
+  std::printf("%u of %u proxies are active\n", now->active, now->all);
+  return 0;
+}
+
 std::set<std::string> names_of(const CLI::App& app) {
   std::set<std::string> names;
   for (const CLI::App* const command : app.get_subcommands([](const CLI::App*) { return true; }))
@@ -319,6 +379,8 @@ int main_of(int argc, char** argv) {
   run->set_help_flag("-h,--help", "this text");
   CounterArguments counter_arguments;
   CLI::App* const counters = describe_counters(app, counter_arguments);
+  ProxiesArguments proxies_arguments;
+  CLI::App* const proxies = describe_proxies(app, proxies_arguments);
   CLI::App* const help = app.add_subcommand("help", "Explain a command: 'braid help run'");
   std::string topic;
   help->formatter(std::make_shared<CommandFormatter>("braid help [command]"));
@@ -344,6 +406,7 @@ int main_of(int argc, char** argv) {
   } catch (const CLI::CallForHelp&) {
     const CLI::App* const asked = run->parsed()        ? run
                                   : counters->parsed() ? counters
+                                  : proxies->parsed()  ? proxies
                                   : help->parsed()     ? help
                                                        : &app;
     std::fputs(asked->help().c_str(), stdout);
@@ -355,6 +418,7 @@ int main_of(int argc, char** argv) {
     refuse(kUsageStatus, fmt::format("{}; see 'braid {}--help'", e.what(),
                                      run->parsed()        ? "run "
                                      : counters->parsed() ? "counters "
+                                     : proxies->parsed()  ? "proxies "
                                                           : ""));
   }
   if (help->parsed()) {
@@ -367,7 +431,9 @@ int main_of(int argc, char** argv) {
     std::fputs(app.get_subcommand(topic)->help().c_str(), stdout);
     return 0;
   }
-  return counters->parsed() ? show_counters(counter_arguments) : run_application(*run, run_arguments);
+  if (counters->parsed()) return show_counters(counter_arguments);
+  if (proxies->parsed()) return show_proxies(proxies_arguments);
+  return run_application(*run, run_arguments);
 }
 
 }  // namespace

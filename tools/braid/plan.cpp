@@ -14,67 +14,111 @@ constexpr std::uint32_t kEthernetHeaderBytes = 14;
 // The memory of all wires of a run together, taken when they are made.
 constexpr std::uint64_t kWiresBytes = std::uint64_t{2} << 30;
 
-std::string address_of(const RunConfig& config, unsigned cluster) {
-  if (config.wire == Wire::kDpdk && config.dpdk.kind == DpdkKind::kAfPacket) {
-    for (const InterfaceConfig& i : config.dpdk.interfaces) {
-      if (i.cluster == cluster) return i.address;
-    }
-  }
-  return fmt::format("10.98.{}.1", cluster);
+// The entries of the interfaces of a cluster, for dpdk.kind af_packet.
+std::vector<const InterfaceConfig*> interfaces_of(const RunConfig& config, unsigned cluster) {
+  std::vector<const InterfaceConfig*> own;
+  for (const InterfaceConfig& i : config.dpdk.interfaces)
+    if (i.cluster == cluster) own.push_back(&i);
+  return own;
+}
+
+std::string address_of(const RunConfig& config, unsigned cluster, unsigned ni) {
+  if (config.wire == Wire::kDpdk && config.dpdk.kind == DpdkKind::kAfPacket)
+    return interfaces_of(config, cluster).at(ni)->address;
+  return fmt::format("10.98.{}.{}", cluster, ni + 1);
 }
 
 // Where a wire joins two nodes only, both know the other's address beforehand and nobody need ask.
-std::string static_mac(unsigned cluster) {
-  return fmt::format("02:62:72:64:{:02x}:{:02x}", cluster >> 8, cluster & 0xff);
+std::string static_mac(unsigned cluster, unsigned ni) {
+  return fmt::format("02:62:72:{:02x}:{:02x}:{:02x}", 0x64 + ni, cluster >> 8, cluster & 0xff);
 }
 
+proxy::PeerConfig plan_peer(const RunConfig& config, unsigned cluster) {
+  proxy::PeerConfig peer;
+  peer.cluster = static_cast<std::uint16_t>(cluster);
+  peer.proxies = static_cast<std::uint16_t>(config.proxies);
+  peer.udp_port = kUdpPort;
+  return peer;
+}
+
+void add_ni(proxy::PeerConfig& peer, const proxy::NiConfig& ni) {
+  if (peer.address.empty()) {
+    peer.address = ni.address;
+    peer.mac = ni.mac;
+    peer.link = ni.link;
+  } else {
+    peer.more_nis.push_back(ni);
+  }
+}
+
+// NI n of this node and NI n of each other are joined.
 void plan_point_to_point(const RunConfig& config, const std::string& run, proxy::NodeConfig& node) {
-  node.mac = static_mac(node.cluster);
+  node.mac = static_mac(node.cluster, 0);
   for (unsigned k = 0; k < config.clusters; ++k) {
     if (k == node.cluster) continue;
     const bool first_side = node.cluster < k;
-    proxy::LinkConfig link;
-    link.first_side = first_side;
-    if (config.wire == Wire::kDpdk) {
-      link.kind = proxy::LinkConfig::Kind::kEthdev;
-      // Buffers of 2048 bytes hold every frame that memif takes: one is never spread over several.
-      link.device =
-          fmt::format("net_memif{},role={},id=0,socket-abstract=yes,socket={}-{}-{},zero-copy=no,bsize=2048",
-                      node.links.size(), first_side ? "server" : "client", run,
-                      std::min<unsigned>(node.cluster, k), std::max<unsigned>(node.cluster, k));
+    proxy::PeerConfig peer = plan_peer(config, k);
+    for (unsigned n = 0; n < config.nis; ++n) {
+      proxy::LinkConfig link;
+      link.first_side = first_side;
+      if (n > 0) {
+        link.address = address_of(config, node.cluster, n);
+        link.mac = static_mac(node.cluster, n);
+      }
+      if (config.wire == Wire::kDpdk) {
+        link.kind = proxy::LinkConfig::Kind::kEthdev;
+        // Buffers of 2048 bytes hold every frame that memif takes: one is never spread over several.
+        link.device = fmt::format(
+            "net_memif{},role={},id=0,socket-abstract=yes,socket={}-{}-{}-{},zero-copy=no,bsize=2048",
+            node.links.size(), first_side ? "server" : "client", run, std::min<unsigned>(node.cluster, k),
+            std::max<unsigned>(node.cluster, k), n);
+      }
+      add_ni(peer,
+             {address_of(config, k, n), static_mac(k, n), static_cast<std::uint16_t>(node.links.size())});
+      node.links.push_back(std::move(link));
     }
-    node.peers.push_back({.cluster = static_cast<std::uint16_t>(k),
-                          .proxies = static_cast<std::uint16_t>(config.proxies),
-                          .address = address_of(config, k),
-                          .udp_port = kUdpPort,
-                          .mac = static_mac(k),
-                          .link = static_cast<std::uint16_t>(node.links.size())});
-    node.links.push_back(std::move(link));
+    node.peers.push_back(std::move(peer));
   }
 }
 
-// One interface on a network that all clusters share; who has which address there is asked by ARP.
-void plan_interface(const RunConfig& config, proxy::NodeConfig& node) {
-  const auto own = std::find_if(config.dpdk.interfaces.begin(), config.dpdk.interfaces.end(),
-                                [&](const InterfaceConfig& i) { return i.cluster == node.cluster; });
-  CHECK(own != config.dpdk.interfaces.end());
-  node.mac = own->mac;
-  // A frame of the ring holds the kernel's header and 1514 bytes; 2048 of them fit a buffer, and two a page.
-  node.links.push_back(
-      {.kind = proxy::LinkConfig::Kind::kEthdev,
-       .fd = -1,
-       .first_side = true,
-       .device = fmt::format("net_af_packet0,iface={},qpairs={},blocksz=4096,framesz=2048,framecnt=512",
-                             own->interface, config.proxies)});
+// Interfaces on networks that all clusters share; who has which address there is asked by ARP.
+void plan_interfaces(const RunConfig& config, proxy::NodeConfig& node) {
+  const std::vector<const InterfaceConfig*> own = interfaces_of(config, node.cluster);
+  CHECK_EQ(own.size(), config.nis);
+  node.mac = own[0]->mac;
+  for (unsigned n = 0; n < config.nis; ++n) {
+    proxy::LinkConfig link;
+    link.kind = proxy::LinkConfig::Kind::kEthdev;
+    // A frame of the ring holds the kernel's header and 1514 bytes; 2048 of them fit a buffer, and two a
+    // page.
+    link.device = fmt::format("net_af_packet{},iface={},qpairs={},blocksz=4096,framesz=2048,framecnt=512", n,
+                              own[n]->interface, config.proxies);
+    if (n > 0) {
+      link.address = own[n]->address;
+      link.mac = own[n]->mac;
+    }
+    node.links.push_back(std::move(link));
+  }
   for (unsigned k = 0; k < config.clusters; ++k) {
     if (k == node.cluster) continue;
-    node.peers.push_back({.cluster = static_cast<std::uint16_t>(k),
-                          .proxies = static_cast<std::uint16_t>(config.proxies),
-                          .address = address_of(config, k),
-                          .udp_port = kUdpPort,
-                          .mac = "",
-                          .link = 0});
+    proxy::PeerConfig peer = plan_peer(config, k);
+    for (unsigned n = 0; n < config.nis; ++n)
+      add_ni(peer, {address_of(config, k, n), "", static_cast<std::uint16_t>(n)});
+    node.peers.push_back(std::move(peer));
   }
+}
+
+// As applications read it (dsm/live/environment.h).
+const char* to_environment(Dispatch dispatch) {
+  switch (dispatch) {
+    case Dispatch::kFixed:
+      return "fixed";
+    case Dispatch::kRoundRobin:
+      return "round-robin";
+    case Dispatch::kLeastLoaded:
+      break;
+  }
+  return "least-loaded";
 }
 
 }  // namespace
@@ -91,7 +135,7 @@ Result<proxy::ShmWireOptions> plan_wire(const RunConfig& config) {
   proxy::ShmWireOptions options;
   options.queues = config.proxies;
   options.max_frame_bytes = config.mtu_bytes() + kEthernetHeaderBytes;
-  const std::uint64_t wires = std::max<std::uint64_t>(1, all_pairs(config.clusters).size());
+  const std::uint64_t wires = std::max<std::uint64_t>(1, all_pairs(config.clusters).size() * config.nis);
   while (options.frames_per_ring > proxy::kMaxBurst &&
          wires * proxy::ShmWireLayout(options).total_bytes() > kWiresBytes)
     options.frames_per_ring /= 2;
@@ -114,10 +158,10 @@ std::vector<proxy::NodeConfig> plan_nodes(const RunConfig& config, const std::st
     node.cluster = static_cast<std::uint16_t>(k);
     node.clusters = static_cast<std::uint16_t>(config.clusters);
     node.proxies = static_cast<std::uint16_t>(config.proxies);
-    node.address = address_of(config, k);
+    node.address = address_of(config, k, 0);
     node.udp_port = kUdpPort;
     if (config.wire == Wire::kDpdk && config.dpdk.kind == DpdkKind::kAfPacket) {
-      plan_interface(config, node);
+      plan_interfaces(config, node);
     } else {
       plan_point_to_point(config, run, node);
     }
@@ -146,7 +190,7 @@ Environment plan_environment(const RunConfig& config, unsigned cluster, const st
           {variable::kClusters, std::to_string(config.clusters)},
           {variable::kCompute, std::to_string(config.compute)},
           {variable::kHeapMib, std::to_string(config.heap_mib)},
-          {variable::kDispatch, config.dispatch == Dispatch::kFixed ? "fixed" : "round-robin"},
+          {variable::kDispatch, to_environment(config.dispatch)},
           {variable::kWindowKib, std::to_string(config.window_kib)},
           {variable::kReportFd, std::to_string(report_fd)},
           {variable::kConnectTimeoutMs, std::to_string(config.start_timeout_ms)}};

@@ -25,10 +25,14 @@ struct Name {
   const char* text;
 };
 constexpr Name<Wire> kWires[] = {{Wire::kShm, "shm"}, {Wire::kDpdk, "dpdk"}};
-constexpr Name<Dispatch> kDispatches[] = {
-    {Dispatch::kFixed, "fixed"}, {Dispatch::kRoundRobin, "rr"}, {Dispatch::kRoundRobin, "round-robin"}};
+constexpr Name<Dispatch> kDispatches[] = {{Dispatch::kFixed, "fixed"},
+                                          {Dispatch::kRoundRobin, "rr"},
+                                          {Dispatch::kRoundRobin, "round-robin"},
+                                          {Dispatch::kLeastLoaded, "least-loaded"}};
 constexpr Name<stack::Fragmentation> kFragmentations[] = {{stack::Fragmentation::kTransport, "transport"},
                                                           {stack::Fragmentation::kIp, "ip"}};
+constexpr Name<proxy::PeerChoice> kPeerChoices[] = {{proxy::PeerChoice::kAligned, "aligned"},
+                                                    {proxy::PeerChoice::kRoundRobin, "round-robin"}};
 constexpr Name<DpdkKind> kDpdkKinds[] = {{DpdkKind::kMemif, "memif"}, {DpdkKind::kAfPacket, "af_packet"}};
 
 template <class E, std::size_t N>
@@ -182,6 +186,10 @@ std::vector<Setting> make_settings() {
   all.push_back(number("proxies", "--proxies", 1, proxy::kMaxProxies,
                        "proxies (protocol threads) of each cluster",
                        [](C& c) -> unsigned& { return c.proxies; }));
+  all.push_back(number("nis", "--nis", 1, 8,
+                       "network interfaces of each cluster, each with an address of its own; proxy i uses "
+                       "number i modulo so many",
+                       [](C& c) -> unsigned& { return c.nis; }));
   all.push_back(
       choice("dispatch", "--dispatch", kDispatches,
              "which proxy takes a message: always the same for a compute node (fixed), or each in turn (rr)",
@@ -217,6 +225,12 @@ std::vector<Setting> make_settings() {
   all.push_back(number("transport.window_packets", "--window-packets", 1, 256,
                        "packets in flight between two proxies",
                        [](C& c) -> std::uint32_t& { return c.transport.window_packets; }));
+  all.push_back(choice("transport.peer", "--peer", kPeerChoices,
+                       "which proxy of a peer a proxy sends to, of those that it has a sub-connection with",
+                       [](C& c) -> proxy::PeerChoice& { return c.transport.peer; }));
+  all.push_back(truth("transport.all_pairs", "--all-pairs",
+                      "a sub-connection for every pair of proxies, not only for those with the same number",
+                      [](C& c) -> bool& { return c.transport.all_pairs; }));
   all.push_back(number("transport.path_death_ms", "--path-death", 1, kDayMs,
                        "silence after which a path between two proxies is given up, ms",
                        [](C& c) -> std::uint32_t& { return c.transport.path_death_ms; }));
@@ -329,12 +343,11 @@ std::optional<Conflict> conflict_of_interfaces(const RunConfig& c) {
                     "memif uses no interfaces; remove them, or set dpdk.kind to af_packet"};
   }
   if (c.wire != Wire::kDpdk) return std::nullopt;
-  std::set<unsigned> clusters;
+  std::map<unsigned, unsigned> interfaces;  // of each cluster
   std::set<std::string> addresses;
   std::set<std::pair<std::string, std::string>> places;
   for (const InterfaceConfig& i : c.dpdk.interfaces) {
-    if (!clusters.insert(i.cluster).second)
-      return Conflict{{key}, fmt::format("cluster {} has two interfaces; give it one", i.cluster)};
+    ++interfaces[i.cluster];
     if (!addresses.insert(i.address).second)
       return Conflict{{key}, fmt::format("two clusters have the address {}; give each its own", i.address)};
     if (!places.insert({i.netns, i.interface}).second)
@@ -343,7 +356,12 @@ std::optional<Conflict> conflict_of_interfaces(const RunConfig& c) {
                                   i.netns.empty() ? "" : " of namespace ", i.netns)};
   }
   for (unsigned k = 0; k < c.clusters; ++k) {
-    if (clusters.contains(k)) continue;
+    const unsigned has = interfaces[k];
+    if (has == c.nis) continue;
+    if (has > 0)
+      return Conflict{
+          {"dpdk.interfaces", "nis"},
+          fmt::format("cluster {} has {} interfaces and nis is {}; let them agree", k, has, c.nis)};
     return Conflict{{"dpdk.interfaces", "dpdk.kind", "clusters"},
                     fmt::format("cluster {} of {} has no interface; dpdk.kind af_packet needs an entry "
                                 "{{cluster: {}, interface: …, address: …}} for each cluster",
@@ -390,13 +408,21 @@ std::optional<Conflict> find_conflict(const RunConfig& c) {
                     fmt::format("{} is too long for wire dpdk; allowed: {} to {}, or take wire shm",
                                 c.transport.mtu_bytes, kMinMtuBytes, kDpdkMaxMtuBytes)};
   }
-  if (c.wire == Wire::kDpdk && c.dpdk.kind == DpdkKind::kMemif && c.clusters > kMaxMemifClusters) {
+  if (c.nis > c.proxies) {
+    return Conflict{
+        {"nis", "proxies"},
+        fmt::format("{} network interfaces for {} proxies: each proxy uses one, so give at least as "
+                    "many proxies",
+                    c.nis, c.proxies)};
+  }
+  if (c.wire == Wire::kDpdk && c.dpdk.kind == DpdkKind::kMemif &&
+      (c.clusters - 1) * c.nis > kMaxMemifClusters - 1) {
     return Conflict{
         {"clusters", "wire", "dpdk.kind"},
         fmt::format(
             "{} clusters need {} memif ports each and DPDK has 32; take at most {} clusters, wire shm, "
             "or dpdk.kind af_packet",
-            c.clusters, c.clusters - 1, kMaxMemifClusters)};
+            c.clusters, (c.clusters - 1) * c.nis, (kMaxMemifClusters - 1) / c.nis + 1)};
   }
   const proxy::TransportConfig& t = c.transport;
   if (t.min_rto_us > t.max_rto_us) {

@@ -18,7 +18,7 @@
 namespace braid::cli {
 
 enum class Wire : std::uint8_t { kShm, kDpdk };
-enum class Dispatch : std::uint8_t { kFixed, kRoundRobin };
+enum class Dispatch : std::uint8_t { kFixed, kRoundRobin, kLeastLoaded };
 enum class DpdkKind : std::uint8_t { kMemif, kAfPacket };
 
 inline constexpr unsigned kMaxClusters = 64;
@@ -52,6 +52,7 @@ struct RunConfig {
   unsigned clusters = 2;  // the smallest machine with a wire in it
   unsigned compute = 2;   // per cluster: sharing inside a cluster and between clusters both happen
   unsigned proxies = 1;   // per cluster
+  unsigned nis = 1;       // network interfaces per cluster, each with an address of its own
   Dispatch dispatch = Dispatch::kRoundRobin;
   Wire wire = Wire::kShm;
   std::uint32_t heap_mib = 256;             // of shared memory, in every cluster

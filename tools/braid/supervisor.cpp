@@ -296,12 +296,14 @@ class Supervisor {
     Result<proxy::ShmWireOptions> wire = plan_wire(config_);
     if (!wire) return wire.error();
     for (const Pair& pair : all_pairs(config_.clusters)) {
-      Result<int> memory = proxy::create_shm_wire(*wire);
-      if (!memory) return memory.error();
-      wires_.emplace_back(*memory);
-      // Link i leads to the i-th peer in ascending order, itself left out.
-      plans_[pair.first].links[pair.second - 1].fd = *memory;
-      plans_[pair.second].links[pair.first].fd = *memory;
+      for (unsigned n = 0; n < config_.nis; ++n) {
+        Result<int> memory = proxy::create_shm_wire(*wire);
+        if (!memory) return memory.error();
+        wires_.emplace_back(*memory);
+        // Peers come in ascending order, this cluster left out, and each has its NIs together.
+        plans_[pair.first].links[(pair.second - 1) * config_.nis + n].fd = *memory;
+        plans_[pair.second].links[pair.first * config_.nis + n].fd = *memory;
+      }
     }
     return {};
   }
