@@ -16,6 +16,7 @@ constexpr Duration kSlowestHello = 200_ms;
 constexpr std::size_t kHelloBytes = 16;  // the shared hash, the node's incarnation
 // Worth a pass of its own that copies and sums together.
 constexpr std::uint32_t kCopyAndSumFrom = 512;
+constexpr std::size_t kCopyInlineUpTo = 128;
 // Of path_death: several probes before the judgement.
 constexpr int kProbesBeforeDeath = 4;
 // An end that closes says so until its peer shows that it knows, but not more often.
@@ -26,15 +27,36 @@ constexpr std::uint32_t kMaxPieceBytes = 0xffff;  // a record's length has 16 bi
 constexpr unsigned kMaxRecords = 0xff;            // a packet's number of them has 8
 
 // The header of a record that holds `bytes` of a piece, from `offset` on.
-std::size_t write_record(std::byte* to, const OutMessage& m, std::uint32_t offset, std::uint32_t bytes) {
+[[gnu::always_inline]] inline std::size_t write_record(std::byte* to, const OutMessage& m,
+                                                       std::uint32_t offset, std::uint32_t bytes) {
+  if (offset == 0) [[likely]]
+    return write_record_header(to, m.record, static_cast<std::uint16_t>(bytes));
   Record r = m.record;
-  r.bytes = static_cast<std::uint16_t>(bytes);
-  if (offset > 0) {
-    r.position += offset / kCutBytes;
-    r.message_offset += offset;
-    r.skip = 0;
+  r.position += offset / kCutBytes;
+  r.message_offset += offset;
+  r.skip = 0;
+  return write_record_header(to, r, static_cast<std::uint16_t>(bytes));
+}
+
+// Copies `n` bytes and adds zeroes up to padded(n). Short ones without a call.
+[[gnu::always_inline]] inline void copy_padded(std::byte* to, const std::byte* from, std::size_t n) {
+  if (padded(n) != n) store(to + padded(n) - 4, std::uint32_t{0});  // the copy ends in it
+  if (n > kCopyInlineUpTo) {
+    std::memcpy(to, from, n);
+    return;
   }
-  return write_record_header(to, r);
+  for (; n >= 32; n -= 32) {
+    std::memcpy(to, from, 32);
+    to += 32;
+    from += 32;
+  }
+  if (n == 0) return;
+  for (const std::size_t step : {16, 8, 4, 2, 1}) {
+    if ((n & step) == 0) continue;
+    std::memcpy(to, from, step);
+    to += step;
+    from += step;
+  }
 }
 
 }  // namespace
@@ -48,7 +70,7 @@ SubConnection::SubConnection(const SubConnectionConfig& config, std::uint64_t ep
       congestion_(config.congestion, config.window_packets),
       received_(config.first_seq),
       window_packets_(config.window_packets),
-      window_bytes_(config.receive_window_bytes),
+      window_units_(units(config.receive_window_bytes)),
       hello_wait_(config.hello_retry),
       hello_next_(now),
       last_heard_(now),
@@ -57,6 +79,10 @@ SubConnection::SubConnection(const SubConnectionConfig& config, std::uint64_t ep
   CHECK_GE(config.max_payload_bytes, kMaxPacketHeaderBytes + kPartRecordBytes + 64);
   CHECK_LT(config.peer_death, Duration::ns(std::int64_t{1} << (31 + kTimestampShift)));  // before they wrap
   CHECK_NE(epoch, 0u);
+}
+
+std::uint16_t SubConnection::units(std::uint32_t bytes) {
+  return static_cast<std::uint16_t>(std::min(bytes / kWindowUnitBytes, std::uint32_t{0xffff}));
 }
 
 std::uint32_t SubConnection::timestamp(Instant now) {
@@ -72,8 +98,6 @@ void SubConnection::send(OutMessage& m) {
   CHECK_LE(m.bytes, kMaxPieceBytes);
   CHECK(!closing_);
   m.unacknowledged = std::max(m.bytes, 1u);
-  ++queued_messages_;
-  queued_bytes_ += m.bytes;
   ++stats_.messages_sent;
   stats_.message_bytes_sent += m.bytes;
   if (unsent_ == nullptr) {
@@ -104,6 +128,16 @@ SubConnection::Content SubConnection::cut_packet(F&& f) {
   Content content{unsent_, unsent_offset_, 0, 0};
   while (unsent_ != nullptr && content.records < kMaxRecords) {
     OutMessage& m = *unsent_;
+    // Nearly all are whole messages that fit.
+    if (unsent_offset_ == 0 && m.bytes == m.record.message_bytes &&
+        kWholeRecordBytes + padded(m.bytes) <= left) [[likely]] {
+      left -= kWholeRecordBytes + padded(m.bytes);
+      content.last_bytes = m.bytes;
+      ++content.records;
+      f(m, 0, m.bytes);
+      unsent_ = m.next;
+      continue;
+    }
     const std::uint32_t bytes = part_bytes(m, unsent_offset_);
     const bool whole = bytes == m.record.message_bytes;
     const std::size_t record = (whole ? kWholeRecordBytes : kPartRecordBytes) + padded(bytes);
@@ -151,34 +185,31 @@ std::size_t SubConnection::write_packet(Instant now, PacketType type, Seq seq, M
     h.ack_held = static_cast<std::uint16_t>(
         std::min<std::int64_t>((now - echo_since_).ns() >> kTimestampShift, 0xffff));
   h.window_packets = static_cast<std::uint16_t>(window_packets_);
-  h.window_units =
-      static_cast<std::uint16_t>(std::min(window_bytes_ / kWindowUnitBytes, std::uint32_t{0xffff}));
+  h.window_units = window_units_;
   h.sack_words = received_.sack(h.sack);
   std::byte* const begin = room.data();
-  std::byte* const records_begin = begin + write_packet_header(begin, h);
-  std::byte* at = records_begin;
+  std::byte* at = begin + write_packet_header(begin, h);
 
-  // Short records are summed all together in the end, long ones while they are copied.
-  const std::byte* summed = at;
+  // The header and short records are summed all together in the end, long ones while they are copied. What of
+  // the header is known only then is zero until then.
+  const std::byte* summed = begin;
   std::uint64_t total = 0;
-  const Written written = records([&](const OutMessage& m, std::uint32_t offset, std::uint32_t bytes) {
+  const Written written = records([&](const OutMessage& m, std::uint32_t offset,
+                                      std::uint32_t bytes) __attribute__((always_inline)) {
     at += write_record(at, m, offset, bytes);
     if (bytes >= kCopyAndSumFrom) {
       total = checksum_add(total, {summed, static_cast<std::size_t>(at - summed)});
       total = copy_and_sum(at, m.data + offset, bytes, total);
       // An odd end is followed by a zero, which the sum has taken into account already.
       summed = at + ((bytes + 1) & ~std::size_t{1});
-    } else if (bytes > 0) {
-      std::memcpy(at, m.data + offset, bytes);
+      if (padded(bytes) != bytes) std::memset(at + bytes, 0, padded(bytes) - bytes);
+    } else {
+      copy_padded(at, m.data + offset, bytes);
     }
-    const std::size_t end = padded(bytes);
-    if (end != bytes) std::memset(at + bytes, 0, end - bytes);
-    at += end;
+    at += padded(bytes);
   });
   total = checksum_add(total, {summed, static_cast<std::size_t>(at - summed)});
-  set_record_count(begin, written.records);
-  if (written.ack_at_once) set_ack_at_once(begin);
-  *sum = checksum_add(total, {begin, static_cast<std::size_t>(records_begin - begin)});
+  *sum = checksum_combine(total, complete_header(begin, written.records, written.ack_at_once));
 
   ++stats_.packets_sent;
   last_sent_ = now;
@@ -270,8 +301,8 @@ void SubConnection::data_left(Instant now, bool asked) {
 void SubConnection::finish(OutMessage& m, bool failed) {
   m.failed = failed;
   m.next = nullptr;
-  --queued_messages_;
-  queued_bytes_ -= m.bytes;
+  ++gone_messages_;
+  gone_bytes_ += m.bytes;
   if (finished_ == nullptr)
     finished_ = &m;
   else
@@ -288,7 +319,7 @@ OutMessage* SubConnection::take_finished() {
 void SubConnection::settle(const Content& content, bool failed) {
   for_each_record(content, [&](OutMessage& m, std::uint32_t, std::uint32_t bytes) {
     const std::uint32_t settled = std::max(bytes, 1u);
-    CHECK_GE(m.unacknowledged, settled);
+    CHECK(m.unacknowledged >= settled);
     m.unacknowledged -= settled;
     if (m.unacknowledged == 0) finish(m, failed);
   });
@@ -359,20 +390,20 @@ void SubConnection::delivered(Instant now, const PacketHeader& h) {
 
 void SubConnection::set_receive_window(Instant now, std::uint32_t packets, std::uint32_t bytes) {
   packets = std::min(packets, ReceiveWindow::kWindow);
-  const bool more = packets > window_packets_ || bytes > window_bytes_;
+  const bool more = packets > window_packets_ || units(bytes) > window_units_;
   window_packets_ = packets;
-  window_bytes_ = bytes;
+  window_units_ = units(bytes);
   if (!more || !established()) return;
   ack_due_ = now;  // who is shut out waits for this
   wake(now);
 }
 
 void SubConnection::take_window(Instant now, const PacketHeader& h) {
-  const bool was_shut_out = shut_out();
-  peer_window_packets_ = h.window_packets;
-  peer_window_bytes_ = std::uint64_t{h.window_units} * kWindowUnitBytes;
-  if (peer_window_packets_ != 0 && peer_window_bytes_ != 0) return;
-  if (!was_shut_out) {
+  const bool was_closed = told_packets_ == 0 || told_units_ == 0;
+  told_packets_ = h.window_packets;
+  told_units_ = h.window_units;
+  if (told_packets_ != 0 && told_units_ != 0) return;
+  if (!was_closed) {
     window_probe_wait_ = rtt_.rto();
     window_probe_next_ = now + window_probe_wait_;
   }
@@ -396,6 +427,10 @@ std::optional<Duration> SubConnection::round_trip(Instant now, const PacketHeade
 }
 
 bool SubConnection::on_acknowledgement(Instant now, const PacketHeader& h, Duration unseen) {
+  if (h.timestamp_echo == 0 && h.ack == window_.base() && h.sack_words == 0) {  // nothing but data comes
+    if (h.window_packets != told_packets_ || h.window_units != told_units_) take_window(now, h);
+    return true;
+  }
   const std::optional<Duration> rtt = round_trip(now, h);
   // The end of the tick in which the packet left: what was sent in that tick was not sent after it.
   constexpr std::int64_t kTick = std::int64_t{1} << kTimestampShift;
@@ -422,7 +457,8 @@ bool SubConnection::on_acknowledgement(Instant now, const PacketHeader& h, Durat
     if (congestion_.enabled())
       congestion_.on_ack(now, *rtt - std::min(held, config_.ack_delay), *rtt - held - unseen, acknowledged);
   }
-  if (ack != Window::Ack::kOld) take_window(now, h);
+  if (ack != Window::Ack::kOld && (h.window_packets != told_packets_ || h.window_units != told_units_))
+    take_window(now, h);
   if (!had_lost && window_.lost_any()) {
     ++stats_.fast_retransmissions;
     congestion_.on_loss(now);
@@ -544,8 +580,7 @@ void SubConnection::start_over(Instant now, State state, std::uint64_t epoch) {
   received_ = ReceiveWindow(config_.first_seq);
   rtt_ = RttEstimator(config_.min_rto, config_.max_rto);
   congestion_ = Congestion(config_.congestion, config_.window_packets);
-  peer_window_packets_ = ReceiveWindow::kWindow;
-  peer_window_bytes_ = ~std::uint64_t{0};
+  told_packets_ = told_units_ = 0xffff;
   tail_probed_ = false;
   burst_ = 0;
   echo_ = 0;
@@ -586,8 +621,8 @@ OutMessage* SubConnection::fence(Instant now) {
   unsent_ = nullptr;
   unsent_offset_ = 0;
   last_ = nullptr;
-  queued_messages_ = 0;
-  queued_bytes_ = 0;
+  gone_messages_ = stats_.messages_sent;
+  gone_bytes_ = stats_.message_bytes_sent;
   closing_ = false;
   start_over(now, State::kFenced, epoch_);
   path_dead_ = false;
@@ -610,8 +645,8 @@ OutMessage* SubConnection::recall() {
   OutMessage* const first = std::exchange(unsent_, nullptr);
   for (OutMessage* m = first; m != nullptr; m = m->next) m->unacknowledged = 0;
   last_ = nullptr;
-  queued_messages_ = 0;
-  queued_bytes_ = 0;
+  gone_messages_ = stats_.messages_sent;
+  gone_bytes_ = stats_.message_bytes_sent;
   return first;
 }
 

@@ -169,8 +169,10 @@ class SubConnection {
   bool peer_closed() const { return peer_closed_; }
   bool has_unfinished() const { return unsent_ != nullptr || !window_.idle(); }
   // Messages that were given to send() and are neither finished nor fenced, and their bytes: the load.
-  std::uint32_t queued_messages() const { return queued_messages_; }
-  std::uint64_t queued_bytes() const { return queued_bytes_; }
+  std::uint32_t queued_messages() const {
+    return static_cast<std::uint32_t>(stats_.messages_sent - gone_messages_);
+  }
+  std::uint64_t queued_bytes() const { return stats_.message_bytes_sent - gone_bytes_; }
   std::uint64_t epoch() const { return epoch_; }
   // Of the peer that is established, or is being greeted; 0: none.
   std::uint64_t peer_epoch() const { return peer_epoch_; }
@@ -203,14 +205,15 @@ class SubConnection {
   };
 
   bool may_send(Instant now) const {
-    return window_.may_send() && window_.in_flight() < peer_window_packets_ &&
-           window_.in_flight_bytes() < peer_window_bytes_ && congestion_.may_send(now, window_.outstanding());
+    return window_.may_send() && window_.in_flight() < told_packets_ &&
+           window_.in_flight_bytes() < std::uint64_t{told_units_} * kWindowUnitBytes &&
+           congestion_.may_send(now, window_.outstanding());
   }
   // Something is due then: no later than next_event_ ever is.
   void wake(Instant when) { next_event_ = earlier(next_event_, when); }
   // Only the peer's window, or only the peer's silence about it, keeps us from sending (SW-9).
   bool shut_out() const {
-    return unsent_ != nullptr && window_.idle() && (peer_window_packets_ == 0 || peer_window_bytes_ == 0);
+    return unsent_ != nullptr && window_.idle() && (told_packets_ == 0 || told_units_ == 0);
   }
   // When the last packet goes again, unless word of it comes first; never() if it has, or nothing is under
   // way (SW-10).
@@ -246,6 +249,7 @@ class SubConnection {
   std::uint64_t next_epoch();
   void schedule();
   static std::uint32_t timestamp(Instant now);
+  static std::uint16_t units(std::uint32_t bytes);
 
   SubConnectionConfig config_;
   State state_ = State::kGreeting;
@@ -265,12 +269,12 @@ class SubConnection {
   OutMessage* last_ = nullptr;
   OutMessage* finished_ = nullptr;
   OutMessage* finished_last_ = nullptr;
-  std::uint32_t queued_messages_ = 0;
-  std::uint64_t queued_bytes_ = 0;
+  std::uint64_t gone_messages_ = 0;  // of stats_.messages_sent: finished, or fenced
+  std::uint64_t gone_bytes_ = 0;
   RttEstimator rtt_;
   Congestion congestion_;
-  std::uint32_t peer_window_packets_ = ReceiveWindow::kWindow;
-  std::uint64_t peer_window_bytes_ = ~std::uint64_t{0};
+  std::uint16_t told_packets_ = 0xffff;  // that the peer takes, and in units of kWindowUnitBytes
+  std::uint16_t told_units_ = 0xffff;
   Instant data_sent_;          // the last packet with records left
   Instant progress_;           // something was acknowledged for the first time
   std::uint32_t burst_ = 0;    // new packets since the queue was empty
@@ -281,7 +285,7 @@ class SubConnection {
 
   ReceiveWindow received_;
   std::uint32_t window_packets_;  // what we take
-  std::uint32_t window_bytes_;
+  std::uint16_t window_units_;
   std::uint32_t echo_ = 0;            // timestamp to return with the next acknowledgement
   Instant echo_since_;                // it may have arrived then
   std::uint32_t unacknowledged_ = 0;  // packets that arrived since the last acknowledgement left

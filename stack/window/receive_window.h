@@ -30,12 +30,17 @@ class ReceiveWindow {
   // What a packet would be; nothing changes (SW-1).
   PacketArrival classify(Seq seq) const {
     const std::int32_t ahead = seq - edge_;
+    if (ahead == 0) return PacketArrival::kNew;
     if (ahead < 0) return PacketArrival::kDuplicate;
     if (ahead >= static_cast<std::int32_t>(kWindow)) return PacketArrival::kBeyondWindow;
     return test(seq) ? PacketArrival::kDuplicate : PacketArrival::kNew;
   }
   // All records of the packet lie where they belong. classify(seq) was kNew.
   void delivered(Seq seq) {
+    if (seq == edge_ && seq == highest_) {  // in order
+      highest_ = ++edge_;
+      return;
+    }
     CHECK(classify(seq) == PacketArrival::kNew);
     if (seq - highest_ >= 0) highest_ = seq + 1;
     if (seq != edge_) {

@@ -103,17 +103,14 @@ constexpr std::size_t padded(std::size_t bytes) {
 }
 
 // Writes the header; `to` holds kMaxPacketHeaderBytes. Returns its length.
-std::size_t write_packet_header(std::byte* to, const PacketHeader& header);
-// In a header that was written: how many records follow.
-inline void set_record_count(std::byte* header, std::uint8_t records) {
-  store(header + 2, records);
-}
-inline void set_ack_at_once(std::byte* header) {
-  header[3] |= std::byte{0x80};
-}
+inline std::size_t write_packet_header(std::byte* to, const PacketHeader& header);
+// Into a header that was written with neither: how many records follow, and that their acknowledgement is
+// waited for. Returns what that adds to the packet's checksum.
+inline std::uint64_t complete_header(std::byte* header, std::uint8_t records, bool ack_at_once);
 // False if `payload` is too short, of another version, or of an unknown type. Reads nothing outside
 // `payload`.
-[[nodiscard]] bool parse_packet_header(ByteView payload, PacketHeader* header, std::size_t* header_bytes);
+[[nodiscard]] inline bool parse_packet_header(ByteView payload, PacketHeader* header,
+                                              std::size_t* header_bytes);
 
 // Writes a record's header; returns its length. The caller has room for kPartRecordBytes.
 inline std::size_t write_record_header(std::byte* to, const Record& r);
@@ -135,28 +132,91 @@ class RecordReader {
 // --- inline: two of these run for every message
 
 namespace detail {
+inline constexpr std::uint8_t kAckAtOnce = 0x80;  // beside the number of sack words
 inline constexpr std::uint8_t kPartFlag = 0x80;
 inline constexpr std::uint8_t kManyPiecesFlag = 0x40;
 inline constexpr std::uint8_t kAgainFlag = 0x20;
 inline constexpr std::uint8_t kKindMask = 0x0f;
 }  // namespace detail
 
-inline std::size_t write_record_header(std::byte* to, const Record& r) {
-  const bool whole = r.whole();
-  const auto kind = static_cast<std::uint8_t>(
-      static_cast<std::uint8_t>(r.kind) | (whole ? 0 : detail::kPartFlag) |
-      (r.many_pieces ? detail::kManyPiecesFlag : 0) | (r.again ? detail::kAgainFlag : 0));
+inline std::size_t write_packet_header(std::byte* to, const PacketHeader& h) {
+  store(to, kWireVersion);
+  store(to + 1, static_cast<std::uint8_t>(h.type));
+  store(to + 2, h.records);
+  store(to + 3, static_cast<std::uint8_t>(h.sack_words | (h.ack_at_once ? detail::kAckAtOnce : 0)));
+  store(to + 4, h.source.cluster.value());
+  store(to + 6, h.source.proxy.value());
+  store(to + 7, h.destination.proxy.value());
+  store(to + 8, h.destination.cluster.value());
+  store(to + 10, h.ack_held);
+  store(to + 12, h.sender_epoch);
+  store(to + 20, h.receiver_epoch);
+  store(to + 28, h.seq.value());
+  store(to + 32, h.ack.value());
+  store(to + 36, h.timestamp);
+  store(to + 40, h.timestamp_echo);
+  store(to + 44, h.window_packets);
+  store(to + 46, h.window_units);
+  for (std::size_t w = 0; w < h.sack_words; ++w) store(to + kPacketHeaderBytes + 8 * w, h.sack[w]);
+  return kPacketHeaderBytes + 8u * h.sack_words;
+}
+
+inline std::uint64_t complete_header(std::byte* header, std::uint8_t records, bool ack_at_once) {
+  const auto added = static_cast<std::uint16_t>(records | (ack_at_once ? detail::kAckAtOnce << 8 : 0));
+  store(header + 2, static_cast<std::uint16_t>(load<std::uint16_t>(header + 2) | added));
+  return added;
+}
+
+inline bool parse_packet_header(ByteView payload, PacketHeader* h, std::size_t* header_bytes) {
+  if (payload.size() < kPacketHeaderBytes) return false;
+  const std::byte* p = payload.data();
+  if (load<std::uint8_t>(p) != kWireVersion) return false;
+  const auto type = load<std::uint8_t>(p + 1);
+  if (type < 1 || type > 5) return false;
+  h->type = static_cast<PacketType>(type);
+  h->records = load<std::uint8_t>(p + 2);
+  const auto words = load<std::uint8_t>(p + 3);
+  h->ack_at_once = (words & detail::kAckAtOnce) != 0;
+  h->sack_words = static_cast<std::uint8_t>(words & ~detail::kAckAtOnce);
+  if (h->sack_words > kMaxSackWords) return false;
+  *header_bytes = kPacketHeaderBytes + 8u * h->sack_words;
+  if (payload.size() < *header_bytes) return false;
+  h->source = {ClusterId(load<std::uint16_t>(p + 4)), ProxyId(load<std::uint8_t>(p + 6))};
+  h->destination = {ClusterId(load<std::uint16_t>(p + 8)), ProxyId(load<std::uint8_t>(p + 7))};
+  h->ack_held = load<std::uint16_t>(p + 10);
+  h->sender_epoch = load<std::uint64_t>(p + 12);
+  h->receiver_epoch = load<std::uint64_t>(p + 20);
+  h->seq = Seq(load<std::uint32_t>(p + 28));
+  h->ack = Seq(load<std::uint32_t>(p + 32));
+  h->timestamp = load<std::uint32_t>(p + 36);
+  h->timestamp_echo = load<std::uint32_t>(p + 40);
+  h->window_packets = load<std::uint16_t>(p + 44);
+  h->window_units = load<std::uint16_t>(p + 46);
+  for (std::size_t w = 0; w < h->sack_words; ++w)
+    h->sack[w] = load<std::uint64_t>(p + kPacketHeaderBytes + 8 * w);
+  return true;
+}
+
+// The header of a record that is a whole message or begins one, and holds `bytes` of it.
+inline std::size_t write_record_header(std::byte* to, const Record& r, std::uint16_t bytes) {
+  const bool whole = r.message_bytes == bytes;
   store(to, r.destination.value());
   store(to + 4, r.source.value());
   store(to + 8, r.position.value());
-  store(to + 12, r.bytes);
+  store(to + 12, bytes);
   store(to + 14, r.skip);
-  store(to + 16, std::uint32_t{kind});
+  store(to + 16, std::uint32_t{static_cast<std::uint8_t>(
+                     static_cast<std::uint8_t>(r.kind) | (whole ? 0 : detail::kPartFlag) |
+                     (r.many_pieces ? detail::kManyPiecesFlag : 0) | (r.again ? detail::kAgainFlag : 0))});
   if (whole) return kWholeRecordBytes;
   store(to + 20, r.message_bytes);
   store(to + 24, r.message_offset);
   store(to + 28, r.message.value());
   return kPartRecordBytes;
+}
+
+inline std::size_t write_record_header(std::byte* to, const Record& r) {
+  return write_record_header(to, r, r.bytes);
 }
 
 inline bool RecordReader::next(Record* r, ByteView* bytes) {
