@@ -91,18 +91,15 @@ void Paths::lose(ClusterId cluster, bool silent) {
   ++stats_.peers_lost;
 }
 
-// Every path is closed at this end, e.g. because proxies stood still when the others' had been given up for
-// theirs. Nothing can be said or heard any more, not even that the peer is another one by now, so nothing
-// would ever end that but a new beginning.
-void Paths::lose_if_deaf(ClusterId cluster) {
+bool Paths::deaf(ClusterId cluster) const {
   bool fencing = false;
   for (const Path& path : paths_) {
     if (path.id.cluster != cluster) continue;
-    if (path.state == State::kClosing) return;
-    if (path.state == State::kOpen && !stalled_[path.id.local.value()]) return;
+    if (path.state == State::kClosing) return false;
+    if (path.state == State::kOpen && !stalled_[path.id.local.value()]) return false;
     fencing = fencing || path.state == State::kFencing;
   }
-  if (fencing) lose(cluster, true);
+  return fencing;
 }
 
 // ---------------------------------------------------------------- paths
@@ -186,7 +183,6 @@ void Paths::closed(const PathId& id, bool closed, std::uint64_t epoch, std::uint
     resume(*path);
   else
     consider(id.cluster);
-  lose_if_deaf(id.cluster);
 }
 
 // FO-4
@@ -258,7 +254,6 @@ void Paths::stalled(ProxyId proxy) {
     else
       consider(path.id.cluster);
   }
-  for (std::uint16_t cluster = 0; cluster < peers_.size(); ++cluster) lose_if_deaf(ClusterId(cluster));
 }
 
 bool Paths::fenced(ProxyId proxy) const {

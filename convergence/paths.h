@@ -97,6 +97,12 @@ class Paths {
   // Every peer that has another path has closed those of the stalled proxy.
   bool fenced(ProxyId proxy) const;
 
+  // Every path to it is closed at this end, e.g. because proxies stood still when the others' paths had been
+  // given up for theirs: nothing can be said or heard any more, not even that it is another one by now.
+  bool deaf(ClusterId cluster) const;
+  // It was so for the peer death time: the peer is lost.
+  void give_up(ClusterId cluster) { lose(cluster, true); }
+
   // --- what peers say
 
   // A message that came by a sub-connection of these incarnations. False: it is of a peer that was given up.
@@ -145,7 +151,6 @@ class Paths {
   void resume(Path& path);
   void on_fence(Path& path, const ControlMessage& message);
   void lose(ClusterId cluster, bool silent);
-  void lose_if_deaf(ClusterId cluster);
   bool is_retired(const Peer& peer, std::uint64_t incarnation) const;
 
   std::vector<Path> paths_;

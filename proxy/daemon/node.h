@@ -191,6 +191,7 @@ class Node : private convergence::Ports::Resources {
   // Carries out what the paths decided.
   int run_paths();
   void tell_active(ClusterId cluster);
+  void watch_paths(Instant now);
 
   NodeConfig config_;
   std::unique_ptr<EthdevPorts> ethdev_;
@@ -216,6 +217,7 @@ class Node : private convergence::Ports::Resources {
   // PortEntry::reported of all proxies, by port; and those of ports that proxies are just forgetting.
   std::map<std::uint32_t, std::vector<std::uint64_t>> reported_;
   std::vector<std::vector<std::uint64_t>> forgotten_;
+  std::map<std::uint16_t, Instant> deaf_since_;              // by cluster: no path to it is open at this end
   std::map<std::uint32_t, std::vector<unsigned>> draining_;  // by port: proxies that have not answered
   std::deque<Outbound> outbound_;
   std::deque<ClientId> expelled_;

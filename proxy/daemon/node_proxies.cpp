@@ -187,6 +187,21 @@ void Node::set_proxies(ClientId client, const control::Message& m) {
 
 // ---------------------------------------------------------------- paths
 
+// Nobody but us knows that we hear nothing: no sub-connection is left that could judge.
+void Node::watch_paths(Instant now) {
+  for (const PeerConfig& peer : config_.peers) {
+    const ClusterId cluster(peer.cluster);
+    if (!paths_->deaf(cluster)) {
+      deaf_since_.erase(peer.cluster);
+      continue;
+    }
+    const Instant since = deaf_since_.try_emplace(peer.cluster, now).first->second;
+    if (now - since < Duration::ms(config_.transport.peer_death_ms)) continue;
+    deaf_since_.erase(peer.cluster);
+    paths_->give_up(cluster);
+  }
+}
+
 int Node::run_paths() {
   int work = 0;
   for (; const auto lost = paths_->poll_lost(); ++work) {
@@ -216,6 +231,7 @@ int Node::run_paths() {
 
 void Node::watch_proxies(Instant now) {
   const bool late = now - last_control_ > kControlGap;
+  if (late) deaf_since_.clear();
   last_control_ = now;
   const Duration patience = Duration::ms(config_.transport.path_death_ms);
   bool somebody_runs = false;
@@ -231,6 +247,7 @@ void Node::watch_proxies(Instant now) {
     if (running(p) && somebody_runs && now - proxies_[p].beat_at >= patience) fence(p);
     if (!running(p)) consider_adoption(p);
   }
+  watch_paths(now);
 }
 
 // FO-5. Its thread may be anywhere, also in the middle of a copy, and may go on at any time. From here on
