@@ -55,6 +55,8 @@ struct Totals {
   std::atomic<std::uint64_t> connections;
   std::atomic<std::uint64_t> peers_lost;
   std::atomic<std::uint64_t> retransmissions;
+  std::atomic<std::uint64_t> paths_fenced;
+  std::atomic<std::uint64_t> proxies_fenced;
   std::atomic<std::uint64_t> frames;
   std::atomic<std::uint64_t> frames_harmed;
   std::atomic<std::uint64_t> failed_seed;  // 0: none
@@ -129,6 +131,8 @@ void add(Totals& totals, const WorldResult& r) {
   totals.connections += r.connections;
   totals.peers_lost += r.peers_lost;
   totals.retransmissions += r.retransmissions;
+  totals.paths_fenced += r.paths_fenced;
+  totals.proxies_fenced += r.proxies_fenced;
   totals.frames += r.network.offered;
   totals.frames_harmed += r.network.lost + r.network.cut + r.network.duplicated + r.network.delayed +
                           r.network.corrupted + r.network.queue_full + r.network.ring_full;
@@ -157,11 +161,12 @@ void print_totals(const Totals& t, Instant began, const char* what) {
   const double seconds = std::max((monotonic_now() - began).s(), 1e-9);
   fmt::print(
       "{}: {} seeds, {:.1f} M events in {:.1f} s ({:.2f} M events/s), {:.1f} s of virtual time, {} frames of "
-      "which {} were harmed, {} sent again, {} messages, {} ends of connections, {} peers lost\n",
+      "which {} were harmed, {} sent again, {} messages, {} ends of connections, {} peers lost, "
+      "{} paths and {} proxies given up for others\n",
       what, t.seeds.load(), static_cast<double>(t.events) / 1e6, seconds,
       static_cast<double>(t.events) / 1e6 / seconds, static_cast<double>(t.virtual_ns) / 1e9, t.frames.load(),
       t.frames_harmed.load(), t.retransmissions.load(), t.messages.load(), t.connections.load(),
-      t.peers_lost.load());
+      t.peers_lost.load(), t.paths_fenced.load(), t.proxies_fenced.load());
   std::fflush(stdout);
 }
 

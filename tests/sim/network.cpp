@@ -153,6 +153,13 @@ void Network::transmit(unsigned from, unsigned link, FrameRef frame) {
   pool_.give(frame.buffer);
 }
 
+bool Network::path_is_cut(unsigned from, unsigned to, ByteView frame) {
+  if (!is_ipv4(frame) || frame.size() < kUdpDestination + 2) return false;
+  const unsigned source = load_be<std::uint16_t>(frame.data() + kUdpDestination - 2) - unsigned{kUdpPortBase};
+  const unsigned target = load_be<std::uint16_t>(frame.data() + kUdpDestination) - unsigned{kUdpPortBase};
+  return source < kMaxProxies && target < kMaxProxies && cut_until(from, source, to, target) > events_.now();
+}
+
 void Network::send(unsigned from, unsigned to, unsigned link, FrameRef frame) {
   Line& l = line(from, to, link);
   const Instant now = events_.now();
@@ -162,6 +169,7 @@ void Network::send(unsigned from, unsigned to, unsigned link, FrameRef frame) {
     events_.traced(from, to, link, fate, bytes);
     pool_.give(frame.buffer);
   };
+  if (paths_cut_ && path_is_cut(from, to, bytes)) return gone(counts_.cut, "path cut");
   if (!up_[from][link] || !up_[to][link]) return gone(counts_.cut, "link down");
   if (const Instant until = l.faults.clogged_until(now); until > now) {
     ++counts_.clogged;

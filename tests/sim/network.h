@@ -5,6 +5,7 @@
 // line to each receiver at once; the world hears when a frame arrives by an event of its own.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -120,8 +121,19 @@ class Network {
   // A frame is due at a node: into the queue that steering picks, whose proxy is returned; -1: it is lost.
   int land(unsigned node, unsigned link, FrameRef frame);
 
+  // Who sent it, as far as the frame still tells.
+  unsigned sender(FrameRef frame) const {
+    return std::to_integer<unsigned>(pool_.data(frame.buffer)[11]) - 1;
+  }
+
   void cut(unsigned from, unsigned to, unsigned link, Instant until) {
     line(from, to, link).faults.cut(until);
+  }
+  // Two proxies of two nodes do not hear each other until then, by whatever link.
+  void cut_path(unsigned node, unsigned proxy, unsigned peer, unsigned peer_proxy, Instant until) {
+    cut_until(node, proxy, peer, peer_proxy) = std::max(cut_until(node, proxy, peer, peer_proxy), until);
+    cut_until(peer, peer_proxy, node, proxy) = cut_until(node, proxy, peer, peer_proxy);
+    paths_cut_ = true;
   }
   void set_link(unsigned node, unsigned link, bool up) { up_[node][link] = up; }
   bool link_up(unsigned node, unsigned link) const { return up_[node][link]; }
@@ -140,6 +152,11 @@ class Network {
   Line& line(unsigned from, unsigned to, unsigned link) {
     return lines_[(from * nodes_ + to) * links_ + link];
   }
+  static constexpr unsigned kMaxProxies = 4;
+  Instant& cut_until(unsigned from, unsigned from_proxy, unsigned to, unsigned to_proxy) {
+    return path_cuts_[((from * kMaxProxies + from_proxy) * kMaxNodes + to) * kMaxProxies + to_proxy];
+  }
+  bool path_is_cut(unsigned from, unsigned to, ByteView frame);
   void transmit(unsigned from, unsigned link, FrameRef frame);
   void send(unsigned from, unsigned to, unsigned link, FrameRef frame);
 
@@ -152,6 +169,8 @@ class Network {
   std::vector<Line> lines_;
   std::array<std::array<bool, kMaxLinks>, kMaxNodes> up_{};
   std::array<std::array<std::array<SimQueue*, 32>, kMaxLinks>, kMaxNodes> queues_{};
+  std::array<Instant, kMaxNodes * kMaxProxies * kMaxNodes * kMaxProxies> path_cuts_{};
+  bool paths_cut_ = false;
   Prng steering_;
   NetworkCounts counts_;
 };

@@ -5,9 +5,11 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 #include "convergence/position.h"
@@ -26,6 +28,10 @@ constexpr Duration kTurnWork = 80_ns;
 // A worker that waits for something that no event tells of looks again after this.
 constexpr Duration kLookAgain = 5_us;
 constexpr Duration kQuietControl = 2_ms;
+// A proxy with nothing to do turns all the time, or sleeps for fractions of a millisecond; here it turns so
+// many times in a row every so often, which costs fewer events.
+constexpr Duration kIdleTurns = 2_ms;
+constexpr int kIdleTurnsAtOnce = 8;
 // While a client waits it lets the world go on for so long at a time.
 constexpr Duration kPatience = 10_us;
 constexpr Duration kConnectTimeout = 300_ms;
@@ -51,6 +57,8 @@ constexpr std::uint32_t kLongestMessage = 200'000;
 // A node that comes back is noticed by each sub-connection for itself, so a connection to its new life can
 // end at one side when the last of them notices.
 constexpr bool kForgiveHalfOpen = false;
+// Of a path's death; probes are four to it.
+constexpr double kSilence = 0.6;
 // Tag of a connection that came when nobody waited for it any more.
 constexpr std::uint64_t kNobodys = ~std::uint64_t{0};
 
@@ -167,8 +175,9 @@ class World::ClientService final : public proxy::Service {
 World::World(const WorldConfig& config, bool trace)
     : config_(config), tracing_(trace), random_(config.seed), scratch_(kLongestMessage) {
   heap_at_start_ = heap_bytes();
+  for (auto& row : lost_at_) row.fill(Instant::from_ns(-1));
   network_ = std::make_unique<Network>(config_, 1, static_cast<NetworkEvents&>(*this));
-  faults_end_ = Instant() + ms(config_.fault_ms);
+  faults_end_ = quiet_from_ = Instant() + ms(config_.fault_ms);
   contents_.resize(kContentBytes);
   Prng prng(config_.seed);
   for (std::size_t i = 0; i < contents_.size(); i += 8) store(contents_.data() + i, prng.next());
@@ -178,7 +187,6 @@ World::World(const WorldConfig& config, bool trace)
     const Duration late = random_.chance(0.5) ? 0_us : us(random_.uniform() * 3000);
     events_.push(Instant() + late, {Kind::kFault, static_cast<std::uint8_t>(n),
                                     static_cast<std::uint16_t>(Trouble::kBoot), 0, 0});
-    nodes_[n].up_soon = true;
   }
   plan_flows();
   plan_faults();
@@ -207,6 +215,8 @@ proxy::NodeConfig World::node_config(unsigned node) const {
   n.transport.window_packets = static_cast<std::uint32_t>(config_.window_packets);
   n.transport.min_rto_us = static_cast<std::uint32_t>(config_.min_rto_us);
   n.transport.path_death_ms = static_cast<std::uint32_t>(config_.path_death_ms);
+  n.transport.all_pairs = config_.all_pairs != 0;
+  n.transport.peer = config_.round_robin != 0 ? proxy::PeerChoice::kRoundRobin : proxy::PeerChoice::kAligned;
   n.transport.peer_death_ms = static_cast<std::uint32_t>(config_.peer_death_ms);
   proxy::LinkConfig link;
   link.kind = proxy::LinkConfig::Kind::kEthdev;
@@ -229,7 +239,6 @@ void World::boot(unsigned index) {
   NodeRun& n = nodes_[index];
   CHECK(n.node == nullptr);
   ++n.life;
-  n.up_soon = false;
   n.proxies.assign(config_.proxies(index), {});
   auto made = proxy::Node::create(node_config(index), node_now(index), [&](LinkId link, unsigned proxy) {
     return std::make_unique<SimQueue>(*network_, index, link.value(), proxy);
@@ -298,16 +307,31 @@ void World::again(Trouble what, double every_ms) {
 
 void World::plan_faults() {
   again(Trouble::kPartition, config_.partition_every_ms);
+  again(Trouble::kPathCut, config_.path_cut_every_ms);
   again(Trouble::kLinkDown, config_.link_down_every_ms);
+  again(Trouble::kResize, config_.resize_every_ms);
   again(Trouble::kStall, config_.stall_every_ms);
   again(Trouble::kControlStall, config_.control_stall_every_ms);
   again(Trouble::kJump, config_.jump_every_ms);
+  std::array<bool, Network::kMaxNodes> has_dead_path{};  // to the next node
+  for (int i = 0; i < static_cast<int>(config_.dead_paths); ++i) {
+    // One of each two nodes' at most, and never their only one.
+    const auto node = static_cast<unsigned>(random_.below(nodes_.size()));
+    const unsigned peer = (node + 1) % static_cast<unsigned>(nodes_.size());
+    if (std::max(config_.proxies(node), config_.proxies(peer)) < 2) continue;
+    if (std::exchange(has_dead_path[node], true) || (nodes_.size() == 2 && i > 0)) continue;
+    const auto proxy = static_cast<unsigned>(random_.below(config_.proxies(node)));
+    events_.push(Instant() + ms(random_.uniform() * config_.fault_ms),
+                 {Kind::kFault, static_cast<std::uint8_t>(node),
+                  static_cast<std::uint16_t>(Trouble::kPathDeath), peer, proxy});
+  }
   const auto some = [&](Trouble what, double times, std::size_t of) {
     for (int i = 0; i < static_cast<int>(times); ++i)
       events_.push(Instant() + ms(random_.uniform() * config_.fault_ms),
                    {Kind::kFault, static_cast<std::uint8_t>(random_.below(of)),
                     static_cast<std::uint16_t>(what), 0, 0});
   };
+  some(Trouble::kProxyDeath, config_.dead_proxies, nodes_.size());
   some(Trouble::kRestart, config_.restarts, nodes_.size());
   some(Trouble::kKill, config_.kills, clients_.size());
   some(Trouble::kStop, config_.stops, clients_.size());
@@ -316,13 +340,12 @@ void World::plan_faults() {
 // ---------------------------------------------------------------- running it
 
 WorldResult World::run() {
-  const Instant bound =
-      faults_end_ + kLiveness + (config_.may_lose_peers() ? ms(3 * config_.peer_death_ms) : 0_s);
-  while (!all_over() && now() < bound && step()) {
+  const Duration patience = kLiveness + ms(2 * config_.peer_death_ms);
+  while (!all_over() && now() < quiet_from_ + patience && step()) {
   }
   if (result_.failure.empty() && !all_over())
     fail(fmt::format("the network has been good for {:.1f} s, and this is still unfinished:{}",
-                     (now() - faults_end_).s(), unfinished()));
+                     (now() - quiet_from_).s(), unfinished()));
   if (result_.failure.empty()) check_end();
   result_.events = events_.popped();
   result_.virtual_time = now() - Instant();
@@ -354,7 +377,9 @@ bool World::run_until(Instant end) {
 void World::handle(const Event& e) {
   switch (e.kind) {
     case Kind::kFrame: {
+      const unsigned from = network_->sender({e.a, e.b});
       const int proxy = network_->land(e.node, e.index, {e.a, e.b});
+      note_heard(e.node, from, proxy);
       if (proxy >= 0) wake_proxy(e.node, static_cast<unsigned>(proxy), now());
       break;
     }
@@ -414,7 +439,7 @@ void World::wake_proxy(unsigned node, unsigned proxy, Instant at) {
     // It sleeps: it hears of this when it next looks.
     at = at + us(random_.uniform() * config_.idle_us);
   }
-  at = std::max({at, p.free_at, p.stalled_until, now()});
+  at = std::max({at, p.free_at, p.held_until(), now()});
   if (at >= p.wake || at == Instant::never()) return;
   p.wake = at;
   events_.push(at, {Kind::kWorker, static_cast<std::uint8_t>(node), static_cast<std::uint16_t>(proxy), 0, 0});
@@ -436,21 +461,24 @@ void World::wake_control(unsigned node, Instant at) {
 void World::worker_turn(unsigned node, unsigned proxy) {
   NodeRun& n = nodes_[node];
   ProxyRun& p = n.proxies[proxy];
-  if (p.stalled_until > now()) {
+  if (p.held_until() > now()) {
     p.wake = Instant::never();
-    wake_proxy(node, proxy, p.stalled_until);
+    wake_proxy(node, proxy, p.held_until());
     return;
   }
   proxy::Worker& worker = n.node->worker(proxy);
   const Instant begin = node_now(node);
-  const int work = worker.do_work(begin);
+  p.last_turn = now();
+  int work = worker.do_work(begin);
+  if (work == 0 && p.idle)
+    for (int turn = 1; turn < kIdleTurnsAtOnce && work == 0; ++turn) work = worker.do_work(begin);
   p.free_at = now() + kTurn + kTurnWork * work;
   p.wake = Instant::never();
   if (work > 0) {
     p.idle = false;
     wake_proxy(node, proxy, p.free_at);
     wake_control(node, now() + us(config_.control_us));
-    if (config_.steering != 0 || config_.static_mac == 0 || config_.misdirect != 0)
+    if (n.relays || config_.steering != 0 || config_.static_mac == 0 || config_.misdirect != 0)
       for (unsigned other = 0; other < n.proxies.size(); ++other)
         if (other != proxy) wake_proxy(node, other, now());
     return;
@@ -460,10 +488,11 @@ void World::worker_turn(unsigned node, unsigned proxy) {
     if (config_.idle_us > 0) worker.about_to_sleep(begin);
   }
   const Instant deadline = worker.next_deadline();
-  if (deadline == Instant::never()) return;
   // What is overdue waits for something else: room, or a neighbour.
-  const Instant due = deadline <= begin ? now() + kLookAgain : deadline - nodes_[node].skew;
-  const Instant at = std::max({due, p.free_at, p.stalled_until});
+  const Instant due = deadline <= begin              ? now() + kLookAgain
+                      : deadline == Instant::never() ? deadline
+                                                     : deadline - nodes_[node].skew;
+  const Instant at = std::max({earlier(due, now() + kIdleTurns), p.free_at, p.held_until()});
   p.wake = at;
   events_.push(at, {Kind::kWorker, static_cast<std::uint8_t>(node), static_cast<std::uint16_t>(proxy), 0, 0});
 }
@@ -477,10 +506,19 @@ void World::control_turn(unsigned node) {
   while (const std::optional<ClusterId> lost = n.node->poll_lost_peer()) {
     ++result_.peers_lost;
     trace("c{} has lost c{}", node, lost->value());
-    const NodeRun& peer = nodes_[lost->value()];
-    if (!config_.may_lose_peers() && peer.life <= 1 && n.life <= 1)
+    if (!may_lose(node, lost->value()))
       fail(fmt::format("cluster {} gave up cluster {}, which never was away for long", node, lost->value()));
+    anybody_lost_ = true;
+    lost_at_[node][lost->value()] = lost_at_[lost->value()][node] = now();
   }
+  while (const std::optional<unsigned> fenced = n.node->poll_fenced_proxy()) {
+    ++result_.proxies_fenced;
+    n.relays = true;
+    trace("c{} goes on without its p{}", node, *fenced);
+    if (n.proxies[*fenced].last_turn + ms(config_.path_death_ms) > now() && config_.jump_every_ms == 0)
+      fail(fmt::format("cluster {} gave up its proxy {}, which did not stand still for long", node, *fenced));
+  }
+  if (n.node->path_stats().fenced > 0) n.relays = true;
   if (work > 0) wake_proxies(node);
   wake_control(node, now() + (work > 0 ? us(config_.control_us) : kQuietControl));
 }
@@ -499,6 +537,24 @@ void World::trouble(const Event& e) {
       network_->cut(node, other, 0, until);
       network_->cut(other, node, 0, until);
       return again(what, config_.partition_every_ms);
+    }
+    case Trouble::kPathCut: {
+      const unsigned peer = (node + 1 + static_cast<unsigned>(random_.below(nodes_.size() - 1))) %
+                            static_cast<unsigned>(nodes_.size());
+      const auto proxy = static_cast<unsigned>(random_.below(config_.proxies(node)));
+      const auto peer_proxy = static_cast<unsigned>(random_.below(config_.proxies(peer)));
+      const Instant until = now() + exponential(random_, ms(config_.path_cut_ms));
+      trace("--- c{}.p{} and c{}.p{} do not hear each other until {:.6f} ms", node, proxy, peer, peer_proxy,
+            (until - Instant()).ms());
+      network_->cut_path(node, proxy, peer, peer_proxy, until);
+      quiet_from_ = std::max(quiet_from_, until);
+      return again(what, config_.path_cut_every_ms);
+    }
+    case Trouble::kPathDeath: {
+      const unsigned peer_proxy = e.b % config_.proxies(e.a);
+      trace("--- c{}.p{} and c{}.p{} never hear each other again", node, e.b, e.a, peer_proxy);
+      network_->cut_path(node, e.b, e.a, peer_proxy, Instant::never());
+      return;
     }
     case Trouble::kLinkDown: {
       if (network_->link_up(node, 0)) {
@@ -523,6 +579,27 @@ void World::trouble(const Event& e) {
       }
       return again(what, config_.stall_every_ms);
     }
+    case Trouble::kProxyDeath: {
+      NodeRun& n = nodes_[node];
+      if (n.node == nullptr) return;
+      const auto proxy = static_cast<unsigned>(random_.below(n.proxies.size()));
+      ProxyRun& p = n.proxies[proxy];
+      p.dead_until = now() + exponential(random_, ms(config_.death_ms));
+      quiet_from_ = std::max(quiet_from_, p.dead_until);
+      trace("--- c{}.p{} is dead until {:.6f} ms", node, proxy, (p.dead_until - Instant()).ms());
+      return;
+    }
+    case Trouble::kResize: {
+      NodeRun& n = nodes_[node];
+      if (n.node != nullptr && n.proxies.size() > 1) {
+        const auto count = 1 + static_cast<unsigned>(random_.below(n.proxies.size()));
+        trace("--- c{} has {} active proxies", node, count);
+        n.node->set_active_proxies(count);
+        n.relays = true;
+        wake_control(node, now());
+      }
+      return again(what, config_.resize_every_ms);
+    }
     case Trouble::kControlStall: {
       NodeRun& n = nodes_[node];
       n.control_stalled_until = now() + exponential(random_, ms(config_.control_stall_ms));
@@ -543,8 +620,8 @@ void World::trouble(const Event& e) {
       if (n.node == nullptr) return;
       trace("--- c{} dies", node);
       n.node.reset();
+      anybody_lost_ = true;
       ++n.life;  // its clients find out
-      n.up_soon = true;
       for (unsigned c = 0; c < clients_.size(); ++c) {
         if (clients_[c].node != node) continue;
         if (clients_[c].busy)
@@ -655,7 +732,7 @@ void World::destroy(unsigned index) {
   }
   for (unsigned e = 0; e < static_cast<unsigned>(config_.endpoints); ++e) {
     const proxy::EndpointCounts& counts = c.client->endpoint(e).counts();
-    if (counts.bad_arrivals > 0 && config_.jump_every_ms == 0)
+    if (counts.bad_arrivals > 0 && config_.jump_every_ms == 0 && !anybody_lost_)
       fail(fmt::format("client {} was given {} arrivals that are none of its connections'", index,
                        counts.bad_arrivals));
   }
@@ -797,7 +874,7 @@ void World::connect(Flow& flow) {
   End& end = flow.ends[0];
   const Instant began = now();
   flow.opened = began;
-  const bool must_succeed = began > faults_end_ + kSettles && flow.ends[1].state == End::State::kListening;
+  const bool must_succeed = began > quiet_from_ + kSettles && flow.ends[1].state == End::State::kListening;
   ClientRun& c = clients_[end.client];
   proxy::ConnectionOptions options = flow.options;
   options.window_bytes = end.window_bytes;
@@ -816,7 +893,10 @@ void World::connect(Flow& flow) {
   trace("client {} could not connect flow {}: {}", end.client, flow.id, made.error().text);
   end.state = End::State::kGone;
   flow.unopened = true;
-  if (must_succeed && !may_be_lost(flow) && !flow.ends[1].over())
+  const ClientRun& listener = clients_[flow.ends[1].client];
+  const bool listens = !listener.doomed && listener.life == nodes_[listener.node].life;
+  if (must_succeed && listens && !may_be_lost(flow) && !may_lose(c.node, listener.node) &&
+      !flow.ends[1].over())
     fail(fmt::format("client {} cannot connect flow {} on a good network: {}", end.client, flow.id,
                      made.error().text));
 }
@@ -876,7 +956,8 @@ bool World::send_one(Flow& flow, unsigned e) {
     service.waiting = false;
     if (!result_.failure.empty()) return false;
     if (status == SendStatus::kTimeout) {
-      if (began > faults_end_ && config_.jump_every_ms == 0)
+      if (began > quiet_from_ && config_.jump_every_ms == 0 &&
+          !may_lose(c.node, clients_[flow.ends[1 - e].client].node))
         fail(fmt::format("flow {}: message {} of {} bytes found no room in {:.1f} s of a good network",
                          flow.id, m.number, m.bytes, kSendTimeout.s()));
       note_lost(flow, e, "a long message found no room in time");
@@ -916,12 +997,34 @@ bool World::send_one(Flow& flow, unsigned e) {
   return true;
 }
 
+void World::note_heard(unsigned node, unsigned from, int proxy) {
+  if (proxy < 0 || from >= nodes_.size() ||
+      nodes_[node].proxies[static_cast<unsigned>(proxy)].held_until() > now())
+    return;
+  silent_[node][from] = was_silent(node, from);
+  heard_[node][from] = now();
+}
+
+// Nothing was heard for so long that every path may have been given up for another. Of several that die
+// together the two ends may keep different ones, and then only the peer's death brings them together again.
+bool World::was_silent(unsigned node, unsigned from) const {
+  return silent_[node][from] || now() - heard_[node][from] >= ms(config_.path_death_ms * kSilence);
+}
+
+// What a peer's loss can come from: a death, or so much at a time that no path was left.
+bool World::may_lose(unsigned a, unsigned b) const {
+  return config_.may_lose_peers() || nodes_[a].life > 1 || nodes_[b].life > 1 || was_silent(a, b) ||
+         was_silent(b, a) || config_.double_faults();
+}
+
 bool World::may_be_lost(const Flow& flow) const {
-  if (config_.may_lose_peers()) return true;
-  for (const End& end : flow.ends) {
-    const NodeRun& n = nodes_[clients_[end.client].node];
-    if (n.node == nullptr || (n.life > 1 && n.restarted + kNoticesRestart >= earlier(flow.opened, now())))
-      return true;
+  const unsigned a = clients_[flow.ends[0].client].node;
+  const unsigned b = clients_[flow.ends[1].client].node;
+  const Instant opened = earlier(flow.opened, now());
+  if (lost_at_[a][b] >= opened) return true;
+  for (const unsigned node : {a, b}) {
+    const NodeRun& n = nodes_[node];
+    if (n.node == nullptr || (n.life > 1 && n.restarted + kNoticesRestart >= opened)) return true;
   }
   return false;
 }
@@ -1020,16 +1123,22 @@ void World::check_end() {
   for (ClientRun& c : clients_) c.ends.clear();
   for (unsigned c = 0; c < clients_.size(); ++c)
     if (!clients_[c].busy) destroy(c);
-  const Instant patience = now() + 2_s;
+  bool patient = false;
+  for (unsigned a = 0; a < nodes_.size(); ++a)
+    for (unsigned b = 0; b < nodes_.size(); ++b) patient = patient || (a != b && may_lose(a, b));
+  const Instant patience = now() + 2_s + (patient ? ms(2 * config_.peer_death_ms) : 0_s);
   const auto held = [&] {
-    for (const NodeRun& n : nodes_)
+    std::string who;
+    for (unsigned i = 0; i < nodes_.size(); ++i)
       for (proxy::Node::ClientId id = 1; id < 100; ++id)
-        if (n.node->has_client(id)) return true;
-    return false;
+        if (nodes_[i].node->has_client(id)) who += fmt::format(" c{} of its client {}", i, id);
+    return who;
   };
-  while (held() && now() < patience && step()) {
+  while (!held().empty() && now() < patience && step()) {
   }
-  if (result_.failure.empty() && held()) fail("a node still holds something of clients that are gone");
+  for (const NodeRun& n : nodes_) result_.paths_fenced += n.node->path_stats().fenced;
+  if (result_.failure.empty() && !held().empty())
+    fail(fmt::format("something is still held of clients that are gone:{}", held()));
   for (unsigned i = 0; i < nodes_.size() && result_.failure.empty(); ++i) {
     NodeRun& n = nodes_[i];
     for (unsigned p = 0; p < n.proxies.size(); ++p) {

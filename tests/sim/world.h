@@ -17,6 +17,8 @@
 // One seed is one world: the same seed gives the same trace, event for event.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -43,6 +45,8 @@ struct WorldResult {
   std::uint64_t connections = 0;
   std::uint64_t peers_lost = 0;
   std::uint64_t retransmissions = 0;
+  std::uint64_t paths_fenced = 0;
+  std::uint64_t proxies_fenced = 0;
   NetworkCounts network;
 };
 
@@ -59,9 +63,13 @@ class World final : private NetworkEvents {
   enum class Kind : std::uint8_t { kFrame, kWorker, kControl, kClient, kFault, kPhase };
   enum class Trouble : std::uint8_t {
     kPartition,
+    kPathCut,
+    kPathDeath,
     kLinkDown,
     kLinkUp,
     kStall,
+    kProxyDeath,
+    kResize,
     kControlStall,
     kJump,
     kRestart,
@@ -83,7 +91,10 @@ class World final : private NetworkEvents {
     Instant wake = Instant::never();  // the event that counts
     Instant free_at;                  // its last turn takes so long
     Instant stalled_until;
+    Instant dead_until;  // stalled, also when the network is good
+    Instant last_turn;
     bool idle = false;
+    Instant held_until() const { return std::max(stalled_until, dead_until); }
   };
   struct NodeRun {
     std::shared_ptr<proxy::Node> node;  // nullptr: it is down
@@ -92,8 +103,8 @@ class World final : private NetworkEvents {
     std::vector<ProxyRun> proxies;
     Instant control_wake = Instant::never();
     Instant control_stalled_until;
-    Instant restarted;  // when it came up last, if life > 1
-    bool up_soon = false;
+    Instant restarted;    // when it came up last, if life > 1
+    bool relays = false;  // proxies do work for each other
   };
 
   // --- programs
@@ -189,6 +200,9 @@ class World final : private NetworkEvents {
   void close(Flow& flow, unsigned end);
   void note_lost(Flow& flow, unsigned end, const char* how);
   bool may_be_lost(const Flow& flow) const;
+  void note_heard(unsigned node, unsigned from, int proxy);
+  bool was_silent(unsigned a, unsigned b) const;
+  bool may_lose(unsigned a, unsigned b) const;
   ByteView content(const Flow& flow, unsigned direction, const Message& message);
   void note_memory();
   bool all_over() const;
@@ -196,7 +210,7 @@ class World final : private NetworkEvents {
   std::string unfinished() const;
 
   Instant node_now(unsigned node) const { return events_.now() + nodes_[node].skew; }
-  bool faulty() const { return events_.now() < faults_end_; }
+  bool faulty() const { return events_.now() < quiet_from_; }
   void fail(std::string what);
   template <class... Args>
   void trace(fmt::format_string<Args...> format, Args&&... args);
@@ -212,6 +226,13 @@ class World final : private NetworkEvents {
   std::vector<std::byte> contents_;  // what messages are made of
   std::vector<std::byte> scratch_;
   Instant faults_end_;
+  Instant quiet_from_;  // a path or a proxy may be dead for longer
+  // By who hears whom: when last, and whether a path's death long passed in between.
+  std::array<std::array<Instant, Network::kMaxNodes>, Network::kMaxNodes> heard_{};
+  std::array<std::array<bool, Network::kMaxNodes>, Network::kMaxNodes> silent_{};
+  // When one of the two last gave up the other.
+  std::array<std::array<Instant, Network::kMaxNodes>, Network::kMaxNodes> lost_at_;
+  bool anybody_lost_ = false;
   unsigned depth_ = 0;  // clients that wait for something
   WorldResult result_;
   std::size_t heap_at_start_ = 0;

@@ -43,6 +43,8 @@ WorldConfig WorldConfig::draw(std::uint64_t seed) {
   w.static_mac = d.chance(0.8);
   w.steering = d.one_of({0, 0, 0, 1, 2});
   w.misdirect = d.chance(0.1);
+  w.all_pairs = d.chance(0.25);
+  w.round_robin = d.chance(0.25);
   w.idle_us = d.one_of({0, 0, 50, 200});
   w.control_us = d.one_of({20, 100, 500});
   w.gbits = d.one_of({10, 10, 40, 1});
@@ -91,6 +93,24 @@ WorldConfig WorldConfig::draw(std::uint64_t seed) {
     w.partition_ms = d.between(100, 1000);
     w.fault_ms = d.between(100, 1000);
   }
+
+  // Failover: what a proxy carried goes on by others.
+  if (d.chance(0.35)) {
+    w.path_death_ms = d.one_of({110, 150});
+    w.fault_ms = d.between(100, 600);
+    if (d.chance(0.5)) {
+      w.path_cut_every_ms = d.between(20, 200);
+      w.path_cut_ms = d.between(20, 400);
+    }
+    // Not both: a proxy that stood still is taken back when its peers have heard of it by another path.
+    if (d.chance(0.3)) {
+      w.dead_paths = d.whole(1, 3);
+    } else if (d.chance(0.5)) {
+      w.dead_proxies = d.whole(1, 3);
+      w.death_ms = d.between(100, 600);
+    }
+  }
+  if (d.chance(0.2)) w.resize_every_ms = d.between(2, 50);
 
   w.clients = d.one_of({1, 1, 2, 3});
   w.endpoints = d.one_of({1, 1, 2});

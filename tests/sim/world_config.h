@@ -28,6 +28,8 @@ namespace braid::sim {
   X(static_mac, 1, "1: neighbours are configured; 0: ARP finds them")                         \
   X(steering, 0, "frames land on the queue 0: of their proxy, 1: chance picks, 2: the first") \
   X(misdirect, 0, "1: proxies talk to peers that are not their own number")                   \
+  X(all_pairs, 0, "1: a sub-connection for every pair of proxies")                            \
+  X(round_robin, 0, "1: a proxy sends to its peers in turn")                                  \
   X(idle_us, 0, "an idle proxy hears of work up to this later")                               \
   X(control_us, 100, "between turns of the control plane")                                    \
   /* network */                                                                               \
@@ -50,11 +52,17 @@ namespace braid::sim {
   X(clog_ms, 3, "for so long")                                                                \
   X(partition_every_ms, 0, "two nodes do not hear each other")                                \
   X(partition_ms, 5, "for so long")                                                           \
+  X(path_cut_every_ms, 0, "two proxies do not hear each other")                               \
+  X(path_cut_ms, 100, "for so long")                                                          \
+  X(dead_paths, 0, "pairs of proxies that never hear each other again, at most so many")      \
   X(link_down_every_ms, 0, "a NIC has no link")                                               \
   X(link_down_ms, 5, "for so long")                                                           \
   /* faults of machines */                                                                    \
   X(stall_every_ms, 0, "a proxy is not scheduled")                                            \
   X(stall_ms, 2, "for so long")                                                               \
+  X(dead_proxies, 0, "proxies that are not scheduled for very long, so many times")           \
+  X(death_ms, 400, "for so long")                                                             \
+  X(resize_every_ms, 0, "a node has another number of active proxies")                        \
   X(control_stall_every_ms, 0, "a control plane is not scheduled")                            \
   X(control_stall_ms, 5, "for so long")                                                       \
   X(jump_every_ms, 0, "a node's clock jumps forward")                                         \
@@ -96,6 +104,12 @@ struct WorldConfig {
   unsigned proxies(unsigned cluster) const {
     const double all[] = {proxies_0, proxies_1, proxies_2, proxies_3};
     return static_cast<unsigned>(all[cluster]);
+  }
+  // Several things can last so long at once that no path is left between two nodes.
+  bool double_faults() const {
+    const bool others = path_cut_every_ms > 0 || dead_paths > 0 || partition_every_ms > 0 ||
+                        link_down_every_ms > 0 || cut_every_ms > 0 || stall_every_ms > 0 || clog_every_ms > 0;
+    return dead_proxies >= 2 || (dead_proxies > 0 && others);
   }
   // Trouble may last so long that a peer is given up for dead.
   bool may_lose_peers() const {
