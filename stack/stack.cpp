@@ -13,8 +13,6 @@
 namespace braid::stack {
 namespace {
 
-constexpr std::size_t kHeadersBytes = kEthernetHeaderBytes + kIpv4HeaderBytes + kUdpHeaderBytes;
-
 std::vector<LocalLink> local_links(const StackConfig& config) {
   std::vector<LocalLink> links;
   for (std::uint16_t i = 0; i < config.interfaces.size(); ++i) {
@@ -69,6 +67,9 @@ Stack::Stack(const StackConfig& config, Instant now)
       icmp_errors_(config.icmp_errors_per_second, config.icmp_errors_at_once) {
   CHECK(!config.interfaces.empty());
   CHECK_GE(config.mtu_bytes, kMinMtuBytes);
+  for (const Interface& own : config.interfaces)
+    links_.push_back({.routes = {}, .next = 0, .filter = FlowFilter(own.mac, own.address, own_port())});
+  routes_.reserve(config.remotes.size());  // links_ point into it
   Prng prng(config.seed);
   for (const RemoteStack& remote : config.remotes) {
     CHECK_LT(remote.id.cluster.value(), kMaxClusters);
@@ -87,7 +88,8 @@ Stack::Stack(const StackConfig& config, Instant now)
     const std::optional<Ipv4Address> hop = next_hop(remote.link, remote.address);
     CHECK(hop.has_value());
     if (remote.mac) CHECK(neighbours_.add_static(remote.link, *hop, *remote.mac));
-    routes_.push_back({remote, *hop});
+    routes_.push_back({.remote = remote, .sub_connection = s, .header = {}, .next_hop = *hop});
+    links_[remote.link.value()].routes.push_back(&routes_.back());
   }
   identification_ = static_cast<std::uint16_t>(prng.next() * std::bit_ceil(unsigned{config.proxies}) +
                                                config.local.proxy.value());
@@ -119,6 +121,12 @@ std::optional<Ipv4Address> Stack::next_hop(LinkId link, Ipv4Address to) const {
 // SC-9: what is not whole, well-formed and ours moves one counter and nothing else.
 Stack::Received Stack::receive(Instant now, LinkId link, ByteView bytes) {
   Received received;
+  Ipv4Address source;
+  if (const ByteView payload = links_[link.value()].filter.match(bytes, source);
+      payload.data() != nullptr && !is_martian(config_.interfaces[link.value()], source)) {
+    take_packet(now, payload, received);
+    return received;
+  }
   EthernetFrame frame;
   if (parse_ethernet(bytes, frame) != EthernetParse::kOk) {
     ++stats_.bad_frames;
@@ -244,7 +252,12 @@ void Stack::take_udp(Instant now, LinkId link, const Ipv4Packet& ip, Received& r
   const unsigned proxy = load_be<std::uint16_t>(ip.payload.data() + 2) - unsigned{config_.udp_port_base};
   const unsigned own = config_.local.proxy.value();
   if (proxy == own) {
-    take_packet(now, ip, received);
+    UdpDatagram udp;
+    // UDP-1: our peers always compute a checksum.
+    if (parse_udp(ip.payload, ip.source, ip.destination, udp) != UdpParse::kOk || !udp.has_checksum)
+      ++stats_.bad_udp;
+    else
+      take_packet(now, udp.payload, received);
   } else if (proxy < config_.proxies || own != kDatagramProxy) {
     received.what = Received::What::kMisdirected;
     received.proxy = proxy < config_.proxies ? proxy : kDatagramProxy;
@@ -253,15 +266,9 @@ void Stack::take_udp(Instant now, LinkId link, const Ipv4Packet& ip, Received& r
   }
 }
 
-void Stack::take_packet(Instant now, const Ipv4Packet& ip, Received& received) {
-  UdpDatagram udp;
-  // UDP-1: our peers always compute a checksum.
-  if (parse_udp(ip.payload, ip.source, ip.destination, udp) != UdpParse::kOk || !udp.has_checksum) {
-    ++stats_.bad_udp;
-    return;
-  }
+void Stack::take_packet(Instant now, ByteView payload, Received& received) {
   std::size_t header_bytes = 0;
-  if (!parse_packet_header(udp.payload, &received.header, &header_bytes)) {
+  if (!parse_packet_header(payload, &received.header, &header_bytes)) {
     ++stats_.bad_packets;
     return;
   }
@@ -271,7 +278,7 @@ void Stack::take_packet(Instant now, const Ipv4Packet& ip, Received& received) {
     return;
   }
   ++stats_.packets_received;
-  const ByteView rest = udp.payload.subspan(header_bytes);
+  const ByteView rest = payload.subspan(header_bytes);
   switch (s->on_packet(now, received.header, rest, unseen_)) {
     case PacketFate::kRecords:
       received.what = Received::What::kRecords;
@@ -512,23 +519,31 @@ std::uint16_t Stack::next_identification() {
 
 std::size_t Stack::poll_transmit(Instant now, LinkId link, MutableBytes room) {
   CHECK_GE(room.size(), frame_bytes());
-  if (neighbours_.next_deadline() <= now) {
-    if (const std::size_t length = transmit_arp(now, link, room)) return length;
+  const bool others = neighbours_.next_deadline() <= now || reassembly_.next_deadline() <= now ||
+                      !outgoing_.empty() || cuts_under_way_ > 0;
+  return others ? transmit_others(now, link, room) : transmit_sub_connections(now, link, room);
+}
+
+// Whatever it is besides new packets of sub-connections, it is seldom.
+std::size_t Stack::transmit_others(Instant now, LinkId link, MutableBytes room) {
+  if (const std::size_t length = transmit_arp(now, link, room)) return length;
+  give_up_fragments(now);
+  if (cuts_under_way_ > 0) {
+    // A link carries one packet at a time: its fragments arrive together.
+    Cut& cut = cuts_[link.value()];
+    if (!cut.packet.done()) {
+      const std::size_t length = write_frame_of(cut.packet, cut.to, room);
+      cuts_under_way_ -= cut.packet.done() ? 1 : 0;
+      return length;
+    }
   }
-  if (reassembly_.next_deadline() <= now) give_up_fragments(now);
   std::size_t length = 0;
-  if (outgoing_.empty()) {
-    length = transmit_sub_connections(now, link, room);
-  } else {
-    outgoings_turn_ = !outgoings_turn_;
-    length = outgoings_turn_ ? transmit_outgoing(now, link, room) : transmit_sub_connections(now, link, room);
-    if (length == 0)
-      length =
-          outgoings_turn_ ? transmit_sub_connections(now, link, room) : transmit_outgoing(now, link, room);
-  }
-  if (length > 0) return length;
+  outgoings_turn_ = !outgoings_turn_;
+  if (outgoings_turn_) length = transmit_outgoing(now, link, room);
+  if (length == 0) length = transmit_sub_connections(now, link, room);
+  if (length == 0 && !outgoings_turn_) length = transmit_outgoing(now, link, room);
   // A look-up may just have begun to ask.
-  return neighbours_.next_deadline() <= now ? transmit_arp(now, link, room) : 0;
+  return length > 0 ? length : transmit_arp(now, link, room);
 }
 
 // ARP-1
@@ -549,32 +564,35 @@ std::size_t Stack::transmit_outgoing(Instant now, LinkId link, MutableBytes room
   return length;
 }
 
-std::size_t Stack::transmit_sub_connections(Instant now, LinkId link, MutableBytes room) {
-  if (cuts_under_way_ > 0) {
-    // A link carries one packet at a time: its fragments arrive together.
-    Cut& cut = cuts_[link.value()];
-    if (!cut.packet.done()) {
-      const std::size_t length = write_frame_of(cut.packet, cut.to, room);
-      cuts_under_way_ -= cut.packet.done() ? 1 : 0;
-      return length;
-    }
-  }
-  const std::size_t count = sub_connections_.size();
+std::size_t Stack::transmit_sub_connections(Instant now, LinkId link_id, MutableBytes room) {
+  Link& link = links_[link_id.value()];
+  const std::size_t count = link.routes.size();
+  bool asks = false;
   for (std::size_t visited = 0; visited < count; ++visited) {
-    const std::size_t index = next_;
-    next_ = next_ + 1 == count ? 0 : next_ + 1;  // packet by packet: a busy one does not keep others waiting
-    Route& route = routes_[index];
-    if (route.remote.link != link || !sub_connections_[index]->wants_to_send(now)) continue;
-    const std::optional<MacAddress> to =
-        route.remote.mac ? route.remote.mac : neighbours_.lookup(link, route.next_hop, now);
-    route.unresolved = !to;
-    if (!to) continue;
+    Route& route = *link.routes[link.next];
+    link.next = link.next + 1 == count ? 0 : link.next + 1;  // a busy one does not keep others waiting
+    if (!route.sub_connection->wants_to_send(now)) continue;
+    if (!route.remote.mac || route.header.to() != *route.remote.mac) {
+      const std::optional<MacAddress> to =
+          route.remote.mac ? route.remote.mac : neighbours_.lookup(link_id, route.next_hop, now);
+      route.unresolved = !to;
+      asks = asks || !to;
+      if (!to) continue;
+      if (*to != route.header.to()) {
+        const Interface& own = config_.interfaces[link_id.value()];
+        route.header = FlowHeader(*to, own.mac,
+                                  {.source = own.address,
+                                   .destination = route.remote.address,
+                                   .source_port = own_port(),
+                                   .destination_port = route.remote.udp_port});
+      }
+    }
     const std::size_t length = config_.fragmentation == Fragmentation::kIp
-                                   ? transmit_long(now, index, *to, room)
-                                   : transmit(now, index, *to, room);
+                                   ? transmit_long(now, route, route.header.to(), room)
+                                   : transmit(now, route, room);
     if (length > 0) return length;
   }
-  return 0;
+  return asks ? transmit_arp(now, link_id, room) : 0;
 }
 
 // IP-3
@@ -590,12 +608,12 @@ std::size_t Stack::write_frame_of(OutgoingPacket& packet, const MacAddress& to, 
 }
 
 // A packet that may be longer than the MTU is written aside, and leaves from there.
-std::size_t Stack::transmit_long(Instant now, std::size_t index, const MacAddress& to, MutableBytes room) {
-  const RemoteStack& remote = routes_[index].remote;
+std::size_t Stack::transmit_long(Instant now, Route& route, const MacAddress& to, MutableBytes room) {
+  const RemoteStack& remote = route.remote;
   Cut& cut = cuts_[remote.link.value()];
   const MutableBytes aside = cut.packet.room();
   std::uint64_t sum = 0;
-  const std::size_t payload = sub_connections_[index]->poll(now, aside.subspan(kUdpHeaderBytes), &sum);
+  const std::size_t payload = route.sub_connection->poll(now, aside.subspan(kUdpHeaderBytes), &sum);
   if (payload == 0) return 0;
   OutgoingPacket& packet = cut.packet;
   packet.link = remote.link;
@@ -628,25 +646,12 @@ std::size_t Stack::transmit_arp(Instant now, LinkId link, MutableBytes room) {
   return kEthernetMinFrameBytes;
 }
 
-std::size_t Stack::transmit(Instant now, std::size_t index, const MacAddress& to, MutableBytes room) {
-  SubConnection& s = *sub_connections_[index];
-  const RemoteStack& remote = routes_[index].remote;
-  const Interface& own = config_.interfaces[remote.link.value()];
+std::size_t Stack::transmit(Instant now, Route& route, MutableBytes room) {
   std::uint64_t sum = 0;
-  const std::size_t payload = s.poll(now, room.subspan(kHeadersBytes), &sum);
+  const std::size_t payload = route.sub_connection->poll(now, room.subspan(kFlowHeaderBytes), &sum);
   if (payload == 0) return 0;
-  write_ethernet(room, to, own.mac, EtherType::kIpv4);
-  write_ipv4(
-      room.subspan(kEthernetHeaderBytes),
-      {.source = own.address, .destination = remote.address, .payload_bytes = payload + kUdpHeaderBytes});
-  write_udp(room.subspan(kEthernetHeaderBytes + kIpv4HeaderBytes),
-            {.source = own.address,
-             .destination = remote.address,
-             .source_port = own_port(),
-             .destination_port = remote.udp_port,
-             .payload_bytes = payload},
-            sum);
-  return kHeadersBytes + payload;
+  route.header.write(room.data(), payload, sum);
+  return kFlowHeaderBytes + payload;
 }
 
 Instant Stack::next_deadline() const {

@@ -24,6 +24,7 @@
 #include "stack/reassembly.h"
 #include "stack/sub_connection.h"
 #include "stack/wire/addresses.h"
+#include "stack/wire/flow.h"
 #include "stack/wire/icmp.h"
 #include "stack/wire/ipv4.h"
 #include "stack/wire/segment.h"
@@ -231,6 +232,8 @@ class Stack {
   static constexpr std::uint32_t kEthernetHeader = 14;
   struct Route {
     RemoteStack remote;
+    SubConnection* sub_connection = nullptr;
+    FlowHeader header;        // of its packets, to the station that was the last known
     Ipv4Address next_hop;     // on the link: the remote itself, or the gateway
     bool unresolved = false;  // the last look-up gave nothing
     PathReport report{};
@@ -254,7 +257,7 @@ class Stack {
   bool is_for_us(const Interface& own, const Ipv4Packet& ip);
   void take(Instant now, LinkId link, const Ipv4Packet& ip, Received& received);
   void take_udp(Instant now, LinkId link, const Ipv4Packet& ip, Received& received);
-  void take_packet(Instant now, const Ipv4Packet& ip, Received& received);
+  void take_packet(Instant now, ByteView payload, Received& received);
   void take_datagram(Instant now, LinkId link, const Ipv4Packet& ip, Received& received);
   void take_icmp(Instant now, LinkId link, const Ipv4Packet& ip, Received& received);
   void take_unreachable(LinkId link, const IcmpMessage& icmp, Received& received);
@@ -267,11 +270,12 @@ class Stack {
   std::uint16_t next_identification();
   std::size_t next_frame_again(LinkId link);
   std::size_t transmit_outgoing(Instant now, LinkId link, MutableBytes room);
+  std::size_t transmit_others(Instant now, LinkId link, MutableBytes room);
   std::size_t transmit_sub_connections(Instant now, LinkId link, MutableBytes room);
-  std::size_t transmit_long(Instant now, std::size_t index, const MacAddress& to, MutableBytes room);
+  std::size_t transmit_long(Instant now, Route& route, const MacAddress& to, MutableBytes room);
   std::size_t write_frame_of(OutgoingPacket& packet, const MacAddress& to, MutableBytes room);
   std::size_t transmit_arp(Instant now, LinkId link, MutableBytes room);
-  std::size_t transmit(Instant now, std::size_t index, const MacAddress& to, MutableBytes room);
+  std::size_t transmit(Instant now, Route& route, MutableBytes room);
 
   StackConfig config_;
   Neighbours neighbours_;
@@ -279,7 +283,13 @@ class Stack {
   std::vector<Route> routes_;  // beside sub_connections_
   std::array<std::vector<SubConnection*>, kMaxClusters> by_cluster_;
   std::array<std::array<SubConnection*, kMaxProxiesPerCluster>, kMaxClusters> by_id_{};
-  std::size_t next_ = 0;  // whose turn it is to transmit
+  // Of each link: the routes over it, whose turn it is to transmit, and what packets for us look like.
+  struct Link {
+    std::vector<Route*> routes;
+    std::size_t next = 0;
+    FlowFilter filter;
+  };
+  std::vector<Link> links_;
   Instant turn_began_;
   Duration unseen_;
   Reassembly reassembly_;
