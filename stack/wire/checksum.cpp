@@ -22,10 +22,11 @@ __m128i words_in_pairs(__m128i bytes) {
   return _mm_madd_epi16(biased, _mm_set1_epi16(1));
 }
 
+// Both pointers are to `at` bytes before what is meant: without a copy there is no destination to add to.
 template <bool kCopy>
-__m128i take_16(const std::byte* source, [[maybe_unused]] std::byte* destination) {
-  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(source));
-  if constexpr (kCopy) _mm_storeu_si128(reinterpret_cast<__m128i*>(destination), bytes);
+__m128i take_16(const std::byte* source, [[maybe_unused]] std::byte* destination, std::size_t at) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(source + at));
+  if constexpr (kCopy) _mm_storeu_si128(reinterpret_cast<__m128i*>(destination + at), bytes);
   return words_in_pairs(bytes);
 }
 
@@ -41,16 +42,17 @@ std::uint64_t vector_run(const std::byte* source, std::byte* destination, std::s
   __m128i even = _mm_setzero_si128();
   __m128i odd = _mm_setzero_si128();
   for (std::size_t i = 0; i < n; i += 32) {
-    even = _mm_add_epi32(even, take_16<kCopy>(source + i, destination + i));
-    odd = _mm_add_epi32(odd, take_16<kCopy>(source + i + 16, destination + i + 16));
+    even = _mm_add_epi32(even, take_16<kCopy>(source, destination, i));
+    odd = _mm_add_epi32(odd, take_16<kCopy>(source, destination, i + 16));
   }
   return sum_of_lanes(_mm_add_epi32(even, odd), n);
 }
 
 template <class Word, bool kCopy>
-unsigned long long take_word(const std::byte* source, [[maybe_unused]] std::byte* destination) {
-  const Word word = load<Word>(source);
-  if constexpr (kCopy) store(destination, word);
+unsigned long long take_word(const std::byte* source, [[maybe_unused]] std::byte* destination,
+                             std::size_t at = 0) {
+  const Word word = load<Word>(source + at);
+  if constexpr (kCopy) store(destination + at, word);
   return word;
 }
 
@@ -61,7 +63,7 @@ std::uint64_t add_64_bytes(std::uint64_t start, const std::byte* source, std::by
   unsigned char carry = 0;
 #pragma GCC unroll 8
   for (std::size_t i = 0; i < 64; i += 8) {
-    carry = _addcarry_u64(carry, sum, take_word<std::uint64_t, kCopy>(source + i, destination + i), &sum);
+    carry = _addcarry_u64(carry, sum, take_word<std::uint64_t, kCopy>(source, destination, i), &sum);
   }
   return sum + carry;
 }
