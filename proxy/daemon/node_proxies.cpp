@@ -263,7 +263,8 @@ void Node::fence(unsigned p) {
   proxy.awaited.clear();
   states_[p].fenced.store(true, std::memory_order_seq_cst);
   std::vector<ClientId> left;
-  for (auto& [id, client] : clients_) {
+  for (auto& [id, entry] : clients_) {
+    Client& client = entry;  // a lambda cannot name the binding with every compiler
     if (client.mapped.empty() || client.mapped[p] == nullptr) continue;
     const std::uint64_t bytes = client.geometry.total_bytes();
     CHECK(::mmap(client.mapped[p], bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, client.fd, 0) !=
