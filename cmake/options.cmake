@@ -10,6 +10,8 @@ target_compile_options(braid_options INTERFACE
   -Woverloaded-virtual -Wimplicit-fallthrough -Wundef -fno-strict-aliasing
   # g++ 12 warns wrongly about std::optional members at -O2.
   $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
+  # The project's compiler is g++; clang is here for the fuzzers, and what only it complains of stops nobody.
+  $<$<CXX_COMPILER_ID:Clang>:-Wno-error>
   # The baseline of every distribution's "v2": bit operations and SSE4.2, and valgrind knows all of it.
   -march=x86-64-v2 -mtune=generic)
 
@@ -23,6 +25,15 @@ elseif(BRAID_SANITIZE STREQUAL "thread")
   add_link_options(-fsanitize=thread)
 elseif(BRAID_SANITIZE)
   message(FATAL_ERROR "BRAID_SANITIZE is '${BRAID_SANITIZE}': use address+undefined, thread, or leave it empty")
+endif()
+
+if(BRAID_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "BRAID_FUZZ needs clang++ and its libFuzzer: cmake --preset fuzz chooses them "
+      "(packages clang and libclang-rt-14-dev)")
+  endif()
+  # The counters that lead the search; only the fuzzers have libFuzzer's main().
+  add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
 find_program(BRAID_CCACHE ccache)

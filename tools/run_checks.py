@@ -11,10 +11,12 @@ What runs in a sanitizer's build is chosen by labels (tests/CMakeLists.txt): `no
 """
 
 import argparse
+import concurrent.futures
 import dataclasses
 import os
 import pathlib
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -45,6 +47,10 @@ FULL_CHECKS = [
      ["ctest", "--preset", "release", "--label-regex", "^live$", "--repeat", "until-fail:5",
       "--output-on-failure", "--no-tests=error"]),
 ]
+
+# Each fuzzer of tests/fuzz searches for so long, two at a time, from its kept inputs.
+FUZZ_SECONDS = 60
+FULL_FUZZ_SECONDS = 600
 
 # Of what failed tests printed, the end of the output repeats this much.
 MOST_FAILURES_SHOWN = 8
@@ -158,6 +164,48 @@ class Run:
             return True
         return False
 
+    def fuzz(self, seconds):
+        """Every fuzzer counts as one check; one that finds something says how to see it again."""
+        names = sorted(file.name.removesuffix("_fuzz.cpp") for file in self.root.glob("tests/fuzz/*_fuzz.cpp"))
+        if not names or not (self.configure("fuzz") and self.build("fuzz")):
+            return
+        print(f"\n=== fuzz: {seconds} s each: {' '.join(names)}", flush=True)
+        start = time.monotonic()
+        with concurrent.futures.ThreadPoolExecutor(max_workers=min(2, int(self.jobs))) as pool:
+            for name, status, said in pool.map(lambda name: self.fuzz_one(name, seconds), names):
+                self.tally.add(f"fuzz {name}", status == 0)
+                runs = re.findall(r"^#(\d+)\s", said, re.MULTILINE)
+                print(f"fuzz_{name}: status {status}, {runs[-1] if runs else 0} inputs", flush=True)
+                if status != 0:
+                    self.tally.said[f"fuzz {name}"] = said + self.see_again(name, said)
+                    print(self.tally.said[f"fuzz {name}"], flush=True)
+        self.times.append(("fuzz", time.monotonic() - start))
+
+    def fuzz_one(self, name, seconds):
+        found = self.root / "build" / "fuzz" / "found" / name
+        found.mkdir(parents=True, exist_ok=True)
+        # What is new goes to the first folder; the kept inputs stay as they are.
+        words = [str(self.root / "build" / "fuzz" / "bin" / f"fuzz_{name}"), f"-max_total_time={seconds}", "-timeout=20",
+                 "-len_control=0", "-max_len=600", "-rss_limit_mb=3000", f"-artifact_prefix={found}/../{name}-",
+                 str(found), str(self.root / "tests" / "fuzz" / "corpus" / name)]
+        try:
+            run = subprocess.run(words, cwd=self.root, env=self.environment, stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                                 timeout=seconds + 300, check=False)
+            return name, run.returncode, run.stdout
+        except OSError as problem:
+            return name, 127, f"{words[0]}: {problem.strerror}\n"
+        except subprocess.TimeoutExpired as stuck:
+            return name, 124, (stuck.stdout or b"").decode(errors="replace") + f"fuzz_{name} did not end\n"
+
+    @staticmethod
+    def see_again(name, said):
+        written = re.search(r"Test unit written to (\S+)", said)
+        if not written:
+            return ""
+        return (f"\nagain: build/fuzz/bin/fuzz_{name} {written[1]}\n"
+                f"Once it is mended keep that input as tests/fuzz/corpus/{name}/<what it was>.\n")
+
     def everything(self, full):
         configured = self.configure("release")
         for what, words in SOURCE_CHECKS:
@@ -168,6 +216,7 @@ class Run:
             elif configured and self.preset(preset, left_out, configured=True):
                 for what, words in RELEASE_CHECKS:
                     self.check(what, words)
+        self.fuzz(FULL_FUZZ_SECONDS if full else FUZZ_SECONDS)
         for what, words in FULL_CHECKS if full else []:
             self.check(what, words)
 

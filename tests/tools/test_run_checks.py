@@ -63,7 +63,7 @@ class RunChecks(tree.TreeTest):
 
     def setUp(self):
         super().setUp()
-        presets = ("release", "asan", "tsan", "debug")
+        presets = ("release", "asan", "tsan", "debug", "fuzz")
         self.write("CMakePresets.json", json.dumps({
             "version": 6,
             "configurePresets": [
@@ -142,6 +142,31 @@ class RunChecks(tree.TreeTest):
         # debug: configured, built, 2 tests; and the live tests again and again.
         self.assert_closes(result, 0, f"{self.ALL + 4 + 1} passed, 0 failed")
         self.assertIn("live tests, again and again", result.stdout)
+
+    def fuzzer(self, body):
+        """A fuzzer that the build of any preset "makes": a script."""
+        self.write("tests/fuzz/small_fuzz.cpp", "")
+        self.write("fuzz_small", f"#!/bin/sh\necho \"$@\" >{self.root}/words\n{body}\n", mode=0o755)
+        return "file(COPY ${CMAKE_SOURCE_DIR}/fuzz_small DESTINATION ${CMAKE_BINARY_DIR}/bin)\n"
+
+    def test_a_fuzzer_that_finds_nothing_passes(self):
+        result = self.check(self.fuzzer("echo '#77 DONE'"))
+        # Configured, built, run.
+        self.assert_closes(result, 0, f"{self.ALL + 3} passed, 0 failed")
+        self.assertIn("fuzz_small: status 0, 77 inputs", result.stdout)
+        words = (self.root / "words").read_text().split()
+        self.assertIn("-max_total_time=60", words)
+        self.assertEqual(words[-1], str(self.root / "tests/fuzz/corpus/small"), "from the kept inputs")
+
+    def test_a_fuzzer_that_crashes_fails_the_run_and_says_how_to_see_it_again(self):
+        result = self.check(self.fuzzer("echo 'Test unit written to found/small-crash-1'; exit 77"))
+        self.assert_closes(result, 1, f"{self.ALL + 2} passed, 1 failed")
+        self.assertIn("again: build/fuzz/bin/fuzz_small found/small-crash-1", result.stdout)
+        self.assertIn("tests/fuzz/corpus/small/", result.stdout)
+
+    def test_a_fuzzer_that_was_not_built_fails_the_run(self):
+        self.write("tests/fuzz/small_fuzz.cpp", "")
+        self.assert_closes(self.check(), 1, f"{self.ALL + 2} passed, 1 failed")
 
 
 if __name__ == "__main__":

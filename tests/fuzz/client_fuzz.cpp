@@ -1,0 +1,170 @@
+// A client that writes what the input says into the memory that it shares with its node: descriptors,
+// indices, cells, doorbell, anything; at both ends of a connection. The node does not crash, reaches no other
+// client's memory, throws out whoever cheats, and serves an honest client beside it.
+#include <memory>
+#include <vector>
+
+#include "tests/fuzz/input.h"
+#include "tests/fuzz/nodes.h"
+
+namespace braid {
+namespace {
+
+using fuzz::Input;
+using fuzz::Nodes;
+using fuzz::RawClient;
+namespace control = proxy::control;
+
+constexpr std::uint32_t kPort = 9;
+constexpr std::uint32_t kWindow = 16384;
+
+class World {
+ public:
+  World() {
+    // The innocent one's memory is filled with a pattern that nobody has a reason to touch.
+    innocent_ = std::make_unique<RawClient>(nodes_, 0);
+    const std::uint64_t at = innocent_->geometry().receive_buffers();
+    innocent_bytes_ = innocent_->geometry().total_bytes() - at;
+    std::memset(innocent_->memory() + at, 0x77, innocent_bytes_);
+
+    clients_[0] = std::make_unique<RawClient>(nodes_, 0);
+    clients_[1] = std::make_unique<RawClient>(nodes_, 1);
+    control::Message listen;
+    listen.kind = control::Kind::kListen;
+    listen.listen = {kPort, 0, kWindow, 1};
+    CHECK(clients_[1]->ask(listen).kind == control::Kind::kOk);
+    control::Message connect;
+    connect.kind = control::Kind::kConnect;
+    connect.connect = {1, kPort, 0, kWindow, 1, 1000};
+    const control::Message reply = clients_[0]->ask(connect);
+    CHECK(reply.kind == control::Kind::kOpened);
+    ends_[0] = reply.opened;
+    CHECK(nodes_.until([&] {
+      const auto out = nodes_.node(1).poll_outbound(clients_[1]->id());
+      if (!out || out->message.kind != control::Kind::kOpened) return false;
+      ends_[1] = out->message.opened;
+      return true;
+    }));
+  }
+
+  void run(Input& in) {
+    while (!in.empty()) {
+      const int i = in.truth() ? 1 : 0;
+      switch (in.below(8)) {
+        case 0:
+        case 1:
+          push(i, in);
+          break;
+        case 2:
+          jump_tail(i, in);
+          break;
+        case 3:
+          write_anywhere(i, in);
+          break;
+        case 4:
+          write_cell(i, in);
+          break;
+        case 5:
+          write_arrivals(i, in);
+          break;
+        case 6:
+          nodes_.turn(Duration::us(in.number<std::uint16_t>()));
+          break;
+        case 7:
+          close(i, in);
+          break;
+      }
+      nodes_.turn();
+    }
+    for (int k = 0; k < 50; ++k) nodes_.turn();
+    for (auto& client : clients_) client.reset();
+    check_innocent();
+    innocent_.reset();
+  }
+
+ private:
+  // A descriptor as an honest client would write it, but for what the input changes.
+  void push(int i, Input& in) {
+    proxy::SendDescriptor d{};
+    d.source_port = ends_[i].port;
+    d.bytes = in.below(3) == 0 ? in.number<std::uint16_t>() : in.below(200);
+    d.message_bytes = d.bytes;
+    d.position = position_[i];
+    d.message = d.position;
+    d.data_offset = 64 * in.below(16);
+    d.kind = static_cast<std::uint8_t>(in.below(4) == 0 ? in.below(4) : 1);
+    if (in.truth()) fuzz::harm(in, MutableBytes(reinterpret_cast<std::byte*>(&d), sizeof d));
+    position_[i] += (d.bytes + 63) / 64 + (d.bytes == 0 ? 1 : 0);
+
+    RawClient& client = *clients_[i];
+    std::byte* const ring = client.memory() + client.geometry().send_ring(0, 0);
+    const std::uint32_t mask = client.geometry().send_descriptors - 1;
+    std::memcpy(ring + sizeof(RingControl) + sizeof d * (tail_[i] & mask), &d, sizeof d);
+    reinterpret_cast<RingControl*>(ring)->tail.store(++tail_[i], std::memory_order_release);
+  }
+  void jump_tail(int i, Input& in) {
+    RawClient& client = *clients_[i];
+    auto* const ring = reinterpret_cast<RingControl*>(client.memory() + client.geometry().send_ring(0, 0));
+    tail_[i] += in.truth() ? in.below(8) : in.number<std::uint32_t>();
+    ring->tail.store(tail_[i], std::memory_order_release);
+    if (in.truth()) ring->head.store(in.number<std::uint32_t>(), std::memory_order_release);
+  }
+  void write_anywhere(int i, Input& in) {
+    RawClient& client = *clients_[i];
+    // Mostly where something means something: before the receive buffers.
+    const std::uint64_t end =
+        in.below(4) == 0 ? client.geometry().total_bytes() : client.geometry().receive_buffers();
+    const std::uint64_t at = in.number<std::uint32_t>() % end;
+    const ByteView bytes = in.some_bytes(64);
+    if (inside(at, bytes.size(), end)) std::memcpy(client.memory() + at, bytes.data(), bytes.size());
+  }
+  void write_cell(int i, Input& in) {
+    RawClient& client = *clients_[i];
+    auto* const cell =
+        reinterpret_cast<proxy::PortCell*>(client.memory() + client.geometry().cell(ends_[i].cell));
+    if (in.truth())
+      cell->consumed.store(in.truth() ? in.byte() : in.number<std::uint32_t>());
+    else
+      cell->credit[0].store(in.number<std::uint32_t>());
+  }
+  void write_arrivals(int i, Input& in) {
+    RawClient& client = *clients_[i];
+    auto* const ring = reinterpret_cast<RingControl*>(client.memory() + client.geometry().arrival_ring(0, 0));
+    // What an honest client gives back is what it has seen.
+    ring->head.store(in.below(3) != 0 ? ring->tail.load() : in.number<std::uint32_t>(),
+                     std::memory_order_release);
+  }
+  void close(int i, Input& in) {
+    if (in.below(4) != 0) return;
+    control::Message m;
+    m.kind = control::Kind::kClose;
+    m.close = {in.truth() ? ends_[i].port : in.number<std::uint32_t>()};
+    nodes_.node(static_cast<unsigned>(i)).on_request(nodes_.now(), clients_[i]->id(), m);
+  }
+  void check_innocent() {
+    const std::byte* const at = innocent_->memory() + innocent_->geometry().receive_buffers();
+    for (std::uint64_t k = 0; k < innocent_bytes_; ++k) CHECK(at[k] == std::byte{0x77});
+    control::Message listen;
+    listen.kind = control::Kind::kListen;
+    listen.listen = {kPort + 1, 0, kWindow, 1};
+    CHECK(innocent_->ask(listen).kind == control::Kind::kOk);
+  }
+
+  Nodes nodes_;
+  std::unique_ptr<RawClient> innocent_;
+  std::uint64_t innocent_bytes_ = 0;
+  std::unique_ptr<RawClient> clients_[2];
+  control::Opened ends_[2] = {};
+  std::uint32_t position_[2] = {0, 0};
+  std::uint32_t tail_[2] = {0, 0};
+};
+
+}  // namespace
+}  // namespace braid
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace braid;
+  fuzz::Input in(data, std::min<std::size_t>(size, 2048));
+  World().run(in);
+  return 0;
+}

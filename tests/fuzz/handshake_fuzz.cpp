@@ -1,0 +1,322 @@
+// Two ends of a sub-connection over a link that the input rules, and a stranger who speaks between them. The
+// stranger knows addresses and numbers but no epoch of the living; the packets of the dead he has.
+//
+// Whatever happens: nothing crashes; what is handed up is the other end's and nobody else's; a message is
+// handed up once at most; and when the trouble ends, the two find each other and all that is owed arrives.
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "base/check.h"
+#include "base/prng.h"
+#include "stack/sub_connection.h"
+#include "tests/fuzz/input.h"
+
+namespace braid {
+namespace {
+
+using fuzz::Input;
+using namespace stack;
+
+constexpr std::size_t kMaxPayload = 600;  // so that messages are cut
+constexpr Duration kDelay = 20_us;
+
+struct Message : OutMessage {
+  std::vector<std::byte> content;
+  bool finished = false;
+  bool begun = false;  // something of it was handed up
+  std::size_t arrived_bytes = 0;
+
+  bool arrived() const { return begun && arrived_bytes == content.size(); }
+};
+
+struct Packet {
+  Instant arrives;
+  std::vector<std::byte> bytes;
+};
+
+class Pair {
+ public:
+  Pair() {
+    for (int i : {0, 1}) start(i);
+  }
+
+  // A new incarnation: what the old one held is gone with it.
+  void start(int i) {
+    End& end = ends_[i];
+    SubConnectionConfig c;
+    c.local = {ClusterId(static_cast<std::uint16_t>(i)), ProxyId(0)};
+    c.remote = {ClusterId(static_cast<std::uint16_t>(1 - i)), ProxyId(0)};
+    c.max_payload_bytes = kMaxPayload;
+    c.shared_hash = 0x5a5a;
+    c.path_death = 50_ms;
+    c.peer_death = 400_ms;
+    c.max_rto = 20_ms;
+    end.sub.reset();
+    for (auto& m : end.messages) m->finished = true;  // whether it arrived nobody will say
+    end.sub = std::make_unique<SubConnection>(c, ++last_epoch_ * 0x9e3779b97f4a7c15 | 1, now_);
+  }
+
+  void send(int i, std::uint32_t bytes) {
+    End& end = ends_[i];
+    if (end.messages.size() >= kMaxMessages) return;
+    auto m = std::make_unique<Message>();
+    const auto number = static_cast<std::uint32_t>(end.messages.size());
+    m->content = content(i, number, bytes);
+    m->data = m->content.data();
+    m->bytes = bytes;
+    m->record.position = Position(number);
+    m->record.message = Position(number);
+    m->record.message_bytes = bytes;
+    m->record.destination = PortId(7);
+    m->record.source = PortId(9);
+    end.messages.push_back(std::move(m));
+    end.sub->send(*end.messages.back());
+  }
+
+  // Everything that wants to leave; the link does with it what the input says.
+  void transmit(int i, Input* trouble) {
+    End& end = ends_[i];
+    for (int guard = 0; guard < 600; ++guard) {
+      std::vector<std::byte> room(kMaxPayload);
+      std::uint64_t sum = 0;
+      const std::size_t length = end.sub->poll(now_, room, &sum);
+      if (length == 0) break;
+      CHECK_LT(guard, 599);
+      room.resize(length);
+      heard_.push_back(room);
+      if (heard_.size() > 64) heard_.pop_front();
+      const unsigned fate = trouble == nullptr ? 0 : trouble->below(8);
+      if (fate == 7) continue;  // lost
+      for (unsigned copies = fate == 6 ? 2 : 1; copies > 0; --copies) {
+        const Duration late = fate == 5 ? 2_ms : fate == 4 ? 300_us : 0_us;
+        ends_[1 - i].arriving.push_back({now_ + kDelay + late, room});
+      }
+    }
+    collect(i);
+  }
+
+  void receive(int i, bool deliver) {
+    End& end = ends_[i];
+    for (std::size_t k = 0; k < end.arriving.size();) {
+      if (end.arriving[k].arrives > now_) {
+        ++k;
+        continue;
+      }
+      const std::vector<std::byte> bytes = std::move(end.arriving[k].bytes);
+      end.arriving.erase(end.arriving.begin() + static_cast<std::ptrdiff_t>(k));
+      take(i, bytes, deliver);
+    }
+  }
+
+  void take(int i, const std::vector<std::byte>& payload, bool deliver) {
+    End& end = ends_[i];
+    PacketHeader header;
+    std::size_t header_bytes = 0;
+    if (!parse_packet_header(payload, &header, &header_bytes)) return;
+    // The stack finds the sub-connection by these.
+    if (!(header.source == end.sub->config().remote && header.destination == end.sub->config().local)) return;
+    const ByteView rest = ByteView(payload).subspan(header_bytes);
+    const PacketFate fate = end.sub->on_packet(now_, header, rest);
+    if (fate == PacketFate::kRecords && deliver) {
+      RecordReader reader(rest, header.records);
+      Record record;
+      ByteView bytes;
+      while (reader.next(&record, &bytes)) arrived(i, record, bytes);
+      CHECK(!reader.broken());
+      end.sub->delivered(now_, header);
+    }
+    end.sub->check();
+    collect(i);
+  }
+
+  // The stranger's: anything, so long as it names no epoch of the living.
+  void inject(int i, Input& in) {
+    std::vector<std::byte> payload;
+    if (in.truth() && !heard_.empty()) {
+      payload = heard_[in.below(static_cast<std::uint32_t>(heard_.size()))];
+      fuzz::harm(in, payload);
+    } else {
+      PacketHeader header;
+      header.type = static_cast<PacketType>(1 + in.below(5));
+      header.records = static_cast<std::uint8_t>(in.below(3));
+      header.sack_words = static_cast<std::uint8_t>(in.below(kMaxSackWords + 1));
+      header.source = {ClusterId(static_cast<std::uint16_t>(1 - i)), ProxyId(0)};
+      header.destination = {ClusterId(static_cast<std::uint16_t>(i)), ProxyId(0)};
+      header.sender_epoch = in.truth() ? 0x1111 + in.below(4) : in.number<std::uint64_t>();
+      header.receiver_epoch = in.truth() ? 0 : in.number<std::uint64_t>();
+      header.seq = Seq(in.number<std::uint32_t>());
+      header.ack = Seq(in.truth() ? in.below(8) : in.number<std::uint32_t>());
+      header.timestamp = in.number<std::uint32_t>();
+      header.timestamp_echo = in.number<std::uint32_t>();
+      for (std::uint64_t& word : header.sack) word = in.number<std::uint64_t>();
+      std::byte written[kMaxPacketHeaderBytes] = {};
+      const std::size_t bytes = write_packet_header(written, header);
+      payload.assign(written, written + bytes);
+      if (in.truth()) {
+        std::byte shared[16] = {};
+        store(shared, std::uint64_t{0x5a5a});
+        store(shared + 8, in.number<std::uint64_t>());
+        payload.insert(payload.end(), shared, shared + 16);
+      } else {
+        const ByteView more = in.some_bytes(64);
+        payload.insert(payload.end(), more.begin(), more.end());
+      }
+    }
+    PacketHeader header;
+    std::size_t header_bytes = 0;
+    if (!parse_packet_header(payload, &header, &header_bytes)) return;
+    // A copy of what the two said to each other is theirs; a change of it that still knows their epochs is
+    // not, and no secret keeps a listener on the wire out. He is not who this is about.
+    const bool unchanged = std::find(heard_.begin(), heard_.end(), payload) != heard_.end();
+    if (!unchanged && knows_the_living(header)) return;
+    take(i, payload, true);
+  }
+
+  void pass(Duration d) {
+    now_ = now_ + d;
+    for (int i : {0, 1}) {
+      if (ends_[i].sub->next_deadline() <= now_) ends_[i].sub->on_timer(now_);
+    }
+  }
+  void gap(int i) { ends_[i].sub->on_scheduling_gap(now_); }
+
+  // A good link from here on: both are connected and owe each other nothing within `patience`.
+  void expect_recovery() {
+    const Instant limit = now_ + 5_s;
+    for (;;) {
+      for (int i : {0, 1}) {
+        receive(i, true);
+        if (ends_[i].sub->next_deadline() <= now_) ends_[i].sub->on_timer(now_);
+        transmit(i, nullptr);
+      }
+      const bool done = ends_[0].sub->established() && ends_[1].sub->established() && all_finished();
+      if (done) break;
+      CHECK_LT(now_, limit);
+      now_ = now_ + 10_us;
+      Instant next = limit;
+      for (const End& end : ends_) {
+        next = earlier(next, end.sub->next_deadline());
+        for (const Packet& p : end.arriving) next = earlier(next, p.arrives);
+      }
+      now_ = std::max(now_, next);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kMaxMessages = 64;
+  struct End {
+    std::unique_ptr<SubConnection> sub;
+    std::vector<std::unique_ptr<Message>> messages;
+    std::deque<Packet> arriving;
+    std::map<std::uint32_t, std::set<std::uint32_t>> parts;  // of the other's messages: offsets that came
+  };
+
+  static std::vector<std::byte> content(int from, std::uint32_t number, std::uint32_t bytes) {
+    Prng prng(number * 2 + static_cast<unsigned>(from) + 1);
+    std::vector<std::byte> all(bytes);
+    for (std::byte& b : all) b = static_cast<std::byte>(prng.next());
+    return all;
+  }
+
+  void arrived(int at, const Record& record, ByteView bytes) {
+    const std::uint32_t number = record.message.value();
+    auto& theirs = ends_[1 - at].messages;
+    CHECK_LT(number, theirs.size());
+    Message& m = *theirs[number];
+    CHECK_EQ(record.message_bytes, m.bytes);
+    CHECK(inside(record.message_offset, bytes.size(), m.bytes));
+    CHECK(std::equal(bytes.begin(), bytes.end(), m.content.begin() + record.message_offset));
+    auto& parts = ends_[at].parts[number];
+    // Handed up once. The receiver's new incarnation knows nothing of the former's, but then the sender has
+    // taken its messages back and sends them no more.
+    CHECK(parts.insert(record.message_offset).second);
+    m.begun = true;
+    m.arrived_bytes += bytes.size();
+  }
+
+  void collect(int i) {
+    for (OutMessage* m = ends_[i].sub->take_finished(); m != nullptr;) {
+      auto* const message = static_cast<Message*>(m);
+      m = m->next;
+      CHECK(!message->finished);
+      message->finished = true;
+      CHECK(message->failed || message->arrived());
+    }
+    (void)ends_[i].sub->take_lost();
+  }
+  bool all_finished() const {
+    for (const End& end : ends_) {
+      for (const auto& m : end.messages)
+        if (!m->finished) return false;
+    }
+    return true;
+  }
+  bool knows_the_living(const PacketHeader& header) const {
+    for (const End& end : ends_) {
+      const std::uint64_t epoch = end.sub->epoch();
+      if (header.sender_epoch == epoch || header.receiver_epoch == epoch) return true;
+    }
+    // The answer to a challenge names an epoch that has not begun; only a listener knows that one too.
+    for (const auto& payload : heard_) {
+      PacketHeader said;
+      std::size_t bytes = 0;
+      if (!parse_packet_header(payload, &said, &bytes)) continue;
+      if (header.receiver_epoch != 0 && header.receiver_epoch == said.sender_epoch) return true;
+    }
+    return false;
+  }
+
+  Instant now_ = Instant::from_ns(7'000'000'000);
+  std::uint64_t last_epoch_ = 0;
+  End ends_[2];
+  std::deque<std::vector<std::byte>> heard_;  // by the stranger, latest last
+};
+
+}  // namespace
+}  // namespace braid
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace braid;
+  fuzz::Input in(data, std::min<std::size_t>(size, 2048));
+  Pair pair;
+  while (!in.empty()) {
+    const unsigned op = in.byte();
+    const int i = op & 1;
+    switch (op >> 1 & 7) {
+      case 0:
+        pair.transmit(i, &in);
+        break;
+      case 1:
+        pair.receive(i, true);
+        break;
+      case 2:
+        pair.receive(i, false);
+        break;  // the driver has no room
+      case 3:
+        pair.inject(i, in);
+        break;
+      case 4:
+        pair.send(i, in.number<std::uint16_t>() % 2000);
+        break;
+      case 5:
+        pair.pass(Duration::us(in.number<std::uint16_t>()));
+        break;
+      case 6:
+        in.below(8) == 0 ? pair.start(i) : pair.gap(i);
+        break;
+      case 7:
+        pair.transmit(0, nullptr);
+        pair.transmit(1, nullptr);
+        pair.pass(kDelay);
+        pair.receive(0, true);
+        pair.receive(1, true);
+        break;
+    }
+  }
+  pair.expect_recovery();
+  return 0;
+}

@@ -1,0 +1,157 @@
+// Fragments of a few packets in any order, whole, doubled, overlapping and lying, and time that passes. A
+// packet that is handed up consists of fragments that came, each in its place, with no two over the same
+// byte; and as many are incomplete as a list kept beside it says.
+#include "stack/reassembly.h"
+
+#include <algorithm>
+#include <deque>
+#include <vector>
+
+#include "base/check.h"
+#include "base/prng.h"
+#include "tests/fuzz/input.h"
+#include "tests/fuzz/udp_frame.h"
+
+namespace braid {
+namespace {
+
+using fuzz::Input;
+using namespace stack;
+
+constexpr std::uint32_t kPackets = 4;
+
+struct Fragment {
+  std::size_t offset;
+  std::vector<std::byte> bytes;
+};
+
+// A packet as the fuzzer has seen it grow.
+struct Growing {
+  unsigned key;
+  std::vector<Fragment> kept;
+};
+
+class World {
+ public:
+  World() : reassembly_(config()) {}
+
+  void step(Input& in) {
+    if (in.below(8) == 0) {
+      now_ = now_ + Duration::ms(in.byte());
+      expire();
+    } else {
+      add(in);
+    }
+    CHECK_EQ(reassembly_.incomplete(), growing_.size());
+    reassembly_.check();
+  }
+
+ private:
+  static ReassemblyConfig config() {
+    ReassemblyConfig c;
+    c.packets = kPackets;
+    c.timeout = 500_ms;
+    return c;
+  }
+
+  void expire() {
+    Ipv4Packet first;
+    while (reassembly_.expire(now_, first)) {
+      CHECK(!growing_.empty());  // the oldest
+      growing_.pop_front();
+    }
+    CHECK_GT(reassembly_.next_deadline(), now_);
+  }
+
+  void add(Input& in) {
+    // Six keys for four places.
+    const unsigned key = in.below(6);
+    const std::size_t offset =
+        (in.truth() ? in.below(8) : in.number<std::uint16_t>() % 8192) * std::size_t{8};
+    const bool more = in.below(4) != 0;
+    std::size_t length = in.truth() ? 8 * (1 + in.below(8)) : in.number<std::uint16_t>() % 1500;
+    if (more) length = length / 8 * 8;
+    std::vector<std::byte> payload(length);
+    Prng honest(key + 1);
+    std::vector<std::byte> all(std::min<std::size_t>(offset + length, 70'000));
+    for (std::byte& b : all) b = static_cast<std::byte>(honest.next());
+    if (offset < all.size())
+      std::copy(all.begin() + static_cast<std::ptrdiff_t>(offset), all.end(), payload.begin());
+    if (in.below(8) == 0) fuzz::harm(in, payload);
+
+    fuzz::FrameEnds ends = {{2}, {2}, 0x0a000002 + key % 2, 0x0a000001, 0, 0};
+    const auto field = static_cast<std::uint16_t>(offset / 8 | (more ? 0x2000 : 0));
+    const std::vector<std::byte> frame =
+        fuzz::ipv4_frame(ends, 17, payload, static_cast<std::uint16_t>(key / 2), field);
+    const std::vector<std::byte> packet(frame.begin() + fuzz::kEthernetBytes, frame.end());
+    Ipv4Packet fragment;
+    if (parse_ipv4(packet, fragment) != Ipv4Parse::kFragment) return;
+
+    const std::uint64_t evicted = reassembly_.stats().evicted;
+    Ipv4Packet whole;
+    const FragmentFate fate = reassembly_.add(now_, fragment, whole);
+    for (std::uint64_t n = reassembly_.stats().evicted - evicted; n > 0; --n) {
+      CHECK(!growing_.empty());
+      growing_.pop_front();
+    }
+    auto at = std::find_if(growing_.begin(), growing_.end(), [&](const Growing& g) { return g.key == key; });
+    switch (fate) {
+      case FragmentFate::kKept:
+        if (at == growing_.end()) at = growing_.insert(growing_.end(), {key, {}});
+        at->kept.push_back({offset, payload});
+        break;
+      case FragmentFate::kComplete: {
+        std::vector<Fragment> kept = at == growing_.end() ? std::vector<Fragment>{} : at->kept;
+        kept.push_back({offset, payload});
+        check_whole(whole, std::move(kept));
+        if (at != growing_.end()) growing_.erase(at);
+        break;
+      }
+      case FragmentFate::kOverlap:
+        // Its place stays taken, so that the rest of it is known.
+        if (at == growing_.end())
+          growing_.push_back({key, {}});
+        else
+          at->kept.clear();
+        break;
+      case FragmentFate::kDuplicate:
+        CHECK(at != growing_.end());
+        break;
+      case FragmentFate::kGivenUp:
+        CHECK(at != growing_.end() && at->kept.empty());
+        break;
+    }
+  }
+
+  static void check_whole(const Ipv4Packet& whole, std::vector<Fragment> kept) {
+    CHECK(!whole.is_fragment());
+    CHECK_LE(whole.header.size() + whole.payload.size(), kIpv4MaxPacketBytes);
+    std::sort(kept.begin(), kept.end(),
+              [](const Fragment& a, const Fragment& b) { return a.offset < b.offset; });
+    std::size_t end = 0;
+    for (const Fragment& f : kept) {
+      CHECK_EQ(f.offset, end);
+      end += f.bytes.size();
+      CHECK_LE(end, whole.payload.size());
+      CHECK(std::equal(f.bytes.begin(), f.bytes.end(),
+                       whole.payload.begin() + static_cast<std::ptrdiff_t>(f.offset)));
+    }
+    CHECK_EQ(end, whole.payload.size());
+    CHECK(whole.header.data() + whole.header.size() == whole.payload.data());
+  }
+
+  Reassembly reassembly_;
+  Instant now_ = Instant::from_ns(1'000'000'000);
+  std::deque<Growing> growing_;  // oldest first
+};
+
+}  // namespace
+}  // namespace braid
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace braid;
+  fuzz::Input in(data, std::min<std::size_t>(size, 1024));
+  World world;
+  while (!in.empty()) world.step(in);
+  return 0;
+}

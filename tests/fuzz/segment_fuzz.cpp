@@ -1,0 +1,84 @@
+// The transport's packet header, its records and control messages from any bytes: nothing outside them is
+// looked at (the sanitizers see to that), and what was read and is written again reads the same.
+#include "stack/wire/segment.h"
+
+#include <array>
+
+#include "base/check.h"
+#include "convergence/ports.h"
+#include "tests/fuzz/input.h"
+
+namespace braid {
+namespace {
+
+void check_header(const stack::PacketHeader& header) {
+  std::array<std::byte, stack::kMaxPacketHeaderBytes> once{}, twice{};
+  const std::size_t bytes = stack::write_packet_header(once.data(), header);
+  CHECK_LE(bytes, once.size());
+  stack::PacketHeader again;
+  std::size_t again_bytes = 0;
+  CHECK(stack::parse_packet_header(ByteView(once).first(bytes), &again, &again_bytes));
+  CHECK_EQ(again_bytes, bytes);
+  CHECK_EQ(stack::write_packet_header(twice.data(), again), bytes);
+  CHECK(once == twice);
+}
+
+void check_record(const stack::Record& record, ByteView bytes, ByteView packet) {
+  CHECK_EQ(std::size_t{record.bytes}, bytes.size());
+  CHECK(inside(static_cast<std::uint64_t>(bytes.data() - packet.data()), bytes.size(), packet.size()));
+  CHECK(inside(record.message_offset, record.bytes, record.message_bytes));
+  std::vector<std::byte> packed(stack::kPartRecordBytes + stack::padded(bytes.size()));
+  const std::size_t header = stack::write_record_header(packed.data(), record);
+  std::copy(bytes.begin(), bytes.end(), packed.begin() + static_cast<std::ptrdiff_t>(header));
+  packed.resize(header + stack::padded(bytes.size()));
+  stack::RecordReader reader(packed, 1);
+  stack::Record again;
+  ByteView again_bytes;
+  CHECK(reader.next(&again, &again_bytes));
+  CHECK_EQ(again.position, record.position);
+  // A part that is all of its message reads as a whole one, which has no name but its position.
+  if (!record.whole()) CHECK_EQ(again.message, record.message);
+  CHECK_EQ(again.message_bytes, record.message_bytes);
+  CHECK_EQ(again.message_offset, record.message_offset);
+  CHECK(again.kind == record.kind && again.many_pieces == record.many_pieces && again.skip == record.skip);
+  CHECK(std::equal(bytes.begin(), bytes.end(), again_bytes.begin(), again_bytes.end()));
+}
+
+void check_control(ByteView bytes) {
+  convergence::ControlMessage message;
+  if (!convergence::parse_control(bytes, &message)) return;
+  std::array<std::byte, convergence::kControlBytes> once{}, twice{};
+  convergence::write_control(once, message);
+  convergence::ControlMessage again;
+  CHECK(convergence::parse_control(once, &again));
+  convergence::write_control(twice, again);
+  CHECK(once == twice);
+}
+
+}  // namespace
+}  // namespace braid
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace braid;
+  // A copy of its own, so that the sanitizer knows where it ends.
+  fuzz::Input in(data, size);
+  const ByteView input = in.all();
+  const std::vector<std::byte> payload(input.begin(), input.end());
+  check_control(payload);
+  stack::PacketHeader header;
+  std::size_t header_bytes = 0;
+  if (!stack::parse_packet_header(payload, &header, &header_bytes)) return 0;
+  CHECK_LE(header_bytes, payload.size());
+  check_header(header);
+  stack::RecordReader reader(ByteView(payload).subspan(header_bytes), header.records);
+  stack::Record record;
+  ByteView bytes;
+  unsigned records = 0;
+  while (reader.next(&record, &bytes)) {
+    CHECK_LE(++records, unsigned{header.records});
+    check_record(record, bytes, payload);
+    if (record.kind == stack::RecordKind::kControl) check_control(bytes);
+  }
+  CHECK(reader.broken() || records == header.records);
+  return 0;
+}
