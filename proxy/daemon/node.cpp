@@ -155,6 +155,7 @@ stack::StackConfig Node::stack_config(unsigned proxy, std::uint64_t seed) const 
   sub.max_rto = Duration::us(config_.transport.max_rto_us);
   sub.path_death = Duration::ms(config_.transport.path_death_ms);
   sub.peer_death = Duration::ms(config_.transport.peer_death_ms);
+  sub.congestion.enabled = config_.transport.congestion == stack::CongestionControl::kDelay;
   sub.shared_hash = shared_hash(config_);
   for (const PeerConfig& peer : config_.peers) {
     unsigned shift = 0;
@@ -745,7 +746,7 @@ int Node::take_worker_events(Instant now) {
   return events;
 }
 
-// CN-10
+// CN-11
 void Node::on_control(Instant now, const WorkerEvent& event) {
   const bool known = paths_->association(event.cluster).peer != 0;
   if (!paths_->heard(event.cluster, event.association)) return;

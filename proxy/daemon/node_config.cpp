@@ -32,10 +32,15 @@ struct Word {
 };
 constexpr Word<LinkConfig::Kind> kLinkKinds[] = {{LinkConfig::Kind::kShm, "shm"},
                                                  {LinkConfig::Kind::kEthdev, "ethdev"}};
+constexpr Word<stack::CongestionControl> kCongestionControls[] = {
+    {stack::CongestionControl::kNone, "none"}, {stack::CongestionControl::kDelay, "delay"}};
 constexpr Word<stack::Fragmentation> kFragmentations[] = {{stack::Fragmentation::kTransport, "transport"},
                                                           {stack::Fragmentation::kIp, "ip"}};
 constexpr std::span<const Word<LinkConfig::Kind>> words_of(LinkConfig::Kind) {
   return kLinkKinds;
+}
+constexpr std::span<const Word<stack::CongestionControl>> words_of(stack::CongestionControl) {
+  return kCongestionControls;
 }
 constexpr std::span<const Word<stack::Fragmentation>> words_of(stack::Fragmentation) {
   return kFragmentations;
@@ -202,6 +207,7 @@ void visit_transport(V& v, C& transport) {
   v.take("peer_death_ms", transport.peer_death_ms);
   v.take("min_rto_us", transport.min_rto_us);
   v.take("max_rto_us", transport.max_rto_us);
+  v.take("congestion", transport.congestion);
   v.take("peer", transport.peer);
   v.take("all_pairs", transport.all_pairs);
 }

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "stack/fragmentation.h"
+#include "stack/window/congestion.h"
 
 namespace braid::proxy {
 
@@ -89,6 +90,7 @@ struct TransportConfig {
   std::uint32_t peer_death_ms = 10'000;
   std::uint32_t min_rto_us = 500;  // above the scheduling noise of a machine with more threads than cores
   std::uint32_t max_rto_us = 100'000;
+  stack::CongestionControl congestion = stack::CongestionControl::kDelay;
   PeerChoice peer = PeerChoice::kAligned;
   bool all_pairs = false;  // a sub-connection for every pair of proxies; else for those that are aligned
 };

@@ -23,6 +23,11 @@
 
 namespace braid::stack {
 
+enum class CongestionControl : std::uint8_t {
+  kNone,   // the window alone limits what is under way
+  kDelay,  // this
+};
+
 struct CongestionConfig {
   bool enabled = false;
   // Queueing that is no congestion yet: 62 KB at 10 Gb/s, an eighth of a small switch's port.

@@ -28,6 +28,7 @@ NodeConfig two_clusters() {
                         .link = 0});
   node.transport.mtu_bytes = 9000;
   node.transport.fragmentation = stack::Fragmentation::kIp;
+  node.transport.congestion = stack::CongestionControl::kNone;
   node.faults.loss = 0.01;
   node.faults.drop_all_after = 99;
   node.faults.seed = 0xfedcba9876543210;
@@ -70,6 +71,7 @@ TEST(NodeConfig, ComesBackAsItWasWritten) {
   EXPECT_EQ(read->peers[0].udp_port, 7700);
   EXPECT_EQ(read->transport.mtu_bytes, 9000u);
   EXPECT_EQ(read->transport.fragmentation, stack::Fragmentation::kIp);
+  EXPECT_EQ(read->transport.congestion, stack::CongestionControl::kNone);
   EXPECT_EQ(read->faults.loss, 0.01);
   EXPECT_EQ(read->faults.drop_all_after, 99u);
   EXPECT_EQ(read->faults.seed, 0xfedcba9876543210u) << "64 bits survive";

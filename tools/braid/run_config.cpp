@@ -29,6 +29,8 @@ constexpr Name<Dispatch> kDispatches[] = {{Dispatch::kFixed, "fixed"},
                                           {Dispatch::kRoundRobin, "rr"},
                                           {Dispatch::kRoundRobin, "round-robin"},
                                           {Dispatch::kLeastLoaded, "least-loaded"}};
+constexpr Name<stack::CongestionControl> kCongestionControls[] = {
+    {stack::CongestionControl::kNone, "none"}, {stack::CongestionControl::kDelay, "delay"}};
 constexpr Name<stack::Fragmentation> kFragmentations[] = {{stack::Fragmentation::kTransport, "transport"},
                                                           {stack::Fragmentation::kIp, "ip"}};
 constexpr Name<proxy::PeerChoice> kPeerChoices[] = {{proxy::PeerChoice::kAligned, "aligned"},
@@ -225,6 +227,9 @@ std::vector<Setting> make_settings() {
   all.push_back(number("transport.window_packets", "--window-packets", 1, 256,
                        "packets in flight between two proxies",
                        [](C& c) -> std::uint32_t& { return c.transport.window_packets; }));
+  all.push_back(choice("transport.congestion", "--congestion", kCongestionControls,
+                       "what limits packets in flight beside the window: nothing, or the delay they meet",
+                       [](C& c) -> stack::CongestionControl& { return c.transport.congestion; }));
   all.push_back(choice("transport.peer", "--peer", kPeerChoices,
                        "which proxy of a peer a proxy sends to, of those that it has a sub-connection with",
                        [](C& c) -> proxy::PeerChoice& { return c.transport.peer; }));
