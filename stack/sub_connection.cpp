@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/planted.h"
 #include "stack/wire/checksum.h"
 
 namespace braid::stack {
@@ -341,7 +342,8 @@ PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView
     return PacketFate::kNothing;
   }
   // SC-2. An unknown sender in the greeting is one whose hello, and shared hash, we have not seen.
-  if (h.receiver_epoch != epoch_ || h.sender_epoch != peer_epoch_) return PacketFate::kUnknownEpoch;
+  if ((h.receiver_epoch != epoch_ || h.sender_epoch != peer_epoch_) && !planted(Mistake::kAcceptOldEpoch))
+    return PacketFate::kUnknownEpoch;
   if (lost_) return PacketFate::kNothing;  // SC-7
   if (!established()) establish(now, h.sender_epoch, greeted_incarnation_);
   if (!on_acknowledgement(now, h, unseen)) return PacketFate::kRefused;
@@ -693,6 +695,7 @@ void SubConnection::on_timer(Instant now) {
 }
 
 Instant SubConnection::tail_probe_due() const {
+  if (planted(Mistake::kDropTailProbe)) return Instant::never();
   if (tail_probed_ || window_.idle() || window_.lost_any() || rtt_.srtt() == Duration())
     return Instant::never();
   const Instant its_time = data_sent_ + rtt_.probe_wait() + (tail_asked_ ? Duration() : config_.ack_delay);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/planted.h"
 #include "convergence/position.h"
 
 namespace braid::proxy {
@@ -446,6 +447,7 @@ bool Worker::deliver(ClusterId source, const stack::Record& r, ByteView bytes) {
     return true;
   }
   if (r.kind == stack::RecordKind::kCredit) {
+    if (planted(Mistake::kLeakCredit) && r.position.value() % 8 == 0) return true;
     // Records overtake each other: only a newer position counts.
     std::atomic<std::uint32_t>& credit = port->cell->credit[stack_.config().local.proxy.value()];
     if (r.position > Position(credit.load(std::memory_order_relaxed)))
@@ -511,7 +513,7 @@ bool Worker::deliver_message(PortEntry& port, const stack::Record& r, ByteView b
   if (r.again) writing.store(0, std::memory_order_release);
   ArrivalDescriptor d{};
   d.destination_port = r.destination.value();
-  d.position = r.position.value();
+  d.position = (planted(Mistake::kMisorderAfterFailover) && r.again ? consumed : r.position).value();
   d.message_bytes = r.message_bytes;
   d.message_offset = r.message_offset;
   d.message = r.message.value();

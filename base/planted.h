@@ -1,0 +1,32 @@
+// Mistakes that a test can make the code make, to prove that it would be noticed.
+//
+// The programs that people run are compiled without BRAID_PLANTED: there planted() is false for the compiler
+// too, and nothing of it is left. tests/sim compiles the same sources once more, with it, into a fault
+// simulation whose checkers must catch each of these.
+#pragma once
+
+#include <cstdint>
+
+namespace braid {
+
+enum class Mistake : std::uint8_t {
+  kNone,
+  kForgetAcknowledgement,  // the receive window does not note a packet that arrives before an earlier one
+  kAcceptOldEpoch,         // packets of other incarnations are looked into
+  kMisorderAfterFailover,  // what goes again over another path takes the place of what is next
+  kLeakCredit,             // now and then a returned credit is dropped
+  kDropTailProbe,          // a lost tail waits for its timer
+};
+
+#ifdef BRAID_PLANTED
+inline Mistake planted_mistake = Mistake::kNone;
+inline bool planted(Mistake mistake) {
+  return mistake == planted_mistake;
+}
+#else
+constexpr bool planted(Mistake) {
+  return false;
+}
+#endif
+
+}  // namespace braid
