@@ -2,9 +2,12 @@
 // own.
 //
 //   ethdev_peer exchange VDEV QUEUES COUNT   sends COUNT numbered frames on every queue and expects as many
-//   ethdev_peer flood VDEV QUEUES            sends and receives on queue 0, in a thread of its own, until it
-//   is killed ethdev_peer survive VDEV QUEUES          the same until its peer is gone, then shows that it
-//   can live without
+//   ethdev_peer flood VDEV QUEUES             sends and receives on queue 0 until it is killed
+//   ethdev_peer survive VDEV QUEUES           the same until its peer is gone, then shows that it can live
+//                                             without
+//   ethdev_peer visit VDEV QUEUES MS          sends and receives on every queue for so long, then leaves
+//   ethdev_peer outlive VDEV QUEUES TIMES     sends and receives on every queue while so many peers come and
+//                                             go; prints c when one is heard and d when it is gone
 //
 // Exits with 0 when all was as it should be; otherwise the last line on stderr says what was not.
 #include <fmt/format.h>
@@ -13,6 +16,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -171,6 +175,64 @@ void survive(const std::string& vdev, unsigned queues) {
   proxy.join();
 }
 
+// One peer after the other comes, sends, and goes, however it likes; this end sends to and hears all of them.
+void outlive(const std::string& vdev, unsigned queues, unsigned times) {
+  const std::unique_ptr<EthdevPorts> ports = start(vdev, queues);
+  std::atomic<bool> stop{false};
+  std::vector<std::atomic<bool>> up(queues);
+  std::vector<std::atomic<std::uint64_t>> received(queues);
+  std::vector<std::thread> proxies;
+  for (unsigned q = 0; q < queues; ++q) {
+    proxies.emplace_back([&, q, queue = ports->queue(0, q)] {
+      std::array<MutableBytes, kMaxBurst> frames;
+      for (std::uint64_t sent = 0; !stop.load();) {
+        sent += test::send_numbered(*queue, sent, kMaxBurst, 1500);
+        const std::size_t n = queue->receive(frames);
+        for (std::size_t i = 0; i < n; ++i) {
+          if (!test::is_numbered(frames[i]) || !test::pattern_holds(frames[i])) fail("a damaged frame came");
+        }
+        received[q] += n;
+        up[q] = queue->link_up();
+      }
+    });
+  }
+  const auto all = [&](auto&& holds) {
+    const Instant end = monotonic_now() + Duration::s(20);
+    for (unsigned q = 0; q < queues; ++q) {
+      while (!holds(q)) {
+        if (monotonic_now() > end) return false;
+        ::usleep(200);
+      }
+    }
+    return true;
+  };
+  for (unsigned peer = 0; peer < times; ++peer) {
+    std::vector<std::uint64_t> before;
+    for (unsigned q = 0; q < queues; ++q) before.push_back(received[q]);
+    if (!all([&](unsigned q) { return up[q] && received[q] > before[q] + 100; }))
+      fail(fmt::format("peer {} was not heard", peer));
+    fmt::print("c");
+    std::fflush(stdout);
+    if (!all([&](unsigned q) { return !up[q].load(); })) fail(fmt::format("peer {} did not go", peer));
+    fmt::print("d");
+    std::fflush(stdout);
+  }
+  stop = true;
+  for (std::thread& proxy : proxies) proxy.join();
+}
+
+// Sends on every queue for a while and leaves in good order.
+void visit(const std::string& vdev, unsigned queues, unsigned milliseconds) {
+  const std::unique_ptr<EthdevPorts> ports = start(vdev, queues);
+  const Instant end = monotonic_now() + Duration::ms(milliseconds);
+  std::vector<std::thread> proxies;
+  for (unsigned q = 0; q < queues; ++q) {
+    proxies.emplace_back(
+        [&, queue = ports->queue(0, q)] { flood_while(*queue, [&] { return monotonic_now() < end; }); });
+  }
+  for (std::thread& proxy : proxies) proxy.join();
+}
+
 }  // namespace
 }  // namespace braid::proxy
 
@@ -180,6 +242,10 @@ int main(int argc, char** argv) {
   const auto queues = static_cast<unsigned>(std::stoul(arguments[3]));
   if (arguments[1] == "exchange") braid::proxy::exchange(arguments[2], queues, std::stoull(arguments.at(4)));
   if (arguments[1] == "flood") braid::proxy::flood(arguments[2], queues);
+  if (arguments[1] == "visit")
+    braid::proxy::visit(arguments[2], queues, static_cast<unsigned>(std::stoul(arguments.at(4))));
+  if (arguments[1] == "outlive")
+    braid::proxy::outlive(arguments[2], queues, static_cast<unsigned>(std::stoul(arguments.at(4))));
   if (arguments[1] == "survive") braid::proxy::survive(arguments[2], queues);
   return 0;
 }

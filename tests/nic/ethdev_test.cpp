@@ -165,6 +165,28 @@ TEST(EthdevMemif, SurvivesAPeerKilledInTheMiddleOfItsTraffic) {
   }
 }
 
+// The one that stays has two proxies in the middle of bursts each time. Half of the others are killed, half
+// leave as a daemon does.
+TEST(EthdevMemif, OutlivesTwentyPeersThatComeAndGoUnderTraffic) {
+  constexpr unsigned kPeers = 20;
+  constexpr std::uint64_t kSeed = 22;
+  Prng random(kSeed);
+  const std::string socket = socket_name();
+  Peer survivor({"outlive", memif_vdev(0, MemifRole::kServer, socket), "2", fmt::format("{}", kPeers)});
+  for (unsigned n = 0; n < kPeers; ++n) {
+    SCOPED_TRACE(fmt::format("seed {}, peer {}", kSeed, n));
+    Peer peer({"visit", memif_vdev(0, MemifRole::kClient, socket), "2", n % 2 == 0 ? "60000" : "60"});
+    ASSERT_EQ(survivor.hear(), 'c') << survivor.wait().errors << peer.wait().errors;
+    if (n % 2 == 0) {
+      std::this_thread::sleep_for(std::chrono::microseconds(random.below(30'000)));
+      peer.kill();
+    }
+    ASSERT_EQ(survivor.hear(), 'd') << survivor.wait().errors;
+    if (n % 2 == 1) expect_success(peer);
+  }
+  expect_success(survivor);
+}
+
 TEST(EthdevAfPacket, CarriesFramesBetweenTwoNetworkNamespaces) {
   const std::string a = fmt::format("bn{}a", ::getpid()), b = fmt::format("bn{}b", ::getpid());
   Peer at_a({"exchange", af_packet_vdev(0, a, 1), "1", "10000"}, true);
