@@ -125,12 +125,18 @@ Stack::Received Stack::receive(Instant now, LinkId link, ByteView bytes) {
   if (const ByteView payload = links_[link.value()].filter.match(bytes, source);
       payload.data() != nullptr && !is_martian(config_.interfaces[link.value()], source)) {
     take_packet(now, payload, received);
-    return received;
+  } else {
+    receive_other(now, link, bytes, received);
   }
+  return received;
+}
+
+// Kept apart from what nearly all frames are, which needs little room on the stack.
+void Stack::receive_other(Instant now, LinkId link, ByteView bytes, Received& received) {
   EthernetFrame frame;
   if (parse_ethernet(bytes, frame) != EthernetParse::kOk) {
     ++stats_.bad_frames;
-    return received;
+    return;
   }
   const bool to_us = frame.destination == config_.interfaces[link.value()].mac;
   if (!to_us && !frame.destination.is_broadcast()) {
@@ -146,7 +152,6 @@ Stack::Received Stack::receive(Instant now, LinkId link, ByteView bytes) {
   } else {
     ++stats_.bad_frames;
   }
-  return received;
 }
 
 void Stack::receive_arp(Instant now, LinkId link, ByteView payload, Received& received) {
@@ -568,24 +573,13 @@ std::size_t Stack::transmit_sub_connections(Instant now, LinkId link_id, Mutable
   Link& link = links_[link_id.value()];
   const std::size_t count = link.routes.size();
   bool asks = false;
-  for (std::size_t visited = 0; visited < count; ++visited) {
+  for (std::size_t left = count; left > 0; --left) {
     Route& route = *link.routes[link.next];
     link.next = link.next + 1 == count ? 0 : link.next + 1;  // a busy one does not keep others waiting
     if (!route.sub_connection->wants_to_send(now)) continue;
-    if (!route.remote.mac || route.header.to() != *route.remote.mac) {
-      const std::optional<MacAddress> to =
-          route.remote.mac ? route.remote.mac : neighbours_.lookup(link_id, route.next_hop, now);
-      route.unresolved = !to;
-      asks = asks || !to;
-      if (!to) continue;
-      if (*to != route.header.to()) {
-        const Interface& own = config_.interfaces[link_id.value()];
-        route.header = FlowHeader(*to, own.mac,
-                                  {.source = own.address,
-                                   .destination = route.remote.address,
-                                   .source_port = own_port(),
-                                   .destination_port = route.remote.udp_port});
-      }
+    if (!route.settled && !resolve(now, route)) {
+      asks = true;
+      continue;
     }
     const std::size_t length = config_.fragmentation == Fragmentation::kIp
                                    ? transmit_long(now, route, route.header.to(), room)
@@ -593,6 +587,25 @@ std::size_t Stack::transmit_sub_connections(Instant now, LinkId link_id, Mutable
     if (length > 0) return length;
   }
   return asks ? transmit_arp(now, link_id, room) : 0;
+}
+
+// The station that the route's packets go to now; false: ARP has still to tell.
+bool Stack::resolve(Instant now, Route& route) {
+  const RemoteStack& remote = route.remote;
+  const std::optional<MacAddress> to =
+      remote.mac ? remote.mac : neighbours_.lookup(remote.link, route.next_hop, now);
+  route.unresolved = !to;
+  if (!to) return false;
+  if (*to != route.header.to()) {
+    const Interface& own = config_.interfaces[remote.link.value()];
+    route.header = FlowHeader(*to, own.mac,
+                              {.source = own.address,
+                               .destination = remote.address,
+                               .source_port = own_port(),
+                               .destination_port = remote.udp_port});
+  }
+  route.settled = remote.mac.has_value();
+  return true;
 }
 
 // IP-3

@@ -156,7 +156,11 @@ class Stack {
     ByteView records;        // kRecords: for RecordReader
     unsigned record_count = 0;
     SubConnection* sub_connection = nullptr;  // kRecords, kUnreachable of a sub-connection's packet
-    PacketHeader header;
+    // kRecords. Else of no meaning, and not even zero: most of this struct, for each frame.
+    union {
+      PacketHeader header;
+    };
+    Received() noexcept {}  // NOLINT
   };
 
   Stack(const StackConfig& config, Instant now);
@@ -235,6 +239,7 @@ class Stack {
     SubConnection* sub_connection = nullptr;
     FlowHeader header;        // of its packets, to the station that was the last known
     Ipv4Address next_hop;     // on the link: the remote itself, or the gateway
+    bool settled = false;     // `header` is right for good: its station is a static neighbour
     bool unresolved = false;  // the last look-up gave nothing
     PathReport report{};
   };
@@ -251,6 +256,7 @@ class Stack {
   }
   // Where a packet to `to` is handed to on this link; nullopt: nobody there takes it further.
   std::optional<Ipv4Address> next_hop(LinkId link, Ipv4Address to) const;
+  [[gnu::noinline]] void receive_other(Instant now, LinkId link, ByteView bytes, Received& received);
   void receive_arp(Instant now, LinkId link, ByteView payload, Received& received);
   void receive_ipv4(Instant now, LinkId link, ByteView payload, Received& received);
   void receive_fragment(Instant now, LinkId link, const Ipv4Packet& fragment, Received& received);
@@ -272,6 +278,7 @@ class Stack {
   std::size_t transmit_outgoing(Instant now, LinkId link, MutableBytes room);
   std::size_t transmit_others(Instant now, LinkId link, MutableBytes room);
   std::size_t transmit_sub_connections(Instant now, LinkId link, MutableBytes room);
+  bool resolve(Instant now, Route& route);
   std::size_t transmit_long(Instant now, Route& route, const MacAddress& to, MutableBytes room);
   std::size_t write_frame_of(OutgoingPacket& packet, const MacAddress& to, MutableBytes room);
   std::size_t transmit_arp(Instant now, LinkId link, MutableBytes room);

@@ -39,11 +39,12 @@ constexpr std::uint64_t checksum_combine(std::uint64_t a, std::uint64_t b) {
 
 // Down to 16 bits, not complemented. Over a message that contains a right checksum this is 0xffff.
 constexpr std::uint16_t checksum_fold(std::uint64_t sum) {
-  sum = (sum >> 32) + (sum & 0xffffffff);  // < 2^33
-  sum = (sum >> 16) + (sum & 0xffff);      // < 2^17 + 2^16
-  sum = (sum >> 16) + (sum & 0xffff);      // <= 2^16
-  sum = (sum >> 16) + (sum & 0xffff);
-  return static_cast<std::uint16_t>(sum);
+  // Half and half, with the carry brought round.
+  const auto low = static_cast<std::uint32_t>(sum);
+  std::uint32_t half = static_cast<std::uint32_t>(sum >> 32) + low;
+  half += half < low ? 1 : 0;
+  const std::uint32_t quarter = (half >> 16) + (half & 0xffff);  // <= 2^17 - 2
+  return static_cast<std::uint16_t>(quarter + (quarter >> 16));
 }
 
 // What belongs into the checksum field, to be written with store().
