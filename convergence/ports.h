@@ -48,7 +48,7 @@ struct ControlMessage {
   PortId source;                   // the sender's port
   PortId destination;              // the listener's, or the peer's port
   std::uint32_t window_bytes = 0;  // of the sender's end
-  // Different for each message of a node to another, so that one that went over two paths is known (CN-10).
+  // Different for each message of a node to another, so that one that went over two paths is known (CN-11).
   std::uint32_t serial = 0;
   std::uint8_t proxy = 0;       // kFence, kFenced: the sender's; kProxies: how many are active
   std::uint8_t peer_proxy = 0;  // kFence, kFenced: the receiver's

@@ -1,4 +1,4 @@
-// Which of a peer's control messages were heard: one that went over two paths arrives twice (CN-10).
+// Which of a peer's control messages were heard: one that went over two paths arrives twice (CN-11).
 #pragma once
 
 #include <cstddef>

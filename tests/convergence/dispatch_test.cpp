@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include <vector>
 
 namespace braid::convergence {
@@ -36,6 +38,18 @@ TEST(Dispatcher, WithOneProxyThereIsNoChoice) {  // CV-1
 
 TEST(Dispatcher, WithoutAProxyThereIsNone) {
   EXPECT_DEATH(Dispatcher(Dispatch::kFixed, 0), "proxies");
+}
+
+TEST(Dispatcher, LeastLoadedTakesTheOneWithTheLeastBeforeItAndEqualOnesInTurn) {  // CV-1
+  Dispatcher d(Dispatch::kLeastLoaded, 3);
+  std::array<std::uint64_t, 3> load{5, 2, 9};
+  const auto of = [&](unsigned p) { return load[p]; };
+  EXPECT_EQ(d.pick(0, of), 1u);
+  EXPECT_EQ(d.pick(0, of), 1u);
+  load = {7, 7, 7};
+  std::array<unsigned, 3> picked{};
+  for (int i = 0; i < 30; ++i) ++picked[d.pick(0, of)];
+  EXPECT_EQ(picked, (std::array<unsigned, 3>{10, 10, 10}));
 }
 
 }  // namespace
