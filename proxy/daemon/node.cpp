@@ -724,11 +724,19 @@ int Node::do_control(Instant now) {
 
 void Node::say(ClusterId to, convergence::ControlMessage message) {
   message.serial = next_serial_++;
+  say_by(paths_->speaker(to).value(), to, message);
+}
+
+void Node::say_by(unsigned proxy, ClusterId to, const convergence::ControlMessage& message) {
+  said_.resize(proxies());
+  std::deque<Said>& said = said_[proxy];
+  said.push_back({to, message});
+  if (said.size() > kSaidRemembered) said.pop_front();
   WorkerCommand command;
   command.kind = WorkerCommand::Kind::kSendControl;
   command.cluster = to;
   command.control = message;
-  tell_worker(paths_->speaker(to).value(), command);
+  tell_worker(proxy, command);
 }
 
 int Node::take_worker_events(Instant now) {

@@ -38,6 +38,10 @@ class ShmWire;
 class Node : private convergence::Ports::Resources {
  public:
   using ClientId = std::uint32_t;
+  // Control messages of a proxy that can be said again: more than it can have under way, and so few that the
+  // peers remember them all (RecentSerials).
+  static constexpr std::size_t kSaidRemembered = 1024;
+  static_assert(2 * kSaidRemembered <= RecentSerials::kRemembered);
 
   // A message for a client, and a descriptor to pass with it (owned by the node, -1: none).
   struct Outbound {
@@ -145,6 +149,7 @@ class Node : private convergence::Ports::Resources {
   bool caught_up() const;
   void tell_worker(unsigned proxy, const WorkerCommand& command);
   void say(ClusterId to, convergence::ControlMessage message);
+  void say_by(unsigned proxy, ClusterId to, const convergence::ControlMessage& message);
   void carry_out(const convergence::Ports::Event& event);
   void install(const convergence::Ports::End& end);
   void install(unsigned proxy, const convergence::Ports::End& end);
@@ -209,6 +214,13 @@ class Node : private convergence::Ports::Resources {
   Instant last_control_;
   std::unique_ptr<convergence::Paths> paths_;
   std::uint32_t next_serial_ = 1;
+  // By proxy: what was last given to it to say. If it stands still others say it again; the peers know by the
+  // serial what they have heard.
+  struct Said {
+    ClusterId to;
+    convergence::ControlMessage message;
+  };
+  std::vector<std::deque<Said>> said_;
   std::vector<RecentSerials> heard_;  // by cluster
   convergence::Ports ports_;
   std::map<std::uint32_t, convergence::Ports::End> installed_;  // by port

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "proxy/daemon/node.h"
@@ -209,6 +210,7 @@ int Node::run_paths() {
     ports_.peer_lost(cluster);
     lost_peers_.push_back(cluster);
     heard_[cluster.value()].forget();
+    for (std::deque<Said>& said : said_) std::erase_if(said, [&](const Said& x) { return x.to == cluster; });
     for (unsigned p = 0; p < proxies(); ++p) {
       WorkerCommand command;
       command.kind = WorkerCommand::Kind::kPeerProxies;
@@ -320,6 +322,11 @@ void Node::consider_adoption(unsigned p) {
       tell_worker(other, command);
     }
     lanes_unsettled_ = true;
+    if (p < said_.size()) {
+      for (const Said& said : std::exchange(said_[p], {}))
+        if (next_serial_ - said.message.serial <= 2 * kSaidRemembered)
+          say_by(paths_->speaker(said.to).value(), said.to, said.message);
+    }
     rebalance();
     // Ports that were being drained: what lay in its lanes is with others now.
     for (auto& [port, awaited] : draining_) {
