@@ -3,33 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstdlib>
-#include <new>
 #include <vector>
 
 #include "base/prng.h"
 #include "convergence/receiver.h"
 #include "convergence/sender.h"
 #include "stack/stack.h"
-
-namespace {
-bool counting = false;
-std::size_t allocations = 0;
-}  // namespace
-
-// Only this binary's: every other form of new ends here. Not inlined, or g++ takes new and free for a
-// mismatch.
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  if (counting) ++allocations;
-  if (void* memory = std::malloc(bytes)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
+#include "tests/count_allocations.h"
 
 namespace braid::convergence {
 namespace {
@@ -158,16 +138,16 @@ void expect_no_allocation(double loss, bool ordered) {
   ASSERT_TRUE(m.sending.all_established());
   Prng prng(2);
   std::uint64_t sent = 0;
-  allocations = 0;
-  counting = true;
+  test::allocations = 0;
+  test::counting_allocations = true;
   for (int i = 0; i < 20'000; ++i) {
     for (std::uint64_t n = prng.below(20); n > 0; --n)
       sent += m.send(static_cast<std::uint32_t>(prng.below(Machine::kSlotBytes + 1))) ? 1 : 0;
     m.turn();
   }
   for (int i = 0; i < 20'000 && m.received < sent; ++i) m.turn();
-  counting = false;
-  EXPECT_EQ(allocations, 0u);
+  test::counting_allocations = false;
+  EXPECT_EQ(test::allocations, 0u);
   EXPECT_EQ(m.received, sent);
   EXPECT_GT(sent, 40'000u);
   if (loss > 0) {
@@ -176,11 +156,11 @@ void expect_no_allocation(double loss, bool ordered) {
 }
 
 TEST(Allocation, CountsWhatThisTestAllocates) {
-  counting = true;
-  const std::size_t before = allocations;
+  test::counting_allocations = true;
+  const std::size_t before = test::allocations;
   std::vector<int> some(100);
-  counting = false;
-  EXPECT_EQ(allocations, before + 1);
+  test::counting_allocations = false;
+  EXPECT_EQ(test::allocations, before + 1);
   EXPECT_EQ(some.size(), 100u);
 }
 TEST(Allocation, NoneOnTheMessagePath) {

@@ -2,29 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstdlib>
-#include <new>
 
 #include "engine_machine.h"
-
-namespace {
-bool counting = false;
-std::size_t allocations = 0;
-}  // namespace
-
-// Only this binary's: every other form of new ends here. Not inlined, or g++ takes new and free for a
-// mismatch.
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  if (counting) ++allocations;
-  if (void* memory = std::malloc(bytes)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
+#include "tests/count_allocations.h"
 
 namespace braid::dsm {
 namespace {
@@ -53,7 +33,7 @@ TEST(Allocation, NoneAfterTheConstructor) {
     }
   };
   std::size_t done = 0;
-  counting = true;
+  test::counting_allocations = true;
   for (std::uint32_t round = 0; round < 50; ++round) {
     for (std::uint16_t c = 0; c < 3; ++c) {
       (void)m.engine(c).lock(0, LockId(round % 5));
@@ -74,8 +54,8 @@ TEST(Allocation, NoneAfterTheConstructor) {
       for (std::uint16_t n = 0; n < 2; ++n) (void)m.engine(c).barrier(n, BarrierId(round % 2));
     settle();
   }
-  counting = false;
-  EXPECT_EQ(allocations, 0u);
+  test::counting_allocations = false;
+  EXPECT_EQ(test::allocations, 0u);
   EXPECT_EQ(done, 50u * 3 * 10);
   EXPECT_TRUE(m.quiet());
   EXPECT_GT(m.engine(0).counts().diffs_applied, 0u);

@@ -168,16 +168,7 @@ class Daemons : public ::testing::Test {
     good_ = connect(a_->endpoint(0), ClusterId(1), b_->endpoint(0), PortId(1));
   }
   void traffic() {
-    if (good_.out->try_send(numbered(sent_[0], 100)) == SendStatus::kSent) ++sent_[0];
-    if (good_.in->try_send(numbered(sent_[1], 100)) == SendStatus::kSent) ++sent_[1];
-    const auto take = [&](Connection& at, ByteView message) {
-      if (&at != good_.out && &at != good_.in) return;
-      std::uint32_t& got = got_[&at == good_.in ? 0 : 1];
-      ASSERT_TRUE(intact(message));
-      ASSERT_EQ(number_of(message), got);
-      ++got;
-    };
-    if (a_->endpoint(0).poll(take) + b_->endpoint(0).poll(take) == 0) ::sched_yield();
+    if (talk_both_ways(good_, a_->endpoint(0), b_->endpoint(0), sent_, got_) == 0) ::sched_yield();
   }
   void expect_unharmed(std::uint32_t messages = 100) {
     const std::uint32_t first = got_[0], second = got_[1];
@@ -194,8 +185,8 @@ class Daemons : public ::testing::Test {
   std::unique_ptr<Client> a_;
   std::unique_ptr<Client> b_;
   Pair good_;
-  std::uint32_t sent_[2] = {0, 0};
-  std::uint32_t got_[2] = {0, 0};
+  std::array<std::uint32_t, 2> sent_{};
+  std::array<std::uint32_t, 2> got_{};
 };
 
 TEST_F(Daemons, MessagesOfManyMiBBothOrders) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -193,6 +194,23 @@ inline Pair connect(Endpoint& from, ClusterId to_cluster, Endpoint& to, PortId p
   EXPECT_TRUE(in.ok()) << in.error().text;
   CHECK(out.ok() && in.ok());
   return {out.value(), in.value()};
+}
+
+// A turn of two honest ends that talk both ways: one message each, and what has come, which is what was sent
+// and in its order. Returns how many came.
+inline int talk_both_ways(const Pair& ends, Endpoint& from, Endpoint& to, std::array<std::uint32_t, 2>& sent,
+                          std::array<std::uint32_t, 2>& got) {
+  if (ends.out->try_send(numbered(sent[0], 100)) == SendStatus::kSent) ++sent[0];
+  if (ends.in->try_send(numbered(sent[1], 100)) == SendStatus::kSent) ++sent[1];
+  const auto take = [&](Connection& at, ByteView message) {
+    if (&at != ends.out && &at != ends.in) return;
+    std::uint32_t& next = got[&at == ends.in ? 0 : 1];
+    ASSERT_TRUE(intact(message));
+    ASSERT_EQ(number_of(message), next);
+    ++next;
+  };
+  const int came = from.poll(take);
+  return came + to.poll(take);
 }
 
 inline auto ignore() {

@@ -109,18 +109,24 @@ class Hostile : public ::testing::Test {
     EXPECT_TRUE(b_->endpoint(0).listen(kPort, {}).ok());
   }
 
-  void traffic() {
-    if (good_.out->try_send(numbered(sent_[0], 100)) == SendStatus::kSent) ++sent_[0];
-    if (good_.in->try_send(numbered(sent_[1], 100)) == SendStatus::kSent) ++sent_[1];
-    const auto take = [&](Connection& at, ByteView message) {
-      if (&at != good_.out && &at != good_.in) return;
-      std::uint32_t& got = got_[&at == good_.in ? 0 : 1];
-      ASSERT_TRUE(intact(message));
-      ASSERT_EQ(number_of(message), got);
-      ++got;
-    };
-    a_->endpoint(0).poll(take);
-    b_->endpoint(0).poll(take);
+  void traffic() { talk_both_ways(good_, a_->endpoint(0), b_->endpoint(0), sent_, got_); }
+  // `raw` returns credit for what it never takes, until it is served no more; returns how much it was sent.
+  std::uint32_t receive_untaken(Raw& raw, const control::Opened& o, Connection& to) {
+    std::uint32_t sent = 0;
+    EXPECT_TRUE(until(
+        [&] {
+          if (to.try_send(numbered(sent, 64)) == SendStatus::kSent) ++sent;
+          const std::uint32_t arrived = raw.arrivals().tail.load(std::memory_order_acquire);
+          raw.cell(o).consumed.store(arrived);
+          SendDescriptor d{};
+          d.source_port = o.port;
+          d.kind = 2;
+          d.position = arrived;
+          if (raw.served() && raw.room() > 0) raw.push(d);
+          traffic();
+        },
+        [&] { return !raw.served(); }));
+    return sent;
   }
   void expect_unharmed(std::uint32_t messages = 200) {
     const std::uint32_t first = got_[0], second = got_[1];
@@ -167,8 +173,8 @@ class Hostile : public ::testing::Test {
   std::unique_ptr<Client> a_;
   std::unique_ptr<Client> b_;
   Pair good_;
-  std::uint32_t sent_[2] = {0, 0};
-  std::uint32_t got_[2] = {0, 0};
+  std::array<std::uint32_t, 2> sent_{};
+  std::array<std::uint32_t, 2> got_{};
 };
 
 TEST_F(Hostile, AnHonestRawClientIsServed) {
@@ -287,21 +293,7 @@ TEST_F(Hostile, AHeadThatJumpsIsFoundOutWhenItMatters) {
   Connection* to = nullptr;
   ASSERT_TRUE(until([&] { m_.turn(); }, [&] { return (to = b_->endpoint(0).try_accept()) != nullptr; }));
   raw.arrivals().head.store(0x12345678);
-  std::uint32_t sent = 0;
-  ASSERT_TRUE(until(
-      [&] {
-        if (to->try_send(numbered(sent, 64)) == SendStatus::kSent) ++sent;
-        // It returns credit for what it never looked at.
-        const std::uint32_t arrived = raw.arrivals().tail.load(std::memory_order_acquire);
-        raw.cell(o).consumed.store(arrived);
-        SendDescriptor d{};
-        d.source_port = o.port;
-        d.kind = 2;
-        d.position = arrived;
-        if (raw.served() && raw.room() > 0) raw.push(d);
-        traffic();
-      },
-      [&] { return !raw.served(); }));
+  const std::uint32_t sent = receive_untaken(raw, o, *to);
   EXPECT_GE(sent, 64u);
   EXPECT_EQ(bad_descriptors(), 1u);
   expect_unharmed();
@@ -314,21 +306,8 @@ TEST_F(Hostile, CreditForWhatItDoesNotTakeStallsOthersOnlyBriefly) {
   const control::Opened o = raw.connect(ClusterId(1), kPort, 4096);
   Connection* to = nullptr;
   ASSERT_TRUE(until([&] { m_.turn(); }, [&] { return (to = b_->endpoint(0).try_accept()) != nullptr; }));
-  std::uint32_t sent = 0;
   const Instant begin = monotonic_now();
-  ASSERT_TRUE(until(
-      [&] {
-        if (to->try_send(numbered(sent, 64)) == SendStatus::kSent) ++sent;
-        const std::uint32_t arrived = raw.arrivals().tail.load(std::memory_order_acquire);
-        raw.cell(o).consumed.store(arrived);
-        SendDescriptor d{};
-        d.source_port = o.port;
-        d.kind = 2;
-        d.position = arrived;
-        if (raw.served() && raw.room() > 0) raw.push(d);
-        traffic();
-      },
-      [&] { return !raw.served(); }));
+  receive_untaken(raw, o, *to);
   EXPECT_GE(monotonic_now() - begin, 900_ms);  // an honest client gets the time to catch up
   EXPECT_EQ(bad_descriptors(), 1u);
   expect_unharmed();
