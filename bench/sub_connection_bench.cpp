@@ -87,6 +87,7 @@ class Windows {
     SubConnectionConfig c;
     c.local = {ClusterId(0), ProxyId(0)};
     c.remote = {ClusterId(1), ProxyId(0)};
+    c.congestion.enabled = true;  // as proxies have it
     subs_[0].emplace(c, 0xa1, now_);
     std::swap(c.local, c.remote);
     subs_[1].emplace(c, 0xb1, now_);
@@ -129,6 +130,7 @@ StackConfig stack_config(std::uint16_t self) {
   c.local = {ClusterId(self), ProxyId(0)};
   c.interfaces = {{ip(self), mac(self)}};
   c.seed = 5u + self;
+  c.sub_connection.congestion.enabled = true;
   c.remotes.push_back({{ClusterId(other), ProxyId(0)}, ip(other), 7700, kWire, mac(other)});
   return c;
 }

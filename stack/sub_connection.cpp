@@ -46,13 +46,14 @@ constexpr unsigned kMaxRecords = 0xff;            // a packet's number of them h
     std::memcpy(to, from, n);
     return;
   }
-  for (; n >= 32; n -= 32) {
-    std::memcpy(to, from, 32);
-    to += 32;
-    from += 32;
+  if (n >= 64) {
+    std::memcpy(to, from, 64);
+    if (n == 64) return;
+    to += 64;
+    from += 64;
+    n -= 64;
   }
-  if (n == 0) return;
-  for (const std::size_t step : {16, 8, 4, 2, 1}) {
+  for (const std::size_t step : {64, 32, 16, 8, 4, 2, 1}) {
     if ((n & step) == 0) continue;
     std::memcpy(to, from, step);
     to += step;
@@ -121,40 +122,6 @@ std::uint32_t SubConnection::part_bytes(const OutMessage& m, std::uint32_t offse
   return static_cast<std::uint32_t>((capacity - kPartRecordBytes) / kCutBytes * kCutBytes);
 }
 
-// Cuts the records of the next packet from the messages that were not sent yet (SC-6).
-template <class F>
-SubConnection::Content SubConnection::cut_packet(F&& f) {
-  // As if the header were the longest, so that the same records fit whenever the packet is sent again.
-  std::size_t left = config_.max_payload_bytes - kMaxPacketHeaderBytes;
-  Content content{unsent_, unsent_offset_, 0, 0};
-  while (unsent_ != nullptr && content.records < kMaxRecords) {
-    OutMessage& m = *unsent_;
-    // Nearly all are whole messages that fit.
-    if (unsent_offset_ == 0 && m.bytes == m.record.message_bytes &&
-        kWholeRecordBytes + padded(m.bytes) <= left) [[likely]] {
-      left -= kWholeRecordBytes + padded(m.bytes);
-      content.last_bytes = m.bytes;
-      ++content.records;
-      f(m, 0, m.bytes);
-      unsent_ = m.next;
-      continue;
-    }
-    const std::uint32_t bytes = part_bytes(m, unsent_offset_);
-    const bool whole = bytes == m.record.message_bytes;
-    const std::size_t record = (whole ? kWholeRecordBytes : kPartRecordBytes) + padded(bytes);
-    if (record > left) break;
-    left -= record;
-    content.last_bytes = bytes;
-    ++content.records;
-    f(m, unsent_offset_, bytes);
-    unsent_offset_ += bytes;
-    if (unsent_offset_ < m.bytes) break;  // no part of a message has room beside another of it
-    unsent_ = m.next;
-    unsent_offset_ = 0;
-  }
-  return content;
-}
-
 // Calls f(message, offset, bytes) for the records of a packet that was cut before.
 template <class F>
 void SubConnection::for_each_record(const Content& content, F&& f) {
@@ -168,10 +135,9 @@ void SubConnection::for_each_record(const Content& content, F&& f) {
   }
 }
 
-// `records(put)` calls put(message, offset, bytes) for each record, and returns Written.
-template <class Records>
-std::size_t SubConnection::write_packet(Instant now, PacketType type, Seq seq, MutableBytes room,
-                                        std::uint64_t* sum, Records&& records) {
+[[gnu::always_inline]] inline SubConnection::PacketWriter SubConnection::open_packet(Instant now,
+                                                                                     PacketType type, Seq seq,
+                                                                                     MutableBytes room) {
   PacketHeader h;
   h.type = type;
   h.source = config_.local;
@@ -189,35 +155,75 @@ std::size_t SubConnection::write_packet(Instant now, PacketType type, Seq seq, M
   h.window_units = window_units_;
   h.sack_words = received_.sack(h.sack);
   std::byte* const begin = room.data();
-  std::byte* at = begin + write_packet_header(begin, h);
+  return {begin, begin + write_packet_header(begin, h), begin, 0};
+}
 
-  // The header and short records are summed all together in the end, long ones while they are copied. What of
-  // the header is known only then is zero until then.
-  const std::byte* summed = begin;
-  std::uint64_t total = 0;
-  const Written written = records([&](const OutMessage& m, std::uint32_t offset,
-                                      std::uint32_t bytes) __attribute__((always_inline)) {
-    at += write_record(at, m, offset, bytes);
-    if (bytes >= kCopyAndSumFrom) {
-      total = checksum_add(total, {summed, static_cast<std::size_t>(at - summed)});
-      total = copy_and_sum(at, m.data + offset, bytes, total);
-      // An odd end is followed by a zero, which the sum has taken into account already.
-      summed = at + ((bytes + 1) & ~std::size_t{1});
-      if (padded(bytes) != bytes) std::memset(at + bytes, 0, padded(bytes) - bytes);
-    } else {
-      copy_padded(at, m.data + offset, bytes);
+[[gnu::always_inline]] inline void SubConnection::PacketWriter::put(const OutMessage& m, std::uint32_t offset,
+                                                                    std::uint32_t bytes) {
+  at += write_record(at, m, offset, bytes);
+  if (bytes >= kCopyAndSumFrom) {
+    total = checksum_add(total, {summed, static_cast<std::size_t>(at - summed)});
+    total = copy_and_sum(at, m.data + offset, bytes, total);
+    // An odd end is followed by a zero, which the sum has taken into account already.
+    summed = at + ((bytes + 1) & ~std::size_t{1});
+    if (padded(bytes) != bytes) std::memset(at + bytes, 0, padded(bytes) - bytes);
+  } else {
+    copy_padded(at, m.data + offset, bytes);
+  }
+  at += padded(bytes);
+}
+
+// Writes the records of the next packet, cut from the messages that were not sent yet (SC-6).
+[[gnu::always_inline]] inline SubConnection::Content SubConnection::cut_packet(PacketWriter& into) {
+  PacketWriter packet = into;  // in registers, as far as they go
+  // As if the header were the longest, so that the same records fit whenever the packet is sent again.
+  std::size_t left = config_.max_payload_bytes - kMaxPacketHeaderBytes;
+  Content content{unsent_, unsent_offset_, 0, 0};
+  unsigned records = 0;
+  OutMessage* m = unsent_;
+  std::uint32_t offset = unsent_offset_;
+  for (; m != nullptr && records < kMaxRecords; offset = 0) {
+    // Nearly all are whole messages that fit.
+    std::uint32_t bytes = m->bytes;
+    std::size_t record = kWholeRecordBytes + padded(bytes);
+    if (offset != 0 || bytes != m->record.message_bytes || record > left) [[unlikely]] {
+      bytes = part_bytes(*m, offset);
+      record = (bytes == m->record.message_bytes ? kWholeRecordBytes : kPartRecordBytes) + padded(bytes);
+      if (record > left) break;
     }
-    at += padded(bytes);
-  });
-  total = checksum_add(total, {summed, static_cast<std::size_t>(at - summed)});
-  *sum = checksum_combine(total, complete_header(begin, written.records, written.ack_at_once));
+    left -= record;
+    ++records;
+    content.last_bytes = bytes;
+    packet.put(*m, offset, bytes);
+    if (offset + bytes < m->bytes) {  // no part of a message has room beside another of it
+      offset += bytes;
+      break;
+    }
+    m = m->next;
+  }
+  unsent_ = m;
+  unsent_offset_ = offset;
+  content.records = static_cast<std::uint8_t>(records);
+  into = packet;
+  return content;
+}
 
+[[gnu::always_inline]] inline std::size_t SubConnection::close_packet(Instant now, const PacketWriter& packet,
+                                                                      std::uint8_t records, bool ack_at_once,
+                                                                      std::uint64_t* sum) {
+  const std::uint64_t total =
+      checksum_add(packet.total, {packet.summed, static_cast<std::size_t>(packet.at - packet.summed)});
+  *sum = checksum_combine(total, complete_header(packet.begin, records, ack_at_once));
   ++stats_.packets_sent;
   last_sent_ = now;
   unacknowledged_ = 0;
   ack_due_ = Instant::never();
   echo_ = 0;
-  return static_cast<std::size_t>(at - begin);
+  return static_cast<std::size_t>(packet.at - packet.begin);
+}
+
+std::size_t SubConnection::write_empty(Instant now, PacketType type, MutableBytes room, std::uint64_t* sum) {
+  return close_packet(now, open_packet(now, type, Seq(), room), 0, false, sum);
 }
 
 std::size_t SubConnection::write_hello(Instant now, MutableBytes room, std::uint64_t* sum) {
@@ -248,43 +254,40 @@ std::size_t SubConnection::poll(Instant now, MutableBytes room, std::uint64_t* s
   if (!established()) return 0;
 
   std::size_t written = 0;
-  const auto no_records = [](auto&&) { return Written{}; };
   if (const std::optional<Seq> lost = window_.next_lost()) {
     const Content& content = window_.content(*lost);
-    written = write_packet(now, PacketType::kData, *lost, room, sum, [&](auto&& put) {
-      for_each_record(content, put);
-      return Written{content.records, true};
+    PacketWriter packet = open_packet(now, PacketType::kData, *lost, room);
+    for_each_record(content, [&](OutMessage& m, std::uint32_t offset, std::uint32_t bytes) {
+      packet.put(m, offset, bytes);
     });
+    written = close_packet(now, packet, content.records, true, sum);
     window_.resent(now, *lost);
     ++stats_.retransmissions;
     data_left(now, true);
   } else if (unsent_ != nullptr && may_send(now)) {
-    Content content;
-    bool last_of_burst = false;
-    written = write_packet(now, PacketType::kData, window_.next(), room, sum, [&](auto&& put) {
-      content = cut_packet(put);
-      // Of a burst that is over nothing else would tell soon (SW-8). A packet alone is often answered, and
-      // the answer acknowledges it.
-      last_of_burst = ++burst_ > 1 && unsent_ == nullptr;
-      if (unsent_ == nullptr) burst_ = 0;
-      return Written{content.records, last_of_burst};
-    });
+    PacketWriter packet = open_packet(now, PacketType::kData, window_.next(), room);
+    const Content content = cut_packet(packet);
+    // Of a burst that is over nothing else would tell soon (SW-8). A packet alone is often answered, and the
+    // answer acknowledges it.
+    const bool last_of_burst = ++burst_ > 1 && unsent_ == nullptr;
+    if (unsent_ == nullptr) burst_ = 0;
+    written = close_packet(now, packet, content.records, last_of_burst, sum);
     window_.sent(now, content, static_cast<std::uint32_t>(written));
     data_left(now, last_of_burst);
   } else if (ack_due_ <= now) {
-    written = write_packet(now, PacketType::kAck, Seq(), room, sum, no_records);
+    written = write_empty(now, PacketType::kAck, room, sum);
     ++stats_.acknowledgements_sent;
   } else if (shut_out() && window_probe_next_ <= now) {  // SW-9
-    written = write_packet(now, PacketType::kProbe, Seq(), room, sum, no_records);
+    written = write_empty(now, PacketType::kProbe, room, sum);
     ++stats_.window_probes;
     window_probe_next_ = now + window_probe_wait_;
     window_probe_wait_ = std::min(window_probe_wait_ * 2, config_.path_death / kProbesBeforeDeath);
   } else if (closing_ && !has_unfinished() && goodbye_next_ <= now) {  // SC-11
-    written = write_packet(now, PacketType::kClose, Seq(), room, sum, no_records);
+    written = write_empty(now, PacketType::kClose, room, sum);
     goodbye_next_ = now + rtt_.rto();
     if (++goodbyes_ == kGoodbyes) start_over(now, State::kClosed, epoch_);
   } else if (last_sent_ + config_.path_death / kProbesBeforeDeath <= now) {
-    written = write_packet(now, PacketType::kProbe, Seq(), room, sum, no_records);
+    written = write_empty(now, PacketType::kProbe, room, sum);
   }
   if (next_event_ <= now) schedule();
   return written;
@@ -299,20 +302,19 @@ void SubConnection::data_left(Instant now, bool asked) {
   if (unsent_ != nullptr && congestion_.departure() > now) wake(congestion_.departure());
 }
 
-void SubConnection::finish(OutMessage& m, bool failed) {
-  m.failed = failed;
-  m.next = nullptr;
+[[gnu::always_inline]] inline void SubConnection::finish(OutMessage& m, bool failed) {
+  if (failed) m.failed = true;
   ++gone_messages_;
   gone_bytes_ += m.bytes;
-  if (finished_ == nullptr)
-    finished_ = &m;
-  else
-    finished_last_->next = &m;
-  finished_last_ = &m;
+  *finished_tail_ = &m;
+  finished_tail_ = &m.next;
 }
 
 OutMessage* SubConnection::take_finished() {
-  return std::exchange(finished_, nullptr);
+  if (finished_tail_ == &finished_) return nullptr;
+  *finished_tail_ = nullptr;
+  finished_tail_ = &finished_;
+  return finished_;
 }
 
 // Its packet was acknowledged, or will never be: the messages of which nothing else is under way are

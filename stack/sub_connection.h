@@ -104,6 +104,8 @@ class SubConnection {
 
   // `epoch` is random and never used before by this pair.
   SubConnection(const SubConnectionConfig& config, std::uint64_t epoch, Instant now);
+  SubConnection(const SubConnection&) = delete;
+  SubConnection& operator=(const SubConnection&) = delete;
 
   // --- sending
 
@@ -198,10 +200,14 @@ class SubConnection {
     std::uint8_t records = 0;
   };
 
-  // What a packet's records were written from, and whether its acknowledgement is waited for.
-  struct Written {
-    std::uint8_t records = 0;
-    bool ack_at_once = false;
+  // A packet that is being written. Its header and short records are summed all together in the end, long
+  // ones while they are copied; what of the header is known only then is zero until then.
+  struct PacketWriter {
+    std::byte* begin;
+    std::byte* at;
+    const std::byte* summed;
+    std::uint64_t total;
+    void put(const OutMessage& m, std::uint32_t offset, std::uint32_t bytes);
   };
 
   bool may_send(Instant now) const {
@@ -222,14 +228,15 @@ class SubConnection {
   void data_left(Instant now, bool asked);
   void take_window(Instant now, const PacketHeader& header);
   PacketFate on_close(Instant now);
-  template <class F>
-  Content cut_packet(F&& f);
+  PacketWriter open_packet(Instant now, PacketType type, Seq seq, MutableBytes room);
+  Content cut_packet(PacketWriter& packet);
+  std::size_t close_packet(Instant now, const PacketWriter& packet, std::uint8_t records, bool ack_at_once,
+                           std::uint64_t* sum);
+  // A packet without records.
+  std::size_t write_empty(Instant now, PacketType type, MutableBytes room, std::uint64_t* sum);
   template <class F>
   static void for_each_record(const Content& content, F&& f);
   std::uint32_t part_bytes(const OutMessage& m, std::uint32_t offset) const;
-  template <class Records>
-  std::size_t write_packet(Instant now, PacketType type, Seq seq, MutableBytes room, std::uint64_t* sum,
-                           Records&& records);
   std::size_t write_hello(Instant now, MutableBytes room, std::uint64_t* sum);
   void settle(const Content& content, bool failed);
   void finish(OutMessage& message, bool failed);
@@ -268,8 +275,8 @@ class SubConnection {
   std::uint32_t unsent_offset_ = 0;
   OutMessage* last_ = nullptr;
   OutMessage* finished_ = nullptr;
-  OutMessage* finished_last_ = nullptr;
-  std::uint64_t gone_messages_ = 0;  // of stats_.messages_sent: finished, or fenced
+  OutMessage** finished_tail_ = &finished_;  // where the next one is linked; what it points to is not set
+  std::uint64_t gone_messages_ = 0;          // of stats_.messages_sent: finished, or fenced
   std::uint64_t gone_bytes_ = 0;
   RttEstimator rtt_;
   Congestion congestion_;
