@@ -216,6 +216,15 @@ class CapturedRun(unittest.TestCase):
         self.assertRegex(lines, r"braid \d+ Hello [01]\.0 > [01]\.0")
         self.assertRegex(lines, r"braid \d+ Data [01]\.0 > [01]\.0 seq=\d+ ack=\d+")
 
+    def test_packets_that_ip_cut_are_shown_whole(self):
+        """In the capture lie fragments; tshark puts them together before it asks the script."""
+        for capture in self.captures(run("--fragmentation", "ip", "--mtu", "1500")):
+            self.assertGreater(count(capture, "ip.flags.mf == 1"), 20)
+            self.assertGreater(count(capture, "braid.type == 2 and ip.reassembled.length > 1500"), 10)
+            self.assertEqual(count(capture, "not braid and not ip.flags.mf == 1 and not ip.reassembled_in"), 0)
+            self.assertEqual(count(capture, "_ws.malformed or braid.malformed or _ws.lua.error"), 0)
+            self.assertEqual(count(capture, "ip.checksum.status == 0 or udp.checksum.status == 0"), 0)
+
     def test_losses_show_as_holes_and_as_packets_sent_again(self):
         again, behind_a_hole = 0, 0
         for capture in self.captures(run("--loss", "0.03", "--seed", "7", "--mtu", "1500")):
