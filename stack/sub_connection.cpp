@@ -477,8 +477,8 @@ PacketFate SubConnection::on_hello(Instant now, const PacketHeader& h, ByteView 
     return PacketFate::kRefused;
   }
   refused_hash_ = false;
-  if (closing_ && established() && h.receiver_epoch == 0 && h.sender_epoch != peer_epoch_) {
-    start_over(now, State::kClosed, epoch_);  // the peer has let go (SC-11)
+  if (closing_ && established() && goodbyes_ > 0 && h.receiver_epoch == 0 && h.sender_epoch != peer_epoch_) {
+    start_over(now, State::kClosed, epoch_);  // the peer has let go of one that owes nothing (SC-11)
     schedule();
     return PacketFate::kUnknownEpoch;
   }

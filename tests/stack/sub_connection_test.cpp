@@ -1182,6 +1182,25 @@ TEST(SubConnection, AGoodbyeThatIsLostIsSaidAgainAndNotForEver) {  // SC-11
   EXPECT_FALSE(deaf.b().sub->peer_closed());
 }
 
+TEST(SubConnection, WhoStillOwesIsNotClosedByAHello) {  // SC-11
+  TwoEnds t;
+  t.establish();
+  t.link = [](int from, std::size_t, const PacketHeader&) { return from == 0 ? kLost : Delays{10_us}; };
+  t.send_many(0, 5, 100);
+  t.a().sub->close(t.now);
+  t.run_for(1_ms);
+  // The peer comes back as another: first it must be asked, and then everything owed is told of.
+  t.start(1, 0xb2);
+  t.run_for(10_us);
+  EXPECT_EQ(t.a().sub->state(), SubConnection::State::kEstablished);
+  EXPECT_TRUE(t.a().sub->has_unfinished());
+  t.link = {};
+  t.run_for(1_s);
+  EXPECT_EQ(t.a().sub->state(), SubConnection::State::kClosed);
+  ASSERT_EQ(t.a().finished.size(), 5u);
+  for (const TestMessage* m : t.a().finished) EXPECT_TRUE(m->failed);
+}
+
 TEST(SubConnection, WhoHasNobodyToTellIsClosedAtOnceAndBothMayCloseTogether) {  // SC-11
   TwoEnds t;
   t.suspended[1] = true;
