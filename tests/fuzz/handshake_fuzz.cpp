@@ -56,13 +56,14 @@ class Pair {
     c.peer_death = 400_ms;
     c.max_rto = 20_ms;
     end.sub.reset();
+    end.ending = false;
     for (auto& m : end.messages) m->finished = true;  // whether it arrived nobody will say
     end.sub = std::make_unique<SubConnection>(c, ++last_epoch_ * 0x9e3779b97f4a7c15 | 1, now_);
   }
 
   void send(int i, std::uint32_t bytes) {
     End& end = ends_[i];
-    if (end.messages.size() >= kMaxMessages) return;
+    if (end.messages.size() >= kMaxMessages || end.ending) return;
     auto m = std::make_unique<Message>();
     const auto number = static_cast<std::uint32_t>(end.messages.size());
     m->content = content(i, number, bytes);
@@ -182,13 +183,40 @@ class Pair {
       if (ends_[i].sub->next_deadline() <= now_) ends_[i].sub->on_timer(now_);
     }
   }
+  // What was not acknowledged is the driver's again, and this one lets it be.
+  void fence(int i) {
+    End& end = ends_[i];
+    for (OutMessage* m = end.sub->fence(now_); m != nullptr; m = m->next) {
+      CHECK(!static_cast<Message*>(m)->finished);
+      CHECK_EQ(m->unacknowledged, 0u);
+      static_cast<Message*>(m)->finished = true;
+    }
+    end.ending = true;
+  }
+  void close(int i) {
+    ends_[i].sub->close(now_);
+    ends_[i].ending = true;
+  }
+  void reopen(int i) {
+    End& end = ends_[i];
+    if (end.sub->state() != SubConnection::State::kFenced &&
+        end.sub->state() != SubConnection::State::kClosed)
+      return;
+    end.sub->reopen(now_, ++last_epoch_);
+    end.ending = false;
+  }
+  void set_window(int i, std::uint32_t packets, std::uint32_t bytes) {
+    ends_[i].sub->set_receive_window(now_, packets, bytes);
+  }
   void gap(int i) { ends_[i].sub->on_scheduling_gap(now_); }
 
   // A good link from here on: both are connected and owe each other nothing within `patience`.
   void expect_recovery() {
     const Instant limit = now_ + 5_s;
+    for (int i : {0, 1}) set_window(i, 256, 1u << 20);
     for (;;) {
       for (int i : {0, 1}) {
+        reopen(i);
         receive(i, true);
         if (ends_[i].sub->next_deadline() <= now_) ends_[i].sub->on_timer(now_);
         transmit(i, nullptr);
@@ -210,6 +238,7 @@ class Pair {
   static constexpr std::size_t kMaxMessages = 64;
   struct End {
     std::unique_ptr<SubConnection> sub;
+    bool ending = false;  // it was fenced or closed: nothing is given to it until it is open again
     std::vector<std::unique_ptr<Message>> messages;
     std::deque<Packet> arriving;
     std::map<std::uint32_t, std::set<std::uint32_t>> parts;  // of the other's messages: offsets that came
@@ -306,7 +335,26 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         pair.pass(Duration::us(in.number<std::uint16_t>()));
         break;
       case 6:
-        in.below(8) == 0 ? pair.start(i) : pair.gap(i);
+        switch (in.below(8)) {
+          case 0:
+            pair.start(i);
+            break;
+          case 1:
+            pair.fence(i);
+            break;
+          case 2:
+            pair.close(i);
+            break;
+          case 3:
+            pair.reopen(i);
+            break;
+          case 4:
+            pair.set_window(i, in.below(300), in.number<std::uint16_t>());
+            break;
+          default:
+            pair.gap(i);
+            break;
+        }
         break;
       case 7:
         pair.transmit(0, nullptr);
