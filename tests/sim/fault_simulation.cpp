@@ -1,10 +1,11 @@
 // The seeded fault simulation as a program: many worlds, one world, one world as a trace, and a failing world
 // made smaller.
 //
-//     fault_simulation --seeds 2000 --jobs 2        worlds 1 to 2000; stops at the first that misbehaves
+//     fault_simulation --seeds 3000 --jobs 2        worlds 1 to 3000; stops at the first that misbehaves
 //     fault_simulation --seed 17 --trace            one world, every event as a line
 //     fault_simulation --seed 17 --shrink           the smallest world that still fails
 //     fault_simulation --hours 8 --jobs 2           new seeds until the time is over
+//     fault_simulation_planted --prove              which planted mistakes are caught, within how many worlds
 //
 // Exit status: 0 all behaved, 1 one did not, 2 wrong options.
 #include <fmt/format.h>
@@ -24,6 +25,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/planted.h"
 #include "tests/sim/world.h"
 #include "tests/sim/world_config.h"
 
@@ -288,6 +290,55 @@ int shrink(const Options& o) {
   return 1;
 }
 
+// ---------------------------------------------------------------- mistakes on purpose
+
+#ifdef BRAID_PLANTED
+struct Planted {
+  const char* name;
+  Mistake mistake;
+};
+constexpr Planted kPlanted[] = {
+    {"forget-acknowledgement", Mistake::kForgetAcknowledgement},
+    {"accept-old-epoch", Mistake::kAcceptOldEpoch},
+    {"misorder-after-failover", Mistake::kMisorderAfterFailover},
+    {"leak-credit", Mistake::kLeakCredit},
+    {"drop-tail-probe", Mistake::kDropTailProbe},
+};
+
+bool plant(const std::string& name) {
+  for (const Planted& p : kPlanted) {
+    if (name != p.name) continue;
+    planted_mistake = p.mistake;
+    return true;
+  }
+  return false;
+}
+
+// Every mistake must be caught within `limit` worlds, and none of the worlds that catch one may fail without
+// it.
+int prove(std::uint64_t first, std::uint64_t limit) {
+  int status = 0;
+  for (const Planted& p : kPlanted) {
+    planted_mistake = p.mistake;
+    std::uint64_t seed = first;
+    while (seed < first + limit && !fails(WorldConfig::draw(seed), {})) ++seed;
+    planted_mistake = Mistake::kNone;
+    if (seed == first + limit) {
+      fmt::print("{}: NOT caught within {} worlds\n", p.name, limit);
+      status = 1;
+    } else if (fails(WorldConfig::draw(seed), {})) {
+      fmt::print("{}: seed {} fails without it too, so it proves nothing\n", p.name, seed);
+      status = 1;
+    } else {
+      fmt::print("{}: caught within {} worlds (--seed {} --plant {})\n", p.name, seed - first + 1, seed,
+                 p.name);
+    }
+    std::fflush(stdout);
+  }
+  return status;
+}
+#endif
+
 }  // namespace
 }  // namespace braid::sim
 
@@ -303,10 +354,25 @@ int main(int argc, char** argv) {
   app.add_flag("--trace", o.trace, "print every event (with --seed)")->needs(one);
   app.add_flag("--shrink", o.shrink, "look for the smallest world that fails (with --seed)")->needs(one);
   app.add_option("--set", o.settings, "name=value: a part of the world that is not drawn");
+#ifdef BRAID_PLANTED
+  std::string mistake;
+  bool proving = false;
+  std::uint64_t limit = 300;
+  app.add_option("--plant", mistake, "make this mistake");
+  app.add_flag("--prove", proving, "see that every mistake is caught");
+  app.add_option("--limit", limit, "within so many worlds (with --prove)");
+#endif
   CLI11_PARSE(app, argc, argv);
   g_program = argv[0];
   ::signal(SIGABRT, on_death);
   ::signal(SIGALRM, on_death);
+#ifdef BRAID_PLANTED
+  if (proving) return prove(o.first, limit);
+  if (!mistake.empty() && !plant(mistake)) {
+    fmt::print(stderr, "no mistake is called '{}'\n", mistake);
+    return 2;
+  }
+#endif
   if (o.shrink) return shrink(o);
   return *one ? run_one(o) : run_many(o);
 }

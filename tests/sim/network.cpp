@@ -12,6 +12,8 @@ namespace {
 constexpr std::size_t kMacBytes = 6;
 constexpr std::size_t kUdpDestination = kEthernetHeaderBytes + 20 + 2;
 constexpr std::uint16_t kUdpPortBase = 7700;
+// A frame that carries a record is longer than one that only acknowledges, or greets.
+constexpr std::uint32_t kShortestData = 104;
 
 bool is_ipv4(ByteView frame) {
   return frame.size() > kEthernetHeaderBytes && load_be<std::uint16_t>(frame.data() + 12) == 0x0800;
@@ -177,6 +179,9 @@ void Network::send(unsigned from, unsigned to, unsigned link, FrameRef frame) {
   }
   const Link::Transit transit = l.link.offer(now, frame.length);
   if (transit.verdict != Link::Verdict::kCarried) return gone(counts_.queue_full, "queue full");
+  if (config_.lose_frame > 0 && frame.length >= kShortestData && is_ipv4(bytes) &&
+      ++data_frames_ == static_cast<std::uint64_t>(config_.lose_frame))
+    return gone(counts_.lost, "lost");
   const Fate fate = l.faults.strike(now, frame.length);
   switch (fate.lost) {
     case Fate::Lost::kNot:

@@ -171,6 +171,7 @@ class Network {
   std::array<std::array<std::array<SimQueue*, 32>, kMaxLinks>, kMaxNodes> queues_{};
   std::array<Instant, kMaxNodes * kMaxProxies * kMaxNodes * kMaxProxies> path_cuts_{};
   bool paths_cut_ = false;
+  std::uint64_t data_frames_ = 0;  // offered so far, for lose_frame
   Prng steering_;
   NetworkCounts counts_;
 };

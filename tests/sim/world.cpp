@@ -827,6 +827,9 @@ void World::on_message(unsigned client, Connection& from, ByteView message) {
   if (tracing_)
     trace("client {} takes message {} of flow {}.{}: {} bytes", client, found->number, id, 1 - end,
           found->bytes);
+  if (config_.latency_us > 0 && now() - found->sent_at > us(config_.latency_us))
+    return wrong(fmt::format("message {} took {:.3f} ms, though only one frame was lost", found->number,
+                             (now() - found->sent_at).ms()));
   found->delivered = true;
   stream.granules -= found->granules;
   ++stream.delivered;
@@ -923,7 +926,7 @@ bool World::send_one(Flow& flow, unsigned e) {
   // itself, further up on this stack.
   const bool is_long =
       end.client < flow.ends[1 - e].client && random_.chance(config_.long_messages) && depth_ == 0;
-  Message m{stream.sent, 0, 0, false};
+  Message m{stream.sent, 0, 0, false, now()};
   if (is_long) {
     m.bytes = most + 1 + static_cast<std::uint32_t>(random_.below(kLongestMessage - most));
   } else if (!random_.chance(0.05)) {
@@ -1021,7 +1024,7 @@ bool World::may_be_lost(const Flow& flow) const {
   const unsigned a = clients_[flow.ends[0].client].node;
   const unsigned b = clients_[flow.ends[1].client].node;
   const Instant opened = earlier(flow.opened, now());
-  if (lost_at_[a][b] >= opened) return true;
+  if (config_.may_lose_peers() || lost_at_[a][b] >= opened) return true;
   for (const unsigned node : {a, b}) {
     const NodeRun& n = nodes_[node];
     if (n.node == nullptr || (n.life > 1 && n.restarted + kNoticesRestart >= opened)) return true;
@@ -1139,17 +1142,24 @@ void World::check_end() {
   for (const NodeRun& n : nodes_) result_.paths_fenced += n.node->path_stats().fenced;
   if (result_.failure.empty() && !held().empty())
     fail(fmt::format("something is still held of clients that are gone:{}", held()));
+  std::uint64_t repeated = 0;
   for (unsigned i = 0; i < nodes_.size() && result_.failure.empty(); ++i) {
     NodeRun& n = nodes_[i];
     for (unsigned p = 0; p < n.proxies.size(); ++p) {
       n.node->worker(p).publish_counters();
       const proxy::ProxyCounters& counters = n.node->counters(p);
       result_.retransmissions += counters.retransmissions.get();
+      // What a packet that found a ring full delivered of itself comes again with it.
+      repeated += counters.arrival_ring_full.get() > 0 ? 0 : counters.stale_records.get();
       if (counters.bad_descriptors.get() > 0)
         fail(fmt::format("c{}.p{} refused {} descriptors of honest clients", i, p,
                          counters.bad_descriptors.get()));
     }
   }
+  const bool one_life = !anybody_lost_ && result_.paths_fenced == 0 && result_.proxies_fenced == 0 &&
+                        config_.resize_every_ms == 0;
+  if (result_.failure.empty() && repeated > 0 && one_life)
+    fail(fmt::format("{} records were handed over again, and no path was given up", repeated));
 }
 
 void World::fail(std::string what) {

@@ -114,6 +114,7 @@ class World final : private NetworkEvents {
     std::uint32_t bytes;
     std::uint32_t granules;
     bool delivered;
+    Instant sent_at;
   };
   // One direction of a flow.
   struct Stream {

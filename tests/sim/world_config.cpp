@@ -34,6 +34,20 @@ WorldConfig WorldConfig::draw(std::uint64_t seed) {
   Draw d{Prng(seed)};
   WorldConfig w;
   w.seed = seed;
+  if (d.chance(0.1)) {
+    // One frame is lost, nothing else is wrong, and whatever it was, nobody waits for a timer: 20 ms show.
+    w.propagation_us = d.between(2, 50);
+    w.min_rto_us = 20'000;
+    w.fault_ms = 20;
+    w.lose_frame = d.whole(3, 80);
+    w.latency_us = 5000;
+    w.flows = 1;
+    w.max_bytes = d.one_of({64, 1000, 8000});
+    w.pace_us = d.between(50, 500);
+    w.messages = d.whole(20, 100);
+    w.closes = 0;
+    return w;
+  }
   w.clusters = d.one_of({2, 2, 2, 3, 3, 4});
   for (double* proxies : {&w.proxies_0, &w.proxies_1, &w.proxies_2, &w.proxies_3})
     *proxies = d.one_of({1, 1, 2, 2, 3, 4});

@@ -40,6 +40,7 @@ namespace braid::sim {
   /* faults of frames, and of stretches of time */                                            \
   X(fault_ms, 60, "how long anything goes wrong; then the network is good")                   \
   X(loss, 0, "probability per frame")                                                         \
+  X(lose_frame, 0, "this one of the frames that carry data is lost, and no other")            \
   X(burst, 0, "probability per frame that a burst of loss begins")                            \
   X(duplicate, 0, "probability per frame")                                                    \
   X(reorder, 0, "probability per frame")                                                      \
@@ -84,6 +85,7 @@ namespace braid::sim {
   X(slow, 0, "probability that a client takes one message a turn, and turns seldom")          \
   X(stops, 0, "times that a client stops receiving")                                          \
   X(stop_ms, 10, "for so long")                                                               \
+  X(latency_us, 0, "every message must arrive within so long; 0: no bound")                   \
   X(closes, 0.5, "probability that an end closes as soon as it has sent everything")
 
 struct WorldConfig {

@@ -1,0 +1,133 @@
+// The fault simulation itself: that a seed is a world, that what is asked for happens, and that its settings
+// can be set and told. That it finds mistakes is proven by planting some (fault_simulation_planted --prove).
+#include "tests/sim/world.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/sim/world_config.h"
+
+namespace braid::sim {
+namespace {
+
+WorldResult run(const WorldConfig& config) {
+  World world(config, false);
+  WorldResult result = world.run();
+  EXPECT_EQ(result.failure, "") << "seed " << config.seed << "\n" << config.describe();
+  return result;
+}
+
+WorldConfig good_network() {
+  WorldConfig w;
+  w.messages = 40;
+  w.fault_ms = 5;
+  return w;
+}
+
+TEST(World, TheSameSeedIsTheSameWorldEventForEvent) {
+  for (std::uint64_t seed = 100; seed < 110; ++seed) {
+    const WorldResult first = run(WorldConfig::draw(seed));
+    const WorldResult second = run(WorldConfig::draw(seed));
+    EXPECT_EQ(first.trace_hash, second.trace_hash) << "seed " << seed;
+    EXPECT_EQ(first.events, second.events) << "seed " << seed;
+    EXPECT_GT(first.events, 0u);
+  }
+}
+
+TEST(World, OnAGoodNetworkEverythingArrivesAndNothingIsSentAgain) {
+  WorldConfig w = good_network();
+  w.closes = 0;
+  const WorldResult r = run(w);
+  EXPECT_GE(r.connections, 4u);
+  EXPECT_GT(r.messages, 20u);
+  EXPECT_EQ(r.retransmissions, 0u);
+  EXPECT_EQ(r.peers_lost, 0u);
+}
+
+TEST(World, EachFaultOfTheNetworkHappensWhenAskedFor) {
+  WorldConfig w = good_network();
+  w.fault_ms = 50;
+  w.loss = w.duplicate = w.reorder = w.corrupt = 0.05;
+  w.partition_every_ms = 10;
+  NetworkCounts sum;
+  std::uint64_t again = 0;
+  for (w.seed = 1; w.seed <= 5; ++w.seed) {
+    const WorldResult r = run(w);
+    sum.lost += r.network.lost;
+    sum.duplicated += r.network.duplicated;
+    sum.delayed += r.network.delayed;
+    sum.corrupted += r.network.corrupted;
+    sum.cut += r.network.cut;
+    again += r.retransmissions;
+  }
+  EXPECT_GT(sum.lost, 0u);
+  EXPECT_GT(sum.duplicated, 0u);
+  EXPECT_GT(sum.delayed, 0u);
+  EXPECT_GT(sum.corrupted, 0u);
+  EXPECT_GT(sum.cut, 0u);
+  EXPECT_GT(again, 0u);
+}
+
+TEST(World, APathThatDiesIsGivenUpForAnotherAndNothingIsLost) {
+  WorldConfig w = good_network();
+  w.proxies_0 = w.proxies_1 = 2;
+  w.path_death_ms = 110;
+  w.fault_ms = 600;
+  w.dead_paths = 1;
+  w.closes = 0;
+  std::uint64_t fenced = 0;
+  for (w.seed = 1; w.seed <= 5; ++w.seed) {
+    const WorldResult r = run(w);
+    fenced += r.paths_fenced;
+    EXPECT_EQ(r.peers_lost, 0u);
+  }
+  EXPECT_GT(fenced, 0u);
+}
+
+TEST(World, AProxyThatStandsStillIsGivenUpForOthers) {
+  WorldConfig w = good_network();
+  w.proxies_0 = w.proxies_1 = 3;
+  w.path_death_ms = 110;
+  w.fault_ms = 50;
+  w.dead_proxies = 1;
+  w.death_ms = 5000;
+  w.closes = 0;
+  w.flows = 10;
+  std::uint64_t fenced = 0;
+  for (w.seed = 1; w.seed <= 5; ++w.seed) fenced += run(w).proxies_fenced;
+  EXPECT_GT(fenced, 0u);
+}
+
+TEST(World, ANodeThatRestartsIsAnotherForItsPeers) {
+  WorldConfig w = good_network();
+  w.fault_ms = 50;
+  w.restarts = 2;
+  std::uint64_t lost = 0;
+  for (w.seed = 1; w.seed <= 5; ++w.seed) lost += run(w).peers_lost;
+  EXPECT_GT(lost, 0u);
+}
+
+TEST(WorldConfig, ASeedDrawsOneWorldAndAnotherDrawsAnother) {
+  EXPECT_TRUE(WorldConfig::draw(7).differences(WorldConfig::draw(7)).empty());
+  EXPECT_GT(WorldConfig::draw(7).differences(WorldConfig::draw(8)).size(), 3u);
+}
+
+TEST(WorldConfig, WhatDiffersCanBeSetByName) {
+  const WorldConfig wanted = WorldConfig::draw(7);
+  WorldConfig other = WorldConfig::draw(8);
+  for (const std::string& assignment : wanted.differences(other))
+    ASSERT_TRUE(other.set(assignment).ok()) << assignment;
+  EXPECT_TRUE(wanted.differences(other).empty());
+}
+
+TEST(WorldConfig, NonsenseIsRefusedByName) {
+  WorldConfig w;
+  EXPECT_NE(w.set("los=0.1").error().text.find("there are clusters"), std::string::npos);
+  for (const char* const nonsense : {"loss", "loss=", "loss=much", "=1", ""})
+    EXPECT_FALSE(w.set(nonsense).ok());
+}
+
+}  // namespace
+}  // namespace braid::sim
