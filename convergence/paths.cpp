@@ -104,15 +104,12 @@ bool Paths::deaf(ClusterId cluster) const {
 
 // ---------------------------------------------------------------- paths
 
-void Paths::up(const PathId& id, std::uint64_t epoch, std::uint64_t peer_epoch,
-               const Association& association) {
+void Paths::up(const PathId& id, const Association& association) {
   if (!heard(id.cluster, association)) return;
   Path* const path = find(id);
   if (path == nullptr || path->state != State::kOpen || stalled_[id.local.value()]) return;
   path->alive = true;
   path->dead = false;
-  path->epoch = epoch;
-  path->peer_epoch = peer_epoch;
   consider(id.cluster);
 }
 
@@ -175,7 +172,6 @@ void Paths::closed(const PathId& id, bool closed, std::uint64_t epoch, std::uint
   ++stats_.fenced;
   path->state = State::kFencing;
   path->epoch = epoch;
-  path->peer_epoch = peer_epoch;
   path->told = false;
   answer(*path);
   // Where the peer never answered nothing of it can be under way.

@@ -50,8 +50,10 @@ class Paths {
  public:
   struct Command {
     enum class Kind : std::uint8_t {
-      kClose,       // fence the sub-connection of `path` if its peer's epoch is `epoch` (0: whichever it is);
-                    // answered by closed()
+      // Fence the sub-connection of `path`; answered by closed(). `by_peer`: the peer has closed its end,
+      // whose
+      // epoch was `epoch` (0: whichever); else only if it is still dead.
+      kClose,
       kResume,      // send what it owed over other paths, and let it greet anew
       kForgetPeer,  // every proxy: what belongs to `association` has failed; sub-connections with
                     // `path.cluster` start anew with incarnation `own`
@@ -83,7 +85,7 @@ class Paths {
   // --- what workers say
 
   // The sub-connection is established, or is heard again.
-  void up(const PathId& path, std::uint64_t epoch, std::uint64_t peer_epoch, const Association& association);
+  void up(const PathId& path, const Association& association);
   // It was not heard for the path death time.
   void dead(const PathId& path);
   // Obeyed kClose. `closed`: false if it was of another incarnation than the one to be closed.
@@ -129,12 +131,11 @@ class Paths {
     PathId id;
     State state = State::kOpen;
     bool alive = false;
-    bool dead = false;            // its proxy says so; neither: not established
-    bool told = false;            // kFencing: the peer
-    bool closed_by_peer = false;  // it said so: nothing comes from there any more
-    bool owes_answer = false;     // the peer waits for our word
-    std::uint64_t epoch = 0;      // of the incarnation that is open or being closed
-    std::uint64_t peer_epoch = 0;
+    bool dead = false;               // its proxy says so; neither: not established
+    bool told = false;               // kFencing: the peer
+    bool closed_by_peer = false;     // it said so: nothing comes from there any more
+    bool owes_answer = false;        // the peer waits for our word
+    std::uint64_t epoch = 0;         // kFencing: the one that was closed, 0: whichever it was
     std::uint64_t answer_epoch = 0;  // the epoch that the peer's fence named
   };
   struct Peer {

@@ -815,7 +815,7 @@ void Node::on_worker_event(Instant now, unsigned proxy, const WorkerEvent& event
       return;
     case WorkerEvent::Kind::kPathUp: {
       const bool known = paths_->association(event.cluster).peer != 0;
-      paths_->up(event.path, event.epoch, event.peer_epoch, event.association);
+      paths_->up(event.path, event.association);
       if (!known) tell_active(event.cluster);
       return;
     }

@@ -143,7 +143,7 @@ struct WorkerEvent {
     kDetached,
     kClientCheats,
     kPeerLost,        // association; flag: it was not heard
-    kPathUp,          // path, epochs, association
+    kPathUp,          // path, association
     kPathDead,        // path
     kPathClosed,      // path, epochs; flag: it was closed
     kLaneGiven,       // channel

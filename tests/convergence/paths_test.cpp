@@ -33,8 +33,8 @@ struct Two {
 
   void establish() {
     for (unsigned p = 0; p < 2; ++p) {
-      a.up(path(p, kB, p), 10 + p, 20 + p, {a.own_incarnation(kB), b.own_incarnation(kA)});
-      b.up(path(p, kA, p), 20 + p, 10 + p, {b.own_incarnation(kA), a.own_incarnation(kB)});
+      a.up(path(p, kB, p), {a.own_incarnation(kB), b.own_incarnation(kA)});
+      b.up(path(p, kA, p), {b.own_incarnation(kA), a.own_incarnation(kB)});
     }
   }
   // Carries everything that the nodes say to each other.
@@ -67,7 +67,7 @@ TEST(Paths, APathIsGivenUpOnlyForAnotherOne) {  // FO-1
   u.a.dead(path(1, kB, 1));
   EXPECT_FALSE(u.a.poll_command());
   EXPECT_FALSE(u.a.reachable(kB));
-  u.a.up(path(1, kB, 1), 11, 21, u.a.association(kB));
+  u.a.up(path(1, kB, 1), u.a.association(kB));
   EXPECT_TRUE(u.a.reachable(kB));
 }
 
@@ -194,7 +194,7 @@ TEST(Paths, ANewIncarnationOfThePeerEndsTheOldOneAndIsNotMistakenForIt) {  // FO
   Two t;
   const Association old = t.a.association(kB);
   const Association next{old.own, old.peer + 2};
-  t.a.up(path(0, kB, 0), 10, 30, next);
+  t.a.up(path(0, kB, 0), next);
   ASSERT_TRUE(t.a.poll_lost());
   EXPECT_EQ(t.a.association(kB), next);
   // The other sub-connection hears of it later.
@@ -256,7 +256,7 @@ TEST(Paths, NoOrderOfEventsLeavesAPathWaitingForEver) {  // FO-1 to FO-6
         for (unsigned p = 0; p < 2; ++p)
           if (!subs[0][p].closed && !subs[1][p].closed) {
             subs[n][p].up = true;
-            nodes[n]->up(path(p, peer[n], p), subs[n][p].epoch, subs[1 - n][p].epoch,
+            nodes[n]->up(path(p, peer[n], p),
                          {nodes[n]->own_incarnation(peer[n]), nodes[1 - n]->own_incarnation(peer[1 - n])});
           }
     };
