@@ -23,6 +23,8 @@ constexpr std::uint32_t kMinMtuBytes = 576;   // what every IPv4 host must take 
 constexpr std::uint32_t kMaxMtuBytes = 9000;  // the usual jumbo frame: two pages and their headers
 constexpr std::uint32_t kMaxWindowPackets = 256;
 constexpr unsigned kMaxClusters = 64;
+// Timestamps count 64 ns in 32 bits; half of that is what can be told apart.
+constexpr std::uint32_t kMaxPeerDeathMs = 137'000;
 
 // The words for the values of an enumeration.
 template <class E>
@@ -297,6 +299,9 @@ std::string problem_of(const TransportConfig& t) {
         "transport.path_death_ms is {}: must be longer than max_rto_us ({} us), or a path dies before "
         "its second try",
         t.path_death_ms, t.max_rto_us);
+  if (t.peer_death_ms > kMaxPeerDeathMs)
+    return fmt::format("transport.peer_death_ms is {}: must be at most {}, or packets' timestamps come round",
+                       t.peer_death_ms, kMaxPeerDeathMs);
   if (t.peer_death_ms <= t.path_death_ms)
     return fmt::format("transport.peer_death_ms is {}: must be longer than path_death_ms ({})",
                        t.peer_death_ms, t.path_death_ms);

@@ -123,6 +123,9 @@ TEST(NodeConfig, RefusesAWrongType) {
   EXPECT_EQ(refusal(with([](Json& j) { j["proxies"] = "two"; })),
             "node.json: key 'proxies' must be a whole number from 0 to 65535, not \"two\"");
   EXPECT_THAT(refusal(with([](Json& j) { j["proxies"] = 1.5; })), HasSubstr("not 1.5"));
+  EXPECT_THAT(refusal(with([](Json& j) { j["transport"]["peer_death_ms"] = 200'000; })),
+              HasSubstr("transport.peer_death_ms is 200000: must be at most 137000"))
+      << "a sub-connection could not tell so long a time";
   EXPECT_THAT(refusal(with([](Json& j) { j["proxies"] = -1; })), HasSubstr("not -1"));
   EXPECT_THAT(refusal(with([](Json& j) { j["clusters"] = 65536; })), HasSubstr("not 65536"));
   EXPECT_THAT(refusal(with([](Json& j) { j["misdirect"] = 1; })),

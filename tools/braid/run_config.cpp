@@ -18,6 +18,7 @@ constexpr std::uint32_t kMinMtuBytes = 576;       // what every IPv4 host must t
 constexpr std::uint32_t kShmMaxMtuBytes = 9000;   // a page and its headers in one packet, twice over
 constexpr std::uint32_t kDpdkMaxMtuBytes = 1500;  // memif and af_packet of DPDK 22.11 take no longer frames
 constexpr std::uint32_t kDayMs = 86'400'000;
+constexpr std::uint32_t kMaxPeerDeathMs = 137'000;  // packets' timestamps tell no longer times apart
 
 template <class E>
 struct Name {
@@ -236,10 +237,10 @@ std::vector<Setting> make_settings() {
   all.push_back(truth("transport.all_pairs", "--all-pairs",
                       "a sub-connection for every pair of proxies, not only for those with the same number",
                       [](C& c) -> bool& { return c.transport.all_pairs; }));
-  all.push_back(number("transport.path_death_ms", "--path-death", 1, kDayMs,
+  all.push_back(number("transport.path_death_ms", "--path-death", 1, kMaxPeerDeathMs,
                        "silence after which a path between two proxies is given up, ms",
                        [](C& c) -> std::uint32_t& { return c.transport.path_death_ms; }));
-  all.push_back(number("transport.peer_death_ms", "--peer-death", 1, kDayMs,
+  all.push_back(number("transport.peer_death_ms", "--peer-death", 1, kMaxPeerDeathMs,
                        "silence after which a cluster is declared dead and the run ends, ms",
                        [](C& c) -> std::uint32_t& { return c.transport.peer_death_ms; }));
   all.push_back(number("transport.min_rto_us", "", 1, 10'000'000, "shortest retransmission timeout, us",
