@@ -157,7 +157,8 @@ TEST(NodeConfig, RefusesRelationsThatCannotHold) {
       {[](Json& j) { j["links"][0]["kind"] = "ethdev"; }, "links[0].device is missing"},
       {[](Json& j) { j["peers"] = Json::array(); }, "peers: 0 of 1 are there"},
       {[](Json& j) { j["peers"][0]["cluster"] = 1; }, "peers[0].cluster is 1: must be another cluster"},
-      {[](Json& j) { j["peers"][0]["address"] = "10.98.1.1"; }, "another node has it too"},
+      {[](Json& j) { j["peers"][0]["address"] = "10.98.1.1"; },
+       "another node, or another of its NIs, has it too"},
       {[](Json& j) { j["peers"][0]["link"] = 1; }, "peers[0].link is 1: there are 1 links"},
       {[](Json& j) { j["transport"]["mtu_bytes"] = 575; }, "transport.mtu_bytes is 575: must be 576 to 9000"},
       {[](Json& j) { j["transport"]["window_packets"] = 257; }, "window_packets is 257: must be 1 to 256"},
@@ -204,7 +205,7 @@ TEST(NodeConfig, LetsNoTwoPeersShareAMemoryWire) {
   third.cluster = 2;
   third.address = "10.98.2.1";
   node.peers.push_back(third);
-  EXPECT_THAT(node.validate().error().text, HasSubstr("peers[1].link is 0: a shm link joins two nodes only"));
+  EXPECT_THAT(node.validate().error().text, HasSubstr("peers[1].link is 0: a shm link joins two NIs only"));
   node.links[0] = {.kind = LinkConfig::Kind::kEthdev, .fd = -1, .first_side = true, .device = "net_tap0"};
   EXPECT_TRUE(node.validate().ok()) << "a switched network joins many";
   node.peers[1].cluster = 0;
