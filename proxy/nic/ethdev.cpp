@@ -1,5 +1,6 @@
 #include "proxy/nic/ethdev.h"
 
+#include <linux/membarrier.h>
 #include <rte_alarm.h>
 #include <rte_bus_vdev.h>
 #include <rte_eal.h>
@@ -9,6 +10,7 @@
 #include <rte_mbuf.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -46,8 +48,10 @@ constexpr std::uint16_t kDescriptors = 512;
 //   owner:      inside = true; fence; link down? leave, else burst; inside = false
 //   interrupt:  link = down;   fence; wait until no owner is inside; unmap           (memif_disconnect())
 //
-// Either the owner sees the link down, or the interrupt thread sees the owner inside and waits. The fences
-// are locked instructions, full barriers on x86, since the link's state is a plain variable of DPDK.
+// Either the owner sees the link down, or the interrupt thread sees the owner inside and waits. The owner
+// pays nothing for its fence, which only the compiler heeds: the interrupt thread, which comes by once in a
+// link's life, has the kernel put a full one into every running thread of the process (membarrier). Where the
+// kernel does not do that both are locked instructions.
 
 struct alignas(64) Gate {
   std::atomic<bool> inside{false};
@@ -57,13 +61,21 @@ constexpr unsigned kMaxGates = 1024;
 Gate g_gates[kMaxGates];
 std::atomic<unsigned> g_gates_used{0};
 
+// Set before the first gate is used.
+bool g_kernel_fences = false;
+
+void choose_fences() {
+  g_kernel_fences = ::syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
 }  // namespace
 }  // namespace braid::proxy
 
 // The memif driver is linked with its munmap() renamed to this (proxy/nic/CMakeLists.txt).
 extern "C" int braid_memif_unmap(void* memory, std::size_t bytes) {
   using namespace braid::proxy;
-  const unsigned used = g_gates_used.fetch_add(0);  // the fence
+  const unsigned used = g_gates_used.fetch_add(0);  // the fence, this thread's
+  if (g_kernel_fences) CHECK_EQ(::syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0), 0);
   for (unsigned i = 0; i < used; ++i) {
     // A burst lasts microseconds, unless its thread was descheduled in it.
     while (g_gates[i].inside.load(std::memory_order_acquire)) ::usleep(20);
@@ -176,7 +188,12 @@ class EthdevQueue final : public NicQueue {
   // Ports without a gate need no look at the link: their driver keeps its memory while the port runs.
   bool enter() {
     if (gate_ == nullptr) return true;
-    gate_->inside.exchange(true);  // the fence
+    if (g_kernel_fences) {
+      gate_->inside.store(true, std::memory_order_relaxed);
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    } else {
+      gate_->inside.exchange(true);
+    }
     if (link_up()) return true;
     leave();
     return false;
@@ -231,6 +248,7 @@ Result<void> start_eal(const EthdevOptions& options) {
   if (started.exchange(true))
     return error("DPDK: it starts only once in a process: use the ports that it has");
 
+  choose_fences();
   const auto queues = static_cast<unsigned>(options.vdevs.size()) * options.queues;
   const unsigned memory_mib = options.memory_mib != 0 ? options.memory_mib : kMibBase + queues * kMibPerQueue;
   cpu_set_t cpus;
