@@ -50,9 +50,8 @@ class Paths {
  public:
   struct Command {
     enum class Kind : std::uint8_t {
-      // Fence the sub-connection of `path`; answered by closed(). `by_peer`: the peer has closed its end,
-      // whose
-      // epoch was `epoch` (0: whichever); else only if it is still dead.
+      // Fence the sub-connection of `path`; answered by closed(). `by_peer`: the peer has closed its end, and
+      // the epoch of that was `epoch` (0: whichever); else only if the path is still dead.
       kClose,
       kResume,      // send what it owed over other paths, and let it greet anew
       kForgetPeer,  // every proxy: what belongs to `association` has failed; sub-connections with

@@ -352,9 +352,9 @@ void Ports::peer_lost(ClusterId cluster) {
         refuse(entry, Refusal::kPeerLost);
         break;
       case State::kAccepting:
-        events_.push_back({Event::Kind::kRemove, entry.end});
-        free(entry);
-        break;
+        // What the peer had sent before it was confirmed lies in the window already (as in CN-5).
+        events_.push_back({Event::Kind::kAccepted, entry.end});
+        [[fallthrough]];
       case State::kOpen:
         entry.state = State::kPeerLost;
         events_.push_back({Event::Kind::kPeerLost, entry.end});
