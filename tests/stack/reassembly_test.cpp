@@ -217,8 +217,10 @@ TEST(Reassembly, AnIdentificationThatComesRoundIsNotTakenForTheOldPacket) {  // 
   Receiver r({.packets = 4, .begun_later = 100});
   const Sender old(32, 1, 7);
   EXPECT_EQ(r.add(old.piece(0, 16)), FragmentFate::kKept);
-  for (std::uint16_t id = 1000; id < 1101; ++id)
-    for (const Ipv4Packet& f : Sender(32, id, id).cut(16)) (void)r.add(f);
+  for (std::uint16_t id = 1000; id < 1101; ++id) {
+    const Sender later(32, id, id);
+    for (const Ipv4Packet& f : later.cut(16)) (void)r.add(f);
+  }
   EXPECT_EQ(r.stats().completed, 101u);
   EXPECT_EQ(r.reassembly.incomplete(), 1u);
   const Sender fresh(32, 2, 7);
