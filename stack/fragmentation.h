@@ -1,4 +1,5 @@
-// Who cuts what is longer than the MTU: a choice of the configuration that both ends of a sub-connection share.
+// Who cuts what is longer than the MTU: a choice of the configuration that both ends of a sub-connection
+// share.
 #pragma once
 
 #include <cstdint>
