@@ -457,9 +457,11 @@ bool SubConnection::on_acknowledgement(Instant now, const PacketHeader& h, Durat
     // What the peer held on purpose is no part of the path; what it held because it did not run is, for the
     // timers, and is not for congestion control (SW-6, SW-11).
     const Duration held = Duration::ns(std::int64_t{h.ack_held} << kTimestampShift);
+    const bool held_for_long = h.ack_held == 0xffff;  // or longer: then nothing is known of the network
     rtt_.on_sample(*rtt - std::min(held, config_.ack_delay));
     if (congestion_.enabled())
-      congestion_.on_ack(now, *rtt - std::min(held, config_.ack_delay), *rtt - held - unseen, acknowledged);
+      congestion_.on_ack(now, *rtt - std::min(held, config_.ack_delay),
+                         held_for_long ? Duration() : *rtt - held - unseen, acknowledged);
   }
   if (ack != Window::Ack::kOld && (h.window_packets != told_packets_ || h.window_units != told_units_))
     take_window(now, h);
