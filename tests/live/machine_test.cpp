@@ -281,7 +281,7 @@ TEST_F(Machine, TheNumberOfActiveProxiesChangesWhileAProgramRuns) {
 }
 
 TEST_F(Machine, TellsWhyProxiesCannotBeChanged) {
-  EXPECT_THAT(cli::testing::run({BRAID_COMMAND, "proxies"}).err, HasSubstr("of which cluster?"));
+  EXPECT_THAT(cli::testing::run({BRAID_COMMAND, "proxies"}).err, HasSubstr("of which node?"));
   EXPECT_THAT(cli::testing::run({BRAID_COMMAND, "proxies", "--cluster", "63"}).err,
               HasSubstr("no cluster 63 runs on this machine"));
 }

@@ -246,49 +246,72 @@ int run_application(CLI::App& run, const RunArguments& arguments) {
   return report->status;
 }
 
-struct CounterArguments {
+// Which running node a command is about.
+struct NodeChoice {
+  int cluster = -1;
   std::string service;
   int process = 0;
+};
+
+void add_options(CLI::App& command, NodeChoice& choice) {
+  CLI::Option* const service =
+      command.add_option("--service", choice.service, "the control socket of its braidd: a path, or @name")
+          ->option_text("ADDRESS");
+  CLI::Option* const process =
+      command
+          .add_option("--process", choice.process,
+                      "an application process of it, where several runs have a cluster of that number")
+          ->option_text("PID")
+          ->excludes(service);
+  command.add_option("--cluster", choice.cluster, "the number of a cluster that runs on this machine")
+      ->option_text("K")
+      ->check(CLI::Range(0, static_cast<int>(kMaxClusters) - 1))
+      ->excludes(service)
+      ->excludes(process);
+}
+
+// The address of its control socket.
+std::string chosen(const NodeChoice& choice, const char* command) {
+  if (!choice.service.empty()) return choice.service;
+  if (choice.process <= 0 && choice.cluster < 0)
+    refuse(kUsageStatus,
+           fmt::format("{}: of which node? give --cluster K, --process PID or --service ADDRESS; see "
+                       "'braid {} --help'",
+                       command, command));
+  const Result<std::string> told = choice.process > 0
+                                       ? service_of_process(choice.process)
+                                       : service_of_cluster(static_cast<unsigned>(choice.cluster));
+  if (!told) refuse(kUsageStatus, told.error().text);
+  return *told;
+}
+
+struct CounterArguments {
+  NodeChoice node;
   bool all = false;
   double every_seconds = 0;
 };
 
 CLI::App* describe_counters(CLI::App& app, CounterArguments& arguments) {
   CLI::App* const counters = app.add_subcommand("counters", "Show a node's counters while it runs");
-  CLI::Option* const service =
-      counters
-          ->add_option("--service", arguments.service, "the control socket of its braidd: a path, or @name")
-          ->option_text("ADDRESS");
-  counters
-      ->add_option("--process", arguments.process,
-                   "an application process of the node, which was told that address (BRAID_SERVICE)")
-      ->option_text("PID")
-      ->excludes(service);
+  add_options(*counters, arguments.node);
   counters->add_flag("--all", arguments.all, "also those that are zero");
   counters->add_option("--every", arguments.every_seconds, "again and again, until the node ends")
       ->option_text("SECONDS")
       ->check(CLI::Range(0.01, 86400.0));
-  counters->formatter(
-      std::make_shared<CommandFormatter>("braid counters (--service ADDRESS | --process PID) [options]"));
+  counters->formatter(std::make_shared<CommandFormatter>(
+      "braid counters (--cluster K | --process PID | --service ADDRESS) [options]"));
   counters->footer(
       "Reading costs the node nothing: the counters lie in memory that it shares.\n"
       "\n"
       "Examples:\n"
+      "  braid counters --cluster 0\n"
       "  braid counters --process $(pgrep -n jacobi)\n"
       "  braid counters --service @braidd-0 --every 1\n");
   return counters;
 }
 
 int show_counters(const CounterArguments& arguments) {
-  std::string service = arguments.service;
-  if (arguments.process > 0) {
-    const Result<std::string> told = service_of_process(arguments.process);
-    if (!told) refuse(kUsageStatus, told.error().text);
-    service = *told;
-  }
-  if (service.empty())
-    refuse(kUsageStatus,
-           "counters: of which node? give --service ADDRESS or --process PID; see 'braid counters --help'");
+  const std::string service = chosen(arguments.node, "counters");
   for (bool first = true;; first = false) {
     const Result<std::vector<CounterValues>> proxies = read_counters(service);
     // Later on the node's end is what was waited for.
@@ -303,35 +326,21 @@ int show_counters(const CounterArguments& arguments) {
 }
 
 struct ProxiesArguments {
-  int cluster = -1;
-  std::string service;
-  int process = 0;
+  NodeChoice node;
   unsigned set = 0;
 };
 
 CLI::App* describe_proxies(CLI::App& app, ProxiesArguments& arguments) {
   CLI::App* const proxies =
       app.add_subcommand("proxies", "Show or change how many proxies of a running cluster are active");
-  proxies->add_option("--cluster", arguments.cluster, "the number of a cluster that runs on this machine")
-      ->option_text("K")
-      ->check(CLI::Range(0, static_cast<int>(kMaxClusters) - 1));
-  CLI::Option* const service =
-      proxies
-          ->add_option("--service", arguments.service, "the control socket of its braidd: a path, or @name")
-          ->option_text("ADDRESS");
-  proxies
-      ->add_option("--process", arguments.process,
-                   "an application process of the cluster, where several runs have that number")
-      ->option_text("PID")
-      ->excludes(service);
+  add_options(*proxies, arguments.node);
   proxies->add_option("--set", arguments.set, "let so many be active; 1 to what it was started with")
       ->option_text("N")
       ->check(CLI::Range(1u, proxy::kMaxProxies));
   proxies->formatter(std::make_shared<CommandFormatter>(
       "braid proxies (--cluster K | --process PID | --service ADDRESS) [--set N]"));
   proxies->footer(
-      "What a proxy has under way is finished by it; what comes after goes over those that are active. No "
-      "message "
+      "What a proxy has under way it finishes; what comes after goes over those that are active. No message "
       "is\n"
       "lost, doubled or reordered. The others keep their sub-connections, sleep, and can be made active "
       "again.\n"
@@ -343,18 +352,9 @@ CLI::App* describe_proxies(CLI::App& app, ProxiesArguments& arguments) {
 }
 
 int show_proxies(const ProxiesArguments& arguments) {
-  std::string service = arguments.service;
-  if (service.empty() && arguments.process == 0 && arguments.cluster < 0)
-    refuse(kUsageStatus, "proxies: of which cluster? give --cluster K; see 'braid proxies --help'");
-  if (service.empty()) {
-    const Result<std::string> told = arguments.process > 0
-                                         ? service_of_process(arguments.process)
-                                         : service_of_cluster(static_cast<unsigned>(arguments.cluster));
-    if (!told) refuse(kUsageStatus, told.error().text);
-    service = *told;
-  }
   const Result<ActiveProxies> now =
-      active_proxies(service, arguments.set > 0 ? std::optional<unsigned>(arguments.set) : std::nullopt);
+      active_proxies(chosen(arguments.node, "proxies"),
+                     arguments.set > 0 ? std::optional<unsigned>(arguments.set) : std::nullopt);
   if (!now) refuse(kLostDaemonStatus, now.error().text);
   std::printf("%u of %u proxies are active\n", now->active, now->all);
   return 0;
