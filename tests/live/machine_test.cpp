@@ -254,7 +254,7 @@ pid_t thread_of(pid_t process, const std::string& name) {
 }
 
 // Long enough that something can be done to it meanwhile.
-const Words kLongJacobi = {BRAID_JACOBI, "--size", "512", "--iterations", "600"};
+const Words kLongJacobi = {BRAID_JACOBI, "--size", "512", "--iterations", "2000"};
 
 TEST_F(Machine, TheNumberOfActiveProxiesChangesWhileAProgramRuns) {
   Command command(Words{BRAID_COMMAND, "run", "--proxies", "3"} + kLongJacobi);
