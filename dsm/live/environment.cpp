@@ -75,7 +75,8 @@ Result<Environment> Environment::read(const Lookup& lookup) {
     } else if (std::strcmp(dispatch, "least-loaded") == 0) {
       e.dispatch = convergence::Dispatch::kLeastLoaded;
     } else {
-      return error("{} is '{}': it must be 'fixed', 'round-robin' or 'least-loaded'", variable::kDispatch, dispatch);
+      return error("{} is '{}': it must be 'fixed', 'round-robin' or 'least-loaded'", variable::kDispatch,
+                   dispatch);
     }
   }
   if (e.cluster >= e.clusters) {

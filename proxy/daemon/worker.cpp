@@ -1018,9 +1018,9 @@ void Worker::settle() {
       release(*channel);
       if (drain.port != PortId()) {
         // Who has given the lane away has told so before; the rest is the next one's.
-        done = channel->closed ? channel->unfinished == 0
-                               : !channel->sends ||
-                                     static_cast<std::int32_t>(channel->send.released() - drain.mark) >= 0;
+        done = channel->closed
+                   ? channel->unfinished == 0
+                   : !channel->sends || static_cast<std::int32_t>(channel->send.released() - drain.mark) >= 0;
       } else {
         // The control plane asks to detach it when all of the client's ports are drained.
         done = channel->unfinished == 0;
