@@ -87,14 +87,14 @@ class World {
     Ipv4Packet fragment;
     if (parse_ipv4(packet, fragment) != Ipv4Parse::kFragment) return;
 
-    const std::uint64_t evicted = reassembly_.stats().evicted;
+    auto at = std::find_if(growing_.begin(), growing_.end(), [&](const Growing& g) { return g.key == key; });
+    // One more takes the place of the oldest, also of one that was given up.
+    if (at == growing_.end() && growing_.size() == kPackets) {
+      growing_.pop_front();
+      at = growing_.end();
+    }
     Ipv4Packet whole;
     const FragmentFate fate = reassembly_.add(now_, fragment, whole);
-    for (std::uint64_t n = reassembly_.stats().evicted - evicted; n > 0; --n) {
-      CHECK(!growing_.empty());
-      growing_.pop_front();
-    }
-    auto at = std::find_if(growing_.begin(), growing_.end(), [&](const Growing& g) { return g.key == key; });
     switch (fate) {
       case FragmentFate::kKept:
         if (at == growing_.end()) at = growing_.insert(growing_.end(), {key, {}});
