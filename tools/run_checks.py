@@ -48,9 +48,10 @@ FULL_CHECKS = [
       "--output-on-failure", "--no-tests=error"]),
 ]
 
-# Each fuzzer of tests/fuzz searches for so long, two at a time, from its kept inputs.
-FUZZ_SECONDS = 60
-FULL_FUZZ_SECONDS = 600
+# Each fuzzer of tests/fuzz searches for so long, two at a time, from its kept inputs: with the same seed at every commit,
+# so that what fails there is of the commit, and with one of the moment (0) where it searches long.
+FUZZ_SECONDS, FUZZ_SEED = 60, 1
+FULL_FUZZ_SECONDS, FULL_FUZZ_SEED = 600, 0
 
 # Of what failed tests printed, the end of the output repeats this much.
 MOST_FAILURES_SHOWN = 8
@@ -164,7 +165,7 @@ class Run:
             return True
         return False
 
-    def fuzz(self, seconds):
+    def fuzz(self, seconds, seed):
         """Every fuzzer counts as one check; one that finds something says how to see it again."""
         names = sorted(file.name.removesuffix("_fuzz.cpp") for file in self.root.glob("tests/fuzz/*_fuzz.cpp"))
         if not names or not (self.configure("fuzz") and self.build("fuzz")):
@@ -172,7 +173,7 @@ class Run:
         print(f"\n=== fuzz: {seconds} s each: {' '.join(names)}", flush=True)
         start = time.monotonic()
         with concurrent.futures.ThreadPoolExecutor(max_workers=min(2, int(self.jobs))) as pool:
-            for name, status, said in pool.map(lambda name: self.fuzz_one(name, seconds), names):
+            for name, status, said in pool.map(lambda name: self.fuzz_one(name, seconds, seed), names):
                 self.tally.add(f"fuzz {name}", status == 0)
                 runs = re.findall(r"^#(\d+)\s", said, re.MULTILINE)
                 print(f"fuzz_{name}: status {status}, {runs[-1] if runs else 0} inputs", flush=True)
@@ -181,12 +182,12 @@ class Run:
                     print(self.tally.said[f"fuzz {name}"], flush=True)
         self.times.append(("fuzz", time.monotonic() - start))
 
-    def fuzz_one(self, name, seconds):
+    def fuzz_one(self, name, seconds, seed):
         found = self.root / "build" / "fuzz" / "found" / name
         found.mkdir(parents=True, exist_ok=True)
         # What is new goes to the first folder; the kept inputs stay as they are.
-        words = [str(self.root / "build" / "fuzz" / "bin" / f"fuzz_{name}"), f"-max_total_time={seconds}", "-timeout=20",
-                 "-len_control=0", "-max_len=600", "-rss_limit_mb=3000", f"-artifact_prefix={found}/../{name}-",
+        words = [str(self.root / "build" / "fuzz" / "bin" / f"fuzz_{name}"), f"-max_total_time={seconds}",
+                 f"-seed={seed}", "-timeout=20", "-len_control=0", "-max_len=600", "-rss_limit_mb=3000", f"-artifact_prefix={found}/../{name}-",
                  str(found), str(self.root / "tests" / "fuzz" / "corpus" / name)]
         try:
             run = subprocess.run(words, cwd=self.root, env=self.environment, stdin=subprocess.DEVNULL,
@@ -216,7 +217,7 @@ class Run:
             elif configured and self.preset(preset, left_out, configured=True):
                 for what, words in RELEASE_CHECKS:
                     self.check(what, words)
-        self.fuzz(FULL_FUZZ_SECONDS if full else FUZZ_SECONDS)
+        self.fuzz(*((FULL_FUZZ_SECONDS, FULL_FUZZ_SEED) if full else (FUZZ_SECONDS, FUZZ_SEED)))
         for what, words in FULL_CHECKS if full else []:
             self.check(what, words)
 
