@@ -172,9 +172,7 @@ void Worker::start_anew(Instant now) {
     n.forgetting = false;
   }
   last_turn_ = now;
-  owed_.push_back({});
-  owed_.back().kind = WorkerEvent::Kind::kBack;
-  owed_.back().number = generation_;
+  owe(WorkerEvent::Kind::kBack);
   ProxyState& state = states_[self()];
   state.writing.store(0, std::memory_order_relaxed);
   state.reaches.store(0, std::memory_order_relaxed);
@@ -289,9 +287,9 @@ void Worker::obey(Instant now, const convergence::Paths::Command& c) {
         path->waits = true;
         path->told = Path::Told::kNothing;
       }
-      tell_path(WorkerEvent::Kind::kPathClosed, *path, close);
-      owed_.back().epoch = epoch;
-      owed_.back().peer_epoch = peer_epoch;
+      WorkerEvent& closed = tell_path(WorkerEvent::Kind::kPathClosed, *path, close);
+      closed.epoch = epoch;
+      closed.peer_epoch = peer_epoch;
       return;
     }
     case Kind::kResume: {
@@ -303,9 +301,7 @@ void Worker::obey(Instant now, const convergence::Paths::Command& c) {
       return;
     }
     case Kind::kForgetPeer:
-      for (PortEntry& port : ports_)
-        port.peer_lost = port.peer_lost || (port.id != PortId() && port.peer == c.path.cluster &&
-                                            port.peer_incarnation == c.association.peer);
+      end_ports(c.path.cluster, c.association.peer);
       for (Path& path : paths_) {
         if (path.id.cluster != c.path.cluster) continue;
         watch(now, path);
@@ -713,7 +709,7 @@ void Worker::retry_stranded() {
 // FO-9: no proxy is writing to what the position grants.
 bool Worker::may_grant(PortId port, Position position) const {
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  for (unsigned p = 0; p < stack_.config().proxies; ++p) {
+  for (unsigned p = 0; p < proxies(); ++p) {
     const ProxyState& state = states_[p];
     const std::uint64_t h = state.writing.load(std::memory_order_relaxed);
     if (h >> 32 == port.value() && position - Position(static_cast<std::uint32_t>(h)) > 0 &&
@@ -726,10 +722,9 @@ bool Worker::may_grant(PortId port, Position position) const {
 // ---------------------------------------------------------------- other proxies of this node
 
 bool Worker::lend(Outgoing& m) {
-  for (unsigned p = 0; p < neighbours_.size(); ++p) {
+  for (unsigned p = 0; p < proxies(); ++p) {
     Neighbour& n = neighbours_[p];
-    if (n.lend == nullptr || states_[p].fenced.load(std::memory_order_relaxed) ||
-        (states_[p].reaches.load(std::memory_order_relaxed) >> m.to.value() & 1) == 0 ||
+    if (n.lend == nullptr || states_[p].fenced.load(std::memory_order_relaxed) || !reaches(p, m.to) ||
         n.lent == 2 * Relay::kMessages - 1)
       continue;
     RelayedMessage item;
@@ -757,7 +752,7 @@ bool Worker::lend(Outgoing& m) {
 
 int Worker::run_relays() {
   int work = 0;
-  for (unsigned p = 0; p < neighbours_.size(); ++p) {
+  for (unsigned p = 0; p < proxies(); ++p) {
     Neighbour& n = neighbours_[p];
     if (n.lend == nullptr) continue;
     for (RelayReturn r; n.lend->back.pop(r); ++work) {
@@ -783,9 +778,7 @@ int Worker::run_relays() {
     }
     if (n.forgetting && n.dropped == 0) {
       n.forgetting = false;
-      owed_.push_back({});
-      owed_.back().kind = WorkerEvent::Kind::kProxyForgotten;
-      owed_.back().number = p;
+      owe(WorkerEvent::Kind::kProxyForgotten).number = p;
     }
   }
   return work;
@@ -927,21 +920,28 @@ void Worker::client_cheats(Channel& channel) {
   if (channel.closed) return;
   channel.closed = true;
   counters_.bad_descriptors.add();
-  owed_.push_back({});
-  owed_.back().kind = WorkerEvent::Kind::kClientCheats;
-  owed_.back().channel = &channel;
+  owe(WorkerEvent::Kind::kClientCheats).channel = &channel;
 }
 
-void Worker::tell_path(WorkerEvent::Kind kind, const Path& path, bool flag) {
-  WorkerEvent event;
-  event.kind = kind;
+WorkerEvent& Worker::owe(WorkerEvent::Kind kind) {
+  owed_.push_back({});
+  owed_.back().kind = kind;
+  return owed_.back();
+}
+
+WorkerEvent& Worker::tell_path(WorkerEvent::Kind kind, const Path& path, bool flag) {
+  WorkerEvent& event = owe(kind);
   event.cluster = path.id.cluster;
   event.path = path.id;
-  event.epoch = path.sub->epoch();
-  event.peer_epoch = path.sub->peer_epoch();
   event.association = path.association;
   event.flag = flag;
-  owed_.push_back(event);
+  return event;
+}
+
+void Worker::end_ports(ClusterId peer, std::uint64_t incarnation) {
+  for (PortEntry& port : ports_)
+    port.peer_lost =
+        port.peer_lost || (port.id != PortId() && port.peer == peer && port.peer_incarnation == incarnation);
 }
 
 // Tells the control plane what is new.
@@ -955,9 +955,7 @@ void Worker::watch(Instant now, Path& path) {
       tell_path(WorkerEvent::Kind::kPathUp, path);
     }
     const bool replaced = sub.established() && sub.peer_incarnation() != path.association.peer;
-    for (PortEntry& port : ports_)
-      port.peer_lost = port.peer_lost || (port.id != PortId() && port.peer == path.id.cluster &&
-                                          port.peer_incarnation == path.association.peer);
+    end_ports(path.id.cluster, path.association.peer);
     tell_path(WorkerEvent::Kind::kPeerLost, path, !replaced);
     path.told = Path::Told::kNothing;
     if (!replaced) {  // the control plane decides as whom it greets again
@@ -979,21 +977,19 @@ void Worker::watch(Instant now, Path& path) {
 }
 
 void Worker::watch_sub_connections(Instant now) {
-  std::uint64_t reaches = 0;
+  std::uint64_t reached = 0;
   for (Path& path : paths_) {
     watch(now, path);
     if (path.sub->refused_hash()) refused_peer_.store(true, std::memory_order_relaxed);
-    if (lives(*path.sub)) reaches |= std::uint64_t{1} << path.id.cluster.value();
+    if (lives(*path.sub)) reached |= std::uint64_t{1} << path.id.cluster.value();
   }
   std::atomic<std::uint64_t>& told = states_[self()].reaches;
-  if (reaches != told.load(std::memory_order_relaxed)) told.store(reaches, std::memory_order_relaxed);
+  if (reached != told.load(std::memory_order_relaxed)) told.store(reached, std::memory_order_relaxed);
   // What waits at a peer that was never there need not wait there if there is another way.
   for (Path& path : paths_) {
     if (path.sub->state() != stack::SubConnection::State::kGreeting || !path.sub->has_unfinished()) continue;
-    bool other = (reaches >> path.id.cluster.value() & 1) != 0;
-    for (unsigned p = 0; p < neighbours_.size() && !other; ++p)
-      other = neighbours_[p].lend != nullptr &&
-              (states_[p].reaches.load(std::memory_order_relaxed) >> path.id.cluster.value() & 1) != 0;
+    bool other = false;
+    for (unsigned p = 0; p < proxies() && !other; ++p) other = reaches(p, path.id.cluster);
     if (other) dispatch_again(path.sub->recall(), false);
   }
   if (!stranded_.empty()) retry_stranded();

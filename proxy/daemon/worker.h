@@ -274,11 +274,19 @@ class Worker {
   void settle();
   void watch_sub_connections(Instant now);
   void watch(Instant now, Path& path);
-  void tell_path(WorkerEvent::Kind kind, const Path& path, bool flag = false);
+  // An event for the control plane, to be filled in at once.
+  WorkerEvent& owe(WorkerEvent::Kind kind);
+  WorkerEvent& tell_path(WorkerEvent::Kind kind, const Path& path, bool flag = false);
+  // Those that were installed with that incarnation of the peer.
+  void end_ports(ClusterId peer, std::uint64_t incarnation);
   void client_cheats(Channel& channel);
   PortEntry* find(PortId id);
   Path* find(const convergence::PathId& id);
   unsigned self() const { return stack_.config().local.proxy.value(); }
+  unsigned proxies() const { return stack_.config().proxies; }
+  bool reaches(unsigned proxy, ClusterId cluster) const {
+    return (states_[proxy].reaches.load(std::memory_order_relaxed) >> cluster.value() & 1) != 0;
+  }
 
   stack::Stack stack_;
   std::vector<Queue> queues_;
