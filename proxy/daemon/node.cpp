@@ -506,15 +506,21 @@ void Node::client_gone(ClientId id) {
   if (client->lanes.empty()) destroy(id);
 }
 
-void Node::detach_if_drained(ClientId id, Client& client) {
-  if (!client.gone || client.detach_sent || ports_.held_by(id) > 0) return;
-  client.detach_sent = true;
-  for (unsigned i = 0; i < client.lanes.size(); ++i) {
-    Lane& lane = client.lanes[i];
-    if (lane.receiver != nullptr) detach_channel(client, i % proxies(), lane.receiver.get());
-    if (lane.sender != nullptr) detach_channel(client, lane.server, lane.sender.get());
+// The last things of a client that is gone.
+void Node::let_go(ClientId id, Client& client) {
+  if (!client.detach_sent) {
+    if (ports_.held_by(id) > 0) return;
+    client.detach_sent = true;
+    for (unsigned i = 0; i < client.lanes.size(); ++i) {
+      Lane& lane = client.lanes[i];
+      if (lane.receiver != nullptr) detach_channel(client, i % proxies(), lane.receiver.get());
+      if (lane.sender != nullptr) detach_channel(client, lane.server, lane.sender.get());
+    }
   }
-  if (client.detaching == 0) destroy(id);
+  // What a proxy that stands still has lent out is read by others until they have dropped it.
+  const bool lent = std::any_of(proxies_.begin(), proxies_.end(),
+                                [](const Proxy& proxy) { return proxy.fenced && !proxy.adoptable; });
+  if (client.detaching == 0 && !lent) destroy(id);
 }
 
 void Node::destroy(ClientId id) {
@@ -598,16 +604,17 @@ void Node::install(const Ports::End& end) {
   c->consumed.store(0, std::memory_order_relaxed);
   for (auto& credit : c->credit) credit.store(0, std::memory_order_relaxed);
   c->state.store(PortState::kOpen, std::memory_order_release);
-  const std::uint32_t granules = end.window_bytes / convergence::kGranuleBytes;
-  reported_[end.port.value()].assign(proxies() * reported_words(granules), 0);
+  reported_[end.port.value()].resize(proxies());
   installed_[end.port.value()] = end;
   for (unsigned p = 0; p < proxies(); ++p)
-    if (running(p)) install(p, end);
+    if (running(p) && holder->mapped[p] != nullptr) install(p, end);
 }
 
 void Node::install(unsigned p, const Ports::End& end) {
   Client& client = clients_.at(end.client);
   const std::uint32_t granules = end.window_bytes / convergence::kGranuleBytes;
+  std::vector<std::uint64_t>& reported = reported_.at(end.port.value())[p];
+  reported.assign(reported_words(granules), 0);
   WorkerCommand command;
   command.kind = WorkerCommand::Kind::kInstallPort;
   command.port.id = end.port;
@@ -617,7 +624,7 @@ void Node::install(unsigned p, const Ports::End& end) {
   command.port.channel = client.lanes[end.endpoint * proxies() + p].receiver.get();
   command.port.window = client.mapped[p] + end.grant.window_offset;
   command.port.window_granules = granules;
-  command.port.reported = reported_.at(end.port.value()).data() + p * reported_words(granules);
+  command.port.reported = reported.data();
   command.port.cell = reinterpret_cast<PortCell*>(client.mapped[p] + client.geometry.cell(end.grant.cell));
   tell_worker(p, command);
 }
@@ -680,7 +687,10 @@ void Node::carry_out(const Ports::Event& event) {
         command.port.id = end.port;
         tell_worker(p, command);
       }
-      if (auto node = reported_.extract(end.port.value())) forgotten_.push_back(std::move(node.mapped()));
+      if (auto node = reported_.extract(end.port.value())) {
+        for (unsigned p = 0; p < proxies(); ++p)
+          if (!node.mapped()[p].empty()) proxies_[p].forgotten.push_back(std::move(node.mapped()[p]));
+      }
       return;
   }
 }
@@ -698,7 +708,8 @@ int Node::do_control(Instant now) {
   // a peer hears of it. While a lane has no server nothing can be said about what was sent through it.
   bool all_events_carried_out = false;
   while (moving_ == 0 && caught_up()) {
-    forgotten_.clear();
+    for (Proxy& proxy : proxies_)
+      if (!proxy.fenced) proxy.forgotten.clear();
     if (const std::optional<Ports::Event> event = ports_.poll_event()) {
       carry_out(*event);
       ++work;
@@ -716,7 +727,7 @@ int Node::do_control(Instant now) {
   if (all_events_carried_out) {
     for (auto next = clients_.begin(); next != clients_.end();) {
       const auto client = next++;
-      detach_if_drained(client->first, client->second);
+      if (client->second.gone) let_go(client->first, client->second);
     }
   }
   return work;

@@ -158,7 +158,7 @@ class Node : private convergence::Ports::Resources {
   int take_worker_events(Instant now);
   void on_worker_event(Instant now, unsigned proxy, const WorkerEvent& event);
   void on_control(Instant now, const WorkerEvent& event);
-  void detach_if_drained(ClientId id, Client& client);
+  void let_go(ClientId id, Client& client);
   void destroy(ClientId id);
 
   // --- proxies (node_proxies.cpp)
@@ -171,7 +171,10 @@ class Node : private convergence::Ports::Resources {
     bool adoptable = false;       // fenced: nothing that it did can take effect any more
     std::uint64_t heartbeat = 0;  // the last one seen, and since when
     Instant beat_at;
-    // What its thread may still be using.
+    // PortEntry::reported of ports that it is just forgetting. They are free when it has caught up, and if it
+    // stands still when it is back.
+    std::vector<std::vector<std::uint64_t>> forgotten;
+    // Fenced: what its thread may still be using.
     std::vector<std::unique_ptr<Channel>> graveyard;
     std::vector<std::pair<std::byte*, std::uint64_t>> old_mappings;
   };
@@ -226,9 +229,8 @@ class Node : private convergence::Ports::Resources {
   std::map<std::uint32_t, convergence::Ports::End> installed_;  // by port
   ClientId next_client_ = 1;
   std::map<ClientId, Client> clients_;
-  // PortEntry::reported of all proxies, by port; and those of ports that proxies are just forgetting.
-  std::map<std::uint32_t, std::vector<std::uint64_t>> reported_;
-  std::vector<std::vector<std::uint64_t>> forgotten_;
+  // PortEntry::reported by port and proxy; empty where the proxy has never heard of the port.
+  std::map<std::uint32_t, std::vector<std::vector<std::uint64_t>>> reported_;
   std::map<std::uint16_t, Instant> deaf_since_;              // by cluster: no path to it is open at this end
   std::map<std::uint32_t, std::vector<unsigned>> draining_;  // by port: proxies that have not answered
   std::deque<Outbound> outbound_;

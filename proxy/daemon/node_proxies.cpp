@@ -146,11 +146,9 @@ void Node::on_lane_given(Channel* channel) {
 }
 
 void Node::on_detached(Channel* channel) {
-  const ClientId id = channel->client;
-  Client& client = clients_.at(id);
+  Client& client = clients_.at(channel->client);
   --client.detaching;
   std::erase_if(client.retired, [&](const auto& c) { return c.get() == channel; });
-  if (client.detach_sent && client.detaching == 0) destroy(id);
 }
 
 // ---------------------------------------------------------------- how many
@@ -264,13 +262,18 @@ void Node::fence(unsigned p) {
   proxy.adoptable = false;
   proxy.awaited.clear();
   states_[p].fenced.store(true, std::memory_order_seq_cst);
-  std::vector<ClientId> left;
   for (auto& [id, entry] : clients_) {
     Client& client = entry;  // a lambda cannot name the binding with every compiler
     if (client.mapped.empty() || client.mapped[p] == nullptr) continue;
     const std::uint64_t bytes = client.geometry.total_bytes();
     CHECK(::mmap(client.mapped[p], bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, client.fd, 0) !=
           MAP_FAILED);
+    for (std::unique_ptr<Channel>& channel : client.retired) {
+      if (channel->memory != client.mapped[p]) continue;  // it was another's
+      --client.detaching;
+      proxy.graveyard.push_back(std::move(channel));
+    }
+    std::erase(client.retired, nullptr);
     proxy.old_mappings.emplace_back(client.mapped[p], bytes);
     client.mapped[p] = nullptr;
     for (unsigned i = 0; i < client.lanes.size(); ++i) {
@@ -287,9 +290,7 @@ void Node::fence(unsigned p) {
         --moving_;
       }
     }
-    if (client.detach_sent && client.detaching == 0) left.push_back(id);
   }
-  for (const ClientId id : left) destroy(id);  // it waited for this proxy only
   states_[p].isolated.store(true, std::memory_order_release);
   backlog_[p].clear();
   for (unsigned other = 0; other < proxies(); ++other) {
@@ -347,6 +348,7 @@ void Node::consider_adoption(unsigned p) {
 // FO-6
 void Node::take_back(unsigned p) {
   Proxy& proxy = proxies_[p];
+  proxy.forgotten.clear();
   proxy.graveyard.clear();
   for (const auto& [at, bytes] : proxy.old_mappings) ::munmap(at, bytes);
   proxy.old_mappings.clear();
@@ -356,7 +358,6 @@ void Node::take_back(unsigned p) {
     if (client.mapped.empty() || client.detach_sent) continue;
     client.mapped[p] = map_client(client.fd, client.geometry.total_bytes());
     if (client.mapped[p] == nullptr) {  // no memory for it: this client cannot be served any more
-      client.mapped[p] = nullptr;
       expelled_.push_back(id);
       continue;
     }
@@ -365,9 +366,6 @@ void Node::take_back(unsigned p) {
   for (auto& [port, end] : installed_) {
     const Client& client = clients_.at(end.client);
     if (client.detach_sent || client.mapped[p] == nullptr) continue;
-    const std::size_t words = reported_words(end.window_bytes / convergence::kGranuleBytes);
-    std::vector<std::uint64_t>& reported = reported_.at(port);
-    std::fill_n(reported.begin() + static_cast<std::ptrdiff_t>(p * words), words, 0);
     install(p, end);
   }
   paths_->back(ProxyId(static_cast<std::uint8_t>(p)));
