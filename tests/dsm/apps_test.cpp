@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -51,11 +52,67 @@ TEST(Matmul, RunsAloneAndIsVerified) {
   }
 }
 
+TEST(Gauss, RunsAloneAndIsVerified) {
+  for (const char* compute : {"1", "3"}) {
+    for (const char* size : {"1", "2", "100"}) {  // fewer rows than compute nodes, too
+      const Outcome r = run(std::string("BRAID_COMPUTE=") + compute + " " BRAID_GAUSS " --size " + size);
+      EXPECT_EQ(r.status, 0) << r.text;
+      EXPECT_THAT(r.text, MatchesRegex(std::string("gauss: ") + size + " x " + size + ", " + compute +
+                                       " compute nodes: 0\\.[0-9]* s, verified\n"));
+    }
+  }
+}
+
+TEST(Tsp, RunsAloneAndIsVerified) {
+  for (const char* compute : {"1", "3"}) {
+    for (const char* arguments : {"", " --cities 3", " --cities 11 --seed 2", " --depth 1", " --depth 6"}) {
+      const Outcome r = run(std::string("BRAID_COMPUTE=") + compute + " " BRAID_TSP + arguments);
+      EXPECT_EQ(r.status, 0) << r.text;
+      EXPECT_THAT(r.text, MatchesRegex("tsp: [0-9]* cities, seed ., . compute nodes, tour of [0-9]*, [0-9]* "
+                                       "parts: 0\\.[0-9]* s, verified\n"));
+    }
+  }
+}
+
+TEST(Tsp, AnotherSeedIsAnotherMap) {
+  const std::string one = run(BRAID_TSP " --seed 1").text;
+  const std::string two = run(BRAID_TSP " --seed 2").text;
+  const auto tour = [](const std::string& text) { return text.substr(text.find("tour of"), 12); };
+  EXPECT_NE(tour(one), tour(two));
+}
+
+TEST(Water, RunsAloneAndIsVerified) {
+  for (const char* compute : {"1", "3"}) {
+    for (const char* molecules : {"8", "27"}) {  // pairs of an even and of an odd number
+      const Outcome r =
+          run(std::string("BRAID_COMPUTE=") + compute + " " BRAID_WATER " --molecules " + molecules);
+      EXPECT_EQ(r.status, 0) << r.text;
+      EXPECT_THAT(r.text, MatchesRegex(std::string("water: ") + molecules + " molecules, 2 iterations, " +
+                                       compute + " compute nodes, .*: 0\\.[0-9]* s, verified\n"));
+    }
+  }
+}
+
+// The physics: forces that were not the energy's slope, or a wrong coefficient of the corrector, would heat
+// or cool the water.
+TEST(Water, KeepsItsEnergy) {
+  const Outcome r = run(BRAID_WATER " --molecules 64 --iterations 1000");
+  ASSERT_EQ(r.status, 0) << r.text;
+  const std::size_t at = r.text.find("drift ");
+  ASSERT_NE(at, std::string::npos) << r.text;
+  EXPECT_LT(std::abs(std::stod(r.text.substr(at + 6))), 2e-6) << r.text;
+}
+
 TEST(Programs, RefuseBadArgumentsWithStatusTwo) {
-  for (const std::string& program : {std::string(BRAID_JACOBI), std::string(BRAID_MATMUL)}) {
-    const Outcome size = run(program + " --size 0");
+  struct Program {
+    std::string path, size;
+  };
+  for (const auto& [program, option] :
+       {Program{BRAID_GAUSS, "--size"}, Program{BRAID_JACOBI, "--size"}, Program{BRAID_MATMUL, "--size"},
+        Program{BRAID_TSP, "--cities"}, Program{BRAID_WATER, "--molecules"}}) {
+    const Outcome size = run(program + " " + option + " 0");
     EXPECT_EQ(size.status, 2);
-    EXPECT_THAT(size.text, HasSubstr("--size"));
+    EXPECT_THAT(size.text, HasSubstr(option));
     const Outcome unknown = run(program + " --sise 10");
     EXPECT_EQ(unknown.status, 2);
     EXPECT_THAT(unknown.text, HasSubstr("--sise"));

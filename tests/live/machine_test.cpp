@@ -139,6 +139,22 @@ TEST_F(Machine, RunsMatmulOnFourClustersOverMemif) {
   expect_verified({"--clusters", "4", "--compute", "1", "--proxies", "1", "--wire", "dpdk"}, kMatmul);
 }
 
+TEST_F(Machine, RunsGauss) {
+  expect_verified({"--clusters", "2", "--compute", "2", "--proxies", "2"}, {BRAID_GAUSS, "--size", "256"});
+  // Rows that share pages, and a number that the compute nodes do not divide.
+  expect_verified({"--clusters", "3", "--compute", "1"}, {BRAID_GAUSS, "--size", "77"});
+}
+
+TEST_F(Machine, RunsTsp) {
+  expect_verified({"--clusters", "2", "--compute", "2", "--proxies", "2"}, {BRAID_TSP});
+  expect_verified({"--clusters", "3", "--compute", "1"}, {BRAID_TSP, "--cities", "12", "--depth", "3"});
+}
+
+TEST_F(Machine, RunsWater) {
+  expect_verified({"--clusters", "2", "--compute", "2", "--proxies", "2"}, {BRAID_WATER});
+  expect_verified({"--clusters", "3", "--compute", "1"}, {BRAID_WATER, "--molecules", "65"});
+}
+
 TEST_F(Machine, RunsOnOneCluster) {
   expect_verified({"--clusters", "1"}, kJacobi);
 }
