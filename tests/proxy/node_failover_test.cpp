@@ -184,6 +184,68 @@ TEST_P(Failover, ConnectionsComeAndGoWhileAProxyStandsStill) {  // FO-5, CN-6
   EXPECT_TRUE(t.settles(30_ms));
 }
 
+bool is_data(ByteView frame) {
+  constexpr std::size_t kType = 14 + 20 + 8 + 1;  // Ethernet, IPv4, UDP, the version
+  return frame.size() > kType &&
+         load<std::uint8_t>(frame.data() + kType) == static_cast<std::uint8_t>(stack::PacketType::kData);
+}
+
+// The proxy has taken a frame with a message from its queue, and delivers it when it is fenced, the message's
+// port is gone, and the port's memory is another connection's.
+TEST_P(Failover, WhatAProxyWritesAfterItWasFencedReachesNobody) {  // FO-5
+  World world({2, 2}, all_pairs());
+  const auto a = world.client(0), b = world.client(1);
+  ConnectionOptions options;
+  options.dispatch = convergence::Dispatch::kFixed;
+  const Pair old = connect(a->endpoint(0), ClusterId(1), b->endpoint(0), PortId(9), options);
+  world.run(1_ms);
+
+  const Place zombie{1, 1};
+  bool fell_asleep = false;
+  Connection* successor = nullptr;
+  world.mid_turn = [&](const Place& at, ByteView frame) {
+    if (at != zombie || !is_data(frame) || std::exchange(fell_asleep, true)) return;
+    world.stalled.insert(zombie);
+    std::optional<unsigned> fenced;
+    for (const Instant end = world.now + 50_ms; world.now < end && !fenced;) {
+      world.turn();
+      fenced = world.node(1).poll_fenced_proxy();
+    }
+    ASSERT_EQ(fenced, 1u);
+    b->endpoint(0).close(old.in);
+    for (const Instant end = world.now + 50_ms;
+         world.now < end && old.out->state() == ConnectionState::kOpen;)
+      world.turn();
+    ASSERT_EQ(old.out->state(), ConnectionState::kPeerClosed);
+    const Pair next = connect(a->endpoint(0), ClusterId(1), b->endpoint(0), PortId(10), options);
+    successor = next.in;
+    ASSERT_EQ(next.out->try_send(numbered(2, 1000)), SendStatus::kSent);
+    a->endpoint(0).flush();
+    world.run(2_ms);
+    ASSERT_TRUE(b->endpoint(0).has_arrivals());
+  };
+  // Lane 1 of a fixed dispatch is proxy 1.
+  ASSERT_EQ(old.out->try_send(numbered(1, 1000), 1), SendStatus::kSent);
+  a->endpoint(0).flush();
+  for (int i = 0; i < 1000 && successor == nullptr; ++i) world.turn();
+  ASSERT_FALSE(HasFatalFailure());
+  ASSERT_NE(successor, nullptr);
+  EXPECT_EQ(world.node(1).counters(1).messages_received.get(), 1u) << "the fenced proxy was to write it";
+
+  std::vector<std::uint32_t> got;
+  const auto take = [&](Connection& at, ByteView message) {
+    EXPECT_EQ(&at, successor);
+    EXPECT_TRUE(intact(message));
+    got.push_back(number_of(message));
+  };
+  b->endpoint(0).poll(take);
+  world.stalled.clear();
+  for (const Instant end = world.now + 20_ms; world.now < end;) b->endpoint(0).poll(take);
+  EXPECT_EQ(got, std::vector<std::uint32_t>{2});
+  EXPECT_EQ(b->endpoint(0).counts().bad_arrivals, 0u);
+  EXPECT_EQ(successor->state(), ConnectionState::kOpen);
+}
+
 TEST_P(Failover, TheNumberOfActiveProxiesChangesUnderTraffic) {  // FO-8
   World world({3, 2}, all_pairs());
   Traffic t(world);
@@ -204,6 +266,28 @@ TEST_P(Failover, TheNumberOfActiveProxiesChangesUnderTraffic) {  // FO-8
     ASSERT_FALSE(HasFatalFailure());
   }
   EXPECT_EQ(world.node(0).path_stats().fenced, 0u);
+}
+
+// Wherever a lane is on its way from one proxy to another when its giver stands still, the client's memory is
+// free when it has gone.
+TEST(LanesThatMove, LeaveNothingBehindIfTheirGiverStandsStill) {  // FO-5, FO-8
+  for (int turns = 0; turns < 8; ++turns) {
+    SCOPED_TRACE(turns);
+    World world({3, 1}, false);
+    auto client = world.client(0);
+    world.node(0).set_active_proxies(1);
+    world.run(100_us);
+    world.node(0).set_active_proxies(3);
+    for (int i = 0; i < turns; ++i) world.turn();
+    world.stalled.insert({0, 0});
+    world.run(10_ms);
+    EXPECT_EQ(world.node(0).poll_fenced_proxy(), 0u);
+    world.stalled.clear();
+    world.run(2_ms);
+    ASSERT_TRUE(world.node(0).has_client(1));
+    client.reset();
+    EXPECT_FALSE(world.node(0).has_client(1));
+  }
 }
 
 TEST_P(Failover, APeerThatRestartsIsLostOnceHoweverManyPathsItHad) {  // FO-7

@@ -194,6 +194,9 @@ class World {
   std::set<std::pair<Place, Place>> cut;  // from, to
   std::set<Place> stalled;
   std::function<void()> each_turn;  // somebody else who lives in this thread
+  // A proxy calls it in the middle of its turn, with every frame that it has just taken. It may stall that
+  // proxy and let time pass: then the proxy goes on, later, where it stood.
+  std::function<void(const Place&, ByteView)> mid_turn;
 
  private:
   bool in_turn_ = false;
@@ -212,6 +215,8 @@ inline std::size_t VirtualQueue::receive(std::span<MutableBytes> frames) {
     arrived_.push_back(std::move(*frame));
   }
   for (std::size_t i = 0; i < arrived_.size(); ++i) frames[i] = arrived_[i];
+  for (const std::vector<std::byte>& frame : arrived_)
+    if (world_.mid_turn) world_.mid_turn({cluster_, proxy_}, frame);
   return arrived_.size();
 }
 inline void VirtualQueue::commit(std::span<const TxFrame> frames) {
