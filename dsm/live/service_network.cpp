@@ -1,12 +1,7 @@
-// The network of a cluster's runtime as one endpoint of its node's service: a parallel connection, unordered,
-// to every other cluster. The cluster with the higher number connects; the other one listens.
-#include <algorithm>
-#include <vector>
+#include "dsm/live/service_network.h"
 
-#include "base/check.h"
-#include "base/clock.h"
-#include "dsm/live/network.h"
-#include "proxy/client/client.h"
+#include <algorithm>
+#include <utility>
 
 namespace braid::dsm {
 
@@ -15,113 +10,148 @@ namespace {
 // Where runtimes listen. One machine runs one program at a time, so one number is enough.
 constexpr PortId kPort{1};
 
-class ServiceNetwork final : public Network {
- public:
-  static Result<std::unique_ptr<Network>> connect(const Environment& environment);
-
-  MutableBytes reserve(ClusterId to, std::uint32_t bytes, unsigned lane) override {
-    return links_[to.value()]->reserve(bytes, lane);
-  }
-  void commit(ClusterId to, std::uint32_t bytes) override { links_[to.value()]->commit(bytes); }
-  void flush() override { endpoint_->flush(); }
-  int poll(Sink& sink, int limit) override {
-    return endpoint_->poll(
-        [&sink](proxy::Connection& from, ByteView message) { sink.on_message(from.peer(), message); }, limit);
-  }
-
-  const char* trouble(ClusterId peer) override {
-    const proxy::ConnectionState state = links_[peer.value()]->state();
-    if (state != proxy::ConnectionState::kOpen) return proxy::to_string(state);
-    return endpoint_->service().alive() ? nullptr : proxy::to_string(proxy::ConnectionState::kServiceLost);
-  }
-
-  NetworkCounts counts() const override {
-    const proxy::EndpointCounts& c = endpoint_->counts();
-    return {c.messages_sent, c.messages_received, c.duplicates, c.bad_arrivals, c.no_credit, c.channel_full};
-  }
-
-  bool has_arrivals() const override { return endpoint_->has_arrivals(); }
-  void arm() override { endpoint_->doorbell().arm(); }
-  void disarm() override { endpoint_->doorbell().disarm(); }
-  void wait(Duration timeout) override { endpoint_->doorbell().wait(timeout); }
-  void wake() override { endpoint_->doorbell().wake(); }
-
- private:
-  explicit ServiceNetwork(const Environment& environment) : links_(environment.clusters) {}
-  Result<void> join(const Environment& environment);
-  Result<void> accept_all(const Environment& environment, Instant deadline);
-
-  std::unique_ptr<proxy::Client> client_;
-  proxy::Endpoint* endpoint_ = nullptr;
-  std::vector<proxy::Connection*> links_;  // by cluster
-};
-
-Result<std::unique_ptr<Network>> ServiceNetwork::connect(const Environment& environment) {
-  std::unique_ptr<ServiceNetwork> network(new ServiceNetwork(environment));
-  const Result<void> joined = network->join(environment);
-  if (!joined) return error("cluster {}: {}", environment.cluster, joined.error().text);
-  return std::unique_ptr<Network>(std::move(network));
-}
-
-Result<void> ServiceNetwork::join(const Environment& environment) {
-  const Instant deadline = monotonic_now() + environment.connect_timeout;
+// The page protocol bears any order, so no page waits behind another.
+proxy::ConnectionOptions connection_options(const Environment& environment) {
   proxy::ConnectionOptions options;
-  options.ordered = false;  // the page protocol bears any order, so no page waits behind another
+  options.ordered = false;
   options.window_bytes = environment.window_kib * 1024;
   options.dispatch = environment.dispatch;
+  return options;
+}
 
-  proxy::ClientOptions client_options;
-  client_options.receive_bytes = options.window_bytes * (environment.clusters - 1u);
-  Result<std::unique_ptr<proxy::Client>> client = proxy::Client::attach(environment.service, client_options);
-  if (!client) return client.error();
-  client_ = std::move(client).value();
-  endpoint_ = &client_->endpoint(0);
-  if (client_->cluster() != ClusterId(environment.cluster) || client_->clusters() != environment.clusters) {
+}  // namespace
+
+proxy::ClientOptions ServiceNetwork::client_options(const Environment& environment) {
+  proxy::ClientOptions options;
+  options.receive_bytes = connection_options(environment).window_bytes * (environment.clusters - 1u);
+  return options;
+}
+
+ServiceNetwork::ServiceNetwork(std::unique_ptr<proxy::Client> client, const Environment& environment)
+    : client_(std::move(client)),
+      endpoint_(&client_->endpoint(0)),
+      self_(environment.cluster),
+      links_(environment.clusters) {}
+
+Result<std::unique_ptr<ServiceNetwork>> ServiceNetwork::begin(std::unique_ptr<proxy::Client> client,
+                                                              const Environment& environment,
+                                                              Instant deadline) {
+  if (client->cluster() != ClusterId(environment.cluster) || client->clusters() != environment.clusters) {
     return error("the braidd at {} ({}) serves cluster {} of {}, but {} and {} say {} of {}",
-                 environment.service, variable::kService, client_->cluster().value(), client_->clusters(),
+                 environment.service, variable::kService, client->cluster().value(), client->clusters(),
                  variable::kCluster, variable::kClusters, environment.cluster, environment.clusters);
   }
-
-  const Result<void> listening = endpoint_->listen(kPort, options);
-  if (!listening) return listening;
+  std::unique_ptr<ServiceNetwork> network(new ServiceNetwork(std::move(client), environment));
+  const proxy::ConnectionOptions options = connection_options(environment);
+  if (const Result<void> listening = network->endpoint_->listen(kPort, options); !listening)
+    return listening.error();
+  proxy::Service& service = network->endpoint_->service();
   for (std::uint16_t k = 0; k < environment.cluster; ++k) {
     const Result<proxy::Connection*> connection =
-        endpoint_->connect(ClusterId(k), kPort, options, deadline - monotonic_now());
+        network->endpoint_->connect(ClusterId(k), kPort, options, deadline - service.now());
     if (!connection) {
       return error("no connection to cluster {} within {} ms ({}): {}", k,
                    environment.connect_timeout.ns() / 1'000'000, variable::kConnectTimeoutMs,
                    connection.error().text);
     }
-    links_[k] = connection.value();
+    network->links_[k] = connection.value();
   }
-  return accept_all(environment, deadline);
+  return network;
 }
 
-Result<void> ServiceNetwork::accept_all(const Environment& environment, Instant deadline) {
-  for (unsigned missing = environment.clusters - 1u - environment.cluster; missing > 0;) {
-    const Result<proxy::Connection*> connection =
-        endpoint_->accept(std::max(Duration(), deadline - monotonic_now()));
-    if (!connection) {
-      return error("{} cluster(s) with a higher number did not connect within {} ms ({}): {}", missing,
-                   environment.connect_timeout.ns() / 1'000'000, variable::kConnectTimeoutMs,
-                   connection.error().text);
+unsigned ServiceNetwork::missing() const {
+  return static_cast<unsigned>(std::count(links_.begin() + self_ + 1, links_.end(), nullptr));
+}
+
+Result<bool> ServiceNetwork::complete(Duration timeout) {
+  const Instant deadline = endpoint_->service().now() + timeout;
+  while (missing() > 0) {
+    proxy::Connection* connection = endpoint_->try_accept();
+    if (connection == nullptr) {
+      const Duration left = deadline - endpoint_->service().now();
+      if (left <= Duration()) return false;
+      const Result<proxy::Connection*> accepted = endpoint_->accept(left);
+      if (!accepted) return endpoint_->service().alive() ? Result<bool>(false) : accepted.error();
+      connection = accepted.value();
     }
-    const std::uint16_t peer = connection.value()->peer().value();
+    const std::uint16_t peer = connection->peer().value();
     // Another program's connection, or a second one: not part of this run.
-    if (peer <= environment.cluster || peer >= environment.clusters || links_[peer] != nullptr) {
-      endpoint_->close(connection.value());
+    if (peer <= self_ || peer >= links_.size() || links_[peer] != nullptr) {
+      endpoint_->close(connection);
       continue;
     }
-    links_[peer] = connection.value();
-    --missing;
+    links_[peer] = connection;
   }
-  return {};
+  return true;
 }
 
-}  // namespace
+MutableBytes ServiceNetwork::reserve(ClusterId to, std::uint32_t bytes, unsigned lane) {
+  return links_[to.value()]->reserve(bytes, lane);
+}
+
+void ServiceNetwork::commit(ClusterId to, std::uint32_t bytes) {
+  links_[to.value()]->commit(bytes);
+}
+
+void ServiceNetwork::flush() {
+  endpoint_->flush();
+}
+
+int ServiceNetwork::poll(Sink& sink, int limit) {
+  return endpoint_->poll(
+      [&sink](proxy::Connection& from, ByteView message) { sink.on_message(from.peer(), message); }, limit);
+}
+
+const char* ServiceNetwork::trouble(ClusterId peer) {
+  const proxy::ConnectionState state = links_[peer.value()]->state();
+  if (state != proxy::ConnectionState::kOpen) return proxy::to_string(state);
+  return endpoint_->service().alive() ? nullptr : proxy::to_string(proxy::ConnectionState::kServiceLost);
+}
+
+NetworkCounts ServiceNetwork::counts() const {
+  const proxy::EndpointCounts& c = endpoint_->counts();
+  return {c.messages_sent, c.messages_received, c.duplicates, c.bad_arrivals, c.no_credit, c.channel_full};
+}
+
+bool ServiceNetwork::has_arrivals() const {
+  return endpoint_->has_arrivals();
+}
+
+void ServiceNetwork::arm() {
+  endpoint_->doorbell().arm();
+}
+
+void ServiceNetwork::disarm() {
+  endpoint_->doorbell().disarm();
+}
+
+void ServiceNetwork::wait(Duration timeout) {
+  endpoint_->doorbell().wait(timeout);
+}
+
+void ServiceNetwork::wake() {
+  endpoint_->doorbell().wake();
+}
 
 Result<std::unique_ptr<Network>> connect_through_service(const Environment& environment) {
-  return ServiceNetwork::connect(environment);
+  const auto failed = [&](const std::string& why) {
+    return error("cluster {}: {}", environment.cluster, why);
+  };
+  Result<std::unique_ptr<proxy::Client>> client =
+      proxy::Client::attach(environment.service, ServiceNetwork::client_options(environment));
+  if (!client) return failed(client.error().text);
+  proxy::Service& service = client.value()->service();
+  const Instant deadline = service.now() + environment.connect_timeout;
+  Result<std::unique_ptr<ServiceNetwork>> network =
+      ServiceNetwork::begin(std::move(client).value(), environment, deadline);
+  if (!network) return failed(network.error().text);
+  const Result<bool> complete = network.value()->complete(deadline - service.now());
+  if (!complete) return failed(complete.error().text);
+  if (!complete.value()) {
+    return failed(fmt::format("not all clusters with a higher number connected within {} ms ({})",
+                              environment.connect_timeout.ns() / 1'000'000, variable::kConnectTimeoutMs));
+  }
+  return std::unique_ptr<Network>(std::move(network).value());
 }
 
 }  // namespace braid::dsm

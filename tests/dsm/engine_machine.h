@@ -14,32 +14,9 @@
 #include "base/prng.h"
 #include "dsm/engine/engine.h"
 #include "dsm/engine/messages.h"
+#include "tests/dsm/array_memory.h"
 
 namespace braid::dsm {
-
-// Arrays for pages; the protections are enforced by read() and write() of the machine below.
-class ArrayMemory : public PageMemory {
- public:
-  explicit ArrayMemory(std::uint32_t pages)
-      : bytes_(std::size_t{pages} * kPageBytes), access_(pages, Access::kNone) {}
-  void protect(PageId first, std::uint32_t count, Access access) override {
-    ASSERT_LE(first.value() + count, access_.size());
-    ++protect_calls;
-    if (on_protect) on_protect(first.value(), count, access);
-    for (std::uint32_t i = first.value(); i < first.value() + count; ++i) access_[i] = access;
-  }
-  std::byte* page(PageId page) override { return &bytes_[std::size_t{page.value()} * kPageBytes]; }
-  Access access(std::uint32_t page) const { return access_[page]; }
-  std::byte& at(std::size_t address) { return bytes_[address]; }
-
-  int protect_calls = 0;
-  // What a sibling thread would see or do at that moment; called before the permission changes hands.
-  std::function<void(std::uint32_t first, std::uint32_t count, Access access)> on_protect;
-
- private:
-  std::vector<std::byte> bytes_;
-  std::vector<Access> access_;
-};
 
 struct InFlight {
   std::uint16_t from = 0;

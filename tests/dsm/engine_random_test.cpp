@@ -18,6 +18,10 @@ namespace {
 
 constexpr std::uint32_t kMostSteps = 2'000'000;  // measured: 9,000 at most; more is a machine that is stuck
 
+void tell_person(const std::string& what) {
+  fmt::print(stderr, "{}\n", what);
+}
+
 class AnyOrder final : private ProgramMachine {
  public:
   AnyOrder(std::uint64_t seed, bool told)
@@ -25,7 +29,7 @@ class AnyOrder final : private ProgramMachine {
         told_(told),
         config_(RandomProgram::draw_config(random_)),
         machine_(config_),
-        program_(Prng(random_.next()), config_, *this, told) {
+        program_(Prng(random_.next()), config_, *this, told ? tell_person : RandomProgram::Tell()) {
     // Some schedules hold messages back, some deliver at once.
     step_weight_ = 1 + static_cast<std::uint32_t>(random_.below(8));
     send_weight_ = 1 + static_cast<std::uint32_t>(random_.below(8));
@@ -88,8 +92,8 @@ class AnyOrder final : private ProgramMachine {
     }
   }
   void tell(const char* what, const InFlight& m) {
-    fmt::print(stderr, "{} -> {}: kind {} id {} number {} {}\n", m.from, m.to, static_cast<int>(m.kind()),
-               m.id(), m.number(), what);
+    tell_person(fmt::format("{} -> {}: kind {} id {} number {} {}", m.from, m.to, static_cast<int>(m.kind()),
+                            m.id(), m.number(), what));
   }
 
   Prng random_;

@@ -14,10 +14,11 @@
 
 #include <array>
 #include <cstdint>
-#include <cstdio>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/prng.h"
@@ -41,9 +42,16 @@ class ProgramMachine {
 
 class RandomProgram {
  public:
-  // `config` is what `machine` is made of. `told`: prints what happens.
-  RandomProgram(Prng random, const EngineConfig& config, ProgramMachine& machine, bool told)
-      : random_(random), told_(told), config_(config), machine_(machine), placed_(config.clusters) {
+  // Hears what every node does, a line each.
+  using Tell = std::function<void(const std::string&)>;
+
+  // `config` is what `machine` is made of. Nobody need listen.
+  RandomProgram(Prng random, const EngineConfig& config, ProgramMachine& machine, Tell tell)
+      : random_(random),
+        tell_(std::move(tell)),
+        config_(config),
+        machine_(machine),
+        placed_(config.clusters) {
     lay_out();
     for (std::uint16_t c = 0; c < config_.clusters; ++c)
       for (std::uint16_t n = 0; n < config_.compute_nodes; ++n) nodes_.push_back({.cluster = c, .node = n});
@@ -185,13 +193,13 @@ class RandomProgram {
   }
 
   void lock(Node& n, std::uint32_t lock) {
-    if (told_) say(n, fmt::format("lock {}", lock));
+    if (tell_) say(n, fmt::format("lock {}", lock));
     n.awaited = lock;
     if (machine_.engine(n.cluster).lock(n.node, LockId(lock))) got_lock(n);
   }
   void got_lock(Node& n) {
     const std::uint32_t lock = *n.awaited;
-    if (told_) say(n, fmt::format("has lock {}", lock));
+    if (tell_) say(n, fmt::format("has lock {}", lock));
     n.awaited.reset();
     if (!holders_.insert(lock).second) fail(fmt::format("lock {} has two holders", lock));
     n.held.push_back(lock);
@@ -202,7 +210,7 @@ class RandomProgram {
   }
   void unlock(Node& n) {
     const std::uint32_t lock = n.held.back();
-    if (told_) say(n, fmt::format("unlock {}", lock));
+    if (tell_) say(n, fmt::format("unlock {}", lock));
     n.held.pop_back();
     holders_.erase(lock);
     machine_.engine(n.cluster).unlock(n.node, LockId(lock));
@@ -210,13 +218,13 @@ class RandomProgram {
 
   void arrive(Node& n) {
     const BarrierId barrier(n.phase % config_.barriers);
-    if (told_) say(n, fmt::format("barrier {}, phase {}", barrier.value(), n.phase));
+    if (tell_) say(n, fmt::format("barrier {}, phase {}", barrier.value(), n.phase));
     n.in_barrier = true;
     ++at_barrier_[n.phase];
     if (machine_.engine(n.cluster).barrier(n.node, barrier)) passed_barrier(n);
   }
   void passed_barrier(Node& n) {
-    if (told_) say(n, "past the barrier");
+    if (tell_) say(n, "past the barrier");
     if (at_barrier_[n.phase] != nodes_.size()) fail("a barrier let somebody through before all had come");
     n.in_barrier = false;
     ++n.phase;
@@ -235,7 +243,7 @@ class RandomProgram {
     const PendingAccess a = n.todo.back();
     const Access wanted = a.write ? Access::kWrite : Access::kRead;
     if (!machine_.may(n.cluster, a.address, wanted)) {
-      if (told_) say(n, fmt::format("faults at {} to {}", a.address, a.write ? "write" : "read"));
+      if (tell_) say(n, fmt::format("faults at {} to {}", a.address, a.write ? "write" : "read"));
       (void)machine_.engine(n.cluster).fault(
           n.node, PageId(static_cast<std::uint32_t>(a.address / kPageBytes)), wanted);
       return;  // and tries again when it is its turn, perhaps too late
@@ -243,12 +251,12 @@ class RandomProgram {
     n.todo.pop_back();
     if (a.write) {
       *a.expected = static_cast<std::uint8_t>(*a.expected + 1 + random_.below(255));
-      if (told_) say(n, fmt::format("writes {} = {}", a.address, *a.expected));
+      if (tell_) say(n, fmt::format("writes {} = {}", a.address, *a.expected));
       machine_.poke(n.cluster, a.address, *a.expected);
       return;
     }
     const std::uint8_t seen = machine_.peek(n.cluster, a.address);
-    if (told_) say(n, fmt::format("reads {} = {}", a.address, seen));
+    if (tell_) say(n, fmt::format("reads {} = {}", a.address, seen));
     if (seen != *a.expected)
       fail(fmt::format("node {} of cluster {} reads {} at {} (page {}), written was {}", n.node, n.cluster,
                        seen, a.address, a.address / kPageBytes, *a.expected));
@@ -258,11 +266,11 @@ class RandomProgram {
     if (!failure_) failure_ = what;
   }
   void say(const Node& n, const std::string& what) {
-    fmt::print(stderr, "cluster {} node {}: {}\n", n.cluster, n.node, what);
+    tell_(fmt::format("cluster {} node {}: {}", n.cluster, n.node, what));
   }
 
   Prng random_;
-  const bool told_;
+  const Tell tell_;
   const EngineConfig config_;
   ProgramMachine& machine_;
   std::vector<bool> placed_;  // clusters that have said where the pages' homes are

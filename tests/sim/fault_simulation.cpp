@@ -2,6 +2,7 @@
 // made smaller.
 //
 //     fault_simulation --seeds 3000 --jobs 2        worlds 1 to 3000; stops at the first that misbehaves
+//     fault_simulation --shared-memory --seeds 2000 worlds in which a random shared-memory program runs
 //     fault_simulation --seed 17 --trace            one world, every event as a line
 //     fault_simulation --seed 17 --shrink           the smallest world that still fails
 //     fault_simulation --hours 8 --jobs 2           new seeds until the time is over
@@ -43,7 +44,6 @@ struct Options {
   double hours = 0;
   bool trace = false;
   bool shrink = false;
-  bool quiet = false;
   std::vector<std::string> settings;
 };
 
@@ -59,17 +59,20 @@ struct Totals {
   std::atomic<std::uint64_t> retransmissions;
   std::atomic<std::uint64_t> paths_fenced;
   std::atomic<std::uint64_t> proxies_fenced;
+  std::atomic<std::uint64_t> programs;
   std::atomic<std::uint64_t> frames;
   std::atomic<std::uint64_t> frames_harmed;
   std::atomic<std::uint64_t> failed_seed;  // 0: none
 };
 
 std::string g_program;
+bool g_shared_memory = false;  // which worlds seeds draw
 // What to print when a check of the production code stops the process in the middle of a world.
 char g_replay[4096];
 
 std::string replay_command(std::uint64_t seed, const std::vector<std::string>& settings) {
-  std::string command = fmt::format("{} --seed {}", g_program, seed);
+  std::string command =
+      fmt::format("{}{} --seed {}", g_program, g_shared_memory ? " --shared-memory" : "", seed);
   for (const std::string& s : settings) command += " --set " + s;
   return command;
 }
@@ -82,8 +85,12 @@ void on_death(int signal) {
   ::_exit(1);
 }
 
+WorldConfig draw(std::uint64_t seed) {
+  return g_shared_memory ? WorldConfig::draw_shared_memory(seed) : WorldConfig::draw(seed);
+}
+
 Result<WorldConfig> world_of(std::uint64_t seed, const std::vector<std::string>& settings) {
-  WorldConfig config = WorldConfig::draw(seed);
+  WorldConfig config = draw(seed);
   for (const std::string& s : settings)
     if (const Result<void> set = config.set(s); !set) return set.error();
   return config;
@@ -135,6 +142,7 @@ void add(Totals& totals, const WorldResult& r) {
   totals.retransmissions += r.retransmissions;
   totals.paths_fenced += r.paths_fenced;
   totals.proxies_fenced += r.proxies_fenced;
+  totals.programs += r.programs;
   totals.frames += r.network.offered;
   totals.frames_harmed += r.network.lost + r.network.cut + r.network.duplicated + r.network.delayed +
                           r.network.corrupted + r.network.queue_full + r.network.ring_full;
@@ -164,11 +172,11 @@ void print_totals(const Totals& t, Instant began, const char* what) {
   fmt::print(
       "{}: {} seeds, {:.1f} M events in {:.1f} s ({:.2f} M events/s), {:.1f} s of virtual time, {} frames of "
       "which {} were harmed, {} sent again, {} messages, {} ends of connections, {} peers lost, "
-      "{} paths and {} proxies given up for others\n",
+      "{} paths and {} proxies given up for others, {} shared-memory programs run to their end\n",
       what, t.seeds.load(), static_cast<double>(t.events) / 1e6, seconds,
       static_cast<double>(t.events) / 1e6 / seconds, static_cast<double>(t.virtual_ns) / 1e9, t.frames.load(),
       t.frames_harmed.load(), t.retransmissions.load(), t.messages.load(), t.connections.load(),
-      t.peers_lost.load(), t.paths_fenced.load(), t.proxies_fenced.load());
+      t.peers_lost.load(), t.paths_fenced.load(), t.proxies_fenced.load(), t.programs.load());
   std::fflush(stdout);
 }
 
@@ -246,7 +254,7 @@ int shrink(const Options& o) {
     return 0;
   }
   const WorldConfig usual;
-  const WorldConfig drawn = WorldConfig::draw(o.seed);
+  const WorldConfig drawn = draw(o.seed);
   unsigned tried = 0;
   const auto attempt = [&](WorldConfig smaller) {
     ++tried;
@@ -321,12 +329,12 @@ int prove(std::uint64_t first, std::uint64_t limit) {
   for (const Planted& p : kPlanted) {
     planted_mistake = p.mistake;
     std::uint64_t seed = first;
-    while (seed < first + limit && !fails(WorldConfig::draw(seed), {})) ++seed;
+    while (seed < first + limit && !fails(draw(seed), {})) ++seed;
     planted_mistake = Mistake::kNone;
     if (seed == first + limit) {
       fmt::print("{}: NOT caught within {} worlds\n", p.name, limit);
       status = 1;
-    } else if (fails(WorldConfig::draw(seed), {})) {
+    } else if (fails(draw(seed), {})) {
       fmt::print("{}: seed {} fails without it too, so it proves nothing\n", p.name, seed);
       status = 1;
     } else {
@@ -353,6 +361,7 @@ int main(int argc, char** argv) {
   app.add_option("--hours", o.hours, "new seeds for so long");
   app.add_flag("--trace", o.trace, "print every event (with --seed)")->needs(one);
   app.add_flag("--shrink", o.shrink, "look for the smallest world that fails (with --seed)")->needs(one);
+  app.add_flag("--shared-memory", g_shared_memory, "worlds in which a random shared-memory program runs");
   app.add_option("--set", o.settings, "name=value: a part of the world that is not drawn");
 #ifdef BRAID_PLANTED
   std::string mistake;

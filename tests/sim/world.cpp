@@ -190,10 +190,14 @@ World::World(const WorldConfig& config, bool trace)
   }
   plan_flows();
   plan_faults();
+  if (config_.shared_memory != 0)
+    shared_memory_ = std::make_unique<SharedMemory>(static_cast<Stage&>(*this), random_.next(),
+                                                    us(config_.pace_us), tracing_);
   events_.push(faults_end_, {Kind::kPhase, 0, 0, 0, 0});
 }
 
 World::~World() {
+  shared_memory_.reset();
   for (ClientRun& c : clients_) c.client.reset();
   for (NodeRun& n : nodes_) n.node.reset();
 }
@@ -397,6 +401,9 @@ void World::handle(const Event& e) {
       if (clients_[e.index].wake != now()) return;
       client_turn(e.index);
       break;
+    case Kind::kProgram:
+      if (shared_memory_ != nullptr) shared_memory_->turn(e.node);
+      break;
     case Kind::kFault:
       trouble(e);
       break;
@@ -427,6 +434,17 @@ void World::handle(const Event& e) {
 void World::arrives(Instant at, unsigned node, unsigned link, FrameRef frame) {
   events_.push(at, {Kind::kFrame, static_cast<std::uint8_t>(node), static_cast<std::uint16_t>(link),
                     frame.buffer, frame.length});
+}
+
+// ---------------------------------------------------------------- a shared-memory program
+
+std::unique_ptr<proxy::Service> World::service(unsigned cluster) {
+  if (nodes_[cluster].node == nullptr) return nullptr;
+  return std::make_unique<ClientService>(*this, cluster);
+}
+
+void World::call_at(Instant at, unsigned cluster) {
+  events_.push(at, {Kind::kProgram, static_cast<std::uint8_t>(cluster), 0, 0, 0});
 }
 
 // ---------------------------------------------------------------- proxies and control planes
@@ -1090,7 +1108,7 @@ bool World::all_over() const {
     if (!flow.over() && !(kForgiveHalfOpen && may_be_lost(flow) && now() > faults_end_ + 3_s)) return false;
   for (const NodeRun& n : nodes_)
     if (n.node == nullptr) return false;
-  return true;
+  return shared_memory_ == nullptr || shared_memory_->over();
 }
 
 std::string World::unfinished() const {
@@ -1110,6 +1128,7 @@ std::string World::unfinished() const {
                       s.sent, s.planned, s.delivered);
     }
   }
+  if (shared_memory_ != nullptr) text += shared_memory_->unfinished();
   return text;
 }
 
@@ -1123,6 +1142,8 @@ void World::note_memory() {
 
 // Everybody goes home; what is left then is a leak.
 void World::check_end() {
+  if (shared_memory_ != nullptr) result_.programs = shared_memory_->given_up() ? 0 : 1;
+  shared_memory_.reset();
   for (ClientRun& c : clients_) c.ends.clear();
   for (unsigned c = 0; c < clients_.size(); ++c)
     if (!clients_[c].busy) destroy(c);
@@ -1162,7 +1183,7 @@ void World::check_end() {
     fail(fmt::format("{} records were handed over again, and no path was given up", repeated));
 }
 
-void World::fail(std::string what) {
+void World::fail(const std::string& what) {
   if (!result_.failure.empty()) return;
   trace("*** {}", what);
   result_.failure = fmt::format("at {:.6f} ms: {}", (now() - Instant()).ms(), what);

@@ -31,6 +31,7 @@
 #include "proxy/daemon/node.h"
 #include "sim/event_queue.h"
 #include "tests/sim/network.h"
+#include "tests/sim/shared_memory.h"
 #include "tests/sim/world_config.h"
 
 namespace braid::sim {
@@ -47,10 +48,11 @@ struct WorldResult {
   std::uint64_t retransmissions = 0;
   std::uint64_t paths_fenced = 0;
   std::uint64_t proxies_fenced = 0;
+  std::uint64_t programs = 0;  // of shared memory, that came to their end
   NetworkCounts network;
 };
 
-class World final : private NetworkEvents {
+class World final : private NetworkEvents, private Stage {
  public:
   // `trace`: prints every event on standard output.
   World(const WorldConfig& config, bool trace);
@@ -60,7 +62,7 @@ class World final : private NetworkEvents {
 
  private:
   class ClientService;
-  enum class Kind : std::uint8_t { kFrame, kWorker, kControl, kClient, kFault, kPhase };
+  enum class Kind : std::uint8_t { kFrame, kWorker, kControl, kClient, kProgram, kFault, kPhase };
   enum class Trouble : std::uint8_t {
     kPartition,
     kPathCut,
@@ -169,6 +171,12 @@ class World final : private NetworkEvents {
   void arrives(Instant at, unsigned node, unsigned link, FrameRef frame) override;
   void traced(unsigned from, unsigned to, unsigned link, const char* fate, ByteView frame) override;
 
+  // --- Stage
+  unsigned clusters() const override { return static_cast<unsigned>(nodes_.size()); }
+  std::unique_ptr<proxy::Service> service(unsigned cluster) override;
+  void call_at(Instant at, unsigned cluster) override;
+  void tell(const std::string& what) override { trace("{}", what); }
+
   void plan_flows();
   void plan_faults();
   void boot(unsigned node);
@@ -181,7 +189,7 @@ class World final : private NetworkEvents {
   void worker_turn(unsigned node, unsigned proxy);
   void control_turn(unsigned node);
   void wake_proxy(unsigned node, unsigned proxy, Instant at);
-  void wake_proxies(unsigned node);
+  void wake_proxies(unsigned node) override;
   void wake_control(unsigned node, Instant at);
   void client_turn(unsigned index);
   void wake_client(unsigned index, Instant at);
@@ -203,7 +211,7 @@ class World final : private NetworkEvents {
   bool may_be_lost(const Flow& flow) const;
   void note_heard(unsigned node, unsigned from, int proxy);
   bool was_silent(unsigned a, unsigned b) const;
-  bool may_lose(unsigned a, unsigned b) const;
+  bool may_lose(unsigned a, unsigned b) const override;
   ByteView content(const Flow& flow, unsigned direction, const Message& message);
   void note_memory();
   bool all_over() const;
@@ -212,7 +220,7 @@ class World final : private NetworkEvents {
 
   Instant node_now(unsigned node) const { return events_.now() + nodes_[node].skew; }
   bool faulty() const { return events_.now() < quiet_from_; }
-  void fail(std::string what);
+  void fail(const std::string& what) override;
   template <class... Args>
   void trace(fmt::format_string<Args...> format, Args&&... args);
 
@@ -224,6 +232,7 @@ class World final : private NetworkEvents {
   std::vector<NodeRun> nodes_;
   std::vector<ClientRun> clients_;
   std::deque<Flow> flows_;
+  std::unique_ptr<SharedMemory> shared_memory_;
   std::vector<std::byte> contents_;  // what messages are made of
   std::vector<std::byte> scratch_;
   Instant faults_end_;

@@ -144,6 +144,17 @@ WorldConfig WorldConfig::draw(std::uint64_t seed) {
   return w;
 }
 
+WorldConfig WorldConfig::draw_shared_memory(std::uint64_t seed) {
+  WorldConfig w = draw(seed);
+  w.shared_memory = 1;
+  w.flows = 0;
+  w.restarts = w.kills = w.stops = 0;
+  w.latency_us = 0;
+  // Partitions end before peers are given up.
+  w.peer_death_ms = std::max(w.peer_death_ms, 10'000.0);
+  return w;
+}
+
 Result<void> WorldConfig::set(const std::string& assignment) {
   const std::size_t equals = assignment.find('=');
   const std::string name = assignment.substr(0, equals);

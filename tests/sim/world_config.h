@@ -86,6 +86,7 @@ namespace braid::sim {
   X(stops, 0, "times that a client stops receiving")                                          \
   X(stop_ms, 10, "for so long")                                                               \
   X(latency_us, 0, "every message must arrive within so long; 0: no bound")                   \
+  X(shared_memory, 0, "1: a random shared-memory program runs over all nodes")                \
   X(closes, 0.5, "probability that an end closes as soon as it has sent everything")
 
 struct WorldConfig {
@@ -96,6 +97,9 @@ struct WorldConfig {
 
   // The world of a seed.
   static WorldConfig draw(std::uint64_t seed);
+  // The world of a seed in which a shared-memory program runs and nothing else. Its network and proxies are
+  // as bad as any, but nobody who takes part dies: that would be the program's end.
+  static WorldConfig draw_shared_memory(std::uint64_t seed);
   // "name=value"; the error names what may be set.
   Result<void> set(const std::string& assignment);
   // What differs from `other`, as assignments.

@@ -1,0 +1,37 @@
+// The pages of a cluster as arrays, for engines without hardware.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "base/check.h"
+#include "dsm/engine/engine.h"
+
+namespace braid::dsm {
+
+// Arrays for pages; the protections are enforced by whoever plays the hardware.
+class ArrayMemory : public PageMemory {
+ public:
+  explicit ArrayMemory(std::uint32_t pages)
+      : bytes_(std::size_t{pages} * kPageBytes), access_(pages, Access::kNone) {}
+  void protect(PageId first, std::uint32_t count, Access access) override {
+    CHECK_LE(first.value() + count, access_.size());
+    ++protect_calls;
+    if (on_protect) on_protect(first.value(), count, access);
+    for (std::uint32_t i = first.value(); i < first.value() + count; ++i) access_[i] = access;
+  }
+  std::byte* page(PageId page) override { return &bytes_[std::size_t{page.value()} * kPageBytes]; }
+  Access access(std::uint32_t page) const { return access_[page]; }
+  std::byte& at(std::size_t address) { return bytes_[address]; }
+
+  int protect_calls = 0;
+  // What a sibling thread would see or do at that moment; called before the permission changes hands.
+  std::function<void(std::uint32_t first, std::uint32_t count, Access access)> on_protect;
+
+ private:
+  std::vector<std::byte> bytes_;
+  std::vector<Access> access_;
+};
+
+}  // namespace braid::dsm
