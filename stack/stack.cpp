@@ -79,6 +79,7 @@ Stack::Stack(const StackConfig& config, Instant now)
     sub.local = config.local;
     sub.remote = remote.id;
     sub.incarnation = remote.incarnation;
+    sub.wanted_source_port = remote.wanted_source_port;
     sub.max_payload_bytes = max_payload_bytes();
     const std::uint64_t epoch = prng.next() | 1;  // never 0, which says "unknown"
     sub_connections_.push_back(std::make_unique<SubConnection>(sub, epoch, now));
@@ -368,13 +369,13 @@ void Stack::take_unreachable(LinkId link, const IcmpMessage& icmp, Received& rec
     ++stats_.bad_icmp;
     return;
   }
-  const unsigned proxy = quote.source_port - unsigned{config_.udp_port_base};
   if (quote.source != config_.interfaces[link.value()].address || quote.protocol != IpProtocol::kUdp) {
     ++stats_.icmp_ignored;  // of another incarnation of this address, or made up
     return;
   }
   const unsigned own = config_.local.proxy.value();
-  const unsigned whose = proxy < config_.proxies ? proxy : kDatagramProxy;
+  const std::optional<unsigned> proxy = proxy_of(quote.source_port);
+  const unsigned whose = proxy.value_or(kDatagramProxy);
   if (whose != own) {
     received.what = Received::What::kMisdirected;
     received.proxy = whose;
@@ -382,7 +383,7 @@ void Stack::take_unreachable(LinkId link, const IcmpMessage& icmp, Received& rec
   }
   received.peer = {quote.destination, quote.destination_port};
   received.reason = Unreachable{icmp.code};
-  if (proxy != own) {
+  if (!proxy) {
     if (!is_bound(quote.source_port)) {
       ++stats_.icmp_ignored;
       return;
@@ -449,14 +450,27 @@ void Stack::give_up_fragments(Instant now) {
 
 // ---------------------------------------------------------------- plain datagrams
 
+std::optional<unsigned> Stack::proxy_of(std::uint16_t port) const {
+  const unsigned listens = port - unsigned{config_.udp_port_base};
+  if (listens < config_.proxies) return listens;
+  const unsigned sends = (port - unsigned{first_steered_port(0)}) / kSteeredPortsPerProxy;
+  if (sends < config_.proxies) return sends;
+  return std::nullopt;
+}
+
+// SC-12. A peer cannot make us send from a port that is somebody else's.
+std::uint16_t Stack::source_port(std::uint16_t asked) const {
+  const unsigned n = asked - unsigned{first_steered_port(config_.local.proxy.value())};
+  return n < kSteeredPortsPerProxy ? asked : own_port();
+}
+
 bool Stack::is_bound(std::uint16_t port) const {
   return std::find(bound_.begin(), bound_.end(), port) != bound_.end();
 }
 
 bool Stack::bind(std::uint16_t port) {
   CHECK_EQ(config_.local.proxy.value(), kDatagramProxy);
-  const unsigned proxy = port - unsigned{config_.udp_port_base};
-  if (port == 0 || proxy < config_.proxies || is_bound(port)) return false;
+  if (port == 0 || proxy_of(port) || is_bound(port)) return false;
   bound_.push_back(port);
   return true;
 }
@@ -577,7 +591,8 @@ std::size_t Stack::transmit_sub_connections(Instant now, LinkId link_id, Mutable
     Route& route = *link.routes[link.next];
     link.next = link.next + 1 == count ? 0 : link.next + 1;  // a busy one does not keep others waiting
     if (!route.sub_connection->wants_to_send(now)) continue;
-    if (!route.settled && !resolve(now, route)) {
+    const bool ready = route.settled && route.asked_source_port == route.sub_connection->asked_source_port();
+    if (!ready && !resolve(now, route)) {
       asks = true;
       continue;
     }
@@ -596,12 +611,14 @@ bool Stack::resolve(Instant now, Route& route) {
       remote.mac ? remote.mac : neighbours_.lookup(remote.link, route.next_hop, now);
   route.unresolved = !to;
   if (!to) return false;
-  if (*to != route.header.to()) {
+  const std::uint16_t asked = route.sub_connection->asked_source_port();
+  if (*to != route.header.to() || asked != route.asked_source_port) {
+    route.asked_source_port = asked;
     const Interface& own = config_.interfaces[remote.link.value()];
     route.header = FlowHeader(*to, own.mac,
                               {.source = own.address,
                                .destination = remote.address,
-                               .source_port = own_port(),
+                               .source_port = source_port(asked),
                                .destination_port = remote.udp_port});
   }
   route.settled = remote.mac.has_value();
@@ -639,7 +656,7 @@ std::size_t Stack::transmit_long(Instant now, Route& route, const MacAddress& to
   write_udp(aside,
             {.source = packet.source,
              .destination = packet.destination,
-             .source_port = own_port(),
+             .source_port = source_port(route.asked_source_port),
              .destination_port = remote.udp_port,
              .payload_bytes = payload},
             sum);

@@ -36,6 +36,15 @@ inline constexpr unsigned kMaxProxiesPerCluster = 32;
 // Whose the ports are that are no proxy's.
 inline constexpr unsigned kDatagramProxy = 0;
 
+// A proxy sends from its own port, or from one of these if a peer asks for it because its NIC brings packets
+// from there to the right queue (SC-12): the dynamic ports (RFC 6335), so many for each proxy. Nothing
+// listens on them.
+inline constexpr unsigned kSteeredPortsPerProxy = 512;
+constexpr std::uint16_t first_steered_port(unsigned proxy) {
+  return static_cast<std::uint16_t>(65536 - kSteeredPortsPerProxy * (kMaxProxiesPerCluster - proxy));
+}
+static_assert(first_steered_port(0) == 49152);
+
 // One remote proxy to have a sub-connection with.
 struct RemoteStack {
   StackId id;
@@ -45,6 +54,8 @@ struct RemoteStack {
   std::optional<MacAddress> mac;  // of it, or of the gateway before it; static: no ARP
   std::uint64_t incarnation = 0;  // of this node, as that cluster's proxies shall know it
   bool preferred = true;          // for its driver: of those of its cluster, send to this one while it lives
+  // One of its steered ports that it shall send to us from; 0: whichever it likes.
+  std::uint16_t wanted_source_port = 0;
 };
 
 // What the stack is on one link. Links that each lead to one peer may share an address.
@@ -237,10 +248,11 @@ class Stack {
   struct Route {
     RemoteStack remote;
     SubConnection* sub_connection = nullptr;
-    FlowHeader header;        // of its packets, to the station that was the last known
-    Ipv4Address next_hop;     // on the link: the remote itself, or the gateway
-    bool settled = false;     // `header` is right for good: its station is a static neighbour
-    bool unresolved = false;  // the last look-up gave nothing
+    FlowHeader header;                    // of its packets, to the station that was the last known
+    Ipv4Address next_hop;                 // on the link: the remote itself, or the gateway
+    std::uint16_t asked_source_port = 0;  // that `header` was made for
+    bool settled = false;                 // no look-up is needed: its station is a static neighbour
+    bool unresolved = false;              // the last look-up gave nothing
     PathReport report{};
   };
   // Where a datagram goes from here.
@@ -254,6 +266,10 @@ class Stack {
   std::uint16_t own_port() const {
     return static_cast<std::uint16_t>(config_.udp_port_base + config_.local.proxy.value());
   }
+  // Whose port it is; nullopt: no proxy's.
+  std::optional<unsigned> proxy_of(std::uint16_t port) const;
+  // Where this proxy's packets come from if the peer asks for `asked`.
+  std::uint16_t source_port(std::uint16_t asked) const;
   // Where a packet to `to` is handed to on this link; nullopt: nobody there takes it further.
   std::optional<Ipv4Address> next_hop(LinkId link, Ipv4Address to) const;
   [[gnu::noinline]] void receive_other(Instant now, LinkId link, ByteView bytes, Received& received);

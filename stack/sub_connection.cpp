@@ -14,7 +14,9 @@ namespace {
 // Timestamps on the wire count 64 ns: fine enough for shared memory, and they wrap after four minutes.
 constexpr int kTimestampShift = 6;
 constexpr Duration kSlowestHello = 200_ms;
-constexpr std::size_t kHelloBytes = 16;  // the shared hash, the node's incarnation
+// The shared hash, the node's incarnation; then, only from who asks for one, the source port.
+constexpr std::size_t kHelloBytes = 16;
+constexpr std::size_t kAskingHelloBytes = kHelloBytes + 2;
 // Worth a pass of its own that copies and sums together.
 constexpr std::uint32_t kCopyAndSumFrom = 512;
 constexpr std::size_t kCopyInlineUpTo = 128;
@@ -238,10 +240,13 @@ std::size_t SubConnection::write_hello(Instant now, MutableBytes room, std::uint
   const std::size_t length = write_packet_header(room.data(), h);
   store(room.data() + length, config_.shared_hash);
   store(room.data() + length + 8, config_.incarnation);
-  *sum = checksum_add(0, room.first(length + kHelloBytes));
+  const bool asks = config_.wanted_source_port != 0;  // SC-12
+  if (asks) store(room.data() + length + kHelloBytes, config_.wanted_source_port);
+  const std::size_t whole = length + (asks ? kAskingHelloBytes : kHelloBytes);
+  *sum = checksum_add(0, room.first(whole));
   ++stats_.packets_sent;
   last_sent_ = now;
-  return length + kHelloBytes;
+  return whole;
 }
 
 std::size_t SubConnection::poll(Instant now, MutableBytes room, std::uint64_t* sum) {
@@ -337,9 +342,9 @@ PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView
   if (h.type != PacketType::kData && (h.records != 0 || !rest.empty())) return PacketFate::kRefused;
   if (h.receiver_epoch == challenge_epoch_ && h.sender_epoch == stranger_) {  // SC-3
     // Only the hello that we sent it can have told it this epoch. What else the packet says comes again.
-    const std::uint64_t incarnation = stranger_incarnation_;
+    const Greeting greeting = stranger_greeting_;
     lose_peer(now, challenge_epoch_);
-    establish(now, h.sender_epoch, incarnation);
+    establish(now, h.sender_epoch, greeting);
     schedule();
     return PacketFate::kNothing;
   }
@@ -347,7 +352,7 @@ PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView
   if ((h.receiver_epoch != epoch_ || h.sender_epoch != peer_epoch_) && !planted(Mistake::kAcceptOldEpoch))
     return PacketFate::kUnknownEpoch;
   if (lost_) return PacketFate::kNothing;  // SC-7
-  if (!established()) establish(now, h.sender_epoch, greeted_incarnation_);
+  if (!established()) establish(now, h.sender_epoch, greeted_);
   if (!on_acknowledgement(now, h, unseen)) return PacketFate::kRefused;
 
   last_heard_ = now;
@@ -473,7 +478,7 @@ bool SubConnection::on_acknowledgement(Instant now, const PacketHeader& h, Durat
 }
 
 PacketFate SubConnection::on_hello(Instant now, const PacketHeader& h, ByteView rest) {
-  if (rest.size() != kHelloBytes) return PacketFate::kRefused;
+  if (rest.size() != kHelloBytes && rest.size() != kAskingHelloBytes) return PacketFate::kRefused;
   if (load<std::uint64_t>(rest.data()) != config_.shared_hash) {
     refused_hash_ = true;
     return PacketFate::kRefused;
@@ -484,26 +489,27 @@ PacketFate SubConnection::on_hello(Instant now, const PacketHeader& h, ByteView 
     schedule();
     return PacketFate::kUnknownEpoch;
   }
-  const auto incarnation = load<std::uint64_t>(rest.data() + 8);
+  Greeting greeting{load<std::uint64_t>(rest.data() + 8), 0};
+  if (rest.size() == kAskingHelloBytes) greeting.source_port = load<std::uint16_t>(rest.data() + kHelloBytes);
   const bool knows_us = h.receiver_epoch == epoch_;
   if (!established()) {  // SC-1
     if (knows_us) {
-      establish(now, h.sender_epoch, incarnation);
+      establish(now, h.sender_epoch, greeting);
       if (const std::optional<Duration> rtt = round_trip(now, h)) rtt_.on_sample(*rtt);  // SW-6
     } else {
       peer_epoch_ = h.sender_epoch;
-      greeted_incarnation_ = incarnation;
+      greeted_ = greeting;
     }
   } else if (h.sender_epoch == peer_epoch_) {
     if (knows_us) last_heard_ = now;
   } else if (h.receiver_epoch == 0) {
     // Perhaps a new incarnation, perhaps a packet of a dead one that was long under way. Ask it (SC-3).
     challenge(now, h);
-    stranger_incarnation_ = incarnation;
+    stranger_greeting_ = greeting;
     return PacketFate::kUnknownEpoch;
   } else if (h.receiver_epoch == challenge_epoch_ && h.sender_epoch == stranger_) {
     lose_peer(now, challenge_epoch_);
-    establish(now, h.sender_epoch, incarnation);
+    establish(now, h.sender_epoch, greeting);
   } else {
     return PacketFate::kUnknownEpoch;  // SC-2: an answer to an incarnation of ours that is no more
   }
@@ -541,10 +547,11 @@ std::uint64_t SubConnection::next_epoch() {
   return last_epoch_;
 }
 
-void SubConnection::establish(Instant now, std::uint64_t peer_epoch, std::uint64_t incarnation) {
+void SubConnection::establish(Instant now, std::uint64_t peer_epoch, const Greeting& greeting) {
   state_ = State::kEstablished;
   peer_epoch_ = peer_epoch;
-  peer_incarnation_ = incarnation;
+  peer_incarnation_ = greeting.incarnation;
+  peer_asks_ = greeting.source_port;
   peer_closed_ = false;
   wake(now);
   last_heard_ = now;

@@ -73,6 +73,8 @@ struct SubConnectionConfig {
   std::uint64_t shared_hash = 0;
   // Of the node, the same in all of its sub-connections and in no other life of it; the hello tells it.
   std::uint64_t incarnation = 0;
+  // The UDP port that the peer shall send from; 0: whichever it likes. The hello asks for it (SC-12).
+  std::uint16_t wanted_source_port = 0;
 };
 
 struct SubConnectionStats {
@@ -182,6 +184,8 @@ class SubConnection {
   std::uint64_t peer_incarnation() const { return peer_incarnation_; }
   // Of the latest peer that was lost.
   std::uint64_t lost_incarnation() const { return lost_incarnation_; }
+  // The UDP port that the peer wants our packets from; 0: it does not mind. Its word, which may be nonsense.
+  std::uint16_t asked_source_port() const { return peer_asks_; }
   const SubConnectionConfig& config() const { return config_; }
   const SubConnectionStats& stats() const { return stats_; }
   Duration srtt() const { return rtt_.srtt(); }
@@ -208,6 +212,12 @@ class SubConnection {
     const std::byte* summed;
     std::uint64_t total;
     void put(const OutMessage& m, std::uint32_t offset, std::uint32_t bytes);
+  };
+
+  // What a hello tells of its sender.
+  struct Greeting {
+    std::uint64_t incarnation = 0;
+    std::uint16_t source_port = 0;  // that it asks for
   };
 
   bool may_send(Instant now) const {
@@ -243,7 +253,7 @@ class SubConnection {
   // False: it acknowledges what was never sent; nothing has changed.
   [[nodiscard]] bool on_acknowledgement(Instant now, const PacketHeader& header, Duration unseen);
   PacketFate on_hello(Instant now, const PacketHeader& header, ByteView rest);
-  void establish(Instant now, std::uint64_t peer_epoch, std::uint64_t incarnation);
+  void establish(Instant now, std::uint64_t peer_epoch, const Greeting& greeting);
   void fail_everything();
   // Nothing is left of the conversation; the next would be from `epoch`.
   void start_over(Instant now, State state, std::uint64_t epoch);
@@ -261,12 +271,13 @@ class SubConnection {
   SubConnectionConfig config_;
   State state_ = State::kGreeting;
   std::uint64_t epoch_;
-  std::uint64_t peer_epoch_ = 0;           // kGreeting: of the last hello, 0 before one came
-  std::uint64_t last_epoch_;               // that we have made up, whether or not it is in use
-  std::uint64_t challenge_epoch_ = 0;      // ours, if the stranger turns out to be alive; 0: nobody was asked
-  std::uint64_t stranger_ = 0;             // whom it was told to
-  std::uint64_t greeted_incarnation_ = 0;  // kGreeting: in the hello that told peer_epoch_
-  std::uint64_t stranger_incarnation_ = 0;  // in the stranger's hello
+  std::uint64_t peer_epoch_ = 0;       // kGreeting: of the last hello, 0 before one came
+  std::uint64_t last_epoch_;           // that we have made up, whether or not it is in use
+  std::uint64_t challenge_epoch_ = 0;  // ours, if the stranger turns out to be alive; 0: nobody was asked
+  std::uint64_t stranger_ = 0;         // whom it was told to
+  Greeting greeted_;                   // kGreeting: in the hello that told peer_epoch_
+  Greeting stranger_greeting_;
+  std::uint16_t peer_asks_ = 0;  // for our packets' UDP source port
   std::uint64_t peer_incarnation_ = 0;
   std::uint64_t lost_incarnation_ = 0;
 

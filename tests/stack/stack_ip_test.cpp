@@ -385,6 +385,9 @@ TEST(StackIcmp, WhatIsHeardOfAPeerIsKeptForTheErrorThatNamesTheCause) {  // IC-3
   EXPECT_EQ(report.unreachables, 2u);
   EXPECT_EQ(report.reason, Unreachable::kTooBig);
   EXPECT_EQ(report.mtu_bytes, 1400u);
+  const Bytes steered = with(with(quote, 20, 0xc0), 21, 7);  // from port 49159: one of ours to send from
+  EXPECT_EQ(tell(Unreachable::kPort, 0, steered).what, What::kUnreachable);
+  EXPECT_EQ(report.unreachables, 3u);
   // About packets that we cannot have sent.
   EXPECT_EQ(tell(Unreachable::kPort, 0, with(quote, 15, 99)).what, What::kNothing) << "from another address";
   EXPECT_EQ(tell(Unreachable::kPort, 0, with(quote, 19, 99)).what, What::kNothing) << "to nobody's address";
@@ -393,7 +396,7 @@ TEST(StackIcmp, WhatIsHeardOfAPeerIsKeptForTheErrorThatNamesTheCause) {  // IC-3
   EXPECT_EQ(host.us.stack->stats().icmp_ignored, 4u);
   EXPECT_EQ(tell(Unreachable::kPort, 0, first(quote, 27)).what, What::kNothing);
   EXPECT_EQ(host.us.stack->stats().bad_icmp, 1u);
-  EXPECT_EQ(report.unreachables, 2u);
+  EXPECT_EQ(report.unreachables, 3u);
 }
 
 // ---------------------------------------------------------------- plain datagrams
@@ -511,8 +514,9 @@ TEST(StackDatagrams, AChecksumOfZeroIsSentAsAllOnes) {  // UDP-1
 TEST(StackDatagrams, PortsOfProxiesAndTakenOnesCannotBeBound) {  // UDP-2
   Host host(stack_config(0, 2, false, 3));
   Stack& stack = *host.us.stack;
-  for (const unsigned port : {0u, 7700u, 7701u, 7702u})
+  for (const unsigned port : {0u, 7700u, 7701u, 7702u, 49152u, 49152u + 3 * 512 - 1})
     EXPECT_FALSE(stack.bind(static_cast<std::uint16_t>(port))) << port;
+  EXPECT_TRUE(stack.bind(49152 + 3 * 512)) << "there is no fourth proxy";
   EXPECT_TRUE(stack.bind(7703));
   EXPECT_FALSE(stack.bind(7703));
   stack.unbind(7703);

@@ -1,6 +1,7 @@
 // Whole stacks and the frames between them: finding each other, taking what is theirs, counting the rest.
 #include "stack/stack.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -167,6 +168,67 @@ TEST(Stack, WhatLandsOnTheWrongProxyIsNamedAndLeftAlone) {  // UDP-2
   }
   EXPECT_EQ(c.b.stack->stats().closed_ports, c.before.closed_ports + 4);
   EXPECT_TRUE(c.b.delivered.empty());
+}
+
+// The UDP source ports of what `from` sent after `since`, all of them.
+std::vector<std::uint16_t> source_ports(const Wire& wire, std::uint16_t from, std::size_t since) {
+  std::vector<std::uint16_t> ports;
+  for (std::size_t i = since; i < wire.left.size(); ++i)
+    if (const Bytes& f = wire.left[i].bytes; Ipv4Address::load(f.data() + kIp + 12) == ip_of(from))
+      ports.push_back(load_be<std::uint16_t>(f.data() + kUdp));
+  return ports;
+}
+
+TEST(Stack, WhoIsAskedForASourcePortSendsFromIt) {  // SC-12
+  for (const Fragmentation fragmentation : {Fragmentation::kTransport, Fragmentation::kIp}) {
+    Wire wire;
+    StackConfig of_a = stack_config(0, 2);
+    StackConfig of_b = stack_config(1, 2);
+    of_a.fragmentation = of_b.fragmentation = fragmentation;
+    StackConfig asking = of_b;
+    asking.remotes[0].wanted_source_port = first_steered_port(0) + 5;
+    TestStack& a = wire.add(of_a);
+    TestStack& b = wire.add(asking);
+    wire.run_for(10_ms);
+    ASSERT_TRUE(a.stack->all_established());
+    std::size_t since = wire.left.size();
+    const auto& there = a.send(ClusterId(1), 300, 1);
+    const auto& back = b.send(ClusterId(0), 300, 2);
+    wire.run_for(10_ms);
+    EXPECT_EQ(b.delivered, std::vector<Bytes>{there.content});
+    EXPECT_EQ(a.delivered, std::vector<Bytes>{back.content});
+    EXPECT_THAT(source_ports(wire, 0, since),
+                testing::AllOf(testing::Not(testing::IsEmpty()), testing::Each(49157)));
+    EXPECT_THAT(source_ports(wire, 1, since),
+                testing::AllOf(testing::Not(testing::IsEmpty()), testing::Each(7700)));
+
+    // Its successor does not mind.
+    of_b.seed = 77;
+    b.stack = std::make_unique<Stack>(of_b, wire.now);
+    wire.run_for(10_ms);
+    ASSERT_TRUE(b.stack->all_established());
+    since = wire.left.size();
+    a.send(ClusterId(1), 300, 3);
+    wire.run_for(10_ms);
+    EXPECT_THAT(source_ports(wire, 0, since),
+                testing::AllOf(testing::Not(testing::IsEmpty()), testing::Each(7700)));
+  }
+}
+
+TEST(Stack, NobodyIsMadeToSendFromAPortThatIsNotItsOwn) {  // SC-12
+  for (const unsigned asked :
+       {1u, 53u, 7701u, first_steered_port(0) - 1u, first_steered_port(1) + 0u, 65535u}) {
+    SCOPED_TRACE(asked);
+    Wire wire;
+    wire.add(stack_config(0, 2, false, 2));
+    StackConfig asking = stack_config(1, 2);
+    asking.remotes[0].wanted_source_port = static_cast<std::uint16_t>(asked);
+    wire.add(asking);
+    wire.run_for(10_ms);
+    EXPECT_TRUE(wire.stacks[0]->stack->all_established());
+    EXPECT_THAT(source_ports(wire, 0, 0),
+                testing::AllOf(testing::Not(testing::IsEmpty()), testing::Each(7700)));
+  }
 }
 
 TEST(Stack, AnArpReplyIsForAllProxies) {

@@ -64,6 +64,7 @@ struct TestStack {
   }
   Stack::Received receive(Instant now, const Bytes& frame) {
     const Stack::Received r = stack->receive(now, kWire, frame);
+    for (const auto& sub : stack->sub_connections()) (void)sub->take_lost();  // a driver takes notice
     if (r.what == Stack::Received::What::kDatagram)
       datagrams.push_back({r.peer, r.port, Bytes(r.datagram.begin(), r.datagram.end())});
     if (r.what == Stack::Received::What::kUnreachable) unreachables.push_back({r.peer, r.port, r.reason});

@@ -60,6 +60,7 @@ local f = {
 
   hash = ProtoField.uint64("braid.hello.hash", "Hash of shared settings", base.HEX),
   incarnation = ProtoField.uint64("braid.hello.incarnation", "Incarnation of the node", base.HEX),
+  wanted_port = ProtoField.uint16("braid.hello.source_port", "Source port that it asks for"),
 
   record = ProtoField.none("braid.record", "Record"),
   destination_port = ProtoField.uint32("braid.record.destination", "Destination port"),
@@ -222,7 +223,7 @@ local function looks_right(tvb)
   if (tvb(2, 1):uint() > 0) ~= (kind == DATA) then return false end
   if tvb(12, 4):le_uint() == 0 and tvb(16, 4):le_uint() == 0 then return false end
   local after = tvb:len() - HEADER_BYTES - 8 * words
-  if kind == HELLO then return after == 16 end
+  if kind == HELLO then return after == 16 or after == 18 end
   if kind == DATA then return after >= WHOLE_RECORD_BYTES end
   return after == 0
 end
@@ -283,6 +284,7 @@ function braid.dissector(tvb, pinfo, root)
     else
       tree:add_le(f.hash, tvb(offset, 8))
       tree:add_le(f.incarnation, tvb(offset + 8, 8))
+      if tvb:len() >= offset + 18 then tree:add_le(f.wanted_port, tvb(offset + 16, 2)) end
     end
   elseif kind == DATA then
     local key = string.format("%s %s %d", tvb(12, 8):bytes():tohex(), tvb(20, 8):bytes():tohex(), tvb(28, 4):le_uint())
