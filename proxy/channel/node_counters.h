@@ -27,6 +27,9 @@ namespace braid::proxy {
   X(duplicates, "packets that had arrived before")                                            \
   X(misdirected, "packets that arrived for another proxy of this node: handed over")          \
   X(handoff_drops, "misdirected packets dropped because that proxy's ring was full")          \
+  X(links_by_flow, "links whose NIC brings this proxy its packets by flow rule: now")         \
+  X(links_by_rss, "links whose peers send from a port that hashes to its queue: now")         \
+  X(links_by_handoff, "links that do neither: other proxies hand them over: now")             \
   X(bad_frames, "too short, of another protocol, or not addressed to us")                     \
   X(bad_ip, "IPv4 packets with a wrong version, length or checksum")                          \
   X(bad_udp, "UDP datagrams with a wrong length or checksum")                                 \
@@ -64,7 +67,7 @@ struct alignas(kCacheLine) ProxyCounters {
 };
 
 struct NodeCounters {
-  static constexpr std::uint64_t kMagic = 0x3243646961724200;
+  static constexpr std::uint64_t kMagic = 0x3343646961724200;
   std::uint64_t magic = kMagic;
   std::uint32_t proxies = 0;
   std::uint32_t process = 0;

@@ -79,6 +79,45 @@ bool are_peers(unsigned mine, unsigned my_count, unsigned theirs, unsigned their
   return theirs == (mine + shift) % their_count || mine == (theirs + my_count - shift % my_count) % my_count;
 }
 
+#ifdef BRAID_WITH_DPDK
+// What came of steering on a link is counted for a proxy.
+void count_way(Steering way, ProxyCounters& counters) {
+  switch (way) {
+    case Steering::kFlow:
+      return counters.links_by_flow.add();
+    case Steering::kRss:
+      return counters.links_by_rss.add();
+    case Steering::kAuto:
+    case Steering::kHandoff:
+      return counters.links_by_handoff.add();
+  }
+}
+
+// Asks each peer for a source port that the link's NIC brings to the queue of the stack's proxy.
+Result<void> want_source_ports(const NodeConfig& config, const std::vector<Steered>& steered,
+                               stack::StackConfig& s) {
+  const unsigned queue = s.local.proxy.value();
+  for (stack::RemoteStack& remote : s.remotes) {
+    const std::uint16_t link = remote.link.value();
+    if (steered[link].way != Steering::kRss) continue;
+    const UdpFlow flow{.source = remote.address.value(),
+                       .destination = s.interfaces[link].address.value(),
+                       .destination_port = static_cast<std::uint16_t>(s.udp_port_base + queue)};
+    const std::optional<std::uint16_t> port =
+        source_port_for(steered[link].hash, flow, queue, stack::first_steered_port(remote.id.proxy.value()),
+                        stack::kSteeredPortsPerProxy);
+    if (!port && config.links[link].steering == Steering::kRss)
+      return error(
+          "links[{}].steering: no source port of {} hashes to queue {}: say auto, which hands over what "
+          "lands "
+          "elsewhere",
+          link, remote.address.to_string(), queue);
+    remote.wanted_source_port = port.value_or(0);
+  }
+  return {};
+}
+#endif
+
 }  // namespace
 
 Node::Node(const NodeConfig& config)
@@ -238,6 +277,7 @@ Result<void> Node::open_links(Instant now, const MakeQueue& make_queue) {
     return error("link {}: this braidd was built without DPDK: build with BRAID_DPDK=ON", devices[0]);
 #endif
   unsigned port = 0;
+  std::vector<Steered> steered(config_.links.size());
   for (std::uint16_t index = 0; index < config_.links.size(); ++index) {
     const LinkConfig& link = config_.links[index];
     if (make_queue) {
@@ -256,6 +296,12 @@ Result<void> Node::open_links(Instant now, const MakeQueue& make_queue) {
     } else {
 #ifdef BRAID_WITH_DPDK
       for (unsigned q = 0; q < proxies; ++q) add(q, index, ethdev_->queue(port, q));
+      if (proxies > 1 || link.steering != Steering::kAuto) {
+        Result<Steered> way = ethdev_->steer(port, link.steering, config_.udp_port);
+        if (!way) return error("links[{}].{}", index, way.error().text);
+        steered[index] = std::move(way).value();
+        for (unsigned p = 0; p < proxies; ++p) count_way(steered[index].way, counters_->proxy[p]);
+      }
 #endif
       ++port;
     }
@@ -265,6 +311,9 @@ Result<void> Node::open_links(Instant now, const MakeQueue& make_queue) {
   std::vector<convergence::PathId> paths;
   for (unsigned p = 0; p < proxies; ++p) {
     stacks.push_back(stack_config(p, seed));
+#ifdef BRAID_WITH_DPDK
+    if (Result<void> r = want_source_ports(config_, steered, stacks[p]); !r) return r;
+#endif
     for (const stack::RemoteStack& r : stacks[p].remotes)
       paths.push_back({stacks[p].local.proxy, r.id.cluster, r.id.proxy});
   }

@@ -38,6 +38,13 @@ constexpr Word<stack::CongestionControl> kCongestionControls[] = {
     {stack::CongestionControl::kNone, "none"}, {stack::CongestionControl::kDelay, "delay"}};
 constexpr Word<stack::Fragmentation> kFragmentations[] = {{stack::Fragmentation::kTransport, "transport"},
                                                           {stack::Fragmentation::kIp, "ip"}};
+constexpr Word<Steering> kSteerings[] = {{Steering::kAuto, "auto"},
+                                         {Steering::kFlow, "flow"},
+                                         {Steering::kRss, "rss"},
+                                         {Steering::kHandoff, "handoff"}};
+constexpr std::span<const Word<Steering>> words_of(Steering) {
+  return kSteerings;
+}
 constexpr std::span<const Word<LinkConfig::Kind>> words_of(LinkConfig::Kind) {
   return kLinkKinds;
 }
@@ -181,6 +188,7 @@ void visit_link(V& v, C& link) {
   v.take("mac", link.mac);
   v.take("prefix_bits", link.prefix_bits);
   v.take("gateway", link.gateway);
+  v.take("steering", link.steering);
 }
 
 template <class V, class C>
@@ -328,6 +336,10 @@ std::string problem_of(const IdleConfig& i) {
 std::string problem_of(const LinkConfig& link, std::size_t index) {
   if (link.kind == LinkConfig::Kind::kShm && link.fd < 0)
     return fmt::format("links[{}].fd is missing: a shm link needs the descriptor of its memory", index);
+  if (link.kind == LinkConfig::Kind::kShm &&
+      (link.steering == Steering::kFlow || link.steering == Steering::kRss))
+    return fmt::format("links[{}].steering: a shm link has no NIC that could steer: say auto or handoff",
+                       index);
   if (link.kind == LinkConfig::Kind::kEthdev && link.device.empty())
     return fmt::format(
         "links[{}].device is missing: an ethdev link needs a DPDK device, e.g. \"net_memif0,role=server\"",

@@ -9,6 +9,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "proxy/nic/steering.h"
 #include "stack/fragmentation.h"
 #include "stack/window/congestion.h"
 
@@ -28,6 +29,8 @@ struct LinkConfig {
   // address is on the link.
   std::uint16_t prefix_bits = 0;
   std::string gateway = {};  // empty: none
+  // ethdev: how the port brings packets to the queue of the proxy that they are for.
+  Steering steering = Steering::kAuto;
 };
 
 // A network interface of a peer, and the way there.

@@ -6,6 +6,7 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
+#include <rte_flow.h>
 #include <rte_lcore.h>
 #include <rte_mbuf.h>
 #include <sched.h>
@@ -308,6 +309,10 @@ Error port_error(const Port& port, const char* what, int code) {
   return error("DPDK: vdev '{}': {}: {}", port.vdev, what, rte_strerror(-code));
 }
 
+bool hashes_udp(std::uint64_t hash_functions) {
+  return (hash_functions & RTE_ETH_RSS_NONFRAG_IPV4_UDP) != 0;
+}
+
 Result<Port> configure(const std::string& vdev, unsigned queues) {
   Port port{.vdev = vdev,
             .id = 0,
@@ -325,7 +330,14 @@ Result<Port> configure(const std::string& vdev, unsigned queues) {
   if (const int found = rte_eth_dev_get_port_by_name(name.c_str(), &port.id); found != 0) {
     return port_error(port, "made no port", found);
   }
+  rte_eth_dev_info info{};
+  if (const int done = rte_eth_dev_info_get(port.id, &info); done != 0)
+    return port_error(port, "does not say what it can do", done);
   rte_eth_conf conf{};
+  if (queues > 1 && hashes_udp(info.flow_type_rss_offloads)) {
+    conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+    conf.rx_adv_conf.rss_conf.rss_hf = RTE_ETH_RSS_NONFRAG_IPV4_UDP;
+  }
   const auto n = static_cast<std::uint16_t>(queues);
   if (const int done = rte_eth_dev_configure(port.id, n, n, &conf); done != 0) {
     return port_error(port, "cannot have that many queues", done);
@@ -344,6 +356,111 @@ Result<Port> configure(const std::string& vdev, unsigned queues) {
   }
   return port;
 }
+
+// A started port's flow rules and its hash. What it makes stays with the port, and goes with it.
+class PortSteering final : public SteerablePort {
+ public:
+  PortSteering(std::uint16_t port, unsigned queues) : port_(port), queues_(queues) {}
+
+  Result<void> add_flow_rule(std::uint16_t udp_port, unsigned queue) override {
+    rte_flow_attr attributes{};
+    attributes.ingress = 1;
+    rte_flow_item_udp to{};
+    to.hdr.dst_port = rte_cpu_to_be_16(udp_port);
+    rte_flow_item_udp mask{};
+    mask.hdr.dst_port = 0xffff;
+    rte_flow_item pattern[4] = {};
+    pattern[0].type = RTE_FLOW_ITEM_TYPE_ETH;
+    pattern[1].type = RTE_FLOW_ITEM_TYPE_IPV4;
+    pattern[2].type = RTE_FLOW_ITEM_TYPE_UDP;
+    pattern[2].spec = &to;
+    pattern[2].mask = &mask;
+    pattern[3].type = RTE_FLOW_ITEM_TYPE_END;
+    const rte_flow_action_queue queue_index{.index = static_cast<std::uint16_t>(queue)};
+    rte_flow_action actions[2] = {};
+    actions[0].type = RTE_FLOW_ACTION_TYPE_QUEUE;
+    actions[0].conf = &queue_index;
+    actions[1].type = RTE_FLOW_ACTION_TYPE_END;
+    rte_flow_error failure{};
+    rte_flow* const rule = rte_flow_create(port_, &attributes, pattern, actions, &failure);
+    if (rule == nullptr) {
+      const char* const why = failure.message != nullptr ? failure.message : rte_strerror(rte_errno);
+      return error("the port takes no rule that brings UDP port {} to queue {}: {}", udp_port, queue, why);
+    }
+    rules_.push_back(rule);
+    return {};
+  }
+
+  void remove_flow_rules() override {
+    for (rte_flow* const rule : rules_) {
+      rte_flow_error ignored{};  // a rule that stays brings packets where they belong
+      (void)rte_flow_destroy(port_, rule, &ignored);
+    }
+    rules_.clear();
+  }
+
+  Result<RssHash> rss_hash() override {
+    rte_eth_dev_info info{};
+    if (const int done = rte_eth_dev_info_get(port_, &info); done != 0)
+      return error("the port does not say what it can do: {}", rte_strerror(-done));
+    RssHash hash;
+    hash.key.resize(info.hash_key_size != 0 ? info.hash_key_size : kUsualKeyBytes);
+    rte_eth_rss_conf conf{};
+    conf.rss_key = hash.key.data();
+    conf.rss_key_len = static_cast<std::uint8_t>(hash.key.size());
+    if (const int done = rte_eth_dev_rss_hash_conf_get(port_, &conf); done != 0)
+      return error("the port does not tell its hash key: {}", rte_strerror(-done));
+    if (!hashes_udp(conf.rss_hf)) return error("the port does not hash UDP ports");
+    if (info.reta_size == 0) return error("the port has no redirection table that can be read");
+    Result<std::vector<std::uint16_t>> table = read_table(info.reta_size);
+    if (table && !names_every_queue(*table)) {
+      if (Result<void> spread = spread_table(info.reta_size); !spread) return spread.error();
+      table = read_table(info.reta_size);
+    }
+    if (!table) return table.error();
+    if (!names_every_queue(*table)) return error("the port's redirection table leaves queues out");
+    hash.table = std::move(table).value();
+    return hash;
+  }
+
+ private:
+  static constexpr std::size_t kUsualKeyBytes = 40;
+  using Groups = std::vector<rte_eth_rss_reta_entry64>;
+
+  static Groups groups(std::uint16_t entries) {
+    Groups all((entries + RTE_ETH_RETA_GROUP_SIZE - 1u) / RTE_ETH_RETA_GROUP_SIZE);
+    for (rte_eth_rss_reta_entry64& group : all) group.mask = ~std::uint64_t{0};
+    return all;
+  }
+  static std::uint16_t& entry(Groups& groups, unsigned i) {
+    return groups[i / RTE_ETH_RETA_GROUP_SIZE].reta[i % RTE_ETH_RETA_GROUP_SIZE];
+  }
+  Result<std::vector<std::uint16_t>> read_table(std::uint16_t entries) const {
+    Groups all = groups(entries);
+    if (const int done = rte_eth_dev_rss_reta_query(port_, all.data(), entries); done != 0)
+      return error("the port's redirection table cannot be read: {}", rte_strerror(-done));
+    std::vector<std::uint16_t> table;
+    for (unsigned i = 0; i < entries; ++i) table.push_back(entry(all, i));
+    return table;
+  }
+  Result<void> spread_table(std::uint16_t entries) const {
+    Groups all = groups(entries);
+    for (unsigned i = 0; i < entries; ++i) entry(all, i) = static_cast<std::uint16_t>(i % queues_);
+    if (const int done = rte_eth_dev_rss_reta_update(port_, all.data(), entries); done != 0)
+      return error("the port's redirection table leaves queues out, and cannot be written: {}",
+                   rte_strerror(-done));
+    return {};
+  }
+  bool names_every_queue(const std::vector<std::uint16_t>& table) const {
+    for (unsigned q = 0; q < queues_; ++q)
+      if (std::find(table.begin(), table.end(), q) == table.end()) return false;
+    return true;
+  }
+
+  const std::uint16_t port_;
+  const unsigned queues_;
+  std::vector<rte_flow*> rules_;
+};
 
 Result<void> start_port(const Port& port) {
   if (const int done = rte_eth_dev_start(port.id); done != 0)
@@ -499,6 +616,15 @@ std::array<std::byte, 6> EthdevPorts::mac_address(unsigned port) const {
   std::array<std::byte, 6> bytes;
   std::memcpy(bytes.data(), address.addr_bytes, bytes.size());
   return bytes;
+}
+
+Result<Steered> EthdevPorts::steer(unsigned port, Steering wanted, std::uint16_t first_udp_port) {
+  CHECK_LT(port, ports());
+  const Port& chosen = state_->ports[port];
+  PortSteering steering(chosen.id, queues());
+  Result<Steered> steered = braid::proxy::steer(steering, wanted, first_udp_port, queues());
+  if (!steered) return error("DPDK: vdev '{}': {}", chosen.vdev, steered.error().text);
+  return steered;
 }
 
 Result<void> EthdevPorts::wait_for_link(Duration timeout) const {

@@ -23,6 +23,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "proxy/nic/nic_queue.h"
+#include "proxy/nic/steering.h"
 
 namespace braid::proxy {
 
@@ -75,6 +76,8 @@ class EthdevPorts {
   // call.
   std::unique_ptr<NicQueue> queue(unsigned port, unsigned index);
   std::array<std::byte, 6> mac_address(unsigned port) const;
+  // Has the port bring UDP packets to `first_udp_port` + i to queue i, as far as it can (steering.h). Once.
+  Result<Steered> steer(unsigned port, Steering wanted, std::uint16_t first_udp_port);
 
   // Until every port's link is up; the error names those that are not. Blocks.
   Result<void> wait_for_link(Duration timeout) const;

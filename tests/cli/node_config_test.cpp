@@ -94,14 +94,15 @@ TEST(NodeConfig, TakesTheDefaultOfEveryKeyThatIsNotThere) {
 }
 
 TEST(NodeConfig, ReadsDevicesOfDpdk) {
-  const Result<NodeConfig> read =
-      parse_node_config(with([](Json& j) {
-                          j["links"][0] = {{"kind", "ethdev"}, {"device", "net_memif0,role=client"}};
-                        }),
-                        "node.json");
+  const Result<NodeConfig> read = parse_node_config(
+      with([](Json& j) {
+        j["links"][0] = {{"kind", "ethdev"}, {"device", "net_memif0,role=client"}, {"steering", "rss"}};
+      }),
+      "node.json");
   ASSERT_TRUE(read.ok()) << read.error().text;
   EXPECT_EQ(read->links[0].kind, LinkConfig::Kind::kEthdev);
   EXPECT_EQ(read->links[0].device, "net_memif0,role=client");
+  EXPECT_EQ(read->links[0].steering, Steering::kRss);
 }
 
 TEST(NodeConfig, RefusesWhatItDoesNotKnow) {
@@ -111,6 +112,10 @@ TEST(NodeConfig, RefusesWhatItDoesNotKnow) {
               HasSubstr("key 'peers[0].port' is not known"));
   EXPECT_THAT(refusal(with([](Json& j) { j["links"][0]["kind"] = "rdma"; })),
               HasSubstr("key 'links[0].kind' must be \"shm\" or \"ethdev\", not \"rdma\""));
+  EXPECT_THAT(refusal(with([](Json& j) { j["links"][0]["steering"] = "luck"; })), HasSubstr("not \"luck\""));
+  for (const char* const steering : {"flow", "rss"})
+    EXPECT_THAT(refusal(with([&](Json& j) { j["links"][0]["steering"] = steering; })),
+                HasSubstr("links[0].steering: a shm link has no NIC that could steer: say auto or handoff"));
 }
 
 TEST(NodeConfig, RefusesAKeyThatIsThereTwice) {

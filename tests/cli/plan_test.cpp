@@ -121,8 +121,11 @@ TEST(Plan, AnInterfaceIsOneLinkToAllAndAsksByArp) {
                                       .address = "192.168.7." + std::to_string(k + 1),
                                       .mac = ""});
   }
+  config.dpdk.interfaces[1].steering = proxy::Steering::kHandoff;
   const auto nodes = plan_nodes(config, "run", 2);
   ASSERT_EQ(nodes[1].links.size(), 1u);
+  EXPECT_EQ(nodes[0].links[0].steering, proxy::Steering::kAuto);
+  EXPECT_EQ(nodes[1].links[0].steering, proxy::Steering::kHandoff);
   EXPECT_THAT(nodes[1].links[0].device, HasSubstr("net_af_packet0,iface=veth1,qpairs=4"));
   EXPECT_EQ(nodes[1].address, "192.168.7.2");
   ASSERT_EQ(nodes[1].peers.size(), 2u);

@@ -181,6 +181,8 @@ TEST(RunConfig, RefusesInterfacesThatDoNotFit) {
               HasSubstr("key 'dpdk.interfaces[0].interface': is there twice"));
   EXPECT_THAT(refusal(head + "    - {cluster: 0, interface: \"a,b\", address: 10.98.0.1}\n"),
               HasSubstr("'a,b' is not allowed"));
+  EXPECT_THAT(refusal(head + "    - {cluster: 0, interface: a, address: 10.98.0.1, steering: luck}\n"),
+              HasSubstr("interfaces[0].steering': 'luck' is not allowed; allowed: auto, flow, rss, handoff"));
   EXPECT_THAT(refusal("dpdk:\n  interfaces:\n" + zero), HasSubstr("memif uses no interfaces; remove them"));
   EXPECT_EQ(refusal(head + zero + "    - {cluster: 1, interface: b, address: 10.98.1.1}\n"), "(accepted)");
 }

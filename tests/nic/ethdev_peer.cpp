@@ -8,6 +8,7 @@
 //   ethdev_peer visit VDEV QUEUES MS          sends and receives on every queue for so long, then leaves
 //   ethdev_peer outlive VDEV QUEUES TIMES     sends and receives on every queue while so many peers come and
 //                                             go; prints c when one is heard and d when it is gone
+//   ethdev_peer steer VDEV QUEUES WANTED WAY  has the port steer as WANTED, and expects WAY to come of it
 //
 // Exits with 0 when all was as it should be; otherwise the last line on stderr says what was not.
 #include <fmt/format.h>
@@ -233,6 +234,25 @@ void visit(const std::string& vdev, unsigned queues, unsigned milliseconds) {
   for (std::thread& proxy : proxies) proxy.join();
 }
 
+void expect_steering(const std::string& vdev, unsigned queues, const std::string& wanted,
+                     const std::string& way) {
+  const std::unique_ptr<EthdevPorts> ports = start(vdev, queues);
+  Steering asked = Steering::kAuto;
+  for (const Steering s : {Steering::kFlow, Steering::kRss, Steering::kHandoff})
+    if (to_string(s) == wanted) asked = s;
+  const Result<Steered> steered = ports->steer(0, asked, 7700);
+  if (!steered) fail(steered.error().text);
+  if (to_string(steered->way) != way) fail(fmt::format("{} came of {}", to_string(steered->way), wanted));
+  if (steered->way != Steering::kRss) return;
+  for (unsigned q = 0; q < queues; ++q) {
+    UdpFlow flow{.source = 0x0a620001, .destination = 0x0a620101, .destination_port = 7700};
+    const std::optional<std::uint16_t> port = source_port_for(steered->hash, flow, q, 49152, 512);
+    if (!port) fail(fmt::format("no source port leads to queue {}", q));
+    flow.source_port = *port;
+    if (queue_of(steered->hash, flow) != q) fail(fmt::format("port {} does not lead to queue {}", *port, q));
+  }
+}
+
 }  // namespace
 }  // namespace braid::proxy
 
@@ -246,6 +266,8 @@ int main(int argc, char** argv) {
     braid::proxy::visit(arguments[2], queues, static_cast<unsigned>(std::stoul(arguments.at(4))));
   if (arguments[1] == "outlive")
     braid::proxy::outlive(arguments[2], queues, static_cast<unsigned>(std::stoul(arguments.at(4))));
+  if (arguments[1] == "steer")
+    braid::proxy::expect_steering(arguments[2], queues, arguments.at(4), arguments.at(5));
   if (arguments[1] == "survive") braid::proxy::survive(arguments[2], queues);
   return 0;
 }

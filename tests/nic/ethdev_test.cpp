@@ -131,6 +131,42 @@ TEST(Ethdev, NamesTheVdevThatCannotBeMade) {
   EXPECT_THAT(outcome.errors, HasSubstr("iface=braid-absent0"));
 }
 
+// DPDK's null port has a key and a redirection table, which is all zeroes until somebody fills it, and takes
+// no rules. The kernel's qdisc that net_tap's rules need (multiq) is in few kernels, so the rules themselves
+// are tested by steering_test only.
+TEST(EthdevSteering, APortWithAHashIsSteeredByIt) {
+  for (const char* const wanted : {"auto", "rss"}) {
+    Peer peer({"steer", "net_null0", "4", wanted, "rss"});
+    expect_success(peer);
+  }
+  Peer leaves_it({"steer", "net_null0", "4", "handoff", "handoff"});
+  expect_success(leaves_it);
+  Peer no_rules({"steer", "net_null0", "4", "flow", "flow"});
+  const Outcome outcome = no_rules.wait();
+  EXPECT_EQ(WEXITSTATUS(outcome.status), 1);
+  EXPECT_THAT(
+      outcome.errors,
+      HasSubstr("DPDK: vdev 'net_null0': steering: flow is not to be had: the port takes no rule that "
+                "brings UDP port 7700 to queue 0: "));
+  EXPECT_THAT(outcome.errors, HasSubstr("say steering: auto"));
+}
+
+TEST(EthdevSteering, APortThatCanDoNothingHandsOverAndSaysSoWhenMoreIsDemanded) {
+  for (const std::string wanted : {"auto", "handoff", "flow", "rss"}) {
+    SCOPED_TRACE(wanted);
+    const std::string socket = socket_name();
+    Peer server({"visit", memif_vdev(0, MemifRole::kServer, socket), "2", "60000"});
+    Peer client({"steer", memif_vdev(0, MemifRole::kClient, socket), "2", wanted, "handoff"});
+    if (wanted == "auto" || wanted == "handoff") {
+      expect_success(client);
+      continue;
+    }
+    const Outcome outcome = client.wait();
+    EXPECT_EQ(WEXITSTATUS(outcome.status), 1);
+    EXPECT_THAT(outcome.errors, HasSubstr("steering: " + wanted + " is not to be had: the port"));
+  }
+}
+
 TEST(EthdevMemif, CarriesTenThousandFramesEachWayOnEveryQueue) {
   const std::string socket = socket_name();
   Peer server({"exchange", memif_vdev(0, MemifRole::kServer, socket), "2", "10000"});

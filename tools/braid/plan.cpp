@@ -93,6 +93,7 @@ void plan_interfaces(const RunConfig& config, proxy::NodeConfig& node) {
     // page.
     link.device = fmt::format("net_af_packet{},iface={},qpairs={},blocksz=4096,framesz=2048,framecnt=512", n,
                               own[n]->interface, config.proxies);
+    link.steering = own[n]->steering;
     if (n > 0) {
       link.address = own[n]->address;
       link.mac = own[n]->mac;

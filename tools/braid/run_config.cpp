@@ -36,6 +36,10 @@ constexpr Name<stack::Fragmentation> kFragmentations[] = {{stack::Fragmentation:
                                                           {stack::Fragmentation::kIp, "ip"}};
 constexpr Name<proxy::PeerChoice> kPeerChoices[] = {{proxy::PeerChoice::kAligned, "aligned"},
                                                     {proxy::PeerChoice::kRoundRobin, "round-robin"}};
+constexpr Name<proxy::Steering> kSteerings[] = {{proxy::Steering::kAuto, "auto"},
+                                                {proxy::Steering::kFlow, "flow"},
+                                                {proxy::Steering::kRss, "rss"},
+                                                {proxy::Steering::kHandoff, "handoff"}};
 constexpr Name<DpdkKind> kDpdkKinds[] = {{DpdkKind::kMemif, "memif"}, {DpdkKind::kAfPacket, "af_packet"}};
 
 template <class E, std::size_t N>
@@ -338,6 +342,14 @@ std::vector<InterfaceSetting> make_interface_settings() {
                    i.mac = text;
                    return {};
                  }});
+  all.push_back({"steering", false, [](I& i, const std::string& text) -> std::string {
+                   for (const Name<proxy::Steering>& steering : kSteerings) {
+                     if (text != steering.text) continue;
+                     i.steering = steering.value;
+                     return {};
+                   }
+                   return not_allowed(text, "auto, flow, rss, handoff");
+                 }});
   return all;
 }
 
@@ -491,7 +503,8 @@ Json to_json(const RunConfig& config) {
                                           {"netns", i.netns},
                                           {"interface", i.interface},
                                           {"address", i.address},
-                                          {"mac", i.mac}});
+                                          {"mac", i.mac},
+                                          {"steering", name_of(kSteerings, i.steering)}});
   }
   return json;
 }

@@ -33,6 +33,8 @@ struct InterfaceConfig {
   std::string interface;  // without an address of its own, or the kernel answers for us
   std::string address;    // IPv4, of the cluster's stack
   std::string mac;        // of the interface; empty: braidd asks the device
+  // How it brings packets to the queue of the proxy that they are for.
+  proxy::Steering steering = proxy::Steering::kAuto;
 };
 
 struct DpdkConfig {
