@@ -1,72 +1,195 @@
 #include "dsm/engine/barriers.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "base/check.h"
 
 namespace braid::dsm {
+namespace {
+
+template <class T>
+std::uint64_t combine_as(std::uint64_t a, std::uint64_t b, T (*combination)(T, T)) {
+  return std::bit_cast<std::uint64_t>(combination(std::bit_cast<T>(a), std::bit_cast<T>(b)));
+}
+template <class T>
+T least(T a, T b) {
+  return std::min(a, b);
+}
+template <class T>
+T greatest(T a, T b) {
+  return std::max(a, b);
+}
+
+std::uint64_t combine(Reduction reduction, std::uint64_t a, std::uint64_t b) {
+  switch (reduction) {
+    case Reduction::kSumDouble:
+      return combine_as<double>(a, b, [](double x, double y) { return x + y; });
+    case Reduction::kMinDouble:
+      return combine_as<double>(a, b, least<double>);
+    case Reduction::kMaxDouble:
+      return combine_as<double>(a, b, greatest<double>);
+    case Reduction::kSumInt64:  // two's complement, so a sum that wraps is the same one
+    case Reduction::kSumUint64:
+      return a + b;
+    case Reduction::kMinInt64:
+      return combine_as<std::int64_t>(a, b, least<std::int64_t>);
+    case Reduction::kMaxInt64:
+      return combine_as<std::int64_t>(a, b, greatest<std::int64_t>);
+    case Reduction::kMinUint64:
+      return std::min(a, b);
+    case Reduction::kMaxUint64:
+      return std::max(a, b);
+    case Reduction::kNone:
+    case Reduction::kDisagreement:
+      return 0;
+  }
+  return 0;
+}
+
+}  // namespace
 
 Barriers::Barriers(const EngineConfig& config, Outbox& outbox, ComputeNodes& nodes, Pages& pages)
-    : config_(config), outbox_(outbox), nodes_(nodes), pages_(pages), barriers_(config.barriers) {}
+    : config_(config),
+      most_children_(std::min<std::uint32_t>(config.barrier_fan_out, config.clusters)),
+      outbox_(outbox),
+      nodes_(nodes),
+      pages_(pages),
+      barriers_(config.barriers),
+      child_values_(std::size_t{config.barriers} * most_children_) {}
 
-void Barriers::arrive(std::uint16_t node, BarrierId barrier) {
+ClusterId Barriers::cluster_at(BarrierId barrier, std::uint32_t place) const {
+  return ClusterId(static_cast<std::uint16_t>((barrier.value() + place) % config_.clusters));
+}
+std::uint32_t Barriers::place_of(BarrierId barrier, ClusterId cluster) const {
+  const std::uint32_t root = barrier.value() % config_.clusters;
+  return (cluster.value() + config_.clusters - root) % config_.clusters;
+}
+std::uint32_t Barriers::children(BarrierId barrier) const {
+  const std::uint32_t first = place(barrier) * most_children_ + 1;
+  return first >= config_.clusters ? 0 : std::min(most_children_, config_.clusters - first);
+}
+ClusterId Barriers::child(BarrierId barrier, std::uint32_t which) const {
+  return cluster_at(barrier, place(barrier) * most_children_ + 1 + which);
+}
+
+void Barriers::arrive(std::uint16_t node, BarrierId barrier, Reduction reduction, std::uint64_t value) {
   CHECK(known(barrier));
   Barrier& b = barriers_[barrier.value()];
   CHECK(b.stage == Stage::kGathering);
-  nodes_[node].wait = Wait::kBarrier;
-  nodes_[node].sync = barrier.value();
+  ComputeNode& n = nodes_[node];
+  n.wait = Wait::kBarrier;
+  n.sync = barrier.value();
+  n.value = value;
   if (b.gathered == 0) ++under_way_;
+  agree(barrier, reduction);
   if (++b.gathered < config_.compute_nodes) return;  // BR-1
   b.stage = Stage::kReleasing;                       // BR-2
   pages_.begin_release({.what = ReleaseFor::What::kBarrier, .id = barrier.value()});
 }
 
+// BR-6: before it counts as arrived.
+void Barriers::agree(BarrierId barrier, Reduction called) {
+  Barrier& b = barriers_[barrier.value()];
+  const bool first = b.gathered == 0 && b.arrived == 0;
+  b.reduction = first || b.reduction == called ? called : Reduction::kDisagreement;
+}
+
 void Barriers::released(BarrierId barrier) {
   Barrier& b = barriers_[barrier.value()];
   CHECK(b.stage == Stage::kReleasing);
-  b.stage = Stage::kArriving;
-  outbox_.push(root(barrier), {.kind = Kind::kBarrierArrive, .id = barrier.value(), .number = b.generation});
+  b.stage = Stage::kCollecting;
+  go_up(barrier);
 }
 
-void Barriers::sent(const Header& header) {
-  if (header.kind == Kind::kBarrierArrive) barriers_[header.id].stage = Stage::kArrived;
-}
-
-bool Barriers::on_arrive(ClusterId from, BarrierId barrier, std::uint32_t generation) {
-  if (!known(barrier) || root(barrier) != config_.cluster) return false;
+// BR-3
+void Barriers::go_up(BarrierId barrier) {
   Barrier& b = barriers_[barrier.value()];
-  const std::uint64_t bit = std::uint64_t{1} << from.value();
-  if (generation != b.root_generation || (b.arrived & bit) != 0) return false;  // BR-4
-  if (outbox_.pending(from, Kind::kBarrierDepart) != 0) return false;  // it is still held at a barrier
+  if (b.stage != Stage::kCollecting) return;
+  const std::uint32_t below = children(barrier);
+  if (static_cast<std::uint32_t>(std::popcount(b.arrived)) < below) return;
+  // BR-5: all nodes of this cluster are here, and in the order of their numbers.
+  b.value = nodes_[0].value;
+  for (std::size_t node = 1; node < nodes_.size(); ++node)
+    b.value = combine(b.reduction, b.value, nodes_[node].value);
+  for (std::uint32_t i = 0; i < below; ++i) b.value = combine(b.reduction, b.value, child_value(barrier, i));
+  if (place(barrier) == 0) return depart(barrier);
+  b.stage = Stage::kArriving;
+  const std::uint32_t above = (place(barrier) - 1) / most_children_;
+  outbox_.push(cluster_at(barrier, above), {.kind = Kind::kBarrierArrive,
+                                            .format = static_cast<std::uint8_t>(b.reduction),
+                                            .id = barrier.value(),
+                                            .number = b.generation});
+}
+
+std::size_t Barriers::write(const Header& header, MutableBytes payload) {
+  Barrier& b = barriers_[header.id];
+  if (header.kind == Kind::kBarrierArrive) b.stage = Stage::kArrived;
+  // A departure's value still is there: the next one is made when whoever this one is for has arrived again.
+  store(payload.data(), b.value);
+  return kBarrierValueBytes;
+}
+
+bool Barriers::on_arrive(ClusterId from, const Header& h, ByteView value) {
+  const BarrierId barrier(h.id);
+  if (!known(barrier)) return false;
+  const std::uint32_t first = place(barrier) * most_children_ + 1;
+  const std::uint32_t which = place_of(barrier, from) - first;  // wraps where it is above this cluster
+  if (which >= children(barrier)) return false;
+  Barrier& b = barriers_[h.id];
+  const std::uint64_t bit = std::uint64_t{1} << which;
+  if (h.number != b.generation || (b.arrived & bit) != 0) return false;  // BR-4
+  if (outbox_.pending(from, Kind::kBarrierDepart) != 0) return false;    // it is still held at a barrier
+  agree(barrier, static_cast<Reduction>(h.format));
   b.arrived |= bit;
-  if (std::popcount(b.arrived) < config_.clusters) return true;
-  b.arrived = 0;  // BR-3
-  ++b.root_generation;
-  for (std::uint16_t c = 0; c < config_.clusters; ++c)
-    outbox_.push(ClusterId(c), {.kind = Kind::kBarrierDepart, .id = barrier.value(), .number = generation});
+  child_value(barrier, which) = load<std::uint64_t>(value.data());
+  go_up(barrier);
   return true;
 }
 
-bool Barriers::on_depart(ClusterId from, BarrierId barrier, std::uint32_t generation) {
-  if (!known(barrier) || from != root(barrier)) return false;
+bool Barriers::on_depart(ClusterId from, const Header& h, ByteView value) {
+  const BarrierId barrier(h.id);
+  if (!known(barrier) || place(barrier) == 0) return false;
+  if (from != cluster_at(barrier, (place(barrier) - 1) / most_children_)) return false;
+  Barrier& b = barriers_[h.id];
+  if (b.stage != Stage::kArrived || h.number != b.generation) return false;  // BR-4
+  b.reduction = static_cast<Reduction>(h.format);
+  b.value = load<std::uint64_t>(value.data());
+  depart(barrier);
+  return true;
+}
+
+void Barriers::depart(BarrierId barrier) {
   Barrier& b = barriers_[barrier.value()];
-  if (b.stage != Stage::kArrived || generation != b.generation) return false;  // BR-4
+  for (std::uint32_t i = 0; i < children(barrier); ++i)
+    outbox_.push(child(barrier, i), {.kind = Kind::kBarrierDepart,
+                                     .format = static_cast<std::uint8_t>(b.reduction),
+                                     .id = barrier.value(),
+                                     .number = b.generation});
   b.stage = Stage::kGathering;
   b.gathered = 0;
+  b.arrived = 0;
   ++b.generation;
   --under_way_;
-  for (ComputeNode& n : nodes_)
-    if (n.wait == Wait::kBarrier && n.sync == barrier.value()) n.wait = Wait::kNothing;
-  return true;
+  for (ComputeNode& n : nodes_) {
+    n.wait = Wait::kNothing;  // all of them waited here
+    n.result = b.value;
+    n.reduction = b.reduction;
+  }
 }
 
 void Barriers::check() const {
   std::uint32_t under_way = 0;
-  for (const Barrier& b : barriers_) {
+  for (std::uint32_t i = 0; i < barriers_.size(); ++i) {
+    const Barrier& b = barriers_[i];
     under_way += b.gathered != 0;
     CHECK_LE(b.gathered, config_.compute_nodes);
     CHECK_EQ(b.stage != Stage::kGathering, b.gathered == config_.compute_nodes);
-    CHECK_LT(std::popcount(b.arrived), config_.clusters);
+    const std::uint32_t below = children(BarrierId(i));
+    const std::uint64_t all = (std::uint64_t{1} << below) - 1;
+    CHECK_LE(b.arrived, all);
+    if (b.stage == Stage::kCollecting) CHECK_LT(b.arrived, all);
+    if (b.stage == Stage::kArriving || b.stage == Stage::kArrived) CHECK_EQ(b.arrived, all);
   }
   CHECK_EQ(under_way, under_way_);
 }

@@ -1,6 +1,12 @@
 // Barriers of the machine: the compute nodes of a cluster gather first, the last of them starts the cluster's
-// release, and when that is complete the cluster arrives at the barrier's root (barrier % clusters), which
-// lets all depart when all have arrived.
+// release, and when that is complete and the clusters below it in the barrier's tree have arrived, the
+// cluster arrives at the one above it. The root (barrier % clusters) lets all depart, down the same tree.
+// Values that nodes bring are combined on the way up.
+//
+//           root            places: cluster (root + i) % clusters has place i, and its children
+//        /   |   \          have places i * fan_out + 1 .. i * fan_out + fan_out
+//       1    2    3
+//      /|\  /
 //
 // Rules BR-1 .. are in docs/protocol_dsm.md.
 #pragma once
@@ -8,6 +14,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/ids.h"
 #include "dsm/engine/engine.h"
 #include "dsm/engine/messages.h"
@@ -22,45 +29,56 @@ class Barriers {
   Barriers(const EngineConfig& config, Outbox& outbox, ComputeNodes& nodes, Pages& pages);
 
   // The node waits, at least until the engine has looked whether it was the last.
-  void arrive(std::uint16_t node, BarrierId barrier);
+  void arrive(std::uint16_t node, BarrierId barrier, Reduction reduction, std::uint64_t value);
   // The release of this cluster's last arrival is complete.
   void released(BarrierId barrier);
 
-  // Messages, also this cluster's to itself. False: no engine sends that now; nothing was changed.
-  [[nodiscard]] bool on_arrive(ClusterId from, BarrierId barrier, std::uint32_t generation);
-  [[nodiscard]] bool on_depart(ClusterId from, BarrierId barrier, std::uint32_t generation);
-  // A descriptor of ours has left the outbox.
-  void sent(const Header& header);
+  // Messages. False: no engine sends that now; nothing was changed.
+  [[nodiscard]] bool on_arrive(ClusterId from, const Header& header, ByteView value);
+  [[nodiscard]] bool on_depart(ClusterId from, const Header& header, ByteView value);
+  // A descriptor of ours becomes a message now: writes the payload, returns its length.
+  std::size_t write(const Header& header, MutableBytes payload);
 
   bool quiet() const { return under_way_ == 0; }
   void check() const;
 
  private:
-  //  kGathering --> kReleasing --> kArriving --> kArrived --> kGathering, next generation
-  //           last node      release        message      departure
-  enum class Stage : std::uint8_t { kGathering, kReleasing, kArriving, kArrived };
+  //  kGathering --> kReleasing --> kCollecting --> kArriving --> kArrived --> kGathering, next generation
+  //           last node      release        last child     message     departure
+  // The root departs instead of arriving.
+  enum class Stage : std::uint8_t { kGathering, kReleasing, kCollecting, kArriving, kArrived };
 
   struct Barrier {
-    // What every cluster knows.
     Stage stage = Stage::kGathering;
+    // What all who have arrived called: nodes of this cluster, and the clusters below it.
+    Reduction reduction = Reduction::kNone;
     std::uint16_t gathered = 0;
-    std::uint32_t generation = 0;  // of which this cluster gathers; the root's is the same or one ahead
-    // What the root knows.
-    std::uint32_t root_generation = 0;
-    std::uint64_t arrived = 0;  // clusters, a bit each
+    std::uint32_t generation = 0;
+    std::uint64_t arrived = 0;  // clusters below this one, a bit each, by their place among its children
+    std::uint64_t value = 0;    // of this cluster and those below it, then of the machine
   };
 
   bool known(BarrierId barrier) const { return barrier.value() < barriers_.size(); }
-  ClusterId root(BarrierId barrier) const {
-    return ClusterId(static_cast<std::uint16_t>(barrier.value() % config_.clusters));
+  ClusterId cluster_at(BarrierId barrier, std::uint32_t place) const;
+  std::uint32_t place_of(BarrierId barrier, ClusterId cluster) const;
+  std::uint32_t place(BarrierId barrier) const { return place_of(barrier, config_.cluster); }
+  std::uint32_t children(BarrierId barrier) const;
+  ClusterId child(BarrierId barrier, std::uint32_t which) const;
+  std::uint64_t& child_value(BarrierId barrier, std::uint32_t which) {
+    return child_values_[std::size_t{barrier.value()} * most_children_ + which];
   }
+  void agree(BarrierId barrier, Reduction called);
+  void go_up(BarrierId barrier);
+  void depart(BarrierId barrier);
 
   const EngineConfig config_;
+  const std::uint32_t most_children_;
   Outbox& outbox_;
   ComputeNodes& nodes_;
   Pages& pages_;
   std::vector<Barrier> barriers_;
-  std::uint32_t under_way_ = 0;  // barriers at which a node waits
+  std::vector<std::uint64_t> child_values_;
+  std::uint32_t under_way_ = 0;  // barriers at which a node of this cluster waits
 };
 
 }  // namespace braid::dsm

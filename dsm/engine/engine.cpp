@@ -3,14 +3,17 @@
 #include "dsm/engine/engine.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/check.h"
+#include "dsm/engine/allocations.h"
 #include "dsm/engine/barriers.h"
 #include "dsm/engine/locks.h"
 #include "dsm/engine/messages.h"
 #include "dsm/engine/nodes.h"
 #include "dsm/engine/outbox.h"
 #include "dsm/engine/pages.h"
+#include "dsm/engine/sync_variables.h"
 
 namespace braid::dsm {
 namespace {
@@ -19,6 +22,7 @@ const EngineConfig& checked(const EngineConfig& c) {
   CHECK(c.clusters >= 1 && c.clusters <= 64);
   CHECK(c.compute_nodes >= 1 && c.compute_nodes <= 64);
   CHECK_LT(c.cluster.value(), c.clusters);
+  CHECK_GE(c.barrier_fan_out, 1u);
   return c;
 }
 
@@ -31,7 +35,9 @@ struct Engine::State {
         outbox(config),
         pages(config, memory, outbox, nodes, counts),
         locks(config, outbox, nodes, pages),
-        barriers(config, outbox, nodes, pages) {}
+        barriers(config, outbox, nodes, pages),
+        sync(config, outbox, nodes, pages, locks),
+        allocations(config, outbox, nodes, pages) {}
 
   // A message whose form is right, from another cluster or from this one. False: no engine sends it now.
   bool dispatch(ClusterId from, const Header& h, ByteView payload) {
@@ -58,9 +64,21 @@ struct Engine::State {
       case Kind::kLockReturn:
         return locks.on_return(from, LockId(h.id));
       case Kind::kBarrierArrive:
-        return barriers.on_arrive(from, BarrierId(h.id), h.number);
+        return barriers.on_arrive(from, h, payload);
       case Kind::kBarrierDepart:
-        return barriers.on_depart(from, BarrierId(h.id), h.number);
+        return barriers.on_depart(from, h, payload);
+      case Kind::kSyncCall:
+        return sync.on_call(from, h, payload);
+      case Kind::kSyncResult:
+        return sync.on_result(from, h, payload);
+      case Kind::kAllocate:
+        return allocations.on_request(from, h, payload);
+      case Kind::kAllocated:
+        return allocations.on_result(from, h);
+      case Kind::kRegion:
+        return allocations.on_region(from, h, payload);
+      case Kind::kRegionKnown:
+        return allocations.on_region_known(from, page);
     }
     return false;
   }
@@ -83,8 +101,15 @@ struct Engine::State {
         return 0;
       case Kind::kBarrierArrive:
       case Kind::kBarrierDepart:
-        barriers.sent(header);
-        return 0;
+        return barriers.write(header, payload);
+      case Kind::kSyncCall:
+      case Kind::kSyncResult:
+        return sync.write(to, header, payload);
+      case Kind::kAllocate:
+      case Kind::kAllocated:
+      case Kind::kRegion:
+      case Kind::kRegionKnown:
+        return allocations.write(to, header, payload);
     }
     return 0;
   }
@@ -95,8 +120,9 @@ struct Engine::State {
     do {
       while (!outbox.empty(config.cluster)) {
         Header header = outbox.pop(config.cluster);
-        CHECK_EQ(leave(config.cluster, header, {}), 0u);
-        CHECK(dispatch(config.cluster, header, {}));
+        std::array<std::byte, kMostOwnPayloadBytes> payload;
+        const std::size_t length = leave(config.cluster, header, payload);
+        CHECK(dispatch(config.cluster, header, ByteView(payload).first(length)));
       }
       pages.pump();
       while (const auto release = pages.releases().pop_complete()) {
@@ -106,6 +132,9 @@ struct Engine::State {
             break;
           case ReleaseFor::What::kBarrier:
             barriers.released(BarrierId(release->id));
+            break;
+          case ReleaseFor::What::kSync:
+            sync.released(static_cast<std::uint16_t>(release->id));
             break;
         }
       }
@@ -125,6 +154,8 @@ struct Engine::State {
   Pages pages;
   Locks locks;
   Barriers barriers;
+  SyncVariables sync;
+  Allocations allocations;
 };
 
 Engine::Engine(const EngineConfig& config, PageMemory& memory)
@@ -159,11 +190,41 @@ void Engine::unlock(std::uint16_t node, LockId lock) {
   state_->settle();
 }
 
-bool Engine::barrier(std::uint16_t node, BarrierId barrier) {
+bool Engine::barrier(std::uint16_t node, BarrierId barrier, Reduction reduction, std::uint64_t value) {
   ++state_->idle_node(node).counts.barriers;
-  state_->barriers.arrive(node, barrier);
+  state_->barriers.arrive(node, barrier, reduction, value);
   state_->settle();
   return done(node);
+}
+
+bool Engine::sync(std::uint16_t node, const SyncCall& call) {
+  ++state_->idle_node(node).counts.sync_calls;
+  state_->sync.begin(node, call);
+  state_->settle();
+  return done(node);
+}
+
+bool Engine::allocate(std::uint16_t node, std::uint32_t count, Homes homes) {
+  (void)state_->idle_node(node);
+  state_->allocations.begin(node, count, homes);
+  state_->settle();
+  return done(node);
+}
+
+std::optional<PageId> Engine::allocate_together(std::uint32_t count, Homes homes) {
+  return state_->allocations.take(count, homes);
+}
+
+std::uint64_t Engine::result(std::uint16_t node) const {
+  return state_->nodes[node].result;
+}
+
+Reduction Engine::reduction(std::uint16_t node) const {
+  return state_->nodes[node].reduction;
+}
+
+bool Engine::holds(std::uint16_t node, LockId lock) const {
+  return state_->locks.held_by(lock, node);
 }
 
 bool Engine::done(std::uint16_t node) const {
@@ -211,6 +272,10 @@ ClusterId Engine::home(PageId page) const {
   return state_->pages.home(page);
 }
 
+std::uint32_t Engine::free_pages() const {
+  return state_->allocations.free_pages();
+}
+
 bool Engine::quiet() const {
   const State& s = *state_;
   return s.outbox.clusters() == 0 && s.pages.quiet() && s.locks.quiet() && s.barriers.quiet() &&
@@ -223,6 +288,8 @@ void Engine::check() const {
   state_->pages.check();
   state_->locks.check();
   state_->barriers.check();
+  state_->sync.check();
+  state_->allocations.check();
 }
 
 }  // namespace braid::dsm

@@ -1,7 +1,8 @@
 // The page protocol and the synchronisation of one cluster, as a value: eager release consistency over pages
 // of 4 KiB with a home per page, many writers by twin and byte-granular diff, and invalidation of the other
 // copies when a writer releases; locks whose token stays in a cluster while somebody there wants it; barriers
-// that gather in the cluster first.
+// that gather in the cluster first and then over a tree, and reduce values on their way; atomic words, flags,
+// semaphores and condition variables served at a home; allocation by any compute node.
 //
 // It decides and never acts: faults, lock calls and messages come in; messages come out of poll_transmit();
 // protections and bytes of pages go through PageMemory. It knows no thread, clock or socket, and allocates
@@ -12,6 +13,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "base/bytes.h"
 #include "base/ids.h"
@@ -24,6 +26,67 @@ enum class Access : std::uint8_t { kNone, kRead, kWrite };
 
 using LockId = Id<struct LockTag, std::uint32_t>;
 using BarrierId = Id<struct BarrierTag, std::uint32_t>;
+
+// What the values that nodes bring to a barrier are combined to. The order of the combination is fixed by the
+// nodes' numbers, so sums of doubles are the same in every run.
+enum class Reduction : std::uint8_t {
+  kNone,
+  kSumDouble,
+  kMinDouble,
+  kMaxDouble,
+  kSumInt64,
+  kMinInt64,
+  kMaxInt64,
+  kSumUint64,
+  kMinUint64,
+  kMaxUint64,
+  kDisagreement,  // nodes called different ones at the same barrier; never called
+};
+
+// What a home can be asked to do with a variable of its own.
+enum class SyncOp : std::uint8_t {
+  // A word of 64 bits; each returns what the word was before.
+  kWordLoad,
+  kWordStore,            // first
+  kWordExchange,         // first
+  kWordAdd,              // first, modulo 2^64
+  kWordCompareExchange,  // if the word is first, it becomes second
+  // A flag is set or not; it starts cleared. Setting lets all go who wait.
+  kFlagSet,
+  kFlagClear,
+  kFlagWait,
+  // A semaphore counts from 0. Waiting takes one, in the order of the calls.
+  kSemaphorePost,  // first: how many
+  kSemaphoreWait,
+  // A condition variable. Who waits holds `lock`, gives it up once it is in the queue, and has it again when
+  // the wait is done.
+  kConditionWait,
+  kConditionSignal,     // the one who has waited longest
+  kConditionBroadcast,  // all
+};
+
+struct SyncCall {
+  SyncOp op = SyncOp::kWordLoad;
+  std::uint32_t id = 0;
+  std::uint64_t first = 0;
+  std::uint64_t second = 0;
+  bool releases = false;  // what this cluster wrote before is visible everywhere before the home acts
+  LockId lock{0};         // kConditionWait
+};
+
+// Where the master copies of an allocation's pages are.
+struct Homes {
+  enum class Kind : std::uint8_t {
+    kBlock,    // cluster k of n has the k-th n-th of the pages
+    kCyclic,   // one after the other
+    kCluster,  // all in `cluster`
+  };
+  Kind kind = Kind::kBlock;
+  ClusterId cluster{0};
+};
+
+// No page has this number.
+inline constexpr std::uint32_t kNoPages = ~std::uint32_t{0};
 
 // The pages of this cluster, implemented live with mprotect over a memfd, elsewhere with arrays.
 class PageMemory {
@@ -53,6 +116,14 @@ struct EngineConfig {
   // fault waits for that. Two per compute node is the least that always gets on: one store can need two pages
   // at once. Local, not shared.
   std::uint32_t twins = 16384;
+  std::uint32_t words = 0;
+  std::uint32_t flags = 0;
+  std::uint32_t semaphores = 0;
+  std::uint32_t conditions = 0;
+  // Children of a cluster in a barrier's tree. A message takes about eight times as long to arrive as it
+  // takes to be handled (docs/PERFORMANCE.md: 5 us one way, 0.6 us each), so a level more pays off beyond
+  // that.
+  std::uint32_t barrier_fan_out = 8;
 };
 
 // What one compute node did; times are the driver's matter.
@@ -63,6 +134,7 @@ struct NodeCounts {
   std::uint64_t lock_calls = 0;
   std::uint64_t remote_locks = 0;  // lock calls that had to wait for the token from another cluster
   std::uint64_t barriers = 0;
+  std::uint64_t sync_calls = 0;  // of words, flags, semaphores and conditions
 };
 
 // What the cluster did.
@@ -106,7 +178,22 @@ class Engine {
   void unlock(std::uint16_t node, LockId lock);
   // Waits for all compute nodes of all clusters; a release and an acquire. Every node of the machine comes to
   // the same barriers in the same order.
-  [[nodiscard]] bool barrier(std::uint16_t node, BarrierId barrier);
+  // `value` is the bits of what the node brings to the reduction; result() is the reduction's, and
+  // reduction() kDisagreement if not all nodes called the same.
+  [[nodiscard]] bool barrier(std::uint16_t node, BarrierId barrier, Reduction reduction = Reduction::kNone,
+                             std::uint64_t value = 0);
+  // result() is the word's value before, where there is one.
+  [[nodiscard]] bool sync(std::uint16_t node, const SyncCall& call);
+  // `count` fresh pages, at least one, for this node alone to name: result() is the first one, or kNoPages.
+  // Every cluster knows them and their homes when it is complete.
+  [[nodiscard]] bool allocate(std::uint16_t node, std::uint32_t count, Homes homes);
+  // The same by all clusters together, each for itself, with the same arguments and while no node allocates;
+  // nobody may use the pages before all have returned.
+  std::optional<PageId> allocate_together(std::uint32_t count, Homes homes);
+  // Of the node's last barrier, sync() or allocate(), when it is done.
+  std::uint64_t result(std::uint16_t node) const;
+  Reduction reduction(std::uint16_t node) const;
+  bool holds(std::uint16_t node, LockId lock) const;
   // The node waits for nothing. Turns true inside any call above or in on_message(), never in
   // poll_transmit().
   bool done(std::uint16_t node) const;
@@ -128,6 +215,7 @@ class Engine {
   const NodeCounts& node_counts(std::uint16_t node) const;
   const ClusterCounts& counts() const;
   ClusterId home(PageId page) const;
+  std::uint32_t free_pages() const;  // that no allocation has taken
   // Nothing under way and nothing to send: for tests and for the end of a program.
   bool quiet() const;
   // States the invariants as assertions.

@@ -24,6 +24,9 @@ class Locks {
   // True when the node has it now; otherwise the node waits.
   bool lock(std::uint16_t node, LockId lock);
   void unlock(std::uint16_t node, LockId lock);
+  bool held_by(LockId lock, std::uint16_t node) const {
+    return known(lock) && local_[lock.value()].holder == node;
+  }
   bool here(LockId lock) const { return local_[lock.value()].token == Token::kHere; }
   // The release that the token waited for is complete: it leaves.
   void released(LockId lock);

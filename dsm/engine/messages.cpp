@@ -34,9 +34,30 @@ constexpr Form form_of(Kind kind) {
       return {.payload_max = (kMostRunPages - 1) * kVersion, .payload_unit = kVersion, .has_number = true};
     }
     case Kind::kDiffDone:
+      return {.has_number = true};
     case Kind::kBarrierArrive:
     case Kind::kBarrierDepart:
+      return {.payload_min = kBarrierValueBytes,
+              .payload_max = kBarrierValueBytes,
+              .format_max = static_cast<std::uint8_t>(Reduction::kDisagreement),
+              .has_number = true};
+    case Kind::kSyncCall:
+      return {.payload_min = kSyncOperandBytes,
+              .payload_max = kSyncOperandBytes,
+              .format_max = static_cast<std::uint8_t>(SyncOp::kConditionBroadcast),
+              .has_number = true};
+    case Kind::kSyncResult:
+      return {.payload_min = kSyncValueBytes,
+              .payload_max = kSyncValueBytes,
+              .format_max = 1,
+              .has_number = true};
+    case Kind::kAllocate:
+    case Kind::kRegion:
+      return {.payload_min = kHomesBytes, .payload_max = kHomesBytes, .has_number = true};
+    case Kind::kAllocated:
       return {.has_number = true};
+    case Kind::kRegionKnown:
+      return {};
   }
   return {};
 }

@@ -5,7 +5,8 @@
 //      0      1        2        4          8             12
 //      | kind | format | zero   | id       | number      | payload ...
 //
-// `id` is the page, lock or barrier; `number` a version or a generation, zero where there is none.
+// `id` is the page, lock, barrier or variable; `number` a version, a generation or what its kind says, zero
+// where there is none.
 // Little-endian.
 #pragma once
 
@@ -27,12 +28,24 @@ enum class Kind : std::uint8_t {
   kLockGrant,        // the token; format 1 when it is already recalled
   kLockRecall,       // to the holder: another cluster waits
   kLockReturn,       // the token goes back to the manager
-  kBarrierArrive,    // to the barrier's root, generation
-  kBarrierDepart,    // from the root, the same generation
+  kBarrierArrive,    // to the parent in the barrier's tree; generation, and the subtree's value
+  kBarrierDepart,    // from the parent; the same generation, and the machine's value
+  kSyncCall,         // to a variable's home; format is a SyncOp, number the compute node; operands
+  kSyncResult,       // to the same node; a value; format 1 when it is only registered (SY-5)
+  kAllocate,         // to cluster 0; id is a number of pages, number the compute node; homes
+  kAllocated,        // to the same node; id is the first page, or kNoPages
+  kRegion,           // to every cluster; id is the first page, number their count; homes
+  kRegionKnown,      // to cluster 0; id is the first page
 };
-inline constexpr std::size_t kKinds = 13;  // numbers 1 .. 12: arrays are indexed by the number
+inline constexpr std::size_t kKinds = 19;  // numbers 1 .. 18: arrays are indexed by the number
 
 inline constexpr std::size_t kHeaderBytes = 12;
+inline constexpr std::size_t kBarrierValueBytes = 8;
+inline constexpr std::size_t kSyncOperandBytes = 16;
+inline constexpr std::size_t kSyncValueBytes = 8;
+inline constexpr std::size_t kHomesBytes = 4;
+// The longest payload of what a cluster says to itself.
+inline constexpr std::size_t kMostOwnPayloadBytes = 16;
 
 // Invalidations of neighbouring pages, and their acknowledgements, share a message: `id` is the first page,
 // `number` its version, and the payload the versions of the pages behind it. Closing a run costs the receiver

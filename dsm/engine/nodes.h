@@ -16,14 +16,24 @@ enum class Wait : std::uint8_t {
   kTwin,   // for a free twin
   kLock,
   kBarrier,
+  kSync,        // for a variable's home, or what it waits for there
+  kAllocation,  // for cluster 0
 };
 
 struct ComputeNode {
   Wait wait = Wait::kNothing;
-  Access wanted = Access::kNone;  // kFetch, kTwin
-  PageId page{0};                 // kFetch, kTwin
-  std::uint32_t sync = 0;         // kLock, kBarrier: which
-  std::uint16_t next = 0;         // kLock: the node behind this one, if any (locks.cpp)
+  Access wanted = Access::kNone;           // kFetch, kTwin
+  PageId page{0};                          // kFetch, kTwin
+  std::uint32_t sync = 0;                  // kLock, kBarrier, kSync: which; kAllocation: pages
+  std::uint16_t next = 0;                  // kLock: the node behind this one, if any (locks.cpp)
+  Reduction reduction = Reduction::kNone;  // kBarrier; afterwards what all nodes called
+  std::uint64_t value = 0;                 // kBarrier: what it brings
+  SyncCall call;                           // kSync
+  Homes homes;                             // kAllocation
+  bool call_sent = false;                  // kSync, kAllocation: the request has left
+  bool call_registered = false;            // kSync, a wait for a condition: it is in the queue
+  bool call_answered = false;              // kSync: the result is here
+  std::uint64_t result = 0;                // of the last barrier, sync or allocation
   NodeCounts counts;
 };
 

@@ -6,6 +6,7 @@
 // cluster itself; the engine hands it over before it returns to its caller.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <boost/circular_buffer.hpp>
 #include <cstdint>
@@ -36,14 +37,15 @@ class Outbox {
   //   lock requests       C     a node waits for one lock at a time
   //   lock grants         C     the manager refuses more requests
   //   recalls, returns    L each  one per lock that the manager's cluster keeps
-  //   barriers            1 + B   a cluster waits at one barrier; one departure for each that this cluster
-  //   keeps
+  //   barriers            1 + B   a cluster waits at one barrier; one departure for each
+  //   calls               C     a node has one at a time: a variable's, or an allocation
+  //   their answers      3*C     a node's slot is busy until they have left; a wait for a condition has two
+  //   regions             2     one at a time, and that it is known
   static std::size_t capacity(const EngineConfig& c) {
     const std::size_t n = c.clusters;
     const std::size_t kept_locks = (c.locks + n - 1) / n;
-    const std::size_t kept_barriers = (c.barriers + n - 1) / n;
-    return 4 * std::size_t{c.compute_nodes} + 2 * std::size_t{c.flush_window} +
-           2 * n * std::size_t{c.flush_window} + 2 * kept_locks + kept_barriers + 1;
+    return 8 * std::size_t{c.compute_nodes} + 2 * std::size_t{c.flush_window} +
+           2 * n * std::size_t{c.flush_window} + 2 * kept_locks + c.barriers + 1 + 2;
   }
 
   void push(ClusterId to, Header op) {
@@ -66,6 +68,13 @@ class Outbox {
   // Descriptors of one kind that wait for `to`.
   std::uint32_t pending(ClusterId to, Kind kind) const {
     return pending_[to.value()][static_cast<std::size_t>(kind)];
+  }
+  // Does a page's reply wait for anybody? Looks through the queues: not for the steady state.
+  bool answers_about(PageId first, std::uint32_t count) const {
+    const auto about = [&](const Header& h) {
+      return h.kind == Kind::kPageReply && h.id - first.value() < count;
+    };
+    return std::ranges::any_of(queues_, [&](const auto& queue) { return std::ranges::any_of(queue, about); });
   }
   // Other clusters with something to send, a bit each.
   std::uint64_t clusters() const { return clusters_; }

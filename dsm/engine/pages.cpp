@@ -37,6 +37,16 @@ Pages::Pages(const EngineConfig& config, PageMemory& memory, Outbox& outbox, Com
   memory_.protect(PageId(0), config.pages, Access::kNone);
 }
 
+bool Pages::untouched(PageId first, std::uint32_t count) const {
+  CHECK(inside(first.value(), count, pages_.size()));
+  for (std::uint32_t i = first.value(); i < first.value() + count; ++i) {
+    const Page& p = pages_[i];
+    if (p.content == Content::kDirty || p.fetch != Stage::kNone || p.flush != Stage::kNone) return false;
+    if (!unshared(masters_[i])) return false;
+  }
+  return !outbox_.answers_about(first, count);
+}
+
 void Pages::set_home(PageId first, std::uint32_t count, ClusterId home) {
   CHECK(inside(first.value(), count, pages_.size()));
   CHECK_LT(home.value(), config_.clusters);
@@ -96,6 +106,12 @@ std::size_t Pages::write(ClusterId to, Header& header, MutableBytes payload) {
     case Kind::kLockReturn:
     case Kind::kBarrierArrive:
     case Kind::kBarrierDepart:
+    case Kind::kSyncCall:
+    case Kind::kSyncResult:
+    case Kind::kAllocate:
+    case Kind::kAllocated:
+    case Kind::kRegion:
+    case Kind::kRegionKnown:
       break;
   }
   CHECK(false);  // not a page's message

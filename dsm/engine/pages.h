@@ -40,6 +40,8 @@ class Pages {
         ClusterCounts& counts);
 
   void set_home(PageId first, std::uint32_t count, ClusterId home);
+  // Nobody has used these pages, so they may still be given a home.
+  bool untouched(PageId first, std::uint32_t count) const;
   ClusterId home(PageId page) const { return ClusterId(pages_[page.value()].home); }
 
   // True when the access is allowed now; otherwise the node waits.

@@ -24,7 +24,8 @@ namespace braid::dsm {
 
 // What goes on when a release is complete.
 struct ReleaseFor {
-  enum class What : std::uint8_t { kLock, kBarrier } what = What::kLock;
+  enum class What : std::uint8_t { kLock, kBarrier, kSync } what = What::kLock;
+  // The lock or barrier; kSync: the compute node.
   std::uint32_t id = 0;
 };
 
@@ -32,8 +33,9 @@ class Releases {
  public:
   using Epoch = std::uint32_t;  // wraps; only its place in the ring is used
 
-  // At most one release per lock (its token leaves) and one per barrier is under way.
-  explicit Releases(const EngineConfig& c) : slots_(std::bit_ceil(std::size_t{c.locks} + c.barriers + 2)) {}
+  // At most one release per lock (its token leaves), one per barrier, and one per compute node is under way.
+  explicit Releases(const EngineConfig& c)
+      : slots_(std::bit_ceil(std::size_t{c.locks} + c.barriers + c.compute_nodes + 2)) {}
 
   Epoch open() const { return open_; }
   // A page got its first write since its last flush began; returns the tag of these writes.

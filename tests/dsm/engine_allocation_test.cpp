@@ -16,7 +16,11 @@ TEST(Allocation, NoneAfterTheConstructor) {
                             .locks = 5,
                             .barriers = 2,
                             .flush_window = 4,
-                            .twins = 6};
+                            .twins = 6,
+                            .words = 5,
+                            .flags = 5,
+                            .semaphores = 5,
+                            .conditions = 5};
   Machine m(config);
   m.set_home(8, 8, 1);
   std::array<std::byte, kMaxMessageBytes> room;
@@ -32,7 +36,7 @@ TEST(Allocation, NoneAfterTheConstructor) {
           }
     }
   };
-  std::size_t done = 0;
+  std::size_t done = 0, called = 0;
   test::counting_allocations = true;
   for (std::uint32_t round = 0; round < 50; ++round) {
     for (std::uint16_t c = 0; c < 3; ++c) {
@@ -50,13 +54,33 @@ TEST(Allocation, NoneAfterTheConstructor) {
       m.engine(c).on_message(ClusterId(static_cast<std::uint16_t>((c + 1) % 3)),
                              ByteView(room).first(7));  // nonsense
     }
+    for (std::uint16_t c = 0; c < 3; ++c) {
+      Engine& engine = m.engine(c);
+      const std::uint32_t id = (round + c) % 5;
+      for (const SyncOp op : {SyncOp::kWordAdd, SyncOp::kFlagSet, SyncOp::kFlagWait, SyncOp::kSemaphorePost,
+                              SyncOp::kSemaphoreWait, SyncOp::kConditionBroadcast}) {
+        (void)engine.sync(0, {.op = op, .id = id, .first = 1, .releases = true});
+        settle();
+      }
+      (void)engine.lock(0, LockId(id));
+      settle();
+      (void)engine.sync(0, {.op = SyncOp::kConditionWait, .id = id, .lock = LockId(id)});
+      settle();
+      (void)engine.sync(1, {.op = SyncOp::kConditionSignal, .id = id});
+      settle();
+      called += engine.done(0) && engine.done(1);
+      engine.unlock(0, LockId(id));
+    }
     for (std::uint16_t c = 0; c < 3; ++c)
-      for (std::uint16_t n = 0; n < 2; ++n) (void)m.engine(c).barrier(n, BarrierId(round % 2));
+      for (std::uint16_t n = 0; n < 2; ++n)
+        (void)m.engine(c).barrier(n, BarrierId(round % 2), Reduction::kSumInt64, 1);
     settle();
   }
   test::counting_allocations = false;
   EXPECT_EQ(test::allocations, 0u);
   EXPECT_EQ(done, 50u * 3 * 10);
+  EXPECT_EQ(called, 50u * 3);
+  EXPECT_EQ(m.engine(2).result(1), 6u);
   EXPECT_TRUE(m.quiet());
   EXPECT_GT(m.engine(0).counts().diffs_applied, 0u);
 }

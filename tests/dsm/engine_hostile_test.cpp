@@ -11,9 +11,12 @@
 namespace braid::dsm {
 namespace {
 
+std::size_t payload_of(Kind kind);
+
+// `payload` bytes more than the kind has at least.
 std::vector<std::byte> message(Kind kind, std::uint32_t id, std::uint32_t number = 0, std::size_t payload = 0,
                                std::uint8_t format = 0) {
-  std::vector<std::byte> bytes(kHeaderBytes + payload);
+  std::vector<std::byte> bytes(kHeaderBytes + payload_of(kind) + payload);
   write_header(bytes, {.kind = kind, .format = format, .id = id, .number = number});
   return bytes;
 }
@@ -25,7 +28,32 @@ EngineConfig small() {
           .locks = 4,
           .barriers = 3,
           .flush_window = 2,
-          .twins = 4};
+          .twins = 4,
+          .words = 4,
+          .flags = 4,
+          .semaphores = 4,
+          .conditions = 4,
+          .barrier_fan_out = 1};
+}
+
+// The payload that a message of this kind has at least.
+std::size_t payload_of(Kind kind) {
+  switch (kind) {
+    case Kind::kPageReply:
+      return kPageBytes;
+    case Kind::kBarrierArrive:
+    case Kind::kBarrierDepart:
+      return kBarrierValueBytes;
+    case Kind::kSyncCall:
+      return kSyncOperandBytes;
+    case Kind::kSyncResult:
+      return kSyncValueBytes;
+    case Kind::kAllocate:
+    case Kind::kRegion:
+      return kHomesBytes;
+    default:
+      return 0;
+  }
 }
 
 struct Hostile : testing::Test {
@@ -42,20 +70,27 @@ struct Hostile : testing::Test {
 TEST_F(Hostile, BytesThatAreNoMessageAreCountedAndDropped) {  // PG-19
   EXPECT_EQ(refused({}), 1u);
   EXPECT_EQ(refused(std::vector<std::byte>(kHeaderBytes - 1)), 1u);
-  EXPECT_EQ(refused(std::vector<std::byte>(kHeaderBytes)), 1u);             // kind 0
-  EXPECT_EQ(refused(message(static_cast<Kind>(kKinds), 0)), 1u);            // a kind that is not one
-  EXPECT_EQ(refused(message(Kind::kPageRequest, 0, 0, 1)), 1u);             // longer than its kind
-  EXPECT_EQ(refused(message(Kind::kPageReply, 1, 0, kPageBytes - 1)), 1u);  // shorter
-  EXPECT_EQ(refused(message(Kind::kPageRequest, 0, 7)), 1u);                // a field that it does not have
-  EXPECT_EQ(refused(message(Kind::kDiff, 0, 0, 0, 2)), 1u);                 // a format that is not one
-  EXPECT_EQ(refused(message(Kind::kDiff, 0, 0, 3)), 1u);                    // a diff that is not one
+  EXPECT_EQ(refused(std::vector<std::byte>(kHeaderBytes)), 1u);              // kind 0
+  EXPECT_EQ(refused(message(static_cast<Kind>(kKinds), 0)), 1u);             // a kind that is not one
+  EXPECT_EQ(refused(message(Kind::kPageRequest, 0, 0, 1)), 1u);              // longer than its kind
+  EXPECT_EQ(refused(message(Kind::kPageReply, 1, 0, ~std::size_t{0})), 1u);  // shorter by one
+  EXPECT_EQ(refused(message(Kind::kSyncCall, 0, 0, ~std::size_t{0})), 1u);
+  EXPECT_EQ(refused(message(Kind::kSyncResult, 0, 0, 1)), 1u);
+  EXPECT_EQ(refused(message(Kind::kBarrierArrive, 0, 0, 1)), 1u);
+  EXPECT_EQ(refused(message(Kind::kRegion, 0, 1, ~std::size_t{0})), 1u);
+  EXPECT_EQ(refused(message(Kind::kSyncCall, 0, 0, 0,  // an operation that is none
+                            static_cast<std::uint8_t>(SyncOp::kConditionBroadcast) + 1)),
+            1u);
+  EXPECT_EQ(refused(message(Kind::kPageRequest, 0, 7)), 1u);  // a field that it does not have
+  EXPECT_EQ(refused(message(Kind::kDiff, 0, 0, 0, 2)), 1u);   // a format that is not one
+  EXPECT_EQ(refused(message(Kind::kDiff, 0, 0, 3)), 1u);      // a diff that is not one
   EXPECT_EQ(engine.output_clusters(), 0u);
 }
 
 TEST_F(Hostile, NamesOutOfRangeAndWrongHomesAreRefused) {  // PG-19
   for (const std::uint32_t page : {6u, 1u << 31, ~0u}) {
     EXPECT_EQ(refused(message(Kind::kPageRequest, page)), 1u);
-    EXPECT_EQ(refused(message(Kind::kPageReply, page, 1, kPageBytes)), 1u);
+    EXPECT_EQ(refused(message(Kind::kPageReply, page, 1)), 1u);
     EXPECT_EQ(refused(message(Kind::kDiff, page)), 1u);
     EXPECT_EQ(refused(message(Kind::kDiffDone, page, 1)), 1u);
     EXPECT_EQ(refused(message(Kind::kInvalidate, page, 1)), 1u);
@@ -66,14 +101,24 @@ TEST_F(Hostile, NamesOutOfRangeAndWrongHomesAreRefused) {  // PG-19
     EXPECT_EQ(refused(message(Kind::kLockReturn, page)), 1u);
     EXPECT_EQ(refused(message(Kind::kBarrierArrive, page)), 1u);
     EXPECT_EQ(refused(message(Kind::kBarrierDepart, page)), 1u);
+    for (const SyncOp op :
+         {SyncOp::kWordAdd, SyncOp::kFlagWait, SyncOp::kSemaphorePost, SyncOp::kConditionSignal})
+      EXPECT_EQ(refused(message(Kind::kSyncCall, page, 0, 0, static_cast<std::uint8_t>(op))), 1u);
+    EXPECT_EQ(refused(message(Kind::kSyncCall, 0, page)), 1u);  // a node that is none
+    EXPECT_EQ(refused(message(Kind::kSyncResult, 0, page)), 1u);
+    EXPECT_EQ(refused(message(Kind::kAllocate, 1, page)), 1u);
+    EXPECT_EQ(refused(message(Kind::kAllocated, 0, page)), 1u);
+    EXPECT_EQ(refused(message(Kind::kRegion, page, 1)), 1u);
+    EXPECT_EQ(refused(message(Kind::kRegionKnown, page)), 1u);
   }
-  EXPECT_EQ(refused(message(Kind::kDiff, 1)), 1u);            // page 1 is not homed here
-  EXPECT_EQ(refused(message(Kind::kInvalidate, 0, 1)), 1u);   // page 0 is homed here
-  EXPECT_EQ(refused(message(Kind::kInvalidate, 2, 1)), 1u);   // page 2 is not homed at cluster 1
-  EXPECT_EQ(refused(message(Kind::kLockRequest, 1)), 1u);     // lock 1 is not managed here
-  EXPECT_EQ(refused(message(Kind::kBarrierArrive, 1)), 1u);   // barrier 1 has its root elsewhere
-  EXPECT_EQ(refused(message(Kind::kPageRequest, 0), 0), 1u);  // from ourselves
-  EXPECT_EQ(refused(message(Kind::kPageRequest, 0), 3), 1u);  // from a cluster that is none
+  EXPECT_EQ(refused(message(Kind::kDiff, 1)), 1u);              // page 1 is not homed here
+  EXPECT_EQ(refused(message(Kind::kInvalidate, 0, 1)), 1u);     // page 0 is homed here
+  EXPECT_EQ(refused(message(Kind::kInvalidate, 2, 1)), 1u);     // page 2 is not homed at cluster 1
+  EXPECT_EQ(refused(message(Kind::kLockRequest, 1)), 1u);       // lock 1 is not managed here
+  EXPECT_EQ(refused(message(Kind::kBarrierArrive, 0), 2), 1u);  // in a chain 0-1-2, it is not below this one
+  EXPECT_EQ(refused(message(Kind::kSyncCall, 1)), 1u);          // word 1 lives elsewhere
+  EXPECT_EQ(refused(message(Kind::kPageRequest, 0), 0), 1u);    // from ourselves
+  EXPECT_EQ(refused(message(Kind::kPageRequest, 0), 3), 1u);    // from a cluster that is none
 }
 
 TEST_F(Hostile, ARunOfPagesIsRefusedAsAWhole) {  // PG-19, PG-21
@@ -94,7 +139,7 @@ TEST_F(Hostile, ARunOfPagesIsRefusedAsAWhole) {  // PG-19, PG-21
 }
 
 TEST_F(Hostile, AnswersThatNobodyWaitsForAreRefused) {  // PG-19
-  EXPECT_EQ(refused(message(Kind::kPageReply, 1, 1, kPageBytes)), 1u);
+  EXPECT_EQ(refused(message(Kind::kPageReply, 1, 1)), 1u);
   EXPECT_EQ(refused(message(Kind::kDiffDone, 1, 1)), 1u);
   EXPECT_EQ(refused(message(Kind::kInvalidateAck, 0, 0)), 1u);
   EXPECT_EQ(refused(message(Kind::kLockGrant, 1)), 1u);
@@ -102,9 +147,19 @@ TEST_F(Hostile, AnswersThatNobodyWaitsForAreRefused) {  // PG-19
   EXPECT_EQ(refused(message(Kind::kLockReturn, 0)), 1u);
   EXPECT_EQ(refused(message(Kind::kBarrierDepart, 1, 0)), 1u);
   EXPECT_EQ(refused(message(Kind::kBarrierArrive, 0, 5)), 1u);
+  EXPECT_EQ(refused(message(Kind::kSyncResult, 1)), 1u);
+  EXPECT_EQ(refused(message(Kind::kAllocated, 0)), 1u);
+  EXPECT_EQ(refused(message(Kind::kRegionKnown, 0)), 1u);
   // An answer to a question that has not left yet.
   EXPECT_FALSE(engine.fault(0, PageId(1), Access::kRead));
-  EXPECT_EQ(refused(message(Kind::kPageReply, 1, 1, kPageBytes)), 1u);
+  EXPECT_EQ(refused(message(Kind::kPageReply, 1, 1)), 1u);
+  EXPECT_FALSE(engine.sync(1, {.op = SyncOp::kFlagWait, .id = 1}));
+  EXPECT_EQ(refused(message(Kind::kSyncResult, 1, 1)), 1u);
+  m.transmit_all();
+  EXPECT_EQ(refused(message(Kind::kSyncResult, 1, 1), 2), 1u);     // not from its home
+  EXPECT_EQ(refused(message(Kind::kSyncResult, 1, 1, 0, 1)), 1u);  // no wait for a condition
+  EXPECT_EQ(refused(message(Kind::kSyncResult, 1, 1)), 0u);
+  EXPECT_EQ(refused(message(Kind::kSyncResult, 1, 1)), 1u);
 }
 
 TEST_F(Hostile, MoreQuestionsThanAClusterHasNodesAreRefused) {  // PG-19
@@ -141,7 +196,7 @@ TEST(HostileRandom, NoSequenceOfMessagesBreaksAnInvariantOrABound) {
     for (int turn = 0; turn < 1500; ++turn) {
       const auto node = static_cast<std::uint16_t>(random.below(2));
       const auto other = static_cast<std::uint16_t>(1 + random.below(2));
-      switch (random.below(12)) {
+      switch (random.below(15)) {
         case 0:
           if (engine.done(node))
             (void)engine.fault(node, PageId(static_cast<std::uint32_t>(random.below(6))),
@@ -173,20 +228,39 @@ TEST(HostileRandom, NoSequenceOfMessagesBreaksAnInvariantOrABound) {
           for (std::uint64_t n = random.below(1 + drain); n > 0; --n)
             (void)engine.poll_transmit(ClusterId(other), room);
           break;
+        case 6:
+          if (engine.done(node)) {
+            SyncCall call{.op = static_cast<SyncOp>(random.below(13)),
+                          .id = static_cast<std::uint32_t>(random.below(4)),
+                          .first = random.below(3),
+                          .releases = random.chance(0.3)};
+            if (!held[node].empty() && random.chance(0.5)) call.op = SyncOp::kConditionWait;
+            if (call.op == SyncOp::kConditionWait) {
+              if (held[node].empty()) break;
+              call.lock = LockId(held[node][0]);
+            }
+            (void)engine.sync(node, call);
+          }
+          break;
+        case 7:
+          if (engine.done(node) && random.chance(0.2))
+            (void)engine.allocate(node, 1 + static_cast<std::uint32_t>(random.below(3)), Homes{});
+          break;
         default: {
           const auto kind = static_cast<Kind>(1 + random.below(kKinds - 1));
-          const bool diff = kind == Kind::kDiff, grant = kind == Kind::kLockGrant;
+          const bool diff = kind == Kind::kDiff;
           const bool run = kind == Kind::kInvalidate || kind == Kind::kInvalidateAck;
-          const std::size_t payload = kind == Kind::kPageReply ? kPageBytes
-                                      : diff                   ? 5 * random.below(2)
-                                      : run                    ? 4 * random.below(3)
-                                                               : 0;
+          const std::size_t payload = diff ? 5 * random.below(2) : run ? 4 * random.below(3) : 0;
           const bool numbered = kind == Kind::kPageReply || kind == Kind::kDiffDone ||
                                 kind == Kind::kInvalidate || kind == Kind::kInvalidateAck ||
-                                kind == Kind::kBarrierArrive || kind == Kind::kBarrierDepart;
+                                (kind >= Kind::kBarrierArrive && kind != Kind::kRegionKnown);
+          const std::uint64_t formats = kind == Kind::kLockGrant || kind == Kind::kSyncResult ? 2
+                                        : kind == Kind::kBarrierArrive                        ? 3
+                                        : kind == Kind::kSyncCall                             ? 13
+                                                                                              : 1;
           auto bytes = message(kind, static_cast<std::uint32_t>(random.below(6)),
                                numbered ? static_cast<std::uint32_t>(random.below(4)) : 0, payload,
-                               grant ? static_cast<std::uint8_t>(random.below(2)) : 0);
+                               static_cast<std::uint8_t>(random.below(formats)));
           if (diff && payload != 0) bytes[kHeaderBytes + 2] = std::byte{1};  // a run of one byte
           engine.on_message(ClusterId(other), bytes);
           ++sent;

@@ -584,7 +584,7 @@ TEST_F(Versions, ACopyThatOutlivesItsOwnersRoundsStaysComparable) {  // PG-16
     EXPECT_EQ(says(), Kind::kDiff);
     hears(Kind::kDiffDone, 0, version);
     EXPECT_EQ(says(), Kind::kBarrierArrive);
-    hears(Kind::kBarrierDepart, 0, version == 0x7000'0000u ? 0 : 1);
+    hears(Kind::kBarrierDepart, 0, version == 0x7000'0000u ? 0 : 1, kBarrierValueBytes);
     ASSERT_TRUE(engine.done(0));
   }
   EXPECT_EQ(memory.access(0), Access::kRead);

@@ -1,9 +1,10 @@
 // Random programs without data races, and the oracle that knows what they must see.
 //
-// Every node of every cluster locks, reads, writes, unlocks, and meets the others at barriers. What a lock
-// guards must be what was written last under it; what a node wrote before a barrier must be what all read
-// after it. Bytes of different owners lie side by side in the same words, so every page is shared by many
-// writers at once.
+// Every node of every cluster takes guards, reads, writes, gives them back, and meets the others. A guard is
+// a lock, a semaphore of one, or a word that is won by compare-and-exchange; nodes meet at a barrier, in a
+// monitor made of a lock and a condition variable, or by a counter and a flag. What a guard guards must be
+// what was written last under it; what a node wrote before a meeting must be what all read after it. Bytes of
+// different owners lie side by side in the same words, so every page is shared by many writers at once.
 //
 // Who drives a program decides when a node takes its next step, and what carries the messages between the
 // engines: any order at all (engine_random_test.cpp), or the whole transport over a bad network
@@ -50,15 +51,18 @@ class RandomProgram {
       : random_(random),
         tell_(std::move(tell)),
         config_(config),
+        guards_{config.locks - 1, config.semaphores, config.words - kMostPhases - 1},
         machine_(machine),
         placed_(config.clusters) {
     lay_out();
     for (std::uint16_t c = 0; c < config_.clusters; ++c)
       for (std::uint16_t n = 0; n < config_.compute_nodes; ++n) nodes_.push_back({.cluster = c, .node = n});
-    barriers_to_go_ = 1 + static_cast<std::uint32_t>(random_.below(4));
+    meetings_to_go_ = 1 + static_cast<std::uint32_t>(random_.below(4));
     owned_bytes_[0].resize(nodes_.size() * kOwned);
     owned_bytes_[1].resize(nodes_.size() * kOwned);
-    at_barrier_.resize(4);
+    came_.resize(kMostPhases);
+    brought_.resize(kMostPhases);
+    for (Meeting& meeting : meetings_) meeting = static_cast<Meeting>(random_.below(3));
   }
 
   static EngineConfig draw_config(Prng& random) {
@@ -72,6 +76,13 @@ class RandomProgram {
     c.flush_window = 1 + static_cast<std::uint32_t>(random.below(c.pages == 16 ? 16 : 4));
     c.local_handoffs = static_cast<std::uint32_t>(random.below(3));
     c.twins = random.chance(0.3) ? 1 + static_cast<std::uint32_t>(random.below(2)) : 8;
+    ++c.locks;  // for the monitors
+    c.semaphores = static_cast<std::uint32_t>(random.below(3));
+    // Guards, the counters of the meetings, and the tickets.
+    c.words = static_cast<std::uint32_t>(random.below(3)) + kMostPhases + 1;
+    c.flags = kMostPhases;
+    c.conditions = kMostPhases;
+    c.barrier_fan_out = 1 + static_cast<std::uint32_t>(random.below(4));
     return c;
   }
 
@@ -92,17 +103,22 @@ class RandomProgram {
     for (const Node& n : nodes_) {
       if (n.ended) continue;
       text += fmt::format("\n  node {} of cluster {}, phase {}, {}", n.node, n.cluster, n.phase,
-                          n.awaited      ? fmt::format("waits for lock {}", *n.awaited)
-                          : n.in_barrier ? std::string("waits at its barrier")
-                                         : std::string("works"));
+                          n.awaited        ? fmt::format("waits for guard {}", *n.awaited)
+                          : n.meeting != 0 ? fmt::format("meets, stage {}", n.meeting)
+                                           : std::string("works"));
       if (!n.todo.empty()) text += fmt::format(", wants to access {}", n.todo.back().address);
     }
     return text;
   }
 
  private:
-  static constexpr std::size_t kGuarded = 4;  // bytes that a lock guards
-  static constexpr std::size_t kOwned = 3;    // bytes that a node owns, in each of the two sets
+  static constexpr std::size_t kGuarded = 4;  // bytes that a guard guards
+  static constexpr std::uint32_t kMostPhases = 4;
+
+  // What gives a node the exclusive use of bytes.
+  enum class Guard { kLock, kSemaphore, kWord };
+  enum class Meeting { kBarrier, kMonitor, kFlag };
+  static constexpr std::size_t kOwned = 3;  // bytes that a node owns, in each of the two sets
 
   struct PendingAccess {
     std::size_t address = 0;
@@ -112,12 +128,13 @@ class RandomProgram {
   struct Node {
     std::uint16_t cluster = 0;
     std::uint16_t node = 0;
-    std::uint32_t phase = 0;               // barriers passed
-    std::uint32_t ops_left = 4;            // until the next barrier
+    std::uint32_t phase = 0;               // meetings passed
+    std::uint32_t ops_left = 4;            // until the next meeting
     std::vector<PendingAccess> todo = {};  // accesses before anything else
     std::vector<std::uint32_t> held = {};
-    std::optional<std::uint32_t> awaited = {};  // a lock
-    bool in_barrier = false;
+    std::optional<std::uint32_t> awaited = {};  // a guard
+    int meeting = 0;                            // how far this node is into one; 0: not in one
+    bool takes_ticket = false;
     bool ended = false;
   };
 
@@ -132,10 +149,11 @@ class RandomProgram {
         if (taken.insert(address).second) return address;
       }
     };
-    guarded_.resize(config_.locks);
-    guarded_bytes_.resize(config_.locks);
-    for (auto& lock : guarded_)
-      for (auto& address : lock) address = place();
+    guarded_.resize(std::size_t{guards_[0]} + guards_[1] + guards_[2]);
+    guarded_bytes_.resize(guarded_.size());
+    for (auto& guard : guarded_)
+      for (auto& address : guard) address = place();
+    for (std::uint32_t s = 0; s < config_.semaphores; ++s) to_post_.push_back(s);
     owned_[0].resize(std::size_t{config_.clusters} * config_.compute_nodes * kOwned);
     owned_[1].resize(owned_[0].size());
     for (auto& set : owned_)
@@ -149,15 +167,20 @@ class RandomProgram {
     Engine& engine = machine_.engine(n.cluster);
     if (n.ended || !engine.done(n.node)) return;
     if (!placed_[n.cluster]) return place_homes(n.cluster);
-    if (n.awaited) return got_lock(n);
-    if (n.in_barrier) return passed_barrier(n);
+    if (!to_post_.empty()) {
+      (void)call(n, SyncOp::kSemaphorePost, to_post_.back(), 1);
+      return to_post_.pop_back();
+    }
+    if (n.awaited) return got_guard(n);
+    if (n.takes_ticket) return got_ticket(n);
     if (!n.todo.empty()) return access(n);
-    if (n.phase == barriers_to_go_ && n.ops_left == 0) {
+    if (n.meeting != 0) return meet(n);
+    if (n.phase == meetings_to_go_ && n.ops_left == 0) {
       n.ended = true;
       return;
     }
-    if (!n.held.empty() && (n.ops_left == 0 || random_.chance(0.4))) return unlock(n);
-    if (n.ops_left == 0) return arrive(n);
+    if (!n.held.empty() && (n.ops_left == 0 || random_.chance(0.4))) return give_back(n);
+    if (n.ops_left == 0) return meet(n);
     --n.ops_left;
     choose(n);
   }
@@ -167,7 +190,7 @@ class RandomProgram {
     const std::size_t self = n.cluster * std::size_t{config_.compute_nodes} + n.node;
     const std::size_t own = self * kOwned + random_.below(kOwned);
     const std::uint32_t lowest = n.held.empty() ? 0 : n.held.back() + 1;  // nested only upwards: no deadlock
-    switch (random_.below(6)) {
+    switch (random_.below(7)) {
       case 0:
         n.todo.push_back({owned_[set][own], &owned_bytes_[set][own], true});
         break;
@@ -179,10 +202,28 @@ class RandomProgram {
         n.todo.push_back({owned_[1 - set][any], &owned_bytes_[1 - set][any], false});
         break;
       }
+      case 3:
+        n.takes_ticket = true;
+        if (call(n, SyncOp::kWordAdd, config_.words - 1, 1, 0, random_.chance(0.5))) got_ticket(n);
+        break;
       default:
-        if (lowest >= config_.locks) break;
-        lock(n, lowest + static_cast<std::uint32_t>(random_.below(config_.locks - lowest)));
+        if (lowest >= guarded_.size()) break;
+        take(n, lowest + static_cast<std::uint32_t>(random_.below(guarded_.size() - lowest)));
     }
+  }
+
+  bool call(Node& n, SyncOp op, std::uint32_t id, std::uint64_t first = 0, std::uint64_t second = 0,
+            bool releases = false) {
+    if (tell_) say(n, fmt::format("operation {} on {}", static_cast<int>(op), id));
+    return machine_.engine(n.cluster).sync(
+        n.node, {.op = op, .id = id, .first = first, .second = second, .releases = releases});
+  }
+
+  void got_ticket(Node& n) {
+    n.takes_ticket = false;
+    const std::uint64_t ticket = machine_.engine(n.cluster).result(n.node);
+    if (!tickets_.insert(ticket).second) fail(fmt::format("ticket {} was given twice", ticket));
+    if (ticket > 10'000) fail(fmt::format("ticket {} was never there", ticket));
   }
 
   void place_homes(std::uint16_t cluster) {
@@ -192,51 +233,110 @@ class RandomProgram {
       machine_.engine(cluster).set_home(PageId(p), 1, ClusterId(homes_[p]));
   }
 
-  void lock(Node& n, std::uint32_t lock) {
-    if (tell_) say(n, fmt::format("lock {}", lock));
-    n.awaited = lock;
-    if (machine_.engine(n.cluster).lock(n.node, LockId(lock))) got_lock(n);
-  }
-  void got_lock(Node& n) {
-    const std::uint32_t lock = *n.awaited;
-    if (tell_) say(n, fmt::format("has lock {}", lock));
-    n.awaited.reset();
-    if (!holders_.insert(lock).second) fail(fmt::format("lock {} has two holders", lock));
-    n.held.push_back(lock);
-    for (std::uint64_t k = 1 + random_.below(5); k > 0; --k) {
-      const std::size_t i = random_.below(kGuarded);
-      n.todo.push_back({guarded_[lock][i], &guarded_bytes_[lock][i], random_.chance(0.5)});
+  // Which guard that is, and its number among those of its kind.
+  std::pair<Guard, std::uint32_t> guard(std::uint32_t index) const {
+    for (const Guard kind : {Guard::kLock, Guard::kSemaphore}) {
+      const std::uint32_t count = guards_[static_cast<std::size_t>(kind)];
+      if (index < count) return {kind, index};
+      index -= count;
     }
-  }
-  void unlock(Node& n) {
-    const std::uint32_t lock = n.held.back();
-    if (tell_) say(n, fmt::format("unlock {}", lock));
-    n.held.pop_back();
-    holders_.erase(lock);
-    machine_.engine(n.cluster).unlock(n.node, LockId(lock));
+    return {Guard::kWord, index};
   }
 
-  void arrive(Node& n) {
-    const BarrierId barrier(n.phase % config_.barriers);
-    if (tell_) say(n, fmt::format("barrier {}, phase {}", barrier.value(), n.phase));
-    n.in_barrier = true;
-    ++at_barrier_[n.phase];
-    if (machine_.engine(n.cluster).barrier(n.node, barrier)) passed_barrier(n);
+  void take(Node& n, std::uint32_t index) {
+    if (tell_) say(n, fmt::format("takes guard {}", index));
+    n.awaited = index;
+    const auto [kind, id] = guard(index);
+    const bool now = kind == Guard::kLock        ? machine_.engine(n.cluster).lock(n.node, LockId(id))
+                     : kind == Guard::kSemaphore ? call(n, SyncOp::kSemaphoreWait, id)
+                                                 : call(n, SyncOp::kWordCompareExchange, id, 0, 1);
+    if (now) got_guard(n);
   }
-  void passed_barrier(Node& n) {
-    if (tell_) say(n, "past the barrier");
-    if (at_barrier_[n.phase] != nodes_.size()) fail("a barrier let somebody through before all had come");
-    n.in_barrier = false;
+  void got_guard(Node& n) {
+    const std::uint32_t index = *n.awaited;
+    if (guard(index).first == Guard::kWord && machine_.engine(n.cluster).result(n.node) != 0) {
+      (void)call(n, SyncOp::kWordCompareExchange, guard(index).second, 0, 1);  // somebody has it: again
+      return;
+    }
+    if (tell_) say(n, fmt::format("has guard {}", index));
+    n.awaited.reset();
+    if (!holders_.insert(index).second) fail(fmt::format("guard {} has two holders", index));
+    n.held.push_back(index);
+    for (std::uint64_t k = 1 + random_.below(5); k > 0; --k) {
+      const std::size_t i = random_.below(kGuarded);
+      n.todo.push_back({guarded_[index][i], &guarded_bytes_[index][i], random_.chance(0.5)});
+    }
+  }
+  void give_back(Node& n) {
+    const std::uint32_t index = n.held.back();
+    if (tell_) say(n, fmt::format("gives back guard {}", index));
+    n.held.pop_back();
+    holders_.erase(index);
+    const auto [kind, id] = guard(index);
+    switch (kind) {
+      case Guard::kLock:
+        return machine_.engine(n.cluster).unlock(n.node, LockId(id));
+      case Guard::kSemaphore:
+        return (void)call(n, SyncOp::kSemaphorePost, id, 1, 0, true);
+      case Guard::kWord:
+        return (void)call(n, SyncOp::kWordStore, id, 0, 0, true);
+    }
+  }
+
+  // A step into, or through, the meeting that ends the node's phase.
+  void meet(Node& n) {
+    if (tell_) say(n, fmt::format("meeting, phase {}, stage {}", n.phase, n.meeting));
+    Engine& engine = machine_.engine(n.cluster);
+    const std::uint32_t phase = n.phase;
+    const LockId monitor(config_.locks - 1);
+    if (n.meeting++ == 0) ++came_[phase];
+    switch (meetings_[phase]) {
+      case Meeting::kBarrier:
+        if (n.meeting == 1) {
+          const std::uint64_t value = random_.below(1000);
+          brought_[phase] += value;
+          (void)engine.barrier(n.node, BarrierId(phase % config_.barriers), Reduction::kSumInt64, value);
+          return;
+        }
+        if (engine.result(n.node) != brought_[phase] || engine.reduction(n.node) != Reduction::kSumInt64)
+          fail(fmt::format("a sum is {}, of what was brought it is {}", engine.result(n.node),
+                           brought_[phase]));
+        return met(n);
+      case Meeting::kMonitor:
+        if (n.meeting == 1) return (void)engine.lock(n.node, monitor);
+        if (n.meeting == 2) {
+          if (++in_monitor_[phase] == nodes_.size()) {
+            n.meeting = 3;
+            return (void)call(n, SyncOp::kConditionBroadcast, phase);
+          }
+          return (void)engine.sync(n.node, {.op = SyncOp::kConditionWait, .id = phase, .lock = monitor});
+        }
+        engine.unlock(n.node, monitor);
+        return met(n);
+      case Meeting::kFlag:
+        if (n.meeting == 1) return (void)call(n, SyncOp::kWordAdd, guards_[2] + phase, 1, 0, true);
+        if (n.meeting == 2) {
+          const bool last = engine.result(n.node) + 1 == nodes_.size();
+          return (void)call(n, last ? SyncOp::kFlagSet : SyncOp::kFlagWait, phase);
+        }
+        return met(n);
+    }
+  }
+
+  void met(Node& n) {
+    if (tell_) say(n, "past the meeting");
+    if (came_[n.phase] != nodes_.size()) fail("a meeting let somebody through before all had come");
+    n.meeting = 0;
     ++n.phase;
     n.ops_left = static_cast<std::uint32_t>(random_.below(16));
-    if (n.phase < barriers_to_go_) return;
+    if (n.phase < meetings_to_go_) return;
     n.ops_left = 0;  // the last: everybody reads everything of the set that was written before it
     const std::uint32_t set = 1 - n.phase % 2;
     for (std::size_t i = 0; i < owned_[set].size(); ++i)
       n.todo.push_back({owned_[set][i], &owned_bytes_[set][i], false});
-    for (std::size_t lock = 0; lock < guarded_.size(); ++lock)
+    for (std::size_t index = 0; index < guarded_.size(); ++index)
       for (std::size_t i = 0; i < kGuarded; ++i)
-        n.todo.push_back({guarded_[lock][i], &guarded_bytes_[lock][i], false});
+        n.todo.push_back({guarded_[index][i], &guarded_bytes_[index][i], false});
   }
 
   void access(Node& n) {
@@ -272,19 +372,26 @@ class RandomProgram {
   Prng random_;
   const Tell tell_;
   const EngineConfig config_;
+  const std::array<std::uint32_t, 3>
+      guards_;  // by kind: how many; the words behind them count and give tickets
+  std::array<Meeting, kMostPhases> meetings_{};
+  std::vector<std::uint32_t> to_post_;  // semaphores that nobody has given their one yet
   ProgramMachine& machine_;
   std::vector<bool> placed_;  // clusters that have said where the pages' homes are
   bool own_homes_ = false;
   std::vector<std::uint16_t> homes_;
   std::vector<Node> nodes_;
-  std::uint32_t barriers_to_go_ = 0;
+  std::uint32_t meetings_to_go_ = 0;
 
   std::vector<std::array<std::size_t, kGuarded>> guarded_;  // addresses
   std::vector<std::size_t> owned_[2];
   std::vector<std::array<std::uint8_t, kGuarded>> guarded_bytes_;  // the oracle: what was written last
   std::vector<std::uint8_t> owned_bytes_[2];
-  std::set<std::uint32_t> holders_;      // locks that somebody has
-  std::vector<std::size_t> at_barrier_;  // by phase: nodes that came
+  std::set<std::uint32_t> holders_;  // guards that somebody has
+  std::set<std::uint64_t> tickets_;
+  std::vector<std::size_t> came_;       // by phase: nodes that came
+  std::vector<std::uint64_t> brought_;  // by phase: the sum of what they brought
+  std::array<std::size_t, kMostPhases> in_monitor_{};
   std::optional<std::string> failure_;
 };
 

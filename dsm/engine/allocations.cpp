@@ -1,0 +1,178 @@
+#include "dsm/engine/allocations.h"
+
+#include "base/check.h"
+
+namespace braid::dsm {
+namespace {
+
+//      0      2         4
+//      | kind | cluster |
+std::size_t store_homes(MutableBytes room, Homes homes) {
+  store(&room[0], static_cast<std::uint16_t>(homes.kind));
+  store(&room[2], homes.cluster.value());
+  return kHomesBytes;
+}
+
+std::optional<Homes> load_homes(ByteView bytes) {
+  const auto kind = load<std::uint16_t>(&bytes[0]);
+  if (kind > static_cast<std::uint16_t>(Homes::Kind::kCluster)) return std::nullopt;
+  return Homes{static_cast<Homes::Kind>(kind), ClusterId(load<std::uint16_t>(&bytes[2]))};
+}
+
+}  // namespace
+
+Allocations::Allocations(const EngineConfig& config, Outbox& outbox, ComputeNodes& nodes, Pages& pages)
+    : config_(config),
+      self_(config.cluster),
+      outbox_(outbox),
+      nodes_(nodes),
+      pages_(pages),
+      requests_(std::size_t{config.clusters} * config.compute_nodes) {}
+
+void Allocations::begin(std::uint16_t node, std::uint32_t count, Homes homes) {
+  CHECK(possible(count, homes));
+  ComputeNode& n = nodes_[node];
+  n.wait = Wait::kAllocation;
+  n.homes = homes;
+  n.call_sent = false;
+  n.sync = count;
+  outbox_.push(kManager, {.kind = Kind::kAllocate, .id = count, .number = node});
+}
+
+bool Allocations::possible(std::uint32_t count, Homes homes) const {
+  return count > 0 && homes.cluster.value() < config_.clusters;
+}
+
+// AL-4
+std::optional<PageId> Allocations::take(std::uint32_t count, Homes homes) {
+  CHECK(possible(count, homes));
+  if (count > free_pages() || !pages_.untouched(PageId(next_), count)) return std::nullopt;
+  const PageId first(next_);
+  place(first, count, homes);
+  return first;
+}
+
+// AL-2: the one rule that says where the homes of a region are.
+void Allocations::place(PageId first, std::uint32_t count, Homes homes) {
+  const auto set = [&](std::uint32_t begin, std::uint32_t end, std::uint32_t cluster) {
+    if (begin != end)
+      pages_.set_home(PageId(first.value() + begin), end - begin,
+                      ClusterId(static_cast<std::uint16_t>(cluster)));
+  };
+  const std::uint32_t clusters = config_.clusters;
+  switch (homes.kind) {
+    case Homes::Kind::kBlock:
+      for (std::uint32_t k = 0; k < clusters; ++k) {
+        set(static_cast<std::uint32_t>(std::uint64_t{count} * k / clusters),
+            static_cast<std::uint32_t>(std::uint64_t{count} * (k + 1) / clusters), k);
+      }
+      break;
+    case Homes::Kind::kCyclic:
+      for (std::uint32_t i = 0; i < count; ++i) set(i, i + 1, i % clusters);
+      break;
+    case Homes::Kind::kCluster:
+      set(0, count, homes.cluster.value());
+      break;
+  }
+  next_ = first.value() + count;
+}
+
+// --- The manager
+
+bool Allocations::on_request(ClusterId from, const Header& h, ByteView payload) {
+  const std::optional<Homes> homes = load_homes(payload);
+  if (self_ != kManager || !homes || h.number >= config_.compute_nodes || !possible(h.id, *homes))
+    return false;
+  const std::uint32_t r = std::uint32_t{from.value()} * config_.compute_nodes + h.number;
+  if (requests_[r].busy) return false;
+  requests_[r] = {.count = h.id, .homes = *homes, .busy = true};
+  const bool alone = first_ == kEnd;
+  (alone ? first_ : requests_[last_].next) = r;
+  last_ = r;
+  if (alone) serve_next();
+  return true;
+}
+
+// AL-1
+void Allocations::serve_next() {
+  while (first_ != kEnd) {
+    const Request& r = requests_[first_];
+    const std::optional<PageId> region = take(r.count, r.homes);
+    region_ = region ? region->value() : kNoPages;
+    unknowing_ = 0;
+    for (std::uint16_t c = 0; region && c < config_.clusters; ++c) {
+      if (ClusterId(c) == self_) continue;
+      unknowing_ |= std::uint64_t{1} << c;
+      outbox_.push(ClusterId(c), {.kind = Kind::kRegion, .id = region_, .number = r.count});
+    }
+    if (unknowing_ != 0) return;
+    answer();
+  }
+}
+
+// AL-3
+bool Allocations::on_region_known(ClusterId from, PageId first) {
+  const std::uint64_t bit = std::uint64_t{1} << from.value();
+  if (self_ != kManager || (unknowing_ & bit) == 0 || first.value() != region_ ||
+      outbox_.pending(from, Kind::kRegion) != 0)
+    return false;
+  unknowing_ &= ~bit;
+  if (unknowing_ != 0) return true;
+  answer();
+  serve_next();
+  return true;
+}
+
+void Allocations::answer() {
+  const std::uint32_t r = first_;
+  first_ = requests_[r].next;
+  if (first_ == kEnd) last_ = kEnd;
+  outbox_.push(ClusterId(static_cast<std::uint16_t>(r / config_.compute_nodes)),
+               {.kind = Kind::kAllocated, .id = region_, .number = r % config_.compute_nodes});
+}
+
+// --- Every cluster
+
+bool Allocations::on_region(ClusterId from, const Header& h, ByteView payload) {
+  const std::optional<Homes> homes = load_homes(payload);
+  if (from != kManager || !homes || !possible(h.number, *homes)) return false;
+  // One at a time, and in their order: the next is told when this one is known everywhere.
+  if (h.id != next_ || h.number > free_pages() || outbox_.pending(from, Kind::kRegionKnown) != 0)
+    return false;
+  if (!pages_.untouched(PageId(h.id), h.number)) return false;
+  place(PageId(h.id), h.number, *homes);
+  outbox_.push(from, {.kind = Kind::kRegionKnown, .id = h.id});
+  return true;
+}
+
+bool Allocations::on_result(ClusterId from, const Header& h) {
+  if (from != kManager || h.number >= nodes_.size()) return false;
+  ComputeNode& n = nodes_[h.number];
+  if (n.wait != Wait::kAllocation || !n.call_sent) return false;
+  n.wait = Wait::kNothing;
+  n.result = h.id;
+  return true;
+}
+
+std::size_t Allocations::write(ClusterId to, const Header& header, MutableBytes payload) {
+  switch (header.kind) {
+    case Kind::kAllocate:
+      nodes_[header.number].call_sent = true;
+      return store_homes(payload, nodes_[header.number].homes);
+    case Kind::kRegion:
+      return store_homes(payload, requests_[first_].homes);
+    case Kind::kAllocated:
+      requests_[std::uint32_t{to.value()} * config_.compute_nodes + header.number].busy = false;
+      return 0;
+    default:
+      return 0;  // RegionKnown: nothing waits for its leaving
+  }
+}
+
+void Allocations::check() const {
+  CHECK_LE(next_, config_.pages);
+  CHECK_EQ(first_ == kEnd, last_ == kEnd);
+  CHECK_EQ(first_ != kEnd, unknowing_ != 0);  // whoever is served waits for somebody
+}
+
+}  // namespace braid::dsm

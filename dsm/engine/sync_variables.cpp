@@ -1,0 +1,270 @@
+#include "dsm/engine/sync_variables.h"
+
+#include "base/check.h"
+
+namespace braid::dsm {
+namespace {
+
+enum class Type : std::uint8_t { kWord, kFlag, kSemaphore, kCondition };
+
+constexpr Type type_of(SyncOp op) {
+  switch (op) {
+    case SyncOp::kWordLoad:
+    case SyncOp::kWordStore:
+    case SyncOp::kWordExchange:
+    case SyncOp::kWordAdd:
+    case SyncOp::kWordCompareExchange:
+      return Type::kWord;
+    case SyncOp::kFlagSet:
+    case SyncOp::kFlagClear:
+    case SyncOp::kFlagWait:
+      return Type::kFlag;
+    case SyncOp::kSemaphorePost:
+    case SyncOp::kSemaphoreWait:
+      return Type::kSemaphore;
+    case SyncOp::kConditionWait:
+    case SyncOp::kConditionSignal:
+    case SyncOp::kConditionBroadcast:
+      return Type::kCondition;
+  }
+  return Type::kWord;
+}
+
+// The format of a kSyncResult.
+constexpr std::uint8_t kResult = 0;
+constexpr std::uint8_t kRegistered = 1;
+
+}  // namespace
+
+SyncVariables::SyncVariables(const EngineConfig& config, Outbox& outbox, ComputeNodes& nodes, Pages& pages,
+                             Locks& locks)
+    : config_(config),
+      self_(config.cluster),
+      outbox_(outbox),
+      nodes_(nodes),
+      pages_(pages),
+      locks_(locks),
+      words_(config.words / config.clusters + 1),
+      flags_(config.flags / config.clusters + 1),
+      semaphores_(config.semaphores / config.clusters + 1),
+      conditions_(config.conditions / config.clusters + 1),
+      slots_(std::size_t{config.clusters} * config.compute_nodes) {}
+
+std::vector<SyncVariables::Variable>& SyncVariables::kept(SyncOp op) {
+  switch (type_of(op)) {
+    case Type::kWord:
+      return words_;
+    case Type::kFlag:
+      return flags_;
+    case Type::kSemaphore:
+      return semaphores_;
+    case Type::kCondition:
+      return conditions_;
+  }
+  return words_;
+}
+
+std::uint32_t SyncVariables::count_of(SyncOp op) const {
+  switch (type_of(op)) {
+    case Type::kWord:
+      return config_.words;
+    case Type::kFlag:
+      return config_.flags;
+    case Type::kSemaphore:
+      return config_.semaphores;
+    case Type::kCondition:
+      return config_.conditions;
+  }
+  return 0;
+}
+
+// --- The node's cluster
+
+void SyncVariables::begin(std::uint16_t node, const SyncCall& call) {
+  CHECK_LT(call.id, count_of(call.op));
+  CHECK(call.op != SyncOp::kConditionWait || locks_.held_by(call.lock, node));
+  ComputeNode& n = nodes_[node];
+  n.wait = Wait::kSync;
+  n.sync = call.id;
+  n.call = call;
+  n.call_registered = n.call_answered = n.call_sent = false;
+  if (call.releases)  // SY-2
+    pages_.begin_release({.what = ReleaseFor::What::kSync, .id = node});
+  else
+    ask(node);
+}
+
+void SyncVariables::released(std::uint16_t node) {
+  ask(node);
+}
+
+void SyncVariables::ask(std::uint16_t node) {
+  const SyncCall& call = nodes_[node].call;
+  outbox_.push(
+      home(call.id),
+      {.kind = Kind::kSyncCall, .format = static_cast<std::uint8_t>(call.op), .id = call.id, .number = node});
+}
+
+bool SyncVariables::on_result(ClusterId from, const Header& h, ByteView value) {
+  if (h.number >= nodes_.size()) return false;
+  const auto node = static_cast<std::uint16_t>(h.number);
+  ComputeNode& n = nodes_[node];
+  if (n.wait != Wait::kSync || !n.call_sent || n.call.id != h.id || from != home(h.id)) return false;
+  if (h.format == kRegistered) {
+    if (n.call.op != SyncOp::kConditionWait || n.call_registered) return false;
+    n.call_registered = true;
+    locks_.unlock(node, n.call.lock);  // SY-5
+  } else {
+    if (n.call_answered) return false;
+    n.call_answered = true;
+    n.result = load<std::uint64_t>(value.data());
+  }
+  go_on(node);
+  return true;
+}
+
+// The answers to a wait for a condition may come in either order.
+void SyncVariables::go_on(std::uint16_t node) {
+  ComputeNode& n = nodes_[node];
+  if (!n.call_answered) return;
+  if (n.call.op != SyncOp::kConditionWait) {
+    n.wait = Wait::kNothing;
+    return;
+  }
+  if (!n.call_registered) return;
+  n.wait = Wait::kNothing;
+  (void)locks_.lock(node, n.call.lock);  // SY-6: it goes on when it has the lock again
+}
+
+// --- The home. SY-1: one operation after the other.
+
+bool SyncVariables::on_call(ClusterId from, const Header& h, ByteView operands) {
+  const auto op = static_cast<SyncOp>(h.format);
+  if (h.id >= count_of(op) || home(h.id) != self_ || h.number >= config_.compute_nodes) return false;
+  const std::uint32_t slot = slot_of(from, h.number);
+  if (slots_[slot].busy()) return false;  // SY-4
+  const auto first = load<std::uint64_t>(operands.data());
+  const auto second = load<std::uint64_t>(operands.data() + sizeof first);
+  carry_out(op, h.id, slot, first, second);
+  return true;
+}
+
+void SyncVariables::carry_out(SyncOp op, std::uint32_t id, std::uint32_t slot, std::uint64_t first,
+                              std::uint64_t second) {
+  Variable& v = kept(op)[id / config_.clusters];
+  const std::uint64_t before = v.value;
+  switch (op) {
+    case SyncOp::kWordLoad:
+      break;
+    case SyncOp::kWordStore:
+    case SyncOp::kWordExchange:
+      v.value = first;
+      break;
+    case SyncOp::kWordAdd:
+      v.value += first;
+      break;
+    case SyncOp::kWordCompareExchange:
+      if (v.value == first) v.value = second;
+      break;
+    case SyncOp::kFlagSet:
+      v.value = 1;
+      while (wake_first(v, id)) continue;
+      break;
+    case SyncOp::kFlagClear:
+      v.value = 0;
+      break;
+    case SyncOp::kFlagWait:
+      if (v.value == 0) return enqueue(v, slot);
+      break;
+    case SyncOp::kSemaphorePost:
+      for (v.value += first; v.value > 0 && wake_first(v, id);) --v.value;
+      break;
+    case SyncOp::kSemaphoreWait:
+      if (v.value == 0) return enqueue(v, slot);
+      --v.value;
+      break;
+    case SyncOp::kConditionWait:
+      enqueue(v, slot);
+      slots_[slot].registers = true;  // SY-5
+      outbox_.push(ClusterId(static_cast<std::uint16_t>(slot / config_.compute_nodes)),
+                   {.kind = Kind::kSyncResult,
+                    .format = kRegistered,
+                    .id = id,
+                    .number = slot % config_.compute_nodes});
+      return;
+    case SyncOp::kConditionSignal:
+      (void)wake_first(v, id);
+      break;
+    case SyncOp::kConditionBroadcast:
+      while (wake_first(v, id)) continue;
+      break;
+  }
+  answer(slot, id, before);
+}
+
+void SyncVariables::answer(std::uint32_t slot, std::uint32_t id, std::uint64_t value) {
+  slots_[slot].value = value;
+  slots_[slot].answered = true;
+  outbox_.push(
+      ClusterId(static_cast<std::uint16_t>(slot / config_.compute_nodes)),
+      {.kind = Kind::kSyncResult, .format = kResult, .id = id, .number = slot % config_.compute_nodes});
+}
+
+void SyncVariables::enqueue(Variable& v, std::uint32_t slot) {
+  slots_[slot].waiting = true;
+  slots_[slot].next = kEnd;
+  (v.waiting.first == kEnd ? v.waiting.first : slots_[v.waiting.last].next) = slot;
+  v.waiting.last = slot;
+}
+
+// SY-3: in the order in which they came. False when nobody waits.
+bool SyncVariables::wake_first(Variable& v, std::uint32_t id) {
+  const std::uint32_t slot = v.waiting.first;
+  if (slot == kEnd) return false;
+  v.waiting.first = slots_[slot].next;
+  if (v.waiting.first == kEnd) v.waiting.last = kEnd;
+  slots_[slot].waiting = false;
+  answer(slot, id, 0);
+  return true;
+}
+
+std::size_t SyncVariables::write(ClusterId to, const Header& header, MutableBytes payload) {
+  if (header.kind == Kind::kSyncCall) {
+    ComputeNode& n = nodes_[header.number];
+    n.call_sent = true;
+    store(payload.data(), n.call.first);
+    store(payload.data() + sizeof n.call.first, n.call.second);
+    return kSyncOperandBytes;
+  }
+  Slot& s = slots_[slot_of(to, header.number)];
+  (header.format == kRegistered ? s.registers : s.answered) = false;
+  store(payload.data(), header.format == kRegistered ? std::uint64_t{0} : s.value);
+  return sizeof s.value;
+}
+
+void SyncVariables::check_queue(const Variable& v, std::size_t* queued) const {
+  CHECK_EQ(v.waiting.first == kEnd, v.waiting.last == kEnd);
+  for (std::uint32_t slot = v.waiting.first; slot != kEnd; slot = slots_[slot].next) {
+    CHECK(slots_[slot].waiting && !slots_[slot].answered);
+    CHECK(slots_[slot].next != kEnd || slot == v.waiting.last);
+    CHECK_LE(++*queued, slots_.size());
+  }
+}
+
+void SyncVariables::check() const {
+  std::size_t queued = 0;
+  for (const Variable& v : words_) CHECK_EQ(v.waiting.first, kEnd);
+  for (const Variable& v : flags_) {
+    check_queue(v, &queued);
+    CHECK(v.value == 0 || v.waiting.first == kEnd);  // who waits for a set flag goes on
+  }
+  for (const Variable& v : semaphores_) {
+    check_queue(v, &queued);
+    CHECK(v.value == 0 || v.waiting.first == kEnd);
+  }
+  for (const Variable& v : conditions_) check_queue(v, &queued);
+  for (const Slot& s : slots_) queued -= s.waiting;
+  CHECK_EQ(queued, 0u);  // a slot waits in one queue
+}
+
+}  // namespace braid::dsm

@@ -1,0 +1,94 @@
+// Atomic words, flags, counting semaphores and condition variables of the machine. Each lives at its home (id
+// % clusters), which carries out one operation after the other; whoever must wait, waits in a queue there.
+// What a home keeps of a compute node is one slot, because a node has one operation at a time: so thousands
+// of variables cost a few bytes each, and queues of any length nothing more.
+//
+// Rules SY-1 .. are in docs/protocol_dsm.md.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/ids.h"
+#include "dsm/engine/engine.h"
+#include "dsm/engine/locks.h"
+#include "dsm/engine/messages.h"
+#include "dsm/engine/nodes.h"
+#include "dsm/engine/outbox.h"
+#include "dsm/engine/pages.h"
+
+namespace braid::dsm {
+
+class SyncVariables {
+ public:
+  SyncVariables(const EngineConfig& config, Outbox& outbox, ComputeNodes& nodes, Pages& pages, Locks& locks);
+
+  // The node waits, at least until the engine has handed over what this cluster says to itself.
+  void begin(std::uint16_t node, const SyncCall& call);
+  // The release that the node's operation waited for is complete.
+  void released(std::uint16_t node);
+
+  // Messages, also this cluster's to itself. False: no engine sends that now; nothing was changed.
+  [[nodiscard]] bool on_call(ClusterId from, const Header& header, ByteView operands);
+  [[nodiscard]] bool on_result(ClusterId from, const Header& header, ByteView value);
+
+  // A descriptor of ours becomes a message now: writes the payload, returns its length.
+  std::size_t write(ClusterId to, const Header& header, MutableBytes payload);
+
+  void check() const;
+
+ private:
+  static constexpr std::uint32_t kEnd = ~std::uint32_t{0};
+
+  struct Queue {  // of slots, FIFO
+    std::uint32_t first = kEnd;
+    std::uint32_t last = kEnd;
+  };
+  // Where a variable is waited for, its queue; the rest is a number.
+  struct Variable {
+    std::uint64_t value = 0;
+    Queue waiting;
+  };
+
+  // What the home keeps of a compute node of any cluster.
+  struct Slot {
+    std::uint64_t value = 0;  // for its result
+    std::uint32_t next = kEnd;
+    bool waiting = false;    // in a queue
+    bool registers = false;  // the answer that says so has not left (SY-5)
+    bool answered = false;   // the result has not left
+    bool busy() const { return waiting || registers || answered; }
+  };
+
+  ClusterId home(std::uint32_t id) const {
+    return ClusterId(static_cast<std::uint16_t>(id % config_.clusters));
+  }
+  std::uint32_t slot_of(ClusterId cluster, std::uint32_t node) const {
+    return std::uint32_t{cluster.value()} * config_.compute_nodes + node;
+  }
+  void ask(std::uint16_t node);
+  void go_on(std::uint16_t node);
+  void carry_out(SyncOp op, std::uint32_t id, std::uint32_t slot, std::uint64_t first, std::uint64_t second);
+  void answer(std::uint32_t slot, std::uint32_t id, std::uint64_t value);
+  void enqueue(Variable& v, std::uint32_t slot);
+  bool wake_first(Variable& v, std::uint32_t id);
+  void check_queue(const Variable& v, std::size_t* queued) const;
+
+  const EngineConfig config_;
+  const ClusterId self_;
+  Outbox& outbox_;
+  ComputeNodes& nodes_;
+  Pages& pages_;
+  Locks& locks_;
+  std::vector<Variable> words_;  // of those that this cluster is the home of, by id / clusters
+  std::vector<Variable> flags_;
+  std::vector<Variable> semaphores_;
+  std::vector<Variable> conditions_;
+  std::vector<Slot> slots_;  // by cluster and compute node
+
+  std::vector<Variable>& kept(SyncOp op);
+  std::uint32_t count_of(SyncOp op) const;
+};
+
+}  // namespace braid::dsm

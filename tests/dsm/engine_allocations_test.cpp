@@ -1,0 +1,127 @@
+// Allocation by single compute nodes, told as stories. Three clusters of two nodes; cluster 0 hands out.
+#include <gtest/gtest.h>
+
+#include "engine_machine.h"
+
+namespace braid::dsm {
+namespace {
+
+constexpr Homes kBlock{};
+constexpr Homes kCyclic{Homes::Kind::kCyclic, ClusterId(0)};
+constexpr Homes kOnTwo{Homes::Kind::kCluster, ClusterId(2)};
+
+struct AllocationsTest : testing::Test {
+  static EngineConfig config() {
+    return {.clusters = 3, .compute_nodes = 2, .pages = 20, .locks = 1, .barriers = 1, .twins = 8};
+  }
+  ~AllocationsTest() override { EXPECT_EQ(m.bad_messages(), 0u); }
+
+  std::uint64_t allocate(std::uint16_t cluster, std::uint32_t count, Homes homes, std::uint16_t node = 0) {
+    if (!m.engine(cluster).allocate(node, count, homes)) m.settle();
+    EXPECT_TRUE(m.engine(cluster).done(node));
+    m.check();
+    return m.engine(cluster).result(node);
+  }
+  std::vector<unsigned> homes(std::uint16_t cluster, std::uint32_t first, std::uint32_t count) {
+    std::vector<unsigned> all;
+    for (std::uint32_t p = first; p < first + count; ++p)
+      all.push_back(m.engine(cluster).home(PageId(p)).value());
+    return all;
+  }
+
+  Machine m{config()};
+};
+
+TEST_F(AllocationsTest, AnyNodeGetsFreshPagesWithTheHomesItAskedFor) {  // AL-1, AL-2
+  EXPECT_EQ(allocate(1, 6, kBlock), 0u);
+  EXPECT_EQ(allocate(2, 4, kCyclic, 1), 6u);
+  EXPECT_EQ(allocate(0, 3, kOnTwo), 10u);
+  for (std::uint16_t c = 0; c < 3; ++c) {
+    EXPECT_EQ(homes(c, 0, 13), (std::vector<unsigned>{0, 0, 1, 1, 2, 2, 0, 1, 2, 0, 2, 2, 2})) << c;
+    EXPECT_EQ(m.engine(c).free_pages(), 7u);
+  }
+  m.write(0, 12 * kPageBytes, 5);
+  EXPECT_EQ(allocate(1, 1, kBlock), 13u);
+  EXPECT_TRUE(m.quiet());
+}
+
+TEST_F(AllocationsTest, ItIsCompleteWhenEveryClusterKnows) {  // AL-3
+  EXPECT_FALSE(m.engine(1).allocate(0, 5, kOnTwo));
+  m.deliver(Kind::kAllocate, 0);
+  m.deliver(Kind::kRegion, 1);
+  m.deliver(Kind::kRegionKnown, 0);
+  EXPECT_EQ(m.count(Kind::kAllocated), 0u);
+  m.deliver(Kind::kRegion, 2);
+  EXPECT_EQ(m.count(Kind::kAllocated), 0u);
+  m.deliver(Kind::kRegionKnown, 0);
+  EXPECT_EQ(m.count(Kind::kAllocated), 1u);
+  EXPECT_FALSE(m.engine(1).done(0));
+  m.deliver(Kind::kAllocated, 1);
+  EXPECT_TRUE(m.engine(1).done(0));
+}
+
+TEST_F(AllocationsTest, RequestsAreServedOneAfterTheOtherInTheirOrder) {  // AL-1
+  EXPECT_FALSE(m.engine(2).allocate(1, 2, kBlock));
+  m.deliver(Kind::kAllocate, 0);
+  EXPECT_FALSE(m.engine(0).allocate(0, 3, kBlock));
+  EXPECT_FALSE(m.engine(1).allocate(0, 4, kBlock));
+  m.deliver(Kind::kAllocate, 0);
+  EXPECT_EQ(m.count(Kind::kRegion), 2u) << "of the first alone";
+  m.settle();
+  EXPECT_EQ(m.engine(2).result(1), 0u);
+  EXPECT_EQ(m.engine(0).result(0), 2u);
+  EXPECT_EQ(m.engine(1).result(0), 5u);
+}
+
+TEST_F(AllocationsTest, WhatDoesNotFitIsRefusedAndWhatFitsStillGoes) {  // AL-4
+  EXPECT_EQ(allocate(1, 21, kBlock), kNoPages);
+  EXPECT_EQ(allocate(0, 21, kBlock), kNoPages);
+  EXPECT_EQ(allocate(1, 20, kBlock), 0u);
+  EXPECT_EQ(allocate(2, 1, kBlock), kNoPages);
+}
+
+TEST_F(AllocationsTest, ClustersThatAllocateTogetherAndSingleNodesShareTheHeap) {  // AL-2
+  for (std::uint16_t c = 0; c < 3; ++c) EXPECT_EQ(m.engine(c).allocate_together(3, kBlock), PageId(0));
+  EXPECT_EQ(allocate(2, 2, kOnTwo), 3u);
+  for (std::uint16_t c = 0; c < 3; ++c) EXPECT_EQ(m.engine(c).allocate_together(15, kCyclic), PageId(5));
+  for (std::uint16_t c = 0; c < 3; ++c) EXPECT_FALSE(m.engine(c).allocate_together(1, kCyclic));
+}
+
+TEST_F(AllocationsTest, ForgedRegionsAndRequestsAreRefused) {  // AL-4
+  Machine forged(config());
+  const auto send = [&](Kind kind, std::uint16_t from, std::uint16_t to, std::uint32_t id,
+                        std::uint32_t number, std::uint16_t homes_kind = 0, std::uint16_t cluster = 0) {
+    const bool has_homes = kind == Kind::kAllocate || kind == Kind::kRegion;
+    std::vector<std::byte> bytes(kHeaderBytes + (has_homes ? kHomesBytes : 0));
+    write_header(bytes, {.kind = kind, .id = id, .number = number});
+    if (has_homes) {
+      store(&bytes[kHeaderBytes], homes_kind);
+      store(&bytes[kHeaderBytes + 2], cluster);
+    }
+    const std::uint64_t before = forged.engine(to).counts().bad_messages;
+    forged.engine(to).on_message(ClusterId(from), bytes);
+    forged.engine(to).check();
+    return forged.engine(to).counts().bad_messages - before;
+  };
+  EXPECT_EQ(send(Kind::kAllocate, 2, 1, 4, 0), 1u);        // cluster 1 hands out nothing
+  EXPECT_EQ(send(Kind::kAllocate, 2, 0, 4, 2), 1u);        // a node that is none
+  EXPECT_EQ(send(Kind::kAllocate, 2, 0, 0, 0), 1u);        // no page
+  EXPECT_EQ(send(Kind::kAllocate, 2, 0, 4, 0, 9), 1u);     // a kind of homes that is none
+  EXPECT_EQ(send(Kind::kAllocate, 2, 0, 4, 0, 2, 3), 1u);  // a cluster that is none
+  EXPECT_EQ(send(Kind::kAllocate, 2, 0, 4, 0), 0u);
+  EXPECT_EQ(send(Kind::kAllocate, 2, 0, 4, 0), 1u);     // its first one is not answered
+  EXPECT_EQ(send(Kind::kRegionKnown, 1, 0, 0, 0), 1u);  // it has not left
+  forged.transmit_all();
+  EXPECT_EQ(send(Kind::kRegionKnown, 1, 0, 1, 0), 1u);  // another region
+  EXPECT_EQ(send(Kind::kRegionKnown, 1, 0, 0, 0), 0u);
+  EXPECT_EQ(send(Kind::kRegionKnown, 1, 0, 0, 0), 1u);  // twice
+  EXPECT_EQ(send(Kind::kRegion, 2, 1, 0, 4), 1u);       // from one who hands out nothing
+  EXPECT_EQ(send(Kind::kRegion, 0, 1, 1, 4), 1u);       // not the next page
+  EXPECT_EQ(send(Kind::kRegion, 0, 1, 0, 21), 1u);      // over the end
+  EXPECT_EQ(send(Kind::kRegion, 0, 1, 0, 4), 0u);
+  EXPECT_EQ(send(Kind::kRegion, 0, 1, 4, 4), 1u);     // the first one's answer has not left
+  EXPECT_EQ(send(Kind::kAllocated, 0, 1, 0, 0), 1u);  // nobody asked
+}
+
+}  // namespace
+}  // namespace braid::dsm
