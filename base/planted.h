@@ -1,8 +1,8 @@
 // Mistakes that a test can make the code make, to prove that it would be noticed.
 //
 // The programs that people run are compiled without BRAID_PLANTED: there planted() is false for the compiler
-// too, and nothing of it is left. tests/sim compiles the same sources once more, with it, into a fault
-// simulation whose checkers must catch each of these.
+// too, and nothing of it is left. tests/sim and tests/dsm compile the same sources once more, with it, into a
+// fault simulation and an explorer whose checkers must catch each of these.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,14 @@ enum class Mistake : std::uint8_t {
   kMisorderAfterFailover,  // what goes again over another path takes the place of what is next
   kLeakCredit,             // now and then a returned credit is dropped
   kDropTailProbe,          // a lost tail waits for its timer
+  kAskDuringOwnFlush,      // a page is asked for while the own changes of it are under way
+  kInitiatorsKeepCopies,   // of several writers of a round each keeps its copy
+  kJoinRunningRound,       // a diff that arrives in a round is made visible by this one
+  kEndRoundEarly,          // a round does not wait for acknowledgements
+  kInstallStaleReply,      // a page older than an invalidation is used
+  kForgetChanges,          // a dirty page that is invalidated loses its changes
+  kTokenLeavesEarly,       // a lock's token does not wait for the release
+  kForgetEarlyRecall,      // a recall that overtakes its grant is lost
 };
 
 #ifdef BRAID_PLANTED

@@ -169,6 +169,15 @@ std::size_t Allocations::write(ClusterId to, const Header& header, MutableBytes 
   }
 }
 
+void Allocations::describe(StateSink& sink) const {
+  sink.values(next_, unknowing_);
+  if (unknowing_ != 0) sink.value(region_);
+  for (std::uint32_t r = first_; r != kEnd; r = requests_[r].next)
+    sink.values(r, requests_[r].count, requests_[r].homes.kind, requests_[r].homes.cluster.value());
+  sink.value(kEnd);
+  for (const Request& r : requests_) sink.value(r.busy);
+}
+
 void Allocations::check() const {
   CHECK_LE(next_, config_.pages);
   CHECK_EQ(first_ == kEnd, last_ == kEnd);

@@ -178,6 +178,15 @@ void Barriers::depart(BarrierId barrier) {
   }
 }
 
+void Barriers::describe(StateSink& sink) const {
+  for (std::size_t i = 0; i < barriers_.size(); ++i) {
+    const Barrier& b = barriers_[i];
+    sink.values(b.stage, b.reduction, b.gathered, b.generation, b.arrived, b.value);
+    for (std::uint32_t c = 0; c < most_children_; ++c)
+      if ((b.arrived >> c & 1) != 0) sink.value(child_values_[i * most_children_ + c]);
+  }
+}
+
 void Barriers::check() const {
   std::uint32_t under_way = 0;
   for (std::uint32_t i = 0; i < barriers_.size(); ++i) {

@@ -21,6 +21,7 @@
 #include "dsm/engine/nodes.h"
 #include "dsm/engine/outbox.h"
 #include "dsm/engine/pages.h"
+#include "dsm/engine/state_sink.h"
 
 namespace braid::dsm {
 
@@ -41,6 +42,7 @@ class Barriers {
 
   bool quiet() const { return under_way_ == 0; }
   void check() const;
+  void describe(StateSink& sink) const;
 
  private:
   //  kGathering --> kReleasing --> kCollecting --> kArriving --> kArrived --> kGathering, next generation

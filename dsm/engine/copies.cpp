@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/planted.h"
 #include "dsm/engine/diff.h"
 #include "dsm/engine/pages.h"
 
@@ -51,7 +52,8 @@ bool Pages::wait_for(std::uint16_t node, Wait what) {
 void Pages::want_fetch(std::uint32_t page) {
   Page& p = pages_[page];
   if (p.fetch != Stage::kNone) return;
-  if (p.flush == Stage::kNone && p.content == Content::kInvalid)
+  const bool flushed = p.flush == Stage::kNone && p.content == Content::kInvalid;
+  if (flushed || (p.flush == Stage::kSent && planted(Mistake::kAskDuringOwnFlush)))
     ask_home(page);
   else
     p.fetch = Stage::kWaiting;  // PG-2
@@ -68,7 +70,7 @@ bool Pages::on_page_reply(ClusterId from, PageId page, std::uint32_t version, By
   if (!in_range(page)) return false;
   Page& p = pages_[page.value()];
   if (p.home != from.value() || p.fetch != Stage::kSent) return false;
-  if (p.has_minimum && older(version, p.version)) {  // PG-15
+  if (p.has_minimum && older(version, p.version) && !planted(Mistake::kInstallStaleReply)) {  // PG-15
     ++counts_.stale_replies;
     ask_home(page.value());
     return true;
@@ -183,6 +185,7 @@ void Pages::forget_copy(std::uint32_t page) {
     p.content = Content::kInvalid;
     return;
   }
+  if (planted(Mistake::kForgetChanges)) std::memcpy(twin(p.twin), memory_.page(PageId(page)), kPageBytes);
   // Dirty: the bytes stay for the diff, which goes to the home at once so that a fault here need not wait for
   // a release.
   if (p.flush == Stage::kQueued || p.listed == Listed::kUrgent || p.flush_again) return;

@@ -13,6 +13,7 @@
 #include "dsm/engine/nodes.h"
 #include "dsm/engine/outbox.h"
 #include "dsm/engine/pages.h"
+#include "dsm/engine/state_sink.h"
 #include "dsm/engine/sync_variables.h"
 
 namespace braid::dsm {
@@ -280,6 +281,26 @@ bool Engine::quiet() const {
   const State& s = *state_;
   return s.outbox.clusters() == 0 && s.pages.quiet() && s.locks.quiet() && s.barriers.quiet() &&
          std::ranges::all_of(s.nodes, [](const ComputeNode& n) { return n.wait == Wait::kNothing; });
+}
+
+void Engine::describe(StateSink& sink) const {
+  const State& s = *state_;
+  for (const ComputeNode& n : s.nodes) {
+    sink.values(n.wait);
+    if (n.wait == Wait::kFetch || n.wait == Wait::kTwin) sink.values(n.wanted, n.page.value());
+    if (n.wait == Wait::kLock || n.wait == Wait::kBarrier) sink.value(n.sync);
+    if (n.wait == Wait::kSync || n.wait == Wait::kAllocation)
+      sink.values(n.sync, n.call.op, n.call.id, n.call.first, n.call.second, n.call.releases,
+                  n.call.lock.value(), n.homes.kind, n.homes.cluster.value(), n.call_sent, n.call_registered,
+                  n.call_answered);
+    sink.values(n.result, n.reduction);
+  }
+  s.outbox.describe(sink);
+  s.pages.describe(sink);
+  s.locks.describe(sink);
+  s.barriers.describe(sink);
+  s.sync.describe(sink);
+  s.allocations.describe(sink);
 }
 
 void Engine::check() const {

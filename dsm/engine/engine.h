@@ -152,6 +152,8 @@ struct ClusterCounts {
 // The longest message poll_transmit() writes: a page, a byte mask of it, and the header.
 inline constexpr std::size_t kMaxMessageBytes = kPageBytes + kPageBytes / 8 + 64;
 
+class StateSink;
+
 class Engine {
  public:
   Engine(const EngineConfig& config, PageMemory& memory);
@@ -220,6 +222,8 @@ class Engine {
   bool quiet() const;
   // States the invariants as assertions.
   void check() const;
+  // Tells all that decides what the engine does from now on, pages' bytes included (state_sink.h).
+  void describe(StateSink& sink) const;
 
  private:
   struct State;

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/planted.h"
 #include "dsm/engine/diff.h"
 #include "dsm/engine/pages.h"
 
@@ -49,7 +50,7 @@ bool Pages::on_diff(ClusterId from, PageId page, std::uint8_t format, ByteView d
   if (!apply_diff(static_cast<DiffFormat>(format), diff, memory_.page(page))) return false;
   ++counts_.diffs_applied;
   ++diffs_from_[from.value()];
-  m.queued |= bit(from);
+  (planted(Mistake::kJoinRunningRound) && m.initiators != 0 ? m.initiators : m.queued) |= bit(from);
   advance_rounds(page.value());
   return true;
 }
@@ -73,7 +74,7 @@ bool Pages::on_invalidate_ack(ClusterId from, PageId first, std::uint32_t versio
 void Pages::advance_rounds(std::uint32_t page) {
   Master& m = masters_[page];
   for (;;) {
-    if (m.pending != 0) return;
+    if (m.pending != 0 && !(planted(Mistake::kEndRoundEarly) && m.unsent == 0)) return;
     if (m.initiators != 0) {
       const std::uint64_t ended = m.initiators;
       m.initiators = 0;
@@ -92,7 +93,7 @@ void Pages::advance_rounds(std::uint32_t page) {
     ++m.version;
     ++rounds_;
     std::uint64_t targets = m.copies;
-    if (std::has_single_bit(m.initiators))
+    if (std::has_single_bit(m.initiators) || planted(Mistake::kInitiatorsKeepCopies))
       targets &= ~m.initiators;  // its copy has all that this round is about
     m.copies &= ~targets;
     m.pending = m.unsent = targets;

@@ -1,6 +1,7 @@
 #include "dsm/engine/locks.h"
 
 #include "base/check.h"
+#include "base/planted.h"
 
 namespace braid::dsm {
 
@@ -79,6 +80,7 @@ void Locks::ask(LockId lock) {
 // LK-3: what was written under the lock, and before it, goes first.
 void Locks::leave(LockId lock) {
   move(local_[lock.value()], Token::kLeaving);
+  if (planted(Mistake::kTokenLeavesEarly)) return released(lock);
   pages_.begin_release({.what = ReleaseFor::What::kLock, .id = lock.value()});
 }
 
@@ -124,6 +126,7 @@ bool Locks::on_recall(ClusterId from, LockId lock) {
   if (!known(lock) || from != manager(lock)) return false;
   Local& l = local_[lock.value()];
   if (l.recalled || (l.token != Token::kAsked && l.token != Token::kHere)) return false;
+  if (l.token == Token::kAsked && planted(Mistake::kForgetEarlyRecall)) return true;
   l.recalled = true;  // LK-4: whether or not the token is here yet
   if (l.token == Token::kHere && l.holder == kNobody) leave(lock);
   return true;
@@ -182,6 +185,20 @@ void Locks::recall(LockId lock) {
   Managed& m = managed_[lock.value()];
   m.recall = Managed::Recall::kQueued;
   outbox_.push(ClusterId(m.holder), {.kind = Kind::kLockRecall, .id = lock.value()});
+}
+
+void Locks::describe(StateSink& sink) const {
+  for (std::size_t i = 0; i < local_.size(); ++i) {
+    const Local& l = local_[i];
+    sink.values(l.token, l.recalled, l.holder, l.handoffs);
+    for (std::uint16_t n = l.first; n != kNobody; n = nodes_[n].next) sink.value(n);
+    sink.value(kNobody);
+    const Managed& m = managed_[i];
+    sink.values(m.holder, m.recall);
+    for (std::uint32_t w = m.first; w != kEnd; w = waiting_[w].next) sink.value(waiting_[w].cluster);
+    sink.value(kEnd);
+  }
+  for (const std::uint32_t asked : asked_by_) sink.value(asked);
 }
 
 void Locks::check() const {

@@ -14,6 +14,7 @@
 #include "dsm/engine/nodes.h"
 #include "dsm/engine/outbox.h"
 #include "dsm/engine/pages.h"
+#include "dsm/engine/state_sink.h"
 
 namespace braid::dsm {
 
@@ -41,6 +42,7 @@ class Locks {
 
   bool quiet() const { return moving_ == 0; }
   void check() const;
+  void describe(StateSink& sink) const;
 
  private:
   static constexpr std::uint16_t kNobody = 0xffff;

@@ -59,6 +59,12 @@ struct Header {
   std::uint32_t number = 0;
 };
 
+// Is `number` a version of the page `id`?
+constexpr bool has_version(Kind kind) {
+  return kind == Kind::kPageReply || kind == Kind::kDiffDone || kind == Kind::kInvalidate ||
+         kind == Kind::kInvalidateAck;
+}
+
 struct Message {
   Header header;
   ByteView payload;

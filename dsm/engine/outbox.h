@@ -16,6 +16,7 @@
 #include "base/ids.h"
 #include "dsm/engine/engine.h"
 #include "dsm/engine/messages.h"
+#include "dsm/engine/state_sink.h"
 
 namespace braid::dsm {
 
@@ -79,6 +80,19 @@ class Outbox {
   // Other clusters with something to send, a bit each.
   std::uint64_t clusters() const { return clusters_; }
 
+  void describe(StateSink& sink) const {
+    for (const auto& queue : queues_) {
+      sink.value(queue.size());
+      for (const Header& op : queue) {
+        sink.values(op.kind, op.format, op.id);
+        if (op.kind == Kind::kPageReply) continue;  // gets its version as it leaves
+        if (has_version(op.kind))
+          sink.version(PageId(op.id), op.number);
+        else
+          sink.value(op.number);
+      }
+    }
+  }
   void check() const {
     for (std::size_t to = 0; to < queues_.size(); ++to) {
       CHECK_LE(queues_[to].size(), queues_[to].capacity());

@@ -143,6 +143,37 @@ bool Pages::quiet() const {
          releases_.under_way() == 0 && lists_[static_cast<std::size_t>(Listed::kUrgent)].size == 0;
 }
 
+void Pages::describe_page(std::uint32_t page, StateSink& sink) const {
+  const Page& p = pages_[page];
+  sink.values(p.home, p.placed, p.access, p.content, p.fetch, p.flush, p.listed, p.flush_again,
+              p.has_minimum);
+  if (p.content == Content::kDirty) sink.value(releases_.age(p.dirty_tag));
+  if (p.flush == Stage::kSent) sink.value(releases_.age(p.flight_tag));
+  if (p.content != Content::kInvalid) sink.bytes({memory_.page(PageId(page)), kPageBytes});
+  if (p.twin != kNone) sink.bytes({twin(p.twin), kPageBytes});
+  if (here(p)) {
+    const Master& m = masters_[page];
+    sink.values(m.copies, m.initiators, m.queued, m.pending, m.unsent);
+    sink.version(PageId(page), m.version);
+  } else if (p.access != Access::kNone || p.has_minimum) {
+    sink.version(PageId(page), p.version);
+  }
+}
+
+void Pages::describe(StateSink& sink) const {
+  for (std::uint32_t i = 0; i < pages_.size(); ++i) describe_page(i, sink);
+  for (const List& l : lists_) {
+    for (std::uint32_t page = l.first; page != kNone; page = pages_[page].following) sink.value(page);
+    sink.value(kNone);
+  }
+  sink.value(twin_waiters_.size());
+  for (const std::uint16_t node : twin_waiters_) sink.value(node);
+  for (const std::uint32_t diffs : diffs_from_) sink.value(diffs);
+  sink.value(early_requests_.size());
+  for (const EarlyRequest& r : early_requests_) sink.values(r.from.value(), r.page.value());
+  releases_.describe(sink);
+}
+
 void Pages::check_page(std::uint32_t page) const {
   const Page& p = pages_[page];
   const Master& m = masters_[page];

@@ -16,6 +16,7 @@
 #include "dsm/engine/nodes.h"
 #include "dsm/engine/outbox.h"
 #include "dsm/engine/releases.h"
+#include "dsm/engine/state_sink.h"
 
 namespace braid::dsm {
 
@@ -67,6 +68,7 @@ class Pages {
 
   bool quiet() const;
   void check() const;
+  void describe(StateSink& sink) const;
 
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};  // no page, no twin
@@ -125,7 +127,7 @@ class Pages {
   // PG-13: nobody but this cluster has, or may still have, a copy.
   static bool unshared(const Master& m) { return m.copies == 0 && m.initiators == 0 && m.queued == 0; }
   bool in_range(PageId page) const { return page.value() < pages_.size(); }
-  std::byte* twin(std::uint32_t index) { return twins_.get() + std::size_t{index} * kPageBytes; }
+  std::byte* twin(std::uint32_t index) const { return twins_.get() + std::size_t{index} * kPageBytes; }
 
   // copies.cpp
   bool attempt(std::uint16_t node);
@@ -159,6 +161,7 @@ class Pages {
 
   std::size_t write_run(ClusterId to, const Header& header, MutableBytes room);
   void check_page(std::uint32_t page) const;
+  void describe_page(std::uint32_t page, StateSink& sink) const;
 
   const EngineConfig config_;
   const ClusterId self_;

@@ -19,6 +19,7 @@
 
 #include "base/check.h"
 #include "dsm/engine/engine.h"
+#include "dsm/engine/state_sink.h"
 
 namespace braid::dsm {
 
@@ -58,6 +59,17 @@ class Releases {
   std::optional<ReleaseFor> pop_complete() {
     if (first_ == open_ || slot(first_).unacknowledged != 0) return std::nullopt;
     return slot(first_++).why;
+  }
+  // An epoch as others can know it: epochs before the oldest release under way mean nothing any more.
+  std::uint32_t age(Epoch e) const { return e - first_; }
+  void describe(StateSink& sink) const {
+    sink.value(under_way());
+    for (Epoch e = first_;; ++e) {
+      const Slot& s = slots_[e & (slots_.size() - 1)];
+      sink.value(s.unacknowledged);
+      if (e == open_) return;
+      sink.values(s.why.what, s.why.id);
+    }
   }
   std::size_t under_way() const { return static_cast<Epoch>(open_ - first_); }
   // Writes of all epochs that no home has acknowledged; for check().

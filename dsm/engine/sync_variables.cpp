@@ -251,6 +251,16 @@ void SyncVariables::check_queue(const Variable& v, std::size_t* queued) const {
   }
 }
 
+void SyncVariables::describe(StateSink& sink) const {
+  for (const std::vector<Variable>* all : {&words_, &flags_, &semaphores_, &conditions_})
+    for (const Variable& v : *all) {
+      sink.value(v.value);
+      for (std::uint32_t slot = v.waiting.first; slot != kEnd; slot = slots_[slot].next) sink.value(slot);
+      sink.value(kEnd);
+    }
+  for (const Slot& s : slots_) sink.values(s.waiting, s.registers, s.answered, s.answered ? s.value : 0);
+}
+
 void SyncVariables::check() const {
   std::size_t queued = 0;
   for (const Variable& v : words_) CHECK_EQ(v.waiting.first, kEnd);

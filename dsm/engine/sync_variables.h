@@ -17,6 +17,7 @@
 #include "dsm/engine/nodes.h"
 #include "dsm/engine/outbox.h"
 #include "dsm/engine/pages.h"
+#include "dsm/engine/state_sink.h"
 
 namespace braid::dsm {
 
@@ -37,6 +38,7 @@ class SyncVariables {
   std::size_t write(ClusterId to, const Header& header, MutableBytes payload);
 
   void check() const;
+  void describe(StateSink& sink) const;
 
  private:
   static constexpr std::uint32_t kEnd = ~std::uint32_t{0};

@@ -1,0 +1,472 @@
+// Visits every state that a small machine of production engines can reach (engine_world.h), whatever its
+// programs do and whatever the order of messages, breadth first: so what goes wrong is shown by a shortest
+// course of events.
+//
+//   engine_explorer --clusters 2 --pages 2 --operations 2       one machine; see --help
+//   engine_explorer --suite 1                                   half of the machines that the tests explore
+//   engine_explorer_planted --prove                             every planted mistake (base/planted.h) is
+//   caught
+//
+// Besides what engine_world.h says of single states: from every state the end can be reached, so nothing is
+// stuck and nothing goes round for ever; and states that are told alike do behave alike (of every 64th state
+// that is met again, everything that may follow is compared with what followed the first time).
+//
+// A world lies in one piece of memory at a fixed place; a state is a copy of that piece. The engines know
+// nothing of it.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <csetjmp>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "base/planted.h"
+#include "engine_world.h"
+
+// ------------------------------------------------------------------------------------------ one piece of
+// memory
+
+namespace {
+
+constexpr std::size_t kArenaBytes = 4 << 20;
+alignas(64) std::byte g_arena[kArenaBytes];
+std::size_t g_arena_used = 0;
+bool g_arena_open = false;
+
+bool in_arena(const void* memory) {
+  return memory >= g_arena && memory < g_arena + kArenaBytes;
+}
+
+}  // namespace
+
+// Every other form of new ends here. Not inlined, or g++ takes new and free for a mismatch.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
+  if (g_arena_open) {
+    std::byte* const memory = g_arena + g_arena_used;
+    g_arena_used += (bytes + 15) / 16 * 16;
+    if (g_arena_used > kArenaBytes) std::abort();
+    return memory;
+  }
+  if (void* memory = std::malloc(bytes)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
+  if (!in_arena(memory)) std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
+  if (!in_arena(memory)) std::free(memory);
+}
+
+namespace braid::dsm {
+namespace {
+
+// A world in the arena. One at a time.
+class ArenaWorld {
+ public:
+  explicit ArenaWorld(const WorldBounds& bounds) {
+    std::memset(g_arena, 0, g_arena_used);
+    g_arena_used = 0;
+    g_arena_open = true;
+    world_ = new World(bounds);
+    g_arena_open = false;
+  }
+  World& operator*() const { return *world_; }
+  World* operator->() const { return world_; }
+
+  using Copy = std::vector<std::byte>;
+  void save(Copy& copy) const { copy.assign(g_arena, g_arena + g_arena_used); }
+  void restore(const Copy& copy) const { std::memcpy(g_arena, copy.data(), copy.size()); }
+
+ private:
+  World* world_;  // never destroyed: the next world takes the whole arena
+};
+
+// A failed CHECK is a finding like any other. What it leaves behind lies in the arena.
+sigjmp_buf g_after_abort;
+volatile std::sig_atomic_t g_exploring = 0;
+void on_abort(int) {
+  if (g_exploring != 0) siglongjmp(g_after_abort, 1);
+}
+
+// -------------------------------------------------------------------------------------------- states seen
+// before
+
+class Seen {
+ public:
+  // The number of the state, and whether it is new: then it gets `next`.
+  std::pair<std::uint32_t, bool> find_or_add(std::uint64_t digest, std::uint32_t next) {
+    if (used_ * 5 >= keys_.size() * 3) grow();
+    const std::size_t at = place(digest);
+    if (numbers_[at] != kFree) return {numbers_[at], false};
+    keys_[at] = digest;
+    numbers_[at] = next;
+    ++used_;
+    return {next, true};
+  }
+
+ private:
+  static constexpr std::uint32_t kFree = ~std::uint32_t{0};
+  std::size_t place(std::uint64_t digest) const {
+    std::size_t at = digest & (keys_.size() - 1);
+    while (numbers_[at] != kFree && keys_[at] != digest) at = (at + 1) & (keys_.size() - 1);
+    return at;
+  }
+  void grow() {
+    const std::vector<std::uint64_t> keys = std::move(keys_);
+    const std::vector<std::uint32_t> numbers = std::move(numbers_);
+    keys_.assign(keys.size() * 2, 0);
+    numbers_.assign(keys.size() * 2, kFree);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (numbers[i] == kFree) continue;
+      const std::size_t at = place(keys[i]);
+      keys_[at] = keys[i];
+      numbers_[at] = numbers[i];
+    }
+  }
+  std::vector<std::uint64_t> keys_ = std::vector<std::uint64_t>(1 << 16);
+  std::vector<std::uint32_t> numbers_ = std::vector<std::uint32_t>(1 << 16, kFree);
+  std::size_t used_ = 0;
+};
+
+// ------------------------------------------------------------------------------------------------- the
+// explorer
+
+struct Limits {
+  std::uint32_t depth = ~std::uint32_t{0};
+  std::uint32_t states = 100'000'000;
+};
+
+struct Outcome {
+  std::optional<std::string> failure;
+  std::vector<std::string> trace;
+  bool complete = false;
+  std::uint32_t states = 0;
+  std::uint64_t transitions = 0;
+  std::uint32_t ends = 0;
+  std::uint32_t depth = 0;
+  std::uint32_t compared = 0;  // states met again whose followers were compared
+};
+
+class Explorer {
+ public:
+  Explorer(const WorldBounds& bounds, const Limits& limits) : limits_(limits), world_(bounds) {}
+
+  Outcome run() {
+    nodes_.push_back({});
+    (void)seen_.find_or_add(world_->digest(), 0);
+    copies_.emplace_back();
+    world_.save(copies_[0]);
+    path_.push_back(0);
+    if (sigsetjmp(g_after_abort, 1) != 0)
+      fail(doing_, "a CHECK failed (above)");
+    else
+      explore();
+    g_exploring = 0;
+    outcome_.states = static_cast<std::uint32_t>(nodes_.size());
+    outcome_.depth = nodes_.back().depth;
+    return std::move(outcome_);
+  }
+
+ private:
+  static constexpr std::uint64_t kCompareEvery = 64;
+
+  // Not inlined: it is left by a longjmp.
+  [[gnu::noinline]] void explore() {
+    g_exploring = 1;
+    outcome_.complete = true;
+    for (; expanded_ < nodes_.size() && !outcome_.failure; ++expanded_) {
+      if (nodes_[expanded_].depth >= limits_.depth || nodes_.size() >= limits_.states) {
+        outcome_.complete = false;
+        break;
+      }
+      expand(expanded_);
+    }
+    if (outcome_.complete && !outcome_.failure) check_all_reach_an_end();
+    if (!outcome_.failure) check_comparisons();
+  }
+
+  struct Node {
+    std::uint32_t parent = 0;
+    Action by{};
+    std::uint32_t depth = 0;
+    std::uint32_t followers = 0;       // sum of their digests
+    std::uint32_t first_follower = 0;  // in followers_
+  };
+  struct Doing {
+    std::uint32_t state;
+    std::optional<Action> action;
+  };
+  struct Comparison {
+    std::uint32_t state;
+    std::uint32_t followers;
+    Doing at;
+  };
+
+  // Puts the world into state i: back along the path to what it shares with the way to i, and on from there.
+  // The states of a level come in the order of their parents, so that is a step or two.
+  void go_to(std::uint32_t i) {
+    std::vector<std::uint32_t>& way = way_;
+    way.clear();
+    for (std::uint32_t n = i; n != 0; n = nodes_[n].parent) way.push_back(n);
+    way.push_back(0);
+    std::reverse(way.begin(), way.end());
+    std::size_t shared = 0;
+    while (shared < way.size() && shared < path_.size() && way[shared] == path_[shared]) ++shared;
+    path_.assign(way.begin(), way.end());
+    if (copies_.size() < way.size()) copies_.resize(way.size());
+    world_.restore(copies_[shared - 1]);
+    for (std::size_t k = shared; k < way.size(); ++k) {
+      CHECK(world_->apply(nodes_[way[k]].by));
+      world_.save(copies_[k]);
+    }
+  }
+
+  void expand(std::uint32_t i) {
+    go_to(i);
+    const std::size_t depth = path_.size() - 1;
+    world_->list(actions_);
+    nodes_[i].first_follower = static_cast<std::uint32_t>(followers_.size());
+    if (actions_.empty()) return end(i);
+    std::uint32_t sum = 0;
+    // A copy: comparing lists other actions.
+    const std::vector<Action> actions = actions_;
+    for (std::size_t k = 0; k < actions.size(); ++k) {
+      if (k != 0) world_.restore(copies_[depth]);
+      doing_ = {i, actions[k]};
+      ++outcome_.transitions;
+      if (!world_->apply(actions[k])) return fail(doing_, World::wrong());
+      const std::uint64_t digest = world_->digest();
+      sum += static_cast<std::uint32_t>(digest >> 20) + 1;
+      const auto [number, is_new] = seen_.find_or_add(digest, static_cast<std::uint32_t>(nodes_.size()));
+      followers_.push_back(number);
+      if (is_new)
+        nodes_.push_back({.parent = i, .by = actions[k], .depth = nodes_[i].depth + 1});
+      else if (outcome_.transitions % kCompareEvery == 0)
+        note_comparison(number);
+      if (outcome_.failure) return;
+    }
+    nodes_[i].followers = sum;
+  }
+
+  // The world is in a state that is told like `state` and was reached another way.
+  void note_comparison(std::uint32_t state) {
+    const Doing at = doing_;
+    ArenaWorld::Copy& here = compared_;
+    world_.save(here);
+    world_->list(actions_);
+    std::uint32_t sum = 0;
+    for (std::size_t k = 0; k < actions_.size(); ++k) {
+      if (k != 0) world_.restore(here);
+      if (!world_->apply(actions_[k])) return fail(at, "and then: " + World::wrong());
+      sum += static_cast<std::uint32_t>(world_->digest() >> 20) + 1;
+    }
+    comparisons_.push_back({state, sum, at});
+  }
+
+  void check_comparisons() {
+    for (const Comparison& c : comparisons_) {
+      if (c.state >= expanded_) continue;
+      ++outcome_.compared;
+      if (nodes_[c.state].followers != c.followers)
+        return fail(c.at,
+                    fmt::format("the state is told like number {}, but others follow it: describe() leaves "
+                                "something out",
+                                c.state));
+    }
+  }
+
+  void end(std::uint32_t i) {
+    ++outcome_.ends;
+    doing_ = {i, std::nullopt};
+    if (!world_->check_end()) return fail(doing_, World::wrong());
+    ends_.push_back(i);
+  }
+
+  // Backwards over the states: nearly every step goes to a state of a higher number, so few rounds are
+  // enough.
+  void check_all_reach_an_end() {
+    std::vector<bool> reaches(nodes_.size());
+    for (const std::uint32_t e : ends_) reaches[e] = true;
+    for (bool more = true; more;) {
+      more = false;
+      for (std::uint32_t i = static_cast<std::uint32_t>(nodes_.size()); i-- > 0;) {
+        if (reaches[i]) continue;
+        const std::size_t last = i + 1 < nodes_.size() ? nodes_[i + 1].first_follower : followers_.size();
+        for (std::size_t f = nodes_[i].first_follower; f < last && !reaches[i]; ++f)
+          if (reaches[followers_[f]]) reaches[i] = more = true;
+      }
+    }
+    for (std::uint32_t i = 0; i < nodes_.size(); ++i)
+      if (!reaches[i]) return fail({i, std::nullopt}, "from here the programs can never end");
+  }
+
+  // Tells the way there. The CHECK that failed may have left anything behind.
+  void fail(const Doing& at, const std::string& what) {
+    if (outcome_.failure) return;
+    outcome_.complete = false;
+    outcome_.failure = what;
+    std::vector<std::uint32_t> way;
+    for (std::uint32_t n = at.state; n != 0; n = nodes_[n].parent) way.push_back(n);
+    std::reverse(way.begin(), way.end());
+    world_.restore(copies_[0]);
+    for (const std::uint32_t n : way) {
+      outcome_.trace.push_back(world_->describe(nodes_[n].by));
+      (void)world_->apply(nodes_[n].by);
+    }
+    if (at.action) outcome_.trace.push_back(world_->describe(*at.action));
+  }
+
+  const Limits limits_;
+  ArenaWorld world_;
+  Outcome outcome_;
+  Seen seen_;
+  std::vector<Node> nodes_;     // in the order in which they were met: by depth
+  std::uint32_t expanded_ = 0;  // the first so many
+  std::vector<std::uint32_t> followers_;
+  std::vector<std::uint32_t> ends_;
+  std::vector<Comparison> comparisons_;
+  // The states on the way to the one that is expanded.
+  std::vector<std::uint32_t> path_, way_;
+  std::vector<ArenaWorld::Copy> copies_;
+  ArenaWorld::Copy compared_;
+  std::vector<Action> actions_;
+  Doing doing_{};
+};
+
+// True when all was well.
+bool report(const WorldBounds& bounds, const Limits& limits, const Outcome& o) {
+  fmt::print("{}\n  {} states, {} transitions, {} ends, deepest {}, {} compared: ", bounds.text(), o.states,
+             o.transitions, o.ends, o.depth, o.compared);
+  if (o.failure) {
+    fmt::print("WRONG: {}\n", *o.failure);
+    for (std::size_t i = 0; i < o.trace.size(); ++i) fmt::print("    {:3} {}\n", i + 1, o.trace[i]);
+  } else if (o.complete) {
+    fmt::print("complete, all right\n");
+  } else {
+    fmt::print("all right to depth {}{}\n", o.depth - 1, limits.depth == ~0u ? " (too many states)" : "");
+  }
+  std::fflush(stdout);
+  return !o.failure;
+}
+
+bool explore(const WorldBounds& bounds, const Limits& limits) {
+  return report(bounds, limits, Explorer(bounds, limits).run());
+}
+
+// ---------------------------------------------------------------------------------------------------- the
+// suite
+
+struct Machine {
+  WorldBounds bounds;
+  Limits limits = {};
+};
+
+// What the tests explore, in two halves that take about as long.
+std::vector<Machine> suite(int half) {
+  if (half == 1)
+    return {
+        {{.pages = 2, .operations = 3, .window = 1}},
+        {{.pages = 2, .operations = 3}},
+        {{.pages = 2, .operations = 2, .window = 1, .lock = 1, .flush_window = 1, .homes = {1, 1}}},
+        {{.operations = 2, .phases = 2}},
+        {{.nodes = 2, .operations = 1}},
+        {{.nodes = 2, .operations = 2, .window = 1, .twins = 4}, {.depth = 18}},
+        {{.clusters = 4, .operations = 2}, {.depth = 12}},
+    };
+  return {
+      {{.clusters = 3, .operations = 2, .window = 1}},
+      {{.clusters = 3, .operations = 1}},
+      {{.clusters = 3, .operations = 2}, {.depth = 16}},
+  };
+}
+
+#ifdef BRAID_PLANTED
+struct Planted {
+  const char* name;
+  Mistake mistake;
+};
+constexpr Planted kPlanted[] = {
+    {"ask-during-own-flush", Mistake::kAskDuringOwnFlush},
+    {"initiators-keep-copies", Mistake::kInitiatorsKeepCopies},
+    {"join-running-round", Mistake::kJoinRunningRound},
+    {"end-round-early", Mistake::kEndRoundEarly},
+    {"install-stale-reply", Mistake::kInstallStaleReply},
+    {"forget-changes", Mistake::kForgetChanges},
+    {"token-leaves-early", Mistake::kTokenLeavesEarly},
+    {"forget-early-recall", Mistake::kForgetEarlyRecall},
+};
+
+// Every mistake must be seen by what the programs see: the engines' own assertions are not asked. The
+// machines behave without the mistakes; the suite shows that.
+bool prove(const std::string& only) {
+  const Machine machines[] = {
+      {{.operations = 2, .invariants = false}},
+      {{.clusters = 3, .operations = 2, .window = 1, .invariants = false}},
+  };
+  bool all = true;
+  for (const Planted& p : kPlanted) {
+    if (!only.empty() && only != p.name) continue;
+    planted_mistake = p.mistake;
+    bool caught = false;
+    for (const Machine& m : machines) {
+      const Outcome o = Explorer(m.bounds, m.limits).run();
+      if (!o.failure) continue;
+      fmt::print("{}: caught after {} states. ", p.name, o.states);
+      caught = !report(m.bounds, m.limits, o);
+      break;
+    }
+    if (!caught) fmt::print("{}: NOT caught\n", p.name);
+    all = all && caught;
+  }
+  return all;
+}
+#endif
+
+}  // namespace
+}  // namespace braid::dsm
+
+int main(int argc, char** argv) {
+  using namespace braid::dsm;
+  WorldBounds bounds;
+  Limits limits;
+  CLI::App app("Explores every state that a small machine of page engines can reach");
+  app.add_option("--clusters", bounds.clusters, "2 .. 4")->check(CLI::Range(1, 8));
+  app.add_option("--nodes", bounds.nodes, "compute nodes of each")->check(CLI::Range(1, 4));
+  app.add_option("--pages", bounds.pages, "1 .. 4")->check(CLI::Range(1, 4));
+  app.add_option("--operations", bounds.operations, "of each node in each phase");
+  app.add_option("--phases", bounds.phases, "each ends with a barrier");
+  app.add_option("--window", bounds.window, "messages under way from one cluster to another; 0: no bound");
+  app.add_option("--lock", bounds.lock, "the lock that is used");
+  app.add_option("--flush-window", bounds.flush_window, "EngineConfig::flush_window");
+  app.add_option("--twins", bounds.twins, "EngineConfig::twins");
+  app.add_option("--handoffs", bounds.handoffs, "EngineConfig::local_handoffs");
+  app.add_option("--homes", bounds.homes, "of the first pages");
+  app.add_option("--depth", limits.depth, "events from the beginning");
+  app.add_option("--states", limits.states, "no more than so many");
+  int half = 0;
+  app.add_option("--suite", half, "half 1 or 2 of the machines that the tests explore")
+      ->check(CLI::Range(1, 2));
+#ifdef BRAID_PLANTED
+  bool proving = false;
+  std::string mistake;
+  app.add_flag("--prove", proving, "see that every planted mistake is caught");
+  app.add_option("--plant", mistake, "only this one");
+#endif
+  CLI11_PARSE(app, argc, argv);
+  std::signal(SIGABRT, on_abort);
+#ifdef BRAID_PLANTED
+  if (proving) return prove(mistake) ? 0 : 1;
+#endif
+  if (half != 0) {
+    bool all = true;
+    for (const Machine& m : suite(half)) all = explore(m.bounds, m.limits) && all;
+    return all ? 0 : 1;
+  }
+  return explore(bounds, limits) ? 0 : 1;
+}

@@ -1,0 +1,82 @@
+// A small machine of production engines for the exhaustive explorer (engine_explorer.cpp): at any moment it
+// can list what may happen next, do one of these things, tell whether that was right, and say in one word
+// which state it is in.
+//
+// What happens: a compute node takes its next step (any operation that its program allows), an engine's next
+// message leaves, any message under way arrives. Programs are not given: in every phase each node does
+// `operations` times whatever it likes of: read a page, write a page, take the lock, free it. Then all meet
+// at a barrier.
+//
+// What must hold. Every page has a byte per node that only this node writes, and a byte that the lock guards;
+// all of them lie side by side. A write counts its own byte up, and the guarded one if the node has the lock.
+//   - A read finds its node's own byte as the node wrote it last; with the lock, the guarded byte as it was
+//     written last by anybody; and every other node's byte no older than what happened before the reader's
+//     last acquire, and no newer than what was written.
+//   - The lock has one holder. Nobody passes a barrier before all have come.
+//   - No engine refuses another one's message; every engine's invariants hold after every event.
+//   - When nothing can happen any more all programs have ended, all engines are quiet, and every cluster
+//   reads
+//     what was written last.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dsm/engine/engine.h"
+#include "dsm/engine/messages.h"
+
+namespace braid::dsm {
+
+struct WorldBounds {
+  std::uint16_t clusters = 2;
+  std::uint16_t nodes = 1;  // per cluster
+  std::uint32_t pages = 1;
+  std::uint32_t operations = 2;  // of each node in each phase
+  std::uint32_t phases = 1;      // each ends with a barrier
+  std::uint32_t window = 0;      // messages under way from one cluster to another; 0: no bound
+  std::uint32_t lock = 0;        // the lock that is used: managed by cluster lock % clusters
+  std::uint32_t flush_window = 2;
+  std::uint32_t twins = 2;
+  std::uint32_t handoffs = 1;
+  std::vector<std::uint16_t> homes = {};  // of the first pages; the others' are cyclic, and unplaced
+  bool invariants = true;                 // are the engines' own assertions asked after every event?
+  std::string text() const;
+};
+
+// One thing that may happen.
+struct Action {
+  enum class What : std::uint8_t { kStep, kLeave, kArrive } what;
+  std::uint8_t a;  // kStep: the node; kLeave: from; kArrive: index on the wire
+  std::uint8_t b;  // kStep: the operation, page and kind; kLeave: to
+};
+
+class World {
+ public:
+  // Everything that changes later lies in memory that the constructor allocates.
+  explicit World(const WorldBounds& bounds);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  // What may happen next, each thing once, in an order that is the same for the same memory.
+  void list(std::vector<Action>& actions) const;
+  // Does it; false when something was not as it must be: wrong() says what.
+  bool apply(Action action);
+  // Nothing may happen any more. Is all as it must be then? Changes the state.
+  bool check_end();
+  // Alike for states that behave alike.
+  std::uint64_t digest() const;
+
+  // For a trace, before apply().
+  std::string describe(Action action) const;
+  static const std::string& wrong();
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace braid::dsm
