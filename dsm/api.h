@@ -14,8 +14,8 @@
 //     }
 //
 // Shared memory may be touched by the initial thread and by the threads that run parallel()'s function: not
-// by others, nor by signal handlers. A system call that writes into it fails with EFAULT where the page is
-// not here: read into private memory and copy.
+// by others (threads of libraries can be adopted: dsm/threads.h), nor by signal handlers. A system call that
+// writes into it fails with EFAULT where the page is not here: read into private memory and copy.
 //
 // Memory is release consistent: what a node wrote before unlock() or barrier() is seen by every node after
 // its following lock() or barrier(). Programs without data races behave as on one machine.

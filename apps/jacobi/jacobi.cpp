@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "apps/common/program.h"
+#include "apps/common/team.h"
 #include "dsm/api.h"
 
 namespace {
 
-using braid::dsm::Node;
 using braid::dsm::Range;
 
 struct Grids {
@@ -68,36 +68,34 @@ int main(int argc, char** argv) {
   app.add_option("--iterations", iterations, "Relaxations of the whole grid")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
+  braid::apps::Intra intra(app);
   braid::apps::parse_or_exit(app, argc, argv);
 
   braid::dsm::init();
   braid::apps::Verdict verdict;
   Grids grids{braid::dsm::allocate<double>(n * n), braid::dsm::allocate<double>(n * n)};
   double seconds = 0;
-  unsigned nodes = 0;
-  braid::dsm::parallel([&](Node& node) {
-    const Range rows = node.share(n);
+  intra.run([&](auto&& team) {
     Grids mine = grids;
-    fill(n, rows, mine);  // by their owners: a page's first writer is the one who works on it
-    node.barrier();
+    // By their owners: a page's first writer is the one who works on it.
+    team.divide(n, [&](Range rows) { fill(n, rows, mine); });
+    team.barrier();
     const double start = braid::dsm::seconds();
     for (int k = 0; k < iterations; ++k) {
-      relax(n, rows, mine);
+      team.divide(n, [&](Range rows) { relax(n, rows, mine); });
       std::swap(mine.from, mine.to);
-      node.barrier();
+      team.barrier();
     }
-    if (node.id() == 0) {
-      seconds = braid::dsm::seconds() - start;
-      nodes = node.count();
-    }
+    if (team.reports()) seconds = braid::dsm::seconds() - start;
   });
   if (iterations % 2 != 0) std::swap(grids.from, grids.to);
 
   if (braid::dsm::cluster() == 0) {
     const bool right = braid::apps::matches(n, std::span(grids.from, n * n), sequential(n, iterations));
     verdict.give(right);
-    std::printf("jacobi: %zu x %zu, %d iterations, %u compute nodes: %.3f s, %s\n", n, n, iterations, nodes,
-                seconds, right ? "verified" : "WRONG");
+    std::printf("jacobi: %zu x %zu, %d iterations, %u compute nodes: %.3f s, %s\n", n, n, iterations,
+                braid::dsm::clusters() * braid::dsm::nodes_per_cluster(), seconds,
+                right ? "verified" : "WRONG");
     std::fflush(stdout);
   }
   const int status = verdict.status();

@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "apps/common/program.h"
+#include "apps/common/team.h"
 #include "dsm/api.h"
 
 namespace {
 
-using braid::dsm::Node;
 using braid::dsm::Range;
 
 struct Matrices {
@@ -58,6 +58,7 @@ int main(int argc, char** argv) {
   CLI::App app("Multiplication of square matrices in shared memory, verified against a sequential run.",
                "matmul");
   app.add_option("--size", n, "Rows and columns")->check(CLI::Range(1, 16384))->capture_default_str();
+  braid::apps::Intra intra(app);
   braid::apps::parse_or_exit(app, argc, argv);
 
   braid::dsm::init();
@@ -65,24 +66,20 @@ int main(int argc, char** argv) {
   const Matrices m{braid::dsm::allocate<double>(n * n), braid::dsm::allocate<double>(n * n),
                    braid::dsm::allocate<double>(n * n)};
   double seconds = 0;
-  unsigned nodes = 0;
-  braid::dsm::parallel([&](Node& node) {
-    const Range rows = node.share(n);
-    fill(n, rows, m);
-    node.barrier();
+  intra.run([&](auto&& team) {
+    team.divide(n, [&](Range rows) { fill(n, rows, m); });
+    team.barrier();
     const double start = braid::dsm::seconds();
-    multiply(n, rows, m);
-    node.barrier();
-    if (node.id() == 0) {
-      seconds = braid::dsm::seconds() - start;
-      nodes = node.count();
-    }
+    team.divide(n, [&](Range rows) { multiply(n, rows, m); });
+    team.barrier();
+    if (team.reports()) seconds = braid::dsm::seconds() - start;
   });
 
   if (braid::dsm::cluster() == 0) {
     const bool right = braid::apps::matches(n, std::span(m.c, n * n), sequential(n));
     verdict.give(right);
-    std::printf("matmul: %zu x %zu, %u compute nodes: %.3f s, %s\n", n, n, nodes, seconds,
+    std::printf("matmul: %zu x %zu, %u compute nodes: %.3f s, %s\n", n, n,
+                braid::dsm::clusters() * braid::dsm::nodes_per_cluster(), seconds,
                 right ? "verified" : "WRONG");
     std::fflush(stdout);
   }

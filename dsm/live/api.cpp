@@ -14,6 +14,7 @@
 #include "dsm/live/network.h"
 #include "dsm/live/runtime.h"
 #include "dsm/live/trace.h"
+#include "dsm/threads.h"
 
 namespace braid::dsm {
 
@@ -79,6 +80,17 @@ void* allocate_bytes(std::size_t bytes, Placement placement) {
 
 void parallel(const std::function<void(Node&)>& body) {
   runtime("parallel()").parallel(body);
+}
+
+void barrier() {
+  runtime("barrier()").barrier_of_clusters();
+}
+
+AdoptedThread::AdoptedThread(unsigned local) : stack_(std::make_unique<SignalStack>()) {
+  runtime("AdoptedThread").adopt(local);
+}
+AdoptedThread::~AdoptedThread() {
+  Runtime::leave();
 }
 
 void trace_faults(bool on) {

@@ -335,6 +335,30 @@ void Runtime::run_node(unsigned local, const std::function<void(Node&)>& body) {
   barrier(local, kOwnBarrier.value());
 }
 
+void Runtime::adopt(unsigned local) const {
+  if (this_thread.local >= 0) {
+    fail("a thread that is compute node {} of its cluster already cannot be adopted as compute node {}",
+         +this_thread.local, local);
+  }
+  if (local == 0 || local >= environment_.compute) {
+    fail(
+        "a thread cannot be adopted as compute node {} of its cluster: there are {}, and 0 is the initial "
+        "thread; {} has more",
+        local, environment_.compute, variable::kCompute);
+  }
+  this_thread.local = static_cast<int>(local);
+}
+void Runtime::leave() {
+  this_thread.local = -1;
+}
+
+void Runtime::barrier_of_clusters() {
+  if (in_parallel_) fail("braid::dsm::barrier() was called inside parallel(): call Node::barrier() there");
+  if (this_thread.local != 0)
+    fail("braid::dsm::barrier() was called by a thread that is not the initial one");
+  all_nodes_barrier();
+}
+
 void Runtime::all_nodes_barrier() {
   const Inside inside;
   std::uint64_t under_way = 0;
@@ -360,8 +384,8 @@ bool Runtime::begin(unsigned local, Operation&& operation) {
 bool Runtime::on_fault(std::uintptr_t address, bool write) {
   if (!memory_.contains(address)) return false;
   if (this_thread.local < 0) {
-    say("braid: a thread that is no compute node touched shared memory: only the initial thread and the\n"
-        "braid: functions given to parallel() may\n");
+    say("braid: a thread that is no compute node touched shared memory: only the initial thread, the\n"
+        "braid: functions given to parallel() and adopted threads (dsm/threads.h) may\n");
     return false;
   }
   if (this_thread.inside) {
@@ -373,6 +397,12 @@ bool Runtime::on_fault(std::uintptr_t address, bool write) {
   const Instant began = monotonic_now();
   const auto local = static_cast<unsigned>(this_thread.local);
   const bool complete = begin(local, [&] {
+    if (!engine_.done(static_cast<std::uint16_t>(local))) {
+      fail(
+          "compute node {}: two threads touched shared memory for it at the same time; each adopted thread "
+          "needs a compute node of its own, and works only outside parallel()",
+          node_id(local));
+    }
     return engine_.fault(static_cast<std::uint16_t>(local), Memory::page_of(address),
                          write ? Access::kWrite : Access::kRead);
   });

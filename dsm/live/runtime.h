@@ -55,10 +55,17 @@ class Runtime final : private FaultSink, private Network::Sink {
   // --- Initial thread.
   void* allocate(std::size_t bytes, Placement placement);
   void parallel(const std::function<void(Node&)>& body);
+  // dsm/threads.h
+  void barrier_of_clusters();
   // Returns when no other cluster needs this one any more; the heap is still there until the destructor.
   void finish();
   // After finish().
   std::string report() const;
+
+  // --- A thread that is no compute node, and then stands for compute node `local` until leave(), as
+  // dsm/threads.h says.
+  void adopt(unsigned local) const;
+  static void leave();
 
   // --- The thread of compute node `local`.
   void lock(unsigned local, unsigned lock);

@@ -139,6 +139,15 @@ TEST_F(Machine, RunsMatmulOnFourClustersOverMemif) {
   expect_verified({"--clusters", "4", "--compute", "1", "--proxies", "1", "--wire", "dpdk"}, kMatmul);
 }
 
+TEST_F(Machine, OneTbbRunsTheLoopsInsideACluster) {
+  for (const char* clusters : {"1", "2", "3"}) {
+    SCOPED_TRACE(clusters);
+    const Words options = {"--clusters", clusters, "--compute", "3"};
+    expect_verified(options, kMatmul + Words{"--intra", "tbb"});
+    expect_verified(options, kJacobi + Words{"--intra", "tbb"});
+  }
+}
+
 TEST_F(Machine, RunsGauss) {
   expect_verified({"--clusters", "2", "--compute", "2", "--proxies", "2"}, {BRAID_GAUSS, "--size", "256"});
   // Rows that share pages, and a number that the compute nodes do not divide.

@@ -1,0 +1,129 @@
+// Threads that parallel() did not make, as compute nodes (dsm/threads.h).
+#include "dsm/threads.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "dsm/api.h"
+#include "dsm/live/failure.h"
+#include "tests/dsm/live_machine.h"
+
+namespace braid::dsm {
+namespace {
+
+using testing::HasSubstr;
+
+// Runs body(local) on the initial thread as compute node 0 and on adopted threads as the others; waits for
+// them.
+void on_adopted_threads(const std::function<void(unsigned local)>& body) {
+  std::vector<std::thread> threads;
+  for (unsigned local = 1; local < nodes_per_cluster(); ++local) {
+    threads.emplace_back([&body, local] {
+      const AdoptedThread adopted(local);
+      body(local);
+    });
+  }
+  body(0);
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(AdoptedThreads, WriteAndSeeWhatAllWroteBeforeTheBarrier) {
+  for (const Order order : {Order::kAsSent, Order::kShuffled}) {
+    expect_runs({.clusters = 2, .compute = 3, .order = order}, [] {
+      constexpr std::size_t kThings = 5000;  // some pages, and shares that meet inside pages
+      auto* const things = allocate<std::uint64_t>(kThings);
+      std::atomic<unsigned> wrong = 0;
+      for (std::uint64_t round = 1; round <= 3; ++round) {
+        on_adopted_threads([&](unsigned local) {
+          const unsigned id = cluster() * nodes_per_cluster() + local;
+          for (std::size_t i = id; i < kThings; i += 6) things[i] = i * round;
+        });
+        barrier();
+        on_adopted_threads([&](unsigned) {
+          for (std::size_t i = 0; i < kThings; ++i) {
+            if (things[i] != i * round) ++wrong;
+          }
+        });
+        barrier();
+      }
+      // And parallel()'s threads take their compute nodes' places again.
+      parallel([&](Node& node) {
+        for (const std::size_t i : node.share(kThings)) {
+          if (things[i] != i * 3) ++wrong;
+        }
+      });
+      return finish(wrong == 0 ? 0 : 1);
+    });
+  }
+}
+
+// What `program` says as cluster 0 of two clusters of two compute nodes when it ends.
+std::string last_words(const std::function<void()>& program) {
+  const std::vector<Ending> endings = run_machine({.clusters = 2, .compute = 2}, [&] {
+    program();
+    return finish(0);
+  });
+  EXPECT_EQ(endings[0].exit_status, kFailureStatus) << "signal " << endings[0].signal;
+  return endings[0].text;
+}
+
+TEST(AdoptedThreads, WhatCannotBeIsExplained) {
+  const auto adopted_as = [](unsigned local) {
+    return last_words([local] { std::thread([local] { const AdoptedThread adopted(local); }).join(); });
+  };
+  EXPECT_THAT(adopted_as(0),
+              HasSubstr("cannot be adopted as compute node 0 of its cluster: there are 2, and 0 "
+                        "is the initial thread; BRAID_COMPUTE has more"));
+  EXPECT_THAT(adopted_as(2), HasSubstr("cannot be adopted as compute node 2 of its cluster: there are 2"));
+  EXPECT_THAT(last_words([] { const AdoptedThread adopted(1); }),
+              HasSubstr("a thread that is compute node 0 of its cluster already cannot be adopted"));
+  EXPECT_THAT(last_words([] { std::thread([] { barrier(); }).join(); }),
+              HasSubstr("braid::dsm::barrier() was called by a thread that is not the initial one"));
+  EXPECT_THAT(last_words([] { parallel([](Node&) { barrier(); }); }),
+              HasSubstr("braid::dsm::barrier() was called inside parallel(): call Node::barrier() there"));
+}
+
+TEST(AdoptedThreads, TwoForOneComputeNodeAreNoticed) {
+  EXPECT_THAT(last_words([] {
+                constexpr std::size_t kPages = 500;  // of the other cluster: each is a fault that waits
+                auto* const data = allocate<char>(2 * kPages * 4096, Placement::on(1));
+                const auto read_half = [data](std::size_t half) {
+                  const AdoptedThread adopted(1);
+                  int sum = 0;
+                  for (std::size_t p = 0; p < kPages; ++p) {
+                    // Another thread's fault may be over before this one's begins, but not every time.
+                    sum += *static_cast<volatile char*>(data + (half * kPages + p) * 4096);
+                  }
+                  return sum;
+                };
+                if (cluster() == 1) return;
+                std::thread one(read_half, 0);
+                std::thread other(read_half, 1);
+                one.join();
+                other.join();
+              }),
+              HasSubstr("compute node 1: two threads touched shared memory for it at the same time"));
+}
+
+TEST(AdoptedThreads, LeftOnesTouchSharedMemoryNoMore) {
+  const std::vector<Ending> endings = run_machine({.clusters = 1, .compute = 2}, [] {
+    auto* const data = allocate<volatile int>(1);
+    std::thread([data] {
+      {
+        const AdoptedThread adopted(1);
+        *data = 1;
+      }
+      data[1024 * 512] = 1;  // a page that nobody has touched
+    }).join();
+    return finish(0);
+  });
+  EXPECT_TRUE(crashed(endings[0])) << endings[0].exit_status << endings[0].text;
+  EXPECT_THAT(endings[0].text, HasSubstr("a thread that is no compute node touched shared memory"));
+}
+
+}  // namespace
+}  // namespace braid::dsm
