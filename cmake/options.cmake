@@ -6,8 +6,8 @@ set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g")
 add_library(braid_options INTERFACE)
 target_include_directories(braid_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(braid_options INTERFACE
-  -Wall -Wextra -Werror -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
-  -Woverloaded-virtual -Wimplicit-fallthrough -Wundef -fno-strict-aliasing
+  -Wall -Wextra -Werror -Wshadow -Wconversion -Wno-sign-conversion
+  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor> $<$<COMPILE_LANGUAGE:CXX>:-Woverloaded-virtual> -Wimplicit-fallthrough -Wundef -fno-strict-aliasing
   # g++ 12 warns wrongly about std::optional members at -O2.
   $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
   # The project's compiler is g++; clang is here for the fuzzers, and what only it complains of stops nobody.

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
 
@@ -53,6 +55,9 @@ void join_machine(const Environment& environment, std::unique_ptr<Network> netwo
 
 void init() {
   if (the_runtime != nullptr) fail("braid::dsm::init() was called twice");
+  // `braid run` reads standard output through a pipe, where the library would keep what is written until the
+  // end: lines leave as they are complete, so they are seen at once, and after a crash too.
+  if (std::getenv(variable::kCluster) != nullptr) std::setvbuf(stdout, nullptr, _IOLBF, 0);
   const Result<Environment> environment = Environment::read();
   if (!environment) fail_with(environment.error());
   std::unique_ptr<Network> network;
@@ -135,15 +140,112 @@ Range Node::share(std::size_t n) const {
   return {edge(id()), edge(id() + 1)};
 }
 
+// --- A node's synchronisation
+
+namespace {
+
+void check_id(const char* what, unsigned id, unsigned count) {
+  if (id >= count) fail("{} {} does not exist: there are {}, counted from 0", what, id, count);
+}
+
+std::uint64_t sync(unsigned local, SyncOp op, unsigned id, std::uint64_t first = 0, std::uint64_t second = 0,
+                   MemoryOrder order = MemoryOrder::kRelaxed) {
+  return the_runtime->sync(local, {.op = op,
+                                   .id = id,
+                                   .first = first,
+                                   .second = second,
+                                   .releases = order == MemoryOrder::kAcquireRelease});
+}
+
+std::int64_t word(unsigned local, SyncOp op, unsigned id, std::int64_t first, std::int64_t second,
+                  MemoryOrder order) {
+  check_id("word", id, kWords);
+  return static_cast<std::int64_t>(
+      sync(local, op, id, static_cast<std::uint64_t>(first), static_cast<std::uint64_t>(second), order));
+}
+
+}  // namespace
+
 void Node::barrier(unsigned which) {
-  if (which >= kBarriers) fail("barrier {} does not exist: there are {}, counted from 0", which, kBarriers);
+  check_id("barrier", which, kBarriers);
   the_runtime->barrier(local_, which);
 }
+
+std::uint64_t Node::reduce_bits(std::uint64_t bits, Reduce how, Type type, unsigned which) {
+  check_id("barrier", which, kBarriers);
+  static constexpr Reduction kReductions[3][3] = {
+      {Reduction::kSumDouble, Reduction::kSumInt64, Reduction::kSumUint64},
+      {Reduction::kMinDouble, Reduction::kMinInt64, Reduction::kMinUint64},
+      {Reduction::kMaxDouble, Reduction::kMaxInt64, Reduction::kMaxUint64}};
+  const auto row = static_cast<unsigned>(how);
+  if (row >= std::size(kReductions)) fail("reduce() was called with reduction {}: there are 3", row);
+  return the_runtime->reduce(local_, which, kReductions[row][static_cast<unsigned>(type)], bits);
+}
+
 void Node::lock(unsigned lock) {
+  check_id("lock", lock, kLocks);
   the_runtime->lock(local_, lock);
 }
 void Node::unlock(unsigned lock) {
+  check_id("lock", lock, kLocks);
   the_runtime->unlock(local_, lock);
+}
+
+void Node::condition_wait(unsigned condition, unsigned lock) {
+  check_id("condition", condition, kConditions);
+  check_id("lock", lock, kLocks);
+  the_runtime->sync(local_, {.op = SyncOp::kConditionWait, .id = condition, .lock = LockId(lock)});
+}
+void Node::condition_signal(unsigned condition) {
+  check_id("condition", condition, kConditions);
+  sync(local_, SyncOp::kConditionSignal, condition);
+}
+void Node::condition_broadcast(unsigned condition) {
+  check_id("condition", condition, kConditions);
+  sync(local_, SyncOp::kConditionBroadcast, condition);
+}
+
+void Node::flag_set(unsigned flag) {
+  check_id("flag", flag, kFlags);
+  sync(local_, SyncOp::kFlagSet, flag, 0, 0, MemoryOrder::kAcquireRelease);
+}
+void Node::flag_wait(unsigned flag) {
+  check_id("flag", flag, kFlags);
+  sync(local_, SyncOp::kFlagWait, flag);
+}
+void Node::flag_clear(unsigned flag) {
+  check_id("flag", flag, kFlags);
+  sync(local_, SyncOp::kFlagClear, flag);
+}
+
+void Node::semaphore_post(unsigned semaphore, std::uint32_t count) {
+  check_id("semaphore", semaphore, kSemaphores);
+  sync(local_, SyncOp::kSemaphorePost, semaphore, count, 0, MemoryOrder::kAcquireRelease);
+}
+void Node::semaphore_wait(unsigned semaphore) {
+  check_id("semaphore", semaphore, kSemaphores);
+  sync(local_, SyncOp::kSemaphoreWait, semaphore);
+}
+
+std::int64_t Node::fetch_add(unsigned id, std::int64_t summand, MemoryOrder order) {
+  return word(local_, SyncOp::kWordAdd, id, summand, 0, order);
+}
+std::int64_t Node::exchange(unsigned id, std::int64_t value, MemoryOrder order) {
+  return word(local_, SyncOp::kWordExchange, id, value, 0, order);
+}
+std::int64_t Node::compare_exchange(unsigned id, std::int64_t expected, std::int64_t desired,
+                                    MemoryOrder order) {
+  return word(local_, SyncOp::kWordCompareExchange, id, expected, desired, order);
+}
+std::int64_t Node::load(unsigned id) {
+  return word(local_, SyncOp::kWordLoad, id, 0, 0, MemoryOrder::kRelaxed);
+}
+void Node::store(unsigned id, std::int64_t value, MemoryOrder order) {
+  word(local_, SyncOp::kWordStore, id, value, 0, order);
+}
+
+void* Node::allocate_bytes(std::size_t bytes, Placement placement) {
+  return braid::dsm::allocate_bytes(bytes, placement);
 }
 
 }  // namespace braid::dsm

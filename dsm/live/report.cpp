@@ -17,9 +17,11 @@ std::string report_json(std::uint16_t cluster, std::span<const NodeReport> nodes
                                {"lock_calls", n.counts.lock_calls},
                                {"remote_locks", n.counts.remote_locks},
                                {"barriers", n.counts.barriers},
+                               {"sync_calls", n.counts.sync_calls},
                                {"faults_ns", n.times.faults_ns},
                                {"locks_ns", n.times.locks_ns},
-                               {"barriers_ns", n.times.barriers_ns}});
+                               {"barriers_ns", n.times.barriers_ns},
+                               {"syncs_ns", n.times.syncs_ns}});
   }
   report["cluster_counts"] = {{"diffs_sent", c.diffs_sent},
                               {"diff_bytes_sent", c.diff_bytes_sent},

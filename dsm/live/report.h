@@ -15,6 +15,7 @@ struct NodeTimes {
   std::int64_t faults_ns = 0;
   std::int64_t locks_ns = 0;  // of calls that had to wait
   std::int64_t barriers_ns = 0;
+  std::int64_t syncs_ns = 0;
 };
 
 struct NodeReport {

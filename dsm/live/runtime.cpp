@@ -19,7 +19,7 @@ namespace braid::dsm {
 namespace {
 
 // Changes with the layout of any message between runtimes or engines.
-constexpr std::uint64_t kRuntimeVersion = 1;
+constexpr std::uint64_t kRuntimeVersion = 2;
 
 // The barrier of parallel() itself, behind those that programs use.
 constexpr BarrierId kOwnBarrier{kBarriers};
@@ -79,7 +79,24 @@ EngineConfig engine_config(const Environment& e) {
   c.pages = e.heap_mib * static_cast<std::uint32_t>((1u << 20) / kPageBytes);
   c.locks = kLocks;
   c.barriers = kBarriers + 1;
+  c.words = kWords;
+  c.flags = kFlags;
+  c.semaphores = kSemaphores;
+  c.conditions = kConditions;
   return c;
+}
+
+Homes homes_of(Placement placement) {
+  const ClusterId cluster(static_cast<std::uint16_t>(placement.cluster));
+  switch (placement.kind) {
+    case Placement::Kind::kBlock:
+      return {Homes::Kind::kBlock, {}};
+    case Placement::Kind::kCyclic:
+      return {Homes::Kind::kCyclic, {}};
+    case Placement::Kind::kCluster:
+      return {Homes::Kind::kCluster, cluster};
+  }
+  return {};
 }
 
 StepFacts hello_facts(const Environment& e, const std::string& program) {
@@ -232,52 +249,56 @@ void Runtime::take_step(const StepFacts& facts, Instant deadline, AtDeadline the
 // --- Memory
 
 void* Runtime::allocate(std::size_t bytes, Placement placement) {
-  if (in_parallel_) fail("allocate() was called inside parallel(): allocate before it");
   if (placement.kind == Placement::Kind::kCluster && placement.cluster >= environment_.clusters) {
     fail("allocate() was asked to place memory on cluster {}: there are {}, counted from 0",
          placement.cluster, environment_.clusters);
   }
-  const std::uint64_t free_pages = memory_.pages() - next_page_;
-  const std::uint64_t wanted_pages = bytes / kPageBytes + (bytes % kPageBytes != 0 || bytes == 0 ? 1 : 0);
-  if (wanted_pages > free_pages) {
-    fail(
-        "the shared heap of {} MiB is used up: {} bytes are wanted, {} are left; raise {} (`braid run "
-        "--help` tells "
-        "the option)",
-        environment_.heap_mib, bytes, free_pages * kPageBytes, variable::kHeapMib);
-  }
-  const PageId first(next_page_);
-  const auto count = static_cast<std::uint32_t>(wanted_pages);
-  next_page_ += count;
+  if (!in_parallel_ && this_thread.local != 0)
+    fail("allocate() was called outside parallel() by a thread that is not the initial one");
+  if (this_thread.local < 0) fail("allocate() was called by a thread that is no compute node");
+  const std::uint32_t pages = pages_of(bytes);
+  return Memory::application_address(
+      in_parallel_ ? allocate_alone(static_cast<unsigned>(this_thread.local), bytes, pages, placement)
+                   : allocate_together(bytes, pages, placement));
+}
+
+// Of all pages there are at most; whoever allocates says that there are not so many.
+std::uint32_t Runtime::pages_of(std::size_t bytes) const {
+  const std::size_t pages = bytes / kPageBytes + (bytes % kPageBytes != 0 || bytes == 0 ? 1 : 0);
+  return static_cast<std::uint32_t>(std::min<std::size_t>(pages, memory_.pages() + 1));
+}
+
+void Runtime::fail_for_want_of_heap(std::size_t bytes, std::uint64_t free_pages) const {
+  fail(
+      "the shared heap of {} MiB is used up: {} bytes are wanted, {} are left; raise {} (`braid run --help` "
+      "tells the option)",
+      environment_.heap_mib, bytes, free_pages * kPageBytes, variable::kHeapMib);
+}
+
+PageId Runtime::allocate_together(std::size_t bytes, std::uint32_t pages, Placement placement) {
+  std::optional<PageId> first;
   {
     const Inside inside;
     const Hold hold(*this);
-    const std::uint32_t clusters = environment_.clusters;
-    switch (placement.kind) {
-      case Placement::Kind::kBlock:
-        for (std::uint32_t k = 0; k < clusters; ++k) {
-          const auto begin = static_cast<std::uint32_t>(std::uint64_t{count} * k / clusters);
-          const auto end = static_cast<std::uint32_t>(std::uint64_t{count} * (k + 1) / clusters);
-          if (begin != end)
-            engine_.set_home(PageId(first.value() + begin), end - begin,
-                             ClusterId(static_cast<std::uint16_t>(k)));
-        }
-        break;
-      case Placement::Kind::kCyclic:
-        for (std::uint32_t i = 0; i < count; ++i)
-          engine_.set_home(PageId(first.value() + i), 1, ClusterId(static_cast<std::uint16_t>(i % clusters)));
-        break;
-      case Placement::Kind::kCluster:
-        engine_.set_home(first, count, ClusterId(static_cast<std::uint16_t>(placement.cluster)));
-        break;
-    }
+    first = engine_.allocate_together(pages, homes_of(placement));
+    if (!first) fail_for_want_of_heap(bytes, engine_.free_pages());
   }
   // Together, so that nobody asks a cluster for a page before that one knows that it is the page's home.
   StepFacts facts;
   facts.step = Step::kAllocate;
   facts.numbers = {bytes, static_cast<std::uint64_t>(placement.kind), placement.cluster, 0};
   take_step(facts);
-  return Memory::application_address(first);
+  return *first;
+}
+
+PageId Runtime::allocate_alone(unsigned local, std::size_t bytes, std::uint32_t pages, Placement placement) {
+  const Inside inside;
+  const auto node = static_cast<std::uint16_t>(local);
+  if (!begin(local, [&] { return engine_.allocate(node, pages, homes_of(placement)); })) wait(local);
+  const Hold hold(*this);
+  const std::uint64_t first = engine_.result(node);
+  if (first == kNoPages) fail_for_want_of_heap(bytes, engine_.free_pages());
+  return PageId(static_cast<std::uint32_t>(first));
 }
 
 // --- Compute nodes
@@ -396,6 +417,8 @@ bool Runtime::on_fault(std::uintptr_t address, bool write) {
   const Inside inside;
   const Instant began = monotonic_now();
   const auto local = static_cast<unsigned>(this_thread.local);
+  const PageId page = Memory::page_of(address);
+  bool allocated = true;
   const bool complete = begin(local, [&] {
     if (!engine_.done(static_cast<std::uint16_t>(local))) {
       fail(
@@ -403,9 +426,14 @@ bool Runtime::on_fault(std::uintptr_t address, bool write) {
           "needs a compute node of its own, and works only outside parallel()",
           node_id(local));
     }
-    return engine_.fault(static_cast<std::uint16_t>(local), Memory::page_of(address),
-                         write ? Access::kWrite : Access::kRead);
+    allocated = page.value() < memory_.pages() - engine_.free_pages();
+    return !allocated ||
+           engine_.fault(static_cast<std::uint16_t>(local), page, write ? Access::kWrite : Access::kRead);
   });
+  if (!allocated) {
+    say("braid: the shared heap was touched behind all that is allocated: a pointer is wrong\n");
+    return false;
+  }
   FaultStamps& stamps = nodes_[local].stamps;
   const bool tracing = tracing_.load(std::memory_order_relaxed);
   if (tracing) {
@@ -424,9 +452,15 @@ FaultStamps Runtime::latest_fault() const {
 }
 
 void Runtime::lock(unsigned local, unsigned lock) {
-  if (lock >= kLocks) fail("lock {} does not exist: there are {}, counted from 0", lock, kLocks);
   const Inside inside;
-  if (begin(local, [&] { return engine_.lock(static_cast<std::uint16_t>(local), LockId(lock)); })) return;
+  const auto node = static_cast<std::uint16_t>(local);
+  const bool complete = begin(local, [&] {
+    if (engine_.holds(node, LockId(lock)))
+      fail("compute node {} locks lock {}, which it has already: locks are not recursive", node_id(local),
+           lock);
+    return engine_.lock(node, LockId(lock));
+  });
+  if (complete) return;
   // The clock is read only for a call that waits: one that need not must cost about a mutex.
   const Instant began = monotonic_now();
   wait(local);
@@ -434,21 +468,50 @@ void Runtime::lock(unsigned local, unsigned lock) {
 }
 
 void Runtime::unlock(unsigned local, unsigned lock) {
-  if (lock >= kLocks) fail("lock {} does not exist: there are {}, counted from 0", lock, kLocks);
   const Inside inside;
   const Hold hold(*this);
-  engine_.unlock(static_cast<std::uint16_t>(local), LockId(lock));
+  const auto node = static_cast<std::uint16_t>(local);
+  if (!engine_.holds(node, LockId(lock)))
+    fail("compute node {} unlocks lock {}, which it does not have", node_id(local), lock);
+  engine_.unlock(node, LockId(lock));
   pump(local);
   tell_the_complete();
 }
 
 void Runtime::barrier(unsigned local, unsigned which) {
-  if (which > kBarriers) fail("barrier {} does not exist: there are {}, counted from 0", which, kBarriers);
+  (void)reduce(local, which, Reduction::kNone, 0);
+}
+
+std::uint64_t Runtime::reduce(unsigned local, unsigned which, Reduction reduction, std::uint64_t value) {
   const Inside inside;
   const Instant began = monotonic_now();
-  if (!begin(local, [&] { return engine_.barrier(static_cast<std::uint16_t>(local), BarrierId(which)); }))
-    wait(local);
+  const auto node = static_cast<std::uint16_t>(local);
+  if (!begin(local, [&] { return engine_.barrier(node, BarrierId(which), reduction, value); })) wait(local);
   nodes_[local].times.barriers_ns += (monotonic_now() - began).ns();
+  // Nobody writes a node's result while it waits for nothing.
+  if (engine_.reduction(node) != reduction) {
+    fail(
+        "barrier {}: compute nodes called different reductions, or some barrier() and some reduce(): all "
+        "call "
+        "the same, for the same type",
+        which);
+  }
+  return engine_.result(node);
+}
+
+std::uint64_t Runtime::sync(unsigned local, const SyncCall& call) {
+  const Inside inside;
+  const Instant began = monotonic_now();
+  const auto node = static_cast<std::uint16_t>(local);
+  const bool complete = begin(local, [&] {
+    if (call.op == SyncOp::kConditionWait && !engine_.holds(node, call.lock))
+      fail("compute node {} waits for condition {} with lock {}, which it does not have", node_id(local),
+           call.id, call.lock.value());
+    return engine_.sync(node, call);
+  });
+  if (!complete) wait(local);
+  nodes_[local].times.syncs_ns += (monotonic_now() - began).ns();
+  return engine_.result(node);
 }
 
 // --- Serving

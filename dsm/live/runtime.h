@@ -37,10 +37,6 @@
 
 namespace braid::dsm {
 
-// For programs: ids of locks and barriers are below these.
-inline constexpr unsigned kLocks = 4096;
-inline constexpr unsigned kBarriers = 64;
-
 class Runtime final : private FaultSink, private Network::Sink {
  public:
   // Joins the other clusters; the calling thread becomes the initial thread, which stands for compute node 0
@@ -52,8 +48,10 @@ class Runtime final : private FaultSink, private Network::Sink {
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
-  // --- Initial thread.
+  // --- Initial thread, outside parallel(), with those of all clusters; or inside, any compute node's thread.
   void* allocate(std::size_t bytes, Placement placement);
+
+  // --- Initial thread.
   void parallel(const std::function<void(Node&)>& body);
   // dsm/threads.h
   void barrier_of_clusters();
@@ -71,6 +69,10 @@ class Runtime final : private FaultSink, private Network::Sink {
   void lock(unsigned local, unsigned lock);
   void unlock(unsigned local, unsigned lock);
   void barrier(unsigned local, unsigned which);
+  // The same barriers; ends the process if nodes call different reductions.
+  std::uint64_t reduce(unsigned local, unsigned which, Reduction reduction, std::uint64_t value);
+  // Returns the engine's result. The ids are checked by the caller.
+  std::uint64_t sync(unsigned local, const SyncCall& call);
 
   // dsm/live/trace.h
   void trace_faults(bool on) { tracing_.store(on); }
@@ -122,6 +124,10 @@ class Runtime final : private FaultSink, private Network::Sink {
                  AtDeadline then = AtDeadline::kFail);
   bool step_complete() const;
   void all_nodes_barrier();
+  std::uint32_t pages_of(std::size_t bytes) const;
+  PageId allocate_together(std::size_t bytes, std::uint32_t pages, Placement placement);
+  PageId allocate_alone(unsigned local, std::size_t bytes, std::uint32_t pages, Placement placement);
+  [[noreturn]] void fail_for_want_of_heap(std::size_t bytes, std::uint64_t free_pages) const;
 
   void run_node(unsigned local, const std::function<void(Node&)>& body);
   void node_thread(unsigned local);
@@ -158,8 +164,7 @@ class Runtime final : private FaultSink, private Network::Sink {
   std::unique_ptr<LocalNode[]> nodes_;
   int looks_before_yield_ = 0;
 
-  // The next free page. Initial thread.
-  std::uint32_t next_page_ = 0;
+  // Written by the initial thread while no other compute node runs.
   bool in_parallel_ = false;
 
   // How the initial thread hands a function to the other compute nodes.

@@ -1,0 +1,98 @@
+/* The shared memory for programs in C: the calls of dsm/api.h, which explains them, one function each. */
+#ifndef BRAID_DSM_H
+#define BRAID_DSM_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A compute node as the function given to braid_parallel() sees it. Belongs to its thread. */
+typedef struct braid_node braid_node;
+
+/* Who keeps the master copies of an allocation's pages. */
+typedef enum braid_placement_kind {
+  BRAID_PLACE_BLOCK = 0,  /* cluster k of n keeps the k-th n-th */
+  BRAID_PLACE_CYCLIC = 1, /* page after page */
+  BRAID_PLACE_ON = 2      /* all on `cluster` */
+} braid_placement_kind;
+typedef struct braid_placement {
+  braid_placement_kind kind;
+  unsigned cluster;
+} braid_placement;
+
+static inline braid_placement braid_place_block(void) {
+  braid_placement placement = {BRAID_PLACE_BLOCK, 0};
+  return placement;
+}
+static inline braid_placement braid_place_cyclic(void) {
+  braid_placement placement = {BRAID_PLACE_CYCLIC, 0};
+  return placement;
+}
+static inline braid_placement braid_place_on(unsigned cluster) {
+  braid_placement placement = {BRAID_PLACE_ON, cluster};
+  return placement;
+}
+
+typedef enum braid_reduce { BRAID_SUM = 0, BRAID_MIN = 1, BRAID_MAX = 2 } braid_reduce;
+typedef enum braid_order { BRAID_ACQUIRE_RELEASE = 0, BRAID_RELAXED = 1 } braid_order;
+
+/* Initial thread. */
+void braid_init(void);
+int braid_finish(int status);
+void braid_parallel(void (*body)(braid_node* node, void* argument), void* argument);
+
+unsigned braid_clusters(void);
+unsigned braid_cluster(void);
+unsigned braid_nodes_per_cluster(void);
+double braid_seconds(void);
+
+/* All initial threads together outside braid_parallel(); any compute node alone inside. */
+void* braid_allocate(size_t bytes, braid_placement placement);
+
+/* The thread of that compute node. */
+unsigned braid_node_id(const braid_node* node);
+unsigned braid_node_count(const braid_node* node);
+unsigned braid_node_local(const braid_node* node);
+/* The node's share of n things: [*first, *end). */
+void braid_share(const braid_node* node, size_t n, size_t* first, size_t* end);
+
+void braid_barrier(braid_node* node, unsigned which);
+double braid_reduce_double(braid_node* node, double value, braid_reduce how, unsigned which);
+int64_t braid_reduce_int64(braid_node* node, int64_t value, braid_reduce how, unsigned which);
+uint64_t braid_reduce_uint64(braid_node* node, uint64_t value, braid_reduce how, unsigned which);
+
+void braid_lock(braid_node* node, unsigned lock);
+void braid_unlock(braid_node* node, unsigned lock);
+void braid_condition_wait(braid_node* node, unsigned condition, unsigned lock);
+void braid_condition_signal(braid_node* node, unsigned condition);
+void braid_condition_broadcast(braid_node* node, unsigned condition);
+void braid_flag_set(braid_node* node, unsigned flag);
+void braid_flag_wait(braid_node* node, unsigned flag);
+void braid_flag_clear(braid_node* node, unsigned flag);
+void braid_semaphore_post(braid_node* node, unsigned semaphore, uint32_t count);
+void braid_semaphore_wait(braid_node* node, unsigned semaphore);
+
+int64_t braid_fetch_add(braid_node* node, unsigned word, int64_t summand, braid_order order);
+int64_t braid_exchange(braid_node* node, unsigned word, int64_t value, braid_order order);
+int64_t braid_compare_exchange(braid_node* node, unsigned word, int64_t expected, int64_t desired,
+                               braid_order order);
+int64_t braid_load(braid_node* node, unsigned word);
+void braid_store(braid_node* node, unsigned word, int64_t value, braid_order order);
+
+ssize_t braid_read(int fd, void* buffer, size_t bytes);
+ssize_t braid_write(int fd, const void* buffer, size_t bytes);
+size_t braid_fread(void* buffer, size_t size, size_t count, FILE* file);
+size_t braid_fwrite(const void* buffer, size_t size, size_t count, FILE* file);
+void braid_prepare_read(const void* memory, size_t bytes);
+void braid_prepare_write(void* memory, size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* BRAID_DSM_H */

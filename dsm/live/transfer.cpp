@@ -1,0 +1,108 @@
+// System calls on shared memory, by way of private memory: the kernel does not wait for a page, and no
+// preparation could keep another cluster's write from taking one away before the call.
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "dsm/api.h"
+
+namespace braid::dsm {
+
+namespace {
+
+// On the stack of whoever calls: large enough that the copy, not the call, is what takes the time.
+constexpr std::size_t kChunkBytes = 64u << 10;
+constexpr std::size_t kPage = 4096;
+using Chunk = std::array<char, kChunkBytes>;
+
+bool has_more(int fd) {
+  pollfd watched{fd, POLLIN, 0};
+  return ::poll(&watched, 1, 0) > 0 && (watched.revents & POLLIN) != 0;
+}
+
+template <class Touch>
+void touch_pages(const void* memory, std::size_t bytes, Touch&& touch) {
+  if (bytes == 0) return;
+  const auto* const first = static_cast<const char*>(memory);
+  const auto* const last = first + bytes - 1;
+  // The first byte of every page, as far as it lies inside.
+  const std::size_t to_next_page = kPage - reinterpret_cast<std::uintptr_t>(first) % kPage;
+  touch(first);
+  for (const char* p = first + to_next_page; p <= last; p += kPage) touch(p);
+}
+
+}  // namespace
+
+ssize_t read(int fd, void* buffer, std::size_t bytes) {
+  Chunk chunk;
+  std::size_t taken = 0;
+  do {
+    const std::size_t wanted = std::min(bytes - taken, chunk.size());
+    const ssize_t n = ::read(fd, chunk.data(), wanted);
+    if (n < 0) return taken > 0 ? static_cast<ssize_t>(taken) : n;
+    std::memcpy(static_cast<char*>(buffer) + taken, chunk.data(), static_cast<std::size_t>(n));
+    taken += static_cast<std::size_t>(n);
+    if (static_cast<std::size_t>(n) < wanted) break;
+    // read(2) would not have waited for more.
+  } while (taken < bytes && has_more(fd));
+  return static_cast<ssize_t>(taken);
+}
+
+ssize_t write(int fd, const void* buffer, std::size_t bytes) {
+  Chunk chunk;
+  std::size_t given = 0;
+  do {
+    const std::size_t wanted = std::min(bytes - given, chunk.size());
+    std::memcpy(chunk.data(), static_cast<const char*>(buffer) + given, wanted);
+    const ssize_t n = ::write(fd, chunk.data(), wanted);
+    if (n < 0) return given > 0 ? static_cast<ssize_t>(given) : n;
+    given += static_cast<std::size_t>(n);
+    if (static_cast<std::size_t>(n) < wanted) break;
+  } while (given < bytes);
+  return static_cast<ssize_t>(given);
+}
+
+std::size_t fread(void* buffer, std::size_t size, std::size_t count, std::FILE* file) {
+  if (size == 0) return 0;
+  Chunk chunk;
+  const std::size_t bytes = size * count;
+  std::size_t taken = 0;
+  while (taken < bytes) {
+    const std::size_t wanted = std::min(bytes - taken, chunk.size());
+    const std::size_t n = std::fread(chunk.data(), 1, wanted, file);
+    std::memcpy(static_cast<char*>(buffer) + taken, chunk.data(), n);
+    taken += n;
+    if (n < wanted) break;
+  }
+  return taken / size;
+}
+
+std::size_t fwrite(const void* buffer, std::size_t size, std::size_t count, std::FILE* file) {
+  if (size == 0) return 0;
+  Chunk chunk;
+  const std::size_t bytes = size * count;
+  std::size_t given = 0;
+  while (given < bytes) {
+    const std::size_t wanted = std::min(bytes - given, chunk.size());
+    std::memcpy(chunk.data(), static_cast<const char*>(buffer) + given, wanted);
+    const std::size_t n = std::fwrite(chunk.data(), 1, wanted, file);
+    given += n;
+    if (n < wanted) break;
+  }
+  return given / size;
+}
+
+void prepare_read(const void* memory, std::size_t bytes) {
+  touch_pages(memory, bytes, [](const char* p) { (void)*static_cast<const volatile char*>(p); });
+}
+
+void prepare_write(void* memory, std::size_t bytes) {
+  // A write that changes nothing, also if a sibling writes the same byte now.
+  touch_pages(memory, bytes,
+              [](const char* p) { __atomic_fetch_or(const_cast<char*>(p), 0, __ATOMIC_RELAXED); });
+}
+
+}  // namespace braid::dsm

@@ -1,0 +1,371 @@
+// What programs call besides barriers and locks, on whole machines: a process for each cluster, joined by
+// sockets.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "dsm/api.h"
+#include "dsm/live/failure.h"
+#include "tests/dsm/live_c_program.h"
+#include "tests/dsm/live_machine.h"
+
+namespace braid::dsm {
+namespace {
+
+using testing::HasSubstr;
+
+class Api : public testing::TestWithParam<Machine> {};
+INSTANTIATE_TEST_SUITE_P(Shapes, Api,
+                         testing::Values(Machine{.clusters = 1, .compute = 3},
+                                         Machine{.clusters = 2, .compute = 2},
+                                         Machine{.clusters = 3, .compute = 2, .order = Order::kShuffled}),
+                         [](const testing::TestParamInfo<Machine>& shape) {
+                           return std::to_string(shape.param.clusters) + "x" +
+                                  std::to_string(shape.param.compute);
+                         });
+
+TEST_P(Api, ABoundedBufferLosesNothingAndDoublesNothing) {
+  expect_runs(GetParam(), [] {
+    constexpr unsigned kRoom = 3, kEach = 40, kLock = 4, kNotEmpty = 20'001, kNotFull = 32'767;
+    struct Buffer {
+      unsigned things[kRoom];
+      unsigned count, taken;
+      std::uint64_t sum;
+    };
+    auto* const buffer = allocate<Buffer>(1);
+    parallel([&](Node& node) {
+      // Even nodes put in, odd ones take out; a last even one without a partner does both.
+      const bool both = node.id() + 1 == node.count() && node.id() % 2 == 0;
+      for (unsigned i = 0; i < kEach; ++i) {
+        if (node.id() % 2 == 0) {
+          const LockGuard guard(node, kLock);
+          while (buffer->count == kRoom) node.condition_wait(kNotFull, kLock);
+          buffer->things[buffer->count++] = node.id() * kEach + i + 1;
+          node.condition_signal(kNotEmpty);
+        }
+        if (node.id() % 2 == 1 || both) {
+          const LockGuard guard(node, kLock);
+          while (buffer->count == 0) node.condition_wait(kNotEmpty, kLock);
+          buffer->sum += buffer->things[--buffer->count];
+          ++buffer->taken;
+          node.condition_signal(kNotFull);
+        }
+      }
+    });
+    const unsigned nodes = clusters() * nodes_per_cluster();
+    std::uint64_t expected = 0;
+    for (unsigned n = 0; n < nodes; n += 2)
+      for (unsigned i = 0; i < kEach; ++i) expected += n * kEach + i + 1;
+    return finish(buffer->sum == expected && buffer->taken == (nodes + 1) / 2 * kEach ? 0 : 1);
+  });
+}
+
+TEST_P(Api, AFlagAndASemaphorePassOnWhatWasWritten) {
+  expect_runs(GetParam(), [] {
+    auto* const message = allocate<unsigned>(3000, Placement::on(clusters() - 1));
+    auto* const turns = allocate<unsigned>(1);
+    unsigned wrong = 0;
+    parallel([&](Node& node) {
+      for (unsigned round = 1; round <= 5; ++round) {
+        const unsigned flag = 4000 + round;
+        if (node.id() == round % node.count()) {
+          for (std::size_t i = 0; i < 3000; ++i) message[i] = round + static_cast<unsigned>(i);
+          node.flag_set(flag);
+        }
+        node.flag_wait(flag);
+        for (std::size_t i = 0; i < 3000; i += 100) {
+          if (message[i] != round + i) ++wrong;
+        }
+        node.barrier();
+      }
+      if (node.id() == 0) node.semaphore_post(4095);
+      for (int i = 0; i < 10; ++i) {
+        node.semaphore_wait(4095);
+        ++*turns;
+        node.semaphore_post(4095);
+      }
+      node.barrier();
+      if (*turns != node.count() * 10) ++wrong;
+    });
+    return finish(wrong == 0 ? 0 : 1);
+  });
+}
+
+TEST_P(Api, WordsCountExactlyAndAreWonByOne) {
+  expect_runs(GetParam(), [] {
+    constexpr unsigned kTimes = 60, kCounter = 4095, kWinner = 17;
+    auto* const taken = allocate<unsigned char>(10'000);
+    unsigned wrong = 0;
+    parallel([&](Node& node) {
+      for (unsigned i = 0; i < kTimes; ++i) {
+        const auto ticket = static_cast<std::size_t>(
+            node.fetch_add(kCounter, 1, i % 2 == 0 ? MemoryOrder::kRelaxed : MemoryOrder::kAcquireRelease));
+        ++taken[ticket];
+      }
+      const bool won = node.compare_exchange(kWinner, 0, -1 - static_cast<std::int64_t>(node.id())) == 0;
+      if (node.reduce(won ? 1 : 0) != 1) ++wrong;
+      if (won && node.load(kWinner) != -1 - static_cast<std::int64_t>(node.id())) ++wrong;
+      if (node.load(kCounter) != node.count() * kTimes) ++wrong;
+      for (std::size_t i = 0; i < node.count() * kTimes; ++i) {
+        if (taken[i] != 1) ++wrong;
+      }
+      node.barrier();
+      if (node.id() == 0) {
+        if (node.exchange(kCounter, INT64_MIN) != node.count() * kTimes) ++wrong;
+        node.store(kWinner, 5);
+      }
+      node.barrier();
+      if (node.load(kCounter) != INT64_MIN || node.load(kWinner) != 5) ++wrong;
+    });
+    return finish(wrong == 0 ? 0 : 1);
+  });
+}
+
+TEST_P(Api, ReductionsAreTheSameEverywhereAndInEveryRun) {
+  expect_runs(GetParam(), [] {
+    unsigned wrong = 0;
+    parallel([&](Node& node) {
+      const unsigned n = node.count();
+      const auto check = [&](bool right) {
+        if (!right) ++wrong;
+      };
+      check(node.reduce(node.id() + 1) == n * (n + 1) / 2);
+      check(node.reduce(-static_cast<int>(node.id()), Reduce::kMin, 63) == -static_cast<int>(n - 1));
+      check(node.reduce(static_cast<short>(node.id()), Reduce::kMax) == static_cast<short>(n - 1));
+      check(node.reduce(node.id() + 0.25, Reduce::kMin) == 0.25);
+      check(node.reduce(static_cast<float>(node.id()), Reduce::kMax) == static_cast<float>(n - 1));
+      check(node.reduce(~std::uint64_t{0} - node.id(), Reduce::kMax) == ~std::uint64_t{0});
+      const double first = node.reduce(1.0 / (3 + node.id()));
+      for (int i = 0; i < 20; ++i) check(node.reduce(1.0 / (3 + node.id())) == first);
+    });
+    return finish(wrong == 0 ? 0 : 1);
+  });
+}
+
+TEST_P(Api, WhatOneNodeAllocatesIsThereForAll) {
+  Machine machine = GetParam();
+  machine.heap_mib = 8;
+  expect_runs(machine, [] {
+    struct List {
+      List* next;
+      unsigned owner, number;
+    };
+    auto* const head = allocate<List*>(1);
+    unsigned wrong = 0;
+    parallel([&](Node& node) {
+      const Placement placements[] = {Placement::block(), Placement::cyclic(),
+                                      Placement::on(node.id() % clusters())};
+      for (unsigned i = 0; i < 6; ++i) {
+        // Two pages and a bit, used from end to end.
+        constexpr std::size_t kBytes = 9000;
+        auto* const bytes = node.allocate<char>(kBytes, placements[i % 3]);
+        for (std::size_t b = 0; b < kBytes; ++b) wrong += bytes[b] != 0;
+        std::memset(bytes, static_cast<int>(node.id() + 1), kBytes);
+        auto* const item = reinterpret_cast<List*>(bytes);
+        const LockGuard guard(node, 1);
+        *item = {*head, node.id(), i};
+        *head = item;
+      }
+      node.barrier();
+      std::vector<unsigned> seen(node.count());
+      for (const List* item = *head; item != nullptr; item = item->next) {
+        ++seen[item->owner];
+        const char* const bytes = reinterpret_cast<const char*>(item);
+        for (std::size_t b = sizeof(List); b < 9000; ++b)
+          wrong += bytes[b] != static_cast<char>(item->owner + 1);
+      }
+      for (const unsigned times : seen) wrong += times != 6;
+    });
+    // And all together go on behind it.
+    auto* const together = allocate<unsigned>(2000);
+    parallel([&](Node& node) {
+      for (const std::size_t i : node.share(2000)) together[i] = static_cast<unsigned>(i);
+      node.barrier();
+      for (unsigned i = 0; i < 2000; ++i) wrong += together[i] != i;
+    });
+    return finish(wrong == 0 ? 0 : 1);
+  });
+}
+
+TEST_P(Api, AProgramInCHasAllOfIt) {
+  expect_runs(GetParam(), braid_c_program);
+}
+
+// --- Library calls on shared memory
+
+struct TemporaryFile {
+  TemporaryFile() : fd(::memfd_create("bytes", 0)) {}
+  ~TemporaryFile() { ::close(fd); }
+  int fd;
+};
+
+TEST(Calls, ASystemCallOnAPageThatIsElsewhereFailsAndTheWrappedOneDoesNot) {
+  expect_runs({.clusters = 2}, [] {
+    constexpr std::size_t kBytes = 300'000;
+    auto* const shared = allocate<char>(kBytes, Placement::on(1));
+    unsigned wrong = 0;
+    parallel([&](Node& node) {
+      const auto check = [&](bool right) {
+        if (!right) ++wrong;
+      };
+      if (node.cluster() == 1) std::memset(shared, 'x', kBytes);
+      node.barrier();
+      if (node.cluster() == 0) {
+        const TemporaryFile file;
+        check(::write(file.fd, shared, kBytes) < 0 && errno == EFAULT);
+        check(write(file.fd, shared, kBytes) == kBytes);
+        check(::lseek(file.fd, 0, SEEK_SET) == 0);
+        std::vector<char> seen(kBytes);
+        check(::read(file.fd, seen.data(), kBytes) == kBytes && seen == std::vector<char>(kBytes, 'x'));
+        check(::pwrite(file.fd, std::vector<char>(kBytes, 'y').data(), kBytes, 0) == kBytes);
+      }
+      node.barrier();
+      if (node.cluster() == 1) std::memset(shared, 'z', kBytes);
+      node.barrier();
+      if (node.cluster() == 0) {
+        const TemporaryFile file;
+        check(::write(file.fd, std::vector<char>(kBytes, 'y').data(), kBytes) == kBytes);
+        check(::lseek(file.fd, 0, SEEK_SET) == 0);
+        check(::read(file.fd, shared, kBytes) < 0 && errno == EFAULT);
+        check(::lseek(file.fd, 0, SEEK_SET) == 0);
+        check(read(file.fd, shared, kBytes) == kBytes);
+        check(read(file.fd, shared, 1) == 0);  // the end
+        check(read(-1, shared, 1) == -1 && errno == EBADF);
+      }
+      node.barrier();
+      for (std::size_t i = 0; i < kBytes; ++i) check(shared[i] == 'y');
+    });
+    return finish(wrong == 0 ? 0 : 1);
+  });
+}
+
+TEST(Calls, AReadFromAPipeGivesWhatIsThereAndDoesNotWaitForMore) {
+  expect_runs({.clusters = 2}, [] {
+    auto* const shared = allocate<char>(200'000, Placement::on(1));
+    unsigned wrong = 0;
+    parallel([&](Node& node) {
+      if (node.cluster() != 0) return;
+      int ends[2];
+      if (::pipe(ends) != 0) ++wrong;
+      wrong += ::write(ends[1], "braid", 5) != 5;
+      wrong += read(ends[0], shared + 4094, 100'000) != 5;
+      wrong += std::memcmp(shared + 4094, "braid", 5) != 0;
+      // Exactly one chunk is there, and the writer still lives.
+      const std::vector<char> chunk(65536, 'c');
+      wrong += ::write(ends[1], chunk.data(), chunk.size()) != 65536;
+      wrong += read(ends[0], shared, 200'000) != 65536;
+      wrong += shared[65535] != 'c';
+      ::close(ends[1]);
+      wrong += read(ends[0], shared, 10) != 0;
+      ::close(ends[0]);
+    });
+    return finish(wrong == 0 ? 0 : 1);
+  });
+}
+
+TEST(Calls, TheyWorkWhileAnotherClusterTakesThePagesAway) {
+  expect_runs({.clusters = 2, .compute = 1, .order = Order::kShuffled}, [] {
+    // Cluster 0 reads into the even bytes' page halves while cluster 1 writes the other half of each page.
+    constexpr std::size_t kPages = 8, kHalf = 2048;
+    auto* const shared = allocate<char>(kPages * 2 * kHalf, Placement::on(1));
+    unsigned wrong = 0;
+    parallel([&](Node& node) {
+      const TemporaryFile file;
+      for (char round = 1; round <= 30; ++round) {
+        for (std::size_t p = 0; p < kPages; ++p) {
+          char* const mine = shared + p * 2 * kHalf + node.cluster() * kHalf;
+          if (node.cluster() == 0) {
+            const std::vector<char> bytes(kHalf, round);
+            wrong += ::pwrite(file.fd, bytes.data(), kHalf, 0) != kHalf;
+            ::lseek(file.fd, 0, SEEK_SET);
+            wrong += read(file.fd, mine, kHalf) != kHalf;
+          } else {
+            prepare_write(mine, kHalf);
+            std::memset(mine, -round, kHalf);
+          }
+          const LockGuard flushes(node, 0);  // its token takes the writes along
+        }
+        node.barrier();
+        for (std::size_t p = 0; p < kPages; ++p) {
+          prepare_read(shared + p * 2 * kHalf, 2 * kHalf);
+          for (std::size_t i = 0; i < kHalf; i += 64) {
+            wrong += shared[p * 2 * kHalf + i] != round;
+            wrong += shared[p * 2 * kHalf + kHalf + i] != -round;
+          }
+        }
+        node.barrier();
+      }
+    });
+    return finish(wrong == 0 ? 0 : 1);
+  });
+}
+
+// --- Calls that cannot be
+
+TEST(ApiFailure, CallsThatCannotBeAreExplained) {
+  const auto alone = [](const std::function<void(Node&)>& body) {
+    return run_machine({.clusters = 1, .heap_mib = 1},
+                       [&] {
+                         parallel(body);
+                         return finish(0);
+                       })
+        .front();
+  };
+  const auto expect = [](const Ending& ending, const std::string& text) {
+    EXPECT_EQ(ending.exit_status, kFailureStatus) << "signal " << ending.signal << ": " << ending.text;
+    EXPECT_THAT(ending.text, HasSubstr(text));
+  };
+  expect(alone([](Node& n) { n.condition_signal(32768); }),
+         "condition 32768 does not exist: there are 32768");
+  expect(alone([](Node& n) { n.flag_wait(4096); }), "flag 4096 does not exist: there are 4096");
+  expect(alone([](Node& n) { n.semaphore_post(4096); }), "semaphore 4096 does not exist: there are 4096");
+  expect(alone([](Node& n) { n.fetch_add(4096, 1); }), "word 4096 does not exist: there are 4096");
+  expect(alone([](Node& n) { n.reduce(1, Reduce::kSum, 64); }), "barrier 64 does not exist: there are 64");
+  expect(alone([](Node& n) { n.condition_wait(1, 2); }),
+         "compute node 0 waits for condition 1 with lock 2, which it does not have");
+  expect(alone([](Node& n) { n.unlock(3); }), "compute node 0 unlocks lock 3, which it does not have");
+  expect(alone([](Node& n) {
+           n.lock(3);
+           n.lock(3);
+         }),
+         "compute node 0 locks lock 3, which it has already: locks are not recursive");
+  expect(alone([](Node& n) { n.allocate<char>(2 << 20); }),
+         "the shared heap of 1 MiB is used up: 2097152 bytes are wanted, 1048576 are left; raise "
+         "BRAID_HEAP_MIB");
+  expect(alone([](Node& n) { n.allocate<char>(1, Placement::on(1)); }),
+         "place memory on cluster 1: there are 1");
+}
+
+TEST(ApiFailure, DifferentReductionsAtOneBarrierAreExplained) {
+  const std::vector<Ending> endings = run_machine({.clusters = 2}, [] {
+    parallel([](Node& node) {
+      if (node.cluster() == 0)
+        node.reduce(1, Reduce::kSum, 3);
+      else
+        node.barrier(3);
+    });
+    return finish(0);
+  });
+  for (const Ending& ending : endings) EXPECT_EQ(ending.exit_status, kFailureStatus) << ending.text;
+  EXPECT_THAT(endings[0].text + endings[1].text,
+              HasSubstr("barrier 3: compute nodes called different reductions"));
+}
+
+TEST(ApiFailure, APointerBehindAllThatIsAllocatedIsACrashAndSaysWhy) {
+  const Ending ending = run_machine({.clusters = 1}, [] {
+                          auto* const data = allocate<volatile char>(4096);
+                          data[4095] = 1;
+                          return finish(data[4096]);
+                        }).front();
+  EXPECT_TRUE(crashed(ending)) << ending.exit_status;
+  EXPECT_THAT(ending.text, HasSubstr("touched behind all that is allocated"));
+}
+
+}  // namespace
+}  // namespace braid::dsm
