@@ -161,15 +161,22 @@ void Endpoint::Lane::reclaim() {
 bool Endpoint::Lane::take_room(std::uint32_t bytes, std::uint32_t* offset) {
   const std::uint64_t need = round_up(bytes, kGranuleBytes);
   for (int attempt = 0; attempt < 2; ++attempt) {
-    const std::uint64_t at = data_tail % data_bytes;
-    const std::uint64_t waste = at + need > data_bytes ? data_bytes - at : 0;
+    const std::uint64_t waste = tail_offset + need > data_bytes ? data_bytes - tail_offset : 0;
     if (send.produced() - reclaimed < send.capacity() && data_tail + waste + need - data_head <= data_bytes) {
-      *offset = static_cast<std::uint32_t>((data_tail + waste) % data_bytes);
+      *offset = waste > 0 ? 0 : tail_offset;
       return true;
     }
     if (attempt == 0) reclaim();
   }
   return false;
+}
+
+// The data area is a ring too: what lies between the old end and this piece is freed with it.
+void Endpoint::Lane::use_room(std::uint32_t bytes, std::uint32_t offset) {
+  const auto taken = static_cast<std::uint32_t>(round_up(bytes, kGranuleBytes));
+  data_tail += (offset == tail_offset ? 0 : data_bytes - tail_offset) + taken;
+  tail_offset = offset + taken == data_bytes ? 0 : offset + taken;
+  data_end[send.produced() & (send.capacity() - 1)] = data_tail;
 }
 
 Connection* Endpoint::find(PortId port) {
@@ -419,11 +426,7 @@ void Connection::send_piece(std::uint32_t bytes, const Piece& piece) {
   d.kind = static_cast<std::uint8_t>(stack::RecordKind::kMessage);
   d.many_pieces = piece.many_pieces ? 1 : 0;
   if (piece.message_offset == 0) message_ = place_.position;
-  // The data area is a ring too: what lies between the old end and this piece is freed with it.
-  lane.data_tail +=
-      (data_offset_ + std::uint64_t{lane.data_bytes} - lane.data_tail % lane.data_bytes) % lane.data_bytes +
-      round_up(bytes, kGranuleBytes);
-  lane.data_end[lane.send.produced() & (lane.send.capacity() - 1)] = lane.data_tail;
+  lane.use_room(bytes, data_offset_);
   lane.send.push(d);
   sender_.sent(place_, bytes);
   room_bytes_ = 0;
@@ -503,9 +506,13 @@ void Connection::return_credit() {
   d.source_port = port_.value();
   d.position = due->value();
   d.kind = static_cast<std::uint8_t>(stack::RecordKind::kCredit);
-  lane.data_end[lane.send.produced() & (lane.send.capacity() - 1)] = lane.data_tail;
+  lane.use_room(0, lane.tail_offset);
   lane.send.push(d);
   receiver_.credit_returned(*due);
+}
+
+void Endpoint::return_credit(Connection* connection) {
+  if (connection != nullptr && find(connection->port_) == connection) connection->return_credit();
 }
 
 void Endpoint::return_owed_credit() {

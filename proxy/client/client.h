@@ -214,6 +214,7 @@ class Endpoint {
     // The data area is a ring in the order of the descriptors: data_end_[descriptor] tells what its release
     // frees.
     std::uint32_t data_bytes = 0;
+    std::uint32_t tail_offset = 0;  // data_tail modulo data_bytes: a division for each message is dear
     std::uint64_t data_tail = 0;
     std::uint64_t data_head = 0;
     std::vector<std::uint64_t> data_end;
@@ -223,6 +224,8 @@ class Endpoint {
     Instant early_until;  // then it is given up
 
     bool take_room(std::uint32_t bytes, std::uint32_t* offset);
+    // The next descriptor to be pushed has `bytes` at `offset`, where take_room() put them.
+    void use_room(std::uint32_t bytes, std::uint32_t offset);
     void reclaim();
   };
 
@@ -237,6 +240,8 @@ class Endpoint {
   enum class Arrived : std::uint8_t { kTaken, kTooEarly };
   Arrived take_arrival(Lane& lane, Connection** to);
   void take_accepted();
+  // Tells the peer how much of the connection has been consumed, unless a handler has closed it.
+  void return_credit(Connection* connection);
   // Hands over what the connection has ready, at most `limit` messages.
   template <class Handler>
   int hand_over(Connection& connection, std::optional<ByteView> message, Handler&& handler, int limit);
@@ -319,7 +324,6 @@ int Endpoint::hand_over(Connection& connection, std::optional<ByteView> message,
     unfinished_ = &connection;
     unfinished_message_ = *message;
   }
-  connection.return_credit();
   return handed;
 }
 
@@ -331,8 +335,12 @@ int Endpoint::poll(Handler&& handler, int limit) {
   if (owes_credit_) return_owed_credit();
   polling_ = true;
   int handed = 0;
-  if (unfinished_ != nullptr && limit > 0)
-    handed = hand_over(*std::exchange(unfinished_, nullptr), unfinished_message_, handler, limit);
+  // Whose messages were handed over last: its credit goes back when another's turn comes.
+  Connection* last = nullptr;
+  if (unfinished_ != nullptr && limit > 0) {
+    last = std::exchange(unfinished_, nullptr);
+    handed = hand_over(*last, unfinished_message_, handler, limit);
+  }
   for (std::size_t visited = 0; visited < lanes_.size() && handed < limit; ++visited) {
     Lane& lane = lanes_[next_lane_];
     next_lane_ = next_lane_ + 1 == lanes_.size() ? 0 : next_lane_ + 1;
@@ -340,10 +348,12 @@ int Endpoint::poll(Handler&& handler, int limit) {
       Connection* connection = nullptr;
       if (take_arrival(lane, &connection) == Arrived::kTooEarly) break;
       if (connection == nullptr) continue;
+      if (last != connection) return_credit(std::exchange(last, connection));
       handed += hand_over(*connection, connection->receiver_.next(), handler, limit - handed);
     }
     lane.arrivals.release(lane.arrivals.taken());
   }
+  return_credit(last);
   polling_ = false;
   closed_while_polling_.clear();
   bool left_over = unfinished_ != nullptr;

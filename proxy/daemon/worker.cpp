@@ -567,6 +567,10 @@ int Worker::take_descriptors(Channel& channel) {
     return 0;
   }
   bool unsent = false;
+  // What they have in common is looked up once. Where there is a choice each has its own.
+  std::uint32_t last_port = 0;
+  const PortEntry* port = nullptr;
+  stack::SubConnection* only_way = nullptr;
   for (std::uint32_t i = 0; i < readable; ++i) {
     Outgoing& out = channel.outgoing[channel.send.taken() & (channel.send.capacity() - 1)];
     const bool again =
@@ -574,8 +578,13 @@ int Worker::take_descriptors(Channel& channel) {
     channel.again = again;
     const SendDescriptor d = channel.send.take();  // copied, then checked, then used
     ++channel.unfinished;
-    const PortEntry* const port = permitted(channel, d);
-    if (port == nullptr) {
+    if (port == nullptr || d.source_port != last_port) {
+      port = own_port(channel, PortId(d.source_port));
+      last_port = d.source_port;
+      only_way =
+          port != nullptr && routes_[port->peer.value()].subs.size() == 1 ? route(port->peer) : nullptr;
+    }
+    if (port == nullptr || !permitted(channel, d)) {
       finish(out);
       client_cheats(channel);
       return static_cast<int>(i);
@@ -601,7 +610,7 @@ int Worker::take_descriptors(Channel& channel) {
     out.to = port->peer;
     if (r.kind == stack::RecordKind::kCredit && !may_grant(port->id, r.position))
       deferred_.push_back(&out);
-    else if (stack::SubConnection* const sub = route(port->peer))
+    else if (stack::SubConnection* const sub = only_way != nullptr ? only_way : route(port->peer))
       sub->send(out);
     else
       dispatch(out);
@@ -610,21 +619,21 @@ int Worker::take_descriptors(Channel& channel) {
   return static_cast<int>(readable);
 }
 
-PortEntry* Worker::permitted(const Channel& channel, const SendDescriptor& d) {
-  PortEntry* const port = find(PortId(d.source_port));
-  if (port == nullptr || port->channel->client != channel.client ||
-      port->channel->endpoint != channel.endpoint)
-    return nullptr;
-  if (d.kind == static_cast<std::uint8_t>(stack::RecordKind::kCredit)) {
-    return d.bytes == 0 && d.message_bytes == 0 && d.message_offset == 0 ? port : nullptr;
-  }
-  if (d.kind != static_cast<std::uint8_t>(stack::RecordKind::kMessage) || d.many_pieces > 1) return nullptr;
-  if (d.bytes > kLongestPiece || !inside(d.data_offset, d.bytes, channel.data_bytes)) return nullptr;
-  if (d.message_bytes > convergence::kMaxMessageBytes || d.message_offset % kGranuleBytes != 0)
-    return nullptr;
-  if (!inside(d.message_offset, d.bytes, d.message_bytes)) return nullptr;
-  if (d.many_pieces == 0 && (d.message_offset != 0 || d.bytes != d.message_bytes)) return nullptr;
-  return port;
+PortEntry* Worker::own_port(const Channel& channel, PortId id) {
+  PortEntry* const port = find(id);
+  const bool own = port != nullptr && port->channel->client == channel.client &&
+                   port->channel->endpoint == channel.endpoint;
+  return own ? port : nullptr;
+}
+
+bool Worker::permitted(const Channel& channel, const SendDescriptor& d) {
+  if (d.kind == static_cast<std::uint8_t>(stack::RecordKind::kCredit))
+    return d.bytes == 0 && d.message_bytes == 0 && d.message_offset == 0;
+  if (d.kind != static_cast<std::uint8_t>(stack::RecordKind::kMessage) || d.many_pieces > 1) return false;
+  if (d.bytes > kLongestPiece || !inside(d.data_offset, d.bytes, channel.data_bytes)) return false;
+  if (d.message_bytes > convergence::kMaxMessageBytes || d.message_offset % kGranuleBytes != 0) return false;
+  if (!inside(d.message_offset, d.bytes, d.message_bytes)) return false;
+  return d.many_pieces != 0 || (d.message_offset == 0 && d.bytes == d.message_bytes);
 }
 
 // The sending proxy picks the destination proxy (paper, section 3.5): one of those that it has a

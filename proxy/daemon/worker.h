@@ -252,8 +252,10 @@ class Worker {
   void publish_arrivals();
   int take_descriptors();
   int take_descriptors(Channel& channel);
-  // The descriptor's port if the client may send it, else nullptr.
-  PortEntry* permitted(const Channel& channel, const SendDescriptor& d);
+  // The port, if it is the endpoint's whose channel this is; else nullptr.
+  PortEntry* own_port(const Channel& channel, PortId id);
+  // What a port of the channel's may send.
+  static bool permitted(const Channel& channel, const SendDescriptor& d);
   // A sub-connection that lives.
   stack::SubConnection* route(ClusterId cluster);
   void dispatch(Outgoing& message);
