@@ -79,6 +79,18 @@ Result<Environment> Environment::read(const Lookup& lookup) {
                    dispatch);
     }
   }
+  if (const char* const protection = lookup(variable::kProtection)) {
+    if (std::strcmp(protection, "auto") == 0) {
+      e.protect = Protect::kAuto;
+    } else if (std::strcmp(protection, "mprotect") == 0) {
+      e.protect = Protect::kMprotect;
+    } else if (std::strcmp(protection, "userfaultfd") == 0) {
+      e.protect = Protect::kUserfaultfd;
+    } else {
+      return error("{} is '{}': it must be 'auto', 'mprotect' or 'userfaultfd'", variable::kProtection,
+                   protection);
+    }
+  }
   if (e.cluster >= e.clusters) {
     return error("{} is {}, but {} says there are only {}: clusters count from 0", variable::kCluster,
                  e.cluster, variable::kClusters, e.clusters);

@@ -13,14 +13,15 @@
 namespace braid::dsm {
 
 namespace variable {
-inline constexpr const char* kService = "BRAID_SERVICE";       // socket address of this node's braidd
-inline constexpr const char* kCluster = "BRAID_CLUSTER";       // 0 .. clusters-1
-inline constexpr const char* kClusters = "BRAID_CLUSTERS";     // of the machine
-inline constexpr const char* kCompute = "BRAID_COMPUTE";       // compute nodes per cluster
-inline constexpr const char* kHeapMib = "BRAID_HEAP_MIB";      // of shared memory
-inline constexpr const char* kDispatch = "BRAID_DISPATCH";     // fixed | round-robin | least-loaded
-inline constexpr const char* kWindowKib = "BRAID_WINDOW_KIB";  // of each connection
-inline constexpr const char* kReportFd = "BRAID_REPORT_FD";    // where finish() writes one JSON object
+inline constexpr const char* kService = "BRAID_SERVICE";        // socket address of this node's braidd
+inline constexpr const char* kCluster = "BRAID_CLUSTER";        // 0 .. clusters-1
+inline constexpr const char* kClusters = "BRAID_CLUSTERS";      // of the machine
+inline constexpr const char* kCompute = "BRAID_COMPUTE";        // compute nodes per cluster
+inline constexpr const char* kHeapMib = "BRAID_HEAP_MIB";       // of shared memory
+inline constexpr const char* kDispatch = "BRAID_DISPATCH";      // fixed | round-robin | least-loaded
+inline constexpr const char* kWindowKib = "BRAID_WINDOW_KIB";   // of each connection
+inline constexpr const char* kProtection = "BRAID_PROTECTION";  // auto | mprotect | userfaultfd
+inline constexpr const char* kReportFd = "BRAID_REPORT_FD";     // where finish() writes one JSON object
 inline constexpr const char* kConnectTimeoutMs = "BRAID_CONNECT_TIMEOUT_MS";
 }  // namespace variable
 
@@ -38,6 +39,10 @@ struct Environment {
   // A page and its header must fit a quarter of it (convergence/position.h); 256 KiB let some fifty pages be
   // under way.
   std::uint32_t window_kib = 256;
+  // How accesses to the heap are forbidden (dsm/live/memory.h). kAuto: userfaultfd where the kernel has what
+  // it needs, else mprotect.
+  enum class Protect : std::uint8_t { kAuto, kMprotect, kUserfaultfd };
+  Protect protect = Protect::kAuto;
   int report_fd = -1;  // -1: no report
   // Long enough for the other clusters' processes to start on a loaded machine.
   Duration connect_timeout = Duration::s(10);

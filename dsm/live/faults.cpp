@@ -4,6 +4,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -19,7 +20,11 @@ namespace braid::dsm {
 namespace {
 
 std::atomic<FaultSink*> the_sink{nullptr};
-struct sigaction previous_action;
+constexpr std::array kSignals = {SIGSEGV, SIGBUS};
+std::array<struct sigaction, kSignals.size()> previous_actions;
+struct sigaction& previous(int signal_number) {
+  return previous_actions[signal_number == SIGSEGV ? 0 : 1];
+}
 
 bool is_write(const void* context) {
   // Bit 1 of the page-fault error code: the access was a write.
@@ -28,6 +33,7 @@ bool is_write(const void* context) {
 
 // What would have happened without us.
 void pass_on(int signal_number, siginfo_t* info, void* context) {
+  const struct sigaction& previous_action = previous(signal_number);
   if ((previous_action.sa_flags & SA_SIGINFO) != 0) {
     previous_action.sa_sigaction(signal_number, info, context);
     return;
@@ -47,8 +53,11 @@ void pass_on(int signal_number, siginfo_t* info, void* context) {
 void on_signal(int signal_number, siginfo_t* info, void* context) {
   const int saved_errno = errno;
   FaultSink* const sink = the_sink.load(std::memory_order_acquire);
-  // SEGV_ACCERR: a mapping is there and forbids the access, as our protections do.
-  const bool handled = sink != nullptr && info->si_code == SEGV_ACCERR &&
+  // SEGV_ACCERR: a mapping is there and forbids the access, as mprotect does. BUS_ADRERR: userfaultfd forbids
+  // it.
+  const bool forbidden =
+      signal_number == SIGSEGV ? info->si_code == SEGV_ACCERR : info->si_code == BUS_ADRERR;
+  const bool handled = sink != nullptr && forbidden &&
                        sink->on_fault(reinterpret_cast<std::uintptr_t>(info->si_addr), is_write(context));
   if (!handled) pass_on(signal_number, info, context);
   errno = saved_errno;
@@ -66,19 +75,23 @@ Result<void> install_fault_handler(FaultSink* sink) {
   action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK | SA_RESTART;
   ::sigemptyset(&action.sa_mask);
   // Read before ours is in place: a crash from here on must find it.
-  if (::sigaction(SIGSEGV, nullptr, &previous_action) != 0 || ::sigaction(SIGSEGV, &action, nullptr) != 0)
-    return error("cannot install the page-fault handler: {}", std::strerror(errno));
+  for (const int signal_number : kSignals) {
+    if (::sigaction(signal_number, nullptr, &previous(signal_number)) != 0 ||
+        ::sigaction(signal_number, &action, nullptr) != 0)
+      return error("cannot install the page-fault handler: {}", std::strerror(errno));
+  }
   the_sink.store(sink, std::memory_order_release);
   return {};
 }
 
 void remove_fault_handler() {
   the_sink.store(nullptr, std::memory_order_release);
-  struct sigaction current = {};
   // A handler that somebody put over ours stays; ours then passes everything on.
-  if (::sigaction(SIGSEGV, nullptr, &current) == 0 && (current.sa_flags & SA_SIGINFO) != 0 &&
-      current.sa_sigaction == on_signal) {
-    ::sigaction(SIGSEGV, &previous_action, nullptr);
+  for (const int signal_number : kSignals) {
+    struct sigaction current = {};
+    if (::sigaction(signal_number, nullptr, &current) == 0 && (current.sa_flags & SA_SIGINFO) != 0 &&
+        current.sa_sigaction == on_signal)
+      ::sigaction(signal_number, &previous(signal_number), nullptr);
   }
 }
 

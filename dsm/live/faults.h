@@ -1,5 +1,5 @@
-// Page faults of compute nodes as calls: the SIGSEGV handler, which tells accesses to shared memory from
-// crashes.
+// Page faults of compute nodes as calls: the handler of SIGSEGV and SIGBUS (whichever memory.h's way of
+// forbidding an access raises), which tells accesses to shared memory from crashes.
 //
 // An access to the shared heap by a compute node becomes FaultSink::on_fault() in the faulting thread.
 // Everything else is the program's own crash: it goes to the handler that was there before, with the original

@@ -1,21 +1,26 @@
 #include "dsm/live/memory.h"
 
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "base/check.h"
+#include "dsm/live/environment.h"
 #include "dsm/live/failure.h"
 
 namespace braid::dsm {
 
 namespace {
 
-int protection(Access access) {
+int protection_bits(Access access) {
   switch (access) {
     case Access::kNone:
       return PROT_NONE;
@@ -41,21 +46,67 @@ struct MappingLimit {
   }
 };
 
-[[noreturn]] void protect_failed(int error_number, PageId first, std::uint32_t count) {
+[[noreturn]] void mprotect_failed(int error_number, PageId first, std::uint32_t count) {
   if (error_number == ENOMEM) {
     const MappingLimit limit;
     fail(
         "the shared heap needs more regions of different access than the kernel allows a process "
-        "(vm.max_map_count = {}): raise it with `sysctl -w vm.max_map_count=1048576`",
-        static_cast<const char*>(limit.digits));
+        "(vm.max_map_count = {}): raise it with `sysctl -w vm.max_map_count=1048576`, or take "
+        "{}=userfaultfd, which "
+        "has no such limit, where the kernel has it (Linux 6.4)",
+        static_cast<const char*>(limit.digits), variable::kProtection);
   }
   fail("mprotect of {} pages of the shared heap from page {} on failed: error {}", count, first.value(),
        error_number);
 }
 
+// ---------------------------------------------------------------- userfaultfd
+
+// Linux 6.4; Debian 12's headers are of 6.1.
+constexpr std::uint64_t kContinueWriteProtected = 1u << 1;
+constexpr std::uint64_t kNeeded =
+    UFFD_FEATURE_SIGBUS | UFFD_FEATURE_MINOR_SHMEM | UFFD_FEATURE_WP_HUGETLBFS_SHMEM;
+
+// A descriptor of which accesses of this process, not of the kernel on its behalf, are told as SIGBUS to the
+// thread that makes them; or the error.
+int open_userfaultfd() {
+  const auto fd = static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY));
+  if (fd < 0) return -errno;
+  uffdio_api api = {};
+  api.api = UFFD_API;
+  api.features = kNeeded;
+  if (::ioctl(fd, UFFDIO_API, &api) == 0) return fd;
+  const int error_number = errno;
+  ::close(fd);
+  return -error_number;
+}
+
+[[noreturn]] void userfaultfd_failed(const char* what, int error_number, std::uint32_t first,
+                                     std::uint32_t count) {
+  fail("{} of {} pages of the shared heap from page {} on failed: error {}; {}=mprotect avoids userfaultfd",
+       what, count, first, error_number, variable::kProtection);
+}
+
+uffdio_range range_of(std::uint32_t first, std::uint32_t count) {
+  uffdio_range range = {};
+  range.start = kHeapAddress + std::uintptr_t{first} * kPageBytes;
+  range.len = std::uint64_t{count} * kPageBytes;
+  return range;
+}
+
 }  // namespace
 
-Result<Memory> Memory::make(std::uint32_t pages) {
+const char* to_string(Protection protection) {
+  switch (protection) {
+    case Protection::kMprotect:
+      return "mprotect";
+    case Protection::kUserfaultfd:
+      return "userfaultfd";
+  }
+  return "?";
+}
+
+Result<Memory> Memory::make(std::uint32_t pages, Protection protection) {
   CHECK_GT(pages, 0u);
   const std::size_t bytes = std::size_t{pages} * kPageBytes;
   const int fd = ::memfd_create("braid-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -75,7 +126,8 @@ Result<Memory> Memory::make(std::uint32_t pages) {
                  std::strerror(error_number));
   }
   void* const wanted = reinterpret_cast<void*>(kHeapAddress);  // NOLINT
-  void* const view = ::mmap(wanted, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0);
+  const int view_protection = protection == Protection::kMprotect ? PROT_NONE : PROT_READ | PROT_WRITE;
+  void* const view = ::mmap(wanted, bytes, view_protection, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0);
   const int error_number = errno;
   ::close(fd);
   if (view != wanted) {
@@ -91,15 +143,54 @@ Result<Memory> Memory::make(std::uint32_t pages) {
         "called twice, or a library maps memory there (see /proc/self/maps)",
         kHeapAddress);
   }
-  return Memory(static_cast<std::byte*>(alias), pages);
+  Memory memory(static_cast<std::byte*>(alias), pages);
+  if (protection == Protection::kUserfaultfd) {
+    if (const Result<void> used = memory.use_userfaultfd(); !used) return used.error();
+  }
+  return memory;
+}
+
+// The view is registered for everything that can be forbidden: pages that the file does not have yet
+// (missing), pages that it has and the view does not show (minor), and writes to those that are shown.
+Result<void> Memory::use_userfaultfd() {
+  const int fd = open_userfaultfd();
+  if (fd < 0) {
+    return error(
+        "this kernel does not give us userfaultfd with SIGBUS, minor faults and write protection of shared "
+        "memory ({}): Linux 6.4 does",
+        std::strerror(-fd));
+  }
+  userfaultfd_ = fd;
+  uffdio_register registration = {};
+  registration.range = range_of(0, pages_);
+  registration.mode = UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_MINOR | UFFDIO_REGISTER_MODE_WP;
+  if (::ioctl(fd, UFFDIO_REGISTER, &registration) != 0)
+    return error("userfaultfd does not take the shared heap: {}", std::strerror(errno));
+  access_.assign(pages_, Access::kNone);
+  // Showing a page without write permission came last to the kernel: try it.
+  *const_cast<volatile std::byte*>(alias_) = std::byte{0};
+  uffdio_continue show = {};
+  show.range = range_of(0, 1);
+  show.mode = UFFDIO_CONTINUE_MODE_DONTWAKE | kContinueWriteProtected;
+  if (::ioctl(fd, UFFDIO_CONTINUE, &show) != 0)
+    return error("userfaultfd cannot show a page without write permission ({}): Linux 6.4 can",
+                 std::strerror(errno));
+  access_[0] = Access::kRead;
+  protect(PageId(0), 1, Access::kNone);
+  return {};
 }
 
 Memory::Memory(Memory&& other) noexcept
-    : alias_(std::exchange(other.alias_, nullptr)), pages_(std::exchange(other.pages_, 0)) {}
+    : alias_(std::exchange(other.alias_, nullptr)),
+      pages_(std::exchange(other.pages_, 0)),
+      userfaultfd_(std::exchange(other.userfaultfd_, -1)),
+      access_(std::move(other.access_)) {}
 
 Memory& Memory::operator=(Memory&& other) noexcept {
   std::swap(alias_, other.alias_);
   std::swap(pages_, other.pages_);
+  std::swap(userfaultfd_, other.userfaultfd_);
+  std::swap(access_, other.access_);
   return *this;
 }
 
@@ -107,13 +198,50 @@ Memory::~Memory() {
   if (alias_ == nullptr) return;
   ::munmap(application_address(PageId(0)), std::size_t{pages_} * kPageBytes);
   ::munmap(alias_, std::size_t{pages_} * kPageBytes);
+  if (userfaultfd_ >= 0) ::close(userfaultfd_);
 }
 
 void Memory::protect(PageId first, std::uint32_t count, Access access) {
   CHECK(inside(first.value(), count, pages_));
   if (count == 0) return;
-  if (::mprotect(application_address(first), std::size_t{count} * kPageBytes, protection(access)) != 0)
-    protect_failed(errno, first, count);
+  if (userfaultfd_ < 0) {
+    if (::mprotect(application_address(first), std::size_t{count} * kPageBytes, protection_bits(access)) != 0)
+      mprotect_failed(errno, first, count);
+    return;
+  }
+  const std::uint32_t end = first.value() + count;
+  for (std::uint32_t run = first.value(); run < end;) {
+    std::uint32_t next = run + 1;
+    while (next < end && access_[next] == access_[run]) ++next;
+    protect_run(run, next - run, access_[run], access);
+    run = next;
+  }
+}
+
+void Memory::protect_run(std::uint32_t first, std::uint32_t count, Access from, Access to) {
+  if (from == to) return;
+  if (to == Access::kNone) {
+    // The view forgets where the pages are; the file keeps them.
+    if (::madvise(application_address(PageId(first)), std::size_t{count} * kPageBytes, MADV_DONTNEED) != 0)
+      userfaultfd_failed("madvise", errno, first, count);
+  } else if (from == Access::kNone) {
+    // What the file does not have cannot be shown.
+    for (std::uint32_t p = first; p < first + count; ++p)
+      (void)*static_cast<volatile std::byte*>(page(PageId(p)));
+    uffdio_continue show = {};
+    show.range = range_of(first, count);
+    show.mode = UFFDIO_CONTINUE_MODE_DONTWAKE | (to == Access::kRead ? kContinueWriteProtected : 0);
+    if (::ioctl(userfaultfd_, UFFDIO_CONTINUE, &show) != 0)
+      userfaultfd_failed("UFFDIO_CONTINUE", errno, first, count);
+  } else {
+    // Nobody waits for a wake-up: who faults is told by a signal.
+    uffdio_writeprotect change = {};
+    change.range = range_of(first, count);
+    change.mode = to == Access::kRead ? UFFDIO_WRITEPROTECT_MODE_WP : UFFDIO_WRITEPROTECT_MODE_DONTWAKE;
+    if (::ioctl(userfaultfd_, UFFDIO_WRITEPROTECT, &change) != 0)
+      userfaultfd_failed("UFFDIO_WRITEPROTECT", errno, first, count);
+  }
+  std::fill_n(access_.begin() + first, count, to);
 }
 
 }  // namespace braid::dsm

@@ -5,9 +5,15 @@
 //   the runtime alone
 //
 // A page is filled through the alias before any compute node may see it, so nobody reads half a page.
+//
+// Two ways to forbid an access, behind one interface. mprotect() is everywhere, and splits the view into a
+// mapping for every run of equal protection, of which a process may have vm.max_map_count (65,530 unless
+// raised: 256 MiB where neighbours always differ). userfaultfd keeps protections in the page table, has no
+// such limit, and needs Linux 6.4. What is forbidden is a SIGSEGV with the one and a SIGBUS with the other.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "base/result.h"
 #include "dsm/engine/engine.h"
@@ -18,20 +24,27 @@ namespace braid::dsm {
 // leave free.
 inline constexpr std::uintptr_t kHeapAddress = 0x7e90'0000'0000;
 
+enum class Protection : std::uint8_t { kMprotect, kUserfaultfd };
+const char* to_string(Protection protection);
+
 class Memory final : public PageMemory {
  public:
-  // The application view starts inaccessible.
-  static Result<Memory> make(std::uint32_t pages);
+  // The application view starts inaccessible. An error says what the kernel lacks.
+  static Result<Memory> make(std::uint32_t pages, Protection protection);
   Memory(Memory&& other) noexcept;
   Memory& operator=(Memory&& other) noexcept;
   ~Memory() override;
 
-  // Ends the process with a message when the kernel cannot keep so many different protections apart: the
-  // program cannot go on, and the fault that asked for it cannot be refused. Allocates nothing.
+  // Ends the process with a message when the kernel cannot keep so many different protections apart
+  // (kMprotect): the program cannot go on, and the fault that asked for it cannot be refused. Allocates
+  // nothing.
   void protect(PageId first, std::uint32_t count, Access access) override;
   std::byte* page(PageId page) override { return alias_ + page.value() * kPageBytes; }
 
   std::uint32_t pages() const { return pages_; }
+  Protection protection() const {
+    return userfaultfd_ < 0 ? Protection::kMprotect : Protection::kUserfaultfd;
+  }
   bool contains(std::uintptr_t address) const {
     return address - kHeapAddress < std::uintptr_t{pages_} * kPageBytes;
   }
@@ -45,8 +58,13 @@ class Memory final : public PageMemory {
 
  private:
   Memory(std::byte* alias, std::uint32_t pages) : alias_(alias), pages_(pages) {}
+  Result<void> use_userfaultfd();
+  void protect_run(std::uint32_t first, std::uint32_t count, Access from, Access to);
+
   std::byte* alias_ = nullptr;
   std::uint32_t pages_ = 0;
+  int userfaultfd_ = -1;
+  std::vector<Access> access_;  // by page; kUserfaultfd only
 };
 
 }  // namespace braid::dsm

@@ -4,10 +4,11 @@
 
 namespace braid::dsm {
 
-std::string report_json(std::uint16_t cluster, std::span<const NodeReport> nodes, const ClusterCounts& c,
-                        const NetworkCounts& e) {
+std::string report_json(std::uint16_t cluster, const char* protection, std::span<const NodeReport> nodes,
+                        const ClusterCounts& c, const NetworkCounts& e) {
   nlohmann::ordered_json report;
   report["cluster"] = cluster;
+  report["protection"] = protection;
   report["nodes"] = nlohmann::ordered_json::array();
   for (const NodeReport& n : nodes) {
     report["nodes"].push_back({{"node", n.node},

@@ -24,7 +24,8 @@ struct NodeReport {
   NodeTimes times;
 };
 
-std::string report_json(std::uint16_t cluster, std::span<const NodeReport> nodes,
+// `protection`: how accesses to the heap are forbidden (memory.h).
+std::string report_json(std::uint16_t cluster, const char* protection, std::span<const NodeReport> nodes,
                         const ClusterCounts& cluster_counts, const NetworkCounts& endpoint);
 
 }  // namespace braid::dsm

@@ -122,11 +122,24 @@ class Runtime::Hold {
 
 // --- Beginning and end
 
+namespace {
+
+Result<Memory> make_memory(const Environment& environment) {
+  const std::uint32_t pages = engine_config(environment).pages;
+  if (environment.protect != Environment::Protect::kMprotect) {
+    Result<Memory> memory = Memory::make(pages, Protection::kUserfaultfd);
+    if (memory || environment.protect == Environment::Protect::kUserfaultfd) return memory;
+  }
+  return Memory::make(pages, Protection::kMprotect);
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Runtime>> Runtime::start(const Environment& environment,
                                                 std::unique_ptr<Network> network,
                                                 const std::string& program) {
   CHECK_EQ(network != nullptr, environment.clusters > 1);
-  Result<Memory> memory = Memory::make(engine_config(environment).pages);
+  Result<Memory> memory = make_memory(environment);
   if (!memory) return memory.error();
   std::unique_ptr<Runtime> runtime(new Runtime(environment, std::move(network), std::move(memory).value()));
   const Result<void> installed = install_fault_handler(runtime.get());
@@ -198,7 +211,8 @@ std::string Runtime::report() const {
   }
   ClusterCounts cluster = engine_.counts();
   cluster.bad_messages += bad_messages_;
-  return report_json(environment_.cluster, nodes, cluster, network_ ? network_->counts() : NetworkCounts{});
+  return report_json(environment_.cluster, to_string(memory_.protection()), nodes, cluster,
+                     network_ ? network_->counts() : NetworkCounts{});
 }
 
 // --- Steps

@@ -29,7 +29,8 @@ RunReport made_up() {
                                {"misdirected", 0},
                                {"bad_udp", 4 * k},
                                {"turns", 99999}});
-    cluster.application_report = R"({"cluster": 0, "nodes": [{"node": )" + std::to_string(k) +
+    cluster.application_report = R"({"cluster": 0, "protection": "mprotect", "nodes": [{"node": )" +
+                                 std::to_string(k) +
                                  R"(, "read_faults": 11, "write_faults": 22, "fetches": 33, "lock_calls": 44,
         "remote_locks": 5, "barriers": 66, "faults_ns": 7700000, "locks_ns": 0, "barriers_ns": 2500000000}],
         "cluster_counts": {"diffs_sent": 88, "diff_bytes_sent": 4096}})";
@@ -52,9 +53,9 @@ TEST(Report, IsATablePerKindOfThing) {
       "2.50 s\n"
       "        1     1           11            22       33     7.7 ms     44       5      0 us        66  "
       "2.50 s\n"
-      "  cluster  diffs sent   bytes  diffs applied  pages sent  invalidations sent  received\n"
-      "        0          88  4096 B              0           0                   0  0\n"
-      "        1          88  4096 B              0           0                   0  0\n"
+      "  cluster  diffs sent   bytes  diffs applied  pages sent  invalidations sent  received  protection\n"
+      "        0          88  4096 B              0           0                   0         0  mprotect\n"
+      "        1          88  4096 B              0           0                   0         0  mprotect\n"
       "braid: ran 1.500 s after 0.250 s of starting; status 0\n");
 }
 

@@ -112,12 +112,13 @@ TEST_F(Run, EndsWhenNobodyReadsItsOutput) {
 // --- what an application is told
 
 TEST_F(Run, TellsAnApplicationWhereItIs) {
-  const Finished run = run_app({"tell"}, {"--clusters", "3", "--compute", "4", "--heap-mib", "17",
-                                          "--dispatch", "fixed", "--window-kib", "64"});
-  for (const char* expected :
-       {"[c2] BRAID_CLUSTER=2\n", "[c2] BRAID_CLUSTERS=3\n", "[c2] BRAID_COMPUTE=4\n",
-        "[c2] BRAID_HEAP_MIB=17\n", "[c2] BRAID_DISPATCH=fixed\n", "[c2] BRAID_WINDOW_KIB=64\n",
-        "[c2] BRAID_SERVICE=@", "[c2] group own\n", "[c2] descriptor report\n"}) {
+  const Finished run =
+      run_app({"tell"}, {"--clusters", "3", "--compute", "4", "--heap-mib", "17", "--dispatch", "fixed",
+                         "--window-kib", "64", "--protection", "mprotect"});
+  for (const char* expected : {"[c2] BRAID_CLUSTER=2\n", "[c2] BRAID_CLUSTERS=3\n", "[c2] BRAID_COMPUTE=4\n",
+                               "[c2] BRAID_HEAP_MIB=17\n", "[c2] BRAID_DISPATCH=fixed\n",
+                               "[c2] BRAID_WINDOW_KIB=64\n", "[c2] BRAID_PROTECTION=mprotect\n",
+                               "[c2] BRAID_SERVICE=@", "[c2] group own\n", "[c2] descriptor report\n"}) {
     EXPECT_THAT(run.out, HasSubstr(expected));
   }
   EXPECT_THAT(run.out, Not(HasSubstr("descriptor unknown")));

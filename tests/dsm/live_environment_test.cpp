@@ -40,6 +40,7 @@ TEST(Environment, TakesWhatBraidRunSets) {
                                       {"BRAID_HEAP_MIB", "512"},
                                       {"BRAID_DISPATCH", "fixed"},
                                       {"BRAID_WINDOW_KIB", "128"},
+                                      {"BRAID_PROTECTION", "userfaultfd"},
                                       {"BRAID_REPORT_FD", "1"},
                                       {"BRAID_CONNECT_TIMEOUT_MS", "2500"}});
   ASSERT_TRUE(e.ok()) << e.error().text;
@@ -50,6 +51,7 @@ TEST(Environment, TakesWhatBraidRunSets) {
   EXPECT_EQ(e->heap_mib, 512u);
   EXPECT_EQ(e->dispatch, convergence::Dispatch::kFixed);
   EXPECT_EQ(e->window_kib, 128u);
+  EXPECT_EQ(e->protect, Environment::Protect::kUserfaultfd);
   EXPECT_EQ(e->report_fd, 1);
   EXPECT_EQ(e->connect_timeout, 2500_ms);
 }
@@ -73,6 +75,7 @@ TEST(Environment, RefusesWhatCannotBeAndNamesVariableAndCure) {
       {{{"BRAID_DISPATCH", "random"}},
        "BRAID_DISPATCH is 'random'",
        "'fixed', 'round-robin' or 'least-loaded'"},
+      {{{"BRAID_PROTECTION", "none"}}, "BRAID_PROTECTION is 'none'", "'auto', 'mprotect' or 'userfaultfd'"},
       {{{"BRAID_CLUSTER", "2"}, {"BRAID_CLUSTERS", "2"}, {"BRAID_SERVICE", "@x"}},
        "BRAID_CLUSTER is 2",
        "from 0"},

@@ -217,8 +217,9 @@ Ending end_of(const Process& process) {
 }  // namespace
 
 bool crashed(const Ending& ending) {
-  return ending.signal == SIGSEGV || (ending.text.find("Sanitizer") != std::string::npos &&
-                                      ending.text.find("SEGV") != std::string::npos);
+  const auto says = [&](const char* word) { return ending.text.find(word) != std::string::npos; };
+  return ending.signal == SIGSEGV || ending.signal == SIGBUS ||
+         (says("Sanitizer") && (says("SEGV") || says("BUS")));
 }
 
 Ending in_a_process(const std::function<int()>& program) {
@@ -252,6 +253,7 @@ std::vector<Ending> run_machine(const Machine& machine, const std::function<int(
       environment.clusters = static_cast<std::uint16_t>(n);
       environment.compute = static_cast<std::uint16_t>(machine.compute);
       environment.heap_mib = machine.heap_mib;
+      environment.protect = machine.protect;
       machine.adjust(environment);
       join_machine(environment,
                    n == 1 ? nullptr : std::make_unique<SocketNetwork>(sockets[k], machine.order));

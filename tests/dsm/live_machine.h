@@ -16,7 +16,7 @@ struct Ending {
   int signal = 0;
   std::string text;
 };
-// The process died of an access that nobody may make: of SIGSEGV, or of a sanitizer's word for it.
+// The process died of an access that nobody may make: of SIGSEGV or SIGBUS, or of a sanitizer's word for it.
 bool crashed(const Ending& ending);
 
 // Runs `program` in a process of its own; what it returns is the exit status. Kills it after a minute.
@@ -29,6 +29,7 @@ struct Machine {
   unsigned compute = 1;
   unsigned heap_mib = 4;
   Order order = Order::kAsSent;
+  Environment::Protect protect = Environment::Protect::kAuto;
   // Changes what one cluster is told.
   std::function<void(Environment&)> adjust = [](Environment&) {};
 };

@@ -18,16 +18,26 @@ volatile int* seen_at(PageId page) {
   return static_cast<volatile int*>(Memory::application_address(page));
 }
 
-TEST(Memory, StartsZeroedAtTheFixedAddress) {
-  Result<Memory> memory = Memory::make(4);
+class MemoryBy : public testing::TestWithParam<Protection> {
+ protected:
+  void SetUp() override {
+    if (const Result<Memory> tried = Memory::make(1, GetParam()); !tried) GTEST_SKIP() << tried.error().text;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Protections, MemoryBy,
+                         testing::Values(Protection::kMprotect, Protection::kUserfaultfd),
+                         [](const auto& parameter) { return std::string(to_string(parameter.param)); });
+
+TEST_P(MemoryBy, StartsZeroedAtTheFixedAddress) {
+  Result<Memory> memory = Memory::make(4, GetParam());
   ASSERT_TRUE(memory.ok()) << memory.error().text;
   memory->protect(PageId(0), 4, Access::kRead);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(seen_at(PageId(0))), 0x7e9000000000u);
   for (std::uint32_t p = 0; p < 4; ++p) EXPECT_EQ(*seen_at(PageId(p)), 0);
 }
 
-TEST(Memory, BothViewsShowTheSameBytes) {
-  Result<Memory> memory = Memory::make(2);
+TEST_P(MemoryBy, BothViewsShowTheSameBytes) {
+  Result<Memory> memory = Memory::make(2, GetParam());
   ASSERT_TRUE(memory.ok());
   // The alias is writable while compute nodes may not even look.
   store(memory->page(PageId(1)), 41);
@@ -38,10 +48,10 @@ TEST(Memory, BothViewsShowTheSameBytes) {
   EXPECT_EQ(load<int>(memory->page(PageId(1))), 42);
 }
 
-TEST(Memory, ForbidsWhatTheProtectionForbids) {
+TEST_P(MemoryBy, ForbidsWhatTheProtectionForbids) {
   const auto touch = [](Access access, bool write) {
     return in_a_process([=] {
-      Result<Memory> memory = Memory::make(2);
+      Result<Memory> memory = Memory::make(2, GetParam());
       memory->protect(PageId(0), 2, access);
       if (write) *seen_at(PageId(1)) = 1;
       return *seen_at(PageId(1)) == (write ? 1 : 0) ? 0 : 1;
@@ -53,8 +63,35 @@ TEST(Memory, ForbidsWhatTheProtectionForbids) {
   EXPECT_EQ(touch(Access::kWrite, true).exit_status, 0);
 }
 
-TEST(Memory, KnowsItsAddresses) {
-  Result<Memory> memory = Memory::make(3);
+TEST_P(MemoryBy, EveryChangeTakesEffectAndKeepsTheBytes) {
+  constexpr Access kAll[] = {Access::kNone, Access::kRead, Access::kWrite};
+  for (const Access from : kAll) {
+    for (const Access to : kAll) {
+      const auto touch = [&](bool write) {
+        return in_a_process([=] {
+          Result<Memory> memory = Memory::make(3, GetParam());
+          // In the middle of a run, and used before by whoever could.
+          store(memory->page(PageId(1)), 5);
+          memory->protect(PageId(1), 1, from);
+          if (from != Access::kNone && *seen_at(PageId(1)) != 5) return 2;
+          if (from == Access::kWrite) *seen_at(PageId(1)) = 5;
+          memory->protect(PageId(0), 3, to);
+          if (write) *seen_at(PageId(1)) = 6;
+          return *seen_at(PageId(1)) == (write ? 6 : 5) ? 0 : 1;
+        });
+      };
+      SCOPED_TRACE(testing::Message() << "from " << int(from) << " to " << int(to));
+      const Ending read = touch(false), written = touch(true);
+      EXPECT_EQ(crashed(read), to == Access::kNone) << read.text;
+      EXPECT_EQ(crashed(written), to != Access::kWrite) << written.text;
+      EXPECT_EQ(read.exit_status == 0, to != Access::kNone);
+      EXPECT_EQ(written.exit_status == 0, to == Access::kWrite);
+    }
+  }
+}
+
+TEST_P(MemoryBy, KnowsItsAddresses) {
+  Result<Memory> memory = Memory::make(3, GetParam());
   ASSERT_TRUE(memory.ok());
   EXPECT_FALSE(memory->contains(kHeapAddress - 1));
   EXPECT_TRUE(memory->contains(kHeapAddress));
@@ -64,18 +101,18 @@ TEST(Memory, KnowsItsAddresses) {
   EXPECT_EQ(Memory::page_of(kHeapAddress + 2 * kPageBytes + 5), PageId(2));
 }
 
-TEST(Memory, ATakenAddressIsRefusedAndNothingIsOverwritten) {
+TEST_P(MemoryBy, ATakenAddressIsRefusedAndNothingIsOverwritten) {
   {
-    Result<Memory> first = Memory::make(2);
+    Result<Memory> first = Memory::make(2, GetParam());
     ASSERT_TRUE(first.ok());
     first->protect(PageId(0), 2, Access::kWrite);
     *seen_at(PageId(0)) = 7;
-    const Result<Memory> second = Memory::make(2);
+    const Result<Memory> second = Memory::make(2, GetParam());
     ASSERT_FALSE(second.ok());
     EXPECT_THAT(second.error().text, HasSubstr("0x7e9000000000 is taken in this process"));
     EXPECT_EQ(*seen_at(PageId(0)), 7);
   }
-  EXPECT_TRUE(Memory::make(2).ok()) << "the first one gave its address back";
+  EXPECT_TRUE(Memory::make(2, GetParam()).ok()) << "the first one gave its address back";
 }
 
 TEST(Memory, TheKernelsLimitOfMappingsIsNamedWithItsCure) {
@@ -86,7 +123,7 @@ TEST(Memory, TheKernelsLimitOfMappingsIsNamedWithItsCure) {
   std::fclose(file);
   if (limit > 1u << 20) GTEST_SKIP() << "a limit of " << limit << " mappings is too far away to meet";
   const Ending ending = in_a_process([&] {
-    Result<Memory> memory = Memory::make(2 * limit);
+    Result<Memory> memory = Memory::make(2 * limit, Protection::kMprotect);
     // Every other page differs from its neighbours, so none can share a mapping.
     for (std::uint32_t p = 0; p < 2 * limit; p += 2) memory->protect(PageId(p), 1, Access::kRead);
     return 0;
@@ -94,6 +131,21 @@ TEST(Memory, TheKernelsLimitOfMappingsIsNamedWithItsCure) {
   EXPECT_EQ(ending.exit_status, kFailureStatus) << ending.text;
   EXPECT_THAT(ending.text, HasSubstr("vm.max_map_count = " + std::to_string(limit)));
   EXPECT_THAT(ending.text, HasSubstr("sysctl -w vm.max_map_count="));
+  EXPECT_THAT(ending.text, HasSubstr("BRAID_PROTECTION=userfaultfd"));
+}
+
+// Four times as many as the kernel's usual limit of mappings.
+TEST(Memory, UserfaultfdKeepsAGigabyteOfAlternatingProtectionsApart) {
+  constexpr std::uint32_t kPages = (1u << 30) / kPageBytes;
+  Result<Memory> memory = Memory::make(kPages, Protection::kUserfaultfd);
+  if (!memory) GTEST_SKIP() << memory.error().text;
+  for (std::uint32_t p = 0; p < kPages; p += 2)
+    memory->protect(PageId(p), 1, p % 4 == 0 ? Access::kRead : Access::kWrite);
+  for (std::uint32_t p = 2; p < kPages; p += 4) *seen_at(PageId(p)) = static_cast<int>(p);
+  for (std::uint32_t p = 0; p < kPages; p += 2)
+    ASSERT_EQ(*seen_at(PageId(p)), p % 4 == 0 ? 0 : static_cast<int>(p));
+  memory->protect(PageId(0), kPages, Access::kNone);
+  EXPECT_EQ(load<int>(memory->page(PageId(6))), 6);
 }
 
 }  // namespace

@@ -26,12 +26,17 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Machines,
                                          Machine{.clusters = 2, .compute = 1},
                                          Machine{.clusters = 2, .compute = 2},
                                          Machine{.clusters = 2, .compute = 2, .order = Order::kShuffled},
+                                         Machine{.clusters = 2,
+                                                 .compute = 2,
+                                                 .order = Order::kShuffled,
+                                                 .protect = Environment::Protect::kMprotect},
                                          Machine{.clusters = 4, .compute = 1},
                                          Machine{.clusters = 4, .compute = 2, .order = Order::kShuffled}),
                          [](const testing::TestParamInfo<Machine>& shape) {
                            return std::to_string(shape.param.clusters) + "x" +
                                   std::to_string(shape.param.compute) +
-                                  (shape.param.order == Order::kShuffled ? "Shuffled" : "");
+                                  (shape.param.order == Order::kShuffled ? "Shuffled" : "") +
+                                  (shape.param.protect == Environment::Protect::kMprotect ? "Mprotect" : "");
                          });
 
 TEST_P(Machines, WhatAllWroteIsSeenByAllAfterABarrier) {

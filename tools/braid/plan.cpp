@@ -193,6 +193,7 @@ Environment plan_environment(const RunConfig& config, unsigned cluster, const st
           {variable::kHeapMib, std::to_string(config.heap_mib)},
           {variable::kDispatch, to_environment(config.dispatch)},
           {variable::kWindowKib, std::to_string(config.window_kib)},
+          {variable::kProtection, to_text(config.protection)},
           {variable::kReportFd, std::to_string(report_fd)},
           {variable::kConnectTimeoutMs, std::to_string(config.start_timeout_ms)}};
 }

@@ -135,7 +135,7 @@ std::string nodes_table(const RunReport& report) {
 // What a cluster's compute nodes did together: diffs are made at a release, for all of them.
 std::string pages_table(const RunReport& report) {
   Table table(
-      {"cluster", "diffs sent", "bytes", "diffs applied", "pages sent", "invalidations sent", "received"});
+      {"cluster", "diffs sent", "bytes", "diffs applied", "pages sent", "invalidations sent", "received", "protection"});
   for (std::size_t k = 0; k < report.clusters.size(); ++k) {
     const Json json = parsed_report(report.clusters[k]);
     if (!json.is_object() || !json.contains("cluster_counts") || !json["cluster_counts"].is_object())
@@ -144,7 +144,7 @@ std::string pages_table(const RunReport& report) {
     const auto count = [&](const char* name) { return std::to_string(number(c, name)); };
     table.add({std::to_string(k), count("diffs_sent"), bytes_text(number(c, "diff_bytes_sent")),
                count("diffs_applied"), count("pages_sent"), count("invalidations_sent"),
-               count("invalidations_received")});
+               count("invalidations_received"), json.value("protection", "")});
   }
   return table.empty() ? "" : table.render();
 }

@@ -40,6 +40,8 @@ constexpr Name<proxy::Steering> kSteerings[] = {{proxy::Steering::kAuto, "auto"}
                                                 {proxy::Steering::kFlow, "flow"},
                                                 {proxy::Steering::kRss, "rss"},
                                                 {proxy::Steering::kHandoff, "handoff"}};
+constexpr Name<Protect> kProtects[] = {
+    {Protect::kAuto, "auto"}, {Protect::kMprotect, "mprotect"}, {Protect::kUserfaultfd, "userfaultfd"}};
 constexpr Name<DpdkKind> kDpdkKinds[] = {{DpdkKind::kMemif, "memif"}, {DpdkKind::kAfPacket, "af_packet"}};
 
 template <class E, std::size_t N>
@@ -210,6 +212,11 @@ std::vector<Setting> make_settings() {
   all.push_back(number("window_kib", "--window-kib", 32, 16384,
                        "what one cluster may send another before it is taken, KiB: a power of two",
                        [](C& c) -> std::uint32_t& { return c.window_kib; }));
+  all.push_back(
+      choice("protection", "--protection", kProtects,
+             "how accesses to shared memory are noticed: mprotect, userfaultfd (Linux 6.4; no limit "
+             "of mappings), or the better one that is there (auto)",
+             [](C& c) -> Protect& { return c.protection; }));
   all.push_back(number("start_timeout_ms", "--start-timeout", 100, kDayMs,
                        "how long the daemons may take until all are connected, ms",
                        [](C& c) -> std::uint32_t& { return c.start_timeout_ms; }));
@@ -398,6 +405,10 @@ const char* to_text(Dispatch dispatch) {
 }
 const char* to_text(DpdkKind kind) {
   return name_of(kDpdkKinds, kind);
+}
+
+const char* to_text(Protect protection) {
+  return name_of(kProtects, protection);
 }
 
 std::uint32_t RunConfig::mtu_bytes() const {

@@ -19,6 +19,7 @@ namespace braid::cli {
 
 enum class Wire : std::uint8_t { kShm, kDpdk };
 enum class Dispatch : std::uint8_t { kFixed, kRoundRobin, kLeastLoaded };
+enum class Protect : std::uint8_t { kAuto, kMprotect, kUserfaultfd };
 enum class DpdkKind : std::uint8_t { kMemif, kAfPacket };
 
 inline constexpr unsigned kMaxClusters = 64;
@@ -59,6 +60,7 @@ struct RunConfig {
   Wire wire = Wire::kShm;
   std::uint32_t heap_mib = 256;             // of shared memory, in every cluster
   std::uint32_t window_kib = 256;           // of each connection between two clusters
+  Protect protection = Protect::kAuto;      // how accesses to it are noticed
   std::uint32_t start_timeout_ms = 20'000;  // EAL start-up of 64 daemons on two cores takes a while
   bool misdirect = false;
   // mtu_bytes 0: the wire's own (mtu_bytes()).
@@ -79,6 +81,7 @@ struct RunConfig {
 const char* to_text(Wire wire);
 const char* to_text(Dispatch dispatch);
 const char* to_text(DpdkKind kind);
+const char* to_text(Protect protection);
 
 // A relation between settings that does not hold: the keys that take part, the likeliest culprit first, and
 // what is wrong with the cure.
