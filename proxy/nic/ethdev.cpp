@@ -46,13 +46,14 @@ constexpr std::uint16_t kDescriptors = 512;
 // The gate between the queues' owners and DPDK's interrupt thread, which unmaps a memif's rings when its peer
 // goes.
 //
-//   owner:      inside = true; fence; link down? leave, else burst; inside = false
-//   interrupt:  link = down;   fence; wait until no owner is inside; unmap           (memif_disconnect())
+//   owner:      inside = true; fence; unmaps or link changed, and link down? leave, else burst; inside =
+//   false interrupt:  link = down; ++unmaps; fence; wait until no owner is inside; unmap (memif_disconnect())
 //
-// Either the owner sees the link down, or the interrupt thread sees the owner inside and waits. The owner
-// pays nothing for its fence, which only the compiler heeds: the interrupt thread, which comes by once in a
-// link's life, has the kernel put a full one into every running thread of the process (membarrier). Where the
-// kernel does not do that both are locked instructions.
+// Either the owner sees the count changed, and then the link down, or the interrupt thread sees the owner
+// inside and waits. To ask DPDK for the link costs several calls, so an owner that found it up asks again
+// only when something was unmapped, by whichever port. It pays nothing for its fence, which only the compiler
+// heeds: the interrupt thread, which comes by once in a link's life, has the kernel put a full one into every
+// running thread of the process (membarrier). Where the kernel does not do that both are locked instructions.
 
 struct alignas(64) Gate {
   std::atomic<bool> inside{false};
@@ -61,6 +62,7 @@ struct alignas(64) Gate {
 constexpr unsigned kMaxGates = 1024;
 Gate g_gates[kMaxGates];
 std::atomic<unsigned> g_gates_used{0};
+std::atomic<std::uint64_t> g_unmaps{0};
 
 // Set before the first gate is used.
 bool g_kernel_fences = false;
@@ -75,7 +77,8 @@ void choose_fences() {
 // The memif driver is linked with its munmap() renamed to this (proxy/nic/CMakeLists.txt).
 extern "C" int braid_memif_unmap(void* memory, std::size_t bytes) {
   using namespace braid::proxy;
-  const unsigned used = g_gates_used.fetch_add(0);  // the fence, this thread's
+  const unsigned used = g_gates_used.load();
+  g_unmaps.fetch_add(1);  // the fence, this thread's
   if (g_kernel_fences) CHECK_EQ(::syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0), 0);
   for (unsigned i = 0; i < used; ++i) {
     // A burst lasts microseconds, unless its thread was descheduled in it.
@@ -143,13 +146,12 @@ class EthdevQueue final : public NicQueue {
     const auto wanted = static_cast<unsigned>(std::min(frames.size(), kMaxBurst));
     if (reserved_count_ < wanted &&
         rte_pktmbuf_alloc_bulk(pool_, reserved_.data() + reserved_count_, wanted - reserved_count_) == 0) {
-      reserved_count_ = wanted;
+      for (; reserved_count_ < wanted; ++reserved_count_)
+        reserved_data_[reserved_count_] = rte_pktmbuf_mtod(reserved_[reserved_count_], std::byte*);
     }
     const unsigned offered = std::min(wanted, reserved_count_);
-    for (unsigned i = 0; i < offered; ++i) {
-      frames[i] = {
-          .data = rte_pktmbuf_mtod(reserved_[i], std::byte*), .capacity = kEthdevMaxFrameBytes, .length = 0};
-    }
+    for (unsigned i = 0; i < offered; ++i)
+      frames[i] = {.data = reserved_data_[i], .capacity = kEthdevMaxFrameBytes, .length = 0};
     return offered;
   }
 
@@ -160,8 +162,7 @@ class EthdevQueue final : public NicQueue {
     CHECK_LE(count, reserved_count_);
     for (unsigned i = 0; i < count; ++i) {
       rte_mbuf* const mbuf = reserved_[i];
-      CHECK_EQ(static_cast<const void*>(frames[i].data),
-               static_cast<const void*>(rte_pktmbuf_mtod(mbuf, std::byte*)));
+      CHECK_EQ(static_cast<const void*>(frames[i].data), static_cast<const void*>(reserved_data_[i]));
       CHECK_GT(frames[i].length, 0u);
       CHECK_LE(frames[i].length, kEthdevMaxFrameBytes);
       mbuf->data_len = static_cast<std::uint16_t>(frames[i].length);
@@ -175,6 +176,8 @@ class EthdevQueue final : public NicQueue {
     rte_pktmbuf_free_bulk(reserved_.data() + sent, static_cast<unsigned>(count - sent));
     drops_.add(static_cast<std::uint64_t>(count - sent));
     std::copy(reserved_.begin() + count, reserved_.begin() + reserved_count_, reserved_.begin());
+    std::copy(reserved_data_.begin() + count, reserved_data_.begin() + reserved_count_,
+              reserved_data_.begin());
     reserved_count_ -= count;
   }
 
@@ -195,9 +198,12 @@ class EthdevQueue final : public NicQueue {
     } else {
       gate_->inside.exchange(true);
     }
-    if (link_up()) return true;
-    leave();
-    return false;
+    const std::uint64_t unmaps = g_unmaps.load(std::memory_order_acquire);
+    if (was_up_ && unmaps == unmaps_seen_) return true;
+    unmaps_seen_ = unmaps;
+    was_up_ = link_up();
+    if (!was_up_) leave();
+    return was_up_;
   }
   void leave() {
     if (gate_ != nullptr) gate_->inside.store(false, std::memory_order_release);
@@ -221,13 +227,17 @@ class EthdevQueue final : public NicQueue {
   rte_mempool* const pool_;
   Gate* const gate_;
   std::atomic<unsigned>* const alive_;
+  bool was_up_ = false;  // the link, when unmaps_seen_ was read
+  std::uint64_t unmaps_seen_ = 0;
   // | lent to the caller | received, not yet given out |
   //                  lent_count_                 received_count_
   std::array<rte_mbuf*, kMaxBurst> received_{};
   unsigned lent_count_ = 0;
   unsigned received_count_ = 0;
-  // Buffers on offer, in order.
+  // Buffers on offer, in order, and where their bytes lie: mbufs lie pages apart, in the same lines of the
+  // cache, so to look into all that are offered costs more than to send the few that are used.
   std::array<rte_mbuf*, kMaxBurst> reserved_{};
+  std::array<std::byte*, kMaxBurst> reserved_data_{};
   unsigned reserved_count_ = 0;
   Counter drops_;
 };
