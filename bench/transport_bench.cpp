@@ -278,11 +278,10 @@ class Stacks final : public System {
   // One turn of a proxy's loop; returns how many messages were completed.
   std::size_t turn() {
     const Instant now = monotonic_now();
-    std::array<MutableBytes, proxy::kMaxBurst> frames;
-    const std::size_t n = queue_->receive(frames);
+    const std::size_t n = queue_->receive(arriving_);
     std::size_t arrived = 0;
     for (std::size_t i = 0; i < n; ++i) {
-      const stack::Stack::Received r = stack_.receive(now, kLink, frames[i]);
+      const stack::Stack::Received r = stack_.receive(now, kLink, arriving_[i]);
       if (r.what != stack::Stack::Received::What::kRecords) continue;
       stack::RecordReader reader(r.records, r.record_count);
       stack::Record record;
@@ -307,21 +306,23 @@ class Stacks final : public System {
   }
   void transmit(Instant now) {
     while (stack_.wants_to_transmit(now)) {
-      std::array<TxFrame, proxy::kMaxBurst> frames;
-      const std::size_t room = queue_->reserve(frames);
+      const std::size_t room = queue_->reserve(leaving_);
       std::size_t filled = 0;
       for (; filled < room; ++filled) {
-        const std::size_t length =
-            stack_.poll_transmit(now, kLink, MutableBytes(frames[filled].data, frames[filled].capacity));
+        TxFrame& frame = leaving_[filled];
+        const std::size_t length = stack_.poll_transmit(now, kLink, MutableBytes(frame.data, frame.capacity));
         if (length == 0) break;
-        frames[filled].length = static_cast<std::uint32_t>(length);
+        frame.length = static_cast<std::uint32_t>(length);
       }
-      queue_->commit(std::span(frames).first(filled));
+      queue_->commit(std::span(leaving_).first(filled));
       if (filled < proxy::kMaxBurst) break;
     }
   }
 
   const std::unique_ptr<NicQueue> queue_;
+  // One burst each. Members, or each turn would clear them first.
+  std::array<MutableBytes, proxy::kMaxBurst> arriving_;
+  std::array<TxFrame, proxy::kMaxBurst> leaving_;
   stack::Stack stack_;
   stack::SubConnection& sub_;
   std::vector<std::byte> source_;
@@ -580,12 +581,25 @@ void far_process(Shared& shared, std::vector<Named>& systems) {
   }
 }
 
-// A process that computes on the far core while it is let.
+// Others on the machine wait, as far as the system lets us.
+void go_first(int level) {
+  const sched_param priority{.sched_priority = level};
+  if (::sched_setscheduler(0, SCHED_FIFO, &priority) != 0)
+    fmt::print(stderr, "transport_bench: no real-time priority ({}): run as root\n", std::strerror(errno));
+}
+
+// A process that computes on the far core while it is let. Where everybody else waits for the bench it would
+// too, or never let go; so there it takes its half of the core itself, in slices like the scheduler's.
 class Busy {
  public:
-  Busy() {
-    pid_ = bench::spawn(1, [] {
-      for (volatile std::uint64_t n = 0;;) n = n + 1;
+  explicit Busy(bool realtime) {
+    pid_ = bench::spawn(1, [realtime] {
+      if (realtime) go_first(20);
+      for (Instant begin = monotonic_now();;) {
+        if (!realtime || monotonic_now() - begin < 4_ms) continue;
+        ::usleep(4000);
+        begin = monotonic_now();
+      }
     });
     ::kill(pid_, SIGSTOP);
   }
@@ -600,14 +614,6 @@ class Busy {
  private:
   pid_t pid_;
 };
-
-// Others on the machine wait, as far as the system lets us. Not before DPDK's interrupt thread has brought
-// the links up: it shares the core.
-void go_first() {
-  const sched_param priority{.sched_priority = 10};
-  if (::sched_setscheduler(0, SCHED_FIFO, &priority) != 0)
-    fmt::print(stderr, "transport_bench: no real-time priority ({}): run as root\n", std::strerror(errno));
-}
 
 using Figures = std::map<std::string, std::map<Test, std::vector<double>>>;
 
@@ -746,11 +752,11 @@ int run(const Options& o) {
   }
   const std::string socket = fmt::format("braid-bench-{}", ::getpid());
   std::unique_ptr<Busy> third;
-  if (o.busy) third = std::make_unique<Busy>();
+  if (o.busy) third = std::make_unique<Busy>(o.realtime);
   const pid_t far = bench::spawn(1, [&] {
     std::shared_ptr<void> keep;
     std::vector<Named> systems = make_systems(o, shared, false, wire.value(), socket, keep);
-    if (o.realtime) go_first();
+    if (o.realtime) go_first(10);
     far_process(shared, systems);
     systems.clear();
   });
@@ -758,7 +764,8 @@ int run(const Options& o) {
   std::vector<Named> systems = make_systems(o, shared, true, wire.value(), socket, keep);
   while (!shared.far_ready.load()) ::usleep(1000);
 
-  if (o.realtime) go_first();
+  // Not before DPDK's interrupt thread has brought the links up: it shares the core.
+  if (o.realtime) go_first(10);
 
   Near near(o, shared, systems);
   Figures quiet, busy;
@@ -801,10 +808,9 @@ int main(int argc, char** argv) {
   app.add_option("--milliseconds", options.milliseconds, "of a measurement one way")
       ->check(CLI::Range(5, 100'000))
       ->capture_default_str();
-  auto* const busy = app.add_flag("--busy", options.busy, "every round also with a third busy process");
+  app.add_flag("--busy", options.busy, "every round also with a third busy process");
   app.add_flag("--memif,!--no-memif", options.memif, "over DPDK's memif too")->capture_default_str();
-  app.add_flag("--realtime", options.realtime, "before all other programs of the machine (needs root)")
-      ->excludes(busy);
+  app.add_flag("--realtime", options.realtime, "before all other programs of the machine (needs root)");
   app.add_option("--json", options.json, "write the figures there too")->type_name("FILE");
   CLI11_PARSE(app, argc, argv);
   return braid::run(options);

@@ -357,9 +357,8 @@ PortEntry* Worker::find(PortId id) {
 int Worker::receive(Instant now) {
   int frames = 0;
   for (Queue& q : queues_) {
-    MutableBytes burst[kMaxBurst];
-    const std::size_t n = q.nic->receive(burst);
-    for (std::size_t i = 0; i < n; ++i) receive_frame(now, q.link, burst[i], true);
+    const std::size_t n = q.nic->receive(arriving_);
+    for (std::size_t i = 0; i < n; ++i) receive_frame(now, q.link, arriving_[i], true);
     frames += static_cast<int>(n);
   }
   for (Handoff* in : handoff_from_)
@@ -849,18 +848,17 @@ int Worker::transmit(Instant now) {
     NicQueue* const nic = transmit_[link];
     if (nic == nullptr) continue;
     for (int burst = 0; burst < kBurstsPerTurn; ++burst) {
-      TxFrame room[kMaxBurst];
-      const std::size_t offered = nic->reserve(room);
+      const std::size_t offered = nic->reserve(leaving_);
       std::size_t used = 0;
       while (used < offered) {
         const std::size_t length =
-            stack_.poll_transmit(now, LinkId(link), {room[used].data, room[used].capacity});
+            stack_.poll_transmit(now, LinkId(link), {leaving_[used].data, leaving_[used].capacity});
         if (length == 0) break;
-        room[used].length = static_cast<std::uint32_t>(length);
+        leaving_[used].length = static_cast<std::uint32_t>(length);
         counters_.frame_bytes_sent.add(length);
         ++used;
       }
-      if (used > 0) nic->commit(std::span(room, used));
+      if (used > 0) nic->commit(std::span(leaving_).first(used));
       frames += static_cast<int>(used);
       if (used < kMaxBurst) break;
     }

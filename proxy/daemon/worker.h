@@ -293,6 +293,9 @@ class Worker {
   stack::Stack stack_;
   std::vector<Queue> queues_;
   std::vector<NicQueue*> transmit_;  // by link
+  // One burst each. Members, or each turn would clear them first.
+  std::array<MutableBytes, kMaxBurst> arriving_;
+  std::array<TxFrame, kMaxBurst> leaving_;
   ProxyCounters& counters_;
   ProxyStates& states_;
   std::array<Route, stack::kMaxClusters> routes_;
