@@ -24,6 +24,7 @@ enum class Mistake : std::uint8_t {
   kForgetChanges,          // a dirty page that is invalidated loses its changes
   kTokenLeavesEarly,       // a lock's token does not wait for the release
   kForgetEarlyRecall,      // a recall that overtakes its grant is lost
+  kMoveFromSuspects,       // a home moves while changes may be on their way to it
 };
 
 #ifdef BRAID_PLANTED

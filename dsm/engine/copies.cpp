@@ -66,16 +66,30 @@ void Pages::ask_home(std::uint32_t page) {
   outbox_.push(ClusterId(p.home), {.kind = Kind::kPageRequest, .id = page});
 }
 
-bool Pages::on_page_reply(ClusterId from, PageId page, std::uint32_t version, ByteView bytes) {
-  if (!in_range(page)) return false;
+bool Pages::on_page_reply(ClusterId from, PageId page, const Header& header, ByteView bytes) {
+  const bool moves = header.format != 0;
+  if (!in_range(page) || moves != bytes.empty() || from == self_) return false;
   Page& p = pages_[page.value()];
-  if (p.home != from.value() || p.fetch != Stage::kSent) return false;
-  if (p.has_minimum && older(version, p.version) && !planted(Mistake::kInstallStaleReply)) {  // PG-15
+  if (p.fetch != Stage::kSent) return false;
+  const bool stale = p.has_minimum && older(header.number, p.version);
+  if (moves) {  // PG-22
+    if (stale) return false;
+    std::memset(memory_.page(page), 0, kPageBytes);
+    p.fetch = Stage::kNone;
+    p.has_minimum = false;
+    take_home(page.value(), header.number);
+    for (ComputeNode& n : nodes_)
+      if (n.wait == Wait::kFetch && n.page == page) n.wait = Wait::kNothing;
+    return true;
+  }
+  p.home = from.value();                                 // PG-24: who answers is the home
+  if (stale && !planted(Mistake::kInstallStaleReply)) {  // PG-15
     ++counts_.stale_replies;
     ask_home(page.value());
     return true;
   }
-  install(page.value(), version, bytes);
+  install(page.value(), header.number, bytes);
+  serve_kept(page.value());
   return true;
 }
 
@@ -135,13 +149,25 @@ std::size_t Pages::write_diff(std::uint32_t page, Header& header, MutableBytes r
   return diff.bytes;
 }
 
-bool Pages::on_diff_done(ClusterId from, PageId page, std::uint32_t version) {
+bool Pages::on_diff_done(ClusterId from, PageId page, const Header& header) {
   if (!in_range(page)) return false;
   Page& p = pages_[page.value()];
-  if (p.home != from.value() || p.flush != Stage::kSent) return false;
+  const bool moves = header.format != 0;
+  if (p.home != from.value() || here(p) || p.flush != Stage::kSent) return false;
+  if (moves && p.access == Access::kNone) return false;  // PG-23: who gets the home has the copy
   // PG-16. A copy that is still valid was left out of the round, so it is as new as the round.
-  if (p.access != Access::kNone && older(p.version, version)) p.version = version;
+  if (p.access != Access::kNone && older(p.version, header.number)) p.version = header.number;
   end_flush(page.value());
+  if (moves) {
+    if (p.content == Content::kDirty) {  // what was written since the diff is the home's own now (PG-13)
+      unlink(page.value());
+      drop_twin(page.value());
+      releases_.finished(p.dirty_tag);
+    }
+    take_home(page.value(), header.number);
+  } else {
+    serve_kept(page.value());
+  }
   return true;
 }
 
@@ -155,16 +181,20 @@ bool Pages::on_invalidate(ClusterId from, PageId first, std::uint32_t version, B
   const RunVersions versions{version, others};
   const std::uint32_t pages = versions.pages();
   if (!inside(first.value(), pages, pages_.size()) || from == self_) return false;
-  for (std::uint32_t i = 0; i < pages; ++i)
-    if (pages_[first.value() + i].home != from.value()) return false;
+  for (std::uint32_t i = 0; i < pages; ++i) {
+    const Page& p = pages_[first.value() + i];
+    // PG-24: the copy that it is about came from this home, or still is on its way from it.
+    if (here(p) || (p.home != from.value() && p.fetch != Stage::kSent)) return false;
+  }
   const std::size_t most = config_.clusters * std::size_t{config_.flush_window};
   if (outbox_.pending(from, Kind::kInvalidateAck) + pages > most) return false;
 
   counts_.invalidations_received += pages;
   for (std::uint32_t i = 0; i < pages; ++i) {
     const std::uint32_t page = first.value() + i;
-    outbox_.push(from, {.kind = Kind::kInvalidateAck, .id = page, .number = versions[i]});
     Page& p = pages_[page];
+    const bool owes = p.flush != Stage::kNone || p.content == Content::kDirty;  // PG-23
+    outbox_.push(from, {.kind = Kind::kInvalidateAck, .format = owes, .id = page, .number = versions[i]});
     if (p.fetch == Stage::kSent) {  // the copy that it is about may still be on its way
       if (!p.has_minimum || older(p.version, versions[i])) p.version = versions[i];
       p.has_minimum = true;

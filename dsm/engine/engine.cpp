@@ -47,15 +47,17 @@ struct Engine::State {
       case Kind::kPageRequest:
         return pages.on_page_request(from, page);
       case Kind::kPageReply:
-        return pages.on_page_reply(from, page, h.number, payload);
+        return pages.on_page_reply(from, page, h, payload);
       case Kind::kDiff:
         return pages.on_diff(from, page, h.format, payload);
       case Kind::kDiffDone:
-        return pages.on_diff_done(from, page, h.number);
+        return pages.on_diff_done(from, page, h);
       case Kind::kInvalidate:
         return pages.on_invalidate(from, page, h.number, payload);
       case Kind::kInvalidateAck:
-        return pages.on_invalidate_ack(from, page, h.number, payload);
+        return pages.on_invalidate_ack(from, page, h, payload);
+      case Kind::kPageForward:
+        return pages.on_page_forward(from, page, h.number);
       case Kind::kLockRequest:
         return locks.on_request(from, LockId(h.id));
       case Kind::kLockGrant:
@@ -93,6 +95,7 @@ struct Engine::State {
       case Kind::kDiffDone:
       case Kind::kInvalidate:
       case Kind::kInvalidateAck:
+      case Kind::kPageForward:
         return pages.write(to, header, payload);
       case Kind::kLockRequest:
       case Kind::kLockGrant:
@@ -165,6 +168,10 @@ Engine::~Engine() = default;
 
 void Engine::set_home(PageId first, std::uint32_t count, ClusterId home) {
   state_->pages.set_home(first, count, home);
+}
+
+void Engine::set_first_touch(PageId first, std::uint32_t count) {
+  state_->pages.set_first_touch(first, count);
 }
 
 bool Engine::fault(std::uint16_t node, PageId page, Access wanted) {

@@ -116,6 +116,10 @@ struct EngineConfig {
   // fault waits for that. Two per compute node is the least that always gets on: one store can need two pages
   // at once. Local, not shared.
   std::uint32_t twins = 16384;
+  // A page's home moves to a cluster that alone has written it in so many rounds one after the other, while
+  // nobody touched it at its home; 0: never. Two: the first of them closes the page at its home, to see
+  // whether anybody there uses it. Local, not shared.
+  std::uint32_t migrate_after = 2;
   std::uint32_t words = 0;
   std::uint32_t flags = 0;
   std::uint32_t semaphores = 0;
@@ -146,6 +150,8 @@ struct ClusterCounts {
   std::uint64_t invalidations_sent = 0;
   std::uint64_t invalidations_received = 0;
   std::uint64_t stale_replies = 0;  // replies older than an invalidation, asked for again
+  std::uint64_t homes_given = 0;    // pages whose home this cluster was and gave to another one
+  std::uint64_t forwarded = 0;      // requests for pages whose home this cluster was
   std::uint64_t bad_messages = 0;   // messages that no engine sends: dropped
 };
 
@@ -167,6 +173,11 @@ class Engine {
   // their home by the first fault there. A request that arrives from a cluster that made the call earlier
   // waits until this one makes it.
   void set_home(PageId first, std::uint32_t count, ClusterId home);
+
+  // Pages [first, first + count), which nobody has used, are all zeros: the first cluster that touches one
+  // becomes its home. Cluster page % clusters decides who that was. Before the pages' first use, the same
+  // calls in every cluster.
+  void set_first_touch(PageId first, std::uint32_t count);
 
   // --- What compute node `node` (0 .. compute_nodes-1 of this cluster) does. One operation at a time per
   // node: true = complete at once; false = under way, ask done(node) after each message or operation.
@@ -216,6 +227,7 @@ class Engine {
   // --- What a watcher asks.
   const NodeCounts& node_counts(std::uint16_t node) const;
   const ClusterCounts& counts() const;
+  // As far as this cluster knows: another one's home may have moved on.
   ClusterId home(PageId page) const;
   std::uint32_t free_pages() const;  // that no allocation has taken
   // Nothing under way and nothing to send: for tests and for the end of a program.

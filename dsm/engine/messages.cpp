@@ -25,15 +25,20 @@ constexpr Form form_of(Kind kind) {
     case Kind::kLockGrant:
       return {.format_max = 1};
     case Kind::kPageReply:
-      return {.payload_min = kPageBytes, .payload_max = kPageBytes, .has_number = true};
+      return {.payload_max = kPageBytes, .payload_unit = kPageBytes, .format_max = 1, .has_number = true};
     case Kind::kDiff:
       return {.payload_max = kMaxDiffBytes, .format_max = 1};
     case Kind::kInvalidate:
     case Kind::kInvalidateAck: {
       constexpr std::size_t kVersion = sizeof(std::uint32_t);
-      return {.payload_max = (kMostRunPages - 1) * kVersion, .payload_unit = kVersion, .has_number = true};
+      return {.payload_max = (kMostRunPages - 1) * kVersion,
+              .payload_unit = kVersion,
+              .format_max = kind == Kind::kInvalidateAck,
+              .has_number = true};
     }
     case Kind::kDiffDone:
+      return {.format_max = 1, .has_number = true};
+    case Kind::kPageForward:
       return {.has_number = true};
     case Kind::kBarrierArrive:
     case Kind::kBarrierDepart:

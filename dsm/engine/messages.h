@@ -19,11 +19,11 @@ namespace braid::dsm {
 
 enum class Kind : std::uint8_t {
   kPageRequest = 1,  // to the home: send me the page
-  kPageReply,        // version, 4 KiB
+  kPageReply,        // version, 4 KiB; format 1: you are the home of a page that is all zeros, no bytes
   kDiff,             // to the home: what the sender's cluster changed; format is a DiffFormat
-  kDiffDone,         // version of the round that made the diff visible
+  kDiffDone,         // version of the round that made the diff visible; format 1: you are the home now
   kInvalidate,       // to a holder: copies older than version are out of date; for a run of pages
-  kInvalidateAck,    // the same version; for a run of pages
+  kInvalidateAck,    // the same version; for a run of pages; format 1: changes of mine may be on their way
   kLockRequest,      // to the lock's manager
   kLockGrant,        // the token; format 1 when it is already recalled
   kLockRecall,       // to the holder: another cluster waits
@@ -36,8 +36,9 @@ enum class Kind : std::uint8_t {
   kAllocated,        // to the same node; id is the first page, or kNoPages
   kRegion,           // to every cluster; id is the first page, number their count; homes
   kRegionKnown,      // to cluster 0; id is the first page
+  kPageForward,      // to a later home: somebody's PageRequest; number is who asks, and hops << 8
 };
-inline constexpr std::size_t kKinds = 19;  // numbers 1 .. 18: arrays are indexed by the number
+inline constexpr std::size_t kKinds = 20;  // numbers 1 .. 19: arrays are indexed by the number
 
 inline constexpr std::size_t kHeaderBytes = 12;
 inline constexpr std::size_t kBarrierValueBytes = 8;

@@ -42,11 +42,13 @@ class Outbox {
   //   calls               C     a node has one at a time: a variable's, or an allocation
   //   their answers      3*C     a node's slot is busy until they have left; a wait for a condition has two
   //   regions             2     one at a time, and that it is known
+  //   forwarded         N*C     the former home keeps no more of each cluster's requests
   static std::size_t capacity(const EngineConfig& c) {
     const std::size_t n = c.clusters;
     const std::size_t kept_locks = (c.locks + n - 1) / n;
     return 8 * std::size_t{c.compute_nodes} + 2 * std::size_t{c.flush_window} +
-           2 * n * std::size_t{c.flush_window} + 2 * kept_locks + c.barriers + 1 + 2;
+           2 * n * std::size_t{c.flush_window} + 2 * kept_locks + c.barriers + 1 + 2 +
+           n * std::size_t{c.compute_nodes};
   }
 
   void push(ClusterId to, Header op) {

@@ -20,14 +20,14 @@ Pages::Pages(const EngineConfig& config, PageMemory& memory, Outbox& outbox, Com
       masters_(config.pages),
       twins_(new std::byte[std::size_t{config.twins} * kPageBytes]),
       diffs_from_(config.clusters),
-      early_from_(config.clusters) {
+      asked_by_(config.clusters) {
   CHECK_GT(config.pages, 0u);
   CHECK_GT(config.flush_window, 0u);
   CHECK_GT(config.twins, 0u);
   free_twins_.reserve(config.twins);
   for (std::uint32_t t = config.twins; t-- > 0;) free_twins_.push_back(t);
   twin_waiters_.reserve(config.compute_nodes);
-  early_requests_.reserve(std::size_t{config.clusters} * config.compute_nodes);
+  kept_.reserve(std::size_t{config.clusters} * config.compute_nodes);
   for (std::uint32_t i = 0; i < config.pages; ++i) {
     pages_[i].home = static_cast<std::uint16_t>(i % config.clusters);
     if (here(pages_[i])) pages_[i].content = Content::kClean;
@@ -56,12 +56,7 @@ void Pages::set_home(PageId first, std::uint32_t count, ClusterId home) {
   };
   const std::uint32_t end = first.value() + count;
   for (std::uint32_t i = first.value(); i < end; ++i) {
-    Page& p = pages_[i];
-    CHECK(p.content != Content::kDirty && p.fetch == Stage::kNone && p.flush == Stage::kNone);
-    CHECK(home == self_ || unshared(masters_[i]));
-    p.home = home.value();
-    p.placed = true;
-    p.content = here(p) ? Content::kClean : Content::kInvalid;
+    place(i, home);
   }
   for (std::uint32_t i = first.value(); i < end;) {
     std::uint32_t run = 1;
@@ -71,17 +66,31 @@ void Pages::set_home(PageId first, std::uint32_t count, ClusterId home) {
     }
     i += run;
   }
-  // PG-20: those who knew the page's home before we did.
-  std::erase_if(early_requests_, [&](const EarlyRequest& request) {
-    const Page& p = pages_[request.page.value()];
-    if (!p.placed) return false;
-    --early_from_[request.from.value()];
-    if (here(p))
-      outbox_.push(request.from, {.kind = Kind::kPageReply, .id = request.page.value()});
-    else
-      ++counts_.bad_messages;
-    return true;
-  });
+  for (std::uint32_t i = first.value(); i < end; ++i) serve_kept(i);
+}
+
+void Pages::place(std::uint32_t page, ClusterId home) {
+  Page& p = pages_[page];
+  CHECK(p.content != Content::kDirty && p.fetch == Stage::kNone && p.flush == Stage::kNone);
+  CHECK(home == self_ || unshared(masters_[page]));
+  p.home = home.value();
+  p.placed = true;
+  p.untouched = false;
+  p.content = here(p) ? Content::kClean : Content::kInvalid;
+}
+
+// PG-22
+void Pages::set_first_touch(PageId first, std::uint32_t count) {
+  CHECK(inside(first.value(), count, pages_.size()));
+  for (std::uint32_t i = first.value(); i < first.value() + count; ++i) {
+    place(i, ClusterId(static_cast<std::uint16_t>(i % config_.clusters)));
+    Page& p = pages_[i];
+    // A cluster that made the call earlier may have been answered already.
+    const Master& m = masters_[i];
+    p.untouched = here(p) && unshared(m) && m.replies == 0;
+    if ((p.untouched || !here(p)) && p.access != Access::kNone) set_access(i, 1, Access::kNone);
+    serve_kept(i);
+  }
 }
 
 std::size_t Pages::write(ClusterId to, Header& header, MutableBytes payload) {
@@ -90,7 +99,11 @@ std::size_t Pages::write(ClusterId to, Header& header, MutableBytes payload) {
       pages_[header.id].fetch = Stage::kSent;
       return 0;
     case Kind::kPageReply:
-      return write_page(to, header.id, header, payload);
+      return header.format != 0 ? 0 : write_page(to, header.id, header, payload);
+    case Kind::kPageForward:
+      --asked_by_[header.number & 0xff];
+      ++counts_.forwarded;
+      return 0;
     case Kind::kDiff:
       return write_diff(header.id, header, payload);
     case Kind::kDiffDone:
@@ -130,7 +143,7 @@ std::size_t Pages::write_run(ClusterId to, const Header& header, MutableBytes ro
   left();
   while (pages < kMostRunPages && !outbox_.empty(to)) {
     const Header& behind = outbox_.front(to);
-    if (behind.kind != header.kind || behind.id != header.id + pages) break;
+    if (behind.kind != header.kind || behind.format != header.format || behind.id != header.id + pages) break;
     store(&room[(pages - 1) * sizeof behind.number], behind.number);
     (void)outbox_.pop(to);
     left();
@@ -139,13 +152,13 @@ std::size_t Pages::write_run(ClusterId to, const Header& header, MutableBytes ro
 }
 
 bool Pages::quiet() const {
-  return in_flight_ == 0 && rounds_ == 0 && twin_waiters_.empty() && early_requests_.empty() &&
+  return in_flight_ == 0 && rounds_ == 0 && twin_waiters_.empty() && kept_.empty() &&
          releases_.under_way() == 0 && lists_[static_cast<std::size_t>(Listed::kUrgent)].size == 0;
 }
 
 void Pages::describe_page(std::uint32_t page, StateSink& sink) const {
   const Page& p = pages_[page];
-  sink.values(p.home, p.placed, p.access, p.content, p.fetch, p.flush, p.listed, p.flush_again,
+  sink.values(p.home, p.placed, p.untouched, p.access, p.content, p.fetch, p.flush, p.listed, p.flush_again,
               p.has_minimum);
   if (p.content == Content::kDirty) sink.value(releases_.age(p.dirty_tag));
   if (p.flush == Stage::kSent) sink.value(releases_.age(p.flight_tag));
@@ -153,7 +166,8 @@ void Pages::describe_page(std::uint32_t page, StateSink& sink) const {
   if (p.twin != kNone) sink.bytes({twin(p.twin), kPageBytes});
   if (here(p)) {
     const Master& m = masters_[page];
-    sink.values(m.copies, m.initiators, m.queued, m.pending, m.unsent);
+    sink.values(m.copies, m.initiators, m.queued, m.pending, m.unsent, m.suspects, m.replies, m.streak,
+                m.streak > 0 ? m.writer : 0);
     sink.version(PageId(page), m.version);
   } else if (p.access != Access::kNone || p.has_minimum) {
     sink.version(PageId(page), p.version);
@@ -168,9 +182,9 @@ void Pages::describe(StateSink& sink) const {
   }
   sink.value(twin_waiters_.size());
   for (const std::uint16_t node : twin_waiters_) sink.value(node);
-  for (const std::uint32_t diffs : diffs_from_) sink.value(diffs);
-  sink.value(early_requests_.size());
-  for (const EarlyRequest& r : early_requests_) sink.values(r.from.value(), r.page.value());
+  for (std::size_t c = 0; c < config_.clusters; ++c) sink.values(diffs_from_[c], asked_by_[c]);
+  sink.value(kept_.size());
+  for (const KeptRequest& r : kept_) sink.values(r.from.value(), r.page.value(), r.hops);
   releases_.describe(sink);
 }
 
@@ -185,13 +199,14 @@ void Pages::check_page(std::uint32_t page) const {
     CHECK(p.listed != Listed::kCopies);
     CHECK_EQ(m.copies & bit(self_), 0u);
     CHECK_EQ(m.unsent & ~m.pending, 0u);
+    CHECK(!p.untouched || (unshared(m) && m.replies == 0 && p.access == Access::kNone));  // PG-22
     CHECK_EQ(m.initiators & m.queued, 0u);
     CHECK((m.initiators != 0) == (m.pending != 0));
     CHECK(m.initiators != 0 || m.queued == 0);
     CHECK_EQ(((m.initiators | m.queued) & bit(self_)) != 0, p.flush == Stage::kSent);
     return;
   }
-  CHECK(m.copies == 0 && m.initiators == 0 && m.queued == 0);
+  CHECK(m.copies == 0 && m.initiators == 0 && m.queued == 0 && m.replies == 0 && !p.untouched);
   CHECK_EQ(dirty, p.twin != kNone);
   switch (p.content) {
     case Content::kInvalid:

@@ -41,6 +41,7 @@ class Pages {
         ClusterCounts& counts);
 
   void set_home(PageId first, std::uint32_t count, ClusterId home);
+  void set_first_touch(PageId first, std::uint32_t count);
   // Nobody has used these pages, so they may still be given a home.
   bool untouched(PageId first, std::uint32_t count) const;
   ClusterId home(PageId page) const { return ClusterId(pages_[page.value()].home); }
@@ -57,11 +58,12 @@ class Pages {
 
   // Messages. False: no engine sends that now; nothing was changed.
   [[nodiscard]] bool on_page_request(ClusterId from, PageId page);
-  [[nodiscard]] bool on_page_reply(ClusterId from, PageId page, std::uint32_t version, ByteView bytes);
+  [[nodiscard]] bool on_page_forward(ClusterId from, PageId page, std::uint32_t number);
+  [[nodiscard]] bool on_page_reply(ClusterId from, PageId page, const Header& header, ByteView bytes);
   [[nodiscard]] bool on_diff(ClusterId from, PageId page, std::uint8_t format, ByteView diff);
-  [[nodiscard]] bool on_diff_done(ClusterId from, PageId page, std::uint32_t version);
+  [[nodiscard]] bool on_diff_done(ClusterId from, PageId page, const Header& header);
   [[nodiscard]] bool on_invalidate(ClusterId from, PageId first, std::uint32_t version, ByteView others);
-  [[nodiscard]] bool on_invalidate_ack(ClusterId from, PageId first, std::uint32_t version, ByteView others);
+  [[nodiscard]] bool on_invalidate_ack(ClusterId from, PageId first, const Header& header, ByteView others);
 
   // A descriptor of ours becomes a message now: completes the header, writes the payload, returns its length.
   std::size_t write(ClusterId to, Header& header, MutableBytes payload);
@@ -91,8 +93,9 @@ class Pages {
     Listed listed = Listed::kNot;
     bool flush_again = false;  // a second flush waits for the first one's acknowledgement (PG-3)
     bool has_minimum = false;  // an invalidation overtook the reply: `version` is the least to accept (PG-15)
-    bool placed = false;       // set_home was called
-    std::uint16_t home = 0;
+    bool placed = false;       // set_home was called, or the home came here
+    bool untouched = false;    // at its home: nobody has used it, its home is not decided (PG-22)
+    std::uint16_t home = 0;    // or who was it when this cluster last heard (PG-24)
     std::uint32_t version = 0;  // of the copy
     std::uint32_t twin = kNone;
     Releases::Epoch dirty_tag = 0;   // kDirty: of the writes that the twin does not have
@@ -108,7 +111,11 @@ class Pages {
     std::uint64_t queued = 0;      // whose writes the next round makes visible
     std::uint64_t pending = 0;     // whose acknowledgement the running round waits for
     std::uint64_t unsent = 0;      // of these, whose invalidation still is in the outbox
+    std::uint64_t suspects = 0;    // whose changes may be on their way though it has no copy (PG-23)
     std::uint32_t version = 0;     // of the last round begun
+    std::uint16_t replies = 0;     // that have not left
+    std::uint16_t writer = 0;      // the only initiator of the last round
+    std::int32_t streak = 0;       // such rounds of this writer one after the other; below zero after a touch
   };
 
   struct List {
@@ -117,10 +124,13 @@ class Pages {
     std::uint32_t size = 0;
   };
 
-  struct EarlyRequest {
-    ClusterId from;
+  struct KeptRequest {
+    ClusterId from;  // who asks
     PageId page;
+    std::uint32_t hops;  // that it was forwarded
   };
+  // More is a request that goes in circles: somebody lies.
+  static constexpr std::uint32_t kMostHops = 1 << 16;
 
   static std::uint64_t bit(ClusterId c) { return std::uint64_t{1} << c.value(); }
   bool here(const Page& p) const { return p.home == self_.value(); }
@@ -157,6 +167,15 @@ class Pages {
   bool master_fault(std::uint32_t page, Access wanted);
   void flush_master(std::uint32_t page);
   void advance_rounds(std::uint32_t page);
+  void place(std::uint32_t page, ClusterId home);
+  bool request(ClusterId asks, PageId page, std::uint32_t hops);
+  bool must_keep(const Page& p) const;
+  void forward(ClusterId asks, std::uint32_t page, std::uint32_t hops);
+  void answer(ClusterId asks, std::uint32_t page);
+  void serve_kept(std::uint32_t page);
+  bool moves_to(ClusterId writer, std::uint32_t page);
+  void give_home(std::uint32_t page, ClusterId to);
+  void take_home(std::uint32_t page, std::uint32_t version);
   std::size_t write_page(ClusterId to, std::uint32_t page, Header& header, MutableBytes room);
 
   std::size_t write_run(ClusterId to, const Header& header, MutableBytes room);
@@ -182,9 +201,10 @@ class Pages {
   std::uint32_t in_flight_ = 0;         // flushes under way, copies and masters; at most flush_window (PG-18)
   std::uint32_t copies_in_flight_ = 0;  // of these, copies
   std::uint32_t rounds_ = 0;            // running at this home
-  std::vector<std::uint32_t> diffs_from_;     // per cluster: diffs whose DiffDone has not left
-  std::vector<EarlyRequest> early_requests_;  // PG-20
-  std::vector<std::uint32_t> early_from_;
+  std::vector<std::uint32_t> diffs_from_;  // per cluster: diffs whose DiffDone has not left
+  std::vector<KeptRequest> kept_;          // PG-20, PG-24
+  std::vector<std::uint32_t>
+      asked_by_;  // per cluster: its requests that are kept, or go on and have not left
 };
 
 }  // namespace braid::dsm

@@ -23,6 +23,7 @@ TEST(Allocation, NoneAfterTheConstructor) {
                             .conditions = 5};
   Machine m(config);
   m.set_home(8, 8, 1);
+  for (std::uint16_t c = 0; c < 3; ++c) m.engine(c).set_first_touch(PageId(16), 8);
   std::array<std::byte, kMaxMessageBytes> room;
   const auto settle = [&] {
     for (bool any = true; any;) {
@@ -83,6 +84,8 @@ TEST(Allocation, NoneAfterTheConstructor) {
   EXPECT_EQ(m.engine(2).result(1), 6u);
   EXPECT_TRUE(m.quiet());
   EXPECT_GT(m.engine(0).counts().diffs_applied, 0u);
+  EXPECT_GT(m.engine(1).counts().homes_given, 0u);
+  EXPECT_GT(m.engine(1).counts().forwarded, 0u);
 }
 
 }  // namespace

@@ -378,10 +378,13 @@ std::vector<Machine> suite(int half) {
         {{.nodes = 2, .operations = 1}},
         {{.nodes = 2, .operations = 2, .window = 1, .twins = 4}, {.depth = 18}},
         {{.clusters = 4, .operations = 2}, {.depth = 12}},
+        {{.pages = 2, .operations = 2, .window = 1, .migrate_after = 1, .first_touch = 1}},
+        {{.operations = 3, .migrate_after = 1, .first_touch = 1}},
+        {{.operations = 2, .phases = 2, .window = 1, .migrate_after = 2}},
     };
   return {
-      {{.clusters = 3, .operations = 2, .window = 1}},
-      {{.clusters = 3, .operations = 1}},
+      {{.clusters = 3, .operations = 2, .window = 1, .migrate_after = 1}},
+      {{.clusters = 3, .operations = 1, .migrate_after = 1, .first_touch = 1}},
       {{.clusters = 3, .operations = 2}, {.depth = 16}},
   };
 }
@@ -400,14 +403,15 @@ constexpr Planted kPlanted[] = {
     {"forget-changes", Mistake::kForgetChanges},
     {"token-leaves-early", Mistake::kTokenLeavesEarly},
     {"forget-early-recall", Mistake::kForgetEarlyRecall},
+    {"move-from-suspects", Mistake::kMoveFromSuspects},
 };
 
 // Every mistake must be seen by what the programs see: the engines' own assertions are not asked. The
 // machines behave without the mistakes; the suite shows that.
 bool prove(const std::string& only) {
   const Machine machines[] = {
-      {{.operations = 2, .invariants = false}},
-      {{.clusters = 3, .operations = 2, .window = 1, .invariants = false}},
+      {{.operations = 2, .migrate_after = 1, .invariants = false}},
+      {{.clusters = 3, .operations = 2, .window = 1, .migrate_after = 1, .invariants = false}},
   };
   bool all = true;
   for (const Planted& p : kPlanted) {
@@ -446,6 +450,8 @@ int main(int argc, char** argv) {
   app.add_option("--flush-window", bounds.flush_window, "EngineConfig::flush_window");
   app.add_option("--twins", bounds.twins, "EngineConfig::twins");
   app.add_option("--handoffs", bounds.handoffs, "EngineConfig::local_handoffs");
+  app.add_option("--migrate-after", bounds.migrate_after, "EngineConfig::migrate_after");
+  app.add_option("--first-touch", bounds.first_touch, "so many of the last pages are placed by first touch");
   app.add_option("--homes", bounds.homes, "of the first pages");
   app.add_option("--depth", limits.depth, "events from the beginning");
   app.add_option("--states", limits.states, "no more than so many");

@@ -138,6 +138,31 @@ TEST_F(Hostile, ARunOfPagesIsRefusedAsAWhole) {  // PG-19, PG-21
             1u);  // six are unanswered: three clusters, a window of two
 }
 
+TEST_F(Hostile, RequestsThatNobodyForwardsAreRefused) {  // PG-19, PG-24
+  const auto forwarded = [](std::uint32_t page, std::uint32_t asks, std::uint32_t hops) {
+    return message(Kind::kPageForward, page, asks | hops << 8);
+  };
+  EXPECT_EQ(refused(forwarded(0, 2, 0)), 1u);              // not by anybody
+  EXPECT_EQ(refused(forwarded(0, 2, (1 << 16) + 1)), 1u);  // in circles
+  EXPECT_EQ(refused(forwarded(0, 0, 1)), 1u);              // our own
+  EXPECT_EQ(refused(forwarded(0, 1, 1)), 1u);              // the sender's own
+  EXPECT_EQ(refused(forwarded(0, 3, 1)), 1u);              // of a cluster that is none
+  EXPECT_EQ(refused(forwarded(6, 2, 1)), 1u);              // a page that is none
+  m.set_home(2, 1, 2);
+  EXPECT_EQ(refused(forwarded(2, 2, 1)), 1u);  // the home asks for its own page
+  EXPECT_EQ(refused(forwarded(0, 2, 1)), 0u);
+  EXPECT_EQ(refused(forwarded(3, 2, 1)), 0u);
+  EXPECT_EQ(refused(forwarded(3, 2, 1)), 1u);  // more than it has nodes
+}
+
+TEST_F(Hostile, AHomeThatNobodyAskedForIsRefused) {  // PG-19, PG-22, PG-23
+  auto zeros = message(Kind::kPageReply, 1, 0, 0, 1);
+  EXPECT_EQ(refused(zeros), 1u);  // with bytes
+  zeros.resize(kHeaderBytes);
+  EXPECT_EQ(refused(zeros), 1u);
+  EXPECT_EQ(refused(message(Kind::kDiffDone, 1, 1, 0, 1)), 1u);
+}
+
 TEST_F(Hostile, AnswersThatNobodyWaitsForAreRefused) {  // PG-19
   EXPECT_EQ(refused(message(Kind::kPageReply, 1, 1)), 1u);
   EXPECT_EQ(refused(message(Kind::kDiffDone, 1, 1)), 1u);
@@ -186,9 +211,11 @@ TEST(HostileRandom, NoSequenceOfMessagesBreaksAnInvariantOrABound) {
     Prng random(seed);
     EngineConfig config = small();
     config.cluster = ClusterId(0);
+    config.migrate_after = static_cast<std::uint32_t>(random.below(3));
     ArrayMemory memory(config.pages);
     Engine engine(config, memory);
     if (random.chance(0.5)) engine.set_home(PageId(1), 4, ClusterId(1));  // neighbours
+    if (random.chance(0.3)) engine.set_first_touch(PageId(3), 3);
     std::array<std::byte, kMaxMessageBytes> room;
     std::array<std::vector<std::uint32_t>, 2> held;
     std::uint64_t sent = 0;
@@ -254,13 +281,20 @@ TEST(HostileRandom, NoSequenceOfMessagesBreaksAnInvariantOrABound) {
           const bool numbered = kind == Kind::kPageReply || kind == Kind::kDiffDone ||
                                 kind == Kind::kInvalidate || kind == Kind::kInvalidateAck ||
                                 (kind >= Kind::kBarrierArrive && kind != Kind::kRegionKnown);
-          const std::uint64_t formats = kind == Kind::kLockGrant || kind == Kind::kSyncResult ? 2
-                                        : kind == Kind::kBarrierArrive                        ? 3
-                                        : kind == Kind::kSyncCall                             ? 13
-                                                                                              : 1;
+          const std::uint64_t formats = kind == Kind::kLockGrant || kind == Kind::kSyncResult ||
+                                                kind == Kind::kDiffDone || kind == Kind::kInvalidateAck
+                                            ? 2
+                                        : kind == Kind::kBarrierArrive ? 3
+                                        : kind == Kind::kSyncCall      ? 13
+                                                                       : 1;
           auto bytes = message(kind, static_cast<std::uint32_t>(random.below(6)),
                                numbered ? static_cast<std::uint32_t>(random.below(4)) : 0, payload,
                                static_cast<std::uint8_t>(random.below(formats)));
+          if (kind == Kind::kPageReply && random.chance(0.1)) {  // the home of a page that is all zeros
+            bytes.resize(kHeaderBytes);
+            bytes[1] = std::byte{1};
+          }
+          if (kind == Kind::kPageForward) bytes[9] = static_cast<std::byte>(random.below(3));  // hops
           if (diff && payload != 0) bytes[kHeaderBytes + 2] = std::byte{1};  // a run of one byte
           engine.on_message(ClusterId(other), bytes);
           ++sent;

@@ -17,7 +17,8 @@ EngineConfig three_clusters() {
           .locks = 6,
           .barriers = 3,
           .flush_window = 4,
-          .twins = 8};
+          .twins = 8,
+          .migrate_after = 0};
 }
 
 constexpr std::size_t kX = 8, kY = 9, kZ = 10;  // bytes of one word of page 0
@@ -598,6 +599,178 @@ TEST_F(Versions, APageNotUsedForLongIsAcceptedAtAnyVersion) {  // PG-16
   EXPECT_EQ(says(), Kind::kInvalidateAck);
   has_copy(0x8000'0005);  // more than 2^31 rounds later
   EXPECT_EQ(memory.access(0), Access::kRead);
+}
+
+// --- Homes that move.
+
+EngineConfig moving_after(std::uint32_t rounds) {
+  EngineConfig c = three_clusters();
+  c.migrate_after = rounds;
+  return c;
+}
+
+struct FirstTouch : PagesTest {
+  FirstTouch() {
+    for (std::uint16_t c = 0; c < 3; ++c) m.engine(c).set_first_touch(PageId(3), 1);  // cluster 0 decides
+  }
+  static constexpr PageId kThird{3};
+  static constexpr std::size_t kAddress = 3 * kPageBytes + kX;
+};
+
+TEST_F(FirstTouch, WhoTouchesAPageFirstBecomesItsHome) {  // PG-22
+  EXPECT_EQ(m.read(1, kAddress), 0);
+  EXPECT_EQ(m.engine(1).home(kThird), ClusterId(1));
+  EXPECT_EQ(access(0, 3), Access::kNone);
+  EXPECT_EQ(counts(0).homes_given, 1u);
+  EXPECT_EQ(counts(0).pages_sent, 0u);  // zeros need not travel
+  m.write(1, kAddress, 7);
+  pass(1, 2, 0);
+  m.write(1, kAddress, 8);
+  pass(1, 2, 3);
+  EXPECT_EQ(m.engine(1).node_counts(0).read_faults, 1u);
+  EXPECT_EQ(m.engine(1).node_counts(0).write_faults, 0u);
+  EXPECT_EQ(counts(1).diffs_sent, 0u);
+  EXPECT_EQ(m.read(2, kAddress), 8);  // and now a second cluster asks
+  m.write(1, kAddress, 9);
+  EXPECT_EQ(m.engine(1).node_counts(0).write_faults, 1u);
+  pass(1, 2, 0);
+  EXPECT_EQ(m.read(2, kAddress), 9);
+}
+
+TEST_F(FirstTouch, WhoDecidesCanBeTheFirstItself) {  // PG-22
+  m.write(0, kAddress, 7);
+  EXPECT_EQ(m.read(1, kAddress), 7);
+  EXPECT_EQ(m.engine(1).home(kThird), ClusterId(0));
+  EXPECT_EQ(counts(0).homes_given, 0u);
+}
+
+TEST_F(FirstTouch, OfTwoOnlyTheFirstGetsIt) {  // PG-22, PG-24
+  EXPECT_FALSE(m.engine(1).fault(0, kThird, Access::kWrite));
+  EXPECT_FALSE(m.engine(2).fault(0, kThird, Access::kWrite));
+  m.transmit_all();
+  m.deliver(Kind::kPageRequest, 0);
+  m.deliver(Kind::kPageRequest, 0);
+  m.deliver(Kind::kPageForward, 1);  // before cluster 1 knows that it is the home
+  EXPECT_FALSE(m.engine(1).done(0));
+  EXPECT_FALSE(m.engine(1).quiet());
+  m.settle();
+  EXPECT_TRUE(m.engine(1).done(0));
+  EXPECT_TRUE(m.engine(2).done(0));
+  EXPECT_EQ(m.engine(2).home(kThird), ClusterId(1));
+}
+
+struct MovingHome : PagesTest {
+  explicit MovingHome(std::uint32_t rounds = 2) : PagesTest(moving_after(rounds)) {}
+  // Cluster 1 writes, and its writes become visible.
+  void write_and_release(std::uint8_t value) {
+    m.write(1, kX, value);
+    pass(1, 2, 1);
+  }
+};
+
+TEST_F(MovingHome, AClusterThatAloneWritesAPageBecomesItsHome) {  // PG-23
+  write_and_release(1);
+  EXPECT_EQ(m.engine(0).home(kPage), ClusterId(0));
+  EXPECT_EQ(access(0), Access::kNone);  // to see whether anybody uses it there
+  write_and_release(2);
+  EXPECT_EQ(m.engine(0).home(kPage), ClusterId(1));
+  EXPECT_EQ(m.engine(1).home(kPage), ClusterId(1));
+  const std::uint64_t faults = m.engine(1).node_counts(0).write_faults;
+  write_and_release(3);
+  write_and_release(4);
+  EXPECT_EQ(m.engine(1).node_counts(0).write_faults, faults);
+  EXPECT_EQ(counts(1).diffs_sent, 2u);
+  EXPECT_EQ(m.read(0, kX), 4);
+  EXPECT_EQ(m.read(2, kX), 4);
+  EXPECT_EQ(counts(0).forwarded, 1u);  // of cluster 2's request
+  EXPECT_EQ(m.engine(2).home(kPage), ClusterId(1));
+}
+
+TEST_F(MovingHome, ItDoesNotMoveWhileItIsUsed) {  // PG-23
+  for (std::uint8_t i = 1; i < 9; ++i) {
+    write_and_release(i);
+    EXPECT_EQ(m.read(0, kX), i);
+    EXPECT_EQ(m.engine(0).home(kPage), ClusterId(0));
+  }
+}
+
+TEST_F(MovingHome, ItDoesNotMoveWhileTwoWrite) {  // PG-23
+  for (std::uint8_t i = 1; i < 9; ++i) {
+    write_and_release(i);
+    m.write(2, kY, i);
+    pass(2, 0, 2);
+  }
+  EXPECT_EQ(m.engine(0).home(kPage), ClusterId(0));
+  EXPECT_EQ(m.read(1, kY), 8);
+}
+
+struct MovingAtOnce : MovingHome {
+  MovingAtOnce() : MovingHome(1) {}
+};
+
+TEST_F(MovingAtOnce, WritesAfterTheDiffAreTheNewHomesOwn) {  // PG-23
+  m.write(1, kX, 1);
+  has_token(1, 1);
+  asks(0, 1);
+  m.deliver(Kind::kLockRequest, 1);
+  m.deliver(Kind::kDiff, 0);
+  EXPECT_TRUE(m.engine(1).fault(0, kPage, Access::kWrite));
+  m.poke(1, kY, 2);
+  m.deliver(Kind::kDiffDone, 1);
+  EXPECT_EQ(m.engine(1).home(kPage), ClusterId(1));
+  m.settle();
+  m.unlock(0, 1);
+  EXPECT_EQ(counts(1).diffs_sent, 1u);
+  EXPECT_EQ(m.read(2, kX), 1);
+  EXPECT_EQ(m.read(2, kY), 2);
+}
+
+TEST_F(MovingAtOnce, ItDoesNotMoveWhileChangesMayBeOnTheirWayToIt) {  // PG-23
+  m.write(2, kY, 2);
+  m.write(1, kX, 1);
+  has_token(1, 1);
+  asks(0, 1);
+  m.deliver(Kind::kLockRequest, 1);
+  m.deliver(Kind::kDiff, 0);           // cluster 1's
+  m.deliver(Kind::kInvalidate, 2);     // cluster 2's changes leave
+  m.deliver(Kind::kInvalidateAck, 0);  // and are overtaken
+  m.deliver(Kind::kDiffDone, 1);
+  EXPECT_EQ(m.count(Kind::kDiff), 1u);
+  EXPECT_EQ(m.engine(0).home(kPage), ClusterId(0));
+  m.settle();
+  m.unlock(0, 1);
+  EXPECT_EQ(m.read(1, kX), 1);
+  EXPECT_EQ(m.read(1, kY), 2);
+}
+
+TEST_F(MovingAtOnce, ARequestThatOvertakesTheHomeIsKeptUntilItComes) {  // PG-24
+  m.write(1, kX, 1);
+  has_token(1, 1);
+  asks(0, 1);
+  m.deliver(Kind::kLockRequest, 1);
+  m.deliver(Kind::kDiff, 0);
+  EXPECT_FALSE(m.engine(2).fault(0, kPage, Access::kRead));
+  m.transmit_all();
+  m.deliver(Kind::kPageRequest, 0);  // the former home
+  m.deliver(Kind::kPageForward, 1);  // before it knows that it is the home
+  EXPECT_EQ(m.count(Kind::kPageReply), 0u);
+  m.deliver(Kind::kDiffDone, 1);
+  m.deliver(Kind::kPageReply, 2);
+  EXPECT_EQ(m.peek(2, kX), 1);
+  m.settle();
+  m.unlock(0, 1);
+}
+
+TEST_F(MovingAtOnce, AFormerHomeBecomesItAgain) {  // PG-24
+  write_and_release(1);
+  EXPECT_EQ(m.engine(0).home(kPage), ClusterId(1));
+  m.write(2, kX, 2);
+  pass(2, 0, 2);
+  EXPECT_EQ(m.engine(1).home(kPage), ClusterId(2));
+  m.write(0, kX, 3);  // asks cluster 1, which sends it on
+  pass(0, 1, 0);
+  EXPECT_EQ(m.engine(2).home(kPage), ClusterId(0));
+  for (std::uint16_t c = 0; c < 3; ++c) EXPECT_EQ(m.read(c, kX), 3);
 }
 
 }  // namespace

@@ -139,6 +139,8 @@ std::string WorldBounds::text() const {
   if (phases != 1) s += fmt::format(" in each of {} phases", phases);
   s += window == 0 ? ", any number of messages under way" : fmt::format(", {} under way", window);
   s += fmt::format(", lock {}, flush window {}, {} twins", lock, flush_window, twins);
+  if (migrate_after != 0) s += fmt::format(", homes move after {}", migrate_after);
+  if (first_touch != 0) s += fmt::format(", {} by first touch", first_touch);
   if (!homes.empty()) s += fmt::format(", homes {}", fmt::join(homes, " "));
   return s;
 }
@@ -156,11 +158,15 @@ struct World::Parts {
                                 .barriers = 1,
                                 .flush_window = b.flush_window,
                                 .local_handoffs = b.handoffs,
-                                .twins = b.twins};
+                                .twins = b.twins,
+                                .migrate_after = b.migrate_after};
       memories.push_back(std::make_unique<FlatMemory>(b.pages));
       engines.push_back(std::make_unique<Engine>(config, *memories.back()));
+      for (std::uint32_t p = 0; b.migrate_after != 0 && p < b.pages; ++p)  // no other home moves
+        engines.back()->set_home(PageId(p), 1, ClusterId(static_cast<std::uint16_t>(p % b.clusters)));
       for (std::uint32_t p = 0; p < b.homes.size(); ++p)
         engines.back()->set_home(PageId(p), 1, ClusterId(b.homes[p]));
+      if (b.first_touch != 0) engines.back()->set_first_touch(PageId(b.pages - b.first_touch), b.first_touch);
     }
     for (ProgramNode& n : programs) n.left = static_cast<std::uint8_t>(b.operations);
     wire.reserve(kMostOnWire);
@@ -477,6 +483,8 @@ const char* name_of(Kind kind) {
       return "BarrierArrive";
     case Kind::kBarrierDepart:
       return "BarrierDepart";
+    case Kind::kPageForward:
+      return "PageForward";
     case Kind::kSyncCall:
     case Kind::kSyncResult:
     case Kind::kAllocate:

@@ -41,8 +41,11 @@ struct WorldBounds {
   std::uint32_t flush_window = 2;
   std::uint32_t twins = 2;
   std::uint32_t handoffs = 1;
-  std::vector<std::uint16_t> homes = {};  // of the first pages; the others' are cyclic, and unplaced
-  bool invariants = true;                 // are the engines' own assertions asked after every event?
+  std::uint32_t migrate_after = 0;
+  std::uint32_t first_touch = 0;  // so many of the last pages
+  std::vector<std::uint16_t> homes =
+      {};                  // of the first pages; the others' are cyclic, and unplaced if none moves
+  bool invariants = true;  // are the engines' own assertions asked after every event?
   std::string text() const;
 };
 

@@ -76,6 +76,7 @@ class RandomProgram {
     c.flush_window = 1 + static_cast<std::uint32_t>(random.below(c.pages == 16 ? 16 : 4));
     c.local_handoffs = static_cast<std::uint32_t>(random.below(3));
     c.twins = random.chance(0.3) ? 1 + static_cast<std::uint32_t>(random.below(2)) : 8;
+    c.migrate_after = static_cast<std::uint32_t>(random.below(3));
     ++c.locks;  // for the monitors
     c.semaphores = static_cast<std::uint32_t>(random.below(3));
     // Guards, the counters of the meetings, and the tickets.
@@ -160,7 +161,7 @@ class RandomProgram {
       for (auto& address : set) address = place();
     own_homes_ = random_.chance(0.5);
     for (std::uint32_t p = 0; p < config_.pages; ++p)
-      homes_.push_back(static_cast<std::uint16_t>(random_.below(config_.clusters)));
+      homes_.push_back(static_cast<std::uint16_t>(random_.below(config_.clusters + 1u)));
   }
 
   void step(Node& n) {
@@ -229,8 +230,12 @@ class RandomProgram {
   void place_homes(std::uint16_t cluster) {
     placed_[cluster] = true;
     if (!own_homes_) return;
-    for (std::uint32_t p = 0; p < config_.pages; ++p)
-      machine_.engine(cluster).set_home(PageId(p), 1, ClusterId(homes_[p]));
+    for (std::uint32_t p = 0; p < config_.pages; ++p) {
+      if (homes_[p] == config_.clusters)
+        machine_.engine(cluster).set_first_touch(PageId(p), 1);
+      else
+        machine_.engine(cluster).set_home(PageId(p), 1, ClusterId(homes_[p]));
+    }
   }
 
   // Which guard that is, and its number among those of its kind.
@@ -379,7 +384,7 @@ class RandomProgram {
   ProgramMachine& machine_;
   std::vector<bool> placed_;  // clusters that have said where the pages' homes are
   bool own_homes_ = false;
-  std::vector<std::uint16_t> homes_;
+  std::vector<std::uint16_t> homes_;  // config_.clusters: who touches it first
   std::vector<Node> nodes_;
   std::uint32_t meetings_to_go_ = 0;
 
