@@ -57,6 +57,15 @@ bool is_martian(const Interface& own, Ipv4Address source) {
 
 }  // namespace
 
+std::optional<LinkId> link_to(std::span<const Interface> links, Ipv4Address to) {
+  std::optional<std::size_t> best;
+  for (std::size_t i = 0; i < links.size(); ++i)
+    if (on_link(links[i], to) && (!best || links[i].prefix_bits > links[*best].prefix_bits)) best = i;
+  for (std::size_t i = 0; i < links.size() && !best; ++i)
+    if (links[i].gateway) best = i;
+  return best ? std::optional(LinkId(static_cast<std::uint16_t>(*best))) : std::nullopt;
+}
+
 Stack::Stack(const StackConfig& config, Instant now)
     : config_(config),
       neighbours_(neighbours_config(config), local_links(config)),
@@ -76,8 +85,7 @@ Stack::Stack(const StackConfig& config, Instant now)
     CHECK_LT(remote.id.proxy.value(), kMaxProxiesPerCluster);
     CHECK_LT(remote.link.value(), config.interfaces.size());
     SubConnectionConfig sub = config.sub_connection;
-    sub.local = config.local;
-    sub.remote = remote.id;
+    name_ends(sub, remote);
     sub.incarnation = remote.incarnation;
     sub.wanted_source_port = remote.wanted_source_port;
     sub.max_payload_bytes = max_payload_bytes();
@@ -86,6 +94,11 @@ Stack::Stack(const StackConfig& config, Instant now)
     SubConnection* const s = sub_connections_.back().get();
     by_cluster_[remote.id.cluster.value()].push_back(s);
     by_id_[remote.id.cluster.value()][remote.id.proxy.value()] = s;
+    if (remote.absent) {
+      CHECK(s->fence(now) == nullptr);
+      routes_.push_back({.remote = remote, .sub_connection = s, .header = {}, .next_hop = {}});
+      continue;
+    }
     const std::optional<Ipv4Address> hop = next_hop(remote.link, remote.address);
     CHECK(hop.has_value());
     if (remote.mac) CHECK(neighbours_.add_static(remote.link, *hop, *remote.mac));
@@ -100,6 +113,32 @@ Stack::Stack(const StackConfig& config, Instant now)
     for (std::size_t i = 0; i < cuts_.size(); ++i)
       cuts_[i].packet.payload = cut_memory_.get() + i * kIpv4MaxPacketBytes;
   }
+}
+
+void Stack::name_ends(SubConnectionConfig& sub, const RemoteStack& remote) const {
+  sub.local = remote.names ? remote.names->us : config_.local;
+  sub.remote = remote.names ? remote.names->it : remote.id;
+  sub.shared_hash = remote.names ? remote.names->shared_hash : config_.sub_connection.shared_hash;
+}
+
+bool Stack::set_remote(std::size_t index, const RemoteStack& remote) {
+  Route& route = routes_[index];
+  CHECK(route.remote.id == remote.id);
+  CHECK_LT(remote.link.value(), links_.size());
+  const std::optional<Ipv4Address> hop = next_hop(remote.link, remote.address);
+  if (!hop) return false;
+  for (Link& link : links_) {
+    std::erase(link.routes, &route);
+    link.next = 0;
+  }
+  SubConnectionConfig ends = route.sub_connection->config();
+  name_ends(ends, remote);
+  route.sub_connection->rename(ends.local, ends.remote, ends.shared_hash);
+  // Its station too is another one, though it may be the same gateway.
+  route = {.remote = remote, .sub_connection = route.sub_connection, .header = {}, .next_hop = *hop};
+  route.remote.mac.reset();
+  links_[remote.link.value()].routes.push_back(&route);
+  return true;
 }
 
 std::size_t Stack::max_payload_bytes() const {
@@ -483,16 +522,8 @@ void Stack::unbind(std::uint16_t port) {
 std::optional<Stack::Way> Stack::way_to(Ipv4Address to) const {
   for (const Route& route : routes_)
     if (route.remote.address == to) return Way{route.remote.link, route.next_hop};
-  std::optional<std::size_t> best;
-  for (std::size_t i = 0; i < config_.interfaces.size(); ++i) {
-    const Interface& own = config_.interfaces[i];
-    if (on_link(own, to) && (!best || own.prefix_bits > config_.interfaces[*best].prefix_bits)) best = i;
-  }
-  for (std::size_t i = 0; i < config_.interfaces.size() && !best; ++i)
-    if (config_.interfaces[i].gateway) best = i;
-  if (!best) return std::nullopt;
-  const LinkId link(static_cast<std::uint16_t>(*best));
-  return Way{link, *next_hop(link, to)};
+  const std::optional<LinkId> link = link_to(config_.interfaces, to);
+  return link ? std::optional(Way{*link, *next_hop(*link, to)}) : std::nullopt;
 }
 
 Sent Stack::send_datagram(Instant now, std::uint16_t from, const Endpoint& to, ByteView payload) {
@@ -713,8 +744,9 @@ bool Stack::closed() const {
 }
 
 bool Stack::all_established() const {
-  return std::all_of(sub_connections_.begin(), sub_connections_.end(),
-                     [](const auto& s) { return s->established(); });
+  return std::all_of(routes_.begin(), routes_.end(), [](const Route& r) {
+    return r.remote.absent || r.remote.names || r.sub_connection->established();
+  });
 }
 
 }  // namespace braid::stack

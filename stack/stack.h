@@ -56,6 +56,16 @@ struct RemoteStack {
   bool preferred = true;          // for its driver: of those of its cluster, send to this one while it lives
   // One of its steered ports that it shall send to us from; 0: whichever it likes.
   std::uint16_t wanted_source_port = 0;
+  // Nothing but `id` is known yet: there is room for it, which set_remote() fills while everything runs.
+  bool absent = false;
+  // One of another logical machine, which numbers clusters in its own way and shares less: what packets say
+  // instead of our names for the two ends, and the hash. What comes from it names it as `id`.
+  struct Names {
+    StackId us;
+    StackId it;
+    std::uint64_t shared_hash = 0;
+  };
+  std::optional<Names> names = std::nullopt;
 };
 
 // What the stack is on one link. Links that each lead to one peer may share an address.
@@ -67,6 +77,10 @@ struct Interface {
   unsigned prefix_bits = 0;
   std::optional<Ipv4Address> gateway = std::nullopt;
 };
+
+// The link that leads to an address: one that it is on, with the longest prefix, or else the first with a
+// gateway. nullopt: there is none.
+std::optional<LinkId> link_to(std::span<const Interface> links, Ipv4Address to);
 
 // One end of a plain datagram's way.
 struct Endpoint {
@@ -176,6 +190,10 @@ class Stack {
 
   Stack(const StackConfig& config, Instant now);
 
+  // Gives remote number `index`, whose sub-connection is fenced or closed, another place (and no static
+  // neighbour); its cluster and proxy stay. Not on the message path. False: no link leads to that address.
+  [[nodiscard]] bool set_remote(std::size_t index, const RemoteStack& remote);
+
   // A turn of the driver begins: what it finds may lie there since the last one began, which is no delay of
   // the network's.
   void begin_turn(Instant now) {
@@ -234,9 +252,11 @@ class Stack {
   // The orderly end of all sub-connections (SC-11); closed() when nothing is left to be said.
   void close(Instant now);
   bool closed() const;
+  // Of those of this machine.
   bool all_established() const;
   const StackStats& stats() const { return stats_; }
-  // `index` counts as sub_connections() does.
+  // `index` counts as sub_connections() does, here and below.
+  const RemoteStack& remote(std::size_t index) const { return routes_[index].remote; }
   const PathReport& path_report(std::size_t index) const { return routes_[index].report; }
   const Reassembly& reassembly() const { return reassembly_; }
   const Neighbours& neighbours() const { return neighbours_; }
@@ -262,6 +282,7 @@ class Stack {
   };
 
   SubConnection* find(StackId id);
+  void name_ends(SubConnectionConfig& sub, const RemoteStack& remote) const;
   std::size_t max_payload_bytes() const;
   std::uint16_t own_port() const {
     return static_cast<std::uint16_t>(config_.udp_port_base + config_.local.proxy.value());

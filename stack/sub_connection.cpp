@@ -663,6 +663,14 @@ OutMessage* SubConnection::recall() {
   return first;
 }
 
+void SubConnection::rename(StackId local, StackId remote, std::uint64_t shared_hash) {
+  CHECK(state_ == State::kFenced || state_ == State::kClosed);
+  config_.local = local;
+  config_.remote = remote;
+  config_.shared_hash = shared_hash;
+  refused_hash_ = false;
+}
+
 void SubConnection::reopen(Instant now, std::uint64_t incarnation) {
   CHECK(state_ == State::kFenced || state_ == State::kClosed);
   closing_ = false;

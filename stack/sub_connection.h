@@ -137,6 +137,10 @@ class SubConnection {
   // Greets anew, from an epoch of its own, as `incarnation` of its node. state() is kFenced or kClosed.
   void reopen(Instant now, std::uint64_t incarnation);
 
+  // What its packets call the two ends, and what those must have in common, from the next incarnation on.
+  // state() is kFenced or kClosed.
+  void rename(StackId local, StackId remote, std::uint64_t shared_hash);
+
   // --- receiving
 
   // A packet whose addresses name this sub-connection. `rest` is what follows the packet header. It may have
@@ -162,6 +166,8 @@ class SubConnection {
 
   State state() const { return state_; }
   bool established() const { return state_ == State::kEstablished; }
+  // send() may be called: it is neither fenced nor closed, nor shall it be closed.
+  bool may_take() const { return !closing_ && state_ != State::kFenced && state_ != State::kClosed; }
   // Nothing was heard for the path death time.
   bool path_dead() const { return path_dead_; }
   // True once after the peer was lost: every message that was queued has been failed. Until it was asked, no

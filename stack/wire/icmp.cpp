@@ -54,4 +54,20 @@ std::size_t write_icmp(MutableBytes at, IcmpType type, std::uint8_t code, std::u
   return kIcmpHeaderBytes;
 }
 
+const char* to_string(Unreachable reason) {
+  switch (reason) {
+    case Unreachable::kNetwork:
+      return "network unreachable";
+    case Unreachable::kHost:
+      return "host unreachable";
+    case Unreachable::kProtocol:
+      return "protocol unreachable";
+    case Unreachable::kPort:
+      return "port unreachable";
+    case Unreachable::kTooBig:
+      return "packets too long for a link on the way";
+  }
+  return "unreachable";
+}
+
 }  // namespace braid::stack

@@ -40,6 +40,7 @@ enum class Unreachable : std::uint8_t {
   kPort = 3,
   kTooBig = 4,  // it may not be fragmented; the message says what would have fitted
 };
+const char* to_string(Unreachable reason);
 inline constexpr std::uint8_t kReassemblyTimeExceeded = 1;  // code of kTimeExceeded
 
 struct IcmpMessage {
