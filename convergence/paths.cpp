@@ -25,6 +25,25 @@ Paths::Path* Paths::find(const PathId& id) {
   return path == paths_.end() ? nullptr : &*path;
 }
 
+void Paths::reset(Path& path) {
+  if (path.state == State::kFencing) --fencing_;
+  Path fresh;
+  fresh.id = path.id;
+  fresh.present = path.present;
+  path = fresh;
+}
+
+void Paths::set_present(const PathId& id, bool present) {
+  Path* const path = find(id);
+  CHECK(path != nullptr);
+  reset(*path);
+  path->present = present;
+}
+
+bool Paths::alive(const PathId& id) const {
+  return std::any_of(paths_.begin(), paths_.end(), [&](const Path& p) { return p.id == id && p.alive; });
+}
+
 bool Paths::reachable(ClusterId cluster) const {
   return std::any_of(paths_.begin(), paths_.end(),
                      [&](const Path& p) { return p.id.cluster == cluster && p.alive; });
@@ -71,9 +90,7 @@ void Paths::lose(ClusterId cluster, bool silent) {
   peer.association.peer = 0;
   for (Path& path : paths_) {
     if (path.id.cluster != cluster) continue;
-    const PathId id = path.id;
-    path = Path{};
-    path.id = id;
+    reset(path);
   }
   // What was still to be said to it is of no meaning any more.
   std::erase_if(outgoing_, [&](const Outgoing& out) { return out.to == cluster; });
@@ -94,7 +111,7 @@ void Paths::lose(ClusterId cluster, bool silent) {
 bool Paths::deaf(ClusterId cluster) const {
   bool fencing = false;
   for (const Path& path : paths_) {
-    if (path.id.cluster != cluster) continue;
+    if (path.id.cluster != cluster || !path.present) continue;
     if (path.state == State::kClosing) return false;
     if (path.state == State::kOpen && !stalled_[path.id.local.value()]) return false;
     fencing = fencing || path.state == State::kFencing;
@@ -107,7 +124,7 @@ bool Paths::deaf(ClusterId cluster) const {
 void Paths::up(const PathId& id, const Association& association) {
   if (!heard(id.cluster, association)) return;
   Path* const path = find(id);
-  if (path == nullptr || path->state != State::kOpen || stalled_[id.local.value()]) return;
+  if (path == nullptr || !path->present || path->state != State::kOpen || stalled_[id.local.value()]) return;
   path->alive = true;
   path->dead = false;
   consider(id.cluster);
@@ -115,7 +132,7 @@ void Paths::up(const PathId& id, const Association& association) {
 
 void Paths::dead(const PathId& id) {
   Path* const path = find(id);
-  if (path == nullptr || path->state != State::kOpen) return;
+  if (path == nullptr || !path->present || path->state != State::kOpen) return;
   path->alive = false;
   path->dead = true;
   consider(id.cluster);
@@ -171,6 +188,7 @@ void Paths::closed(const PathId& id, bool closed, std::uint64_t epoch, std::uint
   }
   ++stats_.fenced;
   path->state = State::kFencing;
+  ++fencing_;
   path->epoch = epoch;
   path->told = false;
   answer(*path);
@@ -184,8 +202,7 @@ void Paths::closed(const PathId& id, bool closed, std::uint64_t epoch, std::uint
 // FO-4
 void Paths::resume(Path& path) {
   const PathId id = path.id;
-  path = Path{};
-  path.id = id;
+  reset(path);
   ++stats_.resumed;
   if (stalled_[id.local.value()]) return;  // back() does it
   Command command;
@@ -197,7 +214,7 @@ void Paths::resume(Path& path) {
 
 void Paths::on_control(ClusterId from, const ControlMessage& m) {
   Path* const path = find({ProxyId(m.peer_proxy), from, ProxyId(m.proxy)});
-  if (path == nullptr) return;
+  if (path == nullptr || !path->present) return;
   if (m.kind == ControlMessage::Kind::kFence) {
     on_fence(*path, m);
   } else if (m.kind == ControlMessage::Kind::kFenced && path->state == State::kFencing && path->told &&
@@ -236,11 +253,12 @@ void Paths::stalled(ProxyId proxy) {
   if (stalled_[proxy.value()]) return;
   stalled_[proxy.value()] = true;
   for (Path& path : paths_) {
-    if (path.id.local != proxy) continue;
+    if (path.id.local != proxy || !path.present) continue;
     path.alive = false;
     path.dead = false;
     if (path.state == State::kFencing) continue;
     path.state = State::kFencing;
+    ++fencing_;
     path.epoch = 0;  // whichever it has: its word on that cannot be had
     path.told = false;
     ++stats_.fenced;
@@ -261,7 +279,7 @@ bool Paths::fenced(ProxyId proxy) const {
 void Paths::back(ProxyId proxy) {
   stalled_[proxy.value()] = false;
   for (Path& path : paths_) {
-    if (path.id.local != proxy || path.state != State::kOpen) continue;
+    if (path.id.local != proxy || !path.present || path.state != State::kOpen) continue;
     Command command;
     command.kind = Command::Kind::kResume;
     command.path = path.id;

@@ -81,6 +81,12 @@ class Paths {
   std::uint64_t own_incarnation(ClusterId cluster) const { return peers_[cluster.value()].association.own; }
   Association association(ClusterId cluster) const { return peers_[cluster.value()].association; }
 
+  // Whether there is anybody at its other end; if not, nothing is said about it, and it is as at the start.
+  // All are present at first.
+  void set_present(const PathId& path, bool present);
+  // The path is established, and heard.
+  bool alive(const PathId& path) const;
+
   // --- what workers say
 
   // The sub-connection is established, or is heard again.
@@ -101,6 +107,8 @@ class Paths {
   // Every path to it is closed at this end, e.g. because proxies stood still when the others' paths had been
   // given up for theirs: nothing can be said or heard any more, not even that it is another one by now.
   bool deaf(ClusterId cluster) const;
+  // Some path is closed at this end and not yet at the other: else no cluster is deaf.
+  bool fencing() const { return fencing_ > 0; }
   // It was so for the peer death time: the peer is lost.
   void give_up(ClusterId cluster) { lose(cluster, true); }
 
@@ -128,6 +136,7 @@ class Paths {
   enum class State : std::uint8_t { kOpen, kClosing, kFencing };
   struct Path {
     PathId id;
+    bool present = true;
     State state = State::kOpen;
     bool alive = false;
     bool dead = false;               // its proxy says so; neither: not established
@@ -144,6 +153,7 @@ class Paths {
   };
 
   Path* find(const PathId& id);
+  void reset(Path& path);
   void consider(ClusterId cluster);
   void close(Path& path, bool by_peer, std::uint64_t epoch);
   void say(const Path& path, ControlMessage::Kind kind, std::uint64_t epoch);
@@ -154,6 +164,7 @@ class Paths {
   bool is_retired(const Peer& peer, std::uint64_t incarnation) const;
 
   std::vector<Path> paths_;
+  std::size_t fencing_ = 0;    // of them
   std::vector<bool> stalled_;  // by local proxy
   std::vector<Peer> peers_;    // by cluster
   Prng prng_;

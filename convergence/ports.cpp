@@ -117,12 +117,14 @@ Ports::Entry* Ports::allocate(Client client, std::uint32_t endpoint, std::uint32
   entry.end.ordered = ordered;
   entry.end.grant = *grant;
   entry.end.peer = peer;
+  ++with_[peer.value()];
   return &entry;
 }
 
 void Ports::free(Entry& entry) {
   resources_.give_back(entry.end.client, entry.end.endpoint, entry.end.grant, entry.end.window_bytes);
   if (entry.state == State::kConnecting) --connecting_;
+  --with_.at(entry.end.peer.value());
   entry.state = State::kFree;
 }
 
@@ -339,6 +341,11 @@ std::size_t Ports::held_by(Client client) const {
   return static_cast<std::size_t>(std::count_if(entries_.begin(), entries_.end(), [&](const Entry& e) {
     return e.state != State::kFree && e.end.client == client;
   }));
+}
+
+std::uint32_t Ports::held_with(ClusterId cluster) const {
+  const auto with = with_.find(cluster.value());
+  return with == with_.end() ? 0 : with->second;
 }
 
 // CN-8

@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -143,6 +144,8 @@ class Ports {
   void client_gone(Client client);
   // Ports that the client still holds; 0 when its memory may go.
   std::size_t held_by(Client client) const;
+  // Connection ends whose peer is, or shall be, in that cluster.
+  std::uint32_t held_with(ClusterId cluster) const;
 
   void on_control(Instant now, ClusterId from, const ControlMessage& message);
   void peer_lost(ClusterId cluster);
@@ -190,7 +193,8 @@ class Ports {
   Resources& resources_;
   std::vector<Entry> entries_;
   std::uint32_t next_index_ = 1;
-  std::uint32_t connecting_ = 0;  // entries that wait for something with a deadline
+  std::map<std::uint16_t, std::uint32_t> with_;  // by peer: entries that are not free
+  std::uint32_t connecting_ = 0;                 // entries that wait for something with a deadline
   std::vector<Listener> listeners_;
   std::deque<Event> events_;
   std::deque<Outgoing> outgoing_;
