@@ -7,9 +7,16 @@
 
 #include "proxy/channel/channel.h"
 
+namespace braid::proxy {
+
+// Network interfaces of a cluster that is named by their addresses.
+inline constexpr std::size_t kMaxNis = 8;
+
+}  // namespace braid::proxy
+
 namespace braid::proxy::control {
 
-inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kVersion = 2;
 inline constexpr std::uint32_t kMagic = 0x64696172;  // "raid"
 
 enum class Kind : std::uint32_t {
@@ -17,8 +24,9 @@ enum class Kind : std::uint32_t {
   kListen,
   kConnect,
   kClose,
-  kCounters,    // asks for the node's counters: answered with a descriptor
-  kSetProxies,  // changes how many of the node's proxies serve clients; answered with kOk
+  kCounters,        // asks for the node's counters: answered with a descriptor
+  kSetProxies,      // changes how many of the node's proxies serve clients; answered with kOk
+  kConnectMachine,  // to a cluster of another logical machine; answered as kConnect
   // answers and events
   kAttached = 100,
   kOk,
@@ -44,6 +52,12 @@ struct Connect {
   std::uint32_t window_bytes;
   std::uint32_t ordered;
   std::uint32_t timeout_ms;
+};
+struct ConnectMachine {
+  Connect connect;                   // without `cluster`
+  std::uint32_t addresses[kMaxNis];  // of all its NIs, as numbers: 10.0.0.1 is 0x0a000001
+  std::uint16_t nis;                 // so many of them
+  std::uint16_t udp_port;            // where its node introduces itself
 };
 struct Close {
   std::uint32_t port;
@@ -82,6 +96,7 @@ struct Message {
     Attach attach;
     Listen listen;
     Connect connect;
+    ConnectMachine connect_machine;
     Close close;
     SetProxies set_proxies;
     Attached attached;

@@ -1,5 +1,6 @@
 #include "proxy/client/client.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -216,17 +217,48 @@ Result<void> Endpoint::listen(PortId port, const ConnectionOptions& options) {
   return {};
 }
 
+control::Connect Endpoint::connect_request(PortId port, const ConnectionOptions& options,
+                                           Duration timeout) const {
+  return {0,
+          port.value(),
+          index_,
+          options.window_bytes,
+          options.ordered ? 1u : 0u,
+          static_cast<std::uint32_t>(timeout.ns() / 1'000'000)};
+}
+
+Result<Connection*> Endpoint::connect(const RemoteCluster& cluster, PortId port,
+                                      const ConnectionOptions& options, Duration timeout) {
+  if (const Result<void> prepared = prepare(options.dispatch); !prepared) return prepared.error();
+  if (cluster.addresses.empty() || cluster.addresses.size() > kMaxNis)
+    return error("connect to port {} of another machine: {} addresses: name 1 to {}", port.value(),
+                 cluster.addresses.size(), kMaxNis);
+  control::Message request;
+  request.kind = control::Kind::kConnectMachine;
+  request.connect_machine = {};
+  request.connect_machine.connect = connect_request(port, options, timeout);
+  request.connect_machine.udp_port = cluster.udp_port;
+  std::string names;
+  for (const std::string& text : cluster.addresses) {
+    in_addr address{};
+    if (::inet_pton(AF_INET, text.c_str(), &address) != 1)
+      return error("connect to port {} of another machine: '{}' is no IPv4 address, e.g. 10.98.0.1",
+                   port.value(), text);
+    request.connect_machine.addresses[request.connect_machine.nis++] = ntohl(address.s_addr);
+    names += (names.empty() ? "" : ", ") + text;
+  }
+  const Result<control::Message> reply = service_->call(request, timeout + 1_s);
+  if (!reply) return error("connect to port {} of {}: {}", port.value(), names, reply.error().text);
+  return open(reply.value().opened, options.dispatch);
+}
+
 Result<Connection*> Endpoint::connect(ClusterId cluster, PortId port, const ConnectionOptions& options,
                                       Duration timeout) {
   if (const Result<void> prepared = prepare(options.dispatch); !prepared) return prepared.error();
   control::Message request;
   request.kind = control::Kind::kConnect;
-  request.connect = {cluster.value(),
-                     port.value(),
-                     index_,
-                     options.window_bytes,
-                     options.ordered ? 1u : 0u,
-                     static_cast<std::uint32_t>(timeout.ns() / 1'000'000)};
+  request.connect = connect_request(port, options, timeout);
+  request.connect.cluster = cluster.value();
   const Result<control::Message> reply = service_->call(request, timeout + 1_s);
   if (!reply)
     return error("connect to port {} of cluster {}: {}", port.value(), cluster.value(), reply.error().text);

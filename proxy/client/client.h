@@ -75,6 +75,12 @@ enum class ConnectionState : std::uint8_t {
 };
 const char* to_string(ConnectionState state);
 
+// A cluster of another logical machine: where its network interfaces are.
+struct RemoteCluster {
+  std::vector<std::string> addresses;  // IPv4, dotted, of all of them: 1 .. kMaxNis
+  std::uint16_t udp_port = 7699;       // machines.udp_port of its node
+};
+
 class Client;
 class Endpoint;
 
@@ -179,6 +185,12 @@ class Endpoint {
   // The peer must be listening; waits until `timeout` for it to begin.
   Result<Connection*> connect(ClusterId cluster, PortId port, const ConnectionOptions& options,
                               Duration timeout);
+  // The same to a cluster of another logical machine. The daemons make sub-connections with it first, where
+  // there are none yet; both nodes must allow it (machines.connect, machines.accept). peer() of the
+  // connection is a number that this node gives that cluster as long as it knows it. The error names the
+  // address that failed, and what is known of the cause.
+  Result<Connection*> connect(const RemoteCluster& cluster, PortId port, const ConnectionOptions& options,
+                              Duration timeout);
   // The next connection that a peer made to one of our listeners; nullptr when there is none (yet).
   Connection* try_accept();
   Result<Connection*> accept(Duration timeout);
@@ -233,6 +245,7 @@ class Endpoint {
            unsigned index);
   // For Dispatch::kLeastLoaded: the proxies' counters, mapped when they are first asked for.
   Result<void> prepare(convergence::Dispatch dispatch);
+  control::Connect connect_request(PortId port, const ConnectionOptions& options, Duration timeout) const;
   Connection* find(PortId port);
   void return_owed_credit();
   Connection* open(const control::Opened& opened, convergence::Dispatch dispatch);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -31,6 +32,23 @@ namespace {
 constexpr int kBusyWaitMs = 1;
 constexpr int kQuietWaitMs = 20;
 constexpr int kBusyTurns = 200;  // after the last thing that happened
+// How long what clients had handed over may take to be acknowledged, and then the words that this node ends.
+constexpr Duration kFarewell = 200_ms;
+
+// All proxies of the node end together: nothing that one of them still owes is lost because another has said
+// that the node ends.
+void say_goodbye(Worker& worker, unsigned proxies, std::atomic<unsigned>& owing_nothing) {
+  const auto turns_until = [&](auto&& done) {
+    for (const Instant deadline = monotonic_now() + kFarewell; !done() && monotonic_now() < deadline;)
+      if (worker.do_work(monotonic_now()) == 0) ::sched_yield();
+  };
+  worker.stop_taking();
+  turns_until([&] { return worker.all_acknowledged(); });
+  ++owing_nothing;
+  turns_until([&] { return owing_nothing.load() == proxies; });
+  worker.close(monotonic_now());
+  turns_until([&] { return worker.closed(); });
+}
 
 void run_proxy(Worker& worker, const IdleConfig& config, ProxyCounters& counters,
                const std::atomic<bool>& stop) {
@@ -124,6 +142,9 @@ class Server {
     while (const std::optional<ClusterId> lost = node_.poll_lost_peer())
       spdlog::error("cluster {} is lost: it was not heard for {} ms, or was restarted", lost->value(),
                     node_.config().transport.peer_death_ms);
+    while (const std::optional<ClusterId> ended = node_.poll_ended_peer())
+      if (!clients_.empty()) spdlog::info("cluster {} has ended", ended->value());  // else a run is over
+    while (const std::optional<std::string> news = node_.poll_news()) spdlog::info("{}", *news);
     while (const std::optional<unsigned> fenced = node_.poll_fenced_proxy())
       spdlog::error("proxy {} has not moved for {} ms: the others go on without it", *fenced,
                     node_.config().transport.path_death_ms);
@@ -266,11 +287,13 @@ Result<void> run_daemon(const NodeConfig& config) {
   if (!node) return node.error();
 
   std::atomic<bool> stop{false};
+  std::atomic<unsigned> owing_nothing{0};
   std::vector<std::thread> threads;
   for (unsigned p = 0; p < (*node)->proxies(); ++p) {
     threads.emplace_back([&, p] {
       ::pthread_setname_np(::pthread_self(), fmt::format("proxy {}", p).c_str());
       run_proxy((*node)->worker(p), config.idle, (*node)->counters(p), stop);
+      say_goodbye((*node)->worker(p), (*node)->proxies(), owing_nothing);
     });
   }
   {

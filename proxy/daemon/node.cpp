@@ -38,19 +38,6 @@ std::uint64_t system_seed() {
 // Listeners of one client.
 constexpr std::size_t kMaxListeners = 1024;
 
-// What both ends of a sub-connection must have in common, as one number.
-std::uint64_t shared_hash(const NodeConfig& config) {
-  std::uint64_t h = 0xcbf29ce484222325;  // FNV-1a
-  for (const std::uint64_t part :
-       {std::uint64_t{stack::kWireVersion}, std::uint64_t{config.clusters},
-        std::uint64_t{config.transport.mtu_bytes}, std::uint64_t{config.transport.window_packets},
-        std::uint64_t{config.transport.all_pairs},
-        static_cast<std::uint64_t>(config.transport.fragmentation)}) {
-    for (int byte = 0; byte < 8; ++byte) h = (h ^ (part >> (8 * byte) & 0xff)) * 0x100000001b3;
-  }
-  return h;
-}
-
 // What all clients together may take: they must not bring down the machine.
 std::uint64_t most_client_memory() {
   static const std::uint64_t most = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
@@ -73,11 +60,25 @@ Result<std::vector<std::shared_ptr<CaptureFile>>> open_captures(const NodeConfig
   return files;
 }
 
-// Which proxies of two clusters have a sub-connection: aligned, and where one side has fewer, several with
-// the same one. `shift` turns one side round, so that nothing arrives where it belongs.
+}  // namespace
+
+std::uint64_t shared_hash(const NodeConfig& config, std::uint16_t clusters) {
+  std::uint64_t h = 0xcbf29ce484222325;  // FNV-1a
+  for (const std::uint64_t part :
+       {std::uint64_t{stack::kWireVersion}, std::uint64_t{clusters},
+        std::uint64_t{config.transport.mtu_bytes}, std::uint64_t{config.transport.window_packets},
+        std::uint64_t{config.transport.all_pairs},
+        static_cast<std::uint64_t>(config.transport.fragmentation)}) {
+    for (int byte = 0; byte < 8; ++byte) h = (h ^ (part >> (8 * byte) & 0xff)) * 0x100000001b3;
+  }
+  return h;
+}
+
 bool are_peers(unsigned mine, unsigned my_count, unsigned theirs, unsigned their_count, unsigned shift) {
   return theirs == (mine + shift) % their_count || mine == (theirs + my_count - shift % my_count) % my_count;
 }
+
+namespace {
 
 #ifdef BRAID_WITH_DPDK
 // What came of steering on a link is counted for a proxy.
@@ -99,7 +100,7 @@ Result<void> want_source_ports(const NodeConfig& config, const std::vector<Steer
   const unsigned queue = s.local.proxy.value();
   for (stack::RemoteStack& remote : s.remotes) {
     const std::uint16_t link = remote.link.value();
-    if (steered[link].way != Steering::kRss) continue;
+    if (remote.absent || steered[link].way != Steering::kRss) continue;
     const UdpFlow flow{.source = remote.address.value(),
                        .destination = s.interfaces[link].address.value(),
                        .destination_port = static_cast<std::uint16_t>(s.udp_port_base + queue)};
@@ -124,8 +125,10 @@ Node::Node(const NodeConfig& config)
     : config_(config),
       proxies_(config.proxies),
       active_(config.proxies),
+      said_(config.proxies),
       heard_(stack::kMaxClusters),
-      ports_(ClusterId(config.cluster), config.clusters, *this, Worker::kMaxPorts) {}
+      ports_(ClusterId(config.cluster), static_cast<std::uint16_t>(config.clusters + places()), *this,
+             Worker::kMaxPorts) {}
 
 Node::~Node() {
   workers_.clear();  // before the memory that they use
@@ -195,7 +198,7 @@ stack::StackConfig Node::stack_config(unsigned proxy, std::uint64_t seed) const 
   sub.path_death = Duration::ms(config_.transport.path_death_ms);
   sub.peer_death = Duration::ms(config_.transport.peer_death_ms);
   sub.congestion.enabled = config_.transport.congestion == stack::CongestionControl::kDelay;
-  sub.shared_hash = shared_hash(config_);
+  sub.shared_hash = shared_hash(config_, config_.clusters);
   for (const PeerConfig& peer : config_.peers) {
     unsigned shift = 0;
     if (config_.misdirect && peer.proxies == config_.proxies)
@@ -211,6 +214,15 @@ stack::StackConfig Node::stack_config(unsigned proxy, std::uint64_t seed) const 
       remote.link = LinkId(ni.link);
       remote.preferred = aligned || config_.transport.peer == PeerChoice::kRoundRobin;
       if (!ni.mac.empty()) remote.mac = stack::MacAddress::parse(ni.mac);
+      s.remotes.push_back(remote);
+    }
+  }
+  for (unsigned place = 0; place < places(); ++place) {
+    for (unsigned theirs = 0; theirs < config_.machines.most_proxies; ++theirs) {
+      stack::RemoteStack remote;
+      remote.id = {ClusterId(static_cast<std::uint16_t>(config_.clusters + place)),
+                   ProxyId(static_cast<std::uint8_t>(theirs))};
+      remote.absent = true;
       s.remotes.push_back(remote);
     }
   }
@@ -314,9 +326,12 @@ Result<void> Node::open_links(Instant now, const MakeQueue& make_queue) {
 #ifdef BRAID_WITH_DPDK
     if (Result<void> r = want_source_ports(config_, steered, stacks[p]); !r) return r;
 #endif
-    for (const stack::RemoteStack& r : stacks[p].remotes)
+    for (const stack::RemoteStack& r : stacks[p].remotes) {
       paths.push_back({stacks[p].local.proxy, r.id.cluster, r.id.proxy});
+      if (!r.absent) remotes_[r.id.cluster.value()].push_back({paths.back(), r, std::nullopt});
+    }
   }
+  interfaces_ = stacks[0].interfaces;
   paths_ = std::make_unique<convergence::Paths>(proxies, paths, seed);
   for (unsigned p = 0; p < proxies; ++p) {
     stack::StackConfig& s = stacks[p];
@@ -346,6 +361,7 @@ Result<void> Node::open_links(Instant now, const MakeQueue& make_queue) {
     }
   }
   backlog_.resize(proxies);
+  make_machines(interfaces_, seed);
   return {};
 }
 
@@ -432,7 +448,7 @@ void Node::on_request(Instant now, ClientId id, const control::Message& m) {
     }
     case control::Kind::kConnect: {
       const control::Connect& c = m.connect;
-      if (c.endpoint >= endpoints || c.cluster > 0xffff) {
+      if (c.endpoint >= endpoints || c.cluster >= config_.clusters) {
         refuse(id, m.serial,
                c.endpoint >= endpoints ? "no such endpoint"
                                        : convergence::to_string(convergence::Refusal::kNoSuchCluster));
@@ -442,6 +458,9 @@ void Node::on_request(Instant now, ClientId id, const control::Message& m) {
                      PortId(c.port), c.window_bytes, c.ordered != 0, Duration::ms(c.timeout_ms));
       return;
     }
+    case control::Kind::kConnectMachine:
+      connect_machine(now, id, *client, m);
+      return;
     case control::Kind::kClose:
       client->listeners.erase(m.close.port);
       ports_.close(id, PortId(m.close.port));
@@ -551,6 +570,7 @@ void Node::client_gone(ClientId id) {
   if (client == nullptr || client->gone) return;
   client->gone = true;
   std::erase_if(outbound_, [&](const Outbound& out) { return out.client == id; });
+  machines_->client_gone(id);
   ports_.client_gone(id);
   if (client->lanes.empty()) destroy(id);
 }
@@ -634,6 +654,11 @@ void Node::tell_worker(unsigned proxy, const WorkerCommand& command) {
   if (!backlog_[proxy].empty() || !workers_[proxy]->command(command)) backlog_[proxy].push_back(command);
 }
 
+void Node::tell_running(const WorkerCommand& command) {
+  for (unsigned p = 0; p < proxies(); ++p)
+    if (running(p)) tell_worker(p, command);
+}
+
 bool Node::caught_up() const {
   for (unsigned p = 0; p < workers_.size(); ++p)
     if (running(p) && (!backlog_[p].empty() || !workers_[p]->caught_up())) return false;
@@ -706,9 +731,13 @@ void Node::carry_out(const Ports::Event& event) {
     case Ports::Event::Kind::kAccepted:
       opened(event, true);
       return;
-    case Ports::Event::Kind::kRefused:
-      refuse(end.client, end.serial, convergence::to_string(event.refusal));
+    case Ports::Event::Kind::kRefused: {
+      const bool silent = event.refusal == convergence::Refusal::kTimeout;
+      const std::string problems = silent ? path_problems(end.peer) : "";
+      refuse(end.client, end.serial,
+             convergence::to_string(event.refusal) + (problems.empty() ? "" : " (" + problems + ")"));
       return;
+    }
     case Ports::Event::Kind::kPeerClosed:
       if (PortCell* const c = cell(end)) c->state.store(PortState::kPeerClosed, std::memory_order_release);
       return;
@@ -727,20 +756,18 @@ void Node::carry_out(const Ports::Event& event) {
         tell_worker(p, command);
       }
       return;
-    case Ports::Event::Kind::kRemove:
+    case Ports::Event::Kind::kRemove: {
       installed_.erase(end.port.value());
-      for (unsigned p = 0; p < proxies(); ++p) {
-        if (!running(p)) continue;
-        WorkerCommand command;
-        command.kind = WorkerCommand::Kind::kRemovePort;
-        command.port.id = end.port;
-        tell_worker(p, command);
-      }
+      WorkerCommand command;
+      command.kind = WorkerCommand::Kind::kRemovePort;
+      command.port.id = end.port;
+      tell_running(command);
       if (auto node = reported_.extract(end.port.value())) {
         for (unsigned p = 0; p < proxies(); ++p)
           if (!node.mapped()[p].empty()) proxies_[p].forgotten.push_back(std::move(node.mapped()[p]));
       }
       return;
+    }
   }
 }
 
@@ -749,6 +776,7 @@ int Node::do_control(Instant now) {
   watch_proxies(now);
   work += run_paths();
   work += rebalance();
+  work += run_machines(now);
   if (ports_.next_deadline() <= now) ports_.on_timer(now);
   for (unsigned p = 0; p < workers_.size(); ++p) {
     while (!backlog_[p].empty() && workers_[p]->command(backlog_[p].front())) backlog_[p].pop_front();
@@ -788,7 +816,6 @@ void Node::say(ClusterId to, convergence::ControlMessage message) {
 }
 
 void Node::say_by(unsigned proxy, ClusterId to, const convergence::ControlMessage& message) {
-  said_.resize(proxies());
   std::deque<Said>& said = said_[proxy];
   said.push_back({to, message});
   if (said.size() > kSaidRemembered) said.pop_front();
@@ -827,13 +854,7 @@ void Node::on_control(Instant now, const WorkerEvent& event) {
       paths_->on_control(event.cluster, event.control);
       return;
     case convergence::ControlMessage::Kind::kProxies:
-      for (unsigned p = 0; p < proxies(); ++p) {
-        WorkerCommand command;
-        command.kind = WorkerCommand::Kind::kPeerProxies;
-        command.cluster = event.cluster;
-        command.number = event.control.proxy;
-        if (running(p)) tell_worker(p, command);
-      }
+      prefer_proxies(event.cluster, event.control.proxy);
       return;
     case convergence::ControlMessage::Kind::kConnect:
     case convergence::ControlMessage::Kind::kAccept:
@@ -871,6 +892,7 @@ void Node::on_worker_event(Instant now, unsigned proxy, const WorkerEvent& event
       return;
     }
     case WorkerEvent::Kind::kPeerLost:
+      if (event.closed) ending_.insert(event.cluster.value());
       paths_->lost(event.cluster, event.association, event.flag);
       return;
     case WorkerEvent::Kind::kPathUp: {
@@ -893,6 +915,13 @@ void Node::on_worker_event(Instant now, unsigned proxy, const WorkerEvent& event
       return;
     case WorkerEvent::Kind::kBack:
       return;  // it was not given up
+    case WorkerEvent::Kind::kUnreachable:
+      on_unreachable(event.path, stack::Unreachable{static_cast<std::uint8_t>(event.number)});
+      return;
+    case WorkerEvent::Kind::kParted:
+      if (const auto parting = parting_.find(event.cluster.value()); parting != parting_.end())
+        parting->second.erase(proxy);
+      return;
   }
 }
 
@@ -923,6 +952,13 @@ std::optional<ClusterId> Node::poll_lost_peer() {
   if (lost_peers_.empty()) return std::nullopt;
   const ClusterId cluster = lost_peers_.front();
   lost_peers_.pop_front();
+  return cluster;
+}
+
+std::optional<ClusterId> Node::poll_ended_peer() {
+  if (ended_peers_.empty()) return std::nullopt;
+  const ClusterId cluster = ended_peers_.front();
+  ended_peers_.pop_front();
   return cluster;
 }
 

@@ -24,6 +24,7 @@
 #include "proxy/channel/channel.h"
 #include "proxy/channel/control.h"
 #include "proxy/channel/node_counters.h"
+#include "proxy/daemon/machines.h"
 #include "proxy/daemon/node_config.h"
 #include "proxy/daemon/proxy_state.h"
 #include "proxy/daemon/recent_serials.h"
@@ -34,6 +35,13 @@ namespace braid::proxy {
 
 class EthdevPorts;
 class ShmWire;
+
+// Which proxies of two clusters have a sub-connection: aligned, and where one side has fewer, several with
+// the same one. `shift` turns one side round, so that nothing arrives where it belongs.
+bool are_peers(unsigned mine, unsigned my_count, unsigned theirs, unsigned their_count, unsigned shift);
+// What both ends of a sub-connection must have in common, as one number. `clusters`: of their machine; 0
+// between two.
+std::uint64_t shared_hash(const NodeConfig& config, std::uint16_t clusters);
 
 class Node : private convergence::Ports::Resources {
  public:
@@ -95,8 +103,11 @@ class Node : private convergence::Ports::Resources {
 
   // All sub-connections of all proxies are up.
   bool ready() const;
-  // Peers that were lost since the last call, for the log.
+  // Peers of this machine that were lost since the last call, and those that said that they end; for the log.
   std::optional<ClusterId> poll_lost_peer();
+  std::optional<ClusterId> poll_ended_peer();
+  // What happened with clusters of other machines since the last call, for the log.
+  std::optional<std::string> poll_news();
   // Proxies that stood still and were given up for others since the last call, for the log.
   std::optional<unsigned> poll_fenced_proxy();
   bool refused_peer() const;
@@ -148,6 +159,8 @@ class Node : private convergence::Ports::Resources {
   void refuse(ClientId client, std::uint32_t serial, const std::string& text);
   bool caught_up() const;
   void tell_worker(unsigned proxy, const WorkerCommand& command);
+  // Every proxy that does not stand still.
+  void tell_running(const WorkerCommand& command);
   void say(ClusterId to, convergence::ControlMessage message);
   void say_by(unsigned proxy, ClusterId to, const convergence::ControlMessage& message);
   void carry_out(const convergence::Ports::Event& event);
@@ -158,8 +171,31 @@ class Node : private convergence::Ports::Resources {
   int take_worker_events(Instant now);
   void on_worker_event(Instant now, unsigned proxy, const WorkerEvent& event);
   void on_control(Instant now, const WorkerEvent& event);
+  // FO-8
+  void prefer_proxies(ClusterId cluster, unsigned active);
   void let_go(ClientId id, Client& client);
   void destroy(ClientId id);
+
+  // --- other machines (node_machines.cpp)
+
+  // The other end of one path.
+  struct Remote {
+    convergence::PathId path;
+    stack::RemoteStack stack;
+    std::optional<stack::Unreachable> unreachable;  // the last word of a host on the way
+  };
+  std::uint16_t places() const { return config_.machines.any() ? config_.machines.places : std::uint16_t{0}; }
+  void make_machines(const std::vector<stack::Interface>& links, std::uint64_t seed);
+  void connect_machine(Instant now, ClientId id, const Client& client, const control::Message& request);
+  int run_machines(Instant now);
+  void carry_out(Instant now, const Machines::Event& event);
+  void meet(ClusterId place, const Introduction& peer);
+  void tell_of_remote(const Remote& remote, bool opens);
+  void part(ClusterId place);
+  bool parted(ClusterId place);
+  void on_unreachable(const convergence::PathId& path, stack::Unreachable reason);
+  // The paths to a cluster that are not up, and why.
+  std::string path_problems(ClusterId cluster) const;
 
   // --- proxies (node_proxies.cpp)
 
@@ -216,6 +252,11 @@ class Node : private convergence::Ports::Resources {
   bool lanes_unsettled_ = false;  // some may not be where they belong
   Instant last_control_;
   std::unique_ptr<convergence::Paths> paths_;
+  std::map<std::uint16_t, std::vector<Remote>> remotes_;  // by cluster
+  std::vector<stack::Interface> interfaces_;              // by link
+  std::unique_ptr<Machines> machines_;
+  std::map<std::uint16_t, std::set<unsigned>> parting_;  // by place: proxies that have something of it
+  std::deque<std::string> news_;
   std::uint32_t next_serial_ = 1;
   // By proxy: what was last given to it to say. If it stands still others say it again; the peers know by the
   // serial what they have heard.
@@ -235,6 +276,8 @@ class Node : private convergence::Ports::Resources {
   std::map<std::uint32_t, std::vector<unsigned>> draining_;  // by port: proxies that have not answered
   std::deque<Outbound> outbound_;
   std::deque<ClientId> expelled_;
+  std::set<std::uint16_t> ending_;  // peers that said so, and are not given up yet
+  std::deque<ClusterId> ended_peers_;
   std::deque<ClusterId> lost_peers_;
   std::deque<unsigned> fenced_proxies_;
   std::vector<std::deque<WorkerCommand>> backlog_;  // by proxy: commands that found the ring full

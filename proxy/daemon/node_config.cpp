@@ -11,6 +11,8 @@
 #include <type_traits>
 
 #include "proxy/channel/channel.h"
+#include "proxy/channel/control.h"
+#include "stack/stack.h"
 #include "stack/wire/addresses.h"
 
 namespace braid::proxy {
@@ -220,6 +222,15 @@ void visit_transport(V& v, C& transport) {
   v.take("congestion", transport.congestion);
   v.take("peer", transport.peer);
   v.take("all_pairs", transport.all_pairs);
+}
+
+template <class V, class C>
+void visit_machines(V& v, C& machines) {
+  v.take("connect", machines.connect);
+  v.take("accept", machines.accept);
+  v.take("udp_port", machines.udp_port);
+  v.take("places", machines.places);
+  v.take("most_proxies", machines.most_proxies);
 }
 
 template <class V, class C>
@@ -444,6 +455,28 @@ std::string problem_of_peers(const NodeConfig& node) {
   return {};
 }
 
+std::string problem_of_machines(const NodeConfig& node) {
+  const MachinesConfig& m = node.machines;
+  if (!m.any()) return {};
+  if (m.places < 1 || m.places + node.clusters > kMaxClusters)
+    return fmt::format("machines.places is {}: must be 1 to {} ({} less this machine's clusters)", m.places,
+                       kMaxClusters - node.clusters, kMaxClusters);
+  if (m.most_proxies < 1 || m.most_proxies > kMaxProxies)
+    return fmt::format("machines.most_proxies is {}: must be 1 to {}", m.most_proxies, kMaxProxies);
+  if (m.udp_port < 1 || m.udp_port >= stack::first_steered_port(0) ||
+      (m.udp_port >= node.udp_port && m.udp_port < node.udp_port + node.proxies))
+    return fmt::format("machines.udp_port is {}: must be 1 to {}, and none of the proxies' ports, {} to {}",
+                       m.udp_port, stack::first_steered_port(0) - 1, node.udp_port,
+                       node.udp_port + node.proxies - 1);
+  std::set<std::string> addresses;
+  for (const LinkConfig& link : node.links)
+    addresses.insert(link.address.empty() ? node.address : link.address);
+  if (addresses.size() > kMaxNis)
+    return fmt::format("machines: this node has {} addresses, and at most {} can be told", addresses.size(),
+                       kMaxNis);
+  return {};
+}
+
 std::string problem_of(const NodeConfig& node) {
   if (node.clusters < 1 || node.clusters > kMaxClusters)
     return fmt::format("clusters is {}: must be 1 to {}", node.clusters, kMaxClusters);
@@ -459,6 +492,7 @@ std::string problem_of(const NodeConfig& node) {
     if (std::string p = problem_of_interface(node, i); !p.empty()) return p;
   }
   if (std::string p = problem_of(node.transport); !p.empty()) return p;
+  if (std::string p = problem_of_machines(node); !p.empty()) return p;
   if (std::string p = problem_of(node.faults); !p.empty()) return p;
   if (std::string p = problem_of(node.idle); !p.empty()) return p;
   if (node.listen_fd < 0 && node.listen_address.empty())
@@ -498,6 +532,7 @@ Result<NodeConfig> parse_node_config(const std::string& json, const std::string&
       r.take_array("more_nis", [&](Reader& ni) { visit_ni(ni, peer.more_nis.emplace_back()); });
     });
     reader.take_object("transport", [&](Reader& r) { visit_transport(r, node.transport); });
+    reader.take_object("machines", [&](Reader& r) { visit_machines(r, node.machines); });
     reader.take_object("faults", [&](Reader& r) { visit_faults(r, node.faults); });
     reader.take_object("idle", [&](Reader& r) { visit_idle(r, node.idle); });
     reader.finish();
@@ -529,11 +564,13 @@ std::string to_json(const NodeConfig& node) {
     }
     object["peers"].push_back(std::move(w.object));
   }
-  Writer transport, faults, idle;
+  Writer transport, machines, faults, idle;
   visit_transport(transport, node.transport);
+  visit_machines(machines, node.machines);
   visit_faults(faults, node.faults);
   visit_idle(idle, node.idle);
   object["transport"] = std::move(transport.object);
+  object["machines"] = std::move(machines.object);
   object["faults"] = std::move(faults.object);
   object["idle"] = std::move(idle.object);
   return object.dump(2);

@@ -98,6 +98,19 @@ struct TransportConfig {
   bool all_pairs = false;  // a sub-connection for every pair of proxies; else for those that are aligned
 };
 
+// Connections with clusters of other logical machines (docs/OPERATIONS.md). Off unless said otherwise: who
+// may connect to a machine's listeners decides that machine.
+struct MachinesConfig {
+  bool connect = false;           // clients of this node may connect to them
+  bool accept = false;            // they may connect to this node's listeners
+  std::uint16_t udp_port = 7699;  // where nodes introduce themselves; no proxy's
+  // Other clusters that are known at once, and the most proxies that one may have: memory is taken for all of
+  // them at the start.
+  std::uint16_t places = 4;
+  std::uint16_t most_proxies = 8;
+  bool any() const { return connect || accept; }
+};
+
 struct NodeConfig {
   std::uint16_t cluster = 0;
   std::uint16_t clusters = 1;
@@ -108,6 +121,7 @@ struct NodeConfig {
   std::vector<LinkConfig> links;
   std::vector<PeerConfig> peers;
   TransportConfig transport;
+  MachinesConfig machines;
   FaultConfig faults;
   IdleConfig idle;
   // Sends everything to the peer's queue 0, whatever the proxy: every packet for another proxy is handed over

@@ -159,7 +159,15 @@ void Node::set_active_proxies(unsigned count) {
   active_ = count;
   lanes_unsettled_ = true;
   for (unsigned p = 0; p < proxies(); ++p) states_[p].active.store(p < count, std::memory_order_relaxed);
-  for (const PeerConfig& peer : config_.peers) tell_active(ClusterId(peer.cluster));
+  for (const auto& [cluster, remotes] : remotes_) tell_active(ClusterId(cluster));
+}
+
+void Node::prefer_proxies(ClusterId cluster, unsigned active) {
+  WorkerCommand command;
+  command.kind = WorkerCommand::Kind::kPeerProxies;
+  command.cluster = cluster;
+  command.number = active;
+  tell_running(command);
 }
 
 // FO-8
@@ -188,15 +196,19 @@ void Node::set_proxies(ClientId client, const control::Message& m) {
 
 // Nobody but us knows that we hear nothing: no sub-connection is left that could judge.
 void Node::watch_paths(Instant now) {
-  for (const PeerConfig& peer : config_.peers) {
-    const ClusterId cluster(peer.cluster);
+  if (!paths_->fencing()) {
+    deaf_since_.clear();
+    return;
+  }
+  for (const auto& [number, remotes] : remotes_) {
+    const ClusterId cluster(number);
     if (!paths_->deaf(cluster)) {
-      deaf_since_.erase(peer.cluster);
+      deaf_since_.erase(number);
       continue;
     }
-    const Instant since = deaf_since_.try_emplace(peer.cluster, now).first->second;
+    const Instant since = deaf_since_.try_emplace(number, now).first->second;
     if (now - since < Duration::ms(config_.transport.peer_death_ms)) continue;
-    deaf_since_.erase(peer.cluster);
+    deaf_since_.erase(number);
     paths_->give_up(cluster);
   }
 }
@@ -206,16 +218,14 @@ int Node::run_paths() {
   for (; const auto lost = paths_->poll_lost(); ++work) {
     const ClusterId cluster = lost->first;
     ports_.peer_lost(cluster);
-    lost_peers_.push_back(cluster);
+    const bool ended = ending_.erase(cluster.value()) > 0;
+    if (machines_->is_place(cluster))
+      machines_->lost(cluster);
+    else
+      (ended ? ended_peers_ : lost_peers_).push_back(cluster);
     heard_[cluster.value()].forget();
     for (std::deque<Said>& said : said_) std::erase_if(said, [&](const Said& x) { return x.to == cluster; });
-    for (unsigned p = 0; p < proxies(); ++p) {
-      WorkerCommand command;
-      command.kind = WorkerCommand::Kind::kPeerProxies;
-      command.cluster = cluster;
-      command.number = kMaxProxies;
-      if (running(p)) tell_worker(p, command);
-    }
+    prefer_proxies(cluster, kMaxProxies);
   }
   for (; const auto path = paths_->poll_command(); ++work) {
     WorkerCommand command;
@@ -294,16 +304,16 @@ void Node::fence(unsigned p) {
   states_[p].isolated.store(true, std::memory_order_release);
   backlog_[p].clear();
   for (unsigned other = 0; other < proxies(); ++other) {
-    if (!running(other)) {
+    if (running(other))
+      proxy.awaited.insert(other);
+    else
       proxies_[other].awaited.erase(p);
-      continue;
-    }
-    proxy.awaited.insert(other);
-    WorkerCommand command;
-    command.kind = WorkerCommand::Kind::kProxyGone;
-    command.number = p;
-    tell_worker(other, command);
   }
+  WorkerCommand gone;
+  gone.kind = WorkerCommand::Kind::kProxyGone;
+  gone.number = p;
+  tell_running(gone);
+  for (auto& [place, awaited] : parting_) awaited.erase(p);
   paths_->stalled(ProxyId(static_cast<std::uint8_t>(p)));
   fenced_proxies_.push_back(p);
 }
@@ -315,19 +325,14 @@ void Node::consider_adoption(unsigned p) {
   if (!proxy.adoptable) {
     if (!proxy.awaited.empty() || !paths_->fenced(ProxyId(static_cast<std::uint8_t>(p)))) return;
     proxy.adoptable = true;
-    for (unsigned other = 0; other < proxies(); ++other) {
-      if (!running(other)) continue;
-      WorkerCommand command;
-      command.kind = WorkerCommand::Kind::kProxyFenced;
-      command.number = p;
-      tell_worker(other, command);
-    }
+    WorkerCommand fenced;
+    fenced.kind = WorkerCommand::Kind::kProxyFenced;
+    fenced.number = p;
+    tell_running(fenced);
     lanes_unsettled_ = true;
-    if (p < said_.size()) {
-      for (const Said& said : std::exchange(said_[p], {}))
-        if (next_serial_ - said.message.serial <= 2 * kSaidRemembered)
-          say_by(paths_->speaker(said.to).value(), said.to, said.message);
-    }
+    for (const Said& said : std::exchange(said_[p], {}))
+      if (next_serial_ - said.message.serial <= 2 * kSaidRemembered)
+        say_by(paths_->speaker(said.to).value(), said.to, said.message);
     rebalance();
     // Ports that were being drained: what lay in its lanes is with others now.
     for (auto& [port, awaited] : draining_) {
@@ -367,6 +372,11 @@ void Node::take_back(unsigned p) {
     const Client& client = clients_.at(end.client);
     if (client.detach_sent || client.mapped[p] == nullptr) continue;
     install(p, end);
+  }
+  for (const auto& [cluster, remotes] : remotes_) {
+    if (!machines_->is_place(ClusterId(cluster)) || parting_.contains(cluster)) continue;
+    for (const Remote& r : remotes)
+      if (r.path.local.value() == p) tell_of_remote(r, false);
   }
   paths_->back(ProxyId(static_cast<std::uint8_t>(p)));
 }

@@ -25,11 +25,13 @@ constexpr std::uint64_t kTurnsPerLook = 64;
 // How long a client's ring of arrivals may be full.
 constexpr Duration kFullRingPatience = 1_s;
 constexpr std::uint32_t kLongestPiece = 32768;
+// How long the last words to a cluster that is left may take to be acknowledged.
+constexpr Duration kPartingPatience = 200_ms;
 // What a proxy sends for all others at once.
 constexpr std::size_t kBorrowed = Relay::kMessages;
 
 bool lives(const stack::SubConnection& sub) {
-  return sub.established() && !sub.path_dead();
+  return sub.established() && !sub.path_dead() && sub.may_take();
 }
 
 }  // namespace
@@ -75,21 +77,16 @@ Worker::Worker(const stack::StackConfig& config, std::vector<Queue> queues, Prox
     if (transmit == nullptr) transmit = q.nic.get();
     CHECK_GE(q.nic->max_frame_bytes(), stack_.frame_bytes());
   }
-  for (const auto& sub : stack_.sub_connections()) {
-    const stack::StackId remote = sub->config().remote;
+  for (std::size_t i = 0; i < config.remotes.size(); ++i) {
+    const stack::RemoteStack& remote = config.remotes[i];
     Path path;
-    path.sub = sub.get();
-    path.id = {config.local.proxy, remote.cluster, remote.proxy};
+    path.sub = stack_.sub_connections()[i].get();
+    path.id = {config.local.proxy, remote.id.cluster, remote.id.proxy};
+    path.known = !remote.absent;
+    path.waits = remote.absent;
     paths_.push_back(path);
   }
-  for (const bool preferred : {true, false}) {
-    for (std::size_t i = 0; i < config.remotes.size(); ++i) {
-      if (config.remotes[i].preferred != preferred) continue;
-      Route& route = routes_[config.remotes[i].id.cluster.value()];
-      route.subs.push_back(paths_[i].sub);
-      if (preferred) ++route.preferred;
-    }
-  }
+  for (std::uint16_t cluster = 0; cluster < stack::kMaxClusters; ++cluster) make_route(ClusterId(cluster));
   peer_proxies_.fill(stack::kMaxProxiesPerCluster);
   for (Outgoing& o : control_pool_) control_free_.push_back(&o);
   for (std::size_t i = 0; i < kBorrowed; ++i) {
@@ -121,10 +118,12 @@ int Worker::do_work(Instant now) {
   int work = obey_commands(now);
   work += receive(now);
   publish_arrivals();
-  work += take_descriptors();
+  if (taking_) work += take_descriptors();
   work += run_relays();
+  work += send_datagrams(now);
   work += transmit(now);
   work += finish();
+  if (!partings_.empty()) end_partings(now);
   if (!drains_.empty() || !owed_.empty()) settle();
   if (work == 0)
     ++idle_turns_;
@@ -137,13 +136,29 @@ int Worker::do_work(Instant now) {
   return work;
 }
 
+// Those that are preferred first.
+void Worker::make_route(ClusterId cluster) {
+  Route& route = routes_[cluster.value()];
+  route = Route{};
+  for (const bool preferred : {true, false}) {
+    for (std::size_t i = 0; i < paths_.size(); ++i) {
+      if (paths_[i].id.cluster != cluster || !paths_[i].known || stack_.remote(i).preferred != preferred)
+        continue;
+      route.subs.push_back(paths_[i].sub);
+      if (preferred) ++route.preferred;
+    }
+  }
+}
+
 // This proxy stood still, and the others have gone on without it (FO-6). Nothing that it had is of any use.
 void Worker::start_anew(Instant now) {
   std::uint64_t discarded = 0;
   for (WorkerCommand c; commands_.pop(c);) ++discarded;
   obeyed_.store(obeyed_.load(std::memory_order_relaxed) + discarded, std::memory_order_release);
   ++generation_;
-  for (Path& path : paths_) {
+  for (std::size_t i = 0; i < paths_.size(); ++i) {
+    Path& path = paths_[i];
+    if (stack_.remote(i).names && std::exchange(path.known, false)) make_route(path.id.cluster);
     (void)path.sub->fence(now);
     (void)path.sub->take_finished();
     (void)path.sub->take_lost();
@@ -151,6 +166,7 @@ void Worker::start_anew(Instant now) {
     path.held = nullptr;
     path.waits = true;
   }
+  partings_.clear();
   channels_.clear();
   for (PortEntry& port : ports_) port = PortEntry{};
   drains_.clear();
@@ -264,7 +280,97 @@ void Worker::obey(Instant now, const WorkerCommand& c) {
       retry_stranded();
       return;
     }
+    case WorkerCommand::Kind::kMeet:
+      meet(now, c);
+      return;
+    case WorkerCommand::Kind::kPart:
+      part(now, c.cluster);
+      return;
   }
+}
+
+// ---------------------------------------------------------------- clusters of other machines
+
+void Worker::meet(Instant now, const WorkerCommand& c) {
+  for (std::size_t i = 0; i < paths_.size(); ++i) {
+    Path& path = paths_[i];
+    if (path.id != c.path.path) continue;
+    CHECK(path.waits);
+    if (!stack_.set_remote(i, c.remote)) return;  // the control plane asked before: it knows of none
+    path.known = true;
+    path.unreachables = 0;
+    make_route(path.id.cluster);
+    if (!c.flag) return;  // that comes with kResume
+    path.waits = false;
+    path.sub->reopen(now, c.remote.incarnation);
+  }
+}
+
+// No connection with it is left: what is still to be said are control messages.
+void Worker::part(Instant now, ClusterId cluster) {
+  for (Path& path : paths_) {
+    if (path.id.cluster != cluster || !path.known) continue;
+    path.known = false;
+    path.told = Path::Told::kNothing;
+    fail(std::exchange(path.held, nullptr));
+    path.waits = true;
+    path.sub->close(now);
+  }
+  make_route(cluster);
+  std::erase_if(control_waiting_, [&](const WorkerCommand& c) { return c.cluster == cluster; });
+  fail_stranded(cluster);
+  partings_.push_back({cluster, now + kPartingPatience});
+}
+
+// Messages that are not with a sub-connection of ours.
+bool Worker::has_anything_for(ClusterId cluster) const {
+  const auto is_lent = [&](const Outgoing& m) { return m.lent_to != 0 && m.to == cluster; };
+  return std::any_of(control_pool_.begin(), control_pool_.end(), is_lent) ||
+         std::any_of(channels_.begin(), channels_.end(), [&](const Channel* channel) {
+           return std::any_of(channel->outgoing.begin(), channel->outgoing.end(), is_lent);
+         });
+}
+
+void Worker::end_partings(Instant now) {
+  std::erase_if(partings_, [&](const Parting& parting) {
+    fail_stranded(parting.cluster);  // given back by who had borrowed it
+    bool closed = true;
+    for (const Path& path : paths_) {
+      if (path.id.cluster != parting.cluster) continue;
+      const stack::SubConnection::State state = path.sub->state();
+      closed = closed && (state == stack::SubConnection::State::kClosed ||
+                          state == stack::SubConnection::State::kFenced);
+    }
+    if ((!closed && now < parting.until) || has_anything_for(parting.cluster)) return false;
+    for (const Path& path : paths_) {
+      if (path.id.cluster != parting.cluster) continue;
+      fail(path.sub->fence(now));
+      (void)path.sub->take_lost();
+    }
+    owe(WorkerEvent::Kind::kParted).cluster = parting.cluster;
+    return true;
+  });
+}
+
+int Worker::send_datagrams(Instant now) {
+  int sent = 0;
+  for (Datagram d; datagrams_out_.pop(d); ++sent)
+    (void)stack_.send_datagram(now, d.port, d.peer, ByteView(d.data).first(d.bytes));  // it counts drops
+  return sent;
+}
+
+void Worker::hand_up(const stack::Stack::Received& received) {
+  Datagram d;
+  d.port = received.port;
+  d.peer = received.peer;
+  if (received.what == stack::Stack::Received::What::kUnreachable) {
+    d.unreachable = received.reason;
+  } else {
+    if (received.datagram.size() > d.data.size()) return;
+    d.bytes = static_cast<std::uint32_t>(received.datagram.size());
+    std::copy(received.datagram.begin(), received.datagram.end(), d.data.begin());
+  }
+  (void)datagrams_in_.push(d);
 }
 
 // What convergence::Paths decided.
@@ -295,7 +401,7 @@ void Worker::obey(Instant now, const convergence::Paths::Command& c) {
     case Kind::kResume: {
       Path* const path = find(c.path);
       CHECK(path != nullptr);
-      if (!std::exchange(path->waits, false)) return;
+      if (!path->known || !std::exchange(path->waits, false)) return;
       path->sub->reopen(now, c.own);
       dispatch_again(std::exchange(path->held, nullptr), true);
       return;
@@ -303,7 +409,7 @@ void Worker::obey(Instant now, const convergence::Paths::Command& c) {
     case Kind::kForgetPeer:
       end_ports(c.path.cluster, c.association.peer);
       for (Path& path : paths_) {
-        if (path.id.cluster != c.path.cluster) continue;
+        if (path.id.cluster != c.path.cluster || !path.known) continue;
         watch(now, path);
         stack::SubConnection& sub = *path.sub;
         const bool same_self = sub.config().incarnation == c.own;
@@ -380,9 +486,12 @@ void Worker::receive_frame(Instant now, LinkId link, ByteView frame, bool may_ha
       });
       return;
     }
-    case stack::Stack::Received::What::kDatagram:  // no port is bound here
+    case stack::Stack::Received::What::kDatagram:
+      hand_up(received);
+      return;
     case stack::Stack::Received::What::kUnreachable:
-      return;  // the stack has counted it
+      if (received.sub_connection == nullptr) hand_up(received);  // else path_report() has it
+      return;
     case stack::Stack::Received::What::kForAllProxies:
       for (Handoff* out : handoff_to_)
         if (may_hand_over && out != nullptr && !out->push(link, frame)) counters_.handoff_drops.add();
@@ -671,7 +780,7 @@ void Worker::dispatch(Outgoing& m) {
     return;
   }
   for (stack::SubConnection* const sub : routes_[m.to.value()].subs) {
-    if (sub->state() == stack::SubConnection::State::kFenced) continue;
+    if (!sub->may_take()) continue;
     sub->send(m);  // it waits for the peer there
     return;
   }
@@ -963,7 +1072,7 @@ void Worker::watch(Instant now, Path& path) {
     }
     const bool replaced = sub.established() && sub.peer_incarnation() != path.association.peer;
     end_ports(path.id.cluster, path.association.peer);
-    tell_path(WorkerEvent::Kind::kPeerLost, path, !replaced);
+    tell_path(WorkerEvent::Kind::kPeerLost, path, !replaced).closed = sub.peer_closed();
     path.told = Path::Told::kNothing;
     if (!replaced) {  // the control plane decides as whom it greets again
       path.held = sub.fence(now);
@@ -983,10 +1092,20 @@ void Worker::watch(Instant now, Path& path) {
   path.told = state;
 }
 
+// Why a path does not come up: once for each reason, as long as it is not there.
+void Worker::tell_unreachable(Path& path) {
+  const stack::PathReport& report = stack_.path_report(static_cast<std::size_t>(&path - paths_.data()));
+  if (report.unreachables == path.unreachables || !path.known) return;
+  path.unreachables = report.unreachables;
+  if (lives(*path.sub)) return;
+  tell_path(WorkerEvent::Kind::kUnreachable, path).number = static_cast<unsigned>(report.reason);
+}
+
 void Worker::watch_sub_connections(Instant now) {
   std::uint64_t reached = 0;
   for (Path& path : paths_) {
     watch(now, path);
+    tell_unreachable(path);
     if (path.sub->refused_hash()) refused_peer_.store(true, std::memory_order_relaxed);
     if (lives(*path.sub)) reached |= std::uint64_t{1} << path.id.cluster.value();
   }
@@ -1053,6 +1172,12 @@ void Worker::publish_load() {
   std::uint64_t queued = 0;
   for (const auto& sub : stack_.sub_connections()) queued += sub->queued_bytes();
   counters_.queued_bytes.set(queued);
+}
+
+bool Worker::all_acknowledged() const {
+  return stranded_.empty() && control_waiting_.empty() &&
+         std::none_of(stack_.sub_connections().begin(), stack_.sub_connections().end(),
+                      [](const auto& sub) { return sub->has_unfinished(); });
 }
 
 void Worker::publish_counters() {

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/local_ring.h"
@@ -124,6 +125,9 @@ struct WorkerCommand {
     kProxyGone,    // proxy `number` stands still: what was borrowed from it is dropped; answered by
                    // kProxyForgotten
     kProxyFenced,  // and now what was lent to it goes another way
+    kMeet,         // `path` leads to `remote` from now on; flag: it greets at once, as `remote.incarnation`
+    kPart,  // `cluster` is of no use any more: its paths end in good order; answered by kParted when nothing
+            // of it is left here
   };
   Kind kind = Kind::kAttach;
   Channel* channel = nullptr;
@@ -134,6 +138,8 @@ struct WorkerCommand {
   std::uint32_t client = 0;
   std::byte* memory = nullptr;
   unsigned number = 0;
+  stack::RemoteStack remote;
+  bool flag = false;
 };
 
 struct WorkerEvent {
@@ -149,6 +155,8 @@ struct WorkerEvent {
     kLaneGiven,       // channel
     kProxyForgotten,  // number
     kBack,            // this proxy stood still, and has dropped everything
+    kUnreachable,     // path, number: a host on the way to it says why (stack::Unreachable)
+    kParted,          // cluster
   };
   Kind kind = Kind::kControl;
   ClusterId cluster;
@@ -160,6 +168,7 @@ struct WorkerEvent {
   std::uint64_t peer_epoch = 0;
   convergence::Association association;
   bool flag = false;
+  bool closed = false;  // kPeerLost: it said that it ends
   unsigned number = 0;
 };
 
@@ -192,9 +201,34 @@ class Worker {
   // It will not be called for a while: what is owed is sent in the next turn.
   void about_to_sleep(Instant now) { stack_.hurry_acknowledgements(now); }
 
+  // The orderly end of its node, in this order. Nothing more is taken from clients; when everything that was
+  // taken is acknowledged, and the same is true of the node's other proxies, peers are told, so that they
+  // need not find out (SC-11). It goes on taking turns until closed().
+  void stop_taking() { taking_ = false; }
+  bool all_acknowledged() const;
+  void close(Instant now) { stack_.close(now); }
+  bool closed() const { return stack_.closed(); }
+
   // Copies what it counted into the shared block. do_work() does it now and then; call it before the worker
   // is left alone.
   void publish_counters();
+
+  // A plain datagram for, or from, a port that is no proxy's; proxy 0 alone has those (UDP-2). They may be
+  // lost, and are when a ring is full.
+  static constexpr std::size_t kMaxDatagramBytes = 128;
+  struct Datagram {
+    std::uint16_t port = 0;  // ours
+    stack::Endpoint peer;
+    // It was to go to the peer, and a host says why it did not get there; else it has bytes.
+    std::optional<stack::Unreachable> unreachable;
+    std::uint32_t bytes = 0;
+    std::array<std::byte, kMaxDatagramBytes> data{};
+  };
+  // Before the first turn.
+  [[nodiscard]] bool bind(std::uint16_t port) { return stack_.bind(port); }
+  // Control plane's thread.
+  void send_datagram(const Datagram& datagram) { (void)datagrams_out_.push(datagram); }
+  bool take_datagram(Datagram* datagram) { return datagrams_in_.pop(*datagram); }
 
   // Control plane's thread. False: full, try again.
   bool command(const WorkerCommand& command) { return commands_.push(command) && (++commanded_, true); }
@@ -215,6 +249,8 @@ class Worker {
     convergence::Association association;  // of the last kUp
     stack::OutMessage* held = nullptr;     // what it owed when it was fenced
     bool waits = false;                    // fenced: for the control plane's word
+    bool known = true;               // else there is nobody at its other end, and it is fenced or closes
+    std::uint64_t unreachables = 0;  // that were told
   };
   // With one other proxy of this node.
   struct Neighbour {
@@ -237,7 +273,20 @@ class Worker {
     std::byte* at;
   };
 
+  // `cluster`'s paths, and when they are given up although something is not acknowledged.
+  struct Parting {
+    ClusterId cluster;
+    Instant until;
+  };
+
   void start_anew(Instant now);
+  void make_route(ClusterId cluster);
+  void meet(Instant now, const WorkerCommand& command);
+  void part(Instant now, ClusterId cluster);
+  bool has_anything_for(ClusterId cluster) const;
+  void end_partings(Instant now);
+  int send_datagrams(Instant now);
+  void hand_up(const stack::Stack::Received& received);
   void publish_load();
   int obey_commands(Instant now);
   void obey(Instant now, const WorkerCommand& command);
@@ -276,6 +325,7 @@ class Worker {
   void settle();
   void watch_sub_connections(Instant now);
   void watch(Instant now, Path& path);
+  void tell_unreachable(Path& path);
   // An event for the control plane, to be filled in at once.
   WorkerEvent& owe(WorkerEvent::Kind kind);
   WorkerEvent& tell_path(WorkerEvent::Kind kind, const Path& path, bool flag = false);
@@ -324,10 +374,14 @@ class Worker {
   std::deque<WorkerCommand> control_waiting_;  // for a free one; not on the message path
   std::vector<WorkerEvent> owed_;              // events that found the ring full
   bool release_due_ = false;                   // something of a channel was finished
+  bool taking_ = true;                         // from clients
   Instant last_turn_;
   std::uint64_t turns_ = 0;
   std::uint64_t idle_turns_ = 0;
 
+  std::vector<Parting> partings_;
+  LocalRing<Datagram, 64> datagrams_out_;
+  LocalRing<Datagram, 64> datagrams_in_;
   LocalRing<WorkerCommand, kCommands> commands_;
   LocalRing<WorkerEvent, kEvents> events_;
   std::uint64_t commanded_ = 0;  // control plane's

@@ -20,7 +20,7 @@ control::Message message_of(Input& in) {
   if (in.below(16) != 0) {
     m.magic = control::kMagic;
     m.version = control::kVersion;
-    m.kind = static_cast<control::Kind>(in.below(8));
+    m.kind = static_cast<control::Kind>(in.below(9));
   }
   // Numbers of which only few mean anything.
   switch (m.kind) {
@@ -37,6 +37,14 @@ control::Message message_of(Input& in) {
       break;
     case control::Kind::kClose:
       if (in.below(4) != 0) m.close = {in.truth() ? in.below(4) : 65536 + in.below(8)};
+      break;
+    case control::Kind::kConnectMachine:  // the other node, which lets other machines in, or nobody
+      if (in.below(4) != 0) {
+        m.connect_machine = {{0, in.below(4), in.below(2), 4096u << in.below(5), in.below(2), in.below(200)},
+                             {0x0a620001 + in.below(3), 0x0a620001 + in.below(3)},
+                             static_cast<std::uint16_t>(in.below(3)),
+                             static_cast<std::uint16_t>(in.below(8) == 0 ? 7600 : 7699)};
+      }
       break;
     default:
       break;

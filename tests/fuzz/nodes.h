@@ -61,6 +61,8 @@ class Nodes {
     n.mac = cluster == 0 ? "02:62:72:64:00:01" : "02:62:72:64:00:02";
     n.seed = 5u + cluster;
     n.listen_address = "@unused";
+    // They may also meet as if each was a machine of its own.
+    n.machines = {.connect = true, .accept = true, .places = 1, .most_proxies = 1};
     proxy::LinkConfig link;
     link.kind = proxy::LinkConfig::Kind::kEthdev;  // of no kind: the queues are made here
     link.device = "none";

@@ -437,6 +437,70 @@ TEST_F(Daemons, ADeadBraiddIsNoticedByItsClientsAndItsPeers) {
   EXPECT_THAT(more.error().text, HasSubstr("braidd ended or died"));
 }
 
+TEST_F(Daemons, ABraiddThatIsEndedSaysSo) {
+  begin_traffic();
+  expect_unharmed();
+  const Instant before = monotonic_now();
+  EXPECT_EQ(braidd_[1].kill_and_wait(SIGTERM), 0);
+  braidd_.pop_back();
+  EXPECT_TRUE(until([&] { a_->endpoint(0).poll(ignore()); },
+                    [&] { return good_.out->state() == ConnectionState::kPeerLost; }));
+  EXPECT_LT(monotonic_now() - before, 1500_ms) << "peer_death is 2 s";
+}
+
+// Two machines of one cluster each, which know nothing of each other until a client names an address.
+TEST(TwoMachines, AClientConnectsFromOneToTheOther) {  // CN-12, CN-13
+  MachineOptions o;
+  o.proxies = {2, 3};
+  const auto wires = make_wires(o);
+  std::vector<Child> braidd;
+  std::string address[2];
+  for (std::uint16_t c = 0; c < 2; ++c) {
+    NodeConfig config = node_config(o, c, wires);
+    config.cluster = 0;
+    config.clusters = 1;
+    config.peers.clear();
+    config.machines.connect = config.machines.accept = c == 0;
+    config.machines.accept = true;
+    config.idle.spins = 0;
+    config.idle.yields = 20;
+    config.listen_address = address[c] = fmt::format("@braid-two-machines-{}-{}", ::getpid(), c);
+    braidd.push_back(start_braidd(config));
+  }
+  for (const auto& [ends, fd] : wires) ::close(fd);
+  std::unique_ptr<Client> client[2];
+  for (int c = 0; c < 2; ++c) {
+    ASSERT_TRUE(until([] { ::usleep(1000); }, [&] { return connect_to_service(address[c]).ok(); }));
+    auto made = Client::attach(address[c], {});
+    ASSERT_TRUE(made.ok()) << made.error().text;
+    client[c] = std::move(made).value();
+  }
+  Endpoint &a = client[0]->endpoint(0), &b = client[1]->endpoint(0);
+  ASSERT_TRUE(b.listen(kPort, {}).ok());
+  const auto none = b.connect(RemoteCluster{.addresses = {"10.98.0.1"}}, kPort, {}, 5_s);
+  ASSERT_FALSE(none.ok());
+  EXPECT_THAT(none.error().text, HasSubstr("machines.connect"));
+  const auto nobody = a.connect(RemoteCluster{.addresses = {"10.98.0.7"}}, kPort, {}, 300_ms);
+  ASSERT_FALSE(nobody.ok());
+  EXPECT_THAT(nobody.error().text, HasSubstr("no answer from 10.98.0.7"));
+  const auto out = a.connect(RemoteCluster{.addresses = {"10.98.0.2"}}, kPort, {}, 20_s);
+  ASSERT_TRUE(out.ok()) << out.error().text;
+  const auto in = b.accept(20_s);
+  ASSERT_TRUE(in.ok()) << in.error().text;
+  const Pair pair{*out, *in};
+  std::array<std::uint32_t, 2> sent{}, got{};
+  EXPECT_TRUE(until(
+      [&] {
+        if (talk_both_ways(pair, a, b, sent, got) == 0) ::sched_yield();
+      },
+      [&] { return got[0] >= 500 && got[1] >= 500; }));
+  // When one machine ends the other knows.
+  EXPECT_EQ(braidd[1].kill_and_wait(SIGTERM), 0);
+  EXPECT_TRUE(
+      until([&] { a.poll(ignore()); }, [&] { return pair.out->state() == ConnectionState::kPeerLost; }, 8_s));
+  EXPECT_EQ(braidd[0].kill_and_wait(SIGTERM), 0);
+}
+
 // A profiler's or a timer's signals interrupt system calls; nothing is lost or given up for it.
 TEST_F(Daemons, SignalsInTheMiddleOfThings) {
   struct sigaction old {};

@@ -29,6 +29,10 @@ struct WorldOptions {
   std::uint64_t bits_per_second = 0;  // of each NI; 0: no limit
   Duration latency = 10_us;
   Duration turn = 2_us;  // of everything: that is how often a proxy looks
+  // By cluster: the logical machine that it belongs to, which numbers its clusters for itself; none: all are
+  // of one. And what its node says about other machines.
+  std::vector<unsigned> machine = {};
+  std::vector<MachinesConfig> machines = {};
 };
 
 inline constexpr std::uint16_t kUdpPort = 7700;
@@ -87,9 +91,12 @@ class World {
     };
     const auto address = [](unsigned k, unsigned ni) { return fmt::format("10.98.{}.{}", ni, k + 1); };
     NodeConfig n;
-    n.cluster = c;
-    n.clusters = static_cast<std::uint16_t>(proxies_.size());
+    n.cluster = number_of(c);
+    n.clusters = 0;
+    for (std::uint16_t k = 0; k < proxies_.size(); ++k)
+      if (machine_of(k) == machine_of(c)) ++n.clusters;
     n.proxies = proxies_[c];
+    if (!options_.machines.empty()) n.machines = options_.machines[c];
     n.address = address(c, 0);
     n.mac = mac(c, 0);
     n.seed = seed;
@@ -104,11 +111,12 @@ class World {
       n.links[ni].device = "in this process";
       n.links[ni].address = address(c, ni);
       n.links[ni].mac = mac(c, ni);
+      n.links[ni].prefix_bits = 24;
     }
     for (std::uint16_t k = 0; k < proxies_.size(); ++k) {
-      if (k == c) continue;
+      if (k == c || machine_of(k) != machine_of(c)) continue;
       PeerConfig peer;
-      peer.cluster = k;
+      peer.cluster = number_of(k);
       peer.proxies = proxies_[k];
       peer.address = address(k, 0);
       peer.udp_port = kUdpPort;
@@ -122,6 +130,14 @@ class World {
     });
     CHECK(node.ok());
     return std::move(node).value();
+  }
+  unsigned machine_of(unsigned c) const { return options_.machine.empty() ? 0 : options_.machine[c]; }
+  // What its own machine calls it.
+  std::uint16_t number_of(unsigned c) const {
+    std::uint16_t number = 0;
+    for (unsigned k = 0; k < c; ++k)
+      if (machine_of(k) == machine_of(c)) ++number;
+    return number;
   }
   void restart(std::uint16_t c) {
     nodes_[c].reset();
@@ -153,8 +169,11 @@ class World {
   }
 
   void send(const Place& from, unsigned ni, ByteView frame) {
-    const unsigned to_cluster = load<std::uint8_t>(frame.data() + 33) - 1u;  // the last byte of the address
-    const unsigned to_proxy = load_be<std::uint16_t>(frame.data() + 36) - unsigned{kUdpPort};
+    // The last byte of the address. What is not for a proxy's port is proxy 0's: ARP, datagrams.
+    const bool arp = load_be<std::uint16_t>(frame.data() + 12) == 0x0806;
+    const unsigned to_cluster = load<std::uint8_t>(frame.data() + (arp ? 41 : 33)) - 1u;
+    unsigned to_proxy = arp ? 0 : load_be<std::uint16_t>(frame.data() + 36) - unsigned{kUdpPort};
+    if (to_proxy >= kMaxProxies) to_proxy = 0;
     if (cut.contains({from, {to_cluster, to_proxy}})) return;
     const sim::Link::Transit transit =
         links_[from.cluster][ni].offer(now, static_cast<std::uint32_t>(frame.size()));
