@@ -187,6 +187,28 @@ void Barriers::describe(StateSink& sink) const {
   }
 }
 
+std::string Barriers::explain(BarrierId barrier) const {
+  const Barrier& b = barriers_[barrier.value()];
+  const auto list = [](std::string& all, std::uint32_t number) {
+    all += fmt::format("{}{}", all.empty() ? "" : ", ", number);
+  };
+  std::string nodes, below;
+  for (std::uint16_t node = 0; node < nodes_.size(); ++node) {
+    const bool here = nodes_[node].wait == Wait::kBarrier && nodes_[node].sync == barrier.value();
+    if (!here) list(nodes, global_node(config_, node));
+  }
+  for (std::uint32_t i = 0; i < children(barrier); ++i) {
+    if ((b.arrived >> i & 1) == 0) list(below, child(barrier, i).value());
+  }
+  if (b.stage == Stage::kReleasing) return "after the writes of this cluster have reached everybody";
+  if (nodes.empty() && below.empty())
+    return fmt::format("where cluster {} is told when all have come",
+                       cluster_at(barrier, (place(barrier) - 1) / most_children_).value());
+  return "where " + (nodes.empty() ? "" : "compute nodes " + nodes + " of this cluster") +
+         (nodes.empty() || below.empty() ? "" : " and ") + (below.empty() ? "" : "clusters " + below) +
+         " are missing";
+}
+
 void Barriers::check() const {
   std::uint32_t under_way = 0;
   for (std::uint32_t i = 0; i < barriers_.size(); ++i) {

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/bytes.h"
@@ -39,6 +40,9 @@ class Barriers {
   [[nodiscard]] bool on_depart(ClusterId from, const Header& header, ByteView value);
   // A descriptor of ours becomes a message now: writes the payload, returns its length.
   std::size_t write(const Header& header, MutableBytes payload);
+
+  // Who is missing, as far as this cluster knows: for a person. Allocates.
+  std::string explain(BarrierId barrier) const;
 
   bool quiet() const { return under_way_ == 0; }
   void check() const;

@@ -284,6 +284,32 @@ std::uint32_t Engine::free_pages() const {
   return state_->allocations.free_pages();
 }
 
+std::string Engine::explain_wait(std::uint16_t node) const {
+  const State& s = *state_;
+  const ComputeNode& n = s.nodes[node];
+  switch (n.wait) {
+    case Wait::kNothing:
+      return {};
+    case Wait::kFetch:
+      return fmt::format("waits for page {} from cluster {}", n.page.value(), s.pages.home(n.page).value());
+    case Wait::kTwin:
+      return fmt::format("waits for room to write to page {}", n.page.value());
+    case Wait::kLock:
+      return fmt::format("waits for lock {}, {}", n.sync, s.locks.explain(LockId(n.sync)));
+    case Wait::kBarrier:
+      return fmt::format("waits at barrier {}, {}", n.sync, s.barriers.explain(BarrierId(n.sync)));
+    case Wait::kSync:
+      return "waits " + s.sync.explain(n);
+    case Wait::kAllocation:
+      return fmt::format("waits for cluster 0 to allocate {} pages", n.sync);
+  }
+  return {};
+}
+
+std::string Engine::locks_of(std::uint16_t node) const {
+  return state_->locks.locks_of(node);
+}
+
 bool Engine::quiet() const {
   const State& s = *state_;
   return s.outbox.clusters() == 0 && s.pages.quiet() && s.locks.quiet() && s.barriers.quiet() &&

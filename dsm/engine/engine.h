@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "base/bytes.h"
 #include "base/ids.h"
@@ -230,6 +231,12 @@ class Engine {
   // As far as this cluster knows: another one's home may have moved on.
   ClusterId home(PageId page) const;
   std::uint32_t free_pages() const;  // that no allocation has taken
+  // What `node` of this cluster waits for and what this cluster knows of it, for a person: "waits for lock 5,
+  // which compute node 3 has"; empty when it waits for nothing. Compute nodes are named by their numbers in
+  // the machine. Allocates.
+  std::string explain_wait(std::uint16_t node) const;
+  // The locks that `node` has: "3, 5". Allocates.
+  std::string locks_of(std::uint16_t node) const;
   // Nothing under way and nothing to send: for tests and for the end of a program.
   bool quiet() const;
   // States the invariants as assertions.

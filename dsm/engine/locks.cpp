@@ -201,6 +201,24 @@ void Locks::describe(StateSink& sink) const {
   for (const std::uint32_t asked : asked_by_) sink.value(asked);
 }
 
+std::string Locks::explain(LockId lock) const {
+  const Local& l = local_[lock.value()];
+  if (l.holder != kNobody) return fmt::format("which compute node {} has", global_node(config_, l.holder));
+  if (l.token == Token::kLeaving) return "whose token is leaving this cluster";
+  if (manager(lock) != self_) return fmt::format("whose manager is cluster {}", manager(lock).value());
+  const std::uint16_t holder = managed_[lock.value()].holder;
+  if (holder == kNobody) return "whose token is on its way back to its manager";
+  return fmt::format("whose token is in cluster {}", holder);
+}
+
+std::string Locks::locks_of(std::uint16_t node) const {
+  std::string all;
+  for (std::size_t i = 0; i < local_.size(); ++i) {
+    if (local_[i].holder == node) all += fmt::format("{}{}", all.empty() ? "" : ", ", i);
+  }
+  return all;
+}
+
 void Locks::check() const {
   std::uint32_t moving = 0;
   for (std::uint32_t i = 0; i < local_.size(); ++i) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/ids.h"
@@ -39,6 +40,10 @@ class Locks {
   [[nodiscard]] bool on_return(ClusterId from, LockId lock);
   // A descriptor of ours has left the outbox.
   void sent(ClusterId to, const Header& header);
+
+  // Where the lock is, as far as this cluster knows, and which locks a node has: for a person. Allocate.
+  std::string explain(LockId lock) const;
+  std::string locks_of(std::uint16_t node) const;
 
   bool quiet() const { return moving_ == 0; }
   void check() const;

@@ -39,4 +39,9 @@ struct ComputeNode {
 
 using ComputeNodes = std::vector<ComputeNode>;
 
+// The number in the machine of a compute node of this cluster.
+inline std::uint32_t global_node(const EngineConfig& config, std::uint16_t node) {
+  return std::uint32_t{config.cluster.value()} * config.compute_nodes + node;
+}
+
 }  // namespace braid::dsm

@@ -261,6 +261,36 @@ void SyncVariables::describe(StateSink& sink) const {
   for (const Slot& s : slots_) sink.values(s.waiting, s.registers, s.answered, s.answered ? s.value : 0);
 }
 
+std::string SyncVariables::explain(const ComputeNode& node) const {
+  const auto what = [&]() -> const char* {
+    switch (node.call.op) {
+      case SyncOp::kFlagWait:
+        return "for flag {} to be set";
+      case SyncOp::kSemaphoreWait:
+        return "for semaphore {} to be posted";
+      case SyncOp::kConditionWait:
+        return node.call_registered ? "for a signal of condition {}" : "to be in the queue of condition {}";
+      case SyncOp::kWordLoad:
+      case SyncOp::kWordStore:
+      case SyncOp::kWordExchange:
+      case SyncOp::kWordAdd:
+      case SyncOp::kWordCompareExchange:
+        return "for an answer about word {}";
+      case SyncOp::kFlagSet:
+      case SyncOp::kFlagClear:
+        return "for an answer about flag {}";
+      case SyncOp::kSemaphorePost:
+        return "for an answer about semaphore {}";
+      case SyncOp::kConditionSignal:
+      case SyncOp::kConditionBroadcast:
+        return "for an answer about condition {}";
+    }
+    return "for {}";
+  };
+  return fmt::format("{}, which is at cluster {}", fmt::format(fmt::runtime(what()), node.call.id),
+                     home(node.call.id).value());
+}
+
 void SyncVariables::check() const {
   std::size_t queued = 0;
   for (const Variable& v : words_) CHECK_EQ(v.waiting.first, kEnd);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/bytes.h"
@@ -36,6 +37,9 @@ class SyncVariables {
 
   // A descriptor of ours becomes a message now: writes the payload, returns its length.
   std::size_t write(ClusterId to, const Header& header, MutableBytes payload);
+
+  // What the node waits for: for a person. Allocates.
+  std::string explain(const ComputeNode& node) const;
 
   void check() const;
   void describe(StateSink& sink) const;

@@ -57,6 +57,7 @@ Result<Environment> Environment::read(const Lookup& lookup) {
            read_number(lookup, variable::kHeapMib, 1, 65536, &e.heap_mib),
            read_number(lookup, variable::kWindowKib, kLeastWindowKib, kMostWindowKib, &e.window_kib),
            read_number(lookup, variable::kReportFd, 0, 1u << 20, &e.report_fd),
+           read_number(lookup, variable::kPulseFd, 0, 1u << 20, &e.pulse_fd),
            read_number(lookup, variable::kConnectTimeoutMs, 1, 3'600'000, &timeout_ms),
        }) {
     if (!problem.empty()) return Error{problem};
@@ -99,8 +100,10 @@ Result<Environment> Environment::read(const Lookup& lookup) {
     return error("{} is {}, but {} names no braidd that joins them: {}", variable::kClusters, e.clusters,
                  variable::kService, kCure);
   }
-  if (e.report_fd >= 0 && ::fcntl(e.report_fd, F_GETFD) < 0) {
-    return error("{} is {}, which is no open descriptor: {}", variable::kReportFd, e.report_fd, kCure);
+  for (const auto& [name, fd] :
+       {std::pair{variable::kReportFd, e.report_fd}, {variable::kPulseFd, e.pulse_fd}}) {
+    if (fd >= 0 && ::fcntl(fd, F_GETFD) < 0)
+      return error("{} is {}, which is no open descriptor: {}", name, fd, kCure);
   }
   return e;
 }

@@ -22,6 +22,7 @@ inline constexpr const char* kDispatch = "BRAID_DISPATCH";      // fixed | round
 inline constexpr const char* kWindowKib = "BRAID_WINDOW_KIB";   // of each connection
 inline constexpr const char* kProtection = "BRAID_PROTECTION";  // auto | mprotect | userfaultfd
 inline constexpr const char* kReportFd = "BRAID_REPORT_FD";     // where finish() writes one JSON object
+inline constexpr const char* kPulseFd = "BRAID_PULSE_FD";  // memory of one Pulse (pulse.h), for a watchdog
 inline constexpr const char* kConnectTimeoutMs = "BRAID_CONNECT_TIMEOUT_MS";
 }  // namespace variable
 
@@ -44,6 +45,7 @@ struct Environment {
   enum class Protect : std::uint8_t { kAuto, kMprotect, kUserfaultfd };
   Protect protect = Protect::kAuto;
   int report_fd = -1;  // -1: no report
+  int pulse_fd = -1;   // -1: nobody watches
   // Long enough for the other clusters' processes to start on a loaded machine.
   Duration connect_timeout = Duration::s(10);
 

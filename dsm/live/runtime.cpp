@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -54,6 +55,7 @@ constexpr Duration kGoodbyePatience = 2_s;
 struct ThreadState {
   int local = -1;       // which compute node of the cluster; -1: none
   bool inside = false;  // the runtime's code is running: shared memory must not be touched
+  bool counts = false;  // among those that compute, in the pulse
 };
 // Initial-exec: reading it inside a fault allocates nothing.
 thread_local volatile ThreadState this_thread __attribute__((tls_model("initial-exec")));
@@ -65,6 +67,52 @@ class Inside {
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;
 };
+
+// This thread computes, as far as a watchdog is concerned, between begin() and end().
+class Busy {
+ public:
+  explicit Busy(Pulse& pulse) : pulse_(pulse) { begin(pulse_); }
+  ~Busy() { end(pulse_); }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+
+  static void begin(Pulse& pulse) {
+    this_thread.counts = true;
+    pulse.busy.fetch_add(1, std::memory_order_relaxed);
+  }
+  static void end(Pulse& pulse) {
+    this_thread.counts = false;
+    pulse.busy.fetch_sub(1, std::memory_order_relaxed);
+  }
+
+ private:
+  Pulse& pulse_;
+};
+
+// And not while it waits.
+class Idle {
+ public:
+  explicit Idle(Pulse& pulse) : pulse_(pulse), counted_(this_thread.counts) {
+    if (counted_) Busy::end(pulse_);
+  }
+  ~Idle() {
+    pulse_.progress.fetch_add(1, std::memory_order_relaxed);
+    if (counted_) Busy::begin(pulse_);
+  }
+  Idle(const Idle&) = delete;
+  Idle& operator=(const Idle&) = delete;
+
+ private:
+  Pulse& pulse_;
+  const bool counted_;
+};
+
+Result<Pulse*> map_pulse(int fd) {
+  void* const memory = ::mmap(nullptr, sizeof(Pulse), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED)
+    return error("{} is {}, which cannot be mapped: {}", variable::kPulseFd, fd, std::strerror(errno));
+  return static_cast<Pulse*>(memory);
+}
 
 template <std::size_t kLength>
 void say(const char (&text)[kLength]) {
@@ -142,9 +190,17 @@ Result<std::unique_ptr<Runtime>> Runtime::start(const Environment& environment,
   Result<Memory> memory = make_memory(environment);
   if (!memory) return memory.error();
   std::unique_ptr<Runtime> runtime(new Runtime(environment, std::move(network), std::move(memory).value()));
+  if (environment.pulse_fd >= 0) {
+    const Result<Pulse*> pulse = map_pulse(environment.pulse_fd);
+    if (!pulse) return pulse.error();
+    runtime->pulse_ = *pulse;
+  }
   const Result<void> installed = install_fault_handler(runtime.get());
   if (!installed) return installed.error();
   this_thread.local = 0;
+  Busy::begin(*runtime->pulse_);
+  runtime->pulse_->counts.store(1);
+  runtime->inspector_ = std::make_unique<Inspector>([own = runtime.get()] { own->say_waits(); });
   if (runtime->network_ != nullptr) runtime->server_ = std::thread(&Runtime::server_thread, runtime.get());
   runtime->take_step(hello_facts(environment, program), monotonic_now() + environment.connect_timeout);
   for (unsigned local = 1; local < environment.compute; ++local)
@@ -166,7 +222,10 @@ Runtime::Runtime(const Environment& environment, std::unique_ptr<Network> networ
 }
 
 Runtime::~Runtime() {
+  inspector_.reset();
   stop_threads();
+  pulse_->counts.store(0);  // the program may go on for as long as it likes
+  if (pulse_ != &own_pulse_) ::munmap(pulse_, sizeof *pulse_);
   remove_fault_handler();
   this_thread.local = -1;
 }
@@ -258,6 +317,35 @@ void Runtime::take_step(const StepFacts& facts, Instant deadline, AtDeadline the
                   environment_.cluster, environment_.connect_timeout.ns() / 1'000'000, missing,
                   variable::kConnectTimeoutMs);
   fail_with_text(text.data(), text.size());
+}
+
+// --- What it says when it is asked
+
+std::string Runtime::explain(unsigned local) const {
+  const auto node = static_cast<std::uint16_t>(local);
+  std::string text = engine_.explain_wait(node);
+  if (text.empty() && local == 0 && step_under_way_) {
+    std::string missing;
+    for (std::uint16_t k = 0; k < environment_.clusters; ++k) {
+      if (k != environment_.cluster && !steps_.reached(ClusterId(k))) missing += fmt::format(" {}", k);
+    }
+    text = fmt::format("waits for cluster(s){} to call {} too", missing, text_of(step_.facts.step));
+  }
+  if (text.empty()) text = local == 0 || in_parallel_ ? "computes" : "waits for parallel()";
+  const std::string locks = engine_.locks_of(node);
+  if (!locks.empty()) text += "; it has lock(s) " + locks;
+  return text;
+}
+
+void Runtime::say_waits() {
+  std::string text;
+  {
+    const Hold hold(*this);
+    for (unsigned local = 0; local < environment_.compute; ++local)
+      text += fmt::format("braid: compute node {} {}\n", node_id(local), explain(local));
+  }
+  // One call, so that lines of several processes on one terminal stay whole.
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
 // --- Memory
@@ -352,7 +440,10 @@ void Runtime::node_thread(unsigned local) {
       seen = round_;
       body = body_;
     }
-    run_node(local, *body);
+    {
+      const Busy busy(*pulse_);
+      run_node(local, *body);
+    }
     const std::lock_guard<std::mutex> guard(crew_mutex_);
     if (--running_ == 0) crew_done_.notify_one();
   }
@@ -674,6 +765,7 @@ void Runtime::leave_polling() {
 void Runtime::wait(unsigned local, Instant deadline) {
   LocalNode& node = nodes_[local];
   Completion& completion = node.completion;
+  const Idle idle(*pulse_);
   enter_polling();
   const bool crowded = node.crowded_waits > 0;
   if (crowded) --node.crowded_waits;

@@ -28,8 +28,10 @@
 #include "dsm/engine/engine.h"
 #include "dsm/live/environment.h"
 #include "dsm/live/faults.h"
+#include "dsm/live/inspector.h"
 #include "dsm/live/memory.h"
 #include "dsm/live/network.h"
+#include "dsm/live/pulse.h"
 #include "dsm/live/report.h"
 #include "dsm/live/steps.h"
 #include "dsm/live/trace.h"
@@ -123,6 +125,9 @@ class Runtime final : private FaultSink, private Network::Sink {
   void take_step(const StepFacts& facts, Instant deadline = Instant::never(),
                  AtDeadline then = AtDeadline::kFail);
   bool step_complete() const;
+  // Says what every compute node of this cluster does, a line each, on standard error.
+  void say_waits();
+  std::string explain(unsigned local) const;
   void all_nodes_barrier();
   std::uint32_t pages_of(std::size_t bytes) const;
   PageId allocate_together(std::size_t bytes, std::uint32_t pages, Placement placement);
@@ -161,11 +166,13 @@ class Runtime final : private FaultSink, private Network::Sink {
   std::atomic<bool> stopping_{false};
   std::atomic<bool> tracing_{false};
 
+  Pulse own_pulse_;  // while nobody watches
+  Pulse* pulse_ = &own_pulse_;
   std::unique_ptr<LocalNode[]> nodes_;
   int looks_before_yield_ = 0;
 
   // Written by the initial thread while no other compute node runs.
-  bool in_parallel_ = false;
+  std::atomic<bool> in_parallel_{false};
 
   // How the initial thread hands a function to the other compute nodes.
   std::mutex crew_mutex_;
@@ -178,6 +185,7 @@ class Runtime final : private FaultSink, private Network::Sink {
 
   std::vector<std::thread> crew_;
   std::thread server_;
+  std::unique_ptr<Inspector> inspector_;
 };
 
 }  // namespace braid::dsm

@@ -7,8 +7,6 @@
 
 namespace braid::dsm {
 
-namespace {
-
 const char* text_of(Step step) {
   switch (step) {
     case Step::kNone:
@@ -26,6 +24,8 @@ const char* text_of(Step step) {
   }
   return "an unknown step";
 }
+
+namespace {
 
 std::string text_of_placement(const StepFacts& facts) {
   switch (static_cast<Placement::Kind>(facts.numbers[1])) {

@@ -19,6 +19,8 @@
 namespace braid::dsm {
 
 enum class Step : std::uint32_t { kNone, kHello, kAllocate, kParallel, kFinish, kGoodbye };
+// As a person knows it: the call that takes it.
+const char* text_of(Step step);
 
 // What a step is about: must be equal in all clusters.
 struct StepFacts {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -304,6 +305,46 @@ TEST(Calls, TheyWorkWhileAnotherClusterTakesThePagesAway) {
     });
     return finish(wrong == 0 ? 0 : 1);
   });
+}
+
+// --- What a process says when it is asked
+
+TEST(Quit, EveryProcessSaysWhatItsNodesWaitForAndGoesOn) {
+  const std::vector<Ending> endings = run_machine({.clusters = 2, .compute = 3}, [] {
+    parallel([](Node& node) {
+      if (node.id() == 0) {
+        node.lock(5);
+        node.flag_set(1);
+        node.flag_wait(3);
+        node.unlock(5);
+      } else if (node.id() == 1) {
+        node.flag_wait(1);
+        node.lock(5);
+        node.unlock(5);
+      } else if (node.cluster() == 0) {
+        node.flag_wait(1);
+        ::usleep(200'000);
+        ::kill(::getpid(), SIGQUIT);
+        ::usleep(200'000);
+        node.flag_set(3);
+      } else if (node.id() == 4) {
+        ::usleep(200'000);
+        ::kill(::getpid(), SIGQUIT);
+      } else {
+        node.semaphore_wait(7);
+      }
+      if (node.id() == 4) node.semaphore_post(7, 2);
+      node.barrier(2);
+    });
+    return finish(0);
+  });
+  for (const Ending& ending : endings) EXPECT_EQ(ending.exit_status, 0) << ending.text;
+  EXPECT_THAT(endings[0].text,
+              HasSubstr("braid: compute node 0 waits for flag 3 to be set, which is at cluster 1; it "
+                        "has lock(s) 5\n"));
+  EXPECT_THAT(endings[0].text,
+              HasSubstr("braid: compute node 1 waits for lock 5, which compute node 0 has\n"));
+  EXPECT_THAT(endings[0].text, HasSubstr("braid: compute node 2 computes\n"));
 }
 
 // --- Calls that cannot be

@@ -184,18 +184,20 @@ std::vector<proxy::NodeConfig> plan_nodes(const RunConfig& config, const std::st
 }
 
 Environment plan_environment(const RunConfig& config, unsigned cluster, const std::string& service,
-                             int report_fd) {
+                             int report_fd, int pulse_fd) {
   namespace variable = dsm::variable;
-  return {{variable::kService, service},
-          {variable::kCluster, std::to_string(cluster)},
-          {variable::kClusters, std::to_string(config.clusters)},
-          {variable::kCompute, std::to_string(config.compute)},
-          {variable::kHeapMib, std::to_string(config.heap_mib)},
-          {variable::kDispatch, to_environment(config.dispatch)},
-          {variable::kWindowKib, std::to_string(config.window_kib)},
-          {variable::kProtection, to_text(config.protection)},
-          {variable::kReportFd, std::to_string(report_fd)},
-          {variable::kConnectTimeoutMs, std::to_string(config.start_timeout_ms)}};
+  Environment all{{variable::kService, service},
+                  {variable::kCluster, std::to_string(cluster)},
+                  {variable::kClusters, std::to_string(config.clusters)},
+                  {variable::kCompute, std::to_string(config.compute)},
+                  {variable::kHeapMib, std::to_string(config.heap_mib)},
+                  {variable::kDispatch, to_environment(config.dispatch)},
+                  {variable::kWindowKib, std::to_string(config.window_kib)},
+                  {variable::kProtection, to_text(config.protection)},
+                  {variable::kReportFd, std::to_string(report_fd)},
+                  {variable::kConnectTimeoutMs, std::to_string(config.start_timeout_ms)}};
+  if (pulse_fd >= 0) all.emplace_back(variable::kPulseFd, std::to_string(pulse_fd));
+  return all;
 }
 
 std::vector<std::string> merge_environment(const char* const* inherited, const Environment& added) {

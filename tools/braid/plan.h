@@ -32,7 +32,7 @@ std::vector<proxy::NodeConfig> plan_nodes(const RunConfig& config, const std::st
 // What an application process finds in its environment beside what the user's shell put there.
 using Environment = std::vector<std::pair<std::string, std::string>>;
 Environment plan_environment(const RunConfig& config, unsigned cluster, const std::string& service,
-                             int report_fd);
+                             int report_fd, int pulse_fd = -1);
 
 // `inherited` (environ) without variables that begin with BRAID_, and `added`: NAME=value.
 std::vector<std::string> merge_environment(const char* const* inherited, const Environment& added);

@@ -134,8 +134,8 @@ std::string nodes_table(const RunReport& report) {
 
 // What a cluster's compute nodes did together: diffs are made at a release, for all of them.
 std::string pages_table(const RunReport& report) {
-  Table table(
-      {"cluster", "diffs sent", "bytes", "diffs applied", "pages sent", "invalidations sent", "received", "protection"});
+  Table table({"cluster", "diffs sent", "bytes", "diffs applied", "pages sent", "invalidations sent",
+               "received", "protection"});
   for (std::size_t k = 0; k < report.clusters.size(); ++k) {
     const Json json = parsed_report(report.clusters[k]);
     if (!json.is_object() || !json.contains("cluster_counts") || !json["cluster_counts"].is_object())

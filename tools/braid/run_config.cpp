@@ -220,6 +220,10 @@ std::vector<Setting> make_settings() {
   all.push_back(number("start_timeout_ms", "--start-timeout", 100, kDayMs,
                        "how long the daemons may take until all are connected, ms",
                        [](C& c) -> std::uint32_t& { return c.start_timeout_ms; }));
+  all.push_back(number("watchdog_s", "--watchdog", 0, kDayMs / 1000,
+                       "end the run when every compute node has waited and nothing has happened for so long, "
+                       "s, and say what each waits for; 0: never",
+                       [](C& c) -> std::uint32_t& { return c.watchdog_s; }));
   all.push_back(
       truth("misdirect", "--misdirect",
             "let every packet land on a queue of another proxy, so that all are handed over in software",

@@ -62,6 +62,7 @@ struct RunConfig {
   std::uint32_t window_kib = 256;           // of each connection between two clusters
   Protect protection = Protect::kAuto;      // how accesses to it are noticed
   std::uint32_t start_timeout_ms = 20'000;  // EAL start-up of 64 daemons on two cores takes a while
+  std::uint32_t watchdog_s = 0;             // 0: none
   bool misdirect = false;
   // mtu_bytes 0: the wire's own (mtu_bytes()).
   proxy::TransportConfig transport = {.mtu_bytes = 0};

@@ -21,6 +21,7 @@
 #include <optional>
 
 #include "base/clock.h"
+#include "dsm/live/pulse.h"
 #include "proxy/channel/node_counters.h"
 #include "tools/braid/descriptor.h"
 #include "tools/braid/line_prefixer.h"
@@ -34,6 +35,9 @@ namespace {
 // Who died first is told after so long: the kernel tells us of a process's death a moment after its peers
 // hear of it, so what looks first may be a consequence.
 constexpr Duration kSettle = 200_ms;
+// The watchdog looks so often; a moment in which somebody computes between two looks still is seen as
+// progress.
+constexpr Duration kWatch = 200_ms;
 // After a death the others may end by themselves and say what they saw; then they are asked to, then made to.
 constexpr Duration kEndByThemselves = 1_s;
 constexpr Duration kAfterAsking = 1_s;
@@ -47,8 +51,9 @@ constexpr Duration kLateOutput = 500_ms;
 constexpr std::size_t kMaxReportBytes = 16u << 20;
 
 constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+// At SIGQUIT programs say what their compute nodes wait for, and go on.
 bool asks_to_end(int signal) {
-  return signal != SIGUSR1 && signal != SIGUSR2;
+  return signal != SIGUSR1 && signal != SIGUSR2 && signal != SIGQUIT;
 }
 
 std::string describe_end(int wait_status) {
@@ -119,6 +124,35 @@ unsigned usable_cores() {
   if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
   return std::max(1u, static_cast<unsigned>(CPU_COUNT(&set)));
 }
+
+// What the watchdog sees of an application process.
+class PulseMemory {
+ public:
+  static Result<PulseMemory> make() {
+    Result<Descriptor> file = memory_file("braid-pulse", sizeof(dsm::Pulse));
+    if (!file) return file.error();
+    void* const memory =
+        ::mmap(nullptr, sizeof(dsm::Pulse), PROT_READ | PROT_WRITE, MAP_SHARED, file->get(), 0);
+    if (memory == MAP_FAILED) return error("cannot map a pulse: {}", std::strerror(errno));
+    return PulseMemory(std::move(*file), new (memory) dsm::Pulse);
+  }
+  PulseMemory(PulseMemory&& other) noexcept
+      : file_(std::move(other.file_)), pulse_(std::exchange(other.pulse_, nullptr)) {}
+  PulseMemory& operator=(PulseMemory&&) = delete;
+  ~PulseMemory() {
+    if (pulse_ != nullptr) ::munmap(pulse_, sizeof *pulse_);
+  }
+
+  int fd() const { return file_.get(); }
+  // Every compute node waits.
+  bool all_wait() const { return pulse_->counts.load() != 0 && pulse_->busy.load() <= 0; }
+  std::uint64_t progress() const { return pulse_->progress.load(); }
+
+ private:
+  PulseMemory(Descriptor file, dsm::Pulse* pulse) : file_(std::move(file)), pulse_(pulse) {}
+  Descriptor file_;
+  dsm::Pulse* pulse_;
+};
 
 class Counters {
  public:
@@ -356,6 +390,7 @@ class Supervisor {
     phase_ = Phase::kRunning;
     start_deadline_ = Instant::never();
     applications_begun_ = monotonic_now();
+    if (config_.watchdog_s > 0) watch_at_ = stands_still_since_ = applications_begun_;
     for (unsigned k = 0; k < config_.clusters; ++k) {
       if (Result<void> done = start_application(k); !done)
         return fail(Rank::kStart, fmt::format("cluster {}: {}", k, done.error().text));
@@ -370,10 +405,18 @@ class Supervisor {
     ProcessOptions options;
     options.path = options_.application;
     options.arguments = options_.command;
-    options.environment =
-        merge_environment(environ, plan_environment(config_, k, nodes_[k]->listener.address, report_fd));
+    int pulse_fd = -1;
+    if (config_.watchdog_s > 0) {
+      Result<PulseMemory> pulse = PulseMemory::make();
+      if (!pulse) return pulse.error();
+      pulse_fd = pulse->fd();
+      pulses_.push_back(std::make_unique<PulseMemory>(std::move(*pulse)));
+      options.inherited.push_back(pulse_fd);
+    }
+    options.environment = merge_environment(
+        environ, plan_environment(config_, k, nodes_[k]->listener.address, report_fd, pulse_fd));
     options.stdin_fd = k == 0 ? keyboard_.open() : -1;
-    options.inherited = {report_fd};
+    options.inherited.push_back(report_fd);
     Result<Process> process = start_process(options);
     if (k == 0) keyboard_.started();
     if (!process) return process.error();
@@ -433,7 +476,7 @@ class Supervisor {
 
   Instant next_deadline() const {
     return earlier(earlier(start_deadline_, earlier(announce_at_, ask_at_)),
-                   earlier(kill_at_, output_deadline_));
+                   earlier(earlier(kill_at_, watch_at_), output_deadline_));
   }
 
   void take_ready() {
@@ -586,6 +629,7 @@ class Supervisor {
       start_deadline_ = Instant::never();
       fail(Rank::kStart, late_daemons());
     }
+    if (now >= watch_at_) watch(now);
     if (now >= output_deadline_) end_output(now);
     if (!announced_ && failing() && (now >= announce_at_ || !any_alive())) announce();
     if (now >= ask_at_) {
@@ -600,6 +644,35 @@ class Supervisor {
       }
       kill_all();
     }
+  }
+
+  // Sees whether anything has happened since it looked last.
+  void watch(Instant now) {
+    watch_at_ = now + kWatch;
+    if (phase_ != Phase::kRunning || failing() || interrupted_ != 0) {
+      watch_at_ = Instant::never();
+      return;
+    }
+    std::uint64_t progress = 0;
+    bool all_wait = true;
+    for (const auto& pulse : pulses_) {
+      all_wait = all_wait && pulse->all_wait();
+      progress += pulse->progress();
+    }
+    if (!all_wait || progress != progress_) {
+      progress_ = progress;
+      stands_still_since_ = now;
+    }
+    if (now - stands_still_since_ < Duration::s(config_.watchdog_s)) return;
+    watch_at_ = Instant::never();
+    // The processes alone, whose runtime answers: their children know nothing of it.
+    for (const auto& member : members_) {
+      if (member->alive && member->role == Role::kApplication) ::kill(member->process.pid, SIGQUIT);
+    }
+    fail(Rank::kStart,
+         fmt::format("the watchdog: for {} s every compute node has waited and nothing has happened; "
+                     "what each waits for is said above",
+                     config_.watchdog_s));
   }
 
   // Somebody who left his group still holds a pipe: he is not waited for. But output that only waits for our
@@ -731,6 +804,11 @@ class Supervisor {
   Instant ask_at_ = Instant::never();
   Instant kill_at_ = Instant::never();
   Instant output_deadline_ = Instant::never();
+
+  std::vector<std::unique_ptr<PulseMemory>> pulses_;  // by cluster, where there is a watchdog
+  Instant watch_at_ = Instant::never();
+  std::uint64_t progress_ = 0;
+  Instant stands_still_since_;
 };
 
 }  // namespace

@@ -1,0 +1,75 @@
+#include "dsm/live/inspector.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+
+#include "base/check.h"
+
+namespace braid::dsm {
+
+namespace {
+
+std::atomic<int> the_bell{-1};
+
+// What the bell's counter grows by: many rings for one answer are one answer.
+constexpr std::uint64_t kSpeak = 1;
+constexpr std::uint64_t kEnd = std::uint64_t{1} << 32;
+
+void ring(int bell, std::uint64_t what) {
+  [[maybe_unused]] const ssize_t n = ::write(bell, &what, sizeof what);
+}
+
+void on_quit(int) {
+  const int saved_errno = errno;
+  const int bell = the_bell.load();
+  if (bell >= 0) ring(bell, kSpeak);
+  errno = saved_errno;
+}
+
+}  // namespace
+
+Inspector::Inspector(std::function<void()> speak) : speak_(std::move(speak)) {
+  struct sigaction current = {};
+  if (::sigaction(SIGQUIT, nullptr, &current) != 0 || (current.sa_flags & SA_SIGINFO) != 0 ||
+      current.sa_handler != SIG_DFL)
+    return;
+  bell_ = ::eventfd(0, EFD_CLOEXEC);
+  CHECK_GE(bell_, 0);
+  the_bell.store(bell_);
+  struct sigaction ours = {};
+  ours.sa_handler = on_quit;
+  ours.sa_flags = SA_RESTART;
+  ::sigemptyset(&ours.sa_mask);
+  installed_ = ::sigaction(SIGQUIT, &ours, nullptr) == 0;
+  thread_ = std::thread(&Inspector::listen, this);
+}
+
+Inspector::~Inspector() {
+  if (bell_ < 0) return;
+  if (installed_) ::signal(SIGQUIT, SIG_DFL);
+  the_bell.store(-1);
+  ring(bell_, kEnd);
+  thread_.join();
+  ::close(bell_);
+}
+
+void Inspector::listen() {
+  // Signals are for the program's own threads.
+  sigset_t all;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
+  for (;;) {
+    std::uint64_t rings = 0;
+    if (::read(bell_, &rings, sizeof rings) < 0 && errno == EINTR) continue;
+    if (rings >= kEnd) return;
+    speak_();
+  }
+}
+
+}  // namespace braid::dsm

@@ -1,0 +1,22 @@
+// What `braid run --watchdog` sees of an application process: whether anybody computes, and whether anything
+// happens. In memory that both map (variable::kPulseFd); written by the runtime, read by the command.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace braid::dsm {
+
+struct Pulse {
+  // The runtime counts here; before that nothing can be told.
+  std::atomic<std::uint32_t> counts{0};
+  // Threads that compute: those of compute nodes that neither wait in the runtime nor for parallel().
+  std::atomic<std::int32_t> busy{0};
+  // Waits that came to their end.
+  std::atomic<std::uint64_t> progress{0};
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
+                  std::atomic<std::int32_t>::is_always_lock_free,
+              "shared between processes");
+
+}  // namespace braid::dsm
