@@ -42,6 +42,9 @@ PRESETS = [("release", None), ("asan", "no-asan"), ("tsan", "no-tsan")]
 # Longer things, with --full only.
 FULL_PRESETS = [("debug", None)]
 FULL_CHECKS = [
+    # Every process of every application's run is killed once; the tests above kill some.
+    ("every process killed once",
+     ["env", "BRAID_STRESS_ALL=1", "build/release/bin/machine_stress_test", "--gtest_filter=*Killed*"]),
     # What goes wrong one time in ten shows here: every test that starts processes, until it fails or has run five times.
     ("live tests, again and again",
      ["ctest", "--preset", "release", "--label-regex", "^live$", "--repeat", "until-fail:5",

@@ -8,116 +8,27 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
-#include <thread>
 
-#include "tests/cli/command.h"
+#include "tests/live/machine.h"
 
 namespace braid {
 namespace {
 
-using cli::testing::Command;
-using cli::testing::Finished;
-using cli::testing::TemporaryFile;
+using namespace live::testing;  // NOLINT
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-using Json = nlohmann::json;
-using Words = std::vector<std::string>;
-using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
-
-Words operator+(Words a, const Words& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
 
 // Small enough for a second, large enough for hundreds of pages.
 const Words kJacobi = {BRAID_JACOBI, "--size", "512"};
 const Words kMatmul = {BRAID_MATMUL, "--size", "192"};
 // Longer than any test waits.
 const Words kEndlessJacobi = {BRAID_JACOBI, "--size", "256", "--iterations", "1000000"};
-
-class Machine : public ::testing::Test {
- protected:
-  Machine() : shm_before_(cli::testing::names_in("/dev/shm")) {}
-  ~Machine() override { EXPECT_EQ(cli::testing::names_in("/dev/shm"), shm_before_); }
-
-  struct Outcome {
-    Finished finished;
-    Json report;
-  };
-  // To the end; nobody and nothing may be left.
-  static Outcome run(const Words& options, const Words& program) {
-    const TemporaryFile report;
-    Command command(Words{BRAID_COMMAND, "run", "--report", report.path()} + options + program);
-    const Finished finished = command.wait(std::chrono::seconds(120));
-    EXPECT_THAT(command.left_over(), IsEmpty());
-    return {finished, Json::parse(report.text(), nullptr, false)};
-  }
-  static Outcome expect_verified(const Words& options, const Words& program) {
-    Outcome outcome = run(options, program);
-    EXPECT_EQ(outcome.finished.status, 0) << outcome.finished.out << outcome.finished.err;
-    EXPECT_THAT(outcome.finished.out, AllOf(HasSubstr(", verified\n"), Not(HasSubstr("WRONG"))));
-    return outcome;
-  }
-  static std::uint64_t total(const Json& report, const char* counter) {
-    return report["totals"][counter].get<std::uint64_t>();
-  }
-
-  const std::set<std::string> shm_before_;
-};
-
-// An endless program, and its processes.
-class Endless {
- public:
-  explicit Endless(const Words& options)
-      : report_(),
-        command(Words{BRAID_COMMAND, "run", "--report", report_.path()} + options + kEndlessJacobi) {}
-
-  // Process number `which` whose command line begins with `name`, once pages have begun to travel.
-  pid_t find(const std::string& name, unsigned which) const {
-    const auto limit = Clock::now() + 30s;
-    while (Clock::now() < limit) {
-      std::vector<pid_t> found;
-      for (const auto& [pid, line] : command.processes()) {
-        if (pid != command.pid() && line.starts_with(name)) found.push_back(pid);
-      }
-      if (found.size() > which && travelling(found[which])) return found[which];
-      std::this_thread::sleep_for(20ms);
-    }
-    return -1;
-  }
-  pid_t application(unsigned which) const { return find(BRAID_JACOBI, which); }
-  pid_t daemon(unsigned which) const { return application(0) < 0 ? -1 : find("braidd ", which); }
-  // From now on; returns the seconds that it took to end.
-  double time_to_end() {
-    const auto then = Clock::now();
-    command.wait(60s);
-    return std::chrono::duration<double>(Clock::now() - then).count();
-  }
-  Json report() const { return Json::parse(report_.text(), nullptr, false); }
-
- private:
-  // By the counters of its daemon; a daemon itself is taken on trust.
-  static bool travelling(pid_t pid) {
-    const Finished counters =
-        cli::testing::run({BRAID_COMMAND, "counters", "--process", std::to_string(pid), "--all"});
-    if (counters.err.find("has no BRAID_SERVICE") != std::string::npos) return true;
-    const std::size_t at = counters.out.find("messages_received");
-    return at != std::string::npos && std::stoull(counters.out.substr(at + 17)) > 100;
-  }
-
-  const TemporaryFile report_;
-
- public:
-  Command command;
-};
 
 // --- good days
 
@@ -238,7 +149,7 @@ TEST_F(Machine, ReportsWhatEveryProxyAndComputeNodeDid) {
 }
 
 TEST_F(Machine, ShowsANodesCountersWhileItRuns) {
-  Endless run({});
+  Endless run({}, kEndlessJacobi);
   const pid_t application = run.application(0);
   ASSERT_GT(application, 0) << run.command.so_far().err;
   const Words ask = {BRAID_COMMAND, "counters", "--process", std::to_string(application)};
@@ -409,7 +320,7 @@ TEST_F(Machine, StopsWithinTheDeathTimeWhenTheWireIsCut) {
 }
 
 TEST_F(Machine, AClusterThatFallsSilentIsDeclaredDead) {
-  Endless run({"--path-death", "300", "--peer-death", "1000"});
+  Endless run({"--path-death", "300", "--peer-death", "1000"}, kEndlessJacobi);
   const pid_t silent = run.daemon(1);
   ASSERT_GT(silent, 0) << run.command.so_far().err;
   ::kill(silent, SIGSTOP);
@@ -441,7 +352,7 @@ TEST_F(Machine, PacketsForAnotherProxyAreHandedOver) {
 TEST_F(Machine, EndsWhenAnApplicationProcessIsKilled) {
   for (const char* wire : {"shm", "dpdk"}) {
     SCOPED_TRACE(wire);
-    Endless run({"--wire", wire});
+    Endless run({"--wire", wire}, kEndlessJacobi);
     const pid_t victim = run.application(1);
     ASSERT_GT(victim, 0) << run.command.so_far().err;
     ::kill(victim, SIGKILL);
@@ -458,7 +369,7 @@ TEST_F(Machine, EndsWhenAnApplicationProcessIsKilled) {
 TEST_F(Machine, EndsWhenADaemonIsKilled) {
   for (const char* wire : {"shm", "dpdk"}) {
     SCOPED_TRACE(wire);
-    Endless run({"--wire", wire});
+    Endless run({"--wire", wire}, kEndlessJacobi);
     const pid_t victim = run.daemon(1);
     ASSERT_GT(victim, 0) << run.command.so_far().err;
     ::kill(victim, SIGKILL);
@@ -475,7 +386,7 @@ TEST_F(Machine, EndsWhenADaemonIsKilled) {
 TEST_F(Machine, LeavesNobodyWhenTheCommandIsKilled) {
   for (const char* wire : {"shm", "dpdk"}) {
     SCOPED_TRACE(wire);
-    Endless run({"--wire", wire});
+    Endless run({"--wire", wire}, kEndlessJacobi);
     ASSERT_GT(run.application(1), 0) << run.command.so_far().err;
     run.command.signal(SIGKILL);
     run.command.wait();
@@ -484,7 +395,7 @@ TEST_F(Machine, LeavesNobodyWhenTheCommandIsKilled) {
 }
 
 TEST_F(Machine, EndsWhenItIsInterrupted) {
-  Endless run({});
+  Endless run({}, kEndlessJacobi);
   ASSERT_GT(run.application(1), 0) << run.command.so_far().err;
   run.command.signal(SIGINT);
   EXPECT_LT(run.time_to_end(), 5.0);
@@ -568,7 +479,7 @@ TEST_F(MachineOnVeth, RunsMatmulOverPacketSockets) {
 
 TEST_F(MachineOnVeth, StopsWithinTheDeathTimeWhenTheCableIsPulled) {
   const TemporaryFile config(veth_->config(1, true));
-  Endless run({"--config", config.path(), "--path-death", "300", "--peer-death", "1000"});
+  Endless run({"--config", config.path(), "--path-death", "300", "--peer-death", "1000"}, kEndlessJacobi);
   ASSERT_GT(run.application(1), 0) << run.command.so_far().err;
   veth_->cut();
   EXPECT_LT(run.time_to_end(), 1.0 + 5.0);

@@ -138,9 +138,11 @@ class RunChecks(tree.TreeTest):
 
     def test_full_adds_the_debug_preset_and_the_longer_checks(self):
         self.write("CMakeLists.txt", PROJECT)
+        self.write("build/release/bin/machine_stress_test", "#!/bin/sh\ntest \"$BRAID_STRESS_ALL\" = 1\n", mode=0o755)
         result = self.run_tool(self.root / "tools/check", "--full")
-        # debug: configured, built, 2 tests; and the live tests again and again.
-        self.assert_closes(result, 0, f"{self.ALL + 4 + 1} passed, 0 failed")
+        # debug: configured, built, 2 tests; every process killed; and the live tests again and again.
+        self.assert_closes(result, 0, f"{self.ALL + 4 + 2} passed, 0 failed")
+        self.assertIn("every process killed once", result.stdout)
         self.assertIn("live tests, again and again", result.stdout)
 
     def fuzzer(self, body):
