@@ -43,7 +43,7 @@ namespace braid::dsm {
 
 // Who keeps the master copies of an allocation's pages.
 struct Placement {
-  enum class Kind : std::uint8_t { kBlock, kCyclic, kCluster };
+  enum class Kind : std::uint8_t { kBlock, kCyclic, kCluster, kFirstTouch };
   Kind kind = Kind::kBlock;
   unsigned cluster = 0;  // kCluster: all of them here
 
@@ -52,6 +52,9 @@ struct Placement {
   static constexpr Placement block() { return {}; }
   static constexpr Placement cyclic() { return {Kind::kCyclic, 0}; }
   static constexpr Placement on(unsigned cluster) { return {Kind::kCluster, cluster}; }
+  // Each page at the cluster that touches it first: right where the program's own initialisation shares the
+  // work out as its computation does.
+  static constexpr Placement first_touch() { return {Kind::kFirstTouch, 0}; }
 };
 
 // A half-open range of indices that a range-for walks.

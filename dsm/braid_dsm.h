@@ -16,9 +16,10 @@ typedef struct braid_node braid_node;
 
 /* Who keeps the master copies of an allocation's pages. */
 typedef enum braid_placement_kind {
-  BRAID_PLACE_BLOCK = 0,  /* cluster k of n keeps the k-th n-th */
-  BRAID_PLACE_CYCLIC = 1, /* page after page */
-  BRAID_PLACE_ON = 2      /* all on `cluster` */
+  BRAID_PLACE_BLOCK = 0,      /* cluster k of n keeps the k-th n-th */
+  BRAID_PLACE_CYCLIC = 1,     /* page after page */
+  BRAID_PLACE_ON = 2,         /* all on `cluster` */
+  BRAID_PLACE_FIRST_TOUCH = 3 /* each at the cluster that touches it first */
 } braid_placement_kind;
 typedef struct braid_placement {
   braid_placement_kind kind;
@@ -31,6 +32,10 @@ static inline braid_placement braid_place_block(void) {
 }
 static inline braid_placement braid_place_cyclic(void) {
   braid_placement placement = {BRAID_PLACE_CYCLIC, 0};
+  return placement;
+}
+static inline braid_placement braid_place_first_touch(void) {
+  braid_placement placement = {BRAID_PLACE_FIRST_TOUCH, 0};
   return placement;
 }
 static inline braid_placement braid_place_on(unsigned cluster) {

@@ -15,7 +15,7 @@ std::size_t store_homes(MutableBytes room, Homes homes) {
 
 std::optional<Homes> load_homes(ByteView bytes) {
   const auto kind = load<std::uint16_t>(&bytes[0]);
-  if (kind > static_cast<std::uint16_t>(Homes::Kind::kCluster)) return std::nullopt;
+  if (kind > static_cast<std::uint16_t>(Homes::Kind::kFirstTouch)) return std::nullopt;
   return Homes{static_cast<Homes::Kind>(kind), ClusterId(load<std::uint16_t>(&bytes[2]))};
 }
 
@@ -72,6 +72,9 @@ void Allocations::place(PageId first, std::uint32_t count, Homes homes) {
       break;
     case Homes::Kind::kCluster:
       set(0, count, homes.cluster.value());
+      break;
+    case Homes::Kind::kFirstTouch:
+      pages_.set_first_touch(first, count);
       break;
   }
   next_ = first.value() + count;

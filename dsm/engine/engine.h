@@ -78,9 +78,10 @@ struct SyncCall {
 // Where the master copies of an allocation's pages are.
 struct Homes {
   enum class Kind : std::uint8_t {
-    kBlock,    // cluster k of n has the k-th n-th of the pages
-    kCyclic,   // one after the other
-    kCluster,  // all in `cluster`
+    kBlock,       // cluster k of n has the k-th n-th of the pages
+    kCyclic,      // one after the other
+    kCluster,     // all in `cluster`
+    kFirstTouch,  // each where it is touched first
   };
   Kind kind = Kind::kBlock;
   ClusterId cluster{0};

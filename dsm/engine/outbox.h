@@ -6,7 +6,6 @@
 // cluster itself; the engine hands it over before it returns to its caller.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <boost/circular_buffer.hpp>
 #include <cstdint>
@@ -71,13 +70,6 @@ class Outbox {
   // Descriptors of one kind that wait for `to`.
   std::uint32_t pending(ClusterId to, Kind kind) const {
     return pending_[to.value()][static_cast<std::size_t>(kind)];
-  }
-  // Does a page's reply wait for anybody? Looks through the queues: not for the steady state.
-  bool answers_about(PageId first, std::uint32_t count) const {
-    const auto about = [&](const Header& h) {
-      return h.kind == Kind::kPageReply && h.id - first.value() < count;
-    };
-    return std::ranges::any_of(queues_, [&](const auto& queue) { return std::ranges::any_of(queue, about); });
   }
   // Other clusters with something to send, a bit each.
   std::uint64_t clusters() const { return clusters_; }

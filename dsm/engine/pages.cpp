@@ -42,9 +42,9 @@ bool Pages::untouched(PageId first, std::uint32_t count) const {
   for (std::uint32_t i = first.value(); i < first.value() + count; ++i) {
     const Page& p = pages_[i];
     if (p.content == Content::kDirty || p.fetch != Stage::kNone || p.flush != Stage::kNone) return false;
-    if (!unshared(masters_[i])) return false;
+    if (!unshared(masters_[i]) || masters_[i].replies != 0) return false;
   }
-  return !outbox_.answers_about(first, count);
+  return true;
 }
 
 void Pages::set_home(PageId first, std::uint32_t count, ClusterId home) {

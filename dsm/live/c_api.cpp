@@ -18,7 +18,8 @@ const Node& node_of(const braid_node* node) {
 
 static_assert(static_cast<int>(Placement::Kind::kBlock) == BRAID_PLACE_BLOCK &&
               static_cast<int>(Placement::Kind::kCyclic) == BRAID_PLACE_CYCLIC &&
-              static_cast<int>(Placement::Kind::kCluster) == BRAID_PLACE_ON);
+              static_cast<int>(Placement::Kind::kCluster) == BRAID_PLACE_ON &&
+              static_cast<int>(Placement::Kind::kFirstTouch) == BRAID_PLACE_FIRST_TOUCH);
 static_assert(static_cast<int>(Reduce::kSum) == BRAID_SUM && static_cast<int>(Reduce::kMin) == BRAID_MIN &&
               static_cast<int>(Reduce::kMax) == BRAID_MAX);
 static_assert(static_cast<int>(MemoryOrder::kAcquireRelease) == BRAID_ACQUIRE_RELEASE &&

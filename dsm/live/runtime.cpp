@@ -143,6 +143,8 @@ Homes homes_of(Placement placement) {
       return {Homes::Kind::kCyclic, {}};
     case Placement::Kind::kCluster:
       return {Homes::Kind::kCluster, cluster};
+    case Placement::Kind::kFirstTouch:
+      return {Homes::Kind::kFirstTouch, {}};
   }
   return {};
 }

@@ -35,6 +35,8 @@ std::string text_of_placement(const StepFacts& facts) {
       return "cyclic";
     case Placement::Kind::kCluster:
       return fmt::format("on cluster {}", facts.numbers[2]);
+    case Placement::Kind::kFirstTouch:
+      return "first touch";
   }
   return "unknown placement";
 }

@@ -45,6 +45,20 @@ TEST_F(AllocationsTest, AnyNodeGetsFreshPagesWithTheHomesItAskedFor) {  // AL-1,
   EXPECT_TRUE(m.quiet());
 }
 
+TEST_F(AllocationsTest, PagesCanBeLeftToWhoeverTouchesThemFirst) {  // AL-2, PG-22
+  EXPECT_EQ(allocate(1, 6, {Homes::Kind::kFirstTouch, ClusterId(0)}), 0u);
+  m.write(2, 1 * kPageBytes, 5);
+  m.write(0, 2 * kPageBytes, 6);
+  EXPECT_EQ(m.engine(2).home(PageId(1)), ClusterId(2));
+  EXPECT_EQ(m.engine(0).home(PageId(2)), ClusterId(0));
+  for (std::uint16_t c = 0; c < 3; ++c) {
+    for (std::uint16_t n = 0; n < 2; ++n) (void)m.engine(c).barrier(n, BarrierId(0));
+  }
+  m.settle();
+  EXPECT_EQ(m.read(1, 1 * kPageBytes), 5);
+  EXPECT_EQ(m.read(1, 2 * kPageBytes), 6);
+}
+
 TEST_F(AllocationsTest, ItIsCompleteWhenEveryClusterKnows) {  // AL-3
   EXPECT_FALSE(m.engine(1).allocate(0, 5, kOnTwo));
   m.deliver(Kind::kAllocate, 0);

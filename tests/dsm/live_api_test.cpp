@@ -161,11 +161,11 @@ TEST_P(Api, WhatOneNodeAllocatesIsThereForAll) {
     unsigned wrong = 0;
     parallel([&](Node& node) {
       const Placement placements[] = {Placement::block(), Placement::cyclic(),
-                                      Placement::on(node.id() % clusters())};
+                                      Placement::on(node.id() % clusters()), Placement::first_touch()};
       for (unsigned i = 0; i < 6; ++i) {
         // Two pages and a bit, used from end to end.
         constexpr std::size_t kBytes = 9000;
-        auto* const bytes = node.allocate<char>(kBytes, placements[i % 3]);
+        auto* const bytes = node.allocate<char>(kBytes, placements[i % 4]);
         for (std::size_t b = 0; b < kBytes; ++b) wrong += bytes[b] != 0;
         std::memset(bytes, static_cast<int>(node.id() + 1), kBytes);
         auto* const item = reinterpret_cast<List*>(bytes);
