@@ -29,6 +29,7 @@ bool Pages::attempt(std::uint16_t node) {
       Access::kNone) {  // no copy, or one that is invalid and whose changes must reach the home first
     if (p.fetch == Stage::kNone) ++nodes_[node].counts.fetches;
     want_fetch(page);
+    if (n.wanted == Access::kRead) fetch_ahead(node, page);
     return wait_for(node, Wait::kFetch);
   }
   if (p.content == Content::kDirty) {
@@ -66,6 +67,40 @@ void Pages::ask_home(std::uint32_t page) {
   outbox_.push(ClusterId(p.home), {.kind = Kind::kPageRequest, .id = page});
 }
 
+// PG-25: the node missed `page`. If it reads one page after the other, those behind it are asked for, more at
+// a time the longer it goes on.
+void Pages::fetch_ahead(std::uint16_t node, std::uint32_t page) {
+  if (config_.fetch_ahead == 0) return;
+  ComputeNode& n = nodes_[node];
+  const bool sequential = n.scan_window != 0 && page > n.scan_last && page <= n.scan_next;
+  n.scan_last = page;
+  if (!sequential) {
+    n.scan_next = page + 1;
+    n.scan_window = 1;
+    return;
+  }
+  n.scan_window = std::min(2 * n.scan_window, config_.fetch_ahead);
+  const std::size_t end = std::min<std::size_t>(pages_.size(), std::size_t{page} + 1 + n.scan_window);
+  n.scan_next = std::max(n.scan_next, page + 1);
+  while (n.scan_next < end && ahead_ < config_.compute_nodes * config_.fetch_ahead) {
+    const std::uint32_t next = n.scan_next++;
+    Page& p = pages_[next];
+    const bool idle = p.content == Content::kInvalid && p.fetch == Stage::kNone && p.flush == Stage::kNone;
+    if (here(p) || !p.placed || !idle) continue;
+    p.ahead = true;
+    ++ahead_;
+    ++counts_.fetched_ahead;
+    ask_home(next);
+  }
+}
+
+void Pages::end_fetch(Page& p) {
+  p.fetch = Stage::kNone;
+  p.has_minimum = false;
+  ahead_ -= p.ahead;
+  p.ahead = false;
+}
+
 bool Pages::on_page_reply(ClusterId from, PageId page, const Header& header, ByteView bytes) {
   const bool moves = header.format != 0;
   if (!in_range(page) || moves != bytes.empty() || from == self_) return false;
@@ -75,8 +110,7 @@ bool Pages::on_page_reply(ClusterId from, PageId page, const Header& header, Byt
   if (moves) {  // PG-22
     if (stale) return false;
     std::memset(memory_.page(page), 0, kPageBytes);
-    p.fetch = Stage::kNone;
-    p.has_minimum = false;
+    end_fetch(p);
     take_home(page.value(), header.number);
     for (ComputeNode& n : nodes_)
       if (n.wait == Wait::kFetch && n.page == page) n.wait = Wait::kNothing;
@@ -85,7 +119,14 @@ bool Pages::on_page_reply(ClusterId from, PageId page, const Header& header, Byt
   p.home = from.value();                                 // PG-24: who answers is the home
   if (stale && !planted(Mistake::kInstallStaleReply)) {  // PG-15
     ++counts_.stale_replies;
-    ask_home(page.value());
+    const bool wanted = std::ranges::any_of(
+        nodes_, [&](const ComputeNode& n) { return n.wait == Wait::kFetch && n.page == page; });
+    if (wanted) {
+      ask_home(page.value());
+    } else {  // PG-25: nobody came to need it
+      end_fetch(p);
+      serve_kept(page.value());
+    }
     return true;
   }
   install(page.value(), header.number, bytes);
@@ -97,8 +138,7 @@ void Pages::install(std::uint32_t page, std::uint32_t version, ByteView bytes) {
   Page& p = pages_[page];
   std::memcpy(memory_.page(PageId(page)), bytes.data(), kPageBytes);  // PG-4: filled before it is opened
   p.version = version;
-  p.has_minimum = false;
-  p.fetch = Stage::kNone;
+  end_fetch(p);
   p.content = Content::kClean;
 
   const auto waits_here = [page](const ComputeNode& n) {

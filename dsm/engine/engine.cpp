@@ -319,7 +319,7 @@ bool Engine::quiet() const {
 void Engine::describe(StateSink& sink) const {
   const State& s = *state_;
   for (const ComputeNode& n : s.nodes) {
-    sink.values(n.wait);
+    sink.values(n.wait, n.scan_last, n.scan_next, n.scan_window);
     if (n.wait == Wait::kFetch || n.wait == Wait::kTwin) sink.values(n.wanted, n.page.value());
     if (n.wait == Wait::kLock || n.wait == Wait::kBarrier) sink.value(n.sync);
     if (n.wait == Wait::kSync || n.wait == Wait::kAllocation)

@@ -122,6 +122,9 @@ struct EngineConfig {
   // nobody touched it at its home; 0: never. Two: the first of them closes the page at its home, to see
   // whether anybody there uses it. Local, not shared.
   std::uint32_t migrate_after = 2;
+  // Pages that are asked for before a compute node that reads page after page needs them, for each node; 0:
+  // none. As long as a round trip brings less than that many pages, more would help.
+  std::uint32_t fetch_ahead = 16;
   std::uint32_t words = 0;
   std::uint32_t flags = 0;
   std::uint32_t semaphores = 0;
@@ -145,6 +148,7 @@ struct NodeCounts {
 
 // What the cluster did.
 struct ClusterCounts {
+  std::uint64_t fetched_ahead = 0;  // pages asked for before anybody needed them
   std::uint64_t diffs_sent = 0;
   std::uint64_t diff_bytes_sent = 0;
   std::uint64_t diffs_applied = 0;

@@ -26,7 +26,7 @@ bool Pages::request(ClusterId asks, PageId page, std::uint32_t hops) {
   if (!in_range(page)) return false;
   Page& p = pages_[page.value()];
   const std::uint32_t waiting = outbox_.pending(asks, Kind::kPageReply) + asked_by_[asks.value()];
-  if (waiting >= config_.compute_nodes) return false;  // PG-19: more than it has compute nodes
+  if (waiting >= Outbox::most_requests(config_)) return false;  // PG-19
   if (must_keep(p)) {
     kept_.push_back({asks, page, hops});
     ++asked_by_[asks.value()];

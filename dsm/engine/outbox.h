@@ -26,10 +26,10 @@ class Outbox {
     for (auto& queue : queues_) queue.set_capacity(capacity(config));
   }
 
-  // PG-19. The most descriptors that one destination's queue can hold, N clusters, C nodes each, W the flush
-  // window:
-  //   page requests       C     a node waits for one page at a time
-  //   page replies        C     on_page_request refuses more: the destination has C nodes
+  // PG-19. The most descriptors that one destination's queue can hold, N clusters, C nodes each, R = C * (1 +
+  // F), W the flush window:
+  //   page requests       R     a node waits for one page at a time, and F more are fetched ahead of it
+  //   page replies        R     on_page_request refuses more
   //   diffs               W     pages of this cluster under way
   //   diffs done          W     on_diff refuses more
   //   invalidations     N*W     rounds at this home, each of them somebody's page under way
@@ -41,13 +41,17 @@ class Outbox {
   //   calls               C     a node has one at a time: a variable's, or an allocation
   //   their answers      3*C     a node's slot is busy until they have left; a wait for a condition has two
   //   regions             2     one at a time, and that it is known
-  //   forwarded         N*C     the former home keeps no more of each cluster's requests
+  //   forwarded         N*R     the former home keeps no more of each cluster's requests
   static std::size_t capacity(const EngineConfig& c) {
     const std::size_t n = c.clusters;
     const std::size_t kept_locks = (c.locks + n - 1) / n;
-    return 8 * std::size_t{c.compute_nodes} + 2 * std::size_t{c.flush_window} +
+    return 6 * std::size_t{c.compute_nodes} + 2 * std::size_t{c.flush_window} +
            2 * n * std::size_t{c.flush_window} + 2 * kept_locks + c.barriers + 1 + 2 +
-           n * std::size_t{c.compute_nodes};
+           (n + 2) * most_requests(c);
+  }
+  // Pages that a cluster can have asked for and not got.
+  static std::size_t most_requests(const EngineConfig& c) {
+    return std::size_t{c.compute_nodes} * (1 + std::size_t{c.fetch_ahead});
   }
 
   void push(ClusterId to, Header op) {

@@ -27,7 +27,7 @@ Pages::Pages(const EngineConfig& config, PageMemory& memory, Outbox& outbox, Com
   free_twins_.reserve(config.twins);
   for (std::uint32_t t = config.twins; t-- > 0;) free_twins_.push_back(t);
   twin_waiters_.reserve(config.compute_nodes);
-  kept_.reserve(std::size_t{config.clusters} * config.compute_nodes);
+  kept_.reserve(config.clusters * Outbox::most_requests(config));
   for (std::uint32_t i = 0; i < config.pages; ++i) {
     pages_[i].home = static_cast<std::uint16_t>(i % config.clusters);
     if (here(pages_[i])) pages_[i].content = Content::kClean;
@@ -152,14 +152,14 @@ std::size_t Pages::write_run(ClusterId to, const Header& header, MutableBytes ro
 }
 
 bool Pages::quiet() const {
-  return in_flight_ == 0 && rounds_ == 0 && twin_waiters_.empty() && kept_.empty() &&
+  return in_flight_ == 0 && ahead_ == 0 && rounds_ == 0 && twin_waiters_.empty() && kept_.empty() &&
          releases_.under_way() == 0 && lists_[static_cast<std::size_t>(Listed::kUrgent)].size == 0;
 }
 
 void Pages::describe_page(std::uint32_t page, StateSink& sink) const {
   const Page& p = pages_[page];
-  sink.values(p.home, p.placed, p.untouched, p.access, p.content, p.fetch, p.flush, p.listed, p.flush_again,
-              p.has_minimum);
+  sink.values(p.home, p.placed, p.untouched, p.ahead, p.access, p.content, p.fetch, p.flush, p.listed,
+              p.flush_again, p.has_minimum);
   if (p.content == Content::kDirty) sink.value(releases_.age(p.dirty_tag));
   if (p.flush == Stage::kSent) sink.value(releases_.age(p.flight_tag));
   if (p.content != Content::kInvalid) sink.bytes({memory_.page(PageId(page)), kPageBytes});
@@ -232,7 +232,7 @@ void Pages::check_page(std::uint32_t page) const {
 }
 
 void Pages::check() const {
-  std::uint32_t flights = 0, copy_flights = 0, twins = 0, rounds = 0;
+  std::uint32_t ahead = 0, flights = 0, copy_flights = 0, twins = 0, rounds = 0;
   std::uint64_t write_sets = 0;
   std::uint32_t listed[4] = {};
   for (std::uint32_t i = 0; i < pages_.size(); ++i) {
@@ -241,6 +241,8 @@ void Pages::check() const {
     const bool flying = p.flush != Stage::kNone;
     flights += flying;
     copy_flights += flying && !here(p);
+    CHECK(!p.ahead || p.fetch != Stage::kNone);
+    ahead += p.ahead;
     twins += p.twin != kNone;
     rounds += masters_[i].initiators != 0;
     write_sets += p.content == Content::kDirty;
@@ -250,6 +252,8 @@ void Pages::check() const {
   CHECK_EQ(flights, in_flight_);
   CHECK_LE(in_flight_, config_.flush_window);
   CHECK_EQ(copy_flights, copies_in_flight_);
+  CHECK_EQ(ahead, ahead_);
+  CHECK_LE(ahead_, config_.compute_nodes * config_.fetch_ahead);
   CHECK_EQ(rounds, rounds_);
   CHECK_EQ(twins + free_twins_.size(), config_.twins);
   CHECK_EQ(write_sets, releases_.unacknowledged());

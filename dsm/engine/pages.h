@@ -94,6 +94,7 @@ class Pages {
     bool flush_again = false;  // a second flush waits for the first one's acknowledgement (PG-3)
     bool has_minimum = false;  // an invalidation overtook the reply: `version` is the least to accept (PG-15)
     bool placed = false;       // set_home was called, or the home came here
+    bool ahead = false;        // the fetch began before anybody needed the page (PG-25)
     bool untouched = false;    // at its home: nobody has used it, its home is not decided (PG-22)
     std::uint16_t home = 0;    // or who was it when this cluster last heard (PG-24)
     std::uint32_t version = 0;  // of the copy
@@ -144,6 +145,8 @@ class Pages {
   bool wait_for(std::uint16_t node, Wait what);
   void want_fetch(std::uint32_t page);
   void ask_home(std::uint32_t page);
+  void fetch_ahead(std::uint16_t node, std::uint32_t page);
+  void end_fetch(Page& p);
   void install(std::uint32_t page, std::uint32_t version, ByteView bytes);
   bool make_dirty(std::uint32_t page);
   void drop_twin(std::uint32_t page);
@@ -200,6 +203,7 @@ class Pages {
 
   std::uint32_t in_flight_ = 0;         // flushes under way, copies and masters; at most flush_window (PG-18)
   std::uint32_t copies_in_flight_ = 0;  // of these, copies
+  std::uint32_t ahead_ = 0;             // pages that are fetched ahead (PG-25)
   std::uint32_t rounds_ = 0;            // running at this home
   std::vector<std::uint32_t> diffs_from_;  // per cluster: diffs whose DiffDone has not left
   std::vector<KeptRequest> kept_;          // PG-20, PG-24

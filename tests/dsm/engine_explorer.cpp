@@ -381,6 +381,7 @@ std::vector<Machine> suite(int half) {
         {{.pages = 2, .operations = 2, .window = 1, .migrate_after = 1, .first_touch = 1}},
         {{.operations = 3, .migrate_after = 1, .first_touch = 1}},
         {{.operations = 2, .phases = 2, .window = 1, .migrate_after = 2}},
+        {{.pages = 3, .operations = 2, .window = 1, .fetch_ahead = 1, .homes = {0, 0, 0}}},
     };
   return {
       {{.clusters = 3, .operations = 2, .window = 1, .migrate_after = 1}},
@@ -451,6 +452,7 @@ int main(int argc, char** argv) {
   app.add_option("--twins", bounds.twins, "EngineConfig::twins");
   app.add_option("--handoffs", bounds.handoffs, "EngineConfig::local_handoffs");
   app.add_option("--migrate-after", bounds.migrate_after, "EngineConfig::migrate_after");
+  app.add_option("--fetch-ahead", bounds.fetch_ahead, "EngineConfig::fetch_ahead");
   app.add_option("--first-touch", bounds.first_touch, "so many of the last pages are placed by first touch");
   app.add_option("--homes", bounds.homes, "of the first pages");
   app.add_option("--depth", limits.depth, "events from the beginning");

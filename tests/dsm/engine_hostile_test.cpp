@@ -29,6 +29,7 @@ EngineConfig small() {
           .barriers = 3,
           .flush_window = 2,
           .twins = 4,
+          .fetch_ahead = 0,
           .words = 4,
           .flags = 4,
           .semaphores = 4,
@@ -212,6 +213,7 @@ TEST(HostileRandom, NoSequenceOfMessagesBreaksAnInvariantOrABound) {
     EngineConfig config = small();
     config.cluster = ClusterId(0);
     config.migrate_after = static_cast<std::uint32_t>(random.below(3));
+    config.fetch_ahead = static_cast<std::uint32_t>(random.below(3));
     ArrayMemory memory(config.pages);
     Engine engine(config, memory);
     if (random.chance(0.5)) engine.set_home(PageId(1), 4, ClusterId(1));  // neighbours

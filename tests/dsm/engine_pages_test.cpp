@@ -18,7 +18,8 @@ EngineConfig three_clusters() {
           .barriers = 3,
           .flush_window = 4,
           .twins = 8,
-          .migrate_after = 0};
+          .migrate_after = 0,
+          .fetch_ahead = 0};
 }
 
 constexpr std::size_t kX = 8, kY = 9, kZ = 10;  // bytes of one word of page 0
@@ -771,6 +772,53 @@ TEST_F(MovingAtOnce, AFormerHomeBecomesItAgain) {  // PG-24
   pass(0, 1, 0);
   EXPECT_EQ(m.engine(2).home(kPage), ClusterId(0));
   for (std::uint16_t c = 0; c < 3; ++c) EXPECT_EQ(m.read(c, kX), 3);
+}
+
+// --- Pages that are fetched ahead.
+
+EngineConfig fetching_ahead(std::uint32_t pages) {
+  EngineConfig c = three_clusters();
+  c.pages = 64;
+  c.fetch_ahead = pages;
+  return c;
+}
+
+struct FetchAhead : PagesTest {
+  FetchAhead() : PagesTest(fetching_ahead(8)) {}
+  std::uint64_t fetches() { return m.engine(1).node_counts(0).fetches; }
+};
+
+TEST_F(FetchAhead, WhoReadsPageAfterPageFindsThemThere) {  // PG-25
+  for (std::size_t p = 0; p < 64; ++p) m.write(0, p * kPageBytes, static_cast<std::uint8_t>(p + 1));
+  for (std::size_t p = 0; p < 64; ++p) EXPECT_EQ(m.read(1, p * kPageBytes), p + 1);
+  EXPECT_EQ(fetches(), 10u);  // 0, 1, 4, 9, and every ninth
+  EXPECT_EQ(counts(1).fetched_ahead, 64u - 10);
+  EXPECT_EQ(counts(0).pages_sent, 64u);
+  EXPECT_TRUE(m.quiet());
+}
+
+TEST_F(FetchAhead, WhoReadsHereAndThereGetsNothingElse) {  // PG-25
+  for (const std::size_t p : {3, 1, 40, 12, 11, 60, 7, 30, 2}) m.read(1, p * kPageBytes);
+  EXPECT_EQ(counts(1).fetched_ahead, 0u);
+}
+
+TEST_F(FetchAhead, AStalePageThatNobodyNeedsIsDropped) {  // PG-25
+  has_token(0, 0);
+  m.read(1, 0);
+  EXPECT_FALSE(m.engine(1).fault(0, PageId(1), Access::kRead));
+  m.transmit_all();
+  ASSERT_EQ(m.count(Kind::kPageRequest), 3u);  // 1, and 2 and 3 ahead
+  for (int i = 0; i < 3; ++i) m.deliver(Kind::kPageRequest, 0);
+  m.write(0, 2 * kPageBytes, 7);
+  asks(2, 0);
+  m.deliver(Kind::kLockRequest, 0);
+  m.deliver(Kind::kInvalidate, 1);  // overtakes page 2
+  m.settle();
+  EXPECT_EQ(counts(1).stale_replies, 1u);
+  EXPECT_EQ(access(1, 2), Access::kNone);
+  EXPECT_EQ(access(1, 3), Access::kRead);
+  EXPECT_TRUE(m.engine(1).quiet());
+  EXPECT_EQ(m.read(1, 2 * kPageBytes), 7);
 }
 
 }  // namespace

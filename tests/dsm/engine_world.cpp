@@ -140,6 +140,7 @@ std::string WorldBounds::text() const {
   s += window == 0 ? ", any number of messages under way" : fmt::format(", {} under way", window);
   s += fmt::format(", lock {}, flush window {}, {} twins", lock, flush_window, twins);
   if (migrate_after != 0) s += fmt::format(", homes move after {}", migrate_after);
+  if (fetch_ahead != 0) s += fmt::format(", {} fetched ahead", fetch_ahead);
   if (first_touch != 0) s += fmt::format(", {} by first touch", first_touch);
   if (!homes.empty()) s += fmt::format(", homes {}", fmt::join(homes, " "));
   return s;
@@ -159,10 +160,12 @@ struct World::Parts {
                                 .flush_window = b.flush_window,
                                 .local_handoffs = b.handoffs,
                                 .twins = b.twins,
-                                .migrate_after = b.migrate_after};
+                                .migrate_after = b.migrate_after,
+                                .fetch_ahead = b.fetch_ahead};
       memories.push_back(std::make_unique<FlatMemory>(b.pages));
       engines.push_back(std::make_unique<Engine>(config, *memories.back()));
-      for (std::uint32_t p = 0; b.migrate_after != 0 && p < b.pages; ++p)  // no other home moves
+      // Only pages that were placed move or are fetched ahead.
+      for (std::uint32_t p = 0; (b.migrate_after != 0 || b.fetch_ahead != 0) && p < b.pages; ++p)
         engines.back()->set_home(PageId(p), 1, ClusterId(static_cast<std::uint16_t>(p % b.clusters)));
       for (std::uint32_t p = 0; p < b.homes.size(); ++p)
         engines.back()->set_home(PageId(p), 1, ClusterId(b.homes[p]));
