@@ -7,6 +7,12 @@
 #include "stack/stack.h"
 
 namespace braid::convergence {
+namespace {
+
+// Of a path, while its proxy closes it; an honest peer says one after the other.
+constexpr std::size_t kMostFences = 16;
+
+}  // namespace
 
 Paths::Paths(unsigned proxies, const std::vector<PathId>& paths, std::uint64_t seed)
     : stalled_(proxies, false), peers_(stack::kMaxClusters), prng_(seed) {
@@ -26,7 +32,6 @@ Paths::Path* Paths::find(const PathId& id) {
 }
 
 void Paths::reset(Path& path) {
-  if (path.state == State::kFencing) --fencing_;
   Path fresh;
   fresh.id = path.id;
   fresh.present = path.present;
@@ -41,17 +46,17 @@ void Paths::set_present(const PathId& id, bool present) {
 }
 
 bool Paths::alive(const PathId& id) const {
-  return std::any_of(paths_.begin(), paths_.end(), [&](const Path& p) { return p.id == id && p.alive; });
+  return std::any_of(paths_.begin(), paths_.end(), [&](const Path& p) { return p.id == id && p.alive(); });
 }
 
 bool Paths::reachable(ClusterId cluster) const {
   return std::any_of(paths_.begin(), paths_.end(),
-                     [&](const Path& p) { return p.id.cluster == cluster && p.alive; });
+                     [&](const Path& p) { return p.id.cluster == cluster && p.alive(); });
 }
 
 ProxyId Paths::speaker(ClusterId cluster) const {
   for (const Path& p : paths_)
-    if (p.id.cluster == cluster && p.alive) return p.id.local;
+    if (p.id.cluster == cluster && p.alive()) return p.id.local;
   const auto running = std::find(stalled_.begin(), stalled_.end(), false);
   return ProxyId(static_cast<std::uint8_t>(running == stalled_.end() ? 0 : running - stalled_.begin()));
 }
@@ -108,6 +113,10 @@ void Paths::lose(ClusterId cluster, bool silent) {
   ++stats_.peers_lost;
 }
 
+bool Paths::fencing() const {
+  return std::any_of(paths_.begin(), paths_.end(), [](const Path& p) { return p.state == State::kFencing; });
+}
+
 bool Paths::deaf(ClusterId cluster) const {
   bool fencing = false;
   for (const Path& path : paths_) {
@@ -124,42 +133,73 @@ bool Paths::deaf(ClusterId cluster) const {
 void Paths::up(const PathId& id, const Association& association) {
   if (!heard(id.cluster, association)) return;
   Path* const path = find(id);
-  if (path == nullptr || !path->present || path->state != State::kOpen || stalled_[id.local.value()]) return;
-  path->alive = true;
+  if (path == nullptr || !path->present) return;
+  if (path->state == State::kFencing) {
+    if (!path->greeting) return;  // word of before
+    resume(*path);
+  }
+  if (stalled_[id.local.value()]) return;
+  path->up = true;
   path->dead = false;
   consider(id.cluster);
 }
 
 void Paths::dead(const PathId& id) {
   Path* const path = find(id);
-  if (path == nullptr || !path->present || path->state != State::kOpen) return;
-  path->alive = false;
+  if (path == nullptr || !path->present || path->state == State::kFencing) return;
+  path->up = false;
   path->dead = true;
   consider(id.cluster);
 }
 
 // FO-1: a path is given up only for another one.
 void Paths::consider(ClusterId cluster) {
-  if (!reachable(cluster)) return;
+  if (!reachable(cluster)) return greet_fenced(cluster);
   for (Path& path : paths_) {
     if (path.id.cluster != cluster) continue;
-    if (path.state == State::kOpen && path.dead) close(path, false, 0);
+    if (path.state == State::kOpen && path.dead) close(path);
     if (path.state == State::kFencing && !path.told) {
       path.told = true;
-      say(path, ControlMessage::Kind::kFence, path.epoch);
+      say(path, path.whichever ? ControlMessage::Kind::kFenceBefore : ControlMessage::Kind::kFence,
+          path.epoch);
     }
   }
 }
 
-void Paths::close(Path& path, bool by_peer, std::uint64_t epoch) {
+// FO-10
+void Paths::greet_fenced(ClusterId cluster) {
+  for (Path& path : paths_) {
+    if (path.id.cluster != cluster || path.state != State::kFencing || path.greeting || path.mute ||
+        stalled_[path.id.local.value()])
+      continue;
+    path.greeting = true;
+    command(Command::Kind::kGreet, path);
+  }
+}
+
+void Paths::command(Command::Kind kind, const Path& path) {
+  Command c;
+  c.kind = kind;
+  c.path = path.id;
+  c.epoch = path.next_epoch;
+  c.own = own_incarnation(path.id.cluster);
+  commands_.push_back(c);
+}
+
+void Paths::close(Path& path) {
   path.state = State::kClosing;
-  path.alive = false;
   Command command;
   command.kind = Command::Kind::kClose;
   command.path = path.id;
-  command.by_peer = by_peer;
-  command.epoch = epoch;
   commands_.push_back(command);
+}
+
+void Paths::close_for_peer(Path& path, const ControlMessage& fence) {
+  path.asked = fence;
+  close(path);
+  commands_.back().by_peer = true;
+  commands_.back().before = fence.kind == ControlMessage::Kind::kFenceBefore;
+  commands_.back().epoch = fence.epoch;
 }
 
 void Paths::say(const Path& path, ControlMessage::Kind kind, std::uint64_t epoch) {
@@ -171,77 +211,123 @@ void Paths::say(const Path& path, ControlMessage::Kind kind, std::uint64_t epoch
   outgoing_.push_back(out);
 }
 
-void Paths::answer(Path& path) {
-  if (!std::exchange(path.owes_answer, false)) return;
-  say(path, ControlMessage::Kind::kFenced, path.answer_epoch);
+void Paths::answer(const Path& path, const ControlMessage& fence) {
+  say(path,
+      fence.kind == ControlMessage::Kind::kFence ? ControlMessage::Kind::kFenced
+                                                 : ControlMessage::Kind::kFencedBefore,
+      fence.epoch);
+}
+
+void Paths::answer_all(Path& path) {
+  if (path.asked) answer(path, *path.asked);
+  for (const ControlMessage& fence : path.fences) answer(path, fence);
+  path.asked.reset();
+  path.fences.clear();
+}
+
+// Which epoch was the last nobody can be asked, or there are several that the peer may still have open: so it
+// is told which will be the next.
+void Paths::fence_whichever(Path& path) {
+  path.mute = path.mute || (path.next_epoch != 0 && path.told);
+  path.state = State::kFencing;
+  path.whichever = true;
+  path.epoch = path.next_epoch = prng_.next() | 1;
+  path.closed = 0;
+  path.up = path.dead = path.told = path.greeting = false;
 }
 
 // FO-2
 void Paths::closed(const PathId& id, bool closed, std::uint64_t epoch, std::uint64_t peer_epoch) {
   Path* const path = find(id);
   if (path == nullptr || path->state != State::kClosing) return;
-  if (!closed) {  // the peer's word was about an incarnation that is gone here already
-    path->state = State::kOpen;
-    path->closed_by_peer = false;
-    answer(*path);
-    return;
+  if (!closed) {
+    not_closed(*path);
+    return consider(id.cluster);
   }
   ++stats_.fenced;
-  path->state = State::kFencing;
-  ++fencing_;
-  path->epoch = epoch;
-  path->told = false;
-  answer(*path);
-  // Where the peer never answered nothing of it can be under way.
-  if (path->closed_by_peer || peer_epoch == 0)
+  const auto names_it = [&](const ControlMessage& m) {
+    return m.kind == ControlMessage::Kind::kFence && m.epoch == peer_epoch;
+  };
+  // The peer has closed this very conversation, or where it never answered nothing of it can be under way.
+  bool over =
+      path->asked && (path->asked->kind == ControlMessage::Kind::kFenceBefore || names_it(*path->asked));
+  if (!path->greeting)
+    over = over || peer_epoch == 0 || std::any_of(path->fences.begin(), path->fences.end(), names_it);
+  answer_all(*path);
+  if (over) {
     resume(*path);
-  else
-    consider(id.cluster);
+  } else if (path->greeting) {
+    fence_whichever(*path);
+  } else {
+    path->state = State::kFencing;
+    path->epoch = epoch;
+    path->closed = peer_epoch;
+    path->up = path->dead = path->told = false;
+  }
+  consider(id.cluster);
+}
+
+// The peer's word was about an incarnation that is gone here already, or it is heard again.
+void Paths::not_closed(Path& path) {
+  const std::deque<ControlMessage> others = std::exchange(path.fences, {});
+  path.dead = path.dead && path.asked;
+  answer_all(path);
+  path.state = path.greeting ? State::kFencing : State::kOpen;
+  if (path.greeting && path.up) {  // the peer spoke meanwhile
+    resume(path);
+    path.up = true;
+  }
+  for (const ControlMessage& fence : others) on_fence(path, fence);
 }
 
 // FO-4
 void Paths::resume(Path& path) {
-  const PathId id = path.id;
-  reset(path);
+  Path open;
+  open.id = path.id;
+  open.present = path.present;
+  open.next_epoch = path.next_epoch;
+  open.last_before = path.last_before;
+  path = open;
   ++stats_.resumed;
-  if (stalled_[id.local.value()]) return;  // back() does it
-  Command command;
-  command.kind = Command::Kind::kResume;
-  command.path = id;
-  command.own = own_incarnation(id.cluster);
-  commands_.push_back(command);
+  if (stalled_[path.id.local.value()]) return;  // back() does it
+  command(Command::Kind::kResume, path);
+  path.next_epoch = 0;
 }
 
 void Paths::on_control(ClusterId from, const ControlMessage& m) {
   Path* const path = find({ProxyId(m.peer_proxy), from, ProxyId(m.proxy)});
   if (path == nullptr || !path->present) return;
-  if (m.kind == ControlMessage::Kind::kFence) {
-    on_fence(*path, m);
-  } else if (m.kind == ControlMessage::Kind::kFenced && path->state == State::kFencing && path->told &&
-             m.epoch == path->epoch) {
+  if (m.kind == ControlMessage::Kind::kFence || m.kind == ControlMessage::Kind::kFenceBefore)
+    return on_fence(*path, m);
+  const bool whichever = m.kind == ControlMessage::Kind::kFencedBefore;
+  if (path->state == State::kFencing && path->told && path->whichever == whichever && m.epoch == path->epoch)
     resume(*path);
-  }
 }
 
 // FO-3
 void Paths::on_fence(Path& path, const ControlMessage& m) {
-  path.owes_answer = true;
-  path.answer_epoch = m.epoch;
-  path.closed_by_peer = true;
+  const bool before = m.kind == ControlMessage::Kind::kFenceBefore;
+  if (before) {
+    const bool overtaken = path.last_before && static_cast<std::int32_t>(m.serial - *path.last_before) < 0;
+    if (overtaken) return answer(path, m);
+    path.last_before = m.serial;
+  }
+  const bool names_it = !before && m.epoch == path.closed && path.closed != 0;
   switch (path.state) {
     case State::kOpen:
-      if (stalled_[path.id.local.value()]) {
-        answer(path);  // what it had is closed
-        path.closed_by_peer = false;
-      } else {
-        close(path, true, m.epoch);
-      }
+      if (stalled_[path.id.local.value()])
+        answer(path, m);  // what it had is closed
+      else
+        close_for_peer(path, m);
       return;
     case State::kClosing:
-      return;  // closed() answers
+      if (path.fences.size() < kMostFences) path.fences.push_back(m);
+      return;
     case State::kFencing:
-      answer(path);
-      resume(path);
+      // What has been greeted meanwhile may be what the peer has closed.
+      if (path.greeting && !names_it) return close_for_peer(path, m);
+      answer(path, m);
+      if (names_it) resume(path);
       return;
   }
 }
@@ -252,39 +338,34 @@ void Paths::on_fence(Path& path, const ControlMessage& m) {
 void Paths::stalled(ProxyId proxy) {
   if (stalled_[proxy.value()]) return;
   stalled_[proxy.value()] = true;
+  std::erase_if(commands_, [&](const Command& c) { return c.path.local == proxy; });
   for (Path& path : paths_) {
     if (path.id.local != proxy || !path.present) continue;
-    path.alive = false;
-    path.dead = false;
-    if (path.state == State::kFencing) continue;
-    path.state = State::kFencing;
-    ++fencing_;
-    path.epoch = 0;  // whichever it has: its word on that cannot be had
-    path.told = false;
+    answer_all(path);
+    path.stood_still = true;
+    // Nobody was told of a later conversation than the one that it was closed in.
+    if (path.state == State::kFencing && !path.greeting) continue;
     ++stats_.fenced;
-    answer(path);
-    if (path.closed_by_peer)
-      resume(path);
-    else
-      consider(path.id.cluster);
+    fence_whichever(path);
+    consider(path.id.cluster);
   }
 }
 
 bool Paths::fenced(ProxyId proxy) const {
   return std::none_of(paths_.begin(), paths_.end(),
-                      [&](const Path& p) { return p.id.local == proxy && p.state != State::kOpen; });
+                      [&](const Path& p) { return p.id.local == proxy && p.stood_still; });
 }
 
 // FO-6
 void Paths::back(ProxyId proxy) {
   stalled_[proxy.value()] = false;
   for (Path& path : paths_) {
-    if (path.id.local != proxy || !path.present || path.state != State::kOpen) continue;
-    Command command;
-    command.kind = Command::Kind::kResume;
-    command.path = path.id;
-    command.own = own_incarnation(path.id.cluster);
-    commands_.push_back(command);
+    if (path.id.local != proxy || !path.present) continue;
+    if (path.state == State::kOpen) {
+      command(Command::Kind::kResume, path);
+      path.next_epoch = 0;
+    }
+    consider(path.id.cluster);
   }
 }
 

@@ -12,6 +12,11 @@
 //       └────────────────────────────────────────┴────────────────────────────┘
 //              command kResume: what it still owed goes over the others, and it greets anew
 //
+// The two ends may keep different paths, and then neither hears the other's word. So a node to which no path
+// to a peer is left greets anew on those that it has fenced (kGreet): the greeting says that its end is
+// closed, and a peer that answers in the new conversation has closed its own (SC-13). That is as good as its
+// Fenced: kResume.
+//
 // A peer is lost when a sub-connection says so (nothing heard on any path for the peer death time, or a new
 // incarnation of the peer): once for each pair of incarnations, however many sub-connections notice it.
 //
@@ -51,16 +56,18 @@ class Paths {
   struct Command {
     enum class Kind : std::uint8_t {
       // Fence the sub-connection of `path`; answered by closed(). `by_peer`: the peer has closed its end, and
-      // the epoch of that was `epoch` (0: whichever); else only if the path is still dead.
+      // the epoch of that was `epoch`, or whichever came before `epoch`; else only if the path is still dead.
       kClose,
-      kResume,      // send what it owed over other paths, and let it greet anew
+      kGreet,       // greet anew, and keep what it owed; answered by up() when the peer's end is closed too
+      kResume,      // send what it owed over other paths, and let it greet anew unless it has
       kForgetPeer,  // every proxy: what belongs to `association` has failed; sub-connections with
                     // `path.cluster` start anew with incarnation `own`
     };
     Kind kind = Kind::kClose;
     PathId path;
     bool by_peer = false;
-    std::uint64_t epoch = 0;
+    bool before = false;
+    std::uint64_t epoch = 0;  // kGreet, kResume: from which to greet, 0: from any
     std::uint64_t own = 0;
     Association association;
   };
@@ -89,26 +96,29 @@ class Paths {
 
   // --- what workers say
 
-  // The sub-connection is established, or is heard again.
+  // The sub-connection is established, or is heard again. After kGreet: the peer has spoken in the new
+  // conversation.
   void up(const PathId& path, const Association& association);
   // It was not heard for the path death time.
   void dead(const PathId& path);
-  // Obeyed kClose. `closed`: false if it was of another incarnation than the one to be closed.
+  // Obeyed kClose. `closed`: false if it was of another incarnation than the one to be closed. `peer_epoch`:
+  // 0 if it was not established.
   void closed(const PathId& path, bool closed, std::uint64_t epoch, std::uint64_t peer_epoch);
   // A sub-connection lost its peer. `silent`: it was not heard; else the peer has a new incarnation.
   void lost(ClusterId cluster, const Association& association, bool silent);
   // The proxy's thread stands still, and what it may still do reaches nobody any more: its paths are closed.
   void stalled(ProxyId proxy);
-  // It goes on, with nothing of what it had.
+  // It goes on, with nothing of what it had, and takes what its peers send. They may not have closed its old
+  // ends yet.
   void back(ProxyId proxy);
-  // Every peer that has another path has closed those of the stalled proxy.
+  // Nothing of what the proxy had sent before it stood still can arrive any more.
   bool fenced(ProxyId proxy) const;
 
   // Every path to it is closed at this end, e.g. because proxies stood still when the others' paths had been
   // given up for theirs: nothing can be said or heard any more, not even that it is another one by now.
   bool deaf(ClusterId cluster) const;
   // Some path is closed at this end and not yet at the other: else no cluster is deaf.
-  bool fencing() const { return fencing_ > 0; }
+  bool fencing() const;
   // It was so for the peer death time: the peer is lost.
   void give_up(ClusterId cluster) { lose(cluster, true); }
 
@@ -138,13 +148,25 @@ class Paths {
     PathId id;
     bool present = true;
     State state = State::kOpen;
-    bool alive = false;
-    bool dead = false;               // its proxy says so; neither: not established
-    bool told = false;               // kFencing: the peer
-    bool closed_by_peer = false;     // it said so: nothing comes from there any more
-    bool owes_answer = false;        // the peer waits for our word
-    std::uint64_t epoch = 0;         // kFencing: the one that was closed, 0: whichever it was
-    std::uint64_t answer_epoch = 0;  // the epoch that the peer's fence named
+    bool up = false;          // its proxy says so
+    bool dead = false;        // its proxy says so; neither: not established
+    std::uint64_t epoch = 0;  // kFencing: that the peer is told of
+    std::uint64_t closed =
+        0;                  // kFencing: the peer's, of the conversation that was closed; 0: whichever it was
+    bool told = false;      // kFencing: the peer
+    bool greeting = false;  // it greets anew, and what it owed from before still waits
+    // The peer closes whatever came before `epoch`: the proxy stood still, or has had several conversations.
+    bool whichever = false;
+    bool stood_still = false;      // what its proxy sent before may still arrive
+    bool mute = false;             // the peer may yet hear of another `epoch` first: not before its word
+    std::uint64_t next_epoch = 0;  // to greet from, if the peer is told of it
+    // Of the peer, while kClosing: which it is closed for, and others that came meanwhile, all to be
+    // answered.
+    std::optional<ControlMessage> asked;
+    std::deque<ControlMessage> fences;
+    std::optional<std::uint32_t> last_before;  // serial of the last kFenceBefore
+
+    bool alive() const { return state == State::kOpen && up; }
   };
   struct Peer {
     Association association;
@@ -155,16 +177,21 @@ class Paths {
   Path* find(const PathId& id);
   void reset(Path& path);
   void consider(ClusterId cluster);
-  void close(Path& path, bool by_peer, std::uint64_t epoch);
+  void greet_fenced(ClusterId cluster);
+  void command(Command::Kind kind, const Path& path);
+  void close(Path& path);
+  void close_for_peer(Path& path, const ControlMessage& fence);
   void say(const Path& path, ControlMessage::Kind kind, std::uint64_t epoch);
-  void answer(Path& path);
+  void answer(const Path& path, const ControlMessage& fence);
+  void fence_whichever(Path& path);
+  void not_closed(Path& path);
+  void answer_all(Path& path);
   void resume(Path& path);
   void on_fence(Path& path, const ControlMessage& message);
   void lose(ClusterId cluster, bool silent);
   bool is_retired(const Peer& peer, std::uint64_t incarnation) const;
 
   std::vector<Path> paths_;
-  std::size_t fencing_ = 0;    // of them
   std::vector<bool> stalled_;  // by local proxy
   std::vector<Peer> peers_;    // by cluster
   Prng prng_;

@@ -37,7 +37,7 @@ bool parse_control(ByteView bytes, ControlMessage* m) {
   const auto kind = load<std::uint8_t>(bytes.data());
   const auto ordered = load<std::uint8_t>(bytes.data() + 1);
   m->reason = load<std::uint8_t>(bytes.data() + 2);
-  if (kind < 1 || kind > static_cast<std::uint8_t>(ControlMessage::Kind::kProxies) || ordered > 1 ||
+  if (kind < 1 || kind > static_cast<std::uint8_t>(ControlMessage::Kind::kFencedBefore) || ordered > 1 ||
       m->reason > static_cast<std::uint8_t>(Refusal::kBadPort))
     return false;
   m->kind = static_cast<ControlMessage::Kind>(kind);
@@ -247,6 +247,8 @@ void Ports::on_control(Instant now, ClusterId from, const ControlMessage& m) {
       if (ours) on_close(*entry, m);
       return;
     case ControlMessage::Kind::kFence:
+    case ControlMessage::Kind::kFenceBefore:
+    case ControlMessage::Kind::kFencedBefore:
     case ControlMessage::Kind::kFenced:
     case ControlMessage::Kind::kProxies:
       return;  // of no port

@@ -38,9 +38,11 @@ struct ControlMessage {
     kConfirm,
     kRefuse,
     kClose,
-    kFence,    // our end of a sub-connection is closed: close yours, and say so
-    kFenced,   // the answer
-    kProxies,  // so many of our proxies are active: send to the others only if there is no other way
+    kFence,         // our end of a sub-connection is closed: close yours, and say so
+    kFenced,        // the answer
+    kProxies,       // so many of our proxies are active: send to the others only if there is no other way
+    kFenceBefore,   // as kFence, of whichever incarnation our end has had until now; its next is `epoch`
+    kFencedBefore,  // the answer
   };
   Kind kind = Kind::kConnect;
   bool ordered = true;
@@ -51,9 +53,9 @@ struct ControlMessage {
   std::uint32_t window_bytes = 0;  // of the sender's end
   // Different for each message of a node to another, so that one that went over two paths is known (CN-11).
   std::uint32_t serial = 0;
-  std::uint8_t proxy = 0;       // kFence, kFenced: the sender's; kProxies: how many are active
-  std::uint8_t peer_proxy = 0;  // kFence, kFenced: the receiver's
-  std::uint64_t epoch = 0;  // kFence: the closed one of the sender, 0: whichever it was; kFenced repeats it
+  std::uint8_t proxy = 0;       // of a fence and its answer: the sender's; kProxies: how many are active
+  std::uint8_t peer_proxy = 0;  // of a fence and its answer: the receiver's
+  std::uint64_t epoch = 0;  // the sender's: kFence: the closed one, kFenceBefore: the next; answers repeat it
 };
 inline constexpr std::size_t kControlBytes = 32;
 void write_control(MutableBytes to, const ControlMessage& message);

@@ -342,9 +342,8 @@ PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView
   if (h.type != PacketType::kData && (h.records != 0 || !rest.empty())) return PacketFate::kRefused;
   if (h.receiver_epoch == challenge_epoch_ && h.sender_epoch == stranger_) {  // SC-3
     // Only the hello that we sent it can have told it this epoch. What else the packet says comes again.
-    const Greeting greeting = stranger_greeting_;
-    lose_peer(now, challenge_epoch_);
-    establish(now, h.sender_epoch, greeting);
+    take_over(now, h.sender_epoch, Greeting(stranger_greeting_));
+    confirmed_ = true;
     schedule();
     return PacketFate::kNothing;
   }
@@ -357,6 +356,7 @@ PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView
 
   last_heard_ = now;
   path_dead_ = false;
+  confirmed_ = true;
   PacketFate fate = PacketFate::kNothing;
   if (h.type == PacketType::kClose) return on_close(now);
   if (h.type == PacketType::kProbe) ack_due_ = now;
@@ -508,8 +508,7 @@ PacketFate SubConnection::on_hello(Instant now, const PacketHeader& h, ByteView 
     stranger_greeting_ = greeting;
     return PacketFate::kUnknownEpoch;
   } else if (h.receiver_epoch == challenge_epoch_ && h.sender_epoch == stranger_) {
-    lose_peer(now, challenge_epoch_);
-    establish(now, h.sender_epoch, greeting);
+    take_over(now, h.sender_epoch, greeting);
   } else {
     return PacketFate::kUnknownEpoch;  // SC-2: an answer to an incarnation of ours that is no more
   }
@@ -552,6 +551,7 @@ void SubConnection::establish(Instant now, std::uint64_t peer_epoch, const Greet
   peer_epoch_ = peer_epoch;
   peer_incarnation_ = greeting.incarnation;
   peer_asks_ = greeting.source_port;
+  met_[next_met_++ % met_.size()] = peer_epoch;
   peer_closed_ = false;
   wake(now);
   last_heard_ = now;
@@ -588,6 +588,29 @@ void SubConnection::lose_peer(Instant now, std::uint64_t epoch) {
   ++stats_.peers_lost;
 }
 
+// SC-3
+void SubConnection::take_over(Instant now, std::uint64_t peer_epoch, const Greeting& greeting) {
+  if (greeting.incarnation == 0 || greeting.incarnation != peer_incarnation_) {
+    lose_peer(now, challenge_epoch_);
+  } else {
+    OutMessage* const owed = take_back();
+    start_over(now, State::kGreeting, challenge_epoch_);
+    queue_again(owed);
+    ++stats_.renewals;
+  }
+  establish(now, peer_epoch, greeting);
+}
+
+// SC-13: the peer has closed its end, so nothing of this can still arrive there from the old one.
+void SubConnection::queue_again(OutMessage* first) {
+  unsent_ = first;
+  for (OutMessage* m = first; m != nullptr; m = m->next) {
+    m->record.again = true;
+    m->unacknowledged = std::max(m->bytes, 1u);
+    last_ = m;
+  }
+}
+
 void SubConnection::start_over(Instant now, State state, std::uint64_t epoch) {
   window_ = SendWindow<Content>(config_.window_packets, config_.first_seq);
   received_ = ReceiveWindow(config_.first_seq);
@@ -603,14 +626,14 @@ void SubConnection::start_over(Instant now, State state, std::uint64_t epoch) {
   peer_epoch_ = 0;
   epoch_ = epoch;
   hello_due_ = false;
+  confirmed_ = false;
   stranger_ = 0;
   challenge_epoch_ = 0;
   hello_wait_ = config_.hello_retry;
   hello_next_ = now;
 }
 
-// SC-10
-OutMessage* SubConnection::fence(Instant now) {
+OutMessage* SubConnection::take_back() {
   OutMessage* first = nullptr;
   OutMessage* last = nullptr;
   const auto take = [&](OutMessage& m) {
@@ -634,6 +657,12 @@ OutMessage* SubConnection::fence(Instant now) {
   unsent_ = nullptr;
   unsent_offset_ = 0;
   last_ = nullptr;
+  return first;
+}
+
+// SC-10
+OutMessage* SubConnection::fence(Instant now) {
+  OutMessage* const first = take_back();
   gone_messages_ = stats_.messages_sent;
   gone_bytes_ = stats_.message_bytes_sent;
   closing_ = false;
@@ -671,11 +700,11 @@ void SubConnection::rename(StackId local, StackId remote, std::uint64_t shared_h
   refused_hash_ = false;
 }
 
-void SubConnection::reopen(Instant now, std::uint64_t incarnation) {
+void SubConnection::reopen(Instant now, std::uint64_t incarnation, std::uint64_t epoch) {
   CHECK(state_ == State::kFenced || state_ == State::kClosed);
   closing_ = false;
   config_.incarnation = incarnation;
-  start_over(now, State::kGreeting, next_epoch());
+  start_over(now, State::kGreeting, epoch != 0 ? epoch : next_epoch());
   schedule();
 }
 
@@ -699,7 +728,7 @@ void SubConnection::on_timer(Instant now) {
     }
   } else {
     if (now - last_heard_ >= config_.peer_death) {  // SC-8
-      // If it is alive and merely was not heard, our new epoch makes it start anew too.
+      // It may be alive, and merely was not heard: who greets it again does so as another one (FO-7).
       lose_peer(now, next_epoch());
       next_event_ = now;
       return;

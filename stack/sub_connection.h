@@ -8,7 +8,8 @@
 //              a packet of the peer names our epoch
 //   kGreeting ─────────────────────────────────────────► kEstablished
 //       ▲                                                 │   │   ▲
-//       └──────── nothing heard for peer_death ───────────┘   └───┘ a new incarnation answered the challenge
+//       └──────── nothing heard for peer_death ───────────┘   └───┘ a new incarnation, or the same node's
+//                                                                   reopened end, answered the challenge
 //
 //   any ── fence() ──► kFenced ── reopen() ──► kGreeting
 //   any ── close(), then all acknowledged ──► kClosed
@@ -16,11 +17,14 @@
 // Each incarnation of an end has an epoch, and takes a new one whenever it gives up a peer. A hello that
 // comes to an established end from a stranger is answered with a hello from the epoch that would follow ours:
 // only who is alive can answer that (SC-3). A fenced end is deaf and dumb: what its driver took back from it
-// goes other ways, so nothing that is still under way here may count any more (SC-10).
+// goes other ways, so nothing that is still under way here may count any more (SC-10). Where no other way is
+// left to tell a peer of it, the greeting of the reopened end does (SC-13).
 //
 // Pure: time, packets and messages come in; poll() writes what should leave now. Owned by the stack's worker.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -71,7 +75,8 @@ struct SubConnectionConfig {
   Seq first_seq;
   // Hash of what both ends must have in common; a peer with another is refused.
   std::uint64_t shared_hash = 0;
-  // Of the node, the same in all of its sub-connections and in no other life of it; the hello tells it.
+  // Of the node, the same in all of its sub-connections and in no other life of it; the hello tells it. 0: it
+  // has none, and whoever greets anew from it is taken for another one.
   std::uint64_t incarnation = 0;
   // The UDP port that the peer shall send from; 0: whichever it likes. The hello asks for it (SC-12).
   std::uint16_t wanted_source_port = 0;
@@ -88,6 +93,7 @@ struct SubConnectionStats {
   std::uint64_t messages_sent = 0;          // given to send()
   std::uint64_t message_bytes_sent = 0;
   std::uint64_t peers_lost = 0;
+  std::uint64_t renewals = 0;  // the same peer greeted anew (SC-13)
   std::uint64_t path_deaths = 0;
 };
 
@@ -134,8 +140,9 @@ class SubConnection {
   // Takes back what was queued before the peer was there, as fence() does; nothing else changes. state() is
   // kGreeting.
   OutMessage* recall();
-  // Greets anew, from an epoch of its own, as `incarnation` of its node. state() is kFenced or kClosed.
-  void reopen(Instant now, std::uint64_t incarnation);
+  // Greets anew, as `incarnation` of its node, from `epoch` (random and never used before; 0: one of its
+  // own). state() is kFenced or kClosed.
+  void reopen(Instant now, std::uint64_t incarnation, std::uint64_t epoch = 0);
 
   // What its packets call the two ends, and what those must have in common, from the next incarnation on.
   // state() is kFenced or kClosed.
@@ -168,6 +175,8 @@ class SubConnection {
   bool established() const { return state_ == State::kEstablished; }
   // send() may be called: it is neither fenced nor closed, nor shall it be closed.
   bool may_take() const { return !closing_ && state_ != State::kFenced && state_ != State::kClosed; }
+  // The peer spoke to this incarnation, not only of it: its end of every earlier one is closed (SC-13).
+  bool confirmed() const { return confirmed_; }
   // Nothing was heard for the path death time.
   bool path_dead() const { return path_dead_; }
   // True once after the peer was lost: every message that was queued has been failed. Until it was asked, no
@@ -186,6 +195,10 @@ class SubConnection {
   std::uint64_t epoch() const { return epoch_; }
   // Of the peer that is established, or is being greeted; 0: none.
   std::uint64_t peer_epoch() const { return peer_epoch_; }
+  // The peer was established with that epoch, now or before (of long ago nothing is known).
+  bool has_met(std::uint64_t peer_epoch) const {
+    return std::find(met_.begin(), met_.end(), peer_epoch) != met_.end();
+  }
   // Of the latest peer that was established, also when it was lost since; 0 before the first.
   std::uint64_t peer_incarnation() const { return peer_incarnation_; }
   // Of the latest peer that was lost.
@@ -260,11 +273,16 @@ class SubConnection {
   [[nodiscard]] bool on_acknowledgement(Instant now, const PacketHeader& header, Duration unseen);
   PacketFate on_hello(Instant now, const PacketHeader& header, ByteView rest);
   void establish(Instant now, std::uint64_t peer_epoch, const Greeting& greeting);
+  // Unlinks what is not wholly acknowledged, and leaves it as it was before send().
+  OutMessage* take_back();
+  void queue_again(OutMessage* first);
   void fail_everything();
   // Nothing is left of the conversation; the next would be from `epoch`.
   void start_over(Instant now, State state, std::uint64_t epoch);
   // The sub-connection starts anew, from `epoch`.
   void lose_peer(Instant now, std::uint64_t epoch);
+  // The stranger that was challenged has answered: from now on it is the peer.
+  void take_over(Instant now, std::uint64_t peer_epoch, const Greeting& greeting);
   void challenge(Instant now, const PacketHeader& hello);
   void answer(const PacketHeader& hello, std::uint64_t as);
   // The round trip that the packet's echo tells of.
@@ -286,6 +304,8 @@ class SubConnection {
   std::uint16_t peer_asks_ = 0;  // for our packets' UDP source port
   std::uint64_t peer_incarnation_ = 0;
   std::uint64_t lost_incarnation_ = 0;
+  std::array<std::uint64_t, 8> met_{};  // epochs of peers
+  std::size_t next_met_ = 0;
 
   SendWindow<Content> window_;
   OutMessage* unsent_ = nullptr;  // first message of which something was not yet sent
@@ -324,6 +344,7 @@ class SubConnection {
   Instant last_heard_;
   Instant last_sent_;
   bool path_dead_ = false;
+  bool confirmed_ = false;
   bool lost_ = false;
   bool refused_hash_ = false;
   bool closing_ = false;

@@ -588,7 +588,7 @@ void Node::let_go(ClientId id, Client& client) {
   }
   // What a proxy that stands still has lent out is read by others until they have dropped it.
   const bool lent = std::any_of(proxies_.begin(), proxies_.end(),
-                                [](const Proxy& proxy) { return proxy.fenced && !proxy.adoptable; });
+                                [](const Proxy& proxy) { return !proxy.awaited.empty(); });
   if (client.detaching == 0 && !lent) destroy(id);
 }
 
@@ -747,9 +747,9 @@ void Node::carry_out(const Ports::Event& event) {
     case Ports::Event::Kind::kDrain:
       for (unsigned p = 0; p < proxies(); ++p) {
         // What lies in the lanes of one that stands still is sent by those who take them over.
-        if (!running(p) && proxies_[p].adoptable) continue;
+        if (!running(p) && !proxies_[p].owes) continue;
         draining_[end.port.value()].push_back(p);
-        if (!running(p)) continue;
+        if (!running(p) || proxies_[p].owes) continue;
         WorkerCommand command;
         command.kind = WorkerCommand::Kind::kDrainPort;
         command.port.id = end.port;
@@ -851,6 +851,8 @@ void Node::on_control(Instant now, const WorkerEvent& event) {
   switch (event.control.kind) {
     case convergence::ControlMessage::Kind::kFence:
     case convergence::ControlMessage::Kind::kFenced:
+    case convergence::ControlMessage::Kind::kFenceBefore:
+    case convergence::ControlMessage::Kind::kFencedBefore:
       paths_->on_control(event.cluster, event.control);
       return;
     case convergence::ControlMessage::Kind::kProxies:

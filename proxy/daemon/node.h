@@ -201,11 +201,12 @@ class Node : private convergence::Ports::Resources {
 
   // What is known of a proxy beside its Worker.
   struct Proxy {
-    bool fenced = false;          // it stands still; the others go on without it
-    bool back = false;            // it goes on, and waits to be taken into use again
-    std::set<unsigned> awaited;   // fenced: who has not dropped what it had of it yet
-    bool adoptable = false;       // fenced: nothing that it did can take effect any more
-    std::uint64_t heartbeat = 0;  // the last one seen, and since when
+    bool fenced = false;           // it stands still; the others go on without it
+    std::uint32_t generation = 0;  // how often it was fenced
+    bool back = false;             // it goes on, and waits to be taken into use again
+    std::set<unsigned> awaited;    // fenced: who has not dropped what it had of it yet
+    bool owes = false;             // what it sent before it stood still may yet arrive: its lanes wait
+    std::uint64_t heartbeat = 0;   // the last one seen, and since when
     Instant beat_at;
     // PortEntry::reported of ports that it is just forgetting. They are free when it has caught up, and if it
     // stands still when it is back.
@@ -216,6 +217,8 @@ class Node : private convergence::Ports::Resources {
   };
 
   bool running(unsigned proxy) const { return !proxies_[proxy].fenced; }
+  // And may take what clients send.
+  bool serves(unsigned proxy) const { return running(proxy) && !proxies_[proxy].owes; }
   // Who shall serve the lane now.
   unsigned server_for(unsigned lane) const;
   std::byte* map_client(int fd, std::uint64_t bytes);
@@ -230,6 +233,9 @@ class Node : private convergence::Ports::Resources {
   void on_detached(Channel* channel);
   void watch_proxies(Instant now);
   void fence(unsigned proxy);
+  void settle(unsigned proxy);
+  void serve_again(unsigned proxy);
+  void serve_lane(ClientId id, Client& client, unsigned index);
   void consider_adoption(unsigned proxy);
   void take_back(unsigned proxy);
   // Carries out what the paths decided.

@@ -21,9 +21,9 @@ constexpr Duration kControlGap = 50_ms;
 unsigned Node::server_for(unsigned lane) const {
   std::vector<unsigned> able;
   for (unsigned p = 0; p < active_; ++p)
-    if (running(p)) able.push_back(p);
+    if (serves(p)) able.push_back(p);
   for (unsigned p = active_; p < proxies_.size() && able.empty(); ++p)
-    if (running(p)) able.push_back(p);
+    if (serves(p)) able.push_back(p);
   if (able.empty() || std::find(able.begin(), able.end(), lane) != able.end()) return lane;
   return able[lane % able.size()];
 }
@@ -47,7 +47,7 @@ void Node::attach_proxy(ClientId id, Client& client, unsigned p, bool resumes) {
   for (unsigned e = 0; e < client.geometry.endpoints; ++e) {
     Lane& lane = client.lanes[e * proxies() + p];
     lane.receiver = std::make_unique<Channel>(id, client.geometry, client.mapped[p], e, p, resumes);
-    lane.receiver->sends = lane.server == p;
+    lane.receiver->sends = lane.server == p && !resumes && !proxies_[p].owes;
     WorkerCommand attach;
     attach.kind = WorkerCommand::Kind::kAttach;
     attach.channel = lane.receiver.get();
@@ -85,11 +85,11 @@ int Node::rebalance() {
       Lane& lane = client.lanes[i];
       const unsigned wanted = server_for(i % proxies());
       if (lane.moving || lane.server == wanted) continue;
-      if (!running(wanted)) {
+      if (!serves(wanted)) {
         lanes_unsettled_ = true;
         continue;
       }
-      if (running(lane.server)) {
+      if (serves(lane.server)) {
         Channel* const channel = lane.sender != nullptr ? lane.sender.get() : lane.receiver.get();
         WorkerCommand command;
         command.kind = WorkerCommand::Kind::kGiveLane;
@@ -97,7 +97,7 @@ int Node::rebalance() {
         tell_worker(lane.server, command);
         lane.moving = true;
         ++moving_;
-      } else if (proxies_[lane.server].adoptable) {
+      } else if (!proxies_[lane.server].owes) {
         lane.server = wanted;
         add_sender(id, client, i, true);
       } else {
@@ -125,19 +125,14 @@ void Node::on_lane_given(Channel* channel) {
     detach_channel(client, giver, client.retired.back().get());
   }
   lane.server = server_for(channel->lane);
-  if (lane.server == channel->lane) {
-    WorkerCommand command;
-    command.kind = WorkerCommand::Kind::kTakeLane;
-    command.channel = lane.receiver.get();
-    tell_worker(lane.server, command);
-  } else {
-    add_sender(id, client, index, true);
-  }
+  if (serves(lane.server)) serve_lane(id, client, index);  // else settle() does
   // Ports that are being drained: what the giver left in the lane is with another now.
   for (auto& [port, awaited] : draining_) {
     const auto end = installed_.find(port);
-    if (end == installed_.end() || end->second.client != id || !running(lane.server)) continue;
+    if (end == installed_.end() || end->second.client != id) continue;
+    if (!running(lane.server) && !proxies_[lane.server].owes) continue;
     awaited.push_back(lane.server);
+    if (!serves(lane.server)) continue;
     WorkerCommand command;
     command.kind = WorkerCommand::Kind::kDrainPort;
     command.port.id = PortId(port);
@@ -149,6 +144,10 @@ void Node::on_detached(Channel* channel) {
   Client& client = clients_.at(channel->client);
   --client.detaching;
   std::erase_if(client.retired, [&](const auto& c) { return c.get() == channel; });
+  for (Lane& lane : client.lanes) {  // so that it is not buried as well if its proxy is fenced now
+    if (lane.receiver.get() == channel) lane.receiver.reset();
+    if (lane.sender.get() == channel) lane.sender.reset();
+  }
 }
 
 // ---------------------------------------------------------------- how many
@@ -255,7 +254,7 @@ void Node::watch_proxies(Instant now) {
   for (unsigned p = 0; p < proxies(); ++p) {
     // If none goes on it is the machine that stands still, or there is nobody to take over.
     if (running(p) && somebody_runs && now - proxies_[p].beat_at >= patience) fence(p);
-    if (!running(p)) consider_adoption(p);
+    if (!running(p) || proxies_[p].owes) consider_adoption(p);
   }
   watch_paths(now);
 }
@@ -267,9 +266,10 @@ void Node::watch_proxies(Instant now) {
 void Node::fence(unsigned p) {
   Proxy& proxy = proxies_[p];
   proxy.fenced = true;
+  ++proxy.generation;
   lanes_unsettled_ = true;
   proxy.back = false;
-  proxy.adoptable = false;
+  proxy.owes = true;
   proxy.awaited.clear();
   states_[p].fenced.store(true, std::memory_order_seq_cst);
   for (auto& [id, entry] : clients_) {
@@ -315,39 +315,69 @@ void Node::fence(unsigned p) {
   tell_running(gone);
   for (auto& [place, awaited] : parting_) awaited.erase(p);
   paths_->stalled(ProxyId(static_cast<std::uint8_t>(p)));
+  // What it was to say may be what somebody waits for, to close what it had; who has heard it knows it again
+  // (CN-11).
+  for (const Said& said : std::exchange(said_[p], {}))
+    if (next_serial_ - said.message.serial <= 2 * kSaidRemembered)
+      say_by(paths_->speaker(said.to).value(), said.to, said.message);
   fenced_proxies_.push_back(p);
 }
 
 // When nobody has anything of it any more, and its peers have closed what it could still send on, its lanes
-// go to others.
+// are served again. If it has come back before that it takes what its peers send, and greets those that
+// nobody else can tell.
 void Node::consider_adoption(unsigned p) {
   Proxy& proxy = proxies_[p];
-  if (!proxy.adoptable) {
-    if (!proxy.awaited.empty() || !paths_->fenced(ProxyId(static_cast<std::uint8_t>(p)))) return;
-    proxy.adoptable = true;
-    WorkerCommand fenced;
-    fenced.kind = WorkerCommand::Kind::kProxyFenced;
-    fenced.number = p;
-    tell_running(fenced);
-    lanes_unsettled_ = true;
-    for (const Said& said : std::exchange(said_[p], {}))
-      if (next_serial_ - said.message.serial <= 2 * kSaidRemembered)
-        say_by(paths_->speaker(said.to).value(), said.to, said.message);
-    rebalance();
-    // Ports that were being drained: what lay in its lanes is with others now.
-    for (auto& [port, awaited] : draining_) {
-      if (std::erase(awaited, p) == 0) continue;
-      for (unsigned other = 0; other < proxies(); ++other) {
-        if (!running(other)) continue;
-        awaited.push_back(other);
-        WorkerCommand command;
-        command.kind = WorkerCommand::Kind::kDrainPort;
-        command.port.id = PortId(port);
-        tell_worker(other, command);
-      }
+  if (!proxy.awaited.empty()) return;
+  if (proxy.owes && paths_->fenced(ProxyId(static_cast<std::uint8_t>(p)))) settle(p);
+  if (proxy.back) take_back(p);
+}
+
+// Nothing that it sent before it stood still can arrive any more.
+void Node::settle(unsigned p) {
+  proxies_[p].owes = false;
+  for (unsigned other = 0; other < proxies(); ++other) {
+    if (!running(other) || other == p) continue;
+    WorkerCommand command;
+    command.kind = WorkerCommand::Kind::kProxyFenced;
+    command.number = p;
+    tell_worker(other, command);
+  }
+  if (running(p)) serve_again(p);
+  lanes_unsettled_ = true;
+  rebalance();
+  // Ports that were being drained: what lay in its lanes is with others now.
+  for (auto& [port, awaited] : draining_) {
+    if (std::erase(awaited, p) == 0) continue;
+    for (unsigned other = 0; other < proxies(); ++other) {
+      if (!running(other)) continue;
+      awaited.push_back(other);
+      WorkerCommand command;
+      command.kind = WorkerCommand::Kind::kDrainPort;
+      command.port.id = PortId(port);
+      tell_worker(other, command);
     }
   }
-  if (proxy.back) take_back(p);
+}
+
+// The lanes that it served before.
+void Node::serve_again(unsigned p) {
+  for (auto& [id, client] : clients_) {
+    if (client.detach_sent || client.mapped.empty() || client.mapped[p] == nullptr) continue;
+    for (unsigned i = 0; i < client.lanes.size(); ++i) {
+      if (client.lanes[i].server == p && !client.lanes[i].moving) serve_lane(id, client, i);
+    }
+  }
+}
+
+// Its server goes on where another, or itself before it stood still, has left off.
+void Node::serve_lane(ClientId id, Client& client, unsigned index) {
+  Lane& lane = client.lanes[index];
+  if (lane.server != index % proxies()) return add_sender(id, client, index, true);
+  WorkerCommand command;
+  command.kind = WorkerCommand::Kind::kTakeLane;
+  command.channel = lane.receiver.get();
+  tell_worker(lane.server, command);
 }
 
 // FO-6
@@ -357,8 +387,13 @@ void Node::take_back(unsigned p) {
   proxy.graveyard.clear();
   for (const auto& [at, bytes] : proxy.old_mappings) ::munmap(at, bytes);
   proxy.old_mappings.clear();
-  proxy.fenced = proxy.back = proxy.adoptable = false;
+  proxy.fenced = proxy.back = false;
   lanes_unsettled_ = true;
+  WorkerCommand generations;
+  generations.kind = WorkerCommand::Kind::kProxyGenerations;
+  for (unsigned other = 0; other < proxies(); ++other)
+    generations.generations[other] = proxies_[other].generation;
+  tell_worker(p, generations);
   for (auto& [id, client] : clients_) {
     if (client.mapped.empty() || client.detach_sent) continue;
     client.mapped[p] = map_client(client.fd, client.geometry.total_bytes());
@@ -378,6 +413,7 @@ void Node::take_back(unsigned p) {
     for (const Remote& r : remotes)
       if (r.path.local.value() == p) tell_of_remote(r, false);
   }
+  if (!proxy.owes) serve_again(p);
   paths_->back(ProxyId(static_cast<std::uint8_t>(p)));
 }
 

@@ -33,6 +33,9 @@ constexpr std::size_t kBorrowed = Relay::kMessages;
 bool lives(const stack::SubConnection& sub) {
   return sub.established() && !sub.path_dead() && sub.may_take();
 }
+bool is_fenced(const stack::SubConnection& sub) {
+  return sub.state() == stack::SubConnection::State::kFenced;
+}
 
 }  // namespace
 
@@ -286,6 +289,9 @@ void Worker::obey(Instant now, const WorkerCommand& c) {
     case WorkerCommand::Kind::kPart:
       part(now, c.cluster);
       return;
+    case WorkerCommand::Kind::kProxyGenerations:
+      for (unsigned p = 0; p < proxies(); ++p) neighbours_[p].generation = c.generations[p];
+      return;
   }
 }
 
@@ -382,27 +388,31 @@ void Worker::obey(Instant now, const convergence::Paths::Command& c) {
       CHECK(path != nullptr);
       watch(now, *path);  // what it has to tell comes first
       stack::SubConnection& sub = *path->sub;
-      const std::uint64_t epoch = sub.epoch(), peer_epoch = sub.peer_epoch();
+      const std::uint64_t epoch = sub.epoch();
+      const std::uint64_t peer_epoch = sub.established() ? sub.peer_epoch() : 0;
       // Our own judgement was about a peer that was there; a peer's word is about the epoch that it names,
       // and where we have not heard of that yet, it must not come to life either.
-      const bool close =
-          !path->waits && (c.by_peer ? !sub.established() || c.epoch == 0 || peer_epoch == c.epoch
-                                     : sub.established() && sub.path_dead());
-      if (close) {
-        path->held = sub.fence(now);
-        path->waits = true;
-        path->told = Path::Told::kNothing;
-      }
+      const bool close = path->known && !is_fenced(sub) &&
+                         (!c.by_peer ? sub.established() && sub.path_dead()
+                          : c.before ? !sub.has_met(c.epoch)
+                                     : !sub.established() || peer_epoch == c.epoch);
+      if (close) fence(now, *path);
       WorkerEvent& closed = tell_path(WorkerEvent::Kind::kPathClosed, *path, close);
       closed.epoch = epoch;
       closed.peer_epoch = peer_epoch;
+      return;
+    }
+    case Kind::kGreet: {
+      Path* const path = find(c.path);
+      CHECK(path != nullptr);
+      if (path->known && path->waits && is_fenced(*path->sub)) path->sub->reopen(now, c.own, c.epoch);
       return;
     }
     case Kind::kResume: {
       Path* const path = find(c.path);
       CHECK(path != nullptr);
       if (!path->known || !std::exchange(path->waits, false)) return;
-      path->sub->reopen(now, c.own);
+      if (is_fenced(*path->sub)) path->sub->reopen(now, c.own, c.epoch);
       dispatch_again(std::exchange(path->held, nullptr), true);
       return;
     }
@@ -412,16 +422,16 @@ void Worker::obey(Instant now, const convergence::Paths::Command& c) {
         if (path.id.cluster != c.path.cluster || !path.known) continue;
         watch(now, path);
         stack::SubConnection& sub = *path.sub;
-        const bool same_self = sub.config().incarnation == c.own;
-        if (!path.waits && same_self && sub.established() && sub.peer_incarnation() != c.association.peer)
-          continue;  // with the successor
         fail(std::exchange(path.held, nullptr));
-        if (!path.waits && same_self && !sub.established()) {
+        path.waits = false;
+        const bool goes_on = !is_fenced(sub) && sub.config().incarnation == c.own;
+        if (goes_on && sub.established() && sub.peer_incarnation() != c.association.peer)
+          continue;  // with the successor
+        if (goes_on && !sub.established()) {
           fail(sub.recall());  // it may be known to the successor already
           continue;
         }
-        fail(path.waits ? nullptr : sub.fence(now));
-        path.waits = false;
+        if (!is_fenced(sub)) fail(sub.fence(now));
         path.told = Path::Told::kNothing;
         sub.reopen(now, c.own);
       }
@@ -1060,29 +1070,36 @@ void Worker::end_ports(ClusterId peer, std::uint64_t incarnation) {
         port.peer_lost || (port.id != PortId() && port.peer == peer && port.peer_incarnation == incarnation);
 }
 
+// What it owes is kept beside what it owed when it was fenced before.
+void Worker::fence(Instant now, Path& path) {
+  stack::OutMessage** tail = &path.held;
+  while (*tail != nullptr) tail = &(*tail)->next;
+  *tail = path.sub->fence(now);
+  path.waits = true;
+  path.told = Path::Told::kNothing;
+}
+
 // Tells the control plane what is new.
 void Worker::watch(Instant now, Path& path) {
   stack::SubConnection& sub = *path.sub;
-  if (path.waits) return;
+  if (!path.known || is_fenced(sub)) return;
   if (sub.take_lost()) {
     // It can be told apart from its successor only by the incarnation that it had when it was up.
-    if (path.told == Path::Told::kNothing) {
-      path.association = {sub.config().incarnation, sub.lost_incarnation()};
+    const convergence::Association lost{sub.config().incarnation, sub.lost_incarnation()};
+    if (path.told == Path::Told::kNothing && !(path.waits && lost == path.association)) {
+      path.association = lost;
       tell_path(WorkerEvent::Kind::kPathUp, path);
     }
     const bool replaced = sub.established() && sub.peer_incarnation() != path.association.peer;
     end_ports(path.id.cluster, path.association.peer);
     tell_path(WorkerEvent::Kind::kPeerLost, path, !replaced).closed = sub.peer_closed();
     path.told = Path::Told::kNothing;
-    if (!replaced) {  // the control plane decides as whom it greets again
-      path.held = sub.fence(now);
-      path.waits = true;
-      return;
-    }
+    if (!replaced) return fence(now, path);  // the control plane decides as whom it greets again
   }
-  const Path::Told state = !sub.established() ? Path::Told::kNothing
-                           : sub.path_dead()  ? Path::Told::kDead
-                                              : Path::Told::kUp;
+  // Who waits for the peer to close its end takes its word for that, and no less (FO-10).
+  const Path::Told state = !sub.established() || (path.waits && !sub.confirmed()) ? Path::Told::kNothing
+                           : sub.path_dead()                                      ? Path::Told::kDead
+                                                                                  : Path::Told::kUp;
   if (state == path.told) return;
   if (state == Path::Told::kUp || path.told == Path::Told::kNothing) {
     path.association = {sub.config().incarnation, sub.peer_incarnation()};

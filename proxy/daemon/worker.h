@@ -128,6 +128,7 @@ struct WorkerCommand {
     kMeet,         // `path` leads to `remote` from now on; flag: it greets at once, as `remote.incarnation`
     kPart,  // `cluster` is of no use any more: its paths end in good order; answered by kParted when nothing
             // of it is left here
+    kProxyGenerations,  // `generations`: how often each was fenced, for one that was not there to hear of it
   };
   Kind kind = Kind::kAttach;
   Channel* channel = nullptr;
@@ -140,6 +141,7 @@ struct WorkerCommand {
   unsigned number = 0;
   stack::RemoteStack remote;
   bool flag = false;
+  std::array<std::uint32_t, kMaxProxies> generations{};
 };
 
 struct WorkerEvent {
@@ -247,8 +249,9 @@ class Worker {
     convergence::PathId id;
     enum class Told : std::uint8_t { kNothing, kUp, kDead } told = Told::kNothing;
     convergence::Association association;  // of the last kUp
-    stack::OutMessage* held = nullptr;     // what it owed when it was fenced
-    bool waits = false;                    // fenced: for the control plane's word
+    // Fenced: what it owed then, until the control plane's word. It may greet anew before that.
+    bool waits = false;
+    stack::OutMessage* held = nullptr;
     bool known = true;               // else there is nobody at its other end, and it is fenced or closes
     std::uint64_t unreachables = 0;  // that were told
   };
@@ -326,6 +329,7 @@ class Worker {
   void watch_sub_connections(Instant now);
   void watch(Instant now, Path& path);
   void tell_unreachable(Path& path);
+  static void fence(Instant now, Path& path);
   // An event for the control plane, to be filled in at once.
   WorkerEvent& owe(WorkerEvent::Kind kind);
   WorkerEvent& tell_path(WorkerEvent::Kind kind, const Path& path, bool flag = false);

@@ -549,7 +549,7 @@ TEST(ControlMessage, EveryFieldComesBackAndNonsenseIsRefused) {  // CN-1
     return !parse_control(bad, &back);
   };
   EXPECT_TRUE(refused(0, 0));
-  EXPECT_TRUE(refused(0, 9));
+  EXPECT_TRUE(refused(0, 11));
   EXPECT_TRUE(refused(1, 2));
   EXPECT_TRUE(refused(2, static_cast<int>(Refusal::kBadPort) + 1));
 }

@@ -331,5 +331,49 @@ TEST_P(Failover, APeerThatIsNotHeardOnAnyPathIsLostAndFoundAgain) {  // FO-7, SC
   EXPECT_EQ(again.pair.out->state(), ConnectionState::kOpen);
 }
 
+// Each end hears nothing on one of the two paths, and not on the same: it gives that up for the other, and
+// neither hears the other's word of it.
+TEST(FailoverOfBoth, TwoThatKeepDifferentPathsFindEachOtherAtOnce) {  // FO-10, SC-13
+  for (const bool ordered : {true, false}) {
+    SCOPED_TRACE(ordered);
+    World world({2, 2}, false);
+    Traffic t(world, ordered);
+    t.run(2_ms);
+    world.cut.insert({{1, 0}, {0, 0}});
+    world.cut.insert({{0, 1}, {1, 1}});
+    t.run(12_ms);
+    EXPECT_GE(world.node(0).path_stats().fenced, 1u);
+    EXPECT_GE(world.node(1).path_stats().fenced, 1u);
+    world.cut.clear();
+    t.run(2_ms);
+    EXPECT_TRUE(t.settles(30_ms)) << "long before either is given up for dead";
+    EXPECT_EQ(world.node(0).path_stats().peers_lost + world.node(1).path_stats().peers_lost, 0u);
+    EXPECT_EQ(t.pair.out->state(), ConnectionState::kOpen);
+    EXPECT_EQ(t.pair.in->state(), ConnectionState::kOpen);
+    // And both paths are used again.
+    std::array<std::uint64_t, 2> before{};
+    for (unsigned p = 0; p < 2; ++p) before[p] = world.node(0).counters(p).messages_sent.get();
+    t.run(5_ms);
+    world.run(1_ms);
+    for (unsigned p = 0; p < 2; ++p) EXPECT_GT(world.node(0).counters(p).messages_sent.get(), before[p]);
+  }
+}
+
+TEST(FailoverOfBoth, AProxyComesBackThoughItsNodesOnlyOtherPathIsDead) {  // FO-6, FO-10
+  World world({2, 2}, false);
+  Traffic t(world);
+  t.run(2_ms);
+  world.stalled.insert({0, 0});
+  world.cut.insert({{0, 1}, {1, 1}});
+  world.cut.insert({{1, 1}, {0, 1}});
+  t.run(15_ms);
+  EXPECT_EQ(world.node(0).poll_fenced_proxy(), 0u);
+  world.stalled.clear();
+  t.run(5_ms);
+  EXPECT_TRUE(t.settles(30_ms)) << "the other path is still dead";
+  EXPECT_EQ(world.node(0).path_stats().peers_lost + world.node(1).path_stats().peers_lost, 0u);
+  EXPECT_EQ(t.pair.out->state(), ConnectionState::kOpen);
+}
+
 }  // namespace
 }  // namespace braid::proxy::test

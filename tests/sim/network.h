@@ -121,11 +121,6 @@ class Network {
   // A frame is due at a node: into the queue that steering picks, whose proxy is returned; -1: it is lost.
   int land(unsigned node, unsigned link, FrameRef frame);
 
-  // Who sent it, as far as the frame still tells.
-  unsigned sender(FrameRef frame) const {
-    return std::to_integer<unsigned>(pool_.data(frame.buffer)[11]) - 1;
-  }
-
   void cut(unsigned from, unsigned to, unsigned link, Instant until) {
     line(from, to, link).faults.cut(until);
   }

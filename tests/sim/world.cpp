@@ -57,8 +57,6 @@ constexpr std::uint32_t kLongestMessage = 200'000;
 // A node that comes back is noticed by each sub-connection for itself, so a connection to its new life can
 // end at one side when the last of them notices.
 constexpr bool kForgiveHalfOpen = false;
-// Of a path's death; probes are four to it.
-constexpr double kSilence = 0.6;
 // Tag of a connection that came when nobody waited for it any more.
 constexpr std::uint64_t kNobodys = ~std::uint64_t{0};
 
@@ -381,9 +379,7 @@ bool World::run_until(Instant end) {
 void World::handle(const Event& e) {
   switch (e.kind) {
     case Kind::kFrame: {
-      const unsigned from = network_->sender({e.a, e.b});
       const int proxy = network_->land(e.node, e.index, {e.a, e.b});
-      note_heard(e.node, from, proxy);
       if (proxy >= 0) wake_proxy(e.node, static_cast<unsigned>(proxy), now());
       break;
     }
@@ -1018,24 +1014,9 @@ bool World::send_one(Flow& flow, unsigned e) {
   return true;
 }
 
-void World::note_heard(unsigned node, unsigned from, int proxy) {
-  if (proxy < 0 || from >= nodes_.size() ||
-      nodes_[node].proxies[static_cast<unsigned>(proxy)].held_until() > now())
-    return;
-  silent_[node][from] = was_silent(node, from);
-  heard_[node][from] = now();
-}
-
-// Nothing was heard for so long that every path may have been given up for another. Of several that die
-// together the two ends may keep different ones, and then only the peer's death brings them together again.
-bool World::was_silent(unsigned node, unsigned from) const {
-  return silent_[node][from] || now() - heard_[node][from] >= ms(config_.path_death_ms * kSilence);
-}
-
-// What a peer's loss can come from: a death, or so much at a time that no path was left.
+// What a peer's loss can come from: a death, or a silence of both for as long as that takes.
 bool World::may_lose(unsigned a, unsigned b) const {
-  return config_.may_lose_peers() || nodes_[a].life > 1 || nodes_[b].life > 1 || was_silent(a, b) ||
-         was_silent(b, a) || config_.double_faults();
+  return config_.may_lose_peers() || nodes_[a].life > 1 || nodes_[b].life > 1;
 }
 
 bool World::may_be_lost(const Flow& flow) const {

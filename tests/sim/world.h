@@ -209,8 +209,6 @@ class World final : private NetworkEvents, private Stage {
   void close(Flow& flow, unsigned end);
   void note_lost(Flow& flow, unsigned end, const char* how);
   bool may_be_lost(const Flow& flow) const;
-  void note_heard(unsigned node, unsigned from, int proxy);
-  bool was_silent(unsigned a, unsigned b) const;
   bool may_lose(unsigned a, unsigned b) const override;
   ByteView content(const Flow& flow, unsigned direction, const Message& message);
   void note_memory();
@@ -237,9 +235,6 @@ class World final : private NetworkEvents, private Stage {
   std::vector<std::byte> scratch_;
   Instant faults_end_;
   Instant quiet_from_;  // a path or a proxy may be dead for longer
-  // By who hears whom: when last, and whether a path's death long passed in between.
-  std::array<std::array<Instant, Network::kMaxNodes>, Network::kMaxNodes> heard_{};
-  std::array<std::array<bool, Network::kMaxNodes>, Network::kMaxNodes> silent_{};
   // When one of the two last gave up the other.
   std::array<std::array<Instant, Network::kMaxNodes>, Network::kMaxNodes> lost_at_;
   bool anybody_lost_ = false;

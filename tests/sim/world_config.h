@@ -111,12 +111,6 @@ struct WorldConfig {
     const double all[] = {proxies_0, proxies_1, proxies_2, proxies_3};
     return static_cast<unsigned>(all[cluster]);
   }
-  // Several things can last so long at once that no path is left between two nodes.
-  bool double_faults() const {
-    const bool others = path_cut_every_ms > 0 || dead_paths > 0 || partition_every_ms > 0 ||
-                        link_down_every_ms > 0 || cut_every_ms > 0 || stall_every_ms > 0 || clog_every_ms > 0;
-    return dead_proxies >= 2 || (dead_proxies > 0 && others);
-  }
   // Trouble may last so long that a peer is given up for dead.
   bool may_lose_peers() const {
     return peer_death_ms < 5000;

@@ -1009,6 +1009,10 @@ TEST(SubConnection, TwoThatLostEachOtherFindEachOtherAnew) {  // SC-3, SC-5, SC-
     t.run_for(12_s);
     EXPECT_EQ(t.a().lost, 1);
     t.link = nullptr;
+    // Its driver makes it another one, so that the peer, which may have heard it all the time, starts anew
+    // too.
+    (void)t.fence(0);
+    t.a().sub->reopen(t.now, TwoEnds::incarnation_of(0xa2));
     t.run_for(1_s);
     EXPECT_TRUE(t.a().sub->established());
     EXPECT_TRUE(t.b().sub->established());
@@ -1086,7 +1090,7 @@ TEST(SubConnection, AFencedEndIsDeafAndDumb) {  // SC-10
   EXPECT_EQ(t.a().sub->next_deadline(), Instant::never());
 }
 
-TEST(SubConnection, AReopenedEndIsANewIncarnationOfTheSameNode) {  // SC-10, SC-3
+TEST(SubConnection, AReopenedEndIsANewIncarnationOfTheSameNode) {  // SC-10, SC-3, SC-13
   TwoEnds t;
   t.establish();
   const std::uint64_t epoch = t.a().sub->epoch();
@@ -1097,27 +1101,86 @@ TEST(SubConnection, AReopenedEndIsANewIncarnationOfTheSameNode) {  // SC-10, SC-
   const auto under_way = t.in_flight;
   const auto back = t.fence(0);
   t.run_for(1_ms);
+  EXPECT_TRUE(t.a().delivered.empty());
   t.a().sub->reopen(t.now, t.a().sub->config().incarnation);
   EXPECT_EQ(t.a().sub->state(), SubConnection::State::kGreeting);
   EXPECT_NE(t.a().sub->epoch(), epoch);
   t.run_for(1_ms);
   ASSERT_TRUE(t.a().sub->established());
   ASSERT_TRUE(t.b().sub->established());
-  EXPECT_EQ(t.b().lost, 1) << "its peer knows that this conversation is over";
-  EXPECT_EQ(t.a().lost, 0);
+  EXPECT_EQ(t.a().lost + t.b().lost, 0) << "nobody is another one";
+  EXPECT_EQ(t.b().sub->stats().renewals, 1u);
   EXPECT_EQ(t.b().sub->peer_epoch(), t.a().sub->epoch());
-  EXPECT_EQ(t.b().sub->peer_incarnation(), TwoEnds::incarnation_of(0xa1)) << "but the node is the same";
+  EXPECT_EQ(t.b().sub->peer_incarnation(), TwoEnds::incarnation_of(0xa1));
+  // What its peer owed has come in the new conversation, marked as what may have come before.
+  EXPECT_EQ(t.a().delivered.size(), 5u);
+  for (const auto& m : t.b().sent) {
+    EXPECT_EQ(m->finishes, 1);
+    EXPECT_FALSE(m->failed);
+    EXPECT_TRUE(m->record.again);
+  }
+  EXPECT_EQ(t.b().sub->queued_messages(), 0u);
   // What was under way when the fence fell comes to nothing, at either end.
   t.b().delivered.clear();
   for (const InFlight& p : under_way) EXPECT_EQ(t.arrive(p.to, p.bytes), PacketFate::kUnknownEpoch);
   EXPECT_TRUE(t.b().delivered.empty());
-  EXPECT_TRUE(t.a().delivered.empty());
+  EXPECT_EQ(t.a().delivered.size(), 5u);
   // The returned messages may be given to it again, and travel.
   t.b().arriving.clear();
   for (TestMessage* m : back) t.a().sub->send(*m);
   t.run_until_finished(10_ms);
   EXPECT_EQ(t.b().delivered.size(), 5u);
   for (const TestMessage* m : back) EXPECT_EQ(m->finishes, 1);
+}
+
+TEST(SubConnection, OnlyAWordInTheNewConversationProvesThatThePeerHasLeftTheOldOne) {  // SC-13
+  TwoEnds t;
+  t.establish();
+  (void)t.fence(0);
+  t.a().sub->reopen(t.now, t.a().sub->config().incarnation);
+  EXPECT_FALSE(t.a().sub->confirmed());
+  // Its peer answers the hello, and hears nothing more.
+  t.link = [](int from, std::size_t, const PacketHeader& h) {
+    return from == 0 && h.type != PacketType::kHello ? kLost : Delays{10_us};
+  };
+  t.run_for(1_ms);
+  ASSERT_TRUE(t.a().sub->established());
+  EXPECT_EQ(t.b().sub->stats().renewals, 0u) << "a hello may be old";
+  EXPECT_FALSE(t.a().sub->confirmed()) << "what its peer has under way may still be taken there";
+  t.link = nullptr;
+  t.run_for(200_ms);  // the next probe
+  EXPECT_EQ(t.b().sub->stats().renewals, 1u);
+  EXPECT_TRUE(t.a().sub->confirmed());
+  EXPECT_TRUE(t.b().sub->confirmed());
+}
+
+// One end closes and reopens again and again over a bad link: what the other sends arrives, or comes again
+// as what may have come before, and nobody is lost.
+TEST(SubConnection, APeerThatReopensItsEndManyTimesGetsWhatItIsOwed) {  // SC-13
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    TwoEnds t;
+    t.establish();
+    Prng prng(seed);
+    t.link = [&](int, std::size_t, const PacketHeader&) {
+      return prng.chance(0.2) ? kLost : Delays{Duration::us(static_cast<std::int64_t>(1 + prng.below(300)))};
+    };
+    for (int round = 0; round < 10; ++round) {
+      t.send_many(1, 3, static_cast<std::uint32_t>(prng.below(5000)));
+      t.run_for(Duration::us(static_cast<std::int64_t>(prng.below(3000))));
+      (void)t.fence(0);
+      t.a().arriving.clear();  // its driver tells the copies of one message apart
+      t.run_for(Duration::us(static_cast<std::int64_t>(prng.below(500))));
+      t.a().sub->reopen(t.now, t.a().sub->config().incarnation);
+    }
+    t.run_until_finished(2_s);
+    EXPECT_EQ(t.b().lost + t.a().lost, 0);
+    for (const auto& m : t.b().sent) {
+      EXPECT_EQ(m->finishes, 1);
+      EXPECT_FALSE(m->failed);
+    }
+    EXPECT_GE(t.a().delivered.size(), t.b().sent.size());
+  }
 }
 
 TEST(SubConnection, TheHelloTellsTheNodesIncarnation) {  // SC-1, SC-3

@@ -24,7 +24,7 @@ local MESSAGE, CREDIT, CONTROL = 1, 2, 3
 local KINDS = { [MESSAGE] = "Message", [CREDIT] = "Credit", [CONTROL] = "Control" }
 local CONTROLS = {
   [1] = "Connect", [2] = "Accept", [3] = "Confirm", [4] = "Refuse", [5] = "Close",
-  [6] = "Fence", [7] = "Fenced", [8] = "Proxies",
+  [6] = "Fence", [7] = "Fenced", [8] = "Proxies", [9] = "Fence before", [10] = "Fenced before",
 }
 local REASONS = {
   [0] = "none", [1] = "nobody listens", [2] = "no room there", [3] = "order mismatch", [4] = "no such cluster",
