@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -91,11 +92,15 @@ TEST(AdoptedThreads, TwoForOneComputeNodeAreNoticed) {
   EXPECT_THAT(last_words([] {
                 constexpr std::size_t kPages = 500;  // of the other cluster: each is a fault that waits
                 auto* const data = allocate<char>(2 * kPages * 4096, Placement::on(1));
-                const auto read_half = [data](std::size_t half) {
+                std::atomic<int> ready{0};
+                const auto read_half = [&](std::size_t half) {
                   const AdoptedThread adopted(1);
+                  for (++ready; ready < 2;) std::this_thread::yield();
                   int sum = 0;
-                  for (std::size_t p = 0; p < kPages; ++p) {
-                    // Another thread's fault may be over before this one's begins, but not every time.
+                  for (std::size_t i = 0; i < kPages; ++i) {
+                    // In no order that pages are fetched ahead in. Another thread's fault may be over before
+                    // this one's begins, but not every time.
+                    const std::size_t p = i * 37 % kPages;
                     sum += *static_cast<volatile char*>(data + (half * kPages + p) * 4096);
                   }
                   return sum;

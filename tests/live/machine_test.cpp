@@ -142,9 +142,11 @@ TEST_F(Machine, ReportsWhatEveryProxyAndComputeNodeDid) {
     pages_sent += application["cluster_counts"]["pages_sent"].get<std::uint64_t>();
   }
   EXPECT_EQ(nodes, (std::set<unsigned>{0, 1, 2, 3, 4, 5}));
-  // Cluster 0 verifies, so it fetches the grid of the other two: 512 rows of 4 KiB, a third of them at home.
-  EXPECT_GE(fetches, 340u);
-  EXPECT_GE(pages_sent, fetches);
+  // Cluster 0 verifies, so it gets the grid of the other two: 512 rows of 4 KiB, a third of them at home. It
+  // reads them in order, so most come ahead of the faults.
+  EXPECT_GT(fetches, 0u);
+  EXPECT_LT(fetches, 340u);
+  EXPECT_GE(pages_sent, 340u);
   EXPECT_GT(total(o.report, "message_bytes_sent"), 340u * 4096u);
 }
 
