@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <vector>
@@ -71,7 +72,7 @@ TEST_P(Api, AFlagAndASemaphorePassOnWhatWasWritten) {
   expect_runs(GetParam(), [] {
     auto* const message = allocate<unsigned>(3000, Placement::on(clusters() - 1));
     auto* const turns = allocate<unsigned>(1);
-    unsigned wrong = 0;
+    std::atomic<unsigned> wrong{0};
     parallel([&](Node& node) {
       for (unsigned round = 1; round <= 5; ++round) {
         const unsigned flag = 4000 + round;
@@ -102,7 +103,7 @@ TEST_P(Api, WordsCountExactlyAndAreWonByOne) {
   expect_runs(GetParam(), [] {
     constexpr unsigned kTimes = 60, kCounter = 4095, kWinner = 17;
     auto* const taken = allocate<unsigned char>(10'000);
-    unsigned wrong = 0;
+    std::atomic<unsigned> wrong{0};
     parallel([&](Node& node) {
       for (unsigned i = 0; i < kTimes; ++i) {
         const auto ticket = static_cast<std::size_t>(
@@ -130,7 +131,7 @@ TEST_P(Api, WordsCountExactlyAndAreWonByOne) {
 
 TEST_P(Api, ReductionsAreTheSameEverywhereAndInEveryRun) {
   expect_runs(GetParam(), [] {
-    unsigned wrong = 0;
+    std::atomic<unsigned> wrong{0};
     parallel([&](Node& node) {
       const unsigned n = node.count();
       const auto check = [&](bool right) {
@@ -158,7 +159,7 @@ TEST_P(Api, WhatOneNodeAllocatesIsThereForAll) {
       unsigned owner, number;
     };
     auto* const head = allocate<List*>(1);
-    unsigned wrong = 0;
+    std::atomic<unsigned> wrong{0};
     parallel([&](Node& node) {
       const Placement placements[] = {Placement::block(), Placement::cyclic(),
                                       Placement::on(node.id() % clusters()), Placement::first_touch()};
@@ -210,7 +211,7 @@ TEST(Calls, ASystemCallOnAPageThatIsElsewhereFailsAndTheWrappedOneDoesNot) {
   expect_runs({.clusters = 2}, [] {
     constexpr std::size_t kBytes = 300'000;
     auto* const shared = allocate<char>(kBytes, Placement::on(1));
-    unsigned wrong = 0;
+    std::atomic<unsigned> wrong{0};
     parallel([&](Node& node) {
       const auto check = [&](bool right) {
         if (!right) ++wrong;
@@ -249,7 +250,7 @@ TEST(Calls, ASystemCallOnAPageThatIsElsewhereFailsAndTheWrappedOneDoesNot) {
 TEST(Calls, AReadFromAPipeGivesWhatIsThereAndDoesNotWaitForMore) {
   expect_runs({.clusters = 2}, [] {
     auto* const shared = allocate<char>(200'000, Placement::on(1));
-    unsigned wrong = 0;
+    std::atomic<unsigned> wrong{0};
     parallel([&](Node& node) {
       if (node.cluster() != 0) return;
       int ends[2];
@@ -275,7 +276,7 @@ TEST(Calls, TheyWorkWhileAnotherClusterTakesThePagesAway) {
     // Cluster 0 reads into the even bytes' page halves while cluster 1 writes the other half of each page.
     constexpr std::size_t kPages = 8, kHalf = 2048;
     auto* const shared = allocate<char>(kPages * 2 * kHalf, Placement::on(1));
-    unsigned wrong = 0;
+    std::atomic<unsigned> wrong{0};
     parallel([&](Node& node) {
       const TemporaryFile file;
       for (char round = 1; round <= 30; ++round) {

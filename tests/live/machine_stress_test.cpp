@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include <cstdlib>
+#include <ostream>
 
 #include "tests/live/machine.h"
 
@@ -25,6 +26,9 @@ struct Program {
   Words usual;    // the paper's size, or what is left of it in a second
   Words endless;  // longer than any test waits
 };
+void PrintTo(const Program& program, std::ostream* out) {
+  *out << program.name;
+}
 const Program kPrograms[] = {
     {"gauss", {BRAID_GAUSS}, {BRAID_GAUSS, "--size", "3000"}},
     {"jacobi", {BRAID_JACOBI, "--size", "1024"}, {BRAID_JACOBI, "--size", "256", "--iterations", "1000000"}},
