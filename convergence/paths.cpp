@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/take_first.h"
 #include "stack/stack.h"
 
 namespace braid::convergence {
@@ -370,16 +371,6 @@ void Paths::back(ProxyId proxy) {
 }
 
 // ---------------------------------------------------------------- polling
-
-namespace {
-template <class T>
-std::optional<T> take_first(std::deque<T>& queue) {
-  if (queue.empty()) return std::nullopt;
-  std::optional<T> first(std::move(queue.front()));
-  queue.pop_front();
-  return first;
-}
-}  // namespace
 
 std::optional<Paths::Command> Paths::poll_command() {
   return take_first(commands_);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/take_first.h"
 
 namespace braid::convergence {
 namespace {
@@ -401,18 +402,12 @@ Instant Ports::next_deadline() const {
 }
 
 std::optional<Ports::Event> Ports::poll_event() {
-  if (events_.empty()) return std::nullopt;
-  const Event event = events_.front();
-  events_.pop_front();
-  return event;
+  return take_first(events_);
 }
 
 std::optional<Ports::Outgoing> Ports::poll_control() {
   CHECK(events_.empty());  // a peer must not hear of a port that proxies do not know yet
-  if (outgoing_.empty()) return std::nullopt;
-  const Outgoing out = outgoing_.front();
-  outgoing_.pop_front();
-  return out;
+  return take_first(outgoing_);
 }
 
 }  // namespace braid::convergence

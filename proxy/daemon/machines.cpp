@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/take_first.h"
 
 namespace braid::proxy {
 namespace {
@@ -497,17 +498,11 @@ void Machines::on_timer(Instant now) {
 }
 
 std::optional<Machines::Event> Machines::poll_event() {
-  if (events_.empty()) return std::nullopt;
-  std::optional<Event> first(std::move(events_.front()));
-  events_.pop_front();
-  return first;
+  return take_first(events_);
 }
 
 std::optional<Machines::Datagram> Machines::poll_datagram() {
-  if (datagrams_.empty()) return std::nullopt;
-  const Datagram first = datagrams_.front();
-  datagrams_.pop_front();
-  return first;
+  return take_first(datagrams_);
 }
 
 }  // namespace braid::proxy

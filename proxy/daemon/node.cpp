@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/take_first.h"
 #include "proxy/nic/capture_queue.h"
 #include "proxy/nic/faulty_queue.h"
 #include "proxy/nic/shm_wire.h"
@@ -928,10 +929,7 @@ void Node::on_worker_event(Instant now, unsigned proxy, const WorkerEvent& event
 }
 
 std::optional<Node::Outbound> Node::poll_outbound() {
-  if (outbound_.empty()) return std::nullopt;
-  const Outbound out = outbound_.front();
-  outbound_.pop_front();
-  return out;
+  return take_first(outbound_);
 }
 
 std::optional<Node::Outbound> Node::poll_outbound(ClientId client) {
@@ -944,24 +942,15 @@ std::optional<Node::Outbound> Node::poll_outbound(ClientId client) {
 }
 
 std::optional<Node::ClientId> Node::poll_expelled() {
-  if (expelled_.empty()) return std::nullopt;
-  const ClientId id = expelled_.front();
-  expelled_.pop_front();
-  return id;
+  return take_first(expelled_);
 }
 
 std::optional<ClusterId> Node::poll_lost_peer() {
-  if (lost_peers_.empty()) return std::nullopt;
-  const ClusterId cluster = lost_peers_.front();
-  lost_peers_.pop_front();
-  return cluster;
+  return take_first(lost_peers_);
 }
 
 std::optional<ClusterId> Node::poll_ended_peer() {
-  if (ended_peers_.empty()) return std::nullopt;
-  const ClusterId cluster = ended_peers_.front();
-  ended_peers_.pop_front();
-  return cluster;
+  return take_first(ended_peers_);
 }
 
 bool Node::ready() const {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/take_first.h"
 #include "proxy/daemon/node.h"
 
 namespace braid::proxy {
@@ -200,10 +201,7 @@ bool Node::parted(ClusterId place) {
 }
 
 std::optional<std::string> Node::poll_news() {
-  if (news_.empty()) return std::nullopt;
-  std::string first = std::move(news_.front());
-  news_.pop_front();
-  return first;
+  return take_first(news_);
 }
 
 void Node::on_unreachable(const convergence::PathId& path, stack::Unreachable reason) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/take_first.h"
 #include "proxy/daemon/node.h"
 
 namespace braid::proxy {
@@ -418,10 +419,7 @@ void Node::take_back(unsigned p) {
 }
 
 std::optional<unsigned> Node::poll_fenced_proxy() {
-  if (fenced_proxies_.empty()) return std::nullopt;
-  const unsigned p = fenced_proxies_.front();
-  fenced_proxies_.pop_front();
-  return p;
+  return take_first(fenced_proxies_);
 }
 
 }  // namespace braid::proxy
