@@ -39,6 +39,14 @@ bool intersect(const std::vector<Ipv4Address>& a, const std::vector<Ipv4Address>
   return std::any_of(a.begin(), a.end(), [&](Ipv4Address x) { return contains(b, x); });
 }
 
+// Says which of the addresses is not one of the cluster's; empty if all are.
+std::string stranger(const std::vector<Ipv4Address>& addresses, const std::vector<Ipv4Address>& clusters) {
+  for (const Ipv4Address a : addresses)
+    if (!contains(clusters, a))
+      return fmt::format("{} is not an address of the cluster at {}", a.to_string(), list(clusters));
+  return {};
+}
+
 // The first thing that is not alike, with the cure.
 std::string difference(const Introduction::Link& ours, const Introduction::Link& theirs) {
   if (ours.mtu_bytes != theirs.mtu_bytes)
@@ -129,6 +137,19 @@ Machines::Place* Machines::free_place() {
   return best;
 }
 
+// Nothing of its last owner is kept.
+void Machines::free(Place& place) {
+  place = Place{};
+  place.freed = ++freed_;
+}
+
+Machines::Place* Machines::calling(std::uint64_t nonce, Ipv4Address whom) {
+  const auto found = std::find_if(places_.begin(), places_.end(), [&](const Place& p) {
+    return p.state == State::kCalling && p.nonce == nonce && contains(p.wanted, whom);
+  });
+  return found == places_.end() ? nullptr : &*found;
+}
+
 Machines::Place* Machines::place_of(const std::vector<Ipv4Address>& addresses) {
   for (Place& p : places_) {
     if (p.state == State::kFree) continue;
@@ -182,10 +203,8 @@ void Machines::find_place(Instant now, Waiting& w) {
   if (Place* const p = place_of(w.request.addresses)) {
     if (p->state == State::kParting) return;  // on_timer() looks again
     if (p->state != State::kCalling) {
-      for (const Ipv4Address a : w.request.addresses) {
-        if (contains(p->peer.addresses, a)) continue;
-        refuse(w.request, fmt::format("{} is not an address of the cluster at {}", a.to_string(),
-                                      list(p->peer.addresses)));
+      if (const std::string problem = stranger(w.request.addresses, p->peer.addresses); !problem.empty()) {
+        refuse(w.request, problem);
         w.request.addresses.clear();
         return;
       }
@@ -203,9 +222,6 @@ void Machines::find_place(Instant now, Waiting& w) {
     w.request.addresses.clear();
     return;
   }
-  const std::uint64_t freed = p->freed;
-  *p = Place{};
-  p->freed = freed;
   p->state = State::kCalling;
   p->called = true;
   p->nonce = prng_.next();
@@ -309,14 +325,10 @@ void Machines::on_call(Instant now, const stack::Endpoint& from, const Introduct
     reply.reason = Introduction::Reason::kNoWay;
   } else if (p = place_of(caller.addresses); p == nullptr) {
     p = free_place();
-    if (p == nullptr) {
+    if (p == nullptr)
       reply.reason = Introduction::Reason::kNoPlace;
-    } else {
-      const std::uint64_t freed = p->freed;
-      *p = Place{};
-      p->freed = freed;
+    else
       meet(now, *p, caller, caller.addresses);
-    }
   } else if (p->state == State::kCalling) {
     meet(now, *p, caller, caller.addresses);  // each has called the other
   } else if (p->state == State::kParting || p->peer.incarnation != caller.incarnation ||
@@ -335,10 +347,8 @@ void Machines::on_call(Instant now, const stack::Endpoint& from, const Introduct
 
 // CN-14
 void Machines::on_answer(Instant now, const stack::Endpoint& from, const Introduction& callee) {
-  const auto found = std::find_if(places_.begin(), places_.end(), [&](const Place& x) {
-    return x.state == State::kCalling && x.nonce == callee.nonce && contains(x.wanted, from.address);
-  });
-  if (found == places_.end()) return;
+  Place* const found = calling(callee.nonce, from.address);
+  if (found == nullptr) return;
   Place& p = *found;
   std::string problem;
   if (callee.incarnation == config_.self.incarnation)
@@ -348,24 +358,19 @@ void Machines::on_answer(Instant now, const stack::Endpoint& from, const Introdu
   else if (callee.proxies > config_.most_proxies)
     problem = fmt::format("the cluster there has {} proxies and machines.most_proxies is {} here",
                           callee.proxies, config_.most_proxies);
-  for (const Ipv4Address a : p.wanted)
-    if (problem.empty() && !contains(callee.addresses, a))
-      problem =
-          fmt::format("{} is not an address of the cluster at {}", a.to_string(), list(callee.addresses));
+  else
+    problem = stranger(p.wanted, callee.addresses);
   if (!problem.empty()) {
     refuse_all(p, problem);
-    p.state = State::kFree;
-    p.freed = ++freed_;
+    free(p);
     return;
   }
   meet(now, p, callee, p.wanted);
 }
 
 void Machines::on_refusal(const stack::Endpoint& from, const Introduction& r) {
-  const auto found = std::find_if(places_.begin(), places_.end(), [&](const Place& x) {
-    return x.state == State::kCalling && x.nonce == r.nonce && contains(x.wanted, from.address);
-  });
-  if (found == places_.end()) return;
+  Place* const found = calling(r.nonce, from.address);
+  if (found == nullptr) return;
   std::string why;
   switch (r.reason) {
     case Introduction::Reason::kBusy:
@@ -391,8 +396,7 @@ void Machines::on_refusal(const stack::Endpoint& from, const Introduction& r) {
       break;
   }
   refuse_all(*found, fmt::format("{} {}", from.address.to_string(), why));
-  found->state = State::kFree;
-  found->freed = ++freed_;
+  free(*found);
 }
 
 void Machines::on_unreachable(const stack::Endpoint& to, stack::Unreachable reason) {
@@ -457,8 +461,7 @@ void Machines::in_use(Instant now, ClusterId place, std::uint32_t connections) {
 void Machines::gone(ClusterId place) {
   Place& p = at(place);
   CHECK(p.state == State::kParting);
-  p.state = State::kFree;
-  p.freed = ++freed_;
+  free(p);
 }
 
 std::string Machines::timeout_text(const Waiting& w) const {
@@ -484,8 +487,7 @@ void Machines::on_timer(Instant now) {
     const bool wanted =
         std::any_of(waiting_.begin(), waiting_.end(), [&](const Waiting& w) { return w.place == i; });
     if (p.state == State::kCalling && !wanted) {
-      p.state = State::kFree;
-      p.freed = ++freed_;
+      free(p);
     } else if (p.state == State::kCalling && p.next_call <= now) {
       call(now, p);
     } else if (p.state == State::kMeeting && p.until <= now && !wanted) {

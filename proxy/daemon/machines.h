@@ -155,7 +155,7 @@ class Machines {
   }
   // Places whose sub-connections exist.
   std::vector<ClusterId> occupied() const;
-  // Who has, or had, the place, for people.
+  // Who has the place, for people.
   std::string name(ClusterId place) const;
 
  private:
@@ -186,6 +186,9 @@ class Machines {
   }
   Place& at(ClusterId place) { return places_[place.value() - config_.first_place.value()]; }
   Place* free_place();
+  void free(Place& place);
+  // Whom we call with that nonce at that address, among others.
+  Place* calling(std::uint64_t nonce, stack::Ipv4Address whom);
   Place* place_of(const std::vector<stack::Ipv4Address>& addresses);
   void find_place(Instant now, Waiting& waiting);
   void refuse(const Request& request, std::string text);
