@@ -86,7 +86,7 @@ bool Allocations::on_request(ClusterId from, const Header& h, ByteView payload) 
   const std::optional<Homes> homes = load_homes(payload);
   if (self_ != kManager || !homes || h.number >= config_.compute_nodes || !possible(h.id, *homes))
     return false;
-  const std::uint32_t r = std::uint32_t{from.value()} * config_.compute_nodes + h.number;
+  const std::uint32_t r = global_node(config_, from, h.number);
   if (requests_[r].busy) return false;
   requests_[r] = {.count = h.id, .homes = *homes, .busy = true};
   const bool alone = first_ == kEnd;
@@ -130,8 +130,8 @@ void Allocations::answer() {
   const std::uint32_t r = first_;
   first_ = requests_[r].next;
   if (first_ == kEnd) last_ = kEnd;
-  outbox_.push(ClusterId(static_cast<std::uint16_t>(r / config_.compute_nodes)),
-               {.kind = Kind::kAllocated, .id = region_, .number = r % config_.compute_nodes});
+  outbox_.push(cluster_of(config_, r),
+               {.kind = Kind::kAllocated, .id = region_, .number = local_node(config_, r)});
 }
 
 // --- Every cluster
@@ -165,7 +165,7 @@ std::size_t Allocations::write(ClusterId to, const Header& header, MutableBytes 
     case Kind::kRegion:
       return store_homes(payload, requests_[first_].homes);
     case Kind::kAllocated:
-      requests_[std::uint32_t{to.value()} * config_.compute_nodes + header.number].busy = false;
+      requests_[global_node(config_, to, header.number)].busy = false;
       return 0;
     default:
       return 0;  // RegionKnown: nothing waits for its leaving

@@ -59,15 +59,18 @@ Barriers::Barriers(const EngineConfig& config, Outbox& outbox, ComputeNodes& nod
       child_values_(std::size_t{config.barriers} * most_children_) {}
 
 ClusterId Barriers::cluster_at(BarrierId barrier, std::uint32_t place) const {
-  return ClusterId(static_cast<std::uint16_t>((barrier.value() + place) % config_.clusters));
+  return keeper(config_, barrier.value() + place);
 }
 std::uint32_t Barriers::place_of(BarrierId barrier, ClusterId cluster) const {
-  const std::uint32_t root = barrier.value() % config_.clusters;
+  const std::uint32_t root = keeper(config_, barrier.value()).value();
   return (cluster.value() + config_.clusters - root) % config_.clusters;
 }
 std::uint32_t Barriers::children(BarrierId barrier) const {
   const std::uint32_t first = place(barrier) * most_children_ + 1;
   return first >= config_.clusters ? 0 : std::min(most_children_, config_.clusters - first);
+}
+ClusterId Barriers::parent(BarrierId barrier) const {
+  return cluster_at(barrier, (place(barrier) - 1) / most_children_);
 }
 ClusterId Barriers::child(BarrierId barrier, std::uint32_t which) const {
   return cluster_at(barrier, place(barrier) * most_children_ + 1 + which);
@@ -115,11 +118,10 @@ void Barriers::go_up(BarrierId barrier) {
   for (std::uint32_t i = 0; i < below; ++i) b.value = combine(b.reduction, b.value, child_value(barrier, i));
   if (place(barrier) == 0) return depart(barrier);
   b.stage = Stage::kArriving;
-  const std::uint32_t above = (place(barrier) - 1) / most_children_;
-  outbox_.push(cluster_at(barrier, above), {.kind = Kind::kBarrierArrive,
-                                            .format = static_cast<std::uint8_t>(b.reduction),
-                                            .id = barrier.value(),
-                                            .number = b.generation});
+  outbox_.push(parent(barrier), {.kind = Kind::kBarrierArrive,
+                                 .format = static_cast<std::uint8_t>(b.reduction),
+                                 .id = barrier.value(),
+                                 .number = b.generation});
 }
 
 std::size_t Barriers::write(const Header& header, MutableBytes payload) {
@@ -150,7 +152,7 @@ bool Barriers::on_arrive(ClusterId from, const Header& h, ByteView value) {
 bool Barriers::on_depart(ClusterId from, const Header& h, ByteView value) {
   const BarrierId barrier(h.id);
   if (!known(barrier) || place(barrier) == 0) return false;
-  if (from != cluster_at(barrier, (place(barrier) - 1) / most_children_)) return false;
+  if (from != parent(barrier)) return false;
   Barrier& b = barriers_[h.id];
   if (b.stage != Stage::kArrived || h.number != b.generation) return false;  // BR-4
   b.reduction = static_cast<Reduction>(h.format);
@@ -202,8 +204,7 @@ std::string Barriers::explain(BarrierId barrier) const {
   }
   if (b.stage == Stage::kReleasing) return "after the writes of this cluster have reached everybody";
   if (nodes.empty() && below.empty())
-    return fmt::format("where cluster {} is told when all have come",
-                       cluster_at(barrier, (place(barrier) - 1) / most_children_).value());
+    return fmt::format("where cluster {} is told when all have come", parent(barrier).value());
   return "where " + (nodes.empty() ? "" : "compute nodes " + nodes + " of this cluster") +
          (nodes.empty() || below.empty() ? "" : " and ") + (below.empty() ? "" : "clusters " + below) +
          " are missing";

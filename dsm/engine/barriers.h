@@ -69,6 +69,8 @@ class Barriers {
   std::uint32_t place_of(BarrierId barrier, ClusterId cluster) const;
   std::uint32_t place(BarrierId barrier) const { return place_of(barrier, config_.cluster); }
   std::uint32_t children(BarrierId barrier) const;
+  // Not of the root.
+  ClusterId parent(BarrierId barrier) const;
   ClusterId child(BarrierId barrier, std::uint32_t which) const;
   std::uint64_t& child_value(BarrierId barrier, std::uint32_t which) {
     return child_values_[std::size_t{barrier.value()} * most_children_ + which];

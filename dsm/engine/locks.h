@@ -82,9 +82,7 @@ class Locks {
   };
 
   bool known(LockId lock) const { return lock.value() < local_.size(); }
-  ClusterId manager(LockId lock) const {
-    return ClusterId(static_cast<std::uint16_t>(lock.value() % config_.clusters));
-  }
+  ClusterId manager(LockId lock) const { return keeper(config_, lock.value()); }
   void pass_on(Local& l);
   void ask(LockId lock);
   void leave(LockId lock);

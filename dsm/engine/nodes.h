@@ -44,9 +44,25 @@ struct ComputeNode {
 
 using ComputeNodes = std::vector<ComputeNode>;
 
-// The number in the machine of a compute node of this cluster.
+// The number in the machine of a cluster's compute node.
+inline std::uint32_t global_node(const EngineConfig& config, ClusterId cluster, std::uint32_t node) {
+  return std::uint32_t{cluster.value()} * config.compute_nodes + node;
+}
 inline std::uint32_t global_node(const EngineConfig& config, std::uint16_t node) {
-  return std::uint32_t{config.cluster.value()} * config.compute_nodes + node;
+  return global_node(config, config.cluster, node);
+}
+// And back: which cluster's it is, and which of that cluster.
+inline ClusterId cluster_of(const EngineConfig& config, std::uint32_t global_node) {
+  return ClusterId(static_cast<std::uint16_t>(global_node / config.compute_nodes));
+}
+inline std::uint32_t local_node(const EngineConfig& config, std::uint32_t global_node) {
+  return global_node % config.compute_nodes;
+}
+
+// The cluster that keeps what has this number: a lock's manager, a barrier's root, a variable's home, and the
+// home of a page that nobody has placed.
+inline ClusterId keeper(const EngineConfig& config, std::uint32_t id) {
+  return ClusterId(static_cast<std::uint16_t>(id % config.clusters));
 }
 
 }  // namespace braid::dsm

@@ -29,7 +29,7 @@ Pages::Pages(const EngineConfig& config, PageMemory& memory, Outbox& outbox, Com
   twin_waiters_.reserve(config.compute_nodes);
   kept_.reserve(config.clusters * Outbox::most_requests(config));
   for (std::uint32_t i = 0; i < config.pages; ++i) {
-    pages_[i].home = static_cast<std::uint16_t>(i % config.clusters);
+    pages_[i].home = keeper(config, i).value();
     if (here(pages_[i])) pages_[i].content = Content::kClean;
   }
   // One call for all, whatever the homes: a home's own first touch opens a page there. Opening every second
@@ -83,7 +83,7 @@ void Pages::place(std::uint32_t page, ClusterId home) {
 void Pages::set_first_touch(PageId first, std::uint32_t count) {
   CHECK(inside(first.value(), count, pages_.size()));
   for (std::uint32_t i = first.value(); i < first.value() + count; ++i) {
-    place(i, ClusterId(static_cast<std::uint16_t>(i % config_.clusters)));
+    place(i, keeper(config_, i));
     Page& p = pages_[i];
     // A cluster that made the call earlier may have been answered already.
     const Master& m = masters_[i];

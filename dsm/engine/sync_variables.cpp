@@ -186,12 +186,7 @@ void SyncVariables::carry_out(SyncOp op, std::uint32_t id, std::uint32_t slot, s
     case SyncOp::kConditionWait:
       enqueue(v, slot);
       slots_[slot].registers = true;  // SY-5
-      outbox_.push(ClusterId(static_cast<std::uint16_t>(slot / config_.compute_nodes)),
-                   {.kind = Kind::kSyncResult,
-                    .format = kRegistered,
-                    .id = id,
-                    .number = slot % config_.compute_nodes});
-      return;
+      return tell(slot, id, kRegistered);
     case SyncOp::kConditionSignal:
       (void)wake_first(v, id);
       break;
@@ -205,9 +200,12 @@ void SyncVariables::carry_out(SyncOp op, std::uint32_t id, std::uint32_t slot, s
 void SyncVariables::answer(std::uint32_t slot, std::uint32_t id, std::uint64_t value) {
   slots_[slot].value = value;
   slots_[slot].answered = true;
-  outbox_.push(
-      ClusterId(static_cast<std::uint16_t>(slot / config_.compute_nodes)),
-      {.kind = Kind::kSyncResult, .format = kResult, .id = id, .number = slot % config_.compute_nodes});
+  tell(slot, id, kResult);
+}
+
+void SyncVariables::tell(std::uint32_t slot, std::uint32_t id, std::uint8_t format) {
+  outbox_.push(cluster_of(config_, slot),
+               {.kind = Kind::kSyncResult, .format = format, .id = id, .number = local_node(config_, slot)});
 }
 
 void SyncVariables::enqueue(Variable& v, std::uint32_t slot) {

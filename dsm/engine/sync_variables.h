@@ -67,16 +67,15 @@ class SyncVariables {
     bool busy() const { return waiting || registers || answered; }
   };
 
-  ClusterId home(std::uint32_t id) const {
-    return ClusterId(static_cast<std::uint16_t>(id % config_.clusters));
-  }
+  ClusterId home(std::uint32_t id) const { return keeper(config_, id); }
   std::uint32_t slot_of(ClusterId cluster, std::uint32_t node) const {
-    return std::uint32_t{cluster.value()} * config_.compute_nodes + node;
+    return global_node(config_, cluster, node);
   }
   void ask(std::uint16_t node);
   void go_on(std::uint16_t node);
   void carry_out(SyncOp op, std::uint32_t id, std::uint32_t slot, std::uint64_t first, std::uint64_t second);
   void answer(std::uint32_t slot, std::uint32_t id, std::uint64_t value);
+  void tell(std::uint32_t slot, std::uint32_t id, std::uint8_t format);
   void enqueue(Variable& v, std::uint32_t slot);
   bool wake_first(Variable& v, std::uint32_t id);
   void check_queue(const Variable& v, std::size_t* queued) const;

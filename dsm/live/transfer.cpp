@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "dsm/api.h"
+#include "dsm/engine/engine.h"
 
 namespace braid::dsm {
 
@@ -15,7 +16,6 @@ namespace {
 
 // On the stack of whoever calls: large enough that the copy, not the call, is what takes the time.
 constexpr std::size_t kChunkBytes = 64u << 10;
-constexpr std::size_t kPage = 4096;
 using Chunk = std::array<char, kChunkBytes>;
 
 bool has_more(int fd) {
@@ -29,9 +29,9 @@ void touch_pages(const void* memory, std::size_t bytes, Touch&& touch) {
   const auto* const first = static_cast<const char*>(memory);
   const auto* const last = first + bytes - 1;
   // The first byte of every page, as far as it lies inside.
-  const std::size_t to_next_page = kPage - reinterpret_cast<std::uintptr_t>(first) % kPage;
+  const std::size_t to_next_page = kPageBytes - reinterpret_cast<std::uintptr_t>(first) % kPageBytes;
   touch(first);
-  for (const char* p = first + to_next_page; p <= last; p += kPage) touch(p);
+  for (const char* p = first + to_next_page; p <= last; p += kPageBytes) touch(p);
 }
 
 }  // namespace
