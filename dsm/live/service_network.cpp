@@ -66,14 +66,10 @@ unsigned ServiceNetwork::missing() const {
 Result<bool> ServiceNetwork::complete(Duration timeout) {
   const Instant deadline = endpoint_->service().now() + timeout;
   while (missing() > 0) {
-    proxy::Connection* connection = endpoint_->try_accept();
-    if (connection == nullptr) {
-      const Duration left = deadline - endpoint_->service().now();
-      if (left <= Duration()) return false;
-      const Result<proxy::Connection*> accepted = endpoint_->accept(left);
-      if (!accepted) return endpoint_->service().alive() ? Result<bool>(false) : accepted.error();
-      connection = accepted.value();
-    }
+    const Result<proxy::Connection*> accepted =
+        endpoint_->accept(std::max(Duration(), deadline - endpoint_->service().now()));
+    if (!accepted) return endpoint_->service().alive() ? Result<bool>(false) : accepted.error();
+    proxy::Connection* const connection = accepted.value();
     const std::uint16_t peer = connection->peer().value();
     // Another program's connection, or a second one: not part of this run.
     if (peer <= self_ || peer >= links_.size() || links_[peer] != nullptr) {
