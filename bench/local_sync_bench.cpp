@@ -11,19 +11,16 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "bench/two_processes.h"
 #include "dsm/api.h"
 
 namespace {
 
 using namespace braid;       // NOLINT
 using namespace braid::dsm;  // NOLINT
+using bench::median;
 
 constexpr int kRounds = 31;
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 template <class Body>
 double ns_each(int times, Body&& body) {

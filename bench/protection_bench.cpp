@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "bench/two_processes.h"
 #include "dsm/live/faults.h"
 #include "dsm/live/memory.h"
 
@@ -20,6 +21,7 @@ namespace {
 
 using namespace braid;
 using namespace braid::dsm;
+using bench::median;
 
 constexpr std::uint32_t kPages = 256;
 
@@ -83,11 +85,6 @@ void measure(Protection protection, const std::string& how, Figures& figures) {
          [&] { memory.protect(PageId(0), kPages, Access::kRead); });
   figure("invalidating a run of 256 pages", 1, [&] { memory.protect(PageId(0), kPages, Access::kNone); });
   remove_fault_handler();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 }  // namespace
