@@ -27,10 +27,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Api,
                          testing::Values(Machine{.clusters = 1, .compute = 3},
                                          Machine{.clusters = 2, .compute = 2},
                                          Machine{.clusters = 3, .compute = 2, .order = Order::kShuffled}),
-                         [](const testing::TestParamInfo<Machine>& shape) {
-                           return std::to_string(shape.param.clusters) + "x" +
-                                  std::to_string(shape.param.compute);
-                         });
+                         [](const auto& shape) { return shape_of(shape.param); });
 
 TEST_P(Api, ABoundedBufferLosesNothingAndDoublesNothing) {
   expect_runs(GetParam(), [] {

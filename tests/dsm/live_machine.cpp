@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <ostream>
 
 #include "base/check.h"
 #include "base/prng.h"
@@ -220,6 +221,16 @@ bool crashed(const Ending& ending) {
   const auto says = [&](const char* word) { return ending.text.find(word) != std::string::npos; };
   return ending.signal == SIGSEGV || ending.signal == SIGBUS ||
          (says("Sanitizer") && (says("SEGV") || says("BUS")));
+}
+
+std::string shape_of(const Machine& machine) {
+  return std::to_string(machine.clusters) + "x" + std::to_string(machine.compute) +
+         (machine.order == Order::kShuffled ? "Shuffled" : "") +
+         (machine.protect == Environment::Protect::kMprotect ? "Mprotect" : "");
+}
+
+void PrintTo(const Machine& machine, std::ostream* out) {
+  *out << shape_of(machine);
 }
 
 Ending in_a_process(const std::function<int()>& program) {

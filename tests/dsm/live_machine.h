@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,10 @@ struct Machine {
   // Changes what one cluster is told.
   std::function<void(Environment&)> adjust = [](Environment&) {};
 };
+// The machine in the name of a test that is run on it: "2x2Shuffled".
+std::string shape_of(const Machine& machine);
+void PrintTo(const Machine& machine, std::ostream* out);
+
 // Runs `program` on the initial thread of every cluster, joined already. One ending for each cluster.
 std::vector<Ending> run_machine(const Machine& machine, const std::function<int()>& program);
 // The same; expects every cluster to end with status 0.

@@ -32,12 +32,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Machines,
                                                  .protect = Environment::Protect::kMprotect},
                                          Machine{.clusters = 4, .compute = 1},
                                          Machine{.clusters = 4, .compute = 2, .order = Order::kShuffled}),
-                         [](const testing::TestParamInfo<Machine>& shape) {
-                           return std::to_string(shape.param.clusters) + "x" +
-                                  std::to_string(shape.param.compute) +
-                                  (shape.param.order == Order::kShuffled ? "Shuffled" : "") +
-                                  (shape.param.protect == Environment::Protect::kMprotect ? "Mprotect" : "");
-                         });
+                         [](const auto& shape) { return shape_of(shape.param); });
 
 TEST_P(Machines, WhatAllWroteIsSeenByAllAfterABarrier) {
   const Machine machine = GetParam();
