@@ -14,8 +14,8 @@
 
 #include "base/clock.h"
 #include "bench/two_processes.h"
-#include "dsm/live/faults.h"
 #include "dsm/live/memory.h"
+#include "dsm/program/faults.h"
 
 namespace {
 
@@ -30,8 +30,8 @@ class Opener final : public FaultSink {
  public:
   explicit Opener(Memory& memory) : memory_(memory) {}
   bool on_fault(std::uintptr_t address, bool write) override {
-    if (!memory_.contains(address)) return false;
-    memory_.protect(Memory::page_of(address), 1, write ? Access::kWrite : Access::kRead);
+    if (!in_heap(address, memory_.pages())) return false;
+    memory_.protect(page_of(address), 1, write ? Access::kWrite : Access::kRead);
     return true;
   }
 
@@ -40,7 +40,7 @@ class Opener final : public FaultSink {
 };
 
 volatile int* at(std::uint32_t page) {
-  return static_cast<volatile int*>(Memory::application_address(PageId(page)));
+  return static_cast<volatile int*>(application_address(PageId(page)));
 }
 
 double us_each(const std::function<void()>& operations, std::uint32_t count) {
@@ -62,7 +62,8 @@ void measure(Protection protection, const std::string& how, Figures& figures) {
   for (std::uint32_t p = 0; p < kPages; ++p) *memory.page(PageId(p)) = std::byte{1};
   Opener opener(memory);
   const SignalStack stack;
-  if (const Result<void> installed = install_fault_handler(&opener); !installed) std::exit(1);
+  if (const Result<void> installed = install_fault_handler(&opener, HandlerStack::kSignalStack); !installed)
+    std::exit(1);
   const auto figure = [&](const char* what, std::uint32_t count, const std::function<void()>& operations) {
     figures[fmt::format("{}{}", what, how)].push_back(us_each(operations, count));
   };

@@ -41,10 +41,19 @@ MAY_INCLUDE = {
     ),
     "dsm/api.h": (("dsm/*",), "programs include api.h: nothing below dsm comes with it"),
     "dsm/engine": (("base", "convergence", "dsm/engine"), "the page protocol is pure: base and convergence only"),
+    "dsm/program": (
+        ("base", "dsm/*", "dsm/engine", "dsm/program"),
+        "programs' calls know nothing of the host that carries them out",
+    ),
     "sim": (
-        ("base", "stack", "convergence", "dsm/engine", "sim"),
+        ("base", "stack", "convergence", "dsm/engine", "dsm/program", "sim"),
         "the simulator stands beside proxy and drives what proxy drives",
     ),
+    "sim/shell": (
+        ("base", "dsm/*", "dsm/engine", "dsm/program", "sim/charge", "sim/shell"),
+        "a shell is part of a program: it knows what it shares with the engine, and no protocol",
+    ),
+    "sim/charge": (("base", "sim/charge"), "charges are counted inside programs, whatever host they have"),
     "apps": (("dsm", "apps"), "programs know of nothing below dsm"),
     "bench": (ANYTHING, "benches may include anything"),
     "tests": (ANYTHING, "tests may include anything"),

@@ -14,50 +14,18 @@
 
 #include "base/check.h"
 #include "dsm/live/environment.h"
-#include "dsm/live/failure.h"
+#include "dsm/program/failure.h"
 
 namespace braid::dsm {
 
 namespace {
 
-int protection_bits(Access access) {
-  switch (access) {
-    case Access::kNone:
-      return PROT_NONE;
-    case Access::kRead:
-      return PROT_READ;
-    case Access::kWrite:
-      return PROT_READ | PROT_WRITE;
-  }
-  return PROT_NONE;
-}
-
-// vm.max_map_count in decimal digits; reads without allocating, because protect() may run inside a fault.
-struct MappingLimit {
-  char digits[24] = "unknown";
-  MappingLimit() {
-    const int fd = ::open("/proc/sys/vm/max_map_count", O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return;
-    const ssize_t n = ::read(fd, digits, sizeof digits - 1);
-    ::close(fd);
-    if (n <= 0) return;
-    digits[n] = '\0';
-    if (char* const newline = std::strchr(digits, '\n')) *newline = '\0';
-  }
-};
-
-[[noreturn]] void mprotect_failed(int error_number, PageId first, std::uint32_t count) {
-  if (error_number == ENOMEM) {
-    const MappingLimit limit;
-    fail(
-        "the shared heap needs more regions of different access than the kernel allows a process "
-        "(vm.max_map_count = {}): raise it with `sysctl -w vm.max_map_count=1048576`, or take "
-        "{}=userfaultfd, which "
-        "has no such limit, where the kernel has it (Linux 6.4)",
-        static_cast<const char*>(limit.digits), variable::kProtection);
-  }
-  fail("mprotect of {} pages of the shared heap from page {} on failed: error {}", count, first.value(),
-       error_number);
+[[noreturn]] void view_failed(int error_number, PageId first, std::uint32_t count) {
+  char other_way[160] = {};
+  fmt::format_to_n(other_way, sizeof other_way - 1,
+                   ", or take {}=userfaultfd, which has no such limit, where the kernel has it (Linux 6.4)",
+                   variable::kProtection);
+  mprotect_failed(error_number, first, count, other_way);
 }
 
 // ---------------------------------------------------------------- userfaultfd
@@ -206,7 +174,7 @@ void Memory::protect(PageId first, std::uint32_t count, Access access) {
   if (count == 0) return;
   if (userfaultfd_ < 0) {
     if (::mprotect(application_address(first), std::size_t{count} * kPageBytes, protection_bits(access)) != 0)
-      mprotect_failed(errno, first, count);
+      view_failed(errno, first, count);
     return;
   }
   const std::uint32_t end = first.value() + count;

@@ -17,12 +17,9 @@
 
 #include "base/result.h"
 #include "dsm/engine/engine.h"
+#include "dsm/program/heap.h"
 
 namespace braid::dsm {
-
-// An address that the kernel's own placement, and the shadow memory of AddressSanitizer and ThreadSanitizer,
-// leave free.
-inline constexpr std::uintptr_t kHeapAddress = 0x7e90'0000'0000;
 
 enum class Protection : std::uint8_t { kMprotect, kUserfaultfd };
 const char* to_string(Protection protection);
@@ -44,16 +41,6 @@ class Memory final : public PageMemory {
   std::uint32_t pages() const { return pages_; }
   Protection protection() const {
     return userfaultfd_ < 0 ? Protection::kMprotect : Protection::kUserfaultfd;
-  }
-  bool contains(std::uintptr_t address) const {
-    return address - kHeapAddress < std::uintptr_t{pages_} * kPageBytes;
-  }
-  static PageId page_of(std::uintptr_t address) {
-    return PageId(static_cast<std::uint32_t>((address - kHeapAddress) / kPageBytes));
-  }
-  // Where compute nodes see `page`.
-  static void* application_address(PageId page) {
-    return reinterpret_cast<void*>(kHeapAddress + std::uintptr_t{page.value()} * kPageBytes);  // NOLINT
   }
 
  private:

@@ -13,7 +13,8 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "dsm/live/failure.h"
+#include "dsm/program/failure.h"
+#include "dsm/program/heap.h"
 
 namespace braid::dsm {
 
@@ -21,9 +22,6 @@ namespace {
 
 // Changes with the layout of any message between runtimes or engines.
 constexpr std::uint64_t kRuntimeVersion = 2;
-
-// The barrier of parallel() itself, behind those that programs use.
-constexpr BarrierId kOwnBarrier{kBarriers};
 
 // Before every message: whose it is. Eight bytes keep an engine's message aligned.
 constexpr std::size_t kHeaderBytes = 8;
@@ -119,34 +117,20 @@ void say(const char (&text)[kLength]) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text, kLength - 1);
 }
 
-EngineConfig engine_config(const Environment& e) {
-  EngineConfig c;
-  c.cluster = ClusterId(e.cluster);
-  c.clusters = e.clusters;
-  c.compute_nodes = e.compute;
-  c.pages = e.heap_mib * static_cast<std::uint32_t>((1u << 20) / kPageBytes);
-  c.locks = kLocks;
-  c.barriers = kBarriers + 1;
-  c.words = kWords;
-  c.flags = kFlags;
-  c.semaphores = kSemaphores;
-  c.conditions = kConditions;
-  return c;
+Shape shape_of(const Environment& e) {
+  return {.clusters = e.clusters,
+          .cluster = e.cluster,
+          .compute = e.compute,
+          .heap_pages = e.heap_mib * static_cast<std::uint32_t>((1u << 20) / kPageBytes)};
 }
 
-Homes homes_of(Placement placement) {
-  const ClusterId cluster(static_cast<std::uint16_t>(placement.cluster));
-  switch (placement.kind) {
-    case Placement::Kind::kBlock:
-      return {Homes::Kind::kBlock, {}};
-    case Placement::Kind::kCyclic:
-      return {Homes::Kind::kCyclic, {}};
-    case Placement::Kind::kCluster:
-      return {Homes::Kind::kCluster, cluster};
-    case Placement::Kind::kFirstTouch:
-      return {Homes::Kind::kFirstTouch, {}};
+void write_all(int fd, const std::string& text) {
+  for (std::size_t written = 0; written < text.size();) {
+    const ssize_t n = ::write(fd, text.data() + written, text.size() - written);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return;  // whoever wanted the report has gone: the program's result stands all the same
+    written += static_cast<std::size_t>(n);
   }
-  return {};
 }
 
 StepFacts hello_facts(const Environment& e, const std::string& program) {
@@ -175,7 +159,7 @@ class Runtime::Hold {
 namespace {
 
 Result<Memory> make_memory(const Environment& environment) {
-  const std::uint32_t pages = engine_config(environment).pages;
+  const std::uint32_t pages = shape_of(environment).heap_pages;
   if (environment.protect != Environment::Protect::kMprotect) {
     Result<Memory> memory = Memory::make(pages, Protection::kUserfaultfd);
     if (memory || environment.protect == Environment::Protect::kUserfaultfd) return memory;
@@ -197,7 +181,7 @@ Result<std::unique_ptr<Runtime>> Runtime::start(const Environment& environment,
     if (!pulse) return pulse.error();
     runtime->pulse_ = *pulse;
   }
-  const Result<void> installed = install_fault_handler(runtime.get());
+  const Result<void> installed = install_fault_handler(runtime.get(), HandlerStack::kSignalStack);
   if (!installed) return installed.error();
   this_thread.local = 0;
   Busy::begin(*runtime->pulse_);
@@ -211,10 +195,11 @@ Result<std::unique_ptr<Runtime>> Runtime::start(const Environment& environment,
 }
 
 Runtime::Runtime(const Environment& environment, std::unique_ptr<Network> network, Memory memory)
-    : environment_(environment),
+    : Host(shape_of(environment)),
+      environment_(environment),
       network_(std::move(network)),
       memory_(std::move(memory)),
-      engine_(engine_config(environment), memory_),
+      engine_(engine_config(shape()), memory_),
       steps_(ClusterId(environment.cluster), environment.clusters),
       nodes_(std::make_unique<LocalNode[]>(environment.compute)) {
   // Looking again at once is worth it only where whoever we wait for runs at the same time: one processor for
@@ -248,7 +233,6 @@ void Runtime::stop_threads() {
 }
 
 void Runtime::finish() {
-  if (in_parallel_) fail("finish() was called inside parallel(): call it when parallel() has returned");
   {
     const Inside inside;
     const Hold hold(*this);
@@ -262,6 +246,9 @@ void Runtime::finish() {
   facts.step = Step::kGoodbye;
   take_step(facts, monotonic_now() + kGoodbyePatience, AtDeadline::kGoOn);
   stop_threads();
+  if (environment_.report_fd < 0) return;
+  write_all(environment_.report_fd, report());
+  ::close(environment_.report_fd);
 }
 
 std::string Runtime::report() const {
@@ -352,63 +339,48 @@ void Runtime::say_waits() {
 
 // --- Memory
 
-void* Runtime::allocate(std::size_t bytes, Placement placement) {
-  if (placement.kind == Placement::Kind::kCluster && placement.cluster >= environment_.clusters) {
-    fail("allocate() was asked to place memory on cluster {}: there are {}, counted from 0",
-         placement.cluster, environment_.clusters);
-  }
-  if (!in_parallel_ && this_thread.local != 0)
-    fail("allocate() was called outside parallel() by a thread that is not the initial one");
-  if (this_thread.local < 0) fail("allocate() was called by a thread that is no compute node");
-  const std::uint32_t pages = pages_of(bytes);
-  return Memory::application_address(
-      in_parallel_ ? allocate_alone(static_cast<unsigned>(this_thread.local), bytes, pages, placement)
-                   : allocate_together(bytes, pages, placement));
-}
-
-// Of all pages there are at most; whoever allocates says that there are not so many.
-std::uint32_t Runtime::pages_of(std::size_t bytes) const {
-  const std::size_t pages = bytes / kPageBytes + (bytes % kPageBytes != 0 || bytes == 0 ? 1 : 0);
-  return static_cast<std::uint32_t>(std::min<std::size_t>(pages, memory_.pages() + 1));
-}
-
-void Runtime::fail_for_want_of_heap(std::size_t bytes, std::uint64_t free_pages) const {
-  fail(
-      "the shared heap of {} MiB is used up: {} bytes are wanted, {} are left; raise {} (`braid run --help` "
-      "tells the option)",
-      environment_.heap_mib, bytes, free_pages * kPageBytes, variable::kHeapMib);
-}
-
-PageId Runtime::allocate_together(std::size_t bytes, std::uint32_t pages, Placement placement) {
+std::optional<PageId> Runtime::allocate_together(const Allocation& allocation) {
   std::optional<PageId> first;
   {
     const Inside inside;
     const Hold hold(*this);
-    first = engine_.allocate_together(pages, homes_of(placement));
-    if (!first) fail_for_want_of_heap(bytes, engine_.free_pages());
+    first = engine_.allocate_together(allocation.pages, allocation.homes);
+    if (!first) return {};
   }
   // Together, so that nobody asks a cluster for a page before that one knows that it is the page's home.
   StepFacts facts;
   facts.step = Step::kAllocate;
-  facts.numbers = {bytes, static_cast<std::uint64_t>(placement.kind), placement.cluster, 0};
+  facts.numbers = {allocation.bytes, static_cast<std::uint64_t>(allocation.placement.kind),
+                   allocation.placement.cluster, 0};
   take_step(facts);
-  return *first;
+  return first;
 }
 
-PageId Runtime::allocate_alone(unsigned local, std::size_t bytes, std::uint32_t pages, Placement placement) {
+std::optional<PageId> Runtime::allocate_alone(unsigned local, const Allocation& allocation) {
   const Inside inside;
   const auto node = static_cast<std::uint16_t>(local);
-  if (!begin(local, [&] { return engine_.allocate(node, pages, homes_of(placement)); })) wait(local);
+  if (!begin(local, [&] { return engine_.allocate(node, allocation.pages, allocation.homes); })) wait(local);
   const Hold hold(*this);
   const std::uint64_t first = engine_.result(node);
-  if (first == kNoPages) fail_for_want_of_heap(bytes, engine_.free_pages());
+  if (first == kNoPages) return {};
   return PageId(static_cast<std::uint32_t>(first));
+}
+
+std::uint32_t Runtime::free_pages() {
+  const Inside inside;
+  const Hold hold(*this);
+  return engine_.free_pages();
+}
+
+const char* Runtime::cure_for_want_of_heap() const {
+  static const std::string text =
+      fmt::format("raise {} (`braid run --help` tells the option)", variable::kHeapMib);
+  return text.c_str();
 }
 
 // --- Compute nodes
 
 void Runtime::parallel(const std::function<void(Node&)>& body) {
-  if (in_parallel_) fail("parallel() was called inside parallel(): compute nodes cannot be divided further");
   StepFacts facts;
   facts.step = Step::kParallel;
   take_step(facts);
@@ -451,16 +423,8 @@ void Runtime::node_thread(unsigned local) {
   }
 }
 
-void Runtime::run_node(unsigned local, const std::function<void(Node&)>& body) {
-  Node node(local);
-  try {
-    body(node);
-  } catch (const std::exception& e) {
-    fail("compute node {}: an exception left the function given to parallel(): {}", node_id(local), e.what());
-  } catch (...) {
-    fail("compute node {}: an exception left the function given to parallel()", node_id(local));
-  }
-  barrier(local, kOwnBarrier.value());
+int Runtime::current_node() const {
+  return this_thread.local;
 }
 
 void Runtime::adopt(unsigned local) const {
@@ -481,9 +445,6 @@ void Runtime::leave() {
 }
 
 void Runtime::barrier_of_clusters() {
-  if (in_parallel_) fail("braid::dsm::barrier() was called inside parallel(): call Node::barrier() there");
-  if (this_thread.local != 0)
-    fail("braid::dsm::barrier() was called by a thread that is not the initial one");
   all_nodes_barrier();
 }
 
@@ -510,7 +471,7 @@ bool Runtime::begin(unsigned local, Operation&& operation) {
 }
 
 bool Runtime::on_fault(std::uintptr_t address, bool write) {
-  if (!memory_.contains(address)) return false;
+  if (!in_heap(address, memory_.pages())) return false;
   if (this_thread.local < 0) {
     say("braid: a thread that is no compute node touched shared memory: only the initial thread, the\n"
         "braid: functions given to parallel() and adopted threads (dsm/threads.h) may\n");
@@ -524,7 +485,7 @@ bool Runtime::on_fault(std::uintptr_t address, bool write) {
   const Inside inside;
   const Instant began = monotonic_now();
   const auto local = static_cast<unsigned>(this_thread.local);
-  const PageId page = Memory::page_of(address);
+  const PageId page = page_of(address);
   bool allocated = true;
   const bool complete = begin(local, [&] {
     if (!engine_.done(static_cast<std::uint16_t>(local))) {
@@ -538,7 +499,7 @@ bool Runtime::on_fault(std::uintptr_t address, bool write) {
            engine_.fault(static_cast<std::uint16_t>(local), page, write ? Access::kWrite : Access::kRead);
   });
   if (!allocated) {
-    say("braid: the shared heap was touched behind all that is allocated: a pointer is wrong\n");
+    say_touched_behind_all();
     return false;
   }
   FaultStamps& stamps = nodes_[local].stamps;
@@ -558,14 +519,12 @@ FaultStamps Runtime::latest_fault() const {
   return nodes_[this_thread.local].stamps;
 }
 
-void Runtime::lock(unsigned local, unsigned lock) {
+void Runtime::lock(unsigned local, LockId lock) {
   const Inside inside;
   const auto node = static_cast<std::uint16_t>(local);
   const bool complete = begin(local, [&] {
-    if (engine_.holds(node, LockId(lock)))
-      fail("compute node {} locks lock {}, which it has already: locks are not recursive", node_id(local),
-           lock);
-    return engine_.lock(node, LockId(lock));
+    if (engine_.holds(node, lock)) fail_for_recursion(local, lock);
+    return engine_.lock(node, lock);
   });
   if (complete) return;
   // The clock is read only for a call that waits: one that need not must cost about a mutex.
@@ -574,36 +533,24 @@ void Runtime::lock(unsigned local, unsigned lock) {
   nodes_[local].times.locks_ns += (monotonic_now() - began).ns();
 }
 
-void Runtime::unlock(unsigned local, unsigned lock) {
+void Runtime::unlock(unsigned local, LockId lock) {
   const Inside inside;
   const Hold hold(*this);
   const auto node = static_cast<std::uint16_t>(local);
-  if (!engine_.holds(node, LockId(lock)))
-    fail("compute node {} unlocks lock {}, which it does not have", node_id(local), lock);
-  engine_.unlock(node, LockId(lock));
+  if (!engine_.holds(node, lock)) fail_for_want_of_lock(local, lock);
+  engine_.unlock(node, lock);
   pump(local);
   tell_the_complete();
 }
 
-void Runtime::barrier(unsigned local, unsigned which) {
-  (void)reduce(local, which, Reduction::kNone, 0);
-}
-
-std::uint64_t Runtime::reduce(unsigned local, unsigned which, Reduction reduction, std::uint64_t value) {
+Reduced Runtime::barrier(unsigned local, BarrierId barrier, Reduction reduction, std::uint64_t value) {
   const Inside inside;
   const Instant began = monotonic_now();
   const auto node = static_cast<std::uint16_t>(local);
-  if (!begin(local, [&] { return engine_.barrier(node, BarrierId(which), reduction, value); })) wait(local);
+  if (!begin(local, [&] { return engine_.barrier(node, barrier, reduction, value); })) wait(local);
   nodes_[local].times.barriers_ns += (monotonic_now() - began).ns();
   // Nobody writes a node's result while it waits for nothing.
-  if (engine_.reduction(node) != reduction) {
-    fail(
-        "barrier {}: compute nodes called different reductions, or some barrier() and some reduce(): all "
-        "call "
-        "the same, for the same type",
-        which);
-  }
-  return engine_.result(node);
+  return {engine_.result(node), engine_.reduction(node)};
 }
 
 std::uint64_t Runtime::sync(unsigned local, const SyncCall& call) {
@@ -612,8 +559,7 @@ std::uint64_t Runtime::sync(unsigned local, const SyncCall& call) {
   const auto node = static_cast<std::uint16_t>(local);
   const bool complete = begin(local, [&] {
     if (call.op == SyncOp::kConditionWait && !engine_.holds(node, call.lock))
-      fail("compute node {} waits for condition {} with lock {}, which it does not have", node_id(local),
-           call.id, call.lock.value());
+      fail_for_want_of_condition_lock(local, call);
     return engine_.sync(node, call);
   });
   if (!complete) wait(local);

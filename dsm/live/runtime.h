@@ -27,7 +27,6 @@
 #include "dsm/api.h"
 #include "dsm/engine/engine.h"
 #include "dsm/live/environment.h"
-#include "dsm/live/faults.h"
 #include "dsm/live/inspector.h"
 #include "dsm/live/memory.h"
 #include "dsm/live/network.h"
@@ -36,55 +35,41 @@
 #include "dsm/live/steps.h"
 #include "dsm/live/trace.h"
 #include "dsm/live/waiting.h"
+#include "dsm/program/faults.h"
+#include "dsm/program/host.h"
 
 namespace braid::dsm {
 
-class Runtime final : private FaultSink, private Network::Sink {
+class Runtime final : public Host, private FaultSink, private Network::Sink {
  public:
   // Joins the other clusters; the calling thread becomes the initial thread, which stands for compute node 0
   // whenever parallel() is not running. `network` is null when there is one cluster only. Waits for the
   // others at most environment.connect_timeout.
   static Result<std::unique_ptr<Runtime>> start(const Environment& environment,
                                                 std::unique_ptr<Network> network, const std::string& program);
-  ~Runtime();
-  Runtime(const Runtime&) = delete;
-  Runtime& operator=(const Runtime&) = delete;
+  ~Runtime() override;
 
-  // --- Initial thread, outside parallel(), with those of all clusters; or inside, any compute node's thread.
-  void* allocate(std::size_t bytes, Placement placement);
-
-  // --- Initial thread.
-  void parallel(const std::function<void(Node&)>& body);
-  // dsm/threads.h
-  void barrier_of_clusters();
-  // Returns when no other cluster needs this one any more; the heap is still there until the destructor.
-  void finish();
-  // After finish().
-  std::string report() const;
+  int current_node() const override;
+  std::optional<PageId> allocate_together(const Allocation& allocation) override;
+  std::optional<PageId> allocate_alone(unsigned local, const Allocation& allocation) override;
+  std::uint32_t free_pages() override;
+  const char* cure_for_want_of_heap() const override;
+  void parallel(const std::function<void(Node&)>& body) override;
+  void barrier_of_clusters() override;
+  void finish() override;
+  void lock(unsigned local, LockId lock) override;
+  void unlock(unsigned local, LockId lock) override;
+  Reduced barrier(unsigned local, BarrierId barrier, Reduction reduction, std::uint64_t value) override;
+  std::uint64_t sync(unsigned local, const SyncCall& call) override;
 
   // --- A thread that is no compute node, and then stands for compute node `local` until leave(), as
   // dsm/threads.h says.
   void adopt(unsigned local) const;
   static void leave();
 
-  // --- The thread of compute node `local`.
-  void lock(unsigned local, unsigned lock);
-  void unlock(unsigned local, unsigned lock);
-  void barrier(unsigned local, unsigned which);
-  // The same barriers; ends the process if nodes call different reductions.
-  std::uint64_t reduce(unsigned local, unsigned which, Reduction reduction, std::uint64_t value);
-  // Returns the engine's result. The ids are checked by the caller.
-  std::uint64_t sync(unsigned local, const SyncCall& call);
-
   // dsm/live/trace.h
   void trace_faults(bool on) { tracing_.store(on); }
   FaultStamps latest_fault() const;
-
-  const Environment& environment() const { return environment_; }
-  unsigned node_count() const { return unsigned{environment_.clusters} * environment_.compute; }
-  unsigned node_id(unsigned local) const {
-    return unsigned{environment_.cluster} * environment_.compute + local;
-  }
 
  private:
   // What a compute node waits with.
@@ -129,12 +114,8 @@ class Runtime final : private FaultSink, private Network::Sink {
   void say_waits();
   std::string explain(unsigned local) const;
   void all_nodes_barrier();
-  std::uint32_t pages_of(std::size_t bytes) const;
-  PageId allocate_together(std::size_t bytes, std::uint32_t pages, Placement placement);
-  PageId allocate_alone(unsigned local, std::size_t bytes, std::uint32_t pages, Placement placement);
-  [[noreturn]] void fail_for_want_of_heap(std::size_t bytes, std::uint64_t free_pages) const;
+  std::string report() const;
 
-  void run_node(unsigned local, const std::function<void(Node&)>& body);
   void node_thread(unsigned local);
   void server_thread();
   void stop_threads();
@@ -170,9 +151,6 @@ class Runtime final : private FaultSink, private Network::Sink {
   Pulse* pulse_ = &own_pulse_;
   std::unique_ptr<LocalNode[]> nodes_;
   int looks_before_yield_ = 0;
-
-  // Written by the initial thread while no other compute node runs.
-  std::atomic<bool> in_parallel_{false};
 
   // How the initial thread hands a function to the other compute nodes.
   std::mutex crew_mutex_;

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "dsm/api.h"
-#include "dsm/live/failure.h"
+#include "dsm/program/failure.h"
 #include "tests/dsm/live_c_program.h"
 #include "tests/dsm/live_machine.h"
 

@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "dsm/api.h"
-#include "dsm/live/failure.h"
 #include "dsm/live/memory.h"
+#include "dsm/program/failure.h"
 #include "tests/dsm/live_machine.h"
 
 namespace braid::dsm {
@@ -87,7 +87,7 @@ TEST(Faults, ASignalThatSomebodySentEndsTheProgramAsBefore) {
 TEST(Faults, AThreadThatIsNoComputeNodeIsToldSo) {
   // A page that this cluster is not home to by an allocation, so it is closed until a compute node opens it.
   const Ending beyond = alone([] {
-    std::thread([] { *static_cast<volatile int*>(Memory::application_address(PageId(100))) = 1; }).join();
+    std::thread([] { *static_cast<volatile int*>(application_address(PageId(100))) = 1; }).join();
     return 0;
   });
   EXPECT_TRUE(crashed(beyond)) << beyond.exit_status;

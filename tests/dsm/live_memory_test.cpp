@@ -5,8 +5,8 @@
 
 #include <cstdio>
 
-#include "dsm/live/failure.h"
 #include "dsm/live/memory.h"
+#include "dsm/program/failure.h"
 #include "tests/dsm/live_machine.h"
 
 namespace braid::dsm {
@@ -15,7 +15,7 @@ namespace {
 using testing::HasSubstr;
 
 volatile int* seen_at(PageId page) {
-  return static_cast<volatile int*>(Memory::application_address(page));
+  return static_cast<volatile int*>(application_address(page));
 }
 
 class MemoryBy : public testing::TestWithParam<Protection> {
@@ -93,12 +93,12 @@ TEST_P(MemoryBy, EveryChangeTakesEffectAndKeepsTheBytes) {
 TEST_P(MemoryBy, KnowsItsAddresses) {
   Result<Memory> memory = Memory::make(3, GetParam());
   ASSERT_TRUE(memory.ok());
-  EXPECT_FALSE(memory->contains(kHeapAddress - 1));
-  EXPECT_TRUE(memory->contains(kHeapAddress));
-  EXPECT_TRUE(memory->contains(kHeapAddress + 3 * kPageBytes - 1));
-  EXPECT_FALSE(memory->contains(kHeapAddress + 3 * kPageBytes));
-  EXPECT_FALSE(memory->contains(0));
-  EXPECT_EQ(Memory::page_of(kHeapAddress + 2 * kPageBytes + 5), PageId(2));
+  EXPECT_FALSE(in_heap(kHeapAddress - 1, memory->pages()));
+  EXPECT_TRUE(in_heap(kHeapAddress, memory->pages()));
+  EXPECT_TRUE(in_heap(kHeapAddress + 3 * kPageBytes - 1, memory->pages()));
+  EXPECT_FALSE(in_heap(kHeapAddress + 3 * kPageBytes, memory->pages()));
+  EXPECT_FALSE(in_heap(0, memory->pages()));
+  EXPECT_EQ(page_of(kHeapAddress + 2 * kPageBytes + 5), PageId(2));
 }
 
 TEST_P(MemoryBy, ATakenAddressIsRefusedAndNothingIsOverwritten) {

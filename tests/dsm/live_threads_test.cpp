@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "dsm/api.h"
-#include "dsm/live/failure.h"
+#include "dsm/program/failure.h"
 #include "tests/dsm/live_machine.h"
 
 namespace braid::dsm {

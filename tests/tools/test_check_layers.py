@@ -28,6 +28,8 @@ CLEAN = {
     "dsm/engine/engine.h": '#include "base/bytes.h"\n#include "convergence/sender.h"\n',
     "dsm/live/runtime.cpp": '#include "dsm/engine/engine.h"\n#include "proxy/client/client.h"\n#include "dsm/api.h"\n'
     '#include "base/clock.h"\n#include <mutex>\n',
+    "dsm/program/host.cpp": '#include "dsm/engine/engine.h"\n#include "dsm/api.h"\n#include "dsm/threads.h"\n',
+    "sim/shell/shell.cpp": '#include "dsm/program/host.h"\n#include "dsm/api.h"\n#include "sim/charge/budget.h"\n',
     "sim/machine.h": '#include "stack/stack.h"\n#include "convergence/sender.h"\n#include "dsm/engine/engine.h"\n',
     "apps/jacobi/jacobi.cpp": '#include "dsm/api.h"\n#include "apps/common/options.h"\n#include <cmath>\n',
     "apps/common/options.h": "#include <string>\n",
@@ -68,10 +70,16 @@ FORBIDDEN_INCLUDES = [
     ("dsm/api.h", '"base/bytes.h"', "nothing below dsm"),
     ("dsm/api.h", '"proxy/client/client.h"', "nothing below dsm"),
     ("dsm/api.h", '"dsm/engine/engine.h"', "nothing below dsm"),
+    ("dsm/program/a.cpp", '"dsm/live/runtime.h"', "nothing of the host"),
+    ("dsm/program/a.cpp", '"proxy/client/client.h"', "nothing of the host"),
     # sim beside proxy
     ("sim/a.h", '"proxy/client/client.h"', "beside proxy"),
     ("sim/a.h", '"dsm/live/runtime.h"', "beside proxy"),
     ("sim/a.h", '"apps/common/options.h"', "beside proxy"),
+    ("sim/charge/a.cpp", '"dsm/api.h"', "whatever host"),
+    ("sim/shell/a.cpp", '"stack/stack.h"', "no protocol"),
+    ("sim/shell/a.cpp", '"sim/event_queue.h"', "no protocol"),
+    ("sim/shell/a.cpp", '"dsm/live/runtime.h"', "no protocol"),
     # apps
     ("apps/fft/fft.cpp", '"proxy/client/client.h"', "nothing below dsm"),
     ("apps/fft/fft.cpp", '"base/time.h"', "nothing below dsm"),

@@ -16,16 +16,21 @@ namespace braid::dsm {
 
 class FaultSink {
  public:
-  // Resolves the fault and returns true: the access is tried again. False: not ours, a crash. Runs on the
-  // thread's signal stack; must not allocate, nor take a lock that interrupted code can hold.
+  // Resolves the fault and returns true: the access is tried again. False: not ours, a crash. Must not
+  // allocate, nor take a lock that interrupted code can hold.
   virtual bool on_fault(std::uintptr_t address, bool write) = 0;
 
  protected:
   ~FaultSink() = default;
 };
 
+// Where the handler runs. kSignalStack: on its thread's (SignalStack below), so that a stack that has
+// overflowed is a fault like any other. kInterrupted: on the stack of whatever was interrupted, so that a
+// handler may give the thread to other fibres and go on later; an overflow of a stack is then the end.
+enum class HandlerStack : std::uint8_t { kSignalStack, kInterrupted };
+
 // One sink at a time. `sink` lives until remove_fault_handler().
-Result<void> install_fault_handler(FaultSink* sink);
+Result<void> install_fault_handler(FaultSink* sink, HandlerStack stack);
 void remove_fault_handler();
 
 // The stack on which its thread handles signals; a stack of its own for each, because a handler stays on it

@@ -1,4 +1,5 @@
-// The calls of dsm/braid_dsm.h, on those of dsm/api.h.
+// The calls of dsm/braid_dsm.h, on those of dsm/api.h; braid_init() stands beside each host's init(), where
+// it makes the linker look.
 #include "dsm/api.h"
 #include "dsm/braid_dsm.h"
 
@@ -29,9 +30,6 @@ static_assert(static_cast<int>(MemoryOrder::kAcquireRelease) == BRAID_ACQUIRE_RE
 
 extern "C" {
 
-void braid_init(void) {
-  braid::dsm::init();
-}
 int braid_finish(int status) {
   return braid::dsm::finish(status);
 }

@@ -1,4 +1,4 @@
-#include "dsm/live/failure.h"
+#include "dsm/program/failure.h"
 
 #include <sys/uio.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "dsm/live/faults.h"
+#include "dsm/program/faults.h"
 
 #include <signal.h>
 #include <ucontext.h>
@@ -65,14 +65,15 @@ void on_signal(int signal_number, siginfo_t* info, void* context) {
 
 }  // namespace
 
-Result<void> install_fault_handler(FaultSink* sink) {
+Result<void> install_fault_handler(FaultSink* sink, HandlerStack stack) {
   CHECK(the_sink.load() == nullptr);
   struct sigaction action = {};
   action.sa_sigaction = on_signal;
   // SA_NODEFER: a crash inside the handler must be a crash, not a signal that stays blocked; and the thread
   // works on with an open mask while it waits for a page. SA_RESTART: a system call that was interrupted does
   // not notice.
-  action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK | SA_RESTART;
+  action.sa_flags =
+      SA_SIGINFO | SA_NODEFER | SA_RESTART | (stack == HandlerStack::kSignalStack ? SA_ONSTACK : 0);
   ::sigemptyset(&action.sa_mask);
   // Read before ours is in place: a crash from here on must find it.
   for (const int signal_number : kSignals) {

@@ -1,0 +1,81 @@
+// The live runtime as a process's host: how a program joins, and what of api.h and threads.h is the runtime's
+// alone.
+#include "dsm/live/machine.h"
+
+#include <errno.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "base/clock.h"
+#include "dsm/api.h"
+#include "dsm/braid_dsm.h"
+#include "dsm/live/runtime.h"
+#include "dsm/live/trace.h"
+#include "dsm/program/failure.h"
+#include "dsm/program/host.h"
+#include "dsm/threads.h"
+
+namespace braid::dsm {
+
+namespace {
+
+// A process of this program has no other hosts.
+Runtime& runtime(const char* call) {
+  return static_cast<Runtime&>(joined_host(call));
+}
+
+[[noreturn]] void fail_with(const Error& error) {
+  fail_with_text(error.text.data(), error.text.size());
+}
+
+}  // namespace
+
+void join_machine(const Environment& environment, std::unique_ptr<Network> network) {
+  check_not_joined();
+  Result<std::unique_ptr<Runtime>> started =
+      Runtime::start(environment, std::move(network), ::program_invocation_short_name);
+  if (!started) fail_with(started.error());
+  join(std::move(started).value());
+}
+
+void init() {
+  check_not_joined();
+  // `braid run` reads standard output through a pipe, where the library would keep what is written until the
+  // end: lines leave as they are complete, so they are seen at once, and after a crash too.
+  if (std::getenv(variable::kCluster) != nullptr) std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  const Result<Environment> environment = Environment::read();
+  if (!environment) fail_with(environment.error());
+  std::unique_ptr<Network> network;
+  if (environment->clusters > 1) {
+    Result<std::unique_ptr<Network>> connected = connect_through_service(*environment);
+    if (!connected) fail_with(connected.error());
+    network = std::move(connected).value();
+  }
+  join_machine(*environment, std::move(network));
+}
+
+double seconds() {
+  return static_cast<double>(monotonic_now().ns()) * 1e-9;
+}
+
+AdoptedThread::AdoptedThread(unsigned local) : stack_(std::make_unique<SignalStack>()) {
+  runtime("AdoptedThread").adopt(local);
+}
+AdoptedThread::~AdoptedThread() {
+  Runtime::leave();
+}
+
+void trace_faults(bool on) {
+  runtime("trace_faults()").trace_faults(on);
+}
+FaultStamps latest_fault() {
+  return runtime("latest_fault()").latest_fault();
+}
+
+}  // namespace braid::dsm
+
+void braid_init(void) {
+  braid::dsm::init();
+}
