@@ -133,14 +133,6 @@ void write_all(int fd, const std::string& text) {
   }
 }
 
-StepFacts hello_facts(const Environment& e, const std::string& program) {
-  StepFacts facts;
-  facts.step = Step::kHello;
-  facts.numbers = {kRuntimeVersion, e.clusters, e.compute, e.heap_mib};
-  program.copy(facts.name.data(), facts.name.size() - 1);
-  return facts;
-}
-
 }  // namespace
 
 class Runtime::Hold {
@@ -188,7 +180,8 @@ Result<std::unique_ptr<Runtime>> Runtime::start(const Environment& environment,
   runtime->pulse_->counts.store(1);
   runtime->inspector_ = std::make_unique<Inspector>([own = runtime.get()] { own->say_waits(); });
   if (runtime->network_ != nullptr) runtime->server_ = std::thread(&Runtime::server_thread, runtime.get());
-  runtime->take_step(hello_facts(environment, program), monotonic_now() + environment.connect_timeout);
+  runtime->take_step(hello_facts(kRuntimeVersion, runtime->shape(), program),
+                     monotonic_now() + environment.connect_timeout);
   for (unsigned local = 1; local < environment.compute; ++local)
     runtime->crew_.emplace_back(&Runtime::node_thread, runtime.get(), local);
   return runtime;
@@ -348,11 +341,7 @@ std::optional<PageId> Runtime::allocate_together(const Allocation& allocation) {
     if (!first) return {};
   }
   // Together, so that nobody asks a cluster for a page before that one knows that it is the page's home.
-  StepFacts facts;
-  facts.step = Step::kAllocate;
-  facts.numbers = {allocation.bytes, static_cast<std::uint64_t>(allocation.placement.kind),
-                   allocation.placement.cluster, 0};
-  take_step(facts);
+  take_step(allocation_facts(allocation));
   return first;
 }
 

@@ -3,59 +3,8 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "dsm/api.h"
 
 namespace braid::dsm {
-
-const char* text_of(Step step) {
-  switch (step) {
-    case Step::kNone:
-      return "nothing";
-    case Step::kHello:
-      return "joining";
-    case Step::kAllocate:
-      return "allocate()";
-    case Step::kParallel:
-      return "parallel()";
-    case Step::kFinish:
-      return "finish()";
-    case Step::kGoodbye:
-      return "the goodbye";
-  }
-  return "an unknown step";
-}
-
-namespace {
-
-std::string text_of_placement(const StepFacts& facts) {
-  switch (static_cast<Placement::Kind>(facts.numbers[1])) {
-    case Placement::Kind::kBlock:
-      return "block";
-    case Placement::Kind::kCyclic:
-      return "cyclic";
-    case Placement::Kind::kCluster:
-      return fmt::format("on cluster {}", facts.numbers[2]);
-    case Placement::Kind::kFirstTouch:
-      return "first touch";
-  }
-  return "unknown placement";
-}
-
-std::string hello_difference(unsigned self, const StepFacts& mine, unsigned peer, const StepFacts& theirs) {
-  static constexpr const char* kNumbers[] = {"runtime version", "BRAID_CLUSTERS", "BRAID_COMPUTE",
-                                             "BRAID_HEAP_MIB"};
-  for (std::size_t i = 0; i < std::size(kNumbers); ++i) {
-    if (mine.numbers[i] != theirs.numbers[i]) {
-      return fmt::format(
-          "{} is {} here in cluster {}, but {} in cluster {}: it must be the same in all clusters",
-          kNumbers[i], mine.numbers[i], self, theirs.numbers[i], peer);
-    }
-  }
-  return fmt::format("cluster {} runs '{}', but cluster {} runs '{}': all clusters run the same program",
-                     self, mine.name.data(), peer, theirs.name.data());
-}
-
-}  // namespace
 
 Steps::Steps(ClusterId self, unsigned clusters) : self_(self), heard_(clusters) {}
 
@@ -103,20 +52,7 @@ std::string Steps::explain() const {
   for (std::uint16_t k = 0; k < heard_.size(); ++k) {
     if (ClusterId(k) == self_ || !reached(ClusterId(k)) || place(ClusterId(k)).facts == current_.facts)
       continue;
-    const StepFacts& mine = current_.facts;
-    const StepFacts& theirs = place(ClusterId(k)).facts;
-    if (mine.step != theirs.step) {
-      return fmt::format(
-          "cluster {} called {} where cluster {} called {}: all clusters must make the same calls",
-          self_.value(), text_of(mine.step), k, text_of(theirs.step));
-    }
-    if (mine.step == Step::kHello) return hello_difference(self_.value(), mine, k, theirs);
-    return fmt::format(
-        "cluster {} allocates {} bytes ({}) where cluster {} allocates {} bytes ({}): all clusters must make "
-        "the "
-        "same allocations in the same order",
-        self_.value(), mine.numbers[0], text_of_placement(mine), k, theirs.numbers[0],
-        text_of_placement(theirs));
+    return difference(self_.value(), current_.facts, k, place(ClusterId(k)).facts);
   }
   return "all clusters agree";
 }

@@ -15,21 +15,9 @@
 
 #include "base/bytes.h"
 #include "base/ids.h"
+#include "dsm/program/step_facts.h"
 
 namespace braid::dsm {
-
-enum class Step : std::uint32_t { kNone, kHello, kAllocate, kParallel, kFinish, kGoodbye };
-// As a person knows it: the call that takes it.
-const char* text_of(Step step);
-
-// What a step is about: must be equal in all clusters.
-struct StepFacts {
-  Step step = Step::kNone;
-  // kHello: version, clusters, compute nodes, MiB of heap. kAllocate: bytes, kind of placement, its cluster.
-  std::array<std::uint64_t, 4> numbers{};
-  std::array<char, 32> name{};  // kHello: the program's, ended by a zero
-  bool operator==(const StepFacts&) const = default;
-};
 
 // As it travels, in the byte order of all the processors that we run on.
 struct StepMessage {

@@ -18,6 +18,7 @@
 #include <type_traits>
 
 #include "dsm/engine/engine.h"
+#include "dsm/program/step_facts.h"
 
 namespace braid::sim {
 
@@ -29,7 +30,7 @@ inline constexpr const char* kHeapFd = "BRAID_SIM_HEAP_FD";
 }  // namespace variable
 
 // Changes with anything in this file: engine and shell are built together, and say so if they were not.
-inline constexpr std::uint32_t kControlVersion = 1;
+inline constexpr std::uint32_t kControlVersion = 2;
 
 inline constexpr unsigned kMaxNodesPerCluster = 64;
 
@@ -43,14 +44,15 @@ struct Request {
     kBarrier,   // id, reduction, value
     kSync,      // sync
     kAllocate,  // pages, homes: by this node alone, inside parallel()
-    kStep,      // step, numbers: by node 0 for its cluster: all clusters take the same steps together
-    kIdle,      // this node (not 0) has come back from the function given to parallel()
-    kFail,      // text: the program cannot go on
+    kStep,      // step, facts; kAllocate: pages and homes too; by node 0 for its cluster
+    // The node has done its part of parallel() (and of the barrier at its end) or of kTeam, and has nothing
+    // to do until the next one. Node 0 asks too: it goes on at the moment when all nodes of its cluster have.
+    kIdle,
   };
-  // Steps that all clusters take together: what they say of them must be equal. After kParallel the other
-  // nodes of the cluster run too, from the same moment on. kBarrier: dsm/threads.h; kTeam: as kParallel,
-  // inside this cluster alone and without others' knowledge (no barrier: for loops on the cluster's own
-  // nodes).
+  // Steps that all clusters take together: their facts must be equal (dsm::difference() says what is not).
+  // After kParallel all nodes of the cluster run, from the same moment on. kBarrier: dsm/threads.h; kTeam: as
+  // kParallel, inside this cluster alone and without others' knowledge (no barrier: for loops on the
+  // cluster's own nodes).
   enum class Step : std::uint8_t { kInit, kAllocate, kParallel, kBarrier, kTeam, kFinish };
   Kind kind = Kind::kNone;
   Step step = Step::kInit;
@@ -62,6 +64,7 @@ struct Request {
   dsm::Homes homes;
   std::uint64_t value = 0;
   dsm::SyncCall sync;
+  dsm::StepFacts facts;
 };
 
 struct alignas(64) NodeControl {
@@ -69,7 +72,8 @@ struct alignas(64) NodeControl {
   std::int64_t clock = 0;
   // It may run. The engine sets it; the shell clears it when the node asks for something.
   bool runnable = false;
-  // The engine's answer: dsm::Engine::result(); of an allocation its first page, or dsm::kNoPages.
+  // The engine's answer: dsm::Engine::result(); of an allocation, the step kAllocate too, its first page, or
+  // dsm::kNoPages.
   dsm::Reduction reduction = dsm::Reduction::kNone;
   std::uint64_t result = 0;
   Request request;
@@ -93,7 +97,10 @@ struct Control {
   std::uint32_t heap_pages = 0;
   std::int64_t cycles_per_second = 0;  // of a compute node
 
-  // A futex: whose turn it is.
+  // A futex: whose turn it is. A program has no turn before init(), which waits for one; after the step
+  // kFinish it keeps the last one that it is given, and its process ends by itself. A program that cannot go
+  // on ends its process in the middle of its turn: with a message on standard error and status 70
+  // (dsm/program/failure.h), by exit(), or by a crash. So whoever waits for a turn watches the process too.
   static constexpr std::uint32_t kEngine = 0;
   static constexpr std::uint32_t kShell = 1;
   static constexpr std::uint32_t kLeave = 2;  // to the shell: end the process at once, the run is over
@@ -114,7 +121,6 @@ struct Control {
   // The program was built with charges of the compiler plug-in; else clocks come from the processor, and no
   // run is like another.
   bool counted = false;
-  char text[512] = {};  // kFail: ended by a zero
 
   ProtectionRun protections[kMaxProtectionRuns];
   NodeControl nodes[kMaxNodesPerCluster];

@@ -1,0 +1,94 @@
+#include "dsm/program/step_facts.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+#include "dsm/api.h"
+#include "dsm/program/host.h"
+
+namespace braid::dsm {
+
+const char* text_of(Step step) {
+  switch (step) {
+    case Step::kNone:
+      return "nothing";
+    case Step::kHello:
+      return "joining";
+    case Step::kAllocate:
+      return "allocate()";
+    case Step::kParallel:
+      return "parallel()";
+    case Step::kFinish:
+      return "finish()";
+    case Step::kGoodbye:
+      return "the goodbye";
+    case Step::kBarrier:
+      return "barrier()";
+  }
+  return "an unknown step";
+}
+
+namespace {
+
+std::string text_of_placement(const StepFacts& facts) {
+  switch (static_cast<Placement::Kind>(facts.numbers[1])) {
+    case Placement::Kind::kBlock:
+      return "block";
+    case Placement::Kind::kCyclic:
+      return "cyclic";
+    case Placement::Kind::kCluster:
+      return fmt::format("on cluster {}", facts.numbers[2]);
+    case Placement::Kind::kFirstTouch:
+      return "first touch";
+  }
+  return "unknown placement";
+}
+
+std::string hello_difference(unsigned self, const StepFacts& mine, unsigned peer, const StepFacts& theirs) {
+  static constexpr const char* kNumbers[] = {"runtime version", "BRAID_CLUSTERS", "BRAID_COMPUTE",
+                                             "BRAID_HEAP_MIB"};
+  for (std::size_t i = 0; i < std::size(kNumbers); ++i) {
+    if (mine.numbers[i] != theirs.numbers[i]) {
+      return fmt::format(
+          "{} is {} here in cluster {}, but {} in cluster {}: it must be the same in all clusters",
+          kNumbers[i], mine.numbers[i], self, theirs.numbers[i], peer);
+    }
+  }
+  return fmt::format("cluster {} runs '{}', but cluster {} runs '{}': all clusters run the same program",
+                     self, mine.name.data(), peer, theirs.name.data());
+}
+
+}  // namespace
+
+StepFacts hello_facts(std::uint64_t version, const Shape& shape, const std::string& program) {
+  StepFacts facts;
+  facts.step = Step::kHello;
+  facts.numbers = {version, shape.clusters, shape.compute,
+                   (std::uint64_t{shape.heap_pages} * kPageBytes) >> 20};
+  program.copy(facts.name.data(), facts.name.size() - 1);
+  return facts;
+}
+
+StepFacts allocation_facts(const Allocation& allocation) {
+  StepFacts facts;
+  facts.step = Step::kAllocate;
+  facts.numbers = {allocation.bytes, static_cast<std::uint64_t>(allocation.placement.kind),
+                   allocation.placement.cluster, 0};
+  return facts;
+}
+
+std::string difference(unsigned self, const StepFacts& mine, unsigned peer, const StepFacts& theirs) {
+  if (mine.step != theirs.step) {
+    return fmt::format(
+        "cluster {} called {} where cluster {} called {}: all clusters must make the same calls", self,
+        text_of(mine.step), peer, text_of(theirs.step));
+  }
+  if (mine.step == Step::kHello) return hello_difference(self, mine, peer, theirs);
+  return fmt::format(
+      "cluster {} allocates {} bytes ({}) where cluster {} allocates {} bytes ({}): all clusters must make "
+      "the same allocations in the same order",
+      self, mine.numbers[0], text_of_placement(mine), peer, theirs.numbers[0], text_of_placement(theirs));
+}
+
+}  // namespace braid::dsm
