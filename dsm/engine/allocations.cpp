@@ -46,36 +46,45 @@ bool Allocations::possible(std::uint32_t count, Homes homes) const {
 // AL-4
 std::optional<PageId> Allocations::take(std::uint32_t count, Homes homes) {
   CHECK(possible(count, homes));
-  if (count > free_pages() || !pages_.untouched(PageId(next_), count)) return std::nullopt;
+  if (count > free_pages() || !can_place(PageId(next_), count, homes)) return std::nullopt;
   const PageId first(next_);
   place(first, count, homes);
   return first;
 }
 
 // AL-2: the one rule that says where the homes of a region are.
-void Allocations::place(PageId first, std::uint32_t count, Homes homes) {
-  const auto set = [&](std::uint32_t begin, std::uint32_t end, std::uint32_t cluster) {
-    if (begin != end)
-      pages_.set_home(PageId(first.value() + begin), end - begin,
-                      ClusterId(static_cast<std::uint16_t>(cluster)));
-  };
+ClusterId Allocations::home_of(PageId first, std::uint32_t count, Homes homes, std::uint32_t i) const {
   const std::uint32_t clusters = config_.clusters;
   switch (homes.kind) {
-    case Homes::Kind::kBlock:
-      for (std::uint32_t k = 0; k < clusters; ++k) {
-        set(static_cast<std::uint32_t>(std::uint64_t{count} * k / clusters),
-            static_cast<std::uint32_t>(std::uint64_t{count} * (k + 1) / clusters), k);
-      }
-      break;
+    case Homes::Kind::kBlock:  // cluster k's part begins at count * k / clusters
+      return ClusterId(static_cast<std::uint16_t>(((i + std::uint64_t{1}) * clusters - 1) / count));
     case Homes::Kind::kCyclic:
-      for (std::uint32_t i = 0; i < count; ++i) set(i, i + 1, i % clusters);
-      break;
+      return ClusterId(static_cast<std::uint16_t>(i % clusters));
     case Homes::Kind::kCluster:
-      set(0, count, homes.cluster.value());
-      break;
+      return homes.cluster;
     case Homes::Kind::kFirstTouch:
-      pages_.set_first_touch(first, count);
-      break;
+      return keeper(config_, first.value() + i);
+  }
+  return homes.cluster;
+}
+
+bool Allocations::can_place(PageId first, std::uint32_t count, Homes homes) const {
+  for (std::uint32_t i = 0; i < count; ++i)
+    if (!pages_.can_place(PageId(first.value() + i), home_of(first, count, homes, i))) return false;
+  return true;
+}
+
+void Allocations::place(PageId first, std::uint32_t count, Homes homes) {
+  if (homes.kind == Homes::Kind::kFirstTouch) {
+    pages_.set_first_touch(first, count);
+  } else {
+    for (std::uint32_t i = 0; i < count;) {
+      const ClusterId home = home_of(first, count, homes, i);
+      std::uint32_t run = 1;
+      while (i + run < count && home_of(first, count, homes, i + run) == home) ++run;
+      pages_.set_home(PageId(first.value() + i), run, home);
+      i += run;
+    }
   }
   next_ = first.value() + count;
 }
@@ -142,7 +151,7 @@ bool Allocations::on_region(ClusterId from, const Header& h, ByteView payload) {
   // One at a time, and in their order: the next is told when this one is known everywhere.
   if (h.id != next_ || h.number > free_pages() || outbox_.pending(from, Kind::kRegionKnown) != 0)
     return false;
-  if (!pages_.untouched(PageId(h.id), h.number)) return false;
+  if (!can_place(PageId(h.id), h.number, *homes)) return false;
   place(PageId(h.id), h.number, *homes);
   outbox_.push(from, {.kind = Kind::kRegionKnown, .id = h.id});
   return true;

@@ -56,6 +56,8 @@ class Allocations {
   };
 
   bool possible(std::uint32_t count, Homes homes) const;
+  ClusterId home_of(PageId first, std::uint32_t count, Homes homes, std::uint32_t i) const;
+  bool can_place(PageId first, std::uint32_t count, Homes homes) const;
   void place(PageId first, std::uint32_t count, Homes homes);
   void serve_next();
   void answer();

@@ -37,14 +37,11 @@ Pages::Pages(const EngineConfig& config, PageMemory& memory, Outbox& outbox, Com
   memory_.protect(PageId(0), config.pages, Access::kNone);
 }
 
-bool Pages::untouched(PageId first, std::uint32_t count) const {
-  CHECK(inside(first.value(), count, pages_.size()));
-  for (std::uint32_t i = first.value(); i < first.value() + count; ++i) {
-    const Page& p = pages_[i];
-    if (p.content == Content::kDirty || p.fetch != Stage::kNone || p.flush != Stage::kNone) return false;
-    if (!unshared(masters_[i]) || masters_[i].replies != 0) return false;
-  }
-  return true;
+bool Pages::can_place(PageId page, ClusterId home) const {
+  const Page& p = pages_[page.value()];
+  const Master& m = masters_[page.value()];
+  if (p.content == Content::kDirty || p.fetch != Stage::kNone || p.flush != Stage::kNone) return false;
+  return home == self_ || (unshared(m) && m.replies == 0);
 }
 
 void Pages::set_home(PageId first, std::uint32_t count, ClusterId home) {
@@ -71,8 +68,7 @@ void Pages::set_home(PageId first, std::uint32_t count, ClusterId home) {
 
 void Pages::place(std::uint32_t page, ClusterId home) {
   Page& p = pages_[page];
-  CHECK(p.content != Content::kDirty && p.fetch == Stage::kNone && p.flush == Stage::kNone);
-  CHECK(home == self_ || unshared(masters_[page]));
+  CHECK(can_place(PageId(page), home));
   p.home = home.value();
   p.placed = true;
   p.untouched = false;

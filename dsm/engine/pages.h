@@ -42,8 +42,9 @@ class Pages {
 
   void set_home(PageId first, std::uint32_t count, ClusterId home);
   void set_first_touch(PageId first, std::uint32_t count);
-  // Nobody has used these pages, so they may still be given a home.
-  bool untouched(PageId first, std::uint32_t count) const;
+  // May the page still be given this home? Not after it was used here. Others may have a copy if this cluster
+  // was its home before and stays it (PG-20).
+  bool can_place(PageId page, ClusterId home) const;
   ClusterId home(PageId page) const { return ClusterId(pages_[page.value()].home); }
 
   // True when the access is allowed now; otherwise the node waits.

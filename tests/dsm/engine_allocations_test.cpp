@@ -74,6 +74,30 @@ TEST_F(AllocationsTest, ItIsCompleteWhenEveryClusterKnows) {  // AL-3
   EXPECT_TRUE(m.engine(1).done(0));
 }
 
+TEST_F(AllocationsTest, APageMayBeAskedForAheadWhereItsHomeHasNotHeardOfItYet) {  // AL-3, PG-20, PG-25
+  EXPECT_EQ(allocate(0, 10, kOnTwo), 0u);
+  EXPECT_FALSE(m.engine(0).allocate(0, 4, kOnTwo));
+  m.deliver(Kind::kRegion, 1);
+  // Cluster 1 reads to the end of the first region, and so asks for the second one's beginning.
+  EXPECT_FALSE(m.engine(1).fault(0, PageId(8), Access::kRead));
+  m.deliver(Kind::kPageRequest, 2);
+  m.deliver(Kind::kPageReply, 1);
+  EXPECT_FALSE(m.engine(1).fault(0, PageId(9), Access::kRead));
+  for (int i = 0; i < 3; ++i) m.deliver(Kind::kPageRequest, 2);
+  EXPECT_EQ(m.count(Kind::kPageReply), 2u) << "of page 9, and of 11, whose home was cluster 2 before";
+  m.deliver(Kind::kRegion, 2);
+  EXPECT_EQ(m.count(Kind::kPageReply), 3u);
+  m.settle();
+  EXPECT_TRUE(m.engine(0).done(0));
+  EXPECT_EQ(m.engine(0).result(0), 10u);
+  m.write(0, 11 * kPageBytes, 5);
+  for (std::uint16_t c = 0; c < 3; ++c) {
+    for (std::uint16_t n = 0; n < 2; ++n) (void)m.engine(c).barrier(n, BarrierId(0));
+  }
+  m.settle();
+  EXPECT_EQ(m.read(1, 11 * kPageBytes), 5);
+}
+
 TEST_F(AllocationsTest, RequestsAreServedOneAfterTheOtherInTheirOrder) {  // AL-1
   EXPECT_FALSE(m.engine(2).allocate(1, 2, kBlock));
   m.deliver(Kind::kAllocate, 0);
