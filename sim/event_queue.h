@@ -1,7 +1,8 @@
 // What happens next in virtual time, and the clock that this moves.
 //
-// Events that fall on the same instant come out in the order in which they were put in, so a run depends on
-// nothing but what its driver does: the same pushes, the same trace. A 4-ary heap: half the levels of a
+// Events that fall on the same instant come out by their rank, and with equal ranks in the order in which
+// they were put in, so a run depends on nothing but what its driver does: the same pushes, the same trace.
+// Ranks are for a driver that may push the same events in another order. A 4-ary heap: half the levels of a
 // binary one and its four children share a cache line or two (measured: bench/event_queue_bench).
 //
 // An event cannot be taken back. Who may change his mind keeps the instant that still holds beside the object
@@ -35,11 +36,14 @@ class EventQueue {
   std::uint64_t popped() const { return popped_; }
   void reserve(std::size_t events) { heap_.reserve(events); }
 
+  static constexpr unsigned kRankBits = 24;
+
   // Allocates only when more events wait than ever before. `at` is not in the past, nor never().
-  void push(Instant at, Event event) {
+  void push(Instant at, Event event, std::uint32_t rank = 0) {
     CHECK_GE(at, now_);
     CHECK(at != Instant::never());
-    heap_.push_back(Entry{at.ns(), pushed_++, std::move(event)});
+    CHECK_EQ(rank >> kRankBits, 0u);
+    heap_.push_back(Entry{at.ns(), std::uint64_t{rank} << (64 - kRankBits) | pushed_++, std::move(event)});
     rise(heap_.size() - 1);
   }
 
@@ -62,7 +66,7 @@ class EventQueue {
   static constexpr std::size_t kChildren = 4;
   struct Entry {
     std::int64_t at;
-    std::uint64_t order;  // of insertion, which decides between equals
+    std::uint64_t order;  // rank, then insertion: decides between equals
     Event event;
     // Both in one comparison, which needs no branch that would be guessed wrong half the time.
     bool before(const Entry& o) const { return key() < o.key(); }

@@ -75,10 +75,6 @@ std::uint64_t shared_hash(const NodeConfig& config, std::uint16_t clusters) {
   return h;
 }
 
-bool are_peers(unsigned mine, unsigned my_count, unsigned theirs, unsigned their_count, unsigned shift) {
-  return theirs == (mine + shift) % their_count || mine == (theirs + my_count - shift % my_count) % my_count;
-}
-
 namespace {
 
 #ifdef BRAID_WITH_DPDK
@@ -205,7 +201,7 @@ stack::StackConfig Node::stack_config(unsigned proxy, std::uint64_t seed) const 
     if (config_.misdirect && peer.proxies == config_.proxies)
       shift = config_.cluster < peer.cluster ? 1 : peer.proxies - 1u;
     for (unsigned theirs = 0; theirs < peer.proxies; ++theirs) {
-      const bool aligned = are_peers(proxy, config_.proxies, theirs, peer.proxies, shift);
+      const bool aligned = convergence::are_aligned(proxy, config_.proxies, theirs, peer.proxies, shift);
       if (!config_.transport.all_pairs && !aligned) continue;
       stack::RemoteStack remote;
       remote.id = {ClusterId(peer.cluster), ProxyId(static_cast<std::uint8_t>(theirs))};
@@ -213,7 +209,7 @@ stack::StackConfig Node::stack_config(unsigned proxy, std::uint64_t seed) const 
       remote.address = *stack::Ipv4Address::parse(ni.address);
       remote.udp_port = static_cast<std::uint16_t>(peer.udp_port + theirs);
       remote.link = LinkId(ni.link);
-      remote.preferred = aligned || config_.transport.peer == PeerChoice::kRoundRobin;
+      remote.preferred = convergence::is_preferred(config_.transport.peer, aligned);
       if (!ni.mac.empty()) remote.mac = stack::MacAddress::parse(ni.mac);
       s.remotes.push_back(remote);
     }

@@ -36,9 +36,6 @@ namespace braid::proxy {
 class EthdevPorts;
 class ShmWire;
 
-// Which proxies of two clusters have a sub-connection: aligned, and where one side has fewer, several with
-// the same one. `shift` turns one side round, so that nothing arrives where it belongs.
-bool are_peers(unsigned mine, unsigned my_count, unsigned theirs, unsigned their_count, unsigned shift);
 // What both ends of a sub-connection must have in common, as one number. `clusters`: of their machine; 0
 // between two.
 std::uint64_t shared_hash(const NodeConfig& config, std::uint16_t clusters);

@@ -9,6 +9,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "convergence/peer_choice.h"
 #include "proxy/nic/steering.h"
 #include "stack/fragmentation.h"
 #include "stack/window/congestion.h"
@@ -78,11 +79,7 @@ struct IdleConfig {
   std::uint32_t sleep_max_us = 200;
 };
 
-// Which proxy of the peer a proxy sends to, of those that it has a sub-connection with (paper, section 3.5).
-enum class PeerChoice : std::uint8_t {
-  kAligned,     // proxy i to proxy i; where the numbers differ, modulo
-  kRoundRobin,  // one after the other
-};
+using convergence::PeerChoice;
 
 // Of the sub-connections; the peers must agree on the first three (hashed into the hello).
 struct TransportConfig {

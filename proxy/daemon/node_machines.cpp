@@ -144,7 +144,7 @@ void Node::meet(ClusterId place, const Introduction& peer) {
   remotes.clear();
   for (unsigned p = 0; p < proxies(); ++p) {
     for (unsigned theirs = 0; theirs < peer.proxies; ++theirs) {
-      const bool aligned = are_peers(p, proxies(), theirs, peer.proxies, 0);
+      const bool aligned = convergence::are_aligned(p, proxies(), theirs, peer.proxies);
       if (!config_.transport.all_pairs && !aligned) continue;
       const ProxyId own(static_cast<std::uint8_t>(p)), their_proxy(static_cast<std::uint8_t>(theirs));
       stack::RemoteStack r;
@@ -153,7 +153,7 @@ void Node::meet(ClusterId place, const Introduction& peer) {
       r.udp_port = static_cast<std::uint16_t>(peer.udp_port + theirs);
       r.link = *stack::link_to(interfaces_, r.address);
       r.incarnation = paths_->own_incarnation(place);
-      r.preferred = aligned || config_.transport.peer == PeerChoice::kRoundRobin;
+      r.preferred = convergence::is_preferred(config_.transport.peer, aligned);
       r.names = {{peer.place, own}, {peer.cluster, their_proxy}, shared_hash(config_, 0)};
       remotes.push_back({{own, place, their_proxy}, r, std::nullopt});
       paths_->set_present(remotes.back().path, true);

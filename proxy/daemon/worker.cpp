@@ -761,21 +761,13 @@ stack::SubConnection* Worker::route(ClusterId cluster) {
   if (route.subs.size() == 1) return lives(*route.subs[0]) ? route.subs[0] : nullptr;
   // FO-8: those that the peer has set aside come last.
   const unsigned active = peer_proxies_[cluster.value()];
-  stack::SubConnection* inactive = nullptr;
-  const auto look = [&](std::uint32_t from, std::uint32_t count) -> stack::SubConnection* {
-    for (std::uint32_t tried = 0; tried < count; ++tried) {
-      stack::SubConnection* const sub = route.subs[from + (route.next + tried) % count];
-      if (!lives(*sub)) continue;
-      if (sub->config().remote.proxy.value() < active) return sub;
-      inactive = sub;
-    }
-    return nullptr;
-  };
-  ++route.next;
-  if (stack::SubConnection* const sub = look(0, route.preferred)) return sub;
-  const auto others = static_cast<std::uint32_t>(route.subs.size()) - route.preferred;
-  if (stack::SubConnection* const sub = look(route.preferred, others)) return sub;
-  return inactive;
+  const std::optional<std::uint32_t> way =
+      route.turns.next(route.preferred, static_cast<std::uint32_t>(route.subs.size()), [&](std::uint32_t i) {
+        if (!lives(*route.subs[i])) return convergence::Way::kNone;
+        return route.subs[i]->config().remote.proxy.value() < active ? convergence::Way::kGood
+                                                                     : convergence::Way::kLastResort;
+      });
+  return way ? route.subs[*way] : nullptr;
 }
 
 // A message without a sub-connection that lives, or before anybody looked.

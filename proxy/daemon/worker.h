@@ -25,6 +25,7 @@
 #include "base/local_ring.h"
 #include "base/time.h"
 #include "convergence/paths.h"
+#include "convergence/peer_choice.h"
 #include "convergence/ports.h"
 #include "proxy/channel/channel.h"
 #include "proxy/channel/node_counters.h"
@@ -269,7 +270,7 @@ class Worker {
   struct Route {
     std::vector<stack::SubConnection*> subs;
     std::uint32_t preferred = 0;
-    std::uint32_t next = 0;
+    convergence::PeerTurns turns;
   };
   struct Memory {
     std::uint32_t client;

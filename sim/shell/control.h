@@ -61,10 +61,10 @@ struct Request {
   std::uint32_t page = 0;
   std::uint32_t pages = 0;
   std::uint32_t id = 0;
-  dsm::Homes homes;
+  dsm::Homes homes = {};
   std::uint64_t value = 0;
-  dsm::SyncCall sync;
-  dsm::StepFacts facts;
+  dsm::SyncCall sync = {};
+  dsm::StepFacts facts = {};
 };
 
 struct alignas(64) NodeControl {

@@ -1,0 +1,68 @@
+// What can happen next in a simulated machine.
+#pragma once
+
+#include <cstdint>
+
+#include <functional>
+#include <queue>
+#include <vector>
+
+#include "sim/event_queue.h"
+
+namespace braid::sim {
+
+enum class EventKind : std::uint8_t {
+  kFrameLeaves,     // proxy; item: a frame, which comes to its NI's link
+  kFrameArrives,    // proxy; item: a frame, which comes to its queue
+  kMessageArrives,  // proxy; item: a message from a compute node, which comes to its queue
+  kServiceEnds,     // proxy
+  kTimer,           // proxy
+  kDelivery,        // cluster; item: a record that lies where its connection has it
+  kRequest,         // cluster, compute node: the page protocol has what the node wants
+};
+
+struct Event {
+  EventKind kind;
+  std::uint8_t index = 0;  // of the proxy or the compute node, inside the cluster
+  std::uint16_t cluster = 0;
+  std::uint32_t item = 0;
+};
+
+// Of events that fall on the same instant: by what and whose they are, never by who was first to say so.
+// Which shell ran first must not matter.
+inline std::uint32_t rank(const Event& e) {
+  return static_cast<std::uint32_t>(e.kind) << 20 | std::uint32_t{e.cluster} << 8 | e.index;
+}
+
+class Events {
+ public:
+  explicit Events(std::size_t clusters) : inside_(clusters) {}
+
+  Instant now() const { return queue_.now(); }
+  Instant next_time() const { return queue_.next_time(); }
+  // The next one that may change what a cluster's compute nodes see or do.
+  Instant next_inside(std::uint16_t cluster) const {
+    return inside_[cluster].empty() ? Instant::never() : inside_[cluster].top();
+  }
+  bool empty() const { return queue_.empty(); }
+  std::uint64_t happened() const { return queue_.popped(); }
+  void push(Instant at, const Event& event) {
+    queue_.push(at, event, rank(event));
+    if (is_inside(event)) inside_[event.cluster].push(at);
+  }
+  Event pop() {
+    const Event event = queue_.pop();
+    if (is_inside(event)) inside_[event.cluster].pop();
+    return event;
+  }
+
+ private:
+  static bool is_inside(const Event& e) {
+    return e.kind == EventKind::kDelivery || e.kind == EventKind::kRequest;
+  }
+
+  EventQueue<Event> queue_;
+  std::vector<std::priority_queue<Instant, std::vector<Instant>, std::greater<>>> inside_;  // by cluster
+};
+
+}  // namespace braid::sim

@@ -1,0 +1,615 @@
+#include "sim/machine.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+#include "base/check.h"
+#include "dsm/program/step_facts.h"
+
+namespace braid::sim {
+
+namespace {
+
+// Before an engine's message, as the live runtime has it: whose it is.
+constexpr std::size_t kHeaderBytes = 8;
+
+constexpr std::int64_t kNobodyRuns = std::numeric_limits<std::int64_t>::max();
+
+dsm::EngineConfig engine_config(const MachineConfig& m, unsigned cluster) {
+  dsm::EngineConfig c;
+  c.cluster = ClusterId(static_cast<std::uint16_t>(cluster));
+  c.clusters = m.iccs.clusters;
+  c.compute_nodes = m.compute;
+  c.pages = m.heap_pages;
+  c.locks = m.locks;
+  c.barriers = m.barriers + 1;
+  c.words = m.words;
+  c.flags = m.flags;
+  c.semaphores = m.semaphores;
+  c.conditions = m.conditions;
+  return c;
+}
+
+}  // namespace
+
+// The protections of a cluster's pages, until its shell carries them out.
+class Machine::Memory final : public dsm::PageMemory {
+ public:
+  explicit Memory(std::byte* heap) : heap_(heap) {}
+  void protect(PageId first, std::uint32_t count, dsm::Access access) override {
+    ++calls;
+    if (!pending.empty()) {
+      ProtectionRun& last = pending.back();
+      if (last.access == access && last.first + last.count == first.value()) {
+        last.count += count;
+        return;
+      }
+    }
+    pending.push_back({first.value(), count, access});
+  }
+  std::byte* page(PageId page) override { return heap_ + std::size_t{page.value()} * dsm::kPageBytes; }
+
+  std::vector<ProtectionRun> pending;
+  std::uint64_t calls = 0;
+
+ private:
+  std::byte* heap_;
+};
+
+struct Machine::Node {
+  enum class State : std::uint8_t {
+    kAbsent,   // outside parallel(), and not the initial one
+    kRunning,  // its clock is its shell's
+    kAsking,   // its request is an event
+    kWaiting,  // for the page protocol
+    kAtStep,   // for other clusters
+  };
+  State state = State::kAbsent;
+  Request::Kind waits_for = Request::Kind::kNone;
+  bool adds_twin = false;  // when the page is there
+  bool leaves = false;     // it is at the barrier that ends parallel()
+  Instant since;           // it has been waiting
+  Instant busy_until;      // with messages
+  NodeFigures figures;
+};
+
+struct Machine::Cluster {
+  Cluster(const MachineConfig& config, unsigned number, Shell& its_shell)
+      : id(static_cast<std::uint16_t>(number)),
+        shell(its_shell),
+        memory(its_shell.heap()),
+        engine(engine_config(config, number), memory),
+        nodes(config.compute) {}
+  const ClusterId id;
+  Shell& shell;
+  Memory memory;
+  dsm::Engine engine;
+  std::vector<Node> nodes;
+  unsigned next_held_up = 0;
+  bool at_step = false;
+  bool meets = false;  // its nodes are at a barrier that step has brought them to
+  Request step;
+  std::uint64_t step_result = 0;
+
+  NodeControl& control(unsigned node) { return shell.control().nodes[node]; }
+};
+
+// --- Time
+
+std::int64_t Machine::to_cycles(Instant at) const {
+  if (at == Instant::never()) return kNobodyRuns;
+  // Rounded up: a node whose clock is there has come at least so far.
+  const auto scaled = static_cast<__int128>(at.ns()) * static_cast<std::int64_t>(model_.cycles_per_second);
+  return static_cast<std::int64_t>((scaled + 999'999'999) / 1'000'000'000);
+}
+
+Instant Machine::to_instant(std::int64_t cycles) const {
+  return Instant::from_ns(static_cast<std::int64_t>(static_cast<__int128>(cycles) * 1'000'000'000 /
+                                                    static_cast<std::int64_t>(model_.cycles_per_second)));
+}
+
+// From when a node asks for something until the page protocol has it.
+Duration Machine::entry(Request::Kind kind) const {
+  return model_.time(kind == Request::Kind::kFault ? model_.fault : model_.call);
+}
+
+// --- Beginning and end
+
+Machine::Machine(const MachineConfig& config, const CostModel& model, std::vector<Shell*> shells, Trace trace)
+    : config_(config),
+      model_(model),
+      events_(config.iccs.clusters),
+      iccs_(config.iccs, model, events_, *this),
+      trace_(std::move(trace)),
+      room_(kHeaderBytes + dsm::kMaxMessageBytes) {
+  CHECK_EQ(shells.size(), config.iccs.clusters);
+  CHECK_LE(config.compute, kMaxNodesPerCluster);
+  for (unsigned k = 0; k < config.iccs.clusters; ++k) {
+    clusters_.push_back(std::make_unique<Cluster>(config, k, *shells[k]));
+    Control& control = shells[k]->control();
+    control.cluster = static_cast<std::uint16_t>(k);
+    control.clusters = config.iccs.clusters;
+    control.compute = config.compute;
+    control.heap_pages = config.heap_pages;
+    control.cycles_per_second = static_cast<std::int64_t>(model.cycles_per_second);
+    control.quantum = config.strict ? 1
+                                    : std::max<std::int64_t>(
+                                          1, static_cast<std::int64_t>(std::min(model.fault, model.call)));
+  }
+}
+
+Machine::~Machine() = default;
+
+Result<MachineFigures> Machine::run() {
+  if (config_.iccs.clusters > 1) iccs_.establish();
+  began_ = events_.now();
+  for (const auto& c : clusters_) resume(*c, 0, began_);
+  while (failure_.ok() && finished_ < clusters_.size()) {
+    Cluster* const next = earliest();
+    if (next != nullptr && clock_of(*next) < to_cycles(events_.next_time())) {
+      const Result<void> ran = run_shell(*next);
+      if (!ran) return ran.error();
+    } else if (next == nullptr && is_stuck()) {
+      return deadlock();
+    } else {
+      const Event event = events_.pop();
+      if (event.kind == EventKind::kRequest)
+        on_request(cluster(ClusterId(event.cluster)), event.index);
+      else
+        iccs_.on_event(event);
+    }
+  }
+  if (!failure_.ok()) return failure_.error();
+  return figures();
+}
+
+// --- Who runs, and how far
+
+// Of the cluster's nodes that may run the earliest one's; kNobodyRuns: none may.
+std::int64_t Machine::clock_of(const Cluster& c) const {
+  std::int64_t earliest = kNobodyRuns;
+  const Control& control = c.shell.control();
+  for (unsigned n = 0; n < config_.compute; ++n)
+    if (control.nodes[n].runnable) earliest = std::min(earliest, control.nodes[n].clock);
+  return earliest;
+}
+
+Machine::Cluster* Machine::earliest() {
+  Cluster* first = nullptr;
+  std::int64_t clock = kNobodyRuns;
+  for (const auto& c : clusters_) {
+    const std::int64_t its = clock_of(*c);
+    if (its >= clock) continue;
+    clock = its;
+    first = c.get();
+  }
+  return first;
+}
+
+// Until when nothing that is still to come can touch the cluster.
+std::int64_t Machine::window_of(const Cluster& c) const {
+  const Duration to_send = model_.time(model_.hand_over) + iccs_.least_latency();
+  const Duration after_event = config_.iccs.mode == Mode::kReal ? iccs_.least_to_deliver() : to_send;
+  const Instant next = events_.next_time();
+  Instant until = std::min(events_.next_inside(c.id.value()), next + after_event);
+  for (const auto& other : clusters_) {
+    if (other.get() == &c) continue;
+    const std::int64_t clock = clock_of(*other);
+    if (clock == kNobodyRuns) continue;
+    until =
+        std::min(until, to_instant(clock) +
+                            std::min(entry(Request::Kind::kFault), entry(Request::Kind::kLock)) + to_send);
+  }
+  if (!config_.strict) return to_cycles(until);
+  return std::min(to_cycles(std::min(until, next)), clock_of(c) + 1);
+}
+
+Result<void> Machine::run_shell(Cluster& c) {
+  Control& control = c.shell.control();
+  control.until = window_of(c);
+  control.allocated_pages = config_.heap_pages - c.engine.free_pages();
+  std::vector<ProtectionRun>& pending = c.memory.pending;
+  for (std::size_t done = 0;;) {
+    const std::size_t count = std::min<std::size_t>(pending.size() - done, kMaxProtectionRuns);
+    std::copy_n(pending.begin() + static_cast<std::ptrdiff_t>(done), count, control.protections);
+    control.protection_runs = static_cast<std::uint32_t>(count);
+    done += count;
+    const std::int64_t until = control.until;
+    // What does not fit goes beforehand, in a window in which nobody runs.
+    if (done < pending.size()) control.until = std::numeric_limits<std::int64_t>::min();
+    control.asking = Control::kNobody;
+    ++figures_.hand_overs;
+    const Result<void> ran = c.shell.run();
+    if (!ran) return ran;
+    control.until = until;
+    if (done >= pending.size()) break;
+  }
+  pending.clear();
+  if (control.asking == Control::kNobody) return {};
+  if (control.asking >= config_.compute)
+    return error("the shell of cluster {} names compute node {}: there are {}", c.id.value(), control.asking,
+                 config_.compute);
+  ask(c, control.asking);
+  return {};
+}
+
+void Machine::ask(Cluster& c, unsigned n) {
+  Node& node = c.nodes[n];
+  NodeControl& control = c.control(n);
+  CHECK(node.state == Node::State::kRunning);
+  control.runnable = false;
+  node.state = Node::State::kAsking;
+  node.waits_for = control.request.kind;
+  node.since = std::max(to_instant(control.clock), events_.now());
+  events_.push(node.since + entry(control.request.kind),
+               {EventKind::kRequest, static_cast<std::uint8_t>(n), c.id.value(), 0});
+}
+
+void Machine::resume(Cluster& c, unsigned n, Instant at) {
+  Node& node = c.nodes[n];
+  NodeControl& control = c.control(n);
+  if (node.adds_twin) at = at + model_.time(model_.twin);
+  node.adds_twin = false;
+  at = std::max(at, node.busy_until);
+  if (in_parallel_ > 0) {
+    NodeFigures& f = node.figures;
+    Duration& waited = node.waits_for == Request::Kind::kFault     ? f.faults
+                       : node.waits_for == Request::Kind::kBarrier ? f.barriers
+                       : node.waits_for == Request::Kind::kLock || node.waits_for == Request::Kind::kUnlock
+                           ? f.locks
+                           : f.syncs;
+    if (node.state != Node::State::kAbsent && node.state != Node::State::kAtStep)
+      waited += at - std::max(node.since, parallel_began_);
+  }
+  control.result = c.engine.result(static_cast<std::uint16_t>(n));
+  control.reduction = c.engine.reduction(static_cast<std::uint16_t>(n));
+  control.clock = to_cycles(at);
+  control.runnable = true;
+  node.state = Node::State::kRunning;
+  node.waits_for = Request::Kind::kNone;
+  if (!node.leaves) return;
+  node.leaves = false;
+  last_left_ = std::max(last_left_, at);
+  if (--in_parallel_ > 0) return;
+  iccs_.stop_measuring();
+  figures_.parallel += last_left_ - parallel_began_;
+}
+
+// --- What a compute node asks for
+
+// Calls operation(), and charges what the page protocol did in it beside sending.
+template <class Operation>
+void Machine::charged(Work& work, Operation&& operation) {
+  Cluster& c = work.cluster;
+  const std::uint64_t protects = c.memory.calls;
+  const std::uint64_t applied = c.engine.counts().diffs_applied;
+  operation();
+  double cycles = model_.protect * static_cast<double>(c.memory.calls - protects);
+  if (c.engine.counts().diffs_applied != applied)
+    cycles += model_.diff_byte * static_cast<double>(work.bytes);
+  if (cycles > 0) work.at = work.at + model_.time(cycles);
+}
+
+void Machine::on_request(Cluster& c, unsigned n) {
+  Node& node = c.nodes[n];
+  const Request& r = c.control(n).request;
+  const auto number = static_cast<std::uint16_t>(n);
+  const Instant now = events_.now();
+  hash(static_cast<std::uint64_t>(now.ns()), std::uint64_t{c.id.value()} << 32 | n,
+       static_cast<std::uint64_t>(r.kind) << 56 | std::uint64_t{r.page} << 24 | r.id |
+           (r.write ? 1u << 23 : 0u));
+  Work work{c, n, now, 0};
+  node.state = Node::State::kWaiting;
+  bool complete = false;
+  double cycles = 0;
+  switch (r.kind) {
+    case Request::Kind::kFault:
+      node.adds_twin = r.write && c.engine.home(PageId(r.page)) != c.id;
+      charged(work, [&] {
+        complete = c.engine.fault(number, PageId(r.page), r.write ? dsm::Access::kWrite : dsm::Access::kRead);
+      });
+      break;
+    case Request::Kind::kLock:
+      if (c.engine.holds(number, dsm::LockId(r.id)))
+        return fail(c, n, fmt::format("locks lock {}, which it has already: locks are not recursive", r.id));
+      cycles = model_.lock;
+      charged(work, [&] { complete = c.engine.lock(number, dsm::LockId(r.id)); });
+      break;
+    case Request::Kind::kUnlock:
+      if (!c.engine.holds(number, dsm::LockId(r.id)))
+        return fail(c, n, fmt::format("unlocks lock {}, which it does not have", r.id));
+      cycles = model_.lock;
+      charged(work, [&] { c.engine.unlock(number, dsm::LockId(r.id)); });
+      complete = true;
+      break;
+    case Request::Kind::kBarrier:
+      cycles = model_.barrier;
+      node.leaves = r.id == config_.barriers;
+      charged(work, [&] { complete = c.engine.barrier(number, dsm::BarrierId(r.id), r.reduction, r.value); });
+      break;
+    case Request::Kind::kSync:
+      if (r.sync.op == dsm::SyncOp::kConditionWait && !c.engine.holds(number, r.sync.lock))
+        return fail(c, n,
+                    fmt::format("waits for condition {} with lock {}, which it does not have", r.sync.id,
+                                r.sync.lock.value()));
+      cycles = model_.sync;
+      charged(work, [&] { complete = c.engine.sync(number, r.sync); });
+      break;
+    case Request::Kind::kAllocate:
+      cycles = model_.sync;
+      charged(work, [&] { complete = c.engine.allocate(number, r.pages, r.homes); });
+      break;
+    case Request::Kind::kStep:
+      return take_step(c, n);
+    case Request::Kind::kIdle:
+      node.state = Node::State::kAbsent;
+      // The initial one goes on when all have done their parts.
+      if (std::all_of(c.nodes.begin(), c.nodes.end(),
+                      [](const Node& other) { return other.state == Node::State::kAbsent; }))
+        resume(c, 0, now);
+      return;
+    case Request::Kind::kNone:
+      return fail(c, n, "asks for nothing");
+  }
+  if (cycles > 0) work.at = work.at + model_.time(cycles);
+  pump(work);
+  // A call of this node's that is complete returns when what it caused has been handed over; one that
+  // completed a sibling's does it then, too.
+  if (complete) resume(c, n, work.at);
+  complete_others(c, work.at);
+}
+
+void Machine::complete_others(Cluster& c, Instant at) {
+  bool all_done = true;
+  for (unsigned n = 0; n < config_.compute; ++n) {
+    if (c.nodes[n].state != Node::State::kWaiting) continue;
+    if (!c.engine.done(static_cast<std::uint16_t>(n)))
+      all_done = false;
+    else if (!c.meets)
+      resume(c, n, at);
+  }
+  if (c.meets && all_done) met(c, at);
+}
+
+// --- Steps that all clusters take together
+
+void Machine::take_step(Cluster& c, unsigned n) {
+  const Request& r = c.control(n).request;
+  c.nodes[n].state = Node::State::kAtStep;
+  if (r.step == Request::Step::kTeam) {
+    for (unsigned i = 0; i < config_.compute; ++i) resume(c, i, events_.now());
+    return;
+  }
+  c.step = r;
+  c.at_step = true;
+  if (r.step == Request::Step::kAllocate) {
+    const std::optional<PageId> first = c.engine.allocate_together(r.pages, r.homes);
+    c.step_result = first ? first->value() : dsm::kNoPages;
+  }
+  if (std::any_of(clusters_.begin(), clusters_.end(), [](const auto& other) { return !other->at_step; }))
+    return;
+  for (const auto& other : clusters_) {
+    const dsm::StepFacts& mine = clusters_[0]->step.facts;
+    if (!(mine == other->step.facts))
+      return fail(Error{dsm::difference(0, mine, other->id.value(), other->step.facts)});
+  }
+  for (const auto& other : clusters_) other->at_step = false;
+  all_at_step();
+}
+
+void Machine::all_at_step() {
+  const Instant now = events_.now();
+  const Request::Step step = clusters_[0]->step.step;
+  for (const auto& c : clusters_) figures_.counted = figures_.counted && c->shell.control().counted;
+  switch (step) {
+    case Request::Step::kInit:
+    case Request::Step::kAllocate:
+      for (const auto& c : clusters_) {
+        resume(*c, 0, now);
+        c->control(0).result = c->step_result;
+      }
+      return;
+    case Request::Step::kParallel:
+      parallel_began_ = last_left_ = now;
+      in_parallel_ = config_.compute * static_cast<unsigned>(clusters_.size());
+      iccs_.start_measuring();
+      [[fallthrough]];
+    case Request::Step::kBarrier:
+      for (const auto& c : clusters_) {
+        c->meets = true;
+        for (unsigned n = 0; n < config_.compute; ++n) {
+          c->nodes[n].state = Node::State::kWaiting;
+          c->nodes[n].waits_for = Request::Kind::kBarrier;
+          c->nodes[n].since = now;
+        }
+      }
+      for (const auto& c : clusters_) {
+        Work work{*c, 0, now + model_.time(model_.barrier), 0};
+        charged(work, [&] {
+          for (unsigned n = 0; n < config_.compute; ++n)
+            (void)c->engine.barrier(static_cast<std::uint16_t>(n), dsm::BarrierId(config_.barriers));
+        });
+        pump(work);
+        complete_others(*c, work.at);
+      }
+      return;
+    case Request::Step::kFinish:
+      figures_.whole = now - began_;
+      finished_ = static_cast<unsigned>(clusters_.size());
+      return;
+    case Request::Step::kTeam:
+      break;
+  }
+  CHECK(false);
+}
+
+// The nodes of a cluster have met those of all others: before parallel(), or at the initial threads' barrier.
+void Machine::met(Cluster& c, Instant at) {
+  c.meets = false;
+  const bool parallel = c.step.step == Request::Step::kParallel;
+  for (unsigned n = 0; n < config_.compute; ++n) {
+    if (n == 0 || parallel)
+      resume(c, n, at);
+    else
+      c.nodes[n].state = Node::State::kAbsent;
+  }
+}
+
+// --- Messages
+
+// Hands over what the page protocol has to send, at the expense of who is at work.
+void Machine::pump(Work& work) {
+  Cluster& c = work.cluster;
+  for (std::uint64_t left = c.engine.output_clusters(); left != 0; left &= left - 1) {
+    const ClusterId to(static_cast<std::uint16_t>(std::countr_zero(left)));
+    while (c.engine.has_output(to) &&
+           iccs_.may_send(c.id, to, static_cast<std::uint32_t>(kHeaderBytes + dsm::kMaxMessageBytes))) {
+      const dsm::ClusterCounts before = c.engine.counts();
+      const std::uint64_t protects = c.memory.calls;
+      const std::size_t bytes = c.engine.poll_transmit(to, MutableBytes(room_).subspan(kHeaderBytes));
+      if (bytes == 0) break;
+      const dsm::ClusterCounts& after = c.engine.counts();
+      double cycles = model_.hand_over + model_.hand_over_byte * static_cast<double>(kHeaderBytes + bytes);
+      cycles += model_.protect * static_cast<double>(c.memory.calls - protects);
+      cycles +=
+          model_.page_byte * static_cast<double>(dsm::kPageBytes * (after.pages_sent - before.pages_sent));
+      cycles += model_.diff * static_cast<double>(after.diffs_sent - before.diffs_sent);
+      cycles += model_.diff_byte * static_cast<double>(after.diff_bytes_sent - before.diff_bytes_sent);
+      work.at = work.at + model_.time(cycles);
+      if (in_parallel_ > 0) ++c.nodes[work.lane].figures.messages;
+      iccs_.send(work.at, c.id, work.lane, to, ByteView(room_).first(kHeaderBytes + bytes));
+    }
+  }
+}
+
+// Whose time a message takes: a node's that has nothing better to do, or the next one's of those that
+// compute.
+unsigned Machine::handler(Cluster& c) {
+  const Node* best = nullptr;
+  for (const Node& node : c.nodes) {
+    if (node.state == Node::State::kRunning) continue;
+    if (best == nullptr || node.busy_until < best->busy_until) best = &node;
+  }
+  if (best != nullptr) return static_cast<unsigned>(best - c.nodes.data());
+  return c.next_held_up++ % config_.compute;
+}
+
+Iccs::Sink::Handled Machine::on_message(Instant now, ClusterId at, ClusterId from, ByteView message) {
+  Cluster& c = cluster(at);
+  hash(static_cast<std::uint64_t>(now.ns()), std::uint64_t{at.value()} << 32 | from.value(), message.size());
+  return work_of(c, now, model_.handler, [&](Work& work) {
+    work.bytes = message.size() - kHeaderBytes;
+    if (work.bytes >= dsm::kPageBytes) work.at = work.at + model_.time(model_.page_byte * dsm::kPageBytes);
+    charged(work, [&] { c.engine.on_message(from, message.subspan(kHeaderBytes)); });
+  });
+}
+
+void Machine::on_room(Instant now, ClusterId at, ClusterId) {
+  (void)work_of(cluster(at), now, 0, [](Work&) {});
+}
+
+// Does something to a cluster in the time of one of its nodes, and what follows from it.
+template <class Do>
+Iccs::Sink::Handled Machine::work_of(Cluster& c, Instant now, double cycles, Do&& act) {
+  const unsigned n = handler(c);
+  Node& node = c.nodes[n];
+  const Instant begins = std::max(now, node.busy_until);
+  Work work{c, n, begins, 0};
+  if (cycles > 0) work.at = work.at + model_.time(cycles);
+  act(work);
+  pump(work);
+  const Duration took = work.at - begins;
+  node.busy_until = work.at;
+  if (in_parallel_ > 0) node.figures.handling += took;
+  if (node.state == Node::State::kRunning)
+    c.control(n).clock += static_cast<std::int64_t>(model_.cycles(took) + 0.5);
+  complete_others(c, work.at);
+  return {work.at, n};
+}
+
+void Machine::on_delivered(const MessageReport& report) {
+  if (in_parallel_ == 0) return;
+  MessageFigures& m = figures_.messages;
+  const MessageTimes& t = report.times;
+  ++m.count;
+  m.bytes += report.bytes;
+  m.whole += t.delivered - t.handed;
+  if (config_.iccs.mode == Mode::kReal) {
+    m.wait_to_send += t.served - t.handed;
+    m.send += t.left - t.served;
+    m.network += t.arrived - t.left;
+    m.wait_to_receive += t.taken - t.arrived;
+    m.receive += t.delivered - t.taken;
+  }
+  if (trace_) trace_(report);
+}
+
+// --- When it goes wrong
+
+void Machine::fail(Error why) {
+  if (failure_.ok()) failure_ = std::move(why);
+}
+
+void Machine::fail(const Cluster& c, unsigned node, const std::string& why) {
+  fail(error("compute node {} {}", c.id.value() * config_.compute + node, why));
+}
+
+// Nobody runs, nothing is under way that could change that, and only timers go on.
+bool Machine::is_stuck() const {
+  if (iccs_.under_way() > 0) return false;
+  for (const auto& c : clusters_) {
+    if (events_.next_inside(c->id.value()) != Instant::never() || c->engine.output_clusters() != 0)
+      return false;
+  }
+  return true;
+}
+
+Error Machine::deadlock() const {
+  std::string text = "all compute nodes wait, and nothing is under way:";
+  for (const auto& c : clusters_) {
+    for (unsigned n = 0; n < config_.compute; ++n) {
+      const Node& node = c->nodes[n];
+      if (node.state == Node::State::kAbsent) continue;
+      const std::string wait = node.state == Node::State::kAtStep
+                                   ? "waits for the other clusters' initial threads to call what it called"
+                                   : c->engine.explain_wait(static_cast<std::uint16_t>(n));
+      text += fmt::format("\n  compute node {} {}", c->id.value() * config_.compute + n, wait);
+      const std::string locks = c->engine.locks_of(static_cast<std::uint16_t>(n));
+      if (!locks.empty()) text += "; it has lock(s) " + locks;
+    }
+  }
+  return Error{text};
+}
+
+// --- Figures
+
+// FNV-1a over the numbers' bytes.
+void Machine::hash(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
+  for (const std::uint64_t part : {a, b, c})
+    for (int byte = 0; byte < 8; ++byte)
+      trace_hash_ = (trace_hash_ ^ (part >> (8 * byte) & 0xff)) * 0x100000001b3;
+}
+
+MachineFigures Machine::figures() const {
+  MachineFigures f = figures_;
+  for (const auto& c : clusters_) {
+    f.clusters.push_back(c->engine.counts());
+    for (unsigned n = 0; n < config_.compute; ++n) {
+      NodeFigures node = c->nodes[n].figures;
+      node.computing = f.parallel - node.faults - node.locks - node.barriers - node.syncs;
+      f.nodes.push_back(node);
+      f.node_counts.push_back(c->engine.node_counts(static_cast<std::uint16_t>(n)));
+    }
+    if (config_.iccs.mode != Mode::kReal) continue;
+    for (unsigned p = 0; p < config_.iccs.proxies; ++p) f.proxies.push_back(iccs_.figures(c->id, p));
+  }
+  f.events = events_.happened();
+  f.retransmissions = iccs_.retransmissions();
+  f.frames_lost = iccs_.frames_lost();
+  f.trace_hash = trace_hash_;
+  return f;
+}
+
+}  // namespace braid::sim
