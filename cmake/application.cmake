@@ -1,5 +1,7 @@
-# braid_application(name SOURCES files... [LIBRARIES targets...]): a shared-memory program, build/<preset>/bin/<name>. It
-# needs nothing of Braid but dsm/api.h and dsm/threads.h and runs alone or under `braid run`.
+# braid_application(name SOURCES files... [LIBRARIES targets...]): a shared-memory program, in two flavours of the same
+# sources. It needs nothing of Braid but dsm/api.h and dsm/threads.h.
+#   build/<preset>/bin/<name>      target <name>: runs alone or under `braid run`
+#   build/<preset>/bin/sim/<name>  target <name>_sim: for `braid sim`; counts what it computes (sim/charge)
 function(braid_application name)
   cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES" ${ARGN})
   if(NOT arg_SOURCES)
@@ -7,4 +9,10 @@ function(braid_application name)
   endif()
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE braid_options braid_dsm CLI11::CLI11 ${arg_LIBRARIES})
+  if(TARGET braid_dsm_sim)
+    add_executable(${name}_sim ${arg_SOURCES})
+    target_link_libraries(${name}_sim PRIVATE braid_options braid_charged braid_dsm_sim CLI11::CLI11 ${arg_LIBRARIES})
+    set_target_properties(${name}_sim PROPERTIES
+      OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/sim)
+  endif()
 endfunction()

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 namespace braid {
 namespace {
 
@@ -17,6 +20,19 @@ TEST(Clock, RunsForwards) {
     last = now;
   }
   EXPECT_GE(last - start, 1_ms);
+}
+
+TEST(Clock, ThreadCpuTimeStandsStillWhileTheThreadSleeps) {
+  const Duration before = thread_cpu_time();
+  const Instant began = monotonic_now();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_GE(monotonic_now() - began, Duration::ms(50));
+  const Duration slept = thread_cpu_time();
+  EXPECT_GE(slept, before);
+  EXPECT_LT(slept - before, Duration::ms(25));
+  Duration now = slept;
+  for (int turn = 0; turn < 100'000'000 && now - slept < 1_ms; ++turn) now = thread_cpu_time();
+  EXPECT_GE(now - slept, 1_ms);
 }
 
 }  // namespace

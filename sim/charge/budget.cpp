@@ -1,0 +1,83 @@
+#include "sim/charge/budget.h"
+
+#include <cpuid.h>
+
+#include <cerrno>
+
+#include "base/check.h"
+#include "base/clock.h"
+
+std::int64_t braid_budget = INT64_MAX;
+
+// For braid_budget_spent (budget_spent.S).
+extern "C" {
+// The parts of the processor's extended state that it keeps; 0: what FXSAVE keeps.
+std::uint32_t braid_kept_state = 0;
+void braid_call_spent_handler();
+}
+
+namespace braid::sim {
+namespace {
+
+SpentHandler spent_handler = nullptr;
+
+// x87, SSE, AVX and AVX-512: what compiled code uses unasked. (AMX's tiles are 8 KiB.)
+constexpr std::uint32_t kWanted = 0xe7;
+// What budget_spent.S takes from the stack: the standard format's highest end of these on any processor so
+// far.
+constexpr std::uint32_t kSaveBytes = 2688;
+
+// The parts of kWanted that this processor and system have.
+std::uint32_t kept_state() {
+  std::uint32_t a, b, c, d;
+  __cpuid(1, a, b, c, d);
+  if ((c & bit_OSXSAVE) == 0) return 0;
+  std::uint32_t low, high;
+  asm("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  const std::uint32_t kept = low & kWanted;
+  for (std::uint32_t part = 2; part < 32; ++part) {
+    if ((kept >> part & 1) == 0) continue;
+    __cpuid_count(0xd, part, a, b, c, d);
+    CHECK_LE(b + a, kSaveBytes);  // offset and size
+  }
+  return kept;
+}
+
+}  // namespace
+
+void set_spent_handler(SpentHandler handler) {
+  braid_kept_state = kept_state();
+  spent_handler = handler;
+}
+
+void Meter::start(std::int64_t budget) {
+  if constexpr (charges_are_counted()) {
+    budget_ = budget;
+    braid_budget = budget;
+  } else {
+    started_ = thread_cpu_time();
+  }
+}
+
+std::int64_t Meter::stop() {
+  if constexpr (charges_are_counted()) {
+    const std::int64_t used = budget_ - braid_budget;
+    braid_budget = kUnlimited;
+    return used;
+  } else {
+    const double seconds = (thread_cpu_time() - started_).s();
+    return static_cast<std::int64_t>(seconds * static_cast<double>(units_per_second_));
+  }
+}
+
+}  // namespace braid::sim
+
+void braid_call_spent_handler() {
+  if (braid::sim::spent_handler == nullptr) {
+    braid_budget = braid::sim::kUnlimited;
+    return;
+  }
+  const int kept = errno;  // other fibres of this thread have the same one
+  braid::sim::spent_handler();
+  errno = kept;
+}

@@ -1,0 +1,65 @@
+// void braid_budget_spent(void): called from anywhere in charged code when the budget is spent. Calls
+// braid_call_spent_handler() and keeps every register: the compiler does not know of the call.
+
+        .text
+        .globl  braid_budget_spent
+        .type   braid_budget_spent, @function
+        .p2align 4
+braid_budget_spent:
+        .cfi_startproc
+        pushq   %rbp
+        .cfi_adjust_cfa_offset 8
+        .cfi_offset %rbp, -16
+        movq    %rsp, %rbp
+        .cfi_def_cfa_register %rbp
+        pushfq
+        cld
+        pushq   %rax
+        pushq   %rcx
+        pushq   %rdx
+        pushq   %rsi
+        pushq   %rdi
+        pushq   %r8
+        pushq   %r9
+        pushq   %r10
+        pushq   %r11
+        // The rest are the callee's to keep. What follows is aligned, and of the size that budget.cpp checks.
+        subq    $2688, %rsp
+        andq    $-64, %rsp
+        xorl    %edx, %edx
+        movl    braid_kept_state(%rip), %eax
+        testl   %eax, %eax
+        jz      1f
+        // XSAVE reads the header and sets only a part of it.
+        movq    %rdx, 512(%rsp)
+        movq    %rdx, 520(%rsp)
+        movq    %rdx, 528(%rsp)
+        xsave64 (%rsp)
+        emms                            // calls are made with an empty x87 stack
+        call    braid_call_spent_handler
+        xorl    %edx, %edx
+        movl    braid_kept_state(%rip), %eax
+        xrstor64 (%rsp)
+        jmp     2f
+1:      fxsave64 (%rsp)
+        emms
+        call    braid_call_spent_handler
+        fxrstor64 (%rsp)
+2:      leaq    -80(%rbp), %rsp
+        popq    %r11
+        popq    %r10
+        popq    %r9
+        popq    %r8
+        popq    %rdi
+        popq    %rsi
+        popq    %rdx
+        popq    %rcx
+        popq    %rax
+        popfq
+        popq    %rbp
+        .cfi_def_cfa %rsp, 8
+        ret
+        .cfi_endproc
+        .size   braid_budget_spent, .-braid_budget_spent
+
+        .section .note.GNU-stack, "", @progbits

@@ -1,0 +1,37 @@
+// GCC's own headers, in the only order in which they compile. They poison names of the C library, so the
+// standard library's headers come first.
+#pragma once
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+// All others come after it.
+#include <gcc-plugin.h>
+
+// What the rest of them is about: trees, ...
+#include <tree.h>
+
+// ... statements and blocks, ...
+#include <basic-block.h>
+#include <gimple.h>
+#include <ssa.h>
+
+// ... and what is done with them.
+#include <builtins.h>
+#include <cfgloop.h>
+#include <context.h>
+#include <diagnostic-core.h>
+#include <gimple-iterator.h>
+#include <gimplify-me.h>
+#include <gimplify.h>
+#include <internal-fn.h>
+#include <plugin-version.h>
+#include <tree-cfg.h>
+#include <tree-pass.h>
+#include <tree-scalar-evolution.h>
+#include <tree-ssa-loop-niter.h>
+#include <tree-ssa-loop.h>

@@ -1,0 +1,98 @@
+// A plug-in for GCC that makes a program count what it computes: each part of it takes its cost (tariff.h)
+// from a budget (budget.h), and when that is spent the program calls out. What is counted depends on the
+// source, the compiler and its flags, and on nothing else.
+//
+// The pass runs after inlining and the scalar optimisations and before the loops are worked on: what is
+// counted is the work that the source asks for, and what the machine at hand makes of it, vectors above all,
+// is its own affair. Code that is not optimised is counted as it is.
+//
+// Arguments: -fplugin-arg-braid_charge-everywhere charges every part where it begins. The sums are the same;
+// tests compare them.
+#include "sim/charge/placement.h"
+
+// GCC loads no plug-in without it. The project's licence, Apache 2.0, is compatible with GCC's, GPL 3.
+int plugin_is_GPL_compatible;
+
+namespace braid::charge {
+namespace {
+
+struct Options {
+  bool everywhere = false;
+};
+
+class Pass final : public gimple_opt_pass {
+ public:
+  enum class Code { kOptimised, kNotOptimised };
+
+  Pass(Code code, Options options) : gimple_opt_pass(kData, g), code_(code), options_(options) {}
+
+  bool gate(function*) override {
+    const bool optimised = optimize >= 1 && !optimize_debug;
+    return optimised == (code_ == Code::kOptimised);
+  }
+
+  unsigned execute(function* f) override {
+    loop_optimizer_init(LOOPS_NORMAL | LOOPS_HAVE_RECORDED_EXITS);
+    scev_initialize();
+    calculate_dominance_info(CDI_DOMINATORS);
+    calculate_dominance_info(CDI_POST_DOMINATORS);
+    Placement placement(f);
+    if (code_ == Code::kOptimised && !options_.everywhere) {
+      placement.charge_loops_at_entry();
+      placement.gather();
+    }
+    placement.insert();
+    free_dominance_info(CDI_POST_DOMINATORS);
+    scev_finalize();
+    loop_optimizer_finalize();
+    return 0;
+  }
+
+ private:
+  static constexpr pass_data kData = {
+      GIMPLE_PASS, "braid_charge", OPTGROUP_NONE, TV_NONE, PROP_cfg | PROP_ssa, 0, 0, 0, TODO_update_ssa};
+
+  Code code_;
+  Options options_;
+};
+
+bool read_options(const plugin_name_args& info, Options* options) {
+  for (int i = 0; i < info.argc; ++i) {
+    if (std::strcmp(info.argv[i].key, "everywhere") == 0 && info.argv[i].value == NULL) {
+      options->everywhere = true;
+    } else {
+      error("%qs takes no argument %qs: there is %<-fplugin-arg-%s-everywhere%>", info.base_name,
+            info.argv[i].key, info.base_name);
+      return false;
+    }
+  }
+  return true;
+}
+
+void add_pass(const plugin_name_args& info, Pass* pass, const char* before) {
+  register_pass_info where;
+  where.pass = pass;
+  where.reference_pass_name = before;
+  where.ref_pass_instance_number = 1;
+  where.pos_op = PASS_POS_INSERT_BEFORE;
+  register_callback(info.base_name, PLUGIN_PASS_MANAGER_SETUP, NULL, &where);
+}
+
+}  // namespace
+}  // namespace braid::charge
+
+int plugin_init(plugin_name_args* info, plugin_gcc_version* version) {
+  using namespace braid::charge;
+  if (!plugin_default_version_check(version, &gcc_version)) {
+    error("%qs was built for GCC %s, and this is %s: build the project with one compiler", info->base_name,
+          gcc_version.basever, version->basever);
+    return 1;
+  }
+  Options options;
+  if (!read_options(*info, &options)) return 1;
+  // The last pass before the loops are worked on, run for functions without one too; and the first of those
+  // that only code meets which is not optimised.
+  add_pass(*info, new Pass(Pass::Code::kOptimised, options), "fix_loops");
+  add_pass(*info, new Pass(Pass::Code::kNotOptimised, options), "sancov_O0");
+  return 0;
+}

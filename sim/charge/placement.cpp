@@ -1,0 +1,218 @@
+#include "sim/charge/placement.h"
+
+namespace braid::charge {
+namespace {
+
+// A loop's cost joins that of the code before it only while it is less than this, some percent of a message's
+// way: time seen at a page fault inside is that much ahead.
+constexpr Units kMostAhead = 1000;
+
+tree constant(Units value) {
+  return build_int_cst(long_integer_type_node, value);
+}
+
+// Takes `units`, a constant or a value of type long, from the budget. One instruction of assembly, because a
+// counter that the compiler knows is kept in a register while a page fault stops the program, and what stops
+// it reads an old count. The way out lies in another subsection, so the straight way is two instructions, the
+// second a branch that is never taken. The call pushes an address, so the program has no red zone.
+// braid_budget_spent keeps every register, memory belongs to whoever synchronises: no clobber but the flags.
+gasm* charge_of(tree units) {
+  vec<tree, va_gc>* inputs = NULL;
+  vec_safe_push(inputs, build_tree_list(build_tree_list(NULL_TREE, build_string(3, "er")), units));
+  vec<tree, va_gc>* clobbers = NULL;
+  vec_safe_push(clobbers, build_tree_list(NULL_TREE, build_string(3, "cc")));
+  gasm* const s = gimple_build_asm_vec(
+      "subq %0, braid_budget(%%rip)\n"
+      "\tjs 771f\n"
+      "772:\n"
+      "\t.subsection 1\n"
+      "771:\tcall braid_budget_spent\n"
+      "\tjmp 772b\n"
+      "\t.previous",
+      inputs, NULL, clobbers, NULL);
+  gimple_asm_set_volatile(s, true);
+  gimple_asm_set_inline(s, true);  // two instructions, not the lines that there are
+  return s;
+}
+
+}  // namespace
+
+Placement::Placement(function* f)
+    : function_(f),
+      blocks_(static_cast<std::size_t>(last_basic_block_for_fn(f))),
+      known_(number_of_loops(f)) {
+  basic_block b;
+  FOR_EACH_BB_FN(b, f) divide(b);
+  for (class loop* l : loops_list(f, 0)) charge_idle_loop(l);
+}
+
+void Placement::divide(basic_block b) {
+  Block& block = at(b);
+  block.segments.push_back({NULL, 0});
+  for (gimple_stmt_iterator i = gsi_start_nondebug_bb(b); !gsi_end_p(i); gsi_next_nondebug(&i)) {
+    gimple* const s = gsi_stmt(i);
+    block.tail() += cost_of(s);
+    block.moves = block.moves || units_of_move(s) != NULL_TREE;
+    if (!is_boundary(s)) continue;
+    if (stmt_ends_bb_p(s)) {
+      block.sealed = true;
+    } else {
+      block.segments.push_back({s, 0});
+    }
+  }
+}
+
+// A loop that waits for something and does nothing else passes time too, or nothing else ever happens.
+void Placement::charge_idle_loop(class loop* l) {
+  basic_block* const body = get_loop_body(l);
+  const bool idle = std::all_of(body, body + l->num_nodes, [this](basic_block b) {
+    return at(b).passed_through() && at(b).head() == 0 && !at(b).moves;
+  });
+  free(body);
+  if (idle) at(l->header).head() = kJump;
+}
+
+void Placement::charge_loops_at_entry() {
+  for (class loop* l : loops_list(function_, LI_FROM_INNERMOST))
+    known_[static_cast<std::size_t>(l->num)] = charge_at_entry(l);
+}
+
+// Returns whether all that the loop costs is part of its preheader's cost.
+bool Placement::charge_at_entry(class loop* l) {
+  Units iteration = 0;
+  Units until_exit = 0;
+  if (!add_up(l, &iteration, &until_exit)) return false;
+  tree const latches = number_of_latch_executions(l);
+  if (latches == NULL_TREE || latches == chrec_dont_know || !INTEGRAL_TYPE_P(TREE_TYPE(latches)) ||
+      expression_expensive_p(latches))
+    return false;
+  const edge preheader = loop_preheader_edge(l);
+  const bool known = tree_fits_shwi_p(latches) && tree_to_shwi(latches) < kMostAhead &&
+                     tree_to_shwi(latches) * iteration + until_exit < kMostAhead;
+  if (known) {
+    at(preheader->src).tail() += tree_to_shwi(latches) * iteration + until_exit;
+  } else {
+    if (l->inner != NULL) return false;  // too long to be charged at once
+    tree const type = long_integer_type_node;
+    tree const all =
+        fold_build2(MULT_EXPR, type, fold_convert(type, unshare_expr(latches)), constant(iteration));
+    entries_.push_back({preheader, fold_build2(PLUS_EXPR, type, all, constant(until_exit))});
+  }
+  basic_block* const body = get_loop_body(l);
+  for (unsigned i = 0; i < l->num_nodes; ++i) at(body[i]).head() = 0;
+  free(body);
+  return known;
+}
+
+// What the loop's blocks cost in an iteration, and from its entry to its exit without going around; false
+// where that is not the same every time.
+bool Placement::add_up(class loop* l, Units* iteration, Units* until_exit) {
+  const edge exit = single_exit(l);
+  if (exit == NULL || exit->src->loop_father != l || at(loop_preheader_edge(l)->src).sealed) return false;
+  for (class loop* inner = l->inner; inner != NULL; inner = inner->next)
+    if (!known_[static_cast<std::size_t>(inner->num)]) return false;
+  basic_block* const body = get_loop_body(l);
+  bool same = true;
+  for (unsigned i = 0; i < l->num_nodes && same; ++i) {
+    basic_block const b = body[i];
+    if (b->loop_father != l) continue;
+    same = at(b).passed_through() && !at(b).moves && dominated_by_p(CDI_DOMINATORS, l->latch, b);
+    *iteration += at(b).head();
+    if (dominated_by_p(CDI_DOMINATORS, exit->src, b)) *until_exit += at(b).head();
+  }
+  free(body);
+  return same && *iteration > 0;
+}
+
+void Placement::gather() {
+  std::vector<int> order(static_cast<std::size_t>(n_basic_blocks_for_fn(function_)));
+  const int n = pre_and_rev_post_order_compute_fn(function_, NULL, order.data(), false);
+  // From the end to the beginning: what a block got from those behind it moves on with it.
+  for (int i = n; i-- > 0;) {
+    basic_block const b = BASIC_BLOCK_FOR_FN(function_, order[static_cast<std::size_t>(i)]);
+    take_from_successors(b);
+    give_to_dominator(b);
+  }
+}
+
+// Exactly one of a block's successors comes next: what all of them cost at least is due already.
+void Placement::take_from_successors(basic_block b) {
+  if (at(b).sealed || EDGE_COUNT(b->succs) < 2) return;
+  Units least = HOST_WIDE_INT_MAX;
+  edge e;
+  edge_iterator i;
+  FOR_EACH_EDGE(e, i, b->succs) {
+    if (!single_pred_p(e->dest) || e->dest->index < NUM_FIXED_BLOCKS) return;
+    least = std::min(least, at(e->dest).head());
+  }
+  at(b).tail() += least;
+  FOR_EACH_EDGE(e, i, b->succs) at(e->dest).head() -= least;
+}
+
+// A block that is executed whenever its dominator is, as often, and with no boundary in between.
+void Placement::give_to_dominator(basic_block b) {
+  basic_block const above = get_immediate_dominator(CDI_DOMINATORS, b);
+  if (at(b).head() == 0 || above == NULL || above->index < NUM_FIXED_BLOCKS ||
+      above->loop_father != b->loop_father || !dominated_by_p(CDI_POST_DOMINATORS, above, b) ||
+      at(above).sealed || boundary_between(above, b))
+    return;
+  at(above).tail() += at(b).head();
+  at(b).head() = 0;
+}
+
+bool Placement::boundary_between(basic_block from, basic_block to) {
+  std::vector<basic_block> open{to};
+  std::vector<bool> seen(blocks_.size());
+  seen[static_cast<std::size_t>(from->index)] = true;
+  while (!open.empty()) {
+    basic_block const b = open.back();
+    open.pop_back();
+    edge e;
+    edge_iterator i;
+    FOR_EACH_EDGE(e, i, b->preds) {
+      const std::size_t before = static_cast<std::size_t>(e->src->index);
+      if (seen[before]) continue;
+      seen[before] = true;
+      if (!at(e->src).passed_through()) return true;
+      open.push_back(e->src);
+    }
+  }
+  return false;
+}
+
+void Placement::insert() {
+  basic_block b;
+  FOR_EACH_BB_FN(b, function_) {
+    insert_moves(b);
+    for (const Segment& segment : at(b).segments) {
+      if (segment.cost == 0) continue;
+      if (segment.after == NULL) {
+        gimple_stmt_iterator i = gsi_after_labels(b);
+        gsi_insert_before(&i, charge_of(constant(segment.cost)), GSI_NEW_STMT);
+      } else {
+        gimple_stmt_iterator i = gsi_for_stmt(segment.after);
+        gsi_insert_after(&i, charge_of(constant(segment.cost)), GSI_NEW_STMT);
+      }
+    }
+  }
+  for (const Entry& entry : entries_) {
+    gimple_seq before = NULL;
+    tree const value = force_gimple_operand(entry.units, &before, true, NULL_TREE);
+    gimple_seq_add_stmt(&before, charge_of(value));
+    // A preheader has one way out, so this makes no block.
+    basic_block const made = gsi_insert_seq_on_edge_immediate(entry.preheader, before);
+    gcc_assert(made == NULL);
+  }
+}
+
+void Placement::insert_moves(basic_block b) {
+  if (!at(b).moves) return;
+  for (gimple_stmt_iterator i = gsi_start_bb(b); !gsi_end_p(i); gsi_next(&i)) {
+    tree const units = units_of_move(gsi_stmt(i));
+    if (units == NULL_TREE) continue;
+    tree const value = force_gimple_operand_gsi(&i, units, true, NULL_TREE, true, GSI_SAME_STMT);
+    gsi_insert_before(&i, charge_of(value), GSI_SAME_STMT);
+  }
+}
+
+}  // namespace braid::charge

@@ -1,0 +1,81 @@
+// What charged programs compute and what they are charged: the kernels, compiled in several ways, are run and
+// compared.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+struct Told {
+  std::vector<std::string> results;
+  std::vector<std::string> units;
+};
+
+std::string output_of(const std::string& command) {
+  std::FILE* const pipe = ::popen(command.c_str(), "r");
+  if (pipe == nullptr) return "";
+  std::string text;
+  std::array<char, 4096> some;
+  while (const std::size_t n = std::fread(some.data(), 1, some.size(), pipe)) text.append(some.data(), n);
+  EXPECT_EQ(::pclose(pipe), 0) << command;
+  return text;
+}
+
+Told run(const std::string& flavour) {
+  std::istringstream lines(output_of(std::string(BRAID_KERNELS) + flavour));
+  Told told;
+  for (std::string line; std::getline(lines, line);)
+    (line.starts_with("units ") ? told.units : told.results).push_back(line);
+  EXPECT_GT(told.results.size(), 300u) << flavour;
+  EXPECT_EQ(told.results.size(), told.units.size()) << flavour;
+  return told;
+}
+
+TEST(ChargeKernels, ComputeTheSameChargedOrNot) {
+  const Told plain = run("plain");
+  EXPECT_EQ(run("charged").results, plain.results);
+  EXPECT_EQ(run("everywhere").results, plain.results);
+  EXPECT_EQ(run("unoptimised").results, plain.results);
+  for (const std::string& line : plain.units) EXPECT_TRUE(line.ends_with(" 0")) << line;
+}
+
+TEST(ChargeKernels, CostTheSameInEveryRun) {
+  const Told first = run("charged");
+  for (int again = 0; again < 3; ++again) EXPECT_EQ(run("charged").units, first.units);
+}
+
+// Charges that are made together, early, or for a whole loop at once: at every boundary the sum is that of
+// the statements executed before it.
+TEST(ChargeKernels, CostAtEveryBoundaryWhatTheirPartsCost) {
+  EXPECT_EQ(run("charged").units, run("everywhere").units);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// Sanitizers add branches of their own.
+TEST(ChargeKernels, CostWhatTheTariffSays) {
+  std::map<std::string, std::vector<long>> units;  // of a thing, for sizes 0, 1, 1000, 2000
+  for (const std::string& line : run("charged").units) {
+    const std::size_t space = line.rfind(' ');
+    units[line.substr(6, space - 6)].push_back(std::atol(line.c_str() + space));
+  }
+  const auto per_element = [&](const char* what) {
+    return static_cast<double>(units[what].at(3) - units[what].at(2)) / 1000;
+  };
+  // Address 1, load 2, add 4; next index 1, compare and branch 2.
+  EXPECT_EQ(per_element("sum"), 10);
+  // Address 1, load 2, divide 20, store 3; 3.
+  EXPECT_EQ(per_element("quotients"), 29);
+  // Address 1, load 2, absolute value 1, root 30, compare with 0 and branch 5 (else the library's sets
+  // errno), store 3; 3.
+  EXPECT_EQ(per_element("roots"), 45);
+  EXPECT_EQ(per_element("memcpy"), 0.5);
+}
+#endif
+
+}  // namespace
