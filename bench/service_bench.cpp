@@ -21,6 +21,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/local_ring.h"
+#include "bench/two_nodes.h"
 #include "bench/two_processes.h"
 #include "proxy/client/client.h"
 #include "proxy/daemon/daemon.h"
@@ -152,22 +153,8 @@ constexpr PortId kPort(7);
 const proxy::ConnectionOptions kConnection{.ordered = true, .window_bytes = 256u << 10, .dispatch = {}};
 
 proxy::NodeConfig node_config(std::uint16_t cluster, int wire, const std::string& address) {
-  proxy::NodeConfig c;
-  c.cluster = cluster;
-  c.clusters = 2;
-  c.address = fmt::format("10.98.{}.1", cluster);
-  c.mac = fmt::format("02:62:72:64:00:0{}", cluster);
-  proxy::LinkConfig link;
-  link.fd = wire;
-  link.first_side = cluster == 0;
-  c.links.push_back(link);
-  proxy::PeerConfig peer;
-  peer.cluster = static_cast<std::uint16_t>(1 - cluster);
-  peer.address = fmt::format("10.98.{}.1", 1 - cluster);
-  peer.udp_port = 7700;
-  peer.mac = fmt::format("02:62:72:64:00:0{}", 1 - cluster);
-  c.peers.push_back(peer);
-  c.transport.mtu_bytes = 9000;
+  proxy::NodeConfig c = bench::one_of_two_nodes(cluster, 9000);
+  c.links.push_back(bench::end_of_wire(cluster, wire));
   c.idle.spins = 0;  // more threads than cores
   c.listen_address = address;
   return c;

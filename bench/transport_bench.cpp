@@ -31,6 +31,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "bench/two_nodes.h"
 #include "bench/two_processes.h"
 #include "proxy/client/client.h"
 #include "proxy/daemon/in_process.h"
@@ -392,26 +393,14 @@ class InvokedService final : public System {
       .ordered = true, .window_bytes = 256u << 10, .dispatch = {}};
 
   static proxy::NodeConfig node_config(bool near, std::uint32_t mtu_bytes) {
-    proxy::NodeConfig c;
-    c.cluster = near ? 0 : 1;
-    c.clusters = 2;
-    c.address = near ? "10.98.0.1" : "10.98.1.1";
-    c.mac = near ? "02:62:72:64:00:00" : "02:62:72:64:00:01";
+    proxy::NodeConfig c = bench::one_of_two_nodes(near ? 0 : 1, mtu_bytes);
     proxy::LinkConfig link;
     link.kind = proxy::LinkConfig::Kind::kEthdev;
     link.device = "of the bench";
     c.links.push_back(link);
-    proxy::PeerConfig peer;
-    peer.cluster = near ? 1 : 0;
-    peer.address = near ? "10.98.1.1" : "10.98.0.1";
-    peer.udp_port = 7700;
-    peer.mac = near ? "02:62:72:64:00:01" : "02:62:72:64:00:00";
-    c.peers.push_back(peer);
-    c.transport.mtu_bytes = mtu_bytes;
     // Between its turns nobody drives it.
     c.transport.path_death_ms = 60'000;
     c.transport.peer_death_ms = 120'000;
-    c.listen_address = "@none";
     return c;
   }
   void connect() {

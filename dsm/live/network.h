@@ -49,6 +49,9 @@ class Network {
   // tells.
   virtual const char* trouble(ClusterId peer) = 0;
   virtual NetworkCounts counts() const = 0;
+  // Nothing moves and no bell rings unless poll() or flush() is called, so whoever waits must not sleep: the
+  // proxies live in this process. The same for the life of the network; any thread.
+  virtual bool moves_only_in_poll() const { return false; }
 
   // --- Any thread, without the combiner lock.
 

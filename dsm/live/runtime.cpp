@@ -44,6 +44,8 @@ constexpr Duration kLongYield = 100_us;
 constexpr int kCrowdedWaits = 32;
 // Sleepers look at the world this often even if nobody calls: a peer's death rings no bell.
 constexpr Duration kWatch = 100_ms;
+// So often the server looks whether somebody polls still, where no bell wakes it when nobody does.
+constexpr Duration kUnrung = 1_ms;
 // How long finish() waits for the others' goodbye. All have finished by then; what can be missing is a lost
 // process.
 constexpr Duration kGoodbyePatience = 2_s;
@@ -191,13 +193,15 @@ Runtime::Runtime(const Environment& environment, std::unique_ptr<Network> networ
     : Host(shape_of(environment)),
       environment_(environment),
       network_(std::move(network)),
+      drives_proxies_(network_ != nullptr && network_->moves_only_in_poll()),
       memory_(std::move(memory)),
       engine_(engine_config(shape()), memory_),
       steps_(ClusterId(environment.cluster), environment.clusters),
       nodes_(std::make_unique<LocalNode[]>(environment.compute)) {
   // Looking again at once is worth it only where whoever we wait for runs at the same time: one processor for
   // each compute node, one for a proxy and one for the server. Elsewhere each look gives the processor away.
-  const bool processors_suffice = std::thread::hardware_concurrency() >= environment_.compute + 2u;
+  const unsigned others = drives_proxies_ ? 0 : 2;
+  const bool processors_suffice = std::thread::hardware_concurrency() >= environment_.compute + others;
   looks_before_yield_ = processors_suffice ? 200 : 0;
 }
 
@@ -704,15 +708,16 @@ void Runtime::wait(unsigned local, Instant deadline) {
   Completion& completion = node.completion;
   const Idle idle(*pulse_);
   enter_polling();
-  const bool crowded = node.crowded_waits > 0;
+  const bool crowded = node.crowded_waits > 0 && !drives_proxies_;
   if (crowded) --node.crowded_waits;
   Instant now = monotonic_now();
   Instant idle_since = Instant::never();
   for (int looks = 0; !completion.done(); ++looks) {
-    // Poll now and then even if nothing seems to be there: proxies inside this process work in the poll, and
-    // only polls look at the links.
+    // Poll now and then even if nothing seems to be there: only polls look at the links. Where proxies work
+    // in the poll, that is the look.
     constexpr int kLooksPerPoll = 8;
-    const bool worth_it = network_ != nullptr && (work_is_there() || looks % kLooksPerPoll == 0);
+    const bool worth_it =
+        network_ != nullptr && (drives_proxies_ || work_is_there() || looks % kLooksPerPoll == 0);
     if (worth_it && combiner_.try_lock()) {
       const bool served = serve(local);
       combiner_.unlock();
@@ -737,7 +742,7 @@ void Runtime::wait(unsigned local, Instant deadline) {
       sleeps = now - before > kLongYield || now - idle_since >= kPatience;
     }
     if (now >= deadline) break;
-    if (!sleeps) continue;
+    if (!sleeps || drives_proxies_) continue;  // nothing would wake it
     leave_polling();
     completion.park(std::min(kWatch, deadline == Instant::never() ? kWatch : deadline - now));
     enter_polling();
@@ -755,7 +760,7 @@ void Runtime::server_thread() {
   int idle = 0;
   while (!stopping_.load()) {
     const bool nobody_polls = pollers_.load(std::memory_order_seq_cst) == 0;
-    if (nobody_polls && work_is_there()) {
+    if (nobody_polls && (drives_proxies_ || work_is_there())) {
       if (combiner_.try_lock()) {
         if (serve(0)) idle = 0;
         combiner_.unlock();
@@ -777,7 +782,7 @@ void Runtime::server_thread() {
         std::atomic_thread_fence(std::memory_order_seq_cst);
         if (pollers_.load(std::memory_order_seq_cst) == 0) continue;
       }
-      network_->wait(kWatch);
+      network_->wait(drives_proxies_ ? kUnrung : kWatch);
       idle = 0;
     }
     const Instant now = monotonic_now();

@@ -122,6 +122,7 @@ class Runtime final : public Host, private FaultSink, private Network::Sink {
 
   const Environment environment_;
   std::unique_ptr<Network> network_;
+  const bool drives_proxies_;  // network_->moves_only_in_poll()
   Memory memory_;
   SignalStack initial_stack_;
 

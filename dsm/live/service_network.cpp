@@ -91,6 +91,7 @@ void ServiceNetwork::commit(ClusterId to, std::uint32_t bytes) {
 
 void ServiceNetwork::flush() {
   endpoint_->flush();
+  if (moves_only_in_poll()) endpoint_->service().turn();
 }
 
 int ServiceNetwork::poll(Sink& sink, int limit) {
@@ -107,6 +108,10 @@ const char* ServiceNetwork::trouble(ClusterId peer) {
 NetworkCounts ServiceNetwork::counts() const {
   const proxy::EndpointCounts& c = endpoint_->counts();
   return {c.messages_sent, c.messages_received, c.duplicates, c.bad_arrivals, c.no_credit, c.channel_full};
+}
+
+bool ServiceNetwork::moves_only_in_poll() const {
+  return endpoint_->service().works_only_in_turn();
 }
 
 bool ServiceNetwork::has_arrivals() const {

@@ -31,6 +31,7 @@ class ServiceNetwork final : public Network {
   int poll(Sink& sink, int limit) override;
   const char* trouble(ClusterId peer) override;
   NetworkCounts counts() const override;
+  bool moves_only_in_poll() const override;
   bool has_arrivals() const override;
   void arm() override;
   void disarm() override;

@@ -100,6 +100,8 @@ class Service {
   // Called in every turn of a loop that waits: lets in-process proxies work; otherwise only looks whether the
   // service lives. Returns the work done.
   virtual int turn() = 0;
+  // The proxies work in turn() and nowhere else: nothing moves, and no doorbell rings, unless it is called.
+  virtual bool works_only_in_turn() const { return false; }
   // False once the service is gone. Looks at most every few milliseconds, so it may be asked in any loop.
   virtual bool alive() = 0;
   // The time by which the client's timeouts run: monotonic_now(), unless time is virtual.

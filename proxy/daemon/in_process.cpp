@@ -68,6 +68,8 @@ class InProcessService final : public Service {
     return work;
   }
 
+  bool works_only_in_turn() const override { return true; }
+
   bool alive() override { return node_->has_client(client_); }
 
  private:

@@ -1,6 +1,8 @@
 // Allocation by single compute nodes, told as stories. Three clusters of two nodes; cluster 0 hands out.
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "engine_machine.h"
 
 namespace braid::dsm {
@@ -9,6 +11,7 @@ namespace {
 constexpr Homes kBlock{};
 constexpr Homes kCyclic{Homes::Kind::kCyclic, ClusterId(0)};
 constexpr Homes kOnTwo{Homes::Kind::kCluster, ClusterId(2)};
+constexpr Homes kFirstTouch{Homes::Kind::kFirstTouch, ClusterId(0)};
 
 struct AllocationsTest : testing::Test {
   static EngineConfig config() {
@@ -46,7 +49,7 @@ TEST_F(AllocationsTest, AnyNodeGetsFreshPagesWithTheHomesItAskedFor) {  // AL-1,
 }
 
 TEST_F(AllocationsTest, PagesCanBeLeftToWhoeverTouchesThemFirst) {  // AL-2, PG-22
-  EXPECT_EQ(allocate(1, 6, {Homes::Kind::kFirstTouch, ClusterId(0)}), 0u);
+  EXPECT_EQ(allocate(1, 6, kFirstTouch), 0u);
   m.write(2, 1 * kPageBytes, 5);
   m.write(0, 2 * kPageBytes, 6);
   EXPECT_EQ(m.engine(2).home(PageId(1)), ClusterId(2));
@@ -123,6 +126,73 @@ TEST_F(AllocationsTest, ClustersThatAllocateTogetherAndSingleNodesShareTheHeap) 
   EXPECT_EQ(allocate(2, 2, kOnTwo), 3u);
   for (std::uint16_t c = 0; c < 3; ++c) EXPECT_EQ(m.engine(c).allocate_together(15, kCyclic), PageId(5));
   for (std::uint16_t c = 0; c < 3; ++c) EXPECT_FALSE(m.engine(c).allocate_together(1, kCyclic));
+}
+
+// Cluster 1 reads page after page of one region, and asks for pages of the next one that cluster 2 has not
+// been told yet.
+struct AheadOfARegion : AllocationsTest, testing::WithParamInterface<Homes::Kind> {
+  Homes next() const { return {GetParam(), ClusterId(2)}; }
+  void read_on() {
+    for (std::uint32_t page = 0; page < 6; ++page) {
+      if (!m.may(1, page * kPageBytes, Access::kRead))
+        (void)m.engine(1).fault(0, PageId(page), Access::kRead);
+      deliver_all(Kind::kPageRequest, 0);
+      deliver_all(Kind::kPageReply, 1);
+      EXPECT_TRUE(m.engine(1).done(0));
+    }
+    EXPECT_GT(m.count_to(Kind::kPageRequest, 2), 0u);
+    deliver_all(Kind::kPageRequest, 2);
+  }
+  void deliver_all(Kind kind, std::uint16_t to) {
+    m.transmit_all();
+    for (std::size_t n = m.count_to(kind, to); n > 0; --n) m.deliver(kind, to);
+  }
+  // Every page can be used from everywhere.
+  void use(std::uint32_t first, std::uint32_t count) {
+    for (std::uint32_t page = first; page < first + count; ++page) {
+      const auto writer = static_cast<std::uint16_t>(page % 3);
+      const auto reader = static_cast<std::uint16_t>((page + 1) % 3);
+      EXPECT_EQ(m.read(reader, page * kPageBytes), 0) << page;
+      m.write(writer, page * kPageBytes, static_cast<std::uint8_t>(page));
+    }
+    for (std::uint16_t c = 0; c < 3; ++c) {
+      for (std::uint16_t n = 0; n < 2; ++n) (void)m.engine(c).barrier(n, BarrierId(0));
+    }
+    m.settle();
+    for (std::uint32_t page = first; page < first + count; ++page)
+      for (std::uint16_t c = 0; c < 3; ++c) EXPECT_EQ(m.read(c, page * kPageBytes), page) << page;
+    m.settle();
+    EXPECT_TRUE(m.quiet());
+  }
+};
+std::string name_of(const testing::TestParamInfo<Homes::Kind>& kind) {
+  constexpr const char* kNames[] = {"Block", "Cyclic", "Cluster", "FirstTouch"};
+  return kNames[static_cast<std::size_t>(kind.param)];
+}
+INSTANTIATE_TEST_SUITE_P(Homes, AheadOfARegion,
+                         testing::Values(Homes::Kind::kBlock, Homes::Kind::kCyclic, Homes::Kind::kCluster,
+                                         Homes::Kind::kFirstTouch),
+                         name_of);
+
+TEST_P(AheadOfARegion, PagesAreFetchedBeforeTheirHomeIsToldOfThem) {  // AL-2, PG-20, PG-25
+  EXPECT_EQ(allocate(0, 6, {Homes::Kind::kCluster, ClusterId(0)}), 0u);
+  EXPECT_FALSE(m.engine(0).allocate(0, 3, next()));
+  m.deliver(Kind::kRegion, 1);
+  read_on();
+  m.settle();
+  ASSERT_TRUE(m.engine(0).done(0));
+  EXPECT_EQ(m.engine(0).result(0), 6u);
+  use(6, 3);
+}
+
+TEST_P(AheadOfARegion, PagesAreFetchedBeforeTheirHomeTakesThemTogetherWithTheOthers) {  // AL-2, PG-20, PG-25
+  EXPECT_EQ(allocate(0, 6, {Homes::Kind::kCluster, ClusterId(0)}), 0u);
+  EXPECT_EQ(m.engine(0).allocate_together(3, next()), PageId(6));
+  EXPECT_EQ(m.engine(1).allocate_together(3, next()), PageId(6));
+  read_on();
+  EXPECT_EQ(m.engine(2).allocate_together(3, next()), PageId(6));
+  m.settle();
+  use(6, 3);
 }
 
 TEST_F(AllocationsTest, ForgedRegionsAndRequestsAreRefused) {  // AL-4

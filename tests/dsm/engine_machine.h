@@ -106,6 +106,11 @@ class Machine {
     for (const InFlight& m : wire) n += m.kind() == kind;
     return n;
   }
+  std::size_t count_to(Kind kind, std::uint16_t to) const {
+    std::size_t n = 0;
+    for (const InFlight& m : wire) n += m.kind() == kind && m.to == to;
+    return n;
+  }
   std::string on_wire() const {
     std::string s;
     for (const InFlight& m : wire)

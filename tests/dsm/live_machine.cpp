@@ -31,10 +31,11 @@ constexpr std::size_t kLongestMessage = 8192;
 // One end of a socket of packets to each other cluster.
 class SocketNetwork final : public Network {
  public:
-  SocketNetwork(std::vector<int> sockets, Order order)
-      : sockets_(std::move(sockets)),
+  SocketNetwork(std::vector<int> sockets, const Machine& machine)
+      : moves_only_in_poll_(machine.moves_only_in_poll),
+        sockets_(std::move(sockets)),
         closed_(sockets_.size()),
-        order_(order),
+        order_(machine.order),
         prng_(0x5eed + sockets_.size()),
         wake_(::eventfd(0, EFD_NONBLOCK)),
         slots_(kSlots) {
@@ -63,11 +64,12 @@ class SocketNetwork final : public Network {
     CHECK_EQ(to, unsent_to_);
     unsent_bytes_ = bytes;
     ++counts_.messages_sent;
-    (void)send_unsent();
+    if (!moves_only_in_poll_) (void)send_unsent();
   }
   void flush() override {
     if (unsent_bytes_ > 0) (void)send_unsent();
   }
+  bool moves_only_in_poll() const override { return moves_only_in_poll_; }
 
   int poll(Sink& sink, int limit) override {
     flush();
@@ -128,7 +130,7 @@ class SocketNetwork final : public Network {
   }
   nfds_t watch_sockets(pollfd* fds) const {
     nfds_t count = 0;
-    for (std::size_t k = 0; k < sockets_.size(); ++k) {
+    for (std::size_t k = 0; k < sockets_.size() && !moves_only_in_poll_; ++k) {
       if (sockets_[k] >= 0 && !closed_[k].load()) fds[count++] = {sockets_[k], POLLIN, 0};
     }
     return count;
@@ -161,6 +163,7 @@ class SocketNetwork final : public Network {
     return any;
   }
 
+  const bool moves_only_in_poll_;
   std::vector<int> sockets_;
   std::vector<std::atomic<bool>> closed_;
   Order order_;
@@ -226,6 +229,7 @@ bool crashed(const Ending& ending) {
 std::string shape_of(const Machine& machine) {
   return std::to_string(machine.clusters) + "x" + std::to_string(machine.compute) +
          (machine.order == Order::kShuffled ? "Shuffled" : "") +
+         (machine.moves_only_in_poll ? "Driven" : "") +
          (machine.protect == Environment::Protect::kMprotect ? "Mprotect" : "");
 }
 
@@ -266,8 +270,7 @@ std::vector<Ending> run_machine(const Machine& machine, const std::function<int(
       environment.heap_mib = machine.heap_mib;
       environment.protect = machine.protect;
       machine.adjust(environment);
-      join_machine(environment,
-                   n == 1 ? nullptr : std::make_unique<SocketNetwork>(sockets[k], machine.order));
+      join_machine(environment, n == 1 ? nullptr : std::make_unique<SocketNetwork>(sockets[k], machine));
       return program();
     }));
   }

@@ -30,6 +30,8 @@ struct Machine {
   unsigned compute = 1;
   unsigned heap_mib = 4;
   Order order = Order::kAsSent;
+  // Messages move, and are seen, in polls only, as where proxies live in the process.
+  bool moves_only_in_poll = false;
   Environment::Protect protect = Environment::Protect::kAuto;
   // Changes what one cluster is told.
   std::function<void(Environment&)> adjust = [](Environment&) {};

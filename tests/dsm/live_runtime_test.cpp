@@ -30,6 +30,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Machines,
                                                  .compute = 2,
                                                  .order = Order::kShuffled,
                                                  .protect = Environment::Protect::kMprotect},
+                                         Machine{.clusters = 2, .compute = 2, .moves_only_in_poll = true},
                                          Machine{.clusters = 4, .compute = 1},
                                          Machine{.clusters = 4, .compute = 2, .order = Order::kShuffled}),
                          [](const auto& shape) { return shape_of(shape.param); });
@@ -98,12 +99,12 @@ TEST_P(Machines, SharesCoverEverythingOnce) {
   });
 }
 
-TEST(Runtime, ANodeThatComputesForLongIsServedByItsServerThread) {
+void see_that_a_computing_home_serves(const Machine& machine) {
   // Cluster 0 reads while cluster 1's only compute node never enters the runtime until it has seen the pages
   // go.
   auto* const stop = static_cast<std::atomic<bool>*>(
       ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-  expect_runs({.clusters = 2}, [&] {
+  expect_runs(machine, [&] {
     constexpr std::size_t kPages = 50;
     auto* const data = allocate<int>(kPages * 1024, Placement::on(1));
     parallel([&](Node& node) {
@@ -118,6 +119,14 @@ TEST(Runtime, ANodeThatComputesForLongIsServedByItsServerThread) {
     return finish(stop->load() ? 0 : 1);
   });
   ::munmap(stop, 4096);
+}
+
+TEST(Runtime, ANodeThatComputesForLongIsServedByItsServerThread) {
+  see_that_a_computing_home_serves({.clusters = 2});
+}
+
+TEST(Runtime, WhereNoBellRingsTheServerLooksForItself) {
+  see_that_a_computing_home_serves({.clusters = 2, .moves_only_in_poll = true});
 }
 
 TEST(Runtime, ALongWaitSleepsAndStillEnds) {

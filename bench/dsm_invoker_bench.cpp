@@ -1,0 +1,231 @@
+// What the operations on remote memory cost when nothing but the protocol is in the way: two clusters of one
+// compute node, a process and a core each, and each process drives its own proxy ("invoker" mode).
+//
+//     dsm_invoker_bench
+//
+// Cluster 0 measures while cluster 1, the home of everything, waits inside the runtime. Medians, beside the
+// goals of docs/PERFORMANCE.md. Exit status: 0 measured, 1 it could not be.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <vector>
+
+#include "base/clock.h"
+#include "bench/two_nodes.h"
+#include "bench/two_processes.h"
+#include "dsm/api.h"
+#include "dsm/live/machine.h"
+#include "dsm/live/service_network.h"
+#include "proxy/daemon/in_process.h"
+#include "proxy/nic/shm_wire.h"
+
+namespace {
+
+using namespace braid;       // NOLINT
+using namespace braid::dsm;  // NOLINT
+using bench::median;
+
+constexpr std::size_t kWordsPerPage = 4096 / sizeof(std::uint64_t);
+// The home of a word, and the manager of a lock, is its number modulo the clusters: these are cluster 1's.
+constexpr unsigned kRemoteWord = 1;
+constexpr unsigned kHandedLock = 1;
+constexpr unsigned kRemoteLocks = 1000;  // from lock 3 on, every other one
+
+proxy::NodeConfig node_config(std::uint16_t cluster, int wire) {
+  proxy::NodeConfig c = bench::one_of_two_nodes(cluster, 9000);
+  c.links.push_back(bench::end_of_wire(cluster, wire));
+  return c;
+}
+
+template <class T>
+T must(Result<T> result) {
+  if (!result) {
+    fmt::print(stderr, "dsm_invoker_bench: {}\n", result.error().text);
+    std::_Exit(1);
+  }
+  return std::move(result).value();
+}
+
+void join(std::uint16_t cluster, int wire) {
+  Environment environment;
+  environment.cluster = cluster;
+  environment.clusters = 2;
+  environment.service = "inside the process";
+  std::shared_ptr<proxy::Node> node = must(proxy::Node::create(node_config(cluster, wire), monotonic_now()));
+  auto client = must(proxy::Client::attach(proxy::in_process_service(std::move(node)),
+                                           ServiceNetwork::client_options(environment)));
+  const Instant deadline = monotonic_now() + environment.connect_timeout;
+  auto network = must(ServiceNetwork::begin(std::move(client), environment, deadline));
+  if (!must(network->complete(environment.connect_timeout))) {
+    fmt::print(stderr, "dsm_invoker_bench: the clusters did not find each other\n");
+    std::_Exit(1);
+  }
+  join_machine(environment, std::move(network));
+}
+
+// In memory of both processes, beside the shared heap: for looking at the other side without touching it.
+struct Beside {
+  std::atomic<bool> wants[2] = {};        // a cluster is about to ask for the handed lock
+  std::atomic<std::int64_t> released_ns;  // when the handed lock was given up last
+};
+
+struct Figures {
+  double read_cold, read_again, write_cold, release, barrier, remote_lock, hand_off, fetch_add;
+};
+
+template <class Operation>
+double us_of(Operation&& operation) {
+  const Instant before = monotonic_now();
+  operation();
+  return (monotonic_now() - before).us();
+}
+
+class Bench {
+ public:
+  Bench(std::size_t pages, Beside& beside)
+      : pages_(pages),
+        beside_(beside),
+        read_(allocate<std::uint64_t>(pages * kWordsPerPage, Placement::on(1))),
+        written_(allocate<std::uint64_t>(pages * kWordsPerPage, Placement::on(1))) {}
+
+  Figures run(Node& node) {
+    Figures f{};
+    f.read_cold = touch(node, read_, false);
+    if (node.cluster() == 1) {
+      for (std::size_t p = 0; p < pages_; ++p) read_[p * kWordsPerPage] = p;
+    }
+    f.read_again = touch(node, read_, false);
+    f.write_cold = touch(node, written_, true);
+    f.barrier = barriers(node, false);
+    f.release = barriers(node, true) - f.barrier;
+    f.remote_lock = remote_locks(node);
+    f.hand_off = hand_offs(node);
+    f.fetch_add = fetch_adds(node);
+    return f;
+  }
+
+ private:
+  static constexpr int kTimes = 2000;
+
+  double touch(Node& node, volatile std::uint64_t* data, bool write) const {
+    node.barrier();
+    std::vector<double> us{0};
+    // Downwards, or pages would come before they are missed.
+    for (std::size_t p = pages_; node.cluster() == 0 && p-- > 0;) {
+      us.push_back(us_of([&] {
+        if (write)
+          data[p * kWordsPerPage] = p;
+        else
+          (void)data[p * kWordsPerPage];
+      }));
+    }
+    node.barrier();
+    return median(us);
+  }
+  // Cluster 1 is there already, and waits; the barrier's root is there too, so its message has to come. Both
+  // write to the dirty page, or it would move to its only writer and nothing would be released.
+  double barriers(Node& node, bool dirty) const {
+    std::vector<double> us;
+    for (int i = 0; i < kTimes; ++i) {
+      if (dirty && node.cluster() == 1) written_[1] = written_[1] + 1;
+      node.barrier(1);
+      if (node.cluster() == 0) {
+        (void)node.load(kRemoteWord);  // long enough for the other side to come
+        if (dirty) written_[0] = written_[0] + 1;
+      }
+      us.push_back(us_of([&] { node.barrier(3); }));
+    }
+    return median(us);
+  }
+  double remote_locks(Node& node) const {
+    std::vector<double> us{0};
+    const auto number = [](unsigned k) { return 3 + 2 * k; };
+    for (unsigned k = 0; node.cluster() == 1 && k < kRemoteLocks; ++k) {
+      node.lock(number(k));
+      node.unlock(number(k));
+    }
+    node.barrier();
+    for (unsigned k = 0; node.cluster() == 0 && k < kRemoteLocks; ++k) {
+      us.push_back(us_of([&] { node.lock(number(k)); }));
+      node.unlock(number(k));
+    }
+    node.barrier();
+    return median(us);
+  }
+  // From one's unlock to the other's return from lock(), which waited for it.
+  double hand_offs(Node& node) const {
+    std::vector<double> us{0};
+    const unsigned self = node.cluster();
+    node.barrier();
+    for (int i = 0; i < kTimes; ++i) {
+      beside_.wants[self] = true;
+      node.lock(kHandedLock);
+      const std::int64_t now = monotonic_now().ns();
+      beside_.wants[self] = false;
+      if (beside_.released_ns != 0) us.push_back(static_cast<double>(now - beside_.released_ns) / 1e3);
+      // Inside the runtime, so that the other's request is served: until it surely has come.
+      const bool last = i + 1 == kTimes;
+      while (!last && !beside_.wants[1 - self]) (void)node.fetch_add(1 - self, 0);
+      for (int k = 0; k < 3; ++k) (void)node.fetch_add(1 - self, 0);
+      beside_.released_ns = monotonic_now().ns();
+      node.unlock(kHandedLock);
+    }
+    node.barrier();
+    return median(us);
+  }
+  double fetch_adds(Node& node) const {
+    std::vector<double> us{0};
+    node.barrier();
+    for (int i = 0; node.cluster() == 0 && i < kTimes; ++i)
+      us.push_back(us_of([&] { (void)node.fetch_add(kRemoteWord, 1); }));
+    node.barrier();
+    return median(us);
+  }
+
+  std::size_t pages_;
+  Beside& beside_;
+  std::uint64_t* read_;
+  std::uint64_t* written_;
+};
+
+void print(const char* what, double us, double goal) {
+  fmt::print("{:<28} {:8.2f} {:8.2f}   {}\n", what, us, goal, us <= goal ? "met" : "MISSED");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::size_t pages = 1000;
+  CLI::App app("Latency of operations on remote memory without a scheduler in between.", "dsm_invoker_bench");
+  app.add_option("--pages", pages, "Faults of each kind")
+      ->check(CLI::Range(10, 16000))
+      ->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+
+  Beside& beside = *bench::shared<Beside>();
+  const int wire = must(proxy::create_shm_wire({}));
+  const auto cluster = [&](std::uint16_t self) {
+    join(self, wire);
+    Bench measured(pages, beside);
+    Figures f{};
+    parallel([&](Node& node) { f = measured.run(node); });
+    if (self == 0) {
+      fmt::print("{:<28} {:>8} {:>8}\n", "microseconds, medians", "is", "goal");
+      print("read miss, cold", f.read_cold, 10);
+      print("read miss, again", f.read_again, 6);
+      print("write miss, cold", f.write_cold, 14);
+      print("release of one page", f.release, 6);
+      print("barrier", f.barrier, 6);
+      print("remote lock, uncontended", f.remote_lock, 4);
+      print("lock hand-off", f.hand_off, 12);
+      print("fetch-and-add", f.fetch_add, 4);
+    }
+    return finish(0);
+  };
+  const pid_t other = bench::spawn(1, [&] { cluster(1); });
+  const int status = cluster(0);
+  ::waitpid(other, nullptr, 0);
+  return status;
+}
