@@ -52,36 +52,33 @@ int stay_on_one_processor() {
   return ::sched_setaffinity(0, sizeof one, &one) == 0 ? processor : -1;
 }
 
-Result<std::unique_ptr<ProcessShell>> ProcessShell::start(unsigned cluster, const std::string& path,
-                                                          const std::vector<std::string>& arguments,
-                                                          std::uint32_t heap_pages, int stdin_fd,
-                                                          bool silent) {
-  std::unique_ptr<ProcessShell> shell(new ProcessShell(cluster, heap_pages));
+ProcessShell::ProcessShell(Program program, std::uint32_t heap_pages)
+    : program_(std::move(program)), heap_pages_(heap_pages) {}
+
+Result<std::unique_ptr<ProcessShell>> ProcessShell::make(const Program& program, std::uint32_t heap_pages) {
+  std::unique_ptr<ProcessShell> shell(new ProcessShell(program, heap_pages));
   const std::size_t heap_bytes = std::size_t{heap_pages} * dsm::kPageBytes;
-  const int control_fd = memory_file("braid-sim-control", sizeof(Control));
-  const int heap_fd = memory_file("braid-sim-heap", heap_bytes);
-  void* const control = control_fd < 0 ? nullptr : map(control_fd, sizeof(Control));
-  void* const heap = heap_fd < 0 ? nullptr : map(heap_fd, heap_bytes);
-  const auto close_files = [&] {
-    ::close(control_fd);
-    ::close(heap_fd);
-  };
+  shell->control_fd_ = memory_file("braid-sim-control", sizeof(Control));
+  shell->heap_fd_ = memory_file("braid-sim-heap", heap_bytes);
+  void* const control = shell->control_fd_ < 0 ? nullptr : map(shell->control_fd_, sizeof(Control));
   if (control != nullptr) shell->control_ = new (control) Control;
-  shell->heap_ = static_cast<std::byte*>(heap);
-  if (control == nullptr || heap == nullptr) {
-    const int problem = errno;
-    close_files();
-    return error("cluster {}: cannot make a shared heap of {} MiB: {}", cluster, heap_bytes >> 20,
-                 std::strerror(problem));
-  }
+  shell->heap_ = static_cast<std::byte*>(shell->heap_fd_ < 0 ? nullptr : map(shell->heap_fd_, heap_bytes));
+  if (control == nullptr || shell->heap_ == nullptr)
+    return error("cluster {}: cannot make a shared heap of {} MiB: {}", program.cluster, heap_bytes >> 20,
+                 std::strerror(errno));
+  return shell;
+}
+
+// The program looks at what the machine has written into the control.
+Result<void> ProcessShell::start() {
   std::vector<std::string> environment;
   for (char** v = ::environ; *v != nullptr; ++v) environment.emplace_back(*v);
-  environment.push_back(fmt::format("{}={}", variable::kControlFd, control_fd));
-  environment.push_back(fmt::format("{}={}", variable::kHeapFd, heap_fd));
+  environment.push_back(fmt::format("{}={}", variable::kControlFd, control_fd_));
+  environment.push_back(fmt::format("{}={}", variable::kHeapFd, heap_fd_));
   std::vector<char*> environment_pointers, argument_pointers;
   for (std::string& v : environment) environment_pointers.push_back(v.data());
   environment_pointers.push_back(nullptr);
-  std::vector<std::string> words = arguments;
+  std::vector<std::string> words = program_.arguments;
   for (std::string& w : words) argument_pointers.push_back(w.data());
   argument_pointers.push_back(nullptr);
 
@@ -91,21 +88,20 @@ Result<std::unique_ptr<ProcessShell>> ProcessShell::start(unsigned cluster, cons
     // It must not outlive the engine, whatever becomes of that.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != engine) ::_exit(127);
-    ::fcntl(control_fd, F_SETFD, 0);
-    ::fcntl(heap_fd, F_SETFD, 0);
-    const int input = stdin_fd >= 0 ? stdin_fd : ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (input != STDIN_FILENO) ::dup2(input, STDIN_FILENO);
-    if (silent) ::dup2(::open("/dev/null", O_WRONLY | O_CLOEXEC), STDOUT_FILENO);
-    ::execve(path.c_str(), argument_pointers.data(), environment_pointers.data());
+    ::fcntl(control_fd_, F_SETFD, 0);
+    ::fcntl(heap_fd_, F_SETFD, 0);
+    const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (!program_.reads_input) ::dup2(nothing, STDIN_FILENO);
+    if (program_.silent) ::dup2(nothing, STDOUT_FILENO);
+    ::execve(program_.path.c_str(), argument_pointers.data(), environment_pointers.data());
     static constexpr char kText[] = "braid: the program cannot be started\n";
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kText, sizeof kText - 1);
     ::_exit(127);
   }
-  const int problem = errno;
-  close_files();
-  if (pid < 0) return error("cluster {}: cannot start {}: {}", cluster, path, std::strerror(problem));
-  shell->pid_ = pid;
-  return shell;
+  if (pid < 0)
+    return error("cluster {}: cannot start {}: {}", program_.cluster, program_.path, std::strerror(errno));
+  pid_ = pid;
+  return {};
 }
 
 ProcessShell::~ProcessShell() {
@@ -115,6 +111,8 @@ ProcessShell::~ProcessShell() {
   }
   if (heap_ != nullptr) ::munmap(heap_, std::size_t{heap_pages_} * dsm::kPageBytes);
   if (control_ != nullptr) ::munmap(control_, sizeof(Control));
+  if (control_fd_ >= 0) ::close(control_fd_);
+  if (heap_fd_ >= 0) ::close(heap_fd_);
 }
 
 void ProcessShell::give_turn() {
@@ -138,11 +136,14 @@ bool ProcessShell::has_ended() {
 }
 
 Result<void> ProcessShell::run() {
+  if (pid_ < 0 && end_.empty()) {
+    if (const Result<void> started = start(); !started) return started;
+  }
   give_turn();
   while (control_->turn.load(std::memory_order_acquire) != Control::kEngine) {
     if (futex(control_->turn, FUTEX_WAIT, Control::kShell, &kLook) != 0 && errno == ETIMEDOUT &&
         has_ended() && control_->turn.load(std::memory_order_acquire) != Control::kEngine)
-      return error("the program of cluster {} {} in the middle of the run", cluster_, end_);
+      return error("the program of cluster {} {} in the middle of the run", program_.cluster, end_);
   }
   return {};
 }

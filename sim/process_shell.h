@@ -22,12 +22,15 @@ int stay_on_one_processor();
 
 class ProcessShell final : public Shell {
  public:
-  // Starts `path` with `arguments` (the name first) and this process's environment; it writes to our standard
-  // output
-  // (`silent`: nowhere) and error, and reads `stdin_fd` (-1: nothing). It waits for its first turn in init().
-  static Result<std::unique_ptr<ProcessShell>> start(unsigned cluster, const std::string& path,
-                                                     const std::vector<std::string>& arguments,
-                                                     std::uint32_t heap_pages, int stdin_fd, bool silent);
+  struct Program {
+    unsigned cluster = 0;
+    std::string path;
+    std::vector<std::string> arguments;  // the name first; the environment is ours
+    bool reads_input = false;            // it reads our standard input; else nothing
+    bool silent = false;                 // what it writes to standard output goes nowhere
+  };
+  // The process starts when it gets its first turn.
+  static Result<std::unique_ptr<ProcessShell>> make(const Program& program, std::uint32_t heap_pages);
   // Kills the process if it still runs.
   ~ProcessShell() override;
   ProcessShell(const ProcessShell&) = delete;
@@ -44,12 +47,15 @@ class ProcessShell final : public Shell {
   int status() const { return status_; }
 
  private:
-  ProcessShell(unsigned cluster, std::uint32_t heap_pages) : cluster_(cluster), heap_pages_(heap_pages) {}
+  ProcessShell(Program program, std::uint32_t heap_pages);
+  Result<void> start();
   void give_turn();
   bool has_ended();
 
-  const unsigned cluster_;
+  const Program program_;
   const std::uint32_t heap_pages_;
+  int control_fd_ = -1;
+  int heap_fd_ = -1;
   Control* control_ = nullptr;
   std::byte* heap_ = nullptr;
   pid_t pid_ = -1;

@@ -81,8 +81,12 @@ Result<Outcome> run_once(const SimulationOptions& options, const sim::MachineCon
   std::vector<std::unique_ptr<sim::ProcessShell>> processes;
   std::vector<sim::Shell*> shells;
   for (unsigned k = 0; k < config.iccs.clusters; ++k) {
-    Result<std::unique_ptr<sim::ProcessShell>> started = sim::ProcessShell::start(
-        k, options.application, options.command, config.heap_pages, k == 0 && !silent ? 0 : -1, silent);
+    const sim::ProcessShell::Program program{.cluster = k,
+                                             .path = options.application,
+                                             .arguments = options.command,
+                                             .reads_input = k == 0 && !silent,
+                                             .silent = silent};
+    Result<std::unique_ptr<sim::ProcessShell>> started = sim::ProcessShell::make(program, config.heap_pages);
     if (!started) return started.error();
     processes.push_back(std::move(started).value());
     shells.push_back(processes.back().get());
