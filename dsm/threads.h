@@ -5,8 +5,12 @@
 //
 //     library_loop(...);                         // the initial thread, as compute node 0, and adopted ones
 //     braid::dsm::barrier();                     // the initial thread, when the loop is over
+//
+// In simulation compute nodes are no threads, and none can be adopted: run_on_cluster() divides loops there,
+// as it does live.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 namespace braid::dsm {
@@ -28,6 +32,11 @@ class AdoptedThread {
  private:
   std::unique_ptr<SignalStack> stack_;
 };
+
+// Runs body(local) on every compute node of this cluster, and returns when all are through: for loops inside
+// a cluster, between barriers of all clusters' initial threads. Inside it as inside parallel(), but for locks
+// and barriers, which it has none of. Initial thread, outside parallel().
+void run_on_cluster(const std::function<void(unsigned local)>& body);
 
 // Waits for the initial threads of all clusters: what they, and the threads that they waited for, wrote
 // before is seen by all after it. Initial thread, outside parallel().

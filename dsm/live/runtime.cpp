@@ -114,11 +114,6 @@ Result<Pulse*> map_pulse(int fd) {
   return static_cast<Pulse*>(memory);
 }
 
-template <std::size_t kLength>
-void say(const char (&text)[kLength]) {
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text, kLength - 1);
-}
-
 Shape shape_of(const Environment& e) {
   return {.clusters = e.clusters,
           .cluster = e.cluster,
@@ -379,15 +374,23 @@ void Runtime::parallel(const std::function<void(Node&)>& body) {
   take_step(facts);
   // What initial threads wrote before is seen by every compute node.
   all_nodes_barrier();
+  run_on_all([&](unsigned local) { run_node(local, body); });
+}
+
+void Runtime::run_on_cluster(const std::function<void(unsigned)>& body) {
+  run_on_all([&](unsigned local) { run_part(local, body); });
+}
+
+void Runtime::run_on_all(const std::function<void(unsigned)>& job) {
   in_parallel_ = true;
   {
     const std::lock_guard<std::mutex> guard(crew_mutex_);
-    body_ = &body;
+    job_ = &job;
     ++round_;
     running_ = environment_.compute - 1u;
   }
   crew_called_.notify_all();
-  run_node(0, body);
+  job(0);
   {
     std::unique_lock<std::mutex> guard(crew_mutex_);
     crew_done_.wait(guard, [this] { return running_ == 0; });
@@ -399,17 +402,17 @@ void Runtime::node_thread(unsigned local) {
   const SignalStack stack;
   this_thread.local = static_cast<int>(local);
   for (std::uint64_t seen = 0;;) {
-    const std::function<void(Node&)>* body = nullptr;
+    const std::function<void(unsigned)>* job = nullptr;
     {
       std::unique_lock<std::mutex> guard(crew_mutex_);
       crew_called_.wait(guard, [&] { return dismissed_ || round_ != seen; });
       if (dismissed_) return;
       seen = round_;
-      body = body_;
+      job = job_;
     }
     {
       const Busy busy(*pulse_);
-      run_node(local, *body);
+      (*job)(local);
     }
     const std::lock_guard<std::mutex> guard(crew_mutex_);
     if (--running_ == 0) crew_done_.notify_one();
@@ -466,13 +469,11 @@ bool Runtime::begin(unsigned local, Operation&& operation) {
 bool Runtime::on_fault(std::uintptr_t address, bool write) {
   if (!in_heap(address, memory_.pages())) return false;
   if (this_thread.local < 0) {
-    say("braid: a thread that is no compute node touched shared memory: only the initial thread, the\n"
-        "braid: functions given to parallel() and adopted threads (dsm/threads.h) may\n");
+    say_touched_by_stranger();
     return false;
   }
   if (this_thread.inside) {
-    say("braid: shared memory was touched while its thread was inside the runtime: signal handlers must\n"
-        "braid: not touch it\n");
+    say_touched_inside();
     return false;
   }
   const Inside inside;

@@ -55,6 +55,7 @@ class Runtime final : public Host, private FaultSink, private Network::Sink {
   std::uint32_t free_pages() override;
   const char* cure_for_want_of_heap() const override;
   void parallel(const std::function<void(Node&)>& body) override;
+  void run_on_cluster(const std::function<void(unsigned)>& body) override;
   void barrier_of_clusters() override;
   void finish() override;
   void lock(unsigned local, LockId lock) override;
@@ -116,6 +117,7 @@ class Runtime final : public Host, private FaultSink, private Network::Sink {
   void all_nodes_barrier();
   std::string report() const;
 
+  void run_on_all(const std::function<void(unsigned)>& job);
   void node_thread(unsigned local);
   void server_thread();
   void stop_threads();
@@ -157,7 +159,7 @@ class Runtime final : public Host, private FaultSink, private Network::Sink {
   std::mutex crew_mutex_;
   std::condition_variable crew_called_;
   std::condition_variable crew_done_;
-  const std::function<void(Node&)>* body_ = nullptr;
+  const std::function<void(unsigned)>* job_ = nullptr;
   std::uint64_t round_ = 0;
   unsigned running_ = 0;
   bool dismissed_ = false;

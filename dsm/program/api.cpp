@@ -95,6 +95,13 @@ void parallel(const std::function<void(Node&)>& body) {
   host.parallel(body);
 }
 
+void run_on_cluster(const std::function<void(unsigned local)>& body) {
+  Host& host = joined_host("run_on_cluster()");
+  if (host.in_parallel()) fail("run_on_cluster() was called inside parallel(), or inside itself");
+  if (host.current_node() != 0) fail("run_on_cluster() was called by a thread that is not the initial one");
+  host.run_on_cluster(body);
+}
+
 void barrier() {
   Host& host = joined_host("barrier()");
   if (host.in_parallel())

@@ -8,6 +8,26 @@
 
 namespace braid::dsm {
 
+namespace {
+
+template <std::size_t kLength>
+void say(const char (&text)[kLength]) {
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text, kLength - 1);
+}
+
+template <class Function>
+void call_guarded(const char* giver, unsigned node_id, Function&& function) {
+  try {
+    function();
+  } catch (const std::exception& e) {
+    fail("compute node {}: an exception left the function given to {}: {}", node_id, giver, e.what());
+  } catch (...) {
+    fail("compute node {}: an exception left the function given to {}", node_id, giver);
+  }
+}
+
+}  // namespace
+
 EngineConfig engine_config(const Shape& shape) {
   EngineConfig c;
   c.cluster = ClusterId(shape.cluster);
@@ -25,14 +45,12 @@ EngineConfig engine_config(const Shape& shape) {
 
 void Host::run_node(unsigned local, const std::function<void(Node&)>& body) {
   Node node(local);
-  try {
-    body(node);
-  } catch (const std::exception& e) {
-    fail("compute node {}: an exception left the function given to parallel(): {}", node_id(local), e.what());
-  } catch (...) {
-    fail("compute node {}: an exception left the function given to parallel()", node_id(local));
-  }
+  call_guarded("parallel()", node_id(local), [&] { body(node); });
   (void)barrier(local, kOwnBarrier, Reduction::kNone, 0);
+}
+
+void Host::run_part(unsigned local, const std::function<void(unsigned)>& body) {
+  call_guarded("run_on_cluster()", node_id(local), [&] { body(local); });
 }
 
 void Host::fail_for_recursion(unsigned local, LockId lock) const {
@@ -49,10 +67,18 @@ void Host::fail_for_want_of_condition_lock(unsigned local, const SyncCall& call)
        call.lock.value());
 }
 
+void Host::say_touched_by_stranger() {
+  say("braid: a thread that is no compute node touched shared memory: only the initial thread, the\n"
+      "braid: functions given to parallel() and adopted threads (dsm/threads.h) may\n");
+}
+
+void Host::say_touched_inside() {
+  say("braid: shared memory was touched while its thread was inside the runtime: signal handlers must\n"
+      "braid: not touch it\n");
+}
+
 void Host::say_touched_behind_all() {
-  constexpr char kText[] =
-      "braid: the shared heap was touched behind all that is allocated: a pointer is wrong\n";
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kText, sizeof kText - 1);
+  say("braid: the shared heap was touched behind all that is allocated: a pointer is wrong\n");
 }
 
 }  // namespace braid::dsm

@@ -52,7 +52,7 @@ class Host {
   unsigned node_count() const { return unsigned{shape_.clusters} * shape_.compute; }
   unsigned node_id(unsigned local) const { return unsigned{shape_.cluster} * shape_.compute + local; }
 
-  // parallel()'s function is running.
+  // The function given to parallel() or run_on_cluster() is running.
   bool in_parallel() const { return in_parallel_; }
   // The compute node of this cluster that the caller is; -1: none.
   virtual int current_node() const = 0;
@@ -64,6 +64,8 @@ class Host {
   // Runs run_node() of every compute node of this cluster, after whatever initial threads wrote before is
   // seen by all, and while in_parallel().
   virtual void parallel(const std::function<void(Node&)>& body) = 0;
+  // The same with run_part(), in this cluster alone: no other one notices.
+  virtual void run_on_cluster(const std::function<void(unsigned)>& body) = 0;
   virtual void barrier_of_clusters() = 0;
   // Returns when no other cluster needs this one any more, with its report written; the heap is still there
   // until the destructor.
@@ -91,15 +93,18 @@ class Host {
  protected:
   explicit Host(const Shape& shape) : shape_(shape) {}
 
-  // Calls `body` as compute node `local`, and comes to the barrier at its end. An exception that leaves it
-  // ends the process with a message.
+  // Calls `body` as compute node `local`; run_node() comes to the barrier at its end. An exception that
+  // leaves it ends the process with a message.
   void run_node(unsigned local, const std::function<void(Node&)>& body);
+  void run_part(unsigned local, const std::function<void(unsigned)>& body);
 
   [[noreturn]] void fail_for_recursion(unsigned local, LockId lock) const;
   [[noreturn]] void fail_for_want_of_lock(unsigned local, LockId lock) const;
   [[noreturn]] void fail_for_want_of_condition_lock(unsigned local, const SyncCall& call) const;
-  // Says that a pointer is wrong, before the crash that follows.
-  static void say_touched_behind_all();
+  // Say what was wrong with an access to shared memory, before the crash that follows.
+  static void say_touched_by_stranger();  // a thread that is no compute node
+  static void say_touched_inside();       // while the host's code ran
+  static void say_touched_behind_all();   // behind all that is allocated
 
   // Written by the initial thread while no other compute node runs.
   std::atomic<bool> in_parallel_{false};

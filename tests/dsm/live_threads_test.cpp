@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <functional>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -128,6 +129,46 @@ TEST(AdoptedThreads, LeftOnesTouchSharedMemoryNoMore) {
   });
   EXPECT_TRUE(crashed(endings[0])) << endings[0].exit_status << endings[0].text;
   EXPECT_THAT(endings[0].text, HasSubstr("a thread that is no compute node touched shared memory"));
+}
+
+TEST(RunOnCluster, DividesLoopsBetweenBarriers) {
+  expect_runs({.clusters = 2, .compute = 3}, [] {
+    constexpr std::size_t kThings = 5000;
+    auto* const things = allocate<std::uint64_t>(kThings);
+    std::atomic<unsigned> wrong = 0;
+    for (std::uint64_t round = 1; round <= 3; ++round) {
+      run_on_cluster([&](unsigned local) {
+        for (std::size_t i = cluster() * 3 + local; i < kThings; i += 6) things[i] = i * round;
+      });
+      barrier();
+      run_on_cluster([&](unsigned) {
+        for (std::size_t i = 0; i < kThings; ++i) {
+          if (things[i] != i * round) ++wrong;
+        }
+      });
+      barrier();
+    }
+    return finish(wrong == 0 ? 0 : 1);
+  });
+}
+
+TEST(RunOnCluster, IsOneClustersOwnMatter) {
+  expect_runs({.clusters = 2, .compute = 2}, [] {
+    std::atomic<unsigned> calls = 0;
+    for (unsigned i = 0; i < 3 * cluster(); ++i) run_on_cluster([&](unsigned local) { calls += 1 + local; });
+    return finish(calls == 9 * cluster() ? 0 : 1);
+  });
+}
+
+TEST(RunOnCluster, WhatCannotBeIsExplained) {
+  EXPECT_THAT(last_words([] { parallel([](Node&) { run_on_cluster([](unsigned) {}); }); }),
+              HasSubstr("run_on_cluster() was called inside parallel(), or inside itself"));
+  EXPECT_THAT(last_words([] { run_on_cluster([](unsigned) { barrier(); }); }),
+              HasSubstr("braid::dsm::barrier() was called inside parallel()"));
+  EXPECT_THAT(last_words([] { std::thread([] { run_on_cluster([](unsigned) {}); }).join(); }),
+              HasSubstr("run_on_cluster() was called by a thread that is not the initial one"));
+  EXPECT_THAT(last_words([] { run_on_cluster([](unsigned) { throw std::runtime_error("too much"); }); }),
+              HasSubstr("an exception left the function given to run_on_cluster(): too much"));
 }
 
 }  // namespace
