@@ -10,6 +10,8 @@ function(braid_application name)
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE braid_options braid_dsm CLI11::CLI11 ${arg_LIBRARIES})
   if(TARGET braid_dsm_sim)
+    # The program has one thread there: what oneTBB's would run runs on compute nodes (apps/common/team.h).
+    list(REMOVE_ITEM arg_LIBRARIES TBB::tbb)
     add_executable(${name}_sim ${arg_SOURCES})
     target_link_libraries(${name}_sim PRIVATE braid_options braid_charged braid_dsm_sim CLI11::CLI11 ${arg_LIBRARIES})
     set_target_properties(${name}_sim PROPERTIES

@@ -2,11 +2,6 @@
 // oneTBB's with whatever part of the cluster's share is next. The same program text runs on either.
 #pragma once
 
-#include <tbb/blocked_range.h>
-#include <tbb/global_control.h>
-#include <tbb/parallel_for.h>
-#include <tbb/task_arena.h>
-#include <tbb/task_scheduler_observer.h>
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
@@ -14,6 +9,14 @@
 
 #include "dsm/api.h"
 #include "dsm/threads.h"
+
+#if !defined(BRAID_SIMULATED)
+#include <tbb/blocked_range.h>
+#include <tbb/global_control.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+#include <tbb/task_scheduler_observer.h>
+#endif
 
 namespace braid::apps {
 
@@ -32,6 +35,27 @@ class NodeTeam {
  private:
   dsm::Node& node_;
 };
+
+#if defined(BRAID_SIMULATED)
+
+// All compute nodes of a cluster, as oneTBB would have them if it divided loops evenly: in simulation they
+// are fibres, and oneTBB's threads have no part in virtual time.
+class TbbTeam {
+ public:
+  template <class Body>
+  void divide(std::size_t n, Body&& body) {
+    const std::size_t nodes = dsm::nodes_per_cluster();
+    const std::size_t parts = dsm::clusters() * nodes;
+    dsm::run_on_cluster([&](unsigned local) {
+      const std::size_t part = dsm::cluster() * nodes + local;
+      body(dsm::Range(n * part / parts, n * (part + 1) / parts));
+    });
+  }
+  void barrier() { dsm::barrier(); }
+  bool reports() const { return dsm::cluster() == 0; }
+};
+
+#else
 
 // All compute nodes of a cluster, as threads of oneTBB: an arena with as many slots as there are compute
 // nodes, of which the initial thread has the first. Made by the initial thread; used outside parallel(). No
@@ -82,6 +106,8 @@ class TbbTeam {
   tbb::task_arena arena_;
   Binder binder_;
 };
+
+#endif
 
 // `--intra`, and what it chose.
 class Intra {

@@ -1,0 +1,45 @@
+// The shell as a process's host: how a program joins a simulation, and what of api.h and threads.h is the
+// shell's alone.
+#include <errno.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "dsm/api.h"
+#include "dsm/braid_dsm.h"
+#include "dsm/program/failure.h"
+#include "dsm/program/faults.h"
+#include "dsm/program/host.h"
+#include "dsm/threads.h"
+#include "sim/shell/shell.h"
+
+namespace braid::dsm {
+
+void init() {
+  check_not_joined();
+  // Lines leave as they are complete, as they do live (dsm/live/machine.cpp).
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  Result<std::unique_ptr<sim::ShellHost>> started = sim::ShellHost::start(
+      [](const char* name) -> const char* { return std::getenv(name); }, ::program_invocation_short_name);
+  if (!started) fail_with_text(started.error().text.data(), started.error().text.size());
+  join(std::move(started).value());
+}
+
+// Virtual time; it stands still before init() and after finish().
+double seconds() {
+  return sim::seconds_of_run();
+}
+
+AdoptedThread::AdoptedThread(unsigned) {
+  fail(
+      "AdoptedThread: in simulation compute nodes are no threads, and no thread can be one: use parallel(), "
+      "or run_on_cluster() (dsm/threads.h), for loops inside a cluster");
+}
+AdoptedThread::~AdoptedThread() = default;
+
+}  // namespace braid::dsm
+
+void braid_init(void) {
+  braid::dsm::init();
+}

@@ -1,0 +1,392 @@
+#include "tests/sim/shell_machine.h"
+
+#include <linux/futex.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <new>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "dsm/program/host.h"
+#include "dsm/program/step_facts.h"
+
+namespace braid::sim {
+
+using dsm::BarrierId;
+using dsm::LockId;
+
+namespace {
+
+constexpr std::int64_t kPatienceNs = 60'000'000'000;
+constexpr timespec kLook = {.tv_sec = 0, .tv_nsec = 20'000'000};
+
+int make_memory(const char* name, std::size_t bytes) {
+  const int fd = ::memfd_create(name, 0);  // inherited
+  CHECK_GE(fd, 0);
+  CHECK_EQ(::ftruncate(fd, static_cast<off_t>(bytes)), 0);
+  return fd;
+}
+
+std::byte* map_memory(int fd, std::size_t bytes) {
+  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  CHECK(memory != MAP_FAILED);
+  return static_cast<std::byte*>(memory);
+}
+
+std::string read_all(int fd) {
+  std::string text(static_cast<std::size_t>(::lseek(fd, 0, SEEK_END)), '\0');
+  const ssize_t n = ::pread(fd, text.data(), text.size(), 0);
+  text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+  return text;
+}
+
+}  // namespace
+
+struct ShellMachine::Cluster final : dsm::PageMemory {
+  Cluster(const ShellMachineConfig& config, std::uint16_t number)
+      : index(number),
+        heap_bytes(std::size_t{config.heap_pages} * dsm::kPageBytes),
+        control_fd(make_memory("control", sizeof(Control))),
+        heap_fd(make_memory("heap", heap_bytes)),
+        words_fd(make_memory("stderr", 0)),
+        control(new (map_memory(control_fd, sizeof(Control))) Control),
+        heap(map_memory(heap_fd, heap_bytes)),
+        waits(config.compute),
+        idle(config.compute),
+        engine(dsm::engine_config({.clusters = config.clusters,
+                                   .cluster = number,
+                                   .compute = config.compute,
+                                   .heap_pages = config.heap_pages}),
+               *this) {
+    control->cluster = number;
+    control->clusters = config.clusters;
+    control->compute = config.compute;
+    control->heap_pages = config.heap_pages;
+    control->cycles_per_second = config.cycles_per_second;
+    control->quantum = config.quantum;
+  }
+  ~Cluster() override {
+    ::munmap(control, sizeof(Control));
+    ::munmap(heap, heap_bytes);
+    for (const int fd : {control_fd, heap_fd, words_fd}) ::close(fd);
+  }
+
+  void protect(PageId first, std::uint32_t count, dsm::Access access) override {
+    CHECK_LT(control->protection_runs, kMaxProtectionRuns);
+    control->protections[control->protection_runs++] = {first.value(), count, access};
+  }
+  std::byte* page(PageId page) override { return heap + page.value() * dsm::kPageBytes; }
+
+  const unsigned index;
+  const std::size_t heap_bytes;
+  const int control_fd, heap_fd, words_fd;
+  Control* const control;
+  std::byte* const heap;
+  pid_t process = 0;  // 0: not started, or waited for
+  bool finished = false;
+  Ending ending;
+  const Request* step = nullptr;  // that it waits to take
+  std::vector<char> waits;        // by node: for the page engine
+  std::vector<char> idle;
+  dsm::Engine engine;
+};
+
+ShellMachine::ShellMachine(const ShellMachineConfig& config) : config_(config) {
+  for (std::uint16_t k = 0; k < config.clusters; ++k)
+    clusters_.push_back(std::make_unique<Cluster>(config, k));
+  // All on one processor, as the simulator does it: else a turn takes as long as a processor takes to wake.
+  ::sched_getaffinity(0, sizeof affinity_before_, &affinity_before_);
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(::sched_getcpu(), &one);
+  ::sched_setaffinity(0, sizeof one, &one);
+}
+
+ShellMachine::~ShellMachine() {
+  for (const auto& cluster : clusters_) {
+    if (cluster->process == 0) continue;
+    ::kill(cluster->process, SIGKILL);
+    ::waitpid(cluster->process, nullptr, 0);
+  }
+  ::sched_setaffinity(0, sizeof affinity_before_, &affinity_before_);
+}
+
+// --- Processes
+
+void ShellMachine::start(const std::function<int()>& program) {
+  for (const auto& cluster : clusters_) start_process(*cluster, program);
+}
+
+void ShellMachine::start(const std::vector<std::string>& command) {
+  start([&] {
+    std::vector<char*> arguments;
+    for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+    arguments.push_back(nullptr);
+    ::execv(arguments[0], arguments.data());
+    std::perror(arguments[0]);
+    return 127;
+  });
+}
+
+void ShellMachine::start_process(Cluster& cluster, const std::function<int()>& program) {
+  cluster.process = ::fork();
+  CHECK_GE(cluster.process, 0);
+  if (cluster.process != 0) return;
+  ::dup2(cluster.words_fd, STDERR_FILENO);
+  ::setenv(variable::kControlFd, std::to_string(cluster.control_fd).c_str(), 1);
+  ::setenv(variable::kHeapFd, std::to_string(cluster.heap_fd).c_str(), 1);
+  const int status = program();
+  std::fflush(stdout);
+  ::_exit(status);
+}
+
+bool ShellMachine::ended(Cluster& cluster) {
+  if (cluster.process == 0) return true;
+  if (monotonic_now().ns() > deadline_ns_) {
+    trouble_ = "the test's patience is at its end";
+    ::kill(cluster.process, SIGKILL);
+    deadline_ns_ = INT64_MAX;
+  }
+  int status = 0;
+  if (::waitpid(cluster.process, &status, WNOHANG) != cluster.process) return false;
+  cluster.process = 0;
+  if (WIFEXITED(status)) cluster.ending.exit_status = WEXITSTATUS(status);
+  if (WIFSIGNALED(status)) cluster.ending.signal = WTERMSIG(status);
+  cluster.ending.text = read_all(cluster.words_fd);
+  return true;
+}
+
+bool ShellMachine::turn(Cluster& cluster) {
+  ++turns_;
+  Control& control = *cluster.control;
+  if (before_turn) before_turn(cluster.index, control);
+  control.turn.store(Control::kShell);
+  ::syscall(SYS_futex, &control.turn, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+  while (control.turn.load() == Control::kShell) {
+    if (ended(cluster)) return false;
+    ::syscall(SYS_futex, &control.turn, FUTEX_WAIT, Control::kShell, &kLook, nullptr, 0);
+  }
+  return true;
+}
+
+void ShellMachine::end_all() {
+  for (const auto& cluster : clusters_) {
+    if (!cluster->finished) cluster->control->turn.store(Control::kLeave);
+    ::syscall(SYS_futex, &cluster->control->turn, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+    while (!ended(*cluster)) ::usleep(1000);
+  }
+}
+
+// --- The run
+
+ShellMachine::Cluster* ShellMachine::next_cluster() {
+  Cluster* next = nullptr;
+  std::int64_t earliest = INT64_MAX;
+  std::int64_t second = INT64_MAX;  // of the others
+  for (const auto& cluster : clusters_) {
+    std::int64_t clock = INT64_MAX;
+    for (unsigned n = 0; n < config_.compute; ++n) {
+      if (cluster->control->nodes[n].runnable) clock = std::min(clock, cluster->control->nodes[n].clock);
+    }
+    if (clock < earliest) {
+      second = earliest;
+      earliest = clock;
+      next = cluster.get();
+    } else {
+      second = std::min(second, clock);
+    }
+  }
+  if (next != nullptr) next->control->until = (second == INT64_MAX ? earliest : second) + config_.window;
+  return next;
+}
+
+std::vector<ShellMachine::Ending> ShellMachine::run() {
+  deadline_ns_ = monotonic_now().ns() + kPatienceNs;
+  std::size_t finished = 0;
+  // Each asks for its first step.
+  for (const auto& cluster : clusters_) {
+    if (turn(*cluster)) {
+      serve(*cluster, cluster->control->asking);
+    } else {
+      finished = clusters_.size();
+    }
+  }
+  while (finished < clusters_.size() && trouble_.empty()) {
+    Cluster* const cluster = next_cluster();
+    if (cluster == nullptr) {
+      trouble_ = "no compute node can run:";
+      for (const auto& each : clusters_) {
+        for (std::uint16_t n = 0; n < config_.compute; ++n) trouble_ += " " + each->engine.explain_wait(n);
+      }
+      break;
+    }
+    if (!turn(*cluster)) {
+      if (!cluster->finished) break;
+      ++finished;
+      cluster->control->nodes[0].runnable = false;
+    } else if (cluster->control->asking == Control::kNobody) {
+      ++full_windows_;
+    } else {
+      serve(*cluster, cluster->control->asking);
+    }
+  }
+  end_all();
+  std::vector<Ending> endings;
+  for (const auto& cluster : clusters_) endings.push_back(cluster->ending);
+  return endings;
+}
+
+void ShellMachine::let_run(Cluster& cluster, unsigned node, std::int64_t clock) {
+  NodeControl& control = cluster.control->nodes[node];
+  control.clock = std::max(control.clock, clock) + config_.operation_cycles;
+  control.runnable = true;
+}
+
+void ShellMachine::pump() {
+  std::vector<std::byte> room(dsm::kMaxMessageBytes);
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (const auto& from : clusters_) {
+      for (const auto& to : clusters_) {
+        const ClusterId target(static_cast<std::uint16_t>(to->index));
+        while (from != to && from->engine.has_output(target)) {
+          const std::size_t bytes = from->engine.poll_transmit(target, room);
+          if (bytes == 0) break;
+          to->engine.on_message(ClusterId(static_cast<std::uint16_t>(from->index)),
+                                ByteView(room.data(), bytes));
+          moved = true;
+        }
+      }
+    }
+  }
+}
+
+void ShellMachine::release_complete(std::int64_t now) {
+  for (const auto& cluster : clusters_) {
+    for (std::uint16_t n = 0; n < config_.compute; ++n) {
+      if (cluster->waits[n] == 0 || !cluster->engine.done(n)) continue;
+      cluster->waits[n] = 0;
+      cluster->control->nodes[n].result = cluster->engine.result(n);
+      cluster->control->nodes[n].reduction = cluster->engine.reduction(n);
+      let_run(*cluster, n, now);
+    }
+    cluster->control->allocated_pages = config_.heap_pages - cluster->engine.free_pages();
+  }
+}
+
+void ShellMachine::serve(Cluster& cluster, unsigned node) {
+  NodeControl& control = cluster.control->nodes[node];
+  const Request& request = control.request;
+  asked_.push_back({cluster.index, node, control.clock, request});
+  const auto local = static_cast<std::uint16_t>(node);
+  dsm::Engine& engine = cluster.engine;
+  switch (request.kind) {
+    case Request::Kind::kFault:
+      (void)engine.fault(local, PageId(request.page),
+                         request.write ? dsm::Access::kWrite : dsm::Access::kRead);
+      break;
+    case Request::Kind::kLock:
+      (void)engine.lock(local, LockId(request.id));
+      break;
+    case Request::Kind::kUnlock:
+      engine.unlock(local, LockId(request.id));
+      break;
+    case Request::Kind::kBarrier:
+      (void)engine.barrier(local, BarrierId(request.id), request.reduction, request.value);
+      break;
+    case Request::Kind::kSync:
+      (void)engine.sync(local, request.sync);
+      break;
+    case Request::Kind::kAllocate:
+      (void)engine.allocate(local, request.pages, request.homes);
+      break;
+    case Request::Kind::kStep:
+      CHECK_EQ(node, 0u);
+      cluster.step = &request;
+      take_steps();
+      return;
+    case Request::Kind::kIdle: {
+      cluster.idle[node] = 1;
+      std::int64_t latest = 0;
+      for (unsigned n = 0; n < config_.compute; ++n)
+        latest = std::max(latest, cluster.control->nodes[n].clock);
+      const bool all = std::count(cluster.idle.begin(), cluster.idle.end(), 1) == config_.compute;
+      if (all) let_run(cluster, 0, latest);
+      return;
+    }
+    case Request::Kind::kNone:
+      CHECK(request.kind != Request::Kind::kNone);
+  }
+  cluster.waits[node] = 1;
+  pump();
+  release_complete(control.clock);
+}
+
+void ShellMachine::take_steps() {
+  // One that only its cluster takes.
+  for (const auto& cluster : clusters_) {
+    if (cluster->step == nullptr || cluster->step->step != Request::Step::kTeam) continue;
+    cluster->step = nullptr;
+    std::fill(cluster->idle.begin(), cluster->idle.end(), 0);
+    const std::int64_t now = cluster->control->nodes[0].clock;
+    for (unsigned n = 0; n < config_.compute; ++n) {
+      cluster->control->nodes[n].clock = now;
+      let_run(*cluster, n, now);
+    }
+  }
+  for (const auto& cluster : clusters_) {
+    if (cluster->step == nullptr) return;
+  }
+  const Request& first = *clusters_[0]->step;
+  for (const auto& cluster : clusters_) {
+    if (cluster->step->facts == first.facts && cluster->step->step == first.step) continue;
+    trouble_ = dsm::difference(0, first.facts, cluster->index, cluster->step->facts);
+    return;
+  }
+  const Request::Step step = first.step;
+  carry_out_step(step);
+  for (const auto& cluster : clusters_) cluster->step = nullptr;
+}
+
+void ShellMachine::carry_out_step(Request::Step step) {
+  std::int64_t now = 0;
+  for (const auto& cluster : clusters_) now = std::max(now, cluster->control->nodes[0].clock);
+  for (const auto& cluster : clusters_) {
+    NodeControl& initial = cluster->control->nodes[0];
+    if (step == Request::Step::kAllocate) {
+      const std::optional<PageId> page =
+          cluster->engine.allocate_together(initial.request.pages, initial.request.homes);
+      initial.result = page ? page->value() : dsm::kNoPages;
+      cluster->control->allocated_pages = config_.heap_pages - cluster->engine.free_pages();
+    }
+    if (step == Request::Step::kParallel || step == Request::Step::kBarrier) {
+      for (std::uint16_t n = 0; n < config_.compute; ++n) (void)cluster->engine.barrier(n, dsm::kOwnBarrier);
+    }
+    cluster->finished = step == Request::Step::kFinish;
+  }
+  pump();
+  for (const auto& cluster : clusters_) {
+    const unsigned nodes = step == Request::Step::kParallel ? config_.compute : 1;
+    std::fill(cluster->idle.begin(), cluster->idle.end(), 0);
+    for (std::uint16_t n = 0; n < nodes; ++n) {
+      CHECK(cluster->engine.done(n));
+      let_run(*cluster, n, now);
+    }
+  }
+}
+
+std::vector<ShellMachine::Asked> ShellMachine::asked(Request::Kind kind) const {
+  std::vector<Asked> all;
+  std::copy_if(asked_.begin(), asked_.end(), std::back_inserter(all),
+               [&](const Asked& each) { return each.request.kind == kind; });
+  return all;
+}
+
+}  // namespace braid::sim
