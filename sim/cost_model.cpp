@@ -59,6 +59,50 @@ std::string place(const std::string& file, const YAML::Node& node) {
 
 }  // namespace
 
+namespace {
+
+Result<void> read_protocol(const YAML::Node& node, const std::string& file, CostModel::Protocol& p) {
+  if (!node.IsMap()) return error("{}: protocol: a section is expected", place(file, node));
+  struct Number {
+    const char* key;
+    std::uint32_t* value;
+    std::uint32_t least, most;
+  };
+  const Number numbers[] = {{"mtu_bytes", &p.mtu_bytes, 576, 9000},
+                            {"ack_every", &p.ack_every, 1, 256},
+                            {"ack_delay_us", &p.ack_delay_us, 0, 1'000'000},
+                            {"min_rto_us", &p.min_rto_us, 1, 10'000'000},
+                            {"max_rto_us", &p.max_rto_us, 1, 60'000'000}};
+  for (const auto& entry : node) {
+    const std::string key = entry.first.as<std::string>();
+    const std::string text = entry.second.IsScalar() ? entry.second.Scalar() : "";
+    if (key == "fragmentation" && (text == "ip" || text == "transport")) {
+      p.fragmentation = text == "ip" ? stack::Fragmentation::kIp : stack::Fragmentation::kTransport;
+      continue;
+    }
+    if (key == "congestion" && (text == "none" || text == "delay")) {
+      p.congestion = text == "none" ? stack::CongestionControl::kNone : stack::CongestionControl::kDelay;
+      continue;
+    }
+    const Number* known = nullptr;
+    for (const Number& n : numbers)
+      if (key == n.key) known = &n;
+    std::uint32_t value = 0;
+    if (known == nullptr || !YAML::convert<std::uint32_t>::decode(entry.second, value) ||
+        value < known->least || value > known->most)
+      return error(
+          "{}: protocol: '{}: {}' is not known: mtu_bytes, fragmentation (ip, transport), congestion (none, "
+          "delay), ack_every, ack_delay_us, min_rto_us and max_rto_us are, in their bounds",
+          place(file, entry.first), key, text);
+    *known->value = value;
+  }
+  if (p.max_rto_us < p.min_rto_us)
+    return error("{}: protocol: max_rto_us is less than min_rto_us", place(file, node));
+  return {};
+}
+
+}  // namespace
+
 std::span<const CostKey> cost_keys() {
   return kKeys;
 }
@@ -83,6 +127,9 @@ Result<CostModel> CostModel::parse(const std::string& yaml, const std::string& f
       if (!YAML::convert<double>::decode(entry.second, mhz) || !(mhz > 0) || mhz > 1e6)
         return error("{}: clock_mhz: a number above 0 is expected", place(file, entry.second));
       model.cycles_per_second = std::round(mhz * 1e6);
+    } else if (key == "protocol") {
+      if (const Result<void> read = read_protocol(entry.second, file, model.protocol); !read)
+        return read.error();
     } else if (key != "cycles" && key != "source") {
       return error("{}: unknown key '{}': a model has name, clock_mhz, source and cycles",
                    place(file, entry.first), key);

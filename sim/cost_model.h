@@ -11,6 +11,8 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "stack/fragmentation.h"
+#include "stack/window/congestion.h"
 
 namespace braid::sim {
 
@@ -55,6 +57,18 @@ struct CostModel {
   // Of a compute node.
   double cycles_per_second = 0;
   std::string name;
+
+  // What the transport is like there, unless a run says otherwise.
+  struct Protocol {
+    std::uint32_t mtu_bytes = 1500;
+    stack::Fragmentation fragmentation = stack::Fragmentation::kTransport;
+    stack::CongestionControl congestion = stack::CongestionControl::kNone;
+    std::uint32_t ack_every = 16;
+    std::uint32_t ack_delay_us = 10;
+    std::uint32_t min_rto_us = 500;
+    std::uint32_t max_rto_us = 100'000;
+  };
+  Protocol protocol;
 
   // An error names the file, the key and what is missing or wrong. Every number of the list must be there,
   // with its source, and nothing else.

@@ -438,6 +438,12 @@ void Machine::all_at_step() {
     case Request::Step::kFinish:
       figures_.whole = now - began_;
       finished_ = static_cast<unsigned>(clusters_.size());
+      // Their last turn is not of the run any more.
+      for (const auto& c : clusters_) {
+        resume(*c, 0, now);
+        c->shell.control().until = kNobodyRuns;
+        c->shell.control().protection_runs = 0;
+      }
       return;
     case Request::Step::kTeam:
       break;

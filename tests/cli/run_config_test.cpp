@@ -252,7 +252,8 @@ TEST(RunConfig, EverySettingShowsWhatWasSet) {
     const std::string text = shown.is_string() ? shown.get<std::string>() : shown.dump();
     EXPECT_EQ(setting.set(config, text), "") << "its own default is allowed";
     EXPECT_EQ(setting.get(config), shown);
-    const std::string nonsense = setting.allowed == "a folder" ? "here\nthere" : "!";
+    const std::string nonsense =
+        setting.allowed == "a folder" || setting.allowed == "a model" ? "here\nthere" : "!";
     EXPECT_NE(setting.set(config, nonsense), "") << "nonsense is not";
     EXPECT_FALSE(setting.help.empty());
     EXPECT_FALSE(setting.allowed.empty());
@@ -265,6 +266,8 @@ TEST(Configs, EveryFileLoads) {
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(BRAID_CONFIGS)) {
     SCOPED_TRACE(entry.path());
+    // Those of `braid study` and the models of what things cost are read by others.
+    if (entry.is_directory() || entry.path().filename().string().starts_with("study-")) continue;
     file(entry.path().filename());
     ++files;
   }

@@ -20,6 +20,7 @@
 #include "tools/braid/proxies_command.h"
 #include "tools/braid/report.h"
 #include "tools/braid/run_config.h"
+#include "tools/braid/simulate.h"
 #include "tools/braid/supervisor.h"
 #include "tools/braid/version.h"
 
@@ -41,6 +42,7 @@ constexpr const char* kMainFooter =
     "  braid run jacobi                                 two clusters of two compute nodes on this machine\n"
     "  braid run --clusters 4 --compute 1 matmul        four clusters\n"
     "  braid run --wire dpdk jacobi --size 512          over DPDK; what follows 'jacobi' is for jacobi\n"
+    "  braid sim --clusters 8 --compute 2 water         the same programs on a machine in virtual time\n"
     "  braid counters --process $(pgrep -n jacobi)      what the proxies beside that process have done so "
     "far\n"
     "  braid help run                                   everything that can be set\n";
@@ -73,6 +75,24 @@ constexpr const char* kRunFooter =
     "  braid run --config configs/lossy.yaml --seed 7 jacobi\n"
     "  braid run --clusters 4 --compute 1 --wire dpdk --report run.json matmul\n";
 
+constexpr const char* kSimFooter =
+    "The application is one of those built for simulation (beside this command, in sim/), or a path. Every "
+    "cluster's program\n"
+    "runs as a process whose compute nodes take turns; protocols and programs are the ones of 'braid run', "
+    "time "
+    "is the model's.\n"
+    "The same command gives the same trace, whatever else the machine does.\n"
+    "\n"
+    "Status: the largest of the application's processes' (128 + n if signal n killed it); 1: the run could "
+    "not "
+    "go on; 64:\n"
+    "wrong usage; 73: the report cannot be written; 78: wrong configuration or model.\n"
+    "\n"
+    "Examples:\n"
+    "  braid sim --clusters 4 --compute 4 --proxies 2 water\n"
+    "  braid sim --clusters 16 --compute 1 --mode no-contention --report run.json water\n"
+    "  braid sim --clusters 2 --compute 8 --trace messages.jsonl jacobi --size 256\n";
+
 [[noreturn]] void refuse(int status, const std::string& text) {
   std::fprintf(stderr, "braid: %s\n", text.c_str());
   std::exit(status);
@@ -91,6 +111,7 @@ class CommandFormatter : public CLI::Formatter {
 };
 
 struct RunArguments {
+  std::string trace_file;  // of simulations
   std::string config_file;
   std::string report_file;
   bool quiet = false;
@@ -120,6 +141,62 @@ std::string default_text(const Setting& setting) {
   return value.get<std::string>().empty() ? "none" : value.get<std::string>();
 }
 
+// Settings are of live runs, of simulations, or of both.
+bool is_of(const Setting& setting, bool simulated) {
+  if (setting.key.starts_with("simulation.")) return simulated;
+  static const std::set<std::string> live = {"wire",
+                                             "protection",
+                                             "start_timeout_ms",
+                                             "watchdog_s",
+                                             "misdirect",
+                                             "faults.flip_past_checksum_every",
+                                             "faults.drop_all_after"};
+  return !simulated || !(live.contains(setting.key) || setting.key.starts_with("dpdk.") ||
+                         setting.key.starts_with("capture.") || setting.key.starts_with("idle."));
+}
+
+void add_settings(CLI::App& command, RunArguments& arguments, bool simulated) {
+  for (const Setting& setting : settings()) {
+    if (setting.option.empty() || !is_of(setting, simulated)) continue;
+    const std::string group = setting.key.starts_with("faults.")
+                                  ? "Faults on the wire, injected where frames arrive"
+                              : setting.key.starts_with("transport.")  ? "Transport"
+                              : setting.key.starts_with("dpdk.")       ? "DPDK"
+                              : setting.key.starts_with("capture.")    ? "Capture"
+                              : setting.key.starts_with("simulation.") ? "Simulation"
+                                                                       : "Machine";
+    const std::string help = wrapped(fmt::format("{} [{}]", setting.help, default_text(setting)));
+    if (setting.allowed == "true, false") {
+      // Alone it means true; --misdirect=false takes back what a file says.
+      command.add_flag(setting.option, arguments.flags[setting.key], help)->group(group);
+    } else {
+      command.add_option(setting.option, arguments.options[setting.key], help)
+          ->type_name("(" + setting.allowed + ")")
+          ->group(group);
+    }
+  }
+}
+
+CLI::App* describe_sim(CLI::App& app, RunArguments& arguments) {
+  CLI::App* const sim =
+      app.add_subcommand("sim", "Run an application on a simulated machine, in virtual time");
+  sim->prefix_command();
+  sim->formatter(
+      std::make_shared<CommandFormatter>("braid sim [options] application [arguments of the application]"));
+  sim->footer(kSimFooter);
+  sim->add_option("--config", arguments.config_file, "settings from a YAML file, e.g. one of configs/")
+      ->type_name("FILE");
+  sim->add_option("--report", arguments.report_file,
+                  "write everything that is known of the run at its end, as JSON")
+      ->type_name("FILE");
+  sim->add_option("--trace", arguments.trace_file,
+                  "write a line of JSON for every message: when it was where, and who was before it")
+      ->type_name("FILE");
+  sim->add_flag("--quiet", arguments.quiet, "no closing report on standard error");
+  add_settings(*sim, arguments, true);
+  return sim;
+}
+
 CLI::App* describe_run(CLI::App& app, RunArguments& arguments) {
   CLI::App* const run = app.add_subcommand("run", "Run an application on clusters that live on this machine");
   run->prefix_command();
@@ -132,35 +209,19 @@ CLI::App* describe_run(CLI::App& app, RunArguments& arguments) {
                   "write everything that is known of the run at its end, as JSON")
       ->type_name("FILE");
   run->add_flag("--quiet", arguments.quiet, "no closing report on standard error");
-  for (const Setting& setting : settings()) {
-    if (setting.option.empty()) continue;
-    const std::string group = setting.key.starts_with("faults.")
-                                  ? "Faults on the wire, injected where frames arrive"
-                              : setting.key.starts_with("transport.") ? "Transport"
-                              : setting.key.starts_with("dpdk.")      ? "DPDK"
-                              : setting.key.starts_with("capture.")   ? "Capture"
-                                                                      : "Machine";
-    const std::string help = wrapped(fmt::format("{} [{}]", setting.help, default_text(setting)));
-    if (setting.allowed == "true, false") {
-      // Alone it means true; --misdirect=false takes back what a file says.
-      run->add_flag(setting.option, arguments.flags[setting.key], help)->group(group);
-    } else {
-      run->add_option(setting.option, arguments.options[setting.key], help)
-          ->type_name("(" + setting.allowed + ")")
-          ->group(group);
-    }
-  }
+  add_settings(*run, arguments, false);
   return run;
 }
 
-RunConfig configure(const CLI::App& run, const RunArguments& arguments) {
-  ConfigBuilder builder;
+// The builder knows what was given.
+RunConfig configure(const CLI::App& run, const RunArguments& arguments, bool simulated,
+                    ConfigBuilder& builder) {
   if (!arguments.config_file.empty()) {
     if (const Result<void> done = builder.load_file(arguments.config_file); !done)
       refuse(kConfigStatus, done.error().text);
   }
   for (const Setting& setting : settings()) {
-    if (setting.option.empty() || run.count(setting.option) == 0) continue;
+    if (setting.option.empty() || !is_of(setting, simulated) || run.count(setting.option) == 0) continue;
     const auto flag = arguments.flags.find(setting.key);
     const std::string text = flag == arguments.flags.end() ? arguments.options.at(setting.key)
                              : flag->second                ? "true"
@@ -197,7 +258,7 @@ void prepare_capture(const RunConfig& config) {
                        folder, problem.message()));
 }
 
-bool write_report(const Descriptor& file, const std::string& text) {
+bool write_text(const Descriptor& file, const std::string& text) {
   std::size_t done = 0;
   while (done < text.size()) {
     const ssize_t n = ::write(file.get(), text.data() + done, text.size() - done);
@@ -208,24 +269,43 @@ bool write_report(const Descriptor& file, const std::string& text) {
   return true;
 }
 
-int run_application(CLI::App& run, const RunArguments& arguments) {
+// The application and its arguments; refuses an option that is none.
+std::vector<std::string> command_of(const CLI::App& run, bool simulated) {
+  const std::string& name = run.get_name();
   std::vector<std::string> command = run.remaining();
   if (command.empty())
-    refuse(kUsageStatus, "run: which application? e.g. 'braid run jacobi'; see 'braid run --help'");
+    refuse(kUsageStatus,
+           fmt::format("{0}: which application? e.g. 'braid {0} jacobi'; see 'braid {0} --help'", name));
   if (command.front().size() > 1 && command.front().front() == '-') {
     std::vector<std::string> known = {"--config", "--report", "--quiet", "--help"};
+    if (simulated) known.push_back("--trace");
     for (const Setting& setting : settings()) {
-      if (!setting.option.empty()) known.push_back(setting.option);
+      if (!setting.option.empty() && is_of(setting, simulated)) known.push_back(setting.option);
     }
     const std::string word = command.front().substr(0, command.front().find('='));
     const auto near = nearest(word, known);
-    refuse(kUsageStatus,
-           fmt::format("run: {} is not an option{}; see 'braid run --help'. Options of the application come "
-                       "after its name",
-                       word, near ? " (did you mean " + *near + "?)" : ""));
+    refuse(
+        kUsageStatus,
+        fmt::format("{0}: {1} is not an option{2}; see 'braid {0} --help'. Options of the application come "
+                    "after its name",
+                    name, word, near ? " (did you mean " + *near + "?)" : ""));
   }
+  return command;
+}
+
+void write_report(const RunArguments& arguments, const Descriptor& file,
+                  const nlohmann::ordered_json& report) {
+  if (!file) return;
+  if (::ftruncate(file.get(), 0) != 0 && errno != EINVAL) errno = 0;
+  if (!write_text(file, report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"))
+    refuse(kCannotCreateStatus, fmt::format("--report: {}: {}", arguments.report_file, std::strerror(errno)));
+}
+
+int run_application(CLI::App& run, const RunArguments& arguments) {
+  std::vector<std::string> command = command_of(run, false);
   RunOptions options;
-  options.config = configure(run, arguments);
+  ConfigBuilder builder;
+  options.config = configure(run, arguments, false, builder);
   const char* const path = std::getenv("PATH");
   const Result<std::string> application =
       find_application(command.front(), own_folder(), path == nullptr ? "" : path);
@@ -242,11 +322,30 @@ int run_application(CLI::App& run, const RunArguments& arguments) {
   const Result<RunReport> report = supervise(options);
   if (!report) refuse(kLostDaemonStatus, report.error().text);
   if (!arguments.quiet) std::fputs(render_text(*report).c_str(), stderr);
-  if (report_file && (::ftruncate(report_file.get(), 0) != 0 && errno != EINVAL)) errno = 0;
-  if (report_file && !write_report(report_file, render_json(*report).dump(
-                                                    2, ' ', false, nlohmann::json::error_handler_t::replace) +
-                                                    "\n"))
-    refuse(kCannotCreateStatus, fmt::format("--report: {}: {}", arguments.report_file, std::strerror(errno)));
+  write_report(arguments, report_file, render_json(*report));
+  return report->status;
+}
+
+int simulate_application(CLI::App& sim, const RunArguments& arguments) {
+  SimulationOptions options;
+  options.command = command_of(sim, true);
+  ConfigBuilder builder;
+  options.config = configure(sim, arguments, true, builder);
+  options.mtu_given = builder.is_given("transport.mtu_bytes");
+  options.fragmentation_given = builder.is_given("transport.fragmentation");
+  options.congestion_given = builder.is_given("transport.congestion");
+  options.rto_given = builder.is_given("transport.min_rto_us") || builder.is_given("transport.max_rto_us");
+  options.models = own_folder() + "/models";
+  options.trace_file = arguments.trace_file;
+  const Result<std::string> application =
+      find_application(options.command.front(), own_folder() + "/sim", "");
+  if (!application) refuse(kUsageStatus, application.error().text);
+  options.application = *application;
+  const Descriptor report_file = open_report(arguments.report_file);
+  const Result<SimulationReport> report = simulate(options);
+  if (!report) refuse(kConfigStatus, report.error().text);
+  if (!arguments.quiet || !report->failure.empty()) std::fputs(render_text(*report).c_str(), stderr);
+  write_report(arguments, report_file, render_json(*report));
   return report->status;
 }
 
@@ -381,6 +480,9 @@ int main_of(int argc, char** argv) {
   RunArguments run_arguments;
   CLI::App* const run = describe_run(app, run_arguments);
   run->set_help_flag("-h,--help", "this text");
+  RunArguments sim_arguments;
+  CLI::App* const sim = describe_sim(app, sim_arguments);
+  sim->set_help_flag("-h,--help", "this text");
   CounterArguments counter_arguments;
   CLI::App* const counters = describe_counters(app, counter_arguments);
   ProxiesArguments proxies_arguments;
@@ -409,6 +511,7 @@ int main_of(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     const CLI::App* const asked = run->parsed()        ? run
+                                  : sim->parsed()      ? sim
                                   : counters->parsed() ? counters
                                   : proxies->parsed()  ? proxies
                                   : help->parsed()     ? help
@@ -421,6 +524,7 @@ int main_of(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     refuse(kUsageStatus, fmt::format("{}; see 'braid {}--help'", e.what(),
                                      run->parsed()        ? "run "
+                                     : sim->parsed()      ? "sim "
                                      : counters->parsed() ? "counters "
                                      : proxies->parsed()  ? "proxies "
                                                           : ""));
@@ -437,6 +541,7 @@ int main_of(int argc, char** argv) {
   }
   if (counters->parsed()) return show_counters(counter_arguments);
   if (proxies->parsed()) return show_proxies(proxies_arguments);
+  if (sim->parsed()) return simulate_application(*sim, sim_arguments);
   return run_application(*run, run_arguments);
 }
 

@@ -42,6 +42,13 @@ constexpr Name<proxy::Steering> kSteerings[] = {{proxy::Steering::kAuto, "auto"}
                                                 {proxy::Steering::kHandoff, "handoff"}};
 constexpr Name<Protect> kProtects[] = {
     {Protect::kAuto, "auto"}, {Protect::kMprotect, "mprotect"}, {Protect::kUserfaultfd, "userfaultfd"}};
+constexpr Name<sim::Mode> kModes[] = {{sim::Mode::kReal, "real"},
+                                      {sim::Mode::kNoDelay, "no-delay"},
+                                      {sim::Mode::kNoContention, "no-contention"}};
+constexpr Name<sim::PlantedMistake> kPlantedMistakes[] = {
+    {sim::PlantedMistake::kNone, "none"},
+    {sim::PlantedMistake::kLastInFirstOut, "last-in-first-out"},
+    {sim::PlantedMistake::kForgetsChecksums, "forgets-checksums"}};
 constexpr Name<DpdkKind> kDpdkKinds[] = {{DpdkKind::kMemif, "memif"}, {DpdkKind::kAfPacket, "af_packet"}};
 
 template <class E, std::size_t N>
@@ -109,6 +116,21 @@ Setting number_or_auto(std::string key, std::string option, std::uint32_t min, s
 }
 
 template <class Member>
+Setting fraction(std::string key, std::string option, double min, double max, std::string help,
+                 Member member) {
+  const std::string allowed = fmt::format("{} to {}", min, max);
+  Setting s{.key = std::move(key), .option = std::move(option), .allowed = allowed, .help = std::move(help)};
+  s.set = [=](RunConfig& config, const std::string& text) -> std::string {
+    const auto value = number_in<double>(text);
+    if (!value || !(*value >= min && *value <= max)) return not_allowed(text, allowed);
+    member(config) = *value;
+    return {};
+  };
+  s.get = [member](const RunConfig& config) { return Json(member(const_cast<RunConfig&>(config))); };
+  return s;
+}
+
+template <class Member>
 Setting probability(std::string key, std::string option, std::string help, Member member) {
   Setting s{.key = std::move(key),
             .option = std::move(option),
@@ -164,18 +186,18 @@ Setting truth(std::string key, std::string option, std::string help, Member memb
   return s;
 }
 
-// The path of a folder, or nothing.
+// The path of something, or nothing; `what` says of what.
 template <class Member>
-Setting folder(std::string key, std::string option, std::string help, Member member) {
+Setting path_of(std::string what, std::string key, std::string option, std::string help, Member member) {
   Setting s{.key = std::move(key),
             .option = std::move(option),
-            .allowed = "a folder",
+            .allowed = what,
             .help = std::move(help),
             .quoted_text = true};
-  s.set = [member](RunConfig& config, const std::string& text) -> std::string {
+  s.set = [member, what](RunConfig& config, const std::string& text) -> std::string {
     // It goes into messages and file names; a line's end in it is a slip of the shell.
     if (std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < ' '; }))
-      return "a folder's name with control characters is not allowed; allowed: a folder";
+      return fmt::format("a name with control characters is not allowed; allowed: {}", what);
     member(config) = text;
     return {};
   };
@@ -294,13 +316,37 @@ std::vector<Setting> make_settings() {
   all.push_back(number("idle.sleep_max_us", "", 1, 1'000'000, "its longest sleep, us",
                        [](C& c) -> std::uint32_t& { return c.idle.sleep_max_us; }));
 
-  all.push_back(folder("capture.directory", "--capture",
-                       "write every packet that a proxy receives or sends to DIR/cluster<k>-proxy<p>.pcapng, "
-                       "for Wireshark with tools/wireshark/braid.lua",
-                       [](C& c) -> std::string& { return c.capture.directory; }));
+  all.push_back(
+      path_of("a folder", "capture.directory", "--capture",
+              "write every packet that a proxy receives or sends to DIR/cluster<k>-proxy<p>.pcapng, "
+              "for Wireshark with tools/wireshark/braid.lua",
+              [](C& c) -> std::string& { return c.capture.directory; }));
   all.push_back(number("capture.limit_mib", "--capture-limit", 1, 1u << 20,
                        "what each of these files may grow to, MiB",
                        [](C& c) -> std::uint32_t& { return c.capture.limit_mib; }));
+
+  all.push_back(path_of("a model", "simulation.model", "--model",
+                        "what things cost in simulation: a model's name (alewife-1997, modern) or a file",
+                        [](C& c) -> std::string& { return c.simulation.model; }));
+  all.push_back(
+      choice("simulation.mode", "--mode", kModes,
+             "real; no-delay: messages bypass the proxies; no-contention: each takes as long as one of the "
+             "program's mean length on an idle system",
+             [](C& c) -> sim::Mode& { return c.simulation.mode; }));
+  all.push_back(fraction("simulation.proxy_speed", "--proxy-speed", 0.25, 4,
+                         "how fast a proxy is, in compute nodes",
+                         [](C& c) -> double& { return c.simulation.proxy_speed; }));
+  all.push_back(number(
+      "simulation.message_bytes", "--message-bytes", 0, 4096,
+      "no-contention: the length of the message whose latency all have; 0: the mean of a real run that "
+      "is made before",
+      [](C& c) -> std::uint32_t& { return c.simulation.message_bytes; }));
+  all.push_back(truth("simulation.strict", "--strict",
+                      "everything strictly one after the other: slow, and the same result; to see that it is",
+                      [](C& c) -> bool& { return c.simulation.strict; }));
+  all.push_back(choice("simulation.planted_mistake", "--planted-mistake", kPlantedMistakes,
+                       "a mistake in the model, to see that its figures tell",
+                       [](C& c) -> sim::PlantedMistake& { return c.simulation.mistake; }));
 
   all.push_back(
       choice("dpdk.kind", "--dpdk", kDpdkKinds,

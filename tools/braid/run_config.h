@@ -14,6 +14,7 @@
 
 #include "base/result.h"
 #include "proxy/daemon/node_config.h"
+#include "sim/iccs.h"
 
 namespace braid::cli {
 
@@ -51,6 +52,19 @@ struct CaptureConfig {
   std::uint32_t limit_mib = 1024;
 };
 
+// What is of simulated runs only.
+struct SimulationConfig {
+  // What things cost: the name of a model beside this command, or a file's path.
+  std::string model = "alewife-1997";
+  sim::Mode mode = sim::Mode::kReal;
+  double proxy_speed = 1;  // a proxy's, in compute nodes
+  // Mode::kNoContention: the message whose latency all have; 0: the mean of the same run in Mode::kReal,
+  // which is made before.
+  std::uint32_t message_bytes = 0;
+  bool strict = false;
+  sim::PlantedMistake mistake = sim::PlantedMistake::kNone;
+};
+
 struct RunConfig {
   unsigned clusters = 2;  // the smallest machine with a wire in it
   unsigned compute = 2;   // per cluster: sharing inside a cluster and between clusters both happen
@@ -73,6 +87,7 @@ struct RunConfig {
   std::optional<std::uint32_t> idle_spins;
   DpdkConfig dpdk;
   CaptureConfig capture;
+  SimulationConfig simulation;
 
   // What is in force after "auto".
   std::uint32_t mtu_bytes() const;
@@ -125,6 +140,8 @@ class ConfigBuilder {
   // `setting` has an option.
   Result<void> set_option(const Setting& setting, const std::string& text);
   Result<RunConfig> finish() const;
+  // A file or an option gave it.
+  bool is_given(const std::string& key) const { return places_.contains(key); }
 
  private:
   RunConfig config_;

@@ -1,0 +1,42 @@
+#include "sim/idle_message.h"
+
+#include <vector>
+
+namespace braid::sim {
+
+namespace {
+
+// Longer than any acknowledgement is held back and shorter than a keep-alive.
+constexpr Duration kRest = 50_ms;
+
+class Receiver final : public Iccs::Sink {
+ public:
+  Handled on_message(Instant now, ClusterId, ClusterId, ByteView) override { return {now, 0}; }
+  void on_room(Instant, ClusterId, ClusterId) override {}
+  void on_delivered(const MessageReport& told) override {
+    report = told;
+    delivered = true;
+  }
+  MessageReport report;
+  bool delivered = false;
+};
+
+}  // namespace
+
+MessageReport idle_message(const IccsConfig& config, const CostModel& model, std::uint32_t bytes) {
+  IccsConfig two = config;
+  two.clusters = 2;
+  two.mode = Mode::kReal;
+  two.faults = {};
+  Events events(two.clusters);
+  Receiver receiver;
+  Iccs iccs(two, model, events, receiver);
+  iccs.establish();
+  const Instant at = events.now() + kRest;
+  const std::vector<std::byte> message(bytes, std::byte{0x5a});
+  iccs.send(at, ClusterId(0), 0, ClusterId(1), message);
+  while (!receiver.delivered) iccs.on_event(events.pop());
+  return receiver.report;
+}
+
+}  // namespace braid::sim

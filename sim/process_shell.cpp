@@ -1,0 +1,161 @@
+#include "sim/process_shell.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <new>
+
+namespace braid::sim {
+
+namespace {
+
+// A turn takes microseconds; after so long we look whether the process still lives.
+constexpr timespec kLook{0, 50'000'000};
+
+long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value, const timespec* timeout) {
+  return ::syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
+}
+
+// Inherited by the program, so without FD_CLOEXEC there.
+int memory_file(const char* name, std::size_t bytes) {
+  const int fd = ::memfd_create(name, MFD_CLOEXEC);
+  if (fd >= 0 && ::ftruncate(fd, static_cast<off_t>(bytes)) != 0) {
+    ::close(fd);
+    return -1;
+  }
+  return fd;
+}
+
+void* map(int fd, std::size_t bytes) {
+  void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  return at == MAP_FAILED ? nullptr : at;
+}
+
+}  // namespace
+
+int stay_on_one_processor() {
+  const int processor = ::sched_getcpu();
+  if (processor < 0) return -1;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(static_cast<unsigned>(processor), &one);
+  return ::sched_setaffinity(0, sizeof one, &one) == 0 ? processor : -1;
+}
+
+ProcessShell::ProcessShell(Program program, std::uint32_t heap_pages)
+    : program_(std::move(program)), heap_pages_(heap_pages) {}
+
+Result<std::unique_ptr<ProcessShell>> ProcessShell::make(const Program& program, std::uint32_t heap_pages) {
+  std::unique_ptr<ProcessShell> shell(new ProcessShell(program, heap_pages));
+  const std::size_t heap_bytes = std::size_t{heap_pages} * dsm::kPageBytes;
+  shell->control_fd_ = memory_file("braid-sim-control", sizeof(Control));
+  shell->heap_fd_ = memory_file("braid-sim-heap", heap_bytes);
+  void* const control = shell->control_fd_ < 0 ? nullptr : map(shell->control_fd_, sizeof(Control));
+  if (control != nullptr) shell->control_ = new (control) Control;
+  shell->heap_ = static_cast<std::byte*>(shell->heap_fd_ < 0 ? nullptr : map(shell->heap_fd_, heap_bytes));
+  if (control == nullptr || shell->heap_ == nullptr)
+    return error("cluster {}: cannot make a shared heap of {} MiB: {}", program.cluster, heap_bytes >> 20,
+                 std::strerror(errno));
+  return shell;
+}
+
+// The program looks at what the machine has written into the control.
+Result<void> ProcessShell::start() {
+  std::vector<std::string> environment;
+  for (char** v = ::environ; *v != nullptr; ++v) environment.emplace_back(*v);
+  environment.push_back(fmt::format("{}={}", variable::kControlFd, control_fd_));
+  environment.push_back(fmt::format("{}={}", variable::kHeapFd, heap_fd_));
+  std::vector<char*> environment_pointers, argument_pointers;
+  for (std::string& v : environment) environment_pointers.push_back(v.data());
+  environment_pointers.push_back(nullptr);
+  std::vector<std::string> words = program_.arguments;
+  for (std::string& w : words) argument_pointers.push_back(w.data());
+  argument_pointers.push_back(nullptr);
+
+  const pid_t engine = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    // It must not outlive the engine, whatever becomes of that.
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != engine) ::_exit(127);
+    ::fcntl(control_fd_, F_SETFD, 0);
+    ::fcntl(heap_fd_, F_SETFD, 0);
+    const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (!program_.reads_input) ::dup2(nothing, STDIN_FILENO);
+    if (program_.silent) ::dup2(nothing, STDOUT_FILENO);
+    ::execve(program_.path.c_str(), argument_pointers.data(), environment_pointers.data());
+    static constexpr char kText[] = "braid: the program cannot be started\n";
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kText, sizeof kText - 1);
+    ::_exit(127);
+  }
+  if (pid < 0)
+    return error("cluster {}: cannot start {}: {}", program_.cluster, program_.path, std::strerror(errno));
+  pid_ = pid;
+  return {};
+}
+
+ProcessShell::~ProcessShell() {
+  if (pid_ > 0 && !has_ended()) {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  if (heap_ != nullptr) ::munmap(heap_, std::size_t{heap_pages_} * dsm::kPageBytes);
+  if (control_ != nullptr) ::munmap(control_, sizeof(Control));
+  if (control_fd_ >= 0) ::close(control_fd_);
+  if (heap_fd_ >= 0) ::close(heap_fd_);
+}
+
+void ProcessShell::give_turn() {
+  control_->turn.store(Control::kShell, std::memory_order_release);
+  futex(control_->turn, FUTEX_WAKE, 1, nullptr);
+}
+
+bool ProcessShell::has_ended() {
+  if (pid_ < 0) return true;
+  int status = 0;
+  if (::waitpid(pid_, &status, WNOHANG) != pid_) return false;
+  pid_ = -1;
+  if (WIFEXITED(status)) {
+    status_ = WEXITSTATUS(status);
+    end_ = fmt::format("exited with status {}", status_);
+  } else {
+    status_ = 128 + WTERMSIG(status);
+    end_ = fmt::format("was killed by signal {} ({})", WTERMSIG(status), ::sigdescr_np(WTERMSIG(status)));
+  }
+  return true;
+}
+
+Result<void> ProcessShell::run() {
+  if (pid_ < 0 && end_.empty()) {
+    if (const Result<void> started = start(); !started) return started;
+  }
+  give_turn();
+  while (control_->turn.load(std::memory_order_acquire) != Control::kEngine) {
+    if (futex(control_->turn, FUTEX_WAIT, Control::kShell, &kLook) != 0 && errno == ETIMEDOUT &&
+        has_ended() && control_->turn.load(std::memory_order_acquire) != Control::kEngine)
+      return error("the program of cluster {} {} in the middle of the run", program_.cluster, end_);
+  }
+  return {};
+}
+
+int ProcessShell::end() {
+  give_turn();
+  while (!has_ended()) {
+    // It asks for nothing any more; whatever it waits for, it would wait for ever.
+    timespec moment{0, 1'000'000};
+    ::nanosleep(&moment, nullptr);
+  }
+  return status_;
+}
+
+}  // namespace braid::sim

@@ -1,0 +1,66 @@
+// A cluster's program as a process of its own, which has the compute nodes as fibres (sim/shell), and the
+// baton that goes between it and the engine.
+//
+// Whoever waits sleeps in the kernel, and both are pinned to one processor: on one the hand-over takes a
+// microsecond, on two it takes tens, because the other one has gone to sleep meanwhile.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "sim/machine.h"
+
+namespace braid::sim {
+
+// This process, and those that it starts from now on, run on the processor that it runs on now. Returns its
+// number; -1: the system does not allow that, and everything is only slower.
+int stay_on_one_processor();
+
+class ProcessShell final : public Shell {
+ public:
+  struct Program {
+    unsigned cluster = 0;
+    std::string path;
+    std::vector<std::string> arguments;  // the name first; the environment is ours
+    bool reads_input = false;            // it reads our standard input; else nothing
+    bool silent = false;                 // what it writes to standard output goes nowhere
+  };
+  // The process starts when it gets its first turn.
+  static Result<std::unique_ptr<ProcessShell>> make(const Program& program, std::uint32_t heap_pages);
+  // Kills the process if it still runs.
+  ~ProcessShell() override;
+  ProcessShell(const ProcessShell&) = delete;
+  ProcessShell& operator=(const ProcessShell&) = delete;
+
+  Control& control() override { return *control_; }
+  std::byte* heap() override { return heap_; }
+  Result<void> run() override;
+
+  // After the machine's run: gives the program its last turn and waits for its end. Its exit status, 128 + n
+  // if signal n killed it.
+  int end();
+  // Of a process that has ended.
+  int status() const { return status_; }
+
+ private:
+  ProcessShell(Program program, std::uint32_t heap_pages);
+  Result<void> start();
+  void give_turn();
+  bool has_ended();
+
+  const Program program_;
+  const std::uint32_t heap_pages_;
+  int control_fd_ = -1;
+  int heap_fd_ = -1;
+  Control* control_ = nullptr;
+  std::byte* heap_ = nullptr;
+  pid_t pid_ = -1;
+  int status_ = 0;
+  std::string end_;  // how it ended, for a person
+};
+
+}  // namespace braid::sim

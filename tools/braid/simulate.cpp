@@ -1,0 +1,342 @@
+#include "tools/braid/simulate.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/clock.h"
+#include "dsm/api.h"
+#include "sim/idle_message.h"
+#include "sim/process_shell.h"
+#include "tools/braid/version.h"
+
+namespace braid::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+convergence::Dispatch dispatch_of(Dispatch dispatch) {
+  switch (dispatch) {
+    case Dispatch::kFixed:
+      return convergence::Dispatch::kFixed;
+    case Dispatch::kRoundRobin:
+      return convergence::Dispatch::kRoundRobin;
+    case Dispatch::kLeastLoaded:
+      break;
+  }
+  return convergence::Dispatch::kLeastLoaded;
+}
+
+// One line of JSON for a message: when it was where, in cycles since the run began, and who was before it.
+std::string trace_line(const sim::MessageReport& m, const sim::CostModel& model) {
+  const auto cycles = [&](Instant at) {
+    return static_cast<std::int64_t>(model.cycles(at - Instant()) + 0.5);
+  };
+  const sim::MessageTimes& t = m.times;
+  Json j;
+  j["message"] = m.number;
+  j["from"] = m.from.value();
+  j["to"] = m.to.value();
+  j["node"] = m.lane;
+  j["bytes"] = m.bytes;
+  j["proxy"] = m.proxy;
+  j["peer_proxy"] = m.peer_proxy;
+  j["ahead"] = m.ahead;
+  j["behind_message"] = m.behind;
+  j["peer_ahead"] = m.peer_ahead;
+  j["handed"] = cycles(t.handed);
+  j["served"] = cycles(t.served);
+  j["left"] = cycles(t.left);
+  j["arrived"] = cycles(t.arrived);
+  j["taken"] = cycles(t.taken);
+  j["delivered"] = cycles(t.delivered);
+  return j.dump() + "\n";
+}
+
+class TraceFile {
+ public:
+  explicit TraceFile(const std::string& path)
+      : file_(path.empty() ? nullptr : std::fopen(path.c_str(), "we")) {}
+  ~TraceFile() {
+    if (file_ != nullptr) std::fclose(file_);
+  }
+  TraceFile(const TraceFile&) = delete;
+  TraceFile& operator=(const TraceFile&) = delete;
+  bool open() const { return file_ != nullptr; }
+  void write(const std::string& line) { std::fputs(line.c_str(), file_); }
+
+ private:
+  std::FILE* file_;
+};
+
+struct Outcome {
+  Result<sim::MachineFigures> figures = sim::MachineFigures{};
+  int status = 0;
+};
+
+Result<Outcome> run_once(const SimulationOptions& options, const sim::MachineConfig& config,
+                         const sim::CostModel& model, bool silent, TraceFile* trace) {
+  std::vector<std::unique_ptr<sim::ProcessShell>> processes;
+  std::vector<sim::Shell*> shells;
+  for (unsigned k = 0; k < config.iccs.clusters; ++k) {
+    const sim::ProcessShell::Program program{.cluster = k,
+                                             .path = options.application,
+                                             .arguments = options.command,
+                                             .reads_input = k == 0 && !silent,
+                                             .silent = silent};
+    Result<std::unique_ptr<sim::ProcessShell>> started = sim::ProcessShell::make(program, config.heap_pages);
+    if (!started) return started.error();
+    processes.push_back(std::move(started).value());
+    shells.push_back(processes.back().get());
+  }
+  sim::Machine::Trace tell;
+  if (trace != nullptr) tell = [&](const sim::MessageReport& m) { trace->write(trace_line(m, model)); };
+  sim::Machine machine(config, model, shells, std::move(tell));
+  Outcome outcome;
+  outcome.figures = machine.run();
+  for (const auto& process : processes) {
+    const int status = outcome.figures.ok() ? process->end() : process->status();
+    outcome.status = std::max(outcome.status, status);
+  }
+  if (!outcome.figures.ok() && outcome.status == 0) outcome.status = 1;
+  return outcome;
+}
+
+Json to_cycles(Duration d, double cycles_per_second) {
+  return static_cast<std::int64_t>(static_cast<double>(d.ns()) * cycles_per_second / 1e9 + 0.5);
+}
+
+}  // namespace
+
+Result<sim::CostModel> load_model(const std::string& name, const std::string& folder) {
+  if (name.find('/') != std::string::npos || name.ends_with(".yaml")) return sim::CostModel::load(name);
+  return sim::CostModel::load(folder + "/" + name + ".yaml");
+}
+
+sim::MachineConfig machine_config(const SimulationOptions& options, const sim::CostModel& model) {
+  const RunConfig& c = options.config;
+  const sim::CostModel::Protocol& p = model.protocol;
+  sim::MachineConfig m;
+  sim::IccsConfig& i = m.iccs;
+  i.clusters = static_cast<std::uint16_t>(c.clusters);
+  i.proxies = static_cast<std::uint16_t>(c.proxies);
+  i.nis = static_cast<std::uint16_t>(c.nis);
+  i.mode = c.simulation.mode;
+  i.dispatch = dispatch_of(c.dispatch);
+  i.peer = c.transport.peer;
+  i.all_pairs = c.transport.all_pairs;
+  i.window_bytes = c.window_kib * 1024;
+  i.mtu_bytes = options.mtu_given ? c.mtu_bytes() : p.mtu_bytes;
+  i.fragmentation = options.fragmentation_given ? c.transport.fragmentation : p.fragmentation;
+  stack::SubConnectionConfig& s = i.sub_connection;
+  s.window_packets = c.transport.window_packets;
+  s.congestion.enabled =
+      (options.congestion_given ? c.transport.congestion : p.congestion) == stack::CongestionControl::kDelay;
+  s.min_rto = Duration::us(options.rto_given ? c.transport.min_rto_us : p.min_rto_us);
+  s.max_rto = Duration::us(options.rto_given ? c.transport.max_rto_us : p.max_rto_us);
+  s.path_death = Duration::ms(c.transport.path_death_ms);
+  s.peer_death = Duration::ms(c.transport.peer_death_ms);
+  s.ack_delay = Duration::us(p.ack_delay_us);
+  s.ack_every = p.ack_every;
+  i.faults.loss = c.faults.loss;
+  i.faults.duplicate = c.faults.duplicate;
+  i.faults.reorder = c.faults.reorder;
+  i.faults.corrupt = c.faults.corrupt;
+  i.seed = c.faults.seed;
+  i.proxy_speed = c.simulation.proxy_speed;
+  i.mistake = c.simulation.mistake;
+  m.compute = static_cast<std::uint16_t>(c.compute);
+  m.heap_pages = c.heap_mib * static_cast<std::uint32_t>((1u << 20) / dsm::kPageBytes);
+  m.locks = dsm::kLocks;
+  m.barriers = dsm::kBarriers;
+  m.words = dsm::kWords;
+  m.flags = dsm::kFlags;
+  m.semaphores = dsm::kSemaphores;
+  m.conditions = dsm::kConditions;
+  m.strict = c.simulation.strict;
+  return m;
+}
+
+Result<SimulationReport> simulate(const SimulationOptions& options) {
+  const Instant began = monotonic_now();
+  const Result<sim::CostModel> model = load_model(options.config.simulation.model, options.models);
+  if (!model) return model.error();
+  TraceFile trace(options.trace_file);
+  if (!options.trace_file.empty() && !trace.open())
+    return error("--trace: {} cannot be written: {}", options.trace_file, std::strerror(errno));
+  sim::stay_on_one_processor();
+  SimulationReport report;
+  report.command = options.command;
+  report.config = options.config;
+  report.model = model->name;
+  report.cycles_per_second = model->cycles_per_second;
+  sim::MachineConfig config = machine_config(options, *model);
+  if (config.iccs.clusters == 1) config.iccs.mode = sim::Mode::kNoDelay;  // there is nobody to send to
+  if (config.iccs.mode == sim::Mode::kNoContention) {
+    report.message_bytes = options.config.simulation.message_bytes;
+    if (report.message_bytes == 0) {
+      sim::MachineConfig real = config;
+      real.iccs.mode = sim::Mode::kReal;
+      const Result<Outcome> measured = run_once(options, real, *model, true, nullptr);
+      if (!measured) return measured.error();
+      if (!measured->figures.ok()) {
+        report.failure = measured->figures.error().text;
+        report.status = measured->status;
+        return report;
+      }
+      const sim::MessageFigures& m = measured->figures->messages;
+      report.message_bytes = static_cast<std::uint32_t>(m.count == 0 ? 0 : m.bytes / m.count);
+    }
+    report.fixed_delay = sim::idle_latency(config.iccs, *model, report.message_bytes);
+    config.iccs.fixed_delay = report.fixed_delay;
+  }
+  const Result<Outcome> outcome = run_once(options, config, *model, false, trace.open() ? &trace : nullptr);
+  if (!outcome) return outcome.error();
+  report.status = outcome->status;
+  if (outcome->figures.ok())
+    report.figures = *outcome->figures;
+  else
+    report.failure = outcome->figures.error().text;
+  report.real_seconds = (monotonic_now() - began).s();
+  return report;
+}
+
+nlohmann::ordered_json render_json(const SimulationReport& r) {
+  const sim::MachineFigures& f = r.figures;
+  const double rate = r.cycles_per_second;
+  const auto cycles = [&](Duration d) { return to_cycles(d, rate); };
+  Json j;
+  j["braid"] = kVersion;
+  j["command"] = r.command;
+  j["config"] = to_json(r.config);
+  j["model"] = r.model;
+  j["cycles_per_second"] = rate;
+  j["status"] = r.status;
+  if (!r.failure.empty()) {
+    j["failure"] = r.failure;
+    return j;
+  }
+  j["deterministic"] = f.counted;
+  j["trace_hash"] = fmt::format("{:016x}", f.trace_hash);
+  j["real_seconds"] = r.real_seconds;
+  j["events"] = f.events;
+  j["hand_overs"] = f.hand_overs;
+  j["whole_cycles"] = cycles(f.whole);
+  j["parallel_cycles"] = cycles(f.parallel);
+  const double parallel = std::max(1.0, static_cast<double>(f.parallel.ns()) * rate / 1e9);
+  if (r.message_bytes > 0) {
+    j["message_bytes"] = r.message_bytes;
+    j["fixed_delay_cycles"] = cycles(r.fixed_delay);
+  }
+  const sim::MessageFigures& m = f.messages;
+  const double count = std::max<double>(1, static_cast<double>(m.count));
+  const auto mean = [&](Duration d) { return static_cast<double>(d.ns()) * rate / 1e9 / count; };
+  Json messages;
+  messages["count"] = m.count;
+  messages["mean_bytes"] = static_cast<double>(m.bytes) / count;
+  messages["per_million_cycles"] = static_cast<double>(m.count) * 1e6 / parallel;
+  messages["per_million_cycles_and_cluster"] =
+      static_cast<double>(m.count) * 1e6 / parallel / static_cast<double>(r.config.clusters);
+  messages["mean_cycles"] = mean(m.whole);
+  messages["mean_wait_to_send"] = mean(m.wait_to_send);
+  messages["mean_send"] = mean(m.send);
+  messages["mean_network"] = mean(m.network);
+  messages["mean_wait_to_receive"] = mean(m.wait_to_receive);
+  messages["mean_receive"] = mean(m.receive);
+  messages["retransmissions"] = f.retransmissions;
+  messages["frames_lost"] = f.frames_lost;
+  j["messages"] = messages;
+  const double seconds = std::max(1e-12, f.parallel.s());
+  Json proxies = Json::array();
+  double queue = 0, busy = 0;
+  for (std::size_t p = 0; p < f.proxies.size(); ++p) {
+    const sim::ProxyFigures& figures = f.proxies[p];
+    queue += figures.queue_seconds / seconds;
+    busy += figures.busy.s() / seconds;
+    proxies.push_back(Json{{"cluster", p / r.config.proxies},
+                           {"proxy", p % r.config.proxies},
+                           {"utilisation", figures.busy.s() / seconds},
+                           {"mean_queue", figures.queue_seconds / seconds},
+                           {"most_queued", figures.most_queued},
+                           {"messages", figures.messages},
+                           {"frames_received", figures.frames_received},
+                           {"frames_sent", figures.frames_sent},
+                           {"timers", figures.timers}});
+  }
+  const double number = std::max<double>(1, static_cast<double>(f.proxies.size()));
+  j["mean_queue"] = queue / number;
+  j["mean_utilisation"] = busy / number;
+  j["proxies"] = proxies;
+  Json nodes = Json::array();
+  for (std::size_t n = 0; n < f.nodes.size(); ++n) {
+    const sim::NodeFigures& figures = f.nodes[n];
+    const dsm::NodeCounts& counts = f.node_counts[n];
+    nodes.push_back(Json{{"node", n},
+                         {"computing", cycles(figures.computing)},
+                         {"faults", cycles(figures.faults)},
+                         {"locks", cycles(figures.locks)},
+                         {"barriers", cycles(figures.barriers)},
+                         {"syncs", cycles(figures.syncs)},
+                         {"handling", cycles(figures.handling)},
+                         {"messages", figures.messages},
+                         {"read_faults", counts.read_faults},
+                         {"write_faults", counts.write_faults},
+                         {"fetches", counts.fetches},
+                         {"lock_calls", counts.lock_calls},
+                         {"remote_locks", counts.remote_locks},
+                         {"barrier_calls", counts.barriers},
+                         {"sync_calls", counts.sync_calls}});
+  }
+  j["nodes"] = nodes;
+  return j;
+}
+
+std::string render_text(const SimulationReport& r) {
+  if (!r.failure.empty()) return fmt::format("braid: {}\n", r.failure);
+  const Json j = render_json(r);
+  const auto number = [&](const Json& value) { return value.get<double>(); };
+  const Json& m = j["messages"];
+  std::string text = fmt::format(
+      "braid: simulated {} cluster(s) x {} compute nodes, {} proxies each, model {}: {:.0f} "
+      "cycles in parallel(), {:.0f} in all\n",
+      r.config.clusters, r.config.compute, r.config.proxies, r.model, number(j["parallel_cycles"]),
+      number(j["whole_cycles"]));
+  if (number(m["count"]) > 0) {
+    text += fmt::format(
+        "  messages: {:.0f} of {:.0f} bytes, {:.1f} in a million cycles; each took {:.0f} cycles\n",
+        number(m["count"]), number(m["mean_bytes"]), number(m["per_million_cycles"]),
+        number(m["mean_cycles"]));
+  }
+  if (!j["proxies"].empty()) {
+    text += fmt::format(
+        "  of these: {:.0f} waiting to be sent, {:.0f} being sent, {:.0f} on the network, {:.0f} waiting "
+        "to be received, {:.0f} being received\n",
+        number(m["mean_wait_to_send"]), number(m["mean_send"]), number(m["mean_network"]),
+        number(m["mean_wait_to_receive"]), number(m["mean_receive"]));
+    text += fmt::format("  proxies: utilisation {:.3f}, queue {:.3f}\n", number(j["mean_utilisation"]),
+                        number(j["mean_queue"]));
+  }
+  const double parallel =
+      std::max(1.0, number(j["parallel_cycles"]) * static_cast<double>(j["nodes"].size()));
+  const auto share = [&](const char* key) {
+    double sum = 0;
+    for (const Json& node : j["nodes"]) sum += number(node[key]);
+    return 100 * sum / parallel;
+  };
+  text += fmt::format(
+      "  compute nodes: {:.1f} % computing, {:.1f} % waiting for pages, {:.1f} % for locks, {:.1f} % at "
+      "barriers, {:.1f} % for other calls\n",
+      share("computing"), share("faults"), share("locks"), share("barriers"), share("syncs"));
+  text += fmt::format("  {} events in {:.2f} s; trace {}\n", j["events"].dump(), r.real_seconds,
+                      j["trace_hash"].get<std::string>());
+  if (!r.figures.counted)
+    text +=
+        "  compute time comes from this processor's clock, for the program was built without the compiler "
+        "plug-in: "
+        "no run is like another\n";
+  return text;
+}
+
+}  // namespace braid::cli

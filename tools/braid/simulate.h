@@ -1,0 +1,48 @@
+// A simulated run: from settings to a machine in virtual time and the programs on it, and what came of it as
+// text for people and as JSON for programs.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "sim/cost_model.h"
+#include "sim/machine.h"
+#include "tools/braid/run_config.h"
+
+namespace braid::cli {
+
+struct SimulationOptions {
+  RunConfig config;
+  // Settings that the user gave; what the model says of the transport holds for the others.
+  bool mtu_given = false, fragmentation_given = false, congestion_given = false, rto_given = false;
+  std::string models;       // folder of the models that have names
+  std::string application;  // the flavour for simulation
+  std::vector<std::string> command;
+  std::string trace_file;  // a line of JSON for every message; empty: none
+};
+
+struct SimulationReport {
+  std::vector<std::string> command;
+  RunConfig config;
+  std::string model;
+  double cycles_per_second = 0;
+  int status = 0;       // the largest of the programs'
+  std::string failure;  // why the run ended early; empty: it did not
+  sim::MachineFigures figures;
+  std::uint32_t message_bytes = 0;  // no-contention: the message whose latency all had,
+  Duration fixed_delay{};           // and this
+  double real_seconds = 0;          // that the simulation took
+};
+
+Result<sim::CostModel> load_model(const std::string& name, const std::string& folder);
+sim::MachineConfig machine_config(const SimulationOptions& options, const sim::CostModel& model);
+
+// Runs the programs. An error: it could not start.
+Result<SimulationReport> simulate(const SimulationOptions& options);
+
+std::string render_text(const SimulationReport& report);
+nlohmann::ordered_json render_json(const SimulationReport& report);
+
+}  // namespace braid::cli
