@@ -136,7 +136,7 @@ bool Pages::on_page_reply(ClusterId from, PageId page, const Header& header, Byt
 
 void Pages::install(std::uint32_t page, std::uint32_t version, ByteView bytes) {
   Page& p = pages_[page];
-  std::memcpy(memory_.page(PageId(page)), bytes.data(), kPageBytes);  // PG-4: filled before it is opened
+  copy_page(memory_.page(PageId(page)), bytes.data());  // PG-4: filled before it is opened
   p.version = version;
   end_fetch(p);
   p.content = Content::kClean;

@@ -133,7 +133,7 @@ std::size_t Pages::write_page(ClusterId to, std::uint32_t page, Header& header, 
   if (p.access == Access::kWrite && p.content != Content::kDirty) set_access(page, 1, Access::kRead);
   m.copies |= bit(to);
   header.number = m.version;
-  std::memcpy(room.data(), memory_.page(PageId(page)), kPageBytes);
+  copy_page(room.data(), memory_.page(PageId(page)));
   ++counts_.pages_sent;
   return kPageBytes;
 }
@@ -185,7 +185,7 @@ void Pages::advance_rounds(std::uint32_t page) {
           return give_home(page, writer);
         }
       } else {
-        m.streak = 0;
+        m.streak = std::min(m.streak, 0);
       }
       for (std::uint64_t rest = ended; rest != 0; rest &= rest - 1) {
         const ClusterId initiator(static_cast<std::uint16_t>(std::countr_zero(rest)));

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -34,6 +35,14 @@ struct RunVersions {
     return i == 0 ? first : load<std::uint32_t>(&others[(i - 1) * sizeof first]);
   }
 };
+
+// Where one side lies in a message. Of a memcpy of known length g++ makes `rep movsq`, which takes five times
+// as long as the library's copy when the sides are aligned differently (230 against 40 ns).
+inline void copy_page(std::byte* to, const std::byte* from) {
+  std::size_t bytes = kPageBytes;
+  asm("" : "+r"(bytes));
+  std::memcpy(to, from, bytes);
+}
 
 class Pages {
  public:

@@ -169,6 +169,15 @@ Memory::~Memory() {
   if (userfaultfd_ >= 0) ::close(userfaultfd_);
 }
 
+void Memory::warm(PageId page) {
+  std::byte* const first = this->page(page);
+  // A write, or the system would do with a page of zeros; atomic, or what another thread writes could be
+  // lost.
+  asm volatile("lock; orb $0, %0" : "+m"(*first));
+  constexpr std::size_t kCacheLine = 64;
+  for (std::size_t at = kCacheLine; at < kPageBytes; at += kCacheLine) __builtin_prefetch(first + at, 1);
+}
+
 void Memory::protect(PageId first, std::uint32_t count, Access access) {
   CHECK(inside(first.value(), count, pages_));
   if (count == 0) return;

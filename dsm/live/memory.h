@@ -37,6 +37,9 @@ class Memory final : public PageMemory {
   // nothing.
   void protect(PageId first, std::uint32_t count, Access access) override;
   std::byte* page(PageId page) override { return alias_ + page.value() * kPageBytes; }
+  // Has the system make the page's memory, if it is not there, and brings it near; changes nothing. Any
+  // thread, whatever others do with the page.
+  void warm(PageId page);
 
   std::uint32_t pages() const { return pages_; }
   Protection protection() const {

@@ -503,7 +503,10 @@ bool Runtime::on_fault(std::uintptr_t address, bool write) {
     stamps.requested = monotonic_now();
     if (complete) stamps.answered = stamps.installed = stamps.requested;
   }
-  if (!complete) wait(local);
+  if (!complete) {
+    memory_.warm(page);  // while the request is on its way: new memory takes 2.5 us
+    wait(local);
+  }
   nodes_[local].times.faults_ns += (monotonic_now() - began).ns();
   return true;
 }
@@ -730,7 +733,7 @@ void Runtime::wait(unsigned local, Instant deadline) {
     }
     constexpr int kLooksBeforePark = 32;
     if (looks < (crowded ? kLooksBeforePark : looks_before_yield_)) {
-      _mm_pause();
+      if (!drives_proxies_) _mm_pause();  // a turn of the proxies is pause enough
       continue;
     }
     if (idle_since == Instant::never()) idle_since = now = monotonic_now();

@@ -201,7 +201,9 @@ void Worker::start_anew(Instant now) {
 
 // ---------------------------------------------------------------- commands
 
+// Every turn comes here, and to send_datagrams(): an empty place to take one to costs more than the look.
 int Worker::obey_commands(Instant now) {
+  if (commands_.read_available() == 0) return 0;
   int obeyed = 0;
   for (WorkerCommand c; commands_.pop(c); ++obeyed) obey(now, c);
   if (obeyed > 0) obeyed_.store(obeyed_.load(std::memory_order_relaxed) + obeyed, std::memory_order_release);
@@ -359,6 +361,7 @@ void Worker::end_partings(Instant now) {
 }
 
 int Worker::send_datagrams(Instant now) {
+  if (datagrams_out_.read_available() == 0) return 0;
   int sent = 0;
   for (Datagram d; datagrams_out_.pop(d); ++sent)
     (void)stack_.send_datagram(now, d.port, d.peer, ByteView(d.data).first(d.bytes));  // it counts drops

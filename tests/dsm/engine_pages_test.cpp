@@ -705,6 +705,17 @@ TEST_F(MovingHome, ItDoesNotMoveWhileTwoWrite) {  // PG-23
   EXPECT_EQ(m.read(1, kY), 8);
 }
 
+TEST_F(MovingHome, APageThatItsHomeWritesTooIsNotClosedThereEveryTime) {  // PG-23
+  write_and_release(1);
+  EXPECT_EQ(access(0), Access::kNone);
+  for (std::uint8_t i = 2; i < 5; ++i) {
+    m.write(0, kY, i);  // while cluster 1 has a copy: the release is a round of the home's own
+    pass(0, 2, 2);
+    write_and_release(i);
+    EXPECT_NE(access(0), Access::kNone);
+  }
+}
+
 struct MovingAtOnce : MovingHome {
   MovingAtOnce() : MovingHome(1) {}
 };

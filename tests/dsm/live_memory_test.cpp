@@ -90,6 +90,23 @@ TEST_P(MemoryBy, EveryChangeTakesEffectAndKeepsTheBytes) {
   }
 }
 
+TEST_P(MemoryBy, WarmingAPageMakesItsMemoryAndChangesNothing) {
+  Result<Memory> memory = Memory::make(3, GetParam());
+  ASSERT_TRUE(memory.ok());
+  store(memory->page(PageId(1)), 41);
+  const auto exists = [&](PageId page) {
+    unsigned char resident = 0;
+    EXPECT_EQ(::mincore(memory->page(page), kPageBytes, &resident), 0);
+    return (resident & 1) != 0;
+  };
+  EXPECT_FALSE(exists(PageId(2)));
+  for (std::uint32_t p = 1; p < 3; ++p) memory->warm(PageId(p));
+  EXPECT_TRUE(exists(PageId(2)));
+  memory->protect(PageId(1), 2, Access::kRead);
+  EXPECT_EQ(*seen_at(PageId(1)), 41);
+  EXPECT_EQ(*seen_at(PageId(2)), 0);
+}
+
 TEST_P(MemoryBy, KnowsItsAddresses) {
   Result<Memory> memory = Memory::make(3, GetParam());
   ASSERT_TRUE(memory.ok());
