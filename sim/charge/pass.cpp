@@ -33,6 +33,7 @@ class Pass final : public gimple_opt_pass {
 
   unsigned execute(function* f) override {
     loop_optimizer_init(LOOPS_NORMAL | LOOPS_HAVE_RECORDED_EXITS);
+    split_critical_edges();
     scev_initialize();
     calculate_dominance_info(CDI_DOMINATORS);
     calculate_dominance_info(CDI_POST_DOMINATORS);
@@ -49,8 +50,15 @@ class Pass final : public gimple_opt_pass {
   }
 
  private:
-  static constexpr pass_data kData = {
-      GIMPLE_PASS, "braid_charge", OPTGROUP_NONE, TV_NONE, PROP_cfg | PROP_ssa, 0, 0, 0, TODO_update_ssa};
+  static constexpr pass_data kData = {GIMPLE_PASS,
+                                      "braid_charge",
+                                      OPTGROUP_NONE,
+                                      TV_NONE,
+                                      PROP_cfg | PROP_ssa,
+                                      0,
+                                      0,
+                                      0,
+                                      TODO_update_ssa | TODO_cleanup_cfg};
 
   Code code_;
   Options options_;

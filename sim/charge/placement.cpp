@@ -132,6 +132,7 @@ void Placement::gather() {
     basic_block const b = BASIC_BLOCK_FOR_FN(function_, order[static_cast<std::size_t>(i)]);
     take_from_successors(b);
     give_to_dominator(b);
+    give_to_predecessors(b);
   }
 }
 
@@ -157,6 +158,36 @@ void Placement::give_to_dominator(basic_block b) {
       at(above).sealed || boundary_between(above, b))
     return;
   at(above).tail() += at(b).head();
+  at(b).head() = 0;
+}
+
+// Whether a charge at the end of the block costs no instruction: it has one there, or what comes before it
+// has and takes over what this block and its neighbours all pay.
+bool Placement::pays_anyway(basic_block b) {
+  if (at(b).tail() != 0) return true;
+  if (!at(b).passed_through() || !single_pred_p(b) || at(single_pred(b)).sealed) return false;
+  edge e;
+  edge_iterator i;
+  FOR_EACH_EDGE(e, i, single_pred(b)->succs) {
+    if (e->dest != b &&
+        (!single_pred_p(e->dest) || e->dest->index < NUM_FIXED_BLOCKS || at(e->dest).head() == 0))
+      return false;
+  }
+  return true;
+}
+
+// Where ways meet and something is paid on one of them anyway, all pay before they meet.
+void Placement::give_to_predecessors(basic_block b) {
+  if (at(b).head() == 0 || EDGE_COUNT(b->preds) < 2 || bb_loop_header_p(b)) return;
+  bool shared = false;
+  edge e;
+  edge_iterator i;
+  FOR_EACH_EDGE(e, i, b->preds) {
+    if (!single_succ_p(e->src) || e->src->index < NUM_FIXED_BLOCKS || at(e->src).sealed) return;
+    shared = shared || pays_anyway(e->src);
+  }
+  if (!shared) return;
+  FOR_EACH_EDGE(e, i, b->preds) at(e->src).tail() += at(b).head();
   at(b).head() = 0;
 }
 

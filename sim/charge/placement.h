@@ -50,6 +50,8 @@ class Placement {
   bool add_up(class loop* l, Units* iteration, Units* until_exit);
   void take_from_successors(basic_block b);
   void give_to_dominator(basic_block b);
+  bool pays_anyway(basic_block b);
+  void give_to_predecessors(basic_block b);
   bool boundary_between(basic_block from, basic_block to);
   void insert_moves(basic_block b);
 
