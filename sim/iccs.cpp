@@ -138,7 +138,7 @@ struct Iccs::Arrival {
   stack::Record record;
   unsigned proxy = 0;
   std::uint32_t ahead = 0;
-  Instant left, arrived, taken;
+  Instant left, arrived, taken, delivered;
 };
 
 struct Iccs::Ni {
@@ -239,18 +239,18 @@ void Iccs::establish() {
 Duration Iccs::least_to_deliver() const {
   switch (config_.mode) {
     case Mode::kNoDelay:
-      return Duration::ns(1);
+      return notice();
     case Mode::kNoContention:
-      return config_.fixed_delay;
+      return config_.fixed_delay + notice();
     case Mode::kReal:
       break;
   }
-  return proxy_time(model_.ni_receive + model_.ip_receive + model_.udp_receive + model_.window_receive +
-                    model_.deliver);
+  return notice() + proxy_time(model_.ni_receive + model_.ip_receive + model_.udp_receive +
+                               model_.window_receive + model_.deliver);
 }
 
 Duration Iccs::least_latency() const {
-  if (config_.mode != Mode::kReal) return config_.mode == Mode::kNoDelay ? Duration() : config_.fixed_delay;
+  if (config_.mode != Mode::kReal) return least_to_deliver();
   return proxy_time(model_.window_send + model_.udp_send + model_.ip_send + model_.ni_send) +
          model_.time(model_.latency) + least_to_deliver();
 }
@@ -336,14 +336,14 @@ void Iccs::submit(Instant at, ClusterId from, unsigned lane, Outgoing& m) {
     a.record = m.record;
     a.record.bytes = static_cast<std::uint16_t>(m.bytes);
     const Instant there = config_.mode == Mode::kNoDelay ? at : at + config_.fixed_delay;
-    a.left = a.arrived = a.taken = there;
+    a.left = a.arrived = a.taken = a.delivered = there;
     if (m.record.kind == stack::RecordKind::kMessage && m.bytes > 0) {
       std::memcpy(way.window.data() + std::size_t{m.record.position.value() & (way.numbers.size() - 1)} *
                                           convergence::kGranuleBytes,
                   m.data, m.bytes);
     }
     if (m.record.kind != stack::RecordKind::kMessage) free_messages_.push_back(m.number);
-    events_.push(there, {EventKind::kDelivery, 0, a.to.value(), item});
+    events_.push(there + notice(), {EventKind::kDelivery, 0, a.to.value(), item});
     return;
   }
   const unsigned picked =
@@ -562,9 +562,9 @@ bool Iccs::take_records(Proxy& p, const stack::Stack::Received& received, Instan
       std::memcpy(way.window.data() + index * convergence::kGranuleBytes, bytes.data(), bytes.size());
     }
     const std::uint32_t item = new_arrival();
-    arrivals_[item] = {received.source, here,       record,        p.index,
-                       frame.ahead,     frame.left, frame.arrived, events_.now()};
-    events_.push(at, {EventKind::kDelivery, p.index, here.value(), item});
+    arrivals_[item] = {received.source, here,          record,        p.index, frame.ahead,
+                       frame.left,      frame.arrived, events_.now(), at};
+    events_.push(at + notice(), {EventKind::kDelivery, p.index, here.value(), item});
   }
   if (!reader.broken()) return true;
   p.stack.malformed();
@@ -610,7 +610,7 @@ void Iccs::deliver(std::uint32_t item) {
   m.report.times.taken = a.taken;
   Sink::Handled handled{now, 0};
   while (const std::optional<ByteView> message = way.receiver.next()) {
-    m.report.times.delivered = now;
+    m.report.times.delivered = a.delivered;
     --under_way_;
     m.delivered = true;
     sink_.on_delivered(m.report);

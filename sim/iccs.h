@@ -110,7 +110,9 @@ class Iccs {
  public:
   class Sink {
    public:
-    // What became of a message at its destination: until when a compute node was busy with it, and which.
+    // What became of a message at its destination: until when a compute node was busy with it, and which. It
+    // is told of one when the least that the handler takes (CostModel::handler) has passed since its
+    // delivery.
     struct Handled {
       Instant until;
       unsigned lane = 0;
@@ -141,8 +143,8 @@ class Iccs {
 
   void on_event(const Event& event);
 
-  // The least time from an event of this system to a delivery that follows from it, and from send() to its
-  // delivery.
+  // The least time from an event of this system to a message that Sink hears of because of it, and from
+  // send().
   Duration least_to_deliver() const;
   Duration least_latency() const;
   // Messages that were sent and not delivered.
@@ -173,6 +175,8 @@ class Iccs {
     return *connections_[from.value() * config_.clusters + to.value()];
   }
   stack::StackConfig stack_config(unsigned cluster, unsigned index) const;
+  // From a delivery until the compute node's handler does something about it.
+  Duration notice() const { return model_.time(model_.handler); }
   Duration proxy_time(double cycles) const { return model_.time(cycles / config_.proxy_speed); }
 
   Outgoing& new_message();

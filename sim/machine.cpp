@@ -505,7 +505,7 @@ unsigned Machine::handler(Cluster& c) {
 Iccs::Sink::Handled Machine::on_message(Instant now, ClusterId at, ClusterId from, ByteView message) {
   Cluster& c = cluster(at);
   hash(static_cast<std::uint64_t>(now.ns()), std::uint64_t{at.value()} << 32 | from.value(), message.size());
-  return work_of(c, now, model_.handler, [&](Work& work) {
+  return work_of(c, now, [&](Work& work) {
     work.bytes = message.size() - kHeaderBytes;
     if (work.bytes >= dsm::kPageBytes) work.at = work.at + model_.time(model_.page_byte * dsm::kPageBytes);
     charged(work, [&] { c.engine.on_message(from, message.subspan(kHeaderBytes)); });
@@ -513,17 +513,18 @@ Iccs::Sink::Handled Machine::on_message(Instant now, ClusterId at, ClusterId fro
 }
 
 void Machine::on_room(Instant now, ClusterId at, ClusterId) {
-  (void)work_of(cluster(at), now, 0, [](Work&) {});
+  (void)work_of(cluster(at), now, [](Work&) {});
 }
 
 // Does something to a cluster in the time of one of its nodes, and what follows from it.
 template <class Do>
-Iccs::Sink::Handled Machine::work_of(Cluster& c, Instant now, double cycles, Do&& act) {
+Iccs::Sink::Handled Machine::work_of(Cluster& c, Instant now, Do&& act) {
   const unsigned n = handler(c);
   Node& node = c.nodes[n];
-  const Instant begins = std::max(now, node.busy_until);
-  Work work{c, n, begins, 0};
-  if (cycles > 0) work.at = work.at + model_.time(cycles);
+  // The handler has been at it since the delivery, unless the node was busy then.
+  const Duration notice = model_.time(model_.handler);
+  const Instant begins = std::max(now - notice, node.busy_until);
+  Work work{c, n, begins + notice, 0};
   act(work);
   pump(work);
   const Duration took = work.at - begins;

@@ -147,7 +147,7 @@ class Machine final : private Iccs::Sink {
   void pump(Work& work);
   unsigned handler(Cluster& c);
   template <class Do>
-  Handled work_of(Cluster& c, Instant now, double cycles, Do&& act);
+  Handled work_of(Cluster& c, Instant now, Do&& act);
   void fail(Error why);
   void fail(const Cluster& c, unsigned node, const std::string& why);
   bool is_stuck() const;
