@@ -15,6 +15,7 @@ namespace {
 
 using M = CostModel;
 constexpr CostKey kKeys[] = {
+    {"unit", &M::unit, "a unit of what the compiler's charges count: more than 0"},
     {"fault", &M::fault, "from an access that is forbidden until the page protocol has it"},
     {"call", &M::call, "from a call until the page protocol has it"},
     {"lock", &M::lock, "a lock inside the cluster, taken or given back"},
@@ -151,6 +152,8 @@ Result<CostModel> CostModel::parse(const std::string& yaml, const std::string& f
     double number = 0;
     if (!YAML::convert<double>::decode(value, number) || !(number >= 0) || number > 1e9)
       return error("{}: cost '{}': cycles between 0 and 1e9 are expected", place(file, value), key);
+    if (known->value == &M::unit && !(number > 0))
+      return error("{}: cost 'unit': more than 0 is expected", place(file, value));
     model.*known->value = number;
     seen.insert(key);
   }

@@ -18,6 +18,7 @@ namespace braid::sim {
 
 struct CostModel {
   // --- A compute node
+  double unit = 1;       // of what the compiler's charges count (docs/decisions/0009)
   double fault = 0;      // from an access that is forbidden until the page protocol has it
   double call = 0;       // from a lock, barrier or other call until the page protocol has it
   double lock = 0;       // of one inside the cluster, taken or given back

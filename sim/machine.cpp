@@ -101,13 +101,13 @@ struct Machine::Cluster {
 std::int64_t Machine::to_cycles(Instant at) const {
   if (at == Instant::never()) return kNobodyRuns;
   // Rounded up: a node whose clock is there has come at least so far.
-  const auto scaled = static_cast<__int128>(at.ns()) * static_cast<std::int64_t>(model_.cycles_per_second);
+  const auto scaled = static_cast<__int128>(at.ns()) * clock_rate_;
   return static_cast<std::int64_t>((scaled + 999'999'999) / 1'000'000'000);
 }
 
 Instant Machine::to_instant(std::int64_t cycles) const {
   return Instant::from_ns(static_cast<std::int64_t>(static_cast<__int128>(cycles) * 1'000'000'000 /
-                                                    static_cast<std::int64_t>(model_.cycles_per_second)));
+                                                    clock_rate_));
 }
 
 // From when a node asks for something until the page protocol has it.
@@ -120,6 +120,7 @@ Duration Machine::entry(Request::Kind kind) const {
 Machine::Machine(const MachineConfig& config, const CostModel& model, std::vector<Shell*> shells, Trace trace)
     : config_(config),
       model_(model),
+      clock_rate_(static_cast<std::int64_t>(model.cycles_per_second / model.unit)),
       events_(config.iccs.clusters),
       iccs_(config.iccs, model, events_, *this),
       trace_(std::move(trace)),
@@ -133,10 +134,10 @@ Machine::Machine(const MachineConfig& config, const CostModel& model, std::vecto
     control.clusters = config.iccs.clusters;
     control.compute = config.compute;
     control.heap_pages = config.heap_pages;
-    control.cycles_per_second = static_cast<std::int64_t>(model.cycles_per_second);
+    control.cycles_per_second = clock_rate_;
     control.quantum = config.strict ? 1
                                     : std::max<std::int64_t>(
-                                          1, static_cast<std::int64_t>(std::min(model.fault, model.call)));
+                                          1, static_cast<std::int64_t>(std::min(model.fault, model.call) / model.unit));
   }
 }
 
@@ -531,7 +532,7 @@ Iccs::Sink::Handled Machine::work_of(Cluster& c, Instant now, Do&& act) {
   node.busy_until = work.at;
   if (in_parallel_ > 0) node.figures.handling += took;
   if (node.state == Node::State::kRunning)
-    c.control(n).clock += static_cast<std::int64_t>(model_.cycles(took) + 0.5);
+    c.control(n).clock += static_cast<std::int64_t>(model_.cycles(took) / model_.unit + 0.5);
   complete_others(c, work.at);
   return {work.at, n};
 }

@@ -157,6 +157,8 @@ class Machine final : private Iccs::Sink {
 
   const MachineConfig config_;
   const CostModel model_;
+  // Of the nodes' clocks, whose cycles are units of what their programs count.
+  const std::int64_t clock_rate_;
   Events events_;
   Iccs iccs_;
   std::vector<std::unique_ptr<Cluster>> clusters_;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/prng.h"
+#include "sim/idle_message.h"
 #include "tests/sim/scripted_shell.h"
 
 namespace braid::sim {
@@ -220,6 +221,91 @@ TEST(Machine, LossCostsTimeAndNothingElse) {
   EXPECT_GT(bad.figures->retransmissions, 0u);
   EXPECT_GT(bad.figures->parallel, good.figures->parallel);
   EXPECT_EQ(bad.shells[0]->read_by(0), good.shells[0]->read_by(0));
+}
+
+// --- One message on an idle system
+
+Duration latency(std::uint32_t bytes) {
+  IccsConfig c = config(2, 1).iccs;
+  c.fragmentation = stack::Fragmentation::kIp;
+  return idle_latency(c, model(), bytes);
+}
+
+// Figure 6 of the paper.
+TEST(IdleMessage, TakesAStepLongerAtEachFurtherFragment) {
+  // Most of what a further fragment costs is hidden: one is being received while the next is sent.
+  const Duration fragment = (latency(1000) - latency(996)) * 10;
+  const auto step = [](std::uint32_t bytes) { return latency(bytes + 4) - latency(bytes); };
+  std::vector<std::uint32_t> steps;
+  for (std::uint32_t bytes = 0; bytes <= 4000; bytes += 4) {
+    EXPECT_GE(step(bytes), Duration()) << "never shorter";
+    if (step(bytes) >= fragment) steps.push_back(bytes);
+  }
+  // 1480 bytes of each fragment are payload, and of the datagram 8 + 48 + 20 are headers.
+  ASSERT_EQ(steps.size(), 2u);
+  EXPECT_NEAR(steps[0], 1480 - 76, 4);
+  EXPECT_NEAR(steps[1], 2960 - 76, 4);
+}
+
+// Figure 7 of the paper.
+TEST(IdleMessage, StagesAddUpToItsLatency) {
+  const MessageTimes t = idle_message(config(2, 1).iccs, model(), 100).times;
+  EXPECT_EQ(t.served, t.handed) << "nobody is before it";
+  EXPECT_EQ(t.taken, t.arrived);
+  // A datagram of 100 bytes, the record's header, the packet's and UDP's own.
+  const double datagram = 100 + 20 + 48 + 8;
+  EXPECT_EQ(t.left - t.served, model().time(600 + 150 + 0.5 * datagram + 150 + 100));
+  const double wire = 14 + 20 + datagram + 24;
+  EXPECT_NEAR(static_cast<double>((t.arrived - t.left).ns()),
+              static_cast<double>(model().time(500 + 0.1 * wire).ns()), 1000);
+  EXPECT_EQ(t.delivered - t.taken, model().time(100 + 150 + 150 + 0.5 * datagram + 400 + 100 + 0.25 * 100));
+}
+
+// --- Mistakes in the model show in its figures
+
+Outcome with(PlantedMistake mistake) {
+  MachineConfig c = config(4, 2);
+  c.iccs.mistake = mistake;
+  Outcome r = run(c, random_scripts(3, 8));
+  EXPECT_TRUE(r.figures.ok()) << r.figures.error().text;
+  return r;
+}
+
+TEST(PlantedMistake, AForgottenChecksumMakesServiceShorterAndLeavesTheNetworkAlone) {
+  const Outcome right = with(PlantedMistake::kNone);
+  const Outcome wrong = with(PlantedMistake::kForgetsChecksums);
+  const auto mean = [](const Outcome& r, Duration MessageFigures::*part) {
+    return (r.figures->messages.*part).us() / static_cast<double>(r.figures->messages.count);
+  };
+  EXPECT_LT(mean(wrong, &MessageFigures::send), 0.95 * mean(right, &MessageFigures::send));
+  EXPECT_LT(mean(wrong, &MessageFigures::receive), 0.95 * mean(right, &MessageFigures::receive));
+  EXPECT_NEAR(mean(wrong, &MessageFigures::network) / mean(right, &MessageFigures::network), 1, 0.02);
+}
+
+TEST(PlantedMistake, WhoServesTheLastFirstLetsSomeWaitForLong) {
+  const auto longest_wait = [](PlantedMistake mistake) {
+    MachineConfig c = config(4, 4);
+    c.iccs.mistake = mistake;
+    Duration longest;
+    const Outcome r =
+        run(c, random_scripts(3, 16), {dsm::Homes::Kind::kCyclic, {}}, [&](const MessageReport& m) {
+          longest = std::max({longest, m.times.served - m.times.handed, m.times.taken - m.times.arrived});
+        });
+    EXPECT_TRUE(r.figures.ok()) << r.figures.error().text;
+    return longest;
+  };
+  EXPECT_GT(longest_wait(PlantedMistake::kLastInFirstOut).ns(),
+            longest_wait(PlantedMistake::kNone).ns() * 3 / 2);
+}
+
+TEST(Machine, AQueueIsAsLongAsLittlesLawSays) {
+  const Outcome r = run(config(3, 2), random_scripts(5, 6));
+  ASSERT_TRUE(r.figures.ok());
+  for (const ProxyFigures& p : r.figures->proxies) {
+    EXPECT_GE(p.queue_seconds, 0.9 * p.busy.s()) << "whoever is in service is in the queue, but for timers";
+    EXPECT_LE(p.busy, r.figures->parallel);
+    EXPECT_GE(p.most_queued, 1u);
+  }
 }
 
 }  // namespace

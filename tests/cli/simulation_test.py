@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""`braid sim` as a user has it: real programs in shells, on the engine, in virtual time.
+
+    simulation_test.py BIN NINJA_DIRECTORY [unittest arguments]
+"""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BIN = pathlib.Path(sys.argv[1])
+BUILD = pathlib.Path(sys.argv[2])
+
+
+def sim(*words, expect=0, environment=None):
+    """Runs `braid sim words`; returns (report, output, errors)."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = pathlib.Path(folder, "report.json")
+        run = subprocess.run([BIN / "braid", "sim", "--report", report, *words], capture_output=True, text=True,
+                             timeout=120, env={**os.environ, **(environment or {})}, check=False)
+        if expect is not None and run.returncode != expect:
+            raise AssertionError(f"status {run.returncode}\n{run.stdout}\n{run.stderr}")
+        text = report.read_text() if report.is_file() else ""
+        return json.loads(text) if text else None, run.stdout, run.stderr
+
+
+class Programs(unittest.TestCase):
+    SMALL = {
+        "jacobi": ["--size", "96", "--iterations", "4"],
+        "matmul": ["--size", "64"],
+        "gauss": ["--size", "64"],
+        "tsp": ["--cities", "7"],
+        "water": ["--molecules", "27", "--iterations", "1"],
+    }
+
+    def test_each_is_right_on_every_shape(self):
+        for name, arguments in self.SMALL.items():
+            for clusters, compute, proxies in ((1, 4, 1), (2, 2, 1), (4, 1, 1), (2, 3, 2)):
+                with self.subTest(program=name, clusters=clusters, compute=compute):
+                    report, output, _ = sim("--clusters", str(clusters), "--compute", str(compute), "--proxies",
+                                            str(proxies), name, *arguments)
+                    self.assertIn("verified", output)
+                    self.assertGreater(report["parallel_cycles"], 0)
+                    self.assertEqual(len(report["nodes"]), clusters * compute)
+
+    def test_loops_of_a_team_run_on_compute_nodes(self):
+        for name in ("jacobi", "matmul"):
+            with self.subTest(program=name):
+                _, output, _ = sim("--clusters", "2", "--compute", "3", name, "--intra", "tbb", *self.SMALL[name])
+                self.assertIn("verified", output)
+
+    def test_sixty_four_compute_nodes(self):
+        report, output, _ = sim("--clusters", "16", "--compute", "4", "--proxies", "2", "jacobi", "--size", "128",
+                                "--iterations", "2")
+        self.assertIn("verified", output)
+        self.assertEqual(len(report["nodes"]), 64)
+
+
+class Determinism(unittest.TestCase):
+    WATER = ["water", "--molecules", "64", "--iterations", "1"]
+    SHAPE = ["--clusters", "4", "--compute", "2", "--proxies", "2"]
+
+    def test_the_same_command_gives_the_same_trace(self):
+        first, _, _ = sim(*self.SHAPE, *self.WATER)
+        if not first["deterministic"]:
+            self.skipTest("the compiler plug-in is not built: compute time comes from the processor's clock")
+        # An environment of another size moves stacks, as address-space randomisation does in any case.
+        second, _, _ = sim(*self.SHAPE, *self.WATER, environment={"BRAID_TEST_PADDING": "x" * 5000})
+        self.assertEqual(first["trace_hash"], second["trace_hash"])
+        self.assertEqual(first["parallel_cycles"], second["parallel_cycles"])
+
+    def test_a_seed_decides_which_frames_are_lost(self):
+        def lossy(seed):
+            return sim(*self.SHAPE, "--loss", "0.02", "--seed", str(seed), *self.WATER)[0]
+
+        one, again, other = lossy(1), lossy(1), lossy(2)
+        if not one["deterministic"]:
+            self.skipTest("the compiler plug-in is not built")
+        self.assertGreater(one["messages"]["frames_lost"], 0)
+        self.assertEqual(one["trace_hash"], again["trace_hash"])
+        self.assertNotEqual(one["trace_hash"], other["trace_hash"])
+
+    def test_windows_give_what_strict_order_gives(self):
+        for mode in ("real", "no-delay"):
+            with self.subTest(mode=mode):
+                words = ["--clusters", "2", "--compute", "2", "--mode", mode, "jacobi", "--size", "32", "--iterations",
+                         "1"]
+                windows, _, _ = sim(*words)
+                if not windows["deterministic"]:
+                    self.skipTest("the compiler plug-in is not built")
+                strict, _, _ = sim("--strict", *words)
+                self.assertEqual(windows["trace_hash"], strict["trace_hash"])
+                self.assertLess(windows["hand_overs"], strict["hand_overs"] / 10)
+
+
+class Modes(unittest.TestCase):
+    WATER = ["--clusters", "4", "--compute", "2", "water", "--molecules", "64", "--iterations", "1"]
+
+    def test_without_delay_is_fastest_and_contention_costs(self):
+        cycles = {mode: sim("--mode", mode, *self.WATER)[0] for mode in ("real", "no-delay", "no-contention")}
+        self.assertLess(cycles["no-delay"]["parallel_cycles"], cycles["no-contention"]["parallel_cycles"])
+        self.assertLess(cycles["no-contention"]["parallel_cycles"], cycles["real"]["parallel_cycles"])
+        self.assertGreater(cycles["no-contention"]["fixed_delay_cycles"], 720)
+        self.assertAlmostEqual(cycles["no-contention"]["message_bytes"],
+                               cycles["real"]["messages"]["mean_bytes"], delta=1)
+
+    def test_faster_proxies_take_less_of_a_messages_time(self):
+        slow, fast = (sim("--proxy-speed", speed, *self.WATER)[0] for speed in ("0.5", "2"))
+        self.assertGreater(slow["messages"]["mean_send"], 2 * fast["messages"]["mean_send"])
+        self.assertGreater(slow["mean_utilisation"], fast["mean_utilisation"])
+
+    def test_a_planted_mistake_changes_its_figures(self):
+        right, last, free = (sim("--planted-mistake", mistake, *self.WATER)[0]
+                             for mistake in ("none", "last-in-first-out", "forgets-checksums"))
+        self.assertLess(free["messages"]["mean_send"], 0.98 * right["messages"]["mean_send"])
+        self.assertNotEqual(last["trace_hash"], right["trace_hash"])
+
+    def test_a_trace_has_every_message_and_its_stages(self):
+        with tempfile.TemporaryDirectory() as folder:
+            trace = pathlib.Path(folder, "trace.jsonl")
+            report, _, _ = sim("--trace", str(trace), *self.WATER)
+            lines = [json.loads(line) for line in trace.read_text().splitlines()]
+        self.assertEqual(len(lines), report["messages"]["count"])
+        for m in lines:
+            moments = [m[key] for key in ("handed", "served", "left", "arrived", "taken", "delivered")]
+            self.assertEqual(moments, sorted(moments))
+            if m["behind_message"] != 0:
+                self.assertGreater(m["ahead"], 0)
+                self.assertLess(m["behind_message"], m["message"])
+        mean = sum(m["delivered"] - m["handed"] for m in lines) / len(lines)
+        self.assertAlmostEqual(mean, report["messages"]["mean_cycles"], delta=1)
+
+
+class Mistakes(unittest.TestCase):
+    def test_bad_input_is_named(self):
+        for words, status, text in (
+            (["--model", "/nowhere.yaml", "jacobi"], 78, "/nowhere.yaml"),
+            (["--proxy-speed", "9", "jacobi"], 64, "--proxy-speed"),
+            (["nothing-of-that-name"], 64, "nothing-of-that-name"),
+            ([], 64, "which application"),
+            (["--trace", "/nowhere/trace", "jacobi"], 78, "/nowhere/trace"),
+        ):
+            with self.subTest(words=words):
+                _, _, errors = sim(*words, expect=status)
+                self.assertIn(text, errors)
+
+    def test_a_programs_own_end_ends_the_run(self):
+        _, _, errors = sim("jacobi", "--size", "1", expect=None)
+        self.assertRegex(errors, "size|in the middle of the run")
+
+
+class OneImplementation(unittest.TestCase):
+    """Daemon, programs and simulator link the same archives, and the simulator defines nothing that is theirs."""
+
+    def inputs(self, target):
+        said = subprocess.run(["ninja", "-C", BUILD, "-t", "inputs", target], capture_output=True, text=True, check=True)
+        return set(said.stdout.split())
+
+    def test_the_same_archives(self):
+        engine, daemon, program = self.inputs("bin/braid"), self.inputs("bin/braidd"), self.inputs("bin/jacobi")
+        for archive in ("stack/libbraid_stack.a", "convergence/libbraid_convergence.a"):
+            self.assertIn(archive, engine)
+            self.assertIn(archive, daemon)
+        self.assertIn("dsm/engine/libbraid_dsm_engine.a", engine)
+        self.assertIn("dsm/engine/libbraid_dsm_engine.a", program)
+
+    def test_the_simulator_defines_no_protocol(self):
+        said = subprocess.run(["nm", "-C", "--defined-only", BUILD / "sim" / "libbraid_machine.a"], capture_output=True,
+                              text=True, check=True).stdout
+        theirs = [line for line in said.splitlines()
+                  if re.search(r" [TD] braid::(stack|convergence|dsm|proxy)::", line)]
+        self.assertEqual(theirs, [])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
