@@ -106,8 +106,8 @@ std::int64_t Machine::to_cycles(Instant at) const {
 }
 
 Instant Machine::to_instant(std::int64_t cycles) const {
-  return Instant::from_ns(static_cast<std::int64_t>(static_cast<__int128>(cycles) * 1'000'000'000 /
-                                                    clock_rate_));
+  return Instant::from_ns(
+      static_cast<std::int64_t>(static_cast<__int128>(cycles) * 1'000'000'000 / clock_rate_));
 }
 
 // From when a node asks for something until the page protocol has it.
@@ -135,9 +135,10 @@ Machine::Machine(const MachineConfig& config, const CostModel& model, std::vecto
     control.compute = config.compute;
     control.heap_pages = config.heap_pages;
     control.cycles_per_second = clock_rate_;
-    control.quantum = config.strict ? 1
-                                    : std::max<std::int64_t>(
-                                          1, static_cast<std::int64_t>(std::min(model.fault, model.call) / model.unit));
+    control.quantum = config.strict
+                          ? 1
+                          : std::max<std::int64_t>(
+                                1, static_cast<std::int64_t>(std::min(model.fault, model.call) / model.unit));
   }
 }
 
