@@ -226,11 +226,12 @@ stack::StackConfig Iccs::stack_config(unsigned cluster, unsigned index) const {
 void Iccs::establish() {
   if (config_.mode != Mode::kReal) return;
   for (const auto& p : proxies_) enqueue(*p, EventKind::kTimer, 0);
-  const auto all_up = [&] {
+  // And nobody is still busy with what he was told.
+  const auto all_rest = [&] {
     return std::all_of(proxies_.begin(), proxies_.end(),
-                       [](const auto& p) { return p->stack.all_established(); });
+                       [](const auto& p) { return p->stack.all_established() && !p->busy; });
   };
-  while (!all_up()) {
+  while (!all_rest()) {
     CHECK(!events_.empty());
     on_event(events_.pop());
   }
