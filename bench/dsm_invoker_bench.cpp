@@ -71,8 +71,11 @@ struct Beside {
   std::atomic<std::int64_t> released_ns;  // when the handed lock was given up last
 };
 
+constexpr std::size_t kMany = 32;  // pages of one release
+
 struct Figures {
-  double read_cold, read_again, write_cold, release, barrier, remote_lock, hand_off, fetch_add;
+  double read_cold, read_again, write_cold, release, release_of_many, barrier, remote_lock, hand_off,
+      fetch_add;
 };
 
 template <class Operation>
@@ -98,8 +101,9 @@ class Bench {
     }
     f.read_again = touch(node, read_, false);
     f.write_cold = touch(node, written_, true);
-    f.barrier = barriers(node, false);
-    f.release = barriers(node, true) - f.barrier;
+    f.barrier = barriers(node, 0);
+    f.release = barriers(node, 1) - f.barrier;
+    f.release_of_many = (barriers(node, kMany) - f.barrier) / kMany;
     f.remote_lock = remote_locks(node);
     f.hand_off = hand_offs(node);
     f.fetch_add = fetch_adds(node);
@@ -125,15 +129,20 @@ class Bench {
     return median(us);
   }
   // Cluster 1 is there already, and waits; the barrier's root is there too, so its message has to come. Both
-  // write to the dirty page, or it would move to its only writer and nothing would be released.
-  double barriers(Node& node, bool dirty) const {
+  // write to the dirty pages, or they would move to their only writer and nothing would be released.
+  double barriers(Node& node, std::size_t dirty) const {
+    const auto write = [&](std::size_t word) {
+      // Not neighbours, which would be closed with one call.
+      for (std::size_t p = 0; p < dirty; ++p)
+        written_[2 * p * kWordsPerPage + word] = written_[2 * p * kWordsPerPage + word] + 1;
+    };
     std::vector<double> us;
-    for (int i = 0; i < kTimes; ++i) {
-      if (dirty && node.cluster() == 1) written_[1] = written_[1] + 1;
+    for (int i = 0; i < kTimes / (dirty > 1 ? 10 : 1); ++i) {
+      if (node.cluster() == 1) write(1);
       node.barrier(1);
       if (node.cluster() == 0) {
         (void)node.load(kRemoteWord);  // long enough for the other side to come
-        if (dirty) written_[0] = written_[0] + 1;
+        write(0);
       }
       us.push_back(us_of([&] { node.barrier(3); }));
     }
@@ -200,7 +209,7 @@ int main(int argc, char** argv) {
   std::size_t pages = 1000;
   CLI::App app("Latency of operations on remote memory without a scheduler in between.", "dsm_invoker_bench");
   app.add_option("--pages", pages, "Faults of each kind")
-      ->check(CLI::Range(10, 16000))
+      ->check(CLI::Range(64, 16000))
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
 
@@ -217,6 +226,7 @@ int main(int argc, char** argv) {
       print("read miss, again", f.read_again, 6);
       print("write miss, cold", f.write_cold, 14);
       print("release of one page", f.release, 6);
+      fmt::print("{:<28} {:8.2f}   each\n", fmt::format("release of {} pages", kMany), f.release_of_many);
       print("barrier", f.barrier, 6);
       print("remote lock, uncontended", f.remote_lock, 4);
       print("lock hand-off", f.hand_off, 12);

@@ -175,11 +175,12 @@ void Pages::drop_twin(std::uint32_t page) {
 
 // PG-6: the diff is taken as it leaves; that costs no room while it waits, and takes along what was written
 // meanwhile.
-std::size_t Pages::write_diff(std::uint32_t page, Header& header, MutableBytes room) {
+std::optional<std::size_t> Pages::write_diff(std::uint32_t page, Header& header, MutableBytes room) {
   Page& p = pages_[page];
   CHECK(p.content == Content::kDirty && p.flush == Stage::kQueued);
   if (p.access == Access::kWrite) set_access(page, 1, Access::kRead);
   const EncodedDiff diff = encode_diff(memory_.page(PageId(page)), twin(p.twin), room);
+  if (diff.bytes > room.size()) return std::nullopt;
   drop_twin(page);
   p.flush = Stage::kSent;
   p.flight_tag = p.dirty_tag;

@@ -68,20 +68,27 @@ constexpr auto kCompress = [] {
   return table;
 }();
 
-std::size_t write_mask(const Mask& mask, const std::byte* page, std::byte* out) {
-  std::memcpy(out, mask.data(), kMaskBytes);
-  std::byte* packed = out + kMaskBytes;
+std::size_t write_mask(const Mask& mask, const std::byte* page, MutableBytes room) {
+  std::memcpy(room.data(), mask.data(), kMaskBytes);
+  std::size_t end = kMaskBytes;
   for (std::size_t group = 0; group < kPageBytes / 8; ++group) {
     const auto m = static_cast<std::uint8_t>(mask[group / 8] >> (group % 8 * 8));
     if (m == 0) continue;
     const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(page + group * 8));
     const __m128i order = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(kCompress[m].data()));
-    // Eight bytes are stored, popcount(m) are kept: never past the room, because `packed` has advanced by at
-    // most eight bytes per group before this one.
-    _mm_storel_epi64(reinterpret_cast<__m128i*>(packed), _mm_shuffle_epi8(bytes, order));
-    packed += std::popcount(m);
+    const __m128i marked = _mm_shuffle_epi8(bytes, order);
+    const auto kept = static_cast<std::size_t>(std::popcount(m));
+    // Eight bytes are stored and the next group writes over those that are too many; not past the room.
+    if (room.size() - end >= 8) {
+      _mm_storel_epi64(reinterpret_cast<__m128i*>(&room[end]), marked);
+    } else {
+      std::array<std::byte, 8> all;
+      _mm_storel_epi64(reinterpret_cast<__m128i*>(all.data()), marked);
+      std::memcpy(&room[end], all.data(), kept);
+    }
+    end += kept;
   }
-  return static_cast<std::size_t>(packed - out);
+  return end;
 }
 
 bool apply_runs(ByteView diff, std::byte* page) {
@@ -150,18 +157,23 @@ bool apply_mask(ByteView diff, std::byte* page) {
 }  // namespace
 
 EncodedDiff encode_diff(const std::byte* page, const std::byte* twin, MutableBytes room) {
-  CHECK_GE(room.size(), kMaxDiffBytes);
   Mask mask;
-  std::size_t runs = 0;
+  std::size_t runs = 0, changed = 0;
   std::uint64_t before = 0;  // was the byte before this word marked?
   for (std::size_t w = 0; w < kWords; ++w) {
     mask[w] = differing(page + w * 64, twin + w * 64);
+    changed += static_cast<std::size_t>(std::popcount(mask[w]));
     runs += static_cast<std::size_t>(std::popcount(mask[w] & ~(mask[w] << 1 | before)));
     before = mask[w] >> 63;
   }
-  if (runs * kRunHeaderBytes <= kMaskBytes)
-    return {.format = DiffFormat::kRuns, .bytes = write_runs(mask, page, room.data())};
-  return {.format = DiffFormat::kMask, .bytes = write_mask(mask, page, room.data())};
+  EncodedDiff diff;
+  diff.format = runs * kRunHeaderBytes <= kMaskBytes ? DiffFormat::kRuns : DiffFormat::kMask;
+  diff.bytes = changed + (diff.format == DiffFormat::kRuns ? runs * kRunHeaderBytes : kMaskBytes);
+  if (diff.bytes > room.size()) return diff;
+  const std::size_t written =
+      diff.format == DiffFormat::kRuns ? write_runs(mask, page, room.data()) : write_mask(mask, page, room);
+  CHECK_EQ(written, diff.bytes);
+  return diff;
 }
 
 bool apply_diff(DiffFormat format, ByteView diff, std::byte* page) {

@@ -19,11 +19,11 @@ inline constexpr std::size_t kMaxDiffBytes = kMaskBytes + kPageBytes;
 
 struct EncodedDiff {
   DiffFormat format = DiffFormat::kRuns;
-  std::size_t bytes = 0;  // written into the room; 0 when nothing changed
+  std::size_t bytes = 0;  // 0 when nothing changed
 };
 
-// Writes what differs in `page` from `twin` (kPageBytes each, any alignment) into `room`, kMaxDiffBytes at
-// least.
+// Writes what differs in `page` from `twin` (kPageBytes each, any alignment) into `room`. If it is longer
+// than the room, only its length is told. kMaxDiffBytes are always enough.
 EncodedDiff encode_diff(const std::byte* page, const std::byte* twin, MutableBytes room);
 
 // Stores the changes into `page`. False, and nothing stored, when `diff` is not what encode_diff writes: the

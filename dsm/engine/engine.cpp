@@ -86,8 +86,9 @@ struct Engine::State {
     return false;
   }
 
-  // The descriptor `header` becomes a message: its payload's length.
-  std::size_t leave(ClusterId to, Header& header, MutableBytes payload) {
+  // The descriptor `header` becomes a message: its payload's length; nothing if it is a diff and longer than
+  // the room.
+  std::optional<std::size_t> leave(ClusterId to, Header& header, MutableBytes payload) {
     switch (header.kind) {
       case Kind::kPageRequest:
       case Kind::kPageReply:
@@ -125,8 +126,8 @@ struct Engine::State {
       while (!outbox.empty(config.cluster)) {
         Header header = outbox.pop(config.cluster);
         std::array<std::byte, kMostOwnPayloadBytes> payload;
-        const std::size_t length = leave(config.cluster, header, payload);
-        CHECK(dispatch(config.cluster, header, ByteView(payload).first(length)));
+        const std::optional<std::size_t> length = leave(config.cluster, header, payload);
+        CHECK(length && dispatch(config.cluster, header, ByteView(payload).first(*length)));
       }
       pages.pump();
       while (const auto release = pages.releases().pop_complete()) {
@@ -143,6 +144,19 @@ struct Engine::State {
         }
       }
     } while (!outbox.empty(config.cluster));
+  }
+
+  // The next message for `to`, its length; 0 when there is none, or none for which there is room.
+  std::size_t write_next(ClusterId to, MutableBytes room) {
+    if (outbox.empty(to) || room.size() < kHeaderBytes + payload_room(outbox.front(to))) return 0;
+    Header header = outbox.pop(to);
+    const std::optional<std::size_t> payload = leave(to, header, room.subspan(kHeaderBytes));
+    if (!payload) {
+      outbox.put_back(to, header);
+      return 0;
+    }
+    write_header(room, header);
+    return kHeaderBytes + *payload;
   }
 
   ComputeNode& idle_node(std::uint16_t node) {
@@ -241,23 +255,34 @@ bool Engine::done(std::uint16_t node) const {
 
 void Engine::on_message(ClusterId from, ByteView message) {
   State& s = *state_;
-  const auto parsed = parse(message);
-  // PG-19: an engine says nothing to itself over the network.
-  const bool good = parsed && from.value() < s.config.clusters && from != s.config.cluster &&
-                    s.dispatch(from, parsed->header, parsed->payload);
-  if (!good) ++s.counts.bad_messages;
-  s.settle();
+  for (ByteView rest = message;;) {  // PG-26
+    const auto parsed = parse(rest);
+    // PG-19: an engine says nothing to itself over the network.
+    const bool good = parsed && from.value() < s.config.clusters && from != s.config.cluster &&
+                      s.dispatch(from, parsed->header, parsed->payload);
+    if (!good) ++s.counts.bad_messages;
+    s.settle();
+    if (!parsed || parsed->rest.empty()) return;
+    rest = parsed->rest;
+  }
 }
 
+// PG-26
 std::size_t Engine::poll_transmit(ClusterId to, MutableBytes room) {
   State& s = *state_;
   CHECK(to != s.config.cluster);
   CHECK_GE(room.size(), kMaxMessageBytes);
-  if (s.outbox.empty(to)) return 0;
-  Header header = s.outbox.pop(to);
-  const std::size_t payload = s.leave(to, header, room.subspan(kHeaderBytes));
-  write_header(room, header);
-  return kHeaderBytes + payload;
+  room = room.first(kMaxMessageBytes);
+  std::size_t last = 0;
+  std::size_t end = s.write_next(to, room);
+  while (end != 0 && s.config.pack) {
+    const std::size_t bytes = s.write_next(to, room.subspan(end));
+    if (bytes == 0) break;
+    write_length(room.subspan(last), end - last);
+    last = end;
+    end += bytes;
+  }
+  return end;
 }
 
 bool Engine::has_output(ClusterId to) const {

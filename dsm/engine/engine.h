@@ -125,6 +125,9 @@ struct EngineConfig {
   // Pages that are asked for before a compute node that reads page after page needs them, for each node; 0:
   // none. As long as a round trip brings less than that many pages, more would help.
   std::uint32_t fetch_ahead = 16;
+  // What is ready for a cluster travels in one message as far as it fits (kMaxMessageBytes). Local, not
+  // shared.
+  bool pack = true;
   std::uint32_t words = 0;
   std::uint32_t flags = 0;
   std::uint32_t semaphores = 0;
@@ -161,7 +164,8 @@ struct ClusterCounts {
   std::uint64_t bad_messages = 0;   // messages that no engine sends: dropped
 };
 
-// The longest message poll_transmit() writes: a page, a byte mask of it, and the header.
+// The longest message poll_transmit() writes: a page, a byte mask of it, and the header; or several that are
+// shorter.
 inline constexpr std::size_t kMaxMessageBytes = kPageBytes + kPageBytes / 8 + 64;
 
 class StateSink;
@@ -219,12 +223,13 @@ class Engine {
 
   // --- What the network does.
 
-  // A message from another cluster's engine. Never fails and never waits: anything malformed is counted and
+  // What another cluster's engine wrote. Never fails and never waits: anything malformed is counted and
   // dropped.
   void on_message(ClusterId from, ByteView message);
-  // Writes the next message for `to` (another cluster) into `room` (at least kMaxMessageBytes) and returns
-  // its length; 0 when there is none. May call protect(): pages close as their bytes are taken. The driver
-  // takes room in its channel first, so a message that was written is a message that was sent.
+  // Writes what is ready for `to` (another cluster) into `room` (at least kMaxMessageBytes) and returns its
+  // length; 0 when there is nothing, else ask again. May call protect(): pages close as their bytes are
+  // taken. The driver takes room in its channel first, so a message that was written is a message that was
+  // sent.
   std::size_t poll_transmit(ClusterId to, MutableBytes room);
   bool has_output(ClusterId to) const;
   // Clusters with output, a bit each: what a driver loops over.

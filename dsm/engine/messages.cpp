@@ -1,5 +1,7 @@
 #include "dsm/engine/messages.h"
 
+#include <limits>
+
 #include "base/check.h"
 #include "dsm/engine/diff.h"
 #include "dsm/engine/engine.h"
@@ -80,6 +82,16 @@ void write_header(MutableBytes room, const Header& header) {
   store(&room[8], header.number);
 }
 
+void write_length(MutableBytes message, std::size_t bytes) {
+  static_assert(kMaxMessageBytes <= std::numeric_limits<std::uint16_t>::max());
+  store(&message[2], static_cast<std::uint16_t>(bytes));
+}
+
+std::size_t payload_room(const Header& header) {
+  const bool empty = header.kind == Kind::kPageReply && header.format != 0;
+  return empty || header.kind == Kind::kDiff ? 0 : form_of(header.kind).payload_max;
+}
+
 std::optional<Message> parse(ByteView bytes) {
   if (bytes.size() < kHeaderBytes) return std::nullopt;
   const auto kind = load<std::uint8_t>(&bytes[0]);
@@ -89,14 +101,19 @@ std::optional<Message> parse(ByteView bytes) {
   message.header.format = load<std::uint8_t>(&bytes[1]);
   message.header.id = load<std::uint32_t>(&bytes[4]);
   message.header.number = load<std::uint32_t>(&bytes[8]);
-  message.payload = bytes.subspan(kHeaderBytes);
+  std::size_t end = bytes.size();
+  if (const auto length = load<std::uint16_t>(&bytes[2]); length != 0) {
+    if (length < kHeaderBytes || length >= bytes.size()) return std::nullopt;
+    end = length;
+  }
+  message.payload = bytes.subspan(kHeaderBytes, end - kHeaderBytes);
+  message.rest = bytes.subspan(end);
 
   const Form form = form_of(message.header.kind);
   const std::size_t length = message.payload.size();
   if (length < form.payload_min || length > form.payload_max || length % form.payload_unit != 0)
     return std::nullopt;
   if (message.header.format > form.format_max) return std::nullopt;
-  if (load<std::uint16_t>(&bytes[2]) != 0) return std::nullopt;
   if (!form.has_number && message.header.number != 0) return std::nullopt;
   return message;
 }

@@ -3,11 +3,11 @@
 // matter.
 //
 //      0      1        2        4          8             12
-//      | kind | format | zero   | id       | number      | payload ...
+//      | kind | format | length | id       | number      | payload ...
 //
-// `id` is the page, lock, barrier or variable; `number` a version, a generation or what its kind says, zero
-// where there is none.
-// Little-endian.
+// `length` is zero, or another message follows that many bytes after the beginning of this one (PG-26). `id`
+// is the page, lock, barrier or variable; `number` a version, a generation or what its kind says, zero where
+// there is none. Little-endian.
 #pragma once
 
 #include <cstdint>
@@ -69,13 +69,20 @@ constexpr bool has_version(Kind kind) {
 struct Message {
   Header header;
   ByteView payload;
+  ByteView rest;  // the messages behind it
 };
 
 // room holds at least kHeaderBytes.
 void write_header(MutableBytes room, const Header& header);
+// Another message follows the one that was written there, `bytes` after its beginning.
+void write_length(MutableBytes message, std::size_t bytes);
 
-// Nothing when the bytes are not the form of any message: wrong length for its kind, unknown kind or format,
-// a field set that the kind does not use. The payload of a diff is not looked into.
+// Room that must be there for the payload before it is written. For a diff none: what does not fit is not
+// written.
+std::size_t payload_room(const Header& header);
+
+// The first of the messages. Nothing when the bytes are not the form of any: wrong length for its kind,
+// unknown kind or format, a field set that the kind does not use. The payload of a diff is not looked into.
 std::optional<Message> parse(ByteView bytes);
 
 }  // namespace braid::dsm

@@ -71,6 +71,14 @@ class Outbox {
     if (queue.empty()) clusters_ &= ~bit(to);
     return op;
   }
+  // What pop() has just given, and there was no room for.
+  void put_back(ClusterId to, Header op) {
+    auto& queue = queues_[to.value()];
+    CHECK_LT(queue.size(), queue.capacity());
+    queue.push_front(op);
+    ++pending_[to.value()][static_cast<std::size_t>(op.kind)];
+    clusters_ |= bit(to);
+  }
   // Descriptors of one kind that wait for `to`.
   std::uint32_t pending(ClusterId to, Kind kind) const {
     return pending_[to.value()][static_cast<std::size_t>(kind)];

@@ -89,7 +89,7 @@ void Pages::set_first_touch(PageId first, std::uint32_t count) {
   }
 }
 
-std::size_t Pages::write(ClusterId to, Header& header, MutableBytes payload) {
+std::optional<std::size_t> Pages::write(ClusterId to, Header& header, MutableBytes payload) {
   switch (header.kind) {
     case Kind::kPageRequest:
       pages_[header.id].fetch = Stage::kSent;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/bytes.h"
@@ -76,7 +77,8 @@ class Pages {
   [[nodiscard]] bool on_invalidate_ack(ClusterId from, PageId first, const Header& header, ByteView others);
 
   // A descriptor of ours becomes a message now: completes the header, writes the payload, returns its length.
-  std::size_t write(ClusterId to, Header& header, MutableBytes payload);
+  // Nothing, and nothing of that is done, if it is a diff and longer than the room.
+  std::optional<std::size_t> write(ClusterId to, Header& header, MutableBytes payload);
 
   bool quiet() const;
   void check() const;
@@ -162,7 +164,7 @@ class Pages {
   void drop_twin(std::uint32_t page);
   bool outdated(std::uint32_t page, std::uint32_t version) const;
   void forget_copy(std::uint32_t page);
-  std::size_t write_diff(std::uint32_t page, Header& header, MutableBytes room);
+  std::optional<std::size_t> write_diff(std::uint32_t page, Header& header, MutableBytes room);
 
   // both sides: flush.cpp
   void track(std::uint32_t page, Listed list);

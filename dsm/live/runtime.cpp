@@ -21,7 +21,7 @@ namespace braid::dsm {
 namespace {
 
 // Changes with the layout of any message between runtimes or engines.
-constexpr std::uint64_t kRuntimeVersion = 2;
+constexpr std::uint64_t kRuntimeVersion = 3;
 
 // Before every message: whose it is. Eight bytes keep an engine's message aligned.
 constexpr std::size_t kHeaderBytes = 8;

@@ -144,5 +144,23 @@ TEST(Diff, SurvivesAnyBytes) {
   }
 }
 
+TEST(Diff, WhatIsLongerThanTheRoomIsOnlyMeasured) {
+  Prng random(5);
+  for (const std::uint64_t changed_in : {900u, 3u}) {  // runs, and a mask
+    const PageBytes twin = random_page(random);
+    PageBytes page = twin;
+    for (auto& b : page)
+      if (random.below(changed_in) == 0) b ^= std::byte{1};
+    const Encoded whole = encode(page, twin);
+    std::vector<std::byte> room(whole.diff.bytes);
+    EXPECT_EQ(encode_diff(page.data(), twin.data(), room).bytes, whole.diff.bytes);
+    EXPECT_TRUE(std::equal(room.begin(), room.end(), whole.bytes().begin()));
+    const std::vector<std::byte> marked(room.size() - 1, std::byte{0x5a});
+    std::vector<std::byte> less = marked;
+    EXPECT_EQ(encode_diff(page.data(), twin.data(), less).bytes, whole.diff.bytes);
+    EXPECT_EQ(less, marked);
+  }
+}
+
 }  // namespace
 }  // namespace braid::dsm

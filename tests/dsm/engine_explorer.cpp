@@ -382,11 +382,13 @@ std::vector<Machine> suite(int half) {
         {{.operations = 3, .migrate_after = 1, .first_touch = 1}},
         {{.operations = 2, .phases = 2, .window = 1, .migrate_after = 2}},
         {{.pages = 3, .operations = 2, .window = 1, .fetch_ahead = 1, .homes = {0, 0, 0}}},
+        {{.pages = 2, .operations = 3, .migrate_after = 1, .pack = true, .homes = {0, 0}}},
     };
   return {
       {{.clusters = 3, .operations = 2, .window = 1, .migrate_after = 1}},
       {{.clusters = 3, .operations = 1, .migrate_after = 1, .first_touch = 1}},
       {{.clusters = 3, .operations = 2}, {.depth = 16}},
+      {{.clusters = 3, .operations = 1, .migrate_after = 1, .pack = true}},
   };
 }
 
@@ -441,8 +443,8 @@ int main(int argc, char** argv) {
   WorldBounds bounds;
   Limits limits;
   CLI::App app("Explores every state that a small machine of page engines can reach");
-  app.add_option("--clusters", bounds.clusters, "2 .. 4")->check(CLI::Range(1, 8));
-  app.add_option("--nodes", bounds.nodes, "compute nodes of each")->check(CLI::Range(1, 4));
+  app.add_option("--clusters", bounds.clusters, "1 .. 8")->check(CLI::Range(1, 8));
+  app.add_option("--nodes", bounds.nodes, "compute nodes of each, 1 .. 4")->check(CLI::Range(1, 4));
   app.add_option("--pages", bounds.pages, "1 .. 4")->check(CLI::Range(1, 4));
   app.add_option("--operations", bounds.operations, "of each node in each phase");
   app.add_option("--phases", bounds.phases, "each ends with a barrier");
@@ -453,6 +455,7 @@ int main(int argc, char** argv) {
   app.add_option("--handoffs", bounds.handoffs, "EngineConfig::local_handoffs");
   app.add_option("--migrate-after", bounds.migrate_after, "EngineConfig::migrate_after");
   app.add_option("--fetch-ahead", bounds.fetch_ahead, "EngineConfig::fetch_ahead");
+  app.add_flag("--pack", bounds.pack, "EngineConfig::pack");
   app.add_option("--first-touch", bounds.first_touch, "so many of the last pages are placed by first touch");
   app.add_option("--homes", bounds.homes, "of the first pages");
   app.add_option("--depth", limits.depth, "events from the beginning");

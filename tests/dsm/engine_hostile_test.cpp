@@ -21,6 +21,13 @@ std::vector<std::byte> message(Kind kind, std::uint32_t id, std::uint32_t number
   return bytes;
 }
 
+// One message of both.
+std::vector<std::byte> in_front(std::vector<std::byte> first, const std::vector<std::byte>& second) {
+  write_length(first, first.size());
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
 EngineConfig small() {
   return {.clusters = 3,
           .compute_nodes = 2,
@@ -30,6 +37,7 @@ EngineConfig small() {
           .flush_window = 2,
           .twins = 4,
           .fetch_ahead = 0,
+          .pack = false,
           .words = 4,
           .flags = 4,
           .semaphores = 4,
@@ -85,6 +93,23 @@ TEST_F(Hostile, BytesThatAreNoMessageAreCountedAndDropped) {  // PG-19
   EXPECT_EQ(refused(message(Kind::kPageRequest, 0, 7)), 1u);  // a field that it does not have
   EXPECT_EQ(refused(message(Kind::kDiff, 0, 0, 0, 2)), 1u);   // a format that is not one
   EXPECT_EQ(refused(message(Kind::kDiff, 0, 0, 3)), 1u);      // a diff that is not one
+  EXPECT_EQ(engine.output_clusters(), 0u);
+}
+
+TEST_F(Hostile, OfSeveralMessagesInOneEachIsJudgedForItself) {  // PG-19, PG-26
+  const auto request = message(Kind::kPageRequest, 0);
+  const auto nonsense = message(Kind::kPageRequest, 6);
+  EXPECT_EQ(refused(in_front(nonsense, in_front(request, nonsense))), 2u);
+  std::array<std::byte, kMaxMessageBytes> room;
+  EXPECT_EQ(engine.poll_transmit(ClusterId(1), room), kHeaderBytes + kPageBytes);
+  // What is behind bytes that are no message is lost with them.
+  EXPECT_EQ(refused(in_front(message(static_cast<Kind>(kKinds), 0), message(Kind::kPageRequest, 3))), 1u);
+  auto lengths = in_front(message(Kind::kPageRequest, 3), message(Kind::kPageRequest, 3));
+  for (const std::size_t wrong : {std::size_t{1}, kHeaderBytes - 1, kHeaderBytes + 1, 2 * kHeaderBytes - 1,
+                                  2 * kHeaderBytes, 2 * kHeaderBytes + 1, std::size_t{0xffff}}) {
+    write_length(lengths, wrong);
+    EXPECT_EQ(refused(lengths), 1u) << wrong;
+  }
   EXPECT_EQ(engine.output_clusters(), 0u);
 }
 
@@ -214,12 +239,14 @@ TEST(HostileRandom, NoSequenceOfMessagesBreaksAnInvariantOrABound) {
     config.cluster = ClusterId(0);
     config.migrate_after = static_cast<std::uint32_t>(random.below(3));
     config.fetch_ahead = static_cast<std::uint32_t>(random.below(3));
+    config.pack = random.chance(0.5);
     ArrayMemory memory(config.pages);
     Engine engine(config, memory);
     if (random.chance(0.5)) engine.set_home(PageId(1), 4, ClusterId(1));  // neighbours
     if (random.chance(0.3)) engine.set_first_touch(PageId(3), 3);
     std::array<std::byte, kMaxMessageBytes> room;
     std::array<std::vector<std::uint32_t>, 2> held;
+    std::vector<std::vector<std::byte>> together;
     std::uint64_t sent = 0;
     const std::uint64_t drain = random.below(8);
     for (int turn = 0; turn < 1500; ++turn) {
@@ -298,12 +325,19 @@ TEST(HostileRandom, NoSequenceOfMessagesBreaksAnInvariantOrABound) {
           }
           if (kind == Kind::kPageForward) bytes[9] = static_cast<std::byte>(random.below(3));  // hops
           if (diff && payload != 0) bytes[kHeaderBytes + 2] = std::byte{1};  // a run of one byte
-          engine.on_message(ClusterId(other), bytes);
           ++sent;
+          if (random.chance(0.1)) {  // others follow in the same message
+            together.push_back(std::move(bytes));
+            break;
+          }
+          for (std::size_t i = together.size(); i-- > 0;) bytes = in_front(std::move(together[i]), bytes);
+          together.clear();
+          engine.on_message(ClusterId(other), bytes);
         }
       }
       engine.check();
     }
+    sent -= together.size();
     refused += engine.counts().bad_messages;
     taken += sent - engine.counts().bad_messages;
   }

@@ -18,7 +18,8 @@ struct LocksTest : testing::Test {
             .barriers = 1,
             .flush_window = 4,
             .local_handoffs = local_handoffs,
-            .twins = 8};
+            .twins = 8,
+            .pack = false};
   }
   explicit LocksTest(std::uint32_t local_handoffs = 16) : m(config(local_handoffs)) {}
   ~LocksTest() override { EXPECT_EQ(m.bad_messages(), 0u); }

@@ -19,7 +19,8 @@ EngineConfig three_clusters() {
           .flush_window = 4,
           .twins = 8,
           .migrate_after = 0,
-          .fetch_ahead = 0};
+          .fetch_ahead = 0,
+          .pack = false};
 }
 
 constexpr std::size_t kX = 8, kY = 9, kZ = 10;  // bytes of one word of page 0
@@ -830,6 +831,78 @@ TEST_F(FetchAhead, AStalePageThatNobodyNeedsIsDropped) {  // PG-25
   EXPECT_EQ(access(1, 3), Access::kRead);
   EXPECT_TRUE(m.engine(1).quiet());
   EXPECT_EQ(m.read(1, 2 * kPageBytes), 7);
+}
+
+// --- Several messages in one.
+
+EngineConfig packing() {
+  EngineConfig c = three_clusters();
+  c.pages = 16;
+  c.flush_window = 16;
+  c.twins = 16;
+  c.pack = true;
+  return c;
+}
+
+struct Packing : PagesTest {
+  Packing() : PagesTest(packing()) {}
+  void change(std::uint32_t page, std::size_t bytes) {
+    m.open(1, page * kPageBytes, Access::kWrite);
+    for (std::size_t i = 0; i < bytes; ++i) m.poke(1, page * kPageBytes + i, 7);
+  }
+  void release() {
+    for (std::uint16_t node = 0; node < 2; ++node) (void)m.engine(1).barrier(node, BarrierId(0));
+  }
+  // The kinds of what the next message from there to there consists of.
+  std::vector<Kind> sends(std::uint16_t from, std::uint16_t to) {
+    std::vector<Kind> kinds;
+    if (!m.transmit(from, to)) return kinds;
+    for (ByteView rest = m.wire.back().bytes; !rest.empty();) {
+      const Message message = parse(rest).value();
+      kinds.push_back(message.header.kind);
+      rest = message.rest;
+    }
+    return kinds;
+  }
+};
+
+TEST_F(Packing, DiffsToOneHomeTravelTogetherAndSoDoTheirAnswers) {  // PG-26
+  for (std::uint32_t page = 0; page < 16; page += 2) change(page, 1);
+  release();
+  EXPECT_EQ(sends(1, 0), std::vector<Kind>(8, Kind::kDiff));
+  EXPECT_EQ(sends(1, 0), std::vector<Kind>());
+  m.deliver(std::size_t{0});
+  EXPECT_EQ(sends(0, 1), std::vector<Kind>(8, Kind::kDiffDone));
+  m.deliver(std::size_t{0});
+  EXPECT_EQ(sends(1, 0), std::vector<Kind>{Kind::kBarrierArrive});
+  for (std::size_t page = 0; page < 16; page += 2) EXPECT_EQ(m.peek(0, page * kPageBytes), 7);
+}
+
+TEST_F(Packing, WhatDoesNotFitBeginsTheNextMessage) {  // PG-26
+  change(0, 1);
+  change(1, kPageBytes);
+  change(2, kPageBytes);
+  change(3, 1);
+  release();
+  EXPECT_EQ(sends(1, 0), std::vector<Kind>(2, Kind::kDiff));
+  EXPECT_EQ(sends(1, 0), std::vector<Kind>(2, Kind::kDiff));
+  EXPECT_EQ(counts(1).diffs_sent, 4u);
+  EXPECT_EQ(counts(1).diff_bytes_sent, 2 * (4u + 1) + 2 * (4u + kPageBytes));
+  m.deliver(std::size_t{1});
+  m.deliver(std::size_t{0});
+  for (const std::size_t at : {std::size_t{0}, 2 * kPageBytes - 1, 3 * kPageBytes - 1, 3 * kPageBytes})
+    EXPECT_EQ(m.peek(0, at), 7);
+}
+
+TEST_F(Packing, APageTravelsWithWhatIsShort) {  // PG-26
+  EXPECT_FALSE(m.engine(1).fault(0, PageId(5), Access::kRead));
+  EXPECT_FALSE(m.engine(1).lock(1, LockId(0)));
+  EXPECT_EQ(sends(1, 0), (std::vector<Kind>{Kind::kPageRequest, Kind::kLockRequest}));
+  m.deliver(std::size_t{0});
+  EXPECT_EQ(sends(0, 1), (std::vector<Kind>{Kind::kPageReply, Kind::kLockGrant}));
+  m.deliver(std::size_t{0});
+  EXPECT_TRUE(m.engine(1).done(0));
+  EXPECT_TRUE(m.engine(1).holds(1, LockId(0)));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@ namespace {
 struct SyncTest : testing::Test {
   static EngineConfig config() {
     EngineConfig c{.clusters = 3, .compute_nodes = 2, .pages = 3, .locks = 3, .barriers = 1, .twins = 8};
+    c.pack = false;
     c.words = 5;
     c.flags = 4;
     c.semaphores = 3;

@@ -21,7 +21,15 @@ std::string g_wrong;
 struct Letter {
   std::uint16_t from, to;
   std::vector<std::byte> bytes;
-  Header header() const { return parse(bytes)->header; }
+  // Calls each(message) for all that are in it.
+  template <class Each>
+  void for_each(Each&& each) const {
+    for (ByteView rest = bytes; !rest.empty();) {
+      const Message message = parse(rest).value();
+      each(message);
+      rest = message.rest;
+    }
+  }
 };
 
 class Letters {
@@ -141,6 +149,7 @@ std::string WorldBounds::text() const {
   s += fmt::format(", lock {}, flush window {}, {} twins", lock, flush_window, twins);
   if (migrate_after != 0) s += fmt::format(", homes move after {}", migrate_after);
   if (fetch_ahead != 0) s += fmt::format(", {} fetched ahead", fetch_ahead);
+  if (pack) s += ", several in a message";
   if (first_touch != 0) s += fmt::format(", {} by first touch", first_touch);
   if (!homes.empty()) s += fmt::format(", homes {}", fmt::join(homes, " "));
   return s;
@@ -161,7 +170,8 @@ struct World::Parts {
                                 .local_handoffs = b.handoffs,
                                 .twins = b.twins,
                                 .migrate_after = b.migrate_after,
-                                .fetch_ahead = b.fetch_ahead};
+                                .fetch_ahead = b.fetch_ahead,
+                                .pack = b.pack};
       memories.push_back(std::make_unique<FlatMemory>(b.pages));
       engines.push_back(std::make_unique<Engine>(config, *memories.back()));
       // Only pages that were placed move or are fetched ahead.
@@ -435,21 +445,25 @@ std::uint64_t World::digest() const {
   for (const std::uint32_t number : s.wire) {
     const Letter& letter = letters()[number];
     Digest one = d;
-    const Header h = letter.header();
-    one.values(letter.from, letter.to, h.kind, h.format, h.id);
-    const ByteView payload = ByteView(letter.bytes).subspan(kHeaderBytes);
-    if (!has_version(h.kind)) {
-      one.value(h.number);
-      one.bytes(payload);
-    } else {
-      one.version(PageId(h.id), h.number);
-      if (h.kind == Kind::kPageReply) {
+    one.values(letter.from, letter.to);
+    letter.for_each([&](const Message& message) {
+      const Header& h = message.header;
+      const ByteView payload = message.payload;
+      one.values(h.kind, h.format, h.id);
+      if (!has_version(h.kind)) {
+        one.value(h.number);
         one.bytes(payload);
       } else {
-        for (std::size_t i = 0; i < payload.size(); i += 4)
-          one.version(PageId(h.id + 1 + static_cast<std::uint32_t>(i / 4)), load<std::uint32_t>(&payload[i]));
+        one.version(PageId(h.id), h.number);
+        if (h.kind == Kind::kPageReply) {
+          one.bytes(payload);
+        } else {
+          for (std::size_t i = 0; i < payload.size(); i += 4)
+            one.version(PageId(h.id + 1 + static_cast<std::uint32_t>(i / 4)),
+                        load<std::uint32_t>(&payload[i]));
+        }
       }
-    }
+    });
     wire += mixed(one.hash(), 1);
   }
   d.values(s.wire.size(), wire);
@@ -508,10 +522,13 @@ std::string World::describe(Action action) const {
       return fmt::format("cluster {}'s next message for cluster {} leaves", action.a, action.b);
     case Action::What::kArrive: {
       const Letter& letter = letters()[s.wire[action.a]];
-      const Header h = letter.header();
-      return fmt::format("{} {} (format {}, number {}, {} bytes) from cluster {} arrives at cluster {}",
-                         name_of(h.kind), h.id, h.format, h.number, letter.bytes.size(), letter.from,
-                         letter.to);
+      std::string text;
+      letter.for_each([&](const Message& message) {
+        const Header& h = message.header;
+        text += fmt::format("{}{} {} (format {}, number {}, {} bytes)", text.empty() ? "" : " and ",
+                            name_of(h.kind), h.id, h.format, h.number, message.payload.size());
+      });
+      return fmt::format("{} from cluster {} arrives at cluster {}", text, letter.from, letter.to);
     }
     case Action::What::kStep:
       break;

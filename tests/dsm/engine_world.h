@@ -43,6 +43,7 @@ struct WorldBounds {
   std::uint32_t handoffs = 1;
   std::uint32_t migrate_after = 0;
   std::uint32_t fetch_ahead = 0;
+  bool pack = false;
   std::uint32_t first_touch = 0;  // so many of the last pages
   std::vector<std::uint16_t> homes =
       {};  // of the first pages; the others' are cyclic, and unplaced if none moves or is fetched ahead

@@ -78,6 +78,7 @@ class RandomProgram {
     c.twins = random.chance(0.3) ? 1 + static_cast<std::uint32_t>(random.below(2)) : 8;
     c.fetch_ahead = static_cast<std::uint32_t>(random.below(4));
     c.migrate_after = static_cast<std::uint32_t>(random.below(3));
+    c.pack = random.chance(0.5);
     ++c.locks;  // for the monitors
     c.semaphores = static_cast<std::uint32_t>(random.below(3));
     // Guards, the counters of the meetings, and the tickets.
