@@ -1,8 +1,8 @@
 // Gaussian elimination with partial pivoting: A x = b is solved by factoring A, one column a step. Rows are
-// dealt to the compute nodes one by one, so that all have work to the end. In each step every node offers the
-// best pivot among its rows, one barrier later all take the best of all, and each eliminates the column from
-// its own rows. Rows are never exchanged: the order in which they became pivots is the permutation. A row
-// that has been a pivot is never written again, so no second barrier keeps its readers from its writer.
+// dealt to the compute nodes one by one, so that all have work to the end. In each step every node brings the
+// best pivot among its rows to a reduction, and each eliminates the column of the best of all from its own
+// rows. Rows are never exchanged: the order in which they became pivots is the permutation. A row
+// that has been a pivot is never written again, so nothing need keep its readers from its writer.
 #include <algorithm>
 #include <cmath>
 #include <span>
@@ -162,19 +162,18 @@ int main(int argc, char** argv) {
   braid::apps::Verdict verdict;
   const std::size_t nodes = std::size_t{braid::dsm::clusters()} * braid::dsm::nodes_per_cluster();
   const DealtRows a(braid::dsm::allocate<double>(DealtRows::elements_needed(n, nodes)), n, nodes);
-  // Two sets: while slow nodes still read one step's candidates, fast ones offer the next step's.
-  Candidate* const candidates = braid::dsm::allocate<Candidate>(2 * nodes, braid::dsm::Placement::on(0));
   double seconds = 0;
   std::vector<std::size_t> order;  // of compute node 0
   braid::dsm::parallel([&](Node& node) {
     fill(a, node.id());
     node.barrier();
     const double start = braid::dsm::seconds();
-    std::vector<std::size_t> found = factor(a, node.id(), [&](std::size_t k, const Candidate& mine) {
-      Candidate* const offers = candidates + k % 2 * nodes;
-      offers[node.id()] = mine;
-      node.barrier();
-      return *std::min_element(offers, offers + nodes, better);
+    std::vector<std::size_t> found = factor(a, node.id(), [&](std::size_t, const Candidate& mine) {
+      // Through the barriers' own messages: candidates in shared memory would be a page that all write.
+      const double magnitude = node.reduce(mine.magnitude, braid::dsm::Reduce::kMax);
+      const std::size_t row =
+          node.reduce(mine.magnitude == magnitude ? mine.row : kNone.row, braid::dsm::Reduce::kMin);
+      return Candidate{magnitude, row};
     });
     node.barrier();
     if (node.id() == 0) {

@@ -198,6 +198,7 @@ bool Engine::fault(std::uint16_t node, PageId page, Access wanted) {
 
 bool Engine::lock(std::uint16_t node, LockId lock) {
   ComputeNode& n = state_->idle_node(node);
+  n.end_scan();
   ++n.counts.lock_calls;
   if (state_->locks.lock(node, lock)) return true;
   state_->settle();
@@ -213,14 +214,18 @@ void Engine::unlock(std::uint16_t node, LockId lock) {
 }
 
 bool Engine::barrier(std::uint16_t node, BarrierId barrier, Reduction reduction, std::uint64_t value) {
-  ++state_->idle_node(node).counts.barriers;
+  ComputeNode& n = state_->idle_node(node);
+  n.end_scan();
+  ++n.counts.barriers;
   state_->barriers.arrive(node, barrier, reduction, value);
   state_->settle();
   return done(node);
 }
 
 bool Engine::sync(std::uint16_t node, const SyncCall& call) {
-  ++state_->idle_node(node).counts.sync_calls;
+  ComputeNode& n = state_->idle_node(node);
+  n.end_scan();
+  ++n.counts.sync_calls;
   state_->sync.begin(node, call);
   state_->settle();
   return done(node);

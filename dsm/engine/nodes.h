@@ -39,6 +39,9 @@ struct ComputeNode {
   std::uint32_t scan_last = 0;
   std::uint32_t scan_next = 0;
   std::uint32_t scan_window = 0;
+  // It synchronises: the pages behind may be just what others are writing (a row for each step of an
+  // elimination, say), and what came ahead of that would be taken away again.
+  void end_scan() { scan_window = 0; }
   NodeCounts counts;
 };
 

@@ -814,6 +814,16 @@ TEST_F(FetchAhead, WhoReadsHereAndThereGetsNothingElse) {  // PG-25
   EXPECT_EQ(counts(1).fetched_ahead, 0u);
 }
 
+TEST_F(FetchAhead, WhoSynchronisesBetweenPagesGetsNothingElse) {  // PG-25
+  for (std::uint32_t page = 0; page < 8; ++page) {
+    m.read(1, page * kPageBytes);
+    m.lock(1, 4);  // that this cluster manages: no messages
+    m.unlock(1, 4);
+  }
+  EXPECT_EQ(counts(1).fetched_ahead, 0u);
+  EXPECT_EQ(m.engine(1).node_counts(0).fetches, 8u);
+}
+
 TEST_F(FetchAhead, AStalePageThatNobodyNeedsIsDropped) {  // PG-25
   has_token(0, 0);
   m.read(1, 0);
