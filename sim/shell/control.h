@@ -108,7 +108,8 @@ struct Control {
 
   // From the engine. No node runs on when its clock is at or beyond `until`. Of two that can run the one with
   // the earlier clock does, of equal ones the one with the lower number, until it is `quantum` ahead of the
-  // other.
+  // other; a cycle less if the other has the lower number, so that a quantum of 1 is the order of clocks and
+  // numbers wherever windows end.
   std::int64_t until = 0;
   std::int64_t quantum = 1;
   std::uint32_t protection_runs = 0;

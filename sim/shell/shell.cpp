@@ -183,7 +183,9 @@ void ShellHost::enter() {
   std::int64_t end = control_->until;
   for (unsigned local = 0; local < shape().compute; ++local) {
     const NodeControl& other = control_->nodes[local];
-    if (local != current_ && other.runnable) end = std::min(end, other.clock + control_->quantum);
+    if (local == current_ || !other.runnable) continue;
+    // Of equal clocks the lower number's comes first.
+    end = std::min(end, other.clock + control_->quantum - (local < current_ ? 1 : 0));
   }
   inside_ = false;
   // A budget is spent when it is negative.
