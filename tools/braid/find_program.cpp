@@ -37,6 +37,13 @@ std::string own_folder() {
   return problem ? "." : self.parent_path().string();
 }
 
+std::string simulated_applications() {
+  return own_folder() + "/sim";
+}
+std::string models_folder() {
+  return own_folder() + "/models";
+}
+
 std::vector<std::string> applications_in(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code problem;
@@ -74,6 +81,17 @@ Result<std::string> find_application(const std::string& name, const std::string&
   }
   return error("application '{}' is neither in {} nor in PATH ({}); {}. A path such as ./{} works too", name,
                folder, path, there(name, folder), name);
+}
+
+Result<std::string> find_study_engine() {
+  if (const char* const named = std::getenv("BRAID_STUDY_ENGINE")) {
+    if (is_executable(named)) return std::string(named);
+    return error("BRAID_STUDY_ENGINE is '{}', which cannot be executed; unset it", named);
+  }
+  std::error_code problem;
+  const fs::path self = fs::read_symlink("/proc/self/exe", problem);
+  if (problem) return error("/proc/self/exe: {}; mount /proc", problem.message());
+  return self.string();
 }
 
 Result<std::string> find_daemon(const std::string& folder) {

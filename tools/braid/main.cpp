@@ -21,6 +21,7 @@
 #include "tools/braid/report.h"
 #include "tools/braid/run_config.h"
 #include "tools/braid/simulate.h"
+#include "tools/braid/study_command.h"
 #include "tools/braid/supervisor.h"
 #include "tools/braid/version.h"
 
@@ -43,6 +44,7 @@ constexpr const char* kMainFooter =
     "  braid run --clusters 4 --compute 1 matmul        four clusters\n"
     "  braid run --wire dpdk jacobi --size 512          over DPDK; what follows 'jacobi' is for jacobi\n"
     "  braid sim --clusters 8 --compute 2 water         the same programs on a machine in virtual time\n"
+    "  braid study configs/study-water.yaml -o water    many of these, that differ in some settings\n"
     "  braid counters --process $(pgrep -n jacobi)      what the proxies beside that process have done so "
     "far\n"
     "  braid help run                                   everything that can be set\n";
@@ -141,23 +143,9 @@ std::string default_text(const Setting& setting) {
   return value.get<std::string>().empty() ? "none" : value.get<std::string>();
 }
 
-// Settings are of live runs, of simulations, or of both.
-bool is_of(const Setting& setting, bool simulated) {
-  if (setting.key.starts_with("simulation.")) return simulated;
-  static const std::set<std::string> live = {"wire",
-                                             "protection",
-                                             "start_timeout_ms",
-                                             "watchdog_s",
-                                             "misdirect",
-                                             "faults.flip_past_checksum_every",
-                                             "faults.drop_all_after"};
-  return !simulated || !(live.contains(setting.key) || setting.key.starts_with("dpdk.") ||
-                         setting.key.starts_with("capture.") || setting.key.starts_with("idle."));
-}
-
 void add_settings(CLI::App& command, RunArguments& arguments, bool simulated) {
   for (const Setting& setting : settings()) {
-    if (setting.option.empty() || !is_of(setting, simulated)) continue;
+    if (setting.option.empty() || !is_of(setting.key, simulated)) continue;
     const std::string group = setting.key.starts_with("faults.")
                                   ? "Faults on the wire, injected where frames arrive"
                               : setting.key.starts_with("transport.")  ? "Transport"
@@ -221,7 +209,7 @@ RunConfig configure(const CLI::App& run, const RunArguments& arguments, bool sim
       refuse(kConfigStatus, done.error().text);
   }
   for (const Setting& setting : settings()) {
-    if (setting.option.empty() || !is_of(setting, simulated) || run.count(setting.option) == 0) continue;
+    if (setting.option.empty() || !is_of(setting.key, simulated) || run.count(setting.option) == 0) continue;
     const auto flag = arguments.flags.find(setting.key);
     const std::string text = flag == arguments.flags.end() ? arguments.options.at(setting.key)
                              : flag->second                ? "true"
@@ -280,7 +268,7 @@ std::vector<std::string> command_of(const CLI::App& run, bool simulated) {
     std::vector<std::string> known = {"--config", "--report", "--quiet", "--help"};
     if (simulated) known.push_back("--trace");
     for (const Setting& setting : settings()) {
-      if (!setting.option.empty() && is_of(setting, simulated)) known.push_back(setting.option);
+      if (!setting.option.empty() && is_of(setting.key, simulated)) known.push_back(setting.option);
     }
     const std::string word = command.front().substr(0, command.front().find('='));
     const auto near = nearest(word, known);
@@ -330,15 +318,12 @@ int simulate_application(CLI::App& sim, const RunArguments& arguments) {
   SimulationOptions options;
   options.command = command_of(sim, true);
   ConfigBuilder builder;
-  options.config = configure(sim, arguments, true, builder);
-  options.mtu_given = builder.is_given("transport.mtu_bytes");
-  options.fragmentation_given = builder.is_given("transport.fragmentation");
-  options.congestion_given = builder.is_given("transport.congestion");
-  options.rto_given = builder.is_given("transport.min_rto_us") || builder.is_given("transport.max_rto_us");
-  options.models = own_folder() + "/models";
+  configure(sim, arguments, true, builder);
+  options.take(builder);
+  options.models = models_folder();
   options.trace_file = arguments.trace_file;
   const Result<std::string> application =
-      find_application(options.command.front(), own_folder() + "/sim", "");
+      find_application(options.command.front(), simulated_applications(), "");
   if (!application) refuse(kUsageStatus, application.error().text);
   options.application = *application;
   const Descriptor report_file = open_report(arguments.report_file);
@@ -347,6 +332,64 @@ int simulate_application(CLI::App& sim, const RunArguments& arguments) {
   if (!arguments.quiet || !report->failure.empty()) std::fputs(render_text(*report).c_str(), stderr);
   write_report(arguments, report_file, render_json(*report));
   return report->status;
+}
+
+struct StudyArguments {
+  std::string file;
+  StudyOptions options;
+  bool list = false;
+};
+
+constexpr const char* kStudyFooter =
+    "The file names applications, settings of all points, axes along which settings vary, and which "
+    "combinations count;\n"
+    "configs/study-*.yaml show how. Every point is a 'braid sim' of its own, on one processor.\n"
+    "\n"
+    "The folder gets points.csv (a row for each point), study.json (everything that is known of them), and "
+    "in "
+    "points/ each\n"
+    "point's settings, what its programs wrote, and its result. A result is found again by everything that "
+    "it "
+    "follows from,\n"
+    "programs and model included: an interrupted or changed study does what is missing and nothing twice.\n"
+    "\n"
+    "Status: 1: points failed (their commands are shown); 64: wrong usage; 73: the folder cannot be written; "
+    "78: wrong study;\n"
+    "128 + n: ended by signal n.\n"
+    "\n"
+    "Examples:\n"
+    "  braid study configs/study-small.yaml -o /tmp/small\n"
+    "  braid study configs/study-water.yaml -o water --jobs 2 && tools/study_table water\n"
+    "  braid study configs/study-matrix.yaml --list\n";
+
+CLI::App* describe_study(CLI::App& app, StudyArguments& arguments) {
+  CLI::App* const study = app.add_subcommand(
+      "study", "Simulate all combinations of some settings, and put the figures in a table");
+  study->formatter(std::make_shared<CommandFormatter>("braid study file.yaml -o folder [options]"));
+  study->footer(kStudyFooter);
+  study->add_option("file", arguments.file, "what to vary")->option_text("FILE")->required();
+  CLI::Option* const output =
+      study->add_option("-o,--output", arguments.options.folder, "the results' folder; made if it is missing")
+          ->option_text("FOLDER");
+  study->add_option("--jobs", arguments.options.jobs, "points at a time [one for each processor]")
+      ->option_text("N")
+      ->check(CLI::Range(1u, 1024u));
+  study->add_flag("--list", arguments.list, "only say which points there are")->excludes(output);
+  return study;
+}
+
+int carry_out_study(const StudyArguments& arguments) {
+  const Result<Study> study = load_study(arguments.file);
+  if (!study) refuse(kConfigStatus, study.error().text);
+  if (arguments.list) {
+    for (const StudyPoint& point : study->points) std::printf("%s\n", describe(point, study->varied).c_str());
+    return 0;
+  }
+  if (arguments.options.folder.empty())
+    refuse(kUsageStatus, "study: where do the results go? e.g. '-o results'; see 'braid study --help'");
+  const Result<int> status = carry_out(*study, arguments.options);
+  if (!status) refuse(kCannotCreateStatus, status.error().text);
+  return *status;
 }
 
 // Which running node a command is about.
@@ -483,6 +526,9 @@ int main_of(int argc, char** argv) {
   RunArguments sim_arguments;
   CLI::App* const sim = describe_sim(app, sim_arguments);
   sim->set_help_flag("-h,--help", "this text");
+  StudyArguments study_arguments;
+  CLI::App* const study = describe_study(app, study_arguments);
+  study->set_help_flag("-h,--help", "this text");
   CounterArguments counter_arguments;
   CLI::App* const counters = describe_counters(app, counter_arguments);
   ProxiesArguments proxies_arguments;
@@ -512,6 +558,7 @@ int main_of(int argc, char** argv) {
   } catch (const CLI::CallForHelp&) {
     const CLI::App* const asked = run->parsed()        ? run
                                   : sim->parsed()      ? sim
+                                  : study->parsed()    ? study
                                   : counters->parsed() ? counters
                                   : proxies->parsed()  ? proxies
                                   : help->parsed()     ? help
@@ -525,6 +572,7 @@ int main_of(int argc, char** argv) {
     refuse(kUsageStatus, fmt::format("{}; see 'braid {}--help'", e.what(),
                                      run->parsed()        ? "run "
                                      : sim->parsed()      ? "sim "
+                                     : study->parsed()    ? "study "
                                      : counters->parsed() ? "counters "
                                      : proxies->parsed()  ? "proxies "
                                                           : ""));
@@ -541,6 +589,7 @@ int main_of(int argc, char** argv) {
   }
   if (counters->parsed()) return show_counters(counter_arguments);
   if (proxies->parsed()) return show_proxies(proxies_arguments);
+  if (study->parsed()) return carry_out_study(study_arguments);
   if (sim->parsed()) return simulate_application(*sim, sim_arguments);
   return run_application(*run, run_arguments);
 }

@@ -39,12 +39,13 @@ struct Child {
   const int* inherited;
   std::size_t inherited_count;
   int network_namespace;
+  int processor;
   int failure;  // a pipe that closes when the program starts; before that, what failed goes into it
   pid_t parent;
 
   struct Failure {
     int number;
-    enum Step : int { kNamespace, kDescriptors, kExecute } step;
+    enum Step : int { kNamespace, kProcessor, kDescriptors, kExecute } step;
   };
 
   [[noreturn]] void fail(Failure::Step step) const {
@@ -64,6 +65,12 @@ struct Child {
     sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
     if (network_namespace >= 0 && ::setns(network_namespace, CLONE_NEWNET) != 0) fail(Failure::kNamespace);
+    if (processor >= 0) {
+      cpu_set_t one;
+      CPU_ZERO(&one);
+      CPU_SET(static_cast<unsigned>(processor), &one);
+      if (::sched_setaffinity(0, sizeof one, &one) != 0) fail(Failure::kProcessor);
+    }
     if (::dup2(input, 0) < 0 || ::dup2(output, 1) < 0 || ::dup2(errors, 2) < 0) fail(Failure::kDescriptors);
     if (::close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) != 0) fail(Failure::kDescriptors);
     for (std::size_t i = 0; i < inherited_count; ++i) {
@@ -143,7 +150,9 @@ void Keeper::take_back(pid_t group) {
 }
 
 Result<Process> start_process(const ProcessOptions& options) {
-  Result<Pipe> out = make_pipe(), err = make_pipe(), failure = make_pipe();
+  const bool is_read = options.output_fd < 0;
+  Result<Pipe> out = is_read ? make_pipe() : Pipe{}, err = is_read ? make_pipe() : Pipe{};
+  Result<Pipe> failure = make_pipe();
   for (const Result<Pipe>* pipe : {&out, &err, &failure}) {
     if (!*pipe) return pipe->error();
   }
@@ -162,11 +171,12 @@ Result<Process> start_process(const ProcessOptions& options) {
                     .arguments = arguments.data(),
                     .environment = environment.data(),
                     .input = options.stdin_fd < 0 ? null.get() : options.stdin_fd,
-                    .output = out->write.get(),
-                    .errors = err->write.get(),
+                    .output = is_read ? out->write.get() : options.output_fd,
+                    .errors = is_read ? err->write.get() : options.output_fd,
                     .inherited = options.inherited.data(),
                     .inherited_count = options.inherited.size(),
                     .network_namespace = network.get(),
+                    .processor = options.processor,
                     .failure = failure->write.get(),
                     .parent = ::getpid()};
   const pid_t pid = ::fork();
@@ -187,10 +197,14 @@ Result<Process> start_process(const ProcessOptions& options) {
     const char* const cause = n == sizeof f ? std::strerror(f.number) : "it died at once";
     if (n == sizeof f && f.step == Child::Failure::kNamespace)
       return error("cannot enter network namespace {}: {}; run as root", options.network_namespace, cause);
+    if (n == sizeof f && f.step == Child::Failure::kProcessor)
+      return error("cannot run on processor {}: {}", options.processor, cause);
     return error("cannot start {}: {}{}", options.path, cause,
                  n == sizeof f && f.number == ENOEXEC ? "; a script must begin with #!" : "");
   }
-  for (const int fd : {out->read.get(), err->read.get()}) ::fcntl(fd, F_SETFL, O_NONBLOCK);
+  for (const int fd : {out->read.get(), err->read.get()}) {
+    if (fd >= 0) ::fcntl(fd, F_SETFL, O_NONBLOCK);
+  }
   return Process{.pid = pid, .out = std::move(out->read), .err = std::move(err->read)};
 }
 

@@ -41,11 +41,13 @@ struct ProcessOptions {
   int stdin_fd = -1;                     // -1: /dev/null
   std::vector<int> inherited;            // stay open, by the same numbers; all others from 3 on are closed
   std::string network_namespace;         // a name under /var/run/netns; empty: stays in this one
+  int output_fd = -1;  // takes what it writes to both of its outputs; -1: pipes of `Process`
+  int processor = -1;  // the only one that it runs on; -1: it may choose
 };
 
 struct Process {
   pid_t pid = -1;
-  // Read ends, non-blocking.
+  // Read ends, non-blocking; none where the output goes elsewhere.
   Descriptor out;
   Descriptor err;
 };

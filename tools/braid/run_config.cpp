@@ -545,6 +545,19 @@ const Setting* find_setting(const std::string& key) {
   return nullptr;
 }
 
+bool is_of(const std::string& key, bool simulated) {
+  if (key.starts_with("simulation.")) return simulated;
+  static const std::set<std::string> live = {"wire",
+                                             "protection",
+                                             "start_timeout_ms",
+                                             "watchdog_s",
+                                             "misdirect",
+                                             "faults.flip_past_checksum_every",
+                                             "faults.drop_all_after"};
+  return !simulated || !(live.contains(key) || key.starts_with("dpdk.") || key.starts_with("capture.") ||
+                         key.starts_with("idle."));
+}
+
 std::span<const InterfaceSetting> interface_settings() {
   static const std::vector<InterfaceSetting> all = make_interface_settings();
   return all;

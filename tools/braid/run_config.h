@@ -16,6 +16,10 @@
 #include "proxy/daemon/node_config.h"
 #include "sim/iccs.h"
 
+namespace YAML {
+class Node;
+}
+
 namespace braid::cli {
 
 enum class Wire : std::uint8_t { kShm, kDpdk };
@@ -119,6 +123,8 @@ struct Setting {
 };
 std::span<const Setting> settings();
 const Setting* find_setting(const std::string& key);
+// Settings are of live runs, of simulations, or of both; `key` is one's, or dpdk.interfaces.
+bool is_of(const std::string& key, bool simulated);
 
 // The keys of an entry of dpdk.interfaces.
 struct InterfaceSetting {
@@ -137,11 +143,19 @@ class ConfigBuilder {
   // A file first, then flags, which win.
   Result<void> load_file(const std::string& path);
   Result<void> load_text(const std::string& yaml, const std::string& name);
+  // The same from a part of a file that is read already: what a whole file would say, or one setting with
+  // its key in full ("transport.mtu_bytes").
+  Result<void> load_node(const YAML::Node& settings, const std::string& file);
+  Result<void> load_entry(const YAML::Node& key, const YAML::Node& value, const std::string& file);
   // `setting` has an option.
   Result<void> set_option(const Setting& setting, const std::string& text);
   Result<RunConfig> finish() const;
+  // What has been said so far, whether it holds together or not.
+  const RunConfig& unchecked() const { return config_; }
   // A file or an option gave it.
   bool is_given(const std::string& key) const { return places_.contains(key); }
+  // Where, by key, as errors begin.
+  const std::map<std::string, std::string>& given() const { return places_; }
 
  private:
   RunConfig config_;

@@ -110,9 +110,21 @@ Json to_cycles(Duration d, double cycles_per_second) {
 
 }  // namespace
 
+void SimulationOptions::take(const ConfigBuilder& builder) {
+  config = *builder.finish();
+  mtu_given = builder.is_given("transport.mtu_bytes");
+  fragmentation_given = builder.is_given("transport.fragmentation");
+  congestion_given = builder.is_given("transport.congestion");
+  rto_given = builder.is_given("transport.min_rto_us") || builder.is_given("transport.max_rto_us");
+}
+
+std::string model_path(const std::string& name, const std::string& folder) {
+  if (name.find('/') != std::string::npos || name.ends_with(".yaml")) return name;
+  return folder + "/" + name + ".yaml";
+}
+
 Result<sim::CostModel> load_model(const std::string& name, const std::string& folder) {
-  if (name.find('/') != std::string::npos || name.ends_with(".yaml")) return sim::CostModel::load(name);
-  return sim::CostModel::load(folder + "/" + name + ".yaml");
+  return sim::CostModel::load(model_path(name, folder));
 }
 
 sim::MachineConfig machine_config(const SimulationOptions& options, const sim::CostModel& model) {
@@ -289,6 +301,15 @@ nlohmann::ordered_json render_json(const SimulationReport& r) {
                          {"barrier_calls", counts.barriers},
                          {"sync_calls", counts.sync_calls}});
   }
+  // Of the time that all compute nodes have in parallel().
+  Json shares;
+  const double time = parallel * std::max<double>(1, static_cast<double>(nodes.size()));
+  for (const char* const key : {"computing", "faults", "locks", "barriers", "syncs", "handling"}) {
+    double sum = 0;
+    for (const Json& node : nodes) sum += node[key].get<double>();
+    shares[key] = sum / time;
+  }
+  j["shares"] = shares;
   j["nodes"] = nodes;
   return j;
 }
@@ -318,13 +339,7 @@ std::string render_text(const SimulationReport& r) {
     text += fmt::format("  proxies: utilisation {:.3f}, queue {:.3f}\n", number(j["mean_utilisation"]),
                         number(j["mean_queue"]));
   }
-  const double parallel =
-      std::max(1.0, number(j["parallel_cycles"]) * static_cast<double>(j["nodes"].size()));
-  const auto share = [&](const char* key) {
-    double sum = 0;
-    for (const Json& node : j["nodes"]) sum += number(node[key]);
-    return 100 * sum / parallel;
-  };
+  const auto share = [&](const char* key) { return 100 * number(j["shares"][key]); };
   text += fmt::format(
       "  compute nodes: {:.1f} % computing, {:.1f} % waiting for pages, {:.1f} % for locks, {:.1f} % at "
       "barriers, {:.1f} % for other calls\n",

@@ -14,6 +14,9 @@
 namespace braid::cli {
 
 struct SimulationOptions {
+  // The settings, which must hold together (builder.finish()), and which of them were given.
+  void take(const ConfigBuilder& builder);
+
   RunConfig config;
   // Settings that the user gave; what the model says of the transport holds for the others.
   bool mtu_given = false, fragmentation_given = false, congestion_given = false, rto_given = false;
@@ -36,6 +39,8 @@ struct SimulationReport {
   double real_seconds = 0;          // that the simulation took
 };
 
+// The file of a model: `name` is one, or the name of one of those in `folder`.
+std::string model_path(const std::string& name, const std::string& folder);
 Result<sim::CostModel> load_model(const std::string& name, const std::string& folder);
 sim::MachineConfig machine_config(const SimulationOptions& options, const sim::CostModel& model);
 

@@ -1,16 +1,10 @@
 // Run configurations in YAML. Whatever a file says that is not a setting with an allowed value, said once, is
 // refused with file, line, column, key and cure: a misspelt key that is ignored is a run that measures
 // something else.
-#include <yaml-cpp/yaml.h>
-
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <set>
-#include <sstream>
 
 #include "tools/braid/run_config.h"
+#include "tools/braid/yaml_file.h"
 
 namespace braid::cli {
 namespace {
@@ -27,28 +21,7 @@ class Loader {
     return load_map(root, "");
   }
 
- private:
-  std::string place(const YAML::Node& node) const {
-    return fmt::format("{}:{}:{}", file_, node.Mark().line + 1, node.Mark().column + 1);
-  }
-  Error wrong(const YAML::Node& node, const std::string& key, const std::string& text) const {
-    return error("{}: key '{}': {}", place(node), key, text);
-  }
-
-  // The settings of one section; "" is the top.
-  Result<void> load_map(const YAML::Node& map, const std::string& section) {
-    std::set<std::string> seen;
-    for (const auto& entry : map) {
-      const YAML::Node key = entry.first;
-      const YAML::Node value = entry.second;
-      if (!key.IsScalar()) return error("{}: a key must be one word", place(key));
-      const std::string name = section.empty() ? key.Scalar() : section + "." + key.Scalar();
-      if (!seen.insert(name).second) return wrong(key, name, "is there twice; remove one of them");
-      if (const Result<void> done = load_entry(key, value, name); !done) return done;
-    }
-    return {};
-  }
-
+  // `name` in full: "section.key".
   Result<void> load_entry(const YAML::Node& key, const YAML::Node& value, const std::string& name) {
     if (name == "dpdk.interfaces") return load_interfaces(key, value);
     if (is_section(name)) {
@@ -64,6 +37,26 @@ class Loader {
     if (const std::string problem = setting->set(config_, value.Scalar()); !problem.empty())
       return wrong(value, name, problem);
     places_[name] = fmt::format("{}: key '{}':", place(key), name);
+    return {};
+  }
+
+ private:
+  std::string place(const YAML::Node& node) const { return place_in(file_, node); }
+  Error wrong(const YAML::Node& node, const std::string& key, const std::string& text) const {
+    return wrong_key(file_, node, key, text);
+  }
+
+  // The settings of one section; "" is the top.
+  Result<void> load_map(const YAML::Node& map, const std::string& section) {
+    std::set<std::string> seen;
+    for (const auto& entry : map) {
+      const YAML::Node key = entry.first;
+      const YAML::Node value = entry.second;
+      if (!key.IsScalar()) return error("{}: a key must be one word", place(key));
+      const std::string name = section.empty() ? key.Scalar() : section + "." + key.Scalar();
+      if (!seen.insert(name).second) return wrong(key, name, "is there twice; remove one of them");
+      if (const Result<void> done = load_entry(key, value, name); !done) return done;
+    }
     return {};
   }
 
@@ -148,13 +141,6 @@ class Loader {
         "is not known; known here: " + keys_of(dot == std::string::npos ? "" : name.substr(0, dot + 1)));
   }
 
-  static std::string not_known(const std::string& word, const std::vector<std::string>& known) {
-    if (const auto near = nearest(word, known)) return "is not known; did you mean '" + *near + "'?";
-    std::string list;
-    for (const std::string& name : known) list += (list.empty() ? "" : ", ") + name;
-    return "is not known; known here: " + list;
-  }
-
   static std::vector<std::string> all_keys() {
     std::vector<std::string> keys;
     std::set<std::string> sections;
@@ -195,30 +181,23 @@ class Loader {
 }  // namespace
 
 Result<void> ConfigBuilder::load_file(const std::string& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored))
-    return error("{}: cannot be read (it is a folder); name a YAML file in it", path);
-  std::ifstream file(path);
-  if (!file)
-    return error("{}: cannot be read ({}); name a YAML file, e.g. one of configs/", path,
-                 std::strerror(errno));
-  std::stringstream text;
-  text << file.rdbuf();
-  if (file.bad()) return error("{}: cannot be read to its end ({})", path, std::strerror(errno));
-  return load_text(text.str(), path);
+  const Result<std::string> text = read_text_file(path);
+  return text ? load_text(*text, path) : text.error();
 }
 
 Result<void> ConfigBuilder::load_text(const std::string& yaml, const std::string& name) {
-  try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(yaml);
-    if (documents.size() > 1)
-      return error("{}: there are {} documents ('---') in it; a configuration is one", name,
-                   documents.size());
-    if (documents.empty()) return {};
-    return Loader(config_, places_, name).load(documents.front());
-  } catch (const YAML::Exception& e) {
-    return error("{}:{}:{}: not YAML: {}", name, e.mark.line + 1, e.mark.column + 1, e.msg);
-  }
+  const Result<YAML::Node> document = read_yaml(yaml, name);
+  if (!document) return document.error();
+  return load_node(*document, name);
+}
+
+Result<void> ConfigBuilder::load_node(const YAML::Node& settings, const std::string& file) {
+  return Loader(config_, places_, file).load(settings);
+}
+
+Result<void> ConfigBuilder::load_entry(const YAML::Node& key, const YAML::Node& value,
+                                       const std::string& file) {
+  return Loader(config_, places_, file).load_entry(key, value, key.Scalar());
 }
 
 }  // namespace braid::cli

@@ -1,0 +1,54 @@
+// A study: many simulated runs that differ in some settings. This reads the file that describes one and says
+// which runs it consists of; study_command.h carries them out.
+//
+//   applications:
+//     - {application: water, arguments: [--molecules, 343]}
+//     - {application: tsp, vary: [{arguments.seed: [1, 2, 3]}]}
+//   base:                            # settings of all points, as in a configuration file
+//     simulation: {model: alewife-1997}
+//   vary:                            # axes; every combination of a place on each is a point
+//     - clusters: [8, 4]             # keys of one axis go together: 8 x 2 and 4 x 4
+//       compute: [2, 4]
+//     - proxies: [1, 2, 4]
+//   where:                           # of these, the points of which all this holds (condition.h)
+//     - proxies <= compute
+#pragma once
+
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "tools/braid/run_config.h"
+
+namespace braid::cli {
+
+struct StudyPoint {
+  std::string application;  // as the file names it
+  std::vector<std::string> arguments;
+  // Those that the study varies: option without its dashes, value. They follow `arguments`.
+  std::map<std::string, std::string> varied_arguments;
+  ConfigBuilder settings;  // hold together
+
+  // The application and all of its arguments.
+  std::vector<std::string> command() const;
+  // A setting's, an argument's ("arguments.seed") or the application's ("application"); null: it has none.
+  nlohmann::json value_of(const std::string& key) const;
+};
+
+struct Study {
+  std::vector<std::string> varied;  // keys of all axes, in the order of the file
+  std::vector<StudyPoint> points;   // in the order of the file, the last axis the fastest
+};
+
+// More than anybody waits for.
+inline constexpr std::size_t kMaxStudyPoints = 100'000;
+
+Result<Study> load_study(const std::string& path);
+Result<Study> parse_study(const std::string& yaml, const std::string& name);
+
+// "water, clusters 4, compute 4, proxies 2"
+std::string describe(const StudyPoint& point, const std::vector<std::string>& varied);
+
+}  // namespace braid::cli

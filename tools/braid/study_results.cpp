@@ -1,0 +1,250 @@
+#include "tools/braid/study_results.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "tools/braid/descriptor.h"
+#include "tools/braid/find_program.h"
+#include "tools/braid/simulate.h"
+
+namespace braid::cli {
+namespace {
+
+using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;
+
+// FNV-1a. Names only have to differ; that a file is the right one, its contents say.
+std::string hash_of(const std::string& bytes) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
+  return fmt::format("{:016x}", hash);
+}
+
+std::optional<std::string> contents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  if (!file || !(text << file.rdbuf())) return std::nullopt;
+  return text.str();
+}
+
+std::string in_csv(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
+std::string in_csv(const Json& value) {
+  if (value.is_null()) return "";
+  return in_csv(value.is_string() ? value.get<std::string>() : value.dump());
+}
+
+std::string joined(const std::vector<std::string>& words, const char* between) {
+  std::string all;
+  for (const std::string& word : words) all += (all.empty() ? "" : between) + word;
+  return all;
+}
+
+struct Column {
+  const char* name;
+  const char* pointer;  // into the report
+};
+constexpr Column kFigures[] = {
+    {"parallel_cycles", "/parallel_cycles"},
+    {"whole_cycles", "/whole_cycles"},
+    {"messages", "/messages/count"},
+    {"message_bytes", "/messages/mean_bytes"},
+    {"messages_per_million_cycles", "/messages/per_million_cycles"},
+    {"messages_per_million_cycles_and_cluster", "/messages/per_million_cycles_and_cluster"},
+    {"message_cycles", "/messages/mean_cycles"},
+    {"wait_to_send_cycles", "/messages/mean_wait_to_send"},
+    {"send_cycles", "/messages/mean_send"},
+    {"network_cycles", "/messages/mean_network"},
+    {"wait_to_receive_cycles", "/messages/mean_wait_to_receive"},
+    {"receive_cycles", "/messages/mean_receive"},
+    {"retransmissions", "/messages/retransmissions"},
+    {"frames_lost", "/messages/frames_lost"},
+    {"queue", "/mean_queue"},
+    {"utilisation", "/mean_utilisation"},
+    {"share_computing", "/shares/computing"},
+    {"share_faults", "/shares/faults"},
+    {"share_locks", "/shares/locks"},
+    {"share_barriers", "/shares/barriers"},
+    {"share_syncs", "/shares/syncs"},
+    {"share_handling", "/shares/handling"},
+    {"fixed_delay_cycles", "/fixed_delay_cycles"},
+    {"fixed_delay_bytes", "/message_bytes"},
+    {"events", "/events"},
+    {"hand_overs", "/hand_overs"},
+    {"trace_hash", "/trace_hash"},
+    {"deterministic", "/deterministic"},
+    {"real_seconds", "/real_seconds"},
+};
+// The largest of the proxies.
+constexpr Column kLargest[] = {{"most_queued", "most_queued"}, {"largest_utilisation", "utilisation"}};
+
+Json largest(const OrderedJson& report, const char* key) {
+  Json most;
+  if (!report.contains("proxies") || !report["proxies"].is_array()) return most;
+  for (const OrderedJson& proxy : report["proxies"]) {
+    if (proxy.contains(key) && (most.is_null() || most < proxy[key])) most = proxy[key];
+  }
+  return most;
+}
+
+std::vector<std::string> settings_columns(const std::vector<std::string>& varied) {
+  std::vector<std::string> keys = {"clusters", "compute", "proxies", "simulation.mode"};
+  for (const std::string& key : varied) {
+    if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
+  }
+  return keys;
+}
+
+}  // namespace
+
+// --- Origins
+
+StudyPrograms::StudyPrograms(std::string engine, std::string models)
+    : engine_(std::move(engine)), models_(std::move(models)) {}
+
+Result<std::string> StudyPrograms::contents_hash(const std::string& path) {
+  std::string& hash = hashes_[path];
+  if (hash.empty()) {
+    const std::optional<std::string> bytes = contents(path);
+    if (!bytes) return error("{}: cannot be read ({})", path, std::strerror(errno));
+    hash = hash_of(*bytes);
+  }
+  return hash;
+}
+
+Result<Json> StudyPrograms::origin(const StudyPoint& point) {
+  SimulationOptions options;
+  options.take(point.settings);
+  const Result<std::string> application = find_application(point.application, simulated_applications(), "");
+  if (!application) return application.error();
+  Json origin;
+  for (const auto& [key, path] : {std::pair{"engine", engine_},
+                                  {"program", *application},
+                                  {"model", model_path(options.config.simulation.model, models_)}}) {
+    const Result<std::string> hash = contents_hash(path);
+    if (!hash) return hash.error();
+    origin[key] = *hash;
+  }
+  const std::vector<std::string> command = point.command();
+  origin["arguments"] = std::vector<std::string>(command.begin() + 1, command.end());
+  for (const Setting& setting : settings()) {
+    if (is_of(setting.key, true)) origin["settings"][setting.key] = setting.get(options.config);
+  }
+  // Where these were not given, the model's hold.
+  origin["given"] = {{"mtu", options.mtu_given},
+                     {"fragmentation", options.fragmentation_given},
+                     {"congestion", options.congestion_given},
+                     {"rto", options.rto_given}};
+  return origin;
+}
+
+std::string name_of(const Json& origin) {
+  return hash_of(origin.dump());
+}
+
+std::optional<Json> real_twin(const Json& origin) {
+  const Json& settings = origin["settings"];
+  if (settings["simulation.mode"] != "no-contention" || settings["simulation.message_bytes"] != 0)
+    return std::nullopt;
+  Json twin = origin;
+  twin["settings"]["simulation.mode"] = "real";
+  return twin;
+}
+
+// --- Files
+
+std::optional<PointResult> load_result(const std::string& path, const Json& origin) {
+  const std::optional<std::string> text = contents(path);
+  if (!text) return std::nullopt;
+  const OrderedJson json = OrderedJson::parse(*text, nullptr, false);
+  if (!json.is_object() || !json.contains("origin") || Json(json["origin"]) != origin) return std::nullopt;
+  if (!json.contains("report") || !json.contains("seconds") || !json["seconds"].is_number())
+    return std::nullopt;
+  return PointResult{json["seconds"].get<double>(), json["report"]};
+}
+
+Result<void> store_result(const std::string& path, const Json& origin, const PointResult& result) {
+  OrderedJson json;
+  json["origin"] = origin;
+  json["seconds"] = result.seconds;
+  json["report"] = result.report;
+  return write_file(path, json.dump(1) + "\n");
+}
+
+Result<void> write_file(const std::string& path, const std::string& text) {
+  const std::string draft = path + ".draft";
+  std::FILE* const file = std::fopen(draft.c_str(), "we");
+  bool good = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (file != nullptr) good = std::fclose(file) == 0 && good;
+  if (!good || std::rename(draft.c_str(), path.c_str()) != 0) {
+    const int problem = errno;
+    ::unlink(draft.c_str());
+    return error("{}: cannot be written: {}", path, std::strerror(problem));
+  }
+  return {};
+}
+
+OrderedJson given_settings(const StudyPoint& point) {
+  OrderedJson given = OrderedJson::object();
+  for (const auto& [key, place] : point.settings.given()) given[key] = point.value_of(key);
+  return given;
+}
+
+std::string settings_yaml(const StudyPoint& point, std::uint32_t message_bytes) {
+  std::map<std::string, std::string> top;
+  std::map<std::string, std::string> sections;
+  OrderedJson given = given_settings(point);
+  if (message_bytes != 0) given["simulation.message_bytes"] = message_bytes;
+  for (const auto& [key, value] : given.items()) {
+    // Strings are quoted where a string is what is wanted, and not where it stands for a number ("auto").
+    const bool quoted = find_setting(key)->quoted_text || !value.is_string();
+    const std::string text = quoted ? value.dump() : value.get<std::string>();
+    const std::size_t dot = key.find('.');
+    if (dot == std::string::npos)
+      top[key] = fmt::format("{}: {}\n", key, text);
+    else
+      sections[key.substr(0, dot)] += fmt::format("  {}: {}\n", key.substr(dot + 1), text);
+  }
+  std::string yaml;
+  for (const auto& [key, line] : top) yaml += line;
+  for (const auto& [section, lines] : sections) yaml += section + ":\n" + lines;
+  return yaml;
+}
+
+std::string points_csv(const std::vector<std::string>& varied, const std::vector<Row>& rows) {
+  const std::vector<std::string> keys = settings_columns(varied);
+  std::vector<std::string> cells = {"application", "arguments"};
+  for (const std::string& key : keys) cells.push_back(in_csv(key));
+  for (const Column& column : kFigures) cells.emplace_back(column.name);
+  for (const Column& column : kLargest) cells.emplace_back(column.name);
+  cells.emplace_back("point");
+  std::string csv = joined(cells, ",") + "\n";
+  for (const Row& row : rows) {
+    cells = {in_csv(row.point->application), in_csv(joined(row.point->arguments, " "))};
+    for (const std::string& key : keys) cells.push_back(in_csv(row.point->value_of(key)));
+    for (const Column& column : kFigures) {
+      const OrderedJson::json_pointer pointer(column.pointer);
+      cells.push_back(row.result.report.contains(pointer) ? in_csv(Json(row.result.report[pointer])) : "");
+    }
+    for (const Column& column : kLargest) cells.push_back(in_csv(largest(row.result.report, column.pointer)));
+    cells.push_back(row.name);
+    std::string line = cells.front();
+    for (std::size_t i = 1; i < cells.size(); ++i) line += "," + cells[i];
+    csv += line + "\n";
+  }
+  return csv;
+}
+
+}  // namespace braid::cli
