@@ -32,7 +32,8 @@ RunReport made_up() {
     cluster.application_report = R"({"cluster": 0, "protection": "mprotect", "nodes": [{"node": )" +
                                  std::to_string(k) +
                                  R"(, "read_faults": 11, "write_faults": 22, "fetches": 33, "lock_calls": 44,
-        "remote_locks": 5, "barriers": 66, "faults_ns": 7700000, "locks_ns": 0, "barriers_ns": 2500000000}],
+        "remote_locks": 5, "barriers": 66, "sync_calls": 9, "faults_ns": 7700000, "locks_ns": 0,
+        "barriers_ns": 2500000000, "syncs_ns": 3300000}],
         "cluster_counts": {"diffs_sent": 88, "diff_bytes_sent": 4096}})";
     report.clusters.push_back(std::move(cluster));
   }
@@ -48,11 +49,11 @@ TEST(Report, IsATablePerKindOfThing) {
       "        1      0     12346  50.0 MB         0    0 B      678         0       9            0  bad_udp "
       "4\n"
       "  cluster  node  read faults  write faults  fetches  in faults  locks  remote  in locks  barriers  in "
-      "barriers\n"
+      "barriers  words, flags ...  in these\n"
       "        0     0           11            22       33     7.7 ms     44       5      0 us        66  "
-      "2.50 s\n"
+      "     2.50 s                 9  3.3 ms\n"
       "        1     1           11            22       33     7.7 ms     44       5      0 us        66  "
-      "2.50 s\n"
+      "     2.50 s                 9  3.3 ms\n"
       "  cluster  diffs sent   bytes  diffs applied  pages sent  invalidations sent  received  protection\n"
       "        0          88  4096 B              0           0                   0         0  mprotect\n"
       "        1          88  4096 B              0           0                   0         0  mprotect\n"

@@ -116,7 +116,7 @@ std::string proxies_table(const RunReport& report) {
 
 std::string nodes_table(const RunReport& report) {
   Table table({"cluster", "node", "read faults", "write faults", "fetches", "in faults", "locks", "remote",
-               "in locks", "barriers", "in barriers"});
+               "in locks", "barriers", "in barriers", "words, flags ...", "in these"});
   for (std::size_t k = 0; k < report.clusters.size(); ++k) {
     const Json json = parsed_report(report.clusters[k]);
     if (!json.is_object() || !json.contains("nodes") || !json["nodes"].is_array()) continue;
@@ -126,7 +126,8 @@ std::string nodes_table(const RunReport& report) {
       const auto time = [&](const char* name) { return time_text(static_cast<double>(number(node, name))); };
       table.add({std::to_string(k), count("node"), count("read_faults"), count("write_faults"),
                  count("fetches"), time("faults_ns"), count("lock_calls"), count("remote_locks"),
-                 time("locks_ns"), count("barriers"), time("barriers_ns")});
+                 time("locks_ns"), count("barriers"), time("barriers_ns"), count("sync_calls"),
+                 time("syncs_ns")});
     }
   }
   return table.empty() ? "" : table.render();
