@@ -3,9 +3,9 @@
 namespace braid::charge {
 namespace {
 
-// A loop's cost joins that of the code before it only while it is less than this, some percent of a message's
-// way: time seen at a page fault inside is that much ahead.
-constexpr Units kMostAhead = 1000;
+// A loop's cost joins that of the code before it only while it is less than this: what a page fault inside
+// sees is at most so much ahead. A few percent of what a message takes (some 9,000 cycles on Alewife).
+constexpr Units kMostAhead = 500;
 
 tree constant(Units value) {
   return build_int_cst(long_integer_type_node, value);
