@@ -135,6 +135,20 @@ class Modes(unittest.TestCase):
         self.assertAlmostEqual(mean, report["messages"]["mean_cycles"], delta=1)
 
 
+class IdleMessages(unittest.TestCase):
+    def test_figure_six(self):
+        run = subprocess.run([BIN / "braid", "sim", "--idle-message", "0:4000:100"], capture_output=True, text=True,
+                             check=True)
+        rows = [[float(cell) for cell in line.split(",")] for line in run.stdout.splitlines()[1:]]
+        self.assertEqual([row[0] for row in rows], list(range(0, 4001, 100)))
+        for row in rows:
+            self.assertAlmostEqual(row[1], sum(row[2:]), delta=2)
+        rises = [later[1] - earlier[1] for earlier, later in zip(rows, rows[1:])]
+        usual = sorted(rises)[len(rises) // 2]
+        steps = [100 * i for i, rise in enumerate(rises) if rise > 2 * usual]
+        self.assertEqual(steps, [1400, 2800])
+
+
 class Mistakes(unittest.TestCase):
     def test_bad_input_is_named(self):
         for words, status, text in (
@@ -143,6 +157,8 @@ class Mistakes(unittest.TestCase):
             (["nothing-of-that-name"], 64, "nothing-of-that-name"),
             ([], 64, "which application"),
             (["--trace", "/nowhere/trace", "jacobi"], 78, "/nowhere/trace"),
+            (["--idle-message", "9:3:1"], 78, "9:3:1"),
+            (["--idle-message", "many"], 78, "many"),
         ):
             with self.subTest(words=words):
                 _, _, errors = sim(*words, expect=status)

@@ -93,7 +93,8 @@ constexpr const char* kSimFooter =
     "Examples:\n"
     "  braid sim --clusters 4 --compute 4 --proxies 2 water\n"
     "  braid sim --clusters 16 --compute 1 --mode no-contention --report run.json water\n"
-    "  braid sim --clusters 2 --compute 8 --trace messages.jsonl jacobi --size 256\n";
+    "  braid sim --clusters 2 --compute 8 --trace messages.jsonl jacobi --size 256\n"
+    "  braid sim --idle-message 0:4000:100\n";
 
 [[noreturn]] void refuse(int status, const std::string& text) {
   std::fprintf(stderr, "braid: %s\n", text.c_str());
@@ -113,7 +114,8 @@ class CommandFormatter : public CLI::Formatter {
 };
 
 struct RunArguments {
-  std::string trace_file;  // of simulations
+  std::string trace_file;    // of simulations
+  std::string idle_message;  // the same
   std::string config_file;
   std::string report_file;
   bool quiet = false;
@@ -180,6 +182,10 @@ CLI::App* describe_sim(CLI::App& app, RunArguments& arguments) {
   sim->add_option("--trace", arguments.trace_file,
                   "write a line of JSON for every message: when it was where, and who was before it")
       ->type_name("FILE");
+  sim->add_option(
+         "--idle-message", arguments.idle_message,
+         "no application: print what messages of these lengths take on an idle system, as CSV in cycles")
+      ->type_name("FIRST:LAST:STEP");
   sim->add_flag("--quiet", arguments.quiet, "no closing report on standard error");
   add_settings(*sim, arguments, true);
   return sim;
@@ -266,7 +272,7 @@ std::vector<std::string> command_of(const CLI::App& run, bool simulated) {
            fmt::format("{0}: which application? e.g. 'braid {0} jacobi'; see 'braid {0} --help'", name));
   if (command.front().size() > 1 && command.front().front() == '-') {
     std::vector<std::string> known = {"--config", "--report", "--quiet", "--help"};
-    if (simulated) known.push_back("--trace");
+    if (simulated) known.insert(known.end(), {"--trace", "--idle-message"});
     for (const Setting& setting : settings()) {
       if (!setting.option.empty() && is_of(setting.key, simulated)) known.push_back(setting.option);
     }
@@ -316,12 +322,18 @@ int run_application(CLI::App& run, const RunArguments& arguments) {
 
 int simulate_application(CLI::App& sim, const RunArguments& arguments) {
   SimulationOptions options;
-  options.command = command_of(sim, true);
+  if (arguments.idle_message.empty()) options.command = command_of(sim, true);
   ConfigBuilder builder;
   configure(sim, arguments, true, builder);
   options.take(builder);
   options.models = models_folder();
   options.trace_file = arguments.trace_file;
+  if (!arguments.idle_message.empty()) {
+    const Result<std::string> csv = idle_messages(options, arguments.idle_message);
+    if (!csv) refuse(kConfigStatus, csv.error().text);
+    std::fputs(csv->c_str(), stdout);
+    return 0;
+  }
   const Result<std::string> application =
       find_application(options.command.front(), simulated_applications(), "");
   if (!application) refuse(kUsageStatus, application.error().text);

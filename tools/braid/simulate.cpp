@@ -215,6 +215,34 @@ Result<SimulationReport> simulate(const SimulationOptions& options) {
   return report;
 }
 
+Result<std::string> idle_messages(const SimulationOptions& options, const std::string& range) {
+  unsigned first = 0, last = 0, step = 1;
+  int end = 0;
+  if (std::sscanf(range.c_str(), "%u:%u:%u%n", &first, &last, &step, &end) != 3 ||
+      static_cast<std::size_t>(end) != range.size()) {
+    end = 0;
+    if (std::sscanf(range.c_str(), "%u%n", &first, &end) != 1 ||
+        static_cast<std::size_t>(end) != range.size())
+      return error("--idle-message: '{}' is neither BYTES nor FIRST:LAST:STEP", range);
+    last = first;
+  }
+  const Result<sim::CostModel> model = load_model(options.config.simulation.model, options.models);
+  if (!model) return model.error();
+  const sim::IccsConfig config = machine_config(options, *model).iccs;
+  const std::uint32_t most = convergence::max_piece_bytes(config.window_bytes);
+  if (step == 0 || first > last || last > most)
+    return error("--idle-message: '{}': 0 to {} bytes, in steps of at least 1, are possible", range, most);
+  std::string csv = "bytes,cycles,send,network,receive\n";
+  for (unsigned bytes = first; bytes <= last; bytes += step) {
+    const sim::MessageTimes t = sim::idle_message(config, *model, bytes).times;
+    const auto cycles = [&](Duration d) { return model->cycles(d); };
+    csv +=
+        fmt::format("{},{:.0f},{:.0f},{:.0f},{:.0f}\n", bytes, cycles(t.delivered - t.handed),
+                    cycles(t.left - t.handed), cycles(t.arrived - t.left), cycles(t.delivered - t.arrived));
+  }
+  return csv;
+}
+
 nlohmann::ordered_json render_json(const SimulationReport& r) {
   const sim::MachineFigures& f = r.figures;
   const double rate = r.cycles_per_second;

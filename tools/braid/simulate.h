@@ -47,6 +47,10 @@ sim::MachineConfig machine_config(const SimulationOptions& options, const sim::C
 // Runs the programs. An error: it could not start.
 Result<SimulationReport> simulate(const SimulationOptions& options);
 
+// What messages of first, first + step, .. last bytes meet on an idle system, as CSV in cycles; an error
+// names what is wrong with `range`, "BYTES" or "FIRST:LAST:STEP".
+Result<std::string> idle_messages(const SimulationOptions& options, const std::string& range);
+
 std::string render_text(const SimulationReport& report);
 nlohmann::ordered_json render_json(const SimulationReport& report);
 
