@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "bench/fault_opener.h"
 #include "bench/two_processes.h"
 #include "dsm/live/memory.h"
 #include "dsm/program/faults.h"
@@ -24,20 +25,6 @@ using namespace braid::dsm;
 using bench::median;
 
 constexpr std::uint32_t kPages = 256;
-
-// Opens what was touched, as a fault that the page's home answers at once does.
-class Opener final : public FaultSink {
- public:
-  explicit Opener(Memory& memory) : memory_(memory) {}
-  bool on_fault(std::uintptr_t address, bool write) override {
-    if (!in_heap(address, memory_.pages())) return false;
-    memory_.protect(page_of(address), 1, write ? Access::kWrite : Access::kRead);
-    return true;
-  }
-
- private:
-  Memory& memory_;
-};
 
 volatile int* at(std::uint32_t page) {
   return static_cast<volatile int*>(application_address(PageId(page)));
@@ -60,7 +47,7 @@ void measure(Protection protection, const std::string& how, Figures& figures) {
   }
   Memory& memory = made.value();
   for (std::uint32_t p = 0; p < kPages; ++p) *memory.page(PageId(p)) = std::byte{1};
-  Opener opener(memory);
+  bench::FaultOpener opener(memory);
   const SignalStack stack;
   if (const Result<void> installed = install_fault_handler(&opener, HandlerStack::kSignalStack); !installed)
     std::exit(1);

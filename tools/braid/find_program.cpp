@@ -49,8 +49,9 @@ std::vector<std::string> applications_in(const std::string& folder) {
   std::error_code problem;
   for (fs::directory_iterator it(folder, problem), end; !problem && it != end; it.increment(problem)) {
     const std::string name = it->path().filename().string();
-    const bool of_the_project = name == "braid" || name == "braidd" || name.ends_with("_test") ||
-                                name.ends_with("_bench") || name.find("_fake_") != std::string::npos ||
+    const bool of_the_project = name == "braid" || name == "braidd" || name == "braid-times" ||
+                                name.ends_with("_test") || name.ends_with("_bench") ||
+                                name.find("_fake_") != std::string::npos ||
                                 name.find('.') != std::string::npos;
     if (!of_the_project && is_executable(it->path())) names.push_back(name);
   }

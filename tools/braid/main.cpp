@@ -14,6 +14,7 @@
 #include <set>
 
 #include "proxy/channel/channel.h"
+#include "tools/braid/calibrate.h"
 #include "tools/braid/counters_command.h"
 #include "tools/braid/descriptor.h"
 #include "tools/braid/find_program.h"
@@ -45,6 +46,7 @@ constexpr const char* kMainFooter =
     "  braid run --wire dpdk jacobi --size 512          over DPDK; what follows 'jacobi' is for jacobi\n"
     "  braid sim --clusters 8 --compute 2 water         the same programs on a machine in virtual time\n"
     "  braid study configs/study-water.yaml -o water    many of these, that differ in some settings\n"
+    "  braid calibrate                                  what things cost on this machine, for 'braid sim'\n"
     "  braid counters --process $(pgrep -n jacobi)      what the proxies beside that process have done so "
     "far\n"
     "  braid help run                                   everything that can be set\n";
@@ -229,13 +231,16 @@ RunConfig configure(const CLI::App& run, const RunArguments& arguments, bool sim
 }
 
 // Opened before the run: an hour's work is not lost to a misspelt folder.
-Descriptor open_report(const std::string& path) {
-  if (path.empty()) return {};
+Descriptor open_output(const char* option, const std::string& path) {
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
   if (!file)
     refuse(kCannotCreateStatus,
-           fmt::format("--report: {} cannot be written: {}", path, std::strerror(errno)));
+           fmt::format("{}: {} cannot be written: {}", option, path, std::strerror(errno)));
   return file;
+}
+
+Descriptor open_report(const std::string& path) {
+  return path.empty() ? Descriptor() : open_output("--report", path);
 }
 
 // The same of the folder for captures.
@@ -287,12 +292,20 @@ std::vector<std::string> command_of(const CLI::App& run, bool simulated) {
   return command;
 }
 
+// Nothing is left of what was in the file before.
+void write_output(const char* option, const std::string& path, const Descriptor& file,
+                  const std::string& text) {
+  (void)::lseek(file.get(), 0, SEEK_SET);
+  if (::ftruncate(file.get(), 0) != 0 && errno != EINVAL) errno = 0;
+  if (!write_text(file, text))
+    refuse(kCannotCreateStatus, fmt::format("{}: {}: {}", option, path, std::strerror(errno)));
+}
+
 void write_report(const RunArguments& arguments, const Descriptor& file,
                   const nlohmann::ordered_json& report) {
   if (!file) return;
-  if (::ftruncate(file.get(), 0) != 0 && errno != EINVAL) errno = 0;
-  if (!write_text(file, report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"))
-    refuse(kCannotCreateStatus, fmt::format("--report: {}: {}", arguments.report_file, std::strerror(errno)));
+  write_output("--report", arguments.report_file, file,
+               report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 int run_application(CLI::App& run, const RunArguments& arguments) {
@@ -518,6 +531,52 @@ int show_proxies(const ProxiesArguments& arguments) {
   return 0;
 }
 
+struct CalibrateArguments {
+  std::string file = "modern.yaml";
+  bool quick = false;
+};
+
+CLI::App* describe_calibrate(CLI::App& app, CalibrateArguments& arguments) {
+  CLI::App* const calibrate = app.add_subcommand(
+      "calibrate", "Measure what things cost on this machine, and write it as a model for 'braid sim'");
+  calibrate->add_option("-o,--output", arguments.file, "the model's file; what is there is replaced")
+      ->option_text("FILE [modern.yaml]");
+  calibrate->add_flag("--quick", arguments.quick,
+                      "fewer repetitions: to see that it works, not to believe it");
+  calibrate->formatter(std::make_shared<CommandFormatter>("braid calibrate [options]"));
+  calibrate->footer(
+      "Times every stage on the production code, runs programs beside this command alone and in simulation "
+      "to "
+      "price what they\n"
+      "compute, and then foretells live runs of other programs with it. Takes a minute; other work on the "
+      "machine spoils it.\n"
+      "\n"
+      "Status: 70: something could not be measured; 73: the file cannot be written.\n"
+      "\n"
+      "Examples:\n"
+      "  braid calibrate -o mine.yaml\n"
+      "  braid sim --model ./mine.yaml --clusters 8 --compute 2 water\n");
+  return calibrate;
+}
+
+int calibrate_machine(const CalibrateArguments& arguments) {
+  const Descriptor file = open_output("--output", arguments.file);
+  const CalibrationOptions options{.folder = own_folder(), .quick = arguments.quick};
+  const Progress tell = [](const std::string& what) {
+    std::fprintf(stderr, "braid: %s ...\n", what.c_str());
+  };
+  const Result<Calibration> calibration = calibrate(options, tell);
+  if (!calibration) refuse(kLostDaemonStatus, calibration.error().text);
+  write_output("--output", arguments.file, file, render_model(*calibration, {}));
+  const Result<std::vector<Prediction>> predictions =
+      predict(options, std::filesystem::absolute(arguments.file).string(), tell);
+  if (!predictions) refuse(kLostDaemonStatus, predictions.error().text);
+  write_output("--output", arguments.file, file, render_model(*calibration, *predictions));
+  std::printf("%s: the cost model of this machine, as of now\n", arguments.file.c_str());
+  std::fputs(render_text(*calibration, *predictions).c_str(), stdout);
+  return 0;
+}
+
 std::set<std::string> names_of(const CLI::App& app) {
   std::set<std::string> names;
   for (const CLI::App* const command : app.get_subcommands([](const CLI::App*) { return true; }))
@@ -545,6 +604,8 @@ int main_of(int argc, char** argv) {
   CLI::App* const counters = describe_counters(app, counter_arguments);
   ProxiesArguments proxies_arguments;
   CLI::App* const proxies = describe_proxies(app, proxies_arguments);
+  CalibrateArguments calibrate_arguments;
+  CLI::App* const calibrates = describe_calibrate(app, calibrate_arguments);
   CLI::App* const help = app.add_subcommand("help", "Explain a command: 'braid help run'");
   std::string topic;
   help->formatter(std::make_shared<CommandFormatter>("braid help [command]"));
@@ -568,13 +629,14 @@ int main_of(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    const CLI::App* const asked = run->parsed()        ? run
-                                  : sim->parsed()      ? sim
-                                  : study->parsed()    ? study
-                                  : counters->parsed() ? counters
-                                  : proxies->parsed()  ? proxies
-                                  : help->parsed()     ? help
-                                                       : &app;
+    const CLI::App* const asked = run->parsed()          ? run
+                                  : sim->parsed()        ? sim
+                                  : study->parsed()      ? study
+                                  : counters->parsed()   ? counters
+                                  : proxies->parsed()    ? proxies
+                                  : calibrates->parsed() ? calibrates
+                                  : help->parsed()       ? help
+                                                         : &app;
     std::fputs(asked->help().c_str(), stdout);
     return 0;
   } catch (const CLI::CallForVersion&) {
@@ -582,12 +644,13 @@ int main_of(int argc, char** argv) {
     return 0;
   } catch (const CLI::ParseError& e) {
     refuse(kUsageStatus, fmt::format("{}; see 'braid {}--help'", e.what(),
-                                     run->parsed()        ? "run "
-                                     : sim->parsed()      ? "sim "
-                                     : study->parsed()    ? "study "
-                                     : counters->parsed() ? "counters "
-                                     : proxies->parsed()  ? "proxies "
-                                                          : ""));
+                                     run->parsed()          ? "run "
+                                     : sim->parsed()        ? "sim "
+                                     : study->parsed()      ? "study "
+                                     : counters->parsed()   ? "counters "
+                                     : proxies->parsed()    ? "proxies "
+                                     : calibrates->parsed() ? "calibrate "
+                                                            : ""));
   }
   if (help->parsed()) {
     if (topic.empty()) {
@@ -602,6 +665,7 @@ int main_of(int argc, char** argv) {
   if (counters->parsed()) return show_counters(counter_arguments);
   if (proxies->parsed()) return show_proxies(proxies_arguments);
   if (study->parsed()) return carry_out_study(study_arguments);
+  if (calibrates->parsed()) return calibrate_machine(calibrate_arguments);
   if (sim->parsed()) return simulate_application(*sim, sim_arguments);
   return run_application(*run, run_arguments);
 }

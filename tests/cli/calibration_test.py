@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""`braid calibrate` as a user has it: a file that simulations take, and a prediction. Times are not judged.
+
+    calibration_test.py BIN SOURCES SANITIZE [unittest arguments]
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BIN = pathlib.Path(sys.argv[1])
+SOURCES = pathlib.Path(sys.argv[2])
+SANITIZED = sys.argv[3] != ""
+
+# What noise may make nothing of.
+MAY_BE_ZERO = {"hand_over_byte", "diff_byte", "wire_byte"}
+
+
+def braid(*words, folder=BIN):
+    return subprocess.run([folder / "braid", *words], capture_output=True, text=True, timeout=500, check=False)
+
+
+def costs_of(path):
+    found = re.findall(r'^  (\w+): \{value: ([0-9.e+-]+), source: "(.+)"\}$', path.read_text(), re.MULTILINE)
+    return {key: float(value) for key, value, _ in found}, [source for _, _, source in found]
+
+
+def keys():
+    """As the reader has them."""
+    return set(re.findall(r'\{"(\w+)", &M::', (SOURCES / "sim/cost_model.cpp").read_text()))
+
+
+class Calibration(unittest.TestCase):
+    def test_a_quick_one_measures_everything_and_foretells_a_live_run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder, "mine.yaml")
+            file.write_text("stale " * 10000)  # nothing of it is left
+            run = braid("calibrate", "--quick", "-o", file)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            costs, sources = costs_of(file)
+            self.assertEqual(set(costs), keys())
+            self.assertNotIn("stale", file.read_text())
+            for key, value in costs.items():
+                if key not in MAY_BE_ZERO:
+                    self.assertGreater(value, 0, key)
+            self.assertEqual(len(set(sources)) > 20, True)
+            for source in sources:
+                self.assertRegex(source, r"; .+, 20\d\d-\d\d-\d\d$")
+
+            # A page fault is a signal and two changes of protection; a lock that is here a few instructions.
+            self.assertGreater(costs["fault"], costs["lock"])
+            self.assertGreater(costs["fault"], costs["udp_send"])
+            self.assertGreater(costs["protect"], costs["lock"])
+            self.assertGreater(costs["window_send"], costs["udp_send"])
+            self.assertGreater(costs["latency"], costs["ip_send"])
+            self.assertAlmostEqual(costs["twin"] / costs["page_byte"], 4096, delta=10)
+            if not SANITIZED:  # which makes our code slower and the library's copies not
+                self.assertGreater(costs["twin"], costs["hand_over"])
+
+            # Of programs that no price was fitted to.
+            unit = next(source for source in sources if "jacobi" in source)
+            for program in ("gauss", "water"):
+                self.assertNotIn(program, unit)
+                for clusters in (1, 2):
+                    self.assertRegex(run.stdout, rf"{program} .* {clusters} +\d\.\d+ s +\d+\.\d+ s \([+-]\d+ %\)")
+            self.assertIn("what they print", run.stdout)
+            self.assertEqual("processor(s) for 4 threads" in run.stdout, os.cpu_count() < 4)
+            self.assertIn("water", file.read_text())
+
+            again = braid("sim", "--model", file, "jacobi", "--size", "64", "--iterations", "2")
+            self.assertEqual(again.returncode, 0, again.stderr)
+            self.assertIn("model modern", again.stderr)
+            self.assertIn("verified", again.stdout)
+
+    def test_the_model_that_comes_along_has_a_name(self):
+        run = braid("sim", "--model", "modern", "jacobi", "--size", "64", "--iterations", "2")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("model modern", run.stderr)
+        costs, _ = costs_of(SOURCES / "configs/models/modern.yaml")
+        self.assertEqual(set(costs), keys())
+
+    def test_a_file_that_cannot_be_written_is_named_before_anything_is_measured(self):
+        run = braid("calibrate", "-o", "/nowhere/mine.yaml")
+        self.assertEqual(run.returncode, 73)
+        self.assertIn("--output: /nowhere/mine.yaml cannot be written: No such file or directory", run.stderr)
+        self.assertNotIn("stages", run.stderr)
+
+    def test_wrong_usage(self):
+        run = braid("calibrate", "--quik")
+        self.assertEqual(run.returncode, 64)
+        self.assertIn("--quik", run.stderr)
+        self.assertIn("see 'braid calibrate --help'", run.stderr)
+
+    def test_a_command_without_its_programs_says_which_is_missing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(BIN / "braid", folder)
+            run = braid("calibrate", "-o", f"{folder}/mine.yaml", folder=pathlib.Path(folder))
+            self.assertEqual(run.returncode, 70)
+            self.assertIn("cannot start", run.stderr)
+            self.assertIn("braid-times: No such file or directory", run.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])

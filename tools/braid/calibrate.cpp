@@ -1,0 +1,372 @@
+#include "tools/braid/calibrate.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <regex>
+#include <thread>
+
+#include "base/clock.h"
+#include "sim/cost_model.h"
+#include "tools/braid/descriptor.h"
+#include "tools/braid/plan.h"
+#include "tools/braid/process.h"
+#include "tools/braid/run_config.h"
+
+namespace braid::cli {
+
+namespace {
+
+struct Program {
+  std::string name;
+  std::vector<std::string> arguments;
+
+  std::string text() const { return fmt::format("{} {}", name, fmt::join(arguments, " ")); }
+};
+
+// Two kinds of loops: one that streams through memory, one that stays in the cache.
+const std::vector<Program>& fitted_programs() {
+  static const std::vector<Program> programs = {{"jacobi", {"--size", "512", "--iterations", "50"}},
+                                                {"matmul", {"--size", "384"}}};
+  return programs;
+}
+
+const std::vector<Program>& foretold_programs() {
+  static const std::vector<Program> programs = {{"gauss", {"--size", "512"}},
+                                                {"water", {"--molecules", "343", "--iterations", "2"}}};
+  return programs;
+}
+
+struct Effort {
+  unsigned samples, runs_alone, runs;
+};
+Effort effort_of(const CalibrationOptions& options) {
+  return options.quick ? Effort{10, 3, 1} : Effort{200, 25, 15};
+}
+
+// A file for others to read while this object lives.
+class ScratchFile {
+ public:
+  explicit ScratchFile(const std::string& text) {
+    file_ = Descriptor(::mkstemp(path_.data()));
+    if (!file_) return;
+    written_ = ::write(file_.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  }
+  ~ScratchFile() {
+    if (file_) ::unlink(path_.c_str());
+  }
+  ScratchFile(const ScratchFile&) = delete;
+  ScratchFile& operator=(const ScratchFile&) = delete;
+  bool written() const { return written_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_ = "/tmp/braid-calibrate-XXXXXX";
+  Descriptor file_;
+  bool written_ = false;
+};
+
+// What has come on `fd` so far; false at its end.
+bool read_some(int fd, std::string& text) {
+  char bytes[4096];
+  const ssize_t n = ::read(fd, bytes, sizeof bytes);
+  if (n > 0) text.append(bytes, static_cast<std::size_t>(n));
+  return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+// Runs a program of the folder to its end and returns what it wrote on standard output; an error if it
+// failed, with what it wrote last.
+Result<std::string> output_of(const std::string& folder, const std::string& name,
+                              std::vector<std::string> arguments) {
+  ProcessOptions options;
+  options.path = folder + "/" + name;
+  options.arguments = {name};
+  options.arguments.insert(options.arguments.end(), arguments.begin(), arguments.end());
+  options.environment = merge_environment(environ, {});
+  const Result<Process> started = start_process(options);
+  if (!started) return started.error();
+  std::string out, err;
+  bool more_out = true, more_err = true;
+  while (more_out || more_err) {
+    pollfd ends[2] = {{more_out ? started->out.get() : -1, POLLIN, 0},
+                      {more_err ? started->err.get() : -1, POLLIN, 0}};
+    (void)::poll(ends, 2, -1);
+    if (ends[0].revents != 0) more_out = read_some(started->out.get(), out);
+    if (ends[1].revents != 0) more_err = read_some(started->err.get(), err);
+  }
+  int status = 0;
+  while (::waitpid(started->pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (status != 0)
+    return error("{} {} failed: {}", name, fmt::join(arguments, " "),
+                 err.empty() ? "it says nothing" : err.substr(err.size() < 2000 ? 0 : err.size() - 2000));
+  return out;
+}
+
+// The time that a program of apps/ prints of its parallel part; in a simulation, that of the model.
+Result<double> seconds_of(const std::string& folder, const std::string& name,
+                          const std::vector<std::string>& arguments) {
+  const Result<std::string> output = output_of(folder, name, arguments);
+  if (!output) return output.error();
+  static const std::regex pattern(R"(: ([0-9]+\.[0-9]+) s, verified)");
+  std::smatch found;
+  if (!std::regex_search(*output, found, pattern))
+    return error("{} {} printed no time and that it is verified, but: {}", name, fmt::join(arguments, " "),
+                 *output);
+  return std::strtod(found[1].str().c_str(), nullptr);
+}
+
+std::vector<std::string> command_of(const char* command, std::vector<std::string> options,
+                                    const Program& program) {
+  options.insert(options.begin(), command);
+  options.push_back(program.name);
+  options.insert(options.end(), program.arguments.begin(), program.arguments.end());
+  return options;
+}
+
+Result<double> simulated_seconds(const std::string& folder, const std::string& model, unsigned clusters,
+                                 const Program& program) {
+  return seconds_of(folder, "braid",
+                    command_of("sim",
+                               {"--quiet", "--model", model, "--clusters", std::to_string(clusters),
+                                "--compute", "1", "--proxies", "1"},
+                               program));
+}
+
+// Times of several runs, ascending. One cluster needs no proxy: the program runs alone.
+Result<std::vector<double>> live_seconds(const std::string& folder, unsigned clusters, unsigned runs,
+                                         const Program& program) {
+  std::vector<double> times;
+  for (unsigned run = 0; run < runs; ++run) {
+    const Result<double> seconds =
+        clusters == 1 ? seconds_of(folder, program.name, program.arguments)
+                      : seconds_of(folder, "braid",
+                                   command_of("run",
+                                              {"--quiet", "--clusters", std::to_string(clusters), "--compute",
+                                               "1", "--proxies", "1"},
+                                              program));
+    if (!seconds) return seconds.error();
+    times.push_back(*seconds);
+  }
+  std::sort(times.begin(), times.end());
+  return times;
+}
+
+// --- This machine
+
+// The value of the first line of /proc/cpuinfo that begins with `key`.
+std::optional<std::string> cpuinfo(const std::string& key) {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with(key) && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return {};
+}
+
+void describe_machine(Calibration& c) {
+  c.processor = cpuinfo("model name").value_or("a processor without a name");
+  const std::optional<std::string> mhz = cpuinfo("cpu MHz");
+  c.clock_mhz = mhz ? std::strtod(mhz->c_str(), nullptr) : 0;
+  c.clock_source =
+      "'cpu MHz' of /proc/cpuinfo: what the times below, which were measured in ns, are expressed in";
+  if (!(c.clock_mhz > 0)) {
+    c.clock_mhz = 1000;
+    c.clock_source = "/proc/cpuinfo tells none: a cycle stands for a nanosecond";
+  }
+  c.cores = std::max(1u, std::thread::hardware_concurrency());
+  if (::getloadavg(&c.load, 1) != 1) c.load = 0;
+  const Duration unix_time = monotonic_now() - Instant() + unix_time_of_monotonic_zero();
+  const auto seconds = static_cast<std::time_t>(unix_time.s());
+  std::tm utc{};
+  ::gmtime_r(&seconds, &utc);
+  c.day = fmt::format("{:04}-{:02}-{:02}", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday);
+}
+
+Result<void> time_stages(const CalibrationOptions& options, Calibration& c) {
+  const Result<std::string> output =
+      output_of(options.folder, "braid-times", {"--samples", std::to_string(effort_of(options).samples)});
+  if (!output) return output.error();
+  const nlohmann::json times = nlohmann::json::parse(*output, nullptr, /*allow_exceptions=*/false);
+  for (const sim::CostKey& key : sim::cost_keys()) {
+    if (key.value == &sim::CostModel::unit) continue;
+    if (!times.is_object() || !times.contains(key.key))
+      return error("braid-times does not tell '{}': is it of the same build as braid?", key.key);
+    const nlohmann::json& time = times[key.key];
+    c.costs[key.key] = {time.at("ns").get<double>() * c.clock_mhz / 1e3, time.at("how").get<std::string>()};
+  }
+  return {};
+}
+
+// --- What the compiler's charges are worth
+
+// A model in which nothing but computing takes time, a unit a microsecond: what a program prints as its time
+// is what it has counted. Faults and calls take as much as is lost in that, so that compute nodes need not
+// stop for each other all the time.
+std::string counting_model() {
+  Calibration c;
+  c.processor = c.day = "none";
+  c.clock_mhz = 1;
+  for (const sim::CostKey& key : sim::cost_keys()) c.costs[key.key] = {0, "counting"};
+  c.costs["unit"].cycles = 1;
+  c.costs["fault"].cycles = c.costs["call"].cycles = 100;
+  return render_model(c, {});
+}
+
+Result<void> price_units(const CalibrationOptions& options, const Progress& tell, Calibration& c) {
+  const ScratchFile counting(counting_model());
+  if (!counting.written()) return error("{} cannot be written: {}", counting.path(), std::strerror(errno));
+  double product = 1;
+  std::string each;
+  for (const Program& program : fitted_programs()) {
+    tell(fmt::format("computing: {} alone", program.text()));
+    const Result<double> counted = simulated_seconds(options.folder, counting.path(), 1, program);
+    if (!counted) return counted.error();
+    const auto live = live_seconds(options.folder, 1, effort_of(options).runs_alone, program);
+    if (!live) return live.error();
+    // The least is what other users of the machine have added least to.
+    const double cycles = std::max(live->front(), 5e-4) * c.clock_mhz / *counted;
+    product *= cycles;
+    each += fmt::format("{}{} {:.3f}", each.empty() ? "" : ", ", program.text(), cycles);
+  }
+  const double mean = std::pow(product, 1.0 / static_cast<double>(fitted_programs().size()));
+  c.costs["unit"] = {mean, fmt::format("least printed times of programs alone by what they count ({}); "
+                                       "geometric mean",
+                                       each)};
+  return {};
+}
+
+// Before it began, somebody else used more than a quarter of it.
+bool is_busy(const Calibration& c) {
+  return c.load > 0.25 * c.cores;
+}
+
+std::string percent(double part) {
+  return fmt::format("{:+.0f} %", 100 * part);
+}
+
+std::string table(const std::vector<Prediction>& predictions, const char* margin) {
+  std::string text = fmt::format("{}{:<36} {:>8} {:>12} {:>18} {:>18}\n", margin, "program", "clusters",
+                                 "predicted", "median (error)", "least (error)");
+  for (const Prediction& p : predictions)
+    text += fmt::format("{}{:<36} {:>8} {:>10.3f} s {:>18} {:>18}\n", margin, p.command, p.clusters,
+                        p.predicted_seconds, fmt::format("{:.3f} s ({})", p.median(), percent(p.error())),
+                        fmt::format("{:.3f} s ({})", p.least(), percent(p.error_of_least())));
+  return text;
+}
+
+}  // namespace
+
+Result<Calibration> calibrate(const CalibrationOptions& options, const Progress& tell) {
+  Calibration c;
+  describe_machine(c);
+  tell("stages");
+  if (const Result<void> timed = time_stages(options, c); !timed) return timed.error();
+  if (const Result<void> priced = price_units(options, tell, c); !priced) return priced.error();
+  return c;
+}
+
+Result<std::vector<Prediction>> predict(const CalibrationOptions& options, const std::string& model,
+                                        const Progress& tell) {
+  std::vector<Prediction> predictions;
+  for (const Program& program : foretold_programs()) {
+    for (const unsigned clusters : {1u, 2u}) {
+      tell(fmt::format("prediction: {}, {} cluster(s)", program.text(), clusters));
+      Prediction p;
+      p.command = program.text();
+      p.clusters = clusters;
+      const Result<double> predicted = simulated_seconds(options.folder, model, clusters, program);
+      if (!predicted) return predicted.error();
+      p.predicted_seconds = *predicted;
+      auto measured = live_seconds(options.folder, clusters, effort_of(options).runs, program);
+      if (!measured) return measured.error();
+      p.measured_seconds = std::move(measured).value();
+      // Programs print milliseconds.
+      for (double& seconds : p.measured_seconds) seconds = std::max(seconds, 5e-4);
+      predictions.push_back(std::move(p));
+    }
+  }
+  return predictions;
+}
+
+std::string render_model(const Calibration& c, const std::vector<Prediction>& predictions) {
+  const RunConfig run;
+  const stack::SubConnectionConfig sub;
+  std::string text = fmt::format(
+      "# Measured by 'braid calibrate' on {}, {}.\n"
+      "# The protocol is what 'braid run' has by default. Clock: {}.\n",
+      c.processor, c.day, c.clock_source);
+  if (is_busy(c))
+    text += fmt::format("# Others used the machine: load {:.1f} on {} processors.\n", c.load, c.cores);
+  if (!predictions.empty())
+    text += fmt::format(
+        "#\n# How well it foretold live runs there, of programs that it was not fitted to (their own printed "
+        "time;\n# clusters of one compute node, {} processors for all threads; medians and leasts of {} "
+        "runs):\n"
+        "{}",
+        c.cores, predictions.front().measured_seconds.size(), table(predictions, "#   "));
+  text += fmt::format(
+      "name: modern\n"
+      "clock_mhz: {:.6g}\n"
+      "protocol:\n"
+      "  mtu_bytes: {}\n"
+      "  fragmentation: {}\n"
+      "  congestion: {}\n"
+      "  ack_every: {}\n"
+      "  ack_delay_us: {}\n"
+      "  min_rto_us: {}\n"
+      "  max_rto_us: {}\n"
+      "cycles:\n",
+      c.clock_mhz, run.mtu_bytes(),
+      run.transport.fragmentation == stack::Fragmentation::kIp ? "ip" : "transport",
+      run.transport.congestion == stack::CongestionControl::kDelay ? "delay" : "none", sub.ack_every,
+      sub.ack_delay.ns() / 1000, run.transport.min_rto_us, run.transport.max_rto_us);
+  for (const sim::CostKey& key : sim::cost_keys()) {
+    const auto found = c.costs.find(key.key);
+    if (found == c.costs.end()) continue;
+    // What JSON quotes, YAML reads.
+    const nlohmann::json source = fmt::format("{}; {}, {}", found->second.source, c.processor, c.day);
+    text += fmt::format("  {}: {{value: {:.4g}, source: {}}}\n", key.key, found->second.cycles,
+                        source.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
+  }
+  return text;
+}
+
+std::string render_text(const Calibration& c, const std::vector<Prediction>& predictions) {
+  std::string text =
+      "Programs that the model was not fitted to; times are what they print of their parallel part, in the "
+      "simulation and live:\n" +
+      table(predictions, "  ");
+  text +=
+      "One cluster: the program alone, where only the price of computing can be wrong. Two: its error and "
+      "the "
+      "messages'.\n";
+  unsigned threads = 0;
+  for (const Prediction& p : predictions) threads = std::max(threads, p.clusters > 1 ? 2 * p.clusters : 1);
+  if (threads > c.cores)
+    text += fmt::format(
+        "This machine has {} processor(s) for {} threads (a compute node and a proxy in each cluster): live, "
+        "they take turns\non them, of which the model knows nothing. It foretells a machine with a processor "
+        "for each.\n",
+        c.cores, threads);
+  if (is_busy(c))
+    text += fmt::format(
+        "Others use this machine (load {:.1f} on {} processor(s)): what ran longer than a slice of the "
+        "scheduler's was held up by\nthem. The least times say more than the medians; a quiet machine, or "
+        "'nice -n -15 braid calibrate' as root, says more than both.\n",
+        c.load, c.cores);
+  return text;
+}
+
+}  // namespace braid::cli

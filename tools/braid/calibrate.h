@@ -1,0 +1,64 @@
+// Makes a cost model of this machine: the stages as braid-times has timed them, the price of what the
+// compiler's charges count from programs that run alone; and says how well a simulation with it foretells
+// live runs of programs that it was not fitted to.
+//
+// Whatever is run, is run as users do: the programs, `braid run` and `braid sim` beside this command.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace braid::cli {
+
+struct CalibrationOptions {
+  std::string folder;  // of the command and the programs
+  bool quick = false;  // fewer repetitions: to see that it works, not to believe it
+};
+
+struct Calibration {
+  struct Cost {
+    double cycles = 0;
+    std::string source;
+  };
+  std::string processor;  // as it calls itself
+  std::string day;        // 2026-11-22
+  double clock_mhz = 0;
+  std::string clock_source;
+  double load = 0;  // threads that wanted a processor in the minute before, on average
+  unsigned cores = 1;
+  std::map<std::string, Cost> costs;  // by the key of sim::cost_keys()
+};
+
+// A program's own time as the simulation foretells it and as live runs measured it.
+struct Prediction {
+  std::string command;
+  unsigned clusters = 1;  // of one compute node each
+  double predicted_seconds = 0;
+  std::vector<double> measured_seconds;  // ascending
+
+  double least() const { return measured_seconds.front(); }
+  double median() const { return measured_seconds[measured_seconds.size() / 2]; }
+  // Of the prediction: 0.1 is a tenth too long.
+  double error() const { return predicted_seconds / median() - 1; }
+  double error_of_least() const { return predicted_seconds / least() - 1; }
+};
+
+// Told what is being done, for a person who waits.
+using Progress = std::function<void(const std::string&)>;
+
+Result<Calibration> calibrate(const CalibrationOptions& options, const Progress& tell);
+
+// Simulates and runs programs that calibrate() did not look at. `model`: a path, with a '/' in it.
+Result<std::vector<Prediction>> predict(const CalibrationOptions& options, const std::string& model,
+                                        const Progress& tell);
+
+// A file of configs/models, with what came of the predictions, if there are any, as a comment.
+std::string render_model(const Calibration& calibration, const std::vector<Prediction>& predictions);
+// A table, and what is to be known to judge it.
+std::string render_text(const Calibration& calibration, const std::vector<Prediction>& predictions);
+
+}  // namespace braid::cli

@@ -1,0 +1,27 @@
+// What each stage of a message's way, and each thing that the page protocol does, takes on this machine:
+// production code, timed in short loops and single turns whose medians are taken, so that a scheduler that
+// takes the processor away now and then is not seen.
+//
+// Whole turns of proxies give the sums, with everything that a proxy does around its protocols; NI, IP and
+// UDP are timed on their own and taken off, and what is left of a turn is the window's.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "base/result.h"
+
+namespace braid::cli {
+
+struct StageTime {
+  double ns = 0;
+  std::string how;  // it was measured
+};
+// By the key of sim::cost_keys(): all but `unit`, which takes a program.
+using StageTimes = std::map<std::string, StageTime>;
+
+// `samples`: of each thing, at least 10. The caller has no thread but the calling one; no signal is taken
+// over. Takes some 3 ms a sample. The error says what could not be set up.
+Result<StageTimes> time_stages(unsigned samples);
+
+}  // namespace braid::cli
