@@ -1,0 +1,87 @@
+"""tools/study_table puts the right points beside the paper's figures, and says which are missing."""
+
+import unittest
+
+import tree
+
+HEAD = "application,arguments,clusters,compute,proxies,simulation.mode,parallel_cycles,message_cycles,queue,utilisation"
+# The paper's figures themselves, so deviations are nought; at 2 and 8 the neighbours lie evenly about them.
+POINTS = [
+    ("water", 16, 1, 1, "real", 2403, 8920, 0.534, 0.352),
+    ("water", 16, 1, 1, "no-delay", 1000, 1, 0, 0),
+    ("water", 8, 2, 1, "real", 2256 + 41, 9232 + 82, 0.636 + 0.041, 0.387 + 0.0041),
+    ("water", 8, 2, 2, "real", 2256 - 59, 9232 - 118, 0.636 - 0.059, 0.387 - 0.0059),
+    ("water", 8, 2, 1, "no-delay", 1000, 1, 0, 0),
+    ("water", 8, 2, 2, "no-delay", 1000, 1, 0, 0),
+    ("water", 4, 4, 2, "real", 1918 * 2, 8017, 0.502, 0.362),
+    ("water", 4, 4, 2, "no-delay", 2000, 1, 0, 0),
+    ("water", 2, 8, 2, "real", 1567 + 83, 8243 + 83, 0.556 + 0.083, 0.382 + 0.083),
+    ("water", 2, 8, 3, "real", 1567 - 17, 8243 - 17, 0.556 - 0.017, 0.382 - 0.017),
+    ("water", 2, 8, 2, "no-delay", 1000, 1, 0, 0),
+    # Neither is Water on 16 compute nodes.
+    ("jacobi", 16, 1, 1, "real", 7, 7, 7, 7),
+    ("water", 8, 1, 1, "real", 7, 7, 7, 7),
+]
+
+
+def row(application, clusters, compute, proxies, mode, *figures):
+    return ",".join(map(str, (application, "", clusters, compute, proxies, mode, *figures)))
+
+
+class StudyTable(tree.TreeTest):
+    def table(self, points, *options, head=HEAD, extra=""):
+        self.write("water/points.csv", "\n".join([head, *(row(*p) + extra for p in points)]) + "\n")
+        return self.run_tool(tree.TOOLS / "study_table", self.root / "water", *options)
+
+    def test_the_papers_own_figures_do_not_deviate(self):
+        result = self.table(POINTS)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        lines = result.stdout.splitlines()
+        self.assertEqual(lines[0], "| paper / ours (deviation), cluster size | 1 | 2 | 4 | 8 |")
+        self.assertEqual(lines[2], "| proxies per cluster | 1 | 1.41 | 2 | 2.83 |")
+        self.assertEqual(
+            lines[3],
+            "| message time (cycles) | 8920 / 8920 (+0.0 %) | 9232 / 9232 (+0.0 %) | 8017 / 8017 (+0.0 %) "
+            "| 8243 / 8243 (+0.0 %) |",
+        )
+        self.assertEqual(
+            lines[6],
+            "| slowdown against no delay | 2.403 / 2.403 (+0.0 %) | 2.256 / 2.256 (+0.0 %) | 1.918 / 1.918 (+0.0 %) "
+            "| 1.567 / 1.567 (+0.0 %) |",
+        )
+        self.assertEqual(len(lines), 7)
+        self.assertEqual(result.stdout.count("(+0.0 %)"), 16)
+
+    def test_a_deviation_is_of_the_papers_figure(self):
+        points = [(*p[:6], 10704, *p[7:]) if p[1:5] == (16, 1, 1, "real") else p for p in POINTS]
+        self.assertIn("| message time (cycles) | 8920 / 10704 (+20.0 %) |", self.table(points).stdout)
+
+    def test_a_missing_point_is_named(self):
+        result = self.table([p for p in POINTS if p[1:5] != (2, 8, 3, "real")])
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("no point for water in clusters of 8, proxies 3, simulation.mode real", result.stderr)
+        result = self.table([p for p in POINTS if p[1:5] != (4, 4, 2, "no-delay")])
+        self.assertIn("no point for water in clusters of 4, simulation.mode no-delay", result.stderr)
+
+    def test_of_several_points_one_must_be_chosen(self):
+        head = HEAD + ",dispatch"
+        both = "\n".join([head, *(row(*p) + ",rr" for p in POINTS), *(row(*p) + ",fixed" for p in POINTS)])
+        self.write("water/points.csv", both + "\n")
+        command = (tree.TOOLS / "study_table", self.root / "water")
+        result = self.run_tool(*command)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("2 points for water in clusters of 1, proxies 1", result.stderr)
+        self.assertIn("--where KEY=VALUE", result.stderr)
+        self.assertEqual(self.run_tool(*command, "--where", "dispatch=rr").returncode, 0)
+        result = self.run_tool(*command, "--where", "despatch=rr")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("no column 'despatch'", result.stderr)
+
+    def test_without_a_study_it_says_so(self):
+        result = self.run_tool(tree.TOOLS / "study_table", self.root / "nowhere")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("nowhere/points.csv: No such file or directory; name the folder", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
