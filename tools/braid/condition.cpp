@@ -124,6 +124,7 @@ class Condition::Parser {
       const Setting* const setting = find_setting(other->front().key);
       if (setting == nullptr) continue;
       RunConfig scratch;
+      if (setting->get(scratch).is_number()) return not_a_setting(text);
       if (const std::string problem = setting->set(scratch, text); !problem.empty())
         return error("'{}': {}", setting->key, problem);
       word->front().value = setting->get(scratch);  // of several names of a value the one that is compared

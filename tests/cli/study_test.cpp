@@ -1,0 +1,432 @@
+// From a study's file to its points: every combination of the axes that the conditions let through, and each
+// mistake told with its place and the cure. And what is kept of a point.
+#include "tools/braid/study.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sys/stat.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "tests/cli/command.h"
+#include "tools/braid/condition.h"
+#include "tools/braid/study_results.h"
+
+namespace braid::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+using Json = nlohmann::json;
+
+Study parsed(const std::string& yaml) {
+  Result<Study> study = parse_study(yaml, "s.yaml");
+  EXPECT_TRUE(study.ok()) << study.error().text;
+  return study.ok() ? *study : Study{};
+}
+
+std::string refusal(const std::string& yaml) {
+  const Result<Study> study = parse_study(yaml, "s.yaml");
+  return study.ok() ? "(accepted)" : study.error().text;
+}
+
+// As the user is told of them.
+std::vector<std::string> points(const std::string& yaml) {
+  const Study study = parsed(yaml);
+  std::vector<std::string> all;
+  for (const StudyPoint& point : study.points) all.push_back(describe(point, study.varied));
+  return all;
+}
+
+const std::string kWater = "applications: [water]\n";
+
+// --- points
+
+TEST(Study, EveryCombinationOfTheAxesIsAPointAndTheLastAxisIsTheFastest) {
+  EXPECT_THAT(points(kWater + "vary:\n- clusters: [2, 4]\n- proxies: [1, 2]\n"),
+              ElementsAre("water, clusters 2, proxies 1", "water, clusters 2, proxies 2",
+                          "water, clusters 4, proxies 1", "water, clusters 4, proxies 2"));
+}
+
+TEST(Study, KeysOfOneAxisGoTogether) {
+  EXPECT_THAT(
+      points(kWater + "vary:\n- clusters: [16, 8]\n  compute: [1, 2]\n- simulation.mode: [real, no-delay]\n"),
+      ElementsAre("water, clusters 16, compute 1, simulation.mode real",
+                  "water, clusters 16, compute 1, simulation.mode no-delay",
+                  "water, clusters 8, compute 2, simulation.mode real",
+                  "water, clusters 8, compute 2, simulation.mode no-delay"));
+}
+
+TEST(Study, WithoutAxesThereIsOnePoint) {
+  EXPECT_THAT(points(kWater), ElementsAre("water"));
+}
+
+TEST(Study, BaseIsOfAllPointsAndAnAxisWinsOverIt) {
+  const Study study = parsed(
+      kWater + "base: {nis: 2, proxies: 2, transport: {window_packets: 9}}\nvary: [{proxies: [4, 8]}]\n");
+  ASSERT_THAT(study.points, SizeIs(2));
+  for (const StudyPoint& point : study.points) {
+    EXPECT_EQ(point.value_of("nis"), 2);
+    EXPECT_EQ(point.value_of("transport.window_packets"), 9);
+  }
+  EXPECT_EQ(study.points[0].value_of("proxies"), 4);
+  EXPECT_EQ(study.points[1].value_of("proxies"), 8);
+}
+
+TEST(Study, AnApplicationHasArgumentsAxesSettingsAndConditionsOfItsOwn) {
+  const Study study = parsed(R"(
+applications:
+  - water
+  - application: tsp
+    arguments: [--cities, 12]
+    base: {heap_mib: 16}
+    vary: [{arguments.seed: [1, 2, 3]}]
+    where: [arguments.seed != 2]
+vary: [{clusters: [2, 4]}]
+)");
+  ASSERT_THAT(study.points, SizeIs(2 + 4));
+  EXPECT_THAT(study.points[0].command(), ElementsAre("water"));
+  EXPECT_EQ(study.points[0].value_of("heap_mib"), 256);
+  EXPECT_TRUE(study.points[0].value_of("arguments.seed").is_null());
+  EXPECT_THAT(study.points[3].command(), ElementsAre("tsp", "--cities", "12", "--seed=3"));
+  EXPECT_EQ(study.points[3].value_of("arguments.seed"), 3);
+  EXPECT_EQ(study.points[3].value_of("heap_mib"), 16);
+  EXPECT_THAT(study.varied, ElementsAre("arguments.seed", "clusters"));
+}
+
+// --- conditions
+
+TEST(Study, ConditionsLeavePointsOut) {
+  EXPECT_THAT(
+      points(kWater + "vary:\n- clusters: [8, 4]\n  compute: [2, 4]\n- proxies: [1, 2, 4, 8]\n"
+                      "where: [proxies <= compute]\n"),
+      ElementsAre("water, clusters 8, compute 2, proxies 1", "water, clusters 8, compute 2, proxies 2",
+                  "water, clusters 4, compute 4, proxies 1", "water, clusters 4, compute 4, proxies 2",
+                  "water, clusters 4, compute 4, proxies 4"));
+}
+
+// Whether a point with these values is let through.
+bool holds(const std::string& text, const std::map<std::string, Json>& values) {
+  const Result<Condition> condition = Condition::parse(text, {"application", "arguments.seed"});
+  EXPECT_TRUE(condition.ok()) << text << ": " << condition.error().text;
+  return condition.ok() && condition->holds([&](const std::string& key) { return values.at(key); });
+}
+
+TEST(Condition, ComparesNumbers) {
+  for (const auto& [text, below, same, above] : {std::tuple{"proxies < compute", true, false, false},
+                                                 {"proxies <= compute", true, true, false},
+                                                 {"proxies == compute", false, true, false},
+                                                 {"proxies != compute", true, false, true},
+                                                 {"proxies >= compute", false, true, true},
+                                                 {"proxies>compute", false, false, true}}) {
+    EXPECT_EQ(holds(text, {{"proxies", 1}, {"compute", 2}}), below) << text;
+    EXPECT_EQ(holds(text, {{"proxies", 2}, {"compute", 2}}), same) << text;
+    EXPECT_EQ(holds(text, {{"proxies", 3}, {"compute", 2}}), above) << text;
+  }
+  EXPECT_TRUE(holds("simulation.proxy_speed <= 0.5", {{"simulation.proxy_speed", 0.5}}));
+}
+
+TEST(Condition, Multiplies) {
+  const std::map<std::string, Json> machine = {{"clusters", 4}, {"compute", 4}, {"proxies", 2}};
+  EXPECT_TRUE(holds("clusters * compute == 16", machine));
+  EXPECT_FALSE(holds("clusters * compute != 16", machine));
+  EXPECT_TRUE(holds("clusters*proxies*2 == clusters * compute", machine));
+}
+
+TEST(Condition, ComparesWords) {
+  EXPECT_TRUE(holds("simulation.mode != no-delay", {{"simulation.mode", "real"}}));
+  EXPECT_FALSE(holds("no-delay == simulation.mode", {{"simulation.mode", "real"}}));
+  EXPECT_TRUE(holds("dispatch == round-robin", {{"dispatch", "rr"}})) << "two names of one";
+  EXPECT_TRUE(holds("application == tsp", {{"application", "tsp"}}));
+  EXPECT_TRUE(holds("transport.mtu_bytes == auto", {{"transport.mtu_bytes", "auto"}}));
+  EXPECT_FALSE(holds("transport.mtu_bytes >= 1500", {{"transport.mtu_bytes", "auto"}}))
+      << "no number, no order";
+  EXPECT_FALSE(holds("transport.mtu_bytes * 2 >= 1500", {{"transport.mtu_bytes", "auto"}}));
+  EXPECT_FALSE(holds("arguments.seed == 2", {{"arguments.seed", nullptr}}));
+}
+
+TEST(Condition, AndBindsMoreThanOr) {
+  const auto both = [](int clusters, int compute, int proxies) {
+    return holds("clusters == 1 and compute == 1 or proxies == 1",
+                 {{"clusters", clusters}, {"compute", compute}, {"proxies", proxies}});
+  };
+  EXPECT_TRUE(both(1, 1, 2));
+  EXPECT_FALSE(both(1, 2, 2));
+  EXPECT_FALSE(both(2, 1, 2));
+  EXPECT_TRUE(both(2, 2, 1));
+}
+
+TEST(Condition, RefusesWhatCannotBeMeant) {
+  const auto refused = [](const std::string& text) {
+    const Result<Condition> condition = Condition::parse(text, {"application"});
+    return condition.ok() ? "(accepted)" : condition.error().text;
+  };
+  EXPECT_EQ(refused("proxys <= compute"), "'proxys' is not known; did you mean 'proxies'?");
+  EXPECT_EQ(refused("mode == real"), "'mode' is not known; did you mean 'simulation.mode'?");
+  EXPECT_THAT(refused("simulation.mode == rael"),
+              StartsWith("'simulation.mode': 'rael' is not allowed; allowed: real, no-delay"));
+  EXPECT_THAT(refused("clusters * xyzzyplugh == 4"),
+              StartsWith("'xyzzyplugh' is not known; known here: application, clusters"));
+  EXPECT_EQ(refused("1 == 2"), "no setting is in it: it is the same for all points");
+  EXPECT_EQ(refused("proxies = 2"), "'=' stands where a comparison is wanted: ==, !=, <, <=, > or >=");
+  EXPECT_EQ(refused("proxies"), "it ends where a comparison is wanted: ==, !=, <, <=, > or >=");
+  EXPECT_EQ(refused("proxies <="), "it ends where a setting or a value is wanted");
+  EXPECT_EQ(refused(""), "it ends where a setting or a value is wanted");
+  EXPECT_EQ(refused("proxies == 1 proxies == 2"),
+            "'proxies' is not understood here; 'and', 'or' or the end is wanted");
+}
+
+// --- mistakes
+
+TEST(Study, RefusesWhatIsNotASetting) {
+  EXPECT_EQ(refusal(kWater + "vary:\n- clutsers: [2]\n"),
+            "s.yaml:3:3: key 'clutsers': is not known; did you mean 'clusters'?");
+  EXPECT_EQ(refusal(kWater + "base: {mode: real}\n"),
+            "s.yaml:2:8: key 'mode': is not known; did you mean 'simulation.mode'?");
+  EXPECT_EQ(refusal(kWater + "vary:\n- clusters: [2, 65]\n"),
+            "s.yaml:3:17: key 'clusters': 65 is out of range; allowed: 1 to 64");
+  EXPECT_EQ(refusal(kWater + "clusters: 2\n"),
+            "s.yaml:2:1: key 'clusters': is a setting; put it below 'base' or 'vary'");
+  EXPECT_EQ(refusal(kWater + "wher: []\n"), "s.yaml:2:1: key 'wher': is not known; did you mean 'where'?");
+  EXPECT_EQ(refusal(kWater + "base: {wire: shm}\n"),
+            "s.yaml:2:8: key 'wire': has no effect in simulations; remove it");
+  EXPECT_EQ(refusal(kWater + "vary: [{watchdog_s: [1, 2]}]\n"),
+            "s.yaml:2:9: key 'watchdog_s': has no effect in simulations; remove it");
+}
+
+TEST(Study, RefusesWhatIsNotAStudy) {
+  EXPECT_EQ(refusal(""), "s.yaml: a study is 'applications:' and what varies; see configs/study-small.yaml");
+  EXPECT_EQ(refusal("- water\n"),
+            "s.yaml:1:1: a study is 'applications:' and what varies; see configs/study-small.yaml");
+  EXPECT_EQ(refusal("vary: []\n"), "s.yaml: has no 'applications'; add e.g. 'applications: [water]'");
+  EXPECT_THAT(refusal("applications: water\n"),
+              StartsWith("s.yaml:1:15: key 'applications': must be a list"));
+  EXPECT_THAT(refusal("applications:\n"), StartsWith("s.yaml:1:1: key 'applications': must be a list"));
+  EXPECT_EQ(refusal("applications:\n- {arguments: [1]}\n"),
+            "s.yaml:2:3: key 'applications[0]': has no 'application'; add it");
+  EXPECT_EQ(refusal("applications:\n- {application: water, argument: [1]}\n"),
+            "s.yaml:2:24: key 'applications[0].argument': is not known; did you mean 'arguments'?");
+  EXPECT_THAT(refusal("applications:\n- {application: water, arguments: --molecules 2}\n"),
+              StartsWith("s.yaml:2:35: key 'applications[0].arguments': must be a list of words"));
+  EXPECT_THAT(refusal(kWater + "vary: {proxies: [1]}\n"),
+              StartsWith("s.yaml:2:7: key 'vary': must be a list of axes"));
+  EXPECT_THAT(refusal(kWater + "vary: [proxies]\n"),
+              StartsWith("s.yaml:2:8: key 'vary[0]': must be one axis"));
+  EXPECT_THAT(refusal(kWater + "vary: [{proxies: 1}]\n"),
+              StartsWith("s.yaml:2:18: key 'proxies': must have a list of values"));
+  EXPECT_THAT(refusal(kWater + "where: proxies <= compute\n"),
+              StartsWith("s.yaml:2:8: key 'where': must be a list of conditions"));
+  EXPECT_THAT(refusal(kWater + "base: 3\n"), StartsWith("s.yaml:2:7: key 'base': must be settings"));
+  EXPECT_THAT(refusal("applications: [water\n"), AllOf(StartsWith("s.yaml:"), HasSubstr("not YAML")));
+  EXPECT_EQ(refusal(kWater + kWater), "s.yaml:2:1: key 'applications': is there twice; remove one of them");
+}
+
+TEST(Study, RefusesAxesThatDoNotFit) {
+  EXPECT_EQ(refusal(kWater + "vary:\n- clusters: [16, 8]\n  compute: [1, 2, 4]\n"),
+            "s.yaml:4:12: key 'compute': has 3 values and 'clusters', which goes with it, 2; let them have "
+            "as many, "
+            "or make it an axis of its own");
+  EXPECT_EQ(refusal(kWater + "vary:\n- proxies: [1]\n- proxies: [2]\n"),
+            "s.yaml:4:3: key 'proxies': is on two axes; let one have it");
+  std::string many = kWater + "vary:\n";
+  for (const char* const key : {"clusters", "compute", "proxies", "nis", "heap_mib", "faults.seed"})
+    many += fmt::format("- {}: [1, 2, 3, 4, 5, 6, 7, 8]\n", key);
+  EXPECT_EQ(refusal(many), "s.yaml: key 'vary': more than 100000 combinations; take fewer values");
+}
+
+TEST(Study, RefusesPointsThatCannotBeUnlessAConditionLeavesThemOut) {
+  const std::string yaml = kWater + "base: {nis: 2}\nvary: [{proxies: [1, 2]}]\n";
+  EXPECT_THAT(refusal(yaml), AllOf(StartsWith("s.yaml:2:8: key 'nis': 2 network interfaces for 1 proxies"),
+                                   HasSubstr("(in the point water, proxies 1)")));
+  EXPECT_THAT(points(yaml + "where: [proxies >= nis]\n"), ElementsAre("water, proxies 2"));
+  EXPECT_EQ(refusal(kWater + "vary: [{proxies: [1, 2]}]\nwhere: [proxies > 2]\n"),
+            "s.yaml: no point is left; the conditions of 'where' exclude every combination");
+  EXPECT_EQ(refusal(kWater + "where:\n- proxies <= compute\n- proxys == 1\n"),
+            "s.yaml:4:3: key 'where': 'proxys' is not known; did you mean 'proxies'?");
+}
+
+// --- the studies that come with the project
+
+std::vector<StudyPoint> file(const std::string& name) {
+  const Result<Study> study = load_study(std::string(BRAID_CONFIGS) + "/" + name);
+  EXPECT_TRUE(study.ok()) << study.error().text;
+  return study.ok() ? study->points : std::vector<StudyPoint>{};
+}
+
+TEST(Studies, WaterHasTheMachinesOfTable2) {
+  std::set<std::tuple<int, int, int, std::string>> machines;
+  for (const StudyPoint& p : file("study-water.yaml")) {
+    EXPECT_THAT(p.command(), ElementsAre("water"));
+    machines.insert({p.value_of("clusters"), p.value_of("compute"), p.value_of("proxies"),
+                     p.value_of("simulation.mode").get<std::string>()});
+  }
+  std::set<std::tuple<int, int, int, std::string>> expected;
+  for (const auto& [clusters, compute, proxies] :
+       {std::tuple{16, 1, 1}, {8, 2, 1}, {8, 2, 2}, {4, 4, 2}, {2, 8, 2}, {2, 8, 3}}) {
+    for (const char* const mode : {"real", "no-delay"}) expected.insert({clusters, compute, proxies, mode});
+  }
+  EXPECT_EQ(machines, expected);
+}
+
+TEST(Studies, TheMatrixHasAllProxiesThatAClusterMayHave) {
+  std::map<std::string, std::set<std::pair<int, int>>>
+      proxies;  // of each application: clusters, proxies in all
+  std::map<std::string, int> no_delay;
+  for (const StudyPoint& p : file("study-matrix.yaml")) {
+    const int clusters = p.value_of("clusters"), each = p.value_of("proxies"),
+              compute = p.value_of("compute");
+    EXPECT_EQ(clusters * compute, 16);
+    if (p.value_of("simulation.mode") == "real") proxies[p.application].insert({clusters, clusters * each});
+    if (p.value_of("simulation.mode") == "no-delay") ++no_delay[p.application];
+  }
+  const std::set<std::pair<int, int>> all = {{16, 16}, {8, 8}, {8, 16}, {4, 4}, {4, 8},
+                                             {4, 16},  {2, 2}, {2, 4},  {2, 8}, {2, 16}};
+  ASSERT_THAT(proxies, SizeIs(5));
+  for (const auto& [application, machines] : proxies) {
+    EXPECT_EQ(machines, all) << application;
+    EXPECT_EQ(no_delay[application], 5) << application;
+  }
+}
+
+TEST(Studies, TheSmallOneIsSmall) {
+  EXPECT_THAT(file("study-small.yaml"), SizeIs(AllOf(::testing::Ge(20u), ::testing::Le(100u))));
+}
+
+// --- what is kept of a point
+
+TEST(StudyResults, SettingsOfAPointAreAConfigurationFileThatSaysTheSame) {
+  const Study study = parsed(kWater +
+                             "base:\n  simulation: {model: \"a b.yaml\", mode: no-contention}\n"
+                             "  transport: {mtu_bytes: auto, all_pairs: true}\n"
+                             "  faults: {loss: 0.015, seed: 18446744073709551615}\n"
+                             "vary: [{dispatch: [round-robin]}]\n");
+  ASSERT_THAT(study.points, SizeIs(1));
+  const std::string yaml = settings_yaml(study.points[0], 321);
+  ConfigBuilder builder;
+  const Result<void> read = builder.load_text(yaml, "point.yaml");
+  ASSERT_TRUE(read.ok()) << read.error().text << "\n" << yaml;
+  RunConfig expected = study.points[0].settings.unchecked();
+  expected.simulation.message_bytes = 321;
+  EXPECT_EQ(to_json(builder.unchecked()), to_json(expected)) << yaml;
+  EXPECT_TRUE(builder.is_given("transport.mtu_bytes")) << "what is given holds against the model";
+  EXPECT_FALSE(builder.is_given("transport.fragmentation"));
+}
+
+class Origins : public ::testing::Test {
+ protected:
+  Json origin(const std::string& yaml) {
+    const Study study = parsed("applications: [{application: " + program_.path() + ", arguments: [a]}]\n" +
+                               "base: {simulation: {model: " + model_.path() + "}}\n" + yaml);
+    StudyPrograms programs(engine_.path(), "/nowhere");
+    const Result<Json> made = programs.origin(study.points.at(0));
+    EXPECT_TRUE(made.ok()) << made.error().text;
+    return made.ok() ? *made : Json();
+  }
+  static void rewrite(const testing::TemporaryFile& file, const std::string& text) {
+    ASSERT_TRUE(write_file(file.path(), text).ok());
+    ASSERT_EQ(::chmod(file.path().c_str(), 0700), 0);
+  }
+
+  const testing::TemporaryFile engine_{"engine", 0700}, program_{"program", 0700},
+      model_{"model", 0600, ".yaml"};
+};
+
+TEST_F(Origins, ChangeWithEverythingThatAResultFollowsFrom) {
+  const Json before = origin("");
+  EXPECT_EQ(origin(""), before);
+  EXPECT_EQ(origin("vary: [{clusters: [2]}]\n"), before) << "2 is the default";
+  EXPECT_NE(origin("vary: [{clusters: [3]}]\n"), before);
+  EXPECT_NE(origin("vary: [{arguments.seed: [1]}]\n"), before);
+  EXPECT_NE(origin("vary: [{transport.fragmentation: [transport]}]\n"), before)
+      << "it is the default, and where it is not given the model's holds";
+  for (const testing::TemporaryFile* const file : {&engine_, &program_, &model_}) {
+    const std::string text = file->text();
+    rewrite(*file, text + "!");
+    EXPECT_NE(origin(""), before) << text;
+    EXPECT_NE(name_of(origin("")), name_of(before)) << text;
+    rewrite(*file, text);
+    EXPECT_EQ(origin(""), before) << text;
+  }
+}
+
+TEST_F(Origins, NoContentionAsksTheRealRunForItsMessagesUnlessTheirLengthIsGiven) {
+  const Json real = origin("vary: [{clusters: [4]}]\n");
+  EXPECT_FALSE(real_twin(real));
+  const std::string mode = "vary: [{clusters: [4]}, {simulation.mode: [no-contention]}";
+  ASSERT_TRUE(real_twin(origin(mode + "]\n")));
+  EXPECT_EQ(*real_twin(origin(mode + "]\n")), real);
+  EXPECT_FALSE(real_twin(origin(mode + ", {simulation.message_bytes: [100]}]\n")));
+}
+
+TEST_F(Origins, AResultCountsOnlyWhereItComesFromTheSame) {
+  const testing::TemporaryFile file("", 0600, ".json");
+  const Json here = origin(""), other = origin("vary: [{clusters: [3]}]\n");
+  PointResult result;
+  result.seconds = 1.5;
+  result.report["parallel_cycles"] = 7;
+  ASSERT_TRUE(store_result(file.path(), here, result).ok());
+  const std::optional<PointResult> loaded = load_result(file.path(), here);
+  ASSERT_TRUE(loaded.has_value());
+  EXPECT_EQ(loaded->seconds, 1.5);
+  EXPECT_EQ(loaded->report, result.report);
+  EXPECT_FALSE(load_result(file.path(), other)) << "two hashes may be equal";
+  rewrite(file, file.text().substr(0, file.text().size() / 2));
+  EXPECT_FALSE(load_result(file.path(), here)) << "cut short";
+  EXPECT_FALSE(load_result("/nonexistent/x.json", here));
+}
+
+// --- the table
+
+std::vector<std::string> cells(const std::string& line) {
+  std::vector<std::string> all;
+  std::stringstream in(line + ",");
+  for (std::string cell; std::getline(in, cell, ',');) all.push_back(cell);
+  return all;
+}
+
+TEST(PointsCsv, HasARowForEachPointAndAColumnForEachKeyAndFigure) {
+  const Study study = parsed(
+      "applications: [{application: tsp, arguments: [--cities, '10,5\"']}]\n"
+      "base: {compute: 4}\n"
+      "vary: [{arguments.seed: [1, 2]}, {simulation.proxy_speed: [0.5]}]\n");
+  PointResult whole;
+  whole.report = nlohmann::ordered_json::parse(R"({"parallel_cycles": 1000, "messages": {"mean_cycles": 12.5},
+      "mean_queue": 0.25, "trace_hash": "00ff", "deterministic": true, "shares": {"locks": 0.125},
+      "proxies": [{"most_queued": 3, "utilisation": 0.75}, {"most_queued": 9, "utilisation": 0.5}]})");
+  PointResult empty;
+  empty.report = nlohmann::ordered_json::object();
+  std::stringstream csv(
+      points_csv(study.varied, {{&study.points[0], "n0", whole}, {&study.points[1], "n1", empty}}));
+  std::string head, first, second, rest;
+  ASSERT_TRUE(std::getline(csv, head) && std::getline(csv, first) && std::getline(csv, second));
+  EXPECT_FALSE(std::getline(csv, rest));
+
+  EXPECT_THAT(head,
+              StartsWith("application,arguments,clusters,compute,proxies,simulation.mode,arguments.seed,"
+                         "simulation.proxy_speed,parallel_cycles,whole_cycles,messages,"));
+  EXPECT_THAT(first, StartsWith("tsp,\"--cities 10,5\"\"\",2,4,1,real,1,0.5,1000,,"));
+  EXPECT_THAT(second, StartsWith("tsp,\"--cities 10,5\"\"\",2,4,1,real,2,0.5,,,"));
+  // The quoted cell has a comma, so there is one cell more than names.
+  const std::vector<std::string> names = cells(head), values = cells(first);
+  ASSERT_EQ(names.size() + 1, values.size());
+  EXPECT_EQ(cells(second).size(), values.size());
+  std::map<std::string, std::string> by_name;
+  for (std::size_t i = 2; i < names.size(); ++i) by_name[names[i]] = values[i + 1];
+  EXPECT_EQ(by_name["message_cycles"], "12.5");
+  EXPECT_EQ(by_name["queue"], "0.25");
+  EXPECT_EQ(by_name["trace_hash"], "00ff");
+  EXPECT_EQ(by_name["deterministic"], "true");
+  EXPECT_EQ(by_name["share_locks"], "0.125");
+  EXPECT_EQ(by_name["most_queued"], "9");
+  EXPECT_EQ(by_name["largest_utilisation"], "0.75");
+  EXPECT_EQ(by_name["point"], "n0");
+}
+
+}  // namespace
+}  // namespace braid::cli
