@@ -412,7 +412,9 @@ int carry_out_study(const StudyArguments& arguments) {
   }
   if (arguments.options.folder.empty())
     refuse(kUsageStatus, "study: where do the results go? e.g. '-o results'; see 'braid study --help'");
-  const Result<int> status = carry_out(*study, arguments.options);
+  const Result<StudyPlan> plan = plan_study(*study);
+  if (!plan) refuse(kConfigStatus, plan.error().text);
+  const Result<int> status = carry_out(*study, *plan, arguments.options);
   if (!status) refuse(kCannotCreateStatus, status.error().text);
   return *status;
 }

@@ -65,7 +65,7 @@ std::string for_shell(const std::string& word) {
 // A run of the engine. Points that are alike in everything share one.
 struct Job {
   const StudyPoint* point = nullptr;  // the first of them
-  Json origin;
+  const Json* origin = nullptr;
   std::string name;
   std::size_t waits_for = 0;  // the job whose messages' length it needs, if `waits`
   bool waits = false;
@@ -82,12 +82,12 @@ struct Job {
 
 class Carrier {
  public:
-  Carrier(const Study& study, const StudyOptions& options) : study_(study), options_(options) {}
+  Carrier(const Study& study, const StudyPlan& plan, const StudyOptions& options)
+      : study_(study), plan_(plan), options_(options) {}
 
   Result<int> run() {
-    for (const auto& step : {&Carrier::make_folder, &Carrier::plan}) {
-      if (const Result<void> done = (this->*step)(); !done) return done.error();
-    }
+    if (const Result<void> done = make_folder(); !done) return done.error();
+    make_jobs();
     take_signals();
     say_what_is_there();
     if (const Result<void> done = run_all(); !done) return done.error();
@@ -115,28 +115,22 @@ class Carrier {
     return {};
   }
 
-  Result<void> plan() {
-    const Result<std::string> engine = find_study_engine();
-    if (!engine) return engine.error();
-    engine_ = *engine;
-    StudyPrograms programs(engine_, models_folder());
+  void make_jobs() {
     std::map<std::string, std::size_t> by_name;
-    for (const StudyPoint& point : study_.points) {
-      Result<Json> origin = programs.origin(point);
-      if (!origin) return origin.error();
-      const std::string name = name_of(*origin);
-      const auto [known, is_new] = by_name.emplace(name, jobs_.size());
+    for (std::size_t i = 0; i < study_.points.size(); ++i) {
+      const Json& origin = plan_.origins[i];
+      const auto [known, is_new] = by_name.emplace(name_of(origin), jobs_.size());
       job_of_.push_back(known->second);
       if (!is_new) continue;
       Job& job = jobs_.emplace_back();
-      job.point = &point;
-      job.name = name;
-      job.origin = std::move(*origin);
-      job.result = load_result(path(job, ".json"), job.origin);
+      job.point = &study_.points[i];
+      job.name = known->first;
+      job.origin = &origin;
+      job.result = load_result(path(job, ".json"), origin);
       if (job.result) job.state = Job::State::kDone;
     }
     for (Job& job : jobs_) {
-      const std::optional<Json> twin = real_twin(job.origin);
+      const std::optional<Json> twin = real_twin(*job.origin);
       const auto found = twin ? by_name.find(name_of(*twin)) : by_name.end();
       if (found == by_name.end()) continue;
       job.waits = true;
@@ -147,7 +141,6 @@ class Carrier {
     const std::size_t places =
         options_.jobs > 0 ? options_.jobs : std::max<std::size_t>(1, processors_.size());
     slots_.resize(std::min(places, std::max<std::size_t>(1, jobs_.size() - found_)), false);
-    return {};
   }
 
   void take_signals() {
@@ -205,7 +198,7 @@ class Carrier {
   }
 
   std::vector<std::string> command_of(const Job& job, bool to_repeat) const {
-    std::vector<std::string> words = {engine_, "sim"};
+    std::vector<std::string> words = {plan_.engine, "sim"};
     if (!to_repeat) words.insert(words.end(), {"--quiet", "--report", path(job, ".report")});
     words.insert(words.end(), {"--config", path(job, ".yaml")});
     const std::vector<std::string> command = job.point->command();
@@ -221,7 +214,7 @@ class Carrier {
     const Descriptor output(::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
     if (!output) return error("{}: cannot be written: {}", log, std::strerror(errno));
     ProcessOptions process;
-    process.path = engine_;
+    process.path = plan_.engine;
     process.arguments = command_of(job, false);
     for (char** v = ::environ; *v != nullptr; ++v) process.environment.emplace_back(*v);
     process.output_fd = output.get();
@@ -271,7 +264,7 @@ class Carrier {
     }
     job.state = Job::State::kDone;
     job.result = PointResult{(monotonic_now() - job.begun).s(), std::move(json)};
-    return store_result(path(job, ".json"), job.origin, *job.result);
+    return store_result(path(job, ".json"), *job.origin, *job.result);
   }
 
   // Their work is lost; what is finished is not. Each is the head of a group, and its programs die with it.
@@ -432,11 +425,11 @@ class Carrier {
   }
 
   const Study& study_;
+  const StudyPlan& plan_;
   const StudyOptions& options_;
   const bool is_terminal_ = ::isatty(STDERR_FILENO) == 1;
   Descriptor lock_;
   Descriptor signals_;
-  std::string engine_;
   std::vector<int> processors_;
   std::vector<Job> jobs_;
   std::vector<std::size_t> job_of_;  // by point
@@ -448,8 +441,21 @@ class Carrier {
 
 }  // namespace
 
-Result<int> carry_out(const Study& study, const StudyOptions& options) {
-  return Carrier(study, options).run();
+Result<StudyPlan> plan_study(const Study& study) {
+  const Result<std::string> engine = find_study_engine();
+  if (!engine) return engine.error();
+  StudyPlan plan{*engine, {}};
+  StudyPrograms programs(plan.engine, models_folder());
+  for (const StudyPoint& point : study.points) {
+    Result<Json> origin = programs.origin(point);
+    if (!origin) return origin.error();
+    plan.origins.push_back(std::move(*origin));
+  }
+  return plan;
+}
+
+Result<int> carry_out(const Study& study, const StudyPlan& plan, const StudyOptions& options) {
+  return Carrier(study, plan, options).run();
 }
 
 }  // namespace braid::cli

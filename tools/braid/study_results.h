@@ -20,9 +20,8 @@ namespace braid::cli {
 // The files that a study's results follow from.
 class StudyPrograms {
  public:
-  // `engine` runs the points; `models` is the folder of the models that have names.
+  // `engine` is the file that runs the points; `models` is the folder of the models that have names.
   StudyPrograms(std::string engine, std::string models);
-  const std::string& engine() const { return engine_; }
 
   // What the result of a point follows from. Every file is read once.
   Result<nlohmann::json> origin(const StudyPoint& point);

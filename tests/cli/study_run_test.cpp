@@ -1,0 +1,312 @@
+// `braid study` as users see it, with a stand-in for the engine: what is run and what is not, what is kept
+// when a study ends early, and what is said of points that fail.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/cli/command.h"
+
+namespace braid::cli {
+namespace {
+
+using ::testing::AllOf;
+using testing::Command;
+using ::testing::ContainsRegex;
+using ::testing::ElementsAre;
+using testing::Finished;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+using ::testing::UnorderedElementsAre;
+using Json = nlohmann::json;
+namespace fs = std::filesystem;
+
+std::string text_of(const fs::path& path) {
+  std::ifstream in(path);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::stringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+class StudyRun : public ::testing::Test {
+ protected:
+  StudyRun() {
+    std::string name = (fs::temp_directory_path() / "braid-study-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) std::abort();
+    folder_ = name;
+  }
+  ~StudyRun() override { fs::remove_all(folder_); }
+
+  // A study of the stand-in; `applications` are the entries' arguments, axes and so on.
+  std::string study(const std::vector<std::string>& entries, const std::string& rest,
+                    const std::string& name = "study.yaml") const {
+    std::ofstream out(folder_ / name);
+    out << "applications:\n";
+    for (const std::string& entry : entries)
+      out << "- {application: " << FAKE_APP << (entry.empty() ? "" : ", ") << entry << "}\n";
+    out << rest;
+    return folder_ / name;
+  }
+  std::string out() const { return folder_ / "out"; }
+  Command::Variables variables() const {
+    return {{"BRAID_STUDY_ENGINE", FAKE_ENGINE},
+            {"FAKE_ENGINE_DIARY", folder_ / "diary"},
+            {"FAKE_ENGINE_GATE", folder_ / "gate"}};
+  }
+  std::vector<std::string> line(const std::string& file, const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> words = {BRAID_COMMAND, "study", file, "-o", out()};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  Finished run(const std::string& file, const std::vector<std::string>& more = {}) const {
+    Command command(line(file, more), variables());
+    const Finished finished = command.wait();
+    EXPECT_THAT(command.left_over(), IsEmpty());
+    return finished;
+  }
+  // The runs that began since the last call, without the program's long name.
+  std::vector<std::string> began() {
+    std::vector<std::string> all;
+    for (std::string line : lines_of(text_of(folder_ / "diary"))) {
+      if (!line.starts_with("began ")) continue;
+      line = line.substr(6);
+      if (line.starts_with(FAKE_APP)) line = line.substr(std::string(FAKE_APP).size());
+      if (const auto end = line.find("; 1 processors"); end != std::string::npos) line.resize(end);
+      all.push_back(line.starts_with(", ") ? line.substr(2) : line);
+    }
+    fs::remove(folder_ / "diary");
+    return all;
+  }
+  std::vector<std::string> table() const { return lines_of(text_of(out() + "/points.csv")); }
+  Json everything() const { return Json::parse(text_of(out() + "/study.json"), nullptr, false); }
+
+  fs::path folder_;
+};
+
+TEST_F(StudyRun, RunsEveryPointAndWritesWhatCameOfThem) {
+  const Finished done = run(study({""}, "vary: [{clusters: [2, 4]}, {proxies: [1, 2]}]\n"));
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_THAT(done.out, IsEmpty());
+  EXPECT_THAT(began(), UnorderedElementsAre("clusters 2, proxies 1", "clusters 2, proxies 2",
+                                            "clusters 4, proxies 1", "clusters 4, proxies 2"))
+      << "each is told to one processor";
+  ASSERT_THAT(table(), SizeIs(5));
+  EXPECT_THAT(table()[0],
+              StartsWith("application,arguments,clusters,compute,proxies,simulation.mode,parallel_cycles"));
+  EXPECT_THAT(table()[3], StartsWith(std::string(FAKE_APP) + ",,4,2,1,real,1000,,10,321.75,"))
+      << "in the file's order";
+  const Json all = everything();
+  ASSERT_THAT(all["points"], SizeIs(4));
+  EXPECT_EQ(all["varied"], Json({"clusters", "proxies"}));
+  EXPECT_EQ(all["points"][3]["settings"], Json({{"clusters", 4}, {"proxies", 2}}));
+  EXPECT_EQ(all["points"][3]["report"]["messages"]["mean_bytes"], 321.75);
+  EXPECT_THAT(all["failed"], IsEmpty());
+  EXPECT_EQ(all["missing"], 0);
+  const std::string name = all["points"][3]["point"];
+  EXPECT_THAT(text_of(out() + "/points/" + name + ".log"), HasSubstr("the program says"));
+  EXPECT_THAT(text_of(out() + "/points/" + name + ".yaml"), HasSubstr("proxies: 2"));
+  EXPECT_FALSE(fs::exists(out() + "/points/" + name + ".report"));
+  EXPECT_THAT(done.err, ContainsRegex("\\(2 of 4, about [0-9]+ s left\\)"));
+}
+
+TEST_F(StudyRun, WhatIsFinishedIsNotDoneAgain) {
+  ASSERT_EQ(run(study({""}, "vary: [{clusters: [2, 4]}]\n")).status, 0);
+  ASSERT_THAT(began(), SizeIs(2));
+  const std::vector<std::string> before = table();
+  const Finished again = run(study({""}, "vary: [{clusters: [2, 4]}]\n"));
+  EXPECT_EQ(again.status, 0);
+  EXPECT_THAT(began(), IsEmpty());
+  EXPECT_EQ(table(), before);
+  EXPECT_THAT(again.err, HasSubstr("2 are finished already"));
+
+  ASSERT_EQ(run(study({""}, "vary: [{clusters: [2, 3, 4]}]\n")).status, 0);
+  EXPECT_THAT(began(), ElementsAre("clusters 3")) << "of a larger study only what is new";
+  EXPECT_THAT(table(), SizeIs(4));
+}
+
+TEST_F(StudyRun, AResultThatIsCutShortIsDoneAgain) {
+  const std::string file = study({""}, "vary: [{clusters: [2, 4]}]\n");
+  ASSERT_EQ(run(file).status, 0);
+  ASSERT_THAT(began(), SizeIs(2));
+  const std::string name = everything()["points"][1]["point"];
+  fs::resize_file(out() + "/points/" + name + ".json", 40);
+  ASSERT_EQ(run(file).status, 0);
+  EXPECT_THAT(began(), ElementsAre("clusters 4"));
+  EXPECT_THAT(table(), SizeIs(3));
+}
+
+TEST_F(StudyRun, PointsThatAreAlikeAreRunOnceAndAreRowsEach) {
+  ASSERT_EQ(run(study({""}, "vary: [{dispatch: [rr, round-robin]}]\n")).status, 0);
+  EXPECT_THAT(began(), SizeIs(1));
+  ASSERT_THAT(table(), SizeIs(3));
+  EXPECT_EQ(table()[1], table()[2]);
+}
+
+TEST_F(StudyRun, GoesOnWhereItWasKilled) {
+  const std::string file =
+      study({""}, "vary: [{arguments.hold: [0, 1], clusters: [2, 3]}, {proxies: [1, 2]}]\n");
+  {
+    Command first(line(file, {"--jobs", "4"}), variables());
+    ASSERT_TRUE(first.expect("(2 of 4"));
+    first.signal(SIGKILL);
+    EXPECT_EQ(first.wait().status, 128 + SIGKILL);
+    EXPECT_THAT(first.left_over(), IsEmpty()) << "its points die with it";
+  }
+  EXPECT_THAT(began(), SizeIs(4));
+  std::ofstream(folder_ / "gate") << "open";
+  const Finished second = run(file);
+  EXPECT_EQ(second.status, 0) << second.err;
+  EXPECT_THAT(second.err, HasSubstr("4 points; 2 are finished already"));
+  EXPECT_THAT(began(), UnorderedElementsAre("arguments.hold 1, clusters 3, proxies 1",
+                                            "arguments.hold 1, clusters 3, proxies 2"));
+  EXPECT_THAT(table(), SizeIs(5));
+}
+
+TEST_F(StudyRun, InterruptedItKeepsWhatIsFinishedAndSaysSo) {
+  const std::string file = study({""}, "vary: [{arguments.hold: [0, 1], clusters: [2, 3]}]\n");
+  Command command(line(file, {"--jobs", "1"}), variables());
+  ASSERT_TRUE(command.expect("(1 of 2"));
+  command.signal(SIGINT);
+  const Finished& done = command.wait();
+  EXPECT_EQ(done.status, 128 + SIGINT);
+  EXPECT_THAT(command.left_over(), IsEmpty());
+  EXPECT_THAT(done.err, HasSubstr("interrupted; 1 of 2 are finished, and the same command does the rest"));
+  EXPECT_THAT(table(), SizeIs(2));
+  EXPECT_EQ(everything()["missing"], 1);
+}
+
+TEST_F(StudyRun, FailedPointsAreToldWithTheCommandThatRepeatsThem) {
+  const std::string file =
+      study({"arguments: [--exit=3, it's]", "arguments: [--raise=9]", "arguments: [--unreported]", ""}, "");
+  const Finished done = run(file);
+  EXPECT_EQ(done.status, 1);
+  EXPECT_THAT(done.err,
+              AllOf(HasSubstr("3 of 4 failed:"), HasSubstr("exited with status 3; what it said is in"),
+                    HasSubstr("was killed by signal 9 (Killed)"), HasSubstr("wrote no report")));
+  EXPECT_THAT(table(), SizeIs(2)) << "the others are there";
+  const Json failed = everything()["failed"];
+  ASSERT_THAT(failed, SizeIs(3));
+  EXPECT_EQ(failed[0]["failure"], "exited with status 3");
+  const std::string repeat = failed[0]["repeat"];
+  EXPECT_THAT(repeat, AllOf(StartsWith(std::string(FAKE_ENGINE) + " sim --config "),
+                            HasSubstr(" --exit=3 'it'\\''s'")));
+  EXPECT_THAT(done.err, HasSubstr(repeat));
+  const Finished repeated = testing::run({"/bin/sh", "-c", repeat}, variables());
+  EXPECT_EQ(repeated.status, 3);
+  EXPECT_THAT(repeated.err, HasSubstr("the engine complains"));
+  EXPECT_THAT(text_of(out() + "/points/" + std::string(failed[0]["point"]) + ".log"),
+              AllOf(HasSubstr("the program says"), HasSubstr("the engine complains")));
+  began();
+
+  EXPECT_EQ(run(file).status, 1);
+  EXPECT_THAT(began(), SizeIs(3)) << "they are tried again";
+}
+
+TEST_F(StudyRun, NoContentionTakesTheMessagesLengthFromTheRealPoint) {
+  const std::string file =
+      study({""}, "vary: [{clusters: [2, 4]}, {simulation.mode: [no-contention, real]}]\n");
+  const Finished done = run(file, {"--jobs", "4"});
+  ASSERT_EQ(done.status, 0) << done.err;
+  EXPECT_THAT(began(),
+              UnorderedElementsAre("clusters 2, simulation.mode real", "clusters 4, simulation.mode real",
+                                   "clusters 2, simulation.mode no-contention; message_bytes: 321",
+                                   "clusters 4, simulation.mode no-contention; message_bytes: 321"));
+  // Without one, or where that failed, it measures by itself.
+  fs::remove_all(out());
+  ASSERT_EQ(run(study({""}, "vary: [{simulation.mode: [no-contention]}]\n")).status, 0);
+  EXPECT_THAT(began(), ElementsAre("simulation.mode no-contention"));
+}
+
+TEST_F(StudyRun, NoMoreRunAtATimeThanAskedFor) {
+  const Finished done = run(study({""}, "vary: [{clusters: [2, 3, 4, 5]}]\n"), {"--jobs", "1"});
+  ASSERT_EQ(done.status, 0);
+  std::vector<std::string> words;
+  for (const std::string& entry : lines_of(text_of(folder_ / "diary"))) words.push_back(entry.substr(0, 5));
+  EXPECT_THAT(words, ElementsAre("began", "ended", "began", "ended", "began", "ended", "began", "ended"));
+}
+
+TEST_F(StudyRun, TwoStudiesDoNotShareAFolder) {
+  const std::string file = study({""}, "vary: [{arguments.hold: [1]}]\n");
+  Command first(line(file), variables());
+  ASSERT_TRUE(first.expect("1 points"));
+  const Finished second = run(file);
+  EXPECT_EQ(second.status, 73);
+  EXPECT_THAT(second.err,
+              HasSubstr("another study is writing there; wait for its end, or name another folder"));
+}
+
+TEST_F(StudyRun, WhatIsWrongIsSaidBeforeAnythingRuns) {
+  const Finished misspelt = run(study({""}, "vary: [{clutsers: [1]}]\n"));
+  EXPECT_EQ(misspelt.status, 78);
+  EXPECT_THAT(misspelt.err,
+              HasSubstr("study.yaml:3:9: key 'clutsers': is not known; did you mean 'clusters'?"));
+  EXPECT_EQ(run((folder_ / "missing.yaml").string()).status, 78);
+
+  const std::string good = study({""}, "");
+  const Finished nowhere = testing::run({BRAID_COMMAND, "study", good}, variables());
+  EXPECT_EQ(nowhere.status, 64);
+  EXPECT_THAT(nowhere.err, HasSubstr("where do the results go? e.g. '-o results'"));
+  EXPECT_EQ(testing::run({BRAID_COMMAND, "study", good, "-o", "/proc/nowhere"}, variables()).status, 73);
+  EXPECT_EQ(run(good, {"--jobs", "0"}).status, 64);
+
+  std::ofstream(folder_ / "other.yaml") << "applications: [xyzzyplugh]\n";
+  const Finished unknown = run((folder_ / "other.yaml").string());
+  EXPECT_EQ(unknown.status, 78);
+  EXPECT_THAT(unknown.err, HasSubstr("application 'xyzzyplugh' is neither in"));
+  std::ofstream(folder_ / "model.yaml")
+      << "applications: [" << FAKE_APP << "]\nbase: {simulation: {model: nothing}}\n";
+  const Finished model = run((folder_ / "model.yaml").string());
+  EXPECT_EQ(model.status, 78);
+  EXPECT_THAT(model.err, HasSubstr("/models/nothing.yaml: cannot be read (No such file or directory)"));
+  EXPECT_THAT(began(), IsEmpty());
+}
+
+TEST_F(StudyRun, ListsItsPoints) {
+  const std::string file = study({""}, "vary: [{clusters: [2, 4]}]\n");
+  const Finished done = testing::run({BRAID_COMMAND, "study", file, "--list"});
+  EXPECT_EQ(done.status, 0);
+  EXPECT_THAT(lines_of(done.out),
+              ElementsAre(std::string(FAKE_APP) + ", clusters 2", std::string(FAKE_APP) + ", clusters 4"));
+}
+
+#ifdef BRAID_SIMULATED_JACOBI
+// The real engine: a point of the study is what `braid sim` says of it, to the last event.
+TEST_F(StudyRun, APointIsWhatTheEngineSaysOfIt) {
+  std::ofstream(folder_ / "jacobi.yaml")
+      << "applications: [{application: jacobi, arguments: [--size, 64]}]\n"
+         "vary: [{proxies: [1, 2]}, {simulation.mode: [real, no-contention]}]\n";
+  const Finished done = testing::run(line(folder_ / "jacobi.yaml"));
+  ASSERT_EQ(done.status, 0) << done.err;
+  ASSERT_THAT(table(), SizeIs(5));
+  const Json points = everything()["points"];
+  for (const Json& point : points) {
+    const std::string report = folder_ / "alone.json";
+    const Finished alone = testing::run({BRAID_COMMAND, "sim", "--quiet", "--report", report, "--proxies",
+                                         point["settings"]["proxies"].dump(), "--mode",
+                                         point["settings"]["simulation.mode"], "jacobi", "--size", "64"});
+    ASSERT_EQ(alone.status, 0) << alone.err;
+    const Json expected = Json::parse(text_of(report));
+    EXPECT_EQ(point["report"]["trace_hash"], expected["trace_hash"]) << point["settings"];
+    EXPECT_EQ(point["report"]["parallel_cycles"], expected["parallel_cycles"]);
+    EXPECT_EQ(point["report"]["deterministic"], true);
+    EXPECT_GT(point["report"]["messages"]["count"], 0);
+    EXPECT_THAT(text_of(out() + "/points/" + std::string(point["point"]) + ".log"), HasSubstr("verified"));
+  }
+}
+#endif
+
+}  // namespace
+}  // namespace braid::cli
