@@ -2,6 +2,7 @@
 // when a study ends early, and what is said of points that fail.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
@@ -161,6 +162,8 @@ TEST_F(StudyRun, GoesOnWhereItWasKilled) {
   {
     Command first(line(file, {"--jobs", "4"}), variables());
     ASSERT_TRUE(first.expect("(2 of 4"));
+    // The two that are held have begun too: each writes so when its turn of the processor comes.
+    for (int waited_ms = 0; began().size() < 4 && waited_ms < 20'000; ++waited_ms) ::usleep(1000);
     first.signal(SIGKILL);
     EXPECT_EQ(first.wait().status, 128 + SIGKILL);
     EXPECT_THAT(first.left_over(), IsEmpty()) << "its points die with it";
