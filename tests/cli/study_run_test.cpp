@@ -159,20 +159,17 @@ TEST_F(StudyRun, PointsThatAreAlikeAreRunOnceAndAreRowsEach) {
 TEST_F(StudyRun, GoesOnWhereItWasKilled) {
   const std::string file =
       study({""}, "vary: [{arguments.hold: [0, 1], clusters: [2, 3]}, {proxies: [1, 2]}]\n");
-  std::vector<std::string> begun;
   {
     Command first(line(file, {"--jobs", "4"}), variables());
     ASSERT_TRUE(first.expect("(2 of 4"));
     // The two that are held have begun too: each writes so when its turn of the processor comes.
-    for (int waited_ms = 0; begun.size() < 4 && waited_ms < 20'000; ++waited_ms) {
-      ::usleep(1000);
-      for (std::string& point : began()) begun.push_back(std::move(point));
-    }
+    const auto lines = [&] { return lines_of(text_of(folder_ / "diary")).size(); };
+    for (int waited_ms = 0; lines() < 4 + 2 && waited_ms < 20'000; ++waited_ms) ::usleep(1000);
     first.signal(SIGKILL);
     EXPECT_EQ(first.wait().status, 128 + SIGKILL);
     EXPECT_THAT(first.left_over(), IsEmpty()) << "its points die with it";
   }
-  EXPECT_THAT(begun, SizeIs(4));
+  EXPECT_THAT(began(), SizeIs(4));
   std::ofstream(folder_ / "gate") << "open";
   const Finished second = run(file);
   EXPECT_EQ(second.status, 0) << second.err;
