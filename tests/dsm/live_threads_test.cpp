@@ -65,7 +65,7 @@ TEST(AdoptedThreads, WriteAndSeeWhatAllWroteBeforeTheBarrier) {
 
 // What `program` says as cluster 0 of two clusters of two compute nodes when it ends.
 std::string last_words(const std::function<void()>& program) {
-  const std::vector<Ending> endings = run_machine({.clusters = 2, .compute = 2}, [&] {
+  const std::vector<Ending> endings = run_machine({.clusters = 2, .compute = 2, .heap_mib = 32}, [&] {
     program();
     return finish(0);
   });
@@ -91,7 +91,7 @@ TEST(AdoptedThreads, WhatCannotBeIsExplained) {
 
 TEST(AdoptedThreads, TwoForOneComputeNodeAreNoticed) {
   EXPECT_THAT(last_words([] {
-                constexpr std::size_t kPages = 500;  // of the other cluster: each is a fault that waits
+                constexpr std::size_t kPages = 3500;  // of the other cluster: each is a fault that waits
                 auto* const data = allocate<char>(2 * kPages * 4096, Placement::on(1));
                 std::atomic<int> ready{0};
                 const auto read_half = [&](std::size_t half) {
