@@ -58,10 +58,6 @@ std::string place(const std::string& file, const YAML::Node& node) {
   return fmt::format("{}:{}:{}", file, node.Mark().line + 1, node.Mark().column + 1);
 }
 
-}  // namespace
-
-namespace {
-
 Result<void> read_protocol(const YAML::Node& node, const std::string& file, CostModel::Protocol& p) {
   if (!node.IsMap()) return error("{}: protocol: a section is expected", place(file, node));
   struct Number {

@@ -12,8 +12,6 @@ namespace braid::sim {
 
 namespace {
 
-// Proxies' ports, as `braid run` has them.
-constexpr std::uint16_t kUdpPortBase = 7700;
 // What both ends of every sub-connection have in common: they are of one machine.
 constexpr std::uint64_t kSharedHash = 1;
 constexpr LinkId kOwnLink{0};
@@ -129,7 +127,17 @@ struct Iccs::Connection {
   std::vector<std::uint32_t> numbers;  // of the message that begins at this granule, in messages_
   bool waiting = false;                // the sender wants to be told of room
 
-  std::uint32_t& number_at(Position p) { return numbers[p.value() & (numbers.size() - 1)]; }
+  std::uint32_t& number_at(Position p) { return numbers[index(p)]; }
+  // Puts a record's bytes where they belong. False: they do not fit there, and no sender of ours made them.
+  bool put(Position p, ByteView bytes) {
+    const std::size_t offset = index(p) * convergence::kGranuleBytes;
+    if (!inside(offset, bytes.size(), window.size())) return false;
+    if (!bytes.empty()) std::memcpy(window.data() + offset, bytes.data(), bytes.size());
+    return true;
+  }
+
+ private:
+  std::size_t index(Position p) const { return p.value() & (numbers.size() - 1); }
 };
 
 // A record of a packet that was received, until its time has come.
@@ -197,7 +205,6 @@ stack::StackConfig Iccs::stack_config(unsigned cluster, unsigned index) const {
   stack::StackConfig s;
   s.local = {ClusterId(static_cast<std::uint16_t>(cluster)), ProxyId(static_cast<std::uint8_t>(index))};
   s.interfaces = {{address_of(cluster, ni), mac_of(cluster, index)}};
-  s.udp_port_base = kUdpPortBase;
   s.proxies = config_.proxies;
   s.mtu_bytes = config_.mtu_bytes;
   s.fragmentation = config_.fragmentation;
@@ -213,7 +220,7 @@ stack::StackConfig Iccs::stack_config(unsigned cluster, unsigned index) const {
       stack::RemoteStack remote;
       remote.id = {ClusterId(static_cast<std::uint16_t>(peer)), ProxyId(static_cast<std::uint8_t>(theirs))};
       remote.address = address_of(peer, theirs % config_.nis);
-      remote.udp_port = static_cast<std::uint16_t>(kUdpPortBase + theirs);
+      remote.udp_port = static_cast<std::uint16_t>(s.udp_port_base + theirs);
       remote.mac = mac_of(peer, theirs);
       remote.link = kOwnLink;
       remote.preferred = convergence::is_preferred(config_.peer, aligned);
@@ -314,7 +321,6 @@ void Iccs::send(Instant at, ClusterId from, unsigned lane, ClusterId to, ByteVie
   way.sender.sent(*place, size);
   way.number_at(place->position) = m.number;
   ++sent_;
-  sent_bytes_ += size;
   ++under_way_;
   m.report.number = sent_;
   m.report.from = from;
@@ -328,8 +334,7 @@ void Iccs::send(Instant at, ClusterId from, unsigned lane, ClusterId to, ByteVie
 void Iccs::submit(Instant at, ClusterId from, unsigned lane, Outgoing& m) {
   Connection& way = connection(from, m.report.to);
   if (config_.mode != Mode::kReal) {
-    // The bytes are where they belong as soon as it is delivered.
-    m.finished = true;
+    m.finished = true;  // no sub-connection has it
     const std::uint32_t item = new_arrival();
     Arrival& a = arrivals_[item];
     a.from = from;
@@ -338,12 +343,10 @@ void Iccs::submit(Instant at, ClusterId from, unsigned lane, Outgoing& m) {
     a.record.bytes = static_cast<std::uint16_t>(m.bytes);
     const Instant there = config_.mode == Mode::kNoDelay ? at : at + config_.fixed_delay;
     a.left = a.arrived = a.taken = a.delivered = there;
-    if (m.record.kind == stack::RecordKind::kMessage && m.bytes > 0) {
-      std::memcpy(way.window.data() + std::size_t{m.record.position.value() & (way.numbers.size() - 1)} *
-                                          convergence::kGranuleBytes,
-                  m.data, m.bytes);
-    }
-    if (m.record.kind != stack::RecordKind::kMessage) free_messages_.push_back(m.number);
+    if (m.record.kind == stack::RecordKind::kMessage)
+      CHECK(way.put(m.record.position, ByteView(m.memory)));
+    else
+      free_messages_.push_back(m.number);
     events_.push(there + notice(), {EventKind::kDelivery, 0, a.to.value(), item});
     return;
   }
@@ -409,9 +412,7 @@ void Iccs::enqueue(Proxy& p, EventKind kind, std::uint32_t item) {
     frame_facts_[item].arrived = events_.now();
   }
   p.queue.push_back({kind, item});
-  if (!p.busy) {
-    serve(p);
-  }
+  if (!p.busy) serve(p);
   if (measuring_) p.figures.most_queued = std::max(p.figures.most_queued, p.queued());
 }
 
@@ -556,11 +557,8 @@ bool Iccs::take_records(Proxy& p, const stack::Stack::Received& received, Instan
   while (reader.next(&record, &bytes)) {
     if (record.kind == stack::RecordKind::kMessage) {
       Connection& way = connection(received.source, here);
-      const std::size_t index = record.position.value() & (way.numbers.size() - 1);
-      const std::int32_t ahead = record.position - way.receiver.consumed();
       // What was delivered before may lie where something newer is by now.
-      if (ahead < 0 || !inside(index * convergence::kGranuleBytes, bytes.size(), way.window.size())) continue;
-      std::memcpy(way.window.data() + index * convergence::kGranuleBytes, bytes.data(), bytes.size());
+      if (record.position - way.receiver.consumed() < 0 || !way.put(record.position, bytes)) continue;
     }
     const std::uint32_t item = new_arrival();
     arrivals_[item] = {received.source, here,          record,        p.index, frame.ahead,

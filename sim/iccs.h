@@ -149,8 +149,6 @@ class Iccs {
   Duration least_latency() const;
   // Messages that were sent and not delivered.
   std::uint64_t under_way() const { return under_way_; }
-  std::uint64_t sent() const { return sent_; }
-  std::uint64_t sent_bytes() const { return sent_bytes_; }
 
   // Figures count between these two, any number of times.
   void start_measuring();
@@ -215,8 +213,7 @@ class Iccs {
   std::vector<std::uint32_t> free_arrivals_;
   std::vector<std::byte> room_;
   std::uint64_t under_way_ = 0;
-  std::uint64_t sent_ = 0;
-  std::uint64_t sent_bytes_ = 0;
+  std::uint64_t sent_ = 0;  // messages
   std::uint64_t frames_lost_ = 0;
   bool measuring_ = false;
 };

@@ -6,31 +6,14 @@
 #include <limits>
 
 #include "base/check.h"
+#include "dsm/program/host.h"
 #include "dsm/program/step_facts.h"
 
 namespace braid::sim {
 
 namespace {
 
-// Before an engine's message, as the live runtime has it: whose it is.
-constexpr std::size_t kHeaderBytes = 8;
-
 constexpr std::int64_t kNobodyRuns = std::numeric_limits<std::int64_t>::max();
-
-dsm::EngineConfig engine_config(const MachineConfig& m, unsigned cluster) {
-  dsm::EngineConfig c;
-  c.cluster = ClusterId(static_cast<std::uint16_t>(cluster));
-  c.clusters = m.iccs.clusters;
-  c.compute_nodes = m.compute;
-  c.pages = m.heap_pages;
-  c.locks = m.locks;
-  c.barriers = m.barriers + 1;
-  c.words = m.words;
-  c.flags = m.flags;
-  c.semaphores = m.semaphores;
-  c.conditions = m.conditions;
-  return c;
-}
 
 }  // namespace
 
@@ -80,7 +63,11 @@ struct Machine::Cluster {
       : id(static_cast<std::uint16_t>(number)),
         shell(its_shell),
         memory(its_shell.heap()),
-        engine(engine_config(config, number), memory),
+        engine(dsm::engine_config({.clusters = config.iccs.clusters,
+                                   .cluster = id.value(),
+                                   .compute = config.compute,
+                                   .heap_pages = config.heap_pages}),
+               memory),
         nodes(config.compute) {}
   const ClusterId id;
   Shell& shell;
@@ -124,7 +111,7 @@ Machine::Machine(const MachineConfig& config, const CostModel& model, std::vecto
       events_(config.iccs.clusters),
       iccs_(config.iccs, model, events_, *this),
       trace_(std::move(trace)),
-      room_(kHeaderBytes + dsm::kMaxMessageBytes) {
+      room_(dsm::kMessageHeaderBytes + dsm::kMaxMessageBytes) {
   CHECK_EQ(shells.size(), config.iccs.clusters);
   CHECK_LE(config.compute, kMaxNodesPerCluster);
   for (unsigned k = 0; k < config.iccs.clusters; ++k) {
@@ -148,7 +135,7 @@ Result<MachineFigures> Machine::run() {
   if (config_.iccs.clusters > 1) iccs_.establish();
   began_ = events_.now();
   for (const auto& c : clusters_) resume(*c, 0, began_);
-  while (failure_.ok() && finished_ < clusters_.size()) {
+  while (failure_.ok() && !finished_) {
     Cluster* const next = earliest();
     if (next != nullptr && clock_of(*next) < to_cycles(events_.next_time())) {
       const Result<void> ran = run_shell(*next);
@@ -328,7 +315,7 @@ void Machine::on_request(Cluster& c, unsigned n) {
       break;
     case Request::Kind::kBarrier:
       cycles = model_.barrier;
-      node.leaves = r.id == config_.barriers;
+      node.leaves = r.id == dsm::kOwnBarrier.value();
       charged(work, [&] { complete = c.engine.barrier(number, dsm::BarrierId(r.id), r.reduction, r.value); });
       break;
     case Request::Kind::kSync:
@@ -431,7 +418,7 @@ void Machine::all_at_step() {
         Work work{*c, 0, now + model_.time(model_.barrier), 0};
         charged(work, [&] {
           for (unsigned n = 0; n < config_.compute; ++n)
-            (void)c->engine.barrier(static_cast<std::uint16_t>(n), dsm::BarrierId(config_.barriers));
+            (void)c->engine.barrier(static_cast<std::uint16_t>(n), dsm::kOwnBarrier);
         });
         pump(work);
         complete_others(*c, work.at);
@@ -439,7 +426,7 @@ void Machine::all_at_step() {
       return;
     case Request::Step::kFinish:
       figures_.whole = now - began_;
-      finished_ = static_cast<unsigned>(clusters_.size());
+      finished_ = true;
       // Their last turn is not of the run any more.
       for (const auto& c : clusters_) {
         resume(*c, 0, now);
@@ -473,13 +460,16 @@ void Machine::pump(Work& work) {
   for (std::uint64_t left = c.engine.output_clusters(); left != 0; left &= left - 1) {
     const ClusterId to(static_cast<std::uint16_t>(std::countr_zero(left)));
     while (c.engine.has_output(to) &&
-           iccs_.may_send(c.id, to, static_cast<std::uint32_t>(kHeaderBytes + dsm::kMaxMessageBytes))) {
+           iccs_.may_send(c.id, to,
+                          static_cast<std::uint32_t>(dsm::kMessageHeaderBytes + dsm::kMaxMessageBytes))) {
       const dsm::ClusterCounts before = c.engine.counts();
       const std::uint64_t protects = c.memory.calls;
-      const std::size_t bytes = c.engine.poll_transmit(to, MutableBytes(room_).subspan(kHeaderBytes));
+      const std::size_t bytes =
+          c.engine.poll_transmit(to, MutableBytes(room_).subspan(dsm::kMessageHeaderBytes));
       if (bytes == 0) break;
       const dsm::ClusterCounts& after = c.engine.counts();
-      double cycles = model_.hand_over + model_.hand_over_byte * static_cast<double>(kHeaderBytes + bytes);
+      double cycles =
+          model_.hand_over + model_.hand_over_byte * static_cast<double>(dsm::kMessageHeaderBytes + bytes);
       cycles += model_.protect * static_cast<double>(c.memory.calls - protects);
       cycles +=
           model_.page_byte * static_cast<double>(dsm::kPageBytes * (after.pages_sent - before.pages_sent));
@@ -487,7 +477,7 @@ void Machine::pump(Work& work) {
       cycles += model_.diff_byte * static_cast<double>(after.diff_bytes_sent - before.diff_bytes_sent);
       work.at = work.at + model_.time(cycles);
       if (in_parallel_ > 0) ++c.nodes[work.lane].figures.messages;
-      iccs_.send(work.at, c.id, work.lane, to, ByteView(room_).first(kHeaderBytes + bytes));
+      iccs_.send(work.at, c.id, work.lane, to, ByteView(room_).first(dsm::kMessageHeaderBytes + bytes));
     }
   }
 }
@@ -508,9 +498,9 @@ Iccs::Sink::Handled Machine::on_message(Instant now, ClusterId at, ClusterId fro
   Cluster& c = cluster(at);
   hash(static_cast<std::uint64_t>(now.ns()), std::uint64_t{at.value()} << 32 | from.value(), message.size());
   return work_of(c, now, [&](Work& work) {
-    work.bytes = message.size() - kHeaderBytes;
+    work.bytes = message.size() - dsm::kMessageHeaderBytes;
     if (work.bytes >= dsm::kPageBytes) work.at = work.at + model_.time(model_.page_byte * dsm::kPageBytes);
-    charged(work, [&] { c.engine.on_message(from, message.subspan(kHeaderBytes)); });
+    charged(work, [&] { c.engine.on_message(from, message.subspan(dsm::kMessageHeaderBytes)); });
   });
 }
 
@@ -594,17 +584,13 @@ Error Machine::deadlock() const {
 
 // --- Figures
 
-// FNV-1a over the numbers' bytes.
 void Machine::hash(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
-  for (const std::uint64_t part : {a, b, c})
-    for (int byte = 0; byte < 8; ++byte)
-      trace_hash_ = (trace_hash_ ^ (part >> (8 * byte) & 0xff)) * 0x100000001b3;
+  for (const std::uint64_t part : {a, b, c}) trace_hash_.add(part);
 }
 
 MachineFigures Machine::figures() const {
   MachineFigures f = figures_;
   for (const auto& c : clusters_) {
-    f.clusters.push_back(c->engine.counts());
     for (unsigned n = 0; n < config_.compute; ++n) {
       NodeFigures node = c->nodes[n].figures;
       node.computing = f.parallel - node.faults - node.locks - node.barriers - node.syncs;
@@ -617,7 +603,7 @@ MachineFigures Machine::figures() const {
   f.events = events_.happened();
   f.retransmissions = iccs_.retransmissions();
   f.frames_lost = iccs_.frames_lost();
-  f.trace_hash = trace_hash_;
+  f.trace_hash = trace_hash_.value();
   return f;
 }
 

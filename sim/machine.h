@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fnv.h"
 #include "base/ids.h"
 #include "base/result.h"
 #include "base/time.h"
@@ -49,8 +50,6 @@ struct MachineConfig {
   IccsConfig iccs;            // clusters, and the mode
   std::uint16_t compute = 1;  // nodes per cluster
   std::uint32_t heap_pages = 65536;
-  // Of the numbers that programs may use (dsm/api.h); the runtime's own barrier comes behind `barriers`.
-  std::uint32_t locks = 0, barriers = 0, words = 0, flags = 0, semaphores = 0, conditions = 0;
   // Everything strictly one after the other, in steps of a cycle: slow, and the same result. To see that it
   // is.
   bool strict = false;
@@ -80,11 +79,10 @@ struct MessageFigures {
 };
 
 struct MachineFigures {
-  Duration whole{};                          // of the run, from its first instruction to finish()
-  Duration parallel{};                       // of that, inside parallel(): what follows is of this time alone
-  std::vector<NodeFigures> nodes;            // of all clusters, in their order
-  std::vector<ProxyFigures> proxies;         // the same
-  std::vector<dsm::ClusterCounts> clusters;  // of the whole run
+  Duration whole{};                   // of the run, from its first instruction to finish()
+  Duration parallel{};                // of that, inside parallel(): what follows is of this time alone
+  std::vector<NodeFigures> nodes;     // of all clusters, in their order
+  std::vector<ProxyFigures> proxies;  // the same
   std::vector<dsm::NodeCounts> node_counts;
   MessageFigures messages;
   std::uint64_t events = 0;      // of the protocols: a message through one stage, or a timer
@@ -168,8 +166,8 @@ class Machine final : private Iccs::Sink {
   Instant parallel_began_;
   Instant last_left_;
   unsigned in_parallel_ = 0;  // compute nodes of the machine that have not left it
-  unsigned finished_ = 0;     // clusters
-  std::uint64_t trace_hash_ = 0xcbf29ce484222325;
+  bool finished_ = false;     // all clusters have
+  Fnv1a trace_hash_;
   Result<void> failure_;
   std::vector<std::byte> room_;
 };

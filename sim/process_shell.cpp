@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sched.h>
-#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -14,6 +13,8 @@
 #include <csignal>
 #include <cstring>
 #include <new>
+
+#include "base/process_end.h"
 
 namespace braid::sim {
 
@@ -125,13 +126,8 @@ bool ProcessShell::has_ended() {
   int status = 0;
   if (::waitpid(pid_, &status, WNOHANG) != pid_) return false;
   pid_ = -1;
-  if (WIFEXITED(status)) {
-    status_ = WEXITSTATUS(status);
-    end_ = fmt::format("exited with status {}", status_);
-  } else {
-    status_ = 128 + WTERMSIG(status);
-    end_ = fmt::format("was killed by signal {} ({})", WTERMSIG(status), ::sigdescr_np(WTERMSIG(status)));
-  }
+  status_ = shell_status(status);
+  end_ = describe_end(status);
   return true;
 }
 

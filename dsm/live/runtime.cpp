@@ -23,8 +23,7 @@ namespace {
 // Changes with the layout of any message between runtimes or engines.
 constexpr std::uint64_t kRuntimeVersion = 3;
 
-// Before every message: whose it is. Eight bytes keep an engine's message aligned.
-constexpr std::size_t kHeaderBytes = 8;
+// In the header before every message.
 constexpr std::byte kEngineMessage{1};
 constexpr std::byte kStepMessage{2};
 
@@ -588,7 +587,8 @@ void Runtime::tell_the_complete() {
 
 void Runtime::on_message(ClusterId from, ByteView message) {
   if (tracing_.load(std::memory_order_relaxed)) message_taken_ = monotonic_now();
-  const ByteView body = message.size() < kHeaderBytes ? ByteView() : message.subspan(kHeaderBytes);
+  const ByteView body =
+      message.size() < kMessageHeaderBytes ? ByteView() : message.subspan(kMessageHeaderBytes);
   if (!body.empty() && message[0] == kEngineMessage) {
     engine_.on_message(from, body);
   } else if (body.empty() || message[0] != kStepMessage || !steps_.on_message(from, body)) {
@@ -602,22 +602,22 @@ void Runtime::on_message(ClusterId from, ByteView message) {
 bool Runtime::pump_to(ClusterId to, unsigned lane) {
   const std::uint64_t bit = std::uint64_t{1} << to.value();
   if ((steps_to_send_ & bit) != 0) {
-    const MutableBytes room = network_->reserve(to, kHeaderBytes + sizeof step_, lane);
+    const MutableBytes room = network_->reserve(to, kMessageHeaderBytes + sizeof step_, lane);
     if (room.empty()) return false;
-    std::memset(room.data(), 0, kHeaderBytes);
+    std::memset(room.data(), 0, kMessageHeaderBytes);
     room[0] = kStepMessage;
-    store(room.data() + kHeaderBytes, step_);
-    network_->commit(to, kHeaderBytes + sizeof step_);
+    store(room.data() + kMessageHeaderBytes, step_);
+    network_->commit(to, kMessageHeaderBytes + sizeof step_);
     steps_to_send_ &= ~bit;
   }
   while (engine_.has_output(to)) {
-    const MutableBytes room = network_->reserve(to, kHeaderBytes + kMaxMessageBytes, lane);
+    const MutableBytes room = network_->reserve(to, kMessageHeaderBytes + kMaxMessageBytes, lane);
     if (room.empty()) return false;
-    const std::size_t bytes = engine_.poll_transmit(to, room.subspan(kHeaderBytes));
+    const std::size_t bytes = engine_.poll_transmit(to, room.subspan(kMessageHeaderBytes));
     if (bytes == 0) break;
-    std::memset(room.data(), 0, kHeaderBytes);
+    std::memset(room.data(), 0, kMessageHeaderBytes);
     room[0] = kEngineMessage;
-    network_->commit(to, static_cast<std::uint32_t>(kHeaderBytes + bytes));
+    network_->commit(to, static_cast<std::uint32_t>(kMessageHeaderBytes + bytes));
   }
   return true;
 }

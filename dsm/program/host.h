@@ -17,6 +17,10 @@ namespace braid::dsm {
 // The barrier of parallel() itself and of all else that is the runtime's own, behind those that programs use.
 inline constexpr BarrierId kOwnBarrier{kBarriers};
 
+// A host puts these before every message between engines: whose it is. Eight bytes keep an engine's message
+// aligned.
+inline constexpr std::size_t kMessageHeaderBytes = 8;
+
 // The machine that a program runs on, and the cluster that this process is.
 struct Shape {
   std::uint16_t clusters = 1;

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/fnv.h"
 #include "base/take_first.h"
 #include "proxy/nic/capture_queue.h"
 #include "proxy/nic/faulty_queue.h"
@@ -64,15 +65,14 @@ Result<std::vector<std::shared_ptr<CaptureFile>>> open_captures(const NodeConfig
 }  // namespace
 
 std::uint64_t shared_hash(const NodeConfig& config, std::uint16_t clusters) {
-  std::uint64_t h = 0xcbf29ce484222325;  // FNV-1a
+  Fnv1a hash;
   for (const std::uint64_t part :
        {std::uint64_t{stack::kWireVersion}, std::uint64_t{clusters},
         std::uint64_t{config.transport.mtu_bytes}, std::uint64_t{config.transport.window_packets},
         std::uint64_t{config.transport.all_pairs},
-        static_cast<std::uint64_t>(config.transport.fragmentation)}) {
-    for (int byte = 0; byte < 8; ++byte) h = (h ^ (part >> (8 * byte) & 0xff)) * 0x100000001b3;
-  }
-  return h;
+        static_cast<std::uint64_t>(config.transport.fragmentation)})
+    hash.add(part);
+  return hash.value();
 }
 
 namespace {
@@ -188,14 +188,8 @@ stack::StackConfig Node::stack_config(unsigned proxy, std::uint64_t seed) const 
   s.mtu_bytes = config_.transport.mtu_bytes;
   s.fragmentation = config_.transport.fragmentation;
   s.seed = seed + proxy;
-  stack::SubConnectionConfig& sub = s.sub_connection;
-  sub.window_packets = config_.transport.window_packets;
-  sub.min_rto = Duration::us(config_.transport.min_rto_us);
-  sub.max_rto = Duration::us(config_.transport.max_rto_us);
-  sub.path_death = Duration::ms(config_.transport.path_death_ms);
-  sub.peer_death = Duration::ms(config_.transport.peer_death_ms);
-  sub.congestion.enabled = config_.transport.congestion == stack::CongestionControl::kDelay;
-  sub.shared_hash = shared_hash(config_, config_.clusters);
+  s.sub_connection = sub_connection_config(config_.transport);
+  s.sub_connection.shared_hash = shared_hash(config_, config_.clusters);
   for (const PeerConfig& peer : config_.peers) {
     unsigned shift = 0;
     if (config_.misdirect && peer.proxies == config_.proxies)

@@ -505,6 +505,17 @@ std::string problem_of(const NodeConfig& node) {
 
 }  // namespace
 
+stack::SubConnectionConfig sub_connection_config(const TransportConfig& transport) {
+  stack::SubConnectionConfig sub;
+  sub.window_packets = transport.window_packets;
+  sub.min_rto = Duration::us(transport.min_rto_us);
+  sub.max_rto = Duration::us(transport.max_rto_us);
+  sub.path_death = Duration::ms(transport.path_death_ms);
+  sub.peer_death = Duration::ms(transport.peer_death_ms);
+  sub.congestion.enabled = transport.congestion == stack::CongestionControl::kDelay;
+  return sub;
+}
+
 Result<void> NodeConfig::validate() const {
   if (std::string problem = problem_of(*this); !problem.empty()) return Error{std::move(problem)};
   return {};

@@ -12,6 +12,7 @@
 #include "convergence/peer_choice.h"
 #include "proxy/nic/steering.h"
 #include "stack/fragmentation.h"
+#include "stack/sub_connection.h"
 #include "stack/window/congestion.h"
 
 namespace braid::proxy {
@@ -94,6 +95,9 @@ struct TransportConfig {
   PeerChoice peer = PeerChoice::kAligned;
   bool all_pairs = false;  // a sub-connection for every pair of proxies; else for those that are aligned
 };
+
+// What of them a sub-connection is told; the rest of its configuration is as it is by default.
+stack::SubConnectionConfig sub_connection_config(const TransportConfig& transport);
 
 // Connections with clusters of other logical machines (docs/OPERATIONS.md). Off unless said otherwise: who
 // may connect to a machine's listeners decides that machine.

@@ -49,7 +49,6 @@ CostModel model() {
 }
 
 constexpr std::uint32_t kHeapPages = 64;
-constexpr std::uint32_t kBarriers = 4;
 
 MachineConfig config(unsigned clusters, unsigned compute, unsigned proxies = 1) {
   MachineConfig c;
@@ -59,12 +58,6 @@ MachineConfig config(unsigned clusters, unsigned compute, unsigned proxies = 1) 
   c.iccs.sub_connection.max_rto = 200_ms;
   c.compute = static_cast<std::uint16_t>(compute);
   c.heap_pages = kHeapPages;
-  c.locks = 16;
-  c.barriers = kBarriers;
-  c.words = 8;
-  c.flags = 8;
-  c.semaphores = 8;
-  c.conditions = 8;
   return c;
 }
 
@@ -81,7 +74,7 @@ Outcome run(const MachineConfig& c, std::vector<Script> scripts,
   std::vector<Shell*> shells;
   for (unsigned k = 0; k < c.iccs.clusters; ++k) {
     std::vector<Script> own(scripts.begin() + k * c.compute, scripts.begin() + (k + 1) * c.compute);
-    r.shells.push_back(std::make_unique<ScriptedShell>(std::move(own), kHeapPages, 16, homes, kBarriers));
+    r.shells.push_back(std::make_unique<ScriptedShell>(std::move(own), kHeapPages, 16, homes));
     shells.push_back(r.shells.back().get());
   }
   Machine machine(c, costs, shells, std::move(trace));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "dsm/program/host.h"
 #include "sim/machine.h"
 
 namespace braid::sim {
@@ -56,12 +57,10 @@ class ScriptedShell final : public Shell {
  public:
   // One allocation of `pages` by all clusters together, then the scripts as the nodes' function of one
   // parallel().
-  ScriptedShell(std::vector<Script> scripts, std::uint32_t heap_pages, std::uint32_t pages, dsm::Homes homes,
-                std::uint32_t own_barrier)
+  ScriptedShell(std::vector<Script> scripts, std::uint32_t heap_pages, std::uint32_t pages, dsm::Homes homes)
       : scripts_(std::move(scripts)),
         pages_(pages),
         homes_(homes),
-        own_barrier_(own_barrier),
         control_(std::make_unique<Control>()),
         heap_(std::size_t{heap_pages} * dsm::kPageBytes),
         access_(heap_pages, dsm::Access::kNone),
@@ -121,7 +120,7 @@ class ScriptedShell final : public Shell {
       const Script& script = scripts_[n];
       if (at - offset >= script.size()) {
         const std::size_t past = at++ - offset - script.size();
-        if (past == 0) return ask(node, {.kind = Request::Kind::kBarrier, .id = own_barrier_});
+        if (past == 0) return ask(node, {.kind = Request::Kind::kBarrier, .id = dsm::kOwnBarrier.value()});
         if (past == 1) return ask(node, {.kind = Request::Kind::kIdle});
         return ask(node, {.kind = Request::Kind::kStep, .step = Request::Step::kFinish});
       }
@@ -193,7 +192,6 @@ class ScriptedShell final : public Shell {
   std::vector<Script> scripts_;
   const std::uint32_t pages_;
   const dsm::Homes homes_;
-  const std::uint32_t own_barrier_;
   std::unique_ptr<Control> control_;
   std::vector<std::byte> heap_;
   std::vector<dsm::Access> access_;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "convergence/dispatch.h"
 #include "proxy/daemon/node_config.h"
 #include "sim/iccs.h"
 
@@ -23,7 +24,7 @@ class Node;
 namespace braid::cli {
 
 enum class Wire : std::uint8_t { kShm, kDpdk };
-enum class Dispatch : std::uint8_t { kFixed, kRoundRobin, kLeastLoaded };
+using convergence::Dispatch;
 enum class Protect : std::uint8_t { kAuto, kMprotect, kUserfaultfd };
 enum class DpdkKind : std::uint8_t { kMemif, kAfPacket };
 

@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
-#include "dsm/api.h"
 #include "sim/idle_message.h"
 #include "sim/process_shell.h"
 #include "tools/braid/version.h"
@@ -17,23 +16,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-convergence::Dispatch dispatch_of(Dispatch dispatch) {
-  switch (dispatch) {
-    case Dispatch::kFixed:
-      return convergence::Dispatch::kFixed;
-    case Dispatch::kRoundRobin:
-      return convergence::Dispatch::kRoundRobin;
-    case Dispatch::kLeastLoaded:
-      break;
-  }
-  return convergence::Dispatch::kLeastLoaded;
+Json to_cycles(Duration d, double cycles_per_second) {
+  return static_cast<std::int64_t>(static_cast<double>(d.ns()) * cycles_per_second / 1e9 + 0.5);
 }
 
 // One line of JSON for a message: when it was where, in cycles since the run began, and who was before it.
 std::string trace_line(const sim::MessageReport& m, const sim::CostModel& model) {
-  const auto cycles = [&](Instant at) {
-    return static_cast<std::int64_t>(model.cycles(at - Instant()) + 0.5);
-  };
+  const auto cycles = [&](Instant at) { return to_cycles(at - Instant(), model.cycles_per_second); };
   const sim::MessageTimes& t = m.times;
   Json j;
   j["message"] = m.number;
@@ -104,10 +93,6 @@ Result<Outcome> run_once(const SimulationOptions& options, const sim::MachineCon
   return outcome;
 }
 
-Json to_cycles(Duration d, double cycles_per_second) {
-  return static_cast<std::int64_t>(static_cast<double>(d.ns()) * cycles_per_second / 1e9 + 0.5);
-}
-
 }  // namespace
 
 void SimulationOptions::take(const ConfigBuilder& builder) {
@@ -129,29 +114,31 @@ Result<sim::CostModel> load_model(const std::string& name, const std::string& fo
 
 sim::MachineConfig machine_config(const SimulationOptions& options, const sim::CostModel& model) {
   const RunConfig& c = options.config;
+  // What the user said of the transport, else what the model does.
   const sim::CostModel::Protocol& p = model.protocol;
+  proxy::TransportConfig transport = c.transport;
+  transport.mtu_bytes = options.mtu_given ? c.mtu_bytes() : p.mtu_bytes;
+  if (!options.fragmentation_given) transport.fragmentation = p.fragmentation;
+  if (!options.congestion_given) transport.congestion = p.congestion;
+  if (!options.rto_given) {
+    transport.min_rto_us = p.min_rto_us;
+    transport.max_rto_us = p.max_rto_us;
+  }
   sim::MachineConfig m;
   sim::IccsConfig& i = m.iccs;
   i.clusters = static_cast<std::uint16_t>(c.clusters);
   i.proxies = static_cast<std::uint16_t>(c.proxies);
   i.nis = static_cast<std::uint16_t>(c.nis);
   i.mode = c.simulation.mode;
-  i.dispatch = dispatch_of(c.dispatch);
-  i.peer = c.transport.peer;
-  i.all_pairs = c.transport.all_pairs;
+  i.dispatch = c.dispatch;
+  i.peer = transport.peer;
+  i.all_pairs = transport.all_pairs;
   i.window_bytes = c.window_kib * 1024;
-  i.mtu_bytes = options.mtu_given ? c.mtu_bytes() : p.mtu_bytes;
-  i.fragmentation = options.fragmentation_given ? c.transport.fragmentation : p.fragmentation;
-  stack::SubConnectionConfig& s = i.sub_connection;
-  s.window_packets = c.transport.window_packets;
-  s.congestion.enabled =
-      (options.congestion_given ? c.transport.congestion : p.congestion) == stack::CongestionControl::kDelay;
-  s.min_rto = Duration::us(options.rto_given ? c.transport.min_rto_us : p.min_rto_us);
-  s.max_rto = Duration::us(options.rto_given ? c.transport.max_rto_us : p.max_rto_us);
-  s.path_death = Duration::ms(c.transport.path_death_ms);
-  s.peer_death = Duration::ms(c.transport.peer_death_ms);
-  s.ack_delay = Duration::us(p.ack_delay_us);
-  s.ack_every = p.ack_every;
+  i.mtu_bytes = transport.mtu_bytes;
+  i.fragmentation = transport.fragmentation;
+  i.sub_connection = proxy::sub_connection_config(transport);
+  i.sub_connection.ack_delay = Duration::us(p.ack_delay_us);
+  i.sub_connection.ack_every = p.ack_every;
   i.faults.loss = c.faults.loss;
   i.faults.duplicate = c.faults.duplicate;
   i.faults.reorder = c.faults.reorder;
@@ -161,12 +148,6 @@ sim::MachineConfig machine_config(const SimulationOptions& options, const sim::C
   i.mistake = c.simulation.mistake;
   m.compute = static_cast<std::uint16_t>(c.compute);
   m.heap_pages = c.heap_mib * static_cast<std::uint32_t>((1u << 20) / dsm::kPageBytes);
-  m.locks = dsm::kLocks;
-  m.barriers = dsm::kBarriers;
-  m.words = dsm::kWords;
-  m.flags = dsm::kFlags;
-  m.semaphores = dsm::kSemaphores;
-  m.conditions = dsm::kConditions;
   m.strict = c.simulation.strict;
   return m;
 }

@@ -20,6 +20,7 @@
 #include <set>
 
 #include "base/clock.h"
+#include "base/process_end.h"
 #include "tools/braid/descriptor.h"
 #include "tools/braid/find_program.h"
 #include "tools/braid/process.h"
@@ -251,11 +252,8 @@ class Carrier {
     std::ifstream file(report);
     OrderedJson json = OrderedJson::parse(file, nullptr, false);
     std::filesystem::remove(report);
-    if (WIFSIGNALED(status))
-      job.failure =
-          fmt::format("was killed by signal {} ({})", WTERMSIG(status), ::sigdescr_np(WTERMSIG(status)));
-    else if (WEXITSTATUS(status) != 0)
-      job.failure = fmt::format("exited with status {}", WEXITSTATUS(status));
+    if (status != 0)
+      job.failure = describe_end(status);
     else if (!json.is_object())
       job.failure = "wrote no report";
     if (!job.failure.empty()) {

@@ -8,8 +8,10 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <span>
 #include <sstream>
 
+#include "base/fnv.h"
 #include "tools/braid/descriptor.h"
 #include "tools/braid/find_program.h"
 #include "tools/braid/simulate.h"
@@ -20,11 +22,11 @@ namespace {
 using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 
-// FNV-1a. Names only have to differ; that a file is the right one, its contents say.
+// Names only have to differ; that a file is the right one, its contents say.
 std::string hash_of(const std::string& bytes) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
-  return fmt::format("{:016x}", hash);
+  Fnv1a hash;
+  hash.add(std::as_bytes(std::span(bytes)));
+  return fmt::format("{:016x}", hash.value());
 }
 
 std::optional<std::string> contents(const std::string& path) {

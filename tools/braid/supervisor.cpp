@@ -21,6 +21,7 @@
 #include <optional>
 
 #include "base/clock.h"
+#include "base/process_end.h"
 #include "dsm/live/pulse.h"
 #include "proxy/channel/node_counters.h"
 #include "tools/braid/descriptor.h"
@@ -54,17 +55,6 @@ constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2
 // At SIGQUIT programs say what their compute nodes wait for, and go on.
 bool asks_to_end(int signal) {
   return signal != SIGUSR1 && signal != SIGUSR2 && signal != SIGQUIT;
-}
-
-std::string describe_end(int wait_status) {
-  if (WIFEXITED(wait_status)) return fmt::format("exited with status {}", WEXITSTATUS(wait_status));
-  const char* const name = ::sigdescr_np(WTERMSIG(wait_status));
-  return fmt::format("was killed by signal {} ({}){}", WTERMSIG(wait_status), name == nullptr ? "?" : name,
-                     WCOREDUMP(wait_status) ? ", core dumped" : "");
-}
-
-int shell_status(int wait_status) {
-  return WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
 }
 
 Result<Descriptor> memory_file(const char* name, std::size_t bytes) {
