@@ -645,6 +645,10 @@ const ProxyFigures& Iccs::figures(ClusterId cluster, unsigned index) const {
   return proxy(cluster.value(), index).figures;
 }
 
+std::size_t Iccs::held() const {
+  return messages_.size() - free_messages_.size();
+}
+
 std::uint64_t Iccs::retransmissions() const {
   std::uint64_t sum = 0;
   for (const auto& p : proxies_)

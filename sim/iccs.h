@@ -149,6 +149,8 @@ class Iccs {
   Duration least_latency() const;
   // Messages that were sent and not delivered.
   std::uint64_t under_way() const { return under_way_; }
+  // Messages and credits that take room here: until the other side has acknowledged them, too.
+  std::size_t held() const;
 
   // Figures count between these two, any number of times.
   void start_measuring();

@@ -216,6 +216,63 @@ TEST(Machine, LossCostsTimeAndNothingElse) {
   EXPECT_EQ(bad.shells[0]->read_by(0), good.shells[0]->read_by(0));
 }
 
+TEST(Machine, WhoWritesAnothersPagePaysForATwin) {
+  const auto waits_for_pages = [](double twin_cycles) {
+    CostModel costs = model();
+    costs.twin = twin_cycles;
+    const Outcome r =
+        run(config(2, 1), {{}, {write_word(0, 1)}}, {dsm::Homes::Kind::kCluster, ClusterId(0)}, {}, costs);
+    EXPECT_TRUE(r.figures.ok()) << r.figures.error().text;
+    return r.figures->nodes[1].faults;
+  };
+  EXPECT_EQ(waits_for_pages(2000) - waits_for_pages(200), model().time(1800));
+}
+
+// --- The system alone
+
+// Cluster 0 sends as long as there is room, and goes on when it is told of more.
+class Flood final : public Iccs::Sink {
+ public:
+  Flood(unsigned messages, std::uint32_t bytes) : left_(messages), message_(bytes) {}
+  Handled on_message(Instant now, ClusterId, ClusterId, ByteView) override {
+    ++arrived;
+    return {now, 0};
+  }
+  void on_room(Instant now, ClusterId, ClusterId) override { send(now); }
+  void on_delivered(const MessageReport&) override {}
+  void send(Instant now) {
+    while (left_ > 0 &&
+           iccs->may_send(ClusterId(0), ClusterId(1), static_cast<std::uint32_t>(message_.size()))) {
+      iccs->send(now, ClusterId(0), 0, ClusterId(1), message_);
+      --left_;
+    }
+  }
+  Iccs* iccs = nullptr;
+  unsigned arrived = 0;
+
+ private:
+  unsigned left_;
+  std::vector<std::byte> message_;
+};
+
+TEST(Iccs, WhoHasNoRoomIsToldOfItAndNothingIsKeptForEver) {
+  IccsConfig c = config(2, 1, 2).iccs;
+  c.window_bytes = 16384;
+  Events events(2);
+  Flood flood(2000, 3000);
+  Iccs iccs(c, model(), events, flood);
+  flood.iccs = &iccs;
+  iccs.establish();
+  flood.send(events.now());
+  const Instant patience = events.now() + 100_s;
+  while (flood.arrived < 2000 && events.now() < patience) iccs.on_event(events.pop());
+  EXPECT_EQ(flood.arrived, 2000u);
+  EXPECT_EQ(iccs.under_way(), 0u);
+  const Instant rest = events.now() + 1_s;
+  while (events.now() < rest) iccs.on_event(events.pop());
+  EXPECT_EQ(iccs.held(), 0u);
+}
+
 // --- One message on an idle system
 
 Duration latency(std::uint32_t bytes) {
