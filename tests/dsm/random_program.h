@@ -4,7 +4,8 @@
 // a lock, a semaphore of one, or a word that is won by compare-and-exchange; nodes meet at a barrier, in a
 // monitor made of a lock and a condition variable, or by a counter and a flag. What a guard guards must be
 // what was written last under it; what a node wrote before a meeting must be what all read after it. Bytes of
-// different owners lie side by side in the same words, so every page is shared by many writers at once.
+// different owners lie side by side in the same words, so every page is shared by many writers at once. Where
+// the clusters take pages together at the beginning, nodes allocate more of them while the others work.
 //
 // Who drives a program decides when a node takes its next step, and what carries the messages between the
 // engines: any order at all (engine_random_test.cpp), or the whole transport over a bad network
@@ -13,9 +14,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -54,12 +58,11 @@ class RandomProgram {
         guards_{config.locks - 1, config.semaphores, config.words - kMostPhases - 1},
         machine_(machine),
         placed_(config.clusters) {
-    lay_out();
     for (std::uint16_t c = 0; c < config_.clusters; ++c)
       for (std::uint16_t n = 0; n < config_.compute_nodes; ++n) nodes_.push_back({.cluster = c, .node = n});
+    draw_regions();
+    lay_out();
     meetings_to_go_ = 1 + static_cast<std::uint32_t>(random_.below(4));
-    owned_bytes_[0].resize(nodes_.size() * kOwned);
-    owned_bytes_[1].resize(nodes_.size() * kOwned);
     came_.resize(kMostPhases);
     brought_.resize(kMostPhases);
     for (Meeting& meeting : meetings_) meeting = static_cast<Meeting>(random_.below(3));
@@ -70,15 +73,15 @@ class RandomProgram {
     c.clusters = static_cast<std::uint16_t>(2 + random.below(3));
     c.compute_nodes = static_cast<std::uint16_t>(1 + random.below(3));
     c.pages = random.chance(0.5) ? 1 : 1 + static_cast<std::uint32_t>(random.below(4));
-    if (random.chance(0.1)) c.pages = 16;  // runs of pages
+    if (random.chance(0.1)) c.pages = 16;                                                // runs of pages
+    if (random.chance(0.3)) c.pages += 1 + static_cast<std::uint32_t>(random.below(6));  // to allocate
     c.locks = 1 + static_cast<std::uint32_t>(random.below(4));
     c.barriers = 1 + static_cast<std::uint32_t>(random.below(3));
-    c.flush_window = 1 + static_cast<std::uint32_t>(random.below(c.pages == 16 ? 16 : 4));
+    c.flush_window = 1 + static_cast<std::uint32_t>(random.below(c.pages >= 16 ? 16 : 4));
     c.local_handoffs = static_cast<std::uint32_t>(random.below(3));
     c.twins = random.chance(0.3) ? 1 + static_cast<std::uint32_t>(random.below(2)) : 8;
     c.fetch_ahead = static_cast<std::uint32_t>(random.below(4));
     c.migrate_after = static_cast<std::uint32_t>(random.below(3));
-    c.pack = random.chance(0.5);
     ++c.locks;  // for the monitors
     c.semaphores = static_cast<std::uint32_t>(random.below(3));
     // Guards, the counters of the meetings, and the tickets.
@@ -109,7 +112,8 @@ class RandomProgram {
                           n.awaited        ? fmt::format("waits for guard {}", *n.awaited)
                           : n.meeting != 0 ? fmt::format("meets, stage {}", n.meeting)
                                            : std::string("works"));
-      if (!n.todo.empty()) text += fmt::format(", wants to access {}", n.todo.back().address);
+      if (n.allocates != 0) text += fmt::format(", allocates {} page(s)", n.allocates);
+      if (!n.todo.empty()) text += fmt::format(", wants to access {}", n.todo.back().byte->address);
     }
     return text;
   }
@@ -121,11 +125,21 @@ class RandomProgram {
   // What gives a node the exclusive use of bytes.
   enum class Guard { kLock, kSemaphore, kWord };
   enum class Meeting { kBarrier, kMonitor, kFlag };
-  static constexpr std::size_t kOwned = 3;  // bytes that a node owns, in each of the two sets
+  static constexpr std::size_t kOwned = 3;  // bytes that a node owns, in each of the two sets, and of each
+                                            // allocation of its own
 
-  struct PendingAccess {
+  // What the oracle knows of a byte.
+  struct Byte {
     std::size_t address = 0;
-    std::uint8_t* expected = nullptr;
+    std::uint8_t value = 0;  // written last
+    std::uint32_t page() const { return static_cast<std::uint32_t>(address / kPageBytes); }
+  };
+  struct Region {
+    std::uint32_t count = 0;
+    Homes homes;
+  };
+  struct PendingAccess {
+    Byte* byte = nullptr;
     bool write = false;
   };
   struct Node {
@@ -138,33 +152,47 @@ class RandomProgram {
     std::optional<std::uint32_t> awaited = {};  // a guard
     int meeting = 0;                            // how far this node is into one; 0: not in one
     bool takes_ticket = false;
+    std::uint32_t allocates = 0;  // pages that it waits for
     bool ended = false;
   };
 
+  // What the clusters take together: pages [0, laid_out_), or none, and all pages are where no one placed
+  // them.
+  void draw_regions() {
+    laid_out_ = config_.pages;
+    if (random_.chance(0.5)) return;
+    laid_out_ = 1 + static_cast<std::uint32_t>(random_.below(config_.pages));
+    to_allocate_ = config_.pages - laid_out_;
+    for (std::uint32_t page = 0; page < laid_out_; page += regions_.back().count) {
+      const std::uint32_t most = random_.chance(0.7) ? 1 : laid_out_ - page;
+      regions_.push_back({1 + static_cast<std::uint32_t>(random_.below(most)), draw_homes()});
+    }
+  }
+  Homes draw_homes() {
+    return {static_cast<Homes::Kind>(random_.below(4)),
+            ClusterId(static_cast<std::uint16_t>(random_.below(config_.clusters)))};
+  }
+
   // Every owner's bytes: scattered, a few words of each page crowded.
   void lay_out() {
-    std::set<std::size_t> taken;
-    const auto place = [&] {
-      for (;;) {
-        const std::size_t word =
-            random_.chance(0.8) ? random_.below(8) * 8 : random_.below(kPageBytes / 8) * 8;
-        const std::size_t address = random_.below(config_.pages) * kPageBytes + word + random_.below(8);
-        if (taken.insert(address).second) return address;
-      }
-    };
     guarded_.resize(std::size_t{guards_[0]} + guards_[1] + guards_[2]);
-    guarded_bytes_.resize(guarded_.size());
     for (auto& guard : guarded_)
-      for (auto& address : guard) address = place();
+      for (Byte*& byte : guard) byte = place(0, laid_out_);
     for (std::uint32_t s = 0; s < config_.semaphores; ++s) to_post_.push_back(s);
-    owned_[0].resize(std::size_t{config_.clusters} * config_.compute_nodes * kOwned);
-    owned_[1].resize(owned_[0].size());
-    for (auto& set : owned_)
-      for (auto& address : set) address = place();
-    own_homes_ = random_.chance(0.5);
-    for (std::uint32_t p = 0; p < config_.pages; ++p)
-      homes_.push_back(static_cast<std::uint16_t>(random_.below(config_.clusters + 1u)));
+    for (auto& set : owned_) {
+      set.resize(nodes_.size());
+      for (auto& own : set)
+        for (std::size_t i = 0; i < kOwned; ++i) own.push_back(place(0, laid_out_));
+    }
   }
+  Byte* place(std::uint32_t first, std::uint32_t pages) {
+    for (;;) {
+      const std::size_t word = random_.chance(0.8) ? random_.below(8) * 8 : random_.below(kPageBytes / 8) * 8;
+      const std::size_t address = (first + random_.below(pages)) * kPageBytes + word + random_.below(8);
+      if (addresses_.insert(address).second) return &bytes_.emplace_back(Byte{.address = address});
+    }
+  }
+  std::size_t number(const Node& n) const { return n.cluster * std::size_t{config_.compute_nodes} + n.node; }
 
   void step(Node& n) {
     Engine& engine = machine_.engine(n.cluster);
@@ -176,6 +204,7 @@ class RandomProgram {
     }
     if (n.awaited) return got_guard(n);
     if (n.takes_ticket) return got_ticket(n);
+    if (n.allocates != 0) return got_pages(n);
     if (!n.todo.empty()) return access(n);
     if (n.meeting != 0) return meet(n);
     if (n.phase == meetings_to_go_ && n.ops_left == 0) {
@@ -190,24 +219,28 @@ class RandomProgram {
 
   void choose(Node& n) {
     const std::uint32_t set = n.phase % 2;
-    const std::size_t self = n.cluster * std::size_t{config_.compute_nodes} + n.node;
-    const std::size_t own = self * kOwned + random_.below(kOwned);
+    const auto one_of = [&](const std::vector<Byte*>& bytes) { return bytes[random_.below(bytes.size())]; };
+    const std::vector<Byte*>& own = owned_[set][number(n)];
     const std::uint32_t lowest = n.held.empty() ? 0 : n.held.back() + 1;  // nested only upwards: no deadlock
-    switch (random_.below(7)) {
+    switch (random_.below(9)) {
       case 0:
-        n.todo.push_back({owned_[set][own], &owned_bytes_[set][own], true});
+        n.todo.push_back({one_of(own), true});
         break;
       case 1:
-        n.todo.push_back({owned_[set][own], &owned_bytes_[set][own], false});
+        n.todo.push_back({one_of(own), false});
         break;
-      case 2: {  // anybody's, of the set that nobody writes now
-        const std::size_t any = random_.below(owned_[0].size());
-        n.todo.push_back({owned_[1 - set][any], &owned_bytes_[1 - set][any], false});
+      case 2:  // anybody's, of the set that nobody writes now
+        n.todo.push_back({one_of(owned_[1 - set][random_.below(nodes_.size())]), false});
         break;
-      }
       case 3:
         n.takes_ticket = true;
         if (call(n, SyncOp::kWordAdd, config_.words - 1, 1, 0, random_.chance(0.5))) got_ticket(n);
+        break;
+      case 4:
+        read_on(n);
+        break;
+      case 5:
+        allocate(n);
         break;
       default:
         if (lowest >= guarded_.size()) break;
@@ -229,15 +262,45 @@ class RandomProgram {
     if (ticket > 10'000) fail(fmt::format("ticket {} was never there", ticket));
   }
 
+  // Page after page, of what nobody writes now.
+  void read_on(Node& n) {
+    std::map<std::uint32_t, Byte*, std::greater<>> one_of_each;
+    for (const auto& bytes : owned_[1 - n.phase % 2])
+      for (Byte* byte : bytes) one_of_each.emplace(byte->page(), byte);
+    for (const auto& [page, byte] : one_of_each) n.todo.push_back({byte, false});
+  }
+
   void place_homes(std::uint16_t cluster) {
     placed_[cluster] = true;
-    if (!own_homes_) return;
-    for (std::uint32_t p = 0; p < config_.pages; ++p) {
-      if (homes_[p] == config_.clusters)
-        machine_.engine(cluster).set_first_touch(PageId(p), 1);
-      else
-        machine_.engine(cluster).set_home(PageId(p), 1, ClusterId(homes_[p]));
+    std::uint32_t page = 0;
+    for (const Region& region : regions_) {
+      if (machine_.engine(cluster).allocate_together(region.count, region.homes) != PageId(page))
+        fail(fmt::format("cluster {} did not get page {} as all do", cluster, page));
+      page += region.count;
     }
+  }
+
+  // Once the pages that clusters take together are everywhere.
+  void allocate(Node& n) {
+    if (to_allocate_ == 0 || !std::ranges::all_of(placed_, [](bool placed) { return placed; })) return;
+    n.allocates = 1 + static_cast<std::uint32_t>(random_.below(std::min(to_allocate_, 3u)));
+    to_allocate_ -= n.allocates;
+    const Homes homes = draw_homes();
+    if (tell_) say(n, fmt::format("allocates {}, homes {}", n.allocates, static_cast<int>(homes.kind)));
+    if (machine_.engine(n.cluster).allocate(n.node, n.allocates, homes)) got_pages(n);
+  }
+  // Their bytes are zero, and this node's until the next meeting.
+  void got_pages(Node& n) {
+    const std::uint64_t first = machine_.engine(n.cluster).result(n.node);
+    if (tell_) say(n, fmt::format("has pages from {} on", first));
+    if (first < laid_out_ || first + n.allocates > config_.pages)
+      return fail(fmt::format("{} page(s) were allocated at {}", n.allocates, first));
+    const auto page = static_cast<std::uint32_t>(first);
+    for (std::uint32_t i = 0; i < n.allocates; ++i)
+      if (!allocated_.insert(page + i).second) fail(fmt::format("page {} was given twice", page + i));
+    for (std::size_t i = 0; i < kOwned; ++i)
+      owned_[n.phase % 2][number(n)].push_back(place(page, n.allocates));
+    n.allocates = 0;
   }
 
   // Which guard that is, and its number among those of its kind.
@@ -270,8 +333,8 @@ class RandomProgram {
     if (!holders_.insert(index).second) fail(fmt::format("guard {} has two holders", index));
     n.held.push_back(index);
     for (std::uint64_t k = 1 + random_.below(5); k > 0; --k) {
-      const std::size_t i = random_.below(kGuarded);
-      n.todo.push_back({guarded_[index][i], &guarded_bytes_[index][i], random_.chance(0.5)});
+      Byte* const byte = guarded_[index][random_.below(kGuarded)];
+      n.todo.push_back({byte, random_.chance(0.5)});
     }
   }
   void give_back(Node& n) {
@@ -339,34 +402,32 @@ class RandomProgram {
     if (n.phase < meetings_to_go_) return;
     n.ops_left = 0;  // the last: everybody reads everything of the set that was written before it
     const std::uint32_t set = 1 - n.phase % 2;
-    for (std::size_t i = 0; i < owned_[set].size(); ++i)
-      n.todo.push_back({owned_[set][i], &owned_bytes_[set][i], false});
-    for (std::size_t index = 0; index < guarded_.size(); ++index)
-      for (std::size_t i = 0; i < kGuarded; ++i)
-        n.todo.push_back({guarded_[index][i], &guarded_bytes_[index][i], false});
+    for (const auto& bytes : owned_[set])
+      for (Byte* byte : bytes) n.todo.push_back({byte, false});
+    for (const auto& bytes : guarded_)
+      for (Byte* byte : bytes) n.todo.push_back({byte, false});
   }
 
   void access(Node& n) {
-    const PendingAccess a = n.todo.back();
-    const Access wanted = a.write ? Access::kWrite : Access::kRead;
-    if (!machine_.may(n.cluster, a.address, wanted)) {
-      if (tell_) say(n, fmt::format("faults at {} to {}", a.address, a.write ? "write" : "read"));
-      (void)machine_.engine(n.cluster).fault(
-          n.node, PageId(static_cast<std::uint32_t>(a.address / kPageBytes)), wanted);
+    const auto [byte, write] = n.todo.back();
+    const Access wanted = write ? Access::kWrite : Access::kRead;
+    if (!machine_.may(n.cluster, byte->address, wanted)) {
+      if (tell_) say(n, fmt::format("faults at {} to {}", byte->address, write ? "write" : "read"));
+      (void)machine_.engine(n.cluster).fault(n.node, PageId(byte->page()), wanted);
       return;  // and tries again when it is its turn, perhaps too late
     }
     n.todo.pop_back();
-    if (a.write) {
-      *a.expected = static_cast<std::uint8_t>(*a.expected + 1 + random_.below(255));
-      if (tell_) say(n, fmt::format("writes {} = {}", a.address, *a.expected));
-      machine_.poke(n.cluster, a.address, *a.expected);
+    if (write) {
+      byte->value = static_cast<std::uint8_t>(byte->value + 1 + random_.below(255));
+      if (tell_) say(n, fmt::format("writes {} = {}", byte->address, byte->value));
+      machine_.poke(n.cluster, byte->address, byte->value);
       return;
     }
-    const std::uint8_t seen = machine_.peek(n.cluster, a.address);
-    if (tell_) say(n, fmt::format("reads {} = {}", a.address, seen));
-    if (seen != *a.expected)
+    const std::uint8_t seen = machine_.peek(n.cluster, byte->address);
+    if (tell_) say(n, fmt::format("reads {} = {}", byte->address, seen));
+    if (seen != byte->value)
       fail(fmt::format("node {} of cluster {} reads {} at {} (page {}), written was {}", n.node, n.cluster,
-                       seen, a.address, a.address / kPageBytes, *a.expected));
+                       seen, byte->address, byte->page(), byte->value));
   }
 
   void fail(const std::string& what) {
@@ -384,17 +445,19 @@ class RandomProgram {
   std::array<Meeting, kMostPhases> meetings_{};
   std::vector<std::uint32_t> to_post_;  // semaphores that nobody has given their one yet
   ProgramMachine& machine_;
-  std::vector<bool> placed_;  // clusters that have said where the pages' homes are
-  bool own_homes_ = false;
-  std::vector<std::uint16_t> homes_;  // config_.clusters: who touches it first
+  std::vector<bool> placed_;           // clusters that have said where the pages' homes are
+  std::vector<Region> regions_;        // that clusters take together
+  std::uint32_t laid_out_ = 0;         // pages whose bytes have owners from the beginning
+  std::uint32_t to_allocate_ = 0;      // pages that nobody has asked for
+  std::set<std::uint32_t> allocated_;  // pages that nodes have been given
   std::vector<Node> nodes_;
   std::uint32_t meetings_to_go_ = 0;
 
-  std::vector<std::array<std::size_t, kGuarded>> guarded_;  // addresses
-  std::vector<std::size_t> owned_[2];
-  std::vector<std::array<std::uint8_t, kGuarded>> guarded_bytes_;  // the oracle: what was written last
-  std::vector<std::uint8_t> owned_bytes_[2];
-  std::set<std::uint32_t> holders_;  // guards that somebody has
+  std::deque<Byte> bytes_;  // all that have an owner, where they stay
+  std::set<std::size_t> addresses_;
+  std::vector<std::array<Byte*, kGuarded>> guarded_;  // by guard
+  std::vector<std::vector<Byte*>> owned_[2];          // by node
+  std::set<std::uint32_t> holders_;                   // guards that somebody has
   std::set<std::uint64_t> tickets_;
   std::vector<std::size_t> came_;       // by phase: nodes that came
   std::vector<std::uint64_t> brought_;  // by phase: the sum of what they brought
