@@ -104,7 +104,7 @@ struct Iccs::Proxy {
   Instant timer = Instant::never();  // that is pushed
   bool timer_queued = false;
   ProxyFigures figures;
-  Instant counted_until;  // figures.queue_seconds, as far as now
+  Instant counted_until;  // in figures.queue
 
   std::uint32_t queued() const {
     return static_cast<std::uint32_t>(queue.size()) - (timer_queued && !timer_in_service() ? 1 : 0) +
@@ -392,8 +392,7 @@ void Iccs::on_event(const Event& event) {
 }
 
 void Iccs::count_queue(Proxy& p) {
-  if (measuring_)
-    p.figures.queue_seconds += static_cast<double>(p.queued()) * (events_.now() - p.counted_until).s();
+  if (measuring_) p.figures.queue.add(events_.now() - p.counted_until, p.queued());
   p.counted_until = events_.now();
 }
 
@@ -413,7 +412,7 @@ void Iccs::enqueue(Proxy& p, EventKind kind, std::uint32_t item) {
   }
   p.queue.push_back({kind, item});
   if (!p.busy) serve(p);
-  if (measuring_) p.figures.most_queued = std::max(p.figures.most_queued, p.queued());
+  if (measuring_) p.figures.queue.touch(p.queued());
 }
 
 // Takes what is next: its stack decides now, and what comes of it happens when the stages' time is over.
@@ -636,8 +635,11 @@ void Iccs::start_measuring() {
   measuring_ = true;
 }
 
-void Iccs::stop_measuring() {
-  for (const auto& p : proxies_) count_queue(*p);
+void Iccs::stop_measuring(Instant end) {
+  for (const auto& p : proxies_) {
+    count_queue(*p);
+    if (measuring_) p->figures.queue.add(end - events_.now(), 0);
+  }
   measuring_ = false;
 }
 

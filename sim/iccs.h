@@ -31,6 +31,7 @@
 #include "sim/faults.h"
 #include "sim/frame_pool.h"
 #include "sim/link.h"
+#include "sim/queue_history.h"
 #include "stack/stack.h"
 
 namespace braid::sim {
@@ -96,10 +97,7 @@ struct MessageReport {
 // What one proxy did while somebody measured.
 struct ProxyFigures {
   Duration busy{};
-  // The integral over time of what was in the queue, the one in service with it: divided by the time it is
-  // the mean.
-  double queue_seconds = 0;
-  std::uint32_t most_queued = 0;
+  QueueHistory queue;          // with the one in service; of the time that was measured
   std::uint64_t messages = 0;  // from compute nodes
   std::uint64_t frames_received = 0;
   std::uint64_t frames_sent = 0;
@@ -154,7 +152,9 @@ class Iccs {
 
   // Figures count between these two, any number of times.
   void start_measuring();
-  void stop_measuring();
+  // What was measured is the time until `end`, which may lie ahead of now: nothing that happens from now on
+  // counts, nor what the queues hold.
+  void stop_measuring(Instant end);
   const ProxyFigures& figures(ClusterId cluster, unsigned proxy) const;
   std::uint64_t retransmissions() const;
   std::uint64_t frames_lost() const { return frames_lost_; }

@@ -262,7 +262,7 @@ void Machine::resume(Cluster& c, unsigned n, Instant at) {
   node.leaves = false;
   last_left_ = std::max(last_left_, at);
   if (--in_parallel_ > 0) return;
-  iccs_.stop_measuring();
+  iccs_.stop_measuring(last_left_);
   figures_.parallel += last_left_ - parallel_began_;
 }
 

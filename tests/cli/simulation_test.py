@@ -114,6 +114,32 @@ class Modes(unittest.TestCase):
         self.assertGreater(slow["messages"]["mean_send"], 2 * fast["messages"]["mean_send"])
         self.assertGreater(slow["mean_utilisation"], fast["mean_utilisation"])
 
+    def test_queues_over_time_add_up_to_their_means(self):
+        report, _, text = sim("--proxies", "2", *self.WATER)
+        cycles = report["parallel_cycles"]
+        self.assertEqual(len(report["proxies"]), 8)
+        for proxy in report["proxies"]:
+            queue = proxy["queue_over_time"]
+            width, mean, most = queue["interval_cycles"], queue["mean"], queue["most"]
+            self.assertEqual(len(mean), len(most))
+            self.assertLess(32, len(mean))
+            self.assertLessEqual(len(mean), 64)
+            ends = [min(width * (i + 1), cycles) for i in range(len(mean))]
+            self.assertAlmostEqual(ends[-1], cycles)
+            self.assertLess(width * (len(mean) - 1), cycles)
+            area = sum(m * (end - begin) for m, begin, end in zip(mean, [0] + ends, ends))
+            # Cycles are whole in the report, and the end is not.
+            self.assertAlmostEqual(area / cycles, proxy["mean_queue"], delta=proxy["mean_queue"] * 1e-5)
+            self.assertEqual(max(most), proxy["most_queued"])
+            self.assertTrue(all(m <= n for m, n in zip(mean, most)))
+            self.assertGreater(max(mean), 1.2 * proxy["mean_queue"])
+        line = re.search(r"queue over time, @ is (\S+): \[([ .:=+*#%@-]+)\]", text)
+        together = [sum(p["queue_over_time"]["mean"][i] for p in report["proxies"]) / 8
+                    for i in range(len(report["proxies"][0]["queue_over_time"]["mean"]))]
+        self.assertAlmostEqual(float(line[1]), max(together), delta=0.01)
+        self.assertEqual(len(line[2]), len(together))
+        self.assertEqual(line[2][together.index(max(together))], "@")
+
     def test_a_planted_mistake_changes_its_figures(self):
         right, last, free = (sim("--planted-mistake", mistake, *self.WATER)[0]
                              for mistake in ("none", "last-in-first-out", "forgets-checksums"))

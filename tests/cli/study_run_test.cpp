@@ -296,7 +296,9 @@ TEST_F(StudyRun, APointIsWhatTheEngineSaysOfIt) {
   ASSERT_EQ(done.status, 0) << done.err;
   ASSERT_THAT(table(), SizeIs(5));
   const Json points = everything()["points"];
+  std::size_t intervals = 0;
   for (const Json& point : points) {
+    for (const Json& proxy : point["report"]["proxies"]) intervals += proxy["queue_over_time"]["mean"].size();
     const std::string report = folder_ / "alone.json";
     const Finished alone = testing::run({BRAID_COMMAND, "sim", "--quiet", "--report", report, "--proxies",
                                          point["settings"]["proxies"].dump(), "--mode",
@@ -309,6 +311,14 @@ TEST_F(StudyRun, APointIsWhatTheEngineSaysOfIt) {
     EXPECT_GT(point["report"]["messages"]["count"], 0);
     EXPECT_THAT(text_of(out() + "/points/" + std::string(point["point"]) + ".log"), HasSubstr("verified"));
   }
+  // What a queue was over time is kept with the point: it is told again without another run.
+  const std::string queues = text_of(out() + "/queues.csv");
+  EXPECT_THAT(lines_of(queues), SizeIs(1 + intervals));
+  EXPECT_GT(intervals, 2u * (1 + 2) * 32u) << "of two clusters' proxies, in mode real";
+  fs::remove(out() + "/queues.csv");
+  const Finished again = testing::run(line(folder_ / "jacobi.yaml"));
+  EXPECT_THAT(again.err, HasSubstr("4 are finished already"));
+  EXPECT_EQ(text_of(out() + "/queues.csv"), queues);
 }
 #endif
 

@@ -428,5 +428,24 @@ TEST(PointsCsv, HasARowForEachPointAndAColumnForEachKeyAndFigure) {
   EXPECT_EQ(by_name["point"], "n0");
 }
 
+TEST(QueuesCsv, HasARowForEachIntervalOfEachProxyAndEveryPointOnce) {
+  const auto row = [](const std::string& name, const std::string& report) {
+    return Row{nullptr, name, {1, nlohmann::ordered_json::parse(report)}};
+  };
+  const std::string two = R"({"parallel_cycles": 1000, "proxies": [
+      {"cluster": 0, "proxy": 0,
+       "queue_over_time": {"interval_cycles": 409.6, "mean": [0.5, 2, 0.125], "most": [1, 3, 2]}},
+      {"cluster": 1, "proxy": 0, "queue_over_time": {"interval_cycles": 2000, "mean": [4], "most": [9]}}]})";
+  EXPECT_EQ(
+      queues_csv({row("a", two), row("a", two), row("b", R"({"parallel_cycles": 5, "proxies": []})"),
+                  row("c", R"({"parallel_cycles": 5})"), row("d", R"({"proxies": [{}]})"),
+                  row("e", R"({"parallel_cycles": 5, "proxies": [7, {"queue_over_time": {"mean": [1]}}]})")}),
+      "point,cluster,proxy,from_cycles,to_cycles,mean,most\n"
+      "a,0,0,0,409.6,0.5,1\n"
+      "a,0,0,409.6,819.2,2,3\n"
+      "a,0,0,819.2,1000,0.125,2\n"
+      "a,1,0,0,1000,4,9\n");
+}
+
 }  // namespace
 }  // namespace braid::cli

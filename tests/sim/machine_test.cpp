@@ -352,9 +352,11 @@ TEST(Machine, AQueueIsAsLongAsLittlesLawSays) {
   const Outcome r = run(config(3, 2), random_scripts(5, 6));
   ASSERT_TRUE(r.figures.ok());
   for (const ProxyFigures& p : r.figures->proxies) {
-    EXPECT_GE(p.queue_seconds, 0.9 * p.busy.s()) << "whoever is in service is in the queue, but for timers";
+    EXPECT_EQ(p.queue.covered(), r.figures->parallel);
+    EXPECT_GE(p.queue.mean() * p.queue.covered().s(), 0.9 * p.busy.s())
+        << "whoever is in service is in the queue, but for timers";
     EXPECT_LE(p.busy, r.figures->parallel);
-    EXPECT_GE(p.most_queued, 1u);
+    EXPECT_GE(p.queue.most(), 1u);
   }
 }
 

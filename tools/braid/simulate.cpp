@@ -1,10 +1,12 @@
 #include "tools/braid/simulate.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "base/clock.h"
 #include "sim/idle_message.h"
@@ -42,6 +44,34 @@ std::string trace_line(const sim::MessageReport& m, const sim::CostModel& model)
   j["taken"] = cycles(t.taken);
   j["delivered"] = cycles(t.delivered);
   return j.dump() + "\n";
+}
+
+// A proxy's queue in parallel(), in intervals of which the last may be shorter; as columns, for there are
+// many.
+Json over_time(const sim::QueueHistory& queue, double cycles_per_second) {
+  Json mean = Json::array(), most = Json::array();
+  for (std::size_t i = 0; i < queue.size(); ++i) {
+    mean.push_back(queue[i].mean);
+    most.push_back(queue[i].most);
+  }
+  return Json{{"interval_cycles", queue.width().s() * cycles_per_second}, {"mean", mean}, {"most", most}};
+}
+
+// A character for each interval, of all proxies together; empty: nothing was measured. All have measured the
+// same time, so their intervals are the same.
+std::string sparkline(const std::vector<sim::ProxyFigures>& proxies) {
+  static constexpr std::string_view kLevels = " .:-=+*#%@";
+  std::vector<double> means(proxies.empty() ? 0 : proxies.front().queue.size());
+  for (const sim::ProxyFigures& p : proxies) {
+    for (std::size_t i = 0; i < means.size(); ++i)
+      means[i] += p.queue[i].mean / static_cast<double>(proxies.size());
+  }
+  const double largest = means.empty() ? 0 : *std::max_element(means.begin(), means.end());
+  if (largest <= 0) return "";
+  std::string line;
+  for (const double mean : means)
+    line += kLevels[static_cast<std::size_t>(mean / largest * static_cast<double>(kLevels.size() - 1) + 0.5)];
+  return fmt::format("  queue over time, {} is {:.2f}: [{}]\n", kLevels.back(), largest, line);
 }
 
 class TraceFile {
@@ -274,17 +304,18 @@ nlohmann::ordered_json render_json(const SimulationReport& r) {
   double queue = 0, busy = 0;
   for (std::size_t p = 0; p < f.proxies.size(); ++p) {
     const sim::ProxyFigures& figures = f.proxies[p];
-    queue += figures.queue_seconds / seconds;
+    queue += figures.queue.mean();
     busy += figures.busy.s() / seconds;
     proxies.push_back(Json{{"cluster", p / r.config.proxies},
                            {"proxy", p % r.config.proxies},
                            {"utilisation", figures.busy.s() / seconds},
-                           {"mean_queue", figures.queue_seconds / seconds},
-                           {"most_queued", figures.most_queued},
+                           {"mean_queue", figures.queue.mean()},
+                           {"most_queued", figures.queue.most()},
                            {"messages", figures.messages},
                            {"frames_received", figures.frames_received},
                            {"frames_sent", figures.frames_sent},
-                           {"timers", figures.timers}});
+                           {"timers", figures.timers},
+                           {"queue_over_time", over_time(figures.queue, rate)}});
   }
   const double number = std::max<double>(1, static_cast<double>(f.proxies.size()));
   j["mean_queue"] = queue / number;
@@ -347,6 +378,7 @@ std::string render_text(const SimulationReport& r) {
         number(m["mean_wait_to_receive"]), number(m["mean_receive"]));
     text += fmt::format("  proxies: utilisation {:.3f}, queue {:.3f}\n", number(j["mean_utilisation"]),
                         number(j["mean_queue"]));
+    text += sparkline(r.figures.proxies);
   }
   const auto share = [&](const char* key) { return 100 * number(j["shares"][key]); };
   text += fmt::format(

@@ -394,6 +394,8 @@ class Carrier {
     all["missing"] = missing;
     if (const Result<void> done = write_file(options_.folder + "/study.json", all.dump(1) + "\n"); !done)
       return done;
+    if (const Result<void> done = write_file(options_.folder + "/queues.csv", queues_csv(rows)); !done)
+      return done;
     return write_file(options_.folder + "/points.csv", points_csv(study_.varied, rows));
   }
 

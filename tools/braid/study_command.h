@@ -27,9 +27,10 @@ Result<StudyPlan> plan_study(const Study& study);
 // Some points failed.
 inline constexpr int kFailedPointsStatus = 1;
 
-// Runs what is missing, and writes points.csv and study.json of what is finished. Progress goes to standard
-// error, with what failed and how to repeat it. Returns the command's status: 0, kFailedPointsStatus, or
-// 128 + the signal that ended it early. An error: the folder, or something in it, cannot be written.
+// Runs what is missing, and writes points.csv, queues.csv and study.json of what is finished. Progress goes
+// to standard error, with what failed and how to repeat it. Returns the command's status: 0,
+// kFailedPointsStatus, or 128 + the signal that ended it early. An error: the folder, or something in it,
+// cannot be written.
 Result<int> carry_out(const Study& study, const StudyPlan& plan, const StudyOptions& options);
 
 }  // namespace braid::cli

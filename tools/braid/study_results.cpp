@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <set>
 #include <span>
 #include <sstream>
 
@@ -99,6 +100,13 @@ Json largest(const OrderedJson& report, const char* key) {
     if (proxy.contains(key) && (most.is_null() || most < proxy[key])) most = proxy[key];
   }
   return most;
+}
+
+// null: it has none.
+const OrderedJson& part_of(const OrderedJson& json, const char* key) {
+  static const OrderedJson kNone;
+  const auto found = json.is_object() ? json.find(key) : json.end();
+  return found == json.end() ? kNone : *found;
 }
 
 std::vector<std::string> settings_columns(const std::vector<std::string>& varied) {
@@ -245,6 +253,31 @@ std::string points_csv(const std::vector<std::string>& varied, const std::vector
     std::string line = cells.front();
     for (std::size_t i = 1; i < cells.size(); ++i) line += "," + cells[i];
     csv += line + "\n";
+  }
+  return csv;
+}
+
+std::string queues_csv(const std::vector<Row>& rows) {
+  std::string csv = "point,cluster,proxy,from_cycles,to_cycles,mean,most\n";
+  std::set<std::string> seen;
+  for (const Row& row : rows) {
+    if (!seen.insert(row.name).second) continue;
+    const OrderedJson& report = row.result.report;
+    const OrderedJson &end = part_of(report, "parallel_cycles"), &proxies = part_of(report, "proxies");
+    if (!end.is_number() || !proxies.is_array()) continue;
+    for (const OrderedJson& proxy : proxies) {
+      const OrderedJson& queue = part_of(proxy, "queue_over_time");
+      const OrderedJson& width = part_of(queue, "interval_cycles");
+      const OrderedJson &mean = part_of(queue, "mean"), &most = part_of(queue, "most");
+      if (!width.is_number() || !mean.is_array() || !most.is_array() || mean.size() != most.size()) continue;
+      for (std::size_t i = 0; i < mean.size(); ++i) {
+        const double from = width.get<double>() * static_cast<double>(i);
+        csv += fmt::format("{},{},{},{},{},{},{}\n", row.name, part_of(proxy, "cluster").dump(),
+                           part_of(proxy, "proxy").dump(), from,
+                           std::min(from + width.get<double>(), end.get<double>()), mean[i].dump(),
+                           most[i].dump());
+      }
+    }
   }
   return csv;
 }

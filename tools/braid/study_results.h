@@ -65,6 +65,10 @@ struct Row {
 // not have stays empty.
 std::string points_csv(const std::vector<std::string>& varied, const std::vector<Row>& rows);
 
+// Tidy, too: a row for each interval of each proxy's queue, of every name once: point, cluster, proxy,
+// from_cycles and to_cycles (of the time in parallel()), mean and most. Nothing of a report that has none.
+std::string queues_csv(const std::vector<Row>& rows);
+
 // The settings of a point that were given, as a configuration file for `braid sim`; `message_bytes`, unless
 // 0, is that setting.
 std::string settings_yaml(const StudyPoint& point, std::uint32_t message_bytes);
