@@ -501,6 +501,7 @@ Iccs::Sink::Handled Machine::on_message(Instant now, ClusterId at, ClusterId fro
     work.bytes = message.size() - dsm::kMessageHeaderBytes;
     if (work.bytes >= dsm::kPageBytes) work.at = work.at + model_.time(model_.page_byte * dsm::kPageBytes);
     charged(work, [&] { c.engine.on_message(from, message.subspan(dsm::kMessageHeaderBytes)); });
+    CHECK(!c.engine.refusal());  // PG-27: nothing here damages a message
   });
 }
 

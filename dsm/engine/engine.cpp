@@ -13,6 +13,7 @@
 #include "dsm/engine/nodes.h"
 #include "dsm/engine/outbox.h"
 #include "dsm/engine/pages.h"
+#include "dsm/engine/refusals.h"
 #include "dsm/engine/state_sink.h"
 #include "dsm/engine/sync_variables.h"
 
@@ -32,9 +33,10 @@ const EngineConfig& checked(const EngineConfig& c) {
 struct Engine::State {
   State(const EngineConfig& c, PageMemory& memory)
       : config(checked(c)),
+        refusals(counts),
         nodes(config.compute_nodes),
         outbox(config),
-        pages(config, memory, outbox, nodes, counts),
+        pages(config, memory, outbox, nodes, counts, refusals),
         locks(config, outbox, nodes, pages),
         barriers(config, outbox, nodes, pages),
         sync(config, outbox, nodes, pages, locks),
@@ -167,6 +169,7 @@ struct Engine::State {
 
   const EngineConfig config;
   ClusterCounts counts;
+  Refusals refusals;
   ComputeNodes nodes;
   Outbox outbox;
   Pages pages;
@@ -263,13 +266,23 @@ void Engine::on_message(ClusterId from, ByteView message) {
   for (ByteView rest = message;;) {  // PG-26
     const auto parsed = parse(rest);
     // PG-19: an engine says nothing to itself over the network.
-    const bool good = parsed && from.value() < s.config.clusters && from != s.config.cluster &&
-                      s.dispatch(from, parsed->header, parsed->payload);
-    if (!good) ++s.counts.bad_messages;
+    if (!parsed) {
+      s.refusals.add({.from = from,
+                      .what = "bytes that are no message",
+                      .bytes = rest.size(),
+                      .why = "they are too few, of no kind, or not of their kind's form"});
+    } else if (from.value() >= s.config.clusters || from == s.config.cluster ||
+               !s.dispatch(from, parsed->header, parsed->payload)) {
+      s.refusals.add(refusal_of(from, parsed->header, rest.size()));
+    }
     s.settle();
     if (!parsed || parsed->rest.empty()) return;
     rest = parsed->rest;
   }
+}
+
+const std::optional<Refusal>& Engine::refusal() const {
+  return state_->refusals.first();
 }
 
 // PG-26

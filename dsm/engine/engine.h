@@ -164,6 +164,16 @@ struct ClusterCounts {
   std::uint64_t bad_messages = 0;   // messages that no engine sends: dropped
 };
 
+// A message that no engine sends, or not now. The texts last for ever.
+struct Refusal {
+  ClusterId from;
+  const char* what = "";     // "a page"; "bytes that are no message"
+  std::uint32_t id = 0;      // of the page, lock, barrier or variable; as it is written there, like `number`
+  std::uint32_t number = 0;  // a version, a generation or what its kind says (messages.h)
+  std::size_t bytes = 0;     // to the end of what it came in
+  const char* why = "";      // what is wrong with it
+};
+
 // The longest message poll_transmit() writes: a page, a byte mask of it, and the header; or several that are
 // shorter.
 inline constexpr std::size_t kMaxMessageBytes = kPageBytes + kPageBytes / 8 + 64;
@@ -223,9 +233,12 @@ class Engine {
 
   // --- What the network does.
 
-  // What another cluster's engine wrote. Never fails and never waits: anything malformed is counted and
-  // dropped.
+  // What another cluster's engine wrote. Never fails and never waits: what no engine sends is counted and
+  // dropped. But then what was meant is lost, and somebody may wait for it: see refusal().
   void on_message(ClusterId from, ByteView message);
+  // The first message that was dropped, if any was. The network did not keep its promise (PG-27): nothing
+  // that is computed from now on can be trusted, so whoever drives the engine ends the program and says why.
+  const std::optional<Refusal>& refusal() const;
   // Writes what is ready for `to` (another cluster) into `room` (at least kMaxMessageBytes) and returns its
   // length; 0 when there is nothing, else ask again. May call protect(): pages close as their bytes are
   // taken. The driver takes room in its channel first, so a message that was written is a message that was

@@ -75,7 +75,7 @@ void Pages::serve_kept(std::uint32_t page) {
     if (here(pages_[page]))
       answer(kept.from, page);
     else if (pages_[page].home == kept.from.value())
-      ++counts_.bad_messages;
+      refusals_.add(refusal_of(kept.from, {.kind = Kind::kPageRequest, .id = page}, kHeaderBytes));
     else
       forward(kept.from, page, kept.hops);
     return true;

@@ -4,7 +4,6 @@
 
 #include "base/check.h"
 #include "dsm/engine/diff.h"
-#include "dsm/engine/engine.h"
 
 namespace braid::dsm {
 namespace {
@@ -71,6 +70,67 @@ constexpr Form form_of(Kind kind) {
 
 static_assert(kHeaderBytes + kMaxDiffBytes <= kMaxMessageBytes);
 
+// How a message is called, and why its handler may refuse it, for a person.
+struct Words {
+  const char* what;
+  const char* why;
+};
+
+constexpr Words words_of(Kind kind) {
+  switch (kind) {
+    case Kind::kPageRequest:
+      return {"a request for a page",
+              "there is no such page, or its sender has it already or may not ask for more"};
+    case Kind::kPageReply:
+      return {"a page", "nobody here has asked for it"};
+    case Kind::kDiff:
+      return {"changes of a page",
+              "they are not at home here, come before the last ones were acknowledged, or "
+              "change what is outside"};
+    case Kind::kDiffDone:
+      return {"word that changes of a page are visible", "no changes of it are on their way to its sender"};
+    case Kind::kInvalidate:
+      return {"word that a page is out of date", "its sender is not the page's home, or waits for too many"};
+    case Kind::kInvalidateAck:
+      return {"word that a page is dropped", "nobody here waits for that, or not for that version"};
+    case Kind::kLockRequest:
+      return {"a request for a lock",
+              "it is not managed here, or its sender has it or has asked for it already"};
+    case Kind::kLockGrant:
+      return {"a lock's token", "this cluster has not asked its sender for it"};
+    case Kind::kLockRecall:
+      return {"a call for a lock's token",
+              "this cluster has not got it from its sender, or was called already"};
+    case Kind::kLockReturn:
+      return {"a lock's token that goes back", "its sender does not have it, or was not called to return it"};
+    case Kind::kBarrierArrive:
+      return {"an arrival at a barrier",
+              "there is no such barrier below this cluster, or it is not of that generation"};
+    case Kind::kBarrierDepart:
+      return {"a departure from a barrier",
+              "this cluster does not wait there for its sender, or not in that generation"};
+    case Kind::kSyncCall:
+      return {"a call of a word, flag, semaphore or condition",
+              "the variable is not here, or the compute node that calls has another call under way"};
+    case Kind::kSyncResult:
+      return {"the result of a call of a word, flag, semaphore or condition", "no compute node waits for it"};
+    case Kind::kAllocate:
+      return {"a request for pages",
+              "they cannot be had here, or not like that, or its compute node waits for "
+              "others"};
+    case Kind::kAllocated:
+      return {"pages for a compute node", "it waits for none, or they are not there"};
+    case Kind::kRegion:
+      return {"word of pages that were allocated", "they are not the next ones, are in use, or do not fit"};
+    case Kind::kRegionKnown:
+      return {"word that allocated pages are known", "nobody here waits for that"};
+    case Kind::kPageForward:
+      return {"somebody's request for a page",
+              "there is no such page, or who asks for it has it already or may not ask for more"};
+  }
+  return {"bytes that are no message", "of no kind"};
+}
+
 }  // namespace
 
 void write_header(MutableBytes room, const Header& header) {
@@ -85,6 +145,11 @@ void write_header(MutableBytes room, const Header& header) {
 void write_length(MutableBytes message, std::size_t bytes) {
   static_assert(kMaxMessageBytes <= std::numeric_limits<std::uint16_t>::max());
   store(&message[2], static_cast<std::uint16_t>(bytes));
+}
+
+Refusal refusal_of(ClusterId from, const Header& h, std::size_t bytes) {
+  const auto [what, why] = words_of(h.kind);
+  return {.from = from, .what = what, .id = h.id, .number = h.number, .bytes = bytes, .why = why};
 }
 
 std::size_t payload_room(const Header& header) {

@@ -14,6 +14,8 @@
 #include <optional>
 
 #include "base/bytes.h"
+#include "base/ids.h"
+#include "dsm/engine/engine.h"
 
 namespace braid::dsm {
 
@@ -80,6 +82,9 @@ void write_length(MutableBytes message, std::size_t bytes);
 // Room that must be there for the payload before it is written. For a diff none: what does not fit is not
 // written.
 std::size_t payload_room(const Header& header);
+
+// What is to be said of a message that the handler of its kind does not take. `bytes`: refusal.bytes.
+Refusal refusal_of(ClusterId from, const Header& header, std::size_t bytes);
 
 // The first of the messages. Nothing when the bytes are not the form of any: wrong length for its kind,
 // unknown kind or format, a field set that the kind does not use. The payload of a diff is not looked into.

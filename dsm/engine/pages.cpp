@@ -8,13 +8,14 @@
 namespace braid::dsm {
 
 Pages::Pages(const EngineConfig& config, PageMemory& memory, Outbox& outbox, ComputeNodes& nodes,
-             ClusterCounts& counts)
+             ClusterCounts& counts, Refusals& refusals)
     : config_(config),
       self_(config.cluster),
       memory_(memory),
       outbox_(outbox),
       nodes_(nodes),
       counts_(counts),
+      refusals_(refusals),
       releases_(config),
       pages_(config.pages),
       masters_(config.pages),

@@ -17,6 +17,7 @@
 #include "dsm/engine/messages.h"
 #include "dsm/engine/nodes.h"
 #include "dsm/engine/outbox.h"
+#include "dsm/engine/refusals.h"
 #include "dsm/engine/releases.h"
 #include "dsm/engine/state_sink.h"
 
@@ -48,7 +49,7 @@ inline void copy_page(std::byte* to, const std::byte* from) {
 class Pages {
  public:
   Pages(const EngineConfig& config, PageMemory& memory, Outbox& outbox, ComputeNodes& nodes,
-        ClusterCounts& counts);
+        ClusterCounts& counts, Refusals& refusals);
 
   void set_home(PageId first, std::uint32_t count, ClusterId home);
   void set_first_touch(PageId first, std::uint32_t count);
@@ -203,6 +204,7 @@ class Pages {
   Outbox& outbox_;
   ComputeNodes& nodes_;
   ClusterCounts& counts_;
+  Refusals& refusals_;
   Releases releases_;
 
   std::vector<Page> pages_;

@@ -248,9 +248,7 @@ std::string Runtime::report() const {
     nodes.push_back(
         {node_id(local), engine_.node_counts(static_cast<std::uint16_t>(local)), nodes_[local].times});
   }
-  ClusterCounts cluster = engine_.counts();
-  cluster.bad_messages += bad_messages_;
-  return report_json(environment_.cluster, to_string(memory_.protection()), nodes, cluster,
+  return report_json(environment_.cluster, to_string(memory_.protection()), nodes, engine_.counts(),
                      network_ ? network_->counts() : NetworkCounts{});
 }
 
@@ -585,14 +583,28 @@ void Runtime::tell_the_complete() {
   }
 }
 
+// PG-27
+void Runtime::fail_for_refusal(const Refusal& refusal) const {
+  fail(
+      "cluster {}: cluster {} sent {} ({}, number {}, {} bytes), which is refused: {}. A message was "
+      "damaged, "
+      "lost or doubled on its way, so the program cannot go on",
+      environment_.cluster, refusal.from.value(), refusal.what, refusal.id, refusal.number, refusal.bytes,
+      refusal.why);
+}
+
 void Runtime::on_message(ClusterId from, ByteView message) {
   if (tracing_.load(std::memory_order_relaxed)) message_taken_ = monotonic_now();
   const ByteView body =
       message.size() < kMessageHeaderBytes ? ByteView() : message.subspan(kMessageHeaderBytes);
   if (!body.empty() && message[0] == kEngineMessage) {
     engine_.on_message(from, body);
+    if (engine_.refusal()) fail_for_refusal(*engine_.refusal());
   } else if (body.empty() || message[0] != kStepMessage || !steps_.on_message(from, body)) {
-    ++bad_messages_;
+    fail_for_refusal({.from = from,
+                      .what = "bytes that are no message of a runtime",
+                      .bytes = message.size(),
+                      .why = "they have another form, or tell of a step that cannot be next"});
   }
   // At once: whoever asked waits for the reply, not for the rest of this batch.
   if (engine_.output_clusters() != 0) pump(server_lane_);

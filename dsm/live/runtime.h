@@ -104,6 +104,7 @@ class Runtime final : public Host, private FaultSink, private Network::Sink {
   bool operation_complete(unsigned local) const;
   void check_links();
   void judge_link(ClusterId peer, const char* trouble);
+  [[noreturn]] void fail_for_refusal(const Refusal& refusal) const;
 
   // Takes a step with all other clusters; ends the process if they disagree, or at the deadline, if there is
   // one.
@@ -140,8 +141,7 @@ class Runtime final : public Host, private FaultSink, private Network::Sink {
   StepMessage step_;
   std::uint32_t serves_ = 0;
   unsigned server_lane_ = 0;  // the compute node that serves
-  std::uint64_t bad_messages_ = 0;
-  Instant message_taken_;  // while tracing_
+  Instant message_taken_;     // while tracing_
 
   // Engine output waits for room in the network: somebody must try again, although nothing will ring.
   std::atomic<bool> output_pending_{false};

@@ -96,6 +96,20 @@ TEST_F(Hostile, BytesThatAreNoMessageAreCountedAndDropped) {  // PG-19
   EXPECT_EQ(engine.output_clusters(), 0u);
 }
 
+TEST_F(Hostile, TheFirstMessageThatIsRefusedIsKeptForWhoEndsTheProgram) {  // PG-27
+  EXPECT_EQ(refused(message(Kind::kPageRequest, 3)), 0u);
+  EXPECT_FALSE(engine.refusal());
+  EXPECT_EQ(refused(message(Kind::kBarrierArrive, 0, 7), 2), 1u);
+  EXPECT_EQ(refused(message(Kind::kLockGrant, 3)), 1u);
+  ASSERT_TRUE(engine.refusal());
+  EXPECT_EQ(engine.refusal()->from, ClusterId(2));
+  EXPECT_STREQ(engine.refusal()->what, "an arrival at a barrier");
+  EXPECT_EQ(engine.refusal()->id, 0u);
+  EXPECT_EQ(engine.refusal()->number, 7u);
+  EXPECT_EQ(engine.refusal()->bytes, kHeaderBytes + kBarrierValueBytes);
+  EXPECT_NE(std::string(engine.refusal()->why).find("generation"), std::string::npos);
+}
+
 TEST_F(Hostile, OfSeveralMessagesInOneEachIsJudgedForItself) {  // PG-19, PG-26
   const auto request = message(Kind::kPageRequest, 0);
   const auto nonsense = message(Kind::kPageRequest, 6);

@@ -31,8 +31,10 @@ constexpr std::size_t kLongestMessage = 8192;
 // One end of a socket of packets to each other cluster.
 class SocketNetwork final : public Network {
  public:
-  SocketNetwork(std::vector<int> sockets, const Machine& machine)
-      : moves_only_in_poll_(machine.moves_only_in_poll),
+  SocketNetwork(std::uint16_t self, std::vector<int> sockets, const Machine& machine)
+      : self_(self),
+        moves_only_in_poll_(machine.moves_only_in_poll),
+        damage_(machine.damage),
         sockets_(std::move(sockets)),
         closed_(sockets_.size()),
         order_(machine.order),
@@ -83,7 +85,9 @@ class SocketNetwork final : public Network {
       held_count_.store(held_.size());
       ++handed;
       ++counts_.messages_received;
-      sink.on_message(slots_[slot].from, ByteView(slots_[slot].bytes).first(slots_[slot].length));
+      const MutableBytes message = MutableBytes(slots_[slot].bytes).first(slots_[slot].length);
+      damage_(slots_[slot].from.value(), self_, message);
+      sink.on_message(slots_[slot].from, message);
       free_.push_back(slot);
     }
     return handed;
@@ -163,7 +167,9 @@ class SocketNetwork final : public Network {
     return any;
   }
 
+  const std::uint16_t self_;
   const bool moves_only_in_poll_;
+  const decltype(Machine::damage) damage_;
   std::vector<int> sockets_;
   std::vector<std::atomic<bool>> closed_;
   Order order_;
@@ -270,7 +276,9 @@ std::vector<Ending> run_machine(const Machine& machine, const std::function<int(
       environment.heap_mib = machine.heap_mib;
       environment.protect = machine.protect;
       machine.adjust(environment);
-      join_machine(environment, n == 1 ? nullptr : std::make_unique<SocketNetwork>(sockets[k], machine));
+      join_machine(
+          environment,
+          n == 1 ? nullptr : std::make_unique<SocketNetwork>(environment.cluster, sockets[k], machine));
       return program();
     }));
   }

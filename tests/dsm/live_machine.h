@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/bytes.h"
 #include "dsm/live/environment.h"
 
 namespace braid::dsm {
@@ -33,6 +34,9 @@ struct Machine {
   // Messages move, and are seen, in polls only, as where proxies live in the process.
   bool moves_only_in_poll = false;
   Environment::Protect protect = Environment::Protect::kAuto;
+  // What may happen to a message on its way to cluster `to`. Called in that cluster's process.
+  std::function<void(std::uint16_t from, std::uint16_t to, MutableBytes message)> damage =
+      [](std::uint16_t, std::uint16_t, MutableBytes) {};
   // Changes what one cluster is told.
   std::function<void(Environment&)> adjust = [](Environment&) {};
 };

@@ -10,7 +10,9 @@
 
 #include "base/clock.h"
 #include "dsm/api.h"
+#include "dsm/engine/messages.h"
 #include "dsm/program/failure.h"
+#include "dsm/program/host.h"
 #include "tests/dsm/live_machine.h"
 
 namespace braid::dsm {
@@ -223,6 +225,48 @@ TEST(Failure, ALossIsNoticedWhileAllNodesCompute) {
   });
   EXPECT_LT(monotonic_now() - before, 5_s);
   expect_failure(endings[0], "cluster 0: lost cluster 1");
+}
+
+// PG-27: whoever waits for it would wait for ever.
+TEST(Failure, AMessageThatMustBeRefusedEndsTheProgramAndIsNamed) {
+  constexpr std::size_t kHeader = kMessageHeaderBytes;  // and behind it a page engine's message
+  const auto is = [](Kind kind, ByteView message) {
+    return message.size() > kHeader && message[0] == std::byte{1} && parse(message.subspan(kHeader)) &&
+           parse(message.subspan(kHeader))->header.kind == kind;
+  };
+  const auto damaged = [&](const std::function<void(MutableBytes)>& damage) {
+    Machine machine{.clusters = 3};
+    machine.damage = [&](std::uint16_t from, std::uint16_t to, MutableBytes message) {
+      if (from == 2 && to == 0) damage(message);
+    };
+    const Instant before = monotonic_now();
+    const Ending ending = run_machine(machine, [] {
+                            const auto page = allocate<int>(1, Placement::on(0));
+                            parallel([&](Node& node) {
+                              if (node.id() == 2) page[0] = 5;
+                              node.barrier();
+                            });
+                            return finish(0);
+                          }).front();
+    EXPECT_LT(monotonic_now() - before, 5_s);
+    return ending;
+  };
+  expect_failure(damaged([&](MutableBytes m) {
+                   if (is(Kind::kBarrierArrive, m)) m[kHeader + 8] ^= std::byte{4};
+                 }),
+                 "braid: cluster 0: cluster 2 sent an arrival at a barrier (0, number 4, 20 bytes), which is "
+                 "refused: there is no such barrier below this cluster, or it is not of that generation. A "
+                 "message was damaged, lost or doubled on its way, so the program cannot go on");
+  expect_failure(
+      damaged([&](MutableBytes m) {
+        if (is(Kind::kPageRequest, m)) m[kHeader] = std::byte{99};
+      }),
+      "cluster 0: cluster 2 sent bytes that are no message (0, number 0, 12 bytes), which is refused: "
+      "they are too few, of no kind, or not of their kind's form");
+  expect_failure(damaged([&](MutableBytes m) {
+                   if (is(Kind::kPageRequest, m)) m[0] = std::byte{9};
+                 }),
+                 "cluster 0: cluster 2 sent bytes that are no message of a runtime (0, number 0, 20 bytes)");
 }
 
 TEST(Failure, LeavingWithoutFinishIsDying) {

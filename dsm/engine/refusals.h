@@ -1,0 +1,26 @@
+// The messages that an engine refused: how many, and which was the first. What comes after it may be refused
+// only because of it.
+#pragma once
+
+#include <optional>
+
+#include "dsm/engine/engine.h"
+
+namespace braid::dsm {
+
+class Refusals {
+ public:
+  explicit Refusals(ClusterCounts& counts) : counts_(counts) {}
+
+  void add(const Refusal& refusal) {
+    ++counts_.bad_messages;
+    if (!first_) first_ = refusal;
+  }
+  const std::optional<Refusal>& first() const { return first_; }
+
+ private:
+  ClusterCounts& counts_;
+  std::optional<Refusal> first_;
+};
+
+}  // namespace braid::dsm
