@@ -79,6 +79,7 @@ struct Iccs::Frame {
   unsigned to_proxy = 0;
   std::uint32_t ahead = 0;  // in the receiving proxy's queue
   Instant left;
+  Instant on_link;
   Instant arrived;
 };
 
@@ -146,7 +147,7 @@ struct Iccs::Arrival {
   stack::Record record;
   unsigned proxy = 0;
   std::uint32_t ahead = 0;
-  Instant left, arrived, taken, delivered;
+  Instant left, on_link, arrived, taken, delivered;
 };
 
 struct Iccs::Ni {
@@ -154,6 +155,7 @@ struct Iccs::Ni {
       : link(link_config), faults(fault_config, seed) {}
   Link link;
   FaultModel faults;
+  LinkFigures figures;
 };
 
 // --- Setting up
@@ -342,7 +344,7 @@ void Iccs::submit(Instant at, ClusterId from, unsigned lane, Outgoing& m) {
     a.record = m.record;
     a.record.bytes = static_cast<std::uint16_t>(m.bytes);
     const Instant there = config_.mode == Mode::kNoDelay ? at : at + config_.fixed_delay;
-    a.left = a.arrived = a.taken = a.delivered = there;
+    a.left = a.on_link = a.arrived = a.taken = a.delivered = there;
     if (m.record.kind == stack::RecordKind::kMessage)
       CHECK(way.put(m.record.position, ByteView(m.memory)));
     else
@@ -435,9 +437,12 @@ void Iccs::serve(Proxy& p) {
     case EventKind::kFrameArrives:
       serve_frame(p, p.in_service.item, until);
       break;
-    default:
-      until = until + proxy_time(model_.timer);
+    default: {
+      Service service;
+      service.add(Stage::kTimer, model_.timer);
+      until = until + spend(p, service);
       if (measuring_) ++p.figures.timers;
+    }
   }
   transmit(p, until);
   take_back(p);
@@ -468,47 +473,64 @@ void Iccs::serve_frame(Proxy& p, std::uint32_t number, Instant& until) {
   const Frame frame = frame_facts_[number];
   const ByteView bytes(frames_.data(number), frame.length);
   const stack::Stack::Received received = p.stack.receive(events_.now(), kOwnLink, bytes);
-  until = until + proxy_time(receive_cycles(bytes, received));
+  until = until + spend(p, receive_service(bytes, received));
   if (measuring_) ++p.figures.frames_received;
   if (received.what == stack::Stack::Received::What::kRecords && take_records(p, received, until, frame))
     p.stack.delivered(events_.now(), received);
   frames_.give(number);
 }
 
-double Iccs::receive_cycles(ByteView frame, const stack::Stack::Received& received) const {
-  double cycles = model_.ni_receive + model_.ni_byte * static_cast<double>(frame.size());
+Iccs::Service Iccs::receive_service(ByteView frame, const stack::Stack::Received& received) const {
+  Service service;
+  service.add(Stage::kNiReceive, model_.ni_receive + model_.ni_byte * static_cast<double>(frame.size()));
   const Kind kind = kind_of(frame);
-  if (!kind.ip) return cycles;
-  cycles += model_.ip_receive;
-  if (!kind.last && !received.reassembled) return cycles;  // the datagram is not complete
-  cycles += model_.udp_receive + checksum_byte() * static_cast<double>(kind.offset + kind.payload.size());
-  if (received.what != stack::Stack::Received::What::kRecords) return cycles + model_.ack_receive;
-  cycles += model_.window_receive;
+  if (!kind.ip) return service;
+  service.add(Stage::kIpReceive, model_.ip_receive);
+  if (!kind.last && !received.reassembled) return service;  // the datagram is not complete
+  service.add(Stage::kUdpReceive,
+              model_.udp_receive + checksum_byte() * static_cast<double>(kind.offset + kind.payload.size()));
+  if (received.what != stack::Stack::Received::What::kRecords) {
+    service.add(Stage::kAckReceive, model_.ack_receive);
+    return service;
+  }
+  service.add(Stage::kWindowReceive, model_.window_receive);
   stack::RecordReader reader(received.records, received.record_count);
   stack::Record record;
   ByteView bytes;
   while (reader.next(&record, &bytes))
-    cycles += model_.deliver + model_.deliver_byte * static_cast<double>(bytes.size());
-  return cycles;
+    service.add(Stage::kDeliver, model_.deliver + model_.deliver_byte * static_cast<double>(bytes.size()));
+  return service;
 }
 
-double Iccs::send_cycles(ByteView frame) const {
-  double cycles = model_.ni_send + model_.ni_byte * static_cast<double>(frame.size());
+Iccs::Service Iccs::send_service(ByteView frame) const {
+  Service service;
+  service.add(Stage::kNiSend, model_.ni_send + model_.ni_byte * static_cast<double>(frame.size()));
   const Kind kind = kind_of(frame);
-  if (!kind.ip) return cycles;
-  cycles += model_.ip_send;
-  if (!kind.first) return cycles;
+  if (!kind.ip) return service;
+  service.add(Stage::kIpSend, model_.ip_send);
+  if (!kind.first) return service;
   const std::byte* const udp = kind.payload.data();
-  cycles += model_.udp_send + checksum_byte() * load_be<std::uint16_t>(udp + 4);
-  const auto records = load<std::uint8_t>(udp + stack::kUdpHeaderBytes + 2);
-  return cycles + (records > 0 ? model_.window_send : model_.ack_send);
+  service.add(Stage::kUdpSend, model_.udp_send + checksum_byte() * load_be<std::uint16_t>(udp + 4));
+  if (load<std::uint8_t>(udp + stack::kUdpHeaderBytes + 2) > 0)
+    service.add(Stage::kWindowSend, model_.window_send);
+  else
+    service.add(Stage::kAckSend, model_.ack_send);
+  return service;
+}
+
+Duration Iccs::spend(Proxy& p, const Service& service) {
+  if (measuring_) {
+    for (std::size_t s = 0; s < service.stages.size(); ++s)
+      p.figures.stages[s] += service.stages[s] / config_.proxy_speed;
+  }
+  return proxy_time(service.cycles);
 }
 
 // Everything that the stack has to send now leaves as its stages are over, one after the other.
 void Iccs::transmit(Proxy& p, Instant& until) {
   while (const std::size_t length = p.stack.poll_transmit(events_.now(), kOwnLink, room_)) {
     const ByteView bytes(room_.data(), length);
-    until = until + proxy_time(send_cycles(bytes));
+    until = until + spend(p, send_service(bytes));
     const std::uint32_t number = new_frame();
     std::memcpy(frames_.data(number), bytes.data(), length);
     Frame& frame = frame_facts_[number];
@@ -527,12 +549,19 @@ void Iccs::frame_leaves(Proxy& p, std::uint32_t number) {
   frame.left = now;
   Ni& ni = nis_[p.cluster * config_.nis + p.index % config_.nis];
   const Link::Transit transit = ni.link.offer(now, frame.length);
+  if (measuring_ && transit.verdict == Link::Verdict::kCarried) {
+    ++ni.figures.frames;
+    ni.figures.bytes += frame.length;
+    ni.figures.busy += transit.sent - transit.begins;
+    ni.figures.waited += transit.begins - now;
+  }
   const Fate fate = ni.faults.strike(now, frame.length);
   if (transit.verdict != Link::Verdict::kCarried || fate.copies == 0) {
     ++frames_lost_;
     frames_.give(number);
     return;
   }
+  frame.on_link = transit.begins;
   fate.harm({frames_.data(number), frame.length});
   const Event arrival{EventKind::kFrameArrives, static_cast<std::uint8_t>(frame.to_proxy), frame.to.value(),
                       number};
@@ -560,8 +589,8 @@ bool Iccs::take_records(Proxy& p, const stack::Stack::Received& received, Instan
       if (record.position - way.receiver.consumed() < 0 || !way.put(record.position, bytes)) continue;
     }
     const std::uint32_t item = new_arrival();
-    arrivals_[item] = {received.source, here,          record,        p.index, frame.ahead,
-                       frame.left,      frame.arrived, events_.now(), at};
+    arrivals_[item] = {received.source, here,          record,        p.index,       frame.ahead,
+                       frame.left,      frame.on_link, frame.arrived, events_.now(), at};
     events_.push(at + notice(), {EventKind::kDelivery, p.index, here.value(), item});
   }
   if (!reader.broken()) return true;
@@ -604,6 +633,7 @@ void Iccs::deliver(std::uint32_t item) {
   m.report.peer_proxy = a.proxy;
   m.report.peer_ahead = a.ahead;
   m.report.times.left = a.left;
+  m.report.times.on_link = a.on_link;
   m.report.times.arrived = a.arrived;
   m.report.times.taken = a.taken;
   Sink::Handled handled{now, 0};
@@ -645,6 +675,10 @@ void Iccs::stop_measuring(Instant end) {
 
 const ProxyFigures& Iccs::figures(ClusterId cluster, unsigned index) const {
   return proxy(cluster.value(), index).figures;
+}
+
+const LinkFigures& Iccs::link_figures(ClusterId cluster, unsigned ni) const {
+  return nis_[cluster.value() * config_.nis + ni].figures;
 }
 
 std::size_t Iccs::held() const {

@@ -13,6 +13,7 @@
 // anything is sent. Driven by the owner of the Events: one thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -74,7 +75,8 @@ struct IccsConfig {
 struct MessageTimes {
   Instant handed;   // the compute node has put it into a proxy's queue
   Instant served;   // the proxy has taken it
-  Instant left;     // it has left the NI's queue of that proxy: link and network are before it
+  Instant left;     // it has left the proxy: link and network are before it
+  Instant on_link;  // the link of its NI has begun to carry it
   Instant arrived;  // in the queue of the other proxy
   Instant taken;    // by it
   Instant delivered;
@@ -94,6 +96,27 @@ struct MessageReport {
   MessageTimes times;
 };
 
+// What a proxy does with its time; each with what its bytes cost.
+enum class Stage : std::uint8_t {
+  kWindowSend,
+  kAckSend,
+  kUdpSend,
+  kIpSend,
+  kNiSend,
+  kNiReceive,
+  kIpReceive,
+  kUdpReceive,
+  kWindowReceive,
+  kAckReceive,
+  kDeliver,
+  kTimer,
+};
+// As in a model's file, in the order of Stage.
+inline constexpr std::array<const char*, 12> kStageNames = {
+    "window_send", "ack_send",    "udp_send",       "ip_send",     "ni_send", "ni_receive",
+    "ip_receive",  "udp_receive", "window_receive", "ack_receive", "deliver", "timer"};
+using StageCycles = std::array<double, kStageNames.size()>;
+
 // What one proxy did while somebody measured.
 struct ProxyFigures {
   Duration busy{};
@@ -102,6 +125,15 @@ struct ProxyFigures {
   std::uint64_t frames_received = 0;
   std::uint64_t frames_sent = 0;
   std::uint64_t timers = 0;
+  StageCycles stages{};  // what `busy` consists of, in cycles of a compute node
+};
+
+// What the link out of one NI did while somebody measured.
+struct LinkFigures {
+  std::uint64_t frames = 0;  // that it carried
+  std::uint64_t bytes = 0;   // of these
+  Duration busy{};           // sending them
+  Duration waited{};         // sum over them, until the link was free
 };
 
 class Iccs {
@@ -156,6 +188,7 @@ class Iccs {
   // counts, nor what the queues hold.
   void stop_measuring(Instant end);
   const ProxyFigures& figures(ClusterId cluster, unsigned proxy) const;
+  const LinkFigures& link_figures(ClusterId cluster, unsigned ni) const;
   std::uint64_t retransmissions() const;
   std::uint64_t frames_lost() const { return frames_lost_; }
 
@@ -166,6 +199,15 @@ class Iccs {
   struct Connection;
   struct Arrival;
   struct Ni;
+  // Of one frame's way through a proxy, in cycles of the proxy.
+  struct Service {
+    double cycles = 0;
+    StageCycles stages{};
+    void add(Stage stage, double of_it) {
+      cycles += of_it;
+      stages[static_cast<std::size_t>(stage)] += of_it;
+    }
+  };
 
   Proxy& proxy(unsigned cluster, unsigned index) { return *proxies_[cluster * config_.proxies + index]; }
   const Proxy& proxy(unsigned cluster, unsigned index) const {
@@ -193,8 +235,10 @@ class Iccs {
   bool take_records(Proxy& p, const stack::Stack::Received& received, Instant at, const Frame& frame);
   void deliver(std::uint32_t item);
   void take_back(Proxy& p);
-  double send_cycles(ByteView frame) const;
-  double receive_cycles(ByteView frame, const stack::Stack::Received& received) const;
+  Service send_service(ByteView frame) const;
+  Service receive_service(ByteView frame, const stack::Stack::Received& received) const;
+  // How long it takes, which is counted.
+  Duration spend(Proxy& p, const Service& service);
   void count_queue(Proxy& p);
   double checksum_byte() const {
     return config_.mistake == PlantedMistake::kForgetsChecksums ? 0 : model_.checksum_byte;

@@ -44,8 +44,9 @@ class Link {
   enum class Verdict : std::uint8_t { kCarried, kQueueFull, kTooLong };
   struct Transit {
     Verdict verdict = Verdict::kCarried;
-    Instant sent;     // its last bit has left
-    Instant arrives;  // valid when carried, like `sent`
+    Instant begins;  // its turn has come; valid when carried, like the others
+    Instant sent;    // its last bit has left
+    Instant arrives;
   };
 
   explicit Link(const LinkConfig& config) : config_(config) {
@@ -59,17 +60,18 @@ class Link {
   Transit offer(Instant now, std::uint32_t frame_bytes) {
     if (frame_bytes > config_.mtu_bytes + kEthernetHeaderBytes) {
       ++dropped_;
-      return {Verdict::kTooLong, {}, {}};
+      return {Verdict::kTooLong, {}, {}, {}};
     }
     const std::uint64_t bytes = wire_bytes(frame_bytes);
     if (backlog_bytes(now) + bytes > config_.queue_bytes) {
       ++dropped_;
-      return {Verdict::kQueueFull, {}, {}};
+      return {Verdict::kQueueFull, {}, {}, {}};
     }
     if (free_at_ <= now) {
       free_at_ = now;
       remainder_ = 0;
     }
+    const Instant begins = free_at_;
     // Whole nanoseconds; what is left over goes to the next frame of the same busy period, so a busy link
     // runs at its exact rate.
     const auto work = static_cast<unsigned __int128>(bytes) * 8 * 1'000'000'000 + remainder_;
@@ -77,7 +79,7 @@ class Link {
     remainder_ = static_cast<std::uint64_t>(work % config_.bits_per_second);
     ++carried_;
     carried_bytes_ += frame_bytes;
-    return {Verdict::kCarried, free_at_, free_at_ + config_.propagation};
+    return {Verdict::kCarried, begins, free_at_, free_at_ + config_.propagation};
   }
 
   // How long a frame takes to be sent, whatever waits before it.

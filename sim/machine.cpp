@@ -79,6 +79,7 @@ struct Machine::Cluster {
   bool meets = false;  // its nodes are at a barrier that step has brought them to
   Request step;
   std::uint64_t step_result = 0;
+  std::uint64_t received = 0;  // messages, while parallel() ran
 
   NodeControl& control(unsigned node) { return shell.control().nodes[node]; }
 };
@@ -523,8 +524,10 @@ Iccs::Sink::Handled Machine::work_of(Cluster& c, Instant now, Do&& act) {
   const Duration took = work.at - begins;
   node.busy_until = work.at;
   if (in_parallel_ > 0) node.figures.handling += took;
-  if (node.state == Node::State::kRunning)
+  if (node.state == Node::State::kRunning) {
     c.control(n).clock += static_cast<std::int64_t>(model_.cycles(took) / model_.unit + 0.5);
+    if (in_parallel_ > 0) node.figures.held_up += took;
+  }
   complete_others(c, work.at);
   return {work.at, n};
 }
@@ -534,12 +537,14 @@ void Machine::on_delivered(const MessageReport& report) {
   MessageFigures& m = figures_.messages;
   const MessageTimes& t = report.times;
   ++m.count;
+  ++cluster(report.to).received;
   m.bytes += report.bytes;
   m.whole += t.delivered - t.handed;
   if (config_.iccs.mode == Mode::kReal) {
     m.wait_to_send += t.served - t.handed;
     m.send += t.left - t.served;
     m.network += t.arrived - t.left;
+    m.wait_for_link += t.on_link - t.left;
     m.wait_to_receive += t.taken - t.arrived;
     m.receive += t.delivered - t.taken;
   }
@@ -598,7 +603,9 @@ MachineFigures Machine::figures() const {
       f.nodes.push_back(node);
       f.node_counts.push_back(c->engine.node_counts(static_cast<std::uint16_t>(n)));
     }
+    f.received.push_back(c->received);
     if (config_.iccs.mode != Mode::kReal) continue;
+    for (unsigned n = 0; n < config_.iccs.nis; ++n) f.links.push_back(iccs_.link_figures(c->id, n));
     for (unsigned p = 0; p < config_.iccs.proxies; ++p) f.proxies.push_back(iccs_.figures(c->id, p));
   }
   f.events = events_.happened();

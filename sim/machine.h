@@ -63,6 +63,7 @@ struct NodeFigures {
   Duration barriers{};
   Duration syncs{};            // of other kinds
   Duration handling{};         // of that, or of computing: messages that arrived, handled on it
+  Duration held_up{};          // of `handling`, what is of computing
   std::uint64_t messages = 0;  // that it sent
 };
 
@@ -72,17 +73,20 @@ struct MessageFigures {
   std::uint64_t bytes = 0;
   Duration whole{};  // from the hand-over to the delivery
   Duration wait_to_send{};
-  Duration send{};  // service, until the last of it has left the NI
-  Duration network{};
+  Duration send{};           // service, until the last of it has left the NI
+  Duration network{};        // the link's queue, the link, and the way
+  Duration wait_for_link{};  // of that, in the link's queue
   Duration wait_to_receive{};
   Duration receive{};
 };
 
 struct MachineFigures {
-  Duration whole{};                   // of the run, from its first instruction to finish()
-  Duration parallel{};                // of that, inside parallel(): what follows is of this time alone
-  std::vector<NodeFigures> nodes;     // of all clusters, in their order
-  std::vector<ProxyFigures> proxies;  // the same
+  Duration whole{};                     // of the run, from its first instruction to finish()
+  Duration parallel{};                  // of that, inside parallel(): what follows is of this time alone
+  std::vector<NodeFigures> nodes;       // of all clusters, in their order
+  std::vector<ProxyFigures> proxies;    // the same
+  std::vector<LinkFigures> links;       // the same: of their NIs, to the network
+  std::vector<std::uint64_t> received;  // by cluster: messages that were delivered to it
   std::vector<dsm::NodeCounts> node_counts;
   MessageFigures messages;
   std::uint64_t events = 0;      // of the protocols: a message through one stage, or a timer

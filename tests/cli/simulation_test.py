@@ -140,6 +140,31 @@ class Modes(unittest.TestCase):
         self.assertEqual(len(line[2]), len(together))
         self.assertEqual(line[2][together.index(max(together))], "@")
 
+    def test_what_is_counted_adds_up(self):
+        report, _, _ = sim("--nis", "2", "--proxies", "2", *self.WATER)
+        m, cycles = report["messages"], report["parallel_cycles"]
+        self.assertAlmostEqual(m["mean_cycles"],
+                               sum(m["mean_" + part] for part in ("wait_to_send", "send", "network", "wait_to_receive",
+                                                                  "receive")), delta=0.01)
+        self.assertEqual(sum(c["received"] for c in report["clusters"]), m["count"])
+        for k, cluster in enumerate(report["clusters"]):
+            nodes = report["nodes"][2 * k:2 * k + 2]
+            self.assertEqual(cluster["sent"], sum(n["messages"] for n in nodes))
+            self.assertAlmostEqual(cluster["sent_per_million_cycles"],
+                                   sum(n["messages_per_million_cycles"] for n in nodes))
+            self.assertAlmostEqual(cluster["received_per_million_cycles"], cluster["received"] * 1e6 / cycles, delta=0.01)
+        busy = sum(p["utilisation"] for p in report["proxies"]) * cycles
+        self.assertAlmostEqual(sum(report["stages"].values()) / busy, 1, delta=1e-3)
+        self.assertEqual([(link["cluster"], link["ni"]) for link in report["links"]],
+                         [(k, n) for k in range(4) for n in range(2)])
+        for link in report["links"]:
+            self.assertAlmostEqual(link["mean_queue"],
+                                   (link["mean_wait"] + link["mean_service"]) * link["frames"] / cycles, delta=1e-6)
+        shares = report["shares"]
+        self.assertAlmostEqual(sum(shares[key] for key in ("computing", "faults", "locks", "barriers", "syncs")), 1,
+                               delta=1e-6)
+        self.assertAlmostEqual(shares["communicating"], 1 - shares["computing"] + shares["held_up"])
+
     def test_a_planted_mistake_changes_its_figures(self):
         right, last, free = (sim("--planted-mistake", mistake, *self.WATER)[0]
                              for mistake in ("none", "last-in-first-out", "forgets-checksums"))
@@ -153,7 +178,7 @@ class Modes(unittest.TestCase):
             lines = [json.loads(line) for line in trace.read_text().splitlines()]
         self.assertEqual(len(lines), report["messages"]["count"])
         for m in lines:
-            moments = [m[key] for key in ("handed", "served", "left", "arrived", "taken", "delivered")]
+            moments = [m[key] for key in ("handed", "served", "left", "on_link", "arrived", "taken", "delivered")]
             self.assertEqual(moments, sorted(moments))
             if m["behind_message"] != 0:
                 self.assertGreater(m["ahead"], 0)

@@ -19,6 +19,8 @@ TEST(Link, AFrameTakesItsBytesPreambleFcsAndGapAndThenThePropagation) {
   EXPECT_EQ(transit.verdict, Verdict::kCarried);
   EXPECT_EQ(transit.sent, at(2230_ns));
   EXPECT_EQ(transit.arrives, at(7230_ns));
+  EXPECT_EQ(transit.begins, at(1_us));
+  EXPECT_EQ(link.offer(at(1_us), 1514).begins, transit.sent) << "its turn comes behind the first";
 }
 
 TEST(Link, ShortFramesArePadded) {

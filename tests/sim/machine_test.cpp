@@ -360,5 +360,96 @@ TEST(Machine, AQueueIsAsLongAsLittlesLawSays) {
   }
 }
 
+TEST(Machine, AProxysTimeIsWhatItsStagesTook) {
+  for (const double speed : {1.0, 2.0}) {
+    MachineConfig c = config(3, 2, 2);
+    c.iccs.proxy_speed = speed;
+    const Outcome r = run(c, random_scripts(5, 6));
+    ASSERT_TRUE(r.figures.ok());
+    for (const ProxyFigures& p : r.figures->proxies) {
+      const auto stage = [&](Stage s) { return p.stages[static_cast<std::size_t>(s)] * speed; };
+      // ni_byte is 0 in this model, and everything goes by IP.
+      EXPECT_NEAR(stage(Stage::kNiSend), 100.0 * static_cast<double>(p.frames_sent), 1e-6);
+      EXPECT_NEAR(stage(Stage::kIpSend), 150.0 * static_cast<double>(p.frames_sent), 1e-6);
+      EXPECT_NEAR(stage(Stage::kNiReceive), 100.0 * static_cast<double>(p.frames_received), 1e-6);
+      EXPECT_NEAR(stage(Stage::kIpReceive), 150.0 * static_cast<double>(p.frames_received), 1e-6);
+      EXPECT_NEAR(stage(Stage::kTimer), 50.0 * static_cast<double>(p.timers), 1e-6);
+      EXPECT_NEAR(stage(Stage::kWindowSend) / 600 + stage(Stage::kAckSend) / 200,
+                  static_cast<double>(p.frames_sent), 1e-6);
+      double all = 0;
+      for (const double cycles : p.stages) all += cycles;
+      EXPECT_NEAR(all / model().cycles(p.busy), 1, 1e-4) << "but for whole nanoseconds";
+    }
+  }
+}
+
+TEST(Machine, WhoSharesALinkWaitsForIt) {
+  CostModel slow = model();
+  slow.wire_byte = 20;
+  unsigned long_ones = 0;
+  Duration waited;
+  const auto way = [&](const MessageReport& m) {
+    waited += m.times.on_link - m.times.left;
+    EXPECT_LE(m.times.left, m.times.on_link);
+    // Of several packets it is the last one's way.
+    if (m.bytes < 1000)
+      EXPECT_GE(m.times.arrived - m.times.on_link, model().time(500 + 20.0 * m.bytes));
+    else
+      ++long_ones;
+  };
+  const Outcome r = run(config(3, 2), random_scripts(5, 6), {dsm::Homes::Kind::kCyclic, {}}, way, slow);
+  ASSERT_TRUE(r.figures.ok());
+  ASSERT_EQ(r.figures->links.size(), 3u);
+  const MessageFigures& m = r.figures->messages;
+  EXPECT_GT(m.count, 2 * long_ones);
+  EXPECT_GT(m.wait_for_link, Duration());
+  EXPECT_EQ(m.wait_for_link, waited);
+  EXPECT_LT(m.wait_for_link, m.network);
+  std::uint64_t sent = 0, carried = 0;
+  for (const ProxyFigures& p : r.figures->proxies) sent += p.frames_sent;
+  for (const LinkFigures& link : r.figures->links) {
+    carried += link.frames;
+    const double wire_bytes = static_cast<double>(link.bytes + 24 * link.frames);
+    EXPECT_NEAR(model().cycles(link.busy) / (20 * wire_bytes), 1, 1e-3);
+    EXPECT_GT(link.waited, Duration());
+    EXPECT_LT(link.busy, r.figures->parallel);
+  }
+  EXPECT_NEAR(static_cast<double>(carried), static_cast<double>(sent), 6) << "but for those at the ends";
+
+  // A proxy alone on a link that is faster than its stages never waits.
+  const Outcome fast = run(config(3, 2), random_scripts(5, 6));
+  ASSERT_TRUE(fast.figures.ok());
+  EXPECT_EQ(fast.figures->messages.wait_for_link, Duration());
+  for (const LinkFigures& link : fast.figures->links) EXPECT_EQ(link.waited, Duration());
+}
+
+TEST(Machine, WhatClustersReceiveIsWhatWasDelivered) {
+  std::vector<std::uint64_t> traced(3);
+  const Outcome r = run(config(3, 2), random_scripts(5, 6), {dsm::Homes::Kind::kCluster, ClusterId(2)},
+                        [&](const MessageReport& m) { ++traced[m.to.value()]; });
+  ASSERT_TRUE(r.figures.ok());
+  EXPECT_EQ(r.figures->received, traced);
+  std::uint64_t received = 0, sent = 0;
+  for (const std::uint64_t of_one : r.figures->received) received += of_one;
+  for (const NodeFigures& node : r.figures->nodes) sent += node.messages;
+  EXPECT_EQ(received, r.figures->messages.count);
+  EXPECT_NEAR(static_cast<double>(sent), static_cast<double>(received), 8) << "but for those at the ends";
+}
+
+TEST(Machine, WhoComputesIsHeldUpByMessages) {
+  // Cluster 1 keeps the pages that cluster 0 asks for one after the other.
+  Script asks;
+  for (std::uint32_t page = 0; page < 8; ++page) {
+    asks.push_back(read_word(page * 4096));
+    asks.push_back(compute(20'000));
+  }
+  const Outcome r = run(config(2, 1), {asks, {compute(400'000)}}, {dsm::Homes::Kind::kCluster, ClusterId(1)});
+  ASSERT_TRUE(r.figures.ok()) << r.figures.error().text;
+  const NodeFigures& held = r.figures->nodes[1];
+  EXPECT_GE(held.held_up, model().time(8 * 150)) << "a handler for each of eight requests at least";
+  EXPECT_LE(held.held_up, held.handling);
+  EXPECT_NEAR(model().cycles(held.computing - held.held_up), 400'000, 8) << "rounded once for each";
+}
+
 }  // namespace
 }  // namespace braid::sim

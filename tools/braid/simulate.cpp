@@ -40,6 +40,7 @@ std::string trace_line(const sim::MessageReport& m, const sim::CostModel& model)
   j["handed"] = cycles(t.handed);
   j["served"] = cycles(t.served);
   j["left"] = cycles(t.left);
+  j["on_link"] = cycles(t.on_link);
   j["arrived"] = cycles(t.arrived);
   j["taken"] = cycles(t.taken);
   j["delivered"] = cycles(t.delivered);
@@ -72,6 +73,52 @@ std::string sparkline(const std::vector<sim::ProxyFigures>& proxies) {
   for (const double mean : means)
     line += kLevels[static_cast<std::size_t>(mean / largest * static_cast<double>(kLevels.size() - 1) + 0.5)];
   return fmt::format("  queue over time, {} is {:.2f}: [{}]\n", kLevels.back(), largest, line);
+}
+
+// In cycles of a compute node, of all proxies together.
+Json stages_of(const std::vector<sim::ProxyFigures>& proxies) {
+  Json json = Json::object();
+  for (std::size_t s = 0; s < sim::kStageNames.size(); ++s) {
+    double sum = 0;
+    for (const sim::ProxyFigures& p : proxies) sum += p.stages[s];
+    json[sim::kStageNames[s]] = sum;
+  }
+  return json;
+}
+
+Json links_of(const SimulationReport& r) {
+  Json json = Json::array();
+  const double seconds = std::max(1e-12, r.figures.parallel.s());
+  for (std::size_t n = 0; n < r.figures.links.size(); ++n) {
+    const sim::LinkFigures& link = r.figures.links[n];
+    const double frames = std::max<double>(1, static_cast<double>(link.frames));
+    json.push_back(Json{{"cluster", n / r.config.nis},
+                        {"ni", n % r.config.nis},
+                        {"frames", link.frames},
+                        {"bytes", link.bytes},
+                        {"utilisation", link.busy.s() / seconds},
+                        // Little's law: what its frames wait and are sent for together, by time.
+                        {"mean_queue", (link.waited + link.busy).s() / seconds},
+                        {"mean_wait", link.waited.s() * r.cycles_per_second / frames},
+                        {"mean_service", link.busy.s() * r.cycles_per_second / frames}});
+  }
+  return json;
+}
+
+Json clusters_of(const SimulationReport& r) {
+  const sim::MachineFigures& f = r.figures;
+  const double cycles = std::max(1.0, f.parallel.s() * r.cycles_per_second);
+  Json json = Json::array();
+  for (std::size_t k = 0; k < f.received.size(); ++k) {
+    std::uint64_t sent = 0;
+    for (std::size_t n = 0; n < r.config.compute; ++n) sent += f.nodes[k * r.config.compute + n].messages;
+    json.push_back(Json{{"cluster", k},
+                        {"sent", sent},
+                        {"received", f.received[k]},
+                        {"sent_per_million_cycles", static_cast<double>(sent) * 1e6 / cycles},
+                        {"received_per_million_cycles", static_cast<double>(f.received[k]) * 1e6 / cycles}});
+  }
+  return json;
 }
 
 class TraceFile {
@@ -294,6 +341,7 @@ nlohmann::ordered_json render_json(const SimulationReport& r) {
   messages["mean_wait_to_send"] = mean(m.wait_to_send);
   messages["mean_send"] = mean(m.send);
   messages["mean_network"] = mean(m.network);
+  messages["mean_wait_for_link"] = mean(m.wait_for_link);
   messages["mean_wait_to_receive"] = mean(m.wait_to_receive);
   messages["mean_receive"] = mean(m.receive);
   messages["retransmissions"] = f.retransmissions;
@@ -321,34 +369,42 @@ nlohmann::ordered_json render_json(const SimulationReport& r) {
   j["mean_queue"] = queue / number;
   j["mean_utilisation"] = busy / number;
   j["proxies"] = proxies;
+  j["stages"] = stages_of(f.proxies);
+  j["links"] = links_of(r);
+  j["clusters"] = clusters_of(r);
   Json nodes = Json::array();
   for (std::size_t n = 0; n < f.nodes.size(); ++n) {
     const sim::NodeFigures& figures = f.nodes[n];
     const dsm::NodeCounts& counts = f.node_counts[n];
-    nodes.push_back(Json{{"node", n},
-                         {"computing", cycles(figures.computing)},
-                         {"faults", cycles(figures.faults)},
-                         {"locks", cycles(figures.locks)},
-                         {"barriers", cycles(figures.barriers)},
-                         {"syncs", cycles(figures.syncs)},
-                         {"handling", cycles(figures.handling)},
-                         {"messages", figures.messages},
-                         {"read_faults", counts.read_faults},
-                         {"write_faults", counts.write_faults},
-                         {"fetches", counts.fetches},
-                         {"lock_calls", counts.lock_calls},
-                         {"remote_locks", counts.remote_locks},
-                         {"barrier_calls", counts.barriers},
-                         {"sync_calls", counts.sync_calls}});
+    nodes.push_back(
+        Json{{"node", n},
+             {"computing", cycles(figures.computing)},
+             {"faults", cycles(figures.faults)},
+             {"locks", cycles(figures.locks)},
+             {"barriers", cycles(figures.barriers)},
+             {"syncs", cycles(figures.syncs)},
+             {"handling", cycles(figures.handling)},
+             {"held_up", cycles(figures.held_up)},
+             {"messages", figures.messages},
+             {"messages_per_million_cycles", static_cast<double>(figures.messages) * 1e6 / parallel},
+             {"read_faults", counts.read_faults},
+             {"write_faults", counts.write_faults},
+             {"fetches", counts.fetches},
+             {"lock_calls", counts.lock_calls},
+             {"remote_locks", counts.remote_locks},
+             {"barrier_calls", counts.barriers},
+             {"sync_calls", counts.sync_calls}});
   }
   // Of the time that all compute nodes have in parallel().
   Json shares;
   const double time = parallel * std::max<double>(1, static_cast<double>(nodes.size()));
-  for (const char* const key : {"computing", "faults", "locks", "barriers", "syncs", "handling"}) {
+  for (const char* const key : {"computing", "faults", "locks", "barriers", "syncs", "handling", "held_up"}) {
     double sum = 0;
     for (const Json& node : nodes) sum += node[key].get<double>();
     shares[key] = sum / time;
   }
+  // Its own work against what it does or waits for because of others.
+  shares["communicating"] = 1 - (shares["computing"].get<double>() - shares["held_up"].get<double>());
   j["shares"] = shares;
   j["nodes"] = nodes;
   return j;
@@ -372,19 +428,21 @@ std::string render_text(const SimulationReport& r) {
   }
   if (!j["proxies"].empty()) {
     text += fmt::format(
-        "  of these: {:.0f} waiting to be sent, {:.0f} being sent, {:.0f} on the network, {:.0f} waiting "
-        "to be received, {:.0f} being received\n",
+        "  of these: {:.0f} waiting to be sent, {:.0f} being sent, {:.0f} on the network ({:.0f} waiting "
+        "there), {:.0f} waiting to be received, {:.0f} being received\n",
         number(m["mean_wait_to_send"]), number(m["mean_send"]), number(m["mean_network"]),
-        number(m["mean_wait_to_receive"]), number(m["mean_receive"]));
+        number(m["mean_wait_for_link"]), number(m["mean_wait_to_receive"]), number(m["mean_receive"]));
     text += fmt::format("  proxies: utilisation {:.3f}, queue {:.3f}\n", number(j["mean_utilisation"]),
                         number(j["mean_queue"]));
     text += sparkline(r.figures.proxies);
   }
   const auto share = [&](const char* key) { return 100 * number(j["shares"][key]); };
   text += fmt::format(
-      "  compute nodes: {:.1f} % computing, {:.1f} % waiting for pages, {:.1f} % for locks, {:.1f} % at "
-      "barriers, {:.1f} % for other calls\n",
-      share("computing"), share("faults"), share("locks"), share("barriers"), share("syncs"));
+      "  compute nodes: {:.1f} % computing ({:.1f} of these held up by messages), {:.1f} % waiting for "
+      "pages, "
+      "{:.1f} % for locks, {:.1f} % at barriers, {:.1f} % for other calls\n",
+      share("computing"), share("held_up"), share("faults"), share("locks"), share("barriers"),
+      share("syncs"));
   text += fmt::format("  {} events in {:.2f} s; trace {}\n", j["events"].dump(), r.real_seconds,
                       j["trace_hash"].get<std::string>());
   if (!r.figures.counted)
