@@ -98,6 +98,35 @@ Result<void> read_protocol(const YAML::Node& node, const std::string& file, Cost
   return {};
 }
 
+// {value: 100, source: "where it is from"}
+Result<double> read_cost(const YAML::Node& node, const std::string& file, const YAML::Node& key_node) {
+  const std::string key = key_node.as<std::string>();
+  const YAML::Node value = node.IsMap() ? node["value"] : YAML::Node(YAML::NodeType::Undefined);
+  const YAML::Node source = node.IsMap() ? node["source"] : YAML::Node(YAML::NodeType::Undefined);
+  if (!value || !source || !source.IsScalar() || source.as<std::string>().empty())
+    return error("{}: cost '{}' needs a value and its source: {{value: 100, source: \"where it is from\"}}",
+                 place(file, key_node), key);
+  double number = 0;
+  if (!YAML::convert<double>::decode(value, number) || !(number >= 0) || number > 1e9)
+    return error("{}: cost '{}': cycles between 0 and 1e9 are expected", place(file, value), key);
+  return number;
+}
+
+Result<void> read_units(const YAML::Node& node, const std::string& file,
+                        std::map<std::string, double>& units) {
+  if (!node.IsMap())
+    return error("{}: units: names of programs are expected, and what a unit is in each", place(file, node));
+  for (const auto& entry : node) {
+    const Result<double> unit = read_cost(entry.second, file, entry.first);
+    if (!unit) return unit.error();
+    if (!(*unit > 0))
+      return error("{}: units: '{}': more than 0 is expected", place(file, entry.first),
+                   entry.first.as<std::string>());
+    units[entry.first.as<std::string>()] = *unit;
+  }
+  return {};
+}
+
 }  // namespace
 
 std::span<const CostKey> cost_keys() {
@@ -127,8 +156,10 @@ Result<CostModel> CostModel::parse(const std::string& yaml, const std::string& f
     } else if (key == "protocol") {
       if (const Result<void> read = read_protocol(entry.second, file, model.protocol); !read)
         return read.error();
+    } else if (key == "units") {
+      if (const Result<void> read = read_units(entry.second, file, model.units); !read) return read.error();
     } else if (key != "cycles" && key != "source") {
-      return error("{}: unknown key '{}': a model has name, clock_mhz, source and cycles",
+      return error("{}: unknown key '{}': a model has name, clock_mhz, source, protocol, cycles and units",
                    place(file, entry.first), key);
     }
   }
@@ -138,19 +169,11 @@ Result<CostModel> CostModel::parse(const std::string& yaml, const std::string& f
     const std::string key = entry.first.as<std::string>();
     const CostKey* const known = find(key);
     if (known == nullptr) return error("{}: unknown cost '{}'", place(file, entry.first), key);
-    const YAML::Node value =
-        entry.second.IsMap() ? entry.second["value"] : YAML::Node(YAML::NodeType::Undefined);
-    const YAML::Node source =
-        entry.second.IsMap() ? entry.second["source"] : YAML::Node(YAML::NodeType::Undefined);
-    if (!value || !source || !source.IsScalar() || source.as<std::string>().empty())
-      return error("{}: cost '{}' needs a value and its source: {{value: 100, source: \"where it is from\"}}",
-                   place(file, entry.first), key);
-    double number = 0;
-    if (!YAML::convert<double>::decode(value, number) || !(number >= 0) || number > 1e9)
-      return error("{}: cost '{}': cycles between 0 and 1e9 are expected", place(file, value), key);
-    if (known->value == &M::unit && !(number > 0))
-      return error("{}: cost 'unit': more than 0 is expected", place(file, value));
-    model.*known->value = number;
+    const Result<double> read = read_cost(entry.second, file, entry.first);
+    if (!read) return read.error();
+    if (known->value == &M::unit && !(*read > 0))
+      return error("{}: cost 'unit': more than 0 is expected", place(file, entry.second));
+    model.*known->value = *read;
     seen.insert(key);
   }
   if (model.name.empty()) return error("{}: 'name' is missing", file);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 
@@ -59,6 +60,14 @@ struct CostModel {
   double cycles_per_second = 0;
   std::string name;
 
+  // What a unit is in programs that were measured each on its own, by their names: one number does not hold
+  // for all, where a processor does several things at once. Elsewhere `unit` holds.
+  std::map<std::string, double> units;
+  double unit_of(const std::string& program) const {
+    const auto found = units.find(program);
+    return found == units.end() ? unit : found->second;
+  }
+
   // What the transport is like there, unless a run says otherwise.
   struct Protocol {
     std::uint32_t mtu_bytes = 1500;
@@ -72,7 +81,7 @@ struct CostModel {
   Protocol protocol;
 
   // An error names the file, the key and what is missing or wrong. Every number of the list must be there,
-  // with its source, and nothing else.
+  // with its source, and nothing else; programs' units (`units`) may be, with their sources.
   static Result<CostModel> load(const std::string& path);
   static Result<CostModel> parse(const std::string& yaml, const std::string& name_of_source);
 

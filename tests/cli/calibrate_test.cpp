@@ -24,6 +24,10 @@ Calibration calibration() {
     c.costs[key.key] = {value, "how it was measured"};
     value += 1;
   }
+  // At 2300 MHz 0.5, 1 and 4 cycles a unit, by the least times.
+  c.programs = {{"quick", "quick --size 1", 4.6e9, {1, 2, 3}},
+                {"usual", "usual", 2.3e8, {0.1, 0.1, 0.2}},
+                {"slow", "slow --far", 2.3e9, {4, 4.5, 5}}};
   return c;
 }
 
@@ -44,6 +48,10 @@ TEST(Calibrate, WritesAModelThatSimulationsRead) {
   EXPECT_EQ(read->cycles_per_second, 2.3e9);
   for (const sim::CostKey& key : sim::cost_keys())
     EXPECT_DOUBLE_EQ((*read).*key.value, c.costs.at(key.key).cycles) << key.key;
+  EXPECT_DOUBLE_EQ(read->unit_of("quick"), 0.5);
+  EXPECT_DOUBLE_EQ(read->unit_of("usual"), 1);
+  EXPECT_DOUBLE_EQ(read->unit_of("slow"), 4);
+  EXPECT_DOUBLE_EQ(read->unit_of("another"), c.costs.at("unit").cycles);
   // What `braid run` has (docs/OPERATIONS.md).
   EXPECT_EQ(read->protocol.mtu_bytes, 9000u);
   EXPECT_EQ(read->protocol.fragmentation, stack::Fragmentation::kTransport);
@@ -53,15 +61,54 @@ TEST(Calibrate, WritesAModelThatSimulationsRead) {
   EXPECT_EQ(read->protocol.min_rto_us, 500u);
 }
 
+TEST(Calibrate, AModelsUnitsOfProgramsAreLookedAt) {
+  const std::string model = render_model(calibration(), {});
+  const auto problem = [&](const std::string& units) {
+    const Result<sim::CostModel> read =
+        sim::CostModel::parse(model.substr(0, model.find("units:")) + units, "test");
+    return read ? std::string("none") : read.error().text;
+  };
+  EXPECT_EQ(problem("units:\n  water: {value: 2, source: here}\n"), "none");
+  EXPECT_THAT(problem("units:\n  water: {value: 0, source: here}\n"),
+              HasSubstr("units: 'water': more than 0"));
+  EXPECT_THAT(problem("units:\n  water: 3\n"), HasSubstr("cost 'water' needs a value and its source"));
+  EXPECT_THAT(problem("units: 3\n"), HasSubstr("units: names of programs are expected"));
+}
+
 TEST(Calibrate, EverySourceNamesTheProcessorAndTheDay) {
   const std::string model = render_model(calibration(), {});
-  std::size_t named = 0;
-  for (std::size_t at = 0;
-       (at = model.find(R"(how it was measured; A \"quoted\" \\ processor: 3, 2026-11-22)", at)) !=
-       std::string::npos;
-       ++at)
-    ++named;
-  EXPECT_EQ(named, sim::cost_keys().size());
+  const auto count = [&](const std::string& text) {
+    std::size_t found = 0;
+    for (std::size_t at = 0; (at = model.find(text, at)) != std::string::npos; ++at) ++found;
+    return found;
+  };
+  const std::string tail = R"(; A \"quoted\" \\ processor: 3, 2026-11-22)";
+  EXPECT_EQ(count("how it was measured" + tail), sim::cost_keys().size());
+  EXPECT_EQ(count("least of 3 printed times of slow --far alone by what it counts" + tail), 1u);
+  EXPECT_EQ(count(tail), sim::cost_keys().size() + 3);
+}
+
+TEST(Calibrate, ForetellsEachProgramByTheGeometricMeanOfTheOthers) {
+  const std::vector<Prediction> predictions = leave_one_out(calibration());
+  ASSERT_EQ(predictions.size(), 3u);
+  EXPECT_EQ(predictions[0].command, "quick --size 1");
+  EXPECT_EQ(predictions[0].unit, Prediction::Unit::kOthers);
+  EXPECT_EQ(predictions[0].threads(), 1u);
+  EXPECT_NEAR(predictions[0].predicted_seconds, 4, 1e-12);      // 2 cycles for 0.5
+  EXPECT_NEAR(predictions[1].predicted_seconds, 0.1414, 1e-4);  // 1.414 for 1
+  EXPECT_NEAR(predictions[2].predicted_seconds, 0.7071, 1e-4);  // 0.7071 for 4
+  EXPECT_NEAR(predictions[0].error(), 1, 1e-12);                // twice the median
+  EXPECT_NEAR(predictions[0].error_of_least(), 3, 1e-12);
+}
+
+TEST(Calibrate, TellsWhatErrorsProgramsHaveWithAndWithoutAUnit) {
+  std::vector<Prediction> predictions = leave_one_out(calibration());
+  predictions.push_back(prediction());
+  predictions.push_back(prediction());
+  predictions.back().predicted_seconds = 0.12;
+  const std::string text = render_text(calibration(), predictions);
+  EXPECT_THAT(text, HasSubstr("A program that the model has a unit of: -10 % to +20 %."));
+  EXPECT_THAT(text, HasSubstr("A program that it has none of: -84 % to +100 %."));
 }
 
 TEST(Calibrate, TellsTheErrorOfThePredictionAgainstMedianAndLeast) {
@@ -72,15 +119,26 @@ TEST(Calibrate, TellsTheErrorOfThePredictionAgainstMedianAndLeast) {
   EXPECT_THAT(render_model(calibration(), {prediction()}), HasSubstr("0.100 s (-10 %)"));
 }
 
-TEST(Calibrate, SaysWhenThreadsShareProcessorsOrOthersUseThem) {
+TEST(Calibrate, ClaimsNothingOfRunsThatTheMachineHasTooFewProcessorsFor) {
   Calibration c = calibration();
-  EXPECT_THAT(render_text(c, {prediction()}), Not(HasSubstr("processor(s)")));
+  EXPECT_THAT(render_text(c, {prediction()}), Not(HasSubstr("Not compared")));
   c.cores = 3;
-  EXPECT_THAT(render_text(c, {prediction()}), HasSubstr("3 processor(s) for 4 threads"));
+  Prediction uncompared = prediction();
+  uncompared.measured_seconds.clear();
+  EXPECT_EQ(uncompared.threads(), 4u);
+  const std::string text = render_text(c, {uncompared});
+  EXPECT_THAT(text, HasSubstr("0.090 s       not compared\n"));
+  EXPECT_THAT(text, HasSubstr("up to 4 threads and this machine has 3 processor(s)"));
+  EXPECT_THAT(text, Not(HasSubstr("%")));
+  EXPECT_THAT(render_model(c, {uncompared}), HasSubstr("not compared"));
+}
+
+TEST(Calibrate, SaysWhenOthersUseTheProcessors) {
+  Calibration c = calibration();
   EXPECT_THAT(render_text(c, {prediction()}), Not(HasSubstr("Others use this machine")));
   c.load = 5.5;
-  EXPECT_THAT(render_text(c, {prediction()}), HasSubstr("load 5.5 on 3 processor(s)"));
-  EXPECT_THAT(render_model(c, {}), HasSubstr("load 5.5 on 3 processors"));
+  EXPECT_THAT(render_text(c, {prediction()}), HasSubstr("load 5.5 on 8 processor(s)"));
+  EXPECT_THAT(render_model(c, {}), HasSubstr("load 5.5 on 8 processors"));
 }
 
 }  // namespace

@@ -25,6 +25,12 @@ def braid(*words, folder=BIN):
     return subprocess.run([folder / "braid", *words], capture_output=True, text=True, timeout=500, check=False)
 
 
+PROGRAMS = ["jacobi", "matmul", "gauss", "water", "tsp"]
+
+
+ERROR = r" +\d+\.\d+ s +\d+\.\d+ s \([+-]\d+ %\) +\d+\.\d+ s \([+-]\d+ %\)\n"
+
+
 def costs_of(path):
     found = re.findall(r'^  (\w+): \{value: ([0-9.e+-]+), source: "(.+)"\}$', path.read_text(), re.MULTILINE)
     return {key: float(value) for key, value, _ in found}, [source for _, _, source in found]
@@ -43,7 +49,7 @@ class Calibration(unittest.TestCase):
             run = braid("calibrate", "--quick", "-o", file)
             self.assertEqual(run.returncode, 0, run.stderr)
             costs, sources = costs_of(file)
-            self.assertEqual(set(costs), keys())
+            self.assertEqual(set(costs), keys() | set(PROGRAMS))
             self.assertNotIn("stale", file.read_text())
             for key, value in costs.items():
                 if key not in MAY_BE_ZERO:
@@ -62,27 +68,38 @@ class Calibration(unittest.TestCase):
             if not SANITIZED:  # which makes our code slower and the library's copies not
                 self.assertGreater(costs["twin"], costs["hand_over"])
 
-            # Of programs that no price was fitted to.
-            unit = next(source for source in sources if "jacobi" in source)
-            for program in ("gauss", "water"):
-                self.assertNotIn(program, unit)
-                for clusters in (1, 2):
-                    self.assertRegex(run.stdout, rf"{program} .* {clusters} +\d\.\d+ s +\d+\.\d+ s \([+-]\d+ %\)")
-            self.assertIn("what they print", run.stdout)
-            self.assertEqual("processor(s) for 4 threads" in run.stdout, os.cpu_count() < 4)
+            # Each by the others' unit where it was priced; by its own elsewhere, and only runs with a processor
+            # for each thread are compared.
+            for program in PROGRAMS:
+                self.assertGreater(costs[program], 0)
+                self.assertRegex(run.stdout, rf"{program} .* others' +1 x 1 {ERROR}")
+                for nodes, threads in (("1 x 1", 1), ("1 x 2", 2), ("2 x 1", 4)):
+                    compared = ERROR if threads <= len(os.sched_getaffinity(0)) else r" +\d+\.\d+ s +not compared\n"
+                    self.assertRegex(run.stdout, rf"{program} .* its own +{nodes} {compared}")
+            self.assertLessEqual(min(costs[p] for p in PROGRAMS), costs["unit"])
+            self.assertGreaterEqual(max(costs[p] for p in PROGRAMS), costs["unit"])
+            self.assertIn("what the programs print", run.stdout)
+            self.assertEqual("4 threads and this machine has" in run.stdout, len(os.sched_getaffinity(0)) < 4)
             self.assertIn("water", file.read_text())
 
             again = braid("sim", "--model", file, "jacobi", "--size", "64", "--iterations", "2")
             self.assertEqual(again.returncode, 0, again.stderr)
             self.assertIn("model modern", again.stderr)
             self.assertIn("verified", again.stdout)
+            self.assertNotIn("has no unit of this one", again.stderr)
+            # A program by another name has the mean.
+            text = re.sub(r"\n  jacobi: .*", "", file.read_text())
+            file.write_text(text)
+            stranger = braid("sim", "--model", file, "jacobi", "--size", "64", "--iterations", "2")
+            self.assertEqual(stranger.returncode, 0, stranger.stderr)
+            self.assertIn("model modern has no unit of this one", stranger.stderr)
 
     def test_the_model_that_comes_along_has_a_name(self):
         run = braid("sim", "--model", "modern", "jacobi", "--size", "64", "--iterations", "2")
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn("model modern", run.stderr)
         costs, _ = costs_of(SOURCES / "configs/models/modern.yaml")
-        self.assertEqual(set(costs), keys())
+        self.assertEqual(set(costs), keys() | set(PROGRAMS))
 
     def test_a_file_that_cannot_be_written_is_named_before_anything_is_measured(self):
         run = braid("calibrate", "-o", "/nowhere/mine.yaml")

@@ -15,7 +15,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <regex>
-#include <thread>
 
 #include "base/clock.h"
 #include "sim/cost_model.h"
@@ -35,17 +34,20 @@ struct Program {
   std::string text() const { return fmt::format("{} {}", name, fmt::join(arguments, " ")); }
 };
 
-// Two kinds of loops: one that streams through memory, one that stays in the cache.
-const std::vector<Program>& fitted_programs() {
-  static const std::vector<Program> programs = {{"jacobi", {"--size", "512", "--iterations", "50"}},
-                                                {"matmul", {"--size", "384"}}};
-  return programs;
-}
-
-const std::vector<Program>& foretold_programs() {
-  static const std::vector<Program> programs = {{"gauss", {"--size", "512"}},
-                                                {"water", {"--molecules", "343", "--iterations", "2"}}};
-  return programs;
+// Each takes tens of milliseconds, which programs print to a thousandth of a second.
+struct Pair {
+  Program priced;
+  Program other;  // of another size
+};
+const std::vector<Pair>& programs() {
+  static const std::vector<Pair> all = {{{"jacobi", {"--size", "512", "--iterations", "100"}},
+                                         {"jacobi", {"--size", "1024", "--iterations", "40"}}},
+                                        {{"matmul", {"--size", "384"}}, {"matmul", {"--size", "512"}}},
+                                        {{"gauss", {"--size", "512"}}, {"gauss", {"--size", "768"}}},
+                                        {{"water", {"--molecules", "343", "--iterations", "4"}},
+                                         {"water", {"--molecules", "512", "--iterations", "4"}}},
+                                        {{"tsp", {"--cities", "14"}}, {"tsp", {"--cities", "16"}}}};
+  return all;
 }
 
 struct Effort {
@@ -135,29 +137,35 @@ std::vector<std::string> command_of(const char* command, std::vector<std::string
   return options;
 }
 
-Result<double> simulated_seconds(const std::string& folder, const std::string& model, unsigned clusters,
+// A machine to run a program on; a cluster has one proxy.
+struct Machine {
+  unsigned clusters = 1;
+  unsigned compute = 1;
+  std::vector<std::string> options() const {
+    return {"--clusters", std::to_string(clusters), "--compute", std::to_string(compute), "--proxies", "1"};
+  }
+};
+
+Result<double> simulated_seconds(const std::string& folder, const std::string& model, Machine machine,
                                  const Program& program) {
-  return seconds_of(folder, "braid",
-                    command_of("sim",
-                               {"--quiet", "--model", model, "--clusters", std::to_string(clusters),
-                                "--compute", "1", "--proxies", "1"},
-                               program));
+  std::vector<std::string> options = machine.options();
+  options.insert(options.begin(), {"--quiet", "--model", model});
+  return seconds_of(folder, "braid", command_of("sim", std::move(options), program));
 }
 
-// Times of several runs, ascending. One cluster needs no proxy: the program runs alone.
-Result<std::vector<double>> live_seconds(const std::string& folder, unsigned clusters, unsigned runs,
+// Times of several runs, ascending. A single compute node needs no daemon: the program runs alone.
+Result<std::vector<double>> live_seconds(const std::string& folder, Machine machine, unsigned runs,
                                          const Program& program) {
+  std::vector<std::string> options = machine.options();
+  options.insert(options.begin(), "--quiet");
+  const bool alone = machine.clusters == 1 && machine.compute == 1;
   std::vector<double> times;
   for (unsigned run = 0; run < runs; ++run) {
-    const Result<double> seconds =
-        clusters == 1 ? seconds_of(folder, program.name, program.arguments)
-                      : seconds_of(folder, "braid",
-                                   command_of("run",
-                                              {"--quiet", "--clusters", std::to_string(clusters), "--compute",
-                                               "1", "--proxies", "1"},
-                                              program));
+    const Result<double> seconds = alone ? seconds_of(folder, program.name, program.arguments)
+                                         : seconds_of(folder, "braid", command_of("run", options, program));
     if (!seconds) return seconds.error();
-    times.push_back(*seconds);
+    // Programs print milliseconds.
+    times.push_back(std::max(*seconds, 5e-4));
   }
   std::sort(times.begin(), times.end());
   return times;
@@ -185,7 +193,7 @@ void describe_machine(Calibration& c) {
     c.clock_mhz = 1000;
     c.clock_source = "/proc/cpuinfo tells none: a cycle stands for a nanosecond";
   }
-  c.cores = std::max(1u, std::thread::hardware_concurrency());
+  c.cores = usable_cores();
   if (::getloadavg(&c.load, 1) != 1) c.load = 0;
   const Duration unix_time = monotonic_now() - Instant() + unix_time_of_monotonic_zero();
   const auto seconds = static_cast<std::time_t>(unix_time.s());
@@ -224,26 +232,27 @@ std::string counting_model() {
   return render_model(c, {});
 }
 
+double geometric_mean(const std::vector<double>& values) {
+  double logarithms = 0;
+  for (const double value : values) logarithms += std::log(value);
+  return std::exp(logarithms / static_cast<double>(values.size()));
+}
+
 Result<void> price_units(const CalibrationOptions& options, const Progress& tell, Calibration& c) {
   const ScratchFile counting(counting_model());
   if (!counting.written()) return error("{} cannot be written: {}", counting.path(), std::strerror(errno));
-  double product = 1;
-  std::string each;
-  for (const Program& program : fitted_programs()) {
+  std::vector<double> prices;
+  for (const auto& [program, other] : programs()) {
     tell(fmt::format("computing: {} alone", program.text()));
-    const Result<double> counted = simulated_seconds(options.folder, counting.path(), 1, program);
+    const Result<double> counted = simulated_seconds(options.folder, counting.path(), {}, program);
     if (!counted) return counted.error();
-    const auto live = live_seconds(options.folder, 1, effort_of(options).runs_alone, program);
+    auto live = live_seconds(options.folder, {}, effort_of(options).runs_alone, program);
     if (!live) return live.error();
-    // The least is what other users of the machine have added least to.
-    const double cycles = std::max(live->front(), 5e-4) * c.clock_mhz / *counted;
-    product *= cycles;
-    each += fmt::format("{}{} {:.3f}", each.empty() ? "" : ", ", program.text(), cycles);
+    c.programs.push_back({program.name, program.text(), *counted * 1e6, std::move(live).value()});
+    prices.push_back(c.programs.back().cycles_per_unit(c.clock_mhz));
   }
-  const double mean = std::pow(product, 1.0 / static_cast<double>(fitted_programs().size()));
-  c.costs["unit"] = {mean, fmt::format("least printed times of programs alone by what they count ({}); "
-                                       "geometric mean",
-                                       each)};
+  c.costs["unit"] = {geometric_mean(prices),
+                     "of a program that is not among 'units': the geometric mean of those that are"};
   return {};
 }
 
@@ -257,13 +266,28 @@ std::string percent(double part) {
 }
 
 std::string table(const std::vector<Prediction>& predictions, const char* margin) {
-  std::string text = fmt::format("{}{:<36} {:>8} {:>12} {:>18} {:>18}\n", margin, "program", "clusters",
-                                 "predicted", "median (error)", "least (error)");
-  for (const Prediction& p : predictions)
-    text += fmt::format("{}{:<36} {:>8} {:>10.3f} s {:>18} {:>18}\n", margin, p.command, p.clusters,
-                        p.predicted_seconds, fmt::format("{:.3f} s ({})", p.median(), percent(p.error())),
-                        fmt::format("{:.3f} s ({})", p.least(), percent(p.error_of_least())));
+  std::string text = fmt::format("{}{:<36} {:>8} {:>6} {:>12} {:>18} {:>18}\n", margin, "program", "unit",
+                                 "nodes", "predicted", "median (error)", "least (error)");
+  for (const Prediction& p : predictions) {
+    text += fmt::format("{}{:<36} {:>8} {:>6} {:>10.3f} s ", margin, p.command,
+                        p.unit == Prediction::Unit::kOwn ? "its own" : "others'",
+                        fmt::format("{} x {}", p.clusters, p.compute), p.predicted_seconds);
+    text += p.compared()
+                ? fmt::format("{:>18} {:>18}\n", fmt::format("{:.3f} s ({})", p.median(), percent(p.error())),
+                              fmt::format("{:.3f} s ({})", p.least(), percent(p.error_of_least())))
+                : fmt::format("{:>18}\n", "not compared");
+  }
   return text;
+}
+
+// The errors of the medians, from the most negative to the most positive; empty: nothing was compared.
+std::string range_of_errors(const std::vector<Prediction>& predictions, Prediction::Unit unit) {
+  std::vector<double> errors;
+  for (const Prediction& p : predictions)
+    if (p.unit == unit && p.compared()) errors.push_back(p.error());
+  if (errors.empty()) return "";
+  const auto [least, most] = std::minmax_element(errors.begin(), errors.end());
+  return fmt::format("{} to {}", percent(*least), percent(*most));
 }
 
 }  // namespace
@@ -277,26 +301,49 @@ Result<Calibration> calibrate(const CalibrationOptions& options, const Progress&
   return c;
 }
 
-Result<std::vector<Prediction>> predict(const CalibrationOptions& options, const std::string& model,
-                                        const Progress& tell) {
+std::vector<Prediction> leave_one_out(const Calibration& c) {
   std::vector<Prediction> predictions;
-  for (const Program& program : foretold_programs()) {
-    for (const unsigned clusters : {1u, 2u}) {
-      tell(fmt::format("prediction: {}, {} cluster(s)", program.text(), clusters));
-      Prediction p;
-      p.command = program.text();
-      p.clusters = clusters;
-      const Result<double> predicted = simulated_seconds(options.folder, model, clusters, program);
-      if (!predicted) return predicted.error();
-      p.predicted_seconds = *predicted;
-      auto measured = live_seconds(options.folder, clusters, effort_of(options).runs, program);
+  for (const Calibration::Priced& left_out : c.programs) {
+    std::vector<double> others;
+    for (const Calibration::Priced& other : c.programs)
+      if (&other != &left_out) others.push_back(other.cycles_per_unit(c.clock_mhz));
+    if (others.empty()) continue;
+    predictions.push_back({.command = left_out.command,
+                           .unit = Prediction::Unit::kOthers,
+                           .predicted_seconds = left_out.units * geometric_mean(others) / (c.clock_mhz * 1e6),
+                           .measured_seconds = left_out.seconds});
+  }
+  return predictions;
+}
+
+Result<std::vector<Prediction>> predict(const CalibrationOptions& options, const Calibration& c,
+                                        const std::string& model, const Progress& tell) {
+  std::vector<Prediction> predictions;
+  const auto add = [&](const Program& program, Machine machine) -> Result<void> {
+    tell(fmt::format("prediction: {}, {} cluster(s) of {}", program.text(), machine.clusters,
+                     machine.compute));
+    Prediction p{.command = program.text(),
+                 .unit = Prediction::Unit::kOwn,
+                 .clusters = machine.clusters,
+                 .compute = machine.compute,
+                 .predicted_seconds = 0,
+                 .measured_seconds = {}};
+    const Result<double> predicted = simulated_seconds(options.folder, model, machine, program);
+    if (!predicted) return predicted.error();
+    p.predicted_seconds = *predicted;
+    if (p.threads() <= c.cores) {
+      auto measured = live_seconds(options.folder, machine, effort_of(options).runs, program);
       if (!measured) return measured.error();
       p.measured_seconds = std::move(measured).value();
-      // Programs print milliseconds.
-      for (double& seconds : p.measured_seconds) seconds = std::max(seconds, 5e-4);
-      predictions.push_back(std::move(p));
     }
-  }
+    predictions.push_back(std::move(p));
+    return {};
+  };
+  for (const auto& [priced, other] : programs())
+    if (const Result<void> added = add(other, {}); !added) return added.error();
+  for (const Machine machine : {Machine{1, 2}, Machine{2, 1}})
+    for (const auto& [priced, other] : programs())
+      if (const Result<void> added = add(priced, machine); !added) return added.error();
   return predictions;
 }
 
@@ -311,11 +358,13 @@ std::string render_model(const Calibration& c, const std::vector<Prediction>& pr
     text += fmt::format("# Others used the machine: load {:.1f} on {} processors.\n", c.load, c.cores);
   if (!predictions.empty())
     text += fmt::format(
-        "#\n# How well it foretold live runs there, of programs that it was not fitted to (their own printed "
-        "time;\n# clusters of one compute node, {} processors for all threads; medians and leasts of {} "
-        "runs):\n"
+        "#\n# How well it foretold live runs there that it was not fitted to: programs' own printed times, "
+        "on "
+        "clusters\n# x compute nodes; {} processors. A program's computing is priced by its own unit from "
+        "another run, or by the mean of the\n# other programs'. Not compared: more threads than "
+        "processors.\n"
         "{}",
-        c.cores, predictions.front().measured_seconds.size(), table(predictions, "#   "));
+        c.cores, table(predictions, "#   "));
   text += fmt::format(
       "name: modern\n"
       "clock_mhz: {:.6g}\n"
@@ -332,39 +381,52 @@ std::string render_model(const Calibration& c, const std::vector<Prediction>& pr
       run.transport.fragmentation == stack::Fragmentation::kIp ? "ip" : "transport",
       run.transport.congestion == stack::CongestionControl::kDelay ? "delay" : "none", sub.ack_every,
       sub.ack_delay.ns() / 1000, run.transport.min_rto_us, run.transport.max_rto_us);
+  const auto line = [&](const std::string& key, const Calibration::Cost& cost) {
+    // What JSON quotes, YAML reads.
+    const nlohmann::json source = fmt::format("{}; {}, {}", cost.source, c.processor, c.day);
+    return fmt::format("  {}: {{value: {:.4g}, source: {}}}\n", key, cost.cycles,
+                       source.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
+  };
   for (const sim::CostKey& key : sim::cost_keys()) {
     const auto found = c.costs.find(key.key);
     if (found == c.costs.end()) continue;
-    // What JSON quotes, YAML reads.
-    const nlohmann::json source = fmt::format("{}; {}, {}", found->second.source, c.processor, c.day);
-    text += fmt::format("  {}: {{value: {:.4g}, source: {}}}\n", key.key, found->second.cycles,
-                        source.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
+    text += line(key.key, found->second);
   }
+  if (!c.programs.empty()) text += "units:\n";
+  for (const Calibration::Priced& p : c.programs)
+    text += line(p.name, {p.cycles_per_unit(c.clock_mhz),
+                          fmt::format("least of {} printed times of {} alone by what it counts",
+                                      p.seconds.size(), p.command)});
   return text;
 }
 
 std::string render_text(const Calibration& c, const std::vector<Prediction>& predictions) {
   std::string text =
-      "Programs that the model was not fitted to; times are what they print of their parallel part, in the "
-      "simulation and live:\n" +
+      "Runs that the model was not fitted to, on clusters x compute nodes; times are what the programs print "
+      "of their\nparallel part, in the simulation and live:\n" +
       table(predictions, "  ");
-  text +=
-      "One cluster: the program alone, where only the price of computing can be wrong. Two: its error and "
-      "the "
-      "messages'.\n";
+  const std::string own = range_of_errors(predictions, Prediction::Unit::kOwn);
+  if (!own.empty())
+    text += fmt::format("A program that the model has a unit of: {}. Its unit is from another run.\n", own);
+  const std::string others = range_of_errors(predictions, Prediction::Unit::kOthers);
+  if (!others.empty())
+    text += fmt::format("A program that it has none of: {}. Each was foretold by the other programs' mean.\n",
+                        others);
   unsigned threads = 0;
-  for (const Prediction& p : predictions) threads = std::max(threads, p.clusters > 1 ? 2 * p.clusters : 1);
-  if (threads > c.cores)
+  for (const Prediction& p : predictions)
+    if (!p.compared()) threads = std::max(threads, p.threads());
+  if (threads > 0)
     text += fmt::format(
-        "This machine has {} processor(s) for {} threads (a compute node and a proxy in each cluster): live, "
-        "they take turns\non them, of which the model knows nothing. It foretells a machine with a processor "
-        "for each.\n",
-        c.cores, threads);
+        "Not compared: those runs have up to {} threads and this machine has {} processor(s). Live, threads "
+        "would take turns\non them, of which the model knows nothing: it foretells a machine with a "
+        "processor "
+        "for each compute node and proxy,\nand how well can only be found out on one.\n",
+        threads, c.cores);
   if (is_busy(c))
     text += fmt::format(
         "Others use this machine (load {:.1f} on {} processor(s)): what ran longer than a slice of the "
         "scheduler's was held up by\nthem. The least times say more than the medians; a quiet machine, or "
-        "'nice -n -15 braid calibrate' as root, says more than both.\n",
+        "'chrt -f 10 braid calibrate' as root, says more than both.\n",
         c.load, c.cores);
   return text;
 }

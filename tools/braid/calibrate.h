@@ -1,10 +1,13 @@
 // Makes a cost model of this machine: the stages as braid-times has timed them, the price of what the
-// compiler's charges count from programs that run alone; and says how well a simulation with it foretells
-// live runs of programs that it was not fitted to.
+// compiler's charges count from programs that run alone, for each program its own; and says how well a
+// simulation with it foretells live runs that it was not fitted to.
+//
+// Live runs are compared where they are like what is simulated: with a processor for each of their threads.
 //
 // Whatever is run, is run as users do: the programs, `braid run` and `braid sim` beside this command.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
@@ -31,15 +34,34 @@ struct Calibration {
   double load = 0;  // threads that wanted a processor in the minute before, on average
   unsigned cores = 1;
   std::map<std::string, Cost> costs;  // by the key of sim::cost_keys()
+  // A program that ran alone, and in a simulation that counted what it computes.
+  struct Priced {
+    std::string name;
+    std::string command;
+    double units = 0;
+    std::vector<double> seconds;  // that it took live, ascending
+    // The least is what other users of the machine have added least to.
+    double cycles_per_unit(double clock_mhz) const { return seconds.front() * clock_mhz * 1e6 / units; }
+  };
+  std::vector<Priced> programs;
 };
 
 // A program's own time as the simulation foretells it and as live runs measured it.
 struct Prediction {
-  std::string command;
-  unsigned clusters = 1;  // of one compute node each
-  double predicted_seconds = 0;
-  std::vector<double> measured_seconds;  // ascending
+  // Whose price its computing has: that of itself, from another run; or the mean of other programs'.
+  enum class Unit : std::uint8_t { kOwn, kOthers };
 
+  std::string command;
+  Unit unit = Unit::kOwn;
+  unsigned clusters = 1;
+  unsigned compute = 1;  // nodes of each
+  double predicted_seconds = 0;
+  std::vector<double> measured_seconds;  // ascending; empty: not compared
+
+  // That a live run has: one cluster needs no proxy.
+  unsigned threads() const { return clusters > 1 ? clusters * (compute + 1) : compute; }
+  bool compared() const { return !measured_seconds.empty(); }
+  // Of those that are compared.
   double least() const { return measured_seconds.front(); }
   double median() const { return measured_seconds[measured_seconds.size() / 2]; }
   // Of the prediction: 0.1 is a tenth too long.
@@ -52,9 +74,12 @@ using Progress = std::function<void(const std::string&)>;
 
 Result<Calibration> calibrate(const CalibrationOptions& options, const Progress& tell);
 
-// Simulates and runs programs that calibrate() did not look at. `model`: a path, with a '/' in it.
-Result<std::vector<Prediction>> predict(const CalibrationOptions& options, const std::string& model,
-                                        const Progress& tell);
+// Each program's time alone if nothing but the others were known.
+std::vector<Prediction> leave_one_out(const Calibration& calibration);
+// Simulates the programs as calibrate() did not run them: another problem, two compute nodes, two clusters;
+// and runs them so where the machine has a processor for each thread. `model`: a path, with a '/' in it.
+Result<std::vector<Prediction>> predict(const CalibrationOptions& options, const Calibration& calibration,
+                                        const std::string& model, const Progress& tell);
 
 // A file of configs/models, with what came of the predictions, if there are any, as a comment.
 std::string render_model(const Calibration& calibration, const std::vector<Prediction>& predictions);

@@ -548,11 +548,10 @@ CLI::App* describe_calibrate(CLI::App& app, CalibrateArguments& arguments) {
                       "fewer repetitions: to see that it works, not to believe it");
   calibrate->formatter(std::make_shared<CommandFormatter>("braid calibrate [options]"));
   calibrate->footer(
-      "Times every stage on the production code, runs programs beside this command alone and in simulation "
-      "to "
-      "price what they\n"
-      "compute, and then foretells live runs of other programs with it. Takes a minute; other work on the "
-      "machine spoils it.\n"
+      "Times every stage on the production code, runs the programs beside this command alone and in "
+      "simulation to price what each\n"
+      "computes, and then foretells other runs of them. Takes a minute; other work on the machine spoils "
+      "it.\n"
       "\n"
       "Status: 70: something could not be measured; 73: the file cannot be written.\n"
       "\n"
@@ -571,12 +570,14 @@ int calibrate_machine(const CalibrateArguments& arguments) {
   const Result<Calibration> calibration = calibrate(options, tell);
   if (!calibration) refuse(kLostDaemonStatus, calibration.error().text);
   write_output("--output", arguments.file, file, render_model(*calibration, {}));
-  const Result<std::vector<Prediction>> predictions =
-      predict(options, std::filesystem::absolute(arguments.file).string(), tell);
-  if (!predictions) refuse(kLostDaemonStatus, predictions.error().text);
-  write_output("--output", arguments.file, file, render_model(*calibration, *predictions));
+  const Result<std::vector<Prediction>> predicted =
+      predict(options, *calibration, std::filesystem::absolute(arguments.file).string(), tell);
+  if (!predicted) refuse(kLostDaemonStatus, predicted.error().text);
+  std::vector<Prediction> predictions = leave_one_out(*calibration);
+  predictions.insert(predictions.end(), predicted->begin(), predicted->end());
+  write_output("--output", arguments.file, file, render_model(*calibration, predictions));
   std::printf("%s: the cost model of this machine, as of now\n", arguments.file.c_str());
-  std::fputs(render_text(*calibration, *predictions).c_str(), stdout);
+  std::fputs(render_text(*calibration, predictions).c_str(), stdout);
   return 0;
 }
 

@@ -149,6 +149,21 @@ void Keeper::take_back(pid_t group) {
   tell(-group);
 }
 
+std::vector<int> usable_processors() {
+  cpu_set_t set;
+  std::vector<int> all;
+  if (::sched_getaffinity(0, sizeof set, &set) == 0) {
+    for (unsigned i = 0; i < CPU_SETSIZE; ++i) {
+      if (CPU_ISSET(i, &set)) all.push_back(static_cast<int>(i));
+    }
+  }
+  return all;
+}
+
+unsigned usable_cores() {
+  return static_cast<unsigned>(std::max<std::size_t>(1, usable_processors().size()));
+}
+
 Result<Process> start_process(const ProcessOptions& options) {
   const bool is_read = options.output_fd < 0;
   Result<Pipe> out = is_read ? make_pipe() : Pipe{}, err = is_read ? make_pipe() : Pipe{};

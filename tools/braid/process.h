@@ -52,6 +52,11 @@ struct Process {
   Descriptor err;
 };
 
+// Their numbers, of those that this process may run on; empty: the system does not tell.
+std::vector<int> usable_processors();
+// How many those are; 1 if the system does not tell.
+unsigned usable_cores();
+
 // Returns when the program runs; or says why it does not.
 Result<Process> start_process(const ProcessOptions& options);
 

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -231,8 +232,10 @@ sim::MachineConfig machine_config(const SimulationOptions& options, const sim::C
 
 Result<SimulationReport> simulate(const SimulationOptions& options) {
   const Instant began = monotonic_now();
-  const Result<sim::CostModel> model = load_model(options.config.simulation.model, options.models);
+  Result<sim::CostModel> model = load_model(options.config.simulation.model, options.models);
   if (!model) return model.error();
+  const std::string program = std::filesystem::path(options.application).filename();
+  model->unit = model->unit_of(program);
   TraceFile trace(options.trace_file);
   if (!options.trace_file.empty() && !trace.open())
     return error("--trace: {} cannot be written: {}", options.trace_file, std::strerror(errno));
@@ -242,6 +245,8 @@ Result<SimulationReport> simulate(const SimulationOptions& options) {
   report.config = options.config;
   report.model = model->name;
   report.cycles_per_second = model->cycles_per_second;
+  report.unit = model->unit;
+  report.unit_is_mean = !model->units.empty() && !model->units.contains(program);
   sim::MachineConfig config = machine_config(options, *model);
   if (config.iccs.clusters == 1) config.iccs.mode = sim::Mode::kNoDelay;  // there is nobody to send to
   if (config.iccs.mode == sim::Mode::kNoContention) {
@@ -311,6 +316,7 @@ nlohmann::ordered_json render_json(const SimulationReport& r) {
   j["config"] = to_json(r.config);
   j["model"] = r.model;
   j["cycles_per_second"] = rate;
+  j["cycles_per_unit"] = r.unit;
   j["status"] = r.status;
   if (!r.failure.empty()) {
     j["failure"] = r.failure;
@@ -450,6 +456,11 @@ std::string render_text(const SimulationReport& r) {
         "  compute time comes from this processor's clock, for the program was built without the compiler "
         "plug-in: "
         "no run is like another\n";
+  else if (r.unit_is_mean)
+    text += fmt::format(
+        "  compute time is priced as that of other programs is on the mean: model {} has no unit of this one "
+        "(docs/OPERATIONS.md, Calibrate)\n",
+        r.model);
   return text;
 }
 

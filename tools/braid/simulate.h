@@ -31,8 +31,10 @@ struct SimulationReport {
   RunConfig config;
   std::string model;
   double cycles_per_second = 0;
-  int status = 0;       // the largest of the programs'
-  std::string failure;  // why the run ended early; empty: it did not
+  double unit = 0;            // cycles of a unit of what the program computes
+  bool unit_is_mean = false;  // of the programs that the model has units of, which this is none of
+  int status = 0;             // the largest of the programs'
+  std::string failure;        // why the run ended early; empty: it did not
   sim::MachineFigures figures;
   std::uint32_t message_bytes = 0;  // no-contention: the message whose latency all had,
   Duration fixed_delay{};           // and this

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <sys/file.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -36,17 +35,6 @@ using OrderedJson = nlohmann::ordered_json;
 constexpr int kEndings[] = {SIGINT, SIGTERM, SIGHUP};
 // A terminal's line is written anew so often.
 constexpr int kRefreshMs = 1000;
-
-std::vector<int> usable_processors() {
-  cpu_set_t set;
-  std::vector<int> all;
-  if (::sched_getaffinity(0, sizeof set, &set) == 0) {
-    for (unsigned i = 0; i < CPU_SETSIZE; ++i) {
-      if (CPU_ISSET(i, &set)) all.push_back(static_cast<int>(i));
-    }
-  }
-  return all;
-}
 
 std::string describe_time(double seconds) {
   const long s = std::lround(std::max(0.0, seconds));

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -107,12 +106,6 @@ std::string unique_run_name() {
   if (::getrandom(&random, sizeof random, 0) != sizeof random)
     random = static_cast<std::uint64_t>(monotonic_now().ns());
   return fmt::format("braid-{}-{:016x}", ::getpid(), random);
-}
-
-unsigned usable_cores() {
-  cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return std::max(1u, static_cast<unsigned>(CPU_COUNT(&set)));
 }
 
 // What the watchdog sees of an application process.
