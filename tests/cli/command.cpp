@@ -29,21 +29,27 @@ std::string file_text(const std::string& path) {
   return text.str();
 }
 
-// ends[1] is what somebody types on, ends[0] the terminal that a process reads from.
-bool open_terminal(int (&ends)[2]) {
-  ends[1] = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+unsigned count(const std::string& text, const std::string& part) {
+  unsigned n = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++n;
+  return n;
+}
+
+// `person` is what somebody types on and reads from, `process` the terminal that a process has.
+bool open_terminal(int& person, int& process) {
+  person = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
   char name[64];
-  if (ends[1] < 0 || ::grantpt(ends[1]) != 0 || ::unlockpt(ends[1]) != 0 ||
-      ::ptsname_r(ends[1], name, sizeof name) != 0)
+  if (person < 0 || ::grantpt(person) != 0 || ::unlockpt(person) != 0 ||
+      ::ptsname_r(person, name, sizeof name) != 0)
     return false;
-  ends[0] = ::open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
-  return ends[0] >= 0;
+  process = ::open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
+  return process >= 0;
 }
 
 }  // namespace
 
 Command::Command(const std::vector<std::string>& arguments, const Variables& variables,
-                 const std::string& input, Input kind)
+                 const std::string& input, Input kind, Errors errors)
     : begun_(Clock::now()) {
   std::random_device random;
   mark_ = "BRAID_UNDER_TEST_MARK=" + std::to_string(random()) + std::to_string(random());
@@ -61,8 +67,9 @@ Command::Command(const std::vector<std::string>& arguments, const Variables& var
 
   int in[2], out[2], err[2];
   const bool terminal = kind == Input::kTerminal;
-  if (!(terminal ? open_terminal(in) : ::pipe2(in, O_CLOEXEC) == 0) || ::pipe2(out, O_CLOEXEC) != 0 ||
-      ::pipe2(err, O_CLOEXEC) != 0)
+  if (!(terminal ? open_terminal(in[1], in[0]) : ::pipe2(in, O_CLOEXEC) == 0) ||
+      ::pipe2(out, O_CLOEXEC) != 0 ||
+      !(errors == Errors::kTerminal ? open_terminal(err[0], err[1]) : ::pipe2(err, O_CLOEXEC) == 0))
     std::abort();
   pid_ = ::fork();
   if (pid_ == 0) {
@@ -130,9 +137,9 @@ bool Command::read_some(int timeout_ms) {
   return out_ >= 0 || err_ >= 0;
 }
 
-bool Command::expect(const std::string& text) {
+bool Command::expect(const std::string& text, unsigned times) {
   const auto limit = Clock::now() + std::chrono::seconds(30);
-  while (finished_.out.find(text) == std::string::npos && finished_.err.find(text) == std::string::npos) {
+  while (count(finished_.out, text) + count(finished_.err, text) < times) {
     if (Clock::now() > limit || !read_some(100)) return false;
   }
   return true;

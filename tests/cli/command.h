@@ -25,8 +25,10 @@ class Command {
   using Variables = std::map<std::string, std::string>;
   // What standard input is: a pipe that is closed after `input`, or a terminal that controls the process.
   enum class Input { kPipe, kTerminal };
+  // What standard error is; a terminal's lines end with "\r\n".
+  enum class Errors { kPipe, kTerminal };
   Command(const std::vector<std::string>& arguments, const Variables& variables = {},
-          const std::string& input = "", Input kind = Input::kPipe);
+          const std::string& input = "", Input kind = Input::kPipe, Errors errors = Errors::kPipe);
   ~Command();  // kills what is left
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
@@ -35,9 +37,9 @@ class Command {
   void type(const std::string& text) const;
   pid_t pid() const { return pid_; }
   void signal(int number) const;
-  // Reads until `text` has come on standard output or standard error; false if the process ended or 30 s
-  // passed before.
-  bool expect(const std::string& text);
+  // Reads until `text` has come on standard output or standard error, so many times together; false if the
+  // process ended or 30 s passed before.
+  bool expect(const std::string& text, unsigned times = 1);
   // Until it ends; killed after `limit`.
   const Finished& wait(std::chrono::seconds limit = std::chrono::seconds(60));
   // What has come so far.

@@ -1,7 +1,8 @@
 // Stands in for `braid sim` in tests of studies: writes a line into the diary that FAKE_ENGINE_DIARY names
 // and a report, at once. The application's arguments say what goes wrong:
-//   --exit=N  --raise=N  --unreported  --hold (until killed, unless the file that FAKE_ENGINE_GATE names is
-//   there)
+//   --exit=N  --raise=N  --unreported
+//   --hold=1   waits until killed, unless the file that FAKE_ENGINE_GATE names is there
+//   --child=1  has a child that waits so, too
 #include <fcntl.h>
 #include <sched.h>
 #include <unistd.h>
@@ -18,6 +19,10 @@ namespace {
 std::string variable(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;
+}
+
+void wait_for_gate() {
+  while (::access(variable("FAKE_ENGINE_GATE").c_str(), F_OK) != 0) ::usleep(10'000);
 }
 
 // One write, so that lines of several processes do not mix.
@@ -62,9 +67,11 @@ int main(int argc, char** argv) {
     }
     if (word.starts_with("--raise=")) ::raise(std::stoi(value));
     if (word == "--unreported" || word == "--unreported=1") reports = false;
-    if (word == "--hold=1") {
-      while (::access(variable("FAKE_ENGINE_GATE").c_str(), F_OK) != 0) ::usleep(10'000);
+    if (word == "--child=1" && ::fork() == 0) {
+      wait_for_gate();
+      return 0;
     }
+    if (word == "--hold=1") wait_for_gate();
   }
   if (reports && !report.empty())
     std::ofstream(report) << R"({"parallel_cycles": 1000, "messages": {"count": 10, "mean_bytes": 321.75}})";

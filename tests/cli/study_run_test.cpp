@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <sstream>
 
 #include "tests/cli/command.h"
@@ -219,6 +220,95 @@ TEST_F(StudyRun, FailedPointsAreToldWithTheCommandThatRepeatsThem) {
   EXPECT_THAT(began(), SizeIs(3)) << "they are tried again";
 }
 
+TEST_F(StudyRun, APointThatTakesTooLongIsStoppedAndTheOthersGoOn) {
+  const std::string vary = "vary: [{arguments.child: [1, 0], arguments.hold: [1, 0]}, {proxies: [1, 2]}]\n";
+  const std::string file = study({""}, vary + "limit_s: 3000\n");
+  const Finished done = run(file, {"--limit", "2.5", "--jobs", "3"});  // no process is left: run() looks
+  EXPECT_EQ(done.status, 1);
+  EXPECT_GE(done.seconds, 2.5);
+  const std::string why =
+      "was stopped: it took longer than 2.5 s; --limit, or 'limit_s' in the study's file, gives it more";
+  EXPECT_THAT(done.err, AllOf(HasSubstr("2 of 4 failed:"), HasSubstr(why)));
+  EXPECT_THAT(began(), SizeIs(4));
+  EXPECT_THAT(table(), SizeIs(1 + 2)) << "the others are there";
+  const Json failed = everything()["failed"];
+  ASSERT_THAT(failed, SizeIs(2));
+  for (const Json& point : failed) {
+    EXPECT_EQ(point["failure"], why);
+    EXPECT_EQ(point["varied_arguments"]["hold"], "1");
+    EXPECT_FALSE(fs::exists(out() + "/points/" + std::string(point["point"]) + ".report"));
+  }
+
+  // It is tried again, and only it.
+  const Finished again = run(study({""}, vary + "limit_s: 0.3\n"));
+  EXPECT_EQ(again.status, 1);
+  EXPECT_THAT(again.err, HasSubstr("it took longer than 0.3 s"));
+  EXPECT_THAT(began(), SizeIs(2));
+  std::ofstream(folder_ / "gate") << "open";
+  EXPECT_EQ(run(study({""}, vary + "limit_s: 0\n")).status, 0) << "0 is no limit";
+  EXPECT_THAT(began(), SizeIs(2));
+  EXPECT_THAT(table(), SizeIs(5));
+  EXPECT_THAT(everything()["failed"], IsEmpty());
+}
+
+TEST_F(StudyRun, OnATerminalOneLineTellsHowFarItIs) {
+  // Two points are finished, which took so long.
+  const std::string two = "vary: [{clusters: [2, 3]}]";
+  ASSERT_EQ(run(study({two}, "")).status, 0);
+  const Json finished = everything()["points"];
+  for (const Json& point : finished) {
+    const std::string path = out() + "/points/" + std::string(point["point"]) + ".json";
+    Json json = Json::parse(text_of(path));
+    json["seconds"] = point["settings"]["clusters"] == 2 ? 7200 : 7230;
+    std::ofstream(path) << json;
+  }
+  const std::string held = "vary: [{clusters: [4, 5], arguments.hold: [1, 1]}]";
+  Command command(line(study({two, "arguments: [--exit=7]", held}, ""), {"--jobs", "1"}), variables(), "",
+                  Command::Input::kPipe, Command::Errors::kTerminal);
+  // Two more, one after the other, of 7215 s each: half a minute lies between this and "4 h 0 min".
+  ASSERT_TRUE(command.expect("\r\x1b[Kbraid study: 3 of 5, 1 failed, about 4 h 0 min left"))
+      << command.so_far().err;
+  std::ofstream(folder_ / "gate") << "open";
+  const Finished& done = command.wait();
+  EXPECT_EQ(done.status, 1);
+  // What is left on the screen: of a line what came after it was begun anew.
+  std::vector<std::string> screen;
+  for (std::string row : lines_of(done.err)) {
+    if (const auto anew = row.rfind("\r\x1b[K"); anew != std::string::npos) row = row.substr(anew + 4);
+    if (row.ends_with("\r")) row.pop_back();
+    screen.push_back(row);
+  }
+  ASSERT_GE(screen.size(), 3u) << done.err;
+  EXPECT_EQ(screen[0], "braid study: 5 points; 2 are finished already; 1 at a time");
+  EXPECT_EQ(screen[1], "braid study: 5 of 5, 1 failed");
+  EXPECT_EQ(screen[2], "braid study: 1 of 5 failed:");
+  EXPECT_EQ(screen.back(), "braid study: 4 points in " + out() + "/points.csv");
+}
+
+TEST_F(StudyRun, TheTimeThatIsLeftRunsDown) {
+  ASSERT_EQ(run(study({""}, "vary: [{arguments.hold: [0]}]\n")).status, 0);
+  const std::string path = out() + "/points/" + std::string(everything()["points"][0]["point"]) + ".json";
+  Json json = Json::parse(text_of(path));
+  json["seconds"] = 50;
+  std::ofstream(path) << json;
+  Command command(line(study({""}, "vary: [{arguments.hold: [0, 1]}]\n")), variables(), "",
+                  Command::Input::kPipe, Command::Errors::kTerminal);
+  ASSERT_TRUE(command.expect(" s left", 3)) << command.so_far().err;
+  const std::string text = command.so_far().err;
+  const std::regex said("\r\x1b\\[Kbraid study: 1 of 2, about ([0-9]+) s left");
+  std::vector<int> left;
+  for (std::sregex_iterator i(text.begin(), text.end(), said), end; i != end; ++i)
+    left.push_back(std::stoi((*i)[1]));
+  ASSERT_GE(left.size(), 3u) << text;
+  EXPECT_LE(left[0], 50);
+  EXPECT_GE(left[0], 50 - 20) << "it is told every second";
+  for (std::size_t i = 1; i < left.size(); ++i) EXPECT_LE(left[i], left[i - 1]) << text;
+  EXPECT_LE(left.back(), left[0] - 2 + 1) << "a refresh is a second";
+  command.signal(SIGINT);
+  EXPECT_EQ(command.wait().status, 128 + SIGINT);
+  EXPECT_THAT(command.so_far().err, HasSubstr("\r\nbraid study: interrupted; 1 of 2 are finished"));
+}
+
 TEST_F(StudyRun, NoContentionTakesTheMessagesLengthFromTheRealPoint) {
   const std::string file =
       study({""}, "vary: [{clusters: [2, 4]}, {simulation.mode: [no-contention, real]}]\n");
@@ -287,6 +377,21 @@ TEST_F(StudyRun, ListsItsPoints) {
 }
 
 #ifdef BRAID_SIMULATED_JACOBI
+// With the real engine, whose programs are processes of their own: run() sees that none is left.
+TEST_F(StudyRun, TheEnginesProgramsEndWithAPointThatTakesTooLong) {
+  std::ofstream(folder_ / "long.yaml")
+      << "applications:\n"
+         "- {application: jacobi, arguments: [--size, 512, --iterations, 100000]}\n"
+         "- {application: jacobi, arguments: [--size, 32, --iterations, 1]}\n"
+         "limit_s: 3\n";
+  Command command(line(folder_ / "long.yaml"));
+  const Finished& done = command.wait();
+  EXPECT_EQ(done.status, 1);
+  EXPECT_THAT(done.err, AllOf(HasSubstr("1 of 2 failed:"), HasSubstr("it took longer than 3 s")));
+  EXPECT_THAT(command.left_over(), IsEmpty());
+  EXPECT_THAT(table(), SizeIs(2));
+}
+
 // The real engine: a point of the study is what `braid sim` says of it, to the last event.
 TEST_F(StudyRun, APointIsWhatTheEngineSaysOfIt) {
   std::ofstream(folder_ / "jacobi.yaml")

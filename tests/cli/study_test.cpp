@@ -54,6 +54,17 @@ TEST(Study, EveryCombinationOfTheAxesIsAPointAndTheLastAxisIsTheFastest) {
                           "water, clusters 4, proxies 1", "water, clusters 4, proxies 2"));
 }
 
+TEST(Study, LimitsItsPoints) {
+  EXPECT_EQ(parsed(kWater).limit_s, std::nullopt);
+  EXPECT_EQ(parsed(kWater + "limit_s: 2.5\n").limit_s, 2.5);
+  EXPECT_EQ(parsed(kWater + "limit_s: 0\n").limit_s, 0);
+  const std::string cure =
+      "must be the seconds that a point may take, up to 100000000; 0: as long as it takes";
+  for (const char* const wrong : {"-1", "ten", "10 s", "nan", "inf", "1e9", "[1]", "''"})
+    EXPECT_EQ(refusal(kWater + "limit_s: " + wrong + "\n"), "s.yaml:2:10: key 'limit_s': " + cure) << wrong;
+  EXPECT_EQ(refusal(kWater + "limit_s:\n"), "s.yaml:2:1: key 'limit_s': " + cure);
+}
+
 TEST(Study, KeysOfOneAxisGoTogether) {
   EXPECT_THAT(
       points(kWater + "vary:\n- clusters: [16, 8]\n  compute: [1, 2]\n- simulation.mode: [real, no-delay]\n"),

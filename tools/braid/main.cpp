@@ -400,6 +400,14 @@ CLI::App* describe_study(CLI::App& app, StudyArguments& arguments) {
   study->add_option("--jobs", arguments.options.jobs, "points at a time [one for each processor]")
       ->option_text("N")
       ->check(CLI::Range(1u, 1024u));
+  study
+      ->add_option(
+          "--limit", arguments.options.limit_s,
+          fmt::format("seconds that a point may take, else it is stopped and counts as failed; 0: as "
+                      "long\nas it takes [what the file says as limit_s, else {}]",
+                      kUsualLimitS))
+      ->option_text("SECONDS")
+      ->check(CLI::Range(0.0, kMaxLimitS));
   study->add_flag("--list", arguments.list, "only say which points there are")->excludes(output);
   return study;
 }

@@ -1,6 +1,7 @@
 #include "tools/braid/study.h"
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -49,8 +50,9 @@ class StudyLoader {
     Part all;
     bool has_applications = false;
     const Result<void> read =
-        each(root, "", {"applications", "base", "vary", "where"},
+        each(root, "", {"applications", "base", "limit_s", "vary", "where"},
              [&](const std::string& name, const YAML::Node& key, const YAML::Node& value) -> Result<void> {
+               if (name == "limit_s") return load_limit(key, value);
                if (name != "applications") return load_part(all, name, name, key, value);
                has_applications = true;
                return load_applications(key, value);
@@ -87,6 +89,19 @@ class StudyLoader {
                                                    : not_known(name, known));
       if (const Result<void> done = take(name, entry.first, entry.second); !done) return done;
     }
+    return {};
+  }
+
+  Result<void> load_limit(const YAML::Node& key, const YAML::Node& value) {
+    const std::string text = value.IsScalar() ? value.Scalar() : "";
+    double seconds = -1;
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+    if (problem != std::errc() || end != text.data() + text.size() ||
+        !(seconds >= 0 && seconds <= kMaxLimitS))
+      return wrong(value.IsNull() ? key : value, "limit_s",
+                   fmt::format("must be the seconds that a point may take, up to {}; 0: as long as it takes",
+                               kMaxLimitS));
+    study_.limit_s = seconds;
     return {};
   }
 

@@ -12,10 +12,12 @@
 //     - proxies: [1, 2, 4]
 //   where:                           # of these, the points of which all this holds (condition.h)
 //     - proxies <= compute
+//   limit_s: 600                     # no point may take longer; 0: as long as it takes
 #pragma once
 
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,10 +42,14 @@ struct StudyPoint {
 struct Study {
   std::vector<std::string> varied;  // keys of all axes, in the order of the file
   std::vector<StudyPoint> points;   // in the order of the file, the last axis the fastest
+  std::optional<double> limit_s;    // of each point's real time
 };
 
 // More than anybody waits for.
 inline constexpr std::size_t kMaxStudyPoints = 100'000;
+
+// Of a point's time: some three years.
+inline constexpr double kMaxLimitS = 100'000'000;
 
 Result<Study> load_study(const std::string& path);
 Result<Study> parse_study(const std::string& yaml, const std::string& name);

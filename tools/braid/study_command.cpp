@@ -15,6 +15,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <optional>
 #include <set>
 
@@ -35,6 +36,8 @@ using OrderedJson = nlohmann::ordered_json;
 constexpr int kEndings[] = {SIGINT, SIGTERM, SIGHUP};
 // A terminal's line is written anew so often.
 constexpr int kRefreshMs = 1000;
+// What poll() takes.
+constexpr int kMostMs = std::numeric_limits<int>::max();
 
 std::string describe_time(double seconds) {
   const long s = std::lround(std::max(0.0, seconds));
@@ -67,12 +70,16 @@ struct Job {
   pid_t pid = -1;
   std::size_t slot = 0;  // while it runs
   Instant begun;
+  bool overdue = false;  // it has been killed for that
 };
 
 class Carrier {
  public:
   Carrier(const Study& study, const StudyPlan& plan, const StudyOptions& options)
-      : study_(study), plan_(plan), options_(options) {}
+      : study_(study),
+        plan_(plan),
+        options_(options),
+        limit_s_(options.limit_s.value_or(study.limit_s.value_or(kUsualLimitS))) {}
 
   Result<int> run() {
     if (const Result<void> done = make_folder(); !done) return done.error();
@@ -151,8 +158,9 @@ class Carrier {
       if (problem = start_some(); !problem) break;
       if (count(Job::State::kRunning) == 0) break;
       pollfd waiting{signals_.get(), POLLIN, 0};
-      ::poll(&waiting, 1, is_terminal_ ? kRefreshMs : -1);
+      ::poll(&waiting, 1, patience_ms());
       hear();
+      stop_overdue();
       if (problem = reap(); !problem) break;
       show();
     }
@@ -171,6 +179,32 @@ class Carrier {
       *slot = true;
     }
     return {};
+  }
+
+  Instant deadline(const Job& job) const {
+    return limit_s_ > 0 ? job.begun + Duration::ns(static_cast<std::int64_t>(limit_s_ * 1e9))
+                        : Instant::never();
+  }
+
+  // Until something is to be done without being asked; -1: nothing is.
+  int patience_ms() const {
+    Instant first = Instant::never();
+    for (const Job& job : jobs_) {
+      if (job.state == Job::State::kRunning && !job.overdue) first = earlier(first, deadline(job));
+    }
+    const std::int64_t refresh = is_terminal_ ? kRefreshMs : kMostMs;
+    if (first == Instant::never()) return is_terminal_ ? kRefreshMs : -1;
+    return static_cast<int>(
+        std::clamp<std::int64_t>((first - monotonic_now()).ns() / 1'000'000 + 1, 0, refresh));
+  }
+
+  // The engine and its programs, a group; its end is heard of like any other.
+  void stop_overdue() {
+    for (Job& job : jobs_) {
+      if (job.state != Job::State::kRunning || job.overdue || monotonic_now() < deadline(job)) continue;
+      job.overdue = true;
+      ::kill(-job.pid, SIGKILL);
+    }
   }
 
   static bool is_over(const Job& job) {
@@ -240,7 +274,11 @@ class Carrier {
     std::ifstream file(report);
     OrderedJson json = OrderedJson::parse(file, nullptr, false);
     std::filesystem::remove(report);
-    if (status != 0)
+    if (job.overdue && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+      job.failure = fmt::format(
+          "was stopped: it took longer than {} s; --limit, or 'limit_s' in the study's file, gives it more",
+          limit_s_);
+    else if (status != 0)
       job.failure = describe_end(status);
     else if (!json.is_object())
       job.failure = "wrote no report";
@@ -415,6 +453,7 @@ class Carrier {
   const Study& study_;
   const StudyPlan& plan_;
   const StudyOptions& options_;
+  const double limit_s_;  // 0: there is none
   const bool is_terminal_ = ::isatty(STDERR_FILENO) == 1;
   Descriptor lock_;
   Descriptor signals_;

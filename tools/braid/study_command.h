@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,12 @@ namespace braid::cli {
 struct StudyOptions {
   std::string folder;  // of its results; made if it is missing
   unsigned jobs = 0;   // points under way at a time; 0: one for each processor that this process may use
+  // That each point may take; 0: as long as it takes. Without it Study::limit_s holds, else kUsualLimitS.
+  std::optional<double> limit_s;
 };
+
+// A point that takes longer is one that stands still, unless somebody has said otherwise.
+inline constexpr double kUsualLimitS = 3600;
 
 // What runs a study's points, and what the result of each follows from (study_results.h).
 struct StudyPlan {
