@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "base/prng.h"
 #include "dsm/program/host.h"
 #include "dsm/program/step_facts.h"
 
@@ -54,6 +55,8 @@ struct Machine::Node {
   bool adds_twin = false;  // when the page is there
   bool leaves = false;     // it is at the barrier that ends parallel()
   Instant since;           // it has been waiting
+  Instant left;            // parallel(), the last time
+  Prng random{0};          // what the seed has for it
   Instant busy_until;      // with messages
   NodeFigures figures;
 };
@@ -109,14 +112,17 @@ Machine::Machine(const MachineConfig& config, const CostModel& model, std::vecto
     : config_(config),
       model_(model),
       clock_rate_(static_cast<std::int64_t>(model.cycles_per_second / model.unit)),
+      jitter_(config.jitter == 0 ? Duration() : model.time(config.jitter)),
       events_(config.iccs.clusters),
       iccs_(config.iccs, model, events_, *this),
       trace_(std::move(trace)),
       room_(dsm::kMessageHeaderBytes + dsm::kMaxMessageBytes) {
   CHECK_EQ(shells.size(), config.iccs.clusters);
   CHECK_LE(config.compute, kMaxNodesPerCluster);
+  Prng seeds(config.iccs.seed);
   for (unsigned k = 0; k < config.iccs.clusters; ++k) {
     clusters_.push_back(std::make_unique<Cluster>(config, k, *shells[k]));
+    for (Node& node : clusters_.back()->nodes) node.random = Prng(seeds.next());
     Control& control = shells[k]->control();
     control.cluster = static_cast<std::uint16_t>(k);
     control.clusters = config.iccs.clusters;
@@ -233,7 +239,9 @@ void Machine::ask(Cluster& c, unsigned n) {
   node.state = Node::State::kAsking;
   node.waits_for = control.request.kind;
   node.since = std::max(to_instant(control.clock), events_.now());
-  events_.push(node.since + entry(control.request.kind),
+  const auto late =
+      static_cast<std::int64_t>(node.random.below(static_cast<std::uint64_t>(jitter_.ns()) + 1));
+  events_.push(node.since + entry(control.request.kind) + Duration::ns(late),
                {EventKind::kRequest, static_cast<std::uint8_t>(n), c.id.value(), 0});
 }
 
@@ -261,8 +269,11 @@ void Machine::resume(Cluster& c, unsigned n, Instant at) {
   node.waits_for = Request::Kind::kNone;
   if (!node.leaves) return;
   node.leaves = false;
+  node.left = at;
   last_left_ = std::max(last_left_, at);
   if (--in_parallel_ > 0) return;
+  for (const auto& other : clusters_)
+    for (Node& early : other->nodes) early.figures.barriers += last_left_ - early.left;
   iccs_.stop_measuring(last_left_);
   figures_.parallel += last_left_ - parallel_began_;
 }

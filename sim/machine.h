@@ -50,6 +50,10 @@ struct MachineConfig {
   IccsConfig iccs;            // clusters, and the mode
   std::uint16_t compute = 1;  // nodes per cluster
   std::uint32_t heap_pages = 65536;
+  // What a compute node asks for comes up to so many cycles later; iccs.seed draws how many each time. Where
+  // nodes race for a lock, which one is first changes all that follows, so that one run is a sample: runs
+  // with other seeds are the others.
+  std::uint32_t jitter = 0;
   // Everything strictly one after the other, in steps of a cycle: slow, and the same result. To see that it
   // is.
   bool strict = false;
@@ -161,6 +165,7 @@ class Machine final : private Iccs::Sink {
   const CostModel model_;
   // Of the nodes' clocks, whose cycles are units of what their programs count.
   const std::int64_t clock_rate_;
+  const Duration jitter_;
   Events events_;
   Iccs iccs_;
   std::vector<std::unique_ptr<Cluster>> clusters_;

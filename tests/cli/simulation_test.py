@@ -48,6 +48,16 @@ class Programs(unittest.TestCase):
                     self.assertGreater(report["parallel_cycles"], 0)
                     self.assertEqual(len(report["nodes"]), clusters * compute)
 
+    def test_tsp_from_the_optimum_searches_no_more(self):
+        def parts(*words):
+            _, output, _ = sim("--clusters", "2", "--compute", "2", "tsp", "--cities", "9", *words)
+            self.assertIn("verified", output)
+            return int(re.search(r", (\d+) parts", output)[1])
+
+        free, bounded = parts(), parts("--optimal-bound")
+        self.assertGreater(bounded, 0)
+        self.assertLessEqual(bounded, free)
+
     def test_loops_of_a_team_run_on_compute_nodes(self):
         for name in ("jacobi", "matmul"):
             with self.subTest(program=name):
@@ -84,6 +94,18 @@ class Determinism(unittest.TestCase):
         self.assertGreater(one["messages"]["frames_lost"], 0)
         self.assertEqual(one["trace_hash"], again["trace_hash"])
         self.assertNotEqual(one["trace_hash"], other["trace_hash"])
+
+    def test_a_seed_draws_the_jitter(self):
+        def seeded(seed, *words):
+            return sim(*self.SHAPE, "--seed", str(seed), *words, *self.WATER)[0]
+
+        one, two = seeded(1), seeded(2)
+        if not one["deterministic"]:
+            self.skipTest("the compiler plug-in is not built")
+        self.assertNotEqual(one["trace_hash"], two["trace_hash"])
+        exact = [seeded(seed, "--jitter", "0")["trace_hash"] for seed in (1, 2)]
+        self.assertEqual(exact[0], exact[1], "nothing else is drawn where no frame is lost")
+        self.assertNotEqual(one["trace_hash"], exact[0])
 
     def test_windows_give_what_strict_order_gives(self):
         for mode in ("real", "no-delay"):

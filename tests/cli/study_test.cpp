@@ -301,7 +301,7 @@ TEST(Studies, TheMatrixHasAllProxiesThatAClusterMayHave) {
   ASSERT_THAT(proxies, SizeIs(5));
   for (const auto& [application, machines] : proxies) {
     EXPECT_EQ(machines, all) << application;
-    EXPECT_EQ(no_delay[application], 5) << application;
+    EXPECT_EQ(no_delay[application], 5 * 5) << application << ": cluster sizes, seeds";
   }
 }
 

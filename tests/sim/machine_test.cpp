@@ -175,6 +175,8 @@ TEST(Machine, WindowsGiveWhatStrictOrderGives) {
       MachineConfig c = config(3, 2, 2);
       c.iccs.mode = mode;
       c.iccs.fixed_delay = 100_us;
+      c.iccs.seed = seed;
+      c.jitter = seed % 2 == 0 ? 0 : 500;
       const std::vector<Script> scripts = random_scripts(seed, 6);
       const Outcome windows = run(c, scripts);
       c.strict = true;
@@ -185,6 +187,38 @@ TEST(Machine, WindowsGiveWhatStrictOrderGives) {
           << "seed " << seed << ", mode " << static_cast<int>(mode);
       EXPECT_LT(windows.figures->hand_overs, strict.figures->hand_overs);
     }
+  }
+}
+
+TEST(Machine, TheSeedDrawsTheJitter) {
+  // Nobody waits for anybody, so what a node waits is what it pays and the jitter of each of its calls.
+  const auto waits = [](std::uint32_t jitter, std::uint64_t seed) {
+    MachineConfig c = config(1, 2);
+    c.jitter = jitter;
+    c.iccs.seed = seed;
+    Script script;
+    for (int i = 0; i < 200; ++i) script.push_back(call({.op = dsm::SyncOp::kWordAdd, .id = 1, .first = 1}));
+    const Outcome r = run(c, {script, {}});
+    EXPECT_TRUE(r.figures.ok()) << r.figures.error().text;
+    return r.figures->nodes[0].syncs;
+  };
+  const Duration none = waits(0, 1);
+  EXPECT_EQ(waits(0, 2), none);
+  const Duration some = waits(100, 1);
+  EXPECT_EQ(waits(100, 1), some);
+  EXPECT_NE(waits(100, 2), some);
+  // 200 draws between 0 and 100 cycles: 50 each in the mean, whose standard deviation is 2.
+  const double mean = model().cycles(some - none) / 200;
+  EXPECT_GT(mean, 40);
+  EXPECT_LT(mean, 60);
+}
+
+TEST(Machine, WhoEndsEarlyWaitsForTheLast) {
+  const Outcome r = run(config(2, 3), std::vector<Script>(6, Script{compute(10)}));
+  ASSERT_TRUE(r.figures.ok()) << r.figures.error().text;
+  for (const NodeFigures& node : r.figures->nodes) {
+    EXPECT_GE(node.computing, model().time(10));
+    EXPECT_LT(node.computing, model().time(11)) << "waiting for another cluster to end is no computing";
   }
 }
 

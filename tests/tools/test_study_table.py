@@ -77,6 +77,62 @@ class StudyTable(tree.TreeTest):
         self.assertEqual(result.returncode, 2)
         self.assertIn("no column 'despatch'", result.stderr)
 
+    def of_seeds(self, *options, leave_out=()):
+        """A study of three seeds: with the second all real runs take twice as long as with the first, with the third thrice."""
+        rows = [
+            row(*p[:5], p[5] * (seed if p[4] == "real" else 1), *p[6:]) + f",{seed}"
+            for seed in (3, 1, 2)
+            for p in POINTS
+            if (seed, *p[1:5]) not in leave_out
+        ]
+        self.write("water/points.csv", "\n".join([HEAD + ",faults.seed", *rows]) + "\n")
+        return self.run_tool(tree.TOOLS / "study_table", self.root / "water", *options)
+
+    def test_of_several_seeds_it_prints_the_median(self):
+        result = self.of_seeds()
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("| message time (cycles) | 8920 / 8920 (+0.0 %) |", result.stdout)
+        self.assertIn("| slowdown against no delay | 2.403 / 4.806 (+100.0 %) |", result.stdout)
+        self.assertIn("2.403 / 7.209 (", self.of_seeds("--where", "faults.seed=3").stdout)
+
+    def test_each_seed_needs_its_points(self):
+        result = self.of_seeds(leave_out=[(2, 4, 4, 2, "real")])
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("no point for water in clusters of 4, proxies 2, simulation.mode real", result.stderr)
+
+    def test_programs_by_cluster_size_and_proxies(self):
+        millions = [
+            ("jacobi", 8, 2, 1, "no-delay", 2e6, 0, 0, 0),
+            ("jacobi", 8, 2, 1, "no-contention", 3e6, 0, 0, 0),
+            ("jacobi", 8, 2, 1, "real", 4.5e6, 0, 0, 0),
+            ("jacobi", 8, 2, 2, "real", 4e6, 0, 0, 0),
+            ("jacobi", 1, 16, 1, "no-delay", 1e6, 0, 0, 0),
+            ("/elsewhere/tsp", 8, 2, 2, "real", 7e6, 0, 0, 0),
+        ]
+        result = self.table(millions, "--programs")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(
+            result.stdout.splitlines(),
+            [
+                "| program | cluster size | no delay | no contention | 1 | 2 | contention | seeds apart |",
+                "|---|---|---|---|---|---|---|---|",
+                "| jacobi | 2 | 2.00 | 3.00 | 4.50 | 4.00 | 1.50 |  |",
+                "| jacobi | 16 | 1.00 |  |  |  |  |  |",
+                "| tsp | 2 |  |  |  | 7.00 |  |  |",
+            ],
+        )
+
+    def test_programs_by_the_median_of_seeds(self):
+        rows = [
+            row("tsp", 8, 2, 1, mode, cycles, 0, 0, 0) + f",{seed}"
+            for seed, free, real in ((1, 1e6, 3e6), (2, 2e6, 4e6), (3, 4e6, 4.4e6))
+            for mode, cycles in (("no-contention", free), ("real", real))
+        ]
+        self.write("tsp/points.csv", "\n".join([HEAD + ",faults.seed", *rows]) + "\n")
+        result = self.run_tool(tree.TOOLS / "study_table", self.root / "tsp", "--programs")
+        # Contention is 3, 2 and 1.1.
+        self.assertEqual(result.stdout.splitlines()[2], "| tsp | 2 |  | 2.00 | 4.00 | 2.00 | 150.0 % |", result.stderr)
+
     def test_without_a_study_it_says_so(self):
         result = self.run_tool(tree.TOOLS / "study_table", self.root / "nowhere")
         self.assertEqual(result.returncode, 2)

@@ -301,7 +301,7 @@ std::vector<Setting> make_settings() {
                        "lose every frame after so many, as if the link were cut; 0: never",
                        [](C& c) -> std::uint32_t& { return c.faults.drop_all_after; }));
   all.push_back(number("faults.seed", "--seed", 0, ~std::uint64_t{0},
-                       "which faults happen: the same seed, the same faults",
+                       "which faults happen, and in simulations the jitter: the same seed, the same faults",
                        [](C& c) -> std::uint64_t& { return c.faults.seed; }));
 
   all.push_back(number_or_auto(
@@ -341,6 +341,11 @@ std::vector<Setting> make_settings() {
       "no-contention: the length of the message whose latency all have; 0: the mean of a real run that "
       "is made before",
       [](C& c) -> std::uint32_t& { return c.simulation.message_bytes; }));
+  all.push_back(
+      number("simulation.jitter", "--jitter", 0, 1'000'000,
+             "what a compute node asks for comes up to so many cycles later; the seed draws how many, "
+             "each time",
+             [](C& c) -> std::uint32_t& { return c.simulation.jitter; }));
   all.push_back(truth("simulation.strict", "--strict",
                       "everything strictly one after the other: slow, and the same result; to see that it is",
                       [](C& c) -> bool& { return c.simulation.strict; }));

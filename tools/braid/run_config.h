@@ -66,6 +66,7 @@ struct SimulationConfig {
   // Mode::kNoContention: the message whose latency all have; 0: the mean of the same run in Mode::kReal,
   // which is made before.
   std::uint32_t message_bytes = 0;
+  std::uint32_t jitter = 4;  // cycles that what a compute node asks for comes later, at most
   bool strict = false;
   sim::PlantedMistake mistake = sim::PlantedMistake::kNone;
 };

@@ -226,6 +226,7 @@ sim::MachineConfig machine_config(const SimulationOptions& options, const sim::C
   i.mistake = c.simulation.mistake;
   m.compute = static_cast<std::uint16_t>(c.compute);
   m.heap_pages = c.heap_mib * static_cast<std::uint32_t>((1u << 20) / dsm::kPageBytes);
+  m.jitter = c.simulation.jitter;
   m.strict = c.simulation.strict;
   return m;
 }
