@@ -305,6 +305,9 @@ void Machine::on_request(Cluster& c, unsigned n) {
   node.state = Node::State::kWaiting;
   bool complete = false;
   double cycles = 0;
+  // A shell has looked, too; an engine must not depend on it.
+  const auto has = [&](dsm::LockId lock) { return c.engine.holds(number, lock); };
+  std::optional<dsm::LockMisuse> misuse;
   switch (r.kind) {
     case Request::Kind::kFault:
       node.adds_twin = r.write && c.engine.home(PageId(r.page)) != c.id;
@@ -313,14 +316,14 @@ void Machine::on_request(Cluster& c, unsigned n) {
       });
       break;
     case Request::Kind::kLock:
-      if (c.engine.holds(number, dsm::LockId(r.id)))
-        return fail(c, n, fmt::format("locks lock {}, which it has already: locks are not recursive", r.id));
+      misuse = dsm::LockMisuse::of_lock(dsm::LockId(r.id), has(dsm::LockId(r.id)));
+      if (misuse) return fail(c, n, *misuse);
       cycles = model_.lock;
       charged(work, [&] { complete = c.engine.lock(number, dsm::LockId(r.id)); });
       break;
     case Request::Kind::kUnlock:
-      if (!c.engine.holds(number, dsm::LockId(r.id)))
-        return fail(c, n, fmt::format("unlocks lock {}, which it does not have", r.id));
+      misuse = dsm::LockMisuse::of_unlock(dsm::LockId(r.id), has(dsm::LockId(r.id)));
+      if (misuse) return fail(c, n, *misuse);
       cycles = model_.lock;
       charged(work, [&] { c.engine.unlock(number, dsm::LockId(r.id)); });
       complete = true;
@@ -331,10 +334,8 @@ void Machine::on_request(Cluster& c, unsigned n) {
       charged(work, [&] { complete = c.engine.barrier(number, dsm::BarrierId(r.id), r.reduction, r.value); });
       break;
     case Request::Kind::kSync:
-      if (r.sync.op == dsm::SyncOp::kConditionWait && !c.engine.holds(number, r.sync.lock))
-        return fail(c, n,
-                    fmt::format("waits for condition {} with lock {}, which it does not have", r.sync.id,
-                                r.sync.lock.value()));
+      misuse = dsm::LockMisuse::of_sync(r.sync, has);
+      if (misuse) return fail(c, n, *misuse);
       cycles = model_.sync;
       charged(work, [&] { complete = c.engine.sync(number, r.sync); });
       break;
@@ -570,6 +571,10 @@ void Machine::fail(Error why) {
 
 void Machine::fail(const Cluster& c, unsigned node, const std::string& why) {
   fail(error("compute node {} {}", c.id.value() * config_.compute + node, why));
+}
+
+void Machine::fail(const Cluster& c, unsigned node, const dsm::LockMisuse& misuse) {
+  fail(Error{misuse.text(c.id.value() * config_.compute + node)});
 }
 
 // Nobody runs, nothing is under way that could change that, and only timers go on.

@@ -27,6 +27,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "dsm/engine/engine.h"
+#include "dsm/program/lock_misuse.h"
 #include "sim/cost_model.h"
 #include "sim/events.h"
 #include "sim/iccs.h"
@@ -156,6 +157,7 @@ class Machine final : private Iccs::Sink {
   Handled work_of(Cluster& c, Instant now, Do&& act);
   void fail(Error why);
   void fail(const Cluster& c, unsigned node, const std::string& why);
+  void fail(const Cluster& c, unsigned node, const dsm::LockMisuse& misuse);
   bool is_stuck() const;
   Error deadlock() const;
   void hash(std::uint64_t a, std::uint64_t b, std::uint64_t c);

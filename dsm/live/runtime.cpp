@@ -517,7 +517,7 @@ void Runtime::lock(unsigned local, LockId lock) {
   const Inside inside;
   const auto node = static_cast<std::uint16_t>(local);
   const bool complete = begin(local, [&] {
-    if (engine_.holds(node, lock)) fail_for_recursion(local, lock);
+    fail_for_misuse(local, LockMisuse::of_lock(lock, engine_.holds(node, lock)));
     return engine_.lock(node, lock);
   });
   if (complete) return;
@@ -531,7 +531,7 @@ void Runtime::unlock(unsigned local, LockId lock) {
   const Inside inside;
   const Hold hold(*this);
   const auto node = static_cast<std::uint16_t>(local);
-  if (!engine_.holds(node, lock)) fail_for_want_of_lock(local, lock);
+  fail_for_misuse(local, LockMisuse::of_unlock(lock, engine_.holds(node, lock)));
   engine_.unlock(node, lock);
   pump(local);
   tell_the_complete();
@@ -552,8 +552,7 @@ std::uint64_t Runtime::sync(unsigned local, const SyncCall& call) {
   const Instant began = monotonic_now();
   const auto node = static_cast<std::uint16_t>(local);
   const bool complete = begin(local, [&] {
-    if (call.op == SyncOp::kConditionWait && !engine_.holds(node, call.lock))
-      fail_for_want_of_condition_lock(local, call);
+    fail_for_misuse(local, LockMisuse::of_sync(call, [&](LockId lock) { return engine_.holds(node, lock); }));
     return engine_.sync(node, call);
   });
   if (!complete) wait(local);

@@ -53,18 +53,8 @@ void Host::run_part(unsigned local, const std::function<void(unsigned)>& body) {
   call_guarded("run_on_cluster()", node_id(local), [&] { body(local); });
 }
 
-void Host::fail_for_recursion(unsigned local, LockId lock) const {
-  fail("compute node {} locks lock {}, which it has already: locks are not recursive", node_id(local),
-       lock.value());
-}
-
-void Host::fail_for_want_of_lock(unsigned local, LockId lock) const {
-  fail("compute node {} unlocks lock {}, which it does not have", node_id(local), lock.value());
-}
-
-void Host::fail_for_want_of_condition_lock(unsigned local, const SyncCall& call) const {
-  fail("compute node {} waits for condition {} with lock {}, which it does not have", node_id(local), call.id,
-       call.lock.value());
+void Host::fail_for_misuse(unsigned local, const std::optional<LockMisuse>& misuse) const {
+  if (misuse) fail("{}", misuse->text(node_id(local)).c_str());
 }
 
 void Host::say_touched_by_stranger() {

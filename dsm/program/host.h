@@ -11,6 +11,7 @@
 
 #include "dsm/api.h"
 #include "dsm/engine/engine.h"
+#include "dsm/program/lock_misuse.h"
 
 namespace braid::dsm {
 
@@ -78,13 +79,11 @@ class Host {
   // --- Compute node `local`, inside parallel().
 
   virtual std::optional<PageId> allocate_alone(unsigned local, const Allocation& allocation) = 0;
-  // Calls fail_for_recursion() if the node has the lock.
+  // This one, unlock() and sync() call fail_for_misuse() with what LockMisuse says of the call.
   virtual void lock(unsigned local, LockId lock) = 0;
-  // Calls fail_for_want_of_lock() if it has not.
   virtual void unlock(unsigned local, LockId lock) = 0;
   virtual Reduced barrier(unsigned local, BarrierId barrier, Reduction reduction, std::uint64_t value) = 0;
-  // Returns the engine's result. Calls fail_for_want_of_condition_lock() if the node has not the lock of the
-  // condition that it waits for.
+  // Returns the engine's result.
   virtual std::uint64_t sync(unsigned local, const SyncCall& call) = 0;
 
   // --- The initial thread or any compute node.
@@ -102,9 +101,8 @@ class Host {
   void run_node(unsigned local, const std::function<void(Node&)>& body);
   void run_part(unsigned local, const std::function<void(unsigned)>& body);
 
-  [[noreturn]] void fail_for_recursion(unsigned local, LockId lock) const;
-  [[noreturn]] void fail_for_want_of_lock(unsigned local, LockId lock) const;
-  [[noreturn]] void fail_for_want_of_condition_lock(unsigned local, const SyncCall& call) const;
+  // Returns if there is none, else ends the process with a message.
+  void fail_for_misuse(unsigned local, const std::optional<LockMisuse>& misuse) const;
   // Say what was wrong with an access to shared memory, before the crash that follows.
   static void say_touched_by_stranger();  // a thread that is no compute node
   static void say_touched_inside();       // while the host's code ran

@@ -398,7 +398,7 @@ void ShellHost::barrier_of_clusters() {
 void ShellHost::lock(unsigned local, LockId lock) {
   check_caller(local);
   Runner& runner = *runners_[local];
-  if (runner.locks[lock.value()]) fail_for_recursion(local, lock);
+  fail_for_misuse(local, dsm::LockMisuse::of_lock(lock, runner.locks[lock.value()]));
   Request request = of_kind(Request::Kind::kLock);
   request.id = lock.value();
   ask(request);
@@ -408,7 +408,7 @@ void ShellHost::lock(unsigned local, LockId lock) {
 void ShellHost::unlock(unsigned local, LockId lock) {
   check_caller(local);
   Runner& runner = *runners_[local];
-  if (!runner.locks[lock.value()]) fail_for_want_of_lock(local, lock);
+  fail_for_misuse(local, dsm::LockMisuse::of_unlock(lock, runner.locks[lock.value()]));
   runner.locks.reset(lock.value());
   Request request = of_kind(Request::Kind::kUnlock);
   request.id = lock.value();
@@ -428,8 +428,8 @@ dsm::Reduced ShellHost::barrier(unsigned local, dsm::BarrierId barrier, dsm::Red
 
 std::uint64_t ShellHost::sync(unsigned local, const dsm::SyncCall& call) {
   check_caller(local);
-  if (call.op == dsm::SyncOp::kConditionWait && !runners_[local]->locks[call.lock.value()])
-    fail_for_want_of_condition_lock(local, call);
+  fail_for_misuse(local, dsm::LockMisuse::of_sync(
+                             call, [&](LockId lock) { return runners_[local]->locks[lock.value()]; }));
   Request request = of_kind(Request::Kind::kSync);
   request.sync = call;
   return ask(request).result;

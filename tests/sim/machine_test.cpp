@@ -129,9 +129,15 @@ TEST(Machine, NodesThatWaitForEachOtherAreToldSo) {
 }
 
 TEST(Machine, AMistakeOfTheProgramsIsNamed) {
-  const Outcome r = run(config(2, 1), {{unlock(5)}, {}});
-  ASSERT_FALSE(r.figures.ok());
-  EXPECT_EQ(r.figures.error().text, "compute node 0 unlocks lock 5, which it does not have");
+  const auto told = [](const Script& script) {
+    const Outcome r = run(config(2, 1), {{}, script});
+    return r.figures.ok() ? "" : r.figures.error().text;
+  };
+  EXPECT_EQ(told({lock(4), unlock(5)}), "compute node 1 unlocks lock 5, which it does not have");
+  EXPECT_EQ(told({lock(5), lock(5)}),
+            "compute node 1 locks lock 5, which it has already: locks are not recursive");
+  EXPECT_EQ(told({lock(3), call({.op = dsm::SyncOp::kConditionWait, .id = 2, .lock = dsm::LockId(4)})}),
+            "compute node 1 waits for condition 2 with lock 4, which it does not have");
 }
 
 // A random program without data races: words are touched under their locks, phases are divided by barriers.
