@@ -32,7 +32,6 @@ std::size_t Receiver::most_rejoining() const {
 bool Receiver::well_formed(const stack::Record& r, std::uint32_t granules) const {
   const std::uint32_t at = index(r.position);
   if (at + granules > window_) return false;
-  if (r.skip > 0 && (at != 0 || r.skip > window_)) return false;  // a gap ends at the ring's end
   if (r.message_bytes > kMaxMessageBytes) return false;
   if (r.whole()) return true;
   const bool last = r.message_offset + r.bytes == r.message_bytes;
@@ -50,6 +49,8 @@ bool Receiver::well_formed(const stack::Record& r, std::uint32_t granules) const
 Accepted Receiver::on_arrival(const stack::Record& r) {
   CHECK(handed_granules_ == 0 && ready_ == Ready::kNone);  // next() was called until it was empty
   const std::uint32_t granules = granules_of(r.bytes);
+  // A gap ends at the ring's end. Before anything is concluded from where it begins.
+  if (r.skip > 0 && (index(r.position) != 0 || r.skip > window_)) return Accepted::kMalformed;
   const Position start = r.position - r.skip;
   if (start < consumed_) return Accepted::kDuplicate;  // CV-6
   if (static_cast<std::uint32_t>(start - consumed_) + r.skip + granules > window_)

@@ -60,6 +60,8 @@ enum class PortState : std::uint32_t { kUnused, kOpen, kPeerClosed, kPeerLost };
 struct PortCell {
   // Written by the daemon's control plane.
   alignas(kCacheLine) std::atomic<PortState> state;
+  // Written by proxies: not 0 once a record came that no sender makes (CV-10).
+  std::atomic<std::uint32_t> spoiled;
   // Written by the client: the position before which it has consumed everything. A record before it is a
   // duplicate.
   alignas(kCacheLine) std::atomic<std::uint32_t> consumed;

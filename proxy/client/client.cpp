@@ -370,6 +370,7 @@ Endpoint::Arrived Endpoint::take_arrival(Lane& lane, Connection** to) {
     case convergence::Accepted::kBeyondWindow:
     case convergence::Accepted::kMalformed:
       ++counts_.bad_arrivals;
+      connection->spoiled_ = true;
       break;
   }
   return Arrived::kTaken;
@@ -400,6 +401,11 @@ ConnectionState Connection::state() const {
   }
   if (failed_) return ConnectionState::kPeerClosed;
   return endpoint_.service_->alive() ? ConnectionState::kOpen : ConnectionState::kServiceLost;
+}
+
+// CV-10
+bool Connection::spoiled() const {
+  return spoiled_ || cell_->spoiled.load(std::memory_order_acquire) != 0;
 }
 
 void Connection::read_credit() {

@@ -668,6 +668,7 @@ void Node::install(const Ports::End& end) {
   PortCell* const c = new (cell(end)) PortCell;
   c->consumed.store(0, std::memory_order_relaxed);
   for (auto& credit : c->credit) credit.store(0, std::memory_order_relaxed);
+  c->spoiled.store(0, std::memory_order_relaxed);
   c->state.store(PortState::kOpen, std::memory_order_release);
   reported_[end.port.value()].resize(proxies());
   installed_[end.port.value()] = end;

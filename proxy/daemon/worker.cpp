@@ -522,14 +522,20 @@ void Worker::receive_frame(Instant now, LinkId link, ByteView frame, bool may_ha
   while (reader.next(&record, &bytes)) {
     if (record.kind == stack::RecordKind::kControl)
       ++control_messages;
-    else if (!deliver(received.source, record, bytes))
+    else if (!deliver(received.source, record, bytes)) {
+      turned_away_ = true;
       return;
+    }
   }
   if (reader.broken()) {
+    turned_away_ = true;
     stack_.malformed();
     return;
   }
-  if (control_messages > 0 && !deliver_control(received, control_messages)) return;
+  if (control_messages > 0 && !deliver_control(received, control_messages)) {
+    turned_away_ = true;
+    return;
+  }
   stack_.delivered(now, received);
 }
 
@@ -561,6 +567,7 @@ bool Worker::deliver(ClusterId source, const stack::Record& r, ByteView bytes) {
   PortEntry* const port = find(r.destination);
   if (port == nullptr || port->peer != source || port->peer_port != r.source) {
     counters_.no_port.add();
+    if (PortEntry* const meant = meant_port(source, r)) spoil(*meant);
     return true;
   }
   if (r.kind == stack::RecordKind::kCredit) {
@@ -574,6 +581,32 @@ bool Worker::deliver(ClusterId source, const stack::Record& r, ByteView bytes) {
   return deliver_message(*port, r, bytes);
 }
 
+// CV-10: a sender names both ends of one connection, so a record that names one of them belongs there. To a
+// port that was closed records come as long as its peer has not heard of it; that names neither of an open
+// one. A peer that makes up records does not make us search more than once a turn.
+PortEntry* Worker::meant_port(ClusterId source, const stack::Record& r) {
+  PortEntry* const named = find(r.destination);
+  if (named != nullptr && named->peer == source) return named;
+  if (last_search_ == last_turn_) return nullptr;
+  last_search_ = last_turn_;
+  const auto meant = std::find_if(ports_.begin(), ports_.end(), [&](const PortEntry& port) {
+    return port.id != PortId() && port.peer == source && port.peer_port == r.source;
+  });
+  return meant == ports_.end() ? nullptr : &*meant;
+}
+
+// The message that came here was there before. Only what may have been delivered by another proxy, or in a
+// packet that was turned away, comes again.
+void Worker::repeated(PortEntry& port, const stack::Record& r) {
+  counters_.stale_records.add();
+  if (!r.again && !turned_away_) spoil(port);
+}
+
+// CV-10
+void Worker::spoil(PortEntry& port) {
+  port.cell->spoiled.store(1, std::memory_order_release);
+}
+
 bool Worker::deliver_message(PortEntry& port, const stack::Record& r, ByteView bytes) {
   // The client's word on what it has consumed can only hurt itself: whatever it says, the bytes go into its
   // own buffer.
@@ -581,9 +614,14 @@ bool Worker::deliver_message(PortEntry& port, const stack::Record& r, ByteView b
   const std::int32_t ahead = r.position - consumed;
   const std::uint32_t granules = granules_of(r.bytes);
   const std::uint32_t index = r.position.value() & (port.window_granules - 1);
-  if (ahead < 0 || static_cast<std::uint32_t>(ahead) + granules > port.window_granules ||
+  if (ahead < 0) {
+    repeated(port, r);
+    return true;
+  }
+  if (static_cast<std::uint32_t>(ahead) + granules > port.window_granules ||
       index + granules > port.window_granules) {
     counters_.stale_records.add();
+    spoil(port);
     return true;
   }
   Channel& channel = *port.channel;
@@ -595,7 +633,7 @@ bool Worker::deliver_message(PortEntry& port, const stack::Record& r, ByteView b
   std::uint64_t& word = port.reported[index / 64];
   const std::uint64_t bit = std::uint64_t{1} << (index % 64);
   if ((word & bit) != 0) {
-    counters_.stale_records.add();
+    repeated(port, r);
     return true;
   }
   if (channel.arrivals.room() == 0) {

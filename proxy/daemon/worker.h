@@ -301,6 +301,9 @@ class Worker {
   bool deliver(ClusterId source, const stack::Record& record, ByteView bytes);
   bool deliver_control(const stack::Stack::Received& received, std::size_t messages);
   bool deliver_message(PortEntry& port, const stack::Record& record, ByteView bytes);
+  PortEntry* meant_port(ClusterId source, const stack::Record& record);
+  void repeated(PortEntry& port, const stack::Record& record);
+  static void spoil(PortEntry& port);
   static void forget_consumed(PortEntry& port, Position consumed);
   void publish_arrivals();
   int take_descriptors();
@@ -381,6 +384,8 @@ class Worker {
   bool release_due_ = false;                   // something of a channel was finished
   bool taking_ = true;                         // from clients
   Instant last_turn_;
+  Instant last_search_ = Instant::never();  // of all ports, for the one that a record was meant for
+  bool turned_away_ = false;  // packets in part: what was delivered of them has come again, or will
   std::uint64_t turns_ = 0;
   std::uint64_t idle_turns_ = 0;
 

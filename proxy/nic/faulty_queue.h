@@ -42,8 +42,8 @@ struct Faults {
   // Every n-th whole IPv4/UDP frame that is longer than flip_longer_than_bytes gets one bit of its payload's
   // second half flipped and its UDP checksum made right again, so that nothing below the application can
   // notice. That is behind the headers of a message that fills the frame; where several travel in it a header
-  // can be hit, and then a message is as good as lost. 0: never. The threshold keeps away from control
-  // messages; with an MTU of 1500 set 1000.
+  // can be hit, and then a message is lost, which its connection is told (CV-10). 0: never. The threshold
+  // keeps away from control messages; with an MTU of 1500 set 1000.
   std::uint64_t flip_past_checksum_every = 0;
   std::uint32_t flip_longer_than_bytes = 2048;
 

@@ -297,6 +297,17 @@ TEST_F(Machine, ABitFlippedPastTheChecksumMakesTheResultWrong) {
   }
 }
 
+// Several messages travel in a frame, so it hits what they are about too.
+TEST_F(Machine, AMessageDamagedPastTheChecksumEndsTheRunAndItsSenderIsNamed) {
+  const Outcome o = run(
+      {"--clusters", "4", "--compute", "4", "--mtu", "1500", "--flip-past-checksum", "3", "--watchdog", "20"},
+      {BRAID_WATER});
+  EXPECT_EQ(o.finished.status, 70);
+  EXPECT_THAT(o.finished.err, ContainsRegex("cluster [0-3]: cluster [0-3] sent .* which is refused|"
+                                            "lost cluster [0-3]: a message from it was damaged"));
+  EXPECT_THAT(o.finished.out, Not(HasSubstr("verified")));
+}
+
 TEST_F(Machine, NothingButTheWireJoinsTheClusters) {
   const Outcome o =
       run({"--loss", "1", "--path-death", "300", "--peer-death", "1000", "--start-timeout", "2000"}, kJacobi);

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 #include <deque>
+#include <functional>
 
 #include "stack/wire/segment.h"
 #include "tests/proxy/machine.h"
@@ -140,6 +141,32 @@ class Middle : public ::testing::Test {
     return last_data_;
   }
 
+  // A packet of our own with one record for the connection's end in node 1, much like a genuine one, and a
+  // sequence number far ahead so that it meets no real one.
+  Frame one_record(const std::function<void(stack::Record&)>& change) {
+    if (model_.empty()) model_ = genuine();
+    stack::PacketHeader h;
+    std::size_t header_bytes = 0;
+    EXPECT_TRUE(stack::parse_packet_header(ByteView(model_).subspan(kPacket), &h, &header_bytes));
+    stack::Record r;
+    ByteView bytes;
+    stack::RecordReader reader(ByteView(model_).subspan(kPacket + header_bytes), h.records);
+    EXPECT_TRUE(reader.next(&r, &bytes));
+    h.seq = Seq(h.seq.value() + 100 + ahead_++);
+    h.records = 1;
+    r.bytes = 64;
+    r.message_bytes = 64;
+    change(r);
+    Frame f(model_.begin(), model_.begin() + kPacket);
+    f.resize(kPacket + stack::kMaxPacketHeaderBytes + stack::kPartRecordBytes + 256);
+    std::size_t end = kPacket + stack::write_packet_header(f.data() + kPacket, h);
+    end += stack::write_record_header(f.data() + end, r);
+    std::fill_n(f.begin() + static_cast<std::ptrdiff_t>(end), stack::padded(r.bytes), std::byte{0xee});
+    f.resize(end + stack::padded(r.bytes));
+    mend(f);
+    return f;
+  }
+
   // Any service may stand under a client: this one drives the two nodes and the wire between them.
   class Relay final : public Service {
    public:
@@ -198,6 +225,8 @@ class Middle : public ::testing::Test {
   std::uint32_t next_ = 0;
   std::uint32_t got_[2] = {0, 0};
   Frame last_data_;
+  Frame model_;
+  std::uint32_t ahead_ = 0;
 };
 
 TEST_F(Middle, AWrongIpChecksumIsCountedAndDropped) {
@@ -339,39 +368,9 @@ TEST_F(Middle, RecordsThatLieAreDropped) {
 // taken off the wire and thrown away. (Whoever knows both epochs can spoil the sub-connection itself, so what
 // really is sent may suffer here.)
 TEST_F(Middle, RecordsForNobodyAreDropped) {
-  std::uint32_t ahead = 0;
-  const Frame model = genuine();
-  const auto next_packet = [&](auto&& change) {
-    // A packet of our own with one record, a sequence number far ahead so that it meets no real one.
-    stack::PacketHeader h;
-    std::size_t header_bytes = 0;
-    EXPECT_TRUE(stack::parse_packet_header(ByteView(model).subspan(kPacket), &h, &header_bytes));
-    stack::Record r;
-    ByteView bytes;
-    stack::RecordReader reader(ByteView(model).subspan(kPacket + header_bytes), h.records);
-    EXPECT_TRUE(reader.next(&r, &bytes));
-    h.seq = Seq(h.seq.value() + 100 + ahead++);
-    h.records = 1;
-    change(r);
-    Frame f(model.begin(), model.begin() + kPacket);
-    f.resize(kPacket + stack::kMaxPacketHeaderBytes + stack::kPartRecordBytes + 256);
-    std::size_t end = kPacket + stack::write_packet_header(f.data() + kPacket, h);
-    end += stack::write_record_header(f.data() + end, r);
-    std::fill_n(f.begin() + static_cast<std::ptrdiff_t>(end), stack::padded(r.bytes), std::byte{0xee});
-    f.resize(end + stack::padded(r.bytes));
-    mend(f);
-    return f;
-  };
-  const auto small = [](stack::Record& r) {
-    r.bytes = 64;
-    r.message_bytes = 64;
-  };
   const auto once = [&](auto&& change, Counter ProxyCounters::*counter, const char* what) {
     SCOPED_TRACE(what);
-    const Frame f = next_packet([&](stack::Record& r) {
-      small(r);
-      change(r);
-    });
+    const Frame f = one_record(change);
     const std::uint64_t before = count(counter);
     put(1, f);
     EXPECT_EQ(count(counter), before + 1);
@@ -386,6 +385,57 @@ TEST_F(Middle, RecordsForNobodyAreDropped) {
        "before its window");
   for (int i = 0; i < 200; ++i) poll();
   EXPECT_EQ(got_[0], next_);  // none of it was handed over
+}
+
+// A record whose header was damaged behind all checksums: its message is lost, and who waits for it can be
+// told. What other connections may have meant, or may come a second time, says nothing.
+struct Harm {
+  const char* name;
+  bool spoils;
+  std::function<void(stack::Record&)> change;
+};
+void PrintTo(const Harm& harm, std::ostream* out) {
+  *out << harm.name;
+}
+class Records : public Middle, public testing::WithParamInterface<Harm> {};
+INSTANTIATE_TEST_SUITE_P(
+    Harmed, Records,
+    testing::Values(Harm{"ForAnotherPort", true,
+                         [](stack::Record& r) { r.destination = PortId(r.destination.value() ^ 0x10000); }},
+                    Harm{"ForNoPort", true, [](stack::Record& r) { r.destination = PortId(); }},
+                    Harm{"NotFromItsPeer", true,
+                         [](stack::Record& r) { r.source = PortId(r.source.value() ^ 1); }},
+                    Harm{"OfAnotherConnection", false,
+                         [](stack::Record& r) {
+                           r.source = PortId(r.source.value() ^ 1);
+                           r.destination = PortId(r.destination.value() ^ 0x10000);
+                         }},
+                    Harm{"BeyondTheWindow", true, [](stack::Record& r) { r.position += 100'000; }},
+                    Harm{"WhereAnotherWas", true, [](stack::Record& r) { r.position = r.position - 40; }},
+                    Harm{"WhereItMayHaveBeen", false,
+                         [](stack::Record& r) {
+                           r.position = r.position - 40;
+                           r.again = true;
+                         }},
+                    Harm{"BehindAGapThatBeganBefore", true,
+                         [](stack::Record& r) {
+                           r.position += 40;
+                           r.skip = 0x4000;
+                         }},
+                    Harm{"BehindAGapInTheMiddle", true,
+                         [](stack::Record& r) {
+                           r.position += 40;
+                           r.skip = 3;
+                         }}),
+    [](const auto& harm) { return harm.param.name; });
+
+TEST_P(Records, ARecordThatItsSenderCannotHaveMadeSpoilsItsConnection) {  // CV-10
+  const Frame f = one_record(GetParam().change);
+  EXPECT_FALSE(c_.in->spoiled());
+  put(1, f);
+  for (int i = 0; i < 200; ++i) poll();
+  EXPECT_EQ(c_.in->spoiled(), GetParam().spoils);
+  EXPECT_FALSE(c_.out->spoiled());
 }
 
 // Seeded nonsense: nothing of it may crash the node, and what is really sent gets through.
