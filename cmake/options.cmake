@@ -27,15 +27,18 @@ target_compile_options(braid_options INTERFACE
 
 # Of the labels of a test (tests/CMakeLists.txt) the one that keeps it out of this build.
 set(BRAID_LEFT_OUT "")
+set(BRAID_SANITIZER_FLAGS "")
 if(BRAID_SANITIZE STREQUAL "address+undefined")
   set(BRAID_LEFT_OUT no-asan)
-  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  set(BRAID_SANITIZER_FLAGS -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  add_compile_options(${BRAID_SANITIZER_FLAGS})
   add_link_options(-fsanitize=address,undefined)
 elseif(BRAID_SANITIZE STREQUAL "thread")
   set(BRAID_LEFT_OUT no-tsan)
   # ThreadSanitizer does not model fences, and g++ warns of each. Ours only order a wake-up against a last look (the
   # doorbell); what is handed over goes through acquire and release, which it does model.
-  add_compile_options(-fsanitize=thread -fno-omit-frame-pointer -Wno-tsan)
+  set(BRAID_SANITIZER_FLAGS -fsanitize=thread -fno-omit-frame-pointer -Wno-tsan)
+  add_compile_options(${BRAID_SANITIZER_FLAGS})
   add_link_options(-fsanitize=thread)
 elseif(BRAID_SANITIZE)
   message(FATAL_ERROR "BRAID_SANITIZE is '${BRAID_SANITIZE}': use address+undefined, thread, or leave it empty")

@@ -60,7 +60,8 @@ class ProcessShell final : public Shell {
   std::byte* heap_ = nullptr;
   pid_t pid_ = -1;
   int status_ = 0;
-  std::string end_;  // how it ended, for a person
+  std::string end_;         // how it ended, for a person
+  bool has_asked_ = false;  // for anything: its first is init()
 };
 
 }  // namespace braid::sim

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""A user's own programs: what docs/PROGRAMS.md shows is compiled with bin/braid-cc and bin/braid-c++, and runs everywhere.
+
+    program_compilers_test.py BIN DOCS [unittest arguments]
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BIN = pathlib.Path(sys.argv[1]).resolve()
+DOCS = pathlib.Path(sys.argv[2])
+
+
+def run(*words, folder, expect=0):
+    done = subprocess.run([str(w) for w in words], cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    if done.returncode != expect:
+        raise AssertionError(f"{words}: status {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done
+
+
+class Programs(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        examples = re.findall(r"```(?:c|cpp)\n(?://|/\*) (\S+).*?\n(.*?)```", (DOCS / "PROGRAMS.md").read_text(), re.S)
+        self.assertEqual([name for name, _ in examples], ["sum.cpp", "histogram.c"])
+        for name, text in examples:
+            (self.folder / name).write_text(text)
+
+    def runs_everywhere(self, compiler, flags, source, expected):
+        run(BIN / compiler, *flags, source, "-o", "live", folder=self.folder)
+        self.assertEqual(run("./live", folder=self.folder).stdout, expected)
+        live = run(BIN / "braid", "run", "--quiet", "--clusters", "2", "--compute", "2", "./live", folder=self.folder)
+        self.assertIn(expected, live.stdout)
+        run(BIN / compiler, "--simulated", *flags, source, "-o", "simulated", folder=self.folder)
+        simulated = run(BIN / "braid", "sim", "--clusters", "2", "--compute", "3", "./simulated", folder=self.folder)
+        self.assertIn(expected, simulated.stdout)
+        self.assertNotRegex(simulated.stderr, r": 0 cycles in parallel| 0\.0 % computing")
+
+    def test_in_cpp(self):
+        self.runs_everywhere("braid-c++", ["-O2", "-Wall", "-Wextra", "-Werror"], "sum.cpp", "sum 549755289600, right\n")
+
+    def test_in_c(self):
+        flags = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+        self.runs_everywhere("braid-cc", flags, "histogram.c", "100000 values, right\n")
+
+    def test_a_makefile_that_compiles_and_links_by_itself(self):
+        (self.folder / "Makefile").write_text("CXXFLAGS = -O1\nsum: sum.o\n\t$(CXX) $^ -o $@\n")
+        run("make", f"CXX={BIN / 'braid-c++'}", "sum", folder=self.folder)
+        self.assertEqual(run("./sum", folder=self.folder).stdout, "sum 549755289600, right\n")
+
+    def test_the_other_flavour_is_named_where_it_fails(self):
+        run(BIN / "braid-c++", "sum.cpp", "-o", "live", folder=self.folder)
+        wrong = run(BIN / "braid", "sim", "./live", folder=self.folder, expect=1)
+        self.assertIn("before its init(): was it built for simulation", wrong.stderr)
+        run(BIN / "braid-c++", "--simulated", "sum.cpp", "-o", "simulated", folder=self.folder)
+        wrong = run("./simulated", folder=self.folder, expect=70)
+        self.assertIn("this program was built for simulation: run it with `braid sim`", wrong.stderr)
+
+    def test_without_arguments_it_says_what_it_is_for(self):
+        wrong = run(BIN / "braid-cc", folder=self.folder, expect=2)
+        self.assertIn("usage: braid-cc [--simulated] ARGUMENT...", wrong.stderr)
+        self.assertEqual(run(BIN / "braid-cc", "--simulated", folder=self.folder, expect=2).stdout, "")
+
+    def test_what_the_compiler_says_comes_through(self):
+        (self.folder / "wrong.cpp").write_text("int main() { return missing; }\n")
+        wrong = run(BIN / "braid-c++", "wrong.cpp", folder=self.folder, expect=1)
+        self.assertIn("missing", wrong.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
