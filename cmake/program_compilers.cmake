@@ -1,5 +1,10 @@
 # bin/braid-cc and bin/braid-c++: the compilers, with what a shared-memory program needs of this build (docs/PROGRAMS.md).
 
+if("${PROJECT_SOURCE_DIR}${CMAKE_BINARY_DIR}" MATCHES "[ \t]")
+  message(STATUS "braid-cc and braid-c++: not written, for the path of this tree has blanks")
+  return()
+endif()
+
 # All that a target's users link, as words of a command line; archives in any order, for they go into one group.
 function(braid_collect_link_words target seen_variable words_variable)
   set(seen ${${seen_variable}})
