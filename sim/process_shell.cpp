@@ -139,9 +139,10 @@ Result<void> ProcessShell::run() {
   while (control_->turn.load(std::memory_order_acquire) != Control::kEngine) {
     if (futex(control_->turn, FUTEX_WAIT, Control::kShell, &kLook) != 0 && errno == ETIMEDOUT &&
         has_ended() && control_->turn.load(std::memory_order_acquire) != Control::kEngine)
-      return error("the program of cluster {} {} {}", program_.cluster, end_,
-                   has_asked_ ? "in the middle of the run"
-                              : "before its init(): was it built for simulation (docs/PROGRAMS.md)?");
+      return error(
+          "the program of cluster {} {} {}", program_.cluster, end_,
+          has_asked_ ? "in the middle of the run"
+                     : "before its init(), as one does that was not built for simulation: docs/PROGRAMS.md");
   }
   has_asked_ = true;
   return {};

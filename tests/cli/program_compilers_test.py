@@ -57,7 +57,7 @@ class Programs(unittest.TestCase):
     def test_the_other_flavour_is_named_where_it_fails(self):
         run(BIN / "braid-c++", "sum.cpp", "-o", "live", folder=self.folder)
         wrong = run(BIN / "braid", "sim", "./live", folder=self.folder, expect=1)
-        self.assertIn("before its init(): was it built for simulation", wrong.stderr)
+        self.assertIn("before its init(), as one does that was not built for simulation", wrong.stderr)
         run(BIN / "braid-c++", "--simulated", "sum.cpp", "-o", "simulated", folder=self.folder)
         wrong = run("./simulated", folder=self.folder, expect=70)
         self.assertIn("this program was built for simulation: run it with `braid sim`", wrong.stderr)

@@ -226,8 +226,9 @@ class Mistakes(unittest.TestCase):
     def test_bad_input_is_named(self):
         for words, status, text in (
             (["--model", "/nowhere.yaml", "jacobi"], 78, "/nowhere.yaml"),
+            (["--model", "alewife", "jacobi"], 78, "no cost model 'alewife'; there are: alewife-1997, modern."),
             (["--proxy-speed", "9", "jacobi"], 64, "--proxy-speed"),
-            (["nothing-of-that-name"], 64, "nothing-of-that-name"),
+            (["nothing-of-that-name"], 64, "bin/sim; there are: gauss, jacobi, matmul, tsp, water."),
             ([], 64, "which application"),
             (["--trace", "/nowhere/trace", "jacobi"], 78, "/nowhere/trace"),
             (["--idle-message", "9:3:1"], 78, "9:3:1"),
@@ -238,8 +239,9 @@ class Mistakes(unittest.TestCase):
                 self.assertIn(text, errors)
 
     def test_a_programs_own_end_ends_the_run(self):
-        _, _, errors = sim("jacobi", "--size", "1", expect=None)
-        self.assertRegex(errors, "size|in the middle of the run")
+        _, _, errors = sim("jacobi", "--size", "1", expect=2)
+        self.assertIn("--size", errors)
+        self.assertIn("exited with status 2 before its init()", errors)
 
 
 class OneImplementation(unittest.TestCase):

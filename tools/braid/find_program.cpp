@@ -49,7 +49,7 @@ std::vector<std::string> applications_in(const std::string& folder) {
   std::error_code problem;
   for (fs::directory_iterator it(folder, problem), end; !problem && it != end; it.increment(problem)) {
     const std::string name = it->path().filename().string();
-    const bool of_the_project = name == "braid" || name == "braidd" || name == "braid-times" ||
+    const bool of_the_project = name == "braid" || name == "braidd" || name.starts_with("braid-") ||
                                 name.ends_with("_test") || name.ends_with("_bench") ||
                                 name.find("_fake_") != std::string::npos ||
                                 name.find('.') != std::string::npos;
@@ -80,8 +80,10 @@ Result<std::string> find_application(const std::string& name, const std::string&
     }
     begin = end + 1;
   }
-  return error("application '{}' is neither in {} nor in PATH ({}); {}. A path such as ./{} works too", name,
-               folder, path, there(name, folder), name);
+  const std::string where =
+      path.empty() ? "is not in " + folder : fmt::format("is neither in {} nor in PATH ({})", folder, path);
+  return error("application '{}' {}; {}. A path such as ./{} works too", name, where, there(name, folder),
+               name);
 }
 
 Result<std::string> find_study_engine() {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <system_error>
 
 #include "base/clock.h"
 #include "sim/idle_message.h"
@@ -187,7 +188,19 @@ std::string model_path(const std::string& name, const std::string& folder) {
 }
 
 Result<sim::CostModel> load_model(const std::string& name, const std::string& folder) {
-  return sim::CostModel::load(model_path(name, folder));
+  const std::string path = model_path(name, folder);
+  std::error_code problem;
+  if (path != name && !std::filesystem::exists(path, problem)) {
+    std::vector<std::string> there;
+    for (std::filesystem::directory_iterator it(folder, problem), end; !problem && it != end;
+         it.increment(problem))
+      if (it->path().extension() == ".yaml") there.push_back(it->path().stem());
+    std::sort(there.begin(), there.end());
+    return error(
+        "--model: there is no cost model '{}'; there are: {}. A file's path, such as ./mine.yaml, works too",
+        name, fmt::join(there, ", "));
+  }
+  return sim::CostModel::load(path);
 }
 
 sim::MachineConfig machine_config(const SimulationOptions& options, const sim::CostModel& model) {
