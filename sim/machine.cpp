@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <bitset>
 #include <cstring>
 #include <limits>
 
@@ -21,9 +22,12 @@ constexpr std::int64_t kNobodyRuns = std::numeric_limits<std::int64_t>::max();
 // The protections of a cluster's pages, until its shell carries them out.
 class Machine::Memory final : public dsm::PageMemory {
  public:
-  explicit Memory(std::byte* heap) : heap_(heap) {}
+  // Told that pages are about to be left with no more than this access.
+  using Closing = std::function<void(PageId first, std::uint32_t count, dsm::Access access)>;
+  Memory(std::byte* heap, Closing closing) : heap_(heap), closing_(std::move(closing)) {}
   void protect(PageId first, std::uint32_t count, dsm::Access access) override {
     ++calls;
+    if (access != dsm::Access::kWrite) closing_(first, count, access);
     if (!pending.empty()) {
       ProtectionRun& last = pending.back();
       if (last.access == access && last.first + last.count == first.value()) {
@@ -40,6 +44,7 @@ class Machine::Memory final : public dsm::PageMemory {
 
  private:
   std::byte* heap_;
+  const Closing closing_;
 };
 
 struct Machine::Node {
@@ -54,18 +59,20 @@ struct Machine::Node {
   Request::Kind waits_for = Request::Kind::kNone;
   bool adds_twin = false;  // when the page is there
   bool leaves = false;     // it is at the barrier that ends parallel()
-  Instant since;           // it has been waiting
-  Instant left;            // parallel(), the last time
-  Prng random{0};          // what the seed has for it
-  Instant busy_until;      // with messages
+  // A page has been opened for an access of its, which it makes at this clock; kNobodyRuns: none has.
+  std::int64_t granted_at = kNobodyRuns;
+  Instant since;       // it has been waiting
+  Instant left;        // parallel(), the last time
+  Prng random{0};      // what the seed has for it
+  Instant busy_until;  // with messages
   NodeFigures figures;
 };
 
 struct Machine::Cluster {
-  Cluster(const MachineConfig& config, unsigned number, Shell& its_shell)
+  Cluster(const MachineConfig& config, unsigned number, Shell& its_shell, Memory::Closing closing)
       : id(static_cast<std::uint16_t>(number)),
         shell(its_shell),
-        memory(its_shell.heap()),
+        memory(its_shell.heap(), std::move(closing)),
         engine(dsm::engine_config({.clusters = config.iccs.clusters,
                                    .cluster = id.value(),
                                    .compute = config.compute,
@@ -85,6 +92,10 @@ struct Machine::Cluster {
   std::uint64_t received = 0;  // messages, while parallel() ran
 
   NodeControl& control(unsigned node) { return shell.control().nodes[node]; }
+  // The page that the node asked for has been opened, and it has not run since.
+  bool is_granted(unsigned node) {
+    return control(node).runnable && control(node).clock == nodes[node].granted_at;
+  }
 };
 
 // --- Time
@@ -121,7 +132,11 @@ Machine::Machine(const MachineConfig& config, const CostModel& model, std::vecto
   CHECK_LE(config.compute, kMaxNodesPerCluster);
   Prng seeds(config.iccs.seed);
   for (unsigned k = 0; k < config.iccs.clusters; ++k) {
-    clusters_.push_back(std::make_unique<Cluster>(config, k, *shells[k]));
+    clusters_.push_back(std::make_unique<Cluster>(
+        config, k, *shells[k], [this, k](PageId first, std::uint32_t count, dsm::Access access) {
+          // What an engine closes as it is made, nobody has been granted.
+          if (k < clusters_.size()) make_granted_accesses(*clusters_[k], first, count, access);
+        }));
     for (Node& node : clusters_.back()->nodes) node.random = Prng(seeds.next());
     Control& control = shells[k]->control();
     control.cluster = static_cast<std::uint16_t>(k);
@@ -145,7 +160,7 @@ Result<MachineFigures> Machine::run() {
   while (failure_.ok() && !finished_) {
     Cluster* const next = earliest();
     if (next != nullptr && clock_of(*next) < to_cycles(events_.next_time())) {
-      const Result<void> ran = run_shell(*next);
+      const Result<void> ran = run_shell(*next, window_of(*next));
       if (!ran) return ran.error();
     } else if (next == nullptr && is_stuck()) {
       return deadlock();
@@ -202,9 +217,32 @@ std::int64_t Machine::window_of(const Cluster& c) const {
   return std::min(to_cycles(std::min(until, next)), clock_of(c) + 1);
 }
 
-Result<void> Machine::run_shell(Cluster& c) {
+// A page that was opened for an access stays open until that has been made. Else nodes in false sharing could
+// take a page from each other for ever, always between the moment at which it is opened and the one at which
+// all of that is paid for and the access would be made. So who has not come that far makes it now; its clock
+// is what it would have been, and the rest waits for its turn.
+void Machine::make_granted_accesses(Cluster& c, PageId first, std::uint32_t count, dsm::Access access) {
+  for (unsigned n = 0; n < config_.compute; ++n) {
+    if (!c.is_granted(n) || !failure_.ok()) continue;
+    const Request& r = c.control(n).request;
+    const bool inside = r.page >= first.value() && r.page - first.value() < count;
+    if (!inside || (!r.write && access == dsm::Access::kRead)) continue;
+    std::bitset<kMaxNodesPerCluster> others;
+    for (unsigned other = 0; other < config_.compute; ++other) {
+      others[other] = c.control(other).runnable && other != n;
+      c.control(other).runnable = other == n;
+    }
+    const Result<void> ran = run_shell(c, c.control(n).clock + 1);
+    for (unsigned other = 0; other < config_.compute; ++other)
+      if (others[other]) c.control(other).runnable = true;
+    if (!ran) fail(ran.error());
+  }
+}
+
+// Its nodes run, none beyond `window`.
+Result<void> Machine::run_shell(Cluster& c, std::int64_t window) {
   Control& control = c.shell.control();
-  control.until = window_of(c);
+  control.until = window;
   control.allocated_pages = config_.heap_pages - c.engine.free_pages();
   std::vector<ProtectionRun>& pending = c.memory.pending;
   for (std::size_t done = 0;;) {
@@ -265,6 +303,7 @@ void Machine::resume(Cluster& c, unsigned n, Instant at) {
   control.reduction = c.engine.reduction(static_cast<std::uint16_t>(n));
   control.clock = to_cycles(at);
   control.runnable = true;
+  node.granted_at = node.waits_for == Request::Kind::kFault ? control.clock : kNobodyRuns;
   node.state = Node::State::kRunning;
   node.waits_for = Request::Kind::kNone;
   if (!node.leaves) return;
@@ -537,7 +576,9 @@ Iccs::Sink::Handled Machine::work_of(Cluster& c, Instant now, Do&& act) {
   node.busy_until = work.at;
   if (in_parallel_ > 0) node.figures.handling += took;
   if (node.state == Node::State::kRunning) {
+    const bool granted = c.is_granted(n);
     c.control(n).clock += static_cast<std::int64_t>(model_.cycles(took) / model_.unit + 0.5);
+    if (granted) node.granted_at = c.control(n).clock;
     if (in_parallel_ > 0) node.figures.held_up += took;
   }
   complete_others(c, work.at);

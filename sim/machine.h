@@ -141,7 +141,8 @@ class Machine final : private Iccs::Sink {
   std::int64_t clock_of(const Cluster& c) const;
   Cluster* earliest();
   std::int64_t window_of(const Cluster& c) const;
-  Result<void> run_shell(Cluster& c);
+  Result<void> run_shell(Cluster& c, std::int64_t window);
+  void make_granted_accesses(Cluster& c, PageId first, std::uint32_t count, dsm::Access access);
   void ask(Cluster& c, unsigned node);
   void resume(Cluster& c, unsigned node, Instant at);
   void on_request(Cluster& c, unsigned node);

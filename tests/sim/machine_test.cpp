@@ -491,5 +491,89 @@ TEST(Machine, WhoComputesIsHeldUpByMessages) {
   EXPECT_NEAR(model().cycles(held.computing - held.held_up), 400'000, 8) << "rounded once for each";
 }
 
+// --- Two nodes write to one page
+
+// One writes and makes it visible again and again, the other one wants to write once, at `offset`; all that
+// it takes to open a page for writing costs `twin` and as much for the bytes.
+struct Sharing {
+  unsigned compute;         // nodes of each of three clusters
+  unsigned writer, wanter;  // compute nodes of the machine
+  unsigned home;
+};
+
+void expect_one_fault_for_each_access(const Sharing& s, double twin, std::int64_t offset) {
+  constexpr unsigned kTimes = 30;
+  std::vector<Script> scripts(std::size_t{3} * s.compute);
+  for (unsigned i = 0; i < kTimes; ++i) {
+    scripts[s.writer].push_back(add_word(0, 1));
+    scripts[s.writer].push_back(call({.op = dsm::SyncOp::kWordAdd, .id = 0, .first = 1, .releases = true}));
+  }
+  scripts[s.wanter] = {compute(20'000 + offset), write_word(8, 77)};
+  for (Script& script : scripts) {
+    for (const Act& act : {barrier(), read_word(0), read_word(8)}) script.push_back(act);
+  }
+  CostModel costs = model();
+  costs.twin = twin;
+  costs.page_byte = twin / static_cast<double>(dsm::kPageBytes);
+  const Outcome r =
+      run(config(3, s.compute), scripts,
+          {dsm::Homes::Kind::kCluster, ClusterId(static_cast<std::uint16_t>(s.home))}, {}, costs);
+  ASSERT_TRUE(r.figures.ok()) << r.figures.error().text;
+  for (unsigned n = 0; n < 3 * s.compute; ++n) {
+    const ScriptedShell& shell = *r.shells[n / s.compute];
+    EXPECT_LE(shell.most_faults(), 1u) << "cluster " << n / s.compute;
+    EXPECT_EQ(shell.read_by(n % s.compute), (std::vector<std::uint64_t>{kTimes, 77}));
+  }
+}
+
+// However long opening a page takes, and whenever somebody else's changes close it.
+TEST(FalseSharing, APageStaysOpenUntilTheAccessItWasOpenedForHasBeenMade) {
+  for (const Sharing s : {Sharing{1, 0, 1, 2}, Sharing{1, 0, 1, 0}, Sharing{1, 0, 1, 1}, Sharing{2, 0, 2, 2},
+                          Sharing{2, 0, 1, 0}, Sharing{2, 0, 1, 1}, Sharing{2, 1, 0, 2}}) {
+    for (double twin = 200; twin < 40'000; twin *= 3) {
+      for (std::int64_t offset = 0; offset < 16'000; offset += 1'900) {
+        SCOPED_TRACE(fmt::format("{} nodes each, {} writes, {} wants to, home {}, twin {}, offset {}",
+                                 s.compute, s.writer, s.wanter, s.home, twin, offset));
+        expect_one_fault_for_each_access(s, twin, offset);
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+// All words in two pages, each under a lock of its own.
+TEST(FalseSharing, WindowsGiveWhatStrictOrderGives) {
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    Prng random(seed);
+    std::vector<Script> scripts(6);
+    std::vector<std::uint64_t> sums(16);
+    for (Script& s : scripts) {
+      for (int i = 0; i < 12; ++i) {
+        const auto word = static_cast<std::uint32_t>(random.below(16));
+        const std::uint64_t added = 1 + random.below(100);
+        sums[word] += added;
+        for (const Act& act : {compute(static_cast<std::int64_t>(random.below(2000))), lock(word),
+                               add_word(word / 8 * 4096 + 8 * word, added), unlock(word)})
+          s.push_back(act);
+      }
+      s.push_back(barrier());
+      for (std::uint32_t word = 0; word < 16; ++word) s.push_back(read_word(word / 8 * 4096 + 8 * word));
+    }
+    CostModel costs = model();
+    costs.twin = 5000;
+    MachineConfig c = config(3, 2, 2);
+    const Outcome windows = run(c, scripts, {dsm::Homes::Kind::kCyclic, {}}, {}, costs);
+    c.strict = true;
+    const Outcome strict = run(c, scripts, {dsm::Homes::Kind::kCyclic, {}}, {}, costs);
+    ASSERT_TRUE(windows.figures.ok() && strict.figures.ok()) << "seed " << seed;
+    EXPECT_EQ(windows.figures->trace_hash, strict.figures->trace_hash) << "seed " << seed;
+    for (unsigned k = 0; k < 3; ++k) {
+      EXPECT_EQ(windows.shells[k]->read_by(0), sums) << "seed " << seed;
+      EXPECT_EQ(strict.shells[k]->read_by(1), sums) << "seed " << seed;
+      EXPECT_LE(windows.shells[k]->most_faults(), 1u) << "seed " << seed;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace braid::sim

@@ -66,6 +66,7 @@ class ScriptedShell final : public Shell {
         access_(heap_pages, dsm::Access::kNone),
         at_(scripts_.size()),
         begun_(scripts_.size()),
+        faults_(scripts_.size()),
         reads(scripts_.size()),
         results(scripts_.size()) {
     control_->counted = true;
@@ -108,6 +109,8 @@ class ScriptedShell final : public Shell {
   // What node n read, in order, and what its calls returned.
   const std::vector<std::uint64_t>& read_by(unsigned n) const { return reads[n]; }
   const std::vector<std::uint64_t>& results_of(unsigned n) const { return results[n]; }
+  // The most that any one access of any node had.
+  unsigned most_faults() const { return most_faults_; }
 
  private:
   // Runs node n until its clock is at `limit` or it asks for something: then true.
@@ -146,8 +149,11 @@ class ScriptedShell final : public Shell {
           const std::uint32_t page = act.at / dsm::kPageBytes;
           const bool write = act.kind != Act::Kind::kRead;
           const dsm::Access needed = write ? dsm::Access::kWrite : dsm::Access::kRead;
-          if (access_[page] < needed)
+          if (access_[page] < needed) {
+            most_faults_ = std::max(most_faults_, ++faults_[n]);
             return ask(node, {.kind = Request::Kind::kFault, .write = write, .page = page});
+          }
+          faults_[n] = 0;
           std::byte* const word = heap_.data() + act.at;
           if (act.kind == Act::Kind::kRead)
             reads[n].push_back(load<std::uint64_t>(word));
@@ -197,6 +203,8 @@ class ScriptedShell final : public Shell {
   std::vector<dsm::Access> access_;
   std::vector<std::size_t> at_;
   std::vector<bool> begun_;
+  std::vector<unsigned> faults_;  // of the access that each node is about to make
+  unsigned most_faults_ = 0;
   unsigned pending_ = 0;
   std::vector<std::vector<std::uint64_t>> reads;
   std::vector<std::vector<std::uint64_t>> results;
