@@ -235,10 +235,13 @@ stack::StackConfig Iccs::stack_config(unsigned cluster, unsigned index) const {
 void Iccs::establish() {
   if (config_.mode != Mode::kReal) return;
   for (const auto& p : proxies_) enqueue(*p, EventKind::kTimer, 0);
+  // A sub-connection that is up stays so: those before this one are not asked again.
+  std::size_t established = 0;
   // And nobody is still busy with what he was told.
   const auto all_rest = [&] {
-    return std::all_of(proxies_.begin(), proxies_.end(),
-                       [](const auto& p) { return p->stack.all_established() && !p->busy; });
+    while (established < proxies_.size() && proxies_[established]->stack.all_established()) ++established;
+    return established == proxies_.size() &&
+           std::none_of(proxies_.begin(), proxies_.end(), [](const auto& p) { return p->busy; });
   };
   while (!all_rest()) {
     CHECK(!events_.empty());

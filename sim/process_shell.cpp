@@ -67,10 +67,12 @@ Result<std::unique_ptr<ProcessShell>> ProcessShell::make(const Program& program,
   if (control == nullptr || shell->heap_ == nullptr)
     return error("cluster {}: cannot make a shared heap of {} MiB: {}", program.cluster, heap_bytes >> 20,
                  std::strerror(errno));
+  if (const Result<void> started = shell->start(); !started) return started.error();
   return shell;
 }
 
-// The program looks at what the machine has written into the control.
+// The process is made now, while the engine is small and cheap to copy; its program begins with its first
+// turn, when the machine has written into the control what the program looks at.
 Result<void> ProcessShell::start() {
   std::vector<std::string> environment;
   for (char** v = ::environ; *v != nullptr; ++v) environment.emplace_back(*v);
@@ -94,6 +96,8 @@ Result<void> ProcessShell::start() {
     const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
     if (!program_.reads_input) ::dup2(nothing, STDIN_FILENO);
     if (program_.silent) ::dup2(nothing, STDOUT_FILENO);
+    while (control_->turn.load(std::memory_order_acquire) != Control::kShell)
+      futex(control_->turn, FUTEX_WAIT, Control::kEngine, nullptr);
     ::execve(program_.path.c_str(), argument_pointers.data(), environment_pointers.data());
     static constexpr char kText[] = "braid: the program cannot be started\n";
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kText, sizeof kText - 1);
@@ -132,9 +136,6 @@ bool ProcessShell::has_ended() {
 }
 
 Result<void> ProcessShell::run() {
-  if (pid_ < 0 && end_.empty()) {
-    if (const Result<void> started = start(); !started) return started;
-  }
   give_turn();
   while (control_->turn.load(std::memory_order_acquire) != Control::kEngine) {
     if (futex(control_->turn, FUTEX_WAIT, Control::kShell, &kLook) != 0 && errno == ETIMEDOUT &&

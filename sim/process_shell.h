@@ -29,7 +29,7 @@ class ProcessShell final : public Shell {
     bool reads_input = false;            // it reads our standard input; else nothing
     bool silent = false;                 // what it writes to standard output goes nowhere
   };
-  // The process starts when it gets its first turn.
+  // The process is there, and its program starts when it gets its first turn.
   static Result<std::unique_ptr<ProcessShell>> make(const Program& program, std::uint32_t heap_pages);
   // Kills the process if it still runs.
   ~ProcessShell() override;
