@@ -17,6 +17,10 @@ namespace {
 
 constexpr std::int64_t kNobodyRuns = std::numeric_limits<std::int64_t>::max();
 
+// No window is longer, in cycles of the charges: some ten milliseconds of computing. So a program that is
+// charged always comes back in time, and one that does not is stuck (ProcessShell::make()).
+constexpr std::int64_t kLongestWindow = 100'000'000;
+
 }  // namespace
 
 // The protections of a cluster's pages, until its shell carries them out.
@@ -242,7 +246,7 @@ void Machine::make_granted_accesses(Cluster& c, PageId first, std::uint32_t coun
 // Its nodes run, none beyond `window`.
 Result<void> Machine::run_shell(Cluster& c, std::int64_t window) {
   Control& control = c.shell.control();
-  control.until = window;
+  control.until = std::min(window, clock_of(c) + kLongestWindow);
   control.allocated_pages = config_.heap_pages - c.engine.free_pages();
   std::vector<ProtectionRun>& pending = c.memory.pending;
   for (std::size_t done = 0;;) {

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/clock.h"
 #include "base/process_end.h"
 
 namespace braid::sim {
@@ -53,11 +54,12 @@ int stay_on_one_processor() {
   return ::sched_setaffinity(0, sizeof one, &one) == 0 ? processor : -1;
 }
 
-ProcessShell::ProcessShell(Program program, std::uint32_t heap_pages)
-    : program_(std::move(program)), heap_pages_(heap_pages) {}
+ProcessShell::ProcessShell(Program program, std::uint32_t heap_pages, Duration watchdog)
+    : program_(std::move(program)), heap_pages_(heap_pages), watchdog_(watchdog) {}
 
-Result<std::unique_ptr<ProcessShell>> ProcessShell::make(const Program& program, std::uint32_t heap_pages) {
-  std::unique_ptr<ProcessShell> shell(new ProcessShell(program, heap_pages));
+Result<std::unique_ptr<ProcessShell>> ProcessShell::make(const Program& program, std::uint32_t heap_pages,
+                                                         Duration watchdog) {
+  std::unique_ptr<ProcessShell> shell(new ProcessShell(program, heap_pages, watchdog));
   const std::size_t heap_bytes = std::size_t{heap_pages} * dsm::kPageBytes;
   shell->control_fd_ = memory_file("braid-sim-control", sizeof(Control));
   shell->heap_fd_ = memory_file("braid-sim-heap", heap_bytes);
@@ -137,16 +139,46 @@ bool ProcessShell::has_ended() {
 
 Result<void> ProcessShell::run() {
   give_turn();
+  std::optional<StuckTurn> stuck;
   while (control_->turn.load(std::memory_order_acquire) != Control::kEngine) {
-    if (futex(control_->turn, FUTEX_WAIT, Control::kShell, &kLook) != 0 && errno == ETIMEDOUT &&
-        has_ended() && control_->turn.load(std::memory_order_acquire) != Control::kEngine)
+    if (futex(control_->turn, FUTEX_WAIT, Control::kShell, &kLook) == 0 || errno != ETIMEDOUT) continue;
+    if (has_ended() && control_->turn.load(std::memory_order_acquire) != Control::kEngine)
       return error(
           "the program of cluster {} {} {}", program_.cluster, end_,
           has_asked_ ? "in the middle of the run"
                      : "before its init(), as one does that was not built for simulation: docs/PROGRAMS.md");
+    if (watchdog_ == Duration() || pid_ < 0) continue;
+    const Instant now = monotonic_now();
+    if (!stuck) stuck.emplace(now, read_activity(pid_), watchdog_);
+    if (!stuck->is_due(now)) continue;
+    const StuckTurn::Way way = stuck->look(now, read_activity(pid_), control_->counted);
+    if (way != StuckTurn::Way::kNone && control_->turn.load(std::memory_order_acquire) != Control::kEngine)
+      return Error{describe_stuck(way)};
   }
   has_asked_ = true;
   return {};
+}
+
+std::string ProcessShell::describe_stuck(StuckTurn::Way way) const {
+  const unsigned local = control_->running.load(std::memory_order_relaxed);
+  const std::string who = fmt::format("cluster {}: compute node {}", program_.cluster,
+                                      program_.cluster * control_->compute + local);
+  constexpr const char* kThread = "In simulation the compute nodes of a cluster share one thread";
+  constexpr const char* kLimit = "--watchdog (simulation.watchdog_s)";
+  if (way == StuckTurn::Way::kBlocked)
+    return fmt::format(
+        "{} has waited for {} s for a lock of the program's own, such as a std::mutex or a condition "
+        "variable. "
+        "{}: as long as one waits in the system none of them can run, the one that has the lock neither. "
+        "Use locks, conditions, flags and barriers of dsm/api.h; if another thread of the program will end "
+        "the wait, raise {}",
+        who, watchdog_.ns() / 1'000'000'000, kThread, kLimit);
+  return fmt::format(
+      "{} has used {} s of the processor in code that is not charged: it spins in a library's code or in "
+      "assembly (such as pthread_spin_lock), or calls code that was not compiled for simulation. {}: while "
+      "one spins uncharged none of the others can run. Wait with locks, conditions, flags and barriers of "
+      "dsm/api.h; if it only computes for long, raise {}, or 0 for never",
+      who, watchdog_.ns() / 1'000'000'000, kThread, kLimit);
 }
 
 int ProcessShell::end() {

@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/time.h"
 #include "sim/machine.h"
+#include "sim/stuck_turn.h"
 
 namespace braid::sim {
 
@@ -29,8 +31,11 @@ class ProcessShell final : public Shell {
     bool reads_input = false;            // it reads our standard input; else nothing
     bool silent = false;                 // what it writes to standard output goes nowhere
   };
-  // The process is there, and its program starts when it gets its first turn.
-  static Result<std::unique_ptr<ProcessShell>> make(const Program& program, std::uint32_t heap_pages);
+  // The process is there, and its program starts when it gets its first turn. A turn in which for so long it
+  // has waited for a lock of the program's own, or has computed without being charged, ends with an error
+  // (StuckTurn); zero: never.
+  static Result<std::unique_ptr<ProcessShell>> make(const Program& program, std::uint32_t heap_pages,
+                                                    Duration watchdog);
   // Kills the process if it still runs.
   ~ProcessShell() override;
   ProcessShell(const ProcessShell&) = delete;
@@ -47,13 +52,15 @@ class ProcessShell final : public Shell {
   int status() const { return status_; }
 
  private:
-  ProcessShell(Program program, std::uint32_t heap_pages);
+  ProcessShell(Program program, std::uint32_t heap_pages, Duration watchdog);
   Result<void> start();
   void give_turn();
   bool has_ended();
+  std::string describe_stuck(StuckTurn::Way way) const;
 
   const Program program_;
   const std::uint32_t heap_pages_;
+  const Duration watchdog_;
   int control_fd_ = -1;
   int heap_fd_ = -1;
   Control* control_ = nullptr;

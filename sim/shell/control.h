@@ -30,7 +30,7 @@ inline constexpr const char* kHeapFd = "BRAID_SIM_HEAP_FD";
 }  // namespace variable
 
 // Changes with anything in this file: engine and shell are built together, and say so if they were not.
-inline constexpr std::uint32_t kControlVersion = 2;
+inline constexpr std::uint32_t kControlVersion = 3;
 
 inline constexpr unsigned kMaxNodesPerCluster = 64;
 
@@ -119,6 +119,9 @@ struct Control {
   // From the shell: the node that asks for something; kNobody: all that can run have come to `until`.
   static constexpr std::uint32_t kNobody = ~std::uint32_t{0};
   std::uint32_t asking = kNobody;
+  // From the shell: the node whose program runs, or ran last. The one thing that the engine may read while
+  // the shell has the baton: who keeps it for too long.
+  std::atomic<std::uint32_t> running{0};
   // The program was built with charges of the compiler plug-in; else clocks come from the processor, and no
   // run is like another.
   bool counted = false;

@@ -188,6 +188,7 @@ void ShellHost::enter() {
     end = std::min(end, other.clock + control_->quantum - (local < current_ ? 1 : 0));
   }
   inside_ = false;
+  control_->running.store(current_, std::memory_order_relaxed);
   // A budget is spent when it is negative.
   meter_.start(end - control_->nodes[current_].clock - 1);
 }

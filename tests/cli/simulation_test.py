@@ -208,6 +208,37 @@ class Modes(unittest.TestCase):
         self.assertAlmostEqual(mean, report["messages"]["mean_cycles"], delta=1)
 
 
+class Watchdog(unittest.TestCase):
+    """Compute nodes of a cluster share a thread: two that meet outside Braid would stand still for ever."""
+
+    def run_it(self, way, expect, clusters="2"):
+        shape = ["--clusters", clusters, "--compute", "2", "--watchdog", "1"]
+        _, output, errors = sim(*shape, str(BIN / "cli_stuck_app"), way, expect=expect)
+        left = subprocess.run(["pgrep", "-f", f"cli_stuck_app {way}"], capture_output=True, text=True, check=False)
+        self.assertEqual(left.stdout, "")
+        return output, errors
+
+    def test_a_mutex_of_the_programs_own(self):
+        output, errors = self.run_it("mutex", 1)
+        self.assertNotIn("done", output)
+        self.assertRegex(errors, r"braid: cluster [01]: compute node [13] has waited for 1 s for a lock of the program's own")
+        self.assertIn("std::mutex", errors)
+        self.assertIn("Use locks, conditions, flags and barriers of dsm/api.h", errors)
+
+    def test_a_lock_that_spins_in_a_library(self):
+        report, _, _ = sim("jacobi", "--size", "32", "--iterations", "1")
+        if not report["deterministic"]:
+            self.skipTest("the compiler plug-in is not built: spinning and computing look the same")
+        _, errors = self.run_it("spinlock", 1)
+        self.assertRegex(errors, r"braid: cluster [01]: compute node [13] has used 1 s of the processor in code that is not charged")
+        self.assertIn("--watchdog", errors)
+
+    def test_computing_for_longer_is_no_reason(self):
+        # In one cluster nothing else happens that would end a window.
+        output, _ = self.run_it("computing", 0, clusters="1")
+        self.assertEqual(output.count("done"), 1)
+
+
 class IdleMessages(unittest.TestCase):
     def test_figure_six(self):
         run = subprocess.run([BIN / "braid", "sim", "--idle-message", "0:4000:100"], capture_output=True, text=True,

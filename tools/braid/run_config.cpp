@@ -349,6 +349,11 @@ std::vector<Setting> make_settings() {
   all.push_back(truth("simulation.strict", "--strict",
                       "everything strictly one after the other: slow, and the same result; to see that it is",
                       [](C& c) -> bool& { return c.simulation.strict; }));
+  all.push_back(
+      number("simulation.watchdog_s", "--watchdog", 0, kDayMs / 1000,
+             "end the run when a compute node has waited for a lock of the program's own, or spun in "
+             "a library's code, for so long, s; 0: never",
+             [](C& c) -> std::uint32_t& { return c.simulation.watchdog_s; }));
   all.push_back(choice("simulation.planted_mistake", "--planted-mistake", kPlantedMistakes,
                        "a mistake in the model, to see that its figures tell",
                        [](C& c) -> sim::PlantedMistake& { return c.simulation.mistake; }));

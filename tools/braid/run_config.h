@@ -68,6 +68,8 @@ struct SimulationConfig {
   std::uint32_t message_bytes = 0;
   std::uint32_t jitter = 4;  // cycles that what a compute node asks for comes later, at most
   bool strict = false;
+  // A turn of a program takes milliseconds; 0: none.
+  std::uint32_t watchdog_s = 60;
   sim::PlantedMistake mistake = sim::PlantedMistake::kNone;
 };
 

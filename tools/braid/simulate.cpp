@@ -154,7 +154,8 @@ Result<Outcome> run_once(const SimulationOptions& options, const sim::MachineCon
                                              .arguments = options.command,
                                              .reads_input = k == 0 && !silent,
                                              .silent = silent};
-    Result<std::unique_ptr<sim::ProcessShell>> started = sim::ProcessShell::make(program, config.heap_pages);
+    Result<std::unique_ptr<sim::ProcessShell>> started = sim::ProcessShell::make(
+        program, config.heap_pages, Duration::s(options.config.simulation.watchdog_s));
     if (!started) return started.error();
     processes.push_back(std::move(started).value());
     shells.push_back(processes.back().get());

@@ -1,0 +1,61 @@
+// A program, for simulation, whose two compute nodes meet outside Braid: by a std::mutex, by a lock that
+// spins, or not at all, and compute for so long without a call.
+//
+//     cli_stuck_app mutex | spinlock | computing
+#include <pthread.h>
+
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <mutex>
+
+#include "dsm/api.h"
+
+namespace {
+
+std::mutex mutex;
+pthread_spinlock_t spinlock;
+
+// One node has it while it waits for the other, which wants it first.
+template <class Take, class Give>
+void meet(braid::dsm::Node& node, Take&& take, Give&& give) {
+  if (node.local() == 0) take();
+  node.barrier();
+  if (node.local() == 0) {
+    node.barrier();
+    give();
+  } else {
+    take();
+    node.barrier();
+    give();
+  }
+}
+
+// For so much of the processor's time.
+void compute(double seconds) {
+  const std::clock_t end = std::clock() + static_cast<std::clock_t>(seconds * CLOCKS_PER_SEC);
+  volatile unsigned x = 1;
+  while (std::clock() < end)
+    for (int i = 0; i < 1000; ++i) x = x * 1664525u + 1013904223u;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const char* const way = argc > 1 ? argv[1] : "";
+  pthread_spin_init(&spinlock, PTHREAD_PROCESS_PRIVATE);
+  braid::dsm::init();
+  braid::dsm::parallel([&](braid::dsm::Node& node) {
+    if (std::strcmp(way, "mutex") == 0) {
+      meet(
+          node, [] { mutex.lock(); }, [] { mutex.unlock(); });
+    } else if (std::strcmp(way, "spinlock") == 0) {
+      meet(
+          node, [] { pthread_spin_lock(&spinlock); }, [] { pthread_spin_unlock(&spinlock); });
+    } else if (node.id() == 0) {
+      compute(1.5);
+    }
+  });
+  std::printf("done\n");
+  return braid::dsm::finish(0);
+}
