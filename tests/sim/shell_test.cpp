@@ -741,8 +741,9 @@ TEST(Failures, OfCallsAreThoseOfALiveRun) {
     return ending.text;
   };
   EXPECT_THAT(said([](Node& node) {
-                node.lock(3 + node.id());
-                node.lock(3 + node.id());
+                if (node.id() != 0) return;
+                node.lock(3);
+                node.lock(3);
               }),
               HasSubstr("compute node 0 locks lock 3, which it has already: locks are not recursive"));
   EXPECT_THAT(said([](Node& node) { node.unlock(4); }),
