@@ -84,6 +84,10 @@ class Determinism(unittest.TestCase):
         self.assertEqual(first["trace_hash"], second["trace_hash"])
         self.assertEqual(first["parallel_cycles"], second["parallel_cycles"])
 
+    def test_a_run_by_the_processors_clock_says_so(self):
+        report, _, text = sim(*self.SHAPE, *self.WATER)
+        self.assertEqual("no run is like another" in text, not report["deterministic"])
+
     def test_a_seed_decides_which_frames_are_lost(self):
         def lossy(seed):
             return sim(*self.SHAPE, "--loss", "0.02", "--seed", str(seed), *self.WATER)[0]
@@ -128,8 +132,10 @@ class Modes(unittest.TestCase):
         self.assertLess(cycles["no-delay"]["parallel_cycles"], cycles["no-contention"]["parallel_cycles"])
         self.assertLess(cycles["no-contention"]["parallel_cycles"], cycles["real"]["parallel_cycles"])
         self.assertGreater(cycles["no-contention"]["fixed_delay_cycles"], 720)
-        self.assertAlmostEqual(cycles["no-contention"]["message_bytes"],
-                               cycles["real"]["messages"]["mean_bytes"], delta=1)
+        # Of a run of its own, which is this one only where runs are alike.
+        mean = cycles["real"]["messages"]["mean_bytes"]
+        self.assertAlmostEqual(cycles["no-contention"]["message_bytes"], mean,
+                               delta=1 if cycles["real"]["deterministic"] else 0.3 * mean)
 
     def test_faster_proxies_take_less_of_a_messages_time(self):
         slow, fast = (sim("--proxy-speed", speed, *self.WATER)[0] for speed in ("0.5", "2"))

@@ -470,7 +470,7 @@ std::string render_text(const SimulationReport& r) {
     text +=
         "  compute time comes from this processor's clock, for the program was built without the compiler "
         "plug-in: "
-        "no run is like another\n";
+        "no run is like another, and computing takes what it takes here, not on the model's machine\n";
   else if (r.unit_is_mean)
     text += fmt::format(
         "  compute time is priced as that of other programs is on the mean: model {} has no unit of this one "
