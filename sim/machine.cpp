@@ -665,6 +665,7 @@ MachineFigures Machine::figures() const {
       f.node_counts.push_back(c->engine.node_counts(static_cast<std::uint16_t>(n)));
     }
     f.received.push_back(c->received);
+    f.cluster_counts.push_back(c->engine.counts());
     if (config_.iccs.mode != Mode::kReal) continue;
     for (unsigned n = 0; n < config_.iccs.nis; ++n) f.links.push_back(iccs_.link_figures(c->id, n));
     for (unsigned p = 0; p < config_.iccs.proxies; ++p) f.proxies.push_back(iccs_.figures(c->id, p));

@@ -93,6 +93,7 @@ struct MachineFigures {
   std::vector<LinkFigures> links;       // the same: of their NIs, to the network
   std::vector<std::uint64_t> received;  // by cluster: messages that were delivered to it
   std::vector<dsm::NodeCounts> node_counts;
+  std::vector<dsm::ClusterCounts> cluster_counts;
   MessageFigures messages;
   std::uint64_t events = 0;      // of the protocols: a message through one stage, or a timer
   std::uint64_t hand_overs = 0;  // of the baton

@@ -164,6 +164,23 @@ struct ClusterCounts {
   std::uint64_t bad_messages = 0;   // messages that no engine sends: dropped
 };
 
+// use(name, value) of each, under the names that reports have for them.
+template <class Use>
+void for_each_count(const ClusterCounts& c, Use&& use) {
+  use("fetched_ahead", c.fetched_ahead);
+  use("diffs_sent", c.diffs_sent);
+  use("diff_bytes_sent", c.diff_bytes_sent);
+  use("diffs_applied", c.diffs_applied);
+  use("pages_sent", c.pages_sent);
+  use("invalidations_sent", c.invalidations_sent);
+  use("invalidations_received", c.invalidations_received);
+  use("stale_replies", c.stale_replies);
+  use("homes_given", c.homes_given);
+  use("forwarded", c.forwarded);
+  use("bad_messages", c.bad_messages);
+  static_assert(sizeof c == 11 * sizeof c.bad_messages, "none is forgotten");
+}
+
 // A message that no engine sends, or not now. The texts last for ever.
 struct Refusal {
   ClusterId from;

@@ -24,14 +24,8 @@ std::string report_json(std::uint16_t cluster, const char* protection, std::span
                                {"barriers_ns", n.times.barriers_ns},
                                {"syncs_ns", n.times.syncs_ns}});
   }
-  report["cluster_counts"] = {{"diffs_sent", c.diffs_sent},
-                              {"diff_bytes_sent", c.diff_bytes_sent},
-                              {"diffs_applied", c.diffs_applied},
-                              {"pages_sent", c.pages_sent},
-                              {"invalidations_sent", c.invalidations_sent},
-                              {"invalidations_received", c.invalidations_received},
-                              {"stale_replies", c.stale_replies},
-                              {"bad_messages", c.bad_messages}};
+  auto& cluster_counts = report["cluster_counts"] = nlohmann::ordered_json::object();
+  for_each_count(c, [&](const char* name, std::uint64_t value) { cluster_counts[name] = value; });
   report["endpoint"] = {{"messages_sent", e.messages_sent}, {"messages_received", e.messages_received},
                         {"duplicates", e.duplicates},       {"bad_arrivals", e.bad_arrivals},
                         {"no_credit", e.no_credit},         {"channel_full", e.channel_full}};

@@ -142,6 +142,19 @@ class Modes(unittest.TestCase):
         self.assertGreater(slow["messages"]["mean_send"], 2 * fast["messages"]["mean_send"])
         self.assertGreater(slow["mean_utilisation"], fast["mean_utilisation"])
 
+    def test_what_clusters_shared_memory_did_is_counted(self):
+        report, _, _ = sim(*self.WATER)
+        counts = [cluster["cluster_counts"] for cluster in report["clusters"]]
+        total = {name: sum(c[name] for c in counts) for name in counts[0]}
+        self.assertEqual(total["diffs_sent"], total["diffs_applied"])
+        self.assertEqual(total["invalidations_sent"], total["invalidations_received"])
+        self.assertGreater(total["diffs_sent"], 0)
+        self.assertGreater(total["pages_sent"], 0)
+        self.assertGreaterEqual(total["fetched_ahead"], 0)
+        self.assertGreaterEqual(total["homes_given"], 0)
+        self.assertGreaterEqual(total["forwarded"], 0)
+        self.assertEqual(total["bad_messages"], 0)
+
     def test_queues_over_time_add_up_to_their_means(self):
         report, _, text = sim("--proxies", "2", *self.WATER)
         cycles = report["parallel_cycles"]

@@ -151,32 +151,37 @@ TEST(Runtime, ALongWaitSleepsAndStillEnds) {
   });
 }
 
-TEST(Runtime, TheReportCountsWhatNodesDid) {
+// Of cluster 0.
+nlohmann::json report_of(Machine machine, const std::function<int()>& program) {
   int report[2];
-  ASSERT_EQ(::pipe(report), 0);
-  expect_runs({.clusters = 2,
-               .adjust =
-                   [&](Environment& e) {
-                     if (e.cluster == 0) e.report_fd = report[1];
-                   }},
-              [] {
-                auto* const data = allocate<int>(3 * 1024, Placement::on(1));
-                parallel([&](Node& node) {
-                  if (node.cluster() != 0) return;
-                  for (int p = 3; p-- > 0;) {  // backwards: nothing is fetched ahead
-                    if (data[p * 1024] != 0) std::abort();
-                  }
-                  const LockGuard guard(node, 5);
-                  data[0] = 1;
-                });
-                return finish(0);
-              });
+  EXPECT_EQ(::pipe(report), 0);
+  machine.adjust = [&](Environment& e) {
+    if (e.cluster == 0) e.report_fd = report[1];
+  };
+  expect_runs(machine, program);
   ::close(report[1]);
   std::string text(16384, '\0');
   const ssize_t n = ::read(report[0], text.data(), text.size());
   ::close(report[0]);
-  ASSERT_GT(n, 0);
-  const nlohmann::json json = nlohmann::json::parse(text.substr(0, static_cast<std::size_t>(n)));
+  EXPECT_GT(n, 0);
+  return nlohmann::json::parse(text.substr(0, static_cast<std::size_t>(std::max<ssize_t>(n, 0))), nullptr,
+                               /*allow_exceptions=*/false);
+}
+
+TEST(Runtime, TheReportCountsWhatNodesDid) {
+  const nlohmann::json json = report_of({.clusters = 2}, [] {
+    auto* const data = allocate<int>(3 * 1024, Placement::on(1));
+    parallel([&](Node& node) {
+      if (node.cluster() != 0) return;
+      for (int p = 3; p-- > 0;) {  // backwards: nothing is fetched ahead
+        if (data[p * 1024] != 0) std::abort();
+      }
+      const LockGuard guard(node, 5);
+      data[0] = 1;
+    });
+    return finish(0);
+  });
+  ASSERT_FALSE(json.is_discarded());
   EXPECT_EQ(json["cluster"], 0);
   ASSERT_EQ(json["nodes"].size(), 1u);
   const nlohmann::json& node = json["nodes"][0];
@@ -190,6 +195,37 @@ TEST(Runtime, TheReportCountsWhatNodesDid) {
   EXPECT_EQ(json["cluster_counts"]["diffs_sent"], 1);
   EXPECT_EQ(json["cluster_counts"]["bad_messages"], 0);
   EXPECT_GT(json["endpoint"]["messages_sent"], 0);
+}
+
+TEST(Runtime, TheReportCountsPagesFetchedAheadAndHomesThatMoved) {
+  const nlohmann::json json = report_of({.clusters = 3}, [] {
+    const auto scanned = allocate<int>(16 * 1024, Placement::on(1));
+    const auto touched =
+        allocate<int>(3 * 1024, Placement::first_touch());  // each cluster keeps one of three
+    parallel([&](Node& node) {
+      const auto use = [&](std::uint16_t cluster, auto what) {
+        if (node.cluster() == cluster) what();
+        node.barrier();
+      };
+      use(0, [&] {
+        for (int p = 0; p < 16; ++p)
+          if (scanned[p * 1024] != 0) std::abort();
+      });
+      use(1, [&] {
+        for (int p = 0; p < 3; ++p) touched[p * 1024] = p;
+      });
+      use(2, [&] {
+        for (int p = 0; p < 3; ++p)
+          if (touched[p * 1024] != p) std::abort();
+      });
+    });
+    return finish(0);
+  });
+  ASSERT_FALSE(json.is_discarded());
+  const nlohmann::json& counts = json["cluster_counts"];
+  EXPECT_GT(counts["fetched_ahead"], 0);
+  EXPECT_EQ(counts["homes_given"], 1);
+  EXPECT_EQ(counts["forwarded"], 1);
 }
 
 // --- What must end with a message instead of waiting for ever

@@ -114,11 +114,15 @@ Json clusters_of(const SimulationReport& r) {
   for (std::size_t k = 0; k < f.received.size(); ++k) {
     std::uint64_t sent = 0;
     for (std::size_t n = 0; n < r.config.compute; ++n) sent += f.nodes[k * r.config.compute + n].messages;
+    Json counts = Json::object();
+    dsm::for_each_count(f.cluster_counts[k],
+                        [&](const char* name, std::uint64_t value) { counts[name] = value; });
     json.push_back(Json{{"cluster", k},
                         {"sent", sent},
                         {"received", f.received[k]},
                         {"sent_per_million_cycles", static_cast<double>(sent) * 1e6 / cycles},
-                        {"received_per_million_cycles", static_cast<double>(f.received[k]) * 1e6 / cycles}});
+                        {"received_per_million_cycles", static_cast<double>(f.received[k]) * 1e6 / cycles},
+                        {"cluster_counts", counts}});
   }
   return json;
 }
