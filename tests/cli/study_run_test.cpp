@@ -359,7 +359,7 @@ TEST_F(StudyRun, WhatIsWrongIsSaidBeforeAnythingRuns) {
   std::ofstream(folder_ / "other.yaml") << "applications: [xyzzyplugh]\n";
   const Finished unknown = run((folder_ / "other.yaml").string());
   EXPECT_EQ(unknown.status, 78);
-  EXPECT_THAT(unknown.err, HasSubstr("application 'xyzzyplugh' is neither in"));
+  EXPECT_THAT(unknown.err, HasSubstr("application 'xyzzyplugh' is not in "));
   std::ofstream(folder_ / "model.yaml")
       << "applications: [" << FAKE_APP << "]\nbase: {simulation: {model: nothing}}\n";
   const Finished model = run((folder_ / "model.yaml").string());
