@@ -530,8 +530,8 @@ void expect_one_fault_for_each_access(const Sharing& s, double twin, std::int64_
 TEST(FalseSharing, APageStaysOpenUntilTheAccessItWasOpenedForHasBeenMade) {
   for (const Sharing s : {Sharing{1, 0, 1, 2}, Sharing{1, 0, 1, 0}, Sharing{1, 0, 1, 1}, Sharing{2, 0, 2, 2},
                           Sharing{2, 0, 1, 0}, Sharing{2, 0, 1, 1}, Sharing{2, 1, 0, 2}}) {
-    for (double twin = 200; twin < 40'000; twin *= 3) {
-      for (std::int64_t offset = 0; offset < 16'000; offset += 1'900) {
+    for (double twin = 200; twin < 20'000; twin *= 4) {
+      for (std::int64_t offset = 0; offset < 16'000; offset += 3'100) {
         SCOPED_TRACE(fmt::format("{} nodes each, {} writes, {} wants to, home {}, twin {}, offset {}",
                                  s.compute, s.writer, s.wanter, s.home, twin, offset));
         expect_one_fault_for_each_access(s, twin, offset);
