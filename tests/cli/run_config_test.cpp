@@ -117,8 +117,13 @@ TEST(RunConfig, RefusesAWrongType) {
 
 TEST(RunConfig, RefusesWhatIsOutOfRange) {
   EXPECT_EQ(refusal("clusters: 0\n"), "run.yaml:1:11: key 'clusters': 0 is out of range; allowed: 1 to 64");
-  EXPECT_EQ(refusal("clusters: 65\n"), "run.yaml:1:11: key 'clusters': 65 is out of range; allowed: 1 to 64");
-  EXPECT_EQ(refusal("compute: 65\n"), "run.yaml:1:10: key 'compute': 65 is out of range; allowed: 1 to 64");
+  EXPECT_EQ(
+      refusal("clusters: 65\n"),
+      "run.yaml:1:11: key 'clusters': 65 is out of range; allowed: 1 to 64, for a page's set of copies is "
+      "one word; for more compute nodes take larger clusters ('compute')");
+  EXPECT_EQ(refusal("compute: 65\n"),
+            "run.yaml:1:10: key 'compute': 65 is out of range; allowed: 1 to 64; for more compute nodes take "
+            "more clusters ('clusters')");
   EXPECT_EQ(refusal("proxies: 33\n"), "run.yaml:1:10: key 'proxies': 33 is out of range; allowed: 1 to 32");
   EXPECT_THAT(refusal("clusters: -1\n"), HasSubstr("'-1' is not a whole number; allowed: 1 to 64"));
   EXPECT_THAT(refusal("faults: {loss: 1.01}\n"),
@@ -214,8 +219,10 @@ TEST(RunConfig, FlagsWinOverTheFile) {
 
 TEST(RunConfig, AWrongFlagIsNamed) {
   ConfigBuilder builder;
-  EXPECT_EQ(builder.set_option(*find_setting("clusters"), "99").error().text,
-            "--clusters: 99 is out of range; allowed: 1 to 64");
+  EXPECT_EQ(
+      builder.set_option(*find_setting("clusters"), "99").error().text,
+      "--clusters: 99 is out of range; allowed: 1 to 64, for a page's set of copies is one word; for more "
+      "compute nodes take larger clusters ('compute')");
   ASSERT_TRUE(builder.set_option(*find_setting("wire"), "dpdk").ok());
   ASSERT_TRUE(builder.set_option(*find_setting("transport.mtu_bytes"), "4000").ok());
   EXPECT_EQ(builder.finish().error().text,

@@ -71,20 +71,22 @@ std::string not_allowed(const std::string& text, const std::string& allowed) {
   return fmt::format("'{}' is not allowed; allowed: {}", text, allowed);
 }
 
-// `member(config)` is a reference to an unsigned member.
+// `member(config)` is a reference to an unsigned member. `beyond` is what to say besides to who wants more.
 template <class Member>
 Setting number(std::string key, std::string option, std::uint64_t min, std::uint64_t max, std::string help,
-               Member member) {
+               Member member, std::string beyond = "") {
   using T = std::remove_reference_t<decltype(member(std::declval<RunConfig&>()))>;
   Setting s{.key = std::move(key),
             .option = std::move(option),
             .allowed = fmt::format("{} to {}", min, max),
             .help = std::move(help)};
-  s.set = [member, min, max](RunConfig& config, const std::string& text) -> std::string {
+  s.set = [member, min, max, beyond = std::move(beyond)](RunConfig& config,
+                                                         const std::string& text) -> std::string {
     const auto value = number_in<std::uint64_t>(text);
     if (!value) return fmt::format("'{}' is not a whole number; allowed: {} to {}", text, min, max);
     if (*value < min || *value > max)
-      return fmt::format("{} is out of range; allowed: {} to {}", *value, min, max);
+      return fmt::format("{} is out of range; allowed: {} to {}{}", *value, min, max,
+                         *value > max ? beyond : "");
     member(config) = static_cast<T>(*value);
     return {};
   };
@@ -208,12 +210,15 @@ Setting path_of(std::string what, std::string key, std::string option, std::stri
 std::vector<Setting> make_settings() {
   using C = RunConfig;
   std::vector<Setting> all;
-  all.push_back(number("clusters", "--clusters", 1, kMaxClusters,
-                       "SMPs of the machine: a braidd and a process each",
-                       [](C& c) -> unsigned& { return c.clusters; }));
-  all.push_back(number("compute", "--compute", 1, kMaxCompute,
-                       "compute nodes (application threads) of each cluster",
-                       [](C& c) -> unsigned& { return c.compute; }));
+  all.push_back(number(
+      "clusters", "--clusters", 1, kMaxClusters, "SMPs of the machine: a braidd and a process each",
+      [](C& c) -> unsigned& { return c.clusters; },
+      ", for a page's set of copies is one word; for more compute nodes take larger "
+      "clusters ('compute')"));
+  all.push_back(number(
+      "compute", "--compute", 1, kMaxCompute, "compute nodes (application threads) of each cluster",
+      [](C& c) -> unsigned& { return c.compute; },
+      "; for more compute nodes take more clusters ('clusters')"));
   all.push_back(number("proxies", "--proxies", 1, proxy::kMaxProxies,
                        "proxies (protocol threads) of each cluster",
                        [](C& c) -> unsigned& { return c.proxies; }));
