@@ -53,7 +53,7 @@ FULL_CHECKS = [
 
 # Each fuzzer of tests/fuzz searches for so long, two at a time, from its kept inputs: with the same seed at every commit,
 # so that what fails there is of the commit, and with one of the moment (0) where it searches long.
-FUZZ_SECONDS, FUZZ_SEED = 60, 1
+FUZZ_SECONDS, FUZZ_SEED = 45, 1
 FULL_FUZZ_SECONDS, FULL_FUZZ_SEED = 600, 0
 
 # Of what failed tests printed, the end of the output repeats this much.

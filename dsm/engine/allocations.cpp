@@ -161,6 +161,7 @@ bool Allocations::on_result(ClusterId from, const Header& h) {
   if (from != kManager || h.number >= nodes_.size()) return false;
   ComputeNode& n = nodes_[h.number];
   if (n.wait != Wait::kAllocation || !n.call_sent) return false;
+  if (h.id != kNoPages && !inside(h.id, n.sync, next_)) return false;  // AL-3: known here before
   n.wait = Wait::kNothing;
   n.result = h.id;
   return true;

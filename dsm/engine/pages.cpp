@@ -256,6 +256,7 @@ void Pages::check() const {
   CHECK_EQ(write_sets, releases_.unacknowledged());
   for (std::size_t which = 1; which < 4; ++which) CHECK_EQ(listed[which], lists_[which].size);
   CHECK_LE(twin_waiters_.size(), nodes_.size());
+  CHECK_LE(kept_.size(), config_.clusters * Outbox::most_requests(config_));  // PG-19
 }
 
 }  // namespace braid::dsm

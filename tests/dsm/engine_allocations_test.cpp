@@ -230,6 +230,14 @@ TEST_F(AllocationsTest, ForgedRegionsAndRequestsAreRefused) {  // AL-4
   EXPECT_EQ(send(Kind::kRegion, 0, 1, 0, 4), 0u);
   EXPECT_EQ(send(Kind::kRegion, 0, 1, 4, 4), 1u);     // the first one's answer has not left
   EXPECT_EQ(send(Kind::kAllocated, 0, 1, 0, 0), 1u);  // nobody asked
+  EXPECT_FALSE(forged.engine(1).allocate(1, 2, {}));
+  EXPECT_EQ(send(Kind::kAllocated, 0, 1, 2, 1), 1u);  // its request has not left
+  forged.transmit_all();
+  EXPECT_EQ(send(Kind::kAllocated, 0, 1, 3, 1), 1u);             // one of them is in no region
+  EXPECT_EQ(send(Kind::kAllocated, 0, 1, kNoPages - 1, 1), 1u);  // outside the heap
+  EXPECT_EQ(send(Kind::kAllocated, 0, 1, 2, 1), 0u);
+  EXPECT_TRUE(forged.engine(1).done(1));
+  EXPECT_EQ(forged.engine(1).result(1), 2u);
 }
 
 }  // namespace

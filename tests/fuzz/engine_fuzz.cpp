@@ -1,0 +1,369 @@
+// Two clusters' page engines, and a third cluster that says to both what the input says, in its own name or
+// in the other's: any bytes, and messages of the right form that nobody expects. What the two say to each
+// other is damaged on the way now and then. Their compute nodes go on as they may. The engines refuse and
+// count, keep their invariants and bounds, reach no byte outside their pages (the sanitizers see to that),
+// and write only messages that can be read.
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "base/check.h"
+#include "dsm/engine/engine.h"
+#include "dsm/engine/messages.h"
+#include "tests/dsm/array_memory.h"
+#include "tests/fuzz/input.h"
+
+namespace braid {
+namespace {
+
+using dsm::Access;
+using dsm::Engine;
+using dsm::Kind;
+using fuzz::Input;
+using Bytes = std::vector<std::byte>;
+
+constexpr std::uint16_t kEngines = 2;
+constexpr std::uint16_t kStranger = 2;
+constexpr std::uint16_t kNodes = 2;
+constexpr std::uint32_t kPages = 8;
+constexpr std::uint32_t kTaken = 5;  // together, at the beginning
+constexpr std::uint32_t kEach = 4;   // locks, words and the like
+constexpr std::size_t kMostUnderWay = 32;
+constexpr std::uint32_t kHeard = 8;  // of what each engine said last
+
+dsm::EngineConfig drawn(Input& in) {
+  return {.clusters = 3,
+          .compute_nodes = kNodes,
+          .pages = kPages,
+          .locks = kEach,
+          .barriers = kEach,
+          .flush_window = 1 + in.below(3),
+          .local_handoffs = in.below(3),
+          .twins = 4,
+          .migrate_after = in.below(3),
+          .fetch_ahead = in.below(3),
+          .pack = in.truth(),
+          .words = kEach,
+          .flags = kEach,
+          .semaphores = kEach,
+          .conditions = kEach,
+          .barrier_fan_out = 1 + in.below(2)};
+}
+
+dsm::Homes homes(Input& in) {
+  return {static_cast<dsm::Homes::Kind>(in.below(4)), ClusterId(static_cast<std::uint16_t>(in.below(3)))};
+}
+
+class Cluster {
+ public:
+  explicit Cluster(const dsm::EngineConfig& config)
+      : config_(config), memory_(kPages), engine_(config, memory_) {}
+
+  Engine& engine() { return engine_; }
+
+  // A compute node does something that a program may do.
+  void act(Input& in) {
+    const auto node = static_cast<std::uint16_t>(in.below(kNodes));
+    if (!engine_.done(node)) return;
+    Node& n = nodes_[node];
+    if (n.allocates != 0) got_pages(node);
+    switch (in.below(8)) {
+      case 0:
+      case 1:
+        touch(node, in);
+        break;
+      case 2:
+        if (const dsm::LockId lock(in.below(kEach)); !engine_.holds(node, lock)) {
+          (void)engine_.lock(node, lock);
+          n.locks.push_back(lock);
+        }
+        break;
+      case 3:
+        if (!n.locks.empty()) {
+          engine_.unlock(node, n.locks.back());
+          n.locks.pop_back();
+        }
+        break;
+      case 4:
+        (void)engine_.barrier(node, dsm::BarrierId(in.below(kEach)), static_cast<dsm::Reduction>(in.below(4)),
+                              in.byte());
+        break;
+      case 5:
+        call(node, in);
+        break;
+      case 6:
+        n.allocates = 1 + in.below(2);
+        (void)engine_.allocate(node, n.allocates, homes(in));
+        break;
+      default:
+        write(in);
+        break;
+    }
+  }
+
+  // What the engine has for `to`, if anything: always something that can be read.
+  Bytes next_for(ClusterId to) {
+    Bytes room(dsm::kMaxMessageBytes);
+    room.resize(engine_.poll_transmit(to, room));
+    for (ByteView rest = room; !rest.empty();) {
+      const auto message = dsm::parse(rest);
+      CHECK(message);
+      rest = message->rest;
+    }
+    return room;
+  }
+
+  void hear(ClusterId from, ByteView message) {
+    const std::uint64_t before = engine_.counts().bad_messages;
+    // A copy of its own, so that the sanitizer knows where it ends.
+    const Bytes copy(message.begin(), message.end());
+    engine_.on_message(from, copy);
+    engine_.check();
+    if (engine_.counts().bad_messages == before) return;
+    CHECK(engine_.refusal());
+    CHECK(engine_.refusal()->what[0] != '\0' && engine_.refusal()->why[0] != '\0');
+  }
+
+ private:
+  struct Node {
+    std::vector<dsm::LockId> locks;
+    std::uint32_t allocates = 0;
+  };
+
+  void touch(std::uint16_t node, Input& in) {
+    const std::uint32_t page = in.below(kPages);
+    const Access wanted = in.truth() ? Access::kWrite : Access::kRead;
+    if (memory_.access(page) < wanted) (void)engine_.fault(node, PageId(page), wanted);
+  }
+  // Anywhere that is open for it.
+  void write(Input& in) {
+    const std::uint32_t page = in.below(kPages);
+    if (memory_.access(page) == Access::kWrite)
+      memory_.at(page * dsm::kPageBytes + in.byte() * 16u) = static_cast<std::byte>(in.byte());
+  }
+  void call(std::uint16_t node, Input& in) {
+    dsm::SyncCall call{.op = static_cast<dsm::SyncOp>(in.below(13)),
+                       .id = in.below(kEach),
+                       .first = in.below(3),
+                       .second = in.byte(),
+                       .releases = in.truth()};
+    if (call.op == dsm::SyncOp::kConditionWait) {
+      if (nodes_[node].locks.empty()) return;
+      call.lock = nodes_[node].locks.back();
+    }
+    (void)engine_.sync(node, call);
+  }
+  // Whoever gave them: a program will use them.
+  void got_pages(std::uint16_t node) {
+    Node& n = nodes_[node];
+    const std::uint64_t first = engine_.result(node);
+    if (first != dsm::kNoPages) CHECK_LE(first + n.allocates, kPages - engine_.free_pages());
+    n.allocates = 0;
+  }
+
+  const dsm::EngineConfig config_;
+  dsm::ArrayMemory memory_;
+  Engine engine_;
+  std::array<Node, kNodes> nodes_;
+};
+
+class World {
+ public:
+  explicit World(Input& in) {
+    dsm::EngineConfig config = drawn(in);
+    for (std::uint16_t c = 0; c < kEngines; ++c) {
+      config.cluster = ClusterId(c);
+      clusters_[c] = std::make_unique<Cluster>(config);
+    }
+    const dsm::Homes where = homes(in);
+    for (const auto& cluster : clusters_)
+      CHECK(cluster->engine().allocate_together(kTaken, where) == PageId(0));
+  }
+
+  void run(Input& in) {
+    while (!in.empty()) {
+      const auto at = static_cast<std::uint16_t>(in.below(kEngines));
+      switch (in.below(8)) {
+        case 0:
+        case 1:
+        case 2:
+          clusters_[at]->act(in);
+          clusters_[at]->engine().check();
+          break;
+        case 3:
+        case 4:
+          pass_on(at, in);
+          break;
+        case 5:
+          listen(at, clusters_[at]->next_for(ClusterId(kStranger)));
+          clusters_[at]->engine().check();
+          break;
+        case 6:
+          clusters_[at]->hear(liar(at, in), in.some_bytes(64));
+          break;
+        default: {
+          const ClusterId from = liar(at, in);
+          const Bytes message = made_up(at, in);
+          // Some say it often enough to fill a queue that has no bound.
+          for (std::uint32_t times = in.below(16) == 0 ? 100 : 1; times > 0; --times)
+            clusters_[at]->hear(from, message);
+          break;
+        }
+      }
+    }
+  }
+
+ private:
+  // Who is said to have sent it: the third cluster, or the other engine's; now and then one that is not
+  // there, or the engine's own.
+  static ClusterId liar(std::uint16_t to, Input& in) {
+    const std::uint8_t which = in.byte();
+    if (which < 160) return ClusterId(kStranger);
+    return ClusterId(static_cast<std::uint16_t>(which < 250 ? 1 - to : which % 7));
+  }
+
+  // What one of the two says to the other: it arrives now or later, in any order, and perhaps damaged.
+  void pass_on(std::uint16_t from, Input& in) {
+    std::vector<Bytes>& under_way = under_way_[from];
+    if (under_way.size() < kMostUnderWay) {
+      Bytes message = clusters_[from]->next_for(ClusterId(1 - from));
+      clusters_[from]->engine().check();
+      listen(from, message);
+      if (!message.empty()) under_way.push_back(std::move(message));
+    }
+    if (under_way.empty() || in.below(4) == 0) return;
+    const std::size_t i = in.below(static_cast<std::uint32_t>(under_way.size()));
+    Bytes message = std::move(under_way[i]);
+    under_way.erase(under_way.begin() + static_cast<std::ptrdiff_t>(i));
+    if (in.below(8) == 0) fuzz::harm(in, message);
+    clusters_[1 - from]->hear(ClusterId(from), message);
+  }
+
+  // What an engine says last: liars answer it.
+  void listen(std::uint16_t from, ByteView message) {
+    for (ByteView rest = message; !rest.empty();) {
+      const auto one = dsm::parse(rest);
+      heard_[from][next_heard_[from]++ % kHeard] = one->header;
+      rest = one->rest;
+    }
+  }
+
+  // One to three messages in one, of the right form or nearly so.
+  Bytes made_up(std::uint16_t to, Input& in) const {
+    Bytes all = one_made_up(to, in);
+    for (std::uint32_t more = in.below(8); more < 2; ++more) {
+      Bytes first = one_made_up(to, in);
+      dsm::write_length(first, first.size());
+      first.insert(first.end(), all.begin(), all.end());
+      all = std::move(first);
+    }
+    return all;
+  }
+  Bytes one_made_up(std::uint16_t to, Input& in) const {
+    const dsm::Header header = in.truth() ? answer(to, in) : any_header(in);
+    Bytes bytes(dsm::kHeaderBytes + payload_of(header, in));
+    dsm::write_header(bytes, header);
+    const ByteView payload = in.bytes(std::min<std::size_t>(bytes.size() - dsm::kHeaderBytes, in.below(32)));
+    std::copy(payload.begin(), payload.end(), bytes.begin() + dsm::kHeaderBytes);
+    return bytes;
+  }
+  static dsm::Header any_header(Input& in) {
+    dsm::Header header{.kind = static_cast<Kind>(1 + in.below(dsm::kKinds - 1)), .id = in.below(kPages + 1)};
+    if (in.below(3) == 0) header.format = in.byte() % 16;
+    if (in.below(4) != 0) header.number = in.below(4);
+    if (in.below(16) == 0) header.number = in.number<std::uint32_t>();
+    if (header.kind == Kind::kPageForward) header.number = in.below(4) | in.below(3) << 8;
+    return header;
+  }
+  // What `to` may wait for, right or not quite.
+  dsm::Header answer(std::uint16_t to, Input& in) const {
+    dsm::Header header = heard_[to][in.below(kHeard)];
+    header.kind = answer_to(header.kind);
+    header.format = in.below(4) == 0 ? in.byte() % 16 : 0;
+    const std::uint32_t change = in.below(8);
+    if (change == 0) header.id = in.below(kPages + 1);
+    if (change == 1) header.number = in.below(4);
+    return header;
+  }
+  static Kind answer_to(Kind kind) {
+    switch (kind) {
+      case Kind::kPageRequest:
+      case Kind::kPageForward:
+        return Kind::kPageReply;
+      case Kind::kPageReply:
+        return Kind::kDiff;
+      case Kind::kDiff:
+        return Kind::kDiffDone;
+      case Kind::kDiffDone:
+        return Kind::kInvalidate;
+      case Kind::kInvalidate:
+        return Kind::kInvalidateAck;
+      case Kind::kInvalidateAck:
+        return Kind::kPageRequest;
+      case Kind::kLockRequest:
+        return Kind::kLockGrant;
+      case Kind::kLockGrant:
+      case Kind::kLockRecall:
+        return Kind::kLockReturn;
+      case Kind::kLockReturn:
+        return Kind::kLockRequest;
+      case Kind::kBarrierArrive:
+        return Kind::kBarrierDepart;
+      case Kind::kBarrierDepart:
+        return Kind::kBarrierArrive;
+      case Kind::kSyncCall:
+        return Kind::kSyncResult;
+      case Kind::kSyncResult:
+        return Kind::kSyncCall;
+      case Kind::kAllocate:
+        return Kind::kAllocated;
+      case Kind::kAllocated:
+        return Kind::kAllocate;
+      case Kind::kRegion:
+        return Kind::kRegionKnown;
+      case Kind::kRegionKnown:
+        return Kind::kRegion;
+    }
+    return kind;
+  }
+  static std::size_t payload_of(const dsm::Header& header, Input& in) {
+    if (in.below(32) == 0) return in.byte();
+    switch (header.kind) {
+      case Kind::kPageReply:
+        return header.format != 0 ? 0 : dsm::kPageBytes;
+      case Kind::kDiff:
+        return in.below(32);
+      case Kind::kInvalidate:
+      case Kind::kInvalidateAck:
+        return 4 * in.below(4);
+      case Kind::kBarrierArrive:
+      case Kind::kBarrierDepart:
+        return dsm::kBarrierValueBytes;
+      case Kind::kSyncCall:
+        return dsm::kSyncOperandBytes;
+      case Kind::kSyncResult:
+        return dsm::kSyncValueBytes;
+      case Kind::kAllocate:
+      case Kind::kRegion:
+        return dsm::kHomesBytes;
+      default:
+        return 0;
+    }
+  }
+
+  std::array<std::unique_ptr<Cluster>, kEngines> clusters_;
+  std::array<std::vector<Bytes>, kEngines> under_way_;  // by who sent them
+  std::array<std::array<dsm::Header, kHeard>, kEngines> heard_{};
+  std::array<std::uint32_t, kEngines> next_heard_{};
+};
+
+}  // namespace
+}  // namespace braid
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace braid;
+  fuzz::Input in(data, size);
+  World(in).run(in);
+  return 0;
+}
