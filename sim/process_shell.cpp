@@ -147,16 +147,19 @@ Result<void> ProcessShell::run() {
           "the program of cluster {} {} {}", program_.cluster, end_,
           has_asked_ ? "in the middle of the run"
                      : "before its init(), as one does that was not built for simulation: docs/PROGRAMS.md");
-    if (watchdog_ == Duration() || pid_ < 0) continue;
-    const Instant now = monotonic_now();
-    if (!stuck) stuck.emplace(now, read_activity(pid_), watchdog_);
-    if (!stuck->is_due(now)) continue;
-    const StuckTurn::Way way = stuck->look(now, read_activity(pid_), control_->counted);
+    const StuckTurn::Way way = look(stuck, control_->counted);
     if (way != StuckTurn::Way::kNone && control_->turn.load(std::memory_order_acquire) != Control::kEngine)
       return Error{describe_stuck(way)};
   }
   has_asked_ = true;
   return {};
+}
+
+StuckTurn::Way ProcessShell::look(std::optional<StuckTurn>& stuck, bool counted) const {
+  if (watchdog_ == Duration() || pid_ < 0) return StuckTurn::Way::kNone;
+  const Instant now = monotonic_now();
+  if (!stuck) stuck.emplace(now, read_activity(pid_), watchdog_);
+  return stuck->is_due(now) ? stuck->look(now, read_activity(pid_), counted) : StuckTurn::Way::kNone;
 }
 
 std::string ProcessShell::describe_stuck(StuckTurn::Way way) const {
@@ -181,10 +184,13 @@ std::string ProcessShell::describe_stuck(StuckTurn::Way way) const {
       who, watchdog_.ns() / 1'000'000'000, kThread, kLimit);
 }
 
-int ProcessShell::end() {
+Result<int> ProcessShell::end() {
   give_turn();
+  std::optional<StuckTurn> stuck;
   while (!has_ended()) {
-    // It asks for nothing any more; whatever it waits for, it would wait for ever.
+    // It asks for nothing any more, and no window ends what it computes.
+    if (look(stuck, /*counted=*/false) != StuckTurn::Way::kNone)
+      return Error{"after finish(), " + describe_stuck(StuckTurn::Way::kBlocked)};
     timespec moment{0, 1'000'000};
     ::nanosleep(&moment, nullptr);
   }

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,8 +47,8 @@ class ProcessShell final : public Shell {
   Result<void> run() override;
 
   // After the machine's run: gives the program its last turn and waits for its end. Its exit status, 128 + n
-  // if signal n killed it.
-  int end();
+  // if signal n killed it; an error if it waits for a lock of its own, as in run().
+  Result<int> end();
   // Of a process that has ended.
   int status() const { return status_; }
 
@@ -56,6 +57,8 @@ class ProcessShell final : public Shell {
   Result<void> start();
   void give_turn();
   bool has_ended();
+  // Of the turn that `stuck` is about, or will be.
+  StuckTurn::Way look(std::optional<StuckTurn>& stuck, bool counted) const;
   std::string describe_stuck(StuckTurn::Way way) const;
 
   const Program program_;

@@ -244,6 +244,11 @@ class Watchdog(unittest.TestCase):
         self.assertIn("std::mutex", errors)
         self.assertIn("Use locks, conditions, flags and barriers of dsm/api.h", errors)
 
+    def test_a_mutex_that_is_wanted_when_all_is_over(self):
+        output, errors = self.run_it("end", 1)
+        self.assertEqual(output.count("done"), 2)
+        self.assertRegex(errors, r"braid: after finish\(\), cluster 0: compute node 0 has waited for 1 s")
+
     def test_a_lock_that_spins_in_a_library(self):
         report, _, _ = sim("jacobi", "--size", "32", "--iterations", "1")
         if not report["deterministic"]:

@@ -1,7 +1,9 @@
 // A program, for simulation, whose two compute nodes meet outside Braid: by a std::mutex, by a lock that
 // spins, or not at all, and compute for so long without a call.
 //
-//     cli_stuck_app mutex | spinlock | computing
+//     cli_stuck_app mutex | spinlock | computing | end
+//
+// end: a lock that a compute node has kept is wanted once more when all is over.
 #include <pthread.h>
 
 #include <cstdio>
@@ -52,10 +54,14 @@ int main(int argc, char** argv) {
     } else if (std::strcmp(way, "spinlock") == 0) {
       meet(
           node, [] { pthread_spin_lock(&spinlock); }, [] { pthread_spin_unlock(&spinlock); });
+    } else if (std::strcmp(way, "end") == 0) {
+      if (node.local() == 1) mutex.lock();
     } else if (node.id() == 0) {
       compute(1.5);
     }
   });
   std::printf("done\n");
-  return braid::dsm::finish(0);
+  const int status = braid::dsm::finish(0);
+  if (std::strcmp(way, "end") == 0) mutex.lock();
+  return status;
 }

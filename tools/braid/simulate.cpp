@@ -170,8 +170,10 @@ Result<Outcome> run_once(const SimulationOptions& options, const sim::MachineCon
   Outcome outcome;
   outcome.figures = machine.run();
   for (const auto& process : processes) {
-    const int status = outcome.figures.ok() ? process->end() : process->status();
-    outcome.status = std::max(outcome.status, status);
+    if (outcome.figures.ok()) {
+      if (const Result<int> ended = process->end(); !ended) outcome.figures = ended.error();
+    }
+    outcome.status = std::max(outcome.status, process->status());
   }
   if (!outcome.figures.ok() && outcome.status == 0) outcome.status = 1;
   return outcome;
