@@ -227,6 +227,26 @@ class Modes(unittest.TestCase):
         self.assertAlmostEqual(mean, report["messages"]["mean_cycles"], delta=1)
 
 
+class Units(unittest.TestCase):
+    def test_a_program_that_the_model_has_a_unit_of_is_priced_by_it(self):
+        alewife = (BIN / "models/alewife-1997.yaml").read_text()
+        with tempfile.TemporaryDirectory() as folder:
+            model = pathlib.Path(folder, "units.yaml")
+            model.write_text(alewife + "units:\n  jacobi: {value: 5, source: a test}\n")
+            words = ["--clusters", "1", "--compute", "1", "jacobi", "--size", "64", "--iterations", "2"]
+            usual, _, usual_text = sim(*words)
+            own, _, own_text = sim("--model", str(model), *words)
+            if not usual["deterministic"]:
+                self.skipTest("the compiler plug-in is not built: there are no units")
+            other, _, other_text = sim("--model", str(model), "matmul", "--size", "32")
+        self.assertEqual(own["cycles_per_unit"], 5)
+        self.assertEqual(other["cycles_per_unit"], usual["cycles_per_unit"])
+        self.assertAlmostEqual(own["nodes"][0]["computing"] / usual["nodes"][0]["computing"],
+                               5 / usual["cycles_per_unit"], delta=0.01)
+        self.assertNotIn("has no unit of this one", usual_text + own_text)
+        self.assertIn("model alewife-1997 has no unit of this one", other_text)
+
+
 class Watchdog(unittest.TestCase):
     """Compute nodes of a cluster share a thread: two that meet outside Braid would stand still for ever."""
 
