@@ -583,14 +583,15 @@ bool Worker::deliver(ClusterId source, const stack::Record& r, ByteView bytes) {
 
 // CV-10: a sender names both ends of one connection, so a record that names one of them belongs there. To a
 // port that was closed records come as long as its peer has not heard of it; that names neither of an open
-// one. A peer that makes up records does not make us search more than once a turn.
+// one. (A peer that comes back may use again a number that it had; whose peer was lost does not count.) A
+// peer that makes up records does not make us search more than once a turn.
 PortEntry* Worker::meant_port(ClusterId source, const stack::Record& r) {
   PortEntry* const named = find(r.destination);
   if (named != nullptr && named->peer == source) return named;
   if (last_search_ == last_turn_) return nullptr;
   last_search_ = last_turn_;
   const auto meant = std::find_if(ports_.begin(), ports_.end(), [&](const PortEntry& port) {
-    return port.id != PortId() && port.peer == source && port.peer_port == r.source;
+    return port.id != PortId() && port.peer == source && port.peer_port == r.source && !port.peer_lost;
   });
   return meant == ports_.end() ? nullptr : &*meant;
 }
