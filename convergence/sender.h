@@ -57,6 +57,15 @@ class Sender {
     return true;
   }
 
+  // Somewhere credit is left for this sender, and replaced by what is newer. Where none has come for long,
+  // what was left must not fall behind by half of all positions, from where it would look new: what has to
+  // stand there instead, if it has fallen far (CV-3).
+  std::optional<Position> instead_of(Position left) const {
+    constexpr std::int32_t kFar = 1 << 30;
+    if (credit_ - left < kFar) return std::nullopt;
+    return credit_;
+  }
+
   std::uint32_t max_piece_bytes() const { return convergence::max_piece_bytes(window_ * kGranuleBytes); }
   Position next() const { return next_; }
   Position credit() const { return credit_; }

@@ -66,7 +66,7 @@ struct PortCell {
   // duplicate.
   alignas(kCacheLine) std::atomic<std::uint32_t> consumed;
   // Written by proxy p: the newest credit position that it received from the peer. The client takes the
-  // newest of all.
+  // newest of all, and brings up what a proxy has left behind for long (CV-3).
   alignas(kCacheLine) std::atomic<std::uint32_t> credit[kMaxProxies];
 };
 

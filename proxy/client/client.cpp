@@ -412,7 +412,11 @@ void Connection::read_credit() {
   for (unsigned p = 0; p < endpoint_.proxies(); ++p) {
     // What the service writes here came from the peer's client. A position that was never sent is not
     // believed.
-    (void)sender_.on_credit(Position(cell_->credit[p].load(std::memory_order_acquire)));
+    std::uint32_t left = cell_->credit[p].load(std::memory_order_acquire);
+    (void)sender_.on_credit(Position(left));
+    // Unless the proxy has just written.
+    if (const auto instead = sender_.instead_of(Position(left)))
+      cell_->credit[p].compare_exchange_strong(left, instead->value(), std::memory_order_relaxed);
   }
 }
 

@@ -79,6 +79,36 @@ TEST(Sender, AReturnOfWhatWasNeverSentIsALie) {  // CV-3
   EXPECT_TRUE(s.on_credit(Position(16)));
 }
 
+// Proxies leave the newest credit that each has heard of. One of two hears of none until all positions have
+// gone round more than half: what it leaves then is new.
+TEST(Sender, CreditMayComeAnotherWayAfterHalfOfAllPositions) {  // CV-3
+  constexpr std::uint32_t kBytes = 32768;
+  Sender s(kBytes * 4);
+  Position ways[2];
+  const auto leave = [&](Position& way) {
+    if (s.next() > way) way = s.next();
+  };
+  const auto read = [&] {
+    for (Position& way : ways) {
+      EXPECT_TRUE(s.on_credit(way) || s.credit() - way > 0);
+      if (const auto instead = s.instead_of(way)) way = *instead;
+    }
+  };
+  std::uint64_t granules = 0;
+  for (; granules < 5ull << 30; granules += kBytes / kGranuleBytes) {
+    send(s, kBytes);
+    leave(ways[0]);
+    read();
+    ASSERT_EQ(s.credit(), s.next()) << "after " << granules;
+  }
+  for (int i = 0; i < 8; ++i) {
+    send(s, kBytes);
+    leave(ways[1]);
+    read();
+    ASSERT_EQ(s.credit(), s.next());
+  }
+}
+
 TEST(Sender, PiecesAreAQuarterOfTheWindowAtMost) {  // CV-2
   EXPECT_EQ(Sender(kMinWindowBytes).max_piece_bytes(), 1024u);
   EXPECT_EQ(Sender(64 << 10).max_piece_bytes(), 16384u);
