@@ -157,7 +157,7 @@ class RunChecks(tree.TreeTest):
         self.assert_closes(result, 0, f"{self.ALL + 3} passed, 0 failed")
         self.assertIn("fuzz_small: status 0, 77 inputs", result.stdout)
         words = (self.root / "words").read_text().split()
-        self.assertIn("-max_total_time=60", words)
+        self.assertIn("-max_total_time=45", words)
         self.assertEqual(words[-1], str(self.root / "tests/fuzz/corpus/small"), "from the kept inputs")
 
     def test_a_fuzzer_that_crashes_fails_the_run_and_says_how_to_see_it_again(self):
