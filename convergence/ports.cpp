@@ -173,6 +173,7 @@ void Ports::connect(Instant now, Client client, std::uint32_t serial, std::uint3
   ++connecting_;
   entry->end.serial = serial;
   entry->target = port;
+  entry->nobody_listened = false;
   entry->deadline = now + timeout;
   ask(*entry);
 }
@@ -238,6 +239,7 @@ void Ports::on_control(Instant now, ClusterId from, const ControlMessage& m) {
       const auto refusal = static_cast<Refusal>(m.reason);
       if (refusal == Refusal::kNoListener && now + kRetry < entry->deadline) {
         entry->awaiting_answer = false;
+        entry->nobody_listened = true;
         entry->retry = now + kRetry;
       } else {
         refuse(*entry, refusal);
@@ -385,7 +387,7 @@ void Ports::on_timer(Instant now) {
   for (Entry& entry : entries_) {
     if (entry.state != State::kConnecting) continue;
     if (entry.deadline <= now)
-      refuse(entry, entry.awaiting_answer ? Refusal::kTimeout : Refusal::kNoListener);
+      refuse(entry, entry.nobody_listened ? Refusal::kNoListener : Refusal::kTimeout);
     else if (!entry.awaiting_answer && entry.retry <= now)
       ask(entry);
   }

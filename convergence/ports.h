@@ -166,6 +166,7 @@ class Ports {
     End end;
     PortId target;  // kConnecting: the listener's port
     bool awaiting_answer = false;
+    bool nobody_listened = false;  // kConnecting: said an answer
     Instant retry;
     Instant deadline;
   };

@@ -223,6 +223,20 @@ TEST(Ports, ACallerThatFindsNobodyIsRefusedAtItsTimeout) {  // CN-2
   t.expect_nothing_left();
 }
 
+// It has heard why before.
+TEST(Ports, ACallerWhoseLastQuestionIsNotAnsweredIsToldWhatTheFormerAnswerSaid) {  // CN-2
+  TwoClusters t;
+  t.connect(true, 1_s);
+  t.wait(500_ms);
+  t.now = t.now + 20_ms;
+  t.caller().ports.on_timer(t.now);
+  t.now = t.now + 1_s;
+  t.caller().ports.on_timer(t.now);
+  t.settle();
+  EXPECT_EQ(t.caller().refusal(), Refusal::kNoListener);
+  t.expect_nothing_left();
+}
+
 TEST(Ports, ACallerThatHearsNothingIsRefusedAtItsTimeout) {  // CN-2
   TwoClusters t;
   t.connect(true, 1_s);
