@@ -280,7 +280,7 @@ class World {
   dsm::Header answer(std::uint16_t to, Input& in) const {
     dsm::Header header = heard_[to][in.below(kHeard)];
     header.kind = answer_to(header.kind);
-    header.format = in.below(4) == 0 ? in.byte() % 16 : 0;
+    header.format = static_cast<std::uint8_t>(in.below(4) == 0 ? in.byte() % 16 : 0);
     const std::uint32_t change = in.below(8);
     if (change == 0) header.id = in.below(kPages + 1);
     if (change == 1) header.number = in.below(4);
