@@ -1,9 +1,9 @@
 #include "tools/braid/condition.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
+#include "tools/braid/number_in.h"
 #include "tools/braid/run_config.h"
 #include "tools/braid/yaml_file.h"
 
@@ -28,13 +28,6 @@ std::vector<std::string> words_of(const std::string& text) {
     at = end;
   }
   return words;
-}
-
-std::optional<double> number_in(const std::string& text) {
-  double number = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (problem != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
 }
 
 }  // namespace
@@ -97,7 +90,7 @@ class Condition::Parser {
       if (at_ == words_.size() || std::string("=!<>*").find(words_[at_][0]) != std::string::npos)
         return error("{} where a setting or a value is wanted", here());
       const std::string word = words_[at_++];
-      const std::optional<double> number = number_in(word);
+      const std::optional<double> number = number_in<double>(word);
       if (is_name(word))
         term.push_back({word, {}});
       else

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "proxy/channel/channel.h"
 #include "stack/wire/addresses.h"
+#include "tools/braid/number_in.h"
 
 namespace braid::cli {
 namespace {
@@ -57,14 +57,6 @@ const char* name_of(const Name<E> (&names)[N], E value) {
     if (name.value == value) return name.text;
   }
   return "?";
-}
-
-template <class T>
-std::optional<T> number_in(const std::string& text) {
-  T value{};
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
 }
 
 std::string not_allowed(const std::string& text, const std::string& allowed) {

@@ -1,11 +1,11 @@
 #include "tools/braid/study.h"
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "tools/braid/condition.h"
+#include "tools/braid/number_in.h"
 #include "tools/braid/yaml_file.h"
 
 namespace braid::cli {
@@ -93,15 +93,12 @@ class StudyLoader {
   }
 
   Result<void> load_limit(const YAML::Node& key, const YAML::Node& value) {
-    const std::string text = value.IsScalar() ? value.Scalar() : "";
-    double seconds = -1;
-    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-    if (problem != std::errc() || end != text.data() + text.size() ||
-        !(seconds >= 0 && seconds <= kMaxLimitS))
+    const std::optional<double> seconds = number_in<double>(value.IsScalar() ? value.Scalar() : "");
+    if (!seconds || !(*seconds >= 0 && *seconds <= kMaxLimitS))
       return wrong(value.IsNull() ? key : value, "limit_s",
                    fmt::format("must be the seconds that a point may take, up to {}; 0: as long as it takes",
                                kMaxLimitS));
-    study_.limit_s = seconds;
+    study_.limit_s = *seconds;
     return {};
   }
 
