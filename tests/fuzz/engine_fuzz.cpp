@@ -330,25 +330,13 @@ class World {
   static std::size_t payload_of(const dsm::Header& header, Input& in) {
     if (in.below(32) == 0) return in.byte();
     switch (header.kind) {
-      case Kind::kPageReply:
-        return header.format != 0 ? 0 : dsm::kPageBytes;
       case Kind::kDiff:
         return in.below(32);
       case Kind::kInvalidate:
       case Kind::kInvalidateAck:
         return 4 * in.below(4);
-      case Kind::kBarrierArrive:
-      case Kind::kBarrierDepart:
-        return dsm::kBarrierValueBytes;
-      case Kind::kSyncCall:
-        return dsm::kSyncOperandBytes;
-      case Kind::kSyncResult:
-        return dsm::kSyncValueBytes;
-      case Kind::kAllocate:
-      case Kind::kRegion:
-        return dsm::kHomesBytes;
       default:
-        return 0;
+        return dsm::payload_room(header);
     }
   }
 
