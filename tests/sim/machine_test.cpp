@@ -313,6 +313,15 @@ TEST(Iccs, WhoHasNoRoomIsToldOfItAndNothingIsKeptForEver) {
   EXPECT_EQ(iccs.held(), 0u);
 }
 
+TEST(Iccs, StagesHaveTheNamesThatTheirCostsHave) {
+  for (const char* const stage : kStageNames) {
+    const std::span<const CostKey> keys = cost_keys();
+    EXPECT_TRUE(std::any_of(keys.begin(), keys.end(), [&](const CostKey& k) {
+      return std::string_view(k.key) == stage;
+    })) << stage;
+  }
+}
+
 // --- One message on an idle system
 
 Duration latency(std::uint32_t bytes) {
