@@ -1,5 +1,5 @@
 // What `braid calibrate` writes and says, from numbers that are known.
-#include "tools/braid/calibrate.h"
+#include "tools/braid/calibrate/calibrate.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Output comes in any pieces and leaves in whole lines with a prefix.
-#include "tools/braid/line_prefixer.h"
+#include "tools/braid/process/line_prefixer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // From a run's settings to its parts: wires that meet, addresses that differ, environments that say where one
 // is.
-#include "tools/braid/plan.h"
+#include "tools/braid/run/plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

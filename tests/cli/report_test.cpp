@@ -1,5 +1,5 @@
 // The closing report, from numbers that were made up.
-#include "tools/braid/report.h"
+#include "tools/braid/run/report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

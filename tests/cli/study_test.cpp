@@ -1,6 +1,6 @@
 // From a study's file to its points: every combination of the axes that the conditions let through, and each
 // mistake told with its place and the cure. And what is kept of a point.
-#include "tools/braid/study.h"
+#include "tools/braid/study/study.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,8 +12,8 @@
 #include <sstream>
 
 #include "tests/cli/command.h"
-#include "tools/braid/condition.h"
-#include "tools/braid/study_results.h"
+#include "tools/braid/study/condition.h"
+#include "tools/braid/study/study_results.h"
 
 namespace braid::cli {
 namespace {

@@ -14,16 +14,16 @@
 #include <set>
 
 #include "proxy/channel/channel.h"
-#include "tools/braid/calibrate.h"
-#include "tools/braid/counters_command.h"
-#include "tools/braid/descriptor.h"
+#include "tools/braid/calibrate/calibrate.h"
 #include "tools/braid/find_program.h"
-#include "tools/braid/proxies_command.h"
-#include "tools/braid/report.h"
+#include "tools/braid/inspect/counters_command.h"
+#include "tools/braid/inspect/proxies_command.h"
+#include "tools/braid/process/descriptor.h"
+#include "tools/braid/run/report.h"
+#include "tools/braid/run/supervisor.h"
 #include "tools/braid/run_config.h"
-#include "tools/braid/simulate.h"
-#include "tools/braid/study_command.h"
-#include "tools/braid/supervisor.h"
+#include "tools/braid/simulate/simulate.h"
+#include "tools/braid/study/study_command.h"
 #include "tools/braid/version.h"
 
 namespace braid::cli {

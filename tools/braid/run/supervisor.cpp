@@ -1,4 +1,4 @@
-#include "tools/braid/supervisor.h"
+#include "tools/braid/run/supervisor.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -23,11 +23,11 @@
 #include "base/process_end.h"
 #include "dsm/live/pulse.h"
 #include "proxy/channel/node_counters.h"
-#include "tools/braid/descriptor.h"
-#include "tools/braid/line_prefixer.h"
-#include "tools/braid/plan.h"
-#include "tools/braid/process.h"
-#include "tools/braid/sink.h"
+#include "tools/braid/process/descriptor.h"
+#include "tools/braid/process/line_prefixer.h"
+#include "tools/braid/process/process.h"
+#include "tools/braid/process/sink.h"
+#include "tools/braid/run/plan.h"
 
 namespace braid::cli {
 namespace {

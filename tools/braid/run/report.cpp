@@ -1,4 +1,4 @@
-#include "tools/braid/report.h"
+#include "tools/braid/run/report.h"
 
 #include <fmt/format.h>
 

@@ -11,7 +11,7 @@
 
 #include "base/result.h"
 
-namespace braid::cli {
+namespace braid::bench {
 
 struct StageTime {
   double ns = 0;
@@ -24,4 +24,4 @@ using StageTimes = std::map<std::string, StageTime>;
 // over. Takes some 3 ms a sample. The error says what could not be set up.
 Result<StageTimes> time_stages(unsigned samples);
 
-}  // namespace braid::cli
+}  // namespace braid::bench

@@ -1,4 +1,4 @@
-#include "tools/braid/process.h"
+#include "tools/braid/process/process.h"
 
 #include <fcntl.h>
 #include <linux/close_range.h>

@@ -5,14 +5,14 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "tools/braid/stage_times.h"
+#include "bench/stage_times.h"
 
 int main(int argc, char** argv) {
   unsigned samples = 100;
   CLI::App app("Times the stages of a message's way on this machine, for 'braid calibrate'");
   app.add_option("--samples", samples, "of each thing")->check(CLI::Range(10, 100000))->capture_default_str();
   CLI11_PARSE(app, argc, argv);
-  const braid::Result<braid::cli::StageTimes> times = braid::cli::time_stages(samples);
+  const braid::Result<braid::bench::StageTimes> times = braid::bench::time_stages(samples);
   if (!times) {
     fmt::print(stderr, "{}\n", times.error().text);
     return 1;

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "tools/braid/report.h"
+#include "tools/braid/run/report.h"
 
 namespace braid::cli {
 

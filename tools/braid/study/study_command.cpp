@@ -1,4 +1,4 @@
-#include "tools/braid/study_command.h"
+#include "tools/braid/study/study_command.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -21,10 +21,10 @@
 
 #include "base/clock.h"
 #include "base/process_end.h"
-#include "tools/braid/descriptor.h"
 #include "tools/braid/find_program.h"
-#include "tools/braid/process.h"
-#include "tools/braid/study_results.h"
+#include "tools/braid/process/descriptor.h"
+#include "tools/braid/process/process.h"
+#include "tools/braid/study/study_results.h"
 #include "tools/braid/version.h"
 
 namespace braid::cli {

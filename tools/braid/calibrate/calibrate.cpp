@@ -1,4 +1,4 @@
-#include "tools/braid/calibrate.h"
+#include "tools/braid/calibrate/calibrate.h"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -18,9 +18,9 @@
 
 #include "base/clock.h"
 #include "sim/cost_model.h"
-#include "tools/braid/descriptor.h"
-#include "tools/braid/plan.h"
-#include "tools/braid/process.h"
+#include "tools/braid/process/descriptor.h"
+#include "tools/braid/process/process.h"
+#include "tools/braid/run/plan.h"
 #include "tools/braid/run_config.h"
 
 namespace braid::cli {

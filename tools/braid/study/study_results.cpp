@@ -1,4 +1,4 @@
-#include "tools/braid/study_results.h"
+#include "tools/braid/study/study_results.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -13,9 +13,9 @@
 #include <sstream>
 
 #include "base/fnv.h"
-#include "tools/braid/descriptor.h"
 #include "tools/braid/find_program.h"
-#include "tools/braid/simulate.h"
+#include "tools/braid/process/descriptor.h"
+#include "tools/braid/simulate/simulate.h"
 
 namespace braid::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/braid/condition.h"
+#include "tools/braid/study/condition.h"
 
 #include <algorithm>
 #include <optional>

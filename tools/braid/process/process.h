@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "tools/braid/descriptor.h"
+#include "tools/braid/process/descriptor.h"
 
 namespace braid::cli {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "tools/braid/study.h"
+#include "tools/braid/study/study.h"
 
 namespace braid::cli {
 

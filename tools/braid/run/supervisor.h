@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "tools/braid/report.h"
+#include "tools/braid/run/report.h"
 #include "tools/braid/run_config.h"
 
 namespace braid::cli {

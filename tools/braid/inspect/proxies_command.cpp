@@ -1,4 +1,4 @@
-#include "tools/braid/proxies_command.h"
+#include "tools/braid/inspect/proxies_command.h"
 
 #include <fmt/format.h>
 

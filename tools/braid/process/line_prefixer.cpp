@@ -1,4 +1,4 @@
-#include "tools/braid/line_prefixer.h"
+#include "tools/braid/process/line_prefixer.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "tools/braid/plan.h"
+#include "tools/braid/run/plan.h"
 
 #include <algorithm>
 #include <cstring>

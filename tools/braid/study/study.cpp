@@ -1,11 +1,11 @@
-#include "tools/braid/study.h"
+#include "tools/braid/study/study.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "tools/braid/condition.h"
 #include "tools/braid/number_in.h"
+#include "tools/braid/study/condition.h"
 #include "tools/braid/yaml_file.h"
 
 namespace braid::cli {

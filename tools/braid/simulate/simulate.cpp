@@ -1,4 +1,4 @@
-#include "tools/braid/simulate.h"
+#include "tools/braid/simulate/simulate.h"
 
 #include <algorithm>
 #include <cerrno>

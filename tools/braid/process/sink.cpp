@@ -1,4 +1,4 @@
-#include "tools/braid/sink.h"
+#include "tools/braid/process/sink.h"
 
 #include <poll.h>
 #include <unistd.h>

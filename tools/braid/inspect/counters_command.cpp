@@ -1,4 +1,4 @@
-#include "tools/braid/counters_command.h"
+#include "tools/braid/inspect/counters_command.h"
 
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -13,7 +13,7 @@
 #include "dsm/live/environment.h"
 #include "proxy/channel/node_counters.h"
 #include "proxy/client/socket_service.h"
-#include "tools/braid/descriptor.h"
+#include "tools/braid/process/descriptor.h"
 
 namespace braid::cli {
 

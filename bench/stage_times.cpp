@@ -1,4 +1,4 @@
-#include "tools/braid/stage_times.h"
+#include "bench/stage_times.h"
 
 #include <fmt/format.h>
 #include <signal.h>
@@ -33,11 +33,9 @@
 #include "stack/wire/checksum.h"
 #include "stack/wire/flow.h"
 
-namespace braid::cli {
+namespace braid::bench {
 
 namespace {
-
-using bench::median;
 
 // Of messages between which costs per byte are taken: both fit one frame of a shm wire.
 constexpr std::uint32_t kShort = 64;
@@ -81,7 +79,7 @@ double ns_each(unsigned samples, int times, Body&& body) {
 // ended.
 Result<std::vector<double>> in_child(std::size_t count, const std::function<void(double*)>& body,
                                      const char* what) {
-  double* const results = bench::shared<double>(count);
+  double* const results = shared<double>(count);
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) return error("cannot start a process to time {}: {}", what, std::strerror(errno));
@@ -176,11 +174,11 @@ double one_way_ns(Ends& ends, std::uint32_t bytes, unsigned trips) {
   std::atomic<bool> stop{false};
   std::vector<double> times;
   std::thread echo([&] {
-    bench::pin(1);
+    pin(1);
     while (wait_for_frame(*ends.b, stop)) fill_and_send(*ends.b, bytes);
   });
   std::thread measure([&] {
-    bench::pin(0);
+    pin(0);
     const std::atomic<bool> never{false};
     for (unsigned t = 0; t < trips; ++t) {
       const Instant begin = monotonic_now();
@@ -326,8 +324,8 @@ class TwoNodes {
     if (!wire) return wire.error();
     for (const int side : {0, 1}) {
       const auto cluster = static_cast<std::uint16_t>(side);
-      proxy::NodeConfig config = bench::one_of_two_nodes(cluster, kMtuBytes);
-      config.links.push_back(bench::end_of_wire(cluster, *wire));
+      proxy::NodeConfig config = one_of_two_nodes(cluster, kMtuBytes);
+      config.links.push_back(end_of_wire(cluster, *wire));
       Result<std::unique_ptr<proxy::Node>> node = proxy::Node::create(config, monotonic_now());
       if (!node) return node.error();
       nodes_[side] = std::move(node).value();
@@ -625,7 +623,7 @@ void time_faults_here(unsigned samples, double* results) {
     const double to_read = set(dsm::Access::kRead), to_write = set(dsm::Access::kWrite);
     protects.insert(protects.end(), {to_read, to_write, set(dsm::Access::kRead), set(dsm::Access::kNone)});
     if (!counts_faults) return;
-    bench::FaultOpener opener(memory);
+    FaultOpener opener(memory);
     const dsm::SignalStack stack;
     CHECK(dsm::install_fault_handler(&opener, dsm::HandlerStack::kSignalStack).ok());
     const double read = each([&](PageId p) { (void)*at(p); });
@@ -786,4 +784,4 @@ Result<StageTimes> time_stages(unsigned samples) {
   return t;
 }
 
-}  // namespace braid::cli
+}  // namespace braid::bench
