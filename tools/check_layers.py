@@ -58,6 +58,7 @@ MAY_INCLUDE = {
     "bench": (ANYTHING, "benches may include anything"),
     "tests": (ANYTHING, "tests may include anything"),
     "tools": (ANYTHING, "tools may include anything"),
+    "tools/braid/process": (("base", "tools/braid/process"), "child processes serve every command and know none"),
 }
 
 SANS_IO = ("stack", "convergence", "dsm/engine")

@@ -3,35 +3,38 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <sstream>
+#include <memory>
 
-#include "dsm/live/environment.h"
 #include "proxy/channel/node_counters.h"
 #include "proxy/client/socket_service.h"
+#include "tools/braid/inspect/node_choice.h"
 #include "tools/braid/process/descriptor.h"
+#include "tools/braid/run/report.h"
 
 namespace braid::cli {
+namespace {
 
-Result<std::string> service_of_process(int pid) {
-  const std::string path = fmt::format("/proc/{}/environ", pid);
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  if (!file || !(text << file.rdbuf()))
-    return error("process {}: {} cannot be read ({}); name an application process of a run that is yours",
-                 pid, path, std::strerror(errno));
-  const std::string name = std::string(dsm::variable::kService) + "=";
-  for (std::string variable; std::getline(text, variable, '\0');) {
-    if (variable.starts_with(name)) return variable.substr(name.size());
-  }
-  return error("process {} has no {} in its environment; name an application process of 'braid run'", pid,
-               dsm::variable::kService);
-}
+constexpr const char* kFooter =
+    "Reading costs the node nothing: the counters lie in memory that it shares.\n"
+    "\n"
+    "Examples:\n"
+    "  braid counters --cluster 0\n"
+    "  braid counters --process $(pgrep -n jacobi)\n"
+    "  braid counters --service @braidd-0 --every 1\n";
 
+struct Arguments {
+  NodeChoice node;
+  bool all = false;
+  double every_seconds = 0;
+};
+
+// One list for each proxy of the node whose braidd listens at `service`.
 Result<std::vector<CounterValues>> read_counters(const std::string& service) {
   Result<std::unique_ptr<proxy::Service>> connected = proxy::connect_to_service(service);
   if (!connected) return connected.error();
@@ -63,6 +66,7 @@ Result<std::vector<CounterValues>> read_counters(const std::string& service) {
   return proxies;
 }
 
+// A line for each counter that is not zero everywhere (all of them: every one), a column for each proxy.
 std::string render_counters(const std::vector<CounterValues>& proxies, bool all) {
   if (proxies.empty()) return "";
   std::string text = fmt::format("{:<26}", "");
@@ -78,6 +82,40 @@ std::string render_counters(const std::vector<CounterValues>& proxies, bool all)
     text += "\n";
   }
   return text;
+}
+
+int show_counters(const Arguments& arguments) {
+  const std::string service = arguments.node.address("counters");
+  for (bool first = true;; first = false) {
+    const Result<std::vector<CounterValues>> proxies = read_counters(service);
+    // Later on the node's end is what was waited for.
+    if (!proxies && !first) return 0;
+    if (!proxies) refuse(kLostDaemonStatus, proxies.error().text);
+    std::fputs(render_counters(*proxies, arguments.all).c_str(), stdout);
+    if (arguments.every_seconds <= 0) return 0;
+    std::fputs("\n", stdout);
+    std::fflush(stdout);
+    ::usleep(static_cast<useconds_t>(std::min(arguments.every_seconds, 1000.0) * 1e6));
+  }
+}
+
+}  // namespace
+
+Subcommand counters_command() {
+  const auto arguments = std::make_shared<Arguments>();
+  Subcommand command{.name = "counters",
+                     .about = "Show a node's counters while it runs",
+                     .usage = "braid counters (--cluster K | --process PID | --service ADDRESS) [options]",
+                     .footer = kFooter,
+                     .options = arguments->node.options(),
+                     .run = [arguments](const Given&) { return show_counters(*arguments); }};
+  command.options.push_back(
+      {.names = "--all", .help = "also those that are zero", .target = &arguments->all});
+  command.options.push_back({.names = "--every",
+                             .value_text = "SECONDS",
+                             .help = "again and again, until the node ends",
+                             .target = NumberTarget<double>{&arguments->every_seconds, 0.01, 86400.0}});
+  return command;
 }
 
 }  // namespace braid::cli

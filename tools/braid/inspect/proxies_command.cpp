@@ -1,47 +1,37 @@
 #include "tools/braid/inspect/proxies_command.h"
 
-#include <fmt/format.h>
+#include <cstdio>
+#include <memory>
+#include <optional>
 
-#include <filesystem>
-#include <fstream>
-#include <map>
-#include <sstream>
-
-#include "dsm/live/environment.h"
+#include "proxy/channel/channel.h"
 #include "proxy/client/socket_service.h"
+#include "tools/braid/inspect/node_choice.h"
 
 namespace braid::cli {
+namespace {
 
-Result<std::string> service_of_cluster(unsigned cluster) {
-  const std::string wanted = fmt::format("{}={}", dsm::variable::kCluster, cluster);
-  const std::string service = std::string(dsm::variable::kService) + "=";
-  std::map<std::string, std::string> found;  // process of each service
-  std::error_code problem;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", problem)) {
-    const std::string process = entry.path().filename();
-    if (process.find_first_not_of("0123456789") != std::string::npos) continue;
-    std::ifstream file(entry.path() / "environ", std::ios::binary);  // of others: not ours to read
-    std::stringstream text;
-    text << file.rdbuf();
-    std::string address;
-    bool is_it = false;
-    for (std::string variable; std::getline(text, variable, '\0');) {
-      if (variable == wanted) is_it = true;
-      if (variable.starts_with(service)) address = variable.substr(service.size());
-    }
-    if (is_it && !address.empty()) found.emplace(address, process);
-  }
-  if (found.empty())
-    return error("no cluster {} runs on this machine for this user; give --process or --service", cluster);
-  if (found.size() > 1) {
-    std::string processes;
-    for (const auto& [address, process] : found) processes += (processes.empty() ? "" : ", ") + process;
-    return error("several runs have a cluster {}; say which one with --process (one of {})", cluster,
-                 processes);
-  }
-  return found.begin()->first;
-}
+constexpr const char* kFooter =
+    "What a proxy has under way it finishes; what comes after goes over those that are active. No message "
+    "is\n"
+    "lost, doubled or reordered. The others keep their sub-connections, sleep, and can be made active "
+    "again.\n"
+    "\n"
+    "Examples:\n"
+    "  braid proxies --cluster 0\n"
+    "  braid proxies --cluster 0 --set 1\n";
 
+struct Arguments {
+  NodeChoice node;
+  unsigned set = 0;  // 0: only asked
+};
+
+struct ActiveProxies {
+  unsigned active = 0;
+  unsigned all = 0;  // that it was started with
+};
+
+// Asks the braidd at `service`, after telling it to let `set` be active.
 Result<ActiveProxies> active_proxies(const std::string& service, std::optional<unsigned> set) {
   Result<std::unique_ptr<proxy::Service>> connected = proxy::connect_to_service(service);
   if (!connected) return connected.error();
@@ -51,6 +41,32 @@ Result<ActiveProxies> active_proxies(const std::string& service, std::optional<u
   const Result<proxy::control::Message> answer = (*connected)->call(request, 5_s);
   if (!answer) return answer.error();
   return ActiveProxies{answer->set_proxies.active, answer->set_proxies.all};
+}
+
+int show_proxies(const Arguments& arguments) {
+  const Result<ActiveProxies> now =
+      active_proxies(arguments.node.address("proxies"),
+                     arguments.set > 0 ? std::optional<unsigned>(arguments.set) : std::nullopt);
+  if (!now) refuse(kLostDaemonStatus, now.error().text);
+  std::printf("%u of %u proxies are active\n", now->active, now->all);
+  return 0;
+}
+
+}  // namespace
+
+Subcommand proxies_command() {
+  const auto arguments = std::make_shared<Arguments>();
+  Subcommand command{.name = "proxies",
+                     .about = "Show or change how many proxies of a running cluster are active",
+                     .usage = "braid proxies (--cluster K | --process PID | --service ADDRESS) [--set N]",
+                     .footer = kFooter,
+                     .options = arguments->node.options(),
+                     .run = [arguments](const Given&) { return show_proxies(*arguments); }};
+  command.options.push_back({.names = "--set",
+                             .value_text = "N",
+                             .help = "let so many be active; 1 to what it was started with",
+                             .target = NumberTarget<unsigned>{&arguments->set, 1, proxy::kMaxProxies}});
+  return command;
 }
 
 }  // namespace braid::cli

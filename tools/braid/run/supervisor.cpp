@@ -23,6 +23,7 @@
 #include "base/process_end.h"
 #include "dsm/live/pulse.h"
 #include "proxy/channel/node_counters.h"
+#include "tools/braid/command_line/subcommand.h"
 #include "tools/braid/process/descriptor.h"
 #include "tools/braid/process/line_prefixer.h"
 #include "tools/braid/process/process.h"

@@ -15,9 +15,6 @@
 
 namespace braid::cli {
 
-// The status of a run that ended because of a daemon, or could not start (EX_SOFTWARE).
-inline constexpr int kLostDaemonStatus = 70;
-
 struct RunOptions {
   RunConfig config;
   std::string daemon;                // path of braidd

@@ -1,0 +1,188 @@
+// The command line: what is declared is what users can give, and the application's words stay its own.
+#include "tools/braid/command_line/command_line.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "tools/braid/command_line/output_file.h"
+
+namespace braid::cli {
+namespace {
+
+// Two commands: `go`, which takes an application, and `look`, which does not.
+struct Fixture {
+  unsigned count = 1;
+  double seconds = 0;
+  std::string name;
+  bool loud = false;
+  bool ran = false;
+  bool given_name = false;
+  std::vector<std::string> application;
+  std::string where;
+
+  CommandLine line() {
+    Subcommand go{.name = "go",
+                  .about = "Goes",
+                  .usage = "braid go [options] application",
+                  .footer = "How to go.\n",
+                  .options = {{.names = "--name", .value_text = "NAME", .help = "whose", .target = &name},
+                              {.names = "--count",
+                               .value_text = "N",
+                               .help = "so many",
+                               .target = NumberTarget<unsigned>{&count, 1, 64},
+                               .group = "Numbers"},
+                              {.names = "--seconds",
+                               .value_text = "S",
+                               .help = "so long",
+                               .target = NumberTarget<double>{&seconds, 0, 10}},
+                              {.names = "--loud", .help = "for all to hear", .target = &loud}},
+                  .takes_application = true,
+                  .run = [this](const Given& given) {
+                    ran = true;
+                    given_name = given.has("--name");
+                    application = given.application();
+                    return 7;
+                  }};
+    Subcommand look{.name = "look",
+                    .about = "Looks",
+                    .usage = "braid look place",
+                    .footer = "",
+                    .options = {{.names = "place", .value_text = "PLACE", .help = "where", .target = &where},
+                                {.names = "--loud", .help = "noise", .target = &loud},
+                                {.names = "--name",
+                                 .value_text = "NAME",
+                                 .help = "whose",
+                                 .target = &name,
+                                 .excludes = {"--loud"}}},
+                    .run = [](const Given&) { return 0; }};
+    return {.about = "For tests", .footer = "The end.\n", .version = "1.2", .commands = {go, look}};
+  }
+
+  int run(std::vector<std::string> words) {
+    words.insert(words.begin(), "braid");
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    return run_command_line(line(), static_cast<int>(words.size()), argv.data());
+  }
+
+  std::string output_of(std::vector<std::string> words, int status) {
+    testing::internal::CaptureStdout();
+    EXPECT_EQ(run(std::move(words)), status);
+    return testing::internal::GetCapturedStdout();
+  }
+};
+
+TEST(CommandLine, RunsTheCommandThatIsNamedAndReturnsItsStatus) {
+  Fixture f;
+  EXPECT_EQ(f.run({"go", "--count", "3", "--seconds=2.5", "--name", "x", "--loud", "app"}), 7);
+  EXPECT_TRUE(f.ran);
+  EXPECT_EQ(f.count, 3u);
+  EXPECT_EQ(f.seconds, 2.5);
+  EXPECT_EQ(f.name, "x");
+  EXPECT_TRUE(f.loud);
+  EXPECT_TRUE(f.given_name);
+}
+
+TEST(CommandLine, OptionsThatAreNotGivenKeepTheirDefaults) {
+  Fixture f;
+  EXPECT_EQ(f.run({"go", "app"}), 7);
+  EXPECT_EQ(f.count, 1u);
+  EXPECT_FALSE(f.loud);
+  EXPECT_FALSE(f.given_name);
+}
+
+TEST(CommandLine, WhatFollowsTheApplicationIsItsOwn) {
+  Fixture f;
+  f.run({"go", "--count", "2", "app", "--count", "9", "--help", "-x", "go"});
+  EXPECT_EQ(f.application, (std::vector<std::string>{"app", "--count", "9", "--help", "-x", "go"}));
+  EXPECT_EQ(f.count, 2u);
+}
+
+TEST(CommandLine, AFlagCanBeTakenBack) {
+  Fixture f;
+  f.loud = true;
+  f.run({"go", "--loud=false", "app"});
+  EXPECT_FALSE(f.loud);
+}
+
+TEST(CommandLine, AnArgumentWithoutANameGoesToItsTarget) {
+  Fixture f;
+  EXPECT_EQ(f.run({"look", "here"}), 0);
+  EXPECT_EQ(f.where, "here");
+}
+
+#define EXPECT_USAGE_ERROR(words, text) \
+  EXPECT_EXIT((Fixture().run words), testing::ExitedWithCode(kUsageStatus), text)
+
+TEST(CommandLineDeath, WrongUsageEndsWithItsStatusAndNamesTheCure) {
+  EXPECT_USAGE_ERROR(({"gp"}), "there is no command 'gp'; did you mean 'go'\\?");
+  EXPECT_USAGE_ERROR(({"jacobi"}), "there is no command 'jacobi'.*braid run jacobi");
+  EXPECT_USAGE_ERROR(({"go"}), "go: which application\\? e.g. 'braid go jacobi'; see 'braid go --help'");
+  EXPECT_USAGE_ERROR(({"go", "--coutn", "3"}), "go: --coutn is not an option \\(did you mean --count\\?\\)");
+  EXPECT_USAGE_ERROR(({"go", "--coutn=3", "app"}), "--coutn is not an option");
+  EXPECT_USAGE_ERROR(({"go", "--count", "65", "app"}), "--count.*65.*; see 'braid go --help'");
+  EXPECT_USAGE_ERROR(({"go", "--count", "many", "app"}), "--count.*; see 'braid go --help'");
+  EXPECT_USAGE_ERROR(({"go", "--count"}), "--count: 1 required N.* missing");
+  EXPECT_USAGE_ERROR(({"look"}), "place is required; see 'braid look --help'");
+  EXPECT_USAGE_ERROR(({"look", "here", "there"}), "there; see 'braid look --help'");
+  EXPECT_USAGE_ERROR(({"look", "here", "--loud", "--name", "x"}), "--loud excludes --name");
+  EXPECT_USAGE_ERROR(({"help", "gp"}), "help: there is no command 'gp'");
+  EXPECT_USAGE_ERROR(({"--nonsense"}), ".*; see 'braid --help'");
+}
+
+TEST(CommandLine, HelpShowsWhatIsDeclared) {
+  Fixture f;
+  const std::string text = f.output_of({"help", "go"}, 0);
+  EXPECT_EQ(text, f.output_of({"go", "--help"}, 0));
+  for (const char* const part : {"Usage: braid go [options] application", "--name NAME", "whose",
+                                 "Numbers:", "--count N", "so many", "--loud", "-h,--help", "How to go."})
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
+}
+
+TEST(CommandLine, TheMainHelpListsTheCommands) {
+  Fixture f;
+  const std::string text = f.output_of({"--help"}, 0);
+  EXPECT_EQ(text, f.output_of({"help"}, 0));
+  EXPECT_EQ(text, f.output_of({}, kUsageStatus));
+  for (const char* const part : {"For tests", "go ", "Goes", "look ", "Looks", "help ", "The end."})
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
+  EXPECT_EQ(f.output_of({"--version"}, 0), "braid 1.2\n");
+}
+
+std::string text_in(const std::string& path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+TEST(OutputFile, ReplacesWhatIsInTheFile) {
+  const std::string path = testing::TempDir() + "braid-output-" + std::to_string(::getpid());
+  std::ofstream(path) << "something longer than what comes";
+  {
+    const OutputFile file("--report", path);
+    EXPECT_EQ(text_in(path), "something longer than what comes");  // until there is something else
+    file.write("first");
+    file.write("2nd");
+  }
+  EXPECT_EQ(text_in(path), "2nd");
+  ::unlink(path.c_str());
+}
+
+TEST(OutputFile, AnEmptyPathWritesNothing) {
+  OutputFile("--report", "").write("text");
+}
+
+TEST(OutputFileDeath, AFileThatCannotBeWrittenEndsTheCommand) {
+  EXPECT_EXIT(OutputFile("--report", "/nonexistent/report"), testing::ExitedWithCode(kCannotCreateStatus),
+              "--report: /nonexistent/report cannot be written: No such file or directory");
+  EXPECT_EXIT(OutputFile("--report", "/dev/full").write("text"), testing::ExitedWithCode(kCannotCreateStatus),
+              "--report: /dev/full: No space left on device");
+}
+
+}  // namespace
+}  // namespace braid::cli

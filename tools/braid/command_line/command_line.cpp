@@ -1,0 +1,198 @@
+#include "tools/braid/command_line/command_line.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "tools/braid/run_config.h"
+
+namespace braid::cli {
+namespace {
+
+constexpr const char* kHelpFlag = "-h,--help";
+constexpr const char* kHelpText = "this text";
+
+// A command's help with a usage line of our words: CLI11 cannot know that an application follows the options.
+class CommandFormatter : public CLI::Formatter {
+ public:
+  explicit CommandFormatter(std::string usage) : usage_(std::move(usage)) { column_width(44); }
+  std::string make_usage(const CLI::App*, std::string) const override {
+    return "\nUsage: " + usage_ + "\n\n";
+  }
+
+ private:
+  const std::string usage_;
+};
+
+class ParsedOptions : public Given {
+ public:
+  ParsedOptions(const Subcommand& declared, const CLI::App& parsed) : declared_(declared), parsed_(parsed) {}
+
+  bool has(const std::string& option) const override { return parsed_.count(option) > 0; }
+
+  std::vector<std::string> application() const override {
+    std::vector<std::string> words = parsed_.remaining();
+    const std::string& name = declared_.name;
+    if (words.empty())
+      refuse(kUsageStatus,
+             fmt::format("{0}: which application? e.g. 'braid {0} jacobi'; see 'braid {0} --help'", name));
+    if (words.front().size() > 1 && words.front().front() == '-') refuse_option(words.front());
+    return words;
+  }
+
+ private:
+  [[noreturn]] void refuse_option(const std::string& given) const {
+    std::vector<std::string> known = {"--help"};
+    for (const Option& option : declared_.options) known.push_back(option.names);
+    const std::string word = given.substr(0, given.find('='));
+    const auto near = nearest(word, known);
+    refuse(
+        kUsageStatus,
+        fmt::format("{0}: {1} is not an option{2}; see 'braid {0} --help'. Options of the application come "
+                    "after its name",
+                    declared_.name, word, near ? " (did you mean " + *near + "?)" : ""));
+  }
+
+  const Subcommand& declared_;
+  const CLI::App& parsed_;
+};
+
+// One for each kind of target.
+struct Adder {
+  CLI::App& command;
+  const Option& option;
+
+  CLI::Option* operator()(bool* value) const { return command.add_flag(option.names, *value, option.help); }
+  CLI::Option* operator()(std::string* value) const {
+    return command.add_option(option.names, *value, option.help)
+        ->type_name(option.value_text)
+        ->option_text(option.value_text);
+  }
+  template <class T>
+  CLI::Option* operator()(const NumberTarget<T>& number) const {
+    return command.add_option(option.names, *number.value, option.help)
+        ->type_name(option.value_text)
+        ->option_text(option.value_text)
+        ->check(CLI::Range(number.least, number.most));
+  }
+};
+
+void add_option(CLI::App& command, const Option& option) {
+  CLI::Option* const added = std::visit(Adder{command, option}, option.target);
+  added->group(option.group);
+  if (option.names.front() != '-') added->required();
+  for (const std::string& name : option.excludes) added->excludes(command.get_option(name));
+}
+
+CLI::App* add_command(CLI::App& app, const Subcommand& declared) {
+  CLI::App* const command = app.add_subcommand(declared.name, declared.about);
+  command->set_help_flag(kHelpFlag, kHelpText);
+  if (declared.takes_application) command->prefix_command();
+  command->formatter(std::make_shared<CommandFormatter>(declared.usage));
+  command->footer(declared.footer);
+  for (const Option& option : declared.options) add_option(*command, option);
+  return command;
+}
+
+// Everything that app.parse() is given.
+struct Parser {
+  CLI::App app;
+  std::vector<CLI::App*> commands;  // as declared
+  CLI::App* help = nullptr;
+  std::string topic;  // of help
+  std::string main_help;
+
+  explicit Parser(const CommandLine& line) : app(line.about, "braid") {
+    app.set_version_flag("--version", "braid " + line.version);
+    app.require_subcommand(1);
+    app.footer(line.footer);
+    app.set_help_flag(kHelpFlag, kHelpText);
+    for (const Subcommand& command : line.commands) commands.push_back(add_command(app, command));
+    help = app.add_subcommand("help", "Explain a command: 'braid help run'");
+    help->formatter(std::make_shared<CommandFormatter>("braid help [command]"));
+    help->footer("");
+    help->add_option("command", topic, "the command to explain");
+    // Once a command is parsed, CLI11 gives that command's help for the whole's.
+    main_help = app.help();
+  }
+
+  std::vector<std::string> names() const {
+    std::vector<std::string> all = {help->get_name()};
+    for (const CLI::App* const command : commands) all.push_back(command->get_name());
+    return all;
+  }
+  bool knows(const std::string& name) const {
+    const std::vector<std::string> all = names();
+    return std::find(all.begin(), all.end(), name) != all.end();
+  }
+  // Null: none of them, only the program's own options.
+  const CLI::App* parsed() const {
+    for (const CLI::App* const command : commands) {
+      if (command->parsed()) return command;
+    }
+    return help->parsed() ? help : nullptr;
+  }
+};
+
+// Refuses a first word that is no command; CLI11 would not know what was meant.
+void check_command(const Parser& parser, const char* word) {
+  if (word[0] == '-' || parser.knows(word)) return;
+  const auto near = nearest(word, parser.names());
+  refuse(kUsageStatus, fmt::format("there is no command '{}'{}; see 'braid --help'", word,
+                                   near ? "; did you mean '" + *near + "'?"
+                                        : ". To run an application: braid run " + std::string(word)));
+}
+
+int explain(const Parser& parser) {
+  if (parser.topic.empty()) {
+    std::fputs(parser.main_help.c_str(), stdout);
+    return 0;
+  }
+  if (!parser.knows(parser.topic))
+    refuse(kUsageStatus, fmt::format("help: there is no command '{}'; see 'braid --help'", parser.topic));
+  std::fputs(parser.app.get_subcommand(parser.topic)->help().c_str(), stdout);
+  return 0;
+}
+
+}  // namespace
+
+void refuse(int status, const std::string& text) {
+  std::fprintf(stderr, "braid: %s\n", text.c_str());
+  std::exit(status);
+}
+
+int run_command_line(const CommandLine& line, int argc, char** argv) {
+  Parser parser(line);
+  if (argc == 1) {
+    std::fputs(parser.main_help.c_str(), stdout);
+    return kUsageStatus;
+  }
+  check_command(parser, argv[1]);
+  try {
+    parser.app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    const CLI::App* const command = parser.parsed();
+    std::fputs((command == nullptr ? parser.app : *command).help().c_str(), stdout);
+    return 0;
+  } catch (const CLI::CallForVersion&) {
+    std::printf("braid %s\n", line.version.c_str());
+    return 0;
+  } catch (const CLI::ParseError& e) {
+    const CLI::App* const command = parser.parsed();
+    const bool is_named = command != nullptr && command != parser.help;
+    refuse(kUsageStatus, fmt::format("{}; see 'braid {}--help'", e.what(),
+                                     is_named ? command->get_name() + " " : std::string()));
+  }
+  if (parser.help->parsed()) return explain(parser);
+  for (std::size_t i = 0; i < line.commands.size(); ++i) {
+    if (parser.commands[i]->parsed())
+      return line.commands[i].run(ParsedOptions(line.commands[i], *parser.commands[i]));
+  }
+  return kUsageStatus;  // require_subcommand(1) refuses before
+}
+
+}  // namespace braid::cli

@@ -1,0 +1,109 @@
+#include "tools/braid/run/run_command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "tools/braid/command_line/output_file.h"
+#include "tools/braid/command_line/settings_options.h"
+#include "tools/braid/find_program.h"
+#include "tools/braid/run/report.h"
+#include "tools/braid/run/supervisor.h"
+
+namespace braid::cli {
+namespace {
+
+constexpr const char* kFooter =
+    "The application is a path, a program beside this command, or one in PATH, in this order. What follows "
+    "its name goes to\n"
+    "it untouched. Lines that it writes come with a prefix, [c0] for cluster 0, those of the daemons with "
+    "[braidd 0]; standard\n"
+    "input goes to cluster 0. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are forwarded (at "
+    "SIGQUIT "
+    "every process says\n"
+    "what its compute nodes wait for, and goes on); 3 s after a signal that ends programs, or at a second "
+    "one, "
+    "everything is\n"
+    "killed. Nothing is left behind, also when braid itself "
+    "is killed.\n"
+    "\n"
+    "Settings come from the configuration file, if one is given, and then from the options, which win. "
+    "configs/default.yaml\n"
+    "names them all.\n"
+    "\n"
+    "Status: the largest of the application's processes' (128 + n if signal n killed it); 64: wrong usage; "
+    "70: a daemon was\n"
+    "lost or the run could not start; 73: the report or the captures cannot be written; 78: wrong "
+    "configuration.\n"
+    "\n"
+    "Examples:\n"
+    "  braid run --clusters 2 --compute 2 --proxies 2 jacobi --size 1024 --iterations 10\n"
+    "  braid run --config configs/lossy.yaml --seed 7 jacobi\n"
+    "  braid run --clusters 4 --compute 1 --wire dpdk --report run.json matmul\n";
+
+struct Arguments {
+  SettingsOptions settings{false};
+  bool quiet = false;
+};
+
+// The folder for captures, made before the run like the report.
+void prepare_capture(const RunConfig& config) {
+  const std::string& folder = config.capture.directory;
+  if (folder.empty()) return;
+  std::error_code problem;
+  std::filesystem::create_directories(folder, problem);
+  if (!problem && ::access(folder.c_str(), W_OK | X_OK) != 0)
+    problem = std::error_code(errno, std::generic_category());
+  if (problem)
+    refuse(kCannotCreateStatus,
+           fmt::format("--capture: {} cannot be written: {}; name a folder that this user may write in",
+                       folder, problem.message()));
+}
+
+int run_application(const Arguments& arguments, const Given& given) {
+  RunOptions options;
+  options.command = given.application();
+  ConfigBuilder builder;
+  options.config = arguments.settings.configure(given, builder);
+  const char* const path = std::getenv("PATH");
+  const Result<std::string> application =
+      find_application(options.command.front(), own_folder(), path == nullptr ? "" : path);
+  if (!application) refuse(kUsageStatus, application.error().text);
+  const Result<std::string> daemon = find_daemon(own_folder());
+  if (!daemon) refuse(kLostDaemonStatus, daemon.error().text);
+  options.application = *application;
+  options.daemon = *daemon;
+  const OutputFile report_file("--report", arguments.settings.report_file());
+  prepare_capture(options.config);
+
+  const Result<RunReport> report = supervise(options);
+  if (!report) refuse(kLostDaemonStatus, report.error().text);
+  if (!arguments.quiet) std::fputs(render_text(*report).c_str(), stderr);
+  report_file.write(render_json(*report));
+  return report->status;
+}
+
+}  // namespace
+
+Subcommand run_command() {
+  const auto arguments = std::make_shared<Arguments>();
+  Subcommand command{.name = "run",
+                     .about = "Run an application on clusters that live on this machine",
+                     .usage = "braid run [options] application [arguments of the application]",
+                     .footer = kFooter,
+                     .options = arguments->settings.files(),
+                     .takes_application = true,
+                     .run = [arguments](const Given& given) { return run_application(*arguments, given); }};
+  command.options.push_back(
+      {.names = "--quiet", .help = "no closing report on standard error", .target = &arguments->quiet});
+  for (Option& option : arguments->settings.settings()) command.options.push_back(std::move(option));
+  return command;
+}
+
+}  // namespace braid::cli

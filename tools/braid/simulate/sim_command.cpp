@@ -1,0 +1,97 @@
+#include "tools/braid/simulate/sim_command.h"
+
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "tools/braid/command_line/output_file.h"
+#include "tools/braid/command_line/settings_options.h"
+#include "tools/braid/find_program.h"
+#include "tools/braid/simulate/simulate.h"
+
+namespace braid::cli {
+namespace {
+
+constexpr const char* kFooter =
+    "The application is one of those built for simulation (beside this command, in sim/), or a path. Every "
+    "cluster's program\n"
+    "runs as a process whose compute nodes take turns; protocols and programs are the ones of 'braid run', "
+    "time "
+    "is the model's.\n"
+    "The same command gives the same trace, whatever else the machine does.\n"
+    "\n"
+    "Status: the largest of the application's processes' (128 + n if signal n killed it); 1: the run could "
+    "not "
+    "go on; 64:\n"
+    "wrong usage; 73: the report cannot be written; 78: wrong configuration or model.\n"
+    "\n"
+    "Examples:\n"
+    "  braid sim --clusters 4 --compute 4 --proxies 2 water\n"
+    "  braid sim --clusters 16 --compute 1 --mode no-contention --report run.json water\n"
+    "  braid sim --clusters 2 --compute 8 --trace messages.jsonl jacobi --size 256\n"
+    "  braid sim --idle-message 0:4000:100\n";
+
+struct Arguments {
+  SettingsOptions settings{true};
+  std::string trace_file;
+  std::string idle_message;
+  bool quiet = false;
+};
+
+int print_idle_messages(const SimulationOptions& options, const std::string& range) {
+  const Result<std::string> csv = idle_messages(options, range);
+  if (!csv) refuse(kConfigStatus, csv.error().text);
+  std::fputs(csv->c_str(), stdout);
+  return 0;
+}
+
+int simulate_application(const Arguments& arguments, const Given& given) {
+  SimulationOptions options;
+  if (arguments.idle_message.empty()) options.command = given.application();
+  ConfigBuilder builder;
+  arguments.settings.configure(given, builder);
+  options.take(builder);
+  options.models = models_folder();
+  options.trace_file = arguments.trace_file;
+  if (!arguments.idle_message.empty()) return print_idle_messages(options, arguments.idle_message);
+  const Result<std::string> application =
+      find_application(options.command.front(), simulated_applications(), "");
+  if (!application) refuse(kUsageStatus, application.error().text);
+  options.application = *application;
+  const OutputFile report_file("--report", arguments.settings.report_file());
+  const Result<SimulationReport> report = simulate(options);
+  if (!report) refuse(kConfigStatus, report.error().text);
+  if (!arguments.quiet || !report->failure.empty()) std::fputs(render_text(*report).c_str(), stderr);
+  report_file.write(render_json(*report));
+  return report->status;
+}
+
+}  // namespace
+
+Subcommand sim_command() {
+  const auto arguments = std::make_shared<Arguments>();
+  Subcommand command{
+      .name = "sim",
+      .about = "Run an application on a simulated machine, in virtual time",
+      .usage = "braid sim [options] application [arguments of the application]",
+      .footer = kFooter,
+      .options = arguments->settings.files(),
+      .takes_application = true,
+      .run = [arguments](const Given& given) { return simulate_application(*arguments, given); }};
+  const Option more[] = {
+      {.names = "--trace",
+       .value_text = "FILE",
+       .help = "write a line of JSON for every message: when it was where, and who was before it",
+       .target = &arguments->trace_file},
+      {.names = "--idle-message",
+       .value_text = "FIRST:LAST:STEP",
+       .help =
+           "no application: print what messages of these lengths take on an idle system, as CSV in cycles",
+       .target = &arguments->idle_message},
+      {.names = "--quiet", .help = "no closing report on standard error", .target = &arguments->quiet}};
+  command.options.insert(command.options.end(), std::begin(more), std::end(more));
+  for (Option& option : arguments->settings.settings()) command.options.push_back(std::move(option));
+  return command;
+}
+
+}  // namespace braid::cli
