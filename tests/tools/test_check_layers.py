@@ -35,6 +35,7 @@ CLEAN = {
     "apps/common/options.h": "#include <string>\n",
     "bench/relay.cpp": '#include "proxy/daemon/daemon.h"\n#include <chrono>\nauto t = std::chrono::steady_clock::now();\n',
     "tests/stack/stack_test.cpp": '#include "stack/stack.h"\n#include "proxy/nic/nic_queue.h"\n#include <rte_mbuf.h>\n',
+    "tools/braid/process/process.h": '#include "base/result.h"\n#include "tools/braid/process/descriptor.h"\n',
     "tools/braid/main.cpp": '#include "proxy/daemon/daemon.h"\n#include "dsm/live/runtime.h"\n',
 }
 
@@ -83,6 +84,9 @@ FORBIDDEN_INCLUDES = [
     # apps
     ("apps/fft/fft.cpp", '"proxy/client/client.h"', "nothing below dsm"),
     ("apps/fft/fft.cpp", '"base/time.h"', "nothing below dsm"),
+    # tools
+    ("tools/braid/process/a.h", '"tools/braid/run/supervisor.h"', "know none"),
+    ("tools/braid/process/a.cpp", '"proxy/daemon/node_config.h"', "know none"),
     # tests are at nobody's service
     ("dsm/live/a.cpp", '"tests/support/fake.h"', "dsm may include"),
     # sans-I/O
