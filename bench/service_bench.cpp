@@ -2,11 +2,10 @@
 // them, in the same run and alternately, so that a slow machine slows both.
 //
 //   invoker   two processes, one core each; each drives its own proxy. Against boost::lockfree::spsc_queue
-//   between two
-//             processes.
+//             between two processes.
 //   chain     application, proxy, proxy, application: four processes' threads on two cores, as `braid run`
-//   has them.
-//             Against four threads that relay through such queues and yield when there is nothing to do.
+//             has them. Against four threads that relay through such queues and yield when there is nothing
+//             to do.
 //
 // Prints medians over the rounds and the ratio of ours to bare.
 #include <fmt/format.h>

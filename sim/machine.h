@@ -9,10 +9,9 @@
 // depends on nothing but its configuration, its program and its seed.
 //
 //   cost of what a node asks for      the node's time
-//   cost of a message that arrives    the time of a compute node of the destination: one that waits, else one
-//   that
-//                                     computes and is held up for so long (MGS handles messages on the
-//                                     compute nodes)
+//   cost of a message that arrives    the time of a compute node of the destination: one that waits, else
+//                                     one that computes and is held up for so long (MGS handles messages on
+//                                     the compute nodes)
 #pragma once
 
 #include <array>

@@ -170,8 +170,7 @@ std::string ProcessShell::describe_stuck(StuckTurn::Way way) const {
   constexpr const char* kLimit = "--watchdog (simulation.watchdog_s)";
   if (way == StuckTurn::Way::kBlocked)
     return fmt::format(
-        "{} has waited for {} s for a lock of the program's own, such as a std::mutex or a condition "
-        "variable. "
+        "{} has waited for {} s for a lock of the program's own, such as a std::mutex or a condition variable. "
         "{}: as long as one waits in the system none of them can run, the one that has the lock neither. "
         "Use locks, conditions, flags and barriers of dsm/api.h; if another thread of the program will end "
         "the wait, raise {}",

@@ -227,9 +227,8 @@ int main(int argc, char** argv) {
     const Energies& settled = energies[std::min(iterations, static_cast<int>(kOrders)) - 1];
     const double drift = (last.total() - settled.total()) / last.kinetic.value();
     std::printf(
-        "water: %zu molecules, %d iterations, %u compute nodes, energy %.6g kJ/mol, drift %.2g of the "
-        "kinetic "
-        "%.6g: %.3f s, %s\n",
+        "water: %zu molecules, %d iterations, %u compute nodes, energy %.6g kJ/mol, "
+        "drift %.2g of the kinetic %.6g: %.3f s, %s\n",
         n, iterations, nodes, last.total(), drift, last.kinetic.value(), seconds,
         verified ? "verified" : "WRONG");
     std::fflush(stdout);

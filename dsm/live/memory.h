@@ -1,8 +1,8 @@
 // The shared heap of one cluster: one memfd mapped twice.
 //
-//   application view   kHeapAddress, the same in every cluster   protections as the page protocol says;
-//   compute nodes alias view         anywhere                                  always readable and writable;
-//   the runtime alone
+//   view          where it is mapped                        access                         used by
+//   application   kHeapAddress, the same in every cluster   as the page protocol says      compute nodes
+//   alias         anywhere                                  always readable and writable   the runtime alone
 //
 // A page is filled through the alias before any compute node may see it, so nobody reads half a page.
 //

@@ -585,9 +585,8 @@ void Runtime::tell_the_complete() {
 // PG-27
 void Runtime::fail_for_refusal(const Refusal& refusal) const {
   fail(
-      "cluster {}: cluster {} sent {} ({}, number {}, {} bytes), which is refused: {}. A message was "
-      "damaged, "
-      "lost or doubled on its way, so the program cannot go on",
+      "cluster {}: cluster {} sent {} ({}, number {}, {} bytes), which is refused: {}. "
+      "A message was damaged, lost or doubled on its way, so the program cannot go on",
       environment_.cluster, refusal.from.value(), refusal.what, refusal.id, refusal.number, refusal.bytes,
       refusal.why);
 }
@@ -695,23 +694,18 @@ void Runtime::enter_polling() {
 
 // No wake-up is lost:
 //
-// 1. The bell is armed whenever nobody polls. Whoever takes pollers_ from 1 to 0 arms it. A disarm() belongs
-// to a step from 0
-//    to 1, and its thread makes it before it leaves; so the next step from 1 to 0 comes after it in the order
-//    of pollers_, and its arm() after that disarm().
+// 1. The bell is armed whenever nobody polls. The thread that takes pollers_ from 1 to 0 arms it. A disarm()
+//    belongs to a step from 0 to 1, and its thread makes it before it leaves; so the next step from 1 to 0
+//    comes after it in the order of pollers_, and its arm() after that disarm().
 // 2. What arrives after arm() rings, and the server wakes: Network::wait() returns for a ring since its last
-// return, also if the
-//    bell was armed by another thread.
+//    return, also if another thread armed the bell.
 // 3. What arrived before arm() and was not taken is seen by the look after it, and so is output that waits
-// for room: the
-//    leaver wakes the server.
+//    for room: the thread that leaves wakes the server.
 // 4. The server, before it sleeps, makes the same two moves in the same order if nobody polls. If somebody
-// polls, it
-//    disarms the bell, which may have rung (else it could not sleep), and looks again whether somebody polls:
-//    whoever does now will arm the bell after this disarm().
+//    polls, it disarms the bell, which may have rung (else it could not sleep), and looks again whether
+//    somebody polls: whoever does now will arm the bell after this disarm().
 // 5. Another poller that enters between the leaver's two moves serves what the look would have found, or
-// finds it
-//    when it leaves itself.
+//    finds it when it leaves itself.
 void Runtime::leave_polling() {
   if (network_ == nullptr || pollers_.fetch_sub(1, std::memory_order_seq_cst) != 1) return;
   network_->arm();

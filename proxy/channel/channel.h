@@ -2,8 +2,7 @@
 // descriptors of what leaves with a data area beside it, and a ring of arrivals; for every connection a cell
 // and a receive buffer.
 //
-//   | endpoint 0: doorbell | proxy 0: send ring, data, arrivals | proxy 1: … | endpoint 1: … | cells |
-//   receive buffers |
+//   | endpoint 0: doorbell | proxy 0: send ring, data, arrivals | proxy 1: … | endpoint 1: … | cells | buffers |
 //
 // The daemon makes the memory (a memfd, sealed against resizing, allocated in full), decides the layout and
 // trusts nothing in it: indices are range-checked, descriptors are copied, then checked, then used.

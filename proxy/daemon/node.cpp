@@ -106,8 +106,7 @@ Result<void> want_source_ports(const NodeConfig& config, const std::vector<Steer
                         stack::kSteeredPortsPerProxy);
     if (!port && config.links[link].steering == Steering::kRss)
       return error(
-          "links[{}].steering: no source port of {} hashes to queue {}: say auto, which hands over what "
-          "lands "
+          "links[{}].steering: no source port of {} hashes to queue {}: say auto, which hands over what lands "
           "elsewhere",
           link, remote.address.to_string(), queue);
     remote.wanted_source_port = port.value_or(0);

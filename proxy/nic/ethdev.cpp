@@ -46,8 +46,9 @@ constexpr std::uint16_t kDescriptors = 512;
 // The gate between the queues' owners and DPDK's interrupt thread, which unmaps a memif's rings when its peer
 // goes.
 //
-//   owner:      inside = true; fence; unmaps or link changed, and link down? leave, else burst; inside =
-//   false interrupt:  link = down; ++unmaps; fence; wait until no owner is inside; unmap (memif_disconnect())
+//   owner:      inside = true; fence; unmaps or link changed, and link down? leave, else burst;
+//               inside = false
+//   interrupt:  link = down; ++unmaps; fence; wait until no owner is inside; unmap (memif_disconnect())
 //
 // Either the owner sees the count changed, and then the link down, or the interrupt thread sees the owner
 // inside and waits. To ask DPDK for the link costs several calls, so an owner that found it up asks again

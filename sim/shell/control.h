@@ -6,8 +6,9 @@
 // run have come to the end of the window. Whoever has the baton may read and write everything here; nobody
 // else may.
 //
-//   engine: clocks, results, protections, until ──► turn = kShell ──► shell: nodes run in the order of their
-//   clocks engine: the request of `asking`             ◄── turn = kEngine ◄──
+//   engine                                                      shell
+//   clocks, results, protections, until  ──► turn = kShell ──►  nodes run in the order of their clocks
+//   the request of `asking`              ◄── turn = kEngine ◄── a node asks, or all are at the window's end
 //
 // Times are cycles of a compute node since the run began.
 #pragma once

@@ -1,8 +1,8 @@
 // Stands in for an application in the supervisor's tests. The arguments are steps, each done by the cluster
 // that is named before it ("1:exit=3") or by all:
 //   say=TEXT  complain=TEXT (standard error)  report=JSON  exit=N  raise=N  sleep=S  attach (to its braidd)
-//   hold (until killed)  catch=N (then says so and exits 0)  ignore=N  orphan (leaves a child that sleeps for
-//   ever) echo (standard input)  tell (its arguments and environment)
+//   hold (until killed)  catch=N (then says so and exits 0)  ignore=N
+//   orphan (leaves a child that sleeps for ever)  echo (standard input)  tell (its arguments and environment)
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>

@@ -156,8 +156,7 @@ TEST(RunConfig, RefusesCombinationsThatCannotBe) {
               HasSubstr("must be longer than max_rto_us (100000 us)"));
   EXPECT_EQ(refusal("transport:\n  path_death_ms: 10000\n"),
             "run.yaml:2:3: key 'transport.path_death_ms': peer_death_ms (10000) must be longer than "
-            "path_death_ms (10000): "
-            "a peer is dead when all its paths are; raise the one or lower the other");
+            "path_death_ms (10000): a peer is dead when all its paths are; raise the one or lower the other");
   EXPECT_THAT(refusal("idle: {sleep_min_us: 300}\n"),
               HasSubstr("sleep_min_us (300) is longer than sleep_max_us (200)"));
 }

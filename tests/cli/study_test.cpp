@@ -241,10 +241,10 @@ TEST(Study, RefusesWhatIsNotAStudy) {
 }
 
 TEST(Study, RefusesAxesThatDoNotFit) {
-  EXPECT_EQ(refusal(kWater + "vary:\n- clusters: [16, 8]\n  compute: [1, 2, 4]\n"),
-            "s.yaml:4:12: key 'compute': has 3 values and 'clusters', which goes with it, 2; let them have "
-            "as many, "
-            "or make it an axis of its own");
+  EXPECT_EQ(
+      refusal(kWater + "vary:\n- clusters: [16, 8]\n  compute: [1, 2, 4]\n"),
+      "s.yaml:4:12: key 'compute': has 3 values and 'clusters', which goes with it, 2; let them have as "
+      "many, or make it an axis of its own");
   EXPECT_EQ(refusal(kWater + "vary:\n- proxies: [1]\n- proxies: [2]\n"),
             "s.yaml:4:3: key 'proxies': is on two axes; let one have it");
   std::string many = kWater + "vary:\n";

@@ -5,7 +5,7 @@
 //   engine_explorer --clusters 2 --pages 2 --operations 2       one machine; see --help
 //   engine_explorer --suite 1                                   half of the machines that the tests explore
 //   engine_explorer_planted --prove                             every planted mistake (base/planted.h) is
-//   caught
+//                                                               caught
 //
 // Besides what engine_world.h says of single states: from every state the end can be reached, so nothing is
 // stuck and nothing goes round for ever; and states that are told alike do behave alike (of every 64th state

@@ -15,8 +15,7 @@
 //   - The lock has one holder. Nobody passes a barrier before all have come.
 //   - No engine refuses another one's message; every engine's invariants hold after every event.
 //   - When nothing can happen any more all programs have ended, all engines are quiet, and every cluster
-//   reads
-//     what was written last.
+//     reads what was written last.
 #pragma once
 
 #include <array>
@@ -45,8 +44,8 @@ struct WorldBounds {
   std::uint32_t fetch_ahead = 0;
   bool pack = false;
   std::uint32_t first_touch = 0;  // so many of the last pages
-  std::vector<std::uint16_t> homes =
-      {};  // of the first pages; the others' are cyclic, and unplaced if none moves or is fetched ahead
+  // Of the first pages; the others' are cyclic, and unplaced if none moves or is fetched ahead.
+  std::vector<std::uint16_t> homes = {};
   bool invariants = true;  // are the engines' own assertions asked after every event?
   std::string text() const;
 };

@@ -71,9 +71,9 @@ TEST(Steps, DifferentAllocationsAreNamedWithBothSizes) {
   c.take(1, facts_of(Step::kAllocate, {8192, 1, 0, 0}));
   ASSERT_TRUE(c.steps[0].disagreement());
   EXPECT_FALSE(c.steps[0].complete());
-  EXPECT_THAT(c.steps[0].explain(),
-              HasSubstr("cluster 0 allocates 4096 bytes (block) where cluster 1 allocates "
-                        "8192 bytes (cyclic)"));
+  EXPECT_THAT(
+      c.steps[0].explain(),
+      HasSubstr("cluster 0 allocates 4096 bytes (block) where cluster 1 allocates 8192 bytes (cyclic)"));
 }
 
 TEST(Steps, DifferentCallsAreNamed) {

@@ -61,8 +61,8 @@ class ChargeBudget : public ::testing::Test {
   }
   asm volatile(
       "pxor %%xmm0, %%xmm0; pcmpeqd %%xmm15, %%xmm15; mov $-1, %%rax; mov %%rax, %%rcx; mov %%rax, %%rdx;"
-      "mov %%rax, %%rsi; mov %%rax, %%rdi; mov %%rax, %%r8; mov %%rax, %%r9; mov %%rax, %%r10; mov %%rax, "
-      "%%r11;"
+      "mov %%rax, %%rsi; mov %%rax, %%rdi; mov %%rax, %%r8; mov %%rax, %%r9; mov %%rax, %%r10; "
+      "mov %%rax, %%r11;"
       "emms; xor %%eax, %%eax"
       :
       :
