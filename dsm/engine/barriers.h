@@ -17,12 +17,12 @@
 
 #include "base/bytes.h"
 #include "base/ids.h"
-#include "dsm/engine/engine.h"
 #include "dsm/engine/messages.h"
 #include "dsm/engine/nodes.h"
 #include "dsm/engine/outbox.h"
 #include "dsm/engine/pages.h"
 #include "dsm/engine/state_sink.h"
+#include "dsm/engine/types.h"
 
 namespace braid::dsm {
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "base/bytes.h"
-#include "dsm/engine/engine.h"
+#include "dsm/engine/types.h"
 
 namespace braid::dsm {
 

@@ -15,7 +15,7 @@
 
 #include "base/bytes.h"
 #include "base/ids.h"
-#include "dsm/engine/engine.h"
+#include "dsm/engine/types.h"
 
 namespace braid::dsm {
 

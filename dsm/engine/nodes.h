@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/ids.h"
-#include "dsm/engine/engine.h"
+#include "dsm/engine/types.h"
 
 namespace braid::dsm {
 

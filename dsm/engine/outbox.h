@@ -13,9 +13,9 @@
 
 #include "base/check.h"
 #include "base/ids.h"
-#include "dsm/engine/engine.h"
 #include "dsm/engine/messages.h"
 #include "dsm/engine/state_sink.h"
+#include "dsm/engine/types.h"
 
 namespace braid::dsm {
 

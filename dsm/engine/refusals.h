@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "dsm/engine/engine.h"
+#include "dsm/engine/types.h"
 
 namespace braid::dsm {
 

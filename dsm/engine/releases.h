@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "dsm/engine/engine.h"
 #include "dsm/engine/state_sink.h"
+#include "dsm/engine/types.h"
 
 namespace braid::dsm {
 

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "convergence/position.h"
-#include "dsm/engine/engine.h"
+#include "dsm/engine/types.h"
 
 namespace braid::dsm {
 

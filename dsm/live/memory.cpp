@@ -12,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/check.h"
 #include "dsm/live/environment.h"
 #include "dsm/program/failure.h"

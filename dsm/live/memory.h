@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "dsm/engine/engine.h"
+#include "dsm/engine/types.h"
 #include "dsm/program/heap.h"
 
 namespace braid::dsm {

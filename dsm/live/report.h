@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "dsm/engine/engine.h"
+#include "dsm/engine/types.h"
 #include "dsm/live/network.h"
 
 namespace braid::dsm {

@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "dsm/api.h"
-#include "dsm/engine/engine.h"
+#include "dsm/engine/types.h"
 #include "dsm/program/lock_misuse.h"
 
 namespace braid::dsm {

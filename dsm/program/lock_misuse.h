@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/ids.h"
-#include "dsm/engine/engine.h"
+#include "dsm/engine/types.h"
 
 namespace braid::dsm {
 

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "dsm/api.h"
-#include "dsm/engine/engine.h"
+#include "dsm/engine/types.h"
 
 namespace braid::dsm {
 

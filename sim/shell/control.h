@@ -18,7 +18,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "dsm/engine/engine.h"
+#include "dsm/engine/types.h"
 #include "dsm/program/step_facts.h"
 
 namespace braid::sim {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "dsm/engine/engine.h"
+#include "dsm/engine/types.h"
 
 namespace braid::dsm {
 
