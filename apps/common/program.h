@@ -1,26 +1,15 @@
-// What the programs here have in common: arguments, and a verdict on which all clusters agree.
+// What the programs here have in common: exact comparisons, and a verdict on which all clusters agree.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <span>
 
 #include "dsm/api.h"
 
 namespace braid::apps {
-
-// Ends the process with status 2 and a message if the arguments are wrong, with 0 after --help.
-inline void parse_or_exit(CLI::App& app, int argc, char** argv) {
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    std::exit(app.exit(e) == 0 ? 0 : 2);
-  }
-}
 
 // The same bits: results of the same operations in the same order, so nothing less will do. (It also tells -0
 // from 0, and compares NaN.)

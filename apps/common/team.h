@@ -2,11 +2,11 @@
 // oneTBB's with whatever part of the cluster's share is next. The same program text runs on either.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "apps/common/arguments.h"
 #include "dsm/api.h"
 #include "dsm/threads.h"
 
@@ -112,10 +112,9 @@ class TbbTeam {
 // `--intra`, and what it chose.
 class Intra {
  public:
-  explicit Intra(CLI::App& app) {
-    app.add_option("--intra", choice_, "What runs the loops inside a cluster: nodes (of parallel()) or tbb")
-        ->check(CLI::IsMember({"nodes", "tbb"}))
-        ->capture_default_str();
+  explicit Intra(Arguments& arguments) {
+    arguments.choice("--intra", choice_, "What runs the loops inside a cluster: nodes (of parallel()) or tbb",
+                     {"nodes", "tbb"});
   }
   // Calls program(team) on every compute node, or in every cluster for all of its nodes. After init(), once.
   template <class Program>

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "apps/common/arguments.h"
 #include "apps/common/program.h"
 #include "dsm/api.h"
 
@@ -152,11 +153,11 @@ bool right(const DealtRows& factors, const std::vector<std::size_t>& order) {
 
 int main(int argc, char** argv) {
   std::size_t n = 512;
-  CLI::App app(
+  braid::apps::Arguments arguments(
       "Gaussian elimination with partial pivoting in shared memory, verified against a sequential run.",
       "gauss");
-  app.add_option("--size", n, "Equations and unknowns")->check(CLI::Range(1, 16384))->capture_default_str();
-  braid::apps::parse_or_exit(app, argc, argv);
+  arguments.number("--size", n, "Equations and unknowns", 1, 16384);
+  arguments.parse_or_exit(argc, argv);
 
   braid::dsm::init();
   braid::apps::Verdict verdict;

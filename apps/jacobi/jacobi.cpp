@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/common/arguments.h"
 #include "apps/common/program.h"
 #include "apps/common/team.h"
 #include "dsm/api.h"
@@ -60,16 +61,12 @@ std::vector<double> sequential(std::size_t n, int iterations) {
 int main(int argc, char** argv) {
   std::size_t n = 2048;
   int iterations = 3;
-  CLI::App app("Jacobi relaxation on a square grid in shared memory, verified against a sequential run.",
-               "jacobi");
-  app.add_option("--size", n, "Points on a side of the grid")
-      ->check(CLI::Range(3, 65536))
-      ->capture_default_str();
-  app.add_option("--iterations", iterations, "Relaxations of the whole grid")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  braid::apps::Intra intra(app);
-  braid::apps::parse_or_exit(app, argc, argv);
+  braid::apps::Arguments arguments(
+      "Jacobi relaxation on a square grid in shared memory, verified against a sequential run.", "jacobi");
+  arguments.number("--size", n, "Points on a side of the grid", 3, 65536);
+  arguments.number("--iterations", iterations, "Relaxations of the whole grid", 1, 1'000'000);
+  braid::apps::Intra intra(arguments);
+  arguments.parse_or_exit(argc, argv);
 
   braid::dsm::init();
   braid::apps::Verdict verdict;

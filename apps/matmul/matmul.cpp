@@ -3,6 +3,7 @@
 #include <span>
 #include <vector>
 
+#include "apps/common/arguments.h"
 #include "apps/common/program.h"
 #include "apps/common/team.h"
 #include "dsm/api.h"
@@ -55,11 +56,11 @@ std::vector<double> sequential(std::size_t n) {
 
 int main(int argc, char** argv) {
   std::size_t n = 384;
-  CLI::App app("Multiplication of square matrices in shared memory, verified against a sequential run.",
-               "matmul");
-  app.add_option("--size", n, "Rows and columns")->check(CLI::Range(1, 16384))->capture_default_str();
-  braid::apps::Intra intra(app);
-  braid::apps::parse_or_exit(app, argc, argv);
+  braid::apps::Arguments arguments(
+      "Multiplication of square matrices in shared memory, verified against a sequential run.", "matmul");
+  arguments.number("--size", n, "Rows and columns", 1, 16384);
+  braid::apps::Intra intra(arguments);
+  arguments.parse_or_exit(argc, argv);
 
   braid::dsm::init();
   braid::apps::Verdict verdict;

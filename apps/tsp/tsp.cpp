@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "apps/common/arguments.h"
 #include "apps/common/program.h"
 #include "dsm/api.h"
 
@@ -210,21 +211,18 @@ int main(int argc, char** argv) {
   unsigned depth = 4;
   std::uint64_t seed = 1;
   bool optimal_bound = false;
-  CLI::App app(
+  braid::apps::Arguments arguments(
       "The travelling salesman by branch and bound on a work queue in shared memory, verified by dynamic "
       "programming.",
       "tsp");
-  app.add_option("--cities", cities, "Cities that the tour visits")
-      ->check(CLI::Range(3u, kMostCities))
-      ->capture_default_str();
-  app.add_option("--depth", depth, "Cities of a beginning that one compute node takes; at most --cities")
-      ->check(CLI::Range(1, 6))
-      ->capture_default_str();
-  app.add_option("--seed", seed, "Of the cities' places")->capture_default_str();
-  app.add_flag(
+  arguments.number("--cities", cities, "Cities that the tour visits", 3u, kMostCities);
+  arguments.number("--depth", depth, "Cities of a beginning that one compute node takes; at most --cities", 1,
+                   6);
+  arguments.number("--seed", seed, "Of the cities' places");
+  arguments.flag(
       "--optimal-bound", optimal_bound,
       "Begin with the optimum's length as the bound: what is searched is the same then in every run");
-  braid::apps::parse_or_exit(app, argc, argv);
+  arguments.parse_or_exit(argc, argv);
   depth = std::min(depth, cities);
 
   braid::dsm::init();

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "apps/common/arguments.h"
 #include "apps/common/program.h"
 #include "apps/water/model.h"
 #include "dsm/api.h"
@@ -186,18 +187,13 @@ int main(int argc, char** argv) {
   int iterations = 2;
   double step_fs = 0.15;
   std::uint64_t seed = 1;
-  CLI::App app("Molecular dynamics of water in shared memory, verified against a sequential run.", "water");
-  app.add_option("--molecules", n, "Water molecules in the box")
-      ->check(CLI::Range(8, 100'000))
-      ->capture_default_str();
-  app.add_option("--iterations", iterations, "Steps of time")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  app.add_option("--step", step_fs, "Length of a step, in femtoseconds")
-      ->check(CLI::Range(0.001, 0.5))
-      ->capture_default_str();
-  app.add_option("--seed", seed, "Of the molecules' directions and velocities")->capture_default_str();
-  braid::apps::parse_or_exit(app, argc, argv);
+  braid::apps::Arguments arguments(
+      "Molecular dynamics of water in shared memory, verified against a sequential run.", "water");
+  arguments.number("--molecules", n, "Water molecules in the box", 8, 100'000);
+  arguments.number("--iterations", iterations, "Steps of time", 1, 1'000'000);
+  arguments.number("--step", step_fs, "Length of a step, in femtoseconds", 0.001, 0.5);
+  arguments.number("--seed", seed, "Of the molecules' directions and velocities");
+  arguments.parse_or_exit(argc, argv);
 
   braid::dsm::init();
   braid::apps::Verdict verdict;

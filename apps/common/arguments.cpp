@@ -1,0 +1,57 @@
+#include "apps/common/arguments.h"
+
+#include <CLI/CLI.hpp>
+#include <cstddef>
+#include <cstdlib>
+#include <utility>
+
+namespace braid::apps {
+
+struct Arguments::Parser {
+  CLI::App app;
+};
+
+Arguments::Arguments(std::string about, std::string name)
+    : parser_(new Parser{.app = CLI::App(std::move(about), std::move(name))}) {}
+
+Arguments::~Arguments() = default;
+
+template <class T>
+void Arguments::number(const std::string& option, T& value, const std::string& help,
+                       std::type_identity_t<T> least, std::type_identity_t<T> most) {
+  parser_->app.add_option(option, value, help)->check(CLI::Range(least, most))->capture_default_str();
+}
+
+template <class T>
+void Arguments::number(const std::string& option, T& value, const std::string& help) {
+  parser_->app.add_option(option, value, help)->capture_default_str();
+}
+
+template void Arguments::number(const std::string&, int&, const std::string&, int, int);
+template void Arguments::number(const std::string&, unsigned&, const std::string&, unsigned, unsigned);
+template void Arguments::number(const std::string&, std::size_t&, const std::string&, std::size_t,
+                                std::size_t);
+template void Arguments::number(const std::string&, double&, const std::string&, double, double);
+template void Arguments::number(const std::string&, int&, const std::string&);
+template void Arguments::number(const std::string&, unsigned&, const std::string&);
+template void Arguments::number(const std::string&, std::size_t&, const std::string&);
+template void Arguments::number(const std::string&, double&, const std::string&);
+
+void Arguments::choice(const std::string& option, std::string& value, const std::string& help,
+                       const std::vector<std::string>& words) {
+  parser_->app.add_option(option, value, help)->check(CLI::IsMember(words))->capture_default_str();
+}
+
+void Arguments::flag(const std::string& option, bool& value, const std::string& help) {
+  parser_->app.add_flag(option, value, help);
+}
+
+void Arguments::parse_or_exit(int argc, char** argv) {
+  try {
+    parser_->app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    std::exit(parser_->app.exit(e) == 0 ? 0 : 2);
+  }
+}
+
+}  // namespace braid::apps
