@@ -27,6 +27,7 @@ SOURCE_CHECKS = [
     ("layers", ["tools/check_layers.py"]),
     ("format", ["tools/check_format"]),
     ("headers alone", ["tools/check_headers.py"]),
+    ("quickstart is small", ["tools/check_quickstart.py"]),
     ("shell scripts", ["shellcheck", "tools/check", "tools/check_format", "tools/install_packages", "tools/quickstart",
                        ".ci/run"]),
 ]
@@ -138,7 +139,7 @@ class Run:
         return ok
 
     def configure(self, preset):
-        return self.check(f"configure {preset}", ["cmake", "--preset", preset])
+        return self.check(f"configure {preset}", ["cmake", "--preset", preset, "-DBRAID_TESTS=ON"])
 
     def build(self, preset):
         # -k 0: one run shows everything that does not compile.

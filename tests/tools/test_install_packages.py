@@ -5,6 +5,7 @@ import unittest
 
 import tree
 
+TEST_LIST = "valgrind  # for tests\n"
 LIST = "# a comment\ng++\ncmake   # with a reason\n\nninja-build\n"
 
 # A machine in a folder: what is installed is a file in $STATE/installed; what apt-get was asked for is in $STATE/log.
@@ -27,6 +28,7 @@ class InstallPackages(tree.TreeTest):
     def setUp(self):
         super().setUp()
         self.write("list.txt", LIST)
+        self.write("test_list.txt", TEST_LIST)
         for name, text in (("dpkg-query", DPKG_QUERY), ("apt-get", APT_GET), ("id", ID)):
             self.write(f"bin/{name}", text, mode=0o755)
         for tool in ("env", "sh", "bash", "sed", "dirname", "cat"):
@@ -48,6 +50,7 @@ class InstallPackages(tree.TreeTest):
             "PATH": str(self.root / "bin"),  # nothing of the real machine
             "STATE": str(self.root / "state"),
             "BRAID_PACKAGES": str(self.root / "list.txt"),
+            "BRAID_TEST_PACKAGES": str(self.root / "test_list.txt"),
         }
         return self.run_tool("/bin/bash", tree.TOOLS / "install_packages", *arguments, env=environment, cwd="/")
 
@@ -67,6 +70,17 @@ class InstallPackages(tree.TreeTest):
                 "apt-get install --yes --quiet=2 --no-install-recommends g++ ninja-build [noninteractive]",
             ],
         )
+
+    def test_packages_of_tests_are_installed_where_they_are_asked_for(self):
+        self.installed("g++", "cmake", "ninja-build")
+        self.assertEqual(self.install("--missing").stdout.split(), [])
+        self.assertEqual(self.install("--tests", "--missing").stdout.split(), ["valgrind"])
+        self.assertEqual(self.install("--tests").returncode, 0)
+        self.assertIn("--no-install-recommends valgrind [noninteractive]", self.log()[-1])
+
+    def test_an_unknown_option_installs_nothing(self):
+        self.assertEqual(self.install("--test").returncode, 2)
+        self.assertEqual(self.log(), [])
 
     def test_a_package_that_was_removed_counts_as_missing(self):
         self.installed("g++", "cmake")
@@ -98,8 +112,9 @@ class InstallPackages(tree.TreeTest):
         self.assertEqual(result.returncode, 1)
         self.assertIn("still missing: g++ cmake ninja-build", result.stderr)
 
-    def test_the_projects_own_list_is_readable(self):
-        words = [line.split("#")[0].split() for line in (tree.TOOLS / "packages.txt").read_text().splitlines()]
+    def test_the_projects_own_lists_are_readable_and_share_nothing(self):
+        words = [line.split("#")[0].split() for name in ("packages.txt", "test_packages.txt")
+                 for line in (tree.TOOLS / name).read_text().splitlines()]
         packages = [w for w in words if w]
         self.assertTrue(all(len(w) == 1 for w in packages), "one package a line")
         names = [w[0] for w in packages]

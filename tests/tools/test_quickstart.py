@@ -42,7 +42,7 @@ class Quickstart(tree.TreeTest):
             [
                 "install",
                 "cmake --preset release",
-                "cmake --build --preset release",
+                "cmake --build --preset release --target quickstart",
                 "braid run --clusters 2 --compute 2 --proxies 1 jacobi",
             ],
         )

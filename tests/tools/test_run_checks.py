@@ -75,7 +75,8 @@ class RunChecks(tree.TreeTest):
                 for p in presets
             ],
         }))
-        for script in ("check_layers.py", "check_format", "check_headers.py", "install_packages", "quickstart"):
+        for script in ("check_layers.py", "check_format", "check_headers.py", "check_quickstart.py",
+                       "install_packages", "quickstart"):
             self.stub(f"tools/{script}")
         self.stub(".ci/run")
         self.write("tools/check", (tree.TOOLS / "check").read_text(), mode=0o755)
@@ -92,8 +93,8 @@ class RunChecks(tree.TreeTest):
         self.assertEqual(result.stdout.splitlines()[-1], line, result.stdout + result.stderr)
         self.assertEqual(result.returncode, status)
 
-    # 2 x 3 configured and built, 4 source checks, quickstart; tests: 2 in release, 1 in asan, 1 in tsan.
-    ALL = 6 + 4 + 1 + 4
+    # 2 x 3 configured and built, 5 source checks, quickstart; tests: 2 in release, 1 in asan, 1 in tsan.
+    ALL = 6 + 5 + 1 + 4
 
     def test_all_good(self):
         self.assert_closes(self.check(), 0, f"{self.ALL} passed, 0 failed")
@@ -112,14 +113,14 @@ class RunChecks(tree.TreeTest):
 
     def test_a_broken_build_fails_the_run_and_the_rest_is_still_counted(self):
         result = self.check(BROKEN_BUILD)
-        self.assert_closes(result, 1, f"{3 + 4} passed, 3 failed")
+        self.assert_closes(result, 1, f"{3 + 5} passed, 3 failed")
         self.assertIn("build asan", result.stdout)
 
     def test_a_project_that_cannot_be_configured_fails_the_run(self):
-        self.assert_closes(self.check("message(FATAL_ERROR no)\n"), 1, "4 passed, 3 failed")
+        self.assert_closes(self.check("message(FATAL_ERROR no)\n"), 1, "5 passed, 3 failed")
 
     def test_each_check_fails_the_run(self):
-        for script in ("check_layers.py", "check_format", "check_headers.py", "quickstart"):
+        for script in ("check_layers.py", "check_format", "check_headers.py", "check_quickstart.py", "quickstart"):
             with self.subTest(script=script):
                 self.stub(f"tools/{script}", status=1)
                 self.assert_closes(self.check(), 1, f"{self.ALL - 1} passed, 1 failed")
