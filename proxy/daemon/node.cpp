@@ -10,6 +10,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <variant>
 
 #include "base/check.h"
 #include "base/fnv.h"
@@ -357,7 +358,7 @@ Result<void> Node::open_links(Instant now, const MakeQueue& make_queue) {
 
 // ---------------------------------------------------------------- clients
 
-Node::ClientId Node::add_client() {
+ClientId Node::add_client() {
   const ClientId id = next_client_++;
   clients_.try_emplace(id);
   return id;
@@ -587,10 +588,7 @@ void Node::destroy(ClientId id) {
   const std::uint64_t bytes = client.geometry.total_bytes();
   for (unsigned p = 0; p < client.mapped.size(); ++p) {
     if (client.mapped[p] == nullptr) continue;  // a proxy that stands still has it
-    WorkerCommand command;
-    command.kind = WorkerCommand::Kind::kMapClient;
-    command.client = id;
-    if (p < workers_.size() && running(p)) tell_worker(p, command);
+    if (p < workers_.size() && running(p)) tell_worker(p, UnmapClient{id});
     ::munmap(client.mapped[p], bytes);
   }
   if (client.memory != nullptr) ::munmap(client.memory, bytes);
@@ -680,18 +678,17 @@ void Node::install(unsigned p, const Ports::End& end) {
   const std::uint32_t granules = end.window_bytes / convergence::kGranuleBytes;
   std::vector<std::uint64_t>& reported = reported_.at(end.port.value())[p];
   reported.assign(reported_words(granules), 0);
-  WorkerCommand command;
-  command.kind = WorkerCommand::Kind::kInstallPort;
-  command.port.id = end.port;
-  command.port.peer = end.peer;
-  command.port.peer_port = end.peer_port;
-  command.port.peer_incarnation = paths_->association(end.peer).peer;
-  command.port.channel = client.lanes[end.endpoint * proxies() + p].receiver.get();
-  command.port.window = client.mapped[p] + end.grant.window_offset;
-  command.port.window_granules = granules;
-  command.port.reported = reported.data();
-  command.port.cell = reinterpret_cast<PortCell*>(client.mapped[p] + client.geometry.cell(end.grant.cell));
-  tell_worker(p, command);
+  PortEntry port;
+  port.id = end.port;
+  port.peer = end.peer;
+  port.peer_port = end.peer_port;
+  port.peer_incarnation = paths_->association(end.peer).peer;
+  port.channel = client.lanes[end.endpoint * proxies() + p].receiver.get();
+  port.window = client.mapped[p] + end.grant.window_offset;
+  port.window_granules = granules;
+  port.reported = reported.data();
+  port.cell = reinterpret_cast<PortCell*>(client.mapped[p] + client.geometry.cell(end.grant.cell));
+  tell_worker(p, InstallPort{port});
 }
 
 void Node::opened(const Ports::Event& event, bool accepted) {
@@ -741,18 +738,12 @@ void Node::carry_out(const Ports::Event& event) {
         if (!running(p) && !proxies_[p].owes) continue;
         draining_[end.port.value()].push_back(p);
         if (!running(p) || proxies_[p].owes) continue;
-        WorkerCommand command;
-        command.kind = WorkerCommand::Kind::kDrainPort;
-        command.port.id = end.port;
-        tell_worker(p, command);
+        tell_worker(p, DrainPort{end.port});
       }
       return;
     case Ports::Event::Kind::kRemove: {
       installed_.erase(end.port.value());
-      WorkerCommand command;
-      command.kind = WorkerCommand::Kind::kRemovePort;
-      command.port.id = end.port;
-      tell_running(command);
+      tell_running(RemovePort{end.port});
       if (auto node = reported_.extract(end.port.value())) {
         for (unsigned p = 0; p < proxies(); ++p)
           if (!node.mapped()[p].empty()) proxies_[p].forgotten.push_back(std::move(node.mapped()[p]));
@@ -810,11 +801,7 @@ void Node::say_by(unsigned proxy, ClusterId to, const convergence::ControlMessag
   std::deque<Said>& said = said_[proxy];
   said.push_back({to, message});
   if (said.size() > kSaidRemembered) said.pop_front();
-  WorkerCommand command;
-  command.kind = WorkerCommand::Kind::kSendControl;
-  command.cluster = to;
-  command.control = message;
-  tell_worker(proxy, command);
+  tell_worker(proxy, SendControl{to, message});
 }
 
 int Node::take_worker_events(Instant now) {
@@ -824,8 +811,8 @@ int Node::take_worker_events(Instant now) {
     for (; workers_[p]->take_event(&event); ++events) {
       // Of a proxy that was given up nothing counts but that it is there again.
       if (running(p))
-        on_worker_event(now, p, event);
-      else if (event.kind == WorkerEvent::Kind::kBack)
+        std::visit([&](const auto& e) { on_event(now, p, e); }, event);
+      else if (std::holds_alternative<ProxyResumed>(event))
         proxies_[p].back = true;
     }
   }
@@ -833,89 +820,78 @@ int Node::take_worker_events(Instant now) {
 }
 
 // CN-11
-void Node::on_control(Instant now, const WorkerEvent& event) {
-  const bool known = paths_->association(event.cluster).peer != 0;
-  if (!paths_->heard(event.cluster, event.association)) return;
-  if (!known) tell_active(event.cluster);
+void Node::on_event(Instant now, unsigned, const ControlReceived& event) {
+  const ClusterId from = event.from;
+  const bool known = paths_->association(from).peer != 0;
+  if (!paths_->heard(from, event.association)) return;
+  if (!known) tell_active(from);
   run_paths();  // the news that an earlier incarnation is lost comes before its successor's words
-  if (!heard_[event.cluster.value()].hear(event.control.serial)) return;
-  switch (event.control.kind) {
+  if (!heard_[from.value()].hear(event.message.serial)) return;
+  switch (event.message.kind) {
     case convergence::ControlMessage::Kind::kFence:
     case convergence::ControlMessage::Kind::kFenced:
     case convergence::ControlMessage::Kind::kFenceBefore:
     case convergence::ControlMessage::Kind::kFencedBefore:
-      paths_->on_control(event.cluster, event.control);
+      paths_->on_control(from, event.message);
       return;
     case convergence::ControlMessage::Kind::kProxies:
-      prefer_proxies(event.cluster, event.control.proxy);
+      prefer_proxies(from, event.message.proxy);
       return;
     case convergence::ControlMessage::Kind::kConnect:
     case convergence::ControlMessage::Kind::kAccept:
     case convergence::ControlMessage::Kind::kConfirm:
     case convergence::ControlMessage::Kind::kRefuse:
     case convergence::ControlMessage::Kind::kClose:
-      ports_.on_control(now, event.cluster, event.control);
+      ports_.on_control(now, from, event.message);
       return;
   }
 }
 
-void Node::on_worker_event(Instant now, unsigned proxy, const WorkerEvent& event) {
-  switch (event.kind) {
-    case WorkerEvent::Kind::kControl:
-      on_control(now, event);
-      return;
-    case WorkerEvent::Kind::kDrained: {
-      const auto draining = draining_.find(event.port.value());
-      if (draining == draining_.end()) return;
-      std::vector<unsigned>& awaited = draining->second;
-      if (const auto it = std::find(awaited.begin(), awaited.end(), proxy); it != awaited.end())
-        awaited.erase(it);
-      if (awaited.empty()) {
-        draining_.erase(draining);
-        ports_.drained(event.port);
-      }
-      return;
-    }
-    case WorkerEvent::Kind::kDetached:
-      on_detached(event.channel);
-      return;
-    case WorkerEvent::Kind::kClientCheats: {
-      const ClientId id = event.channel->client;
-      if (const Client* const client = find(id); client != nullptr && !client->gone) expelled_.push_back(id);
-      return;
-    }
-    case WorkerEvent::Kind::kPeerLost:
-      if (event.closed) ending_.insert(event.cluster.value());
-      paths_->lost(event.cluster, event.association, event.flag);
-      return;
-    case WorkerEvent::Kind::kPathUp: {
-      const bool known = paths_->association(event.cluster).peer != 0;
-      paths_->up(event.path, event.association);
-      if (!known) tell_active(event.cluster);
-      return;
-    }
-    case WorkerEvent::Kind::kPathDead:
-      paths_->dead(event.path);
-      return;
-    case WorkerEvent::Kind::kPathClosed:
-      paths_->closed(event.path, event.flag, event.epoch, event.peer_epoch);
-      return;
-    case WorkerEvent::Kind::kLaneGiven:
-      on_lane_given(event.channel);
-      return;
-    case WorkerEvent::Kind::kProxyForgotten:
-      proxies_[event.number].awaited.erase(proxy);
-      return;
-    case WorkerEvent::Kind::kBack:
-      return;  // it was not given up
-    case WorkerEvent::Kind::kUnreachable:
-      on_unreachable(event.path, stack::Unreachable{static_cast<std::uint8_t>(event.number)});
-      return;
-    case WorkerEvent::Kind::kParted:
-      if (const auto parting = parting_.find(event.cluster.value()); parting != parting_.end())
-        parting->second.erase(proxy);
-      return;
+void Node::on_event(Instant, unsigned proxy, const PortDrained& event) {
+  const auto draining = draining_.find(event.port.value());
+  if (draining == draining_.end()) return;
+  std::vector<unsigned>& awaited = draining->second;
+  if (const auto it = std::find(awaited.begin(), awaited.end(), proxy); it != awaited.end())
+    awaited.erase(it);
+  if (awaited.empty()) {
+    draining_.erase(draining);
+    ports_.drained(event.port);
   }
+}
+
+void Node::on_event(Instant, unsigned, const ProtocolViolation& event) {
+  if (const Client* const client = find(event.client); client != nullptr && !client->gone)
+    expelled_.push_back(event.client);
+}
+
+void Node::on_event(Instant, unsigned, const PeerLost& event) {
+  if (event.closed) ending_.insert(event.cluster.value());
+  paths_->lost(event.cluster, event.association, event.silent);
+}
+
+void Node::on_event(Instant, unsigned, const PathUp& event) {
+  const bool known = paths_->association(event.path.cluster).peer != 0;
+  paths_->up(event.path, event.association);
+  if (!known) tell_active(event.path.cluster);
+}
+
+void Node::on_event(Instant, unsigned, const PathDead& event) {
+  paths_->dead(event.path);
+}
+
+void Node::on_event(Instant, unsigned, const PathClosed& event) {
+  paths_->closed(event.path, event.closed, event.epoch, event.peer_epoch);
+}
+
+void Node::on_event(Instant, unsigned proxy, const ProxyForgotten& event) {
+  proxies_[event.proxy.value()].awaited.erase(proxy);
+}
+
+void Node::on_event(Instant, unsigned, const ProxyResumed&) {}  // it was not given up
+
+void Node::on_event(Instant, unsigned proxy, const ClusterDrained& event) {
+  if (const auto parting = parting_.find(event.cluster.value()); parting != parting_.end())
+    parting->second.erase(proxy);
 }
 
 std::optional<Node::Outbound> Node::poll_outbound() {
@@ -931,7 +907,7 @@ std::optional<Node::Outbound> Node::poll_outbound(ClientId client) {
   return out;
 }
 
-std::optional<Node::ClientId> Node::poll_expelled() {
+std::optional<ClientId> Node::poll_expelled() {
   return take_first(expelled_);
 }
 

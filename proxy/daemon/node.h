@@ -42,7 +42,7 @@ std::uint64_t shared_hash(const NodeConfig& config, std::uint16_t clusters);
 
 class Node : private convergence::Ports::Resources {
  public:
-  using ClientId = std::uint32_t;
+  using ClientId = proxy::ClientId;
   // Control messages of a proxy that can be said again: more than it can have under way, and so few that the
   // peers remember them all (RecentSerials).
   static constexpr std::size_t kSaidRemembered = 1024;
@@ -166,8 +166,19 @@ class Node : private convergence::Ports::Resources {
   void opened(const convergence::Ports::Event& event, bool accepted);
   PortCell* cell(const convergence::Ports::End& end);
   int take_worker_events(Instant now);
-  void on_worker_event(Instant now, unsigned proxy, const WorkerEvent& event);
-  void on_control(Instant now, const WorkerEvent& event);
+  void on_event(Instant now, unsigned proxy, const ControlReceived& event);
+  void on_event(Instant now, unsigned proxy, const PortDrained& event);
+  void on_event(Instant now, unsigned proxy, const ChannelDetached& event);
+  void on_event(Instant now, unsigned proxy, const LaneReleased& event);
+  void on_event(Instant now, unsigned proxy, const ProtocolViolation& event);
+  void on_event(Instant now, unsigned proxy, const PeerLost& event);
+  void on_event(Instant now, unsigned proxy, const PathUp& event);
+  void on_event(Instant now, unsigned proxy, const PathDead& event);
+  void on_event(Instant now, unsigned proxy, const PathClosed& event);
+  void on_event(Instant now, unsigned proxy, const PathUnreachable& event);
+  void on_event(Instant now, unsigned proxy, const ProxyForgotten& event);
+  void on_event(Instant now, unsigned proxy, const ProxyResumed& event);
+  void on_event(Instant now, unsigned proxy, const ClusterDrained& event);
   // FO-8
   void prefer_proxies(ClusterId cluster, unsigned active);
   void let_go(ClientId id, Client& client);
@@ -190,7 +201,6 @@ class Node : private convergence::Ports::Resources {
   void tell_of_remote(const Remote& remote, bool opens);
   void part(ClusterId place);
   bool parted(ClusterId place);
-  void on_unreachable(const convergence::PathId& path, stack::Unreachable reason);
   // The paths to a cluster that are not up, and why.
   std::string path_problems(ClusterId cluster) const;
 
@@ -226,8 +236,6 @@ class Node : private convergence::Ports::Resources {
   void tell_servers();
   // Lanes go where they belong.
   int rebalance();
-  void on_lane_given(Channel* channel);
-  void on_detached(Channel* channel);
   void watch_proxies(Instant now);
   void fence(unsigned proxy);
   void settle(unsigned proxy);

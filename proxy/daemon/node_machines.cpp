@@ -165,20 +165,12 @@ void Node::meet(ClusterId place, const Introduction& peer) {
 }
 
 void Node::tell_of_remote(const Remote& remote, bool opens) {
-  WorkerCommand command;
-  command.kind = WorkerCommand::Kind::kMeet;
-  command.path.path = remote.path;
-  command.remote = remote.stack;
-  command.flag = opens;
-  tell_worker(remote.path.local.value(), command);
+  tell_worker(remote.path.local.value(), ConnectPath{remote.path, remote.stack, opens});
 }
 
 void Node::part(ClusterId place) {
   std::set<unsigned>& awaited = parting_[place.value()];
-  WorkerCommand command;
-  command.kind = WorkerCommand::Kind::kPart;
-  command.cluster = place;
-  tell_running(command);
+  tell_running(DrainCluster{place});
   for (unsigned p = 0; p < proxies(); ++p)
     if (running(p)) awaited.insert(p);
   news_.push_back(
@@ -204,9 +196,9 @@ std::optional<std::string> Node::poll_news() {
   return take_first(news_);
 }
 
-void Node::on_unreachable(const convergence::PathId& path, stack::Unreachable reason) {
-  for (Remote& r : remotes_[path.cluster.value()])
-    if (r.path == path) r.unreachable = reason;
+void Node::on_event(Instant, unsigned, const PathUnreachable& event) {
+  for (Remote& r : remotes_[event.path.cluster.value()])
+    if (r.path == event.path) r.unreachable = event.reason;
 }
 
 // As much as a refusal has room for.

@@ -40,19 +40,12 @@ std::byte* Node::map_client(int fd, std::uint64_t bytes) {
 }
 
 void Node::attach_proxy(ClientId id, Client& client, unsigned p, bool resumes) {
-  WorkerCommand map;
-  map.kind = WorkerCommand::Kind::kMapClient;
-  map.client = id;
-  map.memory = client.mapped[p];
-  tell_worker(p, map);
+  tell_worker(p, MapClient{id, client.mapped[p]});
   for (unsigned e = 0; e < client.geometry.endpoints; ++e) {
     Lane& lane = client.lanes[e * proxies() + p];
     lane.receiver = std::make_unique<Channel>(id, client.geometry, client.mapped[p], e, p, resumes);
     lane.receiver->sends = lane.server == p && !resumes && !proxies_[p].owes;
-    WorkerCommand attach;
-    attach.kind = WorkerCommand::Kind::kAttach;
-    attach.channel = lane.receiver.get();
-    tell_worker(p, attach);
+    tell_worker(p, AttachChannel{lane.receiver.get()});
   }
 }
 
@@ -61,18 +54,12 @@ void Node::add_sender(ClientId id, Client& client, unsigned index, bool resumes)
   const unsigned p = lane.server;
   lane.sender = std::make_unique<Channel>(id, client.geometry, client.mapped[p], index / proxies(),
                                           index % proxies(), resumes);
-  WorkerCommand attach;
-  attach.kind = WorkerCommand::Kind::kAttach;
-  attach.channel = lane.sender.get();
-  tell_worker(p, attach);
+  tell_worker(p, AttachChannel{lane.sender.get()});
 }
 
 void Node::detach_channel(Client& client, unsigned proxy, Channel* channel) {
   ++client.detaching;
-  WorkerCommand command;
-  command.kind = WorkerCommand::Kind::kDetach;
-  command.channel = channel;
-  tell_worker(proxy, command);
+  tell_worker(proxy, DetachChannel{channel});
 }
 
 int Node::rebalance() {
@@ -92,10 +79,7 @@ int Node::rebalance() {
       }
       if (serves(lane.server)) {
         Channel* const channel = lane.sender != nullptr ? lane.sender.get() : lane.receiver.get();
-        WorkerCommand command;
-        command.kind = WorkerCommand::Kind::kGiveLane;
-        command.channel = channel;
-        tell_worker(lane.server, command);
+        tell_worker(lane.server, ReleaseLane{channel});
         lane.moving = true;
         ++moving_;
       } else if (!proxies_[lane.server].owes) {
@@ -112,7 +96,8 @@ int Node::rebalance() {
 }
 
 // Its proxy takes nothing more from the lane, and nothing that it took is under way.
-void Node::on_lane_given(Channel* channel) {
+void Node::on_event(Instant, unsigned, const LaneReleased& event) {
+  const Channel* const channel = event.channel;
   const ClientId id = channel->client;
   Client& client = clients_.at(id);
   const unsigned index = channel->endpoint * proxies() + channel->lane;
@@ -134,14 +119,12 @@ void Node::on_lane_given(Channel* channel) {
     if (!running(lane.server) && !proxies_[lane.server].owes) continue;
     awaited.push_back(lane.server);
     if (!serves(lane.server)) continue;
-    WorkerCommand command;
-    command.kind = WorkerCommand::Kind::kDrainPort;
-    command.port.id = PortId(port);
-    tell_worker(lane.server, command);
+    tell_worker(lane.server, DrainPort{PortId(port)});
   }
 }
 
-void Node::on_detached(Channel* channel) {
+void Node::on_event(Instant, unsigned, const ChannelDetached& event) {
+  const Channel* const channel = event.channel;
   Client& client = clients_.at(channel->client);
   --client.detaching;
   std::erase_if(client.retired, [&](const auto& c) { return c.get() == channel; });
@@ -163,11 +146,7 @@ void Node::set_active_proxies(unsigned count) {
 }
 
 void Node::prefer_proxies(ClusterId cluster, unsigned active) {
-  WorkerCommand command;
-  command.kind = WorkerCommand::Kind::kPeerProxies;
-  command.cluster = cluster;
-  command.number = active;
-  tell_running(command);
+  tell_running(PreferProxies{cluster, active});
 }
 
 // FO-8
@@ -227,12 +206,8 @@ int Node::run_paths() {
     for (std::deque<Said>& said : said_) std::erase_if(said, [&](const Said& x) { return x.to == cluster; });
     prefer_proxies(cluster, kMaxProxies);
   }
-  for (; const auto path = paths_->poll_command(); ++work) {
-    WorkerCommand command;
-    command.kind = WorkerCommand::Kind::kPath;
-    command.path = *path;
-    tell_worker(path->path.local.value(), command);
-  }
+  for (; const auto path = paths_->poll_command(); ++work)
+    tell_worker(path->path.local.value(), ControlPath{*path});
   for (; const auto out = paths_->poll_control(); ++work) say(out->to, out->message);
   return work;
 }
@@ -310,10 +285,7 @@ void Node::fence(unsigned p) {
     else
       proxies_[other].awaited.erase(p);
   }
-  WorkerCommand gone;
-  gone.kind = WorkerCommand::Kind::kProxyGone;
-  gone.number = p;
-  tell_running(gone);
+  tell_running(ForgetProxy{ProxyId(static_cast<std::uint8_t>(p))});
   for (auto& [place, awaited] : parting_) awaited.erase(p);
   paths_->stalled(ProxyId(static_cast<std::uint8_t>(p)));
   // What it was to say may be what somebody waits for, to close what it had; who has heard it knows it again
@@ -339,10 +311,7 @@ void Node::settle(unsigned p) {
   proxies_[p].owes = false;
   for (unsigned other = 0; other < proxies(); ++other) {
     if (!running(other) || other == p) continue;
-    WorkerCommand command;
-    command.kind = WorkerCommand::Kind::kProxyFenced;
-    command.number = p;
-    tell_worker(other, command);
+    tell_worker(other, ReclaimLent{ProxyId(static_cast<std::uint8_t>(p))});
   }
   if (running(p)) serve_again(p);
   lanes_unsettled_ = true;
@@ -353,10 +322,7 @@ void Node::settle(unsigned p) {
     for (unsigned other = 0; other < proxies(); ++other) {
       if (!running(other)) continue;
       awaited.push_back(other);
-      WorkerCommand command;
-      command.kind = WorkerCommand::Kind::kDrainPort;
-      command.port.id = PortId(port);
-      tell_worker(other, command);
+      tell_worker(other, DrainPort{PortId(port)});
     }
   }
 }
@@ -375,10 +341,7 @@ void Node::serve_again(unsigned p) {
 void Node::serve_lane(ClientId id, Client& client, unsigned index) {
   Lane& lane = client.lanes[index];
   if (lane.server != index % proxies()) return add_sender(id, client, index, true);
-  WorkerCommand command;
-  command.kind = WorkerCommand::Kind::kTakeLane;
-  command.channel = lane.receiver.get();
-  tell_worker(lane.server, command);
+  tell_worker(lane.server, ServeLane{lane.receiver.get()});
 }
 
 // FO-6
@@ -390,8 +353,7 @@ void Node::take_back(unsigned p) {
   proxy.old_mappings.clear();
   proxy.fenced = proxy.back = false;
   lanes_unsettled_ = true;
-  WorkerCommand generations;
-  generations.kind = WorkerCommand::Kind::kProxyGenerations;
+  SetProxyGenerations generations;
   for (unsigned other = 0; other < proxies(); ++other)
     generations.generations[other] = proxies_[other].generation;
   tell_worker(p, generations);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
+#include <variant>
 
 #include "base/check.h"
 #include "base/planted.h"
@@ -96,7 +98,7 @@ Worker::Worker(const stack::StackConfig& config, std::vector<Queue> queues, Prox
     borrow_pool_.push_back(std::make_unique<Outgoing>());
     borrow_free_.push_back(borrow_pool_.back().get());
   }
-  owed_.reserve(kEvents);
+  pending_events_.reserve(kEvents);
   rung_.reserve(kMaxEndpoints);
 }
 
@@ -127,7 +129,8 @@ int Worker::do_work(Instant now) {
   work += transmit(now);
   work += finish();
   if (!partings_.empty()) end_partings(now);
-  if (!drains_.empty() || !owed_.empty()) settle();
+  if (!drains_.empty()) answer_drains();
+  if (!pending_events_.empty()) publish_events();
   if (work == 0)
     ++idle_turns_;
   else
@@ -174,7 +177,7 @@ void Worker::start_anew(Instant now) {
   for (PortEntry& port : ports_) port = PortEntry{};
   drains_.clear();
   rung_.clear();
-  owed_.clear();
+  pending_events_.clear();
   stranded_.clear();
   deferred_.clear();
   memories_.clear();
@@ -191,7 +194,7 @@ void Worker::start_anew(Instant now) {
     n.forgetting = false;
   }
   last_turn_ = now;
-  owe(WorkerEvent::Kind::kBack);
+  report(ProxyResumed{});
   ProxyState& state = states_[self()];
   state.writing.store(0, std::memory_order_relaxed);
   state.reaches.store(0, std::memory_order_relaxed);
@@ -205,129 +208,129 @@ void Worker::start_anew(Instant now) {
 int Worker::obey_commands(Instant now) {
   if (commands_.read_available() == 0) return 0;
   int obeyed = 0;
-  for (WorkerCommand c; commands_.pop(c); ++obeyed) obey(now, c);
+  for (WorkerCommand command; commands_.pop(command); ++obeyed)
+    std::visit([&](const auto& c) { obey(now, c); }, command);
   if (obeyed > 0) obeyed_.store(obeyed_.load(std::memory_order_relaxed) + obeyed, std::memory_order_release);
   return obeyed;
 }
 
-void Worker::obey(Instant now, const WorkerCommand& c) {
-  switch (c.kind) {
-    case WorkerCommand::Kind::kAttach:
-      channels_.push_back(c.channel);
-      return;
-    case WorkerCommand::Kind::kDetach:
-      c.channel->detaching = true;
-      drains_.push_back({PortId(), c.channel, 0});
-      return;
-    case WorkerCommand::Kind::kInstallPort:
-      ports_[c.port.id.value() % kMaxPorts] = c.port;
-      return;
-    case WorkerCommand::Kind::kRemovePort:
-      if (PortEntry* const port = find(c.port.id)) *port = PortEntry{};
-      return;
-    case WorkerCommand::Kind::kDrainPort: {
-      PortEntry* const port = find(c.port.id);
-      for (Channel* channel : channels_) {
-        if (port == nullptr || !channel->sends || channel->client != port->channel->client ||
-            channel->endpoint != port->channel->endpoint)
-          continue;
-        (void)channel->send.refresh();
-        drains_.push_back({c.port.id, channel, channel->send.taken() + channel->send.readable()});
-      }
-      // Answered when the last of them is done; at once where there is none.
-      drains_.push_back({c.port.id, nullptr, 0});
-      return;
-    }
-    case WorkerCommand::Kind::kSendControl:
-      control_waiting_.push_back(c);
-      send_control();
-      return;
-    case WorkerCommand::Kind::kGiveLane:
-      c.channel->leaving = true;
-      drains_.push_back({PortId(), c.channel, 0});
-      return;
-    case WorkerCommand::Kind::kTakeLane:
-      c.channel->resume_sending();
-      return;
-    case WorkerCommand::Kind::kMapClient:
-      std::erase_if(memories_, [&](const Memory& m) { return m.client == c.client; });
-      if (c.memory != nullptr) memories_.push_back({c.client, c.memory});
-      return;
-    case WorkerCommand::Kind::kPath:
-      obey(now, c.path);
-      return;
-    case WorkerCommand::Kind::kPeerProxies:
-      peer_proxies_[c.cluster.value()] = static_cast<std::uint8_t>(c.number);
-      return;
-    case WorkerCommand::Kind::kProxyGone: {
-      Neighbour& n = neighbours_[c.number];
-      ++n.generation;
-      n.dropped += std::exchange(n.borrowed, 0);
-      n.lent = 0;
-      n.forgetting = true;
-      std::erase_if(stranded_, [&](Outgoing* m) {
-        if (m->borrowed_from != c.number + 1) return false;
-        give_back(*m, RelayReturn::Outcome::kFailed);
-        return true;
-      });
-      return;
-    }
-    case WorkerCommand::Kind::kProxyFenced: {
-      const auto take_back = [&](Outgoing& m) {
-        if (m.lent_to != c.number + 1 || m.generation == neighbours_[c.number].generation) return;
-        m.lent_to = 0;
-        m.record.again = true;
-        stranded_.push_back(&m);
-      };
-      for (Channel* channel : channels_)
-        for (Outgoing& m : channel->outgoing) take_back(m);
-      for (Outgoing& m : control_pool_) take_back(m);
-      retry_stranded();
-      return;
-    }
-    case WorkerCommand::Kind::kMeet:
-      meet(now, c);
-      return;
-    case WorkerCommand::Kind::kPart:
-      part(now, c.cluster);
-      return;
-    case WorkerCommand::Kind::kProxyGenerations:
-      for (unsigned p = 0; p < proxies(); ++p) neighbours_[p].generation = c.generations[p];
-      return;
+void Worker::obey(Instant, const AttachChannel& c) {
+  channels_.push_back(c.channel);
+}
+
+void Worker::obey(Instant, const DetachChannel& c) {
+  c.channel->detaching = true;
+  drains_.push_back({PortId(), c.channel, 0});
+}
+
+void Worker::obey(Instant, const InstallPort& c) {
+  ports_[c.port.id.value() % kMaxPorts] = c.port;
+}
+
+void Worker::obey(Instant, const RemovePort& c) {
+  if (PortEntry* const port = find(c.port)) *port = PortEntry{};
+}
+
+void Worker::obey(Instant, const DrainPort& c) {
+  const PortEntry* const port = find(c.port);
+  for (Channel* channel : channels_) {
+    if (port == nullptr || !channel->sends || channel->client != port->channel->client ||
+        channel->endpoint != port->channel->endpoint)
+      continue;
+    (void)channel->send.refresh();
+    drains_.push_back({c.port, channel, channel->send.taken() + channel->send.readable()});
   }
+  // Answered when the last of them is done; at once where there is none.
+  drains_.push_back({c.port, nullptr, 0});
+}
+
+void Worker::obey(Instant, const SendControl& c) {
+  control_waiting_.push_back(c);
+  send_control();
+}
+
+void Worker::obey(Instant, const ReleaseLane& c) {
+  c.channel->leaving = true;
+  drains_.push_back({PortId(), c.channel, 0});
+}
+
+void Worker::obey(Instant, const ServeLane& c) {
+  c.channel->resume_sending();
+}
+
+void Worker::obey(Instant, const MapClient& c) {
+  memories_.push_back({c.client, c.memory});
+}
+
+void Worker::obey(Instant, const UnmapClient& c) {
+  std::erase_if(memories_, [&](const Memory& m) { return m.client == c.client; });
+}
+
+void Worker::obey(Instant, const PreferProxies& c) {
+  peer_proxies_[c.cluster.value()] = static_cast<std::uint8_t>(c.active);
+}
+
+void Worker::obey(Instant, const ForgetProxy& c) {
+  Neighbour& n = neighbours_[c.proxy.value()];
+  ++n.generation;
+  n.dropped += std::exchange(n.borrowed, 0);
+  n.lent = 0;
+  n.forgetting = true;
+  std::erase_if(stranded_, [&](Outgoing* m) {
+    if (m->borrowed_from != c.proxy.value() + 1) return false;
+    give_back(*m, RelayReturn::Outcome::kFailed);
+    return true;
+  });
+}
+
+void Worker::obey(Instant, const ReclaimLent& c) {
+  const std::uint32_t generation = neighbours_[c.proxy.value()].generation;
+  const auto take_back = [&](Outgoing& m) {
+    if (m.lent_to != c.proxy.value() + 1 || m.generation == generation) return;
+    m.lent_to = 0;
+    m.record.again = true;
+    stranded_.push_back(&m);
+  };
+  for (Channel* channel : channels_)
+    for (Outgoing& m : channel->outgoing) take_back(m);
+  for (Outgoing& m : control_pool_) take_back(m);
+  retry_stranded();
+}
+
+void Worker::obey(Instant, const SetProxyGenerations& c) {
+  for (unsigned p = 0; p < proxies(); ++p) neighbours_[p].generation = c.generations[p];
 }
 
 // ---------------------------------------------------------------- clusters of other machines
 
-void Worker::meet(Instant now, const WorkerCommand& c) {
-  for (std::size_t i = 0; i < paths_.size(); ++i) {
-    Path& path = paths_[i];
-    if (path.id != c.path.path) continue;
-    CHECK(path.waits);
-    if (!stack_.set_remote(i, c.remote)) return;  // the control plane asked before: it knows of none
-    path.known = true;
-    path.unreachables = 0;
-    make_route(path.id.cluster);
-    if (!c.flag) return;  // that comes with kResume
-    path.waits = false;
-    path.sub->reopen(now, c.remote.incarnation);
-  }
+void Worker::obey(Instant now, const ConnectPath& c) {
+  Path* const path = find(c.path);
+  if (path == nullptr) return;
+  CHECK(path->waits);
+  // The control plane asked before: it knows of none that cannot be set.
+  if (!stack_.set_remote(static_cast<std::size_t>(path - paths_.data()), c.remote)) return;
+  path->known = true;
+  path->unreachables = 0;
+  make_route(path->id.cluster);
+  if (!c.opens) return;  // that comes with kResume
+  path->waits = false;
+  path->sub->reopen(now, c.remote.incarnation);
 }
 
 // No connection with it is left: what is still to be said are control messages.
-void Worker::part(Instant now, ClusterId cluster) {
+void Worker::obey(Instant now, const DrainCluster& c) {
   for (Path& path : paths_) {
-    if (path.id.cluster != cluster || !path.known) continue;
+    if (path.id.cluster != c.cluster || !path.known) continue;
     path.known = false;
     path.told = Path::Told::kNothing;
     fail(std::exchange(path.held, nullptr));
     path.waits = true;
     path.sub->close(now);
   }
-  make_route(cluster);
-  std::erase_if(control_waiting_, [&](const WorkerCommand& c) { return c.cluster == cluster; });
-  fail_stranded(cluster);
-  partings_.push_back({cluster, now + kPartingPatience});
+  make_route(c.cluster);
+  std::erase_if(control_waiting_, [&](const SendControl& waiting) { return waiting.to == c.cluster; });
+  fail_stranded(c.cluster);
+  partings_.push_back({c.cluster, now + kPartingPatience});
 }
 
 // Messages that are not with a sub-connection of ours.
@@ -355,7 +358,7 @@ void Worker::end_partings(Instant now) {
       fail(path.sub->fence(now));
       (void)path.sub->take_lost();
     }
-    owe(WorkerEvent::Kind::kParted).cluster = parting.cluster;
+    report(ClusterDrained{parting.cluster});
     return true;
   });
 }
@@ -383,79 +386,76 @@ void Worker::hand_up(const stack::Stack::Received& received) {
 }
 
 // What convergence::Paths decided.
-void Worker::obey(Instant now, const convergence::Paths::Command& c) {
+void Worker::obey(Instant now, const ControlPath& control) {
   using Kind = convergence::Paths::Command::Kind;
+  const convergence::Paths::Command& c = control.command;
+  if (c.kind == Kind::kForgetPeer) return forget_peer(now, c);
+  Path* const path = find(c.path);
+  CHECK(path != nullptr);
   switch (c.kind) {
-    case Kind::kClose: {
-      Path* const path = find(c.path);
-      CHECK(path != nullptr);
-      watch(now, *path);  // what it has to tell comes first
-      stack::SubConnection& sub = *path->sub;
-      const std::uint64_t epoch = sub.epoch();
-      const std::uint64_t peer_epoch = sub.established() ? sub.peer_epoch() : 0;
-      // Our own judgement was about a peer that was there; a peer's word is about the epoch that it names,
-      // and where we have not heard of that yet, it must not come to life either.
-      const bool close = path->known && !is_fenced(sub) &&
-                         (!c.by_peer ? sub.established() && sub.path_dead()
-                          : c.before ? !sub.has_met(c.epoch)
-                                     : !sub.established() || peer_epoch == c.epoch);
-      if (close) fence(now, *path);
-      WorkerEvent& closed = tell_path(WorkerEvent::Kind::kPathClosed, *path, close);
-      closed.epoch = epoch;
-      closed.peer_epoch = peer_epoch;
-      return;
-    }
-    case Kind::kGreet: {
-      Path* const path = find(c.path);
-      CHECK(path != nullptr);
+    case Kind::kClose:
+      return close_path(now, *path, c);
+    case Kind::kGreet:
       if (path->known && path->waits && is_fenced(*path->sub)) path->sub->reopen(now, c.own, c.epoch);
       return;
-    }
-    case Kind::kResume: {
-      Path* const path = find(c.path);
-      CHECK(path != nullptr);
+    case Kind::kResume:
       if (!path->known || !std::exchange(path->waits, false)) return;
       if (is_fenced(*path->sub)) path->sub->reopen(now, c.own, c.epoch);
-      dispatch_again(std::exchange(path->held, nullptr), true);
-      return;
-    }
+      return dispatch_again(std::exchange(path->held, nullptr), true);
     case Kind::kForgetPeer:
-      end_ports(c.path.cluster, c.association.peer);
-      for (Path& path : paths_) {
-        if (path.id.cluster != c.path.cluster || !path.known) continue;
-        watch(now, path);
-        stack::SubConnection& sub = *path.sub;
-        fail(std::exchange(path.held, nullptr));
-        path.waits = false;
-        const bool goes_on = !is_fenced(sub) && sub.config().incarnation == c.own;
-        if (goes_on && sub.established() && sub.peer_incarnation() != c.association.peer)
-          continue;  // with the successor
-        if (goes_on && !sub.established()) {
-          fail(sub.recall());  // it may be known to the successor already
-          continue;
-        }
-        if (!is_fenced(sub)) fail(sub.fence(now));
-        path.told = Path::Told::kNothing;
-        sub.reopen(now, c.own);
-      }
-      fail_stranded(c.path.cluster);
       return;
   }
 }
 
+void Worker::close_path(Instant now, Path& path, const convergence::Paths::Command& c) {
+  watch(now, path);  // what it has to tell comes first
+  const stack::SubConnection& sub = *path.sub;
+  PathClosed answer{path.id, false, sub.epoch(), sub.established() ? sub.peer_epoch() : 0};
+  // Our own judgement was about a peer that was there; a peer's word is about the epoch that it names,
+  // and where we have not heard of that yet, it must not come to life either.
+  answer.closed = path.known && !is_fenced(sub) &&
+                  (!c.by_peer ? sub.established() && sub.path_dead()
+                   : c.before ? !sub.has_met(c.epoch)
+                              : !sub.established() || answer.peer_epoch == c.epoch);
+  if (answer.closed) fence(now, path);
+  report(answer);
+}
+
+void Worker::forget_peer(Instant now, const convergence::Paths::Command& c) {
+  end_ports(c.path.cluster, c.association.peer);
+  for (Path& path : paths_) {
+    if (path.id.cluster != c.path.cluster || !path.known) continue;
+    watch(now, path);
+    stack::SubConnection& sub = *path.sub;
+    fail(std::exchange(path.held, nullptr));
+    path.waits = false;
+    const bool goes_on = !is_fenced(sub) && sub.config().incarnation == c.own;
+    if (goes_on && sub.established() && sub.peer_incarnation() != c.association.peer)
+      continue;  // with the successor
+    if (goes_on && !sub.established()) {
+      fail(sub.recall());  // it may be known to the successor already
+      continue;
+    }
+    if (!is_fenced(sub)) fail(sub.fence(now));
+    path.told = Path::Told::kNothing;
+    sub.reopen(now, c.own);
+  }
+  fail_stranded(c.path.cluster);
+}
+
 void Worker::send_control() {
   while (!control_waiting_.empty() && !control_free_.empty()) {
-    const WorkerCommand c = control_waiting_.front();
+    const SendControl c = control_waiting_.front();
     control_waiting_.pop_front();
     Outgoing& out = *control_free_.back();
     control_free_.pop_back();
-    convergence::write_control(out.control, c.control);
+    convergence::write_control(out.control, c.message);
     out.record = {};
     out.record.kind = stack::RecordKind::kControl;
     out.record.message_bytes = convergence::kControlBytes;
     out.data = out.control.data();
     out.bytes = convergence::kControlBytes;
-    out.to = c.cluster;
+    out.to = c.to;
     dispatch(out);
   }
 }
@@ -540,7 +540,7 @@ void Worker::receive_frame(Instant now, LinkId link, ByteView frame, bool may_ha
 }
 
 bool Worker::deliver_control(const stack::Stack::Received& received, std::size_t messages) {
-  if (!owed_.empty() || events_.write_available() < messages) {
+  if (!pending_events_.empty() || events_.write_available() < messages) {
     counters_.arrival_ring_full.add();
     return false;
   }
@@ -549,12 +549,11 @@ bool Worker::deliver_control(const stack::Stack::Received& received, std::size_t
   ByteView bytes;
   while (reader.next(&record, &bytes)) {
     if (record.kind != stack::RecordKind::kControl) continue;
-    WorkerEvent event;
-    event.kind = WorkerEvent::Kind::kControl;
-    event.cluster = received.source;
+    ControlReceived event;
+    event.from = received.source;
     event.association = {received.sub_connection->config().incarnation,
                          received.sub_connection->peer_incarnation()};
-    if (convergence::parse_control(bytes, &event.control))
+    if (convergence::parse_control(bytes, &event.message))
       CHECK(events_.push(event));
     else
       stack_.malformed();
@@ -939,7 +938,7 @@ int Worker::run_relays() {
     }
     if (n.forgetting && n.dropped == 0) {
       n.forgetting = false;
-      owe(WorkerEvent::Kind::kProxyForgotten).number = p;
+      report(ProxyForgotten{ProxyId(static_cast<std::uint8_t>(p))});
     }
   }
   return work;
@@ -1080,22 +1079,7 @@ void Worker::client_cheats(Channel& channel) {
   if (channel.closed) return;
   channel.closed = true;
   counters_.bad_descriptors.add();
-  owe(WorkerEvent::Kind::kClientCheats).channel = &channel;
-}
-
-WorkerEvent& Worker::owe(WorkerEvent::Kind kind) {
-  owed_.push_back({});
-  owed_.back().kind = kind;
-  return owed_.back();
-}
-
-WorkerEvent& Worker::tell_path(WorkerEvent::Kind kind, const Path& path, bool flag) {
-  WorkerEvent& event = owe(kind);
-  event.cluster = path.id.cluster;
-  event.path = path.id;
-  event.association = path.association;
-  event.flag = flag;
-  return event;
+  report(ProtocolViolation{channel.client});
 }
 
 void Worker::end_ports(ClusterId peer, std::uint64_t incarnation) {
@@ -1122,11 +1106,11 @@ void Worker::watch(Instant now, Path& path) {
     const convergence::Association lost{sub.config().incarnation, sub.lost_incarnation()};
     if (path.told == Path::Told::kNothing && !(path.waits && lost == path.association)) {
       path.association = lost;
-      tell_path(WorkerEvent::Kind::kPathUp, path);
+      report(PathUp{path.id, path.association});
     }
     const bool replaced = sub.established() && sub.peer_incarnation() != path.association.peer;
     end_ports(path.id.cluster, path.association.peer);
-    tell_path(WorkerEvent::Kind::kPeerLost, path, !replaced).closed = sub.peer_closed();
+    report(PeerLost{path.id.cluster, path.association, !replaced, sub.peer_closed()});
     path.told = Path::Told::kNothing;
     if (!replaced) return fence(now, path);  // the control plane decides as whom it greets again
   }
@@ -1137,19 +1121,19 @@ void Worker::watch(Instant now, Path& path) {
   if (state == path.told) return;
   if (state == Path::Told::kUp || path.told == Path::Told::kNothing) {
     path.association = {sub.config().incarnation, sub.peer_incarnation()};
-    tell_path(WorkerEvent::Kind::kPathUp, path);
+    report(PathUp{path.id, path.association});
   }
-  if (state == Path::Told::kDead) tell_path(WorkerEvent::Kind::kPathDead, path);
+  if (state == Path::Told::kDead) report(PathDead{path.id});
   path.told = state;
 }
 
 // Why a path does not come up: once for each reason, as long as it is not there.
 void Worker::tell_unreachable(Path& path) {
-  const stack::PathReport& report = stack_.path_report(static_cast<std::size_t>(&path - paths_.data()));
-  if (report.unreachables == path.unreachables || !path.known) return;
-  path.unreachables = report.unreachables;
+  const stack::PathReport& unreachable = stack_.path_report(static_cast<std::size_t>(&path - paths_.data()));
+  if (unreachable.unreachables == path.unreachables || !path.known) return;
+  path.unreachables = unreachable.unreachables;
   if (lives(*path.sub)) return;
-  tell_path(WorkerEvent::Kind::kUnreachable, path).number = static_cast<unsigned>(report.reason);
+  report(PathUnreachable{path.id, unreachable.reason});
 }
 
 void Worker::watch_sub_connections(Instant now) {
@@ -1174,17 +1158,15 @@ void Worker::watch_sub_connections(Instant now) {
   if (ready != ready_.load(std::memory_order_relaxed)) ready_.store(ready, std::memory_order_release);
 }
 
-void Worker::settle() {
+void Worker::answer_drains() {
   for (std::size_t i = 0; i < drains_.size();) {
     const Drain drain = drains_[i];
     Channel* const channel = drain.channel;
-    WorkerEvent event;
-    event.channel = channel;
-    event.port = drain.port;
+    std::optional<WorkerEvent> answer;
     bool done = true;
     if (channel == nullptr) {
       // The port's: when those of its channels, which stand before it, are done.
-      event.kind = WorkerEvent::Kind::kDrained;
+      answer = PortDrained{drain.port};
       done = std::none_of(drains_.begin(), drains_.begin() + static_cast<std::ptrdiff_t>(i),
                           [&](const Drain& d) { return d.port == drain.port && d.channel != nullptr; });
     } else {
@@ -1197,7 +1179,10 @@ void Worker::settle() {
       } else {
         // The control plane asks to detach it when all of the client's ports are drained.
         done = channel->unfinished == 0;
-        event.kind = channel->detaching ? WorkerEvent::Kind::kDetached : WorkerEvent::Kind::kLaneGiven;
+        if (channel->detaching)
+          answer = ChannelDetached{channel};
+        else
+          answer = LaneReleased{channel};
         if (done && channel->detaching) {
           std::erase(channels_, channel);
         } else if (done) {
@@ -1211,11 +1196,14 @@ void Worker::settle() {
       continue;
     }
     drains_.erase(drains_.begin() + static_cast<std::ptrdiff_t>(i));
-    if (channel == nullptr || drain.port == PortId()) owed_.push_back(event);
+    if (answer) report(*answer);
   }
+}
+
+void Worker::publish_events() {
   std::size_t told = 0;
-  while (told < owed_.size() && events_.push(owed_[told])) ++told;
-  owed_.erase(owed_.begin(), owed_.begin() + static_cast<std::ptrdiff_t>(told));
+  while (told < pending_events_.size() && events_.push(pending_events_[told])) ++told;
+  pending_events_.erase(pending_events_.begin(), pending_events_.begin() + static_cast<std::ptrdiff_t>(told));
 }
 
 // What Dispatch::kLeastLoaded goes by: fresh, so at every turn that changed it.

@@ -31,14 +31,14 @@
 #include "proxy/channel/node_counters.h"
 #include "proxy/daemon/handoff.h"
 #include "proxy/daemon/idle.h"
+#include "proxy/daemon/port_entry.h"
 #include "proxy/daemon/proxy_state.h"
 #include "proxy/daemon/relay.h"
+#include "proxy/daemon/worker_commands.h"
 #include "proxy/nic/nic_queue.h"
 #include "stack/stack.h"
 
 namespace braid::proxy {
-
-class Channel;
 
 // A message on its way out, and whose it is.
 struct Outgoing : stack::OutMessage {
@@ -83,96 +83,6 @@ class Channel {
 
  private:
   std::byte* const send_ring_;
-};
-
-// A connection end as a proxy sees it.
-struct PortEntry {
-  PortId id;  // 0: none
-  ClusterId peer;
-  PortId peer_port;
-  Channel* channel = nullptr;
-  std::byte* window = nullptr;
-  std::uint32_t window_granules = 0;
-  std::uint32_t peer_window_granules = 0;
-  PortCell* cell = nullptr;
-  // A bit for every granule of the window: this proxy has reported an arrival that begins there, and the
-  // client has not said yet that it consumed it. So whatever a peer's client sends again and again, a ring of
-  // arrivals has an entry for all that can be in it. `reported` belongs to the control plane, one for each
-  // proxy; `forgotten` is what the bits have been cleared up to.
-  std::uint64_t* reported = nullptr;
-  Position forgotten;
-  bool peer_lost = false;  // its peer was lost since it was installed: it is dead
-  std::uint64_t peer_incarnation = 0;
-};
-
-// Words of PortEntry::reported.
-constexpr std::size_t reported_words(std::uint32_t window_granules) {
-  return (window_granules + 63) / 64;
-}
-
-struct WorkerCommand {
-  enum class Kind : std::uint8_t {
-    kAttach,       // channel
-    kDetach,       // channel: its client is gone; answered by kDetached when nothing of it is under way
-    kInstallPort,  // port
-    kRemovePort,   // port.id
-    kDrainPort,    // port.id: answered by kDrained when everything handed over so far has been sent
-    kSendControl,  // control, to `cluster`
-    kGiveLane,     // channel: another proxy shall serve it; answered by kLaneGiven when nothing is under way
-    kTakeLane,     // channel: serve its lane again
-    kMapClient,    // `client`'s memory is at `memory` for this proxy (nullptr: no longer)
-    kPath,         // path: convergence::Paths says so
-    kPeerProxies,  // `cluster` has `number` active proxies: prefer those
-    kProxyGone,    // proxy `number` stands still: what was borrowed from it is dropped; answered by
-                   // kProxyForgotten
-    kProxyFenced,  // and now what was lent to it goes another way
-    kMeet,         // `path` leads to `remote` from now on; flag: it greets at once, as `remote.incarnation`
-    kPart,  // `cluster` is of no use any more: its paths end in good order; answered by kParted when nothing
-            // of it is left here
-    kProxyGenerations,  // `generations`: how often each was fenced, for one that was not there to hear of it
-  };
-  Kind kind = Kind::kAttach;
-  Channel* channel = nullptr;
-  PortEntry port;
-  ClusterId cluster;
-  convergence::ControlMessage control;
-  convergence::Paths::Command path;
-  std::uint32_t client = 0;
-  std::byte* memory = nullptr;
-  unsigned number = 0;
-  stack::RemoteStack remote;
-  bool flag = false;
-  std::array<std::uint32_t, kMaxProxies> generations{};
-};
-
-struct WorkerEvent {
-  enum class Kind : std::uint8_t {
-    kControl,
-    kDrained,
-    kDetached,
-    kClientCheats,
-    kPeerLost,        // association; flag: it was not heard
-    kPathUp,          // path, association
-    kPathDead,        // path
-    kPathClosed,      // path, epochs; flag: it was closed
-    kLaneGiven,       // channel
-    kProxyForgotten,  // number
-    kBack,            // this proxy stood still, and has dropped everything
-    kUnreachable,     // path, number: a host on the way to it says why (stack::Unreachable)
-    kParted,          // cluster
-  };
-  Kind kind = Kind::kControl;
-  ClusterId cluster;
-  convergence::ControlMessage control;
-  PortId port;
-  Channel* channel = nullptr;
-  convergence::PathId path;
-  std::uint64_t epoch = 0;
-  std::uint64_t peer_epoch = 0;
-  convergence::Association association;
-  bool flag = false;
-  bool closed = false;  // kPeerLost: it said that it ends
-  unsigned number = 0;
 };
 
 class Worker {
@@ -285,16 +195,31 @@ class Worker {
 
   void start_anew(Instant now);
   void make_route(ClusterId cluster);
-  void meet(Instant now, const WorkerCommand& command);
-  void part(Instant now, ClusterId cluster);
   bool has_anything_for(ClusterId cluster) const;
   void end_partings(Instant now);
   int send_datagrams(Instant now);
   void hand_up(const stack::Stack::Received& received);
   void publish_load();
   int obey_commands(Instant now);
-  void obey(Instant now, const WorkerCommand& command);
-  void obey(Instant now, const convergence::Paths::Command& command);
+  void obey(Instant now, const AttachChannel& command);
+  void obey(Instant now, const DetachChannel& command);
+  void obey(Instant now, const InstallPort& command);
+  void obey(Instant now, const RemovePort& command);
+  void obey(Instant now, const DrainPort& command);
+  void obey(Instant now, const SendControl& command);
+  void obey(Instant now, const ReleaseLane& command);
+  void obey(Instant now, const ServeLane& command);
+  void obey(Instant now, const MapClient& command);
+  void obey(Instant now, const UnmapClient& command);
+  void obey(Instant now, const ControlPath& command);
+  void obey(Instant now, const PreferProxies& command);
+  void obey(Instant now, const ForgetProxy& command);
+  void obey(Instant now, const ReclaimLent& command);
+  void obey(Instant now, const ConnectPath& command);
+  void obey(Instant now, const DrainCluster& command);
+  void obey(Instant now, const SetProxyGenerations& command);
+  void close_path(Instant now, Path& path, const convergence::Paths::Command& command);
+  void forget_peer(Instant now, const convergence::Paths::Command& command);
   void send_control();
   int receive(Instant now);
   void receive_frame(Instant now, LinkId link, ByteView frame, bool may_hand_over);
@@ -329,14 +254,14 @@ class Worker {
   int finish();
   void finish(Outgoing& message);
   void release(Channel& channel);
-  void settle();
+  void answer_drains();
+  void publish_events();
   void watch_sub_connections(Instant now);
   void watch(Instant now, Path& path);
   void tell_unreachable(Path& path);
   static void fence(Instant now, Path& path);
-  // An event for the control plane, to be filled in at once.
-  WorkerEvent& owe(WorkerEvent::Kind kind);
-  WorkerEvent& tell_path(WorkerEvent::Kind kind, const Path& path, bool flag = false);
+  // The control plane hears of it in this turn, or when its ring has room.
+  void report(const WorkerEvent& event) { pending_events_.push_back(event); }
   // Those that were installed with that incarnation of the peer.
   void end_ports(ClusterId peer, std::uint64_t incarnation);
   void client_cheats(Channel& channel);
@@ -379,10 +304,10 @@ class Worker {
   std::vector<Channel*> rung_;  // channels with arrivals in this turn
   std::vector<Outgoing> control_pool_;
   std::vector<Outgoing*> control_free_;
-  std::deque<WorkerCommand> control_waiting_;  // for a free one; not on the message path
-  std::vector<WorkerEvent> owed_;              // events that found the ring full
-  bool release_due_ = false;                   // something of a channel was finished
-  bool taking_ = true;                         // from clients
+  std::deque<SendControl> control_waiting_;  // for a free one; not on the message path
+  std::vector<WorkerEvent> pending_events_;  // until the ring has room
+  bool release_due_ = false;                 // something of a channel was finished
+  bool taking_ = true;                       // from clients
   Instant last_turn_;
   Instant last_search_ = Instant::never();  // of all ports, for the one that a record was meant for
   bool turned_away_ = false;  // packets in part: what was delivered of them has come again, or will

@@ -1,0 +1,40 @@
+// A connection's end as a proxy keeps it: where what arrives is written, and for whom.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/ids.h"
+#include "base/seq.h"
+#include "proxy/channel/channel.h"
+
+namespace braid::proxy {
+
+class Channel;
+
+// Filled in by the control plane, which owns all that is pointed to; from then on the proxy's own.
+struct PortEntry {
+  PortId id;  // 0: none
+  ClusterId peer;
+  PortId peer_port;
+  Channel* channel = nullptr;
+  std::byte* window = nullptr;
+  std::uint32_t window_granules = 0;
+  std::uint32_t peer_window_granules = 0;
+  PortCell* cell = nullptr;
+  // A bit for every granule of the window: this proxy has reported an arrival that begins there, and the
+  // client has not said yet that it consumed it. So whatever a peer's client sends again and again, a ring of
+  // arrivals has an entry for all that can be in it. `reported` belongs to the control plane, one for each
+  // proxy; `forgotten` is what the bits have been cleared up to.
+  std::uint64_t* reported = nullptr;
+  Position forgotten;
+  bool peer_lost = false;  // its peer was lost since it was installed: it is dead
+  std::uint64_t peer_incarnation = 0;
+};
+
+// Words of PortEntry::reported.
+constexpr std::size_t reported_words(std::uint32_t window_granules) {
+  return (window_granules + 63) / 64;
+}
+
+}  // namespace braid::proxy

@@ -1,0 +1,177 @@
+// What the control plane of a node tells a proxy, and what a proxy tells the control plane: one type for each
+// command and each event. They are copied by value through rings (Worker::command(), Worker::take_event()).
+// Channels and memory that they point to are the control plane's, which keeps them until the proxy has
+// answered, or is fenced.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <variant>
+
+#include "base/ids.h"
+#include "convergence/paths.h"
+#include "convergence/ports.h"
+#include "proxy/channel/channel.h"
+#include "proxy/daemon/port_entry.h"
+#include "stack/stack.h"
+
+namespace braid::proxy {
+
+class Channel;
+
+// A client of one node's braidd. Numbers are not used twice; 0 is none.
+using ClientId = std::uint32_t;
+
+// How often each proxy of a node was fenced.
+using ProxyGenerations = std::array<std::uint32_t, kMaxProxies>;
+
+// ---------------------------------------------------------------- commands
+
+// The proxy serves the channel.
+struct AttachChannel {
+  Channel* channel = nullptr;
+};
+// The channel's client is gone. Answered by ChannelDetached when nothing of it is in flight.
+struct DetachChannel {
+  Channel* channel = nullptr;
+};
+// A connection's end exists.
+struct InstallPort {
+  PortEntry port;
+};
+// It exists no longer.
+struct RemovePort {
+  PortId port;
+};
+// Answered by PortDrained when everything that was handed over for the port so far has been sent.
+struct DrainPort {
+  PortId port;
+};
+// Send a message to another control plane.
+struct SendControl {
+  ClusterId to;
+  convergence::ControlMessage message;
+};
+// Another proxy shall serve the lane. Answered by LaneReleased when nothing that was taken is in flight.
+struct ReleaseLane {
+  Channel* channel = nullptr;
+};
+// Serve the lane again.
+struct ServeLane {
+  Channel* channel = nullptr;
+};
+// This proxy sees the client's memory at that address.
+struct MapClient {
+  ClientId client = 0;
+  std::byte* memory = nullptr;
+};
+// It sees it no longer.
+struct UnmapClient {
+  ClientId client = 0;
+};
+// Close, open again or forget a path. A close is answered by PathClosed.
+struct ControlPath {
+  convergence::Paths::Command command;
+};
+// The first `active` proxies of the cluster serve clients: prefer those (FO-8).
+struct PreferProxies {
+  ClusterId cluster;
+  unsigned active = 0;
+};
+// The proxy stands still: drop what was borrowed from it. Answered by ProxyForgotten.
+struct ForgetProxy {
+  ProxyId proxy;
+};
+// Nothing that the proxy sent before it stood still can arrive any more: send what was lent to it another
+// way.
+struct ReclaimLent {
+  ProxyId proxy;
+};
+// The path leads to `remote` from now on.
+struct ConnectPath {
+  convergence::PathId path;
+  stack::RemoteStack remote;
+  bool opens = false;  // start the handshake at once, as `remote.incarnation`; else ControlPath says when
+};
+// The cluster is not needed any more: end its paths in good order. Answered by ClusterDrained when nothing of
+// it is left.
+struct DrainCluster {
+  ClusterId cluster;
+};
+// For a proxy that was not there to hear of it.
+struct SetProxyGenerations {
+  ProxyGenerations generations{};
+};
+
+using WorkerCommand =
+    std::variant<AttachChannel, DetachChannel, InstallPort, RemovePort, DrainPort, SendControl, ReleaseLane,
+                 ServeLane, MapClient, UnmapClient, ControlPath, PreferProxies, ForgetProxy, ReclaimLent,
+                 ConnectPath, DrainCluster, SetProxyGenerations>;
+static_assert(std::is_trivially_copyable_v<WorkerCommand>);
+
+// ---------------------------------------------------------------- events
+
+// A message of another control plane, by a sub-connection of that association.
+struct ControlReceived {
+  ClusterId from;
+  convergence::Association association;
+  convergence::ControlMessage message;
+};
+struct PortDrained {
+  PortId port;
+};
+struct ChannelDetached {
+  Channel* channel = nullptr;
+};
+struct LaneReleased {
+  Channel* channel = nullptr;
+};
+// The client broke a rule of the channel: nothing of it is read any more.
+struct ProtocolViolation {
+  ClientId client = 0;
+};
+// A sub-connection lost its peer.
+struct PeerLost {
+  ClusterId cluster;
+  convergence::Association association;
+  bool silent = false;  // it was not heard; else it has a new incarnation
+  bool closed = false;  // it said that it ends
+};
+// A path is established, or is heard again.
+struct PathUp {
+  convergence::PathId path;
+  convergence::Association association;
+};
+// It was not heard for the path death time.
+struct PathDead {
+  convergence::PathId path;
+};
+struct PathClosed {
+  convergence::PathId path;
+  bool closed = false;  // false: it was another incarnation than the one that was to be closed
+  std::uint64_t epoch = 0;
+  std::uint64_t peer_epoch = 0;  // 0: it was not established
+};
+// A host on the way says why a path does not come up.
+struct PathUnreachable {
+  convergence::PathId path;
+  stack::Unreachable reason{};
+};
+// Nothing that was borrowed from the proxy is in flight.
+struct ProxyForgotten {
+  ProxyId proxy;
+};
+// This proxy stood still, goes on, and has dropped everything.
+struct ProxyResumed {};
+struct ClusterDrained {
+  ClusterId cluster;
+};
+
+using WorkerEvent =
+    std::variant<ControlReceived, PortDrained, ChannelDetached, LaneReleased, ProtocolViolation, PeerLost,
+                 PathUp, PathDead, PathClosed, PathUnreachable, ProxyForgotten, ProxyResumed, ClusterDrained>;
+static_assert(std::is_trivially_copyable_v<WorkerEvent>);
+
+}  // namespace braid::proxy
