@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,12 +18,13 @@ BIN = pathlib.Path(sys.argv[1])
 BUILD = pathlib.Path(sys.argv[2])
 
 
-def sim(*words, expect=0, environment=None):
-    """Runs `braid sim words`; returns (report, output, errors)."""
+def sim(*words, expect=0, environment=None, before=None):
+    """Runs `braid sim words`, `before` in the process that becomes it; returns (report, output, errors)."""
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder, "report.json")
         run = subprocess.run([BIN / "braid", "sim", "--report", report, *words], capture_output=True, text=True,
-                             timeout=120, env={**os.environ, **(environment or {})}, check=False)
+                             timeout=120, env={**os.environ, **(environment or {})}, check=False,
+                             preexec_fn=before)
         if expect is not None and run.returncode != expect:
             raise AssertionError(f"status {run.returncode}\n{run.stdout}\n{run.stderr}")
         text = report.read_text() if report.is_file() else ""
@@ -69,6 +71,11 @@ class Programs(unittest.TestCase):
                                 "--iterations", "2")
         self.assertIn("verified", output)
         self.assertEqual(len(report["nodes"]), 64)
+
+    def test_a_parent_may_ignore_the_ends_of_children(self):
+        _, output, _ = sim("--clusters", "2", "--compute", "1", "jacobi", *self.SMALL["jacobi"],
+                           before=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        self.assertIn("verified", output)
 
 
 class Determinism(unittest.TestCase):

@@ -1,4 +1,6 @@
 // The command `braid`: each folder beside this file carries out a part of it and declares it.
+#include <csignal>
+
 #include "tools/braid/calibrate/calibrate_command.h"
 #include "tools/braid/command_line/command_line.h"
 #include "tools/braid/inspect/counters_command.h"
@@ -33,6 +35,8 @@ constexpr const char* kFooter =
 
 int main(int argc, char** argv) {
   using namespace braid::cli;
+  // A parent that ignores it hands that down, and then waitpid() finds no child.
+  ::signal(SIGCHLD, SIG_DFL);
   const CommandLine line{.about = kAbout,
                          .footer = kFooter,
                          .version = kVersion,

@@ -1,8 +1,6 @@
 #include "tools/braid/calibrate/calibrate.h"
 
 #include <fmt/format.h>
-#include <poll.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -79,14 +77,6 @@ class ScratchFile {
   bool written_ = false;
 };
 
-// What has come on `fd` so far; false at its end.
-bool read_some(int fd, std::string& text) {
-  char bytes[4096];
-  const ssize_t n = ::read(fd, bytes, sizeof bytes);
-  if (n > 0) text.append(bytes, static_cast<std::size_t>(n));
-  return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
-}
-
 // Runs a program of the folder to its end and returns what it wrote on standard output; an error if it
 // failed, with what it wrote last.
 Result<std::string> output_of(const std::string& folder, const std::string& name,
@@ -96,24 +86,13 @@ Result<std::string> output_of(const std::string& folder, const std::string& name
   options.arguments = {name};
   options.arguments.insert(options.arguments.end(), arguments.begin(), arguments.end());
   options.environment = merge_environment(environ, {});
-  const Result<Process> started = start_process(options);
-  if (!started) return started.error();
-  std::string out, err;
-  bool more_out = true, more_err = true;
-  while (more_out || more_err) {
-    pollfd ends[2] = {{more_out ? started->out.get() : -1, POLLIN, 0},
-                      {more_err ? started->err.get() : -1, POLLIN, 0}};
-    (void)::poll(ends, 2, -1);
-    if (ends[0].revents != 0) more_out = read_some(started->out.get(), out);
-    if (ends[1].revents != 0) more_err = read_some(started->err.get(), err);
-  }
-  int status = 0;
-  while (::waitpid(started->pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (status != 0)
+  const Result<FinishedProcess> run = run_process(options);
+  if (!run) return run.error();
+  const std::string& err = run->err;
+  if (run->wait_status != 0)
     return error("{} {} failed: {}", name, fmt::join(arguments, " "),
                  err.empty() ? "it says nothing" : err.substr(err.size() < 2000 ? 0 : err.size() - 2000));
-  return out;
+  return run->out;
 }
 
 // The time that a program of apps/ prints of its parallel part; in a simulation, that of the model.

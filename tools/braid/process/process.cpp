@@ -2,30 +2,20 @@
 
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 
+#include "tools/braid/process/pipe.h"
+
 namespace braid::cli {
 namespace {
-
-struct Pipe {
-  Descriptor read;
-  Descriptor write;
-};
-
-Result<Pipe> make_pipe() {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0)
-    return error("cannot make a pipe ({}); raise the limit of open files (ulimit -n)", std::strerror(errno));
-  return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
-}
 
 // All of what a child does before it becomes the program. It owns one thread, but runs on borrowed memory:
 // system calls only.
@@ -59,8 +49,10 @@ struct Child {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     // The command may have died before the line above: then nobody sends that signal any more.
     if (::getppid() != parent) ::_exit(127);
-    // What the command changed for itself; a signal that its own parent ignores (nohup) stays ignored.
+    // What the command changed for itself; a signal that its own parent ignores (nohup) stays ignored. But
+    // no program expects to find SIGCHLD ignored: waitpid() would not find its children.
     ::signal(SIGPIPE, SIG_DFL);
+    ::signal(SIGCHLD, SIG_DFL);
     sigset_t none;
     sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -88,66 +80,7 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return all;
 }
 
-[[noreturn]] void keep(int pipe) {
-  ::setsid();
-  ::prctl(PR_SET_NAME, "braid-keeper");
-  sigset_t all;
-  sigfillset(&all);
-  ::sigprocmask(SIG_SETMASK, &all, nullptr);
-  // Nobody's terminal or pipe waits for us.
-  const int null = ::open("/dev/null", O_RDWR);
-  for (int fd = 0; fd <= 2; ++fd) ::dup2(null, fd);
-  if (pipe != 3) ::dup2(pipe, 3);
-  ::close_range(4, ~0u, 0);
-
-  // Two processes for each of at most 64 clusters.
-  std::array<pid_t, 256> groups{};
-  pid_t message = 0;
-  for (;;) {
-    const ssize_t n = ::read(3, &message, sizeof message);
-    if (n < 0 && errno == EINTR) continue;
-    if (n != sizeof message) break;
-    pid_t* const end = groups.data() + groups.size();
-    pid_t* const slot = std::find(groups.data(), end, message > 0 ? 0 : -message);
-    if (slot != end) *slot = message > 0 ? message : 0;
-  }
-  for (const pid_t group : groups) {
-    if (group > 0) ::kill(-group, SIGKILL);
-  }
-  ::_exit(0);
-}
-
 }  // namespace
-
-Result<Keeper> Keeper::start() {
-  Result<Pipe> pipe = make_pipe();
-  if (!pipe) return pipe.error();
-  const pid_t pid = ::fork();
-  if (pid < 0) return error("cannot start a process: {}", std::strerror(errno));
-  if (pid == 0) {
-    pipe->write.close();
-    keep(pipe->read.get());
-  }
-  return Keeper(pid, std::move(pipe->write));
-}
-
-Keeper::~Keeper() {
-  if (!pipe_) return;
-  pipe_.close();
-  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-  }
-}
-
-void Keeper::tell(pid_t message) {
-  // A pipe takes so little at once or not at all; without a keeper the kernel's death signal remains.
-  [[maybe_unused]] const ssize_t written = ::write(pipe_.get(), &message, sizeof message);
-}
-void Keeper::announce(pid_t group) {
-  tell(group);
-}
-void Keeper::take_back(pid_t group) {
-  tell(-group);
-}
 
 std::vector<int> usable_processors() {
   cpu_set_t set;
@@ -221,6 +154,35 @@ Result<Process> start_process(const ProcessOptions& options) {
     if (fd >= 0) ::fcntl(fd, F_SETFL, O_NONBLOCK);
   }
   return Process{.pid = pid, .out = std::move(out->read), .err = std::move(err->read)};
+}
+
+namespace {
+
+// Appends what has come on `from`, and closes it at its end.
+void read_some(Descriptor& from, std::string& text) {
+  char bytes[4096];
+  const ssize_t n = ::read(from.get(), bytes, sizeof bytes);
+  if (n > 0)
+    text.append(bytes, static_cast<std::size_t>(n));
+  else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+    from.close();
+}
+
+}  // namespace
+
+Result<FinishedProcess> run_process(const ProcessOptions& options) {
+  Result<Process> process = start_process(options);
+  if (!process) return process.error();
+  FinishedProcess finished;
+  while (process->out || process->err) {
+    pollfd ends[] = {{process->out.get(), POLLIN, 0}, {process->err.get(), POLLIN, 0}};
+    (void)::poll(ends, 2, -1);
+    if (ends[0].revents != 0) read_some(process->out, finished.out);
+    if (ends[1].revents != 0) read_some(process->err, finished.err);
+  }
+  while (::waitpid(process->pid, &finished.wait_status, 0) < 0 && errno == EINTR) {
+  }
+  return finished;
 }
 
 }  // namespace braid::cli

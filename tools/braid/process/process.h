@@ -1,5 +1,5 @@
-// Processes that cannot outlive the command: each is a process group of its own, told by the kernel when the
-// command dies, and known to a keeper that then kills the whole group.
+// Starts programs, each at the head of a process group of its own and killed by the kernel when the command
+// dies. child_processes.h looks after those that run beside the command.
 #pragma once
 
 #include <sys/types.h>
@@ -12,35 +12,13 @@
 
 namespace braid::cli {
 
-// A process beside the command that waits for its end, however it comes (kill -9 too), and then kills every
-// group that was announced and not taken back. The kernel's death signal reaches only direct children; a
-// script's children are reached here.
-class Keeper {
- public:
-  // Early: the keeper holds no descriptor that is opened later.
-  static Result<Keeper> start();
-  Keeper(Keeper&&) = default;
-  Keeper& operator=(Keeper&&) = delete;
-  ~Keeper();  // lets the keeper end, and waits for it
-
-  void announce(pid_t group);
-  void take_back(pid_t group);
-
- private:
-  Keeper(pid_t pid, Descriptor pipe) : pid_(pid), pipe_(std::move(pipe)) {}
-  void tell(pid_t message);
-
-  pid_t pid_;
-  Descriptor pipe_;
-};
-
 struct ProcessOptions {
   std::string path;
-  std::vector<std::string> arguments;    // argv, the name first
-  std::vector<std::string> environment;  // NAME=value
-  int stdin_fd = -1;                     // -1: /dev/null
-  std::vector<int> inherited;            // stay open, by the same numbers; all others from 3 on are closed
-  std::string network_namespace;         // a name under /var/run/netns; empty: stays in this one
+  std::vector<std::string> arguments;      // argv, the name first
+  std::vector<std::string> environment{};  // NAME=value
+  int stdin_fd = -1;                       // -1: /dev/null
+  std::vector<int> inherited{};            // stay open, by the same numbers; all others from 3 on are closed
+  std::string network_namespace{};         // a name under /var/run/netns; empty: stays in this one
   int output_fd = -1;  // takes what it writes to both of its outputs; -1: pipes of `Process`
   int processor = -1;  // the only one that it runs on; -1: it may choose
 };
@@ -59,5 +37,13 @@ unsigned usable_cores();
 
 // Returns when the program runs; or says why it does not.
 Result<Process> start_process(const ProcessOptions& options);
+
+struct FinishedProcess {
+  int wait_status = 0;  // as waitpid(2) tells it
+  std::string out;      // what it wrote
+  std::string err;
+};
+// Runs a program to its end and blocks meanwhile; `options` leave its output to us. An error: it did not start.
+Result<FinishedProcess> run_process(const ProcessOptions& options);
 
 }  // namespace braid::cli

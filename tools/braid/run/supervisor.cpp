@@ -25,6 +25,7 @@
 #include "proxy/channel/node_counters.h"
 #include "tools/braid/command_line/subcommand.h"
 #include "tools/braid/process/descriptor.h"
+#include "tools/braid/process/keeper.h"
 #include "tools/braid/process/line_prefixer.h"
 #include "tools/braid/process/process.h"
 #include "tools/braid/process/sink.h"
@@ -520,7 +521,7 @@ class Supervisor {
       // While it is a zombie its number is nobody else's: now its children can be ended without a mistake.
       ::kill(-member->process.pid, SIGKILL);
       ::waitpid(member->process.pid, &member->wait_status, 0);
-      keeper_->take_back(member->process.pid);
+      keeper_->withdraw(member->process.pid);
       member->alive = false;
       drain(*member);
       judge(*member);

@@ -1,10 +1,7 @@
 #include "tools/braid/study/study_runner.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/file.h>
-#include <sys/signalfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,15 +12,14 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 #include <optional>
 #include <set>
 
 #include "base/clock.h"
 #include "base/process_end.h"
 #include "tools/braid/find_program.h"
+#include "tools/braid/process/child_processes.h"
 #include "tools/braid/process/descriptor.h"
-#include "tools/braid/process/process.h"
 #include "tools/braid/study/study_results.h"
 #include "tools/braid/version.h"
 
@@ -33,11 +29,8 @@ namespace {
 using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr int kEndings[] = {SIGINT, SIGTERM, SIGHUP};
 // A terminal's line is written anew so often.
-constexpr int kRefreshMs = 1000;
-// What poll() takes.
-constexpr int kMostMs = std::numeric_limits<int>::max();
+constexpr Duration kRefresh = 1_s;
 
 std::string describe_time(double seconds) {
   const long s = std::lround(std::max(0.0, seconds));
@@ -67,10 +60,9 @@ struct Job {
   std::optional<PointResult> result;
   std::string failure;
 
-  pid_t pid = -1;
+  ChildId child{};       // once it has been started
   std::size_t slot = 0;  // while it runs
   Instant begun;
-  bool overdue = false;  // it has been killed for that
 };
 
 class StudyRunner {
@@ -84,7 +76,7 @@ class StudyRunner {
   Result<int> run() {
     if (const Result<void> done = make_folder(); !done) return done.error();
     make_jobs();
-    take_signals();
+    if (const Result<void> done = take_signals(); !done) return done.error();
     say_what_is_there();
     if (const Result<void> done = run_all(); !done) return done.error();
     if (const Result<void> done = write_results(); !done) return done.error();
@@ -139,15 +131,11 @@ class StudyRunner {
     slots_.resize(std::min(places, std::max<std::size_t>(1, jobs_.size() - found_)), false);
   }
 
-  void take_signals() {
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGCHLD);
-    for (const int signal : kEndings) sigaddset(&set, signal);
-    ::sigprocmask(SIG_BLOCK, &set, nullptr);
-    signals_ = Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-    // Who reads our progress may go; the study stays.
-    ::signal(SIGPIPE, SIG_IGN);
+  Result<void> take_signals() {
+    Result<ChildProcesses> children = ChildProcesses::create({.signals = {SIGINT, SIGTERM, SIGHUP}});
+    if (!children) return children.error();
+    children_.emplace(std::move(*children));
+    return {};
   }
 
   // --- Runs
@@ -156,11 +144,9 @@ class StudyRunner {
     Result<void> problem;
     while (interrupted_ == 0) {
       if (problem = start_some(); !problem) break;
-      if (count(Job::State::kRunning) == 0) break;
-      pollfd waiting{signals_.get(), POLLIN, 0};
-      ::poll(&waiting, 1, patience_ms());
-      hear();
-      stop_overdue();
+      if (!children_->any_alive()) break;
+      children_->wait(is_terminal_ ? monotonic_now() + kRefresh : Instant::never());
+      for (const int signal : children_->take_signals()) interrupted_ = signal;
       if (problem = reap(); !problem) break;
       show();
     }
@@ -181,30 +167,10 @@ class StudyRunner {
     return {};
   }
 
-  Instant deadline(const Job& job) const {
-    return limit_s_ > 0 ? job.begun + Duration::ns(static_cast<std::int64_t>(limit_s_ * 1e9))
+  // Of a job that begins now.
+  Instant deadline() const {
+    return limit_s_ > 0 ? monotonic_now() + Duration::ns(static_cast<std::int64_t>(limit_s_ * 1e9))
                         : Instant::never();
-  }
-
-  // Until something is to be done without being asked; -1: nothing is.
-  int patience_ms() const {
-    Instant first = Instant::never();
-    for (const Job& job : jobs_) {
-      if (job.state == Job::State::kRunning && !job.overdue) first = earlier(first, deadline(job));
-    }
-    const std::int64_t refresh = is_terminal_ ? kRefreshMs : kMostMs;
-    if (first == Instant::never()) return is_terminal_ ? kRefreshMs : -1;
-    return static_cast<int>(
-        std::clamp<std::int64_t>((first - monotonic_now()).ns() / 1'000'000 + 1, 0, refresh));
-  }
-
-  // The engine and its programs, a group; its end is heard of like any other.
-  void stop_overdue() {
-    for (Job& job : jobs_) {
-      if (job.state != Job::State::kRunning || job.overdue || monotonic_now() < deadline(job)) continue;
-      job.overdue = true;
-      ::kill(-job.pid, SIGKILL);
-    }
   }
 
   static bool is_over(const Job& job) {
@@ -242,44 +208,38 @@ class StudyRunner {
     for (char** v = ::environ; *v != nullptr; ++v) process.environment.emplace_back(*v);
     process.output_fd = output.get();
     process.processor = processors_.empty() ? -1 : processors_[job.slot % processors_.size()];
-    const Result<Process> started = start_process(process);
-    if (!started) return started.error();
-    job.pid = started->pid;
     job.begun = monotonic_now();
+    const Result<ChildId> started = children_->start(process, "", deadline());
+    if (!started) return started.error();
+    job.child = *started;
     job.state = Job::State::kRunning;
     return {};
   }
 
-  void hear() {
-    signalfd_siginfo info;
-    while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
-      if (info.ssi_signo != SIGCHLD) interrupted_ = static_cast<int>(info.ssi_signo);
-    }
-  }
-
   Result<void> reap() {
-    for (Job& job : jobs_) {
-      int status = 0;
-      if (job.state != Job::State::kRunning || ::waitpid(job.pid, &status, WNOHANG) != job.pid) continue;
+    for (const EndedChild& ended : children_->take_ended()) {
+      Job& job = *std::find_if(jobs_.begin(), jobs_.end(), [&](const Job& j) {
+        return j.state == Job::State::kRunning && j.child == ended.child;
+      });
       slots_[job.slot] = false;
-      if (const Result<void> done = finish(job, status); !done) return done;
+      if (const Result<void> done = finish(job, ended); !done) return done;
       tell(job);
     }
     return {};
   }
 
   // A failed point is not kept: the next study that wants it tries again.
-  Result<void> finish(Job& job, int status) {
+  Result<void> finish(Job& job, const EndedChild& ended) {
     const std::string report = path(job, ".report");
     std::ifstream file(report);
     OrderedJson json = OrderedJson::parse(file, nullptr, false);
     std::filesystem::remove(report);
-    if (job.overdue && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+    if (ended.timed_out)
       job.failure = fmt::format(
           "was stopped: it took longer than {} s; --limit, or 'limit_s' in the study's file, gives it more",
           limit_s_);
-    else if (status != 0)
-      job.failure = describe_end(status);
+    else if (ended.wait_status != 0)
+      job.failure = describe_end(ended.wait_status);
     else if (!json.is_object())
       job.failure = "wrote no report";
     if (!job.failure.empty()) {
@@ -291,13 +251,11 @@ class StudyRunner {
     return store_result(path(job, ".json"), *job.origin, *job.result);
   }
 
-  // Their work is lost; what is finished is not. Each is the head of a group, and its programs die with it.
+  // Their work is lost; what is finished is not.
   void stop_all() {
+    children_->stop_all();
     for (Job& job : jobs_) {
       if (job.state != Job::State::kRunning) continue;
-      ::kill(-job.pid, SIGKILL);
-      while (::waitpid(job.pid, nullptr, 0) < 0 && errno == EINTR) {
-      }
       job.state = Job::State::kMissing;
       std::error_code ignored;
       std::filesystem::remove(path(job, ".report"), ignored);
@@ -456,7 +414,7 @@ class StudyRunner {
   const double limit_s_;  // 0: there is none
   const bool is_terminal_ = ::isatty(STDERR_FILENO) == 1;
   Descriptor lock_;
-  Descriptor signals_;
+  std::optional<ChildProcesses> children_;  // from take_signals() on
   std::vector<int> processors_;
   std::vector<Job> jobs_;
   std::vector<std::size_t> job_of_;  // by point

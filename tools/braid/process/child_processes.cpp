@@ -1,0 +1,134 @@
+#include "tools/braid/process/child_processes.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "base/clock.h"
+
+namespace braid::cli {
+namespace {
+
+// For poll(): rounded up, so that the deadline has come when it returns; -1: none.
+int milliseconds_until(Instant deadline) {
+  if (deadline == Instant::never()) return -1;
+  const double ms = std::max(0.0, (deadline - monotonic_now()).ms());
+  return static_cast<int>(std::min(ms, 1e6)) + 1;
+}
+
+// Descriptors 0 to 2 are somebody's, or nobody's, but never one that we open.
+Result<void> occupy_standard_descriptors() {
+  for (;;) {
+    Descriptor null(::open("/dev/null", O_RDWR));
+    if (!null) return error("cannot open /dev/null: {}", std::strerror(errno));
+    if (null.get() > 2) return {};
+    (void)null.release();
+  }
+}
+
+}  // namespace
+
+Result<ChildProcesses> ChildProcesses::create(const Options& options) {
+  if (Result<void> done = occupy_standard_descriptors(); !done) return done.error();
+  Result<Signals> signals = Signals::take_over(options.signals);
+  if (!signals) return signals.error();
+  // After the signals are blocked, for it too: control-C does not reach it on its way out of our group.
+  Result<Keeper> keeper = Keeper::start();
+  if (!keeper) return keeper.error();
+  return ChildProcesses(std::move(*keeper), std::move(*signals), options);
+}
+
+Result<ChildId> ChildProcesses::start(const ProcessOptions& options, const std::string& prefix,
+                                      Instant deadline) {
+  Result<Process> process = start_process(options);
+  if (!process) return process.error();
+  keeper_.announce(process->pid);
+  Child child{.pid = process->pid, .deadline = deadline};
+  if (process->out || process->err) child.source = output_.add(*process, prefix);
+  children_.push_back(child);
+  return ChildId{children_.size() - 1};
+}
+
+void ChildProcesses::wait(Instant until, std::span<pollfd> also) {
+  std::vector<pollfd> fds(also.begin(), also.end());
+  fds.push_back({signals_.fd(), POLLIN, 0});
+  output_.watch(fds);
+  ::poll(fds.data(), fds.size(), milliseconds_until(earlier(until, next_deadline())));
+  std::copy_n(fds.begin(), also.size(), also.begin());
+  output_.read_some();
+  kill_late();
+}
+
+Instant ChildProcesses::next_deadline() const {
+  Instant first = Instant::never();
+  for (const Child& child : children_) {
+    if (child.alive && !child.timed_out) first = earlier(first, child.deadline);
+  }
+  return first;
+}
+
+void ChildProcesses::kill_late() {
+  const Instant now = monotonic_now();
+  for (Child& child : children_) {
+    if (!child.alive || child.timed_out || now < child.deadline) continue;
+    child.timed_out = true;
+    ::kill(-child.pid, SIGKILL);
+  }
+}
+
+std::vector<EndedChild> ChildProcesses::take_ended() {
+  std::vector<EndedChild> ended;
+  for (std::size_t i = 0; i < children_.size(); ++i) {
+    Child& child = children_[i];
+    if (!child.alive) continue;
+    siginfo_t info{};
+    if (::waitid(P_PID, static_cast<id_t>(child.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+        info.si_pid == 0)
+      continue;
+    const int status = reap(child);
+    if (child.source != kNoSource) output_.read_some(child.source);
+    // Its deadline may have come when it had ended by itself.
+    const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    ended.push_back({ChildId{i}, status, child.timed_out && killed});
+  }
+  return ended;
+}
+
+// While its head is a zombie a group's number is nobody else's: now the rest can be killed without a mistake.
+int ChildProcesses::reap(Child& child) {
+  ::kill(-child.pid, SIGKILL);
+  int status = 0;
+  while (::waitpid(child.pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  keeper_.withdraw(child.pid);
+  child.alive = false;
+  return status;
+}
+
+bool ChildProcesses::any_alive() const {
+  return std::any_of(children_.begin(), children_.end(), [](const Child& child) { return child.alive; });
+}
+
+void ChildProcesses::send(ChildId child, int signal) const {
+  if (is_alive(child)) ::kill(pid(child), signal);
+}
+
+void ChildProcesses::send_to_group(ChildId child, int signal) const {
+  if (is_alive(child)) ::kill(-pid(child), signal);
+}
+
+void ChildProcesses::stop_all() {
+  for (const Child& child : children_) {
+    if (child.alive) ::kill(-child.pid, SIGKILL);
+  }
+  for (Child& child : children_) {
+    if (child.alive) reap(child);
+  }
+}
+
+}  // namespace braid::cli

@@ -1,0 +1,60 @@
+// Brings the output of child processes to the command's own outputs, in whole lines with a prefix that says
+// whose they are. Nothing here waits: what a slow reader does not take is kept, and when much is kept the
+// children's pipes are not read, so that the children wait.
+#pragma once
+
+#include <poll.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "tools/braid/process/line_prefixer.h"
+#include "tools/braid/process/process.h"
+#include "tools/braid/process/sink.h"
+
+namespace braid::cli {
+
+class OutputRelay {
+ public:
+  OutputRelay(int out_fd, int err_fd) : out_(out_fd), err_(err_fd) {}
+
+  // Takes the read ends out of `process`; returns the number of this source.
+  std::size_t add(Process& process, const std::string& prefix);
+  // A line of the command's own on its standard error: "braid: TEXT".
+  void say(const std::string& text);
+
+  // Appends what poll() must wait for.
+  void watch(std::vector<pollfd>& fds) const;
+  void read_some();
+  void read_some(std::size_t source);
+  void write_some();
+
+  // Pipes are read only where the reader of what is kept is not far behind.
+  bool is_reading() const { return out_.has_room() && err_.has_room(); }
+  bool is_written() const { return !out_.wants_to_write() && !err_.wants_to_write(); }
+  // More can come from the children.
+  bool is_open() const;
+  // Takes an unfinished line as a line, and reads no more.
+  void close_sources();
+  // Nobody reads standard output any more. Told once.
+  bool reader_left() { return out_.reader_left(); }
+
+ private:
+  struct Stream {
+    Descriptor pipe;
+    LinePrefixer lines;
+    void read_some(Sink& to);
+    void close(Sink& to);
+  };
+  struct Source {
+    Stream out;
+    Stream err;
+  };
+
+  Sink out_;
+  Sink err_;
+  std::vector<Source> sources_;
+};
+
+}  // namespace braid::cli

@@ -1,0 +1,18 @@
+#include "tools/braid/process/pipe.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace braid::cli {
+
+Result<Pipe> make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    return error("cannot make a pipe ({}); raise the limit of open files (ulimit -n)", std::strerror(errno));
+  return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+}  // namespace braid::cli

@@ -1,0 +1,34 @@
+#include "tools/braid/process/signals.h"
+
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+namespace braid::cli {
+
+Result<Signals> Signals::take_over(std::span<const int> numbers) {
+  ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGCHLD, SIG_DFL);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGCHLD);
+  for (const int number : numbers) sigaddset(&set, number);
+  ::sigprocmask(SIG_BLOCK, &set, nullptr);
+  Descriptor fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd) return error("cannot receive signals: {}", std::strerror(errno));
+  return Signals(std::move(fd));
+}
+
+std::vector<int> Signals::take() {
+  std::vector<int> numbers;
+  signalfd_siginfo info;
+  while (::read(fd_.get(), &info, sizeof info) == sizeof info) {
+    if (info.ssi_signo != SIGCHLD) numbers.push_back(static_cast<int>(info.ssi_signo));
+  }
+  return numbers;
+}
+
+}  // namespace braid::cli
