@@ -1,0 +1,143 @@
+// Which of several deaths a run is said to have failed by, and the status that it ends with.
+#include "tools/braid/run/verdict.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "tools/braid/command_line/subcommand.h"
+
+namespace braid::cli {
+namespace {
+
+// As waitpid(2) has them.
+constexpr int exited(int status) {
+  return status << 8;
+}
+constexpr int killed(int signal) {
+  return signal;
+}
+
+using Cause = Verdict::Cause;
+
+TEST(Verdict, ARunWhoseApplicationsEndWellHasStatus0) {
+  Verdict v;
+  EXPECT_FALSE(v.on_application_end("a", exited(0), false));
+  EXPECT_FALSE(v.on_daemon_end("d", exited(0), true, Phase::kClosing));
+  EXPECT_FALSE(v.failed());
+  EXPECT_EQ(v.status(), 0);
+  EXPECT_EQ(v.reason(), "");
+}
+
+TEST(Verdict, TheLargestStatusOfTheApplicationsIsTheRuns) {
+  Verdict v;
+  EXPECT_TRUE(v.on_application_end("a", exited(3), false));
+  EXPECT_FALSE(v.on_application_end("b", exited(7), false)) << "it fails already";
+  EXPECT_FALSE(v.on_application_end("c", exited(5), false));
+  EXPECT_EQ(v.status(), 7);
+  EXPECT_EQ(v.reason(), "a exited with status 3") << "the first of a kind";
+}
+
+TEST(Verdict, ADeathBySignalHasTheStatusOfAShell) {
+  Verdict v;
+  EXPECT_TRUE(v.on_application_end("a", killed(SIGSEGV), false));
+  EXPECT_EQ(v.status(), 128 + SIGSEGV);
+  EXPECT_EQ(v.reason(), "a was killed by signal 11 (Segmentation fault)");
+}
+
+TEST(Verdict, ALostDaemonIsTheCauseOfAnApplicationThatGaveUp) {
+  Verdict v;
+  EXPECT_TRUE(v.on_application_end("a", exited(kLostDaemonStatus), false));
+  EXPECT_FALSE(v.on_daemon_end("d", exited(1), false, Phase::kRunning));
+  EXPECT_EQ(v.reason(), "d exited with status 1");
+  EXPECT_EQ(v.status(), kLostDaemonStatus);
+}
+
+TEST(Verdict, AKilledProcessIsTheCauseOfAllExits) {
+  Verdict v;
+  EXPECT_TRUE(v.on_application_end("a", exited(kLostDaemonStatus), false));
+  EXPECT_FALSE(v.on_application_end("b", exited(1), false));
+  EXPECT_FALSE(v.on_daemon_end("d", exited(1), false, Phase::kRunning));
+  EXPECT_FALSE(v.on_application_end("c", killed(SIGKILL), false));
+  EXPECT_FALSE(v.on_daemon_end("e", exited(2), false, Phase::kRunning));
+  EXPECT_EQ(v.reason(), "c was killed by signal 9 (Killed)");
+}
+
+TEST(Verdict, WhatIsAnnouncedStays) {
+  Verdict v;
+  EXPECT_TRUE(v.on_application_end("a", exited(1), false));
+  v.announce();
+  EXPECT_FALSE(v.on_daemon_end("d", killed(SIGKILL), false, Phase::kRunning));
+  EXPECT_EQ(v.reason(), "a exited with status 1");
+  EXPECT_EQ(v.status(), kLostDaemonStatus) << "the status is still that of a run that lost a daemon";
+}
+
+TEST(Verdict, ProcessesThatEndAsTheyWereAskedAreNoFailure) {
+  Verdict v;
+  EXPECT_FALSE(v.on_application_end("a", killed(SIGTERM), true));
+  EXPECT_FALSE(v.on_application_end("b", exited(9), true));
+  EXPECT_FALSE(v.on_daemon_end("d", exited(0), true, Phase::kClosing));
+  EXPECT_FALSE(v.on_daemon_end("e", killed(SIGTERM), true, Phase::kClosing));
+  EXPECT_FALSE(v.on_daemon_end("f", killed(SIGKILL), true, Phase::kClosing));
+  EXPECT_FALSE(v.failed());
+  EXPECT_EQ(v.status(), 0);
+}
+
+TEST(Verdict, ADaemonThatEndsBadlyWhenAskedIsAFailure) {
+  for (const int end : {exited(1), exited(128 + SIGTERM), killed(SIGSEGV)}) {
+    Verdict v;
+    EXPECT_TRUE(v.on_daemon_end("d", end, true, Phase::kClosing));
+    EXPECT_TRUE(v.reason().ends_with(" when it was asked to end")) << v.reason();
+    EXPECT_EQ(v.status(), kLostDaemonStatus);
+  }
+}
+
+TEST(Verdict, ADaemonMayNotEndUnasked) {
+  Verdict starting, running;
+  EXPECT_TRUE(starting.on_daemon_end("d", exited(0), false, Phase::kStarting));
+  EXPECT_EQ(starting.reason(), "d exited with status 0 before all clusters were connected");
+  EXPECT_TRUE(running.on_daemon_end("d", exited(0), false, Phase::kRunning));
+  EXPECT_EQ(running.reason(), "d exited with status 0");
+  EXPECT_EQ(running.status(), kLostDaemonStatus);
+}
+
+TEST(Verdict, ARunThatCannotGoOnHasThatCauseWhoeverDies) {
+  Verdict v;
+  EXPECT_TRUE(v.fail(Cause::kRunCannotGoOn, "no wires"));
+  EXPECT_FALSE(v.on_daemon_end("d", killed(SIGKILL), false, Phase::kStarting));
+  EXPECT_EQ(v.reason(), "no wires");
+  EXPECT_EQ(v.status(), kLostDaemonStatus);
+}
+
+TEST(Verdict, AnApplicationsStatusIsKeptWhenTheRunFailsByIt) {
+  Verdict v;
+  EXPECT_TRUE(v.on_application_end("a", exited(3), false));
+  EXPECT_EQ(v.status(), 3) << "no daemon was lost";
+}
+
+TEST(Verdict, AfterAnInterruptApplicationsMayEndAsTheyLike) {
+  Verdict v;
+  v.on_interrupt(SIGINT, Phase::kRunning);
+  EXPECT_EQ(v.interrupted(), SIGINT);
+  EXPECT_FALSE(v.on_application_end("a", exited(0), false));
+  EXPECT_EQ(v.status(), 0) << "it put its things in order";
+  EXPECT_FALSE(v.on_application_end("b", killed(SIGINT), false));
+  EXPECT_FALSE(v.failed());
+  EXPECT_EQ(v.status(), 128 + SIGINT);
+}
+
+TEST(Verdict, AnInterruptIsTheStatusWhereNoApplicationCanDecide) {
+  for (const Phase phase : {Phase::kStarting, Phase::kClosing}) {
+    Verdict v;
+    v.on_interrupt(SIGTERM, phase);
+    EXPECT_EQ(v.status(), 128 + SIGTERM);
+  }
+  Verdict ignored;
+  ignored.on_interrupt(SIGTERM, Phase::kRunning);
+  ignored.on_interrupt_ignored();
+  EXPECT_FALSE(ignored.on_application_end("a", killed(SIGKILL), true));
+  EXPECT_EQ(ignored.status(), 128 + SIGTERM);
+}
+
+}  // namespace
+}  // namespace braid::cli

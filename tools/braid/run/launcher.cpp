@@ -1,0 +1,163 @@
+#include "tools/braid/run/launcher.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "proxy/nic/shm_wire.h"
+#include "tools/braid/process/pipe.h"
+#include "tools/braid/run/plan.h"
+
+namespace braid::cli {
+namespace {
+
+// More than any application's report.
+constexpr std::size_t kMaxReportBytes = 16u << 20;
+
+std::vector<CounterValues> values_of(const proxy::NodeCounters& counters, unsigned proxies) {
+  std::vector<CounterValues> all(proxies);
+  for (unsigned p = 0; p < proxies; ++p) {
+    proxy::for_each_counter(counters.proxy[p], [&](const char* name, const char*, std::uint64_t value) {
+      all[p].emplace_back(name, value);
+    });
+  }
+  return all;
+}
+
+}  // namespace
+
+Result<void> Launcher::make_wires() {
+  plans_ = plan_nodes(config_, unique_run_name(), usable_cores());
+  if (config_.wire != Wire::kShm) return {};
+  Result<proxy::ShmWireOptions> wire = plan_wire(config_);
+  if (!wire) return wire.error();
+  for (const Pair& pair : all_pairs(config_.clusters)) {
+    for (unsigned n = 0; n < config_.nis; ++n) {
+      Result<int> memory = proxy::create_shm_wire(*wire);
+      if (!memory) return memory.error();
+      wires_.emplace_back(*memory);
+      // Peers come in ascending order, this cluster left out, and each has its NIs together.
+      plans_[pair.first].links[(pair.second - 1) * config_.nis + n].fd = *memory;
+      plans_[pair.second].links[pair.first * config_.nis + n].fd = *memory;
+    }
+  }
+  return {};
+}
+
+Result<ChildId> Launcher::start_daemon(ChildProcesses& children, unsigned cluster) {
+  Result<Listener> listener = make_listener();
+  if (!listener) return listener.error();
+  auto counters = SharedObject<proxy::NodeCounters>::make("braid-counters");
+  if (!counters) return counters.error();
+  Result<Pipe> ready = make_pipe();
+  if (!ready) return ready.error();
+
+  proxy::NodeConfig& plan = plans_[cluster];
+  plan.listen_fd = listener->socket.get();
+  plan.ready_fd = ready->write.get();
+  plan.counters_fd = counters->fd();
+  if (Result<void> valid = plan.validate(); !valid) return valid.error();
+  Result<Descriptor> text = make_memory_file_of("braid-node-config", to_json(plan));
+  if (!text) return text.error();
+
+  ProcessOptions options;
+  options.path = options_.daemon;
+  options.arguments = {"braidd", "--config-fd", std::to_string(text->get())};
+  options.environment = merge_environment(environ, {});
+  options.inherited = {text->get(), plan.listen_fd, plan.ready_fd, plan.counters_fd};
+  for (const proxy::LinkConfig& link : plan.links) {
+    if (link.fd >= 0) options.inherited.push_back(link.fd);
+  }
+  options.network_namespace = namespace_of(cluster);
+  Result<ChildId> child = children.start(options, fmt::format("[braidd {}] ", cluster));
+  // From here on only the daemon holds its socket: a client that connects after its death is refused instead
+  // of left waiting.
+  if (child)
+    nodes_.push_back({.service = listener->address,
+                      .counters = std::move(*counters),
+                      .ready = std::move(ready->read),
+                      .report = {},
+                      .pulse = {}});
+  return child;
+}
+
+std::string Launcher::namespace_of(unsigned cluster) const {
+  if (config_.wire != Wire::kDpdk || config_.dpdk.kind != DpdkKind::kAfPacket) return {};
+  for (const InterfaceConfig& i : config_.dpdk.interfaces) {
+    if (i.cluster == cluster) return i.netns;
+  }
+  return {};
+}
+
+Result<ChildId> Launcher::start_application(ChildProcesses& children, unsigned cluster, int input) {
+  Node& node = nodes_[cluster];
+  Result<Descriptor> report = make_memory_file("braid-report", 0);
+  if (!report) return report.error();
+  node.report = std::move(*report);
+  ProcessOptions options;
+  options.path = options_.application;
+  options.arguments = options_.command;
+  options.inherited = {node.report.get()};
+  options.stdin_fd = input;
+  int pulse_fd = -1;
+  if (config_.watchdog_s > 0) {
+    auto pulse = SharedObject<dsm::Pulse>::make("braid-pulse");
+    if (!pulse) return pulse.error();
+    pulse_fd = pulse->fd();
+    options.inherited.push_back(pulse_fd);
+    node.pulse = std::make_unique<SharedObject<dsm::Pulse>>(std::move(*pulse));
+  }
+  options.environment = merge_environment(
+      environ, plan_environment(config_, cluster, node.service, node.report.get(), pulse_fd));
+  return children.start(options, fmt::format("[c{}] ", cluster));
+}
+
+void Launcher::watch_ready(std::vector<pollfd>& fds) const {
+  for (const Node& node : nodes_) fds.push_back({node.ready.get(), POLLIN, 0});
+}
+
+bool Launcher::take_ready() {
+  for (Node& node : nodes_) {
+    char byte;
+    pollfd ready{node.ready.get(), POLLIN, 0};
+    if (!node.ready || ::poll(&ready, 1, 0) <= 0) continue;
+    node.is_ready = ::read(node.ready.get(), &byte, 1) == 1;
+    // Without the byte its process is about to end, and its end will tell why.
+    node.ready.close();
+  }
+  return nodes_.size() == config_.clusters &&
+         std::all_of(nodes_.begin(), nodes_.end(), [](const Node& node) { return node.is_ready; });
+}
+
+std::string Launcher::late_clusters() const {
+  std::string late;
+  for (std::size_t k = 0; k < nodes_.size(); ++k) {
+    if (!nodes_[k].is_ready) late += fmt::format("{}{}", late.empty() ? "" : ", ", k);
+  }
+  return late;
+}
+
+bool Launcher::all_wait() const {
+  return std::all_of(nodes_.begin(), nodes_.end(), [](const Node& node) {
+    const dsm::Pulse* const pulse = node.pulse ? &**node.pulse : nullptr;
+    return pulse == nullptr || (pulse->counts.load() != 0 && pulse->busy.load() <= 0);
+  });
+}
+
+std::uint64_t Launcher::progress() const {
+  std::uint64_t sum = 0;
+  for (const Node& node : nodes_) {
+    if (node.pulse) sum += (*node.pulse)->progress.load();
+  }
+  return sum;
+}
+
+void Launcher::collect(std::vector<ClusterReport>& clusters) const {
+  for (std::size_t k = 0; k < nodes_.size(); ++k) {
+    clusters[k].proxies = values_of(*nodes_[k].counters, config_.proxies);
+    if (nodes_[k].report) clusters[k].application_report = contents(nodes_[k].report.get(), kMaxReportBytes);
+  }
+}
+
+}  // namespace braid::cli
