@@ -15,6 +15,7 @@
 
 #include "base/bytes.h"
 #include "base/ids.h"
+#include "base/limits.h"
 #include "base/prng.h"
 #include "base/time.h"
 #include "stack/fragmentation.h"
@@ -31,8 +32,8 @@
 
 namespace braid::stack {
 
-inline constexpr unsigned kMaxClusters = 64;
-inline constexpr unsigned kMaxProxiesPerCluster = 32;
+using braid::kMaxClusters;
+inline constexpr unsigned kMaxProxiesPerCluster = kMaxProxies;
 // Whose the ports are that are no proxy's.
 inline constexpr unsigned kDatagramProxy = 0;
 

@@ -24,7 +24,13 @@ MAY_INCLUDE = {
     "stack": (("base", "stack"), "stack stands on base"),
     "stack/wire": (("base", "stack/wire"), "formats know nothing of the window and the stack that use them"),
     "convergence": (("base", "stack", "convergence"), "convergence stands on stack"),
+    "settings": (
+        ("base", "stack", "convergence", "proxy/nic/steering.h", "settings/*"),
+        "what can be set knows its owners' enumerations, and none of its views",
+    ),
+    "settings/views": (("base", "settings"), "a view of settings knows the declarations and what it is a view for"),
     "proxy": (("base", "stack", "convergence", "proxy"), "proxy stands on convergence"),
+    "proxy/nic/steering.h": (("base",), "settings name its enumeration"),
     "proxy/nic": (("base", "proxy/nic"), "a NIC queue moves frames and knows nothing of what is in them"),
     "proxy/channel": (
         ("base", "stack/wire", "convergence", "proxy/channel"),
@@ -34,7 +40,7 @@ MAY_INCLUDE = {
         ("base", "stack", "convergence", "proxy/channel", "proxy/client"),
         "applications link the client library: no NIC, no daemon in it",
     ),
-    "proxy/daemon": (("base", "stack", "convergence", "proxy"), "the daemon is the top of proxy"),
+    "proxy/daemon": (("base", "stack", "convergence", "settings", "proxy"), "the daemon is the top of proxy"),
     "dsm": (
         ("base", "convergence", "proxy/client", "dsm"),
         "dsm knows nothing of packets and reaches the service through proxy/client's headers only",
@@ -48,7 +54,7 @@ MAY_INCLUDE = {
         "programs' calls know nothing of the host that carries them out",
     ),
     "sim": (
-        ("base", "stack", "convergence", "dsm/engine", "dsm/program", "sim"),
+        ("base", "stack", "convergence", "settings", "dsm/engine", "dsm/program", "sim"),
         "the simulator stands beside proxy and drives what proxy drives",
     ),
     "sim/shell": (
@@ -81,6 +87,12 @@ MUST_NOT_INCLUDE = [
         ("dsm/engine/engine.cpp",),
         r"dsm/engine/engine\.h",
         "the engine's parts stand below it: what they share with it is in types.h",
+    ),
+    (
+        (*SANS_IO, "settings"),
+        ("settings/views",),
+        r"(yaml-cpp|nlohmann|CLI)/.*",
+        "formats of files and command lines are views: settings/views",
     ),
     (ANYTHING, ("proxy/nic", "tests", "bench", "tools"), r"rte_.*\.h", "only proxy/nic knows of DPDK"),
 ]

@@ -14,13 +14,14 @@
 
 #include "base/client_ring.h"
 #include "base/ids.h"
+#include "base/limits.h"
 #include "base/seq.h"
 #include "proxy/channel/doorbell.h"
 #include "stack/wire/segment.h"
 
 namespace braid::proxy {
 
-inline constexpr unsigned kMaxProxies = 32;
+using braid::kMaxProxies;
 inline constexpr unsigned kMaxEndpoints = 64;
 inline constexpr unsigned kMaxConnections = 1024;  // per client
 

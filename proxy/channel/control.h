@@ -5,12 +5,13 @@
 
 #include <cstdint>
 
+#include "base/limits.h"
 #include "proxy/channel/channel.h"
 
 namespace braid::proxy {
 
 // Network interfaces of a cluster that is named by their addresses.
-inline constexpr std::size_t kMaxNis = 8;
+using braid::kMaxNis;
 
 }  // namespace braid::proxy
 

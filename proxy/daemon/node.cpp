@@ -68,10 +68,7 @@ Result<std::vector<std::shared_ptr<CaptureFile>>> open_captures(const NodeConfig
 std::uint64_t shared_hash(const NodeConfig& config, std::uint16_t clusters) {
   Fnv1a hash;
   for (const std::uint64_t part :
-       {std::uint64_t{stack::kWireVersion}, std::uint64_t{clusters},
-        std::uint64_t{config.transport.mtu_bytes}, std::uint64_t{config.transport.window_packets},
-        std::uint64_t{config.transport.all_pairs},
-        static_cast<std::uint64_t>(config.transport.fragmentation)})
+       {std::uint64_t{stack::kWireVersion}, std::uint64_t{clusters}, settings::agreed_hash(config.transport)})
     hash.add(part);
   return hash.value();
 }
@@ -485,7 +482,9 @@ void Node::attach(ClientId id, Client& client, const control::Message& m) {
   }
   const std::uint64_t per_endpoint = round_up(m.attach.receive_bytes, convergence::kMinWindowBytes);
   g.arrivals = std::bit_ceil(static_cast<std::uint32_t>(per_endpoint / convergence::kGranuleBytes));
-  g.send_descriptors = std::bit_ceil(std::clamp(g.send_bytes / 128, 256u, 8192u));
+  g.send_descriptors = config_.channel.send_descriptors != 0
+                           ? config_.channel.send_descriptors
+                           : std::bit_ceil(std::clamp(g.send_bytes / 128, 256u, 8192u));
   g.receive_bytes = per_endpoint * g.endpoints;
   g.connections = static_cast<std::uint32_t>(
       std::clamp<std::uint64_t>(g.receive_bytes / convergence::kMinWindowBytes, 1, kMaxConnections));

@@ -40,20 +40,6 @@ Error not_to_be_had(Steering wanted, const Error& why) {
 
 }  // namespace
 
-std::string_view to_string(Steering steering) {
-  switch (steering) {
-    case Steering::kAuto:
-      return "auto";
-    case Steering::kFlow:
-      return "flow";
-    case Steering::kRss:
-      return "rss";
-    case Steering::kHandoff:
-      return "handoff";
-  }
-  return "unknown";
-}
-
 unsigned queue_of(const RssHash& hash, const UdpFlow& flow) {
   CHECK_GE(hash.key.size(), kShortestKeyBytes);
   CHECK(std::has_single_bit(hash.table.size()));

@@ -27,7 +27,19 @@ enum class Steering : std::uint8_t {
   kRss,
   kHandoff,
 };
-std::string_view to_string(Steering steering);
+constexpr std::string_view to_string(Steering steering) {
+  switch (steering) {
+    case Steering::kAuto:
+      return "auto";
+    case Steering::kFlow:
+      return "flow";
+    case Steering::kRss:
+      return "rss";
+    case Steering::kHandoff:
+      return "handoff";
+  }
+  return "unknown";
+}
 
 // How a port turns an IPv4 UDP packet into a queue: the Toeplitz hash of source address, destination address,
 // source port and destination port, whose low bits choose an entry of the table.

@@ -106,75 +106,95 @@ TEST(NodeConfig, ReadsDevicesOfDpdk) {
 }
 
 TEST(NodeConfig, RefusesWhatItDoesNotKnow) {
-  EXPECT_EQ(refusal(with([](Json& j) { j["idle"]["naps"] = 3; })),
-            "node.json: key 'idle.naps' is not known; known here: sleep_max_us, sleep_min_us, spins, yields");
-  EXPECT_THAT(refusal(with([](Json& j) { j["peers"][0]["port"] = 3; })),
-              HasSubstr("key 'peers[0].port' is not known"));
+  EXPECT_EQ(
+      refusal(with([](Json& j) { j["idle"]["naps"] = 3; })),
+      "node.json: key 'idle.naps': is not known; known here: spins, yields, sleep_min_us, sleep_max_us");
+  EXPECT_THAT(
+      refusal(with([](Json& j) { j["peers"][0]["port"] = 3; })),
+      HasSubstr(
+          "key 'peers[0].port': is not known; known here: cluster, proxies, address, udp_port, mac, link"));
   EXPECT_THAT(refusal(with([](Json& j) { j["links"][0]["kind"] = "rdma"; })),
-              HasSubstr("key 'links[0].kind' must be \"shm\" or \"ethdev\", not \"rdma\""));
-  EXPECT_THAT(refusal(with([](Json& j) { j["links"][0]["steering"] = "luck"; })), HasSubstr("not \"luck\""));
+              HasSubstr("key 'links[0].kind': 'rdma' is not allowed; allowed: shm, ethdev"));
+  EXPECT_THAT(refusal(with([](Json& j) { j["links"][0]["steering"] = "luck"; })),
+              HasSubstr("'luck' is not allowed; allowed: auto, flow, rss, handoff"));
   for (const char* const steering : {"flow", "rss"})
-    EXPECT_THAT(refusal(with([&](Json& j) { j["links"][0]["steering"] = steering; })),
-                HasSubstr("links[0].steering: a shm link has no NIC that could steer: say auto or handoff"));
+    EXPECT_THAT(
+        refusal(with([&](Json& j) { j["links"][0]["steering"] = steering; })),
+        HasSubstr("key 'links[0].steering': a shm link has no NIC that could steer: say auto or handoff"));
 }
 
 TEST(NodeConfig, RefusesAKeyThatIsThereTwice) {
   EXPECT_EQ(refusal(R"({"proxies": 1, "proxies": 2})"),
-            "node.json: key 'proxies' is there twice in one object; remove one of them");
-  EXPECT_THAT(refusal(R"({"idle": {"spins": 1, "spins": 2}})"), HasSubstr("key 'spins' is there twice"));
+            "node.json: key 'proxies': is there twice; remove one of them");
+  EXPECT_THAT(refusal(R"({"idle": {"spins": 1, "spins": 2}})"),
+              HasSubstr("key 'idle.spins': is there twice"));
 }
 
 TEST(NodeConfig, RefusesAWrongType) {
   EXPECT_EQ(refusal(with([](Json& j) { j["proxies"] = "two"; })),
-            "node.json: key 'proxies' must be a whole number from 0 to 65535, not \"two\"");
-  EXPECT_THAT(refusal(with([](Json& j) { j["proxies"] = 1.5; })), HasSubstr("not 1.5"));
-  EXPECT_THAT(refusal(with([](Json& j) { j["transport"]["peer_death_ms"] = 200'000; })),
-              HasSubstr("transport.peer_death_ms is 200000: must be at most 137000"))
+            "node.json: key 'proxies': \"two\" is a string; write it without quotes; allowed: 1 to 32");
+  EXPECT_THAT(refusal(with([](Json& j) { j["proxies"] = 1.5; })),
+              HasSubstr("key 'proxies': '1.5' is not a whole number; allowed: 1 to 32"));
+  EXPECT_THAT(
+      refusal(with([](Json& j) { j["transport"]["peer_death_ms"] = 200'000; })),
+      HasSubstr("key 'transport.peer_death_ms': 200000 is out of range; allowed: 1 to 137000, for packets' "
+                "timestamps tell no longer times apart"))
       << "a sub-connection could not tell so long a time";
-  EXPECT_THAT(refusal(with([](Json& j) { j["proxies"] = -1; })), HasSubstr("not -1"));
-  EXPECT_THAT(refusal(with([](Json& j) { j["clusters"] = 65536; })), HasSubstr("not 65536"));
+  EXPECT_THAT(refusal(with([](Json& j) { j["proxies"] = -1; })),
+              HasSubstr("'-1' is not a whole number; allowed: 1 to 32"));
+  EXPECT_THAT(refusal(with([](Json& j) { j["clusters"] = 65536; })),
+              HasSubstr("key 'clusters': 65536 is out of range; allowed: 1 to 64"));
   EXPECT_THAT(refusal(with([](Json& j) { j["misdirect"] = 1; })),
-              HasSubstr("key 'misdirect' must be true or false"));
-  EXPECT_THAT(refusal(with([](Json& j) { j["links"] = 1; })), HasSubstr("key 'links' must be an array"));
-  EXPECT_THAT(refusal(with([](Json& j) { j["peers"][0] = 1; })),
-              HasSubstr("key 'peers[0]' must be an object"));
+              HasSubstr("key 'misdirect': '1' is not allowed; allowed: true, false"));
+  EXPECT_THAT(refusal(with([](Json& j) { j["links"] = 1; })), HasSubstr("key 'links': must be a list"));
+  EXPECT_THAT(refusal(with([](Json& j) { j["peers"][0] = 1; })), HasSubstr("key 'peers[0]': must be {"));
   EXPECT_THAT(refusal(with([](Json& j) { j["faults"] = "none"; })),
-              HasSubstr("key 'faults' must be an object"));
-  EXPECT_THAT(refusal(with([](Json& j) { j["address"] = 10; })), HasSubstr("key 'address' must be a string"));
-  EXPECT_THAT(refusal(with([](Json& j) { j["faults"]["loss"] = "1%"; })), HasSubstr("must be a number"));
+              HasSubstr("key 'faults': is a section; put its keys below it: loss"));
+  EXPECT_THAT(refusal(with([](Json& j) { j["address"] = 10; })),
+              HasSubstr("key 'address': 10 is not a string; write it in quotes; allowed: one host's"));
+  EXPECT_THAT(refusal(with([](Json& j) { j["faults"]["loss"] = "1%"; })),
+              HasSubstr("key 'faults.loss': \"1%\" is a string; write it without quotes"));
   EXPECT_THAT(refusal(with([](Json& j) { j["transport"]["fragmentation"] = "tcp"; })),
-              HasSubstr("key 'transport.fragmentation' must be \"transport\" or \"ip\", not \"tcp\""));
-  EXPECT_THAT(refusal("[]"), HasSubstr("must be an object"));
+              HasSubstr("key 'transport.fragmentation': 'tcp' is not allowed; allowed: transport, ip"));
+  EXPECT_THAT(refusal("[]"), HasSubstr("node.json: must be an object"));
   EXPECT_THAT(refusal("{"), HasSubstr("node.json: not JSON"));
 }
 
 TEST(NodeConfig, RefusesRelationsThatCannotHold) {
   const std::pair<std::function<void(Json&)>, const char*> mistakes[] = {
-      {[](Json& j) { j["clusters"] = 65; }, "clusters is 65: must be 1 to 64"},
-      {[](Json& j) { j["cluster"] = 2; }, "cluster is 2: must be below clusters (2)"},
-      {[](Json& j) { j["proxies"] = 33; }, "proxies is 33: must be 1 to 32"},
-      {[](Json& j) { j["address"] = "10.98.1"; }, "address is '10.98.1': must be one host's IPv4 address"},
-      {[](Json& j) { j["address"] = "224.0.0.1"; }, "address is '224.0.0.1'"},
+      {[](Json& j) { j["clusters"] = 65; }, "key 'clusters': 65 is out of range; allowed: 1 to 64"},
+      {[](Json& j) { j["cluster"] = 2; }, "key 'cluster': 2 must be below clusters (2)"},
+      {[](Json& j) { j["proxies"] = 33; }, "key 'proxies': 33 is out of range; allowed: 1 to 32"},
+      {[](Json& j) { j["address"] = "10.98.1"; },
+       "key 'address': '10.98.1' is not allowed; allowed: one host's IPv4 address"},
+      {[](Json& j) { j["address"] = "224.0.0.1"; }, "key 'address': '224.0.0.1'"},
       {[](Json& j) { j["mac"] = "01:62:72:64:00:01"; },
-       "mac is '01:62:72:64:00:01': must be one station's address"},
-      {[](Json& j) { j["udp_port"] = 65535; }, "udp_port is 65535: with 2 proxies it must be 1 to 65534"},
-      {[](Json& j) { j["links"][0]["fd"] = -1; }, "links[0].fd is missing"},
-      {[](Json& j) { j["links"][0]["kind"] = "ethdev"; }, "links[0].device is missing"},
-      {[](Json& j) { j["peers"] = Json::array(); }, "peers: 0 of 1 are there"},
-      {[](Json& j) { j["peers"][0]["cluster"] = 1; }, "peers[0].cluster is 1: must be another cluster"},
+       "key 'mac': '01:62:72:64:00:01' is not allowed; allowed: one station's address"},
+      {[](Json& j) { j["udp_port"] = 65535; },
+       "key 'udp_port': 65535 is out of range; allowed with 2 proxies: 1 to 65534"},
+      {[](Json& j) { j["links"][0]["fd"] = -1; }, "key 'links[0].fd': is missing"},
+      {[](Json& j) { j["links"][0]["kind"] = "ethdev"; }, "key 'links[0].device': is missing"},
+      {[](Json& j) { j["peers"] = Json::array(); }, "key 'peers': 0 of 1 are there"},
+      {[](Json& j) { j["peers"][0]["cluster"] = 1; }, "key 'peers[0].cluster': 1 must be another cluster"},
       {[](Json& j) { j["peers"][0]["address"] = "10.98.1.1"; },
        "another node, or another of its NIs, has it too"},
-      {[](Json& j) { j["peers"][0]["link"] = 1; }, "peers[0].link is 1: there are 1 links"},
-      {[](Json& j) { j["transport"]["mtu_bytes"] = 575; }, "transport.mtu_bytes is 575: must be 576 to 9000"},
-      {[](Json& j) { j["transport"]["window_packets"] = 257; }, "window_packets is 257: must be 1 to 256"},
+      {[](Json& j) { j["peers"][0]["link"] = 1; }, "key 'peers[0].link': 1: there are 1 links"},
+      {[](Json& j) { j["transport"]["mtu_bytes"] = 575; },
+       "key 'transport.mtu_bytes': '575' is not allowed; allowed: auto, or 576 to 9000"},
+      {[](Json& j) { j["transport"]["window_packets"] = 257; },
+       "key 'transport.window_packets': 257 is out of range; allowed: 1 to 256"},
       {[](Json& j) { j["transport"]["min_rto_us"] = 200'000; },
-       "min_rto_us is 200000: must be 1 to max_rto_us"},
-      {[](Json& j) { j["transport"]["path_death_ms"] = 100; }, "must be longer than max_rto_us"},
-      {[](Json& j) { j["transport"]["path_death_ms"] = 10'000; }, "must be longer than path_death_ms"},
-      {[](Json& j) { j["faults"]["corrupt"] = 1.5; }, "faults.corrupt is 1.5: a probability is 0 to 1"},
+       "key 'transport.min_rto_us': min_rto_us (200000) is longer than max_rto_us (100000)"},
+      {[](Json& j) { j["transport"]["path_death_ms"] = 1; },
+       "key 'transport.path_death_ms': path_death_ms (1 ms) must be at least four times min_rto_us (500 us)"},
+      {[](Json& j) { j["transport"]["path_death_ms"] = 10'000; },
+       "must be longer than path_death_ms (10000)"},
+      {[](Json& j) { j["faults"]["corrupt"] = 1.5; },
+       "key 'faults.corrupt': 1.5 is out of range; allowed: a probability, 0 to 1"},
       {[](Json& j) { j["idle"]["sleep_min_us"] = 500; },
-       "idle.sleep_min_us is 500: must be 1 to sleep_max_us"},
-      {[](Json& j) { j["listen_fd"] = -1; }, "listen_address is missing"},
+       "key 'idle.sleep_min_us': sleep_min_us (500) is longer than sleep_max_us (200)"},
+      {[](Json& j) { j["listen_fd"] = -1; },
+       "key 'listen_address': is missing: clients need a place to attach"},
       {[](Json& j) { j["listen_address"] = "@b"; }, "give one of them"},
   };
   for (const auto& [mistake, text] : mistakes) EXPECT_THAT(refusal(with(mistake)), HasSubstr(text));
@@ -190,17 +210,20 @@ TEST(NodeConfig, ALinkMayHaveAnAddressOfItsOwn) {
   EXPECT_EQ(on_link("", 0, ""), "(accepted)");
   EXPECT_EQ(on_link("10.98.0.7", 24, ""), "(accepted)") << "the peer is on the link";
   EXPECT_EQ(on_link("192.168.3.7", 24, "192.168.3.1"), "(accepted)") << "the peer is behind the gateway";
-  EXPECT_THAT(on_link("192.168.3.7", 24, ""),
-              HasSubstr("peers[0].address is 10.98.0.1: not on links[0] (192.168.3.7/24): give that link a "
-                        "gateway"));
-  EXPECT_THAT(on_link("192.168.3.7", 24, "192.168.4.1"), HasSubstr("gateway is 192.168.4.1: must be on the"));
+  EXPECT_THAT(
+      on_link("192.168.3.7", 24, ""),
+      HasSubstr("key 'peers[0].address': 10.98.0.1: not on links[0] (192.168.3.7/24): give that link a "
+                "gateway"));
+  EXPECT_THAT(on_link("192.168.3.7", 24, "192.168.4.1"),
+              HasSubstr("key 'links[0].gateway': 192.168.4.1 must be on the"));
   EXPECT_THAT(on_link("192.168.3.7", 0, "192.168.3.1"), HasSubstr("must be on the link: set prefix_bits"));
   EXPECT_THAT(on_link("192.168.3.7", 24, "192.168.3.7"), HasSubstr("must be another host's"));
-  EXPECT_THAT(on_link("192.168.3", 24, ""), HasSubstr("links[0].address is '192.168.3'"));
-  EXPECT_THAT(on_link("10.98.0.7", 33, ""), HasSubstr("links[0].prefix_bits is 33: must be 0 to 32"));
+  EXPECT_THAT(on_link("192.168.3", 24, ""), HasSubstr("key 'links[0].address': '192.168.3' is not allowed"));
+  EXPECT_THAT(on_link("10.98.0.7", 33, ""),
+              HasSubstr("key 'links[0].prefix_bits': 33 is out of range; allowed: 0 to 32"));
   EXPECT_THAT(on_link("10.98.0.1", 24, ""), HasSubstr("this node has it on links[0]"));
   EXPECT_THAT(refusal(with([](Json& j) { j["links"][0]["mac"] = "01:00:00:00:00:07"; })),
-              HasSubstr("links[0].mac is '01:00:00:00:00:07'"));
+              HasSubstr("key 'links[0].mac': '01:00:00:00:00:07' is not allowed"));
 }
 
 TEST(NodeConfig, LetsNoTwoPeersShareAMemoryWire) {
@@ -210,7 +233,8 @@ TEST(NodeConfig, LetsNoTwoPeersShareAMemoryWire) {
   third.cluster = 2;
   third.address = "10.98.2.1";
   node.peers.push_back(third);
-  EXPECT_THAT(node.validate().error().text, HasSubstr("peers[1].link is 0: a shm link joins two NIs only"));
+  EXPECT_THAT(node.validate().error().text,
+              HasSubstr("key 'peers[1].link': 0: a shm link joins two NIs only"));
   node.links[0] = {.kind = LinkConfig::Kind::kEthdev, .fd = -1, .first_side = true, .device = "net_tap0"};
   EXPECT_TRUE(node.validate().ok()) << "a switched network joins many";
   node.peers[1].cluster = 0;

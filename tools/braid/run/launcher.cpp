@@ -58,7 +58,7 @@ Result<ChildId> Launcher::start_daemon(ChildProcesses& children, unsigned cluste
   plan.ready_fd = ready->write.get();
   plan.counters_fd = counters->fd();
   if (Result<void> valid = plan.validate(); !valid) return valid.error();
-  Result<Descriptor> text = make_memory_file_of("braid-node-config", to_json(plan));
+  Result<Descriptor> text = make_memory_file_of("braid-node-config", proxy::to_json(plan));
   if (!text) return text.error();
 
   ProcessOptions options;

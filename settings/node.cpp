@@ -1,0 +1,381 @@
+#include "settings/node.h"
+
+#include <bit>
+#include <set>
+
+#include "base/fnv.h"
+#include "settings/limits.h"
+#include "settings/reader.h"
+#include "settings/value.h"
+#include "settings/words.h"
+#include "stack/wire/addresses.h"
+
+namespace braid::settings {
+
+template <>
+struct Words<LinkConfig::Kind> {
+  using E = LinkConfig::Kind;
+  static constexpr Word<E> kAll[] = {{"shm", E::kShm}, {"ethdev", E::kEthdev}};
+};
+
+namespace {
+
+using stack::Ipv4Address;
+using stack::MacAddress;
+
+// --- what addresses look like
+
+bool is_host(const std::string& text) {
+  const auto address = Ipv4Address::parse(text);
+  return address && address->is_unicast();
+}
+bool is_host_or_empty(const std::string& text) {
+  return text.empty() || is_host(text);
+}
+bool is_station_or_empty(const std::string& text) {
+  const auto mac = MacAddress::parse(text);
+  return text.empty() || (mac && mac->is_unicast());
+}
+constexpr Setting host(Setting s) {
+  s.allowed = "one host's IPv4 address, e.g. 10.98.0.1";
+  if (s.fits == nullptr) s.fits = is_host;
+  return s;
+}
+constexpr Setting station(Setting s) {
+  s.allowed = "one station's address, e.g. \"02:62:72:64:00:01\"";
+  s.fits = is_station_or_empty;
+  return s;
+}
+
+// --- links
+
+using L = LinkConfig;
+constexpr Setting kLink[] = {
+    declare<&L::kind>({.name = "kind", .help = "memory shared with one peer (shm), or a DPDK port (ethdev)"}),
+    declare<&L::fd>(
+        {.name = "fd", .help = "shm: the wire's memory, an inherited descriptor; -1: none", .least = -1}),
+    declare<&L::first_side>({.name = "first_side", .help = "shm: which of the two sides this node is"}),
+    declare<&L::device>(
+        {.name = "device",
+         .help = "ethdev: the --vdev argument, e.g. \"net_memif0,role=server\"; its ports count in order"}),
+    host(declare<&L::address>({.name = "address",
+                               .help = "what the node is on this link; empty: what it is everywhere",
+                               .fits = is_host_or_empty})),
+    station(declare<&L::mac>({.name = "mac", .help = "the same of its Ethernet address"})),
+    declare<&L::prefix_bits>(
+        {.name = "prefix_bits",
+         .unit = "bits",
+         .help =
+             "addresses that begin with so many bits of ours are on the link, all others behind the gateway; "
+             "0: every address is on the link",
+         .most = 32}),
+    host(declare<&L::gateway>(
+        {.name = "gateway", .help = "the way to all others; empty: none", .fits = is_host_or_empty})),
+    declare<&L::steering>(
+        {.name = "steering",
+         .help = "ethdev: how the port brings packets to the queue of the proxy that they are for"})};
+
+std::optional<Conflict> link_has_its_wire(const L& link) {
+  if (link.kind == L::Kind::kShm && link.fd < 0)
+    return Conflict{{"fd"}, "is missing: a shm link needs the descriptor of its memory"};
+  if (link.kind == L::Kind::kEthdev && link.device.empty())
+    return Conflict{{"device"},
+                    "is missing: an ethdev link needs a DPDK device, e.g. \"net_memif0,role=server\""};
+  return std::nullopt;
+}
+std::optional<Conflict> link_can_steer(const L& link) {
+  if (link.kind == L::Kind::kEthdev || link.steering == proxy::Steering::kAuto ||
+      link.steering == proxy::Steering::kHandoff)
+    return std::nullopt;
+  return Conflict{{"steering"}, "a shm link has no NIC that could steer: say auto or handoff"};
+}
+constexpr Relation kLinkRelations[] = {
+    relation<L, link_has_its_wire>("a shm link has an fd, an ethdev link a device"),
+    relation<L, link_can_steer>("only an ethdev link steers by flow or rss")};
+constinit const Schema kLinkSchema = {.settings = kLink, .relations = kLinkRelations};
+
+// --- peers
+
+constexpr std::string_view kNiHelp = "its IPv4 address";
+constexpr std::string_view kMacHelp = "its Ethernet address; empty: asked by ARP";
+constexpr std::string_view kNiLinkHelp = "the link that it is reached on, an index into links";
+using N = NiConfig;
+constexpr Setting kNi[] = {host(declare<&N::address>({.name = "address", .help = kNiHelp, .required = true})),
+                           station(declare<&N::mac>({.name = "mac", .help = kMacHelp})),
+                           declare<&N::link>({.name = "link", .help = kNiLinkHelp})};
+constinit const Schema kNiSchema = {.settings = kNi};
+
+using P = PeerConfig;
+constexpr Setting kPeer[] = {
+    declare<&P::cluster>({.name = "cluster", .help = "its number", .most = kMaxClusters - 1}),
+    declare<&P::proxies>({.name = "proxies", .help = "of the peer", .least = 1, .most = kMaxProxies}),
+    host(declare<&P::address>({.name = "address", .help = kNiHelp, .required = true})),
+    declare<&P::udp_port>(
+        {.name = "udp_port", .help = "of its proxy 0; proxy i has the port i above", .least = 1}),
+    station(declare<&P::mac>({.name = "mac", .help = kMacHelp})),
+    declare<&P::link>({.name = "link", .help = kNiLinkHelp})};
+constexpr List kPeerLists[] = {list<&P::more_nis>(
+    "more_nis", "further interfaces: proxy i is reached at the one that i modulo their number names",
+    "{address: 10.98.0.2, link: 1}", kNiSchema)};
+
+// The port of a node's proxy 0 leaves room for all its proxies below 65536.
+template <class C>
+std::optional<Conflict> ports_fit(const C& c) {
+  if (c.udp_port + c.proxies - 1 <= 65535) return std::nullopt;
+  return Conflict{{"udp_port", "proxies"},
+                  fmt::format("{} is out of range; allowed with {} proxies: 1 to {}", c.udp_port, c.proxies,
+                              65536 - c.proxies)};
+}
+constexpr std::string_view kPortsFit = "udp_port leaves a port for every proxy";
+constexpr Relation kPeerRelations[] = {relation<P, ports_fit<P>>(kPortsFit)};
+constinit const Schema kPeerSchema = {.settings = kPeer, .lists = kPeerLists, .relations = kPeerRelations};
+
+// --- other machines, channels
+
+using M = MachinesConfig;
+constexpr Setting kMachines[] = {
+    declare<&M::connect>({.name = "connect", .help = "clients of this node may connect to other machines"}),
+    declare<&M::accept>({.name = "accept", .help = "other machines may connect to this node's listeners"}),
+    declare<&M::udp_port>({.name = "udp_port",
+                           .help = "where nodes introduce themselves; no proxy's",
+                           .least = 1,
+                           .most = kMaxIntroductionPort}),
+    declare<&M::places>({.name = "places",
+                         .help = "other clusters that are known at once; memory is taken for all of them",
+                         .least = 1,
+                         .most = kMaxClusters - 1}),
+    declare<&M::most_proxies>({.name = "most_proxies",
+                               .help = "the most proxies that one may have",
+                               .least = 1,
+                               .most = kMaxProxies})};
+constinit const Schema kMachinesSchema = {.settings = kMachines};
+
+using H = ChannelConfig;
+constexpr Setting kChannel[] = {declare<&H::send_descriptors>(
+    {.name = "send_descriptors",
+     .help = "entries of a compute node's ring to a proxy, a power of two; auto: one for 128 bytes of its "
+             "data area",
+     .reason = "a full ring of short messages and a full data area come about together",
+     .least = 64,
+     .most = 8192,
+     .automatic = 0})};
+std::optional<Conflict> descriptors_are_a_power(const H& c) {
+  if (c.send_descriptors == 0 || std::has_single_bit(c.send_descriptors)) return std::nullopt;
+  return Conflict{{"send_descriptors"},
+                  fmt::format("{} is not a power of two; take {} or {}", c.send_descriptors,
+                              std::bit_floor(c.send_descriptors), std::bit_ceil(c.send_descriptors))};
+}
+constexpr Relation kChannelRelations[] = {
+    relation<H, descriptors_are_a_power>("send_descriptors is a power of two")};
+constinit const Schema kChannelSchema = {.settings = kChannel, .relations = kChannelRelations};
+
+// --- the node
+
+using C = NodeConfig;
+constexpr Setting kNode[] = {
+    declare<&C::cluster>({.name = "cluster", .help = "this node's number", .most = kMaxClusters - 1}),
+    declare<&C::clusters>({.name = "clusters", .help = "of the machine", .least = 1, .most = kMaxClusters}),
+    declare<&C::proxies>({.name = "proxies", .help = "of this node", .least = 1, .most = kMaxProxies}),
+    host(declare<&C::address>({.name = "address", .help = "this node's IPv4 address", .required = true})),
+    declare<&C::udp_port>(
+        {.name = "udp_port", .help = "of proxy 0; proxy i has the port i above", .least = 1}),
+    station(declare<&C::mac>({.name = "mac", .help = "its Ethernet address; empty: the device's"})),
+    declare<&C::misdirect>(
+        {.name = "misdirect",
+         .help =
+             "send everything to a peer's queue of another proxy, so that all is handed over in software"}),
+    declare<&C::eal_memory_mib>({.name = "eal_memory_mib",
+                                 .unit = "MiB",
+                                 .help = "memory of DPDK; auto: what its ports and queues need",
+                                 .least = 1,
+                                 .most = kMaxEalMib,
+                                 .automatic = 0}),
+    declare<&C::eal_prefix>({.name = "eal_prefix", .help = "of the names of DPDK's files"}),
+    declare<&C::listen_fd>({.name = "listen_fd",
+                            .help = "where clients attach: an inherited listening descriptor; -1: none",
+                            .least = -1}),
+    declare<&C::listen_address>(
+        {.name = "listen_address",
+         .help = "where clients attach: a path, or \"@name\" in the abstract namespace"}),
+    declare<&C::ready_fd>({.name = "ready_fd",
+                           .help = "one byte is written there when all sub-connections are up; -1: none",
+                           .least = -1}),
+    declare<&C::counters_fd>(
+        {.name = "counters_fd", .help = "memory for the counters; -1: private", .least = -1}),
+    declare<&C::seed>({.name = "seed", .help = "of epochs; 0: from the system"}),
+    declare<&C::capture_directory>(
+        {.name = "capture_directory",
+         .help = "where each proxy writes the frames that it receives and sends, cluster<k>-proxy<p>.pcapng; "
+                 "empty: nowhere"}),
+    declare<&C::capture_limit_mib>({.name = "capture_limit_mib",
+                                    .unit = "MiB",
+                                    .help = "what each of these files may grow to, MiB",
+                                    .least = 1,
+                                    .most = kMaxCaptureMib})};
+constexpr Section kNodeSections[] = {
+    section<&C::transport>("transport", "Transport", kTransportSchema),
+    section<&C::machines>("machines", "Other machines", kMachinesSchema),
+    section<&C::faults>("faults", "Faults on the wire, injected where frames arrive", kFaultSchema),
+    section<&C::idle>("idle", "How a proxy waits", kIdleSchema),
+    section<&C::channel>("channel", "Channels", kChannelSchema)};
+constexpr List kNodeLists[] = {
+    list<&C::links>("links", "what joins this node with others", "{\"kind\": \"ethdev\", \"device\": \"…\"}",
+                    kLinkSchema),
+    list<&C::peers>("peers", "every other cluster of the machine",
+                    "{\"cluster\": 1, \"address\": \"10.98.1.1\", \"udp_port\": 7700}", kPeerSchema)};
+
+std::optional<Conflict> cluster_is_one(const C& c) {
+  if (c.cluster < c.clusters) return std::nullopt;
+  return Conflict{{"cluster", "clusters"},
+                  fmt::format("{} must be below clusters ({})", c.cluster, c.clusters)};
+}
+
+std::optional<Conflict> nothing_is_automatic(const C& c) {
+  if (c.transport.mtu_bytes == 0)
+    return Conflict{{"transport.mtu_bytes"}, "a node must be told; allowed: 576 to 9000"};
+  if (c.idle.spins == IdleConfig::kAutomaticSpins)
+    return Conflict{{"idle.spins"}, "a node must be told; allowed: 0 to 1000000"};
+  return std::nullopt;
+}
+
+std::optional<Conflict> clients_can_attach(const C& c) {
+  if (c.listen_fd < 0 && c.listen_address.empty())
+    return Conflict{{"listen_address", "listen_fd"},
+                    "is missing: clients need a place to attach, e.g. \"@braidd-0\" or a path"};
+  if (c.listen_fd >= 0 && !c.listen_address.empty())
+    return Conflict{
+        {"listen_address", "listen_fd"},
+        fmt::format("is '{}' and listen_fd is {}: give one of them", c.listen_address, c.listen_fd)};
+  return std::nullopt;
+}
+
+// Every other cluster once, and no wire between two given to a third.
+std::optional<Conflict> peers_are_all_others(const C& node) {
+  std::set<std::uint16_t> clusters;
+  std::set<std::string> addresses = {node.address};
+  std::set<std::uint16_t> wires;
+  for (std::size_t i = 0; i < node.peers.size(); ++i) {
+    const PeerConfig& peer = node.peers[i];
+    const std::string where = fmt::format("peers[{}].", i);
+    if (peer.cluster >= node.clusters || peer.cluster == node.cluster)
+      return Conflict{{where + "cluster"},
+                      fmt::format("{} must be another cluster below {} than this one ({})", peer.cluster,
+                                  node.clusters, node.cluster)};
+    if (!clusters.insert(peer.cluster).second)
+      return Conflict{{where + "cluster"}, fmt::format("{}: that peer is there twice", peer.cluster)};
+    for (std::size_t n = 0; n < peer.nis(); ++n) {
+      const NiConfig ni = peer.ni(n);
+      const std::string at = n == 0 ? where : fmt::format("{}more_nis[{}].", where, n - 1);
+      if (!addresses.insert(ni.address).second)
+        return Conflict{{at + "address"},
+                        fmt::format("{}: another node, or another of its NIs, has it too", ni.address)};
+      if (ni.link >= node.links.size())
+        return Conflict{{at + "link"},
+                        fmt::format("{}: there are {} links, counted from 0", ni.link, node.links.size())};
+      if (node.links[ni.link].kind == L::Kind::kShm && !wires.insert(ni.link).second)
+        return Conflict{{at + "link"},
+                        fmt::format("{}: a shm link joins two NIs only, and another is on it", ni.link)};
+    }
+  }
+  if (node.peers.size() + 1u != node.clusters)
+    return Conflict{
+        {"peers", "clusters"},
+        fmt::format("{} of {} are there; every other cluster must be", node.peers.size(), node.clusters - 1)};
+  return std::nullopt;
+}
+
+bool on_link(const LinkConfig& link, Ipv4Address own, Ipv4Address other) {
+  return link.prefix_bits == 0 || (own.value() ^ other.value()) >> (32 - link.prefix_bits) == 0;
+}
+
+std::optional<Conflict> gateway_is_on_the_link(const LinkConfig& link, Ipv4Address own, std::size_t index) {
+  if (link.gateway.empty()) return std::nullopt;
+  const std::string key = fmt::format("links[{}].gateway", index);
+  const Ipv4Address gateway = *Ipv4Address::parse(link.gateway);
+  if (gateway == own) return Conflict{{key}, fmt::format("{} must be another host's address", link.gateway)};
+  if (link.prefix_bits != 0 && on_link(link, own, gateway)) return std::nullopt;
+  return Conflict{{key},
+                  fmt::format("{} must be on the link: set prefix_bits so that {} and it begin alike",
+                              link.gateway, own.to_string())};
+}
+
+// What the node is on each link, and whom it reaches there. Addresses are well-formed, links exist.
+std::optional<Conflict> links_reach_their_peers(const C& node) {
+  for (std::size_t index = 0; index < node.links.size(); ++index) {
+    const LinkConfig& link = node.links[index];
+    const Ipv4Address own = *Ipv4Address::parse(link.address.empty() ? node.address : link.address);
+    if (auto conflict = gateway_is_on_the_link(link, own, index)) return conflict;
+    for (std::size_t i = 0; i < node.peers.size(); ++i) {
+      for (std::size_t n = 0; n < node.peers[i].nis(); ++n) {
+        const NiConfig ni = node.peers[i].ni(n);
+        if (ni.link != index) continue;
+        const Ipv4Address theirs = *Ipv4Address::parse(ni.address);
+        const std::string key = fmt::format("peers[{}].address", i);
+        if (theirs == own)
+          return Conflict{{key}, fmt::format("{}: this node has it on links[{}]", ni.address, index)};
+        if (link.gateway.empty() && !on_link(link, own, theirs))
+          return Conflict{{key},
+                          fmt::format("{}: not on links[{}] ({}/{}): give that link a gateway", ni.address,
+                                      index, own.to_string(), link.prefix_bits)};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Conflict> machines_fit(const C& node) {
+  const MachinesConfig& m = node.machines;
+  if (!m.any()) return std::nullopt;
+  if (m.places + node.clusters > kMaxClusters)
+    return Conflict{{"machines.places", "clusters"},
+                    fmt::format("{} is out of range; allowed: 1 to {} ({} less this machine's clusters)",
+                                m.places, kMaxClusters - node.clusters, kMaxClusters)};
+  if (m.udp_port >= node.udp_port && m.udp_port < node.udp_port + node.proxies)
+    return Conflict{{"machines.udp_port", "udp_port"},
+                    fmt::format("{} is a proxy's; allowed: none of {} to {}", m.udp_port, node.udp_port,
+                                node.udp_port + node.proxies - 1)};
+  std::set<std::string> addresses;
+  for (const LinkConfig& link : node.links)
+    addresses.insert(link.address.empty() ? node.address : link.address);
+  if (addresses.size() > kMaxNis)
+    return Conflict{{"links"},
+                    fmt::format("this node has {} addresses, and other machines can be told {} at most",
+                                addresses.size(), kMaxNis)};
+  return std::nullopt;
+}
+
+constexpr Relation kNodeRelations[] = {
+    relation<C, cluster_is_one>("cluster is below clusters"),
+    relation<C, ports_fit<C>>(kPortsFit),
+    relation<C, nothing_is_automatic>("transport.mtu_bytes and idle.spins are numbers"),
+    relation<C, peers_are_all_others>("peers are all other clusters, each once; no address is there twice; a "
+                                      "shm link joins two interfaces"),
+    relation<C, links_reach_their_peers>("a peer's address is on its link, or the link has a gateway"),
+    relation<C, machines_fit>(
+        "machines.places and clusters are 64 together at most; machines.udp_port is no proxy's"),
+    relation<C, clients_can_attach>("either listen_fd or listen_address is given")};
+
+}  // namespace
+
+constinit const Schema kNodeSchema = {
+    .settings = kNode, .sections = kNodeSections, .lists = kNodeLists, .relations = kNodeRelations};
+
+Result<void> NodeConfig::validate() const {
+  return check(kNodeSchema, this, {}, "");
+}
+
+std::uint64_t agreed_hash(const TransportConfig& transport) {
+  Fnv1a hash;
+  const auto add = [&](std::string_view text) {
+    for (const char c : text) hash.add(static_cast<std::uint8_t>(c));
+    hash.add(std::uint8_t{0});
+  };
+  for (const Setting& setting : kTransportSchema.settings) {
+    if (!setting.agreed) continue;
+    add(setting.name);
+    add(text_of(setting, &transport));
+  }
+  return hash.value();
+}
+
+}  // namespace braid::settings

@@ -1,0 +1,102 @@
+// All that one node's braidd must know. `braid run` writes it as JSON for each of its daemons; on a machine
+// of a real cluster it is a file (docs/OPERATIONS.md).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "convergence/peer_choice.h"
+#include "proxy/nic/steering.h"
+#include "settings/transport.h"
+
+namespace braid::settings {
+
+struct LinkConfig {
+  enum class Kind : std::uint8_t { kShm, kEthdev };
+  Kind kind = Kind::kShm;
+  int fd = -1;             // shm: the wire's memory, an inherited descriptor
+  bool first_side = true;  // shm: which of the two sides this node is
+  std::string device;      // ethdev: the --vdev argument, "net_memif0,role=server,…"
+  std::string address = {};
+  std::string mac = {};
+  std::uint16_t prefix_bits = 0;
+  std::string gateway = {};
+  proxy::Steering steering = proxy::Steering::kAuto;
+};
+
+// A network interface of a peer, and the way there.
+struct NiConfig {
+  std::string address;     // IPv4, dotted
+  std::string mac;         // static neighbour entry; empty: ask by ARP
+  std::uint16_t link = 0;  // index into links
+};
+
+struct PeerConfig {
+  std::uint16_t cluster = 0;
+  std::uint16_t proxies = 1;
+  std::string address;         // IPv4, dotted
+  std::uint16_t udp_port = 0;  // of its proxy 0; proxy i has udp_port + i
+  std::string mac;             // static neighbour entry; empty: ask by ARP
+  std::uint16_t link = 0;      // index into links
+  std::vector<NiConfig> more_nis = {};
+
+  std::size_t nis() const { return 1 + more_nis.size(); }
+  NiConfig ni(std::size_t i) const { return i == 0 ? NiConfig{address, mac, link} : more_nis[i - 1]; }
+};
+
+// Connections with clusters of other logical machines (docs/OPERATIONS.md). Off unless said otherwise: who
+// may connect to a machine's listeners decides that machine.
+struct MachinesConfig {
+  bool connect = false;
+  bool accept = false;
+  std::uint16_t udp_port = 7699;
+  std::uint16_t places = 4;
+  std::uint16_t most_proxies = 8;
+  bool any() const { return connect || accept; }
+};
+
+// What clients and proxies share.
+struct ChannelConfig {
+  std::uint32_t send_descriptors = 0;  // 0: auto, by the bytes of the data area
+};
+
+struct NodeConfig {
+  std::uint16_t cluster = 0;
+  std::uint16_t clusters = 1;
+  std::uint16_t proxies = 1;
+  std::string address;
+  std::uint16_t udp_port = 7700;
+  std::string mac;
+  std::vector<LinkConfig> links;
+  std::vector<PeerConfig> peers;
+  TransportConfig transport;
+  MachinesConfig machines;
+  FaultConfig faults;
+  IdleConfig idle;
+  ChannelConfig channel;
+  bool misdirect = false;
+  std::uint32_t eal_memory_mib = 64;
+  std::string eal_prefix;
+  int listen_fd = -1;
+  std::string listen_address;
+  int ready_fd = -1;
+  int counters_fd = -1;
+  std::uint64_t seed = 0;  // 0: from the system
+  std::string capture_directory;
+  std::uint32_t capture_limit_mib = 1024;
+
+  // Every value in its bounds, every relation between them. The error names the key.
+  Result<void> validate() const;
+};
+extern const Schema kNodeSchema;
+
+inline const Schema& schema_of(const NodeConfig*) {
+  return kNodeSchema;
+}
+
+// What both ends of a sub-connection must have the same of, as one number for the hello.
+std::uint64_t agreed_hash(const TransportConfig& transport);
+
+}  // namespace braid::settings

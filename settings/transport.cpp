@@ -1,0 +1,216 @@
+#include "settings/transport.h"
+
+#include "settings/limits.h"
+#include "settings/words.h"
+
+namespace braid::settings {
+namespace {
+
+using T = TransportConfig;
+constexpr Setting kTransport[] = {
+    declare<&T::mtu_bytes>({.name = "mtu_bytes",
+                            .option = "--mtu",
+                            .unit = "bytes",
+                            .help =
+                                "longest IP packet, bytes; at most 1500 with --wire dpdk; auto: 9000 (shm), "
+                                "1500 (dpdk), in simulations what the model says",
+                            .reason = "what the wire carries: on shm a page fits in one packet",
+                            .least = kMinMtuBytes,
+                            .most = kMaxMtuBytes,
+                            .automatic = 0,
+                            .agreed = true}),
+    declare<&T::fragmentation>(
+        {.name = "fragmentation",
+         .option = "--fragmentation",
+         .help = "who cuts messages longer than a packet: the transport, or IP as in the paper",
+         .reason = "a lost frame then costs one packet; with IP, all of the message",
+         .agreed = true}),
+    declare<&T::window_packets>(
+        {.name = "window_packets",
+         .option = "--window-packets",
+         .unit = "packets",
+         .help = "packets in flight between two proxies",
+         .reason = "256 packets of 1500 bytes are three times what 10 Gb/s carry in 100 us",
+         .least = 1,
+         .most = kMaxWindowPackets,
+         .agreed = true}),
+    declare<&T::congestion>(
+        {.name = "congestion",
+         .option = "--congestion",
+         .help = "what limits packets in flight beside the window: nothing, or the delay they meet",
+         .reason = "a queue that grows on the way slows the sender down before frames are lost"}),
+    declare<&T::peer>(
+        {.name = "peer",
+         .option = "--peer",
+         .help = "which proxy of a peer a proxy sends to, of those that it has a sub-connection with",
+         .reason = "the fewest sub-connections"}),
+    declare<&T::all_pairs>(
+        {.name = "all_pairs",
+         .option = "--all-pairs",
+         .help = "a sub-connection for every pair of proxies, not only for those with the same number",
+         .reason = "a sub-connection costs memory and keep-alives",
+         .agreed = true}),
+    declare<&T::path_death_ms>(
+        {.name = "path_death_ms",
+         .option = "--path-death",
+         .unit = "ms",
+         .help = "silence after which a path between two proxies is given up, ms",
+         .reason = "harmless, for others carry on; long beside any pause of a scheduler",
+         .least = 1,
+         .most = kMaxPeerDeathMs}),
+    declare<&T::peer_death_ms>({.name = "peer_death_ms",
+                                .option = "--peer-death",
+                                .unit = "ms",
+                                .help = "silence after which a cluster is declared dead and the run ends, ms",
+                                .reason = "a slower, graver judgement than a path's",
+                                .least = 1,
+                                .most = kMaxPeerDeathMs,
+                                .beyond = ", for packets' timestamps tell no longer times apart"}),
+    declare<&T::min_rto_us>({.name = "min_rto_us",
+                             .unit = "us",
+                             .help = "shortest retransmission timeout, us",
+                             .reason = "above the scheduling noise of a machine with more threads than cores",
+                             .least = 1,
+                             .most = 10'000'000}),
+    declare<&T::max_rto_us>({.name = "max_rto_us",
+                             .unit = "us",
+                             .help = "longest retransmission timeout, us",
+                             .reason = "several tries fit before a path is given up",
+                             .least = 1,
+                             .most = 60'000'000}),
+    declare<&T::ack_every>({.name = "ack_every",
+                            .unit = "packets",
+                            .help = "packets that may arrive before an acknowledgement leaves at once",
+                            .reason = "a burst of a proxy's turn",
+                            .least = 1,
+                            .most = kMaxWindowPackets}),
+    declare<&T::ack_delay_us>(
+        {.name = "ack_delay_us",
+         .unit = "us",
+         .help = "how long an acknowledgement waits for a packet to ride on, us",
+         .reason =
+             "about as long as an answer takes; a lost packet that nothing follows is noticed so much later",
+         .most = 1'000'000})};
+
+std::optional<Conflict> rto_bounds(const T& t) {
+  if (t.min_rto_us <= t.max_rto_us) return std::nullopt;
+  return Conflict{
+      {"min_rto_us", "max_rto_us"},
+      fmt::format("min_rto_us ({}) is longer than max_rto_us ({}); lower the one or raise the other",
+                  t.min_rto_us, t.max_rto_us)};
+}
+
+std::optional<Conflict> ack_before_rto(const T& t) {
+  if (t.ack_delay_us < t.min_rto_us) return std::nullopt;
+  return Conflict{
+      {"ack_delay_us", "min_rto_us"},
+      fmt::format("ack_delay_us ({}) must be shorter than min_rto_us ({}), or packets are sent again "
+                  "whose acknowledgement only waits; lower the one or raise the other",
+                  t.ack_delay_us, t.min_rto_us)};
+}
+
+// stack/sub_connection.cpp probes a silent path four times before it gives it up. Backing off may last
+// longer: the probes go on meanwhile, so a slow machine may have a max_rto_us beyond path_death_ms.
+std::optional<Conflict> probes_before_death(const T& t) {
+  if (std::uint64_t{t.path_death_ms} * 1000 >= std::uint64_t{4} * t.min_rto_us) return std::nullopt;
+  return Conflict{
+      {"path_death_ms", "min_rto_us"},
+      fmt::format("path_death_ms ({} ms) must be at least four times min_rto_us ({} us): a path is "
+                  "probed four times before it is given up, and each probe may take so long; raise "
+                  "the one or lower the other",
+                  t.path_death_ms, t.min_rto_us)};
+}
+
+std::optional<Conflict> paths_before_peer(const T& t) {
+  if (t.peer_death_ms > t.path_death_ms) return std::nullopt;
+  return Conflict{
+      {"peer_death_ms", "path_death_ms"},
+      fmt::format("peer_death_ms ({}) must be longer than path_death_ms ({}): a peer is dead when all "
+                  "its paths are; raise the one or lower the other",
+                  t.peer_death_ms, t.path_death_ms)};
+}
+
+constexpr Relation kTransportRelations[] = {
+    relation<T, rto_bounds>("min_rto_us is at most max_rto_us"),
+    relation<T, ack_before_rto>("ack_delay_us is shorter than min_rto_us"),
+    relation<T, probes_before_death>("path_death_ms is at least four times min_rto_us"),
+    relation<T, paths_before_peer>("peer_death_ms is longer than path_death_ms")};
+
+using F = FaultConfig;
+constexpr Setting probability(Setting s) {
+  s.allowed = "a probability, 0 to 1";
+  s.beyond = " (0.01 is one per cent)";
+  s.most_number = 1;
+  return s;
+}
+constexpr Setting kFaults[] = {
+    probability(declare<&F::loss>(
+        {.name = "loss", .option = "--loss", .help = "probability that an arriving frame is lost"})),
+    probability(declare<&F::duplicate>(
+        {.name = "duplicate", .option = "--duplicate", .help = "probability that it arrives twice"})),
+    probability(declare<&F::reorder>(
+        {.name = "reorder", .option = "--reorder", .help = "probability that later frames overtake it"})),
+    probability(declare<&F::corrupt>(
+        {.name = "corrupt", .option = "--corrupt", .help = "probability that one bit of it is flipped"})),
+    declare<&F::flip_past_checksum_every>(
+        {.name = "flip_past_checksum_every",
+         .option = "--flip-past-checksum",
+         .unit = "frames",
+         .help = "flip a bit of every n-th long frame and repair its checksum: results go wrong; 0: never",
+         .scope = Scope::kLive}),
+    declare<&F::drop_all_after>({.name = "drop_all_after",
+                                 .option = "--drop-all-after",
+                                 .unit = "frames",
+                                 .help = "lose every frame after so many, as if the link were cut; 0: never",
+                                 .scope = Scope::kLive}),
+    declare<&F::seed>(
+        {.name = "seed",
+         .option = "--seed",
+         .help = "which faults happen, and in simulations the jitter: the same seed, the same faults"})};
+
+using I = IdleConfig;
+constexpr Setting kIdle[] = {
+    declare<&I::spins>(
+        {.name = "spins",
+         .unit = "turns",
+         .help = "turns without work before a proxy yields; auto: 0 when there are more threads than cores, "
+                 "else 200",
+         .reason =
+             "four spinning threads on two cores take milliseconds for what yielding ones do in microseconds",
+         .most = 1'000'000,
+         .automatic = I::kAutomaticSpins,
+         .scope = Scope::kLive}),
+    declare<&I::yields>({.name = "yields",
+                         .unit = "turns",
+                         .help = "yields before it sleeps",
+                         .most = 1'000'000,
+                         .scope = Scope::kLive}),
+    declare<&I::sleep_min_us>({.name = "sleep_min_us",
+                               .unit = "us",
+                               .help = "its first sleep, us; each further one is twice as long",
+                               .least = 1,
+                               .most = 1'000'000,
+                               .scope = Scope::kLive}),
+    declare<&I::sleep_max_us>({.name = "sleep_max_us",
+                               .unit = "us",
+                               .help = "its longest sleep, us",
+                               .least = 1,
+                               .most = 1'000'000,
+                               .scope = Scope::kLive})};
+
+std::optional<Conflict> sleep_bounds(const I& i) {
+  if (i.sleep_min_us <= i.sleep_max_us) return std::nullopt;
+  return Conflict{
+      {"sleep_min_us", "sleep_max_us"},
+      fmt::format("sleep_min_us ({}) is longer than sleep_max_us ({}); lower the one or raise the other",
+                  i.sleep_min_us, i.sleep_max_us)};
+}
+constexpr Relation kIdleRelations[] = {relation<I, sleep_bounds>("sleep_min_us is at most sleep_max_us")};
+
+}  // namespace
+
+constinit const Schema kTransportSchema = {.settings = kTransport, .relations = kTransportRelations};
+constinit const Schema kFaultSchema = {.settings = kFaults};
+constinit const Schema kIdleSchema = {.settings = kIdle, .relations = kIdleRelations};
+
+}  // namespace braid::settings

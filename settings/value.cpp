@@ -1,0 +1,149 @@
+#include "settings/value.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "settings/text.h"
+
+namespace braid::settings {
+namespace {
+
+constexpr char kAuto[] = "auto";
+
+// A whole number with its sign; nothing: the text is none, or beyond what 64 bits hold.
+struct Whole {
+  bool negative = false;
+  std::uint64_t magnitude = 0;
+};
+std::optional<Whole> whole_in(const std::string& text, bool may_be_negative) {
+  Whole whole;
+  const char* begin = text.data();
+  const char* const end = text.data() + text.size();
+  if (may_be_negative && begin != end && *begin == '-') {
+    whole.negative = true;
+    ++begin;
+  }
+  const auto [stop, failed] = std::from_chars(begin, end, whole.magnitude);
+  if (failed != std::errc() || stop != end) return std::nullopt;
+  return whole;
+}
+
+bool in_bounds(const Setting& s, const Whole& whole) {
+  if (whole.negative && whole.magnitude != 0)
+    return s.least < 0 && whole.magnitude <= static_cast<std::uint64_t>(-s.least);
+  return whole.magnitude <= s.most &&
+         (s.least <= 0 || whole.magnitude >= static_cast<std::uint64_t>(s.least));
+}
+
+std::string bounds(const Setting& s) {
+  if (s.kind == Kind::kWhole) return fmt::format("{} to {}", s.least, s.most);
+  return fmt::format("{} to {}", s.least_number, s.most_number);
+}
+
+std::string not_allowed(const Setting& s, const std::string& text) {
+  return fmt::format("'{}' is not allowed; allowed: {}", shown(text), allowed(s));
+}
+
+std::string problem_of_whole(const Setting& s, const std::string& text) {
+  const std::optional<Whole> whole = whole_in(text, s.least < 0);
+  if (s.automatic) {
+    if (text == kAuto || (whole && in_bounds(s, *whole))) return {};
+    return not_allowed(s, text);
+  }
+  if (!whole) return fmt::format("'{}' is not a whole number; allowed: {}", shown(text), allowed(s));
+  if (in_bounds(s, *whole)) return {};
+  const bool above = !whole->negative && whole->magnitude > s.most;
+  return fmt::format("{} is out of range; allowed: {}{}", shown(text), allowed(s), above ? s.beyond : "");
+}
+
+std::string problem_of_number(const Setting& s, const std::string& text) {
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, failed] = std::from_chars(text.data(), end, value);
+  if (stop != end || failed == std::errc::invalid_argument)
+    return fmt::format("'{}' is not a number; allowed: {}", shown(text), allowed(s));
+  if (failed == std::errc() && value >= s.least_number && value <= s.most_number) return {};
+  const bool above = failed == std::errc::result_out_of_range || value > s.most_number;
+  return fmt::format("{} is out of range; allowed: {}{}", shown(text), allowed(s), above ? s.beyond : "");
+}
+
+std::string problem_of_word(const Setting& s, const std::string& text) {
+  for (std::size_t i = 0; !s.word(i).empty(); ++i)
+    if (s.word(i) == text) return {};
+  return not_allowed(s, text);
+}
+
+std::string problem_of_text(const Setting& s, const std::string& text) {
+  // Texts go into messages and file names; the end of a line in one is a slip.
+  if (std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }))
+    return fmt::format("a text with control characters is not allowed; allowed: {}", allowed(s));
+  if (s.fits != nullptr && !s.fits(text)) return not_allowed(s, text);
+  return {};
+}
+
+}  // namespace
+
+std::string text_of_number(double value) {
+  return fmt::format("{}", value);
+}
+
+double number_of_text(const std::string& text) {
+  double value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+std::string allowed(const Setting& s) {
+  if (!s.allowed.empty()) return std::string(s.allowed);
+  switch (s.kind) {
+    case Kind::kWhole:
+      return s.automatic ? "auto, or " + bounds(s) : bounds(s);
+    case Kind::kNumber:
+      return bounds(s);
+    case Kind::kTruth:
+      return "true, false";
+    case Kind::kWord: {
+      std::string list;
+      for (std::size_t i = 0; !s.word(i).empty(); ++i)
+        list += (list.empty() ? "" : ", ") + std::string(s.word(i));
+      return list;
+    }
+    case Kind::kText:
+      break;
+  }
+  return "a text";
+}
+
+std::string problem_of(const Setting& s, const std::string& text) {
+  switch (s.kind) {
+    case Kind::kWhole:
+      return problem_of_whole(s, text);
+    case Kind::kNumber:
+      return problem_of_number(s, text);
+    case Kind::kTruth:
+      return text == "true" || text == "false" ? std::string() : not_allowed(s, text);
+    case Kind::kWord:
+      return problem_of_word(s, text);
+    case Kind::kText:
+      break;
+  }
+  return problem_of_text(s, text);
+}
+
+std::string assign(const Setting& s, void* object, const std::string& text) {
+  if (std::string problem = problem_of(s, text); !problem.empty()) return problem;
+  s.set(object, s.automatic && text == kAuto ? std::to_string(*s.automatic) : text);
+  return {};
+}
+
+std::string text_of(const Setting& s, const void* object) {
+  std::string text = s.get(object);
+  if (s.automatic && text == std::to_string(*s.automatic)) return kAuto;
+  return text;
+}
+
+std::string with_unit(const Setting& s, const std::string& text) {
+  return s.unit.empty() || text == kAuto ? text : fmt::format("{} {}", text, s.unit);
+}
+
+}  // namespace braid::settings
