@@ -1,6 +1,6 @@
 #include "sim/stuck_turn.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

@@ -23,9 +23,9 @@ namespace {
 
 [[noreturn]] void view_failed(int error_number, PageId first, std::uint32_t count) {
   char other_way[160] = {};
-  fmt::format_to_n(other_way, sizeof other_way - 1,
-                   ", or take {}=userfaultfd, which has no such limit, where the kernel has it (Linux 6.4)",
-                   variable::kProtection);
+  format_within(other_way, sizeof other_way - 1,
+                ", or take {}=userfaultfd, which has no such limit, where the kernel has it (Linux 6.4)",
+                fmt::make_format_args(variable::kProtection));
   mprotect_failed(error_number, first, count, other_way);
 }
 

@@ -1,11 +1,17 @@
 #include "dsm/program/failure.h"
 
+#include <fmt/format.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 
 namespace braid::dsm {
+
+std::size_t format_within(char* text, std::size_t room, fmt::string_view format, fmt::format_args arguments) {
+  return std::min(fmt::vformat_to_n(text, room, format, arguments).size, room);
+}
 
 void fail_with_text(const char* text, std::size_t length) {
   static std::atomic<bool> said{false};

@@ -3,7 +3,7 @@
 // that was interrupted may hold any.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstddef>
 
@@ -14,13 +14,17 @@ inline constexpr int kFailureStatus = 70;
 // Writes "braid: <text>\n" and ends the process. Of several threads the first one is heard.
 [[noreturn]] void fail_with_text(const char* text, std::size_t length);
 
+// Writes the text into `room` bytes at `text` and returns its length; a longer text is cut. It allocates nothing where
+// the arguments are integers and C strings. (No template: fmt's formatting is compiled once, not wherever a process may
+// fail.)
+std::size_t format_within(char* text, std::size_t room, fmt::string_view format, fmt::format_args arguments);
+
 // Formats on the stack; a longer text is cut. Arguments are integers and C strings, whose formatting
 // allocates nothing.
 template <class... Args>
 [[noreturn]] void fail(fmt::format_string<Args...> format, const Args&... args) {
   char text[512];
-  const auto written = fmt::vformat_to_n(text, sizeof text, format, fmt::make_format_args(args...));
-  fail_with_text(text, written.size < sizeof text ? written.size : sizeof text);
+  fail_with_text(text, format_within(text, sizeof text, format, fmt::make_format_args(args...)));
 }
 
 }  // namespace braid::dsm

@@ -1,6 +1,6 @@
 #include "dsm/program/lock_misuse.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/check.h"
 

@@ -1,6 +1,6 @@
 #include "dsm/program/step_facts.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <iterator>
 

@@ -1,6 +1,6 @@
 #include "proxy/channel/channel.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <bit>
 #include <string>

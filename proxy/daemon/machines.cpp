@@ -1,6 +1,6 @@
 #include "proxy/daemon/machines.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>

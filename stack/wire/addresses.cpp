@@ -1,6 +1,6 @@
 #include "stack/wire/addresses.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>
