@@ -63,6 +63,10 @@ MAY_INCLUDE = {
     ),
     "sim/charge": (("base", "sim/charge"), "charges are counted inside programs, whatever host they have"),
     "apps": (("dsm", "apps"), "programs know of nothing below dsm"),
+    "examples": (
+        ("base", "dsm/*", "proxy/client", "examples"),
+        "examples show what a user's program may include: the client library or dsm/api.h",
+    ),
     "bench": (ANYTHING, "benches may include anything"),
     "tests": (ANYTHING, "tests may include anything"),
     "tools": (ANYTHING, "tools may include anything"),

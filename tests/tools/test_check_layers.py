@@ -107,6 +107,7 @@ FORBIDDEN_INCLUDES = [
     ("sim/shell/a.cpp", '"dsm/live/runtime.h"', "no protocol"),
     # apps
     ("apps/fft/fft.cpp", '"proxy/client/client.h"', "nothing below dsm"),
+    ("examples/echo.cpp", '"proxy/daemon/node.h"', "what a user's program may include"),
     ("apps/fft/fft.cpp", '"base/time.h"', "nothing below dsm"),
     # tools
     ("tools/braid/process/a.h", '"tools/braid/run/supervisor.h"', "know none"),
