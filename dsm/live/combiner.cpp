@@ -1,0 +1,107 @@
+#include "dsm/live/combiner.h"
+
+#include <bit>
+
+#include "base/clock.h"
+#include "dsm/live/runtime_message.h"
+#include "dsm/program/failure.h"
+
+namespace braid::dsm {
+
+namespace {
+
+// Messages handled in one hold of the combiner lock: a batch that amortises its cost, and some 20 us at most
+// for a sibling that wants the lock.
+constexpr int kBatch = 16;
+// Links are looked at once in so many serves that found nothing: often enough to end within a moment of a peer,
+// rarely enough to cost nothing.
+constexpr std::uint32_t kIdleServesPerCheck = 64;
+
+// PG-27
+[[noreturn]] void fail_for_refusal(unsigned cluster, const Refusal& refusal) {
+  fail(
+      "cluster {}: cluster {} sent {} ({}, number {}, {} bytes), which is refused: {}. "
+      "A message was damaged, lost or doubled on its way, so the program cannot go on",
+      cluster, refusal.from.value(), refusal.what, refusal.id, refusal.number, refusal.bytes, refusal.why);
+}
+
+}  // namespace
+
+Combiner::Combiner(const Shape& shape, PageMemory& memory, Network* network)
+    : shape_(shape),
+      network_(network),
+      engine_(engine_config(shape), memory),
+      step_(ClusterId(shape.cluster), shape.clusters),
+      transmitter_(network, engine_, step_),
+      nodes_(std::make_unique<Node[]>(shape.compute)) {}
+
+bool Combiner::start_step(const StepFacts& facts) {
+  const std::lock_guard hold(*this);
+  step_.begin(facts);
+  nodes_[0].completion.begin();
+  pass_on(0);
+  return nodes_[0].completion.done();
+}
+
+bool Combiner::operation_complete(unsigned local) const {
+  if (local == 0 && step_.under_way()) return step_.complete();
+  return engine_.done(static_cast<std::uint16_t>(local));
+}
+
+void Combiner::tell_waiting() {
+  std::uint64_t waiting = waiting_ | (step_.under_way() ? 1u : 0u);
+  for (; waiting != 0; waiting &= waiting - 1) {
+    const auto local = static_cast<unsigned>(std::countr_zero(waiting));
+    if (!operation_complete(local)) continue;
+    waiting_ &= ~(std::uint64_t{1} << local);
+    if (tracing()) {
+      nodes_[local].stamps.answered = message_taken_;
+      nodes_[local].stamps.installed = monotonic_now();
+    }
+    nodes_[local].completion.tell();
+  }
+}
+
+void Combiner::on_message(ClusterId from, ByteView message) {
+  if (tracing()) message_taken_ = monotonic_now();
+  const OpenedMessage opened = open_message(message);
+  if (opened.payload == Payload::kEngine) {
+    engine_.on_message(from, opened.body);
+    if (engine_.refusal()) fail_for_refusal(shape_.cluster, *engine_.refusal());
+  } else if (opened.payload != Payload::kStep || !step_.on_message(from, opened.body)) {
+    fail_for_refusal(shape_.cluster,
+                     {.from = from,
+                      .what = "bytes that are no message of a runtime",
+                      .bytes = message.size(),
+                      .why = "they have another form, or tell of a step that cannot be next"});
+  }
+  // At once: whoever asked waits for the reply, not for the rest of this batch.
+  if (engine_.output_clusters() != 0) transmitter_.send(lane_);
+}
+
+bool Combiner::serve(unsigned lane) {
+  lane_ = lane;
+  const int handled = network_->poll(*this, kBatch);
+  if (handled > 0 || transmitter_.pending(std::memory_order_relaxed)) transmitter_.send(lane);
+  if (handled == 0 && ++idle_serves_ % kIdleServesPerCheck == 0) check_links();
+  if (handled > 0) tell_complete();
+  return handled > 0;
+}
+
+void Combiner::check_links() {
+  for (std::uint16_t k = 0; k < shape_.clusters; ++k) {
+    if (k == shape_.cluster || step_.left(ClusterId(k))) continue;
+    if (const char* const trouble = network_->trouble(ClusterId(k))) judge_link(ClusterId(k), trouble);
+  }
+}
+
+void Combiner::judge_link(ClusterId peer, const char* trouble) {
+  // What it sent before has arrived, and may be its farewell.
+  while (network_->poll(*this, kBatch) > 0) continue;
+  if (step_.on_disconnected(peer) == CurrentStep::Loss::kLost)
+    fail("cluster {}: lost cluster {}: {}", shape_.cluster, peer.value(), trouble);
+  // The step may have waited for it. If it left because the clusters disagree, the initial thread explains that.
+  tell_complete();
+}
+
+}  // namespace braid::dsm

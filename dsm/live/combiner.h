@@ -1,0 +1,112 @@
+// What all compute nodes of a cluster share, and the lock that guards it: the page engine, the current step, and
+// the way to the other clusters. Whoever holds the lock serves for all: it takes what has arrived, sends what
+// there is to send, and tells each sibling whose operation became complete (flat combining).
+//
+// Holders never touch the application's view of the heap, so they never fault; they allocate and log nothing.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "dsm/engine/engine.h"
+#include "dsm/live/current_step.h"
+#include "dsm/live/network.h"
+#include "dsm/live/trace.h"
+#include "dsm/live/transmitter.h"
+#include "dsm/live/waiting.h"
+#include "dsm/program/host.h"
+
+namespace braid::dsm {
+
+class Combiner final : private Network::Sink {
+ public:
+  // `network` is null when there is one cluster only; it and `memory` outlive the combiner.
+  Combiner(const Shape& shape, PageMemory& memory, Network* network);
+
+  // The combiner lock, as std::lock_guard wants it.
+  void lock() { lock_.lock(); }
+  bool try_lock() { return lock_.try_lock(); }
+  void unlock() { lock_.unlock(); }
+
+  // --- Without the lock.
+
+  // Starts an operation of compute node `local`: operation() calls the engine and returns whether it is complete
+  // already. False: it is under way, and completion(local) tells its end.
+  template <class Operation>
+  [[nodiscard]] bool start(unsigned local, Operation&& operation) {
+    const std::lock_guard hold(*this);
+    nodes_[local].completion.begin();
+    const bool complete = operation();
+    if (!complete) waiting_ |= std::uint64_t{1} << local;
+    pass_on(local);
+    return complete;
+  }
+  // The same of an operation that always completes at once.
+  template <class Operation>
+  void perform(unsigned local, Operation&& operation) {
+    const std::lock_guard hold(*this);
+    operation();
+    pass_on(local);
+  }
+  // Takes a step with all other clusters. False: it is under way, and completion(0) tells its end. Compute node 0,
+  // which ends it with step().end().
+  [[nodiscard]] bool start_step(const StepFacts& facts);
+
+  Completion& completion(unsigned local) { return nodes_[local].completion; }
+  // Something has arrived, or waits to be sent. With a network only.
+  bool work_is_there() const { return network_->has_arrivals() || transmitter_.pending(); }
+
+  // dsm/live/trace.h. A node's stamps: while its operation is under way the combiner writes them, else the node.
+  void trace(bool on) { tracing_.store(on); }
+  bool tracing() const { return tracing_.load(std::memory_order_relaxed); }
+  FaultStamps& stamps(unsigned local) { return nodes_[local].stamps; }
+
+  // --- With the lock.
+
+  Engine& engine() { return engine_; }
+  CurrentStep& step() { return step_; }
+  // Handles what has arrived, up to a batch, and sends what follows from it, as compute node `lane`. False: nothing
+  // had arrived. Ends the process if a message must be refused (PG-27), or a cluster is lost. With a network only.
+  bool serve(unsigned lane);
+  // Ends the process if a cluster is lost. With a network only.
+  void check_links();
+
+ private:
+  struct alignas(64) Node {
+    Completion completion;
+    FaultStamps stamps;
+  };
+
+  void on_message(ClusterId from, ByteView message) override;
+  // After an operation: it may have completed siblings' ones (the last node at a barrier, for one).
+  void pass_on(unsigned lane) {
+    transmitter_.send(lane);
+    tell_complete();
+  }
+  void tell_complete() {
+    if (waiting_ != 0 || step_.under_way()) tell_waiting();
+  }
+  void tell_waiting();
+  bool operation_complete(unsigned local) const;
+  void judge_link(ClusterId peer, const char* trouble);
+
+  const Shape shape_;
+  Network* const network_;
+  CombinerLock lock_;
+  // Guarded by lock_.
+  Engine engine_;
+  CurrentStep step_;
+  Transmitter transmitter_;
+  std::uint64_t waiting_ = 0;  // compute nodes whose operation is under way, a bit each
+  unsigned lane_ = 0;          // the compute node that serves
+  std::uint32_t idle_serves_ = 0;
+  Instant message_taken_;  // while tracing
+
+  const std::unique_ptr<Node[]> nodes_;
+  std::atomic<bool> tracing_{false};
+};
+
+}  // namespace braid::dsm

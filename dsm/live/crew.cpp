@@ -1,0 +1,55 @@
+#include "dsm/live/crew.h"
+
+#include "dsm/live/this_thread.h"
+#include "dsm/program/faults.h"
+
+namespace braid::dsm {
+
+Crew::Crew(unsigned nodes, PulseWriter& pulse) : pulse_(pulse) {
+  for (unsigned local = 1; local < nodes; ++local) threads_.emplace_back(&Crew::serve_node, this, local);
+}
+
+Crew::~Crew() {
+  {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    dismissed_ = true;
+  }
+  called_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Crew::run(const std::function<void(unsigned)>& job) {
+  {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    job_ = &job;
+    ++round_;
+    running_ = static_cast<unsigned>(threads_.size());
+  }
+  called_.notify_all();
+  job(0);
+  std::unique_lock<std::mutex> guard(mutex_);
+  done_.wait(guard, [this] { return running_ == 0; });
+}
+
+void Crew::serve_node(unsigned local) {
+  const SignalStack stack;
+  this_thread.local = static_cast<int>(local);
+  for (std::uint64_t seen = 0;;) {
+    const std::function<void(unsigned)>* job = nullptr;
+    {
+      std::unique_lock<std::mutex> guard(mutex_);
+      called_.wait(guard, [&] { return dismissed_ || round_ != seen; });
+      if (dismissed_) return;
+      seen = round_;
+      job = job_;
+    }
+    {
+      const PulseWriter::Computing computing(pulse_);
+      (*job)(local);
+    }
+    const std::lock_guard<std::mutex> guard(mutex_);
+    if (--running_ == 0) done_.notify_one();
+  }
+}
+
+}  // namespace braid::dsm

@@ -1,0 +1,99 @@
+#include "dsm/live/node_waits.h"
+
+#include <immintrin.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <mutex>
+#include <thread>
+
+#include "base/clock.h"
+
+namespace braid::dsm {
+
+namespace {
+
+// A poller that found nothing for this long sleeps and leaves serving to the server thread: far longer than a
+// remote fault takes, so that those never pay for waking up; short enough not to burn a processor that others
+// need.
+constexpr Duration kPatience = 1_ms;
+// A thread that yields to one that computes gets the processor back at a tick of the clock, milliseconds
+// later, and misses what arrived meanwhile; a thread that sleeps is woken into the middle of the other's slice. So
+// a yield of this length, longer than any turn of a proxy, says that computing threads share the processor:
+// it is time to sleep, ...
+constexpr Duration kLongYield = 100_us;
+// ... and for so many waits to come at once, before yielding is tried again.
+constexpr int kCrowdedWaits = 32;
+constexpr int kLooksBeforeYield = 200;
+constexpr int kLooksBeforePark = 32;
+// Poll now and then even if nothing seems to be there: only polls look at the links.
+constexpr int kLooksPerPoll = 8;
+
+// Looking again at once is worth it only where whoever we wait for runs at the same time: one processor for
+// each compute node, one for a proxy and one for the server. Elsewhere each look gives the processor away.
+int looks_before_yield(unsigned compute, bool drives_proxies) {
+  const unsigned others = drives_proxies ? 0 : 2;
+  return std::thread::hardware_concurrency() >= compute + others ? kLooksBeforeYield : 0;
+}
+
+}  // namespace
+
+NodeWaits::NodeWaits(unsigned compute, Network* network, Combiner& combiner, Pollers& pollers,
+                     PulseWriter& pulse)
+    : combiner_(combiner),
+      pollers_(pollers),
+      pulse_(pulse),
+      connected_(network != nullptr),
+      drives_proxies_(network != nullptr && network->moves_only_in_poll()),
+      looks_before_yield_(looks_before_yield(compute, drives_proxies_)),
+      nodes_(std::make_unique<Node[]>(compute)) {}
+
+// Where proxies work in the poll, that is the look.
+bool NodeWaits::serve(unsigned local, int looks) {
+  if (!connected_) return false;
+  if (!drives_proxies_ && !combiner_.work_is_there() && looks % kLooksPerPoll != 0) return false;
+  if (!combiner_.try_lock()) return false;
+  const std::lock_guard hold(combiner_, std::adopt_lock);
+  return combiner_.serve(local);
+}
+
+void NodeWaits::wait(unsigned local, Instant deadline) {
+  Node& node = nodes_[local];
+  Completion& completion = combiner_.completion(local);
+  const PulseWriter::Waiting waiting(pulse_);
+  pollers_.enter();
+  const bool crowded = node.crowded_waits > 0 && !drives_proxies_;
+  if (crowded) --node.crowded_waits;
+  // The clock is read only when looking has brought nothing.
+  Instant now;
+  Instant idle_since = Instant::never();
+  for (int looks = 0; !completion.done(); ++looks) {
+    if (serve(local, looks)) {
+      looks = 0;
+      idle_since = Instant::never();
+      continue;
+    }
+    if (looks < (crowded ? kLooksBeforePark : looks_before_yield_)) {
+      if (!drives_proxies_) _mm_pause();  // a turn of the proxies is pause enough
+      continue;
+    }
+    if (idle_since == Instant::never()) idle_since = now = monotonic_now();
+    bool sleeps = crowded;
+    if (!crowded) {
+      const Instant before = now;
+      ::sched_yield();
+      now = monotonic_now();
+      if (now - before > kLongYield) node.crowded_waits = kCrowdedWaits;
+      sleeps = now - before > kLongYield || now - idle_since >= kPatience;
+    }
+    if (now >= deadline) break;
+    if (!sleeps || drives_proxies_) continue;  // nothing would wake it
+    pollers_.leave();
+    completion.park(std::min(kWatchPeriod, deadline == Instant::never() ? kWatchPeriod : deadline - now));
+    pollers_.enter();
+    idle_since = Instant::never();
+  }
+  pollers_.leave();
+}
+
+}  // namespace braid::dsm

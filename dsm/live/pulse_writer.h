@@ -1,0 +1,72 @@
+// The runtime's side of a Pulse (pulse.h): counts the threads that compute and the waits that have ended. When
+// nobody watches it counts in memory of its own. Any thread; allocates nothing after map().
+#pragma once
+
+#include "base/result.h"
+#include "dsm/live/pulse.h"
+#include "dsm/live/this_thread.h"
+
+namespace braid::dsm {
+
+class PulseWriter {
+ public:
+  PulseWriter() = default;
+  // The watcher sees from now on that this process no longer counts: the program may go on for as long as it likes.
+  ~PulseWriter();
+  PulseWriter(const PulseWriter&) = delete;
+  PulseWriter& operator=(const PulseWriter&) = delete;
+
+  // Counts in `fd`, memory of one Pulse, instead of its own. Before anything is counted. Does not close `fd`.
+  Result<void> map(int fd);
+  // From now on a watcher can trust the counts.
+  void publish() { pulse_->counts.store(1); }
+
+  // What a watcher sees.
+  const Pulse& read() const { return *pulse_; }
+
+  // The calling thread computes, or no longer does.
+  void begin_computing() {
+    this_thread.counted = true;
+    pulse_->busy.fetch_add(1, std::memory_order_relaxed);
+  }
+  void end_computing() {
+    this_thread.counted = false;
+    pulse_->busy.fetch_sub(1, std::memory_order_relaxed);
+  }
+
+  // The calling thread computes while one lives.
+  class Computing {
+   public:
+    explicit Computing(PulseWriter& pulse) : pulse_(pulse) { pulse_.begin_computing(); }
+    ~Computing() { pulse_.end_computing(); }
+    Computing(const Computing&) = delete;
+    Computing& operator=(const Computing&) = delete;
+
+   private:
+    PulseWriter& pulse_;
+  };
+
+  // The calling thread waits while one lives, and does not compute meanwhile. Its end is progress.
+  class Waiting {
+   public:
+    explicit Waiting(PulseWriter& pulse) : pulse_(pulse), computed_(this_thread.counted) {
+      if (computed_) pulse_.end_computing();
+    }
+    ~Waiting() {
+      pulse_.pulse_->progress.fetch_add(1, std::memory_order_relaxed);
+      if (computed_) pulse_.begin_computing();
+    }
+    Waiting(const Waiting&) = delete;
+    Waiting& operator=(const Waiting&) = delete;
+
+   private:
+    PulseWriter& pulse_;
+    const bool computed_;
+  };
+
+ private:
+  Pulse own_;
+  Pulse* pulse_ = &own_;
+};
+
+}  // namespace braid::dsm

@@ -1,0 +1,41 @@
+// What the runtimes of two clusters send each other: a header of kMessageHeaderBytes (dsm/program/host.h), whose
+// first byte says what follows, and then that.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "base/bytes.h"
+#include "dsm/program/host.h"
+
+namespace braid::dsm {
+
+// Changes with the layout of any message between runtimes or engines.
+inline constexpr std::uint64_t kRuntimeVersion = 3;
+
+enum class Payload : std::uint8_t {
+  kNone = 0,    // no message of a runtime
+  kEngine = 1,  // page engine's (dsm/engine/messages.h)
+  kStep = 2,    // a StepMessage (steps.h)
+};
+
+// Writes the header; returns the room behind it.
+inline MutableBytes begin_message(MutableBytes room, Payload payload) {
+  std::memset(room.data(), 0, kMessageHeaderBytes);
+  room[0] = static_cast<std::byte>(payload);
+  return room.subspan(kMessageHeaderBytes);
+}
+
+struct OpenedMessage {
+  Payload payload = Payload::kNone;
+  ByteView body;
+};
+
+inline OpenedMessage open_message(ByteView message) {
+  if (message.size() <= kMessageHeaderBytes) return {};
+  const auto payload = static_cast<Payload>(message[0]);
+  if (payload != Payload::kEngine && payload != Payload::kStep) return {};
+  return {payload, message.subspan(kMessageHeaderBytes)};
+}
+
+}  // namespace braid::dsm

@@ -1,0 +1,49 @@
+// Sends the other clusters what this one's page engine and its current step have for them.
+//
+// Belongs to whoever holds the combiner lock, all but pending(). Allocates nothing.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "dsm/engine/engine.h"
+#include "dsm/live/current_step.h"
+#include "dsm/live/network.h"
+
+namespace braid::dsm {
+
+class Transmitter {
+ public:
+  // `network` is null when there is one cluster only. All outlive the transmitter.
+  Transmitter(Network* network, Engine& engine, CurrentStep& step)
+      : network_(network), engine_(engine), step_(step) {}
+
+  // Sends everything that the network has room for, as compute node `lane`. What is meant for a cluster that has
+  // left stays: nobody waits for it.
+  void send(unsigned lane) {
+    if (network_ == nullptr) return;
+    const std::uint64_t clusters = engine_.output_clusters() | step_.unsent();
+    if (clusters != 0) {
+      send_to(clusters, lane);
+    } else if (pending_.load(std::memory_order_relaxed)) {
+      // Read before it is written: most calls come here, and the line is shared.
+      pending_.store(false, std::memory_order_relaxed);
+    }
+  }
+
+  // Output waits for room in the network: somebody must call send() again, although no bell will ring for it.
+  // Any thread, without the combiner lock.
+  bool pending(std::memory_order order = std::memory_order_seq_cst) const { return pending_.load(order); }
+
+ private:
+  void send_to(std::uint64_t clusters, unsigned lane);
+  bool send_to(ClusterId to, unsigned lane);
+  bool send_step(ClusterId to, unsigned lane);
+
+  Network* const network_;
+  Engine& engine_;
+  CurrentStep& step_;
+  std::atomic<bool> pending_{false};
+};
+
+}  // namespace braid::dsm
