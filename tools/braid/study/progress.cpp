@@ -1,0 +1,62 @@
+#include "tools/braid/study/progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace braid::cli {
+namespace {
+
+std::string describe_time(double seconds) {
+  const long s = std::lround(std::max(0.0, seconds));
+  if (s < 60) return fmt::format("{} s", s);
+  if (s < 3600) return fmt::format("{} min {} s", s / 60, s % 60);
+  return fmt::format("{} h {} min", s / 3600, s % 3600 / 60);
+}
+
+}  // namespace
+
+std::string describe_progress(const Jobs& jobs, Instant now) {
+  const std::size_t failed = jobs.count(Job::State::kFailed), over = jobs.count(Job::State::kDone) + failed;
+  std::string text = fmt::format("{} of {}", over, jobs.size());
+  if (failed > 0) text += fmt::format(", {} failed", failed);
+  const std::optional<double> left = jobs.seconds_left(now);
+  if (left && over < jobs.size()) text += fmt::format(", about {} left", describe_time(*left));
+  return text;
+}
+
+StudyProgress::StudyProgress(const Study& study, const Jobs& jobs)
+    : study_(study), jobs_(jobs), is_terminal_(::isatty(STDERR_FILENO) == 1) {}
+
+void StudyProgress::tell_beginning() const {
+  const std::size_t found = jobs_.count(Job::State::kDone);
+  std::string text = fmt::format("braid study: {} points", study_.points.size());
+  if (jobs_.size() < study_.points.size()) text += fmt::format(", {} of them different", jobs_.size());
+  if (found > 0) text += fmt::format("; {} are finished already", found);
+  if (found < jobs_.size()) text += fmt::format("; {} at a time", jobs_.slots());
+  std::fprintf(stderr, "%s\n", text.c_str());
+}
+
+void StudyProgress::tell_end_of(const Job& job, Instant now) const {
+  if (is_terminal_) return;
+  const std::string end =
+      job.state == Job::State::kFailed ? job.failure : fmt::format("{:.1f} s", job.result->seconds);
+  std::fprintf(stderr, "braid study: %s: %s (%s)\n", describe(*job.point, study_.varied).c_str(), end.c_str(),
+               describe_progress(jobs_, now).c_str());
+}
+
+void StudyProgress::show(Instant now) {
+  if (!is_terminal_) return;
+  std::fprintf(stderr, "\r\033[Kbraid study: %s", describe_progress(jobs_, now).c_str());
+  line_is_open_ = true;
+}
+
+void StudyProgress::end_line() {
+  if (line_is_open_) std::fputc('\n', stderr);
+  line_is_open_ = false;
+}
+
+}  // namespace braid::cli

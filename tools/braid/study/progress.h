@@ -1,0 +1,37 @@
+// What `braid study` says on standard error while it runs: a line for each point that is over, or, on a
+// terminal, one line that is written anew.
+#pragma once
+
+#include <string>
+
+#include "base/time.h"
+#include "tools/braid/study/jobs.h"
+
+namespace braid::cli {
+
+// "3 of 8, 1 failed, about 2 min 5 s left"
+std::string describe_progress(const Jobs& jobs, Instant now);
+
+class StudyProgress {
+ public:
+  // A terminal's line is written anew so often.
+  static constexpr Duration kRefresh = 1_s;
+
+  // Both must live as long.
+  StudyProgress(const Study& study, const Jobs& jobs);
+
+  // When show() wants to be called next.
+  Instant next_deadline(Instant now) const { return is_terminal_ ? now + kRefresh : Instant::never(); }
+  void tell_beginning() const;
+  void tell_end_of(const Job& job, Instant now) const;
+  void show(Instant now);
+  void end_line();
+
+ private:
+  const Study& study_;
+  const Jobs& jobs_;
+  const bool is_terminal_;
+  bool line_is_open_ = false;
+};
+
+}  // namespace braid::cli
