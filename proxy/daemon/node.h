@@ -2,18 +2,27 @@
 // proxy on a thread of its own and the control plane on the main thread; in_process.h runs all of it on the
 // application's thread.
 //
-// The control plane owns clients' memory, ports and connections. It talks to proxies through rings only. All
-// methods but worker() belong to its thread.
+// The control plane is a loop over parts that each own a state and decide; it carries their decisions from one
+// to the next, and to proxies, which it reaches through rings only:
+//
+//   Clients         who is attached, their memory (ClientMemory), what they are told
+//   Ports           connections of this machine's clusters            (convergence/ports.h)
+//   Paths           which paths live, which are given up              (convergence/paths.h)
+//   Machines        clusters of other machines                        (machines.h)
+//   ProxyMonitor    which proxies take their turns
+//   Lanes           which proxy serves which lane
+//   InstalledPorts, PortDrains, RemotePaths, ControlMessages, ClosedClusters: what their names say
+//
+// All methods but worker() belong to the control plane's thread.
 #pragma once
 
 #include <cstdint>
 #include <deque>
-#include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -21,71 +30,72 @@
 #include "base/time.h"
 #include "convergence/paths.h"
 #include "convergence/ports.h"
-#include "proxy/channel/channel.h"
 #include "proxy/channel/control.h"
 #include "proxy/channel/node_counters.h"
+#include "proxy/daemon/clients.h"
+#include "proxy/daemon/closed_clusters.h"
+#include "proxy/daemon/control_messages.h"
+#include "proxy/daemon/counters_memory.h"
+#include "proxy/daemon/installed_ports.h"
+#include "proxy/daemon/lanes.h"
+#include "proxy/daemon/links.h"
 #include "proxy/daemon/machines.h"
 #include "proxy/daemon/node_config.h"
+#include "proxy/daemon/port_drains.h"
+#include "proxy/daemon/proxy_monitor.h"
 #include "proxy/daemon/proxy_state.h"
-#include "proxy/daemon/recent_serials.h"
-#include "proxy/daemon/relay.h"
+#include "proxy/daemon/remote_paths.h"
 #include "proxy/daemon/worker.h"
+#include "proxy/daemon/worker_commands.h"
+#include "proxy/daemon/workers.h"
 
 namespace braid::proxy {
 
-class EthdevPorts;
-class ShmWire;
+// What a node has around it: as braidd has it, unless a simulation says otherwise.
+struct NodeSurroundings {
+  MakeQueue make_queue = {};                    // empty: the links are what the configuration says
+  MakeRegion make_region = make_sealed_region;  // of clients' memory
+  std::uint64_t client_memory_bytes = 0;        // of all clients together; 0: half of the machine's
+  bool monitor_proxies = true;                  // false where proxies take no idle turns (ProxyMonitor)
+};
 
-// What both ends of a sub-connection must have in common, as one number. `clusters`: of their machine; 0
-// between two.
-std::uint64_t shared_hash(const NodeConfig& config, std::uint16_t clusters);
-
-class Node : private convergence::Ports::Resources {
+class Node {
  public:
   using ClientId = proxy::ClientId;
-  // Control messages of a proxy that can be said again: more than it can have under way, and so few that the
-  // peers remember them all (RecentSerials).
-  static constexpr std::size_t kSaidRemembered = 1024;
-  static_assert(2 * kSaidRemembered <= RecentSerials::kRemembered);
-
-  // A message for a client, and a descriptor to pass with it (owned by the node, -1: none).
-  struct Outbound {
-    ClientId client;
-    control::Message message;
-    int fd = -1;
-  };
-
-  // Makes the queue of a proxy on a link of the configuration, whatever kind that says the link is: for
-  // wires that exist in simulation only.
-  using MakeQueue = std::function<std::unique_ptr<NicQueue>(LinkId link, unsigned proxy)>;
+  using Outbound = ClientMessage;
+  using MakeQueue = proxy::MakeQueue;
 
   // Opens the links that the configuration names. The counters live in config.counters_fd, or in memory of
   // the node's own.
   static Result<std::unique_ptr<Node>> create(const NodeConfig& config, Instant now,
+                                              const NodeSurroundings& surroundings);
+  static Result<std::unique_ptr<Node>> create(const NodeConfig& config, Instant now,
                                               const MakeQueue& make_queue = {});
-  ~Node() override;
+  ~Node();
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
-  unsigned proxies() const { return static_cast<unsigned>(workers_.size()); }
-  Worker& worker(unsigned index) { return *workers_[index]; }
+  unsigned proxies() const { return config_.proxies; }
+  Worker& worker(unsigned index) { return (*workers_)[index]; }
   const NodeConfig& config() const { return config_; }
 
   // --- control plane
 
   // A client has connected.
-  ClientId add_client();
+  ClientId add_client() { return clients_.add(); }
   // It says something. Answers come out of poll_outbound().
   void on_request(Instant now, ClientId client, const control::Message& request);
   // It closed its socket, or died: everything that it held is freed when what it sent has been sent.
   void client_gone(ClientId client);
   // Something of it is still held.
-  bool has_client(ClientId client) const { return clients_.contains(client); }
-  std::optional<Outbound> poll_outbound();
+  bool has_client(ClientId client) const { return clients_.all().contains(client); }
+  // What an attached client maps, for one of this process that gets no descriptor; else nullptr.
+  std::byte* client_memory(ClientId client);
+  std::optional<Outbound> poll_outbound() { return clients_.poll_message(); }
   // The next one for that client, past those for others.
-  std::optional<Outbound> poll_outbound(ClientId client);
+  std::optional<Outbound> poll_outbound(ClientId client) { return clients_.poll_message(client); }
   // Clients that broke the rules: the caller closes their sockets and calls client_gone().
-  std::optional<ClientId> poll_expelled();
+  std::optional<ClientId> poll_expelled() { return clients_.poll_expelled(); }
   // Lets time pass and moves things on; call often (it waits for proxies to obey, never blocks). Returns the
   // work done.
   int do_control(Instant now);
@@ -93,13 +103,14 @@ class Node : private convergence::Ports::Resources {
   // How many proxies serve clients, the first ones; the others keep their sub-connections and do nothing
   // else. Takes effect while everything runs, and loses, doubles and reorders nothing. 1 .. proxies().
   void set_active_proxies(unsigned count);
-  unsigned active_proxies() const { return active_; }
+  unsigned active_proxies() const { return lanes_.active(); }
   // May be asked by any thread.
   bool is_active(unsigned proxy) const { return states_[proxy].active.load(std::memory_order_relaxed); }
   const convergence::Paths::Stats& path_stats() const { return paths_->stats(); }
 
   // All sub-connections of all proxies are up.
-  bool ready() const;
+  bool ready() const { return workers_->ready(); }
+  bool refused_peer() const { return workers_->refused_peer(); }
   // Peers of this machine that were lost since the last call, and those that said that they end; for the log.
   std::optional<ClusterId> poll_lost_peer();
   std::optional<ClusterId> poll_ended_peer();
@@ -107,64 +118,23 @@ class Node : private convergence::Ports::Resources {
   std::optional<std::string> poll_news();
   // Proxies that stood still and were given up for others since the last call, for the log.
   std::optional<unsigned> poll_fenced_proxy();
-  bool refused_peer() const;
   // A proxy's thread writes its own.
-  ProxyCounters& counters(unsigned proxy) { return counters_->proxy[proxy]; }
+  ProxyCounters& counters(unsigned proxy) { return (**counters_).proxy[proxy]; }
 
  private:
-  // Of one endpoint of a client. Arrivals of proxy p come through lane p for ever; what the client sends
-  // through it is served by any proxy.
-  struct Lane {
-    unsigned server = 0;
-    bool moving = false;                // its server was told to give it away
-    std::unique_ptr<Channel> receiver;  // of proxy p; none while that stands still
-    std::unique_ptr<Channel> sender;    // of `server`, if that is another
-  };
-  struct Client {
-    bool attached = false;
-    bool gone = false;
-    bool detach_sent = false;
-    unsigned detaching = 0;  // channels that proxies still use
-    std::vector<std::unique_ptr<Channel>>
-        retired;  // senders of lanes that have moved on, until they are detached
-    ChannelGeometry geometry;
-    int fd = -1;
-    std::byte* memory = nullptr;     // the control plane's mapping
-    std::vector<std::byte*> mapped;  // each proxy's own, so that one alone can be cut off
-    std::vector<Lane> lanes;         // endpoint * proxies + lane
-    std::vector<bool> cells;
-    std::set<std::uint32_t> listeners;         // their ports
-    std::vector<std::uint32_t> granules_left;  // by endpoint: what its arrival rings can still promise
-    std::map<std::uint64_t, std::uint64_t> free_space;  // offset, bytes
+  // What the thread of a fenced proxy may still be using.
+  struct Retired {
+    Lanes::Channels channels;
+    std::vector<RegionView> views;
   };
 
-  Node(const NodeConfig& config);
-  Result<void> open_links(Instant now, const MakeQueue& make_queue);
-  Result<void> map_counters();
-  stack::StackConfig stack_config(unsigned proxy, std::uint64_t seed) const;
+  Node(const NodeConfig& config, Instant now, const NodeSurroundings& surroundings);
+  Result<void> open(Instant now, const MakeQueue& make_queue);
 
-  std::optional<convergence::Ports::Grant> grant(ClientId client, std::uint32_t endpoint,
-                                                 std::uint32_t window_bytes) override;
-  void give_back(ClientId client, std::uint32_t endpoint, const convergence::Ports::Grant& grant,
-                 std::uint32_t window_bytes) override;
-
-  Client* find(ClientId client);
-  void attach(ClientId id, Client& client, const control::Message& request);
-  void set_proxies(ClientId client, const control::Message& request);
-  void answer(ClientId client, control::Kind kind, std::uint32_t serial, const control::Message& body = {},
-              int fd = -1);
-  void refuse(ClientId client, std::uint32_t serial, const std::string& text);
-  bool caught_up() const;
-  void tell_worker(unsigned proxy, const WorkerCommand& command);
-  // Every proxy that does not stand still.
+  // --- to and from proxies
   void tell_running(const WorkerCommand& command);
-  void say(ClusterId to, convergence::ControlMessage message);
-  void say_by(unsigned proxy, ClusterId to, const convergence::ControlMessage& message);
-  void carry_out(const convergence::Ports::Event& event);
-  void install(const convergence::Ports::End& end);
-  void install(unsigned proxy, const convergence::Ports::End& end);
-  void opened(const convergence::Ports::Event& event, bool accepted);
-  PortCell* cell(const convergence::Ports::End& end);
+  void carry_out_lanes();
+  bool caught_up() const;
   int take_worker_events(Instant now);
   void on_event(Instant now, unsigned proxy, const ControlReceived& event);
   void on_event(Instant now, unsigned proxy, const PortDrained& event);
@@ -179,119 +149,71 @@ class Node : private convergence::Ports::Resources {
   void on_event(Instant now, unsigned proxy, const ProxyForgotten& event);
   void on_event(Instant now, unsigned proxy, const ProxyResumed& event);
   void on_event(Instant now, unsigned proxy, const ClusterDrained& event);
-  // FO-8
-  void prefer_proxies(ClusterId cluster, unsigned active);
-  void let_go(ClientId id, Client& client);
+
+  // --- clients
+  void attach(ClientId id, Clients::Client& client, const control::Message& request);
+  void listen(ClientId id, Clients::Client& client, const control::Message& request);
+  void connect(Instant now, ClientId id, const control::Message& request);
+  void connect_machine(Instant now, ClientId id, const control::Message& request);
+  void set_proxies(ClientId id, const control::Message& request);
+  void free_gone_clients();
   void destroy(ClientId id);
 
-  // --- other machines (node_machines.cpp)
+  // --- ports
+  int run_ports();
+  void carry_out(const convergence::Ports::Event& event);
+  void install(const convergence::Ports::End& end);
+  void install(unsigned proxy, const convergence::Ports::End& end);
+  void mark(const convergence::Ports::End& end, PortState state);
+  void refuse(const convergence::Ports::Event& event);
+  void drain(PortId port);
+  void drain_by(PortId port, unsigned proxy);
 
-  // The other end of one path.
-  struct Remote {
-    convergence::PathId path;
-    stack::RemoteStack stack;
-    std::optional<stack::Unreachable> unreachable;  // the last word of a host on the way
-  };
-  std::uint16_t places() const { return config_.machines.any() ? config_.machines.places : std::uint16_t{0}; }
-  void make_machines(const std::vector<stack::Interface>& links, std::uint64_t seed);
-  void connect_machine(Instant now, ClientId id, const Client& client, const control::Message& request);
-  int run_machines(Instant now);
-  void carry_out(Instant now, const Machines::Event& event);
-  void meet(ClusterId place, const Introduction& peer);
-  void tell_of_remote(const Remote& remote, bool opens);
-  void part(ClusterId place);
-  bool parted(ClusterId place);
-  // The paths to a cluster that are not up, and why.
+  // --- paths
+  int run_paths();
+  void lose_peer(ClusterId cluster);
+  void watch_paths(Instant now);
+  void tell_active(ClusterId cluster);
+  void send_control(ClusterId to, const convergence::ControlMessage& message);
   std::string path_problems(ClusterId cluster) const;
 
-  // --- proxies (node_proxies.cpp)
+  // --- other machines
+  int run_machines(Instant now);
+  void carry_out(Instant now, const Machines::Event& event);
+  void connect_cluster(ClusterId place, const Introduction& peer);
+  void drain_cluster(ClusterId place);
+  bool free_place(ClusterId place);
 
-  // What is known of a proxy beside its Worker.
-  struct Proxy {
-    bool fenced = false;           // it stands still; the others go on without it
-    std::uint32_t generation = 0;  // how often it was fenced
-    bool back = false;             // it goes on, and waits to be taken into use again
-    std::set<unsigned> awaited;    // fenced: who has not dropped what it had of it yet
-    bool owes = false;             // what it sent before it stood still may yet arrive: its lanes wait
-    std::uint64_t heartbeat = 0;   // the last one seen, and since when
-    Instant beat_at;
-    // PortEntry::reported of ports that it is just forgetting. They are free when it has caught up, and if it
-    // stands still when it is back.
-    std::vector<std::vector<std::uint64_t>> forgotten;
-    // Fenced: what its thread may still be using.
-    std::vector<std::unique_ptr<Channel>> graveyard;
-    std::vector<std::pair<std::byte*, std::uint64_t>> old_mappings;
-  };
-
-  bool running(unsigned proxy) const { return !proxies_[proxy].fenced; }
-  // And may take what clients send.
-  bool serves(unsigned proxy) const { return running(proxy) && !proxies_[proxy].owes; }
-  // Who shall serve the lane now.
-  unsigned server_for(unsigned lane) const;
-  std::byte* map_client(int fd, std::uint64_t bytes);
-  // Gives proxy `proxy` its mapping and its lane of each endpoint.
-  void attach_proxy(ClientId id, Client& client, unsigned proxy, bool resumes);
-  void add_sender(ClientId id, Client& client, unsigned index, bool resumes);
-  void detach_channel(Client& client, unsigned proxy, Channel* channel);
-  void tell_servers();
-  // Lanes go where they belong.
+  // --- proxies
   int rebalance();
   void watch_proxies(Instant now);
   void fence(unsigned proxy);
   void settle(unsigned proxy);
-  void serve_again(unsigned proxy);
-  void serve_lane(ClientId id, Client& client, unsigned index);
-  void consider_adoption(unsigned proxy);
   void take_back(unsigned proxy);
-  // Carries out what the paths decided.
-  int run_paths();
-  void tell_active(ClusterId cluster);
-  void watch_paths(Instant now);
 
   NodeConfig config_;
-  std::unique_ptr<EthdevPorts> ethdev_;
-  std::vector<std::shared_ptr<ShmWire>> wires_;
-  std::vector<std::unique_ptr<Handoff>> handoffs_;
-  NodeCounters* counters_ = nullptr;
-  int counters_fd_ = -1;  // for clients: read only
-  std::vector<std::unique_ptr<Worker>> workers_;
   ProxyStates states_{};
-  std::vector<std::unique_ptr<Relay>> relays_;
-  std::vector<Proxy> proxies_;
-  unsigned active_ = 1;
-  unsigned moving_ = 0;           // lanes
-  bool lanes_unsettled_ = false;  // some may not be where they belong
-  Instant last_control_;
-  std::unique_ptr<convergence::Paths> paths_;
-  std::map<std::uint16_t, std::vector<Remote>> remotes_;  // by cluster
-  std::vector<stack::Interface> interfaces_;              // by link
-  std::unique_ptr<Machines> machines_;
-  std::map<std::uint16_t, std::set<unsigned>> parting_;  // by place: proxies that have something of it
-  std::deque<std::string> news_;
-  std::uint32_t next_serial_ = 1;
-  // By proxy: what was last given to it to say. If it stands still others say it again; the peers know by the
-  // serial what they have heard.
-  struct Said {
-    ClusterId to;
-    convergence::ControlMessage message;
-  };
-  std::vector<std::deque<Said>> said_;
-  std::vector<RecentSerials> heard_;  // by cluster
+  Clients clients_;
+  ProxyMonitor monitor_;
+  Lanes lanes_;
   convergence::Ports ports_;
-  std::map<std::uint32_t, convergence::Ports::End> installed_;  // by port
-  ClientId next_client_ = 1;
-  std::map<ClientId, Client> clients_;
-  // PortEntry::reported by port and proxy; empty where the proxy has never heard of the port.
-  std::map<std::uint32_t, std::vector<std::vector<std::uint64_t>>> reported_;
-  std::map<std::uint16_t, Instant> deaf_since_;              // by cluster: no path to it is open at this end
-  std::map<std::uint32_t, std::vector<unsigned>> draining_;  // by port: proxies that have not answered
-  std::deque<Outbound> outbound_;
-  std::deque<ClientId> expelled_;
+  InstalledPorts installed_;
+  PortDrains drains_;
+  ControlMessages control_;
+  RemotePaths remotes_;
+  ClosedClusters closed_clusters_;
+  std::vector<Retired> retired_;  // by proxy
+  std::unique_ptr<convergence::Paths> paths_;
+  std::unique_ptr<Machines> machines_;
+  std::vector<stack::Interface> interfaces_;  // by link
+  std::unique_ptr<CountersMemory> counters_;
+  std::unique_ptr<Links> links_;
+  std::unique_ptr<Workers> workers_;
   std::set<std::uint16_t> ending_;  // peers that said so, and are not given up yet
   std::deque<ClusterId> ended_peers_;
   std::deque<ClusterId> lost_peers_;
   std::deque<unsigned> fenced_proxies_;
-  std::vector<std::deque<WorkerCommand>> backlog_;  // by proxy: commands that found the ring full
+  std::deque<std::string> log_;
 };
 
 }  // namespace braid::proxy

@@ -1,0 +1,25 @@
+// What a client's request says, checked before anything is done about it, and the answers that take more than a
+// line. The texts are for the client's user.
+#pragma once
+
+#include <string>
+
+#include "base/time.h"
+#include "convergence/ports.h"
+#include "proxy/channel/control.h"
+#include "proxy/daemon/client_memory.h"
+#include "proxy/daemon/machines.h"
+#include "proxy/daemon/worker_commands.h"
+
+namespace braid::proxy {
+
+// Empty: it can be carried out as far as its form goes. `memory`: the client's; nullptr: it has not attached.
+std::string request_problem(const control::Message& request, const ClientMemory* memory);
+
+// A kConnectMachine request without a problem.
+Machines::Request machine_request(Instant now, ClientId client, const control::Message& request);
+
+// What the client is told of a connection's end that is open. `accepted`: by a listener; else it has connected.
+control::Message opened_message(const convergence::Ports::End& end, bool accepted);
+
+}  // namespace braid::proxy

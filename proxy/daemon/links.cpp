@@ -1,0 +1,200 @@
+#include "proxy/daemon/links.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "proxy/nic/faulty_queue.h"
+#include "proxy/nic/shm_wire.h"
+#ifdef BRAID_WITH_DPDK
+#include "proxy/nic/ethdev.h"
+#endif
+
+namespace braid::proxy {
+
+#ifndef BRAID_WITH_DPDK
+class EthdevPorts {};
+#endif
+
+namespace {
+
+// Of an Ethernet frame.
+constexpr std::uint32_t kHeaderBytes = 14;
+
+// The faults of one queue of a link.
+Faults faults_of(const NodeConfig& config, std::uint16_t link, unsigned queue) {
+  Faults f;
+  f.loss = config.faults.loss;
+  f.duplicate = config.faults.duplicate;
+  f.reorder = config.faults.reorder;
+  f.corrupt = config.faults.corrupt;
+  f.flip_past_checksum_every = config.faults.flip_past_checksum_every;
+  f.drop_all_after = config.faults.drop_all_after;
+  f.flip_longer_than_bytes = std::min(config.transport.mtu_bytes * 2 / 3, 4000u);
+  f.seed = config.faults.seed * 1'000'003 + config.cluster * 4096u + link * 64u + queue;
+  return f;
+}
+
+#ifdef BRAID_WITH_DPDK
+void count_steering(Steering way, ProxyCounters& counters) {
+  switch (way) {
+    case Steering::kFlow:
+      return counters.links_by_flow.add();
+    case Steering::kRss:
+      return counters.links_by_rss.add();
+    case Steering::kAuto:
+    case Steering::kHandoff:
+      return counters.links_by_handoff.add();
+  }
+}
+#endif
+
+}  // namespace
+
+Links::Links(const NodeConfig& config) : queues_(config.proxies), steered_(config.links.size()) {}
+
+Links::~Links() {
+  queues_.clear();
+}
+
+Result<std::unique_ptr<Links>> Links::open(NodeConfig& config, NodeCounters& counters,
+                                           const MakeQueue& make_queue) {
+  std::unique_ptr<Links> links(new Links(config));
+  if (const Result<void> r = links->open_captures(config); !r) return r.error();
+  if (make_queue) {
+    for (std::uint16_t link = 0; link < config.links.size(); ++link)
+      for (unsigned p = 0; p < config.proxies; ++p) links->add(config, p, link, make_queue(LinkId(link), p));
+    return links;
+  }
+  if (const Result<void> r = links->start_devices(config); !r) return r.error();
+  unsigned port = 0;
+  for (std::uint16_t link = 0; link < config.links.size(); ++link) {
+    const Result<void> opened = config.links[link].kind == LinkConfig::Kind::kShm
+                                    ? links->open_wire(config, link)
+                                    : links->open_device(config, link, port++, counters);
+    if (!opened) return opened.error();
+  }
+  return links;
+}
+
+// A file for each proxy, if any are wanted.
+Result<void> Links::open_captures(const NodeConfig& config) {
+  if (config.capture_directory.empty()) return {};
+  CaptureFile::Options options;
+  options.limit_bytes = std::uint64_t{config.capture_limit_mib} << 20;
+  for (unsigned p = 0; p < config.proxies; ++p) {
+    Result<std::unique_ptr<CaptureFile>> file = CaptureFile::create(
+        fmt::format("{}/cluster{}-proxy{}.pcapng", config.capture_directory, config.cluster, p), options);
+    if (!file) return file.error();
+    captures_.push_back(std::move(file).value());
+  }
+  return {};
+}
+
+Result<void> Links::start_devices(NodeConfig& config) {
+  std::vector<std::string> devices;
+  for (const LinkConfig& link : config.links)
+    if (link.kind == LinkConfig::Kind::kEthdev) devices.push_back(link.device);
+  if (devices.empty()) return {};
+#ifdef BRAID_WITH_DPDK
+  EthdevOptions options;
+  options.vdevs = devices;
+  options.queues = config.proxies;
+  if (!config.eal_prefix.empty()) options.file_prefix = config.eal_prefix;
+  options.memory_mib = config.eal_memory_mib;
+  Result<std::unique_ptr<EthdevPorts>> ports = EthdevPorts::start(options);
+  if (!ports) return ports.error();
+  ethdev_ = std::move(ports).value();
+  if (!config.mac.empty()) return {};
+  for (unsigned port = 0; LinkConfig & link : config.links) {
+    if (link.kind != LinkConfig::Kind::kEthdev) continue;
+    const std::array<std::byte, 6> mac = ethdev_->mac_address(port++);
+    if (link.mac.empty()) link.mac = stack::MacAddress::load(mac.data()).to_string();
+    if (config.mac.empty()) config.mac = link.mac;
+  }
+  return {};
+#else
+  return error("link {}: this braidd was built without DPDK: build with BRAID_DPDK=ON", devices[0]);
+#endif
+}
+
+Result<void> Links::open_wire(const NodeConfig& config, std::uint16_t index) {
+  const LinkConfig& link = config.links[index];
+  Result<std::shared_ptr<ShmWire>> wire = ShmWire::map(link.fd, link.first_side ? ShmSide::kA : ShmSide::kB);
+  if (!wire) return error("links[{}]: {}", index, wire.error().text);
+  if ((*wire)->queues() < config.proxies)
+    return error("links[{}]: the wire has {} queues for {} proxies: make it with one for each", index,
+                 (*wire)->queues(), config.proxies);
+  for (unsigned q = 0; q < (*wire)->queues(); ++q) add(config, q, index, (*wire)->queue(q));
+  return {};
+}
+
+Result<void> Links::open_device([[maybe_unused]] const NodeConfig& config,
+                                [[maybe_unused]] std::uint16_t index, [[maybe_unused]] unsigned port,
+                                [[maybe_unused]] NodeCounters& counters) {
+#ifdef BRAID_WITH_DPDK
+  const LinkConfig& link = config.links[index];
+  for (unsigned q = 0; q < config.proxies; ++q) add(config, q, index, ethdev_->queue(port, q));
+  if (config.proxies == 1 && link.steering == Steering::kAuto) return {};
+  Result<Steered> way = ethdev_->steer(port, link.steering, config.udp_port);
+  if (!way) return error("links[{}].{}", index, way.error().text);
+  steered_[index] = std::move(way).value();
+  for (unsigned p = 0; p < config.proxies; ++p) count_steering(steered_[index].way, counters.proxy[p]);
+#endif
+  return {};
+}
+
+void Links::add(const NodeConfig& config, unsigned queue, std::uint16_t link, std::unique_ptr<NicQueue> nic) {
+  if (config.faults.any())
+    nic = std::make_unique<FaultyQueue>(std::move(nic), faults_of(config, link, queue));
+  const unsigned proxy = queue % config.proxies;
+  if (!captures_.empty()) {
+    // A proxy with several queues of a link has one interface for them.
+    const auto [interface, added] = capture_interfaces_.try_emplace({proxy, link});
+    if (added)
+      interface->second =
+          captures_[proxy]->add_interface(fmt::format("link {}", link), nic->max_frame_bytes());
+    nic = std::make_unique<CaptureQueue>(std::move(nic), captures_[proxy], interface->second);
+  }
+  queues_[proxy].push_back({LinkId(link), std::move(nic)});
+}
+
+Result<std::vector<Worker::Queue>> Links::take_queues(const stack::StackConfig& stack) {
+  std::vector<Worker::Queue> queues = std::move(queues_[stack.local.proxy.value()]);
+  for (const Worker::Queue& q : queues) {
+    const std::uint32_t longest = q.nic->max_frame_bytes();
+    if (longest < stack.mtu_bytes + kHeaderBytes)
+      return error("transport.mtu_bytes is {} but links[{}] carries frames of {} bytes: set at most {}",
+                   stack.mtu_bytes, q.link.value(), longest, longest - kHeaderBytes);
+  }
+  return queues;
+}
+
+Result<void> Links::want_source_ports([[maybe_unused]] const NodeConfig& config,
+                                      [[maybe_unused]] stack::StackConfig& s) const {
+#ifdef BRAID_WITH_DPDK
+  const unsigned queue = s.local.proxy.value();
+  for (stack::RemoteStack& remote : s.remotes) {
+    const std::uint16_t link = remote.link.value();
+    if (remote.absent || steered_[link].way != Steering::kRss) continue;
+    const UdpFlow flow{.source = remote.address.value(),
+                       .destination = s.interfaces[link].address.value(),
+                       .destination_port = static_cast<std::uint16_t>(s.udp_port_base + queue)};
+    const std::optional<std::uint16_t> port =
+        source_port_for(steered_[link].hash, flow, queue, stack::first_steered_port(remote.id.proxy.value()),
+                        stack::kSteeredPortsPerProxy);
+    if (!port && config.links[link].steering == Steering::kRss)
+      return error(
+          "links[{}].steering: no source port of {} hashes to queue {}: say auto, which hands over what "
+          "lands "
+          "elsewhere",
+          link, remote.address.to_string(), queue);
+    remote.wanted_source_port = port.value_or(0);
+  }
+#endif
+  return {};
+}
+
+}  // namespace braid::proxy

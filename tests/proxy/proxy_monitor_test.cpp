@@ -1,0 +1,142 @@
+#include "proxy/daemon/proxy_monitor.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace braid::proxy {
+namespace {
+
+// Three proxies that are looked at every 10 ms, and of which those in `beating` have moved.
+class ProxyMonitorTest : public ::testing::Test {
+ protected:
+  static constexpr ProxyMonitor::Config kConfig{.proxies = 3, .patience = 100_ms};
+
+  void pass(Duration time, std::vector<unsigned> beating) {
+    for (const Instant until = now_ + time; now_ < until;) {
+      now_ = now_ + 10_ms;
+      for (const unsigned p : beating) ++beats_[p];
+      EXPECT_TRUE(monitor_.observe(now_, beats_));
+    }
+  }
+  void fence_and_forget(unsigned p) {
+    monitor_.fence(p);
+    for (unsigned other = 0; other < 3; ++other)
+      if (other != p) monitor_.forgotten(p, other);
+  }
+
+  Instant now_ = Instant() + 1_s;
+  std::array<std::uint64_t, 3> beats_{};
+  ProxyMonitor monitor_{kConfig, now_};
+};
+
+TEST_F(ProxyMonitorTest, AProxyThatMovesIsLeftAlone) {
+  pass(1_s, {0, 1, 2});
+  for (unsigned p = 0; p < 3; ++p) {
+    EXPECT_FALSE(monitor_.stands_still(p));
+    EXPECT_TRUE(monitor_.serves(p));
+  }
+}
+
+TEST_F(ProxyMonitorTest, AProxyWithoutAHeartbeatStandsStillAfterItsPatience) {  // FO-5
+  pass(100_ms, {0, 1, 2});
+  pass(90_ms, {0, 2});
+  EXPECT_FALSE(monitor_.stands_still(1));
+  pass(10_ms, {0, 2});
+  EXPECT_TRUE(monitor_.stands_still(1));
+  EXPECT_FALSE(monitor_.stands_still(0));
+}
+
+TEST_F(ProxyMonitorTest, IfNoneMovesItIsTheMachineThatStandsStill) {  // FO-5
+  pass(1_s, {});
+  for (unsigned p = 0; p < 3; ++p) EXPECT_FALSE(monitor_.stands_still(p));
+  pass(10_ms, {0});
+  EXPECT_TRUE(monitor_.stands_still(1));
+}
+
+TEST_F(ProxyMonitorTest, WhatALateControlPlaneDidNotSeeSaysNothing) {  // FO-5
+  pass(90_ms, {0, 2});
+  now_ = now_ + 60_ms;
+  ++beats_[0];
+  EXPECT_FALSE(monitor_.observe(now_, beats_));
+  EXPECT_FALSE(monitor_.stands_still(1));
+  pass(90_ms, {0, 2});
+  EXPECT_FALSE(monitor_.stands_still(1)) << "the patience begins anew";
+  pass(10_ms, {0, 2});
+  EXPECT_TRUE(monitor_.stands_still(1));
+}
+
+TEST_F(ProxyMonitorTest, SwitchedOffItSeesNobodyStandStill) {
+  ProxyMonitor off({.proxies = 3, .patience = 100_ms, .enabled = false}, now_);
+  for (int i = 0; i < 100; ++i) {
+    now_ = now_ + 10_ms;
+    ++beats_[0];
+    EXPECT_TRUE(off.observe(now_, beats_));
+    EXPECT_FALSE(off.stands_still(1));
+  }
+}
+
+TEST_F(ProxyMonitorTest, AFencedProxySettlesWhenAllOthersHaveForgottenIt) {  // FO-5
+  monitor_.fence(1);
+  EXPECT_FALSE(monitor_.running(1));
+  EXPECT_TRUE(monitor_.unsettled(1));
+  EXPECT_TRUE(monitor_.awaits_anybody());
+  EXPECT_FALSE(monitor_.may_settle(1));
+  monitor_.forgotten(1, 0);
+  EXPECT_FALSE(monitor_.may_settle(1));
+  monitor_.forgotten(1, 2);
+  EXPECT_FALSE(monitor_.awaits_anybody());
+  ASSERT_TRUE(monitor_.may_settle(1));
+  monitor_.settle(1);
+  EXPECT_FALSE(monitor_.unsettled(1));
+  EXPECT_FALSE(monitor_.may_settle(1));
+  EXPECT_FALSE(monitor_.serves(1)) << "its thread stands still";
+}
+
+TEST_F(ProxyMonitorTest, AProxyThatReturnsBeforeItIsSettledRunsAndDoesNotServe) {  // FO-6
+  monitor_.fence(1);
+  monitor_.resumed(1);
+  EXPECT_FALSE(monitor_.may_return(1)) << "others still have something of it";
+  monitor_.forgotten(1, 0);
+  monitor_.forgotten(1, 2);
+  ASSERT_TRUE(monitor_.may_return(1));
+  monitor_.take_back(1);
+  EXPECT_TRUE(monitor_.running(1));
+  EXPECT_FALSE(monitor_.serves(1));
+  EXPECT_TRUE(monitor_.may_settle(1));
+  monitor_.settle(1);
+  EXPECT_TRUE(monitor_.serves(1));
+}
+
+TEST_F(ProxyMonitorTest, NobodyWaitsForTheAnswerOfOneThatStandsStill) {  // FO-5
+  monitor_.fence(1);
+  monitor_.fence(2);
+  monitor_.forgotten(1, 0);
+  EXPECT_TRUE(monitor_.may_settle(1));
+  EXPECT_FALSE(monitor_.may_settle(2));
+  monitor_.forgotten(2, 0);
+  EXPECT_TRUE(monitor_.may_settle(2));
+}
+
+TEST_F(ProxyMonitorTest, GenerationsCountFences) {
+  fence_and_forget(1);
+  monitor_.resumed(1);
+  monitor_.take_back(1);
+  fence_and_forget(1);
+  fence_and_forget(2);
+  const ProxyGenerations generations = monitor_.generations();
+  EXPECT_EQ(generations[0], 0u);
+  EXPECT_EQ(generations[1], 2u);
+  EXPECT_EQ(generations[2], 1u);
+}
+
+TEST_F(ProxyMonitorTest, AReturnIsAwaitedAnewAfterEachFence) {  // FO-6
+  fence_and_forget(1);
+  monitor_.resumed(1);
+  monitor_.take_back(1);
+  fence_and_forget(1);
+  EXPECT_FALSE(monitor_.may_return(1));
+}
+
+}  // namespace
+}  // namespace braid::proxy
