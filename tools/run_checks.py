@@ -35,14 +35,16 @@ SOURCE_CHECKS = [
 # What a person runs first, as that person runs it; needs release built.
 RELEASE_CHECKS = [
     ("quickstart", ["tools/quickstart"]),
+    ("commands of README and docs", ["tools/check_commands.py"]),
 ]
 
 # (preset, label of the tests that it leaves out)
 PRESETS = [("release", None), ("asan", "no-asan"), ("tsan", "no-tsan")]
 
-# Longer things, with --full only.
+# Longer things, with --full only. (What the commands' check leaves out without --full stands in the pages.)
 FULL_PRESETS = [("debug", None)]
 FULL_CHECKS = [
+    ("long commands of README and docs", ["tools/check_commands.py", "--full"]),
     # Every process of every application's run is killed once; the tests above kill some.
     ("every process killed once",
      ["env", "BRAID_STRESS_ALL=1", "build/release/bin/machine_stress_test", "--gtest_filter=*Killed*"]),

@@ -76,7 +76,7 @@ class RunChecks(tree.TreeTest):
             ],
         }))
         for script in ("check_layers.py", "check_format", "check_headers.py", "check_quickstart.py",
-                       "install_packages", "quickstart"):
+                       "check_commands.py", "install_packages", "quickstart"):
             self.stub(f"tools/{script}")
         self.stub(".ci/run")
         self.write("tools/check", (tree.TOOLS / "check").read_text(), mode=0o755)
@@ -93,8 +93,8 @@ class RunChecks(tree.TreeTest):
         self.assertEqual(result.stdout.splitlines()[-1], line, result.stdout + result.stderr)
         self.assertEqual(result.returncode, status)
 
-    # 2 x 3 configured and built, 5 source checks, quickstart; tests: 2 in release, 1 in asan, 1 in tsan.
-    ALL = 6 + 5 + 1 + 4
+    # 2 x 3 configured and built, 5 source checks, quickstart and its commands; tests: 2 in release, 1 in asan, 1 in tsan.
+    ALL = 6 + 5 + 2 + 4
 
     def test_all_good(self):
         self.assert_closes(self.check(), 0, f"{self.ALL} passed, 0 failed")
@@ -120,7 +120,8 @@ class RunChecks(tree.TreeTest):
         self.assert_closes(self.check("message(FATAL_ERROR no)\n"), 1, "5 passed, 3 failed")
 
     def test_each_check_fails_the_run(self):
-        for script in ("check_layers.py", "check_format", "check_headers.py", "check_quickstart.py", "quickstart"):
+        for script in ("check_layers.py", "check_format", "check_headers.py", "check_quickstart.py", "quickstart",
+                       "check_commands.py"):
             with self.subTest(script=script):
                 self.stub(f"tools/{script}", status=1)
                 self.assert_closes(self.check(), 1, f"{self.ALL - 1} passed, 1 failed")
@@ -141,8 +142,8 @@ class RunChecks(tree.TreeTest):
         self.write("CMakeLists.txt", PROJECT)
         self.write("build/release/bin/machine_stress_test", "#!/bin/sh\ntest \"$BRAID_STRESS_ALL\" = 1\n", mode=0o755)
         result = self.run_tool(self.root / "tools/check", "--full")
-        # debug: configured, built, 2 tests; every process killed; and the live tests again and again.
-        self.assert_closes(result, 0, f"{self.ALL + 4 + 2} passed, 0 failed")
+        # debug: configured, built, 2 tests; every process killed; long commands; and the live tests again and again.
+        self.assert_closes(result, 0, f"{self.ALL + 4 + 3} passed, 0 failed")
         self.assertIn("every process killed once", result.stdout)
         self.assertIn("live tests, again and again", result.stdout)
 
