@@ -53,8 +53,6 @@ Node::Node(const NodeConfig& config, Instant now, const NodeSurroundings& surrou
       ports_(ClusterId(config.cluster), static_cast<std::uint16_t>(config.clusters + machine_places(config)),
              clients_, Worker::kMaxPorts),
       installed_(config.proxies),
-      control_(config.proxies, stack::kMaxClusters),
-      closed_clusters_(Duration::ms(config.transport.peer_death_ms)),
       retired_(config.proxies) {}
 
 Node::~Node() {
@@ -89,22 +87,12 @@ Result<void> Node::open(Instant now, const MakeQueue& make_queue) {
 
   const std::uint64_t seed = config_.seed != 0 ? config_.seed : system_seed();
   std::vector<stack::StackConfig> stacks;
-  std::vector<convergence::PathId> paths;
   for (unsigned p = 0; p < proxies(); ++p) {
     stacks.push_back(stack_config(config_, p, seed));
     if (Result<void> r = links_->want_source_ports(config_, stacks[p]); !r) return r;
-    for (const stack::RemoteStack& r : stacks[p].remotes) {
-      paths.push_back({stacks[p].local.proxy, r.id.cluster, r.id.proxy});
-      if (!r.absent) remotes_.add({paths.back(), r});
-    }
   }
   interfaces_ = stacks[0].interfaces;
-  paths_ = std::make_unique<convergence::Paths>(proxies(), paths, seed);
-  for (stack::StackConfig& s : stacks)
-    for (stack::RemoteStack& r : s.remotes) {
-      r.incarnation = paths_->own_incarnation(r.id.cluster);
-      if (r.absent) paths_->set_present({s.local.proxy, r.id.cluster, r.id.proxy}, false);
-    }
+  peers_ = std::make_unique<Peers>(stacks, Duration::ms(config_.transport.peer_death_ms), seed, monitor_);
   Result<std::unique_ptr<Workers>> workers = Workers::create(stacks, *links_, **counters_, states_, now);
   if (!workers) return workers.error();
   workers_ = std::move(workers).value();
@@ -119,7 +107,8 @@ Result<void> Node::open(Instant now, const MakeQueue& make_queue) {
 int Node::do_control(Instant now) {
   int work = take_worker_events(now);
   watch_proxies(now);
-  work += run_paths();
+  work += peers_->run();
+  carry_out_peers();
   work += rebalance();
   work += run_machines(now);
   if (ports_.next_deadline() <= now) ports_.on_timer(now);
@@ -136,6 +125,18 @@ void Node::tell_running(const WorkerCommand& command) {
 
 void Node::carry_out_lanes() {
   while (const std::optional<Lanes::Told> told = lanes_.poll_command())
+    workers_->tell(told->proxy, told->command);
+}
+
+void Node::carry_out_peers() {
+  while (const std::optional<Peers::Lost> lost = peers_->poll_lost()) {
+    ports_.peer_lost(lost->cluster);
+    if (machines_->is_place(lost->cluster))
+      machines_->lost(lost->cluster);
+    else
+      (lost->ended ? ended_peers_ : lost_peers_).push_back(lost->cluster);
+  }
+  while (const std::optional<Peers::Told> told = peers_->poll_command())
     workers_->tell(told->proxy, told->command);
 }
 
@@ -160,32 +161,10 @@ int Node::take_worker_events(Instant now) {
   return events;
 }
 
-// CN-11
 void Node::on_event(Instant now, unsigned, const ControlReceived& event) {
-  const ClusterId from = event.from;
-  const bool known = paths_->association(from).peer != 0;
-  if (!paths_->heard(from, event.association)) return;
-  if (!known) tell_active(from);
-  run_paths();  // that an earlier incarnation is lost comes before its successor's messages
-  if (!control_.receive(from, event.message.serial)) return;
-  switch (event.message.kind) {
-    case convergence::ControlMessage::Kind::kFence:
-    case convergence::ControlMessage::Kind::kFenced:
-    case convergence::ControlMessage::Kind::kFenceBefore:
-    case convergence::ControlMessage::Kind::kFencedBefore:
-      paths_->on_control(from, event.message);
-      return;
-    case convergence::ControlMessage::Kind::kProxies:
-      tell_running(PreferProxies{from, event.message.proxy});
-      return;
-    case convergence::ControlMessage::Kind::kConnect:
-    case convergence::ControlMessage::Kind::kAccept:
-    case convergence::ControlMessage::Kind::kConfirm:
-    case convergence::ControlMessage::Kind::kRefuse:
-    case convergence::ControlMessage::Kind::kClose:
-      ports_.on_control(now, from, event.message);
-      return;
-  }
+  const bool of_ports = peers_->received(event);
+  carry_out_peers();
+  if (of_ports) ports_.on_control(now, event.from, event.message);
 }
 
 void Node::on_event(Instant, unsigned proxy, const PortDrained& event) {
@@ -211,29 +190,6 @@ void Node::on_event(Instant, unsigned, const ProtocolViolation& event) {
   clients_.expel(event.client);
 }
 
-void Node::on_event(Instant, unsigned, const PeerLost& event) {
-  if (event.closed) ending_.insert(event.cluster.value());
-  paths_->lost(event.cluster, event.association, event.silent);
-}
-
-void Node::on_event(Instant, unsigned, const PathUp& event) {
-  const bool known = paths_->association(event.path.cluster).peer != 0;
-  paths_->up(event.path, event.association);
-  if (!known) tell_active(event.path.cluster);
-}
-
-void Node::on_event(Instant, unsigned, const PathDead& event) {
-  paths_->dead(event.path);
-}
-
-void Node::on_event(Instant, unsigned, const PathClosed& event) {
-  paths_->closed(event.path, event.closed, event.epoch, event.peer_epoch);
-}
-
-void Node::on_event(Instant, unsigned, const PathUnreachable& event) {
-  remotes_.set_unreachable(event.path, event.reason);
-}
-
 void Node::on_event(Instant, unsigned proxy, const ProxyForgotten& event) {
   monitor_.forgotten(event.proxy.value(), proxy);
 }
@@ -241,7 +197,7 @@ void Node::on_event(Instant, unsigned proxy, const ProxyForgotten& event) {
 void Node::on_event(Instant, unsigned, const ProxyResumed&) {}  // it was not given up
 
 void Node::on_event(Instant, unsigned proxy, const ClusterDrained& event) {
-  remotes_.drained(event.cluster, proxy);
+  peers_->cluster_drained(event.cluster, proxy);
 }
 
 // ---------------------------------------------------------------- clients
@@ -383,7 +339,8 @@ int Node::run_ports() {
     all_events_carried_out = true;
     const std::optional<Ports::Outgoing> out = ports_.poll_control();
     if (!out) break;
-    send_control(out->to, out->message);
+    peers_->send(out->to, out->message);
+    carry_out_peers();
   }
   if (all_events_carried_out) free_gone_clients();
   return work;
@@ -428,7 +385,7 @@ void Node::install(const Ports::End& end) {
 void Node::install(unsigned p, const Ports::End& end) {
   const ClientMemory& memory = *clients_.find(end.client)->memory;
   PortEntry port = installed_.entry(end.port, p);
-  port.peer_incarnation = paths_->association(end.peer).peer;
+  port.peer_incarnation = peers_->association(end.peer).peer;
   port.channel = lanes_.receiver(end.client, end.endpoint, p);
   port.window = memory.view(p) + end.grant.window_offset;
   port.cell = memory.cell(end.grant.cell, p);
@@ -443,7 +400,7 @@ void Node::mark(const Ports::End& end, PortState state) {
 void Node::refuse(const Ports::Event& event) {
   std::string text = convergence::to_string(event.refusal);
   if (event.refusal == convergence::Refusal::kTimeout)
-    if (const std::string problems = path_problems(event.end.peer); !problems.empty())
+    if (const std::string problems = peers_->problems(event.end.peer); !problems.empty())
       text += " (" + problems + ")";
   clients_.refuse(event.end.client, event.end.serial, text);
 }
@@ -460,53 +417,6 @@ void Node::drain_by(PortId port, unsigned p) {
   if (monitor_.serves(p)) workers_->tell(p, DrainPort{port});
 }
 
-// ---------------------------------------------------------------- paths
-
-// Carries out what the paths decided.
-int Node::run_paths() {
-  int work = 0;
-  for (; const auto lost = paths_->poll_lost(); ++work) lose_peer(lost->first);
-  for (; const auto path = paths_->poll_command(); ++work)
-    workers_->tell(path->path.local.value(), ControlPath{*path});
-  for (; const auto out = paths_->poll_control(); ++work) send_control(out->to, out->message);
-  return work;
-}
-
-void Node::lose_peer(ClusterId cluster) {
-  ports_.peer_lost(cluster);
-  const bool ended = ending_.erase(cluster.value()) > 0;
-  if (machines_->is_place(cluster))
-    machines_->lost(cluster);
-  else
-    (ended ? ended_peers_ : lost_peers_).push_back(cluster);
-  control_.peer_lost(cluster);
-  tell_running(PreferProxies{cluster, kMaxProxies});
-}
-
-void Node::watch_paths(Instant now) {
-  if (!paths_->fencing()) return closed_clusters_.restart();
-  for (const ClusterId cluster : remotes_.clusters())
-    if (closed_clusters_.is_lost(now, cluster, paths_->deaf(cluster))) paths_->give_up(cluster);
-}
-
-// FO-8
-void Node::tell_active(ClusterId cluster) {
-  if (paths_->association(cluster).peer == 0) return;  // when it is there
-  convergence::ControlMessage message;
-  message.kind = convergence::ControlMessage::Kind::kProxies;
-  message.proxy = static_cast<std::uint8_t>(active_proxies());
-  send_control(cluster, message);
-}
-
-void Node::send_control(ClusterId to, const convergence::ControlMessage& message) {
-  const ProxyId speaker = paths_->speaker(to);
-  workers_->tell(speaker.value(), control_.number(speaker, to, message));
-}
-
-std::string Node::path_problems(ClusterId cluster) const {
-  return remotes_.problems(cluster, [&](const convergence::PathId& path) { return paths_->alive(path); });
-}
-
 // ---------------------------------------------------------------- other machines
 
 int Node::run_machines(Instant now) {
@@ -514,12 +424,8 @@ int Node::run_machines(Instant now) {
   // What was decided before has been carried out: the paths of these are known.
   for (const ClusterId place : machines_->occupied()) {
     if (machines_->is_meeting(place)) {
-      unsigned up = 0, all = 0;
-      for (const RemotePath& r : remotes_.of(place)) {
-        all += monitor_.running(r.path.local.value()) ? 1 : 0;
-        up += paths_->alive(r.path) ? 1 : 0;
-      }
-      machines_->on_paths(now, place, up, all, path_problems(place));
+      const Peers::Count paths = peers_->count_paths(place);
+      machines_->on_paths(now, place, paths.up, paths.all, peers_->problems(place));
     }
     machines_->in_use(now, place, ports_.held_with(place));
   }
@@ -532,7 +438,7 @@ int Node::run_machines(Instant now) {
   }
   machines_->on_timer(now);
   for (; const std::optional<Machines::Event> event = machines_->poll_event(); ++work) carry_out(now, *event);
-  for (const ClusterId place : remotes_.drained()) work += free_place(place) ? 1 : 0;
+  for (const ClusterId place : peers_->drained()) work += free_place(place) ? 1 : 0;
   for (; const std::optional<Machines::Datagram> out = machines_->poll_datagram(); ++work)
     worker(kIntroducer).send_datagram(to_datagram(*out, config_.machines.udp_port));
   return work;
@@ -554,24 +460,15 @@ void Node::carry_out(Instant now, const Machines::Event& event) {
 }
 
 void Node::connect_cluster(ClusterId place, const Introduction& peer) {
-  remotes_.erase(place);
-  for (const RemotePath& r :
-       paths_to_machine(config_, place, peer, interfaces_, paths_->own_incarnation(place))) {
-    remotes_.add(r);
-    paths_->set_present(r.path, true);
-    const unsigned proxy = r.path.local.value();
-    if (monitor_.running(proxy)) workers_->tell(proxy, ConnectPath{r.path, r.stack, true});
-  }
+  peers_->connect(paths_to_machine(config_, place, peer, interfaces_, peers_->own_incarnation(place)));
+  carry_out_peers();
   log_.push_back(
       fmt::format("the cluster at {} is known as cluster {}", machines_->name(place), place.value()));
 }
 
 void Node::drain_cluster(ClusterId place) {
-  tell_running(DrainCluster{place});
-  std::set<unsigned> running;
-  for (unsigned p = 0; p < proxies(); ++p)
-    if (monitor_.running(p)) running.insert(p);
-  remotes_.drain(place, std::move(running));
+  peers_->drain(place);
+  carry_out_peers();
   log_.push_back(
       fmt::format("the cluster at {}, known as cluster {}, is left", machines_->name(place), place.value()));
 }
@@ -580,12 +477,8 @@ void Node::drain_cluster(ClusterId place) {
 // still the former's. True if all is gone.
 bool Node::free_place(ClusterId place) {
   if (ports_.held_with(place) > 0) return false;
-  // Nothing that was sent to it, or comes from it, is its successor's.
-  paths_->give_up(place);
-  for (const RemotePath& r : remotes_.of(place)) paths_->set_present(r.path, false);
-  run_paths();
-  remotes_.erase(place);
-  closed_clusters_.forget(place);
+  peers_->forget(place);
+  carry_out_peers();
   machines_->gone(place);
   return true;
 }
@@ -595,7 +488,8 @@ bool Node::free_place(ClusterId place) {
 void Node::set_active_proxies(unsigned count) {
   lanes_.set_active(count);
   for (unsigned p = 0; p < proxies(); ++p) states_[p].active.store(p < count, std::memory_order_relaxed);
-  for (const ClusterId cluster : remotes_.clusters()) tell_active(cluster);
+  peers_->set_active(count);
+  carry_out_peers();
 }
 
 int Node::rebalance() {
@@ -610,13 +504,13 @@ int Node::rebalance() {
 void Node::watch_proxies(Instant now) {
   std::array<std::uint64_t, kMaxProxies> beats{};
   for (unsigned p = 0; p < proxies(); ++p) beats[p] = states_[p].heartbeat.load(std::memory_order_relaxed);
-  if (!monitor_.observe(now, std::span(beats).first(proxies()))) closed_clusters_.restart();
+  if (!monitor_.observe(now, std::span(beats).first(proxies()))) peers_->restart_watch();
   for (unsigned p = 0; p < proxies(); ++p) {
     if (monitor_.stands_still(p)) fence(p);
-    if (monitor_.may_settle(p) && paths_->fenced(proxy_id(p))) settle(p);
+    if (monitor_.may_settle(p) && peers_->settled(proxy_id(p))) settle(p);
     if (monitor_.may_return(p)) take_back(p);
   }
-  watch_paths(now);
+  peers_->watch(now);
 }
 
 // FO-5. Its thread may be anywhere, also in the middle of a copy, and may go on at any time. From here on
@@ -634,15 +528,8 @@ void Node::fence(unsigned p) {
   states_[p].isolated.store(true, std::memory_order_release);
   workers_->forget_commands(p);
   tell_running(ForgetProxy{proxy_id(p)});
-  remotes_.proxy_fenced(p);
-  paths_->stalled(proxy_id(p));
-  // What it was to send may be what somebody waits for, to close what it had; who has received it knows it
-  // again (CN-11).
-  for (const SendControl& message : control_.take(proxy_id(p))) {
-    const ProxyId speaker = paths_->speaker(message.to);
-    control_.hand_over(speaker, message);
-    workers_->tell(speaker.value(), message);
-  }
+  peers_->proxy_fenced(proxy_id(p));
+  carry_out_peers();
   fenced_proxies_.push_back(p);
 }
 
@@ -682,14 +569,10 @@ void Node::take_back(unsigned p) {
   carry_out_lanes();
   for (const auto& [port, end] : installed_.all())
     if (lanes_.serves(end.client) && clients_.find(end.client)->memory->view(p) != nullptr) install(p, end);
-  for (const ClusterId cluster : remotes_.clusters()) {
-    if (!machines_->is_place(cluster) || remotes_.draining(cluster)) continue;
-    for (const RemotePath& r : remotes_.of(cluster))
-      if (r.path.local.value() == p) workers_->tell(p, ConnectPath{r.path, r.stack, false});
-  }
   if (!monitor_.unsettled(p)) lanes_.serve_again(p);
   carry_out_lanes();
-  paths_->back(proxy_id(p));
+  peers_->proxy_back(proxy_id(p));
+  carry_out_peers();
 }
 
 // ---------------------------------------------------------------- for the log

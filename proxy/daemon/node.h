@@ -7,11 +7,11 @@
 //
 //   Clients         who is attached, their memory (ClientMemory), what they are told
 //   Ports           connections of this machine's clusters            (convergence/ports.h)
-//   Paths           which paths live, which are given up              (convergence/paths.h)
+//   Peers           nodes of other clusters: which paths to them live (convergence/paths.h), what they are told
 //   Machines        clusters of other machines                        (machines.h)
 //   ProxyMonitor    which proxies take their turns
 //   Lanes           which proxy serves which lane
-//   InstalledPorts, PortDrains, RemotePaths, ControlMessages, ClosedClusters: what their names say
+//   InstalledPorts, PortDrains: what their names say
 //
 // All methods but worker() belong to the control plane's thread.
 #pragma once
@@ -20,7 +20,6 @@
 #include <deque>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,18 +32,16 @@
 #include "proxy/channel/control.h"
 #include "proxy/channel/node_counters.h"
 #include "proxy/daemon/clients.h"
-#include "proxy/daemon/closed_clusters.h"
-#include "proxy/daemon/control_messages.h"
 #include "proxy/daemon/counters_memory.h"
 #include "proxy/daemon/installed_ports.h"
 #include "proxy/daemon/lanes.h"
 #include "proxy/daemon/links.h"
 #include "proxy/daemon/machines.h"
 #include "proxy/daemon/node_config.h"
+#include "proxy/daemon/peers.h"
 #include "proxy/daemon/port_drains.h"
 #include "proxy/daemon/proxy_monitor.h"
 #include "proxy/daemon/proxy_state.h"
-#include "proxy/daemon/remote_paths.h"
 #include "proxy/daemon/worker.h"
 #include "proxy/daemon/worker_commands.h"
 #include "proxy/daemon/workers.h"
@@ -106,7 +103,7 @@ class Node {
   unsigned active_proxies() const { return lanes_.active(); }
   // May be asked by any thread.
   bool is_active(unsigned proxy) const { return states_[proxy].active.load(std::memory_order_relaxed); }
-  const convergence::Paths::Stats& path_stats() const { return paths_->stats(); }
+  const convergence::Paths::Stats& path_stats() const { return peers_->stats(); }
 
   // All sub-connections of all proxies are up.
   bool ready() const { return workers_->ready(); }
@@ -134,6 +131,7 @@ class Node {
   // --- to and from proxies
   void tell_running(const WorkerCommand& command);
   void carry_out_lanes();
+  void carry_out_peers();
   bool caught_up() const;
   int take_worker_events(Instant now);
   void on_event(Instant now, unsigned proxy, const ControlReceived& event);
@@ -141,11 +139,13 @@ class Node {
   void on_event(Instant now, unsigned proxy, const ChannelDetached& event);
   void on_event(Instant now, unsigned proxy, const LaneReleased& event);
   void on_event(Instant now, unsigned proxy, const ProtocolViolation& event);
-  void on_event(Instant now, unsigned proxy, const PeerLost& event);
-  void on_event(Instant now, unsigned proxy, const PathUp& event);
-  void on_event(Instant now, unsigned proxy, const PathDead& event);
-  void on_event(Instant now, unsigned proxy, const PathClosed& event);
-  void on_event(Instant now, unsigned proxy, const PathUnreachable& event);
+  // Those that concern paths alone.
+  template <class Event>
+  requires requires(Peers& peers, const Event& event) { peers.on_event(event); }
+  void on_event(Instant, unsigned, const Event& event) {
+    peers_->on_event(event);
+    carry_out_peers();
+  }
   void on_event(Instant now, unsigned proxy, const ProxyForgotten& event);
   void on_event(Instant now, unsigned proxy, const ProxyResumed& event);
   void on_event(Instant now, unsigned proxy, const ClusterDrained& event);
@@ -169,14 +169,6 @@ class Node {
   void drain(PortId port);
   void drain_by(PortId port, unsigned proxy);
 
-  // --- paths
-  int run_paths();
-  void lose_peer(ClusterId cluster);
-  void watch_paths(Instant now);
-  void tell_active(ClusterId cluster);
-  void send_control(ClusterId to, const convergence::ControlMessage& message);
-  std::string path_problems(ClusterId cluster) const;
-
   // --- other machines
   int run_machines(Instant now);
   void carry_out(Instant now, const Machines::Event& event);
@@ -199,17 +191,13 @@ class Node {
   convergence::Ports ports_;
   InstalledPorts installed_;
   PortDrains drains_;
-  ControlMessages control_;
-  RemotePaths remotes_;
-  ClosedClusters closed_clusters_;
   std::vector<Retired> retired_;  // by proxy
-  std::unique_ptr<convergence::Paths> paths_;
+  std::unique_ptr<Peers> peers_;
   std::unique_ptr<Machines> machines_;
   std::vector<stack::Interface> interfaces_;  // by link
   std::unique_ptr<CountersMemory> counters_;
   std::unique_ptr<Links> links_;
   std::unique_ptr<Workers> workers_;
-  std::set<std::uint16_t> ending_;  // peers that said so, and are not given up yet
   std::deque<ClusterId> ended_peers_;
   std::deque<ClusterId> lost_peers_;
   std::deque<unsigned> fenced_proxies_;

@@ -1,0 +1,201 @@
+#include "proxy/daemon/peers.h"
+
+#include "base/take_first.h"
+
+namespace braid::proxy {
+
+convergence::Paths Peers::make_paths(const std::vector<stack::StackConfig>& stacks, std::uint64_t seed) {
+  std::vector<convergence::PathId> all;
+  for (const stack::StackConfig& s : stacks)
+    for (const stack::RemoteStack& r : s.remotes) all.push_back({s.local.proxy, r.id.cluster, r.id.proxy});
+  return convergence::Paths(static_cast<unsigned>(stacks.size()), all, seed);
+}
+
+Peers::Peers(std::vector<stack::StackConfig>& stacks, Duration peer_death, std::uint64_t seed,
+             const ProxyMonitor& monitor)
+    : monitor_(monitor),
+      active_(monitor.proxies()),
+      paths_(make_paths(stacks, seed)),
+      control_(monitor.proxies(), stack::kMaxClusters),
+      closed_(peer_death) {
+  for (stack::StackConfig& s : stacks) {
+    for (stack::RemoteStack& r : s.remotes) {
+      const convergence::PathId path{s.local.proxy, r.id.cluster, r.id.proxy};
+      if (r.absent)
+        paths_.set_present(path, false);
+      else
+        remotes_.add({path, r});
+      r.incarnation = paths_.own_incarnation(r.id.cluster);
+    }
+  }
+}
+
+// ---------------------------------------------------------------- what proxies say
+
+// CN-11
+bool Peers::received(const ControlReceived& event) {
+  const ClusterId from = event.from;
+  const bool known = association(from).peer != 0;
+  if (!paths_.heard(from, event.association)) return false;
+  if (!known) tell_active(from);
+  run();  // that an earlier incarnation is lost comes before its successor's messages
+  if (!control_.receive(from, event.message.serial)) return false;
+  switch (event.message.kind) {
+    case convergence::ControlMessage::Kind::kFence:
+    case convergence::ControlMessage::Kind::kFenced:
+    case convergence::ControlMessage::Kind::kFenceBefore:
+    case convergence::ControlMessage::Kind::kFencedBefore:
+      paths_.on_control(from, event.message);
+      return false;
+    case convergence::ControlMessage::Kind::kProxies:
+      tell_running(PreferProxies{from, event.message.proxy});
+      return false;
+    case convergence::ControlMessage::Kind::kConnect:
+    case convergence::ControlMessage::Kind::kAccept:
+    case convergence::ControlMessage::Kind::kConfirm:
+    case convergence::ControlMessage::Kind::kRefuse:
+    case convergence::ControlMessage::Kind::kClose:
+      return true;
+  }
+  return false;
+}
+
+void Peers::on_event(const PathUp& event) {
+  const bool known = association(event.path.cluster).peer != 0;
+  paths_.up(event.path, event.association);
+  if (!known) tell_active(event.path.cluster);
+}
+
+void Peers::on_event(const PathClosed& event) {
+  paths_.closed(event.path, event.closed, event.epoch, event.peer_epoch);
+}
+
+void Peers::on_event(const PeerLost& event) {
+  if (event.closed) ending_.insert(event.cluster.value());
+  paths_.lost(event.cluster, event.association, event.silent);
+}
+
+// ---------------------------------------------------------------- a proxy that stands still
+
+void Peers::proxy_fenced(ProxyId proxy) {
+  remotes_.proxy_fenced(proxy.value());
+  paths_.stalled(proxy);
+  // What it was to send may be what somebody waits for, to close what it had; who has received it knows it
+  // again.
+  for (const SendControl& message : control_.take(proxy)) {
+    const ProxyId speaker = paths_.speaker(message.to);
+    control_.hand_over(speaker, message);
+    tell(speaker.value(), message);
+  }
+}
+
+// FO-6. It knows of other machines what it is told anew; when it makes sub-connections with them, paths say.
+void Peers::proxy_back(ProxyId proxy) {
+  for (const ClusterId cluster : remotes_.clusters()) {
+    if (remotes_.draining(cluster)) continue;
+    for (const RemotePath& r : remotes_.of(cluster))
+      if (r.path.local == proxy && r.stack.names) tell(proxy.value(), ConnectPath{r.path, r.stack, false});
+  }
+  paths_.back(proxy);
+}
+
+// ---------------------------------------------------------------- time
+
+int Peers::run() {
+  int work = 0;
+  for (; const auto lost = paths_.poll_lost(); ++work) lose(lost->first);
+  for (; const auto path = paths_.poll_command(); ++work) tell(path->path.local.value(), ControlPath{*path});
+  for (; const auto out = paths_.poll_control(); ++work) send(out->to, out->message);
+  return work;
+}
+
+void Peers::lose(ClusterId cluster) {
+  lost_.push_back({cluster, ending_.erase(cluster.value()) > 0});
+  control_.peer_lost(cluster);
+  tell_running(PreferProxies{cluster, kMaxProxies});
+}
+
+void Peers::watch(Instant now) {
+  if (!paths_.fencing()) return closed_.restart();
+  for (const ClusterId cluster : remotes_.clusters())
+    if (closed_.is_lost(now, cluster, paths_.deaf(cluster))) paths_.give_up(cluster);
+}
+
+// ---------------------------------------------------------------- what this node tells its peers
+
+void Peers::send(ClusterId to, const convergence::ControlMessage& message) {
+  const ProxyId speaker = paths_.speaker(to);
+  tell(speaker.value(), control_.number(speaker, to, message));
+}
+
+void Peers::set_active(unsigned count) {
+  active_ = count;
+  for (const ClusterId cluster : remotes_.clusters()) tell_active(cluster);
+}
+
+// FO-8
+void Peers::tell_active(ClusterId cluster) {
+  if (association(cluster).peer == 0) return;  // when it is there
+  convergence::ControlMessage message;
+  message.kind = convergence::ControlMessage::Kind::kProxies;
+  message.proxy = static_cast<std::uint8_t>(active_);
+  send(cluster, message);
+}
+
+// ---------------------------------------------------------------- clusters of other machines
+
+void Peers::connect(const std::vector<RemotePath>& paths) {
+  for (const RemotePath& r : paths) {
+    remotes_.add(r);
+    paths_.set_present(r.path, true);
+    const unsigned proxy = r.path.local.value();
+    if (monitor_.running(proxy)) tell(proxy, ConnectPath{r.path, r.stack, true});
+  }
+}
+
+void Peers::drain(ClusterId cluster) {
+  tell_running(DrainCluster{cluster});
+  std::set<unsigned> running;
+  for (unsigned p = 0; p < monitor_.proxies(); ++p)
+    if (monitor_.running(p)) running.insert(p);
+  remotes_.drain(cluster, std::move(running));
+}
+
+void Peers::forget(ClusterId cluster) {
+  // Nothing that was sent to it, or comes from it, is its successor's.
+  paths_.give_up(cluster);
+  for (const RemotePath& r : remotes_.of(cluster)) paths_.set_present(r.path, false);
+  run();
+  remotes_.erase(cluster);
+  closed_.forget(cluster);
+}
+
+// ---------------------------------------------------------------- what is known
+
+Peers::Count Peers::count_paths(ClusterId cluster) const {
+  Count count;
+  for (const RemotePath& r : remotes_.of(cluster)) {
+    count.all += monitor_.running(r.path.local.value()) ? 1 : 0;
+    count.up += paths_.alive(r.path) ? 1 : 0;
+  }
+  return count;
+}
+
+std::string Peers::problems(ClusterId cluster) const {
+  return remotes_.problems(cluster, [&](const convergence::PathId& path) { return paths_.alive(path); });
+}
+
+void Peers::tell_running(const WorkerCommand& command) {
+  for (unsigned p = 0; p < monitor_.proxies(); ++p)
+    if (monitor_.running(p)) tell(p, command);
+}
+
+std::optional<Peers::Told> Peers::poll_command() {
+  return take_first(commands_);
+}
+
+std::optional<Peers::Lost> Peers::poll_lost() {
+  return take_first(lost_);
+}
+
+}  // namespace braid::proxy

@@ -1,0 +1,127 @@
+// What a node and its peers, the nodes of other clusters, know and tell of each other: which paths lead to whom,
+// which of them live or are given up, and control messages, each of which arrives once.
+//
+// It carries what convergence::Paths decides to proxies and peers. Commands for proxies come out of
+// poll_command(), to be given to them in that order before anything else is; peers that were lost come out of
+// poll_lost().
+//
+// Pure. Owned by the control plane. What it asks of the monitor is which proxies run.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "convergence/paths.h"
+#include "convergence/ports.h"
+#include "proxy/daemon/closed_clusters.h"
+#include "proxy/daemon/control_messages.h"
+#include "proxy/daemon/proxy_monitor.h"
+#include "proxy/daemon/remote_paths.h"
+#include "proxy/daemon/worker_commands.h"
+#include "stack/stack.h"
+
+namespace braid::proxy {
+
+class Peers {
+ public:
+  struct Told {
+    unsigned proxy = 0;
+    WorkerCommand command;
+  };
+  struct Lost {
+    ClusterId cluster;
+    bool ended = false;  // it said that it ends
+  };
+
+  // `stacks`: of all proxies. Their remotes get the incarnations that this node has towards them. `peer_death`:
+  // how long every path to a peer may be closed at this end until it is lost. The monitor outlives this.
+  Peers(std::vector<stack::StackConfig>& stacks, Duration peer_death, std::uint64_t seed,
+        const ProxyMonitor& monitor);
+
+  // --- what proxies say
+
+  // True: it is of ports, and new. Peers that were lost before it come first: carry them out before it.
+  [[nodiscard]] bool received(const ControlReceived& event);
+  void on_event(const PathUp& event);
+  void on_event(const PathDead& event) { paths_.dead(event.path); }
+  void on_event(const PathClosed& event);
+  void on_event(const PathUnreachable& event) { remotes_.set_unreachable(event.path, event.reason); }
+  void on_event(const PeerLost& event);
+  void cluster_drained(ClusterId cluster, unsigned proxy) { remotes_.drained(cluster, proxy); }
+
+  // --- a proxy that stands still
+
+  // The monitor has fenced it: its paths are closed, and what it was to send another sends (CN-11).
+  void proxy_fenced(ProxyId proxy);
+  // Nothing of what it had sent can arrive any more.
+  bool settled(ProxyId proxy) const { return paths_.fenced(proxy); }
+  // It is taken back.
+  void proxy_back(ProxyId proxy);
+
+  // --- time
+
+  // Carries out what was decided; how much that was.
+  int run();
+  void watch(Instant now);
+  // The time that has passed says nothing.
+  void restart_watch() { closed_.restart(); }
+
+  // --- what this node tells its peers
+
+  void send(ClusterId to, const convergence::ControlMessage& message);
+  // The first `count` proxies are active, of all at first (FO-8).
+  void set_active(unsigned count);
+
+  // --- clusters of other machines, which come and go
+
+  // From now on the paths lead there.
+  void connect(const std::vector<RemotePath>& paths);
+  // It is not needed any more.
+  void drain(ClusterId cluster);
+  // Those that were drained, and that no proxy has anything of.
+  std::vector<ClusterId> drained() const { return remotes_.drained(); }
+  // Such a one is forgotten, and what comes from it is nobody's.
+  void forget(ClusterId cluster);
+
+  // --- what is known
+
+  convergence::Association association(ClusterId cluster) const { return paths_.association(cluster); }
+  std::uint64_t own_incarnation(ClusterId cluster) const { return paths_.own_incarnation(cluster); }
+  const convergence::Paths::Stats& stats() const { return paths_.stats(); }
+  // Of the cluster's paths that running proxies have, and how many are up.
+  struct Count {
+    unsigned up = 0;
+    unsigned all = 0;
+  };
+  Count count_paths(ClusterId cluster) const;
+  // Paths that are not up, and why; empty: all are.
+  std::string problems(ClusterId cluster) const;
+
+  std::optional<Told> poll_command();
+  std::optional<Lost> poll_lost();
+
+ private:
+  static convergence::Paths make_paths(const std::vector<stack::StackConfig>& stacks, std::uint64_t seed);
+  void tell(unsigned proxy, const WorkerCommand& command) { commands_.push_back({proxy, command}); }
+  void tell_running(const WorkerCommand& command);
+  void tell_active(ClusterId cluster);
+  void lose(ClusterId cluster);
+
+  const ProxyMonitor& monitor_;
+  unsigned active_;
+  convergence::Paths paths_;
+  RemotePaths remotes_;
+  ControlMessages control_;
+  ClosedClusters closed_;
+  std::set<std::uint16_t> ending_;  // peers that said so, and are not lost yet
+  std::deque<Told> commands_;
+  std::deque<Lost> lost_;
+};
+
+}  // namespace braid::proxy
