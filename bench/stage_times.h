@@ -17,7 +17,7 @@ struct StageTime {
   double ns = 0;
   std::string how;  // it was measured
 };
-// By the key of sim::cost_keys(): all but `unit`, which takes a program.
+// By the names of settings::cost_settings(): all but `unit`, which takes a program.
 using StageTimes = std::map<std::string, StageTime>;
 
 // `samples`: of each thing, at least 10. The caller has no thread but the calling one; no signal is taken

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/fnv.h"
+#include "settings/addresses.h"
 #include "settings/limits.h"
 #include "settings/reader.h"
 #include "settings/value.h"
@@ -21,31 +22,6 @@ struct Words<LinkConfig::Kind> {
 namespace {
 
 using stack::Ipv4Address;
-using stack::MacAddress;
-
-// --- what addresses look like
-
-bool is_host(const std::string& text) {
-  const auto address = Ipv4Address::parse(text);
-  return address && address->is_unicast();
-}
-bool is_host_or_empty(const std::string& text) {
-  return text.empty() || is_host(text);
-}
-bool is_station_or_empty(const std::string& text) {
-  const auto mac = MacAddress::parse(text);
-  return text.empty() || (mac && mac->is_unicast());
-}
-constexpr Setting host(Setting s) {
-  s.allowed = "one host's IPv4 address, e.g. 10.98.0.1";
-  if (s.fits == nullptr) s.fits = is_host;
-  return s;
-}
-constexpr Setting station(Setting s) {
-  s.allowed = "one station's address, e.g. \"02:62:72:64:00:01\"";
-  s.fits = is_station_or_empty;
-  return s;
-}
 
 // --- links
 
@@ -58,9 +34,8 @@ constexpr Setting kLink[] = {
     declare<&L::device>(
         {.name = "device",
          .help = "ethdev: the --vdev argument, e.g. \"net_memif0,role=server\"; its ports count in order"}),
-    host(declare<&L::address>({.name = "address",
-                               .help = "what the node is on this link; empty: what it is everywhere",
-                               .fits = is_host_or_empty})),
+    host(declare<&L::address>(
+        {.name = "address", .help = "what the node is on this link; empty: what it is everywhere"})),
     station(declare<&L::mac>({.name = "mac", .help = "the same of its Ethernet address"})),
     declare<&L::prefix_bits>(
         {.name = "prefix_bits",
@@ -69,8 +44,7 @@ constexpr Setting kLink[] = {
              "addresses that begin with so many bits of ours are on the link, all others behind the gateway; "
              "0: every address is on the link",
          .most = 32}),
-    host(declare<&L::gateway>(
-        {.name = "gateway", .help = "the way to all others; empty: none", .fits = is_host_or_empty})),
+    host(declare<&L::gateway>({.name = "gateway", .help = "the way to all others; empty: none"})),
     declare<&L::steering>(
         {.name = "steering",
          .help = "ethdev: how the port brings packets to the queue of the proxy that they are for"})};

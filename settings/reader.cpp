@@ -59,6 +59,11 @@ class Reader {
       if (!setting.required || seen.contains(setting.name)) continue;
       return document_.wrong(map, prefix, fmt::format("has no '{}'; add it: {}", setting.name, setting.help));
     }
+    for (const Section& section : schema.sections) {
+      if (section.required && !seen.contains(section.name))
+        return document_.wrong(map, prefix,
+                               fmt::format("has no '{}'; add it: {}", section.name, section.title));
+    }
     return {};
   }
 
@@ -150,13 +155,13 @@ class Reader {
   Result<void> read_list(const Node::Entry& entry, const std::string& name, const List& list, void* object) {
     if (!entry.value->is_list())
       return document_.wrong(entry.value->is_null() ? *entry.key : *entry.value, name,
-                             fmt::format("must be a list of entries such as {}", list.example));
+                             fmt::format("must be a list of entries such as '{}'", list.example));
     remember(*entry.key, name);
     list.clear(object);
     for (std::size_t i = 0; i < entry.value->items.size(); ++i) {
       const Node& item = *entry.value->items[i];
       const std::string place = fmt::format("{}[{}]", name, i);
-      if (!item.is_map()) return document_.wrong(item, place, fmt::format("must be {}", list.example));
+      if (!item.is_map()) return document_.wrong(item, place, fmt::format("must be '{}'", list.example));
       if (const Result<void> done = read_map(item, place, *list.schema, list.append(object)); !done)
         return done;
     }
@@ -201,7 +206,9 @@ class Reader {
 
 std::optional<Conflict> find_conflict(const Schema& schema, const std::string& prefix, const void* object) {
   for (const Setting& setting : schema.settings) {
-    if (std::string problem = problem_of(setting, text_of(setting, object)); !problem.empty())
+    const std::string text = text_of(setting, object);
+    const bool is_absent = setting.kind == Kind::kText && text.empty() && !setting.required;
+    if (std::string problem = is_absent ? std::string() : problem_of(setting, text); !problem.empty())
       return Conflict{{joined(prefix, setting.name)}, std::move(problem)};
   }
   for (const Section& section : schema.sections) {

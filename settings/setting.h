@@ -109,12 +109,14 @@ struct Section {
   std::string_view title;  // above its settings in help and reference
   const Schema* schema = nullptr;
   void* (*at)(void* object) = nullptr;
+  bool required = false;  // a file must have it
 };
 
 struct List {
   std::string_view name;
   std::string_view help;
   std::string_view example;  // of an entry
+  Scope scope = Scope::kBoth;
   const Schema* schema = nullptr;
   std::size_t (*size)(const void* object) = nullptr;
   void* (*item)(void* object, std::size_t i) = nullptr;
@@ -197,11 +199,12 @@ constexpr Section section(std::string_view name, std::string_view title, const S
 
 template <auto Member>
 constexpr List list(std::string_view name, std::string_view help, std::string_view example,
-                    const Schema& schema) {
+                    const Schema& schema, Scope scope = Scope::kBoth) {
   using M = MemberOf<Member>;
   return {.name = name,
           .help = help,
           .example = example,
+          .scope = scope,
           .schema = &schema,
           .size = [](const void* o) { return M::at(o).size(); },
           .item = [](void* o, std::size_t i) -> void* { return &M::at(o)[i]; },

@@ -14,9 +14,9 @@ namespace braid::settings {
 template <>
 struct Words<convergence::Dispatch> {
   using E = convergence::Dispatch;
-  static constexpr Word<E> kAll[] = {{"rr", E::kRoundRobin},
+  static constexpr Word<E> kAll[] = {{"fixed", E::kFixed},
+                                     {"rr", E::kRoundRobin},
                                      {"round-robin", E::kRoundRobin},
-                                     {"fixed", E::kFixed},
                                      {"least-loaded", E::kLeastLoaded}};
 };
 template <>

@@ -27,6 +27,7 @@
 #include "convergence/peer_choice.h"
 #include "convergence/receiver.h"
 #include "convergence/sender.h"
+#include "settings/simulation.h"
 #include "sim/cost_model.h"
 #include "sim/events.h"
 #include "sim/faults.h"
@@ -37,18 +38,8 @@
 
 namespace braid::sim {
 
-// Mistakes that can be planted in the model, to see that its figures tell.
-enum class PlantedMistake : std::uint8_t {
-  kNone,
-  kLastInFirstOut,    // a proxy serves what came last
-  kForgetsChecksums,  // a byte's checksum costs nothing
-};
-
-enum class Mode : std::uint8_t {
-  kReal,
-  kNoDelay,       // messages bypass the ICCS: they are there as soon as they are sent (paper, section 4.2)
-  kNoContention,  // each message takes `fixed_delay`, whatever else is under way
-};
+using settings::Mode;
+using settings::PlantedMistake;
 
 struct IccsConfig {
   std::uint16_t clusters = 2;

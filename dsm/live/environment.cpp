@@ -8,6 +8,8 @@
 
 #include "convergence/position.h"
 #include "dsm/engine/types.h"
+#include "settings/run_words.h"
+#include "settings/words.h"
 
 namespace braid::dsm {
 
@@ -31,6 +33,21 @@ std::string read_number(const Environment::Lookup& lookup, const char* name, std
   }
   *value = static_cast<T>(number);
   return {};
+}
+
+// The same for a word of an enumeration.
+template <class E>
+std::string read_word(const Environment::Lookup& lookup, const char* name, E* value) {
+  const char* const text = lookup(name);
+  if (text == nullptr) return {};
+  if (const std::optional<E> named = settings::value_of_word<E>(text)) {
+    *value = *named;
+    return {};
+  }
+  std::string allowed;
+  for (const settings::Word<E>& word : settings::Words<E>::kAll)
+    allowed += fmt::format("{}'{}'", allowed.empty() ? "" : ", ", word.text);
+  return fmt::format("{} is '{}': it must be one of {}; {}", name, text, allowed, kCure);
 }
 
 constexpr std::uint32_t smallest_window_kib() {
@@ -68,29 +85,9 @@ Result<Environment> Environment::read(const Lookup& lookup) {
     return error("{} is {}: it must be a power of two, such as 128 or 256", variable::kWindowKib,
                  e.window_kib);
   }
-  if (const char* const dispatch = lookup(variable::kDispatch)) {
-    if (std::strcmp(dispatch, "fixed") == 0) {
-      e.dispatch = convergence::Dispatch::kFixed;
-    } else if (std::strcmp(dispatch, "round-robin") == 0) {
-      e.dispatch = convergence::Dispatch::kRoundRobin;
-    } else if (std::strcmp(dispatch, "least-loaded") == 0) {
-      e.dispatch = convergence::Dispatch::kLeastLoaded;
-    } else {
-      return error("{} is '{}': it must be 'fixed', 'round-robin' or 'least-loaded'", variable::kDispatch,
-                   dispatch);
-    }
-  }
-  if (const char* const protection = lookup(variable::kProtection)) {
-    if (std::strcmp(protection, "auto") == 0) {
-      e.protect = Protect::kAuto;
-    } else if (std::strcmp(protection, "mprotect") == 0) {
-      e.protect = Protect::kMprotect;
-    } else if (std::strcmp(protection, "userfaultfd") == 0) {
-      e.protect = Protect::kUserfaultfd;
-    } else {
-      return error("{} is '{}': it must be 'auto', 'mprotect' or 'userfaultfd'", variable::kProtection,
-                   protection);
-    }
+  for (const std::string& problem : {read_word(lookup, variable::kDispatch, &e.dispatch),
+                                     read_word(lookup, variable::kProtection, &e.protect)}) {
+    if (!problem.empty()) return Error{problem};
   }
   if (e.cluster >= e.clusters) {
     return error("{} is {}, but {} says there are only {}: clusters count from 0", variable::kCluster,

@@ -6,9 +6,11 @@
 #include <functional>
 #include <string>
 
+#include "base/limits.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "convergence/dispatch.h"
+#include "settings/run.h"
 
 namespace braid::dsm {
 
@@ -26,8 +28,8 @@ inline constexpr const char* kPulseFd = "BRAID_PULSE_FD";  // memory of one Puls
 inline constexpr const char* kConnectTimeoutMs = "BRAID_CONNECT_TIMEOUT_MS";
 }  // namespace variable
 
-inline constexpr unsigned kMaxClusters = 64;  // copy sets are one word
-inline constexpr unsigned kMaxComputeNodes = 64;
+using braid::kMaxClusters;
+using braid::kMaxComputeNodes;
 
 struct Environment {
   // Empty: the program runs alone, on one cluster, without a service.
@@ -42,7 +44,7 @@ struct Environment {
   std::uint32_t window_kib = 256;
   // How accesses to the heap are forbidden (dsm/live/memory.h). kAuto: userfaultfd where the kernel has what
   // it needs, else mprotect.
-  enum class Protect : std::uint8_t { kAuto, kMprotect, kUserfaultfd };
+  using Protect = settings::Protect;
   Protect protect = Protect::kAuto;
   int report_fd = -1;  // -1: no report
   int pulse_fd = -1;   // -1: nobody watches

@@ -7,11 +7,10 @@
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 
 #include "proxy/daemon/daemon.h"
 #include "proxy/daemon/node_config.h"
+#include "settings/document.h"
 
 namespace {
 
@@ -26,17 +25,10 @@ Result<std::string> read_fd(int fd) {
   for (;;) {
     const ssize_t got = ::read(fd, buffer, sizeof buffer);
     if (got < 0) return error("descriptor {}: {}", fd, std::strerror(errno));
-    if (got == 0) return text;
+    if (got == 0 || text.size() > braid::settings::kMaxFileBytes)
+      return text;  // which is refused as too long
     text.append(buffer, static_cast<std::size_t>(got));
   }
-}
-
-Result<std::string> read_file(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return error("{}: {}: name a file that can be read", path, std::strerror(errno));
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
 }
 
 }  // namespace
@@ -59,7 +51,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::string what = path.empty() ? "the configuration" : path;
-  const Result<std::string> text = path.empty() ? read_fd(fd) : read_file(path);
+  const Result<std::string> text = path.empty() ? read_fd(fd) : braid::settings::read_text_file(path);
   if (!text) {
     spdlog::error("{}", text.error().text);
     return 2;

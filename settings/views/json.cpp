@@ -81,4 +81,9 @@ Json to_json(const Schema& schema, const void* object) {
   return json;
 }
 
+Json json_of(const Schema& schema, const void* object, const std::string& key) {
+  const Found found = find_setting(schema, const_cast<void*>(object), key);
+  return to_json(*found.setting, found.object);
+}
+
 }  // namespace braid::settings

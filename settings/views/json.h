@@ -19,6 +19,13 @@ nlohmann::json to_json(const Schema& schema, const void* object);
 // Of one setting: a number, true or false, or a string.
 nlohmann::json to_json(const Setting& setting, const void* object);
 
+template <class T>
+auto json_of(const T& value) {
+  return to_json(schema_of(&value), &value);
+}
+// Of the setting with this key, in full.
+nlohmann::json json_of(const Schema& schema, const void* object, const std::string& key);
+
 // A T, checked; `what` names the source in messages.
 template <class T>
 Result<T> from_json(const std::string& text, const std::string& what) {

@@ -20,8 +20,8 @@ Calibration calibration() {
   c.clock_source = "a test";
   c.cores = 8;
   double value = 1.25;
-  for (const sim::CostKey& key : sim::cost_keys()) {
-    c.costs[key.key] = {value, "how it was measured"};
+  for (const settings::Setting& cost : settings::cost_settings()) {
+    c.costs[std::string(cost.name)] = {value, "how it was measured"};
     value += 1;
   }
   // At 2300 MHz 0.5, 1 and 4 cycles a unit, by the least times.
@@ -46,8 +46,9 @@ TEST(Calibrate, WritesAModelThatSimulationsRead) {
   ASSERT_TRUE(read.ok()) << read.error().text;
   EXPECT_EQ(read->name, "modern");
   EXPECT_EQ(read->cycles_per_second, 2.3e9);
-  for (const sim::CostKey& key : sim::cost_keys())
-    EXPECT_DOUBLE_EQ((*read).*key.value, c.costs.at(key.key).cycles) << key.key;
+  for (const settings::Setting& cost : settings::cost_settings())
+    EXPECT_DOUBLE_EQ(settings::number_of_text(cost.get(&*read)), c.costs.at(std::string(cost.name)).cycles)
+        << cost.name;
   EXPECT_DOUBLE_EQ(read->unit_of("quick"), 0.5);
   EXPECT_DOUBLE_EQ(read->unit_of("usual"), 1);
   EXPECT_DOUBLE_EQ(read->unit_of("slow"), 4);
@@ -70,9 +71,9 @@ TEST(Calibrate, AModelsUnitsOfProgramsAreLookedAt) {
   };
   EXPECT_EQ(problem("units:\n  water: {value: 2, source: here}\n"), "none");
   EXPECT_THAT(problem("units:\n  water: {value: 0, source: here}\n"),
-              HasSubstr("units: 'water': more than 0"));
-  EXPECT_THAT(problem("units:\n  water: 3\n"), HasSubstr("cost 'water' needs a value and its source"));
-  EXPECT_THAT(problem("units: 3\n"), HasSubstr("units: names of programs are expected"));
+              HasSubstr("key 'units.water': 0 is out of range; allowed: cycles, more than 0"));
+  EXPECT_THAT(problem("units:\n  water: 3\n"), HasSubstr("key 'units.water': needs a value and its source"));
+  EXPECT_THAT(problem("units: 3\n"), HasSubstr("key 'units': is a section: names of programs are expected"));
 }
 
 TEST(Calibrate, EverySourceNamesTheProcessorAndTheDay) {
@@ -83,9 +84,9 @@ TEST(Calibrate, EverySourceNamesTheProcessorAndTheDay) {
     return found;
   };
   const std::string tail = R"(; A \"quoted\" \\ processor: 3, 2026-11-22)";
-  EXPECT_EQ(count("how it was measured" + tail), sim::cost_keys().size());
+  EXPECT_EQ(count("how it was measured" + tail), settings::cost_settings().size());
   EXPECT_EQ(count("least of 3 printed times of slow --far alone by what it counts" + tail), 1u);
-  EXPECT_EQ(count(tail), sim::cost_keys().size() + 3);
+  EXPECT_EQ(count(tail), settings::cost_settings().size() + 3);
 }
 
 TEST(Calibrate, ForetellsEachProgramByTheGeometricMeanOfTheOthers) {

@@ -38,7 +38,7 @@ def costs_of(path):
 
 def keys():
     """As the reader has them."""
-    return set(re.findall(r'\{"(\w+)", &M::', (SOURCES / "sim/cost_model.cpp").read_text()))
+    return set(re.findall(r'cost<&M::(\w+)>', (SOURCES / "settings/cost_model.cpp").read_text()))
 
 
 class Calibration(unittest.TestCase):

@@ -147,7 +147,7 @@ TEST(NodeConfig, RefusesAWrongType) {
   EXPECT_THAT(refusal(with([](Json& j) { j["misdirect"] = 1; })),
               HasSubstr("key 'misdirect': '1' is not allowed; allowed: true, false"));
   EXPECT_THAT(refusal(with([](Json& j) { j["links"] = 1; })), HasSubstr("key 'links': must be a list"));
-  EXPECT_THAT(refusal(with([](Json& j) { j["peers"][0] = 1; })), HasSubstr("key 'peers[0]': must be {"));
+  EXPECT_THAT(refusal(with([](Json& j) { j["peers"][0] = 1; })), HasSubstr("key 'peers[0]': must be '{"));
   EXPECT_THAT(refusal(with([](Json& j) { j["faults"] = "none"; })),
               HasSubstr("key 'faults': is a section; put its keys below it: loss"));
   EXPECT_THAT(refusal(with([](Json& j) { j["address"] = 10; })),

@@ -153,7 +153,7 @@ TEST(Plan, EveryClusterHasFaultsOfItsOwnFromOneSeed) {
 TEST(Plan, SpinsOnlyWhereThereAreCoresForIt) {
   RunConfig config = clusters(2);
   EXPECT_EQ(plan_nodes(config, "run", 2)[0].idle.spins, 0u);
-  EXPECT_EQ(plan_nodes(config, "run", 64)[0].idle.spins, config.idle.spins);
+  EXPECT_EQ(plan_nodes(config, "run", 64)[0].idle.spins, settings::IdleConfig{}.spins);
 }
 
 TEST(Plan, WiresFitTheMachine) {

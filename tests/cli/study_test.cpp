@@ -11,6 +11,8 @@
 #include <set>
 #include <sstream>
 
+#include "settings/views/json.h"
+#include "settings/views/yaml.h"
 #include "tests/cli/command.h"
 #include "tools/braid/study/condition.h"
 #include "tools/braid/study/study_results.h"
@@ -322,11 +324,11 @@ TEST(StudyResults, SettingsOfAPointAreAConfigurationFileThatSaysTheSame) {
   ASSERT_THAT(study.points, SizeIs(1));
   const std::string yaml = settings_yaml(study.points[0], 321);
   ConfigBuilder builder;
-  const Result<void> read = builder.load_text(yaml, "point.yaml");
+  const Result<void> read = settings::load_yaml(builder, yaml, "point.yaml");
   ASSERT_TRUE(read.ok()) << read.error().text << "\n" << yaml;
   RunConfig expected = study.points[0].settings.unchecked();
   expected.simulation.message_bytes = 321;
-  EXPECT_EQ(to_json(builder.unchecked()), to_json(expected)) << yaml;
+  EXPECT_EQ(settings::json_of(builder.unchecked()), settings::json_of(expected)) << yaml;
   EXPECT_TRUE(builder.is_given("transport.mtu_bytes")) << "what is given holds against the model";
   EXPECT_FALSE(builder.is_given("transport.fragmentation"));
 }

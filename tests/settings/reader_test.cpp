@@ -147,8 +147,8 @@ TEST(Reader, RefusesOtherKindsOfValues) {
             "s.yaml:1:8: key 'count': is a section where one value is wanted; allowed: 1 to 64");
   EXPECT_EQ(refusal("inner: 3\n"),
             "s.yaml:1:1: key 'inner': is a section; put its keys below it: length_us, limit, colour");
-  EXPECT_EQ(refusal("parts: 3\n"), "s.yaml:1:8: key 'parts': must be a list of entries such as {name: a}");
-  EXPECT_EQ(refusal("parts: [3]\n"), "s.yaml:1:9: key 'parts[0]': must be {name: a}");
+  EXPECT_EQ(refusal("parts: 3\n"), "s.yaml:1:8: key 'parts': must be a list of entries such as '{name: a}'");
+  EXPECT_EQ(refusal("parts: [3]\n"), "s.yaml:1:9: key 'parts[0]': must be '{name: a}'");
   EXPECT_EQ(refusal("parts: [{share: 1}]\n"), "s.yaml:1:9: key 'parts[0]': has no 'name'; add it: its name");
   EXPECT_EQ(refusal("- 1\n"), "s.yaml:1:1: the file must be a list of 'key: value' lines");
 }

@@ -315,9 +315,9 @@ TEST(Iccs, WhoHasNoRoomIsToldOfItAndNothingIsKeptForEver) {
 
 TEST(Iccs, StagesHaveTheNamesThatTheirCostsHave) {
   for (const char* const stage : kStageNames) {
-    const std::span<const CostKey> keys = cost_keys();
-    EXPECT_TRUE(std::any_of(keys.begin(), keys.end(), [&](const CostKey& k) {
-      return std::string_view(k.key) == stage;
+    const std::span<const settings::Setting> costs = settings::cost_settings();
+    EXPECT_TRUE(std::any_of(costs.begin(), costs.end(), [&](const settings::Setting& cost) {
+      return cost.name == stage;
     })) << stage;
   }
 }

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "tools/braid/run_config.h"
+#include "settings/text.h"
 
 namespace braid::cli {
 namespace {
@@ -25,7 +25,7 @@ std::string there(const std::string& name, const std::string& folder) {
   if (known.empty()) return fmt::format("there are no applications in {}", folder);
   std::string list;
   for (const std::string& application : known) list += (list.empty() ? "" : ", ") + application;
-  const auto near = nearest(name, known);
+  const auto near = settings::nearest(name, known);
   return fmt::format("{}there are: {}", near ? "did you mean '" + *near + "'? " : "", list);
 }
 

@@ -1,6 +1,7 @@
 // The command `braid`: each folder beside this file carries out a part of it and declares it.
 #include <csignal>
 
+#include "settings/views/reference.h"
 #include "tools/braid/calibrate/calibrate_command.h"
 #include "tools/braid/command_line/command_line.h"
 #include "tools/braid/inspect/counters_command.h"
@@ -28,12 +29,14 @@ constexpr const char* kFooter =
     "  braid calibrate                                  what things cost on this machine, for 'braid sim'\n"
     "  braid counters --process $(pgrep -n jacobi)      what the proxies beside that process have done so "
     "far\n"
-    "  braid help run                                   everything that can be set\n";
+    "  braid help run                                   the options of a run\n"
+    "  braid help settings                              everything that can be set, in files too\n";
 
 }  // namespace
 }  // namespace braid::cli
 
 int main(int argc, char** argv) {
+  using namespace braid;
   using namespace braid::cli;
   // A parent that ignores it hands that down, and then waitpid() finds no child.
   ::signal(SIGCHLD, SIG_DFL);
@@ -41,6 +44,7 @@ int main(int argc, char** argv) {
                          .footer = kFooter,
                          .version = kVersion,
                          .commands = {run_command(), sim_command(), study_command(), counters_command(),
-                                      proxies_command(), calibrate_command()}};
+                                      proxies_command(), calibrate_command()},
+                         .topics = {{"settings", settings::reference_page}}};
   return run_command_line(line, argc, argv);
 }

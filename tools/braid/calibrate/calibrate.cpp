@@ -15,7 +15,8 @@
 #include <regex>
 
 #include "base/clock.h"
-#include "sim/cost_model.h"
+#include "settings/cost_model.h"
+#include "settings/words.h"
 #include "tools/braid/process/descriptor.h"
 #include "tools/braid/process/process.h"
 #include "tools/braid/run/plan.h"
@@ -24,6 +25,8 @@
 namespace braid::cli {
 
 namespace {
+
+constexpr const char* kUnit = "unit";  // the one cost that takes a program to measure
 
 struct Program {
   std::string name;
@@ -186,12 +189,13 @@ Result<void> time_stages(const CalibrationOptions& options, Calibration& c) {
       output_of(options.folder, "braid-times", {"--samples", std::to_string(effort_of(options).samples)});
   if (!output) return output.error();
   const nlohmann::json times = nlohmann::json::parse(*output, nullptr, /*allow_exceptions=*/false);
-  for (const sim::CostKey& key : sim::cost_keys()) {
-    if (key.value == &sim::CostModel::unit) continue;
-    if (!times.is_object() || !times.contains(key.key))
-      return error("braid-times does not tell '{}': is it of the same build as braid?", key.key);
-    const nlohmann::json& time = times[key.key];
-    c.costs[key.key] = {time.at("ns").get<double>() * c.clock_mhz / 1e3, time.at("how").get<std::string>()};
+  for (const settings::Setting& cost : settings::cost_settings()) {
+    const std::string key(cost.name);
+    if (key == kUnit) continue;
+    if (!times.is_object() || !times.contains(key))
+      return error("braid-times does not tell '{}': is it of the same build as braid?", key);
+    const nlohmann::json& time = times[key];
+    c.costs[key] = {time.at("ns").get<double>() * c.clock_mhz / 1e3, time.at("how").get<std::string>()};
   }
   return {};
 }
@@ -205,8 +209,9 @@ std::string counting_model() {
   Calibration c;
   c.processor = c.day = "none";
   c.clock_mhz = 1;
-  for (const sim::CostKey& key : sim::cost_keys()) c.costs[key.key] = {0, "counting"};
-  c.costs["unit"].cycles = 1;
+  for (const settings::Setting& cost : settings::cost_settings())
+    c.costs[std::string(cost.name)] = {0, "counting"};
+  c.costs[kUnit].cycles = 1;
   c.costs["fault"].cycles = c.costs["call"].cycles = 100;
   return render_model(c, {});
 }
@@ -230,8 +235,8 @@ Result<void> price_units(const CalibrationOptions& options, const Progress& tell
     c.programs.push_back({program.name, program.text(), *counted * 1e6, std::move(live).value()});
     prices.push_back(c.programs.back().cycles_per_unit(c.clock_mhz));
   }
-  c.costs["unit"] = {geometric_mean(prices),
-                     "of a program that is not among 'units': the geometric mean of those that are"};
+  c.costs[kUnit] = {geometric_mean(prices),
+                    "of a program that is not among 'units': the geometric mean of those that are"};
   return {};
 }
 
@@ -356,20 +361,19 @@ std::string render_model(const Calibration& c, const std::vector<Prediction>& pr
       "  min_rto_us: {}\n"
       "  max_rto_us: {}\n"
       "cycles:\n",
-      c.clock_mhz, run.mtu_bytes(),
-      run.transport.fragmentation == stack::Fragmentation::kIp ? "ip" : "transport",
-      run.transport.congestion == stack::CongestionControl::kDelay ? "delay" : "none", sub.ack_every,
-      sub.ack_delay.ns() / 1000, run.transport.min_rto_us, run.transport.max_rto_us);
+      c.clock_mhz, run.mtu_bytes(), settings::word_of(run.transport.fragmentation),
+      settings::word_of(run.transport.congestion), sub.ack_every, sub.ack_delay.ns() / 1000,
+      run.transport.min_rto_us, run.transport.max_rto_us);
   const auto line = [&](const std::string& key, const Calibration::Cost& cost) {
     // What JSON quotes, YAML reads.
     const nlohmann::json source = fmt::format("{}; {}, {}", cost.source, c.processor, c.day);
     return fmt::format("  {}: {{value: {:.4g}, source: {}}}\n", key, cost.cycles,
                        source.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
   };
-  for (const sim::CostKey& key : sim::cost_keys()) {
-    const auto found = c.costs.find(key.key);
+  for (const settings::Setting& cost : settings::cost_settings()) {
+    const auto found = c.costs.find(std::string(cost.name));
     if (found == c.costs.end()) continue;
-    text += line(key.key, found->second);
+    text += line(found->first, found->second);
   }
   if (!c.programs.empty()) text += "units:\n";
   for (const Calibration::Priced& p : c.programs)

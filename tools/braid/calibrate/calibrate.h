@@ -33,7 +33,7 @@ struct Calibration {
   std::string clock_source;
   double load = 0;  // threads that wanted a processor in the minute before, on average
   unsigned cores = 1;
-  std::map<std::string, Cost> costs;  // by the key of sim::cost_keys()
+  std::map<std::string, Cost> costs;  // by the names of settings::cost_settings()
   // A program that ran alone, and in a simulation that counted what it computes.
   struct Priced {
     std::string name;

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <memory>
 
-#include "tools/braid/run_config.h"
+#include "settings/text.h"
 
 namespace braid::cli {
 namespace {
@@ -49,7 +49,7 @@ class ParsedOptions : public Given {
     std::vector<std::string> known = {"--help"};
     for (const Option& option : declared_.options) known.push_back(option.names);
     const std::string word = given.substr(0, given.find('='));
-    const auto near = nearest(word, known);
+    const auto near = settings::nearest(word, known);
     refuse(
         kUsageStatus,
         fmt::format("{0}: {1} is not an option{2}; see 'braid {0} --help'. Options of the application come "
@@ -141,15 +141,20 @@ struct Parser {
 // Refuses a first word that is no command; CLI11 would not know what was meant.
 void check_command(const Parser& parser, const char* word) {
   if (word[0] == '-' || parser.knows(word)) return;
-  const auto near = nearest(word, parser.names());
+  const auto near = settings::nearest(word, parser.names());
   refuse(kUsageStatus, fmt::format("there is no command '{}'{}; see 'braid --help'", word,
                                    near ? "; did you mean '" + *near + "'?"
                                         : ". To run an application: braid run " + std::string(word)));
 }
 
-int explain(const Parser& parser) {
+int explain(const Parser& parser, const std::vector<Topic>& topics) {
   if (parser.topic.empty()) {
     std::fputs(parser.main_help.c_str(), stdout);
+    return 0;
+  }
+  for (const Topic& topic : topics) {
+    if (topic.name != parser.topic) continue;
+    std::fputs(topic.text().c_str(), stdout);
     return 0;
   }
   if (!parser.knows(parser.topic))
@@ -187,7 +192,7 @@ int run_command_line(const CommandLine& line, int argc, char** argv) {
     refuse(kUsageStatus, fmt::format("{}; see 'braid {}--help'", e.what(),
                                      is_named ? command->get_name() + " " : std::string()));
   }
-  if (parser.help->parsed()) return explain(parser);
+  if (parser.help->parsed()) return explain(parser, line.topics);
   for (std::size_t i = 0; i < line.commands.size(); ++i) {
     if (parser.commands[i]->parsed())
       return line.commands[i].run(ParsedOptions(line.commands[i], *parser.commands[i]));

@@ -3,10 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+
+#include "settings/value.h"
+#include "settings/views/yaml.h"
 
 namespace braid::cli {
 namespace {
+
+using settings::Listed;
+using settings::Setting;
 
 // In lines that fit beside the options.
 std::string wrapped(const std::string& text) {
@@ -24,25 +29,23 @@ std::string wrapped(const std::string& text) {
   return lines;
 }
 
-std::string default_text(const Setting& setting) {
-  const nlohmann::json value = setting.get(RunConfig{});
-  if (!value.is_string()) return value.dump();
-  return value.get<std::string>().empty() ? "none" : value.get<std::string>();
-}
-
-const char* group_of(const Setting& setting) {
-  const std::string& key = setting.key;
-  if (key.starts_with("faults.")) return "Faults on the wire, injected where frames arrive";
-  if (key.starts_with("transport.")) return "Transport";
-  if (key.starts_with("dpdk.")) return "DPDK";
-  if (key.starts_with("capture.")) return "Capture";
-  if (key.starts_with("simulation.")) return "Simulation";
-  return "Machine";
+std::string default_text(const std::string& key) {
+  const RunConfig defaults;
+  const std::string text = settings::text_of(settings::kRunSchema, &defaults, key);
+  return text.empty() ? "none" : text;
 }
 
 // Alone it means true; --misdirect=false takes back what a file says.
 bool is_flag(const Setting& setting) {
-  return setting.allowed == "true, false";
+  return setting.kind == settings::Kind::kTruth;
+}
+
+// Those that have an option, of live runs or of simulated ones.
+std::vector<Listed> with_options(bool simulated) {
+  std::vector<Listed> all;
+  for (const Listed& listed : settings::all_settings(settings::kRunSchema))
+    if (!listed.setting->option.empty() && settings::shapes(listed.key, simulated)) all.push_back(listed);
+  return all;
 }
 
 }  // namespace
@@ -60,16 +63,16 @@ std::vector<Option> SettingsOptions::files() {
 
 std::vector<Option> SettingsOptions::settings() {
   std::vector<Option> options;
-  for (const Setting& setting : cli::settings()) {
-    if (setting.option.empty() || !is_of(setting.key, simulated_)) continue;
-    Option option{.names = setting.option,
-                  .value_text = "(" + setting.allowed + ")",
-                  .help = wrapped(fmt::format("{} [{}]", setting.help, default_text(setting))),
-                  .target = &texts_[setting.key],
-                  .group = group_of(setting)};
+  for (const Listed& listed : with_options(simulated_)) {
+    const Setting& setting = *listed.setting;
+    Option option{.names = std::string(setting.option),
+                  .value_text = "(" + settings::allowed(setting) + ")",
+                  .help = wrapped(fmt::format("{} [{}]", setting.help, default_text(listed.key))),
+                  .target = &texts_[listed.key],
+                  .group = std::string(listed.section == nullptr ? "Machine" : listed.section->title)};
     if (is_flag(setting)) {
       option.value_text.clear();
-      option.target = &flags_[setting.key];
+      option.target = &flags_[listed.key];
     }
     options.push_back(std::move(option));
   }
@@ -78,15 +81,16 @@ std::vector<Option> SettingsOptions::settings() {
 
 RunConfig SettingsOptions::configure(const Given& given, ConfigBuilder& builder) const {
   if (!config_file_.empty()) {
-    if (const Result<void> done = builder.load_file(config_file_); !done)
+    if (const Result<void> done = settings::load_yaml_file(builder, config_file_); !done)
       refuse(kConfigStatus, done.error().text);
   }
-  for (const Setting& setting : cli::settings()) {
-    if (setting.option.empty() || !is_of(setting.key, simulated_) || !given.has(setting.option)) continue;
-    const std::string text = !is_flag(setting)        ? texts_.at(setting.key)
-                             : flags_.at(setting.key) ? "true"
-                                                      : "false";
-    if (const Result<void> done = builder.set_option(setting, text); !done)
+  for (const Listed& listed : with_options(simulated_)) {
+    const std::string option(listed.setting->option);
+    if (!given.has(option)) continue;
+    const std::string text = !is_flag(*listed.setting) ? texts_.at(listed.key)
+                             : flags_.at(listed.key)   ? "true"
+                                                       : "false";
+    if (const Result<void> done = builder.set(listed.key, text, option + ":"); !done)
       refuse(kUsageStatus, done.error().text);
   }
   const Result<RunConfig> config = builder.finish();

@@ -10,8 +10,8 @@
 #include <map>
 #include <sstream>
 
+#include "base/limits.h"
 #include "dsm/live/environment.h"
-#include "tools/braid/run_config.h"
 
 namespace braid::cli {
 

@@ -5,6 +5,8 @@
 
 #include "base/prng.h"
 #include "dsm/live/environment.h"
+#include "settings/run_words.h"
+#include "settings/words.h"
 
 namespace braid::cli {
 namespace {
@@ -109,19 +111,6 @@ void plan_interfaces(const RunConfig& config, proxy::NodeConfig& node) {
   }
 }
 
-// As applications read it (dsm/live/environment.h).
-const char* to_environment(Dispatch dispatch) {
-  switch (dispatch) {
-    case Dispatch::kFixed:
-      return "fixed";
-    case Dispatch::kRoundRobin:
-      return "round-robin";
-    case Dispatch::kLeastLoaded:
-      break;
-  }
-  return "least-loaded";
-}
-
 }  // namespace
 
 std::vector<Pair> all_pairs(unsigned clusters) {
@@ -191,9 +180,9 @@ Environment plan_environment(const RunConfig& config, unsigned cluster, const st
                   {variable::kClusters, std::to_string(config.clusters)},
                   {variable::kCompute, std::to_string(config.compute)},
                   {variable::kHeapMib, std::to_string(config.heap_mib)},
-                  {variable::kDispatch, to_environment(config.dispatch)},
+                  {variable::kDispatch, std::string(settings::word_of(config.dispatch))},
                   {variable::kWindowKib, std::to_string(config.window_kib)},
-                  {variable::kProtection, to_text(config.protection)},
+                  {variable::kProtection, std::string(settings::word_of(config.protection))},
                   {variable::kReportFd, std::to_string(report_fd)},
                   {variable::kConnectTimeoutMs, std::to_string(config.start_timeout_ms)}};
   if (pulse_fd >= 0) all.emplace_back(variable::kPulseFd, std::to_string(pulse_fd));

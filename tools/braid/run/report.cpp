@@ -7,6 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "settings/run_words.h"
+#include "settings/views/json.h"
+#include "settings/words.h"
 #include "tools/braid/version.h"
 
 namespace braid::cli {
@@ -154,10 +157,11 @@ std::string machine(const RunConfig& c) {
   const auto several = [](unsigned n, const char* one, const char* many) {
     return fmt::format("{} {}", n, n == 1 ? one : many);
   };
-  return fmt::format(
-      "{} of {} and {}, wire {}, dispatch {}", several(c.clusters, "cluster", "clusters"),
-      several(c.compute, "compute node", "compute nodes"), several(c.proxies, "proxy", "proxies"),
-      c.wire == Wire::kShm ? "shm" : fmt::format("dpdk ({})", to_text(c.dpdk.kind)), to_text(c.dispatch));
+  return fmt::format("{} of {} and {}, wire {}, dispatch {}", several(c.clusters, "cluster", "clusters"),
+                     several(c.compute, "compute node", "compute nodes"),
+                     several(c.proxies, "proxy", "proxies"),
+                     c.wire == Wire::kShm ? "shm" : fmt::format("dpdk ({})", settings::word_of(c.dpdk.kind)),
+                     settings::word_of(c.dispatch));
 }
 
 }  // namespace
@@ -166,7 +170,7 @@ std::string render_text(const RunReport& report) {
   std::string text = fmt::format("braid: {}; {}\n", report.command.empty() ? "" : report.command.front(),
                                  machine(report.config));
   if (report.config.faults.any()) {
-    const proxy::FaultConfig& f = report.config.faults;
+    const settings::FaultConfig& f = report.config.faults;
     text += fmt::format(
         "braid: faults: loss {}, duplicate {}, reorder {}, corrupt {}, flip past checksum every {}, drop "
         "all after {}, seed {}\n",
@@ -184,7 +188,7 @@ Json render_json(const RunReport& report) {
   Json json;
   json["braid"] = kVersion;
   json["command"] = report.command;
-  json["configuration"] = to_json(report.config);
+  json["configuration"] = settings::json_of(report.config);
   json["seed"] = report.config.faults.seed;
   json["status"] = report.status;
   json["failure"] = report.failure.empty() ? Json() : Json(report.failure);

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "base/clock.h"
+#include "proxy/daemon/node_config.h"
 #include "sim/idle_message.h"
 #include "sim/process_shell.h"
 #include "tools/braid/simulate/cycles.h"
@@ -100,10 +101,7 @@ Result<Outcome> run_once(const SimulationOptions& options, const sim::MachineCon
 
 void SimulationOptions::take(const ConfigBuilder& builder) {
   config = *builder.finish();
-  mtu_given = builder.is_given("transport.mtu_bytes");
-  fragmentation_given = builder.is_given("transport.fragmentation");
-  congestion_given = builder.is_given("transport.congestion");
-  rto_given = builder.is_given("transport.min_rto_us") || builder.is_given("transport.max_rto_us");
+  for (const auto& [key, place] : builder.given()) given.insert(key);
 }
 
 std::string model_path(const std::string& name, const std::string& folder) {
@@ -127,18 +125,27 @@ Result<sim::CostModel> load_model(const std::string& name, const std::string& fo
   return sim::CostModel::load(path);
 }
 
-sim::MachineConfig machine_config(const SimulationOptions& options, const sim::CostModel& model) {
-  const RunConfig& c = options.config;
-  // What the user said of the transport, else what the model does.
-  const sim::CostModel::Protocol& p = model.protocol;
-  proxy::TransportConfig transport = c.transport;
-  transport.mtu_bytes = options.mtu_given ? c.mtu_bytes() : p.mtu_bytes;
-  if (!options.fragmentation_given) transport.fragmentation = p.fragmentation;
-  if (!options.congestion_given) transport.congestion = p.congestion;
-  if (!options.rto_given) {
-    transport.min_rto_us = p.min_rto_us;
-    transport.max_rto_us = p.max_rto_us;
+Result<settings::TransportConfig> transport_config(const SimulationOptions& options,
+                                                   const sim::CostModel& model) {
+  settings::TransportConfig transport = model.protocol;
+  for (const settings::Setting& setting : settings::kTransportSchema.settings) {
+    const std::string key = fmt::format("transport.{}", setting.name);
+    if (!options.given.contains(key)) continue;
+    setting.set(&transport, setting.get(&options.config.transport));
   }
+  if (transport.mtu_bytes == 0) transport.mtu_bytes = options.config.mtu_bytes();
+  if (const Result<void> holds =
+          settings::check(settings::kTransportSchema, &transport, {}, "transport with model " + model.name);
+      !holds)
+    return holds.error();
+  return transport;
+}
+
+Result<sim::MachineConfig> machine_config(const SimulationOptions& options, const sim::CostModel& model) {
+  const Result<settings::TransportConfig> told = transport_config(options, model);
+  if (!told) return told.error();
+  const settings::TransportConfig& transport = *told;
+  const RunConfig& c = options.config;
   sim::MachineConfig m;
   sim::IccsConfig& i = m.iccs;
   i.clusters = static_cast<std::uint16_t>(c.clusters);
@@ -152,8 +159,6 @@ sim::MachineConfig machine_config(const SimulationOptions& options, const sim::C
   i.mtu_bytes = transport.mtu_bytes;
   i.fragmentation = transport.fragmentation;
   i.sub_connection = proxy::sub_connection_config(transport);
-  i.sub_connection.ack_delay = Duration::us(p.ack_delay_us);
-  i.sub_connection.ack_every = p.ack_every;
   i.faults.loss = c.faults.loss;
   i.faults.duplicate = c.faults.duplicate;
   i.faults.reorder = c.faults.reorder;
@@ -185,7 +190,9 @@ Result<SimulationReport> simulate(const SimulationOptions& options) {
   report.cycles_per_second = model->cycles_per_second;
   report.unit = model->unit;
   report.unit_is_mean = !model->units.empty() && !model->units.contains(program);
-  sim::MachineConfig config = machine_config(options, *model);
+  const Result<sim::MachineConfig> machine = machine_config(options, *model);
+  if (!machine) return machine.error();
+  sim::MachineConfig config = *machine;
   if (config.iccs.clusters == 1) config.iccs.mode = sim::Mode::kNoDelay;  // there is nobody to send to
   if (config.iccs.mode == sim::Mode::kNoContention) {
     report.message_bytes = options.config.simulation.message_bytes;
@@ -229,7 +236,9 @@ Result<std::string> idle_messages(const SimulationOptions& options, const std::s
   }
   const Result<sim::CostModel> model = load_model(options.config.simulation.model, options.models);
   if (!model) return model.error();
-  const sim::IccsConfig config = machine_config(options, *model).iccs;
+  const Result<sim::MachineConfig> machine = machine_config(options, *model);
+  if (!machine) return machine.error();
+  const sim::IccsConfig& config = machine->iccs;
   const std::uint32_t most = convergence::max_piece_bytes(config.window_bytes);
   if (step == 0 || first > last || last > most)
     return error("--idle-message: '{}': 0 to {} bytes, in steps of at least 1, are possible", range, most);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,8 @@ struct SimulationOptions {
   void take(const ConfigBuilder& builder);
 
   RunConfig config;
-  // Settings that the user gave; what the model says of the transport holds for the others.
-  bool mtu_given = false, fragmentation_given = false, congestion_given = false, rto_given = false;
+  // Keys of settings that the user gave; what the model says of the transport holds for the others.
+  std::set<std::string> given;
   std::string models;       // folder of the models that have names
   std::string application;  // the flavour for simulation
   std::vector<std::string> command;
@@ -44,7 +45,11 @@ struct SimulationReport {
 // The file of a model: `name` is one, or the name of one of those in `folder`.
 std::string model_path(const std::string& name, const std::string& folder);
 Result<sim::CostModel> load_model(const std::string& name, const std::string& folder);
-sim::MachineConfig machine_config(const SimulationOptions& options, const sim::CostModel& model);
+// What the user said of the transport, else what the model does.
+Result<settings::TransportConfig> transport_config(const SimulationOptions& options,
+                                                   const sim::CostModel& model);
+// An error: what the user said of the transport does not go with what the model says of it.
+Result<sim::MachineConfig> machine_config(const SimulationOptions& options, const sim::CostModel& model);
 
 // Runs the programs. An error: it could not start.
 Result<SimulationReport> simulate(const SimulationOptions& options);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "settings/views/json.h"
 #include "tools/braid/simulate/cycles.h"
 #include "tools/braid/simulate/simulate.h"
 #include "tools/braid/version.h"
@@ -196,7 +197,7 @@ nlohmann::ordered_json render_json(const SimulationReport& r) {
   Json j;
   j["braid"] = kVersion;
   j["command"] = r.command;
-  j["config"] = to_json(r.config);
+  j["config"] = settings::json_of(r.config);
   j["model"] = r.model;
   j["cycles_per_second"] = r.cycles_per_second;
   j["cycles_per_unit"] = r.unit;

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <optional>
 
+#include "settings/text.h"
+#include "settings/value.h"
+#include "settings/views/json.h"
 #include "tools/braid/number_in.h"
 #include "tools/braid/run_config.h"
-#include "tools/braid/yaml_file.h"
 
 namespace braid::cli {
 namespace {
@@ -49,7 +51,8 @@ class Condition::Parser {
       condition.any_of_all_.push_back(std::move(all));
     } while (take("or"));
     if (at_ < words_.size())
-      return error("'{}' is not understood here; 'and', 'or' or the end is wanted", words_[at_]);
+      return error("'{}' is not understood here; 'and', 'or' or the end is wanted",
+                   settings::shown(words_[at_]));
     return condition;
   }
 
@@ -61,7 +64,8 @@ class Condition::Parser {
   }
 
   bool is_name(const std::string& word) const {
-    return find_setting(word) != nullptr || std::find(others_.begin(), others_.end(), word) != others_.end();
+    return settings::find_setting(settings::kRunSchema, word) != nullptr ||
+           std::find(others_.begin(), others_.end(), word) != others_.end();
   }
 
   Result<Comparison> parse_comparison() {
@@ -114,13 +118,17 @@ class Condition::Parser {
       if (!is_word(*word)) continue;
       const std::string text = word->front().value.get<std::string>();
       if (other->size() != 1 || other->front().key.empty()) return not_a_setting(text);
-      const Setting* const setting = find_setting(other->front().key);
-      if (setting == nullptr) continue;
       RunConfig scratch;
-      if (setting->get(scratch).is_number()) return not_a_setting(text);
-      if (const std::string problem = setting->set(scratch, text); !problem.empty())
-        return error("'{}': {}", setting->key, problem);
-      word->front().value = setting->get(scratch);  // of several names of a value the one that is compared
+      const std::string& key = other->front().key;
+      const settings::Found found = settings::find_setting(settings::kRunSchema, &scratch, key);
+      if (found.setting == nullptr) continue;
+      const bool takes_words = found.setting->kind != settings::Kind::kNumber &&
+                               (found.setting->kind != settings::Kind::kWhole || found.setting->automatic);
+      if (!takes_words) return not_a_setting(text);
+      if (const std::string problem = settings::assign(*found.setting, found.object, text); !problem.empty())
+        return error("'{}': {}", key, problem);
+      // Of several words for a value the one that is compared.
+      word->front().value = settings::to_json(*found.setting, found.object);
     }
     if (!has_name(c.left) && !has_name(c.right))
       return error("no setting is in it: it is the same for all points");
@@ -129,12 +137,13 @@ class Condition::Parser {
 
   Error not_a_setting(const std::string& word) const {
     std::vector<std::string> known = others_;
-    for (const Setting& setting : settings()) known.push_back(setting.key);
-    return error("'{}' {}", word, not_known(word, known));
+    for (const settings::Listed& listed : settings::all_settings(settings::kRunSchema))
+      known.push_back(listed.key);
+    return error("'{}' {}", settings::shown(word), settings::not_known(word, known));
   }
 
   std::string here() const {
-    return at_ == words_.size() ? "it ends" : fmt::format("'{}' stands", words_[at_]);
+    return at_ == words_.size() ? "it ends" : fmt::format("'{}' stands", settings::shown(words_[at_]));
   }
 
   const std::vector<std::string> words_;

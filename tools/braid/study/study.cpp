@@ -4,14 +4,18 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "tools/braid/number_in.h"
+#include "settings/text.h"
+#include "settings/value.h"
+#include "settings/views/json.h"
+#include "settings/views/yaml.h"
 #include "tools/braid/study/condition.h"
-#include "tools/braid/yaml_file.h"
 
 namespace braid::cli {
 namespace {
 
 using Json = nlohmann::json;
+using settings::Document;
+using settings::Node;
 
 constexpr char kArguments[] = "arguments.";
 
@@ -19,18 +23,30 @@ bool is_argument(const std::string& key) {
   return key.starts_with(kArguments) && key.size() > sizeof kArguments - 1;
 }
 
+// Its object is the number of seconds.
+constexpr settings::Setting kLimit = {
+    .name = "limit_s",
+    .unit = "s",
+    .help = "real time that a point may take",
+    .most_number = kMaxLimitS,
+    .allowed = "the seconds that a point may take, up to 100000000; 0: as long as it takes",
+    .kind = settings::Kind::kNumber,
+    .get = [](const void* s) { return settings::text_of_number(*static_cast<const double*>(s)); },
+    .set = [](void* s,
+              const std::string& text) { *static_cast<double*>(s) = settings::number_of_text(text); }};
+
 struct Assignment {
-  YAML::Node key;
-  YAML::Node value;
+  const Node* key;
+  const Node* value;
 };
 // What its places set.
 using Axis = std::vector<std::vector<Assignment>>;
 
 // What the whole study and each of its applications say.
 struct Part {
-  YAML::Node base;
+  const Node* base = nullptr;  // null: it says nothing
   std::vector<Axis> axes;
-  std::vector<YAML::Node> conditions;
+  std::vector<const Node*> conditions;
 };
 
 struct Application {
@@ -41,17 +57,18 @@ struct Application {
 
 class StudyLoader {
  public:
-  explicit StudyLoader(const std::string& file) : file_(file) {}
+  explicit StudyLoader(const Document& document) : document_(document), file_(document.file()) {}
 
-  Result<Study> load(const YAML::Node& root) {
-    if (!root.IsMap())
+  Result<Study> load() {
+    const Node& root = document_.root();
+    if (!root.is_map())
       return error("{}: a study is 'applications:' and what varies; see configs/study-small.yaml",
-                   root.IsNull() ? file_ : place_in(file_, root));
+                   root.is_null() ? file_ : document_.place(root));
     Part all;
     bool has_applications = false;
     const Result<void> read =
         each(root, "", {"applications", "base", "limit_s", "vary", "where"},
-             [&](const std::string& name, const YAML::Node& key, const YAML::Node& value) -> Result<void> {
+             [&](const std::string& name, const Node& key, const Node& value) -> Result<void> {
                if (name == "limit_s") return load_limit(key, value);
                if (name != "applications") return load_part(all, name, name, key, value);
                has_applications = true;
@@ -68,69 +85,64 @@ class StudyLoader {
   }
 
  private:
-  Error wrong(const YAML::Node& node, const std::string& key, const std::string& text) const {
-    return wrong_key(file_, node, key, text);
+  Error wrong(const Node& node, const std::string& key, const std::string& text) const {
+    return document_.wrong(node, key, text);
   }
 
-  // The entries of a map whose keys must be some of `known`, each once. `prefix` is what stands before them
-  // in messages.
+  // The entries of a map whose keys must be some of `known`. `prefix` is what stands before them in messages.
   template <class Take>
-  Result<void> each(const YAML::Node& map, const std::string& prefix, const std::vector<std::string>& known,
+  Result<void> each(const Node& map, const std::string& prefix, const std::vector<std::string>& known,
                     Take take) const {
-    std::set<std::string> seen;
-    for (const auto& entry : map) {
-      if (!entry.first.IsScalar()) return error("{}: a key must be one word", place_in(file_, entry.first));
-      const std::string name = entry.first.Scalar();
-      if (!seen.insert(name).second)
-        return wrong(entry.first, prefix + name, "is there twice; remove one of them");
+    for (const Node::Entry& entry : map.entries) {
+      const std::string& name = entry.key->text;
       if (!known.empty() && std::find(known.begin(), known.end(), name) == known.end())
-        return wrong(entry.first, prefix + name,
-                     find_setting(name) != nullptr ? "is a setting; put it below 'base' or 'vary'"
-                                                   : not_known(name, known));
-      if (const Result<void> done = take(name, entry.first, entry.second); !done) return done;
+        return wrong(*entry.key, prefix + name,
+                     settings::find_setting(settings::kRunSchema, name) != nullptr
+                         ? "is a setting; put it below 'base' or 'vary'"
+                         : settings::not_known(name, known));
+      if (const Result<void> done = take(name, *entry.key, *entry.value); !done) return done;
     }
     return {};
   }
 
-  Result<void> load_limit(const YAML::Node& key, const YAML::Node& value) {
-    const std::optional<double> seconds = number_in<double>(value.IsScalar() ? value.Scalar() : "");
-    if (!seconds || !(*seconds >= 0 && *seconds <= kMaxLimitS))
-      return wrong(value.IsNull() ? key : value, "limit_s",
-                   fmt::format("must be the seconds that a point may take, up to {}; 0: as long as it takes",
-                               kMaxLimitS));
-    study_.limit_s = *seconds;
+  Result<void> load_limit(const Node& key, const Node& value) {
+    double seconds = 0;
+    if (!value.is_scalar() || !settings::assign(kLimit, &seconds, value.text).empty())
+      return wrong(value.is_null() ? key : value, "limit_s",
+                   fmt::format("must be {}", settings::allowed(kLimit)));
+    study_.limit_s = seconds;
     return {};
   }
 
-  Result<void> load_applications(const YAML::Node& key, const YAML::Node& list) {
-    if (!list.IsSequence() || list.size() == 0)
-      return wrong(list.IsNull() ? key : list, "applications",
+  Result<void> load_applications(const Node& key, const Node& list) {
+    if (!list.is_list() || list.items.empty())
+      return wrong(list.is_null() ? key : list, "applications",
                    "must be a list such as '- {application: water, arguments: [--molecules, 343]}'");
-    for (std::size_t i = 0; i < list.size(); ++i) {
+    for (std::size_t i = 0; i < list.items.size(); ++i) {
       const std::string entry = fmt::format("applications[{}]", i);
-      Result<Application> application = load_application(list[i], entry);
+      Result<Application> application = load_application(*list.items[i], entry);
       if (!application) return application.error();
       applications_.push_back(std::move(*application));
     }
     return {};
   }
 
-  Result<Application> load_application(const YAML::Node& node, const std::string& entry) {
+  Result<Application> load_application(const Node& node, const std::string& entry) {
     Application application;
-    if (node.IsScalar() && !node.Scalar().empty()) {
-      application.name = node.Scalar();
+    if (node.is_scalar() && !node.text.empty()) {
+      application.name = node.text;
       return application;
     }
-    if (!node.IsMap())
+    if (!node.is_map())
       return wrong(node, entry, "must be a program's name, or '{application: water, arguments: […]}'");
     const Result<void> read =
         each(node, entry + ".", {"application", "arguments", "base", "vary", "where"},
-             [&](const std::string& name, const YAML::Node& key, const YAML::Node& value) -> Result<void> {
+             [&](const std::string& name, const Node& key, const Node& value) -> Result<void> {
                const std::string full = entry + "." + name;
                if (name == "application") {
-                 if (!value.IsScalar() || value.Scalar().empty())
+                 if (!value.is_scalar() || value.text.empty())
                    return wrong(key, full, "must be the name of a program, e.g. water, or its path");
-                 application.name = value.Scalar();
+                 application.name = value.text;
                  return {};
                }
                if (name == "arguments") return load_arguments(application.arguments, full, key, value);
@@ -141,65 +153,64 @@ class StudyLoader {
     return application;
   }
 
-  Result<void> load_arguments(std::vector<std::string>& arguments, const std::string& full,
-                              const YAML::Node& key, const YAML::Node& list) const {
-    if (!list.IsSequence())
-      return wrong(list.IsNull() ? key : list, full, "must be a list of words: [--molecules, 343]");
-    for (const YAML::Node& word : list) {
-      if (!word.IsScalar()) return wrong(word, full, "must be a list of words: [--molecules, 343]");
-      arguments.push_back(word.Scalar());
+  Result<void> load_arguments(std::vector<std::string>& arguments, const std::string& full, const Node& key,
+                              const Node& list) const {
+    if (!list.is_list())
+      return wrong(list.is_null() ? key : list, full, "must be a list of words: [--molecules, 343]");
+    for (const Node* const word : list.items) {
+      if (!word->is_scalar()) return wrong(*word, full, "must be a list of words: [--molecules, 343]");
+      arguments.push_back(word->text);
     }
     return {};
   }
 
-  Result<void> load_part(Part& part, const std::string& name, const std::string& full, const YAML::Node& key,
-                         const YAML::Node& value) {
+  Result<void> load_part(Part& part, const std::string& name, const std::string& full, const Node& key,
+                         const Node& value) {
     if (name == "base") {
-      if (!value.IsMap() && !value.IsNull())
+      if (!value.is_map() && !value.is_null())
         return wrong(value, full, "must be settings, as in a configuration file");
-      part.base = value;
+      part.base = value.is_null() ? nullptr : &value;
       return {};
     }
     const bool is_vary = name == "vary";
-    if (!value.IsSequence())
-      return wrong(value.IsNull() ? key : value, full,
+    if (!value.is_list())
+      return wrong(value.is_null() ? key : value, full,
                    is_vary ? "must be a list of axes such as '- proxies: [1, 2, 4]'"
                            : "must be a list of conditions such as '- proxies <= compute'");
-    for (std::size_t i = 0; i < value.size(); ++i) {
+    for (std::size_t i = 0; i < value.items.size(); ++i) {
       const std::string entry = fmt::format("{}[{}]", full, i);
       if (!is_vary) {
-        if (!value[i].IsScalar())
-          return wrong(value[i], entry, "must be a condition such as 'proxies <= compute'");
-        part.conditions.push_back(value[i]);
+        if (!value.items[i]->is_scalar())
+          return wrong(*value.items[i], entry, "must be a condition such as 'proxies <= compute'");
+        part.conditions.push_back(value.items[i]);
         continue;
       }
-      Result<Axis> axis = load_axis(value[i], entry);
+      Result<Axis> axis = load_axis(*value.items[i], entry);
       if (!axis) return axis.error();
       part.axes.push_back(std::move(*axis));
     }
     return {};
   }
 
-  Result<Axis> load_axis(const YAML::Node& node, const std::string& entry) {
-    if (!node.IsMap() || node.size() == 0)
+  Result<Axis> load_axis(const Node& node, const std::string& entry) {
+    if (!node.is_map() || node.entries.empty())
       return wrong(node, entry, "must be one axis, such as 'proxies: [1, 2, 4]'");
     Axis axis;
     std::string first;
-    const Result<void> read = each(
-        node, "", {},
-        [&](const std::string& name, const YAML::Node& key, const YAML::Node& values) -> Result<void> {
-          if (!values.IsSequence() || values.size() == 0)
-            return wrong(values.IsNull() ? key : values, name, "must have a list of values: [1, 2, 4]");
+    const Result<void> read =
+        each(node, "", {}, [&](const std::string& name, const Node& key, const Node& values) -> Result<void> {
+          if (!values.is_list() || values.items.empty())
+            return wrong(values.is_null() ? key : values, name, "must have a list of values: [1, 2, 4]");
           if (first.empty()) {
             first = name;
-            axis.resize(values.size());
+            axis.resize(values.items.size());
           }
-          if (values.size() != axis.size())
+          if (values.items.size() != axis.size())
             return wrong(values, name,
                          fmt::format("has {} values and '{}', which goes with it, {}; let them have as many, "
                                      "or make it an axis of its own",
-                                     values.size(), first, axis.size()));
-          for (std::size_t i = 0; i < axis.size(); ++i) axis[i].push_back({key, values[i]});
+                                     values.items.size(), first, axis.size()));
+          for (std::size_t i = 0; i < axis.size(); ++i) axis[i].push_back({&key, values.items[i]});
           if (std::find(study_.varied.begin(), study_.varied.end(), name) == study_.varied.end())
             study_.varied.push_back(name);
           return {};
@@ -214,8 +225,8 @@ class StudyLoader {
     std::size_t points = 1;
     for (const Axis& axis : axes) {
       for (const Assignment& a : axis.front()) {
-        if (!seen.insert(a.key.Scalar()).second)
-          return wrong(a.key, a.key.Scalar(), "is on two axes; let one have it");
+        if (!seen.insert(a.key->text).second)
+          return wrong(*a.key, a.key->text, "is on two axes; let one have it");
       }
       points *= axis.size();
       if (points > kMaxStudyPoints)
@@ -231,9 +242,9 @@ class StudyLoader {
     }
     std::vector<Condition> conditions;
     for (const Part* const part : {&all, &application.part}) {
-      for (const YAML::Node& node : part->conditions) {
-        Result<Condition> condition = Condition::parse(node.Scalar(), others);
-        if (!condition) return wrong(node, "where", condition.error().text);
+      for (const Node* const node : part->conditions) {
+        Result<Condition> condition = Condition::parse(node->text, others);
+        if (!condition) return wrong(*node, "where", condition.error().text);
         conditions.push_back(std::move(*condition));
       }
     }
@@ -245,8 +256,8 @@ class StudyLoader {
     base.application = application.name;
     base.arguments = application.arguments;
     for (const Part* const part : {&all, &application.part}) {
-      if (part->base.IsNull()) continue;
-      if (const Result<void> done = base.settings.load_node(part->base, file_); !done) return done;
+      if (part->base == nullptr) continue;
+      if (const Result<void> done = base.settings.load(document_, *part->base); !done) return done;
     }
     std::vector<Axis> axes = all.axes;
     axes.insert(axes.end(), application.part.axes.begin(), application.part.axes.end());
@@ -269,20 +280,21 @@ class StudyLoader {
 
   Result<void> apply(const std::vector<Assignment>& place, StudyPoint& point) const {
     for (const Assignment& a : place) {
-      const std::string name = a.key.Scalar();
+      const std::string& name = a.key->text;
       if (!is_argument(name)) {
-        if (const Result<void> done = point.settings.load_entry(a.key, a.value, file_); !done) return done;
+        if (const Result<void> done = point.settings.load_entry(document_, *a.key, *a.value); !done)
+          return done;
         continue;
       }
-      if (!a.value.IsScalar()) return wrong(a.value, name, "must have a list of words or numbers");
-      point.varied_arguments[name.substr(sizeof kArguments - 1)] = a.value.Scalar();
+      if (!a.value->is_scalar()) return wrong(*a.value, name, "must have a list of words or numbers");
+      point.varied_arguments[name.substr(sizeof kArguments - 1)] = a.value->text;
     }
     return {};
   }
 
   Result<void> add(StudyPoint point, const std::vector<Condition>& conditions) {
     for (const auto& [key, place] : point.settings.given()) {
-      if (!is_of(key, true)) return error("{} has no effect in simulations; remove it", place);
+      if (!settings::shapes(key, true)) return error("{} has no effect in simulations; remove it", place);
     }
     const auto value_of = [&](const std::string& key) { return point.value_of(key); };
     for (const Condition& condition : conditions) {
@@ -294,6 +306,7 @@ class StudyLoader {
     return {};
   }
 
+  const Document& document_;
   const std::string& file_;
   std::vector<Application> applications_;
   Study study_;
@@ -321,19 +334,19 @@ Json StudyPoint::value_of(const std::string& key) const {
     const Json number = Json::parse(found->second, nullptr, false);
     return number.is_number() ? number : Json(found->second);
   }
-  const Setting* const setting = find_setting(key);
-  return setting == nullptr ? Json() : setting->get(settings.unchecked());
+  if (settings::find_setting(settings::kRunSchema, key) == nullptr) return Json();
+  return settings::json_of(settings::kRunSchema, &settings.unchecked(), key);
 }
 
 Result<Study> load_study(const std::string& path) {
-  const Result<std::string> text = read_text_file(path);
+  const Result<std::string> text = settings::read_text_file(path);
   return text ? parse_study(*text, path) : text.error();
 }
 
 Result<Study> parse_study(const std::string& yaml, const std::string& name) {
-  const Result<YAML::Node> document = read_yaml(yaml, name);
+  const Result<Document> document = settings::parse_yaml(yaml, name);
   if (!document) return document.error();
-  return StudyLoader(name).load(*document);
+  return StudyLoader(*document).load();
 }
 
 std::string describe(const StudyPoint& point, const std::vector<std::string>& varied) {

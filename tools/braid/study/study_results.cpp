@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "base/fnv.h"
+#include "settings/views/json.h"
 #include "tools/braid/find_program.h"
 #include "tools/braid/process/descriptor.h"
 #include "tools/braid/simulate/simulate.h"
@@ -152,14 +153,14 @@ Result<Json> StudyPrograms::origin(const StudyPoint& point) {
   }
   const std::vector<std::string> command = point.command();
   origin["arguments"] = std::vector<std::string>(command.begin() + 1, command.end());
-  for (const Setting& setting : settings()) {
-    if (is_of(setting.key, true)) origin["settings"][setting.key] = setting.get(options.config);
+  for (const settings::Listed& listed : settings::all_settings(settings::kRunSchema)) {
+    if (settings::shapes(listed.key, true))
+      origin["settings"][listed.key] = settings::json_of(settings::kRunSchema, &options.config, listed.key);
   }
   // Where these were not given, the model's hold.
-  origin["given"] = {{"mtu", options.mtu_given},
-                     {"fragmentation", options.fragmentation_given},
-                     {"congestion", options.congestion_given},
-                     {"rto", options.rto_given}};
+  origin["given"] = Json::array();
+  for (const std::string& key : options.given)
+    if (key.starts_with("transport.")) origin["given"].push_back(key);
   return origin;
 }
 
@@ -222,7 +223,8 @@ std::string settings_yaml(const StudyPoint& point, std::uint32_t message_bytes) 
   if (message_bytes != 0) given["simulation.message_bytes"] = message_bytes;
   for (const auto& [key, value] : given.items()) {
     // Strings are quoted where a string is what is wanted, and not where it stands for a number ("auto").
-    const bool quoted = find_setting(key)->quoted_text || !value.is_string();
+    const settings::Kind kind = settings::find_setting(settings::kRunSchema, key)->kind;
+    const bool quoted = kind == settings::Kind::kText || kind == settings::Kind::kWord || !value.is_string();
     const std::string text = quoted ? value.dump() : value.get<std::string>();
     const std::size_t dot = key.find('.');
     if (dot == std::string::npos)

@@ -1,0 +1,294 @@
+#include "settings/run.h"
+
+#include <bit>
+#include <map>
+#include <set>
+
+#include "settings/addresses.h"
+#include "settings/limits.h"
+#include "settings/reader.h"
+#include "settings/run_words.h"
+#include "settings/words.h"
+
+namespace braid::settings {
+namespace {
+
+constexpr std::uint32_t kDpdkMaxMtuBytes = 1500;  // memif and af_packet of DPDK 22.11 take no longer frames
+
+// --- where clusters meet the network
+
+bool is_namespace(const std::string& text) {
+  return !text.empty() && text.find('/') == std::string::npos && text != "." && text != "..";
+}
+// 15 characters: IFNAMSIZ. A comma would end the device argument.
+bool is_interface(const std::string& text) {
+  return !text.empty() && text.size() <= 15 && text.find_first_of("/, \t") == std::string::npos;
+}
+
+using I = InterfaceConfig;
+constexpr Setting kInterface[] = {
+    declare<&I::cluster>(
+        {.name = "cluster", .help = "whose it is", .most = kMaxClusters - 1, .required = true}),
+    declare<&I::netns>({.name = "netns",
+                        .help = "the network namespace that it is in; none: the one that braid runs in",
+                        .allowed = "the name of a network namespace, as in 'ip netns list'",
+                        .fits = is_namespace}),
+    declare<&I::interface>({.name = "interface",
+                            .help = "without an address of its own, or the kernel answers for the stack",
+                            .allowed = "the name of a network interface, at most 15 characters",
+                            .fits = is_interface,
+                            .required = true}),
+    host(declare<&I::address>({.name = "address", .help = "of the cluster's stack", .required = true})),
+    station(declare<&I::mac>({.name = "mac", .help = "of the interface; none: the daemon asks the device"})),
+    declare<&I::steering>(
+        {.name = "steering", .help = "how packets come to the queue of the proxy that they are for"})};
+constinit const Schema kInterfaceSchema = {.settings = kInterface};
+
+using D = DpdkConfig;
+constexpr Setting kDpdk[] = {
+    declare<&D::kind>(
+        {.name = "kind",
+         .option = "--dpdk",
+         .help =
+             "ports for --wire dpdk: memif between the daemons (no root), or af_packet on network interfaces",
+         .scope = Scope::kLive}),
+    declare<&D::memory_mib>({.name = "memory_mib",
+                             .unit = "MiB",
+                             .help = "memory of each daemon's EAL, MiB; auto: what its ports and queues need",
+                             .least = 16,
+                             .most = kMaxEalMib,
+                             .automatic = 0,
+                             .scope = Scope::kLive})};
+constexpr List kDpdkLists[] = {
+    list<&D::interfaces>("interfaces", "for af_packet, one for each cluster and interface",
+                         "{cluster: 0, interface: …, address: …}", kInterfaceSchema, Scope::kLive)};
+constinit const Schema kDpdkSchema = {.settings = kDpdk, .lists = kDpdkLists};
+
+using P = CaptureConfig;
+constexpr Setting kCapture[] = {
+    declare<&P::directory>(
+        {.name = "directory",
+         .option = "--capture",
+         .help = "write every packet that a proxy receives or sends to DIR/cluster<k>-proxy<p>.pcapng, for "
+                 "Wireshark with tools/wireshark/braid.lua",
+         .allowed = "a folder",
+         .scope = Scope::kLive}),
+    declare<&P::limit_mib>({.name = "limit_mib",
+                            .option = "--capture-limit",
+                            .unit = "MiB",
+                            .help = "what each of these files may grow to, MiB",
+                            .reason = "a proxy that is captured for an hour shall not fill the disk",
+                            .least = 1,
+                            .most = kMaxCaptureMib,
+                            .scope = Scope::kLive})};
+constinit const Schema kCaptureSchema = {.settings = kCapture};
+
+// --- the run
+
+using C = RunConfig;
+constexpr Setting kRun[] = {
+    declare<&C::clusters>(
+        {.name = "clusters",
+         .option = "--clusters",
+         .help = "SMPs of the machine: a braidd and a process each",
+         .reason = "the smallest machine with a wire in it",
+         .least = 1,
+         .most = kMaxClusters,
+         .beyond =
+             ", for a page's set of copies is one word; for more compute nodes take larger clusters ('compute')"}),
+    declare<&C::compute>({.name = "compute",
+                          .option = "--compute",
+                          .help = "compute nodes (application threads) of each cluster",
+                          .reason = "sharing inside a cluster and between clusters both happen",
+                          .least = 1,
+                          .most = kMaxComputeNodes,
+                          .beyond = "; for more compute nodes take more clusters ('clusters')"}),
+    declare<&C::proxies>({.name = "proxies",
+                          .option = "--proxies",
+                          .help = "proxies (protocol threads) of each cluster",
+                          .least = 1,
+                          .most = kMaxProxies}),
+    declare<&C::nis>({.name = "nis",
+                      .option = "--nis",
+                      .help =
+                          "network interfaces of each cluster, each with an address of its own; proxy i uses "
+                          "number i modulo so many",
+                      .least = 1,
+                      .most = kMaxNis}),
+    declare<&C::dispatch>(
+        {.name = "dispatch",
+         .option = "--dispatch",
+         .help = "which proxy takes a message: always the same for a compute node (fixed), each in "
+                 "turn (rr), or the one with the least before it (least-loaded)"}),
+    declare<&C::wire>({.name = "wire",
+                       .option = "--wire",
+                       .help = "what joins the clusters: memory (shm), or DPDK ports (dpdk)",
+                       .reason = "needs no privileges",
+                       .scope = Scope::kLive}),
+    declare<&C::heap_mib>({.name = "heap_mib",
+                           .option = "--heap-mib",
+                           .unit = "MiB",
+                           .help = "shared memory that applications may allocate, MiB",
+                           .reason = "taken only when it is used",
+                           .least = 1,
+                           .most = kMaxHeapMib}),
+    declare<&C::window_kib>(
+        {.name = "window_kib",
+         .option = "--window-kib",
+         .unit = "KiB",
+         .help = "what one cluster may send another before it is taken, KiB: a power of two",
+         .reason = "some fifty pages in flight",
+         .least = 32,
+         .most = 16384}),
+    declare<&C::protection>(
+        {.name = "protection",
+         .option = "--protection",
+         .help =
+             "how accesses to shared memory are noticed: mprotect, userfaultfd (Linux 6.4; no limit of mappings), "
+             "or the better one that is there (auto)",
+         .scope = Scope::kLive}),
+    declare<&C::start_timeout_ms>({.name = "start_timeout_ms",
+                                   .option = "--start-timeout",
+                                   .unit = "ms",
+                                   .help = "how long the daemons may take until all are connected, ms",
+                                   .reason = "the EAL of 64 daemons on two cores takes a while to start",
+                                   .least = 100,
+                                   .most = kDayMs,
+                                   .scope = Scope::kLive}),
+    declare<&C::watchdog_s>(
+        {.name = "watchdog_s",
+         .option = "--watchdog",
+         .unit = "s",
+         .help =
+             "end the run when every compute node has waited and nothing has happened for so long, s, and say "
+             "what each waits for; 0: never",
+         .most = kDayMs / 1000,
+         .scope = Scope::kLive}),
+    declare<&C::misdirect>(
+        {.name = "misdirect",
+         .option = "--misdirect",
+         .help = "let every packet land on a queue of another proxy, so that all are handed over in software",
+         .scope = Scope::kLive})};
+constexpr Section kRunSections[] = {
+    section<&C::transport>("transport", "Transport", kTransportSchema),
+    section<&C::faults>("faults", "Faults on the wire, injected where frames arrive", kFaultSchema),
+    section<&C::idle>("idle", "How a proxy waits", kIdleSchema),
+    section<&C::capture>("capture", "Capture", kCaptureSchema),
+    section<&C::simulation>("simulation", "Simulation", kSimulationSchema),
+    section<&C::dpdk>("dpdk", "DPDK", kDpdkSchema)};
+
+std::optional<Conflict> window_is_a_power(const C& c) {
+  if (std::has_single_bit(c.window_kib)) return std::nullopt;
+  return Conflict{{"window_kib"},
+                  fmt::format("{} is not a power of two; take {} or {}", c.window_kib,
+                              std::bit_floor(c.window_kib), std::bit_ceil(c.window_kib))};
+}
+
+std::optional<Conflict> there_is_another_proxy(const C& c) {
+  if (!c.misdirect || c.proxies > 1) return std::nullopt;
+  return Conflict{
+      {"misdirect", "proxies"},
+      "with one proxy there is none to misdirect to; set proxies to 2 or more, or misdirect to false"};
+}
+
+std::optional<Conflict> wire_carries_the_mtu(const C& c) {
+  if (c.wire != Wire::kDpdk || c.transport.mtu_bytes <= kDpdkMaxMtuBytes) return std::nullopt;
+  return Conflict{{"transport.mtu_bytes", "wire"},
+                  fmt::format("{} is too long for wire dpdk; allowed: {} to {}, or take wire shm",
+                              c.transport.mtu_bytes, kMinMtuBytes, kDpdkMaxMtuBytes)};
+}
+
+std::optional<Conflict> each_interface_has_a_proxy(const C& c) {
+  if (c.nis <= c.proxies) return std::nullopt;
+  return Conflict{
+      {"nis", "proxies"},
+      fmt::format("{} network interfaces for {} proxies: each proxy uses one, so give at least as many "
+                  "proxies",
+                  c.nis, c.proxies)};
+}
+
+std::optional<Conflict> dpdk_has_the_ports(const C& c) {
+  if (c.wire != Wire::kDpdk || c.dpdk.kind != DpdkKind::kMemif ||
+      (c.clusters - 1) * c.nis <= kMaxMemifClusters - 1)
+    return std::nullopt;
+  return Conflict{
+      {"clusters", "wire", "dpdk.kind"},
+      fmt::format("{} clusters need {} memif ports each and DPDK has 32; take at most {} clusters, wire "
+                  "shm, or dpdk.kind af_packet",
+                  c.clusters, (c.clusters - 1) * c.nis, (kMaxMemifClusters - 1) / c.nis + 1)};
+}
+
+// No address, and no interface, is two clusters'.
+std::optional<Conflict> interfaces_are_different(const C& c) {
+  if (c.dpdk.kind == DpdkKind::kMemif && !c.dpdk.interfaces.empty())
+    return Conflict{{"dpdk.interfaces", "dpdk.kind"},
+                    "memif uses no interfaces; remove them, or set dpdk.kind to af_packet"};
+  if (c.wire != Wire::kDpdk) return std::nullopt;
+  std::set<std::string> addresses;
+  std::set<std::pair<std::string, std::string>> interfaces;
+  for (const I& i : c.dpdk.interfaces) {
+    if (!addresses.insert(i.address).second)
+      return Conflict{{"dpdk.interfaces"},
+                      fmt::format("two clusters have the address {}; give each its own", i.address)};
+    if (!interfaces.insert({i.netns, i.interface}).second)
+      return Conflict{{"dpdk.interfaces"},
+                      fmt::format("two clusters have the interface {}{}{}; give each its own", i.interface,
+                                  i.netns.empty() ? "" : " of namespace ", i.netns)};
+  }
+  return std::nullopt;
+}
+
+std::optional<Conflict> clusters_have_interfaces(const C& c) {
+  if (c.wire != Wire::kDpdk || c.dpdk.kind != DpdkKind::kAfPacket) return std::nullopt;
+  std::map<unsigned, unsigned> count;  // of each cluster
+  for (const I& i : c.dpdk.interfaces) ++count[i.cluster];
+  for (unsigned k = 0; k < c.clusters; ++k) {
+    if (count[k] == c.nis) continue;
+    if (count[k] > 0)
+      return Conflict{
+          {"dpdk.interfaces", "nis"},
+          fmt::format("cluster {} has {} interfaces and nis is {}; let them agree", k, count[k], c.nis)};
+    return Conflict{{"dpdk.interfaces", "dpdk.kind", "clusters"},
+                    fmt::format("cluster {} of {} has no interface; dpdk.kind af_packet needs an entry "
+                                "{{cluster: {}, interface: …, address: …}} for each cluster",
+                                k, c.clusters, k)};
+  }
+  return std::nullopt;
+}
+
+constexpr Relation kRunRelations[] = {
+    relation<C, window_is_a_power>("window_kib is a power of two"),
+    relation<C, there_is_another_proxy>("misdirect needs two proxies"),
+    relation<C, wire_carries_the_mtu>("with wire dpdk transport.mtu_bytes is at most 1500"),
+    relation<C, each_interface_has_a_proxy>("nis is at most proxies"),
+    relation<C, dpdk_has_the_ports>("a cluster has at most 32 memif ports: (clusters - 1) * nis"),
+    relation<C, interfaces_are_different>(
+        "dpdk.interfaces are for dpdk.kind af_packet, and no two have an address or an interface in common"),
+    relation<C, clusters_have_interfaces>(
+        "with dpdk.kind af_packet each cluster has nis entries in dpdk.interfaces")};
+
+}  // namespace
+
+constinit const Schema kRunSchema = {.settings = kRun, .sections = kRunSections, .relations = kRunRelations};
+
+std::uint32_t RunConfig::mtu_bytes() const {
+  if (transport.mtu_bytes != 0) return transport.mtu_bytes;
+  return wire == Wire::kShm ? kMaxMtuBytes : kDpdkMaxMtuBytes;
+}
+
+std::uint32_t RunConfig::spins(unsigned cores) const {
+  if (idle.spins != IdleConfig::kAutomaticSpins) return idle.spins;
+  return clusters * (compute + proxies) > cores ? 0 : IdleConfig{}.spins;
+}
+
+bool shapes(const std::string& key, bool simulated) {
+  Scope scope = Scope::kLive;
+  if (const Setting* const setting = find_setting(kRunSchema, key)) {
+    scope = setting->scope;
+  } else {
+    CHECK(key == "dpdk.interfaces");  // the one list
+  }
+  return scope == Scope::kBoth || (scope == Scope::kSimulated) == simulated;
+}
+
+}  // namespace braid::settings

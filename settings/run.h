@@ -1,0 +1,77 @@
+// Everything that shapes a run of `braid run` or `braid sim`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "convergence/dispatch.h"
+#include "proxy/nic/steering.h"
+#include "settings/setting.h"
+#include "settings/simulation.h"
+#include "settings/transport.h"
+
+namespace braid::settings {
+
+enum class Wire : std::uint8_t { kShm, kDpdk };
+enum class Protect : std::uint8_t { kAuto, kMprotect, kUserfaultfd };
+enum class DpdkKind : std::uint8_t { kMemif, kAfPacket };
+
+// A port to every peer, and DPDK of Debian 12 is built for 32 ports.
+inline constexpr unsigned kMaxMemifClusters = 33;
+
+// Where a cluster meets the network, for dpdk.kind af_packet.
+struct InterfaceConfig {
+  unsigned cluster = 0;
+  std::string netns;      // a name under /var/run/netns; empty: the namespace that braid runs in
+  std::string interface;  // without an address of its own, or the kernel answers for us
+  std::string address;    // IPv4, of the cluster's stack
+  std::string mac;        // of the interface; empty: braidd asks the device
+  proxy::Steering steering = proxy::Steering::kAuto;
+};
+
+struct DpdkConfig {
+  DpdkKind kind = DpdkKind::kMemif;
+  std::uint32_t memory_mib = 0;  // of each braidd's EAL; 0: auto, what its ports and queues need
+  std::vector<InterfaceConfig> interfaces;
+};
+
+// Packets as the proxies saw them, for Wireshark.
+struct CaptureConfig {
+  std::string directory;  // empty: nothing is written
+  std::uint32_t limit_mib = 1024;
+};
+
+struct RunConfig {
+  unsigned clusters = 2;
+  unsigned compute = 2;  // per cluster
+  unsigned proxies = 1;  // per cluster
+  unsigned nis = 1;      // per cluster
+  convergence::Dispatch dispatch = convergence::Dispatch::kRoundRobin;
+  Wire wire = Wire::kShm;
+  std::uint32_t heap_mib = 256;
+  std::uint32_t window_kib = 256;  // of each connection between two clusters
+  Protect protection = Protect::kAuto;
+  std::uint32_t start_timeout_ms = 20'000;
+  std::uint32_t watchdog_s = 0;  // 0: none
+  bool misdirect = false;
+  TransportConfig transport = {.mtu_bytes = 0};
+  FaultConfig faults;
+  IdleConfig idle = {.spins = IdleConfig::kAutomaticSpins};
+  DpdkConfig dpdk;
+  CaptureConfig capture;
+  SimulationConfig simulation;
+
+  // What is in force after "auto".
+  std::uint32_t mtu_bytes() const;
+  std::uint32_t spins(unsigned cores) const;
+};
+extern const Schema kRunSchema;
+inline const Schema& schema_of(const RunConfig*) {
+  return kRunSchema;
+}
+
+// Does a setting, or a list, of RunConfig shape simulated runs (else: live ones)?
+bool shapes(const std::string& key, bool simulated);
+
+}  // namespace braid::settings

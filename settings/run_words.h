@@ -1,0 +1,22 @@
+// The words of a run's own enumerations.
+#pragma once
+
+#include "settings/run.h"
+
+namespace braid::settings {
+
+template <>
+struct Words<Wire> {
+  static constexpr Word<Wire> kAll[] = {{"shm", Wire::kShm}, {"dpdk", Wire::kDpdk}};
+};
+template <>
+struct Words<Protect> {
+  static constexpr Word<Protect> kAll[] = {
+      {"auto", Protect::kAuto}, {"mprotect", Protect::kMprotect}, {"userfaultfd", Protect::kUserfaultfd}};
+};
+template <>
+struct Words<DpdkKind> {
+  static constexpr Word<DpdkKind> kAll[] = {{"memif", DpdkKind::kMemif}, {"af_packet", DpdkKind::kAfPacket}};
+};
+
+}  // namespace braid::settings

@@ -1,0 +1,36 @@
+// Settings of simulated runs only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "settings/setting.h"
+
+namespace braid::settings {
+
+enum class Mode : std::uint8_t {
+  kReal,
+  kNoDelay,       // messages bypass the ICCS: they are there as soon as they are sent (paper, section 4.2)
+  kNoContention,  // each message takes as long as one on an idle system, whatever else is in flight
+};
+
+// Mistakes that can be planted in the model, to see that its figures tell.
+enum class PlantedMistake : std::uint8_t {
+  kNone,
+  kLastInFirstOut,    // a proxy serves what came last
+  kForgetsChecksums,  // a byte's checksum costs nothing
+};
+
+struct SimulationConfig {
+  std::string model = "alewife-1997";  // the name of one beside this command, or a file's path
+  Mode mode = Mode::kReal;
+  double proxy_speed = 1;  // a proxy's, in compute nodes
+  std::uint32_t message_bytes = 0;
+  std::uint32_t jitter = 4;
+  bool strict = false;
+  std::uint32_t watchdog_s = 60;
+  PlantedMistake mistake = PlantedMistake::kNone;
+};
+extern const Schema kSimulationSchema;
+
+}  // namespace braid::settings
