@@ -342,11 +342,10 @@ std::string render_model(const Calibration& c, const std::vector<Prediction>& pr
     text += fmt::format("# Others used the machine: load {:.1f} on {} processors.\n", c.load, c.cores);
   if (!predictions.empty())
     text += fmt::format(
-        "#\n# How well it foretold live runs there that it was not fitted to: programs' own printed times, "
-        "on "
-        "clusters\n# x compute nodes; {} processors. A program's computing is priced by its own unit from "
-        "another run, or by the mean of the\n# other programs'. Not compared: more threads than "
-        "processors.\n"
+        "#\n"
+        "# How well it foretold live runs there that it was not fitted to: programs' own printed times, on clusters\n"
+        "# x compute nodes; {} processors. A program's computing is priced by its own unit from another run, or by the mean of the\n"
+        "# other programs'. Not compared: more threads than processors.\n"
         "{}",
         c.cores, table(predictions, "#   "));
   text += fmt::format(
@@ -400,10 +399,9 @@ std::string render_text(const Calibration& c, const std::vector<Prediction>& pre
     if (!p.compared()) threads = std::max(threads, p.threads());
   if (threads > 0)
     text += fmt::format(
-        "Not compared: those runs have up to {} threads and this machine has {} processor(s). Live, threads "
-        "would take turns\non them, of which the model knows nothing: it foretells a machine with a "
-        "processor "
-        "for each compute node and proxy,\nand how well can only be found out on one.\n",
+        "Not compared: those runs have up to {} threads and this machine has {} processor(s). Live, threads would take turns\n"
+        "on them, of which the model knows nothing: it foretells a machine with a processor for each compute node and proxy,\n"
+        "and how well can only be found out on one.\n",
         threads, c.cores);
   if (is_busy(c))
     text += fmt::format(

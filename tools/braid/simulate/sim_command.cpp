@@ -13,16 +13,11 @@ namespace braid::cli {
 namespace {
 
 constexpr const char* kFooter =
-    "The application is one of those built for simulation (beside this command, in sim/), or a path. Every "
-    "cluster's program\n"
-    "runs as a process whose compute nodes take turns; protocols and programs are the ones of 'braid run', "
-    "time "
-    "is the model's.\n"
+    "The application is one of those built for simulation (beside this command, in sim/), or a path. Every cluster's program\n"
+    "runs as a process whose compute nodes take turns; protocols and programs are the ones of 'braid run', time is the model's.\n"
     "The same command gives the same trace, whatever else the machine does.\n"
     "\n"
-    "Status: the largest of the application's processes' (128 + n if signal n killed it); 1: the run could "
-    "not "
-    "go on; 64:\n"
+    "Status: the largest of the application's processes' (128 + n if signal n killed it); 1: the run could not go on; 64:\n"
     "wrong usage; 73: the report cannot be written; 78: wrong configuration or model.\n"
     "\n"
     "Examples:\n"
