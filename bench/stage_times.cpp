@@ -18,6 +18,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/ethernet.h"
 #include "bench/fault_opener.h"
 #include "bench/two_nodes.h"
 #include "bench/two_processes.h"
@@ -745,7 +746,7 @@ Result<StageTimes> time_stages(unsigned samples) {
       "least a copy");
   const double ni_byte = t["ni_byte"].ns, deliver_byte = t["deliver_byte"].ns;
   const auto of_frame = [&](double frame_bytes) {
-    constexpr double kOutsideUdp = stack::kEthernetHeaderBytes + stack::kIpv4HeaderBytes;
+    constexpr double kOutsideUdp = kEthernetHeaderBytes + stack::kIpv4HeaderBytes;
     return ni_byte * frame_bytes + bytes.sum * (frame_bytes - kOutsideUdp);
   };
   put_fixed("udp_send", headers.udp_send,

@@ -31,6 +31,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/ethernet.h"
 #include "bench/two_nodes.h"
 #include "bench/two_processes.h"
 #include "proxy/client/client.h"
@@ -107,8 +108,6 @@ class System {
 
 // ---------------------------------------------------------------- the wire with nothing on it
 
-constexpr std::size_t kEthernetBytes = 14;
-
 class Bare final : public System {
  public:
   Bare(std::unique_ptr<NicQueue> queue) : queue_(std::move(queue)), source_(kLargeBytes), sink_(16384) {}
@@ -129,7 +128,7 @@ class Bare final : public System {
   }
   // What a frame takes of a message.
   double unit_bytes(std::uint32_t message_bytes) const override {
-    const auto most = static_cast<std::uint32_t>(queue_->max_frame_bytes() - kEthernetBytes);
+    const auto most = static_cast<std::uint32_t>(queue_->max_frame_bytes() - kEthernetHeaderBytes);
     return std::min(message_bytes, most);
   }
   void far(Test test, Turn turn) override {
@@ -155,8 +154,8 @@ class Bare final : public System {
     std::array<TxFrame, proxy::kMaxBurst> frames;
     const std::size_t n = queue_->reserve(std::span(frames).first(wanted));
     for (std::size_t i = 0; i < n; ++i) {
-      std::memcpy(frames[i].data + kEthernetBytes, source_.data(), bytes);
-      frames[i].length = static_cast<std::uint32_t>(bytes + kEthernetBytes);
+      std::memcpy(frames[i].data + kEthernetHeaderBytes, source_.data(), bytes);
+      frames[i].length = static_cast<std::uint32_t>(bytes + kEthernetHeaderBytes);
     }
     queue_->commit(std::span(frames).first(n));
     return n;

@@ -7,9 +7,11 @@
 // form is ours.)
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/seq.h"
+#include "stack/wire/segment.h"
 
 namespace braid::convergence {
 
@@ -28,8 +30,7 @@ inline constexpr std::uint32_t kMaxWindowBytes = 16u << 20;
 // starve: a piece may waste almost its own size at the ring's end, and up to a quarter of the window may be
 // consumed but not yet returned as credit: p + p + W/4 <= W.
 constexpr std::uint32_t max_piece_bytes(std::uint32_t window_bytes) {
-  const std::uint32_t quarter = window_bytes / 4;
-  return quarter < 32768 ? quarter : 32768;  // a record's length has 16 bits
+  return std::min(window_bytes / 4, stack::kMaxPieceBytes);
 }
 
 // Longer messages are cut into pieces by the sender and rejoined by the receiver in memory of its own.

@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "base/check.h"
+#include "base/ethernet.h"
 #include "base/time.h"
 
 namespace braid::sim {
@@ -28,7 +29,6 @@ struct LinkConfig {
 };
 
 // IEEE 802.3: what a frame costs on the wire beside its own bytes, and the least that it can be.
-inline constexpr std::uint32_t kEthernetHeaderBytes = 14;
 inline constexpr std::uint32_t kPreambleBytes = 8;
 inline constexpr std::uint32_t kFcsBytes = 4;
 inline constexpr std::uint32_t kGapBytes = 12;

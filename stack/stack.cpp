@@ -35,7 +35,7 @@ NeighboursConfig neighbours_config(const StackConfig& config) {
 // What every IPv4 host must take (RFC 791); below it no packet of ours is sure to fit.
 constexpr std::uint32_t kMinMtuBytes = 576;
 // The longest piece, and the longest headers before it.
-constexpr std::size_t kWholePiecePacketBytes = kMaxPacketHeaderBytes + kPartRecordBytes + 32768;
+constexpr std::size_t kWholePiecePacketBytes = kMaxPacketHeaderBytes + kPartRecordBytes + kMaxPieceBytes;
 static_assert(kWholePiecePacketBytes <= kUdpMaxPayloadBytes);
 
 bool on_link(const Interface& own, Ipv4Address address) {

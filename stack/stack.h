@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/ethernet.h"
 #include "base/ids.h"
 #include "base/limits.h"
 #include "base/prng.h"
@@ -262,10 +263,9 @@ class Stack {
   const Reassembly& reassembly() const { return reassembly_; }
   const Neighbours& neighbours() const { return neighbours_; }
   const StackConfig& config() const { return config_; }
-  std::uint32_t frame_bytes() const { return config_.mtu_bytes + kEthernetHeader; }
+  std::uint32_t frame_bytes() const { return config_.mtu_bytes + kEthernetHeaderBytes; }
 
  private:
-  static constexpr std::uint32_t kEthernetHeader = 14;
   struct Route {
     RemoteStack remote;
     SubConnection* sub_connection = nullptr;

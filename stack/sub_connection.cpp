@@ -26,8 +26,7 @@ constexpr int kProbesBeforeDeath = 4;
 constexpr unsigned kGoodbyes = 4;
 // A connection counts positions in granules of so many bytes (convergence/position.h).
 constexpr std::uint32_t kCutBytes = 64;
-constexpr std::uint32_t kMaxPieceBytes = 0xffff;  // a record's length has 16 bits
-constexpr unsigned kMaxRecords = 0xff;            // a packet's number of them has 8
+constexpr unsigned kMaxRecords = 0xff;  // a packet's number of them has 8
 
 // The header of a record that holds `bytes` of a piece, from `offset` on.
 [[gnu::always_inline]] inline std::size_t write_record(std::byte* to, const OutMessage& m,
@@ -99,7 +98,7 @@ std::uint32_t SubConnection::timestamp(Instant now) {
 void SubConnection::send(OutMessage& m) {
   m.next = nullptr;
   m.failed = false;
-  CHECK_LE(m.bytes, kMaxPieceBytes);
+  CHECK_LE(m.bytes, kMaxRecordBytes);
   CHECK(!closing_);
   m.unacknowledged = std::max(m.bytes, 1u);
   ++stats_.messages_sent;

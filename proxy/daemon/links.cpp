@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "base/ethernet.h"
 #include "proxy/nic/faulty_queue.h"
 #include "proxy/nic/shm_wire.h"
 #ifdef BRAID_WITH_DPDK
@@ -19,9 +20,6 @@ class EthdevPorts {};
 #endif
 
 namespace {
-
-// Of an Ethernet frame.
-constexpr std::uint32_t kHeaderBytes = 14;
 
 // The faults of one queue of a link.
 Faults faults_of(const NodeConfig& config, std::uint16_t link, unsigned queue) {
@@ -165,9 +163,9 @@ Result<std::vector<Worker::Queue>> Links::take_queues(const stack::StackConfig& 
   std::vector<Worker::Queue> queues = std::move(queues_[stack.local.proxy.value()]);
   for (const Worker::Queue& q : queues) {
     const std::uint32_t longest = q.nic->max_frame_bytes();
-    if (longest < stack.mtu_bytes + kHeaderBytes)
+    if (longest < stack.mtu_bytes + kEthernetHeaderBytes)
       return error("transport.mtu_bytes is {} but links[{}] carries frames of {} bytes: set at most {}",
-                   stack.mtu_bytes, q.link.value(), longest, longest - kHeaderBytes);
+                   stack.mtu_bytes, q.link.value(), longest, longest - kEthernetHeaderBytes);
   }
   return queues;
 }

@@ -26,7 +26,6 @@ constexpr Duration kSchedulingGap = 50_ms;
 constexpr std::uint64_t kTurnsPerLook = 64;
 // How long a client's ring of arrivals may be full.
 constexpr Duration kFullRingPatience = 1_s;
-constexpr std::uint32_t kLongestPiece = 32768;
 // How long the last words to a cluster that is left may take to be acknowledged.
 constexpr Duration kPartingPatience = 200_ms;
 // What a proxy sends for all others at once.
@@ -789,7 +788,7 @@ bool Worker::permitted(const Channel& channel, const SendDescriptor& d) {
   if (d.kind == static_cast<std::uint8_t>(stack::RecordKind::kCredit))
     return d.bytes == 0 && d.message_bytes == 0 && d.message_offset == 0;
   if (d.kind != static_cast<std::uint8_t>(stack::RecordKind::kMessage) || d.many_pieces > 1) return false;
-  if (d.bytes > kLongestPiece || !inside(d.data_offset, d.bytes, channel.data_bytes)) return false;
+  if (d.bytes > stack::kMaxPieceBytes || !inside(d.data_offset, d.bytes, channel.data_bytes)) return false;
   if (d.message_bytes > convergence::kMaxMessageBytes || d.message_offset % kGranuleBytes != 0) return false;
   if (!inside(d.message_offset, d.bytes, d.message_bytes)) return false;
   return d.many_pieces != 0 || (d.message_offset == 0 && d.bytes == d.message_bytes);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/ethernet.h"
+
 namespace braid::proxy {
 
 Result<std::unique_ptr<Workers>> Workers::create(const std::vector<stack::StackConfig>& stacks, Links& links,
@@ -15,7 +17,7 @@ Result<std::unique_ptr<Workers>> Workers::create(const std::vector<stack::StackC
         stack, std::move(queues).value(), counters.proxy[stack.local.proxy.value()], states, now));
   }
   workers->put_off_.resize(stacks.size());
-  workers->connect(stacks[0].mtu_bytes + 14);
+  workers->connect(stacks[0].mtu_bytes + kEthernetHeaderBytes);
   return workers;
 }
 

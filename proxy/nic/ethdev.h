@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "base/ethernet.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "proxy/nic/nic_queue.h"
@@ -27,8 +28,8 @@
 
 namespace braid::proxy {
 
-// Ethernet header and an MTU of 1500: what memif and af_packet carry.
-inline constexpr std::uint32_t kEthdevMaxFrameBytes = 1514;
+// What memif and af_packet carry: an MTU of 1500.
+inline constexpr std::uint32_t kEthdevMaxFrameBytes = 1500 + kEthernetHeaderBytes;
 
 struct EthdevOptions {
   // Devices as the EAL's --vdev takes them, name first; memif_vdev() and af_packet_vdev() write them. Port i

@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/ethernet.h"
 
 namespace braid::proxy {
 namespace {
 
 // The decorator knows as much of the packets as it takes to harm them; the stack's parsers stand above the
 // wires.
-constexpr std::size_t kEthernetBytes = 14;
 constexpr std::size_t kIpv4Bytes = 20;
 constexpr std::size_t kUdpBytes = 8;
 constexpr std::size_t kUdpChecksumOffset = 6;
@@ -21,22 +21,23 @@ constexpr std::uint16_t kTypeIpv4 = 0x0800;
 constexpr std::byte kProtocolUdp{17};
 
 bool is_ipv4(ByteView frame) {
-  return frame.size() >= kEthernetBytes + kIpv4Bytes &&
-         load_be<std::uint16_t>(frame.data() + kEthernetBytes - 2) == kTypeIpv4;
+  return frame.size() >= kEthernetHeaderBytes + kIpv4Bytes &&
+         load_be<std::uint16_t>(frame.data() + kEthernetHeaderBytes - 2) == kTypeIpv4;
 }
 
 // The UDP datagram in a frame that carries a whole one, header included.
 std::optional<MutableBytes> udp_datagram(MutableBytes frame) {
   if (!is_ipv4(frame)) return std::nullopt;
-  const std::byte* const ip = frame.data() + kEthernetBytes;
+  const std::byte* const ip = frame.data() + kEthernetHeaderBytes;
   const std::size_t header_bytes = (std::to_integer<std::size_t>(ip[0]) & 0xf) * 4;
   const std::size_t total_bytes = load_be<std::uint16_t>(ip + 2);
   const bool fragment = (load_be<std::uint16_t>(ip + 6) & 0x3fff) != 0;  // more fragments, or an offset
   if (fragment || ip[9] != kProtocolUdp || header_bytes < kIpv4Bytes ||
-      total_bytes < header_bytes + kUdpBytes || !inside(kEthernetBytes, total_bytes, frame.size())) {
+      total_bytes < header_bytes + kUdpBytes || !inside(kEthernetHeaderBytes, total_bytes, frame.size())) {
     return std::nullopt;
   }
-  const MutableBytes datagram = frame.subspan(kEthernetBytes + header_bytes, total_bytes - header_bytes);
+  const MutableBytes datagram =
+      frame.subspan(kEthernetHeaderBytes + header_bytes, total_bytes - header_bytes);
   if (load_be<std::uint16_t>(datagram.data() + 4) != datagram.size()) return std::nullopt;
   return datagram;
 }
@@ -170,8 +171,8 @@ std::size_t FaultyQueue::give_out_due(std::span<MutableBytes> frames) {
 
 void FaultyQueue::harm(MutableBytes frame) {
   if (random_.chance(faults_.corrupt) && is_ipv4(frame)) {
-    const std::uint64_t bit = random_.below((frame.size() - kEthernetBytes) * 8);
-    flip_bit(frame[kEthernetBytes + bit / 8], bit % 8);
+    const std::uint64_t bit = random_.below((frame.size() - kEthernetHeaderBytes) * 8);
+    flip_bit(frame[kEthernetHeaderBytes + bit / 8], bit % 8);
     counts_.corrupted.add();
     return;  // its checksum shall stay wrong
   }

@@ -27,6 +27,7 @@
 
 #include "base/bytes.h"
 #include "base/counters.h"
+#include "base/ethernet.h"
 #include "base/result.h"
 #include "proxy/nic/nic_queue.h"
 
@@ -38,7 +39,7 @@ struct ShmWireOptions {
   // Frames that may wait in each direction of a queue, a power of two. 256 cost 2.3 MiB.
   unsigned frames_per_ring = 256;
   // Header included, FCS not. The default carries a 4 KiB page with all headers in one frame, twice over.
-  std::uint32_t max_frame_bytes = 9014;
+  std::uint32_t max_frame_bytes = 9000 + kEthernetHeaderBytes;
 
   Result<void> validate() const;
 };
@@ -47,7 +48,7 @@ inline constexpr unsigned kShmWireMaxQueues = 64;
 inline constexpr unsigned kShmWireMaxFramesPerRing = 1024;
 inline constexpr std::uint32_t kShmWireMinFrameBytes = 64;
 inline constexpr std::uint32_t kShmWireMaxFrameBytes =
-    65535 + 14;  // the longest IPv4 packet and its Ethernet header
+    65535 + kEthernetHeaderBytes;  // the longest IPv4 packet
 
 // One direction of a queue, all zero at first; followed by frames_per_ring entries in use.
 struct ShmRing {

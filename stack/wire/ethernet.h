@@ -5,11 +5,11 @@
 #include <cstdint>
 
 #include "base/bytes.h"
+#include "base/ethernet.h"
 #include "stack/wire/addresses.h"
 
 namespace braid::stack {
 
-inline constexpr std::size_t kEthernetHeaderBytes = 14;
 // Without the frame check sequence; shorter ones are padded by who puts them on a real wire.
 inline constexpr std::size_t kEthernetMinFrameBytes = 60;
 

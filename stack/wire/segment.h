@@ -96,6 +96,11 @@ struct Record {
 
 inline constexpr std::size_t kWholeRecordBytes = 20;
 inline constexpr std::size_t kPartRecordBytes = 32;
+// A record's length has 16 bits.
+inline constexpr std::uint32_t kMaxRecordBytes = 0xffff;
+// The longest piece of a message that a parallel connection puts into a record: a power of two.
+inline constexpr std::uint32_t kMaxPieceBytes = 32768;
+static_assert(kMaxPieceBytes <= kMaxRecordBytes);
 
 // What a record's bytes take in the packet.
 constexpr std::size_t padded(std::size_t bytes) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/ethernet.h"
 
 namespace braid::fuzz {
 
@@ -20,7 +21,7 @@ struct FrameEnds {
   std::uint16_t destination_port;
 };
 
-inline constexpr std::size_t kEthernetBytes = 14;
+inline constexpr std::size_t kEthernetBytes = kEthernetHeaderBytes;
 inline constexpr std::size_t kIpv4Bytes = 20;
 inline constexpr std::size_t kUdpBytes = 8;
 inline constexpr std::size_t kPayloadAt = kEthernetBytes + kIpv4Bytes + kUdpBytes;

@@ -11,11 +11,12 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/ethernet.h"
 #include "proxy/nic/nic_queue.h"
 
 namespace braid::proxy::test {
 
-inline constexpr std::uint32_t kEthernetBytes = 14;
+inline constexpr std::uint32_t kEthernetBytes = kEthernetHeaderBytes;
 inline constexpr std::uint32_t kUdpPayloadOffset = kEthernetBytes + 20 + 8;
 inline constexpr std::uint16_t kTestEtherType = 0x88b5;  // IEEE 802: for local experiments
 inline constexpr std::uint32_t kNumberedHeaderBytes = kEthernetBytes + 8;

@@ -12,7 +12,7 @@ namespace braid::proxy::test {
 namespace {
 
 constexpr PortId kPort{9};
-constexpr std::size_t kIp = 14;
+constexpr std::size_t kIp = kEthernetHeaderBytes;
 constexpr std::size_t kUdp = kIp + 20;
 constexpr std::size_t kPacket = kUdp + 8;
 using Frame = std::vector<std::byte>;

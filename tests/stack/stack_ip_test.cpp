@@ -21,7 +21,7 @@ namespace {
 
 using What = Stack::Received::What;
 
-constexpr std::size_t kIp = 14;
+constexpr std::size_t kIp = kEthernetHeaderBytes;
 constexpr std::uint16_t kPort = 5000;
 constexpr std::uint16_t kTheirPort = 6000;
 

@@ -61,7 +61,7 @@ struct Connected {
   StackStats before;
 };
 
-constexpr std::size_t kIp = 14;
+constexpr std::size_t kIp = kEthernetHeaderBytes;
 constexpr std::size_t kUdp = kIp + 20;
 constexpr std::size_t kPacket = kUdp + 8;
 

@@ -15,12 +15,13 @@
 #include "sim/faults.h"
 #include "sim/link.h"
 #include "stack/sub_connection.h"
+#include "stack/wire/flow.h"
 #include "wire_bytes.h"
 
 namespace braid::stack {
 
 // What stands before a packet in its frame: Ethernet, IPv4, UDP.
-inline constexpr std::uint32_t kFrameHeaderBytes = 14 + 20 + 8;
+inline constexpr std::uint32_t kFrameHeaderBytes = kFlowHeaderBytes;
 
 struct PathConfig {
   std::uint32_t mtu_bytes = 1500;

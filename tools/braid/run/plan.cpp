@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/ethernet.h"
 #include "base/prng.h"
 #include "dsm/live/environment.h"
 #include "settings/run_words.h"
@@ -12,7 +13,6 @@ namespace braid::cli {
 namespace {
 
 constexpr std::uint16_t kUdpPort = 7700;
-constexpr std::uint32_t kEthernetHeaderBytes = 14;
 // The memory of all wires of a run together, taken when they are made.
 constexpr std::uint64_t kWiresBytes = std::uint64_t{2} << 30;
 
@@ -133,8 +133,7 @@ Result<proxy::ShmWireOptions> plan_wire(const RunConfig& config) {
       bytes > 4 * kWiresBytes) {
     return error(
         "{} clusters with {} proxies each need {} wires of {} MiB together; take fewer clusters or proxies, "
-        "or a "
-        "smaller --mtu",
+        "or a smaller --mtu",
         config.clusters, config.proxies, wires, bytes >> 20);
   }
   return options;
