@@ -258,8 +258,7 @@ std::string render_text(const SimulationReport& r) {
   }
   const auto share = [&](const char* key) { return 100 * number(j["shares"][key]); };
   text += fmt::format(
-      "  compute nodes: {:.1f} % computing ({:.1f} of these held up by messages), {:.1f} % waiting for "
-      "pages, "
+      "  compute nodes: {:.1f} % computing ({:.1f} of these held up by messages), {:.1f} % waiting for pages, "
       "{:.1f} % for locks, {:.1f} % at barriers, {:.1f} % for other calls\n",
       share("computing"), share("held_up"), share("faults"), share("locks"), share("barriers"),
       share("syncs"));
@@ -267,8 +266,7 @@ std::string render_text(const SimulationReport& r) {
                       j["trace_hash"].get<std::string>());
   if (!r.figures.counted)
     text +=
-        "  compute time comes from this processor's clock, for the program was built without the compiler "
-        "plug-in: "
+        "  compute time comes from this processor's clock, for the program was built without the compiler plug-in: "
         "no run is like another, and computing takes what it takes here, not on the model's machine\n";
   else if (r.unit_is_mean)
     text += fmt::format(
