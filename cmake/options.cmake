@@ -70,6 +70,12 @@ function(braid_library name)
   endif()
 endfunction()
 
+# braid_compile_quickly(target): for code that runs once in a process and costs the compiler dear: command lines, JSON. On
+# such files -Og takes two thirds of the time of -O2.
+function(braid_compile_quickly target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:RelWithDebInfo>:-Og>)
+endfunction()
+
 # braid_test(name SOURCES... [DEPENDS targets...] [LABELS labels...]): a GoogleTest binary; each of its tests is one of
 # ctest's, named after the binary too, so that equal names in two binaries stay two tests. Label `live`: it starts
 # processes or measures time, so nothing else runs beside it. What a sanitizer's run leaves out is built when it is named.
