@@ -88,9 +88,9 @@ class Windows {
     c.local = {ClusterId(0), ProxyId(0)};
     c.remote = {ClusterId(1), ProxyId(0)};
     c.congestion.enabled = true;  // as proxies have it
-    subs_[0].emplace(c, 0xa1, now_);
+    subs_[0].emplace(c, 0xa1, now_, agenda_.entry(0));
     std::swap(c.local, c.remote);
-    subs_[1].emplace(c, 0xb1, now_);
+    subs_[1].emplace(c, 0xb1, now_, agenda_.entry(1));
   }
   void send(int from) { sides_[from].send(*subs_[from]); }
   void exchange(int from) {
@@ -118,6 +118,7 @@ class Windows {
 
  private:
   Instant now_ = Instant::from_ns(1'000'000'000);
+  Agenda agenda_{2};
   std::optional<SubConnection> subs_[2];
   Side sides_[2];
 };

@@ -69,6 +69,7 @@ std::optional<LinkId> link_to(std::span<const Interface> links, Ipv4Address to) 
 Stack::Stack(const StackConfig& config, Instant now)
     : config_(config),
       neighbours_(neighbours_config(config), local_links(config)),
+      agenda_(config.remotes.size()),
       turn_began_(now),
       reassembly_(config.reassembly),
       outgoing_(config.outgoing_packets),
@@ -77,8 +78,8 @@ Stack::Stack(const StackConfig& config, Instant now)
   CHECK(!config.interfaces.empty());
   CHECK_GE(config.mtu_bytes, kMinMtuBytes);
   for (const Interface& own : config.interfaces)
-    links_.push_back({.routes = {}, .next = 0, .filter = FlowFilter(own.mac, own.address, own_port())});
-  routes_.reserve(config.remotes.size());  // links_ point into it
+    links_.push_back({.next = 0, .filter = FlowFilter(own.mac, own.address, own_port())});
+  routes_.reserve(config.remotes.size());
   Prng prng(config.seed);
   for (const RemoteStack& remote : config.remotes) {
     CHECK_LT(remote.id.cluster.value(), kMaxClusters);
@@ -90,7 +91,8 @@ Stack::Stack(const StackConfig& config, Instant now)
     sub.wanted_source_port = remote.wanted_source_port;
     sub.max_payload_bytes = max_payload_bytes();
     const std::uint64_t epoch = prng.next() | 1;  // never 0, which says "unknown"
-    sub_connections_.push_back(std::make_unique<SubConnection>(sub, epoch, now));
+    sub_connections_.push_back(
+        std::make_unique<SubConnection>(sub, epoch, now, agenda_.entry(sub_connections_.size())));
     SubConnection* const s = sub_connections_.back().get();
     by_cluster_[remote.id.cluster.value()].push_back(s);
     by_id_[remote.id.cluster.value()][remote.id.proxy.value()] = s;
@@ -103,7 +105,6 @@ Stack::Stack(const StackConfig& config, Instant now)
     CHECK(hop.has_value());
     if (remote.mac) CHECK(neighbours_.add_static(remote.link, *hop, *remote.mac));
     routes_.push_back({.remote = remote, .sub_connection = s, .header = {}, .next_hop = *hop});
-    links_[remote.link.value()].routes.push_back(&routes_.back());
   }
   identification_ = static_cast<std::uint16_t>(prng.next() * std::bit_ceil(unsigned{config.proxies}) +
                                                config.local.proxy.value());
@@ -127,17 +128,12 @@ bool Stack::set_remote(std::size_t index, const RemoteStack& remote) {
   CHECK_LT(remote.link.value(), links_.size());
   const std::optional<Ipv4Address> hop = next_hop(remote.link, remote.address);
   if (!hop) return false;
-  for (Link& link : links_) {
-    std::erase(link.routes, &route);
-    link.next = 0;
-  }
   SubConnectionConfig ends = route.sub_connection->config();
   name_ends(ends, remote);
   route.sub_connection->rename(ends.local, ends.remote, ends.shared_hash);
   // Its station too is another one, though it may be the same gateway.
   route = {.remote = remote, .sub_connection = route.sub_connection, .header = {}, .next_hop = *hop};
   route.remote.mac.reset();
-  links_[remote.link.value()].routes.push_back(&route);
   return true;
 }
 
@@ -438,6 +434,7 @@ void Stack::take_unreachable(LinkId link, const IcmpMessage& icmp, Received& rec
       continue;
     ++stats_.unreachables_received;
     ++route.report.unreachables;
+    agenda_.entry(i).set_changed();
     route.report.reason = received.reason;
     if (received.reason == Unreachable::kTooBig)
       route.report.mtu_bytes = static_cast<std::uint16_t>(icmp.rest);
@@ -616,23 +613,41 @@ std::size_t Stack::transmit_outgoing(Instant now, LinkId link, MutableBytes room
 
 std::size_t Stack::transmit_sub_connections(Instant now, LinkId link_id, MutableBytes room) {
   Link& link = links_[link_id.value()];
-  const std::size_t count = link.routes.size();
+  const std::size_t count = routes_.size();
+  agenda_.collect(now);
   bool asks = false;
-  for (std::size_t left = count; left > 0; --left) {
-    Route& route = *link.routes[link.next];
-    link.next = link.next + 1 == count ? 0 : link.next + 1;  // a busy one does not keep others waiting
-    if (!route.sub_connection->wants_to_send(now)) continue;
-    const bool ready = route.settled && route.asked_source_port == route.sub_connection->asked_source_port();
-    if (!ready && !resolve(now, route)) {
-      asks = true;
-      continue;
+  const auto first_of = [&](std::size_t begin, std::size_t end) -> std::size_t {
+    for (std::size_t i = begin; (i = agenda_.next_ready(i, end)) < end; ++i) {
+      if (routes_[i].remote.link != link_id) continue;
+      const std::size_t length = transmit_ready(now, i, room, &asks);
+      if (length == 0) continue;
+      link.next = i + 1 == count ? 0 : i + 1;
+      return length;
     }
-    const std::size_t length = config_.fragmentation == Fragmentation::kIp
-                                   ? transmit_long(now, route, route.header.to(), room)
-                                   : transmit(now, route, room);
-    if (length > 0) return length;
+    return 0;
+  };
+  // From where the last turn ended: a busy one does not keep others waiting.
+  const std::size_t next = link.next;
+  std::size_t length = first_of(next, count);
+  if (length == 0 && next > 0) length = first_of(0, next);
+  if (length == 0 && asks) length = transmit_arp(now, link_id, room);
+  return length;
+}
+
+// A packet of a route that is ready, or 0; it `asks` where ARP has still to tell who is next on the way.
+std::size_t Stack::transmit_ready(Instant now, std::size_t i, MutableBytes room, bool* asks) {
+  Route& route = routes_[i];
+  if (!route.sub_connection->wants_to_send(now)) {
+    agenda_.clear_ready(i);
+    return 0;
   }
-  return asks ? transmit_arp(now, link_id, room) : 0;
+  const bool resolved = route.settled && route.asked_source_port == route.sub_connection->asked_source_port();
+  if (!resolved && !resolve(now, route)) {
+    *asks = true;
+    return 0;
+  }
+  return config_.fragmentation == Fragmentation::kIp ? transmit_long(now, route, route.header.to(), room)
+                                                     : transmit(now, route, room);
 }
 
 // The station that the route's packets go to now; false: ARP has still to tell.
@@ -641,6 +656,7 @@ bool Stack::resolve(Instant now, Route& route) {
   const std::optional<MacAddress> to =
       remote.mac ? remote.mac : neighbours_.lookup(remote.link, route.next_hop, now);
   route.unresolved = !to;
+  any_unresolved_ = any_unresolved_ || !to;
   if (!to) return false;
   const std::uint16_t asked = route.sub_connection->asked_source_port();
   if (*to != route.header.to() || asked != route.asked_source_port) {
@@ -715,13 +731,16 @@ std::size_t Stack::transmit(Instant now, Route& route, MutableBytes room) {
   return kFlowHeaderBytes + payload;
 }
 
-Instant Stack::next_deadline() const {
+Instant Stack::next_deadline() {
   Instant next = earlier(neighbours_.next_deadline(), reassembly_.next_deadline());
   if (cuts_under_way_ > 0) return Instant();
   if (!outgoing_.empty()) next = earlier(next, outgoing_.next_deadline());
-  for (std::size_t i = 0; i < sub_connections_.size(); ++i) {
+  if (!any_unresolved_) return earlier(next, agenda_.next_due());
+  any_unresolved_ = false;
+  for (std::size_t i = 0; i < routes_.size(); ++i) {
     // Who waits for ARP's answer can do nothing before it arrives, or before ARP asks again.
-    if (!routes_[i].unresolved) next = earlier(next, sub_connections_[i]->next_deadline());
+    any_unresolved_ = any_unresolved_ || routes_[i].unresolved;
+    if (!routes_[i].unresolved) next = earlier(next, agenda_.due(i));
   }
   return next;
 }

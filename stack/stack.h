@@ -19,6 +19,7 @@
 #include "base/limits.h"
 #include "base/prng.h"
 #include "base/time.h"
+#include "stack/agenda.h"
 #include "stack/fragmentation.h"
 #include "stack/neighbours.h"
 #include "stack/outgoing.h"
@@ -234,23 +235,24 @@ class Stack {
   }
 
   // Could poll_transmit() have something for any link? Cheap: what an idle turn asks.
-  bool wants_to_transmit(Instant now) const {
+  bool wants_to_transmit(Instant now) {
     if (neighbours_.next_deadline() <= now || reassembly_.next_deadline() <= now) return true;
     if (!outgoing_.empty() || cuts_under_way_ > 0) return true;
-    for (const auto& s : sub_connections_)
-      if (s->wants_to_send(now)) return true;
-    return false;
+    agenda_.collect(now);
+    return agenda_.any_ready();
   }
   // Writes the next frame that should leave by `link` into `room` (mtu + Ethernet header) and returns its
   // length; 0 when there is none. Call for every link until 0.
   std::size_t poll_transmit(Instant now, LinkId link, MutableBytes room);
 
   // When poll_transmit() is due if nothing arrives.
-  Instant next_deadline() const;
+  Instant next_deadline();
   void on_scheduling_gap(Instant now);
   void hurry_acknowledgements(Instant now);
 
   std::span<const std::unique_ptr<SubConnection>> sub_connections() const { return sub_connections_; }
+  // Which of them, by their indices, have finished messages or another state than the driver saw last.
+  Agenda& agenda() { return agenda_; }
   // The orderly end of all sub-connections (SC-11); closed() when nothing is left to be said.
   void close(Instant now);
   bool closed() const;
@@ -316,6 +318,7 @@ class Stack {
   std::size_t transmit_outgoing(Instant now, LinkId link, MutableBytes room);
   std::size_t transmit_others(Instant now, LinkId link, MutableBytes room);
   std::size_t transmit_sub_connections(Instant now, LinkId link, MutableBytes room);
+  std::size_t transmit_ready(Instant now, std::size_t route, MutableBytes room, bool* asks);
   bool resolve(Instant now, Route& route);
   std::size_t transmit_long(Instant now, Route& route, const MacAddress& to, MutableBytes room);
   std::size_t write_frame_of(OutgoingPacket& packet, const MacAddress& to, MutableBytes room);
@@ -324,17 +327,18 @@ class Stack {
 
   StackConfig config_;
   Neighbours neighbours_;
+  Agenda agenda_;
   std::vector<std::unique_ptr<SubConnection>> sub_connections_;
   std::vector<Route> routes_;  // beside sub_connections_
   std::array<std::vector<SubConnection*>, kMaxClusters> by_cluster_;
   std::array<std::array<SubConnection*, kMaxProxiesPerCluster>, kMaxClusters> by_id_{};
-  // Of each link: the routes over it, whose turn it is to transmit, and what packets for us look like.
+  // Of each link: whose turn it is to transmit, of all routes, and what packets for us look like.
   struct Link {
-    std::vector<Route*> routes;
     std::size_t next = 0;
     FlowFilter filter;
   };
   std::vector<Link> links_;
+  bool any_unresolved_ = false;  // some route may wait for ARP's answer
   Instant turn_began_;
   Duration unseen_;
   Reassembly reassembly_;

@@ -64,7 +64,8 @@ constexpr unsigned kMaxRecords = 0xff;  // a packet's number of them has 8
 
 }  // namespace
 
-SubConnection::SubConnection(const SubConnectionConfig& config, std::uint64_t epoch, Instant now)
+SubConnection::SubConnection(const SubConnectionConfig& config, std::uint64_t epoch, Instant now,
+                             Agenda::Entry entry)
     : config_(config),
       epoch_(epoch),
       last_epoch_(epoch),
@@ -78,7 +79,8 @@ SubConnection::SubConnection(const SubConnectionConfig& config, std::uint64_t ep
       hello_next_(now),
       last_heard_(now),
       last_sent_(now),
-      next_event_(now) {
+      entry_(entry) {
+  entry_.set_due(now);
   CHECK_GE(config.max_payload_bytes, kMaxPacketHeaderBytes + kPartRecordBytes + 64);
   CHECK_LT(config.peer_death, Duration::ns(std::int64_t{1} << (31 + kTimestampShift)));  // before they wrap
   CHECK_NE(epoch, 0u);
@@ -103,10 +105,11 @@ void SubConnection::send(OutMessage& m) {
   m.unacknowledged = std::max(m.bytes, 1u);
   ++stats_.messages_sent;
   stats_.message_bytes_sent += m.bytes;
+  entry_.set_ready();
   if (unsent_ == nullptr) {
     unsent_ = &m;
     unsent_offset_ = 0;
-    if (shut_out()) next_event_ = Instant();  // so that the window is probed
+    if (shut_out()) entry_.set_due(Instant());  // so that the window is probed
   } else {
     last_->next = &m;
   }
@@ -249,7 +252,7 @@ std::size_t SubConnection::write_hello(Instant now, MutableBytes room, std::uint
 }
 
 std::size_t SubConnection::poll(Instant now, MutableBytes room, std::uint64_t* sum) {
-  if (next_event_ <= now) on_timer(now);
+  if (entry_.due() <= now) on_timer(now);
   if (lost_) return 0;  // SC-7
   if (hello_due_) {
     hello_due_ = false;
@@ -293,7 +296,7 @@ std::size_t SubConnection::poll(Instant now, MutableBytes room, std::uint64_t* s
   } else if (last_sent_ + config_.path_death / kProbesBeforeDeath <= now) {
     written = write_empty(now, PacketType::kProbe, room, sum);
   }
-  if (next_event_ <= now) schedule();
+  if (entry_.due() <= now) schedule();
   return written;
 }
 
@@ -330,11 +333,13 @@ void SubConnection::settle(const Content& content, bool failed) {
     m.unacknowledged -= settled;
     if (m.unacknowledged == 0) finish(m, failed);
   });
+  entry_.set_finished();
 }
 
 // ---------------------------------------------------------------- receiving
 
 PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView rest, Duration unseen) {
+  entry_.set_ready();
   if (h.sender_epoch == 0) return PacketFate::kRefused;
   if (state_ == State::kFenced || state_ == State::kClosed) return PacketFate::kUnknownEpoch;  // SC-10
   if (h.type == PacketType::kHello) return on_hello(now, h, rest);
@@ -354,8 +359,11 @@ PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView
   if (!on_acknowledgement(now, h, unseen)) return PacketFate::kRefused;
 
   last_heard_ = now;
-  path_dead_ = false;
-  confirmed_ = true;
+  if (path_dead_ || !confirmed_) [[unlikely]] {
+    path_dead_ = false;
+    confirmed_ = true;
+    entry_.set_changed();
+  }
   PacketFate fate = PacketFate::kNothing;
   if (h.type == PacketType::kClose) return on_close(now);
   if (h.type == PacketType::kProbe) ack_due_ = now;
@@ -480,6 +488,7 @@ PacketFate SubConnection::on_hello(Instant now, const PacketHeader& h, ByteView 
   if (rest.size() != kHelloBytes && rest.size() != kAskingHelloBytes) return PacketFate::kRefused;
   if (load<std::uint64_t>(rest.data()) != config_.shared_hash) {
     refused_hash_ = true;
+    entry_.set_changed();
     return PacketFate::kRefused;
   }
   refused_hash_ = false;
@@ -527,7 +536,7 @@ void SubConnection::challenge(Instant now, const PacketHeader& hello) {
     challenge_epoch_ = next_epoch();
   }
   answer(hello, challenge_epoch_);
-  next_event_ = now;
+  entry_.set_due(now);
 }
 
 void SubConnection::answer(const PacketHeader& hello, std::uint64_t as) {
@@ -547,6 +556,7 @@ std::uint64_t SubConnection::next_epoch() {
 
 void SubConnection::establish(Instant now, std::uint64_t peer_epoch, const Greeting& greeting) {
   state_ = State::kEstablished;
+  entry_.set_changed();
   peer_epoch_ = peer_epoch;
   peer_incarnation_ = greeting.incarnation;
   peer_asks_ = greeting.source_port;
@@ -577,6 +587,7 @@ void SubConnection::fail_everything() {
   }
   unsent_offset_ = 0;
   last_ = nullptr;
+  entry_.set_finished();
 }
 
 void SubConnection::lose_peer(Instant now, std::uint64_t epoch) {
@@ -622,6 +633,7 @@ void SubConnection::start_over(Instant now, State state, std::uint64_t epoch) {
   unacknowledged_ = 0;
   ack_due_ = Instant::never();
   state_ = state;
+  entry_.set_changed();
   peer_epoch_ = 0;
   epoch_ = epoch;
   hello_due_ = false;
@@ -729,11 +741,12 @@ void SubConnection::on_timer(Instant now) {
     if (now - last_heard_ >= config_.peer_death) {  // SC-8
       // It may be alive, and merely was not heard: who greets it again does so as another one (FO-7).
       lose_peer(now, next_epoch());
-      next_event_ = now;
+      entry_.set_due(now);
       return;
     }
     if (!path_dead_ && now - last_heard_ >= config_.path_death) {
       path_dead_ = true;
+      entry_.set_changed();
       ++stats_.path_deaths;
     }
     on_loss_timers(now);
@@ -770,18 +783,13 @@ void SubConnection::on_loss_timers(Instant now) {
 }
 
 void SubConnection::schedule() {
-  if (state_ == State::kFenced || state_ == State::kClosed) {
-    next_event_ = Instant::never();
-    return;
-  }
-  if (hello_due_) {
-    next_event_ = Instant();
-    return;
-  }
-  if (!established()) {
-    next_event_ = hello_next_;
-    return;
-  }
+  entry_.set_due(next_event());
+}
+
+Instant SubConnection::next_event() const {
+  if (state_ == State::kFenced || state_ == State::kClosed) return Instant::never();
+  if (hello_due_) return Instant();
+  if (!established()) return hello_next_;
   Instant next = earlier(ack_due_, last_sent_ + config_.path_death / kProbesBeforeDeath);
   if (const std::optional<Instant> oldest = window_.oldest_sent()) {
     next = earlier(next, *oldest + rtt_.rto());
@@ -793,8 +801,7 @@ void SubConnection::schedule() {
     next = earlier(next, congestion_.departure());
   if (shut_out()) next = earlier(next, window_probe_next_);
   if (closing_ && !has_unfinished()) next = earlier(next, goodbye_next_);
-  next = earlier(next, last_heard_ + (path_dead_ ? config_.peer_death : config_.path_death));
-  next_event_ = next;
+  return earlier(next, last_heard_ + (path_dead_ ? config_.peer_death : config_.path_death));
 }
 
 void SubConnection::on_scheduling_gap(Instant now) {

@@ -32,6 +32,7 @@
 #include "base/bytes.h"
 #include "base/ids.h"
 #include "base/time.h"
+#include "stack/agenda.h"
 #include "stack/window/congestion.h"
 #include "stack/window/receive_window.h"
 #include "stack/window/rtt.h"
@@ -110,8 +111,8 @@ class SubConnection {
  public:
   enum class State : std::uint8_t { kGreeting, kEstablished, kFenced, kClosed };
 
-  // `epoch` is random and never used before by this pair.
-  SubConnection(const SubConnectionConfig& config, std::uint64_t epoch, Instant now);
+  // `epoch` is random and never used before by this pair. `entry`: where its stack looks for what it wants.
+  SubConnection(const SubConnectionConfig& config, std::uint64_t epoch, Instant now, Agenda::Entry entry);
   SubConnection(const SubConnection&) = delete;
   SubConnection& operator=(const SubConnection&) = delete;
 
@@ -122,7 +123,7 @@ class SubConnection {
   // Could poll() have something to write at `now`? Cheap.
   bool wants_to_send(Instant now) const {
     return (established() && ((unsent_ != nullptr && may_send(now)) || window_.lost_any())) ||
-           next_event_ <= now;
+           entry_.due() <= now;
   }
   // Writes the next packet that should leave into `room` (a UDP payload of at least max_payload_bytes) and
   // returns its length, 0 when there is none; `sum` is the checksum of what was written. Call until 0.
@@ -163,7 +164,7 @@ class SubConnection {
 
   // Timeouts and judgements; call when next_deadline() has come.
   void on_timer(Instant now);
-  Instant next_deadline() const { return next_event_; }
+  Instant next_deadline() const { return entry_.due(); }
   // This side was not running for a while: what it did not hear then says nothing.
   void on_scheduling_gap(Instant now);
   // Acknowledge now what would be acknowledged later: the worker is about to sleep.
@@ -182,7 +183,12 @@ class SubConnection {
   // True once after the peer was lost: every message that was queued has been failed. Until it was asked, no
   // records of the peer's new incarnation are handed up, so that none overtakes the news, and nothing is sent
   // (SC-7).
-  bool take_lost() { return std::exchange(lost_, false); }
+  bool take_lost() {
+    if (!lost_) return false;
+    entry_.set_ready();
+    lost_ = false;
+    return true;
+  }
   bool refused_hash() const { return refused_hash_; }
   // The last peer said that it ends: it was not merely silent.
   bool peer_closed() const { return peer_closed_; }
@@ -244,8 +250,10 @@ class SubConnection {
            window_.in_flight_bytes() < std::uint64_t{told_units_} * kWindowUnitBytes &&
            congestion_.may_send(now, window_.outstanding());
   }
-  // Something is due then: no later than next_event_ ever is.
-  void wake(Instant when) { next_event_ = earlier(next_event_, when); }
+  // Something is due then. entry_.due() is never later than what is due next; early costs a look.
+  void wake(Instant when) {
+    if (when < entry_.due()) entry_.set_due(when);
+  }
   // Only the peer's window, or only the peer's silence about it, keeps us from sending (SW-9).
   bool shut_out() const {
     return unsent_ != nullptr && window_.idle() && (told_packets_ == 0 || told_units_ == 0);
@@ -289,6 +297,7 @@ class SubConnection {
   std::optional<Duration> round_trip(Instant now, const PacketHeader& header) const;
   std::uint64_t next_epoch();
   void schedule();
+  Instant next_event() const;
   static std::uint32_t timestamp(Instant now);
   static std::uint16_t units(std::uint32_t bytes);
 
@@ -351,7 +360,7 @@ class SubConnection {
   bool peer_closed_ = false;
   unsigned goodbyes_ = 0;  // that were said
   Instant goodbye_next_;
-  Instant next_event_;  // never later than what is due next; early costs a look
+  Agenda::Entry entry_;
   SubConnectionStats stats_;
 };
 

@@ -1019,15 +1019,15 @@ int Worker::transmit(Instant now) {
 
 int Worker::finish() {
   int finished = 0;
-  for (const auto& sub : stack_.sub_connections()) {
-    stack::OutMessage* m = sub->take_finished();
+  stack_.agenda().take_finished([&](std::size_t i) {
+    stack::OutMessage* m = stack_.sub_connections()[i]->take_finished();
     while (m != nullptr) {
       stack::OutMessage* const next = m->next;
       finish(static_cast<Outgoing&>(*m));
       m = next;
       ++finished;
     }
-  }
+  });
   if (!deferred_.empty()) {
     std::vector<Outgoing*> waiting;
     waiting.swap(deferred_);

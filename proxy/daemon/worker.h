@@ -110,7 +110,7 @@ class Worker {
   // One turn; returns how much was done.
   int do_work(Instant now);
   // When it must be called again if nothing arrives.
-  Instant next_deadline() const { return stack_.next_deadline(); }
+  Instant next_deadline() { return stack_.next_deadline(); }
   // It will not be called for a while: what is owed is sent in the next turn.
   void about_to_sleep(Instant now) { stack_.hurry_acknowledgements(now); }
 

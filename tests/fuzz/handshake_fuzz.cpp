@@ -58,7 +58,9 @@ class Pair {
     end.sub.reset();
     end.ending = false;
     for (auto& m : end.messages) m->finished = true;  // whether it arrived nobody will say
-    end.sub = std::make_unique<SubConnection>(c, ++last_epoch_ * 0x9e3779b97f4a7c15 | 1, now_);
+    end.agenda = std::make_unique<Agenda>(1);
+    end.sub = std::make_unique<SubConnection>(c, ++last_epoch_ * 0x9e3779b97f4a7c15 | 1, now_,
+                                              end.agenda->entry(0));
   }
 
   void send(int i, std::uint32_t bytes) {
@@ -237,6 +239,7 @@ class Pair {
  private:
   static constexpr std::size_t kMaxMessages = 64;
   struct End {
+    std::unique_ptr<Agenda> agenda;
     std::unique_ptr<SubConnection> sub;
     bool ending = false;  // it was fenced or closed: nothing is given to it until it is open again
     std::vector<std::unique_ptr<Message>> messages;

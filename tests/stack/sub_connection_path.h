@@ -121,8 +121,9 @@ class Path {
     End(const SubConnectionConfig& c, std::uint64_t seed, const sim::LinkConfig& link_config,
         const sim::FaultConfig& fault_config, Instant when)
         : link(link_config), faults(fault_config, seed) {
-      sub = std::make_unique<SubConnection>(c, seed | 1, when);
+      sub = std::make_unique<SubConnection>(c, seed | 1, when, agenda.entry(0));
     }
+    Agenda agenda{1};
     std::unique_ptr<SubConnection> sub;
     sim::Link link;  // outward
     sim::FaultModel faults;

@@ -227,7 +227,8 @@ TEST(SubConnection, NoRecordOvertakesTheNewsThatThePeerIsANewOne) {  // SC-7
   SubConnectionConfig config;
   config.local = {ClusterId(0), ProxyId(0)};
   config.remote = {ClusterId(1), ProxyId(0)};
-  SubConnection a(config, 0xa1, at(0_us));
+  Agenda agenda(1);
+  SubConnection a(config, 0xa1, at(0_us), agenda.entry(0));
   const auto from_peer = [&](PacketType type, std::uint64_t epoch, std::uint64_t to) {
     PacketHeader h;
     h.type = type;
@@ -282,7 +283,8 @@ TEST(SubConnection, AnAnswerThatAnEarlierIncarnationGaveToThisOneProvesNothing) 
   SubConnectionConfig config;
   config.local = {ClusterId(0), ProxyId(0)};
   config.remote = {ClusterId(1), ProxyId(0)};
-  SubConnection a(config, 0xa1, at(0_us));
+  Agenda agenda(1);
+  SubConnection a(config, 0xa1, at(0_us), agenda.entry(0));
   const auto hello_from = [&](std::uint64_t epoch) {
     PacketHeader h;
     h.type = PacketType::kHello;

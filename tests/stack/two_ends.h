@@ -38,6 +38,7 @@ struct InFlight {
 
 // One side: the sub-connection, what its driver was given to send, and what it was handed up.
 struct End {
+  std::unique_ptr<Agenda> agenda = std::make_unique<Agenda>(1);
   std::unique_ptr<SubConnection> sub;
   std::vector<std::unique_ptr<TestMessage>> sent;
   Position next_position;
@@ -77,7 +78,7 @@ class TwoEnds {
     const Position elsewhere = ends[i].next_position + 1'000'000;  // so that incarnations' bytes differ
     ends[i] = End{};
     ends[i].next_position = elsewhere;
-    ends[i].sub = std::make_unique<SubConnection>(c, epoch, now);
+    ends[i].sub = std::make_unique<SubConnection>(c, epoch, now, ends[i].agenda->entry(0));
   }
   // Of the node whose end started with `epoch`.
   static std::uint64_t incarnation_of(std::uint64_t epoch) { return epoch << 32 | 0x77; }
