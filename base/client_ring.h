@@ -89,6 +89,7 @@ class RingProducer {
     }
   }
   bool unpublished() const { return tail_ != tail_published_; }
+  std::uint32_t unpublished_entries() const { return tail_ - tail_published_; }
   std::uint32_t produced() const { return tail_; }
   std::uint32_t consumed() const { return head_seen_; }
   std::uint32_t capacity() const { return capacity_; }

@@ -125,22 +125,49 @@ constexpr Setting kMachines[] = {
 constinit const Schema kMachinesSchema = {.settings = kMachines};
 
 using H = ChannelConfig;
-constexpr Setting kChannel[] = {declare<&H::send_descriptors>(
-    {.name = "send_descriptors",
-     .help = "entries of a compute node's ring to a proxy, a power of two; auto: one for 128 bytes of its "
+constexpr Setting kChannel[] = {
+    declare<&H::send_descriptors>(
+        {.name = "send_descriptors",
+         .help =
+             "entries of a compute node's ring to a proxy, a power of two; auto: one for 128 bytes of its "
              "data area",
-     .reason = "a full ring of short messages and a full data area come about together",
-     .least = 64,
-     .most = 8192,
-     .automatic = 0})};
+         .reason = "a full ring of short messages and a full data area come about together",
+         .least = 64,
+         .most = 8192,
+         .automatic = 0}),
+    declare<&H::arrival_descriptors>(
+        {.name = "arrival_descriptors",
+         .help =
+             "entries of a proxy's ring to a compute node, a power of two; auto: one for each 64 bytes of "
+             "its windows, so that it is never full",
+         .reason = "a packet that finds the ring full is sent again",
+         .least = 64,
+         .most = 1 << 24,
+         .automatic = 0}),
+    declare<&H::max_ports>({.name = "max_ports",
+                            .help = "connection ends of all clients at once, a power of two",
+                            .reason = "each proxy has an entry for each",
+                            .least = 16,
+                            .most = 65536})};
+std::optional<Conflict> is_a_power(const char* key, std::uint32_t value) {
+  if (value == 0 || std::has_single_bit(value)) return std::nullopt;
+  return Conflict{{key},
+                  fmt::format("{} is not a power of two; take {} or {}", value, std::bit_floor(value),
+                              std::bit_ceil(value))};
+}
 std::optional<Conflict> descriptors_are_a_power(const H& c) {
-  if (c.send_descriptors == 0 || std::has_single_bit(c.send_descriptors)) return std::nullopt;
-  return Conflict{{"send_descriptors"},
-                  fmt::format("{} is not a power of two; take {} or {}", c.send_descriptors,
-                              std::bit_floor(c.send_descriptors), std::bit_ceil(c.send_descriptors))};
+  return is_a_power("send_descriptors", c.send_descriptors);
+}
+std::optional<Conflict> arrivals_are_a_power(const H& c) {
+  return is_a_power("arrival_descriptors", c.arrival_descriptors);
+}
+std::optional<Conflict> ports_are_a_power(const H& c) {
+  return is_a_power("max_ports", c.max_ports);
 }
 constexpr Relation kChannelRelations[] = {
-    relation<H, descriptors_are_a_power>("send_descriptors is a power of two")};
+    relation<H, descriptors_are_a_power>("send_descriptors is a power of two"),
+    relation<H, arrivals_are_a_power>("arrival_descriptors is a power of two"),
+    relation<H, ports_are_a_power>("max_ports is a power of two")};
 constinit const Schema kChannelSchema = {.settings = kChannel, .relations = kChannelRelations};
 
 // --- the node

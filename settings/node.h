@@ -59,7 +59,9 @@ struct MachinesConfig {
 
 // What clients and proxies share.
 struct ChannelConfig {
-  std::uint32_t send_descriptors = 0;  // 0: auto, by the bytes of the data area
+  std::uint32_t send_descriptors = 0;     // 0: auto, by the bytes of the data area
+  std::uint32_t arrival_descriptors = 0;  // 0: auto, one for each granule of the windows
+  std::uint32_t max_ports = 8192;
 };
 
 struct NodeConfig {

@@ -17,7 +17,11 @@ enum class EventKind : std::uint8_t {
   kMessageArrives,  // proxy; item: a message from a compute node, which comes to its queue
   kServiceEnds,     // proxy
   kTimer,           // proxy
-  kDelivery,        // cluster; item: a record that lies where its connection has it
+  kGoesOn,          // proxy, that stood still
+  kIncident,        // item: of the configuration's
+  kControl,         // cluster: its control plane takes a turn
+  kDelivery,        // cluster, proxy: its next arrival is where a compute node finds it
+  kRoom,            // cluster: proxies have freed room in its client's channels
   kRequest,         // cluster, compute node: the page protocol has what the node wants
 };
 
@@ -58,7 +62,7 @@ class Events {
 
  private:
   static bool is_inside(const Event& e) {
-    return e.kind == EventKind::kDelivery || e.kind == EventKind::kRequest;
+    return e.kind == EventKind::kDelivery || e.kind == EventKind::kRoom || e.kind == EventKind::kRequest;
   }
 
   EventQueue<Event> queue_;

@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "base/check.h"
+
 namespace braid::sim {
 
 namespace {
@@ -17,6 +19,7 @@ class Receiver final : public Iccs::Sink {
     report = told;
     delivered = true;
   }
+  void on_lost(Instant, ClusterId, ClusterId, const char*) override { CHECK(false); }
   MessageReport report;
   bool delivered = false;
 };
@@ -28,13 +31,14 @@ MessageReport idle_message(const IccsConfig& config, const CostModel& model, std
   two.clusters = 2;
   two.mode = Mode::kReal;
   two.faults = {};
+  two.incidents = {};
   Events events(two.clusters);
   Receiver receiver;
   Iccs iccs(two, model, events, receiver);
   iccs.establish();
   const Instant at = events.now() + kRest;
   const std::vector<std::byte> message(bytes, std::byte{0x5a});
-  iccs.send(at, ClusterId(0), 0, ClusterId(1), message);
+  CHECK(iccs.send(at, ClusterId(0), 0, ClusterId(1), message));
   while (!receiver.delivered) iccs.on_event(events.pop());
   return receiver.report;
 }

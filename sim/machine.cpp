@@ -130,8 +130,7 @@ Machine::Machine(const MachineConfig& config, const CostModel& model, std::vecto
       jitter_(config.jitter == 0 ? Duration() : model.time(config.jitter)),
       events_(config.iccs.clusters),
       iccs_(config.iccs, model, events_, *this),
-      trace_(std::move(trace)),
-      room_(dsm::kMessageHeaderBytes + dsm::kMaxMessageBytes) {
+      trace_(std::move(trace)) {
   CHECK_EQ(shells.size(), config.iccs.clusters);
   CHECK_LE(config.compute, kMaxNodesPerCluster);
   Prng seeds(config.iccs.seed);
@@ -515,13 +514,13 @@ void Machine::pump(Work& work) {
   Cluster& c = work.cluster;
   for (std::uint64_t left = c.engine.output_clusters(); left != 0; left &= left - 1) {
     const ClusterId to(static_cast<std::uint16_t>(std::countr_zero(left)));
-    while (c.engine.has_output(to) &&
-           iccs_.may_send(c.id, to,
-                          static_cast<std::uint32_t>(dsm::kMessageHeaderBytes + dsm::kMaxMessageBytes))) {
+    while (c.engine.has_output(to)) {
+      const MutableBytes room = iccs_.reserve(
+          c.id, work.lane, to, static_cast<std::uint32_t>(dsm::kMessageHeaderBytes + dsm::kMaxMessageBytes));
+      if (room.empty()) break;
       const dsm::ClusterCounts before = c.engine.counts();
       const std::uint64_t protects = c.memory.calls;
-      const std::size_t bytes =
-          c.engine.poll_transmit(to, MutableBytes(room_).subspan(dsm::kMessageHeaderBytes));
+      const std::size_t bytes = c.engine.poll_transmit(to, room.subspan(dsm::kMessageHeaderBytes));
       if (bytes == 0) break;
       const dsm::ClusterCounts& after = c.engine.counts();
       double cycles =
@@ -533,7 +532,8 @@ void Machine::pump(Work& work) {
       cycles += model_.diff_byte * static_cast<double>(after.diff_bytes_sent - before.diff_bytes_sent);
       work.at = work.at + model_.time(cycles);
       if (in_parallel_ > 0) ++c.nodes[work.lane].figures.messages;
-      iccs_.send(work.at, c.id, work.lane, to, ByteView(room_).first(dsm::kMessageHeaderBytes + bytes));
+      std::memset(room.data(), 0, dsm::kMessageHeaderBytes);
+      iccs_.commit(work.at, static_cast<std::uint32_t>(dsm::kMessageHeaderBytes + bytes));
     }
   }
 }
@@ -559,6 +559,10 @@ Iccs::Sink::Handled Machine::on_message(Instant now, ClusterId at, ClusterId fro
     charged(work, [&] { c.engine.on_message(from, message.subspan(dsm::kMessageHeaderBytes)); });
     CHECK(!c.engine.refusal());  // PG-27: nothing here damages a message
   });
+}
+
+void Machine::on_lost(Instant, ClusterId at, ClusterId peer, const char* why) {
+  fail(error("cluster {} lost cluster {}: {}", at.value(), peer.value(), why));
 }
 
 void Machine::on_room(Instant now, ClusterId at, ClusterId) {

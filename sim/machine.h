@@ -132,6 +132,7 @@ class Machine final : private Iccs::Sink {
   Handled on_message(Instant now, ClusterId at, ClusterId from, ByteView message) override;
   void on_room(Instant now, ClusterId at, ClusterId to) override;
   void on_delivered(const MessageReport& report) override;
+  void on_lost(Instant now, ClusterId at, ClusterId peer, const char* why) override;
 
   Cluster& cluster(ClusterId id) { return *clusters_[id.value()]; }
   std::int64_t to_cycles(Instant at) const;
@@ -181,7 +182,6 @@ class Machine final : private Iccs::Sink {
   bool finished_ = false;     // all clusters have
   Fnv1a trace_hash_;
   Result<void> failure_;
-  std::vector<std::byte> room_;
 };
 
 }  // namespace braid::sim

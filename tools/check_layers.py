@@ -31,6 +31,7 @@ MAY_INCLUDE = {
     "settings/views": (("base", "settings"), "a view of settings knows the declarations and what it is a view for"),
     "proxy": (("base", "stack", "convergence", "proxy"), "proxy stands on convergence"),
     "proxy/nic/steering.h": (("base",), "settings name its enumeration"),
+    "proxy/nic/nic_queue.h": (("base",), "what a proxy asks of a queue knows no kind of it"),
     "proxy/nic": (("base", "proxy/nic"), "a NIC queue moves frames and knows nothing of what is in them"),
     "proxy/channel": (
         ("base", "stack/wire", "convergence", "proxy/channel"),
@@ -54,8 +55,9 @@ MAY_INCLUDE = {
         "programs' calls know nothing of the host that carries them out",
     ),
     "sim": (
-        ("base", "stack", "convergence", "settings", "dsm/engine", "dsm/program", "sim"),
-        "the simulator stands beside proxy and drives what proxy drives",
+        ("base", "stack", "convergence", "settings", "proxy/client", "proxy/channel", "proxy/daemon",
+         "proxy/nic/nic_queue.h", "dsm/engine", "dsm/program", "sim"),
+        "the simulator drives the nodes that braidd runs, and knows none of its wires",
     ),
     "sim/shell": (
         ("base", "dsm/*", "dsm/engine/types.h", "dsm/program", "sim/charge", "sim/shell"),

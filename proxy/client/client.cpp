@@ -75,7 +75,8 @@ Result<std::unique_ptr<Client>> Client::attach(std::unique_ptr<Service> service,
   int fd = -1;
   Result<control::Message> reply = service->call(request, 10_s, &fd);
   if (!reply) return reply.error();
-  if (reply->kind != control::Kind::kAttached || fd < 0)
+  std::byte* const own = reply->kind == control::Kind::kAttached && fd < 0 ? service->memory() : nullptr;
+  if (reply->kind != control::Kind::kAttached || (fd < 0 && own == nullptr))
     return error(
         "the service answered an attach request with something else: is it a braidd of this version?");
   std::unique_ptr<Client> client(new Client);
@@ -83,13 +84,17 @@ Result<std::unique_ptr<Client>> Client::attach(std::unique_ptr<Service> service,
   client->cluster_ = ClusterId(reply->attached.cluster);
   client->clusters_ = reply->attached.clusters;
   client->memory_bytes_ = client->geometry_.total_bytes();
-  void* const memory = ::mmap(nullptr, client->memory_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  const int failure = errno;
-  ::close(fd);
-  if (memory == MAP_FAILED)
-    return error("cannot map the {} bytes shared with the service: {}", client->memory_bytes_,
-                 std::strerror(failure));
-  client->memory_ = static_cast<std::byte*>(memory);
+  client->memory_ = own;
+  if (own == nullptr) {
+    void* const memory = ::mmap(nullptr, client->memory_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    const int failure = errno;
+    ::close(fd);
+    if (memory == MAP_FAILED)
+      return error("cannot map the {} bytes shared with the service: {}", client->memory_bytes_,
+                   std::strerror(failure));
+    client->memory_ = static_cast<std::byte*>(memory);
+    client->mapped_ = true;
+  }
   client->service_ = std::move(service);
   for (unsigned e = 0; e < client->geometry_.endpoints; ++e) {
     client->endpoints_.push_back(std::unique_ptr<Endpoint>(
@@ -123,7 +128,7 @@ Client::~Client() {
   for (const auto& endpoint : endpoints_) endpoint->flush();
   endpoints_.clear();
   service_.reset();  // in one process: the node is still using the memory until then
-  if (memory_ != nullptr) ::munmap(memory_, memory_bytes_);
+  if (mapped_) ::munmap(memory_, memory_bytes_);
   if (counters_ != nullptr) ::munmap(const_cast<NodeCounters*>(counters_), sizeof(NodeCounters));
 }
 
@@ -157,6 +162,7 @@ void Endpoint::Lane::reclaim() {
   if (send.consumed() == reclaimed) return;
   reclaimed = send.consumed();
   data_head = data_end[(reclaimed - 1) & (send.capacity() - 1)];
+  if (data_head == data_tail) tail_offset = 0;  // empty: begin where the memory is warm
 }
 
 bool Endpoint::Lane::take_room(std::uint32_t bytes, std::uint32_t* offset) {

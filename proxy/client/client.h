@@ -18,6 +18,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -93,6 +94,9 @@ class Service {
   // if given, takes a descriptor that came with the answer.
   virtual Result<control::Message> call(const control::Message& request, Duration timeout,
                                         int* fd = nullptr) = 0;
+  // Where a client finds its memory when the answer to its attach came without a descriptor: the node's own,
+  // in this process, which outlives the client. nullptr: there is none.
+  virtual std::byte* memory() { return nullptr; }
   // An event (an accepted connection) for `endpoint`, if one has come.
   virtual bool next_event(unsigned endpoint, control::Message* event) = 0;
   // Returns when an event may have come, or after `timeout`.
@@ -133,6 +137,9 @@ class Connection {
   [[nodiscard]] SendStatus send(ByteView message, Duration timeout, unsigned lane = 0);
   // What try_send() and reserve() can take at most, ever.
   std::uint32_t max_message_bytes() const { return sender_.max_piece_bytes(); }
+
+  // The lane that the last message was given to.
+  unsigned last_lane() const { return proxy_; }
 
   // Free for the application, e.g. an index of its own.
   std::uint64_t tag = 0;
@@ -208,6 +215,18 @@ class Endpoint {
   // send, listen, connect and close, its own connection too; it may not poll. Returns the number of messages.
   template <class Handler>
   int poll(Handler&& handler, int limit = 64);
+  // Takes one arrival of `proxy`'s lane, if there is one, and hands over what it completes; returns the
+  // number of messages. What it owes for them, and what the handler commits, leaves with the next flush().
+  // For a driver that gives each arrival a time of its own; it lets no proxy work.
+  template <class Handler>
+  int take_one(unsigned proxy, Handler&& handler);
+  // Returns the credit that found no room in a channel before, as far as there is room now.
+  void return_owed_credit();
+  // Descriptors for `proxy` that the next flush() makes visible.
+  std::uint32_t unpublished(unsigned proxy) const { return lanes_[proxy].send.unpublished_entries(); }
+  // Notes what `proxy` has given back. Sending does it when it needs room; done early it keeps the channel's
+  // memory small and warm.
+  void reclaim(unsigned proxy) { lanes_[proxy].reclaim(); }
   // Makes everything committed visible to the proxies now. poll() does it too.
   void flush();
   // Something has arrived that poll() has not taken. Any thread (a hint).
@@ -253,7 +272,6 @@ class Endpoint {
   Result<void> prepare(convergence::Dispatch dispatch);
   control::Connect connect_request(PortId port, const ConnectionOptions& options, Duration timeout) const;
   Connection* find(PortId port);
-  void return_owed_credit();
   Connection* open(const control::Opened& opened, convergence::Dispatch dispatch);
   // One arrival of `lane`, into its connection: `to`, nullptr if nothing new came of it.
   enum class Arrived : std::uint8_t { kTaken, kTooEarly };
@@ -319,6 +337,7 @@ class Client {
   std::uint16_t clusters_ = 1;
   std::byte* memory_ = nullptr;
   std::uint64_t memory_bytes_ = 0;
+  bool mapped_ = false;  // by this client
   std::mutex counters_lock_;
   const NodeCounters* counters_ = nullptr;
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
@@ -343,6 +362,24 @@ int Endpoint::hand_over(Connection& connection, std::optional<ByteView> message,
     unfinished_ = &connection;
     unfinished_message_ = *message;
   }
+  return handed;
+}
+
+template <class Handler>
+int Endpoint::take_one(unsigned proxy, Handler&& handler) {
+  CHECK(!polling_);
+  Lane& lane = lanes_[proxy];
+  if (!lane.early && lane.arrivals.readable() == 0) return 0;
+  polling_ = true;
+  int handed = 0;
+  Connection* connection = nullptr;
+  if (take_arrival(lane, &connection) == Arrived::kTaken && connection != nullptr) {
+    handed = hand_over(*connection, connection->receiver_.next(), handler, std::numeric_limits<int>::max());
+    return_credit(connection);
+  }
+  lane.arrivals.release(lane.arrivals.taken());
+  polling_ = false;
+  closed_while_polling_.clear();
   return handed;
 }
 

@@ -13,7 +13,7 @@
 namespace braid::proxy {
 
 Result<ChannelGeometry> channel_geometry(const control::Attach& request, unsigned proxies,
-                                         std::uint32_t send_descriptors) {
+                                         const settings::ChannelConfig& channel) {
   if (request.receive_bytes < convergence::kMinWindowBytes || request.receive_bytes > (1ull << 30))
     return error("receive_bytes is {}: ask for 4 KiB to 1 GiB per endpoint", request.receive_bytes);
   const std::uint64_t per_endpoint = round_up(request.receive_bytes, convergence::kMinWindowBytes);
@@ -21,9 +21,12 @@ Result<ChannelGeometry> channel_geometry(const control::Attach& request, unsigne
   g.endpoints = static_cast<std::uint16_t>(std::min<std::uint32_t>(request.endpoints, kMaxEndpoints + 1));
   g.proxies = static_cast<std::uint16_t>(proxies);
   g.send_bytes = request.send_bytes;
-  g.arrivals = std::bit_ceil(static_cast<std::uint32_t>(per_endpoint / convergence::kGranuleBytes));
-  g.send_descriptors =
-      send_descriptors != 0 ? send_descriptors : std::bit_ceil(std::clamp(g.send_bytes / 128, 256u, 8192u));
+  g.arrivals = channel.arrival_descriptors != 0
+                   ? channel.arrival_descriptors
+                   : std::bit_ceil(static_cast<std::uint32_t>(per_endpoint / convergence::kGranuleBytes));
+  g.send_descriptors = channel.send_descriptors != 0
+                           ? channel.send_descriptors
+                           : std::bit_ceil(std::clamp(g.send_bytes / 128, 256u, 8192u));
   g.receive_bytes = per_endpoint * g.endpoints;
   g.connections = static_cast<std::uint32_t>(
       std::clamp<std::uint64_t>(g.receive_bytes / convergence::kMinWindowBytes, 1, kMaxConnections));

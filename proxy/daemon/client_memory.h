@@ -14,13 +14,13 @@
 #include "proxy/channel/control.h"
 #include "proxy/daemon/shared_region.h"
 #include "proxy/daemon/window_space.h"
+#include "settings/node.h"
 
 namespace braid::proxy {
 
-// The layout of what a client asks for, on a node with so many proxies. `send_descriptors`: of the ring of a lane;
-// 0: as many as its data area makes sensible. An error is for the client.
+// The layout of what a client asks for, on a node with so many proxies. An error is for the client.
 Result<ChannelGeometry> channel_geometry(const control::Attach& request, unsigned proxies,
-                                         std::uint32_t send_descriptors = 0);
+                                         const settings::ChannelConfig& channel = {});
 
 class ClientMemory {
  public:

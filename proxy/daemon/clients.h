@@ -33,8 +33,8 @@ class Clients final : public convergence::Ports::Resources {
     std::set<std::uint32_t> listeners;     // their ports
   };
   struct Limits {
-    std::uint32_t send_descriptors = 0;  // of the ring of a lane; 0: by its data area
-    std::uint64_t memory_bytes = 0;      // of all clients together; 0: half of the machine's
+    settings::ChannelConfig channel;
+    std::uint64_t memory_bytes = 0;  // of all clients together; 0: half of the machine's
   };
 
   Clients(const Limits& limits, MakeRegion make_region);

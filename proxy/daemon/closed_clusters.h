@@ -25,6 +25,7 @@ class ClosedClusters {
     forget(cluster);
     return true;
   }
+  bool any() const { return !since_.empty(); }
   void forget(ClusterId cluster) { since_.erase(cluster.value()); }
   // All of them: none is closed, or the time that passed says nothing.
   void restart() { since_.clear(); }

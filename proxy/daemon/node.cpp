@@ -46,12 +46,12 @@ std::uint64_t system_seed() {
 
 Node::Node(const NodeConfig& config, Instant now, const NodeSurroundings& surroundings)
     : config_(config),
-      clients_({config.channel.send_descriptors, surroundings.client_memory_bytes}, surroundings.make_region),
+      clients_({config.channel, surroundings.client_memory_bytes}, surroundings.make_region),
       monitor_({config.proxies, Duration::ms(config.transport.path_death_ms), surroundings.monitor_proxies},
                now),
       lanes_(monitor_),
       ports_(ClusterId(config.cluster), static_cast<std::uint16_t>(config.clusters + machine_places(config)),
-             clients_, Worker::kMaxPorts),
+             clients_, config.channel.max_ports),
       installed_(config.proxies),
       retired_(config.proxies) {}
 
@@ -93,7 +93,8 @@ Result<void> Node::open(Instant now, const MakeQueue& make_queue) {
   }
   interfaces_ = stacks[0].interfaces;
   peers_ = std::make_unique<Peers>(stacks, Duration::ms(config_.transport.peer_death_ms), seed, monitor_);
-  Result<std::unique_ptr<Workers>> workers = Workers::create(stacks, *links_, **counters_, states_, now);
+  Result<std::unique_ptr<Workers>> workers =
+      Workers::create(stacks, *links_, **counters_, states_, now, config_.channel.max_ports);
   if (!workers) return workers.error();
   workers_ = std::move(workers).value();
 
@@ -102,6 +103,13 @@ Result<void> Node::open(Instant now, const MakeQueue& make_queue) {
   if (!config_.links.empty() && !worker(kIntroducer).bind(config_.machines.udp_port))
     CHECK(!config_.machines.any());  // a proxy has that port; validate() has seen to it otherwise
   return {};
+}
+
+Instant Node::next_deadline() const {
+  Instant next = ports_.next_deadline();
+  // Looks that are further apart than that say nothing about who is silent.
+  if (peers_->watches()) next = earlier(next, monitor_.observed() + ProxyMonitor::kControlGap / 2);
+  return next;
 }
 
 int Node::do_control(Instant now) {

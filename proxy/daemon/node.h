@@ -97,6 +97,13 @@ class Node {
   // work done.
   int do_control(Instant now);
 
+  // When do_control() must be called again if no proxy has anything to tell.
+  Instant next_deadline() const;
+  // Which proxy serves lane `lane` of every client now.
+  unsigned server_of(unsigned lane) const {
+    return (**counters_).server[lane].load(std::memory_order_relaxed);
+  }
+
   // How many proxies serve clients, the first ones; the others keep their sub-connections and do nothing
   // else. Takes effect while everything runs, and loses, doubles and reorders nothing. 1 .. proxies().
   void set_active_proxies(unsigned count);

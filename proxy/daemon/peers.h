@@ -71,6 +71,8 @@ class Peers {
   void watch(Instant now);
   // The time that has passed says nothing.
   void restart_watch() { closed_.restart(); }
+  // Some cluster is closed at this end, and may be lost if it stays so.
+  bool watches() const { return closed_.any(); }
 
   // --- what this node tells its peers
 

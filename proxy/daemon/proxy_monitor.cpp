@@ -5,12 +5,6 @@
 #include "base/check.h"
 
 namespace braid::proxy {
-namespace {
-
-// A control plane that comes so late was itself held up.
-constexpr Duration kControlGap = 50_ms;
-
-}  // namespace
 
 ProxyMonitor::ProxyMonitor(const Config& config, Instant now)
     : config_(config), proxies_(config.proxies), observed_(now) {

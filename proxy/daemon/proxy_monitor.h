@@ -30,6 +30,8 @@ class ProxyMonitor {
     Duration patience = 500_ms;  // without a heartbeat, before a proxy is fenced
     bool enabled = true;         // false: stands_still() is never true
   };
+  // A control plane that looks so much later than the last time was itself held up.
+  static constexpr Duration kControlGap = 50_ms;
   ProxyMonitor(const Config& config, Instant now);
 
   unsigned proxies() const { return static_cast<unsigned>(proxies_.size()); }
@@ -42,6 +44,7 @@ class ProxyMonitor {
   // The heartbeats of all proxies at this moment. False: the control plane itself was held up before, so what
   // it did not see meanwhile says nothing.
   [[nodiscard]] bool observe(Instant now, std::span<const std::uint64_t> heartbeats);
+  Instant observed() const { return observed_; }
   // As of the last observe(): it had no heartbeat for too long, and another had. If none has, it is the machine
   // that stands still, or there is nobody to take over.
   bool stands_still(unsigned proxy) const;

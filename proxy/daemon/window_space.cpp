@@ -1,6 +1,7 @@
 #include "proxy/daemon/window_space.h"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 
 #include "base/bytes.h"
@@ -10,9 +11,18 @@
 namespace braid::proxy {
 
 using convergence::Ports;
+namespace {
+
+// What an endpoint's windows may take together.
+std::uint32_t granules_of_windows(const ChannelGeometry& geometry) {
+  const std::uint64_t bytes = geometry.receive_bytes / geometry.endpoints;
+  return std::bit_ceil(static_cast<std::uint32_t>(bytes / convergence::kGranuleBytes));
+}
+
+}  // namespace
 
 WindowSpace::WindowSpace(const ChannelGeometry& geometry)
-    : cells_(geometry.connections, false), granules_left_(geometry.endpoints, geometry.arrivals) {
+    : cells_(geometry.connections, false), granules_left_(geometry.endpoints, granules_of_windows(geometry)) {
   free_[geometry.receive_buffers()] = round_up(geometry.receive_bytes, 4096);
 }
 

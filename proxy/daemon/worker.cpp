@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/planted.h"
 #include "convergence/position.h"
+#include "proxy/daemon/worker_turn.h"
 
 namespace braid::proxy {
 namespace {
@@ -15,8 +16,6 @@ namespace {
 using convergence::granules_of;
 using convergence::kGranuleBytes;
 
-// Descriptors of one channel that a turn takes: a busy client does not keep the others waiting.
-constexpr std::uint32_t kDescriptorsPerTurn = 64;
 constexpr int kBurstsPerTurn = 4;
 constexpr std::size_t kControlMessagesUnderWay = 256;
 // A turn that comes so late was held up by the scheduler; what was not heard meanwhile says nothing about
@@ -67,13 +66,13 @@ void Channel::resume_sending() {
 }
 
 Worker::Worker(const stack::StackConfig& config, std::vector<Queue> queues, ProxyCounters& counters,
-               ProxyStates& states, Instant now)
+               ProxyStates& states, Instant now, std::uint32_t max_ports)
     : stack_(config, now),
       queues_(std::move(queues)),
       transmit_(config.interfaces.size(), nullptr),
       counters_(counters),
       states_(states),
-      ports_(kMaxPorts),
+      ports_(max_ports),
       control_pool_(kControlMessagesUnderWay),
       last_turn_(now) {
   for (Queue& q : queues_) {
@@ -106,23 +105,30 @@ void Worker::connect_relay(unsigned other, Relay* lend, Relay* borrow) {
   neighbours_[other].borrow = borrow;
 }
 
-int Worker::do_work(Instant now) {
-  ProxyState& state = states_[self()];
+// False: the others have given it up, and not yet cut it off from what they share.
+bool Worker::begin(Instant now) {
+  const ProxyState& state = states_[self()];
   if (state.fenced.load(std::memory_order_acquire)) {
-    if (!state.isolated.load(std::memory_order_acquire)) return 0;
+    if (!state.isolated.load(std::memory_order_acquire)) return false;
     start_anew(now);
   }
-  state.heartbeat.store(++turns_, std::memory_order_relaxed);
+  beat();
+  stack_.begin_turn(now);
+  return true;
+}
+
+int Worker::do_work(Instant now) {
+  if (!begin(now)) return 0;
   if (now - last_turn_ > kSchedulingGap) {
     stack_.on_scheduling_gap(now);
     counters_.scheduling_gaps.add();
   }
   last_turn_ = now;
-  stack_.begin_turn(now);
   int work = obey_commands(now);
   work += receive(now);
   publish_arrivals();
-  if (taking_) work += take_descriptors();
+  NoMeter none;
+  if (taking_) work += take_descriptors(none);
   work += run_relays();
   work += send_datagrams(now);
   work += transmit(now);
@@ -139,6 +145,30 @@ int Worker::do_work(Instant now) {
     publish_counters();
   }
   return work;
+}
+
+// What ends every unit of work. It leaves nothing that could leave now: nobody comes back before something
+// happens.
+void Worker::end_unit(Instant now) {
+  publish_arrivals();
+  while (transmit(now) > 0) {
+  }
+  finish();
+  if (!partings_.empty()) end_partings(now);
+  if (stack_.agenda().any_changed() || !stranded_.empty()) {
+    stack_.agenda().clear_changed();
+    watch_sub_connections(now);
+    while (transmit(now) > 0) {  // what was stranded, or taken back
+    }
+  }
+  if (!drains_.empty()) answer_drains();
+  if (!pending_events_.empty()) publish_events();
+}
+
+Instant Worker::next_deadline() {
+  Instant next = stack_.next_deadline();
+  for (const Parting& parting : partings_) next = earlier(next, parting.until);
+  return next;
 }
 
 // Those that are preferred first.
@@ -215,6 +245,7 @@ int Worker::obey_commands(Instant now) {
 
 void Worker::obey(Instant, const AttachChannel& c) {
   channels_.push_back(c.channel);
+  inherited_ = true;
 }
 
 void Worker::obey(Instant, const DetachChannel& c) {
@@ -223,7 +254,7 @@ void Worker::obey(Instant, const DetachChannel& c) {
 }
 
 void Worker::obey(Instant, const InstallPort& c) {
-  ports_[c.port.id.value() % kMaxPorts] = c.port;
+  ports_[c.port.id.value() & (ports_.size() - 1)] = c.port;
 }
 
 void Worker::obey(Instant, const RemovePort& c) {
@@ -255,6 +286,7 @@ void Worker::obey(Instant, const ReleaseLane& c) {
 
 void Worker::obey(Instant, const ServeLane& c) {
   c.channel->resume_sending();
+  inherited_ = true;
 }
 
 void Worker::obey(Instant, const MapClient& c) {
@@ -466,7 +498,7 @@ Worker::Path* Worker::find(const convergence::PathId& id) {
 
 PortEntry* Worker::find(PortId id) {
   if (id == PortId()) return nullptr;
-  PortEntry& port = ports_[id.value() % kMaxPorts];
+  PortEntry& port = ports_[id.value() & (ports_.size() - 1)];
   return port.id == id ? &port : nullptr;
 }
 
@@ -474,68 +506,34 @@ PortEntry* Worker::find(PortId id) {
 
 int Worker::receive(Instant now) {
   int frames = 0;
+  NoMeter none;
   for (Queue& q : queues_) {
     const std::size_t n = q.nic->receive(arriving_);
-    for (std::size_t i = 0; i < n; ++i) receive_frame(now, q.link, arriving_[i], true);
+    for (std::size_t i = 0; i < n; ++i) receive_frame(now, q.link, arriving_[i], true, none);
     frames += static_cast<int>(n);
   }
   for (Handoff* in : handoff_from_)
-    frames += in->drain([&](LinkId link, ByteView frame) { receive_frame(now, link, frame, false); });
+    frames += in->drain([&](LinkId link, ByteView frame) { receive_frame(now, link, frame, false, none); });
   return frames;
 }
 
-void Worker::receive_frame(Instant now, LinkId link, ByteView frame, bool may_hand_over) {
-  counters_.frame_bytes_received.add(frame.size());
-  const stack::Stack::Received received = stack_.receive(now, link, frame);
-  switch (received.what) {
-    case stack::Stack::Received::What::kNothing:
-      return;
-    case stack::Stack::Received::What::kMisdirected: {
-      counters_.misdirected.add();
-      Handoff* const out = may_hand_over ? handoff_to_[received.proxy] : nullptr;
-      stack_.for_each_frame(link, received, frame, [&](ByteView f) {
-        if (out == nullptr || !out->push(link, f)) counters_.handoff_drops.add();
-      });
-      return;
-    }
-    case stack::Stack::Received::What::kDatagram:
-      hand_up(received);
-      return;
-    case stack::Stack::Received::What::kUnreachable:
-      if (received.sub_connection == nullptr) hand_up(received);  // else path_report() has it
-      return;
-    case stack::Stack::Received::What::kForAllProxies:
-      for (Handoff* out : handoff_to_)
-        if (may_hand_over && out != nullptr && !out->push(link, frame)) counters_.handoff_drops.add();
-      return;
-    case stack::Stack::Received::What::kRecords:
-      break;
+// A frame that came to this proxy's queue and is for another one's port.
+void Worker::hand_over(LinkId link, ByteView frame, const stack::Stack::Received& received,
+                       bool may_hand_over) {
+  counters_.misdirected.add();
+  Handoff* const out = may_hand_over ? handoff_to_[received.proxy] : nullptr;
+  if (out != nullptr) woken_ |= 1u << received.proxy;
+  stack_.for_each_frame(link, received, frame, [&](ByteView f) {
+    if (out == nullptr || !out->push(link, f)) counters_.handoff_drops.add();
+  });
+}
+
+void Worker::tell_all_proxies(LinkId link, ByteView frame) {
+  for (unsigned p = 0; p < proxies(); ++p) {
+    if (handoff_to_[p] == nullptr) continue;
+    woken_ |= 1u << p;
+    if (!handoff_to_[p]->push(link, frame)) counters_.handoff_drops.add();
   }
-  // If there is no room for all of them the packet stays unacknowledged and comes again. What was delivered
-  // of it is then a duplicate, which connections know and the control plane does not: so control messages go
-  // last, and all or none.
-  stack::RecordReader reader(received.records, received.record_count);
-  stack::Record record;
-  ByteView bytes;
-  std::size_t control_messages = 0;
-  while (reader.next(&record, &bytes)) {
-    if (record.kind == stack::RecordKind::kControl)
-      ++control_messages;
-    else if (!deliver(received.source, record, bytes)) {
-      turned_away_ = true;
-      return;
-    }
-  }
-  if (reader.broken()) {
-    turned_away_ = true;
-    stack_.malformed();
-    return;
-  }
-  if (control_messages > 0 && !deliver_control(received, control_messages)) {
-    turned_away_ = true;
-    return;
-  }
-  stack_.delivered(now, received);
 }
 
 bool Worker::deliver_control(const stack::Stack::Received& received, std::size_t messages) {
@@ -560,23 +558,9 @@ bool Worker::deliver_control(const stack::Stack::Received& received, std::size_t
   return true;
 }
 
-// True when the record needs no more: it lies where it belongs, or nobody will ever take it.
-bool Worker::deliver(ClusterId source, const stack::Record& r, ByteView bytes) {
-  PortEntry* const port = find(r.destination);
-  if (port == nullptr || port->peer != source || port->peer_port != r.source) {
-    counters_.no_port.add();
-    if (PortEntry* const meant = meant_port(source, r)) spoil(*meant);
-    return true;
-  }
-  if (r.kind == stack::RecordKind::kCredit) {
-    if (planted(Mistake::kLeakCredit) && r.position.value() % 8 == 0) return true;
-    // Records overtake each other: only a newer position counts.
-    std::atomic<std::uint32_t>& credit = port->cell->credit[stack_.config().local.proxy.value()];
-    if (r.position > Position(credit.load(std::memory_order_relaxed)))
-      credit.store(r.position.value(), std::memory_order_release);
-    return true;
-  }
-  return deliver_message(*port, r, bytes);
+void Worker::no_such_port(ClusterId source, const stack::Record& r) {
+  counters_.no_port.add();
+  if (PortEntry* const meant = meant_port(source, r)) spoil(*meant);
 }
 
 // CV-10: a sender names both ends of one connection, so a record that names one of them belongs there. To a
@@ -606,7 +590,7 @@ void Worker::spoil(PortEntry& port) {
   port.cell->spoiled.store(1, std::memory_order_release);
 }
 
-bool Worker::deliver_message(PortEntry& port, const stack::Record& r, ByteView bytes) {
+Worker::Delivery Worker::deliver_message(PortEntry& port, const stack::Record& r, ByteView bytes) {
   // The client's word on what it has consumed can only hurt itself: whatever it says, the bytes go into its
   // own buffer.
   const Position consumed(port.cell->consumed.load(std::memory_order_acquire));
@@ -615,38 +599,38 @@ bool Worker::deliver_message(PortEntry& port, const stack::Record& r, ByteView b
   const std::uint32_t index = r.position.value() & (port.window_granules - 1);
   if (ahead < 0) {
     repeated(port, r);
-    return true;
+    return Delivery::kNothing;
   }
   if (static_cast<std::uint32_t>(ahead) + granules > port.window_granules ||
       index + granules > port.window_granules) {
     counters_.stale_records.add();
     spoil(port);
-    return true;
+    return Delivery::kNothing;
   }
   Channel& channel = *port.channel;
   if (channel.closed || channel.detaching) {
     counters_.no_port.add();
-    return true;
+    return Delivery::kNothing;
   }
   if (consumed != port.forgotten) forget_consumed(port, consumed);
   std::uint64_t& word = port.reported[index / 64];
   const std::uint64_t bit = std::uint64_t{1} << (index % 64);
   if ((word & bit) != 0) {
     repeated(port, r);
-    return true;
+    return Delivery::kNothing;
   }
   if (channel.arrivals.room() == 0) {
     if (channel.arrivals.peer() == Peer::kCheats) {
       client_cheats(channel);
-      return true;
+      return Delivery::kNothing;
     }
     counters_.arrival_ring_full.add();
     // It has an entry for every granule that was promised. Who keeps it full (it says that it consumed what
     // it does not take) keeps the whole sub-connection waiting, so not for long.
     if (channel.full_since == Instant::never()) channel.full_since = last_turn_;
-    if (last_turn_ - channel.full_since < kFullRingPatience) return false;
+    if (last_turn_ - channel.full_since < kFullRingPatience) return Delivery::kNoRoom;
     client_cheats(channel);
-    return true;
+    return Delivery::kNothing;
   }
   if (channel.full_since != Instant::never()) channel.full_since = Instant::never();
   std::atomic<std::uint64_t>& writing = states_[self()].writing;
@@ -658,7 +642,7 @@ bool Worker::deliver_message(PortEntry& port, const stack::Record& r, ByteView b
     if (r.position - Position(port.cell->consumed.load(std::memory_order_acquire)) < 0) {
       writing.store(0, std::memory_order_relaxed);
       counters_.stale_records.add();
-      return true;
+      return Delivery::kNothing;
     }
     counters_.redelivered.add();
   }
@@ -678,7 +662,7 @@ bool Worker::deliver_message(PortEntry& port, const stack::Record& r, ByteView b
   channel.arrivals.push(d);
   counters_.messages_received.add();
   counters_.message_bytes_received.add(r.bytes);
-  return true;
+  return Delivery::kDelivered;
 }
 
 void Worker::forget_consumed(PortEntry& port, Position consumed) {
@@ -708,74 +692,6 @@ void Worker::publish_arrivals() {
 }
 
 // ---------------------------------------------------------------- departures
-
-int Worker::take_descriptors() {
-  int taken = 0;
-  for (Channel* channel : channels_) {
-    if (channel->sends && !channel->closed && !channel->detaching && !channel->leaving)
-      taken += take_descriptors(*channel);
-  }
-  return taken;
-}
-
-int Worker::take_descriptors(Channel& channel) {
-  const std::uint32_t readable = std::min(channel.send.readable(), kDescriptorsPerTurn);
-  if (channel.send.peer() == Peer::kCheats) {
-    client_cheats(channel);
-    return 0;
-  }
-  bool unsent = false;
-  // What they have in common is looked up once. Where there is a choice each has its own.
-  std::uint32_t last_port = 0;
-  const PortEntry* port = nullptr;
-  stack::SubConnection* only_way = nullptr;
-  for (std::uint32_t i = 0; i < readable; ++i) {
-    Outgoing& out = channel.outgoing[channel.send.taken() & (channel.send.capacity() - 1)];
-    const bool again =
-        channel.again && static_cast<std::int32_t>(channel.send.taken() - channel.again_until) < 0;
-    channel.again = again;
-    const SendDescriptor d = channel.send.take();  // copied, then checked, then used
-    ++channel.unfinished;
-    if (port == nullptr || d.source_port != last_port) {
-      port = own_port(channel, PortId(d.source_port));
-      last_port = d.source_port;
-      only_way =
-          port != nullptr && routes_[port->peer.value()].subs.size() == 1 ? route(port->peer) : nullptr;
-    }
-    if (port == nullptr || !permitted(channel, d)) {
-      finish(out);
-      client_cheats(channel);
-      return static_cast<int>(i);
-    }
-    if (port->peer_lost) {  // nobody will ever take it, and nobody waits until the peer comes back
-      finish(out);
-      unsent = true;
-      continue;
-    }
-    stack::Record& r = out.record;
-    r.destination = port->peer_port;
-    r.source = port->id;
-    r.position = Position(d.position);
-    r.kind = static_cast<stack::RecordKind>(d.kind);
-    r.many_pieces = d.many_pieces != 0;
-    r.again = again;
-    r.skip = d.skip;
-    r.message_bytes = d.message_bytes;
-    r.message_offset = d.message_offset;
-    r.message = Position(d.message);
-    out.data = channel.data + d.data_offset;
-    out.bytes = d.bytes;
-    out.to = port->peer;
-    if (r.kind == stack::RecordKind::kCredit && !may_grant(port->id, r.position))
-      deferred_.push_back(&out);
-    else if (stack::SubConnection* const sub = only_way != nullptr ? only_way : route(port->peer))
-      sub->send(out);
-    else
-      dispatch(out);
-  }
-  if (unsent) release(channel);
-  return static_cast<int>(readable);
-}
 
 PortEntry* Worker::own_port(const Channel& channel, PortId id) {
   PortEntry* const port = find(id);
@@ -900,6 +816,7 @@ bool Worker::lend(Outgoing& m) {
     item.generation = n.generation;
     item.lender_generation = generation_;
     if (!n.lend->there.push(item)) continue;
+    woken_ |= 1u << p;
     m.lent_to = static_cast<std::uint8_t>(p + 1);
     m.generation = n.generation;
     ++n.lent;
@@ -985,6 +902,7 @@ void Worker::give_back(Outgoing& m, RelayReturn::Outcome outcome) {
     r.generation = generation_;
     r.lender_generation = m.generation;
     CHECK(n.borrow->back.push(r));  // it has room for all that may be lent
+    woken_ |= 1u << from;
   }
   m.borrowed_from = 0;
   borrow_free_.push_back(&m);
@@ -1069,6 +987,7 @@ void Worker::release(Channel& channel) {
     m.done = false;
     ++upto;
   }
+  released_ = released_ || upto != channel.send.released();
   channel.send.release(upto);
 }
 

@@ -34,6 +34,7 @@
 #include "proxy/daemon/port_entry.h"
 #include "proxy/daemon/proxy_state.h"
 #include "proxy/daemon/relay.h"
+#include "proxy/daemon/stage_meter.h"
 #include "proxy/daemon/worker_commands.h"
 #include "proxy/nic/nic_queue.h"
 #include "stack/stack.h"
@@ -87,7 +88,6 @@ class Channel {
 
 class Worker {
  public:
-  static constexpr std::uint32_t kMaxPorts = 8192;
   static constexpr std::size_t kCommands = 256;
   static constexpr std::size_t kEvents = 1024;
 
@@ -96,9 +96,10 @@ class Worker {
     std::unique_ptr<NicQueue> nic;
   };
 
-  // `counters` and `states` outlive the worker. The first queue of a link is the one that it transmits on.
+  // `counters` and `states` outlive the worker. `max_ports`: a power of two. The first queue of a link is the
+  // one that it transmits on.
   Worker(const stack::StackConfig& config, std::vector<Queue> queues, ProxyCounters& counters,
-         ProxyStates& states, Instant now);
+         ProxyStates& states, Instant now, std::uint32_t max_ports);
 
   // Frames for proxy `to` go into `out`; frames for this one come out of every `in`. Before the first turn.
   void connect_handoff(unsigned to, Handoff* out) { handoff_to_[to] = out; }
@@ -110,7 +111,32 @@ class Worker {
   // One turn; returns how much was done.
   int do_work(Instant now);
   // When it must be called again if nothing arrives.
-  Instant next_deadline() { return stack_.next_deadline(); }
+  Instant next_deadline();
+
+  // --- one unit of work at a time, for a driver that keeps the proxy's one queue itself (paper, section 2.2)
+  //
+  // Each does what it names and then sends everything that may leave; `meter` is as NoMeter is. No turn of
+  // do_work() in between. Defined in proxy/daemon/worker_turn.h.
+
+  // A frame that has come in by `link`.
+  template <class Meter>
+  void do_frame(Instant now, LinkId link, ByteView frame, Meter& meter);
+  // The next descriptor of this lane. False: the lane has none here, or is not this proxy's to serve.
+  template <class Meter>
+  bool do_descriptor(Instant now, unsigned endpoint, unsigned lane, Meter& meter);
+  // Timers, commands, what other proxies have lent and handed over, and descriptors that were left in lanes.
+  template <class Meter>
+  void do_rest(Instant now, Meter& meter);
+  // It was given no work, and lives.
+  void beat() { states_[self()].heartbeat.store(++turns_, std::memory_order_relaxed); }
+  // Since the last call: it has freed room in a client's channel.
+  bool take_released() { return std::exchange(released_, false); }
+  // Since the last call: proxies (bit by bit) that have something of this one's to do in do_rest().
+  std::uint32_t take_woken() { return std::exchange(woken_, 0); }
+  // It has something to tell the control plane.
+  bool has_events() const { return events_.read_available() > 0; }
+  // What Dispatch::kLeastLoaded goes by: fresh, so at every turn that changed it. do_work() does it.
+  void publish_load();
   // It will not be called for a while: what is owed is sent in the next turn.
   void about_to_sleep(Instant now) { stack_.hurry_acknowledgements(now); }
 
@@ -199,7 +225,6 @@ class Worker {
   void end_partings(Instant now);
   int send_datagrams(Instant now);
   void hand_up(const stack::Stack::Received& received);
-  void publish_load();
   int obey_commands(Instant now);
   void obey(Instant now, const AttachChannel& command);
   void obey(Instant now, const DetachChannel& command);
@@ -221,18 +246,35 @@ class Worker {
   void close_path(Instant now, Path& path, const convergence::Paths::Command& command);
   void forget_peer(Instant now, const convergence::Paths::Command& command);
   void send_control();
+  bool begin(Instant now);
+  void end_unit(Instant now);
   int receive(Instant now);
-  void receive_frame(Instant now, LinkId link, ByteView frame, bool may_hand_over);
-  bool deliver(ClusterId source, const stack::Record& record, ByteView bytes);
+  template <class Meter>
+  void receive_frame(Instant now, LinkId link, ByteView frame, bool may_hand_over, Meter& meter);
+  void hand_over(LinkId link, ByteView frame, const stack::Stack::Received& received, bool may_hand_over);
+  void tell_all_proxies(LinkId link, ByteView frame);
+  template <class Meter>
+  bool deliver(ClusterId source, const stack::Record& record, ByteView bytes, Meter& meter);
+  void no_such_port(ClusterId source, const stack::Record& record);
   bool deliver_control(const stack::Stack::Received& received, std::size_t messages);
-  bool deliver_message(PortEntry& port, const stack::Record& record, ByteView bytes);
+  enum class Delivery : std::uint8_t {
+    kDelivered,
+    kNothing,  // nobody will ever take it
+    kNoRoom,
+  };
+  Delivery deliver_message(PortEntry& port, const stack::Record& record, ByteView bytes);
   PortEntry* meant_port(ClusterId source, const stack::Record& record);
   void repeated(PortEntry& port, const stack::Record& record);
   static void spoil(PortEntry& port);
   static void forget_consumed(PortEntry& port, Position consumed);
   void publish_arrivals();
-  int take_descriptors();
-  int take_descriptors(Channel& channel);
+  bool takes_from(const Channel& channel) const {
+    return channel.sends && !channel.closed && !channel.detaching && !channel.leaving;
+  }
+  template <class Meter>
+  int take_descriptors(Meter& meter);
+  template <class Meter>
+  int take_descriptors(Channel& channel, std::uint32_t most, Meter& meter);
   // The port, if it is the endpoint's whose channel this is; else nullptr.
   PortEntry* own_port(const Channel& channel, PortId id);
   // What a port of the channel's may send.
@@ -307,6 +349,9 @@ class Worker {
   std::deque<SendControl> control_waiting_;  // for a free one; not on the message path
   std::vector<WorkerEvent> pending_events_;  // until the ring has room
   bool release_due_ = false;                 // something of a channel was finished
+  bool released_ = false;                    // take_released()
+  std::uint32_t woken_ = 0;                  // take_woken()
+  bool inherited_ = false;                   // a lane that another proxy served before may hold descriptors
   bool taking_ = true;                       // from clients
   Instant last_turn_;
   Instant last_search_ = Instant::never();  // of all ports, for the one that a record was meant for

@@ -8,13 +8,14 @@
 namespace braid::proxy {
 
 Result<std::unique_ptr<Workers>> Workers::create(const std::vector<stack::StackConfig>& stacks, Links& links,
-                                                 NodeCounters& counters, ProxyStates& states, Instant now) {
+                                                 NodeCounters& counters, ProxyStates& states, Instant now,
+                                                 std::uint32_t max_ports) {
   std::unique_ptr<Workers> workers(new Workers);
   for (const stack::StackConfig& stack : stacks) {
     Result<std::vector<Worker::Queue>> queues = links.take_queues(stack);
     if (!queues) return queues.error();
     workers->workers_.push_back(std::make_unique<Worker>(
-        stack, std::move(queues).value(), counters.proxy[stack.local.proxy.value()], states, now));
+        stack, std::move(queues).value(), counters.proxy[stack.local.proxy.value()], states, now, max_ports));
   }
   workers->put_off_.resize(stacks.size());
   workers->connect(stacks[0].mtu_bytes + kEthernetHeaderBytes);

@@ -26,7 +26,8 @@ class Workers {
   // Makes the worker of each stack, with its queues of the links, and joins them by rings. `counters` and
   // `states` outlive this.
   static Result<std::unique_ptr<Workers>> create(const std::vector<stack::StackConfig>& stacks, Links& links,
-                                                 NodeCounters& counters, ProxyStates& states, Instant now);
+                                                 NodeCounters& counters, ProxyStates& states, Instant now,
+                                                 std::uint32_t max_ports);
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 

@@ -57,7 +57,9 @@ TEST(ChannelGeometry, RingsFitWhatIsAskedFor) {
 TEST(ChannelGeometry, TheSendRingFitsItsDataAreaUnlessTheConfigurationSaysOtherwise) {
   EXPECT_EQ(channel_geometry(request(1, 64 << 10, 4096), 1)->send_descriptors, 512u);
   EXPECT_EQ(channel_geometry(request(1, 64 << 20, 4096), 1)->send_descriptors, 8192u);
-  EXPECT_EQ(channel_geometry(request(1, 64 << 20, 4096), 1, 64)->send_descriptors, 64u);
+  EXPECT_EQ(channel_geometry(request(1, 64 << 20, 4096), 1, {.send_descriptors = 64})->send_descriptors, 64u);
+  EXPECT_EQ(channel_geometry(request(1, 64 << 10, 1 << 20), 1)->arrivals, 16384u);
+  EXPECT_EQ(channel_geometry(request(1, 64 << 10, 1 << 20), 1, {.arrival_descriptors = 256})->arrivals, 256u);
 }
 
 TEST(ChannelGeometry, ARefusalNamesTheCure) {

@@ -21,7 +21,7 @@ control::Attach request(std::uint64_t receive_bytes = 16 << 10) {
 
 class ClientsTest : public ::testing::Test {
  protected:
-  Clients clients_{{.send_descriptors = 0, .memory_bytes = 4 << 20}, make_plain_region};
+  Clients clients_{{.channel = {}, .memory_bytes = 4 << 20}, make_plain_region};
 };
 
 TEST_F(ClientsTest, NumbersAreNotUsedTwice) {

@@ -54,8 +54,9 @@ MachineConfig config(unsigned clusters, unsigned compute, unsigned proxies = 1) 
   MachineConfig c;
   c.iccs.clusters = static_cast<std::uint16_t>(clusters);
   c.iccs.proxies = static_cast<std::uint16_t>(proxies);
-  c.iccs.sub_connection.min_rto = 20_ms;
-  c.iccs.sub_connection.max_rto = 200_ms;
+  c.iccs.transport.min_rto_us = 20'000;
+  c.iccs.transport.max_rto_us = 200'000;
+  c.iccs.transport.congestion = stack::CongestionControl::kNone;
   c.compute = static_cast<std::uint16_t>(compute);
   c.heap_pages = kHeapPages;
   return c;
@@ -280,12 +281,9 @@ class Flood final : public Iccs::Sink {
   }
   void on_room(Instant now, ClusterId, ClusterId) override { send(now); }
   void on_delivered(const MessageReport&) override {}
+  void on_lost(Instant, ClusterId, ClusterId, const char* why) override { ADD_FAILURE() << why; }
   void send(Instant now) {
-    while (left_ > 0 &&
-           iccs->may_send(ClusterId(0), ClusterId(1), static_cast<std::uint32_t>(message_.size()))) {
-      iccs->send(now, ClusterId(0), 0, ClusterId(1), message_);
-      --left_;
-    }
+    while (left_ > 0 && iccs->send(now, ClusterId(0), 0, ClusterId(1), message_)) --left_;
   }
   Iccs* iccs = nullptr;
   unsigned arrived = 0;
@@ -310,7 +308,7 @@ TEST(Iccs, WhoHasNoRoomIsToldOfItAndNothingIsKeptForEver) {
   EXPECT_EQ(iccs.under_way(), 0u);
   const Instant rest = events.now() + 1_s;
   while (events.now() < rest) iccs.on_event(events.pop());
-  EXPECT_EQ(iccs.held(), 0u);
+  EXPECT_TRUE(iccs.at_rest());
 }
 
 TEST(Iccs, StagesHaveTheNamesThatTheirCostsHave) {
@@ -326,7 +324,7 @@ TEST(Iccs, StagesHaveTheNamesThatTheirCostsHave) {
 
 Duration latency(std::uint32_t bytes) {
   IccsConfig c = config(2, 1).iccs;
-  c.fragmentation = stack::Fragmentation::kIp;
+  c.transport.fragmentation = stack::Fragmentation::kIp;
   return idle_latency(c, model(), bytes);
 }
 

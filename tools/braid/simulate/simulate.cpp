@@ -153,12 +153,8 @@ Result<sim::MachineConfig> machine_config(const SimulationOptions& options, cons
   i.nis = static_cast<std::uint16_t>(c.nis);
   i.mode = c.simulation.mode;
   i.dispatch = c.dispatch;
-  i.peer = transport.peer;
-  i.all_pairs = transport.all_pairs;
   i.window_bytes = c.window_kib * 1024;
-  i.mtu_bytes = transport.mtu_bytes;
-  i.fragmentation = transport.fragmentation;
-  i.sub_connection = proxy::sub_connection_config(transport);
+  i.transport = transport;
   i.faults.loss = c.faults.loss;
   i.faults.duplicate = c.faults.duplicate;
   i.faults.reorder = c.faults.reorder;

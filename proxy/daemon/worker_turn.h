@@ -1,0 +1,197 @@
+// The part of a worker's turn that tells a meter what it goes through: templates, so that live, with NoMeter,
+// nothing is left of it. Included by worker.cpp and by whoever drives a worker unit by unit.
+#pragma once
+
+#include <algorithm>
+
+#include "base/planted.h"
+#include "proxy/daemon/worker.h"
+
+namespace braid::proxy {
+
+// Descriptors of one channel that a turn takes: a busy client does not keep the others waiting.
+inline constexpr std::uint32_t kDescriptorsPerTurn = 64;
+
+// ---------------------------------------------------------------- one unit of work
+
+template <class Meter>
+void Worker::do_frame(Instant now, LinkId link, ByteView frame, Meter& meter) {
+  if (!begin(now)) return;
+  last_turn_ = now;
+  (void)obey_commands(now);
+  receive_frame(now, link, frame, true, meter);
+  end_unit(now);
+}
+
+template <class Meter>
+bool Worker::do_descriptor(Instant now, unsigned endpoint, unsigned lane, Meter& meter) {
+  if (!begin(now)) return false;
+  last_turn_ = now;
+  (void)obey_commands(now);
+  int taken = 0;
+  for (Channel* channel : channels_)
+    if (taken == 0 && channel->endpoint == endpoint && channel->lane == lane && takes_from(*channel))
+      taken = take_descriptors(*channel, 1, meter);
+  end_unit(now);
+  return taken > 0;
+}
+
+template <class Meter>
+void Worker::do_rest(Instant now, Meter& meter) {
+  if (!begin(now)) return;
+  last_turn_ = now;
+  (void)obey_commands(now);
+  for (Handoff* in : handoff_from_)
+    (void)in->drain([&](LinkId link, ByteView frame) { receive_frame(now, link, frame, false, meter); });
+  if (taking_ && std::exchange(inherited_, false)) {
+    while (take_descriptors(meter) > 0) {
+    }
+  }
+  (void)run_relays();
+  (void)send_datagrams(now);
+  end_unit(now);
+}
+
+// ---------------------------------------------------------------- arrivals
+
+template <class Meter>
+void Worker::receive_frame(Instant now, LinkId link, ByteView frame, bool may_hand_over, Meter& meter) {
+  counters_.frame_bytes_received.add(frame.size());
+  const stack::Stack::Received received = stack_.receive(now, link, frame);
+  meter.received(frame, received);
+  switch (received.what) {
+    case stack::Stack::Received::What::kNothing:
+      return;
+    case stack::Stack::Received::What::kMisdirected:
+      hand_over(link, frame, received, may_hand_over);
+      return;
+    case stack::Stack::Received::What::kDatagram:
+      hand_up(received);
+      return;
+    case stack::Stack::Received::What::kUnreachable:
+      if (received.sub_connection == nullptr) hand_up(received);  // else path_report() has it
+      return;
+    case stack::Stack::Received::What::kForAllProxies:
+      if (may_hand_over) tell_all_proxies(link, frame);
+      return;
+    case stack::Stack::Received::What::kRecords:
+      break;
+  }
+  // If there is no room for all of them the packet stays unacknowledged and comes again. What was delivered
+  // of it is then a duplicate, which connections know and the control plane does not: so control messages go
+  // last, and all or none.
+  stack::RecordReader reader(received.records, received.record_count);
+  stack::Record record;
+  ByteView bytes;
+  std::size_t control_messages = 0;
+  while (reader.next(&record, &bytes)) {
+    if (record.kind == stack::RecordKind::kControl)
+      ++control_messages;
+    else if (!deliver(received.source, record, bytes, meter)) {
+      turned_away_ = true;
+      return;
+    }
+  }
+  if (reader.broken()) {
+    turned_away_ = true;
+    stack_.malformed();
+    return;
+  }
+  if (control_messages > 0 && !deliver_control(received, control_messages)) {
+    turned_away_ = true;
+    return;
+  }
+  stack_.delivered(now, received);
+}
+
+// True when the record needs no more: it lies where it belongs, or nobody will ever take it.
+template <class Meter>
+bool Worker::deliver(ClusterId source, const stack::Record& r, ByteView bytes, Meter& meter) {
+  PortEntry* const port = find(r.destination);
+  if (port == nullptr || port->peer != source || port->peer_port != r.source) {
+    no_such_port(source, r);
+    return true;
+  }
+  if (r.kind == stack::RecordKind::kCredit) {
+    if (planted(Mistake::kLeakCredit) && r.position.value() % 8 == 0) return true;
+    if (!meter.keeps_credit(*port->cell, source, r.position)) store_credit(*port->cell, self(), r.position);
+    return true;
+  }
+  const Delivery delivery = deliver_message(*port, r, bytes);
+  if (delivery == Delivery::kDelivered) meter.delivered(source, r);
+  return delivery != Delivery::kNoRoom;
+}
+
+// ---------------------------------------------------------------- departures
+
+template <class Meter>
+int Worker::take_descriptors(Meter& meter) {
+  int taken = 0;
+  for (Channel* channel : channels_) {
+    if (takes_from(*channel)) taken += take_descriptors(*channel, kDescriptorsPerTurn, meter);
+  }
+  return taken;
+}
+
+template <class Meter>
+int Worker::take_descriptors(Channel& channel, std::uint32_t most, Meter& meter) {
+  const std::uint32_t readable = std::min(channel.send.readable(), most);
+  if (channel.send.peer() == Peer::kCheats) {
+    client_cheats(channel);
+    return 0;
+  }
+  bool unsent = false;
+  // What they have in common is looked up once. Where there is a choice each has its own.
+  std::uint32_t last_port = 0;
+  const PortEntry* port = nullptr;
+  stack::SubConnection* only_way = nullptr;
+  for (std::uint32_t i = 0; i < readable; ++i) {
+    Outgoing& out = channel.outgoing[channel.send.taken() & (channel.send.capacity() - 1)];
+    const bool again =
+        channel.again && static_cast<std::int32_t>(channel.send.taken() - channel.again_until) < 0;
+    channel.again = again;
+    const SendDescriptor d = channel.send.take();  // copied, then checked, then used
+    ++channel.unfinished;
+    if (port == nullptr || d.source_port != last_port) {
+      port = own_port(channel, PortId(d.source_port));
+      last_port = d.source_port;
+      only_way =
+          port != nullptr && routes_[port->peer.value()].subs.size() == 1 ? route(port->peer) : nullptr;
+    }
+    if (port == nullptr || !permitted(channel, d)) {
+      finish(out);
+      client_cheats(channel);
+      return static_cast<int>(i);
+    }
+    if (port->peer_lost) {  // nobody will ever take it, and nobody waits until the peer comes back
+      finish(out);
+      unsent = true;
+      continue;
+    }
+    stack::Record& r = out.record;
+    r.destination = port->peer_port;
+    r.source = port->id;
+    r.position = Position(d.position);
+    r.kind = static_cast<stack::RecordKind>(d.kind);
+    r.many_pieces = d.many_pieces != 0;
+    r.again = again;
+    r.skip = d.skip;
+    r.message_bytes = d.message_bytes;
+    r.message_offset = d.message_offset;
+    r.message = Position(d.message);
+    out.data = channel.data + d.data_offset;
+    out.bytes = d.bytes;
+    out.to = port->peer;
+    meter.taken(out);
+    if (r.kind == stack::RecordKind::kCredit && !may_grant(port->id, r.position))
+      deferred_.push_back(&out);
+    else if (stack::SubConnection* const sub = only_way != nullptr ? only_way : route(port->peer))
+      sub->send(out);
+    else
+      dispatch(out);
+  }
+  if (unsent) release(channel);
+  return static_cast<int>(readable);
+}
+
+}  // namespace braid::proxy

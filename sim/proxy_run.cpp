@@ -1,0 +1,255 @@
+#include "sim/proxy_run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "proxy/daemon/worker_turn.h"
+#include "sim/virtual_node.h"
+
+namespace braid::sim {
+
+// Its queue of one NI. What is sent is written into the pool's frames, once; arrivals come by the proxy's one
+// queue, not by receive().
+class ProxyRun::Nic final : public proxy::NicQueue {
+ public:
+  Nic(ProxyRun& owner, LinkId link) : owner_(owner), link_(link) {}
+  ~Nic() override {
+    for (std::size_t i = 0; i < reserved_; ++i) owner_.shared_.frames.give(numbers_[i]);
+  }
+  std::size_t receive(std::span<MutableBytes>) override { return 0; }
+  std::size_t reserve(std::span<proxy::TxFrame> frames) override {
+    while (reserved_ < kOffered) numbers_[reserved_++] = owner_.shared_.frames.take();
+    const std::size_t n = std::min(frames.size(), kOffered);
+    for (std::size_t i = 0; i < n; ++i)
+      frames[i] = {owner_.shared_.frames.data(numbers_[i]), owner_.shared_.frames.frame_bytes(), 0};
+    return n;
+  }
+  void commit(std::span<const proxy::TxFrame> frames) override {
+    owner_.transmit(link_, frames, std::span(numbers_).first(frames.size()));
+    std::copy(numbers_.begin() + static_cast<std::ptrdiff_t>(frames.size()),
+              numbers_.begin() + static_cast<std::ptrdiff_t>(reserved_), numbers_.begin());
+    reserved_ -= frames.size();
+  }
+  std::uint32_t max_frame_bytes() const override { return owner_.shared_.frames.frame_bytes(); }
+
+ private:
+  // A unit of work rarely sends more at once, and asks again.
+  static constexpr std::size_t kOffered = 2;
+  ProxyRun& owner_;
+  const LinkId link_;
+  std::array<std::uint32_t, kOffered> numbers_{};
+  std::size_t reserved_ = 0;
+};
+
+std::unique_ptr<proxy::NicQueue> ProxyRun::make_nic(LinkId link) {
+  return std::make_unique<Nic>(*this, link);
+}
+
+// ---------------------------------------------------------------- the queue
+
+void ProxyRun::count_queue() {
+  const Instant now = shared_.events.now();
+  if (shared_.measuring) figures_.queue.add(now - counted_until_, queued());
+  counted_until_ = now;
+}
+
+void ProxyRun::stop_measuring(Instant end) {
+  count_queue();
+  if (shared_.measuring) figures_.queue.add(end - shared_.events.now(), 0);
+}
+
+void ProxyRun::enqueue(EventKind kind, std::uint32_t item) {
+  count_queue();
+  std::uint64_t number = 0;
+  if (kind == EventKind::kTimer) {
+    rest_queued_ = true;
+  } else if (kind == EventKind::kMessageArrives) {
+    MessageReport& report = shared_.log[item].report;
+    report.proxy = index_;
+    report.ahead = queued();
+    number = report.number;
+    if (!queue_.empty())
+      report.behind = queue_.back().number;
+    else if (busy_)
+      report.behind = in_service_.number;
+  } else {
+    Frame& frame = shared_.frames[item];
+    frame.ahead = queued();
+    frame.arrived = shared_.events.now();
+  }
+  queue_.push_back({kind, item, number});
+  if (!busy_ && !stands_still()) serve();
+  if (shared_.measuring) figures_.queue.touch(queued());
+}
+
+void ProxyRun::poke() {
+  if (!rest_queued_) enqueue(EventKind::kTimer, 0);
+}
+
+void ProxyRun::on_timer() {
+  if (timer_ != shared_.events.now()) return;  // another one counts by now
+  timer_ = Instant::never();
+  if (rest_queued_) return;
+  if (worker_->next_deadline() > shared_.events.now()) return arm_timer();
+  enqueue(EventKind::kTimer, 0);
+}
+
+void ProxyRun::arm_timer() {
+  const Instant due = std::max(worker_->next_deadline(), shared_.events.now());
+  if (due == Instant::never() || timer_ <= due) return;
+  timer_ = due;
+  shared_.events.push(due, {EventKind::kTimer, static_cast<std::uint8_t>(index_), cluster_.value(), 0});
+}
+
+void ProxyRun::on_service_ends() {
+  count_queue();
+  if (in_service_.kind == EventKind::kTimer) rest_queued_ = false;
+  busy_ = false;
+  if (stands_still()) return;
+  if (queue_.empty())
+    arm_timer();
+  else
+    serve();
+}
+
+void ProxyRun::stop(Instant until) {
+  stopped_until_ = until;
+}
+
+void ProxyRun::go_on() {
+  if (busy_ || stands_still()) return;
+  if (queue_.empty())
+    poke();  // its timers have run out meanwhile
+  else
+    serve();
+}
+
+// Takes what is next: the worker does it now, and what comes of it happens when the stages' time is over.
+void ProxyRun::serve() {
+  const Instant now = shared_.events.now();
+  if (shared_.last_in_first_out) {
+    in_service_ = queue_.back();
+    queue_.pop_back();
+  } else {
+    in_service_ = queue_.front();
+    queue_.pop_front();
+  }
+  busy_ = true;
+  until_ = now;
+  const std::uint32_t item = in_service_.item;
+  switch (in_service_.kind) {
+    case EventKind::kMessageArrives:
+      (void)worker_->do_descriptor(now, 0, shared_.log[item].lane, *this);
+      break;
+    case EventKind::kFrameArrives:
+      if (shared_.measuring) ++figures_.frames_received;
+      worker_->do_frame(now, LinkId(shared_.frames[item].to_ni),
+                        ByteView(shared_.frames.data(item), shared_.frames[item].length), *this);
+      shared_.frames.give(item);
+      break;
+    default:
+      if (shared_.measuring) ++figures_.timers;
+      spend(shared_.costs.timer());
+      worker_->do_rest(now, *this);
+  }
+  if (shared_.measuring) figures_.busy += until_ - now;
+  shared_.events.push(until_,
+                      {EventKind::kServiceEnds, static_cast<std::uint8_t>(index_), cluster_.value(), 0});
+  if (in_service_.kind == EventKind::kMessageArrives) {
+    if (shared_.log[item].is_taken || shared_.last_in_first_out)
+      shared_.log.release(item);
+    else
+      owner_.not_taken(*this, item);
+  }
+  owner_.worked(*this);
+}
+
+void ProxyRun::spend(const Service& service) {
+  if (shared_.measuring) {
+    for (std::size_t s = 0; s < service.stages.size(); ++s)
+      figures_.stages[s] += service.stages[s] / shared_.costs.proxy_speed();
+  }
+  until_ = until_ + shared_.costs.time(service);
+}
+
+// ---------------------------------------------------------------- what the worker goes through
+
+void ProxyRun::received(ByteView frame, const stack::Stack::Received& what) {
+  // Handed over by another proxy it has no ticket here.
+  const bool own = in_service_.kind == EventKind::kFrameArrives;
+  spend(shared_.costs.receive(own ? shared_.frames[in_service_.item].shape : shape_of(frame), what));
+}
+
+void ProxyRun::push_arrival(const Arrival& arrival) {
+  Arrival a = arrival;
+  if (in_service_.kind == EventKind::kFrameArrives) {
+    const Frame& frame = shared_.frames[in_service_.item];
+    a.ahead = frame.ahead;
+    a.left = frame.left;
+    a.on_link = frame.on_link;
+    a.arrived = frame.arrived;
+  }
+  a.taken = shared_.events.now();
+  a.delivered = until_;
+  arrivals_.push_back(a);
+  shared_.events.push(until_ + shared_.notice,
+                      {EventKind::kDelivery, static_cast<std::uint8_t>(index_), cluster_.value(), 0});
+}
+
+Arrival ProxyRun::take_arrival() {
+  const Arrival arrival = arrivals_.front();
+  arrivals_.pop_front();
+  return arrival;
+}
+
+void ProxyRun::delivered(ClusterId source, const stack::Record& record) {
+  Arrival arrival;
+  arrival.source = source;
+  arrival.position = record.message;
+  push_arrival(arrival);
+}
+
+bool ProxyRun::keeps_credit(proxy::PortCell& cell, ClusterId source, Position credit) {
+  Arrival arrival;
+  arrival.source = source;
+  arrival.cell = &cell;
+  arrival.position = credit;
+  push_arrival(arrival);
+  return true;
+}
+
+void ProxyRun::taken(const proxy::Outgoing& message) {
+  if (shared_.measuring) ++figures_.messages;
+  const MessageLog::Index i = shared_.log.take(cluster_, message.channel->lane);
+  if (shared_.log[i].is_credit) {
+    shared_.log.release(i);
+    return;
+  }
+  shared_.log[i].report.times.served = shared_.events.now();
+  shared_.log.place(cluster_, message.to, message.record.message, i);
+}
+
+void ProxyRun::transmit(LinkId link, std::span<const proxy::TxFrame> frames,
+                        std::span<const std::uint32_t> numbers) {
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    const ByteView bytes(frames[i].data, frames[i].length);
+    Frame& frame = shared_.frames[numbers[i]];
+    frame.shape = shape_of(bytes);
+    spend(shared_.costs.send(frame.shape));
+    if (frame.shape.ip && frame.shape.first)
+      fragments_to_ = static_cast<std::uint8_t>(frame.shape.udp_port - kUdpPortBase);
+    const std::optional<Station> to = station_of(bytes);
+    CHECK(to.has_value());
+    frame.length = frames[i].length;
+    frame.to = ClusterId(static_cast<std::uint16_t>(to->cluster));
+    frame.to_proxy = fragments_to_;  // a packet's fragments leave one after the other
+    frame.from_ni = static_cast<std::uint8_t>(link.value());
+    frame.to_ni = static_cast<std::uint8_t>(to->ni);
+    if (shared_.measuring) ++figures_.frames_sent;
+    shared_.events.push(
+        until_, {EventKind::kFrameLeaves, static_cast<std::uint8_t>(index_), cluster_.value(), numbers[i]});
+  }
+}
+
+}  // namespace braid::sim

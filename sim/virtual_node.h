@@ -1,0 +1,83 @@
+// One cluster's node in virtual time: the production node with its workers and control plane, and a client of
+// it, connected with the clients of all other clusters. It only builds and connects them; who gives the
+// proxies their work, and when, is the ICCS (sim/iccs.h).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "convergence/dispatch.h"
+#include "proxy/client/client.h"
+#include "proxy/daemon/node.h"
+
+namespace braid::sim {
+
+struct VirtualNodesConfig {
+  std::uint16_t clusters = 2;
+  std::uint16_t proxies = 1;
+  std::uint16_t nis = 1;
+  proxy::TransportConfig transport;
+  std::uint32_t window_bytes = 256u << 10;  // of each connection
+  convergence::Dispatch dispatch = convergence::Dispatch::kRoundRobin;
+  std::uint64_t seed = 1;
+};
+
+// Where a frame goes, by its Ethernet destination; nullopt: nowhere here.
+struct Station {
+  unsigned cluster = 0;
+  unsigned ni = 0;
+};
+std::optional<Station> station_of(ByteView frame);
+
+// The UDP port of every node's proxy 0.
+inline constexpr std::uint16_t kUdpPortBase = 7700;
+
+class VirtualNode {
+ public:
+  // What its client goes by while it waits for the node's answer: `clock` is the time, `step` lets something
+  // happen, and `asked` hears that the control plane has something to do.
+  struct World {
+    std::function<Instant()> clock;
+    std::function<void()> step;
+    std::function<void()> asked;
+  };
+
+  VirtualNode(const VirtualNodesConfig& config, unsigned cluster, Instant now, World world,
+              const proxy::Node::MakeQueue& make_queue);
+  ~VirtualNode();
+
+  proxy::Node& node() { return *node_; }
+  proxy::Worker& worker(unsigned proxy) { return node_->worker(proxy); }
+
+  // In this order, each at all nodes before the next: the client attaches and listens; it asks for its
+  // connections; when all have answers, it takes them; and those that the others made.
+  void attach();
+  void ask_for_connections();
+  bool has_answers() const;
+  void take_connections();
+  void accept_connections();
+
+  proxy::Endpoint& endpoint() { return client_->endpoint(0); }
+  proxy::Connection& connection(ClusterId to) { return *connections_[to.value()]; }
+
+ private:
+  class Service;
+
+  const VirtualNodesConfig config_;
+  const unsigned cluster_;
+  const World world_;
+  std::shared_ptr<proxy::Node> node_;
+  Service* service_ = nullptr;  // the client's
+  std::unique_ptr<proxy::Client> client_;
+  std::vector<proxy::Connection*> connections_;  // by cluster
+};
+
+}  // namespace braid::sim
