@@ -612,42 +612,41 @@ std::size_t Stack::transmit_outgoing(Instant now, LinkId link, MutableBytes room
 }
 
 std::size_t Stack::transmit_sub_connections(Instant now, LinkId link_id, MutableBytes room) {
-  Link& link = links_[link_id.value()];
-  const std::size_t count = routes_.size();
   agenda_.collect(now);
+  if (!agenda_.any_ready()) return 0;
+  Link& link = links_[link_id.value()];
+  // Once round from where the last turn ended: a busy one does not keep others waiting.
+  const std::size_t first = link.next;
+  std::size_t end = routes_.size();
   bool asks = false;
-  const auto first_of = [&](std::size_t begin, std::size_t end) -> std::size_t {
-    for (std::size_t i = begin; (i = agenda_.next_ready(i, end)) < end; ++i) {
-      if (routes_[i].remote.link != link_id) continue;
-      const std::size_t length = transmit_ready(now, i, room, &asks);
-      if (length == 0) continue;
-      link.next = i + 1 == count ? 0 : i + 1;
-      return length;
+  for (std::size_t i = agenda_.next_ready(first, end);; i = agenda_.next_ready(i + 1, end)) {
+    if (i >= end) {
+      if (end == first || first == 0) break;
+      end = first;
+      i = agenda_.next_ready(0, end);
+      if (i >= end) break;
     }
-    return 0;
-  };
-  // From where the last turn ended: a busy one does not keep others waiting.
-  const std::size_t next = link.next;
-  std::size_t length = first_of(next, count);
-  if (length == 0 && next > 0) length = first_of(0, next);
-  if (length == 0 && asks) length = transmit_arp(now, link_id, room);
-  return length;
-}
-
-// A packet of a route that is ready, or 0; it `asks` where ARP has still to tell who is next on the way.
-std::size_t Stack::transmit_ready(Instant now, std::size_t i, MutableBytes room, bool* asks) {
-  Route& route = routes_[i];
-  if (!route.sub_connection->wants_to_send(now)) {
-    agenda_.clear_ready(i);
-    return 0;
+    Route& route = routes_[i];
+    if (route.remote.link != link_id) continue;
+    SubConnection& sub = *route.sub_connection;
+    if (!sub.wants_to_send(now)) {
+      agenda_.clear_ready(i);
+      continue;
+    }
+    const bool resolved = route.settled && route.asked_source_port == sub.asked_source_port();
+    if (!resolved && !resolve(now, route)) {
+      asks = true;
+      continue;
+    }
+    const std::size_t length = config_.fragmentation == Fragmentation::kIp
+                                   ? transmit_long(now, route, route.header.to(), room)
+                                   : transmit(now, route, room);
+    if (length == 0) continue;
+    if (!sub.wants_to_send(now)) agenda_.clear_ready(i);  // most send one, and are asked no more
+    link.next = i + 1 == routes_.size() ? 0 : i + 1;
+    return length;
   }
-  const bool resolved = route.settled && route.asked_source_port == route.sub_connection->asked_source_port();
-  if (!resolved && !resolve(now, route)) {
-    *asks = true;
-    return 0;
-  }
-  return config_.fragmentation == Fragmentation::kIp ? transmit_long(now, route, route.header.to(), room)
-                                                     : transmit(now, route, room);
+  return asks ? transmit_arp(now, link_id, room) : 0;
 }
 
 // The station that the route's packets go to now; false: ARP has still to tell.

@@ -318,7 +318,6 @@ class Stack {
   std::size_t transmit_outgoing(Instant now, LinkId link, MutableBytes room);
   std::size_t transmit_others(Instant now, LinkId link, MutableBytes room);
   std::size_t transmit_sub_connections(Instant now, LinkId link, MutableBytes room);
-  std::size_t transmit_ready(Instant now, std::size_t route, MutableBytes room, bool* asks);
   bool resolve(Instant now, Route& route);
   std::size_t transmit_long(Instant now, Route& route, const MacAddress& to, MutableBytes room);
   std::size_t write_frame_of(OutgoingPacket& packet, const MacAddress& to, MutableBytes room);
