@@ -136,7 +136,7 @@ void Paths::up(const PathId& id, const Association& association) {
   Path* const path = find(id);
   if (path == nullptr || !path->present) return;
   if (path->state == State::kFencing) {
-    if (!path->greeting) return;  // word of before
+    if (!path->handshaking) return;  // word of before
     resume(*path);
   }
   if (stalled_[id.local.value()]) return;
@@ -155,7 +155,7 @@ void Paths::dead(const PathId& id) {
 
 // FO-1: a path is given up only for another one.
 void Paths::consider(ClusterId cluster) {
-  if (!reachable(cluster)) return greet_fenced(cluster);
+  if (!reachable(cluster)) return handshake_fenced(cluster);
   for (Path& path : paths_) {
     if (path.id.cluster != cluster) continue;
     if (path.state == State::kOpen && path.dead) close(path);
@@ -168,13 +168,13 @@ void Paths::consider(ClusterId cluster) {
 }
 
 // FO-10
-void Paths::greet_fenced(ClusterId cluster) {
+void Paths::handshake_fenced(ClusterId cluster) {
   for (Path& path : paths_) {
-    if (path.id.cluster != cluster || path.state != State::kFencing || path.greeting || path.mute ||
+    if (path.id.cluster != cluster || path.state != State::kFencing || path.handshaking || path.mute ||
         stalled_[path.id.local.value()])
       continue;
-    path.greeting = true;
-    command(Command::Kind::kGreet, path);
+    path.handshaking = true;
+    command(Command::Kind::kHandshake, path);
   }
 }
 
@@ -234,7 +234,7 @@ void Paths::fence_whichever(Path& path) {
   path.whichever = true;
   path.epoch = path.next_epoch = prng_.next() | 1;
   path.closed = 0;
-  path.up = path.dead = path.told = path.greeting = false;
+  path.up = path.dead = path.told = path.handshaking = false;
 }
 
 // FO-2
@@ -252,12 +252,12 @@ void Paths::closed(const PathId& id, bool closed, std::uint64_t epoch, std::uint
   // The peer has closed this very conversation, or where it never answered nothing of it can be under way.
   bool over =
       path->asked && (path->asked->kind == ControlMessage::Kind::kFenceBefore || names_it(*path->asked));
-  if (!path->greeting)
+  if (!path->handshaking)
     over = over || peer_epoch == 0 || std::any_of(path->fences.begin(), path->fences.end(), names_it);
   answer_all(*path);
   if (over) {
     resume(*path);
-  } else if (path->greeting) {
+  } else if (path->handshaking) {
     fence_whichever(*path);
   } else {
     path->state = State::kFencing;
@@ -273,8 +273,8 @@ void Paths::not_closed(Path& path) {
   const std::deque<ControlMessage> others = std::exchange(path.fences, {});
   path.dead = path.dead && path.asked;
   answer_all(path);
-  path.state = path.greeting ? State::kFencing : State::kOpen;
-  if (path.greeting && path.up) {  // the peer spoke meanwhile
+  path.state = path.handshaking ? State::kFencing : State::kOpen;
+  if (path.handshaking && path.up) {  // the peer spoke meanwhile
     resume(path);
     path.up = true;
   }
@@ -325,8 +325,8 @@ void Paths::on_fence(Path& path, const ControlMessage& m) {
       if (path.fences.size() < kMostFences) path.fences.push_back(m);
       return;
     case State::kFencing:
-      // What has been greeted meanwhile may be what the peer has closed.
-      if (path.greeting && !names_it) return close_for_peer(path, m);
+      // The end of the new handshake may be what the peer has closed.
+      if (path.handshaking && !names_it) return close_for_peer(path, m);
       answer(path, m);
       if (names_it) resume(path);
       return;
@@ -345,7 +345,7 @@ void Paths::stalled(ProxyId proxy) {
     answer_all(path);
     path.stood_still = true;
     // Nobody was told of a later conversation than the one that it was closed in.
-    if (path.state == State::kFencing && !path.greeting) continue;
+    if (path.state == State::kFencing && !path.handshaking) continue;
     ++stats_.fenced;
     fence_whichever(path);
     consider(path.id.cluster);

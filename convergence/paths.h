@@ -10,11 +10,11 @@
 //     kOpen ────────────────────────────────► kClosing ───────────────────► kFencing
 //       ▲      peer: fence                       │  the peer has closed       │  peer: fenced, or its fence
 //       └────────────────────────────────────────┴────────────────────────────┘
-//              command kResume: what it still owed goes over the others, and it greets anew
+//              command kResume: what it still owed goes over the others, and it starts a new handshake
 //
 // The two ends may keep different paths, and then neither hears the other's word. So a node to which no path
-// to a peer is left greets anew on those that it has fenced (kGreet): the greeting says that its end is
-// closed, and a peer that answers in the new conversation has closed its own (SC-13). That is as good as its
+// to a peer is left starts a new handshake on those that it has fenced (kHandshake), which says that its end
+// is closed, and a peer that answers in the new conversation has closed its own (SC-13). That is as good as its
 // Fenced: kResume.
 //
 // A peer is lost when a sub-connection says so (nothing heard on any path for the peer death time, or a new
@@ -58,8 +58,8 @@ class Paths {
       // Fence the sub-connection of `path`; answered by closed(). `by_peer`: the peer has closed its end, and
       // the epoch of that was `epoch`, or whichever came before `epoch`; else only if the path is still dead.
       kClose,
-      kGreet,       // greet anew, and keep what it owed; answered by up() when the peer's end is closed too
-      kResume,      // send what it owed over other paths, and let it greet anew unless it has
+      kHandshake,  // start a new handshake, keep what it owed; up() answers when the peer's end is closed too
+      kResume,     // send what it owed over other paths, and let it start a new handshake unless it has
       kForgetPeer,  // every proxy: what belongs to `association` has failed; sub-connections with
                     // `path.cluster` start anew with incarnation `own`
     };
@@ -67,7 +67,7 @@ class Paths {
     PathId path;
     bool by_peer = false;
     bool before = false;
-    std::uint64_t epoch = 0;  // kGreet, kResume: from which to greet, 0: from any
+    std::uint64_t epoch = 0;  // kHandshake, kResume: of the new handshake, 0: any
     std::uint64_t own = 0;
     Association association;
   };
@@ -84,7 +84,7 @@ class Paths {
   // `paths`: all of them, for good. `seed`: of incarnations.
   Paths(unsigned proxies, const std::vector<PathId>& paths, std::uint64_t seed);
 
-  // The incarnation that sub-connections with `cluster` greet with.
+  // The incarnation that sub-connections with `cluster` name in the handshake.
   std::uint64_t own_incarnation(ClusterId cluster) const { return peers_[cluster.value()].association.own; }
   Association association(ClusterId cluster) const { return peers_[cluster.value()].association; }
 
@@ -96,7 +96,7 @@ class Paths {
 
   // --- what workers say
 
-  // The sub-connection is established, or is heard again. After kGreet: the peer has spoken in the new
+  // The sub-connection is established, or is heard again. After kHandshake: the peer has spoken in the new
   // conversation.
   void up(const PathId& path, const Association& association);
   // It was not heard for the path death time.
@@ -152,14 +152,14 @@ class Paths {
     bool dead = false;        // its proxy says so; neither: not established
     std::uint64_t epoch = 0;  // kFencing: that the peer is told of
     std::uint64_t closed =
-        0;                  // kFencing: the peer's, of the conversation that was closed; 0: whichever it was
-    bool told = false;      // kFencing: the peer
-    bool greeting = false;  // it greets anew, and what it owed from before still waits
+        0;              // kFencing: the peer's, of the conversation that was closed; 0: whichever it was
+    bool told = false;  // kFencing: the peer
+    bool handshaking = false;  // a new handshake runs, and what it owed from before still waits
     // The peer closes whatever came before `epoch`: the proxy stood still, or has had several conversations.
     bool whichever = false;
     bool stood_still = false;      // what its proxy sent before may still arrive
     bool mute = false;             // the peer may yet hear of another `epoch` first: not before its word
-    std::uint64_t next_epoch = 0;  // to greet from, if the peer is told of it
+    std::uint64_t next_epoch = 0;  // of the next handshake, if the peer is told of it
     // Of the peer, while kClosing: which it is closed for, and others that came meanwhile, all to be
     // answered.
     std::optional<ControlMessage> asked;
@@ -177,7 +177,7 @@ class Paths {
   Path* find(const PathId& id);
   void reset(Path& path);
   void consider(ClusterId cluster);
-  void greet_fenced(ClusterId cluster);
+  void handshake_fenced(ClusterId cluster);
   void command(Command::Kind kind, const Path& path);
   void close(Path& path);
   void close_for_peer(Path& path, const ControlMessage& fence);

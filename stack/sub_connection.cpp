@@ -346,16 +346,16 @@ PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView
   if (h.type != PacketType::kData && (h.records != 0 || !rest.empty())) return PacketFate::kRefused;
   if (h.receiver_epoch == challenge_epoch_ && h.sender_epoch == stranger_) {  // SC-3
     // Only the hello that we sent it can have told it this epoch. What else the packet says comes again.
-    take_over(now, h.sender_epoch, Greeting(stranger_greeting_));
+    take_over(now, h.sender_epoch, HelloContent(unknown_peer_hello_));
     confirmed_ = true;
     schedule();
     return PacketFate::kNothing;
   }
-  // SC-2. An unknown sender in the greeting is one whose hello, and shared hash, we have not seen.
+  // SC-2. An unknown sender in the handshake is one whose hello, and shared hash, we have not seen.
   if ((h.receiver_epoch != epoch_ || h.sender_epoch != peer_epoch_) && !planted(Mistake::kAcceptOldEpoch))
     return PacketFate::kUnknownEpoch;
   if (lost_) return PacketFate::kNothing;  // SC-7
-  if (!established()) establish(now, h.sender_epoch, greeted_);
+  if (!established()) establish(now, h.sender_epoch, peer_hello_);
   if (!on_acknowledgement(now, h, unseen)) return PacketFate::kRefused;
 
   last_heard_ = now;
@@ -497,26 +497,27 @@ PacketFate SubConnection::on_hello(Instant now, const PacketHeader& h, ByteView 
     schedule();
     return PacketFate::kUnknownEpoch;
   }
-  Greeting greeting{load<std::uint64_t>(rest.data() + 8), 0};
-  if (rest.size() == kAskingHelloBytes) greeting.source_port = load<std::uint16_t>(rest.data() + kHelloBytes);
+  HelloContent hello_content{load<std::uint64_t>(rest.data() + 8), 0};
+  if (rest.size() == kAskingHelloBytes)
+    hello_content.source_port = load<std::uint16_t>(rest.data() + kHelloBytes);
   const bool knows_us = h.receiver_epoch == epoch_;
   if (!established()) {  // SC-1
     if (knows_us) {
-      establish(now, h.sender_epoch, greeting);
+      establish(now, h.sender_epoch, hello_content);
       if (const std::optional<Duration> rtt = round_trip(now, h)) rtt_.on_sample(*rtt);  // SW-6
     } else {
       peer_epoch_ = h.sender_epoch;
-      greeted_ = greeting;
+      peer_hello_ = hello_content;
     }
   } else if (h.sender_epoch == peer_epoch_) {
     if (knows_us) last_heard_ = now;
   } else if (h.receiver_epoch == 0) {
     // Perhaps a new incarnation, perhaps a packet of a dead one that was long under way. Ask it (SC-3).
     challenge(now, h);
-    stranger_greeting_ = greeting;
+    unknown_peer_hello_ = hello_content;
     return PacketFate::kUnknownEpoch;
   } else if (h.receiver_epoch == challenge_epoch_ && h.sender_epoch == stranger_) {
-    take_over(now, h.sender_epoch, greeting);
+    take_over(now, h.sender_epoch, hello_content);
   } else {
     return PacketFate::kUnknownEpoch;  // SC-2: an answer to an incarnation of ours that is no more
   }
@@ -554,12 +555,12 @@ std::uint64_t SubConnection::next_epoch() {
   return last_epoch_;
 }
 
-void SubConnection::establish(Instant now, std::uint64_t peer_epoch, const Greeting& greeting) {
+void SubConnection::establish(Instant now, std::uint64_t peer_epoch, const HelloContent& hello_content) {
   state_ = State::kEstablished;
   entry_.set_changed();
   peer_epoch_ = peer_epoch;
-  peer_incarnation_ = greeting.incarnation;
-  peer_asks_ = greeting.source_port;
+  peer_incarnation_ = hello_content.incarnation;
+  peer_asks_ = hello_content.source_port;
   met_[next_met_++ % met_.size()] = peer_epoch;
   peer_closed_ = false;
   wake(now);
@@ -593,22 +594,22 @@ void SubConnection::fail_everything() {
 void SubConnection::lose_peer(Instant now, std::uint64_t epoch) {
   fail_everything();
   lost_incarnation_ = peer_incarnation_;
-  start_over(now, State::kGreeting, epoch);
+  start_over(now, State::kHandshake, epoch);
   lost_ = true;
   ++stats_.peers_lost;
 }
 
 // SC-3
-void SubConnection::take_over(Instant now, std::uint64_t peer_epoch, const Greeting& greeting) {
-  if (greeting.incarnation == 0 || greeting.incarnation != peer_incarnation_) {
+void SubConnection::take_over(Instant now, std::uint64_t peer_epoch, const HelloContent& hello_content) {
+  if (hello_content.incarnation == 0 || hello_content.incarnation != peer_incarnation_) {
     lose_peer(now, challenge_epoch_);
   } else {
     OutMessage* const owed = take_back();
-    start_over(now, State::kGreeting, challenge_epoch_);
+    start_over(now, State::kHandshake, challenge_epoch_);
     queue_again(owed);
     ++stats_.renewals;
   }
-  establish(now, peer_epoch, greeting);
+  establish(now, peer_epoch, hello_content);
 }
 
 // SC-13: the peer has closed its end, so nothing of this can still arrive there from the old one.
@@ -693,7 +694,7 @@ void SubConnection::close(Instant now) {
 }
 
 OutMessage* SubConnection::recall() {
-  CHECK(state_ == State::kGreeting);
+  CHECK(state_ == State::kHandshake);
   CHECK_EQ(unsent_offset_, 0u);
   OutMessage* const first = std::exchange(unsent_, nullptr);
   for (OutMessage* m = first; m != nullptr; m = m->next) m->unacknowledged = 0;
@@ -715,7 +716,7 @@ void SubConnection::reopen(Instant now, std::uint64_t incarnation, std::uint64_t
   CHECK(state_ == State::kFenced || state_ == State::kClosed);
   closing_ = false;
   config_.incarnation = incarnation;
-  start_over(now, State::kGreeting, epoch != 0 ? epoch : next_epoch());
+  start_over(now, State::kHandshake, epoch != 0 ? epoch : next_epoch());
   schedule();
 }
 
@@ -739,7 +740,7 @@ void SubConnection::on_timer(Instant now) {
     }
   } else {
     if (now - last_heard_ >= config_.peer_death) {  // SC-8
-      // It may be alive, and merely was not heard: who greets it again does so as another one (FO-7).
+      // It may be alive, and merely was not heard: its next handshake is another incarnation's (FO-7).
       lose_peer(now, next_epoch());
       entry_.set_due(now);
       return;

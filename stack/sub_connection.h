@@ -6,19 +6,19 @@
 // packet is acknowledged only when the driver says that all of its records lie where they belong.
 //
 //              a packet of the peer names our epoch
-//   kGreeting ─────────────────────────────────────────► kEstablished
+//   kHandshake ────────────────────────────────────────► kEstablished
 //       ▲                                                 │   │   ▲
 //       └──────── nothing heard for peer_death ───────────┘   └───┘ a new incarnation, or the same node's
 //                                                                   reopened end, answered the challenge
 //
-//   any ── fence() ──► kFenced ── reopen() ──► kGreeting
+//   any ── fence() ──► kFenced ── reopen() ──► kHandshake
 //   any ── close(), then all acknowledged ──► kClosed
 //
 // Each incarnation of an end has an epoch, and takes a new one whenever it gives up a peer. A hello that
 // comes to an established end from a stranger is answered with a hello from the epoch that would follow ours:
 // only who is alive can answer that (SC-3). A fenced end is deaf and dumb: what its driver took back from it
 // goes other ways, so nothing that is still under way here may count any more (SC-10). Where no other way is
-// left to tell a peer of it, the greeting of the reopened end does (SC-13).
+// left to tell a peer of it, the handshake of the reopened end does (SC-13).
 //
 // Pure: time, packets and messages come in; poll() writes what should leave now. Owned by the stack's worker.
 #pragma once
@@ -77,7 +77,7 @@ struct SubConnectionConfig {
   // Hash of what both ends must have in common; a peer with another is refused.
   std::uint64_t shared_hash = 0;
   // Of the node, the same in all of its sub-connections and in no other life of it; the hello tells it. 0: it
-  // has none, and whoever greets anew from it is taken for another one.
+  // has none, and whoever starts a new handshake from it is taken for another one.
   std::uint64_t incarnation = 0;
   // The UDP port that the peer shall send from; 0: whichever it likes. The hello asks for it (SC-12).
   std::uint16_t wanted_source_port = 0;
@@ -94,7 +94,7 @@ struct SubConnectionStats {
   std::uint64_t messages_sent = 0;          // given to send()
   std::uint64_t message_bytes_sent = 0;
   std::uint64_t peers_lost = 0;
-  std::uint64_t renewals = 0;  // the same peer greeted anew (SC-13)
+  std::uint64_t renewals = 0;  // the same peer started a new handshake (SC-13)
   std::uint64_t path_deaths = 0;
 };
 
@@ -109,7 +109,7 @@ enum class PacketFate : std::uint8_t {
 
 class SubConnection {
  public:
-  enum class State : std::uint8_t { kGreeting, kEstablished, kFenced, kClosed };
+  enum class State : std::uint8_t { kHandshake, kEstablished, kFenced, kClosed };
 
   // `epoch` is random and never used before by this pair. `entry`: where its stack looks for what it wants.
   SubConnection(const SubConnectionConfig& config, std::uint64_t epoch, Instant now, Agenda::Entry entry);
@@ -139,9 +139,9 @@ class SubConnection {
   // there is nobody to tell.
   void close(Instant now);
   // Takes back what was queued before the peer was there, as fence() does; nothing else changes. state() is
-  // kGreeting.
+  // kHandshake.
   OutMessage* recall();
-  // Greets anew, as `incarnation` of its node, from `epoch` (random and never used before; 0: one of its
+  // Starts a handshake as `incarnation` of its node, from `epoch` (random and never used before; 0: one of its
   // own). state() is kFenced or kClosed.
   void reopen(Instant now, std::uint64_t incarnation, std::uint64_t epoch = 0);
 
@@ -199,7 +199,7 @@ class SubConnection {
   }
   std::uint64_t queued_bytes() const { return stats_.message_bytes_sent - gone_bytes_; }
   std::uint64_t epoch() const { return epoch_; }
-  // Of the peer that is established, or is being greeted; 0: none.
+  // Of the peer that is established, or in the handshake; 0: none.
   std::uint64_t peer_epoch() const { return peer_epoch_; }
   // The peer was established with that epoch, now or before (of long ago nothing is known).
   bool has_met(std::uint64_t peer_epoch) const {
@@ -240,7 +240,7 @@ class SubConnection {
   };
 
   // What a hello tells of its sender.
-  struct Greeting {
+  struct HelloContent {
     std::uint64_t incarnation = 0;
     std::uint16_t source_port = 0;  // that it asks for
   };
@@ -280,7 +280,7 @@ class SubConnection {
   // False: it acknowledges what was never sent; nothing has changed.
   [[nodiscard]] bool on_acknowledgement(Instant now, const PacketHeader& header, Duration unseen);
   PacketFate on_hello(Instant now, const PacketHeader& header, ByteView rest);
-  void establish(Instant now, std::uint64_t peer_epoch, const Greeting& greeting);
+  void establish(Instant now, std::uint64_t peer_epoch, const HelloContent& content);
   // Unlinks what is not wholly acknowledged, and leaves it as it was before send().
   OutMessage* take_back();
   void queue_again(OutMessage* first);
@@ -290,7 +290,7 @@ class SubConnection {
   // The sub-connection starts anew, from `epoch`.
   void lose_peer(Instant now, std::uint64_t epoch);
   // The stranger that was challenged has answered: from now on it is the peer.
-  void take_over(Instant now, std::uint64_t peer_epoch, const Greeting& greeting);
+  void take_over(Instant now, std::uint64_t peer_epoch, const HelloContent& content);
   void challenge(Instant now, const PacketHeader& hello);
   void answer(const PacketHeader& hello, std::uint64_t as);
   // The round trip that the packet's echo tells of.
@@ -302,14 +302,14 @@ class SubConnection {
   static std::uint16_t units(std::uint32_t bytes);
 
   SubConnectionConfig config_;
-  State state_ = State::kGreeting;
+  State state_ = State::kHandshake;
   std::uint64_t epoch_;
-  std::uint64_t peer_epoch_ = 0;       // kGreeting: of the last hello, 0 before one came
+  std::uint64_t peer_epoch_ = 0;       // kHandshake: of the last hello, 0 before one came
   std::uint64_t last_epoch_;           // that we have made up, whether or not it is in use
   std::uint64_t challenge_epoch_ = 0;  // ours, if the stranger turns out to be alive; 0: nobody was asked
   std::uint64_t stranger_ = 0;         // whom it was told to
-  Greeting greeted_;                   // kGreeting: in the hello that told peer_epoch_
-  Greeting stranger_greeting_;
+  HelloContent peer_hello_;            // kHandshake: in the hello that told peer_epoch_
+  HelloContent unknown_peer_hello_;
   std::uint16_t peer_asks_ = 0;  // for our packets' UDP source port
   std::uint64_t peer_incarnation_ = 0;
   std::uint64_t lost_incarnation_ = 0;

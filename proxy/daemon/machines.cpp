@@ -16,7 +16,7 @@ using stack::Ipv4Address;
 constexpr std::uint32_t kMagic = 0x49647262;  // "brdI"
 constexpr std::uint8_t kVersion = 1;
 constexpr Duration kCallRetry = 50_ms;
-// For one sub-connection more when another is up already; a greeting takes some milliseconds.
+// For one sub-connection more when another is up already; a handshake takes some milliseconds.
 constexpr Duration kPatienceWithPaths = 300_ms;
 // For the first one, at the callee: that is how long a Call can keep a place from others.
 constexpr Duration kPatienceWithCaller = 1_s;

@@ -9,7 +9,7 @@
 //   caller                                                           callee
 //   a place for it ── Call: who I am, what I call you ──────────────► allowed? alike? a place for it
 //   sub-connections ◄── Answer: who I am, what I call you ─────────── sub-connections
-//            … the sub-connections greet each other; when they are up: Ports' Connect …
+//            … the sub-connections do their handshakes; when they are up: Ports' Connect …
 //   the last connection is gone: sub-connections close ──────────────► lost: sub-connections close
 //
 //   free ──► calling ──► meeting ──► met ──► parting ──► free          of a place

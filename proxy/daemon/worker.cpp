@@ -426,7 +426,7 @@ void Worker::obey(Instant now, const ControlPath& control) {
   switch (c.kind) {
     case Kind::kClose:
       return close_path(now, *path, c);
-    case Kind::kGreet:
+    case Kind::kHandshake:
       if (path->known && path->waits && is_fenced(*path->sub)) path->sub->reopen(now, c.own, c.epoch);
       return;
     case Kind::kResume:
@@ -1030,7 +1030,8 @@ void Worker::watch(Instant now, Path& path) {
     end_ports(path.id.cluster, path.association.peer);
     report(PeerLost{path.id.cluster, path.association, !replaced, sub.peer_closed()});
     path.told = Path::Told::kNothing;
-    if (!replaced) return fence(now, path);  // the control plane decides as whom it greets again
+    if (!replaced)
+      return fence(now, path);  // the control plane decides with which incarnation it starts again
   }
   // Who waits for the peer to close its end takes its word for that, and no less (FO-10).
   const Path::Told state = !sub.established() || (path.waits && !sub.confirmed()) ? Path::Told::kNothing
@@ -1066,7 +1067,7 @@ void Worker::watch_sub_connections(Instant now) {
   if (reached != told.load(std::memory_order_relaxed)) told.store(reached, std::memory_order_relaxed);
   // What waits at a peer that was never there need not wait there if there is another way.
   for (Path& path : paths_) {
-    if (path.sub->state() != stack::SubConnection::State::kGreeting || !path.sub->has_unfinished()) continue;
+    if (path.sub->state() != stack::SubConnection::State::kHandshake || !path.sub->has_unfinished()) continue;
     bool other = false;
     for (unsigned p = 0; p < proxies() && !other; ++p) other = reaches(p, path.id.cluster);
     if (other) dispatch_again(path.sub->recall(), false);

@@ -186,7 +186,7 @@ class Worker {
     convergence::PathId id;
     enum class Told : std::uint8_t { kNothing, kUp, kDead } told = Told::kNothing;
     convergence::Association association;  // of the last kUp
-    // Fenced: what it owed then, until the control plane's word. It may greet anew before that.
+    // Fenced: what it owed then, until the control plane's word. It may start a new handshake before that.
     bool waits = false;
     stack::OutMessage* held = nullptr;
     bool known = true;               // else there is nobody at its other end, and it is fenced or closes

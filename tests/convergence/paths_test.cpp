@@ -121,7 +121,7 @@ TEST(Paths, BothMayGiveItUpAtOnce) {  // FO-3
 }
 
 // Each gives up the path that the other keeps.
-TEST(Paths, WithoutAWayToSayItAPathThatWasGivenUpGreetsAnew) {  // FO-10
+TEST(Paths, APathThatWasGivenUpStartsANewHandshakeWhereNoOtherIsLeft) {  // FO-10
   Two t;
   t.a.dead(path(0, kB, 0));
   ASSERT_EQ(t.a.poll_command()->kind, Paths::Command::Kind::kClose);
@@ -129,11 +129,11 @@ TEST(Paths, WithoutAWayToSayItAPathThatWasGivenUpGreetsAnew) {  // FO-10
   t.a.up(path(0, kB, 0), t.a.association(kB));
   EXPECT_FALSE(t.a.poll_command()) << "as long as the other lives it waits for the peer's word";
   t.a.dead(path(1, kB, 1));
-  const auto greet = t.a.poll_command();
-  ASSERT_TRUE(greet);
-  EXPECT_EQ(greet->kind, Paths::Command::Kind::kGreet);
-  EXPECT_EQ(greet->path, path(0, kB, 0));
-  EXPECT_EQ(greet->own, t.a.own_incarnation(kB)) << "it is no other one";
+  const auto handshake = t.a.poll_command();
+  ASSERT_TRUE(handshake);
+  EXPECT_EQ(handshake->kind, Paths::Command::Kind::kHandshake);
+  EXPECT_EQ(handshake->path, path(0, kB, 0));
+  EXPECT_EQ(handshake->own, t.a.own_incarnation(kB)) << "it is no other one";
   t.a.dead(path(1, kB, 1));
   EXPECT_FALSE(t.a.poll_command()) << "once";
 
@@ -149,13 +149,13 @@ TEST(Paths, WithoutAWayToSayItAPathThatWasGivenUpGreetsAnew) {  // FO-10
   EXPECT_EQ(close->path, path(1, kB, 1));
 }
 
-TEST(Paths, AFenceThatMeetsAGreetingClosesWhatWasGreeted) {  // FO-3, FO-10
+TEST(Paths, AFenceThatMeetsAHandshakeClosesTheNewEnd) {  // FO-3, FO-10
   Two t;
   t.a.dead(path(0, kB, 0));
   (void)t.a.poll_command();
   t.a.closed(path(0, kB, 0), true, 10, 20);
   t.a.dead(path(1, kB, 1));
-  ASSERT_EQ(t.a.poll_command()->kind, Paths::Command::Kind::kGreet);
+  ASSERT_EQ(t.a.poll_command()->kind, Paths::Command::Kind::kHandshake);
   ControlMessage fence;
   fence.kind = ControlMessage::Kind::kFence;
   fence.epoch = 21;
@@ -166,7 +166,7 @@ TEST(Paths, AFenceThatMeetsAGreetingClosesWhatWasGreeted) {  // FO-3, FO-10
   EXPECT_TRUE(close->by_peer);
   EXPECT_EQ(close->epoch, 21u);
   EXPECT_FALSE(t.a.poll_command()) << "whether it was what the peer had closed is not known";
-  // It was another: the greeting goes on.
+  // It was another: the handshake goes on.
   Two u = t;
   u.a.closed(path(0, kB, 0), false, 12, 0);
   EXPECT_FALSE(u.a.poll_command());
@@ -192,16 +192,16 @@ TEST(Paths, AFenceOfLongAgoDoesNotSayThatALaterConversationIsOver) {  // FO-3
   EXPECT_EQ(t.a.poll_command()->kind, Paths::Command::Kind::kResume);
 }
 
-// A proxy that stands still may have sent in the conversation that it greeted with, so that has to be closed
+// A proxy that stands still may have sent in the conversation of its handshake, so that has to be closed
 // too, and the answer about the one before says nothing of it.
-TEST(Paths, AProxyThatStandsStillWhileItGreetsIsFencedFromWhateverItHas) {  // FO-5, FO-10
+TEST(Paths, AProxyThatStandsStillInAHandshakeIsFencedFromWhateverItHas) {  // FO-5, FO-10
   Two t;
   t.a.dead(path(0, kB, 0));
   (void)t.a.poll_command();
   t.a.closed(path(0, kB, 0), true, 10, 20);
   ASSERT_EQ(t.a.poll_control()->message.epoch, 10u);
   t.a.dead(path(1, kB, 1));
-  ASSERT_EQ(t.a.poll_command()->kind, Paths::Command::Kind::kGreet);
+  ASSERT_EQ(t.a.poll_command()->kind, Paths::Command::Kind::kHandshake);
   t.a.stalled(ProxyId(0));
   ControlMessage fenced;
   fenced.kind = ControlMessage::Kind::kFenced;
@@ -279,7 +279,7 @@ TEST(Paths, TheFenceOfAProxyThatStandsStillIsOfWhateverItHad) {  // FO-5, FO-6
       << "should the fence come late, it is known not to mean this one";
 }
 
-TEST(Paths, AProxyThatComesBackGreetsNobodyWhoHasNotClosedItsOldEnd) {  // FO-6
+TEST(Paths, AProxyThatComesBackStartsNoHandshakeBeforeItsOldEndIsClosed) {  // FO-6
   Two t;
   t.a.stalled(ProxyId(0));
   const auto fence = t.a.poll_control();
@@ -344,7 +344,7 @@ TEST(Paths, APeerThatNobodyCanHearAnyMoreIsGivenUpByTheNode) {  // FO-7
 // Random deaths, stalls and returns of two nodes whose words travel only over paths that both have: whatever
 // happens, in the end no path waits for a word that will never come, and nothing goes again before the peer's
 // end of where it was is closed. Nobody is given up, but where proxies at both nodes stood still again while
-// they greeted.
+// their handshake.
 TEST(Paths, NoOrderOfEventsLeavesAPathWaitingForEver) {  // FO-1 to FO-6, FO-10
   int crossed = 0;
   int given_up = 0;
@@ -361,7 +361,7 @@ TEST(Paths, NoOrderOfEventsLeavesAPathWaitingForEver) {  // FO-1 to FO-6, FO-10
     // A sub-connection's end: in which epoch it is, with which of the peer's, and since when something of an
     // earlier conversation waits.
     struct End {
-      enum { kOpen, kFenced, kGreeting } state = kOpen;
+      enum { kOpen, kFenced, kHandshake } state = kOpen;
       std::uint64_t epoch = 0;
       std::uint64_t peer_epoch = 0;
       std::set<std::uint64_t> met;  // epochs of the peer's
@@ -382,7 +382,7 @@ TEST(Paths, NoOrderOfEventsLeavesAPathWaitingForEver) {  // FO-1 to FO-6, FO-10
     };
     const auto reopen = [&](End& end, std::uint64_t epoch) {
       if (end.state == End::kFenced)
-        end = {End::kGreeting, epoch != 0 ? epoch : ++last_epoch, 0, end.met, end.owes_to, false};
+        end = {End::kHandshake, epoch != 0 ? epoch : ++last_epoch, 0, end.met, end.owes_to, false};
     };
     const auto obey = [&](unsigned n) {
       while (const auto c = nodes[n]->poll_command()) {
@@ -400,7 +400,7 @@ TEST(Paths, NoOrderOfEventsLeavesAPathWaitingForEver) {  // FO-1 to FO-6, FO-10
             nodes[n]->closed(c->path, close, was.epoch, was.state == End::kOpen ? was.peer_epoch : 0);
             break;
           }
-          case Paths::Command::Kind::kGreet:
+          case Paths::Command::Kind::kHandshake:
             reopen(end, c->epoch);
             break;
           case Paths::Command::Kind::kResume:
@@ -410,19 +410,19 @@ TEST(Paths, NoOrderOfEventsLeavesAPathWaitingForEver) {  // FO-1 to FO-6, FO-10
             end.owes_to = 0;
             break;
           case Paths::Command::Kind::kForgetPeer:
-            for (End& e : ends[n]) e = {End::kGreeting, ++last_epoch, 0, e.met, 0, false};
+            for (End& e : ends[n]) e = {End::kHandshake, ++last_epoch, 0, e.met, 0, false};
             break;
         }
       }
     };
-    // A greeting that arrives, and the answer to it.
-    const auto greet = [&] {
+    // A handshake that arrives, and the answer to it.
+    const auto handshake = [&] {
       for (unsigned p = 0; p < 2; ++p)
         for (unsigned n = 0; n < 2 && !cut[p]; ++n) {
           End& from = ends[n][p];
           End& to = ends[1 - n][p];
           const bool runs = stalled[n].count(p) + stalled[1 - n].count(p) == 0;
-          if (!runs || from.state != End::kGreeting || to.state == End::kFenced) continue;
+          if (!runs || from.state != End::kHandshake || to.state == End::kFenced) continue;
           if (to.state == End::kOpen) to.epoch = ++last_epoch;
           to.state = from.state = End::kOpen;
           to.dead = from.dead = false;
@@ -502,7 +502,7 @@ TEST(Paths, NoOrderOfEventsLeavesAPathWaitingForEver) {  // FO-1 to FO-6, FO-10
           }
           break;
         case 3:
-          greet();
+          handshake();
           break;
         case 4:
           talk();
@@ -527,7 +527,7 @@ TEST(Paths, NoOrderOfEventsLeavesAPathWaitingForEver) {  // FO-1 to FO-6, FO-10
         obey(0);
         obey(1);
         talk();
-        greet();
+        handshake();
         judge();
         back(0);
         back(1);

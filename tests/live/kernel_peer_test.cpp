@@ -394,7 +394,7 @@ TEST_F(KernelPeer, RefusesAndIsRefusedAtClosedPorts) {  // IC-2, IC-3
   ASSERT_TRUE(until([&] { return !unreachables_.empty(); }));
   EXPECT_EQ(unreachables_[0].first, (Endpoint{kKernel, 5999}));
   EXPECT_EQ(unreachables_[0].second, stack::Unreachable::kPort);
-  // Our greetings to the cluster that is not there.
+  // Our handshakes to the cluster that is not there.
   EXPECT_TRUE(until([&] { return stack_->path_report(0).unreachables > 0; }));
   EXPECT_EQ(stack_->path_report(0).reason, stack::Unreachable::kPort);
 }

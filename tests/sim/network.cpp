@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kMacBytes = 6;
 constexpr std::size_t kUdpDestination = kEthernetHeaderBytes + 20 + 2;
 constexpr std::uint16_t kUdpPortBase = 7700;
-// A frame that carries a record is longer than one that only acknowledges, or greets.
+// A frame that carries a record is longer than one that only acknowledges, or opens.
 constexpr std::uint32_t kShortestData = 104;
 
 bool is_ipv4(ByteView frame) {

@@ -82,7 +82,7 @@ struct Host {
     }
     return out;
   }
-  // What the stack has to say, put together; not its greetings.
+  // What the stack has to say, put together; not its handshakes.
   std::vector<Ipv4Packet> drain() {
     std::vector<Ipv4Packet> out;
     for (;;) {
@@ -101,9 +101,9 @@ struct Host {
         whole.payload = wholes.back();
         ip = whole;
       }
-      const bool greeting =
+      const bool handshake =
           ip.protocol == IpProtocol::kUdp && load_be<std::uint16_t>(ip.payload.data() + 2) == 7700;
-      if (!greeting) out.push_back(ip);
+      if (!handshake) out.push_back(ip);
     }
     return out;
   }

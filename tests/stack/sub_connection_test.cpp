@@ -1105,7 +1105,7 @@ TEST(SubConnection, AReopenedEndIsANewIncarnationOfTheSameNode) {  // SC-10, SC-
   t.run_for(1_ms);
   EXPECT_TRUE(t.a().delivered.empty());
   t.a().sub->reopen(t.now, t.a().sub->config().incarnation);
-  EXPECT_EQ(t.a().sub->state(), SubConnection::State::kGreeting);
+  EXPECT_EQ(t.a().sub->state(), SubConnection::State::kHandshake);
   EXPECT_NE(t.a().sub->epoch(), epoch);
   t.run_for(1_ms);
   ASSERT_TRUE(t.a().sub->established());
