@@ -76,7 +76,7 @@ enum class ArpArrival : std::uint8_t {
   kLearned,     // an address was resolved, or a new neighbour noted
   kConfirmed,   // nothing new, but known for longer
   kMoved,       // a known address has another station now
-  kNotForUs,    // about strangers: neither known nor asking us
+  kNotForUs,    // about unknown stations: neither known nor asking us
   kStaticKept,  // contradicts a static entry, which stands
   kTableFull,   // new, and no free entry to note it (a request is still answered)
   kOurAddress,  // somebody else claims to be us

@@ -1,4 +1,4 @@
-// So many of something in a second, and so many at once: what answers strangers needs a bound.
+// So many of something in a second, and so many at once: what answers unknown peers needs a bound.
 #pragma once
 
 #include <algorithm>

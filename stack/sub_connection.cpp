@@ -344,7 +344,7 @@ PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView
   if (state_ == State::kFenced || state_ == State::kClosed) return PacketFate::kUnknownEpoch;  // SC-10
   if (h.type == PacketType::kHello) return on_hello(now, h, rest);
   if (h.type != PacketType::kData && (h.records != 0 || !rest.empty())) return PacketFate::kRefused;
-  if (h.receiver_epoch == challenge_epoch_ && h.sender_epoch == stranger_) {  // SC-3
+  if (h.receiver_epoch == challenge_epoch_ && h.sender_epoch == unknown_peer_epoch_) {  // SC-3
     // Only the hello that we sent it can have told it this epoch. What else the packet says comes again.
     take_over(now, h.sender_epoch, HelloContent(unknown_peer_hello_));
     confirmed_ = true;
@@ -516,7 +516,7 @@ PacketFate SubConnection::on_hello(Instant now, const PacketHeader& h, ByteView 
     challenge(now, h);
     unknown_peer_hello_ = hello_content;
     return PacketFate::kUnknownEpoch;
-  } else if (h.receiver_epoch == challenge_epoch_ && h.sender_epoch == stranger_) {
+  } else if (h.receiver_epoch == challenge_epoch_ && h.sender_epoch == unknown_peer_epoch_) {
     take_over(now, h.sender_epoch, hello_content);
   } else {
     return PacketFate::kUnknownEpoch;  // SC-2: an answer to an incarnation of ours that is no more
@@ -532,8 +532,8 @@ PacketFate SubConnection::on_hello(Instant now, const PacketHeader& h, ByteView 
 }
 
 void SubConnection::challenge(Instant now, const PacketHeader& hello) {
-  if (hello.sender_epoch != stranger_) {
-    stranger_ = hello.sender_epoch;
+  if (hello.sender_epoch != unknown_peer_epoch_) {
+    unknown_peer_epoch_ = hello.sender_epoch;
     challenge_epoch_ = next_epoch();
   }
   answer(hello, challenge_epoch_);
@@ -568,7 +568,7 @@ void SubConnection::establish(Instant now, std::uint64_t peer_epoch, const Hello
   ack_due_ = now;  // the peer may not know yet that we know it: any packet tells
   hello_due_ = false;
   path_dead_ = false;
-  stranger_ = 0;
+  unknown_peer_epoch_ = 0;
   challenge_epoch_ = 0;
 }
 
@@ -639,7 +639,7 @@ void SubConnection::start_over(Instant now, State state, std::uint64_t epoch) {
   epoch_ = epoch;
   hello_due_ = false;
   confirmed_ = false;
-  stranger_ = 0;
+  unknown_peer_epoch_ = 0;
   challenge_epoch_ = 0;
   hello_wait_ = config_.hello_retry;
   hello_next_ = now;

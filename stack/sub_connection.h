@@ -15,8 +15,8 @@
 //   any ── close(), then all acknowledged ──► kClosed
 //
 // Each incarnation of an end has an epoch, and takes a new one whenever it gives up a peer. A hello that
-// comes to an established end from a stranger is answered with a hello from the epoch that would follow ours:
-// only who is alive can answer that (SC-3). A fenced end is deaf and dumb: what its driver took back from it
+// comes to an established end from an unknown peer is answered with a hello from the epoch that would follow
+// ours: only who is alive can answer that (SC-3). A fenced end is deaf and dumb: what its driver took back from it
 // goes other ways, so nothing that is still under way here may count any more (SC-10). Where no other way is
 // left to tell a peer of it, the handshake of the reopened end does (SC-13).
 //
@@ -289,7 +289,7 @@ class SubConnection {
   void start_over(Instant now, State state, std::uint64_t epoch);
   // The sub-connection starts anew, from `epoch`.
   void lose_peer(Instant now, std::uint64_t epoch);
-  // The stranger that was challenged has answered: from now on it is the peer.
+  // The unknown peer that was challenged has answered: from now on it is the peer.
   void take_over(Instant now, std::uint64_t peer_epoch, const HelloContent& content);
   void challenge(Instant now, const PacketHeader& hello);
   void answer(const PacketHeader& hello, std::uint64_t as);
@@ -306,9 +306,9 @@ class SubConnection {
   std::uint64_t epoch_;
   std::uint64_t peer_epoch_ = 0;       // kHandshake: of the last hello, 0 before one came
   std::uint64_t last_epoch_;           // that we have made up, whether or not it is in use
-  std::uint64_t challenge_epoch_ = 0;  // ours, if the stranger turns out to be alive; 0: nobody was asked
-  std::uint64_t stranger_ = 0;         // whom it was told to
-  HelloContent peer_hello_;            // kHandshake: in the hello that told peer_epoch_
+  std::uint64_t challenge_epoch_ = 0;  // ours, if the unknown peer turns out to be alive; 0: nobody was asked
+  std::uint64_t unknown_peer_epoch_ = 0;  // whom it was told to
+  HelloContent peer_hello_;               // kHandshake: in the hello that told peer_epoch_
   HelloContent unknown_peer_hello_;
   std::uint16_t peer_asks_ = 0;  // for our packets' UDP source port
   std::uint64_t peer_incarnation_ = 0;

@@ -269,7 +269,7 @@ void Runtime::leave() {
 bool Runtime::on_fault(std::uintptr_t address, bool write) {
   if (!in_heap(address, memory_.pages())) return false;
   if (this_thread.local < 0) {
-    say_touched_by_stranger();
+    say_touched_by_foreign_thread();
     return false;
   }
   if (this_thread.inside) {

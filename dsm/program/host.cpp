@@ -57,7 +57,7 @@ void Host::fail_for_misuse(unsigned local, const std::optional<LockMisuse>& misu
   if (misuse) fail("{}", misuse->text(node_id(local)).c_str());
 }
 
-void Host::say_touched_by_stranger() {
+void Host::say_touched_by_foreign_thread() {
   say("braid: a thread that is no compute node touched shared memory: only the initial thread, the\n"
       "braid: functions given to parallel() and adopted threads (dsm/threads.h) may\n");
 }

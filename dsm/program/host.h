@@ -104,9 +104,9 @@ class Host {
   // Returns if there is none, else ends the process with a message.
   void fail_for_misuse(unsigned local, const std::optional<LockMisuse>& misuse) const;
   // Say what was wrong with an access to shared memory, before the crash that follows.
-  static void say_touched_by_stranger();  // a thread that is no compute node
-  static void say_touched_inside();       // while the host's code ran
-  static void say_touched_behind_all();   // behind all that is allocated
+  static void say_touched_by_foreign_thread();  // a thread that is no compute node
+  static void say_touched_inside();             // while the host's code ran
+  static void say_touched_behind_all();         // behind all that is allocated
 
   // Written by the initial thread while no other compute node runs.
   std::atomic<bool> in_parallel_{false};

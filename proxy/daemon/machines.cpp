@@ -40,7 +40,8 @@ bool intersect(const std::vector<Ipv4Address>& a, const std::vector<Ipv4Address>
 }
 
 // Says which of the addresses is not one of the cluster's; empty if all are.
-std::string stranger(const std::vector<Ipv4Address>& addresses, const std::vector<Ipv4Address>& clusters) {
+std::string foreign_address(const std::vector<Ipv4Address>& addresses,
+                            const std::vector<Ipv4Address>& clusters) {
   for (const Ipv4Address a : addresses)
     if (!contains(clusters, a))
       return fmt::format("{} is not an address of the cluster at {}", a.to_string(), list(clusters));
@@ -203,7 +204,8 @@ void Machines::find_place(Instant now, Waiting& w) {
   if (Place* const p = place_of(w.request.addresses)) {
     if (p->state == State::kParting) return;  // on_timer() looks again
     if (p->state != State::kCalling) {
-      if (const std::string problem = stranger(w.request.addresses, p->peer.addresses); !problem.empty()) {
+      if (const std::string problem = foreign_address(w.request.addresses, p->peer.addresses);
+          !problem.empty()) {
         refuse(w.request, problem);
         w.request.addresses.clear();
         return;
@@ -359,7 +361,7 @@ void Machines::on_answer(Instant now, const stack::Endpoint& from, const Introdu
     problem = fmt::format("the cluster there has {} proxies and machines.most_proxies is {} here",
                           callee.proxies, config_.most_proxies);
   else
-    problem = stranger(p.wanted, callee.addresses);
+    problem = foreign_address(p.wanted, callee.addresses);
   if (!problem.empty()) {
     refuse_all(p, problem);
     free(p);

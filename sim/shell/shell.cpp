@@ -219,7 +219,7 @@ void ShellHost::hand_in(const Request& request) {
 bool ShellHost::on_fault(std::uintptr_t address, bool write) {
   if (!dsm::in_heap(address, shape().heap_pages)) return false;
   if (!is_the_programs_thread) {
-    say_touched_by_stranger();
+    say_touched_by_foreign_thread();
     return false;
   }
   if (inside_) {

@@ -90,10 +90,10 @@ class Calibration(unittest.TestCase):
             # A program by another name has the mean.
             text = re.sub(r"\n  jacobi: .*", "", file.read_text())
             file.write_text(text)
-            stranger = braid("sim", "--model", file, "jacobi", "--size", "64", "--iterations", "2")
-            self.assertEqual(stranger.returncode, 0, stranger.stderr)
-            if "no run is like another" not in stranger.stderr:  # by the clock there are no units
-                self.assertIn("model modern has no unit of this one", stranger.stderr)
+            unknown = braid("sim", "--model", file, "jacobi", "--size", "64", "--iterations", "2")
+            self.assertEqual(unknown.returncode, 0, unknown.stderr)
+            if "no run is like another" not in unknown.stderr:  # by the clock there are no units
+                self.assertIn("model modern has no unit of this one", unknown.stderr)
 
     def test_the_model_that_comes_along_has_a_name(self):
         run = braid("sim", "--model", "modern", "jacobi", "--size", "64", "--iterations", "2")

@@ -24,7 +24,7 @@ using fuzz::Input;
 using Bytes = std::vector<std::byte>;
 
 constexpr std::uint16_t kEngines = 2;
-constexpr std::uint16_t kStranger = 2;
+constexpr std::uint16_t kUnknownCluster = 2;
 constexpr std::uint16_t kNodes = 2;
 constexpr std::uint32_t kPages = 8;
 constexpr std::uint32_t kTaken = 5;  // together, at the beginning
@@ -196,7 +196,7 @@ class World {
           pass_on(at, in);
           break;
         case 5:
-          listen(at, clusters_[at]->next_for(ClusterId(kStranger)));
+          listen(at, clusters_[at]->next_for(ClusterId(kUnknownCluster)));
           clusters_[at]->engine().check();
           break;
         case 6:
@@ -219,7 +219,7 @@ class World {
   // there, or the engine's own.
   static ClusterId liar(std::uint16_t to, Input& in) {
     const std::uint8_t which = in.byte();
-    if (which < 160) return ClusterId(kStranger);
+    if (which < 160) return ClusterId(kUnknownCluster);
     return ClusterId(static_cast<std::uint16_t>(which < 250 ? 1 - to : which % 7));
   }
 

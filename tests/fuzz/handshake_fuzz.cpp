@@ -1,5 +1,5 @@
-// Two ends of a sub-connection over a link that the input rules, and a stranger who speaks between them. The
-// stranger knows addresses and numbers but no epoch of the living; the packets of the dead he has.
+// Two ends of a sub-connection over a link that the input rules, and an unknown peer between them. The
+// unknown peer knows addresses and numbers but no living epoch; it has the packets of dead ones.
 //
 // Whatever happens: nothing crashes; what is handed up is the other end's and nobody else's; a message is
 // handed up once at most; and when the trouble ends, the two find each other and all that is owed arrives.
@@ -136,7 +136,7 @@ class Pair {
     collect(i);
   }
 
-  // The stranger's: anything, so long as it names no epoch of the living.
+  // The unknown peer's: anything, so long as it names no epoch of the living.
   void inject(int i, Input& in) {
     std::vector<std::byte> payload;
     if (in.truth() && !heard_.empty()) {
@@ -305,7 +305,7 @@ class Pair {
   Instant now_ = Instant::from_ns(7'000'000'000);
   std::uint64_t last_epoch_ = 0;
   End ends_[2];
-  std::deque<std::vector<std::byte>> heard_;  // by the stranger, latest last
+  std::deque<std::vector<std::byte>> heard_;  // by the unknown peer, latest last
 };
 
 }  // namespace

@@ -414,12 +414,12 @@ TEST_F(Daemons, AFloodOfConnectionsLeavesRoomForWhoAttaches) {
 TEST_F(Daemons, AnotherUserIsRefused) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   begin_traffic();
-  Child stranger = in_child([&] {
+  Child unknown = in_child([&] {
     if (::setgid(65534) != 0 || ::setuid(65534) != 0) return 10;
     const auto client = Client::attach(address_[0], {});
     return client.ok() ? 11 : 0;
   });
-  ASSERT_TRUE(until([&] { traffic(); }, [&] { return !stranger.running(); }));
+  ASSERT_TRUE(until([&] { traffic(); }, [&] { return !unknown.running(); }));
   expect_unharmed();
 }
 

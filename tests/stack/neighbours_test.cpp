@@ -231,7 +231,7 @@ TEST(Neighbours, DefendOurAddressAgainstAProbeButLearnNothingFromIt) {
   EXPECT_EQ(lan.table.size(), 0u);
 }
 
-TEST(Neighbours, StayOutOfWhatStrangersTellEachOther) {  // ARP-3
+TEST(Neighbours, IgnoreArpBetweenUnknownStations) {  // ARP-3
   Lan lan;
   EXPECT_EQ(lan.table.on_arp(at(0_us), kLeft, request(kPeer, kPeerMac, kOther)), ArpArrival::kNotForUs);
   EXPECT_EQ(lan.table.on_arp(at(0_us), kLeft, announcement(kPeer, kPeerMac)), ArpArrival::kNotForUs);
@@ -399,7 +399,7 @@ TEST(Neighbours, AFullTableForgetsWhoWasWantedLeastRecently) {
   EXPECT_EQ(lan.table.size(), 3u);
 }
 
-TEST(Neighbours, StrangersThatAskForUsTakeNobodysPlaceAndAreAnsweredAllTheSame) {
+TEST(Neighbours, UnknownStationsThatAskForUsEvictNobodyAndAreAnswered) {
   Lan lan({.capacity = 1});
   lan.resolve(at(0_s));
   EXPECT_EQ(lan.table.on_arp(at(1_s), kLeft, request(kOther, kOtherMac)), ArpArrival::kTableFull);
