@@ -118,7 +118,7 @@ bool Paths::fencing() const {
   return std::any_of(paths_.begin(), paths_.end(), [](const Path& p) { return p.state == State::kFencing; });
 }
 
-bool Paths::deaf(ClusterId cluster) const {
+bool Paths::all_closed(ClusterId cluster) const {
   bool fencing = false;
   for (const Path& path : paths_) {
     if (path.id.cluster != cluster || !path.present) continue;

@@ -116,8 +116,8 @@ class Paths {
 
   // Every path to it is closed at this end, e.g. because proxies stood still when the others' paths had been
   // given up for theirs: nothing can be said or heard any more, not even that it is another one by now.
-  bool deaf(ClusterId cluster) const;
-  // Some path is closed at this end and not yet at the other: else no cluster is deaf.
+  bool all_closed(ClusterId cluster) const;
+  // Some path is closed at this end and not yet at the other: else all_closed() is false.
   bool fencing() const;
   // It was so for the peer death time: the peer is lost.
   void give_up(ClusterId cluster) { lose(cluster, true); }

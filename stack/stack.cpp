@@ -748,8 +748,8 @@ void Stack::on_scheduling_gap(Instant now) {
   for (const auto& s : sub_connections_) s->on_scheduling_gap(now);
 }
 
-void Stack::hurry_acknowledgements(Instant now) {
-  for (const auto& s : sub_connections_) s->hurry_acknowledgement(now);
+void Stack::flush_acks(Instant now) {
+  for (const auto& s : sub_connections_) s->flush_ack(now);
 }
 
 void Stack::close(Instant now) {

@@ -248,7 +248,7 @@ class Stack {
   // When poll_transmit() is due if nothing arrives.
   Instant next_deadline();
   void on_scheduling_gap(Instant now);
-  void hurry_acknowledgements(Instant now);
+  void flush_acks(Instant now);
 
   std::span<const std::unique_ptr<SubConnection>> sub_connections() const { return sub_connections_; }
   // Which of them, by their indices, have finished messages or another state than the driver saw last.

@@ -812,7 +812,7 @@ void SubConnection::on_scheduling_gap(Instant now) {
   schedule();
 }
 
-void SubConnection::hurry_acknowledgement(Instant now) {
+void SubConnection::flush_ack(Instant now) {
   if (ack_due_ == Instant::never() || ack_due_ <= now) return;
   ack_due_ = now;
   wake(now);

@@ -16,8 +16,8 @@
 //
 // Each incarnation of an end has an epoch, and takes a new one whenever it gives up a peer. A hello that
 // comes to an established end from an unknown peer is answered with a hello from the epoch that would follow
-// ours: only who is alive can answer that (SC-3). A fenced end is deaf and dumb: what its driver took back from it
-// goes other ways, so nothing that is still under way here may count any more (SC-10). Where no other way is
+// ours: only who is alive can answer that (SC-3). A fenced end drops everything and sends nothing: what
+// its driver took back goes other ways, so nothing that is still under way here may count any more (SC-10). Where no other way is
 // left to tell a peer of it, the handshake of the reopened end does (SC-13).
 //
 // Pure: time, packets and messages come in; poll() writes what should leave now. Owned by the stack's worker.
@@ -168,7 +168,7 @@ class SubConnection {
   // This side was not running for a while: what it did not hear then says nothing.
   void on_scheduling_gap(Instant now);
   // Acknowledge now what would be acknowledged later: the worker is about to sleep.
-  void hurry_acknowledgement(Instant now);
+  void flush_ack(Instant now);
 
   // --- asking
 

@@ -181,7 +181,7 @@ class Server {
     const Instant now = monotonic_now();
     fds_.clear();
     fds_.push_back({signals_, POLLIN, 0});
-    fds_.push_back({now < deaf_until_ ? -1 : listener_, POLLIN, 0});
+    fds_.push_back({now < accept_paused_until_ ? -1 : listener_, POLLIN, 0});
     for (const Connected& c : clients_)
       fds_.push_back({c.fd, static_cast<short>(c.unsent.empty() ? POLLIN : POLLOUT), 0});
     if (::poll(fds_.data(), fds_.size(), timeout_ms) <= 0) return false;
@@ -198,7 +198,7 @@ class Server {
     const int fd = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
     if (fd < 0) {
       if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
-        deaf_until_ = monotonic_now() + kNoDescriptorsPause;  // it would be reported again and again
+        accept_paused_until_ = monotonic_now() + kNoDescriptorsPause;  // it would be reported again and again
       return;
     }
     if (!permitted(fd) || !make_room()) {
@@ -248,7 +248,7 @@ class Server {
   int signals_;
   std::vector<Connected> clients_;
   std::vector<pollfd> fds_;
-  Instant deaf_until_;
+  Instant accept_paused_until_;
   bool told_full_ = false;
 };
 

@@ -138,7 +138,7 @@ class Worker {
   // What Dispatch::kLeastLoaded goes by: fresh, so at every turn that changed it. do_work() does it.
   void publish_load();
   // It will not be called for a while: what is owed is sent in the next turn.
-  void about_to_sleep(Instant now) { stack_.hurry_acknowledgements(now); }
+  void about_to_sleep(Instant now) { stack_.flush_acks(now); }
 
   // The orderly end of its node, in this order. Nothing more is taken from clients; when everything that was
   // taken is acknowledged, and the same is true of the node's other proxies, peers are told, so that they

@@ -330,14 +330,14 @@ TEST(Paths, ANewIncarnationOfThePeerEndsTheOldOneAndIsNotMistakenForIt) {  // FO
 
 TEST(Paths, APeerThatNobodyCanHearAnyMoreIsGivenUpByTheNode) {  // FO-7
   Two t;
-  EXPECT_FALSE(t.a.deaf(kB));
+  EXPECT_FALSE(t.a.all_closed(kB));
   t.a.dead(path(0, kB, 0));
   (void)t.a.poll_command();
   t.a.closed(path(0, kB, 0), true, 10, 20);
   t.a.stalled(ProxyId(1));
-  EXPECT_TRUE(t.a.deaf(kB));
+  EXPECT_TRUE(t.a.all_closed(kB));
   t.a.give_up(kB);
-  EXPECT_FALSE(t.a.deaf(kB));
+  EXPECT_FALSE(t.a.all_closed(kB));
   EXPECT_TRUE(t.a.poll_lost());
 }
 
@@ -549,7 +549,7 @@ TEST(Paths, NoOrderOfEventsLeavesAPathWaitingForEver) {  // FO-1 to FO-6, FO-10
         EXPECT_EQ(ends[n][p].owes_to, 0u);
       }
       EXPECT_TRUE(said[n].empty());
-      EXPECT_FALSE(nodes[n]->deaf(peer[n]));
+      EXPECT_FALSE(nodes[n]->all_closed(peer[n]));
       EXPECT_TRUE(nodes[n]->reachable(peer[n]));
     }
   }

@@ -187,7 +187,7 @@ class World {
 
   void pass(Duration d) { now_ = now_ + d; }
   void gap() { stacks_[0]->on_scheduling_gap(now_); }
-  void hurry() { stacks_[0]->hurry_acknowledgements(now_); }
+  void flush_acks() { stacks_[0]->flush_acks(now_); }
 
   // Nobody else speaks: what is owed arrives. Not when somebody spoke as the peer, with its epochs: he may
   // have acknowledged what never arrived.
@@ -260,7 +260,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         world.pass(Duration::us(in.number<std::uint16_t>()));
         break;
       case 7:
-        in.truth() ? world.gap() : world.hurry();
+        in.truth() ? world.gap() : world.flush_acks();
         break;
     }
   }

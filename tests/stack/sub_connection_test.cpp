@@ -814,13 +814,13 @@ TEST(SubConnection, AnAnswerCarriesTheAcknowledgement) {  // SW-8
   EXPECT_LE(t.count(0, PacketType::kAck), 1u) << "of the last answer";
 }
 
-TEST(SubConnection, WhoIsAboutToSleepAcknowledgesFirst) {  // SW-8
+TEST(SubConnection, FlushAckAcknowledgesAtOnce) {  // SW-8
   TwoEnds t;
   t.establish();
   t.send(0, 64);
   t.run_for(10_us);
   EXPECT_EQ(t.count(1, PacketType::kAck), 0u);
-  t.b().sub->hurry_acknowledgement(t.now);
+  t.b().sub->flush_ack(t.now);
   t.run_for(1_us);
   EXPECT_EQ(t.count(1, PacketType::kAck), 1u);
 }
@@ -1071,7 +1071,7 @@ TEST(SubConnection, WhatWasOnlyPartlySentComesBackOnceAndInOrder) {  // SC-10
   EXPECT_EQ(u.fence(0).size(), 2u);
 }
 
-TEST(SubConnection, AFencedEndIsDeafAndDumb) {  // SC-10
+TEST(SubConnection, AFencedEndDropsEverythingAndSendsNothing) {  // SC-10
   TwoEnds t;
   t.establish();
   t.send_many(0, 10, 1000);
@@ -1237,14 +1237,14 @@ TEST(SubConnection, AGoodbyeThatIsLostIsSaidAgainAndNotForEver) {  // SC-11
   EXPECT_EQ(goodbyes, 2);
   EXPECT_EQ(t.b().lost, 1);
   EXPECT_EQ(t.a().sub->state(), SubConnection::State::kClosed);
-  TwoEnds deaf;
-  deaf.establish();
-  deaf.link = [](int, std::size_t, const PacketHeader&) { return kLost; };
-  deaf.a().sub->close(deaf.now);
-  deaf.run_for(100_ms);
-  EXPECT_EQ(deaf.count(0, PacketType::kClose), 4u);
-  EXPECT_EQ(deaf.a().sub->state(), SubConnection::State::kClosed);
-  EXPECT_FALSE(deaf.b().sub->peer_closed());
+  TwoEnds cut_off;
+  cut_off.establish();
+  cut_off.link = [](int, std::size_t, const PacketHeader&) { return kLost; };
+  cut_off.a().sub->close(cut_off.now);
+  cut_off.run_for(100_ms);
+  EXPECT_EQ(cut_off.count(0, PacketType::kClose), 4u);
+  EXPECT_EQ(cut_off.a().sub->state(), SubConnection::State::kClosed);
+  EXPECT_FALSE(cut_off.b().sub->peer_closed());
 }
 
 TEST(SubConnection, WhoStillOwesIsNotClosedByAHello) {  // SC-11
