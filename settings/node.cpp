@@ -114,14 +114,14 @@ constexpr Setting kMachines[] = {
                            .help = "where nodes introduce themselves; no proxy's",
                            .least = 1,
                            .most = kMaxIntroductionPort}),
-    declare<&M::places>({.name = "places",
-                         .help = "other clusters that are known at once; memory is taken for all of them",
-                         .least = 1,
-                         .most = kMaxClusters - 1}),
-    declare<&M::most_proxies>({.name = "most_proxies",
-                               .help = "the most proxies that one may have",
-                               .least = 1,
-                               .most = kMaxProxies})};
+    declare<&M::slots>({.name = "slots",
+                        .help = "other clusters that are known at once; memory is taken for all of them",
+                        .least = 1,
+                        .most = kMaxClusters - 1}),
+    declare<&M::max_proxies>({.name = "max_proxies",
+                              .help = "the most proxies that one may have",
+                              .least = 1,
+                              .most = kMaxProxies})};
 constinit const Schema kMachinesSchema = {.settings = kMachines};
 
 using H = ChannelConfig;
@@ -327,10 +327,10 @@ std::optional<Conflict> links_reach_their_peers(const C& node) {
 std::optional<Conflict> machines_fit(const C& node) {
   const MachinesConfig& m = node.machines;
   if (!m.any()) return std::nullopt;
-  if (m.places + node.clusters > kMaxClusters)
-    return Conflict{{"machines.places", "clusters"},
+  if (m.slots + node.clusters > kMaxClusters)
+    return Conflict{{"machines.slots", "clusters"},
                     fmt::format("{} is out of range; allowed: 1 to {} ({} less this machine's clusters)",
-                                m.places, kMaxClusters - node.clusters, kMaxClusters)};
+                                m.slots, kMaxClusters - node.clusters, kMaxClusters)};
   if (m.udp_port >= node.udp_port && m.udp_port < node.udp_port + node.proxies)
     return Conflict{{"machines.udp_port", "udp_port"},
                     fmt::format("{} is a proxy's; allowed: none of {} to {}", m.udp_port, node.udp_port,
@@ -353,7 +353,7 @@ constexpr Relation kNodeRelations[] = {
                                       "shm link joins two interfaces"),
     relation<C, links_reach_their_peers>("a peer's address is on its link, or the link has a gateway"),
     relation<C, machines_fit>(
-        "machines.places and clusters are 64 together at most; machines.udp_port is no proxy's"),
+        "machines.slots and clusters are 64 together at most; machines.udp_port is no proxy's"),
     relation<C, clients_can_attach>("either listen_fd or listen_address is given")};
 
 }  // namespace

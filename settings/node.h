@@ -52,8 +52,8 @@ struct MachinesConfig {
   bool connect = false;
   bool accept = false;
   std::uint16_t udp_port = 7699;
-  std::uint16_t places = 4;
-  std::uint16_t most_proxies = 8;
+  std::uint16_t slots = 4;
+  std::uint16_t max_proxies = 8;
   bool any() const { return connect || accept; }
 };
 

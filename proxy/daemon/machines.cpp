@@ -18,7 +18,7 @@ constexpr std::uint8_t kVersion = 1;
 constexpr Duration kCallRetry = 50_ms;
 // For one sub-connection more when another is up already; a handshake takes some milliseconds.
 constexpr Duration kPatienceWithPaths = 300_ms;
-// For the first one, at the callee: that is how long a Call can keep a place from others.
+// For the first one, at the callee: that is how long a Call can keep a slot from others.
 constexpr Duration kPatienceWithCaller = 1_s;
 // A client that connects again at once need not wait.
 constexpr Duration kLinger = 500_ms;
@@ -77,7 +77,7 @@ IntroductionBytes write_introduction(const Introduction& i) {
   store(at + 8, i.nonce);
   store(at + 16, i.incarnation);
   store(at + 24, i.cluster.value());
-  store(at + 26, i.place.value());
+  store(at + 26, i.slot.value());
   store(at + 28, i.proxies);
   store(at + 30, i.udp_port);
   store(at + 32, i.link.mtu_bytes);
@@ -105,7 +105,7 @@ std::optional<Introduction> parse_introduction(ByteView bytes) {
   i.nonce = load<std::uint64_t>(at + 8);
   i.incarnation = load<std::uint64_t>(at + 16);
   i.cluster = ClusterId(load<std::uint16_t>(at + 24));
-  i.place = ClusterId(load<std::uint16_t>(at + 26));
+  i.slot = ClusterId(load<std::uint16_t>(at + 26));
   i.proxies = load<std::uint16_t>(at + 28);
   i.udp_port = load<std::uint16_t>(at + 30);
   i.link.mtu_bytes = load<std::uint32_t>(at + 32);
@@ -119,40 +119,40 @@ std::optional<Introduction> parse_introduction(ByteView bytes) {
   }
   if (i.proxies < 1 || i.proxies > stack::kMaxProxiesPerCluster || i.udp_port < 1 ||
       i.udp_port + i.proxies - 1 > 65535 || i.cluster.value() >= stack::kMaxClusters ||
-      i.place.value() >= stack::kMaxClusters)
+      i.slot.value() >= stack::kMaxClusters)
     return std::nullopt;
   return i;
 }
 
-// ---------------------------------------------------------------- places
+// ---------------------------------------------------------------- slots
 
-Machines::Machines(const Config& config) : config_(config), prng_(config.seed), places_(config.places) {
+Machines::Machines(const Config& config) : config_(config), prng_(config.seed), slots_(config.slots) {
   config_.self.incarnation = prng_.next() | 1;
 }
 
 // The one that is free for the longest time: what is still under way to its last owner is the oldest.
-Machines::Place* Machines::free_place() {
-  Place* best = nullptr;
-  for (Place& p : places_)
+Machines::Slot* Machines::free_slot() {
+  Slot* best = nullptr;
+  for (Slot& p : slots_)
     if (p.state == State::kFree && (best == nullptr || p.freed < best->freed)) best = &p;
   return best;
 }
 
 // Nothing of its last owner is kept.
-void Machines::free(Place& place) {
-  place = Place{};
-  place.freed = ++freed_;
+void Machines::free(Slot& slot) {
+  slot = Slot{};
+  slot.freed = ++freed_;
 }
 
-Machines::Place* Machines::calling(std::uint64_t nonce, Ipv4Address whom) {
-  const auto found = std::find_if(places_.begin(), places_.end(), [&](const Place& p) {
+Machines::Slot* Machines::calling(std::uint64_t nonce, Ipv4Address whom) {
+  const auto found = std::find_if(slots_.begin(), slots_.end(), [&](const Slot& p) {
     return p.state == State::kCalling && p.nonce == nonce && contains(p.wanted, whom);
   });
-  return found == places_.end() ? nullptr : &*found;
+  return found == slots_.end() ? nullptr : &*found;
 }
 
-Machines::Place* Machines::place_of(const std::vector<Ipv4Address>& addresses) {
-  for (Place& p : places_) {
+Machines::Slot* Machines::slot_of(const std::vector<Ipv4Address>& addresses) {
+  for (Slot& p : slots_) {
     if (p.state == State::kFree) continue;
     if (intersect(p.state == State::kCalling ? p.wanted : p.peer.addresses, addresses)) return &p;
   }
@@ -161,13 +161,13 @@ Machines::Place* Machines::place_of(const std::vector<Ipv4Address>& addresses) {
 
 std::vector<ClusterId> Machines::occupied() const {
   std::vector<ClusterId> all;
-  for (const Place& p : places_)
+  for (const Slot& p : slots_)
     if (p.state == State::kMeeting || p.state == State::kMet) all.push_back(id(p));
   return all;
 }
 
-std::string Machines::name(ClusterId place) const {
-  const Place& p = places_[place.value() - config_.first_place.value()];
+std::string Machines::name(ClusterId slot) const {
+  const Slot& p = slots_[slot.value() - config_.first_slot.value()];
   return list(p.state == State::kCalling ? p.wanted : p.peer.addresses);
 }
 
@@ -195,13 +195,13 @@ void Machines::connect(Instant now, Request request) {
     }
   }
   waiting_.push_back({std::move(request), std::nullopt});
-  find_place(now, waiting_.back());
+  find_slot(now, waiting_.back());
   drop_served();
 }
 
 // Leaves the request without addresses if it is done with.
-void Machines::find_place(Instant now, Waiting& w) {
-  if (Place* const p = place_of(w.request.addresses)) {
+void Machines::find_slot(Instant now, Waiting& w) {
+  if (Slot* const p = slot_of(w.request.addresses)) {
     if (p->state == State::kParting) return;  // on_timer() looks again
     if (p->state != State::kCalling) {
       if (const std::string problem = foreign_address(w.request.addresses, p->peer.addresses);
@@ -211,16 +211,16 @@ void Machines::find_place(Instant now, Waiting& w) {
         return;
       }
     }
-    w.place = p - places_.data();
+    w.slot = p - slots_.data();
     if (p->state == State::kMet) connect_waiting(*p);
     return;
   }
-  Place* const p = free_place();
+  Slot* const p = free_slot();
   if (p == nullptr) {
     refuse(w.request,
-           fmt::format("this node knows {} clusters of other machines already (machines.places): close "
+           fmt::format("this node knows {} clusters of other machines already (machines.slots): close "
                        "connections with one",
-                       config_.places));
+                       config_.slots));
     w.request.addresses.clear();
     return;
   }
@@ -229,7 +229,7 @@ void Machines::find_place(Instant now, Waiting& w) {
   p->nonce = prng_.next();
   p->wanted = w.request.addresses;
   p->introduction_port = w.request.introduction_port;
-  w.place = p - places_.data();
+  w.slot = p - slots_.data();
   call(now, *p);
 }
 
@@ -241,9 +241,9 @@ void Machines::refuse(const Request& request, std::string text) {
   events_.push_back(std::move(event));
 }
 
-void Machines::refuse_all(const Place& place, const std::string& text) {
+void Machines::refuse_all(const Slot& slot, const std::string& text) {
   std::erase_if(waiting_, [&](const Waiting& w) {
-    if (!w.place || &places_[*w.place] != &place) return false;
+    if (!w.slot || &slots_[*w.slot] != &slot) return false;
     refuse(w.request, text);
     return true;
   });
@@ -253,12 +253,12 @@ void Machines::client_gone(std::uint32_t client) {
   std::erase_if(waiting_, [&](const Waiting& w) { return w.request.client == client; });
 }
 
-void Machines::connect_waiting(Place& place) {
+void Machines::connect_waiting(Slot& slot) {
   for (Waiting& w : waiting_) {
-    if (!w.place || &places_[*w.place] != &place) continue;
+    if (!w.slot || &slots_[*w.slot] != &slot) continue;
     Event event;
     event.kind = Event::Kind::kConnect;
-    event.place = id(place);
+    event.slot = id(slot);
     event.request = std::exchange(w.request, Request{});
     events_.push_back(std::move(event));
   }
@@ -281,11 +281,11 @@ void Machines::say(const stack::Endpoint& to, Introduction i) {
   datagrams_.push_back({to, write_introduction(i)});
 }
 
-void Machines::call(Instant now, Place& p) {
+void Machines::call(Instant now, Slot& p) {
   Introduction i;
   i.kind = Introduction::Kind::kCall;
   i.nonce = p.nonce;
-  i.place = id(p);
+  i.slot = id(p);
   say({p.wanted[p.next_address], p.introduction_port}, i);
   p.next_address = (p.next_address + 1) % p.wanted.size();
   p.next_call = now + kCallRetry;
@@ -313,20 +313,20 @@ void Machines::on_call(Instant now, const stack::Endpoint& from, const Introduct
   Introduction reply;
   reply.kind = Introduction::Kind::kRefusal;
   reply.nonce = caller.nonce;
-  Place* p = nullptr;
+  Slot* p = nullptr;
   if (!config_.may_accept) {
     reply.reason = Introduction::Reason::kNotAllowed;
   } else if (caller.link != config_.self.link) {
     reply.reason = Introduction::Reason::kDifferent;
-  } else if (caller.proxies > config_.most_proxies) {
+  } else if (caller.proxies > config_.max_proxies) {
     reply.reason = Introduction::Reason::kTooManyProxies;
-    reply.proxies = config_.most_proxies;
+    reply.proxies = config_.max_proxies;
   } else if (std::any_of(caller.addresses.begin(), caller.addresses.end(), [&](Ipv4Address a) {
                return contains(config_.self.addresses, a) || !stack::link_to(config_.links, a);
              })) {
     reply.reason = Introduction::Reason::kNoWay;
-  } else if (p = place_of(caller.addresses); p == nullptr) {
-    p = free_place();
+  } else if (p = slot_of(caller.addresses); p == nullptr) {
+    p = free_slot();
     if (p == nullptr)
       reply.reason = Introduction::Reason::kNoPlace;
     else
@@ -334,7 +334,7 @@ void Machines::on_call(Instant now, const stack::Endpoint& from, const Introduct
   } else if (p->state == State::kCalling) {
     meet(now, *p, caller, caller.addresses);  // each has called the other
   } else if (p->state == State::kParting || p->peer.incarnation != caller.incarnation ||
-             p->peer.place != caller.place) {
+             p->peer.slot != caller.slot) {
     // It gave up its last call, or did so in an earlier life. Only the sub-connections, if they were ever up,
     // can say that nobody is there any more.
     if (p->state == State::kMeeting && p->peer.incarnation == caller.incarnation) part(*p);
@@ -342,24 +342,24 @@ void Machines::on_call(Instant now, const stack::Endpoint& from, const Introduct
   }
   if (reply.reason == Introduction::Reason::kNone) {
     reply.kind = Introduction::Kind::kAnswer;
-    reply.place = id(*p);
+    reply.slot = id(*p);
   }
   say(from, reply);
 }
 
 // CN-14
 void Machines::on_answer(Instant now, const stack::Endpoint& from, const Introduction& callee) {
-  Place* const found = calling(callee.nonce, from.address);
+  Slot* const found = calling(callee.nonce, from.address);
   if (found == nullptr) return;
-  Place& p = *found;
+  Slot& p = *found;
   std::string problem;
   if (callee.incarnation == config_.self.incarnation)
     problem = fmt::format("{} is this node itself", from.address.to_string());
   else if (callee.link != config_.self.link)
     problem = difference(config_.self.link, callee.link);
-  else if (callee.proxies > config_.most_proxies)
-    problem = fmt::format("the cluster there has {} proxies and machines.most_proxies is {} here",
-                          callee.proxies, config_.most_proxies);
+  else if (callee.proxies > config_.max_proxies)
+    problem = fmt::format("the cluster there has {} proxies and machines.max_proxies is {} here",
+                          callee.proxies, config_.max_proxies);
   else
     problem = foreign_address(p.wanted, callee.addresses);
   if (!problem.empty()) {
@@ -371,7 +371,7 @@ void Machines::on_answer(Instant now, const stack::Endpoint& from, const Introdu
 }
 
 void Machines::on_refusal(const stack::Endpoint& from, const Introduction& r) {
-  Place* const found = calling(r.nonce, from.address);
+  Slot* const found = calling(r.nonce, from.address);
   if (found == nullptr) return;
   std::string why;
   switch (r.reason) {
@@ -387,11 +387,11 @@ void Machines::on_refusal(const stack::Endpoint& from, const Introduction& r) {
       why = "has another configuration: " + difference(config_.self.link, r.link);
       break;
     case Introduction::Reason::kTooManyProxies:
-      why = fmt::format("takes clusters of at most {} proxies (machines.most_proxies), and this has {}",
+      why = fmt::format("takes clusters of at most {} proxies (machines.max_proxies), and this has {}",
                         r.proxies, config_.self.proxies);
       break;
     case Introduction::Reason::kNoPlace:
-      why = "knows as many clusters of other machines as it may (machines.places)";
+      why = "knows as many clusters of other machines as it may (machines.slots)";
       break;
     case Introduction::Reason::kNoWay:
       why = fmt::format("cannot reach all of {}: give its link a gateway", list(config_.self.addresses));
@@ -402,12 +402,12 @@ void Machines::on_refusal(const stack::Endpoint& from, const Introduction& r) {
 }
 
 void Machines::on_unreachable(const stack::Endpoint& to, stack::Unreachable reason) {
-  for (Place& p : places_)
+  for (Slot& p : slots_)
     if (p.state == State::kCalling && p.introduction_port == to.port && contains(p.wanted, to.address))
       p.problems = fmt::format("{}: {}", to.address.to_string(), stack::to_string(reason));
 }
 
-void Machines::meet(Instant now, Place& p, const Introduction& peer, std::vector<Ipv4Address> used) {
+void Machines::meet(Instant now, Slot& p, const Introduction& peer, std::vector<Ipv4Address> used) {
   p.state = State::kMeeting;
   p.peer = peer;
   p.since = now;
@@ -415,7 +415,7 @@ void Machines::meet(Instant now, Place& p, const Introduction& peer, std::vector
   p.problems.clear();
   Event event;
   event.kind = Event::Kind::kMeet;
-  event.place = id(p);
+  event.slot = id(p);
   event.peer = peer;
   event.peer.addresses = std::move(used);
   events_.push_back(std::move(event));
@@ -423,9 +423,8 @@ void Machines::meet(Instant now, Place& p, const Introduction& peer, std::vector
 
 // ---------------------------------------------------------------- life
 
-void Machines::on_paths(Instant now, ClusterId place, unsigned up, unsigned all,
-                        const std::string& problems) {
-  Place& p = at(place);
+void Machines::on_paths(Instant now, ClusterId slot, unsigned up, unsigned all, const std::string& problems) {
+  Slot& p = at(slot);
   CHECK(p.state == State::kMeeting);
   p.problems = problems;
   if (up < all && (up == 0 || now - p.since < kPatienceWithPaths)) return;
@@ -435,24 +434,24 @@ void Machines::on_paths(Instant now, ClusterId place, unsigned up, unsigned all,
   drop_served();
 }
 
-void Machines::part(Place& p) {
+void Machines::part(Slot& p) {
   p.state = State::kParting;
   Event event;
   event.kind = Event::Kind::kPart;
-  event.place = id(p);
+  event.slot = id(p);
   events_.push_back(std::move(event));
 }
 
-void Machines::lost(ClusterId place) {
-  Place& p = at(place);
+void Machines::lost(ClusterId slot) {
+  Slot& p = at(slot);
   if (p.state != State::kMeeting && p.state != State::kMet) return;
   refuse_all(p, fmt::format("the cluster at {} was lost", list(p.peer.addresses)));
   part(p);
 }
 
 // CN-15
-void Machines::in_use(Instant now, ClusterId place, std::uint32_t connections) {
-  Place& p = at(place);
+void Machines::in_use(Instant now, ClusterId slot, std::uint32_t connections) {
+  Slot& p = at(slot);
   if (p.state != State::kMet) return;
   if (connections > 0)
     p.unused_since = now;
@@ -460,15 +459,15 @@ void Machines::in_use(Instant now, ClusterId place, std::uint32_t connections) {
     part(p);
 }
 
-void Machines::gone(ClusterId place) {
-  Place& p = at(place);
+void Machines::gone(ClusterId slot) {
+  Slot& p = at(slot);
   CHECK(p.state == State::kParting);
   free(p);
 }
 
 std::string Machines::timeout_text(const Waiting& w) const {
-  if (!w.place) return "its former connections are still being taken down";
-  const Place& p = places_[*w.place];
+  if (!w.slot) return "its former connections are still being taken down";
+  const Slot& p = slots_[*w.slot];
   const std::string why = p.problems.empty() ? "" : " (" + p.problems + ")";
   if (p.state == State::kMeeting)
     return fmt::format("the cluster answers, but no sub-connection comes up{}", why);
@@ -484,10 +483,10 @@ void Machines::on_timer(Instant now) {
     refuse(w.request, timeout_text(w));
     return true;
   });
-  for (std::size_t i = 0; i < places_.size(); ++i) {
-    Place& p = places_[i];
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    Slot& p = slots_[i];
     const bool wanted =
-        std::any_of(waiting_.begin(), waiting_.end(), [&](const Waiting& w) { return w.place == i; });
+        std::any_of(waiting_.begin(), waiting_.end(), [&](const Waiting& w) { return w.slot == i; });
     if (p.state == State::kCalling && !wanted) {
       free(p);
     } else if (p.state == State::kCalling && p.next_call <= now) {
@@ -497,7 +496,7 @@ void Machines::on_timer(Instant now) {
     }
   }
   for (Waiting& w : waiting_)
-    if (!w.place) find_place(now, w);
+    if (!w.slot) find_slot(now, w);
   drop_served();
 }
 

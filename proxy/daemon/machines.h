@@ -2,21 +2,21 @@
 // section 2.3): who they are, which of this node's spare cluster numbers stands for which of their clusters,
 // and how the two get to know each other.
 //
-// Machines number their clusters each for itself. So each of the two nodes gives the other one of its places,
+// Machines number their clusters each for itself. So each of the two nodes gives the other one of its slots,
 // a number above those of its own machine's clusters, and says so; in what the other then sends it calls
 // itself by that number. They tell each other in plain datagrams, before there is any sub-connection:
 //
 //   caller                                                           callee
-//   a place for it ── Call: who I am, what I call you ──────────────► allowed? alike? a place for it
+//   a slot for it ── Call: who I am, what I call you ──────────────► allowed? alike? a slot for it
 //   sub-connections ◄── Answer: who I am, what I call you ─────────── sub-connections
 //            … the sub-connections do their handshakes; when they are up: Ports' Connect …
 //   the last connection is gone: sub-connections close ──────────────► lost: sub-connections close
 //
-//   free ──► calling ──► meeting ──► met ──► parting ──► free          of a place
+//   free ──► calling ──► meeting ──► met ──► parting ──► free          of a slot
 //    └─── a Call ───────────▲
 //
 // A Call may be lost: it is said again, to each of the addresses in turn, and answered again. Nobody believes
-// who sent it: all that it can take is a place, for a moment; and what is known of a machine stays until its
+// who sent it: all that it can take is a slot, for a moment; and what is known of a machine stays until its
 // sub-connections say that it is gone.
 //
 // Pure: requests, datagrams and time come in; events for the node and datagrams go out. Owned by the node's
@@ -66,7 +66,7 @@ struct Introduction {
   std::uint64_t nonce = 0;        // the caller's, repeated
   std::uint64_t incarnation = 0;  // of the sender's node: another in each of its lives
   ClusterId cluster;              // what the sender's cluster is called in its own machine
-  ClusterId place;                // what the sender calls the other's
+  ClusterId slot;                 // what the sender calls the other's
   std::uint16_t proxies = 0;
   std::uint16_t udp_port = 0;  // of proxy 0
   Link link;
@@ -84,9 +84,9 @@ class Machines {
     Introduction self;  // addresses, proxies, port, what must be alike
     std::vector<stack::Interface> links;
     std::uint16_t introduction_port = 0;
-    ClusterId first_place;
-    std::uint16_t places = 0;
-    std::uint16_t most_proxies = 0;  // of the other
+    ClusterId first_slot;
+    std::uint16_t slots = 0;
+    std::uint16_t max_proxies = 0;  // of the other
     bool may_connect = false;
     bool may_accept = false;
     std::uint64_t seed = 1;
@@ -105,13 +105,13 @@ class Machines {
   };
   struct Event {
     enum class Kind : std::uint8_t {
-      kMeet,     // make sub-connections with `peer`, which has `place`
+      kMeet,     // make sub-connections with `peer`, which has `slot`
       kConnect,  // they are up: connect
       kRefused,  // `request`, with `text`
       kPart,     // close them, then call gone()
     };
     Kind kind = Kind::kMeet;
-    ClusterId place;
+    ClusterId slot;
     Introduction peer;
     Request request;
     std::string text;
@@ -133,34 +133,34 @@ class Machines {
   void on_timer(Instant now);
 
   // Its sub-connections are to come up: on_paths() is wanted.
-  bool is_meeting(ClusterId place) const {
-    return places_[place.value() - config_.first_place.value()].state == State::kMeeting;
+  bool is_meeting(ClusterId slot) const {
+    return slots_[slot.value() - config_.first_slot.value()].state == State::kMeeting;
   }
-  // Of such a place's sub-connections `up` of `all` are established. `problems` names the others and what is
+  // Of such a slot's sub-connections `up` of `all` are established. `problems` names the others and what is
   // known of them.
-  void on_paths(Instant now, ClusterId place, unsigned up, unsigned all, const std::string& problems);
+  void on_paths(Instant now, ClusterId slot, unsigned up, unsigned all, const std::string& problems);
   // Its peer was lost, or has left.
-  void lost(ClusterId place);
+  void lost(ClusterId slot);
   // Connections with it, also those that are only asked for.
-  void in_use(Instant now, ClusterId place, std::uint32_t connections);
-  // Nothing of it is left: another may have the place.
-  void gone(ClusterId place);
+  void in_use(Instant now, ClusterId slot, std::uint32_t connections);
+  // Nothing of it is left: another may have the slot.
+  void gone(ClusterId slot);
 
   std::optional<Event> poll_event();
   std::optional<Datagram> poll_datagram();
 
   bool is_place(ClusterId cluster) const {
-    return cluster.value() >= config_.first_place.value() &&
-           cluster.value() - config_.first_place.value() < config_.places;
+    return cluster.value() >= config_.first_slot.value() &&
+           cluster.value() - config_.first_slot.value() < config_.slots;
   }
-  // Places whose sub-connections exist.
+  // Slots whose sub-connections exist.
   std::vector<ClusterId> occupied() const;
-  // Who has the place, for people.
-  std::string name(ClusterId place) const;
+  // Who has the slot, for people.
+  std::string name(ClusterId slot) const;
 
  private:
   enum class State : std::uint8_t { kFree, kCalling, kMeeting, kMet, kParting };
-  struct Place {
+  struct Slot {
     State state = State::kFree;
     bool called = false;  // by us: who called closes
     std::uint64_t nonce = 0;
@@ -178,36 +178,36 @@ class Machines {
   };
   struct Waiting {
     Request request;
-    std::optional<std::size_t> place;
+    std::optional<std::size_t> slot;
   };
 
-  ClusterId id(const Place& place) const {
-    return ClusterId(static_cast<std::uint16_t>(config_.first_place.value() + (&place - places_.data())));
+  ClusterId id(const Slot& slot) const {
+    return ClusterId(static_cast<std::uint16_t>(config_.first_slot.value() + (&slot - slots_.data())));
   }
-  Place& at(ClusterId place) { return places_[place.value() - config_.first_place.value()]; }
-  Place* free_place();
-  void free(Place& place);
+  Slot& at(ClusterId slot) { return slots_[slot.value() - config_.first_slot.value()]; }
+  Slot* free_slot();
+  void free(Slot& slot);
   // Whom we call with that nonce at that address, among others.
-  Place* calling(std::uint64_t nonce, stack::Ipv4Address whom);
-  Place* place_of(const std::vector<stack::Ipv4Address>& addresses);
-  void find_place(Instant now, Waiting& waiting);
+  Slot* calling(std::uint64_t nonce, stack::Ipv4Address whom);
+  Slot* slot_of(const std::vector<stack::Ipv4Address>& addresses);
+  void find_slot(Instant now, Waiting& waiting);
   void refuse(const Request& request, std::string text);
-  void refuse_all(const Place& place, const std::string& text);
+  void refuse_all(const Slot& slot, const std::string& text);
   void say(const stack::Endpoint& to, Introduction introduction);
-  void call(Instant now, Place& place);
+  void call(Instant now, Slot& slot);
   void on_call(Instant now, const stack::Endpoint& from, const Introduction& caller);
   void on_answer(Instant now, const stack::Endpoint& from, const Introduction& callee);
   void on_refusal(const stack::Endpoint& from, const Introduction& refusal);
   // `used`: of its addresses, those that sub-connections lead to.
-  void meet(Instant now, Place& place, const Introduction& peer, std::vector<stack::Ipv4Address> used);
-  void part(Place& place);
-  void connect_waiting(Place& place);
+  void meet(Instant now, Slot& slot, const Introduction& peer, std::vector<stack::Ipv4Address> used);
+  void part(Slot& slot);
+  void connect_waiting(Slot& slot);
   void drop_served();
   std::string timeout_text(const Waiting& waiting) const;
 
   Config config_;
   Prng prng_;
-  std::vector<Place> places_;
+  std::vector<Slot> slots_;
   std::deque<Waiting> waiting_;
   std::uint64_t freed_ = 0;
   std::deque<Event> events_;

@@ -50,7 +50,7 @@ Node::Node(const NodeConfig& config, Instant now, const NodeSurroundings& surrou
       monitor_({config.proxies, Duration::ms(config.transport.path_death_ms), surroundings.monitor_proxies},
                now),
       lanes_(monitor_),
-      ports_(ClusterId(config.cluster), static_cast<std::uint16_t>(config.clusters + machine_places(config)),
+      ports_(ClusterId(config.cluster), static_cast<std::uint16_t>(config.clusters + machine_slots(config)),
              clients_, config.channel.max_ports),
       installed_(config.proxies),
       retired_(config.proxies) {}
@@ -430,12 +430,12 @@ void Node::drain_by(PortId port, unsigned p) {
 int Node::run_machines(Instant now) {
   int work = 0;
   // What was decided before has been carried out: the paths of these are known.
-  for (const ClusterId place : machines_->occupied()) {
-    if (machines_->is_meeting(place)) {
-      const Peers::Count paths = peers_->count_paths(place);
-      machines_->on_paths(now, place, paths.up, paths.all, peers_->problems(place));
+  for (const ClusterId slot : machines_->occupied()) {
+    if (machines_->is_meeting(slot)) {
+      const Peers::Count paths = peers_->count_paths(slot);
+      machines_->on_paths(now, slot, paths.up, paths.all, peers_->problems(slot));
     }
-    machines_->in_use(now, place, ports_.held_with(place));
+    machines_->in_use(now, slot, ports_.held_with(slot));
   }
   for (Worker::Datagram d; worker(kIntroducer).take_datagram(&d); ++work) {
     if (d.port != config_.machines.udp_port) continue;
@@ -446,7 +446,7 @@ int Node::run_machines(Instant now) {
   }
   machines_->on_timer(now);
   for (; const std::optional<Machines::Event> event = machines_->poll_event(); ++work) carry_out(now, *event);
-  for (const ClusterId place : peers_->drained()) work += free_place(place) ? 1 : 0;
+  for (const ClusterId slot : peers_->drained()) work += free_slot(slot) ? 1 : 0;
   for (; const std::optional<Machines::Datagram> out = machines_->poll_datagram(); ++work)
     worker(kIntroducer).send_datagram(to_datagram(*out, config_.machines.udp_port));
   return work;
@@ -456,38 +456,38 @@ void Node::carry_out(Instant now, const Machines::Event& event) {
   const Machines::Request& r = event.request;
   switch (event.kind) {
     case Machines::Event::Kind::kMeet:
-      return connect_cluster(event.place, event.peer);
+      return connect_cluster(event.slot, event.peer);
     case Machines::Event::Kind::kConnect:
-      return ports_.connect(now, r.client, r.serial, r.endpoint, event.place, r.port, r.window_bytes,
+      return ports_.connect(now, r.client, r.serial, r.endpoint, event.slot, r.port, r.window_bytes,
                             r.ordered, r.deadline - now);
     case Machines::Event::Kind::kRefused:
       return clients_.refuse(r.client, r.serial, event.text);
     case Machines::Event::Kind::kPart:
-      return drain_cluster(event.place);
+      return drain_cluster(event.slot);
   }
 }
 
-void Node::connect_cluster(ClusterId place, const Introduction& peer) {
-  peers_->connect(paths_to_machine(config_, place, peer, interfaces_, peers_->own_incarnation(place)));
+void Node::connect_cluster(ClusterId slot, const Introduction& peer) {
+  peers_->connect(paths_to_machine(config_, slot, peer, interfaces_, peers_->own_incarnation(slot)));
   carry_out_peers();
   log_.push_back(
-      fmt::format("the cluster at {} is known as cluster {}", machines_->name(place), place.value()));
+      fmt::format("the cluster at {} is known as cluster {}", machines_->name(slot), slot.value()));
 }
 
-void Node::drain_cluster(ClusterId place) {
-  peers_->drain(place);
+void Node::drain_cluster(ClusterId slot) {
+  peers_->drain(slot);
   carry_out_peers();
   log_.push_back(
-      fmt::format("the cluster at {}, known as cluster {}, is left", machines_->name(place), place.value()));
+      fmt::format("the cluster at {}, known as cluster {}, is left", machines_->name(slot), slot.value()));
 }
 
 // No proxy has anything of it any more. While clients have not closed what was lost with it, its ports are
 // still the former's. True if all is gone.
-bool Node::free_place(ClusterId place) {
-  if (ports_.held_with(place) > 0) return false;
-  peers_->forget(place);
+bool Node::free_slot(ClusterId slot) {
+  if (ports_.held_with(slot) > 0) return false;
+  peers_->forget(slot);
   carry_out_peers();
-  machines_->gone(place);
+  machines_->gone(slot);
   return true;
 }
 

@@ -179,9 +179,9 @@ class Node {
   // --- other machines
   int run_machines(Instant now);
   void carry_out(Instant now, const Machines::Event& event);
-  void connect_cluster(ClusterId place, const Introduction& peer);
-  void drain_cluster(ClusterId place);
-  bool free_place(ClusterId place);
+  void connect_cluster(ClusterId slot, const Introduction& peer);
+  void drain_cluster(ClusterId slot);
+  bool free_slot(ClusterId slot);
 
   // --- proxies
   int rebalance();

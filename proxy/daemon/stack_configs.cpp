@@ -53,8 +53,8 @@ std::uint64_t shared_hash(const NodeConfig& config, std::uint16_t clusters) {
   return hash.value();
 }
 
-std::uint16_t machine_places(const NodeConfig& config) {
-  return config.machines.any() ? config.machines.places : std::uint16_t{0};
+std::uint16_t machine_slots(const NodeConfig& config) {
+  return config.machines.any() ? config.machines.slots : std::uint16_t{0};
 }
 
 stack::StackConfig stack_config(const NodeConfig& config, unsigned proxy, std::uint64_t seed) {
@@ -69,10 +69,10 @@ stack::StackConfig stack_config(const NodeConfig& config, unsigned proxy, std::u
   s.sub_connection = sub_connection_config(config.transport);
   s.sub_connection.shared_hash = shared_hash(config, config.clusters);
   for (const PeerConfig& peer : config.peers) add_peer(config, peer, proxy, s);
-  for (unsigned place = 0; place < machine_places(config); ++place) {
-    for (unsigned theirs = 0; theirs < config.machines.most_proxies; ++theirs) {
+  for (unsigned slot = 0; slot < machine_slots(config); ++slot) {
+    for (unsigned theirs = 0; theirs < config.machines.max_proxies; ++theirs) {
       stack::RemoteStack remote;
-      remote.id = {ClusterId(static_cast<std::uint16_t>(config.clusters + place)),
+      remote.id = {ClusterId(static_cast<std::uint16_t>(config.clusters + slot)),
                    ProxyId(static_cast<std::uint8_t>(theirs))};
       remote.absent = true;
       s.remotes.push_back(remote);
@@ -81,7 +81,7 @@ stack::StackConfig stack_config(const NodeConfig& config, unsigned proxy, std::u
   return s;
 }
 
-std::vector<RemotePath> paths_to_machine(const NodeConfig& config, ClusterId place, const Introduction& peer,
+std::vector<RemotePath> paths_to_machine(const NodeConfig& config, ClusterId slot, const Introduction& peer,
                                          std::span<const stack::Interface> links, std::uint64_t incarnation) {
   std::vector<RemotePath> all;
   for (unsigned p = 0; p < config.proxies; ++p) {
@@ -90,14 +90,14 @@ std::vector<RemotePath> paths_to_machine(const NodeConfig& config, ClusterId pla
       if (!config.transport.all_pairs && !aligned) continue;
       const ProxyId own(static_cast<std::uint8_t>(p)), their_proxy(static_cast<std::uint8_t>(theirs));
       stack::RemoteStack r;
-      r.id = {place, their_proxy};
+      r.id = {slot, their_proxy};
       r.address = peer.addresses[theirs % peer.addresses.size()];
       r.udp_port = static_cast<std::uint16_t>(peer.udp_port + theirs);
       r.link = *stack::link_to(links, r.address);
       r.incarnation = incarnation;
       r.preferred = convergence::is_preferred(config.transport.peer, aligned);
-      r.names = {{peer.place, own}, {peer.cluster, their_proxy}, shared_hash(config, 0)};
-      all.push_back({{own, place, their_proxy}, r});
+      r.names = {{peer.slot, own}, {peer.cluster, their_proxy}, shared_hash(config, 0)};
+      all.push_back({{own, slot, their_proxy}, r});
     }
   }
   return all;
@@ -118,9 +118,9 @@ Machines::Config machines_config(const NodeConfig& config, const std::vector<sta
   }
   m.links = links;
   m.introduction_port = config.machines.udp_port;
-  m.first_place = ClusterId(config.clusters);
-  m.places = machine_places(config);
-  m.most_proxies = config.machines.most_proxies;
+  m.first_slot = ClusterId(config.clusters);
+  m.slots = machine_slots(config);
+  m.max_proxies = config.machines.max_proxies;
   m.may_connect = config.machines.connect;
   m.may_accept = config.machines.accept;
   m.seed = seed ^ 0x6d616368696e6573;

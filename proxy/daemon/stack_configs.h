@@ -18,14 +18,14 @@ namespace braid::proxy {
 std::uint64_t shared_hash(const NodeConfig& config, std::uint16_t clusters);
 
 // Clusters of other machines that the node has room for.
-std::uint16_t machine_places(const NodeConfig& config);
+std::uint16_t machine_slots(const NodeConfig& config);
 
 // The stack of one proxy. `seed`: of the node's epochs. Incarnations and wanted source ports are not filled in.
 stack::StackConfig stack_config(const NodeConfig& config, unsigned proxy, std::uint64_t seed);
 
-// The paths to a cluster of another machine, which is known as `place` and was introduced so. `incarnation` is
+// The paths to a cluster of another machine, which is known as `slot` and was introduced so. `incarnation` is
 // the node's own towards it; `links` lead to all of its addresses.
-std::vector<RemotePath> paths_to_machine(const NodeConfig& config, ClusterId place, const Introduction& peer,
+std::vector<RemotePath> paths_to_machine(const NodeConfig& config, ClusterId slot, const Introduction& peer,
                                          std::span<const stack::Interface> links, std::uint64_t incarnation);
 
 // Of the node towards other machines.

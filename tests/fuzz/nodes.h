@@ -62,7 +62,7 @@ class Nodes {
     n.seed = 5u + cluster;
     n.listen_address = "@unused";
     // They may also meet as if each was a machine of its own.
-    n.machines = {.connect = true, .accept = true, .places = 1, .most_proxies = 1};
+    n.machines = {.connect = true, .accept = true, .slots = 1, .max_proxies = 1};
     proxy::LinkConfig link;
     link.kind = proxy::LinkConfig::Kind::kEthdev;  // of no kind: the queues are made here
     link.device = "none";

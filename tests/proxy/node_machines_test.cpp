@@ -28,7 +28,7 @@ RemoteCluster at(unsigned cluster, unsigned nis = 2) {
 
 // A machine of clusters 0 and 1 with two proxies each, and one of cluster 2 with three; two NIs each.
 WorldOptions two_machines(std::vector<MachinesConfig> machines = {kOpen, kOpen, kOpen}) {
-  for (MachinesConfig& m : machines) m.places = 2;
+  for (MachinesConfig& m : machines) m.slots = 2;
   WorldOptions o;
   o.proxies = {2, 2, 3};
   o.nis = 2;
@@ -75,7 +75,7 @@ void talk(const Pair& p, Client& a, Client& b, std::uint32_t messages) {
 TEST(OtherMachines, ConnectAndTalkOverAllProxiesAndAreForgotten) {  // CN-12, CN-14, CN-15
   World world(two_machines());
   const auto a = world.client(0), b = world.client(2), sibling = world.client(1);
-  for (int round = 0; round < 3; ++round) {  // more often than there are places
+  for (int round = 0; round < 3; ++round) {  // more often than there are slots
     SCOPED_TRACE(round);
     const Pair p =
         connect_to(world, a->endpoint(0), 2, b->endpoint(0), PortId(20u + static_cast<unsigned>(round)));
@@ -174,7 +174,7 @@ TEST(OtherMachines, SubConnectionsThatDoNotComeUpAreNamed) {  // CN-12
   };
   const std::string text = refusal(world, *a, at(2));
   EXPECT_SAYS(text, "no sub-connection comes up (10.98.0.3:7700 is silent");
-  // And the place is free again, at both.
+  // And the slot is free again, at both.
   world.each_turn = nullptr;
   world.cut.clear();
   world.run(1200_ms);
@@ -223,20 +223,20 @@ TEST(OtherMachines, AProxyThatStandsStillIsDoneWithout) {  // FO-5, FO-6
   EXPECT_GT(world.node(0).counters(1).messages_sent.get(), before) << "it is used again";
 }
 
-TEST(OtherMachines, PlacesAndWishesAreBounded) {  // CN-12, CN-13
+TEST(OtherMachines, SlotsAndWishesAreBounded) {  // CN-12, CN-13
   WorldOptions o;
   o.proxies = {1, 1, 1};
   o.nis = 1;
   o.machine = {0, 1, 2};
   MachinesConfig small = kOpen;
-  small.places = 1;
+  small.slots = 1;
   o.machines = {small, small, small};
   World world(o);
   const auto a = world.client(0), b = world.client(1), c = world.client(2);
   ASSERT_TRUE(b->endpoint(0).listen(PortId(9), {}).ok());
   ASSERT_TRUE(c->endpoint(0).listen(PortId(9), {}).ok());
   ASSERT_TRUE(a->endpoint(0).connect(at(1, 1), PortId(9), {}, 1_s).ok());
-  EXPECT_SAYS(refusal(world, *a, at(2, 1)), "machines.places");
+  EXPECT_SAYS(refusal(world, *a, at(2, 1)), "machines.slots");
   EXPECT_SAYS(refusal(world, *c, at(1, 1)), "knows as many clusters of other machines as it may");
 
   // One client, and more wishes than may wait.
@@ -303,9 +303,9 @@ TEST(OtherMachines, WhatIsNotAlikeIsNamed) {  // CN-13, CN-14
   c.self.udp_port = 7700;
   c.self.link = link;
   c.links = {{.address = c.self.addresses[0], .mac = {}}};
-  c.first_place = ClusterId(1);
-  c.places = 1;
-  c.most_proxies = 4;
+  c.first_slot = ClusterId(1);
+  c.slots = 1;
+  c.max_proxies = 4;
   c.may_connect = c.may_accept = true;
   Machines a(c);
   c.self.addresses = {stack::Ipv4Address(10, 0, 0, 2)};
@@ -338,7 +338,7 @@ TEST(OtherMachines, IntroductionsAreReadAsTheyWereWrittenAndNothingElseIs) {  //
   i.nonce = 0x123456789abcdef0;
   i.incarnation = 77;
   i.cluster = ClusterId(3);
-  i.place = ClusterId(63);
+  i.slot = ClusterId(63);
   i.proxies = 32;
   i.udp_port = 65504;
   i.link = {1500, 256, stack::Fragmentation::kIp, true};
@@ -349,7 +349,7 @@ TEST(OtherMachines, IntroductionsAreReadAsTheyWereWrittenAndNothingElseIs) {  //
   EXPECT_EQ(write_introduction(*read), bytes);
   EXPECT_EQ(read->addresses, i.addresses);
   EXPECT_EQ(read->link, i.link);
-  EXPECT_EQ(read->place, ClusterId(63));
+  EXPECT_EQ(read->slot, ClusterId(63));
   EXPECT_FALSE(parse_introduction(ByteView(bytes).first(71)));
   // One field beyond what it may be.
   for (const auto& [at, value] : std::vector<std::pair<std::size_t, unsigned>>{{0, 0},
@@ -376,7 +376,7 @@ TEST(OtherMachines, IntroductionsAreReadAsTheyWereWrittenAndNothingElseIs) {  //
   EXPECT_FALSE(parse_introduction(twice));
 }
 
-// Whatever datagrams come, in whatever order with everything else: each wish gets one answer, and every place
+// Whatever datagrams come, in whatever order with everything else: each wish gets one answer, and every slot
 // is free again in the end.
 TEST(OtherMachines, NoDatagramBringsThemDown) {  // CN-13, CN-14
   constexpr std::uint64_t kSeed = 20261121;
@@ -391,9 +391,9 @@ TEST(OtherMachines, NoDatagramBringsThemDown) {  // CN-13, CN-14
   c.self.udp_port = 7700;
   c.self.link = {.mtu_bytes = 1500, .window_packets = 256};
   c.links = {{.address = c.self.addresses[0], .mac = {}}};
-  c.first_place = ClusterId(1);
-  c.places = 3;
-  c.most_proxies = 4;
+  c.first_slot = ClusterId(1);
+  c.slots = 3;
+  c.max_proxies = 4;
   c.may_connect = c.may_accept = true;
   Machines machines(c);
   Instant now;
@@ -405,10 +405,10 @@ TEST(OtherMachines, NoDatagramBringsThemDown) {  // CN-13, CN-14
       answered +=
           event->kind == Machines::Event::Kind::kConnect || event->kind == Machines::Event::Kind::kRefused;
       if (event->kind == Machines::Event::Kind::kPart) {
-        ASSERT_TRUE(parting.insert(event->place.value()).second);
+        ASSERT_TRUE(parting.insert(event->slot.value()).second);
       }
       if (event->kind == Machines::Event::Kind::kMeet) {
-        ASSERT_FALSE(parting.contains(event->place.value()));
+        ASSERT_FALSE(parting.contains(event->slot.value()));
       }
     }
     while (const auto datagram = machines.poll_datagram())
@@ -417,7 +417,7 @@ TEST(OtherMachines, NoDatagramBringsThemDown) {  // CN-13, CN-14
   unsigned met = 0;
   for (int step = 0; step < 200'000; ++step) {
     now = now + Duration::us(static_cast<std::int64_t>(prng.below(5000)));
-    const ClusterId place(static_cast<std::uint16_t>(1 + prng.below(3)));
+    const ClusterId slot(static_cast<std::uint16_t>(1 + prng.below(3)));
     switch (prng.below(8)) {
       case 0: {
         Machines::Request r;
@@ -448,18 +448,18 @@ TEST(OtherMachines, NoDatagramBringsThemDown) {  // CN-13, CN-14
         break;
       case 5:
         take();
-        if (machines.is_meeting(place)) {
-          machines.on_paths(now, place, static_cast<unsigned>(prng.below(3)), 2, "");
-          met += machines.is_meeting(place) ? 0 : 1;
+        if (machines.is_meeting(slot)) {
+          machines.on_paths(now, slot, static_cast<unsigned>(prng.below(3)), 2, "");
+          met += machines.is_meeting(slot) ? 0 : 1;
         }
         break;
       case 6:
-        if (prng.chance(0.2)) machines.lost(place);
-        machines.in_use(now, place, static_cast<std::uint32_t>(prng.below(2)));
+        if (prng.chance(0.2)) machines.lost(slot);
+        machines.in_use(now, slot, static_cast<std::uint32_t>(prng.below(2)));
         break;
       case 7:
         take();
-        if (parting.erase(place.value()) > 0) machines.gone(place);
+        if (parting.erase(slot.value()) > 0) machines.gone(slot);
         break;
     }
     ASSERT_FALSE(HasFatalFailure());

@@ -86,13 +86,13 @@ TEST(StackConfigs, ANodeAloneHasOneInterfaceAndNobody) {
   EXPECT_TRUE(s.remotes.empty());
 }
 
-TEST(StackConfigs, PlacesForOtherMachinesAreAbsentRemotes) {
+TEST(StackConfigs, SlotsForOtherMachinesAreAbsentRemotes) {
   NodeConfig c = config();
-  EXPECT_EQ(machine_places(c), 0);
+  EXPECT_EQ(machine_slots(c), 0);
   c.machines.accept = true;
-  c.machines.places = 3;
-  c.machines.most_proxies = 2;
-  EXPECT_EQ(machine_places(c), 3);
+  c.machines.slots = 3;
+  c.machines.max_proxies = 2;
+  EXPECT_EQ(machine_slots(c), 3);
   const stack::StackConfig s = stack_config(c, 0, 1);
   ASSERT_EQ(s.remotes.size(), 2u + 6u);
   std::set<unsigned> clusters;
@@ -123,7 +123,7 @@ TEST(StackConfigs, TheHashCoversWhatBothEndsMustShare) {
 TEST(StackConfigs, PathsToAMachineUseTheNamesThatTheTwoGaveEachOther) {
   Introduction peer;
   peer.cluster = ClusterId(5);
-  peer.place = ClusterId(9);
+  peer.slot = ClusterId(9);
   peer.proxies = 2;
   peer.udp_port = 7900;
   peer.addresses = {*stack::Ipv4Address::parse("10.1.0.9")};
@@ -149,7 +149,7 @@ TEST(StackConfigs, ANodeIntroducesItselfWithEachAddressOnce) {
   const Machines::Config m = machines_config(c, stack_config(c, 0, 1).interfaces, 1);
   ASSERT_EQ(m.self.addresses.size(), 2u);
   EXPECT_EQ(m.self.addresses[1].to_string(), "10.1.0.1");
-  EXPECT_EQ(m.first_place, ClusterId(2));
+  EXPECT_EQ(m.first_slot, ClusterId(2));
   EXPECT_EQ(m.self.proxies, 2);
 }
 
