@@ -37,7 +37,7 @@ class Receiver {
   Receiver(MutableBytes buffer, bool ordered, Position start = Position());
 
   // A proxy reports that the record's bytes lie at its position. Call next() afterwards until it is empty.
-  // The record may be anything that a peer makes up: it can spoil this connection's own messages, no more.
+  // The record may be anything that a peer makes up: it can corrupt this connection's own messages, no more.
   [[nodiscard]] Accepted on_arrival(const stack::Record& record);
 
   // The next message that may be handed over (CV-4 in order, CV-5 as soon as complete). The view stays valid

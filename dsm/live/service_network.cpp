@@ -102,7 +102,7 @@ int ServiceNetwork::poll(Sink& sink, int limit) {
 const char* ServiceNetwork::trouble(ClusterId peer) {
   const proxy::ConnectionState state = links_[peer.value()]->state();
   if (state != proxy::ConnectionState::kOpen) return proxy::to_string(state);
-  if (links_[peer.value()]->spoiled()) return "a message from it was damaged on its way, and is lost";
+  if (links_[peer.value()]->corrupted()) return "a message from it was damaged on its way, and is lost";
   return endpoint_->service().alive() ? nullptr : proxy::to_string(proxy::ConnectionState::kServiceLost);
 }
 

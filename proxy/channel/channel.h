@@ -61,7 +61,7 @@ struct PortCell {
   // Written by the daemon's control plane.
   alignas(kCacheLine) std::atomic<PortState> state;
   // Written by proxies: not 0 once a record came that no sender makes (CV-10).
-  std::atomic<std::uint32_t> spoiled;
+  std::atomic<std::uint32_t> corrupted;
   // Written by the client: the position before which it has consumed everything. A record before it is a
   // duplicate.
   alignas(kCacheLine) std::atomic<std::uint32_t> consumed;

@@ -376,7 +376,7 @@ Endpoint::Arrived Endpoint::take_arrival(Lane& lane, Connection** to) {
     case convergence::Accepted::kBeyondWindow:
     case convergence::Accepted::kMalformed:
       ++counts_.bad_arrivals;
-      connection->spoiled_ = true;
+      connection->corrupted_ = true;
       break;
   }
   return Arrived::kTaken;
@@ -410,8 +410,8 @@ ConnectionState Connection::state() const {
 }
 
 // CV-10
-bool Connection::spoiled() const {
-  return spoiled_ || cell_->spoiled.load(std::memory_order_acquire) != 0;
+bool Connection::corrupted() const {
+  return corrupted_ || cell_->corrupted.load(std::memory_order_acquire) != 0;
 }
 
 void Connection::read_credit() {

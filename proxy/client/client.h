@@ -122,7 +122,7 @@ class Connection {
   ConnectionState state() const;
   // A record came that the peer cannot have sent so: it was damaged behind all checksums, and the message
   // that it was is lost. The connection goes on without it; who needs every message gives it up.
-  bool spoiled() const;
+  bool corrupted() const;
 
   // A whole message, or nothing. `lane` is the compute node on whose behalf it goes, for Dispatch::kFixed. It
   // leaves at the endpoint's next poll() or flush() at the latest.
@@ -171,7 +171,7 @@ class Connection {
   convergence::Sender sender_;
   convergence::Receiver receiver_;
   convergence::Dispatcher dispatcher_;
-  bool spoiled_ = false;
+  bool corrupted_ = false;
   bool failed_ = false;  // this end gave up: send() timed out half-way
   // The reservation.
   unsigned proxy_ = 0;

@@ -383,7 +383,7 @@ void Node::install(const Ports::End& end) {
   PortCell* const cell = new (memory.cell(end.grant.cell)) PortCell;
   cell->consumed.store(0, std::memory_order_relaxed);
   for (auto& credit : cell->credit) credit.store(0, std::memory_order_relaxed);
-  cell->spoiled.store(0, std::memory_order_relaxed);
+  cell->corrupted.store(0, std::memory_order_relaxed);
   cell->state.store(PortState::kOpen, std::memory_order_release);
   installed_.add(end);
   for (unsigned p = 0; p < proxies(); ++p)

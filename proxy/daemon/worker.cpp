@@ -560,7 +560,7 @@ bool Worker::deliver_control(const stack::Stack::Received& received, std::size_t
 
 void Worker::no_such_port(ClusterId source, const stack::Record& r) {
   counters_.no_port.add();
-  if (PortEntry* const meant = meant_port(source, r)) spoil(*meant);
+  if (PortEntry* const meant = meant_port(source, r)) mark_corrupted(*meant);
 }
 
 // CV-10: a sender names both ends of one connection, so a record that names one of them belongs there. To a
@@ -582,12 +582,12 @@ PortEntry* Worker::meant_port(ClusterId source, const stack::Record& r) {
 // packet that was turned away, comes again.
 void Worker::repeated(PortEntry& port, const stack::Record& r) {
   counters_.stale_records.add();
-  if (!r.again && !turned_away_) spoil(port);
+  if (!r.again && !turned_away_) mark_corrupted(port);
 }
 
 // CV-10
-void Worker::spoil(PortEntry& port) {
-  port.cell->spoiled.store(1, std::memory_order_release);
+void Worker::mark_corrupted(PortEntry& port) {
+  port.cell->corrupted.store(1, std::memory_order_release);
 }
 
 Worker::Delivery Worker::deliver_message(PortEntry& port, const stack::Record& r, ByteView bytes) {
@@ -604,7 +604,7 @@ Worker::Delivery Worker::deliver_message(PortEntry& port, const stack::Record& r
   if (static_cast<std::uint32_t>(ahead) + granules > port.window_granules ||
       index + granules > port.window_granules) {
     counters_.stale_records.add();
-    spoil(port);
+    mark_corrupted(port);
     return Delivery::kNothing;
   }
   Channel& channel = *port.channel;

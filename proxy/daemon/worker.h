@@ -265,7 +265,7 @@ class Worker {
   Delivery deliver_message(PortEntry& port, const stack::Record& record, ByteView bytes);
   PortEntry* meant_port(ClusterId source, const stack::Record& record);
   void repeated(PortEntry& port, const stack::Record& record);
-  static void spoil(PortEntry& port);
+  static void mark_corrupted(PortEntry& port);
   static void forget_consumed(PortEntry& port, Position consumed);
   void publish_arrivals();
   bool takes_from(const Channel& channel) const {

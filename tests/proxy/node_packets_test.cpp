@@ -365,7 +365,7 @@ TEST_F(Middle, RecordsThatLieAreDropped) {
 }
 
 // Records for ports that are not there, from ports that are not their peers, and outside every window are
-// taken off the wire and thrown away. (Whoever knows both epochs can spoil the sub-connection itself, so what
+// taken off the wire and thrown away. (Whoever knows both epochs can corrupt the sub-connection itself, so what
 // really is sent may suffer here.)
 TEST_F(Middle, RecordsForNobodyAreDropped) {
   const auto once = [&](auto&& change, Counter ProxyCounters::*counter, const char* what) {
@@ -391,7 +391,7 @@ TEST_F(Middle, RecordsForNobodyAreDropped) {
 // told. What other connections may have meant, or may come a second time, says nothing.
 struct Harm {
   const char* name;
-  bool spoils;
+  bool corrupts;
   std::function<void(stack::Record&)> change;
 };
 void PrintTo(const Harm& harm, std::ostream* out) {
@@ -429,13 +429,13 @@ INSTANTIATE_TEST_SUITE_P(
                          }}),
     [](const auto& harm) { return harm.param.name; });
 
-TEST_P(Records, ARecordThatItsSenderCannotHaveMadeSpoilsItsConnection) {  // CV-10
+TEST_P(Records, ARecordThatItsSenderCannotHaveMadeCorruptsItsConnection) {  // CV-10
   const Frame f = one_record(GetParam().change);
-  EXPECT_FALSE(c_.in->spoiled());
+  EXPECT_FALSE(c_.in->corrupted());
   put(1, f);
   for (int i = 0; i < 200; ++i) poll();
-  EXPECT_EQ(c_.in->spoiled(), GetParam().spoils);
-  EXPECT_FALSE(c_.out->spoiled());
+  EXPECT_EQ(c_.in->corrupted(), GetParam().corrupts);
+  EXPECT_FALSE(c_.out->corrupted());
 }
 
 // Seeded nonsense: nothing of it may crash the node, and what is really sent gets through.

@@ -48,7 +48,7 @@ class ChargeBudget : public ::testing::Test {
 };
 
 // Leaves nothing in any register that a called function may change.
-[[gnu::noinline]] void spoil_registers() {
+[[gnu::noinline]] void clobber_registers() {
   const std::uint32_t mxcsr = 0x1f80;
   asm volatile("fninit; fldpi; fld1; ldmxcsr %0" : : "m"(mxcsr));
   if (__builtin_cpu_supports("avx512f")) {
@@ -145,7 +145,7 @@ TEST_F(ChargeBudget, KeepsEveryRegister) {
   int calls = 0;
   on_spent = [&calls] {
     ++calls;
-    spoil_registers();
+    clobber_registers();
   };
   for (std::uint64_t seed = 1; seed <= 20; ++seed) expect_registers_kept(all_parts(), seed);
   EXPECT_EQ(calls, 20);
@@ -153,18 +153,18 @@ TEST_F(ChargeBudget, KeepsEveryRegister) {
 
 TEST_F(ChargeBudget, KeepsWhatAProcessorWithoutXsaveHas) {
   if (all_parts() == 0) GTEST_SKIP() << "this processor, or its system, has no XSAVE to look with";
-  on_spent = spoil_registers;
+  on_spent = clobber_registers;
   braid_kept_state = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) expect_registers_kept(kLegacy, seed);
 }
 
 // --- Programs that are stopped again and again.
 
-// Runs `f` with a budget of `quantum` units at a time and registers spoilt each time it is spent.
+// Runs `f` with a budget of `quantum` units at a time and registers clobbered each time it is spent.
 template <class F>
 auto stopped_every(std::int64_t quantum, F&& f) {
   on_spent = [quantum] {
-    spoil_registers();
+    clobber_registers();
     braid_budget = quantum;
   };
   braid_budget = quantum;
@@ -236,7 +236,7 @@ TEST_F(ChargeBudget, FibresThatTakeTurnsUseWhatTheyUseAlone) {
   EXPECT_GT(alone, 1000 * 10);
 
   on_spent = [] {
-    spoil_registers();
+    clobber_registers();
     Fibre::leave();
   };
   std::array<double, 3> results{};

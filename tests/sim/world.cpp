@@ -1042,7 +1042,7 @@ void World::watch(Flow& flow, unsigned e, bool* worked) {
   if (end.state != End::State::kOpen) return;
   const Stream& in = flow.streams[1 - e];
   const Stream& out = flow.streams[e];
-  if (end.connection->spoiled())
+  if (end.connection->corrupted())
     return fail(fmt::format("client {} is told that flow {} was damaged", end.client, flow.id));
   switch (end.connection->state()) {
     case ConnectionState::kOpen:

@@ -116,7 +116,7 @@ TEST(Reassembly, TheSameFragmentTwiceIsADuplicateAndDoesNoHarm) {  // IP-2
   EXPECT_EQ(r.stats().duplicates, 2u);
 }
 
-TEST(Reassembly, WhateverOverlapsSpoilsTheWholePacket) {  // IP-2
+TEST(Reassembly, OverlappingFragmentsDiscardTheWholePacket) {  // IP-2
   const Sender honest(64, 1);
   const Sender liar(64, 2);
   struct Case {

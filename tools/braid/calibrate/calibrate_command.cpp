@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kFooter =
     "Times every stage on the production code, runs the programs beside this command alone and in "
     "simulation to price what each\n"
-    "computes, and then foretells other runs of them. Takes a minute; other work on the machine spoils "
+    "computes, and then foretells other runs of them. Takes a minute; other work on the machine disturbs "
     "it.\n"
     "\n"
     "Status: 70: something could not be measured; 73: the file cannot be written.\n"
