@@ -616,7 +616,7 @@ void SubConnection::take_over(Instant now, std::uint64_t peer_epoch, const Hello
 void SubConnection::queue_again(OutMessage* first) {
   unsent_ = first;
   for (OutMessage* m = first; m != nullptr; m = m->next) {
-    m->record.again = true;
+    m->record.maybe_duplicate = true;
     m->unacknowledged = std::max(m->bytes, 1u);
     last_ = m;
   }

@@ -319,7 +319,7 @@ void Worker::obey(Instant, const ReclaimLent& c) {
   const auto take_back = [&](Outgoing& m) {
     if (m.lent_to != c.proxy.value() + 1 || m.generation == generation) return;
     m.lent_to = 0;
-    m.record.again = true;
+    m.record.maybe_duplicate = true;
     stranded_.push_back(&m);
   };
   for (Channel* channel : channels_)
@@ -582,7 +582,7 @@ PortEntry* Worker::meant_port(ClusterId source, const stack::Record& r) {
 // packet that was turned away, comes again.
 void Worker::repeated(PortEntry& port, const stack::Record& r) {
   counters_.stale_records.add();
-  if (!r.again && !turned_away_) mark_corrupted(port);
+  if (!r.maybe_duplicate && !turned_away_) mark_corrupted(port);
 }
 
 // CV-10
@@ -634,7 +634,7 @@ Worker::Delivery Worker::deliver_message(PortEntry& port, const stack::Record& r
   }
   if (channel.full_since != Instant::never()) channel.full_since = Instant::never();
   std::atomic<std::uint64_t>& writing = states_[self()].writing;
-  if (r.again) {
+  if (r.maybe_duplicate) {
     // Another proxy may have delivered it, and its space may be granted again at this very moment. Either
     // this sees that it was consumed, or who grants it sees this (FO-9).
     writing.store(hazard(port.id, r.position), std::memory_order_relaxed);
@@ -648,10 +648,11 @@ Worker::Delivery Worker::deliver_message(PortEntry& port, const stack::Record& r
   }
   word |= bit;
   std::memcpy(port.window + std::size_t{index} * kGranuleBytes, bytes.data(), bytes.size());
-  if (r.again) writing.store(0, std::memory_order_release);
+  if (r.maybe_duplicate) writing.store(0, std::memory_order_release);
   ArrivalDescriptor d{};
   d.destination_port = r.destination.value();
-  d.position = (planted(Mistake::kMisorderAfterFailover) && r.again ? consumed : r.position).value();
+  d.position =
+      (planted(Mistake::kMisorderAfterFailover) && r.maybe_duplicate ? consumed : r.position).value();
   d.message_bytes = r.message_bytes;
   d.message_offset = r.message_offset;
   d.message = r.message.value();
@@ -749,7 +750,7 @@ void Worker::dispatch_again(stack::OutMessage* list, bool again) {
   while (list != nullptr) {
     Outgoing& m = static_cast<Outgoing&>(*list);
     list = list->next;
-    m.record.again = m.record.again || again;
+    m.record.maybe_duplicate = m.record.maybe_duplicate || again;
     counters_.failed_over.add();
     dispatch(m);
   }
@@ -839,7 +840,7 @@ int Worker::run_relays() {
       --n.lent;
       m.lent_to = 0;
       if (r.outcome == RelayReturn::Outcome::kNoWay) {
-        m.record.again = true;
+        m.record.maybe_duplicate = true;
         stranded_.push_back(&m);
       } else {
         m.failed = r.outcome == RelayReturn::Outcome::kFailed;

@@ -174,7 +174,7 @@ int Worker::take_descriptors(Channel& channel, std::uint32_t most, Meter& meter)
     r.position = Position(d.position);
     r.kind = static_cast<stack::RecordKind>(d.kind);
     r.many_pieces = d.many_pieces != 0;
-    r.again = again;
+    r.maybe_duplicate = again;
     r.skip = d.skip;
     r.message_bytes = d.message_bytes;
     r.message_offset = d.message_offset;

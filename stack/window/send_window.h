@@ -191,7 +191,7 @@ class SendWindow {
     Seq seq;
     Instant sent;
     std::uint64_t transmission;
-    bool again;  // sent more than once
+    bool retransmitted;  // sent more than once
     bool lost;
     bool acknowledged;
   };

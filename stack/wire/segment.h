@@ -82,10 +82,10 @@ struct Record {
   PortId source;
   Position position;  // of the first byte, in granules
   RecordKind kind = RecordKind::kMessage;
-  bool many_pieces = false;  // the message was cut by its sender: rejoin it outside the window
-  bool again = false;        // it may have been delivered before, by another sub-connection
-  std::uint16_t bytes = 0;   // in this record
-  std::uint16_t skip = 0;    // unused granules before it
+  bool many_pieces = false;      // the message was cut by its sender: rejoin it outside the window
+  bool maybe_duplicate = false;  // it may have been delivered before, by another sub-connection
+  std::uint16_t bytes = 0;       // in this record
+  std::uint16_t skip = 0;        // unused granules before it
   // Of the whole message; for a record that is a whole message message_bytes == bytes.
   std::uint32_t message_bytes = 0;
   std::uint32_t message_offset = 0;  // of this record's first byte, a multiple of a granule
@@ -140,7 +140,7 @@ namespace detail {
 inline constexpr std::uint8_t kAckAtOnce = 0x80;  // beside the number of sack words
 inline constexpr std::uint8_t kPartFlag = 0x80;
 inline constexpr std::uint8_t kManyPiecesFlag = 0x40;
-inline constexpr std::uint8_t kAgainFlag = 0x20;
+inline constexpr std::uint8_t kMaybeDuplicateFlag = 0x20;
 inline constexpr std::uint8_t kKindMask = 0x0f;
 }  // namespace detail
 
@@ -212,7 +212,8 @@ inline std::size_t write_record_header(std::byte* to, const Record& r, std::uint
   store(to + 14, r.skip);
   store(to + 16, std::uint32_t{static_cast<std::uint8_t>(
                      static_cast<std::uint8_t>(r.kind) | (whole ? 0 : detail::kPartFlag) |
-                     (r.many_pieces ? detail::kManyPiecesFlag : 0) | (r.again ? detail::kAgainFlag : 0))});
+                     (r.many_pieces ? detail::kManyPiecesFlag : 0) |
+                     (r.maybe_duplicate ? detail::kMaybeDuplicateFlag : 0))});
   if (whole) return kWholeRecordBytes;
   store(to + 20, r.message_bytes);
   store(to + 24, r.message_offset);
@@ -243,7 +244,7 @@ inline bool RecordReader::next(Record* r, ByteView* bytes) {
   if (word > 0xff || kind < 1 || kind > 3) return false;
   r->kind = static_cast<RecordKind>(kind);
   r->many_pieces = (word & detail::kManyPiecesFlag) != 0;
-  r->again = (word & detail::kAgainFlag) != 0;
+  r->maybe_duplicate = (word & detail::kMaybeDuplicateFlag) != 0;
   std::size_t header = kWholeRecordBytes;
   if ((word & detail::kPartFlag) != 0) {
     header = kPartRecordBytes;

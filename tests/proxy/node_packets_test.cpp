@@ -415,7 +415,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Harm{"WhereItMayHaveBeen", false,
                          [](stack::Record& r) {
                            r.position = r.position - 40;
-                           r.again = true;
+                           r.maybe_duplicate = true;
                          }},
                     Harm{"BehindAGapThatBeganBefore", true,
                          [](stack::Record& r) {

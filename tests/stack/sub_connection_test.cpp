@@ -1119,7 +1119,7 @@ TEST(SubConnection, AReopenedEndIsANewIncarnationOfTheSameNode) {  // SC-10, SC-
   for (const auto& m : t.b().sent) {
     EXPECT_EQ(m->finishes, 1);
     EXPECT_FALSE(m->failed);
-    EXPECT_TRUE(m->record.again);
+    EXPECT_TRUE(m->record.maybe_duplicate);
   }
   EXPECT_EQ(t.b().sub->queued_messages(), 0u);
   // What was under way when the fence fell comes to nothing, at either end.

@@ -138,7 +138,7 @@ struct World {
       return static_cast<std::uint64_t>(std::min((now - sent).ns(), 3 * bounds.round_trip.ns()));
     };
     for (const auto& p : view) {
-      put((p.acknowledged ? 2u : 0u) | (p.lost ? 1u : 0u) | (p.again ? 4u : 0u));
+      put((p.acknowledged ? 2u : 0u) | (p.lost ? 1u : 0u) | (p.retransmitted ? 4u : 0u));
       put(p.acknowledged ? 0 : rank(p.transmission));
       put(p.acknowledged ? 0 : age(p.sent));
     }
@@ -147,7 +147,7 @@ struct World {
     const auto echo = [&](Instant sent) {
       std::uint64_t bits = 0;
       for (std::size_t i = 0; i < view.size(); ++i)
-        if (!view[i].acknowledged && view[i].again && sent >= view[i].sent) bits |= 1u << i;
+        if (!view[i].acknowledged && view[i].retransmitted && sent >= view[i].sent) bits |= 1u << i;
       return bits;
     };
     std::vector<std::string> items;

@@ -69,7 +69,7 @@ local f = {
   bytes = ProtoField.uint16("braid.record.bytes", "Bytes in this record"),
   skip = ProtoField.uint16("braid.record.skip", "Unused granules before it"),
   kind = ProtoField.uint32("braid.record.kind", "Kind", base.DEC, KINDS, 0x0f),
-  again = ProtoField.bool("braid.record.again", "Perhaps delivered before, another way", 32, nil, 0x20),
+  maybe_duplicate = ProtoField.bool("braid.record.maybe_duplicate", "Perhaps delivered before, another way", 32, nil, 0x20),
   many_pieces = ProtoField.bool("braid.record.many_pieces", "Of a message of many pieces", 32, nil, 0x40),
   part = ProtoField.bool("braid.record.part", "A part", 32, nil, 0x80),
   message_bytes = ProtoField.uint32("braid.record.message_bytes", "Bytes of the whole"),
@@ -153,7 +153,7 @@ local function dissect_record(tvb, offset, tree)
   at:add_le(f.bytes, tvb(offset + 12, 2))
   at:add_le(f.skip, tvb(offset + 14, 2))
   at:add_le(f.kind, tvb(offset + 16, 4))
-  at:add_le(f.again, tvb(offset + 16, 4))
+  at:add_le(f.maybe_duplicate, tvb(offset + 16, 4))
   at:add_le(f.many_pieces, tvb(offset + 16, 4))
   at:add_le(f.part, tvb(offset + 16, 4))
   local whole_bytes, message_offset = bytes, 0
