@@ -3,7 +3,7 @@
 //
 // Each side keeps its own index in private memory and publishes a copy of it; it reads the other's published
 // index once, checks that the index is possible, and only then believes it. A peer that writes nonsense into
-// the shared part is found out (Peer::kCheats) and can hurt nobody but itself. Entries are read by copy: the
+// the shared part is found out (Peer::kViolates) and can hurt nobody but itself. Entries are read by copy: the
 // consumer checks its own copy, never the shared bytes.
 //
 //      consumed by them      readable          free
@@ -35,7 +35,7 @@ struct RingControl {
 };
 static_assert(sizeof(RingControl) == 2 * kCacheLine);
 
-enum class Peer { kHonest, kCheats };
+enum class Peer { kHonest, kViolates };
 
 template <class Entry>
 constexpr std::size_t ring_bytes(std::uint32_t capacity) {
@@ -72,7 +72,7 @@ class RingProducer {
   // Reads the consumer's index; what lies before consumed() may be reused.
   Peer refresh() {
     const std::uint32_t head = control_->head.load(std::memory_order_acquire);
-    if (head - head_seen_ > tail_published_ - head_seen_) return peer_ = Peer::kCheats;
+    if (head - head_seen_ > tail_published_ - head_seen_) return peer_ = Peer::kViolates;
     head_seen_ = head;
     return peer_;
   }
@@ -131,7 +131,7 @@ class RingConsumer {
   Peer refresh() {
     const std::uint32_t tail = control_->tail.load(std::memory_order_acquire);
     if (tail - released_ > capacity_ || tail - released_ < tail_seen_ - released_)
-      return peer_ = Peer::kCheats;
+      return peer_ = Peer::kViolates;
     tail_seen_ = tail;
     return peer_;
   }

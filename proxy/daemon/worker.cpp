@@ -620,8 +620,8 @@ Worker::Delivery Worker::deliver_message(PortEntry& port, const stack::Record& r
     return Delivery::kNothing;
   }
   if (channel.arrivals.room() == 0) {
-    if (channel.arrivals.peer() == Peer::kCheats) {
-      client_cheats(channel);
+    if (channel.arrivals.peer() == Peer::kViolates) {
+      protocol_violation(channel);
       return Delivery::kNothing;
     }
     counters_.arrival_ring_full.add();
@@ -629,7 +629,7 @@ Worker::Delivery Worker::deliver_message(PortEntry& port, const stack::Record& r
     // it does not take) keeps the whole sub-connection waiting, so not for long.
     if (channel.full_since == Instant::never()) channel.full_since = last_turn_;
     if (last_turn_ - channel.full_since < kFullRingPatience) return Delivery::kNoRoom;
-    client_cheats(channel);
+    protocol_violation(channel);
     return Delivery::kNothing;
   }
   if (channel.full_since != Instant::never()) channel.full_since = Instant::never();
@@ -994,7 +994,7 @@ void Worker::release(Channel& channel) {
 
 // ---------------------------------------------------------------- the rest
 
-void Worker::client_cheats(Channel& channel) {
+void Worker::protocol_violation(Channel& channel) {
   if (channel.closed) return;
   channel.closed = true;
   counters_.bad_descriptors.add();

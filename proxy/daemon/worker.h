@@ -78,7 +78,7 @@ class Channel {
   Doorbell* const doorbell;
   std::vector<Outgoing> outgoing;  // beside the descriptors
   std::uint32_t unfinished = 0;    // taken and not finished
-  bool closed = false;             // it cheated: nothing of it is read any more
+  bool closed = false;             // it violated the protocol: nothing of it is read any more
   bool detaching = false;
   Instant full_since = Instant::never();  // its ring of arrivals
 
@@ -306,7 +306,7 @@ class Worker {
   void report(const WorkerEvent& event) { pending_events_.push_back(event); }
   // Those that were installed with that incarnation of the peer.
   void end_ports(ClusterId peer, std::uint64_t incarnation);
-  void client_cheats(Channel& channel);
+  void protocol_violation(Channel& channel);
   PortEntry* find(PortId id);
   Path* find(const convergence::PathId& id);
   unsigned self() const { return stack_.config().local.proxy.value(); }

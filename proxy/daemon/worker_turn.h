@@ -136,8 +136,8 @@ int Worker::take_descriptors(Meter& meter) {
 template <class Meter>
 int Worker::take_descriptors(Channel& channel, std::uint32_t most, Meter& meter) {
   const std::uint32_t readable = std::min(channel.send.readable(), most);
-  if (channel.send.peer() == Peer::kCheats) {
-    client_cheats(channel);
+  if (channel.send.peer() == Peer::kViolates) {
+    protocol_violation(channel);
     return 0;
   }
   bool unsent = false;
@@ -160,7 +160,7 @@ int Worker::take_descriptors(Channel& channel, std::uint32_t most, Meter& meter)
     }
     if (port == nullptr || !permitted(channel, d)) {
       finish(out);
-      client_cheats(channel);
+      protocol_violation(channel);
       return static_cast<int>(i);
     }
     if (port->peer_lost) {  // nobody will ever take it, and nobody waits until the peer comes back

@@ -136,7 +136,7 @@ TEST(ClientRing, OneEntryIsARingToo) {
 TEST(ClientRingHostileProducer, ThatClaimsMoreThanTheCapacityIsFoundOut) {
   Ring r;
   r.control().tail = kCapacity + 1;
-  EXPECT_EQ(r.consumer.refresh(), Peer::kCheats);
+  EXPECT_EQ(r.consumer.refresh(), Peer::kViolates);
   EXPECT_EQ(r.consumer.readable(), 0u);
 }
 
@@ -146,7 +146,7 @@ TEST(ClientRingHostileProducer, ThatOverwritesSlotsNotYetReleasedIsFoundOut) {
   ASSERT_EQ(r.consumer.readable(), kCapacity);
   r.expect(0, kCapacity);  // all taken, none released: the producer owns no slot
   r.control().tail = kCapacity + 1;
-  EXPECT_EQ(r.consumer.refresh(), Peer::kCheats);
+  EXPECT_EQ(r.consumer.refresh(), Peer::kViolates);
   EXPECT_EQ(r.consumer.readable(), 0u);
 }
 
@@ -156,19 +156,19 @@ TEST(ClientRingHostileProducer, ThatTakesEntriesBackIsFoundOut) {
   ASSERT_EQ(r.consumer.readable(), 4u);
   r.expect(0, 1);
   r.control().tail = 2;  // between what was taken and what was seen
-  EXPECT_EQ(r.consumer.refresh(), Peer::kCheats);
+  EXPECT_EQ(r.consumer.refresh(), Peer::kViolates);
   EXPECT_EQ(r.consumer.readable(), 3u) << "what was believed before stays readable, in bounds";
   r.control().tail = 0;  // before what was taken
-  EXPECT_EQ(r.consumer.refresh(), Peer::kCheats);
+  EXPECT_EQ(r.consumer.refresh(), Peer::kViolates);
 }
 
 TEST(ClientRingHostileProducer, IsNotForgivenWhenItBehavesAgain) {
   Ring r;
   r.control().tail = 0x8000'0000;
-  ASSERT_EQ(r.consumer.refresh(), Peer::kCheats);
+  ASSERT_EQ(r.consumer.refresh(), Peer::kViolates);
   r.control().tail = 0;
-  EXPECT_EQ(r.consumer.refresh(), Peer::kCheats);
-  EXPECT_EQ(r.consumer.peer(), Peer::kCheats);
+  EXPECT_EQ(r.consumer.refresh(), Peer::kViolates);
+  EXPECT_EQ(r.consumer.peer(), Peer::kViolates);
 }
 
 TEST(ClientRingHostileProducer, CannotMakeTheConsumerReadPastTheRingWhateverItWrites) {
@@ -193,7 +193,7 @@ TEST(ClientRingHostileConsumer, ThatReleasesMoreThanWasSentIsFoundOut) {
   r.send(0, kCapacity);
   r.control().head = kCapacity + 1;
   EXPECT_EQ(r.producer.room(), 0u);
-  EXPECT_EQ(r.producer.peer(), Peer::kCheats);
+  EXPECT_EQ(r.producer.peer(), Peer::kViolates);
 }
 
 TEST(ClientRingHostileConsumer, ThatReleasesWhatWasNotPublishedIsFoundOut) {
@@ -201,7 +201,7 @@ TEST(ClientRingHostileConsumer, ThatReleasesWhatWasNotPublishedIsFoundOut) {
   r.send(0, 2);
   r.producer.push(entry(2));  // staged: no honest consumer has seen it
   r.control().head = 3;
-  EXPECT_EQ(r.producer.refresh(), Peer::kCheats);
+  EXPECT_EQ(r.producer.refresh(), Peer::kViolates);
   EXPECT_EQ(r.producer.consumed(), 0u);
 }
 
@@ -213,10 +213,10 @@ TEST(ClientRingHostileConsumer, ThatMovesBackwardsIsFoundOut) {
   r.consumer.release(4);
   ASSERT_EQ(r.producer.refresh(), Peer::kHonest);
   r.control().head = 1;
-  EXPECT_EQ(r.producer.refresh(), Peer::kCheats);
+  EXPECT_EQ(r.producer.refresh(), Peer::kViolates);
   EXPECT_EQ(r.producer.consumed(), 4u);
   r.control().head = 4;
-  EXPECT_EQ(r.producer.refresh(), Peer::kCheats) << "not forgiven";
+  EXPECT_EQ(r.producer.refresh(), Peer::kViolates) << "not forgiven";
 }
 
 TEST(ClientRingHostileConsumer, CannotMakeTheProducerWritePastTheRingWhateverItWrites) {

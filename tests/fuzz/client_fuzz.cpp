@@ -1,6 +1,6 @@
 // A client that writes what the input says into the memory that it shares with its node: descriptors,
 // indices, cells, doorbell, anything; at both ends of a connection. The node does not crash, reaches no other
-// client's memory, throws out whoever cheats, and serves an honest client beside it.
+// client's memory, throws out whoever violates the protocol, and serves an honest client beside it.
 #include <memory>
 #include <vector>
 
