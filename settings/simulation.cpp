@@ -10,8 +10,8 @@ struct Words<Mode> {
       {"real", Mode::kReal}, {"no-delay", Mode::kNoDelay}, {"no-contention", Mode::kNoContention}};
 };
 template <>
-struct Words<PlantedMistake> {
-  using E = PlantedMistake;
+struct Words<ModelMutant> {
+  using E = ModelMutant;
   static constexpr Word<E> kAll[] = {{"none", E::kNone},
                                      {"last-in-first-out", E::kLastInFirstOut},
                                      {"forgets-checksums", E::kForgetsChecksums}};
@@ -74,10 +74,10 @@ constexpr Setting kSettings[] = {
          .reason = "a turn of a program takes milliseconds",
          .most = kDayMs / 1000,
          .scope = Scope::kSimulated}),
-    declare<&S::mistake>({.name = "planted_mistake",
-                          .option = "--planted-mistake",
-                          .help = "a mistake in the model, to see that its figures tell",
-                          .scope = Scope::kSimulated})};
+    declare<&S::mutant>({.name = "mutant",
+                         .option = "--mutant",
+                         .help = "a mutant of the model, to see that its figures tell",
+                         .scope = Scope::kSimulated})};
 
 }  // namespace
 

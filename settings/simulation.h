@@ -14,8 +14,8 @@ enum class Mode : std::uint8_t {
   kNoContention,  // each message takes as long as one on an idle system, whatever else is in flight
 };
 
-// Mistakes that can be planted in the model, to see that its figures tell.
-enum class PlantedMistake : std::uint8_t {
+// Mutants of the model, to see that its figures tell.
+enum class ModelMutant : std::uint8_t {
   kNone,
   kLastInFirstOut,    // a proxy serves what came last
   kForgetsChecksums,  // a byte's checksum costs nothing
@@ -29,7 +29,7 @@ struct SimulationConfig {
   std::uint32_t jitter = 4;
   bool strict = false;
   std::uint32_t watchdog_s = 60;
-  PlantedMistake mistake = PlantedMistake::kNone;
+  ModelMutant mutant = ModelMutant::kNone;
 };
 extern const Schema kSimulationSchema;
 

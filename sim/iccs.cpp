@@ -36,12 +36,11 @@ Iccs::Iccs(const IccsConfig& config, const CostModel& model, Events& events, Sin
       model_(model),
       events_(events),
       sink_(sink),
-      shared_(events,
-              StageCosts(model, config.proxy_speed, config.mistake != PlantedMistake::kForgetsChecksums),
+      shared_(events, StageCosts(model, config.proxy_speed, config.mutant != ModelMutant::kForgetsChecksums),
               model.time(model.handler), config.transport.mtu_bytes + kEthernetHeaderBytes,
               MessageLog(config.clusters, config.proxies, config.window_bytes / convergence::kGranuleBytes)),
       ways_(std::size_t{config.clusters} * config.clusters) {
-  shared_.last_in_first_out = config.mistake == PlantedMistake::kLastInFirstOut;
+  shared_.last_in_first_out = config.mutant == ModelMutant::kLastInFirstOut;
   if (!has_proxies()) {
     bypass_room_.resize(convergence::max_piece_bytes(config.window_bytes));
     return;

@@ -42,7 +42,7 @@
 namespace braid::sim {
 
 using settings::Mode;
-using settings::PlantedMistake;
+using settings::ModelMutant;
 
 // What happens to an ICCS while it runs, so long after establish().
 struct Incident {
@@ -71,7 +71,7 @@ struct IccsConfig {
   std::vector<Incident> incidents;
   std::uint64_t seed = 1;
   double proxy_speed = 1;  // of a compute node
-  PlantedMistake mistake = PlantedMistake::kNone;
+  ModelMutant mutant = ModelMutant::kNone;
 };
 
 // What the link out of one NI did while somebody measured.

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/planted.h"
+#include "base/mutant.h"
 #include "stack/wire/checksum.h"
 
 namespace braid::stack {
@@ -352,7 +352,7 @@ PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView
     return PacketFate::kNothing;
   }
   // SC-2. An unknown sender in the handshake is one whose hello, and shared hash, we have not seen.
-  if ((h.receiver_epoch != epoch_ || h.sender_epoch != peer_epoch_) && !planted(Mistake::kAcceptOldEpoch))
+  if ((h.receiver_epoch != epoch_ || h.sender_epoch != peer_epoch_) && !mutant(Mutant::kAcceptOldEpoch))
     return PacketFate::kUnknownEpoch;
   if (lost_) return PacketFate::kNothing;  // SC-7
   if (!established()) establish(now, h.sender_epoch, peer_hello_);
@@ -756,7 +756,7 @@ void SubConnection::on_timer(Instant now) {
 }
 
 Instant SubConnection::tail_probe_due() const {
-  if (planted(Mistake::kDropTailProbe)) return Instant::never();
+  if (mutant(Mutant::kDropTailProbe)) return Instant::never();
   if (tail_probed_ || window_.idle() || window_.lost_any() || rtt_.srtt() == Duration())
     return Instant::never();
   const Instant its_time = data_sent_ + rtt_.probe_wait() + (tail_asked_ ? Duration() : config_.ack_delay);

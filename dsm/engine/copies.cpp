@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "base/planted.h"
+#include "base/mutant.h"
 #include "dsm/engine/diff.h"
 #include "dsm/engine/pages.h"
 
@@ -54,7 +54,7 @@ void Pages::want_fetch(std::uint32_t page) {
   Page& p = pages_[page];
   if (p.fetch != Stage::kNone) return;
   const bool flushed = p.flush == Stage::kNone && p.content == Content::kInvalid;
-  if (flushed || (p.flush == Stage::kSent && planted(Mistake::kAskDuringOwnFlush)))
+  if (flushed || (p.flush == Stage::kSent && mutant(Mutant::kAskDuringOwnFlush)))
     ask_home(page);
   else
     p.fetch = Stage::kWaiting;  // PG-2
@@ -116,8 +116,8 @@ bool Pages::on_page_reply(ClusterId from, PageId page, const Header& header, Byt
       if (n.wait == Wait::kFetch && n.page == page) n.wait = Wait::kNothing;
     return true;
   }
-  p.home = from.value();                                 // PG-24: who answers is the home
-  if (stale && !planted(Mistake::kInstallStaleReply)) {  // PG-15
+  p.home = from.value();                               // PG-24: who answers is the home
+  if (stale && !mutant(Mutant::kInstallStaleReply)) {  // PG-15
     ++counts_.stale_replies;
     const bool wanted = std::ranges::any_of(
         nodes_, [&](const ComputeNode& n) { return n.wait == Wait::kFetch && n.page == page; });
@@ -256,7 +256,7 @@ void Pages::forget_copy(std::uint32_t page) {
     p.content = Content::kInvalid;
     return;
   }
-  if (planted(Mistake::kForgetChanges)) std::memcpy(twin(p.twin), memory_.page(PageId(page)), kPageBytes);
+  if (mutant(Mutant::kForgetChanges)) std::memcpy(twin(p.twin), memory_.page(PageId(page)), kPageBytes);
   // Dirty: the bytes stay for the diff, which goes to the home at once so that a fault here need not wait for
   // a release.
   if (p.flush == Stage::kQueued || p.listed == Listed::kUrgent || p.flush_again) return;

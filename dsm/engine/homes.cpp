@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "base/planted.h"
+#include "base/mutant.h"
 #include "dsm/engine/diff.h"
 #include "dsm/engine/pages.h"
 
@@ -98,7 +98,7 @@ bool Pages::moves_to(ClusterId writer, std::uint32_t page) {
   const bool unused = p.access == Access::kNone;
   if (!unused) set_access(page, 1, Access::kNone);
   return m.streak == wanted && (unused || wanted == 1) &&
-         (m.suspects == 0 || planted(Mistake::kMoveFromSuspects));
+         (m.suspects == 0 || mutant(Mutant::kMoveFromSuspects));
 }
 
 // Nobody but `to` has a copy, or changes or an invalidation of it under way.
@@ -147,7 +147,7 @@ bool Pages::on_diff(ClusterId from, PageId page, std::uint8_t format, ByteView d
   if (!apply_diff(static_cast<DiffFormat>(format), diff, memory_.page(page))) return false;
   ++counts_.diffs_applied;
   ++diffs_from_[from.value()];
-  (planted(Mistake::kJoinRunningRound) && m.initiators != 0 ? m.initiators : m.queued) |= bit(from);
+  (mutant(Mutant::kJoinRunningRound) && m.initiators != 0 ? m.initiators : m.queued) |= bit(from);
   advance_rounds(page.value());
   return true;
 }
@@ -173,7 +173,7 @@ bool Pages::on_invalidate_ack(ClusterId from, PageId first, const Header& header
 void Pages::advance_rounds(std::uint32_t page) {
   Master& m = masters_[page];
   for (;;) {
-    if (m.pending != 0 && !(planted(Mistake::kEndRoundEarly) && m.unsent == 0)) return;
+    if (m.pending != 0 && !(mutant(Mutant::kEndRoundEarly) && m.unsent == 0)) return;
     if (m.initiators != 0) {
       const std::uint64_t ended = m.initiators;
       m.initiators = 0;
@@ -201,7 +201,7 @@ void Pages::advance_rounds(std::uint32_t page) {
     ++m.version;
     ++rounds_;
     std::uint64_t targets = m.copies;
-    if (std::has_single_bit(m.initiators) || planted(Mistake::kInitiatorsKeepCopies))
+    if (std::has_single_bit(m.initiators) || mutant(Mutant::kInitiatorsKeepCopies))
       targets &= ~m.initiators;  // its copy has all that this round is about
     m.copies &= ~targets;
     m.pending = m.unsent = targets;

@@ -1,7 +1,7 @@
 #include "dsm/engine/locks.h"
 
 #include "base/check.h"
-#include "base/planted.h"
+#include "base/mutant.h"
 
 namespace braid::dsm {
 
@@ -80,7 +80,7 @@ void Locks::ask(LockId lock) {
 // LK-3: what was written under the lock, and before it, goes first.
 void Locks::leave(LockId lock) {
   move(local_[lock.value()], Token::kLeaving);
-  if (planted(Mistake::kTokenLeavesEarly)) return released(lock);
+  if (mutant(Mutant::kTokenLeavesEarly)) return released(lock);
   pages_.begin_release({.what = ReleaseFor::What::kLock, .id = lock.value()});
 }
 
@@ -126,7 +126,7 @@ bool Locks::on_recall(ClusterId from, LockId lock) {
   if (!known(lock) || from != manager(lock)) return false;
   Local& l = local_[lock.value()];
   if (l.recalled || (l.token != Token::kAsked && l.token != Token::kHere)) return false;
-  if (l.token == Token::kAsked && planted(Mistake::kForgetEarlyRecall)) return true;
+  if (l.token == Token::kAsked && mutant(Mutant::kForgetEarlyRecall)) return true;
   l.recalled = true;  // LK-4: whether or not the token is here yet
   if (l.token == Token::kHere && l.holder == kNobody) leave(lock);
   return true;

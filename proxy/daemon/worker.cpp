@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "base/check.h"
-#include "base/planted.h"
+#include "base/mutant.h"
 #include "convergence/position.h"
 #include "proxy/daemon/worker_turn.h"
 
@@ -651,8 +651,7 @@ Worker::Delivery Worker::deliver_message(PortEntry& port, const stack::Record& r
   if (r.maybe_duplicate) writing.store(0, std::memory_order_release);
   ArrivalDescriptor d{};
   d.destination_port = r.destination.value();
-  d.position =
-      (planted(Mistake::kMisorderAfterFailover) && r.maybe_duplicate ? consumed : r.position).value();
+  d.position = (mutant(Mutant::kMisorderAfterFailover) && r.maybe_duplicate ? consumed : r.position).value();
   d.message_bytes = r.message_bytes;
   d.message_offset = r.message_offset;
   d.message = r.message.value();

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/planted.h"
+#include "base/mutant.h"
 #include "proxy/daemon/worker.h"
 
 namespace braid::proxy {
@@ -113,7 +113,7 @@ bool Worker::deliver(ClusterId source, const stack::Record& r, ByteView bytes, M
     return true;
   }
   if (r.kind == stack::RecordKind::kCredit) {
-    if (planted(Mistake::kLeakCredit) && r.position.value() % 8 == 0) return true;
+    if (mutant(Mutant::kLeakCredit) && r.position.value() % 8 == 0) return true;
     if (!meter.keeps_credit(*port->cell, source, r.position)) store_credit(*port->cell, self(), r.position);
     return true;
   }

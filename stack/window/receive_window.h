@@ -13,7 +13,7 @@
 #include <cstdint>
 
 #include "base/check.h"
-#include "base/planted.h"
+#include "base/mutant.h"
 #include "base/seq.h"
 #include "stack/wire/segment.h"
 
@@ -45,7 +45,7 @@ class ReceiveWindow {
     CHECK(classify(seq) == PacketArrival::kNew);
     if (seq - highest_ >= 0) highest_ = seq + 1;
     if (seq != edge_) {
-      if (!planted(Mistake::kForgetAcknowledgement)) words_[word(seq)] |= bit(seq);
+      if (!mutant(Mutant::kForgetAcknowledgement)) words_[word(seq)] |= bit(seq);
       return;
     }
     ++edge_;

@@ -213,9 +213,9 @@ class Modes(unittest.TestCase):
                                delta=1e-6)
         self.assertAlmostEqual(shares["communicating"], 1 - shares["computing"] + shares["held_up"])
 
-    def test_a_planted_mistake_changes_its_figures(self):
-        right, last, free = (sim("--planted-mistake", mistake, *self.WATER)[0]
-                             for mistake in ("none", "last-in-first-out", "forgets-checksums"))
+    def test_a_mutant_changes_its_figures(self):
+        right, last, free = (sim("--mutant", mutant, *self.WATER)[0]
+                             for mutant in ("none", "last-in-first-out", "forgets-checksums"))
         self.assertLess(free["messages"]["mean_send"], 0.98 * right["messages"]["mean_send"])
         self.assertNotEqual(last["trace_hash"], right["trace_hash"])
 

@@ -4,7 +4,7 @@
 //
 //   engine_explorer --clusters 2 --pages 2 --operations 2       one machine; see --help
 //   engine_explorer --suite 1                                   half of the machines that the tests explore
-//   engine_explorer_planted --prove                             every planted mistake (base/planted.h) is
+//   engine_explorer_mutants --prove                             every mutant (base/mutant.h) is
 //                                                               caught
 //
 // Besides what engine_world.h says of single states: from every state the end can be reached, so nothing is
@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/planted.h"
+#include "base/mutant.h"
 #include "engine_world.h"
 
 // ------------------------------------------------------------------------------------------ one piece of
@@ -392,34 +392,34 @@ std::vector<Machine> suite(int half) {
   };
 }
 
-#ifdef BRAID_PLANTED
-struct Planted {
+#ifdef BRAID_MUTANTS
+struct NamedMutant {
   const char* name;
-  Mistake mistake;
+  Mutant mutant;
 };
-constexpr Planted kPlanted[] = {
-    {"ask-during-own-flush", Mistake::kAskDuringOwnFlush},
-    {"initiators-keep-copies", Mistake::kInitiatorsKeepCopies},
-    {"join-running-round", Mistake::kJoinRunningRound},
-    {"end-round-early", Mistake::kEndRoundEarly},
-    {"install-stale-reply", Mistake::kInstallStaleReply},
-    {"forget-changes", Mistake::kForgetChanges},
-    {"token-leaves-early", Mistake::kTokenLeavesEarly},
-    {"forget-early-recall", Mistake::kForgetEarlyRecall},
-    {"move-from-suspects", Mistake::kMoveFromSuspects},
+constexpr NamedMutant kMutants[] = {
+    {"ask-during-own-flush", Mutant::kAskDuringOwnFlush},
+    {"initiators-keep-copies", Mutant::kInitiatorsKeepCopies},
+    {"join-running-round", Mutant::kJoinRunningRound},
+    {"end-round-early", Mutant::kEndRoundEarly},
+    {"install-stale-reply", Mutant::kInstallStaleReply},
+    {"forget-changes", Mutant::kForgetChanges},
+    {"token-leaves-early", Mutant::kTokenLeavesEarly},
+    {"forget-early-recall", Mutant::kForgetEarlyRecall},
+    {"move-from-suspects", Mutant::kMoveFromSuspects},
 };
 
-// Every mistake must be seen by what the programs see: the engines' own assertions are not asked. The
-// machines behave without the mistakes; the suite shows that.
+// Every mutant must be seen by what the programs see: the engines' own assertions are not asked. The
+// machines behave without the mutants; the suite shows that.
 bool prove(const std::string& only) {
   const Machine machines[] = {
       {{.operations = 2, .migrate_after = 1, .invariants = false}},
       {{.clusters = 3, .operations = 2, .window = 1, .migrate_after = 1, .invariants = false}},
   };
   bool all = true;
-  for (const Planted& p : kPlanted) {
+  for (const NamedMutant& p : kMutants) {
     if (!only.empty() && only != p.name) continue;
-    planted_mistake = p.mistake;
+    active_mutant = p.mutant;
     bool caught = false;
     for (const Machine& m : machines) {
       const Outcome o = Explorer(m.bounds, m.limits).run();
@@ -463,16 +463,16 @@ int main(int argc, char** argv) {
   int half = 0;
   app.add_option("--suite", half, "half 1 or 2 of the machines that the tests explore")
       ->check(CLI::Range(1, 2));
-#ifdef BRAID_PLANTED
+#ifdef BRAID_MUTANTS
   bool proving = false;
-  std::string mistake;
-  app.add_flag("--prove", proving, "see that every planted mistake is caught");
-  app.add_option("--plant", mistake, "only this one");
+  std::string name_of_mutant;
+  app.add_flag("--prove", proving, "see that every mutant is caught");
+  app.add_option("--plant", name_of_mutant, "only this one");
 #endif
   CLI11_PARSE(app, argc, argv);
   std::signal(SIGABRT, on_abort);
-#ifdef BRAID_PLANTED
-  if (proving) return prove(mistake) ? 0 : 1;
+#ifdef BRAID_MUTANTS
+  if (proving) return prove(name_of_mutant) ? 0 : 1;
 #endif
   if (half != 0) {
     bool all = true;

@@ -6,7 +6,7 @@
 //     fault_simulation --seed 17 --trace            one world, every event as a line
 //     fault_simulation --seed 17 --shrink           the smallest world that still fails
 //     fault_simulation --hours 8 --jobs 2           new seeds until the time is over
-//     fault_simulation_planted --prove              which planted mistakes are caught, within how many worlds
+//     fault_simulation_mutants --prove              which mutants are caught, within how many worlds
 //
 // Exit status: 0 all behaved, 1 one did not, 2 wrong options.
 #include <fmt/format.h>
@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/planted.h"
+#include "base/mutant.h"
 #include "tests/sim/world.h"
 #include "tests/sim/world_config.h"
 
@@ -298,39 +298,39 @@ int shrink(const Options& o) {
   return 1;
 }
 
-// ---------------------------------------------------------------- mistakes on purpose
+// ---------------------------------------------------------------- mutants
 
-#ifdef BRAID_PLANTED
-struct Planted {
+#ifdef BRAID_MUTANTS
+struct NamedMutant {
   const char* name;
-  Mistake mistake;
+  Mutant mutant;
 };
-constexpr Planted kPlanted[] = {
-    {"forget-acknowledgement", Mistake::kForgetAcknowledgement},
-    {"accept-old-epoch", Mistake::kAcceptOldEpoch},
-    {"misorder-after-failover", Mistake::kMisorderAfterFailover},
-    {"leak-credit", Mistake::kLeakCredit},
-    {"drop-tail-probe", Mistake::kDropTailProbe},
+constexpr NamedMutant kMutants[] = {
+    {"forget-acknowledgement", Mutant::kForgetAcknowledgement},
+    {"accept-old-epoch", Mutant::kAcceptOldEpoch},
+    {"misorder-after-failover", Mutant::kMisorderAfterFailover},
+    {"leak-credit", Mutant::kLeakCredit},
+    {"drop-tail-probe", Mutant::kDropTailProbe},
 };
 
 bool plant(const std::string& name) {
-  for (const Planted& p : kPlanted) {
+  for (const NamedMutant& p : kMutants) {
     if (name != p.name) continue;
-    planted_mistake = p.mistake;
+    active_mutant = p.mutant;
     return true;
   }
   return false;
 }
 
-// Every mistake must be caught within `limit` worlds, and none of the worlds that catch one may fail without
+// Every mutant must be caught within `limit` worlds, and none of the worlds that catch one may fail without
 // it.
 int prove(std::uint64_t first, std::uint64_t limit) {
   int status = 0;
-  for (const Planted& p : kPlanted) {
-    planted_mistake = p.mistake;
+  for (const NamedMutant& p : kMutants) {
+    active_mutant = p.mutant;
     std::uint64_t seed = first;
     while (seed < first + limit && !fails(draw(seed), {})) ++seed;
-    planted_mistake = Mistake::kNone;
+    active_mutant = Mutant::kNone;
     if (seed == first + limit) {
       fmt::print("{}: NOT caught within {} worlds\n", p.name, limit);
       status = 1;
@@ -363,22 +363,22 @@ int main(int argc, char** argv) {
   app.add_flag("--shrink", o.shrink, "look for the smallest world that fails (with --seed)")->needs(one);
   app.add_flag("--shared-memory", g_shared_memory, "worlds in which a random shared-memory program runs");
   app.add_option("--set", o.settings, "name=value: a part of the world that is not drawn");
-#ifdef BRAID_PLANTED
-  std::string mistake;
+#ifdef BRAID_MUTANTS
+  std::string name_of_mutant;
   bool proving = false;
   std::uint64_t limit = 300;
-  app.add_option("--plant", mistake, "make this mistake");
-  app.add_flag("--prove", proving, "see that every mistake is caught");
+  app.add_option("--plant", name_of_mutant, "switch this mutant on");
+  app.add_flag("--prove", proving, "see that every mutant is caught");
   app.add_option("--limit", limit, "within so many worlds (with --prove)");
 #endif
   CLI11_PARSE(app, argc, argv);
   g_program = argv[0];
   ::signal(SIGABRT, on_death);
   ::signal(SIGALRM, on_death);
-#ifdef BRAID_PLANTED
+#ifdef BRAID_MUTANTS
   if (proving) return prove(o.first, limit);
-  if (!mistake.empty() && !plant(mistake)) {
-    fmt::print(stderr, "no mistake is called '{}'\n", mistake);
+  if (!name_of_mutant.empty() && !plant(name_of_mutant)) {
+    fmt::print(stderr, "no mutant is called '{}'\n", name_of_mutant);
     return 2;
   }
 #endif

@@ -360,19 +360,19 @@ TEST(IdleMessage, StagesAddUpToItsLatency) {
   EXPECT_EQ(t.delivered - t.taken, model().time(100 + 150 + 150 + 0.5 * datagram + 400 + 100 + 0.25 * 100));
 }
 
-// --- Mistakes in the model show in its figures
+// --- Mutants of the model show in its figures
 
-Outcome with(PlantedMistake mistake) {
+Outcome with(ModelMutant mutant) {
   MachineConfig c = config(4, 2);
-  c.iccs.mistake = mistake;
+  c.iccs.mutant = mutant;
   Outcome r = run(c, random_scripts(3, 8));
   EXPECT_TRUE(r.figures.ok()) << r.figures.error().text;
   return r;
 }
 
-TEST(PlantedMistake, AForgottenChecksumMakesServiceShorterAndLeavesTheNetworkAlone) {
-  const Outcome right = with(PlantedMistake::kNone);
-  const Outcome wrong = with(PlantedMistake::kForgetsChecksums);
+TEST(ModelMutant, AForgottenChecksumMakesServiceShorterAndLeavesTheNetworkAlone) {
+  const Outcome right = with(ModelMutant::kNone);
+  const Outcome wrong = with(ModelMutant::kForgetsChecksums);
   const auto mean = [](const Outcome& r, Duration MessageFigures::*part) {
     return (r.figures->messages.*part).us() / static_cast<double>(r.figures->messages.count);
   };
@@ -381,10 +381,10 @@ TEST(PlantedMistake, AForgottenChecksumMakesServiceShorterAndLeavesTheNetworkAlo
   EXPECT_NEAR(mean(wrong, &MessageFigures::network) / mean(right, &MessageFigures::network), 1, 0.02);
 }
 
-TEST(PlantedMistake, WhoServesTheLastFirstLetsSomeWaitForLong) {
-  const auto longest_wait = [](PlantedMistake mistake) {
+TEST(ModelMutant, LastInFirstOutMakesTheLongestWaitLonger) {
+  const auto longest_wait = [](ModelMutant mutant) {
     MachineConfig c = config(4, 4);
-    c.iccs.mistake = mistake;
+    c.iccs.mutant = mutant;
     Duration longest;
     const Outcome r =
         run(c, random_scripts(3, 16), {dsm::Homes::Kind::kCyclic, {}}, [&](const MessageReport& m) {
@@ -393,8 +393,7 @@ TEST(PlantedMistake, WhoServesTheLastFirstLetsSomeWaitForLong) {
     EXPECT_TRUE(r.figures.ok()) << r.figures.error().text;
     return longest;
   };
-  EXPECT_GT(longest_wait(PlantedMistake::kLastInFirstOut).ns(),
-            longest_wait(PlantedMistake::kNone).ns() * 3 / 2);
+  EXPECT_GT(longest_wait(ModelMutant::kLastInFirstOut).ns(), longest_wait(ModelMutant::kNone).ns() * 3 / 2);
 }
 
 TEST(Machine, AQueueIsAsLongAsLittlesLawSays) {

@@ -1,5 +1,5 @@
 // The fault simulation itself: that a seed is a world, that what is asked for happens, and that its settings
-// can be set and told. That it finds mistakes is proven by planting some (fault_simulation_planted --prove).
+// can be set and told. That it finds defects is proven by mutants (fault_simulation_mutants --prove).
 #include "tests/sim/world.h"
 
 #include <gtest/gtest.h>

@@ -161,7 +161,7 @@ Result<sim::MachineConfig> machine_config(const SimulationOptions& options, cons
   i.faults.corrupt = c.faults.corrupt;
   i.seed = c.faults.seed;
   i.proxy_speed = c.simulation.proxy_speed;
-  i.mistake = c.simulation.mistake;
+  i.mutant = c.simulation.mutant;
   m.compute = static_cast<std::uint16_t>(c.compute);
   m.heap_pages = c.heap_mib * static_cast<std::uint32_t>((1u << 20) / dsm::kPageBytes);
   m.jitter = c.simulation.jitter;

@@ -1,6 +1,6 @@
-// Mistakes that a test can make the code make, to prove that it would be noticed.
+// Mutants: defects that a test can switch on, to prove that it would notice them.
 //
-// The programs that people run are compiled without BRAID_PLANTED: there planted() is false for the compiler
+// The programs that people run are compiled without BRAID_MUTANTS: there mutant() is false for the compiler
 // too, and nothing of it is left. tests/sim and tests/dsm compile the same sources once more, with it, into a
 // fault simulation and an explorer whose checkers must catch each of these.
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace braid {
 
-enum class Mistake : std::uint8_t {
+enum class Mutant : std::uint8_t {
   kNone,
   kForgetAcknowledgement,  // the receive window does not note a packet that arrives before an earlier one
   kAcceptOldEpoch,         // packets of other incarnations are looked into
@@ -27,13 +27,13 @@ enum class Mistake : std::uint8_t {
   kMoveFromSuspects,       // a home moves while changes may be on their way to it
 };
 
-#ifdef BRAID_PLANTED
-inline Mistake planted_mistake = Mistake::kNone;
-inline bool planted(Mistake mistake) {
-  return mistake == planted_mistake;
+#ifdef BRAID_MUTANTS
+inline Mutant active_mutant = Mutant::kNone;
+inline bool mutant(Mutant one) {
+  return one == active_mutant;
 }
 #else
-constexpr bool planted(Mistake) {
+constexpr bool mutant(Mutant) {
   return false;
 }
 #endif

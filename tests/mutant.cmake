@@ -1,0 +1,28 @@
+# braid_mutant_program(name SOURCES... LIBRARIES braid-libraries... [DEPENDS targets...]): a program with its sources and
+# those of the libraries compiled once more, with mutants that can be switched on (base/mutant.h). The libraries are
+# shared by all such programs.
+#
+# What its checkers notice is the same under a sanitizer, so there it is built only when it is named; and the caller adds
+# no test.
+function(braid_mutant_program name)
+  cmake_parse_arguments(arg "" "" "LIBRARIES;DEPENDS" ${ARGN})
+  set(mutants)
+  foreach(library ${arg_LIBRARIES})
+    if(NOT TARGET ${library}_mutants)
+      get_target_property(sources ${library} SOURCES)
+      get_target_property(folder ${library} SOURCE_DIR)
+      list(TRANSFORM sources PREPEND ${folder}/)
+      add_library(${library}_mutants STATIC EXCLUDE_FROM_ALL ${sources})
+      target_compile_definitions(${library}_mutants PRIVATE BRAID_MUTANTS)
+      target_link_libraries(${library}_mutants PRIVATE
+        braid_options fmt::fmt Boost::headers nlohmann_json::nlohmann_json Threads::Threads)
+    endif()
+    list(APPEND mutants ${library}_mutants)
+  endforeach()
+  add_executable(${name} ${arg_UNPARSED_ARGUMENTS})
+  target_compile_definitions(${name} PRIVATE BRAID_MUTANTS)
+  target_link_libraries(${name} PRIVATE braid_options ${arg_DEPENDS} -Wl,--start-group ${mutants} -Wl,--end-group)
+  if(BRAID_SANITIZE)
+    set_property(TARGET ${name} PROPERTY EXCLUDE_FROM_ALL TRUE)
+  endif()
+endfunction()
