@@ -3,7 +3,7 @@
 // computes from the budget. Between two calls no code of ours runs in the program.
 //
 // A unit is one cycle of a processor that issues one instruction at a time, in order, from a cache that
-// always hits; docs/decisions/0009-compute-time-is-counted-by-the-compiler.md has the tariff.
+// always hits; docs/decisions/0009-compute-time-is-counted-by-the-compiler.md has the cost table.
 //
 // For one kernel thread: whatever runs charged code in this process (fibres, signal handlers) runs on it.
 #pragma once

@@ -1,4 +1,4 @@
-// A plug-in for GCC that makes a program count what it computes: each part of it takes its cost (tariff.h)
+// A plug-in for GCC that makes a program count what it computes: each part of it takes its cost (cost_table.h)
 // from a budget (budget.h), and when that is spent the program calls out. What is counted depends on the
 // source, the compiler and its flags, and on nothing else.
 //

@@ -1,11 +1,11 @@
-// Where a function's costs are charged. What must hold: at every boundary (tariff.h), and when the function
+// Where a function's costs are charged. What must hold: at every boundary (cost_table.h), and when the function
 // is left, the sum of all charges made so far is that of the statements that were executed before. In between
 // a charge may be made early; the fewer charges there are, the faster the program.
 //
 // Part of the compiler plug-in.
 #pragma once
 
-#include "sim/charge/tariff.h"
+#include "sim/charge/cost_table.h"
 
 namespace braid::charge {
 

@@ -11,7 +11,7 @@ static int64_t numbers[kMost];
 static double reals[kMost];
 static char bytes[2 * kMost];
 
-// --- What the tariff says: an element more costs so much more.
+// --- What the cost table says: an element more costs so much more.
 
 static NOINLINE double sum_of(const double* a, int64_t n) {
   double sum = 0;
@@ -27,7 +27,7 @@ static NOINLINE void roots(double* a, int64_t n) {
   for (int64_t i = 0; i < n; ++i) a[i] = __builtin_sqrt(__builtin_fabs(a[i]));
 }
 
-static void tariff(void) {
+static void cost_table(void) {
   static const int64_t sizes[] = {0, 1, 1000, 2000};
   for (int k = 0; k < 4; ++k) {
     const int64_t n = opaque(sizes[k]);
@@ -238,7 +238,7 @@ void c_kernels(void) {
     bytes[i] = (char)(i * 31);
   }
   observe("begin", 0);
-  tariff();
+  cost_table();
 
   const int64_t sizes[] = {0, 1, 2, 3, 17, 100};
   for (int k = 0; k < 6; ++k) {

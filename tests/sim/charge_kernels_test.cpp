@@ -58,7 +58,7 @@ TEST(ChargeKernels, CostAtEveryBoundaryWhatTheirPartsCost) {
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 // Sanitizers add branches of their own.
-TEST(ChargeKernels, CostWhatTheTariffSays) {
+TEST(ChargeKernels, CostWhatTheTableSays) {
   std::map<std::string, std::vector<long>> units;  // of a thing, for sizes 0, 1, 1000, 2000
   for (const std::string& line : run("charged").units) {
     const std::size_t space = line.rfind(' ');

@@ -1,4 +1,4 @@
-#include "sim/charge/tariff.h"
+#include "sim/charge/cost_table.h"
 
 namespace braid::charge {
 namespace {
