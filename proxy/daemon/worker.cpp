@@ -101,8 +101,8 @@ Worker::Worker(const stack::StackConfig& config, std::vector<Queue> queues, Prox
 }
 
 void Worker::connect_relay(unsigned other, Relay* lend, Relay* borrow) {
-  neighbours_[other].lend = lend;
-  neighbours_[other].borrow = borrow;
+  relay_peers_[other].lend = lend;
+  relay_peers_[other].borrow = borrow;
 }
 
 // False: the others have given it up, and not yet cut it off from what they share.
@@ -215,7 +215,7 @@ void Worker::start_anew(Instant now) {
   for (Outgoing& o : control_pool_) control_free_.push_back(&o);
   borrow_free_.clear();
   for (const auto& o : borrow_pool_) borrow_free_.push_back(o.get());
-  for (Neighbour& n : neighbours_) {
+  for (RelayPeer& n : relay_peers_) {
     if (n.lend == nullptr) continue;
     n.borrow->there.consume_all([](const RelayedMessage&) {});
     n.lend->back.consume_all([](const RelayReturn&) {});
@@ -302,7 +302,7 @@ void Worker::obey(Instant, const PreferProxies& c) {
 }
 
 void Worker::obey(Instant, const ForgetProxy& c) {
-  Neighbour& n = neighbours_[c.proxy.value()];
+  RelayPeer& n = relay_peers_[c.proxy.value()];
   ++n.generation;
   n.dropped += std::exchange(n.borrowed, 0);
   n.lent = 0;
@@ -315,7 +315,7 @@ void Worker::obey(Instant, const ForgetProxy& c) {
 }
 
 void Worker::obey(Instant, const ReclaimLent& c) {
-  const std::uint32_t generation = neighbours_[c.proxy.value()].generation;
+  const std::uint32_t generation = relay_peers_[c.proxy.value()].generation;
   const auto take_back = [&](Outgoing& m) {
     if (m.lent_to != c.proxy.value() + 1 || m.generation == generation) return;
     m.lent_to = 0;
@@ -329,7 +329,7 @@ void Worker::obey(Instant, const ReclaimLent& c) {
 }
 
 void Worker::obey(Instant, const SetProxyGenerations& c) {
-  for (unsigned p = 0; p < proxies(); ++p) neighbours_[p].generation = c.generations[p];
+  for (unsigned p = 0; p < proxies(); ++p) relay_peers_[p].generation = c.generations[p];
 }
 
 // ---------------------------------------------------------------- clusters of other machines
@@ -798,7 +798,7 @@ bool Worker::may_grant(PortId port, Position position) const {
 
 bool Worker::lend(Outgoing& m) {
   for (unsigned p = 0; p < proxies(); ++p) {
-    Neighbour& n = neighbours_[p];
+    RelayPeer& n = relay_peers_[p];
     if (n.lend == nullptr || states_[p].fenced.load(std::memory_order_relaxed) || !reaches(p, m.to) ||
         n.lent == 2 * Relay::kMessages - 1)
       continue;
@@ -829,7 +829,7 @@ bool Worker::lend(Outgoing& m) {
 int Worker::run_relays() {
   int work = 0;
   for (unsigned p = 0; p < proxies(); ++p) {
-    Neighbour& n = neighbours_[p];
+    RelayPeer& n = relay_peers_[p];
     if (n.lend == nullptr) continue;
     for (RelayReturn r; n.lend->back.pop(r); ++work) {
       // Of before this proxy, or that one, was fenced: it is on its way elsewhere.
@@ -861,7 +861,7 @@ int Worker::run_relays() {
 }
 
 void Worker::take_borrowed(unsigned from, const RelayedMessage& item) {
-  Neighbour& n = neighbours_[from];
+  RelayPeer& n = relay_peers_[from];
   if (item.generation != generation_ || static_cast<std::int32_t>(item.lender_generation - n.generation) < 0)
     return;
   Outgoing& m = *borrow_free_.back();
@@ -891,7 +891,7 @@ void Worker::take_borrowed(unsigned from, const RelayedMessage& item) {
 
 void Worker::give_back(Outgoing& m, RelayReturn::Outcome outcome) {
   const unsigned from = m.borrowed_from - 1u;
-  Neighbour& n = neighbours_[from];
+  RelayPeer& n = relay_peers_[from];
   if (static_cast<std::int32_t>(m.generation - n.generation) < 0) {
     --n.dropped;
   } else {

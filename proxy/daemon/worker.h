@@ -193,7 +193,7 @@ class Worker {
     std::uint64_t unreachables = 0;  // that were told
   };
   // With one other proxy of this node.
-  struct Neighbour {
+  struct RelayPeer {
     Relay* lend = nullptr;
     Relay* borrow = nullptr;
     std::uint32_t generation = 0;  // how often it was fenced
@@ -328,7 +328,7 @@ class Worker {
   std::array<std::uint8_t, stack::kMaxClusters> peer_proxies_;  // that are active
   std::array<Handoff*, kMaxProxies> handoff_to_{};
   std::vector<Handoff*> handoff_from_;
-  std::array<Neighbour, kMaxProxies> neighbours_{};
+  std::array<RelayPeer, kMaxProxies> relay_peers_{};
   std::uint32_t generation_ = 0;  // how often this proxy was fenced
   std::vector<std::unique_ptr<Outgoing>> borrow_pool_;
   std::vector<Outgoing*> borrow_free_;
