@@ -21,7 +21,7 @@ TEST(Allocation, NoneAfterTheConstructor) {
                             .flags = 5,
                             .semaphores = 5,
                             .conditions = 5};
-  Machine m(config);
+  EngineMachine m(config);
   m.set_home(8, 8, 1);
   for (std::uint16_t c = 0; c < 3; ++c) m.engine(c).set_first_touch(PageId(16), 8);
   std::array<std::byte, kMaxMessageBytes> room;

@@ -33,7 +33,7 @@ struct AllocationsTest : testing::Test {
     return all;
   }
 
-  Machine m{config()};
+  EngineMachine m{config()};
 };
 
 TEST_F(AllocationsTest, AnyNodeGetsFreshPagesWithTheHomesItAskedFor) {  // AL-1, AL-2
@@ -197,7 +197,7 @@ TEST_P(AheadOfARegion, PagesAreFetchedBeforeTheirHomeTakesThemTogetherWithTheOth
 }
 
 TEST_F(AllocationsTest, ForgedRegionsAndRequestsAreRefused) {  // AL-4
-  Machine forged(config());
+  EngineMachine forged(config());
   const auto send = [&](Kind kind, std::uint16_t from, std::uint16_t to, std::uint32_t id,
                         std::uint32_t number, std::uint16_t homes_kind = 0, std::uint16_t cluster = 0) {
     const bool has_homes = kind == Kind::kAllocate || kind == Kind::kRegion;

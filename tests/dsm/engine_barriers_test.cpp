@@ -35,7 +35,7 @@ struct BarriersTest : testing::Test {
   }
   bool passed(std::uint16_t cluster) { return m.engine(cluster).done(0) && m.engine(cluster).done(1); }
 
-  Machine m{config()};
+  EngineMachine m{config()};
 };
 
 TEST_F(BarriersTest, AClusterArrivesWhenItsLastNodeHasCome) {  // BR-1
@@ -96,7 +96,7 @@ TEST_F(BarriersTest, ItIsUsedAgainWhileOthersStillLeaveIt) {  // BR-4
 }
 
 TEST_F(BarriersTest, AnArrivalOrADepartureOfAnotherGenerationIsRefused) {  // BR-4
-  Machine forged(config());
+  EngineMachine forged(config());
   const auto send = [&](Kind kind, std::uint16_t from, std::uint16_t to, std::uint32_t generation) {
     std::vector<std::byte> bytes(kHeaderBytes + kBarrierValueBytes);
     write_header(bytes, {.kind = kind, .id = 0, .number = generation});
@@ -152,7 +152,7 @@ struct BarrierTree : testing::Test {
   }
   using Hops = std::vector<std::pair<unsigned, unsigned>>;
 
-  Machine m{config()};
+  EngineMachine m{config()};
 };
 
 TEST_F(BarrierTree, ArrivalsGoUpAndDeparturesDownTheTree) {  // BR-3
@@ -261,7 +261,7 @@ TEST_F(BarrierTree, ADepartureThatWaitsToLeaveKeepsItsReduction) {  // BR-6
 TEST(OneCluster, NeedsNoNetwork) {  // BR-1, LK-1, PG-13
   const EngineConfig config{
       .clusters = 1, .compute_nodes = 2, .pages = 4, .locks = 2, .barriers = 1, .twins = 1};
-  Machine m(config);
+  EngineMachine m(config);
   m.write(0, 0, 1, 0);
   EXPECT_TRUE(m.engine(0).lock(0, LockId(1)));
   EXPECT_FALSE(m.engine(0).lock(1, LockId(1)));

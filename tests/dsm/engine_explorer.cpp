@@ -73,18 +73,18 @@ class ArenaWorld {
     std::memset(g_arena, 0, g_arena_used);
     g_arena_used = 0;
     g_arena_open = true;
-    world_ = new World(bounds);
+    world_ = new EngineWorld(bounds);
     g_arena_open = false;
   }
-  World& operator*() const { return *world_; }
-  World* operator->() const { return world_; }
+  EngineWorld& operator*() const { return *world_; }
+  EngineWorld* operator->() const { return world_; }
 
   using Copy = std::vector<std::byte>;
   void save(Copy& copy) const { copy.assign(g_arena, g_arena + g_arena_used); }
   void restore(const Copy& copy) const { std::memcpy(g_arena, copy.data(), copy.size()); }
 
  private:
-  World* world_;  // never destroyed: the next world takes the whole arena
+  EngineWorld* world_;  // never destroyed: the next world takes the whole arena
 };
 
 // A failed CHECK is a finding like any other. What it leaves behind lies in the arena.
@@ -240,7 +240,7 @@ class Explorer {
       if (k != 0) world_.restore(copies_[depth]);
       doing_ = {i, actions[k]};
       ++outcome_.transitions;
-      if (!world_->apply(actions[k])) return fail(doing_, World::wrong());
+      if (!world_->apply(actions[k])) return fail(doing_, EngineWorld::wrong());
       const std::uint64_t digest = world_->digest();
       sum += static_cast<std::uint32_t>(digest >> 20) + 1;
       const auto [number, is_new] = seen_.find_or_add(digest, static_cast<std::uint32_t>(nodes_.size()));
@@ -263,7 +263,7 @@ class Explorer {
     std::uint32_t sum = 0;
     for (std::size_t k = 0; k < actions_.size(); ++k) {
       if (k != 0) world_.restore(here);
-      if (!world_->apply(actions_[k])) return fail(at, "and then: " + World::wrong());
+      if (!world_->apply(actions_[k])) return fail(at, "and then: " + EngineWorld::wrong());
       sum += static_cast<std::uint32_t>(world_->digest() >> 20) + 1;
     }
     comparisons_.push_back({state, sum, at});
@@ -284,7 +284,7 @@ class Explorer {
   void end(std::uint32_t i) {
     ++outcome_.ends;
     doing_ = {i, std::nullopt};
-    if (!world_->check_end()) return fail(doing_, World::wrong());
+    if (!world_->check_end()) return fail(doing_, EngineWorld::wrong());
     ends_.push_back(i);
   }
 

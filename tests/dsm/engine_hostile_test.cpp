@@ -66,7 +66,7 @@ std::size_t payload_of(Kind kind) {
 }
 
 struct Hostile : testing::Test {
-  Machine m{small()};
+  EngineMachine m{small()};
   Engine& engine = m.engine(0);  // homes: page, lock and barrier 0, 3
   std::uint64_t refused(const std::vector<std::byte>& bytes, std::uint16_t from = 1) {
     const std::uint64_t before = engine.counts().bad_messages;

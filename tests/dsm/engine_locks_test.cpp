@@ -36,7 +36,7 @@ struct LocksTest : testing::Test {
   }
   bool has(std::uint16_t cluster, std::uint16_t node = 0) { return m.engine(cluster).done(node); }
 
-  Machine m;
+  EngineMachine m;
 };
 
 TEST_F(LocksTest, TheManagersClusterTakesAFreeLockAtOnce) {  // LK-1

@@ -28,9 +28,9 @@ struct InFlight {
   std::uint32_t number() const { return load<std::uint32_t>(&bytes[8]); }
 };
 
-class Machine {
+class EngineMachine {
  public:
-  explicit Machine(EngineConfig config) : config_(config) {
+  explicit EngineMachine(EngineConfig config) : config_(config) {
     for (std::uint16_t c = 0; c < config.clusters; ++c) {
       config.cluster = ClusterId(c);
       memories_.push_back(std::make_unique<ArrayMemory>(config.pages));

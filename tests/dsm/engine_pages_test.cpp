@@ -49,7 +49,7 @@ struct PagesTest : testing::Test {
     m.unlock(taker, lock);
   }
 
-  Machine m;
+  EngineMachine m;
 };
 
 TEST_F(PagesTest, AReadMissBringsThePageFromItsHome) {  // PG-12
@@ -383,7 +383,7 @@ TEST_F(FlushUnderWay, AHomesWriteIsNotFreeWhileACopyIsStillBeingCalledIn) {  // 
 }
 
 TEST_F(PagesTest, ARequestFromAClusterThatKnewTheHomeEarlierIsKept) {  // PG-20
-  Machine late(three_clusters());  // page 1 is homed at cluster 1 until the clusters say otherwise
+  EngineMachine late(three_clusters());  // page 1 is homed at cluster 1 until the clusters say otherwise
   late.engine(2).set_home(PageId(1), 1, ClusterId(0));
   EXPECT_FALSE(late.engine(2).fault(0, PageId(1), Access::kRead));
   late.settle();
@@ -396,7 +396,7 @@ TEST_F(PagesTest, ARequestFromAClusterThatKnewTheHomeEarlierIsKept) {  // PG-20
 }
 
 TEST_F(PagesTest, PagesHaveHomesInTurnUntilTheyAreGivenOne) {
-  Machine fresh(three_clusters());
+  EngineMachine fresh(three_clusters());
   for (std::uint32_t p = 0; p < 8; ++p) EXPECT_EQ(fresh.engine(1).home(PageId(p)).value(), p % 3);
   fresh.write(1, 1 * kPageBytes, 5);
   EXPECT_EQ(fresh.engine(1).node_counts(0).write_faults, 1u);  // opened at first touch

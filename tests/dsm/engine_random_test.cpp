@@ -105,7 +105,7 @@ class AnyOrder final : private ProgramMachine {
   Prng random_;
   const bool told_;
   const EngineConfig config_;
-  Machine machine_;
+  EngineMachine machine_;
   RandomProgram program_;
   std::uint32_t step_weight_ = 1, send_weight_ = 1, arrive_weight_ = 1;
   std::uint32_t slow_kind_ = 0;

@@ -44,7 +44,7 @@ struct SyncTest : testing::Test {
   }
   bool done(std::uint16_t cluster, std::uint16_t node) { return m.engine(cluster).done(node); }
 
-  Machine m{config()};
+  EngineMachine m{config()};
 };
 
 TEST_F(SyncTest, EveryOperationOnAWordReturnsWhatWasBefore) {  // SY-1
@@ -207,7 +207,7 @@ TEST_F(SyncTest, AWakeUpThatOvertakesTheRegistrationIsKept) {  // SY-5
 }
 
 TEST_F(SyncTest, ANodeWithACallUnderWayCannotMakeAnother) {  // SY-4
-  Machine forged(config());
+  EngineMachine forged(config());
   const auto send = [&](std::uint32_t node, SyncOp op) {
     std::vector<std::byte> bytes(kHeaderBytes + kSyncOperandBytes);
     write_header(bytes, {.kind = Kind::kSyncCall, .format = static_cast<std::uint8_t>(op), .number = node});
@@ -231,7 +231,7 @@ TEST(SyncMemory, ThousandsOfEachCostAFewBytesAtTheirHomeOnly) {  // SY-1
   EngineConfig c{.clusters = 2, .compute_nodes = 1, .pages = 1, .locks = 1, .barriers = 1, .twins = 2};
   c.words = c.flags = c.semaphores = 4096;
   c.conditions = 32768;
-  Machine m(c);
+  EngineMachine m(c);
   for (const std::uint32_t id : {0u, 1u, 28'000u, 32'767u}) {
     m.lock(0, 0);
     EXPECT_FALSE(m.engine(0).sync(0, {.op = SyncOp::kConditionWait, .id = id, .lock = LockId(0)}));

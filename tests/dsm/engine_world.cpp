@@ -155,7 +155,7 @@ std::string WorldBounds::text() const {
   return s;
 }
 
-struct World::Parts {
+struct EngineWorld::Parts {
   explicit Parts(const WorldBounds& b) : bounds(b), programs(std::size_t{b.clusters} * b.nodes) {
     CHECK_LE(programs.size(), kMostNodes);
     CHECK_LE(b.pages, kMostPages);
@@ -218,14 +218,14 @@ struct World::Parts {
   std::array<Counts, 2> barrier_knows{};  // of every other phase: who is early is one barrier ahead
 };
 
-World::World(const WorldBounds& bounds) : parts_(std::make_unique<Parts>(bounds)) {}
-World::~World() = default;
+EngineWorld::EngineWorld(const WorldBounds& bounds) : parts_(std::make_unique<Parts>(bounds)) {}
+EngineWorld::~EngineWorld() = default;
 
-const std::string& World::wrong() {
+const std::string& EngineWorld::wrong() {
   return g_wrong;
 }
 
-void World::list(std::vector<Action>& actions) const {
+void EngineWorld::list(std::vector<Action>& actions) const {
   const Parts& s = *parts_;
   actions.clear();
   for (std::size_t node = 0; node < s.programs.size(); ++node) s.list_steps(node, actions);
@@ -242,7 +242,7 @@ void World::list(std::vector<Action>& actions) const {
       actions.push_back({Action::What::kArrive, static_cast<std::uint8_t>(i), 0});
 }
 
-void World::Parts::list_steps(std::size_t node, std::vector<Action>& actions) const {
+void EngineWorld::Parts::list_steps(std::size_t node, std::vector<Action>& actions) const {
   const ProgramNode& n = programs[node];
   if (ended(n) || !engine(node).done(local(node))) return;
   const auto may = [&](Operation operation, std::uint32_t page = 0) {
@@ -257,7 +257,7 @@ void World::Parts::list_steps(std::size_t node, std::vector<Action>& actions) co
   may(n.holds ? Operation::kUnlock : Operation::kLock);
 }
 
-bool World::apply(Action action) {
+bool EngineWorld::apply(Action action) {
   Parts& s = *parts_;
   g_wrong.clear();
   switch (action.what) {
@@ -277,7 +277,7 @@ bool World::apply(Action action) {
   return g_wrong.empty();
 }
 
-void World::Parts::step(std::size_t node, std::uint8_t what) {
+void EngineWorld::Parts::step(std::size_t node, std::uint8_t what) {
   ProgramNode& n = programs[node];
   Engine& e = engine(node);
   const auto operation = static_cast<Operation>(what & 15);
@@ -311,7 +311,7 @@ void World::Parts::step(std::size_t node, std::uint8_t what) {
 }
 
 // The hardware allows the access, or the node faults and tries again later.
-void World::Parts::access(std::size_t node) {
+void EngineWorld::Parts::access(std::size_t node) {
   ProgramNode& n = programs[node];
   const std::size_t cluster = node / bounds.nodes;
   const bool write = n.under_way == Operation::kWrite;
@@ -327,7 +327,7 @@ void World::Parts::access(std::size_t node) {
   if (n.holds) at(cluster, n.page, kGuarded) = ++guarded[n.page];
 }
 
-void World::Parts::look(std::size_t node, bool also_guarded) {
+void EngineWorld::Parts::look(std::size_t node, bool also_guarded) {
   const ProgramNode& n = programs[node];
   const std::size_t cluster = node / bounds.nodes;
   for (std::size_t w = 0; w < programs.size(); ++w) {
@@ -343,7 +343,7 @@ void World::Parts::look(std::size_t node, bool also_guarded) {
                      guarded[n.page]));
 }
 
-void World::Parts::leave(std::uint16_t from, std::uint16_t to) {
+void EngineWorld::Parts::leave(std::uint16_t from, std::uint16_t to) {
   std::array<std::byte, kMaxMessageBytes> room;
   const std::size_t length = engines[from]->poll_transmit(ClusterId(to), room);
   CHECK_GT(length, 0u);
@@ -351,7 +351,7 @@ void World::Parts::leave(std::uint16_t from, std::uint16_t to) {
   wire.push_back(letters().number(from, to, ByteView(room).first(length)));
 }
 
-void World::Parts::arrive(std::size_t index) {
+void EngineWorld::Parts::arrive(std::size_t index) {
   const Letter& letter = letters()[wire[index]];
   wire.erase(wire.begin() + static_cast<std::ptrdiff_t>(index));
   Engine& e = *engines[letter.to];
@@ -361,7 +361,7 @@ void World::Parts::arrive(std::size_t index) {
 }
 
 // Locks that were got and barriers that were passed: for the engine nothing happens then.
-void World::Parts::go_on() {
+void EngineWorld::Parts::go_on() {
   for (std::size_t node = 0; node < programs.size(); ++node) {
     ProgramNode& n = programs[node];
     if (!engine(node).done(local(node))) continue;
@@ -383,7 +383,7 @@ void World::Parts::go_on() {
   }
 }
 
-bool World::check_end() {
+bool EngineWorld::check_end() {
   Parts& s = *parts_;
   g_wrong.clear();
   if (!s.wire.empty() || !std::ranges::all_of(s.programs, [&](const auto& n) { return s.ended(n); })) {
@@ -423,7 +423,7 @@ bool World::check_end() {
   return g_wrong.empty();
 }
 
-std::uint64_t World::digest() const {
+std::uint64_t EngineWorld::digest() const {
   const Parts& s = *parts_;
   Digest d;
   for (const auto& engine : s.engines) engine->describe(d);
@@ -515,7 +515,7 @@ const char* name_of(Kind kind) {
 
 }  // namespace
 
-std::string World::describe(Action action) const {
+std::string EngineWorld::describe(Action action) const {
   const Parts& s = *parts_;
   switch (action.what) {
     case Action::What::kLeave:

@@ -57,13 +57,13 @@ struct Action {
   std::uint8_t b;  // kStep: the operation, page and kind; kLeave: to
 };
 
-class World {
+class EngineWorld {
  public:
   // Everything that changes later lies in memory that the constructor allocates.
-  explicit World(const WorldBounds& bounds);
-  ~World();
-  World(const World&) = delete;
-  World& operator=(const World&) = delete;
+  explicit EngineWorld(const WorldBounds& bounds);
+  ~EngineWorld();
+  EngineWorld(const EngineWorld&) = delete;
+  EngineWorld& operator=(const EngineWorld&) = delete;
 
   // What may happen next, each thing once, in an order that is the same for the same memory.
   void list(std::vector<Action>& actions) const;

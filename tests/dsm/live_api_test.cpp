@@ -22,11 +22,11 @@ namespace {
 
 using testing::HasSubstr;
 
-class Api : public testing::TestWithParam<Machine> {};
+class Api : public testing::TestWithParam<LiveMachine> {};
 INSTANTIATE_TEST_SUITE_P(Shapes, Api,
-                         testing::Values(Machine{.clusters = 1, .compute = 3},
-                                         Machine{.clusters = 2, .compute = 2},
-                                         Machine{.clusters = 3, .compute = 2, .order = Order::kShuffled}),
+                         testing::Values(LiveMachine{.clusters = 1, .compute = 3},
+                                         LiveMachine{.clusters = 2, .compute = 2},
+                                         LiveMachine{.clusters = 3, .compute = 2, .order = Order::kShuffled}),
                          [](const auto& shape) { return shape_of(shape.param); });
 
 TEST_P(Api, ABoundedBufferLosesNothingAndDoublesNothing) {
@@ -148,7 +148,7 @@ TEST_P(Api, ReductionsAreTheSameEverywhereAndInEveryRun) {
 }
 
 TEST_P(Api, WhatOneNodeAllocatesIsThereForAll) {
-  Machine machine = GetParam();
+  LiveMachine machine = GetParam();
   machine.heap_mib = 8;
   expect_runs(machine, [] {
     struct List {

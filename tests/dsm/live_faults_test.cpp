@@ -26,7 +26,7 @@ volatile int* at(std::uintptr_t address) {
   return reinterpret_cast<volatile int*>(address);  // NOLINT
 }
 
-const Machine kAlone{.clusters = 1};
+const LiveMachine kAlone{.clusters = 1};
 
 Ending alone(const std::function<int()>& program) {
   return run_machine(kAlone, program).front();

@@ -31,7 +31,7 @@ constexpr std::size_t kLongestMessage = 8192;
 // One end of a socket of packets to each other cluster.
 class SocketNetwork final : public Network {
  public:
-  SocketNetwork(std::uint16_t self, std::vector<int> sockets, const Machine& machine)
+  SocketNetwork(std::uint16_t self, std::vector<int> sockets, const LiveMachine& machine)
       : self_(self),
         moves_only_in_poll_(machine.moves_only_in_poll),
         damage_(machine.damage),
@@ -169,7 +169,7 @@ class SocketNetwork final : public Network {
 
   const std::uint16_t self_;
   const bool moves_only_in_poll_;
-  const decltype(Machine::damage) damage_;
+  const decltype(LiveMachine::damage) damage_;
   std::vector<int> sockets_;
   std::vector<std::atomic<bool>> closed_;
   Order order_;
@@ -232,14 +232,14 @@ bool crashed(const Ending& ending) {
          (says("Sanitizer") && (says("SEGV") || says("BUS")));
 }
 
-std::string shape_of(const Machine& machine) {
+std::string shape_of(const LiveMachine& machine) {
   return std::to_string(machine.clusters) + "x" + std::to_string(machine.compute) +
          (machine.order == Order::kShuffled ? "Shuffled" : "") +
          (machine.moves_only_in_poll ? "Driven" : "") +
          (machine.protect == Environment::Protect::kMprotect ? "Mprotect" : "");
 }
 
-void PrintTo(const Machine& machine, std::ostream* out) {
+void PrintTo(const LiveMachine& machine, std::ostream* out) {
   *out << shape_of(machine);
 }
 
@@ -247,7 +247,7 @@ Ending in_a_process(const std::function<int()>& program) {
   return end_of(start(program));
 }
 
-std::vector<Ending> run_machine(const Machine& machine, const std::function<int()>& program) {
+std::vector<Ending> run_machine(const LiveMachine& machine, const std::function<int()>& program) {
   const unsigned n = machine.clusters;
   std::vector<std::vector<int>> sockets(n, std::vector<int>(n, -1));
   for (unsigned a = 0; a < n; ++a) {
@@ -288,7 +288,7 @@ std::vector<Ending> run_machine(const Machine& machine, const std::function<int(
   return endings;
 }
 
-void expect_runs(const Machine& machine, const std::function<int()>& program) {
+void expect_runs(const LiveMachine& machine, const std::function<int()>& program) {
   const std::vector<Ending> endings = run_machine(machine, program);
   for (std::size_t k = 0; k < endings.size(); ++k) {
     EXPECT_EQ(endings[k].exit_status, 0)

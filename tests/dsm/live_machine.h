@@ -26,7 +26,7 @@ Ending in_a_process(const std::function<int()>& program);
 
 enum class Order { kAsSent, kShuffled };
 
-struct Machine {
+struct LiveMachine {
   unsigned clusters = 2;
   unsigned compute = 1;
   unsigned heap_mib = 4;
@@ -41,12 +41,12 @@ struct Machine {
   std::function<void(Environment&)> adjust = [](Environment&) {};
 };
 // The machine in the name of a test that is run on it: "2x2Shuffled".
-std::string shape_of(const Machine& machine);
-void PrintTo(const Machine& machine, std::ostream* out);
+std::string shape_of(const LiveMachine& machine);
+void PrintTo(const LiveMachine& machine, std::ostream* out);
 
 // Runs `program` on the initial thread of every cluster, joined already. One ending for each cluster.
-std::vector<Ending> run_machine(const Machine& machine, const std::function<int()>& program);
+std::vector<Ending> run_machine(const LiveMachine& machine, const std::function<int()>& program);
 // The same; expects every cluster to end with status 0.
-void expect_runs(const Machine& machine, const std::function<int()>& program);
+void expect_runs(const LiveMachine& machine, const std::function<int()>& program);
 
 }  // namespace braid::dsm

@@ -21,24 +21,24 @@ namespace {
 using testing::HasSubstr;
 
 // Every shape is run with messages as sent, and with those that are on the way in any order.
-class Machines : public testing::TestWithParam<Machine> {};
+class Machines : public testing::TestWithParam<LiveMachine> {};
 INSTANTIATE_TEST_SUITE_P(Shapes, Machines,
-                         testing::Values(Machine{.clusters = 1, .compute = 1},
-                                         Machine{.clusters = 1, .compute = 4},
-                                         Machine{.clusters = 2, .compute = 1},
-                                         Machine{.clusters = 2, .compute = 2},
-                                         Machine{.clusters = 2, .compute = 2, .order = Order::kShuffled},
-                                         Machine{.clusters = 2,
-                                                 .compute = 2,
-                                                 .order = Order::kShuffled,
-                                                 .protect = Environment::Protect::kMprotect},
-                                         Machine{.clusters = 2, .compute = 2, .moves_only_in_poll = true},
-                                         Machine{.clusters = 4, .compute = 1},
-                                         Machine{.clusters = 4, .compute = 2, .order = Order::kShuffled}),
+                         testing::Values(LiveMachine{.clusters = 1, .compute = 1},
+                                         LiveMachine{.clusters = 1, .compute = 4},
+                                         LiveMachine{.clusters = 2, .compute = 1},
+                                         LiveMachine{.clusters = 2, .compute = 2},
+                                         LiveMachine{.clusters = 2, .compute = 2, .order = Order::kShuffled},
+                                         LiveMachine{.clusters = 2,
+                                                     .compute = 2,
+                                                     .order = Order::kShuffled,
+                                                     .protect = Environment::Protect::kMprotect},
+                                         LiveMachine{.clusters = 2, .compute = 2, .moves_only_in_poll = true},
+                                         LiveMachine{.clusters = 4, .compute = 1},
+                                         LiveMachine{.clusters = 4, .compute = 2, .order = Order::kShuffled}),
                          [](const auto& shape) { return shape_of(shape.param); });
 
 TEST_P(Machines, WhatAllWroteIsSeenByAllAfterABarrier) {
-  const Machine machine = GetParam();
+  const LiveMachine machine = GetParam();
   expect_runs(machine, [&] {
     constexpr std::size_t kThings = 5000;  // some pages, and shares that meet inside pages
     auto* const things = allocate<std::uint64_t>(kThings);
@@ -59,7 +59,7 @@ TEST_P(Machines, WhatAllWroteIsSeenByAllAfterABarrier) {
 }
 
 TEST_P(Machines, ALockMakesIncrementsOfOneCounterExact) {
-  const Machine machine = GetParam();
+  const LiveMachine machine = GetParam();
   expect_runs(machine, [&] {
     constexpr unsigned kTimes = 50;
     auto* const counters = allocate<unsigned>(2);
@@ -101,7 +101,7 @@ TEST_P(Machines, SharesCoverEverythingOnce) {
   });
 }
 
-void see_that_a_computing_home_serves(const Machine& machine) {
+void see_that_a_computing_home_serves(const LiveMachine& machine) {
   // Cluster 0 reads while cluster 1's only compute node never enters the runtime until it has seen the pages
   // go.
   auto* const stop = static_cast<std::atomic<bool>*>(
@@ -152,7 +152,7 @@ TEST(Runtime, ALongWaitSleepsAndStillEnds) {
 }
 
 // Of cluster 0.
-nlohmann::json report_of(Machine machine, const std::function<int()>& program) {
+nlohmann::json report_of(LiveMachine machine, const std::function<int()>& program) {
   int report[2];
   EXPECT_EQ(::pipe(report), 0);
   machine.adjust = [&](Environment& e) {
@@ -271,7 +271,7 @@ TEST(Failure, AMessageThatMustBeRefusedEndsTheProgramAndIsNamed) {
            parse(message.subspan(kHeader))->header.kind == kind;
   };
   const auto damaged = [&](const std::function<void(MutableBytes)>& damage) {
-    Machine machine{.clusters = 3};
+    LiveMachine machine{.clusters = 3};
     machine.damage = [&](std::uint16_t from, std::uint16_t to, MutableBytes message) {
       if (from == 2 && to == 0) damage(message);
     };

@@ -18,9 +18,9 @@ namespace control = proxy::control;
 constexpr std::uint32_t kPort = 9;
 constexpr std::uint32_t kWindow = 16384;
 
-class World {
+class ClientWorld {
  public:
-  World() {
+  ClientWorld() {
     // The innocent one's memory is filled with a pattern that nobody has a reason to touch.
     innocent_ = std::make_unique<RawClient>(nodes_, 0);
     const std::uint64_t at = innocent_->geometry().receive_buffers();
@@ -165,6 +165,6 @@ class World {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace braid;
   fuzz::Input in(data, std::min<std::size_t>(size, 2048));
-  World().run(in);
+  ClientWorld().run(in);
   return 0;
 }

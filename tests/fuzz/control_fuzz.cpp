@@ -59,7 +59,7 @@ bool affordable(const control::Message& m) {
           m.attach.endpoints <= 4);
 }
 
-class World {
+class ControlWorld {
  public:
   void run(Input& in) {
     while (!in.empty()) {
@@ -140,6 +140,6 @@ class World {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace braid;
   fuzz::Input in(data, std::min<std::size_t>(size, 2048));
-  World().run(in);
+  ControlWorld().run(in);
   return 0;
 }

@@ -168,9 +168,9 @@ class Cluster {
   std::array<Node, kNodes> nodes_;
 };
 
-class World {
+class EngineFuzzWorld {
  public:
-  explicit World(Input& in) {
+  explicit EngineFuzzWorld(Input& in) {
     dsm::EngineConfig config = drawn(in);
     for (std::uint16_t c = 0; c < kEngines; ++c) {
       config.cluster = ClusterId(c);
@@ -352,6 +352,6 @@ class World {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace braid;
   fuzz::Input in(data, size);
-  World(in).run(in);
+  EngineFuzzWorld(in).run(in);
   return 0;
 }

@@ -53,9 +53,9 @@ struct Message : OutMessage {
   bool finished = false;
 };
 
-class World {
+class FrameWorld {
  public:
-  World() {
+  FrameWorld() {
     for (std::uint16_t i : {std::uint16_t{0}, std::uint16_t{1}})
       stacks_[i] = std::make_unique<Stack>(config_of(i), now_);
   }
@@ -233,7 +233,7 @@ class World {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace braid;
   fuzz::Input in(data, std::min<std::size_t>(size, 4096));
-  World world;
+  FrameWorld world;
   while (!in.empty()) {
     switch (in.below(8)) {
       case 0:

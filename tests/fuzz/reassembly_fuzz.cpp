@@ -31,9 +31,9 @@ struct Growing {
   std::vector<Fragment> kept;
 };
 
-class World {
+class ReassemblyWorld {
  public:
-  World() : reassembly_(config()) {}
+  ReassemblyWorld() : reassembly_(config()) {}
 
   void step(Input& in) {
     if (in.below(8) == 0) {
@@ -151,7 +151,7 @@ class World {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace braid;
   fuzz::Input in(data, std::min<std::size_t>(size, 1024));
-  World world;
+  ReassemblyWorld world;
   while (!in.empty()) world.step(in);
   return 0;
 }

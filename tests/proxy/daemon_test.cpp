@@ -100,7 +100,7 @@ Child in_child(F&& f) {
 class Daemons : public ::testing::Test {
  protected:
   Daemons() {
-    MachineOptions o;
+    NodesOptions o;
     o.proxies = {2, 2};
     o.transport.peer_death_ms = 2000;
     const auto wires = make_wires(o);
@@ -452,7 +452,7 @@ TEST_F(Daemons, ABraiddThatIsEndedSaysSo) {
 
 // Two machines of one cluster each, which know nothing of each other until a client names an address.
 TEST(TwoMachines, AClientConnectsFromOneToTheOther) {  // CN-12, CN-13
-  MachineOptions o;
+  NodesOptions o;
   o.proxies = {2, 3};
   const auto wires = make_wires(o);
   std::vector<Child> braidd;
@@ -556,7 +556,7 @@ TEST_F(Daemons, ASleeperIsWokenByWhatArrives) {
 
 TEST(DaemonStart, LeavesNoSocketBehind) {
   const std::string path = fmt::format("{}/braid-daemon-test-{}.sock", ::testing::TempDir(), ::getpid());
-  MachineOptions o;
+  NodesOptions o;
   o.proxies = {1};
   NodeConfig config = node_config(o, 0, {});
   config.listen_address = path;

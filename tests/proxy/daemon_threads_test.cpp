@@ -19,7 +19,7 @@ class DaemonThreads : public ::testing::Test {
     sigemptyset(&term);
     sigaddset(&term, SIGTERM);
     ::pthread_sigmask(SIG_BLOCK, &term, nullptr);  // before there are threads: it is for the daemons
-    MachineOptions o;
+    NodesOptions o;
     o.proxies = {2, 2};
     o.misdirect = true;
     o.transport.peer_death_ms = 60'000;

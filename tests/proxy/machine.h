@@ -22,7 +22,7 @@
 
 namespace braid::proxy::test {
 
-struct MachineOptions {
+struct NodesOptions {
   std::vector<std::uint16_t> proxies = {1, 1};  // by cluster
   TransportConfig transport;
   FaultConfig faults;
@@ -31,7 +31,7 @@ struct MachineOptions {
 };
 
 // The configuration of one node of a machine; wires[a][b] is the descriptor between clusters a < b.
-inline NodeConfig node_config(const MachineOptions& o, std::uint16_t cluster,
+inline NodeConfig node_config(const NodesOptions& o, std::uint16_t cluster,
                               const std::map<std::pair<int, int>, int>& wires) {
   const auto clusters = static_cast<std::uint16_t>(o.proxies.size());
   const auto mac = [](unsigned c) { return fmt::format("02:62:72:64:00:{:02x}", c + 1); };
@@ -65,7 +65,7 @@ inline NodeConfig node_config(const MachineOptions& o, std::uint16_t cluster,
   return n;
 }
 
-inline std::map<std::pair<int, int>, int> make_wires(const MachineOptions& o) {
+inline std::map<std::pair<int, int>, int> make_wires(const NodesOptions& o) {
   std::map<std::pair<int, int>, int> wires;
   for (int a = 0; a < static_cast<int>(o.proxies.size()); ++a) {
     for (int b = a + 1; b < static_cast<int>(o.proxies.size()); ++b) {
@@ -80,9 +80,9 @@ inline std::map<std::pair<int, int>, int> make_wires(const MachineOptions& o) {
   return wires;
 }
 
-class Machine {
+class Nodes {
  public:
-  explicit Machine(const MachineOptions& options) : options_(options) {
+  explicit Nodes(const NodesOptions& options) : options_(options) {
     const auto wires = make_wires(options);
     for (std::uint16_t c = 0; c < options.proxies.size(); ++c) {
       Result<std::unique_ptr<Node>> node = Node::create(node_config(options, c, wires), monotonic_now());
@@ -92,7 +92,7 @@ class Machine {
     }
     for (const auto& [ends, fd] : wires) ::close(fd);
   }
-  explicit Machine(std::vector<std::uint16_t> proxies) : Machine(with_proxies(std::move(proxies))) {}
+  explicit Nodes(std::vector<std::uint16_t> proxies) : Nodes(with_proxies(std::move(proxies))) {}
 
   std::shared_ptr<Node> node(unsigned cluster) { return nodes_[cluster]; }
   std::size_t clusters() const { return nodes_.size(); }
@@ -140,13 +140,13 @@ class Machine {
   }
 
  private:
-  static MachineOptions with_proxies(std::vector<std::uint16_t> proxies) {
-    MachineOptions o;
+  static NodesOptions with_proxies(std::vector<std::uint16_t> proxies) {
+    NodesOptions o;
     o.proxies = std::move(proxies);
     return o;
   }
 
-  MachineOptions options_;
+  NodesOptions options_;
   std::vector<std::shared_ptr<Node>> nodes_;
 };
 

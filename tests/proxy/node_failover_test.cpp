@@ -15,7 +15,7 @@ namespace {
 
 // One connection each way between clusters 0 and 1, and how far each has come.
 struct Traffic {
-  explicit Traffic(World& w, bool ordered = true) : world(w), a(w.client(0)), b(w.client(1)) {
+  explicit Traffic(VirtualWorld& w, bool ordered = true) : world(w), a(w.client(0)), b(w.client(1)) {
     ConnectionOptions options;
     options.ordered = ordered;
     pair = connect(a->endpoint(0), ClusterId(1), b->endpoint(0), PortId(9), options);
@@ -48,7 +48,7 @@ struct Traffic {
   }
   static std::size_t size(std::uint32_t n) { return n % 7 == 0 ? 9000 : n % 5 == 0 ? 1400 : 100; }
 
-  World& world;
+  VirtualWorld& world;
   std::unique_ptr<Client> a;
   std::unique_ptr<Client> b;
   Pair pair;
@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(Pairs, Failover, ::testing::Bool(),
                          [](const auto& p) { return p.param ? "AllPairs" : "Aligned"; });
 
 TEST_P(Failover, WhatADeadPathOwedGoesOverTheOthersOnceAndInOrder) {  // FO-1, FO-2, FO-4
-  World world({2, 2}, all_pairs());
+  VirtualWorld world({2, 2}, all_pairs());
   Traffic t(world);
   t.run(2_ms);
   world.cut_ni({0, 1});
@@ -93,7 +93,7 @@ TEST_P(Failover, WhatADeadPathOwedGoesOverTheOthersOnceAndInOrder) {  // FO-1, F
 }
 
 TEST_P(Failover, WhenOnlyTheAcknowledgementsAreLostNothingComesTwice) {  // FO-9
-  World world({2, 2}, all_pairs());
+  VirtualWorld world({2, 2}, all_pairs());
   for (const bool ordered : {true, false}) {
     SCOPED_TRACE(ordered);
     Traffic t(world, ordered);
@@ -109,7 +109,7 @@ TEST_P(Failover, WhenOnlyTheAcknowledgementsAreLostNothingComesTwice) {  // FO-9
 }
 
 TEST_P(Failover, ManyDeathsAndReturns) {  // FO-1, FO-3, FO-4
-  World world({3, 2}, all_pairs());
+  VirtualWorld world({3, 2}, all_pairs());
   Traffic t(world);
   Prng prng(4711);
   for (int round = 0; round < 40; ++round) {
@@ -128,7 +128,7 @@ TEST_P(Failover, ManyDeathsAndReturns) {  // FO-1, FO-3, FO-4
 }
 
 TEST_P(Failover, AProxyThatStandsStillIsFencedAndItsLanesGoOn) {  // FO-5, FO-6
-  World world({2, 2}, all_pairs());
+  VirtualWorld world({2, 2}, all_pairs());
   Traffic t(world);
   t.run(2_ms);
   for (int round = 0; round < 3; ++round) {
@@ -158,7 +158,7 @@ TEST_P(Failover, AProxyThatStandsStillIsFencedAndItsLanesGoOn) {  // FO-5, FO-6
 }
 
 TEST_P(Failover, ConnectionsComeAndGoWhileAProxyStandsStill) {  // FO-5, CN-6
-  World world({2, 2}, all_pairs());
+  VirtualWorld world({2, 2}, all_pairs());
   Traffic t(world);
   t.run(1_ms);
   EXPECT_TRUE(t.settles(10_ms));
@@ -193,7 +193,7 @@ bool is_data(ByteView frame) {
 // The proxy has taken a frame with a message from its queue, and delivers it when it is fenced, the message's
 // port is gone, and the port's memory is another connection's.
 TEST_P(Failover, WhatAProxyWritesAfterItWasFencedReachesNobody) {  // FO-5
-  World world({2, 2}, all_pairs());
+  VirtualWorld world({2, 2}, all_pairs());
   const auto a = world.client(0), b = world.client(1);
   ConnectionOptions options;
   options.dispatch = convergence::Dispatch::kFixed;
@@ -247,7 +247,7 @@ TEST_P(Failover, WhatAProxyWritesAfterItWasFencedReachesNobody) {  // FO-5
 }
 
 TEST_P(Failover, TheNumberOfActiveProxiesChangesUnderTraffic) {  // FO-8
-  World world({3, 2}, all_pairs());
+  VirtualWorld world({3, 2}, all_pairs());
   Traffic t(world);
   t.run(1_ms);
   for (const unsigned n : {1u, 3u, 2u, 1u, 2u, 3u, 1u}) {
@@ -273,7 +273,7 @@ TEST_P(Failover, TheNumberOfActiveProxiesChangesUnderTraffic) {  // FO-8
 TEST(LanesThatMove, LeaveNothingBehindIfTheirGiverStandsStill) {  // FO-5, FO-8
   for (int turns = 0; turns < 8; ++turns) {
     SCOPED_TRACE(turns);
-    World world({3, 1}, false);
+    VirtualWorld world({3, 1}, false);
     auto client = world.client(0);
     world.node(0).set_active_proxies(1);
     world.run(100_us);
@@ -291,7 +291,7 @@ TEST(LanesThatMove, LeaveNothingBehindIfTheirGiverStandsStill) {  // FO-5, FO-8
 }
 
 TEST_P(Failover, APeerThatRestartsIsLostOnceHoweverManyPathsItHad) {  // FO-7
-  World world({2, 2}, all_pairs());
+  VirtualWorld world({2, 2}, all_pairs());
   {
     Traffic t(world);
     t.run(2_ms);
@@ -311,7 +311,7 @@ TEST_P(Failover, APeerThatRestartsIsLostOnceHoweverManyPathsItHad) {  // FO-7
 }
 
 TEST_P(Failover, APeerThatIsNotHeardOnAnyPathIsLostAndFoundAgain) {  // FO-7, SC-8
-  World world({2, 2}, all_pairs());
+  VirtualWorld world({2, 2}, all_pairs());
   {
     Traffic t(world);
     t.run(2_ms);
@@ -336,7 +336,7 @@ TEST_P(Failover, APeerThatIsNotHeardOnAnyPathIsLostAndFoundAgain) {  // FO-7, SC
 TEST(FailoverOfBoth, TwoThatKeepDifferentPathsFindEachOtherAtOnce) {  // FO-10, SC-13
   for (const bool ordered : {true, false}) {
     SCOPED_TRACE(ordered);
-    World world({2, 2}, false);
+    VirtualWorld world({2, 2}, false);
     Traffic t(world, ordered);
     t.run(2_ms);
     world.cut.insert({{1, 0}, {0, 0}});
@@ -360,7 +360,7 @@ TEST(FailoverOfBoth, TwoThatKeepDifferentPathsFindEachOtherAtOnce) {  // FO-10, 
 }
 
 TEST(FailoverOfBoth, AProxyComesBackThoughItsNodesOnlyOtherPathIsDead) {  // FO-6, FO-10
-  World world({2, 2}, false);
+  VirtualWorld world({2, 2}, false);
   Traffic t(world);
   t.run(2_ms);
   world.stalled.insert({0, 0});

@@ -32,12 +32,12 @@ class Faults : public ::testing::TestWithParam<std::tuple<Harm, bool, std::uint6
 
 TEST_P(Faults, EveryMessageArrivesOnceAndWhole) {
   const auto& [harm, ordered, seed] = GetParam();
-  MachineOptions o;
+  NodesOptions o;
   o.proxies = {2, 2};
   o.faults = harm.faults;
   o.faults.seed = seed;
   o.transport.max_rto_us = 20'000;
-  Machine m(o);
+  Nodes m(o);
   auto a = m.client(0);
   auto b = m.client(1);
   ConnectionOptions options;
@@ -115,7 +115,7 @@ TEST(FaultsOnFragments, EveryMessageArrivesOnceAndWhole) {  // IP-2, IP-3
   for (const bool misdirect : {false, true}) {
     for (const std::uint64_t seed : {1u, 2u}) {
       SCOPED_TRACE(fmt::format("misdirect {}, seed {}", misdirect, seed));
-      MachineOptions o;
+      NodesOptions o;
       o.proxies = {2, 2};
       o.misdirect = misdirect;
       o.faults = faults(0.01, 0.01, 0.01, 0.01);
@@ -123,7 +123,7 @@ TEST(FaultsOnFragments, EveryMessageArrivesOnceAndWhole) {  // IP-2, IP-3
       o.transport.fragmentation = stack::Fragmentation::kIp;
       o.transport.mtu_bytes = 1500;
       o.transport.max_rto_us = 20'000;
-      Machine m(o);
+      Nodes m(o);
       auto a = m.client(0);
       auto b = m.client(1);
       const Pair c = connect(a->endpoint(0), ClusterId(1), b->endpoint(0), kPort, {});
@@ -165,12 +165,12 @@ TEST(FaultsOnFragments, EveryMessageArrivesOnceAndWhole) {  // IP-2, IP-3
 TEST(FaultsOnConnections, ManyShortOnes) {
   for (const std::uint64_t seed : {1u, 2u, 3u, 4u}) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
-    MachineOptions o;
+    NodesOptions o;
     o.proxies = {2, 2};
     o.faults = faults(0.1, 0.05, 0.1, 0.02);
     o.faults.seed = seed;
     o.transport.max_rto_us = 10'000;
-    Machine m(o);
+    Nodes m(o);
     auto a = m.client(0);
     auto b = m.client(1);
     ASSERT_TRUE(b->endpoint(0).listen(kPort, {}).ok());
@@ -197,11 +197,11 @@ TEST(FaultsOnConnections, ManyShortOnes) {
 
 // Nothing but the wire joins the clusters.
 TEST(FaultsOnConnections, ADeadWireIsADeadPeer) {
-  MachineOptions o;
+  NodesOptions o;
   o.faults.loss = 1;
   o.transport.path_death_ms = 150;
   o.transport.peer_death_ms = 400;
-  Machine m(o);
+  Nodes m(o);
   auto a = m.client(0);
   auto b = m.client(1);
   ASSERT_TRUE(b->endpoint(0).listen(kPort, {}).ok());

@@ -16,7 +16,7 @@ constexpr PortId kPort{9};
 // A client without the library: it knows the layout and keeps to nothing.
 class Raw {
  public:
-  Raw(Machine& machine, unsigned cluster, std::uint32_t send_bytes = 65536,
+  Raw(Nodes& machine, unsigned cluster, std::uint32_t send_bytes = 65536,
       std::uint64_t receive_bytes = 256u << 10)
       : machine_(machine), node_(machine.node(cluster)), id_(node_->add_client()) {
     control::Message m;
@@ -87,7 +87,7 @@ class Raw {
     return reply;
   }
 
-  Machine& machine_;
+  Nodes& machine_;
   std::shared_ptr<Node> node_;
   Node::ClientId id_;
   std::uint32_t serial_ = 0;
@@ -169,7 +169,7 @@ class Hostile : public ::testing::Test {
     return d;
   }
 
-  Machine m_;
+  Nodes m_;
   std::unique_ptr<Client> a_;
   std::unique_ptr<Client> b_;
   Pair good_;
@@ -355,10 +355,10 @@ TEST_F(Hostile, AFloodOfDuplicatesToASleeperStallsNobody) {
 
 // A lost peer's port: a client that goes on sending to it gets its descriptors back, and can be freed.
 TEST(HostileToALostPeer, ItsDescriptorsAreNotKeptForEver) {
-  MachineOptions options;
+  NodesOptions options;
   options.transport.path_death_ms = 150;
   options.transport.peer_death_ms = 400;
-  Machine m(options);
+  Nodes m(options);
   auto b = m.client(1);
   ASSERT_TRUE(b->endpoint(0).listen(kPort, {}).ok());
   auto a = m.lonely_client(0);

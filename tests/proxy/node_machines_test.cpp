@@ -27,9 +27,9 @@ RemoteCluster at(unsigned cluster, unsigned nis = 2) {
 }
 
 // A machine of clusters 0 and 1 with two proxies each, and one of cluster 2 with three; two NIs each.
-WorldOptions two_machines(std::vector<MachinesConfig> machines = {kOpen, kOpen, kOpen}) {
+VirtualWorldOptions two_machines(std::vector<MachinesConfig> machines = {kOpen, kOpen, kOpen}) {
   for (MachinesConfig& m : machines) m.slots = 2;
-  WorldOptions o;
+  VirtualWorldOptions o;
   o.proxies = {2, 2, 3};
   o.nis = 2;
   o.machine = {0, 0, 1};
@@ -37,7 +37,7 @@ WorldOptions two_machines(std::vector<MachinesConfig> machines = {kOpen, kOpen, 
   return o;
 }
 
-Pair connect_to(World& world, Endpoint& from, unsigned to_cluster, Endpoint& to, PortId port) {
+Pair connect_to(VirtualWorld& world, Endpoint& from, unsigned to_cluster, Endpoint& to, PortId port) {
   const Result<void> listening = to.listen(port, {});
   EXPECT_TRUE(listening.ok()) << listening.error().text;
   const Result<Connection*> out = from.connect(at(to_cluster), port, {}, 2_s);
@@ -47,7 +47,7 @@ Pair connect_to(World& world, Endpoint& from, unsigned to_cluster, Endpoint& to,
   return {out.value(), to.try_accept()};
 }
 
-std::string refusal(World& world, Client& from, const RemoteCluster& to, Duration timeout = 200_ms) {
+std::string refusal(VirtualWorld& world, Client& from, const RemoteCluster& to, Duration timeout = 200_ms) {
   const Instant asked = world.now;
   const Result<Connection*> out = from.endpoint(0).connect(to, PortId(9), {}, timeout);
   EXPECT_FALSE(out.ok());
@@ -73,7 +73,7 @@ void talk(const Pair& p, Client& a, Client& b, std::uint32_t messages) {
 }
 
 TEST(OtherMachines, ConnectAndTalkOverAllProxiesAndAreForgotten) {  // CN-12, CN-14, CN-15
-  World world(two_machines());
+  VirtualWorld world(two_machines());
   const auto a = world.client(0), b = world.client(2), sibling = world.client(1);
   for (int round = 0; round < 3; ++round) {  // more often than there are slots
     SCOPED_TRACE(round);
@@ -105,7 +105,7 @@ TEST(OtherMachines, ConnectAndTalkOverAllProxiesAndAreForgotten) {  // CN-12, CN
 }
 
 TEST(OtherMachines, OneRelationServesAllConnectionsBothWays) {  // CN-12
-  World world(two_machines());
+  VirtualWorld world(two_machines());
   const auto a = world.client(0), b = world.client(2);
   const Pair there = connect_to(world, a->endpoint(0), 2, b->endpoint(0), PortId(9));
   const Pair back = connect_to(world, b->endpoint(0), 0, a->endpoint(0), PortId(9));
@@ -122,7 +122,8 @@ TEST(OtherMachines, OneRelationServesAllConnectionsBothWays) {  // CN-12
 }
 
 TEST(OtherMachines, WhoMayNotIsToldSo) {  // CN-12, CN-13
-  World world(two_machines({kOpen, {.connect = false, .accept = true}, {.connect = true, .accept = false}}));
+  VirtualWorld world(
+      two_machines({kOpen, {.connect = false, .accept = true}, {.connect = true, .accept = false}}));
   const auto a = world.client(0), sibling = world.client(1), b = world.client(2);
   EXPECT_SAYS(refusal(world, *a, at(2)), "10.98.0.3 does not let other machines in: set machines.accept");
   EXPECT_SAYS(refusal(world, *sibling, at(2)), "set machines.connect");
@@ -131,7 +132,7 @@ TEST(OtherMachines, WhoMayNotIsToldSo) {  // CN-12, CN-13
 }
 
 TEST(OtherMachines, WrongAddressesAreNamed) {  // CN-12, CN-14
-  World world(two_machines());
+  VirtualWorld world(two_machines());
   const auto a = world.client(0), b = world.client(2);
   EXPECT_SAYS(refusal(world, *a, {.addresses = {"10.98.0.77"}}), "no answer from 10.98.0.77, UDP port 7699");
   EXPECT_SAYS(refusal(world, *a, {.addresses = {"10.98.0.3", "10.98.1.77"}}),
@@ -148,7 +149,7 @@ TEST(OtherMachines, WrongAddressesAreNamed) {  // CN-12, CN-14
 }
 
 TEST(OtherMachines, AClosedPortIsQuoted) {  // CN-14
-  World world(two_machines());
+  VirtualWorld world(two_machines());
   const auto a = world.client(0), b = world.client(2);
   RemoteCluster wrong_port = at(2);
   wrong_port.udp_port = 7600;
@@ -156,7 +157,7 @@ TEST(OtherMachines, AClosedPortIsQuoted) {  // CN-14
 }
 
 TEST(OtherMachines, AnNiThatIsDarkDoesNotKeepTheOthersFromConnecting) {  // CN-12
-  World world(two_machines());
+  VirtualWorld world(two_machines());
   const auto a = world.client(0), b = world.client(2);
   world.cut_ni({2, 1});
   const Pair p = connect_to(world, a->endpoint(0), 2, b->endpoint(0), PortId(9));
@@ -165,7 +166,7 @@ TEST(OtherMachines, AnNiThatIsDarkDoesNotKeepTheOthersFromConnecting) {  // CN-1
 }
 
 TEST(OtherMachines, SubConnectionsThatDoNotComeUpAreNamed) {  // CN-12
-  World world(two_machines());
+  VirtualWorld world(two_machines());
   const auto a = world.client(0), b = world.client(2);
   // Only introductions get through: when the answer has come the links go dark.
   world.each_turn = [&] {
@@ -182,7 +183,7 @@ TEST(OtherMachines, SubConnectionsThatDoNotComeUpAreNamed) {  // CN-12
 }
 
 TEST(OtherMachines, APeerThatDiesIsLostAndFoundAgain) {  // CN-8, CN-15
-  World world(two_machines());
+  VirtualWorld world(two_machines());
   const auto a = world.client(0);
   {
     const auto b = world.client(2);
@@ -205,7 +206,7 @@ TEST(OtherMachines, APeerThatDiesIsLostAndFoundAgain) {  // CN-8, CN-15
 }
 
 TEST(OtherMachines, AProxyThatStandsStillIsDoneWithout) {  // FO-5, FO-6
-  World world(two_machines());
+  VirtualWorld world(two_machines());
   const auto a = world.client(0), b = world.client(2);
   const Pair p = connect_to(world, a->endpoint(0), 2, b->endpoint(0), PortId(9));
   ASSERT_NE(p.in, nullptr);
@@ -224,14 +225,14 @@ TEST(OtherMachines, AProxyThatStandsStillIsDoneWithout) {  // FO-5, FO-6
 }
 
 TEST(OtherMachines, SlotsAndWishesAreBounded) {  // CN-12, CN-13
-  WorldOptions o;
+  VirtualWorldOptions o;
   o.proxies = {1, 1, 1};
   o.nis = 1;
   o.machine = {0, 1, 2};
   MachinesConfig small = kOpen;
   small.slots = 1;
   o.machines = {small, small, small};
-  World world(o);
+  VirtualWorld world(o);
   const auto a = world.client(0), b = world.client(1), c = world.client(2);
   ASSERT_TRUE(b->endpoint(0).listen(PortId(9), {}).ok());
   ASSERT_TRUE(c->endpoint(0).listen(PortId(9), {}).ok());
@@ -267,7 +268,7 @@ TEST(OtherMachines, SlotsAndWishesAreBounded) {  // CN-12, CN-13
 
 // A node that ends says so: its peers need not find out, and nothing that its clients had sent is lost.
 TEST(OrderlyEnd, ThePeersKnowAtOnceAndHaveEverything) {  // SC-11
-  World world({2, 2}, false);
+  VirtualWorld world({2, 2}, false);
   const auto a = world.client(0), b = world.client(1);
   const Pair p = connect(a->endpoint(0), ClusterId(1), b->endpoint(0), PortId(9));
   std::uint32_t sent = 0, got = 0;

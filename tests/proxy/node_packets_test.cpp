@@ -214,7 +214,7 @@ class Middle : public ::testing::Test {
     std::deque<control::Message> events_;
   };
 
-  MachineOptions o_;
+  NodesOptions o_;
   std::shared_ptr<ShmWire> wires_[2];
   std::unique_ptr<ShmQueue> ends_[2];
   std::unique_ptr<Node> nodes_[2];

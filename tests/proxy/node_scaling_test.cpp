@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::uint64_t kRate = 10'000'000'000;
 
-WorldOptions machine(std::uint16_t proxies) {
-  WorldOptions o;
+VirtualWorldOptions machine(std::uint16_t proxies) {
+  VirtualWorldOptions o;
   o.proxies = {proxies, proxies};
   o.nis = proxies;
   o.bits_per_second = kRate;
@@ -32,7 +32,7 @@ struct Stream {
     options.window_bytes = 8u << 20;
     pair = connect(a->endpoint(0), ClusterId(1), b->endpoint(0), PortId(9), options);
   }
-  World world;
+  VirtualWorld world;
   std::unique_ptr<Client> a, b;
   Pair pair;
 };

@@ -22,7 +22,7 @@ constexpr PortId kPort{9};
 // ---------------------------------------------------------------- making a node
 
 TEST(NodeCreate, RefusesAWireWithTooFewQueues) {
-  MachineOptions o;
+  NodesOptions o;
   o.proxies = {2, 2};
   ShmWireOptions wire;
   wire.queues = 1;
@@ -34,7 +34,7 @@ TEST(NodeCreate, RefusesAWireWithTooFewQueues) {
 }
 
 TEST(NodeCreate, RefusesAnMtuThatTheWireCannotCarry) {
-  MachineOptions o;
+  NodesOptions o;
   o.transport.mtu_bytes = 9000;
   ShmWireOptions wire;
   wire.max_frame_bytes = 1514;
@@ -53,7 +53,7 @@ std::size_t open_descriptors() {
 }
 
 TEST(NodeCreate, WhatItCannotMakeItLeavesNothingBehindOf) {
-  MachineOptions o;
+  NodesOptions o;
   const auto wires = make_wires(o);
   NodeConfig good = node_config(o, 0, wires);
   const int counters = ::memfd_create("counters", 0);
@@ -83,7 +83,7 @@ TEST(NodeCreate, WhatItCannotMakeItLeavesNothingBehindOf) {
 // ---------------------------------------------------------------- connecting
 
 TEST(Connecting, BothEndsKnowOfEachOther) {
-  Machine m({1, 1});
+  Nodes m({1, 1});
   auto a = m.client(0);
   auto b = m.client(1);
   EXPECT_EQ(a->cluster(), ClusterId(0));
@@ -99,7 +99,7 @@ TEST(Connecting, BothEndsKnowOfEachOther) {
 }
 
 TEST(Connecting, WaitsForAListenerThatComesLater) {
-  Machine m({1, 1});
+  Nodes m({1, 1});
   auto a = m.client(0);
   auto b = m.client(1);
   // In the meantime: a request that is answered, and listening begun while it waits.
@@ -111,7 +111,7 @@ TEST(Connecting, WaitsForAListenerThatComesLater) {
 }
 
 TEST(Connecting, RefusalsSayWhatAndHow) {
-  Machine m({1, 1});
+  Nodes m({1, 1});
   auto a = m.client(0);
   ClientOptions small;
   small.receive_bytes = 64u << 10;
@@ -148,7 +148,7 @@ TEST(Connecting, RefusalsSayWhatAndHow) {
 }
 
 TEST(Connecting, AnAttachThatAsksTooMuchIsRefused) {
-  Machine m({1, 1});
+  Nodes m({1, 1});
   ClientOptions o;
   o.endpoints = 0;
   EXPECT_THAT(m.try_client(0, o).error().text, HasSubstr("endpoints is 0"));
@@ -166,7 +166,7 @@ TEST(Connecting, AnAttachThatAsksTooMuchIsRefused) {
 }
 
 TEST(Connecting, TwoClientsOfOneNodeToTwoOfAnother) {
-  Machine m({2, 2});
+  Nodes m({2, 2});
   auto a0 = m.client(0);
   auto a1 = m.client(0);
   auto b0 = m.client(1);
@@ -205,7 +205,7 @@ TEST(Connecting, TwoClientsOfOneNodeToTwoOfAnother) {
 
 // A connect() that gives up must not leave an open connection behind that nobody knows.
 TEST(Connecting, OneThatTimesOutHoldsNothing) {
-  Machine m({1, 1});
+  Nodes m({1, 1});
   ClientOptions o;
   o.receive_bytes = 64u << 10;
   auto a = m.lonely_client(0, o);  // its peer is not driven, so nothing answers
@@ -242,7 +242,7 @@ void PrintTo(const StreamCase& c, std::ostream* out) {
 class Stream : public ::testing::TestWithParam<StreamCase> {};
 
 // Sends `sizes` both ways at once and checks that each message arrives once, whole, and in order if asked.
-void exchange(Machine& m, const StreamCase& param, const std::vector<std::size_t>& sizes) {
+void exchange(Nodes& m, const StreamCase& param, const std::vector<std::size_t>& sizes) {
   auto a = m.client(0);
   auto b = m.client(1);
   ConnectionOptions o;
@@ -297,10 +297,10 @@ void exchange(Machine& m, const StreamCase& param, const std::vector<std::size_t
 }
 
 TEST_P(Stream, CarriesMessagesOfEverySizeBothWays) {
-  MachineOptions o;
+  NodesOptions o;
   o.proxies = GetParam().proxies;
   o.misdirect = GetParam().misdirect;
-  Machine m(o);
+  Nodes m(o);
   std::vector<std::size_t> sizes;
   if (GetParam().ordered) sizes.insert(sizes.end(), {0, 1, 0, 3});  // too short for a number
   sizes.insert(sizes.end(),
@@ -338,7 +338,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Messages, OfManyPiecesAreCutAndRejoined) {
   for (const bool ordered : {true, false}) {
     SCOPED_TRACE(ordered ? "ordered" : "unordered");
-    Machine m({2, 2});
+    Nodes m({2, 2});
     auto a = m.client(0);
     auto b = m.client(1);
     ConnectionOptions o;
@@ -369,7 +369,7 @@ TEST(Messages, OfManyPiecesAreCutAndRejoined) {
 }
 
 TEST(Messages, AnEmptyOneFromNowhereIsAMessage) {
-  Machine m({1, 1});
+  Nodes m({1, 1});
   auto a = m.client(0);
   auto b = m.client(1);
   const Pair c = connect(a->endpoint(0), ClusterId(1), b->endpoint(0), kPort);
@@ -387,7 +387,7 @@ TEST(Messages, AnEmptyOneFromNowhereIsAMessage) {
 }
 
 TEST(Messages, WrittenInPlaceAndCommittedShorter) {
-  Machine m({1, 1});
+  Nodes m({1, 1});
   auto a = m.client(0);
   auto b = m.client(1);
   ConnectionOptions o;
@@ -421,7 +421,7 @@ TEST(Messages, WrittenInPlaceAndCommittedShorter) {
 }
 
 TEST(MessagesDeathTest, AReservationIsVoidOnceAnotherWasSent) {
-  Machine m({1, 1});
+  Nodes m({1, 1});
   auto a = m.client(0);
   auto b = m.client(1);
   const Pair c = connect(a->endpoint(0), ClusterId(1), b->endpoint(0), kPort);
@@ -434,7 +434,7 @@ TEST(MessagesDeathTest, AReservationIsVoidOnceAnotherWasSent) {
 // ---------------------------------------------------------------- flow control
 
 TEST(FlowControl, CreditsRunOutAndComeBack) {
-  Machine m({1, 1});
+  Nodes m({1, 1});
   auto a = m.client(0);
   auto b = m.client(1);
   ConnectionOptions o;
@@ -460,7 +460,7 @@ TEST(FlowControl, CreditsRunOutAndComeBack) {
 }
 
 TEST(FlowControl, AChannelFillsWhenItsProxiesDoNotWork) {
-  Machine m({1, 1});
+  Nodes m({1, 1});
   ClientOptions small;
   small.send_bytes = 65536;
   auto a = m.client(0, small);
@@ -487,7 +487,7 @@ TEST(FlowControl, AChannelFillsWhenItsProxiesDoNotWork) {
 // A receiver that takes nothing keeps only its own connection waiting, over the same proxies.
 TEST(FlowControl, ASlowReceiverStallsNobodyElse) {
   for (const bool same_endpoint : {true, false}) {
-    Machine m({1, 1});
+    Nodes m({1, 1});
     ClientOptions two;
     two.endpoints = 2;
     auto a = m.client(0, two);
@@ -522,7 +522,7 @@ TEST(FlowControl, ASlowReceiverStallsNobodyElse) {
 // ---------------------------------------------------------------- polling
 
 TEST(Poll, HandsOverAtMostItsLimit) {
-  Machine m({2, 2});
+  Nodes m({2, 2});
   auto a = m.client(0);
   auto b = m.client(1);
   const Pair c = connect(a->endpoint(0), ClusterId(1), b->endpoint(0), kPort);
@@ -555,7 +555,7 @@ TEST(Poll, HandsOverAtMostItsLimit) {
 }
 
 TEST(Poll, AHandlerMaySendAndCloseItsOwnConnection) {
-  Machine m({2, 2});
+  Nodes m({2, 2});
   auto a = m.client(0);
   auto b = m.client(1);
   const Pair c = connect(a->endpoint(0), ClusterId(1), b->endpoint(0), kPort);
@@ -579,7 +579,7 @@ TEST(Poll, AHandlerMaySendAndCloseItsOwnConnection) {
 // One endpoint, two proxies, of which one brings a flood: what comes over the other waits for one limit at
 // most.
 TEST(Poll, AFloodOnOneLaneStarvesNoOther) {
-  Machine m({2, 2});
+  Nodes m({2, 2});
   ClientOptions large;
   large.receive_bytes = 4u << 20;
   large.send_bytes = 4u << 20;
@@ -605,7 +605,7 @@ TEST(Poll, AFloodOnOneLaneStarvesNoOther) {
 
 TEST(Closing, DeliversWhatWasSentBeforeInBothDirections) {
   for (const bool connector_closes : {true, false}) {
-    Machine m({2, 2});
+    Nodes m({2, 2});
     auto a = m.client(0);
     auto b = m.client(1);
     const Pair c = connect(a->endpoint(0), ClusterId(1), b->endpoint(0), kPort);
@@ -630,7 +630,7 @@ TEST(Closing, DeliversWhatWasSentBeforeInBothDirections) {
 }
 
 TEST(Closing, AtOnceAfterConnectingStillDelivers) {
-  Machine m({1, 1});
+  Nodes m({1, 1});
   auto a = m.client(0);
   auto b = m.client(1);
   ASSERT_TRUE(b->endpoint(0).listen(kPort, {}).ok());
@@ -654,7 +654,7 @@ TEST(Closing, AtOnceAfterConnectingStillDelivers) {
 }
 
 TEST(Dying, IsLikeClosingToThePeerAndFreesEverything) {
-  Machine m({2, 2});
+  Nodes m({2, 2});
   auto b = m.client(1);
   ASSERT_TRUE(b->endpoint(0).listen(kPort, {}).ok());
   // Large enough that a few leaks would be refused, and more rounds than a client has connections.
@@ -695,7 +695,7 @@ TEST(Dying, IsLikeClosingToThePeerAndFreesEverything) {
 
 // The peer goes on sending while the memory that it sends to is taken away.
 TEST(Dying, WhileManyPeersSendToIt) {
-  Machine m({2, 2});
+  Nodes m({2, 2});
   ClientOptions large;
   large.receive_bytes = 8u << 20;
   auto a = m.client(0, large);
@@ -728,8 +728,8 @@ TEST(Dying, WhileManyPeersSendToIt) {
 }
 
 TEST(Dying, ANodeMayGoBeforeItsClientsAreFreed) {
-  MachineOptions o;
-  auto m = std::make_unique<Machine>(o);
+  NodesOptions o;
+  auto m = std::make_unique<Nodes>(o);
   auto a = m->client(0);
   auto b = m->client(1);
   const Pair c = connect(a->endpoint(0), ClusterId(1), b->endpoint(0), kPort);
@@ -746,15 +746,15 @@ TEST(Dying, ANodeMayGoBeforeItsClientsAreFreed) {
 
 // ---------------------------------------------------------------- a peer that falls silent
 
-MachineOptions short_lives() {
-  MachineOptions o;
+NodesOptions short_lives() {
+  NodesOptions o;
   o.transport.path_death_ms = 150;
   o.transport.peer_death_ms = 400;
   return o;
 }
 
 TEST(PeerLost, AfterTheDeathTimeAndNotBefore) {
-  Machine m(short_lives());
+  Nodes m(short_lives());
   auto a = m.lonely_client(0);
   auto b = m.client(1);
   auto both = m.client(0);
@@ -774,7 +774,7 @@ TEST(PeerLost, AfterTheDeathTimeAndNotBefore) {
 
 // What is sent to a lost peer is not kept for ever: its sender can close, and go, while the peer stays away.
 TEST(PeerLost, ItsSendersAreFreedThoughItNeverComesBack) {
-  Machine m(short_lives());
+  Nodes m(short_lives());
   auto b = m.client(1);
   auto a = m.lonely_client(0);
   std::unique_ptr<Client> both = m.client(0);
@@ -805,7 +805,7 @@ TEST(PeerLost, ItsSendersAreFreedThoughItNeverComesBack) {
 }
 
 TEST(PeerLost, ComesBackForNewConnections) {
-  Machine m(short_lives());
+  Nodes m(short_lives());
   auto b = m.client(1);
   auto both = m.client(0);
   auto a = m.lonely_client(0);
@@ -828,7 +828,7 @@ TEST(PeerLost, ComesBackForNewConnections) {
 // ---------------------------------------------------------------- more than two
 
 TEST(Clusters, FourOfThemEachWithEach) {
-  Machine m({1, 2, 1, 2});
+  Nodes m({1, 2, 1, 2});
   std::vector<std::unique_ptr<Client>> clients;
   ClientOptions large;
   large.receive_bytes = 4u << 20;
@@ -867,7 +867,7 @@ TEST(Clusters, FourOfThemEachWithEach) {
 // ---------------------------------------------------------------- counters
 
 TEST(Counters, AClientMayReadThemAndNoMore) {
-  MachineOptions o;
+  NodesOptions o;
   const auto wires = make_wires(o);
   const int counters = ::memfd_create("counters", 0);
   ASSERT_EQ(::ftruncate(counters, sizeof(NodeCounters)), 0);

@@ -22,7 +22,7 @@
 
 namespace braid::proxy::test {
 
-struct WorldOptions {
+struct VirtualWorldOptions {
   std::vector<std::uint16_t> proxies = {1, 1};  // by cluster
   bool all_pairs = false;
   unsigned nis = 1;                   // of each cluster: proxy i is reached at number i modulo so many
@@ -37,12 +37,12 @@ struct WorldOptions {
 
 inline constexpr std::uint16_t kUdpPort = 7700;
 
-class World;
+class VirtualWorld;
 
 // The queue of one proxy on an NI of its node.
 class VirtualQueue final : public NicQueue {
  public:
-  VirtualQueue(World& world, unsigned cluster, unsigned proxy, unsigned ni)
+  VirtualQueue(VirtualWorld& world, unsigned cluster, unsigned proxy, unsigned ni)
       : world_(world), cluster_(cluster), proxy_(proxy), ni_(ni), room_(kMaxBurst) {
     for (auto& r : room_) r.resize(1514);
   }
@@ -56,7 +56,7 @@ class VirtualQueue final : public NicQueue {
   std::uint32_t max_frame_bytes() const override { return 1514; }
 
  private:
-  World& world_;
+  VirtualWorld& world_;
   unsigned cluster_;
   unsigned proxy_;
   unsigned ni_;
@@ -70,9 +70,10 @@ struct Place {
   auto operator<=>(const Place&) const = default;
 };
 
-class World {
+class VirtualWorld {
  public:
-  explicit World(WorldOptions options) : options_(std::move(options)), proxies_(options_.proxies) {
+  explicit VirtualWorld(VirtualWorldOptions options)
+      : options_(std::move(options)), proxies_(options_.proxies) {
     sim::LinkConfig link;
     link.bits_per_second = options_.bits_per_second == 0 ? 1'000'000'000'000'000 : options_.bits_per_second;
     link.propagation = options_.latency;
@@ -82,8 +83,8 @@ class World {
       nodes_.push_back(make_node(c, 77 + c));
     }
   }
-  World(std::vector<std::uint16_t> proxies, bool all_pairs)
-      : World(WorldOptions{.proxies = std::move(proxies), .all_pairs = all_pairs}) {}
+  VirtualWorld(std::vector<std::uint16_t> proxies, bool all_pairs)
+      : VirtualWorld(VirtualWorldOptions{.proxies = std::move(proxies), .all_pairs = all_pairs}) {}
 
   std::shared_ptr<Node> make_node(std::uint16_t c, std::uint64_t seed) {
     const auto mac = [](unsigned k, unsigned ni) {
@@ -219,7 +220,7 @@ class World {
 
  private:
   bool in_turn_ = false;
-  WorldOptions options_;
+  VirtualWorldOptions options_;
   std::vector<std::uint16_t> proxies_;
   std::vector<std::vector<sim::Link>> links_;  // by cluster and NI: what it sends by
   std::map<Place, std::map<unsigned, std::deque<std::pair<Instant, std::vector<std::byte>>>>> wire_;
@@ -242,11 +243,11 @@ inline void VirtualQueue::commit(std::span<const TxFrame> frames) {
   for (const TxFrame& f : frames) world_.send({cluster_, proxy_}, ni_, {f.data, f.length});
 }
 
-class WorldService final : public Service {
+class VirtualService final : public Service {
  public:
-  WorldService(World& world, unsigned cluster)
+  VirtualService(VirtualWorld& world, unsigned cluster)
       : world_(world), node_(world.shared(cluster)), client_(node_->add_client()) {}
-  ~WorldService() override {
+  ~VirtualService() override {
     node_->client_gone(client_);
     node_.reset();
     for (int i = 0; i < 2000; ++i) world_.turn();
@@ -287,15 +288,15 @@ class WorldService final : public Service {
   Instant now() override { return world_.now; }
 
  private:
-  World& world_;
+  VirtualWorld& world_;
   std::shared_ptr<Node> node_;
   Node::ClientId client_;
   std::uint32_t serial_ = 0;
   std::deque<control::Message> events_;
 };
 
-inline std::unique_ptr<Client> World::client(unsigned c, const ClientOptions& options) {
-  auto made = Client::attach(std::make_unique<WorldService>(*this, c), options);
+inline std::unique_ptr<Client> VirtualWorld::client(unsigned c, const ClientOptions& options) {
+  auto made = Client::attach(std::make_unique<VirtualService>(*this, c), options);
   CHECK(made.ok());
   return std::move(made).value();
 }

@@ -100,7 +100,7 @@ WorldResult run_world(const WorldConfig& config, const std::vector<std::string>&
   const std::string replay = replay_command(config.seed, settings);
   std::snprintf(g_replay, sizeof g_replay, "%s", replay.c_str());
   ::alarm(kMostSecondsPerWorld);
-  World world(config, trace);
+  FaultWorld world(config, trace);
   WorldResult result = world.run();
   ::alarm(0);
   return result;

@@ -80,9 +80,9 @@ std::uint64_t mix(std::uint64_t h, std::uint64_t v) {
 // ---------------------------------------------------------------- the service of a client
 
 // While the client waits the rest of the world goes on.
-class World::ClientService final : public proxy::Service {
+class FaultWorld::ClientService final : public proxy::Service {
  public:
-  ClientService(World& world, unsigned node)
+  ClientService(FaultWorld& world, unsigned node)
       : world_(world), node_(node), life_(world.nodes_[node].life), client_(node_now()->add_client()) {}
   ~ClientService() override {
     if (proxy::Node* const node = node_now()) {
@@ -149,9 +149,9 @@ class World::ClientService final : public proxy::Service {
 
   // Somebody waits, and the world goes on below.
   struct Depth {
-    explicit Depth(World& w) : world(w) { ++world.depth_; }
+    explicit Depth(FaultWorld& w) : world(w) { ++world.depth_; }
     ~Depth() { --world.depth_; }
-    World& world;
+    FaultWorld& world;
   };
 
  private:
@@ -160,7 +160,7 @@ class World::ClientService final : public proxy::Service {
     return n.life == life_ ? n.node.get() : nullptr;
   }
 
-  World& world_;
+  FaultWorld& world_;
   const unsigned node_;
   const unsigned life_;
   const proxy::Node::ClientId client_;
@@ -170,7 +170,7 @@ class World::ClientService final : public proxy::Service {
 
 // ---------------------------------------------------------------- making a world
 
-World::World(const WorldConfig& config, bool trace)
+FaultWorld::FaultWorld(const WorldConfig& config, bool trace)
     : config_(config), tracing_(trace), random_(config.seed), scratch_(kLongestMessage) {
   heap_at_start_ = heap_bytes();
   for (auto& row : lost_at_) row.fill(Instant::from_ns(-1));
@@ -194,13 +194,13 @@ World::World(const WorldConfig& config, bool trace)
   events_.push(faults_end_, {Kind::kPhase, 0, 0, 0, 0});
 }
 
-World::~World() {
+FaultWorld::~FaultWorld() {
   shared_memory_.reset();
   for (ClientRun& c : clients_) c.client.reset();
   for (NodeRun& n : nodes_) n.node.reset();
 }
 
-proxy::NodeConfig World::node_config(unsigned node) const {
+proxy::NodeConfig FaultWorld::node_config(unsigned node) const {
   const auto mac = [](unsigned c) { return fmt::format("02:62:72:64:00:{:02x}", c + 1); };
   const auto address = [](unsigned c) { return fmt::format("10.98.0.{}", c + 1); };
   proxy::NodeConfig n;
@@ -237,7 +237,7 @@ proxy::NodeConfig World::node_config(unsigned node) const {
   return n;
 }
 
-void World::boot(unsigned index) {
+void FaultWorld::boot(unsigned index) {
   NodeRun& n = nodes_[index];
   CHECK(n.node == nullptr);
   ++n.life;
@@ -256,7 +256,7 @@ void World::boot(unsigned index) {
   wake_control(index, now());
 }
 
-void World::plan_flows() {
+void FaultWorld::plan_flows() {
   const auto per_node = static_cast<unsigned>(config_.clients);
   for (unsigned n = 0; n < nodes_.size(); ++n) {
     for (unsigned c = 0; c < per_node; ++c) {
@@ -299,7 +299,7 @@ void World::plan_flows() {
     if (!clients_[c].ends.empty()) wake_client(c, Instant() + us(random_.uniform() * 100));
 }
 
-void World::again(Trouble what, double every_ms) {
+void FaultWorld::again(Trouble what, double every_ms) {
   if (every_ms <= 0) return;
   const Instant at = now() + exponential(random_, ms(every_ms));
   if (at >= faults_end_) return;
@@ -307,7 +307,7 @@ void World::again(Trouble what, double every_ms) {
                     static_cast<std::uint16_t>(what), 0, 0});
 }
 
-void World::plan_faults() {
+void FaultWorld::plan_faults() {
   again(Trouble::kPartition, config_.partition_every_ms);
   again(Trouble::kPathCut, config_.path_cut_every_ms);
   again(Trouble::kLinkDown, config_.link_down_every_ms);
@@ -341,7 +341,7 @@ void World::plan_faults() {
 
 // ---------------------------------------------------------------- running it
 
-WorldResult World::run() {
+WorldResult FaultWorld::run() {
   const Duration patience = kLiveness + ms(2 * config_.peer_death_ms);
   while (!all_over() && now() < quiet_from_ + patience && step()) {
   }
@@ -355,7 +355,7 @@ WorldResult World::run() {
   return result_;
 }
 
-bool World::step() {
+bool FaultWorld::step() {
   if (!result_.failure.empty() || events_.empty()) return false;
   const Event event = events_.pop();
   handle(event);
@@ -364,7 +364,7 @@ bool World::step() {
   return result_.failure.empty();
 }
 
-bool World::run_until(Instant end) {
+bool FaultWorld::run_until(Instant end) {
   while (events_.next_time() <= end)
     if (!step()) return false;
   // An event of its own moves the clock there.
@@ -376,7 +376,7 @@ bool World::run_until(Instant end) {
   return true;
 }
 
-void World::handle(const Event& e) {
+void FaultWorld::handle(const Event& e) {
   switch (e.kind) {
     case Kind::kFrame: {
       const int proxy = network_->land(e.node, e.index, {e.a, e.b});
@@ -427,25 +427,25 @@ void World::handle(const Event& e) {
                                std::uint64_t{e.index} << 32 | (e.kind == Kind::kFrame ? e.b : e.a));
 }
 
-void World::arrives(Instant at, unsigned node, unsigned link, FrameRef frame) {
+void FaultWorld::arrives(Instant at, unsigned node, unsigned link, FrameRef frame) {
   events_.push(at, {Kind::kFrame, static_cast<std::uint8_t>(node), static_cast<std::uint16_t>(link),
                     frame.buffer, frame.length});
 }
 
 // ---------------------------------------------------------------- a shared-memory program
 
-std::unique_ptr<proxy::Service> World::service(unsigned cluster) {
+std::unique_ptr<proxy::Service> FaultWorld::service(unsigned cluster) {
   if (nodes_[cluster].node == nullptr) return nullptr;
   return std::make_unique<ClientService>(*this, cluster);
 }
 
-void World::call_at(Instant at, unsigned cluster) {
+void FaultWorld::call_at(Instant at, unsigned cluster) {
   events_.push(at, {Kind::kProgram, static_cast<std::uint8_t>(cluster), 0, 0, 0});
 }
 
 // ---------------------------------------------------------------- proxies and control planes
 
-void World::wake_proxy(unsigned node, unsigned proxy, Instant at) {
+void FaultWorld::wake_proxy(unsigned node, unsigned proxy, Instant at) {
   NodeRun& n = nodes_[node];
   if (n.node == nullptr) return;
   ProxyRun& p = n.proxies[proxy];
@@ -459,11 +459,11 @@ void World::wake_proxy(unsigned node, unsigned proxy, Instant at) {
   events_.push(at, {Kind::kWorker, static_cast<std::uint8_t>(node), static_cast<std::uint16_t>(proxy), 0, 0});
 }
 
-void World::wake_proxies(unsigned node) {
+void FaultWorld::wake_proxies(unsigned node) {
   for (unsigned p = 0; p < nodes_[node].proxies.size(); ++p) wake_proxy(node, p, now());
 }
 
-void World::wake_control(unsigned node, Instant at) {
+void FaultWorld::wake_control(unsigned node, Instant at) {
   NodeRun& n = nodes_[node];
   if (n.node == nullptr) return;
   at = std::max({at, n.control_stalled_until, now()});
@@ -472,7 +472,7 @@ void World::wake_control(unsigned node, Instant at) {
   events_.push(at, {Kind::kControl, static_cast<std::uint8_t>(node), 0, 0, 0});
 }
 
-void World::worker_turn(unsigned node, unsigned proxy) {
+void FaultWorld::worker_turn(unsigned node, unsigned proxy) {
   NodeRun& n = nodes_[node];
   ProxyRun& p = n.proxies[proxy];
   if (p.held_until() > now()) {
@@ -511,7 +511,7 @@ void World::worker_turn(unsigned node, unsigned proxy) {
   events_.push(at, {Kind::kWorker, static_cast<std::uint8_t>(node), static_cast<std::uint16_t>(proxy), 0, 0});
 }
 
-void World::control_turn(unsigned node) {
+void FaultWorld::control_turn(unsigned node) {
   NodeRun& n = nodes_[node];
   n.control_wake = Instant::never();
   if (n.control_stalled_until > now()) return wake_control(node, n.control_stalled_until);
@@ -539,7 +539,7 @@ void World::control_turn(unsigned node) {
 
 // ---------------------------------------------------------------- trouble
 
-void World::trouble(const Event& e) {
+void FaultWorld::trouble(const Event& e) {
   const unsigned node = e.node;
   const auto what = static_cast<Trouble>(e.index);
   switch (what) {
@@ -670,7 +670,7 @@ void World::trouble(const Event& e) {
 
 // ---------------------------------------------------------------- clients
 
-void World::wake_client(unsigned index, Instant at) {
+void FaultWorld::wake_client(unsigned index, Instant at) {
   ClientRun& c = clients_[index];
   at = std::max(at, now());
   if (at >= c.wake) return;
@@ -678,7 +678,7 @@ void World::wake_client(unsigned index, Instant at) {
   events_.push(at, {Kind::kClient, 0, static_cast<std::uint16_t>(index), 0, 0});
 }
 
-void World::client_turn(unsigned index) {
+void FaultWorld::client_turn(unsigned index) {
   ClientRun& c = clients_[index];
   c.wake = Instant::never();
   if (c.busy) return;  // it goes on when it has its answer
@@ -715,7 +715,7 @@ void World::client_turn(unsigned index) {
   wake_client(index, now() + std::max(exponential(random_, quiet), 1_us));
 }
 
-void World::attach(unsigned index) {
+void FaultWorld::attach(unsigned index) {
   ClientRun& c = clients_[index];
   if (nodes_[c.node].node == nullptr) return;
   proxy::ClientOptions options;
@@ -733,7 +733,7 @@ void World::attach(unsigned index) {
 }
 
 // It dies, or is told to go: what it sent before arrives all the same.
-void World::destroy(unsigned index) {
+void FaultWorld::destroy(unsigned index) {
   ClientRun& c = clients_[index];
   if (c.client == nullptr) return;
   for (const unsigned e : c.ends) {
@@ -754,7 +754,7 @@ void World::destroy(unsigned index) {
   wake_client(index, now() + 1_us);
 }
 
-void World::take_messages(unsigned index, bool* worked) {
+void FaultWorld::take_messages(unsigned index, bool* worked) {
   ClientRun& c = clients_[index];
   const int limit = c.slow ? 1 : static_cast<int>(1 + random_.below(64));
   for (unsigned e = 0; e < static_cast<unsigned>(config_.endpoints); ++e) {
@@ -767,7 +767,7 @@ void World::take_messages(unsigned index, bool* worked) {
 }
 
 // A connection that a peer made to one of our listeners: whose port tells which flow it is.
-void World::adopt(unsigned client, Connection& connection) {
+void FaultWorld::adopt(unsigned client, Connection& connection) {
   if (connection.tag != 0) return;
   CHECK_GT(connection.listener().value(), 0u);
   Flow& flow = flows_[connection.listener().value() - 1];
@@ -787,7 +787,7 @@ void World::adopt(unsigned client, Connection& connection) {
   trace("client {} accepts flow {}", client, flow.id);
 }
 
-ByteView World::content(const Flow& flow, unsigned direction, const Message& m) {
+ByteView FaultWorld::content(const Flow& flow, unsigned direction, const Message& m) {
   const std::uint64_t at = mix(mix(flow.id, direction), m.number) % (contents_.size() - kLongestMessage);
   if (m.bytes < 4) return {contents_.data() + at, m.bytes};
   std::memcpy(scratch_.data(), contents_.data() + at, m.bytes);
@@ -795,7 +795,7 @@ ByteView World::content(const Flow& flow, unsigned direction, const Message& m) 
   return {scratch_.data(), m.bytes};
 }
 
-void World::on_message(unsigned client, Connection& from, ByteView message) {
+void FaultWorld::on_message(unsigned client, Connection& from, ByteView message) {
   if (from.tag == 0) adopt(client, from);
   if (from.tag == kNobodys || !result_.failure.empty()) return;
   const unsigned id = static_cast<unsigned>(from.tag - 1) / 2;
@@ -851,7 +851,7 @@ void World::on_message(unsigned client, Connection& from, ByteView message) {
   while (!stream.outstanding.empty() && stream.outstanding.front().delivered) stream.outstanding.pop_front();
 }
 
-void World::begin_flows(unsigned index, bool* worked) {
+void FaultWorld::begin_flows(unsigned index, bool* worked) {
   ClientRun& c = clients_[index];
   for (std::size_t i = 0; i < c.ends.size(); ++i) {
     Flow& flow = flows_[c.ends[i] / 2];
@@ -887,7 +887,7 @@ void World::begin_flows(unsigned index, bool* worked) {
   }
 }
 
-void World::connect(Flow& flow) {
+void FaultWorld::connect(Flow& flow) {
   End& end = flow.ends[0];
   const Instant began = now();
   flow.opened = began;
@@ -918,7 +918,7 @@ void World::connect(Flow& flow) {
                      made.error().text));
 }
 
-void World::send_some(Flow& flow, unsigned e, bool* worked) {
+void FaultWorld::send_some(Flow& flow, unsigned e, bool* worked) {
   End& end = flow.ends[e];
   Stream& stream = flow.streams[e];
   for (auto burst = random_.below(9); burst > 0 && stream.sent < stream.planned; --burst) {
@@ -929,7 +929,7 @@ void World::send_some(Flow& flow, unsigned e, bool* worked) {
 }
 
 // False: not now.
-bool World::send_one(Flow& flow, unsigned e) {
+bool FaultWorld::send_one(Flow& flow, unsigned e) {
   End& end = flow.ends[e];
   Stream& stream = flow.streams[e];
   ClientRun& c = clients_[end.client];
@@ -1015,11 +1015,11 @@ bool World::send_one(Flow& flow, unsigned e) {
 }
 
 // What a peer's loss can come from: a death, or a silence of both for as long as that takes.
-bool World::may_lose(unsigned a, unsigned b) const {
+bool FaultWorld::may_lose(unsigned a, unsigned b) const {
   return config_.may_lose_peers() || nodes_[a].life > 1 || nodes_[b].life > 1;
 }
 
-bool World::may_be_lost(const Flow& flow) const {
+bool FaultWorld::may_be_lost(const Flow& flow) const {
   const unsigned a = clients_[flow.ends[0].client].node;
   const unsigned b = clients_[flow.ends[1].client].node;
   const Instant opened = earlier(flow.opened, now());
@@ -1031,12 +1031,12 @@ bool World::may_be_lost(const Flow& flow) const {
   return false;
 }
 
-void World::note_lost(Flow& flow, unsigned end, const char* how) {
+void FaultWorld::note_lost(Flow& flow, unsigned end, const char* how) {
   trace("client {}: flow {} is lost: {}", flow.ends[end].client, flow.id, how);
   flow.lost = true;
 }
 
-void World::watch(Flow& flow, unsigned e, bool* worked) {
+void FaultWorld::watch(Flow& flow, unsigned e, bool* worked) {
   End& end = flow.ends[e];
   End& other = flow.ends[1 - e];
   if (end.state != End::State::kOpen) return;
@@ -1074,7 +1074,7 @@ void World::watch(Flow& flow, unsigned e, bool* worked) {
   *worked = true;
 }
 
-void World::close(Flow& flow, unsigned e) {
+void FaultWorld::close(Flow& flow, unsigned e) {
   End& end = flow.ends[e];
   trace("client {} closes flow {}", end.client, flow.id);
   Connection* const connection = end.connection;
@@ -1085,7 +1085,7 @@ void World::close(Flow& flow, unsigned e) {
 
 // ---------------------------------------------------------------- the end
 
-bool World::all_over() const {
+bool FaultWorld::all_over() const {
   if (now() < faults_end_) return false;
   for (const Flow& flow : flows_)
     if (!flow.over() && !(kForgiveHalfOpen && may_be_lost(flow) && now() > faults_end_ + 3_s)) return false;
@@ -1094,7 +1094,7 @@ bool World::all_over() const {
   return shared_memory_ == nullptr || shared_memory_->over();
 }
 
-std::string World::unfinished() const {
+std::string FaultWorld::unfinished() const {
   static constexpr const char* kStates[] = {"waiting", "listening", "open", "closed", "gone"};
   std::string text;
   for (const Flow& flow : flows_) {
@@ -1115,7 +1115,7 @@ std::string World::unfinished() const {
   return text;
 }
 
-void World::note_memory() {
+void FaultWorld::note_memory() {
   heap_most_ = std::max(heap_most_, heap_bytes());
   if (network_->frames_under_way() > kMostFrames)
     fail(fmt::format("{} frames are under way", network_->frames_under_way()));
@@ -1124,7 +1124,7 @@ void World::note_memory() {
 }
 
 // Everybody goes home; what is left then is a leak.
-void World::check_end() {
+void FaultWorld::check_end() {
   if (shared_memory_ != nullptr) result_.programs = shared_memory_->given_up() ? 0 : 1;
   shared_memory_.reset();
   for (ClientRun& c : clients_) c.ends.clear();
@@ -1166,14 +1166,14 @@ void World::check_end() {
     fail(fmt::format("{} records were handed over again, and no path was given up", repeated));
 }
 
-void World::fail(const std::string& what) {
+void FaultWorld::fail(const std::string& what) {
   if (!result_.failure.empty()) return;
   trace("*** {}", what);
   result_.failure = fmt::format("at {:.6f} ms: {}", (now() - Instant()).ms(), what);
 }
 
 template <class... Args>
-void World::trace(fmt::format_string<Args...> format, Args&&... args) {
+void FaultWorld::trace(fmt::format_string<Args...> format, Args&&... args) {
   if (!tracing_) return;
   fmt::print("{:14.6f}  ", (now() - Instant()).ms());
   fmt::print(format, std::forward<Args>(args)...);
@@ -1181,7 +1181,7 @@ void World::trace(fmt::format_string<Args...> format, Args&&... args) {
 }
 
 // A frame as a person reads it.
-void World::traced(unsigned from, unsigned to, unsigned link, const char* fate, ByteView frame) {
+void FaultWorld::traced(unsigned from, unsigned to, unsigned link, const char* fate, ByteView frame) {
   if (!tracing_) return;
   static constexpr const char* kTypes[] = {"?", "hello", "data", "ack", "probe"};
   constexpr std::size_t kHeaders = 42;

@@ -54,11 +54,11 @@ struct WorldResult {
   NetworkCounts network;
 };
 
-class World final : private NetworkEvents, private Stage {
+class FaultWorld final : private NetworkEvents, private Stage {
  public:
   // `trace`: prints every event on standard output.
-  World(const WorldConfig& config, bool trace);
-  ~World() override;
+  FaultWorld(const WorldConfig& config, bool trace);
+  ~FaultWorld() override;
 
   WorldResult run();
 

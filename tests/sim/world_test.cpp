@@ -13,7 +13,7 @@ namespace braid::sim {
 namespace {
 
 WorldResult run(const WorldConfig& config) {
-  World world(config, false);
+  FaultWorld world(config, false);
   WorldResult result = world.run();
   EXPECT_EQ(result.failure, "") << "seed " << config.seed << "\n" << config.describe();
   return result;

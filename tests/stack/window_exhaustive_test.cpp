@@ -28,7 +28,7 @@ struct Bounds {
   Duration round_trip{};  // in units of a transmission; 0: no packet is lost by time
 };
 
-struct World {
+struct WindowWorld {
   using Window = SendWindow<int, 8>;
   struct Data {
     std::uint32_t seq;
@@ -42,7 +42,7 @@ struct World {
     Instant echo;
   };
 
-  explicit World(const Bounds& b) : bounds(b), sender(b.window) {}
+  explicit WindowWorld(const Bounds& b) : bounds(b), sender(b.window) {}
 
   Bounds bounds;
   Instant now = Instant::from_ns(1000);
@@ -191,58 +191,58 @@ struct Census {
 Census explore(const Bounds& bounds) {
   Census census;
   std::unordered_set<std::string> seen;
-  std::deque<World> todo;
-  const auto visit = [&](World&& w) {
+  std::deque<WindowWorld> todo;
+  const auto visit = [&](WindowWorld&& w) {
     ++census.steps;
     if (!seen.insert(w.key()).second) return;
-    World friendly = w;
+    WindowWorld friendly = w;
     if (!friendly.ends_well()) ++census.stuck;
     todo.push_back(std::move(w));
   };
-  visit(World(bounds));
+  visit(WindowWorld(bounds));
   while (!todo.empty() && !testing::Test::HasFailure()) {
-    const World w = std::move(todo.front());
+    const WindowWorld w = std::move(todo.front());
     todo.pop_front();
-    if (World next = w; next.poll()) visit(std::move(next));
+    if (WindowWorld next = w; next.poll()) visit(std::move(next));
     for (std::size_t i = 0; i < w.data.size(); ++i) {
       const auto at = static_cast<std::ptrdiff_t>(i);
-      World lost = w;
+      WindowWorld lost = w;
       lost.data.erase(lost.data.begin() + at);
-      World arrives = lost;
+      WindowWorld arrives = lost;
       arrives.arrive(w.data[i]);
       visit(std::move(lost));
       visit(std::move(arrives));
       if (w.copies == bounds.copies) continue;
-      World doubled = w;
+      WindowWorld doubled = w;
       ++doubled.copies;
       doubled.arrive(w.data[i]);
       visit(std::move(doubled));
     }
     for (std::size_t i = 0; i < w.acks.size(); ++i) {
       const auto at = static_cast<std::ptrdiff_t>(i);
-      World lost = w;
+      WindowWorld lost = w;
       lost.acks.erase(lost.acks.begin() + at);
-      World heard = lost;
+      WindowWorld heard = lost;
       heard.hear(w.acks[i]);
       visit(std::move(lost));
       visit(std::move(heard));
       if (w.copies == bounds.copies) continue;
-      World doubled = w;
+      WindowWorld doubled = w;
       ++doubled.copies;
       doubled.hear(w.acks[i]);
       visit(std::move(doubled));
     }
     // Timers may expire at any time: who can tell how long the network takes?
     if (w.sender.oldest_sent()) {
-      World timeout = w;
+      WindowWorld timeout = w;
       timeout.sender.on_timeout();
       visit(std::move(timeout));
-      World probe = w;
+      WindowWorld probe = w;
       probe.sender.probe_tail();
       visit(std::move(probe));
     }
     if (w.sender.loss_due() != Instant::never()) {
-      World later = w;
+      WindowWorld later = w;
       later.now = std::max(later.now, w.sender.loss_due());
       (void)later.sender.on_loss_timer(later.now, bounds.round_trip);
       visit(std::move(later));
