@@ -16,7 +16,7 @@ enum class Mutant : std::uint8_t {
   kMisorderAfterFailover,  // what goes again over another path takes the place of what is next
   kLeakCredit,             // now and then a returned credit is dropped
   kDropTailProbe,          // a lost tail waits for its timer
-  kAskDuringOwnFlush,      // a page is asked for while the own changes of it are under way
+  kAskDuringOwnFlush,      // a page is asked for while the own changes of it are in progress
   kInitiatorsKeepCopies,   // of several writers of a round each keeps its copy
   kJoinRunningRound,       // a diff that arrives in a round is made visible by this one
   kEndRoundEarly,          // a round does not wait for acknowledgements

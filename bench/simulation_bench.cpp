@@ -68,7 +68,7 @@ IccsConfig config_of(std::uint16_t clusters) {
   return config;
 }
 
-// A machine under way.
+// A machine in flight.
 struct Running {
   Running(const CostModel& model, std::uint16_t clusters, Traffic traffic)
       : events(clusters), everybody(clusters, traffic), iccs(config_of(clusters), model, events, everybody) {

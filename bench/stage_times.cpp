@@ -432,7 +432,7 @@ class TurnSamples {
   }
 
  private:
-  // Until nothing of this sample is under way any more.
+  // Until nothing of this sample is in flight any more.
   void settle() {
     const auto ignore = [](proxy::Connection&, ByteView) {};
     for (int i = 0; i < 4; ++i) {

@@ -637,7 +637,7 @@ class Near {
       const double units = static_cast<double>(received) * system.unit_bytes(bytes) / bytes;
       result = units / (monotonic_now() - begin).us();
     }
-    // What is still under way must not come into the next measurement. A far side that shares its core may be
+    // What is still in flight must not come into the next measurement. A far side that shares its core may be
     // out for many of the scheduler's slices.
     const Duration quiet = o_.busy ? 30_ms : 3_ms;
     system.settle(quiet);

@@ -249,7 +249,7 @@ void Paths::closed(const PathId& id, bool closed, std::uint64_t epoch, std::uint
   const auto names_it = [&](const ControlMessage& m) {
     return m.kind == ControlMessage::Kind::kFence && m.epoch == peer_epoch;
   };
-  // The peer has closed this very conversation, or where it never answered nothing of it can be under way.
+  // The peer has closed this very conversation, or where it never answered nothing of it can be in flight.
   bool over =
       path->asked && (path->asked->kind == ControlMessage::Kind::kFenceBefore || names_it(*path->asked));
   if (!path->handshaking)

@@ -67,7 +67,7 @@ class Receiver {
     std::uint32_t message_left = 0;  // at a message's first granule: bytes of it that are missing
     Position message;
   };
-  // A message of many pieces under way.
+  // A message of many pieces in progress.
   struct Rejoin {
     Position message;
     std::uint32_t message_bytes = 0;

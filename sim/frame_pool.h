@@ -1,4 +1,4 @@
-// The frames that are under way in a simulated network.
+// The frames that are in flight in a simulated network.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace braid::sim {
 
-// Buffers for frames, by number. They are used again; how many there ever were bounds what was under way.
+// Buffers for frames, by number. They are used again; how many there ever were bounds what was in flight.
 class FramePool {
  public:
   explicit FramePool(std::uint32_t frame_bytes) : frame_bytes_(frame_bytes) {}

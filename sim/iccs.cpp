@@ -176,7 +176,7 @@ void Iccs::commit(Instant at, std::uint32_t bytes) {
   report.to = to;
   report.lane = lane;
   report.bytes = bytes;
-  ++under_way_;
+  ++in_flight_;
   if (!has_proxies()) {
     shared_.log[i].bytes.assign(bypass_room_.begin(), bypass_room_.begin() + bytes);
     return bypass(at, i);
@@ -232,7 +232,7 @@ void Iccs::bypass(Instant at, MessageLog::Index i) {
 
 void Iccs::deliver_bypassing(MessageLog::Index i) {
   const MessageReport report = shared_.log[i].report;
-  --under_way_;
+  --in_flight_;
   sink_.on_delivered(report);
   (void)sink_.on_message(events_.now(), report.to, report.from, ByteView(shared_.log[i].bytes));
   shared_.log.release(i);
@@ -362,7 +362,7 @@ void Iccs::deliver_message(ClusterId at, unsigned proxy, const Arrival& a) {
   const Instant now = events_.now();
   Instant until = now;
   (void)nodes_[at.value()]->endpoint().take_one(proxy, [&](proxy::Connection& from, ByteView message) {
-    --under_way_;
+    --in_flight_;
     CHECK(entry != nullptr);  // a connection hands up each message once
     const MessageReport report = entry->report;
     entry->is_delivered = true;

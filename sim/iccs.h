@@ -129,7 +129,7 @@ class Iccs final : private ProxyRun::Owner {
   Duration least_to_deliver() const;
   Duration least_latency() const;
   // Messages that were sent and not delivered.
-  std::uint64_t under_way() const { return under_way_; }
+  std::uint64_t in_flight() const { return in_flight_; }
   // Nothing is on its way, nor waits for its acknowledgement.
   bool at_rest() const;
 
@@ -204,7 +204,7 @@ class Iccs final : private ProxyRun::Owner {
   Reservation reserved_;
   Instant established_;
   bool watched_ = false;  // control planes look after their proxies: something may happen to these
-  std::uint64_t under_way_ = 0;
+  std::uint64_t in_flight_ = 0;
   std::uint64_t sent_ = 0;  // messages
   std::uint64_t frames_lost_ = 0;
 };

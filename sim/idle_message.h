@@ -1,4 +1,4 @@
-// What one message meets on a system where nothing else is under way.
+// What one message meets on a system where nothing else is in flight.
 #pragma once
 
 #include "sim/iccs.h"

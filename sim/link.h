@@ -21,7 +21,7 @@ struct LinkConfig {
   std::uint64_t bits_per_second = 10'000'000'000;
   // From the last bit sent to the last bit received; a frame is handed over whole.
   Duration propagation = 5_us;
-  // Bytes on the wire that may wait or be under way into the link, the frame that is just being sent with
+  // Bytes on the wire that may wait or be in flight into the link, the frame that is just being sent with
   // them; one that does not fit is dropped. The default is what a port of a small switch has for itself.
   std::uint64_t queue_bytes = 512u << 10;
   // The longest IP packet; the Ethernet header comes on top.

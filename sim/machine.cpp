@@ -626,9 +626,9 @@ void Machine::fail(const Cluster& c, unsigned node, const dsm::LockMisuse& misus
   fail(Error{misuse.text(c.id.value() * config_.compute + node)});
 }
 
-// Nobody runs, nothing is under way that could change that, and only timers go on.
+// Nobody runs, nothing is in progress that could change that, and only timers go on.
 bool Machine::is_stuck() const {
-  if (iccs_.under_way() > 0) return false;
+  if (iccs_.in_flight() > 0) return false;
   for (const auto& c : clusters_) {
     if (events_.next_inside(c->id.value()) != Instant::never() || c->engine.output_clusters() != 0)
       return false;
@@ -637,7 +637,7 @@ bool Machine::is_stuck() const {
 }
 
 Error Machine::deadlock() const {
-  std::string text = "all compute nodes wait, and nothing is under way:";
+  std::string text = "all compute nodes wait, and nothing is in progress:";
   for (const auto& c : clusters_) {
     for (unsigned n = 0; n < config_.compute; ++n) {
       const Node& node = c->nodes[n];

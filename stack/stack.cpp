@@ -567,7 +567,7 @@ std::uint16_t Stack::next_identification() {
 std::size_t Stack::poll_transmit(Instant now, LinkId link, MutableBytes room) {
   CHECK_GE(room.size(), frame_bytes());
   const bool others = neighbours_.next_deadline() <= now || reassembly_.next_deadline() <= now ||
-                      !outgoing_.empty() || cuts_under_way_ > 0;
+                      !outgoing_.empty() || unfinished_cuts_ > 0;
   return others ? transmit_others(now, link, room) : transmit_sub_connections(now, link, room);
 }
 
@@ -575,12 +575,12 @@ std::size_t Stack::poll_transmit(Instant now, LinkId link, MutableBytes room) {
 std::size_t Stack::transmit_others(Instant now, LinkId link, MutableBytes room) {
   if (const std::size_t length = transmit_arp(now, link, room)) return length;
   give_up_fragments(now);
-  if (cuts_under_way_ > 0) {
+  if (unfinished_cuts_ > 0) {
     // A link carries one packet at a time: its fragments arrive together.
     Cut& cut = cuts_[link.value()];
     if (!cut.packet.done()) {
       const std::size_t length = write_frame_of(cut.packet, cut.to, room);
-      cuts_under_way_ -= cut.packet.done() ? 1 : 0;
+      unfinished_cuts_ -= cut.packet.done() ? 1 : 0;
       return length;
     }
   }
@@ -708,7 +708,7 @@ std::size_t Stack::transmit_long(Instant now, Route& route, const MacAddress& to
             sum);
   cut.to = to;
   const std::size_t length = write_frame_of(packet, to, room);
-  cuts_under_way_ += packet.done() ? 0 : 1;
+  unfinished_cuts_ += packet.done() ? 0 : 1;
   return length;
 }
 
@@ -732,7 +732,7 @@ std::size_t Stack::transmit(Instant now, Route& route, MutableBytes room) {
 
 Instant Stack::next_deadline() {
   Instant next = earlier(neighbours_.next_deadline(), reassembly_.next_deadline());
-  if (cuts_under_way_ > 0) return Instant();
+  if (unfinished_cuts_ > 0) return Instant();
   if (!outgoing_.empty()) next = earlier(next, outgoing_.next_deadline());
   if (!any_unresolved_) return earlier(next, agenda_.next_due());
   any_unresolved_ = false;

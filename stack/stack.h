@@ -237,7 +237,7 @@ class Stack {
   // Could poll_transmit() have something for any link? Cheap: what an idle turn asks.
   bool wants_to_transmit(Instant now) {
     if (neighbours_.next_deadline() <= now || reassembly_.next_deadline() <= now) return true;
-    if (!outgoing_.empty() || cuts_under_way_ > 0) return true;
+    if (!outgoing_.empty() || unfinished_cuts_ > 0) return true;
     agenda_.collect(now);
     return agenda_.any_ready();
   }
@@ -350,7 +350,7 @@ class Stack {
   };
   std::unique_ptr<std::byte[]> cut_memory_;
   std::vector<Cut> cuts_;
-  std::size_t cuts_under_way_ = 0;
+  std::size_t unfinished_cuts_ = 0;
   OutgoingPacket again_;  // kMisdirected and reassembled: what for_each_frame() cuts again
   std::vector<std::byte> again_room_;
   RateLimit icmp_errors_;

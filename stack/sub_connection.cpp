@@ -324,7 +324,7 @@ OutMessage* SubConnection::take_finished() {
   return finished_;
 }
 
-// Its packet was acknowledged, or will never be: the messages of which nothing else is under way are
+// Its packet was acknowledged, or will never be: the messages of which nothing else is in flight are
 // finished.
 void SubConnection::settle(const Content& content, bool failed) {
   for_each_record(content, [&](OutMessage& m, std::uint32_t, std::uint32_t bytes) {
@@ -438,7 +438,7 @@ std::optional<Duration> SubConnection::round_trip(Instant now, const PacketHeade
   if (h.timestamp_echo == 0) return std::nullopt;
   const std::uint32_t age = timestamp(now) - h.timestamp_echo;  // right also when they have wrapped
   const Duration rtt = Duration::ns(std::int64_t{age} << kTimestampShift);
-  if (rtt >= config_.peer_death) return std::nullopt;  // no packet is under way so long: it means nothing
+  if (rtt >= config_.peer_death) return std::nullopt;  // no packet is in flight so long: it means nothing
   return rtt;
 }
 
@@ -512,7 +512,7 @@ PacketFate SubConnection::on_hello(Instant now, const PacketHeader& h, ByteView 
   } else if (h.sender_epoch == peer_epoch_) {
     if (knows_us) last_heard_ = now;
   } else if (h.receiver_epoch == 0) {
-    // Perhaps a new incarnation, perhaps a packet of a dead one that was long under way. Ask it (SC-3).
+    // Perhaps a new incarnation, perhaps a packet of a dead one that was long in flight. Ask it (SC-3).
     challenge(now, h);
     unknown_peer_hello_ = hello_content;
     return PacketFate::kUnknownEpoch;

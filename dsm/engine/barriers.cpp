@@ -84,7 +84,7 @@ void Barriers::arrive(std::uint16_t node, BarrierId barrier, Reduction reduction
   n.wait = Wait::kBarrier;
   n.sync = barrier.value();
   n.value = value;
-  if (b.gathered == 0) ++under_way_;
+  if (b.gathered == 0) ++in_progress_;
   agree(barrier, reduction);
   if (++b.gathered < config_.compute_nodes) return;  // BR-1
   b.stage = Stage::kReleasing;                       // BR-2
@@ -172,7 +172,7 @@ void Barriers::depart(BarrierId barrier) {
   b.gathered = 0;
   b.arrived = 0;
   ++b.generation;
-  --under_way_;
+  --in_progress_;
   for (ComputeNode& n : nodes_) {
     n.wait = Wait::kNothing;  // all of them waited here
     n.result = b.value;
@@ -211,10 +211,10 @@ std::string Barriers::explain(BarrierId barrier) const {
 }
 
 void Barriers::check() const {
-  std::uint32_t under_way = 0;
+  std::uint32_t in_progress = 0;
   for (std::uint32_t i = 0; i < barriers_.size(); ++i) {
     const Barrier& b = barriers_[i];
-    under_way += b.gathered != 0;
+    in_progress += b.gathered != 0;
     CHECK_LE(b.gathered, config_.compute_nodes);
     CHECK_EQ(b.stage != Stage::kGathering, b.gathered == config_.compute_nodes);
     const std::uint32_t below = children(BarrierId(i));
@@ -223,7 +223,7 @@ void Barriers::check() const {
     if (b.stage == Stage::kCollecting) CHECK_LT(b.arrived, all);
     if (b.stage == Stage::kArriving || b.stage == Stage::kArrived) CHECK_EQ(b.arrived, all);
   }
-  CHECK_EQ(under_way, under_way_);
+  CHECK_EQ(in_progress, in_progress_);
 }
 
 }  // namespace braid::dsm

@@ -44,7 +44,7 @@ class Barriers {
   // Who is missing, as far as this cluster knows: for a person. Allocates.
   std::string explain(BarrierId barrier) const;
 
-  bool quiet() const { return under_way_ == 0; }
+  bool quiet() const { return in_progress_ == 0; }
   void check() const;
   void describe(StateSink& sink) const;
 
@@ -86,7 +86,7 @@ class Barriers {
   Pages& pages_;
   std::vector<Barrier> barriers_;
   std::vector<std::uint64_t> child_values_;
-  std::uint32_t under_way_ = 0;  // barriers at which a node of this cluster waits
+  std::uint32_t in_progress_ = 0;  // barriers at which a node of this cluster waits
 };
 
 }  // namespace braid::dsm

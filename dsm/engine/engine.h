@@ -44,7 +44,7 @@ class Engine {
   void set_first_touch(PageId first, std::uint32_t count);
 
   // --- What compute node `node` (0 .. compute_nodes-1 of this cluster) does. One operation at a time per
-  // node: true = complete at once; false = under way, ask done(node) after each message or operation.
+  // node: true = complete at once; false = in progress, ask done(node) after each message or operation.
 
   // The node touched `page` and lacked `wanted`. Complete when the protection allows it, or did already (a
   // sibling was faster); the node then simply tries its access again, and may fault again.
@@ -104,7 +104,7 @@ class Engine {
   std::string explain_wait(std::uint16_t node) const;
   // The locks that `node` has: "3, 5". Allocates.
   std::string locks_of(std::uint16_t node) const;
-  // Nothing under way and nothing to send: for tests and for the end of a program.
+  // Nothing in progress and nothing to send: for tests and for the end of a program.
   bool quiet() const;
   // States the invariants as assertions.
   void check() const;

@@ -45,7 +45,7 @@ bool Pages::request(ClusterId asks, PageId page, std::uint32_t hops) {
   return true;
 }
 
-// PG-20, PG-24: this cluster has not been told the page's home, or what is under way may tell it that it is
+// PG-20, PG-24: this cluster has not been told the page's home, or what is in flight may tell it that it is
 // the home itself.
 bool Pages::must_keep(const Page& p) const {
   return !here(p) && (!p.placed || p.fetch == Stage::kSent || p.flush == Stage::kSent);
@@ -101,7 +101,7 @@ bool Pages::moves_to(ClusterId writer, std::uint32_t page) {
          (m.suspects == 0 || mutant(Mutant::kMoveFromSuspects));
 }
 
-// Nobody but `to` has a copy, or changes or an invalidation of it under way.
+// Nobody but `to` has a copy, or changes or an invalidation of it in flight.
 void Pages::give_home(std::uint32_t page, ClusterId to) {
   Page& p = pages_[page];
   CHECK(p.access == Access::kNone && p.content == Content::kClean);

@@ -111,7 +111,7 @@ constexpr Words words_of(Kind kind) {
               "this cluster does not wait there for its sender, or not in that generation"};
     case Kind::kSyncCall:
       return {"a call of a word, flag, semaphore or condition",
-              "the variable is not here, or the compute node that calls has another call under way"};
+              "the variable is not here, or the compute node that calls has another call in progress"};
     case Kind::kSyncResult:
       return {"the result of a call of a word, flag, semaphore or condition", "no compute node waits for it"};
     case Kind::kAllocate:

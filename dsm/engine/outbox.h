@@ -30,9 +30,9 @@ class Outbox {
   // F), W the flush window:
   //   page requests       R     a node waits for one page at a time, and F more are fetched ahead of it
   //   page replies        R     on_page_request refuses more
-  //   diffs               W     pages of this cluster under way
+  //   diffs               W     pages of this cluster in progress
   //   diffs done          W     on_diff refuses more
-  //   invalidations     N*W     rounds at this home, each of them somebody's page under way
+  //   invalidations     N*W     rounds at this home, each of them somebody's page in progress
   //   their answers     N*W     the same at the other home; on_invalidate refuses more
   //   lock requests       C     a node waits for one lock at a time
   //   lock grants         C     the manager refuses more requests

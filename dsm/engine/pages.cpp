@@ -150,7 +150,7 @@ std::size_t Pages::write_run(ClusterId to, const Header& header, MutableBytes ro
 
 bool Pages::quiet() const {
   return in_flight_ == 0 && ahead_ == 0 && rounds_ == 0 && twin_waiters_.empty() && kept_.empty() &&
-         releases_.under_way() == 0 && lists_[static_cast<std::size_t>(Listed::kUrgent)].size == 0;
+         releases_.in_progress() == 0 && lists_[static_cast<std::size_t>(Listed::kUrgent)].size == 0;
 }
 
 void Pages::describe_page(std::uint32_t page, StateSink& sink) const {

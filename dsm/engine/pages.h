@@ -215,10 +215,10 @@ class Pages {
   std::vector<std::uint32_t> free_twins_;
   std::vector<std::uint16_t> twin_waiters_;  // FIFO, at most one entry per compute node
 
-  std::uint32_t in_flight_ = 0;         // flushes under way, copies and masters; at most flush_window (PG-18)
-  std::uint32_t copies_in_flight_ = 0;  // of these, copies
-  std::uint32_t ahead_ = 0;             // pages that are fetched ahead (PG-25)
-  std::uint32_t rounds_ = 0;            // running at this home
+  std::uint32_t in_flight_ = 0;  // flushes in progress, copies and masters; at most flush_window (PG-18)
+  std::uint32_t copies_in_flight_ = 0;     // of these, copies
+  std::uint32_t ahead_ = 0;                // pages that are fetched ahead (PG-25)
+  std::uint32_t rounds_ = 0;               // running at this home
   std::vector<std::uint32_t> diffs_from_;  // per cluster: diffs whose DiffDone has not left
   std::vector<KeptRequest> kept_;          // PG-20, PG-24
   std::vector<std::uint32_t>

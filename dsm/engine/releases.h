@@ -1,10 +1,10 @@
-// Which releases of a cluster are under way, and when one is complete.
+// Which releases of a cluster are in progress, and when one is complete.
 //
 // A release covers every write of the cluster before it: pages that are dirty when it begins and flushes that
 // are still unacknowledged then. Every such set of writes to a page is tagged with the epoch in which it
 // began; a release seals the current epoch and opens the next.
 //
-//        complete          sealed: releases under way       open
+//        complete          sealed: releases in progress       open
 //   ------------------|-----------|-----------|---------|----------->
 //                   first_                            open_
 //
@@ -34,7 +34,7 @@ class Releases {
  public:
   using Epoch = std::uint32_t;  // wraps; only its place in the ring is used
 
-  // At most one release per lock (its token leaves), one per barrier, and one per compute node is under way.
+  // At most one release per lock (its token leaves), one per barrier, and one per compute node is in progress.
   explicit Releases(const EngineConfig& c)
       : slots_(std::bit_ceil(std::size_t{c.locks} + c.barriers + c.compute_nodes + 2)) {}
 
@@ -50,7 +50,7 @@ class Releases {
     --slot(tag).unacknowledged;
   }
   void seal(ReleaseFor why) {
-    CHECK_LT(under_way() + 1, slots_.size());
+    CHECK_LT(in_progress() + 1, slots_.size());
     slot(open_).why = why;
     ++open_;
     CHECK_EQ(slot(open_).unacknowledged, 0u);
@@ -60,10 +60,10 @@ class Releases {
     if (first_ == open_ || slot(first_).unacknowledged != 0) return std::nullopt;
     return slot(first_++).why;
   }
-  // An epoch as others can know it: epochs before the oldest release under way mean nothing any more.
+  // An epoch as others can know it: epochs before the oldest release in progress mean nothing any more.
   std::uint32_t age(Epoch e) const { return e - first_; }
   void describe(StateSink& sink) const {
-    sink.value(under_way());
+    sink.value(in_progress());
     for (Epoch e = first_;; ++e) {
       const Slot& s = slots_[e & (slots_.size() - 1)];
       sink.value(s.unacknowledged);
@@ -71,7 +71,7 @@ class Releases {
       sink.values(s.why.what, s.why.id);
     }
   }
-  std::size_t under_way() const { return static_cast<Epoch>(open_ - first_); }
+  std::size_t in_progress() const { return static_cast<Epoch>(open_ - first_); }
   // Writes of all epochs that no home has acknowledged; for check().
   std::uint64_t unacknowledged() const {
     std::uint64_t sum = 0;

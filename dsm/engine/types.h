@@ -98,7 +98,7 @@ struct EngineConfig {
   std::uint32_t pages = 65536;      // 256 MiB of heap
   std::uint32_t locks = 4096;
   std::uint32_t barriers = 64;
-  // Pages that one cluster's release has under way at once, as writer or as home: bounds the output queues.
+  // Pages that one cluster's release has in progress at once, as writer or as home: bounds the output queues.
   std::uint32_t flush_window = 64;
   // Times that a lock's token passes between compute nodes of a cluster while another cluster waits for it.
   std::uint32_t local_handoffs = 16;

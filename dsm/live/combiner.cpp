@@ -44,12 +44,12 @@ bool Combiner::start_step(const StepFacts& facts) {
 }
 
 bool Combiner::operation_complete(unsigned local) const {
-  if (local == 0 && step_.under_way()) return step_.complete();
+  if (local == 0 && step_.in_progress()) return step_.complete();
   return engine_.done(static_cast<std::uint16_t>(local));
 }
 
 void Combiner::tell_waiting() {
-  std::uint64_t waiting = waiting_ | (step_.under_way() ? 1u : 0u);
+  std::uint64_t waiting = waiting_ | (step_.in_progress() ? 1u : 0u);
   for (; waiting != 0; waiting &= waiting - 1) {
     const auto local = static_cast<unsigned>(std::countr_zero(waiting));
     if (!operation_complete(local)) continue;

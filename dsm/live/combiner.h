@@ -34,7 +34,7 @@ class Combiner final : private Network::Sink {
   // --- Without the lock.
 
   // Starts an operation of compute node `local`: operation() calls the engine and returns whether it is complete
-  // already. False: it is under way, and completion(local) tells its end.
+  // already. False: it is in progress, and completion(local) tells its end.
   template <class Operation>
   [[nodiscard]] bool start(unsigned local, Operation&& operation) {
     const std::lock_guard hold(*this);
@@ -51,7 +51,7 @@ class Combiner final : private Network::Sink {
     operation();
     pass_on(local);
   }
-  // Takes a step with all other clusters. False: it is under way, and completion(0) tells its end. Compute node 0,
+  // Takes a step with all other clusters. False: it is in progress, and completion(0) tells its end. Compute node 0,
   // which ends it with step().end().
   [[nodiscard]] bool start_step(const StepFacts& facts);
 
@@ -59,7 +59,7 @@ class Combiner final : private Network::Sink {
   // Something has arrived, or waits to be sent. With a network only.
   bool work_is_there() const { return network_->has_arrivals() || transmitter_.pending(); }
 
-  // dsm/live/trace.h. A node's stamps: while its operation is under way the combiner writes them, else the node.
+  // dsm/live/trace.h. A node's stamps: while its operation is in progress the combiner writes them, else the node.
   void trace(bool on) { tracing_.store(on); }
   bool tracing() const { return tracing_.load(std::memory_order_relaxed); }
   FaultStamps& stamps(unsigned local) { return nodes_[local].stamps; }
@@ -87,7 +87,7 @@ class Combiner final : private Network::Sink {
     tell_complete();
   }
   void tell_complete() {
-    if (waiting_ != 0 || step_.under_way()) tell_waiting();
+    if (waiting_ != 0 || step_.in_progress()) tell_waiting();
   }
   void tell_waiting();
   bool operation_complete(unsigned local) const;
@@ -100,7 +100,7 @@ class Combiner final : private Network::Sink {
   Engine engine_;
   CurrentStep step_;
   Transmitter transmitter_;
-  std::uint64_t waiting_ = 0;  // compute nodes whose operation is under way, a bit each
+  std::uint64_t waiting_ = 0;  // compute nodes whose operation is in progress, a bit each
   unsigned lane_ = 0;          // the compute node that serves
   std::uint32_t idle_serves_ = 0;
   Instant message_taken_;  // while tracing

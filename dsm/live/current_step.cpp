@@ -16,7 +16,7 @@ CurrentStep::CurrentStep(ClusterId self, unsigned clusters)
 void CurrentStep::begin(const StepFacts& facts) {
   message_ = steps_.begin(facts);
   unsent_ = others_ & ~left_;
-  under_way_ = true;
+  in_progress_ = true;
 }
 
 bool CurrentStep::complete() const {
@@ -38,7 +38,7 @@ std::string CurrentStep::missing() const {
 }
 
 CurrentStep::Loss CurrentStep::on_disconnected(ClusterId peer) {
-  if (under_way_ && steps_.disagreement()) return Loss::kDisagreed;
+  if (in_progress_ && steps_.disagreement()) return Loss::kDisagreed;
   if (!leaving_allowed_ || !steps_.has_taken(peer, Step::kFinish)) return Loss::kLost;
   left_ |= bit(peer);
   return Loss::kLeft;

@@ -18,10 +18,10 @@ class CurrentStep {
   // `clusters`: of the machine, 1 .. 64.
   CurrentStep(ClusterId self, unsigned clusters);
 
-  // The step is under way until end().
+  // The step is in progress until end().
   void begin(const StepFacts& facts);
-  void end() { under_way_ = false; }
-  bool under_way() const { return under_way_; }
+  void end() { in_progress_ = false; }
+  bool in_progress() const { return in_progress_; }
   Step kind() const { return message_.facts.step; }
 
   // Every other cluster has reached the step or has left; or one disagrees about what it is.
@@ -58,7 +58,7 @@ class CurrentStep {
   const std::uint64_t others_;  // a bit for each other cluster
   Steps steps_;
   StepMessage message_;
-  bool under_way_ = false;
+  bool in_progress_ = false;
   bool leaving_allowed_ = false;
   std::uint64_t unsent_ = 0;
   std::uint64_t left_ = 0;

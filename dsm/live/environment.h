@@ -40,7 +40,7 @@ struct Environment {
   std::uint32_t heap_mib = 256;
   convergence::Dispatch dispatch = convergence::Dispatch::kRoundRobin;
   // A page and its header must fit a quarter of it (convergence/position.h); 256 KiB let some fifty pages be
-  // under way.
+  // in progress.
   std::uint32_t window_kib = 256;
   // How accesses to the heap are forbidden (dsm/live/memory.h). kAuto: userfaultfd where the kernel has what
   // it needs, else mprotect.

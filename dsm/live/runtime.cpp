@@ -153,7 +153,7 @@ std::string Runtime::explain_wait(unsigned local) {
   const auto node = static_cast<std::uint16_t>(local);
   const CurrentStep& step = combiner_.step();
   std::string text = combiner_.engine().explain_wait(node);
-  if (text.empty() && local == 0 && step.under_way())
+  if (text.empty() && local == 0 && step.in_progress())
     text = fmt::format("waits for cluster(s){} to call {} too", step.missing(), text_of(step.kind()));
   if (text.empty()) text = local == 0 || in_parallel_ ? "computes" : "waits for parallel()";
   const std::string locks = combiner_.engine().locks_of(node);
@@ -235,14 +235,14 @@ void Runtime::run_on_all(const std::function<void(unsigned)>& job) {
 // The initial thread takes every compute node of its cluster to the barrier.
 void Runtime::barrier_of_clusters() {
   const Inside inside;
-  std::uint64_t under_way = 0;
+  std::uint64_t in_progress = 0;
   for (unsigned local = 0; local < environment_.compute; ++local) {
     const auto node = static_cast<std::uint16_t>(local);
     if (!combiner_.start(local, [&] { return combiner_.engine().barrier(node, kOwnBarrier); }))
-      under_way |= std::uint64_t{1} << local;
+      in_progress |= std::uint64_t{1} << local;
   }
-  for (; under_way != 0; under_way &= under_way - 1)
-    waits_.wait(static_cast<unsigned>(std::countr_zero(under_way)));
+  for (; in_progress != 0; in_progress &= in_progress - 1)
+    waits_.wait(static_cast<unsigned>(std::countr_zero(in_progress)));
 }
 
 int Runtime::current_node() const {

@@ -53,7 +53,7 @@ struct ClientOptions {
 struct ConnectionOptions {
   // Unordered: a message is handed over as soon as it is complete. Both ends must ask for the same.
   bool ordered = true;
-  // Space at this end for messages that the application has not taken: what the peer may have under way. A
+  // Space at this end for messages that the application has not taken: what the peer may have in flight. A
   // power of two.
   std::uint32_t window_bytes = 256u << 10;
   convergence::Dispatch dispatch = convergence::Dispatch::kRoundRobin;
@@ -179,7 +179,7 @@ class Connection {
   std::uint32_t data_offset_ = 0;
   std::uint32_t room_bytes_ = 0;
   std::uint32_t room_at_ = 0;  // the lane's descriptor that it is for
-  Position message_;           // of the message of many pieces under way
+  Position message_;           // of the message of many pieces in progress
 };
 
 struct EndpointCounts {

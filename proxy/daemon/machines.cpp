@@ -130,7 +130,7 @@ Machines::Machines(const Config& config) : config_(config), prng_(config.seed), 
   config_.self.incarnation = prng_.next() | 1;
 }
 
-// The one that is free for the longest time: what is still under way to its last owner is the oldest.
+// The one that is free for the longest time: what is still in flight to its last owner is the oldest.
 Machines::Slot* Machines::free_slot() {
   Slot* best = nullptr;
   for (Slot& p : slots_)

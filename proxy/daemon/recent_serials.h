@@ -11,7 +11,7 @@ namespace braid::proxy {
 // Not on the message path.
 class RecentSerials {
  public:
-  // Far more than are under way at once.
+  // Far more than are in flight at once.
   static constexpr std::size_t kRemembered = 4096;
 
   // True if it was not heard before.

@@ -199,7 +199,7 @@ class Worker {
     std::uint32_t generation = 0;  // how often it was fenced
     std::uint32_t lent = 0;
     std::uint32_t borrowed = 0;
-    std::uint32_t dropped = 0;  // borrowed of a generation that is gone, and still under way
+    std::uint32_t dropped = 0;  // borrowed of a generation that is gone, and still in flight
     bool forgetting = false;    // the control plane waits until those are none
   };
   // The sub-connections with one cluster: those that are preferred first.

@@ -24,7 +24,7 @@
 namespace braid::stack {
 
 enum class CongestionControl : std::uint8_t {
-  kNone,   // the window alone limits what is under way
+  kNone,   // the window alone limits what is in flight
   kDelay,  // this
 };
 

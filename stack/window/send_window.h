@@ -1,7 +1,7 @@
-// The packets of a sub-connection that are under way: which were acknowledged, which are lost, what may be
+// The packets of a sub-connection that are in flight: which were acknowledged, which are lost, what may be
 // sent.
 //
-//      acknowledged         under way: acknowledged or not        may be sent
+//      acknowledged         in flight: acknowledged or not        may be sent
 //   ------|-------------------------------------------|--------------------------|---->
 //       base_                                       next_              base_ + window
 //
@@ -147,7 +147,7 @@ class SendWindow {
     return progress ? Ack::kProgress : Ack::kNothingNew;
   }
 
-  // When the oldest packet under way was last sent: what the retransmission timer runs from. None while a
+  // When the oldest packet in flight was last sent: what the retransmission timer runs from. None while a
   // lost one waits to be sent again, because the timer is about what follows that.
   std::optional<Instant> oldest_sent() const {
     if (idle() || lost_any()) return std::nullopt;
@@ -158,7 +158,7 @@ class SendWindow {
     CHECK(oldest_sent().has_value());
     mark_lost(slot(base_));
   }
-  // The last packet is sent again, to hear of the others; something is under way and nothing lost (SW-10).
+  // The last packet is sent again, to hear of the others; something is in flight and nothing lost (SW-10).
   void probe_tail() {
     CHECK(!idle() && !lost_any());
     Seq last = next_ - 1;

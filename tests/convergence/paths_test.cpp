@@ -309,7 +309,7 @@ TEST(Paths, APeerIsLostOnceHoweverManyNoticeIt) {  // FO-7
     EXPECT_EQ(forget->path.local.value(), p);
     EXPECT_EQ(forget->association, old);
   }
-  // A word of before, still under way, is not heard.
+  // A word of before, still in flight, is not heard.
   EXPECT_FALSE(t.a.heard(kB, old));
   EXPECT_TRUE(t.a.heard(kB, {t.a.own_incarnation(kB), old.peer}));
 }
@@ -453,7 +453,7 @@ TEST(Paths, NoOrderOfEventsLeavesAPathWaitingForEver) {  // FO-1 to FO-6, FO-10
     // What is said goes over any path on which both hear each other; until there is one it waits.
     std::array<std::deque<ControlMessage>, 2> said;
     std::uint32_t serial = 0;
-    bool patient = false;  // else some of it may be long under way
+    bool patient = false;  // else some of it may be long in flight
     const auto talk = [&] {
       for (bool more = true; more;) {
         more = false;

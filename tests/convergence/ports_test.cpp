@@ -80,7 +80,7 @@ struct Letter {
 
 struct TwoClusters {
   Side sides[2] = {Side(0), Side(1)};
-  std::vector<Letter> box;  // under way
+  std::vector<Letter> box;  // in flight
   Instant now = at(0_s);
 
   Side& server() { return sides[0]; }
@@ -294,7 +294,7 @@ TEST(Ports, AnAcceptThatComesTooLateIsClosedAgain) {  // CN-4
   t.listen();
   t.connect(true, 1_s);
   t.settle();
-  t.deliver(0);  // Connect; the Accept is under way
+  t.deliver(0);  // Connect; the Accept is in flight
   t.now = t.now + 1_s;
   t.caller().ports.on_timer(t.now);
   t.deliver_all();
@@ -420,7 +420,7 @@ TEST(Ports, ACloseThatOvertakesTheConfirmStillTellsTheListener) {  // CN-5
   t.connect();
   t.settle();
   t.deliver(0);  // Connect
-  t.deliver(0);  // Accept; the Confirm is under way
+  t.deliver(0);  // Accept; the Confirm is in flight
   t.caller().ports.close(kCaller, t.caller_port());
   t.settle();
   ASSERT_EQ(t.box.size(), 2u);

@@ -83,16 +83,16 @@ struct Channel {
       p.record.message_offset = message_offset + at;
       p.record.many_pieces = many;
       p.bytes.assign(data + at, data + at + take);
-      under_way.push_back(std::move(p));
+      in_flight.push_back(std::move(p));
       at += take;
     } while (at < bytes);
   }
 
   // One record arrives, not always the oldest, and now and then once more later.
   void arrive() {
-    const std::size_t i = prng.chance(0.5) ? 0 : prng.below(under_way.size());
-    Packet p = under_way[i];
-    under_way.erase(under_way.begin() + static_cast<long>(i));
+    const std::size_t i = prng.chance(0.5) ? 0 : prng.below(in_flight.size());
+    Packet p = in_flight[i];
+    in_flight.erase(in_flight.begin() + static_cast<long>(i));
     // The proxy's check: what lies outside the window is not written.
     const std::int32_t ahead = p.record.position - receiver.consumed();
     const std::uint32_t granules = granules_of(p.record.bytes);
@@ -107,7 +107,7 @@ struct Channel {
     ASSERT_EQ(accepted, p.copy ? Accepted::kDuplicate : Accepted::kNew);
     if (prng.chance(0.1)) {
       p.copy = true;
-      under_way.push_back(std::move(p));
+      in_flight.push_back(std::move(p));
     }
     take();
   }
@@ -140,16 +140,16 @@ struct Channel {
       outgoing.push_back(message(seed, n++, bytes));
       expected.push_back(outgoing.back());
     }
-    while (!outgoing.empty() || !under_way.empty()) {
+    while (!outgoing.empty() || !in_flight.empty()) {
       const bool sent = !outgoing.empty() && prng.chance(0.4) && send_some();
-      if (!under_way.empty()) {
+      if (!in_flight.empty()) {
         arrive();
         if (testing::Test::HasFatalFailure()) return;
       } else if (!sent && credits.empty() && !outgoing.empty()) {
-        ASSERT_TRUE(send_some() || !under_way.empty()) << "nothing under way, no credit on its way, no place";
+        ASSERT_TRUE(send_some() || !in_flight.empty()) << "nothing in flight, no credit on its way, no place";
       }
       // Credits travel in any order too, some twice.
-      while (!credits.empty() && (prng.chance(0.3) || under_way.empty())) {
+      while (!credits.empty() && (prng.chance(0.3) || in_flight.empty())) {
         const std::size_t i = prng.below(credits.size());
         ASSERT_TRUE(sender.on_credit(credits[i]));
         if (!prng.chance(0.1)) credits.erase(credits.begin() + static_cast<long>(i));
@@ -168,7 +168,7 @@ struct Channel {
   std::deque<Bytes> outgoing;
   std::uint32_t offset = 0;  // of the front message, handed over so far
   Position first;
-  std::deque<Packet> under_way;
+  std::deque<Packet> in_flight;
   std::vector<Position> credits;
   std::vector<Bytes> expected;
   std::size_t delivered = 0;

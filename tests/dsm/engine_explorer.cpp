@@ -448,7 +448,7 @@ int main(int argc, char** argv) {
   app.add_option("--pages", bounds.pages, "1 .. 4")->check(CLI::Range(1, 4));
   app.add_option("--operations", bounds.operations, "of each node in each phase");
   app.add_option("--phases", bounds.phases, "each ends with a barrier");
-  app.add_option("--window", bounds.window, "messages under way from one cluster to another; 0: no bound");
+  app.add_option("--window", bounds.window, "messages in flight from one cluster to another; 0: no bound");
   app.add_option("--lock", bounds.lock, "the lock that is used");
   app.add_option("--flush-window", bounds.flush_window, "EngineConfig::flush_window");
   app.add_option("--twins", bounds.twins, "EngineConfig::twins");

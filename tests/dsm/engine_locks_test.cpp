@@ -160,7 +160,7 @@ TEST_F(LocksTest, ANodeThatComesWhileTheTokenLeavesMakesTheClusterAskAgain) {  /
   unlocks(1);
   waits(2);
   m.deliver(Kind::kLockRequest, 0);
-  m.deliver(Kind::kLockRecall, 1);  // the release is under way
+  m.deliver(Kind::kLockRecall, 1);  // the release is in flight
   waits(1, 1);
   EXPECT_EQ(m.count(Kind::kLockRequest), 0u);
   m.settle();

@@ -121,7 +121,7 @@ void raise(Counts& to, const Counts& from) {
 }
 
 struct ProgramNode {
-  Operation under_way = Operation::kNone;
+  Operation in_progress = Operation::kNone;
   std::uint8_t page = 0;  // kRead, kWrite
   std::uint8_t phase = 0;
   std::uint8_t left = 0;  // operations of this phase
@@ -145,7 +145,7 @@ std::string WorldBounds::text() const {
   std::string s =
       fmt::format("{} clusters x {} nodes, {} pages, {} operations", clusters, nodes, pages, operations);
   if (phases != 1) s += fmt::format(" in each of {} phases", phases);
-  s += window == 0 ? ", any number of messages under way" : fmt::format(", {} under way", window);
+  s += window == 0 ? ", any number of messages in flight" : fmt::format(", {} in flight", window);
   s += fmt::format(", lock {}, flush window {}, {} twins", lock, flush_window, twins);
   if (migrate_after != 0) s += fmt::format(", homes move after {}", migrate_after);
   if (fetch_ahead != 0) s += fmt::format(", {} fetched ahead", fetch_ahead);
@@ -191,7 +191,7 @@ struct EngineWorld::Parts {
     return reinterpret_cast<std::uint8_t&>(memories[cluster]->page(PageId(page))[byte]);
   }
   bool ended(const ProgramNode& n) const { return n.phase == bounds.phases; }
-  std::size_t under_way(std::uint16_t from, std::uint16_t to) const {
+  std::size_t in_flight(std::uint16_t from, std::uint16_t to) const {
     return static_cast<std::size_t>(std::ranges::count_if(
         wire, [&](std::uint32_t i) { return letters()[i].from == from && letters()[i].to == to; }));
   }
@@ -232,7 +232,7 @@ void EngineWorld::list(std::vector<Action>& actions) const {
   for (std::uint16_t from = 0; from < s.bounds.clusters; ++from)
     for (std::uint16_t to = 0; to < s.bounds.clusters; ++to) {
       if (!s.engines[from]->has_output(ClusterId(to))) continue;
-      if (s.bounds.window != 0 && s.under_way(from, to) >= s.bounds.window) continue;
+      if (s.bounds.window != 0 && s.in_flight(from, to) >= s.bounds.window) continue;
       actions.push_back(
           {Action::What::kLeave, static_cast<std::uint8_t>(from), static_cast<std::uint8_t>(to)});
     }
@@ -248,7 +248,7 @@ void EngineWorld::Parts::list_steps(std::size_t node, std::vector<Action>& actio
   const auto may = [&](Operation operation, std::uint32_t page = 0) {
     actions.push_back({Action::What::kStep, static_cast<std::uint8_t>(node), packed(operation, page)});
   };
-  if (n.under_way != Operation::kNone) return may(Operation::kRetry);
+  if (n.in_progress != Operation::kNone) return may(Operation::kRetry);
   if (n.left == 0) return may(n.holds ? Operation::kUnlock : Operation::kBarrier);
   for (std::uint32_t page = 0; page < bounds.pages; ++page) {
     may(Operation::kRead, page);
@@ -286,12 +286,12 @@ void EngineWorld::Parts::step(std::size_t node, std::uint8_t what) {
   switch (operation) {
     case Operation::kRead:
     case Operation::kWrite:
-      n.under_way = operation;
+      n.in_progress = operation;
       n.page = what >> 4;
       access(node);
       break;
     case Operation::kLock:
-      n.under_way = operation;
+      n.in_progress = operation;
       (void)e.lock(local(node), LockId(bounds.lock));
       break;
     case Operation::kUnlock:
@@ -300,7 +300,7 @@ void EngineWorld::Parts::step(std::size_t node, std::uint8_t what) {
       e.unlock(local(node), LockId(bounds.lock));
       break;
     case Operation::kBarrier:
-      n.under_way = operation;
+      n.in_progress = operation;
       raise(barrier_knows[n.phase % 2], n.knows);
       (void)e.barrier(local(node), BarrierId(0));
       break;
@@ -314,14 +314,14 @@ void EngineWorld::Parts::step(std::size_t node, std::uint8_t what) {
 void EngineWorld::Parts::access(std::size_t node) {
   ProgramNode& n = programs[node];
   const std::size_t cluster = node / bounds.nodes;
-  const bool write = n.under_way == Operation::kWrite;
+  const bool write = n.in_progress == Operation::kWrite;
   const Access wanted = write ? Access::kWrite : Access::kRead;
   if (memories[cluster]->access(n.page) < wanted) {
     (void)engine(node).fault(local(node), PageId(n.page), wanted);
     return;
   }
   look(node, n.holds);
-  n.under_way = Operation::kNone;
+  n.in_progress = Operation::kNone;
   if (!write) return;
   n.knows[n.page][node] = at(cluster, n.page, own(node)) = ++written[n.page][node];
   if (n.holds) at(cluster, n.page, kGuarded) = ++guarded[n.page];
@@ -365,17 +365,17 @@ void EngineWorld::Parts::go_on() {
   for (std::size_t node = 0; node < programs.size(); ++node) {
     ProgramNode& n = programs[node];
     if (!engine(node).done(local(node))) continue;
-    if (n.under_way == Operation::kLock) {
+    if (n.in_progress == Operation::kLock) {
       if (std::ranges::any_of(programs, [](const ProgramNode& other) { return other.holds; }))
         fail(fmt::format("node {} gets a lock that another one holds", node));
-      n.under_way = Operation::kNone;
+      n.in_progress = Operation::kNone;
       n.holds = true;
       raise(n.knows, lock_knows);
-    } else if (n.under_way == Operation::kBarrier) {
+    } else if (n.in_progress == Operation::kBarrier) {
       for (const ProgramNode& other : programs)
-        if (other.phase < n.phase || (other.phase == n.phase && other.under_way != Operation::kBarrier))
+        if (other.phase < n.phase || (other.phase == n.phase && other.in_progress != Operation::kBarrier))
           fail(fmt::format("node {} passes the barrier before all have come", node));
-      n.under_way = Operation::kNone;
+      n.in_progress = Operation::kNone;
       raise(n.knows, barrier_knows[n.phase % 2]);
       ++n.phase;
       n.left = ended(n) ? 0 : static_cast<std::uint8_t>(bounds.operations);
@@ -430,7 +430,7 @@ std::uint64_t EngineWorld::digest() const {
   for (const auto& memory : s.memories)
     for (std::uint32_t page = 0; page < s.bounds.pages; ++page) d.values(memory->access(page));
   for (const ProgramNode& n : s.programs) {
-    d.values(n.under_way, n.page, n.phase, n.left, n.holds);
+    d.values(n.in_progress, n.page, n.phase, n.left, n.holds);
     for (std::uint32_t page = 0; page < s.bounds.pages; ++page)
       for (std::size_t w = 0; w < s.programs.size(); ++w) d.value(n.knows[page][w]);
   }
@@ -536,7 +536,7 @@ std::string EngineWorld::describe(Action action) const {
   const ProgramNode& n = s.programs[action.a];
   const auto operation = static_cast<Operation>(action.b & 15);
   const bool retry = operation == Operation::kRetry;
-  const bool write = (retry ? n.under_way : operation) == Operation::kWrite;
+  const bool write = (retry ? n.in_progress : operation) == Operation::kWrite;
   const std::uint32_t page = retry ? n.page : action.b >> 4;
   const std::string who = fmt::format("node {} (cluster {})", action.a, action.a / s.bounds.nodes);
   switch (operation) {

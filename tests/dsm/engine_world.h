@@ -3,7 +3,7 @@
 // which state it is in.
 //
 // What happens: a compute node takes its next step (any operation that its program allows), an engine's next
-// message leaves, any message under way arrives. Programs are not given: in every phase each node does
+// message leaves, any message in flight arrives. Programs are not given: in every phase each node does
 // `operations` times whatever it likes of: read a page, write a page, take the lock, free it. Then all meet
 // at a barrier.
 //
@@ -35,7 +35,7 @@ struct WorldBounds {
   std::uint32_t pages = 1;
   std::uint32_t operations = 2;  // of each node in each phase
   std::uint32_t phases = 1;      // each ends with a barrier
-  std::uint32_t window = 0;      // messages under way from one cluster to another; 0: no bound
+  std::uint32_t window = 0;      // messages in flight from one cluster to another; 0: no bound
   std::uint32_t lock = 0;        // the lock that is used: managed by cluster lock % clusters
   std::uint32_t flush_window = 2;
   std::uint32_t twins = 2;

@@ -47,14 +47,14 @@ TEST(CurrentStep, CompletesWhenAllOthersHaveReachedIt) {
   Three t;
   t.peer_takes(2, facts_of(Step::kParallel));
   t.self.begin(facts_of(Step::kParallel));
-  EXPECT_TRUE(t.self.under_way());
+  EXPECT_TRUE(t.self.in_progress());
   EXPECT_FALSE(t.self.complete());
   EXPECT_EQ(t.self.missing(), " 0");
   t.peer_takes(0, facts_of(Step::kParallel));
   EXPECT_TRUE(t.self.complete());
   EXPECT_EQ(t.self.missing(), "");
   t.self.end();
-  EXPECT_FALSE(t.self.under_way());
+  EXPECT_FALSE(t.self.in_progress());
 }
 
 TEST(CurrentStep, DisagreementCompletesItAndIsExplained) {

@@ -225,17 +225,17 @@ class EngineFuzzWorld {
 
   // What one of the two says to the other: it arrives now or later, in any order, and perhaps damaged.
   void pass_on(std::uint16_t from, Input& in) {
-    std::vector<Bytes>& under_way = under_way_[from];
-    if (under_way.size() < kMostUnderWay) {
+    std::vector<Bytes>& in_flight = in_flight_[from];
+    if (in_flight.size() < kMostUnderWay) {
       Bytes message = clusters_[from]->next_for(ClusterId(1 - from));
       clusters_[from]->engine().check();
       listen(from, message);
-      if (!message.empty()) under_way.push_back(std::move(message));
+      if (!message.empty()) in_flight.push_back(std::move(message));
     }
-    if (under_way.empty() || in.below(4) == 0) return;
-    const std::size_t i = in.below(static_cast<std::uint32_t>(under_way.size()));
-    Bytes message = std::move(under_way[i]);
-    under_way.erase(under_way.begin() + static_cast<std::ptrdiff_t>(i));
+    if (in_flight.empty() || in.below(4) == 0) return;
+    const std::size_t i = in.below(static_cast<std::uint32_t>(in_flight.size()));
+    Bytes message = std::move(in_flight[i]);
+    in_flight.erase(in_flight.begin() + static_cast<std::ptrdiff_t>(i));
     if (in.below(8) == 0) fuzz::harm(in, message);
     clusters_[1 - from]->hear(ClusterId(from), message);
   }
@@ -341,7 +341,7 @@ class EngineFuzzWorld {
   }
 
   std::array<std::unique_ptr<Cluster>, kEngines> clusters_;
-  std::array<std::vector<Bytes>, kEngines> under_way_;  // by who sent them
+  std::array<std::vector<Bytes>, kEngines> in_flight_;  // by who sent them
   std::array<std::array<dsm::Header, kHeard>, kEngines> heard_{};
   std::array<std::uint32_t, kEngines> next_heard_{};
 };

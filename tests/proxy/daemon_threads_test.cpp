@@ -104,7 +104,7 @@ TEST_F(DaemonThreads, EndpointsOfOneClientInDifferentThreads) {
       std::uint32_t got = 0;
       EXPECT_TRUE(until(
           [&] {
-            // Few under way, so that the echo always has credit.
+            // Few in flight, so that the echo always has credit.
             if (sent < kMessages && sent - got < 16 &&
                 (*c)->try_send(numbered(sent, 300)) == SendStatus::kSent)
               ++sent;
@@ -120,7 +120,7 @@ TEST_F(DaemonThreads, EndpointsOfOneClientInDifferentThreads) {
   for (std::thread& t : threads) t.join();
 }
 
-// Clients come and go, with connections open and messages under way, while others go on.
+// Clients come and go, with connections open and messages in flight, while others go on.
 TEST_F(DaemonThreads, ClientsComeAndGoMeanwhile) {
   auto b = attach(1);
   ASSERT_TRUE(b->endpoint(0).listen(PortId(9), {}).ok());

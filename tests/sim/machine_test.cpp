@@ -305,7 +305,7 @@ TEST(Iccs, WhoHasNoRoomIsToldOfItAndNothingIsKeptForEver) {
   const Instant patience = events.now() + 100_s;
   while (flood.arrived < 2000 && events.now() < patience) iccs.on_event(events.pop());
   EXPECT_EQ(flood.arrived, 2000u);
-  EXPECT_EQ(iccs.under_way(), 0u);
+  EXPECT_EQ(iccs.in_flight(), 0u);
   const Instant rest = events.now() + 1_s;
   while (events.now() < rest) iccs.on_event(events.pop());
   EXPECT_TRUE(iccs.at_rest());

@@ -1,5 +1,5 @@
 // The network of a simulated world: NIC queues that the production workers drive, a line in each direction
-// between every two nodes, and the frames that are under way.
+// between every two nodes, and the frames that are in flight.
 //
 // Every NIC hangs on one switch, which looks at the destination's MAC. What a NicQueue commits goes over the
 // line to each receiver at once; the world hears when a frame arrives by an event of its own.
@@ -103,7 +103,7 @@ class Network {
   void stop_faults();
 
   const NetworkCounts& counts() const { return counts_; }
-  std::uint32_t frames_under_way() const { return pool_.in_use(); }
+  std::uint32_t frames_in_flight() const { return pool_.in_use(); }
 
  private:
   friend class SimQueue;

@@ -1009,7 +1009,7 @@ bool FaultWorld::send_one(Flow& flow, unsigned e) {
     trace("client {} sends message {} of flow {}.{}: {} bytes", end.client, m.number, flow.id, e, m.bytes);
   const std::uint32_t window = flow.ends[1 - e].window_bytes / convergence::kGranuleBytes;
   if (!stream.has_long && stream.granules > window)
-    fail(fmt::format("flow {}: {} granules are under way into a window of {}", flow.id, stream.granules,
+    fail(fmt::format("flow {}: {} granules are in flight into a window of {}", flow.id, stream.granules,
                      window));
   return true;
 }
@@ -1048,7 +1048,7 @@ void FaultWorld::watch(Flow& flow, unsigned e, bool* worked) {
     case ConnectionState::kOpen:
       if (flow.unopened || flow.lost) break;
       if (out.sent < out.planned) return;
-      // All sent. The other end may be gone, and its word of it under way.
+      // All sent. The other end may be gone, and its word of it in flight.
       if (end.close_early || (in.outstanding.empty() && (in.sent == in.planned || other.over()))) break;
       return;
     case ConnectionState::kPeerClosed:
@@ -1117,8 +1117,8 @@ std::string FaultWorld::unfinished() const {
 
 void FaultWorld::note_memory() {
   heap_most_ = std::max(heap_most_, heap_bytes());
-  if (network_->frames_under_way() > kMostFrames)
-    fail(fmt::format("{} frames are under way", network_->frames_under_way()));
+  if (network_->frames_in_flight() > kMostFrames)
+    fail(fmt::format("{} frames are in flight", network_->frames_in_flight()));
   if (heap_most_ > heap_at_start_ + kMostHeap)
     fail(fmt::format("{} MiB of heap are in use", (heap_most_ - heap_at_start_) >> 20));
 }

@@ -8,12 +8,12 @@
 //   exactly once      what is delivered was sent, and once; while both ends live all of it arrives
 //   in order          where a connection asks for it; else any order
 //   integrity         every byte
-//   credits           no sender has more under way than the receiver's window holds
+//   credits           no sender has more in flight than the receiver's window holds
 //   liveness          once faults stop, everything accepted arrives and every connection ends, in bounded
 //                     time
 //   clear ends        a connection ends as closed only if its peer closed or died, as lost only if its peer
 //                     was
-//   bounded memory    frames under way, and the heap of the process
+//   bounded memory    frames in flight, and the heap of the process
 //   no leak           when its clients are gone a node holds nothing of them
 //
 // One seed is one world: the same seed gives the same trace, event for event.

@@ -175,7 +175,7 @@ TEST(SubConnection, APeerThatRestartsIsANewOneAtOnce) {  // SC-3, SC-5
   t.establish();
   t.send_many(0, 10, 100);
   t.run_until_finished(10_ms);
-  // It dies with three messages on their way to it: one packet under way, the rest behind a full window.
+  // It dies with three messages on their way to it: one packet in flight, the rest behind a full window.
   t.link = [](int, std::size_t, const PacketHeader&) { return kLost; };
   std::vector<TestMessage*> owed;
   for (int i = 0; i < 3; ++i) owed.push_back(&t.send(0, 60000));
@@ -1077,7 +1077,7 @@ TEST(SubConnection, AFencedEndDropsEverythingAndSendsNothing) {  // SC-10
   t.send_many(0, 10, 1000);
   t.send_many(1, 10, 1000);
   t.run_for(2_us);
-  const auto under_way = t.in_flight;
+  const auto in_flight = t.in_flight;
   EXPECT_EQ(t.fence(0).size(), 10u);
   t.packets.clear();
   t.run_for(11_s);
@@ -1100,7 +1100,7 @@ TEST(SubConnection, AReopenedEndIsANewIncarnationOfTheSameNode) {  // SC-10, SC-
   t.send_many(0, 5, 1000);
   t.send_many(1, 5, 1000);
   t.run_for(2_us);
-  const auto under_way = t.in_flight;
+  const auto in_flight = t.in_flight;
   const auto back = t.fence(0);
   t.run_for(1_ms);
   EXPECT_TRUE(t.a().delivered.empty());
@@ -1122,9 +1122,9 @@ TEST(SubConnection, AReopenedEndIsANewIncarnationOfTheSameNode) {  // SC-10, SC-
     EXPECT_TRUE(m->record.maybe_duplicate);
   }
   EXPECT_EQ(t.b().sub->queued_messages(), 0u);
-  // What was under way when the fence fell comes to nothing, at either end.
+  // What was in flight when the fence fell comes to nothing, at either end.
   t.b().delivered.clear();
-  for (const InFlight& p : under_way) EXPECT_EQ(t.arrive(p.to, p.bytes), PacketFate::kUnknownEpoch);
+  for (const InFlight& p : in_flight) EXPECT_EQ(t.arrive(p.to, p.bytes), PacketFate::kUnknownEpoch);
   EXPECT_TRUE(t.b().delivered.empty());
   EXPECT_EQ(t.a().delivered.size(), 5u);
   // The returned messages may be given to it again, and travel.
@@ -1148,7 +1148,7 @@ TEST(SubConnection, OnlyAWordInTheNewConversationProvesThatThePeerHasLeftTheOldO
   t.run_for(1_ms);
   ASSERT_TRUE(t.a().sub->established());
   EXPECT_EQ(t.b().sub->stats().renewals, 0u) << "a hello may be old";
-  EXPECT_FALSE(t.a().sub->confirmed()) << "what its peer has under way may still be taken there";
+  EXPECT_FALSE(t.a().sub->confirmed()) << "what its peer has in flight may still be taken there";
   t.link = nullptr;
   t.run_for(200_ms);  // the next probe
   EXPECT_EQ(t.b().sub->stats().renewals, 1u);

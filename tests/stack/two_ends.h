@@ -28,7 +28,7 @@ struct TestMessage : OutMessage {
   int finishes = 0;
 };
 
-// A packet under way.
+// A packet in flight.
 struct InFlight {
   Instant arrives;
   std::uint64_t order;  // ties arrive in the order in which they left
@@ -143,7 +143,7 @@ class TwoEnds {
     EXPECT_FALSE(a().sub->has_unfinished());
     EXPECT_FALSE(b().sub->has_unfinished());
   }
-  // Both ends know each other, and no acknowledgement of it is under way.
+  // Both ends know each other, and no acknowledgement of it is in flight.
   void establish() {
     run_for(50_ms);
     ASSERT_TRUE(a().sub->established());

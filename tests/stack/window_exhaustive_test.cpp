@@ -22,7 +22,7 @@ namespace {
 struct Bounds {
   std::uint32_t packets;  // to be brought over, in all
   std::uint32_t window;   // of the sender
-  std::size_t data_room;  // packets under way at once; what does not fit is lost
+  std::size_t data_room;  // packets in flight at once; what does not fit is lost
   std::size_t acks_room;  // acknowledgements
   int copies;             // that the network may make, in all
   Duration round_trip{};  // in units of a transmission; 0: no packet is lost by time
@@ -249,7 +249,7 @@ Census explore(const Bounds& bounds) {
     }
   }
   census.states = seen.size();
-  std::printf("%u packets, window %u, %zu + %zu under way, %d copies, %s: %zu states, %zu steps\n",
+  std::printf("%u packets, window %u, %zu + %zu in flight, %d copies, %s: %zu states, %zu steps\n",
               bounds.packets, bounds.window, bounds.data_room, bounds.acks_room, bounds.copies,
               bounds.round_trip > Duration() ? "loss by count and time" : "loss by count", census.states,
               census.steps);

@@ -12,7 +12,7 @@ namespace braid::cli {
 namespace {
 
 constexpr const char* kFooter =
-    "What a proxy has under way it finishes; what comes after goes over those that are active. No message "
+    "What a proxy has begun it finishes; what comes after goes over those that are active. No message "
     "is\n"
     "lost, doubled or reordered. The others keep their sub-connections, sleep, and can be made active "
     "again.\n"

@@ -14,7 +14,7 @@ namespace braid::cli {
 
 struct StudyOptions {
   std::string folder;  // of its results; made if it is missing
-  unsigned jobs = 0;   // points under way at a time; 0: one for each processor that this process may use
+  unsigned jobs = 0;   // points at work at a time; 0: one for each processor that this process may use
   // That each point may take; 0: as long as it takes. Without it Study::limit_s holds, else kUsualLimitS.
   std::optional<double> limit_s;
 };
