@@ -13,7 +13,7 @@ enum class Mutant : std::uint8_t {
   kNone,
   kForgetAcknowledgement,  // the receive window does not note a packet that arrives before an earlier one
   kAcceptOldEpoch,         // packets of other incarnations are looked into
-  kMisorderAfterFailover,  // what goes again over another path takes the place of what is next
+  kMisorderAfterFailover,  // what is sent again over another path takes the place of what is next
   kLeakCredit,             // now and then a returned credit is dropped
   kDropTailProbe,          // a lost tail waits for its timer
   kAskDuringOwnFlush,      // a page is asked for while the own changes of it are in progress

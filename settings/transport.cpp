@@ -104,7 +104,7 @@ std::optional<Conflict> ack_before_rto(const T& t) {
   if (t.ack_delay_us < t.min_rto_us) return std::nullopt;
   return Conflict{
       {"ack_delay_us", "min_rto_us"},
-      fmt::format("ack_delay_us ({}) must be shorter than min_rto_us ({}), or packets are sent again "
+      fmt::format("ack_delay_us ({}) must be shorter than min_rto_us ({}), or packets are retransmitted "
                   "whose acknowledgement only waits; lower the one or raise the other",
                   t.ack_delay_us, t.min_rto_us)};
 }

@@ -20,9 +20,9 @@ namespace braid::proxy {
   X(packets_received, "UDP packets of the transport that were taken")                         \
   X(frame_bytes_sent, "bytes of frames that left")                                            \
   X(frame_bytes_received, "bytes of frames that arrived")                                     \
-  X(retransmissions, "packets sent again")                                                    \
+  X(retransmissions, "packets retransmitted")                                                 \
   X(timeouts, "retransmission timeouts")                                                      \
-  X(fast_retransmissions, "packets sent again because later ones were acknowledged")          \
+  X(fast_retransmissions, "packets retransmitted because later ones were acknowledged")       \
   X(acknowledgements_sent, "packets that carried nothing but acknowledgement")                \
   X(duplicates, "packets that had arrived before")                                            \
   X(misdirected, "packets that arrived for another proxy of this node: handed over")          \

@@ -8,7 +8,7 @@
 //
 // A message goes over a sub-connection of this proxy that lives; if there is none, over another proxy that
 // has one (relay.h); if nobody has, it waits. What a path owed when it died is kept until the control plane
-// says that the peer has closed its end (convergence/paths.h), then it goes again.
+// says that the peer has closed its end (convergence/paths.h), then it is sent again.
 //
 // Owned by its thread. The control plane reaches it through command(), and hears from it through
 // take_event().

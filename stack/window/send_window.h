@@ -7,10 +7,10 @@
 //
 // A packet is lost when one that left after it was acknowledged, and either three transmissions lie between
 // them or it has had its time, a round trip and a quarter; when reordering was seen, only time counts (RFC
-// 8985). The order of transmissions, not of sequence numbers, decides, so a packet that was sent again can be
+// 8985). The order of transmissions, not of sequence numbers, decides, so a retransmitted packet can be
 // lost again without waiting for the retransmission timer. When that expires only the oldest packet goes
 // again: what its acknowledgement brings tells which others are lost, and a peer that was merely not
-// scheduled is not flooded. Long before it the last packet is sent again as a probe: if a tail was lost,
+// scheduled is not flooded. Long before it the last packet is retransmitted as a probe: if a tail was lost,
 // nothing that left after it could tell.
 //
 // Content is the payload type that the owner attaches to a packet. Pure; owned by the sub-connection.
@@ -67,7 +67,7 @@ class SendWindow {
     return seq;
   }
 
-  // The oldest packet that must be sent again now, if any (SW-4); resent() must follow.
+  // The oldest packet that must be retransmitted now, if any (SW-4); resent() must follow.
   std::optional<Seq> next_lost() const {
     if (lost_ == 0) return std::nullopt;
     for (Seq s = base_; s != next_; ++s)
@@ -148,7 +148,7 @@ class SendWindow {
   }
 
   // When the oldest packet in flight was last sent: what the retransmission timer runs from. None while a
-  // lost one waits to be sent again, because the timer is about what follows that.
+  // lost one waits to be retransmitted, because the timer is about what follows that.
   std::optional<Instant> oldest_sent() const {
     if (idle() || lost_any()) return std::nullopt;
     return slot(base_).sent;
@@ -158,7 +158,7 @@ class SendWindow {
     CHECK(oldest_sent().has_value());
     mark_lost(slot(base_));
   }
-  // The last packet is sent again, to hear of the others; something is in flight and nothing lost (SW-10).
+  // The last packet is retransmitted, to hear of the others; something is in flight and nothing lost (SW-10).
   void probe_tail() {
     CHECK(!idle() && !lost_any());
     Seq last = next_ - 1;

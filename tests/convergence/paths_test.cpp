@@ -72,7 +72,7 @@ TEST(Paths, APathIsGivenUpOnlyForAnotherOne) {  // FO-1
   EXPECT_TRUE(u.a.reachable(kB));
 }
 
-TEST(Paths, WhatItOwedWaitsUntilThePeerHasClosedItsEnd) {  // FO-2, FO-3, FO-4
+TEST(Paths, UnacknowledgedMessagesWaitUntilThePeerHasClosedItsEnd) {  // FO-2, FO-3, FO-4
   Two t;
   t.a.dead(path(0, kB, 0));
   (void)t.a.poll_command();
@@ -215,7 +215,7 @@ TEST(Paths, AProxyThatStandsStillInAHandshakeIsFencedFromWhateverItHas) {  // FO
   EXPECT_EQ(fence->message.kind, ControlMessage::Kind::kFenceBefore);
 }
 
-TEST(Paths, WhatIsHeardWhileAPathIsBeingClosedIsNotForgotten) {  // FO-1, FO-3
+TEST(Paths, AMessageThatArrivesWhileAPathClosesIsNotForgotten) {  // FO-1, FO-3
   Two t;
   t.a.dead(path(0, kB, 0));
   (void)t.a.poll_command();

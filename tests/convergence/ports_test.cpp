@@ -247,7 +247,7 @@ TEST(Ports, ACallerThatHearsNothingIsRefusedAtItsTimeout) {  // CN-2
   t.expect_nothing_left();
 }
 
-TEST(Ports, WhatCannotBeIsRefusedAtOnce) {  // CN-3
+TEST(Ports, ImpossibleRequestsAreRefusedAtOnce) {  // CN-3
   const auto refusal_of = [](const std::function<void(TwoClusters&)>& with, ClusterId cluster,
                              std::uint32_t window, bool ordered) {
     TwoClusters t;
@@ -467,7 +467,7 @@ TEST(Ports, APeerLostWhileItIsAcceptedIsAnnouncedAndLost) {  // CN-8
   EXPECT_EQ(t.server().installed.size(), 1u) << "its client's to close";
 }
 
-TEST(Ports, WhatADeadIncarnationWasToHearIsNotSaidToItsSuccessor) {  // CN-8
+TEST(Ports, MessagesForADeadIncarnationAreNotSentToItsSuccessor) {  // CN-8
   TwoClusters t;
   t.listen();
   t.connect();

@@ -154,7 +154,7 @@ TEST(Receiver, ASkippedGapIsConsumedWhateverComesFirst) {  // CV-2
   }
 }
 
-TEST(Receiver, WhatWasNotGrantedIsRefused) {  // CV-2
+TEST(Receiver, ARecordBeyondTheGrantedCreditIsRefused) {  // CV-2
   Fixture f(true);
   EXPECT_EQ(f.arrives(whole(64, 1), 'x'), Accepted::kBeyondWindow);
   EXPECT_EQ(f.arrives(whole(63, 65), 'x'), Accepted::kBeyondWindow);
@@ -262,7 +262,7 @@ TEST(Receiver, AMessageInTheApplicationsHandsIsNotConsumed) {  // CV-3
   EXPECT_EQ(f.receiver.consumed(), Position(10));
 }
 
-TEST(Receiver, WhoForgetsToTakeIsTold) {
+TEST(Receiver, AReceiverThatDoesNotTakeIsTold) {
   Fixture f(false);
   EXPECT_EQ(f.arrives(whole(0, 1), 'a'), Accepted::kNew);
   EXPECT_DEATH((void)f.arrives(whole(1, 1), 'b'), "ready_");

@@ -102,7 +102,7 @@ TEST(Geometry, SaysWhatIsImpossible) {
 
 // ---------------------------------------------------------------- doorbell
 
-TEST(Doorbell, WhoRangSinceItWasArmedIsNotSleptThrough) {
+TEST(Doorbell, ARingSinceItWasArmedEndsTheSleep) {
   Doorbell bell;
   bell.arm();
   bell.ring();
@@ -229,7 +229,7 @@ TEST(UnixSocket, CarriesAMessageAndADescriptor) {
   EXPECT_EQ(fd, -1);
 }
 
-TEST(UnixSocket, WhatIsNotAMessageIsRefused) {
+TEST(UnixSocket, AMalformedMessageIsRefused) {
   for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, sizeof(control::Message) - 1,
                                   sizeof(control::Message) + 1, std::size_t{4096}}) {
     Sockets s;

@@ -89,7 +89,7 @@ TEST(ClientMemory, SealedMemoryIsAllocatedInFullAndKeepsItsSize) {
   EXPECT_EQ(::ftruncate(memory->fd(), 4096), -1);
 }
 
-TEST(ClientMemory, WhatAnIsolatedProxyWritesReachesNobody) {  // FO-5
+TEST(ClientMemory, WritesOfAnIsolatedProxyReachNobody) {  // FO-5
   const auto memory = ClientMemory::create(small(), 2, make_sealed_region).value();
   memory->cell(1)->consumed.store(1);
   std::byte* const old = memory->view(0);

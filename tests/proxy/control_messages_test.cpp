@@ -25,7 +25,7 @@ TEST(ControlMessages, EachHasASerialOfItsOwn) {  // CN-11
   EXPECT_EQ(third.message.destination, PortId(9));
 }
 
-TEST(ControlMessages, WhatComesTwiceIsReceivedOnce) {  // CN-11
+TEST(ControlMessages, ADuplicateIsReceivedOnce) {  // CN-11
   ControlMessages messages(1, 3);
   EXPECT_TRUE(messages.receive(kA, 5));
   EXPECT_FALSE(messages.receive(kA, 5));
@@ -35,7 +35,7 @@ TEST(ControlMessages, WhatComesTwiceIsReceivedOnce) {  // CN-11
   EXPECT_FALSE(messages.receive(kB, 5));
 }
 
-TEST(ControlMessages, WhatAFencedProxyHadIsSentAgainInOrderWithTheSameSerials) {  // CN-11
+TEST(ControlMessages, MessagesOfAFencedProxyAreSentAgainInOrderWithTheSameSerials) {  // CN-11
   ControlMessages messages(2, 3);
   for (std::uint32_t port = 1; port <= 3; ++port) (void)messages.number(kFirst, kA, close_of(port));
   (void)messages.number(kSecond, kA, close_of(4));

@@ -365,7 +365,7 @@ TEST_F(Daemons, JunkOnTheControlSocketCostsOnlyItsSender) {
 }
 
 // It asks and asks and reads no answer: the others are served meanwhile.
-TEST_F(Daemons, WhoDoesNotReadKeepsNobodyWaiting) {
+TEST_F(Daemons, AClientThatDoesNotReadDelaysNoOther) {
   begin_traffic();
   const int fd = connect_unix(address_[0]).value();
   control::Message m;

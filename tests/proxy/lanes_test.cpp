@@ -177,7 +177,7 @@ TEST_F(LanesTest, AMoveEndsWithTheProxyThatWasToReleaseTheLane) {  // FO-5
   EXPECT_EQ(lanes_.moving(), 0u) << "it will never answer";
 }
 
-TEST_F(LanesTest, NobodyWaitsForTheChannelsOfAFencedProxy) {  // FO-5
+TEST_F(LanesTest, TheChannelsOfAFencedProxyAreNotWaitedFor) {  // FO-5
   add();
   lanes_.detach(kClient);
   const std::vector<Lanes::Told> told = commands();

@@ -65,7 +65,7 @@ class Failover : public ::testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(Pairs, Failover, ::testing::Bool(),
                          [](const auto& p) { return p.param ? "AllPairs" : "Aligned"; });
 
-TEST_P(Failover, WhatADeadPathOwedGoesOverTheOthersOnceAndInOrder) {  // FO-1, FO-2, FO-4
+TEST_P(Failover, UnacknowledgedMessagesOfADeadPathMoveToOthersOnceAndInOrder) {  // FO-1, FO-2, FO-4
   VirtualWorld world({2, 2}, all_pairs());
   Traffic t(world);
   t.run(2_ms);
@@ -192,7 +192,7 @@ bool is_data(ByteView frame) {
 
 // The proxy has taken a frame with a message from its queue, and delivers it when it is fenced, the message's
 // port is gone, and the port's memory is another connection's.
-TEST_P(Failover, WhatAProxyWritesAfterItWasFencedReachesNobody) {  // FO-5
+TEST_P(Failover, WritesOfAFencedProxyReachNobody) {  // FO-5
   VirtualWorld world({2, 2}, all_pairs());
   const auto a = world.client(0), b = world.client(1);
   ConnectionOptions options;

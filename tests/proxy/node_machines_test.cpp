@@ -121,7 +121,7 @@ TEST(OtherMachines, OneRelationServesAllConnectionsBothWays) {  // CN-12
   talk(again, *a, *b, 50);
 }
 
-TEST(OtherMachines, WhoMayNotIsToldSo) {  // CN-12, CN-13
+TEST(OtherMachines, AForbiddenCallIsRefusedWithItsReason) {  // CN-12, CN-13
   VirtualWorld world(
       two_machines({kOpen, {.connect = false, .accept = true}, {.connect = true, .accept = false}}));
   const auto a = world.client(0), sibling = world.client(1), b = world.client(2);
@@ -296,7 +296,7 @@ TEST(OrderlyEnd, ThePeersKnowAtOnceAndHaveEverything) {  // SC-11
   EXPECT_TRUE(all([](Worker& w) { return w.closed(); }));
 }
 
-TEST(OtherMachines, WhatIsNotAlikeIsNamed) {  // CN-13, CN-14
+TEST(OtherMachines, DifferencesAreNamed) {  // CN-13, CN-14
   Introduction::Link link{.mtu_bytes = 1500, .window_packets = 256};
   Machines::Config c;
   c.self.addresses = {stack::Ipv4Address(10, 0, 0, 1)};

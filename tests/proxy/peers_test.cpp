@@ -138,7 +138,7 @@ TEST_F(PeersTest, AMessageOfASuccessorTellsThatItsPredecessorIsLostFirst) {  // 
   EXPECT_FALSE(peers_.received({kPeer, with(kTheirs), close_message(2)})) << "it was given up";
 }
 
-TEST_F(PeersTest, WhatAFencedProxyWasToSendAnotherSends) {  // CN-11, FO-5
+TEST_F(PeersTest, AnotherProxySendsTheMessagesOfAFencedOne) {  // CN-11, FO-5
   all_up();
   peers_.send(kPeer, close_message(0));
   const std::vector<Peers::Told> first = commands();

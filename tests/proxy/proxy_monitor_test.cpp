@@ -108,7 +108,7 @@ TEST_F(ProxyMonitorTest, AProxyThatReturnsBeforeItIsSettledRunsAndDoesNotServe) 
   EXPECT_TRUE(monitor_.serves(1));
 }
 
-TEST_F(ProxyMonitorTest, NobodyWaitsForTheAnswerOfOneThatStandsStill) {  // FO-5
+TEST_F(ProxyMonitorTest, TheAnswerOfAStalledProxyIsNotWaitedFor) {  // FO-5
   monitor_.fence(1);
   monitor_.fence(2);
   monitor_.forgotten(1, 0);

@@ -114,7 +114,7 @@ TEST(WorldConfig, ASeedDrawsOneWorldAndAnotherDrawsAnother) {
   EXPECT_GT(WorldConfig::draw(7).differences(WorldConfig::draw(8)).size(), 3u);
 }
 
-TEST(WorldConfig, WhatDiffersCanBeSetByName) {
+TEST(WorldConfig, EachDifferenceCanBeSetByName) {
   const WorldConfig wanted = WorldConfig::draw(7);
   WorldConfig other = WorldConfig::draw(8);
   for (const std::string& assignment : wanted.differences(other))

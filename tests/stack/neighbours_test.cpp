@@ -410,7 +410,7 @@ TEST(Neighbours, UnknownStationsThatAskForUsEvictNobodyAndAreAnswered) {
   EXPECT_EQ(answer[0].destination, kOtherMac);
 }
 
-TEST(Neighbours, WhoWasOnlyHeardOfGoesFirst) {
+TEST(Neighbours, UnconfirmedNeighboursAreEvictedFirst) {
   Lan lan({.capacity = 2});
   lan.resolve(at(0_s));
   EXPECT_EQ(lan.table.on_arp(at(1_s), kLeft, request(kOther, kOtherMac)), ArpArrival::kLearned);

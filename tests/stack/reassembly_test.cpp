@@ -187,7 +187,7 @@ TEST(Reassembly, WhenItIsFullTheOldestMakesRoom) {  // IP-2
   EXPECT_EQ(r.add(Sender(32, 1, 0).piece(16, 32)), FragmentFate::kKept) << "its first half is gone";
 }
 
-TEST(Reassembly, WhatIsNotCompleteInTimeIsGivenUp) {  // IP-2
+TEST(Reassembly, AnIncompletePacketIsDiscardedAfterItsTimeout) {  // IP-2
   Receiver r;
   const Sender sender(32);
   EXPECT_EQ(r.add(sender.piece(0, 16)), FragmentFate::kKept);

@@ -161,7 +161,7 @@ TEST(SendWindow, WhereReorderingWasSeenOnlyTimeTellsALoss) {  // SW-4
   EXPECT_EQ(w.resends(now + 20_us), Numbers{edge});
 }
 
-TEST(SendWindow, WhatWasSentAgainTooSoonTeachesPatience) {  // SW-4
+TEST(SendWindow, SpuriousRetransmissionRaisesThreshold) {  // SW-4
   Fixture w(64);
   w.sends(at(0_us), 2);
   w.hears(0, {1}, Window::Timing{at(25_us), at(0_us), 20_us});

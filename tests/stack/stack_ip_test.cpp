@@ -309,7 +309,7 @@ TEST(StackIcmp, AFloodOfPingsFindsABoundedQueue) {  // IC-1
   EXPECT_EQ(host.us.stack->stats().outgoing_dropped, 84u);
 }
 
-TEST(StackIcmp, WhoWritesToAClosedPortHearsIt) {  // IC-2
+TEST(StackIcmp, ADatagramToAClosedPortIsAnsweredWithPortUnreachable) {  // IC-2
   Host host;
   const Bytes datagram = Host::udp(kTheirPort, kPort, Bytes(100));
   host.us.receive(host.now, host.frame(IpProtocol::kUdp, datagram));
@@ -578,7 +578,7 @@ TEST(StackInterfaces, EachLinkSpeaksWithItsOwnAddressAndStation) {  // IP-5
   EXPECT_EQ(stack.stats().echoes_answered, 1u);
 }
 
-TEST(StackInterfaces, WhatIsBeyondThePrefixGoesToTheGateway) {  // ARP-2
+TEST(StackInterfaces, PacketsBeyondThePrefixGoToTheGateway) {  // ARP-2
   const Ipv4Address own(192, 168, 3, 7), gateway(192, 168, 3, 1), far(10, 9, 8, 7);
   StackConfig c = stack_config(0, 1);
   c.interfaces = {{own, mac_of(0), 24, gateway}};

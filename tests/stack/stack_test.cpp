@@ -151,7 +151,7 @@ TEST(Stack, ABusySubConnectionDoesNotKeepTheOthersWaiting) {
   EXPECT_NE(to[0], to[1]);
 }
 
-TEST(Stack, WhatLandsOnTheWrongProxyIsNamedAndLeftAlone) {  // UDP-2
+TEST(Stack, AFrameForAnotherProxyIsNamedAndNotConsumed) {  // UDP-2
   Connected c(3);
   for (const unsigned proxy : {1u, 2u}) {
     Bytes f = c.frame;
@@ -179,7 +179,7 @@ std::vector<std::uint16_t> source_ports(const Wire& wire, std::uint16_t from, st
   return ports;
 }
 
-TEST(Stack, WhoIsAskedForASourcePortSendsFromIt) {  // SC-12
+TEST(Stack, TheSourcePortThatThePeerAsksForIsUsed) {  // SC-12
   for (const Fragmentation fragmentation : {Fragmentation::kTransport, Fragmentation::kIp}) {
     Wire wire;
     StackConfig of_a = stack_config(0, 2);
@@ -215,7 +215,7 @@ TEST(Stack, WhoIsAskedForASourcePortSendsFromIt) {  // SC-12
   }
 }
 
-TEST(Stack, NobodyIsMadeToSendFromAPortThatIsNotItsOwn) {  // SC-12
+TEST(Stack, ASourcePortThatIsNotItsOwnIsNotUsed) {  // SC-12
   for (const unsigned asked :
        {1u, 53u, 7701u, first_steered_port(0) - 1u, first_steered_port(1) + 0u, 65535u}) {
     SCOPED_TRACE(asked);

@@ -156,7 +156,7 @@ TEST(Congestion, IsCutOnceInARoundTripToAHalfAtMostAndNeverBelowAPacket) {  // S
   EXPECT_FALSE(r.congestion.may_send(at(10_s), 1));
 }
 
-TEST(Congestion, WhatTheEndsHeldDoesNotCount) {  // SW-11
+TEST(Congestion, TimeHeldByTheEndsIsNoPartOfTheSample) {  // SW-11
   Rule r;
   for (int i = 0; i < 5; ++i) r.round(20_us);
   for (int i = 0; i < 20; ++i) r.round(4_ms, 3980_us);

@@ -476,7 +476,7 @@ TEST(SubConnection, ALostPacketIsSentAgainAfterThreeLaterOnesAndNothingElseIs) {
   EXPECT_EQ(t.a().sub->stats().timeouts, 0u);
 }
 
-TEST(SubConnection, WhatIsLostTwiceIsSentThreeTimesWithoutATimer) {  // SW-4
+TEST(SubConnection, APacketLostTwiceIsSentThreeTimesWithoutATimer) {  // SW-4
   TwoEnds t;
   t.establish();
   int losses = 0;
@@ -711,7 +711,7 @@ TEST(SubConnection, APacketThatTheDriverCannotDeliverComesAgain) {  // SC-4
   EXPECT_EQ(t.b().delivered.size(), 1u);
 }
 
-TEST(SubConnection, WhatWasTurnedAwayAmongOthersIsTheHoleThatComesAgain) {  // SC-4, SW-4
+TEST(SubConnection, ARefusedPacketAmongOthersIsTheHoleThatIsRetransmitted) {  // SC-4, SW-4
   TwoEnds t;
   t.establish();
   t.send_many(0, 6, 1300);
@@ -1053,7 +1053,7 @@ TEST(SubConnection, AFencedEndGivesBackWhatWasNotAcknowledgedAsItWasGiven) {  //
   EXPECT_EQ(t.a().sub->take_finished(), nullptr);
 }
 
-TEST(SubConnection, WhatWasOnlyPartlySentComesBackOnceAndInOrder) {  // SC-10
+TEST(SubConnection, APartlySentMessageIsReturnedOnceAndInOrder) {  // SC-10
   SubConnectionConfig config;
   config.window_packets = 2;
   TwoEnds t(config);
@@ -1225,7 +1225,7 @@ TEST(SubConnection, AnEndThatClosesTellsItsPeerWhenAllIsAcknowledged) {  // SC-1
   EXPECT_EQ(t.b().lost, 1);
 }
 
-TEST(SubConnection, AGoodbyeThatIsLostIsSaidAgainAndNotForEver) {  // SC-11
+TEST(SubConnection, ALostCloseIsRepeatedABoundedNumberOfTimes) {  // SC-11
   TwoEnds t;
   t.establish();
   int goodbyes = 0;
@@ -1247,7 +1247,7 @@ TEST(SubConnection, AGoodbyeThatIsLostIsSaidAgainAndNotForEver) {  // SC-11
   EXPECT_FALSE(cut_off.b().sub->peer_closed());
 }
 
-TEST(SubConnection, WhoStillOwesIsNotClosedByAHello) {  // SC-11
+TEST(SubConnection, AnEndWithUnacknowledgedMessagesIsNotClosedByAHello) {  // SC-11
   TwoEnds t;
   t.establish();
   t.link = [](int from, std::size_t, const PacketHeader&) { return from == 0 ? kLost : Delays{10_us}; };
@@ -1266,7 +1266,7 @@ TEST(SubConnection, WhoStillOwesIsNotClosedByAHello) {  // SC-11
   for (const TestMessage* m : t.a().finished) EXPECT_TRUE(m->failed);
 }
 
-TEST(SubConnection, WhoHasNobodyToTellIsClosedAtOnceAndBothMayCloseTogether) {  // SC-11
+TEST(SubConnection, AnEndWithoutAPeerClosesAtOnceAndBothMayCloseTogether) {  // SC-11
   TwoEnds t;
   t.suspended[1] = true;
   t.a().sub->close(t.now);

@@ -11,7 +11,7 @@ TABLE = "| rule | what | code | test |\n|---|---|---|---|\n"
 CLEAN = {
     "docs/PROTOCOL.md": "# Rules\n\n"
     + TABLE
-    + "| SW-1 | What is lost goes again. | `stack/window.h` (`poll`) | `ResendsTheHole` |\n"
+    + "| SW-1 | What is lost is retransmitted. | `stack/window.h` (`poll`) | `ResendsTheHole` |\n"
     + "| CN-1 | Who knocks is let in. | `ports.cpp` | `Doors.*`, `Ports.LetsIn` |\n",
     "docs/protocol_dsm.md": TABLE + "| PG-1 | One at a time. | `dsm/engine/pages.cpp` | `OneAtATime` |\n",
     "stack/window.h": "// Rules CN-1 .. are in docs/PROTOCOL.md.\nint poll();  // SW-1\n",
