@@ -17,8 +17,8 @@
 // Each incarnation of an end has an epoch, and takes a new one whenever it gives up a peer. A hello that
 // comes to an established end from an unknown peer is answered with a hello from the epoch that would follow
 // ours: only who is alive can answer that (SC-3). A fenced end drops everything and sends nothing: what
-// its driver took back goes other ways, so nothing that is still in flight here may count any more (SC-10). Where no other way is
-// left to tell a peer of it, the handshake of the reopened end does (SC-13).
+// its driver took back goes other ways, so nothing that is still in flight here may count any more (SC-10).
+// Where no other way is left to tell a peer of it, the handshake of the reopened end does (SC-13).
 //
 // Pure: time, packets and messages come in; poll() writes what should leave now. Owned by the stack's worker.
 #pragma once

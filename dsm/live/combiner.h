@@ -51,8 +51,8 @@ class Combiner final : private Network::Sink {
     operation();
     pass_on(local);
   }
-  // Takes a step with all other clusters. False: it is in progress, and completion(0) tells its end. Compute node 0,
-  // which ends it with step().end().
+  // Takes a step with all other clusters. False: it is in progress, and completion(0) tells its end. Compute
+  // node 0, which ends it with step().end().
   [[nodiscard]] bool start_step(const StepFacts& facts);
 
   Completion& completion(unsigned local) { return nodes_[local].completion; }
