@@ -380,7 +380,7 @@ class TurnSamples {
     const Instant begin = monotonic_now();
     for (int m = 0; m < messages; ++m) {
       if (two_.connection().reserve(bytes).empty()) {
-        settle();
+        drain();
         return;
       }
       two_.connection().commit(bytes);
@@ -395,7 +395,7 @@ class TurnSamples {
     const Instant polled = monotonic_now();
     (void)to.poll(ignore);
     const Instant polled_again = monotonic_now();
-    if (got != messages || two_.bytes_sent(1) != acked_before) return settle();
+    if (got != messages || two_.bytes_sent(1) != acked_before) return drain();
     // Its acknowledgement is held back for a while.
     Instant turn, after;
     do {
@@ -403,7 +403,7 @@ class TurnSamples {
       if (receiver.do_work(turn) == 0) idle_.push_back(ns_between(turn, monotonic_now()));
       after = monotonic_now();
     } while (two_.bytes_sent(1) == acked_before && turn - received < 10_ms);
-    if (two_.bytes_sent(1) == acked_before) return settle();
+    if (two_.bytes_sent(1) == acked_before) return drain();
     const Instant hears = monotonic_now();
     (void)sender.do_work(hears);
     const Instant heard = monotonic_now();
@@ -415,7 +415,7 @@ class TurnSamples {
     hear_.push_back(ns_between(hears, heard));
     frame_bytes_.push_back(static_cast<double>(two_.bytes_sent(0) - sent_before));
     ack_bytes_.push_back(static_cast<double>(two_.bytes_sent(1) - acked_before));
-    settle();
+    drain();
   }
 
   bool any() const { return !send_.empty() && !idle_.empty(); }
@@ -433,7 +433,7 @@ class TurnSamples {
 
  private:
   // Until nothing of this sample is in flight any more.
-  void settle() {
+  void drain() {
     const auto ignore = [](proxy::Connection&, ByteView) {};
     for (int i = 0; i < 4; ++i) {
       (void)two_.endpoint(0).poll(ignore);

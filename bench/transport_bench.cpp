@@ -101,7 +101,7 @@ class System {
   virtual void send(std::uint32_t bytes, Instant end) = 0;
   virtual void far(Test test, Turn turn) = 0;
   // After sending: takes what is still to come, for so long.
-  virtual void settle(Duration) {}
+  virtual void drain(Duration) {}
   // Of what the far side counts.
   virtual double unit_bytes(std::uint32_t message_bytes) const { return message_bytes; }
 };
@@ -143,9 +143,9 @@ class Bare final : public System {
       else
         turn.received(n);
     }
-    settle(2_ms);
+    drain(2_ms);
   }
-  void settle(Duration d) override {
+  void drain(Duration d) override {
     for (const Instant end = monotonic_now() + d; monotonic_now() < end;) receive();
   }
 
@@ -234,7 +234,7 @@ class Stacks final : public System {
     }
   }
   // Also until nothing waits to be sent any more, or the next measurement would stand behind it.
-  void settle(Duration d) override {
+  void drain(Duration d) override {
     const Instant begin = monotonic_now();
     for (Instant now = begin; now < begin + d || (free_.size() < kMessages && now < begin + 200_ms);
          now = monotonic_now())
@@ -251,7 +251,7 @@ class Stacks final : public System {
         phase.received(n);
       }
     }
-    settle(2_ms);
+    drain(2_ms);
   }
 
  private:
@@ -369,7 +369,7 @@ class InvokedService final : public System {
       poll(Test::kSmall);
     }
   }
-  void settle(Duration d) override {
+  void drain(Duration d) override {
     for (const Instant end = monotonic_now() + d; monotonic_now() < end;) poll(Test::kSmall);
   }
   void far(Test test, Turn turn) override {
@@ -383,7 +383,7 @@ class InvokedService final : public System {
       const int n = poll(test);
       if (n > 0 && test != Test::kTrip) turn.received(static_cast<std::uint64_t>(n));
     }
-    settle(2_ms);
+    drain(2_ms);
   }
 
  private:
@@ -478,9 +478,9 @@ class KernelUdp final : public System {
         turn.received(static_cast<std::uint64_t>(n));
       }
     }
-    settle(2_ms);
+    drain(2_ms);
   }
-  void settle(Duration d) override {
+  void drain(Duration d) override {
     for (const Instant end = monotonic_now() + d; monotonic_now() < end;) receive();
   }
 
@@ -640,9 +640,9 @@ class Near {
     // What is still in flight must not come into the next measurement. A far side that shares its core may be
     // out for many of the scheduler's slices.
     const Duration quiet = o_.busy ? 30_ms : 3_ms;
-    system.settle(quiet);
+    system.drain(quiet);
     end();
-    system.settle(quiet);
+    system.drain(quiet);
     return result;
   }
   void begin(std::size_t index, Test test) {

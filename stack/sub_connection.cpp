@@ -326,11 +326,11 @@ OutMessage* SubConnection::take_finished() {
 
 // Its packet was acknowledged, or will never be: the messages of which nothing else is in flight are
 // finished.
-void SubConnection::settle(const Content& content, bool failed) {
+void SubConnection::finish_messages(const Content& content, bool failed) {
   for_each_record(content, [&](OutMessage& m, std::uint32_t, std::uint32_t bytes) {
-    const std::uint32_t settled = std::max(bytes, 1u);
-    CHECK(m.unacknowledged >= settled);
-    m.unacknowledged -= settled;
+    const std::uint32_t finished_bytes = std::max(bytes, 1u);
+    CHECK(m.unacknowledged >= finished_bytes);
+    m.unacknowledged -= finished_bytes;
     if (m.unacknowledged == 0) finish(m, failed);
   });
   entry_.set_finished();
@@ -457,7 +457,7 @@ bool SubConnection::on_acknowledgement(Instant now, const PacketHeader& h, Durat
   const Window::Ack ack =
       window_.on_ack(h.ack, h.sack, h.sack_words, {now, echo_sent, rtt_.srtt()}, [&](const Content& content) {
         ++acknowledged;
-        settle(content, false);
+        finish_messages(content, false);
       });
   if (ack == Window::Ack::kImpossible) return false;
   if (ack == Window::Ack::kProgress) {
@@ -574,7 +574,7 @@ void SubConnection::establish(Instant now, std::uint64_t peer_epoch, const Hello
 
 // Everything that was on its way is given back (SC-5).
 void SubConnection::fail_everything() {
-  window_.for_each_unacknowledged([&](const Content& content) { settle(content, true); });
+  window_.for_each_unacknowledged([&](const Content& content) { finish_messages(content, true); });
   if (unsent_ != nullptr && unsent_offset_ > 0) {  // partly sent: what was not sent fails as well
     OutMessage* const m = unsent_;
     OutMessage* const next = m->next;

@@ -275,7 +275,7 @@ class SubConnection {
   static void for_each_record(const Content& content, F&& f);
   std::uint32_t part_bytes(const OutMessage& m, std::uint32_t offset) const;
   std::size_t write_hello(Instant now, MutableBytes room, std::uint64_t* sum);
-  void settle(const Content& content, bool failed);
+  void finish_messages(const Content& content, bool failed);
   void finish(OutMessage& message, bool failed);
   // False: it acknowledges what was never sent; nothing has changed.
   [[nodiscard]] bool on_acknowledgement(Instant now, const PacketHeader& header, Duration unseen);

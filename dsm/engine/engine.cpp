@@ -123,7 +123,7 @@ struct Engine::State {
 
   // Everything that can happen without a message from outside has happened when this returns. Each turn of
   // the loop ends a release or hands over a message to itself, and both are bounded.
-  void settle() {
+  void run_to_rest() {
     do {
       while (!outbox.empty(config.cluster)) {
         Header header = outbox.pop(config.cluster);
@@ -195,7 +195,7 @@ bool Engine::fault(std::uint16_t node, PageId page, Access wanted) {
   ComputeNode& n = state_->idle_node(node);
   ++(wanted == Access::kWrite ? n.counts.write_faults : n.counts.read_faults);
   if (state_->pages.fault(node, page, wanted)) return true;
-  state_->settle();
+  state_->run_to_rest();
   return done(node);
 }
 
@@ -204,7 +204,7 @@ bool Engine::lock(std::uint16_t node, LockId lock) {
   n.end_scan();
   ++n.counts.lock_calls;
   if (state_->locks.lock(node, lock)) return true;
-  state_->settle();
+  state_->run_to_rest();
   if (done(node)) return true;
   if (!state_->locks.here(lock)) ++n.counts.remote_locks;
   return false;
@@ -213,7 +213,7 @@ bool Engine::lock(std::uint16_t node, LockId lock) {
 void Engine::unlock(std::uint16_t node, LockId lock) {
   (void)state_->idle_node(node);
   state_->locks.unlock(node, lock);
-  state_->settle();
+  state_->run_to_rest();
 }
 
 bool Engine::barrier(std::uint16_t node, BarrierId barrier, Reduction reduction, std::uint64_t value) {
@@ -221,7 +221,7 @@ bool Engine::barrier(std::uint16_t node, BarrierId barrier, Reduction reduction,
   n.end_scan();
   ++n.counts.barriers;
   state_->barriers.arrive(node, barrier, reduction, value);
-  state_->settle();
+  state_->run_to_rest();
   return done(node);
 }
 
@@ -230,14 +230,14 @@ bool Engine::sync(std::uint16_t node, const SyncCall& call) {
   n.end_scan();
   ++n.counts.sync_calls;
   state_->sync.begin(node, call);
-  state_->settle();
+  state_->run_to_rest();
   return done(node);
 }
 
 bool Engine::allocate(std::uint16_t node, std::uint32_t count, Homes homes) {
   (void)state_->idle_node(node);
   state_->allocations.begin(node, count, homes);
-  state_->settle();
+  state_->run_to_rest();
   return done(node);
 }
 
@@ -275,7 +275,7 @@ void Engine::on_message(ClusterId from, ByteView message) {
                !s.dispatch(from, parsed->header, parsed->payload)) {
       s.refusals.add(refusal_of(from, parsed->header, rest.size()));
     }
-    s.settle();
+    s.run_to_rest();
     if (!parsed || parsed->rest.empty()) return;
     rest = parsed->rest;
   }
