@@ -184,6 +184,26 @@ TEST_P(Failover, ConnectionsComeAndGoWhileAProxyStandsStill) {  // FO-5, CN-6
   EXPECT_TRUE(t.settles(30_ms));
 }
 
+// A client that attaches while a proxy stands still has a view for it, which the proxy gets when it is back.
+TEST_P(Failover, AClientThatAttachesWhileAProxyStandsStillIsServedByItLater) {  // FO-6
+  VirtualWorld world({2, 2}, all_pairs());
+  world.run(2_ms);
+  world.stalled.insert({1, 1});
+  world.run(30_ms);
+  ASSERT_EQ(world.node(1).poll_fenced_proxy(), std::optional<unsigned>(1));
+  Traffic t(world);
+  t.run(2_ms);
+  EXPECT_TRUE(t.settles(30_ms));
+  world.stalled.clear();
+  world.run(300_ms);
+  const std::uint64_t before = world.node(1).counters(1).messages_received.get();
+  t.run(5_ms);
+  EXPECT_TRUE(t.settles(30_ms));
+  world.run(1_ms);
+  EXPECT_GT(world.node(1).counters(1).messages_received.get(), before);
+  EXPECT_EQ(t.pair.out->state(), ConnectionState::kOpen);
+}
+
 bool is_data(ByteView frame) {
   constexpr std::size_t kType = 14 + 20 + 8 + 1;  // Ethernet, IPv4, UDP, the version
   return frame.size() > kType &&
