@@ -270,6 +270,7 @@ void Iccs::on_event(const Event& event) {
 
 void Iccs::worked(ProxyRun& p) {
   proxy::Worker& worker = p.worker();
+  if (config_.dispatch == convergence::Dispatch::kLeastLoaded) worker.publish_load();
   if (worker.take_released()) {
     const ClusterId cluster = p.cluster();
     nodes_[cluster.value()]->endpoint().reclaim(p.index());
