@@ -14,7 +14,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "sim/machine.h"
+#include "sim/simulated_machine.h"
 #include "sim/stuck_turn.h"
 
 namespace braid::sim {

@@ -1,5 +1,5 @@
 // The machine in virtual time, its programs being scripts.
-#include "sim/machine.h"
+#include "sim/simulated_machine.h"
 
 #include <gtest/gtest.h>
 
@@ -69,7 +69,7 @@ struct Outcome {
 
 // scripts[cluster * compute + node].
 Outcome run(const MachineConfig& c, std::vector<Script> scripts,
-            dsm::Homes homes = {dsm::Homes::Kind::kCyclic, {}}, Machine::Trace trace = {},
+            dsm::Homes homes = {dsm::Homes::Kind::kCyclic, {}}, SimulatedMachine::Trace trace = {},
             const CostModel& costs = model()) {
   Outcome r;
   std::vector<Shell*> shells;
@@ -78,7 +78,7 @@ Outcome run(const MachineConfig& c, std::vector<Script> scripts,
     r.shells.push_back(std::make_unique<ScriptedShell>(std::move(own), kHeapPages, 16, homes));
     shells.push_back(r.shells.back().get());
   }
-  Machine machine(c, costs, shells, std::move(trace));
+  SimulatedMachine machine(c, costs, shells, std::move(trace));
   r.figures = machine.run();
   return r;
 }

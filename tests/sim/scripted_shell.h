@@ -12,7 +12,7 @@
 
 #include "base/bytes.h"
 #include "dsm/program/host.h"
-#include "sim/machine.h"
+#include "sim/simulated_machine.h"
 
 namespace braid::sim {
 

@@ -38,7 +38,7 @@ CLEAN = {
     "dsm/engine/pages.h": '#include "dsm/engine/types.h"\n',
     "dsm/program/host.cpp": '#include "dsm/engine/types.h"\n#include "dsm/api.h"\n#include "dsm/threads.h"\n',
     "sim/shell/shell.cpp": '#include "dsm/program/host.h"\n#include "dsm/api.h"\n#include "sim/charge/budget.h"\n',
-    "sim/machine.h": '#include "stack/stack.h"\n#include "proxy/daemon/worker.h"\n#include "proxy/nic/nic_queue.h"\n#include "convergence/sender.h"\n#include "dsm/engine/engine.h"\n',
+    "sim/simulated_machine.h": '#include "stack/stack.h"\n#include "proxy/daemon/worker.h"\n#include "proxy/nic/nic_queue.h"\n#include "convergence/sender.h"\n#include "dsm/engine/engine.h"\n',
     "apps/jacobi/jacobi.cpp": '#include "dsm/api.h"\n#include "apps/common/options.h"\n#include <cmath>\n',
     "apps/common/options.h": "#include <string>\n",
     "bench/relay.cpp": '#include "proxy/daemon/daemon.h"\n#include <chrono>\nauto t = std::chrono::steady_clock::now();\n',

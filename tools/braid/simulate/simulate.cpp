@@ -82,9 +82,9 @@ Result<Outcome> run_once(const SimulationOptions& options, const sim::MachineCon
     processes.push_back(std::move(started).value());
     shells.push_back(processes.back().get());
   }
-  sim::Machine::Trace tell;
+  sim::SimulatedMachine::Trace tell;
   if (trace != nullptr) tell = [&](const sim::MessageReport& m) { trace->write(trace_line(m, model)); };
-  sim::Machine machine(config, model, shells, std::move(tell));
+  sim::SimulatedMachine machine(config, model, shells, std::move(tell));
   Outcome outcome;
   outcome.figures = machine.run();
   for (const auto& process : processes) {

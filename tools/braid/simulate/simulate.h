@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "sim/cost_model.h"
-#include "sim/machine.h"
+#include "sim/simulated_machine.h"
 #include "tools/braid/run_config.h"
 
 namespace braid::cli {

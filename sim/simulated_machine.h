@@ -102,16 +102,17 @@ struct MachineFigures {
   bool counted = true;           // compute time comes from the compiler's counts, in every shell
 };
 
-class Machine final : private Iccs::Sink {
+class SimulatedMachine final : private Iccs::Sink {
  public:
   // Told of every message that was delivered while parallel() ran; may be empty.
   using Trace = std::function<void(const MessageReport&)>;
 
   // Shells by cluster; they outlive the machine.
-  Machine(const MachineConfig& config, const CostModel& model, std::vector<Shell*> shells, Trace trace = {});
-  ~Machine();
-  Machine(const Machine&) = delete;
-  Machine& operator=(const Machine&) = delete;
+  SimulatedMachine(const MachineConfig& config, const CostModel& model, std::vector<Shell*> shells,
+                   Trace trace = {});
+  ~SimulatedMachine();
+  SimulatedMachine(const SimulatedMachine&) = delete;
+  SimulatedMachine& operator=(const SimulatedMachine&) = delete;
 
   // Runs the programs to finish() of all clusters. An error says what went wrong: a program's mistake, its
   // end, or that all compute nodes wait for each other, and for what.

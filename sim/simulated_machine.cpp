@@ -1,4 +1,4 @@
-#include "sim/machine.h"
+#include "sim/simulated_machine.h"
 
 #include <algorithm>
 #include <bit>
@@ -24,7 +24,7 @@ constexpr std::int64_t kLongestWindow = 100'000'000;
 }  // namespace
 
 // The protections of a cluster's pages, until its shell carries them out.
-class Machine::Memory final : public dsm::PageMemory {
+class SimulatedMachine::Memory final : public dsm::PageMemory {
  public:
   // Told that pages are about to be left with no more than this access.
   using Closing = std::function<void(PageId first, std::uint32_t count, dsm::Access access)>;
@@ -51,7 +51,7 @@ class Machine::Memory final : public dsm::PageMemory {
   const Closing closing_;
 };
 
-struct Machine::Node {
+struct SimulatedMachine::Node {
   enum class State : std::uint8_t {
     kAbsent,   // outside parallel(), and not the initial one
     kRunning,  // its clock is its shell's
@@ -72,7 +72,7 @@ struct Machine::Node {
   NodeFigures figures;
 };
 
-struct Machine::Cluster {
+struct SimulatedMachine::Cluster {
   Cluster(const MachineConfig& config, unsigned number, Shell& its_shell, Memory::Closing closing)
       : id(static_cast<std::uint16_t>(number)),
         shell(its_shell),
@@ -104,26 +104,27 @@ struct Machine::Cluster {
 
 // --- Time
 
-std::int64_t Machine::to_cycles(Instant at) const {
+std::int64_t SimulatedMachine::to_cycles(Instant at) const {
   if (at == Instant::never()) return kNobodyRuns;
   // Rounded up: a node whose clock is there has come at least so far.
   const auto scaled = static_cast<__int128>(at.ns()) * clock_rate_;
   return static_cast<std::int64_t>((scaled + 999'999'999) / 1'000'000'000);
 }
 
-Instant Machine::to_instant(std::int64_t cycles) const {
+Instant SimulatedMachine::to_instant(std::int64_t cycles) const {
   return Instant::from_ns(
       static_cast<std::int64_t>(static_cast<__int128>(cycles) * 1'000'000'000 / clock_rate_));
 }
 
 // From when a node asks for something until the page protocol has it.
-Duration Machine::entry(Request::Kind kind) const {
+Duration SimulatedMachine::entry(Request::Kind kind) const {
   return model_.time(kind == Request::Kind::kFault ? model_.fault : model_.call);
 }
 
 // --- Beginning and end
 
-Machine::Machine(const MachineConfig& config, const CostModel& model, std::vector<Shell*> shells, Trace trace)
+SimulatedMachine::SimulatedMachine(const MachineConfig& config, const CostModel& model,
+                                   std::vector<Shell*> shells, Trace trace)
     : config_(config),
       model_(model),
       clock_rate_(static_cast<std::int64_t>(model.cycles_per_second / model.unit)),
@@ -154,9 +155,9 @@ Machine::Machine(const MachineConfig& config, const CostModel& model, std::vecto
   }
 }
 
-Machine::~Machine() = default;
+SimulatedMachine::~SimulatedMachine() = default;
 
-Result<MachineFigures> Machine::run() {
+Result<MachineFigures> SimulatedMachine::run() {
   if (config_.iccs.clusters > 1) iccs_.establish();
   began_ = events_.now();
   for (const auto& c : clusters_) resume(*c, 0, began_);
@@ -182,7 +183,7 @@ Result<MachineFigures> Machine::run() {
 // --- Who runs, and how far
 
 // Of the cluster's nodes that may run the earliest one's; kNobodyRuns: none may.
-std::int64_t Machine::clock_of(const Cluster& c) const {
+std::int64_t SimulatedMachine::clock_of(const Cluster& c) const {
   std::int64_t earliest = kNobodyRuns;
   const Control& control = c.shell.control();
   for (unsigned n = 0; n < config_.compute; ++n)
@@ -190,7 +191,7 @@ std::int64_t Machine::clock_of(const Cluster& c) const {
   return earliest;
 }
 
-Machine::Cluster* Machine::earliest() {
+SimulatedMachine::Cluster* SimulatedMachine::earliest() {
   Cluster* first = nullptr;
   std::int64_t clock = kNobodyRuns;
   for (const auto& c : clusters_) {
@@ -203,7 +204,7 @@ Machine::Cluster* Machine::earliest() {
 }
 
 // Until when nothing that is still to come can touch the cluster.
-std::int64_t Machine::window_of(const Cluster& c) const {
+std::int64_t SimulatedMachine::window_of(const Cluster& c) const {
   const Duration to_send = model_.time(model_.hand_over) + iccs_.least_latency();
   const Duration after_event = config_.iccs.mode == Mode::kReal ? iccs_.least_to_deliver() : to_send;
   const Instant next = events_.next_time();
@@ -224,7 +225,8 @@ std::int64_t Machine::window_of(const Cluster& c) const {
 // take a page from each other for ever, always between the moment at which it is opened and the one at which
 // all of that is paid for and the access would be made. So who has not come that far makes it now; its clock
 // is what it would have been, and the rest waits for its turn.
-void Machine::make_granted_accesses(Cluster& c, PageId first, std::uint32_t count, dsm::Access access) {
+void SimulatedMachine::make_granted_accesses(Cluster& c, PageId first, std::uint32_t count,
+                                             dsm::Access access) {
   for (unsigned n = 0; n < config_.compute; ++n) {
     if (!c.is_granted(n) || !failure_.ok()) continue;
     const Request& r = c.control(n).request;
@@ -243,7 +245,7 @@ void Machine::make_granted_accesses(Cluster& c, PageId first, std::uint32_t coun
 }
 
 // Its nodes run, none beyond `window`.
-Result<void> Machine::run_shell(Cluster& c, std::int64_t window) {
+Result<void> SimulatedMachine::run_shell(Cluster& c, std::int64_t window) {
   Control& control = c.shell.control();
   control.until = std::min(window, clock_of(c) + kLongestWindow);
   control.allocated_pages = config_.heap_pages - c.engine.free_pages();
@@ -272,7 +274,7 @@ Result<void> Machine::run_shell(Cluster& c, std::int64_t window) {
   return {};
 }
 
-void Machine::ask(Cluster& c, unsigned n) {
+void SimulatedMachine::ask(Cluster& c, unsigned n) {
   Node& node = c.nodes[n];
   NodeControl& control = c.control(n);
   CHECK(node.state == Node::State::kRunning);
@@ -286,7 +288,7 @@ void Machine::ask(Cluster& c, unsigned n) {
                {EventKind::kRequest, static_cast<std::uint8_t>(n), c.id.value(), 0});
 }
 
-void Machine::resume(Cluster& c, unsigned n, Instant at) {
+void SimulatedMachine::resume(Cluster& c, unsigned n, Instant at) {
   Node& node = c.nodes[n];
   NodeControl& control = c.control(n);
   if (node.adds_twin) at = at + model_.time(model_.twin);
@@ -324,7 +326,7 @@ void Machine::resume(Cluster& c, unsigned n, Instant at) {
 
 // Calls operation(), and charges what the page protocol did in it beside sending.
 template <class Operation>
-void Machine::charged(Work& work, Operation&& operation) {
+void SimulatedMachine::charged(Work& work, Operation&& operation) {
   Cluster& c = work.cluster;
   const std::uint64_t protects = c.memory.calls;
   const std::uint64_t applied = c.engine.counts().diffs_applied;
@@ -335,7 +337,7 @@ void Machine::charged(Work& work, Operation&& operation) {
   if (cycles > 0) work.at = work.at + model_.time(cycles);
 }
 
-void Machine::on_request(Cluster& c, unsigned n) {
+void SimulatedMachine::on_request(Cluster& c, unsigned n) {
   Node& node = c.nodes[n];
   const Request& r = c.control(n).request;
   const auto number = static_cast<std::uint16_t>(n);
@@ -405,7 +407,7 @@ void Machine::on_request(Cluster& c, unsigned n) {
   complete_others(c, work.at);
 }
 
-void Machine::complete_others(Cluster& c, Instant at) {
+void SimulatedMachine::complete_others(Cluster& c, Instant at) {
   bool all_done = true;
   for (unsigned n = 0; n < config_.compute; ++n) {
     if (c.nodes[n].state != Node::State::kWaiting) continue;
@@ -419,7 +421,7 @@ void Machine::complete_others(Cluster& c, Instant at) {
 
 // --- Steps that all clusters take together
 
-void Machine::take_step(Cluster& c, unsigned n) {
+void SimulatedMachine::take_step(Cluster& c, unsigned n) {
   const Request& r = c.control(n).request;
   c.nodes[n].state = Node::State::kAtStep;
   if (r.step == Request::Step::kTeam) {
@@ -443,7 +445,7 @@ void Machine::take_step(Cluster& c, unsigned n) {
   all_at_step();
 }
 
-void Machine::all_at_step() {
+void SimulatedMachine::all_at_step() {
   const Instant now = events_.now();
   const Request::Step step = clusters_[0]->step.step;
   for (const auto& c : clusters_) figures_.counted = figures_.counted && c->shell.control().counted;
@@ -496,7 +498,7 @@ void Machine::all_at_step() {
 }
 
 // The nodes of a cluster have met those of all others: before parallel(), or at the initial threads' barrier.
-void Machine::met(Cluster& c, Instant at) {
+void SimulatedMachine::met(Cluster& c, Instant at) {
   c.meets = false;
   const bool parallel = c.step.step == Request::Step::kParallel;
   for (unsigned n = 0; n < config_.compute; ++n) {
@@ -510,7 +512,7 @@ void Machine::met(Cluster& c, Instant at) {
 // --- Messages
 
 // Hands over what the page protocol has to send, at the expense of who is at work.
-void Machine::pump(Work& work) {
+void SimulatedMachine::pump(Work& work) {
   Cluster& c = work.cluster;
   for (std::uint64_t left = c.engine.output_clusters(); left != 0; left &= left - 1) {
     const ClusterId to(static_cast<std::uint16_t>(std::countr_zero(left)));
@@ -540,7 +542,7 @@ void Machine::pump(Work& work) {
 
 // Whose time a message takes: a node's that has nothing better to do, or the next one's of those that
 // compute.
-unsigned Machine::handler(Cluster& c) {
+unsigned SimulatedMachine::handler(Cluster& c) {
   const Node* best = nullptr;
   for (const Node& node : c.nodes) {
     if (node.state == Node::State::kRunning) continue;
@@ -550,7 +552,8 @@ unsigned Machine::handler(Cluster& c) {
   return c.next_held_up++ % config_.compute;
 }
 
-Iccs::Sink::Handled Machine::on_message(Instant now, ClusterId at, ClusterId from, ByteView message) {
+Iccs::Sink::Handled SimulatedMachine::on_message(Instant now, ClusterId at, ClusterId from,
+                                                 ByteView message) {
   Cluster& c = cluster(at);
   hash(static_cast<std::uint64_t>(now.ns()), std::uint64_t{at.value()} << 32 | from.value(), message.size());
   return work_of(c, now, [&](Work& work) {
@@ -561,17 +564,17 @@ Iccs::Sink::Handled Machine::on_message(Instant now, ClusterId at, ClusterId fro
   });
 }
 
-void Machine::on_lost(Instant, ClusterId at, ClusterId peer, const char* why) {
+void SimulatedMachine::on_lost(Instant, ClusterId at, ClusterId peer, const char* why) {
   fail(error("cluster {} lost cluster {}: {}", at.value(), peer.value(), why));
 }
 
-void Machine::on_room(Instant now, ClusterId at, ClusterId) {
+void SimulatedMachine::on_room(Instant now, ClusterId at, ClusterId) {
   (void)work_of(cluster(at), now, [](Work&) {});
 }
 
 // Does something to a cluster in the time of one of its nodes, and what follows from it.
 template <class Do>
-Iccs::Sink::Handled Machine::work_of(Cluster& c, Instant now, Do&& act) {
+Iccs::Sink::Handled SimulatedMachine::work_of(Cluster& c, Instant now, Do&& act) {
   const unsigned n = handler(c);
   Node& node = c.nodes[n];
   // The handler has been at it since the delivery, unless the node was busy then.
@@ -593,7 +596,7 @@ Iccs::Sink::Handled Machine::work_of(Cluster& c, Instant now, Do&& act) {
   return {work.at, n};
 }
 
-void Machine::on_delivered(const MessageReport& report) {
+void SimulatedMachine::on_delivered(const MessageReport& report) {
   if (in_parallel_ == 0) return;
   MessageFigures& m = figures_.messages;
   const MessageTimes& t = report.times;
@@ -614,20 +617,20 @@ void Machine::on_delivered(const MessageReport& report) {
 
 // --- When it goes wrong
 
-void Machine::fail(Error why) {
+void SimulatedMachine::fail(Error why) {
   if (failure_.ok()) failure_ = std::move(why);
 }
 
-void Machine::fail(const Cluster& c, unsigned node, const std::string& why) {
+void SimulatedMachine::fail(const Cluster& c, unsigned node, const std::string& why) {
   fail(error("compute node {} {}", c.id.value() * config_.compute + node, why));
 }
 
-void Machine::fail(const Cluster& c, unsigned node, const dsm::LockMisuse& misuse) {
+void SimulatedMachine::fail(const Cluster& c, unsigned node, const dsm::LockMisuse& misuse) {
   fail(Error{misuse.text(c.id.value() * config_.compute + node)});
 }
 
 // Nobody runs, nothing is in progress that could change that, and only timers go on.
-bool Machine::is_stuck() const {
+bool SimulatedMachine::is_stuck() const {
   if (iccs_.in_flight() > 0) return false;
   for (const auto& c : clusters_) {
     if (events_.next_inside(c->id.value()) != Instant::never() || c->engine.output_clusters() != 0)
@@ -636,7 +639,7 @@ bool Machine::is_stuck() const {
   return true;
 }
 
-Error Machine::deadlock() const {
+Error SimulatedMachine::deadlock() const {
   std::string text = "all compute nodes wait, and nothing is in progress:";
   for (const auto& c : clusters_) {
     for (unsigned n = 0; n < config_.compute; ++n) {
@@ -655,11 +658,11 @@ Error Machine::deadlock() const {
 
 // --- Figures
 
-void Machine::hash(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
+void SimulatedMachine::hash(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
   for (const std::uint64_t part : {a, b, c}) trace_hash_.add(part);
 }
 
-MachineFigures Machine::figures() const {
+MachineFigures SimulatedMachine::figures() const {
   MachineFigures f = figures_;
   for (const auto& c : clusters_) {
     for (unsigned n = 0; n < config_.compute; ++n) {
