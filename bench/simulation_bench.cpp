@@ -70,7 +70,7 @@ IccsConfig config_of(std::uint16_t clusters) {
 
 // A machine in flight.
 struct Running {
-  Running(const CostModel& model, std::uint16_t clusters, Traffic traffic)
+  Running(const settings::CostModel& model, std::uint16_t clusters, Traffic traffic)
       : events(clusters), everybody(clusters, traffic), iccs(config_of(clusters), model, events, everybody) {
     everybody.iccs = &iccs;
     iccs.establish();
@@ -88,7 +88,7 @@ struct Running {
 };
 
 void messages(benchmark::State& state, Traffic traffic) {
-  const Result<CostModel> model = CostModel::load(BRAID_MODELS "/alewife-1997.yaml");
+  const Result<settings::CostModel> model = settings::CostModel::load(BRAID_MODELS "/alewife-1997.yaml");
   if (!model) return state.SkipWithError(model.error().text.c_str());
   const auto clusters = static_cast<std::uint16_t>(state.range(0));
   Running machine(*model, clusters, traffic);
@@ -105,7 +105,7 @@ BENCHMARK_CAPTURE(messages, all, Traffic::kAll)->Arg(2)->Arg(4)->Arg(16)->Arg(64
 
 // --memory CLUSTERS: what a cluster takes after so many messages of all to all that each pair has had some.
 int print_memory(std::uint16_t clusters) {
-  const Result<CostModel> model = CostModel::load(BRAID_MODELS "/alewife-1997.yaml");
+  const Result<settings::CostModel> model = settings::CostModel::load(BRAID_MODELS "/alewife-1997.yaml");
   if (!model) return 1;
   const double before = resident_mb();
   Running machine(*model, clusters, Traffic::kAll);
@@ -116,7 +116,7 @@ int print_memory(std::uint16_t clusters) {
 
 // --loop ring|all CLUSTERS MESSAGES: for callgrind; the difference of two lengths is free of set-up.
 int run_loop(std::string_view traffic, std::uint16_t clusters, int messages) {
-  const Result<CostModel> model = CostModel::load(BRAID_MODELS "/alewife-1997.yaml");
+  const Result<settings::CostModel> model = settings::CostModel::load(BRAID_MODELS "/alewife-1997.yaml");
   if (!model) return 1;
   Running machine(*model, clusters, traffic == "ring" ? Traffic::kRing : Traffic::kAll);
   machine.run(static_cast<std::uint64_t>(messages));

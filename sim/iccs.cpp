@@ -31,7 +31,7 @@ struct Iccs::Ni {
 
 // ---------------------------------------------------------------- setting up
 
-Iccs::Iccs(const IccsConfig& config, const CostModel& model, Events& events, Sink& sink)
+Iccs::Iccs(const IccsConfig& config, const settings::CostModel& model, Events& events, Sink& sink)
     : config_(config),
       model_(model),
       events_(events),

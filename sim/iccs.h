@@ -29,8 +29,8 @@
 #include "base/ids.h"
 #include "convergence/dispatch.h"
 #include "proxy/daemon/node_config.h"
+#include "settings/cost_model.h"
 #include "settings/simulation.h"
-#include "sim/cost_model.h"
 #include "sim/events.h"
 #include "sim/faults.h"
 #include "sim/frame_pool.h"
@@ -87,7 +87,7 @@ class Iccs final : private ProxyRun::Owner {
   class Sink {
    public:
     // What became of a message at its destination: until when a compute node was busy with it, and which. It
-    // is told of one when the least that the handler takes (CostModel::handler) has passed since its
+    // is told of one when the least that the handler takes (settings::CostModel::handler) has passed since its
     // delivery.
     struct Handled {
       Instant until;
@@ -105,7 +105,7 @@ class Iccs final : private ProxyRun::Owner {
     ~Sink() = default;
   };
 
-  Iccs(const IccsConfig& config, const CostModel& model, Events& events, Sink& sink);
+  Iccs(const IccsConfig& config, const settings::CostModel& model, Events& events, Sink& sink);
   ~Iccs();
   Iccs(const Iccs&) = delete;
   Iccs& operator=(const Iccs&) = delete;
@@ -190,7 +190,7 @@ class Iccs final : private ProxyRun::Owner {
   void begin(const Incident& incident);
 
   const IccsConfig config_;
-  const CostModel model_;
+  const settings::CostModel model_;
   Events& events_;
   Sink& sink_;
   IccsShared shared_;

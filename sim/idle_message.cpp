@@ -26,7 +26,7 @@ class Receiver final : public Iccs::Sink {
 
 }  // namespace
 
-MessageReport idle_message(const IccsConfig& config, const CostModel& model, std::uint32_t bytes) {
+MessageReport idle_message(const IccsConfig& config, const settings::CostModel& model, std::uint32_t bytes) {
   IccsConfig two = config;
   two.clusters = 2;
   two.mode = Mode::kReal;

@@ -123,7 +123,7 @@ Duration SimulatedMachine::entry(Request::Kind kind) const {
 
 // --- Beginning and end
 
-SimulatedMachine::SimulatedMachine(const MachineConfig& config, const CostModel& model,
+SimulatedMachine::SimulatedMachine(const MachineConfig& config, const settings::CostModel& model,
                                    std::vector<Shell*> shells, Trace trace)
     : config_(config),
       model_(model),

@@ -27,7 +27,7 @@
 #include "base/time.h"
 #include "dsm/engine/engine.h"
 #include "dsm/program/lock_misuse.h"
-#include "sim/cost_model.h"
+#include "settings/cost_model.h"
 #include "sim/events.h"
 #include "sim/iccs.h"
 #include "sim/shell/control.h"
@@ -108,7 +108,7 @@ class SimulatedMachine final : private Iccs::Sink {
   using Trace = std::function<void(const MessageReport&)>;
 
   // Shells by cluster; they outlive the machine.
-  SimulatedMachine(const MachineConfig& config, const CostModel& model, std::vector<Shell*> shells,
+  SimulatedMachine(const MachineConfig& config, const settings::CostModel& model, std::vector<Shell*> shells,
                    Trace trace = {});
   ~SimulatedMachine();
   SimulatedMachine(const SimulatedMachine&) = delete;
@@ -167,7 +167,7 @@ class SimulatedMachine final : private Iccs::Sink {
   MachineFigures figures() const;
 
   const MachineConfig config_;
-  const CostModel model_;
+  const settings::CostModel model_;
   // Of the nodes' clocks, whose cycles are units of what their programs count.
   const std::int64_t clock_rate_;
   const Duration jitter_;

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "base/bytes.h"
-#include "sim/cost_model.h"
+#include "settings/cost_model.h"
 #include "stack/stack.h"
 
 namespace braid::sim {
@@ -58,7 +58,7 @@ FrameShape shape_of(ByteView frame);
 class StageCosts {
  public:
   // `proxy_speed`: of a compute node. `checksums`: false makes them free (a mutant of the model).
-  StageCosts(const CostModel& model, double proxy_speed, bool checksums)
+  StageCosts(const settings::CostModel& model, double proxy_speed, bool checksums)
       : model_(model), proxy_speed_(proxy_speed), checksum_byte_(checksums ? model.checksum_byte : 0) {}
 
   Service send(const FrameShape& frame) const;
@@ -72,7 +72,7 @@ class StageCosts {
   double proxy_speed() const { return proxy_speed_; }
 
  private:
-  const CostModel model_;
+  const settings::CostModel model_;
   const double proxy_speed_;
   const double checksum_byte_;
 };

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sim/cost_model.h"
+#include "settings/cost_model.h"
 
 namespace braid::cli {
 namespace {
@@ -42,7 +42,8 @@ Prediction prediction() {
 
 TEST(Calibrate, WritesAModelThatSimulationsRead) {
   const Calibration c = calibration();
-  const Result<sim::CostModel> read = sim::CostModel::parse(render_model(c, {prediction()}), "test");
+  const Result<settings::CostModel> read =
+      settings::CostModel::parse(render_model(c, {prediction()}), "test");
   ASSERT_TRUE(read.ok()) << read.error().text;
   EXPECT_EQ(read->name, "modern");
   EXPECT_EQ(read->cycles_per_second, 2.3e9);
@@ -65,8 +66,8 @@ TEST(Calibrate, WritesAModelThatSimulationsRead) {
 TEST(Calibrate, AModelsUnitsOfProgramsAreLookedAt) {
   const std::string model = render_model(calibration(), {});
   const auto problem = [&](const std::string& units) {
-    const Result<sim::CostModel> read =
-        sim::CostModel::parse(model.substr(0, model.find("units:")) + units, "test");
+    const Result<settings::CostModel> read =
+        settings::CostModel::parse(model.substr(0, model.find("units:")) + units, "test");
     return read ? std::string("none") : read.error().text;
   };
   EXPECT_EQ(problem("units:\n  water: {value: 2, source: here}\n"), "none");

@@ -15,8 +15,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-RunConfig clusters(unsigned n) {
-  RunConfig config;
+settings::RunConfig clusters(unsigned n) {
+  settings::RunConfig config;
   config.clusters = n;
   return config;
 }
@@ -34,7 +34,7 @@ TEST(Plan, JoinsEveryPairOfClustersOnce) {
 }
 
 TEST(Plan, NodesAgreeOnEachOther) {
-  RunConfig config = clusters(3);
+  settings::RunConfig config = clusters(3);
   config.proxies = 2;
   config.transport.mtu_bytes = 1400;
   const std::vector<proxy::NodeConfig> nodes = plan_nodes(config, "run", 2);
@@ -69,8 +69,8 @@ TEST(Plan, IsWhatADaemonAccepts) {
 }
 
 TEST(Plan, MemifEndsMeetAndRunsDoNot) {
-  RunConfig config = clusters(3);
-  config.wire = Wire::kDpdk;
+  settings::RunConfig config = clusters(3);
+  config.wire = settings::Wire::kDpdk;
   const auto nodes = plan_nodes(config, "run-a", 2);
   EXPECT_EQ(nodes[1].links[0].device,
             "net_memif0,role=client,id=0,socket-abstract=yes,socket=run-a-0-1-0,zero-copy=no,bsize=2048");
@@ -84,7 +84,7 @@ TEST(Plan, MemifEndsMeetAndRunsDoNot) {
 }
 
 TEST(Plan, EachNiOfAClusterHasAnAddressAndALinkOfItsOwnToEveryOther) {
-  RunConfig config;
+  settings::RunConfig config;
   config.clusters = 3;
   config.proxies = 4;
   config.nis = 2;
@@ -110,9 +110,9 @@ TEST(Plan, EachNiOfAClusterHasAnAddressAndALinkOfItsOwnToEveryOther) {
 }
 
 TEST(Plan, AnInterfaceIsOneLinkToAllAndAsksByArp) {
-  RunConfig config = clusters(3);
-  config.wire = Wire::kDpdk;
-  config.dpdk.kind = DpdkKind::kAfPacket;
+  settings::RunConfig config = clusters(3);
+  config.wire = settings::Wire::kDpdk;
+  config.dpdk.kind = settings::DpdkKind::kAfPacket;
   config.proxies = 4;
   for (unsigned k = 0; k < 3; ++k) {
     config.dpdk.interfaces.push_back({.cluster = k,
@@ -135,7 +135,7 @@ TEST(Plan, AnInterfaceIsOneLinkToAllAndAsksByArp) {
 }
 
 TEST(Plan, EveryClusterHasFaultsOfItsOwnFromOneSeed) {
-  RunConfig config = clusters(3);
+  settings::RunConfig config = clusters(3);
   config.faults.loss = 0.5;
   config.faults.seed = 7;
   const auto nodes = plan_nodes(config, "run", 2), again = plan_nodes(config, "another", 2);
@@ -151,7 +151,7 @@ TEST(Plan, EveryClusterHasFaultsOfItsOwnFromOneSeed) {
 }
 
 TEST(Plan, SpinsOnlyWhereThereAreCoresForIt) {
-  RunConfig config = clusters(2);
+  settings::RunConfig config = clusters(2);
   EXPECT_EQ(plan_nodes(config, "run", 2)[0].idle.spins, 0u);
   EXPECT_EQ(plan_nodes(config, "run", 64)[0].idle.spins, settings::IdleConfig{}.spins);
 }
@@ -166,7 +166,7 @@ TEST(Plan, WiresFitTheMachine) {
   ASSERT_TRUE(many.ok()) << many.error().text;
   EXPECT_LT(many->frames_per_ring, small->frames_per_ring);
   EXPECT_TRUE(many->validate().ok());
-  RunConfig huge = clusters(64);
+  settings::RunConfig huge = clusters(64);
   huge.proxies = 32;
   const Result<proxy::ShmWireOptions> too_many = plan_wire(huge);
   ASSERT_FALSE(too_many.ok());
@@ -175,11 +175,11 @@ TEST(Plan, WiresFitTheMachine) {
 
 // The two ends of the environment: what the command writes, the runtime reads.
 TEST(Plan, TheRuntimeUnderstandsItsEnvironment) {
-  RunConfig config = clusters(4);
+  settings::RunConfig config = clusters(4);
   config.compute = 3;
   config.heap_mib = 77;
   config.window_kib = 512;
-  config.dispatch = Dispatch::kFixed;
+  config.dispatch = convergence::Dispatch::kFixed;
   const Environment environment = plan_environment(config, 2, "@abc", 1);
   const Result<dsm::Environment> read = dsm::Environment::read([&](const char* name) -> const char* {
     for (const auto& [key, value] : environment) {
@@ -200,7 +200,7 @@ TEST(Plan, TheRuntimeUnderstandsItsEnvironment) {
 
 TEST(Plan, TheRuntimeTakesEveryWindowThatAFileMayAskFor) {
   for (std::uint32_t kib = 32; kib <= 16384; kib *= 2) {
-    RunConfig config;
+    settings::RunConfig config;
     config.window_kib = kib;
     const Environment environment = plan_environment(config, 0, "@abc", 1);
     const Result<dsm::Environment> read = dsm::Environment::read([&](const char* name) -> const char* {

@@ -1,6 +1,7 @@
 // What a run is told, by file and by flag: every mistake is refused with its place and the cure, and the
 // files that come with the project mean what they say.
-#include "tools/braid/run_config.h"
+#include "settings/reader.h"
+#include "settings/run.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,46 +28,46 @@ std::string config_path(const std::string& name) {
   return std::string(BRAID_CONFIGS) + "/" + name;
 }
 
-Result<RunConfig> loaded(const std::string& yaml) {
-  ConfigBuilder builder;
+Result<settings::RunConfig> loaded(const std::string& yaml) {
+  settings::Collector<settings::RunConfig> builder;
   if (const Result<void> done = settings::load_yaml(builder, yaml, "run.yaml"); !done) return done.error();
   return builder.finish();
 }
 
 std::string refusal(const std::string& yaml) {
-  const Result<RunConfig> result = loaded(yaml);
+  const Result<settings::RunConfig> result = loaded(yaml);
   return result.ok() ? "(accepted)" : result.error().text;
 }
 
-RunConfig file(const std::string& name) {
-  ConfigBuilder builder;
+settings::RunConfig file(const std::string& name) {
+  settings::Collector<settings::RunConfig> builder;
   const Result<void> read = settings::load_yaml_file(builder, config_path(name));
   EXPECT_TRUE(read.ok()) << read.error().text;
-  Result<RunConfig> config = builder.finish();
+  Result<settings::RunConfig> config = builder.finish();
   EXPECT_TRUE(config.ok()) << config.error().text;
-  return config.ok() ? *config : RunConfig{};
+  return config.ok() ? *config : settings::RunConfig{};
 }
 
 TEST(RunConfig, DefaultsHoldTogether) {
-  const RunConfig defaults;
+  const settings::RunConfig defaults;
   EXPECT_EQ(settings::find_conflict(settings::kRunSchema, &defaults), std::nullopt);
 }
 
 TEST(RunConfig, AFileSetsWhatItNamesAndNothingElse) {
-  const Result<RunConfig> config =
+  const Result<settings::RunConfig> config =
       loaded("clusters: 4\ntransport:\n  mtu_bytes: 1400\nfaults: {loss: 0.5, seed: 7}\n");
   ASSERT_TRUE(config.ok()) << config.error().text;
   EXPECT_EQ(config->clusters, 4u);
   EXPECT_EQ(config->mtu_bytes(), 1400u);
   EXPECT_EQ(config->faults.loss, 0.5);
   EXPECT_EQ(config->faults.seed, 7u);
-  EXPECT_EQ(config->compute, RunConfig{}.compute);
-  EXPECT_EQ(config->transport.window_packets, RunConfig{}.transport.window_packets);
+  EXPECT_EQ(config->compute, settings::RunConfig{}.compute);
+  EXPECT_EQ(config->transport.window_packets, settings::RunConfig{}.transport.window_packets);
 }
 
 TEST(RunConfig, AnEmptyFileIsTheDefault) {
-  EXPECT_EQ(json_of(*loaded("")), json_of(RunConfig{}));
-  EXPECT_EQ(json_of(*loaded("# nothing but a comment\n")), json_of(RunConfig{}));
+  EXPECT_EQ(json_of(*loaded("")), json_of(settings::RunConfig{}));
+  EXPECT_EQ(json_of(*loaded("# nothing but a comment\n")), json_of(settings::RunConfig{}));
 }
 
 TEST(RunConfig, RefusesUnknownKeysAndNamesTheNearest) {
@@ -205,24 +206,24 @@ TEST(RunConfig, RefusesWhatIsNotYamlAtAll) {
 }
 
 TEST(RunConfig, RefusesAFileThatCannotBeRead) {
-  ConfigBuilder builder;
+  settings::Collector<settings::RunConfig> builder;
   EXPECT_THAT(settings::load_yaml_file(builder, "/nonexistent/run.yaml").error().text,
               HasSubstr("/nonexistent/run.yaml: cannot be read (No such file or directory)"));
   EXPECT_THAT(settings::load_yaml_file(builder, "/").error().text, HasSubstr("/: cannot be read"));
 }
 
 TEST(RunConfig, FlagsWinOverTheFile) {
-  ConfigBuilder builder;
+  settings::Collector<settings::RunConfig> builder;
   ASSERT_TRUE(settings::load_yaml(builder, "clusters: 4\nproxies: 3\n", "run.yaml").ok());
   ASSERT_TRUE(builder.set("clusters", "8", "--clusters:").ok());
-  const Result<RunConfig> config = builder.finish();
+  const Result<settings::RunConfig> config = builder.finish();
   ASSERT_TRUE(config.ok());
   EXPECT_EQ(config->clusters, 8u);
   EXPECT_EQ(config->proxies, 3u);
 }
 
 TEST(RunConfig, AWrongFlagIsNamed) {
-  ConfigBuilder builder;
+  settings::Collector<settings::RunConfig> builder;
   EXPECT_EQ(
       builder.set("clusters", "99", "--clusters:").error().text,
       "--clusters: 99 is out of range; allowed: 1 to 64, for a page's set of copies is one word; for more "
@@ -234,7 +235,7 @@ TEST(RunConfig, AWrongFlagIsNamed) {
 }
 
 TEST(RunConfig, AFlagThatContradictsTheFileIsBlamedOnWhatWasSaid) {
-  ConfigBuilder builder;
+  settings::Collector<settings::RunConfig> builder;
   ASSERT_TRUE(settings::load_yaml(builder, "transport:\n  mtu_bytes: 4000\n", "run.yaml").ok());
   ASSERT_TRUE(builder.set("wire", "dpdk", "--wire:").ok());
   EXPECT_THAT(builder.finish().error().text,
@@ -242,9 +243,9 @@ TEST(RunConfig, AFlagThatContradictsTheFileIsBlamedOnWhatWasSaid) {
 }
 
 TEST(RunConfig, AutoFollowsTheWireAndTheCores) {
-  RunConfig config;
+  settings::RunConfig config;
   EXPECT_EQ(config.mtu_bytes(), 9000u);
-  config.wire = Wire::kDpdk;
+  config.wire = settings::Wire::kDpdk;
   EXPECT_EQ(config.mtu_bytes(), 1500u);
   config.clusters = 2;
   config.compute = 2;
@@ -270,7 +271,7 @@ TEST(Configs, EveryFileLoads) {
 }
 
 TEST(Configs, DefaultIsWhatIsBuiltIn) {
-  EXPECT_EQ(json_of(file("default.yaml")), json_of(RunConfig{}));
+  EXPECT_EQ(json_of(file("default.yaml")), json_of(settings::RunConfig{}));
 }
 
 TEST(Configs, DefaultNamesEverySetting) {
@@ -282,16 +283,16 @@ TEST(Configs, DefaultNamesEverySetting) {
 }
 
 TEST(Configs, TwoByTwo) {
-  const RunConfig config = file("two-by-two.yaml");
+  const settings::RunConfig config = file("two-by-two.yaml");
   EXPECT_EQ(config.clusters, 2u);
   EXPECT_EQ(config.compute, 2u);
   EXPECT_EQ(config.proxies, 2u);
-  EXPECT_EQ(config.dispatch, Dispatch::kRoundRobin);
-  EXPECT_EQ(config.wire, Wire::kShm);
+  EXPECT_EQ(config.dispatch, convergence::Dispatch::kRoundRobin);
+  EXPECT_EQ(config.wire, settings::Wire::kShm);
 }
 
 TEST(Configs, Lossy) {
-  const RunConfig config = file("lossy.yaml");
+  const settings::RunConfig config = file("lossy.yaml");
   EXPECT_EQ(config.faults.loss, 0.01);
   EXPECT_EQ(config.faults.duplicate, 0.01);
   EXPECT_EQ(config.faults.reorder, 0.01);
@@ -300,16 +301,16 @@ TEST(Configs, Lossy) {
 }
 
 TEST(Configs, DpdkMemif) {
-  const RunConfig config = file("dpdk-memif.yaml");
-  EXPECT_EQ(config.wire, Wire::kDpdk);
-  EXPECT_EQ(config.dpdk.kind, DpdkKind::kMemif);
+  const settings::RunConfig config = file("dpdk-memif.yaml");
+  EXPECT_EQ(config.wire, settings::Wire::kDpdk);
+  EXPECT_EQ(config.dpdk.kind, settings::DpdkKind::kMemif);
   EXPECT_EQ(config.mtu_bytes(), 1500u);
 }
 
 TEST(Configs, DpdkVeth) {
-  const RunConfig config = file("dpdk-veth.yaml");
-  EXPECT_EQ(config.wire, Wire::kDpdk);
-  EXPECT_EQ(config.dpdk.kind, DpdkKind::kAfPacket);
+  const settings::RunConfig config = file("dpdk-veth.yaml");
+  EXPECT_EQ(config.wire, settings::Wire::kDpdk);
+  EXPECT_EQ(config.dpdk.kind, settings::DpdkKind::kAfPacket);
   ASSERT_EQ(config.dpdk.interfaces.size(), 2u);
   EXPECT_EQ(config.dpdk.interfaces[1].cluster, 1u);
   EXPECT_EQ(config.dpdk.interfaces[1].netns, "braid1");

@@ -9,7 +9,7 @@ namespace braid::cli {
 namespace {
 
 SimulationOptions options(const std::string& yaml) {
-  ConfigBuilder builder;
+  settings::Collector<settings::RunConfig> builder;
   const Result<void> read = settings::load_yaml(builder, yaml, "run.yaml");
   EXPECT_TRUE(read.ok()) << read.error().text;
   SimulationOptions told;
@@ -17,10 +17,11 @@ SimulationOptions options(const std::string& yaml) {
   return told;
 }
 
-sim::CostModel alewife() {
-  const Result<sim::CostModel> model = sim::CostModel::load(BRAID_CONFIGS "/models/alewife-1997.yaml");
+settings::CostModel alewife() {
+  const Result<settings::CostModel> model =
+      settings::CostModel::load(BRAID_CONFIGS "/models/alewife-1997.yaml");
   EXPECT_TRUE(model.ok()) << model.error().text;
-  return model.ok() ? *model : sim::CostModel();
+  return model.ok() ? *model : settings::CostModel();
 }
 
 settings::TransportConfig told(const std::string& yaml) {

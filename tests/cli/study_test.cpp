@@ -323,10 +323,10 @@ TEST(StudyResults, SettingsOfAPointAreAConfigurationFileThatSaysTheSame) {
                              "vary: [{dispatch: [round-robin]}]\n");
   ASSERT_THAT(study.points, SizeIs(1));
   const std::string yaml = settings_yaml(study.points[0], 321);
-  ConfigBuilder builder;
+  settings::Collector<settings::RunConfig> builder;
   const Result<void> read = settings::load_yaml(builder, yaml, "point.yaml");
   ASSERT_TRUE(read.ok()) << read.error().text << "\n" << yaml;
-  RunConfig expected = study.points[0].settings.unchecked();
+  settings::RunConfig expected = study.points[0].settings.unchecked();
   expected.simulation.message_bytes = 321;
   EXPECT_EQ(settings::json_of(builder.unchecked()), settings::json_of(expected)) << yaml;
   EXPECT_TRUE(builder.is_given("transport.mtu_bytes")) << "what is given holds against the model";

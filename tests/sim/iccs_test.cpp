@@ -15,8 +15,8 @@
 namespace braid::sim {
 namespace {
 
-CostModel model() {
-  CostModel m;
+settings::CostModel model() {
+  settings::CostModel m;
   m.name = "of this test";
   m.cycles_per_second = 100e6;
   m.handler = 200;

@@ -11,8 +11,8 @@ namespace braid::sim {
 namespace {
 
 // Round numbers: a message of few bytes takes 1000 (send) + 500 (network) + 900 (receive).
-CostModel model() {
-  CostModel m;
+settings::CostModel model() {
+  settings::CostModel m;
   m.name = "test";
   m.cycles_per_second = 20e6;
   m.fault = 100;
@@ -70,7 +70,7 @@ struct Outcome {
 // scripts[cluster * compute + node].
 Outcome run(const MachineConfig& c, std::vector<Script> scripts,
             dsm::Homes homes = {dsm::Homes::Kind::kCyclic, {}}, SimulatedMachine::Trace trace = {},
-            const CostModel& costs = model()) {
+            const settings::CostModel& costs = model()) {
   Outcome r;
   std::vector<Shell*> shells;
   for (unsigned k = 0; k < c.iccs.clusters; ++k) {
@@ -259,7 +259,7 @@ TEST(Machine, LossCostsTimeAndNothingElse) {
 
 TEST(Machine, WhoWritesAnothersPagePaysForATwin) {
   const auto waits_for_pages = [](double twin_cycles) {
-    CostModel costs = model();
+    settings::CostModel costs = model();
     costs.twin = twin_cycles;
     const Outcome r =
         run(config(2, 1), {{}, {write_word(0, 1)}}, {dsm::Homes::Kind::kCluster, ClusterId(0)}, {}, costs);
@@ -432,7 +432,7 @@ TEST(Machine, AProxysTimeIsWhatItsStagesTook) {
 }
 
 TEST(Machine, WhoSharesALinkWaitsForIt) {
-  CostModel slow = model();
+  settings::CostModel slow = model();
   slow.wire_byte = 20;
   unsigned long_ones = 0;
   Duration waited;
@@ -520,7 +520,7 @@ void expect_one_fault_for_each_access(const Sharing& s, double twin, std::int64_
   for (Script& script : scripts) {
     for (const Act& act : {barrier(), read_word(0), read_word(8)}) script.push_back(act);
   }
-  CostModel costs = model();
+  settings::CostModel costs = model();
   costs.twin = twin;
   costs.page_byte = twin / static_cast<double>(dsm::kPageBytes);
   const Outcome r =
@@ -567,7 +567,7 @@ TEST(FalseSharing, WindowsGiveWhatStrictOrderGives) {
       s.push_back(barrier());
       for (std::uint32_t word = 0; word < 16; ++word) s.push_back(read_word(word / 8 * 4096 + 8 * word));
     }
-    CostModel costs = model();
+    settings::CostModel costs = model();
     costs.twin = 5000;
     MachineConfig c = config(3, 2, 2);
     const Outcome windows = run(c, scripts, {dsm::Homes::Kind::kCyclic, {}}, {}, costs);

@@ -16,11 +16,11 @@
 
 #include "base/clock.h"
 #include "settings/cost_model.h"
+#include "settings/run.h"
 #include "settings/words.h"
 #include "tools/braid/process/descriptor.h"
 #include "tools/braid/process/process.h"
 #include "tools/braid/run/plan.h"
-#include "tools/braid/run_config.h"
 
 namespace braid::cli {
 
@@ -332,7 +332,7 @@ Result<std::vector<Prediction>> predict(const CalibrationOptions& options, const
 }
 
 std::string render_model(const Calibration& c, const std::vector<Prediction>& predictions) {
-  const RunConfig run;
+  const settings::RunConfig run;
   const stack::SubConnectionConfig sub;
   std::string text = fmt::format(
       "# Measured by 'braid calibrate' on {}, {}.\n"

@@ -30,7 +30,7 @@ std::string wrapped(const std::string& text) {
 }
 
 std::string default_text(const std::string& key) {
-  const RunConfig defaults;
+  const settings::RunConfig defaults;
   const std::string text = settings::text_of(settings::kRunSchema, &defaults, key);
   return text.empty() ? "none" : text;
 }
@@ -79,7 +79,8 @@ std::vector<Option> SettingsOptions::settings() {
   return options;
 }
 
-RunConfig SettingsOptions::configure(const Given& given, ConfigBuilder& builder) const {
+settings::RunConfig SettingsOptions::configure(const Given& given,
+                                               settings::Collector<settings::RunConfig>& builder) const {
   if (!config_file_.empty()) {
     if (const Result<void> done = settings::load_yaml_file(builder, config_file_); !done)
       refuse(kConfigStatus, done.error().text);
@@ -93,7 +94,7 @@ RunConfig SettingsOptions::configure(const Given& given, ConfigBuilder& builder)
     if (const Result<void> done = builder.set(listed.key, text, option + ":"); !done)
       refuse(kUsageStatus, done.error().text);
   }
-  const Result<RunConfig> config = builder.finish();
+  const Result<settings::RunConfig> config = builder.finish();
   if (!config) refuse(kConfigStatus, config.error().text);
   return *config;
 }

@@ -5,8 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "settings/reader.h"
+#include "settings/run.h"
 #include "tools/braid/command_line/subcommand.h"
-#include "tools/braid/run_config.h"
 
 namespace braid::cli {
 
@@ -21,7 +22,7 @@ class SettingsOptions {
 
   // From the file and then from the options, which win; `builder` knows afterwards what was given. What is
   // wrong ends the command (refuse()).
-  RunConfig configure(const Given& given, ConfigBuilder& builder) const;
+  settings::RunConfig configure(const Given& given, settings::Collector<settings::RunConfig>& builder) const;
 
   const std::string& report_file() const { return report_file_; }
 

@@ -29,7 +29,7 @@ std::vector<CounterValues> values_of(const proxy::NodeCounters& counters, unsign
 
 Result<void> Launcher::make_wires() {
   plans_ = plan_nodes(config_, unique_run_name(), usable_cores());
-  if (config_.wire != Wire::kShm) return {};
+  if (config_.wire != settings::Wire::kShm) return {};
   Result<proxy::ShmWireOptions> wire = plan_wire(config_);
   if (!wire) return wire.error();
   for (const Pair& pair : all_pairs(config_.clusters)) {
@@ -83,8 +83,8 @@ Result<ChildId> Launcher::start_daemon(ChildProcesses& children, unsigned cluste
 }
 
 std::string Launcher::namespace_of(unsigned cluster) const {
-  if (config_.wire != Wire::kDpdk || config_.dpdk.kind != DpdkKind::kAfPacket) return {};
-  for (const InterfaceConfig& i : config_.dpdk.interfaces) {
+  if (config_.wire != settings::Wire::kDpdk || config_.dpdk.kind != settings::DpdkKind::kAfPacket) return {};
+  for (const settings::InterfaceConfig& i : config_.dpdk.interfaces) {
     if (i.cluster == cluster) return i.netns;
   }
   return {};

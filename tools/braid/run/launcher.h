@@ -57,7 +57,7 @@ class Launcher {
   std::string namespace_of(unsigned cluster) const;
 
   const RunOptions& options_;
-  const RunConfig& config_;
+  const settings::RunConfig& config_;
   std::vector<proxy::NodeConfig> plans_;  // by cluster
   std::vector<Descriptor> wires_;         // until the daemons have them
   std::vector<Node> nodes_;               // by cluster, of daemons that were started

@@ -17,15 +17,16 @@ constexpr std::uint16_t kUdpPort = 7700;
 constexpr std::uint64_t kWiresBytes = std::uint64_t{2} << 30;
 
 // The entries of the interfaces of a cluster, for dpdk.kind af_packet.
-std::vector<const InterfaceConfig*> interfaces_of(const RunConfig& config, unsigned cluster) {
-  std::vector<const InterfaceConfig*> own;
-  for (const InterfaceConfig& i : config.dpdk.interfaces)
+std::vector<const settings::InterfaceConfig*> interfaces_of(const settings::RunConfig& config,
+                                                            unsigned cluster) {
+  std::vector<const settings::InterfaceConfig*> own;
+  for (const settings::InterfaceConfig& i : config.dpdk.interfaces)
     if (i.cluster == cluster) own.push_back(&i);
   return own;
 }
 
-std::string address_of(const RunConfig& config, unsigned cluster, unsigned ni) {
-  if (config.wire == Wire::kDpdk && config.dpdk.kind == DpdkKind::kAfPacket)
+std::string address_of(const settings::RunConfig& config, unsigned cluster, unsigned ni) {
+  if (config.wire == settings::Wire::kDpdk && config.dpdk.kind == settings::DpdkKind::kAfPacket)
     return interfaces_of(config, cluster).at(ni)->address;
   return fmt::format("10.98.{}.{}", cluster, ni + 1);
 }
@@ -35,7 +36,7 @@ std::string static_mac(unsigned cluster, unsigned ni) {
   return fmt::format("02:62:72:{:02x}:{:02x}:{:02x}", 0x64 + ni, cluster >> 8, cluster & 0xff);
 }
 
-proxy::PeerConfig plan_peer(const RunConfig& config, unsigned cluster) {
+proxy::PeerConfig plan_peer(const settings::RunConfig& config, unsigned cluster) {
   proxy::PeerConfig peer;
   peer.cluster = static_cast<std::uint16_t>(cluster);
   peer.proxies = static_cast<std::uint16_t>(config.proxies);
@@ -54,7 +55,7 @@ void add_ni(proxy::PeerConfig& peer, const proxy::NiConfig& ni) {
 }
 
 // NI n of this node and NI n of each other are joined.
-void plan_point_to_point(const RunConfig& config, const std::string& run, proxy::NodeConfig& node) {
+void plan_point_to_point(const settings::RunConfig& config, const std::string& run, proxy::NodeConfig& node) {
   node.mac = static_mac(node.cluster, 0);
   for (unsigned k = 0; k < config.clusters; ++k) {
     if (k == node.cluster) continue;
@@ -67,7 +68,7 @@ void plan_point_to_point(const RunConfig& config, const std::string& run, proxy:
         link.address = address_of(config, node.cluster, n);
         link.mac = static_mac(node.cluster, n);
       }
-      if (config.wire == Wire::kDpdk) {
+      if (config.wire == settings::Wire::kDpdk) {
         link.kind = proxy::LinkConfig::Kind::kEthdev;
         // Buffers of 2048 bytes hold every frame that memif takes: one is never spread over several.
         link.device = fmt::format(
@@ -84,8 +85,8 @@ void plan_point_to_point(const RunConfig& config, const std::string& run, proxy:
 }
 
 // Interfaces on networks that all clusters share; who has which address there is asked by ARP.
-void plan_interfaces(const RunConfig& config, proxy::NodeConfig& node) {
-  const std::vector<const InterfaceConfig*> own = interfaces_of(config, node.cluster);
+void plan_interfaces(const settings::RunConfig& config, proxy::NodeConfig& node) {
+  const std::vector<const settings::InterfaceConfig*> own = interfaces_of(config, node.cluster);
   CHECK_EQ(own.size(), config.nis);
   node.mac = own[0]->mac;
   for (unsigned n = 0; n < config.nis; ++n) {
@@ -121,7 +122,7 @@ std::vector<Pair> all_pairs(unsigned clusters) {
   return pairs;
 }
 
-Result<proxy::ShmWireOptions> plan_wire(const RunConfig& config) {
+Result<proxy::ShmWireOptions> plan_wire(const settings::RunConfig& config) {
   proxy::ShmWireOptions options;
   options.queues = config.proxies;
   options.max_frame_bytes = config.mtu_bytes() + kEthernetHeaderBytes;
@@ -139,7 +140,8 @@ Result<proxy::ShmWireOptions> plan_wire(const RunConfig& config) {
   return options;
 }
 
-std::vector<proxy::NodeConfig> plan_nodes(const RunConfig& config, const std::string& run, unsigned cores) {
+std::vector<proxy::NodeConfig> plan_nodes(const settings::RunConfig& config, const std::string& run,
+                                          unsigned cores) {
   Prng seeds(config.faults.seed);
   std::vector<proxy::NodeConfig> nodes;
   for (unsigned k = 0; k < config.clusters; ++k) {
@@ -149,7 +151,7 @@ std::vector<proxy::NodeConfig> plan_nodes(const RunConfig& config, const std::st
     node.proxies = static_cast<std::uint16_t>(config.proxies);
     node.address = address_of(config, k, 0);
     node.udp_port = kUdpPort;
-    if (config.wire == Wire::kDpdk && config.dpdk.kind == DpdkKind::kAfPacket) {
+    if (config.wire == settings::Wire::kDpdk && config.dpdk.kind == settings::DpdkKind::kAfPacket) {
       plan_interfaces(config, node);
     } else {
       plan_point_to_point(config, run, node);
@@ -171,7 +173,7 @@ std::vector<proxy::NodeConfig> plan_nodes(const RunConfig& config, const std::st
   return nodes;
 }
 
-Environment plan_environment(const RunConfig& config, unsigned cluster, const std::string& service,
+Environment plan_environment(const settings::RunConfig& config, unsigned cluster, const std::string& service,
                              int report_fd, int pulse_fd) {
   namespace variable = dsm::variable;
   Environment all{{variable::kService, service},

@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "proxy/daemon/node_config.h"
 #include "proxy/nic/shm_wire.h"
-#include "tools/braid/run_config.h"
+#include "settings/run.h"
 
 namespace braid::cli {
 
@@ -22,16 +22,17 @@ struct Pair {
 std::vector<Pair> all_pairs(unsigned clusters);
 
 // As many frames per ring as a modest part of the machine's memory allows: large machines get short rings.
-Result<proxy::ShmWireOptions> plan_wire(const RunConfig& config);
+Result<proxy::ShmWireOptions> plan_wire(const settings::RunConfig& config);
 
 // One for each cluster. `run` is a name that no other run on this host has; `cores` decides what idle.spins
 // auto means. Descriptors are left out, except that link i of cluster k leads to its i-th peer in ascending
 // order.
-std::vector<proxy::NodeConfig> plan_nodes(const RunConfig& config, const std::string& run, unsigned cores);
+std::vector<proxy::NodeConfig> plan_nodes(const settings::RunConfig& config, const std::string& run,
+                                          unsigned cores);
 
 // What an application process finds in its environment beside what the user's shell put there.
 using Environment = std::vector<std::pair<std::string, std::string>>;
-Environment plan_environment(const RunConfig& config, unsigned cluster, const std::string& service,
+Environment plan_environment(const settings::RunConfig& config, unsigned cluster, const std::string& service,
                              int report_fd, int pulse_fd = -1);
 
 // `inherited` (environ) without variables that begin with BRAID_, and `added`: NAME=value.

@@ -153,15 +153,15 @@ std::string pages_table(const RunReport& report) {
   return table.empty() ? "" : table.render();
 }
 
-std::string machine(const RunConfig& c) {
+std::string machine(const settings::RunConfig& c) {
   const auto several = [](unsigned n, const char* one, const char* many) {
     return fmt::format("{} {}", n, n == 1 ? one : many);
   };
-  return fmt::format("{} of {} and {}, wire {}, dispatch {}", several(c.clusters, "cluster", "clusters"),
-                     several(c.compute, "compute node", "compute nodes"),
-                     several(c.proxies, "proxy", "proxies"),
-                     c.wire == Wire::kShm ? "shm" : fmt::format("dpdk ({})", settings::word_of(c.dpdk.kind)),
-                     settings::word_of(c.dispatch));
+  return fmt::format(
+      "{} of {} and {}, wire {}, dispatch {}", several(c.clusters, "cluster", "clusters"),
+      several(c.compute, "compute node", "compute nodes"), several(c.proxies, "proxy", "proxies"),
+      c.wire == settings::Wire::kShm ? "shm" : fmt::format("dpdk ({})", settings::word_of(c.dpdk.kind)),
+      settings::word_of(c.dispatch));
 }
 
 }  // namespace

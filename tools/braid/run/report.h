@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/time.h"
-#include "tools/braid/run_config.h"
+#include "settings/run.h"
 
 namespace braid::cli {
 
@@ -29,7 +29,7 @@ struct ClusterReport {
 
 struct RunReport {
   std::vector<std::string> command;
-  RunConfig config;
+  settings::RunConfig config;
   int status = 0;
   std::string failure;  // why the run ended early; empty: it did not
   Duration start_time;  // until all daemons were connected

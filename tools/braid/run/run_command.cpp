@@ -43,7 +43,7 @@ struct Arguments {
 };
 
 // The folder for captures, made before the run like the report.
-void prepare_capture(const RunConfig& config) {
+void prepare_capture(const settings::RunConfig& config) {
   const std::string& folder = config.capture.directory;
   if (folder.empty()) return;
   std::error_code problem;
@@ -59,7 +59,7 @@ void prepare_capture(const RunConfig& config) {
 int run_application(const Arguments& arguments, const Given& given) {
   RunOptions options;
   options.command = given.application();
-  ConfigBuilder builder;
+  settings::Collector<settings::RunConfig> builder;
   options.config = arguments.settings.configure(given, builder);
   const char* const path = std::getenv("PATH");
   const Result<std::string> application =

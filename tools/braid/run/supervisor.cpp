@@ -283,7 +283,7 @@ class Supervisor {
   }
 
   const RunOptions& options_;
-  const RunConfig& config_;
+  const settings::RunConfig& config_;
   ChildProcesses children_;
   Launcher launcher_;
   Keyboard keyboard_;

@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "base/result.h"
+#include "settings/run.h"
 #include "tools/braid/run/report.h"
-#include "tools/braid/run_config.h"
 
 namespace braid::cli {
 
 struct RunOptions {
-  RunConfig config;
+  settings::RunConfig config;
   std::string daemon;                // path of braidd
   std::string application;           // path
   std::vector<std::string> command;  // its argv, the name as the user gave it first

@@ -43,7 +43,7 @@ int print_idle_messages(const SimulationOptions& options, const std::string& ran
 int simulate_application(const Arguments& arguments, const Given& given) {
   SimulationOptions options;
   if (arguments.idle_message.empty()) options.command = given.application();
-  ConfigBuilder builder;
+  settings::Collector<settings::RunConfig> builder;
   arguments.settings.configure(given, builder);
   options.take(builder);
   options.models = models_folder();

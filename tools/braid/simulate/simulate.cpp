@@ -21,7 +21,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // One line of JSON for a message: when it was where, in cycles since the run began, and who was before it.
-std::string trace_line(const sim::MessageReport& m, const sim::CostModel& model) {
+std::string trace_line(const sim::MessageReport& m, const settings::CostModel& model) {
   const auto cycles = [&](Instant at) { return to_cycles(at - Instant(), model.cycles_per_second); };
   const sim::MessageTimes& t = m.times;
   Json j;
@@ -67,7 +67,7 @@ struct Outcome {
 };
 
 Result<Outcome> run_once(const SimulationOptions& options, const sim::MachineConfig& config,
-                         const sim::CostModel& model, bool silent, TraceFile* trace) {
+                         const settings::CostModel& model, bool silent, TraceFile* trace) {
   std::vector<std::unique_ptr<sim::ProcessShell>> processes;
   std::vector<sim::Shell*> shells;
   for (unsigned k = 0; k < config.iccs.clusters; ++k) {
@@ -99,7 +99,7 @@ Result<Outcome> run_once(const SimulationOptions& options, const sim::MachineCon
 
 }  // namespace
 
-void SimulationOptions::take(const ConfigBuilder& builder) {
+void SimulationOptions::take(const settings::Collector<settings::RunConfig>& builder) {
   config = *builder.finish();
   for (const auto& [key, place] : builder.given()) given.insert(key);
 }
@@ -109,7 +109,7 @@ std::string model_path(const std::string& name, const std::string& folder) {
   return folder + "/" + name + ".yaml";
 }
 
-Result<sim::CostModel> load_model(const std::string& name, const std::string& folder) {
+Result<settings::CostModel> load_model(const std::string& name, const std::string& folder) {
   const std::string path = model_path(name, folder);
   std::error_code problem;
   if (path != name && !std::filesystem::exists(path, problem)) {
@@ -122,11 +122,11 @@ Result<sim::CostModel> load_model(const std::string& name, const std::string& fo
         "--model: there is no cost model '{}'; there are: {}. A file's path, such as ./mine.yaml, works too",
         name, fmt::join(there, ", "));
   }
-  return sim::CostModel::load(path);
+  return settings::CostModel::load(path);
 }
 
 Result<settings::TransportConfig> transport_config(const SimulationOptions& options,
-                                                   const sim::CostModel& model) {
+                                                   const settings::CostModel& model) {
   settings::TransportConfig transport = model.protocol;
   for (const settings::Setting& setting : settings::kTransportSchema.settings) {
     const std::string key = fmt::format("transport.{}", setting.name);
@@ -141,11 +141,12 @@ Result<settings::TransportConfig> transport_config(const SimulationOptions& opti
   return transport;
 }
 
-Result<sim::MachineConfig> machine_config(const SimulationOptions& options, const sim::CostModel& model) {
+Result<sim::MachineConfig> machine_config(const SimulationOptions& options,
+                                          const settings::CostModel& model) {
   const Result<settings::TransportConfig> told = transport_config(options, model);
   if (!told) return told.error();
   const settings::TransportConfig& transport = *told;
-  const RunConfig& c = options.config;
+  const settings::RunConfig& c = options.config;
   sim::MachineConfig m;
   sim::IccsConfig& i = m.iccs;
   i.clusters = static_cast<std::uint16_t>(c.clusters);
@@ -171,7 +172,7 @@ Result<sim::MachineConfig> machine_config(const SimulationOptions& options, cons
 
 Result<SimulationReport> simulate(const SimulationOptions& options) {
   const Instant began = monotonic_now();
-  Result<sim::CostModel> model = load_model(options.config.simulation.model, options.models);
+  Result<settings::CostModel> model = load_model(options.config.simulation.model, options.models);
   if (!model) return model.error();
   const std::string program = std::filesystem::path(options.application).filename();
   model->unit = model->unit_of(program);
@@ -230,7 +231,7 @@ Result<std::string> idle_messages(const SimulationOptions& options, const std::s
       return error("--idle-message: '{}' is neither BYTES nor FIRST:LAST:STEP", range);
     last = first;
   }
-  const Result<sim::CostModel> model = load_model(options.config.simulation.model, options.models);
+  const Result<settings::CostModel> model = load_model(options.config.simulation.model, options.models);
   if (!model) return model.error();
   const Result<sim::MachineConfig> machine = machine_config(options, *model);
   if (!machine) return machine.error();

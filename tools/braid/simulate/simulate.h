@@ -8,17 +8,18 @@
 #include <vector>
 
 #include "base/result.h"
-#include "sim/cost_model.h"
+#include "settings/cost_model.h"
+#include "settings/reader.h"
+#include "settings/run.h"
 #include "sim/simulated_machine.h"
-#include "tools/braid/run_config.h"
 
 namespace braid::cli {
 
 struct SimulationOptions {
   // The settings, which must hold together (builder.finish()), and which of them were given.
-  void take(const ConfigBuilder& builder);
+  void take(const settings::Collector<settings::RunConfig>& builder);
 
-  RunConfig config;
+  settings::RunConfig config;
   // Keys of settings that the user gave; what the model says of the transport holds for the others.
   std::set<std::string> given;
   std::string models;       // folder of the models that have names
@@ -29,7 +30,7 @@ struct SimulationOptions {
 
 struct SimulationReport {
   std::vector<std::string> command;
-  RunConfig config;
+  settings::RunConfig config;
   std::string model;
   double cycles_per_second = 0;
   double unit = 0;            // cycles of a unit of what the program computes
@@ -44,12 +45,12 @@ struct SimulationReport {
 
 // The file of a model: `name` is one, or the name of one of those in `folder`.
 std::string model_path(const std::string& name, const std::string& folder);
-Result<sim::CostModel> load_model(const std::string& name, const std::string& folder);
+Result<settings::CostModel> load_model(const std::string& name, const std::string& folder);
 // What the user said of the transport, else what the model does.
 Result<settings::TransportConfig> transport_config(const SimulationOptions& options,
-                                                   const sim::CostModel& model);
+                                                   const settings::CostModel& model);
 // An error: what the user said of the transport does not go with what the model says of it.
-Result<sim::MachineConfig> machine_config(const SimulationOptions& options, const sim::CostModel& model);
+Result<sim::MachineConfig> machine_config(const SimulationOptions& options, const settings::CostModel& model);
 
 // Runs the programs. An error: it could not start.
 Result<SimulationReport> simulate(const SimulationOptions& options);

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <optional>
 
+#include "settings/run.h"
 #include "settings/text.h"
 #include "settings/value.h"
 #include "settings/views/json.h"
 #include "tools/braid/number_in.h"
-#include "tools/braid/run_config.h"
 
 namespace braid::cli {
 namespace {
@@ -118,7 +118,7 @@ class Condition::Parser {
       if (!is_word(*word)) continue;
       const std::string text = word->front().value.get<std::string>();
       if (other->size() != 1 || other->front().key.empty()) return not_a_setting(text);
-      RunConfig scratch;
+      settings::RunConfig scratch;
       const std::string& key = other->front().key;
       const settings::Found found = settings::find_setting(settings::kRunSchema, &scratch, key);
       if (found.setting == nullptr) continue;

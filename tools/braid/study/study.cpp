@@ -300,7 +300,7 @@ class StudyLoader {
     for (const Condition& condition : conditions) {
       if (!condition.holds(value_of)) return {};
     }
-    if (const Result<RunConfig> whole = point.settings.finish(); !whole)
+    if (const Result<settings::RunConfig> whole = point.settings.finish(); !whole)
       return error("{} (in the point {})", whole.error().text, describe(point, study_.varied));
     study_.points.push_back(std::move(point));
     return {};

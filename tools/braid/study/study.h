@@ -22,7 +22,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "tools/braid/run_config.h"
+#include "settings/reader.h"
+#include "settings/run.h"
 
 namespace braid::cli {
 
@@ -31,7 +32,7 @@ struct StudyPoint {
   std::vector<std::string> arguments;
   // Those that the study varies: option without its dashes, value. They follow `arguments`.
   std::map<std::string, std::string> varied_arguments;
-  ConfigBuilder settings;  // hold together
+  braid::settings::Collector<braid::settings::RunConfig> settings;  // hold together
 
   // The application and all of its arguments.
   std::vector<std::string> command() const;
