@@ -467,7 +467,7 @@ int main(int argc, char** argv) {
   bool proving = false;
   std::string name_of_mutant;
   app.add_flag("--prove", proving, "see that every mutant is caught");
-  app.add_option("--plant", name_of_mutant, "only this one");
+  app.add_option("--mutant", name_of_mutant, "only this one");
 #endif
   CLI11_PARSE(app, argc, argv);
   std::signal(SIGABRT, on_abort);

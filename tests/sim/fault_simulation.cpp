@@ -67,12 +67,14 @@ struct Totals {
 
 std::string g_program;
 bool g_shared_memory = false;  // which worlds seeds draw
+std::string g_mutant;          // the name of the one that is switched on
 // What to print when a check of the production code stops the process in the middle of a world.
 char g_replay[4096];
 
 std::string replay_command(std::uint64_t seed, const std::vector<std::string>& settings) {
   std::string command =
       fmt::format("{}{} --seed {}", g_program, g_shared_memory ? " --shared-memory" : "", seed);
+  if (!g_mutant.empty()) command += " --mutant " + g_mutant;
   for (const std::string& s : settings) command += " --set " + s;
   return command;
 }
@@ -313,7 +315,7 @@ constexpr NamedMutant kMutants[] = {
     {"drop-tail-probe", Mutant::kDropTailProbe},
 };
 
-bool plant(const std::string& name) {
+bool activate_mutant(const std::string& name) {
   for (const NamedMutant& p : kMutants) {
     if (name != p.name) continue;
     active_mutant = p.mutant;
@@ -338,7 +340,7 @@ int prove(std::uint64_t first, std::uint64_t limit) {
       fmt::print("{}: seed {} fails without it too, so it proves nothing\n", p.name, seed);
       status = 1;
     } else {
-      fmt::print("{}: caught within {} worlds (--seed {} --plant {})\n", p.name, seed - first + 1, seed,
+      fmt::print("{}: caught within {} worlds (--seed {} --mutant {})\n", p.name, seed - first + 1, seed,
                  p.name);
     }
     std::fflush(stdout);
@@ -364,10 +366,9 @@ int main(int argc, char** argv) {
   app.add_flag("--shared-memory", g_shared_memory, "worlds in which a random shared-memory program runs");
   app.add_option("--set", o.settings, "name=value: a part of the world that is not drawn");
 #ifdef BRAID_MUTANTS
-  std::string name_of_mutant;
   bool proving = false;
   std::uint64_t limit = 300;
-  app.add_option("--plant", name_of_mutant, "switch this mutant on");
+  app.add_option("--mutant", g_mutant, "switch this mutant on");
   app.add_flag("--prove", proving, "see that every mutant is caught");
   app.add_option("--limit", limit, "within so many worlds (with --prove)");
 #endif
@@ -377,8 +378,8 @@ int main(int argc, char** argv) {
   ::signal(SIGALRM, on_death);
 #ifdef BRAID_MUTANTS
   if (proving) return prove(o.first, limit);
-  if (!name_of_mutant.empty() && !plant(name_of_mutant)) {
-    fmt::print(stderr, "no mutant is called '{}'\n", name_of_mutant);
+  if (!g_mutant.empty() && !activate_mutant(g_mutant)) {
+    fmt::print(stderr, "no mutant is called '{}'\n", g_mutant);
     return 2;
   }
 #endif
