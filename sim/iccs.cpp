@@ -262,7 +262,7 @@ void Iccs::on_event(const Event& event) {
       if (controls_[event.cluster].due == events_.now()) run_control(cluster);
       return;
     case EventKind::kIncident:
-      return begin(config_.incidents[event.item]);
+      return begin(event.item);
     case EventKind::kRequest:
       CHECK(false);
   }
@@ -273,7 +273,8 @@ void Iccs::worked(ProxyRun& p) {
   if (config_.dispatch == convergence::Dispatch::kLeastLoaded) worker.publish_load();
   if (worker.take_released()) {
     const ClusterId cluster = p.cluster();
-    nodes_[cluster.value()]->endpoint().reclaim(p.index());
+    // It may serve other lanes than the one of its number.
+    for (unsigned lane = 0; lane < config_.proxies; ++lane) nodes_[cluster.value()]->endpoint().reclaim(lane);
     const Way* const first = &way(cluster, ClusterId(0));
     if (std::any_of(first, first + config_.clusters, [](const Way& w) { return w.waits_for_channel; }))
       events_.push(events_.now() + least_to_deliver(), {EventKind::kRoom, 0, cluster.value(), 0});
@@ -415,22 +416,25 @@ void Iccs::run_control(ClusterId cluster) {
 
 // ---------------------------------------------------------------- what happens to it
 
-void Iccs::begin(const Incident& incident) {
-  const Instant until = events_.now() + incident.lasts;
+void Iccs::begin(std::size_t index) {
+  const Instant now = events_.now();
+  const Incident& incident = config_.incidents[index];
   const std::uint16_t cluster = incident.cluster.value();
-  switch (incident.kind) {
-    case Incident::Kind::kProxyStops:
-      proxy(cluster, incident.index).stop(until);
-      events_.push(until, {EventKind::kGoesOn, static_cast<std::uint8_t>(incident.index), cluster, 0});
-      return;
-    case Incident::Kind::kNiIsDark:
-      nis_[cluster * config_.nis + incident.index].dark_until = until;
-      return;
-    case Incident::Kind::kActiveProxies:
-      nodes_[cluster]->node().set_active_proxies(incident.index);
-      wake_control(incident.cluster, events_.now());
-      return;
+  const auto end_of = [&](const std::optional<Duration>& lasts) {
+    return lasts ? now + *lasts : Instant::never();
+  };
+  if (const auto* const stops = std::get_if<ProxyStops>(&incident.what)) {
+    proxy(cluster, stops->proxy).stop(end_of(stops->lasts));
+    if (stops->lasts)
+      events_.push(now + *stops->lasts,
+                   {EventKind::kGoesOn, static_cast<std::uint8_t>(stops->proxy), cluster, 0});
+  } else if (const auto* const fails = std::get_if<NiFails>(&incident.what)) {
+    nis_[cluster * config_.nis + fails->ni].dark_until = end_of(fails->lasts);
+  } else if (const auto* const active = std::get_if<ActiveProxies>(&incident.what)) {
+    nodes_[cluster]->node().set_active_proxies(active->count);
+    wake_control(incident.cluster, now);
   }
+  if (config_.on_incident) config_.on_incident(now, index);
 }
 
 // ---------------------------------------------------------------- figures

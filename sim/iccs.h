@@ -19,10 +19,12 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "base/bytes.h"
@@ -44,18 +46,25 @@ namespace braid::sim {
 using settings::Mode;
 using settings::ModelMutant;
 
-// What happens to an ICCS while it runs, so long after establish().
+// The proxy executes nothing for so long; nothing: for ever. Its queue grows, and its peers notice.
+struct ProxyStops {
+  unsigned proxy = 0;
+  std::optional<Duration> lasts;
+};
+// Every frame to and from the NI is lost for so long; nothing: for ever.
+struct NiFails {
+  unsigned ni = 0;
+  std::optional<Duration> lasts;
+};
+// So many proxies serve the compute nodes of the cluster from then on.
+struct ActiveProxies {
+  unsigned count = 1;
+};
+// What happens to a cluster of an ICCS while it runs, so long after establish().
 struct Incident {
-  enum class Kind : std::uint8_t {
-    kProxyStops,     // `index` of `cluster` stands still for `lasts`
-    kNiIsDark,       // nothing comes or goes by NI `index` of `cluster` for `lasts`
-    kActiveProxies,  // so many (`index`) of `cluster` serve its compute nodes from then on
-  };
-  Kind kind = Kind::kProxyStops;
   Duration at{};
-  Duration lasts{};
   ClusterId cluster;
-  unsigned index = 0;
+  std::variant<ProxyStops, NiFails, ActiveProxies> what;
 };
 
 struct IccsConfig {
@@ -69,6 +78,8 @@ struct IccsConfig {
   proxy::TransportConfig transport;
   FaultConfig faults;  // of every link
   std::vector<Incident> incidents;
+  // Told of an incident, by its index in `incidents`, when it begins; may be empty.
+  std::function<void(Instant now, std::size_t index)> on_incident;
   std::uint64_t seed = 1;
   double proxy_speed = 1;  // of a compute node
   ModelMutant mutant = ModelMutant::kNone;
@@ -187,7 +198,7 @@ class Iccs final : private ProxyRun::Owner {
   void offer_room(ClusterId at);
   void wake_control(ClusterId cluster, Instant at);
   void run_control(ClusterId cluster);
-  void begin(const Incident& incident);
+  void begin(std::size_t incident);
 
   const IccsConfig config_;
   const settings::CostModel model_;

@@ -8,34 +8,17 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <numeric>
 #include <vector>
 
 #include "base/fnv.h"
+#include "tests/sim/round_costs.h"
 
 namespace braid::sim {
 namespace {
 
 settings::CostModel model() {
-  settings::CostModel m;
-  m.name = "of this test";
-  m.cycles_per_second = 100e6;
-  m.handler = 200;
-  m.hand_over = 100;
-  m.window_send = 400;
-  m.ack_send = 100;
-  m.udp_send = 100;
-  m.ip_send = 100;
-  m.ni_send = 100;
-  m.ni_receive = 100;
-  m.ip_receive = 100;
-  m.udp_receive = 100;
-  m.window_receive = 300;
-  m.ack_receive = 100;
-  m.deliver = 100;
-  m.timer = 50;
-  m.latency = 500;
-  m.wire_byte = 0.1;
-  return m;
+  return round_costs(100e6);
 }
 
 IccsConfig config(std::uint16_t clusters, std::uint16_t proxies, std::uint16_t nis = 1) {
@@ -52,8 +35,8 @@ IccsConfig config(std::uint16_t clusters, std::uint16_t proxies, std::uint16_t n
 // Every cluster sends numbered messages to all others in turn, one each period, until so many have been sent.
 class Everybody final : public Iccs::Sink {
  public:
-  Everybody(const IccsConfig& config, unsigned messages)
-      : messages_(messages), events(config.clusters), iccs(config, model(), events, *this), config_(config) {
+  Everybody(const IccsConfig& config, unsigned messages, const settings::CostModel& costs = model())
+      : messages_(messages), events(config.clusters), iccs(config, costs, events, *this), config_(config) {
     iccs.establish();
   }
   // False: they have not all arrived within `patience`.
@@ -84,6 +67,8 @@ class Everybody final : public Iccs::Sink {
   void on_delivered(const MessageReport& report) override {
     ++delivered;
     proxies_used[report.proxy] = events.now();
+    if (report.from == ClusterId(0))
+      took_us[report.proxy].push_back((report.times.delivered - report.times.handed).us());
     EXPECT_LE(report.times.handed, report.times.served);
     EXPECT_LT(report.times.served, report.times.left);
     EXPECT_LT(report.times.left, report.times.arrived);
@@ -99,17 +84,19 @@ class Everybody final : public Iccs::Sink {
   Events events;
   Iccs iccs;
   unsigned delivered = 0;
-  std::map<std::uint32_t, unsigned> arrived;  // by number: how often
-  std::map<unsigned, Instant> proxies_used;   // when the last message went through it
+  std::map<std::uint32_t, unsigned> arrived;        // by number: how often
+  std::map<unsigned, Instant> proxies_used;         // when the last message went through it
+  std::map<unsigned, std::vector<double>> took_us;  // of messages, by the proxy of cluster 0
   std::string lost;
   Fnv1a trace;
+  std::uint32_t message_bytes = 64;
 
  private:
   bool send() {
     const unsigned from = sent_ % config_.clusters;
     const unsigned to = (from + 1 + sent_ / config_.clusters % (config_.clusters - 1u)) % config_.clusters;
-    std::byte message[64] = {};
-    store(message, std::uint32_t{sent_});
+    std::vector<std::byte> message(message_bytes);
+    store(message.data(), std::uint32_t{sent_});
     if (!iccs.send(events.now(), ClusterId(static_cast<std::uint16_t>(from)), from,
                    ClusterId(static_cast<std::uint16_t>(to)), message))
       return false;
@@ -135,11 +122,7 @@ TEST(IccsIncidents, WithoutAnyEachMessageArrivesOnce) {
 
 TEST(IccsIncidents, AStoppedProxyIsReplacedByAnotherAndComesBack) {
   IccsConfig c = config(2, 2);
-  c.incidents = {{.kind = Incident::Kind::kProxyStops,
-                  .at = 10_ms,
-                  .lasts = 200_ms,
-                  .cluster = ClusterId(0),
-                  .index = 1}};
+  c.incidents = {{.at = 10_ms, .cluster = ClusterId(0), .what = ProxyStops{1, 200_ms}}};
   Everybody all(c, 4000);
   EXPECT_TRUE(all.run(100_us, 20_s));
   expect_each_once(all, 4000);
@@ -151,8 +134,7 @@ TEST(IccsIncidents, AStoppedProxyIsReplacedByAnotherAndComesBack) {
 
 TEST(IccsIncidents, ADarkInterfaceIsAvoidedAndUsedAgain) {
   IccsConfig c = config(2, 2, 2);
-  c.incidents = {
-      {.kind = Incident::Kind::kNiIsDark, .at = 10_ms, .lasts = 100_ms, .cluster = ClusterId(1), .index = 0}};
+  c.incidents = {{.at = 10_ms, .cluster = ClusterId(1), .what = NiFails{0, 100_ms}}};
   Everybody all(c, 4000);
   EXPECT_TRUE(all.run(100_us, 20_s));
   expect_each_once(all, 4000);
@@ -163,11 +145,7 @@ TEST(IccsIncidents, ADarkInterfaceIsAvoidedAndUsedAgain) {
 TEST(IccsIncidents, AProxyThatIsSetAsideServesNobodyUntilItIsAddedAgain) {
   IccsConfig c = config(2, 3);
   const auto active = [](Duration at, unsigned count) {
-    return Incident{.kind = Incident::Kind::kActiveProxies,
-                    .at = at,
-                    .lasts = {},
-                    .cluster = ClusterId(0),
-                    .index = count};
+    return Incident{.at = at, .cluster = ClusterId(0), .what = ActiveProxies{count}};
   };
   c.incidents = {active(5_ms, 1), active(200_ms, 3)};
   Everybody all(c, 4000);
@@ -183,16 +161,57 @@ TEST(IccsIncidents, AreTheSameInEveryRun) {
   const auto trace = [] {
     IccsConfig c = config(3, 2);
     c.faults.loss = 0.01;
-    c.incidents = {{.kind = Incident::Kind::kProxyStops,
-                    .at = 10_ms,
-                    .lasts = 100_ms,
-                    .cluster = ClusterId(2),
-                    .index = 0}};
+    c.incidents = {{.at = 10_ms, .cluster = ClusterId(2), .what = ProxyStops{0, 100_ms}}};
     Everybody all(c, 1500);
     EXPECT_TRUE(all.run(100_us, 20_s));
     return all.trace.value();
   };
   EXPECT_EQ(trace(), trace());
+}
+
+// Three lanes, of which two proxies serve one and one serves two, and sub-connections whose small windows are
+// the bottleneck: what waits behind them is the load.
+struct UnequalLanes {
+  explicit UnequalLanes(convergence::Dispatch dispatch) {
+    IccsConfig c = config(2, 3);
+    c.dispatch = dispatch;
+    c.transport.window_packets = 4;
+    c.transport.congestion = stack::CongestionControl::kNone;
+    c.incidents = {{.at = 1_us, .cluster = ClusterId(0), .what = ActiveProxies{2}},
+                   {.at = 1_us, .cluster = ClusterId(1), .what = ActiveProxies{2}}};
+    settings::CostModel costs = model();
+    costs.latency = 50'000;
+    Everybody all(c, 4000, costs);
+    all.message_bytes = 1200;
+    const Instant began = all.events.now();
+    EXPECT_TRUE(all.run(40_us, 20_s));
+    expect_each_once(all, 4000);
+    took = all.events.now() - began;
+    const auto sent = [&](unsigned p) {
+      return static_cast<double>(all.iccs.counters(ClusterId(0), p).messages_sent.get());
+    };
+    EXPECT_LE(sent(2), 1) << "set aside before anybody sends";
+    share_of_proxy_0 = sent(0) / (sent(0) + sent(1));
+    const auto mean = [&](unsigned p) {
+      const std::vector<double>& us = all.took_us[p];
+      return std::accumulate(us.begin(), us.end(), 0.0) / static_cast<double>(us.size());
+    };
+    time_by_proxy_0_to_1 = mean(0) / mean(1);
+  }
+  Duration took;
+  double share_of_proxy_0 = 0;
+  double time_by_proxy_0_to_1 = 0;  // of a message, on the mean
+};
+
+TEST(IccsDispatch, LeastLoadedGivesLessToTheProxyThatServesTwoLanes) {
+  const UnequalLanes in_turn(convergence::Dispatch::kRoundRobin);
+  const UnequalLanes least(convergence::Dispatch::kLeastLoaded);
+  EXPECT_NEAR(in_turn.share_of_proxy_0, 2.0 / 3, 0.01);
+  EXPECT_NEAR(least.share_of_proxy_0, 0.5, 0.01);
+  EXPECT_LT(least.took.s(), 0.8 * in_turn.took.s()) << "3/4: the larger of the shares decides";
+  EXPECT_GT(in_turn.time_by_proxy_0_to_1, 4);
+  // 2.9 where a proxy does not publish its load, and the client sees only what waits in each lane.
+  EXPECT_LT(least.time_by_proxy_0_to_1, 2);
 }
 
 TEST(Iccs, AnIdleOneCostsNoEventsBesidesKeepAlives) {

@@ -5,47 +5,14 @@
 
 #include "base/prng.h"
 #include "sim/idle_message.h"
+#include "tests/sim/round_costs.h"
 #include "tests/sim/scripted_shell.h"
 
 namespace braid::sim {
 namespace {
 
-// Round numbers: a message of few bytes takes 1000 (send) + 500 (network) + 900 (receive).
 settings::CostModel model() {
-  settings::CostModel m;
-  m.name = "test";
-  m.cycles_per_second = 20e6;
-  m.fault = 100;
-  m.call = 50;
-  m.lock = 20;
-  m.barrier = 30;
-  m.sync = 20;
-  m.protect = 40;
-  m.twin = 200;
-  m.diff = 300;
-  m.diff_byte = 0.5;
-  m.page_byte = 0.25;
-  m.handler = 150;
-  m.hand_over = 60;
-  m.hand_over_byte = 0.25;
-  m.window_send = 600;
-  m.ack_send = 200;
-  m.udp_send = 150;
-  m.checksum_byte = 0.5;
-  m.ip_send = 150;
-  m.ni_send = 100;
-  m.ni_byte = 0;
-  m.ni_receive = 100;
-  m.ip_receive = 150;
-  m.udp_receive = 150;
-  m.window_receive = 400;
-  m.ack_receive = 150;
-  m.deliver = 100;
-  m.deliver_byte = 0.25;
-  m.timer = 50;
-  m.latency = 500;
-  m.wire_byte = 0.1;
-  return m;
+  return round_costs(20e6);
 }
 
 constexpr std::uint32_t kHeapPages = 64;
