@@ -17,7 +17,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
+#include <memory>
 #include <vector>
 
 #include "base/time.h"
@@ -33,14 +33,15 @@ class Agenda {
     std::uint64_t changed = 0;
   };
 
-  // One sub-connection's place. The agenda outlives it and stays where it is.
+  // One sub-connection's place. The agenda outlives it and stays where it is; a place has one Entry.
   class Entry {
    public:
     Entry(Word* word, unsigned bit, Instant* due, Instant* earliest)
-        : word_(word), bit_(std::uint64_t{1} << bit), due_(due), earliest_(earliest) {}
-    Instant due() const { return *due_; }
+        : word_(word), bit_(std::uint64_t{1} << bit), due_(*due), shared_due_(due), earliest_(earliest) {}
+    Instant due() const { return due_; }
     void set_due(Instant when) {
-      *due_ = when;
+      due_ = when;
+      *shared_due_ = when;
       if (when < *earliest_) *earliest_ = when;
     }
     void set_ready() { word_->ready |= bit_; }
@@ -50,11 +51,16 @@ class Agenda {
    private:
     Word* word_;
     std::uint64_t bit_;
-    Instant* due_;
+    Instant due_;  // as *shared_due_, beside what reads it
+    Instant* shared_due_;
     Instant* earliest_;
   };
 
-  explicit Agenda(std::size_t size) : due_(size, Instant::never()), words_((size + 63) / 64) {}
+  explicit Agenda(std::size_t size)
+      : due_(size, Instant::never()),
+        words_count_(std::max<std::size_t>(1, (size + 63) / 64)),
+        words_(std::make_unique<Word[]>(words_count_)),
+        words_end_(words_.get() + words_count_) {}
   Agenda(const Agenda&) = delete;
   Agenda& operator=(const Agenda&) = delete;
 
@@ -63,33 +69,47 @@ class Agenda {
     return {&words_[i / 64], static_cast<unsigned>(i % 64), &due_[i], &earliest_};
   }
 
-  // Sub-connections whose timers have run out become ready. Call before next_ready().
+  // May the timer of one have run out that is not ready yet? Then collect(), before any_ready() and a Round.
+  bool any_due(Instant now) const { return earliest_ <= now; }
+  // Those whose timers have run out become ready.
   void collect(Instant now) {
-    if (earliest_ > now) return;
-    collected_ = now;
-    Instant earliest = Instant::never();
-    for (std::size_t i = 0; i < due_.size(); ++i) {
-      if (due_[i] <= now) words_[i / 64].ready |= std::uint64_t{1} << (i % 64);
-      earliest = braid::earlier(earliest, due_[i]);
+    if (any_due(now)) collect_due(now);
+  }
+  bool any_ready() const { return any(&Word::ready); }
+  bool any_changed() const { return any(&Word::changed); }
+
+  // The entries that are ready, each once: from `first` on, then those before it. What becomes ready
+  // meanwhile may be left out.
+  class Round {
+   public:
+    Round(const Agenda& agenda, std::size_t first)
+        : agenda_(agenda),
+          word_(first / 64),
+          left_(agenda.words_count_),
+          before_first_((std::uint64_t{1} << (first % 64)) - 1),
+          bits_(agenda.words_[word_].ready & ~before_first_) {}
+    // False at the end.
+    bool next(std::size_t& i) {
+      while (bits_ == 0) {
+        if (left_ == 0) return false;
+        if (++word_ == agenda_.words_count_) word_ = 0;
+        bits_ = agenda_.words_[word_].ready;
+        if (--left_ == 0) bits_ &= before_first_;  // the first word once more
+      }
+      i = word_ * 64 + static_cast<std::size_t>(std::countr_zero(bits_));
+      bits_ &= bits_ - 1;
+      return true;
     }
-    earliest_ = earliest;
-  }
-  bool any_ready() const {
-    return std::any_of(words_.begin(), words_.end(), [](const Word& w) { return w.ready != 0; });
-  }
-  bool any_changed() const {
-    return std::any_of(words_.begin(), words_.end(), [](const Word& w) { return w.changed != 0; });
-  }
-  // The first that is ready, in begin .. end - 1; `end` if none is.
-  std::size_t next_ready(std::size_t begin, std::size_t end) const {
-    while (begin < end) {
-      const std::uint64_t rest = words_[begin / 64].ready >> (begin % 64);
-      if (rest != 0) return std::min(end, begin + static_cast<std::size_t>(std::countr_zero(rest)));
-      begin = (begin / 64 + 1) * 64;
-    }
-    return end;
-  }
-  // It was looked at, and has nothing to send before it sets a bit again or its timer runs out.
+
+   private:
+    const Agenda& agenda_;
+    std::size_t word_;
+    std::size_t left_;
+    std::uint64_t before_first_;
+    std::uint64_t bits_;  // of the word, not yet visited
+  };
+
+  // It was looked at, its timer has not run out, and it has nothing to send before it sets a bit again.
   void clear_ready(std::size_t i) { words_[i / 64].ready &= ~(std::uint64_t{1} << (i % 64)); }
 
   // Calls f(i) for each that has the bit, and clears it before.
@@ -98,24 +118,30 @@ class Agenda {
     take(&Word::finished, f);
   }
   void clear_changed() {
-    for (Word& w : words_) w.changed = 0;
+    for (std::size_t w = 0; w < words_count_; ++w) words_[w].changed = 0;
   }
 
-  // The earliest of all timers.
-  Instant next_due() {
-    // What was due when they were collected has been looked at since, and may be due later now.
-    if (earliest_ <= collected_) {
-      earliest_ = Instant::never();
-      for (const Instant due : due_) earliest_ = braid::earlier(earliest_, due);
-    }
-    return earliest_;
+  // No later than any timer that is still to run out or to be looked at; earlier ones cost a look.
+  Instant next_due() const {
+    Instant next = earliest_;
+    if (!any_ready()) return next;
+    Round round(*this, 0);
+    for (std::size_t i = 0; round.next(i);) next = braid::earlier(next, due_[i]);
+    return next;
   }
   Instant due(std::size_t i) const { return due_[i]; }
 
  private:
+  bool any(std::uint64_t Word::*kind) const {
+    const Word* w = words_.get();
+    do {
+      if (w->*kind != 0) return true;
+    } while (++w != words_end_);
+    return false;
+  }
   template <class F>
   void take(std::uint64_t Word::*kind, F& f) {
-    for (std::size_t w = 0; w < words_.size(); ++w) {
+    for (std::size_t w = 0; w < words_count_; ++w) {
       std::uint64_t bits = words_[w].*kind;
       if (bits == 0) continue;
       words_[w].*kind = 0;
@@ -123,10 +149,22 @@ class Agenda {
     }
   }
 
+  [[gnu::noinline]] void collect_due(Instant now) {
+    Instant earliest = Instant::never();
+    for (std::size_t i = 0; i < due_.size(); ++i) {
+      if (due_[i] <= now)
+        words_[i / 64].ready |= std::uint64_t{1} << (i % 64);
+      else
+        earliest = braid::earlier(earliest, due_[i]);
+    }
+    earliest_ = earliest;
+  }
+
   std::vector<Instant> due_;
-  std::vector<Word> words_;
-  Instant earliest_ = Instant::never();  // no later than any of due_
-  Instant collected_ = Instant::from_ns(std::numeric_limits<std::int64_t>::min());
+  std::size_t words_count_;
+  std::unique_ptr<Word[]> words_;  // at least one
+  const Word* words_end_;
+  Instant earliest_ = Instant::never();  // no later than the timer of any that is not ready
 };
 
 }  // namespace braid::stack

@@ -568,7 +568,11 @@ std::size_t Stack::poll_transmit(Instant now, LinkId link, MutableBytes room) {
   CHECK_GE(room.size(), frame_bytes());
   const bool others = neighbours_.next_deadline() <= now || reassembly_.next_deadline() <= now ||
                       !outgoing_.empty() || unfinished_cuts_ > 0;
-  return others ? transmit_others(now, link, room) : transmit_sub_connections(now, link, room);
+  if (others) [[unlikely]]
+    return transmit_others(now, link, room);
+  if (agenda_.any_due(now)) [[unlikely]]
+    return transmit_due(now, link, room);
+  return agenda_.any_ready() ? transmit_sub_connections(now, link, room) : 0;
 }
 
 // Whatever it is besides new packets of sub-connections, it is seldom.
@@ -586,6 +590,7 @@ std::size_t Stack::transmit_others(Instant now, LinkId link, MutableBytes room) 
   }
   std::size_t length = 0;
   outgoings_turn_ = !outgoings_turn_;
+  agenda_.collect(now);
   if (outgoings_turn_) length = transmit_outgoing(now, link, room);
   if (length == 0) length = transmit_sub_connections(now, link, room);
   if (length == 0 && !outgoings_turn_) length = transmit_outgoing(now, link, room);
@@ -611,42 +616,48 @@ std::size_t Stack::transmit_outgoing(Instant now, LinkId link, MutableBytes room
   return length;
 }
 
-std::size_t Stack::transmit_sub_connections(Instant now, LinkId link_id, MutableBytes room) {
+[[gnu::always_inline]] inline std::size_t Stack::transmit(Instant now, Route& route, MutableBytes room) {
+  std::uint64_t sum = 0;
+  const std::size_t payload = route.sub_connection->poll(now, room.subspan(kFlowHeaderBytes), &sum);
+  if (payload == 0) return 0;
+  route.header.write(room.data(), payload, sum);
+  return kFlowHeaderBytes + payload;
+}
+
+[[gnu::always_inline]] inline std::size_t Stack::transmit_route(Instant now, Route& route,
+                                                                MutableBytes room) {
+  return config_.fragmentation == Fragmentation::kIp ? transmit_long(now, route, route.header.to(), room)
+                                                     : transmit(now, route, room);
+}
+
+std::size_t Stack::transmit_due(Instant now, LinkId link, MutableBytes room) {
   agenda_.collect(now);
-  if (!agenda_.any_ready()) return 0;
-  Link& link = links_[link_id.value()];
-  // Once round from where the last turn ended: a busy one does not keep others waiting.
-  const std::size_t first = link.next;
-  std::size_t end = routes_.size();
+  return agenda_.any_ready() ? transmit_sub_connections(now, link, room) : 0;
+}
+
+std::size_t Stack::transmit_sub_connections(Instant now, LinkId link, MutableBytes room) {
+  std::size_t& next = links_[link.value()].next;
   bool asks = false;
-  for (std::size_t i = agenda_.next_ready(first, end);; i = agenda_.next_ready(i + 1, end)) {
-    if (i >= end) {
-      if (end == first || first == 0) break;
-      end = first;
-      i = agenda_.next_ready(0, end);
-      if (i >= end) break;
-    }
+  Agenda::Round round(agenda_, next);
+  for (std::size_t i = 0; round.next(i);) {
     Route& route = routes_[i];
-    if (route.remote.link != link_id) continue;
+    if (route.remote.link != link) continue;
     SubConnection& sub = *route.sub_connection;
-    if (!sub.wants_to_send(now)) {
-      agenda_.clear_ready(i);
-      continue;
+    std::size_t length = 0;
+    if (route.settled && route.asked_source_port == sub.asked_source_port()) [[likely]] {
+      length = transmit_route(now, route, room);
+    } else if (sub.wants_to_send(now)) {
+      if (resolve(now, route))
+        length = transmit_route(now, route, room);
+      else
+        asks = true;
     }
-    const bool resolved = route.settled && route.asked_source_port == sub.asked_source_port();
-    if (!resolved && !resolve(now, route)) {
-      asks = true;
-      continue;
-    }
-    const std::size_t length = config_.fragmentation == Fragmentation::kIp
-                                   ? transmit_long(now, route, route.header.to(), room)
-                                   : transmit(now, route, room);
-    if (length == 0) continue;
     if (!sub.wants_to_send(now)) agenda_.clear_ready(i);  // most send one, and are asked no more
-    link.next = i + 1 == routes_.size() ? 0 : i + 1;
+    if (length == 0) continue;
+    next = i + 1 == agenda_.size() ? 0 : i + 1;  // a busy one does not keep others waiting
     return length;
   }
-  return asks ? transmit_arp(now, link_id, room) : 0;
+  return asks ? transmit_arp(now, link, room) : 0;
 }
 
 // The station that the route's packets go to now; false: ARP has still to tell.
@@ -720,14 +731,6 @@ std::size_t Stack::transmit_arp(Instant now, LinkId link, MutableBytes room) {
   const std::size_t end = length + write_arp(room.subspan(length), arp->packet);
   std::memset(room.data() + end, 0, kEthernetMinFrameBytes - end);
   return kEthernetMinFrameBytes;
-}
-
-std::size_t Stack::transmit(Instant now, Route& route, MutableBytes room) {
-  std::uint64_t sum = 0;
-  const std::size_t payload = route.sub_connection->poll(now, room.subspan(kFlowHeaderBytes), &sum);
-  if (payload == 0) return 0;
-  route.header.write(room.data(), payload, sum);
-  return kFlowHeaderBytes + payload;
 }
 
 Instant Stack::next_deadline() {

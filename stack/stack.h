@@ -316,9 +316,11 @@ class Stack {
   std::uint16_t next_identification();
   std::size_t next_frame_again(LinkId link);
   std::size_t transmit_outgoing(Instant now, LinkId link, MutableBytes room);
-  std::size_t transmit_others(Instant now, LinkId link, MutableBytes room);
-  std::size_t transmit_sub_connections(Instant now, LinkId link, MutableBytes room);
+  [[gnu::noinline]] std::size_t transmit_others(Instant now, LinkId link, MutableBytes room);
+  [[gnu::noinline]] std::size_t transmit_due(Instant now, LinkId link, MutableBytes room);
+  [[gnu::noinline]] std::size_t transmit_sub_connections(Instant now, LinkId link, MutableBytes room);
   bool resolve(Instant now, Route& route);
+  std::size_t transmit_route(Instant now, Route& route, MutableBytes room);
   std::size_t transmit_long(Instant now, Route& route, const MacAddress& to, MutableBytes room);
   std::size_t write_frame_of(OutgoingPacket& packet, const MacAddress& to, MutableBytes room);
   std::size_t transmit_arp(Instant now, LinkId link, MutableBytes room);

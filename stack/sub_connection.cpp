@@ -105,8 +105,8 @@ void SubConnection::send(OutMessage& m) {
   m.unacknowledged = std::max(m.bytes, 1u);
   ++stats_.messages_sent;
   stats_.message_bytes_sent += m.bytes;
-  entry_.set_ready();
   if (unsent_ == nullptr) {
+    entry_.set_ready();
     unsent_ = &m;
     unsent_offset_ = 0;
     if (shut_out()) entry_.set_due(Instant());  // so that the window is probed
@@ -339,7 +339,6 @@ void SubConnection::finish_messages(const Content& content, bool failed) {
 // ---------------------------------------------------------------- receiving
 
 PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView rest, Duration unseen) {
-  entry_.set_ready();
   if (h.sender_epoch == 0) return PacketFate::kRefused;
   if (state_ == State::kFenced || state_ == State::kClosed) return PacketFate::kUnknownEpoch;  // SC-10
   if (h.type == PacketType::kHello) return on_hello(now, h, rest);
@@ -418,6 +417,7 @@ void SubConnection::take_window(Instant now, const PacketHeader& h) {
   const bool was_closed = told_packets_ == 0 || told_units_ == 0;
   told_packets_ = h.window_packets;
   told_units_ = h.window_units;
+  if (unsent_ != nullptr) entry_.set_ready();
   if (told_packets_ != 0 && told_units_ != 0) return;
   if (!was_closed) {
     window_probe_wait_ = rtt_.rto();
@@ -465,6 +465,7 @@ bool SubConnection::on_acknowledgement(Instant now, const PacketHeader& h, Durat
     tail_probed_ = false;
     wake(window_.loss_due());
   }
+  if (unsent_ != nullptr || window_.lost_any()) entry_.set_ready();
   if (rtt) {
     // What the peer held on purpose is no part of the path; what it held because it did not run is, for the
     // timers, and is not for congestion control (SW-6, SW-11).
@@ -751,6 +752,7 @@ void SubConnection::on_timer(Instant now) {
       ++stats_.path_deaths;
     }
     on_loss_timers(now);
+    if (window_.lost_any()) entry_.set_ready();
   }
   schedule();
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace braid::stack {
@@ -11,34 +12,63 @@ Instant at(Duration d) {
   return Instant() + d;
 }
 
-std::vector<std::size_t> ready(const Agenda& agenda) {
+std::vector<std::size_t> ready(const Agenda& agenda, std::size_t first = 0) {
   std::vector<std::size_t> all;
-  for (std::size_t i = 0; (i = agenda.next_ready(i, agenda.size())) < agenda.size(); ++i) all.push_back(i);
+  Agenda::Round round(agenda, first);
+  for (std::size_t i = 0; round.next(i);) all.push_back(i);
   return all;
 }
 
-TEST(Agenda, FindsReadyEntriesInOrderAndAcrossWords) {
+TEST(Agenda, RoundVisitsReadyEntriesInOrderAcrossWords) {
   Agenda agenda(200);
   for (const std::size_t i : {0u, 63u, 64u, 130u, 199u}) agenda.entry(i).set_ready();
   EXPECT_EQ(ready(agenda), (std::vector<std::size_t>{0, 63, 64, 130, 199}));
-  EXPECT_EQ(agenda.next_ready(65, 200), 130u);
-  EXPECT_EQ(agenda.next_ready(65, 130), 130u);  // none before the end
-  EXPECT_EQ(agenda.next_ready(1, 63), 63u);
   agenda.clear_ready(64);
   EXPECT_EQ(ready(agenda), (std::vector<std::size_t>{0, 63, 130, 199}));
   EXPECT_TRUE(agenda.any_ready());
 }
 
-TEST(Agenda, AnEmptyOneHasNothing) {
+TEST(Agenda, RoundBeginsAnywhereAndVisitsEachReadyEntryOnce) {
+  for (const std::size_t size : {1u, 63u, 64u, 65u, 128u, 200u}) {
+    Agenda agenda(size);
+    std::vector<std::size_t> all;
+    for (std::size_t i = 0; i < size; i += 3) {
+      agenda.entry(i).set_ready();
+      all.push_back(i);
+    }
+    for (std::size_t first = 0; first < size; ++first) {
+      std::vector<std::size_t> expected = all;
+      std::rotate(expected.begin(), std::lower_bound(expected.begin(), expected.end(), first),
+                  expected.end());
+      EXPECT_EQ(ready(agenda, first), expected) << size << " from " << first;
+    }
+  }
+}
+
+TEST(Agenda, EntryMayBeClearedDuringARound) {
+  Agenda agenda(70);
+  for (const std::size_t i : {2u, 3u, 69u}) agenda.entry(i).set_ready();
+  std::vector<std::size_t> visited;
+  Agenda::Round round(agenda, 3);
+  for (std::size_t i = 0; round.next(i);) {
+    visited.push_back(i);
+    agenda.clear_ready(i);
+  }
+  EXPECT_EQ(visited, (std::vector<std::size_t>{3, 69, 2}));
+  EXPECT_FALSE(agenda.any_ready());
+}
+
+TEST(Agenda, EmptyAgendaHasNothingToDo) {
   Agenda agenda(0);
+  EXPECT_FALSE(agenda.any_due(at(1_s)));
   agenda.collect(at(1_s));
   EXPECT_FALSE(agenda.any_ready());
   EXPECT_FALSE(agenda.any_changed());
-  EXPECT_EQ(agenda.next_ready(0, 0), 0u);
+  EXPECT_TRUE(ready(agenda).empty());
   EXPECT_EQ(agenda.next_due(), Instant::never());
 }
 
-TEST(Agenda, AnEntryIsReadyWhenItsTimerRunsOutAndNotBefore) {
+TEST(Agenda, EntryBecomesReadyWhenItsTimerRunsOut) {
   Agenda agenda(70);
   agenda.entry(3).set_due(at(10_us));
   agenda.entry(69).set_due(at(20_us));
@@ -50,20 +80,41 @@ TEST(Agenda, AnEntryIsReadyWhenItsTimerRunsOutAndNotBefore) {
   EXPECT_EQ(ready(agenda), (std::vector<std::size_t>{3, 69}));
 }
 
-TEST(Agenda, NextDueIsTheEarliestOfAllTimersAsTheyStandNow) {
+TEST(Agenda, NextDueIsTheEarliestTimer) {
   Agenda agenda(4);
+  std::vector<Agenda::Entry> entries;
+  for (std::size_t i = 0; i < 4; ++i) entries.push_back(agenda.entry(i));
   EXPECT_EQ(agenda.next_due(), Instant::never());
-  agenda.entry(1).set_due(at(30_us));
-  agenda.entry(2).set_due(at(20_us));
+  entries[1].set_due(at(30_us));
+  entries[2].set_due(at(20_us));
   EXPECT_EQ(agenda.next_due(), at(20_us));
   agenda.collect(at(20_us));
-  agenda.entry(2).set_due(at(90_us));  // it was looked at
+  entries[2].set_due(at(90_us));
+  agenda.clear_ready(2);
   EXPECT_EQ(agenda.next_due(), at(30_us));
+  entries[3].set_due(at(5_us));
+  EXPECT_EQ(agenda.next_due(), at(5_us));
+  EXPECT_EQ(agenda.due(1), at(30_us));
+}
+
+TEST(Agenda, ReadyEntryThatNobodyLookedAtIsStillDue) {
+  Agenda agenda(4);
+  agenda.entry(1).set_due(at(30_us));
   agenda.entry(3).set_due(at(5_us));
+  agenda.collect(at(5_us));
   EXPECT_EQ(agenda.next_due(), at(5_us));
   agenda.collect(at(40_us));
-  EXPECT_EQ(agenda.next_due(), at(5_us));  // nobody has dealt with it
-  EXPECT_EQ(agenda.due(1), at(30_us));
+  EXPECT_EQ(agenda.next_due(), at(5_us));
+}
+
+TEST(Agenda, TimerThatWasCollectedIsNotCollectedAgain) {
+  Agenda agenda(2);
+  agenda.entry(0).set_due(at(5_us));
+  EXPECT_TRUE(agenda.any_due(at(5_us)));
+  agenda.collect(at(5_us));
+  EXPECT_FALSE(agenda.any_due(at(1_s)));
+  agenda.entry(0).set_due(at(5_us));  // due again
+  EXPECT_TRUE(agenda.any_due(at(5_us)));
 }
 
 TEST(Agenda, FinishedEntriesAreTakenOnce) {
@@ -78,7 +129,7 @@ TEST(Agenda, FinishedEntriesAreTakenOnce) {
   EXPECT_TRUE(taken.empty());
 }
 
-TEST(Agenda, AnEntryThatFinishesMoreWhileItIsTakenComesAgain) {
+TEST(Agenda, EntryThatFinishesMoreWhileItIsTakenIsTakenAgain) {
   Agenda agenda(2);
   agenda.entry(1).set_finished();
   int times = 0;
