@@ -14,7 +14,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "sim/simulated_machine.h"
+#include "sim/shell_turns.h"
 #include "sim/stuck_turn.h"
 
 namespace braid::sim {

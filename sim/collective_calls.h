@@ -1,0 +1,29 @@
+// The calls that all clusters make together: which clusters have come to the next one, and whether all of
+// them mean the same.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "dsm/program/step_facts.h"
+#include "sim/shell/control.h"
+
+namespace braid::sim {
+
+class CollectiveCalls {
+ public:
+  explicit CollectiveCalls(std::size_t clusters) : facts_(clusters), has_come_(clusters) {}
+
+  // A cluster makes a call, which is its next one. True: all have come, and the call is made; the next one
+  // begins. An error says what two of them call differently.
+  Result<bool> come(ClusterId cluster, const dsm::StepFacts& facts);
+
+ private:
+  std::vector<dsm::StepFacts> facts_;  // of the next call, by cluster
+  std::vector<bool> has_come_;         // by cluster
+  std::size_t missing_ = facts_.size();
+};
+
+}  // namespace braid::sim

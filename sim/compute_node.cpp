@@ -1,0 +1,74 @@
+#include "sim/compute_node.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace braid::sim {
+
+Duration ComputeNode::ask(Request::Kind kind, Instant at, Duration jitter) {
+  CHECK(state_ == State::kRunning);
+  state_ = State::kAsking;
+  waits_for_ = kind;
+  since_ = at;
+  return Duration::ns(static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(jitter.ns()) + 1)));
+}
+
+void ComputeNode::wait(Duration cost) {
+  CHECK(state_ == State::kAsking);
+  state_ = State::kWaiting;
+  cost_ = cost;
+}
+
+void ComputeNode::wait_at_barrier(Instant now) {
+  state_ = State::kWaiting;
+  waits_for_ = Request::Kind::kBarrier;
+  since_ = now;
+}
+
+// What it waited for was part of parallel(), unless it was outside or called together with other clusters.
+void ComputeNode::account(Instant at, const ParallelTime& parallel) {
+  if (!parallel.is_running() || state_ == State::kOutside || state_ == State::kInCall) return;
+  const Duration waited = at - std::max(since_, parallel.began());
+  switch (waits_for_) {
+    case Request::Kind::kFault:
+      figures_.faults += waited;
+      return;
+    case Request::Kind::kBarrier:
+      figures_.barriers += waited;
+      return;
+    case Request::Kind::kLock:
+    case Request::Kind::kUnlock:
+      figures_.locks += waited;
+      return;
+    case Request::Kind::kNone:
+    case Request::Kind::kSync:
+    case Request::Kind::kAllocate:
+    case Request::Kind::kStep:
+    case Request::Kind::kIdle:
+      figures_.syncs += waited;
+      return;
+  }
+}
+
+ComputeNode::Resumption ComputeNode::resume(Instant at, const ParallelTime& parallel, const ClockRate& rate) {
+  at = std::max(at + cost_, busy_until_);
+  cost_ = {};
+  account(at, parallel);
+  granted_at_ = waits_for_ == Request::Kind::kFault ? rate.to_cycles(at) : ClockRate::kNever;
+  state_ = State::kRunning;
+  waits_for_ = Request::Kind::kNone;
+  if (!leaves_) return {.at = at, .has_left = false};
+  leaves_ = false;
+  left_ = at;
+  return {.at = at, .has_left = true};
+}
+
+void ComputeNode::handled(Duration took, Instant until, const ParallelTime& parallel) {
+  busy_until_ = until;
+  if (!parallel.is_running()) return;
+  figures_.handling += took;
+  if (is_running()) figures_.held_up += took;
+}
+
+}  // namespace braid::sim

@@ -1,0 +1,78 @@
+// The turns of one cluster's shell: until when its compute nodes may run, and which protections of pages it
+// carries out before they do.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "base/result.h"
+#include "dsm/engine/engine.h"
+#include "sim/clock_rate.h"
+#include "sim/shell/control.h"
+
+namespace braid::sim {
+
+// Where the compute nodes of one cluster run.
+class Shell {
+ public:
+  virtual ~Shell() = default;
+  // What both share. Whoever has the baton may touch it.
+  virtual Control& control() = 0;
+  // The cluster's pages: always readable and writable here.
+  virtual std::byte* heap() = 0;
+  // Hands the baton over and returns when it is back. An error: the program has ended, and how.
+  virtual Result<void> run() = 0;
+};
+
+// Is the memory of the cluster's page engine: its protections wait for the shell's next turn.
+class ShellTurns final : public dsm::PageMemory {
+ public:
+  // Told that pages are about to be left with no more than this access.
+  using Closing = std::function<void(PageId first, std::uint32_t count, dsm::Access access)>;
+
+  // The shell outlives this. `compute`: its nodes.
+  ShellTurns(Shell& shell, unsigned compute, Closing closing);
+
+  void protect(PageId first, std::uint32_t count, dsm::Access access) override;
+  std::byte* page(PageId page) override { return heap_ + std::size_t{page.value()} * dsm::kPageBytes; }
+
+  Control& control() { return control_; }
+  const Control& control() const { return control_; }
+  // Of those that may run the earliest node's clock; ClockRate::kNever: none may.
+  std::int64_t clock() const {
+    std::int64_t earliest = ClockRate::kNever;
+    for (unsigned n = 0; n < compute_; ++n)
+      if (control_.nodes[n].runnable) earliest = std::min(earliest, control_.nodes[n].clock);
+    return earliest;
+  }
+
+  // Nodes run, none beyond `until` nor for longer than kLongestTurn. Returns the node that asks for
+  // something, or Control::kNobody; an error: the program has ended, or its shell is not one.
+  Result<std::uint32_t> run(std::int64_t until, std::uint32_t allocated_pages);
+  // The same for node n, the others standing still.
+  Result<std::uint32_t> run_alone(unsigned n, std::int64_t until, std::uint32_t allocated_pages);
+
+  std::uint64_t protections() const { return protections_; }  // calls of protect()
+  std::uint64_t hand_overs() const { return hand_overs_; }    // of the baton
+
+  // Cycles, some ten milliseconds of computing. So a program that is charged always comes back in time, and
+  // one that does not is stuck (ProcessShell::make()).
+  static constexpr std::int64_t kLongestTurn = 100'000'000;
+
+ private:
+  Result<void> hand_over();
+
+  Shell& shell_;
+  Control& control_;
+  std::byte* const heap_;
+  const unsigned compute_;
+  const Closing closing_;
+  std::vector<ProtectionRun> pending_;
+  std::uint64_t protections_ = 0;
+  std::uint64_t hand_overs_ = 0;
+};
+
+}  // namespace braid::sim

@@ -1,0 +1,362 @@
+#include "sim/simulated_cluster.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "dsm/program/host.h"
+
+namespace braid::sim {
+
+SimulatedCluster::SimulatedCluster(MachineShared& shared, Owner& owner, ClusterId id, Shell& shell,
+                                   Prng& seeds)
+    : shared_(shared),
+      owner_(owner),
+      id_(id),
+      turns_(shell, shared.config.compute,
+             [this](PageId first, std::uint32_t count, dsm::Access access) {
+               make_granted_accesses(first, count, access);
+             }),
+      engine_(dsm::engine_config({.clusters = shared.config.iccs.clusters,
+                                  .cluster = id.value(),
+                                  .compute = shared.config.compute,
+                                  .heap_pages = shared.config.heap_pages}),
+              turns_) {
+  const settings::CostModel& model = shared.model;
+  for (unsigned n = 0; n < shared.config.compute; ++n) nodes_.emplace_back(seeds.next());
+  const double least = std::min(model.fault, model.call) / model.unit;
+  Control& c = turns_.control();
+  c.cluster = id.value();
+  c.clusters = shared.config.iccs.clusters;
+  c.compute = shared.config.compute;
+  c.heap_pages = shared.config.heap_pages;
+  c.cycles_per_second = shared.rate.cycles_per_second();
+  c.quantum = shared.config.strict ? 1 : std::max<std::int64_t>(1, static_cast<std::int64_t>(least));
+}
+
+// ---------------------------------------------------------------- the nodes' turns
+
+void SimulatedCluster::run(std::int64_t until) {
+  after_turn(turns_.run(until, allocated_pages()));
+}
+
+void SimulatedCluster::after_turn(const Result<std::uint32_t>& asking) {
+  if (!asking) return shared_.fail(asking.error());
+  if (*asking != Control::kNobody) ask(*asking);
+}
+
+// A page that was opened for an access stays open until that has been made. Else nodes in false sharing could
+// take a page from each other for ever, always between the moment at which it is opened and the one at which
+// all of that is paid for and the access would be made. So a node that has not come that far makes the access
+// now; its clock is what it would have been, and the rest waits for its turn.
+void SimulatedCluster::make_granted_accesses(PageId first, std::uint32_t count, dsm::Access access) {
+  // There are no nodes yet when the engine is made and closes all pages.
+  for (unsigned n = 0; n < nodes_.size(); ++n) {
+    if (!is_granted(n) || !shared_.failure.ok()) continue;
+    const Request& r = request(n);
+    const bool inside = r.page >= first.value() && r.page - first.value() < count;
+    if (!inside || (!r.write && access == dsm::Access::kRead)) continue;
+    after_turn(turns_.run_alone(n, control(n).clock + 1, allocated_pages()));
+  }
+}
+
+void SimulatedCluster::ask(unsigned n) {
+  NodeControl& c = control(n);
+  c.runnable = false;
+  const Instant at = std::max(shared_.rate.to_instant(c.clock), shared_.events.now());
+  const Duration late = nodes_[n].ask(c.request.kind, at, shared_.jitter);
+  shared_.events.push(at + shared_.entry(c.request.kind) + late,
+                      {EventKind::kRequest, static_cast<std::uint8_t>(n), id_.value(), 0});
+}
+
+void SimulatedCluster::resume(unsigned n, Instant at) {
+  const ComputeNode::Resumption resumed = nodes_[n].resume(at, shared_.parallel, shared_.rate);
+  NodeControl& c = control(n);
+  c.result = engine_.result(static_cast<std::uint16_t>(n));
+  c.reduction = engine_.reduction(static_cast<std::uint16_t>(n));
+  c.clock = shared_.rate.to_cycles(resumed.at);
+  c.runnable = true;
+  if (resumed.has_left && shared_.parallel.leave(resumed.at)) owner_.parallel_ended();
+}
+
+// Nodes whose requests are complete go on.
+void SimulatedCluster::resume_complete(Instant at) {
+  bool all_complete = true;
+  for (unsigned n = 0; n < nodes_.size(); ++n) {
+    if (nodes_[n].state() != ComputeNode::State::kWaiting) continue;
+    if (!engine_.done(static_cast<std::uint16_t>(n)))
+      all_complete = false;
+    else if (nodes_after_barrier_ == 0)
+      resume(n, at);
+  }
+  if (nodes_after_barrier_ > 0 && all_complete) end_barrier(at);
+}
+
+// ---------------------------------------------------------------- what a compute node asks for
+
+// A shell has looked, too; an engine must not depend on it.
+std::optional<dsm::LockMisuse> SimulatedCluster::misuse_of(unsigned n, const Request& r) const {
+  const auto has = [&](dsm::LockId lock) { return engine_.holds(static_cast<std::uint16_t>(n), lock); };
+  const dsm::LockId lock(r.id);
+  if (r.kind == Request::Kind::kLock) return dsm::LockMisuse::of_lock(lock, has(lock));
+  if (r.kind == Request::Kind::kUnlock) return dsm::LockMisuse::of_unlock(lock, has(lock));
+  if (r.kind == Request::Kind::kSync) return dsm::LockMisuse::of_sync(r.sync, has);
+  return {};
+}
+
+// Of the page protocol's work for a request, in cycles, beside what charged() sees.
+double SimulatedCluster::cost_of(Request::Kind kind) const {
+  switch (kind) {
+    case Request::Kind::kLock:
+    case Request::Kind::kUnlock:
+      return shared_.model.lock;
+    case Request::Kind::kBarrier:
+      return shared_.model.barrier;
+    case Request::Kind::kSync:
+    case Request::Kind::kAllocate:
+      return shared_.model.sync;
+    case Request::Kind::kNone:
+    case Request::Kind::kFault:
+    case Request::Kind::kStep:
+    case Request::Kind::kIdle:
+      return 0;
+  }
+  CHECK(false);
+}
+
+// The page protocol begins with the request. True: it is complete.
+bool SimulatedCluster::start(unsigned n, const Request& r) {
+  const auto node = static_cast<std::uint16_t>(n);
+  switch (r.kind) {
+    case Request::Kind::kFault:
+      return engine_.fault(node, PageId(r.page), r.write ? dsm::Access::kWrite : dsm::Access::kRead);
+    case Request::Kind::kLock:
+      return engine_.lock(node, dsm::LockId(r.id));
+    case Request::Kind::kUnlock:
+      engine_.unlock(node, dsm::LockId(r.id));
+      return true;
+    case Request::Kind::kBarrier:
+      if (r.id == dsm::kOwnBarrier.value()) nodes_[n].leave_when_resumed();
+      return engine_.barrier(node, dsm::BarrierId(r.id), r.reduction, r.value);
+    case Request::Kind::kSync:
+      return engine_.sync(node, r.sync);
+    case Request::Kind::kAllocate:
+      return engine_.allocate(node, r.pages, r.homes);
+    case Request::Kind::kNone:
+    case Request::Kind::kStep:
+    case Request::Kind::kIdle:
+      break;
+  }
+  CHECK(false);
+}
+
+void SimulatedCluster::on_request(unsigned n) {
+  const Request& r = request(n);
+  const unsigned number = id_.value() * shared_.config.compute + n;
+  if (r.kind == Request::Kind::kNone) return shared_.fail(error("compute node {} asks for nothing", number));
+  if (r.kind == Request::Kind::kIdle) return go_idle(n);
+  if (r.kind == Request::Kind::kStep) {
+    nodes_[n].await_call();
+    if (r.step != Request::Step::kTeam) return owner_.called_together(*this, r);
+    for (unsigned i = 0; i < nodes_.size(); ++i) resume(i, shared_.events.now());
+    return;
+  }
+  const std::optional<dsm::LockMisuse> misuse = misuse_of(n, r);
+  if (misuse) return shared_.fail(Error{misuse->text(number)});
+  const bool makes_twin = r.kind == Request::Kind::kFault && r.write && engine_.home(PageId(r.page)) != id_;
+  nodes_[n].wait(makes_twin ? shared_.model.time(shared_.model.twin) : Duration());
+  Work work{.node = n, .at = shared_.events.now()};
+  bool complete = false;
+  charged(work, [&] { complete = start(n, r); });
+  if (const double cycles = cost_of(r.kind); cycles > 0) work.at = work.at + shared_.model.time(cycles);
+  send_output(work);
+  // A call of this node's that is complete returns when what it caused has been handed over; one that
+  // completed another node's does it then, too.
+  if (complete) resume(n, work.at);
+  resume_complete(work.at);
+}
+
+// It has done its part of parallel(). The initial node goes on when all have.
+void SimulatedCluster::go_idle(unsigned n) {
+  nodes_[n].step_outside();
+  if (std::all_of(nodes_.begin(), nodes_.end(),
+                  [](const ComputeNode& node) { return node.state() == ComputeNode::State::kOutside; }))
+    resume(0, shared_.events.now());
+}
+
+// ---------------------------------------------------------------- calls of all clusters
+
+void SimulatedCluster::allocate(const Request& r) {
+  const std::optional<PageId> first = engine_.allocate_together(r.pages, r.homes);
+  allocation_ = first ? first->value() : dsm::kNoPages;
+}
+
+void SimulatedCluster::return_allocation(Instant at) {
+  resume(0, at);
+  control(0).result = allocation_;
+}
+
+void SimulatedCluster::begin_barrier(Instant now, unsigned nodes) {
+  nodes_after_barrier_ = nodes;
+  for (ComputeNode& node : nodes_) node.wait_at_barrier(now);
+  Work work{.node = 0, .at = now + shared_.model.time(shared_.model.barrier)};
+  charged(work, [&] {
+    for (unsigned n = 0; n < nodes_.size(); ++n)
+      (void)engine_.barrier(static_cast<std::uint16_t>(n), dsm::kOwnBarrier);
+  });
+  send_output(work);
+  resume_complete(work.at);
+}
+
+void SimulatedCluster::end_barrier(Instant at) {
+  const unsigned go_on = std::exchange(nodes_after_barrier_, 0);
+  for (unsigned n = 0; n < nodes_.size(); ++n) {
+    if (n < go_on)
+      resume(n, at);
+    else
+      nodes_[n].step_outside();
+  }
+}
+
+void SimulatedCluster::finish(Instant now) {
+  resume(0, now);
+  // The last turn is not of the run any more.
+  turns_.control().until = ClockRate::kNever;
+  turns_.control().protection_runs = 0;
+}
+
+void SimulatedCluster::wait_for_last(Instant end) {
+  for (ComputeNode& node : nodes_) node.wait_for_last(end);
+}
+
+// ---------------------------------------------------------------- messages
+
+// Carries out operation(), and charges what the page protocol did in it beside sending.
+template <class Operation>
+void SimulatedCluster::charged(Work& work, Operation&& operation) {
+  const settings::CostModel& model = shared_.model;
+  const std::uint64_t protections = turns_.protections();
+  const std::uint64_t applied = engine_.counts().diffs_applied;
+  operation();
+  double cycles = model.protect * static_cast<double>(turns_.protections() - protections);
+  if (engine_.counts().diffs_applied != applied) cycles += model.diff_byte * static_cast<double>(work.bytes);
+  if (cycles > 0) work.at = work.at + model.time(cycles);
+}
+
+// Hands over what the page protocol has to send, in the time of the node that is at work.
+void SimulatedCluster::send_output(Work& work) {
+  for (std::uint64_t left = engine_.output_clusters(); left != 0; left &= left - 1) {
+    const ClusterId to(static_cast<std::uint16_t>(std::countr_zero(left)));
+    while (engine_.has_output(to) && send_one(work, to)) {
+    }
+  }
+}
+
+// False: there is no room, or nothing to send after all.
+bool SimulatedCluster::send_one(Work& work, ClusterId to) {
+  const settings::CostModel& model = shared_.model;
+  const MutableBytes room = shared_.iccs.reserve(
+      id_, work.node, to, static_cast<std::uint32_t>(dsm::kMessageHeaderBytes + dsm::kMaxMessageBytes));
+  if (room.empty()) return false;
+  const dsm::ClusterCounts before = engine_.counts();
+  const std::uint64_t protections = turns_.protections();
+  const std::size_t bytes = engine_.poll_transmit(to, room.subspan(dsm::kMessageHeaderBytes));
+  if (bytes == 0) return false;
+  const dsm::ClusterCounts& after = engine_.counts();
+  double cycles =
+      model.hand_over + model.hand_over_byte * static_cast<double>(dsm::kMessageHeaderBytes + bytes);
+  cycles += model.protect * static_cast<double>(turns_.protections() - protections);
+  cycles += model.page_byte * static_cast<double>(dsm::kPageBytes * (after.pages_sent - before.pages_sent));
+  cycles += model.diff * static_cast<double>(after.diffs_sent - before.diffs_sent);
+  cycles += model.diff_byte * static_cast<double>(after.diff_bytes_sent - before.diff_bytes_sent);
+  work.at = work.at + model.time(cycles);
+  if (shared_.parallel.is_running()) nodes_[work.node].count_message();
+  std::memset(room.data(), 0, dsm::kMessageHeaderBytes);
+  shared_.iccs.commit(work.at, static_cast<std::uint32_t>(dsm::kMessageHeaderBytes + bytes));
+  return true;
+}
+
+// In whose time a message is handled: of those nodes that do not compute the first one to be free, else of
+// the next one that computes.
+unsigned SimulatedCluster::handler() {
+  const ComputeNode* best = nullptr;
+  for (const ComputeNode& node : nodes_) {
+    if (node.is_running()) continue;
+    if (best == nullptr || node.busy_until() < best->busy_until()) best = &node;
+  }
+  if (best != nullptr) return static_cast<unsigned>(best - nodes_.data());
+  return next_held_up_++ % static_cast<unsigned>(nodes_.size());
+}
+
+// Carries out operation(work) in the time of one of the nodes, and what follows from it.
+template <class Operation>
+Iccs::Sink::Handled SimulatedCluster::handle(Instant now, Operation&& operation) {
+  const unsigned n = handler();
+  ComputeNode& node = nodes_[n];
+  // The handler has been at it since the delivery, unless the node was busy then.
+  const Duration notice = shared_.model.time(shared_.model.handler);
+  const Instant begins = std::max(now - notice, node.busy_until());
+  Work work{.node = n, .at = begins + notice};
+  operation(work);
+  send_output(work);
+  const Duration took = work.at - begins;
+  node.handled(took, work.at, shared_.parallel);
+  if (node.is_running()) {
+    const bool granted = is_granted(n);
+    control(n).clock += static_cast<std::int64_t>(shared_.model.cycles(took) / shared_.model.unit + 0.5);
+    if (granted) node.delay_grant(control(n).clock);
+  }
+  resume_complete(work.at);
+  return {work.at, n};
+}
+
+Iccs::Sink::Handled SimulatedCluster::on_message(Instant now, ClusterId from, ByteView message) {
+  return handle(now, [&](Work& work) {
+    const settings::CostModel& model = shared_.model;
+    work.bytes = message.size() - dsm::kMessageHeaderBytes;
+    if (work.bytes >= dsm::kPageBytes) work.at = work.at + model.time(model.page_byte * dsm::kPageBytes);
+    charged(work, [&] { engine_.on_message(from, message.subspan(dsm::kMessageHeaderBytes)); });
+    CHECK(!engine_.refusal());  // PG-27: nothing here damages a message
+  });
+}
+
+Iccs::Sink::Handled SimulatedCluster::on_room(Instant now) {
+  return handle(now, [](Work&) {});
+}
+
+// ---------------------------------------------------------------- what it tells
+
+std::string SimulatedCluster::explain_waits() const {
+  std::string text;
+  for (unsigned n = 0; n < nodes_.size(); ++n) {
+    const auto node = static_cast<std::uint16_t>(n);
+    if (nodes_[n].state() == ComputeNode::State::kOutside) continue;
+    const std::string wait = nodes_[n].state() == ComputeNode::State::kInCall
+                                 ? "waits for the other clusters' initial threads to call what it called"
+                                 : engine_.explain_wait(node);
+    text += fmt::format("\n  compute node {} {}", id_.value() * shared_.config.compute + n, wait);
+    const std::string locks = engine_.locks_of(node);
+    if (!locks.empty()) text += "; it has lock(s) " + locks;
+  }
+  return text;
+}
+
+void SimulatedCluster::add_to(MachineFigures& f) const {
+  for (unsigned n = 0; n < nodes_.size(); ++n) {
+    NodeFigures node = nodes_[n].figures();
+    node.computing = shared_.parallel.total() - node.faults - node.locks - node.barriers - node.syncs;
+    f.nodes.push_back(node);
+    f.node_counts.push_back(engine_.node_counts(static_cast<std::uint16_t>(n)));
+  }
+  f.cluster_counts.push_back(engine_.counts());
+  f.hand_overs += turns_.hand_overs();
+  f.counted = f.counted && turns_.control().counted;
+  const IccsConfig& iccs = shared_.config.iccs;
+  if (iccs.mode != Mode::kReal) return;
+  for (unsigned n = 0; n < iccs.nis; ++n) f.links.push_back(shared_.iccs.link_figures(id_, n));
+  for (unsigned p = 0; p < iccs.proxies; ++p) f.proxies.push_back(shared_.iccs.figures(id_, p));
+}
+
+}  // namespace braid::sim
