@@ -1,4 +1,4 @@
-// Settings that are addresses.
+// Declares settings whose values are addresses.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace braid::settings {
 
-bool is_host(const std::string& text);  // one host's IPv4 address, dotted
+bool is_host(const std::string& text);  // the IPv4 address of one host, dotted
 bool is_host_or_empty(const std::string& text);
-bool is_station(const std::string& text);  // one station's Ethernet address
+bool is_station(const std::string& text);  // the Ethernet address of one station
 bool is_station_or_empty(const std::string& text);
 
 constexpr Setting host(Setting s) {

@@ -27,48 +27,48 @@ constexpr Setting positive(Setting s) {
 }
 
 constexpr Setting kCosts[] = {
-    positive(cost<&M::unit>("unit", "a unit of what the compiler's charges count")),
-    cost<&M::fault>("fault", "from an access that is forbidden until the page protocol has it"),
-    cost<&M::call>("call", "from a call until the page protocol has it"),
-    cost<&M::lock>("lock", "a lock inside the cluster, taken or given back"),
-    cost<&M::barrier>("barrier", "coming to a barrier"),
-    cost<&M::sync>("sync", "a word, flag, semaphore or condition; an allocation"),
-    cost<&M::protect>("protect", "a change of the protection of a run of pages"),
-    cost<&M::twin>("twin", "a copy of a page before it is written"),
+    positive(cost<&M::unit>("unit", "one unit of the compiler's charges for a program's computing")),
+    cost<&M::fault>("fault", "from an access that faults until the page protocol handles it"),
+    cost<&M::call>("call", "from a program's call until the page protocol handles it"),
+    cost<&M::lock>("lock", "acquiring or releasing a lock inside the cluster"),
+    cost<&M::barrier>("barrier", "arriving at a barrier"),
+    cost<&M::sync>("sync", "an operation on a word, flag, semaphore or condition; an allocation"),
+    cost<&M::protect>("protect", "changing the protection of a run of pages"),
+    cost<&M::twin>("twin", "copying a page before it is written"),
     cost<&M::diff>("diff", "comparing a page with its twin"),
-    cost<&M::diff_byte>("diff_byte", "a byte of a diff, found or applied"),
-    cost<&M::page_byte>("page_byte", "a byte of a page, copied out or in"),
-    cost<&M::handler>("handler", "a message that has arrived, beside what it does"),
-    cost<&M::hand_over>("hand_over", "a message, from a compute node to a proxy"),
-    cost<&M::hand_over_byte>("hand_over_byte", "a byte of it"),
-    cost<&M::window_send>("window_send", "a packet with records, through the sliding window"),
-    cost<&M::ack_send>("ack_send", "a packet without records"),
-    cost<&M::udp_send>("udp_send", "a datagram, beside its checksum"),
-    cost<&M::checksum_byte>("checksum_byte", "a byte of a datagram, sent or received"),
-    cost<&M::ip_send>("ip_send", "a fragment, or a datagram that needs none"),
-    cost<&M::ni_send>("ni_send", "a frame"),
-    cost<&M::ni_byte>("ni_byte", "a byte of a frame, sent or received"),
-    cost<&M::ni_receive>("ni_receive", "a frame"),
-    cost<&M::ip_receive>("ip_receive", "a frame"),
-    cost<&M::udp_receive>("udp_receive", "a datagram, beside its checksum"),
-    cost<&M::window_receive>("window_receive", "a packet with records"),
-    cost<&M::ack_receive>("ack_receive", "a packet without records"),
-    cost<&M::deliver>("deliver", "a record, to where its connection has it"),
-    cost<&M::deliver_byte>("deliver_byte", "a byte of it"),
-    cost<&M::timer>("timer", "looking after timers when one has run out"),
+    cost<&M::diff_byte>("diff_byte", "finding or applying one byte of a diff"),
+    cost<&M::page_byte>("page_byte", "copying one byte of a page out or in"),
+    cost<&M::handler>("handler", "taking an arrived message, without the work that it causes"),
+    cost<&M::hand_over>("hand_over", "handing a message from a compute node to a proxy"),
+    cost<&M::hand_over_byte>("hand_over_byte", "handing over one byte of it"),
+    cost<&M::window_send>("window_send", "sending a packet with records through the sliding window"),
+    cost<&M::ack_send>("ack_send", "sending a packet without records"),
+    cost<&M::udp_send>("udp_send", "sending a datagram, without its checksum"),
+    cost<&M::checksum_byte>("checksum_byte", "the checksum of one byte of a datagram, sent or received"),
+    cost<&M::ip_send>("ip_send", "sending a fragment, or a datagram that needs none"),
+    cost<&M::ni_send>("ni_send", "sending a frame"),
+    cost<&M::ni_byte>("ni_byte", "one byte of a frame, sent or received"),
+    cost<&M::ni_receive>("ni_receive", "receiving a frame"),
+    cost<&M::ip_receive>("ip_receive", "the IP part of a received frame"),
+    cost<&M::udp_receive>("udp_receive", "receiving a datagram, without its checksum"),
+    cost<&M::window_receive>("window_receive", "receiving a packet with records"),
+    cost<&M::ack_receive>("ack_receive", "receiving a packet without records"),
+    cost<&M::deliver>("deliver", "delivering a record into its connection's memory"),
+    cost<&M::deliver_byte>("deliver_byte", "delivering one byte of it"),
+    cost<&M::timer>("timer", "handling the timers when one has expired"),
     cost<&M::latency>("latency", "from the last bit sent to the last bit received"),
-    cost<&M::wire_byte>("wire_byte", "a byte on the wire")};
+    cost<&M::wire_byte>("wire_byte", "one byte on the wire")};
 constinit const Schema kCostSchema = {.settings = kCosts};
 
 constexpr Setting kModel[] = {
     declare<&M::name>({.name = "name",
-                       .help = "of the model",
+                       .help = "the model's name",
                        .allowed = "a name",
                        .fits = [](const std::string& text) { return !text.empty(); },
                        .required = true}),
     {.name = "clock_mhz",
      .unit = "MHz",
-     .help = "cycles of a compute node in a microsecond",
+     .help = "clock of a compute node: cycles in a microsecond",
      .least_number = 1e-3,
      .most_number = 1e6,
      .required = true,
@@ -78,12 +78,11 @@ constexpr Setting kModel[] = {
          [](void* o, const std::string& text) {
            static_cast<M*>(o)->cycles_per_second = std::round(number_of_text(text) * 1e6);
          }},
-    declare<&M::source>({.name = "source", .help = "where the whole is from"})};
+    declare<&M::source>({.name = "source", .help = "where the model is from"})};
 
 // The costs are members of the model itself.
 constexpr Section kModelSections[] = {
-    section<&M::protocol>("protocol", "What the transport is like, unless a run says otherwise",
-                          kTransportSchema),
+    section<&M::protocol>("protocol", "The model's transport; settings of a run win", kTransportSchema),
     {.name = "cycles",
      .title = "What things cost",
      .schema = &kCostSchema,
@@ -91,10 +90,10 @@ constexpr Section kModelSections[] = {
      .required = true}};
 
 constexpr NamedNumbers kModelNamed[] = {{.name = "units",
-                                         .help = "names of programs are expected, and what a unit is in each",
+                                         .help = "the cost of a unit in each program, by the program's name",
                                          .value = positive({.name = "unit",
                                                             .unit = "cycles",
-                                                            .help = "a unit of what this program computes",
+                                                            .help = "one unit of this program's computing",
                                                             .most_number = kMaxCycles,
                                                             .sourced = true,
                                                             .kind = Kind::kNumber}),
@@ -104,9 +103,10 @@ constexpr NamedNumbers kModelNamed[] = {{.name = "units",
 
 std::optional<Conflict> packets_have_a_length(const M& model) {
   if (model.protocol.mtu_bytes != 0) return std::nullopt;
-  return Conflict{{"protocol.mtu_bytes"}, "a model must say it; allowed: 576 to 9000"};
+  return Conflict{{"protocol.mtu_bytes"}, "auto is not possible in a model; allowed: 576 to 9000"};
 }
-constexpr Relation kModelRelations[] = {relation<M, packets_have_a_length>("protocol.mtu_bytes is a number")};
+constexpr Relation kModelRelations[] = {
+    relation<M, packets_have_a_length>("protocol.mtu_bytes is a number, not auto")};
 
 }  // namespace
 

@@ -1,8 +1,7 @@
-// What everything costs on the machine that is simulated, in cycles of a compute node: one number for each
-// stage of a message's way and each thing that the page protocol does, with the source of every number beside
-// it. Read from a YAML file of configs/models.
+// The costs of a simulated machine in cycles of a compute node: one number for each stage of a message and for
+// each operation of the page protocol, with its source. Read from a YAML file of configs/models.
 //
-// A proxy may be faster or slower than a compute node: `proxy_speed` divides what its stages cost.
+// A proxy may be faster or slower than a compute node: `proxy_speed` divides the costs of its stages.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +15,7 @@
 
 namespace braid::settings {
 
-// cost_model.cpp says what each is.
+// cost_model.cpp explains each member.
 struct CostModel {
   // --- A compute node
   double unit = 1;
@@ -60,23 +59,23 @@ struct CostModel {
   std::string name;
   std::string source;
 
-  // What a unit is in programs that were measured each on its own, by their names: one number does not hold
-  // for all, where a processor does several things at once. Elsewhere `unit` holds.
+  // The cost of a unit in programs that were measured alone, by their names. On a superscalar processor no
+  // single number fits all programs. For all others `unit` holds.
   std::map<std::string, double> units;
   double unit_of(const std::string& program) const {
     const auto found = units.find(program);
     return found == units.end() ? unit : found->second;
   }
 
-  // What the transport is like there, unless a run says otherwise.
+  // The model's transport; settings of a run win.
   TransportConfig protocol = {.congestion = stack::CongestionControl::kNone};
 
-  // An error names the file, the key and what is missing or wrong. Every cost must be there, with its source,
-  // and nothing that is not known (views/model_file.cpp).
+  // An error names the file, the key and what is missing or wrong. Every cost must be given with its source,
+  // and unknown keys are refused (views/model_file.cpp).
   static Result<CostModel> load(const std::string& path);
   static Result<CostModel> parse(const std::string& yaml, const std::string& name_of_source);
 
-  // At least a nanosecond, so that nothing happens at once.
+  // At least a nanosecond, so that every event takes time.
   Duration time(double cycles) const {
     const double ns = cycles * 1e9 / cycles_per_second;
     return Duration::ns(ns < 1 ? 1 : static_cast<std::int64_t>(ns + 0.5));

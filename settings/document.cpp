@@ -25,9 +25,9 @@ Result<std::string> read_text_file(const std::string& path) {
     return error("{}: cannot be read (it is a folder); name a file in it", shown(path));
   std::ifstream file(path, std::ios::binary);
   if (!file)
-    return error("{}: cannot be read ({}); name a file that can, e.g. one of configs/", shown(path),
+    return error("{}: cannot be read ({}); name a readable file, e.g. one of configs/", shown(path),
                  std::strerror(errno));
-  // One byte more than is allowed: parsers refuse that.
+  // One byte more than is allowed shows that the file is too long.
   std::string text(kMaxFileBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (file.bad()) return error("{}: cannot be read to its end ({})", shown(path), std::strerror(errno));
@@ -62,7 +62,7 @@ Node& DocumentBuilder::make(Node::Kind kind, int line, int column) {
   return node;
 }
 
-// As the root, an item, a key or a value, whichever is next.
+// Puts the node where the parser is: root, item of a list, key or value.
 bool DocumentBuilder::put(const Node* node, int line, int column) {
   if (problem_) return false;
   last_ = node;
@@ -80,7 +80,7 @@ bool DocumentBuilder::put(const Node* node, int line, int column) {
     if (!node->is_scalar()) return refuse("a key must be one word", line, column);
     level.key = node;
     if (!level.keys.insert(node->text).second)
-      return refuse("is there twice; remove one of them", line, column);
+      return refuse("is given twice; remove one of them", line, column);
   }
   return true;
 }
@@ -115,7 +115,7 @@ bool DocumentBuilder::null(int line, int column) {
   return !problem_ && put(&make(Node::Kind::kNull, line, column), line, column);
 }
 
-bool DocumentBuilder::again(const Node* node, int line, int column) {
+bool DocumentBuilder::alias(const Node* node, int line, int column) {
   return put(node, line, column);
 }
 

@@ -1,6 +1,6 @@
-// A file of settings after parsing, whatever it was written in: a tree of maps, lists and scalars that know
-// where they stand. yaml.h and json.h make it, and have already refused what is too long, too deep, or there
-// twice in one map; reader.h turns it into structs.
+// A parsed file of settings, YAML or JSON: a tree of maps, lists and scalars with their places in the file.
+// yaml.h and json.h make it; they refuse a file that is too long or too deep, and a key that a map has twice.
+// reader.h turns the tree into structs.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,16 @@
 
 namespace braid::settings {
 
-inline constexpr std::size_t kMaxFileBytes = 1u << 20;  // the longest of ours has 20 KB
-inline constexpr std::size_t kMaxDepth = 32;            // ours need 5
+inline constexpr std::size_t kMaxFileBytes = 1u << 20;  // our longest file has 20 KB
+inline constexpr std::size_t kMaxDepth = 32;            // our files need 5
 
 struct Node {
   enum class Kind : std::uint8_t { kNull, kScalar, kMap, kList };
   struct Entry;
 
   Kind kind = Kind::kNull;
-  bool quoted = false;       // a scalar that says that it is a text
-  int line = 0, column = 0;  // from 1; 0: not known
+  bool quoted = false;       // a scalar in quotes: a text
+  int line = 0, column = 0;  // from 1; 0: unknown
   std::string text;          // of a scalar
   std::vector<Entry> entries;
   std::vector<const Node*> items;
@@ -39,7 +39,7 @@ struct Node::Entry {
   const Node* value;
 };
 
-// Owns its nodes. May be moved; nodes stay where they are.
+// Owns its nodes. Moving it leaves pointers to nodes valid.
 class Document {
  public:
   // `file` is for messages. `types_are_exact`: a text must be quoted (JSON).
@@ -51,10 +51,10 @@ class Document {
 
   const std::string& file() const { return file_; }
   bool types_are_exact() const { return types_are_exact_; }
-  // Null if the file says nothing.
+  // A null node if the file is empty.
   const Node& root() const { return *root_; }
 
-  // "file:line:column"; "file" where that is not known.
+  // "file:line:column"; "file" where the line is unknown.
   std::string place(const Node& node) const;
   // "file:line:column: key 'key': text"
   Error wrong(const Node& node, const std::string& key, const std::string& text) const;
@@ -68,11 +68,11 @@ class Document {
   const Node* root_ = &kNothing;
 };
 
-// The whole of a text file that is no longer than kMaxFileBytes.
+// The contents of a text file of at most kMaxFileBytes.
 Result<std::string> read_text_file(const std::string& path);
 
-// Builds a Document from a parser's events, and refuses what is too deep or there twice. The first problem
-// ends it: the parser need not go on once an event returned false.
+// Builds a Document from a parser's events. It refuses a tree that is too deep and a key that a map has twice.
+// An event returns false after the first problem; the parser may then stop.
 class DocumentBuilder {
  public:
   explicit DocumentBuilder(Document& document) : document_(document) {}
@@ -81,12 +81,12 @@ class DocumentBuilder {
   bool end();
   bool scalar(std::string text, bool quoted, int line, int column);
   bool null(int line, int column);
-  // The node that stands elsewhere as well, as if it were written here.
-  bool again(const Node* node, int line, int column);
-  // A number that no value can hold, or the like, at the place of the next node.
+  // An alias: `node`, which was written elsewhere, is used here too.
+  bool alias(const Node* node, int line, int column);
+  // Reports a problem of the next node, for example a number that no type can hold. Returns false.
   bool refuse(const std::string& text, int line, int column);
 
-  // The node that the last event ended or began.
+  // The node of the last event.
   const Node* last() const { return last_; }
   bool is_open(const Node* node) const;
   const std::optional<Error>& problem() const { return problem_; }

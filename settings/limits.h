@@ -11,14 +11,14 @@ namespace braid::settings {
 inline constexpr std::uint32_t kMinMtuBytes = 576;   // what every IPv4 host must take (RFC 791)
 inline constexpr std::uint32_t kMaxMtuBytes = 9000;  // the usual jumbo frame: two pages and their headers
 inline constexpr std::uint32_t kMaxWindowPackets = 256;
-// Timestamps count 64 ns in 32 bits; half of that is what can be told apart.
+// Timestamps count 64 ns in 32 bits; the order of two is known within half of that range.
 inline constexpr std::uint32_t kMaxPeerDeathMs = 137'000;
-// Long enough for anything that somebody waits for.
+// The longest time-out that a user may set.
 inline constexpr std::uint32_t kDayMs = 86'400'000;
 inline constexpr std::uint32_t kMaxEalMib = 65'536;
 inline constexpr std::uint32_t kMaxCaptureMib = 1u << 20;
 // Nodes introduce themselves below the ports that are left to RSS (stack/stack.h: first_steered_port()).
 inline constexpr std::uint16_t kMaxIntroductionPort = 49'151;
-inline constexpr std::uint32_t kMaxHeapMib = 65'536;  // far below what lies free above the heap's address
+inline constexpr std::uint32_t kMaxHeapMib = 65'536;  // far less than the free address space above the heap
 
 }  // namespace braid::settings

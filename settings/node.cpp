@@ -35,19 +35,21 @@ constexpr Setting kLink[] = {
         {.name = "device",
          .help = "ethdev: the --vdev argument, e.g. \"net_memif0,role=server\"; its ports count in order"}),
     host(declare<&L::address>(
-        {.name = "address", .help = "what the node is on this link; empty: what it is everywhere"})),
-    station(declare<&L::mac>({.name = "mac", .help = "the same of its Ethernet address"})),
+        {.name = "address", .help = "this node's IPv4 address on this link; empty: the node's 'address'"})),
+    station(declare<&L::mac>(
+        {.name = "mac", .help = "this node's Ethernet address on this link; empty: the node's 'mac'"})),
     declare<&L::prefix_bits>(
         {.name = "prefix_bits",
          .unit = "bits",
          .help =
-             "addresses that begin with so many bits of ours are on the link, all others behind the gateway; "
-             "0: every address is on the link",
+             "length of the link's prefix: addresses with the same leading bits are on the link, all others "
+             "behind the gateway; 0: every address is on the link",
          .most = 32}),
-    host(declare<&L::gateway>({.name = "gateway", .help = "the way to all others; empty: none"})),
+    host(declare<&L::gateway>(
+        {.name = "gateway", .help = "the router to addresses that are not on the link; empty: none"})),
     declare<&L::steering>(
         {.name = "steering",
-         .help = "ethdev: how the port brings packets to the queue of the proxy that they are for"})};
+         .help = "ethdev: how packets reach the queue of their proxy (docs/OPERATIONS.md)"})};
 
 std::optional<Conflict> link_has_its_wire(const L& link) {
   if (link.kind == L::Kind::kShm && link.fd < 0)
@@ -61,7 +63,7 @@ std::optional<Conflict> link_can_steer(const L& link) {
   if (link.kind == L::Kind::kEthdev || link.steering == proxy::Steering::kAuto ||
       link.steering == proxy::Steering::kHandoff)
     return std::nullopt;
-  return Conflict{{"steering"}, "a shm link has no NIC that could steer: say auto or handoff"};
+  return Conflict{{"steering"}, "a shm link has no NIC that can steer packets; set auto or handoff"};
 }
 constexpr Relation kLinkRelations[] = {
     relation<L, link_has_its_wire>("a shm link has an fd, an ethdev link a device"),
@@ -70,9 +72,9 @@ constinit const Schema kLinkSchema = {.settings = kLink, .relations = kLinkRelat
 
 // --- peers
 
-constexpr std::string_view kNiHelp = "its IPv4 address";
-constexpr std::string_view kMacHelp = "its Ethernet address; empty: asked by ARP";
-constexpr std::string_view kNiLinkHelp = "the link that it is reached on, an index into links";
+constexpr std::string_view kNiHelp = "the interface's IPv4 address";
+constexpr std::string_view kMacHelp = "the interface's Ethernet address; empty: asked by ARP";
+constexpr std::string_view kNiLinkHelp = "the link to that interface, an index into links";
 using N = NiConfig;
 constexpr Setting kNi[] = {host(declare<&N::address>({.name = "address", .help = kNiHelp, .required = true})),
                            station(declare<&N::mac>({.name = "mac", .help = kMacHelp})),
@@ -81,15 +83,17 @@ constinit const Schema kNiSchema = {.settings = kNi};
 
 using P = PeerConfig;
 constexpr Setting kPeer[] = {
-    declare<&P::cluster>({.name = "cluster", .help = "its number", .most = kMaxClusters - 1}),
-    declare<&P::proxies>({.name = "proxies", .help = "of the peer", .least = 1, .most = kMaxProxies}),
+    declare<&P::cluster>({.name = "cluster", .help = "the peer's cluster", .most = kMaxClusters - 1}),
+    declare<&P::proxies>(
+        {.name = "proxies", .help = "number of the peer's proxies", .least = 1, .most = kMaxProxies}),
     host(declare<&P::address>({.name = "address", .help = kNiHelp, .required = true})),
     declare<&P::udp_port>(
-        {.name = "udp_port", .help = "of its proxy 0; proxy i has the port i above", .least = 1}),
+        {.name = "udp_port", .help = "UDP port of the peer's proxy 0; proxy i has udp_port + i", .least = 1}),
     station(declare<&P::mac>({.name = "mac", .help = kMacHelp})),
     declare<&P::link>({.name = "link", .help = kNiLinkHelp})};
 constexpr List kPeerLists[] = {list<&P::more_nis>(
-    "more_nis", "further interfaces: proxy i is reached at the one that i modulo their number names",
+    "more_nis",
+    "further interfaces of the peer; proxy i uses interface i modulo their number, counting the first",
     "{address: 10.98.0.2, link: 1}", kNiSchema)};
 
 // The port of a node's proxy 0 leaves room for all its proxies below 65536.
@@ -111,15 +115,16 @@ constexpr Setting kMachines[] = {
     declare<&M::connect>({.name = "connect", .help = "clients of this node may connect to other machines"}),
     declare<&M::accept>({.name = "accept", .help = "other machines may connect to this node's listeners"}),
     declare<&M::udp_port>({.name = "udp_port",
-                           .help = "where nodes introduce themselves; no proxy's",
+                           .help = "UDP port where nodes introduce themselves; not the port of a proxy",
                            .least = 1,
                            .most = kMaxIntroductionPort}),
-    declare<&M::slots>({.name = "slots",
-                        .help = "other clusters that are known at once; memory is taken for all of them",
-                        .least = 1,
-                        .most = kMaxClusters - 1}),
+    declare<&M::slots>(
+        {.name = "slots",
+         .help = "clusters of other machines known at once; memory for all of them is taken at start",
+         .least = 1,
+         .most = kMaxClusters - 1}),
     declare<&M::max_proxies>({.name = "max_proxies",
-                              .help = "the most proxies that one may have",
+                              .help = "the most proxies that such a cluster may have",
                               .least = 1,
                               .most = kMaxProxies})};
 constinit const Schema kMachinesSchema = {.settings = kMachines};
@@ -129,9 +134,9 @@ constexpr Setting kChannel[] = {
     declare<&H::send_descriptors>(
         {.name = "send_descriptors",
          .help =
-             "entries of a compute node's ring to a proxy, a power of two; auto: one for 128 bytes of its "
+             "entries of a compute node's ring to a proxy, a power of two; auto: one for each 128 bytes of its "
              "data area",
-         .reason = "a full ring of short messages and a full data area come about together",
+         .reason = "with short messages the ring and the data area become full at about the same time",
          .least = 64,
          .most = 8192,
          .automatic = 0}),
@@ -140,7 +145,7 @@ constexpr Setting kChannel[] = {
          .help =
              "entries of a proxy's ring to a compute node, a power of two; auto: one for each 64 bytes of "
              "its windows, so that it is never full",
-         .reason = "a packet that finds the ring full is sent again",
+         .reason = "a packet for a full ring is dropped, and the sender retransmits it",
          .least = 64,
          .most = 1 << 24,
          .automatic = 0}),
@@ -174,43 +179,50 @@ constinit const Schema kChannelSchema = {.settings = kChannel, .relations = kCha
 
 using C = NodeConfig;
 constexpr Setting kNode[] = {
-    declare<&C::cluster>({.name = "cluster", .help = "this node's number", .most = kMaxClusters - 1}),
-    declare<&C::clusters>({.name = "clusters", .help = "of the machine", .least = 1, .most = kMaxClusters}),
-    declare<&C::proxies>({.name = "proxies", .help = "of this node", .least = 1, .most = kMaxProxies}),
+    declare<&C::cluster>({.name = "cluster", .help = "this node's cluster", .most = kMaxClusters - 1}),
+    declare<&C::clusters>(
+        {.name = "clusters", .help = "number of the machine's clusters", .least = 1, .most = kMaxClusters}),
+    declare<&C::proxies>(
+        {.name = "proxies", .help = "number of this node's proxies", .least = 1, .most = kMaxProxies}),
     host(declare<&C::address>({.name = "address", .help = "this node's IPv4 address", .required = true})),
     declare<&C::udp_port>(
-        {.name = "udp_port", .help = "of proxy 0; proxy i has the port i above", .least = 1}),
-    station(declare<&C::mac>({.name = "mac", .help = "its Ethernet address; empty: the device's"})),
+        {.name = "udp_port", .help = "UDP port of proxy 0; proxy i has udp_port + i", .least = 1}),
+    station(
+        declare<&C::mac>({.name = "mac", .help = "this node's Ethernet address; empty: that of the device"})),
     declare<&C::misdirect>(
         {.name = "misdirect",
          .help =
-             "send everything to a peer's queue of another proxy, so that all is handed over in software"}),
-    declare<&C::eal_memory_mib>({.name = "eal_memory_mib",
-                                 .unit = "MiB",
-                                 .help = "memory of DPDK; auto: what its ports and queues need",
-                                 .least = 1,
-                                 .most = kMaxEalMib,
-                                 .automatic = 0}),
-    declare<&C::eal_prefix>({.name = "eal_prefix", .help = "of the names of DPDK's files"}),
-    declare<&C::listen_fd>({.name = "listen_fd",
-                            .help = "where clients attach: an inherited listening descriptor; -1: none",
-                            .least = -1}),
+             "send every packet to the queue of another proxy of the peer, so that all packets are handed over "
+             "in software"}),
+    declare<&C::eal_memory_mib>(
+        {.name = "eal_memory_mib",
+         .unit = "MiB",
+         .help = "memory of the EAL in ordinary pages, MiB; auto: what its ports and queues need",
+         .least = 1,
+         .most = kMaxEalMib,
+         .automatic = 0}),
+    declare<&C::eal_prefix>({.name = "eal_prefix", .help = "prefix of the names of DPDK's files"}),
+    declare<&C::listen_fd>(
+        {.name = "listen_fd",
+         .help = "socket where clients attach: an inherited listening descriptor; -1: none",
+         .least = -1}),
     declare<&C::listen_address>(
         {.name = "listen_address",
-         .help = "where clients attach: a path, or \"@name\" in the abstract namespace"}),
+         .help = "socket where clients attach: a path, or \"@name\" in the abstract namespace"}),
     declare<&C::ready_fd>({.name = "ready_fd",
-                           .help = "one byte is written there when all sub-connections are up; -1: none",
+                           .help = "descriptor that gets one byte when all sub-connections are up; -1: none",
                            .least = -1}),
-    declare<&C::counters_fd>(
-        {.name = "counters_fd", .help = "memory for the counters; -1: private", .least = -1}),
-    declare<&C::seed>({.name = "seed", .help = "of epochs; 0: from the system"}),
+    declare<&C::counters_fd>({.name = "counters_fd",
+                              .help = "descriptor of the counters' memory; -1: private memory",
+                              .least = -1}),
+    declare<&C::seed>({.name = "seed", .help = "seed of the epochs; 0: random numbers of the system"}),
     declare<&C::capture_directory>(
         {.name = "capture_directory",
-         .help = "where each proxy writes the frames that it receives and sends, cluster<k>-proxy<p>.pcapng; "
-                 "empty: nowhere"}),
+         .help = "folder where each proxy writes the frames that it receives and sends, "
+                 "cluster<k>-proxy<p>.pcapng; empty: no capture"}),
     declare<&C::capture_limit_mib>({.name = "capture_limit_mib",
                                     .unit = "MiB",
-                                    .help = "what each of these files may grow to, MiB",
+                                    .help = "the largest size of each capture file, MiB",
                                     .least = 1,
                                     .most = kMaxCaptureMib})};
 constexpr Section kNodeSections[] = {
@@ -220,8 +232,8 @@ constexpr Section kNodeSections[] = {
     section<&C::idle>("idle", "How a proxy waits", kIdleSchema),
     section<&C::channel>("channel", "Channels", kChannelSchema)};
 constexpr List kNodeLists[] = {
-    list<&C::links>("links", "what joins this node with others", "{\"kind\": \"ethdev\", \"device\": \"…\"}",
-                    kLinkSchema),
+    list<&C::links>("links", "what connects this node with others",
+                    "{\"kind\": \"ethdev\", \"device\": \"…\"}", kLinkSchema),
     list<&C::peers>("peers", "every other cluster of the machine",
                     "{\"cluster\": 1, \"address\": \"10.98.1.1\", \"udp_port\": 7700}", kPeerSchema)};
 
@@ -233,9 +245,9 @@ std::optional<Conflict> cluster_is_one(const C& c) {
 
 std::optional<Conflict> nothing_is_automatic(const C& c) {
   if (c.transport.mtu_bytes == 0)
-    return Conflict{{"transport.mtu_bytes"}, "a node must be told; allowed: 576 to 9000"};
+    return Conflict{{"transport.mtu_bytes"}, "auto is not possible for a node; allowed: 576 to 9000"};
   if (c.idle.spins == IdleConfig::kAutomaticSpins)
-    return Conflict{{"idle.spins"}, "a node must be told; allowed: 0 to 1000000"};
+    return Conflict{{"idle.spins"}, "auto is not possible for a node; allowed: 0 to 1000000"};
   return std::nullopt;
 }
 
@@ -246,11 +258,11 @@ std::optional<Conflict> clients_can_attach(const C& c) {
   if (c.listen_fd >= 0 && !c.listen_address.empty())
     return Conflict{
         {"listen_address", "listen_fd"},
-        fmt::format("is '{}' and listen_fd is {}: give one of them", c.listen_address, c.listen_fd)};
+        fmt::format("is '{}' and listen_fd is {}; give only one of them", c.listen_address, c.listen_fd)};
   return std::nullopt;
 }
 
-// Every other cluster once, and no wire between two given to a third.
+// Every other cluster is a peer once, and a shm link has one peer.
 std::optional<Conflict> peers_are_all_others(const C& node) {
   std::set<std::uint16_t> clusters;
   std::set<std::string> addresses = {node.address};
@@ -263,25 +275,25 @@ std::optional<Conflict> peers_are_all_others(const C& node) {
                       fmt::format("{} must be another cluster below {} than this one ({})", peer.cluster,
                                   node.clusters, node.cluster)};
     if (!clusters.insert(peer.cluster).second)
-      return Conflict{{where + "cluster"}, fmt::format("{}: that peer is there twice", peer.cluster)};
+      return Conflict{{where + "cluster"}, fmt::format("{}: two peers have this cluster", peer.cluster)};
     for (std::size_t n = 0; n < peer.nis(); ++n) {
       const NiConfig ni = peer.ni(n);
       const std::string at = n == 0 ? where : fmt::format("{}more_nis[{}].", where, n - 1);
       if (!addresses.insert(ni.address).second)
-        return Conflict{{at + "address"},
-                        fmt::format("{}: another node, or another of its NIs, has it too", ni.address)};
+        return Conflict{{at + "address"}, fmt::format("{}: another NI has the same address", ni.address)};
       if (ni.link >= node.links.size())
         return Conflict{{at + "link"},
-                        fmt::format("{}: there are {} links, counted from 0", ni.link, node.links.size())};
+                        fmt::format("{}: there are {} links, numbered from 0", ni.link, node.links.size())};
       if (node.links[ni.link].kind == L::Kind::kShm && !wires.insert(ni.link).second)
-        return Conflict{{at + "link"},
-                        fmt::format("{}: a shm link joins two NIs only, and another is on it", ni.link)};
+        return Conflict{
+            {at + "link"},
+            fmt::format("{}: a shm link connects two NIs, and this one has another peer already", ni.link)};
     }
   }
   if (node.peers.size() + 1u != node.clusters)
     return Conflict{
         {"peers", "clusters"},
-        fmt::format("{} of {} are there; every other cluster must be", node.peers.size(), node.clusters - 1)};
+        fmt::format("{} of {} are given; list every other cluster", node.peers.size(), node.clusters - 1)};
   return std::nullopt;
 }
 
@@ -296,11 +308,12 @@ std::optional<Conflict> gateway_is_on_the_link(const LinkConfig& link, Ipv4Addre
   if (gateway == own) return Conflict{{key}, fmt::format("{} must be another host's address", link.gateway)};
   if (link.prefix_bits != 0 && on_link(link, own, gateway)) return std::nullopt;
   return Conflict{{key},
-                  fmt::format("{} must be on the link: set prefix_bits so that {} and it begin alike",
+                  fmt::format("{} must be on the link: set prefix_bits so that {} has the same prefix",
                               link.gateway, own.to_string())};
 }
 
-// What the node is on each link, and whom it reaches there. Addresses are well-formed, links exist.
+// The node's address on each link differs from its peers' addresses there, and each peer can be reached.
+// Addresses are well-formed and links exist.
 std::optional<Conflict> links_reach_their_peers(const C& node) {
   for (std::size_t index = 0; index < node.links.size(); ++index) {
     const LinkConfig& link = node.links[index];
@@ -313,10 +326,11 @@ std::optional<Conflict> links_reach_their_peers(const C& node) {
         const Ipv4Address theirs = *Ipv4Address::parse(ni.address);
         const std::string key = fmt::format("peers[{}].address", i);
         if (theirs == own)
-          return Conflict{{key}, fmt::format("{}: this node has it on links[{}]", ni.address, index)};
+          return Conflict{{key},
+                          fmt::format("{}: this node has the same address on links[{}]", ni.address, index)};
         if (link.gateway.empty() && !on_link(link, own, theirs))
           return Conflict{{key},
-                          fmt::format("{}: not on links[{}] ({}/{}): give that link a gateway", ni.address,
+                          fmt::format("{}: is not on links[{}] ({}/{}); give that link a gateway", ni.address,
                                       index, own.to_string(), link.prefix_bits)};
       }
     }
@@ -329,18 +343,18 @@ std::optional<Conflict> machines_fit(const C& node) {
   if (!m.any()) return std::nullopt;
   if (m.slots + node.clusters > kMaxClusters)
     return Conflict{{"machines.slots", "clusters"},
-                    fmt::format("{} is out of range; allowed: 1 to {} ({} less this machine's clusters)",
+                    fmt::format("{} is out of range; allowed: 1 to {} ({} minus this machine's clusters)",
                                 m.slots, kMaxClusters - node.clusters, kMaxClusters)};
   if (m.udp_port >= node.udp_port && m.udp_port < node.udp_port + node.proxies)
     return Conflict{{"machines.udp_port", "udp_port"},
-                    fmt::format("{} is a proxy's; allowed: none of {} to {}", m.udp_port, node.udp_port,
-                                node.udp_port + node.proxies - 1)};
+                    fmt::format("{} is the port of a proxy; take one outside {} to {}", m.udp_port,
+                                node.udp_port, node.udp_port + node.proxies - 1)};
   std::set<std::string> addresses;
   for (const LinkConfig& link : node.links)
     addresses.insert(link.address.empty() ? node.address : link.address);
   if (addresses.size() > kMaxNis)
     return Conflict{{"links"},
-                    fmt::format("this node has {} addresses, and other machines can be told {} at most",
+                    fmt::format("this node has {} addresses; an introduction can hold {} at most",
                                 addresses.size(), kMaxNis)};
   return std::nullopt;
 }
@@ -348,12 +362,13 @@ std::optional<Conflict> machines_fit(const C& node) {
 constexpr Relation kNodeRelations[] = {
     relation<C, cluster_is_one>("cluster is below clusters"),
     relation<C, ports_fit<C>>(kPortsFit),
-    relation<C, nothing_is_automatic>("transport.mtu_bytes and idle.spins are numbers"),
-    relation<C, peers_are_all_others>("peers are all other clusters, each once; no address is there twice; a "
-                                      "shm link joins two interfaces"),
+    relation<C, nothing_is_automatic>("transport.mtu_bytes and idle.spins are numbers, not auto"),
+    relation<C, peers_are_all_others>(
+        "peers are all other clusters, each once; no two interfaces have the same "
+        "address; a shm link connects two interfaces"),
     relation<C, links_reach_their_peers>("a peer's address is on its link, or the link has a gateway"),
     relation<C, machines_fit>(
-        "machines.slots and clusters are 64 together at most; machines.udp_port is no proxy's"),
+        "machines.slots plus clusters is at most 64; machines.udp_port is not the port of a proxy"),
     relation<C, clients_can_attach>("either listen_fd or listen_address is given")};
 
 }  // namespace

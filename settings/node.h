@@ -1,5 +1,5 @@
-// All that one node's braidd must know. `braid run` writes it as JSON for each of its daemons; on a machine
-// of a real cluster it is a file (docs/OPERATIONS.md).
+// The configuration of one node's braidd. `braid run` writes it as JSON for each of its daemons; on a host of
+// a real cluster it is a file (docs/OPERATIONS.md).
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct LinkConfig {
   proxy::Steering steering = proxy::Steering::kAuto;
 };
 
-// A network interface of a peer, and the way there.
+// A network interface of a peer, and the link to it.
 struct NiConfig {
   std::string address;     // IPv4, dotted
   std::string mac;         // static neighbour entry; empty: ask by ARP
@@ -46,8 +46,8 @@ struct PeerConfig {
   NiConfig ni(std::size_t i) const { return i == 0 ? NiConfig{address, mac, link} : more_nis[i - 1]; }
 };
 
-// Connections with clusters of other logical machines (docs/OPERATIONS.md). Off unless said otherwise: who
-// may connect to a machine's listeners decides that machine.
+// Connections with clusters of other logical machines (docs/OPERATIONS.md). Both are off by default: a
+// machine's own configuration decides who may connect to its listeners.
 struct MachinesConfig {
   bool connect = false;
   bool accept = false;
@@ -57,7 +57,7 @@ struct MachinesConfig {
   bool any() const { return connect || accept; }
 };
 
-// What clients and proxies share.
+// Sizes of the channels that clients and proxies share.
 struct ChannelConfig {
   std::uint32_t send_descriptors = 0;     // 0: auto, by the bytes of the data area
   std::uint32_t arrival_descriptors = 0;  // 0: auto, one for each granule of the windows
@@ -98,7 +98,7 @@ inline const Schema& schema_of(const NodeConfig*) {
   return kNodeSchema;
 }
 
-// What both ends of a sub-connection must have the same of, as one number for the hello.
+// A hash of the settings that must be equal at both ends of a sub-connection; the hello carries it.
 std::uint64_t agreed_hash(const TransportConfig& transport);
 
 }  // namespace braid::settings

@@ -16,7 +16,7 @@ std::string joined(const std::string& prefix, std::string_view name) {
   return prefix.empty() ? std::string(name) : fmt::format("{}.{}", prefix, name);
 }
 
-// Every key that may stand below `prefix`, in full; sections before what is in them.
+// Every key that is allowed below `prefix`, in full; a section stands before its own keys.
 void add_keys(const Schema& schema, const std::string& prefix, std::vector<std::string>& keys) {
   for (const Setting& setting : schema.settings) keys.push_back(joined(prefix, setting.name));
   for (const Section& section : schema.sections) {
@@ -27,7 +27,7 @@ void add_keys(const Schema& schema, const std::string& prefix, std::vector<std::
   for (const NamedNumbers& named : schema.named) keys.push_back(joined(prefix, named.name));
 }
 
-// The words that may stand in a map of this schema.
+// The keys that a map of this schema may have.
 std::vector<std::string> words_of(const Schema& schema) {
   std::vector<std::string> words;
   for (const Setting& setting : schema.settings) words.emplace_back(setting.name);
@@ -45,7 +45,7 @@ std::string listed(const std::vector<std::string>& words) {
 
 class Reader {
  public:
-  // `top` and `top_prefix`: where an unknown key may have been meant to stand.
+  // An unknown key is compared with the keys of `top`, whose prefix is `top_prefix`.
   Reader(const Document& document, const Schema& top, std::string top_prefix, Places& places)
       : document_(document), top_(top), top_prefix_(std::move(top_prefix)), places_(places) {}
 
@@ -98,7 +98,7 @@ class Reader {
     places_[name] = fmt::format("{}: key '{}':", document_.place(key), name);
   }
 
-  // The scalar that a setting is to have: one value, and a text only where one is wanted.
+  // The scalar for a setting. A map, a list, and a text where a number is expected are refused.
   Result<const Node*> value_of(const Node::Entry& entry, const std::string& name, const Setting& setting) {
     const Node* value = entry.value;
     if (setting.sourced) {
@@ -110,7 +110,7 @@ class Reader {
       return document_.wrong(*entry.key, name, "has no value; allowed: " + allowed(setting));
     if (!value->is_scalar())
       return document_.wrong(*value, name,
-                             fmt::format("is a {} where one value is wanted; allowed: {}",
+                             fmt::format("is a {} where one value is expected; allowed: {}",
                                          value->is_map() ? "section" : "list", allowed(setting)));
     const bool wants_text = setting.kind == Kind::kText || setting.kind == Kind::kWord;
     const bool is_auto = setting.automatic && value->text == "auto";
@@ -185,13 +185,13 @@ class Reader {
 
   Error unknown(const Node& key, const std::string& name, const std::string& word, const Schema& schema) {
     const std::vector<std::string> here = words_of(schema);
-    // Of the same map first: 'sleep_min' is nearer to its neighbours than to anything elsewhere.
+    // Keys of the same map first: the user means most likely one of them.
     const std::string prefix = name.substr(0, name.size() - word.size());
     if (const auto near = nearest(word, here))
       return document_.wrong(key, name, fmt::format("is not known; did you mean '{}{}'?", prefix, *near));
     std::vector<std::string> all;
     add_keys(top_, top_prefix_, all);
-    // An entry of a list is not a place where the settings of the whole can stand.
+    // Settings outside a list cannot stand in its entries.
     const bool in_list = prefix.find('[') != std::string::npos;
     if (const auto near = in_list ? std::nullopt : nearest(word, all))
       return document_.wrong(key, name, fmt::format("is not known; did you mean '{}'?", *near));

@@ -1,6 +1,6 @@
-// From a parsed file, or from single texts, to a struct: by its Schema, strictly. A key that is not known, a
-// value of another kind or beyond its bounds, and a relation that does not hold are refused with their place,
-// the key and the cure: a misspelt key that is ignored is a run that does something else.
+// Reads a parsed file, or single texts, into a struct by its Schema. An unknown key, a value of another kind or
+// outside its bounds, and a relation that does not hold are refused with place, key and cure. Nothing is
+// ignored: a run with a misspelt key would do something other than the user asked for.
 #pragma once
 
 #include <map>
@@ -13,54 +13,56 @@
 
 namespace braid::settings {
 
-// Where each setting was given, by its key, as messages begin: "two.yaml:3:1: key 'clusters':" or
-// "--clusters:".
+// Where each setting was given, by its key. The place is the beginning of a message:
+// "two.yaml:3:1: key 'clusters':" or "--clusters:".
 using Places = std::map<std::string, std::string>;
 
-// A setting with its key in full, "transport.mtu_bytes", and the struct that it lies in.
+// A setting and the struct that holds its value.
 struct Found {
   const Setting* setting;
   void* object;
 };
 
-// All settings of a schema and its sections (not of its lists), with their keys, in the order of declaration.
+// All settings of a schema and its sections (not of its lists), in the order of declaration.
 struct Listed {
-  std::string key;
+  std::string key;  // in full, "transport.mtu_bytes"
   const Setting* setting;
   const Section* section;  // null: at the top
 };
 std::vector<Listed> all_settings(const Schema& schema);
 
+// Null: no setting has this key.
 const Setting* find_setting(const Schema& schema, const std::string& key);
-// `key` must be one.
+// The same with the struct that holds the value, inside `object`.
 Found find_setting(const Schema& schema, void* object, const std::string& key);
+// The value as text. A setting must have this key.
 std::string text_of(const Schema& schema, const void* object, const std::string& key);
 
-// Reads a whole file's tree into `object`; null leaves it as it is. The first problem ends it.
+// Reads a whole file's tree into `object`; a null node leaves it unchanged. Stops at the first problem.
 Result<void> read(const Document& document, const Node& node, const Schema& schema, void* object,
                   Places& places);
-// One setting, section or list, its key in full: what `key: value` at the top of a file would do.
+// Reads one setting, section or list as if `name: value` stood at the top of a file. `name` is its key in full.
 Result<void> read_entry(const Document& document, const Node& key, const Node& value, const std::string& name,
                         const Schema& schema, void* object, Places& places);
-// What is below one section of a file that is read by other rules; `prefix` is its key.
+// Reads one section of a file whose other parts are not described by a Schema; `prefix` is the section's key.
 Result<void> read_section(const Document& document, const Node& node, const std::string& prefix,
                           const Schema& schema, void* object, Places& places);
 
-// The first value out of its bounds, or relation that does not hold, anywhere in `object`.
+// The first value of `object` outside its bounds, or the first relation that does not hold.
 std::optional<Conflict> find_conflict(const Schema& schema, const void* object);
-// "file:line:column: key 'transport.mtu_bytes': …", with the place of the key that was given; where none was,
-// the name of the source, if there is one. Nothing: all holds.
+// find_conflict() as an error: "file:line:column: key 'transport.mtu_bytes': …". If none of the conflict's keys
+// was given, the error names `source` instead of a place.
 Result<void> check(const Schema& schema, const void* object, const Places& places, const std::string& source);
 
-// Collects settings from a file and then from flags, which win; remembers where each came from; checks the
-// whole at the end. T has a Schema: schema_of(static_cast<const T*>(nullptr)).
+// Collects settings from a file and then from options, which win; remembers the place of each; checks all of
+// them in finish(). T has a Schema: schema_of(static_cast<const T*>(nullptr)).
 template <class T>
 class Collector {
  public:
   static const Schema& schema() { return schema_of(static_cast<const T*>(nullptr)); }
 
   Result<void> load(const Document& document) { return load(document, document.root()); }
-  // The same from a part of a file.
+  // The same from a part of the file.
   Result<void> load(const Document& document, const Node& node) {
     source_ = document.file();
     return read(document, node, schema(), &value_, places_);
@@ -68,14 +70,14 @@ class Collector {
   Result<void> load_entry(const Document& document, const Node& key, const Node& value) {
     return read_entry(document, key, value, key.text, schema(), &value_, places_);
   }
-  // `key` is a setting's; `place` what a message begins with, "--clusters:".
+  // `key` must be the key of a setting; `place` is the beginning of a message, "--clusters:".
   Result<void> set(const std::string& key, const std::string& text, const std::string& place);
 
   Result<T> finish() const {
     if (const Result<void> done = check(schema(), &value_, places_, source_); !done) return done.error();
     return value_;
   }
-  // What has been said so far, whether it holds together or not.
+  // The values so far, without a check of bounds and relations.
   const T& unchecked() const { return value_; }
   bool is_given(const std::string& key) const { return places_.contains(key); }
   const Places& given() const { return places_; }

@@ -15,12 +15,12 @@ namespace {
 
 constexpr std::uint32_t kDpdkMaxMtuBytes = 1500;  // memif and af_packet of DPDK 22.11 take no longer frames
 
-// --- where clusters meet the network
+// --- network interfaces of clusters
 
 bool is_namespace(const std::string& text) {
   return !text.empty() && text.find('/') == std::string::npos && text != "." && text != "..";
 }
-// 15 characters: IFNAMSIZ. A comma would end the device argument.
+// 15 characters is IFNAMSIZ without its zero. A comma would end the device argument.
 bool is_interface(const std::string& text) {
   return !text.empty() && text.size() <= 15 && text.find_first_of("/, \t") == std::string::npos;
 }
@@ -28,20 +28,23 @@ bool is_interface(const std::string& text) {
 using I = InterfaceConfig;
 constexpr Setting kInterface[] = {
     declare<&I::cluster>(
-        {.name = "cluster", .help = "whose it is", .most = kMaxClusters - 1, .required = true}),
+        {.name = "cluster", .help = "the cluster that uses it", .most = kMaxClusters - 1, .required = true}),
     declare<&I::netns>({.name = "netns",
-                        .help = "the network namespace that it is in; none: the one that braid runs in",
+                        .help = "the network namespace of the interface; none: the one that braid runs in",
                         .allowed = "the name of a network namespace, as in 'ip netns list'",
                         .fits = is_namespace}),
-    declare<&I::interface>({.name = "interface",
-                            .help = "without an address of its own, or the kernel answers for the stack",
-                            .allowed = "the name of a network interface, at most 15 characters",
-                            .fits = is_interface,
-                            .required = true}),
-    host(declare<&I::address>({.name = "address", .help = "of the cluster's stack", .required = true})),
-    station(declare<&I::mac>({.name = "mac", .help = "of the interface; none: the daemon asks the device"})),
+    declare<&I::interface>(
+        {.name = "interface",
+         .help = "the interface's name; it must have no IP address, or the kernel answers for the stack",
+         .allowed = "the name of a network interface, at most 15 characters",
+         .fits = is_interface,
+         .required = true}),
+    host(declare<&I::address>(
+        {.name = "address", .help = "the IPv4 address of the cluster's stack", .required = true})),
+    station(declare<&I::mac>(
+        {.name = "mac", .help = "the interface's Ethernet address; none: the daemon asks the device"})),
     declare<&I::steering>(
-        {.name = "steering", .help = "how packets come to the queue of the proxy that they are for"})};
+        {.name = "steering", .help = "how packets reach the queue of their proxy (docs/OPERATIONS.md)"})};
 constinit const Schema kInterfaceSchema = {.settings = kInterface};
 
 using D = DpdkConfig;
@@ -50,17 +53,18 @@ constexpr Setting kDpdk[] = {
         {.name = "kind",
          .option = "--dpdk",
          .help =
-             "ports for --wire dpdk: memif between the daemons (no root), or af_packet on network interfaces",
+             "DPDK ports for --wire dpdk: memif between the daemons (no root), or af_packet on network interfaces (root)",
          .scope = Scope::kLive}),
-    declare<&D::memory_mib>({.name = "memory_mib",
-                             .unit = "MiB",
-                             .help = "memory of each daemon's EAL, MiB; auto: what its ports and queues need",
-                             .least = 16,
-                             .most = kMaxEalMib,
-                             .automatic = 0,
-                             .scope = Scope::kLive})};
+    declare<&D::memory_mib>(
+        {.name = "memory_mib",
+         .unit = "MiB",
+         .help = "memory of each daemon's EAL in ordinary pages, MiB; auto: what its ports and queues need",
+         .least = 16,
+         .most = kMaxEalMib,
+         .automatic = 0,
+         .scope = Scope::kLive})};
 constexpr List kDpdkLists[] = {
-    list<&D::interfaces>("interfaces", "for af_packet, one for each cluster and interface",
+    list<&D::interfaces>("interfaces", "for af_packet: one entry for each interface of each cluster",
                          "{cluster: 0, interface: …, address: …}", kInterfaceSchema, Scope::kLive)};
 constinit const Schema kDpdkSchema = {.settings = kDpdk, .lists = kDpdkLists};
 
@@ -73,14 +77,15 @@ constexpr Setting kCapture[] = {
                  "Wireshark with tools/wireshark/braid.lua",
          .allowed = "a folder",
          .scope = Scope::kLive}),
-    declare<&P::limit_mib>({.name = "limit_mib",
-                            .option = "--capture-limit",
-                            .unit = "MiB",
-                            .help = "what each of these files may grow to, MiB",
-                            .reason = "a proxy that is captured for an hour shall not fill the disk",
-                            .least = 1,
-                            .most = kMaxCaptureMib,
-                            .scope = Scope::kLive})};
+    declare<&P::limit_mib>(
+        {.name = "limit_mib",
+         .option = "--capture-limit",
+         .unit = "MiB",
+         .help = "the largest size of each capture file, MiB; later packets are only counted",
+         .reason = "a capture of an hour must not fill the disk",
+         .least = 1,
+         .most = kMaxCaptureMib,
+         .scope = Scope::kLive})};
 constinit const Schema kCaptureSchema = {.settings = kCapture};
 
 // --- the run
@@ -90,67 +95,70 @@ constexpr Setting kRun[] = {
     declare<&C::clusters>(
         {.name = "clusters",
          .option = "--clusters",
-         .help = "SMPs of the machine: a braidd and a process each",
+         .help = "clusters (SMPs) of the machine; each has a braidd and an application process",
          .reason = "the smallest machine with a wire in it",
          .least = 1,
          .most = kMaxClusters,
          .beyond =
-             ", for a page's set of copies is one word; for more compute nodes take larger clusters ('compute')"}),
+             ", because a page's set of copies is one word; for more compute nodes take larger clusters ('compute')"}),
     declare<&C::compute>({.name = "compute",
                           .option = "--compute",
                           .help = "compute nodes (application threads) of each cluster",
-                          .reason = "sharing inside a cluster and between clusters both happen",
+                          .reason = "programs share memory both inside a cluster and between clusters",
                           .least = 1,
                           .most = kMaxComputeNodes,
                           .beyond = "; for more compute nodes take more clusters ('clusters')"}),
-    declare<&C::proxies>({.name = "proxies",
-                          .option = "--proxies",
-                          .help = "proxies (protocol threads) of each cluster",
-                          .least = 1,
-                          .most = kMaxProxies}),
+    declare<&C::proxies>(
+        {.name = "proxies",
+         .option = "--proxies",
+         .help = "proxies (protocol threads with a stack and a queue of their own) of each cluster",
+         .least = 1,
+         .most = kMaxProxies}),
     declare<&C::nis>({.name = "nis",
                       .option = "--nis",
                       .help =
                           "network interfaces of each cluster, each with an address of its own; proxy i uses "
-                          "number i modulo so many",
+                          "interface i modulo their number",
                       .least = 1,
                       .most = kMaxNis}),
     declare<&C::dispatch>(
         {.name = "dispatch",
          .option = "--dispatch",
-         .help = "which proxy takes a message: always the same for a compute node (fixed), each in "
-                 "turn (rr), or the one with the least before it (least-loaded)"}),
-    declare<&C::wire>({.name = "wire",
-                       .option = "--wire",
-                       .help = "what joins the clusters: memory (shm), or DPDK ports (dpdk)",
-                       .reason = "needs no privileges",
-                       .scope = Scope::kLive}),
+         .help = "which proxy carries a message: always the same for a compute node (fixed), each in "
+                 "turn (rr), or the one with the shortest queue (least-loaded)"}),
+    declare<&C::wire>(
+        {.name = "wire",
+         .option = "--wire",
+         .help = "what connects the clusters: shared memory between the daemons (shm), or DPDK ports (dpdk)",
+         .reason = "needs no privileges",
+         .scope = Scope::kLive}),
     declare<&C::heap_mib>({.name = "heap_mib",
                            .option = "--heap-mib",
                            .unit = "MiB",
                            .help = "shared memory that applications may allocate, MiB",
-                           .reason = "taken only when it is used",
+                           .reason = "memory is taken only when it is used",
                            .least = 1,
                            .most = kMaxHeapMib}),
     declare<&C::window_kib>(
         {.name = "window_kib",
          .option = "--window-kib",
          .unit = "KiB",
-         .help = "what one cluster may send another before it is taken, KiB: a power of two",
-         .reason = "some fifty pages in flight",
+         .help =
+             "how much one cluster may send to another before the receiver has taken it, KiB; a power of two",
+         .reason = "about fifty pages in flight",
          .least = 32,
          .most = 16384}),
     declare<&C::protection>(
         {.name = "protection",
          .option = "--protection",
          .help =
-             "how accesses to shared memory are noticed: mprotect, userfaultfd (Linux 6.4; no limit of mappings), "
-             "or the better one that is there (auto)",
+             "how accesses to shared memory are noticed: mprotect, userfaultfd (Linux 6.4; cheaper, no limit of "
+             "mappings), or userfaultfd where the kernel has it (auto)",
          .scope = Scope::kLive}),
     declare<&C::start_timeout_ms>({.name = "start_timeout_ms",
                                    .option = "--start-timeout",
                                    .unit = "ms",
-                                   .help = "how long the daemons may take until all are connected, ms",
+                                   .help = "time within which all daemons must be connected, ms",
                                    .reason = "the EAL of 64 daemons on two cores takes a while to start",
                                    .least = 100,
                                    .most = kDayMs,
@@ -160,14 +168,15 @@ constexpr Setting kRun[] = {
          .option = "--watchdog",
          .unit = "s",
          .help =
-             "end the run when every compute node has waited and nothing has happened for so long, s, and say "
+             "end the run when every compute node has waited and nothing has moved for this time, s, and say "
              "what each waits for; 0: never",
          .most = kDayMs / 1000,
          .scope = Scope::kLive}),
     declare<&C::misdirect>(
         {.name = "misdirect",
          .option = "--misdirect",
-         .help = "let every packet land on a queue of another proxy, so that all are handed over in software",
+         .help =
+             "let every packet arrive at the queue of another proxy, so that all packets are handed over in software",
          .scope = Scope::kLive})};
 constexpr Section kRunSections[] = {
     section<&C::transport>("transport", "Transport", kTransportSchema),
@@ -202,8 +211,7 @@ std::optional<Conflict> each_interface_has_a_proxy(const C& c) {
   if (c.nis <= c.proxies) return std::nullopt;
   return Conflict{
       {"nis", "proxies"},
-      fmt::format("{} network interfaces for {} proxies: each proxy uses one, so give at least as many "
-                  "proxies",
+      fmt::format("{} network interfaces for {} proxies: each proxy uses one; set proxies to at least nis",
                   c.nis, c.proxies)};
 }
 
@@ -218,7 +226,7 @@ std::optional<Conflict> dpdk_has_the_ports(const C& c) {
                   c.clusters, (c.clusters - 1) * c.nis, (kMaxMemifClusters - 1) / c.nis + 1)};
 }
 
-// No address, and no interface, is two clusters'.
+// No two clusters have an address or an interface in common.
 std::optional<Conflict> interfaces_are_different(const C& c) {
   if (c.dpdk.kind == DpdkKind::kMemif && !c.dpdk.interfaces.empty())
     return Conflict{{"dpdk.interfaces", "dpdk.kind"},
@@ -245,9 +253,9 @@ std::optional<Conflict> clusters_have_interfaces(const C& c) {
   for (unsigned k = 0; k < c.clusters; ++k) {
     if (count[k] == c.nis) continue;
     if (count[k] > 0)
-      return Conflict{
-          {"dpdk.interfaces", "nis"},
-          fmt::format("cluster {} has {} interfaces and nis is {}; let them agree", k, count[k], c.nis)};
+      return Conflict{{"dpdk.interfaces", "nis"},
+                      fmt::format("cluster {} has {} interfaces and nis is {}; make both numbers equal", k,
+                                  count[k], c.nis)};
     return Conflict{{"dpdk.interfaces", "dpdk.kind", "clusters"},
                     fmt::format("cluster {} of {} has no interface; dpdk.kind af_packet needs an entry "
                                 "{{cluster: {}, interface: …, address: …}} for each cluster",

@@ -17,14 +17,14 @@ enum class Wire : std::uint8_t { kShm, kDpdk };
 enum class Protect : std::uint8_t { kAuto, kMprotect, kUserfaultfd };
 enum class DpdkKind : std::uint8_t { kMemif, kAfPacket };
 
-// A port to every peer, and DPDK of Debian 12 is built for 32 ports.
+// A node has a port to each peer, and DPDK of Debian 12 is built for 32 ports.
 inline constexpr unsigned kMaxMemifClusters = 33;
 
-// Where a cluster meets the network, for dpdk.kind af_packet.
+// A network interface of a cluster, for dpdk.kind af_packet.
 struct InterfaceConfig {
   unsigned cluster = 0;
   std::string netns;      // a name under /var/run/netns; empty: the namespace that braid runs in
-  std::string interface;  // without an address of its own, or the kernel answers for us
+  std::string interface;  // must have no IP address, or the kernel answers for the stack
   std::string address;    // IPv4, of the cluster's stack
   std::string mac;        // of the interface; empty: braidd asks the device
   proxy::Steering steering = proxy::Steering::kAuto;
@@ -62,7 +62,7 @@ struct RunConfig {
   CaptureConfig capture;
   SimulationConfig simulation;
 
-  // What is in force after "auto".
+  // The values in force where the setting is "auto".
   std::uint32_t mtu_bytes() const;
   std::uint32_t spins(unsigned cores) const;
 };
@@ -71,7 +71,7 @@ inline const Schema& schema_of(const RunConfig*) {
   return kRunSchema;
 }
 
-// Does a setting, or a list, of RunConfig shape simulated runs (else: live ones)?
+// Is this setting or list of RunConfig used in simulated runs (`simulated`), or in live runs?
 bool shapes(const std::string& key, bool simulated);
 
 }  // namespace braid::settings

@@ -1,4 +1,4 @@
-// The words of a run's own enumerations.
+// The words of the enumerations that only a run uses.
 #pragma once
 
 #include "settings/run.h"

@@ -1,15 +1,15 @@
-// What a setting is: its name, kind, unit, bounds, help, and where in a struct its value lies. The tables of
-// declarations (transport.h, node.h, run.h, …) consist of these; files, flags, help and the reference page
-// are views of the tables (reader.h, json.h, flags.h, reference.h), so none of them knows a setting that
-// another does not.
+// The declaration of a setting: its name, kind, unit, bounds, help, and the struct member that holds its value.
+// The tables of declarations (transport.cpp, node.cpp, run.cpp, …) consist of these. Files, options, help, the
+// reference page and configs/default.yaml are views of the tables (reader.h, views/,
+// tools/braid/command_line/settings_options.h), so all of them know the same settings.
 //
 //   Schema ── settings   scalars: a whole number, a number, true or false, a word, a text
 //          ── sections   a struct inside the struct, with a Schema of its own
 //          ── lists      a vector of structs, with a Schema of its own
 //          ── relations  what must hold between several settings
 //
-// A table is data: no library, no allocation, made by the compiler. Setting<T> is typed where it is declared;
-// the tables erase the type, so that one reader serves all structs.
+// A table is constant data that the compiler makes, without libraries or allocation. declare<Member>() is
+// typed; the tables erase the type, so that one reader serves all structs.
 #pragma once
 
 #include <charconv>
@@ -28,11 +28,11 @@ namespace braid::settings {
 
 enum class Kind : std::uint8_t { kWhole, kNumber, kTruth, kWord, kText };
 
-// The runs that a setting shapes.
+// The runs that use a setting.
 enum class Scope : std::uint8_t { kBoth, kLive, kSimulated };
 
-// The words of an enumeration, specialised in words.h: `static constexpr Word<E> kAll[]`. Of several words
-// for a value the first is the one that is written.
+// The words of an enumeration, specialised in words.h: `static constexpr Word<E> kAll[]`. Where a value has
+// several words, the first is written.
 template <class E>
 struct Word {
   std::string_view text;
@@ -57,41 +57,41 @@ constexpr std::optional<E> value_of_word(std::string_view text) {
 struct Setting {
   std::string_view name;
   std::string_view option = "";  // of the command line, "--mtu"; empty: in files only
-  std::string_view unit = "";    // "ms"; empty: a count, or what `help` says
+  std::string_view unit = "";    // "ms"; empty: a count, or stated in `help`
   std::string_view help;
-  std::string_view reason = "";  // why the default is what it is
+  std::string_view reason = "";  // the reason for the default
 
-  // Bounds of whole numbers, both allowed. `most` 0: what the member can hold.
+  // Bounds of whole numbers, both allowed. `most` 0: the largest value of the member's type.
   std::int64_t least = 0;
   std::uint64_t most = 0;
   // Bounds of other numbers, both allowed.
   double least_number = 0;
   double most_number = 0;
-  // What to tell someone who wants more than the bound, after the bound: begins with its own punctuation.
+  // Text after the bound in the message for a value above it; begins with its own punctuation.
   std::string_view beyond = "";
-  // What is allowed, in words, where bounds do not say it.
+  // The allowed values in words, where bounds do not state them.
   std::string_view allowed = "";
-  // Of a text: does it fit `allowed`? Control characters never do.
+  // Is a text one of `allowed`? Control characters are refused before.
   bool (*fits)(const std::string& text) = nullptr;
-  // The stored value that the word "auto" stands for.
+  // The value that is stored for the word "auto".
   std::optional<std::uint64_t> automatic = std::nullopt;
 
   Scope scope = Scope::kBoth;
-  bool agreed = false;    // both ends of a sub-connection must have the same: hashed into the hello
+  bool agreed = false;    // both ends of a sub-connection must have the same value: hashed into the hello
   bool required = false;  // a file must have it
-  bool sourced = false;   // in files '{value: …, source: "…"}': a measurement says where it is from
+  bool sourced = false;   // in files '{value: …, source: "…"}': a measurement has its source
 
   // Filled in by declare().
   Kind kind = Kind::kText;
-  // The word number i of an enumeration; empty: there are no more.
+  // The word number i of an enumeration; empty: i is beyond the last.
   std::string_view (*word)(std::size_t i) = nullptr;
-  // The value as text, and from a text that was checked (value.h).
+  // get() returns the value as text; set() takes a text that was checked before (value.h).
   std::string (*get)(const void* object) = nullptr;
   void (*set)(void* object, const std::string& text) = nullptr;
 };
 
-// A relation that does not hold: the keys that take part, the likeliest culprit first, and what is wrong with
-// the cure.
+// A relation that does not hold: its keys, the most likely cause first, and a text with the problem and the
+// cure.
 struct Conflict {
   std::vector<std::string> keys;
   std::string text;
@@ -124,7 +124,7 @@ struct List {
   void (*clear)(void* object) = nullptr;
 };
 
-// Numbers by names that the file chooses, each with its source: what a unit costs in a program.
+// Numbers under names that the file chooses, each with its source: the cost of a unit in a program.
 struct NamedNumbers {
   std::string_view name;
   std::string_view help;
@@ -155,7 +155,7 @@ struct MemberOf<Member> {
 std::string text_of_number(double value);  // the shortest that reads back as it was
 double number_of_text(const std::string& text);
 
-// The setting whose value is `Member`: `declared` with what the member's type says of it.
+// The setting whose value is `Member`: `declared`, completed by the member's type.
 template <auto Member>
 constexpr Setting declare(Setting declared) {
   using M = MemberOf<Member>;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kLongestShown = 120;
 
-// The bytes of the UTF-8 character that `text` begins with; 0: it begins with none that may be shown.
+// The length of the UTF-8 character at the beginning of `text`; 0: there is none that may be shown.
 std::size_t character_bytes(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   if (byte(0) >= 0x20 && byte(0) < 0x7f) return 1;
@@ -20,14 +20,15 @@ std::size_t character_bytes(std::string_view text) {
   if (bytes == 0 || text.size() < bytes) return 0;
   for (std::size_t i = 1; i < bytes; ++i)
     if ((byte(i) & 0xc0) != 0x80) return 0;
-  // U+0080 to U+009f control terminals as well; U+2028 to U+202e and U+2066 to U+2069 break or turn lines.
+  // U+0080 to U+009f control terminals too. U+2028 to U+202e and U+2066 to U+2069 break lines or change their
+  // direction.
   if (byte(0) == 0xc2 && byte(1) < 0xa0) return 0;
   if (byte(0) == 0xe2 && byte(1) == 0x80 && byte(2) >= 0xa8 && byte(2) <= 0xae) return 0;
   if (byte(0) == 0xe2 && byte(1) == 0x81 && byte(2) >= 0xa6 && byte(2) <= 0xa9) return 0;
   return bytes;
 }
 
-// Edits that turn one word into the other.
+// The edit distance of two words (Levenshtein).
 std::size_t distance(const std::string& a, const std::string& b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -70,7 +71,7 @@ std::optional<std::string> nearest(const std::string& name, std::span<const std:
   std::optional<std::string> best;
   std::size_t best_distance = std::max<std::size_t>(2, name.size() / 3) + 1;
   for (const std::string& candidate : known) {
-    // The last part alone: the section may have been left out.
+    // The last part alone: the user may have left out the section.
     const std::size_t dot = candidate.rfind('.');
     const std::string last = dot == std::string::npos ? candidate : candidate.substr(dot + 1);
     std::size_t d = std::min(distance(name, candidate), distance(name, last));

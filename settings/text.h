@@ -1,4 +1,4 @@
-// Texts from outside, in messages: escaped, shortened, and compared with what was probably meant.
+// Texts from outside in messages: they are escaped and shortened, and the nearest known word is proposed.
 #pragma once
 
 #include <optional>
@@ -9,14 +9,14 @@
 
 namespace braid::settings {
 
-// `text` as a message may show it: control characters and bytes that are no UTF-8 as \xNN, and no more than a
-// line's worth of it.
+// `text` as a message may show it: control characters and bytes that are not UTF-8 become \xNN, and a text
+// longer than a line is cut.
 std::string shown(std::string_view text);
 
-// The nearest of `known` to `name`, if one is near enough to be meant. Sections may have been left out.
+// The word of `known` that is nearest to `name`; nothing if none is near. A name without its sections matches.
 std::optional<std::string> nearest(const std::string& name, std::span<const std::string> known);
 
-// What to say of a word that is none of `known`.
+// The text of a message about a word that is not one of `known`.
 std::string not_known(const std::string& word, std::span<const std::string> known);
 
 }  // namespace braid::settings

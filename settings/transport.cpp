@@ -14,7 +14,7 @@ constexpr Setting kTransport[] = {
                             .help =
                                 "longest IP packet, bytes; at most 1500 with --wire dpdk; auto: 9000 (shm), "
                                 "1500 (dpdk), in simulations what the model says",
-                            .reason = "what the wire carries: on shm a page fits in one packet",
+                            .reason = "the most that the wire carries; on shm a page fits in one packet",
                             .least = kMinMtuBytes,
                             .most = kMaxMtuBytes,
                             .automatic = 0,
@@ -22,50 +22,54 @@ constexpr Setting kTransport[] = {
     declare<&T::fragmentation>(
         {.name = "fragmentation",
          .option = "--fragmentation",
-         .help = "who cuts messages longer than a packet: the transport, or IP as in the paper",
-         .reason = "a lost frame then costs one packet; with IP, all of the message",
+         .help =
+             "which layer cuts messages that are longer than a packet: the transport, or IP as in the paper",
+         .reason = "with the transport a lost frame costs one packet; with IP it costs the whole message",
          .agreed = true}),
     declare<&T::window_packets>(
         {.name = "window_packets",
          .option = "--window-packets",
          .unit = "packets",
-         .help = "packets in flight between two proxies",
-         .reason = "256 packets of 1500 bytes are three times what 10 Gb/s carry in 100 us",
+         .help = "the most packets in flight between two proxies",
+         .reason = "256 packets of 1500 bytes are three times what 10 Gb/s carries in 100 us",
          .least = 1,
          .most = kMaxWindowPackets,
          .agreed = true}),
     declare<&T::congestion>(
         {.name = "congestion",
          .option = "--congestion",
-         .help = "what limits packets in flight beside the window: nothing, or the delay they meet",
-         .reason = "a queue that grows on the way slows the sender down before frames are lost"}),
+         .help =
+             "what limits packets in flight below the window: nothing (none), or the measured delay (delay)",
+         .reason = "a queue that grows on the path slows the sender down before frames are lost"}),
     declare<&T::peer>(
         {.name = "peer",
          .option = "--peer",
-         .help = "which proxy of a peer a proxy sends to, of those that it has a sub-connection with",
-         .reason = "the fewest sub-connections"}),
+         .help =
+             "which proxy of a peer a proxy sends to: the one with its number (aligned), or each in turn (round-robin)",
+         .reason = "it needs the fewest sub-connections"}),
     declare<&T::all_pairs>(
         {.name = "all_pairs",
          .option = "--all-pairs",
-         .help = "a sub-connection for every pair of proxies, not only for those with the same number",
+         .help = "make a sub-connection for every pair of proxies, not only for those with the same number",
          .reason = "a sub-connection costs memory and keep-alives",
          .agreed = true}),
     declare<&T::path_death_ms>(
         {.name = "path_death_ms",
          .option = "--path-death",
          .unit = "ms",
-         .help = "silence after which a path between two proxies is given up, ms",
-         .reason = "harmless, for others carry on; long beside any pause of a scheduler",
+         .help =
+             "silence after which a path between two proxies is given up, ms; other paths carry its messages",
+         .reason = "longer than any pause of a scheduler",
          .least = 1,
          .most = kMaxPeerDeathMs}),
     declare<&T::peer_death_ms>({.name = "peer_death_ms",
                                 .option = "--peer-death",
                                 .unit = "ms",
                                 .help = "silence after which a cluster is declared dead and the run ends, ms",
-                                .reason = "a slower, graver judgement than a path's",
+                                .reason = "much longer than path_death_ms, because the run ends",
                                 .least = 1,
                                 .most = kMaxPeerDeathMs,
-                                .beyond = ", for packets' timestamps tell no longer times apart"}),
+                                .beyond = ", because packets' timestamps repeat after twice that time"}),
     declare<&T::min_rto_us>({.name = "min_rto_us",
                              .unit = "us",
                              .help = "shortest retransmission timeout, us",
@@ -75,21 +79,20 @@ constexpr Setting kTransport[] = {
     declare<&T::max_rto_us>({.name = "max_rto_us",
                              .unit = "us",
                              .help = "longest retransmission timeout, us",
-                             .reason = "several tries fit before a path is given up",
+                             .reason = "several retransmissions fit before a path is given up",
                              .least = 1,
                              .most = 60'000'000}),
     declare<&T::ack_every>({.name = "ack_every",
                             .unit = "packets",
-                            .help = "packets that may arrive before an acknowledgement leaves at once",
-                            .reason = "a burst of a proxy's turn",
+                            .help = "packets after which an acknowledgement is sent at once",
+                            .reason = "a proxy receives bursts of about this size",
                             .least = 1,
                             .most = kMaxWindowPackets}),
     declare<&T::ack_delay_us>(
         {.name = "ack_delay_us",
          .unit = "us",
-         .help = "how long an acknowledgement waits for a packet to ride on, us",
-         .reason =
-             "about as long as an answer takes; a lost packet that nothing follows is noticed so much later",
+         .help = "how long an acknowledgement waits for a packet that can carry it, us",
+         .reason = "about the time of an answer; the loss of a last packet is noticed this much later",
          .most = 1'000'000})};
 
 std::optional<Conflict> rto_bounds(const T& t) {
@@ -105,7 +108,7 @@ std::optional<Conflict> ack_before_rto(const T& t) {
   return Conflict{
       {"ack_delay_us", "min_rto_us"},
       fmt::format("ack_delay_us ({}) must be shorter than min_rto_us ({}), or packets are retransmitted "
-                  "whose acknowledgement only waits; lower the one or raise the other",
+                  "while their acknowledgement waits; lower the one or raise the other",
                   t.ack_delay_us, t.min_rto_us)};
 }
 
@@ -116,7 +119,7 @@ std::optional<Conflict> probes_before_death(const T& t) {
   return Conflict{
       {"path_death_ms", "min_rto_us"},
       fmt::format("path_death_ms ({} ms) must be at least four times min_rto_us ({} us): a path is "
-                  "probed four times before it is given up, and each probe may take so long; raise "
+                  "probed four times before it is given up, and each probe may take that long; raise "
                   "the one or lower the other",
                   t.path_death_ms, t.min_rto_us)};
 }
@@ -147,53 +150,60 @@ constexpr Setting kFaults[] = {
     probability(declare<&F::loss>(
         {.name = "loss", .option = "--loss", .help = "probability that an arriving frame is lost"})),
     probability(declare<&F::duplicate>(
-        {.name = "duplicate", .option = "--duplicate", .help = "probability that it arrives twice"})),
-    probability(declare<&F::reorder>(
-        {.name = "reorder", .option = "--reorder", .help = "probability that later frames overtake it"})),
-    probability(declare<&F::corrupt>(
-        {.name = "corrupt", .option = "--corrupt", .help = "probability that one bit of it is flipped"})),
+        {.name = "duplicate", .option = "--duplicate", .help = "probability that a frame arrives twice"})),
+    probability(declare<&F::reorder>({.name = "reorder",
+                                      .option = "--reorder",
+                                      .help = "probability that later frames overtake a frame"})),
+    probability(declare<&F::corrupt>({.name = "corrupt",
+                                      .option = "--corrupt",
+                                      .help = "probability that one bit of a frame is flipped"})),
     declare<&F::flip_past_checksum_every>(
         {.name = "flip_past_checksum_every",
          .option = "--flip-past-checksum",
          .unit = "frames",
-         .help = "flip a bit of every n-th long frame and repair its checksum: results go wrong; 0: never",
+         .help =
+             "flip a bit of every n-th long frame and repair its checksum, so that results become wrong; 0: never",
          .scope = Scope::kLive}),
-    declare<&F::drop_all_after>({.name = "drop_all_after",
-                                 .option = "--drop-all-after",
-                                 .unit = "frames",
-                                 .help = "lose every frame after so many, as if the link were cut; 0: never",
-                                 .scope = Scope::kLive}),
+    declare<&F::drop_all_after>(
+        {.name = "drop_all_after",
+         .option = "--drop-all-after",
+         .unit = "frames",
+         .help = "lose every frame of a queue after this number, as if the link were cut; 0: never",
+         .scope = Scope::kLive}),
     declare<&F::seed>(
         {.name = "seed",
          .option = "--seed",
-         .help = "which faults happen, and in simulations the jitter: the same seed, the same faults"})};
+         .help =
+             "seed of the faults, and of the jitter in simulations; the same seed gives the same faults"})};
 
 using I = IdleConfig;
 constexpr Setting kIdle[] = {
     declare<&I::spins>(
         {.name = "spins",
          .unit = "turns",
-         .help = "turns without work before a proxy yields; auto: 0 when there are more threads than cores, "
-                 "else 200",
+         .help =
+             "turns without work before a proxy yields its core; auto: 0 when there are more threads than "
+             "cores, else 200",
          .reason =
-             "four spinning threads on two cores take milliseconds for what yielding ones do in microseconds",
+             "four threads that spin on two cores take milliseconds for what takes microseconds with yields",
          .most = 1'000'000,
          .automatic = I::kAutomaticSpins,
          .scope = Scope::kLive}),
     declare<&I::yields>({.name = "yields",
                          .unit = "turns",
-                         .help = "yields before it sleeps",
+                         .help = "turns with a yield before a proxy sleeps",
                          .most = 1'000'000,
                          .scope = Scope::kLive}),
-    declare<&I::sleep_min_us>({.name = "sleep_min_us",
-                               .unit = "us",
-                               .help = "its first sleep, us; each further one is twice as long",
-                               .least = 1,
-                               .most = 1'000'000,
-                               .scope = Scope::kLive}),
+    declare<&I::sleep_min_us>(
+        {.name = "sleep_min_us",
+         .unit = "us",
+         .help = "first sleep of a proxy without work, us; each further sleep is twice as long",
+         .least = 1,
+         .most = 1'000'000,
+         .scope = Scope::kLive}),
     declare<&I::sleep_max_us>({.name = "sleep_max_us",
                                .unit = "us",
-                               .help = "its longest sleep, us",
+                               .help = "longest sleep of a proxy, us",
                                .least = 1,
                                .most = 1'000'000,
                                .scope = Scope::kLive})};

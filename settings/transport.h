@@ -1,5 +1,5 @@
-// Settings of sub-connections, of faults that are injected, and of how proxies wait: what a run and each of
-// its nodes have in common.
+// Settings that a run and each of its nodes have in common: of sub-connections, of injected faults, and of how
+// proxies wait.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ struct FaultConfig {
 };
 extern const Schema kFaultSchema;
 
-// How a proxy waits when there is nothing to do: it spins, then yields, then sleeps ever longer.
+// How a proxy without work waits: it spins, then yields, then sleeps for twice as long each time.
 struct IdleConfig {
   static constexpr std::uint32_t kAutomaticSpins = 0xffff'ffff;  // RunConfig::spins() decides
   std::uint32_t spins = 200;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr char kAuto[] = "auto";
 
-// A whole number with its sign; nothing: the text is none, or beyond what 64 bits hold.
+// A whole number with its sign. Nothing: the text is not a whole number, or 64 bits cannot hold it.
 struct Whole {
   bool negative = false;
   std::uint64_t magnitude = 0;
@@ -74,7 +74,7 @@ std::string problem_of_word(const Setting& s, const std::string& text) {
 }
 
 std::string problem_of_text(const Setting& s, const std::string& text) {
-  // Texts go into messages and file names; the end of a line in one is a slip.
+  // Texts go into messages and file names, where a line break can only be a mistake.
   if (std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }))
     return fmt::format("a text with control characters is not allowed; allowed: {}", allowed(s));
   if (s.fits != nullptr && !s.fits(text)) return not_allowed(s, text);

@@ -1,5 +1,5 @@
-// The words of every enumeration that settings have, once. Of several words for a value the first is the one
-// that is written.
+// The words of the enumerations that several structs of settings use. Where a value has several words, the
+// first is written.
 #pragma once
 
 #include "convergence/dispatch.h"

@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// nlohmann's events as ours. Numbers keep the text that they were written as.
+// Turns events of nlohmann's parser into events of DocumentBuilder. A number keeps its text.
 class Events final : public nlohmann::json_sax<Json> {
  public:
   explicit Events(Document& document) : document_(document), builder_(document) {}
@@ -27,14 +27,14 @@ class Events final : public nlohmann::json_sax<Json> {
     return builder_.scalar(text, false, 0, 0);
   }
   bool string(string_t& value) override { return builder_.scalar(value, true, 0, 0); }
-  bool binary(binary_t&) override { return builder_.refuse("is no text", 0, 0); }
+  bool binary(binary_t&) override { return builder_.refuse("is not a text", 0, 0); }
   bool start_object(std::size_t) override { return builder_.begin(Node::Kind::kMap, 0, 0); }
   bool end_object() override { return builder_.end(); }
   bool start_array(std::size_t) override { return builder_.begin(Node::Kind::kList, 0, 0); }
   bool end_array() override { return builder_.end(); }
   bool key(string_t& name) override { return builder_.scalar(name, true, 0, 0); }
   bool parse_error(std::size_t byte, const std::string& token, const Json::exception& e) override {
-    // A number beyond what a double holds is no mistake of form: the parser's only one with this number.
+    // Error 406: a number that a double cannot hold. The JSON itself is well-formed.
     if (e.id == 406) return builder_.refuse(fmt::format("{} is out of range", shown(token)), 0, 0);
     if (!malformed_)
       malformed_ = error("{}: not JSON: at byte {}: {}", document_.file(), byte, shown(e.what()));

@@ -1,4 +1,4 @@
-// Settings as JSON: what programs write and read.
+// Reads and writes settings as JSON, for programs.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -11,22 +11,22 @@
 
 namespace braid::settings {
 
-// No input throws.
+// Throws for no input.
 Result<Document> parse_json(const std::string& text, const std::string& name);
 
-// All settings of `object`, "auto" as that word.
+// All settings of `object`; "auto" is written as that word.
 nlohmann::json to_json(const Schema& schema, const void* object);
-// Of one setting: a number, true or false, or a string.
+// The value of one setting: a number, true or false, or a string.
 nlohmann::json to_json(const Setting& setting, const void* object);
 
 template <class T>
 auto json_of(const T& value) {
   return to_json(schema_of(&value), &value);
 }
-// Of the setting with this key, in full.
+// The value of the setting with this full key. There must be one.
 nlohmann::json json_of(const Schema& schema, const void* object, const std::string& key);
 
-// A T, checked; `what` names the source in messages.
+// Reads a T and checks it; `what` names the source in messages.
 template <class T>
 Result<T> from_json(const std::string& text, const std::string& what) {
   const Result<Document> document = parse_json(text, what);

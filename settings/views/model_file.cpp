@@ -1,4 +1,4 @@
-// The files of cost models.
+// Reads files of cost models.
 #include "settings/cost_model.h"
 #include "settings/views/yaml.h"
 
@@ -8,7 +8,7 @@ Result<CostModel> CostModel::parse(const std::string& yaml, const std::string& f
   const Result<Document> document = parse_yaml(yaml, file);
   if (!document) return document.error();
   if (!document->root().is_map())
-    return error("{}: not a cost model: 'name', 'clock_mhz' and 'cycles' are expected", file);
+    return error("{}: not a cost model: it must have 'name', 'clock_mhz' and 'cycles'", file);
   Collector<CostModel> collector;
   if (const Result<void> done = collector.load(*document); !done) return done.error();
   return collector.finish();

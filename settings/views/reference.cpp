@@ -13,11 +13,11 @@ namespace {
 constexpr const char* kHead =
     "# Settings\n"
     "\n"
-    "Every setting with its option, its default, what is allowed, and what it does. This page is what `braid help settings`\n"
-    "prints; `settings/` declares them. A file is refused when it has a key that is not here, a key twice, or a value that is\n"
-    "not allowed; the message names the file, the line, the key and the cure.\n";
+    "Every setting with its option, its default, its allowed values, and its meaning. `braid help settings` prints this page\n"
+    "from the declarations in `settings/`. A file is refused if it has an unknown key, a key twice, or a value that is not\n"
+    "allowed; the message names the file, the line, the key and the cure.\n";
 
-// What a table's cell may hold.
+// Escaped for a cell of a table.
 std::string cell(std::string_view text) {
   std::string escaped;
   for (const char c : text) escaped += c == '|' ? "\\|" : std::string(1, c);
@@ -31,7 +31,7 @@ std::string code(std::string_view text) {
 std::string notes(const Setting& s) {
   std::string text = cell(s.help);
   if (!s.reason.empty()) text += fmt::format(". Default: {}", cell(s.reason));
-  if (s.agreed) text += ". Both ends of a sub-connection must have the same";
+  if (s.agreed) text += ". Both ends of a sub-connection must have the same value";
   if (s.scope == Scope::kLive) text += ". Live runs only";
   if (s.scope == Scope::kSimulated) text += ". Simulations only";
   return text;
@@ -45,8 +45,8 @@ std::string default_of(const Setting& s, const void* object) {
 
 std::string table(const Schema& schema, const void* object, bool with_options) {
   std::string text = with_options
-                         ? "\n| key | option | default | allowed | what it is |\n|---|---|---|---|---|\n"
-                         : "\n| key | default | allowed | what it is |\n|---|---|---|---|\n";
+                         ? "\n| key | option | default | allowed | meaning |\n|---|---|---|---|---|\n"
+                         : "\n| key | default | allowed | meaning |\n|---|---|---|---|\n";
   for (const Setting& s : schema.settings) {
     text += fmt::format("| `{}` |", s.name);
     if (with_options) text += fmt::format(" {} |", code(s.option));
@@ -55,7 +55,7 @@ std::string table(const Schema& schema, const void* object, bool with_options) {
   return text;
 }
 
-// One struct with all that is in it. Sections that a run has too are not told again.
+// Describes one struct with its sections and lists. A section that a run has too is described there only.
 class Chapter {
  public:
   explicit Chapter(bool is_run) : is_run_(is_run) {}
@@ -66,8 +66,8 @@ class Chapter {
     for (const Section& section : schema.sections) {
       const std::string key = prefix + std::string(section.name);
       text += fmt::format("\n### `{}`: {}\n", key, section.title);
-      const std::string told = is_run_ ? "" : as_in_a_run(section, object);
-      text += told.empty() ? describe(*section.schema, section.at(object), key + ".") : told;
+      const std::string reference = is_run_ ? "" : as_in_a_run(section, object);
+      text += reference.empty() ? describe(*section.schema, section.at(object), key + ".") : reference;
     }
     for (const NamedNumbers& named : schema.named)
       text += fmt::format("\n### `{}{}`: {}\n\nEach number is {}.\n", prefix, named.name, cell(named.help),
@@ -86,13 +86,13 @@ class Chapter {
   static std::string relations(const Schema& schema, const std::string& prefix) {
     if (schema.relations.empty()) return "";
     std::string text = prefix.empty()
-                           ? "\nBetween all of them:\n\n"
-                           : fmt::format("\nBetween those of `{}`:\n\n", prefix.substr(0, prefix.size() - 1));
+                           ? "\nRelations between settings:\n\n"
+                           : fmt::format("\nRelations within `{}`:\n\n", prefix.substr(0, prefix.size() - 1));
     for (const Relation& relation : schema.relations) text += fmt::format("- {}\n", relation.says);
     return text;
   }
 
-  // What to say of a section that a run has too, with the defaults that differ; empty: a run has none such.
+  // A reference to the same section of a run, with the defaults that differ; empty: a run has no such section.
   static std::string as_in_a_run(const Section& section, void* object) {
     RunConfig run;
     for (const Section& of_run : kRunSchema.sections) {
@@ -103,8 +103,8 @@ class Chapter {
         if (own != default_of(s, of_run.at(&run)))
           differ += fmt::format("{}`{}` {}", differ.empty() ? "" : ", ", s.name, own);
       }
-      return fmt::format("\nThe settings of a run's `{}`{}.\n", of_run.name,
-                         differ.empty() ? "" : ", but for these defaults: " + differ);
+      return fmt::format("\nThe same settings as a run's `{}`{}.\n", of_run.name,
+                         differ.empty() ? "" : ", with other defaults: " + differ);
     }
     return "";
   }
@@ -127,14 +127,14 @@ std::string reference_page() {
              "A run",
              "YAML, for `braid run --config` and `braid sim --config`, and below `base` and `vary` of a "
              "study. Options of\nthe command line win over the file. `configs/default.yaml` has all of "
-             "them.") +
+             "them with their defaults.") +
          chapter<NodeConfig>("A node",
                              "JSON, for `braidd --config`. `braid run` writes it for each of its daemons; "
                              "`docs/OPERATIONS.md` shows one for a machine\nof its own.") +
          chapter<CostModel>(
              "A cost model",
-             "YAML, for `braid sim --model`; those of `configs/models` have names. A cost is written with "
-             "its source: `{value: 100,\nsource: \"where it is from\"}`.");
+             "YAML, for `braid sim --model`. A model of `configs/models` is given by its name. A cost is written "
+             "with its source:\n`{value: 100, source: \"where it is from\"}`.");
 }
 
 }  // namespace braid::settings

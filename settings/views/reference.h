@@ -1,4 +1,4 @@
-// The reference page of all settings: docs/SETTINGS.md is what this says.
+// The reference page of all settings: docs/SETTINGS.md is this text.
 #pragma once
 
 #include <string>

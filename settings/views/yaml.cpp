@@ -13,7 +13,7 @@
 namespace braid::settings {
 namespace {
 
-// Ends the parser, which knows no other way out; never leaves this file.
+// Ends yaml-cpp's parser, which has no other way to stop early. Caught in this file.
 struct Refused {};
 
 class Events final : public YAML::EventHandler {
@@ -23,40 +23,41 @@ class Events final : public YAML::EventHandler {
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    go_on(builder_.null(mark.line + 1, mark.column + 1));
+    require(builder_.null(mark.line + 1, mark.column + 1));
     remember(anchor);
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto found = anchors_.find(anchor);
     const int line = mark.line + 1, column = mark.column + 1;
     if (found == anchors_.end() || builder_.is_open(found->second))
-      go_on(builder_.refuse("is an alias of something that holds itself; write it out", line, column));
-    go_on(builder_.again(found->second, line, column));
+      require(builder_.refuse("is an alias of a node that contains the alias; write the value out", line,
+                              column));
+    require(builder_.alias(found->second, line, column));
   }
   // yaml-cpp's tag of a quoted scalar is "!".
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
-    go_on(builder_.scalar(value, tag == "!", mark.line + 1, mark.column + 1));
+    require(builder_.scalar(value, tag == "!", mark.line + 1, mark.column + 1));
     remember(anchor);
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {
-    go_on(builder_.begin(Node::Kind::kList, mark.line + 1, mark.column + 1));
+    require(builder_.begin(Node::Kind::kList, mark.line + 1, mark.column + 1));
     remember(anchor);
   }
-  void OnSequenceEnd() override { go_on(builder_.end()); }
+  void OnSequenceEnd() override { require(builder_.end()); }
   void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
                   YAML::EmitterStyle::value) override {
-    go_on(builder_.begin(Node::Kind::kMap, mark.line + 1, mark.column + 1));
+    require(builder_.begin(Node::Kind::kMap, mark.line + 1, mark.column + 1));
     remember(anchor);
   }
-  void OnMapEnd() override { go_on(builder_.end()); }
+  void OnMapEnd() override { require(builder_.end()); }
 
   const std::optional<Error>& problem() const { return builder_.problem(); }
 
  private:
-  static void go_on(bool fine) {
-    if (!fine) throw Refused();
+  static void require(bool accepted) {
+    if (!accepted) throw Refused();
   }
   void remember(YAML::anchor_t anchor) {
     if (anchor != YAML::NullAnchor) anchors_[anchor] = builder_.last();
@@ -80,7 +81,7 @@ Result<Document> parse_yaml(const std::string& text, const std::string& name) {
     Document second(name, false);
     Events more(second);
     if (parser.HandleNextDocument(more))
-      return error("{}: there are several documents ('---') in it; a configuration is one", name);
+      return error("{}: has several documents ('---'); a configuration has one", name);
   } catch (const Refused&) {
     return *events.problem();
   } catch (const YAML::Exception& e) {

@@ -1,4 +1,4 @@
-// YAML as settings are written in by people. The one place that knows yaml-cpp.
+// Reads settings from YAML, which people write. Only yaml.cpp uses yaml-cpp.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace braid::settings {
 
-// The one document that `text` is; its root is null if it says nothing. `name` is the file's, for messages.
-// No input throws.
+// Parses `text`, which may have one YAML document; the root is null if it is empty. `name` is the file's name
+// in messages. Throws for no input.
 Result<Document> parse_yaml(const std::string& text, const std::string& name);
 
-// Into what is collected already.
+// Adds the settings of a YAML text, or of a file, to `collector`.
 template <class T>
 Result<void> load_yaml(Collector<T>& collector, const std::string& text, const std::string& name) {
   const Result<Document> document = parse_yaml(text, name);

@@ -74,7 +74,8 @@ TEST(Calibrate, AModelsUnitsOfProgramsAreLookedAt) {
   EXPECT_THAT(problem("units:\n  water: {value: 0, source: here}\n"),
               HasSubstr("key 'units.water': 0 is out of range; allowed: cycles, more than 0"));
   EXPECT_THAT(problem("units:\n  water: 3\n"), HasSubstr("key 'units.water': needs a value and its source"));
-  EXPECT_THAT(problem("units: 3\n"), HasSubstr("key 'units': is a section: names of programs are expected"));
+  EXPECT_THAT(problem("units: 3\n"),
+              HasSubstr("key 'units': is a section: the cost of a unit in each program"));
 }
 
 TEST(Calibrate, EverySourceNamesTheProcessorAndTheDay) {

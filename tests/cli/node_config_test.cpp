@@ -120,14 +120,15 @@ TEST(NodeConfig, RefusesWhatItDoesNotKnow) {
   for (const char* const steering : {"flow", "rss"})
     EXPECT_THAT(
         refusal(with([&](Json& j) { j["links"][0]["steering"] = steering; })),
-        HasSubstr("key 'links[0].steering': a shm link has no NIC that could steer: say auto or handoff"));
+        HasSubstr(
+            "key 'links[0].steering': a shm link has no NIC that can steer packets; set auto or handoff"));
 }
 
 TEST(NodeConfig, RefusesAKeyThatIsThereTwice) {
   EXPECT_EQ(refusal(R"({"proxies": 1, "proxies": 2})"),
-            "node.json: key 'proxies': is there twice; remove one of them");
+            "node.json: key 'proxies': is given twice; remove one of them");
   EXPECT_THAT(refusal(R"({"idle": {"spins": 1, "spins": 2}})"),
-              HasSubstr("key 'idle.spins': is there twice"));
+              HasSubstr("key 'idle.spins': is given twice"));
 }
 
 TEST(NodeConfig, RefusesAWrongType) {
@@ -137,8 +138,9 @@ TEST(NodeConfig, RefusesAWrongType) {
               HasSubstr("key 'proxies': '1.5' is not a whole number; allowed: 1 to 32"));
   EXPECT_THAT(
       refusal(with([](Json& j) { j["transport"]["peer_death_ms"] = 200'000; })),
-      HasSubstr("key 'transport.peer_death_ms': 200000 is out of range; allowed: 1 to 137000, for packets' "
-                "timestamps tell no longer times apart"))
+      HasSubstr(
+          "key 'transport.peer_death_ms': 200000 is out of range; allowed: 1 to 137000, because packets' "
+          "timestamps repeat after twice that time"))
       << "a sub-connection could not tell so long a time";
   EXPECT_THAT(refusal(with([](Json& j) { j["proxies"] = -1; })),
               HasSubstr("'-1' is not a whole number; allowed: 1 to 32"));
@@ -174,10 +176,9 @@ TEST(NodeConfig, RefusesRelationsThatCannotHold) {
        "key 'udp_port': 65535 is out of range; allowed with 2 proxies: 1 to 65534"},
       {[](Json& j) { j["links"][0]["fd"] = -1; }, "key 'links[0].fd': is missing"},
       {[](Json& j) { j["links"][0]["kind"] = "ethdev"; }, "key 'links[0].device': is missing"},
-      {[](Json& j) { j["peers"] = Json::array(); }, "key 'peers': 0 of 1 are there"},
+      {[](Json& j) { j["peers"] = Json::array(); }, "key 'peers': 0 of 1 are given"},
       {[](Json& j) { j["peers"][0]["cluster"] = 1; }, "key 'peers[0].cluster': 1 must be another cluster"},
-      {[](Json& j) { j["peers"][0]["address"] = "10.98.1.1"; },
-       "another node, or another of its NIs, has it too"},
+      {[](Json& j) { j["peers"][0]["address"] = "10.98.1.1"; }, "another NI has the same address"},
       {[](Json& j) { j["peers"][0]["link"] = 1; }, "key 'peers[0].link': 1: there are 1 links"},
       {[](Json& j) { j["transport"]["mtu_bytes"] = 575; },
        "key 'transport.mtu_bytes': '575' is not allowed; allowed: auto, or 576 to 9000"},
@@ -195,7 +196,7 @@ TEST(NodeConfig, RefusesRelationsThatCannotHold) {
        "key 'idle.sleep_min_us': sleep_min_us (500) is longer than sleep_max_us (200)"},
       {[](Json& j) { j["listen_fd"] = -1; },
        "key 'listen_address': is missing: clients need a place to attach"},
-      {[](Json& j) { j["listen_address"] = "@b"; }, "give one of them"},
+      {[](Json& j) { j["listen_address"] = "@b"; }, "give only one of them"},
   };
   for (const auto& [mistake, text] : mistakes) EXPECT_THAT(refusal(with(mistake)), HasSubstr(text));
 }
@@ -212,7 +213,7 @@ TEST(NodeConfig, ALinkMayHaveAnAddressOfItsOwn) {
   EXPECT_EQ(on_link("192.168.3.7", 24, "192.168.3.1"), "(accepted)") << "the peer is behind the gateway";
   EXPECT_THAT(
       on_link("192.168.3.7", 24, ""),
-      HasSubstr("key 'peers[0].address': 10.98.0.1: not on links[0] (192.168.3.7/24): give that link a "
+      HasSubstr("key 'peers[0].address': 10.98.0.1: is not on links[0] (192.168.3.7/24); give that link a "
                 "gateway"));
   EXPECT_THAT(on_link("192.168.3.7", 24, "192.168.4.1"),
               HasSubstr("key 'links[0].gateway': 192.168.4.1 must be on the"));
@@ -221,7 +222,7 @@ TEST(NodeConfig, ALinkMayHaveAnAddressOfItsOwn) {
   EXPECT_THAT(on_link("192.168.3", 24, ""), HasSubstr("key 'links[0].address': '192.168.3' is not allowed"));
   EXPECT_THAT(on_link("10.98.0.7", 33, ""),
               HasSubstr("key 'links[0].prefix_bits': 33 is out of range; allowed: 0 to 32"));
-  EXPECT_THAT(on_link("10.98.0.1", 24, ""), HasSubstr("this node has it on links[0]"));
+  EXPECT_THAT(on_link("10.98.0.1", 24, ""), HasSubstr("this node has the same address on links[0]"));
   EXPECT_THAT(refusal(with([](Json& j) { j["links"][0]["mac"] = "01:00:00:00:00:07"; })),
               HasSubstr("key 'links[0].mac': '01:00:00:00:00:07' is not allowed"));
 }
@@ -233,12 +234,11 @@ TEST(NodeConfig, LetsNoTwoPeersShareAMemoryWire) {
   third.cluster = 2;
   third.address = "10.98.2.1";
   node.peers.push_back(third);
-  EXPECT_THAT(node.validate().error().text,
-              HasSubstr("key 'peers[1].link': 0: a shm link joins two NIs only"));
+  EXPECT_THAT(node.validate().error().text, HasSubstr("key 'peers[1].link': 0: a shm link connects two NIs"));
   node.links[0] = {.kind = LinkConfig::Kind::kEthdev, .fd = -1, .first_side = true, .device = "net_tap0"};
   EXPECT_TRUE(node.validate().ok()) << "a switched network joins many";
   node.peers[1].cluster = 0;
-  EXPECT_THAT(node.validate().error().text, HasSubstr("that peer is there twice"));
+  EXPECT_THAT(node.validate().error().text, HasSubstr("two peers have this cluster"));
 }
 
 }  // namespace

@@ -93,9 +93,9 @@ TEST(RunConfig, RefusesUnknownKeysAndNamesTheNearest) {
 
 TEST(RunConfig, RefusesAKeyThatIsThereTwice) {
   EXPECT_EQ(refusal("clusters: 2\ncompute: 1\nclusters: 3\n"),
-            "run.yaml:3:1: key 'clusters': is there twice; remove one of them");
+            "run.yaml:3:1: key 'clusters': is given twice; remove one of them");
   EXPECT_EQ(refusal("idle:\n  yields: 2\n  yields: 3\n"),
-            "run.yaml:3:3: key 'idle.yields': is there twice; remove one of them");
+            "run.yaml:3:3: key 'idle.yields': is given twice; remove one of them");
 }
 
 TEST(RunConfig, RefusesAWrongType) {
@@ -107,9 +107,9 @@ TEST(RunConfig, RefusesAWrongType) {
             "run.yaml:1:11: key 'clusters': \"2\" is a string; write it without quotes; allowed: 1 to 64");
   EXPECT_EQ(refusal("clusters:\n"), "run.yaml:1:1: key 'clusters': has no value; allowed: 1 to 64");
   EXPECT_EQ(refusal("clusters: [1, 2]\n"),
-            "run.yaml:1:11: key 'clusters': is a list where one value is wanted; allowed: 1 to 64");
+            "run.yaml:1:11: key 'clusters': is a list where one value is expected; allowed: 1 to 64");
   EXPECT_EQ(refusal("clusters: {a: 2}\n"),
-            "run.yaml:1:11: key 'clusters': is a section where one value is wanted; allowed: 1 to 64");
+            "run.yaml:1:11: key 'clusters': is a section where one value is expected; allowed: 1 to 64");
   EXPECT_EQ(refusal("misdirect: yes\n"),
             "run.yaml:1:12: key 'misdirect': 'yes' is not allowed; allowed: true, false");
   EXPECT_THAT(refusal("faults: {loss: 1%}\n"),
@@ -125,7 +125,7 @@ TEST(RunConfig, RefusesWhatIsOutOfRange) {
   EXPECT_EQ(refusal("clusters: 0\n"), "run.yaml:1:11: key 'clusters': 0 is out of range; allowed: 1 to 64");
   EXPECT_EQ(
       refusal("clusters: 65\n"),
-      "run.yaml:1:11: key 'clusters': 65 is out of range; allowed: 1 to 64, for a page's set of copies is "
+      "run.yaml:1:11: key 'clusters': 65 is out of range; allowed: 1 to 64, because a page's set of copies is "
       "one word; for more compute nodes take larger clusters ('compute')");
   EXPECT_EQ(refusal("compute: 65\n"),
             "run.yaml:1:10: key 'compute': 65 is out of range; allowed: 1 to 64; for more compute nodes take "
@@ -188,7 +188,7 @@ TEST(RunConfig, RefusesInterfacesThatDoNotFit) {
       HasSubstr(
           "key 'dpdk.interfaces[0].address': '10.98.0' is not allowed; allowed: one host's IPv4 address"));
   EXPECT_THAT(refusal(head + "    - {cluster: 0, interface: a, interface: b, address: 10.98.0.1}\n"),
-              HasSubstr("key 'dpdk.interfaces[0].interface': is there twice"));
+              HasSubstr("key 'dpdk.interfaces[0].interface': is given twice"));
   EXPECT_THAT(refusal(head + "    - {cluster: 0, interface: \"a,b\", address: 10.98.0.1}\n"),
               HasSubstr("'a,b' is not allowed"));
   EXPECT_THAT(refusal(head + "    - {cluster: 0, interface: a, address: 10.98.0.1, steering: luck}\n"),
@@ -201,7 +201,7 @@ TEST(RunConfig, RefusesWhatIsNotYamlAtAll) {
   EXPECT_THAT(refusal("clusters: [1\n"), AllOf(StartsWith("run.yaml:"), HasSubstr("not YAML")));
   EXPECT_THAT(refusal("- 1\n- 2\n"),
               HasSubstr("run.yaml:1:1: the file must be a list of 'key: value' lines"));
-  EXPECT_THAT(refusal("clusters: 2\n---\nclusters: 3\n"), HasSubstr("there are several documents"));
+  EXPECT_THAT(refusal("clusters: 2\n---\nclusters: 3\n"), HasSubstr("has several documents"));
   EXPECT_THAT(refusal("[1, 2]: 3\n"), HasSubstr("a key must be one word"));
 }
 
@@ -226,7 +226,7 @@ TEST(RunConfig, AWrongFlagIsNamed) {
   settings::Collector<settings::RunConfig> builder;
   EXPECT_EQ(
       builder.set("clusters", "99", "--clusters:").error().text,
-      "--clusters: 99 is out of range; allowed: 1 to 64, for a page's set of copies is one word; for more "
+      "--clusters: 99 is out of range; allowed: 1 to 64, because a page's set of copies is one word; for more "
       "compute nodes take larger clusters ('compute')");
   ASSERT_TRUE(builder.set("wire", "dpdk", "--wire:").ok());
   ASSERT_TRUE(builder.set("transport.mtu_bytes", "4000", "--mtu:").ok());

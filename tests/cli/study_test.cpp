@@ -204,7 +204,7 @@ TEST(Study, RefusesWhatIsNotASetting) {
             "s.yaml:2:8: key 'mode': is not known; did you mean 'simulation.mode'?");
   EXPECT_EQ(
       refusal(kWater + "vary:\n- clusters: [2, 65]\n"),
-      "s.yaml:3:17: key 'clusters': 65 is out of range; allowed: 1 to 64, for a page's set of copies is "
+      "s.yaml:3:17: key 'clusters': 65 is out of range; allowed: 1 to 64, because a page's set of copies is "
       "one word; for more compute nodes take larger clusters ('compute')");
   EXPECT_EQ(refusal(kWater + "clusters: 2\n"),
             "s.yaml:2:1: key 'clusters': is a setting; put it below 'base' or 'vary'");
@@ -239,7 +239,7 @@ TEST(Study, RefusesWhatIsNotAStudy) {
               StartsWith("s.yaml:2:8: key 'where': must be a list of conditions"));
   EXPECT_THAT(refusal(kWater + "base: 3\n"), StartsWith("s.yaml:2:7: key 'base': must be settings"));
   EXPECT_THAT(refusal("applications: [water\n"), AllOf(StartsWith("s.yaml:"), HasSubstr("not YAML")));
-  EXPECT_EQ(refusal(kWater + kWater), "s.yaml:2:1: key 'applications': is there twice; remove one of them");
+  EXPECT_EQ(refusal(kWater + kWater), "s.yaml:2:1: key 'applications': is given twice; remove one of them");
 }
 
 TEST(Study, RefusesAxesThatDoNotFit) {

@@ -276,10 +276,11 @@ TEST(Node, RefusesWhatOnlyARunCanDecide) {
   node.listen_address = "@b";
   node.transport.mtu_bytes = 0;
   EXPECT_THAT(node.validate().error().text,
-              testing::HasSubstr("key 'transport.mtu_bytes': a node must be told"));
+              testing::HasSubstr("key 'transport.mtu_bytes': auto is not possible for a node"));
   node.transport.mtu_bytes = 1500;
   node.idle.spins = IdleConfig::kAutomaticSpins;
-  EXPECT_THAT(node.validate().error().text, testing::HasSubstr("key 'idle.spins': a node must be told"));
+  EXPECT_THAT(node.validate().error().text,
+              testing::HasSubstr("key 'idle.spins': auto is not possible for a node"));
 }
 
 }  // namespace

@@ -43,16 +43,16 @@ TEST(Yaml, KnowsWhereEverythingStands) {
 
 TEST(Yaml, IsOneDocument) {
   EXPECT_EQ(yaml_refusal("a: 1\n---\nb: 2\n"),
-            "s.yaml: there are several documents ('---') in it; a configuration is one");
+            "s.yaml: has several documents ('---'); a configuration has one");
   EXPECT_EQ(yaml_refusal("--- \na: 1\n"), "(accepted)");
   EXPECT_TRUE(parse_yaml("", "s.yaml")->root().is_null());
   EXPECT_TRUE(parse_yaml("# nothing\n", "s.yaml")->root().is_null());
 }
 
 TEST(Yaml, RefusesAKeyThatIsThereTwiceAtAnyDepth) {
-  EXPECT_EQ(yaml_refusal("a: 1\na: 2\n"), "s.yaml:2:1: key 'a': is there twice; remove one of them");
+  EXPECT_EQ(yaml_refusal("a: 1\na: 2\n"), "s.yaml:2:1: key 'a': is given twice; remove one of them");
   EXPECT_EQ(yaml_refusal("a:\n- {b: 1}\n- {b: 1, b: 2}\n"),
-            "s.yaml:3:10: key 'a[1].b': is there twice; remove one of them");
+            "s.yaml:3:10: key 'a[1].b': is given twice; remove one of them");
   EXPECT_EQ(yaml_refusal("[1, 2]: 3\n"), "s.yaml:1:1: a key must be one word");
 }
 
@@ -61,7 +61,7 @@ TEST(Yaml, AnAliasIsWhatItNames) {
   ASSERT_TRUE(document.ok()) << document.error().text;
   EXPECT_EQ(document->root().entries[0].value, document->root().entries[1].value);
   EXPECT_THAT(yaml_refusal("a: &x [*x]\n"),
-              HasSubstr("key 'a[0]': is an alias of something that holds itself"));
+              HasSubstr("key 'a[0]': is an alias of a node that contains the alias"));
   EXPECT_THAT(yaml_refusal("a: *x\n"), HasSubstr("not YAML"));
 }
 
@@ -81,7 +81,7 @@ TEST(Yaml, RefusesWhatIsTooLong) {
 
 TEST(Yaml, ShowsWhatItRefusesWithoutItsControlCharacters) {
   const std::string refused = yaml_refusal("\"a\\e[31mb\": 1\n\"a\\e[31mb\": 2\n");
-  EXPECT_EQ(refused, "s.yaml:2:1: key 'a\\x1b[31mb': is there twice; remove one of them");
+  EXPECT_EQ(refused, "s.yaml:2:1: key 'a\\x1b[31mb': is given twice; remove one of them");
   const std::string name(5000, 'k');
   EXPECT_LT(yaml_refusal(name + ": 1\n" + name + ": 2\n").size(), 250u);
 }
@@ -112,7 +112,7 @@ TEST(Json, RefusesWhatIsTooDeepTooLongTwiceThereOrNoJson) {
   EXPECT_EQ(json_refusal(std::string(kMaxFileBytes + 1, ' ')),
             "s.json: is longer than 1048576 bytes; no configuration is");
   EXPECT_EQ(json_refusal(R"({"a": {"b": 1, "b": 1}})"),
-            "s.json: key 'a.b': is there twice; remove one of them");
+            "s.json: key 'a.b': is given twice; remove one of them");
   for (const char* const text : {"", "{", "{} {}", "{'a': 1}", "{\"a\": 01}", "// no\n{}", "\xff"})
     EXPECT_THAT(json_refusal(text), StartsWith("s.json: not JSON")) << text;
 }

@@ -142,9 +142,9 @@ TEST(Reader, RefusesOtherKindsOfValues) {
             "s.yaml:1:8: key 'count': \"2\" is a string; write it without quotes; allowed: 1 to 64");
   EXPECT_EQ(refusal("count:\n"), "s.yaml:1:1: key 'count': has no value; allowed: 1 to 64");
   EXPECT_EQ(refusal("count: [1]\n"),
-            "s.yaml:1:8: key 'count': is a list where one value is wanted; allowed: 1 to 64");
+            "s.yaml:1:8: key 'count': is a list where one value is expected; allowed: 1 to 64");
   EXPECT_EQ(refusal("count: {a: 1}\n"),
-            "s.yaml:1:8: key 'count': is a section where one value is wanted; allowed: 1 to 64");
+            "s.yaml:1:8: key 'count': is a section where one value is expected; allowed: 1 to 64");
   EXPECT_EQ(refusal("inner: 3\n"),
             "s.yaml:1:1: key 'inner': is a section; put its keys below it: length_us, limit, colour");
   EXPECT_EQ(refusal("parts: 3\n"), "s.yaml:1:8: key 'parts': must be a list of entries such as '{name: a}'");

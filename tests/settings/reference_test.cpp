@@ -1,10 +1,11 @@
-// The page of all settings is what the program prints.
+// docs/SETTINGS.md and configs/default.yaml are what the program prints.
 #include "settings/views/reference.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/check.h"
@@ -12,15 +13,51 @@
 #include "settings/node.h"
 #include "settings/reader.h"
 #include "settings/run.h"
+#include "settings/views/default_file.h"
+#include "settings/views/json.h"
+#include "settings/views/yaml.h"
 
 namespace braid::settings {
 namespace {
 
-TEST(Reference, ThePageInTheDocumentationIsWhatTheProgramPrints) {
-  std::ifstream file(BRAID_DOCS "/SETTINGS.md");
+std::string contents(const std::string& path) {
+  std::ifstream file(path);
   std::stringstream text;
   text << file.rdbuf();
-  EXPECT_EQ(text.str(), reference_page()) << "write it anew: braid help settings > docs/SETTINGS.md";
+  return text.str();
+}
+
+TEST(Reference, DocumentationPageIsWhatTheProgramPrints) {
+  EXPECT_EQ(contents(BRAID_DOCS "/SETTINGS.md"), reference_page())
+      << "write it again: braid help settings > docs/SETTINGS.md";
+}
+
+TEST(DefaultFile, FileInConfigsIsWhatTheProgramPrints) {
+  EXPECT_EQ(contents(BRAID_CONFIGS "/default.yaml"), default_file())
+      << "write it again: braid help defaults > configs/default.yaml";
+}
+
+TEST(DefaultFile, ReadsAsTheDefaultsAndHasEverySetting) {
+  Collector<RunConfig> collector;
+  const Result<void> loaded = load_yaml(collector, default_file(), "default.yaml");
+  ASSERT_TRUE(loaded.ok()) << loaded.error().text;
+  const Result<RunConfig> read = collector.finish();
+  ASSERT_TRUE(read.ok()) << read.error().text;
+  EXPECT_EQ(json_of(*read), json_of(RunConfig{}));
+  for (const Listed& listed : all_settings(kRunSchema))
+    EXPECT_TRUE(collector.is_given(listed.key)) << listed.key;
+  EXPECT_TRUE(collector.is_given("dpdk.interfaces"));
+}
+
+TEST(DefaultFile, HelpBoundsAndReasonStandAboveEachSettingInLinesOfLimitedWidth) {
+  const std::string text = default_file();
+  EXPECT_THAT(text, testing::HasSubstr("# allowed: 1 to 32\nproxies: 1\n"));
+  EXPECT_THAT(text, testing::HasSubstr("# allowed: true, false; live runs only\nmisdirect: false\n"));
+  EXPECT_THAT(text,
+              testing::HasSubstr("# reason for the default: about fifty pages in flight\nwindow_kib: 256\n"));
+  EXPECT_THAT(text, testing::HasSubstr("\n  directory: \"\"\n"));
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 120u) << line;
 }
 
 TEST(Reference, NamesEverySettingWithItsOption) {

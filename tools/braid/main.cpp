@@ -1,6 +1,7 @@
 // The command `braid`: each folder beside this file carries out a part of it and declares it.
 #include <csignal>
 
+#include "settings/views/default_file.h"
 #include "settings/views/reference.h"
 #include "tools/braid/calibrate/calibrate_command.h"
 #include "tools/braid/command_line/command_line.h"
@@ -30,7 +31,8 @@ constexpr const char* kFooter =
     "  braid counters --process $(pgrep -n jacobi)      what the proxies beside that process have done so "
     "far\n"
     "  braid help run                                   the options of a run\n"
-    "  braid help settings                              everything that can be set, in files too\n";
+    "  braid help settings                              every setting of options and files\n"
+    "  braid help defaults                              a configuration file with every setting at its default\n";
 
 }  // namespace
 }  // namespace braid::cli
@@ -40,11 +42,12 @@ int main(int argc, char** argv) {
   using namespace braid::cli;
   // A parent that ignores it hands that down, and then waitpid() finds no child.
   ::signal(SIGCHLD, SIG_DFL);
-  const CommandLine line{.about = kAbout,
-                         .footer = kFooter,
-                         .version = kVersion,
-                         .commands = {run_command(), sim_command(), study_command(), counters_command(),
-                                      proxies_command(), calibrate_command()},
-                         .topics = {{"settings", settings::reference_page}}};
+  const CommandLine line{
+      .about = kAbout,
+      .footer = kFooter,
+      .version = kVersion,
+      .commands = {run_command(), sim_command(), study_command(), counters_command(), proxies_command(),
+                   calibrate_command()},
+      .topics = {{"settings", settings::reference_page}, {"defaults", settings::default_file}}};
   return run_command_line(line, argc, argv);
 }
