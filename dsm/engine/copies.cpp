@@ -1,92 +1,115 @@
-// The side of a cluster that uses a page whose home is elsewhere: faults, fetches, twins, invalidations.
+#include "dsm/engine/copies.h"
+
 #include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
 #include "base/mutant.h"
 #include "dsm/engine/diff.h"
-#include "dsm/engine/pages.h"
 
 namespace braid::dsm {
 
-bool Pages::fault(std::uint16_t node, PageId page, Access wanted) {
-  CHECK(in_range(page));
-  CHECK(wanted != Access::kNone);
-  if (!twin_waiters_.empty()) pump();  // nobody overtakes those who wait for a twin already
-  nodes_[node].page = page;
-  nodes_[node].wanted = wanted;
-  return attempt(node);
-}
+Copies::Copies(const Parts& parts)
+    : config_(parts.config),
+      self_(parts.config.cluster),
+      table_(parts.table),
+      flushes_(parts.flushes),
+      outbox_(parts.outbox),
+      nodes_(parts.nodes),
+      counts_(parts.counts),
+      twins_(parts.config) {}
 
-// What the node's fault needs next; true when nothing.
-bool Pages::attempt(std::uint16_t node) {
+// --- Faults
+
+bool Copies::fault(std::uint16_t node) {
   const ComputeNode& n = nodes_[node];
   const std::uint32_t page = n.page.value();
-  Page& p = pages_[page];
-  if (p.access >= n.wanted) return true;
-  if (here(p)) return master_fault(page, n.wanted);
-  if (p.access ==
-      Access::kNone) {  // no copy, or one that is invalid and whose changes must reach the home first
-    if (p.fetch == Stage::kNone) ++nodes_[node].counts.fetches;
+  const Page& p = table_[page];
+  if (p.access == Access::kNone) {  // no copy, or an invalid one whose changes must reach the home first
+    if (p.fetch == Fetch::kNone) ++nodes_[node].counts.fetches;
     want_fetch(page);
     if (n.wanted == Access::kRead) fetch_ahead(node, page);
     return wait_for(node, Wait::kFetch);
   }
   if (p.content == Content::kDirty) {
     // Closed for a flush whose diff is not taken yet: what is written now goes with it (PG-6).
-    set_access(page, 1, Access::kWrite);
+    table_.set_access(page, 1, Access::kWrite);
     return true;
   }
   return make_dirty(page) || wait_for(node, Wait::kTwin);
 }
 
-bool Pages::wait_for(std::uint16_t node, Wait what) {
+bool Copies::wait_for(std::uint16_t node, Wait what) {
   nodes_[node].wait = what;
-  if (what == Wait::kTwin) {
-    CHECK_LT(twin_waiters_.size(), twin_waiters_.capacity());
-    twin_waiters_.push_back(node);
-  }
+  if (what == Wait::kTwin) twins_.add_waiter(node);
   return false;
 }
 
-// PG-5: one fetch serves every node that faults meanwhile.
-void Pages::want_fetch(std::uint32_t page) {
-  Page& p = pages_[page];
-  if (p.fetch != Stage::kNone) return;
-  const bool flushed = p.flush == Stage::kNone && p.content == Content::kInvalid;
-  if (flushed || (p.flush == Stage::kSent && mutant(Mutant::kAskDuringOwnFlush)))
-    ask_home(page);
-  else
-    p.fetch = Stage::kWaiting;  // PG-2
+// A clean copy becomes writable; false when there is no twin for it (PG-8).
+bool Copies::make_dirty(std::uint32_t page) {
+  if (twins_.empty()) return false;
+  table_[page].twin = twins_.take(table_.bytes(page));  // PG-4: before anybody may write
+  table_[page].content = Content::kDirty;
+  flushes_.add(page, Flushes::Side::kCopy);
+  table_.set_access(page, 1, Access::kWrite);
+  return true;
 }
 
-void Pages::ask_home(std::uint32_t page) {
-  Page& p = pages_[page];
-  p.fetch = Stage::kQueued;
+void Copies::drop_twin(std::uint32_t page) {
+  Page& p = table_[page];
+  twins_.give_back(p.twin);
+  p.twin = Page::kNoTwin;
+  p.content = p.access == Access::kNone ? Content::kInvalid : Content::kClean;
+}
+
+std::optional<std::uint16_t> Copies::pop_twin_waiter() {
+  if (twins_.waiters() == 0 || twins_.empty()) return std::nullopt;
+  const std::uint16_t node = twins_.pop_waiter();
+  nodes_[node].wait = Wait::kNothing;
+  return node;
+}
+
+bool Copies::twins_are_coming() {
+  if (twins_.waiters() <= flushes_.copies_soon_flushed()) return true;
+  const std::uint32_t oldest = flushes_.oldest_copy();
+  if (oldest == kNoPages) return true;
+  flushes_.hasten(oldest);
+  return false;
+}
+
+// --- Fetches
+
+// PG-5: one fetch serves every node that faults meanwhile.
+void Copies::want_fetch(std::uint32_t page) {
+  Page& p = table_[page];
+  if (p.fetch != Fetch::kNone) return;
+  const Flushes::Flight flight = flushes_.flight(page);
+  const bool flushed = flight == Flushes::Flight::kNone && p.content == Content::kInvalid;
+  if (flushed || (flight == Flushes::Flight::kSent && mutant(Mutant::kAskDuringOwnFlush)))
+    ask_home(page);
+  else
+    p.fetch = Fetch::kWaiting;  // PG-2
+}
+
+void Copies::ask_home(std::uint32_t page) {
+  Page& p = table_[page];
+  p.fetch = Fetch::kQueued;
   p.has_minimum = false;  // whatever the home sends from now on is newer than all that it told us before
-  outbox_.push(ClusterId(p.home), {.kind = Kind::kPageRequest, .id = page});
+  outbox_.push(table_.home(page), {.kind = Kind::kPageRequest, .id = page});
 }
 
 // PG-25: the node missed `page`. If it reads one page after the other, those behind it are asked for, more at
 // a time the longer it goes on.
-void Pages::fetch_ahead(std::uint16_t node, std::uint32_t page) {
+void Copies::fetch_ahead(std::uint16_t node, std::uint32_t page) {
   if (config_.fetch_ahead == 0) return;
-  ComputeNode& n = nodes_[node];
-  const bool sequential = n.scan_window != 0 && page > n.scan_last && page <= n.scan_next;
-  n.scan_last = page;
-  if (!sequential) {
-    n.scan_next = page + 1;
-    n.scan_window = 1;
-    return;
-  }
-  n.scan_window = std::min(2 * n.scan_window, config_.fetch_ahead);
-  const std::size_t end = std::min<std::size_t>(pages_.size(), std::size_t{page} + 1 + n.scan_window);
-  n.scan_next = std::max(n.scan_next, page + 1);
-  while (n.scan_next < end && ahead_ < config_.compute_nodes * config_.fetch_ahead) {
-    const std::uint32_t next = n.scan_next++;
-    Page& p = pages_[next];
-    const bool idle = p.content == Content::kInvalid && p.fetch == Stage::kNone && p.flush == Stage::kNone;
-    if (here(p) || !p.placed || !idle) continue;
+  Scan& scan = nodes_[node].scan;
+  const std::uint32_t end = std::min(table_.size(), scan.missed(page, config_.fetch_ahead));
+  for (; scan.next() < end && ahead_ < config_.compute_nodes * config_.fetch_ahead; scan.advance()) {
+    const std::uint32_t next = scan.next();
+    Page& p = table_[next];
+    const bool idle = p.content == Content::kInvalid && p.fetch == Fetch::kNone &&
+                      flushes_.flight(next) == Flushes::Flight::kNone;
+    if (table_.here(next) || !p.placed || !idle) continue;
     p.ahead = true;
     ++ahead_;
     ++counts_.fetched_ahead;
@@ -94,177 +117,215 @@ void Pages::fetch_ahead(std::uint16_t node, std::uint32_t page) {
   }
 }
 
-void Pages::end_fetch(Page& p) {
-  p.fetch = Stage::kNone;
+void Copies::end_fetch(std::uint32_t page) {
+  Page& p = table_[page];
+  p.fetch = Fetch::kNone;
   p.has_minimum = false;
   ahead_ -= p.ahead;
   p.ahead = false;
 }
 
-bool Pages::on_page_reply(ClusterId from, PageId page, const Header& header, ByteView bytes) {
-  const bool moves = header.format != 0;
-  if (!in_range(page) || moves != bytes.empty() || from == self_) return false;
-  Page& p = pages_[page.value()];
-  if (p.fetch != Stage::kSent) return false;
-  const bool stale = p.has_minimum && older(header.number, p.version);
-  if (moves) {  // PG-22
-    if (stale) return false;
-    std::memset(memory_.page(page), 0, kPageBytes);
-    end_fetch(p);
-    take_home(page.value(), header.number);
-    for (ComputeNode& n : nodes_)
-      if (n.wait == Wait::kFetch && n.page == page) n.wait = Wait::kNothing;
-    return true;
-  }
-  p.home = from.value();                               // PG-24: who answers is the home
-  if (stale && !mutant(Mutant::kInstallStaleReply)) {  // PG-15
-    ++counts_.stale_replies;
-    const bool wanted = std::ranges::any_of(
-        nodes_, [&](const ComputeNode& n) { return n.wait == Wait::kFetch && n.page == page; });
-    if (wanted) {
-      ask_home(page.value());
-    } else {  // PG-25: nobody came to need it
-      end_fetch(p);
-      serve_kept(page.value());
-    }
-    return true;
-  }
-  install(page.value(), header.number, bytes);
-  serve_kept(page.value());
-  return true;
+bool Copies::waits_for(const ComputeNode& node, std::uint32_t page) const {
+  return node.wait == Wait::kFetch && node.page.value() == page;
 }
 
-void Pages::install(std::uint32_t page, std::uint32_t version, ByteView bytes) {
-  Page& p = pages_[page];
-  copy_page(memory_.page(PageId(page)), bytes.data());  // PG-4: filled before it is opened
+bool Copies::anybody_waits_for(std::uint32_t page) const {
+  return std::ranges::any_of(nodes_, [&](const ComputeNode& n) { return waits_for(n, page); });
+}
+
+void Copies::wake_waiters(std::uint32_t page) {
+  for (ComputeNode& n : nodes_)
+    if (waits_for(n, page)) n.wait = Wait::kNothing;
+}
+
+Copies::Outcome Copies::on_page_reply(ClusterId from, PageId id, const Header& header, ByteView bytes) {
+  const bool moves = header.format != 0;
+  if (!table_.contains(id) || moves != bytes.empty() || from == self_) return Outcome::kRefused;
+  const std::uint32_t page = id.value();
+  Page& p = table_[page];
+  if (p.fetch != Fetch::kSent) return Outcome::kRefused;
+  const bool stale = p.has_minimum && older(header.number, p.version);
+  if (moves) {  // PG-22
+    if (stale) return Outcome::kRefused;
+    std::memset(table_.bytes(page), 0, kPageBytes);
+    end_fetch(page);
+    return Outcome::kHomeHere;
+  }
+  p.home = from.value();                               // PG-24: who answers is the home
+  if (!stale || mutant(Mutant::kInstallStaleReply)) {  // PG-15
+    install(page, header.number, bytes);
+    return Outcome::kDone;
+  }
+  ++counts_.stale_replies;
+  if (anybody_waits_for(page)) {
+    ask_home(page);
+    return Outcome::kPending;
+  }
+  end_fetch(page);  // PG-25: no node came to need it
+  return Outcome::kDone;
+}
+
+void Copies::install(std::uint32_t page, std::uint32_t version, ByteView bytes) {
+  Page& p = table_[page];
+  copy_page(table_.bytes(page), bytes.data());  // PG-4: filled before it is opened
   p.version = version;
-  end_fetch(p);
+  end_fetch(page);
   p.content = Content::kClean;
 
-  const auto waits_here = [page](const ComputeNode& n) {
-    return n.wait == Wait::kFetch && n.page.value() == page;
-  };
   const bool write = std::ranges::any_of(
-      nodes_, [&](const ComputeNode& n) { return waits_here(n) && n.wanted == Access::kWrite; });
-  if (!write || !make_dirty(page)) set_access(page, 1, Access::kRead);
+      nodes_, [&](const ComputeNode& n) { return waits_for(n, page) && n.wanted == Access::kWrite; });
+  if (!write || !make_dirty(page)) table_.set_access(page, 1, Access::kRead);
   for (std::uint16_t node = 0; node < nodes_.size(); ++node) {
-    if (!waits_here(nodes_[node])) continue;
+    if (!waits_for(nodes_[node], page)) continue;
     nodes_[node].wait = Wait::kNothing;
     if (nodes_[node].wanted > p.access) (void)wait_for(node, Wait::kTwin);
   }
 }
 
-// A clean copy becomes writable; false when there is no twin for it (PG-8).
-bool Pages::make_dirty(std::uint32_t page) {
-  if (free_twins_.empty()) return false;
-  Page& p = pages_[page];
-  p.twin = free_twins_.back();
-  free_twins_.pop_back();
-  std::memcpy(twin(p.twin), memory_.page(PageId(page)), kPageBytes);  // PG-4: before anybody may write
-  track(page, Listed::kCopies);
-  set_access(page, 1, Access::kWrite);
-  return true;
-}
+// --- Flushes
 
-void Pages::drop_twin(std::uint32_t page) {
-  Page& p = pages_[page];
-  free_twins_.push_back(p.twin);
-  p.twin = kNone;
-  p.content = p.access == Access::kNone ? Content::kInvalid : Content::kClean;
+void Copies::flush(std::uint32_t page) {
+  Page& p = table_[page];
+  CHECK(p.content == Content::kDirty);
+  if (p.access == Access::kWrite) table_.set_access(page, 1, Access::kRead);     // PG-6
+  if (std::memcmp(table_.bytes(page), twins_.bytes(p.twin), kPageBytes) == 0) {  // PG-7
+    drop_twin(page);
+    flushes_.nothing_new(page);
+    if (p.fetch == Fetch::kWaiting) ask_home(page);
+    return;
+  }
+  flushes_.begin(page);
+  outbox_.push(table_.home(page), {.kind = Kind::kDiff, .id = page});
 }
 
 // PG-6: the diff is taken as it leaves; that costs no room while it waits, and takes along what was written
 // meanwhile.
-std::optional<std::size_t> Pages::write_diff(std::uint32_t page, Header& header, MutableBytes room) {
-  Page& p = pages_[page];
-  CHECK(p.content == Content::kDirty && p.flush == Stage::kQueued);
-  if (p.access == Access::kWrite) set_access(page, 1, Access::kRead);
-  const EncodedDiff diff = encode_diff(memory_.page(PageId(page)), twin(p.twin), room);
+std::optional<std::size_t> Copies::write_diff(std::uint32_t page, Header& header, MutableBytes room) {
+  const Page& p = table_[page];
+  CHECK(p.content == Content::kDirty);
+  if (p.access == Access::kWrite) table_.set_access(page, 1, Access::kRead);
+  const EncodedDiff diff = encode_diff(table_.bytes(page), twins_.bytes(p.twin), room);
   if (diff.bytes > room.size()) return std::nullopt;
   drop_twin(page);
-  p.flush = Stage::kSent;
-  p.flight_tag = p.dirty_tag;
+  flushes_.sent(page);
   header.format = static_cast<std::uint8_t>(diff.format);
   ++counts_.diffs_sent;
   counts_.diff_bytes_sent += diff.bytes;
   return diff.bytes;
 }
 
-bool Pages::on_diff_done(ClusterId from, PageId page, const Header& header) {
-  if (!in_range(page)) return false;
-  Page& p = pages_[page.value()];
+Copies::Outcome Copies::on_diff_done(ClusterId from, PageId id, const Header& header) {
+  if (!table_.contains(id)) return Outcome::kRefused;
+  const std::uint32_t page = id.value();
+  Page& p = table_[page];
   const bool moves = header.format != 0;
-  if (p.home != from.value() || here(p) || p.flush != Stage::kSent) return false;
-  if (moves && p.access == Access::kNone) return false;  // PG-23: who gets the home has the copy
+  if (p.home != from.value() || table_.here(page)) return Outcome::kRefused;
+  if (flushes_.flight(page) != Flushes::Flight::kSent) return Outcome::kRefused;
+  if (moves && p.access == Access::kNone) return Outcome::kRefused;  // PG-23: who gets the home has the copy
   // PG-16. A copy that is still valid was left out of the round, so it is as new as the round.
   if (p.access != Access::kNone && older(p.version, header.number)) p.version = header.number;
-  end_flush(page.value());
-  if (moves) {
-    if (p.content == Content::kDirty) {  // what was written since the diff is the home's own now (PG-13)
-      unlink(page.value());
-      drop_twin(page.value());
-      releases_.finished(p.dirty_tag);
-    }
-    take_home(page.value(), header.number);
-  } else {
-    serve_kept(page.value());
+  flushes_.end(page);
+  if (p.fetch == Fetch::kWaiting && p.content == Content::kInvalid) ask_home(page);
+  if (!moves) return Outcome::kDone;
+  if (p.content == Content::kDirty) {  // what was written since the diff is the home's own now (PG-13)
+    flushes_.drop(page);
+    drop_twin(page);
   }
-  return true;
+  return Outcome::kHomeHere;
 }
 
-bool Pages::outdated(std::uint32_t page, std::uint32_t version) const {
-  const Page& p = pages_[page];
+// --- Invalidations
+
+bool Copies::owes_changes(std::uint32_t page) const {
+  return flushes_.flight(page) != Flushes::Flight::kNone || table_[page].content == Content::kDirty;
+}
+
+bool Copies::outdated(std::uint32_t page, std::uint32_t version) const {
+  const Page& p = table_[page];
   return p.access != Access::kNone && older(p.version, version);
 }
 
 // PG-14
-bool Pages::on_invalidate(ClusterId from, PageId first, std::uint32_t version, ByteView others) {
+bool Copies::on_invalidate(ClusterId from, PageId id, std::uint32_t version, ByteView others) {
   const RunVersions versions{version, others};
-  const std::uint32_t pages = versions.pages();
-  if (!inside(first.value(), pages, pages_.size()) || from == self_) return false;
-  for (std::uint32_t i = 0; i < pages; ++i) {
-    const Page& p = pages_[first.value() + i];
+  const std::uint32_t first = id.value(), pages = versions.pages();
+  if (!inside(first, pages, table_.size()) || from == self_) return false;
+  for (std::uint32_t page = first; page < first + pages; ++page) {
     // PG-24: the copy that it is about came from this home, or still is on its way from it.
-    if (here(p) || (p.home != from.value() && p.fetch != Stage::kSent)) return false;
+    if (table_.here(page)) return false;
+    if (table_.home(page) != from && table_[page].fetch != Fetch::kSent) return false;
   }
   const std::size_t most = config_.clusters * std::size_t{config_.flush_window};
   if (outbox_.pending(from, Kind::kInvalidateAck) + pages > most) return false;
 
   counts_.invalidations_received += pages;
   for (std::uint32_t i = 0; i < pages; ++i) {
-    const std::uint32_t page = first.value() + i;
-    Page& p = pages_[page];
-    const bool owes = p.flush != Stage::kNone || p.content == Content::kDirty;  // PG-23
-    outbox_.push(from, {.kind = Kind::kInvalidateAck, .format = owes, .id = page, .number = versions[i]});
-    if (p.fetch == Stage::kSent) {  // the copy that it is about may still be on its way
+    const std::uint32_t page = first + i;
+    Page& p = table_[page];
+    outbox_.push(from, {.kind = Kind::kInvalidateAck,
+                        .format = owes_changes(page),  // PG-23
+                        .id = page,
+                        .number = versions[i]});
+    if (p.fetch == Fetch::kSent) {  // the copy that it is about may still be on its way
       if (!p.has_minimum || older(p.version, versions[i])) p.version = versions[i];
       p.has_minimum = true;
     } else if (outdated(page, versions[i])) {
       std::uint32_t end = i + 1;  // PG-21: with those behind it in one call
-      while (end < pages && outdated(first.value() + end, versions[end])) ++end;
-      set_access(page, end - i, Access::kNone);
-      for (std::uint32_t k = i; k < end; ++k) forget_copy(first.value() + k);
+      while (end < pages && outdated(first + end, versions[end])) ++end;
+      table_.set_access(page, end - i, Access::kNone);
+      for (std::uint32_t k = i; k < end; ++k) forget_copy(first + k);
     }
   }
   return true;
 }
 
 // The page has just been closed for good.
-void Pages::forget_copy(std::uint32_t page) {
-  Page& p = pages_[page];
+void Copies::forget_copy(std::uint32_t page) {
+  Page& p = table_[page];
   if (p.content == Content::kClean) {
     p.content = Content::kInvalid;
     return;
   }
-  if (mutant(Mutant::kForgetChanges)) std::memcpy(twin(p.twin), memory_.page(PageId(page)), kPageBytes);
+  if (mutant(Mutant::kForgetChanges)) std::memcpy(twins_.bytes(p.twin), table_.bytes(page), kPageBytes);
   // Dirty: the bytes stay for the diff, which goes to the home at once so that a fault here need not wait for
   // a release.
-  if (p.flush == Stage::kQueued || p.listed == Listed::kUrgent || p.flush_again) return;
-  unlink(page);
-  if (p.flush == Stage::kSent)
-    p.flush_again = true;  // PG-3
-  else
-    push(Listed::kUrgent, page);
+  flushes_.hasten(page);
+}
+
+// --- Observation
+
+void Copies::check_page(std::uint32_t page) const {
+  const Page& p = table_[page];
+  const Flushes::Flight flight = flushes_.flight(page);
+  CHECK(!p.ahead || p.fetch != Fetch::kNone);
+  if (table_.here(page)) return;
+  CHECK_EQ(p.content == Content::kDirty, p.twin != Page::kNoTwin);
+  CHECK((p.content != Content::kInvalid || p.access == Access::kNone));
+  CHECK((p.content != Content::kClean || p.access == Access::kRead));
+  // A dirty page is closed only where its changes leave without a release.
+  CHECK(p.content != Content::kDirty || p.access != Access::kNone || flushes_.hastened(page));
+  CHECK(p.fetch == Fetch::kNone || p.access == Access::kNone);
+  if (p.fetch == Fetch::kQueued || p.fetch == Fetch::kSent)  // PG-1, PG-2
+    CHECK(flight == Flushes::Flight::kNone && p.content == Content::kInvalid);
+}
+
+void Copies::check() const {
+  std::uint32_t ahead = 0, twins = 0;
+  for (std::uint32_t page = 0; page < table_.size(); ++page) {
+    ahead += table_[page].ahead;
+    twins += table_[page].twin != Page::kNoTwin;
+  }
+  CHECK_EQ(ahead, ahead_);
+  CHECK_LE(ahead_, config_.compute_nodes * config_.fetch_ahead);
+  CHECK_EQ(twins, twins_.taken());
+}
+
+void Copies::describe_page(std::uint32_t page, StateSink& sink) const {
+  const Page& p = table_[page];
+  sink.values(p.fetch, p.ahead, p.has_minimum);
+  if (p.twin != Page::kNoTwin) sink.bytes({twins_.bytes(p.twin), kPageBytes});
+  if (!table_.here(page) && (p.access != Access::kNone || p.has_minimum))
+    sink.version(PageId(page), p.version);
 }
 
 }  // namespace braid::dsm

@@ -44,22 +44,15 @@ struct Engine::State {
 
   // A message whose form is right, from another cluster or from this one. False: no engine sends it now.
   bool dispatch(ClusterId from, const Header& h, ByteView payload) {
-    const PageId page(h.id);
     switch (h.kind) {
       case Kind::kPageRequest:
-        return pages.on_page_request(from, page);
       case Kind::kPageReply:
-        return pages.on_page_reply(from, page, h, payload);
       case Kind::kDiff:
-        return pages.on_diff(from, page, h.format, payload);
       case Kind::kDiffDone:
-        return pages.on_diff_done(from, page, h);
       case Kind::kInvalidate:
-        return pages.on_invalidate(from, page, h.number, payload);
       case Kind::kInvalidateAck:
-        return pages.on_invalidate_ack(from, page, h, payload);
       case Kind::kPageForward:
-        return pages.on_page_forward(from, page, h.number);
+        return pages.on_message(from, h, payload);
       case Kind::kLockRequest:
         return locks.on_request(from, LockId(h.id));
       case Kind::kLockGrant:
@@ -83,7 +76,7 @@ struct Engine::State {
       case Kind::kRegion:
         return allocations.on_region(from, h, payload);
       case Kind::kRegionKnown:
-        return allocations.on_region_known(from, page);
+        return allocations.on_region_known(from, PageId(h.id));
     }
     return false;
   }
@@ -132,7 +125,7 @@ struct Engine::State {
         CHECK(length && dispatch(config.cluster, header, ByteView(payload).first(*length)));
       }
       pages.pump();
-      while (const auto release = pages.releases().pop_complete()) {
+      while (const auto release = pages.pop_complete()) {
         switch (release->what) {
           case ReleaseFor::What::kLock:
             locks.released(LockId(release->id));
@@ -201,7 +194,7 @@ bool Engine::fault(std::uint16_t node, PageId page, Access wanted) {
 
 bool Engine::lock(std::uint16_t node, LockId lock) {
   ComputeNode& n = state_->idle_node(node);
-  n.end_scan();
+  n.scan.end();  // PG-25
   ++n.counts.lock_calls;
   if (state_->locks.lock(node, lock)) return true;
   state_->run_to_rest();
@@ -218,7 +211,7 @@ void Engine::unlock(std::uint16_t node, LockId lock) {
 
 bool Engine::barrier(std::uint16_t node, BarrierId barrier, Reduction reduction, std::uint64_t value) {
   ComputeNode& n = state_->idle_node(node);
-  n.end_scan();
+  n.scan.end();  // PG-25
   ++n.counts.barriers;
   state_->barriers.arrive(node, barrier, reduction, value);
   state_->run_to_rest();
@@ -227,7 +220,7 @@ bool Engine::barrier(std::uint16_t node, BarrierId barrier, Reduction reduction,
 
 bool Engine::sync(std::uint16_t node, const SyncCall& call) {
   ComputeNode& n = state_->idle_node(node);
-  n.end_scan();
+  n.scan.end();  // PG-25
   ++n.counts.sync_calls;
   state_->sync.begin(node, call);
   state_->run_to_rest();
@@ -362,7 +355,8 @@ bool Engine::quiet() const {
 void Engine::describe(StateSink& sink) const {
   const State& s = *state_;
   for (const ComputeNode& n : s.nodes) {
-    sink.values(n.wait, n.scan_last, n.scan_next, n.scan_window);
+    sink.value(static_cast<std::uint64_t>(n.wait));
+    n.scan.describe(sink);
     if (n.wait == Wait::kFetch || n.wait == Wait::kTwin) sink.values(n.wanted, n.page.value());
     if (n.wait == Wait::kLock || n.wait == Wait::kBarrier) sink.value(n.sync);
     if (n.wait == Wait::kSync || n.wait == Wait::kAllocation)

@@ -74,6 +74,16 @@ struct Message {
   ByteView rest;  // the messages behind it
 };
 
+// Versions of a run of pages as a message carries them: the first in the header, the others in the payload.
+struct RunVersions {
+  std::uint32_t first;
+  ByteView others;
+  std::uint32_t pages() const { return 1 + static_cast<std::uint32_t>(others.size() / sizeof first); }
+  std::uint32_t operator[](std::size_t i) const {
+    return i == 0 ? first : load<std::uint32_t>(&others[(i - 1) * sizeof first]);
+  }
+};
+
 // room holds at least kHeaderBytes.
 void write_header(MutableBytes room, const Header& header);
 // Another message follows the one that was written there, `bytes` after its beginning.

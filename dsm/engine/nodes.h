@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/ids.h"
+#include "dsm/engine/scan.h"
 #include "dsm/engine/types.h"
 
 namespace braid::dsm {
@@ -34,14 +35,7 @@ struct ComputeNode {
   bool call_registered = false;            // kSync, a wait for a condition: it is in the queue
   bool call_answered = false;              // kSync: the result is here
   std::uint64_t result = 0;                // of the last barrier, sync or allocation
-  // PG-25: the page that the node missed last when it read, the first one behind it that is not asked for,
-  // and how many pages at a time were asked for ahead.
-  std::uint32_t scan_last = 0;
-  std::uint32_t scan_next = 0;
-  std::uint32_t scan_window = 0;
-  // It synchronises: the pages behind may be just what others are writing (a row for each step of an
-  // elimination, say), and what came ahead of that would be taken away again.
-  void end_scan() { scan_window = 0; }
+  Scan scan;
   NodeCounts counts;
 };
 

@@ -1,0 +1,97 @@
+// The side of a cluster that uses pages whose homes are elsewhere: fetches, twins, diffs and invalidations.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/bytes.h"
+#include "base/ids.h"
+#include "dsm/engine/flushes.h"
+#include "dsm/engine/messages.h"
+#include "dsm/engine/nodes.h"
+#include "dsm/engine/outbox.h"
+#include "dsm/engine/page_table.h"
+#include "dsm/engine/state_sink.h"
+#include "dsm/engine/twins.h"
+#include "dsm/engine/types.h"
+
+namespace braid::dsm {
+
+class Copies {
+ public:
+  // All of them must outlive it.
+  struct Parts {
+    const EngineConfig& config;
+    PageTable& table;
+    Flushes& flushes;
+    Outbox& outbox;
+    ComputeNodes& nodes;
+    ClusterCounts& counts;
+  };
+  explicit Copies(const Parts& parts);
+
+  // The node lacks the access that it wants (ComputeNode::wanted) to a page homed elsewhere. True when it has
+  // it now; else it waits, for the page or for a twin.
+  bool fault(std::uint16_t node);
+  // Begins the flush of a dirty page that Flushes::next() gave.
+  void flush(std::uint32_t page);
+
+  // A node that waits for a twin may try again: it no longer waits. Nothing when none may.
+  std::optional<std::uint16_t> pop_twin_waiter();
+  bool nodes_wait_for_twins() const { return twins_.waiters() != 0; }
+  // PG-8: has early flushes begun for every node that waits, as far as there are dirty pages? False when one
+  // more has been made ready and may begin.
+  bool twins_are_coming();
+
+  // --- Messages.
+  enum class Outcome : std::uint8_t {
+    kRefused,   // no engine sends that now; nothing was changed
+    kPending,   // the page is asked for again
+    kDone,      // the transaction is over, and the page's home is known
+    kHomeHere,  // so it is, and this cluster is the page's home from now on: Masters::take() comes next
+  };
+  Outcome on_page_reply(ClusterId from, PageId page, const Header& header, ByteView bytes);
+  Outcome on_diff_done(ClusterId from, PageId page, const Header& header);
+  [[nodiscard]] bool on_invalidate(ClusterId from, PageId first, std::uint32_t version, ByteView others);
+  // Lets the nodes that wait for the page try again, after kHomeHere.
+  void wake_waiters(std::uint32_t page);
+
+  // --- A descriptor becomes a message.
+  void request_sent(std::uint32_t page) { table_[page].fetch = Fetch::kSent; }
+  // Completes the header, writes the diff, returns its length; nothing, and nothing is changed, if it is longer
+  // than the room.
+  std::optional<std::size_t> write_diff(std::uint32_t page, Header& header, MutableBytes room);
+
+  bool quiet() const { return ahead_ == 0 && twins_.waiters() == 0; }
+  void check_page(std::uint32_t page) const;
+  void check() const;
+  void describe_page(std::uint32_t page, StateSink& sink) const;
+  void describe(StateSink& sink) const { twins_.describe(sink); }
+
+ private:
+  bool wait_for(std::uint16_t node, Wait what);
+  void want_fetch(std::uint32_t page);
+  void ask_home(std::uint32_t page);
+  void fetch_ahead(std::uint16_t node, std::uint32_t page);
+  void end_fetch(std::uint32_t page);
+  bool waits_for(const ComputeNode& node, std::uint32_t page) const;
+  bool anybody_waits_for(std::uint32_t page) const;
+  void install(std::uint32_t page, std::uint32_t version, ByteView bytes);
+  bool make_dirty(std::uint32_t page);
+  void drop_twin(std::uint32_t page);
+  bool owes_changes(std::uint32_t page) const;
+  bool outdated(std::uint32_t page, std::uint32_t version) const;
+  void forget_copy(std::uint32_t page);
+
+  const EngineConfig& config_;
+  const ClusterId self_;
+  PageTable& table_;
+  Flushes& flushes_;
+  Outbox& outbox_;
+  ComputeNodes& nodes_;
+  ClusterCounts& counts_;
+  Twins twins_;
+  std::uint32_t ahead_ = 0;  // pages that are fetched ahead (PG-25)
+};
+
+}  // namespace braid::dsm

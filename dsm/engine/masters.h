@@ -1,0 +1,100 @@
+// The home's side of the page protocol: where the homes of pages are, answers to requests, changes that arrive
+// and the rounds that make them visible, and the home's own writes.
+//
+// The sets of clusters are the directory's (directory.h), requests that cannot be answered yet lie in
+// KeptRequests; this class changes protections, applies diffs and queues messages.
+#pragma once
+
+#include <cstdint>
+
+#include "base/bytes.h"
+#include "base/ids.h"
+#include "dsm/engine/directory.h"
+#include "dsm/engine/flushes.h"
+#include "dsm/engine/kept_requests.h"
+#include "dsm/engine/messages.h"
+#include "dsm/engine/outbox.h"
+#include "dsm/engine/page_table.h"
+#include "dsm/engine/refusals.h"
+#include "dsm/engine/state_sink.h"
+#include "dsm/engine/types.h"
+
+namespace braid::dsm {
+
+class Masters {
+ public:
+  // All of them must outlive it.
+  struct Parts {
+    const EngineConfig& config;
+    PageTable& table;
+    Flushes& flushes;
+    Outbox& outbox;
+    ClusterCounts& counts;
+    Refusals& refusals;
+  };
+  explicit Masters(const Parts& parts);
+
+  // --- Placement: engine.h says what the calls promise.
+  void set_home(PageId first, std::uint32_t count, ClusterId home);
+  void set_first_touch(PageId first, std::uint32_t count);
+  // May the page still be given this home? Not after it was used here. Others may have a copy if this cluster
+  // was its home before and stays it (PG-20).
+  bool can_place(PageId page, ClusterId home) const;
+  // This cluster becomes the page's home. The page's bytes are here already.
+  void take(std::uint32_t page, std::uint32_t version);
+  // Answers or forwards what was kept for the page, if its home is known now.
+  void serve_kept(std::uint32_t page);
+
+  // --- The home's own use of its pages
+  // A compute node touched a page of which this cluster is the home: opens it.
+  void fault(std::uint32_t page, Access wanted);
+  // Begins the flush of a dirty page that Flushes::next() gave.
+  void flush(std::uint32_t page);
+  bool unshared(std::uint32_t page) const { return directory_.unshared(page); }
+
+  // --- Messages. False: no engine sends that now; nothing was changed.
+  [[nodiscard]] bool on_page_request(ClusterId from, PageId page);
+  [[nodiscard]] bool on_page_forward(ClusterId from, PageId page, std::uint32_t number);
+  [[nodiscard]] bool on_diff(ClusterId from, PageId page, std::uint8_t format, ByteView diff);
+  [[nodiscard]] bool on_invalidate_ack(ClusterId from, PageId first, const Header& header, ByteView others);
+
+  // --- A descriptor becomes a message.
+  // Completes the header, writes the payload, returns its length.
+  std::size_t write_page(ClusterId to, std::uint32_t page, Header& header, MutableBytes room);
+  void forward_sent(const Header& header);
+  void diff_done_sent(ClusterId to) { directory_.change_answered(to); }
+  void invalidation_sent(std::uint32_t page, ClusterId to);
+
+  bool quiet() const { return directory_.rounds() == 0 && kept_.empty(); }
+  void check_page(std::uint32_t page) const;
+  void check() const;
+  void describe_page(std::uint32_t page, StateSink& sink) const;
+  void describe(StateSink& sink) const;
+
+ private:
+  // A request that was forwarded more often goes in circles: a forged one.
+  static constexpr std::uint32_t kMostHops = 1 << 16;
+
+  void place(std::uint32_t page, ClusterId home);
+  Access access_when_placed(std::uint32_t page, ClusterId home) const;
+  bool request(ClusterId asks, PageId page, std::uint32_t hops);
+  bool must_keep(std::uint32_t page) const;
+  void forward(ClusterId asks, std::uint32_t page, std::uint32_t hops);
+  void answer(ClusterId asks, std::uint32_t page);
+  void advance_rounds(std::uint32_t page);
+  bool tell_initiators(std::uint32_t page, const Directory::RoundEnded& ended);
+  bool moves_to(ClusterId writer, std::uint32_t page);
+  void give(std::uint32_t page, ClusterId to);
+
+  const EngineConfig& config_;
+  const ClusterId self_;
+  PageTable& table_;
+  Flushes& flushes_;
+  Outbox& outbox_;
+  ClusterCounts& counts_;
+  Refusals& refusals_;
+  Directory directory_;
+  KeptRequests kept_;
+};
+
+}  // namespace braid::dsm

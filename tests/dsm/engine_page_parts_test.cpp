@@ -1,0 +1,147 @@
+// The small parts of the page protocol: the page table, the pool of twins, kept requests, recognised scans.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "dsm/engine/kept_requests.h"
+#include "dsm/engine/page_table.h"
+#include "dsm/engine/scan.h"
+#include "dsm/engine/twins.h"
+#include "tests/dsm/array_memory.h"
+
+namespace braid::dsm {
+namespace {
+
+TEST(PageTable, BeginsHomedCyclicallyAndClosed) {
+  ArrayMemory memory(5);
+  const PageTable table({.cluster = ClusterId(1), .clusters = 2, .pages = 5}, memory);
+  for (std::uint32_t page = 0; page < 5; ++page) {
+    EXPECT_EQ(table.home(page), ClusterId(page % 2));
+    EXPECT_EQ(table.here(page), page % 2 == 1);
+    EXPECT_EQ(table[page].content, page % 2 == 1 ? Content::kClean : Content::kInvalid);
+    EXPECT_EQ(memory.access(page), Access::kNone);
+  }
+  EXPECT_TRUE(table.contains(PageId(4)));
+  EXPECT_FALSE(table.contains(PageId(5)));
+}
+
+TEST(PageTable, SetAccessProtectsARunWithOneCall) {
+  ArrayMemory memory(5);
+  PageTable table({.clusters = 2, .pages = 5}, memory);
+  int calls = 0;
+  memory.on_protect = [&](std::uint32_t first, std::uint32_t count, Access access) {
+    ++calls;
+    EXPECT_EQ(first, 1u);
+    EXPECT_EQ(count, 3u);
+    EXPECT_EQ(access, Access::kRead);
+  };
+  table.set_access(1, 3, Access::kRead);
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(table[0].access, Access::kNone);
+  EXPECT_EQ(table[1].access, Access::kRead);
+  EXPECT_EQ(table[3].access, Access::kRead);
+  EXPECT_EQ(table[4].access, Access::kNone);
+}
+
+TEST(Twins, TwinIsACopyOfThePage) {
+  Twins twins({.twins = 2});
+  std::vector<std::byte> page(kPageBytes, std::byte{7});
+  const std::uint32_t twin = twins.take(page.data());
+  page[5] = std::byte{8};
+  EXPECT_EQ(twins.bytes(twin)[5], std::byte{7});
+  EXPECT_EQ(twins.bytes(twin)[kPageBytes - 1], std::byte{7});
+}
+
+TEST(Twins, PoolIsEmptyWhenAllAreTakenAndRefillsWhenOneComesBack) {  // PG-8
+  Twins twins({.twins = 2});
+  const std::vector<std::byte> page(kPageBytes);
+  const std::uint32_t first = twins.take(page.data());
+  EXPECT_FALSE(twins.empty());
+  EXPECT_NE(twins.take(page.data()), first);
+  EXPECT_TRUE(twins.empty());
+  EXPECT_EQ(twins.taken(), 2u);
+  twins.give_back(first);
+  EXPECT_FALSE(twins.empty());
+  EXPECT_EQ(twins.take(page.data()), first);
+}
+
+TEST(Twins, NodesWaitInTheOrderInWhichTheyCame) {  // PG-8
+  Twins twins({.compute_nodes = 3, .twins = 1});
+  for (const int node : {2, 0, 1}) twins.add_waiter(static_cast<std::uint16_t>(node));
+  EXPECT_EQ(twins.waiters(), 3u);
+  EXPECT_EQ(twins.pop_waiter(), 2u);
+  EXPECT_EQ(twins.pop_waiter(), 0u);
+  EXPECT_EQ(twins.pop_waiter(), 1u);
+  EXPECT_EQ(twins.waiters(), 0u);
+}
+
+TEST(KeptRequests, RequestsForAPageAreReleasedInTheirOrder) {  // PG-20
+  KeptRequests kept({.clusters = 3, .compute_nodes = 2, .fetch_ahead = 0});
+  kept.keep({ClusterId(2), PageId(5), 0});
+  kept.keep({ClusterId(1), PageId(6), 0});
+  kept.keep({ClusterId(1), PageId(5), 3});
+  EXPECT_EQ(kept.unanswered(ClusterId(1)), 2u);
+  std::vector<std::uint32_t> hops;
+  std::vector<std::uint16_t> from;
+  kept.release(PageId(5), [&](const KeptRequest& request) {
+    from.push_back(request.from.value());
+    hops.push_back(request.hops);
+  });
+  EXPECT_EQ(from, (std::vector<std::uint16_t>{2, 1}));
+  EXPECT_EQ(hops, (std::vector<std::uint32_t>{0, 3}));
+  EXPECT_EQ(kept.unanswered(ClusterId(1)), 1u);
+  EXPECT_EQ(kept.unanswered(ClusterId(2)), 0u);
+  EXPECT_FALSE(kept.empty());
+  kept.check();
+}
+
+TEST(KeptRequests, ForwardedRequestCountsUntilItHasLeft) {  // PG-19
+  KeptRequests kept({.clusters = 3});
+  kept.forward_queued(ClusterId(1));
+  EXPECT_EQ(kept.unanswered(ClusterId(1)), 1u);
+  EXPECT_TRUE(kept.empty());
+  kept.forward_sent(ClusterId(1));
+  EXPECT_EQ(kept.unanswered(ClusterId(1)), 0u);
+}
+
+// The pages that a scan asks for when the node misses `page`.
+std::vector<std::uint32_t> ask(Scan& scan, std::uint32_t page, std::uint32_t most = 8) {
+  std::vector<std::uint32_t> pages;
+  const std::uint32_t end = scan.missed(page, most);
+  for (; scan.next() < end; scan.advance()) pages.push_back(scan.next());
+  return pages;
+}
+
+using Numbers = std::vector<std::uint32_t>;
+
+TEST(Scan, AsksForMorePagesTheLongerItGoesOn) {  // PG-25
+  Scan scan;
+  EXPECT_EQ(ask(scan, 10), Numbers({}));
+  EXPECT_EQ(ask(scan, 11), Numbers({12, 13}));
+  EXPECT_EQ(ask(scan, 14), Numbers({15, 16, 17, 18}));
+  EXPECT_EQ(ask(scan, 19), Numbers({20, 21, 22, 23, 24, 25, 26, 27}));
+  EXPECT_EQ(ask(scan, 28), Numbers({29, 30, 31, 32, 33, 34, 35, 36}));  // `most`
+}
+
+TEST(Scan, AsksForNothingWhereTheNodeReadsHereAndThere) {  // PG-25
+  Scan scan;
+  for (const std::uint32_t page : {10u, 20u, 5u, 7u, 40u}) EXPECT_EQ(ask(scan, page), Numbers({}));
+}
+
+TEST(Scan, AsksForNoPageTwice) {  // PG-25
+  Scan scan;
+  ask(scan, 10);
+  EXPECT_EQ(ask(scan, 11), Numbers({12, 13}));
+  EXPECT_EQ(ask(scan, 12), Numbers({14, 15, 16}));  // 13 is asked for already
+}
+
+TEST(Scan, EndsWhenTheNodeSynchronises) {  // PG-25
+  Scan scan;
+  ask(scan, 10);
+  scan.end();
+  EXPECT_EQ(ask(scan, 11), Numbers({}));
+  EXPECT_EQ(ask(scan, 12), Numbers({13, 14}));
+}
+
+}  // namespace
+}  // namespace braid::dsm
