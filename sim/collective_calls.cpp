@@ -6,7 +6,7 @@
 
 namespace braid::sim {
 
-Result<bool> CollectiveCalls::come(ClusterId cluster, const dsm::StepFacts& facts) {
+Result<bool> CollectiveCalls::come(ClusterId cluster, const dsm::CollectiveCall& facts) {
   CHECK(!has_come_[cluster.value()]);
   has_come_[cluster.value()] = true;
   facts_[cluster.value()] = facts;

@@ -7,7 +7,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
-#include "dsm/program/step_facts.h"
+#include "dsm/program/collective_call.h"
 #include "sim/shell/control.h"
 
 namespace braid::sim {
@@ -18,11 +18,11 @@ class CollectiveCalls {
 
   // A cluster makes a call, which is its next one. True: all have come, and the call is made; the next one
   // begins. An error says what two of them call differently.
-  Result<bool> come(ClusterId cluster, const dsm::StepFacts& facts);
+  Result<bool> come(ClusterId cluster, const dsm::CollectiveCall& facts);
 
  private:
-  std::vector<dsm::StepFacts> facts_;  // of the next call, by cluster
-  std::vector<bool> has_come_;         // by cluster
+  std::vector<dsm::CollectiveCall> facts_;  // of the next call, by cluster
+  std::vector<bool> has_come_;              // by cluster
   std::size_t missing_ = facts_.size();
 };
 

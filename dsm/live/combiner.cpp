@@ -31,25 +31,25 @@ Combiner::Combiner(const Shape& shape, PageMemory& memory, Network* network)
     : shape_(shape),
       network_(network),
       engine_(engine_config(shape), memory),
-      step_(ClusterId(shape.cluster), shape.clusters),
-      transmitter_(network, engine_, step_),
+      call_(ClusterId(shape.cluster), shape.clusters),
+      transmitter_(network, engine_, call_),
       nodes_(std::make_unique<Node[]>(shape.compute)) {}
 
-bool Combiner::start_step(const StepFacts& facts) {
+bool Combiner::start_call(const CollectiveCall& facts) {
   const std::lock_guard hold(*this);
-  step_.begin(facts);
+  call_.begin(facts);
   nodes_[0].completion.begin();
   pass_on(0);
   return nodes_[0].completion.done();
 }
 
 bool Combiner::operation_complete(unsigned local) const {
-  if (local == 0 && step_.in_progress()) return step_.complete();
+  if (local == 0 && call_.in_progress()) return call_.complete();
   return engine_.done(static_cast<std::uint16_t>(local));
 }
 
 void Combiner::tell_waiting() {
-  std::uint64_t waiting = waiting_ | (step_.in_progress() ? 1u : 0u);
+  std::uint64_t waiting = waiting_ | (call_.in_progress() ? 1u : 0u);
   for (; waiting != 0; waiting &= waiting - 1) {
     const auto local = static_cast<unsigned>(std::countr_zero(waiting));
     if (!operation_complete(local)) continue;
@@ -68,12 +68,12 @@ void Combiner::on_message(ClusterId from, ByteView message) {
   if (opened.payload == Payload::kEngine) {
     engine_.on_message(from, opened.body);
     if (engine_.refusal()) fail_for_refusal(shape_.cluster, *engine_.refusal());
-  } else if (opened.payload != Payload::kStep || !step_.on_message(from, opened.body)) {
+  } else if (opened.payload != Payload::kCollectiveCall || !call_.on_message(from, opened.body)) {
     fail_for_refusal(shape_.cluster,
                      {.from = from,
                       .what = "bytes that are no message of a runtime",
                       .bytes = message.size(),
-                      .why = "they have another form, or tell of a step that cannot be next"});
+                      .why = "they have another form, or announce a collective call that cannot be next"});
   }
   // At once: whoever asked waits for the reply, not for the rest of this batch.
   if (engine_.output_clusters() != 0) transmitter_.send(lane_);
@@ -90,7 +90,7 @@ bool Combiner::serve(unsigned lane) {
 
 void Combiner::check_links() {
   for (std::uint16_t k = 0; k < shape_.clusters; ++k) {
-    if (k == shape_.cluster || step_.left(ClusterId(k))) continue;
+    if (k == shape_.cluster || call_.left(ClusterId(k))) continue;
     if (const char* const trouble = network_->trouble(ClusterId(k))) judge_link(ClusterId(k), trouble);
   }
 }
@@ -98,9 +98,9 @@ void Combiner::check_links() {
 void Combiner::judge_link(ClusterId peer, const char* trouble) {
   // What it sent before has arrived, and may be its farewell.
   while (network_->poll(*this, kBatch) > 0) continue;
-  if (step_.on_disconnected(peer) == CurrentStep::Loss::kLost)
+  if (call_.on_disconnected(peer) == CurrentCall::Loss::kLost)
     fail("cluster {}: lost cluster {}: {}", shape_.cluster, peer.value(), trouble);
-  // The step may have waited for it. If it left because the clusters disagree, the initial thread explains that.
+  // The call may have waited for it. If it left because the clusters disagree, the initial thread says so.
   tell_complete();
 }
 

@@ -1,6 +1,6 @@
-// What all compute nodes of a cluster share, and the lock that guards it: the page engine, the current step, and
-// the way to the other clusters. Whoever holds the lock serves for all: it takes what has arrived, sends what
-// there is to send, and tells each sibling whose operation became complete (flat combining).
+// What all compute nodes of a cluster share, and the lock that guards it: the page engine, the collective call in
+// progress, and the network. The holder of the lock serves all nodes: it handles what has arrived, sends what is
+// ready, and signals each sibling whose operation is complete (flat combining).
 //
 // Holders never touch the application's view of the heap, so they never fault; they allocate and log nothing.
 #pragma once
@@ -12,7 +12,7 @@
 #include "base/ids.h"
 #include "base/time.h"
 #include "dsm/engine/engine.h"
-#include "dsm/live/current_step.h"
+#include "dsm/live/current_call.h"
 #include "dsm/live/network.h"
 #include "dsm/live/trace.h"
 #include "dsm/live/transmitter.h"
@@ -51,9 +51,9 @@ class Combiner final : private Network::Sink {
     operation();
     pass_on(local);
   }
-  // Takes a step with all other clusters. False: it is in progress, and completion(0) tells its end. Compute
-  // node 0, which ends it with step().end().
-  [[nodiscard]] bool start_step(const StepFacts& facts);
+  // Begins a collective call. False: it is in progress, and completion(0) tells its end. Compute node 0, which
+  // ends it with call().end().
+  [[nodiscard]] bool start_call(const CollectiveCall& facts);
 
   Completion& completion(unsigned local) { return nodes_[local].completion; }
   // Something has arrived, or waits to be sent. With a network only.
@@ -67,7 +67,7 @@ class Combiner final : private Network::Sink {
   // --- With the lock.
 
   Engine& engine() { return engine_; }
-  CurrentStep& step() { return step_; }
+  CurrentCall& call() { return call_; }
   // Handles what has arrived, up to a batch, and sends what follows from it, as compute node `lane`. False: nothing
   // had arrived. Ends the process if a message must be refused (PG-27), or a cluster is lost. With a network only.
   bool serve(unsigned lane);
@@ -87,7 +87,7 @@ class Combiner final : private Network::Sink {
     tell_complete();
   }
   void tell_complete() {
-    if (waiting_ != 0 || step_.in_progress()) tell_waiting();
+    if (waiting_ != 0 || call_.in_progress()) tell_waiting();
   }
   void tell_waiting();
   bool operation_complete(unsigned local) const;
@@ -98,7 +98,7 @@ class Combiner final : private Network::Sink {
   CombinerLock lock_;
   // Guarded by lock_.
   Engine engine_;
-  CurrentStep step_;
+  CurrentCall call_;
   Transmitter transmitter_;
   std::uint64_t waiting_ = 0;  // compute nodes whose operation is in progress, a bit each
   unsigned lane_ = 0;          // the compute node that serves

@@ -69,8 +69,8 @@ Result<std::unique_ptr<Runtime>> Runtime::start(const Environment& environment,
   runtime->inspector_.emplace([own = runtime.get()] { own->write_waits(); });
   if (runtime->network_ != nullptr)
     runtime->server_.emplace(*runtime->network_, runtime->combiner_, runtime->pollers_);
-  runtime->take_step(hello_facts(kRuntimeVersion, runtime->shape(), program),
-                     monotonic_now() + environment.connect_timeout);
+  runtime->call_together(hello_facts(kRuntimeVersion, runtime->shape(), program),
+                         monotonic_now() + environment.connect_timeout);
   runtime->crew_.emplace(environment.compute, runtime->pulse_);
   return runtime;
 }
@@ -101,15 +101,15 @@ void Runtime::finish() {
   {
     const Inside inside;
     const std::lock_guard hold(combiner_);
-    combiner_.step().allow_leaving();
+    combiner_.call().allow_leaving();
   }
-  StepFacts facts;
-  facts.step = Step::kFinish;
-  take_step(facts);
+  CollectiveCall facts;
+  facts.kind = CallKind::kFinish;
+  call_together(facts);
   // Every cluster is here, so none needs a page of this one any more. But one may not know yet that we are;
   // the goodbyes tell that everybody knows, and so everybody may leave.
-  facts.step = Step::kGoodbye;
-  take_step(facts, monotonic_now() + kGoodbyePatience, AtDeadline::kGoOn);
+  facts.kind = CallKind::kGoodbye;
+  call_together(facts, monotonic_now() + kGoodbyePatience, AtDeadline::kGoOn);
   stop_threads();
   if (environment_.report_fd < 0) return;
   write_all(environment_.report_fd, report());
@@ -127,21 +127,21 @@ std::string Runtime::report() {
                      combiner_.engine().counts(), network_ ? network_->counts() : NetworkCounts{});
 }
 
-void Runtime::take_step(const StepFacts& facts, Instant deadline, AtDeadline then) {
+void Runtime::call_together(const CollectiveCall& facts, Instant deadline, AtDeadline then) {
   if (network_ == nullptr) return;
   const Inside inside;
-  if (!combiner_.start_step(facts)) waits_.wait(0, deadline);
+  if (!combiner_.start_call(facts)) waits_.wait(0, deadline);
   const std::lock_guard hold(combiner_);
-  CurrentStep& step = combiner_.step();
-  step.end();
-  if (step.disagreement()) {
-    const std::string text = step.explain();
+  CurrentCall& call = combiner_.call();
+  call.end();
+  if (call.disagreement()) {
+    const std::string text = call.explain();
     fail_with_text(text.data(), text.size());
   }
-  if (step.complete() || then == AtDeadline::kGoOn) return;
+  if (call.complete() || then == AtDeadline::kGoOn) return;
   const std::string text =
       fmt::format("cluster {}: not heard within {} ms of cluster(s){}: {} gives slow ones more time",
-                  environment_.cluster, environment_.connect_timeout.ns() / 1'000'000, step.missing(),
+                  environment_.cluster, environment_.connect_timeout.ns() / 1'000'000, call.missing(),
                   variable::kConnectTimeoutMs);
   fail_with_text(text.data(), text.size());
 }
@@ -151,10 +151,10 @@ void Runtime::take_step(const StepFacts& facts, Instant deadline, AtDeadline the
 // With the combiner lock held.
 std::string Runtime::explain_wait(unsigned local) {
   const auto node = static_cast<std::uint16_t>(local);
-  const CurrentStep& step = combiner_.step();
+  const CurrentCall& call = combiner_.call();
   std::string text = combiner_.engine().explain_wait(node);
-  if (text.empty() && local == 0 && step.in_progress())
-    text = fmt::format("waits for cluster(s){} to call {} too", step.missing(), text_of(step.kind()));
+  if (text.empty() && local == 0 && call.in_progress())
+    text = fmt::format("waits for cluster(s){} to call {} too", call.missing(), text_of(call.kind()));
   if (text.empty()) text = local == 0 || in_parallel_ ? "computes" : "waits for parallel()";
   const std::string locks = combiner_.engine().locks_of(node);
   if (!locks.empty()) text += "; it has lock(s) " + locks;
@@ -183,7 +183,7 @@ std::optional<PageId> Runtime::allocate_together(const Allocation& allocation) {
     if (!first) return {};
   }
   // Together, so that nobody asks a cluster for a page before that one knows that it is the page's home.
-  take_step(allocation_facts(allocation));
+  call_together(allocation_facts(allocation));
   return first;
 }
 
@@ -214,9 +214,9 @@ const char* Runtime::cure_for_want_of_heap() const {
 // --- Compute nodes
 
 void Runtime::parallel(const std::function<void(Node&)>& body) {
-  StepFacts facts;
-  facts.step = Step::kParallel;
-  take_step(facts);
+  CollectiveCall facts;
+  facts.kind = CallKind::kParallel;
+  call_together(facts);
   // What initial threads wrote before is seen by every compute node.
   barrier_of_clusters();
   run_on_all([&](unsigned local) { run_node(local, body); });

@@ -2,7 +2,7 @@
 // the compute nodes' threads.
 //
 //   Runtime        the program's calls and page faults, become operations of the combiner
-//   Combiner       engine, current step, messages: for whoever holds the combiner lock
+//   Combiner       engine, collective call, messages: for the holder of the combiner lock
 //   NodeWaits      a compute node that waits (for a page, a lock, a barrier) polls, and so serves all nodes
 //   ServerThread   serves while no compute node polls
 //   Pollers        which of both serves, and that no wake-up is lost between them
@@ -79,11 +79,11 @@ class Runtime final : public Host, private FaultSink {
 
   bool on_fault(std::uintptr_t address, bool write) override;
 
-  // Takes a step with all other clusters; ends the process if they disagree, or at the deadline, if there is
-  // one.
+  // Makes a collective call and waits for the other clusters; ends the process if they make another one, or at
+  // the deadline, if there is one.
   enum class AtDeadline : std::uint8_t { kFail, kGoOn };
-  void take_step(const StepFacts& facts, Instant deadline = Instant::never(),
-                 AtDeadline then = AtDeadline::kFail);
+  void call_together(const CollectiveCall& facts, Instant deadline = Instant::never(),
+                     AtDeadline then = AtDeadline::kFail);
   void run_on_all(const std::function<void(unsigned)>& job);
   void stop_threads();
 

@@ -14,9 +14,9 @@ namespace braid::dsm {
 inline constexpr std::uint64_t kRuntimeVersion = 3;
 
 enum class Payload : std::uint8_t {
-  kNone = 0,    // no message of a runtime
-  kEngine = 1,  // page engine's (dsm/engine/messages.h)
-  kStep = 2,    // a StepMessage (steps.h)
+  kNone = 0,            // no message of a runtime
+  kEngine = 1,          // page engine's (dsm/engine/messages.h)
+  kCollectiveCall = 2,  // a CallMessage (collective_calls.h)
 };
 
 // Writes the header; returns the room behind it.
@@ -34,7 +34,7 @@ struct OpenedMessage {
 inline OpenedMessage open_message(ByteView message) {
   if (message.size() <= kMessageHeaderBytes) return {};
   const auto payload = static_cast<Payload>(message[0]);
-  if (payload != Payload::kEngine && payload != Payload::kStep) return {};
+  if (payload != Payload::kEngine && payload != Payload::kCollectiveCall) return {};
   return {payload, message.subspan(kMessageHeaderBytes)};
 }
 

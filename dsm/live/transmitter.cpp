@@ -10,7 +10,7 @@ void Transmitter::send_to(std::uint64_t clusters, unsigned lane) {
   bool all_sent = true;
   for (; clusters != 0; clusters &= clusters - 1) {
     const ClusterId to(static_cast<std::uint16_t>(std::countr_zero(clusters)));
-    if (!step_.left(to) && !send_to(to, lane)) all_sent = false;
+    if (!call_.left(to) && !send_to(to, lane)) all_sent = false;
   }
   network_->flush();
   pending_.store(!all_sent, std::memory_order_seq_cst);
@@ -18,7 +18,7 @@ void Transmitter::send_to(std::uint64_t clusters, unsigned lane) {
 
 // False if something had to stay for want of room.
 bool Transmitter::send_to(ClusterId to, unsigned lane) {
-  if ((step_.unsent() >> to.value() & 1) != 0 && !send_step(to, lane)) return false;
+  if ((call_.unsent() >> to.value() & 1) != 0 && !send_call(to, lane)) return false;
   while (engine_.has_output(to)) {
     const MutableBytes room = network_->reserve(to, kMessageHeaderBytes + kMaxMessageBytes, lane);
     if (room.empty()) return false;
@@ -29,13 +29,13 @@ bool Transmitter::send_to(ClusterId to, unsigned lane) {
   return true;
 }
 
-bool Transmitter::send_step(ClusterId to, unsigned lane) {
-  constexpr std::uint32_t kBytes = kMessageHeaderBytes + sizeof(StepMessage);
+bool Transmitter::send_call(ClusterId to, unsigned lane) {
+  constexpr std::uint32_t kBytes = kMessageHeaderBytes + sizeof(CallMessage);
   const MutableBytes room = network_->reserve(to, kBytes, lane);
   if (room.empty()) return false;
-  store(begin_message(room, Payload::kStep).data(), step_.message());
+  store(begin_message(room, Payload::kCollectiveCall).data(), call_.message());
   network_->commit(to, kBytes);
-  step_.sent(to);
+  call_.sent(to);
   return true;
 }
 

@@ -1,4 +1,4 @@
-// Sends the other clusters what this one's page engine and its current step have for them.
+// Sends the other clusters what this one's page engine and its collective call have for them.
 //
 // Belongs to whoever holds the combiner lock, all but pending(). Allocates nothing.
 #pragma once
@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "dsm/engine/engine.h"
-#include "dsm/live/current_step.h"
+#include "dsm/live/current_call.h"
 #include "dsm/live/network.h"
 
 namespace braid::dsm {
@@ -15,14 +15,14 @@ namespace braid::dsm {
 class Transmitter {
  public:
   // `network` is null when there is one cluster only. All outlive the transmitter.
-  Transmitter(Network* network, Engine& engine, CurrentStep& step)
-      : network_(network), engine_(engine), step_(step) {}
+  Transmitter(Network* network, Engine& engine, CurrentCall& call)
+      : network_(network), engine_(engine), call_(call) {}
 
   // Sends everything that the network has room for, as compute node `lane`. What is meant for a cluster that has
   // left stays: nobody waits for it.
   void send(unsigned lane) {
     if (network_ == nullptr) return;
-    const std::uint64_t clusters = engine_.output_clusters() | step_.unsent();
+    const std::uint64_t clusters = engine_.output_clusters() | call_.unsent();
     if (clusters != 0) {
       send_to(clusters, lane);
     } else if (pending_.load(std::memory_order_relaxed)) {
@@ -38,11 +38,11 @@ class Transmitter {
  private:
   void send_to(std::uint64_t clusters, unsigned lane);
   bool send_to(ClusterId to, unsigned lane);
-  bool send_step(ClusterId to, unsigned lane);
+  bool send_call(ClusterId to, unsigned lane);
 
   Network* const network_;
   Engine& engine_;
-  CurrentStep& step_;
+  CurrentCall& call_;
   std::atomic<bool> pending_{false};
 };
 

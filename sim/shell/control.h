@@ -19,7 +19,7 @@
 #include <type_traits>
 
 #include "dsm/engine/types.h"
-#include "dsm/program/step_facts.h"
+#include "dsm/program/collective_call.h"
 
 namespace braid::sim {
 
@@ -65,7 +65,7 @@ struct Request {
   dsm::Homes homes = {};
   std::uint64_t value = 0;
   dsm::SyncCall sync = {};
-  dsm::StepFacts facts = {};
+  dsm::CollectiveCall facts = {};
 };
 
 struct alignas(64) NodeControl {

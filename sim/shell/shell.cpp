@@ -95,7 +95,7 @@ Request of_kind(Request::Kind kind) {
   return request;
 }
 
-Request step_request(Request::Step step, const dsm::StepFacts& facts) {
+Request step_request(Request::Step step, const dsm::CollectiveCall& facts) {
   Request request = of_kind(Request::Kind::kStep);
   request.step = step;
   request.facts = facts;
@@ -166,8 +166,8 @@ ShellHost::~ShellHost() {
 }
 
 void ShellHost::finish() {
-  dsm::StepFacts facts;
-  facts.step = dsm::Step::kFinish;
+  dsm::CollectiveCall facts;
+  facts.kind = dsm::CallKind::kFinish;
   ask(step_request(Request::Step::kFinish, facts));
 }
 
@@ -290,7 +290,7 @@ void ShellHost::node_loop(unsigned local) {
   }
 }
 
-void ShellHost::run_on_all(Request::Step step, const dsm::StepFacts& facts,
+void ShellHost::run_on_all(Request::Step step, const dsm::CollectiveCall& facts,
                            const std::function<void(unsigned)>& job) {
   make_fibres();
   job_ = &job;
@@ -381,8 +381,8 @@ const char* ShellHost::cure_for_want_of_heap() const {
 }
 
 void ShellHost::parallel(const std::function<void(dsm::Node&)>& body) {
-  dsm::StepFacts facts;
-  facts.step = dsm::Step::kParallel;
+  dsm::CollectiveCall facts;
+  facts.kind = dsm::CallKind::kParallel;
   run_on_all(Request::Step::kParallel, facts, [&](unsigned local) { run_node(local, body); });
 }
 
@@ -391,8 +391,8 @@ void ShellHost::run_on_cluster(const std::function<void(unsigned)>& body) {
 }
 
 void ShellHost::barrier_of_clusters() {
-  dsm::StepFacts facts;
-  facts.step = dsm::Step::kBarrier;
+  dsm::CollectiveCall facts;
+  facts.kind = dsm::CallKind::kBarrier;
   ask(step_request(Request::Step::kBarrier, facts));
 }
 

@@ -76,7 +76,8 @@ class ShellHost final : public dsm::Host, private dsm::FaultSink {
   void run_next();
   std::uint32_t earliest() const;
   void switch_to(unsigned local);
-  void run_on_all(Request::Step step, const dsm::StepFacts& facts, const std::function<void(unsigned)>& job);
+  void run_on_all(Request::Step step, const dsm::CollectiveCall& facts,
+                  const std::function<void(unsigned)>& job);
   void make_fibres();
   [[noreturn]] void node_loop(unsigned local);
 

@@ -29,9 +29,9 @@ using testing::HasSubstr;
 constexpr std::uint32_t kPages = 64;
 constexpr LockId kLockOfCluster1{1};  // its number modulo the clusters
 
-StepFacts facts_of(Step step) {
-  StepFacts facts;
-  facts.step = step;
+CollectiveCall facts_of(CallKind kind) {
+  CollectiveCall facts;
+  facts.kind = kind;
   return facts;
 }
 
@@ -79,10 +79,10 @@ struct Joined {
 
 TEST(RuntimeMessage, SaysWhatItCarries) {
   std::vector<std::byte> room(kMessageHeaderBytes + 3, std::byte{0xee});
-  const MutableBytes body = begin_message(room, Payload::kStep);
+  const MutableBytes body = begin_message(room, Payload::kCollectiveCall);
   EXPECT_EQ(body.size(), 3u);
   const OpenedMessage opened = open_message(room);
-  EXPECT_EQ(opened.payload, Payload::kStep);
+  EXPECT_EQ(opened.payload, Payload::kCollectiveCall);
   EXPECT_EQ(opened.body.data(), body.data());
   EXPECT_EQ(opened.body.size(), 3u);
   for (std::size_t i = 1; i < kMessageHeaderBytes; ++i) EXPECT_EQ(room[i], std::byte{0});
@@ -162,25 +162,26 @@ TEST(Combiner, ServesOneBatchInOneHold) {
   EXPECT_FALSE(c[1].combiner.work_is_there());
 }
 
-TEST(Combiner, AStepIsSentBeforeTheEnginesMessages) {
+TEST(Combiner, CollectiveCallIsSentBeforeTheEnginesMessages) {
   Joined c(2);
   c.ends[0]->has_room = false;
-  EXPECT_FALSE(c[0].combiner.start_step(facts_of(Step::kParallel)));
+  EXPECT_FALSE(c[0].combiner.start_call(facts_of(CallKind::kParallel)));
   (void)c[0].combiner.start(0, [&] { return c[0].combiner.engine().barrier(0, BarrierId(1)); });
   c.ends[0]->has_room = true;
   (void)c[0].serve();
   ASSERT_EQ(c.ends[0]->sent.size(), 2u);
-  EXPECT_EQ(open_message(c.ends[0]->sent[0].second).payload, Payload::kStep);
+  EXPECT_EQ(open_message(c.ends[0]->sent[0].second).payload, Payload::kCollectiveCall);
   EXPECT_EQ(open_message(c.ends[0]->sent[1].second).payload, Payload::kEngine);
 }
 
-TEST(Combiner, AStepIsCompleteWhenAllOthersHaveTakenIt) {
+TEST(Combiner, CollectiveCallIsCompleteWhenAllOthersHaveMadeIt) {
   Joined c(3);
-  EXPECT_FALSE(c[0].combiner.start_step(facts_of(Step::kParallel)));
-  EXPECT_FALSE(c[2].combiner.start_step(facts_of(Step::kParallel)));
+  EXPECT_FALSE(c[0].combiner.start_call(facts_of(CallKind::kParallel)));
+  EXPECT_FALSE(c[2].combiner.start_call(facts_of(CallKind::kParallel)));
   (void)c[0].serve();
   EXPECT_FALSE(c[0].done(0));
-  EXPECT_FALSE(c[1].combiner.start_step(facts_of(Step::kParallel))) << "what has arrived is not served yet";
+  EXPECT_FALSE(c[1].combiner.start_call(facts_of(CallKind::kParallel)))
+      << "what has arrived is not served yet";
   (void)c[1].serve();
   EXPECT_TRUE(c[1].done(0));
   (void)c[0].serve();
@@ -219,7 +220,7 @@ TEST(Combiner, AMessageThatMustBeRefusedEndsTheProcess) {
         (void)c[0].serve();
       },
       "cluster 0: cluster 1 sent bytes that are no message of a runtime (0, number 0, 20 bytes), which is "
-      "refused: they have another form, or tell of a step that cannot be next. " +
+      "refused: they have another form, or announce a collective call that cannot be next. " +
           cure);
   expect_failure(
       [] {
@@ -252,7 +253,7 @@ TEST(Combiner, ALostClusterEndsTheProcessAtTheNextLookAtTheLinks) {
 
 TEST(Combiner, ALostLinkIsNotLookedAtWhileEveryServeFindsSomething) {
   Joined c(2);
-  (void)c[0].combiner.start_step(facts_of(Step::kParallel));
+  (void)c[0].combiner.start_call(facts_of(CallKind::kParallel));
   c.ends[1]->broken = "the cable is cut";
   EXPECT_TRUE(c[1].serve());
 }
@@ -261,17 +262,17 @@ TEST(Combiner, AClusterThatHasFinishedMayLeaveAndIsNotWaitedFor) {
   Joined c(2);
   for (int k = 0; k < 2; ++k) {
     const std::lock_guard hold(c[k].combiner);
-    c[k].combiner.step().allow_leaving();
+    c[k].combiner.call().allow_leaving();
   }
-  (void)c[0].combiner.start_step(facts_of(Step::kFinish));
-  (void)c[1].combiner.start_step(facts_of(Step::kFinish));
+  (void)c[0].combiner.start_call(facts_of(CallKind::kFinish));
+  (void)c[1].combiner.start_call(facts_of(CallKind::kFinish));
   ASSERT_TRUE(c[0].serve());
   ASSERT_TRUE(c[0].done(0));
   {
     const std::lock_guard hold(c[0].combiner);
-    c[0].combiner.step().end();
+    c[0].combiner.call().end();
   }
-  EXPECT_FALSE(c[0].combiner.start_step(facts_of(Step::kGoodbye)));
+  EXPECT_FALSE(c[0].combiner.start_call(facts_of(CallKind::kGoodbye)));
   c.ends[0]->broken = "its socket was closed";
   c[0].check_links();
   EXPECT_TRUE(c[0].done(0));
@@ -286,10 +287,10 @@ TEST(Combiner, TheFarewellThatArrivedBeforeTheLinkBrokeCounts) {
   Joined c(2);
   {
     const std::lock_guard hold(c[0].combiner);
-    c[0].combiner.step().allow_leaving();
+    c[0].combiner.call().allow_leaving();
   }
-  (void)c[0].combiner.start_step(facts_of(Step::kFinish));
-  (void)c[1].combiner.start_step(facts_of(Step::kFinish));
+  (void)c[0].combiner.start_call(facts_of(CallKind::kFinish));
+  (void)c[1].combiner.start_call(facts_of(CallKind::kFinish));
   c.ends[0]->broken = "its socket was closed";
   c[0].check_links();  // takes what has arrived first
   EXPECT_TRUE(c[0].done(0));

@@ -6,9 +6,9 @@
 namespace braid::sim {
 namespace {
 
-dsm::StepFacts facts(dsm::Step step, std::uint64_t bytes = 0) {
-  dsm::StepFacts f;
-  f.step = step;
+dsm::CollectiveCall facts(dsm::CallKind kind, std::uint64_t bytes = 0) {
+  dsm::CollectiveCall f;
+  f.kind = kind;
   f.numbers[0] = bytes;
   return f;
 }
@@ -16,7 +16,7 @@ dsm::StepFacts facts(dsm::Step step, std::uint64_t bytes = 0) {
 TEST(CollectiveCalls, AreMadeWhenTheLastClusterHasCome) {
   CollectiveCalls calls(3);
   for (int round = 0; round < 2; ++round) {
-    const dsm::StepFacts parallel = facts(dsm::Step::kParallel);
+    const dsm::CollectiveCall parallel = facts(dsm::CallKind::kParallel);
     EXPECT_FALSE(*calls.come(ClusterId(2), parallel));
     EXPECT_FALSE(*calls.come(ClusterId(0), parallel));
     EXPECT_TRUE(*calls.come(ClusterId(1), parallel));
@@ -25,15 +25,15 @@ TEST(CollectiveCalls, AreMadeWhenTheLastClusterHasCome) {
 
 TEST(CollectiveCalls, OneClusterWaitsForNobody) {
   CollectiveCalls calls(1);
-  EXPECT_TRUE(*calls.come(ClusterId(0), facts(dsm::Step::kHello)));
-  EXPECT_TRUE(*calls.come(ClusterId(0), facts(dsm::Step::kFinish)));
+  EXPECT_TRUE(*calls.come(ClusterId(0), facts(dsm::CallKind::kHello)));
+  EXPECT_TRUE(*calls.come(ClusterId(0), facts(dsm::CallKind::kFinish)));
 }
 
 TEST(CollectiveCalls, DifferencesAreNamedWithTheirClusters) {
   CollectiveCalls calls(3);
-  EXPECT_TRUE(calls.come(ClusterId(0), facts(dsm::Step::kAllocate, 100)).ok());
-  EXPECT_TRUE(calls.come(ClusterId(1), facts(dsm::Step::kAllocate, 100)).ok());
-  const Result<bool> last = calls.come(ClusterId(2), facts(dsm::Step::kAllocate, 101));
+  EXPECT_TRUE(calls.come(ClusterId(0), facts(dsm::CallKind::kAllocate, 100)).ok());
+  EXPECT_TRUE(calls.come(ClusterId(1), facts(dsm::CallKind::kAllocate, 100)).ok());
+  const Result<bool> last = calls.come(ClusterId(2), facts(dsm::CallKind::kAllocate, 101));
   ASSERT_FALSE(last.ok());
   EXPECT_THAT(last.error().text, testing::AllOf(testing::HasSubstr("cluster 0 allocates 100 bytes"),
                                                 testing::HasSubstr("cluster 2 allocates 101 bytes")));
@@ -41,8 +41,8 @@ TEST(CollectiveCalls, DifferencesAreNamedWithTheirClusters) {
 
 TEST(CollectiveCalls, DifferentCallsAreADifference) {
   CollectiveCalls calls(2);
-  EXPECT_TRUE(calls.come(ClusterId(1), facts(dsm::Step::kParallel)).ok());
-  EXPECT_FALSE(calls.come(ClusterId(0), facts(dsm::Step::kFinish)).ok());
+  EXPECT_TRUE(calls.come(ClusterId(1), facts(dsm::CallKind::kParallel)).ok());
+  EXPECT_FALSE(calls.come(ClusterId(0), facts(dsm::CallKind::kFinish)).ok());
 }
 
 }  // namespace

@@ -14,8 +14,8 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "dsm/program/collective_call.h"
 #include "dsm/program/host.h"
-#include "dsm/program/step_facts.h"
 
 namespace braid::sim {
 

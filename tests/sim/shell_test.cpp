@@ -126,17 +126,17 @@ TEST(Requests, StepsAreTakenByNodeZeroWithTheirFacts) {
   });
   std::vector<Asked> steps = machine.asked(Kind::kStep);
   std::erase_if(steps, [](const Asked& asked) { return asked.cluster != 1; });
-  std::vector<std::pair<Step, dsm::Step>> seen;
+  std::vector<std::pair<Step, dsm::CallKind>> seen;
   for (const Asked& asked : steps) {
     EXPECT_EQ(asked.node, 0u);
-    seen.emplace_back(asked.request.step, asked.request.facts.step);
+    seen.emplace_back(asked.request.step, asked.request.facts.kind);
   }
-  EXPECT_THAT(
-      seen,
-      ElementsAre(std::pair(Step::kInit, dsm::Step::kHello), std::pair(Step::kAllocate, dsm::Step::kAllocate),
-                  std::pair(Step::kParallel, dsm::Step::kParallel),
-                  std::pair(Step::kBarrier, dsm::Step::kBarrier), std::pair(Step::kTeam, dsm::Step::kNone),
-                  std::pair(Step::kFinish, dsm::Step::kFinish)));
+  EXPECT_THAT(seen, ElementsAre(std::pair(Step::kInit, dsm::CallKind::kHello),
+                                std::pair(Step::kAllocate, dsm::CallKind::kAllocate),
+                                std::pair(Step::kParallel, dsm::CallKind::kParallel),
+                                std::pair(Step::kBarrier, dsm::CallKind::kBarrier),
+                                std::pair(Step::kTeam, dsm::CallKind::kNone),
+                                std::pair(Step::kFinish, dsm::CallKind::kFinish)));
   EXPECT_STREQ(steps[0].request.facts.name.data(), ::program_invocation_short_name);
   EXPECT_THAT(steps[0].request.facts.numbers, ElementsAre(testing::_, 2, 2, 4));
   EXPECT_EQ(steps[1].request.pages, 4u);

@@ -1,4 +1,4 @@
-#include "dsm/program/step_facts.h"
+#include "dsm/program/collective_call.h"
 
 #include <fmt/core.h>
 
@@ -9,29 +9,29 @@
 
 namespace braid::dsm {
 
-const char* text_of(Step step) {
-  switch (step) {
-    case Step::kNone:
+const char* text_of(CallKind kind) {
+  switch (kind) {
+    case CallKind::kNone:
       return "nothing";
-    case Step::kHello:
+    case CallKind::kHello:
       return "joining";
-    case Step::kAllocate:
+    case CallKind::kAllocate:
       return "allocate()";
-    case Step::kParallel:
+    case CallKind::kParallel:
       return "parallel()";
-    case Step::kFinish:
+    case CallKind::kFinish:
       return "finish()";
-    case Step::kGoodbye:
+    case CallKind::kGoodbye:
       return "the goodbye";
-    case Step::kBarrier:
+    case CallKind::kBarrier:
       return "barrier()";
   }
-  return "an unknown step";
+  return "an unknown call";
 }
 
 namespace {
 
-std::string text_of_placement(const StepFacts& facts) {
+std::string text_of_placement(const CollectiveCall& facts) {
   switch (static_cast<Placement::Kind>(facts.numbers[1])) {
     case Placement::Kind::kBlock:
       return "block";
@@ -45,7 +45,8 @@ std::string text_of_placement(const StepFacts& facts) {
   return "unknown placement";
 }
 
-std::string hello_difference(unsigned self, const StepFacts& mine, unsigned peer, const StepFacts& theirs) {
+std::string hello_difference(unsigned self, const CollectiveCall& mine, unsigned peer,
+                             const CollectiveCall& theirs) {
   static constexpr const char* kNumbers[] = {"runtime version", "BRAID_CLUSTERS", "BRAID_COMPUTE",
                                              "BRAID_HEAP_MIB"};
   for (std::size_t i = 0; i < std::size(kNumbers); ++i) {
@@ -61,30 +62,31 @@ std::string hello_difference(unsigned self, const StepFacts& mine, unsigned peer
 
 }  // namespace
 
-StepFacts hello_facts(std::uint64_t version, const Shape& shape, const std::string& program) {
-  StepFacts facts;
-  facts.step = Step::kHello;
+CollectiveCall hello_facts(std::uint64_t version, const Shape& shape, const std::string& program) {
+  CollectiveCall facts;
+  facts.kind = CallKind::kHello;
   facts.numbers = {version, shape.clusters, shape.compute,
                    (std::uint64_t{shape.heap_pages} * kPageBytes) >> 20};
   program.copy(facts.name.data(), facts.name.size() - 1);
   return facts;
 }
 
-StepFacts allocation_facts(const Allocation& allocation) {
-  StepFacts facts;
-  facts.step = Step::kAllocate;
+CollectiveCall allocation_facts(const Allocation& allocation) {
+  CollectiveCall facts;
+  facts.kind = CallKind::kAllocate;
   facts.numbers = {allocation.bytes, static_cast<std::uint64_t>(allocation.placement.kind),
                    allocation.placement.cluster, 0};
   return facts;
 }
 
-std::string difference(unsigned self, const StepFacts& mine, unsigned peer, const StepFacts& theirs) {
-  if (mine.step != theirs.step) {
+std::string difference(unsigned self, const CollectiveCall& mine, unsigned peer,
+                       const CollectiveCall& theirs) {
+  if (mine.kind != theirs.kind) {
     return fmt::format(
         "cluster {} called {} where cluster {} called {}: all clusters must make the same calls", self,
-        text_of(mine.step), peer, text_of(theirs.step));
+        text_of(mine.kind), peer, text_of(theirs.kind));
   }
-  if (mine.step == Step::kHello) return hello_difference(self, mine, peer, theirs);
+  if (mine.kind == CallKind::kHello) return hello_difference(self, mine, peer, theirs);
   return fmt::format(
       "cluster {} allocates {} bytes ({}) where cluster {} allocates {} bytes ({}): all clusters must make "
       "the same allocations in the same order",
