@@ -2,50 +2,66 @@
 // values and the place, then aborts. The world's errors (a bad packet, a full ring) never reach a CHECK.
 #pragma once
 
-#include <fmt/format.h>
-
-#include <cstdint>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 namespace braid {
 
-[[noreturn]] void check_failed(const char* file, int line, const char* condition, const std::string& values);
+// The failing paths are cold and out of line, so that a CHECK on a hot path costs a comparison and a jump.
+[[noreturn, gnu::cold]] void check_failed(const char* file, int line, const char* condition);
+[[noreturn, gnu::cold]] void check_failed(const char* file, int line, const char* condition,
+                                          const std::string& values);
 
 namespace detail {
-// Anything fmt can print is printed, our own types (ids, sequence numbers, times) as their number; the rest
-// says that it cannot be.
+std::string printed_integer(long long value);
+std::string printed_integer(unsigned long long value);
+std::string printed_real(double value);
+std::string printed_pointer(const void* value);
+
+// Numbers, texts, pointers, our own types (ids, sequence numbers, times) as their number; of anything else, that
+// it cannot be printed.
 template <class T>
-std::string printed(const T& value) {
+[[gnu::cold]] std::string printed(const T& value) {
   if constexpr (std::is_enum_v<T>) {
-    return fmt::format("{}", +static_cast<std::underlying_type_t<T>>(value));
-  } else if constexpr (fmt::is_formattable<T>::value) {
-    return fmt::format("{}", value);
+    return printed(+static_cast<std::underlying_type_t<T>>(value));
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return value ? "true" : "false";
+  } else if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) {
+    return printed_integer(static_cast<long long>(value));
+  } else if constexpr (std::is_integral_v<T>) {
+    return printed_integer(static_cast<unsigned long long>(value));
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return printed_real(value);
+  } else if constexpr (std::is_convertible_v<const T&, const char*>) {
+    return value == nullptr ? "(null)" : value;
+  } else if constexpr (std::is_convertible_v<const T&, std::string_view>) {
+    return std::string(std::string_view(value));
   } else if constexpr (std::is_pointer_v<T>) {
-    return fmt::format("{:#x}", reinterpret_cast<std::uintptr_t>(value));
+    return printed_pointer(value);
   } else if constexpr (requires { value.has_value(); }) {
     return value.has_value() ? printed(*value) : std::string("(none)");
   } else if constexpr (requires { value.value(); }) {
     return printed(value.value());
   } else if constexpr (requires { value.ns(); }) {
-    return fmt::format("{} ns", value.ns());
+    return printed(value.ns()) + " ns";
   } else {
     return "(unprintable)";
   }
 }
 
 template <class A, class B>
-[[noreturn]] void comparison_failed(const char* file, int line, const char* condition, const A& a,
-                                    const B& b) {
-  check_failed(file, line, condition, fmt::format("{} and {}", printed(a), printed(b)));
+[[noreturn, gnu::cold, gnu::noinline]] void comparison_failed(const char* file, int line,
+                                                              const char* condition, const A& a, const B& b) {
+  check_failed(file, line, condition, printed(a) + " and " + printed(b));
 }
 }  // namespace detail
 }  // namespace braid
 
-#define CHECK(condition)                                                    \
-  do {                                                                      \
-    if (!(condition)) [[unlikely]]                                          \
-      ::braid::check_failed(__FILE__, __LINE__, #condition, std::string()); \
+#define CHECK(condition)                                     \
+  do {                                                       \
+    if (!(condition)) [[unlikely]]                           \
+      ::braid::check_failed(__FILE__, __LINE__, #condition); \
   } while (false)
 
 #define BRAID_CHECK_OP(op, a, b)                                                               \

@@ -1,7 +1,7 @@
 // How a process ended, from what waitpid(2) says of it.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/wait.h>
 
 #include <csignal>

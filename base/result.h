@@ -2,6 +2,8 @@
 // is wrong (file, line, key, device) and the cure. Data paths do not use it; they return small enums.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <optional>
 #include <string>
 #include <utility>

@@ -5,7 +5,7 @@
 //
 // Cluster 0 measures, cluster 1 is the home of all pages. Medians over the pages of a round; pages were here
 // before and have been invalidated, so what is measured is the protocol and not the first touch of memory.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

@@ -5,7 +5,7 @@
 //
 // Cluster 0 measures while cluster 1, the home of everything, waits inside the runtime. Medians, beside the
 // goals of docs/PERFORMANCE.md. Exit status: 0 measured, 1 it could not be.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

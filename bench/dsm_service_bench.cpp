@@ -5,7 +5,7 @@
 //
 // Cluster 0 measures. Cluster 1, the home of everything, waits in the runtime, or echoes messages. All is
 // measured in turn in every round; medians. Exit status: 0 measured, 1 it could not be.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sched.h>
 
 #include <CLI/CLI.hpp>

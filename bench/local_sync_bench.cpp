@@ -4,7 +4,7 @@
 //
 // A lock whose token is here, nobody else wanting it, against an uncontended pthread mutex (goal: 3 x); a
 // barrier of all compute nodes of a cluster against a pthread barrier (goal: 2 x). Medians.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <pthread.h>
 
 #include <algorithm>

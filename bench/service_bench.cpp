@@ -8,7 +8,7 @@
 //             to do.
 //
 // Prints medians over the rounds and the ratio of ours to bare.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sched.h>
 #include <unistd.h>
 

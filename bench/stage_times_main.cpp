@@ -1,6 +1,6 @@
 // What `braid calibrate` runs to time the stages: a program of its own, so that the command has no daemon, no
 // DPDK and no shared heap in it. Writes one JSON object: {"key": {"ns": 12.5, "how": "..."}, ...}.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>

@@ -9,7 +9,7 @@
 // checksums. Traffic: `batched` 16 messages per packet one way, `single` one message per packet one way,
 // `pingpong` one message per packet to and fro (each counts).
 #include <benchmark/benchmark.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <cstdlib>

@@ -13,7 +13,7 @@
 // One way the near side sends for a fixed time and the far side counts what arrives; every byte is copied out
 // there once, into memory of the receiver's own.
 #include <arpa/inet.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
 // common. The caller adds the link.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdint>
 

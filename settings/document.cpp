@@ -1,5 +1,6 @@
 #include "settings/document.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <cerrno>
 #include <cstring>

@@ -1,5 +1,6 @@
 #include "settings/node.h"
 
+#include <fmt/core.h>
 #include <bit>
 #include <set>
 

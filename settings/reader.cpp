@@ -1,5 +1,6 @@
 #include "settings/reader.h"
 
+#include <fmt/core.h>
 #include <set>
 
 #include "settings/text.h"

@@ -1,5 +1,6 @@
 #include "settings/run.h"
 
+#include <fmt/core.h>
 #include <bit>
 #include <map>
 #include <set>

@@ -1,5 +1,6 @@
 #include "settings/text.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 
 #include "base/check.h"

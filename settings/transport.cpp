@@ -1,5 +1,7 @@
 #include "settings/transport.h"
 
+#include <fmt/core.h>
+
 #include "settings/limits.h"
 #include "settings/words.h"
 

@@ -1,5 +1,6 @@
 #include "settings/value.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <cmath>
 

@@ -1,6 +1,7 @@
 #include "sim/process_shell.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/mman.h>

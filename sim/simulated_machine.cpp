@@ -1,5 +1,6 @@
 #include "sim/simulated_machine.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 
 #include "base/check.h"

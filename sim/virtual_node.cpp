@@ -1,5 +1,6 @@
 #include "sim/virtual_node.h"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>

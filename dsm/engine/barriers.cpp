@@ -1,5 +1,6 @@
 #include "dsm/engine/barriers.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <bit>
 

@@ -2,6 +2,7 @@
 // and goes on with what a completed release was for.
 #include "dsm/engine/engine.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <array>
 

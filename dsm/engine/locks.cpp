@@ -1,5 +1,7 @@
 #include "dsm/engine/locks.h"
 
+#include <fmt/core.h>
+
 #include "base/check.h"
 #include "base/mutant.h"
 

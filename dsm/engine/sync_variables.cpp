@@ -1,5 +1,7 @@
 #include "dsm/engine/sync_variables.h"
 
+#include <fmt/core.h>
+
 #include "base/check.h"
 
 namespace braid::dsm {

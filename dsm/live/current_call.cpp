@@ -1,6 +1,6 @@
 #include "dsm/live/current_call.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <bit>
 

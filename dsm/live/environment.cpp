@@ -1,6 +1,7 @@
 #include "dsm/live/environment.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 
 #include <charconv>
 #include <cstdlib>

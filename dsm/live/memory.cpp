@@ -1,6 +1,7 @@
 #include "dsm/live/memory.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>

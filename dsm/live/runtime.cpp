@@ -1,5 +1,6 @@
 #include "dsm/live/runtime.h"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <bit>

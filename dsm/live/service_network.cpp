@@ -1,5 +1,6 @@
 #include "dsm/live/service_network.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <utility>
 

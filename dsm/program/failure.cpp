@@ -1,6 +1,6 @@
 #include "dsm/program/failure.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/uio.h>
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 #include "proxy/daemon/client_requests.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

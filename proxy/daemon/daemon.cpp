@@ -1,6 +1,7 @@
 #include "proxy/daemon/daemon.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>

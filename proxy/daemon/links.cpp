@@ -1,6 +1,6 @@
 #include "proxy/daemon/links.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <optional>

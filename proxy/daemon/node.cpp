@@ -1,5 +1,6 @@
 #include "proxy/daemon/node.h"
 
+#include <fmt/core.h>
 #include <sys/random.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "proxy/daemon/remote_paths.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace braid::proxy {
 namespace {

@@ -1,5 +1,6 @@
 #include "proxy/nic/ethdev.h"
 
+#include <fmt/core.h>
 #include <linux/membarrier.h>
 #include <rte_alarm.h>
 #include <rte_bus_vdev.h>

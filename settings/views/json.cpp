@@ -1,5 +1,6 @@
 #include "settings/views/json.h"
 
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include "settings/text.h"

@@ -1,5 +1,7 @@
 #include "settings/views/reference.h"
 
+#include <fmt/core.h>
+
 #include "base/check.h"
 #include "settings/cost_model.h"
 #include "settings/node.h"

@@ -2,6 +2,7 @@
 #include "tools/braid/process/child_processes.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>

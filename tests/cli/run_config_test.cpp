@@ -3,6 +3,7 @@
 #include "settings/reader.h"
 #include "settings/run.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

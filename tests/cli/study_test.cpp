@@ -2,6 +2,7 @@
 // mistake told with its place and the cure. And what is kept of a point.
 #include "tools/braid/study/study.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -13,7 +13,7 @@
 //
 // A world lies in one piece of memory at a fixed place; a state is a copy of that piece. The engines know
 // nothing of it.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
 #include <csetjmp>

@@ -2,6 +2,7 @@
 // programs.
 #pragma once
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <array>

@@ -3,6 +3,7 @@
 //
 //   BRAID_ENGINE_SEED=n     runs that seed alone and tells what happens
 //   BRAID_ENGINE_SEEDS=n    runs seeds 1 .. n
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <csignal>

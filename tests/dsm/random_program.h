@@ -12,7 +12,7 @@
 // (tests/sim/shared_memory.h).
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

@@ -11,7 +11,7 @@
 //   ethdev_peer steer VDEV QUEUES WANTED WAY  has the port steer as WANTED, and expects WAY to come of it
 //
 // Exits with 0 when all was as it should be; otherwise the last line on stderr says what was not.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>

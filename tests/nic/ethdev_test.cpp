@@ -1,6 +1,7 @@
 #include "proxy/nic/ethdev.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>

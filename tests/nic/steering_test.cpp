@@ -1,5 +1,6 @@
 #include "proxy/nic/steering.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // braidd itself, as a process: real sockets, real kills. Two of them over a shm wire, clients in processes of
 // their own where they are to die.
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/mman.h>

@@ -1,5 +1,6 @@
 // Two daemons in one process, each with its proxies' threads, and clients in threads of theirs: what
 // ThreadSanitizer is to see of the hand-over between control plane and proxies, and from proxy to proxy.
+#include <fmt/core.h>
 #include <signal.h>
 #include <unistd.h>
 

@@ -2,7 +2,7 @@
 // client waits. And messages whose every byte is known.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 

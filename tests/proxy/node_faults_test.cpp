@@ -1,4 +1,5 @@
 // Nodes over a wire that loses, doubles, reorders and harms: every stream arrives exactly once, whole.
+#include <fmt/core.h>
 #include <set>
 
 #include "tests/proxy/machine.h"

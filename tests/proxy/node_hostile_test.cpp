@@ -1,5 +1,6 @@
 // Clients that write nonsense into the memory that they share with their node: they lose their connection,
 // and nobody else notices.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <sys/mman.h>
 

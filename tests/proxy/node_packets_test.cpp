@@ -1,5 +1,6 @@
 // What a node does with packets that no peer of its sent: the test sits in the middle of the wire, passes on
 // what the two nodes say, and puts in what it likes.
+#include <fmt/core.h>
 #include <array>
 #include <cstring>
 #include <deque>

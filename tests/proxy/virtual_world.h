@@ -2,6 +2,7 @@
 // either direction, and whose NIs may have a rate.
 #pragma once
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 

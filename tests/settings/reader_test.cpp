@@ -1,6 +1,7 @@
 // From a tree to a struct: strict, with place, key and cure in what it says.
 #include "settings/reader.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,7 @@
 // docs/SETTINGS.md and configs/default.yaml are what the program prints.
 #include "settings/views/reference.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

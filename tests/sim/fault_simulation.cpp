@@ -9,7 +9,7 @@
 //     fault_simulation_mutants --prove              which mutants are caught, within how many worlds
 //
 // Exit status: 0 all behaved, 1 one did not, 2 wrong options.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>

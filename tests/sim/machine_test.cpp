@@ -1,6 +1,7 @@
 // The machine in virtual time, its programs being scripts.
 #include "sim/simulated_machine.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include "base/prng.h"

@@ -1,6 +1,6 @@
 #include "tests/sim/shared_memory.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>

@@ -1,7 +1,7 @@
 #include "tests/sim/world.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <malloc.h>
 
 #include <algorithm>

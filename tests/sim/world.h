@@ -19,6 +19,7 @@
 // One seed is one world: the same seed gives the same trace, event for event.
 #pragma once
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <array>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include "tests/sim/world_config.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>

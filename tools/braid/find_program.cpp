@@ -1,5 +1,6 @@
 #include "tools/braid/find_program.h"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "tools/braid/command_line/command_line.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

@@ -1,7 +1,7 @@
 #include "tools/braid/command_line/output_file.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <cerrno>

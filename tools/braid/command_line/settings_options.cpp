@@ -1,6 +1,6 @@
 #include "tools/braid/command_line/settings_options.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

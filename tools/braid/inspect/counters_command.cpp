@@ -1,6 +1,6 @@
 #include "tools/braid/inspect/counters_command.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>

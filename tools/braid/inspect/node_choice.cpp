@@ -1,6 +1,6 @@
 #include "tools/braid/inspect/node_choice.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cerrno>
 #include <cstring>

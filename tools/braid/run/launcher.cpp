@@ -1,6 +1,6 @@
 #include "tools/braid/run/launcher.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>

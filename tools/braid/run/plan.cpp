@@ -1,5 +1,6 @@
 #include "tools/braid/run/plan.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <cstring>
 

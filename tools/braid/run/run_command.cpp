@@ -1,6 +1,6 @@
 #include "tools/braid/run/run_command.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <cerrno>

@@ -1,6 +1,6 @@
 #include "tools/braid/run/supervisor.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/resource.h>
 
 #include <algorithm>

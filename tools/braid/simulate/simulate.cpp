@@ -1,5 +1,6 @@
 #include "tools/braid/simulate/simulate.h"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>

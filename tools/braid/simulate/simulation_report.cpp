@@ -1,5 +1,5 @@
 // What a simulated run did, as text for people and as JSON for programs.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

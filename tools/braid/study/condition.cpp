@@ -1,5 +1,6 @@
 #include "tools/braid/study/condition.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <optional>
 

@@ -1,5 +1,6 @@
 #include "tools/braid/study/study.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>

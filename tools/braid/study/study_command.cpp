@@ -1,6 +1,6 @@
 #include "tools/braid/study/study_command.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdio>
 #include <memory>

@@ -1,6 +1,7 @@
 #include "tools/braid/study/study_results.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
