@@ -1,5 +1,6 @@
 #include "sim/simulated_cluster.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <bit>
 #include <cstring>

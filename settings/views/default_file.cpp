@@ -1,5 +1,6 @@
 #include "settings/views/default_file.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 
 #include "base/check.h"

@@ -1,6 +1,7 @@
 // Requests to a node's control plane, as bytes that any process of the user may write into its socket, from
 // several clients that come and go. Nothing crashes; answers are well formed; when all have gone nothing of
 // theirs is left, and the node serves the next one.
+#include <string_view>
 #include <vector>
 
 #include "tests/fuzz/input.h"
@@ -121,7 +122,7 @@ class ControlWorld {
                    sizeof out->message.refused.text);
         if (out->message.kind == control::Kind::kAttached) {
           CHECK_GE(out->fd, 0);
-          CHECK_EQ(out->message.attached.geometry.problem(), "");
+          CHECK_EQ(out->message.attached.geometry.problem(), std::string_view());
         }
       }
       while (nodes_.node(n).poll_expelled()) {
