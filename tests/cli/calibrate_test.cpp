@@ -1,10 +1,13 @@
-// What `braid calibrate` writes and says, from numbers that are known.
+// The models and texts of `braid calibrate` for known measurements.
 #include "tools/braid/calibrate/calibrate.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "settings/cost_model.h"
+#include "tools/braid/calibrate/programs.h"
 
 namespace braid::cli {
 namespace {
@@ -40,7 +43,7 @@ Prediction prediction() {
   return p;
 }
 
-TEST(Calibrate, WritesAModelThatSimulationsRead) {
+TEST(Calibrate, ModelThatItWritesCanBeRead) {
   const Calibration c = calibration();
   const Result<settings::CostModel> read =
       settings::CostModel::parse(render_model(c, {prediction()}), "test");
@@ -63,7 +66,7 @@ TEST(Calibrate, WritesAModelThatSimulationsRead) {
   EXPECT_EQ(read->protocol.min_rto_us, 500u);
 }
 
-TEST(Calibrate, AModelsUnitsOfProgramsAreLookedAt) {
+TEST(Calibrate, UnitsOfProgramsInAModelAreChecked) {
   const std::string model = render_model(calibration(), {});
   const auto problem = [&](const std::string& units) {
     const Result<settings::CostModel> read =
@@ -78,6 +81,34 @@ TEST(Calibrate, AModelsUnitsOfProgramsAreLookedAt) {
               HasSubstr("key 'units': is a section: the cost of a unit in each program"));
 }
 
+TEST(Calibrate, PrintedTimeIsReadFromAVerifiedResultOnly) {
+  const Result<double> seconds = printed_seconds("jacobi 512 x 512: 1.250 s, verified\n", "jacobi");
+  ASSERT_TRUE(seconds.ok()) << seconds.error().text;
+  EXPECT_DOUBLE_EQ(*seconds, 1.25);
+  for (const char* output : {"", "jacobi 512 x 512: 1.250 s, WRONG\n", "jacobi: fast, verified\n"})
+    EXPECT_EQ(printed_seconds(output, "jacobi --size 512").error().text,
+              std::string("jacobi --size 512 did not print a time and 'verified', but: ") + output);
+}
+
+TEST(Calibrate, ProgramThatFailsIsNamedWithItsError) {
+  const Result<std::string> failed = output_of("/bin", "sh", {"-c", "echo no luck >&2; exit 3"});
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().text, "sh -c echo no luck >&2; exit 3 failed: no luck\n");
+  EXPECT_THAT(output_of("/bin", "sh", {"-c", "exit 3"}).error().text,
+              HasSubstr("failed: it wrote nothing on standard error"));
+  EXPECT_EQ(*output_of("/bin", "sh", {"-c", "echo out; echo err >&2"}), "out\n");
+}
+
+TEST(Calibrate, EachProgramIsPredictedForAnotherSizeThanItWasPricedWith) {
+  std::set<std::string> names;
+  for (const auto& [priced, other] : calibration_programs()) {
+    EXPECT_EQ(priced.name, other.name);
+    EXPECT_NE(priced.text(), other.text());
+    EXPECT_TRUE(names.insert(priced.name).second) << priced.name;
+  }
+  EXPECT_EQ(calibration_programs().front().priced.text(), "jacobi --size 512 --iterations 100");
+}
+
 TEST(Calibrate, EverySourceNamesTheProcessorAndTheDay) {
   const std::string model = render_model(calibration(), {});
   const auto count = [&](const std::string& text) {
@@ -87,11 +118,12 @@ TEST(Calibrate, EverySourceNamesTheProcessorAndTheDay) {
   };
   const std::string tail = R"(; A \"quoted\" \\ processor: 3, 2026-11-22)";
   EXPECT_EQ(count("how it was measured" + tail), settings::cost_settings().size());
-  EXPECT_EQ(count("least of 3 printed times of slow --far alone by what it counts" + tail), 1u);
+  EXPECT_EQ(count("least of 3 printed times of slow --far alone, divided by the units that it counts" + tail),
+            1u);
   EXPECT_EQ(count(tail), settings::cost_settings().size() + 3);
 }
 
-TEST(Calibrate, ForetellsEachProgramByTheGeometricMeanOfTheOthers) {
+TEST(Calibrate, PredictsEachProgramByTheGeometricMeanOfTheOthers) {
   const std::vector<Prediction> predictions = leave_one_out(calibration());
   ASSERT_EQ(predictions.size(), 3u);
   EXPECT_EQ(predictions[0].command, "quick --size 1");
@@ -104,17 +136,17 @@ TEST(Calibrate, ForetellsEachProgramByTheGeometricMeanOfTheOthers) {
   EXPECT_NEAR(predictions[0].error_of_least(), 3, 1e-12);
 }
 
-TEST(Calibrate, TellsWhatErrorsProgramsHaveWithAndWithoutAUnit) {
+TEST(Calibrate, TextHasTheRangeOfErrorsWithAndWithoutAUnit) {
   std::vector<Prediction> predictions = leave_one_out(calibration());
   predictions.push_back(prediction());
   predictions.push_back(prediction());
   predictions.back().predicted_seconds = 0.12;
   const std::string text = render_text(calibration(), predictions);
-  EXPECT_THAT(text, HasSubstr("A program that the model has a unit of: -10 % to +20 %."));
-  EXPECT_THAT(text, HasSubstr("A program that it has none of: -84 % to +100 %."));
+  EXPECT_THAT(text, HasSubstr("Errors for programs with a unit of their own: -10 % to +20 %."));
+  EXPECT_THAT(text, HasSubstr("Errors for programs without one: -84 % to +100 %."));
 }
 
-TEST(Calibrate, TellsTheErrorOfThePredictionAgainstMedianAndLeast) {
+TEST(Calibrate, TextHasTheErrorAgainstMedianAndLeast) {
   const std::string text = render_text(calibration(), {prediction()});
   EXPECT_THAT(text, HasSubstr("0.090 s"));
   EXPECT_THAT(text, HasSubstr("0.100 s (-10 %)"));
@@ -122,7 +154,7 @@ TEST(Calibrate, TellsTheErrorOfThePredictionAgainstMedianAndLeast) {
   EXPECT_THAT(render_model(calibration(), {prediction()}), HasSubstr("0.100 s (-10 %)"));
 }
 
-TEST(Calibrate, ClaimsNothingOfRunsThatTheMachineHasTooFewProcessorsFor) {
+TEST(Calibrate, RunsWithMoreThreadsThanProcessorsAreNotCompared) {
   Calibration c = calibration();
   EXPECT_THAT(render_text(c, {prediction()}), Not(HasSubstr("Not compared")));
   c.cores = 3;
@@ -136,9 +168,9 @@ TEST(Calibrate, ClaimsNothingOfRunsThatTheMachineHasTooFewProcessorsFor) {
   EXPECT_THAT(render_model(c, {uncompared}), HasSubstr("not compared"));
 }
 
-TEST(Calibrate, SaysWhenOthersUseTheProcessors) {
+TEST(Calibrate, LoadOfOtherProcessesIsReported) {
   Calibration c = calibration();
-  EXPECT_THAT(render_text(c, {prediction()}), Not(HasSubstr("Others use this machine")));
+  EXPECT_THAT(render_text(c, {prediction()}), Not(HasSubstr("Other processes use this machine")));
   c.load = 5.5;
   EXPECT_THAT(render_text(c, {prediction()}), HasSubstr("load 5.5 on 8 processor(s)"));
   EXPECT_THAT(render_model(c, {}), HasSubstr("load 5.5 on 8 processors"));

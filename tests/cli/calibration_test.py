@@ -17,7 +17,7 @@ BIN = pathlib.Path(sys.argv[1])
 SOURCES = pathlib.Path(sys.argv[2])
 SANITIZED = sys.argv[3] != ""
 
-# What noise may make nothing of.
+# Costs that noise may reduce to zero.
 MAY_BE_ZERO = {"hand_over_byte", "diff_byte", "wire_byte"}
 
 
@@ -37,12 +37,12 @@ def costs_of(path):
 
 
 def keys():
-    """As the reader has them."""
+    """The costs that a model must have."""
     return set(re.findall(r'cost<&M::(\w+)>', (SOURCES / "settings/cost_model.cpp").read_text()))
 
 
 class Calibration(unittest.TestCase):
-    def test_a_quick_one_measures_everything_and_foretells_a_live_run(self):
+    def test_quick_calibration_measures_everything_and_predicts_live_runs(self):
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder, "mine.yaml")
             file.write_text("stale " * 10000)  # nothing of it is left
@@ -78,7 +78,7 @@ class Calibration(unittest.TestCase):
                     self.assertRegex(run.stdout, rf"{program} .* its own +{nodes} {compared}")
             self.assertLessEqual(min(costs[p] for p in PROGRAMS), costs["unit"])
             self.assertGreaterEqual(max(costs[p] for p in PROGRAMS), costs["unit"])
-            self.assertIn("what the programs print", run.stdout)
+            self.assertIn("Times are those that the programs\nprint", run.stdout)
             self.assertEqual("4 threads and this machine has" in run.stdout, len(os.sched_getaffinity(0)) < 4)
             self.assertIn("water", file.read_text())
 

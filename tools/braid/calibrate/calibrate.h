@@ -1,10 +1,8 @@
-// Makes a cost model of this machine: the stages as braid-times has timed them, the price of what the
-// compiler's charges count from programs that run alone, for each program its own; and says how well a
-// simulation with it foretells live runs that it was not fitted to.
+// Makes a cost model of this machine. braid-times measures the stages. Programs that run alone give the price of
+// a unit of the compiler's charges, one price for each program. Then the model predicts live runs that it was
+// not fitted to, and the error of each prediction is measured.
 //
-// Live runs are compared where they are like what is simulated: with a processor for each of their threads.
-//
-// Whatever is run, is run as users do: the programs, `braid run` and `braid sim` beside this command.
+// Live runs are compared only where the machine has a processor for each of their threads, as the model has.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +17,7 @@ namespace braid::cli {
 
 struct CalibrationOptions {
   std::string folder;  // of the command and the programs
-  bool quick = false;  // fewer repetitions: to see that it works, not to believe it
+  bool quick = false;  // fewer repetitions: tests that it works; the figures are not reliable
 };
 
 struct Calibration {
@@ -27,28 +25,28 @@ struct Calibration {
     double cycles = 0;
     std::string source;
   };
-  std::string processor;  // as it calls itself
+  std::string processor;  // its name in /proc/cpuinfo
   std::string day;        // 2026-11-22
   double clock_mhz = 0;
   std::string clock_source;
-  double load = 0;  // threads that wanted a processor in the minute before, on average
+  double load = 0;  // threads that could run in the minute before, on average
   unsigned cores = 1;
   std::map<std::string, Cost> costs;  // by the names of settings::cost_settings()
-  // A program that ran alone, and in a simulation that counted what it computes.
+  // A program that ran alone, and in a simulation that counted its computing.
   struct Priced {
     std::string name;
     std::string command;
     double units = 0;
-    std::vector<double> seconds;  // that it took live, ascending
-    // The least is what other users of the machine have added least to.
+    std::vector<double> seconds;  // of live runs, ascending
+    // By the least time, which other processes disturbed least.
     double cycles_per_unit(double clock_mhz) const { return seconds.front() * clock_mhz * 1e6 / units; }
   };
   std::vector<Priced> programs;
 };
 
-// A program's own time as the simulation foretells it and as live runs measured it.
+// A program's own time as a simulation predicts it and as live runs measured it.
 struct Prediction {
-  // Whose price its computing has: that of itself, from another run; or the mean of other programs'.
+  // The price of its computing: its own unit from another run, or the mean of other programs' units.
   enum class Unit : std::uint8_t { kOwn, kOthers };
 
   std::string command;
@@ -58,32 +56,33 @@ struct Prediction {
   double predicted_seconds = 0;
   std::vector<double> measured_seconds;  // ascending; empty: not compared
 
-  // That a live run has: one cluster needs no proxy.
+  // The threads of a live run; one cluster needs no proxy.
   unsigned threads() const { return clusters > 1 ? clusters * (compute + 1) : compute; }
   bool compared() const { return !measured_seconds.empty(); }
-  // Of those that are compared.
+  // compared() must hold for these.
   double least() const { return measured_seconds.front(); }
   double median() const { return measured_seconds[measured_seconds.size() / 2]; }
-  // Of the prediction: 0.1 is a tenth too long.
+  // 0.1: the predicted time is a tenth too long.
   double error() const { return predicted_seconds / median() - 1; }
   double error_of_least() const { return predicted_seconds / least() - 1; }
 };
 
-// Told what is being done, for a person who waits.
+// Gets a line of text at the beginning of each measurement.
 using Progress = std::function<void(const std::string&)>;
 
+// Measures stages and programs. The error names what could not be run.
 Result<Calibration> calibrate(const CalibrationOptions& options, const Progress& tell);
 
-// Each program's time alone if nothing but the others were known.
+// Each program's time alone, predicted from the other programs' units.
 std::vector<Prediction> leave_one_out(const Calibration& calibration);
-// Simulates the programs as calibrate() did not run them: another problem, two compute nodes, two clusters;
-// and runs them so where the machine has a processor for each thread. `model`: a path, with a '/' in it.
+// Predicts runs that calibrate() did not use: another size of the problem, two compute nodes, two clusters.
+// Measures those for which the machine has a processor for each thread. `model`: a path, with a '/' in it.
 Result<std::vector<Prediction>> predict(const CalibrationOptions& options, const Calibration& calibration,
                                         const std::string& model, const Progress& tell);
 
-// A file of configs/models, with what came of the predictions, if there are any, as a comment.
+// A file of configs/models. Its comment has the table of predictions, if there are any.
 std::string render_model(const Calibration& calibration, const std::vector<Prediction>& predictions);
-// A table, and what is to be known to judge it.
+// The table of predictions, the ranges of their errors, and notes on the conditions.
 std::string render_text(const Calibration& calibration, const std::vector<Prediction>& predictions);
 
 }  // namespace braid::cli

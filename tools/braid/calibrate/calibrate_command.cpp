@@ -12,12 +12,11 @@ namespace braid::cli {
 namespace {
 
 constexpr const char* kFooter =
-    "Times every stage on the production code, runs the programs beside this command alone and in "
-    "simulation to price what each\n"
-    "computes, and then foretells other runs of them. Takes a minute; other work on the machine disturbs "
-    "it.\n"
+    "Measures every stage of the production code, runs the programs beside this command alone and in simulation to price\n"
+    "their computing, and then predicts other runs of them and prints the errors. It takes about a minute; other processes\n"
+    "disturb it.\n"
     "\n"
-    "Status: 70: something could not be measured; 73: the file cannot be written.\n"
+    "Status: 64: wrong usage; 70: a measurement failed; 73: the file cannot be written.\n"
     "\n"
     "Examples:\n"
     "  braid calibrate -o mine.yaml\n"
@@ -43,7 +42,7 @@ int calibrate_machine(const Arguments& arguments) {
   std::vector<Prediction> predictions = leave_one_out(*calibration);
   predictions.insert(predictions.end(), predicted->begin(), predicted->end());
   file.write(render_model(*calibration, predictions));
-  std::printf("%s: the cost model of this machine, as of now\n", arguments.file.c_str());
+  std::printf("%s: the cost model of this machine\n", arguments.file.c_str());
   std::fputs(render_text(*calibration, predictions).c_str(), stdout);
   return 0;
 }
@@ -53,15 +52,15 @@ int calibrate_machine(const Arguments& arguments) {
 Subcommand calibrate_command() {
   const auto arguments = std::make_shared<Arguments>();
   return {.name = "calibrate",
-          .about = "Measure what things cost on this machine, and write it as a model for 'braid sim'",
+          .about = "Measure the costs of this machine, and write them as a model for 'braid sim'",
           .usage = "braid calibrate [options]",
           .footer = kFooter,
           .options = {{.names = "-o,--output",
                        .value_text = "FILE [modern.yaml]",
-                       .help = "the model's file; what is there is replaced",
+                       .help = "the model's file; an existing file is replaced",
                        .target = &arguments->file},
                       {.names = "--quick",
-                       .help = "fewer repetitions: to see that it works, not to believe it",
+                       .help = "fewer repetitions, to test that it works; the figures are not reliable",
                        .target = &arguments->quick}},
           .run = [arguments](const Given&) { return calibrate_machine(*arguments); }};
 }

@@ -80,6 +80,36 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return all;
 }
 
+// Open while the child enters it; an invalid descriptor: the child stays in this namespace.
+Result<Descriptor> open_namespace(const std::string& name) {
+  if (name.empty()) return Descriptor();
+  const std::string path = "/var/run/netns/" + name;
+  Descriptor network(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!network)
+    return error("network namespace {} ({}): {}; 'ip netns add {}' makes it", name, path,
+                 std::strerror(errno), name);
+  return network;
+}
+
+// Waits until the child has executed the program. If it has failed, reaps it and returns the reason.
+Result<void> await_start(pid_t pid, int failure, const ProcessOptions& options) {
+  Child::Failure f{};
+  ssize_t n;
+  while ((n = ::read(failure, &f, sizeof f)) < 0 && errno == EINTR) {
+  }
+  if (n == 0) return {};
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  if (n != sizeof f) return error("cannot start {}: it died at once", options.path);
+  const char* const cause = std::strerror(f.number);
+  if (f.step == Child::Failure::kNamespace)
+    return error("cannot enter network namespace {}: {}; run as root", options.network_namespace, cause);
+  if (f.step == Child::Failure::kProcessor)
+    return error("cannot run on processor {}: {}", options.processor, cause);
+  return error("cannot start {}: {}{}", options.path, cause,
+               f.number == ENOEXEC ? "; a script must begin with #!" : "");
+}
+
 }  // namespace
 
 std::vector<int> usable_processors() {
@@ -105,14 +135,8 @@ Result<Process> start_process(const ProcessOptions& options) {
     if (!*pipe) return pipe->error();
   }
   Descriptor null(options.stdin_fd < 0 ? ::open("/dev/null", O_RDONLY | O_CLOEXEC) : -1);
-  Descriptor network;
-  if (!options.network_namespace.empty()) {
-    const std::string name = "/var/run/netns/" + options.network_namespace;
-    network = Descriptor(::open(name.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!network)
-      return error("network namespace {} ({}): {}; 'ip netns add {}' makes it", options.network_namespace,
-                   name, std::strerror(errno), options.network_namespace);
-  }
+  const Result<Descriptor> network = open_namespace(options.network_namespace);
+  if (!network) return network.error();
   const std::vector<char*> arguments = pointers(options.arguments);
   const std::vector<char*> environment = pointers(options.environment);
   const Child child{.path = options.path.c_str(),
@@ -123,7 +147,7 @@ Result<Process> start_process(const ProcessOptions& options) {
                     .errors = is_read ? err->write.get() : options.output_fd,
                     .inherited = options.inherited.data(),
                     .inherited_count = options.inherited.size(),
-                    .network_namespace = network.get(),
+                    .network_namespace = network->get(),
                     .processor = options.processor,
                     .failure = failure->write.get(),
                     .parent = ::getpid()};
@@ -133,23 +157,10 @@ Result<Process> start_process(const ProcessOptions& options) {
                  std::strerror(errno));
   if (pid == 0) child.become_program();
 
-  ::setpgid(pid, pid);  // by both: whoever comes first
+  ::setpgid(pid, pid);  // the child does it too, so that the group exists for both
   failure->write.close();
-  Child::Failure f{};
-  ssize_t n;
-  while ((n = ::read(failure->read.get(), &f, sizeof f)) < 0 && errno == EINTR) {
-  }
-  if (n != 0) {
-    while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-    }
-    const char* const cause = n == sizeof f ? std::strerror(f.number) : "it died at once";
-    if (n == sizeof f && f.step == Child::Failure::kNamespace)
-      return error("cannot enter network namespace {}: {}; run as root", options.network_namespace, cause);
-    if (n == sizeof f && f.step == Child::Failure::kProcessor)
-      return error("cannot run on processor {}: {}", options.processor, cause);
-    return error("cannot start {}: {}{}", options.path, cause,
-                 n == sizeof f && f.number == ENOEXEC ? "; a script must begin with #!" : "");
-  }
+  if (const Result<void> started = await_start(pid, failure->read.get(), options); !started)
+    return started.error();
   for (const int fd : {out->read.get(), err->read.get()}) {
     if (fd >= 0) ::fcntl(fd, F_SETFL, O_NONBLOCK);
   }

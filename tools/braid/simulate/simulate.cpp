@@ -98,6 +98,26 @@ Result<Outcome> run_once(const SimulationOptions& options, const sim::MachineCon
   return outcome;
 }
 
+// Without contention every message takes as long as one of `message_bytes` on an idle system. If the settings
+// do not state that length, a silent real run measures the mean; the outcome is that run's.
+Result<Outcome> fix_delay(const SimulationOptions& options, const settings::CostModel& model,
+                          sim::MachineConfig& config, SimulationReport& report) {
+  Outcome outcome;
+  report.message_bytes = options.config.simulation.message_bytes;
+  if (report.message_bytes == 0) {
+    sim::MachineConfig real = config;
+    real.iccs.mode = sim::Mode::kReal;
+    Result<Outcome> measured = run_once(options, real, model, true, nullptr);
+    if (!measured || !measured->figures.ok()) return measured;
+    outcome = std::move(measured).value();
+    const sim::MessageFigures& m = outcome.figures->messages;
+    report.message_bytes = static_cast<std::uint32_t>(m.count == 0 ? 0 : m.bytes / m.count);
+  }
+  report.fixed_delay = sim::idle_latency(config.iccs, model, report.message_bytes);
+  config.iccs.fixed_delay = report.fixed_delay;
+  return outcome;
+}
+
 }  // namespace
 
 void SimulationOptions::take(const settings::Collector<settings::RunConfig>& builder) {
@@ -193,22 +213,13 @@ Result<SimulationReport> simulate(const SimulationOptions& options) {
   sim::MachineConfig config = *machine;
   if (config.iccs.clusters == 1) config.iccs.mode = sim::Mode::kNoDelay;  // there is nobody to send to
   if (config.iccs.mode == sim::Mode::kNoContention) {
-    report.message_bytes = options.config.simulation.message_bytes;
-    if (report.message_bytes == 0) {
-      sim::MachineConfig real = config;
-      real.iccs.mode = sim::Mode::kReal;
-      const Result<Outcome> measured = run_once(options, real, *model, true, nullptr);
-      if (!measured) return measured.error();
-      if (!measured->figures.ok()) {
-        report.failure = measured->figures.error().text;
-        report.status = measured->status;
-        return report;
-      }
-      const sim::MessageFigures& m = measured->figures->messages;
-      report.message_bytes = static_cast<std::uint32_t>(m.count == 0 ? 0 : m.bytes / m.count);
+    const Result<Outcome> measured = fix_delay(options, *model, config, report);
+    if (!measured) return measured.error();
+    if (!measured->figures.ok()) {
+      report.failure = measured->figures.error().text;
+      report.status = measured->status;
+      return report;
     }
-    report.fixed_delay = sim::idle_latency(config.iccs, *model, report.message_bytes);
-    config.iccs.fixed_delay = report.fixed_delay;
   }
   const Result<Outcome> outcome = run_once(options, config, *model, false, trace.open() ? &trace : nullptr);
   if (!outcome) return outcome.error();
