@@ -381,10 +381,10 @@ TEST(OutputRelay, TellsOnceThatTheReaderHasLeft) {
   Relay r;
   r.reader.read.close();
   r.write("line\n");
-  EXPECT_FALSE(r.relay.reader_left());
+  EXPECT_FALSE(r.relay.take_output_failure());
   r.carry();
-  EXPECT_TRUE(r.relay.reader_left());
-  EXPECT_FALSE(r.relay.reader_left());
+  EXPECT_TRUE(r.relay.take_output_failure());
+  EXPECT_FALSE(r.relay.take_output_failure());
   EXPECT_TRUE(r.relay.is_written()) << "nothing is kept for nobody";
   ::signal(SIGPIPE, SIG_DFL);
 }

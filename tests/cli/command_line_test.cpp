@@ -132,7 +132,24 @@ TEST(CommandLineDeath, WrongUsageEndsWithItsStatusAndNamesTheCure) {
   EXPECT_USAGE_ERROR(({"look", "here", "there"}), "there; see 'braid look --help'");
   EXPECT_USAGE_ERROR(({"look", "here", "--loud", "--name", "x"}), "--loud excludes --name");
   EXPECT_USAGE_ERROR(({"help", "gp"}), "help: there is no command 'gp'");
-  EXPECT_USAGE_ERROR(({"--nonsense"}), ".*; see 'braid --help'");
+  EXPECT_USAGE_ERROR(({"--nonsense"}), "there is no option '--nonsense'; .*see 'braid --help'");
+  EXPECT_USAGE_ERROR(({"--verson"}), "there is no option '--verson'; did you mean '--version'\\?");
+  EXPECT_USAGE_ERROR(({"--loud", "go", "app"}),
+                     "there is no option '--loud'; options of a command come after");
+}
+
+TEST(CommandLineDeath, OptionWithoutItsValueDoesNotTakeTheNextWord) {
+  EXPECT_USAGE_ERROR(({"go", "--count=", "--loud", "app"}),
+                     "go: --count= has no value; see 'braid go --help'");
+  EXPECT_USAGE_ERROR(({"go", "--seconds", "2", "--name=", "app"}), "go: --name= has no value");
+  EXPECT_USAGE_ERROR(({"look", "here", "--name="}), "look: --name= has no value");
+}
+
+TEST(CommandLine, EmptyValuesOfTheApplicationAreItsOwn) {
+  Fixture f;
+  EXPECT_EQ(f.run({"go", "--name", "--count=", "app", "--count=", "x"}), 7);
+  EXPECT_EQ(f.name, "--count=");
+  EXPECT_EQ(f.application, (std::vector<std::string>{"app", "--count=", "x"}));
 }
 
 TEST(CommandLine, HelpShowsWhatIsDeclared) {

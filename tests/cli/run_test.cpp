@@ -121,6 +121,15 @@ TEST_F(Run, EndsWhenNobodyReadsItsOutput) {
 
 // --- what an application is told
 
+TEST_F(Run, OutputThatCannotBeWrittenIsTheCauseOfTheFailure) {
+  const Finished run = testing::run({"/bin/sh", "-c", "exec \"$@\" >/dev/full", "sh", BRAID_COMMAND, "run",
+                                     "--quiet", FAKE_APP, "say=x", "sleep=30"},
+                                    fakes());
+  EXPECT_EQ(run.status, 70) << run.err;
+  EXPECT_THAT(run.err,
+              HasSubstr("braid: standard output cannot be written: No space left on device; ending the run"));
+}
+
 TEST_F(Run, TellsAnApplicationWhereItIs) {
   const Finished run =
       run_app({"tell"}, {"--clusters", "3", "--compute", "4", "--heap-mib", "17", "--dispatch", "fixed",
@@ -275,7 +284,7 @@ TEST_F(Run, DoesNotWaitForeverForADaemon) {
   EXPECT_EQ(run.status, 70);
   EXPECT_THAT(
       run.err,
-      ContainsRegex("after 0.3 s the braidd of cluster 1 is not connected.*--start-timeout, now 300 ms"));
+      ContainsRegex("after 0.3 s the braidd of cluster 1 is not connected.*--start-timeout .now 300 ms"));
   EXPECT_LT(run.seconds, 5);
 }
 

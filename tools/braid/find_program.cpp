@@ -16,12 +16,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kSimulatedFolder = "sim";
+
 bool is_executable(const fs::path& path) {
   std::error_code ignored;
   return fs::is_regular_file(path, ignored) && ::access(path.c_str(), X_OK) == 0;
 }
 
-std::string there(const std::string& name, const std::string& folder) {
+// Which applications are in the folder, the most similar name first.
+std::string proposal(const std::string& name, const std::string& folder) {
   const std::vector<std::string> known = applications_in(folder);
   if (known.empty()) return fmt::format("there are no applications in {}", folder);
   std::string list;
@@ -39,7 +42,7 @@ std::string own_folder() {
 }
 
 std::string simulated_applications() {
-  return own_folder() + "/sim";
+  return own_folder() + "/" + kSimulatedFolder;
 }
 std::string models_folder() {
   return own_folder() + "/models";
@@ -48,12 +51,16 @@ std::string models_folder() {
 std::vector<std::string> applications_in(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code problem;
+  // An application is built for simulation too; tests and tools beside the command are not.
+  const fs::path simulated = fs::path(folder) / kSimulatedFolder;
+  const bool has_simulated = fs::is_directory(simulated, problem) && !fs::is_empty(simulated, problem);
   for (fs::directory_iterator it(folder, problem), end; !problem && it != end; it.increment(problem)) {
     const std::string name = it->path().filename().string();
     const bool of_the_project = name == "braid" || name == "braidd" || name.starts_with("braid-") ||
                                 name.ends_with("_test") || name.ends_with("_bench") ||
                                 name.find("_fake_") != std::string::npos ||
                                 name.find('.') != std::string::npos;
+    if (has_simulated && !is_executable(simulated / name)) continue;
     if (!of_the_project && is_executable(it->path())) names.push_back(name);
   }
   std::sort(names.begin(), names.end());
@@ -73,7 +80,7 @@ Result<std::string> find_application(const std::string& name, const std::string&
   if (const fs::path beside = fs::path(folder) / name; is_executable(beside)) return beside.string();
   for (std::size_t begin = 0; begin <= path.size();) {
     const std::size_t end = std::min(path.find(':', begin), path.size());
-    // An empty entry means the working folder to shells; we do not follow them there.
+    // Shells take an empty entry for the working folder; this command does not.
     if (end > begin) {
       if (const fs::path candidate = fs::path(path.substr(begin, end - begin)) / name;
           is_executable(candidate))
@@ -83,7 +90,7 @@ Result<std::string> find_application(const std::string& name, const std::string&
   }
   const std::string where =
       path.empty() ? "is not in " + folder : fmt::format("is neither in {} nor in PATH ({})", folder, path);
-  return error("application '{}' {}; {}. A path such as ./{} works too", name, where, there(name, folder),
+  return error("application '{}' {}; {}. A path such as ./{} works too", name, where, proposal(name, folder),
                name);
 }
 

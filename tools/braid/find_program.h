@@ -19,8 +19,8 @@ std::string models_folder();
 Result<std::string> find_application(const std::string& name, const std::string& folder,
                                      const std::string& path);
 
-// Executables in `folder` that can be run as applications, sorted: all but the project's commands, tests and
-// benches.
+// Executables in `folder` that can be run as applications, sorted. If `folder` has applications for simulation
+// (sim/), only those that are there too. The project's own commands, tests and benches are never among them.
 std::vector<std::string> applications_in(const std::string& folder);
 
 // braidd beside the command; the environment variable BRAID_BRAIDD names another, for tests.

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <span>
 
 #include "settings/text.h"
 
@@ -14,9 +15,9 @@ namespace braid::cli {
 namespace {
 
 constexpr const char* kHelpFlag = "-h,--help";
-constexpr const char* kHelpText = "this text";
+constexpr const char* kHelpText = "print this text";
 
-// A command's help with a usage line of our words: CLI11 cannot know that an application follows the options.
+// A command's help with a usage line of its own: CLI11 does not know that an application follows the options.
 class CommandFormatter : public CLI::Formatter {
  public:
   explicit CommandFormatter(std::string usage) : usage_(std::move(usage)) { column_width(44); }
@@ -98,7 +99,7 @@ CLI::App* add_command(CLI::App& app, const Subcommand& declared) {
   return command;
 }
 
-// Everything that app.parse() is given.
+// The parser of all commands, and the values that it fills.
 struct Parser {
   CLI::App app;
   std::vector<CLI::App*> commands;  // as declared
@@ -116,7 +117,7 @@ struct Parser {
     help->formatter(std::make_shared<CommandFormatter>("braid help [command]"));
     help->footer("");
     help->add_option("command", topic, "the command to explain");
-    // Once a command is parsed, CLI11 gives that command's help for the whole's.
+    // After a command was parsed, app.help() would return that command's help.
     main_help = app.help();
   }
 
@@ -129,7 +130,7 @@ struct Parser {
     const std::vector<std::string> all = names();
     return std::find(all.begin(), all.end(), name) != all.end();
   }
-  // Null: none of them, only the program's own options.
+  // Null: only options of the program were given.
   const CLI::App* parsed() const {
     for (const CLI::App* const command : commands) {
       if (command->parsed()) return command;
@@ -138,13 +139,47 @@ struct Parser {
   }
 };
 
-// Refuses a first word that is no command; CLI11 would not know what was meant.
-void check_command(const Parser& parser, const char* word) {
-  if (word[0] == '-' || parser.knows(word)) return;
+// Refuses a first word that is neither a command nor an option of the program. CLI11's message would not name
+// the word.
+void check_command(const Parser& parser, const std::string& word) {
+  if (parser.knows(word)) return;
+  if (word.starts_with('-')) {
+    const std::vector<std::string> known = {"--help", "--version", "-h"};
+    if (std::find(known.begin(), known.end(), word) != known.end()) return;
+    const auto near_option = settings::nearest(word, known);
+    refuse(kUsageStatus,
+           fmt::format("there is no option '{}'{}; options of a command come after its name; see "
+                       "'braid --help'",
+                       settings::shown(word), near_option ? "; did you mean '" + *near_option + "'?" : ""));
+  }
   const auto near = settings::nearest(word, parser.names());
   refuse(kUsageStatus, fmt::format("there is no command '{}'{}; see 'braid --help'", word,
                                    near ? "; did you mean '" + *near + "'?"
-                                        : ". To run an application: braid run " + std::string(word)));
+                                        : ". To run an application: braid run " + word));
+}
+
+// Refuses '--name=' without a value. CLI11 would take the next word for the value.
+void check_values(const CommandLine& line, std::span<char* const> words) {
+  const auto declared = std::find_if(line.commands.begin(), line.commands.end(),
+                                     [&](const Subcommand& command) { return command.name == words[0]; });
+  if (declared == line.commands.end()) return;
+  const auto takes_value = [&](const std::string& word) {
+    return std::any_of(declared->options.begin(), declared->options.end(), [&](const Option& option) {
+      return !std::holds_alternative<bool*>(option.target) && option.names.starts_with('-') &&
+             ("," + option.names + ",").find("," + word + ",") != std::string::npos;
+    });
+  };
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const std::string word = words[i];
+    if (word.empty() || word.front() != '-') {
+      if (declared->takes_application) return;  // this word and all others are the application's
+      continue;
+    }
+    if (word.starts_with("--") && word.ends_with('=') && takes_value(word.substr(0, word.size() - 1)))
+      refuse(kUsageStatus,
+             fmt::format("{0}: {1} has no value; see 'braid {0} --help'", declared->name, word));
+    if (takes_value(word)) ++i;
+  }
 }
 
 int explain(const Parser& parser, const std::vector<Topic>& topics) {
@@ -177,6 +212,7 @@ int run_command_line(const CommandLine& line, int argc, char** argv) {
     return kUsageStatus;
   }
   check_command(parser, argv[1]);
+  check_values(line, std::span(argv + 1, static_cast<std::size_t>(argc - 1)));
   try {
     parser.app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

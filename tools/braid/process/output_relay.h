@@ -1,6 +1,6 @@
-// Brings the output of child processes to the command's own outputs, in whole lines with a prefix that says
-// whose they are. Nothing here waits: what a slow reader does not take is kept, and when much is kept the
-// children's pipes are not read, so that the children wait.
+// Copies the output of child processes to the command's own outputs, in whole lines with a prefix that names
+// the child. No call blocks: bytes that a slow reader does not take are kept, and when many are kept the
+// children's pipes are not read, so that the children block.
 #pragma once
 
 #include <poll.h>
@@ -37,8 +37,10 @@ class OutputRelay {
   bool is_open() const;
   // Takes an unfinished line as a line, and reads no more.
   void close_sources();
-  // Nobody reads standard output any more. Told once.
-  bool reader_left() { return out_.reader_left(); }
+  // Standard output cannot be written any more. True once.
+  bool take_output_failure() { return out_.take_failure(); }
+  // The errno of that failure; EPIPE: its reader has closed it.
+  int output_problem() const { return out_.problem(); }
 
  private:
   struct Stream {

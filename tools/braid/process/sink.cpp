@@ -22,6 +22,7 @@ void Sink::write_some() {
       written += static_cast<std::size_t>(n);
     } else if (errno != EINTR) {
       gone_ = errno != EAGAIN;
+      if (gone_) problem_ = errno;
       break;
     }
   }
@@ -29,7 +30,7 @@ void Sink::write_some() {
   if (gone_) pending_.clear();
 }
 
-bool Sink::reader_left() {
+bool Sink::take_failure() {
   if (!gone_ || told_) return false;
   told_ = true;
   return true;

@@ -1,5 +1,5 @@
-// One of the command's own outputs. What its reader does not take at once is kept here, so that a reader who
-// dozes stops neither the supervision nor the signals; the sources stop being read when much is waiting.
+// One of the command's own outputs. Bytes that its reader does not take at once are kept here, so that a slow
+// reader blocks neither the supervision nor the signals. When many bytes wait, the sources are not read.
 #pragma once
 
 #include <string>
@@ -13,19 +13,22 @@ class Sink {
   explicit Sink(int fd) : fd_(fd) {}
 
   int fd() const { return fd_; }
-  // To append to. Nothing is kept for a reader who has gone.
+  // To append to. write_some() drops it when the output has failed.
   std::string& pending() { return pending_; }
   bool wants_to_write() const { return !pending_.empty() && !gone_; }
   bool has_room() const { return gone_ || pending_.size() < kMuchBytes; }
   // Writes what can be written now without waiting.
   void write_some();
-  // The reader closed his end. Told once.
-  bool reader_left();
+  // The output cannot be written any more: its reader has closed it, or a write has failed. True once.
+  bool take_failure();
+  // The errno of the failed write; EPIPE: the reader has closed it; 0: none has failed.
+  int problem() const { return problem_; }
 
  private:
   const int fd_;
   std::string pending_;
   bool gone_ = false;
+  int problem_ = 0;
   bool told_ = false;
 };
 

@@ -4,7 +4,9 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <optional>
 
 #include "base/clock.h"
@@ -21,7 +23,7 @@ namespace {
 
 using Cause = Verdict::Cause;
 
-// At SIGQUIT programs say what their compute nodes wait for, and go on.
+// At SIGQUIT programs print what their compute nodes wait for, and continue.
 bool asks_to_end(int signal) {
   return signal != SIGUSR1 && signal != SIGUSR2 && signal != SIGQUIT;
 }
@@ -52,8 +54,8 @@ struct Member {
   }
 };
 
-// The loop: what has happened goes to those who decide (Timeline, Verdict, Watchdog), and what they decide is
-// done.
+// The loop of a run. It passes events to Timeline, Verdict and Watchdog, which decide, and carries out their
+// decisions.
 class Supervisor {
  public:
   Supervisor(const RunOptions& options, ChildProcesses children)
@@ -113,7 +115,16 @@ class Supervisor {
     const Instant now = monotonic_now();
     while (const auto action = timeline_.poll(now)) carry_out(*action);
     children_.output().write_some();
-    if (children_.output().reader_left() && verdict_.interrupted() == 0) take_signal(SIGPIPE);
+    if (children_.output().take_output_failure()) on_output_failure(children_.output().output_problem());
+  }
+
+  // A reader that closes our output ends the run like a signal. Any other error is the cause of a failure.
+  void on_output_failure(int problem) {
+    if (problem != EPIPE)
+      fail(Cause::kRunCannotGoOn,
+           fmt::format("standard output cannot be written: {}", std::strerror(problem)));
+    else if (verdict_.interrupted() == 0)
+      take_signal(SIGPIPE);
   }
 
   void wait() {
@@ -128,13 +139,13 @@ class Supervisor {
     const Instant now = monotonic_now();
     if (now < watchdog_.next_deadline() || !watchdog_.look(now, launcher_.all_wait(), launcher_.progress()))
       return;
-    // The processes alone, whose runtime answers: their children know nothing of it.
+    // Not to their groups: only the runtime in these processes handles the signal.
     for (const Member& member : members_) {
       if (member.role == Role::kApplication) children_.send(member.child, SIGQUIT);
     }
     fail(Cause::kRunCannotGoOn,
-         fmt::format("the watchdog: for {} s every compute node has waited and nothing has happened; "
-                     "what each waits for is said above",
+         fmt::format("the watchdog: for {} s every compute node has waited and nothing has moved; the "
+                     "applications print what each waits for",
                      config_.watchdog_s));
   }
 
@@ -158,8 +169,8 @@ class Supervisor {
     }
   }
 
-  // A process that left its group may still hold a pipe: it is not waited for. But output that only waits for
-  // our own reader is not late.
+  // A process that left its group may still hold a pipe; the run does not wait for it. Output that waits for a
+  // slow reader of ours is not late.
   void close_output() {
     if (!children_.output().is_reading()) return;
     children_.output().close_sources();
@@ -248,8 +259,8 @@ class Supervisor {
 
   std::string late_daemons() const {
     return fmt::format(
-        "after {:.1f} s the braidd of cluster {} is not connected to all others; see its messages above, or "
-        "give it longer (--start-timeout, now {} ms)",
+        "after {:.1f} s the braidd of cluster {} is not connected to all others; its messages, if there are any, "
+        "are above. To wait longer, set --start-timeout (now {} ms)",
         (monotonic_now() - timeline_.begun()).s(), launcher_.late_clusters(), config_.start_timeout_ms);
   }
 
@@ -291,7 +302,7 @@ class Supervisor {
   Verdict verdict_;
   Watchdog watchdog_;
   std::vector<Member> members_;  // in the order of starting
-  bool gave_up_reader_ = false;  // the user does not wait for the reader of our output any more
+  bool gave_up_reader_ = false;  // the user has ended the wait for the reader of our output
 };
 
 }  // namespace
