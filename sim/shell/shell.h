@@ -10,8 +10,7 @@
 //      program  ◄──enter()───  shell  ◄────────────────  engine
 #pragma once
 
-#include <sys/types.h>
-
+#include <bitset>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -22,8 +21,10 @@
 #include "dsm/program/faults.h"
 #include "dsm/program/host.h"
 #include "sim/charge/budget.h"
+#include "sim/shell/baton.h"
 #include "sim/shell/control.h"
-#include "sim/shell/fibre.h"
+#include "sim/shell/mappings.h"
+#include "sim/shell/node_fibres.h"
 
 namespace braid::sim {
 
@@ -33,11 +34,9 @@ double seconds_of_run();
 
 class ShellHost final : public dsm::Host, private dsm::FaultSink {
  public:
-  // The value of an environment variable, or nullptr: std::getenv, or a test's table.
-  using Lookup = std::function<const char*(const char* name)>;
   // Joins the run whose descriptors the environment names; the calling thread becomes the program's one
   // thread, and compute node 0. An error names the cure. One at a time.
-  static Result<std::unique_ptr<ShellHost>> start(const Lookup& lookup, const std::string& program);
+  static Result<std::unique_ptr<ShellHost>> start(const Mappings::Lookup& lookup, const std::string& program);
   ~ShellHost() override;
 
   friend double seconds_of_run();
@@ -58,10 +57,7 @@ class ShellHost final : public dsm::Host, private dsm::FaultSink {
   std::uint64_t sync(unsigned local, const dsm::SyncCall& call) override;
 
  private:
-  // A compute node's fibre, and the locks that it has.
-  struct Runner;
-
-  ShellHost(const dsm::Shape& shape, Control* control);
+  ShellHost(const dsm::Shape& shape, Mappings mappings);
 
   bool on_fault(std::uintptr_t address, bool write) override;
   void on_spent();
@@ -74,29 +70,26 @@ class ShellHost final : public dsm::Host, private dsm::FaultSink {
   // The part of it inside the shell.
   void hand_in(const Request& request);
   void run_next();
-  std::uint32_t earliest() const;
-  void switch_to(unsigned local);
   void run_on_all(Request::Step step, const dsm::CollectiveCall& facts,
                   const std::function<void(unsigned)>& job);
-  void make_fibres();
   [[noreturn]] void node_loop(unsigned local);
 
   double seconds();
 
+  // Returns when the baton is back, and what the engine has protected is.
   void give_baton(std::uint32_t asking);
-  void await_turn();
-  void protect();
 
   // Ends the process with a message if the caller is not compute node `local`.
   void check_caller(unsigned local) const;
 
-  Control* const control_;
-  const pid_t engine_;  // its process, our parent
+  const Mappings mappings_;
+  Control& control_;
+  Baton baton_;
   Meter meter_;
-  unsigned current_ = 0;
+  NodeFibres fibres_;
   bool inside_ = true;  // the shell's code runs, not the program's
   const std::function<void(unsigned)>* job_ = nullptr;
-  std::vector<std::unique_ptr<Runner>> runners_;  // by compute node
+  std::vector<std::bitset<dsm::kLocks>> locks_;  // by compute node: those that it has
 };
 
 }  // namespace braid::sim

@@ -1,0 +1,39 @@
+#include "sim/shell/baton.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <ctime>
+
+#include "dsm/program/failure.h"
+
+namespace braid::sim {
+
+namespace {
+
+// While it waits for its turn a shell looks so often whether the engine is still there.
+constexpr timespec kLookForEngine = {.tv_sec = 1, .tv_nsec = 0};
+
+}  // namespace
+
+void Baton::give(std::uint32_t asking) {
+  control_.asking = asking;
+  control_.turn.store(Control::kEngine, std::memory_order_release);
+  ::syscall(SYS_futex, &control_.turn, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+  await();
+}
+
+void Baton::await() {
+  for (;;) {
+    const std::uint32_t turn = control_.turn.load(std::memory_order_acquire);
+    if (turn == Control::kLeave) ::_exit(0);
+    if (turn == Control::kShell) return;
+    const long waited = ::syscall(SYS_futex, &control_.turn, FUTEX_WAIT, turn, &kLookForEngine, nullptr, 0);
+    // An engine that died gives no turn, and nobody else would end this process.
+    if (waited != 0 && errno == ETIMEDOUT && ::getppid() != engine_) ::_exit(dsm::kFailureStatus);
+  }
+}
+
+}  // namespace braid::sim

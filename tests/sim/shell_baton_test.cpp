@@ -1,0 +1,109 @@
+// The baton and the mappings of a shell, with the engine's side played by a child process or a thread.
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "dsm/program/failure.h"
+#include "dsm/program/heap.h"
+#include "sim/shell/baton.h"
+#include "sim/shell/mappings.h"
+
+namespace braid::sim {
+namespace {
+
+TEST(Baton, ComesBackWhenTheEngineGivesIt) {
+  const auto control = std::make_unique<Control>();
+  Baton baton(*control, ::getppid());
+  control->turn = Control::kShell;
+  std::thread engine([&] {
+    for (std::uint32_t n = 0; n < 100; ++n) {
+      while (control->turn.load() != Control::kEngine) std::this_thread::yield();
+      EXPECT_EQ(control->asking, n);
+      control->turn = Control::kShell;
+      ::syscall(SYS_futex, &control->turn, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+    }
+  });
+  for (std::uint32_t n = 0; n < 100; ++n) baton.give(n);
+  engine.join();
+}
+
+// In a process of its own, which await() ends.
+int status_of_await(std::uint32_t turn, bool engine_lives) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto control = std::make_unique<Control>();
+    control->turn = turn;
+    Baton(*control, engine_lives ? ::getppid() : 1'000'000'000).await();
+    ::_exit(99);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(Baton, ShellThatIsToldToLeaveEndsItsProcess) {
+  EXPECT_EQ(status_of_await(Control::kLeave, true), 0);
+}
+
+TEST(Baton, ShellThatHasItGoesOn) {
+  EXPECT_EQ(status_of_await(Control::kShell, true), 99);
+}
+
+TEST(Baton, ShellWhoseEngineHasDiedFails) {
+  EXPECT_EQ(status_of_await(Control::kEngine, false), dsm::kFailureStatus);
+}
+
+// Whether system calls may read the page, and write it.
+std::string access_of(std::uint32_t page) {
+  void* const address = dsm::application_address(PageId(page));
+  const int fd = ::memfd_create("probe", 0);
+  char byte = 0;
+  const bool readable = ::pwrite(fd, address, 1, 0) == 1;
+  const bool writable = ::pwrite(fd, &byte, 1, 0) == 1 && ::pread(fd, address, 1, 0) == 1;
+  ::close(fd);
+  return std::string(readable ? "r" : "-") + (writable ? "w" : "-");
+}
+
+TEST(Mappings, HeapIsClosedUntilProtectionsAreCarriedOutInTheirOrder) {
+  constexpr std::uint32_t kPages = 8;
+  const int control_fd = ::memfd_create("control", 0);
+  const int heap_fd = ::memfd_create("heap", 0);
+  ASSERT_EQ(::ftruncate(control_fd, sizeof(Control)), 0);
+  ASSERT_EQ(::ftruncate(heap_fd, kPages * dsm::kPageBytes), 0);
+  void* const memory = ::mmap(nullptr, sizeof(Control), PROT_READ | PROT_WRITE, MAP_SHARED, control_fd, 0);
+  auto* const control = new (memory) Control;
+  control->heap_pages = kPages;
+  const std::string control_text = std::to_string(control_fd), heap_text = std::to_string(heap_fd);
+  {
+    const Result<Mappings> mappings = Mappings::map([&](const std::string& name) {
+      return name == variable::kControlFd ? control_text.c_str() : heap_text.c_str();
+    });
+    ASSERT_TRUE(mappings.ok()) << mappings.error().text;
+    EXPECT_EQ(::fcntl(control_fd, F_GETFD), -1) << "is closed";
+    for (std::uint32_t page = 0; page < kPages; ++page) EXPECT_EQ(access_of(page), "--");
+    control->protections[0] = {0, 3, dsm::Access::kWrite};
+    control->protections[1] = {3, 2, dsm::Access::kRead};
+    control->protections[2] = {1, 1, dsm::Access::kNone};
+    control->protection_runs = 3;
+    mappings->protect();
+    EXPECT_EQ(control->protection_runs, 0u);
+    std::string all;
+    for (std::uint32_t page = 0; page < kPages; ++page) all += access_of(page) + " ";
+    EXPECT_EQ(all, "rw -- rw r- r- -- -- -- ");
+  }
+  unsigned char resident = 0;
+  EXPECT_NE(::mincore(dsm::application_address(PageId(0)), 1, &resident), 0) << "unmapped with the object";
+  ::munmap(memory, sizeof(Control));
+}
+
+}  // namespace
+}  // namespace braid::sim
