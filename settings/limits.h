@@ -20,5 +20,9 @@ inline constexpr std::uint32_t kMaxCaptureMib = 1u << 20;
 // Nodes introduce themselves below the ports that are left to RSS (stack/stack.h: first_steered_port()).
 inline constexpr std::uint16_t kMaxIntroductionPort = 49'151;
 inline constexpr std::uint32_t kMaxHeapMib = 65'536;  // far less than the free address space above the heap
+// Of a connection between two clusters. A page and its headers fit a quarter of the smallest window; the largest
+// is convergence::kMaxWindowBytes.
+inline constexpr std::uint32_t kMinWindowKib = 32;
+inline constexpr std::uint32_t kMaxWindowKib = 16'384;
 
 }  // namespace braid::settings

@@ -147,8 +147,8 @@ constexpr Setting kRun[] = {
          .help =
              "how much one cluster may send to another before the receiver has taken it, KiB; a power of two",
          .reason = "about fifty pages in flight",
-         .least = 32,
-         .most = 16384}),
+         .least = kMinWindowKib,
+         .most = kMaxWindowKib}),
     declare<&C::protection>(
         {.name = "protection",
          .option = "--protection",

@@ -9,6 +9,7 @@
 
 #include "convergence/position.h"
 #include "dsm/engine/types.h"
+#include "settings/limits.h"
 #include "settings/run_words.h"
 #include "settings/words.h"
 
@@ -51,12 +52,13 @@ std::string read_word(const Environment::Lookup& lookup, const char* name, E* va
   return fmt::format("{} is '{}': it must be one of {}; {}", name, text, allowed, kCure);
 }
 
-constexpr std::uint32_t smallest_window_kib() {
-  std::uint32_t kib = convergence::kMinWindowBytes / 1024;
-  // 64: room for what the runtime writes before an engine's message.
-  while (convergence::max_piece_bytes(kib * 1024) < kMaxMessageBytes + 64) kib *= 2;
-  return kib;
-}
+// The settings know nothing of pages. 64: room for the runtime's header.
+static_assert(convergence::max_piece_bytes(settings::kMinWindowKib * 1024) >= kMaxMessageBytes + 64,
+              "an engine's message fits the smallest window");
+static_assert(settings::kMaxWindowKib * 1024 <= convergence::kMaxWindowBytes);
+
+// No setting: `braid run` passes descriptors that it has opened. More are open in no process.
+constexpr std::uint64_t kMaxDescriptor = 1u << 20;
 
 }  // namespace
 
@@ -64,19 +66,17 @@ Result<Environment> Environment::read(const Lookup& lookup) {
   Environment e;
   if (const char* const service = lookup(variable::kService)) e.service = service;
 
-  constexpr std::uint32_t kLeastWindowKib = smallest_window_kib();
-  constexpr std::uint32_t kMostWindowKib = convergence::kMaxWindowBytes / 1024;
   std::uint32_t timeout_ms = static_cast<std::uint32_t>(e.connect_timeout.ns() / 1'000'000);
   for (const std::string& problem : {
            read_number(lookup, variable::kClusters, 1, kMaxClusters, &e.clusters),
            read_number(lookup, variable::kCluster, 0, kMaxClusters - 1, &e.cluster),
            read_number(lookup, variable::kCompute, 1, kMaxComputeNodes, &e.compute),
-           // 64 GiB: far below what lies free above the heap's address.
-           read_number(lookup, variable::kHeapMib, 1, 65536, &e.heap_mib),
-           read_number(lookup, variable::kWindowKib, kLeastWindowKib, kMostWindowKib, &e.window_kib),
-           read_number(lookup, variable::kReportFd, 0, 1u << 20, &e.report_fd),
-           read_number(lookup, variable::kPulseFd, 0, 1u << 20, &e.pulse_fd),
-           read_number(lookup, variable::kConnectTimeoutMs, 1, 3'600'000, &timeout_ms),
+           read_number(lookup, variable::kHeapMib, 1, settings::kMaxHeapMib, &e.heap_mib),
+           read_number(lookup, variable::kWindowKib, settings::kMinWindowKib, settings::kMaxWindowKib,
+                       &e.window_kib),
+           read_number(lookup, variable::kReportFd, 0, kMaxDescriptor, &e.report_fd),
+           read_number(lookup, variable::kPulseFd, 0, kMaxDescriptor, &e.pulse_fd),
+           read_number(lookup, variable::kConnectTimeoutMs, 1, settings::kDayMs, &timeout_ms),
        }) {
     if (!problem.empty()) return Error{problem};
   }

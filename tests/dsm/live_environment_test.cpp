@@ -1,4 +1,4 @@
-// What `braid run` may tell a program, and what is refused with a text that names the variable and the cure.
+// The environment of a program: what `braid run` sets, and the errors for everything else.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,6 +6,7 @@
 #include <string>
 
 #include "dsm/live/environment.h"
+#include "settings/limits.h"
 
 namespace braid::dsm {
 namespace {
@@ -32,7 +33,7 @@ TEST(Environment, WithoutVariablesAProgramRunsAlone) {
   EXPECT_EQ(e->report_fd, -1);
 }
 
-TEST(Environment, TakesWhatBraidRunSets) {
+TEST(Environment, ReadsTheVariablesOfBraidRun) {
   const Result<Environment> e = read({{"BRAID_SERVICE", "@braid-7-1"},
                                       {"BRAID_CLUSTER", "1"},
                                       {"BRAID_CLUSTERS", "4"},
@@ -56,13 +57,23 @@ TEST(Environment, TakesWhatBraidRunSets) {
   EXPECT_EQ(e->connect_timeout, 2500_ms);
 }
 
+TEST(Environment, TakesTheLargestSettingsOfBraidRun) {
+  const Result<Environment> e = read({{"BRAID_HEAP_MIB", std::to_string(settings::kMaxHeapMib)},
+                                      {"BRAID_WINDOW_KIB", std::to_string(settings::kMaxWindowKib)},
+                                      {"BRAID_CONNECT_TIMEOUT_MS", std::to_string(settings::kDayMs)}});
+  ASSERT_TRUE(e.ok()) << e.error().text;
+  EXPECT_EQ(e->heap_mib, settings::kMaxHeapMib);
+  EXPECT_EQ(e->window_kib, settings::kMaxWindowKib);
+  EXPECT_EQ(e->connect_timeout, Duration::ms(settings::kDayMs));
+}
+
 struct Refused {
   Variables variables;
   std::string name;
   std::string cure;
 };
 
-TEST(Environment, RefusesWhatCannotBeAndNamesVariableAndCure) {
+TEST(Environment, ErrorNamesTheVariableItsValueAndTheCure) {
   const Refused cases[] = {
       {{{"BRAID_COMPUTE", "two"}}, "BRAID_COMPUTE is 'two'", "a whole number from 1 to 64"},
       {{{"BRAID_COMPUTE", "0"}}, "BRAID_COMPUTE is '0'", "from 1 to 64"},
