@@ -1,6 +1,6 @@
-// The shared memory that programs see. A program's main() runs once in every cluster, on the cluster's
-// initial thread (single program, multiple data); parallel() runs a function on every compute node of the
-// machine.
+// Shared memory for programs in C++ (in C: dsm/braid_dsm.h). main() runs once in every cluster, on the cluster's
+// initial thread: single program, multiple data. parallel() runs a function on every compute node of the
+// machine; a compute node is a thread.
 //
 //     int main(int argc, char** argv) {
 //       braid::dsm::init();
@@ -13,21 +13,25 @@
 //       return braid::dsm::finish(ok ? 0 : 1);
 //     }
 //
-// Shared memory may be touched by the initial thread and by the threads that run parallel()'s function: not
-// by others (threads of libraries can be adopted: dsm/threads.h), nor by signal handlers.
+// Threads. The initial thread and the threads that run parallel()'s function may access shared memory. Other
+// threads must be adopted first (dsm/threads.h). Signal handlers must not access it.
 //
-// Library functions that work in user space (memcpy, strlen, sort, sprintf) may be used on it like any code.
-// A system call is another matter: the kernel does not wait for a page that is not here, and fails with
-// EFAULT. Use read(), write(), fread() and fwrite() of this header, which go through private memory and so
-// work whatever other clusters do meanwhile; for any other call, copy through private memory as they do.
+// Library functions and system calls. Functions that work in user space (memcpy, strlen, sort, sprintf) work on
+// shared memory. System calls do not: the kernel does not fetch a page that is not present, and the call fails
+// with EFAULT. Use read(), write(), fread() and fwrite() of this header, which copy through private memory. For
+// any other system call copy through private memory yourself.
 //
-// Memory is release consistent: what a node wrote before unlock() or barrier() is seen by every node after
-// its following lock() or barrier(). So it is with flags and semaphores, and with words unless the call says
-// otherwise: setting, posting or changing one releases, and whoever sees that it was done sees what was
-// written before. Programs without data races behave as on one machine.
+// Consistency. Memory is release consistent: what a node wrote before unlock() or barrier() is visible to every
+// node after its next lock() of the same lock or the same barrier(). Setting a flag, posting a semaphore and
+// changing a word release too, and a node that observes the change sees everything that was written before it;
+// MemoryOrder::kRelaxed switches that off for a call on a word. A program without data races behaves as on one
+// machine with one memory.
 //
-// A program started without `braid run` runs on one cluster (BRAID_COMPUTE threads, default 1) without a
-// service.
+// Errors. A call with a wrong argument, at a wrong time or from a wrong thread ends the program with a message
+// that says what to change. No call throws or returns an error, except read(), write(), fread() and fwrite().
+//
+// A program that is started without `braid run` runs on one cluster, with BRAID_COMPUTE compute nodes (default
+// 1) and without a service.
 #pragma once
 
 #include <sys/types.h>
@@ -41,23 +45,26 @@
 
 namespace braid::dsm {
 
-// Who keeps the master copies of an allocation's pages.
+// Which cluster is the home of each page of an allocation. The home keeps the page's master copy and accesses it
+// at no cost; other clusters fetch copies.
 struct Placement {
   enum class Kind : std::uint8_t { kBlock, kCyclic, kCluster, kFirstTouch };
   Kind kind = Kind::kBlock;
-  unsigned cluster = 0;  // kCluster: all of them here
+  unsigned cluster = 0;  // kCluster: the home of all pages
 
-  // Cluster k of n keeps the k-th n-th of the pages: right for arrays that nodes work on in contiguous
-  // shares.
+  // Of n clusters, cluster k is the home of the k-th n-th of the pages: for arrays on which nodes work in
+  // contiguous shares.
   static constexpr Placement block() { return {}; }
+  // Page i of the allocation at cluster i % n.
   static constexpr Placement cyclic() { return {Kind::kCyclic, 0}; }
+  // All pages at `cluster`.
   static constexpr Placement on(unsigned cluster) { return {Kind::kCluster, cluster}; }
-  // Each page at the cluster that touches it first: right where the program's own initialisation shares the
-  // work out as its computation does.
+  // Each page at the cluster that accesses it first: for programs that initialise memory on the nodes that
+  // use it later.
   static constexpr Placement first_touch() { return {Kind::kFirstTouch, 0}; }
 };
 
-// A half-open range of indices that a range-for walks.
+// A half-open range of indices, for range-for loops.
 class Range {
  public:
   class Iterator {
@@ -84,8 +91,8 @@ class Range {
   std::size_t first_, last_;
 };
 
-// How many there are of each; programs name them by numbers below these. All start at zero: words 0, flags
-// cleared, semaphores empty.
+// The number of locks, barriers and so on. Programs name them by 0 .. number - 1. At the start locks are free,
+// flags cleared, semaphores and words 0.
 inline constexpr unsigned kLocks = 4096;
 inline constexpr unsigned kBarriers = 64;
 inline constexpr unsigned kConditions = 32768;
@@ -93,31 +100,33 @@ inline constexpr unsigned kFlags = 4096;
 inline constexpr unsigned kSemaphores = 4096;
 inline constexpr unsigned kWords = 4096;
 
-// What a reduction makes of the values that nodes bring.
+// The operation that combines the values of a reduction.
 enum class Reduce : std::uint8_t { kSum, kMin, kMax };
 
-// What a call on a word means for the memory around it.
+// What a call on a word orders.
 enum class MemoryOrder : std::uint8_t {
-  kAcquireRelease,
-  kRelaxed,  // nothing: faster where pages were written, and enough for a counter that guards nothing
+  kAcquireRelease,  // it is an acquire and a release, as lock() and unlock() are
+  kRelaxed,         // nothing but the word itself: faster, and enough for a counter that guards no memory
 };
 
-// A compute node as the function given to parallel() sees it. Belongs to its thread. A number that is out of
-// range ends the program with a message, and so does a call that cannot be.
+// A compute node: the argument of the function that parallel() runs. Used by the thread that runs that function,
+// until it returns.
 class Node {
  public:
   explicit Node(unsigned local) : local_(local) {}
-  unsigned id() const;     // 0 .. count()-1; nodes of one cluster are neighbours
-  unsigned count() const;  // of the whole machine
-  unsigned cluster() const;
-  unsigned local() const { return local_; }  // inside its cluster
-  // This node's contiguous share of n things.
+  unsigned id() const;                       // 0 .. count() - 1; the nodes of a cluster have consecutive ids
+  unsigned count() const;                    // compute nodes of the machine
+  unsigned cluster() const;                  // 0 .. clusters() - 1
+  unsigned local() const { return local_; }  // 0 .. nodes_per_cluster() - 1, in its cluster
+  // This node's contiguous share of the indices 0 .. n - 1. The shares of all nodes cover them; sizes differ by at
+  // most one.
   Range share(std::size_t n) const;
-  // Waits for all nodes of the machine; `which` names one of several barriers.
+  // Waits until every node of the machine has called it for the same barrier, 0 .. kBarriers - 1. A release and an
+  // acquire.
   void barrier(unsigned which = 0);
-  // A barrier at which every node brings a value and gets what all of them are reduced to. All nodes call it
-  // for the same barrier with the same kind of reduction and type. The order of the operations is fixed by
-  // the shape of the machine, so sums of floating-point numbers are the same in every run.
+  // A barrier that combines the values of all nodes and returns the result to each. All nodes must pass the same
+  // `how` and type. The order of the operations depends only on the numbers of clusters and nodes, so a sum of
+  // floating-point numbers is the same in every run on the same machine. Computes in double, int64 or uint64.
   template <class T>
   T reduce(T value, Reduce how = Reduce::kSum, unsigned which = 0) {
     static_assert(std::is_arithmetic_v<T> && sizeof(T) <= 8, "reductions are of numbers of at most 64 bits");
@@ -131,43 +140,49 @@ class Node {
     }
   }
 
-  // Not recursive. Nodes of a cluster pass a lock among themselves without messages; other clusters get it in
-  // the order in which they asked.
+  // Waits until this node has the lock, 0 .. kLocks - 1. Not recursive. Nodes of one cluster pass a lock on without
+  // a message; clusters get it in the order of their requests. An acquire; unlock() is a release.
   void lock(unsigned lock);
-  void unlock(unsigned lock);  // this node has it
+  // This node must have the lock.
+  void unlock(unsigned lock);
 
-  // Gives up `lock`, which this node has, waits for a signal, and has the lock again when it returns. Look
-  // again at what is waited for: others may have had the lock in between. No signal that is sent under the
-  // lock is lost. A node may wait for the same condition with another lock at another time.
+  // Condition variables, 0 .. kConditions - 1, as in POSIX. condition_wait() frees `lock`, which this node must
+  // have, waits for a signal, and has the lock again when it returns. Test the awaited condition in a loop: another
+  // node may have had the lock in between. A signal that is sent while the sender has the lock is never lost. A
+  // condition has no lock of its own: different calls may use different locks.
   void condition_wait(unsigned condition, unsigned lock);
-  void condition_signal(unsigned condition);     // the node that has waited longest, if any
-  void condition_broadcast(unsigned condition);  // all that wait
+  void condition_signal(unsigned condition);     // wakes the node that has waited longest, if any
+  void condition_broadcast(unsigned condition);  // wakes all nodes that wait
 
-  // A set flag lets everybody through who waits or comes, until it is cleared.
+  // Flags, 0 .. kFlags - 1. flag_wait() returns once the flag is set, at once if it is set already.
   void flag_set(unsigned flag);
   void flag_wait(unsigned flag);
   void flag_clear(unsigned flag);
 
+  // Counting semaphores, 0 .. kSemaphores - 1. semaphore_wait() waits until the value is above 0 and takes 1 from it;
+  // nodes are served in the order of their calls.
   void semaphore_post(unsigned semaphore, std::uint32_t count = 1);
-  void semaphore_wait(unsigned semaphore);  // takes one, in the order of the calls
+  void semaphore_wait(unsigned semaphore);
 
-  // A word is 64 bits at a home, outside the shared memory: one message there and one back, whoever uses it.
-  // Each returns what the word was before.
+  // Atomic words of 64 bits, 0 .. kWords - 1. A word lives at one cluster, word % clusters(), outside the shared
+  // memory: a call from another cluster costs one message there and one back. Each call returns the value before it.
   std::int64_t fetch_add(unsigned word, std::int64_t summand,
                          MemoryOrder order = MemoryOrder::kAcquireRelease);
   std::int64_t exchange(unsigned word, std::int64_t value, MemoryOrder order = MemoryOrder::kAcquireRelease);
-  // Becomes `desired` if it is `expected`, which is so if that is what is returned.
+  // Stores `desired` if the word is `expected`; it did so if it returns `expected`.
   std::int64_t compare_exchange(unsigned word, std::int64_t expected, std::int64_t desired,
                                 MemoryOrder order = MemoryOrder::kAcquireRelease);
-  std::int64_t load(unsigned word);  // an acquire
+  // An acquire.
+  std::int64_t load(unsigned word);
   void store(unsigned word, std::int64_t value, MemoryOrder order = MemoryOrder::kAcquireRelease);
 
-  // Memory for this node alone to name, as braid::dsm::allocate_bytes() inside parallel().
+  // As braid::dsm::allocate_bytes(), allocate_array() and allocate() inside parallel(): by this node alone.
   void* allocate_bytes(std::size_t bytes, Placement placement = {});
+  void* allocate_array(std::size_t count, std::size_t element_bytes, Placement placement = {});
   template <class T>
   T* allocate(std::size_t count, Placement placement = {}) {
     static_assert(std::is_trivially_copyable_v<T>, "shared memory is shared bytes: no constructors run");
-    return static_cast<T*>(allocate_bytes(count * sizeof(T), placement));
+    return static_cast<T*>(allocate_array(count, sizeof(T), placement));
   }
 
  private:
@@ -177,6 +192,7 @@ class Node {
   unsigned local_;
 };
 
+// Has the lock while it lives.
 class LockGuard {
  public:
   LockGuard(Node& node, unsigned lock) : node_(node), lock_(lock) { node_.lock(lock_); }
@@ -189,50 +205,52 @@ class LockGuard {
   unsigned lock_;
 };
 
-// Joins the machine that `braid run` described in the environment. Ends the process with a message that names
-// the cure when it cannot. Initial thread, once, first.
+// Joins the machine that `braid run` has described in the environment, and waits for the other clusters. The first
+// call of a program, once, by the initial thread.
 void init();
 
-unsigned clusters();
-unsigned cluster();
-unsigned nodes_per_cluster();
+// Any thread, between init() and finish().
+unsigned clusters();           // of the machine
+unsigned cluster();            // this one, 0 .. clusters() - 1
+unsigned nodes_per_cluster();  // compute nodes
 
-// Zeroed, page-aligned memory, whole pages of 4 KiB; it stays until the end. A pointer to it is valid in
-// every cluster. Ends the program with a message when the heap is used up.
+// Allocates shared memory: zeroed, page-aligned, rounded up to pages of 4 KiB. It is never freed before finish(). A
+// pointer to it is valid in every cluster. Ends the program with a message when the heap is too small for it.
 //
-// Outside parallel(): the initial threads of all clusters together, the same calls with the same sizes, and
-// each gets the same pointer. Inside parallel(): any compute node alone, at any time; it tells others the
-// pointer through shared memory as it tells them anything else. A single node's call costs a message to every
-// cluster: take much at once.
+// Outside parallel(): the initial threads of all clusters make the same call, and each gets the same pointer.
+// Inside parallel(): any compute node alone, at any time; it passes the pointer to other nodes through shared
+// memory. Such a call costs a message to every cluster: allocate much at once.
 void* allocate_bytes(std::size_t bytes, Placement placement = {});
+// Memory for `count` elements of `element_bytes` each. A product that exceeds size_t ends the program too.
+void* allocate_array(std::size_t count, std::size_t element_bytes, Placement placement = {});
 template <class T>
 T* allocate(std::size_t count, Placement placement = {}) {
   static_assert(std::is_trivially_copyable_v<T>, "shared memory is shared bytes: no constructors run");
-  return static_cast<T*>(allocate_bytes(count * sizeof(T), placement));
+  return static_cast<T*>(allocate_array(count, sizeof(T), placement));
 }
 
-// Runs `body` on every compute node of the machine and returns when all are through (with a barrier, so
-// everything written is visible everywhere). Every cluster must make the same calls.
+// Runs `body` on every compute node of the machine, and returns when all calls have returned. A barrier before
+// and after it makes all writes visible everywhere. The initial threads of all clusters make the same calls.
 void parallel(const std::function<void(Node&)>& body);
 
-// read(2), write(2), fread(3) and fwrite(3) for shared memory, and for any other: the same results and errno.
-// A read() from something that gives its bytes as they come returns what was there, as read(2) does.
+// read(2), write(2), fread(3) and fwrite(3) for shared and private memory: the same results and the same errno.
+// A read() from a pipe or a socket returns what is available, as read(2) does. A size * count that exceeds size_t
+// ends the program with a message.
 ssize_t read(int fd, void* buffer, std::size_t bytes);
 ssize_t write(int fd, const void* buffer, std::size_t bytes);
 std::size_t fread(void* buffer, std::size_t size, std::size_t count, std::FILE* file);
 std::size_t fwrite(const void* buffer, std::size_t size, std::size_t count, std::FILE* file);
 
-// Brings all pages of a range here, readable or writable, before they are used: the faults happen now. A hint
-// for speed: another cluster's write can take them away again at any time. Bytes are not changed.
+// Fetches all pages of a range, readable or writable, so that later accesses do not fault. A hint for speed:
+// another cluster's write can invalidate them again at any time. The bytes are not changed.
 void prepare_read(const void* memory, std::size_t bytes);
 void prepare_write(void* memory, std::size_t bytes);
 
-// Seconds since some moment in the past, by a clock that only goes forward: for programs that time
-// themselves.
+// Seconds since an unspecified moment, by a monotonic clock; in simulation, virtual time.
 double seconds();
 
-// Leaves the machine; returns `status`, for main() to return. Every cluster must call it: a process that ends
-// without it has died, as far as the others are concerned. Shared memory is gone when it returns.
+// Leaves the machine and returns `status`, for main() to return. Waits until every cluster has called it. A process
+// that ends without it ends the run as a failure. Shared memory must not be accessed afterwards. Initial thread.
 int finish(int status);
 
 }  // namespace braid::dsm

@@ -11,15 +11,15 @@
 extern "C" {
 #endif
 
-/* A compute node as the function given to braid_parallel() sees it. Belongs to its thread. */
+/* A compute node: the argument of the function that braid_parallel() runs. Used by the thread that runs it. */
 typedef struct braid_node braid_node;
 
-/* Who keeps the master copies of an allocation's pages. */
+/* Which cluster is the home of each page of an allocation. */
 typedef enum braid_placement_kind {
-  BRAID_PLACE_BLOCK = 0,      /* cluster k of n keeps the k-th n-th */
-  BRAID_PLACE_CYCLIC = 1,     /* page after page */
-  BRAID_PLACE_ON = 2,         /* all on `cluster` */
-  BRAID_PLACE_FIRST_TOUCH = 3 /* each at the cluster that touches it first */
+  BRAID_PLACE_BLOCK = 0,      /* of n clusters, the k-th n-th at cluster k */
+  BRAID_PLACE_CYCLIC = 1,     /* page i at cluster i % n */
+  BRAID_PLACE_ON = 2,         /* all at `cluster` */
+  BRAID_PLACE_FIRST_TOUCH = 3 /* each at the cluster that accesses it first */
 } braid_placement_kind;
 typedef struct braid_placement {
   braid_placement_kind kind;
@@ -58,6 +58,8 @@ double braid_seconds(void);
 
 /* All initial threads together outside braid_parallel(); any compute node alone inside. */
 void* braid_allocate(size_t bytes, braid_placement placement);
+/* `count` elements of `element_bytes` each; ends the program if the product exceeds size_t. */
+void* braid_allocate_array(size_t count, size_t element_bytes, braid_placement placement);
 
 /* The thread of that compute node. */
 unsigned braid_node_id(const braid_node* node);

@@ -88,6 +88,15 @@ void* allocate_bytes(std::size_t bytes, Placement placement) {
   return application_address(*first);
 }
 
+void* allocate_array(std::size_t count, std::size_t element_bytes, Placement placement) {
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(count, element_bytes, &bytes)) {
+    fail("allocate() was asked for {} elements of {} bytes: that is more than any memory has", count,
+         element_bytes);
+  }
+  return allocate_bytes(bytes, placement);
+}
+
 void parallel(const std::function<void(Node&)>& body) {
   Host& host = joined_host("parallel()");
   if (host.in_parallel())
@@ -256,6 +265,9 @@ void Node::store(unsigned id, std::int64_t value, MemoryOrder order) {
 
 void* Node::allocate_bytes(std::size_t bytes, Placement placement) {
   return braid::dsm::allocate_bytes(bytes, placement);
+}
+void* Node::allocate_array(std::size_t count, std::size_t element_bytes, Placement placement) {
+  return braid::dsm::allocate_array(count, element_bytes, placement);
 }
 
 }  // namespace braid::dsm

@@ -54,6 +54,11 @@ void* braid_allocate(size_t bytes, braid_placement placement) {
   return braid::dsm::allocate_bytes(bytes, {static_cast<Placement::Kind>(placement.kind), placement.cluster});
 }
 
+void* braid_allocate_array(size_t count, size_t element_bytes, braid_placement placement) {
+  return braid::dsm::allocate_array(count, element_bytes,
+                                    {static_cast<Placement::Kind>(placement.kind), placement.cluster});
+}
+
 unsigned braid_node_id(const braid_node* node) {
   return node_of(node).id();
 }

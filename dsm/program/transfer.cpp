@@ -9,6 +9,7 @@
 
 #include "dsm/api.h"
 #include "dsm/engine/types.h"
+#include "dsm/program/failure.h"
 
 namespace braid::dsm {
 
@@ -32,6 +33,13 @@ void touch_pages(const void* memory, std::size_t bytes, Touch&& touch) {
   const std::size_t to_next_page = kPageBytes - reinterpret_cast<std::uintptr_t>(first) % kPageBytes;
   touch(first);
   for (const char* p = first + to_next_page; p <= last; p += kPageBytes) touch(p);
+}
+
+std::size_t product(const char* call, std::size_t size, std::size_t count) {
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(size, count, &bytes))
+    fail("{} was asked for {} elements of {} bytes: that is more than any memory has", call, count, size);
+  return bytes;
 }
 
 }  // namespace
@@ -68,7 +76,7 @@ ssize_t write(int fd, const void* buffer, std::size_t bytes) {
 std::size_t fread(void* buffer, std::size_t size, std::size_t count, std::FILE* file) {
   if (size == 0) return 0;
   Chunk chunk;
-  const std::size_t bytes = size * count;
+  const std::size_t bytes = product("fread()", size, count);
   std::size_t taken = 0;
   while (taken < bytes) {
     const std::size_t wanted = std::min(bytes - taken, chunk.size());
@@ -83,7 +91,7 @@ std::size_t fread(void* buffer, std::size_t size, std::size_t count, std::FILE* 
 std::size_t fwrite(const void* buffer, std::size_t size, std::size_t count, std::FILE* file) {
   if (size == 0) return 0;
   Chunk chunk;
-  const std::size_t bytes = size * count;
+  const std::size_t bytes = product("fwrite()", size, count);
   std::size_t given = 0;
   while (given < bytes) {
     const std::size_t wanted = std::min(bytes - given, chunk.size());

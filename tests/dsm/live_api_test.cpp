@@ -9,10 +9,12 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <vector>
 
 #include "dsm/api.h"
+#include "dsm/braid_dsm.h"
 #include "dsm/program/failure.h"
 #include "tests/dsm/live_c_program.h"
 #include "tests/dsm/live_machine.h"
@@ -379,6 +381,31 @@ TEST(ApiFailure, CallsThatCannotBeAreExplained) {
          "BRAID_HEAP_MIB");
   expect(alone([](Node& n) { n.allocate<char>(1, Placement::on(1)); }),
          "place memory on cluster 1: there are 1");
+}
+
+TEST(ApiFailure, SizeThatOverflowsIsExplained) {
+  constexpr std::size_t kTooMany = (std::size_t{1} << 61) + 1;  // of 8 bytes: 8 bytes, modulo 2^64
+  const auto expect = [](const std::function<void()>& body, const std::string& call) {
+    const Ending ending = run_machine({.clusters = 1, .heap_mib = 1}, [&] {
+                            body();
+                            return finish(0);
+                          }).front();
+    EXPECT_EQ(ending.exit_status, kFailureStatus) << "signal " << ending.signal << ": " << ending.text;
+    EXPECT_THAT(ending.text, HasSubstr(call + " was asked for 2305843009213693953 elements of 8 bytes"));
+  };
+  expect([] { allocate<double>(kTooMany); }, "allocate()");
+  expect([] { parallel([](Node& node) { node.allocate<double>(kTooMany); }); }, "allocate()");
+  expect([] { braid_allocate_array(kTooMany, sizeof(double), braid_place_block()); }, "allocate()");
+  const auto transfer = [](bool out) {
+    double own = 0;
+    std::FILE* const file = std::tmpfile();
+    if (out)
+      braid::dsm::fwrite(&own, sizeof own, kTooMany, file);
+    else
+      braid::dsm::fread(&own, sizeof own, kTooMany, file);
+  };
+  expect([&] { transfer(false); }, "fread()");
+  expect([&] { transfer(true); }, "fwrite()");
 }
 
 TEST(ApiFailure, DifferentReductionsAtOneBarrierAreExplained) {

@@ -89,7 +89,7 @@ static void work(braid_node* node, void* argument) {
 int braid_c_program(void) {
   struct job job = {0};
   job.things = braid_allocate(sizeof(int) * kThings, braid_place_on(braid_clusters() - 1));
-  job.own = braid_allocate(sizeof(int*) * 4096, braid_place_block());
+  job.own = braid_allocate_array(4096, sizeof(int*), braid_place_block());
   const double begun = braid_seconds();
   braid_parallel(work, &job);
   if (braid_seconds() < begun || braid_nodes_per_cluster() == 0 || braid_cluster() >= braid_clusters())
