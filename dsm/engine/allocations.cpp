@@ -148,7 +148,7 @@ void Allocations::answer() {
 bool Allocations::on_region(ClusterId from, const Header& h, ByteView payload) {
   const std::optional<Homes> homes = load_homes(payload);
   if (from != kManager || !homes || !possible(h.number, *homes)) return false;
-  // One at a time, and in their order: the next is told when this one is known everywhere.
+  // One region at a time, in order: the next is announced when this one is known everywhere.
   if (h.id != next_ || h.number > free_pages() || outbox_.pending(from, Kind::kRegionKnown) != 0)
     return false;
   if (!can_place(PageId(h.id), h.number, *homes)) return false;
@@ -194,7 +194,7 @@ void Allocations::describe(StateSink& sink) const {
 void Allocations::check() const {
   CHECK_LE(next_, config_.pages);
   CHECK_EQ(first_ == kEnd, last_ == kEnd);
-  CHECK_EQ(first_ != kEnd, unknowing_ != 0);  // whoever is served waits for somebody
+  CHECK_EQ(first_ != kEnd, unknowing_ != 0);  // a request is served until all clusters have answered
 }
 
 }  // namespace braid::dsm

@@ -59,22 +59,22 @@ Barriers::Barriers(const EngineConfig& config, Outbox& outbox, ComputeNodes& nod
       barriers_(config.barriers),
       child_values_(std::size_t{config.barriers} * most_children_) {}
 
-ClusterId Barriers::cluster_at(BarrierId barrier, std::uint32_t place) const {
-  return keeper(config_, barrier.value() + place);
+ClusterId Barriers::cluster_at(BarrierId barrier, std::uint32_t position) const {
+  return keeper(config_, barrier.value() + position);
 }
-std::uint32_t Barriers::place_of(BarrierId barrier, ClusterId cluster) const {
+std::uint32_t Barriers::position_of(BarrierId barrier, ClusterId cluster) const {
   const std::uint32_t root = keeper(config_, barrier.value()).value();
   return (cluster.value() + config_.clusters - root) % config_.clusters;
 }
 std::uint32_t Barriers::children(BarrierId barrier) const {
-  const std::uint32_t first = place(barrier) * most_children_ + 1;
+  const std::uint32_t first = position(barrier) * most_children_ + 1;
   return first >= config_.clusters ? 0 : std::min(most_children_, config_.clusters - first);
 }
 ClusterId Barriers::parent(BarrierId barrier) const {
-  return cluster_at(barrier, (place(barrier) - 1) / most_children_);
+  return cluster_at(barrier, (position(barrier) - 1) / most_children_);
 }
 ClusterId Barriers::child(BarrierId barrier, std::uint32_t which) const {
-  return cluster_at(barrier, place(barrier) * most_children_ + 1 + which);
+  return cluster_at(barrier, position(barrier) * most_children_ + 1 + which);
 }
 
 void Barriers::arrive(std::uint16_t node, BarrierId barrier, Reduction reduction, std::uint64_t value) {
@@ -103,11 +103,11 @@ void Barriers::released(BarrierId barrier) {
   Barrier& b = barriers_[barrier.value()];
   CHECK(b.stage == Stage::kReleasing);
   b.stage = Stage::kCollecting;
-  go_up(barrier);
+  arrive_at_parent(barrier);
 }
 
 // BR-3
-void Barriers::go_up(BarrierId barrier) {
+void Barriers::arrive_at_parent(BarrierId barrier) {
   Barrier& b = barriers_[barrier.value()];
   if (b.stage != Stage::kCollecting) return;
   const std::uint32_t below = children(barrier);
@@ -117,7 +117,7 @@ void Barriers::go_up(BarrierId barrier) {
   for (std::size_t node = 1; node < nodes_.size(); ++node)
     b.value = combine(b.reduction, b.value, nodes_[node].value);
   for (std::uint32_t i = 0; i < below; ++i) b.value = combine(b.reduction, b.value, child_value(barrier, i));
-  if (place(barrier) == 0) return depart(barrier);
+  if (position(barrier) == 0) return depart(barrier);
   b.stage = Stage::kArriving;
   outbox_.push(parent(barrier), {.kind = Kind::kBarrierArrive,
                                  .format = static_cast<std::uint8_t>(b.reduction),
@@ -128,7 +128,7 @@ void Barriers::go_up(BarrierId barrier) {
 std::size_t Barriers::write(const Header& header, MutableBytes payload) {
   Barrier& b = barriers_[header.id];
   if (header.kind == Kind::kBarrierArrive) b.stage = Stage::kArrived;
-  // A departure's value still is there: the next one is made when whoever this one is for has arrived again.
+  // The value of a queued departure is still valid: the next is computed only after its receiver has arrived again.
   store(payload.data(), b.value);
   return kBarrierValueBytes;
 }
@@ -136,8 +136,8 @@ std::size_t Barriers::write(const Header& header, MutableBytes payload) {
 bool Barriers::on_arrive(ClusterId from, const Header& h, ByteView value) {
   const BarrierId barrier(h.id);
   if (!known(barrier)) return false;
-  const std::uint32_t first = place(barrier) * most_children_ + 1;
-  const std::uint32_t which = place_of(barrier, from) - first;  // wraps where it is above this cluster
+  const std::uint32_t first = position(barrier) * most_children_ + 1;
+  const std::uint32_t which = position_of(barrier, from) - first;  // wraps where it is above this cluster
   if (which >= children(barrier)) return false;
   Barrier& b = barriers_[h.id];
   const std::uint64_t bit = std::uint64_t{1} << which;
@@ -146,13 +146,13 @@ bool Barriers::on_arrive(ClusterId from, const Header& h, ByteView value) {
   agree(barrier, static_cast<Reduction>(h.format));
   b.arrived |= bit;
   child_value(barrier, which) = load<std::uint64_t>(value.data());
-  go_up(barrier);
+  arrive_at_parent(barrier);
   return true;
 }
 
 bool Barriers::on_depart(ClusterId from, const Header& h, ByteView value) {
   const BarrierId barrier(h.id);
-  if (!known(barrier) || place(barrier) == 0) return false;
+  if (!known(barrier) || position(barrier) == 0) return false;
   if (from != parent(barrier)) return false;
   Barrier& b = barriers_[h.id];
   if (b.stage != Stage::kArrived || h.number != b.generation) return false;  // BR-4
@@ -205,7 +205,7 @@ std::string Barriers::explain(BarrierId barrier) const {
   }
   if (b.stage == Stage::kReleasing) return "after the writes of this cluster have reached everybody";
   if (nodes.empty() && below.empty())
-    return fmt::format("where cluster {} is told when all have come", parent(barrier).value());
+    return fmt::format("until cluster {} reports that all have arrived", parent(barrier).value());
   return "where " + (nodes.empty() ? "" : "compute nodes " + nodes + " of this cluster") +
          (nodes.empty() || below.empty() ? "" : " and ") + (below.empty() ? "" : "clusters " + below) +
          " are missing";

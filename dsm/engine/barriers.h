@@ -1,10 +1,10 @@
 // Barriers of the machine: the compute nodes of a cluster gather first, the last of them starts the cluster's
 // release, and when that is complete and the clusters below it in the barrier's tree have arrived, the
 // cluster arrives at the one above it. The root (barrier % clusters) lets all depart, down the same tree.
-// Values that nodes bring are combined on the way up.
+// The values of nodes are combined on the way to the root.
 //
-//           root            places: cluster (root + i) % clusters has place i, and its children
-//        /   |   \          have places i * fan_out + 1 .. i * fan_out + fan_out
+//           root            position i belongs to cluster (root + i) % clusters; its children have
+//        /   |   \          the positions i * fan_out + 1 .. i * fan_out + fan_out
 //       1    2    3
 //      /|\  /
 //
@@ -30,7 +30,7 @@ class Barriers {
  public:
   Barriers(const EngineConfig& config, Outbox& outbox, ComputeNodes& nodes, Pages& pages);
 
-  // The node waits, at least until the engine has looked whether it was the last.
+  // The node waits, at least until the engine has handled what follows from its arrival.
   void arrive(std::uint16_t node, BarrierId barrier, Reduction reduction, std::uint64_t value);
   // The release of this cluster's last arrival is complete.
   void released(BarrierId barrier);
@@ -41,7 +41,7 @@ class Barriers {
   // A descriptor of ours becomes a message now: writes the payload, returns its length.
   std::size_t write(const Header& header, MutableBytes payload);
 
-  // Who is missing, as far as this cluster knows: for a person. Allocates.
+  // Which nodes and clusters are missing, as far as this cluster knows: text for a user. Allocates.
   std::string explain(BarrierId barrier) const;
 
   bool quiet() const { return in_progress_ == 0; }
@@ -60,14 +60,14 @@ class Barriers {
     Reduction reduction = Reduction::kNone;
     std::uint16_t gathered = 0;
     std::uint32_t generation = 0;
-    std::uint64_t arrived = 0;  // clusters below this one, a bit each, by their place among its children
+    std::uint64_t arrived = 0;  // clusters below this one, a bit each, by their index among its children
     std::uint64_t value = 0;    // of this cluster and those below it, then of the machine
   };
 
   bool known(BarrierId barrier) const { return barrier.value() < barriers_.size(); }
-  ClusterId cluster_at(BarrierId barrier, std::uint32_t place) const;
-  std::uint32_t place_of(BarrierId barrier, ClusterId cluster) const;
-  std::uint32_t place(BarrierId barrier) const { return place_of(barrier, config_.cluster); }
+  ClusterId cluster_at(BarrierId barrier, std::uint32_t position) const;
+  std::uint32_t position_of(BarrierId barrier, ClusterId cluster) const;
+  std::uint32_t position(BarrierId barrier) const { return position_of(barrier, config_.cluster); }
   std::uint32_t children(BarrierId barrier) const;
   // Not of the root.
   ClusterId parent(BarrierId barrier) const;
@@ -76,7 +76,7 @@ class Barriers {
     return child_values_[std::size_t{barrier.value()} * most_children_ + which];
   }
   void agree(BarrierId barrier, Reduction called);
-  void go_up(BarrierId barrier);
+  void arrive_at_parent(BarrierId barrier);
   void depart(BarrierId barrier);
 
   const EngineConfig config_;

@@ -99,7 +99,7 @@ void Copies::ask_home(std::uint32_t page) {
 }
 
 // PG-25: the node missed `page`. If it reads one page after the other, those behind it are asked for, more at
-// a time the longer it goes on.
+// a time the longer the scan is.
 void Copies::fetch_ahead(std::uint16_t node, std::uint32_t page) {
   if (config_.fetch_ahead == 0) return;
   Scan& scan = nodes_[node].scan;
@@ -151,7 +151,7 @@ Copies::Outcome Copies::on_page_reply(ClusterId from, PageId id, const Header& h
     end_fetch(page);
     return Outcome::kHomeHere;
   }
-  p.home = from.value();                               // PG-24: who answers is the home
+  p.home = from.value();                               // PG-24: the sender is the home
   if (!stale || mutant(Mutant::kInstallStaleReply)) {  // PG-15
     install(page, header.number, bytes);
     return Outcome::kDone;
@@ -221,7 +221,7 @@ Copies::Outcome Copies::on_diff_done(ClusterId from, PageId id, const Header& he
   const bool moves = header.format != 0;
   if (p.home != from.value() || table_.here(page)) return Outcome::kRefused;
   if (flushes_.flight(page) != Flushes::Flight::kSent) return Outcome::kRefused;
-  if (moves && p.access == Access::kNone) return Outcome::kRefused;  // PG-23: who gets the home has the copy
+  if (moves && p.access == Access::kNone) return Outcome::kRefused;  // PG-23: the new home has a copy
   // PG-16. A copy that is still valid was left out of the round, so it is as new as the round.
   if (p.access != Access::kNone && older(p.version, header.number)) p.version = header.number;
   flushes_.end(page);
@@ -251,7 +251,7 @@ bool Copies::on_invalidate(ClusterId from, PageId id, std::uint32_t version, Byt
   const std::uint32_t first = id.value(), pages = versions.pages();
   if (!inside(first, pages, table_.size()) || from == self_) return false;
   for (std::uint32_t page = first; page < first + pages; ++page) {
-    // PG-24: the copy that it is about came from this home, or still is on its way from it.
+    // PG-24: the copy in question came from this home, or is in flight from it.
     if (table_.here(page)) return false;
     if (table_.home(page) != from && table_[page].fetch != Fetch::kSent) return false;
   }
@@ -266,11 +266,11 @@ bool Copies::on_invalidate(ClusterId from, PageId id, std::uint32_t version, Byt
                         .format = owes_changes(page),  // PG-23
                         .id = page,
                         .number = versions[i]});
-    if (p.fetch == Fetch::kSent) {  // the copy that it is about may still be on its way
+    if (p.fetch == Fetch::kSent) {  // the copy in question may be in flight
       if (!p.has_minimum || older(p.version, versions[i])) p.version = versions[i];
       p.has_minimum = true;
     } else if (outdated(page, versions[i])) {
-      std::uint32_t end = i + 1;  // PG-21: with those behind it in one call
+      std::uint32_t end = i + 1;  // PG-21: with the following pages in one call
       while (end < pages && outdated(first + end, versions[end])) ++end;
       table_.set_access(page, end - i, Access::kNone);
       for (std::uint32_t k = i; k < end; ++k) forget_copy(first + k);

@@ -23,7 +23,7 @@ struct EncodedDiff {
 };
 
 // Writes what differs in `page` from `twin` (kPageBytes each, any alignment) into `room`. If it is longer
-// than the room, only its length is told. kMaxDiffBytes are always enough.
+// than the room, only its length is returned. kMaxDiffBytes are always enough.
 EncodedDiff encode_diff(const std::byte* page, const std::byte* twin, MutableBytes room);
 
 // Stores the changes into `page`. False, and nothing stored, when `diff` is not what encode_diff writes: the

@@ -1,5 +1,5 @@
-// Ties pages, locks and barriers together: takes messages apart, hands this cluster what it says to itself,
-// and goes on with what a completed release was for.
+// Connects pages, locks, barriers, variables and allocation: dispatches messages, delivers the messages of this
+// cluster to itself, and continues what waited for a release.
 #include "dsm/engine/engine.h"
 
 #include <fmt/core.h>
@@ -82,9 +82,9 @@ struct Engine::State {
     return false;
   }
 
-  // The descriptor `header` becomes a message: its payload's length; nothing if it is a diff and longer than
-  // the room.
-  std::optional<std::size_t> leave(ClusterId to, Header& header, MutableBytes payload) {
+  // Turns a descriptor into a message: completes the header, writes the payload, returns its length; nothing if
+  // it is a diff and longer than the room.
+  std::optional<std::size_t> write_payload(ClusterId to, Header& header, MutableBytes payload) {
     switch (header.kind) {
       case Kind::kPageRequest:
       case Kind::kPageReply:
@@ -115,14 +115,14 @@ struct Engine::State {
     return 0;
   }
 
-  // Everything that can happen without a message from outside has happened when this returns. Each turn of
-  // the loop ends a release or hands over a message to itself, and both are bounded.
-  void run_to_rest() {
+  // Carries out everything that needs no message from another cluster. Each turn of the loop ends a release or
+  // delivers a message of this cluster to itself, and both are bounded.
+  void run_local_work() {
     do {
       while (!outbox.empty(config.cluster)) {
         Header header = outbox.pop(config.cluster);
         std::array<std::byte, kMostOwnPayloadBytes> payload;
-        const std::optional<std::size_t> length = leave(config.cluster, header, payload);
+        const std::optional<std::size_t> length = write_payload(config.cluster, header, payload);
         CHECK(length && dispatch(config.cluster, header, ByteView(payload).first(*length)));
       }
       pages.pump();
@@ -146,7 +146,7 @@ struct Engine::State {
   std::size_t write_next(ClusterId to, MutableBytes room) {
     if (outbox.empty(to) || room.size() < kHeaderBytes + payload_room(outbox.front(to))) return 0;
     Header header = outbox.pop(to);
-    const std::optional<std::size_t> payload = leave(to, header, room.subspan(kHeaderBytes));
+    const std::optional<std::size_t> payload = write_payload(to, header, room.subspan(kHeaderBytes));
     if (!payload) {
       outbox.put_back(to, header);
       return 0;
@@ -189,7 +189,7 @@ bool Engine::fault(std::uint16_t node, PageId page, Access wanted) {
   ComputeNode& n = state_->idle_node(node);
   ++(wanted == Access::kWrite ? n.counts.write_faults : n.counts.read_faults);
   if (state_->pages.fault(node, page, wanted)) return true;
-  state_->run_to_rest();
+  state_->run_local_work();
   return done(node);
 }
 
@@ -198,7 +198,7 @@ bool Engine::lock(std::uint16_t node, LockId lock) {
   n.scan.end();  // PG-25
   ++n.counts.lock_calls;
   if (state_->locks.lock(node, lock)) return true;
-  state_->run_to_rest();
+  state_->run_local_work();
   if (done(node)) return true;
   if (!state_->locks.here(lock)) ++n.counts.remote_locks;
   return false;
@@ -207,7 +207,7 @@ bool Engine::lock(std::uint16_t node, LockId lock) {
 void Engine::unlock(std::uint16_t node, LockId lock) {
   (void)state_->idle_node(node);
   state_->locks.unlock(node, lock);
-  state_->run_to_rest();
+  state_->run_local_work();
 }
 
 bool Engine::barrier(std::uint16_t node, BarrierId barrier, Reduction reduction, std::uint64_t value) {
@@ -215,7 +215,7 @@ bool Engine::barrier(std::uint16_t node, BarrierId barrier, Reduction reduction,
   n.scan.end();  // PG-25
   ++n.counts.barriers;
   state_->barriers.arrive(node, barrier, reduction, value);
-  state_->run_to_rest();
+  state_->run_local_work();
   return done(node);
 }
 
@@ -224,14 +224,14 @@ bool Engine::sync(std::uint16_t node, const SyncCall& call) {
   n.scan.end();  // PG-25
   ++n.counts.sync_calls;
   state_->sync.begin(node, call);
-  state_->run_to_rest();
+  state_->run_local_work();
   return done(node);
 }
 
 bool Engine::allocate(std::uint16_t node, std::uint32_t count, Homes homes) {
   (void)state_->idle_node(node);
   state_->allocations.begin(node, count, homes);
-  state_->run_to_rest();
+  state_->run_local_work();
   return done(node);
 }
 
@@ -259,7 +259,7 @@ void Engine::on_message(ClusterId from, ByteView message) {
   State& s = *state_;
   for (ByteView rest = message;;) {  // PG-26
     const auto parsed = parse(rest);
-    // PG-19: an engine says nothing to itself over the network.
+    // PG-19: an engine sends nothing to itself over the network.
     if (!parsed) {
       s.refusals.add({.from = from,
                       .what = "bytes that are no message",
@@ -269,7 +269,7 @@ void Engine::on_message(ClusterId from, ByteView message) {
                !s.dispatch(from, parsed->header, parsed->payload)) {
       s.refusals.add(refusal_of(from, parsed->header, rest.size()));
     }
-    s.run_to_rest();
+    s.run_local_work();
     if (!parsed || parsed->rest.empty()) return;
     rest = parsed->rest;
   }

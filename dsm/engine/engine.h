@@ -1,7 +1,7 @@
 // The page protocol and the synchronisation of one cluster, as a value: eager release consistency over pages
 // of 4 KiB with a home per page, many writers by twin and byte-granular diff, and invalidation of the other
-// copies when a writer releases; locks whose token stays in a cluster while somebody there wants it; barriers
-// that gather in the cluster first and then over a tree, and reduce values on their way; atomic words, flags,
+// copies when a writer releases; locks whose token stays in a cluster while a node there wants it; barriers that
+// gather in the cluster first and then over a tree, and reduce values; atomic words, flags,
 // semaphores and condition variables served at a home; allocation by any compute node.
 //
 // It decides and never acts: faults, lock calls and messages come in; messages come out of poll_transmit();
@@ -38,13 +38,13 @@ class Engine {
   // waits until this one makes it.
   void set_home(PageId first, std::uint32_t count, ClusterId home);
 
-  // Pages [first, first + count), which nobody has used, are all zeros: the first cluster that touches one
+  // Pages [first, first + count), not used before, are all zeros: the first cluster that touches one
   // becomes its home. Cluster page % clusters decides who that was. Before the pages' first use, the same
   // calls in every cluster.
   void set_first_touch(PageId first, std::uint32_t count);
 
-  // --- What compute node `node` (0 .. compute_nodes-1 of this cluster) does. One operation at a time per
-  // node: true = complete at once; false = in progress, ask done(node) after each message or operation.
+  // --- Operations of compute node `node` (0 .. compute_nodes-1 of this cluster), one at a time per node. True:
+  // complete at once. False: in progress until done(node), which can change with each message or operation.
 
   // The node touched `page` and lacked `wanted`. Complete when the protection allows it, or did already (a
   // sibling was faster); the node then simply tries its access again, and may fault again.
@@ -65,7 +65,7 @@ class Engine {
   // Every cluster knows them and their homes when it is complete.
   [[nodiscard]] bool allocate(std::uint16_t node, std::uint32_t count, Homes homes);
   // The same by all clusters together, each for itself, with the same arguments and while no node allocates;
-  // nobody may use the pages before all have returned.
+  // no node may use the pages before all have returned.
   std::optional<PageId> allocate_together(std::uint32_t count, Homes homes);
   // Of the node's last barrier, sync() or allocate(), when it is done.
   std::uint64_t result(std::uint16_t node) const;
@@ -75,13 +75,13 @@ class Engine {
   // poll_transmit().
   bool done(std::uint16_t node) const;
 
-  // --- What the network does.
+  // --- The network.
 
-  // What another cluster's engine wrote. Never fails and never waits: what no engine sends is counted and
-  // dropped. But then what was meant is lost, and somebody may wait for it: see refusal().
+  // A message of another cluster's engine. Never fails and never waits: an invalid one is counted and
+  // dropped. Its meaning is lost, and a node may wait for it: see refusal().
   void on_message(ClusterId from, ByteView message);
-  // The first message that was dropped, if any was. The network did not keep its promise (PG-27): nothing
-  // that is computed from now on can be trusted, so whoever drives the engine ends the program and says why.
+  // The first message that was dropped, if any. The network has lost or damaged a message (PG-27): no result can
+  // be trusted from now on, so the driver ends the program with the reason.
   const std::optional<Refusal>& refusal() const;
   // Writes what is ready for `to` (another cluster) into `room` (at least kMaxMessageBytes) and returns its
   // length; 0 when there is nothing, else ask again. May call protect(): pages close as their bytes are
@@ -92,13 +92,13 @@ class Engine {
   // Clusters with output, a bit each: what a driver loops over.
   std::uint64_t output_clusters() const;
 
-  // --- What a watcher asks.
+  // --- Observation.
   const NodeCounts& node_counts(std::uint16_t node) const;
   const ClusterCounts& counts() const;
   // As far as this cluster knows: another one's home may have moved on.
   ClusterId home(PageId page) const;
   std::uint32_t free_pages() const;  // that no allocation has taken
-  // What `node` of this cluster waits for and what this cluster knows of it, for a person: "waits for lock 5,
+  // What `node` of this cluster waits for and what this cluster knows of it, text for a user: "waits for lock 5,
   // which compute node 3 has"; empty when it waits for nothing. Compute nodes are named by their numbers in
   // the machine. Allocates.
   std::string explain_wait(std::uint16_t node) const;

@@ -39,7 +39,7 @@ class Flushes {
 
   // The page's first write since its last flush began.
   void add(std::uint32_t page, Side side);
-  // The listed page needs no flush after all: nobody else has a copy.
+  // The listed page needs no flush after all: there is no copy of it.
   void drop(std::uint32_t page);
   // The page was added since the last release; it is still dirty.
   bool added_since_release(std::uint32_t page) const { return states_[page].dirty_tag == releases_.open(); }

@@ -52,7 +52,7 @@ void Locks::unlock(std::uint16_t node, LockId lock) {
     if (l.recalled) ++l.handoffs;
     pass_on(l);
   } else if (l.recalled) {
-    leave(lock);
+    give_up(lock);
   }
 }
 
@@ -79,8 +79,8 @@ void Locks::ask(LockId lock) {
   outbox_.push(manager(lock), {.kind = Kind::kLockRequest, .id = lock.value()});
 }
 
-// LK-3: what was written under the lock, and before it, goes first.
-void Locks::leave(LockId lock) {
+// LK-3: writes under the lock, and before it, become visible first.
+void Locks::give_up(LockId lock) {
   move(local_[lock.value()], Token::kLeaving);
   if (mutant(Mutant::kTokenLeavesEarly)) return released(lock);
   pages_.begin_release({.what = ReleaseFor::What::kLock, .id = lock.value()});
@@ -109,7 +109,7 @@ void Locks::sent(ClusterId to, const Header& header) {
       managed_[header.id].recall = Managed::Recall::kSent;
       return;
     default:
-      return;  // LockReturn: nothing waits for its leaving
+      return;  // LockReturn: no state depends on its leaving
   }
 }
 
@@ -119,7 +119,7 @@ bool Locks::on_grant(ClusterId from, LockId lock, bool recalled) {
   if (l.token != Token::kAsked || (recalled && l.recalled)) return false;
   l.recalled = l.recalled || recalled;
   move(l, Token::kHere);
-  CHECK_NE(l.first, kNobody);  // who asked still waits
+  CHECK_NE(l.first, kNobody);  // the node that asked still waits
   pass_on(l);
   return true;
 }
@@ -130,7 +130,7 @@ bool Locks::on_recall(ClusterId from, LockId lock) {
   if (l.recalled || (l.token != Token::kAsked && l.token != Token::kHere)) return false;
   if (l.token == Token::kAsked && mutant(Mutant::kForgetEarlyRecall)) return true;
   l.recalled = true;  // LK-4: whether or not the token is here yet
-  if (l.token == Token::kHere && l.holder == kNobody) leave(lock);
+  if (l.token == Token::kHere && l.holder == kNobody) give_up(lock);
   return true;
 }
 
@@ -139,7 +139,7 @@ bool Locks::on_recall(ClusterId from, LockId lock) {
 bool Locks::on_request(ClusterId from, LockId lock) {
   if (!known(lock) || manager(lock) != self_) return false;
   Managed& m = managed_[lock.value()];
-  // LK-7: the holder may ask again before its return arrives, but only if it was called to return.
+  // LK-7: the request of the holder may overtake its return, but only after a recall.
   if (m.holder == from.value() && m.recall != Managed::Recall::kSent) return false;
   if (asked_by_[from.value()] >= config_.compute_nodes) return false;
   for (std::uint32_t w = m.first; w != kEnd; w = waiting_[w].next)
@@ -165,7 +165,7 @@ bool Locks::on_return(ClusterId from, LockId lock) {
   if (m.holder != from.value() || m.recall != Managed::Recall::kSent) return false;
   m.holder = kNobody;
   m.recall = Managed::Recall::kNone;
-  CHECK_NE(m.first, kEnd);  // for whom it was recalled
+  CHECK_NE(m.first, kEnd);  // the cluster for which it was recalled
   const std::uint32_t w = m.first;
   m.first = waiting_[w].next;
   if (m.first == kEnd) m.last = kEnd;
@@ -209,7 +209,7 @@ std::string Locks::explain(LockId lock) const {
   if (l.token == Token::kLeaving) return "whose token is leaving this cluster";
   if (manager(lock) != self_) return fmt::format("whose manager is cluster {}", manager(lock).value());
   const std::uint16_t holder = managed_[lock.value()].holder;
-  if (holder == kNobody) return "whose token is on its way back to its manager";
+  if (holder == kNobody) return "whose token is returning to its manager";
   return fmt::format("whose token is in cluster {}", holder);
 }
 
@@ -235,7 +235,8 @@ void Locks::check() const {
     CHECK_LE(l.handoffs, config_.local_handoffs);
     const Managed& m = managed_[i];
     CHECK_EQ(m.first == kEnd, m.last == kEnd);
-    CHECK_EQ(m.first != kEnd, m.recall != Managed::Recall::kNone);  // LK-7: whoever waits is waited for
+    CHECK_EQ(m.first != kEnd,
+             m.recall != Managed::Recall::kNone);  // LK-7: while clusters wait, the token is recalled
   }
   CHECK_EQ(moving, moving_);
 }

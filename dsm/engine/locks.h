@@ -41,7 +41,7 @@ class Locks {
   // A descriptor of ours has left the outbox.
   void sent(ClusterId to, const Header& header);
 
-  // Where the lock is, as far as this cluster knows, and which locks a node has: for a person. Allocate.
+  // Where the lock is, as far as this cluster knows, and which locks a node has: text for a user. Allocate.
   std::string explain(LockId lock) const;
   std::string locks_of(std::uint16_t node) const;
 
@@ -85,7 +85,7 @@ class Locks {
   ClusterId manager(LockId lock) const { return keeper(config_, lock.value()); }
   void pass_on(Local& l);
   void ask(LockId lock);
-  void leave(LockId lock);
+  void give_up(LockId lock);
   void grant(LockId lock, std::uint16_t cluster);
   void recall(LockId lock);
   void move(Local& l, Token to);

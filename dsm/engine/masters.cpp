@@ -70,7 +70,7 @@ void Masters::set_first_touch(PageId first, std::uint32_t count) {
   }
 }
 
-// Nobody but `to` has a copy, or changes or an invalidation of it in flight.
+// No cluster but `to` has a copy, or changes or an invalidation of it in flight.
 void Masters::give(std::uint32_t page, ClusterId to) {
   Page& p = table_[page];
   CHECK(p.access == Access::kNone && p.content == Content::kClean);
@@ -203,8 +203,7 @@ bool Masters::on_invalidate_ack(ClusterId from, PageId first, const Header& head
   return true;
 }
 
-// PG-10, PG-11: ends the running round if nobody is left to wait for, and begins the next if somebody waits
-// for it.
+// PG-10, PG-11: ends the running round if all have acknowledged, and begins the next if changes are queued.
 void Masters::advance_rounds(std::uint32_t page) {
   for (;;) {
     if (directory_.round_runs(page)) {
@@ -219,7 +218,7 @@ void Masters::advance_rounds(std::uint32_t page) {
   }
 }
 
-// False: the home has moved to the only initiator.
+// Ends the flushes of a round. False: the home has moved to the only initiator.
 bool Masters::tell_initiators(std::uint32_t page, const Directory::RoundEnded& ended) {
   const ClusterId first(static_cast<std::uint16_t>(std::countr_zero(ended.initiators)));
   const bool moves =
@@ -267,8 +266,7 @@ void Masters::fault(std::uint32_t page, Access wanted) {
   table_.set_access(page, 1, free ? Access::kWrite : wanted);
 }
 
-// The home's own writes become visible by a round like everybody's; while nobody has a copy there is nothing
-// to do.
+// The home's own writes become visible by a round like any others; while there is no copy nothing is to do.
 void Masters::flush(std::uint32_t page) {
   Page& p = table_[page];
   p.content = Content::kClean;

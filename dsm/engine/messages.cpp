@@ -70,7 +70,7 @@ constexpr Form form_of(Kind kind) {
 
 static_assert(kHeaderBytes + kMaxDiffBytes <= kMaxMessageBytes);
 
-// How a message is called, and why its handler may refuse it, for a person.
+// The name of a message, and why its handler may refuse it: text for a user.
 struct Words {
   const char* what;
   const char* why;
@@ -82,17 +82,18 @@ constexpr Words words_of(Kind kind) {
       return {"a request for a page",
               "there is no such page, or its sender has it already or may not ask for more"};
     case Kind::kPageReply:
-      return {"a page", "nobody here has asked for it"};
+      return {"a page", "this cluster has not requested it"};
     case Kind::kDiff:
       return {"changes of a page",
               "they are not at home here, come before the last ones were acknowledged, or "
               "change what is outside"};
     case Kind::kDiffDone:
-      return {"word that changes of a page are visible", "no changes of it are on their way to its sender"};
+      return {"the acknowledgement of changes of a page", "no changes of it are in flight to its sender"};
     case Kind::kInvalidate:
-      return {"word that a page is out of date", "its sender is not the page's home, or waits for too many"};
+      return {"the invalidation of a page", "its sender is not the page's home, or waits for too many"};
     case Kind::kInvalidateAck:
-      return {"word that a page is dropped", "nobody here waits for that, or not for that version"};
+      return {"the acknowledgement of an invalidation",
+              "this cluster does not wait for it, or for another version"};
     case Kind::kLockRequest:
       return {"a request for a lock",
               "it is not managed here, or its sender has it or has asked for it already"};
@@ -121,12 +122,12 @@ constexpr Words words_of(Kind kind) {
     case Kind::kAllocated:
       return {"pages for a compute node", "it waits for none, or they are not there"};
     case Kind::kRegion:
-      return {"word of pages that were allocated", "they are not the next ones, are in use, or do not fit"};
+      return {"the announcement of an allocation", "they are not the next ones, are in use, or do not fit"};
     case Kind::kRegionKnown:
-      return {"word that allocated pages are known", "nobody here waits for that"};
+      return {"the acknowledgement of an allocation", "this cluster does not wait for it"};
     case Kind::kPageForward:
-      return {"somebody's request for a page",
-              "there is no such page, or who asks for it has it already or may not ask for more"};
+      return {"a forwarded request for a page",
+              "there is no such page, or the cluster that asks has it already or may not ask for more"};
   }
   return {"bytes that are no message", "of no kind"};
 }

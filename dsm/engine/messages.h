@@ -20,25 +20,25 @@
 namespace braid::dsm {
 
 enum class Kind : std::uint8_t {
-  kPageRequest = 1,  // to the home: send me the page
-  kPageReply,        // version, 4 KiB; format 1: you are the home of a page that is all zeros, no bytes
-  kDiff,             // to the home: what the sender's cluster changed; format is a DiffFormat
-  kDiffDone,         // version of the round that made the diff visible; format 1: you are the home now
-  kInvalidate,       // to a holder: copies older than version are out of date; for a run of pages
-  kInvalidateAck,    // the same version; for a run of pages; format 1: changes of mine may be on their way
-  kLockRequest,      // to the lock's manager
-  kLockGrant,        // the token; format 1 when it is already recalled
-  kLockRecall,       // to the holder: another cluster waits
-  kLockReturn,       // the token goes back to the manager
-  kBarrierArrive,    // to the parent in the barrier's tree; generation, and the subtree's value
-  kBarrierDepart,    // from the parent; the same generation, and the machine's value
-  kSyncCall,         // to a variable's home; format is a SyncOp, number the compute node; operands
-  kSyncResult,       // to the same node; a value; format 1 when it is only registered (SY-5)
-  kAllocate,         // to cluster 0; id is a number of pages, number the compute node; homes
-  kAllocated,        // to the same node; id is the first page, or kNoPages
-  kRegion,           // to every cluster; id is the first page, number their count; homes
-  kRegionKnown,      // to cluster 0; id is the first page
-  kPageForward,      // to a later home: somebody's PageRequest; number is who asks, and hops << 8
+  kPageRequest = 1,  // to the home
+  kPageReply,      // version, 4 KiB; format 1: the receiver is the home of a page that is all zeros, no bytes
+  kDiff,           // to the home: what the sender's cluster changed; format is a DiffFormat
+  kDiffDone,       // version of the round that made the diff visible; format 1: the receiver is the home now
+  kInvalidate,     // to a holder: copies older than version are out of date; for a run of pages
+  kInvalidateAck,  // the same version; for a run of pages; format 1: changes of the sender may be in flight
+  kLockRequest,    // to the lock's manager
+  kLockGrant,      // the token; format 1 when it is already recalled
+  kLockRecall,     // to the holder: another cluster waits
+  kLockReturn,     // the token goes back to the manager
+  kBarrierArrive,  // to the parent in the barrier's tree; generation, and the subtree's value
+  kBarrierDepart,  // from the parent; the same generation, and the machine's value
+  kSyncCall,       // to a variable's home; format is a SyncOp, number the compute node; operands
+  kSyncResult,     // to the same node; a value; format 1 when it is only registered (SY-5)
+  kAllocate,       // to cluster 0; id is a number of pages, number the compute node; homes
+  kAllocated,      // to the same node; id is the first page, or kNoPages
+  kRegion,         // to every cluster; id is the first page, number their count; homes
+  kRegionKnown,    // to cluster 0; id is the first page
+  kPageForward,    // to a later home: a PageRequest; number is the cluster that asks, and hops << 8
 };
 inline constexpr std::size_t kKinds = 20;  // numbers 1 .. 19: arrays are indexed by the number
 
@@ -47,7 +47,7 @@ inline constexpr std::size_t kBarrierValueBytes = 8;
 inline constexpr std::size_t kSyncOperandBytes = 16;
 inline constexpr std::size_t kSyncValueBytes = 8;
 inline constexpr std::size_t kHomesBytes = 4;
-// The longest payload of what a cluster says to itself.
+// The longest payload of a message of a cluster to itself.
 inline constexpr std::size_t kMostOwnPayloadBytes = 16;
 
 // Invalidations of neighbouring pages, and their acknowledgements, share a message: `id` is the first page,
@@ -93,7 +93,7 @@ void write_length(MutableBytes message, std::size_t bytes);
 // written.
 std::size_t payload_room(const Header& header);
 
-// What is to be said of a message that the handler of its kind does not take. `bytes`: refusal.bytes.
+// The refusal of a message that the handler of its kind rejects. `bytes`: refusal.bytes.
 Refusal refusal_of(ClusterId from, const Header& header, std::size_t bytes);
 
 // The first of the messages. Nothing when the bytes are not the form of any: wrong length for its kind,

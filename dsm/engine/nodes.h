@@ -1,4 +1,4 @@
-// The compute nodes of the own cluster as the engine sees them: what each waits for, and what it did.
+// The compute nodes of this cluster as the engine sees them: what each waits for, and its counters.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,7 @@ inline std::uint32_t local_node(const EngineConfig& config, std::uint32_t global
 }
 
 // The cluster that keeps what has this number: a lock's manager, a barrier's root, a variable's home, and the
-// home of a page that nobody has placed.
+// home of a page that was never placed.
 inline ClusterId keeper(const EngineConfig& config, std::uint32_t id) {
   return ClusterId(static_cast<std::uint16_t>(id % config.clusters));
 }

@@ -32,7 +32,7 @@ class Outbox {
   //   page replies        R     on_page_request refuses more
   //   diffs               W     pages of this cluster in progress
   //   diffs done          W     on_diff refuses more
-  //   invalidations     N*W     rounds at this home, each of them somebody's page in progress
+  //   invalidations     N*W     rounds at this home, each a page in progress at some cluster
   //   their answers     N*W     the same at the other home; on_invalidate refuses more
   //   lock requests       C     a node waits for one lock at a time
   //   lock grants         C     the manager refuses more requests

@@ -19,7 +19,7 @@ Pages::Pages(const EngineConfig& config, PageMemory& memory, Outbox& outbox, Com
 bool Pages::fault(std::uint16_t node, PageId page, Access wanted) {
   CHECK(table_.contains(page));
   CHECK(wanted != Access::kNone);
-  if (copies_.nodes_wait_for_twins()) pump();  // nobody overtakes those who wait for a twin already
+  if (copies_.nodes_wait_for_twins()) pump();  // nodes that wait for a twin are served first
   nodes_[node].page = page;
   nodes_[node].wanted = wanted;
   return attempt(node);
@@ -172,7 +172,7 @@ std::optional<std::size_t> Pages::write(ClusterId to, Header& header, MutableByt
   CHECK(false);  // not a page's message
 }
 
-// PG-21: what stands in the queue for the pages behind this one goes along.
+// PG-21: the message includes what is queued for the following pages.
 std::size_t Pages::write_run(ClusterId to, const Header& header, MutableBytes room) {
   std::uint32_t pages = 0;
   const auto left = [&] {

@@ -1,8 +1,7 @@
-// Takes an engine's state apart: what a checker knows states by that it has seen already.
+// Receives the values that make up an engine's state, by which a checker recognises states that it has seen.
 //
-// What is told must decide everything that the engine does from now on; what does not (counters, bytes of a
-// copy that is invalid, places in rings and pools) is left out, so that states that behave alike are told
-// alike.
+// The values must determine everything that the engine does from now on. What does not (counters, bytes of an
+// invalid copy, positions in rings and pools) is left out, so that states that behave alike give the same values.
 #pragma once
 
 #include <cstdint>

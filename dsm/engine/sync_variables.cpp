@@ -121,12 +121,12 @@ bool SyncVariables::on_result(ClusterId from, const Header& h, ByteView value) {
     n.call_answered = true;
     n.result = load<std::uint64_t>(value.data());
   }
-  go_on(node);
+  finish_call(node);
   return true;
 }
 
 // The answers to a wait for a condition may come in either order.
-void SyncVariables::go_on(std::uint16_t node) {
+void SyncVariables::finish_call(std::uint16_t node) {
   ComputeNode& n = nodes_[node];
   if (!n.call_answered) return;
   if (n.call.op != SyncOp::kConditionWait) {
@@ -135,7 +135,7 @@ void SyncVariables::go_on(std::uint16_t node) {
   }
   if (!n.call_registered) return;
   n.wait = Wait::kNothing;
-  (void)locks_.lock(node, n.call.lock);  // SY-6: it goes on when it has the lock again
+  (void)locks_.lock(node, n.call.lock);  // SY-6: the wait ends when the node has the lock again
 }
 
 // --- The home. SY-1: one operation after the other.
@@ -188,7 +188,7 @@ void SyncVariables::carry_out(SyncOp op, std::uint32_t id, std::uint32_t slot, s
     case SyncOp::kConditionWait:
       enqueue(v, slot);
       slots_[slot].registers = true;  // SY-5
-      return tell(slot, id, kRegistered);
+      return send_result(slot, id, kRegistered);
     case SyncOp::kConditionSignal:
       (void)wake_first(v, id);
       break;
@@ -202,10 +202,10 @@ void SyncVariables::carry_out(SyncOp op, std::uint32_t id, std::uint32_t slot, s
 void SyncVariables::answer(std::uint32_t slot, std::uint32_t id, std::uint64_t value) {
   slots_[slot].value = value;
   slots_[slot].answered = true;
-  tell(slot, id, kResult);
+  send_result(slot, id, kResult);
 }
 
-void SyncVariables::tell(std::uint32_t slot, std::uint32_t id, std::uint8_t format) {
+void SyncVariables::send_result(std::uint32_t slot, std::uint32_t id, std::uint8_t format) {
   outbox_.push(cluster_of(config_, slot),
                {.kind = Kind::kSyncResult, .format = format, .id = id, .number = local_node(config_, slot)});
 }
@@ -217,7 +217,7 @@ void SyncVariables::enqueue(Variable& v, std::uint32_t slot) {
   v.waiting.last = slot;
 }
 
-// SY-3: in the order in which they came. False when nobody waits.
+// SY-3: in the order in which they came. False when none waits.
 bool SyncVariables::wake_first(Variable& v, std::uint32_t id) {
   const std::uint32_t slot = v.waiting.first;
   if (slot == kEnd) return false;
@@ -296,7 +296,7 @@ void SyncVariables::check() const {
   for (const Variable& v : words_) CHECK_EQ(v.waiting.first, kEnd);
   for (const Variable& v : flags_) {
     check_queue(v, &queued);
-    CHECK(v.value == 0 || v.waiting.first == kEnd);  // who waits for a set flag goes on
+    CHECK(v.value == 0 || v.waiting.first == kEnd);  // no node waits for a set flag
   }
   for (const Variable& v : semaphores_) {
     check_queue(v, &queued);

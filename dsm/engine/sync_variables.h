@@ -1,5 +1,5 @@
 // Atomic words, flags, counting semaphores and condition variables of the machine. Each lives at its home (id
-// % clusters), which carries out one operation after the other; whoever must wait, waits in a queue there.
+// % clusters), which carries out one operation after the other; nodes that must wait are queued there.
 // What a home keeps of a compute node is one slot, because a node has one operation at a time: so thousands
 // of variables cost a few bytes each, and queues of any length nothing more.
 //
@@ -38,7 +38,7 @@ class SyncVariables {
   // A descriptor of ours becomes a message now: writes the payload, returns its length.
   std::size_t write(ClusterId to, const Header& header, MutableBytes payload);
 
-  // What the node waits for: for a person. Allocates.
+  // What the node waits for: text for a user. Allocates.
   std::string explain(const ComputeNode& node) const;
 
   void check() const;
@@ -72,10 +72,10 @@ class SyncVariables {
     return global_node(config_, cluster, node);
   }
   void ask(std::uint16_t node);
-  void go_on(std::uint16_t node);
+  void finish_call(std::uint16_t node);
   void carry_out(SyncOp op, std::uint32_t id, std::uint32_t slot, std::uint64_t first, std::uint64_t second);
   void answer(std::uint32_t slot, std::uint32_t id, std::uint64_t value);
-  void tell(std::uint32_t slot, std::uint32_t id, std::uint8_t format);
+  void send_result(std::uint32_t slot, std::uint32_t id, std::uint8_t format);
   void enqueue(Variable& v, std::uint32_t slot);
   bool wake_first(Variable& v, std::uint32_t id);
   void check_queue(const Variable& v, std::size_t* queued) const;

@@ -41,17 +41,17 @@ enum class SyncOp : std::uint8_t {
   kWordExchange,         // first
   kWordAdd,              // first, modulo 2^64
   kWordCompareExchange,  // if the word is first, it becomes second
-  // A flag is set or not; it starts cleared. Setting lets all go who wait.
+  // A flag is set or not; it starts cleared. Setting it wakes all that wait.
   kFlagSet,
   kFlagClear,
   kFlagWait,
   // A semaphore counts from 0. Waiting takes one, in the order of the calls.
   kSemaphorePost,  // first: how many
   kSemaphoreWait,
-  // A condition variable. Who waits holds `lock`, gives it up once it is in the queue, and has it again when
-  // the wait is done.
+  // A condition variable. The waiting node has `lock`, frees it once it is queued, and has it again when the wait
+  // ends.
   kConditionWait,
-  kConditionSignal,     // the one who has waited longest
+  kConditionSignal,     // the node that has waited longest
   kConditionBroadcast,  // all
 };
 
@@ -108,7 +108,7 @@ struct EngineConfig {
   // at once. Local, not shared.
   std::uint32_t twins = 16384;
   // A page's home moves to a cluster that alone has written it in so many rounds one after the other, while
-  // nobody touched it at its home; 0: never. Two: the first of them closes the page at its home, to see
+  // no node touched it at its home; 0: never. Two: the first of them closes the page at its home, to see
   // whether anybody there uses it. Local, not shared.
   std::uint32_t migrate_after = 2;
   // Pages that are asked for before a compute node that reads page after page needs them, for each node; 0:

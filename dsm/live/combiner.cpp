@@ -13,15 +13,15 @@ namespace {
 // Messages handled in one hold of the combiner lock: a batch that amortises its cost, and some 20 us at most
 // for a sibling that wants the lock.
 constexpr int kBatch = 16;
-// Links are looked at once in so many serves that found nothing: often enough to end within a moment of a peer,
-// rarely enough to cost nothing.
+// Links are checked once in so many serves that found nothing: often enough to detect a death at once, rarely
+// enough to cost nothing.
 constexpr std::uint32_t kIdleServesPerCheck = 64;
 
 // PG-27
 [[noreturn]] void fail_for_refusal(unsigned cluster, const Refusal& refusal) {
   fail(
       "cluster {}: cluster {} sent {} ({}, number {}, {} bytes), which is refused: {}. "
-      "A message was damaged, lost or doubled on its way, so the program cannot go on",
+      "A message was damaged, lost or duplicated in flight, so the program cannot continue",
       cluster, refusal.from.value(), refusal.what, refusal.id, refusal.number, refusal.bytes, refusal.why);
 }
 
@@ -39,7 +39,7 @@ bool Combiner::start_call(const CollectiveCall& facts) {
   const std::lock_guard hold(*this);
   call_.begin(facts);
   nodes_[0].completion.begin();
-  pass_on(0);
+  send_and_signal(0);
   return nodes_[0].completion.done();
 }
 
@@ -48,7 +48,7 @@ bool Combiner::operation_complete(unsigned local) const {
   return engine_.done(static_cast<std::uint16_t>(local));
 }
 
-void Combiner::tell_waiting() {
+void Combiner::signal_waiting() {
   std::uint64_t waiting = waiting_ | (call_.in_progress() ? 1u : 0u);
   for (; waiting != 0; waiting &= waiting - 1) {
     const auto local = static_cast<unsigned>(std::countr_zero(waiting));
@@ -58,7 +58,7 @@ void Combiner::tell_waiting() {
       nodes_[local].stamps.answered = message_taken_;
       nodes_[local].stamps.installed = monotonic_now();
     }
-    nodes_[local].completion.tell();
+    nodes_[local].completion.signal();
   }
 }
 
@@ -75,7 +75,7 @@ void Combiner::on_message(ClusterId from, ByteView message) {
                       .bytes = message.size(),
                       .why = "they have another form, or announce a collective call that cannot be next"});
   }
-  // At once: whoever asked waits for the reply, not for the rest of this batch.
+  // At once: the sender waits for the reply, not for the rest of this batch.
   if (engine_.output_clusters() != 0) transmitter_.send(lane_);
 }
 
@@ -84,7 +84,7 @@ bool Combiner::serve(unsigned lane) {
   const int handled = network_->poll(*this, kBatch);
   if (handled > 0 || transmitter_.pending(std::memory_order_relaxed)) transmitter_.send(lane);
   if (handled == 0 && ++idle_serves_ % kIdleServesPerCheck == 0) check_links();
-  if (handled > 0) tell_complete();
+  if (handled > 0) signal_complete();
   return handled > 0;
 }
 
@@ -96,12 +96,12 @@ void Combiner::check_links() {
 }
 
 void Combiner::judge_link(ClusterId peer, const char* trouble) {
-  // What it sent before has arrived, and may be its farewell.
+  // What it sent before has arrived, its finish() perhaps.
   while (network_->poll(*this, kBatch) > 0) continue;
   if (call_.on_disconnected(peer) == CurrentCall::Loss::kLost)
     fail("cluster {}: lost cluster {}: {}", shape_.cluster, peer.value(), trouble);
   // The call may have waited for it. If it left because the clusters disagree, the initial thread says so.
-  tell_complete();
+  signal_complete();
 }
 
 }  // namespace braid::dsm

@@ -34,14 +34,14 @@ class Combiner final : private Network::Sink {
   // --- Without the lock.
 
   // Starts an operation of compute node `local`: operation() calls the engine and returns whether it is complete
-  // already. False: it is in progress, and completion(local) tells its end.
+  // already. False: it is in progress, and completion(local) signals its end.
   template <class Operation>
   [[nodiscard]] bool start(unsigned local, Operation&& operation) {
     const std::lock_guard hold(*this);
     nodes_[local].completion.begin();
     const bool complete = operation();
     if (!complete) waiting_ |= std::uint64_t{1} << local;
-    pass_on(local);
+    send_and_signal(local);
     return complete;
   }
   // The same of an operation that always completes at once.
@@ -49,9 +49,9 @@ class Combiner final : private Network::Sink {
   void perform(unsigned local, Operation&& operation) {
     const std::lock_guard hold(*this);
     operation();
-    pass_on(local);
+    send_and_signal(local);
   }
-  // Begins a collective call. False: it is in progress, and completion(0) tells its end. Compute node 0, which
+  // Begins a collective call. False: it is in progress, and completion(0) signals its end. Compute node 0, which
   // ends it with call().end().
   [[nodiscard]] bool start_call(const CollectiveCall& facts);
 
@@ -82,14 +82,14 @@ class Combiner final : private Network::Sink {
 
   void on_message(ClusterId from, ByteView message) override;
   // After an operation: it may have completed siblings' ones (the last node at a barrier, for one).
-  void pass_on(unsigned lane) {
+  void send_and_signal(unsigned lane) {
     transmitter_.send(lane);
-    tell_complete();
+    signal_complete();
   }
-  void tell_complete() {
-    if (waiting_ != 0 || call_.in_progress()) tell_waiting();
+  void signal_complete() {
+    if (waiting_ != 0 || call_.in_progress()) signal_waiting();
   }
-  void tell_waiting();
+  void signal_waiting();
   bool operation_complete(unsigned local) const;
   void judge_link(ClusterId peer, const char* trouble);
 

@@ -1,5 +1,5 @@
-// The threads of a cluster's compute nodes, and how the initial thread, which is compute node 0, hands all of
-// them a function. Owned and called by the initial thread.
+// The threads of a cluster's compute nodes. The initial thread, which is compute node 0, runs a function on all of
+// them. Owned and called by the initial thread.
 #pragma once
 
 #include <condition_variable>

@@ -1,5 +1,5 @@
-// What `braid run` tells a program: the names of the environment variables, and their values checked once.
-// The runtime reads them here; the command that starts programs writes them by the same names.
+// The environment variables by which `braid run` configures a program: their names, and their values, checked
+// once. The runtime reads them here; `braid run` writes them by the same names.
 #pragma once
 
 #include <cstdint>
@@ -42,12 +42,12 @@ struct Environment {
   // A page and its header must fit a quarter of it (convergence/position.h); 256 KiB let some fifty pages be
   // in progress.
   std::uint32_t window_kib = 256;
-  // How accesses to the heap are forbidden (dsm/live/memory.h). kAuto: userfaultfd where the kernel has what
-  // it needs, else mprotect.
+  // How accesses to the heap are forbidden (dsm/live/memory.h). kAuto: userfaultfd where the kernel supports it,
+  // else mprotect.
   using Protect = settings::Protect;
   Protect protect = Protect::kAuto;
   int report_fd = -1;  // -1: no report
-  int pulse_fd = -1;   // -1: nobody watches
+  int pulse_fd = -1;   // -1: no watchdog
   // Long enough for the other clusters' processes to start on a loaded machine.
   Duration connect_timeout = Duration::s(10);
 

@@ -17,8 +17,8 @@ namespace {
 
 std::atomic<int> the_bell{-1};
 
-// What the bell's counter grows by: many rings for one answer are one answer.
-constexpr std::uint64_t kSpeak = 1;
+// Added to the bell's counter: several signals before the report give one report.
+constexpr std::uint64_t kReport = 1;
 constexpr std::uint64_t kEnd = std::uint64_t{1} << 32;
 
 void ring(int bell, std::uint64_t what) {
@@ -28,13 +28,13 @@ void ring(int bell, std::uint64_t what) {
 void on_quit(int) {
   const int saved_errno = errno;
   const int bell = the_bell.load();
-  if (bell >= 0) ring(bell, kSpeak);
+  if (bell >= 0) ring(bell, kReport);
   errno = saved_errno;
 }
 
 }  // namespace
 
-Inspector::Inspector(std::function<void()> speak) : speak_(std::move(speak)) {
+Inspector::Inspector(std::function<void()> report) : report_(std::move(report)) {
   struct sigaction current = {};
   if (::sigaction(SIGQUIT, nullptr, &current) != 0 || (current.sa_flags & SA_SIGINFO) != 0 ||
       current.sa_handler != SIG_DFL)
@@ -68,7 +68,7 @@ void Inspector::listen() {
     std::uint64_t rings = 0;
     if (::read(bell_, &rings, sizeof rings) < 0 && errno == EINTR) continue;
     if (rings >= kEnd) return;
-    speak_();
+    report_();
   }
 }
 

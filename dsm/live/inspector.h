@@ -1,7 +1,7 @@
-// Answers SIGQUIT: the process says what its compute nodes wait for, and goes on.
+// Handles SIGQUIT: the process reports what its compute nodes wait for, and continues.
 //
-// The handler only rings; a thread of its own speaks, so whatever was interrupted may hold any lock but the
-// runtime's combiner lock, which nobody holds for long.
+// The handler only wakes a thread, which writes the report: so the interrupted code may hold any lock. The thread
+// takes the combiner lock, which is never held for long.
 #pragma once
 
 #include <functional>
@@ -11,9 +11,9 @@ namespace braid::dsm {
 
 class Inspector {
  public:
-  // `speak` runs on the inspector's thread. A program that has a handler for SIGQUIT, or ignores it, keeps
+  // `report` runs on the inspector's thread. A program that has a handler for SIGQUIT, or ignores it, keeps
   // that. One at a time.
-  explicit Inspector(std::function<void()> speak);
+  explicit Inspector(std::function<void()> report);
   ~Inspector();
   Inspector(const Inspector&) = delete;
   Inspector& operator=(const Inspector&) = delete;
@@ -21,7 +21,7 @@ class Inspector {
  private:
   void listen();
 
-  const std::function<void()> speak_;
+  const std::function<void()> report_;
   int bell_ = -1;
   bool installed_ = false;
   std::thread thread_;

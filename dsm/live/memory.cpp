@@ -37,8 +37,8 @@ constexpr std::uint64_t kContinueWriteProtected = 1u << 1;
 constexpr std::uint64_t kNeeded =
     UFFD_FEATURE_SIGBUS | UFFD_FEATURE_MINOR_SHMEM | UFFD_FEATURE_WP_HUGETLBFS_SHMEM;
 
-// A descriptor of which accesses of this process, not of the kernel on its behalf, are told as SIGBUS to the
-// thread that makes them; or the error.
+// A descriptor by which forbidden accesses of this process, but not of the kernel on its behalf, raise SIGBUS in the
+// thread that makes them; or the negative error.
 int open_userfaultfd() {
   const auto fd = static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY));
   if (fd < 0) return -errno;
@@ -81,7 +81,7 @@ Result<Memory> Memory::make(std::uint32_t pages, Protection protection) {
   const std::size_t bytes = std::size_t{pages} * kPageBytes;
   const int fd = ::memfd_create("braid-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) return error("cannot make the shared heap's memory: {}", std::strerror(errno));
-  // Sealed: nobody can cut the file under the mappings, which would turn an access into SIGBUS.
+  // Sealed: truncation of the file under the mappings would turn an access into SIGBUS.
   if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0 ||
       ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     const int error_number = errno;
@@ -213,7 +213,7 @@ void Memory::protect_run(std::uint32_t first, std::uint32_t count, Access from, 
     if (::ioctl(userfaultfd_, UFFDIO_CONTINUE, &show) != 0)
       userfaultfd_failed("UFFDIO_CONTINUE", errno, first, count);
   } else {
-    // Nobody waits for a wake-up: who faults is told by a signal.
+    // No thread waits for a wake-up: a fault raises a signal.
     uffdio_writeprotect change = {};
     change.range = range_of(first, count);
     change.mode = to == Access::kRead ? UFFDIO_WRITEPROTECT_MODE_WP : UFFDIO_WRITEPROTECT_MODE_DONTWAKE;

@@ -4,7 +4,7 @@
 //   application   kHeapAddress, the same in every cluster   as the page protocol says      compute nodes
 //   alias         anywhere                                  always readable and writable   the runtime alone
 //
-// A page is filled through the alias before any compute node may see it, so nobody reads half a page.
+// A page is filled through the alias before any compute node may access it, so no node reads half a page.
 //
 // Two ways to forbid an access, behind one interface. mprotect() is everywhere, and splits the view into a
 // mapping for every run of equal protection, of which a process may have vm.max_map_count (65,530 unless
@@ -33,12 +33,12 @@ class Memory final : public PageMemory {
   ~Memory() override;
 
   // Ends the process with a message when the kernel cannot keep so many different protections apart
-  // (kMprotect): the program cannot go on, and the fault that asked for it cannot be refused. Allocates
+  // (kMprotect): the program cannot continue, and a fault cannot be refused. Allocates
   // nothing.
   void protect(PageId first, std::uint32_t count, Access access) override;
   std::byte* page(PageId page) override { return alias_ + page.value() * kPageBytes; }
-  // Has the system make the page's memory, if it is not there, and brings it near; changes nothing. Any
-  // thread, whatever others do with the page.
+  // Allocates the page's memory, if it has none, and prefetches it; changes no byte. Any thread, whatever others
+  // do with the page.
   void warm(PageId page);
 
   std::uint32_t pages() const { return pages_; }

@@ -1,8 +1,8 @@
-// What the runtime asks of the network: unordered messages, each delivered once, to and from the other
-// clusters' runtimes; and a bell to sleep by. Live it is an endpoint of the node's service
+// The network as the runtime uses it: unordered messages, each delivered once, to and from the other clusters'
+// runtimes; and a bell that wakes a sleeping thread. The live one is an endpoint of the node's service
 // (service_network.h).
 //
-// All calls but has_arrivals() and the bell's are serialised by the cluster's combiner lock.
+// All calls but has_arrivals() and the bell's are made with the cluster's combiner lock.
 #pragma once
 
 #include <memory>
@@ -41,28 +41,26 @@ class Network {
   // that sends. A room that is not committed is void at the next call.
   virtual MutableBytes reserve(ClusterId to, std::uint32_t bytes, unsigned lane) = 0;
   virtual void commit(ClusterId to, std::uint32_t bytes) = 0;
-  // Lets everything committed leave; poll() does it too.
+  // Sends everything committed; poll() does it too.
   virtual void flush() = 0;
   // Hands at most `limit` messages to `sink`; returns their number.
   virtual int poll(Sink& sink, int limit) = 0;
-  // Why `peer` can no longer be reached; nullptr while it can. What it sent before has arrived when this
-  // tells.
+  // Why `peer` can no longer be reached; nullptr while it can. What it sent before has arrived then.
   virtual const char* trouble(ClusterId peer) = 0;
   virtual NetworkCounts counts() const = 0;
-  // Nothing moves and no bell rings unless poll() or flush() is called, so whoever waits must not sleep: the
-  // proxies live in this process. The same for the life of the network; any thread.
+  // The proxies run in this process, inside poll() and flush(): no message moves and no bell rings otherwise, so a
+  // waiting thread must not sleep. Constant; any thread.
   virtual bool moves_only_in_poll() const { return false; }
 
   // --- Any thread, without the combiner lock.
 
   // Something has arrived that poll() has not taken.
   virtual bool has_arrivals() const = 0;
-  // The bell rings, and wakes whoever waits on it, at an arrival while it is armed.
+  // While the bell is armed an arrival rings it, which ends wait().
   virtual void arm() = 0;
   virtual void disarm() = 0;
-  // Sleeps until the bell rings, also if somebody else arms it meanwhile; until wake(); or for `timeout`.
-  // Returns at once if the bell rang, or wake() was called, since the last return from here. May return
-  // without a reason.
+  // Sleeps until the bell rings, also if another thread arms it meanwhile; until wake(); or for `timeout`. Returns
+  // at once if the bell rang, or wake() was called, since the last return from here. May return spuriously.
   virtual void wait(Duration timeout) = 0;
   virtual void wake() = 0;
 };

@@ -29,8 +29,8 @@ constexpr int kLooksBeforePark = 32;
 // Poll now and then even if nothing seems to be there: only polls look at the links.
 constexpr int kLooksPerPoll = 8;
 
-// Looking again at once is worth it only where whoever we wait for runs at the same time: one processor for
-// each compute node, one for a proxy and one for the server. Elsewhere each look gives the processor away.
+// Spinning pays only where the awaited thread runs at the same time: one processor for each compute node, one for
+// a proxy and one for the server. Elsewhere every try yields the processor.
 int looks_before_yield(unsigned compute, bool drives_proxies) {
   const unsigned others = drives_proxies ? 0 : 2;
   return std::thread::hardware_concurrency() >= compute + others ? kLooksBeforeYield : 0;
@@ -48,7 +48,7 @@ NodeWaits::NodeWaits(unsigned compute, Network* network, Combiner& combiner, Pol
       looks_before_yield_(looks_before_yield(compute, drives_proxies_)),
       nodes_(std::make_unique<Node[]>(compute)) {}
 
-// Where proxies work in the poll, that is the look.
+// Where proxies run inside poll(), every call polls.
 bool NodeWaits::serve(unsigned local, int looks) {
   if (!connected_) return false;
   if (!drives_proxies_ && !combiner_.work_is_there() && looks % kLooksPerPoll != 0) return false;

@@ -1,5 +1,5 @@
-// What `braid run --watchdog` sees of an application process: whether anybody computes, and whether anything
-// happens. In memory that both map (variable::kPulseFd); written by the runtime, read by the command.
+// What `braid run --watchdog` sees of an application process: whether a compute node computes, and whether any wait
+// has ended. In memory that both map (variable::kPulseFd); written by the runtime, read by the command.
 #pragma once
 
 #include <atomic>
@@ -8,11 +8,11 @@
 namespace braid::dsm {
 
 struct Pulse {
-  // The runtime counts here; before that nothing can be told.
+  // 1 while the runtime counts here; otherwise the other values mean nothing.
   std::atomic<std::uint32_t> counts{0};
   // Threads that compute: those of compute nodes that neither wait in the runtime nor for parallel().
   std::atomic<std::int32_t> busy{0};
-  // Waits that came to their end.
+  // Waits that have ended.
   std::atomic<std::uint64_t> progress{0};
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&

@@ -1,5 +1,5 @@
-// The runtime's side of a Pulse (pulse.h): counts the threads that compute and the waits that have ended. When
-// nobody watches it counts in memory of its own. Any thread; allocates nothing after map().
+// The runtime's side of a Pulse (pulse.h): counts the threads that compute and the waits that have ended. Without
+// a watchdog it counts in memory of its own. Any thread; allocates nothing after map().
 #pragma once
 
 #include "base/result.h"
@@ -11,17 +11,17 @@ namespace braid::dsm {
 class PulseWriter {
  public:
   PulseWriter() = default;
-  // The watcher sees from now on that this process no longer counts: the program may go on for as long as it likes.
+  // Tells the watchdog that this process no longer counts: the program may run on for as long as it likes.
   ~PulseWriter();
   PulseWriter(const PulseWriter&) = delete;
   PulseWriter& operator=(const PulseWriter&) = delete;
 
   // Counts in `fd`, memory of one Pulse, instead of its own. Before anything is counted. Does not close `fd`.
   Result<void> map(int fd);
-  // From now on a watcher can trust the counts.
+  // From now on a watchdog can trust the counts.
   void publish() { pulse_->counts.store(1); }
 
-  // What a watcher sees.
+  // What a watchdog sees.
   const Pulse& read() const { return *pulse_; }
 
   // The calling thread computes, or no longer does.

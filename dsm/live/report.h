@@ -1,4 +1,4 @@
-// What a cluster's runtime tells at the end: counts of its compute nodes, of its page engine and of its
+// The report of a cluster's runtime at its end: counts of its compute nodes, of its page engine and of its
 // endpoint, as the JSON that `braid run` puts into its closing report.
 #pragma once
 

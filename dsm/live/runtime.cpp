@@ -18,8 +18,8 @@ namespace braid::dsm {
 
 namespace {
 
-// How long finish() waits for the others' goodbye. All have finished by then; what can be missing is a lost
-// process.
+// How long finish() waits for the last call of the others. All have finished by then; only a lost process can
+// be missing.
 constexpr Duration kGoodbyePatience = 2_s;
 
 Shape shape_of(const Environment& e) {
@@ -42,7 +42,7 @@ void write_all(int fd, const std::string& text) {
   for (std::size_t written = 0; written < text.size();) {
     const ssize_t n = ::write(fd, text.data() + written, text.size() - written);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return;  // whoever wanted the report has gone: the program's result stands all the same
+    if (n <= 0) return;  // the reader has gone: the result of the program is the same
     written += static_cast<std::size_t>(n);
   }
 }
@@ -107,8 +107,8 @@ void Runtime::finish() {
   CollectiveCall facts;
   facts.kind = CallKind::kFinish;
   call_together(facts);
-  // Every cluster is here, so none needs a page of this one any more. But one may not know yet that we are;
-  // the goodbyes tell that everybody knows, and so everybody may leave.
+  // Every cluster has called finish(), so none needs a page of this one any more. The second call tells each that
+  // all know this, and so all may leave.
   facts.kind = CallKind::kGoodbye;
   call_together(facts, monotonic_now() + kGoodbyePatience, AtDeadline::kGoOn);
   stop_threads();
@@ -117,7 +117,7 @@ void Runtime::finish() {
   ::close(environment_.report_fd);
 }
 
-// After stop_threads(): nobody else holds the combiner lock any more.
+// After stop_threads(): no other thread takes the combiner lock any more.
 std::string Runtime::report() {
   std::vector<NodeReport> nodes;
   for (unsigned local = 0; local < environment_.compute; ++local) {
@@ -147,7 +147,7 @@ void Runtime::call_together(const CollectiveCall& facts, Instant deadline, AtDea
   fail_with_text(text.data(), text.size());
 }
 
-// --- What it says when it is asked
+// --- Reports
 
 // With the combiner lock held.
 std::string Runtime::explain_wait(unsigned local) {
@@ -183,7 +183,7 @@ std::optional<PageId> Runtime::allocate_together(const Allocation& allocation) {
     first = combiner_.engine().allocate_together(allocation.pages, allocation.homes);
     if (!first) return {};
   }
-  // Together, so that nobody asks a cluster for a page before that one knows that it is the page's home.
+  // Together, so that no cluster requests a page from a home that does not know it yet.
   call_together(allocation_facts(allocation));
   return first;
 }
@@ -305,7 +305,7 @@ bool Runtime::on_fault(std::uintptr_t address, bool write) {
     if (complete) stamps.answered = stamps.installed = stamps.requested;
   }
   if (!complete) {
-    memory_.warm(page);  // while the request is on its way: new memory takes 2.5 us
+    memory_.warm(page);  // while the request is in flight: new memory takes 2.5 us
     waits_.wait(local);
   }
   times_[local].faults_ns += (monotonic_now() - began).ns();
@@ -350,7 +350,7 @@ Reduced Runtime::barrier(unsigned local, BarrierId barrier, Reduction reduction,
   if (!combiner_.start(local, [&] { return engine.barrier(node, barrier, reduction, value); }))
     waits_.wait(local);
   times_[local].barriers_ns += (monotonic_now() - began).ns();
-  // Nobody writes a node's result while it waits for nothing.
+  // A node's result is not written while it waits for nothing.
   return {engine.result(node), engine.reduction(node)};
 }
 

@@ -12,7 +12,7 @@ namespace braid::dsm {
 
 namespace {
 
-// So often the server looks whether somebody polls still, where no bell wakes it when nobody does.
+// How often the server checks whether a node still polls, where no bell wakes it when none does.
 constexpr Duration kUnrung = 1_ms;
 // Serves that find nothing while output waits for room: its receiver must run first. After so many yields the
 // server sleeps in between.

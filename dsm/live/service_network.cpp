@@ -11,7 +11,7 @@ namespace {
 // Where runtimes listen. One machine runs one program at a time, so one number is enough.
 constexpr PortId kPort{1};
 
-// The page protocol bears any order, so no page waits behind another.
+// The page protocol allows any order, so no page waits for another.
 proxy::ConnectionOptions connection_options(const Environment& environment) {
   proxy::ConnectionOptions options;
   options.ordered = false;
@@ -103,7 +103,7 @@ int ServiceNetwork::poll(Sink& sink, int limit) {
 const char* ServiceNetwork::trouble(ClusterId peer) {
   const proxy::ConnectionState state = links_[peer.value()]->state();
   if (state != proxy::ConnectionState::kOpen) return proxy::to_string(state);
-  if (links_[peer.value()]->corrupted()) return "a message from it was damaged on its way, and is lost";
+  if (links_[peer.value()]->corrupted()) return "a message from it was damaged in flight, and is lost";
   return endpoint_->service().alive() ? nullptr : proxy::to_string(proxy::ConnectionState::kServiceLost);
 }
 

@@ -1,6 +1,6 @@
-// Sends the other clusters what this one's page engine and its collective call have for them.
+// Sends the messages of this cluster's page engine, and its collective call, to the other clusters.
 //
-// Belongs to whoever holds the combiner lock, all but pending(). Allocates nothing.
+// Owned by the holder of the combiner lock, all but pending(). Allocates nothing.
 #pragma once
 
 #include <atomic>
@@ -18,8 +18,8 @@ class Transmitter {
   Transmitter(Network* network, Engine& engine, CurrentCall& call)
       : network_(network), engine_(engine), call_(call) {}
 
-  // Sends everything that the network has room for, as compute node `lane`. What is meant for a cluster that has
-  // left stays: nobody waits for it.
+  // Sends everything that the network has room for, as compute node `lane`. Messages for a cluster that has left
+  // are not sent.
   void send(unsigned lane) {
     if (network_ == nullptr) return;
     const std::uint64_t clusters = engine_.output_clusters() | call_.unsent();
@@ -31,7 +31,7 @@ class Transmitter {
     }
   }
 
-  // Output waits for room in the network: somebody must call send() again, although no bell will ring for it.
+  // Output waits for room in the network: send() must be called again, although no bell will ring for it.
   // Any thread, without the combiner lock.
   bool pending(std::memory_order order = std::memory_order_seq_cst) const { return pending_.load(order); }
 

@@ -15,15 +15,14 @@
 namespace braid::dsm {
 
 // Guards the cluster's page engine and network. Held for microseconds. Not a std::mutex, because it is taken
-// inside a fault, which may sit anywhere, and a waiter rather tries again after it looked at something else
-// than sleeps on it.
+// inside a fault, which can occur anywhere, and because a waiter tries again after other work instead of sleeping.
 class CombinerLock {
  public:
   bool try_lock() {
     return word_.load(std::memory_order_relaxed) == 0 && word_.exchange(1, std::memory_order_acquire) == 0;
   }
   void lock() {
-    // The holder may wait for a processor: after a few looks, give it ours.
+    // The holder may wait for a processor: after a few tries, yield this one.
     constexpr int kLooks = 64;
     for (int look = 0; !try_lock(); ++look) {
       if (look < kLooks) {
@@ -39,16 +38,16 @@ class CombinerLock {
   alignas(64) std::atomic<std::uint32_t> word_{0};
 };
 
-// Whether what one thread waits for has come. One thread waits on it; any thread tells.
+// Whether the event that one thread waits for has happened. One thread waits; any thread signals.
 //
 //    begin()          park()
 //   kDone -> kWaiting <-> kParked
-//     ^---------'------------'     tell(): and wakes a parked thread
+//     ^---------'------------'     signal(): and wakes a parked thread
 class Completion {
  public:
   void begin() { word_.store(kWaiting, std::memory_order_relaxed); }
   bool done() const { return word_.load(std::memory_order_acquire) == kDone; }
-  // Sleeps until tell() or for `timeout`; returns at once if tell() came before.
+  // Sleeps until signal() or for `timeout`; returns at once if signal() came before.
   void park(Duration timeout) {
     std::uint32_t expected = kWaiting;
     if (!word_.compare_exchange_strong(expected, kParked, std::memory_order_acq_rel)) return;
@@ -57,7 +56,7 @@ class Completion {
     expected = kParked;
     word_.compare_exchange_strong(expected, kWaiting, std::memory_order_acq_rel);
   }
-  void tell() {
+  void signal() {
     if (word_.exchange(kDone, std::memory_order_acq_rel) == kParked)
       ::syscall(SYS_futex, &word_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
   }

@@ -1,4 +1,4 @@
-// The end of a process that cannot go on: one line on standard error, then status 70 (EX_SOFTWARE), from any
+// The end of a process that cannot continue: one line on standard error, then status 70 (EX_SOFTWARE), from any
 // thread and from inside a fault. It runs no destructors, flushes nothing and takes no lock, because the code
 // that was interrupted may hold any.
 #pragma once

@@ -45,7 +45,7 @@ void pass_on(int signal_number, siginfo_t* info, void* context) {
   const bool sent_by_a_process = info->si_code <= 0;
   if (sent_by_a_process && previous_action.sa_handler == SIG_IGN) return;
   // The access happens again on return and meets the action that was there before: the crash keeps its
-  // address, and a core dump its stack. A signal that somebody sent does not repeat itself.
+  // address, and a core dump its stack. A signal that another process sent does not repeat itself.
   ::sigaction(signal_number, &previous_action, nullptr);
   if (sent_by_a_process) ::raise(signal_number);
 }
@@ -87,7 +87,7 @@ Result<void> install_fault_handler(FaultSink* sink, HandlerStack stack) {
 
 void remove_fault_handler() {
   the_sink.store(nullptr, std::memory_order_release);
-  // A handler that somebody put over ours stays; ours then passes everything on.
+  // A handler that replaced ours stays; ours then passes everything on.
   for (const int signal_number : kSignals) {
     struct sigaction current = {};
     if (::sigaction(signal_number, nullptr, &current) == 0 && (current.sa_flags & SA_SIGINFO) != 0 &&

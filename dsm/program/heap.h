@@ -30,7 +30,7 @@ inline PageId page_of(std::uintptr_t address) {
 // As mprotect() takes it.
 int protection_bits(Access access);
 // Ends the process with a message: mprotect() of pages of the shared heap failed with this error, and the
-// program cannot go on. `other_way` is what else helps at the kernel's limit of mappings: words that end the
+// program cannot continue. `other_way` is what else helps at the kernel's limit of mappings: words that end the
 // sentence, or none. Allocates nothing.
 [[noreturn]] void mprotect_failed(int error_number, PageId first, std::uint32_t count, const char* other_way);
 

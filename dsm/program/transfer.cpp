@@ -15,7 +15,7 @@ namespace braid::dsm {
 
 namespace {
 
-// On the stack of whoever calls: large enough that the copy, not the call, is what takes the time.
+// On the caller's stack: large enough that the copy, not the call, takes the time.
 constexpr std::size_t kChunkBytes = 64u << 10;
 using Chunk = std::array<char, kChunkBytes>;
 

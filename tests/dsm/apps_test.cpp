@@ -33,7 +33,7 @@ Outcome run(const std::string& command) {
   return result;
 }
 
-TEST(Jacobi, RunsAloneAndIsVerified) {
+TEST(Jacobi, RunsOnOneClusterAndIsVerified) {
   for (const char* compute : {"1", "3"}) {
     const Outcome r =
         run(std::string("BRAID_COMPUTE=") + compute + " " BRAID_JACOBI " --size 200 --iterations 5");
@@ -44,7 +44,7 @@ TEST(Jacobi, RunsAloneAndIsVerified) {
   }
 }
 
-TEST(Matmul, RunsAloneAndIsVerified) {
+TEST(Matmul, RunsOnOneClusterAndIsVerified) {
   for (const char* compute : {"1", "3"}) {
     const Outcome r = run(std::string("BRAID_COMPUTE=") + compute + " " BRAID_MATMUL " --size 100");
     EXPECT_EQ(r.status, 0) << r.text;
@@ -52,7 +52,7 @@ TEST(Matmul, RunsAloneAndIsVerified) {
   }
 }
 
-TEST(Gauss, RunsAloneAndIsVerified) {
+TEST(Gauss, RunsOnOneClusterAndIsVerified) {
   for (const char* compute : {"1", "3"}) {
     for (const char* size : {"1", "2", "100"}) {  // fewer rows than compute nodes, too
       const Outcome r = run(std::string("BRAID_COMPUTE=") + compute + " " BRAID_GAUSS " --size " + size);
@@ -63,7 +63,7 @@ TEST(Gauss, RunsAloneAndIsVerified) {
   }
 }
 
-TEST(Tsp, RunsAloneAndIsVerified) {
+TEST(Tsp, RunsOnOneClusterAndIsVerified) {
   for (const char* compute : {"1", "3"}) {
     for (const char* arguments : {"", " --cities 3", " --cities 11 --seed 2", " --depth 1", " --depth 6"}) {
       const Outcome r = run(std::string("BRAID_COMPUTE=") + compute + " " BRAID_TSP + arguments);
@@ -81,7 +81,7 @@ TEST(Tsp, AnotherSeedIsAnotherMap) {
   EXPECT_NE(tour(one), tour(two));
 }
 
-TEST(Water, RunsAloneAndIsVerified) {
+TEST(Water, RunsOnOneClusterAndIsVerified) {
   for (const char* compute : {"1", "3"}) {
     for (const char* molecules : {"8", "27"}) {  // pairs of an even and of an odd number
       const Outcome r =
@@ -126,13 +126,13 @@ TEST(Programs, RefuseABadEnvironmentByName) {
   EXPECT_THAT(r.text, HasSubstr("braid: BRAID_COMPUTE is 'many'"));
 }
 
-TEST(Programs, ThatNeedMoreThanTheHeapSaySo) {
+TEST(Programs, HeapThatIsTooSmallIsReported) {
   const Outcome r = run("BRAID_HEAP_MIB=1 " BRAID_JACOBI);
   EXPECT_EQ(r.status, 70);
   EXPECT_THAT(r.text, HasSubstr("the shared heap of 1 MiB is used up"));
 }
 
-TEST(Verification, OneWrongBitIsWrong) {
+TEST(Verification, DetectsOneWrongBit) {
   std::vector<double> result(9, 1.0);
   const std::vector<double> expected = result;
   EXPECT_TRUE(braid::apps::matches(3, result, expected));

@@ -25,7 +25,7 @@ TEST(Allocation, NoneAfterTheConstructor) {
   m.set_home(8, 8, 1);
   for (std::uint16_t c = 0; c < 3; ++c) m.engine(c).set_first_touch(PageId(16), 8);
   std::array<std::byte, kMaxMessageBytes> room;
-  const auto settle = [&] {
+  const auto deliver_all = [&] {
     for (bool any = true; any;) {
       any = false;
       for (std::uint16_t from = 0; from < 3; ++from)
@@ -42,12 +42,12 @@ TEST(Allocation, NoneAfterTheConstructor) {
   for (std::uint32_t round = 0; round < 50; ++round) {
     for (std::uint16_t c = 0; c < 3; ++c) {
       (void)m.engine(c).lock(0, LockId(round % 5));
-      settle();
+      deliver_all();
       for (std::uint32_t page = 0; page < 10; ++page) {  // more than there are twins
         const std::uint32_t p = (page * 3 + round) % 32;
         (void)m.engine(c).fault(0, PageId(p), Access::kWrite);
         (void)m.engine(c).fault(1, PageId((p + 7) % 32), Access::kRead);
-        settle();
+        deliver_all();
         done += m.engine(c).done(0) && m.engine(c).done(1);
         if (m.may(c, p * kPageBytes, Access::kWrite)) m.memory(c).at(p * kPageBytes + c) ^= std::byte{1};
       }
@@ -61,21 +61,21 @@ TEST(Allocation, NoneAfterTheConstructor) {
       for (const SyncOp op : {SyncOp::kWordAdd, SyncOp::kFlagSet, SyncOp::kFlagWait, SyncOp::kSemaphorePost,
                               SyncOp::kSemaphoreWait, SyncOp::kConditionBroadcast}) {
         (void)engine.sync(0, {.op = op, .id = id, .first = 1, .releases = true});
-        settle();
+        deliver_all();
       }
       (void)engine.lock(0, LockId(id));
-      settle();
+      deliver_all();
       (void)engine.sync(0, {.op = SyncOp::kConditionWait, .id = id, .lock = LockId(id)});
-      settle();
+      deliver_all();
       (void)engine.sync(1, {.op = SyncOp::kConditionSignal, .id = id});
-      settle();
+      deliver_all();
       called += engine.done(0) && engine.done(1);
       engine.unlock(0, LockId(id));
     }
     for (std::uint16_t c = 0; c < 3; ++c)
       for (std::uint16_t n = 0; n < 2; ++n)
         (void)m.engine(c).barrier(n, BarrierId(round % 2), Reduction::kSumInt64, 1);
-    settle();
+    deliver_all();
   }
   test::counting_allocations = false;
   EXPECT_EQ(test::allocations, 0u);

@@ -21,7 +21,7 @@ struct AllocationsTest : testing::Test {
   ~AllocationsTest() override { EXPECT_EQ(m.bad_messages(), 0u); }
 
   std::uint64_t allocate(std::uint16_t cluster, std::uint32_t count, Homes homes, std::uint16_t node = 0) {
-    if (!m.engine(cluster).allocate(node, count, homes)) m.settle();
+    if (!m.engine(cluster).allocate(node, count, homes)) m.deliver_all();
     EXPECT_TRUE(m.engine(cluster).done(node));
     m.check();
     return m.engine(cluster).result(node);
@@ -36,7 +36,7 @@ struct AllocationsTest : testing::Test {
   EngineMachine m{config()};
 };
 
-TEST_F(AllocationsTest, AnyNodeGetsFreshPagesWithTheHomesItAskedFor) {  // AL-1, AL-2
+TEST_F(AllocationsTest, AnyNodeGetsFreshPagesWithTheRequestedHomes) {  // AL-1, AL-2
   EXPECT_EQ(allocate(1, 6, kBlock), 0u);
   EXPECT_EQ(allocate(2, 4, kCyclic, 1), 6u);
   EXPECT_EQ(allocate(0, 3, kOnTwo), 10u);
@@ -49,7 +49,7 @@ TEST_F(AllocationsTest, AnyNodeGetsFreshPagesWithTheHomesItAskedFor) {  // AL-1,
   EXPECT_TRUE(m.quiet());
 }
 
-TEST_F(AllocationsTest, PagesCanBeLeftToWhoeverTouchesThemFirst) {  // AL-2, PG-22
+TEST_F(AllocationsTest, PagesCanBePlacedByFirstTouch) {  // AL-2, PG-22
   EXPECT_EQ(allocate(1, 6, kFirstTouch), 0u);
   m.write(2, 1 * kPageBytes, 5);
   m.write(0, 2 * kPageBytes, 6);
@@ -58,12 +58,12 @@ TEST_F(AllocationsTest, PagesCanBeLeftToWhoeverTouchesThemFirst) {  // AL-2, PG-
   for (std::uint16_t c = 0; c < 3; ++c) {
     for (std::uint16_t n = 0; n < 2; ++n) (void)m.engine(c).barrier(n, BarrierId(0));
   }
-  m.settle();
+  m.deliver_all();
   EXPECT_EQ(m.read(1, 1 * kPageBytes), 5);
   EXPECT_EQ(m.read(1, 2 * kPageBytes), 6);
 }
 
-TEST_F(AllocationsTest, ItIsCompleteWhenEveryClusterKnows) {  // AL-3
+TEST_F(AllocationsTest, AllocationIsCompleteWhenEveryClusterKnowsIt) {  // AL-3
   EXPECT_FALSE(m.engine(1).allocate(0, 5, kOnTwo));
   m.deliver(Kind::kAllocate, 0);
   m.deliver(Kind::kRegion, 1);
@@ -78,7 +78,7 @@ TEST_F(AllocationsTest, ItIsCompleteWhenEveryClusterKnows) {  // AL-3
   EXPECT_TRUE(m.engine(1).done(0));
 }
 
-TEST_F(AllocationsTest, APageMayBeAskedForAheadWhereItsHomeHasNotHeardOfItYet) {  // AL-3, PG-20, PG-25
+TEST_F(AllocationsTest, PageMayBeRequestedBeforeItsHomeKnowsTheAllocation) {  // AL-3, PG-20, PG-25
   EXPECT_EQ(allocate(0, 10, kOnTwo), 0u);
   EXPECT_FALSE(m.engine(0).allocate(0, 4, kOnTwo));
   m.deliver(Kind::kRegion, 1);
@@ -91,31 +91,31 @@ TEST_F(AllocationsTest, APageMayBeAskedForAheadWhereItsHomeHasNotHeardOfItYet) {
   EXPECT_EQ(m.count(Kind::kPageReply), 2u) << "of page 9, and of 11, whose home was cluster 2 before";
   m.deliver(Kind::kRegion, 2);
   EXPECT_EQ(m.count(Kind::kPageReply), 3u);
-  m.settle();
+  m.deliver_all();
   EXPECT_TRUE(m.engine(0).done(0));
   EXPECT_EQ(m.engine(0).result(0), 10u);
   m.write(0, 11 * kPageBytes, 5);
   for (std::uint16_t c = 0; c < 3; ++c) {
     for (std::uint16_t n = 0; n < 2; ++n) (void)m.engine(c).barrier(n, BarrierId(0));
   }
-  m.settle();
+  m.deliver_all();
   EXPECT_EQ(m.read(1, 11 * kPageBytes), 5);
 }
 
-TEST_F(AllocationsTest, RequestsAreServedOneAfterTheOtherInTheirOrder) {  // AL-1
+TEST_F(AllocationsTest, RequestsAreServedInOrder) {  // AL-1
   EXPECT_FALSE(m.engine(2).allocate(1, 2, kBlock));
   m.deliver(Kind::kAllocate, 0);
   EXPECT_FALSE(m.engine(0).allocate(0, 3, kBlock));
   EXPECT_FALSE(m.engine(1).allocate(0, 4, kBlock));
   m.deliver(Kind::kAllocate, 0);
   EXPECT_EQ(m.count(Kind::kRegion), 2u) << "of the first alone";
-  m.settle();
+  m.deliver_all();
   EXPECT_EQ(m.engine(2).result(1), 0u);
   EXPECT_EQ(m.engine(0).result(0), 2u);
   EXPECT_EQ(m.engine(1).result(0), 5u);
 }
 
-TEST_F(AllocationsTest, WhatDoesNotFitIsRefusedAndWhatFitsStillGoes) {  // AL-4
+TEST_F(AllocationsTest, RequestThatDoesNotFitIsRefusedAndALaterOneSucceeds) {  // AL-4
   EXPECT_EQ(allocate(1, 21, kBlock), kNoPages);
   EXPECT_EQ(allocate(0, 21, kBlock), kNoPages);
   EXPECT_EQ(allocate(1, 20, kBlock), 0u);
@@ -159,10 +159,10 @@ struct AheadOfARegion : AllocationsTest, testing::WithParamInterface<Homes::Kind
     for (std::uint16_t c = 0; c < 3; ++c) {
       for (std::uint16_t n = 0; n < 2; ++n) (void)m.engine(c).barrier(n, BarrierId(0));
     }
-    m.settle();
+    m.deliver_all();
     for (std::uint32_t page = first; page < first + count; ++page)
       for (std::uint16_t c = 0; c < 3; ++c) EXPECT_EQ(m.read(c, page * kPageBytes), page) << page;
-    m.settle();
+    m.deliver_all();
     EXPECT_TRUE(m.quiet());
   }
 };
@@ -175,28 +175,28 @@ INSTANTIATE_TEST_SUITE_P(Homes, AheadOfARegion,
                                          Homes::Kind::kFirstTouch),
                          name_of);
 
-TEST_P(AheadOfARegion, PagesAreFetchedBeforeTheirHomeIsToldOfThem) {  // AL-2, PG-20, PG-25
+TEST_P(AheadOfARegion, PagesAreFetchedBeforeTheirHomeKnowsThem) {  // AL-2, PG-20, PG-25
   EXPECT_EQ(allocate(0, 6, {Homes::Kind::kCluster, ClusterId(0)}), 0u);
   EXPECT_FALSE(m.engine(0).allocate(0, 3, next()));
   m.deliver(Kind::kRegion, 1);
   read_on();
-  m.settle();
+  m.deliver_all();
   ASSERT_TRUE(m.engine(0).done(0));
   EXPECT_EQ(m.engine(0).result(0), 6u);
   use(6, 3);
 }
 
-TEST_P(AheadOfARegion, PagesAreFetchedBeforeTheirHomeTakesThemTogetherWithTheOthers) {  // AL-2, PG-20, PG-25
+TEST_P(AheadOfARegion, PagesAreFetchedBeforeTheirHomeAllocatesThemToo) {  // AL-2, PG-20, PG-25
   EXPECT_EQ(allocate(0, 6, {Homes::Kind::kCluster, ClusterId(0)}), 0u);
   EXPECT_EQ(m.engine(0).allocate_together(3, next()), PageId(6));
   EXPECT_EQ(m.engine(1).allocate_together(3, next()), PageId(6));
   read_on();
   EXPECT_EQ(m.engine(2).allocate_together(3, next()), PageId(6));
-  m.settle();
+  m.deliver_all();
   use(6, 3);
 }
 
-TEST_F(AllocationsTest, ForgedRegionsAndRequestsAreRefused) {  // AL-4
+TEST_F(AllocationsTest, InvalidRegionsAndRequestsAreRefused) {  // AL-4
   EngineMachine forged(config());
   const auto send = [&](Kind kind, std::uint16_t from, std::uint16_t to, std::uint32_t id,
                         std::uint32_t number, std::uint16_t homes_kind = 0, std::uint16_t cluster = 0) {

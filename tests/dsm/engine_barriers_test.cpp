@@ -38,17 +38,17 @@ struct BarriersTest : testing::Test {
   EngineMachine m{config()};
 };
 
-TEST_F(BarriersTest, AClusterArrivesWhenItsLastNodeHasCome) {  // BR-1
+TEST_F(BarriersTest, ClusterArrivesWithItsLastNode) {  // BR-1
   comes(1, 1);
   EXPECT_TRUE(m.wire.empty());
   comes(1, 0);
   EXPECT_EQ(m.count(Kind::kBarrierArrive), 1u);
 }
 
-TEST_F(BarriersTest, NobodyDepartsBeforeAllHaveArrived) {  // BR-3
+TEST_F(BarriersTest, NoNodeDepartsBeforeAllHaveArrived) {  // BR-3
   all_of(0);
   all_of(1);
-  m.settle();
+  m.deliver_all();
   EXPECT_FALSE(passed(0) || passed(1));
   all_of(2);
   m.deliver(Kind::kBarrierArrive, 0);
@@ -56,12 +56,12 @@ TEST_F(BarriersTest, NobodyDepartsBeforeAllHaveArrived) {  // BR-3
   m.deliver(Kind::kBarrierDepart, 2);
   EXPECT_TRUE(passed(2));
   EXPECT_FALSE(passed(1));
-  m.settle();
+  m.deliver_all();
   EXPECT_TRUE(passed(1));
   EXPECT_TRUE(m.quiet());
 }
 
-TEST_F(BarriersTest, AClusterArrivesWhenItsWritesAreVisible) {  // BR-2
+TEST_F(BarriersTest, ClusterArrivesWhenItsWritesAreVisible) {  // BR-2
   m.read(2, 0);
   m.write(1, 0, 5);
   all_of(1);
@@ -73,11 +73,11 @@ TEST_F(BarriersTest, AClusterArrivesWhenItsWritesAreVisible) {  // BR-2
   EXPECT_EQ(m.count(Kind::kBarrierArrive), 1u);
   all_of(0);
   all_of(2);
-  m.settle();
+  m.deliver_all();
   for (std::uint16_t c = 0; c < 3; ++c) EXPECT_EQ(m.read(c, 0), 5);
 }
 
-TEST_F(BarriersTest, ItIsUsedAgainWhileOthersStillLeaveIt) {  // BR-4
+TEST_F(BarriersTest, BarrierIsReusedWhileOthersStillDepart) {  // BR-4
   for (std::uint16_t c = 0; c < 3; ++c) all_of(c);
   m.deliver(Kind::kBarrierArrive, 0);
   m.deliver(Kind::kBarrierArrive, 0);
@@ -91,11 +91,11 @@ TEST_F(BarriersTest, ItIsUsedAgainWhileOthersStillLeaveIt) {  // BR-4
   EXPECT_TRUE(passed(1));
   EXPECT_FALSE(passed(0) || passed(2));
   all_of(1);
-  m.settle();
+  m.deliver_all();
   EXPECT_TRUE(passed(0) && passed(1) && passed(2));
 }
 
-TEST_F(BarriersTest, AnArrivalOrADepartureOfAnotherGenerationIsRefused) {  // BR-4
+TEST_F(BarriersTest, MessagesOfAnotherGenerationAreRefused) {  // BR-4
   EngineMachine forged(config());
   const auto send = [&](Kind kind, std::uint16_t from, std::uint16_t to, std::uint32_t generation) {
     std::vector<std::byte> bytes(kHeaderBytes + kBarrierValueBytes);
@@ -120,7 +120,7 @@ TEST_F(BarriersTest, SeveralBarriersHaveTheirOwnGenerations) {  // BR-4
   for (int round = 0; round < 5; ++round) {
     const BarrierId barrier(round % 3 == 0 ? 1u : 0u);
     for (std::uint16_t c = 0; c < 3; ++c) all_of(c, barrier);
-    m.settle();
+    m.deliver_all();
     for (std::uint16_t c = 0; c < 3; ++c) ASSERT_TRUE(passed(c));
   }
   EXPECT_EQ(m.engine(1).node_counts(1).barriers, 5u);
@@ -155,14 +155,14 @@ struct BarrierTree : testing::Test {
   EngineMachine m{config()};
 };
 
-TEST_F(BarrierTree, ArrivalsGoUpAndDeparturesDownTheTree) {  // BR-3
+TEST_F(BarrierTree, ArrivalsGoUpTheTreeAndDeparturesDown) {  // BR-3
   for (const std::uint16_t leaf : std::to_array<std::uint16_t>({3, 4, 5, 6})) EXPECT_FALSE(comes(leaf, 0));
   EXPECT_EQ(hops(), (Hops{{3, 1}, {4, 1}, {5, 2}, {6, 2}}));
-  m.settle();
+  m.deliver_all();
   EXPECT_FALSE(comes(1, 0));
   EXPECT_EQ(hops(), (Hops{{1, 0}}));
   EXPECT_FALSE(comes(0, 0));
-  m.settle();
+  m.deliver_all();
   EXPECT_FALSE(comes(2, 0));
   EXPECT_EQ(hops(), (Hops{{2, 0}}));
   m.deliver(Kind::kBarrierArrive, 0);
@@ -171,20 +171,20 @@ TEST_F(BarrierTree, ArrivalsGoUpAndDeparturesDownTheTree) {  // BR-3
   m.deliver(Kind::kBarrierDepart, 2);
   EXPECT_TRUE(m.engine(2).done(0));
   EXPECT_EQ(hops(), (Hops{{0, 1}, {2, 5}, {2, 6}}));
-  m.settle();
+  m.deliver_all();
   for (std::uint16_t c = 0; c < 7; ++c) EXPECT_TRUE(m.engine(c).done(0));
   EXPECT_TRUE(m.quiet());
 }
 
 TEST_F(BarrierTree, EveryBarrierHasARootOfItsOwn) {  // BR-3
   for (const std::uint16_t c : std::to_array<std::uint16_t>({0, 1, 2, 4, 5, 6})) EXPECT_FALSE(comes(c, 3));
-  m.settle();
+  m.deliver_all();
   EXPECT_TRUE(comes(3, 3)) << "the root completes it without a message to itself";
-  m.settle();
+  m.deliver_all();
   EXPECT_TRUE(m.quiet());
 }
 
-TEST_F(BarrierTree, ValuesAreCombinedInTheOrderOfTheTreeWhateverTheOrderOfArrival) {  // BR-5
+TEST_F(BarrierTree, ValuesAreCombinedInTheOrderOfTheTree) {  // BR-5
   // Sums of these depend on the order in which they are made.
   const std::array<double, 7> values = {1e16, 1, -1e16, 3, 1e-3, 7, 1e8};
   const auto sum = [&](const std::vector<std::uint16_t>& order) {
@@ -208,11 +208,11 @@ TEST_F(BarrierTree, ValuesAreCombinedInTheOrderOfTheTreeWhateverTheOrderOfArriva
   EXPECT_EQ(sum({4, 0, 6, 2, 3, 1, 5}), expected);
 }
 
-TEST_F(BarrierTree, EveryReductionHasItsResult) {  // BR-5
+TEST_F(BarrierTree, EveryReductionComputesItsResult) {  // BR-5
   const auto reduced = [&](Reduction reduction, auto value_of) {
     for (std::uint16_t c = 0; c < 7; ++c)
       (void)comes(c, 5, reduction, std::bit_cast<std::uint64_t>(value_of(c)));
-    m.settle();
+    m.deliver_all();
     return m.engine(3).result(0);
   };
   const auto number = [](std::uint16_t c) { return (c - std::int64_t{3}) * (c % 2 == 0 ? 1 : -10); };
@@ -232,28 +232,28 @@ TEST_F(BarrierTree, EveryReductionHasItsResult) {  // BR-5
   EXPECT_EQ(reduced(Reduction::kMaxUint64, count), ~std::uint64_t{0});
 }
 
-TEST_F(BarrierTree, NodesThatCallDifferentReductionsAreAllTold) {  // BR-6
+TEST_F(BarrierTree, DifferentReductionsAreReportedToAllNodes) {  // BR-6
   for (std::uint16_t c = 0; c < 7; ++c)
     (void)comes(c, 0, c == 5 ? Reduction::kMinInt64 : Reduction::kSumInt64, 1);
-  m.settle();
+  m.deliver_all();
   for (std::uint16_t c = 0; c < 7; ++c) {
     EXPECT_TRUE(m.engine(c).done(0));
     EXPECT_EQ(m.engine(c).reduction(0), Reduction::kDisagreement);
   }
   // And the next one is another matter, also while departures of this one wait to leave.
   for (std::uint16_t c = 0; c < 7; ++c) (void)comes(c, 0, Reduction::kMaxInt64, c);
-  m.settle();
+  m.deliver_all();
   EXPECT_EQ(m.engine(6).result(0), 6u);
   EXPECT_EQ(m.engine(6).reduction(0), Reduction::kMaxInt64);
 }
 
-TEST_F(BarrierTree, ADepartureThatWaitsToLeaveKeepsItsReduction) {  // BR-6
+TEST_F(BarrierTree, QueuedDepartureKeepsItsReduction) {  // BR-6
   for (std::uint16_t c = 1; c < 7; ++c) (void)comes(c, 0, Reduction::kSumInt64, c);
   for (const std::uint16_t to : std::to_array<std::uint16_t>({1, 1, 2, 2, 0, 0}))
     m.deliver(Kind::kBarrierArrive, to);
   EXPECT_TRUE(m.engine(0).barrier(0, BarrierId(0), Reduction::kSumInt64, 0));
   EXPECT_FALSE(m.engine(0).barrier(0, BarrierId(0), Reduction::kMinDouble, 99));  // before anything has left
-  m.settle();
+  m.deliver_all();
   EXPECT_EQ(m.engine(5).result(0), 21u);
   EXPECT_EQ(m.engine(5).reduction(0), Reduction::kSumInt64);
 }

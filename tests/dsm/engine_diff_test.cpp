@@ -37,13 +37,13 @@ std::vector<std::byte> bytes(std::initializer_list<int> values) {
   return v;
 }
 
-TEST(Diff, OfEqualPagesIsEmpty) {
+TEST(Diff, DiffOfEqualPagesIsEmpty) {
   Prng random(1);
   const PageBytes page = random_page(random);
   EXPECT_EQ(encode(page, page).diff.bytes, 0u);
 }
 
-TEST(Diff, OfOneByteIsARunOfFiveBytes) {
+TEST(Diff, DiffOfOneByteIsARunOfFiveBytes) {
   PageBytes twin{}, page{};
   page[4095] = std::byte{7};
   const Encoded e = encode(page, twin);
@@ -51,7 +51,7 @@ TEST(Diff, OfOneByteIsARunOfFiveBytes) {
   EXPECT_EQ(std::vector(e.bytes().begin(), e.bytes().end()), bytes({0xff, 0x0f, 1, 0, 7}));
 }
 
-TEST(Diff, OfEveryByteIsOneRun) {
+TEST(Diff, DiffOfAllBytesIsOneRun) {
   PageBytes twin{}, page;
   page.fill(std::byte{1});
   const Encoded e = encode(page, twin);
@@ -59,7 +59,7 @@ TEST(Diff, OfEveryByteIsOneRun) {
   EXPECT_EQ(e.diff.bytes, kPageBytes + 4);
 }
 
-TEST(Diff, OfEverySecondByteIsAMaskAndTheBytes) {
+TEST(Diff, DiffOfEverySecondByteIsAMask) {
   PageBytes twin{}, page{};
   for (std::size_t i = 0; i < kPageBytes; i += 2) page[i] = std::byte{9};
   const Encoded e = encode(page, twin);
@@ -67,7 +67,7 @@ TEST(Diff, OfEverySecondByteIsAMaskAndTheBytes) {
   EXPECT_EQ(e.diff.bytes, kMaskBytes + kPageBytes / 2);
 }
 
-TEST(Diff, TakesTheShorterFormAtTheBorder) {
+TEST(Diff, ChoosesTheShorterFormat) {
   PageBytes twin{}, page{};
   for (std::size_t i = 0; i < 128; ++i) page[i * 3] = std::byte{1};
   EXPECT_EQ(encode(page, twin).diff.format, DiffFormat::kRuns);
@@ -76,7 +76,7 @@ TEST(Diff, TakesTheShorterFormAtTheBorder) {
 }
 
 // Every density of changes, in both forms, over a home that somebody else has written meanwhile.
-TEST(Diff, StoresWhatChangedAndLeavesEveryOtherByteToOtherWriters) {
+TEST(Diff, StoresChangedBytesAndNoOthers) {
   for (std::uint64_t seed = 1; seed <= 400; ++seed) {
     Prng random(seed);
     const PageBytes twin = random_page(random);
@@ -101,7 +101,7 @@ TEST(Diff, StoresWhatChangedAndLeavesEveryOtherByteToOtherWriters) {
   }
 }
 
-TEST(Diff, RefusesRunsThatNoEngineWritesAndStoresNothing) {
+TEST(Diff, RefusesInvalidRunsAndStoresNothing) {
   const std::vector<std::vector<std::byte>> wrong = {
       bytes({1}),                                     // cut in the header
       bytes({1, 0, 2, 0, 5}),                         // cut in the bytes
@@ -119,7 +119,7 @@ TEST(Diff, RefusesRunsThatNoEngineWritesAndStoresNothing) {
   }
 }
 
-TEST(Diff, RefusesAMaskWhoseBytesAreTooFewOrTooMany) {
+TEST(Diff, RefusesAMaskWithTooFewOrTooManyBytes) {
   PageBytes home{};
   std::vector<std::byte> diff(kMaskBytes + 3, std::byte{0});
   diff[0] = std::byte{0b1010'0001};
@@ -132,7 +132,7 @@ TEST(Diff, RefusesAMaskWhoseBytesAreTooFewOrTooMany) {
   EXPECT_EQ(home, PageBytes{});
 }
 
-TEST(Diff, SurvivesAnyBytes) {
+TEST(Diff, ApplyingRandomBytesIsSafe) {
   for (std::uint64_t seed = 1; seed <= 3000; ++seed) {
     Prng random(seed);
     std::vector<std::byte> diff(random.below(700));
@@ -144,7 +144,7 @@ TEST(Diff, SurvivesAnyBytes) {
   }
 }
 
-TEST(Diff, WhatIsLongerThanTheRoomIsOnlyMeasured) {
+TEST(Diff, DiffLongerThanTheRoomIsOnlyMeasured) {
   Prng random(5);
   for (const std::uint64_t changed_in : {900u, 3u}) {  // runs, and a mask
     const PageBytes twin = random_page(random);

@@ -110,7 +110,7 @@ TEST_F(DirectoryTest, PageIsNotUnsharedWhileACopyIsBeingInvalidated) {  // PG-13
   EXPECT_EQ(directory.rounds(), 0u);
 }
 
-TEST_F(DirectoryTest, AcknowledgementsThatNobodyAwaitsAreKnown) {
+TEST_F(DirectoryTest, UnexpectedAcknowledgementIsRecognised) {
   give_copy(kA);
   directory.add_change(kPage, kB);
   const Directory::RoundBegun round = directory.begin_round(kPage).value();

@@ -76,7 +76,7 @@ struct Hostile : testing::Test {
   }
 };
 
-TEST_F(Hostile, BytesThatAreNoMessageAreCountedAndDropped) {  // PG-19
+TEST_F(Hostile, MalformedMessagesAreCountedAndDropped) {  // PG-19
   EXPECT_EQ(refused({}), 1u);
   EXPECT_EQ(refused(std::vector<std::byte>(kHeaderBytes - 1)), 1u);
   EXPECT_EQ(refused(std::vector<std::byte>(kHeaderBytes)), 1u);              // kind 0
@@ -96,7 +96,7 @@ TEST_F(Hostile, BytesThatAreNoMessageAreCountedAndDropped) {  // PG-19
   EXPECT_EQ(engine.output_clusters(), 0u);
 }
 
-TEST_F(Hostile, TheFirstMessageThatIsRefusedIsKeptForWhoEndsTheProgram) {  // PG-27
+TEST_F(Hostile, FirstRefusalIsKept) {  // PG-27
   EXPECT_EQ(refused(message(Kind::kPageRequest, 3)), 0u);
   EXPECT_FALSE(engine.refusal());
   EXPECT_EQ(refused(message(Kind::kBarrierArrive, 0, 7), 2), 1u);
@@ -110,7 +110,7 @@ TEST_F(Hostile, TheFirstMessageThatIsRefusedIsKeptForWhoEndsTheProgram) {  // PG
   EXPECT_NE(std::string(engine.refusal()->why).find("generation"), std::string::npos);
 }
 
-TEST_F(Hostile, OfSeveralMessagesInOneEachIsJudgedForItself) {  // PG-19, PG-26
+TEST_F(Hostile, PackedMessagesAreCheckedIndividually) {  // PG-19, PG-26
   const auto request = message(Kind::kPageRequest, 0);
   const auto nonsense = message(Kind::kPageRequest, 6);
   EXPECT_EQ(refused(in_front(nonsense, in_front(request, nonsense))), 2u);
@@ -127,7 +127,7 @@ TEST_F(Hostile, OfSeveralMessagesInOneEachIsJudgedForItself) {  // PG-19, PG-26
   EXPECT_EQ(engine.output_clusters(), 0u);
 }
 
-TEST_F(Hostile, NamesOutOfRangeAndWrongHomesAreRefused) {  // PG-19
+TEST_F(Hostile, IdsOutOfRangeAndWrongHomesAreRefused) {  // PG-19
   for (const std::uint32_t page : {6u, 1u << 31, ~0u}) {
     EXPECT_EQ(refused(message(Kind::kPageRequest, page)), 1u);
     EXPECT_EQ(refused(message(Kind::kPageReply, page, 1)), 1u);
@@ -161,7 +161,7 @@ TEST_F(Hostile, NamesOutOfRangeAndWrongHomesAreRefused) {  // PG-19
   EXPECT_EQ(refused(message(Kind::kPageRequest, 0), 3), 1u);    // from a cluster that is none
 }
 
-TEST_F(Hostile, ARunOfPagesIsRefusedAsAWhole) {  // PG-19, PG-21
+TEST_F(Hostile, RunOfPagesIsRefusedAsAWhole) {  // PG-19, PG-21
   const auto run = [](Kind kind, std::uint32_t first, std::size_t pages) {
     return message(kind, first, 1, (pages - 1) * 4);
   };
@@ -178,7 +178,7 @@ TEST_F(Hostile, ARunOfPagesIsRefusedAsAWhole) {  // PG-19, PG-21
             1u);  // six are unanswered: three clusters, a window of two
 }
 
-TEST_F(Hostile, RequestsThatNobodyForwardsAreRefused) {  // PG-19, PG-24
+TEST_F(Hostile, InvalidForwardedRequestsAreRefused) {  // PG-19, PG-24
   const auto forwarded = [](std::uint32_t page, std::uint32_t asks, std::uint32_t hops) {
     return message(Kind::kPageForward, page, asks | hops << 8);
   };
@@ -195,7 +195,7 @@ TEST_F(Hostile, RequestsThatNobodyForwardsAreRefused) {  // PG-19, PG-24
   EXPECT_EQ(refused(forwarded(3, 2, 1)), 1u);  // more than it has nodes
 }
 
-TEST_F(Hostile, AHomeThatNobodyAskedForIsRefused) {  // PG-19, PG-22, PG-23
+TEST_F(Hostile, UnrequestedHomeIsRefused) {  // PG-19, PG-22, PG-23
   auto zeros = message(Kind::kPageReply, 1, 0, 0, 1);
   EXPECT_EQ(refused(zeros), 1u);  // with bytes
   zeros.resize(kHeaderBytes);
@@ -203,7 +203,7 @@ TEST_F(Hostile, AHomeThatNobodyAskedForIsRefused) {  // PG-19, PG-22, PG-23
   EXPECT_EQ(refused(message(Kind::kDiffDone, 1, 1, 0, 1)), 1u);
 }
 
-TEST_F(Hostile, AnswersThatNobodyWaitsForAreRefused) {  // PG-19
+TEST_F(Hostile, UnexpectedAnswersAreRefused) {  // PG-19
   EXPECT_EQ(refused(message(Kind::kPageReply, 1, 1)), 1u);
   EXPECT_EQ(refused(message(Kind::kDiffDone, 1, 1)), 1u);
   EXPECT_EQ(refused(message(Kind::kInvalidateAck, 0, 0)), 1u);
@@ -227,7 +227,7 @@ TEST_F(Hostile, AnswersThatNobodyWaitsForAreRefused) {  // PG-19
   EXPECT_EQ(refused(message(Kind::kSyncResult, 1, 1)), 1u);
 }
 
-TEST_F(Hostile, MoreQuestionsThanAClusterHasNodesAreRefused) {  // PG-19
+TEST_F(Hostile, RequestsBeyondTheNodesOfAClusterAreRefused) {  // PG-19
   EXPECT_EQ(refused(message(Kind::kPageRequest, 0)), 0u);
   EXPECT_EQ(refused(message(Kind::kPageRequest, 3)), 0u);
   EXPECT_EQ(refused(message(Kind::kPageRequest, 3)), 1u);
@@ -235,7 +235,7 @@ TEST_F(Hostile, MoreQuestionsThanAClusterHasNodesAreRefused) {  // PG-19
   EXPECT_EQ(refused(message(Kind::kLockRequest, 0)), 1u);  // it has that lock now
 }
 
-TEST_F(Hostile, MoreDiffsThanTheWindowAreRefused) {  // PG-19
+TEST_F(Hostile, DiffsBeyondTheWindowAreRefused) {  // PG-19
   for (std::uint32_t page = 0; page < 6; page += 3) EXPECT_EQ(refused(message(Kind::kDiff, page)), 0u);
   EXPECT_EQ(refused(message(Kind::kDiff, 0)), 1u);  // two are unanswered, the window is 2
 }

@@ -39,14 +39,14 @@ struct LocksTest : testing::Test {
   EngineMachine m;
 };
 
-TEST_F(LocksTest, TheManagersClusterTakesAFreeLockAtOnce) {  // LK-1
+TEST_F(LocksTest, ManagersClusterTakesAFreeLockAtOnce) {  // LK-1
   EXPECT_TRUE(m.engine(0).lock(0, kLock));
   EXPECT_EQ(m.engine(0).node_counts(0).remote_locks, 0u);
   unlocks(0);
   EXPECT_TRUE(m.quiet());
 }
 
-TEST_F(LocksTest, AnotherClusterAsksTheManager) {  // LK-1
+TEST_F(LocksTest, AnotherClusterRequestsTheTokenFromTheManager) {  // LK-1
   waits(1);
   EXPECT_EQ(m.engine(1).node_counts(0).remote_locks, 1u);
   m.deliver(Kind::kLockRequest, 0);
@@ -54,7 +54,7 @@ TEST_F(LocksTest, AnotherClusterAsksTheManager) {  // LK-1
   EXPECT_TRUE(has(1));
 }
 
-TEST_F(LocksTest, WhereTheTokenIsLockingCostsNoMessageAndNoFlush) {  // LK-2
+TEST_F(LocksTest, LockingWhereTheTokenIsCostsNoMessageAndNoFlush) {  // LK-2
   m.lock(1, 0);
   m.write(1, 0, 1);
   unlocks(1);
@@ -66,7 +66,7 @@ TEST_F(LocksTest, WhereTheTokenIsLockingCostsNoMessageAndNoFlush) {  // LK-2
   EXPECT_EQ(m.engine(1).counts().diffs_sent, 0u);
 }
 
-TEST_F(LocksTest, NodesOfAClusterGetItInTheOrderOfTheirCalls) {  // LK-2
+TEST_F(LocksTest, NodesOfAClusterGetTheLockInTheOrderOfTheirCalls) {  // LK-2
   m.lock(1, 0, 2);
   waits(1, 1);
   waits(1, 0);
@@ -78,21 +78,21 @@ TEST_F(LocksTest, NodesOfAClusterGetItInTheOrderOfTheirCalls) {  // LK-2
   EXPECT_TRUE(has(1, 0));
 }
 
-TEST_F(LocksTest, ClustersGetItInTheOrderOfTheirRequests) {  // LK-1
+TEST_F(LocksTest, ClustersGetTheTokenInTheOrderOfTheirRequests) {  // LK-1
   m.lock(0, 0);
   waits(2);
   waits(1);
-  m.settle();
+  m.deliver_all();
   unlocks(0);
-  m.settle();
+  m.deliver_all();
   EXPECT_TRUE(has(2));
   EXPECT_FALSE(has(1));
   unlocks(2);
-  m.settle();
+  m.deliver_all();
   EXPECT_TRUE(has(1));
 }
 
-TEST_F(LocksTest, AFreeTokenLeavesWhenItIsRecalled) {  // LK-3
+TEST_F(LocksTest, RecalledFreeTokenLeaves) {  // LK-3
   m.lock(1, 0);
   unlocks(1);
   waits(2);
@@ -103,8 +103,8 @@ TEST_F(LocksTest, AFreeTokenLeavesWhenItIsRecalled) {  // LK-3
   EXPECT_TRUE(has(2));
 }
 
-TEST_F(LocksTest, TheTokenStaysUntilEveryWriteIsVisible) {  // LK-3, PG-17
-  m.read(2, 0);                                             // homed at cluster 0
+TEST_F(LocksTest, TokenStaysUntilEveryWriteIsVisible) {  // LK-3, PG-17
+  m.read(2, 0);                                          // homed at cluster 0
   m.lock(1, 0);
   m.write(1, 0, 9);
   waits(2);
@@ -120,12 +120,12 @@ TEST_F(LocksTest, TheTokenStaysUntilEveryWriteIsVisible) {  // LK-3, PG-17
   m.deliver(Kind::kDiffDone, 1);
   EXPECT_EQ(m.count(Kind::kLockReturn), 1u);
   EXPECT_FALSE(has(2));
-  m.settle();
+  m.deliver_all();
   EXPECT_TRUE(has(2));
   EXPECT_EQ(m.read(2, 0), 9);
 }
 
-TEST_F(LocksTest, ARecallThatOvertakesItsGrantIsRemembered) {  // LK-4
+TEST_F(LocksTest, RecallThatOvertakesItsGrantIsKept) {  // LK-4
   waits(1);
   m.deliver(Kind::kLockRequest, 0);  // the grant leaves, and is slow
   waits(2);
@@ -140,11 +140,11 @@ TEST_F(LocksTest, ARecallThatOvertakesItsGrantIsRemembered) {  // LK-4
   EXPECT_TRUE(has(2));
 }
 
-TEST_F(LocksTest, AGrantForWhichOthersWaitIsItsOwnRecall) {  // LK-4
+TEST_F(LocksTest, GrantWithOtherWaitersIsARecall) {  // LK-4
   m.lock(0, 0);
   waits(1);
   waits(2);
-  m.settle();
+  m.deliver_all();
   unlocks(0);
   m.deliver(Kind::kLockGrant, 1);
   EXPECT_EQ(m.count(Kind::kLockRecall), 0u);
@@ -154,7 +154,7 @@ TEST_F(LocksTest, AGrantForWhichOthersWaitIsItsOwnRecall) {  // LK-4
   EXPECT_TRUE(has(2));
 }
 
-TEST_F(LocksTest, ANodeThatComesWhileTheTokenLeavesMakesTheClusterAskAgain) {  // LK-6
+TEST_F(LocksTest, NodeThatWaitsWhileTheTokenLeavesMakesTheClusterRequestItAgain) {  // LK-6
   m.lock(1, 0);
   m.write(1, 0, 1);
   unlocks(1);
@@ -163,42 +163,42 @@ TEST_F(LocksTest, ANodeThatComesWhileTheTokenLeavesMakesTheClusterAskAgain) {  /
   m.deliver(Kind::kLockRecall, 1);  // the release is in flight
   waits(1, 1);
   EXPECT_EQ(m.count(Kind::kLockRequest), 0u);
-  m.settle();
+  m.deliver_all();
   EXPECT_TRUE(has(2));
   EXPECT_FALSE(has(1, 1));
   unlocks(2);
-  m.settle();
+  m.deliver_all();
   EXPECT_TRUE(has(1, 1));
 }
 
-TEST_F(LocksTest, ARequestThatOvertakesTheReturnIsServedAfterTheOthers) {  // LK-7
+TEST_F(LocksTest, RequestThatOvertakesTheReturnIsServedLast) {  // LK-7
   m.lock(1, 0);
   waits(2);
-  m.settle();
+  m.deliver_all();
   unlocks(1);  // the token is on its way back
   ASSERT_EQ(m.count(Kind::kLockReturn), 1u);
   waits(1, 1);
   m.deliver(Kind::kLockRequest, 0);
   EXPECT_EQ(m.bad_messages(), 0u);
   m.deliver(Kind::kLockReturn, 0);
-  m.settle();
+  m.deliver_all();
   EXPECT_TRUE(has(2));
   unlocks(2);
-  m.settle();
+  m.deliver_all();
   EXPECT_TRUE(has(1, 1));
 }
 
-TEST_F(LocksTest, TheManagersOwnClusterWaitsItsTurn) {  // LK-1
+TEST_F(LocksTest, ManagersClusterWaitsItsTurn) {  // LK-1
   m.lock(1, 0);
   waits(0);
   EXPECT_EQ(m.engine(0).node_counts(0).remote_locks, 1u);
   waits(2);
-  m.settle();
+  m.deliver_all();
   unlocks(1);
   m.deliver(Kind::kLockReturn, 0);
   EXPECT_TRUE(has(0));
   unlocks(0);
-  m.settle();
+  m.deliver_all();
   EXPECT_TRUE(has(2));
 }
 
@@ -206,12 +206,12 @@ struct FewHandoffs : LocksTest {
   FewHandoffs() : LocksTest(2) {}
 };
 
-TEST_F(FewHandoffs, ARecalledTokenPassesSoManyTimesInItsClusterAndLeavesThen) {  // LK-5
+TEST_F(FewHandoffs, RecalledTokenLeavesAfterTheLocalHandoffs) {  // LK-5
   m.lock(1, 0, 0);
   waits(1, 1);
   waits(1, 2);
   waits(2);
-  m.settle();
+  m.deliver_all();
   unlocks(1, 0);
   ASSERT_TRUE(has(1, 1));  // once
   waits(1, 0);
@@ -219,15 +219,15 @@ TEST_F(FewHandoffs, ARecalledTokenPassesSoManyTimesInItsClusterAndLeavesThen) { 
   ASSERT_TRUE(has(1, 2));  // twice
   unlocks(1, 2);
   EXPECT_FALSE(has(1, 0));
-  m.settle();
+  m.deliver_all();
   EXPECT_TRUE(has(2));
   unlocks(2);
-  m.settle();
+  m.deliver_all();
   EXPECT_TRUE(has(1, 0));  // LK-6
   EXPECT_EQ(m.engine(1).node_counts(0).lock_calls, 2u);
 }
 
-TEST_F(FewHandoffs, NobodyElseWaitingTheyAreNotCounted) {  // LK-5
+TEST_F(FewHandoffs, HandoffsAreNotCountedWithoutARecall) {  // LK-5
   m.lock(1, 0, 0);
   for (std::uint16_t i = 0; i < 9; ++i) {
     const auto next = static_cast<std::uint16_t>((i + 1) % 3);

@@ -96,7 +96,7 @@ class EngineMachine {
            << " among: " << on_wire();
   }
   // Everything in flight and all that follows from it, oldest first.
-  void settle() {
+  void deliver_all() {
     for (transmit_all(); !wire.empty(); transmit_all()) {
       deliver(std::size_t{0});
       check();
@@ -124,7 +124,7 @@ class EngineMachine {
   void open(std::uint16_t cluster, std::size_t address, Access wanted, std::uint16_t node = 0) {
     for (int tries = 0; !may(cluster, address, wanted); ++tries) {
       ASSERT_LT(tries, 10);
-      if (!engine(cluster).fault(node, page_of(address), wanted)) settle();
+      if (!engine(cluster).fault(node, page_of(address), wanted)) deliver_all();
       ASSERT_TRUE(engine(cluster).done(node));
     }
     check();
@@ -138,7 +138,7 @@ class EngineMachine {
     poke(cluster, address, value);
   }
   void lock(std::uint16_t cluster, std::uint32_t lock, std::uint16_t node = 0) {
-    if (!engine(cluster).lock(node, LockId(lock))) settle();
+    if (!engine(cluster).lock(node, LockId(lock))) deliver_all();
     ASSERT_TRUE(engine(cluster).done(node));
   }
   void unlock(std::uint16_t cluster, std::uint32_t lock, std::uint16_t node = 0) {

@@ -52,7 +52,7 @@ struct PagesTest : testing::Test {
   EngineMachine m;
 };
 
-TEST_F(PagesTest, AReadMissBringsThePageFromItsHome) {  // PG-12
+TEST_F(PagesTest, ReadMissFetchesThePageFromItsHome) {  // PG-12
   m.write(0, kX, 42);
   EXPECT_EQ(m.read(1, kX), 42);
   EXPECT_EQ(access(1), Access::kRead);
@@ -62,7 +62,7 @@ TEST_F(PagesTest, AReadMissBringsThePageFromItsHome) {  // PG-12
   EXPECT_TRUE(m.quiet());
 }
 
-TEST_F(PagesTest, APageIsFilledBeforeItOpens) {  // PG-4
+TEST_F(PagesTest, PageIsFilledBeforeItOpens) {  // PG-4
   m.write(0, kX, 42);
   std::vector<int> seen;
   m.memory(1).on_protect = [&](std::uint32_t, std::uint32_t, Access a) {
@@ -72,7 +72,7 @@ TEST_F(PagesTest, APageIsFilledBeforeItOpens) {  // PG-4
   EXPECT_EQ(seen, std::vector<int>{42});
 }
 
-TEST_F(PagesTest, TheTwinIsTakenBeforeASiblingCanWrite) {  // PG-4
+TEST_F(PagesTest, TwinIsTakenBeforeASiblingCanWrite) {  // PG-4
   m.memory(1).on_protect = [&](std::uint32_t, std::uint32_t, Access a) {
     if (a == Access::kWrite) m.memory(1).at(kY) = std::byte{9};  // the sibling is as fast as can be
   };
@@ -82,16 +82,16 @@ TEST_F(PagesTest, TheTwinIsTakenBeforeASiblingCanWrite) {  // PG-4
   EXPECT_EQ(m.read(2, kY), 9);
 }
 
-TEST_F(PagesTest, AWriteFaultFetchesAndOpensInOneGo) {
+TEST_F(PagesTest, WriteFaultFetchesAndOpensAtOnce) {
   m.write(1, kX, 8);
   EXPECT_EQ(m.engine(1).node_counts(0).write_faults, 1u);
   EXPECT_EQ(access(1), Access::kWrite);
 }
 
-TEST_F(PagesTest, FaultsOnAPageThatIsUnderWayShareItsFetch) {  // PG-5
+TEST_F(PagesTest, FaultsOnAPageBeingFetchedShareTheFetch) {  // PG-5
   EXPECT_FALSE(m.engine(1).fault(0, kPage, Access::kRead));
   EXPECT_FALSE(m.engine(1).fault(1, kPage, Access::kWrite));
-  m.settle();
+  m.deliver_all();
   EXPECT_TRUE(m.engine(1).done(0));
   EXPECT_TRUE(m.engine(1).done(1));
   EXPECT_EQ(access(1), Access::kWrite);
@@ -99,7 +99,7 @@ TEST_F(PagesTest, FaultsOnAPageThatIsUnderWayShareItsFetch) {  // PG-5
   EXPECT_TRUE(m.engine(1).fault(0, kPage, Access::kRead));  // a sibling was faster
 }
 
-TEST_F(PagesTest, WhatWasWrittenUnderALockIsSeenUnderIt) {  // PG-17, LK-3
+TEST_F(PagesTest, WritesUnderALockAreVisibleUnderIt) {  // PG-17, LK-3
   EXPECT_EQ(m.read(2, kX), 0);
   m.lock(1, 0);
   m.write(1, kX, 7);
@@ -125,7 +125,7 @@ TEST_F(PagesTest, WritersOfNeighbouringBytesDoNotDisturbEachOther) {
   }
 }
 
-TEST_F(PagesTest, AReplyOlderThanAnInvalidationIsAskedForAgain) {  // PG-15
+TEST_F(PagesTest, ReplyOlderThanAnInvalidationIsRequestedAgain) {  // PG-15
   has_token(0, 0);
   EXPECT_FALSE(m.engine(1).fault(0, kPage, Access::kRead));
   m.deliver(Kind::kPageRequest, 0);  // the reply leaves, and is slow
@@ -139,12 +139,12 @@ TEST_F(PagesTest, AReplyOlderThanAnInvalidationIsAskedForAgain) {  // PG-15
   EXPECT_FALSE(m.engine(1).done(0));
   EXPECT_EQ(access(1), Access::kNone);
   EXPECT_EQ(counts(1).stale_replies, 1u);
-  m.settle();
+  m.deliver_all();
   EXPECT_TRUE(m.engine(1).done(0));
   EXPECT_EQ(m.peek(1, kX), 7);
 }
 
-TEST_F(PagesTest, ADirtyPageThatIsInvalidatedSendsItsChangesAtOnce) {  // PG-14
+TEST_F(PagesTest, InvalidatedDirtyPageSendsItsDiffAtOnce) {  // PG-14
   m.write(1, kX, 1);
   m.write(2, kY, 2);
   has_token(2, 2);
@@ -156,12 +156,12 @@ TEST_F(PagesTest, ADirtyPageThatIsInvalidatedSendsItsChangesAtOnce) {  // PG-14
   EXPECT_EQ(access(1), Access::kNone);
   EXPECT_EQ(m.count(Kind::kInvalidateAck), 1u);
   EXPECT_EQ(m.count(Kind::kDiff), 1u);
-  m.settle();
+  m.deliver_all();
   EXPECT_EQ(m.peek(0, kX), 1);
   EXPECT_EQ(m.peek(0, kY), 2);
 }
 
-TEST_F(PagesTest, AnInvalidationThatIsLateIsAcknowledgedAllTheSame) {  // PG-14
+TEST_F(PagesTest, LateInvalidationIsAcknowledged) {  // PG-14
   // Cluster 1 never had the page; so may it look to an engine whose copy went another way.
   std::vector<std::byte> bytes(kHeaderBytes);
   write_header(bytes, {.kind = Kind::kInvalidate, .id = 0, .number = 5});
@@ -173,7 +173,7 @@ TEST_F(PagesTest, AnInvalidationThatIsLateIsAcknowledgedAllTheSame) {  // PG-14
 }
 
 // The state in which cluster 1's changes of page 0 are on their way and its copy is gone.
-struct FlushUnderWay : PagesTest {
+struct FlushInProgress : PagesTest {
   void SetUp() override {
     m.write(1, kX, 1);
     has_token(0, 0);
@@ -186,7 +186,7 @@ struct FlushUnderWay : PagesTest {
   }
 };
 
-TEST_F(FlushUnderWay, APageIsNotAskedForWhileTheOwnFlushIsUnacknowledged) {  // PG-1, PG-2
+TEST_F(FlushInProgress, PageIsNotRequestedWhileTheOwnFlushIsUnacknowledged) {  // PG-1, PG-2
   EXPECT_FALSE(m.engine(1).fault(0, kPage, Access::kRead));
   m.transmit_all();
   EXPECT_EQ(m.count(Kind::kPageRequest),
@@ -196,13 +196,13 @@ TEST_F(FlushUnderWay, APageIsNotAskedForWhileTheOwnFlushIsUnacknowledged) {  // 
   EXPECT_EQ(m.count(Kind::kPageRequest), 0u);
   m.deliver(Kind::kDiffDone, 1);
   EXPECT_EQ(m.count(Kind::kPageRequest), 1u);
-  m.settle();
+  m.deliver_all();
   EXPECT_EQ(m.peek(1, kX), 1);
   EXPECT_EQ(m.peek(1, kY), 2);
 }
 
-TEST_F(FlushUnderWay, AReleaseWaitsForAFlushThatBeganBeforeIt) {  // PG-17
-  ASSERT_TRUE(m.engine(1).lock(0, LockId(1)));                    // its manager: at once
+TEST_F(FlushInProgress, ReleaseWaitsForAnEarlierFlush) {  // PG-17
+  ASSERT_TRUE(m.engine(1).lock(0, LockId(1)));            // its manager: at once
   m.engine(1).unlock(0, LockId(1));
   asks(0, 1, 1);
   m.deliver(Kind::kLockRequest, 1);
@@ -213,7 +213,7 @@ TEST_F(FlushUnderWay, AReleaseWaitsForAFlushThatBeganBeforeIt) {  // PG-17
   EXPECT_GE(m.count(Kind::kLockGrant), 1u);
 }
 
-TEST_F(FlushUnderWay, ADiffThatArrivesInARoundWaitsForARoundOfItsOwn) {  // PG-9, PG-11
+TEST_F(FlushInProgress, DiffThatArrivesInARoundWaitsForTheNextRound) {  // PG-9, PG-11
   EXPECT_FALSE(m.engine(2).fault(1, kPage, Access::kRead));
   m.transmit_all();
   m.deliver(Kind::kPageRequest, 0);
@@ -231,7 +231,7 @@ TEST_F(FlushUnderWay, ADiffThatArrivesInARoundWaitsForARoundOfItsOwn) {  // PG-9
   EXPECT_EQ(access(2), Access::kNone);
 }
 
-TEST_F(FlushUnderWay, APageIsSentDuringARound) {  // PG-12
+TEST_F(FlushInProgress, RequestIsAnsweredDuringARound) {  // PG-12
   EXPECT_FALSE(m.engine(2).fault(1, kPage, Access::kRead));
   m.transmit_all();
   m.deliver(Kind::kPageRequest, 0);
@@ -240,7 +240,7 @@ TEST_F(FlushUnderWay, APageIsSentDuringARound) {  // PG-12
   EXPECT_EQ(m.peek(2, kY), 2);
 }
 
-TEST_F(PagesTest, ASecondFlushOfAPageWaitsForTheFirst) {  // PG-3
+TEST_F(PagesTest, SecondFlushOfAPageWaitsForTheFirst) {  // PG-3
   has_token(1, 1);
   has_token(1, 4);
   m.write(1, kX, 1);
@@ -255,11 +255,11 @@ TEST_F(PagesTest, ASecondFlushOfAPageWaitsForTheFirst) {  // PG-3
   m.deliver(Kind::kDiff, 0);
   m.deliver(Kind::kDiffDone, 1);
   EXPECT_EQ(m.count(Kind::kDiff), 1u);
-  m.settle();
+  m.deliver_all();
   EXPECT_EQ(m.peek(0, kX), 2);
 }
 
-TEST_F(PagesTest, WhatIsWrittenWhileADiffWaitsToLeaveGoesWithIt) {  // PG-6
+TEST_F(PagesTest, WriteBeforeAQueuedDiffLeavesIsIncluded) {  // PG-6
   has_token(1, 1);
   m.write(1, kX, 1);
   EXPECT_FALSE(m.engine(0).lock(0, LockId(1)));
@@ -270,13 +270,13 @@ TEST_F(PagesTest, WhatIsWrittenWhileADiffWaitsToLeaveGoesWithIt) {  // PG-6
   m.poke(1, kY, 2);
   m.transmit_all();
   EXPECT_EQ(access(1), Access::kRead);  // closed before the diff was taken
-  m.settle();
+  m.deliver_all();
   EXPECT_EQ(counts(1).diffs_sent, 1u);
   EXPECT_EQ(m.peek(0, kX), 1);
   EXPECT_EQ(m.peek(0, kY), 2);
 }
 
-TEST_F(PagesTest, APageThatIsAsItWasIsNotSent) {  // PG-7
+TEST_F(PagesTest, PageThatEqualsItsTwinIsNotSent) {  // PG-7
   m.write(1, kX, 1);
   m.write(1, kX, 0);
   pass(1, 2, 0);
@@ -285,7 +285,7 @@ TEST_F(PagesTest, APageThatIsAsItWasIsNotSent) {  // PG-7
   EXPECT_TRUE(m.quiet());
 }
 
-TEST_F(PagesTest, AnOnlyInitiatorKeepsItsCopyAndTheOthersLoseTheirs) {  // PG-10, PG-16
+TEST_F(PagesTest, SoleInitiatorKeepsItsCopyAndOthersLoseTheirs) {  // PG-10, PG-16
   m.read(2, kX);
   m.write(1, kX, 1);
   pass(1, 0, 0);
@@ -298,7 +298,7 @@ TEST_F(PagesTest, AnOnlyInitiatorKeepsItsCopyAndTheOthersLoseTheirs) {  // PG-10
   EXPECT_EQ(m.read(1, kY), 2);
 }
 
-TEST_F(PagesTest, TwoInitiatorsOfOneRoundBothLoseTheirCopies) {  // PG-10
+TEST_F(PagesTest, TwoInitiatorsOfOneRoundLoseTheirCopies) {  // PG-10
   // Cluster 2's round calls in cluster 1's copy; its acknowledgement is slow.
   m.read(1, kX);
   m.write(2, kX, 1);
@@ -328,13 +328,13 @@ TEST_F(PagesTest, TwoInitiatorsOfOneRoundBothLoseTheirCopies) {  // PG-10
   EXPECT_EQ(m.count(Kind::kInvalidate), 0u);
   m.deliver(Kind::kInvalidateAck, 0);
   EXPECT_EQ(m.count(Kind::kInvalidate), 2u);
-  m.settle();
+  m.deliver_all();
   EXPECT_EQ(access(1), Access::kNone);
   EXPECT_EQ(m.read(1, kZ, 1), 3);
   EXPECT_EQ(m.peek(0, kY), 2);
 }
 
-TEST_F(PagesTest, TheHomeWritesFreelyWhileNobodyHasACopy) {  // PG-13
+TEST_F(PagesTest, HomeWritesFreelyWhileThereIsNoCopy) {  // PG-13
   const int calls = m.memory(0).protect_calls;
   m.write(0, kX, 1);
   pass(0, 1, 0);
@@ -343,7 +343,7 @@ TEST_F(PagesTest, TheHomeWritesFreelyWhileNobodyHasACopy) {  // PG-13
   EXPECT_EQ(m.engine(0).node_counts(0).write_faults, 0u);
 }
 
-TEST_F(PagesTest, AHomesWriteInvalidatesTheCopiesAtItsRelease) {  // PG-13
+TEST_F(PagesTest, HomeWriteInvalidatesTheCopiesAtItsRelease) {  // PG-13
   m.read(1, kX);
   m.write(0, kX, 1);
   EXPECT_EQ(m.engine(0).node_counts(0).write_faults, 1u);
@@ -358,7 +358,7 @@ TEST_F(PagesTest, AHomesWriteInvalidatesTheCopiesAtItsRelease) {  // PG-13
   EXPECT_EQ(m.read(1, kX), 3);
 }
 
-TEST_F(FlushUnderWay, AHomesWriteIsNotFreeWhileACopyIsStillBeingCalledIn) {  // PG-13
+TEST_F(FlushInProgress, HomeWriteIsTrackedWhileACopyIsBeingInvalidated) {  // PG-13
   // Cluster 2 takes a copy, then cluster 1's diff calls it in: the home's list of copies is empty, cluster
   // 2's copy not.
   m.deliver(Kind::kInvalidateAck, 0);
@@ -382,20 +382,20 @@ TEST_F(FlushUnderWay, AHomesWriteIsNotFreeWhileACopyIsStillBeingCalledIn) {  // 
   EXPECT_EQ(m.count(Kind::kLockGrant), 1u);
 }
 
-TEST_F(PagesTest, ARequestFromAClusterThatKnewTheHomeEarlierIsKept) {  // PG-20
+TEST_F(PagesTest, RequestForAPageWithoutAKnownHomeIsKept) {  // PG-20
   EngineMachine late(three_clusters());  // page 1 is homed at cluster 1 until the clusters say otherwise
   late.engine(2).set_home(PageId(1), 1, ClusterId(0));
   EXPECT_FALSE(late.engine(2).fault(0, PageId(1), Access::kRead));
-  late.settle();
+  late.deliver_all();
   EXPECT_FALSE(late.engine(2).done(0));
   EXPECT_FALSE(late.quiet());
   late.engine(0).set_home(PageId(1), 1, ClusterId(0));
-  late.settle();
+  late.deliver_all();
   EXPECT_TRUE(late.engine(2).done(0));
   EXPECT_EQ(late.bad_messages(), 0u);
 }
 
-TEST_F(PagesTest, PagesHaveHomesInTurnUntilTheyAreGivenOne) {
+TEST_F(PagesTest, UnplacedPagesAreHomedCyclically) {
   EngineMachine fresh(three_clusters());
   for (std::uint32_t p = 0; p < 8; ++p) EXPECT_EQ(fresh.engine(1).home(PageId(p)).value(), p % 3);
   fresh.write(1, 1 * kPageBytes, 5);
@@ -404,14 +404,14 @@ TEST_F(PagesTest, PagesHaveHomesInTurnUntilTheyAreGivenOne) {
   EXPECT_EQ(fresh.read(2, 4 * kPageBytes), 0);
 }
 
-TEST_F(PagesTest, AReleaseClosesNeighbouringPagesWithOneCall) {  // PG-17
+TEST_F(PagesTest, ReleaseClosesNeighbouringPagesWithOneCall) {  // PG-17
   has_token(1, 1);
   for (const std::uint32_t page : {3u, 1u, 2u, 4u, 7u}) m.write(1, page * kPageBytes, 1);
   const int calls = m.memory(1).protect_calls;
   asks(0, 1);
   m.deliver(Kind::kLockRequest, 1);
   EXPECT_EQ(m.memory(1).protect_calls, calls + 2);  // 1 to 4, and 7
-  m.settle();
+  m.deliver_all();
 }
 
 // Cluster 1 has copies of pages 0 to 3, the home writes all of them, and not in order.
@@ -426,7 +426,7 @@ struct CopiesOfARun : PagesTest {
   int calls_before = 0;
 };
 
-TEST_F(CopiesOfARun, InvalidationsOfNeighboursShareAMessageAndACall) {  // PG-21
+TEST_F(CopiesOfARun, InvalidationsOfNeighboursShareAMessageAndAProtectCall) {  // PG-21
   m.deliver(Kind::kLockRequest, 0);
   EXPECT_EQ(m.count(Kind::kInvalidate), 2u);  // the oldest write begins: 2 and 3, then 0 and 1
   m.deliver(Kind::kInvalidate, 1);
@@ -435,7 +435,7 @@ TEST_F(CopiesOfARun, InvalidationsOfNeighboursShareAMessageAndACall) {  // PG-21
   EXPECT_EQ(m.count(Kind::kInvalidateAck), 2u);
   EXPECT_EQ(counts(0).invalidations_sent, 4u);
   EXPECT_EQ(counts(1).invalidations_received, 4u);
-  m.settle();
+  m.deliver_all();
   EXPECT_TRUE(m.engine(2).done(0));
   for (std::uint32_t page = 0; page < 4; ++page) {
     EXPECT_EQ(access(1, page), Access::kNone);
@@ -443,14 +443,14 @@ TEST_F(CopiesOfARun, InvalidationsOfNeighboursShareAMessageAndACall) {  // PG-21
   }
 }
 
-TEST_F(CopiesOfARun, EachPageOfARunIsTreatedAsItIs) {  // PG-14, PG-21
-  m.write(1, 3 * kPageBytes + 1, 8);                   // a dirty copy behind a clean one
+TEST_F(CopiesOfARun, PagesOfARunAreInvalidatedIndividually) {  // PG-14, PG-21
+  m.write(1, 3 * kPageBytes + 1, 8);                           // a dirty copy behind a clean one
   m.deliver(Kind::kLockRequest, 0);
   m.deliver(Kind::kInvalidate, 1);
   EXPECT_EQ(access(1, 2), Access::kNone);
   EXPECT_EQ(access(1, 3), Access::kNone);
   EXPECT_EQ(m.count(Kind::kDiff), 1u);
-  m.settle();
+  m.deliver_all();
   EXPECT_EQ(m.read(0, 3 * kPageBytes + 1), 8);
   EXPECT_EQ(m.read(0, 3 * kPageBytes), 7);
 }
@@ -464,7 +464,7 @@ struct NarrowWindow : PagesTest {
   NarrowWindow() : PagesTest(config()) {}
 };
 
-TEST_F(NarrowWindow, OneFlushAtATimeIsUnderWay) {  // PG-18
+TEST_F(NarrowWindow, OneFlushIsInProgressAtATime) {  // PG-18
   has_token(1, 1);
   for (std::uint32_t page = 0; page < 4; ++page)
     m.write(1, page * kPageBytes, static_cast<std::uint8_t>(page + 1));
@@ -477,11 +477,11 @@ TEST_F(NarrowWindow, OneFlushAtATimeIsUnderWay) {  // PG-18
     m.deliver(Kind::kDiffDone, 1);
   }
   EXPECT_EQ(m.count(Kind::kLockGrant), 1u);
-  m.settle();
+  m.deliver_all();
   for (std::uint32_t page = 0; page < 4; ++page) EXPECT_EQ(m.read(2, page * kPageBytes), page + 1);
 }
 
-TEST_F(NarrowWindow, AHomesOwnRoundsTakeTheirTurnInTheWindow) {  // PG-18
+TEST_F(NarrowWindow, RoundsOfTheHomeCountInTheWindow) {  // PG-18
   for (std::uint32_t page = 0; page < 3; ++page) {
     m.read(1, page * kPageBytes);
     m.write(0, page * kPageBytes, 1);
@@ -506,7 +506,7 @@ struct OneTwin : PagesTest {
   OneTwin() : PagesTest(config()) {}
 };
 
-TEST_F(OneTwin, AWriteThatFindsNoTwinFlushesTheOldestDirtyPageAndWaits) {  // PG-8
+TEST_F(OneTwin, WriteWithoutATwinFlushesTheOldestDirtyPageAndWaits) {  // PG-8
   m.write(1, 0 * kPageBytes, 1);
   m.read(1, 1 * kPageBytes);
   EXPECT_FALSE(m.engine(1).fault(0, PageId(1), Access::kWrite));
@@ -514,7 +514,7 @@ TEST_F(OneTwin, AWriteThatFindsNoTwinFlushesTheOldestDirtyPageAndWaits) {  // PG
   EXPECT_EQ(m.count(Kind::kDiff), 1u);
   EXPECT_EQ(access(1, 0), Access::kRead);
   EXPECT_EQ(access(1, 1), Access::kRead);
-  m.settle();
+  m.deliver_all();
   EXPECT_TRUE(m.engine(1).done(0));
   EXPECT_EQ(access(1, 1), Access::kWrite);
   m.poke(1, 1 * kPageBytes, 2);
@@ -523,7 +523,7 @@ TEST_F(OneTwin, AWriteThatFindsNoTwinFlushesTheOldestDirtyPageAndWaits) {  // PG
   EXPECT_EQ(m.read(2, 1 * kPageBytes), 2);
 }
 
-TEST_F(OneTwin, AFetchedPageServesItsReadersWhileItsWriterWaitsForATwin) {  // PG-8
+TEST_F(OneTwin, FetchedPageIsReadableWhileItsWriterWaitsForATwin) {  // PG-8
   m.write(1, 0 * kPageBytes, 1);
   EXPECT_FALSE(m.engine(1).fault(0, PageId(1), Access::kWrite));
   EXPECT_FALSE(m.engine(1).fault(1, PageId(1), Access::kRead));
@@ -532,7 +532,7 @@ TEST_F(OneTwin, AFetchedPageServesItsReadersWhileItsWriterWaitsForATwin) {  // P
   m.deliver(Kind::kPageReply, 1);
   EXPECT_TRUE(m.engine(1).done(1));
   EXPECT_FALSE(m.engine(1).done(0));
-  m.settle();
+  m.deliver_all();
   EXPECT_TRUE(m.engine(1).done(0));
 }
 
@@ -567,7 +567,7 @@ struct Versions : testing::Test {
   Engine engine;
 };
 
-TEST_F(Versions, CompareRightWhereTheyWrap) {  // PG-16
+TEST_F(Versions, CompareCorrectlyAcrossAWrap) {  // PG-16
   has_copy(0xffff'fffe);
   hears(Kind::kInvalidate, 0, 0xffff'fffe);  // of the round before the copy was made
   EXPECT_EQ(memory.access(0), Access::kRead);
@@ -577,7 +577,7 @@ TEST_F(Versions, CompareRightWhereTheyWrap) {  // PG-16
   EXPECT_EQ(says(), Kind::kInvalidateAck);
 }
 
-TEST_F(Versions, ACopyThatOutlivesItsOwnersRoundsStaysComparable) {  // PG-16
+TEST_F(Versions, CopyThatIsLeftOutOfRoundsStaysComparable) {  // PG-16
   has_copy(0);
   for (const std::uint32_t version :
        {0x7000'0000u, 0xe000'0000u}) {  // two thousand million rounds of our own each
@@ -595,7 +595,7 @@ TEST_F(Versions, ACopyThatOutlivesItsOwnersRoundsStaysComparable) {  // PG-16
   EXPECT_EQ(memory.access(0), Access::kNone);
 }
 
-TEST_F(Versions, APageNotUsedForLongIsAcceptedAtAnyVersion) {  // PG-16
+TEST_F(Versions, LongUnusedPageIsAcceptedAtAnyVersion) {  // PG-16
   has_copy(0);
   hears(Kind::kInvalidate, 0, 1);
   EXPECT_EQ(says(), Kind::kInvalidateAck);
@@ -619,7 +619,7 @@ struct FirstTouch : PagesTest {
   static constexpr std::size_t kAddress = 3 * kPageBytes + kX;
 };
 
-TEST_F(FirstTouch, WhoTouchesAPageFirstBecomesItsHome) {  // PG-22
+TEST_F(FirstTouch, FirstToucherBecomesTheHome) {  // PG-22
   EXPECT_EQ(m.read(1, kAddress), 0);
   EXPECT_EQ(m.engine(1).home(kThird), ClusterId(1));
   EXPECT_EQ(access(0, 3), Access::kNone);
@@ -639,14 +639,14 @@ TEST_F(FirstTouch, WhoTouchesAPageFirstBecomesItsHome) {  // PG-22
   EXPECT_EQ(m.read(2, kAddress), 9);
 }
 
-TEST_F(FirstTouch, WhoDecidesCanBeTheFirstItself) {  // PG-22
+TEST_F(FirstTouch, TouchAtTheInitialHomeKeepsThePageThere) {  // PG-22
   m.write(0, kAddress, 7);
   EXPECT_EQ(m.read(1, kAddress), 7);
   EXPECT_EQ(m.engine(1).home(kThird), ClusterId(0));
   EXPECT_EQ(counts(0).homes_given, 0u);
 }
 
-TEST_F(FirstTouch, OfTwoOnlyTheFirstGetsIt) {  // PG-22, PG-24
+TEST_F(FirstTouch, OnlyTheFirstOfTwoRequestersBecomesTheHome) {  // PG-22, PG-24
   EXPECT_FALSE(m.engine(1).fault(0, kThird, Access::kWrite));
   EXPECT_FALSE(m.engine(2).fault(0, kThird, Access::kWrite));
   m.transmit_all();
@@ -655,7 +655,7 @@ TEST_F(FirstTouch, OfTwoOnlyTheFirstGetsIt) {  // PG-22, PG-24
   m.deliver(Kind::kPageForward, 1);  // before cluster 1 knows that it is the home
   EXPECT_FALSE(m.engine(1).done(0));
   EXPECT_FALSE(m.engine(1).quiet());
-  m.settle();
+  m.deliver_all();
   EXPECT_TRUE(m.engine(1).done(0));
   EXPECT_TRUE(m.engine(2).done(0));
   EXPECT_EQ(m.engine(2).home(kThird), ClusterId(1));
@@ -670,7 +670,7 @@ struct MovingHome : PagesTest {
   }
 };
 
-TEST_F(MovingHome, AClusterThatAloneWritesAPageBecomesItsHome) {  // PG-23
+TEST_F(MovingHome, OnlyWriterOfAPageBecomesItsHome) {  // PG-23
   write_and_release(1);
   EXPECT_EQ(m.engine(0).home(kPage), ClusterId(0));
   EXPECT_EQ(access(0), Access::kNone);  // to see whether anybody uses it there
@@ -688,7 +688,7 @@ TEST_F(MovingHome, AClusterThatAloneWritesAPageBecomesItsHome) {  // PG-23
   EXPECT_EQ(m.engine(2).home(kPage), ClusterId(1));
 }
 
-TEST_F(MovingHome, ItDoesNotMoveWhileItIsUsed) {  // PG-23
+TEST_F(MovingHome, HomeStaysWhileItIsUsedThere) {  // PG-23
   for (std::uint8_t i = 1; i < 9; ++i) {
     write_and_release(i);
     EXPECT_EQ(m.read(0, kX), i);
@@ -696,7 +696,7 @@ TEST_F(MovingHome, ItDoesNotMoveWhileItIsUsed) {  // PG-23
   }
 }
 
-TEST_F(MovingHome, ItDoesNotMoveWhileTwoWrite) {  // PG-23
+TEST_F(MovingHome, HomeStaysWhileTwoClustersWrite) {  // PG-23
   for (std::uint8_t i = 1; i < 9; ++i) {
     write_and_release(i);
     m.write(2, kY, i);
@@ -706,7 +706,7 @@ TEST_F(MovingHome, ItDoesNotMoveWhileTwoWrite) {  // PG-23
   EXPECT_EQ(m.read(1, kY), 8);
 }
 
-TEST_F(MovingHome, APageThatItsHomeWritesTooIsNotClosedThereEveryTime) {  // PG-23
+TEST_F(MovingHome, PageThatItsHomeWritesTooIsNotClosedInEveryRound) {  // PG-23
   write_and_release(1);
   EXPECT_EQ(access(0), Access::kNone);
   for (std::uint8_t i = 2; i < 5; ++i) {
@@ -721,7 +721,7 @@ struct MovingAtOnce : MovingHome {
   MovingAtOnce() : MovingHome(1) {}
 };
 
-TEST_F(MovingAtOnce, WritesAfterTheDiffAreTheNewHomesOwn) {  // PG-23
+TEST_F(MovingAtOnce, WritesAfterTheDiffBelongToTheNewHome) {  // PG-23
   m.write(1, kX, 1);
   has_token(1, 1);
   asks(0, 1);
@@ -731,14 +731,14 @@ TEST_F(MovingAtOnce, WritesAfterTheDiffAreTheNewHomesOwn) {  // PG-23
   m.poke(1, kY, 2);
   m.deliver(Kind::kDiffDone, 1);
   EXPECT_EQ(m.engine(1).home(kPage), ClusterId(1));
-  m.settle();
+  m.deliver_all();
   m.unlock(0, 1);
   EXPECT_EQ(counts(1).diffs_sent, 1u);
   EXPECT_EQ(m.read(2, kX), 1);
   EXPECT_EQ(m.read(2, kY), 2);
 }
 
-TEST_F(MovingAtOnce, ItDoesNotMoveWhileChangesMayBeOnTheirWayToIt) {  // PG-23
+TEST_F(MovingAtOnce, HomeStaysWhileChangesMayBeInFlight) {  // PG-23
   m.write(2, kY, 2);
   m.write(1, kX, 1);
   has_token(1, 1);
@@ -750,13 +750,13 @@ TEST_F(MovingAtOnce, ItDoesNotMoveWhileChangesMayBeOnTheirWayToIt) {  // PG-23
   m.deliver(Kind::kDiffDone, 1);
   EXPECT_EQ(m.count(Kind::kDiff), 1u);
   EXPECT_EQ(m.engine(0).home(kPage), ClusterId(0));
-  m.settle();
+  m.deliver_all();
   m.unlock(0, 1);
   EXPECT_EQ(m.read(1, kX), 1);
   EXPECT_EQ(m.read(1, kY), 2);
 }
 
-TEST_F(MovingAtOnce, ARequestThatOvertakesTheHomeIsKeptUntilItComes) {  // PG-24
+TEST_F(MovingAtOnce, RequestThatOvertakesTheHomeIsKept) {  // PG-24
   m.write(1, kX, 1);
   has_token(1, 1);
   asks(0, 1);
@@ -770,11 +770,11 @@ TEST_F(MovingAtOnce, ARequestThatOvertakesTheHomeIsKeptUntilItComes) {  // PG-24
   m.deliver(Kind::kDiffDone, 1);
   m.deliver(Kind::kPageReply, 2);
   EXPECT_EQ(m.peek(2, kX), 1);
-  m.settle();
+  m.deliver_all();
   m.unlock(0, 1);
 }
 
-TEST_F(MovingAtOnce, AFormerHomeBecomesItAgain) {  // PG-24
+TEST_F(MovingAtOnce, FormerHomeBecomesTheHomeAgain) {  // PG-24
   write_and_release(1);
   EXPECT_EQ(m.engine(0).home(kPage), ClusterId(1));
   m.write(2, kX, 2);
@@ -800,7 +800,7 @@ struct FetchAhead : PagesTest {
   std::uint64_t fetches() { return m.engine(1).node_counts(0).fetches; }
 };
 
-TEST_F(FetchAhead, WhoReadsPageAfterPageFindsThemThere) {  // PG-25
+TEST_F(FetchAhead, SequentialReadsFindTheNextPages) {  // PG-25
   for (std::size_t p = 0; p < 64; ++p) m.write(0, p * kPageBytes, static_cast<std::uint8_t>(p + 1));
   for (std::size_t p = 0; p < 64; ++p) EXPECT_EQ(m.read(1, p * kPageBytes), p + 1);
   EXPECT_EQ(fetches(), 10u);  // 0, 1, 4, 9, and every ninth
@@ -809,12 +809,12 @@ TEST_F(FetchAhead, WhoReadsPageAfterPageFindsThemThere) {  // PG-25
   EXPECT_TRUE(m.quiet());
 }
 
-TEST_F(FetchAhead, WhoReadsHereAndThereGetsNothingElse) {  // PG-25
+TEST_F(FetchAhead, RandomReadsFetchNothingAhead) {  // PG-25
   for (const std::size_t p : {3, 1, 40, 12, 11, 60, 7, 30, 2}) m.read(1, p * kPageBytes);
   EXPECT_EQ(counts(1).fetched_ahead, 0u);
 }
 
-TEST_F(FetchAhead, WhoSynchronisesBetweenPagesGetsNothingElse) {  // PG-25
+TEST_F(FetchAhead, ReadsBetweenSynchronisationsFetchNothingAhead) {  // PG-25
   for (std::uint32_t page = 0; page < 8; ++page) {
     m.read(1, page * kPageBytes);
     m.lock(1, 4);  // that this cluster manages: no messages
@@ -824,7 +824,7 @@ TEST_F(FetchAhead, WhoSynchronisesBetweenPagesGetsNothingElse) {  // PG-25
   EXPECT_EQ(m.engine(1).node_counts(0).fetches, 8u);
 }
 
-TEST_F(FetchAhead, AStalePageThatNobodyNeedsIsDropped) {  // PG-25
+TEST_F(FetchAhead, StalePageThatNoNodeNeedsIsDropped) {  // PG-25
   has_token(0, 0);
   m.read(1, 0);
   EXPECT_FALSE(m.engine(1).fault(0, PageId(1), Access::kRead));
@@ -835,7 +835,7 @@ TEST_F(FetchAhead, AStalePageThatNobodyNeedsIsDropped) {  // PG-25
   asks(2, 0);
   m.deliver(Kind::kLockRequest, 0);
   m.deliver(Kind::kInvalidate, 1);  // overtakes page 2
-  m.settle();
+  m.deliver_all();
   EXPECT_EQ(counts(1).stale_replies, 1u);
   EXPECT_EQ(access(1, 2), Access::kNone);
   EXPECT_EQ(access(1, 3), Access::kRead);
@@ -876,7 +876,7 @@ struct Packing : PagesTest {
   }
 };
 
-TEST_F(Packing, DiffsToOneHomeTravelTogetherAndSoDoTheirAnswers) {  // PG-26
+TEST_F(Packing, DiffsToOneHomeShareAMessageAndSoDoTheirAnswers) {  // PG-26
   for (std::uint32_t page = 0; page < 16; page += 2) change(page, 1);
   release();
   EXPECT_EQ(sends(1, 0), std::vector<Kind>(8, Kind::kDiff));
@@ -888,7 +888,7 @@ TEST_F(Packing, DiffsToOneHomeTravelTogetherAndSoDoTheirAnswers) {  // PG-26
   for (std::size_t page = 0; page < 16; page += 2) EXPECT_EQ(m.peek(0, page * kPageBytes), 7);
 }
 
-TEST_F(Packing, WhatDoesNotFitBeginsTheNextMessage) {  // PG-26
+TEST_F(Packing, DiffThatDoesNotFitBeginsTheNextMessage) {  // PG-26
   change(0, 1);
   change(1, kPageBytes);
   change(2, kPageBytes);
@@ -904,7 +904,7 @@ TEST_F(Packing, WhatDoesNotFitBeginsTheNextMessage) {  // PG-26
     EXPECT_EQ(m.peek(0, at), 7);
 }
 
-TEST_F(Packing, APageTravelsWithWhatIsShort) {  // PG-26
+TEST_F(Packing, PageSharesAMessageWithShortOnes) {  // PG-26
   EXPECT_FALSE(m.engine(1).fault(0, PageId(5), Access::kRead));
   EXPECT_FALSE(m.engine(1).lock(1, LockId(0)));
   EXPECT_EQ(sends(1, 0), (std::vector<Kind>{Kind::kPageRequest, Kind::kLockRequest}));

@@ -31,7 +31,7 @@ struct SyncTest : testing::Test {
   std::uint64_t result(std::uint16_t cluster, std::uint16_t node, SyncOp op, std::uint32_t id,
                        std::uint64_t first = 0, std::uint64_t second = 0) {
     (void)calls(cluster, node, op, id, first, second);
-    m.settle();
+    m.deliver_all();
     EXPECT_TRUE(m.engine(cluster).done(node));
     return m.engine(cluster).result(node);
   }
@@ -47,8 +47,8 @@ struct SyncTest : testing::Test {
   EngineMachine m{config()};
 };
 
-TEST_F(SyncTest, EveryOperationOnAWordReturnsWhatWasBefore) {  // SY-1
-  for (const std::uint32_t word : {0u, 1u, 4u}) {              // 4 lives at cluster 1
+TEST_F(SyncTest, OperationsOnAWordReturnTheValueBefore) {  // SY-1
+  for (const std::uint32_t word : {0u, 1u, 4u}) {          // 4 lives at cluster 1
     EXPECT_EQ(result(0, 0, SyncOp::kWordLoad, word), 0u);
     EXPECT_EQ(result(1, 0, SyncOp::kWordAdd, word, 5), 0u);
     EXPECT_EQ(result(2, 1, SyncOp::kWordAdd, word, ~std::uint64_t{0}), 5u);  // minus one
@@ -63,15 +63,15 @@ TEST_F(SyncTest, EveryOperationOnAWordReturnsWhatWasBefore) {  // SY-1
   EXPECT_TRUE(m.quiet());
 }
 
-TEST_F(SyncTest, AWordAtHomeNeedsNoMessage) {  // SY-1
+TEST_F(SyncTest, WordAtItsHomeNeedsNoMessage) {  // SY-1
   EXPECT_TRUE(calls(1, 0, SyncOp::kWordAdd, 1, 7));
   EXPECT_TRUE(calls(1, 1, SyncOp::kWordAdd, 1, 1));
   EXPECT_EQ(m.engine(1).result(1), 7u);
   EXPECT_TRUE(m.wire.empty());
 }
 
-TEST_F(SyncTest, AnOperationThatReleasesWaitsUntilEveryWriteIsVisible) {  // SY-2
-  m.read(2, 0);                                                           // homed at cluster 0
+TEST_F(SyncTest, ReleasingOperationWaitsUntilEveryWriteIsVisible) {  // SY-2
+  m.read(2, 0);                                                      // homed at cluster 0
   m.write(1, 0, 9);
   EXPECT_FALSE(m.engine(1).sync(0, {.op = SyncOp::kFlagSet, .id = 0, .releases = true}));
   m.deliver(Kind::kDiff, 0);
@@ -81,44 +81,44 @@ TEST_F(SyncTest, AnOperationThatReleasesWaitsUntilEveryWriteIsVisible) {  // SY-
   EXPECT_EQ(m.count(Kind::kSyncCall), 0u);
   m.deliver(Kind::kDiffDone, 1);
   EXPECT_EQ(m.count(Kind::kSyncCall), 1u);
-  m.settle();
+  m.deliver_all();
   EXPECT_EQ(m.read(2, 0), 9);
 }
 
-TEST_F(SyncTest, AnOperationThatDoesNotReleaseSendsNoPage) {  // SY-2
+TEST_F(SyncTest, OperationThatDoesNotReleaseSendsNoDiff) {  // SY-2
   m.write(1, 0, 9);
   EXPECT_EQ(result(1, 0, SyncOp::kWordAdd, 0, 1), 0u);
   EXPECT_EQ(m.engine(1).counts().diffs_sent, 0u);
 }
 
-TEST_F(SyncTest, ASetFlagLetsAllGoWhoWaitAndWhoComesLater) {  // SY-3
+TEST_F(SyncTest, SetFlagReleasesCurrentAndLaterWaiters) {  // SY-3
   EXPECT_FALSE(calls(0, 0, SyncOp::kFlagWait, 3));
   EXPECT_FALSE(calls(1, 0, SyncOp::kFlagWait, 3));
   EXPECT_FALSE(calls(1, 1, SyncOp::kFlagWait, 3));
-  m.settle();
+  m.deliver_all();
   EXPECT_FALSE(done(0, 0) || done(1, 0) || done(1, 1));
   (void)result(2, 0, SyncOp::kFlagSet, 3);
   EXPECT_TRUE(done(0, 0) && done(1, 0) && done(1, 1));
   (void)result(2, 1, SyncOp::kFlagWait, 3);
   (void)result(0, 1, SyncOp::kFlagClear, 3);
   EXPECT_FALSE(calls(2, 1, SyncOp::kFlagWait, 3));
-  m.settle();
+  m.deliver_all();
   EXPECT_FALSE(done(2, 1));
   // Who waited when it was set goes on, also when it is cleared at once.
   (void)calls(0, 0, SyncOp::kFlagSet, 3);
   (void)calls(0, 0, SyncOp::kFlagClear, 3);
-  m.settle();
+  m.deliver_all();
   EXPECT_TRUE(done(2, 1));
   EXPECT_TRUE(m.quiet());
 }
 
-TEST_F(SyncTest, ASemaphoreGivesInTheOrderOfTheCalls) {  // SY-3
+TEST_F(SyncTest, SemaphoreServesCallsInOrder) {  // SY-3
   EXPECT_FALSE(calls(2, 0, SyncOp::kSemaphoreWait, 0));
-  m.settle();
+  m.deliver_all();
   EXPECT_FALSE(calls(1, 1, SyncOp::kSemaphoreWait, 0));
-  m.settle();
+  m.deliver_all();
   EXPECT_FALSE(calls(1, 0, SyncOp::kSemaphoreWait, 0));
-  m.settle();
+  m.deliver_all();
   (void)result(0, 0, SyncOp::kSemaphorePost, 0, 1);
   EXPECT_TRUE(done(2, 0));
   EXPECT_FALSE(done(1, 1) || done(1, 0));
@@ -126,15 +126,15 @@ TEST_F(SyncTest, ASemaphoreGivesInTheOrderOfTheCalls) {  // SY-3
   EXPECT_TRUE(done(1, 1) && done(1, 0));
   (void)result(2, 1, SyncOp::kSemaphoreWait, 0);  // the one that was left
   EXPECT_FALSE(calls(2, 0, SyncOp::kSemaphoreWait, 0));
-  m.settle();
+  m.deliver_all();
   EXPECT_FALSE(done(2, 0));
 }
 
-TEST_F(SyncTest, ASignalWakesTheOneWhoWaitedLongestAndABroadcastAll) {  // SY-3, SY-6
+TEST_F(SyncTest, SignalWakesTheLongestWaiterAndBroadcastAll) {  // SY-3, SY-6
   const auto wait = [&](std::uint16_t cluster, std::uint16_t node) {
     m.lock(cluster, 0, node);
     EXPECT_FALSE(waits_for_condition(cluster, node, 1, 0));
-    m.settle();
+    m.deliver_all();
     EXPECT_FALSE(done(cluster, node));
   };
   wait(2, 1);
@@ -145,7 +145,7 @@ TEST_F(SyncTest, ASignalWakesTheOneWhoWaitedLongestAndABroadcastAll) {  // SY-3,
   EXPECT_TRUE(done(2, 1) && m.engine(2).holds(1, LockId(0)));
   EXPECT_FALSE(done(0, 0) || done(1, 0) || done(1, 1));
   m.unlock(2, 0, 1);
-  m.settle();
+  m.deliver_all();
   (void)result(0, 1, SyncOp::kConditionBroadcast, 1);
   EXPECT_EQ(done(0, 0) + done(1, 0) + done(1, 1), 1) << "one of them has the lock";
   for (int rest = 3; rest > 0; --rest) {
@@ -153,7 +153,7 @@ TEST_F(SyncTest, ASignalWakesTheOneWhoWaitedLongestAndABroadcastAll) {  // SY-3,
       if (!m.engine(cluster).holds(node, LockId(0))) continue;
       EXPECT_TRUE(done(cluster, node));
       m.unlock(cluster, 0, node);
-      m.settle();
+      m.deliver_all();
       break;
     }
   }
@@ -161,16 +161,16 @@ TEST_F(SyncTest, ASignalWakesTheOneWhoWaitedLongestAndABroadcastAll) {  // SY-3,
   EXPECT_TRUE(m.quiet());
 }
 
-TEST_F(SyncTest, ASignalForNobodyIsForgotten) {  // SY-3
+TEST_F(SyncTest, SignalWithoutAWaiterIsForgotten) {  // SY-3
   (void)result(0, 1, SyncOp::kConditionSignal, 1);
   m.lock(2, 0, 0);
   EXPECT_FALSE(waits_for_condition(2, 0, 1, 0));
-  m.settle();
+  m.deliver_all();
   EXPECT_FALSE(done(2, 0));
 }
 
 // The classic: between the look at what is waited for and the wait, another node changes it and signals.
-TEST_F(SyncTest, TheLockIsGivenUpOnlyWhenTheWaitIsInTheQueue) {  // SY-5
+TEST_F(SyncTest, LockIsFreedOnlyWhenTheWaitIsQueued) {  // SY-5
   m.lock(2, 0, 0);
   EXPECT_FALSE(waits_for_condition(2, 0, 1, 0));
   EXPECT_FALSE(m.engine(1).lock(0, LockId(0)));  // who wants to signal needs the lock first
@@ -186,14 +186,14 @@ TEST_F(SyncTest, TheLockIsGivenUpOnlyWhenTheWaitIsInTheQueue) {  // SY-5
   m.deliver(Kind::kLockGrant, 1);
   ASSERT_TRUE(done(1, 0));
   EXPECT_TRUE(calls(1, 0, SyncOp::kConditionSignal, 1));  // at its home
-  m.settle();
+  m.deliver_all();
   EXPECT_FALSE(done(2, 0)) << "the signaller still has the lock";
   m.unlock(1, 0, 0);
-  m.settle();
+  m.deliver_all();
   EXPECT_TRUE(done(2, 0) && m.engine(2).holds(0, LockId(0)));
 }
 
-TEST_F(SyncTest, AWakeUpThatOvertakesTheRegistrationIsKept) {  // SY-5
+TEST_F(SyncTest, WakeUpThatOvertakesTheRegistrationIsKept) {  // SY-5
   m.lock(2, 0, 0);
   EXPECT_FALSE(waits_for_condition(2, 0, 1, 0));
   m.deliver(Kind::kSyncCall, 1);
@@ -206,7 +206,7 @@ TEST_F(SyncTest, AWakeUpThatOvertakesTheRegistrationIsKept) {  // SY-5
   EXPECT_TRUE(m.quiet());
 }
 
-TEST_F(SyncTest, ANodeWithACallUnderWayCannotMakeAnother) {  // SY-4
+TEST_F(SyncTest, NodeWithACallInProgressCannotMakeAnother) {  // SY-4
   EngineMachine forged(config());
   const auto send = [&](std::uint32_t node, SyncOp op) {
     std::vector<std::byte> bytes(kHeaderBytes + kSyncOperandBytes);
@@ -227,7 +227,7 @@ TEST_F(SyncTest, ANodeWithACallUnderWayCannotMakeAnother) {  // SY-4
   EXPECT_EQ(send(0, SyncOp::kFlagWait), 4u);  // two answers have not left
 }
 
-TEST(SyncMemory, ThousandsOfEachCostAFewBytesAtTheirHomeOnly) {  // SY-1
+TEST(SyncMemory, VariablesTakeMemoryAtTheirHomeOnly) {  // SY-1
   EngineConfig c{.clusters = 2, .compute_nodes = 1, .pages = 1, .locks = 1, .barriers = 1, .twins = 2};
   c.words = c.flags = c.semaphores = 4096;
   c.conditions = 32768;
@@ -235,10 +235,10 @@ TEST(SyncMemory, ThousandsOfEachCostAFewBytesAtTheirHomeOnly) {  // SY-1
   for (const std::uint32_t id : {0u, 1u, 28'000u, 32'767u}) {
     m.lock(0, 0);
     EXPECT_FALSE(m.engine(0).sync(0, {.op = SyncOp::kConditionWait, .id = id, .lock = LockId(0)}));
-    m.settle();
+    m.deliver_all();
     EXPECT_FALSE(m.engine(0).done(0));
     (void)m.engine(1).sync(0, {.op = SyncOp::kConditionSignal, .id = id});
-    m.settle();
+    m.deliver_all();
     EXPECT_TRUE(m.engine(0).done(0));
     m.unlock(0, 0);
   }

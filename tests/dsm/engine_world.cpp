@@ -393,7 +393,7 @@ bool EngineWorld::check_end() {
   for (const auto& engine : s.engines)
     if (!engine->quiet()) s.fail("nothing can happen any more, and an engine is not quiet");
   // One after the other every cluster reads every page, and all messages are fast.
-  const auto settle = [&] {
+  const auto deliver_all = [&] {
     for (bool any = true; any;) {
       any = false;
       for (std::uint16_t from = 0; from < s.bounds.clusters; ++from)
@@ -415,7 +415,7 @@ bool EngineWorld::check_end() {
           break;
         }
         (void)s.engine(node).fault(0, PageId(page), Access::kRead);
-        settle();
+        deliver_all();
       }
       s.look(node, true);
     }

@@ -31,7 +31,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Api,
                                          LiveMachine{.clusters = 3, .compute = 2, .order = Order::kShuffled}),
                          [](const auto& shape) { return shape_of(shape.param); });
 
-TEST_P(Api, ABoundedBufferLosesNothingAndDoublesNothing) {
+TEST_P(Api, BoundedBufferDeliversEachItemOnce) {
   expect_runs(GetParam(), [] {
     constexpr unsigned kRoom = 3, kEach = 40, kLock = 4, kNotEmpty = 20'001, kNotFull = 32'767;
     struct Buffer {
@@ -67,7 +67,7 @@ TEST_P(Api, ABoundedBufferLosesNothingAndDoublesNothing) {
   });
 }
 
-TEST_P(Api, AFlagAndASemaphorePassOnWhatWasWritten) {
+TEST_P(Api, FlagAndSemaphoreMakeWritesVisible) {
   expect_runs(GetParam(), [] {
     auto* const message = allocate<unsigned>(3000, Placement::on(clusters() - 1));
     auto* const turns = allocate<unsigned>(1);
@@ -98,7 +98,7 @@ TEST_P(Api, AFlagAndASemaphorePassOnWhatWasWritten) {
   });
 }
 
-TEST_P(Api, WordsCountExactlyAndAreWonByOne) {
+TEST_P(Api, WordsCountExactlyAndHaveOneWinner) {
   expect_runs(GetParam(), [] {
     constexpr unsigned kTimes = 60, kCounter = 4095, kWinner = 17;
     auto* const taken = allocate<unsigned char>(10'000);
@@ -149,7 +149,7 @@ TEST_P(Api, ReductionsAreTheSameEverywhereAndInEveryRun) {
   });
 }
 
-TEST_P(Api, WhatOneNodeAllocatesIsThereForAll) {
+TEST_P(Api, AllocationOfOneNodeIsUsableByAll) {
   LiveMachine machine = GetParam();
   machine.heap_mib = 8;
   expect_runs(machine, [] {
@@ -194,7 +194,7 @@ TEST_P(Api, WhatOneNodeAllocatesIsThereForAll) {
   });
 }
 
-TEST_P(Api, AProgramInCHasAllOfIt) {
+TEST_P(Api, ProgramInCUsesAllCalls) {
   expect_runs(GetParam(), braid_c_program);
 }
 
@@ -206,7 +206,7 @@ struct TemporaryFile {
   int fd;
 };
 
-TEST(Calls, ASystemCallOnAPageThatIsElsewhereFailsAndTheWrappedOneDoesNot) {
+TEST(Calls, SystemCallOnAnAbsentPageFailsAndItsWrapperSucceeds) {
   expect_runs({.clusters = 2}, [] {
     constexpr std::size_t kBytes = 300'000;
     auto* const shared = allocate<char>(kBytes, Placement::on(1));
@@ -246,7 +246,7 @@ TEST(Calls, ASystemCallOnAPageThatIsElsewhereFailsAndTheWrappedOneDoesNot) {
   });
 }
 
-TEST(Calls, AReadFromAPipeGivesWhatIsThereAndDoesNotWaitForMore) {
+TEST(Calls, ReadFromAPipeReturnsWhatIsAvailable) {
   expect_runs({.clusters = 2}, [] {
     auto* const shared = allocate<char>(200'000, Placement::on(1));
     std::atomic<unsigned> wrong{0};
@@ -270,7 +270,7 @@ TEST(Calls, AReadFromAPipeGivesWhatIsThereAndDoesNotWaitForMore) {
   });
 }
 
-TEST(Calls, TheyWorkWhileAnotherClusterTakesThePagesAway) {
+TEST(Calls, WorkWhileAnotherClusterInvalidatesThePages) {
   expect_runs({.clusters = 2, .compute = 1, .order = Order::kShuffled}, [] {
     // Cluster 0 reads into the even bytes' page halves while cluster 1 writes the other half of each page.
     constexpr std::size_t kPages = 8, kHalf = 2048;
@@ -309,7 +309,7 @@ TEST(Calls, TheyWorkWhileAnotherClusterTakesThePagesAway) {
 
 // --- What a process says when it is asked
 
-TEST(Quit, EveryProcessSaysWhatItsNodesWaitForAndGoesOn) {
+TEST(Quit, EveryProcessReportsTheWaitsOfItsNodesAndContinues) {
   const std::vector<Ending> endings = run_machine({.clusters = 2, .compute = 3}, [] {
     parallel([](Node& node) {
       if (node.id() == 0) {
@@ -349,7 +349,7 @@ TEST(Quit, EveryProcessSaysWhatItsNodesWaitForAndGoesOn) {
 
 // --- Calls that cannot be
 
-TEST(ApiFailure, CallsThatCannotBeAreExplained) {
+TEST(ApiFailure, InvalidCallsAreExplained) {
   const auto alone = [](const std::function<void(Node&)>& body) {
     return run_machine({.clusters = 1, .heap_mib = 1},
                        [&] {
@@ -408,7 +408,7 @@ TEST(ApiFailure, SizeThatOverflowsIsExplained) {
   expect([&] { transfer(true); }, "fwrite()");
 }
 
-TEST(ApiFailure, DifferentReductionsAtOneBarrierAreExplained) {
+TEST(ApiFailure, DifferentReductionsAtOneBarrierAreAnError) {
   const std::vector<Ending> endings = run_machine({.clusters = 2}, [] {
     parallel([](Node& node) {
       if (node.cluster() == 0)
@@ -423,7 +423,7 @@ TEST(ApiFailure, DifferentReductionsAtOneBarrierAreExplained) {
               HasSubstr("barrier 3: compute nodes called different reductions"));
 }
 
-TEST(ApiFailure, APointerBehindAllThatIsAllocatedIsACrashAndSaysWhy) {
+TEST(ApiFailure, PointerBehindTheLastAllocationCrashesWithAnExplanation) {
   const Ending ending = run_machine({.clusters = 1}, [] {
                           auto* const data = allocate<volatile char>(4096);
                           data[4095] = 1;

@@ -77,7 +77,7 @@ struct Joined {
 
 // --- Messages between runtimes
 
-TEST(RuntimeMessage, SaysWhatItCarries) {
+TEST(RuntimeMessage, HeaderNamesThePayload) {
   std::vector<std::byte> room(kMessageHeaderBytes + 3, std::byte{0xee});
   const MutableBytes body = begin_message(room, Payload::kCollectiveCall);
   EXPECT_EQ(body.size(), 3u);
@@ -88,7 +88,7 @@ TEST(RuntimeMessage, SaysWhatItCarries) {
   for (std::size_t i = 1; i < kMessageHeaderBytes; ++i) EXPECT_EQ(room[i], std::byte{0});
 }
 
-TEST(RuntimeMessage, WithoutABodyOrOfAnotherKindItIsNone) {
+TEST(RuntimeMessage, MessageWithoutABodyOrOfAnUnknownKindIsRefused) {
   const std::vector<std::byte> header(kMessageHeaderBytes, std::byte{1});
   EXPECT_EQ(open_message(header).payload, Payload::kNone);
   EXPECT_EQ(open_message({}).payload, Payload::kNone);
@@ -101,7 +101,7 @@ TEST(RuntimeMessage, WithoutABodyOrOfAnotherKindItIsNone) {
 
 // --- Combiner
 
-TEST(Combiner, AnOperationOfThisClusterAloneIsCompleteAtOnce) {
+TEST(Combiner, OperationWithinTheClusterIsCompleteAtOnce) {
   Cluster alone(1, 0, 2, nullptr);
   EXPECT_TRUE(alone.lock(0, LockId(7)));
   EXPECT_FALSE(alone.lock(1, LockId(7))) << "a sibling has it";
@@ -123,7 +123,7 @@ TEST(Combiner, TheLastNodeAtABarrierCompletesItsSiblings) {
   EXPECT_TRUE(alone.done(2));
 }
 
-TEST(Combiner, ARemoteOperationIsCompleteWhenItsReplyIsServed) {
+TEST(Combiner, RemoteOperationIsCompleteWhenItsReplyIsHandled) {
   Joined c(2);
   EXPECT_FALSE(c[0].lock(0, kLockOfCluster1));
   EXPECT_FALSE(c[0].serve()) << "nothing has arrived";
@@ -135,7 +135,7 @@ TEST(Combiner, ARemoteOperationIsCompleteWhenItsReplyIsServed) {
   EXPECT_TRUE(c[0].done(0));
 }
 
-TEST(Combiner, OutputWithoutRoomIsWorkUntilItIsSent) {
+TEST(Combiner, OutputWithoutRoomIsPendingUntilItIsSent) {
   Joined c(2);
   c.ends[0]->has_room = false;
   EXPECT_FALSE(c[0].lock(0, kLockOfCluster1));
@@ -150,7 +150,7 @@ TEST(Combiner, OutputWithoutRoomIsWorkUntilItIsSent) {
   EXPECT_TRUE(c[0].done(0));
 }
 
-TEST(Combiner, ServesOneBatchInOneHold) {
+TEST(Combiner, HandlesAtMostOneBatchPerHoldOfTheLock) {
   Joined c(2, 17);
   // Of cluster 1's pages, one request from each node.
   for (std::uint16_t node = 0; node < 17; ++node) (void)c[0].fault(node, PageId(2u * node + 1));
@@ -188,7 +188,7 @@ TEST(Combiner, CollectiveCallIsCompleteWhenAllOthersHaveMadeIt) {
   EXPECT_TRUE(c[0].done(0));
 }
 
-TEST(Combiner, NotesWhenATracedFaultWasAnsweredAndInstalled) {
+TEST(Combiner, StampsATracedFaultWhenItIsAnsweredAndInstalled) {
   Joined c(2);
   c[0].combiner.trace(true);
   const Instant before = monotonic_now();
@@ -211,8 +211,9 @@ void expect_failure(const std::function<void()>& program, const std::string& tex
 }
 
 // PG-27
-TEST(Combiner, AMessageThatMustBeRefusedEndsTheProcess) {
-  const std::string cure = "A message was damaged, lost or doubled on its way, so the program cannot go on";
+TEST(Combiner, InvalidMessageEndsTheProcess) {
+  const std::string cure =
+      "A message was damaged, lost or duplicated in flight, so the program cannot continue";
   expect_failure(
       [] {
         Joined c(2);
@@ -233,7 +234,7 @@ TEST(Combiner, AMessageThatMustBeRefusedEndsTheProcess) {
       "cluster 0: cluster 1 sent bytes that are no message (0, number 0, 12 bytes)");
 }
 
-TEST(Combiner, ALostClusterEndsTheProcessAtTheNextLookAtTheLinks) {
+TEST(Combiner, LostClusterEndsTheProcessAtTheNextCheckOfTheLinks) {
   const std::string text = "cluster 0: lost cluster 1: the cable is cut";
   expect_failure(
       [] {
@@ -251,14 +252,14 @@ TEST(Combiner, ALostClusterEndsTheProcessAtTheNextLookAtTheLinks) {
       text);
 }
 
-TEST(Combiner, ALostLinkIsNotLookedAtWhileEveryServeFindsSomething) {
+TEST(Combiner, LinksAreNotCheckedWhileEveryServeFindsWork) {
   Joined c(2);
   (void)c[0].combiner.start_call(facts_of(CallKind::kParallel));
   c.ends[1]->broken = "the cable is cut";
   EXPECT_TRUE(c[1].serve());
 }
 
-TEST(Combiner, AClusterThatHasFinishedMayLeaveAndIsNotWaitedFor) {
+TEST(Combiner, ClusterThatHasFinishedMayLeaveAndIsNotAwaited) {
   Joined c(2);
   for (int k = 0; k < 2; ++k) {
     const std::lock_guard hold(c[k].combiner);
@@ -283,7 +284,7 @@ TEST(Combiner, AClusterThatHasFinishedMayLeaveAndIsNotWaitedFor) {
   EXPECT_FALSE(c[0].combiner.work_is_there());
 }
 
-TEST(Combiner, TheFarewellThatArrivedBeforeTheLinkBrokeCounts) {
+TEST(Combiner, FinishThatArrivedBeforeTheDisconnectionIsHandled) {
   Joined c(2);
   {
     const std::lock_guard hold(c[0].combiner);
@@ -298,7 +299,7 @@ TEST(Combiner, TheFarewellThatArrivedBeforeTheLinkBrokeCounts) {
 
 // --- Pollers
 
-TEST(Pollers, TheFirstToEnterDisarmsTheBellAndTheLastToLeaveArmsIt) {
+TEST(Pollers, FirstPollerDisarmsTheBellAndLastArmsIt) {
   Joined c(2);
   Pollers pollers(c.ends[0].get(), c[0].combiner);
   EXPECT_TRUE(pollers.nobody());
@@ -314,7 +315,7 @@ TEST(Pollers, TheFirstToEnterDisarmsTheBellAndTheLastToLeaveArmsIt) {
   EXPECT_TRUE(pollers.nobody());
 }
 
-TEST(Pollers, TheLastToLeaveWakesTheServerIfWorkIsThere) {
+TEST(Pollers, LastPollerWakesTheServerIfWorkIsPending) {
   Joined c(2);
   Pollers pollers(c.ends[0].get(), c[0].combiner);
   pollers.enter();
@@ -332,7 +333,7 @@ TEST(Pollers, TheLastToLeaveWakesTheServerIfWorkIsThere) {
   EXPECT_EQ(d.ends[0]->wakes, 1);
 }
 
-TEST(Pollers, TheServerSleepsOnlyIfNothingWouldBeMissed) {
+TEST(Pollers, ServerSleepsOnlyIfNoWorkIsPending) {
   Joined c(2);
   Pollers pollers(c.ends[0].get(), c[0].combiner);
   EXPECT_TRUE(pollers.prepare_sleep(true)) << "nobody polls, nothing is there";
@@ -348,7 +349,7 @@ TEST(Pollers, TheServerSleepsOnlyIfNothingWouldBeMissed) {
   EXPECT_TRUE(pollers.prepare_sleep(true)) << "somebody who polls takes it";
 }
 
-TEST(Pollers, WithOneClusterThereIsNoBell) {
+TEST(Pollers, SingleClusterUsesNoBell) {
   Cluster alone(1, 0, 1, nullptr);
   Pollers pollers(nullptr, alone.combiner);
   pollers.enter();
@@ -358,7 +359,7 @@ TEST(Pollers, WithOneClusterThereIsNoBell) {
 
 // --- The server thread
 
-TEST(ServerThread, ServesWhatArrivesWhileNobodyPolls) {
+TEST(ServerThread, ServesArrivalsWhileNoNodePolls) {
   Joined c(2);
   c.ends[1]->sleeps_without_timeout = true;
   Pollers pollers(c.ends[1].get(), c[1].combiner);
@@ -410,7 +411,7 @@ TEST(ServerThread, NoWakeUpIsLostWhilePollersComeAndGo) {
   }
 }
 
-TEST(ServerThread, LooksForItselfWhereNoBellRings) {
+TEST(ServerThread, PollsWhereThereIsNoBell) {
   Joined c(2);
   c.ends[1]->only_moves_in_poll = true;
   Pollers pollers(c.ends[1].get(), c[1].combiner);
@@ -421,7 +422,7 @@ TEST(ServerThread, LooksForItselfWhereNoBellRings) {
   EXPECT_TRUE(c[0].done(0));
 }
 
-TEST(ServerThread, NoticesALostClusterWhileNothingHappens) {
+TEST(ServerThread, DetectsALostClusterWhileIdle) {
   const Instant before = monotonic_now();
   expect_failure(
       [] {
@@ -437,7 +438,7 @@ TEST(ServerThread, NoticesALostClusterWhileNothingHappens) {
 
 // --- How compute nodes wait
 
-TEST(NodeWaits, TheNodeThatWaitsServesUntilItsOperationIsComplete) {
+TEST(NodeWaits, WaitingNodeServesUntilItsOperationIsComplete) {
   Joined c(2);
   PulseWriter pulse;
   Pollers pollers(c.ends[0].get(), c[0].combiner);
@@ -450,7 +451,7 @@ TEST(NodeWaits, TheNodeThatWaitsServesUntilItsOperationIsComplete) {
   EXPECT_TRUE(pollers.nobody());
 }
 
-TEST(NodeWaits, AWaitEndsAtItsDeadline) {
+TEST(NodeWaits, WaitEndsAtItsDeadline) {
   Joined c(2);
   PulseWriter pulse;
   Pollers pollers(c.ends[0].get(), c[0].combiner);
@@ -464,7 +465,7 @@ TEST(NodeWaits, AWaitEndsAtItsDeadline) {
   EXPECT_TRUE(pollers.nobody());
 }
 
-TEST(NodeWaits, ANodeThatSleepsLeavesServingToTheServerAndIsWoken) {
+TEST(NodeWaits, SleepingNodeIsWokenByTheServerThread) {
   Joined c(2, 2);
   PulseWriter pulse;
   Pollers pollers(c.ends[0].get(), c[0].combiner);
@@ -497,7 +498,7 @@ TEST(NodeWaits, SiblingsOfOneClusterWakeEachOther) {
   }
 }
 
-TEST(NodeWaits, AWaitIsNoComputingAndItsEndIsProgress) {
+TEST(NodeWaits, WaitIsNotCountedAsComputingAndItsEndIsProgress) {
   Cluster alone(1, 0, 2, nullptr);
   PulseWriter pulse;
   Pollers pollers(nullptr, alone.combiner);

@@ -19,7 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(Crew, RunsAJobOnceOnEveryNodeEachOnAThreadOfItsOwn) {
+TEST(Crew, RunsAJobOncePerNodeOnAThreadOfItsOwn) {
   constexpr unsigned kNodes = 5;
   PulseWriter pulse;
   Crew crew(kNodes, pulse);
@@ -47,7 +47,7 @@ TEST(Crew, ReturnsOnlyWhenEveryNodeHasReturned) {
   }
 }
 
-TEST(Crew, ANodesThreadIsTheSameForEveryJob) {
+TEST(Crew, EachNodeHasTheSameThreadForEveryJob) {
   PulseWriter pulse;
   Crew crew(2, pulse);
   std::thread::id first, second;
@@ -60,12 +60,12 @@ TEST(Crew, ANodesThreadIsTheSameForEveryJob) {
   EXPECT_EQ(first, second);
 }
 
-TEST(Crew, EndsWithoutEverHavingHadAJob) {
+TEST(Crew, EndsWithoutAJob) {
   PulseWriter pulse;
   const Crew crew(4, pulse);
 }
 
-TEST(Crew, OfOneNodeRunsOnTheCallersThread) {
+TEST(Crew, CrewOfOneRunsOnTheCallersThread) {
   PulseWriter pulse;
   Crew crew(1, pulse);
   std::thread::id where;
@@ -76,7 +76,7 @@ TEST(Crew, OfOneNodeRunsOnTheCallersThread) {
   EXPECT_EQ(where, std::this_thread::get_id());
 }
 
-TEST(Crew, ItsThreadsComputeWhileTheyRunAJob) {
+TEST(Crew, ThreadsCountAsComputingWhileTheyRunAJob) {
   PulseWriter pulse;
   Crew crew(3, pulse);
   EXPECT_EQ(pulse.read().busy, 0);
@@ -95,7 +95,7 @@ TEST(Crew, ItsThreadsComputeWhileTheyRunAJob) {
 
 // --- PulseWriter
 
-TEST(PulseWriter, CountsThreadsThatComputeAndWaitsThatHaveEnded) {
+TEST(PulseWriter, CountsComputingThreadsAndEndedWaits) {
   PulseWriter pulse;
   EXPECT_EQ(pulse.read().counts, 0u);
   pulse.publish();
@@ -114,7 +114,7 @@ TEST(PulseWriter, CountsThreadsThatComputeAndWaitsThatHaveEnded) {
   EXPECT_EQ(pulse.read().busy, 0);
 }
 
-TEST(PulseWriter, AThreadThatDoesNotComputeIsNotCountedWhenItsWaitEnds) {
+TEST(PulseWriter, ThreadThatDidNotComputeIsNotCountedAfterItsWait) {
   PulseWriter pulse;
   { const PulseWriter::Waiting waiting(pulse); }
   EXPECT_EQ(pulse.read().busy, 0);
@@ -140,7 +140,7 @@ TEST(PulseWriter, TheWatcherSeesTheCountsUntilTheWriterEnds) {
   ::close(fd);
 }
 
-TEST(PulseWriter, ADescriptorThatCannotBeMappedIsNamed) {
+TEST(PulseWriter, DescriptorThatCannotBeMappedIsNamed) {
   PulseWriter pulse;
   const Result<void> mapped = pulse.map(12345);
   ASSERT_FALSE(mapped);

@@ -66,7 +66,7 @@ TEST(CurrentCall, DisagreementCompletesItAndIsExplained) {
   EXPECT_THAT(t.self.explain(), HasSubstr("cluster 2 called finish()"));
 }
 
-TEST(CurrentCall, OneClusterHasNobodyToWaitFor) {
+TEST(CurrentCall, CallOfASingleClusterIsCompleteAtOnce) {
   CurrentCall call(ClusterId(0), 1);
   call.begin(facts_of(CallKind::kHello));
   EXPECT_EQ(call.unsent(), 0u);
@@ -87,13 +87,13 @@ TEST(CurrentCall, DisconnectionBeforeFinishIsALoss) {
   EXPECT_FALSE(t.self.left(ClusterId(0)));
 }
 
-TEST(CurrentCall, DisconnectionOfOneThatFinishedWhileThisClusterDidNotIsALoss) {
+TEST(CurrentCall, DisconnectionBeforeThisClusterFinishesIsALoss) {
   Three t;
   t.peer_takes(0, facts_of(CallKind::kFinish));
   EXPECT_EQ(t.self.on_disconnected(ClusterId(0)), Loss::kLost);
 }
 
-TEST(CurrentCall, DisconnectionAfterFinishIsAFarewellAndIsNotWaitedFor) {
+TEST(CurrentCall, ClusterThatDisconnectsAfterFinishIsNotAwaited) {
   Three t;
   t.self.allow_leaving();
   t.self.begin(facts_of(CallKind::kFinish));
@@ -121,7 +121,7 @@ TEST(CurrentCall, ClusterThatHasLeftIsSentNoFurtherCall) {
   EXPECT_EQ(t.self.unsent(), 0b100u);
 }
 
-TEST(CurrentCall, DisconnectionOfOneThatDisagreesIsLeftToTheExplanation) {
+TEST(CurrentCall, DisconnectionOfAClusterThatDisagreesIsNoLoss) {
   Three t;
   t.self.begin(facts_of(CallKind::kAllocate, 4096));
   t.peer_takes(0, facts_of(CallKind::kAllocate, 8192));

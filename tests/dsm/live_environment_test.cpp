@@ -23,7 +23,7 @@ Result<Environment> read(const Variables& variables) {
   });
 }
 
-TEST(Environment, WithoutVariablesAProgramRunsAlone) {
+TEST(Environment, DefaultsToOneClusterWithoutAService) {
   const Result<Environment> e = read({});
   ASSERT_TRUE(e.ok());
   EXPECT_EQ(e->service, "");

@@ -32,7 +32,7 @@ Ending alone(const std::function<int()>& program) {
   return run_machine(kAlone, program).front();
 }
 
-TEST(Faults, ACrashOutsideTheHeapStaysACrash) {
+TEST(Faults, CrashOutsideTheHeapStaysACrash) {
   const Ending null = alone([] { return *at(8); });
   EXPECT_TRUE(crashed(null)) << null.exit_status << null.text;
 
@@ -44,7 +44,7 @@ TEST(Faults, ACrashOutsideTheHeapStaysACrash) {
   EXPECT_TRUE(crashed(foreign)) << foreign.exit_status << foreign.text;
 }
 
-TEST(Faults, ACrashOnAComputeNodesThreadStaysACrash) {
+TEST(Faults, CrashOnAComputeNodesThreadStaysACrash) {
   const Ending ending = run_machine({.clusters = 1, .compute = 2}, [] {
                           parallel([](Node& node) {
                             if (node.local() == 1) *at(8) = 1;
@@ -61,7 +61,7 @@ void say_and_leave(int, siginfo_t* info, void*) {
   ::_exit(33);
 }
 
-TEST(Faults, ACrashReachesTheHandlerThatWasThereBeforeWithItsAddress) {
+TEST(Faults, CrashReachesThePreviousHandlerWithItsAddress) {
   const Ending ending = run_machine({.clusters = 1,
                                      .adjust =
                                          [](Environment&) {
@@ -76,7 +76,7 @@ TEST(Faults, ACrashReachesTheHandlerThatWasThereBeforeWithItsAddress) {
   EXPECT_THAT(ending.text, HasSubstr("earlier handler: 0xdead0"));
 }
 
-TEST(Faults, ASignalThatSomebodySentEndsTheProgramAsBefore) {
+TEST(Faults, SignalFromAnotherProcessEndsTheProgram) {
   const Ending ending = alone([] {
     ::raise(SIGSEGV);
     return 0;
@@ -84,7 +84,7 @@ TEST(Faults, ASignalThatSomebodySentEndsTheProgramAsBefore) {
   EXPECT_TRUE(crashed(ending)) << ending.exit_status << ending.text;
 }
 
-TEST(Faults, AThreadThatIsNoComputeNodeIsToldSo) {
+TEST(Faults, AccessByAThreadThatIsNoComputeNodeIsExplained) {
   // A page that this cluster is not home to by an allocation, so it is closed until a compute node opens it.
   const Ending beyond = alone([] {
     std::thread([] { *static_cast<volatile int*>(application_address(PageId(100))) = 1; }).join();
@@ -94,7 +94,7 @@ TEST(Faults, AThreadThatIsNoComputeNodeIsToldSo) {
   EXPECT_THAT(beyond.text, HasSubstr("a thread that is no compute node touched shared memory"));
 }
 
-TEST(Faults, LeaveErrnoAsItWas) {
+TEST(Faults, PreserveErrno) {
   expect_runs({.clusters = 2}, [] {
     auto* const shared = allocate<int>(1024, Placement::on(1));
     errno = 77;
@@ -104,7 +104,7 @@ TEST(Faults, LeaveErrnoAsItWas) {
   });
 }
 
-TEST(Faults, MayHappenInsideTheLibrarysLocks) {
+TEST(Faults, WorkInsideLocksOfTheCLibrary) {
   // A page that is elsewhere is read while printf holds its stream, and copied while another is written.
   expect_runs({.clusters = 2}, [] {
     auto* const text = allocate<char>(8192, Placement::on(1));

@@ -48,7 +48,7 @@ TEST_P(MemoryBy, BothViewsShowTheSameBytes) {
   EXPECT_EQ(load<int>(memory->page(PageId(1))), 42);
 }
 
-TEST_P(MemoryBy, ForbidsWhatTheProtectionForbids) {
+TEST_P(MemoryBy, ForbidsAccessesAccordingToTheProtection) {
   const auto touch = [](Access access, bool write) {
     return in_a_process([=] {
       Result<Memory> memory = Memory::make(2, GetParam());
@@ -90,7 +90,7 @@ TEST_P(MemoryBy, EveryChangeTakesEffectAndKeepsTheBytes) {
   }
 }
 
-TEST_P(MemoryBy, WarmingAPageMakesItsMemoryAndChangesNothing) {
+TEST_P(MemoryBy, WarmingAPageAllocatesItAndChangesNothing) {
   Result<Memory> memory = Memory::make(3, GetParam());
   ASSERT_TRUE(memory.ok());
   store(memory->page(PageId(1)), 41);
@@ -118,7 +118,7 @@ TEST_P(MemoryBy, KnowsItsAddresses) {
   EXPECT_EQ(page_of(kHeapAddress + 2 * kPageBytes + 5), PageId(2));
 }
 
-TEST_P(MemoryBy, ATakenAddressIsRefusedAndNothingIsOverwritten) {
+TEST_P(MemoryBy, OccupiedAddressIsRefusedAndNothingIsOverwritten) {
   {
     Result<Memory> first = Memory::make(2, GetParam());
     ASSERT_TRUE(first.ok());

@@ -37,7 +37,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Machines,
                                          LiveMachine{.clusters = 4, .compute = 2, .order = Order::kShuffled}),
                          [](const auto& shape) { return shape_of(shape.param); });
 
-TEST_P(Machines, WhatAllWroteIsSeenByAllAfterABarrier) {
+TEST_P(Machines, WritesAreVisibleToAllAfterABarrier) {
   const LiveMachine machine = GetParam();
   expect_runs(machine, [&] {
     constexpr std::size_t kThings = 5000;  // some pages, and shares that meet inside pages
@@ -58,7 +58,7 @@ TEST_P(Machines, WhatAllWroteIsSeenByAllAfterABarrier) {
   });
 }
 
-TEST_P(Machines, ALockMakesIncrementsOfOneCounterExact) {
+TEST_P(Machines, IncrementsUnderALockAreExact) {
   const LiveMachine machine = GetParam();
   expect_runs(machine, [&] {
     constexpr unsigned kTimes = 50;
@@ -74,7 +74,7 @@ TEST_P(Machines, ALockMakesIncrementsOfOneCounterExact) {
   });
 }
 
-TEST_P(Machines, WhatTheInitialThreadWroteIsSeenByAll) {
+TEST_P(Machines, WritesOfTheInitialThreadAreVisibleToAll) {
   expect_runs(GetParam(), [&] {
     auto* const value = allocate<int>(1, Placement::cyclic());
     unsigned wrong = 0;
@@ -123,15 +123,15 @@ void see_that_a_computing_home_serves(const LiveMachine& machine) {
   ::munmap(stop, 4096);
 }
 
-TEST(Runtime, ANodeThatComputesForLongIsServedByItsServerThread) {
+TEST(Runtime, ServerThreadServesWhileTheNodeComputes) {
   see_that_a_computing_home_serves({.clusters = 2});
 }
 
-TEST(Runtime, WhereNoBellRingsTheServerLooksForItself) {
+TEST(Runtime, ServerPollsWhereThereIsNoBell) {
   see_that_a_computing_home_serves({.clusters = 2, .moves_only_in_poll = true});
 }
 
-TEST(Runtime, ALongWaitSleepsAndStillEnds) {
+TEST(Runtime, LongWaitSleepsAndEnds) {
   // Longer than any patience: waiting nodes park, the bell and the server bring the end of the wait.
   expect_runs({.clusters = 2, .compute = 2}, [] {
     auto* const data = allocate<int>(1);
@@ -168,7 +168,7 @@ nlohmann::json report_of(LiveMachine machine, const std::function<int()>& progra
                                /*allow_exceptions=*/false);
 }
 
-TEST(Runtime, TheReportCountsWhatNodesDid) {
+TEST(Runtime, ReportCountsTheOperationsOfNodes) {
   const nlohmann::json json = report_of({.clusters = 2}, [] {
     auto* const data = allocate<int>(3 * 1024, Placement::on(1));
     parallel([&](Node& node) {
@@ -197,7 +197,7 @@ TEST(Runtime, TheReportCountsWhatNodesDid) {
   EXPECT_GT(json["endpoint"]["messages_sent"], 0);
 }
 
-TEST(Runtime, TheReportCountsPagesFetchedAheadAndHomesThatMoved) {
+TEST(Runtime, ReportCountsPagesFetchedAheadAndMovedHomes) {
   const nlohmann::json json = report_of({.clusters = 3}, [] {
     const auto scanned = allocate<int>(16 * 1024, Placement::on(1));
     const auto touched =
@@ -235,7 +235,7 @@ void expect_failure(const Ending& ending, const std::string& text) {
   EXPECT_THAT(ending.text, HasSubstr(text));
 }
 
-TEST(Failure, AClusterThatDiesEndsTheOthersAndIsNamed) {
+TEST(Failure, DeathOfAClusterEndsTheOthersAndIsNamed) {
   const Instant before = monotonic_now();
   const std::vector<Ending> endings = run_machine({.clusters = 3}, [] {
     parallel([](Node& node) {
@@ -250,7 +250,7 @@ TEST(Failure, AClusterThatDiesEndsTheOthersAndIsNamed) {
   EXPECT_EQ(endings[2].exit_status, kFailureStatus);
 }
 
-TEST(Failure, ALossIsNoticedWhileAllNodesCompute) {
+TEST(Failure, LossIsDetectedWhileAllNodesCompute) {
   const Instant before = monotonic_now();
   const std::vector<Ending> endings = run_machine({.clusters = 2}, [] {
     parallel([](Node& node) {
@@ -264,7 +264,7 @@ TEST(Failure, ALossIsNoticedWhileAllNodesCompute) {
 }
 
 // PG-27: whoever waits for it would wait for ever.
-TEST(Failure, AMessageThatMustBeRefusedEndsTheProgramAndIsNamed) {
+TEST(Failure, InvalidMessageEndsTheProgramAndIsNamed) {
   constexpr std::size_t kHeader = kMessageHeaderBytes;  // and behind it a page engine's message
   const auto is = [](Kind kind, ByteView message) {
     return message.size() > kHeader && message[0] == std::byte{1} && parse(message.subspan(kHeader)) &&
@@ -292,7 +292,7 @@ TEST(Failure, AMessageThatMustBeRefusedEndsTheProgramAndIsNamed) {
                  }),
                  "braid: cluster 0: cluster 2 sent an arrival at a barrier (0, number 4, 20 bytes), which is "
                  "refused: there is no such barrier below this cluster, or it is not of that generation. A "
-                 "message was damaged, lost or doubled on its way, so the program cannot go on");
+                 "message was damaged, lost or duplicated in flight, so the program cannot continue");
   expect_failure(
       damaged([&](MutableBytes m) {
         if (is(Kind::kPageRequest, m)) m[kHeader] = std::byte{99};
@@ -305,7 +305,7 @@ TEST(Failure, AMessageThatMustBeRefusedEndsTheProgramAndIsNamed) {
                  "cluster 0: cluster 2 sent bytes that are no message of a runtime (0, number 0, 20 bytes)");
 }
 
-TEST(Failure, LeavingWithoutFinishIsDying) {
+TEST(Failure, ExitWithoutFinishIsALoss) {
   const std::vector<Ending> endings = run_machine({.clusters = 2}, [] {
     if (cluster() == 1) return 0;
     return finish(0);
@@ -330,7 +330,7 @@ TEST(Failure, DifferentHeapsAreRefused) {
   expect_failure(endings[0], "BRAID_HEAP_MIB is 4 here in cluster 0, but 5 in cluster 1");
 }
 
-TEST(Failure, AClusterThatNeverJoinsIsNamedAfterTheTimeout) {
+TEST(Failure, ClusterThatNeverJoinsIsNamedAfterTheTimeout) {
   const std::vector<Ending> endings = run_machine({.clusters = 2,
                                                    .adjust =
                                                        [](Environment& e) {
@@ -341,7 +341,7 @@ TEST(Failure, AClusterThatNeverJoinsIsNamedAfterTheTimeout) {
   expect_failure(endings[0], "not heard within 200 ms of cluster(s) 1");
 }
 
-TEST(Failure, CallsThatCannotBeAreExplained) {
+TEST(Failure, InvalidCallsAreExplained) {
   const auto alone = [](const std::function<int()>& program) {
     return run_machine({.clusters = 1, .heap_mib = 1}, program).front();
   };

@@ -33,7 +33,7 @@ void on_adopted_threads(const std::function<void(unsigned local)>& body) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(AdoptedThreads, WriteAndSeeWhatAllWroteBeforeTheBarrier) {
+TEST(AdoptedThreads, WritesAreVisibleToAllAfterTheBarrier) {
   for (const Order order : {Order::kAsSent, Order::kShuffled}) {
     expect_runs({.clusters = 2, .compute = 3, .order = order}, [] {
       constexpr std::size_t kThings = 5000;  // some pages, and shares that meet inside pages
@@ -73,7 +73,7 @@ std::string last_words(const std::function<void()>& program) {
   return endings[0].text;
 }
 
-TEST(AdoptedThreads, WhatCannotBeIsExplained) {
+TEST(AdoptedThreads, InvalidCallsAreExplained) {
   const auto adopted_as = [](unsigned local) {
     return last_words([local] { std::thread([local] { const AdoptedThread adopted(local); }).join(); });
   };
@@ -89,7 +89,7 @@ TEST(AdoptedThreads, WhatCannotBeIsExplained) {
               HasSubstr("braid::dsm::barrier() was called inside parallel(): call Node::barrier() there"));
 }
 
-TEST(AdoptedThreads, TwoForOneComputeNodeAreNoticed) {
+TEST(AdoptedThreads, TwoForOneComputeNodeAreAnError) {
   EXPECT_THAT(last_words([] {
                 constexpr std::size_t kPages = 3500;  // of the other cluster: each is a fault that waits
                 auto* const data = allocate<char>(2 * kPages * 4096, Placement::on(1));
@@ -115,7 +115,7 @@ TEST(AdoptedThreads, TwoForOneComputeNodeAreNoticed) {
               HasSubstr("compute node 1: two threads touched shared memory for it at the same time"));
 }
 
-TEST(AdoptedThreads, LeftOnesTouchSharedMemoryNoMore) {
+TEST(AdoptedThreads, MayNotTouchSharedMemoryAfterTheyWereReleased) {
   const std::vector<Ending> endings = run_machine({.clusters = 1, .compute = 2}, [] {
     auto* const data = allocate<volatile int>(1);
     std::thread([data] {
@@ -152,7 +152,7 @@ TEST(RunOnCluster, DividesLoopsBetweenBarriers) {
   });
 }
 
-TEST(RunOnCluster, IsOneClustersOwnMatter) {
+TEST(RunOnCluster, InvolvesNoOtherCluster) {
   expect_runs({.clusters = 2, .compute = 2}, [] {
     std::atomic<unsigned> calls = 0;
     for (unsigned i = 0; i < 3 * cluster(); ++i) run_on_cluster([&](unsigned local) { calls += 1 + local; });
@@ -160,7 +160,7 @@ TEST(RunOnCluster, IsOneClustersOwnMatter) {
   });
 }
 
-TEST(RunOnCluster, WhatCannotBeIsExplained) {
+TEST(RunOnCluster, InvalidCallsAreExplained) {
   EXPECT_THAT(last_words([] { parallel([](Node&) { run_on_cluster([](unsigned) {}); }); }),
               HasSubstr("run_on_cluster() was called inside parallel(), or inside itself"));
   EXPECT_THAT(last_words([] { run_on_cluster([](unsigned) { barrier(); }); }),

@@ -27,7 +27,7 @@ TEST(CombinerLock, OneHolderAtATimeWithMoreThreadsThanProcessors) {
   EXPECT_EQ(count, 80'000);
 }
 
-TEST(CombinerLock, TryLockTellsWhetherItIsFree) {
+TEST(CombinerLock, TryLockReturnsWhetherItWasFree) {
   CombinerLock lock;
   ASSERT_TRUE(lock.try_lock());
   EXPECT_FALSE(lock.try_lock());
@@ -35,17 +35,17 @@ TEST(CombinerLock, TryLockTellsWhetherItIsFree) {
   EXPECT_TRUE(lock.try_lock());
 }
 
-TEST(Completion, ToldBeforeItParksItDoesNotSleep) {
+TEST(Completion, ThreadDoesNotParkAfterTheSignal) {
   Completion completion;
   completion.begin();
-  completion.tell();
+  completion.signal();
   const Instant before = monotonic_now();
   completion.park(10_s);
   EXPECT_TRUE(completion.done());
   EXPECT_LT(monotonic_now() - before, 5_s);
 }
 
-TEST(Completion, ParkedItWakesWhenTold) {
+TEST(Completion, ParkedThreadWakesWhenSignalled) {
   // Hand-overs to and fro: a lost wake-up shows as a sleep of ten seconds.
   Completion there, back;
   const Instant before = monotonic_now();
@@ -54,24 +54,24 @@ TEST(Completion, ParkedItWakesWhenTold) {
     for (int i = 0; i < 1000; ++i) {
       while (!there.done()) there.park(10_s);
       there.begin();
-      back.tell();
+      back.signal();
     }
   });
   for (int i = 0; i < 1000; ++i) {
     back.begin();
-    there.tell();
+    there.signal();
     while (!back.done()) back.park(10_s);
   }
   answerer.join();
   EXPECT_LT(monotonic_now() - before, 10_s);
 }
 
-TEST(Completion, UntoldItWakesAtTheTimeout) {
+TEST(Completion, ParkedThreadWakesAtTheTimeout) {
   Completion completion;
   completion.begin();
   completion.park(1_ms);
   EXPECT_FALSE(completion.done());
-  completion.tell();
+  completion.signal();
   EXPECT_TRUE(completion.done());
 }
 
