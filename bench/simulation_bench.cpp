@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/check.h"
 #include "sim/iccs.h"
 
 namespace braid::sim {
@@ -73,7 +74,7 @@ struct Running {
   Running(const settings::CostModel& model, std::uint16_t clusters, Traffic traffic)
       : events(clusters), everybody(clusters, traffic), iccs(config_of(clusters), model, events, everybody) {
     everybody.iccs = &iccs;
-    iccs.establish();
+    CHECK(iccs.establish().ok());
     for (int i = 0; i < kInFlight; ++i)
       for (std::uint16_t k = 0; k < clusters; ++k) everybody.send(events.now(), ClusterId(k));
     run(1000);

@@ -90,28 +90,36 @@ void Iccs::step() {
   on_event(events_.pop());
 }
 
-void Iccs::establish() {
-  if (!has_proxies()) return;
+Result<void> Iccs::establish() {
+  if (!has_proxies()) return {};
   for (const auto& p : proxies_) p->poke();
-  const auto all = [&](auto&& done) {
+  const auto all = [&](const char* what, auto&& done) -> Result<void> {
+    const Instant deadline = events_.now() + kSetUpLimit;
     // What is done stays so: those before this one are not asked again.
     for (std::size_t k = 0; k < nodes_.size();) {
       if (done(*nodes_[k]))
         ++k;
-      else
+      else if (events_.now() < deadline)
         step();
+      else
+        return error("cluster {} {} within {:.0f} s of virtual time: {} frames were lost", k, what,
+                     kSetUpLimit.s(), frames_lost_);
     }
+    return {};
   };
-  all([](VirtualNode& n) { return n.node().ready(); });
+  Result<void> done = all("did not reach all others", [](VirtualNode& n) { return n.node().ready(); });
+  if (!done) return done;
   for (const auto& node : nodes_) node->attach();
   for (const auto& node : nodes_) node->ask_for_connections();
-  all([](VirtualNode& n) { return n.has_answers(); });
-  for (const auto& node : nodes_) node->take_connections();
-  for (const auto& node : nodes_) node->accept_connections();
+  done = all("got no answers", [](VirtualNode& n) { return n.has_answers(); });
+  for (std::size_t k = 0; done && k < nodes_.size(); ++k) done = nodes_[k]->take_connections();
+  for (std::size_t k = 0; done && k < nodes_.size(); ++k) done = nodes_[k]->accept_connections();
+  if (!done) return done;
   // And nobody is still busy with what came of it.
   while (std::any_of(proxies_.begin(), proxies_.end(), [](const auto& p) { return p->busy(); })) step();
   established_ = events_.now();
   plan_incidents();
+  return {};
 }
 
 void Iccs::plan_incidents() {
@@ -407,6 +415,9 @@ void Iccs::run_control(ClusterId cluster) {
     waits = true;
     proxy(cluster.value(), p).poke();
   }
+  // Also where nobody sends any more, who would hear of it from reserve().
+  if (const std::optional<VirtualNode::Lost> lost = nodes_[cluster.value()]->lost())
+    sink_.on_lost(now, cluster, lost->peer, lost->why);
   Instant next = node.next_deadline();
   if (watched_) next = earlier(next, now + kControlPeriod);
   // What it did may have been the first of several steps.

@@ -29,6 +29,7 @@
 
 #include "base/bytes.h"
 #include "base/ids.h"
+#include "base/result.h"
 #include "convergence/dispatch.h"
 #include "proxy/daemon/node_config.h"
 #include "settings/cost_model.h"
@@ -121,8 +122,9 @@ class Iccs final : private ProxyRun::Owner {
   Iccs(const Iccs&) = delete;
   Iccs& operator=(const Iccs&) = delete;
 
-  // Nodes meet, clients attach and connect; nothing else happens meanwhile. Once, first.
-  void establish();
+  // Nodes meet, clients attach and connect; nothing else happens meanwhile. Once, first. An error: not all
+  // are connected within kSetUpLimit, because too many frames are lost.
+  Result<void> establish();
 
   // Room for a message of `bytes` from compute node `lane` of `from`, to be written in place. Empty: there is
   // none, and on_room() tells when to try again. A reservation that is not committed is void at the next.

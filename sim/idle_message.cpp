@@ -35,7 +35,7 @@ MessageReport idle_message(const IccsConfig& config, const settings::CostModel& 
   Events events(two.clusters);
   Receiver receiver;
   Iccs iccs(two, model, events, receiver);
-  iccs.establish();
+  CHECK(iccs.establish().ok());  // no frame is lost
   const Instant at = events.now() + kRest;
   const std::vector<std::byte> message(bytes, std::byte{0x5a});
   CHECK(iccs.send(at, ClusterId(0), 0, ClusterId(1), message));

@@ -22,14 +22,16 @@ SimulatedMachine::SimulatedMachine(const MachineConfig& config, const settings::
 }
 
 Result<MachineFigures> SimulatedMachine::run() {
-  if (clusters_.size() > 1) shared_.iccs.establish();
+  if (clusters_.size() > 1) {
+    if (const Result<void> established = shared_.iccs.establish(); !established) return established.error();
+  }
   began_ = shared_.events.now();
   for (const auto& c : clusters_) c->resume_initial(began_);
   while (shared_.failure.ok() && !finished_) {
     SimulatedCluster* const next = earliest();
     if (next != nullptr && next->clock() < shared_.rate.to_cycles(shared_.events.next_time()))
       next->run(window_of(*next));
-    else if (next == nullptr && is_stuck())
+    else if (next == nullptr && (shared_.events.empty() || is_stuck()))
       return deadlock();
     else
       on_event(shared_.events.pop());

@@ -13,8 +13,6 @@ namespace braid::sim {
 namespace {
 
 constexpr PortId kPort{1};
-// A set-up that takes longer has failed.
-constexpr Duration kPatience = 60_s;
 constexpr std::uint32_t kSendBytes = 256u << 10;
 // Few, so that the ring stays in the host's caches; one that is full makes its sender wait.
 constexpr std::uint32_t kSendDescriptors = 256;
@@ -65,7 +63,7 @@ proxy::NodeConfig node_config(const VirtualNodesConfig& config, unsigned cluster
   return n;
 }
 
-// A set-up of simulated nodes among themselves: nothing outside can make it fail.
+// A set-up of one simulated node: nothing outside can make it fail.
 template <class T>
 T must(Result<T> result) {
   if (!result) check_failed(__FILE__, __LINE__, "set-up in virtual time", result.error().text);
@@ -120,7 +118,7 @@ class VirtualNode::Service final : public proxy::Service {
                        0,
                        options.window_bytes,
                        options.ordered ? 1u : 0u,
-                       static_cast<std::uint32_t>(kPatience.ns() / 1'000'000)};
+                       static_cast<std::uint32_t>(kSetUpLimit.ns() / 1'000'000)};
     asked_[cluster] = post(request);
   }
   bool has_answers() {
@@ -214,17 +212,32 @@ bool VirtualNode::has_answers() const {
   return service_->has_answers();
 }
 
-void VirtualNode::take_connections() {
+Result<void> VirtualNode::take_connections() {
   for (std::uint16_t k = 0; k < cluster_; ++k) {
-    connections_[k] = must(endpoint().connect(ClusterId(k), kPort, connection_options(config_), kPatience));
+    const Result<proxy::Connection*> made =
+        endpoint().connect(ClusterId(k), kPort, connection_options(config_), kSetUpLimit);
+    if (!made) return error("cluster {}: {}", cluster_, made.error().text);
+    connections_[k] = *made;
   }
+  return {};
 }
 
-void VirtualNode::accept_connections() {
+Result<void> VirtualNode::accept_connections() {
   for (unsigned left = config_.clusters - 1u - cluster_; left > 0; --left) {
-    proxy::Connection* const accepted = must(endpoint().accept(kPatience));
-    connections_[accepted->peer().value()] = accepted;
+    const Result<proxy::Connection*> accepted = endpoint().accept(kSetUpLimit);
+    if (!accepted) return error("cluster {}: {}", cluster_, accepted.error().text);
+    connections_[(*accepted)->peer().value()] = *accepted;
   }
+  return {};
+}
+
+std::optional<VirtualNode::Lost> VirtualNode::lost() const {
+  for (std::uint16_t k = 0; k < connections_.size(); ++k) {
+    const proxy::Connection* const to = connections_[k];
+    if (to != nullptr && to->state() != proxy::ConnectionState::kOpen)
+      return Lost{ClusterId(k), proxy::to_string(to->state())};
+  }
+  return {};
 }
 
 }  // namespace braid::sim

@@ -40,6 +40,9 @@ std::optional<Station> station_of(ByteView frame);
 // The UDP port of every node's proxy 0.
 inline constexpr std::uint16_t kUdpPortBase = 7700;
 
+// A set-up that takes longer, in virtual time, has failed.
+inline constexpr Duration kSetUpLimit = 60_s;
+
 class VirtualNode {
  public:
   // What its client goes by while it waits for the node's answer: `clock` is the time, `step` lets something
@@ -62,8 +65,16 @@ class VirtualNode {
   void attach();
   void ask_for_connections();
   bool has_answers() const;
-  void take_connections();
-  void accept_connections();
+  // An error: too many frames are lost, or it took longer than kSetUpLimit.
+  Result<void> take_connections();
+  Result<void> accept_connections();
+
+  struct Lost {
+    ClusterId peer;
+    const char* why;
+  };
+  // A connection that was made and is not open any more.
+  std::optional<Lost> lost() const;
 
   proxy::Endpoint& endpoint() { return client_->endpoint(0); }
   proxy::Connection& connection(ClusterId to) { return *connections_[to.value()]; }

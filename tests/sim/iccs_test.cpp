@@ -37,7 +37,8 @@ class Everybody final : public Iccs::Sink {
  public:
   Everybody(const IccsConfig& config, unsigned messages, const settings::CostModel& costs = model())
       : messages_(messages), events(config.clusters), iccs(config, costs, events, *this), config_(config) {
-    iccs.establish();
+    const Result<void> established = iccs.establish();
+    EXPECT_TRUE(established.ok()) << established.error().text;
   }
   // False: they have not all arrived within `patience`.
   bool run(Duration period, Duration patience) {
@@ -157,6 +158,17 @@ TEST(IccsIncidents, AProxyThatIsSetAsideServesNobodyUntilItIsAddedAgain) {
   EXPECT_GT(sent(2), 100u);
 }
 
+// Who would send learns of it from reserve(); where all wait nobody does.
+TEST(IccsIncidents, LossOfAPeerIsToldWhereNobodySends) {
+  IccsConfig c = config(2, 1);
+  c.incidents = {{.at = 1_ms, .cluster = ClusterId(1), .what = NiFails{}}};
+  Everybody all(c, 0);
+  const Instant end = all.events.now() + 10_s;
+  while (all.lost.empty() && all.events.now() < end) all.iccs.on_event(all.events.pop());
+  EXPECT_NE(all.lost, "");
+  EXPECT_LT(all.events.now(), end);
+}
+
 TEST(IccsIncidents, AreTheSameInEveryRun) {
   const auto trace = [] {
     IccsConfig c = config(3, 2);
@@ -212,6 +224,27 @@ TEST(IccsDispatch, LeastLoadedGivesLessToTheProxyThatServesTwoLanes) {
   EXPECT_GT(in_turn.time_by_proxy_0_to_1, 4);
   // 2.9 where a proxy does not publish its load, and the client sees only what waits in each lane.
   EXPECT_LT(least.time_by_proxy_0_to_1, 2);
+}
+
+class Nobody final : public Iccs::Sink {
+ public:
+  Handled on_message(Instant now, ClusterId, ClusterId, ByteView) override { return {now, 0}; }
+  void on_room(Instant, ClusterId, ClusterId) override {}
+  void on_delivered(const MessageReport&) override {}
+  void on_lost(Instant, ClusterId, ClusterId, const char*) override {}
+};
+
+TEST(Iccs, SetUpInWhichNoFrameArrivesEndsWithAnError) {
+  IccsConfig c = config(2, 1);
+  c.faults.loss = 1;
+  Events events(2);
+  Nobody nobody;
+  Iccs iccs(c, model(), events, nobody);
+  const Result<void> established = iccs.establish();
+  ASSERT_FALSE(established.ok());
+  EXPECT_NE(established.error().text.find("cluster 0 did not reach all others within 60 s of virtual time"),
+            std::string::npos)
+      << established.error().text;
 }
 
 TEST(Iccs, AnIdleOneCostsNoEventsBesidesKeepAlives) {

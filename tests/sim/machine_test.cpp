@@ -225,6 +225,22 @@ TEST(Machine, LossCostsTimeAndNothingElse) {
   EXPECT_EQ(bad.shells[0]->read_by(0), good.shells[0]->read_by(0));
 }
 
+// With its result, or with an error that says what was lost.
+TEST(Machine, EveryRunEndsHoweverManyFramesAreLost) {
+  for (const double loss : {0.9, 0.95, 1.0}) {
+    for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+      MachineConfig c = config(2, 1);
+      c.iccs.faults.loss = loss;
+      c.iccs.seed = seed;
+      const Outcome r = run(c, {{write_word(0, 7), barrier(), read_word(8)}, {write_word(8, 9), barrier()}});
+      if (r.figures.ok())
+        EXPECT_EQ(r.shells[0]->read_by(0), (std::vector<std::uint64_t>{9})) << "seed " << seed;
+      else
+        EXPECT_NE(r.figures.error().text.find("cluster"), std::string::npos) << r.figures.error().text;
+    }
+  }
+}
+
 TEST(Machine, WhoWritesAnothersPagePaysForATwin) {
   const auto waits_for_pages = [](double twin_cycles) {
     settings::CostModel costs = model();
@@ -268,7 +284,7 @@ TEST(Iccs, WhoHasNoRoomIsToldOfItAndNothingIsKeptForEver) {
   Flood flood(2000, 3000);
   Iccs iccs(c, model(), events, flood);
   flood.iccs = &iccs;
-  iccs.establish();
+  ASSERT_TRUE(iccs.establish().ok());
   flood.send(events.now());
   const Instant patience = events.now() + 100_s;
   while (flood.arrived < 2000 && events.now() < patience) iccs.on_event(events.pop());
