@@ -81,7 +81,7 @@ class Alone {
   const Model& model_;
 };
 
-// ... in the parallel one a node has a share of the molecules and meets the others at barriers and locks.
+// ... in the parallel one a node has a share of the molecules and synchronises with the others by barriers and locks.
 class Together {
  public:
   Together(const Model& model, Node& node) : model_(model), node_(node) {}

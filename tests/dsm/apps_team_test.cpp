@@ -25,7 +25,7 @@ TEST(TbbTeam, AllComputeNodesOfAClusterWorkOnSharedMemoryAtOnce) {
         std::atomic<unsigned> slots = 0;  // that have been seen inside the loop, a bit each
         team.divide(kThings, [&](Range part) {
           slots.fetch_or(1u << tbb::this_task_arena::current_thread_index());
-          // Until everybody is here; ten seconds at most.
+          // Until all have arrived; ten seconds at most.
           for (int looks = 0; slots != (1u << kCompute) - 1; ++looks) {
             if (looks > 10'000) {
               all_at_once = false;

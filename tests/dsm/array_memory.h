@@ -10,7 +10,7 @@
 
 namespace braid::dsm {
 
-// Arrays for pages; the protections are enforced by whoever plays the hardware.
+// Pages in arrays. The test enforces the protections, in place of the hardware.
 class ArrayMemory : public PageMemory {
  public:
   explicit ArrayMemory(std::uint32_t pages)

@@ -1,4 +1,4 @@
-// Allocation by single compute nodes, told as stories. Three clusters of two nodes; cluster 0 hands out.
+// Allocation by single compute nodes: scenarios. Three clusters of two nodes; cluster 0 is the manager.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -229,7 +229,7 @@ TEST_F(AllocationsTest, InvalidRegionsAndRequestsAreRefused) {  // AL-4
   EXPECT_EQ(send(Kind::kRegion, 0, 1, 0, 21), 1u);      // over the end
   EXPECT_EQ(send(Kind::kRegion, 0, 1, 0, 4), 0u);
   EXPECT_EQ(send(Kind::kRegion, 0, 1, 4, 4), 1u);     // the first one's answer has not left
-  EXPECT_EQ(send(Kind::kAllocated, 0, 1, 0, 0), 1u);  // nobody asked
+  EXPECT_EQ(send(Kind::kAllocated, 0, 1, 0, 0), 1u);  // without a request
   EXPECT_FALSE(forged.engine(1).allocate(1, 2, {}));
   EXPECT_EQ(send(Kind::kAllocated, 0, 1, 2, 1), 1u);  // its request has not left
   forged.transmit_all();

@@ -1,4 +1,4 @@
-// Barriers, told as stories. Three clusters of two nodes; barrier 0 has its root at cluster 0, barrier 1 at
+// Barriers: scenarios. Three clusters of two nodes; barrier 0 has its root at cluster 0, barrier 1 at
 // cluster 1.
 #include <gtest/gtest.h>
 

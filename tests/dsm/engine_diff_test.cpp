@@ -75,7 +75,7 @@ TEST(Diff, ChoosesTheShorterFormat) {
   EXPECT_EQ(encode(page, twin).diff.format, DiffFormat::kMask);
 }
 
-// Every density of changes, in both forms, over a home that somebody else has written meanwhile.
+// Every density of changes, in both forms, over a home that another cluster has written meanwhile.
 TEST(Diff, StoresChangedBytesAndNoOthers) {
   for (std::uint64_t seed = 1; seed <= 400; ++seed) {
     Prng random(seed);

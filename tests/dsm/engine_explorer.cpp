@@ -8,10 +8,10 @@
 //                                                               caught
 //
 // Besides what engine_world.h says of single states: from every state the end can be reached, so nothing is
-// stuck and nothing goes round for ever; and states that are told alike do behave alike (of every 64th state
+// stuck and nothing cycles for ever; and states with the same digest do behave alike (of every 64th state
 // that is met again, everything that may follow is compared with what followed the first time).
 //
-// A world lies in one piece of memory at a fixed place; a state is a copy of that piece. The engines know
+// A world is in one piece of memory at a fixed address; a state is a copy of that piece. The engines know
 // nothing of it.
 #include <fmt/core.h>
 
@@ -87,7 +87,7 @@ class ArenaWorld {
   EngineWorld* world_;  // never destroyed: the next world takes the whole arena
 };
 
-// A failed CHECK is a finding like any other. What it leaves behind lies in the arena.
+// A failed CHECK is a finding like any other. The memory that it leaks is in the arena.
 sigjmp_buf g_after_abort;
 volatile std::sig_atomic_t g_exploring = 0;
 void on_abort(int) {
@@ -254,7 +254,7 @@ class Explorer {
     nodes_[i].followers = sum;
   }
 
-  // The world is in a state that is told like `state` and was reached another way.
+  // The world is in a state that has the digest of `state` and was reached another way.
   void note_comparison(std::uint32_t state) {
     const Doing at = doing_;
     ArenaWorld::Copy& here = compared_;

@@ -1,4 +1,4 @@
-// Locks as tokens, told as stories. Three clusters of three nodes; lock 0 is managed by cluster 0, lock 1 by
+// Locks as tokens: scenarios. Three clusters of three nodes; lock 0 is managed by cluster 0, lock 1 by
 // cluster 1.
 #include <gtest/gtest.h>
 
@@ -175,7 +175,7 @@ TEST_F(LocksTest, RequestThatOvertakesTheReturnIsServedLast) {  // LK-7
   m.lock(1, 0);
   waits(2);
   m.deliver_all();
-  unlocks(1);  // the token is on its way back
+  unlocks(1);  // the token is returning
   ASSERT_EQ(m.count(Kind::kLockReturn), 1u);
   waits(1, 1);
   m.deliver(Kind::kLockRequest, 0);

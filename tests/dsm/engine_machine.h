@@ -1,4 +1,4 @@
-// Some clusters' engines, their memory, and a network whose order the test chooses: for stories and random
+// Some clusters' engines, their memory, and a network whose order the test chooses: for scenarios and random
 // programs.
 #pragma once
 
@@ -95,7 +95,7 @@ class EngineMachine {
     FAIL() << "no message of kind " << static_cast<int>(kind) << " to cluster " << to
            << " among: " << on_wire();
   }
-  // Everything in flight and all that follows from it, oldest first.
+  // Delivers everything in flight and all that follows from it, oldest first.
   void deliver_all() {
     for (transmit_all(); !wire.empty(); transmit_all()) {
       deliver(std::size_t{0});

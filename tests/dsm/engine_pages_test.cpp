@@ -1,4 +1,4 @@
-// The page protocol told as stories: one rule each, with the order of messages that makes it matter.
+// The page protocol: a scenario for each rule, with the order of messages in which the rule matters.
 //
 // Three clusters of two nodes; every page has its home at cluster 0. Lock l is managed by cluster l % 3.
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ struct PagesTest : testing::Test {
 
   Access access(std::uint16_t cluster, std::uint32_t page = 0) { return m.memory(cluster).access(page); }
   const ClusterCounts& counts(std::uint16_t cluster) { return m.engine(cluster).counts(); }
-  // `cluster` takes and frees the lock, so that whoever asks for it next makes this cluster release.
+  // `cluster` takes and frees the lock, so that the next request for it makes this cluster release.
   void has_token(std::uint16_t cluster, std::uint32_t lock) {
     m.lock(cluster, lock);
     m.unlock(cluster, lock);
@@ -104,7 +104,7 @@ TEST_F(PagesTest, WritesUnderALockAreVisibleUnderIt) {  // PG-17, LK-3
   m.lock(1, 0);
   m.write(1, kX, 7);
   m.unlock(1, 0);
-  EXPECT_EQ(counts(1).diffs_sent, 0u);  // nobody has asked yet
+  EXPECT_EQ(counts(1).diffs_sent, 0u);  // no cluster has requested the lock yet
   m.lock(2, 0);
   EXPECT_EQ(counts(1).diffs_sent, 1u);
   EXPECT_EQ(access(2), Access::kNone);
@@ -172,7 +172,7 @@ TEST_F(PagesTest, LateInvalidationIsAcknowledged) {  // PG-14
   EXPECT_EQ(m.wire[0].number(), 5u);
 }
 
-// The state in which cluster 1's changes of page 0 are on their way and its copy is gone.
+// The state in which cluster 1's changes of page 0 are in flight and its copy is invalid.
 struct FlushInProgress : PagesTest {
   void SetUp() override {
     m.write(1, kX, 1);
@@ -350,7 +350,7 @@ TEST_F(PagesTest, HomeWriteInvalidatesTheCopiesAtItsRelease) {  // PG-13
   EXPECT_EQ(access(1), Access::kRead);
   pass(0, 2, 0);
   EXPECT_EQ(access(1), Access::kNone);
-  // Nobody has a copy now: the next write faults once more, to open the page, and then costs nothing.
+  // There is no copy now: the next write faults once more, to open the page, and then costs nothing.
   m.write(0, kX, 2);
   pass(0, 2, 0);
   m.write(0, kX, 3);

@@ -55,7 +55,7 @@ class AnyOrder final : private ProgramMachine {
       turn();
       if (steps % 4 == 0) machine_.check();
     }
-    while (!program_.failure() && !idle()) turn();  // what is still on its way
+    while (!program_.failure() && !idle()) turn();  // what is still in flight
     if (program_.failure()) return program_.failure();
     machine_.check();
     if (!machine_.quiet()) return "not quiet at the end";

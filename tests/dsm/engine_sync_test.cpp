@@ -1,4 +1,4 @@
-// Words, flags, semaphores and condition variables, told as stories. Three clusters of two nodes; variable 0
+// Words, flags, semaphores and condition variables: scenarios. Three clusters of two nodes; variable 0
 // lives at cluster 0, variable 1 at cluster 1.
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ struct SyncTest : testing::Test {
   }
   ~SyncTest() override { EXPECT_EQ(m.bad_messages(), 0u); }
 
-  // The node's call; what its cluster says about it goes onto the wire. True when it is complete.
+  // The node's call; the messages of its cluster leave. True when it is complete.
   bool calls(std::uint16_t cluster, std::uint16_t node, SyncOp op, std::uint32_t id, std::uint64_t first = 0,
              std::uint64_t second = 0) {
     const bool complete =
@@ -104,7 +104,7 @@ TEST_F(SyncTest, SetFlagReleasesCurrentAndLaterWaiters) {  // SY-3
   EXPECT_FALSE(calls(2, 1, SyncOp::kFlagWait, 3));
   m.deliver_all();
   EXPECT_FALSE(done(2, 1));
-  // Who waited when it was set goes on, also when it is cleared at once.
+  // The nodes that waited when it was set are woken, also when it is cleared at once.
   (void)calls(0, 0, SyncOp::kFlagSet, 3);
   (void)calls(0, 0, SyncOp::kFlagClear, 3);
   m.deliver_all();
@@ -178,7 +178,7 @@ TEST_F(SyncTest, LockIsFreedOnlyWhenTheWaitIsQueued) {  // SY-5
   m.deliver(Kind::kLockRecall, 2);
   EXPECT_TRUE(m.engine(2).holds(0, LockId(0)));
   EXPECT_EQ(m.count(Kind::kLockReturn), 0u);
-  m.deliver(Kind::kSyncCall, 1);  // now it is in the queue, and nobody else knows
+  m.deliver(Kind::kSyncCall, 1);  // now it is queued at the home, and no other cluster knows
   EXPECT_TRUE(m.engine(2).holds(0, LockId(0)));
   m.deliver(Kind::kSyncResult, 2);
   EXPECT_FALSE(m.engine(2).holds(0, LockId(0)));

@@ -63,7 +63,7 @@ std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
 class Digest final : public StateSink {
  public:
   void value(std::uint64_t v) override { hash_ = mixed(hash_ + 0x632be59bd9b4e019u, v); }
-  // Relative to the first version of that page that is told.
+  // Relative to the first version of that page that is described.
   void version(PageId page, std::uint32_t version) override {
     Base& base = bases_[page.value()];
     if (!base.known) base = {true, version};

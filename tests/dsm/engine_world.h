@@ -2,17 +2,17 @@
 // can list what may happen next, do one of these things, tell whether that was right, and say in one word
 // which state it is in.
 //
-// What happens: a compute node takes its next step (any operation that its program allows), an engine's next
+// What happens: a compute node does its next operation (any that its program allows), an engine's next
 // message leaves, any message in flight arrives. Programs are not given: in every phase each node does
-// `operations` times whatever it likes of: read a page, write a page, take the lock, free it. Then all meet
-// at a barrier.
+// `operations` times whatever it likes of: read a page, write a page, take the lock, free it. Then all come
+// to a barrier.
 //
 // What must hold. Every page has a byte per node that only this node writes, and a byte that the lock guards;
 // all of them lie side by side. A write counts its own byte up, and the guarded one if the node has the lock.
 //   - A read finds its node's own byte as the node wrote it last; with the lock, the guarded byte as it was
 //     written last by anybody; and every other node's byte no older than what happened before the reader's
 //     last acquire, and no newer than what was written.
-//   - The lock has one holder. Nobody passes a barrier before all have come.
+//   - The lock has one holder. No node passes a barrier before all have arrived.
 //   - No engine refuses another one's message; every engine's invariants hold after every event.
 //   - When nothing can happen any more all programs have ended, all engines are quiet, and every cluster
 //     reads what was written last.
@@ -59,7 +59,7 @@ struct Action {
 
 class EngineWorld {
  public:
-  // Everything that changes later lies in memory that the constructor allocates.
+  // All state that changes later is in memory that the constructor allocates.
   explicit EngineWorld(const WorldBounds& bounds);
   ~EngineWorld();
   EngineWorld(const EngineWorld&) = delete;

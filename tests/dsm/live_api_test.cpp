@@ -183,7 +183,7 @@ TEST_P(Api, AllocationOfOneNodeIsUsableByAll) {
       }
       for (const unsigned times : seen) wrong += times != 6;
     });
-    // And all together go on behind it.
+    // All clusters together allocate behind it.
     auto* const together = allocate<unsigned>(2000);
     parallel([&](Node& node) {
       for (const std::size_t i : node.share(2000)) together[i] = static_cast<unsigned>(i);

@@ -1,4 +1,4 @@
-// The compute nodes' threads, and what a watchdog is told of them.
+// The compute nodes' threads, and what a watchdog sees of them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -20,7 +20,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Where nothing is; kept from the compiler, which would say so.
+// An unmapped address; hidden from the compiler, which would warn.
 volatile int* at(std::uintptr_t address) {
   asm volatile("" : "+r"(address));
   return reinterpret_cast<volatile int*>(address);  // NOLINT

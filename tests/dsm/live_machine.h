@@ -18,7 +18,7 @@ struct Ending {
   int signal = 0;
   std::string text;
 };
-// The process died of an access that nobody may make: of SIGSEGV or SIGBUS, or of a sanitizer's word for it.
+// The process died of a forbidden access: of SIGSEGV or SIGBUS, or by a sanitizer's report of one.
 bool crashed(const Ending& ending);
 
 // Runs `program` in a process of its own; what it returns is the exit status. Kills it after a minute.
@@ -34,10 +34,10 @@ struct LiveMachine {
   // Messages move, and are seen, in polls only, as where proxies live in the process.
   bool moves_only_in_poll = false;
   Environment::Protect protect = Environment::Protect::kAuto;
-  // What may happen to a message on its way to cluster `to`. Called in that cluster's process.
+  // What may happen to a message in flight to cluster `to`. Called in that cluster's process.
   std::function<void(std::uint16_t from, std::uint16_t to, MutableBytes message)> damage =
       [](std::uint16_t, std::uint16_t, MutableBytes) {};
-  // Changes what one cluster is told.
+  // Changes the environment of one cluster.
   std::function<void(Environment&)> adjust = [](Environment&) {};
 };
 // The machine in the name of a test that is run on it: "2x2Shuffled".

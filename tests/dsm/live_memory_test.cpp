@@ -1,4 +1,4 @@
-// The heap's two views of the same bytes, and what happens at the kernel's limits.
+// The two mappings of the heap, protections, and the kernel's limits.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -70,7 +70,7 @@ TEST_P(MemoryBy, EveryChangeTakesEffectAndKeepsTheBytes) {
       const auto touch = [&](bool write) {
         return in_a_process([=] {
           Result<Memory> memory = Memory::make(3, GetParam());
-          // In the middle of a run, and used before by whoever could.
+          // In the middle of a run, and used before as far as `from` allows.
           store(memory->page(PageId(1)), 5);
           memory->protect(PageId(1), 1, from);
           if (from != Access::kNone && *seen_at(PageId(1)) != 5) return 2;

@@ -20,7 +20,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Every shape is run with messages as sent, and with those that are on the way in any order.
+// Every shape runs with messages in order, and with those in flight in any order.
 class Machines : public testing::TestWithParam<LiveMachine> {};
 INSTANTIATE_TEST_SUITE_P(Shapes, Machines,
                          testing::Values(LiveMachine{.clusters = 1, .compute = 1},
@@ -40,7 +40,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Machines,
 TEST_P(Machines, WritesAreVisibleToAllAfterABarrier) {
   const LiveMachine machine = GetParam();
   expect_runs(machine, [&] {
-    constexpr std::size_t kThings = 5000;  // some pages, and shares that meet inside pages
+    constexpr std::size_t kThings = 5000;  // several pages; shares end inside pages
     auto* const things = allocate<std::uint64_t>(kThings);
     unsigned wrong = 0;
     parallel([&](Node& node) {
@@ -263,7 +263,7 @@ TEST(Failure, LossIsDetectedWhileAllNodesCompute) {
   expect_failure(endings[0], "cluster 0: lost cluster 1");
 }
 
-// PG-27: whoever waits for it would wait for ever.
+// PG-27: a node that waits for it would wait for ever.
 TEST(Failure, InvalidMessageEndsTheProgramAndIsNamed) {
   constexpr std::size_t kHeader = kMessageHeaderBytes;  // and behind it a page engine's message
   const auto is = [](Kind kind, ByteView message) {

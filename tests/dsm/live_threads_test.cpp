@@ -36,7 +36,7 @@ void on_adopted_threads(const std::function<void(unsigned local)>& body) {
 TEST(AdoptedThreads, WritesAreVisibleToAllAfterTheBarrier) {
   for (const Order order : {Order::kAsSent, Order::kShuffled}) {
     expect_runs({.clusters = 2, .compute = 3, .order = order}, [] {
-      constexpr std::size_t kThings = 5000;  // some pages, and shares that meet inside pages
+      constexpr std::size_t kThings = 5000;  // several pages; shares end inside pages
       auto* const things = allocate<std::uint64_t>(kThings);
       std::atomic<unsigned> wrong = 0;
       for (std::uint64_t round = 1; round <= 3; ++round) {
@@ -123,7 +123,7 @@ TEST(AdoptedThreads, MayNotTouchSharedMemoryAfterTheyWereReleased) {
         const AdoptedThread adopted(1);
         *data = 1;
       }
-      data[1024 * 512] = 1;  // a page that nobody has touched
+      data[1024 * 512] = 1;  // an untouched page
     }).join();
     return finish(0);
   });

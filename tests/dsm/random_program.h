@@ -1,7 +1,7 @@
 // Random programs without data races, and the oracle that knows what they must see.
 //
-// Every node of every cluster takes guards, reads, writes, gives them back, and meets the others. A guard is
-// a lock, a semaphore of one, or a word that is won by compare-and-exchange; nodes meet at a barrier, in a
+// Every node of every cluster takes guards, reads, writes, releases the guards, and synchronises with the others. A guard is
+// a lock, a semaphore of one, or a word that is won by compare-and-exchange; nodes synchronise at a barrier, in a
 // monitor made of a lock and a condition variable, or by a counter and a flag. What a guard guards must be
 // what was written last under it; what a node wrote before a meeting must be what all read after it. Bytes of
 // different owners lie side by side in the same words, so every page is shared by many writers at once. Where
@@ -50,7 +50,7 @@ class RandomProgram {
   // Hears what every node does, a line each.
   using Tell = std::function<void(const std::string&)>;
 
-  // `config` is what `machine` is made of. Nobody need listen.
+  // `config` is the configuration of `machine`. `tell` may be empty.
   RandomProgram(Prng random, const EngineConfig& config, ProgramMachine& machine, Tell tell)
       : random_(random),
         tell_(std::move(tell)),
@@ -229,7 +229,7 @@ class RandomProgram {
       case 1:
         n.todo.push_back({one_of(own), false});
         break;
-      case 2:  // anybody's, of the set that nobody writes now
+      case 2:  // of any node, in the set that no node writes now
         n.todo.push_back({one_of(owned_[1 - set][random_.below(nodes_.size())]), false});
         break;
       case 3:
@@ -262,7 +262,7 @@ class RandomProgram {
     if (ticket > 10'000) fail(fmt::format("ticket {} was never there", ticket));
   }
 
-  // Page after page, of what nobody writes now.
+  // Page after page, of the set that no node writes now.
   void read_on(Node& n) {
     std::map<std::uint32_t, Byte*, std::greater<>> one_of_each;
     for (const auto& bytes : owned_[1 - n.phase % 2])
@@ -325,7 +325,7 @@ class RandomProgram {
   void got_guard(Node& n) {
     const std::uint32_t index = *n.awaited;
     if (guard(index).first == Guard::kWord && machine_.engine(n.cluster).result(n.node) != 0) {
-      (void)call(n, SyncOp::kWordCompareExchange, guard(index).second, 0, 1);  // somebody has it: again
+      (void)call(n, SyncOp::kWordCompareExchange, guard(index).second, 0, 1);  // taken: try again
       return;
     }
     if (tell_) say(n, fmt::format("has guard {}", index));
@@ -400,7 +400,7 @@ class RandomProgram {
     ++n.phase;
     n.ops_left = static_cast<std::uint32_t>(random_.below(16));
     if (n.phase < meetings_to_go_) return;
-    n.ops_left = 0;  // the last: everybody reads everything of the set that was written before it
+    n.ops_left = 0;  // the last phase: every node reads all of the set that was written before it
     const std::uint32_t set = 1 - n.phase % 2;
     for (const auto& bytes : owned_[set])
       for (Byte* byte : bytes) n.todo.push_back({byte, false});
@@ -443,12 +443,12 @@ class RandomProgram {
   const std::array<std::uint32_t, 3>
       guards_;  // by kind: how many; the words behind them count and give tickets
   std::array<Meeting, kMostPhases> meetings_{};
-  std::vector<std::uint32_t> to_post_;  // semaphores that nobody has given their one yet
+  std::vector<std::uint32_t> to_post_;  // semaphores that were not posted initially yet
   ProgramMachine& machine_;
   std::vector<bool> placed_;           // clusters that have said where the pages' homes are
   std::vector<Region> regions_;        // that clusters take together
   std::uint32_t laid_out_ = 0;         // pages whose bytes have owners from the beginning
-  std::uint32_t to_allocate_ = 0;      // pages that nobody has asked for
+  std::uint32_t to_allocate_ = 0;      // pages that are not requested yet
   std::set<std::uint32_t> allocated_;  // pages that nodes have been given
   std::vector<Node> nodes_;
   std::uint32_t meetings_to_go_ = 0;
@@ -457,7 +457,7 @@ class RandomProgram {
   std::set<std::size_t> addresses_;
   std::vector<std::array<Byte*, kGuarded>> guarded_;  // by guard
   std::vector<std::vector<Byte*>> owned_[2];          // by node
-  std::set<std::uint32_t> holders_;                   // guards that somebody has
+  std::set<std::uint32_t> holders_;                   // guards that a node has
   std::set<std::uint64_t> tickets_;
   std::vector<std::size_t> came_;       // by phase: nodes that came
   std::vector<std::uint64_t> brought_;  // by phase: the sum of what they brought
