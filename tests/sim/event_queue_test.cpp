@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/prng.h"
@@ -68,6 +70,39 @@ TEST(EventQueue, AgreesWithAStableSort) {
     // order.
     std::sort(expected.begin(), expected.end());
     EXPECT_EQ(got, expected);
+  }
+}
+
+// Bursts, lulls, timers far ahead that others overtake, and crowds: what makes buckets wider and narrower.
+TEST(EventQueue, AgreesWithAnOrderedSetWhateverTheDistances) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Prng random(seed);
+    EventQueue<int> queue(at(Duration::us(static_cast<std::int64_t>(random.below(1000)))));
+    std::set<std::tuple<std::int64_t, std::uint32_t, int>> expected;
+    int next = 0;
+    for (int phase = 0; phase < 12; ++phase) {
+      const auto reach = std::uint64_t{1} << random.below(36);
+      const std::size_t crowd = std::size_t{1} << random.below(14);
+      for (int turn = 0; turn < 6000; ++turn) {
+        ASSERT_EQ(queue.size(), expected.size());
+        ASSERT_EQ(queue.next_time(),
+                  expected.empty() ? Instant::never() : Instant::from_ns(std::get<0>(*expected.begin())));
+        if (queue.empty() || (queue.size() < crowd && random.chance(0.7))) {
+          const std::uint64_t distance =
+              random.chance(0.05) ? random.below(reach * 1000) : random.below(reach);
+          const std::int64_t when = queue.now().ns() + static_cast<std::int64_t>(distance);
+          const auto rank = static_cast<std::uint32_t>(random.below(3));
+          queue.push(Instant::from_ns(when), next, rank);
+          expected.emplace(when, rank, next++);
+        } else {
+          const int event = queue.pop();
+          ASSERT_EQ(std::make_pair(queue.now().ns(), event),
+                    std::make_pair(std::get<0>(*expected.begin()), std::get<2>(*expected.begin())));
+          expected.erase(expected.begin());
+        }
+      }
+    }
   }
 }
 
