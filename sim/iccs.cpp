@@ -385,7 +385,7 @@ void Iccs::deliver_message(ClusterId at, unsigned proxy, const Arrival& a) {
 
 // The proxies have freed room in the channels of a cluster.
 void Iccs::offer_room(ClusterId at) {
-  nodes_[at.value()]->endpoint().return_owed_credit();
+  nodes_[at.value()]->endpoint().return_pending_credit();
   hand_over_credits(at, events_.now() + model_.time(model_.hand_over));
   for (std::uint16_t to = 0; to < config_.clusters; ++to)
     if (std::exchange(way(at, ClusterId(to)).waits_for_channel, false))

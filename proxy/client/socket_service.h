@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "proxy/client/client.h"
+#include "proxy/client/service.h"
 
 namespace braid::proxy {
 

@@ -1,0 +1,208 @@
+#include "proxy/client/connection.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace braid::proxy {
+namespace {
+
+// Between looks for room: what a yield costs when nobody else wants the core.
+constexpr int kSpinsBeforeYield = 16;
+
+// Lets others run while this thread waits for something that another process does.
+class Backoff {
+ public:
+  void wait() {
+    if (++turns_ > kSpinsBeforeYield) ::sched_yield();
+  }
+
+ private:
+  int turns_ = 0;
+};
+
+}  // namespace
+
+const char* to_string(ConnectionState state) {
+  switch (state) {
+    case ConnectionState::kOpen:
+      return "open";
+    case ConnectionState::kPeerClosed:
+      return "the peer closed it, or died";
+    case ConnectionState::kPeerLost:
+      return "its cluster was not heard for the peer death time, or was restarted";
+    case ConnectionState::kServiceLost:
+      return "this node's braidd is gone";
+  }
+  return "unknown";
+}
+
+Connection::Connection(const ConnectionContext& context, const control::Opened& o,
+                       convergence::Dispatch dispatch)
+    : lanes_(context.lanes),
+      service_(context.service),
+      counts_(context.counts),
+      peer_(o.peer_cluster),
+      port_(o.port),
+      listener_(o.listener),
+      cell_(reinterpret_cast<PortCell*>(context.memory + context.geometry.cell(o.cell))),
+      sender_(o.peer_window_bytes),
+      receiver_({context.memory + o.window_offset, o.window_bytes}, o.ordered != 0),
+      dispatcher_(dispatch, context.lanes.size(), o.port) {}
+
+ConnectionState Connection::state() const {
+  switch (cell_->state.load(std::memory_order_acquire)) {
+    case PortState::kPeerClosed:
+      return ConnectionState::kPeerClosed;
+    case PortState::kPeerLost:
+      return ConnectionState::kPeerLost;
+    case PortState::kUnused:
+    case PortState::kOpen:
+      break;
+  }
+  if (failed_) return ConnectionState::kPeerClosed;
+  return service_.alive() ? ConnectionState::kOpen : ConnectionState::kServiceLost;
+}
+
+// CV-10
+bool Connection::corrupted() const {
+  return corrupted_ || cell_->corrupted.load(std::memory_order_acquire) != 0;
+}
+
+void Connection::read_credit() {
+  for (unsigned p = 0; p < lanes_.size(); ++p) {
+    // What the service writes here came from the peer's client. A position that was never sent is not
+    // believed.
+    std::uint32_t left = cell_->credit[p].load(std::memory_order_acquire);
+    (void)sender_.on_credit(Position(left));
+    // Unless the proxy has just written.
+    if (const auto instead = sender_.instead_of(Position(left)))
+      cell_->credit[p].compare_exchange_strong(left, instead->value(), std::memory_order_relaxed);
+  }
+}
+
+unsigned Connection::pick_proxy(unsigned lane) {
+  return dispatcher_.pick(lane, [&](unsigned p) { return lanes_.load(p); });
+}
+
+SendStatus Connection::take_room(std::uint32_t bytes, unsigned lane) {
+  room_bytes_ = 0;
+  if (bytes > max_message_bytes()) return SendStatus::kTooLong;
+  if (failed_ || cell_->state.load(std::memory_order_relaxed) != PortState::kOpen) return SendStatus::kClosed;
+  std::optional<convergence::Sender::Place> place = sender_.place(bytes);
+  if (!place) {
+    read_credit();
+    place = sender_.place(bytes);
+  }
+  if (!place) {
+    ++counts_.no_credit;
+    return state() == ConnectionState::kOpen ? SendStatus::kNoCredit : SendStatus::kClosed;
+  }
+  proxy_ = pick_proxy(lane);
+  if (!lanes_[proxy_].send.find_room(bytes, &data_offset_)) {
+    ++counts_.channel_full;
+    return state() == ConnectionState::kOpen ? SendStatus::kChannelFull : SendStatus::kClosed;
+  }
+  place_ = *place;
+  room_bytes_ = bytes;
+  room_at_ = lanes_[proxy_].send.pushed();
+  return SendStatus::kSent;
+}
+
+void Connection::send_piece(std::uint32_t bytes, const Piece& piece) {
+  SendDescriptor d{};
+  d.source_port = port_.value();
+  d.position = place_.position.value();
+  d.message_bytes = piece.message_bytes;
+  d.message_offset = piece.message_offset;
+  d.message = (piece.message_offset == 0 ? place_.position : message_).value();
+  d.data_offset = data_offset_;
+  d.bytes = bytes;
+  d.skip = place_.skip;
+  d.kind = static_cast<std::uint8_t>(stack::RecordKind::kMessage);
+  d.many_pieces = piece.many_pieces ? 1 : 0;
+  if (piece.message_offset == 0) message_ = place_.position;
+  lanes_[proxy_].send.push(d);
+  sender_.sent(place_, bytes);
+  room_bytes_ = 0;
+}
+
+SendStatus Connection::try_send(ByteView message, unsigned lane) {
+  const auto bytes =
+      static_cast<std::uint32_t>(std::min<std::size_t>(message.size(), convergence::kMaxMessageBytes));
+  if (const SendStatus status = take_room(bytes, lane); status != SendStatus::kSent) return status;
+  if (bytes > 0) std::memcpy(lanes_[proxy_].send.data(data_offset_), message.data(), bytes);
+  send_piece(bytes, {bytes, 0, false});
+  ++counts_.messages_sent;
+  return SendStatus::kSent;
+}
+
+MutableBytes Connection::reserve(std::uint32_t bytes, unsigned lane, SendStatus* status) {
+  const SendStatus got = take_room(bytes, lane);
+  if (status != nullptr) *status = got;
+  if (got != SendStatus::kSent) return {};
+  return {lanes_[proxy_].send.data(data_offset_), bytes};
+}
+
+void Connection::commit(std::uint32_t bytes) {
+  CHECK_LE(bytes, room_bytes_);
+  CHECK_EQ(room_at_, lanes_[proxy_].send.pushed());  // nothing was sent in between
+  // It was placed for the whole reservation; the shorter message has a place at least as good.
+  if (const auto place = sender_.place(bytes)) place_ = *place;
+  send_piece(bytes, {bytes, 0, false});
+  ++counts_.messages_sent;
+}
+
+SendStatus Connection::send(ByteView message, Duration timeout, unsigned lane) {
+  if (message.size() > convergence::kMaxMessageBytes) return SendStatus::kTooLong;
+  const auto total = static_cast<std::uint32_t>(message.size());
+  const std::uint32_t most = max_message_bytes();
+  const bool many = total > most;
+  const Instant deadline = service_.now() + timeout;
+  std::uint32_t offset = 0;
+  Backoff backoff;
+  do {
+    const std::uint32_t bytes = std::min(most, total - offset);
+    const SendStatus status = take_room(bytes, lane);
+    if (status == SendStatus::kSent) {
+      if (bytes > 0) std::memcpy(lanes_[proxy_].send.data(data_offset_), message.data() + offset, bytes);
+      send_piece(bytes, {total, offset, many});
+      lanes_.publish();
+      offset += bytes;
+      if (offset == total) break;
+      continue;
+    }
+    if (status == SendStatus::kClosed) return status;
+    lanes_.publish();
+    if (service_.turn() == 0) backoff.wait();
+    if (service_.now() >= deadline) {
+      failed_ = failed_ || offset > 0;
+      return SendStatus::kTimeout;
+    }
+  } while (true);
+  ++counts_.messages_sent;
+  return SendStatus::kSent;
+}
+
+bool Connection::return_credit() {
+  const Position consumed = receiver_.consumed();
+  cell_->consumed.store(consumed.value(), std::memory_order_release);
+  const std::optional<Position> due = receiver_.credit_due();
+  if (!due) return true;
+  // Credit needs no credit, but a descriptor.
+  SendLane& lane = lanes_[pick_proxy(0)].send;
+  std::uint32_t offset = 0;
+  if (!lane.find_room(0, &offset)) return false;
+  SendDescriptor d{};
+  d.source_port = port_.value();
+  d.position = due->value();
+  d.kind = static_cast<std::uint8_t>(stack::RecordKind::kCredit);
+  lane.push_empty(d);
+  receiver_.credit_returned(*due);
+  return true;
+}
+
+}  // namespace braid::proxy

@@ -1,0 +1,175 @@
+// One end of a parallel connection.
+//
+// Owned by its endpoint, and used by the endpoint's thread. Nothing here blocks except send(); nothing allocates
+// except for messages longer than a piece (convergence/position.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "base/bytes.h"
+#include "base/ids.h"
+#include "base/time.h"
+#include "convergence/dispatch.h"
+#include "convergence/receiver.h"
+#include "convergence/sender.h"
+#include "proxy/channel/channel.h"
+#include "proxy/channel/control.h"
+#include "proxy/client/lane.h"
+#include "proxy/client/service.h"
+
+namespace braid::proxy {
+
+struct ConnectionOptions {
+  // Unordered: a message is handed over as soon as it is complete. Both ends must ask for the same.
+  bool ordered = true;
+  // Space at this end for messages that the application has not taken: what the peer may have in flight. A
+  // power of two.
+  std::uint32_t window_bytes = 256u << 10;
+  convergence::Dispatch dispatch = convergence::Dispatch::kRoundRobin;
+};
+
+enum class SendStatus : std::uint8_t {
+  kSent,
+  kNoCredit,     // the receiver has not taken enough yet: poll, try again
+  kChannelFull,  // the proxies have not sent enough yet: poll, try again
+  kTooLong,      // longer than max_message_bytes(): send() cuts it
+  kClosed,       // state() tells why
+  kTimeout,      // send(): the deadline passed before the last byte was accepted
+};
+
+enum class ConnectionState : std::uint8_t {
+  kOpen,
+  kPeerClosed,   // the peer closed, or died and was cleaned up; what it sent before has been delivered
+  kPeerLost,     // its cluster was not heard for the peer death time, or came back as a new incarnation
+  kServiceLost,  // this node's braidd is gone
+};
+const char* to_string(ConnectionState state);
+
+struct EndpointCounts {
+  std::uint64_t messages_sent = 0;
+  std::uint64_t messages_received = 0;
+  std::uint64_t duplicates = 0;    // records that had arrived before
+  std::uint64_t bad_arrivals = 0;  // for no connection of ours, outside its window, or malformed
+  std::uint64_t no_credit = 0;     // sends refused for want of credit
+  std::uint64_t channel_full = 0;  // sends refused because a proxy's channel was full
+};
+
+// What the connections of an endpoint share. All of it outlives them.
+struct ConnectionContext {
+  EndpointLanes& lanes;
+  Service& service;
+  EndpointCounts& counts;
+  std::byte* memory;  // the client's, laid out as `geometry` says
+  const ChannelGeometry& geometry;
+};
+
+class Connection {
+ public:
+  ClusterId peer() const { return peer_; }
+  PortId port() const { return port_; }
+  // The listener's port, if this end accepted the connection; 0 if it connected.
+  PortId listener() const { return listener_; }
+  ConnectionState state() const;
+  // A record came that the peer cannot have sent so: it was damaged behind all checksums, and the message
+  // that it was is lost. The connection goes on without it; an application that needs every message closes
+  // it.
+  bool corrupted() const;
+
+  // A whole message, or nothing. `lane` is the compute node on whose behalf it goes, for Dispatch::kFixed. It
+  // leaves at the endpoint's next poll() or flush() at the latest.
+  [[nodiscard]] SendStatus try_send(ByteView message, unsigned lane = 0);
+  // Room for a message of `bytes` to be written in place, empty when there is none (see status). commit()
+  // sends the first `bytes` of it; a reservation that is not committed is void at the next call.
+  MutableBytes reserve(std::uint32_t bytes, unsigned lane = 0, SendStatus* status = nullptr);
+  void commit(std::uint32_t bytes);
+  // A message of any length up to convergence::kMaxMessageBytes; waits (and lets proxies run) until all of it
+  // is accepted. Arrivals meanwhile stay where they are. After kTimeout the message is lost and the
+  // connection closed, because a part of it may have left.
+  [[nodiscard]] SendStatus send(ByteView message, Duration timeout, unsigned lane = 0);
+  // What try_send() and reserve() can take at most, ever.
+  std::uint32_t max_message_bytes() const { return sender_.max_piece_bytes(); }
+
+  // The lane that the last message was given to.
+  unsigned last_lane() const { return proxy_; }
+
+  // Free for the application, e.g. an index of its own.
+  std::uint64_t tag = 0;
+
+  // `opened` is the control plane's word for a connection of this endpoint.
+  Connection(const ConnectionContext& context, const control::Opened& opened, convergence::Dispatch dispatch);
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+ private:
+  friend class Endpoint;
+  friend class MessageHandover;
+  struct Piece {
+    std::uint32_t message_bytes;
+    std::uint32_t message_offset;
+    bool many_pieces;
+  };
+  // Takes room for `bytes` in the channel of the dispatched proxy and a place on the connection.
+  SendStatus take_room(std::uint32_t bytes, unsigned lane);
+  unsigned pick_proxy(unsigned lane);
+  void send_piece(std::uint32_t bytes, const Piece& piece);
+  void read_credit();
+  // Tells the peer how much has been consumed, where that is worth a record. False: there was no room for it
+  // in the channel.
+  [[nodiscard]] bool return_credit();
+  // A record of this connection lies in its receive buffer. Call next_message() afterwards until it is empty.
+  convergence::Accepted on_arrival(const ArrivalDescriptor& arrival);
+  // The next message for the application, if there is one; the view is valid until the next call.
+  std::optional<ByteView> next_message() { return receiver_.next(); }
+
+  EndpointLanes& lanes_;
+  Service& service_;
+  EndpointCounts& counts_;
+  ClusterId peer_;
+  PortId port_;
+  PortId peer_port_;
+  PortId listener_;
+  PortCell* cell_;
+  convergence::Sender sender_;
+  convergence::Receiver receiver_;
+  convergence::Dispatcher dispatcher_;
+  bool corrupted_ = false;
+  bool failed_ = false;  // this end gave up: send() timed out half-way
+  // The reservation.
+  unsigned proxy_ = 0;
+  convergence::Sender::Place place_;
+  std::uint32_t data_offset_ = 0;
+  std::uint32_t room_bytes_ = 0;
+  std::uint32_t room_at_ = 0;  // the lane's descriptor that it is for
+  Position message_;           // of the message of many pieces in progress
+};
+
+// --- inline
+
+inline convergence::Accepted Connection::on_arrival(const ArrivalDescriptor& d) {
+  stack::Record r;
+  r.position = Position(d.position);
+  r.bytes = d.bytes;
+  r.skip = d.skip;
+  r.many_pieces = d.many_pieces != 0;
+  r.message_bytes = d.message_bytes;
+  r.message_offset = d.message_offset;
+  r.message = Position(d.message);
+  const convergence::Accepted accepted = receiver_.on_arrival(r);
+  switch (accepted) {
+    case convergence::Accepted::kNew:
+      break;
+    case convergence::Accepted::kDuplicate:
+      ++counts_.duplicates;
+      break;
+    case convergence::Accepted::kBeyondWindow:
+    case convergence::Accepted::kMalformed:
+      ++counts_.bad_arrivals;
+      corrupted_ = true;
+      break;
+  }
+  return accepted;
+}
+
+}  // namespace braid::proxy
