@@ -6,7 +6,7 @@
 //
 // memif and the death of a peer: DPDK 22.11 unmaps the shared rings in its interrupt thread as soon as the
 // peer's socket closes, while a proxy may be inside them. Here the driver's unmapping waits until no queue is
-// inside a burst, and a queue whose link is down does not enter one (ethdev.cpp, "the gate"), so a peer may
+// inside a burst, and a queue whose link is down does not enter one (memif_gate.h), so a peer may
 // be killed at any moment. A server accepts its peer's successor; a client that lost its server stays down.
 //
 // A memif server's link is up a moment before its client has laid out buffers to receive into; what it sends

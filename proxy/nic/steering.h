@@ -8,7 +8,7 @@
 //
 // The first two only spare the hand-off, which always works and is counted (`misdirected`).
 //
-// Pure: what the port offers comes in through SteerablePort, which ethdev.cpp has of DPDK.
+// Pure: what the port offers comes in through SteerablePort, which ethdev_steering.cpp makes of DPDK.
 #pragma once
 
 #include <cstdint>
