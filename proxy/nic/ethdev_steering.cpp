@@ -96,7 +96,7 @@ Result<std::vector<std::uint16_t>> EthdevSteering::read_table(std::uint16_t entr
   for (unsigned i = 0; i < entries; ++i) table.push_back(entry(all, i));
   return table;
 }
-Result<void> spEthdevSteering::read_table(std::uint16_t entries) const {
+Result<void> EthdevSteering::spread_table(std::uint16_t entries) const {
   Groups all = groups(entries);
   for (unsigned i = 0; i < entries; ++i) entry(all, i) = static_cast<std::uint16_t>(i % queues_);
   if (const int done = rte_eth_dev_rss_reta_update(port_, all.data(), entries); done != 0)

@@ -1,0 +1,16 @@
+// One whole protocol stack at each end, driven by its process: what the transport itself costs.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "bench/transport/system.h"
+#include "proxy/nic/nic_queue.h"
+
+namespace braid::bench {
+
+// `near`: the stack of this process is the first of the two.
+std::unique_ptr<System> make_bare_stack(std::unique_ptr<proxy::NicQueue> queue, bool near,
+                                        std::uint32_t mtu_bytes);
+
+}  // namespace braid::bench
