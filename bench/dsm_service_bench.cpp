@@ -117,7 +117,7 @@ class Messages {
   std::array<std::byte, kLarge> bytes_{};
 };
 
-// Microseconds, if not said otherwise.
+// Microseconds, unless noted otherwise.
 struct Figures {
   std::vector<double> trip, page_trip, one_way_gb_s;  // the service's
   std::vector<double> bare;                           // a fault that needs no message

@@ -2,7 +2,7 @@
 //
 //     BRAID_COMPUTE=2 local_sync_bench
 //
-// A lock whose token is here, nobody else wanting it, against an uncontended pthread mutex (goal: 3 x); a
+// A lock whose token is here, without contention, against an uncontended pthread mutex (goal: 3 x); a
 // barrier of all compute nodes of a cluster against a pthread barrier (goal: 2 x). Medians.
 #include <fmt/core.h>
 #include <pthread.h>

@@ -22,7 +22,7 @@ constexpr int kInFlight = 8;  // of each cluster
 
 enum class Traffic { kRing, kAll };
 
-// Every cluster sends again when a message has arrived there.
+// Every cluster sends the next message when one has arrived there.
 class Everybody final : public Iccs::Sink {
  public:
   Everybody(std::uint16_t clusters, Traffic traffic)

@@ -1,4 +1,4 @@
-// What each stage of a message's way, and each thing that the page protocol does, takes on this machine:
+// The time that each stage of a message and each action of the page protocol takes on this machine:
 // production code, timed in short loops and single turns whose medians are taken, so that a scheduler that
 // takes the processor away now and then is not seen.
 //
@@ -21,7 +21,7 @@ struct StageTime {
 using StageTimes = std::map<std::string, StageTime>;
 
 // `samples`: of each thing, at least 10. The caller has no thread but the calling one; no signal is taken
-// over. Takes some 3 ms a sample. The error says what could not be set up.
+// over. Takes some 3 ms a sample. The error tells what could not be set up.
 Result<StageTimes> time_stages(unsigned samples);
 
 }  // namespace braid::bench

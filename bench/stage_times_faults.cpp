@@ -22,8 +22,8 @@ namespace braid::bench {
 
 namespace {
 
-// Runs body(results) in a process of its own, which may do to itself what it likes. The error says how it
-// ended.
+// Runs body(results) in a process of its own, so that it may take addresses and signal handlers. The error
+// tells how it ended.
 Result<std::vector<double>> in_child(std::size_t count, const std::function<void(double*)>& body,
                                      const char* what) {
   double* const results = shared<double>(count);

@@ -6,7 +6,7 @@
 //   bare      the same wire with nothing on it but the message: what the wire itself costs
 //   kernel    UDP sockets over loopback, sendmmsg and recvmmsg of 64 one way, busy there and back
 //
-// All take turns in every round, so that a machine that others use too harms them alike; the medians of the
+// All take turns in every round, so that other load on the machine affects them alike; the medians of the
 // rounds and their ratios are what counts. With --busy a third process computes on the far core during half
 // of the rounds.
 //
@@ -54,7 +54,7 @@ struct Options {
   std::string json;
 };
 
-// Everything that one process needs; `near` says which of the two it is.
+// The systems of one process, the near one or the far one.
 std::vector<bench::NamedSystem> make_systems(const Options& o, bench::Shared& shared, bool near, int wire_fd,
                                              const std::string& memif_socket,
                                              std::shared_ptr<void>& dpdk_ports) {
@@ -88,15 +88,15 @@ std::vector<bench::NamedSystem> make_systems(const Options& o, bench::Shared& sh
   return systems;
 }
 
-// Others on the machine wait, as far as the system lets us.
+// Runs before the other programs of the machine, if the system permits it.
 void take_realtime_priority(int level) {
   const sched_param priority{.sched_priority = level};
   if (::sched_setscheduler(0, SCHED_FIFO, &priority) != 0)
     fmt::print(stderr, "transport_bench: no real-time priority ({}): run as root\n", std::strerror(errno));
 }
 
-// A process that computes on the far core while it is let. Where everybody else waits for the bench it would
-// too, or never let go; so there it takes its half of the core itself, in slices like the scheduler's.
+// A process that computes on the far core while it may. Under real-time priorities the scheduler would give it
+// nothing or everything; there it takes half of the core itself, in slices like the scheduler's.
 class BusyProcess {
  public:
   explicit BusyProcess(bool realtime) {
@@ -137,7 +137,7 @@ bool run_near_side(const Options& o, bench::Shared& shared, std::vector<bench::N
   for (int i = 0; i < o.rounds; ++i) {
     near.round(quiet, bench::kTests, o.milliseconds);
     if (third == nullptr) continue;
-    // Long against the scheduler's slices. A round trip would take as long as those, and say nothing.
+    // Long against the scheduler's slices. A round trip would only measure those.
     third->run(true);
     near.round(busy, std::span(bench::kTests).subspan(1), o.milliseconds * 5);
     third->run(false);

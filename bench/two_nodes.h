@@ -10,7 +10,7 @@
 
 namespace braid::bench {
 
-// Node `cluster` (0 or 1), inside a process: nobody else can attach to it.
+// Node `cluster` (0 or 1), inside a process: no other process can attach to it.
 inline proxy::NodeConfig one_of_two_nodes(std::uint16_t cluster, std::uint32_t mtu_bytes) {
   const auto address = [](int of) { return fmt::format("10.98.{}.1", of); };
   const auto mac = [](int of) { return fmt::format("02:62:72:64:00:0{}", of); };

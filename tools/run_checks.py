@@ -47,7 +47,7 @@ FULL_CHECKS = [
     ("long commands of README and docs", ["tools/check_commands.py", "--full"]),
     # Every process of every application's run is killed once; the tests above kill some.
     ("every process killed once",
-     ["env", "BRAID_STRESS_ALL=1", "build/release/bin/machine_stress_test", "--gtest_filter=*Killed*"]),
+     ["env", "BRAID_STRESS_ALL=1", "build/release/bin/braid_run_stress_test", "--gtest_filter=*Killed*"]),
     # What goes wrong one time in ten shows here: every test that starts processes, until it fails or has run five times.
     ("live tests, again and again",
      ["ctest", "--preset", "release", "--label-regex", "^live$", "--repeat", "until-fail:5",

@@ -80,7 +80,7 @@ class InvokedService final : public System {
     link.kind = proxy::LinkConfig::Kind::kEthdev;
     link.device = "of the bench";
     c.links.push_back(link);
-    // Between its turns nobody drives it.
+    // Between its measurements it is not driven, so silence is no death.
     c.transport.path_death_ms = 60'000;
     c.transport.peer_death_ms = 120'000;
     return c;

@@ -1,4 +1,4 @@
-// What a client and the control plane of its node say to each other: plain structs, over a Unix socket of
+// The messages between a client and the control plane of its node: plain structs, over a Unix socket of
 // packets (SOCK_SEQPACKET, one struct per packet, descriptors passed beside it) or by a call inside one
 // process.
 #pragma once

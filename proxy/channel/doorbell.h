@@ -2,7 +2,7 @@
 //
 // The client arms the bell, looks once more whether something has arrived, and waits; a proxy that has
 // delivered something rings, which costs it a look at the word unless the bell is armed. A client that keeps
-// polling leaves the bell disarmed, so nobody pays for waking it. The daemon never waits on the word, so a
+// polling leaves the bell disarmed, so waking it costs nothing. The daemon never waits on the word, so a
 // client that writes nonsense there harms only itself.
 #pragma once
 
@@ -21,7 +21,7 @@ class Doorbell {
   // Client, any thread: arrivals are being polled for.
   void disarm() { word_.store(kPolled, std::memory_order_relaxed); }
   // Client: sleeps until a ring, wake(), or the timeout. Returns at once if the bell was rung since arm().
-  // Call with the bell disarmed to sleep until somebody else arms and the bell is rung, or wake() is called.
+  // Called with the bell disarmed it sleeps until another thread arms it and it is rung, or until wake().
   void wait(Duration timeout);
   // Client, any thread: wakes every waiter.
   void wake();

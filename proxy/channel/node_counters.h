@@ -40,7 +40,7 @@ namespace braid::proxy {
   X(fragments_sent, "IP fragments that left")                                                 \
   X(packets_reassembled, "IPv4 packets put together from fragments")                          \
   X(fragments_dropped, "IP fragments that came twice, or overlap others")                     \
-  X(closed_ports, "UDP datagrams for a port that nobody has")                                 \
+  X(closed_ports, "UDP datagrams for a port that is not open")                                \
   X(unreachables, "ICMP messages that a peer could not be reached")                           \
   X(icmp_answers, "pings answered, and ICMP errors sent")                                     \
   X(outgoing_dropped, "datagrams and ICMP messages dropped: no room, no way, no ARP answer")  \
@@ -51,8 +51,8 @@ namespace braid::proxy {
   X(bad_descriptors, "descriptors of clients that were refused: the client was disconnected") \
   X(transmit_drops, "frames that the link refused")                                           \
   X(scheduling_gaps, "times that this proxy was not scheduled for long: timers restarted")    \
-  X(peers_lost, "sub-connections given up because the peer was not heard")                    \
-  X(failed_over, "messages that went another way because their path had died")                \
+  X(peers_lost, "sub-connections given up because nothing came from the peer")                \
+  X(failed_over, "messages sent again over another path because theirs had died")             \
   X(redelivered, "records that may have been delivered by another path before")               \
   X(lent, "messages that another proxy of this node sent because this one had no path")       \
   X(queued_bytes, "bytes given to sub-connections and not yet acknowledged: now, not in all") \
@@ -71,7 +71,7 @@ struct NodeCounters {
   std::uint64_t magic = kMagic;
   std::uint32_t proxies = 0;
   std::uint32_t process = 0;
-  // Which proxy serves lane p of every client now: p, unless that is set aside or stands still.
+  // Which proxy serves lane p of every client now: p, unless that is inactive or stalled.
   std::atomic<std::uint8_t> server[kMaxProxies] = {};
   ProxyCounters proxy[kMaxProxies];
 };

@@ -74,7 +74,7 @@ Sent send_message(int socket, const control::Message& message, int fd, bool wait
     const ssize_t sent = ::sendmsg(socket, &header, MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT));
     if (sent == static_cast<ssize_t>(sizeof message)) return Sent::kSent;
     if (sent < 0 && errno == EINTR) continue;
-    // Too many descriptors are in flight between processes: as good as no room, it passes.
+    // Too many descriptors are in flight between processes: a transient lack of room.
     if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ETOOMANYREFS)) return Sent::kNoRoom;
     return Sent::kGone;
   }

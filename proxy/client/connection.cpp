@@ -10,7 +10,7 @@
 namespace braid::proxy {
 namespace {
 
-// Between looks for room: what a yield costs when nobody else wants the core.
+// Between looks for room: what a yield costs when no other thread wants the core.
 constexpr int kSpinsBeforeYield = 16;
 
 // Lets others run while this thread waits for something that another process does.
@@ -33,7 +33,7 @@ const char* to_string(ConnectionState state) {
     case ConnectionState::kPeerClosed:
       return "the peer closed it, or died";
     case ConnectionState::kPeerLost:
-      return "its cluster was not heard for the peer death time, or was restarted";
+      return "nothing came from its cluster for the peer death time, or it was restarted";
     case ConnectionState::kServiceLost:
       return "this node's braidd is gone";
   }
@@ -74,11 +74,10 @@ bool Connection::corrupted() const {
 
 void Connection::read_credit() {
   for (unsigned p = 0; p < lanes_.size(); ++p) {
-    // What the service writes here came from the peer's client. A position that was never sent is not
-    // believed.
+    // The peer's client chose the value: on_credit() ignores a position that was never sent.
     std::uint32_t left = cell_->credit[p].load(std::memory_order_acquire);
     (void)sender_.on_credit(Position(left));
-    // Unless the proxy has just written.
+    // Only if the proxy has written nothing meanwhile.
     if (const auto instead = sender_.instead_of(Position(left)))
       cell_->credit[p].compare_exchange_strong(left, instead->value(), std::memory_order_relaxed);
   }

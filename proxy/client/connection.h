@@ -41,8 +41,8 @@ enum class SendStatus : std::uint8_t {
 
 enum class ConnectionState : std::uint8_t {
   kOpen,
-  kPeerClosed,   // the peer closed, or died and was cleaned up; what it sent before has been delivered
-  kPeerLost,     // its cluster was not heard for the peer death time, or came back as a new incarnation
+  kPeerClosed,  // the peer closed, or died and was cleaned up; what it sent before has been delivered
+  kPeerLost,    // nothing came from its cluster for the peer death time, or it came back as a new incarnation
   kServiceLost,  // this node's braidd is gone
 };
 const char* to_string(ConnectionState state);
@@ -72,8 +72,7 @@ class Connection {
   // The listener's port, if this end accepted the connection; 0 if it connected.
   PortId listener() const { return listener_; }
   ConnectionState state() const;
-  // A record came that the peer cannot have sent so: it was damaged behind all checksums, and the message
-  // that it was is lost. The connection goes on without it; an application that needs every message closes
+  // A record came that no sender makes: it was damaged past all checksums, and its message is lost. The connection goes on without it; an application that needs every message closes
   // it.
   bool corrupted() const;
 

@@ -116,7 +116,7 @@ Result<Connection*> Endpoint::accept(Duration timeout) {
   for (;;) {
     if (Connection* const connection = try_accept()) return connection;
     if (!service_->alive()) return error("accept: {}", to_string(ConnectionState::kServiceLost));
-    if (service_->now() >= deadline) return error("accept: nobody connected within {:.3f} s", timeout.s());
+    if (service_->now() >= deadline) return error("accept: no peer connected within {:.3f} s", timeout.s());
     service_->wait_for_event(5_ms);
   }
 }
@@ -137,7 +137,7 @@ Endpoint::Taken Endpoint::take_arrival(ArrivalLane& lane, Connection** to) {
   *to = nullptr;
   Connection* connection = connections_.find(port);
   if (connection == nullptr) {
-    take_accepted();  // a peer that has connected may send before we have heard of it
+    take_accepted();  // a peer that has connected may send before the control plane has announced it
     connection = connections_.find(port);
     if (connection == nullptr && !connections_.was_removed(port)) return keep_or_drop(lane, arrival);
   }
@@ -149,7 +149,7 @@ Endpoint::Taken Endpoint::take_arrival(ArrivalLane& lane, Connection** to) {
 
 Endpoint::Taken Endpoint::keep_or_drop(ArrivalLane& lane, const ArrivalDescriptor& arrival) {
   if (lane.keep(arrival, service_->now())) return Taken::kNothingYet;
-  // Its connection was taken down before we were told of it. What waits behind it shall not wait for ever.
+  // Its connection ended before it was announced. What is behind it in the ring must not wait for ever.
   ++counts_.bad_arrivals;
   return Taken::kArrival;
 }

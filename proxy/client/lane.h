@@ -71,7 +71,7 @@ class SendLane {
     if (ring_.consumed() == reclaimed_) return;
     reclaimed_ = ring_.consumed();
     data_head_ = data_end_[(reclaimed_ - 1) & (ring_.capacity() - 1)];
-    if (data_head_ == data_tail_) tail_offset_ = 0;  // empty: begin where the memory is warm
+    if (data_head_ == data_tail_) tail_offset_ = 0;  // empty: the beginning is warm in the cache
   }
 
   // Descriptors pushed since the start, modulo 2^32.
@@ -81,7 +81,7 @@ class SendLane {
   std::uint64_t bytes_in_use() const { return data_tail_ - data_head_; }
 
  private:
-  // What lies between the old end and this piece is freed with it.
+  // Bytes that stay unused before the piece are freed with it.
   void take_data(std::uint32_t bytes, std::uint32_t offset) {
     const auto taken = static_cast<std::uint32_t>(round_up(bytes, convergence::kGranuleBytes));
     data_tail_ += (offset == tail_offset_ ? 0 : data_bytes_ - tail_offset_) + taken;

@@ -95,7 +95,7 @@ class SocketService final : public Service {
 
   static Error gone() { return error("the service is gone: its braidd ended or died"); }
 
-  // Has the other side hung up?
+  // Notes when the other side has hung up.
   void look() {
     pollfd p{fd_, POLLRDHUP, 0};
     if (::poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0)
@@ -133,7 +133,7 @@ class SocketService final : public Service {
       events_.push_back(m);
       return;
     }
-    // The answer to a connect that was given up: nobody will ever use it.
+    // The answer to a connect that was given up: it will not be used.
     control::Message request;
     request.kind = control::Kind::kClose;
     request.serial = ++serial_;

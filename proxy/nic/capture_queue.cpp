@@ -23,7 +23,7 @@ constexpr std::uint32_t kInterfaceStatistics = 5;
 constexpr std::uint32_t kEnhancedPacket = 6;
 constexpr std::uint16_t kLinkTypeEthernet = 1;
 
-// Type and length in front, the length again behind.
+// Type and length at the beginning, the length once more at the end.
 constexpr std::size_t kBlockBytes = 12;
 
 // Options: a code, a length, the value filled up to 32 bits; code 0 ends them.
@@ -158,7 +158,7 @@ void CaptureFile::flush() {
     const ssize_t n = ::write(fd_, buffer_.data() + done, buffered_ - done);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
-      // No room, or no right any more. What was cut in the middle goes; what lies before it can be read.
+      // The file cannot grow. A block that was cut is removed; what lies before it can be read.
       full_ = true;
       (void)!::ftruncate(fd_, static_cast<off_t>(written_));
       (void)::lseek(fd_, static_cast<off_t>(written_), SEEK_SET);

@@ -1,14 +1,14 @@
-// A NicQueue that writes down what passes through it, as pcapng, for Wireshark and tshark (tools/wireshark/
-// explains the packets to them).
+// A NicQueue that records the frames that pass through it, as pcapng, for Wireshark and tshark
+// (tools/wireshark/ has a dissector for the packets).
 //
 // One file for each proxy, with an interface for each of its links. It shows what the proxy sees and sends:
 // put outside a FaultyQueue it lacks the frames that were lost on the way, and has the bad ones in it.
 //
 // Frames are copied into a buffer; the owner's thread writes it out when it is full, or when its oldest frame
-// has waited kLongestWait and the queue is polled. So a capture costs a copy per frame and now and then a
-// write(); it is for looking, not for measuring. Whatever happens to the process, everything up to the last
+// has waited kLongestWait and the queue is polled. A capture costs a copy per frame and now and then a
+// write(): do not measure with it. Whatever happens to the process, everything up to the last
 // write can be read. A file stops growing at its limit, or at the first write that fails: later frames are
-// counted, and said to be missing in the statistics at the file's orderly end.
+// counted, and the statistics at the file's orderly end report them as missing.
 //
 // Format: draft-ietf-opsawg-pcapng; blocks of 32-bit words, here in the machine's own order.
 #pragma once

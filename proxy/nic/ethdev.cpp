@@ -40,7 +40,7 @@ Result<void> EthdevOptions::validate() const {
   for (const std::string& vdev : vdevs) {
     if (vdev.find("zero-copy=yes") != std::string::npos) {
       return error(
-          "DPDK: vdev '{}': zero-copy needs memory in files, which --no-huge has not: say zero-copy=no",
+          "DPDK: vdev '{}': zero-copy needs memory in files, which --no-huge does not have: set zero-copy=no",
           vdev);
     }
   }

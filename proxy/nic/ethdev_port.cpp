@@ -63,7 +63,7 @@ Result<void> EthdevPort::make_device() {
 Result<void> EthdevPort::configure_device(unsigned queues) {
   rte_eth_dev_info info{};
   if (const int done = rte_eth_dev_info_get(id_, &info); done != 0)
-    return failure("does not say what it can do", done);
+    return failure("does not tell its capabilities", done);
   rte_eth_conf conf{};
   if (queues > 1 && hashes_udp(info.flow_type_rss_offloads)) {
     conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;

@@ -67,7 +67,7 @@ void EthdevSteering::remove_flow_rules() {
 Result<RssHash> EthdevSteering::rss_hash() {
   rte_eth_dev_info info{};
   if (const int done = rte_eth_dev_info_get(port_, &info); done != 0)
-    return error("the port does not say what it can do: {}", rte_strerror(-done));
+    return error("the port does not tell its capabilities: {}", rte_strerror(-done));
   RssHash hash;
   hash.key.resize(info.hash_key_size != 0 ? info.hash_key_size : kUsualKeyBytes);
   rte_eth_rss_conf conf{};

@@ -12,8 +12,7 @@
 namespace braid::proxy {
 namespace {
 
-// The decorator knows as much of the packets as it takes to harm them; the stack's parsers stand above the
-// wires.
+// No more of the formats than it takes to corrupt them: the stack's parsers stand above the wires.
 constexpr std::size_t kIpv4Bytes = 20;
 constexpr std::size_t kUdpBytes = 8;
 constexpr std::size_t kUdpChecksumOffset = 6;
@@ -56,8 +55,8 @@ std::uint16_t updated_checksum(std::uint16_t checksum, std::uint16_t before, std
   return static_cast<std::uint16_t>(~sum);
 }
 
-// Flips one bit of the datagram's byte `at`, inside the payload, and mends the checksum if it has one.
-void flip_and_mend(MutableBytes datagram, std::size_t at, std::uint64_t bit) {
+// Flips one bit of the datagram's byte `at`, inside the payload, and corrects the checksum if it has one.
+void flip_and_fix_checksum(MutableBytes datagram, std::size_t at, std::uint64_t bit) {
   // The last byte of an odd datagram is summed with a zero byte after it.
   const std::size_t word = at & ~std::size_t{1};
   const auto word_now = [&] {
@@ -70,9 +69,9 @@ void flip_and_mend(MutableBytes datagram, std::size_t at, std::uint64_t bit) {
   std::byte* const field = datagram.data() + kUdpChecksumOffset;
   const std::uint16_t checksum = load_be<std::uint16_t>(field);
   if (checksum == 0) return;  // the sender sent none
-  const std::uint16_t mended = updated_checksum(checksum, before, word_now());
-  store_be<std::uint16_t>(field,
-                          mended == 0 ? std::uint16_t{0xffff} : mended);  // RFC 768: 0 would mean "none"
+  const std::uint16_t corrected = updated_checksum(checksum, before, word_now());
+  store_be<std::uint16_t>(
+      field, corrected == 0 ? std::uint16_t{0xffff} : corrected);  // RFC 768: 0 would mean "none"
 }
 
 }  // namespace
@@ -118,12 +117,12 @@ std::size_t FaultyQueue::receive(std::span<MutableBytes> frames) {
   counts_.arrived.add(arrived);
   for (std::size_t i = 0; i < arrived; ++i) {
     const MutableBytes frame = arrivals[i];
-    const bool dark = faults_.drop_all_after > 0 && ++frames_seen_ > faults_.drop_all_after;
-    if (dark || random_.chance(faults_.loss)) {
+    const bool dropped = faults_.drop_all_after > 0 && ++frames_seen_ > faults_.drop_all_after;
+    if (dropped || random_.chance(faults_.loss)) {
       counts_.lost.add();
       continue;
     }
-    harm(frame);
+    flip_bits(frame);
     if (random_.chance(faults_.duplicate) && hold(frame)) counts_.duplicated.add();
     if (random_.chance(faults_.reorder) && hold(frame)) {
       counts_.reordered.add();
@@ -131,7 +130,7 @@ std::size_t FaultyQueue::receive(std::span<MutableBytes> frames) {
     }
     frames[filled++] = frame;
     for (Held& held : held_) held.frames_to_go -= held.frames_to_go > 0;
-    // A place each is kept for the arrivals still to come.
+    // Room is kept for the arrivals still to come.
     filled += give_out_due(frames.subspan(filled, wanted - filled - (arrived - i - 1)));
   }
   return filled;
@@ -169,12 +168,12 @@ std::size_t FaultyQueue::give_out_due(std::span<MutableBytes> frames) {
   return filled;
 }
 
-void FaultyQueue::harm(MutableBytes frame) {
+void FaultyQueue::flip_bits(MutableBytes frame) {
   if (random_.chance(faults_.corrupt) && is_ipv4(frame)) {
     const std::uint64_t bit = random_.below((frame.size() - kEthernetHeaderBytes) * 8);
     flip_bit(frame[kEthernetHeaderBytes + bit / 8], bit % 8);
     counts_.corrupted.add();
-    return;  // its checksum shall stay wrong
+    return;  // its checksum must stay wrong
   }
   if (faults_.flip_past_checksum_every == 0 || frame.size() <= faults_.flip_longer_than_bytes) return;
   const std::optional<MutableBytes> datagram = udp_datagram(frame);
@@ -183,7 +182,7 @@ void FaultyQueue::harm(MutableBytes frame) {
   const std::size_t payload_bytes = datagram->size() - kUdpBytes;
   const std::size_t second_half = payload_bytes - payload_bytes / 2;
   const std::size_t at = kUdpBytes + payload_bytes / 2 + random_.below(second_half);
-  flip_and_mend(*datagram, at, random_.below(8));
+  flip_and_fix_checksum(*datagram, at, random_.below(8));
   counts_.flipped_past_checksum.add();
 }
 

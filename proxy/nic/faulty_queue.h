@@ -1,10 +1,10 @@
-// A NicQueue that harms what arrives, by chance from a seed or by count: the wire of the tests and of a run
-// that shall show how it behaves on a bad network.
+// A NicQueue that loses, duplicates, reorders and corrupts arriving frames, by chance from a seed or by count:
+// for tests, and for runs on a bad network.
 //
-// Faults strike on receipt only. Every direction of a wire is somebody's receipt, so a decorator at each end
-// covers both, and frames to transmit go on being written straight into the wire's own buffer.
+// Faults happen on receipt only. A decorator at each end covers both directions of a wire, and frames to
+// transmit are still written straight into the wire's own buffer.
 //
-// A frame that overtakes, or comes twice, is copied into one of a bounded number of buffers and given out
+// A frame that is reordered or duplicated is copied into one of a bounded number of buffers and given out
 // later; when none is free the fault does not happen (and is counted): nothing is lost but what `loss` asks
 // for. Nothing is allocated after construction.
 #pragma once
@@ -40,14 +40,14 @@ struct Faults {
   unsigned held_frames = 64;
 
   // Every n-th whole IPv4/UDP frame that is longer than flip_longer_than_bytes gets one bit of its payload's
-  // second half flipped and its UDP checksum made right again, so that nothing below the application can
-  // notice. That is behind the headers of a message that fills the frame; where several travel in it a header
-  // can be hit, and then a message is lost, which its connection is told (CV-10). 0: never. The threshold
-  // keeps away from control messages; with an MTU of 1500 set 1000.
+  // second half flipped and its UDP checksum made right, so that nothing below the application can
+  // notice. The second half lies behind the headers of a message that fills the frame. Where several messages
+  // travel in a frame a header can be hit; the message is then lost, and its connection is told (CV-10). 0:
+  // never. The threshold spares control messages; with an MTU of 1500 set 1000.
   std::uint64_t flip_past_checksum_every = 0;
   std::uint32_t flip_longer_than_bytes = 2048;
 
-  // The link goes dark: every frame after so many is lost. 0: never.
+  // Every frame after so many is lost. 0: never.
   std::uint64_t drop_all_after = 0;
 
   // The same seed and the same arrivals give the same faults. Give every queue one of its own.
@@ -85,7 +85,7 @@ class FaultyQueue final : public NicQueue {
   const FaultCounts& counts() const { return counts_; }
 
  private:
-  // A frame on its way round; due when either count reaches zero.
+  // A frame that is held back; due when either count reaches zero.
   struct Held {
     std::uint32_t buffer;
     std::uint32_t length;
@@ -94,7 +94,7 @@ class FaultyQueue final : public NicQueue {
   };
   bool hold(MutableBytes frame);
   std::size_t give_out_due(std::span<MutableBytes> frames);
-  void harm(MutableBytes frame);
+  void flip_bits(MutableBytes frame);
 
   const std::unique_ptr<NicQueue> wire_;
   const Faults faults_;

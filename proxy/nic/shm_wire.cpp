@@ -146,7 +146,7 @@ Result<int> create_shm_wire(const ShmWireOptions& options) {
 
   if (::fallocate(fd, 0, 0, static_cast<off_t>(bytes)) != 0) {
     return fail(error(
-        "shm wire: no {} bytes of shared memory to be had: {}; lower queues ({}), frames_per_ring ({}) or "
+        "shm wire: cannot get {} bytes of shared memory: {}; lower queues ({}), frames_per_ring ({}) or "
         "max_frame_bytes ({})",
         bytes, std::strerror(errno), options.queues, options.frames_per_ring, options.max_frame_bytes));
   }
@@ -244,14 +244,14 @@ std::size_t ShmQueue::receive(std::span<MutableBytes> frames) {
   return filled;
 }
 
-void ShmQueue::look_for_room() {
+void ShmQueue::refresh_room() {
   const std::uint32_t consumed = transmit_.ring->consumed.load(std::memory_order_acquire);
   if (consumed - transmit_.freed <= transmit_.next - transmit_.freed) transmit_.freed = consumed;
 }
 
 std::size_t ShmQueue::reserve(std::span<TxFrame> frames) {
   const std::size_t wanted = std::min(frames.size(), kMaxBurst);
-  if (room() < wanted) look_for_room();
+  if (room() < wanted) refresh_room();
   const std::size_t offered = std::min<std::size_t>(wanted, room());
   for (std::uint32_t i = 0; i < offered; ++i) {
     frames[i] = {.data = slot(transmit_, transmit_.next + i), .capacity = max_frame_bytes_, .length = 0};

@@ -16,8 +16,8 @@
 //                                                        <- at most frames_per_ring ->
 //
 // Each side counts for itself and believes nothing impossible: a wrong length is dropped and counted, a wrong
-// number is a frame that has not come, a wrong counter is a full ring. What lies in the slots is only a
-// packet, which the stack distrusts like any other. A side that dies in the middle of a call leaves a frame
+// number is a frame that has not come, a wrong counter is a full ring. A slot holds a packet, which the stack
+// checks like any other. A side that dies in the middle of a call leaves a frame
 // announced or not, never a lock; the survivor sees an empty or a full ring and goes on.
 #pragma once
 
@@ -106,8 +106,7 @@ class ShmWire : public std::enable_shared_from_this<ShmWire> {
   // it.
   std::unique_ptr<ShmQueue> queue(unsigned index);
   unsigned queues() const { return layout_.options().queues; }
-  // True while the other side has the wire mapped. A side that is killed does not say so: true then means
-  // nothing.
+  // True while the other side has the wire mapped. It stays true when the other side is killed.
   bool link_up() const;
 
  private:
@@ -139,13 +138,13 @@ class ShmQueue final : public NicQueue {
     ShmRing* ring;
     std::byte* slots;
     std::uint32_t next;   // the number of the next frame to announce or to receive
-    std::uint32_t freed;  // all before it were given back, as far as this end has said or heard
+    std::uint32_t freed;  // all before it were given back, as far as this end has reported or seen
   };
   ShmQueue(std::shared_ptr<ShmWire> wire, unsigned index);
   Lane lane(unsigned index, ShmSide sender) const;
   std::byte* slot(const Lane& lane, std::uint32_t number) const;
   std::uint32_t room() const { return frames_per_ring_ - (transmit_.next - transmit_.freed); }
-  void look_for_room();
+  void refresh_room();
 
   const std::shared_ptr<ShmWire> wire_;
   const std::uint32_t frames_per_ring_;

@@ -33,9 +33,10 @@ Result<RssHash> usable_hash(SteerablePort& port) {
   return hash;
 }
 
-Error not_to_be_had(Steering wanted, const Error& why) {
-  return error("steering: {} is not to be had: {}; say steering: auto, which takes what there is",
-               to_string(wanted), why.text);
+Error unavailable(Steering wanted, const Error& why) {
+  return error(
+      "steering: {} is not available: {}; set steering: auto, which takes the best that the port offers",
+      to_string(wanted), why.text);
 }
 
 }  // namespace
@@ -68,12 +69,12 @@ Result<Steered> steer(SteerablePort& port, Steering wanted, std::uint16_t first_
   if (wanted == Steering::kAuto || wanted == Steering::kFlow) {
     const Result<void> added = add_flow_rules(port, first_udp_port, queues);
     if (added) return Steered{.way = Steering::kFlow, .hash = {}};
-    if (wanted == Steering::kFlow) return not_to_be_had(wanted, added.error());
+    if (wanted == Steering::kFlow) return unavailable(wanted, added.error());
   }
   if (wanted == Steering::kAuto || wanted == Steering::kRss) {
     Result<RssHash> hash = usable_hash(port);
     if (hash) return Steered{.way = Steering::kRss, .hash = std::move(hash).value()};
-    if (wanted == Steering::kRss) return not_to_be_had(wanted, hash.error());
+    if (wanted == Steering::kRss) return unavailable(wanted, hash.error());
   }
   return Steered{};
 }

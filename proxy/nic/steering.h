@@ -82,7 +82,7 @@ struct Steered {
 };
 
 // Steers packets to `first_udp_port` + q to queue q, for all of `queues`. The error says why a way that was
-// demanded is not to be had, and what to do; kAuto and kHandoff have none.
+// demanded is not available, and what to do; kAuto and kHandoff have none.
 Result<Steered> steer(SteerablePort& port, Steering wanted, std::uint16_t first_udp_port, unsigned queues);
 
 }  // namespace braid::proxy

@@ -322,7 +322,7 @@ class KernelPeer : public ::testing::Test {
   std::vector<std::pair<Endpoint, stack::Unreachable>> unreachables_;
 };
 
-TEST_F(KernelPeer, PingsUs) {  // IC-1
+TEST_F(KernelPeer, ItsPingIsAnswered) {  // IC-1
   if (!there_is("ping")) GTEST_SKIP() << "no ping here (iputils-ping)";
   for (const char* bytes : {"56", "1472", "1473", "8000", "65507"}) {
     SCOPED_TRACE(bytes);
@@ -334,7 +334,7 @@ TEST_F(KernelPeer, PingsUs) {  // IC-1
   EXPECT_EQ(stack_->stats().echoes_answered, 15u);
 }
 
-TEST_F(KernelPeer, ResolvesUsByArpAndFollowsUsToAnotherStation) {  // ARP-3
+TEST_F(KernelPeer, ResolvesOurAddressAndFollowsItToAnotherStation) {  // ARP-3
   const KernelSocket socket(theirs_);
   const auto station = [&] { return in_kernels({"ip", "neigh", "show", "10.99.0.1"}).out; };
   EXPECT_EQ(socket.send(random_bytes(10, 1)), 0);
@@ -383,7 +383,7 @@ TEST_F(KernelPeer, SendsDatagramsWithoutChecksum) {  // UDP-1
   EXPECT_EQ(stack_->stats().bad_udp, 0u);
 }
 
-TEST_F(KernelPeer, RefusesAndIsRefusedAtClosedPorts) {  // IC-2, IC-3
+TEST_F(KernelPeer, ClosedPortsAnswerUnreachableBothWays) {  // IC-2, IC-3
   const KernelSocket socket(theirs_, kKernel, 4999);
   EXPECT_EQ(socket.send(random_bytes(100, 1)), 0);
   int problem = 0;
@@ -399,7 +399,7 @@ TEST_F(KernelPeer, RefusesAndIsRefusedAtClosedPorts) {  // IC-2, IC-3
   EXPECT_EQ(stack_->path_report(0).reason, stack::Unreachable::kPort);
 }
 
-TEST_F(KernelPeer, IsAGatewayToWhatLiesBeyondIt) {  // ARP-2
+TEST_F(KernelPeer, IsAGatewayToAnotherNetwork) {  // ARP-2
   const KernelSocket socket(theirs_, kKernelBeyond);
   const Bytes content = random_bytes(5000, 1);
   EXPECT_EQ(stack_->send_datagram(monotonic_now(), kOurPort, {kKernelBeyond, kTheirPort}, content),
@@ -413,7 +413,7 @@ TEST_F(KernelPeer, IsAGatewayToWhatLiesBeyondIt) {  // ARP-2
   EXPECT_EQ(datagrams_[0].content, content);
 }
 
-TEST_F(KernelPeer, GetsThroughWhenFramesAreLostDoubledAndOvertakeEachOther) {  // IP-2
+TEST_F(KernelPeer, ExchangesDatagramsOverALossyReorderingLink) {  // IP-2
   proxy::Faults faults;
   faults.loss = 0.02;
   faults.duplicate = 0.05;

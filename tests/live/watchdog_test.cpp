@@ -26,7 +26,7 @@ Finished run(const char* mode, const char* watchdog_s) {
   return finished;
 }
 
-TEST(Watchdog, ADeadlockEndsAndEveryProcessSaysWhoWaitsForWhat) {
+TEST(Watchdog, ADeadlockEndsAndEveryProcessReportsItsWaits) {
   const Finished finished = run("deadlock", "1");
   EXPECT_EQ(finished.status, 70) << finished.err;
   // Both locks are taken in cluster 0, whose nodes 0 and 1 take them the wrong way round.
@@ -44,7 +44,7 @@ TEST(Watchdog, ADeadlockEndsAndEveryProcessSaysWhoWaitsForWhat) {
                         "happened"));
 }
 
-TEST(Watchdog, WhoeverComputesIsWaitedFor) {
+TEST(Watchdog, AComputingNodeIsNotADeadlock) {
   const Finished finished = run("compute", "1");
   EXPECT_EQ(finished.status, 0) << finished.err;
   EXPECT_THAT(finished.out, HasSubstr("[c0] through\n"));

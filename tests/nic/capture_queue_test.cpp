@@ -58,7 +58,7 @@ class CaptureQueueTest : public ::testing::Test {
   std::string folder_;
 };
 
-// Two ends of a wire in memory; the one at `near` writes down what it sees.
+// Two ends of a wire in memory; the one at `near` records its frames.
 struct Link {
   explicit Link(std::shared_ptr<CaptureFile> file, const std::string& name = "link 0") {
     const Result<int> fd = create_shm_wire({});
@@ -83,7 +83,7 @@ struct Link {
   std::unique_ptr<NicQueue> far;
 };
 
-TEST_F(CaptureQueueTest, WritesWhatPassesEitherWayWithItsTimeAndDirection) {
+TEST_F(CaptureQueueTest, RecordsFramesOfBothDirectionsWithTheirTime) {
   {
     Link link(open());
     ASSERT_EQ(test::send_numbered(*link.near, 1, 2, [](std::uint64_t n) { return 60u + unsigned(n); }), 2u);
@@ -134,7 +134,7 @@ TEST_F(CaptureQueueTest, HasAnInterfaceForEachLinkOfTheProxy) {
   EXPECT_EQ(capture.frames[1].interface, 0u);
 }
 
-TEST_F(CaptureQueueTest, KeepsTheBeginningOfWhatIsLongerThanItsInterfaceTakes) {
+TEST_F(CaptureQueueTest, CutsFramesAtTheInterfacesSnapLength) {
   {
     const std::shared_ptr<CaptureFile> file = open();
     const unsigned interface = file->add_interface("short", 61);
@@ -150,7 +150,7 @@ TEST_F(CaptureQueueTest, KeepsTheBeginningOfWhatIsLongerThanItsInterfaceTakes) {
   EXPECT_TRUE(test::pattern_holds(capture.frames[0].bytes));
 }
 
-TEST_F(CaptureQueueTest, WhatWaitedLongEnoughIsWrittenWhenTheQueueIsPolled) {
+TEST_F(CaptureQueueTest, FramesThatWaitedLongEnoughAreWrittenAtTheNextPoll) {
   Link link(open());
   test::send_numbered(*link.near, 1, 1);
   g_now = g_now + CaptureFile::kLongestWait - 1_ns;
@@ -202,7 +202,7 @@ TEST_F(CaptureQueueTest, AfterAKillTheFileIsReadableUpToTheLastWrite) {
   EXPECT_EQ(test::number_of(capture.frames.back().bytes), 10u);
 }
 
-TEST_F(CaptureQueueTest, StopsAtItsLimitAndSaysHowMuchIsMissing) {
+TEST_F(CaptureQueueTest, StopsAtItsLimitAndCountsMissingFrames) {
   constexpr std::uint64_t kLimit = 10'000;
   std::size_t fitted = 0;
   {
@@ -226,9 +226,9 @@ TEST_F(CaptureQueueTest, StopsAtItsLimitAndSaysHowMuchIsMissing) {
   EXPECT_EQ(capture.interfaces[0].missing, 100 - fitted);
 }
 
-// A full disk, which is played by a limit of the process: what was written before stays readable, and the
+// A full disk, simulated by a limit of the process: what was written before stays readable, and the
 // proxy goes on.
-TEST_F(CaptureQueueTest, AFailedWriteCutsNoFrameInTheMiddleAndStopsNothing) {
+TEST_F(CaptureQueueTest, AFailedWriteLeavesNoPartialFrame) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
@@ -258,14 +258,14 @@ TEST_F(CaptureQueueTest, AFailedWriteCutsNoFrameInTheMiddleAndStopsNothing) {
   EXPECT_EQ(capture.interfaces[0].missing, 100 - capture.frames.size());
 }
 
-TEST_F(CaptureQueueTest, OnlyItsOwnerMayReadIt) {
+TEST_F(CaptureQueueTest, FileIsReadableByItsOwnerOnly) {
   open();
   struct stat status {};
   ASSERT_EQ(::stat(path().c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0600u);
 }
 
-TEST_F(CaptureQueueTest, AFolderThatIsNotThereIsNamedWithTheCure) {
+TEST_F(CaptureQueueTest, MissingFolderIsNamedWithTheCure) {
   const Result<std::unique_ptr<CaptureFile>> file = CaptureFile::create(folder_ + "/none/a.pcapng");
   ASSERT_FALSE(file.ok());
   EXPECT_THAT(file.error().text,

@@ -3,14 +3,15 @@
 //
 //   ethdev_peer exchange VDEV QUEUES COUNT   sends COUNT numbered frames on every queue and expects as many
 //   ethdev_peer flood VDEV QUEUES             sends and receives on queue 0 until it is killed
-//   ethdev_peer survive VDEV QUEUES           the same until its peer is gone, then shows that it can live
-//                                             without
-//   ethdev_peer visit VDEV QUEUES MS          sends and receives on every queue for so long, then leaves
+//   ethdev_peer survive VDEV QUEUES           the same until its peer is gone, then shows that it works
+//                                             without one
+//   ethdev_peer visit VDEV QUEUES             sends and receives on every queue until SIGTERM, then leaves
 //   ethdev_peer outlive VDEV QUEUES TIMES     sends and receives on every queue while so many peers come and
-//                                             go; prints c when one is heard and d when it is gone
+//                                             go; prints c when frames of one have come and d when it
+//                                             is gone
 //   ethdev_peer steer VDEV QUEUES WANTED WAY  has the port steer as WANTED, and expects WAY to come of it
 //
-// Exits with 0 when all was as it should be; otherwise the last line on stderr says what was not.
+// Exits with 0 when all was right; otherwise the last line on stderr tells what was not.
 #include <fmt/core.h>
 #include <sched.h>
 #include <sys/stat.h>
@@ -18,6 +19,7 @@
 
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -33,8 +35,8 @@
 namespace braid::proxy {
 namespace {
 
-// Frames in flight at most: less than any ring on the way holds, so that a frame that is missing was lost by
-// us.
+// Frames in flight at most: less than any ring on the way holds, so that a missing frame was lost by the code
+// under test.
 constexpr std::uint64_t kWindow = 128;
 
 [[noreturn]] void fail(const std::string& text) {
@@ -51,8 +53,8 @@ std::unique_ptr<EthdevPorts> start(const std::string& vdev, unsigned queues) {
   ::sched_getaffinity(0, sizeof after, &after);
   if (!CPU_EQUAL(&before, &after)) fail("the EAL has pinned the thread that started it");
   if (const Result<void> up = ports.value()->wait_for_link(Duration::s(20)); !up) fail(up.error().text);
-  if (const auto again = EthdevPorts::start(options);
-      again || !again.error().text.starts_with("DPDK: it starts only")) {
+  if (const auto second = EthdevPorts::start(options);
+      second || !second.error().text.starts_with("DPDK: it starts only")) {
     fail("a second start was not refused");
   }
   return std::move(ports).value();
@@ -64,8 +66,8 @@ constexpr std::uint16_t kHelloType = 0x88b6;  // IEEE 802: for local experiments
 struct Exchange {
   std::unique_ptr<NicQueue> queue;
   std::uint64_t count;
-  bool heard = false;     // the other side is there
-  bool is_heard = false;  // and knows of us
+  bool peer_is_there = false;  // a frame of the other side has come
+  bool peer_knows_us = false;  // and one of ours has come there
   std::uint64_t sent = 0;
   std::uint64_t received = 0;
 
@@ -76,8 +78,8 @@ struct Exchange {
 
   // Hellos until both ends know that both can receive, then the numbered frames.
   void turn() {
-    if (!is_heard) {
-      say_hello();
+    if (!peer_knows_us) {
+      send_hello();
       ::usleep(1000);
     } else if (const std::uint64_t may_send = std::min(count, received + kWindow) - sent; may_send > 0) {
       sent += test::send_numbered(*queue, sent, std::min<std::uint64_t>(may_send, 20), length_of);
@@ -89,26 +91,26 @@ struct Exchange {
     if (n == 0) std::this_thread::yield();
   }
 
-  void say_hello() {
+  void send_hello() {
     TxFrame hello;
     if (queue->reserve({&hello, 1}) == 0) return;
     std::fill_n(hello.data, 60, std::byte{0x02});
     store_be<std::uint16_t>(hello.data + 12, kHelloType);
-    hello.data[test::kEthernetBytes] = static_cast<std::byte>(heard);
+    hello.data[test::kEthernetBytes] = static_cast<std::byte>(peer_is_there);
     hello.length = 60;
     queue->commit({&hello, 1});
   }
   void take(ByteView frame) {
     const auto type = load_be<std::uint16_t>(frame.data() + 12);
     if (type == kHelloType) {
-      heard = true;
-      if (frame[test::kEthernetBytes] == std::byte{1} && !is_heard) {
-        is_heard = true;
-        say_hello();  // the last that it needs
+      peer_is_there = true;
+      if (frame[test::kEthernetBytes] == std::byte{1} && !peer_knows_us) {
+        peer_knows_us = true;
+        send_hello();  // the last one that it needs
       }
     }
     if (!test::is_numbered(frame)) return;
-    heard = is_heard = true;
+    peer_is_there = peer_knows_us = true;
     const std::uint64_t number = test::number_of(frame);
     if (number != received) fail(fmt::format("frame {} came where {} should have", number, received));
     if (frame.size() != length_of(number) || !test::pattern_holds(frame)) {
@@ -122,12 +124,12 @@ void exchange(const std::string& vdev, unsigned queues, std::uint64_t count) {
   const std::unique_ptr<EthdevPorts> ports = start(vdev, queues);
   if ((ports->mac_address(0)[0] & std::byte{1}) != std::byte{0})
     fail("the port's own address is a group address");
-  // Each queue in a thread that DPDK has never heard of.
+  // Each queue in a thread that DPDK does not know yet.
   std::vector<std::thread> threads;
   for (unsigned q = 0; q < queues; ++q) {
     threads.emplace_back([q, side = Exchange{.queue = ports->queue(0, q), .count = count}]() mutable {
       const Instant end = monotonic_now() + Duration::s(30);
-      while (!side.is_heard && monotonic_now() < end) side.turn();
+      while (!side.peer_knows_us && monotonic_now() < end) side.turn();
       const std::uint64_t drops = side.queue->transmit_drops();
       while (!side.done() && monotonic_now() < end) side.turn();
       const std::uint64_t dropped = side.queue->transmit_drops() - drops;
@@ -171,12 +173,13 @@ void survive(const std::string& vdev, unsigned queues) {
       test::send_numbered(*queue, 0, 1);
       if (queue->receive(frames) != 0) fail("a frame came from a peer that is dead");
     }
-    if (queue->transmit_drops() != drops + 1000) fail("frames sent to nobody were not counted as dropped");
+    if (queue->transmit_drops() != drops + 1000)
+      fail("frames without a receiver were not counted as dropped");
   });
   proxy.join();
 }
 
-// One peer after the other comes, sends, and goes, however it likes; this end sends to and hears all of them.
+// One peer after the other comes, sends, and goes: killed or in good order. This end exchanges frames with each.
 void outlive(const std::string& vdev, unsigned queues, unsigned times) {
   const std::unique_ptr<EthdevPorts> ports = start(vdev, queues);
   std::atomic<bool> stop{false};
@@ -211,7 +214,7 @@ void outlive(const std::string& vdev, unsigned queues, unsigned times) {
     std::vector<std::uint64_t> before;
     for (unsigned q = 0; q < queues; ++q) before.push_back(received[q]);
     if (!all([&](unsigned q) { return up[q] && received[q] > before[q] + 100; }))
-      fail(fmt::format("peer {} was not heard", peer));
+      fail(fmt::format("peer {} sent too little", peer));
     fmt::print("c");
     std::fflush(stdout);
     if (!all([&](unsigned q) { return !up[q].load(); })) fail(fmt::format("peer {} did not go", peer));
@@ -222,14 +225,18 @@ void outlive(const std::string& vdev, unsigned queues, unsigned times) {
   for (std::thread& proxy : proxies) proxy.join();
 }
 
-// Sends on every queue for a while and leaves in good order.
-void visit(const std::string& vdev, unsigned queues, unsigned milliseconds) {
+std::atomic<bool> g_asked_to_leave{false};
+
+// Sends on every queue until SIGTERM, and leaves in good order.
+void visit(const std::string& vdev, unsigned queues) {
+  ::signal(SIGTERM, [](int) { g_asked_to_leave = true; });
   const std::unique_ptr<EthdevPorts> ports = start(vdev, queues);
-  const Instant end = monotonic_now() + Duration::ms(milliseconds);
+  const Instant end = monotonic_now() + Duration::s(60);
   std::vector<std::thread> proxies;
   for (unsigned q = 0; q < queues; ++q) {
-    proxies.emplace_back(
-        [&, queue = ports->queue(0, q)] { flood_while(*queue, [&] { return monotonic_now() < end; }); });
+    proxies.emplace_back([&, queue = ports->queue(0, q)] {
+      flood_while(*queue, [&] { return !g_asked_to_leave && monotonic_now() < end; });
+    });
   }
   for (std::thread& proxy : proxies) proxy.join();
 }
@@ -262,8 +269,7 @@ int main(int argc, char** argv) {
   const auto queues = static_cast<unsigned>(std::stoul(arguments[3]));
   if (arguments[1] == "exchange") braid::proxy::exchange(arguments[2], queues, std::stoull(arguments.at(4)));
   if (arguments[1] == "flood") braid::proxy::flood(arguments[2], queues);
-  if (arguments[1] == "visit")
-    braid::proxy::visit(arguments[2], queues, static_cast<unsigned>(std::stoul(arguments.at(4))));
+  if (arguments[1] == "visit") braid::proxy::visit(arguments[2], queues);
   if (arguments[1] == "outlive")
     braid::proxy::outlive(arguments[2], queues, static_cast<unsigned>(std::stoul(arguments.at(4))));
   if (arguments[1] == "steer")

@@ -68,13 +68,14 @@ class Peer {
 
   pid_t pid() const { return pid_; }
   void kill() const { ::kill(pid_, SIGKILL); }
+  void ask_to_leave() const { ::kill(pid_, SIGTERM); }
   void go() const { CHECK_EQ(::write(go_[1], "g", 1), 1); }
   // The next byte that it prints, or 0 when it has ended.
-  char hear() const {
+  char next_byte() const {
     char byte = 0;
     return ::read(output_[0], &byte, 1) == 1 ? byte : '\0';
   }
-  // Its end; killed after a minute, when its status says so.
+  // Its end; after a minute it is killed, which its status shows.
   Outcome wait() {
     Outcome outcome;
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
@@ -108,12 +109,12 @@ std::string socket_name() {
   return fmt::format("braid-nic-test-{}-{}", ::getpid(), ++tests);
 }
 
-TEST(EthdevOptions, RefusesWhatCannotBe) {
+TEST(EthdevOptions, RefusesImpossibleValues) {
   EXPECT_EQ(EthdevOptions{}.validate().error().text, "DPDK: no vdev named, so no port to use");
   EXPECT_EQ((EthdevOptions{.vdevs = {"net_memif0"}, .queues = 0}).validate().error().text,
             "DPDK: 0 queues; 1 to 256 are possible");
   EXPECT_THAT((EthdevOptions{.vdevs = {"net_memif0,zero-copy=yes"}}).validate().error().text,
-              HasSubstr("say zero-copy=no"));
+              HasSubstr("set zero-copy=no"));
   EXPECT_THAT((EthdevOptions{.vdevs = {"net_memif0"}, .file_prefix = "a/b"}).validate().error().text,
               HasSubstr("file_prefix 'a/b' must be a plain name"));
   EXPECT_TRUE((EthdevOptions{.vdevs = {memif_vdev(0, MemifRole::kServer, "x")}}).validate().ok());
@@ -132,10 +133,10 @@ TEST(Ethdev, NamesTheVdevThatCannotBeMade) {
   EXPECT_THAT(outcome.errors, HasSubstr("iface=braid-absent0"));
 }
 
-// DPDK's null port has a key and a redirection table, which is all zeroes until somebody fills it, and takes
+// DPDK's null port has a key and a redirection table, which is all zeroes until it is set, and takes
 // no rules. The kernel's qdisc that net_tap's rules need (multiq) is in few kernels, so the rules themselves
 // are tested by steering_test only.
-TEST(EthdevSteering, APortWithAHashIsSteeredByIt) {
+TEST(EthdevSteering, APortWithAnRssHashUsesIt) {
   for (const char* const wanted : {"auto", "rss"}) {
     Peer peer({"steer", "net_null0", "4", wanted, "rss"});
     expect_success(peer);
@@ -147,16 +148,16 @@ TEST(EthdevSteering, APortWithAHashIsSteeredByIt) {
   EXPECT_EQ(WEXITSTATUS(outcome.status), 1);
   EXPECT_THAT(
       outcome.errors,
-      HasSubstr("DPDK: vdev 'net_null0': steering: flow is not to be had: the port takes no rule that "
+      HasSubstr("DPDK: vdev 'net_null0': steering: flow is not available: the port takes no rule that "
                 "brings UDP port 7700 to queue 0: "));
-  EXPECT_THAT(outcome.errors, HasSubstr("say steering: auto"));
+  EXPECT_THAT(outcome.errors, HasSubstr("set steering: auto"));
 }
 
-TEST(EthdevSteering, APortThatCanDoNothingHandsOverAndSaysSoWhenMoreIsDemanded) {
+TEST(EthdevSteering, APortWithoutSteeringFallsBackToHandoff) {
   for (const std::string wanted : {"auto", "handoff", "flow", "rss"}) {
     SCOPED_TRACE(wanted);
     const std::string socket = socket_name();
-    Peer server({"visit", memif_vdev(0, MemifRole::kServer, socket), "2", "60000"});
+    Peer server({"visit", memif_vdev(0, MemifRole::kServer, socket), "2"});
     Peer client({"steer", memif_vdev(0, MemifRole::kClient, socket), "2", wanted, "handoff"});
     if (wanted == "auto" || wanted == "handoff") {
       expect_success(client);
@@ -164,7 +165,7 @@ TEST(EthdevSteering, APortThatCanDoNothingHandsOverAndSaysSoWhenMoreIsDemanded) 
     }
     const Outcome outcome = client.wait();
     EXPECT_EQ(WEXITSTATUS(outcome.status), 1);
-    EXPECT_THAT(outcome.errors, HasSubstr("steering: " + wanted + " is not to be had: the port"));
+    EXPECT_THAT(outcome.errors, HasSubstr("steering: " + wanted + " is not available: the port"));
   }
 }
 
@@ -176,7 +177,7 @@ TEST(EthdevMemif, CarriesTenThousandFramesEachWayOnEveryQueue) {
   expect_success(client);
 }
 
-TEST(EthdevMemif, ClientMayComeFirst) {
+TEST(EthdevMemif, ClientMayStartBeforeItsServer) {
   const std::string socket = socket_name();
   Peer client({"exchange", memif_vdev(0, MemifRole::kClient, socket), "1", "100"});
   std::this_thread::sleep_for(std::chrono::milliseconds(400));
@@ -195,7 +196,7 @@ TEST(EthdevMemif, SurvivesAPeerKilledInTheMiddleOfItsTraffic) {
     Peer survivor(
         {"survive", memif_vdev(0, server_dies ? MemifRole::kClient : MemifRole::kServer, socket), "1"});
     Peer victim({"flood", memif_vdev(0, server_dies ? MemifRole::kServer : MemifRole::kClient, socket), "1"});
-    ASSERT_EQ(survivor.hear(), 'c') << survivor.wait().errors;
+    ASSERT_EQ(survivor.next_byte(), 'c') << survivor.wait().errors;
     std::this_thread::sleep_for(std::chrono::microseconds(20'000 + random.below(30'000)));
     victim.kill();
     expect_success(survivor);
@@ -212,13 +213,15 @@ TEST(EthdevMemif, OutlivesTwentyPeersThatComeAndGoUnderTraffic) {
   Peer survivor({"outlive", memif_vdev(0, MemifRole::kServer, socket), "2", fmt::format("{}", kPeers)});
   for (unsigned n = 0; n < kPeers; ++n) {
     SCOPED_TRACE(fmt::format("seed {}, peer {}", kSeed, n));
-    Peer peer({"visit", memif_vdev(0, MemifRole::kClient, socket), "2", n % 2 == 0 ? "60000" : "60"});
-    ASSERT_EQ(survivor.hear(), 'c') << survivor.wait().errors << peer.wait().errors;
+    Peer peer({"visit", memif_vdev(0, MemifRole::kClient, socket), "2"});
+    ASSERT_EQ(survivor.next_byte(), 'c') << survivor.wait().errors << peer.wait().errors;
     if (n % 2 == 0) {
       std::this_thread::sleep_for(std::chrono::microseconds(random.below(30'000)));
       peer.kill();
+    } else {
+      peer.ask_to_leave();
     }
-    ASSERT_EQ(survivor.hear(), 'd') << survivor.wait().errors;
+    ASSERT_EQ(survivor.next_byte(), 'd') << survivor.wait().errors;
     if (n % 2 == 1) expect_success(peer);
   }
   expect_success(survivor);
@@ -228,7 +231,7 @@ TEST(EthdevAfPacket, CarriesFramesBetweenTwoNetworkNamespaces) {
   const std::string a = fmt::format("bn{}a", ::getpid()), b = fmt::format("bn{}b", ::getpid());
   Peer at_a({"exchange", af_packet_vdev(0, a, 1), "1", "10000"}, true);
   Peer at_b({"exchange", af_packet_vdev(0, b, 1), "1", "10000"}, true);
-  if (at_a.hear() != 'y' || at_b.hear() != 'y') {
+  if (at_a.next_byte() != 'y' || at_b.next_byte() != 'y') {
     GTEST_SKIP()
         << "no network namespaces for this user: run as root, or with CAP_SYS_ADMIN and CAP_NET_ADMIN";
   }
@@ -238,7 +241,7 @@ TEST(EthdevAfPacket, CarriesFramesBetweenTwoNetworkNamespaces) {
       "nsenter -t {2} -n ip link set {0} up && nsenter -t {3} -n ip link set {1} up",
       a, b, at_a.pid(), at_b.pid());
   if (std::system(commands.c_str()) != 0) {
-    GTEST_SKIP() << "no veth pair to be had: it needs CAP_NET_ADMIN, iproute2 and a kernel with veth";
+    GTEST_SKIP() << "no veth pair available: it needs CAP_NET_ADMIN, iproute2 and a kernel with veth";
   }
   at_a.go();
   at_b.go();

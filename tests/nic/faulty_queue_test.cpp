@@ -19,7 +19,7 @@ namespace {
 using Frame = std::vector<std::byte>;
 using test::number_of;
 
-// A wire that delivers what the test laid on it, from buffers that it uses again at the next receive().
+// A wire that delivers the frames that the test queued, from buffers that the next receive() reuses.
 class ScriptedQueue final : public NicQueue {
  public:
   void arrive(Frame frame) { waiting_.push_back(std::move(frame)); }
@@ -110,7 +110,7 @@ std::vector<std::size_t> differing_bits(ByteView a, ByteView b) {
   return bits;
 }
 
-TEST(FaultyQueue, ALinkThatGoesDarkLosesEveryFrameAfterSoMany) {
+TEST(FaultyQueue, DropsEveryFrameAfterTheConfiguredNumber) {
   Fixture w{{.drop_all_after = 5}};
   w.arrive_numbered(50);
   w.receive_all();
@@ -136,7 +136,7 @@ TEST(FaultyQueue, WithoutFaultsPassesEverythingThrough) {
   EXPECT_EQ(w.queue->max_frame_bytes(), 9014u);
 }
 
-TEST(FaultyQueue, LosesTheShareItWasToldToAndCountsIt) {
+TEST(FaultyQueue, LosesTheConfiguredShareAndCountsIt) {
   Fixture w{{.loss = 0.1, .seed = 3}};
   w.arrive_numbered(10'000);
   w.receive_all();
@@ -188,14 +188,14 @@ TEST(FaultyQueue, ReordersWithinTheDistanceAndLosesNothing) {
     EXPECT_NEAR(static_cast<double>(w.queue->counts().reordered.get()), 200, 42);
     EXPECT_GT(overtaken, 150u);
     EXPECT_GE(furthest, 5u);
-    // Others held back may be counted in, and a full burst has no place before the next call.
+    // Others held back may be counted in, and a full burst has no room before the next call.
     EXPECT_LE(furthest, 5u + kMaxBurst + 5u);
     std::sort(numbers.begin(), numbers.end());
     EXPECT_EQ(numbers, range(4000));
   }
 }
 
-TEST(FaultyQueue, GivesAHeldFrameOutWhenNothingFollowsIt) {
+TEST(FaultyQueue, DeliversAHeldFrameWhenNoneFollows) {
   Fixture w{{.reorder = 1, .reorder_calls = 10}};
   w.arrive_numbered(1);
   for (int call = 0; call < 10; ++call) EXPECT_EQ(w.receive(), 0u) << "call " << call;
@@ -214,7 +214,7 @@ TEST(FaultyQueue, LosesNothingWhenItsBuffersAreUsedUp) {
   EXPECT_EQ(w.queue->counts().no_buffer.get() + w.queue->counts().reordered.get(), 500u);
 }
 
-TEST(FaultyQueue, SuffersAllFaultsAtOnceWithoutInventingFrames) {
+TEST(FaultyQueue, AllFaultsAtOnceInventNoFrames) {
   Fixture w{{.loss = 0.1, .duplicate = 0.3, .reorder = 0.3, .held_frames = 8, .seed = 6}};
   w.arrive_numbered(5000);
   w.receive_all(5);
@@ -224,7 +224,7 @@ TEST(FaultyQueue, SuffersAllFaultsAtOnceWithoutInventingFrames) {
   EXPECT_EQ(w.received.size(), times.size() + w.queue->counts().duplicated.get());
 }
 
-TEST(FaultyQueue, DoesTheSameAgainFromTheSameSeed) {
+TEST(FaultyQueue, SameSeedGivesTheSameFaults) {
   const auto run = [](std::uint64_t seed) {
     Fixture w{{.loss = 0.05, .duplicate = 0.05, .reorder = 0.05, .seed = seed}};
     w.arrive_numbered(2000);
@@ -257,7 +257,7 @@ TEST(FaultyQueue, CorruptsOneBitThatAChecksumCatches) {
   EXPECT_EQ(w.queue->counts().corrupted.get(), 3000u);
 }
 
-TEST(FaultyQueue, CorruptsNothingThatHasNoChecksum) {
+TEST(FaultyQueue, CorruptsOnlyFramesWithAChecksum) {
   Fixture w{{.corrupt = 1}};
   w.arrive_numbered(100);  // not IPv4
   w.receive_all();
@@ -329,7 +329,7 @@ TEST(FaultyQueue, FlipsOnlyWholeUdpDatagrams) {
   EXPECT_GE(bits[0] / 8, test::kUdpPayloadOffset);
 }
 
-TEST(Faults, RefusesWhatCannotBe) {
+TEST(Faults, RefusesImpossibleValues) {
   EXPECT_EQ(Faults{.loss = 1.5}.validate().error().text,
             "faults: loss is 1.5; it is a probability from 0 to 1");
   EXPECT_EQ(Faults{.corrupt = -0.1}.validate().error().text,

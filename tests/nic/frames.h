@@ -1,4 +1,4 @@
-// Frames for the tests of wires: numbered ones whose every byte is known, and honest Ethernet/IPv4/UDP ones
+// Frames for the tests of wires: numbered ones whose every byte is known, and correct Ethernet/IPv4/UDP ones
 // whose checksums are computed here, apart from the code that is under test.
 #pragma once
 

@@ -1,5 +1,5 @@
 // Reads a capture back as the draft describes the format, apart from the code that writes it. Stops at the
-// first thing that is not as it must be, and says what.
+// first error, and tells what it is.
 #pragma once
 
 #include <cstdint>

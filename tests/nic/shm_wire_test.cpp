@@ -25,7 +25,7 @@ using test::number_of;
 using test::pattern_holds;
 using test::send_numbered;
 
-// A wire with both of its sides mapped into this process, twice as two processes would.
+// A wire with both of its sides mapped into this process, as two processes would map it.
 struct Wire {
   explicit Wire(const ShmWireOptions& options) {
     Result<int> made = create_shm_wire(options);
@@ -124,7 +124,7 @@ TEST(ShmWire, OffersNothingWhenFullAndGoesOnWhenThereIsRoom) {
   EXPECT_TRUE(received.in_order);
 }
 
-TEST(ShmWire, WhatWasReceivedStaysUntilTheNextReceiveHoweverMuchArrives) {
+TEST(ShmWire, ReceivedFramesStayUntilTheNextReceive) {
   Wire wire({.frames_per_ring = 64, .max_frame_bytes = 256});
   const auto a = wire.a->queue(0), b = wire.b->queue(0);
   std::uint64_t sent = 0;
@@ -169,7 +169,7 @@ TEST(ShmWire, DropsImpossibleLengthsAndCountsThem) {
   const ShmWireOptions options{.frames_per_ring = 64, .max_frame_bytes = 512};
   Wire wire(options);
   const auto a = wire.a->queue(0), b = wire.b->queue(0);
-  // A neighbour out of its mind pushes lengths of its own making between two honest frames.
+  // A hostile peer announces impossible lengths between two good frames.
   const ShmWireLayout layout(options);
   void* memory = ::mmap(nullptr, layout.total_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, wire.fd, 0);
   ASSERT_NE(memory, MAP_FAILED);
@@ -191,7 +191,7 @@ TEST(ShmWire, DropsImpossibleLengthsAndCountsThem) {
   EXPECT_TRUE(received.in_order && received.intact);
   EXPECT_EQ(b->bad_lengths(), 4u);
 
-  // And it claims to have read what was never sent.
+  // It also claims to have consumed frames that were never sent.
   ring->consumed.store(0x7fffffff);
   EXPECT_EQ(send_numbered(*a, 1, 32), 32u);
   EXPECT_EQ(send_numbered(*a, 33, 32), 31u) << "64 entries, of which none was given back";
@@ -214,7 +214,7 @@ TEST(ShmWire, IsUpWhileTheOtherSideHasItMapped) {
   ::close(fd);
 }
 
-TEST(ShmWire, RefusesWhatItCannotBe) {
+TEST(ShmWire, RefusesImpossibleOptions) {
   const auto text = [](const ShmWireOptions& options) { return create_shm_wire(options).error().text; };
   EXPECT_EQ(text({.queues = 0}), "shm wire: 0 queues; 1 to 64 are possible");
   EXPECT_EQ(text({.queues = 65}), "shm wire: 65 queues; 1 to 64 are possible");
@@ -226,7 +226,7 @@ TEST(ShmWire, RefusesWhatItCannotBe) {
   EXPECT_EQ(text({.max_frame_bytes = 65550}), "shm wire: max_frame_bytes 65550; 64 to 65549 are possible");
 }
 
-TEST(ShmWire, MapsNothingButASealedWireOfTheRightSize) {
+TEST(ShmWire, MapsOnlyASealedWireOfTheRightSize) {
   const ShmWireOptions options{.frames_per_ring = 32, .max_frame_bytes = 64};
   const int real = create_shm_wire(options).value();
   const auto bytes = static_cast<std::size_t>(ShmWireLayout(options).total_bytes());
@@ -299,7 +299,7 @@ pid_t child_at_b(int fd, Body body) {
   return pid;
 }
 
-TEST(ShmWire, JoinsTwoProcesses) {
+TEST(ShmWire, ConnectsTwoProcesses) {
   constexpr std::uint64_t kFrames = 20'000;
   const int fd = create_shm_wire({.frames_per_ring = 128, .max_frame_bytes = 1514}).value();
   auto a = ShmWire::map(fd, ShmSide::kA).value()->queue(0);

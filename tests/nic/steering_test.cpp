@@ -56,7 +56,7 @@ std::uint32_t toeplitz(const std::vector<std::uint8_t>& key, const UdpFlow& f) {
   return hash;
 }
 
-TEST(SteeringHash, IsThePublishedOne) {
+TEST(SteeringHash, AgreesWithThePublishedExamples) {
   struct Case {
     UdpFlow flow;
     std::uint32_t hash;
@@ -108,7 +108,7 @@ TEST(SteeringHash, EveryQueueHasASourcePortThatLeadsThere) {
   }
 }
 
-TEST(SteeringHash, WhereNoPortLeadsThereNoneIsNamed) {
+TEST(SteeringHash, AQueueThatNoPortReachesHasNone) {
   const UdpFlow flow{ip(10, 0, 0, 1), ip(10, 0, 0, 2), 0, 7700};
   EXPECT_EQ(source_port_for({kKey, spread(128, 2)}, flow, 2, 49152, 512), std::nullopt) << "no such queue";
   const RssHash blind{std::vector<std::uint8_t>(40, 0), spread(128, 2)};
@@ -116,7 +116,7 @@ TEST(SteeringHash, WhereNoPortLeadsThereNoneIsNamed) {
   EXPECT_EQ(source_port_for(blind, flow, 1, 49152, 512), std::nullopt);
 }
 
-// A port as a test wants it.
+// A port whose abilities the test chooses.
 struct FakePort final : SteerablePort {
   int rules_that_fit = 0;
   std::vector<std::pair<std::uint16_t, unsigned>> rules;
@@ -148,7 +148,7 @@ TEST(Steering, ARuleForEachQueueIsTheFirstChoice) {
   }
 }
 
-TEST(Steering, WhereARuleIsRefusedTheOthersGoAndTheHashIsUsed) {
+TEST(Steering, ARefusedRuleRemovesTheOthersAndTheHashIsUsed) {
   FakePort port;
   port.rules_that_fit = 2;
   port.hash = RssHash{kKey, spread(128, 3)};
@@ -160,14 +160,14 @@ TEST(Steering, WhereARuleIsRefusedTheOthersGoAndTheHashIsUsed) {
   EXPECT_TRUE(port.rules.empty());
 }
 
-TEST(Steering, WithoutEitherPacketsAreHandedOver) {
+TEST(Steering, WithoutRulesAndHashPacketsAreHandedOver) {
   FakePort port;
   const Result<Steered> steered = steer(port, Steering::kAuto, 7700, 2);
   ASSERT_TRUE(steered.ok());
   EXPECT_EQ(steered->way, Steering::kHandoff);
 }
 
-TEST(Steering, WhoWantsHandOffGetsNothingElse) {
+TEST(Steering, HandoffIsUsedWhenAskedFor) {
   FakePort port;
   port.rules_that_fit = 2;
   port.hash = RssHash{kKey, spread(128, 2)};
@@ -177,23 +177,23 @@ TEST(Steering, WhoWantsHandOffGetsNothingElse) {
   EXPECT_EQ(port.asked, 0);
 }
 
-TEST(Steering, WhatIsDemandedAndNotToBeHadIsNamedWithTheReasonAndTheCure) {
+TEST(Steering, AnUnavailableMethodIsRefusedWithReasonAndCure) {
   FakePort port;
   port.rules_that_fit = 1;
   const Result<Steered> flow = steer(port, Steering::kFlow, 7700, 2);
   ASSERT_FALSE(flow.ok());
   EXPECT_EQ(
       flow.error().text,
-      "steering: flow is not to be had: the port takes no more rules; say steering: auto, which takes what "
-      "there is");
+      "steering: flow is not available: the port takes no more rules; set steering: auto, which takes the best "
+      "that the port offers");
   EXPECT_TRUE(port.rules.empty());
   const Result<Steered> rss = steer(port, Steering::kRss, 7700, 2);
   ASSERT_FALSE(rss.ok());
   EXPECT_THAT(rss.error().text,
-              StartsWith("steering: rss is not to be had: the port does not hash UDP ports; "));
+              StartsWith("steering: rss is not available: the port does not hash UDP ports; "));
 }
 
-TEST(Steering, AHashThatCannotBeReckonedWithIsNotUsed) {
+TEST(Steering, AnUnusableHashIsNotUsed) {
   struct Case {
     RssHash hash;
     const char* why;

@@ -140,7 +140,7 @@ class RunChecks(tree.TreeTest):
 
     def test_full_adds_the_debug_preset_and_the_longer_checks(self):
         self.write("CMakeLists.txt", PROJECT)
-        self.write("build/release/bin/machine_stress_test", "#!/bin/sh\ntest \"$BRAID_STRESS_ALL\" = 1\n", mode=0o755)
+        self.write("build/release/bin/braid_run_stress_test", "#!/bin/sh\ntest \"$BRAID_STRESS_ALL\" = 1\n", mode=0o755)
         result = self.run_tool(self.root / "tools/check", "--full")
         # debug: configured, built, 2 tests; every process killed; long commands; and the live tests again and again.
         self.assert_closes(result, 0, f"{self.ALL + 4 + 3} passed, 0 failed")

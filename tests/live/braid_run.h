@@ -1,4 +1,4 @@
-// Whole machines for tests: programs on several clusters, started by `braid run` as users start them.
+// Runs for tests: programs on several clusters, started by `braid run` as users start them.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -29,16 +29,16 @@ inline Words operator+(Words a, const Words& b) {
   return a;
 }
 
-class Machine : public ::testing::Test {
+class BraidRun : public ::testing::Test {
  protected:
-  Machine() : shm_before_(cli::testing::names_in("/dev/shm")) {}
-  ~Machine() override { EXPECT_EQ(cli::testing::names_in("/dev/shm"), shm_before_); }
+  BraidRun() : shm_before_(cli::testing::names_in("/dev/shm")) {}
+  ~BraidRun() override { EXPECT_EQ(cli::testing::names_in("/dev/shm"), shm_before_); }
 
   struct Outcome {
     Finished finished;
     Json report;
   };
-  // To the end; nobody and nothing may be left.
+  // To the end; no process and no shared memory may be left.
   static Outcome run(const Words& options, const Words& program) {
     const TemporaryFile report;
     Command command(Words{BRAID_COMMAND, "run", "--report", report.path()} + options + program);
@@ -61,14 +61,14 @@ class Machine : public ::testing::Test {
 };
 
 // A program that runs for longer than any test waits, and its processes.
-class Endless {
+class EndlessRun {
  public:
-  Endless(const Words& options, const Words& program)
+  EndlessRun(const Words& options, const Words& program)
       : program_(program.front()),
         report_(),
         command(Words{BRAID_COMMAND, "run", "--report", report_.path()} + options + program) {}
 
-  // Process number `which` whose command line begins with `name`, once pages have begun to travel.
+  // Process number `which` whose command line begins with `name`, once pages are being sent.
   pid_t find(const std::string& name, unsigned which) const {
     const auto limit = Clock::now() + std::chrono::seconds(30);
     while (Clock::now() < limit) {
@@ -76,14 +76,14 @@ class Endless {
       for (const auto& [pid, line] : command.processes()) {
         if (pid != command.pid() && line.starts_with(name)) found.push_back(pid);
       }
-      if (found.size() > which && travelling(found[which])) return found[which];
+      if (found.size() > which && sends_pages(found[which])) return found[which];
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     return -1;
   }
   pid_t application(unsigned which) const { return find(program_, which); }
   pid_t daemon(unsigned which) const { return application(0) < 0 ? -1 : find("braidd ", which); }
-  // From now on; returns the seconds that it took to end.
+  // Waits for the end; returns the seconds from now until then.
   double time_to_end() {
     const auto then = Clock::now();
     command.wait(std::chrono::seconds(60));
@@ -92,8 +92,8 @@ class Endless {
   Json report() const { return Json::parse(report_.text(), nullptr, false); }
 
  private:
-  // By the counters of its daemon; a daemon itself is taken on trust.
-  static bool travelling(pid_t pid) {
+  // By the counters of its daemon; of a daemon itself it is assumed.
+  static bool sends_pages(pid_t pid) {
     const Finished counters =
         cli::testing::run({BRAID_COMMAND, "counters", "--process", std::to_string(pid), "--all"});
     if (counters.err.find("has no BRAID_SERVICE") != std::string::npos) return true;

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <ostream>
 
-#include "tests/live/machine.h"
+#include "tests/live/braid_run.h"
 
 namespace braid {
 namespace {
@@ -37,13 +37,13 @@ const Program kPrograms[] = {
     {"water", {BRAID_WATER}, {BRAID_WATER, "--iterations", "1000000"}},
 };
 
-class Stress : public Machine, public ::testing::WithParamInterface<Program> {
+class Stress : public BraidRun, public ::testing::WithParamInterface<Program> {
  protected:
-  // Kills one process when pages travel; the run must end, say who died, and leave nothing.
+  // Kills one process while pages are being sent; the run must end, name that process, and leave nothing.
   void expect_end_after_death_of(bool daemon, unsigned which) const {
     SCOPED_TRACE(std::string("kills ") + (daemon ? "braidd" : "the application's process") + " number " +
                  std::to_string(which));
-    Endless run(kFourByFour, GetParam().endless);
+    EndlessRun run(kFourByFour, GetParam().endless);
     const pid_t victim = daemon ? run.daemon(which) : run.application(which);
     ASSERT_GT(victim, 0) << run.command.so_far().out << run.command.so_far().err;
     ::kill(victim, SIGKILL);

@@ -1,5 +1,5 @@
-// The whole way: programs on several clusters, started by `braid run`, their pages as packets through daemons
-// and wires, on good days and bad ones. Every program verifies its result bit by bit against a run in private
+// Whole runs: programs on several clusters, started by `braid run`, their pages as packets through daemons and
+// wires, without faults and with them. Every program verifies its result bit by bit against a run in private
 // memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/live/machine.h"
+#include "tests/live/braid_run.h"
 
 namespace braid {
 namespace {
@@ -30,27 +30,27 @@ const Words kMatmul = {BRAID_MATMUL, "--size", "192"};
 // Longer than any test waits.
 const Words kEndlessJacobi = {BRAID_JACOBI, "--size", "256", "--iterations", "1000000"};
 
-// --- good days
+// --- without faults
 
-TEST_F(Machine, RunsJacobiOverSharedMemory) {
+TEST_F(BraidRun, RunsJacobiOverSharedMemory) {
   expect_verified({"--clusters", "2", "--compute", "2", "--proxies", "2"}, kJacobi);
 }
 
-TEST_F(Machine, RunsJacobiOverMemif) {
+TEST_F(BraidRun, RunsJacobiOverMemif) {
   const Outcome o =
       expect_verified({"--clusters", "2", "--compute", "2", "--proxies", "2", "--wire", "dpdk"}, kJacobi);
   EXPECT_EQ(o.report["configuration"]["wire"], "dpdk");
 }
 
-TEST_F(Machine, RunsMatmulOnFourClusters) {
+TEST_F(BraidRun, RunsMatmulOnFourClusters) {
   expect_verified({"--clusters", "4", "--compute", "1", "--proxies", "1"}, kMatmul);
 }
 
-TEST_F(Machine, RunsMatmulOnFourClustersOverMemif) {
+TEST_F(BraidRun, RunsMatmulOnFourClustersOverMemif) {
   expect_verified({"--clusters", "4", "--compute", "1", "--proxies", "1", "--wire", "dpdk"}, kMatmul);
 }
 
-TEST_F(Machine, OneTbbRunsTheLoopsInsideACluster) {
+TEST_F(BraidRun, TbbRunsTheLoopsInsideACluster) {
   for (const char* clusters : {"1", "2", "3"}) {
     SCOPED_TRACE(clusters);
     const Words options = {"--clusters", clusters, "--compute", "3"};
@@ -59,47 +59,47 @@ TEST_F(Machine, OneTbbRunsTheLoopsInsideACluster) {
   }
 }
 
-TEST_F(Machine, RunsGauss) {
+TEST_F(BraidRun, RunsGauss) {
   expect_verified({"--clusters", "2", "--compute", "2", "--proxies", "2"}, {BRAID_GAUSS, "--size", "256"});
   // Rows that share pages, and a number that the compute nodes do not divide.
   expect_verified({"--clusters", "3", "--compute", "1"}, {BRAID_GAUSS, "--size", "77"});
 }
 
-TEST_F(Machine, RunsTsp) {
+TEST_F(BraidRun, RunsTsp) {
   expect_verified({"--clusters", "2", "--compute", "2", "--proxies", "2"}, {BRAID_TSP});
   expect_verified({"--clusters", "3", "--compute", "1"}, {BRAID_TSP, "--cities", "12", "--depth", "3"});
 }
 
-TEST_F(Machine, RunsWater) {
+TEST_F(BraidRun, RunsWater) {
   expect_verified({"--clusters", "2", "--compute", "2", "--proxies", "2"}, {BRAID_WATER});
   expect_verified({"--clusters", "3", "--compute", "1"}, {BRAID_WATER, "--molecules", "65"});
 }
 
-TEST_F(Machine, RunsOnOneCluster) {
+TEST_F(BraidRun, RunsOnOneCluster) {
   expect_verified({"--clusters", "1"}, kJacobi);
 }
 
-TEST_F(Machine, RunsWithFixedDispatch) {
+TEST_F(BraidRun, RunsWithFixedDispatch) {
   expect_verified({"--dispatch", "fixed", "--proxies", "2"}, kJacobi);
 }
 
-TEST_F(Machine, RunsWithASmallMtu) {
+TEST_F(BraidRun, RunsWithASmallMtu) {
   expect_verified({"--mtu", "576"}, kJacobi);
 }
 
-TEST_F(Machine, RunsMoreThreadsThanThereAreCores) {
+TEST_F(BraidRun, RunsMoreThreadsThanThereAreCores) {
   // 24 threads that work, and a server thread for each cluster.
   expect_verified({"--clusters", "4", "--compute", "4", "--proxies", "2"}, kJacobi);
 }
 
-TEST_F(Machine, RunsWithTheConfigurationsThatComeWithIt) {
+TEST_F(BraidRun, RunsWithTheConfigurationsThatComeWithIt) {
   for (const char* name : {"default.yaml", "two-by-two.yaml", "lossy.yaml", "dpdk-memif.yaml"}) {
     SCOPED_TRACE(name);
     expect_verified({"--config", std::string(BRAID_CONFIGS) + "/" + name}, {BRAID_JACOBI, "--size", "256"});
   }
 }
 
-TEST_F(Machine, TwoRunsAtOnceDoNotMeet) {
+TEST_F(BraidRun, TwoRunsAtOnceAreIndependent) {
   for (const char* wire : {"shm", "dpdk"}) {
     SCOPED_TRACE(wire);
     Command first(Words{BRAID_COMMAND, "run", "--wire", wire} + kJacobi);
@@ -111,7 +111,7 @@ TEST_F(Machine, TwoRunsAtOnceDoNotMeet) {
   }
 }
 
-TEST_F(Machine, ReportsWhatEveryProxyAndComputeNodeDid) {
+TEST_F(BraidRun, ReportsWhatEveryProxyAndComputeNodeDid) {
   const Outcome o = expect_verified({"--clusters", "3", "--compute", "2", "--proxies", "2"}, kJacobi);
   EXPECT_THAT(o.finished.err,
               HasSubstr("3 clusters of 2 compute nodes and 2 proxies, wire shm, dispatch rr"));
@@ -150,8 +150,8 @@ TEST_F(Machine, ReportsWhatEveryProxyAndComputeNodeDid) {
   EXPECT_GT(total(o.report, "message_bytes_sent"), 340u * 4096u);
 }
 
-TEST_F(Machine, ShowsANodesCountersWhileItRuns) {
-  Endless run({}, kEndlessJacobi);
+TEST_F(BraidRun, ShowsANodesCountersWhileItRuns) {
+  EndlessRun run({}, kEndlessJacobi);
   const pid_t application = run.application(0);
   ASSERT_GT(application, 0) << run.command.so_far().err;
   const Words ask = {BRAID_COMMAND, "counters", "--process", std::to_string(application)};
@@ -168,7 +168,7 @@ TEST_F(Machine, ShowsANodesCountersWhileItRuns) {
   run.command.wait();
 }
 
-TEST_F(Machine, TellsWhyCountersCannotBeShown) {
+TEST_F(BraidRun, TellsWhyCountersCannotBeShown) {
   EXPECT_THAT(cli::testing::run({BRAID_COMMAND, "counters", "--service", "@no-such-braidd"}).err,
               HasSubstr("no-such-braidd"));
   EXPECT_THAT(cli::testing::run({BRAID_COMMAND, "counters", "--process", std::to_string(::getpid())}).err,
@@ -191,17 +191,17 @@ pid_t thread_of(pid_t process, const std::string& name) {
   return 0;
 }
 
-// Long enough that something can be done to it meanwhile.
+// Long enough that a test can interfere meanwhile.
 const Words kLongJacobi = {BRAID_JACOBI, "--size", "512", "--iterations", "2000"};
 
-// `braid proxies --cluster 0` is of the machine's only run that has one.
+// `braid proxies --cluster 0` finds a run only if it is the only one on this machine.
 bool another_run_is_on_this_machine() {
   return !cli::testing::run({BRAID_COMMAND, "proxies", "--cluster", "0"})
               .err.starts_with("braid: no cluster 0 runs on this machine");
 }
 
-TEST_F(Machine, TheNumberOfActiveProxiesChangesWhileAProgramRuns) {
-  if (another_run_is_on_this_machine()) GTEST_SKIP() << "somebody else's run is on this machine";
+TEST_F(BraidRun, TheNumberOfActiveProxiesChangesWhileAProgramRuns) {
+  if (another_run_is_on_this_machine()) GTEST_SKIP() << "another run is on this machine";
   Command command(Words{BRAID_COMMAND, "run", "--proxies", "3"} + kLongJacobi);
   const auto of = [](unsigned cluster, const Words& more) {
     return cli::testing::run(Words{BRAID_COMMAND, "proxies", "--cluster", std::to_string(cluster)} + more);
@@ -225,14 +225,14 @@ TEST_F(Machine, TheNumberOfActiveProxiesChangesWhileAProgramRuns) {
   EXPECT_THAT(command.so_far().out, HasSubstr(", verified\n"));
 }
 
-TEST_F(Machine, TellsWhyProxiesCannotBeChanged) {
+TEST_F(BraidRun, TellsWhyProxiesCannotBeChanged) {
   EXPECT_THAT(cli::testing::run({BRAID_COMMAND, "proxies"}).err, HasSubstr("of which node?"));
   EXPECT_THAT(cli::testing::run({BRAID_COMMAND, "proxies", "--cluster", "63"}).err,
               HasSubstr("no cluster 63 runs on this machine"));
 }
 
-TEST_F(Machine, AProxyWhoseThreadStandsStillIsDoneWithoutAndTakenBack) {
-  if (another_run_is_on_this_machine()) GTEST_SKIP() << "somebody else's run is on this machine";
+TEST_F(BraidRun, AStalledProxyIsReplacedAndTakenBack) {
+  if (another_run_is_on_this_machine()) GTEST_SKIP() << "another run is on this machine";
   const TemporaryFile report;
   Command command(
       Words{BRAID_COMMAND, "run", "--proxies", "2", "--path-death", "300", "--report", report.path()} +
@@ -258,9 +258,9 @@ TEST_F(Machine, AProxyWhoseThreadStandsStillIsDoneWithoutAndTakenBack) {
   EXPECT_THAT(command.so_far().out, HasSubstr(", verified\n"));
 }
 
-// --- a bad wire
+// --- faults of the wire
 
-TEST_F(Machine, LossDuplicationAndReorderingChangeNothingButTime) {
+TEST_F(BraidRun, LossDuplicationAndReorderingChangeNothingButTime) {
   for (const char* wire : {"shm", "dpdk"}) {
     for (const char* seed : {"1", "2", "3"}) {
       SCOPED_TRACE(std::string("--wire ") + wire + " --seed " + seed);
@@ -274,7 +274,7 @@ TEST_F(Machine, LossDuplicationAndReorderingChangeNothingButTime) {
   }
 }
 
-TEST_F(Machine, IpMayCutWhatIsLongerThanAFrame) {  // IP-3
+TEST_F(BraidRun, RunsWithIpFragmentation) {  // IP-3
   for (const char* loss : {"0", "0.01"}) {
     SCOPED_TRACE(std::string("--loss ") + loss);
     const Outcome o = expect_verified(
@@ -285,17 +285,17 @@ TEST_F(Machine, IpMayCutWhatIsLongerThanAFrame) {  // IP-3
   }
 }
 
-TEST_F(Machine, SurvivesAVeryBadWire) {
+TEST_F(BraidRun, SurvivesAVeryBadWire) {
   expect_verified({"--loss", "0.2", "--duplicate", "0.1", "--reorder", "0.2", "--peer-death", "60000"},
                   {BRAID_JACOBI, "--size", "128"});
 }
 
-TEST_F(Machine, FlippedBitsAreFoundByChecksums) {
+TEST_F(BraidRun, FlippedBitsAreFoundByChecksums) {
   const Outcome o = expect_verified({"--corrupt", "0.05"}, kJacobi);
   EXPECT_GT(total(o.report, "bad_ip") + total(o.report, "bad_udp") + total(o.report, "bad_frames"), 0u);
 }
 
-TEST_F(Machine, ABitFlippedPastTheChecksumMakesTheResultWrong) {
+TEST_F(BraidRun, ABitFlippedPastTheChecksumMakesTheResultWrong) {
   for (const char* wire : {"shm", "dpdk"}) {
     SCOPED_TRACE(wire);
     const Outcome o = run({"--wire", wire, "--flip-past-checksum", "20"}, kJacobi);
@@ -305,8 +305,8 @@ TEST_F(Machine, ABitFlippedPastTheChecksumMakesTheResultWrong) {
   }
 }
 
-// Several messages travel in a frame, so it hits what they are about too.
-TEST_F(Machine, AMessageDamagedPastTheChecksumEndsTheRunAndItsSenderIsNamed) {
+// Several messages travel in a frame, so headers are hit too.
+TEST_F(BraidRun, AMessageDamagedPastTheChecksumEndsTheRunAndItsSenderIsNamed) {
   const Outcome o = run(
       {"--clusters", "4", "--compute", "4", "--mtu", "1500", "--flip-past-checksum", "3", "--watchdog", "20"},
       {BRAID_WATER});
@@ -316,7 +316,7 @@ TEST_F(Machine, AMessageDamagedPastTheChecksumEndsTheRunAndItsSenderIsNamed) {
   EXPECT_THAT(o.finished.out, Not(HasSubstr("verified")));
 }
 
-TEST_F(Machine, NothingButTheWireJoinsTheClusters) {
+TEST_F(BraidRun, ClustersCommunicateOnlyOverTheWire) {
   const Outcome o =
       run({"--loss", "1", "--path-death", "300", "--peer-death", "1000", "--start-timeout", "2000"}, kJacobi);
   EXPECT_EQ(o.finished.status, 70);
@@ -325,7 +325,7 @@ TEST_F(Machine, NothingButTheWireJoinsTheClusters) {
   EXPECT_LT(o.finished.seconds, 10);
 }
 
-TEST_F(Machine, StopsWithinTheDeathTimeWhenTheWireIsCut) {
+TEST_F(BraidRun, StopsWithinTheDeathTimeWhenTheWireIsCut) {
   for (const char* wire : {"shm", "dpdk"}) {
     SCOPED_TRACE(wire);
     const Outcome o =
@@ -336,12 +336,12 @@ TEST_F(Machine, StopsWithinTheDeathTimeWhenTheWireIsCut) {
     EXPECT_LT(o.finished.seconds, 10);
     EXPECT_THAT(o.finished.err, ContainsRegex("\\[c[01]\\] braid: .*cluster [01]"));
     EXPECT_THAT(o.finished.out, Not(HasSubstr("verified")));
-    EXPECT_GT(total(o.report, "messages_received"), 0u) << "it had worked before";
+    EXPECT_GT(total(o.report, "messages_received"), 0u) << "the wire worked before";
   }
 }
 
-TEST_F(Machine, AClusterThatFallsSilentIsDeclaredDead) {
-  Endless run({"--path-death", "300", "--peer-death", "1000"}, kEndlessJacobi);
+TEST_F(BraidRun, ASilentClusterIsDeclaredDead) {
+  EndlessRun run({"--path-death", "300", "--peer-death", "1000"}, kEndlessJacobi);
   const pid_t silent = run.daemon(1);
   ASSERT_GT(silent, 0) << run.command.so_far().err;
   ::kill(silent, SIGSTOP);
@@ -352,7 +352,7 @@ TEST_F(Machine, AClusterThatFallsSilentIsDeclaredDead) {
   EXPECT_THAT(run.command.left_over(), IsEmpty());
 }
 
-TEST_F(Machine, PacketsForAnotherProxyAreHandedOver) {
+TEST_F(BraidRun, PacketsForAnotherProxyAreHandedOver) {
   for (const char* wire : {"shm", "dpdk"}) {
     SCOPED_TRACE(wire);
     const Outcome o = expect_verified({"--wire", wire, "--proxies", "4", "--misdirect"}, kJacobi);
@@ -368,12 +368,12 @@ TEST_F(Machine, PacketsForAnotherProxyAreHandedOver) {
   }
 }
 
-// --- deaths
+// --- processes that are killed
 
-TEST_F(Machine, EndsWhenAnApplicationProcessIsKilled) {
+TEST_F(BraidRun, EndsWhenAnApplicationProcessIsKilled) {
   for (const char* wire : {"shm", "dpdk"}) {
     SCOPED_TRACE(wire);
-    Endless run({"--wire", wire}, kEndlessJacobi);
+    EndlessRun run({"--wire", wire}, kEndlessJacobi);
     const pid_t victim = run.application(1);
     ASSERT_GT(victim, 0) << run.command.so_far().err;
     ::kill(victim, SIGKILL);
@@ -387,10 +387,10 @@ TEST_F(Machine, EndsWhenAnApplicationProcessIsKilled) {
   }
 }
 
-TEST_F(Machine, EndsWhenADaemonIsKilled) {
+TEST_F(BraidRun, EndsWhenADaemonIsKilled) {
   for (const char* wire : {"shm", "dpdk"}) {
     SCOPED_TRACE(wire);
-    Endless run({"--wire", wire}, kEndlessJacobi);
+    EndlessRun run({"--wire", wire}, kEndlessJacobi);
     const pid_t victim = run.daemon(1);
     ASSERT_GT(victim, 0) << run.command.so_far().err;
     ::kill(victim, SIGKILL);
@@ -400,14 +400,14 @@ TEST_F(Machine, EndsWhenADaemonIsKilled) {
                 ContainsRegex("braid: braidd of cluster [01] \\(pid " + std::to_string(victim) +
                               "\\) was killed by signal 9 \\(Killed\\); ending the run"));
     EXPECT_THAT(run.command.left_over(), IsEmpty());
-    EXPECT_GT(run.report()["totals"]["messages_sent"], 0) << "what it had done is still told";
+    EXPECT_GT(run.report()["totals"]["messages_sent"], 0) << "the report has what was done before";
   }
 }
 
-TEST_F(Machine, LeavesNobodyWhenTheCommandIsKilled) {
+TEST_F(BraidRun, LeavesNoProcessWhenTheCommandIsKilled) {
   for (const char* wire : {"shm", "dpdk"}) {
     SCOPED_TRACE(wire);
-    Endless run({"--wire", wire}, kEndlessJacobi);
+    EndlessRun run({"--wire", wire}, kEndlessJacobi);
     ASSERT_GT(run.application(1), 0) << run.command.so_far().err;
     run.command.signal(SIGKILL);
     run.command.wait();
@@ -415,8 +415,8 @@ TEST_F(Machine, LeavesNobodyWhenTheCommandIsKilled) {
   }
 }
 
-TEST_F(Machine, EndsWhenItIsInterrupted) {
-  Endless run({}, kEndlessJacobi);
+TEST_F(BraidRun, EndsWhenItIsInterrupted) {
+  EndlessRun run({}, kEndlessJacobi);
   ASSERT_GT(run.application(1), 0) << run.command.so_far().err;
   run.command.signal(SIGINT);
   EXPECT_LT(run.time_to_end(), 5.0);
@@ -424,7 +424,7 @@ TEST_F(Machine, EndsWhenItIsInterrupted) {
   EXPECT_THAT(run.command.left_over(), IsEmpty());
 }
 
-// --- real frames
+// --- a wire of the kernel
 
 // Two network namespaces joined by a veth pair, as configs/dpdk-veth.yaml tells how to make them. Needs root.
 class Veth {
@@ -474,7 +474,7 @@ class Veth {
   std::string problem_;
 };
 
-class MachineOnVeth : public Machine {
+class BraidRunOnVeth : public BraidRun {
  protected:
   void SetUp() override {
     if (::geteuid() != 0) GTEST_SKIP() << "needs root: network namespaces and packet sockets";
@@ -485,7 +485,7 @@ class MachineOnVeth : public Machine {
   std::unique_ptr<Veth> veth_;
 };
 
-TEST_F(MachineOnVeth, RunsJacobiOverPacketSockets) {
+TEST_F(BraidRunOnVeth, RunsJacobiOverPacketSockets) {
   for (const bool with_macs : {true, false}) {
     const TemporaryFile config(veth_->config(2, with_macs));
     const Outcome o = expect_verified({"--config", config.path()}, kJacobi);
@@ -493,14 +493,14 @@ TEST_F(MachineOnVeth, RunsJacobiOverPacketSockets) {
   }
 }
 
-TEST_F(MachineOnVeth, RunsMatmulOverPacketSockets) {
+TEST_F(BraidRunOnVeth, RunsMatmulOverPacketSockets) {
   const TemporaryFile config(veth_->config(1, true));
   expect_verified({"--config", config.path()}, kMatmul);
 }
 
-TEST_F(MachineOnVeth, StopsWithinTheDeathTimeWhenTheCableIsPulled) {
+TEST_F(BraidRunOnVeth, StopsWithinTheDeathTimeWhenTheCableIsPulled) {
   const TemporaryFile config(veth_->config(1, true));
-  Endless run({"--config", config.path(), "--path-death", "300", "--peer-death", "1000"}, kEndlessJacobi);
+  EndlessRun run({"--config", config.path(), "--path-death", "300", "--peer-death", "1000"}, kEndlessJacobi);
   ASSERT_GT(run.application(1), 0) << run.command.so_far().err;
   veth_->cut();
   EXPECT_LT(run.time_to_end(), 1.0 + 5.0);
