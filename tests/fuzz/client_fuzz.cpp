@@ -1,6 +1,6 @@
-// A client that writes what the input says into the memory that it shares with its node: descriptors,
+// A client that writes what the input chooses into the memory that it shares with its node: descriptors,
 // indices, cells, doorbell, anything; at both ends of a connection. The node does not crash, reaches no other
-// client's memory, throws out whoever violates the protocol, and serves an honest client beside it.
+// client's memory, disconnects a client that violates the protocol, and serves another client beside it.
 #include <memory>
 #include <vector>
 
@@ -21,11 +21,11 @@ constexpr std::uint32_t kWindow = 16384;
 class ClientWorld {
  public:
   ClientWorld() {
-    // The innocent one's memory is filled with a pattern that nobody has a reason to touch.
-    innocent_ = std::make_unique<RawClient>(nodes_, 0);
-    const std::uint64_t at = innocent_->geometry().receive_buffers();
-    innocent_bytes_ = innocent_->geometry().total_bytes() - at;
-    std::memset(innocent_->memory() + at, 0x77, innocent_bytes_);
+    // The bystander's memory is filled with a pattern that must stay.
+    bystander_ = std::make_unique<RawClient>(nodes_, 0);
+    const std::uint64_t at = bystander_->geometry().receive_buffers();
+    bystander_bytes_ = bystander_->geometry().total_bytes() - at;
+    std::memset(bystander_->memory() + at, 0x77, bystander_bytes_);
 
     clients_[0] = std::make_unique<RawClient>(nodes_, 0);
     clients_[1] = std::make_unique<RawClient>(nodes_, 1);
@@ -78,12 +78,12 @@ class ClientWorld {
     }
     for (int k = 0; k < 50; ++k) nodes_.turn();
     for (auto& client : clients_) client.reset();
-    check_innocent();
-    innocent_.reset();
+    check_bystander();
+    bystander_.reset();
   }
 
  private:
-  // A descriptor as an honest client would write it, but for what the input changes.
+  // A correct descriptor, but for what the input changes.
   void push(int i, Input& in) {
     proxy::SendDescriptor d{};
     d.source_port = ends_[i].port;
@@ -93,7 +93,7 @@ class ClientWorld {
     d.message = d.position;
     d.data_offset = 64 * in.below(16);
     d.kind = static_cast<std::uint8_t>(in.below(4) == 0 ? in.below(4) : 1);
-    if (in.truth()) fuzz::harm(in, MutableBytes(reinterpret_cast<std::byte*>(&d), sizeof d));
+    if (in.truth()) fuzz::mutate(in, MutableBytes(reinterpret_cast<std::byte*>(&d), sizeof d));
     position_[i] += (d.bytes + 63) / 64 + (d.bytes == 0 ? 1 : 0);
 
     RawClient& client = *clients_[i];
@@ -111,7 +111,7 @@ class ClientWorld {
   }
   void write_anywhere(int i, Input& in) {
     RawClient& client = *clients_[i];
-    // Mostly where something means something: before the receive buffers.
+    // Mostly before the receive buffers, where every byte has a meaning.
     const std::uint64_t end =
         in.below(4) == 0 ? client.geometry().total_bytes() : client.geometry().receive_buffers();
     const std::uint64_t at = in.number<std::uint32_t>() % end;
@@ -141,18 +141,18 @@ class ClientWorld {
     m.close = {in.truth() ? ends_[i].port : in.number<std::uint32_t>()};
     nodes_.node(static_cast<unsigned>(i)).on_request(nodes_.now(), clients_[i]->id(), m);
   }
-  void check_innocent() {
-    const std::byte* const at = innocent_->memory() + innocent_->geometry().receive_buffers();
-    for (std::uint64_t k = 0; k < innocent_bytes_; ++k) CHECK(at[k] == std::byte{0x77});
+  void check_bystander() {
+    const std::byte* const at = bystander_->memory() + bystander_->geometry().receive_buffers();
+    for (std::uint64_t k = 0; k < bystander_bytes_; ++k) CHECK(at[k] == std::byte{0x77});
     control::Message listen;
     listen.kind = control::Kind::kListen;
     listen.listen = {kPort + 1, 0, kWindow, 1};
-    CHECK(innocent_->ask(listen).kind == control::Kind::kOk);
+    CHECK(bystander_->ask(listen).kind == control::Kind::kOk);
   }
 
   Nodes nodes_;
-  std::unique_ptr<RawClient> innocent_;
-  std::uint64_t innocent_bytes_ = 0;
+  std::unique_ptr<RawClient> bystander_;
+  std::uint64_t bystander_bytes_ = 0;
   std::unique_ptr<RawClient> clients_[2];
   control::Opened ends_[2] = {};
   std::uint32_t position_[2] = {0, 0};

@@ -1,6 +1,6 @@
 // Requests to a node's control plane, as bytes that any process of the user may write into its socket, from
-// several clients that come and go. Nothing crashes; answers are well formed; when all have gone nothing of
-// theirs is left, and the node serves the next one.
+// several clients that come and go. Nothing crashes; answers are well formed; when all clients are gone nothing
+// of them is left, and the node serves the next one.
 #include <string_view>
 #include <vector>
 
@@ -23,7 +23,7 @@ control::Message message_of(Input& in) {
     m.version = control::kVersion;
     m.kind = static_cast<control::Kind>(in.below(9));
   }
-  // Numbers of which only few mean anything.
+  // Numbers that are often valid.
   switch (m.kind) {
     case control::Kind::kAttach:
       if (in.below(4) != 0)
@@ -39,7 +39,7 @@ control::Message message_of(Input& in) {
     case control::Kind::kClose:
       if (in.below(4) != 0) m.close = {in.truth() ? in.below(4) : 65536 + in.below(8)};
       break;
-    case control::Kind::kConnectMachine:  // the other node, which lets other machines in, or nobody
+    case control::Kind::kConnectMachine:  // the other node, or an address without one
       if (in.below(4) != 0) {
         m.connect_machine = {{0, in.below(4), in.below(2), 4096u << in.below(5), in.below(2), in.below(200)},
                              {0x0a620001 + in.below(3), 0x0a620001 + in.below(3)},
@@ -53,7 +53,7 @@ control::Message message_of(Input& in) {
   return m;
 }
 
-// A node that was attached needs gigabytes of nothing but page tables if each client asks for all it may.
+// Leaves out clients of several GiB, whose page tables alone would take most of the time.
 bool affordable(const control::Message& m) {
   return m.kind != control::Kind::kAttach ||
          (m.attach.send_bytes <= (1u << 20) && m.attach.receive_bytes <= (1u << 22) &&

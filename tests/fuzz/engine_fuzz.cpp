@@ -1,6 +1,6 @@
-// Two clusters' page engines, and a third cluster that says to both what the input says, in its own name or
-// in the other's: any bytes, and messages of the right form that nobody expects. What the two say to each
-// other is damaged on the way now and then. Their compute nodes go on as they may. The engines refuse and
+// Two clusters' page engines, and a third cluster that sends both what the input chooses, in its own name or in
+// the other's: any bytes, and messages of the right form that are not expected. Messages between the two are
+// damaged on the way now and then. Their compute nodes go on as they may. The engines refuse and
 // count, keep their invariants and bounds, reach no byte outside their pages (the sanitizers see to that),
 // and write only messages that can be read.
 #include <algorithm>
@@ -29,8 +29,8 @@ constexpr std::uint16_t kNodes = 2;
 constexpr std::uint32_t kPages = 8;
 constexpr std::uint32_t kTaken = 5;  // together, at the beginning
 constexpr std::uint32_t kEach = 4;   // locks, words and the like
-constexpr std::size_t kMostUnderWay = 32;
-constexpr std::uint32_t kHeard = 8;  // of what each engine said last
+constexpr std::size_t kMaxInFlight = 32;
+constexpr std::uint32_t kRecent = 8;  // messages of each engine that forgeries answer
 
 dsm::EngineConfig drawn(Input& in) {
   return {.clusters = 3,
@@ -114,12 +114,11 @@ class Cluster {
     return room;
   }
 
-  void hear(ClusterId from, ByteView message) {
+  void receive(ClusterId from, ByteView message) {
     const std::uint64_t before = engine_.counts().bad_messages;
     // A copy of its own, so that the sanitizer knows where it ends.
     const Bytes copy(message.begin(), message.end());
     engine_.on_message(from, copy);
-    engine_.check();
     if (engine_.counts().bad_messages == before) return;
     CHECK(engine_.refusal());
     CHECK(engine_.refusal()->what[0] != '\0' && engine_.refusal()->why[0] != '\0');
@@ -154,7 +153,7 @@ class Cluster {
     }
     (void)engine_.sync(node, call);
   }
-  // Whoever gave them: a program will use them.
+  // A program will use them, whoever the answer came from.
   void got_pages(std::uint16_t node) {
     Node& n = nodes_[node];
     const std::uint64_t first = engine_.result(node);
@@ -196,18 +195,20 @@ class EngineFuzzWorld {
           pass_on(at, in);
           break;
         case 5:
-          listen(at, clusters_[at]->next_for(ClusterId(kUnknownCluster)));
+          remember(at, clusters_[at]->next_for(ClusterId(kUnknownCluster)));
           clusters_[at]->engine().check();
           break;
         case 6:
-          clusters_[at]->hear(liar(at, in), in.some_bytes(64));
+          clusters_[at]->receive(forged_source(at, in), in.some_bytes(64));
+          clusters_[at]->engine().check();
           break;
         default: {
-          const ClusterId from = liar(at, in);
+          const ClusterId from = forged_source(at, in);
           const Bytes message = made_up(at, in);
-          // Some say it often enough to fill a queue that has no bound.
+          // Now and then often enough to fill a queue that has no bound.
           for (std::uint32_t times = in.below(16) == 0 ? 100 : 1; times > 0; --times)
-            clusters_[at]->hear(from, message);
+            clusters_[at]->receive(from, message);
+          clusters_[at]->engine().check();
           break;
         }
       }
@@ -215,36 +216,37 @@ class EngineFuzzWorld {
   }
 
  private:
-  // Who is said to have sent it: the third cluster, or the other engine's; now and then one that is not
-  // there, or the engine's own.
-  static ClusterId liar(std::uint16_t to, Input& in) {
+  // The claimed sender: the third cluster, or the other engine's; now and then one that does not exist, or the
+  // engine's own.
+  static ClusterId forged_source(std::uint16_t to, Input& in) {
     const std::uint8_t which = in.byte();
     if (which < 160) return ClusterId(kUnknownCluster);
     return ClusterId(static_cast<std::uint16_t>(which < 250 ? 1 - to : which % 7));
   }
 
-  // What one of the two says to the other: it arrives now or later, in any order, and perhaps damaged.
+  // A message from one of the two to the other: it arrives now or later, in any order, and perhaps damaged.
   void pass_on(std::uint16_t from, Input& in) {
     std::vector<Bytes>& in_flight = in_flight_[from];
-    if (in_flight.size() < kMostUnderWay) {
+    if (in_flight.size() < kMaxInFlight) {
       Bytes message = clusters_[from]->next_for(ClusterId(1 - from));
       clusters_[from]->engine().check();
-      listen(from, message);
+      remember(from, message);
       if (!message.empty()) in_flight.push_back(std::move(message));
     }
     if (in_flight.empty() || in.below(4) == 0) return;
     const std::size_t i = in.below(static_cast<std::uint32_t>(in_flight.size()));
     Bytes message = std::move(in_flight[i]);
     in_flight.erase(in_flight.begin() + static_cast<std::ptrdiff_t>(i));
-    if (in.below(8) == 0) fuzz::harm(in, message);
-    clusters_[1 - from]->hear(ClusterId(from), message);
+    if (in.below(8) == 0) fuzz::mutate(in, message);
+    clusters_[1 - from]->receive(ClusterId(from), message);
+    clusters_[1 - from]->engine().check();
   }
 
-  // What an engine says last: liars answer it.
-  void listen(std::uint16_t from, ByteView message) {
+  // Remembers the headers that an engine sent last: forgeries answer them.
+  void remember(std::uint16_t from, ByteView message) {
     for (ByteView rest = message; !rest.empty();) {
       const auto one = dsm::parse(rest);
-      heard_[from][next_heard_[from]++ % kHeard] = one->header;
+      recent_[from][next_recent_[from]++ % kRecent] = one->header;
       rest = one->rest;
     }
   }
@@ -276,9 +278,9 @@ class EngineFuzzWorld {
     if (header.kind == Kind::kPageForward) header.number = in.below(4) | in.below(3) << 8;
     return header;
   }
-  // What `to` may wait for, right or not quite.
+  // What `to` may wait for, correct or nearly so.
   dsm::Header answer(std::uint16_t to, Input& in) const {
-    dsm::Header header = heard_[to][in.below(kHeard)];
+    dsm::Header header = recent_[to][in.below(kRecent)];
     header.kind = answer_to(header.kind);
     header.format = static_cast<std::uint8_t>(in.below(4) == 0 ? in.byte() % 16 : 0);
     const std::uint32_t change = in.below(8);
@@ -342,8 +344,8 @@ class EngineFuzzWorld {
 
   std::array<std::unique_ptr<Cluster>, kEngines> clusters_;
   std::array<std::vector<Bytes>, kEngines> in_flight_;  // by who sent them
-  std::array<std::array<dsm::Header, kHeard>, kEngines> heard_{};
-  std::array<std::uint32_t, kEngines> next_heard_{};
+  std::array<std::array<dsm::Header, kRecent>, kEngines> recent_{};
+  std::array<std::uint32_t, kEngines> next_recent_{};
 };
 
 }  // namespace

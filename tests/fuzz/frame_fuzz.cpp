@@ -32,6 +32,9 @@ StackConfig config_of(std::uint16_t cluster) {
   c.interfaces.push_back(own);
   c.udp_port_base = kPort;
   c.proxies = kProxies;
+  // Each is 64 KiB of memory that an input would have to pay for.
+  c.reassembly.packets = 4;
+  c.outgoing_packets = 4;
   c.seed = 40u + cluster;
   c.sub_connection.path_death = 50_ms;
   c.sub_connection.peer_death = 10_s;
@@ -72,17 +75,17 @@ class FrameWorld {
     stacks_[i]->to(ClusterId(static_cast<std::uint16_t>(1 - i)))[0]->send(*messages_.back());
   }
 
-  // What wants to leave goes on the wire.
+  // Puts everything that is due on the wire.
   void transmit(int i) {
     for (int guard = 0;; ++guard) {
       CHECK_LT(guard, 2000);
-      std::vector<std::byte> room(stacks_[i]->frame_bytes());
-      const std::size_t length = stacks_[i]->poll_transmit(now_, kLink, room);
+      room_.resize(stacks_[i]->frame_bytes());
+      const std::size_t length = stacks_[i]->poll_transmit(now_, kLink, room_);
       if (length == 0) break;
-      CHECK_LE(length, room.size());
-      room.resize(length);
-      check_frame(room);
-      wire_[1 - i].push_back(std::move(room));
+      CHECK_LE(length, room_.size());
+      const ByteView frame = ByteView(room_).first(length);
+      check_frame(frame);
+      wire_[1 - i].emplace_back(frame.begin(), frame.end());
     }
     for (const auto& sub : stacks_[i]->sub_connections()) {
       for (OutMessage* m = sub->take_finished(); m != nullptr; m = m->next) {
@@ -149,7 +152,7 @@ class FrameWorld {
         std::memcpy(frame.data() + 22, kEnds.source_mac, 6);
         store_be(frame.data() + 28, kEnds.source_address);
         store_be(frame.data() + 38, kEnds.destination_address);
-        fuzz::harm(in, MutableBytes(frame).subspan(14));
+        fuzz::mutate(in, MutableBytes(frame).subspan(14));
         return frame;
       }
       case 4: {  // the transport's header, as the peer would write it, and any records
@@ -171,15 +174,15 @@ class FrameWorld {
         payload.resize(write_packet_header(payload.data(), h));
         const ByteView records = in.some_bytes(1400);
         payload.insert(payload.end(), records.begin(), records.end());
-        foreign_speaks_as_peer_ = true;
+        peer_was_spoofed_ = true;
         return fuzz::udp_frame(kEnds, payload);
       }
-      default: {  // the peer's own, changed, with checksums that say nothing of it
+      default: {  // the peer's own, changed, with correct checksums or not
         if (wire_[0].empty()) return frame;
         frame = wire_[0].front();
-        fuzz::harm(in, frame);
-        if (in.truth()) fuzz::mend_frame(frame);
-        foreign_speaks_as_peer_ = true;
+        fuzz::mutate(in, frame);
+        if (in.truth()) fuzz::fix_checksums(frame);
+        peer_was_spoofed_ = true;
         return frame;
       }
     }
@@ -189,11 +192,11 @@ class FrameWorld {
   void gap() { stacks_[0]->on_scheduling_gap(now_); }
   void flush_acks() { stacks_[0]->flush_acks(now_); }
 
-  // Nobody else speaks: what is owed arrives. Not when somebody spoke as the peer, with its epochs: he may
-  // have acknowledged what never arrived.
+  // Without forged packets every message arrives. Not after one that had the peer's epochs: it may have
+  // acknowledged what never arrived.
   void expect_recovery() {
     const Instant limit = now_ + 60_s;
-    while (!foreign_speaks_as_peer_) {
+    while (!peer_was_spoofed_) {
       for (int i : {0, 1}) {
         receive_all(i);
         transmit(i);
@@ -209,7 +212,7 @@ class FrameWorld {
   }
 
  private:
-  // Somebody else's stack would take it.
+  // Another implementation would accept it.
   static void check_frame(ByteView frame) {
     CHECK_GE(frame.size(), fuzz::kEthernetBytes);
     if (load_be<std::uint16_t>(frame.data() + 12) != 0x0800) return;
@@ -223,7 +226,8 @@ class FrameWorld {
   std::unique_ptr<Stack> stacks_[2];
   std::deque<std::vector<std::byte>> wire_[2];  // to 0 and to 1
   std::vector<std::unique_ptr<Message>> messages_;
-  bool foreign_speaks_as_peer_ = false;
+  bool peer_was_spoofed_ = false;
+  std::vector<std::byte> room_;  // for the frame that is being sent
   std::byte sum_{0};
 };
 

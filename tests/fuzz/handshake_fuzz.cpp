@@ -1,8 +1,8 @@
-// Two ends of a sub-connection over a link that the input rules, and an unknown peer between them. The
-// unknown peer knows addresses and numbers but no living epoch; it has the packets of dead ones.
+// Two ends of a sub-connection over a link that the input controls, and an unknown peer between them. The
+// unknown peer knows addresses and numbers but no current epoch; it has packets of earlier ones.
 //
-// Whatever happens: nothing crashes; what is handed up is the other end's and nobody else's; a message is
-// handed up once at most; and when the trouble ends, the two find each other and all that is owed arrives.
+// In every case: nothing crashes; only the other end's messages are delivered; a message is delivered once at
+// most; and when the faults end, the two establish a connection and every message that was sent arrives.
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/prng.h"
 #include "stack/sub_connection.h"
 #include "tests/fuzz/input.h"
 
@@ -25,9 +24,9 @@ constexpr std::size_t kMaxPayload = 600;  // so that messages are cut
 constexpr Duration kDelay = 20_us;
 
 struct Message : OutMessage {
-  std::vector<std::byte> content;
+  ByteView content;
   bool finished = false;
-  bool begun = false;  // something of it was handed up
+  bool begun = false;  // a part of it was delivered
   std::size_t arrived_bytes = 0;
 
   bool arrived() const { return begun && arrived_bytes == content.size(); }
@@ -57,7 +56,7 @@ class Pair {
     c.max_rto = 20_ms;
     end.sub.reset();
     end.ending = false;
-    for (auto& m : end.messages) m->finished = true;  // whether it arrived nobody will say
+    for (auto& m : end.messages) m->finished = true;  // whether it arrived is not known
     end.agenda = std::make_unique<Agenda>(1);
     end.sub = std::make_unique<SubConnection>(c, ++last_epoch_ * 0x9e3779b97f4a7c15 | 1, now_,
                                               end.agenda->entry(0));
@@ -80,8 +79,8 @@ class Pair {
     end.sub->send(*end.messages.back());
   }
 
-  // Everything that wants to leave; the link does with it what the input says.
-  void transmit(int i, Input* trouble) {
+  // Sends everything that is due; the input decides what the link does with it. nullptr: nothing is lost.
+  void transmit(int i, Input* faults) {
     End& end = ends_[i];
     for (int guard = 0; guard < 600; ++guard) {
       std::vector<std::byte> room(kMaxPayload);
@@ -90,9 +89,9 @@ class Pair {
       if (length == 0) break;
       CHECK_LT(guard, 599);
       room.resize(length);
-      heard_.push_back(room);
-      if (heard_.size() > 64) heard_.pop_front();
-      const unsigned fate = trouble == nullptr ? 0 : trouble->below(8);
+      captured_.push_back(room);
+      if (captured_.size() > 64) captured_.pop_front();
+      const unsigned fate = faults == nullptr ? 0 : faults->below(8);
       if (fate == 7) continue;  // lost
       for (unsigned copies = fate == 6 ? 2 : 1; copies > 0; --copies) {
         const Duration late = fate == 5 ? 2_ms : fate == 4 ? 300_us : 0_us;
@@ -136,12 +135,12 @@ class Pair {
     collect(i);
   }
 
-  // The unknown peer's: anything, so long as it names no epoch of the living.
+  // A packet of the unknown peer: anything that names no current epoch.
   void inject(int i, Input& in) {
     std::vector<std::byte> payload;
-    if (in.truth() && !heard_.empty()) {
-      payload = heard_[in.below(static_cast<std::uint32_t>(heard_.size()))];
-      fuzz::harm(in, payload);
+    if (in.truth() && !captured_.empty()) {
+      payload = captured_[in.below(static_cast<std::uint32_t>(captured_.size()))];
+      fuzz::mutate(in, payload);
     } else {
       PacketHeader header;
       header.type = static_cast<PacketType>(1 + in.below(5));
@@ -172,10 +171,10 @@ class Pair {
     PacketHeader header;
     std::size_t header_bytes = 0;
     if (!parse_packet_header(payload, &header, &header_bytes)) return;
-    // A copy of what the two said to each other is theirs; a change of it that still knows their epochs is
-    // not, and no secret keeps a listener on the wire out. He is not who this is about.
-    const bool unchanged = std::find(heard_.begin(), heard_.end(), payload) != heard_.end();
-    if (!unchanged && knows_the_living(header)) return;
+    // An unchanged copy of a packet between the two is theirs. A changed one that still names their epochs is
+    // not: there is no secret that keeps a listener on the wire out, and this fuzzer is not about one.
+    const bool unchanged = std::find(captured_.begin(), captured_.end(), payload) != captured_.end();
+    if (!unchanged && names_current_epoch(header)) return;
     take(i, payload, true);
   }
 
@@ -185,7 +184,7 @@ class Pair {
       if (ends_[i].sub->next_deadline() <= now_) ends_[i].sub->on_timer(now_);
     }
   }
-  // What was not acknowledged is the driver's again, and this one lets it be.
+  // Unacknowledged messages go back to the driver; this one drops them.
   void fence(int i) {
     End& end = ends_[i];
     for (OutMessage* m = end.sub->fence(now_); m != nullptr; m = m->next) {
@@ -212,7 +211,7 @@ class Pair {
   }
   void gap(int i) { ends_[i].sub->on_scheduling_gap(now_); }
 
-  // A good link from here on: both are connected and owe each other nothing within `patience`.
+  // A link without faults from here on: within 5 s both are established and every message is finished.
   void expect_recovery() {
     const Instant limit = now_ + 5_s;
     for (int i : {0, 1}) set_window(i, 256, 1u << 20);
@@ -244,14 +243,11 @@ class Pair {
     bool ending = false;  // it was fenced or closed: nothing is given to it until it is open again
     std::vector<std::unique_ptr<Message>> messages;
     std::deque<Packet> arriving;
-    std::map<std::uint32_t, std::set<std::uint32_t>> parts;  // of the other's messages: offsets that came
+    std::map<std::uint32_t, std::set<std::uint32_t>> parts;  // of the other's messages: offsets that arrived
   };
 
-  static std::vector<std::byte> content(int from, std::uint32_t number, std::uint32_t bytes) {
-    Prng prng(number * 2 + static_cast<unsigned>(from) + 1);
-    std::vector<std::byte> all(bytes);
-    for (std::byte& b : all) b = static_cast<std::byte>(prng.next());
-    return all;
+  static ByteView content(int from, std::uint32_t number, std::uint32_t bytes) {
+    return fuzz::random_bytes((number * 2 + static_cast<unsigned>(from)) * 257, bytes);
   }
 
   void arrived(int at, const Record& record, ByteView bytes) {
@@ -263,8 +259,8 @@ class Pair {
     CHECK(inside(record.message_offset, bytes.size(), m.bytes));
     CHECK(std::equal(bytes.begin(), bytes.end(), m.content.begin() + record.message_offset));
     auto& parts = ends_[at].parts[number];
-    // Handed up once. The receiver's new incarnation knows nothing of the former's, but then the sender has
-    // taken its messages back and sends them no more.
+    // Delivered once. A new incarnation of the receiver knows nothing of the former one's records, but by then
+    // the sender has taken its messages back and does not send them any more.
     CHECK(parts.insert(record.message_offset).second);
     m.begun = true;
     m.arrived_bytes += bytes.size();
@@ -287,17 +283,17 @@ class Pair {
     }
     return true;
   }
-  bool knows_the_living(const PacketHeader& header) const {
+  bool names_current_epoch(const PacketHeader& header) const {
     for (const End& end : ends_) {
       const std::uint64_t epoch = end.sub->epoch();
       if (header.sender_epoch == epoch || header.receiver_epoch == epoch) return true;
     }
-    // The answer to a challenge names an epoch that has not begun; only a listener knows that one too.
-    for (const auto& payload : heard_) {
-      PacketHeader said;
+    // The answer to a challenge names an epoch that has not begun; only a listener on the wire knows it too.
+    for (const auto& payload : captured_) {
+      PacketHeader sent;
       std::size_t bytes = 0;
-      if (!parse_packet_header(payload, &said, &bytes)) continue;
-      if (header.receiver_epoch != 0 && header.receiver_epoch == said.sender_epoch) return true;
+      if (!parse_packet_header(payload, &sent, &bytes)) continue;
+      if (header.receiver_epoch != 0 && header.receiver_epoch == sent.sender_epoch) return true;
     }
     return false;
   }
@@ -305,7 +301,7 @@ class Pair {
   Instant now_ = Instant::from_ns(7'000'000'000);
   std::uint64_t last_epoch_ = 0;
   End ends_[2];
-  std::deque<std::vector<std::byte>> heard_;  // by the unknown peer, latest last
+  std::deque<std::vector<std::byte>> captured_;  // packets that the unknown peer has seen, latest last
 };
 
 }  // namespace
@@ -327,7 +323,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         break;
       case 2:
         pair.receive(i, false);
-        break;  // the driver has no room
+        break;  // the driver has no room for the records
       case 3:
         pair.inject(i, in);
         break;

@@ -1,6 +1,6 @@
-// What a fuzzer reads its decisions from: the bytes of its input, then zeroes for ever. A byte more or less
-// at one place changes what is decided there and little after it, so a small change of an input is a small
-// change of the story.
+// What a fuzzer reads its decisions from: the bytes of its input, then zeroes without end. A byte more or less
+// at one place changes the decision there and little after it, so a small change of an input is a small change
+// of what is done.
 #pragma once
 
 #include <algorithm>
@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/check.h"
+#include "base/prng.h"
 
 namespace braid::fuzz {
 
@@ -34,7 +36,7 @@ class Input {
     rest_ = rest_.subspan(taken.size());
     return taken;
   }
-  // As many as the input says, at most so many.
+  // The number is the input's, at most so many.
   ByteView some_bytes(std::size_t at_most) {
     return bytes(std::min<std::size_t>(number<std::uint16_t>(), at_most));
   }
@@ -44,15 +46,28 @@ class Input {
   ByteView rest_;
 };
 
-// Changes some bytes of `victim`, as the input says.
-inline void harm(Input& in, MutableBytes victim) {
-  for (unsigned changes = in.below(8); changes > 0 && !victim.empty(); --changes) {
-    const std::size_t at = in.number<std::uint16_t>() % victim.size();
-    victim[at] ^= static_cast<std::byte>(in.byte());
+// Changes some bytes; the input chooses which.
+inline void mutate(Input& in, MutableBytes bytes) {
+  for (unsigned changes = in.below(8); changes > 0 && !bytes.empty(); --changes) {
+    const std::size_t at = in.number<std::uint16_t>() % bytes.size();
+    bytes[at] ^= static_cast<std::byte>(in.byte());
   }
+}
+
+// Bytes for messages and packets: random, without a period, made once because a generator that is called for
+// each byte costs more than the code under test.
+inline ByteView random_bytes(std::size_t from, std::size_t count) {
+  static const std::vector<std::byte> all = [] {
+    std::vector<std::byte> made(std::size_t{1} << 18);
+    Prng prng(1);
+    for (std::size_t i = 0; i < made.size(); i += sizeof(std::uint64_t)) store(made.data() + i, prng.next());
+    return made;
+  }();
+  CHECK(inside(from, count, all.size()));
+  return ByteView(all).subspan(from, count);
 }
 
 }  // namespace braid::fuzz
 
-// What libFuzzer calls, and replay.cpp where there is none. Nothing is left over from one call to the next.
+// What libFuzzer calls, and replay.cpp where there is none. A call's result depends on its input alone.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

@@ -1,5 +1,5 @@
-// A wire between two nodes of one process: a short queue of frames each way, and no descriptors, since a
-// fuzzer makes a pair of nodes for every input. A full queue loses what comes.
+// A wire between two nodes of one process: a short queue of frames each way, and no descriptors, because a
+// fuzzer makes a pair of nodes for every input. A full queue drops frames.
 #pragma once
 
 #include <algorithm>

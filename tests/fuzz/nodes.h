@@ -1,5 +1,5 @@
-// Two nodes that are each other's only peer, in time that the fuzzer writes, and clients of theirs that keep
-// to no library.
+// Two nodes that are each other's only peer, in virtual time, and clients of theirs that do not use the client
+// library.
 #pragma once
 
 #include <sys/mman.h>
@@ -61,10 +61,10 @@ class Nodes {
     n.mac = cluster == 0 ? "02:62:72:64:00:01" : "02:62:72:64:00:02";
     n.seed = 5u + cluster;
     n.listen_address = "@unused";
-    // They may also meet as if each was a machine of its own.
+    // They may also connect as if each was a logical machine of its own.
     n.machines = {.connect = true, .accept = true, .slots = 1, .max_proxies = 1};
     proxy::LinkConfig link;
-    link.kind = proxy::LinkConfig::Kind::kEthdev;  // of no kind: the queues are made here
+    link.kind = proxy::LinkConfig::Kind::kEthdev;  // never opened: the queues are made here
     link.device = "none";
     n.links.push_back(link);
     proxy::PeerConfig peer;
@@ -80,7 +80,7 @@ class Nodes {
   std::vector<std::unique_ptr<proxy::Node>> nodes_;
 };
 
-// Attached, with its memory mapped; it asks and writes what it likes.
+// An attached client with its memory mapped, which sends any request and writes anything.
 class RawClient {
  public:
   RawClient(Nodes& nodes, unsigned cluster)
@@ -99,14 +99,14 @@ class RawClient {
   }
   ~RawClient() {
     node_.client_gone(id_);
-    // Everything that it held is freed, whatever it wrote.
+    // Everything that it held is freed, whatever it wrote before.
     CHECK(nodes_.until([&] { return !node_.has_client(id_); }, 200'000));
     ::munmap(memory_, geometry_.total_bytes());
   }
   RawClient(const RawClient&) = delete;
   RawClient& operator=(const RawClient&) = delete;
 
-  // The answer; a refusal's kind if none comes, as when the node has thrown this client out.
+  // The answer; kRefused if none comes, as when the node has disconnected this client.
   proxy::control::Message ask(proxy::control::Message m, int* fd = nullptr) {
     m.serial = ++serial_;
     node_.on_request(nodes_.now(), id_, m);

@@ -1,6 +1,6 @@
-// Fragments of a few packets in any order, whole, doubled, overlapping and lying, and time that passes. A
-// packet that is handed up consists of fragments that came, each in its place, with no two over the same
-// byte; and as many are incomplete as a list kept beside it says.
+// Fragments of a few packets in any order: complete, duplicated, overlapping, contradictory; and time that
+// passes. A reassembled packet consists of fragments that came, each in its place, with no two over the same
+// byte; and as many packets are incomplete as a list beside it has.
 #include "stack/reassembly.h"
 
 #include <algorithm>
@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/prng.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/udp_frame.h"
 
@@ -19,6 +18,8 @@ using fuzz::Input;
 using namespace stack;
 
 constexpr std::uint32_t kPackets = 4;
+constexpr std::uint32_t kKeys = 6;
+constexpr std::size_t kPacketDistance = 30'011;  // between the bytes of two packets, which overlap
 
 struct Fragment {
   std::size_t offset;
@@ -64,20 +65,16 @@ class ReassemblyWorld {
   }
 
   void add(Input& in) {
-    // Six keys for four places.
-    const unsigned key = in.below(6);
+    const unsigned key = in.below(kKeys);
     const std::size_t offset =
         (in.truth() ? in.below(8) : in.number<std::uint16_t>() % 8192) * std::size_t{8};
     const bool more = in.below(4) != 0;
     std::size_t length = in.truth() ? 8 * (1 + in.below(8)) : in.number<std::uint16_t>() % 1500;
     if (more) length = length / 8 * 8;
-    std::vector<std::byte> payload(length);
-    Prng honest(key + 1);
-    std::vector<std::byte> all(std::min<std::size_t>(offset + length, 70'000));
-    for (std::byte& b : all) b = static_cast<std::byte>(honest.next());
-    if (offset < all.size())
-      std::copy(all.begin() + static_cast<std::ptrdiff_t>(offset), all.end(), payload.begin());
-    if (in.below(8) == 0) fuzz::harm(in, payload);
+    // Each key's packet has bytes of its own, the same in every fragment that covers them.
+    const ByteView right = fuzz::random_bytes(key * kPacketDistance + offset, length);
+    std::vector<std::byte> payload(right.begin(), right.end());
+    if (in.below(8) == 0) fuzz::mutate(in, payload);
 
     fuzz::FrameEnds ends = {{2}, {2}, 0x0a000002 + key % 2, 0x0a000001, 0, 0};
     const auto field = static_cast<std::uint16_t>(offset / 8 | (more ? 0x2000 : 0));

@@ -1,5 +1,5 @@
 // The transport's packet header, its records and control messages from any bytes: nothing outside them is
-// looked at (the sanitizers see to that), and what was read and is written again reads the same.
+// read (the sanitizers see to that), and what was parsed and written parses to the same.
 #include "stack/wire/segment.h"
 
 #include <array>
@@ -15,11 +15,11 @@ void check_header(const stack::PacketHeader& header) {
   std::array<std::byte, stack::kMaxPacketHeaderBytes> once{}, twice{};
   const std::size_t bytes = stack::write_packet_header(once.data(), header);
   CHECK_LE(bytes, once.size());
-  stack::PacketHeader again;
-  std::size_t again_bytes = 0;
-  CHECK(stack::parse_packet_header(ByteView(once).first(bytes), &again, &again_bytes));
-  CHECK_EQ(again_bytes, bytes);
-  CHECK_EQ(stack::write_packet_header(twice.data(), again), bytes);
+  stack::PacketHeader parsed;
+  std::size_t parsed_bytes = 0;
+  CHECK(stack::parse_packet_header(ByteView(once).first(bytes), &parsed, &parsed_bytes));
+  CHECK_EQ(parsed_bytes, bytes);
+  CHECK_EQ(stack::write_packet_header(twice.data(), parsed), bytes);
   CHECK(once == twice);
 }
 
@@ -32,16 +32,16 @@ void check_record(const stack::Record& record, ByteView bytes, ByteView packet) 
   std::copy(bytes.begin(), bytes.end(), packed.begin() + static_cast<std::ptrdiff_t>(header));
   packed.resize(header + stack::padded(bytes.size()));
   stack::RecordReader reader(packed, 1);
-  stack::Record again;
-  ByteView again_bytes;
-  CHECK(reader.next(&again, &again_bytes));
-  CHECK_EQ(again.position, record.position);
+  stack::Record parsed;
+  ByteView parsed_bytes;
+  CHECK(reader.next(&parsed, &parsed_bytes));
+  CHECK_EQ(parsed.position, record.position);
   // A part that is all of its message reads as a whole one, which has no name but its position.
-  if (!record.whole()) CHECK_EQ(again.message, record.message);
-  CHECK_EQ(again.message_bytes, record.message_bytes);
-  CHECK_EQ(again.message_offset, record.message_offset);
-  CHECK(again.kind == record.kind && again.many_pieces == record.many_pieces && again.skip == record.skip);
-  CHECK(std::equal(bytes.begin(), bytes.end(), again_bytes.begin(), again_bytes.end()));
+  if (!record.whole()) CHECK_EQ(parsed.message, record.message);
+  CHECK_EQ(parsed.message_bytes, record.message_bytes);
+  CHECK_EQ(parsed.message_offset, record.message_offset);
+  CHECK(parsed.kind == record.kind && parsed.many_pieces == record.many_pieces && parsed.skip == record.skip);
+  CHECK(std::equal(bytes.begin(), bytes.end(), parsed_bytes.begin(), parsed_bytes.end()));
 }
 
 void check_control(ByteView bytes) {
@@ -49,9 +49,9 @@ void check_control(ByteView bytes) {
   if (!convergence::parse_control(bytes, &message)) return;
   std::array<std::byte, convergence::kControlBytes> once{}, twice{};
   convergence::write_control(once, message);
-  convergence::ControlMessage again;
-  CHECK(convergence::parse_control(once, &again));
-  convergence::write_control(twice, again);
+  convergence::ControlMessage parsed;
+  CHECK(convergence::parse_control(once, &parsed));
+  convergence::write_control(twice, parsed);
   CHECK(once == twice);
 }
 

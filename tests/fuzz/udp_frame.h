@@ -1,5 +1,5 @@
-// Ethernet, IPv4 and UDP around a payload, with right lengths and checksums, apart from the code under test:
-// a fuzzer that had to guess checksums would never get past them.
+// Ethernet, IPv4 and UDP around a payload, with correct lengths and checksums, apart from the code under test:
+// a fuzzer that had to guess checksums would not get past them.
 #pragma once
 
 #include <algorithm>
@@ -55,8 +55,8 @@ inline void put_ipv4(std::byte* to, const FrameEnds& ends, std::uint8_t protocol
   store_be<std::uint16_t>(to + 10, static_cast<std::uint16_t>(~internet_sum(ByteView(to, kIpv4Bytes))));
 }
 
-// The checksum of the datagram at `udp` becomes right.
-inline void mend_udp(MutableBytes udp, std::uint32_t source, std::uint32_t destination) {
+// Corrects the checksum of the datagram at `udp`.
+inline void fix_udp_checksum(MutableBytes udp, std::uint32_t source, std::uint32_t destination) {
   store_be<std::uint16_t>(udp.data() + 6, 0);
   std::byte pseudo[8];
   store_be(pseudo, source);
@@ -73,7 +73,7 @@ inline std::vector<std::byte> udp_datagram(const FrameEnds& ends, ByteView paylo
   store_be(udp.data() + 2, ends.destination_port);
   store_be<std::uint16_t>(udp.data() + 4, static_cast<std::uint16_t>(udp.size()));
   std::copy(payload.begin(), payload.end(), udp.begin() + kUdpBytes);
-  mend_udp(udp, ends.source_address, ends.destination_address);
+  fix_udp_checksum(udp, ends.source_address, ends.destination_address);
   return udp;
 }
 
@@ -90,14 +90,14 @@ inline std::vector<std::byte> udp_frame(const FrameEnds& ends, ByteView payload)
   return ipv4_frame(ends, 17, udp_datagram(ends, payload));
 }
 
-// Both checksums of a frame with an IPv4 header of 20 bytes and a whole datagram become right.
-inline void mend_frame(MutableBytes frame) {
+// Corrects both checksums of a frame with an IPv4 header of 20 bytes and a whole datagram.
+inline void fix_checksums(MutableBytes frame) {
   if (frame.size() < kPayloadAt) return;
   std::byte* const ip = frame.data() + kEthernetBytes;
   store_be<std::uint16_t>(ip + 10, 0);
   store_be<std::uint16_t>(ip + 10, static_cast<std::uint16_t>(~internet_sum(ByteView(ip, kIpv4Bytes))));
-  mend_udp(frame.subspan(kEthernetBytes + kIpv4Bytes), load_be<std::uint32_t>(ip + 12),
-           load_be<std::uint32_t>(ip + 16));
+  fix_udp_checksum(frame.subspan(kEthernetBytes + kIpv4Bytes), load_be<std::uint32_t>(ip + 12),
+                   load_be<std::uint32_t>(ip + 16));
 }
 
 }  // namespace braid::fuzz
