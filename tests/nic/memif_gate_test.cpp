@@ -89,14 +89,17 @@ TEST_P(MemifGateTest, ABurstNeverSeesUnmappedRings) {
   std::atomic<std::uint64_t> bursts{0};
   std::thread owner([&] {
     while (!stop) {
-      if (!gate->enter([&] { return rings.load() != nullptr; })) continue;
+      if (!gate->enter([&] { return rings.load() != nullptr; })) {
+        std::this_thread::yield();
+        continue;
+      }
       volatile char* const memory = rings.load();
       if (memory != nullptr) memory[0] = static_cast<char>(memory[1] + 1);
       gate->leave();
       ++bursts;
     }
   });
-  for (int round = 0; round < 50; ++round) {
+  for (int round = 0; round < 20; ++round) {
     void* const memory = ::mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ASSERT_NE(memory, MAP_FAILED);
     const std::uint64_t before = bursts;
@@ -107,7 +110,7 @@ TEST_P(MemifGateTest, ABurstNeverSeesUnmappedRings) {
   }
   stop = true;
   owner.join();
-  EXPECT_GE(bursts, 100u);
+  EXPECT_GE(bursts, 40u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Fences, MemifGateTest, testing::Values(false, true),
