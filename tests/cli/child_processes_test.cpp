@@ -131,7 +131,7 @@ class ChildProcessesTest : public ::testing::Test {
 // A script that has a child which sleeps for long, in its group, and says its number.
 constexpr const char* kWithChild = "sleep 1000 & echo child $!; ";
 
-TEST_F(ChildProcessesTest, TellsHowEachEnded) {
+TEST_F(ChildProcessesTest, ReportsHowEachChildEnded) {
   const ChildId good = start("exit 0"), bad = start("exit 3"), dead = start("kill -SEGV $$");
   run_all();
   ASSERT_EQ(ended_.size(), 3u);
@@ -143,7 +143,7 @@ TEST_F(ChildProcessesTest, TellsHowEachEnded) {
   }
 }
 
-TEST_F(ChildProcessesTest, TellsAnEndOnce) {
+TEST_F(ChildProcessesTest, ReportsAnEndOnce) {
   start("exit 0");
   run_all();
   EXPECT_EQ(ended_.size(), 1u);
@@ -159,7 +159,7 @@ TEST_F(ChildProcessesTest, RelaysLinesWithTheirPrefix) {
   EXPECT_EQ(err(), "[a] two\n[b] two\n");
 }
 
-TEST_F(ChildProcessesTest, HasReadWhatAChildWroteWhenItsEndIsTold) {
+TEST_F(ChildProcessesTest, OutputIsReadBeforeAnEndIsReported) {
   start("i=0; while [ $i -lt 2000 ]; do echo line $i of some length; i=$((i+1)); done", "");
   run_all();
   EXPECT_THAT(out(), HasSubstr("\nline 1999 of some length\n"));
@@ -250,7 +250,7 @@ TEST_F(ChildProcessesTest, SendsToTheHeadAloneOrToItsGroup) {
   EXPECT_TRUE(turn_until([&] { return out().find("second heard") != std::string::npos; }));
 }
 
-TEST_F(ChildProcessesTest, StopAllLeavesNobodyAndTellsNothing) {
+TEST_F(ChildProcessesTest, StopAllLeavesNoProcessAndReportsNoEnd) {
   start(std::string(kWithChild) + "wait");
   const pid_t grandchild = printed_pid();
   children().stop_all();
@@ -259,14 +259,14 @@ TEST_F(ChildProcessesTest, StopAllLeavesNobodyAndTellsNothing) {
   EXPECT_TRUE(eventually([&] { return !is_running(grandchild); }));
 }
 
-TEST_F(ChildProcessesTest, ItsDestructionLeavesNobody) {
+TEST_F(ChildProcessesTest, DestructorLeavesNoProcess) {
   const ChildId child = start(std::string(kWithChild) + "wait");
   const pid_t head = children().pid(child), grandchild = printed_pid();
   children_.reset();
   EXPECT_TRUE(eventually([&] { return !is_running(head) && !is_running(grandchild); }));
 }
 
-TEST_F(ChildProcessesTest, ACommandThatIsKilledLeavesNobody) {
+TEST_F(ChildProcessesTest, KilledCommandLeavesNoProcess) {
   const pid_t command = ::fork();
   if (command == 0) {
     start(std::string(kWithChild) + "wait");
@@ -299,7 +299,7 @@ TEST_F(ChildProcessesTest, WaitsForTheCallersDescriptorsToo) {
   EXPECT_EQ(also[1].revents, POLLIN);
 }
 
-TEST_F(ChildProcessesTest, SaysWhyAProgramDoesNotStart) {
+TEST_F(ChildProcessesTest, ReasonOfAProgramThatDoesNotStartIsReported) {
   const Result<ChildId> child = children().start({.path = "/nonexistent/program", .arguments = {"program"}});
   ASSERT_FALSE(child.ok());
   EXPECT_EQ(child.error().text, "cannot start /nonexistent/program: No such file or directory");
@@ -376,7 +376,7 @@ TEST(OutputRelay, ASlowReaderStopsTheSourcesAndLosesNothing) {
   EXPECT_GE(lines * line.size(), written);
 }
 
-TEST(OutputRelay, TellsOnceThatTheReaderHasLeft) {
+TEST(OutputRelay, ClosedReaderIsReportedOnce) {
   ::signal(SIGPIPE, SIG_IGN);
   Relay r;
   r.reader.read.close();
@@ -389,7 +389,7 @@ TEST(OutputRelay, TellsOnceThatTheReaderHasLeft) {
   ::signal(SIGPIPE, SIG_DFL);
 }
 
-TEST(OutputRelay, WhatIsUnfinishedWhenSourcesAreClosedIsALine) {
+TEST(OutputRelay, UnfinishedLineIsPrintedWhenSourcesAreClosed) {
   Relay r;
   r.write("whole\nhalf");
   r.carry();

@@ -96,14 +96,14 @@ TEST(CommandLine, OptionsThatAreNotGivenKeepTheirDefaults) {
   EXPECT_FALSE(f.given_name);
 }
 
-TEST(CommandLine, WhatFollowsTheApplicationIsItsOwn) {
+TEST(CommandLine, WordsAfterTheApplicationAreItsOwn) {
   Fixture f;
   f.run({"go", "--count", "2", "app", "--count", "9", "--help", "-x", "go"});
   EXPECT_EQ(f.application, (std::vector<std::string>{"app", "--count", "9", "--help", "-x", "go"}));
   EXPECT_EQ(f.count, 2u);
 }
 
-TEST(CommandLine, AFlagCanBeTakenBack) {
+TEST(CommandLine, FlagCanBeSetToFalse) {
   Fixture f;
   f.loud = true;
   f.run({"go", "--loud=false", "app"});
@@ -152,7 +152,7 @@ TEST(CommandLine, EmptyValuesOfTheApplicationAreItsOwn) {
   EXPECT_EQ(f.application, (std::vector<std::string>{"app", "--count=", "x"}));
 }
 
-TEST(CommandLine, HelpShowsWhatIsDeclared) {
+TEST(CommandLine, HelpHasEveryDeclaredOption) {
   Fixture f;
   const std::string text = f.output_of({"help", "go"}, 0);
   EXPECT_EQ(text, f.output_of({"go", "--help"}, 0));
@@ -177,7 +177,7 @@ std::string text_in(const std::string& path) {
   return text.str();
 }
 
-TEST(OutputFile, ReplacesWhatIsInTheFile) {
+TEST(OutputFile, ReplacesTheContentsOfTheFile) {
   const std::string path = testing::TempDir() + "braid-output-" + std::to_string(::getpid());
   std::ofstream(path) << "something longer than what comes";
   {

@@ -55,7 +55,7 @@ std::string refusal(const std::string& json) {
   return parsed.ok() ? "(accepted)" : parsed.error().text;
 }
 
-TEST(NodeConfig, ComesBackAsItWasWritten) {
+TEST(NodeConfig, SurvivesWritingAndReading) {
   const std::string written = to_json(two_clusters());
   const Result<NodeConfig> read = parse_node_config(written, "node.json");
   ASSERT_TRUE(read.ok()) << read.error().text;
@@ -82,7 +82,7 @@ TEST(NodeConfig, ComesBackAsItWasWritten) {
   EXPECT_EQ(to_json(*read), written);
 }
 
-TEST(NodeConfig, TakesTheDefaultOfEveryKeyThatIsNotThere) {
+TEST(NodeConfig, MissingKeysHaveTheirDefaults) {
   const Result<NodeConfig> read =
       parse_node_config(R"({"address": "10.98.0.1", "listen_address": "@b"})", "node.json");
   ASSERT_TRUE(read.ok()) << read.error().text;
@@ -105,7 +105,7 @@ TEST(NodeConfig, ReadsDevicesOfDpdk) {
   EXPECT_EQ(read->links[0].steering, Steering::kRss);
 }
 
-TEST(NodeConfig, RefusesWhatItDoesNotKnow) {
+TEST(NodeConfig, UnknownKeysAndWordsAreRefused) {
   EXPECT_EQ(
       refusal(with([](Json& j) { j["idle"]["naps"] = 3; })),
       "node.json: key 'idle.naps': is not known; known here: spins, yields, sleep_min_us, sleep_max_us");
@@ -124,7 +124,7 @@ TEST(NodeConfig, RefusesWhatItDoesNotKnow) {
             "key 'links[0].steering': a shm link has no NIC that can steer packets; set auto or handoff"));
 }
 
-TEST(NodeConfig, RefusesAKeyThatIsThereTwice) {
+TEST(NodeConfig, DuplicateKeyIsRefused) {
   EXPECT_EQ(refusal(R"({"proxies": 1, "proxies": 2})"),
             "node.json: key 'proxies': is given twice; remove one of them");
   EXPECT_THAT(refusal(R"({"idle": {"spins": 1, "spins": 2}})"),
@@ -227,7 +227,7 @@ TEST(NodeConfig, ALinkMayHaveAnAddressOfItsOwn) {
               HasSubstr("key 'links[0].mac': '01:00:00:00:00:07' is not allowed"));
 }
 
-TEST(NodeConfig, LetsNoTwoPeersShareAMemoryWire) {
+TEST(NodeConfig, ShmLinkWithTwoPeersIsRefused) {
   NodeConfig node = two_clusters();
   node.clusters = 3;
   PeerConfig third = node.peers[0];

@@ -57,7 +57,7 @@ TEST(Plan, NodesAgreeOnEachOther) {
   EXPECT_EQ(nodes[2].mac, "02:62:72:64:00:02");
 }
 
-TEST(Plan, IsWhatADaemonAccepts) {
+TEST(Plan, PlanIsAcceptedByTheDaemon) {
   for (const unsigned n : {1u, 2u, 5u, 64u}) {
     for (proxy::NodeConfig& node : plan_nodes(clusters(n), "run", 2)) {
       node.listen_fd = 3;
@@ -68,7 +68,7 @@ TEST(Plan, IsWhatADaemonAccepts) {
   }
 }
 
-TEST(Plan, MemifEndsMeetAndRunsDoNot) {
+TEST(Plan, MemifEndsMatchAndDifferBetweenRuns) {
   settings::RunConfig config = clusters(3);
   config.wire = settings::Wire::kDpdk;
   const auto nodes = plan_nodes(config, "run-a", 2);

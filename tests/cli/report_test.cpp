@@ -40,7 +40,7 @@ RunReport made_up() {
   return report;
 }
 
-TEST(Report, IsATablePerKindOfThing) {
+TEST(Report, TextHasATableForEachSubject) {
   EXPECT_EQ(
       render_text(made_up()),
       "braid: jacobi; 2 clusters of 2 compute nodes and 1 proxy, wire shm, dispatch rr\n"
@@ -56,7 +56,7 @@ TEST(Report, IsATablePerKindOfThing) {
       "braid: ran 1.500 s after 0.250 s of starting; status 0\n");
 }
 
-TEST(Report, TellsOfFaultsAndOfFailure) {
+TEST(Report, TextHasInjectedFaultsAndTheFailure) {
   RunReport report = made_up();
   report.config.faults.loss = 0.01;
   report.config.faults.seed = 5;
@@ -68,7 +68,7 @@ TEST(Report, TellsOfFaultsAndOfFailure) {
   EXPECT_THAT(text, HasSubstr("status 70: braidd of cluster 1 (pid 101) was killed by signal 9 (Killed)\n"));
 }
 
-TEST(Report, SaysWhatIsKnownOfARunThatNeverStarted) {
+TEST(Report, RunThatNeverStartedHasAReport) {
   RunReport report;
   report.command = {"jacobi"};
   report.status = 70;
@@ -79,7 +79,7 @@ TEST(Report, SaysWhatIsKnownOfARunThatNeverStarted) {
   EXPECT_TRUE(json["clusters"][0]["application"]["report"].is_null());
 }
 
-TEST(Report, AsJsonKeepsEverythingInItsPlace) {
+TEST(Report, JsonHasEverything) {
   const nlohmann::ordered_json json = render_json(made_up());
   EXPECT_EQ(json["status"], 0);
   EXPECT_TRUE(json["failure"].is_null());
@@ -93,7 +93,7 @@ TEST(Report, AsJsonKeepsEverythingInItsPlace) {
   EXPECT_EQ(json["totals"]["messages_sent"], 24691);
 }
 
-TEST(Report, DoesNotBelieveAnApplication) {
+TEST(Report, InvalidReportOfAnApplicationIsIgnored) {
   for (const char* nonsense : {"[]", "3", "{\"nodes\": 3}", "{\"nodes\": [3, {\"node\": \"x\"}]}", "{",
                                "\xff\xfe", "{\"cluster_counts\": []}"}) {
     RunReport report = made_up();

@@ -54,7 +54,7 @@ TEST(RunConfig, DefaultsHoldTogether) {
   EXPECT_EQ(settings::find_conflict(settings::kRunSchema, &defaults), std::nullopt);
 }
 
-TEST(RunConfig, AFileSetsWhatItNamesAndNothingElse) {
+TEST(RunConfig, FileSetsOnlyTheNamedSettings) {
   const Result<settings::RunConfig> config =
       loaded("clusters: 4\ntransport:\n  mtu_bytes: 1400\nfaults: {loss: 0.5, seed: 7}\n");
   ASSERT_TRUE(config.ok()) << config.error().text;
@@ -66,7 +66,7 @@ TEST(RunConfig, AFileSetsWhatItNamesAndNothingElse) {
   EXPECT_EQ(config->transport.window_packets, settings::RunConfig{}.transport.window_packets);
 }
 
-TEST(RunConfig, AnEmptyFileIsTheDefault) {
+TEST(RunConfig, EmptyFileGivesTheDefaults) {
   EXPECT_EQ(json_of(*loaded("")), json_of(settings::RunConfig{}));
   EXPECT_EQ(json_of(*loaded("# nothing but a comment\n")), json_of(settings::RunConfig{}));
 }
@@ -92,7 +92,7 @@ TEST(RunConfig, RefusesUnknownKeysAndNamesTheNearest) {
           "known here: loss, duplicate, reorder, corrupt, flip_past_checksum_every, drop_all_after, seed"));
 }
 
-TEST(RunConfig, RefusesAKeyThatIsThereTwice) {
+TEST(RunConfig, DuplicateKeyIsRefused) {
   EXPECT_EQ(refusal("clusters: 2\ncompute: 1\nclusters: 3\n"),
             "run.yaml:3:1: key 'clusters': is given twice; remove one of them");
   EXPECT_EQ(refusal("idle:\n  yields: 2\n  yields: 3\n"),
@@ -198,7 +198,7 @@ TEST(RunConfig, RefusesInterfacesThatDoNotFit) {
   EXPECT_EQ(refusal(head + zero + "    - {cluster: 1, interface: b, address: 10.98.1.1}\n"), "(accepted)");
 }
 
-TEST(RunConfig, RefusesWhatIsNotYamlAtAll) {
+TEST(RunConfig, InvalidYamlIsRefused) {
   EXPECT_THAT(refusal("clusters: [1\n"), AllOf(StartsWith("run.yaml:"), HasSubstr("not YAML")));
   EXPECT_THAT(refusal("- 1\n- 2\n"),
               HasSubstr("run.yaml:1:1: the file must be a list of 'key: value' lines"));
@@ -235,7 +235,7 @@ TEST(RunConfig, AWrongFlagIsNamed) {
             "--mtu: 4000 is too long for wire dpdk; allowed: 576 to 1500, or take wire shm");
 }
 
-TEST(RunConfig, AFlagThatContradictsTheFileIsBlamedOnWhatWasSaid) {
+TEST(RunConfig, ContradictionOfOptionAndFileNamesTheOption) {
   settings::Collector<settings::RunConfig> builder;
   ASSERT_TRUE(settings::load_yaml(builder, "transport:\n  mtu_bytes: 4000\n", "run.yaml").ok());
   ASSERT_TRUE(builder.set("wire", "dpdk", "--wire:").ok());
@@ -320,7 +320,7 @@ TEST(Configs, DpdkVeth) {
   EXPECT_EQ(config.dpdk.interfaces[1].mac, "02:62:72:64:00:01");
 }
 
-TEST(Nearest, FindsSlipsAndMissingSectionsButDoesNotGuessWildly) {
+TEST(Nearest, FindsMisspellingsAndMissingSectionsOnly) {
   const std::vector<std::string> known = {"clusters", "compute", "transport.mtu_bytes"};
   EXPECT_EQ(nearest("cluster", known), "clusters");
   EXPECT_EQ(nearest("mtu_bytes", known), "transport.mtu_bytes");

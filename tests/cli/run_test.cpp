@@ -82,7 +82,7 @@ std::string lines_of(const std::string& text, const std::string& prefix) {
 
 // --- output
 
-TEST_F(Run, BringsOutputHomeWithAPrefix) {
+TEST_F(Run, PrintsOutputOfEveryClusterWithItsPrefix) {
   const Finished run = run_app({"say=one", "complain=two"});
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out, AllOf(HasSubstr("[c0] one\n"), HasSubstr("[c1] one\n")));
@@ -104,7 +104,7 @@ TEST_F(Run, LosesNoByteOfALongOutput) {
   }
 }
 
-TEST_F(Run, GivesStandardInputToCluster0Alone) {
+TEST_F(Run, StandardInputGoesToCluster0Only) {
   const Finished run = run_app({"echo"}, {}, "", "a line\nanother\n");
   EXPECT_EQ(run.status, 0);
   EXPECT_EQ(lines_of(run.out, "[c0] "), "[c0] read a line\n[c0] read another\n[c0] end of input\n");
@@ -130,7 +130,7 @@ TEST_F(Run, OutputThatCannotBeWrittenIsTheCauseOfTheFailure) {
               HasSubstr("braid: standard output cannot be written: No space left on device; ending the run"));
 }
 
-TEST_F(Run, TellsAnApplicationWhereItIs) {
+TEST_F(Run, ApplicationGetsItsPlaceInTheEnvironment) {
   const Finished run =
       run_app({"tell"}, {"--clusters", "3", "--compute", "4", "--heap-mib", "17", "--dispatch", "fixed",
                          "--window-kib", "64", "--protection", "mprotect"});
@@ -144,7 +144,7 @@ TEST_F(Run, TellsAnApplicationWhereItIs) {
   EXPECT_THAT(run.out, Not(HasSubstr("BRAID_BRAIDD"))) << "its own variables are not the application's";
 }
 
-TEST_F(Run, LeavesTheApplicationsOptionsAlone) {
+TEST_F(Run, OptionsOfTheApplicationAreNotParsed) {
   const Finished run = run_app({"tell", "--clusters", "7", "--help", "--", "-x", "--report=none"});
   EXPECT_EQ(run.status, 0) << run.err;
   for (const char* expected :
@@ -157,7 +157,7 @@ TEST_F(Run, GivesEachClusterADaemonOfItsOwnToAttachTo) {
   EXPECT_THAT(run_app({"attach"}).out, AllOf(HasSubstr("[c0] attached"), HasSubstr("[c1] attached")));
 }
 
-TEST_F(Run, TellsDaemonsTheirLinks) {
+TEST_F(Run, DaemonsGetTheirLinks) {
   const Finished run = run_app({}, {"--clusters", "4", "--mtu", "1400"});
   for (unsigned k = 0; k < 4; ++k)
     EXPECT_THAT(run.out, HasSubstr("cluster " + std::to_string(k) + " of 4, mtu 1400, 3 links\n"));
@@ -184,7 +184,7 @@ TEST_F(Run, NamesTheApplicationThatWasKilled) {
                     "ending the run\n"));
 }
 
-TEST_F(Run, BlamesTheFirstDeathAndNotItsConsequence) {
+TEST_F(Run, ReportsTheFirstDeathNotItsConsequence) {
   // What the library does in the other clusters, well before the kernel may have told of the first death.
   const Finished run = run_app({"0:exit=70", "1:raise=6"});
   EXPECT_THAT(run.err, ContainsRegex("application of cluster 1 .* was killed by signal 6"));
@@ -192,7 +192,7 @@ TEST_F(Run, BlamesTheFirstDeathAndNotItsConsequence) {
   EXPECT_EQ(run.status, 134);
 }
 
-TEST_F(Run, LetsTheOthersSayWhatTheySaw) {
+TEST_F(Run, OtherApplicationsMayPrintTheirErrors) {
   const Finished run = run_app({"1:exit=4", "0:sleep=0.5", "0:say=cluster 1 is gone", "0:exit=70"});
   EXPECT_THAT(run.out, HasSubstr("[c0] cluster 1 is gone\n"));
   EXPECT_THAT(run.err, ContainsRegex("application of cluster 1 .* exited with status 4; ending the run"));
@@ -236,7 +236,7 @@ TEST_F(Run, EndsWhenADaemonIsKilledFromOutside) {
   EXPECT_THAT(command.left_over(), IsEmpty());
 }
 
-TEST_F(Run, LeavesNobodyWhenItIsKilledItself) {
+TEST_F(Run, NoProcessIsLeftWhenTheCommandIsKilled) {
   Command command(line({FAKE_APP, "ignore=15", "ignore=1", "orphan", "say=here", "hold"}), fakes("stubborn"));
   ASSERT_TRUE(command.expect("[c0] here"));
   ASSERT_TRUE(command.expect("[c1] here"));
@@ -247,7 +247,7 @@ TEST_F(Run, LeavesNobodyWhenItIsKilledItself) {
   EXPECT_THAT(command.left_over(), IsEmpty());
 }
 
-TEST_F(Run, LeavesNoChildOfAnApplication) {
+TEST_F(Run, NoChildOfAnApplicationIsLeft) {
   EXPECT_EQ(run_app({"orphan", "say=done"}).status, 0);
 }
 
@@ -257,7 +257,7 @@ TEST_F(Run, KillsADaemonThatDoesNotEnd) {
   EXPECT_LT(run.seconds, 5);
 }
 
-TEST_F(Run, TellsOfADaemonThatEndsBadly) {
+TEST_F(Run, DaemonThatFailsAtTheEndIsReported) {
   const Finished run = run_app({"say=done"}, {}, "fails-late");
   EXPECT_EQ(run.status, 70);
   EXPECT_THAT(
@@ -267,7 +267,7 @@ TEST_F(Run, TellsOfADaemonThatEndsBadly) {
 
 // --- starting
 
-TEST_F(Run, TellsWhyADaemonDidNotStart) {
+TEST_F(Run, ReasonOfADaemonThatDoesNotStartIsReported) {
   const Finished run = run_app({"say=here"}, {}, "refuses");
   EXPECT_EQ(run.status, 70);
   EXPECT_THAT(run.err, HasSubstr("[braidd 1] this machine has no such device\n")) << "also without a newline";
@@ -279,7 +279,7 @@ TEST_F(Run, TellsWhyADaemonDidNotStart) {
   EXPECT_LT(run.seconds, 5);
 }
 
-TEST_F(Run, DoesNotWaitForeverForADaemon) {
+TEST_F(Run, DaemonThatIsNotReadyInTimeFailsTheRun) {
   const Finished run = run_app({"say=here"}, {"--start-timeout", "300"}, "silent");
   EXPECT_EQ(run.status, 70);
   EXPECT_THAT(
@@ -288,7 +288,7 @@ TEST_F(Run, DoesNotWaitForeverForADaemon) {
   EXPECT_LT(run.seconds, 5);
 }
 
-TEST_F(Run, TellsWhatCannotBeExecuted) {
+TEST_F(Run, ProgramThatCannotBeExecutedIsNamed) {
   const TemporaryFile script("echo no interpreter\n", 0700);
   const Finished run = testing::run(line({script.path()}), fakes());
   EXPECT_EQ(run.status, 70);
@@ -296,7 +296,7 @@ TEST_F(Run, TellsWhatCannotBeExecuted) {
                                  ": Exec format error; a script must begin with #!"));
 }
 
-TEST_F(Run, TellsWhatNamespaceIsMissing) {
+TEST_F(Run, MissingNetworkNamespaceIsNamed) {
   const TemporaryFile config(
       "clusters: 1\nwire: dpdk\ndpdk:\n  kind: af_packet\n  interfaces:\n"
       "    - {cluster: 0, netns: no-such-namespace, interface: a, address: 10.98.0.1}\n");
@@ -322,7 +322,7 @@ TEST_F(Run, ForwardsSignalsToTheApplications) {
   }
 }
 
-TEST_F(Run, EndsAsTheSignalAsked) {
+TEST_F(Run, SignalEndsTheRunWithItsStatus) {
   Command command(line({FAKE_APP, "say=here", "hold"}), fakes());
   ASSERT_TRUE(command.expect("[c0] here"));
   ASSERT_TRUE(command.expect("[c1] here"));
@@ -332,7 +332,7 @@ TEST_F(Run, EndsAsTheSignalAsked) {
   EXPECT_THAT(run.err, Not(HasSubstr("was killed"))) << "nobody is blamed for what the user asked for";
 }
 
-TEST_F(Run, KillsWhoIgnoresASignalAfterAWhile) {
+TEST_F(Run, ApplicationThatIgnoresASignalIsKilledAfterThreeSeconds) {
   Command command(line({FAKE_APP, "ignore=2", "say=here", "hold"}), fakes());
   ASSERT_TRUE(command.expect("[c0] here"));
   ASSERT_TRUE(command.expect("[c1] here"));
@@ -370,7 +370,7 @@ TEST_F(Run, CanBeInterruptedWhileItStarts) {
 
 // --- at a terminal
 
-TEST_F(Run, GivesTheKeyboardToCluster0) {
+TEST_F(Run, KeyboardGoesToCluster0) {
   // Its process group is not the terminal's, so it would be stopped if it read there itself.
   Command terminal(line({FAKE_APP, "say=ready", "echo"}), fakes(), "", Command::Input::kTerminal);
   ASSERT_TRUE(terminal.expect("[c0] ready"));
@@ -384,7 +384,7 @@ TEST_F(Run, GivesTheKeyboardToCluster0) {
               AllOf(HasSubstr("[c0] end of input\n"), HasSubstr("[c1] end of input\n")));
 }
 
-TEST_F(Run, ControlCReachesEverybody) {
+TEST_F(Run, ControlCReachesEveryApplication) {
   Command terminal(line({FAKE_APP, "catch=2", "say=ready", "hold"}), fakes(), "", Command::Input::kTerminal);
   ASSERT_TRUE(terminal.expect("[c0] ready"));
   ASSERT_TRUE(terminal.expect("[c1] ready"));
@@ -396,7 +396,7 @@ TEST_F(Run, ControlCReachesEverybody) {
 
 // --- two at once
 
-TEST_F(Run, TwoRunsDoNotMeet) {
+TEST_F(Run, TwoRunsDoNotInterfere) {
   Command first(line({FAKE_APP, "attach", "tell", "hold"}), fakes());
   Command second(line({FAKE_APP, "attach", "tell", "say=done"}), fakes());
   ASSERT_TRUE(first.expect("[c0] BRAID_SERVICE=@"));
@@ -419,7 +419,7 @@ TEST_F(Run, TwoRunsDoNotMeet) {
 
 // --- the report
 
-TEST_F(Run, ReportsAsTextUnlessAskedNotTo) {
+TEST_F(Run, PrintsTheReportUnlessQuiet) {
   const Finished told = testing::run(line({FAKE_APP}, false), fakes());
   EXPECT_THAT(told.err, HasSubstr("2 clusters of 2 compute nodes and 1 proxy, wire shm, dispatch rr\n"));
   EXPECT_THAT(told.err, HasSubstr("duplicates 3"));
@@ -471,7 +471,7 @@ TEST_F(Run, RefusesAReportThatCannotBeWrittenBeforeAnythingStarts) {
 
 // --- the command line
 
-TEST_F(Run, ExplainsItself) {
+TEST_F(Run, HelpIsPrinted) {
   for (const std::vector<std::string>& words :
        std::vector<std::vector<std::string>>{{"run", "--help"}, {"help", "run"}}) {
     std::vector<std::string> arguments = words;
@@ -543,7 +543,7 @@ TEST_F(Run, FlagsWinOverTheFile) {
   EXPECT_EQ(json["misdirect"], false);
 }
 
-TEST_F(Run, TellsWhereTheDaemonShouldBe) {
+TEST_F(Run, MissingDaemonIsReportedWithItsFolder) {
   const Finished run = testing::run(line({FAKE_APP}), {{"BRAID_BRAIDD", "/nonexistent/braidd"}});
   EXPECT_EQ(run.status, 70);
   EXPECT_THAT(run.err, HasSubstr("BRAID_BRAIDD is '/nonexistent/braidd', which cannot be executed"));

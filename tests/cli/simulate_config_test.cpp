@@ -30,7 +30,7 @@ settings::TransportConfig told(const std::string& yaml) {
   return transport.ok() ? *transport : settings::TransportConfig();
 }
 
-TEST(SimulatedTransport, IsTheModelsUnlessTheUserSaysOtherwise) {
+TEST(SimulatedTransport, GivenSettingsWinOverTheModel) {
   const settings::TransportConfig models = told("");
   EXPECT_EQ(models.mtu_bytes, 1500u);
   EXPECT_EQ(models.fragmentation, stack::Fragmentation::kIp);
@@ -56,7 +56,7 @@ TEST(SimulatedTransport, AutoIsWhatTheWireCarries) {
   EXPECT_EQ(told("transport: {mtu_bytes: auto}").mtu_bytes, 9000u);
 }
 
-TEST(SimulatedTransport, WhatDoesNotGoWithTheModelIsRefused) {
+TEST(SimulatedTransport, SettingsThatContradictTheModelAreRefused) {
   const Result<settings::TransportConfig> refused =
       transport_config(options("transport: {max_rto_us: 10000}"), alewife());
   ASSERT_FALSE(refused.ok());

@@ -98,7 +98,7 @@ class StudyRun : public ::testing::Test {
   fs::path folder_;
 };
 
-TEST_F(StudyRun, RunsEveryPointAndWritesWhatCameOfThem) {
+TEST_F(StudyRun, RunsEveryPointAndWritesTheResults) {
   const Finished done = run(study({""}, "vary: [{clusters: [2, 4]}, {proxies: [1, 2]}]\n"));
   EXPECT_EQ(done.status, 0) << done.err;
   EXPECT_THAT(done.out, IsEmpty());
@@ -124,7 +124,7 @@ TEST_F(StudyRun, RunsEveryPointAndWritesWhatCameOfThem) {
   EXPECT_THAT(done.err, ContainsRegex("\\(2 of 4, about [0-9]+ s left\\)"));
 }
 
-TEST_F(StudyRun, WhatIsFinishedIsNotDoneAgain) {
+TEST_F(StudyRun, FinishedPointsAreNotRunAgain) {
   ASSERT_EQ(run(study({""}, "vary: [{clusters: [2, 4]}]\n")).status, 0);
   ASSERT_THAT(began(), SizeIs(2));
   const std::vector<std::string> before = table();
@@ -139,7 +139,7 @@ TEST_F(StudyRun, WhatIsFinishedIsNotDoneAgain) {
   EXPECT_THAT(table(), SizeIs(4));
 }
 
-TEST_F(StudyRun, AResultThatIsCutShortIsDoneAgain) {
+TEST_F(StudyRun, TruncatedResultIsRunAgain) {
   const std::string file = study({""}, "vary: [{clusters: [2, 4]}]\n");
   ASSERT_EQ(run(file).status, 0);
   ASSERT_THAT(began(), SizeIs(2));
@@ -150,14 +150,14 @@ TEST_F(StudyRun, AResultThatIsCutShortIsDoneAgain) {
   EXPECT_THAT(table(), SizeIs(3));
 }
 
-TEST_F(StudyRun, PointsThatAreAlikeAreRunOnceAndAreRowsEach) {
+TEST_F(StudyRun, EqualPointsRunOnceAndHaveARowEach) {
   ASSERT_EQ(run(study({""}, "vary: [{dispatch: [rr, round-robin]}]\n")).status, 0);
   EXPECT_THAT(began(), SizeIs(1));
   ASSERT_THAT(table(), SizeIs(3));
   EXPECT_EQ(table()[1], table()[2]);
 }
 
-TEST_F(StudyRun, GoesOnWhereItWasKilled) {
+TEST_F(StudyRun, ContinuesAfterBeingKilled) {
   const std::string file =
       study({""}, "vary: [{arguments.hold: [0, 1], clusters: [2, 3]}, {proxies: [1, 2]}]\n");
   {
@@ -180,7 +180,7 @@ TEST_F(StudyRun, GoesOnWhereItWasKilled) {
   EXPECT_THAT(table(), SizeIs(5));
 }
 
-TEST_F(StudyRun, InterruptedItKeepsWhatIsFinishedAndSaysSo) {
+TEST_F(StudyRun, InterruptKeepsFinishedPoints) {
   const std::string file = study({""}, "vary: [{arguments.hold: [0, 1], clusters: [2, 3]}]\n");
   Command command(line(file, {"--jobs", "1"}), variables());
   ASSERT_TRUE(command.expect("(1 of 2"));
@@ -193,7 +193,7 @@ TEST_F(StudyRun, InterruptedItKeepsWhatIsFinishedAndSaysSo) {
   EXPECT_EQ(everything()["missing"], 1);
 }
 
-TEST_F(StudyRun, FailedPointsAreToldWithTheCommandThatRepeatsThem) {
+TEST_F(StudyRun, FailedPointsAreReportedWithTheirCommand) {
   const std::string file =
       study({"arguments: [--exit=3, it's]", "arguments: [--raise=9]", "arguments: [--unreported]", ""}, "");
   const Finished done = run(file);
@@ -251,7 +251,7 @@ TEST_F(StudyRun, APointThatTakesTooLongIsStoppedAndTheOthersGoOn) {
   EXPECT_THAT(everything()["failed"], IsEmpty());
 }
 
-TEST_F(StudyRun, OnATerminalOneLineTellsHowFarItIs) {
+TEST_F(StudyRun, TerminalShowsProgressInOneLine) {
   // Two points are finished, which took so long.
   const std::string two = "vary: [{clusters: [2, 3]}]";
   ASSERT_EQ(run(study({two}, "")).status, 0);
@@ -285,7 +285,7 @@ TEST_F(StudyRun, OnATerminalOneLineTellsHowFarItIs) {
   EXPECT_EQ(screen.back(), "braid study: 4 points in " + out() + "/points.csv");
 }
 
-TEST_F(StudyRun, TheTimeThatIsLeftRunsDown) {
+TEST_F(StudyRun, RemainingTimeDecreases) {
   ASSERT_EQ(run(study({""}, "vary: [{arguments.hold: [0]}]\n")).status, 0);
   const std::string path = out() + "/points/" + std::string(everything()["points"][0]["point"]) + ".json";
   Json json = Json::parse(text_of(path));
@@ -324,7 +324,7 @@ TEST_F(StudyRun, NoContentionTakesTheMessagesLengthFromTheRealPoint) {
   EXPECT_THAT(began(), ElementsAre("simulation.mode no-contention"));
 }
 
-TEST_F(StudyRun, NoMoreRunAtATimeThanAskedFor) {
+TEST_F(StudyRun, NumberOfConcurrentPointsIsLimited) {
   const Finished done = run(study({""}, "vary: [{clusters: [2, 3, 4, 5]}]\n"), {"--jobs", "1"});
   ASSERT_EQ(done.status, 0);
   std::vector<std::string> words;
@@ -342,7 +342,7 @@ TEST_F(StudyRun, TwoStudiesDoNotShareAFolder) {
               HasSubstr("another study is writing there; wait for its end, or name another folder"));
 }
 
-TEST_F(StudyRun, WhatIsWrongIsSaidBeforeAnythingRuns) {
+TEST_F(StudyRun, ErrorsAreReportedBeforeAnyPointRuns) {
   const Finished misspelt = run(study({""}, "vary: [{clutsers: [1]}]\n"));
   EXPECT_EQ(misspelt.status, 78);
   EXPECT_THAT(misspelt.err,
@@ -352,7 +352,7 @@ TEST_F(StudyRun, WhatIsWrongIsSaidBeforeAnythingRuns) {
   const std::string good = study({""}, "");
   const Finished nowhere = testing::run({BRAID_COMMAND, "study", good}, variables());
   EXPECT_EQ(nowhere.status, 64);
-  EXPECT_THAT(nowhere.err, HasSubstr("where do the results go? e.g. '-o results'"));
+  EXPECT_THAT(nowhere.err, HasSubstr("name a folder for the results, e.g. '-o results'"));
   EXPECT_EQ(testing::run({BRAID_COMMAND, "study", good, "-o", "/proc/nowhere"}, variables()).status, 73);
   EXPECT_EQ(run(good, {"--jobs", "0"}).status, 64);
 
@@ -393,7 +393,7 @@ TEST_F(StudyRun, TheEnginesProgramsEndWithAPointThatTakesTooLong) {
 }
 
 // The real engine: a point of the study is what `braid sim` says of it, to the last event.
-TEST_F(StudyRun, APointIsWhatTheEngineSaysOfIt) {
+TEST_F(StudyRun, PointHasTheResultOfTheEngine) {
   std::ofstream(folder_ / "jacobi.yaml")
       << "applications: [{application: jacobi, arguments: [--size, 64]}]\n"
          "vary: [{proxies: [1, 2]}, {simulation.mode: [real, no-contention]}]\n";

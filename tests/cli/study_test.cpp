@@ -176,7 +176,7 @@ TEST(Condition, AndBindsMoreThanOr) {
   EXPECT_TRUE(both(2, 2, 1));
 }
 
-TEST(Condition, RefusesWhatCannotBeMeant) {
+TEST(Condition, ConditionWithoutMeaningIsRefused) {
   const auto refused = [](const std::string& text) {
     const Result<Condition> condition = Condition::parse(text, {"application"});
     return condition.ok() ? "(accepted)" : condition.error().text;
@@ -198,7 +198,7 @@ TEST(Condition, RefusesWhatCannotBeMeant) {
 
 // --- mistakes
 
-TEST(Study, RefusesWhatIsNotASetting) {
+TEST(Study, UnknownSettingIsRefused) {
   EXPECT_EQ(refusal(kWater + "vary:\n- clutsers: [2]\n"),
             "s.yaml:3:3: key 'clutsers': is not known; did you mean 'clusters'?");
   EXPECT_EQ(refusal(kWater + "base: {mode: real}\n"),
@@ -216,7 +216,7 @@ TEST(Study, RefusesWhatIsNotASetting) {
             "s.yaml:2:9: key 'watchdog_s': has no effect in simulations; remove it");
 }
 
-TEST(Study, RefusesWhatIsNotAStudy) {
+TEST(Study, FileThatIsNoStudyIsRefused) {
   EXPECT_EQ(refusal(""), "s.yaml: a study is 'applications:' and what varies; see configs/study-small.yaml");
   EXPECT_EQ(refusal("- water\n"),
             "s.yaml:1:1: a study is 'applications:' and what varies; see configs/study-small.yaml");

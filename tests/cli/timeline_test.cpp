@@ -41,7 +41,7 @@ struct Fixture {
   }
 };
 
-TEST(Timeline, ARunThatGoesWellHasNoDeadlineWhileItRuns) {
+TEST(Timeline, RunningApplicationsHaveNoDeadline) {
   Fixture f;
   EXPECT_EQ(f.timeline.phase(), Phase::kStarting);
   f.timeline.on_applications_start(at(2_s));
@@ -49,7 +49,7 @@ TEST(Timeline, ARunThatGoesWellHasNoDeadlineWhileItRuns) {
   f.expect_nothing_more();
 }
 
-TEST(Timeline, TellsOnceThatTheStartTakesTooLong) {
+TEST(Timeline, StartTimeoutIsReportedOnce) {
   Fixture f;
   f.expect(kStartTimeout, {Action::kStartTimedOut});
   f.expect_nothing_more();
@@ -113,7 +113,7 @@ TEST(Timeline, AFailureIsAnnouncedAtOnceWhenNoProcessIsLeft) {
   EXPECT_THAT(due(f.timeline, at(1_s) + 30_ms), IsEmpty()) << "and only once";
 }
 
-TEST(Timeline, AnInterruptGivesTheApplicationTime) {
+TEST(Timeline, InterruptGivesTheApplicationTimeToEnd) {
   Fixture f;
   f.timeline.on_applications_start(at(2_s));
   f.timeline.on_interrupt(at(5_s));
@@ -121,7 +121,7 @@ TEST(Timeline, AnInterruptGivesTheApplicationTime) {
   f.expect_nothing_more();
 }
 
-TEST(Timeline, AnInterruptDoesNotPutOffAKill) {
+TEST(Timeline, InterruptDoesNotPostponeAKill) {
   Fixture f;
   f.timeline.on_applications_start(at(2_s));
   f.timeline.on_applications_end(at(5_s));
@@ -129,7 +129,7 @@ TEST(Timeline, AnInterruptDoesNotPutOffAKill) {
   f.expect(5_s + Timeline::kDaemonsEnd, {Action::kKillAll});
 }
 
-TEST(Timeline, WhatIsKilledIsNotKilledAgain) {
+TEST(Timeline, KillIsNotRepeated) {
   Fixture f;
   f.timeline.on_applications_start(at(2_s));
   f.timeline.on_interrupt(at(5_s));

@@ -20,7 +20,7 @@ constexpr int killed(int signal) {
 
 using Cause = Verdict::Cause;
 
-TEST(Verdict, ARunWhoseApplicationsEndWellHasStatus0) {
+TEST(Verdict, RunWhoseApplicationsSucceedHasStatus0) {
   Verdict v;
   EXPECT_FALSE(v.on_application_end("a", exited(0), false));
   EXPECT_FALSE(v.on_daemon_end("d", exited(0), true, Phase::kClosing));
@@ -29,7 +29,7 @@ TEST(Verdict, ARunWhoseApplicationsEndWellHasStatus0) {
   EXPECT_EQ(v.reason(), "");
 }
 
-TEST(Verdict, TheLargestStatusOfTheApplicationsIsTheRuns) {
+TEST(Verdict, LargestStatusOfTheApplicationsIsTheStatusOfTheRun) {
   Verdict v;
   EXPECT_TRUE(v.on_application_end("a", exited(3), false));
   EXPECT_FALSE(v.on_application_end("b", exited(7), false)) << "it fails already";
@@ -38,14 +38,14 @@ TEST(Verdict, TheLargestStatusOfTheApplicationsIsTheRuns) {
   EXPECT_EQ(v.reason(), "a exited with status 3") << "the first of a kind";
 }
 
-TEST(Verdict, ADeathBySignalHasTheStatusOfAShell) {
+TEST(Verdict, DeathBySignalHasStatus128PlusSignal) {
   Verdict v;
   EXPECT_TRUE(v.on_application_end("a", killed(SIGSEGV), false));
   EXPECT_EQ(v.status(), 128 + SIGSEGV);
   EXPECT_EQ(v.reason(), "a was killed by signal 11 (Segmentation fault)");
 }
 
-TEST(Verdict, ALostDaemonIsTheCauseOfAnApplicationThatGaveUp) {
+TEST(Verdict, LostDaemonIsTheCauseOfAnApplicationThatGaveUp) {
   Verdict v;
   EXPECT_TRUE(v.on_application_end("a", exited(kLostDaemonStatus), false));
   EXPECT_FALSE(v.on_daemon_end("d", exited(1), false, Phase::kRunning));
@@ -53,7 +53,7 @@ TEST(Verdict, ALostDaemonIsTheCauseOfAnApplicationThatGaveUp) {
   EXPECT_EQ(v.status(), kLostDaemonStatus);
 }
 
-TEST(Verdict, AKilledProcessIsTheCauseOfAllExits) {
+TEST(Verdict, KilledProcessIsTheCauseOfAllExits) {
   Verdict v;
   EXPECT_TRUE(v.on_application_end("a", exited(kLostDaemonStatus), false));
   EXPECT_FALSE(v.on_application_end("b", exited(1), false));
@@ -63,7 +63,7 @@ TEST(Verdict, AKilledProcessIsTheCauseOfAllExits) {
   EXPECT_EQ(v.reason(), "c was killed by signal 9 (Killed)");
 }
 
-TEST(Verdict, WhatIsAnnouncedStays) {
+TEST(Verdict, AnnouncedReasonDoesNotChange) {
   Verdict v;
   EXPECT_TRUE(v.on_application_end("a", exited(1), false));
   v.announce();
@@ -92,7 +92,7 @@ TEST(Verdict, ADaemonThatEndsBadlyWhenAskedIsAFailure) {
   }
 }
 
-TEST(Verdict, ADaemonMayNotEndUnasked) {
+TEST(Verdict, DaemonThatEndsUnaskedIsAFailure) {
   Verdict starting, running;
   EXPECT_TRUE(starting.on_daemon_end("d", exited(0), false, Phase::kStarting));
   EXPECT_EQ(starting.reason(), "d exited with status 0 before all clusters were connected");
@@ -115,7 +115,7 @@ TEST(Verdict, AnApplicationsStatusIsKeptWhenTheRunFailsByIt) {
   EXPECT_EQ(v.status(), 3) << "no daemon was lost";
 }
 
-TEST(Verdict, AfterAnInterruptApplicationsMayEndAsTheyLike) {
+TEST(Verdict, AfterAnInterruptNoEndOfAnApplicationIsAFailure) {
   Verdict v;
   v.on_interrupt(SIGINT, Phase::kRunning);
   EXPECT_EQ(v.interrupted(), SIGINT);

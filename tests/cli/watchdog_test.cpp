@@ -28,7 +28,7 @@ struct Seen {
   std::uint64_t progress;
 };
 
-TEST(Watchdog, TellsOnceWhenAllHaveWaitedForTheLimit) {
+TEST(Watchdog, ReportsOnceWhenAllHaveWaitedForTheLimit) {
   Watchdog watchdog(3_s);
   watchdog.start(at(0_s));
   const Instant told = tells(watchdog, at(60_s), [](Instant) { return Seen{true, 0}; });
@@ -37,7 +37,7 @@ TEST(Watchdog, TellsOnceWhenAllHaveWaitedForTheLimit) {
   EXPECT_EQ(watchdog.next_deadline(), Instant::never());
 }
 
-TEST(Watchdog, BeginsAnewWithEveryProgress) {
+TEST(Watchdog, ProgressRestartsTheTime) {
   Watchdog watchdog(3_s);
   watchdog.start(at(0_s));
   // Something happens every 2 s until 20 s have passed.
@@ -56,7 +56,7 @@ TEST(Watchdog, ComputingIsNotWaiting) {
   EXPECT_LE(told, at(43_s) + Watchdog::kInterval * 2);
 }
 
-TEST(Watchdog, NeverLooksWithoutALimitNorAfterItWasStopped) {
+TEST(Watchdog, HasNoDeadlineWithoutALimitOrAfterStop) {
   Watchdog none(0_s), stopped(3_s);
   none.start(at(0_s));
   EXPECT_EQ(none.next_deadline(), Instant::never());

@@ -104,7 +104,7 @@ std::string as_yaml(const Setting& s, const std::string& key, const std::string&
   return yaml + key.substr(at) + ": " + value + std::string(closing, '}') + "\n";
 }
 
-TEST(Declarations, EveryNameIsOnceInItsPlaceAndEveryOptionOnceInItsRoot) {
+TEST(Declarations, NamesAreUniqueInTheirSectionAndOptionsInTheirRoot) {
   for (const Root& root : all_roots()) {
     std::set<std::string> keys, options;
     for (const Listed& listed : all_settings(*root.schema)) {
@@ -119,7 +119,7 @@ TEST(Declarations, EveryNameIsOnceInItsPlaceAndEveryOptionOnceInItsRoot) {
   }
 }
 
-TEST(Declarations, EverySettingSaysWhatItIsAndWhatIsAllowed) {
+TEST(Declarations, EverySettingHasHelpAndAllowedValues) {
   for (const Root& root : all_roots()) {
     for (const Listed& listed : all_settings(*root.schema)) {
       SCOPED_TRACE(root.name + "." + listed.key);
@@ -145,7 +145,7 @@ TEST(Declarations, EveryDefaultIsAllowed) {
   }
 }
 
-TEST(Declarations, NonsenseAndWhatIsBeyondTheBoundsIsRefusedAndChangesNothing) {
+TEST(Declarations, InvalidValuesAreRefusedAndChangeNothing) {
   for (const Root& root : all_roots()) {
     for (const Listed& listed : all_settings(*root.schema)) {
       SCOPED_TRACE(root.name + "." + listed.key);
@@ -172,7 +172,7 @@ TEST(Declarations, NonsenseAndWhatIsBeyondTheBoundsIsRefusedAndChangesNothing) {
   }
 }
 
-TEST(Declarations, EveryValueComesBackFromYamlJsonAndText) {
+TEST(Declarations, EveryValueSurvivesYamlJsonAndText) {
   for (const Root& root : all_roots()) {
     for (const Listed& listed : all_settings(*root.schema)) {
       const std::shared_ptr<void> first = root.make();
@@ -215,7 +215,7 @@ TEST(Declarations, EveryValueComesBackFromYamlJsonAndText) {
   }
 }
 
-TEST(Declarations, WhatBothEndsMustAgreeOnChangesTheHashAndNothingElseDoes) {
+TEST(Declarations, OnlyAgreedSettingsChangeTheHash) {
   const std::uint64_t before = agreed_hash(TransportConfig{});
   int agreed = 0;
   for (const Setting& s : kTransportSchema.settings) {
@@ -229,7 +229,7 @@ TEST(Declarations, WhatBothEndsMustAgreeOnChangesTheHashAndNothingElseDoes) {
   EXPECT_EQ(agreed, 4) << "MTU, fragmentation, window, all pairs";
 }
 
-TEST(Transport, ASlowMachineMayBackOffLongerThanAPathLives) {
+TEST(Transport, MaxRtoMayExceedPathDeath) {
   TransportConfig alewife;
   alewife.min_rto_us = 20'000;
   alewife.max_rto_us = 1'000'000;
@@ -270,7 +270,7 @@ TEST(Channel, DescriptorsAreAPowerOfTwo) {
             "key 'channel.send_descriptors': 300 is not a power of two; take 256 or 512");
 }
 
-TEST(Node, RefusesWhatOnlyARunCanDecide) {
+TEST(Node, AutoIsRefusedForANode) {
   NodeConfig node;
   node.address = "10.0.0.1";
   node.listen_address = "@b";

@@ -26,7 +26,7 @@ std::string json_refusal(const std::string& text) {
   return document.ok() ? "(accepted)" : document.error().text;
 }
 
-TEST(Yaml, KnowsWhereEverythingStands) {
+TEST(Yaml, EveryNodeHasItsLineAndColumn) {
   const Result<Document> document = parse_yaml("a: 1\nb:\n  - {c: 'x'}\n  -\n", "s.yaml");
   ASSERT_TRUE(document.ok()) << document.error().text;
   const Node& root = document->root();
@@ -41,7 +41,7 @@ TEST(Yaml, KnowsWhereEverythingStands) {
   EXPECT_TRUE(list.items[1]->is_null());
 }
 
-TEST(Yaml, IsOneDocument) {
+TEST(Yaml, SecondDocumentIsRefused) {
   EXPECT_EQ(yaml_refusal("a: 1\n---\nb: 2\n"),
             "s.yaml: has several documents ('---'); a configuration has one");
   EXPECT_EQ(yaml_refusal("--- \na: 1\n"), "(accepted)");
@@ -49,14 +49,14 @@ TEST(Yaml, IsOneDocument) {
   EXPECT_TRUE(parse_yaml("# nothing\n", "s.yaml")->root().is_null());
 }
 
-TEST(Yaml, RefusesAKeyThatIsThereTwiceAtAnyDepth) {
+TEST(Yaml, DuplicateKeyIsRefusedAtAnyDepth) {
   EXPECT_EQ(yaml_refusal("a: 1\na: 2\n"), "s.yaml:2:1: key 'a': is given twice; remove one of them");
   EXPECT_EQ(yaml_refusal("a:\n- {b: 1}\n- {b: 1, b: 2}\n"),
             "s.yaml:3:10: key 'a[1].b': is given twice; remove one of them");
   EXPECT_EQ(yaml_refusal("[1, 2]: 3\n"), "s.yaml:1:1: a key must be one word");
 }
 
-TEST(Yaml, AnAliasIsWhatItNames) {
+TEST(Yaml, AliasHasTheValueOfItsAnchor) {
   const Result<Document> document = parse_yaml("a: &x {b: 1}\nc: *x\n", "s.yaml");
   ASSERT_TRUE(document.ok()) << document.error().text;
   EXPECT_EQ(document->root().entries[0].value, document->root().entries[1].value);
@@ -79,7 +79,7 @@ TEST(Yaml, RefusesWhatIsTooLong) {
   EXPECT_EQ(yaml_refusal(comment + "x"), "s.yaml: is longer than 1048576 bytes; no configuration is");
 }
 
-TEST(Yaml, ShowsWhatItRefusesWithoutItsControlCharacters) {
+TEST(Yaml, ControlCharactersAreEscapedInMessages) {
   const std::string refused = yaml_refusal("\"a\\e[31mb\": 1\n\"a\\e[31mb\": 2\n");
   EXPECT_EQ(refused, "s.yaml:2:1: key 'a\\x1b[31mb': is given twice; remove one of them");
   const std::string name(5000, 'k');
@@ -101,7 +101,7 @@ TEST(Json, KeepsNumbersAsTheyWereWritten) {
   EXPECT_EQ(entries[5].value->text, "-1");
 }
 
-TEST(Json, RefusesANumberThatNothingHoldsAndNamesItsKey) {
+TEST(Json, NumberBeyondADoubleIsRefusedWithItsKey) {
   EXPECT_EQ(json_refusal(R"({"faults": {"loss": 1e400}})"),
             "s.json: key 'faults.loss': 1e400 is out of range");
   EXPECT_EQ(json_refusal(R"({"a": [1, -1e999]})"), "s.json: key 'a[1]': -1e999 is out of range");
@@ -118,7 +118,7 @@ TEST(Json, RefusesWhatIsTooDeepTooLongTwiceThereOrNoJson) {
 }
 
 // A parser of somebody else's, fed with what nobody meant: an answer each time, and never an exception.
-TEST(Documents, AnyBytesGetAnAnswer) {
+TEST(Documents, AnyBytesAreParsedOrRefused) {
   const std::string yaml = "a: &x {b: [1, 'c', \"d\\n\"], e: |\n  f\n}\ng: *x\n? [h]\n: !!i j\n--- k\n%l\n";
   const std::string json = R"({"a": [1, -2.5e3, "b\u00e9\n"], "c": {"d": null, "e": true}})";
   Prng prng(7);
@@ -147,7 +147,7 @@ TEST(TextFile, IsReadUpToItsLimitOrRefused) {
   EXPECT_EQ(*read_text_file("/dev/null"), "");
 }
 
-TEST(Shown, EscapesWhatATerminalObeysAndShortensWhatIsLong) {
+TEST(Shown, ControlCharactersAreEscapedAndLongTextsCut) {
   EXPECT_EQ(shown("plain – Übung"), "plain – Übung");
   EXPECT_EQ(shown("a\nb\tc\rd"), "a\\nb\\tc\\x0dd");
   EXPECT_EQ(shown(std::string("\0\x1b\x7f", 3)), "\\x00\\x1b\\x7f");

@@ -105,7 +105,7 @@ std::string json_refusal(const std::string& text) {
   return whole.ok() ? "(accepted)" : whole.error().text;
 }
 
-TEST(Reader, SetsWhatIsNamedAndNothingElse) {
+TEST(Reader, SetsOnlyTheNamedSettings) {
   const Result<Whole> whole = from_yaml(
       "count: 5\nfd: 7\ntext: '5'\ninner: {limit: auto, colour: crimson}\n"
       "parts:\n- {name: a}\n- {name: b, share: 0.25}\nunits: {x: {value: 2.5, source: here}}\n");
@@ -122,7 +122,7 @@ TEST(Reader, SetsWhatIsNamedAndNothingElse) {
   EXPECT_EQ(whole->units.at("x"), 2.5);
 }
 
-TEST(Reader, RefusesKeysThatAreNotKnownAndNamesTheNearest) {
+TEST(Reader, UnknownKeyIsRefusedWithTheNearestKnown) {
   EXPECT_EQ(refusal("cuont: 1\n"), "s.yaml:1:1: key 'cuont': is not known; did you mean 'count'?");
   EXPECT_EQ(refusal("inner: {length: 1}\n"),
             "s.yaml:1:9: key 'inner.length': is not known; did you mean 'inner.length_us'?");
@@ -168,7 +168,7 @@ TEST(Reader, RefusesWhatIsOutOfBounds) {
             "s.yaml:1:7: key 'text': a text with control characters is not allowed; allowed: a text");
 }
 
-TEST(Reader, WantsTheSourceOfAMeasurement) {
+TEST(Reader, MeasurementWithoutSourceIsRefused) {
   const std::string cure = "needs a value and its source: {value: 100, source: \"where it is from\"}";
   EXPECT_EQ(refusal("units: {x: 3}\n"), "s.yaml:1:9: key 'units.x': " + cure);
   EXPECT_EQ(refusal("units: {x: {value: 3}}\n"), "s.yaml:1:9: key 'units.x': " + cure);
@@ -179,13 +179,13 @@ TEST(Reader, WantsTheSourceOfAMeasurement) {
             "s.yaml:1:13: key 'units.x.valu': is not known; known here: value, source");
 }
 
-TEST(Reader, ARelationIsBlamedOnWhatWasGiven) {
+TEST(Reader, BrokenRelationNamesTheKeyThatWasGiven) {
   EXPECT_EQ(refusal("inner: {limit: 5}\n"), "s.yaml:1:9: key 'inner.limit': 10 is longer than 5");
   EXPECT_EQ(refusal("inner: {limit: 5, length_us: 6}\n"),
             "s.yaml:1:19: key 'inner.length_us': 6 is longer than 5");
 }
 
-TEST(Reader, JsonSaysWhatIsAText) {
+TEST(Reader, JsonTextsMustBeQuoted) {
   EXPECT_EQ(json_refusal(R"({"text": 5})"),
             "s.json: key 'text': 5 is not a string; write it in quotes; allowed: a text");
   EXPECT_EQ(json_refusal(R"({"inner": {"limit": "auto", "colour": "green"}, "strict": true})"), "(accepted)");
@@ -196,7 +196,7 @@ TEST(Reader, JsonSaysWhatIsAText) {
   EXPECT_EQ(json_refusal("[]"), "s.json: must be an object {…}");
 }
 
-TEST(Collector, LaterPlacesWinAndAreRemembered) {
+TEST(Collector, LastPlaceWinsAndIsReported) {
   const Result<Document> document = parse_yaml("count: 4\ninner: {limit: 20}\n", "s.yaml");
   Collector<Whole> collector;
   ASSERT_TRUE(collector.load(*document).ok());
@@ -222,7 +222,7 @@ TEST(Settings, AreListedWithTheirKeysInFull) {
   EXPECT_EQ(find_setting(kWholeSchema, "outer.count"), nullptr);
 }
 
-TEST(Words, TheFirstIsTheOneThatIsWritten) {
+TEST(Words, FirstWordOfAValueIsWritten) {
   Inner inner;
   EXPECT_EQ(assign(kInnerSettings[2], &inner, "crimson"), "");
   EXPECT_EQ(text_of(kInnerSettings[2], &inner), "red");

@@ -16,20 +16,18 @@ namespace braid::cli {
 namespace {
 
 constexpr const char* kAbout =
-    "braid makes a cluster of SMPs work as one: proxies, threads that do nothing else, carry messages "
-    "between\n"
-    "the clusters, and programs share memory whose pages travel as such messages.";
+    "braid makes a cluster of SMPs work as one machine. Proxies, threads that do nothing else, carry messages between the\n"
+    "clusters, and programs share memory whose pages travel as messages.";
 
 constexpr const char* kFooter =
     "Examples:\n"
     "  braid run jacobi                                 two clusters of two compute nodes on this machine\n"
     "  braid run --clusters 4 --compute 1 matmul        four clusters\n"
-    "  braid run --wire dpdk jacobi --size 512          over DPDK; what follows 'jacobi' is for jacobi\n"
-    "  braid sim --clusters 8 --compute 2 water         the same programs on a machine in virtual time\n"
-    "  braid study configs/study-water.yaml -o water    many of these, that differ in some settings\n"
-    "  braid calibrate                                  what things cost on this machine, for 'braid sim'\n"
-    "  braid counters --process $(pgrep -n jacobi)      what the proxies beside that process have done so "
-    "far\n"
+    "  braid run --wire dpdk jacobi --size 512          over DPDK; the words after 'jacobi' go to jacobi\n"
+    "  braid sim --clusters 8 --compute 2 water         the same programs on a simulated machine\n"
+    "  braid study configs/study-water.yaml -o water    many simulations that differ in some settings\n"
+    "  braid calibrate                                  the costs of this machine, as a model for 'braid sim'\n"
+    "  braid counters --process $(pgrep -n jacobi)      the counters of that process's proxies\n"
     "  braid help run                                   the options of a run\n"
     "  braid help settings                              every setting of options and files\n"
     "  braid help defaults                              a configuration file with every setting at its default\n";
@@ -40,7 +38,7 @@ constexpr const char* kFooter =
 int main(int argc, char** argv) {
   using namespace braid;
   using namespace braid::cli;
-  // A parent that ignores it hands that down, and then waitpid() finds no child.
+  // An ignored SIGCHLD is inherited from the parent, and waitpid() would then find no child.
   ::signal(SIGCHLD, SIG_DFL);
   const CommandLine line{
       .about = kAbout,

@@ -13,7 +13,7 @@ namespace {
 using settings::Listed;
 using settings::Setting;
 
-// In lines that fit beside the options.
+// `text` in lines that fit beside the options.
 std::string wrapped(const std::string& text) {
   constexpr std::size_t kWidth = 64;
   std::string lines;
@@ -35,12 +35,12 @@ std::string default_text(const std::string& key) {
   return text.empty() ? "none" : text;
 }
 
-// Alone it means true; --misdirect=false takes back what a file says.
+// --misdirect means true; --misdirect=false wins over a file that has true.
 bool is_flag(const Setting& setting) {
   return setting.kind == settings::Kind::kTruth;
 }
 
-// Those that have an option, of live runs or of simulated ones.
+// The settings of live or of simulated runs that have an option.
 std::vector<Listed> with_options(bool simulated) {
   std::vector<Listed> all;
   for (const Listed& listed : settings::all_settings(settings::kRunSchema))
@@ -57,7 +57,7 @@ std::vector<Option> SettingsOptions::files() {
            .target = &config_file_},
           {.names = "--report",
            .value_text = "FILE",
-           .help = "write everything that is known of the run at its end, as JSON",
+           .help = "write a full report of the run at its end, as JSON",
            .target = &report_file_}};
 }
 

@@ -21,7 +21,7 @@ namespace braid::cli {
 namespace {
 
 constexpr const char* kFooter =
-    "Reading costs the node nothing: the counters lie in memory that it shares.\n"
+    "Reading does not slow the node down: the counters are in shared memory.\n"
     "\n"
     "Examples:\n"
     "  braid counters --cluster 0\n"
@@ -66,7 +66,7 @@ Result<std::vector<CounterValues>> read_counters(const std::string& service) {
   return proxies;
 }
 
-// A line for each counter that is not zero everywhere (all of them: every one), a column for each proxy.
+// A line for each counter that is not zero at every proxy (`all`: for every counter), a column for each proxy.
 std::string render_counters(const std::vector<CounterValues>& proxies, bool all) {
   if (proxies.empty()) return "";
   std::string text = fmt::format("{:<26}", "");
@@ -88,7 +88,7 @@ int show_counters(const Arguments& arguments) {
   const std::string service = arguments.node.address("counters");
   for (bool first = true;; first = false) {
     const Result<std::vector<CounterValues>> proxies = read_counters(service);
-    // Later on the node's end is what was waited for.
+    // After the first time, the end of the node ends the command.
     if (!proxies && !first) return 0;
     if (!proxies) refuse(kLostDaemonStatus, proxies.error().text);
     std::fputs(render_counters(*proxies, arguments.all).c_str(), stdout);
@@ -110,10 +110,10 @@ Subcommand counters_command() {
                      .options = arguments->node.options(),
                      .run = [arguments](const Given&) { return show_counters(*arguments); }};
   command.options.push_back(
-      {.names = "--all", .help = "also those that are zero", .target = &arguments->all});
+      {.names = "--all", .help = "print counters that are zero too", .target = &arguments->all});
   command.options.push_back({.names = "--every",
                              .value_text = "SECONDS",
-                             .help = "again and again, until the node ends",
+                             .help = "print again after so many seconds, until the node ends",
                              .target = NumberTarget<double>{&arguments->every_seconds, 0.01, 86400.0}});
   return command;
 }

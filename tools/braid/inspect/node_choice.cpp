@@ -18,16 +18,16 @@ namespace braid::cli {
 std::vector<Option> NodeChoice::options() {
   return {{.names = "--service",
            .value_text = "ADDRESS",
-           .help = "the control socket of its braidd: a path, or @name",
+           .help = "the node by the control socket of its braidd: a path, or @name",
            .target = &service},
           {.names = "--process",
            .value_text = "PID",
-           .help = "an application process of it, where several runs have a cluster of that number",
+           .help = "the node by one of its application processes",
            .target = NumberTarget<int>{&process, 0, std::numeric_limits<int>::max()},
            .excludes = {"--service"}},
           {.names = "--cluster",
            .value_text = "K",
-           .help = "the number of a cluster that runs on this machine",
+           .help = "the node by its cluster's number, if one run on this machine has that cluster",
            .target = NumberTarget<int>{&cluster, 0, static_cast<int>(kMaxClusters) - 1},
            .excludes = {"--service", "--process"}}};
 }
@@ -68,7 +68,7 @@ Result<std::string> service_of_cluster(unsigned cluster) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc", problem)) {
     const std::string process = entry.path().filename();
     if (process.find_first_not_of("0123456789") != std::string::npos) continue;
-    std::ifstream file(entry.path() / "environ", std::ios::binary);  // of others: not ours to read
+    std::ifstream file(entry.path() / "environ", std::ios::binary);  // unreadable if another user's
     std::stringstream text;
     text << file.rdbuf();
     std::string address;

@@ -12,10 +12,8 @@ namespace braid::cli {
 namespace {
 
 constexpr const char* kFooter =
-    "What a proxy has begun it finishes; what comes after goes over those that are active. No message "
-    "is\n"
-    "lost, doubled or reordered. The others keep their sub-connections, sleep, and can be made active "
-    "again.\n"
+    "A proxy finishes the messages that it has begun; later messages take the active proxies. No message is lost, duplicated\n"
+    "or reordered. Inactive proxies keep their sub-connections, sleep, and can be made active again.\n"
     "\n"
     "Examples:\n"
     "  braid proxies --cluster 0\n"
@@ -23,15 +21,15 @@ constexpr const char* kFooter =
 
 struct Arguments {
   NodeChoice node;
-  unsigned set = 0;  // 0: only asked
+  unsigned set = 0;  // 0: the number is not changed
 };
 
 struct ActiveProxies {
   unsigned active = 0;
-  unsigned all = 0;  // that it was started with
+  unsigned all = 0;  // at start
 };
 
-// Asks the braidd at `service`, after telling it to let `set` be active.
+// Sets the number of active proxies of the braidd at `service`, if `set` has one, and returns the numbers.
 Result<ActiveProxies> active_proxies(const std::string& service, std::optional<unsigned> set) {
   Result<std::unique_ptr<proxy::Service>> connected = proxy::connect_to_service(service);
   if (!connected) return connected.error();
@@ -64,7 +62,7 @@ Subcommand proxies_command() {
                      .run = [arguments](const Given&) { return show_proxies(*arguments); }};
   command.options.push_back({.names = "--set",
                              .value_text = "N",
-                             .help = "let so many be active; 1 to what it was started with",
+                             .help = "set the number of active proxies; 1 to the number at start",
                              .target = NumberTarget<unsigned>{&arguments->set, 1, proxy::kMaxProxies}});
   return command;
 }

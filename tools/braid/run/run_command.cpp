@@ -20,17 +20,18 @@ namespace braid::cli {
 namespace {
 
 constexpr const char* kFooter =
-    "The application is a path, a program beside this command, or one in PATH, in this order. What follows its name goes to\n"
-    "it untouched. Lines that it writes come with a prefix, [c0] for cluster 0, those of the daemons with [braidd 0]; standard\n"
-    "input goes to cluster 0. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are forwarded (at SIGQUIT every process says\n"
-    "what its compute nodes wait for, and goes on); 3 s after a signal that ends programs, or at a second one, everything is\n"
-    "killed. Nothing is left behind, also when braid itself is killed.\n"
+    "The application is a path, a program beside this command, or a program in PATH, in this order. All words after its name\n"
+    "go to it unchanged. Its lines have a prefix, [c0] for cluster 0; those of the daemons have [braidd 0]. Standard input\n"
+    "goes to cluster 0. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are forwarded. At SIGQUIT every process prints\n"
+    "what its compute nodes wait for, and continues. 3 s after a signal that ends programs, or at a second one, everything is\n"
+    "killed. No process is left, also when braid itself is killed, except a process that left its process group.\n"
     "\n"
-    "Settings come from the configuration file, if one is given, and then from the options, which win. configs/default.yaml\n"
-    "names them all.\n"
+    "Settings come from the configuration file, if one is given, and then from the options, which win. 'braid help defaults'\n"
+    "prints a file with all of them.\n"
     "\n"
     "Status: the largest of the application's processes' (128 + n if signal n killed it); 64: wrong usage; 70: a daemon was\n"
-    "lost or the run could not start; 73: the report or the captures cannot be written; 78: wrong configuration.\n"
+    "lost, the run could not start, or standard output could not be written; 73: the report or the folder of the captures\n"
+    "cannot be written; 78: wrong configuration.\n"
     "\n"
     "Examples:\n"
     "  braid run --clusters 2 --compute 2 --proxies 2 jacobi --size 1024 --iterations 10\n"
@@ -42,7 +43,7 @@ struct Arguments {
   bool quiet = false;
 };
 
-// The folder for captures, made before the run like the report.
+// Makes the folder for captures before the run, so that a wrong folder costs no time.
 void prepare_capture(const settings::RunConfig& config) {
   const std::string& folder = config.capture.directory;
   if (folder.empty()) return;
@@ -84,7 +85,7 @@ int run_application(const Arguments& arguments, const Given& given) {
 Subcommand run_command() {
   const auto arguments = std::make_shared<Arguments>();
   Subcommand command{.name = "run",
-                     .about = "Run an application on clusters that live on this machine",
+                     .about = "Run an application on clusters on this machine",
                      .usage = "braid run [options] application [arguments of the application]",
                      .footer = kFooter,
                      .options = arguments->settings.files(),

@@ -13,12 +13,12 @@ namespace braid::cli {
 namespace {
 
 constexpr const char* kFooter =
-    "The application is one of those built for simulation (beside this command, in sim/), or a path. Every cluster's program\n"
-    "runs as a process whose compute nodes take turns; protocols and programs are the ones of 'braid run', time is the model's.\n"
-    "The same command gives the same trace, whatever else the machine does.\n"
+    "The application is a program that was built for simulation (beside this command, in sim/), or a path. The program of a\n"
+    "cluster runs as one process whose compute nodes take turns. Protocols and programs are those of 'braid run'; the model\n"
+    "determines their time. The same command gives the same trace, whatever else the machine does.\n"
     "\n"
-    "Status: the largest of the application's processes' (128 + n if signal n killed it); 1: the run could not go on; 64:\n"
-    "wrong usage; 73: the report cannot be written; 78: wrong configuration or model.\n"
+    "Status: the largest of the application's processes' (128 + n if signal n killed it); 1: the run could not continue; 64:\n"
+    "wrong usage; 73: the report cannot be written; 78: wrong configuration or model, or the trace cannot be written.\n"
     "\n"
     "Examples:\n"
     "  braid sim --clusters 4 --compute 4 --proxies 2 water\n"
@@ -76,12 +76,12 @@ Subcommand sim_command() {
   const Option more[] = {
       {.names = "--trace",
        .value_text = "FILE",
-       .help = "write a line of JSON for every message: when it was where, and who was before it",
+       .help = "write a line of JSON for every message: its times at each place, and the message before it",
        .target = &arguments->trace_file},
       {.names = "--idle-message",
        .value_text = "FIRST:LAST:STEP",
        .help =
-           "no application: print what messages of these lengths take on an idle system, as CSV in cycles",
+           "no application: print the time of messages of these lengths on an idle system, as CSV in cycles",
        .target = &arguments->idle_message},
       {.names = "--quiet", .help = "no closing report on standard error", .target = &arguments->quiet}};
   command.options.insert(command.options.end(), std::begin(more), std::end(more));

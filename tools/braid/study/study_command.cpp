@@ -12,15 +12,15 @@ namespace braid::cli {
 namespace {
 
 constexpr const char* kFooter =
-    "The file names applications, settings of all points, axes along which settings vary, and which combinations count;\n"
-    "configs/study-*.yaml show how. Every point is a 'braid sim' of its own, on one processor.\n"
+    "The file names applications, settings of all points, axes along which settings vary, and conditions for combinations;\n"
+    "configs/study-*.yaml are examples. Every point is one run of 'braid sim', on one processor.\n"
     "\n"
-    "The folder gets points.csv (a row for each point), queues.csv (each proxy's queue over time), study.json (everything\n"
-    "that is known of them), and in points/ each point's settings, what its programs wrote, and its result. A result\n"
-    "is found again by everything that it follows from, programs and model included: an interrupted or changed study does\n"
-    "what is missing and nothing twice.\n"
+    "The folder gets points.csv (a row for each point), queues.csv (each proxy's queue over time), study.json (the reports of\n"
+    "all points), and in points/ each point's settings, the output of its programs, and its result. A result is identified by\n"
+    "everything that determines it, programs and model included: after an interruption or a change of the study, only the\n"
+    "missing points run.\n"
     "\n"
-    "Status: 1: points failed (their commands are shown); 64: wrong usage; 73: the folder cannot be written; 78: wrong study;\n"
+    "Status: 1: points failed (their commands are printed); 64: wrong usage; 73: the folder cannot be written; 78: wrong study;\n"
     "128 + n: ended by signal n.\n"
     "\n"
     "Examples:\n"
@@ -44,7 +44,7 @@ int run_study(const Arguments& arguments, const Given& given) {
     return 0;
   }
   if (arguments.folder.empty())
-    refuse(kUsageStatus, "study: where do the results go? e.g. '-o results'; see 'braid study --help'");
+    refuse(kUsageStatus, "study: name a folder for the results, e.g. '-o results'; see 'braid study --help'");
   const Result<StudyPlan> plan = plan_study(*study);
   if (!plan) refuse(kConfigStatus, plan.error().text);
   StudyOptions options{.folder = arguments.folder, .jobs = arguments.jobs, .limit_s = {}};
