@@ -23,11 +23,27 @@ struct alignas(kCacheLine) ProxyState {
   std::atomic<bool> fenced{false};
   std::atomic<bool> active{true};     // it serves clients
   std::atomic<bool> isolated{false};  // it sees clients' memory through a private copy from now on
+
+  bool reaches_cluster(ClusterId cluster) const {
+    return (reaches.load(std::memory_order_relaxed) >> cluster.value() & 1) != 0;
+  }
 };
 using ProxyStates = std::array<ProxyState, kMaxProxies>;
 
 constexpr std::uint64_t hazard(PortId port, Position position) {
   return std::uint64_t{port.value()} << 32 | position.value();
+}
+
+// FO-9: no proxy is writing to what the position grants.
+inline bool may_grant(const ProxyStates& states, unsigned proxies, PortId port, Position position) {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (unsigned p = 0; p < proxies; ++p) {
+    const std::uint64_t writing = states[p].writing.load(std::memory_order_relaxed);
+    if (writing >> 32 == port.value() && position - Position(static_cast<std::uint32_t>(writing)) > 0 &&
+        !states[p].isolated.load(std::memory_order_acquire))
+      return false;
+  }
+  return true;
 }
 
 }  // namespace braid::proxy

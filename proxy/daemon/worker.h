@@ -6,9 +6,19 @@
 // descriptors of clients, frames that should leave, messages that are finished. It allocates nothing and
 // takes no lock.
 //
+// It carries what happens from one of its parts to the next; each owns a state and decides:
+//
+//   WorkerMailbox    commands and events, which may have to wait for room
+//   ServedChannels   channels, whose descriptors it takes, and what is awaited at them
+//   PortTable        connections' ends, and what arrives for them
+//   ControlOutbox    control messages that it sends
+//   PathMonitor      sub-connections: which live, what the control plane decides about them; Routes over them
+//   Relays           messages lent to other proxies of the node, or borrowed from them
+//   WaitingMessages  messages that cannot be sent at the moment
+//
 // A message goes over a sub-connection of this proxy that lives; if there is none, over another proxy that
-// has one (relay.h); if nobody has, it waits. What a path owed when it died is kept until the control plane
-// says that the peer has closed its end (convergence/paths.h), then it is sent again.
+// has one; if nobody has, it waits. What a path owed when it died is kept until the control plane says that
+// the peer has closed its end (convergence/paths.h), then it is sent again.
 //
 // Owned by its thread. The control plane reaches it through command(), and hears from it through
 // take_event().
@@ -17,80 +27,33 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/local_ring.h"
 #include "base/time.h"
-#include "convergence/paths.h"
-#include "convergence/peer_choice.h"
-#include "convergence/ports.h"
-#include "proxy/channel/channel.h"
 #include "proxy/channel/node_counters.h"
+#include "proxy/daemon/control_outbox.h"
 #include "proxy/daemon/handoff.h"
-#include "proxy/daemon/idle.h"
-#include "proxy/daemon/port_entry.h"
+#include "proxy/daemon/path_monitor.h"
+#include "proxy/daemon/port_table.h"
+#include "proxy/daemon/proxy_channel.h"
 #include "proxy/daemon/proxy_state.h"
-#include "proxy/daemon/relay.h"
+#include "proxy/daemon/relays.h"
+#include "proxy/daemon/served_channels.h"
 #include "proxy/daemon/stage_meter.h"
+#include "proxy/daemon/waiting_messages.h"
 #include "proxy/daemon/worker_commands.h"
+#include "proxy/daemon/worker_mailbox.h"
 #include "proxy/nic/nic_queue.h"
 #include "stack/stack.h"
 
 namespace braid::proxy {
 
-// A message on its way out, and whose it is.
-struct Outgoing : stack::OutMessage {
-  Channel* channel = nullptr;  // nullptr: the control plane's, or another proxy's
-  ClusterId to;
-  bool done = false;
-  std::uint8_t lent_to = 0;        // proxy + 1 that sends it for us; 0: we do
-  std::uint8_t borrowed_from = 0;  // proxy + 1 whose it is; 0: ours
-  Outgoing* lent = nullptr;        // borrowed: what its lender knows it by
-  std::uint32_t generation = 0;    // borrowed: the lender's; lent: the borrower's
-  std::array<std::byte, convergence::kControlBytes> control{};
-};
-
-// The proxy's end of one lane of a client's endpoint: what leaves, or what arrives, or both. Made and
-// destroyed by the control plane, in between used by one worker only.
-class Channel {
- public:
-  // `memory` is that worker's mapping of the client's. `resumes`: another worker served the lane before.
-  Channel(std::uint32_t client, const ChannelGeometry& geometry, std::byte* memory, unsigned endpoint,
-          unsigned lane, bool resumes = false);
-  // Another worker served the lane meanwhile, and does no longer.
-  void resume_sending();
-
-  const std::uint32_t client;
-  const std::uint32_t endpoint;
-  const std::uint32_t lane;
-  std::byte* const memory;
-  bool sends = true;     // the client's descriptors are taken here
-  bool leaving = false;  // no more of them: another proxy goes on when those that were taken are finished
-  bool again = false;    // what is taken may have been sent before, by the proxy that served the lane
-  std::uint32_t again_until = 0;  // up to this descriptor
-  SendConsumer send;
-  const std::byte* const data;
-  const std::uint32_t data_bytes;
-  ArrivalProducer arrivals;
-  Doorbell* const doorbell;
-  std::vector<Outgoing> outgoing;  // beside the descriptors
-  std::uint32_t unfinished = 0;    // taken and not finished
-  bool closed = false;             // it violated the protocol: nothing of it is read any more
-  bool detaching = false;
-  Instant full_since = Instant::never();  // its ring of arrivals
-
- private:
-  std::byte* const send_ring_;
-};
-
 class Worker {
  public:
-  static constexpr std::size_t kCommands = 256;
-  static constexpr std::size_t kEvents = 1024;
-
   struct Queue {
     LinkId link;
     std::unique_ptr<NicQueue> nic;
@@ -106,7 +69,7 @@ class Worker {
   void add_handoff_source(Handoff* in) { handoff_from_.push_back(in); }
   // Messages that proxy `other` shall send for this one go into `lend`; those that this one shall send for it
   // come out of `borrow`. Before the first turn.
-  void connect_relay(unsigned other, Relay* lend, Relay* borrow);
+  void connect_relay(unsigned other, Relay* lend, Relay* borrow) { relays_.connect(other, lend, borrow); }
 
   // One turn; returns how much was done.
   int do_work(Instant now);
@@ -130,11 +93,11 @@ class Worker {
   // It was given no work, and lives.
   void beat() { states_[self()].heartbeat.store(++turns_, std::memory_order_relaxed); }
   // Since the last call: it has freed room in a client's channel.
-  bool take_released() { return std::exchange(released_, false); }
+  bool take_released() { return channels_.take_released(); }
   // Since the last call: proxies (bit by bit) that have something of this one's to do in do_rest().
-  std::uint32_t take_woken() { return std::exchange(woken_, 0); }
+  std::uint32_t take_woken() { return std::exchange(woken_, 0) | relays_.take_woken(); }
   // It has something to tell the control plane.
-  bool has_events() const { return events_.read_available() > 0; }
+  bool has_events() const { return mailbox_.has_events(); }
   // What Dispatch::kLeastLoaded goes by: fresh, so at every turn that changed it. do_work() does it.
   void publish_load();
   // It will not be called for a while: what is owed is sent in the next turn.
@@ -170,150 +133,96 @@ class Worker {
   bool take_datagram(Datagram* datagram) { return datagrams_in_.pop(*datagram); }
 
   // Control plane's thread. False: full, try again.
-  bool command(const WorkerCommand& command) { return commands_.push(command) && (++commanded_, true); }
+  [[nodiscard]] bool command(const WorkerCommand& command) { return mailbox_.push_command(command); }
   // Every command so far has taken effect.
-  bool caught_up() const { return obeyed_.load(std::memory_order_acquire) == commanded_; }
-  bool take_event(WorkerEvent* event) { return events_.pop(*event); }
+  bool caught_up() const { return mailbox_.caught_up(); }
+  [[nodiscard]] bool take_event(WorkerEvent* event) { return mailbox_.take_event(event); }
   // Every sub-connection is up.
   bool ready() const { return ready_.load(std::memory_order_acquire); }
   // A peer was refused because its configuration differs.
   bool refused_peer() const { return refused_peer_.load(std::memory_order_relaxed); }
 
  private:
-  // A sub-connection, and what the control plane knows of it.
-  struct Path {
-    stack::SubConnection* sub = nullptr;
-    convergence::PathId id;
-    enum class Told : std::uint8_t { kNothing, kUp, kDead } told = Told::kNothing;
-    convergence::Association association;  // of the last kUp
-    // Fenced: what it owed then, until the control plane's word. It may start a new handshake before that.
-    bool waits = false;
-    stack::OutMessage* held = nullptr;
-    bool known = true;               // else there is nobody at its other end, and it is fenced or closes
-    std::uint64_t unreachables = 0;  // that were told
-  };
-  // With one other proxy of this node.
-  struct RelayPeer {
-    Relay* lend = nullptr;
-    Relay* borrow = nullptr;
-    std::uint32_t generation = 0;  // how often it was fenced
-    std::uint32_t lent = 0;
-    std::uint32_t borrowed = 0;
-    std::uint32_t dropped = 0;  // borrowed of a generation that is gone, and still in flight
-    bool forgetting = false;    // the control plane waits until those are none
-  };
-  // The sub-connections with one cluster: those that are preferred first.
-  struct Route {
-    std::vector<stack::SubConnection*> subs;
-    std::uint32_t preferred = 0;
-    convergence::PeerTurns turns;
-  };
-  struct Memory {
-    std::uint32_t client;
-    std::byte* at;
-  };
-
-  // `cluster`'s paths, and when they are given up although something is not acknowledged.
-  struct Parting {
-    ClusterId cluster;
-    Instant until;
-  };
-
-  void start_anew(Instant now);
-  void make_route(ClusterId cluster);
-  bool has_anything_for(ClusterId cluster) const;
-  void end_partings(Instant now);
-  int send_datagrams(Instant now);
-  void hand_up(const stack::Stack::Received& received);
-  int obey_commands(Instant now);
-  void obey(Instant now, const AttachChannel& command);
-  void obey(Instant now, const DetachChannel& command);
-  void obey(Instant now, const InstallPort& command);
-  void obey(Instant now, const RemovePort& command);
-  void obey(Instant now, const DrainPort& command);
-  void obey(Instant now, const SendControl& command);
-  void obey(Instant now, const ReleaseLane& command);
-  void obey(Instant now, const ServeLane& command);
-  void obey(Instant now, const MapClient& command);
-  void obey(Instant now, const UnmapClient& command);
-  void obey(Instant now, const ControlPath& command);
-  void obey(Instant now, const PreferProxies& command);
-  void obey(Instant now, const ForgetProxy& command);
-  void obey(Instant now, const ReclaimLent& command);
-  void obey(Instant now, const ConnectPath& command);
-  void obey(Instant now, const DrainCluster& command);
-  void obey(Instant now, const SetProxyGenerations& command);
-  void close_path(Instant now, Path& path, const convergence::Paths::Command& command);
-  void forget_peer(Instant now, const convergence::Paths::Command& command);
-  void send_control();
+  // A turn, or a unit of work, begins. False: this proxy was fenced, and may do nothing yet.
   bool begin(Instant now);
   void end_unit(Instant now);
+  void start_anew(Instant now);
+
+  // --- the control plane
+  int obey_commands(Instant now);
+  void obey(const AttachChannel& command) { channels_.attach(*command.channel); }
+  void obey(const DetachChannel& command) { channels_.detach(*command.channel); }
+  void obey(const ReleaseLane& command) { channels_.release_lane(*command.channel); }
+  void obey(const ServeLane& command) { channels_.serve_lane(*command.channel); }
+  void obey(const InstallPort& command) { ports_.install(command.port); }
+  void obey(const RemovePort& command) { ports_.remove(command.port); }
+  void obey(const DrainPort& command);
+  void obey(const SendControl& command);
+  void obey(const MapClient& command) { relays_.map(command.client, command.memory); }
+  void obey(const UnmapClient& command) { relays_.unmap(command.client); }
+  void obey(const ForgetProxy& command) { relays_.forget(command.proxy.value()); }
+  void obey(const ReclaimLent& command);
+  void obey(const SetProxyGenerations& command) { relays_.set_generations(command.generations); }
+  void obey(const PreferProxies& command) { paths_.routes().set_active(command.cluster, command.active); }
+  // Those about paths.
+  template <class Command>
+  requires requires(PathMonitor& paths, Instant now, const Command& command) { paths.obey(now, command); }
+  void obey(Instant now, const Command& command) {
+    paths_.obey(now, command);
+    carry_out_paths();
+  }
+  // What is queued for it is not sent.
+  void obey(Instant now, const DrainCluster& command) {
+    control_.drop(command.cluster);
+    paths_.obey(now, command);
+    carry_out_paths();
+  }
+  void send_control();
+  void answer_awaited();
+  int send_datagrams(Instant now);
+  void hand_up(const stack::Stack::Received& received);
+  void protocol_violation(Channel& channel);
+
+  // --- arrivals
   int receive(Instant now);
   template <class Meter>
   void receive_frame(Instant now, LinkId link, ByteView frame, bool may_hand_over, Meter& meter);
   void hand_over(LinkId link, ByteView frame, const stack::Stack::Received& received, bool may_hand_over);
   void tell_all_proxies(LinkId link, ByteView frame);
   template <class Meter>
-  bool deliver(ClusterId source, const stack::Record& record, ByteView bytes, Meter& meter);
-  void no_such_port(ClusterId source, const stack::Record& record);
+  bool deliver(Instant now, ClusterId source, const stack::Record& record, ByteView bytes, Meter& meter);
   bool deliver_control(const stack::Stack::Received& received, std::size_t messages);
-  enum class Delivery : std::uint8_t {
-    kDelivered,
-    kNothing,  // nobody will ever take it
-    kNoRoom,
-  };
-  Delivery deliver_message(PortEntry& port, const stack::Record& record, ByteView bytes);
-  PortEntry* meant_port(ClusterId source, const stack::Record& record);
-  void repeated(PortEntry& port, const stack::Record& record);
-  static void mark_corrupted(PortEntry& port);
-  static void forget_consumed(PortEntry& port, Position consumed);
-  void publish_arrivals();
-  bool takes_from(const Channel& channel) const {
-    return channel.sends && !channel.closed && !channel.detaching && !channel.leaving;
-  }
+
+  // --- departures
   template <class Meter>
   int take_descriptors(Meter& meter);
   template <class Meter>
   int take_descriptors(Channel& channel, std::uint32_t most, Meter& meter);
-  // The port, if it is the endpoint's whose channel this is; else nullptr.
-  PortEntry* own_port(const Channel& channel, PortId id);
-  // What a port of the channel's may send.
-  static bool permitted(const Channel& channel, const SendDescriptor& d);
-  // A sub-connection that lives.
-  stack::SubConnection* route(ClusterId cluster);
   void dispatch(Outgoing& message);
-  bool may_grant(PortId port, Position position) const;
-  bool lend(Outgoing& message);
+  void dispatch_list(stack::OutMessage* list, bool maybe_duplicates);
   int run_relays();
-  void take_borrowed(unsigned from, const RelayedMessage& item);
-  void give_back(Outgoing& message, RelayReturn::Outcome outcome);
-  void retry_stranded();
-  // Sends a list of messages another way; they may have been delivered.
-  void dispatch_again(stack::OutMessage* list, bool again);
-  void fail(stack::OutMessage* list);
-  void fail_stranded(ClusterId cluster);
   int transmit(Instant now);
   int finish();
   void finish(Outgoing& message);
-  void release(Channel& channel);
-  void answer_drains();
-  void publish_events();
-  void watch_sub_connections(Instant now);
-  void watch(Instant now, Path& path);
-  void tell_unreachable(Path& path);
-  static void fence(Instant now, Path& path);
-  // The control plane hears of it in this turn, or when its ring has room.
-  void report(const WorkerEvent& event) { pending_events_.push_back(event); }
-  // Those that were installed with that incarnation of the peer.
-  void end_ports(ClusterId peer, std::uint64_t incarnation);
-  void protocol_violation(Channel& channel);
-  PortEntry* find(PortId id);
-  Path* find(const convergence::PathId& id);
+  void fail(Outgoing& message);
+  void retry_deferred();
+
+  // --- paths
+  void watch_paths(Instant now);
+  void end_drains(Instant now);
+  void carry_out_paths();
+  void carry_out(const WorkerEvent& event) { mailbox_.report(event); }
+  void carry_out(const PathMonitor::EndIncarnation& decision) {
+    ports_.end_incarnation(decision.peer, decision.incarnation);
+  }
+  void carry_out(const PathMonitor::SendAgain& decision) {
+    dispatch_list(decision.messages, decision.maybe_duplicates);
+  }
+  void carry_out(const PathMonitor::Fail& decision);
+  void carry_out(const PathMonitor::FailWaiting& decision);
+
   unsigned self() const { return stack_.config().local.proxy.value(); }
   unsigned proxies() const { return stack_.config().proxies; }
-  bool reaches(unsigned proxy, ClusterId cluster) const {
-    return (states_[proxy].reaches.load(std::memory_order_relaxed) >> cluster.value() & 1) != 0;
-  }
 
   stack::Stack stack_;
   std::vector<Queue> queues_;
@@ -323,49 +232,23 @@ class Worker {
   std::array<TxFrame, kMaxBurst> leaving_;
   ProxyCounters& counters_;
   ProxyStates& states_;
-  std::array<Route, stack::kMaxClusters> routes_;
-  std::vector<Path> paths_;                                     // beside the stack's sub-connections
-  std::array<std::uint8_t, stack::kMaxClusters> peer_proxies_;  // that are active
   std::array<Handoff*, kMaxProxies> handoff_to_{};
   std::vector<Handoff*> handoff_from_;
-  std::array<RelayPeer, kMaxProxies> relay_peers_{};
-  std::uint32_t generation_ = 0;  // how often this proxy was fenced
-  std::vector<std::unique_ptr<Outgoing>> borrow_pool_;
-  std::vector<Outgoing*> borrow_free_;
-  std::vector<Outgoing*> stranded_;  // nobody can send them now
-  std::vector<Outgoing*> deferred_;  // credits that may not be granted at this moment
-  std::vector<Memory> memories_;
-  std::vector<Channel*> channels_;
-  std::vector<PortEntry> ports_;
-  struct Drain {
-    PortId port;
-    Channel* channel;
-    std::uint32_t mark;  // the channel's descriptor before which all must be finished
-  };
-  std::vector<Drain> drains_;
-  std::vector<Channel*> rung_;  // channels with arrivals in this turn
-  std::vector<Outgoing> control_pool_;
-  std::vector<Outgoing*> control_free_;
-  std::deque<SendControl> control_waiting_;  // for a free one; not on the message path
-  std::vector<WorkerEvent> pending_events_;  // until the ring has room
-  bool release_due_ = false;                 // something of a channel was finished
-  bool released_ = false;                    // take_released()
-  std::uint32_t woken_ = 0;                  // take_woken()
-  bool inherited_ = false;                   // a lane that another proxy served before may hold descriptors
-  bool taking_ = true;                       // from clients
+  PathMonitor paths_;
+  Relays relays_;
+  WaitingMessages waiting_;
+  ServedChannels channels_;
+  ControlOutbox control_;
+  PortTable ports_;
+  std::uint32_t woken_ = 0;  // proxies (bit by bit) that frames were handed over to
+  bool taking_ = true;       // from clients
   Instant last_turn_;
-  Instant last_search_ = Instant::never();  // of all ports, for the one that a record was meant for
-  bool turned_away_ = false;  // packets in part: what was delivered of them has come again, or will
   std::uint64_t turns_ = 0;
   std::uint64_t idle_turns_ = 0;
 
-  std::vector<Parting> partings_;
   LocalRing<Datagram, 64> datagrams_out_;
   LocalRing<Datagram, 64> datagrams_in_;
-  LocalRing<WorkerCommand, kCommands> commands_;
-  LocalRing<WorkerEvent, kEvents> events_;
-  std::uint64_t commanded_ = 0;  // control plane's
-  std::atomic<std::uint64_t> obeyed_{0};
+  WorkerMailbox mailbox_;
   std::atomic<bool> ready_{false};
   std::atomic<bool> refused_peer_{false};
 };

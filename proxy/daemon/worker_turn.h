@@ -29,8 +29,8 @@ bool Worker::do_descriptor(Instant now, unsigned endpoint, unsigned lane, Meter&
   last_turn_ = now;
   (void)obey_commands(now);
   int taken = 0;
-  for (Channel* channel : channels_)
-    if (taken == 0 && channel->endpoint == endpoint && channel->lane == lane && takes_from(*channel))
+  for (Channel* channel : channels_.all())
+    if (taken == 0 && channel->endpoint == endpoint && channel->lane == lane && channel->takes_descriptors())
       taken = take_descriptors(*channel, 1, meter);
   end_unit(now);
   return taken > 0;
@@ -43,7 +43,7 @@ void Worker::do_rest(Instant now, Meter& meter) {
   (void)obey_commands(now);
   for (Handoff* in : handoff_from_)
     (void)in->drain([&](LinkId link, ByteView frame) { receive_frame(now, link, frame, false, meter); });
-  if (taking_ && std::exchange(inherited_, false)) {
+  if (taking_ && channels_.take_inherited()) {
     while (take_descriptors(meter) > 0) {
     }
   }
@@ -87,18 +87,18 @@ void Worker::receive_frame(Instant now, LinkId link, ByteView frame, bool may_ha
   while (reader.next(&record, &bytes)) {
     if (record.kind == stack::RecordKind::kControl)
       ++control_messages;
-    else if (!deliver(received.source, record, bytes, meter)) {
-      turned_away_ = true;
+    else if (!deliver(now, received.source, record, bytes, meter)) {
+      ports_.packet_turned_away();
       return;
     }
   }
   if (reader.broken()) {
-    turned_away_ = true;
+    ports_.packet_turned_away();
     stack_.malformed();
     return;
   }
   if (control_messages > 0 && !deliver_control(received, control_messages)) {
-    turned_away_ = true;
+    ports_.packet_turned_away();
     return;
   }
   stack_.delivered(now, received);
@@ -106,20 +106,18 @@ void Worker::receive_frame(Instant now, LinkId link, ByteView frame, bool may_ha
 
 // True when the record needs no more: it lies where it belongs, or nobody will ever take it.
 template <class Meter>
-bool Worker::deliver(ClusterId source, const stack::Record& r, ByteView bytes, Meter& meter) {
-  PortEntry* const port = find(r.destination);
-  if (port == nullptr || port->peer != source || port->peer_port != r.source) {
-    no_such_port(source, r);
-    return true;
-  }
+bool Worker::deliver(Instant now, ClusterId source, const stack::Record& r, ByteView bytes, Meter& meter) {
+  PortEntry* const port = ports_.destination(now, source, r);
+  if (port == nullptr) return true;
   if (r.kind == stack::RecordKind::kCredit) {
     if (mutant(Mutant::kLeakCredit) && r.position.value() % 8 == 0) return true;
     if (!meter.keeps_credit(*port->cell, source, r.position)) store_credit(*port->cell, self(), r.position);
     return true;
   }
-  const Delivery delivery = deliver_message(*port, r, bytes);
-  if (delivery == Delivery::kDelivered) meter.delivered(source, r);
-  return delivery != Delivery::kNoRoom;
+  const PortTable::Delivery delivery = ports_.deliver(now, *port, r, bytes);
+  if (delivery == PortTable::Delivery::kDelivered) meter.delivered(source, r);
+  if (delivery == PortTable::Delivery::kProtocolViolation) protocol_violation(*port->channel);
+  return delivery != PortTable::Delivery::kNoRoom;
 }
 
 // ---------------------------------------------------------------- departures
@@ -127,9 +125,8 @@ bool Worker::deliver(ClusterId source, const stack::Record& r, ByteView bytes, M
 template <class Meter>
 int Worker::take_descriptors(Meter& meter) {
   int taken = 0;
-  for (Channel* channel : channels_) {
-    if (takes_from(*channel)) taken += take_descriptors(*channel, kDescriptorsPerTurn, meter);
-  }
+  for (Channel* channel : channels_.all())
+    if (channel->takes_descriptors()) taken += take_descriptors(*channel, kDescriptorsPerTurn, meter);
   return taken;
 }
 
@@ -141,24 +138,19 @@ int Worker::take_descriptors(Channel& channel, std::uint32_t most, Meter& meter)
     return 0;
   }
   bool unsent = false;
-  // What they have in common is looked up once. Where there is a choice each has its own.
+  // What they have in common is looked up once. Where there is a choice of ways each has its own.
   std::uint32_t last_port = 0;
   const PortEntry* port = nullptr;
   stack::SubConnection* only_way = nullptr;
   for (std::uint32_t i = 0; i < readable; ++i) {
-    Outgoing& out = channel.outgoing[channel.send.taken() & (channel.send.capacity() - 1)];
-    const bool again =
-        channel.again && static_cast<std::int32_t>(channel.send.taken() - channel.again_until) < 0;
-    channel.again = again;
-    const SendDescriptor d = channel.send.take();  // copied, then checked, then used
-    ++channel.unfinished;
+    SendDescriptor d;
+    Outgoing& out = channel.take(&d);  // copied, then checked, then used
     if (port == nullptr || d.source_port != last_port) {
-      port = own_port(channel, PortId(d.source_port));
+      port = ports_.find_own(channel, PortId(d.source_port));
       last_port = d.source_port;
-      only_way =
-          port != nullptr && routes_[port->peer.value()].subs.size() == 1 ? route(port->peer) : nullptr;
+      only_way = port != nullptr ? paths_.routes().only(port->peer) : nullptr;
     }
-    if (port == nullptr || !permitted(channel, d)) {
+    if (port == nullptr || !channel.permits(d)) {
       finish(out);
       protocol_violation(channel);
       return static_cast<int>(i);
@@ -168,29 +160,18 @@ int Worker::take_descriptors(Channel& channel, std::uint32_t most, Meter& meter)
       unsent = true;
       continue;
     }
-    stack::Record& r = out.record;
-    r.destination = port->peer_port;
-    r.source = port->id;
-    r.position = Position(d.position);
-    r.kind = static_cast<stack::RecordKind>(d.kind);
-    r.many_pieces = d.many_pieces != 0;
-    r.maybe_duplicate = again;
-    r.skip = d.skip;
-    r.message_bytes = d.message_bytes;
-    r.message_offset = d.message_offset;
-    r.message = Position(d.message);
-    out.data = channel.data + d.data_offset;
-    out.bytes = d.bytes;
-    out.to = port->peer;
+    channel.describe(out, d, *port);
     meter.taken(out);
-    if (r.kind == stack::RecordKind::kCredit && !may_grant(port->id, r.position))
-      deferred_.push_back(&out);
-    else if (stack::SubConnection* const sub = only_way != nullptr ? only_way : route(port->peer))
+    if (out.record.kind == stack::RecordKind::kCredit &&
+        !may_grant(states_, proxies(), port->id, out.record.position))
+      waiting_.defer(out);
+    else if (stack::SubConnection* const sub =
+                 only_way != nullptr ? only_way : paths_.routes().pick(port->peer))
       sub->send(out);
     else
       dispatch(out);
   }
-  if (unsent) release(channel);
+  if (unsent) channels_.release(channel);
   return static_cast<int>(readable);
 }
 

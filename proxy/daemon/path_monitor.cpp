@@ -1,0 +1,251 @@
+#include "proxy/daemon/path_monitor.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace braid::proxy {
+namespace {
+
+// How long the last words to a cluster that is left may take to be acknowledged.
+constexpr Duration kDrainPatience = 200_ms;
+
+bool is_fenced(const stack::SubConnection& sub) {
+  return sub.state() == stack::SubConnection::State::kFenced;
+}
+
+// What it owes is kept beside what it owed when it was fenced before.
+void append(stack::OutMessage** list, stack::OutMessage* messages) {
+  while (*list != nullptr) list = &(*list)->next;
+  *list = messages;
+}
+
+}  // namespace
+
+PathMonitor::PathMonitor(stack::Stack& stack) : stack_(stack) {
+  const stack::StackConfig& config = stack.config();
+  for (std::size_t i = 0; i < config.remotes.size(); ++i) {
+    const stack::RemoteStack& remote = config.remotes[i];
+    Path path;
+    path.sub = stack_.sub_connections()[i].get();
+    path.id = {config.local.proxy, remote.id.cluster, remote.id.proxy};
+    path.known = !remote.absent;
+    path.waits = remote.absent;
+    paths_.push_back(path);
+  }
+  for (std::uint16_t cluster = 0; cluster < stack::kMaxClusters; ++cluster) make_route(ClusterId(cluster));
+}
+
+PathMonitor::Path* PathMonitor::find(const convergence::PathId& id) {
+  const auto path = std::find_if(paths_.begin(), paths_.end(), [&](const Path& p) { return p.id == id; });
+  return path == paths_.end() ? nullptr : &*path;
+}
+
+// Those that are preferred first.
+void PathMonitor::make_route(ClusterId cluster) {
+  std::vector<stack::SubConnection*> subs;
+  std::uint32_t preferred_subs = 0;
+  for (const bool preferred : {true, false}) {
+    for (const Path& path : paths_) {
+      if (path.id.cluster != cluster || !path.known || stack_.remote(index(path)).preferred != preferred)
+        continue;
+      subs.push_back(path.sub);
+      if (preferred) ++preferred_subs;
+    }
+  }
+  routes_.set(cluster, std::move(subs), preferred_subs);
+}
+
+std::optional<PathMonitor::Decision> PathMonitor::poll() {
+  if (next_decision_ == decisions_.size()) {
+    decisions_.clear();
+    next_decision_ = 0;
+    return std::nullopt;
+  }
+  return decisions_[next_decision_++];
+}
+
+// ---------------------------------------------------------------- what is seen of them
+
+void PathMonitor::watch(Instant now) {
+  reached_ = 0;
+  for (Path& path : paths_) {
+    watch(now, path);
+    tell_unreachable(path);
+    refused_peer_ = refused_peer_ || path.sub->refused_hash();
+    if (lives(*path.sub)) reached_ |= std::uint64_t{1} << path.id.cluster.value();
+  }
+}
+
+void PathMonitor::watch(Instant now, Path& path) {
+  stack::SubConnection& sub = *path.sub;
+  if (!path.known || is_fenced(sub)) return;
+  if (sub.take_lost()) {
+    // It can be told apart from its successor only by the incarnation that it had when it was up.
+    const convergence::Association lost{sub.config().incarnation, sub.lost_incarnation()};
+    if (path.told == Path::Told::kNothing && !(path.waits && lost == path.association)) {
+      path.association = lost;
+      report(PathUp{path.id, path.association});
+    }
+    const bool replaced = sub.established() && sub.peer_incarnation() != path.association.peer;
+    decisions_.push_back(EndIncarnation{path.id.cluster, path.association.peer});
+    report(PeerLost{path.id.cluster, path.association, !replaced, sub.peer_closed()});
+    path.told = Path::Told::kNothing;
+    if (!replaced) return fence(now, path);  // the control plane says with which incarnation it starts again
+  }
+  // A path that waits for the peer to close its end takes the peer's word for that, and no less (FO-10).
+  const Path::Told state = !sub.established() || (path.waits && !sub.confirmed()) ? Path::Told::kNothing
+                           : sub.path_dead()                                      ? Path::Told::kDead
+                                                                                  : Path::Told::kUp;
+  if (state == path.told) return;
+  if (state == Path::Told::kUp || path.told == Path::Told::kNothing) {
+    path.association = {sub.config().incarnation, sub.peer_incarnation()};
+    report(PathUp{path.id, path.association});
+  }
+  if (state == Path::Told::kDead) report(PathDead{path.id});
+  path.told = state;
+}
+
+// Why a path does not come up: once for each reason, as long as it is not there.
+void PathMonitor::tell_unreachable(Path& path) {
+  const stack::PathReport& unreachable = stack_.path_report(index(path));
+  if (unreachable.unreachables == path.unreachables || !path.known) return;
+  path.unreachables = unreachable.unreachables;
+  if (!lives(*path.sub)) report(PathUnreachable{path.id, unreachable.reason});
+}
+
+// ---------------------------------------------------------------- what the control plane decided
+
+void PathMonitor::fence(Instant now, Path& path) {
+  append(&path.held, path.sub->fence(now));
+  path.waits = true;
+  path.told = Path::Told::kNothing;
+}
+
+void PathMonitor::obey(Instant now, const convergence::Paths::Command& c) {
+  using Kind = convergence::Paths::Command::Kind;
+  if (c.kind == Kind::kForgetPeer) return forget_peer(now, c);
+  Path* const path = find(c.path);
+  CHECK(path != nullptr);
+  switch (c.kind) {
+    case Kind::kClose:
+      return close(now, *path, c);
+    case Kind::kHandshake:
+      if (path->known && path->waits && is_fenced(*path->sub)) path->sub->reopen(now, c.own, c.epoch);
+      return;
+    case Kind::kResume:
+      if (!path->known || !std::exchange(path->waits, false)) return;
+      if (is_fenced(*path->sub)) path->sub->reopen(now, c.own, c.epoch);
+      return send_again(std::exchange(path->held, nullptr), true);
+    case Kind::kForgetPeer:
+      return;
+  }
+}
+
+void PathMonitor::close(Instant now, Path& path, const convergence::Paths::Command& c) {
+  watch(now, path);  // what it has to tell comes first
+  const stack::SubConnection& sub = *path.sub;
+  PathClosed answer{path.id, false, sub.epoch(), sub.established() ? sub.peer_epoch() : 0};
+  // Our own judgement was about a peer that was there; a peer's word is about the epoch that it names,
+  // and where we have not heard of that yet, it must not come to life either.
+  answer.closed = path.known && !is_fenced(sub) &&
+                  (!c.by_peer ? sub.established() && sub.path_dead()
+                   : c.before ? !sub.has_met(c.epoch)
+                              : !sub.established() || answer.peer_epoch == c.epoch);
+  if (answer.closed) fence(now, path);
+  report(answer);
+}
+
+void PathMonitor::forget_peer(Instant now, const convergence::Paths::Command& c) {
+  decisions_.push_back(EndIncarnation{c.path.cluster, c.association.peer});
+  for (Path& path : paths_) {
+    if (path.id.cluster != c.path.cluster || !path.known) continue;
+    watch(now, path);
+    stack::SubConnection& sub = *path.sub;
+    fail(std::exchange(path.held, nullptr));
+    path.waits = false;
+    const bool goes_on = !is_fenced(sub) && sub.config().incarnation == c.own;
+    if (goes_on && sub.established() && sub.peer_incarnation() != c.association.peer)
+      continue;  // with the successor
+    if (goes_on && !sub.established()) {
+      fail(sub.recall());  // it may be known to the successor already
+      continue;
+    }
+    if (!is_fenced(sub)) fail(sub.fence(now));
+    path.told = Path::Told::kNothing;
+    sub.reopen(now, c.own);
+  }
+  decisions_.push_back(FailWaiting{c.path.cluster});
+}
+
+// This proxy stood still, and the others have gone on without it (FO-6).
+void PathMonitor::restart(Instant now) {
+  for (Path& path : paths_) {
+    if (stack_.remote(index(path)).names && std::exchange(path.known, false)) make_route(path.id.cluster);
+    (void)path.sub->fence(now);
+    (void)path.sub->take_finished();
+    (void)path.sub->take_lost();
+    path.told = Path::Told::kNothing;
+    path.held = nullptr;
+    path.waits = true;
+  }
+  drains_.clear();
+  decisions_.clear();
+  next_decision_ = 0;
+}
+
+// ---------------------------------------------------------------- clusters of other machines
+
+void PathMonitor::obey(Instant now, const ConnectPath& c) {
+  Path* const path = find(c.path);
+  if (path == nullptr) return;
+  CHECK(path->waits);
+  // The control plane asked before: it knows of none that cannot be set.
+  if (!stack_.set_remote(index(*path), c.remote)) return;
+  path->known = true;
+  path->unreachables = 0;
+  make_route(path->id.cluster);
+  if (!c.opens) return;  // that comes with kResume
+  path->waits = false;
+  path->sub->reopen(now, c.remote.incarnation);
+}
+
+// No connection with it is left: what is still to be said are control messages.
+void PathMonitor::obey(Instant now, const DrainCluster& c) {
+  for (Path& path : paths_) {
+    if (path.id.cluster != c.cluster || !path.known) continue;
+    path.known = false;
+    path.told = Path::Told::kNothing;
+    fail(std::exchange(path.held, nullptr));
+    path.waits = true;
+    path.sub->close(now);
+  }
+  make_route(c.cluster);
+  decisions_.push_back(FailWaiting{c.cluster});
+  drains_.push_back({c.cluster, now + kDrainPatience});
+}
+
+bool PathMonitor::is_closed(ClusterId cluster) const {
+  return std::all_of(paths_.begin(), paths_.end(), [&](const Path& path) {
+    return path.id.cluster != cluster || is_fenced(*path.sub) ||
+           path.sub->state() == stack::SubConnection::State::kClosed;
+  });
+}
+
+void PathMonitor::end(Instant now, ClusterId cluster) {
+  for (const Path& path : paths_) {
+    if (path.id.cluster != cluster) continue;
+    fail(path.sub->fence(now));
+    (void)path.sub->take_lost();
+  }
+  report(ClusterDrained{cluster});
+}
+
+Instant PathMonitor::next_deadline() const {
+  Instant next = Instant::never();
+  for (const Drain& drain : drains_) next = earlier(next, drain.until);
+  return next;
+}
+
+}  // namespace braid::proxy

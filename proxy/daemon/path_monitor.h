@@ -1,0 +1,153 @@
+// The sub-connections of one proxy as paths: it watches which of them live, tells the control plane, and
+// carries out what that decides about them (convergence/paths.h). What a path owed when it died is kept until
+// the control plane says that the peer has closed its end; then it is to be sent again, or has failed.
+//
+//             dead, or the peer is lost                    Kind::kResume
+//    open ───────────────────────────────► fenced, held ───────────────────► open
+//                                               │  ▲
+//                                               ▼  │ Kind::kHandshake: the new handshake runs, and what it
+//                                            handshake   owed still waits
+//
+// Decisions come out of poll(), to be carried out in that order before anything else is done. Owned by the
+// proxy's worker, like the stack whose sub-connections it fences, closes and reopens.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "convergence/paths.h"
+#include "proxy/daemon/routes.h"
+#include "proxy/daemon/worker_commands.h"
+#include "stack/stack.h"
+
+namespace braid::proxy {
+
+class PathMonitor {
+ public:
+  // Connections with that incarnation of the peer are dead.
+  struct EndIncarnation {
+    ClusterId peer;
+    std::uint64_t incarnation = 0;
+  };
+  // Messages, linked by `next`, that must go another way.
+  struct SendAgain {
+    stack::OutMessage* messages = nullptr;
+    bool maybe_duplicates = false;
+  };
+  // Messages, linked by `next`, that nobody will ever get.
+  struct Fail {
+    stack::OutMessage* messages = nullptr;
+  };
+  // And those to the cluster that no sub-connection has.
+  struct FailWaiting {
+    ClusterId to;
+  };
+  // A WorkerEvent: the control plane is to be told.
+  using Decision = std::variant<WorkerEvent, EndIncarnation, SendAgain, Fail, FailWaiting>;
+
+  // The stack outlives this.
+  explicit PathMonitor(stack::Stack& stack);
+  PathMonitor(const PathMonitor&) = delete;
+  PathMonitor& operator=(const PathMonitor&) = delete;
+
+  // --- what the control plane asks for
+
+  void obey(Instant now, const ControlPath& command) { obey(now, command.command); }
+  void obey(Instant now, const ConnectPath& command);
+  void obey(Instant now, const DrainCluster& command);
+  // This proxy was fenced: its paths stay closed until the control plane says otherwise, and what they owed is
+  // of no use to anybody.
+  void restart(Instant now);
+
+  // --- time
+
+  // Looks at every path.
+  void watch(Instant now);
+  // Takes back what waits at a peer that was never there, where `reachable(cluster)` says that there is another
+  // way.
+  template <class Reachable>
+  void recall_waiting(Reachable&& reachable) {
+    for (const Path& path : paths_) {
+      if (path.sub->state() != stack::SubConnection::State::kHandshake || !path.sub->has_unfinished())
+        continue;
+      if (reachable(path.id.cluster)) send_again(path.sub->recall(), false);
+    }
+  }
+  bool draining() const { return !drains_.empty(); }
+  // Ends drains whose paths are closed, or have had their time. `any_lent(cluster)`: other proxies have
+  // messages of this one's to the cluster, which come back first.
+  template <class AnyLent>
+  void end_drains(Instant now, AnyLent&& any_lent) {
+    std::erase_if(drains_, [&](const Drain& drain) {
+      decisions_.push_back(FailWaiting{drain.cluster});  // given back by who had borrowed it
+      if ((!is_closed(drain.cluster) && now < drain.until) || any_lent(drain.cluster)) return false;
+      end(now, drain.cluster);
+      return true;
+    });
+  }
+  // When end_drains() must be called if nothing happens before.
+  Instant next_deadline() const;
+
+  std::optional<Decision> poll();
+
+  // --- what is known
+
+  Routes& routes() { return routes_; }
+  // When they were watched last: bit c, some path to cluster c lived.
+  std::uint64_t reached() const { return reached_; }
+  // A peer was refused because its configuration differs.
+  bool refused_peer() const { return refused_peer_; }
+
+ private:
+  struct Path {
+    stack::SubConnection* sub = nullptr;
+    convergence::PathId id;
+    enum class Told : std::uint8_t { kNothing, kUp, kDead } told = Told::kNothing;
+    convergence::Association association;  // of the last kUp
+    // Fenced: what it owed then, until the control plane's word. It may start a new handshake before that.
+    bool waits = false;
+    stack::OutMessage* held = nullptr;
+    bool known = true;               // else there is nobody at its other end, and it is fenced or closes
+    std::uint64_t unreachables = 0;  // that were told
+  };
+  // A cluster's paths are closing, and are given up then although something is not acknowledged.
+  struct Drain {
+    ClusterId cluster;
+    Instant until;
+  };
+
+  Path* find(const convergence::PathId& id);
+  std::size_t index(const Path& path) const { return static_cast<std::size_t>(&path - paths_.data()); }
+  void make_route(ClusterId cluster);
+  void obey(Instant now, const convergence::Paths::Command& command);
+  void watch(Instant now, Path& path);
+  void tell_unreachable(Path& path);
+  static void fence(Instant now, Path& path);
+  void close(Instant now, Path& path, const convergence::Paths::Command& command);
+  void forget_peer(Instant now, const convergence::Paths::Command& command);
+  bool is_closed(ClusterId cluster) const;
+  void end(Instant now, ClusterId cluster);
+  void report(const WorkerEvent& event) { decisions_.push_back(event); }
+  void send_again(stack::OutMessage* messages, bool maybe_duplicates) {
+    if (messages != nullptr) decisions_.push_back(SendAgain{messages, maybe_duplicates});
+  }
+  void fail(stack::OutMessage* messages) {
+    if (messages != nullptr) decisions_.push_back(Fail{messages});
+  }
+
+  stack::Stack& stack_;
+  Routes routes_;
+  std::vector<Path> paths_;  // beside the stack's sub-connections
+  std::vector<Drain> drains_;
+  std::vector<Decision> decisions_;
+  std::size_t next_decision_ = 0;
+  std::uint64_t reached_ = 0;
+  bool refused_peer_ = false;
+};
+
+}  // namespace braid::proxy

@@ -1,0 +1,156 @@
+#include "proxy/daemon/port_table.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/mutant.h"
+#include "convergence/position.h"
+#include "proxy/daemon/proxy_state.h"
+
+namespace braid::proxy {
+namespace {
+
+// How long a client's ring of arrivals may be full.
+constexpr Duration kFullRingPatience = 1_s;
+
+}  // namespace
+
+void PortTable::end_incarnation(ClusterId peer, std::uint64_t incarnation) {
+  for (PortEntry& port : ports_)
+    port.peer_lost =
+        port.peer_lost || (port.id != PortId() && port.peer == peer && port.peer_incarnation == incarnation);
+}
+
+void PortTable::clear() {
+  for (PortEntry& port : ports_) port = PortEntry{};
+  rung_.clear();
+}
+
+void PortTable::no_such_port(Instant now, ClusterId source, const stack::Record& r) {
+  counters_.no_port.add();
+  if (PortEntry* const port = meant(now, source, r)) mark_corrupted(*port);
+}
+
+// CV-10: a sender names both ends of one connection, so a record that names one of them belongs there. To a
+// port that was closed records come as long as its peer has not heard of it; that names neither of an open
+// one. (A peer that comes back may use again a number that it had; whose peer was lost does not count.) A
+// peer that makes up records does not make us search more than once a turn.
+PortEntry* PortTable::meant(Instant now, ClusterId source, const stack::Record& r) {
+  PortEntry* const named = find(r.destination);
+  if (named != nullptr && named->peer == source) return named;
+  if (last_search_ == now) return nullptr;
+  last_search_ = now;
+  const auto found = std::find_if(ports_.begin(), ports_.end(), [&](const PortEntry& port) {
+    return port.id != PortId() && port.peer == source && port.peer_port == r.source && !port.peer_lost;
+  });
+  return found == ports_.end() ? nullptr : &*found;
+}
+
+// The message that came here was there before. Only what may have been delivered by another proxy, or in a
+// packet that was turned away, comes again.
+PortTable::Delivery PortTable::drop_repeated(PortEntry& port, const stack::Record& r) {
+  counters_.stale_records.add();
+  if (!r.maybe_duplicate && !turned_away_) mark_corrupted(port);
+  return Delivery::kDropped;
+}
+
+// CV-10
+void PortTable::mark_corrupted(PortEntry& port) {
+  port.cell->corrupted.store(1, std::memory_order_release);
+}
+
+// It has an entry for every granule that was promised. A client that keeps it full (it says that it consumed
+// what it does not take) keeps the whole sub-connection waiting, so not for long.
+PortTable::Delivery PortTable::ring_full(Instant now, Channel& channel) {
+  if (channel.arrivals.peer() == Peer::kViolates) return Delivery::kProtocolViolation;
+  counters_.arrival_ring_full.add();
+  if (channel.full_since == Instant::never()) channel.full_since = now;
+  return now - channel.full_since < kFullRingPatience ? Delivery::kNoRoom : Delivery::kProtocolViolation;
+}
+
+// FO-9: another proxy may have delivered it, and its space may be granted again at this very moment. Either
+// this sees that it was consumed, or may_grant() sees this. False: it was consumed.
+bool PortTable::begin_rewriting(const PortEntry& port, const stack::Record& r) {
+  writing_.store(hazard(port.id, r.position), std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (r.position - Position(port.cell->consumed.load(std::memory_order_acquire)) < 0) {
+    writing_.store(0, std::memory_order_relaxed);
+    counters_.stale_records.add();
+    return false;
+  }
+  counters_.redelivered.add();
+  return true;
+}
+
+PortTable::Delivery PortTable::deliver(Instant now, PortEntry& port, const stack::Record& r, ByteView bytes) {
+  // The client's word on what it has consumed can only hurt itself: whatever it says, the bytes go into its
+  // own buffer.
+  const Position consumed(port.cell->consumed.load(std::memory_order_acquire));
+  const std::int32_t ahead = r.position - consumed;
+  const std::uint32_t granules = convergence::granules_of(r.bytes);
+  const std::uint32_t index = r.position.value() & (port.window_granules - 1);
+  if (ahead < 0) return drop_repeated(port, r);
+  if (static_cast<std::uint32_t>(ahead) + granules > port.window_granules ||
+      index + granules > port.window_granules) {
+    counters_.stale_records.add();
+    mark_corrupted(port);
+    return Delivery::kDropped;
+  }
+  Channel& channel = *port.channel;
+  if (channel.closed || channel.detaching) {
+    counters_.no_port.add();
+    return Delivery::kDropped;
+  }
+  if (consumed != port.forgotten) forget_consumed(port, consumed);
+  std::uint64_t& word = port.reported[index / 64];
+  const std::uint64_t bit = std::uint64_t{1} << (index % 64);
+  if ((word & bit) != 0) return drop_repeated(port, r);
+  if (channel.arrivals.room() == 0) return ring_full(now, channel);
+  if (channel.full_since != Instant::never()) channel.full_since = Instant::never();
+  if (r.maybe_duplicate && !begin_rewriting(port, r)) return Delivery::kDropped;
+  word |= bit;
+  std::memcpy(port.window + std::size_t{index} * convergence::kGranuleBytes, bytes.data(), bytes.size());
+  if (r.maybe_duplicate) writing_.store(0, std::memory_order_release);
+  ArrivalDescriptor d{};
+  d.destination_port = r.destination.value();
+  d.position = (mutant(Mutant::kMisorderAfterFailover) && r.maybe_duplicate ? consumed : r.position).value();
+  d.message_bytes = r.message_bytes;
+  d.message_offset = r.message_offset;
+  d.message = r.message.value();
+  d.bytes = r.bytes;
+  d.skip = r.skip;
+  d.many_pieces = r.many_pieces ? 1 : 0;
+  if (!channel.arrivals.unpublished()) rung_.push_back(&channel);
+  channel.arrivals.push(d);
+  counters_.messages_received.add();
+  counters_.message_bytes_received.add(r.bytes);
+  return Delivery::kDelivered;
+}
+
+void PortTable::forget_consumed(PortEntry& port, Position consumed) {
+  const std::int32_t moved = consumed - port.forgotten;
+  if (moved <= 0) return;  // a lie, which costs its client what arrives now
+  if (static_cast<std::uint32_t>(moved) >= port.window_granules) {
+    std::fill_n(port.reported, reported_words(port.window_granules), 0);
+  } else {
+    std::uint32_t at = port.forgotten.value() & (port.window_granules - 1);
+    for (auto left = static_cast<std::uint32_t>(moved); left > 0;) {
+      const std::uint32_t bits = std::min(left, 64 - at % 64);
+      const std::uint64_t mask = bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
+      port.reported[at / 64] &= ~(mask << (at % 64));
+      at = (at + bits) & (port.window_granules - 1);
+      left -= bits;
+    }
+  }
+  port.forgotten = consumed;
+}
+
+void PortTable::publish() {
+  for (Channel* channel : rung_) {
+    channel->arrivals.publish();
+    channel->doorbell->ring();
+  }
+  rung_.clear();
+}
+
+}  // namespace braid::proxy

@@ -1,0 +1,58 @@
+#include "proxy/daemon/proxy_channel.h"
+
+#include "convergence/ports.h"
+#include "convergence/position.h"
+#include "stack/wire/segment.h"
+
+namespace braid::proxy {
+
+Channel::Channel(std::uint32_t client_id, const ChannelGeometry& g, std::byte* client_memory,
+                 unsigned its_endpoint, unsigned its_lane, bool resumes)
+    : client(client_id),
+      endpoint(its_endpoint),
+      lane(its_lane),
+      memory(client_memory),
+      send(memory + g.send_ring(endpoint, lane), g.send_descriptors, resumes),
+      data(memory + g.send_data(endpoint, lane)),
+      data_bytes(g.send_bytes),
+      arrivals(memory + g.arrival_ring(endpoint, lane), g.arrivals, resumes),
+      doorbell(reinterpret_cast<Doorbell*>(memory + g.doorbell(endpoint))),
+      outgoing(g.send_descriptors),
+      send_ring_(memory + g.send_ring(endpoint, lane)) {
+  for (Outgoing& o : outgoing) o.channel = this;
+  if (resumes) resume_sending();
+}
+
+void Channel::resume_sending() {
+  send = SendConsumer(send_ring_, send.capacity(), true);
+  // What was published until now may have been taken, and sent, by the proxy before.
+  maybe_duplicate_until.reset();
+  if (send.refresh() == Peer::kHonest) maybe_duplicate_until = send.taken() + send.readable();
+  sends = true;
+}
+
+bool Channel::permits(const SendDescriptor& d) const {
+  if (d.kind == static_cast<std::uint8_t>(stack::RecordKind::kCredit))
+    return d.bytes == 0 && d.message_bytes == 0 && d.message_offset == 0;
+  if (d.kind != static_cast<std::uint8_t>(stack::RecordKind::kMessage) || d.many_pieces > 1) return false;
+  if (d.bytes > stack::kMaxPieceBytes || !inside(d.data_offset, d.bytes, data_bytes)) return false;
+  if (d.message_bytes > convergence::kMaxMessageBytes || d.message_offset % convergence::kGranuleBytes != 0)
+    return false;
+  if (!inside(d.message_offset, d.bytes, d.message_bytes)) return false;
+  return d.many_pieces != 0 || (d.message_offset == 0 && d.bytes == d.message_bytes);
+}
+
+bool Channel::release() {
+  std::uint32_t upto = send.released();
+  while (upto != send.taken()) {
+    Outgoing& m = outgoing[upto & (send.capacity() - 1)];
+    if (!m.done) break;
+    m.done = false;
+    ++upto;
+  }
+  const bool any = upto != send.released();
+  send.release(upto);
+  return any;
+}
+
+}  // namespace braid::proxy

@@ -1,0 +1,330 @@
+#include "proxy/daemon/path_monitor.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "tests/stack/two_stacks.h"
+
+namespace braid::proxy {
+namespace {
+
+using convergence::Association;
+using convergence::Paths;
+using stack::OutMessage;
+using stack::Stack;
+using stack::StackConfig;
+using State = stack::SubConnection::State;
+
+constexpr ClusterId kPeer{1};
+constexpr convergence::PathId kPath{ProxyId(0), kPeer, ProxyId(0)};
+constexpr Association kAssociation{11, 22};
+
+StackConfig config(std::uint16_t cluster, std::uint64_t incarnation, bool absent = false) {
+  StackConfig c = stack::stack_config(cluster, 2);
+  c.remotes[0].incarnation = incarnation;
+  c.remotes[0].absent = absent;
+  return c;
+}
+
+// A proxy with one path, to the only proxy of cluster 1, whose stack the test drives.
+class PathMonitorTest : public ::testing::Test {
+ protected:
+  void make(bool absent = false) {
+    us_.emplace(config(0, kAssociation.own, absent), now_);
+    monitor_.emplace(*us_);
+  }
+  void restart_peer(std::uint64_t incarnation = kAssociation.peer, std::uint64_t seed = 1) {
+    StackConfig c = config(1, incarnation);
+    c.seed = seed;
+    them_.emplace(c, now_);
+  }
+  void connect() {
+    make();
+    restart_peer();
+    run(20_ms);
+    ASSERT_TRUE(sub().established());
+    (void)decisions();
+  }
+  // Frames arrive at once, unless nothing does.
+  void run(Duration time) {
+    for (const Instant end = now_ + time; now_ < end; now_ = now_ + 1_ms) {
+      for (int round = 0; round < 4; ++round) {
+        if (us_) transmit(*us_, them_);
+        if (them_) transmit(*them_, us_);
+      }
+      if (monitor_) monitor_->watch(now_);
+    }
+  }
+  void transmit(Stack& from, std::optional<Stack>& to) {
+    for (stack::Bytes frame(from.frame_bytes());;) {
+      const std::size_t length = from.poll_transmit(now_, stack::kWire, frame);
+      if (length == 0) return;
+      if (cut_ || !to) continue;
+      const Stack::Received r = to->receive(now_, stack::kWire, ByteView(frame).first(length));
+      if (&*to == &*them_) (void)to->sub_connections()[0]->take_lost();
+      if (r.what == Stack::Received::What::kRecords) to->delivered(now_, r);
+    }
+  }
+  stack::SubConnection& sub() { return *us_->sub_connections()[0]; }
+  OutMessage& send() {
+    OutMessage& m = messages_.emplace_back();
+    m.data = bytes_.data();
+    m.bytes = m.record.message_bytes = static_cast<std::uint32_t>(bytes_.size());
+    sub().send(m);
+    return m;
+  }
+  void die() {
+    cut_ = true;
+    run(1_s);
+    ASSERT_TRUE(sub().path_dead());
+  }
+  std::vector<PathMonitor::Decision> decisions() {
+    std::vector<PathMonitor::Decision> all;
+    while (const std::optional<PathMonitor::Decision> d = monitor_->poll()) all.push_back(*d);
+    return all;
+  }
+  // The events among them, of that type.
+  template <class Event>
+  static std::vector<Event> events(const std::vector<PathMonitor::Decision>& decisions) {
+    std::vector<Event> found;
+    for (const PathMonitor::Decision& d : decisions)
+      if (const auto* const event = std::get_if<WorkerEvent>(&d))
+        if (const auto* const one = std::get_if<Event>(event)) found.push_back(*one);
+    return found;
+  }
+  template <class Kind>
+  static std::vector<Kind> of(const std::vector<PathMonitor::Decision>& decisions) {
+    std::vector<Kind> found;
+    for (const PathMonitor::Decision& d : decisions)
+      if (const auto* const one = std::get_if<Kind>(&d)) found.push_back(*one);
+    return found;
+  }
+  void command(Paths::Command::Kind kind, std::uint64_t own = kAssociation.own) {
+    Paths::Command c;
+    c.kind = kind;
+    c.path = kPath;
+    c.own = own;
+    c.association = kAssociation;
+    monitor_->obey(now_, ControlPath{c});
+  }
+
+  Instant now_ = Instant::from_ns(1'000'000'000);
+  bool cut_ = false;
+  std::optional<Stack> us_;
+  std::optional<Stack> them_;
+  std::optional<PathMonitor> monitor_;
+  std::deque<OutMessage> messages_;
+  std::array<std::byte, 64> bytes_{};
+};
+
+TEST_F(PathMonitorTest, EstablishedPathIsUpOnce) {
+  make();
+  restart_peer();
+  run(50_ms);
+  const auto up = events<PathUp>(decisions());
+  ASSERT_EQ(up.size(), 1u);
+  EXPECT_EQ(up[0].path, kPath);
+  EXPECT_EQ(up[0].association, kAssociation);
+  EXPECT_EQ(monitor_->reached(), 1u << kPeer.value());
+  EXPECT_EQ(monitor_->routes().pick(kPeer), &sub());
+  EXPECT_FALSE(monitor_->refused_peer());
+}
+
+TEST_F(PathMonitorTest, PathThatIsNotHeardIsDeadUntilItIsHeardAgain) {
+  connect();
+  die();
+  EXPECT_EQ(events<PathDead>(decisions()).size(), 1u);
+  EXPECT_EQ(monitor_->reached(), 0u);
+  EXPECT_EQ(monitor_->routes().pick(kPeer), nullptr);
+  cut_ = false;
+  run(1_s);
+  EXPECT_EQ(events<PathUp>(decisions()).size(), 1u);
+  EXPECT_EQ(monitor_->reached(), 1u << kPeer.value());
+}
+
+TEST_F(PathMonitorTest, PathThatLivesIsNotClosedForBeingDead) {
+  connect();
+  command(Paths::Command::Kind::kClose);
+  const auto closed = events<PathClosed>(decisions());
+  ASSERT_EQ(closed.size(), 1u);
+  EXPECT_FALSE(closed[0].closed);
+  EXPECT_TRUE(sub().established());
+}
+
+TEST_F(PathMonitorTest, ClosedPathKeepsWhatItOwesUntilItIsResumed) {  // FO-4
+  connect();
+  die();
+  OutMessage& owed = send();
+  (void)decisions();
+  command(Paths::Command::Kind::kClose);
+  std::vector<PathMonitor::Decision> decided = decisions();
+  const auto closed = events<PathClosed>(decided);
+  ASSERT_EQ(closed.size(), 1u);
+  EXPECT_TRUE(closed[0].closed);
+  EXPECT_TRUE(of<PathMonitor::SendAgain>(decided).empty());
+  EXPECT_EQ(sub().state(), State::kFenced);
+
+  command(Paths::Command::Kind::kResume);
+  decided = decisions();
+  const auto again = of<PathMonitor::SendAgain>(decided);
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].messages, &owed);
+  EXPECT_TRUE(again[0].maybe_duplicates);
+  EXPECT_EQ(sub().state(), State::kHandshake);
+  command(Paths::Command::Kind::kResume);
+  EXPECT_TRUE(decisions().empty()) << "it was resumed already";
+}
+
+TEST_F(PathMonitorTest, NewHandshakeIsUpOnlyWhenThePeerHasAnsweredInIt) {  // FO-10
+  connect();
+  die();
+  (void)send();
+  command(Paths::Command::Kind::kClose);
+  (void)decisions();
+  command(Paths::Command::Kind::kHandshake);
+  EXPECT_EQ(sub().state(), State::kHandshake);
+  run(20_ms);
+  EXPECT_TRUE(decisions().empty()) << "nothing is heard, and what is owed still waits";
+  cut_ = false;
+  run(100_ms);
+  const std::vector<PathMonitor::Decision> decided = decisions();
+  EXPECT_EQ(events<PathUp>(decided).size(), 1u);
+  EXPECT_TRUE(of<PathMonitor::SendAgain>(decided).empty());
+}
+
+TEST_F(PathMonitorTest, SilentPeerIsLostAndItsPathWaits) {
+  connect();
+  cut_ = true;
+  run(11_s);
+  const std::vector<PathMonitor::Decision> decided = decisions();
+  const auto lost = events<PeerLost>(decided);
+  ASSERT_EQ(lost.size(), 1u);
+  EXPECT_EQ(lost[0].association, kAssociation);
+  EXPECT_TRUE(lost[0].silent);
+  EXPECT_FALSE(lost[0].closed);
+  const auto ended = of<PathMonitor::EndIncarnation>(decided);
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].peer, kPeer);
+  EXPECT_EQ(ended[0].incarnation, kAssociation.peer);
+  EXPECT_EQ(sub().state(), State::kFenced);
+}
+
+TEST_F(PathMonitorTest, NewIncarnationReplacesThePeer) {  // FO-7
+  connect();
+  restart_peer(33, 2);
+  run(100_ms);
+  const std::vector<PathMonitor::Decision> decided = decisions();
+  const auto lost = events<PeerLost>(decided);
+  ASSERT_EQ(lost.size(), 1u);
+  EXPECT_FALSE(lost[0].silent);
+  const auto up = events<PathUp>(decided);
+  ASSERT_EQ(up.size(), 1u);
+  EXPECT_EQ(up[0].association.peer, 33u);
+  EXPECT_TRUE(sub().established());
+}
+
+TEST_F(PathMonitorTest, ForgottenPeersMessagesFailAndANewHandshakeBegins) {
+  connect();
+  die();
+  OutMessage& held = send();
+  command(Paths::Command::Kind::kClose);
+  (void)decisions();
+  command(Paths::Command::Kind::kForgetPeer, 12);
+  const std::vector<PathMonitor::Decision> decided = decisions();
+  ASSERT_EQ(of<PathMonitor::EndIncarnation>(decided).size(), 1u);
+  const auto failed = of<PathMonitor::Fail>(decided);
+  ASSERT_EQ(failed.size(), 1u);
+  EXPECT_EQ(failed[0].messages, &held);
+  const auto waiting = of<PathMonitor::FailWaiting>(decided);
+  ASSERT_EQ(waiting.size(), 1u);
+  EXPECT_EQ(waiting[0].to, kPeer);
+  EXPECT_EQ(sub().state(), State::kHandshake);
+  EXPECT_EQ(sub().config().incarnation, 12u);
+}
+
+TEST_F(PathMonitorTest, WhatWaitsAtAPeerThatWasNeverThereGoesAnotherWay) {
+  make();
+  OutMessage& waiting = send();
+  run(10_ms);
+  monitor_->recall_waiting([](ClusterId) { return false; });
+  EXPECT_TRUE(decisions().empty());
+  monitor_->recall_waiting([](ClusterId cluster) { return cluster == kPeer; });
+  const auto again = of<PathMonitor::SendAgain>(decisions());
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].messages, &waiting);
+  EXPECT_FALSE(again[0].maybe_duplicates) << "nobody has heard of it";
+}
+
+TEST_F(PathMonitorTest, DrainedClusterEndsWhenThePeerKnowsAndNothingIsLent) {
+  connect();
+  monitor_->obey(now_, DrainCluster{kPeer});
+  EXPECT_EQ(monitor_->routes().waiting_place(kPeer), nullptr);
+  EXPECT_TRUE(monitor_->draining());
+  EXPECT_EQ(monitor_->next_deadline(), now_ + 200_ms);
+  run(20_ms);
+  EXPECT_EQ(sub().state(), State::kClosed);
+  (void)decisions();
+  monitor_->end_drains(now_, [](ClusterId) { return true; });
+  std::vector<PathMonitor::Decision> decided = decisions();
+  EXPECT_EQ(of<PathMonitor::FailWaiting>(decided).size(), 1u);
+  EXPECT_TRUE(events<ClusterDrained>(decided).empty());
+  monitor_->end_drains(now_, [](ClusterId) { return false; });
+  EXPECT_EQ(events<ClusterDrained>(decisions()).size(), 1u);
+  EXPECT_FALSE(monitor_->draining());
+  EXPECT_EQ(monitor_->next_deadline(), Instant::never());
+  run(20_ms);
+  EXPECT_TRUE(events<PeerLost>(decisions()).empty()) << "nothing is told of it any more";
+}
+
+TEST_F(PathMonitorTest, DrainedClusterThatDoesNotAnswerEndsAfterAWhile) {
+  connect();
+  cut_ = true;
+  OutMessage& unsent = send();
+  monitor_->obey(now_, DrainCluster{kPeer});
+  run(100_ms);
+  monitor_->end_drains(now_, [](ClusterId) { return false; });
+  EXPECT_TRUE(events<ClusterDrained>(decisions()).empty());
+  run(101_ms);
+  monitor_->end_drains(now_, [](ClusterId) { return false; });
+  const std::vector<PathMonitor::Decision> decided = decisions();
+  EXPECT_EQ(events<ClusterDrained>(decided).size(), 1u);
+  const auto failed = of<PathMonitor::Fail>(decided);
+  ASSERT_EQ(failed.size(), 1u);
+  EXPECT_EQ(failed[0].messages, &unsent);
+}
+
+TEST_F(PathMonitorTest, AbsentPathIsUsedOnceItIsConnected) {
+  make(true);
+  restart_peer();
+  run(50_ms);
+  EXPECT_TRUE(decisions().empty());
+  EXPECT_EQ(monitor_->routes().waiting_place(kPeer), nullptr);
+  ConnectPath connect;
+  connect.path = kPath;
+  connect.remote = config(0, kAssociation.own).remotes[0];
+  connect.opens = true;
+  monitor_->obey(now_, connect);
+  EXPECT_EQ(monitor_->routes().waiting_place(kPeer), &sub());
+  run(50_ms);
+  EXPECT_EQ(events<PathUp>(decisions()).size(), 1u);
+}
+
+TEST_F(PathMonitorTest, RestartedProxyHasClosedPathsAndOwesNothing) {  // FO-6
+  connect();
+  die();
+  (void)send();
+  command(Paths::Command::Kind::kClose);
+  monitor_->restart(now_);
+  EXPECT_TRUE(decisions().empty()) << "what was decided before is of no use";
+  EXPECT_EQ(sub().state(), State::kFenced);
+  command(Paths::Command::Kind::kResume);
+  EXPECT_TRUE(decisions().empty());
+  EXPECT_EQ(sub().state(), State::kHandshake);
+}
+
+}  // namespace
+}  // namespace braid::proxy
