@@ -2,11 +2,13 @@
 // watches: nothing that decides reads it.
 //
 // A client hands descriptors to a lane in order, and a proxy takes them in that order, so the log knows a
-// message by its place in the lane until it is taken, and from then on by its position on the connection.
+// message by its place in the lane until it is taken, and from then on by its position on the connection. A
+// proxy that takes a lane over takes those once more that the one before it had not finished.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "base/check.h"
@@ -63,7 +65,7 @@ class MessageLog {
       : clusters_(clusters),
         lanes_(lanes),
         granules_(granules),
-        handed_(std::size_t{clusters} * lanes),
+        lanes_of_(std::size_t{clusters} * lanes),
         at_(std::size_t{clusters} * clusters) {}
 
   Entry& operator[](Index i) { return entries_[i]; }
@@ -88,16 +90,22 @@ class MessageLog {
   }
   std::size_t in_use() const { return entries_.size() - free_.size(); }
 
-  // A descriptor was handed to a lane, and the worker takes the lane's next one.
+  // A descriptor was handed to a lane, and a worker takes the lane's descriptor `number`, which counts from 0.
+  // nullopt: it was taken before, by the proxy that served the lane then.
   void hand(ClusterId cluster, unsigned lane, Index i) {
     entries_[i].lane = static_cast<std::uint8_t>(lane);
-    handed(cluster, lane).push_back(i);
+    lanes_of_[std::size_t{cluster.value()} * lanes_ + lane].handed.push_back(i);
   }
-  Index take(ClusterId cluster, unsigned lane) {
-    std::deque<Index>& lane_handed = handed(cluster, lane);
-    CHECK(!lane_handed.empty());
-    const Index i = lane_handed.front();
-    lane_handed.pop_front();
+  std::optional<Index> take(ClusterId cluster, unsigned lane, std::uint32_t number) {
+    Lane& l = lanes_of_[std::size_t{cluster.value()} * lanes_ + lane];
+    if (number != l.next) {
+      CHECK_LT(static_cast<std::int32_t>(number - l.next), 0);
+      return std::nullopt;
+    }
+    CHECK(!l.handed.empty());
+    const Index i = l.handed.front();
+    l.handed.pop_front();
+    ++l.next;
     entries_[i].is_taken = true;
     return i;
   }
@@ -123,17 +131,18 @@ class MessageLog {
 
  private:
   static constexpr Index kNone = ~Index{0};
-  std::deque<Index>& handed(ClusterId cluster, unsigned lane) {
-    return handed_[std::size_t{cluster.value()} * lanes_ + lane];
-  }
+  struct Lane {
+    std::deque<Index> handed;  // and not taken
+    std::uint32_t next = 0;    // descriptor to be taken for the first time
+  };
 
   const unsigned clusters_;
   const unsigned lanes_;
   const std::uint32_t granules_;
   std::deque<Entry> entries_;
   std::vector<Index> free_;
-  std::vector<std::deque<Index>> handed_;  // by cluster and lane
-  std::vector<std::vector<Index>> at_;     // by connection, where it was used; then by granule
+  std::vector<Lane> lanes_of_;          // by cluster and lane
+  std::vector<std::vector<Index>> at_;  // by connection, where it was used; then by granule
 };
 
 }  // namespace braid::sim

@@ -84,13 +84,13 @@ void ProxyRun::enqueue(EventKind kind, std::uint32_t item) {
 }
 
 void ProxyRun::poke() {
-  if (!rest_queued_) enqueue(EventKind::kTimer, 0);
+  if (!rest_queued_ && !rest_in_service()) enqueue(EventKind::kTimer, 0);
 }
 
 void ProxyRun::on_timer() {
   if (timer_ != shared_.events.now()) return;  // another one counts by now
   timer_ = Instant::never();
-  if (rest_queued_) return;
+  if (rest_queued_ || rest_in_service()) return;
   if (worker_->next_deadline() > shared_.events.now()) return arm_timer();
   enqueue(EventKind::kTimer, 0);
 }
@@ -104,7 +104,6 @@ void ProxyRun::arm_timer() {
 
 void ProxyRun::on_service_ends() {
   count_queue();
-  if (in_service_.kind == EventKind::kTimer) rest_queued_ = false;
   busy_ = false;
   if (stands_still()) return;
   if (queue_.empty())
@@ -114,7 +113,7 @@ void ProxyRun::on_service_ends() {
 }
 
 void ProxyRun::stop(Instant until) {
-  stopped_until_ = until;
+  stopped_until_ = std::max(stopped_until_, until);
 }
 
 void ProxyRun::go_on() {
@@ -135,6 +134,7 @@ void ProxyRun::serve() {
     in_service_ = queue_.front();
     queue_.pop_front();
   }
+  if (in_service_.kind == EventKind::kTimer) rest_queued_ = false;
   busy_ = true;
   until_ = now;
   const std::uint32_t item = in_service_.item;
@@ -221,13 +221,15 @@ bool ProxyRun::keeps_credit(proxy::PortCell& cell, ClusterId source, Position cr
 
 void ProxyRun::taken(const proxy::Outgoing& message) {
   if (shared_.measuring) ++figures_.messages;
-  const MessageLog::Index i = shared_.log.take(cluster_, message.channel->lane);
-  if (shared_.log[i].is_credit) {
-    shared_.log.release(i);
+  const proxy::Channel& lane = *message.channel;
+  const std::optional<MessageLog::Index> i = shared_.log.take(cluster_, lane.lane, lane.send.taken() - 1);
+  if (!i) return;
+  if (shared_.log[*i].is_credit) {
+    shared_.log.release(*i);
     return;
   }
-  shared_.log[i].report.times.served = shared_.events.now();
-  shared_.log.place(cluster_, message.to, message.record.message, i);
+  shared_.log[*i].report.times.served = shared_.events.now();
+  shared_.log.place(cluster_, message.to, message.record.message, *i);
 }
 
 void ProxyRun::transmit(LinkId link, std::span<const proxy::TxFrame> frames,

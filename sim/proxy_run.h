@@ -149,7 +149,7 @@ class ProxyRun {
   };
 
   std::uint32_t queued() const {
-    return static_cast<std::uint32_t>(queue_.size()) - (rest_queued_ && !rest_in_service() ? 1 : 0) +
+    return static_cast<std::uint32_t>(queue_.size()) - (rest_queued_ ? 1 : 0) +
            (busy_ && in_service_.kind != EventKind::kTimer ? 1 : 0);
   }
   bool rest_in_service() const { return busy_ && in_service_.kind == EventKind::kTimer; }
@@ -170,7 +170,7 @@ class ProxyRun {
   Ticket in_service_;
   Instant until_;                     // the stages so far end then
   Instant timer_ = Instant::never();  // that is pushed
-  bool rest_queued_ = false;
+  bool rest_queued_ = false;          // the queue holds a ticket of kTimer
   Instant stopped_until_;
   std::uint8_t fragments_to_ = 0;  // the proxy that the last first fragment went to
   std::deque<Arrival> arrivals_;

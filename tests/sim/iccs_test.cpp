@@ -169,6 +169,38 @@ TEST(IccsIncidents, LossOfAPeerIsToldWhereNobodySends) {
   EXPECT_LT(all.events.now(), end);
 }
 
+TEST(IccsIncidents, AStoppedProxyThatNeverReturnsIsReplacedForGood) {
+  IccsConfig c = config(3, 3);
+  c.incidents = {{.at = 10_ms, .cluster = ClusterId(1), .what = ProxyStops{0, std::nullopt}}};
+  Everybody all(c, 3000);
+  EXPECT_TRUE(all.run(100_us, 20_s));
+  expect_each_once(all, 3000);
+  EXPECT_GT(all.iccs.counters(ClusterId(1), 1).messages_sent.get(),
+            10 * all.iccs.counters(ClusterId(1), 0).messages_sent.get());
+}
+
+// Of what the stopped proxy had taken nothing is behind another message, so no message to come brings it along.
+TEST(IccsIncidents, WhatAStoppedProxyHadTakenIsSentByAnotherWithoutFurtherTraffic) {
+  for (const unsigned stopped : {0u, 1u}) {
+    IccsConfig c = config(2, 2);
+    c.incidents = {{.at = 105_us, .cluster = ClusterId(0), .what = ProxyStops{stopped, std::nullopt}}};
+    Everybody all(c, 8);
+    EXPECT_TRUE(all.run(10_us, 20_s)) << "proxy " << stopped;
+    expect_each_once(all, 8);
+  }
+}
+
+TEST(IccsIncidents, AFailedInterfaceThatNeverReturnsIsAvoided) {
+  for (const unsigned ni : {0u, 1u}) {
+    IccsConfig c = config(3, 3, 2);
+    c.incidents = {{.at = 10_ms, .cluster = ClusterId(0), .what = NiFails{ni, std::nullopt}}};
+    Everybody all(c, 3000);
+    EXPECT_TRUE(all.run(100_us, 20_s)) << "NI " << ni;
+    expect_each_once(all, 3000);
+    EXPECT_GT(all.iccs.frames_lost(), 0u);
+  }
+}
+
 TEST(IccsIncidents, AreTheSameInEveryRun) {
   const auto trace = [] {
     IccsConfig c = config(3, 2);
