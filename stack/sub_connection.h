@@ -5,83 +5,43 @@
 // Records are handed up as packets arrive, in whatever order: what needs an order has positions of its own. A
 // packet is acknowledged only when the driver says that all of its records lie where they belong.
 //
-//              a packet of the peer names our epoch
-//   kHandshake ────────────────────────────────────────► kEstablished
-//       ▲                                                 │   │   ▲
-//       └──────── nothing heard for peer_death ───────────┘   └───┘ a new incarnation, or the same node's
-//                                                                   reopened end, answered the challenge
+//   state machine   sub_connection_state.h
+//   Handshake       who the two ends are: epochs, hellos, the challenge of an unknown peer
+//   MessageQueue    messages, from send() until their driver has them back; cut into packets
+//   LossRecovery    packets in flight, what is lost of them, when the next may leave
+//   PeerWindow      how much the peer takes
+//   Acknowledger    which packets have arrived, and when the peer is told
+//   Liveness        whether path and peer are alive
 //
-//   any ── fence() ──► kFenced ── reopen() ──► kHandshake
-//   any ── close(), then all acknowledged ──► kClosed
+// These decide; this class carries packets and decisions from one to the other, and owns what concerns all of
+// them: the state, and the orderly end.
 //
-// Each incarnation of an end has an epoch, and takes a new one whenever it gives up a peer. A hello that
-// comes to an established end from an unknown peer is answered with a hello from the epoch that would follow
-// ours: only who is alive can answer that (SC-3). A fenced end drops everything and sends nothing: what
-// its driver took back goes other ways, so nothing that is still in flight here may count any more (SC-10).
-// Where no other way is left to tell a peer of it, the handshake of the reopened end does (SC-13).
+// A fenced end drops everything and sends nothing: what its driver took back goes other ways, so nothing that
+// is still in flight here may count any more (SC-10). Where no other way is left to tell a peer of it, the
+// handshake of the reopened end does (SC-13).
 //
 // Pure: time, packets and messages come in; poll() writes what should leave now. Owned by the stack's worker.
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <cstdint>
 #include <optional>
-#include <utility>
 
 #include "base/bytes.h"
 #include "base/ids.h"
 #include "base/time.h"
+#include "stack/acknowledger.h"
 #include "stack/agenda.h"
-#include "stack/window/congestion.h"
-#include "stack/window/receive_window.h"
-#include "stack/window/rtt.h"
-#include "stack/window/send_window.h"
+#include "stack/handshake.h"
+#include "stack/liveness.h"
+#include "stack/loss_recovery.h"
+#include "stack/message_queue.h"
+#include "stack/packet_writer.h"
+#include "stack/peer_window.h"
+#include "stack/sub_connection_config.h"
+#include "stack/sub_connection_state.h"
 #include "stack/wire/segment.h"
 
 namespace braid::stack {
-
-// A piece of a message on its way: what the record says, where the bytes lie, and what is not yet
-// acknowledged. The driver owns it and the bytes, and leaves both alone until take_finished() returns it.
-struct OutMessage {
-  Record record;  // of the whole piece: bytes in `bytes`, not in record.bytes
-  const std::byte* data = nullptr;
-  std::uint32_t bytes = 0;
-
-  std::uint32_t unacknowledged = 0;  // bytes; 1 for a message of none
-  OutMessage* next = nullptr;        // the queue, later the list of the finished
-  bool failed = false;               // finished because the peer was lost, not because it has it
-};
-
-struct SubConnectionConfig {
-  StackId local;
-  StackId remote;
-  std::size_t max_payload_bytes = 1472;  // of a UDP datagram; decides where messages are cut (SC-6)
-  // Of both directions. 256 packets of 1500 bytes are three times what 10 Gb/s carry in 100 us.
-  std::uint32_t window_packets = 256;
-  std::uint32_t receive_window_bytes = 4u << 20;  // above 256 packets of 9000 bytes
-  CongestionConfig congestion;
-  Duration min_rto = 500_us;
-  Duration max_rto = 100_ms;
-  Duration path_death = 500_ms;
-  Duration peer_death = 10_s;
-  // A sender with nothing to send learns of its packets' arrival after at most this; below min_rto. An answer
-  // that takes longer costs a packet of its own more; a lost packet that nothing follows is noticed so much
-  // later.
-  Duration ack_delay = 10_us;
-  // Packets that may arrive before an acknowledgement leaves at once.
-  std::uint32_t ack_every = 16;
-  Duration hello_retry = 5_ms;
-  // Number of an incarnation's first packet: the same at both ends.
-  Seq first_seq;
-  // Hash of what both ends must have in common; a peer with another is refused.
-  std::uint64_t shared_hash = 0;
-  // Of the node, the same in all of its sub-connections and in no other life of it; the hello tells it. 0: it
-  // has none, and whoever starts a new handshake from it is taken for another one.
-  std::uint64_t incarnation = 0;
-  // The UDP port that the peer shall send from; 0: whichever it likes. The hello asks for it (SC-12).
-  std::uint16_t wanted_source_port = 0;
-};
 
 struct SubConnectionStats {
   std::uint64_t packets_sent = 0;  // all kinds
@@ -109,7 +69,7 @@ enum class PacketFate : std::uint8_t {
 
 class SubConnection {
  public:
-  enum class State : std::uint8_t { kHandshake, kEstablished, kFenced, kClosed };
+  using State = SubConnectionState;
 
   // `epoch` is random and never used before by this pair. `entry`: where its stack looks for what it wants.
   SubConnection(const SubConnectionConfig& config, std::uint64_t epoch, Instant now, Agenda::Entry entry);
@@ -122,14 +82,14 @@ class SubConnection {
   void send(OutMessage& message);
   // Could poll() have something to write at `now`? Cheap.
   bool wants_to_send(Instant now) const {
-    return (established() && ((unsent_ != nullptr && may_send(now)) || window_.lost_any())) ||
+    return (established() && ((messages_.has_unsent() && may_send(now)) || recovery_.lost_any())) ||
            entry_.due() <= now;
   }
   // Writes the next packet that should leave into `room` (a UDP payload of at least max_payload_bytes) and
   // returns its length, 0 when there is none; `sum` is the checksum of what was written. Call until 0.
   std::size_t poll(Instant now, MutableBytes room, std::uint64_t* sum);
   // The messages that were acknowledged, or failed, since the last call, linked by `next`.
-  OutMessage* take_finished();
+  OutMessage* take_finished() { return messages_.take_finished(); }
   // Ends this incarnation: no packet of its epochs is looked into, nothing is sent, nobody is judged, until
   // reopen(). Returns every message that is not wholly acknowledged, oldest first, linked by `next` and as it
   // was before send(): the driver's again, to send another way. Those that are come from take_finished().
@@ -177,9 +137,9 @@ class SubConnection {
   // send() may be called: it is neither fenced nor closed, nor shall it be closed.
   bool may_take() const { return !closing_ && state_ != State::kFenced && state_ != State::kClosed; }
   // The peer spoke to this incarnation, not only of it: its end of every earlier one is closed (SC-13).
-  bool confirmed() const { return confirmed_; }
+  bool confirmed() const { return handshake_.confirmed(); }
   // Nothing was heard for the path death time.
-  bool path_dead() const { return path_dead_; }
+  bool path_dead() const { return liveness_.path_dead(); }
   // True once after the peer was lost: every message that was queued has been failed. Until it was asked, no
   // records of the peer's new incarnation are handed up, so that none overtakes the news, and nothing is sent
   // (SC-7).
@@ -189,177 +149,87 @@ class SubConnection {
     lost_ = false;
     return true;
   }
-  bool refused_hash() const { return refused_hash_; }
+  bool refused_hash() const { return handshake_.refused_hash(); }
   // The last peer said that it ends: it was not merely silent.
   bool peer_closed() const { return peer_closed_; }
-  bool has_unfinished() const { return unsent_ != nullptr || !window_.idle(); }
+  bool has_unfinished() const { return messages_.has_unsent() || !recovery_.idle(); }
   // Messages that were given to send() and are neither finished nor fenced, and their bytes: the load.
-  std::uint32_t queued_messages() const {
-    return static_cast<std::uint32_t>(stats_.messages_sent - gone_messages_);
-  }
-  std::uint64_t queued_bytes() const { return stats_.message_bytes_sent - gone_bytes_; }
-  std::uint64_t epoch() const { return epoch_; }
+  std::uint32_t queued_messages() const { return messages_.queued_messages(); }
+  std::uint64_t queued_bytes() const { return messages_.queued_bytes(); }
+  std::uint64_t epoch() const { return handshake_.epoch(); }
   // Of the peer that is established, or in the handshake; 0: none.
-  std::uint64_t peer_epoch() const { return peer_epoch_; }
+  std::uint64_t peer_epoch() const { return handshake_.candidate().epoch; }
   // The peer was established with that epoch, now or before (of long ago nothing is known).
-  bool has_met(std::uint64_t peer_epoch) const {
-    return std::find(met_.begin(), met_.end(), peer_epoch) != met_.end();
-  }
+  bool has_met(std::uint64_t peer_epoch) const { return handshake_.has_met(peer_epoch); }
   // Of the latest peer that was established, also when it was lost since; 0 before the first.
-  std::uint64_t peer_incarnation() const { return peer_incarnation_; }
+  std::uint64_t peer_incarnation() const { return handshake_.peer_incarnation(); }
   // Of the latest peer that was lost.
-  std::uint64_t lost_incarnation() const { return lost_incarnation_; }
-  // The UDP port that the peer wants our packets from; 0: it does not mind. Its word, which may be nonsense.
-  std::uint16_t asked_source_port() const { return peer_asks_; }
+  std::uint64_t lost_incarnation() const { return handshake_.lost_incarnation(); }
+  // The UDP port that the peer asks us to send from; 0: any. It is not checked.
+  std::uint16_t asked_source_port() const { return handshake_.asked_source_port(); }
   const SubConnectionConfig& config() const { return config_; }
-  const SubConnectionStats& stats() const { return stats_; }
-  Duration srtt() const { return rtt_.srtt(); }
-  std::uint32_t in_flight_packets() const { return window_.in_flight(); }
-  std::uint32_t congestion_window_packets() const { return congestion_.window_packets(); }
+  SubConnectionStats stats() const;
+  Duration srtt() const { return recovery_.rtt().srtt(); }
+  std::uint32_t in_flight_packets() const { return recovery_.window().in_flight(); }
+  std::uint32_t congestion_window_packets() const { return recovery_.congestion().window_packets(); }
   void check() const;
 
  private:
-  // The records of a packet: consecutive messages, from `offset` of the first to `last_bytes` of the last.
-  // They never change (SC-6), and the messages stay linked as long as one of their packets is not
-  // acknowledged.
-  struct Content {
-    OutMessage* first = nullptr;
-    std::uint32_t offset = 0;
-    std::uint32_t last_bytes = 0;
-    std::uint8_t records = 0;
-  };
-
-  // A packet that is being written. Its header and short records are summed all together in the end, long
-  // ones while they are copied; what of the header is known only then is zero until then.
-  struct PacketWriter {
-    std::byte* begin;
-    std::byte* at;
-    const std::byte* summed;
-    std::uint64_t total;
-    void put(const OutMessage& m, std::uint32_t offset, std::uint32_t bytes);
-  };
-
-  // What a hello tells of its sender.
-  struct HelloContent {
-    std::uint64_t incarnation = 0;
-    std::uint16_t source_port = 0;  // that it asks for
-  };
-
   bool may_send(Instant now) const {
-    return window_.may_send() && window_.in_flight() < told_packets_ &&
-           window_.in_flight_bytes() < std::uint64_t{told_units_} * kWindowUnitBytes &&
-           congestion_.may_send(now, window_.outstanding());
+    const PacketWindow& window = recovery_.window();
+    return recovery_.may_send(now) && peer_window_.allows(window.in_flight(), window.in_flight_bytes());
   }
+  // Only the peer's window, or only the peer's silence about it, keeps us from sending (SW-9).
+  bool shut_out() const { return messages_.has_unsent() && recovery_.idle() && peer_window_.closed(); }
   // Something is due then. entry_.due() is never later than what is due next; early costs a look.
   void wake(Instant when) {
     if (when < entry_.due()) entry_.set_due(when);
   }
-  // Only the peer's window, or only the peer's silence about it, keeps us from sending (SW-9).
-  bool shut_out() const {
-    return unsent_ != nullptr && window_.idle() && (told_packets_ == 0 || told_units_ == 0);
-  }
-  // When the last packet goes again, unless word of it comes first; never() if it has, or nothing is under
-  // way (SW-10).
-  Instant tail_probe_due() const;
-  void on_loss_timers(Instant now);
-  void data_left(Instant now, bool asked);
-  void take_window(Instant now, const PacketHeader& header);
-  PacketFate on_close(Instant now);
+  void schedule() { entry_.set_due(next_event()); }
+  Instant next_event() const;
+
   PacketWriter open_packet(Instant now, PacketType type, Seq seq, MutableBytes room);
-  Content cut_packet(PacketWriter& packet);
   std::size_t close_packet(Instant now, const PacketWriter& packet, std::uint8_t records, bool ack_at_once,
                            std::uint64_t* sum);
   // A packet without records.
   std::size_t write_empty(Instant now, PacketType type, MutableBytes room, std::uint64_t* sum);
-  template <class F>
-  static void for_each_record(const Content& content, F&& f);
-  std::uint32_t part_bytes(const OutMessage& m, std::uint32_t offset) const;
   std::size_t write_hello(Instant now, MutableBytes room, std::uint64_t* sum);
-  void finish_messages(const Content& content, bool failed);
-  void finish(OutMessage& message, bool failed);
+  std::size_t write_new(Instant now, MutableBytes room, std::uint64_t* sum);
+  std::size_t write_lost(Instant now, Seq seq, MutableBytes room, std::uint64_t* sum);
+  // Whatever is due without records: an acknowledgement, a probe, a goodbye.
+  std::size_t write_due(Instant now, MutableBytes room, std::uint64_t* sum);
+  void data_left(Instant now);
+
   // False: it acknowledges what was never sent; nothing has changed.
   [[nodiscard]] bool on_acknowledgement(Instant now, const PacketHeader& header, Duration unseen);
+  void update_peer_window(Instant now, const PacketHeader& header);
   PacketFate on_hello(Instant now, const PacketHeader& header, ByteView rest);
-  void establish(Instant now, std::uint64_t peer_epoch, const HelloContent& content);
-  // Unlinks what is not wholly acknowledged, and leaves it as it was before send().
-  OutMessage* take_back();
-  void queue_again(OutMessage* first);
-  void fail_everything();
-  // Nothing is left of the conversation; the next would be from `epoch`.
-  void start_over(Instant now, State state, std::uint64_t epoch);
-  // The sub-connection starts anew, from `epoch`.
+  PacketFate on_close(Instant now);
+  void judge_peer(Instant now);
+
+  void enter(SubConnectionEvent event);
+  void establish(Instant now, const Handshake::Peer& peer);
+  // Nothing is left of the connection; the next would be from `epoch`.
+  void start_over(Instant now, SubConnectionEvent why, std::uint64_t epoch);
+  // The sub-connection starts anew, from `epoch`; every message fails.
   void lose_peer(Instant now, std::uint64_t epoch);
   // The unknown peer that was challenged has answered: from now on it is the peer.
-  void take_over(Instant now, std::uint64_t peer_epoch, const HelloContent& content);
-  void challenge(Instant now, const PacketHeader& hello);
-  void answer(const PacketHeader& hello, std::uint64_t as);
-  // The round trip that the packet's echo tells of.
-  std::optional<Duration> round_trip(Instant now, const PacketHeader& header) const;
-  std::uint64_t next_epoch();
-  void schedule();
-  Instant next_event() const;
-  static std::uint32_t timestamp(Instant now);
-  static std::uint16_t units(std::uint32_t bytes);
+  void take_over(Instant now);
 
   SubConnectionConfig config_;
   State state_ = State::kHandshake;
-  std::uint64_t epoch_;
-  std::uint64_t peer_epoch_ = 0;       // kHandshake: of the last hello, 0 before one came
-  std::uint64_t last_epoch_;           // that we have made up, whether or not it is in use
-  std::uint64_t challenge_epoch_ = 0;  // ours, if the unknown peer turns out to be alive; 0: nobody was asked
-  std::uint64_t unknown_peer_epoch_ = 0;  // whom it was told to
-  HelloContent peer_hello_;               // kHandshake: in the hello that told peer_epoch_
-  HelloContent unknown_peer_hello_;
-  std::uint16_t peer_asks_ = 0;  // for our packets' UDP source port
-  std::uint64_t peer_incarnation_ = 0;
-  std::uint64_t lost_incarnation_ = 0;
-  std::array<std::uint64_t, 8> met_{};  // epochs of peers
-  std::size_t next_met_ = 0;
-
-  SendWindow<Content> window_;
-  OutMessage* unsent_ = nullptr;  // first message of which something was not yet sent
-  std::uint32_t unsent_offset_ = 0;
-  OutMessage* last_ = nullptr;
-  OutMessage* finished_ = nullptr;
-  OutMessage** finished_tail_ = &finished_;  // where the next one is linked; what it points to is not set
-  std::uint64_t gone_messages_ = 0;          // of stats_.messages_sent: finished, or fenced
-  std::uint64_t gone_bytes_ = 0;
-  RttEstimator rtt_;
-  Congestion congestion_;
-  std::uint16_t told_packets_ = 0xffff;  // that the peer takes, and in units of kWindowUnitBytes
-  std::uint16_t told_units_ = 0xffff;
-  Instant data_sent_;          // the last packet with records left
-  Instant progress_;           // something was acknowledged for the first time
-  std::uint32_t burst_ = 0;    // new packets since the queue was empty
-  bool tail_asked_ = false;    // it asks for its acknowledgement at once
-  bool tail_probed_ = false;   // since the last progress
-  Instant window_probe_next_;  // while shut_out()
-  Duration window_probe_wait_;
-
-  ReceiveWindow received_;
-  std::uint32_t window_packets_;  // what we take
-  std::uint16_t window_units_;
-  std::uint32_t echo_ = 0;            // timestamp to return with the next acknowledgement
-  Instant echo_since_;                // it may have arrived then
-  std::uint32_t unacknowledged_ = 0;  // packets that arrived since the last acknowledgement left
-  Instant ack_due_ = Instant::never();
-
-  bool hello_due_ = false;
-  std::uint64_t hello_from_ = 0;  // the epochs in the next hello; to 0: to whoever is there
-  std::uint64_t hello_to_ = 0;
-  std::uint32_t hello_echo_ = 0;
-  Duration hello_wait_;
-  Instant hello_next_;
-  Instant last_heard_;
-  Instant last_sent_;
-  bool path_dead_ = false;
-  bool confirmed_ = false;
+  Handshake handshake_;
+  MessageQueue messages_;
+  LossRecovery recovery_;
+  PeerWindow peer_window_;
+  Acknowledger acknowledger_;
+  Liveness liveness_;
+  std::uint32_t burst_ = 0;  // new packets since the queue was empty
   bool lost_ = false;
-  bool refused_hash_ = false;
   bool closing_ = false;
   bool peer_closed_ = false;
-  unsigned goodbyes_ = 0;  // that were said
-  Instant goodbye_next_;
+  unsigned goodbyes_ = 0;  // that were sent
+  Instant goodbye_due_;
   Agenda::Entry entry_;
   SubConnectionStats stats_;
 };

@@ -1,0 +1,126 @@
+// Who the two ends of a sub-connection are: their epochs, the hellos that make them known to each other, and
+// the challenge of an unknown peer (SC-1, SC-2, SC-3, SC-12).
+//
+// Each incarnation of an end has an epoch, and takes a new one whenever it gives up a peer. A hello that comes
+// to an established end from an unknown peer is answered with a hello from the epoch that would follow ours:
+// only a peer that is alive can answer that.
+//
+// It decides what a hello means; what follows from it (messages that fail, a window that starts anew) is the
+// sub-connection's. Pure; owned by it.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/bytes.h"
+#include "base/time.h"
+#include "stack/sub_connection_config.h"
+#include "stack/wire/segment.h"
+
+namespace braid::stack {
+
+class Handshake {
+ public:
+  // One that we may have a connection with, as its hello describes it.
+  struct Peer {
+    std::uint64_t epoch = 0;        // 0: none
+    std::uint64_t incarnation = 0;  // of its node
+    std::uint16_t source_port = 0;  // that it asks us to send from
+  };
+
+  // `config` outlives it. `epoch` is random and never used before by this pair.
+  Handshake(const SubConnectionConfig& config, std::uint64_t epoch, Instant now);
+
+  // --- what arrives
+
+  // What a hello turned out to be.
+  enum class Hello : std::uint8_t {
+    kMalformed,
+    kOtherSettings,  // a peer with another shared hash
+    kUnknownEpoch,   // it answers an incarnation of ours that is no more (SC-2)
+    kIntroduced,     // of candidate(), which does not know us: answer() it
+    kEstablishes,    // of candidate(), which knows us
+    kOfPeer,         // of our peer
+    kUnknownPeer,    // of another than our peer, which may be alive: challenge() it (SC-3)
+    kTakesOver,      // of challenged(), which has answered: it is the peer from now on
+  };
+  Hello on_hello(const PacketHeader& header, ByteView rest, bool established);
+  // Is it a packet of the connection that candidate() and we have, or begin?
+  bool is_current(const PacketHeader& h) const {
+    return h.receiver_epoch == epoch_ && h.sender_epoch == candidate_.epoch;
+  }
+  // Only the hello that challenged an unknown peer can have told the sender this epoch (SC-3).
+  bool answers_challenge(const PacketHeader& h) const {
+    return h.receiver_epoch == challenge_epoch_ && h.sender_epoch == challenged_.epoch;
+  }
+  // Before an end is established: who said hello last. Then: the peer.
+  const Peer& candidate() const { return candidate_; }
+  const Peer& challenged() const { return challenged_; }
+  // Ours, if the one that was challenged turns out to be alive.
+  std::uint64_t challenge_epoch() const { return challenge_epoch_; }
+
+  // --- what leaves
+
+  void answer(const PacketHeader& hello) { set_due(epoch_, hello); }
+  void challenge(const PacketHeader& hello);
+  // Without a peer a hello is due again and again.
+  void on_timer(Instant now);
+  Instant timer_due() const { return timer_due_; }
+  bool hello_due() const { return due_; }
+  // Writes it, into room for the longest packet; returns its length.
+  std::size_t write_hello(Instant now, MutableBytes room, std::uint64_t* sum);
+
+  // --- what is decided
+
+  // It is the peer now.
+  void establish(const Peer& peer);
+  // Without a peer, and from `epoch`.
+  void start_over(Instant now, std::uint64_t epoch);
+  // The latest peer was lost, not only renewed.
+  void lose_peer() { lost_incarnation_ = peer_incarnation_; }
+  // One that was never used before: all numbers of 64 bits in an order without short cycles.
+  std::uint64_t next_epoch();
+  // The peer has sent something in this connection, not only hellos.
+  void confirm() { confirmed_ = true; }
+
+  std::uint64_t epoch() const { return epoch_; }
+  bool confirmed() const { return confirmed_; }
+  bool refused_hash() const { return refused_hash_; }
+  void forget_refused_hash() { refused_hash_ = false; }
+  // Of the latest peer that was established, also when it was lost since; 0 before the first.
+  std::uint64_t peer_incarnation() const { return peer_incarnation_; }
+  std::uint64_t lost_incarnation() const { return lost_incarnation_; }
+  std::uint16_t asked_source_port() const { return asked_source_port_; }
+  // Was established with that epoch, now or before; of long ago nothing is known.
+  bool has_met(std::uint64_t peer_epoch) const {
+    return std::find(met_.begin(), met_.end(), peer_epoch) != met_.end();
+  }
+
+ private:
+  void set_due(std::uint64_t from, const PacketHeader& hello);
+
+  const SubConnectionConfig& config_;
+  std::uint64_t epoch_;
+  std::uint64_t last_epoch_;  // that we have made up, whether or not it is in use
+  Peer candidate_;
+  Peer challenged_;
+  std::uint64_t challenge_epoch_ = 0;  // 0: nobody was challenged
+  bool confirmed_ = false;
+  bool refused_hash_ = false;
+  std::uint16_t asked_source_port_ = 0;  // as the latest peer's hello had it
+  std::uint64_t peer_incarnation_ = 0;
+  std::uint64_t lost_incarnation_ = 0;
+  std::array<std::uint64_t, 8> met_{};  // epochs of peers
+  std::size_t next_met_ = 0;
+
+  bool due_ = false;
+  std::uint64_t from_ = 0;  // the epochs in the next hello; to 0: to any end at that address
+  std::uint64_t to_ = 0;
+  std::uint32_t echo_ = 0;
+  Duration wait_;
+  Instant timer_due_;
+};
+
+}  // namespace braid::stack

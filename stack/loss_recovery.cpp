@@ -1,0 +1,41 @@
+#include "stack/loss_recovery.h"
+
+namespace braid::stack {
+
+LossRecovery::Expired LossRecovery::on_timer(Instant now) {
+  Expired expired;
+  if (window_.loss_due() <= now && window_.on_loss_timer(now, rtt_.srtt())) {  // SW-4
+    expired.loss = true;
+    congestion_.on_loss(now);
+  }
+  const std::optional<Instant> oldest = window_.oldest_sent();
+  if (!oldest) return expired;
+  if (*oldest + rtt_.rto() <= now) {  // SW-5
+    window_.on_timeout();
+    rtt_.on_timeout();
+    congestion_.on_timeout(now);
+    expired.timeout = true;
+  } else if (tail_probe_due() <= now) {  // SW-10
+    window_.probe_tail();
+    tail_probed_ = true;
+    expired.tail_probe = true;
+  }
+  return expired;
+}
+
+Instant LossRecovery::tail_probe_due() const {
+  if (mutant(Mutant::kDropTailProbe)) return Instant::never();
+  if (tail_probed_ || window_.idle() || window_.lost_any() || rtt_.srtt() == Duration())
+    return Instant::never();
+  const Instant unanswered = data_sent_ + rtt_.probe_wait() + (tail_asked_ ? Duration() : ack_delay_);
+  // While others are acknowledged one after the other its turn may not have come.
+  return std::max(unanswered, progress_ + ack_delay_ * 5 / 4);
+}
+
+Instant LossRecovery::next_deadline() const {
+  const std::optional<Instant> oldest = window_.oldest_sent();
+  if (!oldest) return Instant::never();
+  return earlier(*oldest + rtt_.rto(), earlier(tail_probe_due(), window_.loss_due()));
+}
+
+}  // namespace braid::stack

@@ -1,0 +1,146 @@
+// The sending half of a sub-connection, packet by packet: what is in flight, which of it is lost, when the next
+// may leave, and the timers that find a loss that nothing else tells of.
+//
+//   acknowledgements ──► SendWindow (lost by order or by time) ──► next_lost()
+//                   ├──► RttEstimator ──► retransmission timeout (SW-5), tail probe (SW-10)
+//                   └──► Congestion (window and pacing) ──► may_send()
+//
+// Pure; owned by the sub-connection.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "base/mutant.h"
+#include "base/time.h"
+#include "stack/message_queue.h"
+#include "stack/sub_connection_config.h"
+#include "stack/timestamp.h"
+#include "stack/window/congestion.h"
+#include "stack/window/rtt.h"
+
+namespace braid::stack {
+
+class LossRecovery {
+ public:
+  explicit LossRecovery(const SubConnectionConfig& config)
+      : ack_delay_(config.ack_delay),
+        peer_death_(config.peer_death),
+        window_(config.window_packets, config.first_seq),
+        rtt_(config.min_rto, config.max_rto),
+        congestion_(config.congestion, config.window_packets) {}
+
+  const PacketWindow& window() const { return window_; }
+  const RttEstimator& rtt() const { return rtt_; }
+  const Congestion& congestion() const { return congestion_; }
+  bool idle() const { return window_.idle(); }
+  bool lost_any() const { return window_.lost_any(); }
+  bool may_send(Instant now) const {
+    return window_.may_send() && congestion_.may_send(now, window_.outstanding());
+  }
+
+  // A new packet left; `asked`: it asks for its acknowledgement at once.
+  void sent(Instant now, const PacketContent& content, std::uint32_t bytes, bool asked) {
+    window_.sent(now, content, bytes);
+    left(now, asked);
+  }
+  void resent(Instant now, Seq seq) {
+    window_.resent(now, seq);
+    left(now, true);
+  }
+
+  using Ack = PacketWindow::Ack;
+  struct AckOutcome {
+    Ack ack;
+    bool found_loss = false;  // packets are lost, and none was before
+  };
+  // An acknowledgement arrived, which waited for `unseen` before it was looked at. Calls acknowledged(content)
+  // for each packet that it acknowledges for the first time. kImpossible, and nothing happened: it
+  // acknowledges what was never sent.
+  template <class F>
+  AckOutcome on_ack(Instant now, const PacketHeader& h, Duration unseen, F&& acknowledged);
+  // The round trip that the packet's echo tells of; nullopt: none that means anything.
+  std::optional<Duration> round_trip(Instant now, const PacketHeader& h) const {
+    if (h.timestamp_echo == 0) return std::nullopt;
+    const Duration rtt = since_timestamp(now, h.timestamp_echo);
+    if (rtt >= peer_death_) return std::nullopt;  // no packet is in flight so long
+    return rtt;
+  }
+  void on_round_trip(Duration rtt) { rtt_.on_sample(rtt); }
+
+  // What became of the timers; something may be lost now.
+  struct Expired {
+    bool loss = false;  // overtaken packets had their time (SW-4)
+    bool timeout = false;
+    bool tail_probe = false;
+  };
+  Expired on_timer(Instant now);
+  // The earliest of its timers, pacing aside; never() if nothing is in flight.
+  Instant next_deadline() const;
+  // A bound of it after a packet left: cheap, and early at most.
+  Instant deadline_after_sending(Instant now) const { return now + std::min(rtt_.probe_wait(), rtt_.rto()); }
+  // We did not run for a while, so silence says nothing.
+  void on_scheduling_gap(Instant now) {
+    window_.restart_timers(now);
+    data_sent_ = now;
+  }
+  void check() const {
+    window_.check();
+    congestion_.check();
+  }
+
+ private:
+  void left(Instant now, bool asked) {
+    congestion_.sent(now);
+    data_sent_ = now;
+    tail_asked_ = asked;
+  }
+  // When the last packet is retransmitted unless word of it comes first; never() if it was already, or nothing
+  // is in flight.
+  Instant tail_probe_due() const;
+
+  Duration ack_delay_;
+  Duration peer_death_;
+  PacketWindow window_;
+  RttEstimator rtt_;
+  Congestion congestion_;
+  Instant data_sent_;         // the last packet with records left
+  Instant progress_;          // something was acknowledged for the first time
+  bool tail_asked_ = false;   // the last packet asks for its acknowledgement at once
+  bool tail_probed_ = false;  // since the last progress
+};
+
+template <class F>
+LossRecovery::AckOutcome LossRecovery::on_ack(Instant now, const PacketHeader& h, Duration unseen,
+                                              F&& acknowledged) {
+  const std::optional<Duration> rtt = round_trip(now, h);
+  // What was sent in the same tick as the packet was not sent after it.
+  const Instant echo_sent = rtt ? end_of_tick(now) - *rtt : Instant();
+  const bool had_lost = window_.lost_any();
+  std::uint32_t packets = 0;
+  const Ack ack = window_.on_ack(h.ack, h.sack, h.sack_words, {now, echo_sent, rtt_.srtt()},
+                                 [&](const PacketContent& content) {
+                                   ++packets;
+                                   acknowledged(content);
+                                 });
+  if (ack == Ack::kImpossible) return {ack};
+  if (ack == Ack::kProgress) {
+    progress_ = now;
+    tail_probed_ = false;
+  }
+  if (rtt) {
+    // What the peer held on purpose is no part of the path; what it held because it did not run is, for the
+    // timers, and is not for congestion control (SW-6, SW-11).
+    const Duration held = held_duration(h.ack_held);
+    const Duration path = *rtt - std::min(held, ack_delay_);
+    rtt_.on_sample(path);
+    if (congestion_.enabled())
+      congestion_.on_ack(now, path, h.ack_held == kHeldForLong ? Duration() : *rtt - held - unseen, packets);
+  }
+  const bool found_loss = !had_lost && window_.lost_any();
+  if (found_loss) congestion_.on_loss(now);
+  return {ack, found_loss};
+}
+
+}  // namespace braid::stack

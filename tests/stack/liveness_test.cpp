@@ -1,0 +1,43 @@
+#include "stack/liveness.h"
+
+#include <gtest/gtest.h>
+
+#include "sub_connection_parts.h"
+
+namespace braid::stack {
+namespace {
+
+using namespace parts;
+using Verdict = Liveness::Verdict;
+
+TEST(Liveness, SilenceKillsThePathOnceAndThenThePeer) {  // SC-8
+  Liveness l(test_config(), at(0_us));
+  EXPECT_EQ(l.judgement_due(), at(500_ms));
+  EXPECT_EQ(l.judge(at(499_ms)), Verdict::kUnchanged);
+  EXPECT_EQ(l.judge(at(500_ms)), Verdict::kPathDied);
+  EXPECT_TRUE(l.path_dead());
+  EXPECT_EQ(l.judge(at(501_ms)), Verdict::kUnchanged);
+  EXPECT_EQ(l.judgement_due(), at(10_s));
+  EXPECT_EQ(l.judge(at(10_s)), Verdict::kPeerDied);
+}
+
+TEST(Liveness, PacketThatArrivesEndsTheSilence) {  // SC-8
+  Liveness l(test_config(), at(0_us));
+  l.received(at(400_ms));
+  EXPECT_EQ(l.judge(at(800_ms)), Verdict::kUnchanged);
+  EXPECT_EQ(l.judge(at(900_ms)), Verdict::kPathDied);
+  l.received(at(950_ms));
+  l.set_path_alive();
+  EXPECT_FALSE(l.path_dead());
+  EXPECT_EQ(l.judgement_due(), at(1450_ms));
+}
+
+TEST(Liveness, ProbeIsDueAfterAQuarterOfPathDeathWithoutSending) {  // SC-8
+  Liveness l(test_config(), at(0_us));
+  EXPECT_EQ(l.probe_due(), at(125_ms));
+  l.sent(at(100_ms));
+  EXPECT_EQ(l.probe_due(), at(225_ms));
+}
+
+}  // namespace
+}  // namespace braid::stack

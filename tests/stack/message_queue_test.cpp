@@ -1,0 +1,175 @@
+#include "stack/message_queue.h"
+
+#include <gtest/gtest.h>
+
+#include "sub_connection_parts.h"
+
+namespace braid::stack {
+namespace {
+
+using namespace parts;
+using List = std::vector<const OutMessage*>;
+constexpr std::size_t kPacketBytes = 1472;
+
+struct Fixture : testing::Test {
+  // What a packet that is cut now says: the records' lengths.
+  std::vector<std::uint32_t> cut() {
+    PacketWriter packet(room, PacketHeader{});
+    const PacketContent content = queue.cut(packet);
+    window.sent(at(0_us), content);
+    return lengths(packet, content);
+  }
+  // The lengths of its records, and the packet into `last_packet`.
+  std::vector<std::uint32_t> lengths(const PacketWriter& packet, const PacketContent& content) {
+    std::uint64_t sum = 0;
+    const std::size_t length = packet.finish(content.records, false, &sum);
+    last_packet.assign(room.begin(), room.begin() + static_cast<std::ptrdiff_t>(length));
+    EXPECT_EQ(checksum_fold(sum), checksum_fold(checksum_add(0, last_packet)));
+    RecordReader reader(ByteView(last_packet).subspan(kPacketHeaderBytes), content.records);
+    std::vector<std::uint32_t> all;
+    Record r;
+    for (ByteView bytes; reader.next(&r, &bytes);) all.push_back(r.bytes);
+    EXPECT_FALSE(reader.broken());
+    return all;
+  }
+  // The peer has packet `seq`, the oldest in flight.
+  void acknowledge(Seq seq) {
+    const std::uint64_t none[kMaxSackWords] = {};
+    (void)window.on_ack(seq + 1, none, 0, {at(1_ms), at(0_us), Duration()},
+                        [&](const PacketContent& content) { queue.acknowledged(content); });
+  }
+
+  std::vector<std::byte> room = std::vector<std::byte>(kPacketBytes);
+  std::vector<std::byte> last_packet;
+  Messages messages;
+  MessageQueue queue{kPacketBytes};
+  PacketWindow window{256};
+};
+using MessageQueueTest = Fixture;
+
+TEST_F(MessageQueueTest, MessagesShareAPacketInTheOrderOfPush) {
+  EXPECT_TRUE(queue.push(messages.add(64)));
+  EXPECT_FALSE(queue.push(messages.add(5)));
+  EXPECT_FALSE(queue.push(messages.add(0)));
+  EXPECT_EQ(cut(), (std::vector<std::uint32_t>{64, 5, 0}));
+  EXPECT_FALSE(queue.has_unsent());
+}
+
+TEST_F(MessageQueueTest, MessageLongerThanAPacketIsCutAtGranules) {
+  queue.push(messages.add(3000));
+  const std::vector<std::uint32_t> first = cut();
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_EQ(first[0] % kCutBytes, 0u);
+  EXPECT_EQ(cut(), first);  // equal parts
+  EXPECT_EQ(cut(), (std::vector<std::uint32_t>{3000 - 2 * first[0]}));
+  EXPECT_FALSE(queue.has_unsent());
+}
+
+TEST_F(MessageQueueTest, PacketIsWrittenTheSameOnceMore) {
+  queue.push(messages.add(3000));
+  queue.push(messages.add(700));
+  while (queue.has_unsent()) {
+    const Seq seq = window.next();
+    const std::vector<std::uint32_t> lengths_before = cut();
+    const std::vector<std::byte> before = last_packet;
+    PacketWriter packet(room, PacketHeader{});
+    MessageQueue::write(window.content(seq), packet);
+    EXPECT_EQ(lengths(packet, window.content(seq)), lengths_before);
+    EXPECT_EQ(last_packet, before);
+  }
+}
+
+TEST_F(MessageQueueTest, MessageIsFinishedWhenItsLastPartIsAcknowledged) {
+  const OutMessage& m = messages.add(2000);
+  queue.push(const_cast<OutMessage&>(m));
+  cut();
+  cut();
+  acknowledge(Seq(0));
+  EXPECT_EQ(queue.take_finished(), nullptr);
+  EXPECT_EQ(queue.queued_messages(), 1u);
+  acknowledge(Seq(1));
+  EXPECT_EQ(listed(queue.take_finished()), (List{&m}));
+  EXPECT_FALSE(m.failed);
+  EXPECT_EQ(queue.take_finished(), nullptr);
+  EXPECT_EQ(queue.queued_messages(), 0u);
+  EXPECT_EQ(queue.queued_bytes(), 0u);
+  EXPECT_EQ(queue.messages(), 1u);
+  EXPECT_EQ(queue.bytes(), 2000u);
+}
+
+TEST_F(MessageQueueTest, EmptyMessageIsFinishedByItsAcknowledgement) {
+  OutMessage& m = messages.add(0);
+  queue.push(m);
+  cut();
+  EXPECT_EQ(queue.take_finished(), nullptr);
+  acknowledge(Seq(0));
+  EXPECT_EQ(listed(queue.take_finished()), (List{&m}));
+}
+
+TEST_F(MessageQueueTest, FailAllFailsEachUnacknowledgedMessageOnceOldestFirst) {
+  OutMessage& acknowledged = messages.add(64);
+  OutMessage& in_flight = messages.add(64);
+  OutMessage& partly_sent = messages.add(3000);
+  OutMessage& unsent = messages.add(64);
+  queue.push(acknowledged);
+  cut();
+  queue.push(in_flight);
+  cut();
+  queue.push(partly_sent);
+  queue.push(unsent);
+  cut();
+  acknowledge(Seq(0));
+  queue.fail_all(window);
+  EXPECT_EQ(listed(queue.take_finished()), (List{&acknowledged, &in_flight, &partly_sent, &unsent}));
+  EXPECT_FALSE(acknowledged.failed);
+  EXPECT_TRUE(in_flight.failed && partly_sent.failed && unsent.failed);
+  EXPECT_FALSE(queue.has_unsent());
+  EXPECT_EQ(queue.queued_messages(), 0u);
+  EXPECT_EQ(queue.queued_bytes(), 0u);
+}
+
+TEST_F(MessageQueueTest, TakeBackReturnsWhatIsNotAcknowledgedAsItWasPushed) {
+  OutMessage& acknowledged = messages.add(64);
+  OutMessage& partly_acknowledged = messages.add(3000);
+  OutMessage& unsent = messages.add(64);
+  queue.push(acknowledged);
+  cut();
+  queue.push(partly_acknowledged);
+  queue.push(unsent);
+  cut();
+  cut();
+  acknowledge(Seq(1));
+  EXPECT_EQ(listed(queue.take_back(window)), (List{&partly_acknowledged, &unsent}));
+  for (const OutMessage* m : {&partly_acknowledged, &unsent}) {
+    EXPECT_EQ(m->unacknowledged, 0u);
+    EXPECT_FALSE(m->failed);
+    EXPECT_FALSE(m->record.maybe_duplicate);
+  }
+  EXPECT_FALSE(queue.has_unsent());
+  EXPECT_EQ(listed(queue.take_finished()), (List{&acknowledged}));
+  EXPECT_EQ(queue.queued_messages(), 2u);  // until the driver's load is told otherwise
+  queue.forget_load();
+  EXPECT_EQ(queue.queued_messages(), 0u);
+}
+
+TEST_F(MessageQueueTest, PushAgainSendsFromTheStartAndMarksEach) {
+  OutMessage& a = messages.add(3000);
+  OutMessage& b = messages.add(64);
+  queue.push(a);
+  queue.push(b);
+  const std::vector<std::uint32_t> first = cut();
+  OutMessage* const back = queue.take_back(window);
+  window = PacketWindow(256);
+  queue.push_again(back);
+  EXPECT_TRUE(a.record.maybe_duplicate && b.record.maybe_duplicate);
+  EXPECT_EQ(cut(), first);
+  cut();
+  cut();
+  EXPECT_FALSE(queue.has_unsent());
+  OutMessage& c = messages.add(1);
+  EXPECT_TRUE(queue.push(c));
+  EXPECT_FALSE(c.record.maybe_duplicate);
+}
+
+}  // namespace
+}  // namespace braid::stack
