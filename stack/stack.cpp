@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "stack/icmp_packets.h"
 #include "stack/wire/arp.h"
 #include "stack/wire/ethernet.h"
 #include "stack/wire/ipv4.h"
@@ -32,53 +33,35 @@ NeighboursConfig neighbours_config(const StackConfig& config) {
   return n;
 }
 
+IpSenderConfig sender_config(const StackConfig& config) {
+  return {.mtu_bytes = config.mtu_bytes,
+          .queued_packets = config.outgoing_packets,
+          .patience = config.outgoing_patience,
+          .proxies = config.proxies,
+          .long_packets = config.fragmentation == Fragmentation::kIp};
+}
+
 // What every IPv4 host must take (RFC 791); below it no packet of ours is sure to fit.
 constexpr std::uint32_t kMinMtuBytes = 576;
 // The longest piece, and the longest headers before it.
 constexpr std::size_t kWholePiecePacketBytes = kMaxPacketHeaderBytes + kPartRecordBytes + kMaxPieceBytes;
 static_assert(kWholePiecePacketBytes <= kUdpMaxPayloadBytes);
 
-bool on_link(const Interface& own, Ipv4Address address) {
-  return own.prefix_bits == 0 || (own.address.value() ^ address.value()) >> (32 - own.prefix_bits) == 0;
-}
-
-// To all hosts on the link (RFC 922). A link of two or without a prefix has no such address.
-bool is_subnet_broadcast(const Interface& own, Ipv4Address address) {
-  if (own.prefix_bits == 0 || own.prefix_bits > 30 || !on_link(own, address)) return false;
-  const std::uint32_t host_bits = 0xffffffffu >> own.prefix_bits;
-  return (address.value() & host_bits) == host_bits || (address.value() & host_bits) == 0;
-}
-
-// An address that no other host sends from (RFC 1122, 3.2.1.3; RFC 1812, 5.3.7).
-bool is_martian(const Interface& own, Ipv4Address source) {
-  const std::uint32_t network = source.value() >> 24;
-  return network - 1 >= 223 || network == 127 || source == own.address || is_subnet_broadcast(own, source);
-}
-
 }  // namespace
-
-std::optional<LinkId> link_to(std::span<const Interface> links, Ipv4Address to) {
-  std::optional<std::size_t> best;
-  for (std::size_t i = 0; i < links.size(); ++i)
-    if (on_link(links[i], to) && (!best || links[i].prefix_bits > links[*best].prefix_bits)) best = i;
-  for (std::size_t i = 0; i < links.size() && !best; ++i)
-    if (links[i].gateway) best = i;
-  return best ? std::optional(LinkId(static_cast<std::uint16_t>(*best))) : std::nullopt;
-}
 
 Stack::Stack(const StackConfig& config, Instant now)
     : config_(config),
+      ports_(config.udp_port_base, config.local.proxy.value(), config.proxies),
       neighbours_(neighbours_config(config), local_links(config)),
       agenda_(config.remotes.size()),
       turn_began_(now),
       reassembly_(config.reassembly),
-      outgoing_(config.outgoing_packets),
-      again_room_(frame_bytes()),
+      sender_(config_.interfaces, sender_config(config)),
       icmp_errors_(config.icmp_errors_per_second, config.icmp_errors_at_once) {
   CHECK(!config.interfaces.empty());
   CHECK_GE(config.mtu_bytes, kMinMtuBytes);
   for (const Interface& own : config.interfaces)
-    links_.push_back({.next = 0, .filter = FlowFilter(own.mac, own.address, own_port())});
+    links_.push_back({.next = 0, .filter = FlowFilter(own.mac, own.address, ports_.own_port())});
   routes_.reserve(config.remotes.size());
   Prng prng(config.seed);
   for (const RemoteStack& remote : config.remotes) {
@@ -101,19 +84,13 @@ Stack::Stack(const StackConfig& config, Instant now)
       routes_.push_back({.remote = remote, .sub_connection = s, .header = {}, .next_hop = {}});
       continue;
     }
-    const std::optional<Ipv4Address> hop = next_hop(remote.link, remote.address);
+    const std::optional<Ipv4Address> hop = next_hop(config_.interfaces[remote.link.value()], remote.address);
     CHECK(hop.has_value());
     if (remote.mac) CHECK(neighbours_.add_static(remote.link, *hop, *remote.mac));
     routes_.push_back({.remote = remote, .sub_connection = s, .header = {}, .next_hop = *hop});
   }
-  identification_ = static_cast<std::uint16_t>(prng.next() * std::bit_ceil(unsigned{config.proxies}) +
-                                               config.local.proxy.value());
-  if (config.fragmentation == Fragmentation::kIp) {
-    cuts_.resize(config.interfaces.size());
-    cut_memory_ = std::make_unique_for_overwrite<std::byte[]>(cuts_.size() * kIpv4MaxPacketBytes);
-    for (std::size_t i = 0; i < cuts_.size(); ++i)
-      cuts_[i].packet.payload = cut_memory_.get() + i * kIpv4MaxPacketBytes;
-  }
+  sender_.number_from(static_cast<std::uint16_t>(prng.next() * std::bit_ceil(unsigned{config.proxies}) +
+                                                 config.local.proxy.value()));
 }
 
 void Stack::name_ends(SubConnectionConfig& sub, const RemoteStack& remote) const {
@@ -126,7 +103,7 @@ bool Stack::set_remote(std::size_t index, const RemoteStack& remote) {
   Route& route = routes_[index];
   CHECK(route.remote.id == remote.id);
   CHECK_LT(remote.link.value(), links_.size());
-  const std::optional<Ipv4Address> hop = next_hop(remote.link, remote.address);
+  const std::optional<Ipv4Address> hop = next_hop(config_.interfaces[remote.link.value()], remote.address);
   if (!hop) return false;
   SubConnectionConfig ends = route.sub_connection->config();
   name_ends(ends, remote);
@@ -145,13 +122,6 @@ std::size_t Stack::max_payload_bytes() const {
 SubConnection* Stack::find(StackId id) {
   if (id.cluster.value() >= kMaxClusters || id.proxy.value() >= kMaxProxiesPerCluster) return nullptr;
   return by_id_[id.cluster.value()][id.proxy.value()];
-}
-
-// ARP-2
-std::optional<Ipv4Address> Stack::next_hop(LinkId link, Ipv4Address to) const {
-  const Interface& own = config_.interfaces[link.value()];
-  if (on_link(own, to)) return to;
-  return own.gateway;
 }
 
 // SC-9: what is not whole, well-formed and ours moves one counter and nothing else.
@@ -256,20 +226,7 @@ void Stack::receive_fragment(Instant now, LinkId link, const Ipv4Packet& fragmen
   received.reassembled = true;
   take(now, link, whole, received);
   if (received.what != Received::What::kMisdirected) return;
-  again_.source = whole.source;
-  again_.destination = whole.destination;
-  again_.protocol = whole.protocol;
-  again_.type_of_service = whole.type_of_service;
-  again_.identification = whole.identification;
-  again_.payload = const_cast<std::byte*>(whole.payload.data());  // read only
-  again_.bytes = static_cast<std::uint32_t>(whole.payload.size());
-  again_.left = 0;
-}
-
-std::size_t Stack::next_frame_again(LinkId link) {
-  if (again_.done()) return 0;
-  const MacAddress& own = config_.interfaces[link.value()].mac;
-  return write_next_frame(again_, own, own, config_.mtu_bytes, again_room_);
+  sender_.begin_handover(whole);
 }
 
 // A whole packet for us.
@@ -290,20 +247,20 @@ void Stack::take_udp(Instant now, LinkId link, const Ipv4Packet& ip, Received& r
     ++stats_.bad_udp;
     return;
   }
-  const unsigned proxy = load_be<std::uint16_t>(ip.payload.data() + 2) - unsigned{config_.udp_port_base};
-  const unsigned own = config_.local.proxy.value();
-  if (proxy == own) {
+  const std::optional<unsigned> listener = ports_.listener(load_be<std::uint16_t>(ip.payload.data() + 2));
+  const unsigned owner = listener.value_or(kDatagramProxy);
+  if (owner != ports_.own_proxy()) {
+    received.what = Received::What::kMisdirected;
+    received.proxy = owner;
+  } else if (!listener) {
+    take_datagram(now, link, ip, received);
+  } else {
     UdpDatagram udp;
     // UDP-1: our peers always compute a checksum.
     if (parse_udp(ip.payload, ip.source, ip.destination, udp) != UdpParse::kOk || !udp.has_checksum)
       ++stats_.bad_udp;
     else
       take_packet(now, udp.payload, received);
-  } else if (proxy < config_.proxies || own != kDatagramProxy) {
-    received.what = Received::What::kMisdirected;
-    received.proxy = proxy < config_.proxies ? proxy : kDatagramProxy;
-  } else {
-    take_datagram(now, link, ip, received);
   }
 }
 
@@ -348,7 +305,7 @@ void Stack::take_datagram(Instant now, LinkId link, const Ipv4Packet& ip, Receiv
     ++stats_.bad_udp;
     return;
   }
-  if (!is_bound(udp.destination_port)) {
+  if (!ports_.is_bound(udp.destination_port)) {
     ++stats_.closed_ports;
     complain(now, link, ip, IcmpType::kUnreachable, static_cast<std::uint8_t>(Unreachable::kPort));
     return;
@@ -377,23 +334,16 @@ void Stack::take_icmp(Instant now, LinkId link, const Ipv4Packet& ip, Received& 
 
 // IC-1
 void Stack::answer_echo(Instant now, LinkId link, const Ipv4Packet& ip, const IcmpMessage& echo) {
-  OutgoingPacket* const packet = outgoing_.reserve();
-  const std::optional<Ipv4Address> hop = next_hop(link, ip.source);
+  OutgoingPacket* const packet = sender_.reserve();
+  const std::optional<Ipv4Address> hop = next_hop(config_.interfaces[link.value()], ip.source);
   if (packet == nullptr || !hop) {
     ++stats_.outgoing_dropped;
     return;
   }
-  const MutableBytes room = packet->room();
-  const std::uint64_t sum = copy_and_sum(room.data() + kIcmpHeaderBytes, echo.body.data(), echo.body.size());
-  write_icmp(room, IcmpType::kEchoReply, 0, echo.rest, sum);
+  write_echo_reply(*packet, ip, echo);
   packet->link = link;
   packet->next_hop = *hop;
-  packet->source = ip.destination;
-  packet->destination = ip.source;
-  packet->protocol = IpProtocol::kIcmp;
-  packet->type_of_service = ip.type_of_service;
-  packet->bytes = static_cast<std::uint32_t>(kIcmpHeaderBytes + echo.body.size());
-  push(now, *packet);
+  sender_.push(now, *packet);
   ++stats_.echoes_answered;
 }
 
@@ -408,26 +358,28 @@ void Stack::take_unreachable(LinkId link, const IcmpMessage& icmp, Received& rec
     ++stats_.icmp_ignored;  // of another incarnation of this address, or made up
     return;
   }
-  const unsigned own = config_.local.proxy.value();
-  const std::optional<unsigned> proxy = proxy_of(quote.source_port);
-  const unsigned whose = proxy.value_or(kDatagramProxy);
-  if (whose != own) {
+  const std::optional<unsigned> sender = ports_.owner(quote.source_port);
+  const unsigned owner = sender.value_or(kDatagramProxy);
+  if (owner != ports_.own_proxy()) {
     received.what = Received::What::kMisdirected;
-    received.proxy = whose;
+    received.proxy = owner;
     return;
   }
   received.peer = {quote.destination, quote.destination_port};
   received.reason = Unreachable{icmp.code};
-  if (!proxy) {
-    if (!is_bound(quote.source_port)) {
-      ++stats_.icmp_ignored;
-      return;
-    }
+  if (sender) {
+    if (report_unreachable(link, icmp, received)) return;
+  } else if (ports_.is_bound(quote.source_port)) {
     ++stats_.unreachables_received;
     received.what = Received::What::kUnreachable;
     received.port = quote.source_port;
     return;
   }
+  ++stats_.icmp_ignored;
+}
+
+// False: it is about no remote of ours.
+bool Stack::report_unreachable(LinkId link, const IcmpMessage& icmp, Received& received) {
   for (std::size_t i = 0; i < routes_.size(); ++i) {
     Route& route = routes_[i];
     if (route.remote.link != link || received.peer != Endpoint{route.remote.address, route.remote.udp_port})
@@ -440,37 +392,24 @@ void Stack::take_unreachable(LinkId link, const IcmpMessage& icmp, Received& rec
       route.report.mtu_bytes = static_cast<std::uint16_t>(icmp.rest);
     received.what = Received::What::kUnreachable;
     received.sub_connection = sub_connections_[i].get();
-    return;
+    return true;
   }
-  ++stats_.icmp_ignored;
+  return false;
 }
 
 // IC-2. It is about a whole packet that came to us alone from one host.
 void Stack::complain(Instant now, LinkId link, const Ipv4Packet& about, IcmpType type, std::uint8_t code) {
-  if (about.protocol == IpProtocol::kIcmp && !about.payload.empty() &&
-      is_error(IcmpType{load<std::uint8_t>(about.payload.data())}))
-    return;
-  OutgoingPacket* const packet = outgoing_.reserve();
-  const std::optional<Ipv4Address> hop = next_hop(link, about.source);
+  if (is_icmp_error(about)) return;
+  OutgoingPacket* const packet = sender_.reserve();
+  const std::optional<Ipv4Address> hop = next_hop(config_.interfaces[link.value()], about.source);
   if (packet == nullptr || !hop || !icmp_errors_.allow(now)) {
     ++stats_.icmp_errors_withheld;
     return;
   }
-  const MutableBytes room = packet->room();
-  const MutableBytes body = room.subspan(kIcmpHeaderBytes);
-  const std::size_t quoted = std::min(about.payload.size(), kIcmpQuotedPayloadBytes);
-  std::memcpy(body.data(), about.header.data(), about.header.size());
-  std::memcpy(body.data() + about.header.size(), about.payload.data(), quoted);
-  const std::size_t body_bytes = about.header.size() + quoted;
-  write_icmp(room, type, code, 0, checksum_add(0, body.first(body_bytes)));
+  write_icmp_error(*packet, about, type, code);
   packet->link = link;
   packet->next_hop = *hop;
-  packet->source = about.destination;
-  packet->destination = about.source;
-  packet->protocol = IpProtocol::kIcmp;
-  packet->type_of_service = 0;
-  packet->bytes = static_cast<std::uint32_t>(kIcmpHeaderBytes + body_bytes);
-  push(now, *packet);
+  sender_.push(now, *packet);
   ++stats_.icmp_errors_sent;
 }
 
@@ -486,48 +425,19 @@ void Stack::give_up_fragments(Instant now) {
 
 // ---------------------------------------------------------------- plain datagrams
 
-std::optional<unsigned> Stack::proxy_of(std::uint16_t port) const {
-  const unsigned listens = port - unsigned{config_.udp_port_base};
-  if (listens < config_.proxies) return listens;
-  const unsigned sends = (port - unsigned{first_steered_port(0)}) / kSteeredPortsPerProxy;
-  if (sends < config_.proxies) return sends;
-  return std::nullopt;
-}
-
-// SC-12. A peer cannot make us send from a port that is somebody else's.
-std::uint16_t Stack::source_port(std::uint16_t asked) const {
-  const unsigned n = asked - unsigned{first_steered_port(config_.local.proxy.value())};
-  return n < kSteeredPortsPerProxy ? asked : own_port();
-}
-
-bool Stack::is_bound(std::uint16_t port) const {
-  return std::find(bound_.begin(), bound_.end(), port) != bound_.end();
-}
-
-bool Stack::bind(std::uint16_t port) {
-  CHECK_EQ(config_.local.proxy.value(), kDatagramProxy);
-  if (port == 0 || proxy_of(port) || is_bound(port)) return false;
-  bound_.push_back(port);
-  return true;
-}
-
-void Stack::unbind(std::uint16_t port) {
-  std::erase(bound_, port);
-}
-
 // The link that leads to a remote at this address, else the one that it is on, else one with a gateway.
 std::optional<Stack::Way> Stack::way_to(Ipv4Address to) const {
   for (const Route& route : routes_)
     if (route.remote.address == to) return Way{route.remote.link, route.next_hop};
   const std::optional<LinkId> link = link_to(config_.interfaces, to);
-  return link ? std::optional(Way{*link, *next_hop(*link, to)}) : std::nullopt;
+  return link ? std::optional(Way{*link, *next_hop(config_.interfaces[link->value()], to)}) : std::nullopt;
 }
 
 Sent Stack::send_datagram(Instant now, std::uint16_t from, const Endpoint& to, ByteView payload) {
   if (payload.size() > kUdpMaxPayloadBytes) return Sent::kTooLong;
   const std::optional<Way> way = to.address.is_unicast() ? way_to(to.address) : std::nullopt;
   if (!way) return Sent::kNoWay;
-  OutgoingPacket* const packet = outgoing_.reserve();
+  OutgoingPacket* const packet = sender_.reserve();
   if (packet == nullptr) return Sent::kNoRoom;
   packet->link = way->link;
   packet->next_hop = way->next_hop;
@@ -545,29 +455,17 @@ Sent Stack::send_datagram(Instant now, std::uint16_t from, const Endpoint& to, B
              .destination_port = to.port,
              .payload_bytes = payload.size()},
             sum);
-  push(now, *packet);
+  sender_.push(now, *packet);
   ++stats_.datagrams_sent;
   return Sent::kQueued;
-}
-
-void Stack::push(Instant now, OutgoingPacket& packet) {
-  packet.until = now + config_.outgoing_patience;
-  packet.identification = next_identification();
-  outgoing_.push(packet);
-}
-
-// IP-4: the proxies of a node share its addresses, so each has numbers of its own.
-std::uint16_t Stack::next_identification() {
-  identification_ = static_cast<std::uint16_t>(identification_ + std::bit_ceil(unsigned{config_.proxies}));
-  return identification_;
 }
 
 // ---------------------------------------------------------------- departures
 
 std::size_t Stack::poll_transmit(Instant now, LinkId link, MutableBytes room) {
   CHECK_GE(room.size(), frame_bytes());
-  const bool others = neighbours_.next_deadline() <= now || reassembly_.next_deadline() <= now ||
-                      !outgoing_.empty() || unfinished_cuts_ > 0;
+  const bool others =
+      neighbours_.next_deadline() <= now || reassembly_.next_deadline() <= now || !sender_.idle();
   if (others) [[unlikely]]
     return transmit_others(now, link, room);
   if (agenda_.any_due(now)) [[unlikely]]
@@ -579,41 +477,15 @@ std::size_t Stack::poll_transmit(Instant now, LinkId link, MutableBytes room) {
 std::size_t Stack::transmit_others(Instant now, LinkId link, MutableBytes room) {
   if (const std::size_t length = transmit_arp(now, link, room)) return length;
   give_up_fragments(now);
-  if (unfinished_cuts_ > 0) {
-    // A link carries one packet at a time: its fragments arrive together.
-    Cut& cut = cuts_[link.value()];
-    if (!cut.packet.done()) {
-      const std::size_t length = write_frame_of(cut.packet, cut.to, room);
-      unfinished_cuts_ -= cut.packet.done() ? 1 : 0;
-      return length;
-    }
-  }
+  if (const std::size_t length = sender_.transmit_long(link, room)) return length;
   std::size_t length = 0;
-  outgoings_turn_ = !outgoings_turn_;
+  queueds_turn_ = !queueds_turn_;
   agenda_.collect(now);
-  if (outgoings_turn_) length = transmit_outgoing(now, link, room);
+  if (queueds_turn_) length = sender_.transmit_queued(now, link, neighbours_, room);
   if (length == 0) length = transmit_sub_connections(now, link, room);
-  if (length == 0 && !outgoings_turn_) length = transmit_outgoing(now, link, room);
+  if (length == 0 && !queueds_turn_) length = sender_.transmit_queued(now, link, neighbours_, room);
   // A look-up may just have begun to ask.
   return length > 0 ? length : transmit_arp(now, link, room);
-}
-
-// ARP-1
-std::size_t Stack::transmit_outgoing(Instant now, LinkId link, MutableBytes room) {
-  std::size_t length = 0;
-  outgoing_.visit([&](OutgoingPacket& packet) {
-    if (packet.link != link) return false;
-    const std::optional<MacAddress> to = neighbours_.lookup(link, packet.next_hop, now);
-    packet.unresolved = !to;
-    if (to) {
-      length = write_frame_of(packet, *to, room);
-    } else if (packet.until <= now) {
-      ++stats_.outgoing_dropped;
-      packet.left = packet.bytes;
-    }
-    return length > 0;
-  });
-  return length;
 }
 
 [[gnu::always_inline]] inline std::size_t Stack::transmit(Instant now, Route& route, MutableBytes room) {
@@ -626,7 +498,7 @@ std::size_t Stack::transmit_outgoing(Instant now, LinkId link, MutableBytes room
 
 [[gnu::always_inline]] inline std::size_t Stack::transmit_route(Instant now, Route& route,
                                                                 MutableBytes room) {
-  return config_.fragmentation == Fragmentation::kIp ? transmit_long(now, route, route.header.to(), room)
+  return config_.fragmentation == Fragmentation::kIp ? transmit_long(now, route, room)
                                                      : transmit(now, route, room);
 }
 
@@ -675,52 +547,28 @@ bool Stack::resolve(Instant now, Route& route) {
     route.header = FlowHeader(*to, own.mac,
                               {.source = own.address,
                                .destination = remote.address,
-                               .source_port = source_port(asked),
+                               .source_port = ports_.source(asked),
                                .destination_port = remote.udp_port});
   }
   route.settled = remote.mac.has_value();
   return true;
 }
 
-// IP-3
-std::size_t Stack::write_frame_of(OutgoingPacket& packet, const MacAddress& to, MutableBytes room) {
-  const bool first = packet.left == 0;
-  const std::size_t length =
-      write_next_frame(packet, to, config_.interfaces[packet.link.value()].mac, config_.mtu_bytes, room);
-  if (!first || !packet.done()) {
-    ++stats_.fragments_sent;
-    stats_.packets_fragmented += first ? 1 : 0;
-  }
-  return length;
-}
-
-// A packet that may be longer than the MTU is written aside, and leaves from there.
-std::size_t Stack::transmit_long(Instant now, Route& route, const MacAddress& to, MutableBytes room) {
+// A packet that may be longer than the MTU is written aside, and leaves from there (IP-3).
+std::size_t Stack::transmit_long(Instant now, Route& route, MutableBytes room) {
   const RemoteStack& remote = route.remote;
-  Cut& cut = cuts_[remote.link.value()];
-  const MutableBytes aside = cut.packet.room();
+  const MutableBytes aside = sender_.long_room(remote.link);
   std::uint64_t sum = 0;
   const std::size_t payload = route.sub_connection->poll(now, aside.subspan(kUdpHeaderBytes), &sum);
   if (payload == 0) return 0;
-  OutgoingPacket& packet = cut.packet;
-  packet.link = remote.link;
-  packet.source = config_.interfaces[remote.link.value()].address;
-  packet.destination = remote.address;
-  packet.protocol = IpProtocol::kUdp;
-  packet.identification = next_identification();
-  packet.bytes = static_cast<std::uint32_t>(kUdpHeaderBytes + payload);
-  packet.left = 0;
   write_udp(aside,
-            {.source = packet.source,
-             .destination = packet.destination,
-             .source_port = source_port(route.asked_source_port),
+            {.source = config_.interfaces[remote.link.value()].address,
+             .destination = remote.address,
+             .source_port = ports_.source(route.asked_source_port),
              .destination_port = remote.udp_port,
              .payload_bytes = payload},
             sum);
-  cut.to = to;
-  const std::size_t length = write_frame_of(packet, to, room);
-  unfinished_cuts_ += packet.done() ? 0 : 1;
-  return length;
+  return sender_.begin_long(remote.link, route.header.to(), remote.address, kUdpHeaderBytes + payload, room);
 }
 
 std::size_t Stack::transmit_arp(Instant now, LinkId link, MutableBytes room) {
@@ -735,8 +583,7 @@ std::size_t Stack::transmit_arp(Instant now, LinkId link, MutableBytes room) {
 
 Instant Stack::next_deadline() {
   Instant next = earlier(neighbours_.next_deadline(), reassembly_.next_deadline());
-  if (unfinished_cuts_ > 0) return Instant();
-  if (!outgoing_.empty()) next = earlier(next, outgoing_.next_deadline());
+  next = earlier(next, sender_.next_deadline());
   if (!any_unresolved_) return earlier(next, agenda_.next_due());
   any_unresolved_ = false;
   for (std::size_t i = 0; i < routes_.size(); ++i) {
@@ -745,6 +592,15 @@ Instant Stack::next_deadline() {
     if (!routes_[i].unresolved) next = earlier(next, agenda_.due(i));
   }
   return next;
+}
+
+StackStats Stack::stats() const {
+  StackStats stats = stats_;
+  const IpSender::Counters& sent = sender_.counters();
+  stats.packets_fragmented += sent.packets_fragmented;
+  stats.fragments_sent += sent.fragments_sent;
+  stats.outgoing_dropped += sent.dropped;
+  return stats;
 }
 
 void Stack::on_scheduling_gap(Instant now) {

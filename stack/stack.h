@@ -21,11 +21,13 @@
 #include "base/time.h"
 #include "stack/agenda.h"
 #include "stack/fragmentation.h"
+#include "stack/interface.h"
+#include "stack/ip_sender.h"
 #include "stack/neighbours.h"
-#include "stack/outgoing.h"
 #include "stack/rate_limit.h"
 #include "stack/reassembly.h"
 #include "stack/sub_connection.h"
+#include "stack/udp_ports.h"
 #include "stack/wire/addresses.h"
 #include "stack/wire/flow.h"
 #include "stack/wire/icmp.h"
@@ -35,18 +37,6 @@
 namespace braid::stack {
 
 using braid::kMaxClusters;
-inline constexpr unsigned kMaxProxiesPerCluster = kMaxProxies;
-// Whose the ports are that are no proxy's.
-inline constexpr unsigned kDatagramProxy = 0;
-
-// A proxy sends from its own port, or from one of these if a peer asks for it because its NIC brings packets
-// from there to the right queue (SC-12): the dynamic ports (RFC 6335), so many for each proxy. Nothing
-// listens on them.
-inline constexpr unsigned kSteeredPortsPerProxy = 512;
-constexpr std::uint16_t first_steered_port(unsigned proxy) {
-  return static_cast<std::uint16_t>(65536 - kSteeredPortsPerProxy * (kMaxProxiesPerCluster - proxy));
-}
-static_assert(first_steered_port(0) == 49152);
 
 // One remote proxy to have a sub-connection with.
 struct RemoteStack {
@@ -70,20 +60,6 @@ struct RemoteStack {
   };
   std::optional<Names> names = std::nullopt;
 };
-
-// What the stack is on one link. Links that each lead to one peer may share an address.
-struct Interface {
-  Ipv4Address address;
-  MacAddress mac;
-  // Addresses that begin with so many bits of ours are on the link; all others are reached through the
-  // gateway. 0: every address is on the link.
-  unsigned prefix_bits = 0;
-  std::optional<Ipv4Address> gateway = std::nullopt;
-};
-
-// The link that leads to an address: one that it is on, with the longest prefix, or else the first with a
-// gateway. nullopt: there is none.
-std::optional<LinkId> link_to(std::span<const Interface> links, Ipv4Address to);
 
 // One end of a plain datagram's way.
 struct Endpoint {
@@ -218,13 +194,14 @@ class Stack {
       f(frame);
       return;
     }
-    while (const std::size_t length = next_frame_again(link)) f(ByteView(again_room_).first(length));
+    for (ByteView next = sender_.next_handover(link); !next.empty(); next = sender_.next_handover(link))
+      f(next);
   }
 
   // Plain datagrams. Ports that are no proxy's belong to proxy 0: only its stack binds any, and only it says
   // that one is closed. False: the port is a proxy's, or taken.
-  [[nodiscard]] bool bind(std::uint16_t port);
-  void unbind(std::uint16_t port);
+  [[nodiscard]] bool bind(std::uint16_t port) { return ports_.bind(port); }
+  void unbind(std::uint16_t port) { ports_.unbind(port); }
   // From a bound port, or from any other that is no proxy's. The bytes are copied.
   [[nodiscard]] Sent send_datagram(Instant now, std::uint16_t from, const Endpoint& to, ByteView payload);
 
@@ -237,7 +214,7 @@ class Stack {
   // Could poll_transmit() have something for any link? Cheap: what an idle turn asks.
   bool wants_to_transmit(Instant now) {
     if (neighbours_.next_deadline() <= now || reassembly_.next_deadline() <= now) return true;
-    if (!outgoing_.empty() || unfinished_cuts_ > 0) return true;
+    if (!sender_.idle()) return true;
     agenda_.collect(now);
     return agenda_.any_ready();
   }
@@ -258,7 +235,7 @@ class Stack {
   bool closed() const;
   // Of those of this machine.
   bool all_established() const;
-  const StackStats& stats() const { return stats_; }
+  StackStats stats() const;
   // `index` counts as sub_connections() does, here and below.
   const RemoteStack& remote(std::size_t index) const { return routes_[index].remote; }
   const PathReport& path_report(std::size_t index) const { return routes_[index].report; }
@@ -287,15 +264,6 @@ class Stack {
   SubConnection* find(StackId id);
   void name_ends(SubConnectionConfig& sub, const RemoteStack& remote) const;
   std::size_t max_payload_bytes() const;
-  std::uint16_t own_port() const {
-    return static_cast<std::uint16_t>(config_.udp_port_base + config_.local.proxy.value());
-  }
-  // Whose port it is; nullopt: no proxy's.
-  std::optional<unsigned> proxy_of(std::uint16_t port) const;
-  // Where this proxy's packets come from if the peer asks for `asked`.
-  std::uint16_t source_port(std::uint16_t asked) const;
-  // Where a packet to `to` is handed to on this link; nullopt: nobody there takes it further.
-  std::optional<Ipv4Address> next_hop(LinkId link, Ipv4Address to) const;
   [[gnu::noinline]] void receive_other(Instant now, LinkId link, ByteView bytes, Received& received);
   void receive_arp(Instant now, LinkId link, ByteView payload, Received& received);
   void receive_ipv4(Instant now, LinkId link, ByteView payload, Received& received);
@@ -307,26 +275,22 @@ class Stack {
   void take_datagram(Instant now, LinkId link, const Ipv4Packet& ip, Received& received);
   void take_icmp(Instant now, LinkId link, const Ipv4Packet& ip, Received& received);
   void take_unreachable(LinkId link, const IcmpMessage& icmp, Received& received);
+  bool report_unreachable(LinkId link, const IcmpMessage& icmp, Received& received);
   void answer_echo(Instant now, LinkId link, const Ipv4Packet& ip, const IcmpMessage& echo);
   void complain(Instant now, LinkId link, const Ipv4Packet& about, IcmpType type, std::uint8_t code);
   void give_up_fragments(Instant now);
-  void push(Instant now, OutgoingPacket& packet);
-  bool is_bound(std::uint16_t port) const;
   std::optional<Way> way_to(Ipv4Address to) const;
-  std::uint16_t next_identification();
-  std::size_t next_frame_again(LinkId link);
-  std::size_t transmit_outgoing(Instant now, LinkId link, MutableBytes room);
   [[gnu::noinline]] std::size_t transmit_others(Instant now, LinkId link, MutableBytes room);
   [[gnu::noinline]] std::size_t transmit_due(Instant now, LinkId link, MutableBytes room);
   [[gnu::noinline]] std::size_t transmit_sub_connections(Instant now, LinkId link, MutableBytes room);
   bool resolve(Instant now, Route& route);
   std::size_t transmit_route(Instant now, Route& route, MutableBytes room);
-  std::size_t transmit_long(Instant now, Route& route, const MacAddress& to, MutableBytes room);
-  std::size_t write_frame_of(OutgoingPacket& packet, const MacAddress& to, MutableBytes room);
+  std::size_t transmit_long(Instant now, Route& route, MutableBytes room);
   std::size_t transmit_arp(Instant now, LinkId link, MutableBytes room);
   std::size_t transmit(Instant now, Route& route, MutableBytes room);
 
   StackConfig config_;
+  UdpPorts ports_;
   Neighbours neighbours_;
   Agenda agenda_;
   std::vector<std::unique_ptr<SubConnection>> sub_connections_;
@@ -343,21 +307,9 @@ class Stack {
   Instant turn_began_;
   Duration unseen_;
   Reassembly reassembly_;
-  OutgoingQueue outgoing_;
-  bool outgoings_turn_ = false;  // they and the sub-connections take turns, frame by frame
-  // Fragmentation::kIp: a packet on its way, by link, and the station that it goes to.
-  struct Cut {
-    OutgoingPacket packet;
-    MacAddress to;
-  };
-  std::unique_ptr<std::byte[]> cut_memory_;
-  std::vector<Cut> cuts_;
-  std::size_t unfinished_cuts_ = 0;
-  OutgoingPacket again_;  // kMisdirected and reassembled: what for_each_frame() cuts again
-  std::vector<std::byte> again_room_;
+  IpSender sender_;
+  bool queueds_turn_ = false;  // the sender's queue and the sub-connections take turns, frame by frame
   RateLimit icmp_errors_;
-  std::vector<std::uint16_t> bound_;  // ports
-  std::uint16_t identification_ = 0;
   StackStats stats_;
 };
 

@@ -1,0 +1,37 @@
+// What a stack is on one link: its addresses there, and which others the link reaches (RFC 1122).
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "base/ids.h"
+#include "stack/wire/addresses.h"
+
+namespace braid::stack {
+
+// Links that each lead to one peer may share an address.
+struct Interface {
+  Ipv4Address address;
+  MacAddress mac;
+  // Addresses that begin with so many bits of ours are on the link; all others are reached through the
+  // gateway. 0: every address is on the link.
+  unsigned prefix_bits = 0;
+  std::optional<Ipv4Address> gateway = std::nullopt;
+};
+
+bool on_link(const Interface& own, Ipv4Address address);
+// To all hosts on the link (RFC 922). A link of two or without a prefix has no such address.
+bool is_subnet_broadcast(const Interface& own, Ipv4Address address);
+// An address that no other host sends from (RFC 1122, 3.2.1.3; RFC 1812, 5.3.7).
+inline bool is_martian(const Interface& own, Ipv4Address source) {
+  const std::uint32_t network = source.value() >> 24;
+  return network - 1 >= 223 || network == 127 || source == own.address || is_subnet_broadcast(own, source);
+}
+// Where a packet to `to` is handed to on the link; nullopt: nobody there takes it further. ARP-2
+std::optional<Ipv4Address> next_hop(const Interface& own, Ipv4Address to);
+
+// The link that leads to an address: one that it is on, with the longest prefix, or else the first with a
+// gateway. nullopt: there is none.
+std::optional<LinkId> link_to(std::span<const Interface> links, Ipv4Address to);
+
+}  // namespace braid::stack
