@@ -50,7 +50,7 @@ TEST(Inside, RefusesOneTooMany) {
   EXPECT_FALSE(inside(11, 0, 10));
 }
 
-TEST(Inside, IsNotFooledByASumThatWraps) {
+TEST(Inside, DetectsASumThatWraps) {
   EXPECT_FALSE(inside(1, kMax, 10));       // 1 + kMax == 0
   EXPECT_FALSE(inside(kMax, 1, 10));       // the same from the other side
   EXPECT_FALSE(inside(kMax, kMax, kMax));  // wraps to kMax - 1, which would fit

@@ -73,7 +73,7 @@ TEST(ClientRing, HoldsItsCapacityAndNoMore) {
   EXPECT_EQ(r.consumer.readable(), kCapacity);
 }
 
-TEST(ClientRing, ATakenSlotIsTheConsumersUntilItIsReleased) {
+TEST(ClientRing, TakenSlotIsKeptUntilItIsReleased) {
   Ring r;
   r.send(0, kCapacity);
   EXPECT_EQ(r.consumer.readable(), kCapacity);
@@ -97,7 +97,7 @@ TEST(ClientRing, RoomIsLookedUpOnlyWhenNoneIsLeft) {
   EXPECT_EQ(r.producer.room(), 5u);
 }
 
-TEST(ClientRing, GoesRoundManyTimesInBurstsOfEveryKind) {
+TEST(ClientRing, WrapsManyTimesInBurstsOfEveryLength) {
   constexpr std::uint64_t kSeed = 20;
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
   Prng random(kSeed);
@@ -118,7 +118,7 @@ TEST(ClientRing, GoesRoundManyTimesInBurstsOfEveryKind) {
   EXPECT_EQ(r.consumer.peer(), Peer::kHonest);
 }
 
-TEST(ClientRing, OneEntryIsARingToo) {
+TEST(ClientRing, RingOfOneEntryWorks) {
   Ring<1> r;
   for (std::uint64_t n = 0; n < 10; ++n) {
     ASSERT_EQ(r.producer.room(), 1u);
@@ -133,14 +133,14 @@ TEST(ClientRing, OneEntryIsARingToo) {
 // --- the other side is hostile
 // ---------------------------------------------------------------------------------
 
-TEST(ClientRingHostileProducer, ThatClaimsMoreThanTheCapacityIsFoundOut) {
+TEST(ClientRingHostileProducer, ClaimAboveTheCapacityIsDetected) {
   Ring r;
   r.control().tail = kCapacity + 1;
   EXPECT_EQ(r.consumer.refresh(), Peer::kViolates);
   EXPECT_EQ(r.consumer.readable(), 0u);
 }
 
-TEST(ClientRingHostileProducer, ThatOverwritesSlotsNotYetReleasedIsFoundOut) {
+TEST(ClientRingHostileProducer, OverwriteOfUnreleasedSlotsIsDetected) {
   Ring r;
   r.send(0, kCapacity);
   ASSERT_EQ(r.consumer.readable(), kCapacity);
@@ -150,7 +150,7 @@ TEST(ClientRingHostileProducer, ThatOverwritesSlotsNotYetReleasedIsFoundOut) {
   EXPECT_EQ(r.consumer.readable(), 0u);
 }
 
-TEST(ClientRingHostileProducer, ThatTakesEntriesBackIsFoundOut) {
+TEST(ClientRingHostileProducer, WithdrawalOfEntriesIsDetected) {
   Ring r;
   r.send(0, 4);
   ASSERT_EQ(r.consumer.readable(), 4u);
@@ -162,7 +162,7 @@ TEST(ClientRingHostileProducer, ThatTakesEntriesBackIsFoundOut) {
   EXPECT_EQ(r.consumer.refresh(), Peer::kViolates);
 }
 
-TEST(ClientRingHostileProducer, IsNotForgivenWhenItBehavesAgain) {
+TEST(ClientRingHostileProducer, ViolationIsPermanent) {
   Ring r;
   r.control().tail = 0x8000'0000;
   ASSERT_EQ(r.consumer.refresh(), Peer::kViolates);
@@ -188,7 +188,7 @@ TEST(ClientRingHostileProducer, CannotMakeTheConsumerReadPastTheRingWhateverItWr
   }
 }
 
-TEST(ClientRingHostileConsumer, ThatReleasesMoreThanWasSentIsFoundOut) {
+TEST(ClientRingHostileConsumer, ReleaseOfMoreThanWasSentIsDetected) {
   Ring r;
   r.send(0, kCapacity);
   r.control().head = kCapacity + 1;
@@ -196,7 +196,7 @@ TEST(ClientRingHostileConsumer, ThatReleasesMoreThanWasSentIsFoundOut) {
   EXPECT_EQ(r.producer.peer(), Peer::kViolates);
 }
 
-TEST(ClientRingHostileConsumer, ThatReleasesWhatWasNotPublishedIsFoundOut) {
+TEST(ClientRingHostileConsumer, ReleaseOfUnpublishedEntriesIsDetected) {
   Ring r;
   r.send(0, 2);
   r.producer.push(entry(2));  // staged: no honest consumer has seen it
@@ -205,7 +205,7 @@ TEST(ClientRingHostileConsumer, ThatReleasesWhatWasNotPublishedIsFoundOut) {
   EXPECT_EQ(r.producer.consumed(), 0u);
 }
 
-TEST(ClientRingHostileConsumer, ThatMovesBackwardsIsFoundOut) {
+TEST(ClientRingHostileConsumer, BackwardIndexIsDetected) {
   Ring r;
   r.send(0, 6);
   ASSERT_EQ(r.consumer.readable(), 6u);
@@ -238,18 +238,18 @@ TEST(ClientRingHostileConsumer, CannotMakeTheProducerWritePastTheRingWhateverItW
 // --- our own mistakes
 // ------------------------------------------------------------------------------------------
 
-TEST(ClientRingDeathTest, OverfillingIsAProgrammersMistake) {
+TEST(ClientRingDeathTest, OverfillingIsAProgrammingError) {
   Ring r;
   r.send(0, kCapacity);
   EXPECT_DEATH(r.producer.push(entry(9)), "tail_ - head_seen_ < capacity_: 8 and 8");
 }
 
-TEST(ClientRingDeathTest, TakingFromAnEmptyRingIsAProgrammersMistake) {
+TEST(ClientRingDeathTest, TakingFromAnEmptyRingIsAProgrammingError) {
   Ring r;
   EXPECT_DEATH(r.consumer.take(), "head_ != tail_seen_: 0 and 0");
 }
 
-TEST(ClientRingDeathTest, ReleasingWhatWasNotTakenIsAProgrammersMistake) {
+TEST(ClientRingDeathTest, ReleasingWhatWasNotTakenIsAProgrammingError) {
   Ring r;
   r.send(0, 2);
   ASSERT_EQ(r.consumer.readable(), 2u);

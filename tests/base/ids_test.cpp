@@ -9,7 +9,7 @@
 namespace braid {
 namespace {
 
-TEST(Ids, NameTheirNumberAndNothingElse) {
+TEST(Ids, ValueIsTheNumberGiven) {
   EXPECT_EQ(ClusterId(3).value(), 3);
   EXPECT_EQ(PortId().value(), 0u);
   EXPECT_EQ(NodeId(4), NodeId(4));

@@ -19,7 +19,7 @@ TEST(Prng, GivesThePublishedSequence) {
   EXPECT_EQ(random.next(), 7684712102626143532u);
 }
 
-TEST(Prng, SameSeedSameWorldOtherSeedOtherWorld) {
+TEST(Prng, SequenceDependsOnTheSeedAlone) {
   Prng a(42), b(42), c(43);
   bool differs = false;
   for (int i = 0; i < 1000; ++i) {

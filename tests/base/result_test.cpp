@@ -51,7 +51,7 @@ TEST(Result, OfNothingSaysOnlyWhetherItWentWell) {
   EXPECT_EQ(badly.error().text, "socket /run/braidd.sock: in use");
 }
 
-TEST(ResultDeathTest, AskingAnErrorForItsValueIsAProgrammersMistake) {
+TEST(ResultDeathTest, TakingTheValueOfAnErrorIsAProgrammingError) {
   const Result<int> r = proxies_of(-1);
   EXPECT_DEATH({ [[maybe_unused]] const int v = r.value(); }, "result.h:[0-9]+: CHECK failed: ok\\(\\)");
 }

@@ -49,7 +49,7 @@ TEST(Instant, NothingAddedToNeverBringsItBack) {
   EXPECT_EQ(Instant::never() + Duration::s(-10), Instant::never());
 }
 
-TEST(Instant, ASumPastTheEndOfTimeIsNever) {
+TEST(Instant, OverflowingSumIsNever) {
   const Instant late = Instant::never() - 1_us;
   EXPECT_EQ(late + 2_us, Instant::never());
   EXPECT_EQ((late + 999_ns).ns(), Instant::never().ns() - 1);

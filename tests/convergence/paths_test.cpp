@@ -51,7 +51,7 @@ struct Two {
   Paths b{2, aligned(kA, 2), 2};
 };
 
-TEST(Paths, APathIsGivenUpOnlyForAnotherOne) {  // FO-1
+TEST(Paths, PathIsGivenUpOnlyWhileAnotherLives) {  // FO-1
   Two t;
   t.a.dead(path(0, kB, 0));
   const auto close = t.a.poll_command();
@@ -103,7 +103,7 @@ TEST(Paths, UnacknowledgedMessagesWaitUntilThePeerHasClosedItsEnd) {  // FO-2, F
   EXPECT_EQ(t.a.stats().resumed, 1u);
 }
 
-TEST(Paths, BothMayGiveItUpAtOnce) {  // FO-3
+TEST(Paths, BothEndsMayGiveUpAPathAtOnce) {  // FO-3
   Two t;
   t.a.dead(path(0, kB, 0));
   t.b.dead(path(0, kA, 0));
@@ -121,7 +121,7 @@ TEST(Paths, BothMayGiveItUpAtOnce) {  // FO-3
 }
 
 // Each gives up the path that the other keeps.
-TEST(Paths, APathThatWasGivenUpStartsANewHandshakeWhereNoOtherIsLeft) {  // FO-10
+TEST(Paths, LastPathThatWasGivenUpStartsANewHandshake) {  // FO-10
   Two t;
   t.a.dead(path(0, kB, 0));
   ASSERT_EQ(t.a.poll_command()->kind, Paths::Command::Kind::kClose);
@@ -149,7 +149,7 @@ TEST(Paths, APathThatWasGivenUpStartsANewHandshakeWhereNoOtherIsLeft) {  // FO-1
   EXPECT_EQ(close->path, path(1, kB, 1));
 }
 
-TEST(Paths, AFenceThatMeetsAHandshakeClosesTheNewEnd) {  // FO-3, FO-10
+TEST(Paths, FenceDuringAHandshakeClosesTheNewEnd) {  // FO-3, FO-10
   Two t;
   t.a.dead(path(0, kB, 0));
   (void)t.a.poll_command();
@@ -177,7 +177,7 @@ TEST(Paths, AFenceThatMeetsAHandshakeClosesTheNewEnd) {  // FO-3, FO-10
   EXPECT_EQ(t.a.poll_command()->kind, Paths::Command::Kind::kResume);
 }
 
-TEST(Paths, AFenceOfLongAgoDoesNotSayThatALaterConversationIsOver) {  // FO-3
+TEST(Paths, OldFenceDoesNotEndALaterConnection) {  // FO-3
   Two t;
   t.a.dead(path(0, kB, 0));
   (void)t.a.poll_command();
@@ -194,7 +194,7 @@ TEST(Paths, AFenceOfLongAgoDoesNotSayThatALaterConversationIsOver) {  // FO-3
 
 // A proxy that stands still may have sent in the conversation of its handshake, so that has to be closed
 // too, and the answer about the one before says nothing of it.
-TEST(Paths, AProxyThatStandsStillInAHandshakeIsFencedFromWhateverItHas) {  // FO-5, FO-10
+TEST(Paths, StalledProxyInAHandshakeIsFencedWhateverItsEpoch) {  // FO-5, FO-10
   Two t;
   t.a.dead(path(0, kB, 0));
   (void)t.a.poll_command();
@@ -215,7 +215,7 @@ TEST(Paths, AProxyThatStandsStillInAHandshakeIsFencedFromWhateverItHas) {  // FO
   EXPECT_EQ(fence->message.kind, ControlMessage::Kind::kFenceBefore);
 }
 
-TEST(Paths, AMessageThatArrivesWhileAPathClosesIsNotForgotten) {  // FO-1, FO-3
+TEST(Paths, MessageThatArrivesWhileAPathClosesIsKept) {  // FO-1, FO-3
   Two t;
   t.a.dead(path(0, kB, 0));
   (void)t.a.poll_command();
@@ -238,7 +238,7 @@ TEST(Paths, AMessageThatArrivesWhileAPathClosesIsNotForgotten) {  // FO-1, FO-3
   EXPECT_FALSE(close->by_peer);
 }
 
-TEST(Paths, AFenceOfAnIncarnationThatIsGoneIsAnsweredAndDoesNothing) {  // FO-3
+TEST(Paths, FenceOfAPastIncarnationIsAnsweredAndChangesNothing) {  // FO-3
   Two t;
   ControlMessage late;
   late.kind = ControlMessage::Kind::kFence;
@@ -255,7 +255,7 @@ TEST(Paths, AFenceOfAnIncarnationThatIsGoneIsAnsweredAndDoesNothing) {  // FO-3
   EXPECT_TRUE(t.b.reachable(kA));
 }
 
-TEST(Paths, TheFenceOfAProxyThatStandsStillIsOfWhateverItHad) {  // FO-5, FO-6
+TEST(Paths, FenceOfAStalledProxyCoversAnyEpoch) {  // FO-5, FO-6
   Two t;
   t.a.stalled(ProxyId(0));
   EXPECT_FALSE(t.a.fenced(ProxyId(0)));
@@ -279,7 +279,7 @@ TEST(Paths, TheFenceOfAProxyThatStandsStillIsOfWhateverItHad) {  // FO-5, FO-6
       << "should the fence come late, it is known not to mean this one";
 }
 
-TEST(Paths, AProxyThatComesBackStartsNoHandshakeBeforeItsOldEndIsClosed) {  // FO-6
+TEST(Paths, ReturningProxyWaitsUntilItsOldEndIsClosed) {  // FO-6
   Two t;
   t.a.stalled(ProxyId(0));
   const auto fence = t.a.poll_control();
@@ -292,7 +292,7 @@ TEST(Paths, AProxyThatComesBackStartsNoHandshakeBeforeItsOldEndIsClosed) {  // F
   ASSERT_TRUE(t.a.poll_command());
 }
 
-TEST(Paths, APeerIsLostOnceHoweverManyNoticeIt) {  // FO-7
+TEST(Paths, PeerIsLostOnceHoweverManyPathsReportIt) {  // FO-7
   Two t;
   const Association old = t.a.association(kB);
   t.a.lost(kB, old, true);
@@ -314,7 +314,7 @@ TEST(Paths, APeerIsLostOnceHoweverManyNoticeIt) {  // FO-7
   EXPECT_TRUE(t.a.heard(kB, {t.a.own_incarnation(kB), old.peer}));
 }
 
-TEST(Paths, ANewIncarnationOfThePeerEndsTheOldOneAndIsNotMistakenForIt) {  // FO-7
+TEST(Paths, NewPeerIncarnationEndsTheOldOneOnly) {  // FO-7
   Two t;
   const Association old = t.a.association(kB);
   const Association next{old.own, old.peer + 2};
@@ -328,7 +328,7 @@ TEST(Paths, ANewIncarnationOfThePeerEndsTheOldOneAndIsNotMistakenForIt) {  // FO
   EXPECT_EQ(t.a.association(kB), next);
 }
 
-TEST(Paths, APeerThatNobodyCanHearAnyMoreIsGivenUpByTheNode) {  // FO-7
+TEST(Paths, PeerThatNoPathReachesIsGivenUpByTheNode) {  // FO-7
   Two t;
   EXPECT_FALSE(t.a.all_closed(kB));
   t.a.dead(path(0, kB, 0));
@@ -345,7 +345,7 @@ TEST(Paths, APeerThatNobodyCanHearAnyMoreIsGivenUpByTheNode) {  // FO-7
 // happens, in the end no path waits for a word that will never come, and nothing goes again before the peer's
 // end of where it was is closed. Nobody is given up, but where proxies at both nodes stood still again while
 // their handshake.
-TEST(Paths, NoOrderOfEventsLeavesAPathWaitingForEver) {  // FO-1 to FO-6, FO-10
+TEST(Paths, NoOrderOfEventsLeavesAPathWaitingForever) {  // FO-1 to FO-6, FO-10
   int crossed = 0;
   int given_up = 0;
   for (std::uint64_t seed = 1; seed <= 2000; ++seed) {

@@ -29,7 +29,7 @@ TEST(Aligned, AShiftTurnsTheWholeAssignment) {
   EXPECT_FALSE(are_aligned(0, 3, 0, 3, 1));
 }
 
-TEST(PeerTurns, PreferredOnesTakeTurnsAndTheOthersWaitUntilThereIsNoneOfThem) {
+TEST(PeerTurns, PreferredPeersTakeTurnsBeforeAllOthers) {
   PeerTurns turns;
   std::vector<Way> ways(5, Way::kGood);
   const auto next = [&] { return turns.next(2, 5, [&](std::uint32_t i) { return ways[i]; }); };
@@ -43,7 +43,7 @@ TEST(PeerTurns, PreferredOnesTakeTurnsAndTheOthersWaitUntilThereIsNoneOfThem) {
   EXPECT_EQ(seen, (std::vector<bool>{false, false, true, true, true}));
 }
 
-TEST(PeerTurns, TheLastResortIsTakenOnlyWhenNothingIsGood) {
+TEST(PeerTurns, LastResortIsTakenOnlyWithoutAGoodPeer) {
   PeerTurns turns;
   std::vector<Way> ways = {Way::kLastResort, Way::kNone, Way::kGood};
   const auto next = [&] { return turns.next(2, 3, [&](std::uint32_t i) { return ways[i]; }); };

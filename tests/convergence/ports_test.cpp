@@ -170,7 +170,7 @@ struct TwoClusters {
   }
 };
 
-TEST(Ports, AConnectionIsOpenAtBothEndsBeforeEitherIsTold) {  // CN-1
+TEST(Ports, ConnectionIsOpenAtBothEndsBeforeEitherIsTold) {  // CN-1
   TwoClusters t;
   t.listen();
   t.connect();
@@ -201,7 +201,7 @@ TEST(Ports, AConnectionIsOpenAtBothEndsBeforeEitherIsTold) {  // CN-1
   EXPECT_EQ(ours.endpoint, 5u);
 }
 
-TEST(Ports, ACallerWaitsForItsListener) {  // CN-2
+TEST(Ports, ConnectWaitsForItsListener) {  // CN-2
   TwoClusters t;
   t.connect(true, 1_s);
   t.wait(500_ms);
@@ -212,7 +212,7 @@ TEST(Ports, ACallerWaitsForItsListener) {  // CN-2
   EXPECT_EQ(t.server().count(Kind::kAccepted), 1u);
 }
 
-TEST(Ports, ACallerThatFindsNobodyIsRefusedAtItsTimeout) {  // CN-2
+TEST(Ports, ConnectWithoutAListenerIsRefusedAtItsTimeout) {  // CN-2
   TwoClusters t;
   t.connect(true, 1_s);
   t.wait(970_ms);
@@ -224,7 +224,7 @@ TEST(Ports, ACallerThatFindsNobodyIsRefusedAtItsTimeout) {  // CN-2
 }
 
 // It has heard why before.
-TEST(Ports, ACallerWhoseLastQuestionIsNotAnsweredIsToldWhatTheFormerAnswerSaid) {  // CN-2
+TEST(Ports, TimeoutReportsTheLatestRefusalReceived) {  // CN-2
   TwoClusters t;
   t.connect(true, 1_s);
   t.wait(500_ms);
@@ -237,7 +237,7 @@ TEST(Ports, ACallerWhoseLastQuestionIsNotAnsweredIsToldWhatTheFormerAnswerSaid) 
   t.expect_nothing_left();
 }
 
-TEST(Ports, ACallerThatHearsNothingIsRefusedAtItsTimeout) {  // CN-2
+TEST(Ports, ConnectWithoutAnAnswerIsRefusedAtItsTimeout) {  // CN-2
   TwoClusters t;
   t.connect(true, 1_s);
   t.settle();
@@ -270,7 +270,7 @@ TEST(Ports, ImpossibleRequestsAreRefusedAtOnce) {  // CN-3
   EXPECT_EQ(refusal_of(full_here, ClusterId(0), 4096, true), Refusal::kNoRoomHere);
 }
 
-TEST(Ports, AListenersPortIsItsOwn) {  // CN-3
+TEST(Ports, ListenersPortIsExclusive) {  // CN-3
   TwoClusters t;
   t.listen();
   EXPECT_EQ(t.server().ports.listen(5, kService, 0, kWindowBytes, true), Refusal::kPortTaken);
@@ -289,7 +289,7 @@ TEST(Ports, EveryRefusalSaysWhy) {
     EXPECT_STRNE(to_string(static_cast<Refusal>(r)), "unknown");
 }
 
-TEST(Ports, AnAcceptThatComesTooLateIsClosedAgain) {  // CN-4
+TEST(Ports, LateAcceptIsClosed) {  // CN-4
   TwoClusters t;
   t.listen();
   t.connect(true, 1_s);
@@ -303,7 +303,7 @@ TEST(Ports, AnAcceptThatComesTooLateIsClosedAgain) {  // CN-4
   t.expect_nothing_left();
 }
 
-TEST(Ports, AClosedEndDrainsThenTellsItsPeer) {  // CN-6
+TEST(Ports, ClosedEndDrainsThenTellsItsPeer) {  // CN-6
   TwoClusters t;
   t.open();
   t.caller().drains_at_once = false;
@@ -321,7 +321,7 @@ TEST(Ports, AClosedEndDrainsThenTellsItsPeer) {  // CN-6
   t.expect_nothing_left();
 }
 
-TEST(Ports, BothMayCloseAtOnce) {  // CN-6
+TEST(Ports, BothEndsMayCloseAtOnce) {  // CN-6
   TwoClusters t;
   t.open();
   t.caller().ports.close(kCaller, t.caller_port());
@@ -331,7 +331,7 @@ TEST(Ports, BothMayCloseAtOnce) {  // CN-6
   t.expect_nothing_left();
 }
 
-TEST(Ports, APeerThatClosedWhileWeDrainedIsNotTold) {  // CN-6
+TEST(Ports, PeerThatClosedDuringDrainIsNotTold) {  // CN-6
   TwoClusters t;
   t.open();
   t.caller().drains_at_once = false;
@@ -372,7 +372,7 @@ TEST(Ports, OnlyItsClientMayCloseAnEnd) {  // CN-6
   EXPECT_EQ(t.caller().count(Kind::kDrain), 0u);
 }
 
-TEST(Ports, ADeadClientLeavesNothingAndItsPeersHearOfIt) {  // CN-7
+TEST(Ports, DeadClientHoldsNothingAndItsPeersAreTold) {  // CN-7
   TwoClusters t;
   t.open();
   t.connect();  // a second one, still asking
@@ -390,7 +390,7 @@ TEST(Ports, ADeadClientLeavesNothingAndItsPeersHearOfIt) {  // CN-7
   t.expect_nothing_left();
 }
 
-TEST(Ports, AListenerThatDiesWhileItAcceptsRefusesItsCaller) {  // CN-5, CN-7
+TEST(Ports, ListenerThatDiesDuringAcceptRefusesTheConnect) {  // CN-5, CN-7
   for (const bool close_first : {false, true}) {
     SCOPED_TRACE(close_first);
     TwoClusters t;
@@ -414,7 +414,7 @@ TEST(Ports, AListenerThatDiesWhileItAcceptsRefusesItsCaller) {  // CN-5, CN-7
   }
 }
 
-TEST(Ports, ACloseThatOvertakesTheConfirmStillTellsTheListener) {  // CN-5
+TEST(Ports, CloseThatOvertakesTheConfirmIsReportedToTheListener) {  // CN-5
   TwoClusters t;
   t.listen();
   t.connect();
@@ -434,7 +434,7 @@ TEST(Ports, ACloseThatOvertakesTheConfirmStillTellsTheListener) {  // CN-5
   t.expect_nothing_left();
 }
 
-TEST(Ports, ALostPeerEndsEverythingWithIt) {  // CN-8
+TEST(Ports, LostPeerEndsItsConnections) {  // CN-8
   TwoClusters t;
   t.open();
   t.connect();  // asking
@@ -454,7 +454,7 @@ TEST(Ports, ALostPeerEndsEverythingWithIt) {  // CN-8
 }
 
 // It may have sent something before it was confirmed, and that lies in the window.
-TEST(Ports, APeerLostWhileItIsAcceptedIsAnnouncedAndLost) {  // CN-8
+TEST(Ports, PeerLostDuringAcceptIsReportedAcceptedThenLost) {  // CN-8
   TwoClusters t;
   t.listen();
   t.connect();
@@ -483,7 +483,7 @@ TEST(Ports, MessagesForADeadIncarnationAreNotSentToItsSuccessor) {  // CN-8
   EXPECT_EQ(t.server().ports.poll_control(), std::nullopt);
 }
 
-TEST(Ports, APortOfAnEarlierConnectionMeansNothing) {  // CN-9
+TEST(Ports, PortOfAnEarlierConnectionIsInvalid) {  // CN-9
   TwoClusters t;
   t.open();
   const PortId old = t.caller_port();
@@ -508,7 +508,7 @@ TEST(Ports, APortOfAnEarlierConnectionMeansNothing) {  // CN-9
   }
 }
 
-TEST(Ports, APortsNumberComesBackOnlyAfterAllItsGenerations) {  // CN-9
+TEST(Ports, PortNumberIsReusedOnlyAfterAllGenerations) {  // CN-9
   Memory memory;
   Ports ports(ClusterId(1), 2, memory, 2);  // one entry
   std::map<std::uint32_t, int> seen;
@@ -522,7 +522,7 @@ TEST(Ports, APortsNumberComesBackOnlyAfterAllItsGenerations) {  // CN-9
   }
 }
 
-TEST(Ports, WhenAllEntriesAreTakenTheNextCallerIsRefused) {  // CN-3
+TEST(Ports, ConnectWithoutAFreePortIsRefused) {  // CN-3
   Memory memory;
   Ports ports(ClusterId(1), 2, memory, 4);
   for (std::uint32_t i = 0; i < 4; ++i)
@@ -568,7 +568,7 @@ TEST(ControlMessage, EveryFieldComesBackAndNonsenseIsRefused) {  // CN-1
   EXPECT_TRUE(refused(2, static_cast<int>(Refusal::kBadPort) + 1));
 }
 
-TEST(Ports, NoControlMessageBringsThemDown) {  // CN-10
+TEST(Ports, NoControlMessageCrashes) {  // CN-10
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Prng prng(seed);
@@ -716,16 +716,16 @@ std::size_t explore(Explorer::Fate fate) {
   return lives;
 }
 
-TEST(Ports, EveryOrderOfControlMessagesEndsWell) {  // CN-1, CN-5, CN-6
+TEST(Ports, EveryOrderOfControlMessagesCompletes) {  // CN-1, CN-5, CN-6
   EXPECT_GT(explore(Explorer::Fate::kNone), 1u);
 }
-TEST(Ports, EveryOrderEndsWellIfTheCallerDies) {  // CN-5, CN-7
+TEST(Ports, EveryOrderCompletesIfTheConnectorDies) {  // CN-5, CN-7
   EXPECT_GT(explore(Explorer::Fate::kCallerDies), 5u);
 }
-TEST(Ports, EveryOrderEndsWellIfTheListenerDies) {  // CN-5, CN-7
+TEST(Ports, EveryOrderCompletesIfTheListenerDies) {  // CN-5, CN-7
   EXPECT_GT(explore(Explorer::Fate::kListenerDies), 5u);
 }
-TEST(Ports, EveryOrderEndsWellIfTheCallerGivesUp) {  // CN-2, CN-4
+TEST(Ports, EveryOrderCompletesIfTheConnectorTimesOut) {  // CN-2, CN-4
   EXPECT_GT(explore(Explorer::Fate::kTimeout), 5u);
 }
 

@@ -85,7 +85,7 @@ TEST(Receiver, OrderedMessagesWaitForTheirPredecessors) {  // CV-4
   EXPECT_EQ(f.receiver.consumed(), Position(4));
 }
 
-TEST(Receiver, UnorderedMessagesWaitForNobody) {  // CV-5
+TEST(Receiver, UnorderedMessagesDoNotWait) {  // CV-5
   Fixture f(false);
   EXPECT_EQ(f.arrives(whole(2, 65), 'c'), Accepted::kNew);
   EXPECT_EQ(f.takes(), "c65");
@@ -98,7 +98,7 @@ TEST(Receiver, UnorderedMessagesWaitForNobody) {  // CV-5
   EXPECT_EQ(f.receiver.consumed(), Position(4));
 }
 
-TEST(Receiver, ADuplicateIsKnownWhicheverWayItComes) {  // CV-6
+TEST(Receiver, DuplicateIsRecognizedOnAnyPath) {  // CV-6
   for (const bool ordered : {true, false}) {
     SCOPED_TRACE(ordered);
     Fixture f(ordered);
@@ -114,7 +114,7 @@ TEST(Receiver, ADuplicateIsKnownWhicheverWayItComes) {  // CV-6
   }
 }
 
-TEST(Receiver, ADuplicateOfAnyPartOfAMessageConsumedOutOfOrderIsKnown) {  // CV-6
+TEST(Receiver, DuplicatePartOfAMessageConsumedOutOfOrderIsRecognized) {  // CV-6
   Fixture f(false);
   f.arrives(part(1, 150, 0, 128), 'm');
   EXPECT_EQ(f.takes(), "");
@@ -129,7 +129,7 @@ TEST(Receiver, ADuplicateOfAnyPartOfAMessageConsumedOutOfOrderIsKnown) {  // CV-
   EXPECT_EQ(f.takes(), "z5");
 }
 
-TEST(Receiver, ADuplicateBehindASkippedGapIsKnownToo) {  // CV-6
+TEST(Receiver, DuplicateBehindASkippedGapIsRecognized) {  // CV-6
   for (const bool ordered : {true, false}) {
     SCOPED_TRACE(ordered);
     Fixture f(ordered);
@@ -142,7 +142,7 @@ TEST(Receiver, ADuplicateBehindASkippedGapIsKnownToo) {  // CV-6
   }
 }
 
-TEST(Receiver, ASkippedGapIsConsumedWhateverComesFirst) {  // CV-2
+TEST(Receiver, SkippedGapIsConsumedInAnyOrder) {  // CV-2
   for (const bool ordered : {true, false}) {
     SCOPED_TRACE(ordered);
     Fixture f(ordered, Position(50));
@@ -154,7 +154,7 @@ TEST(Receiver, ASkippedGapIsConsumedWhateverComesFirst) {  // CV-2
   }
 }
 
-TEST(Receiver, ARecordBeyondTheGrantedCreditIsRefused) {  // CV-2
+TEST(Receiver, RecordBeyondTheGrantedCreditIsRefused) {  // CV-2
   Fixture f(true);
   EXPECT_EQ(f.arrives(whole(64, 1), 'x'), Accepted::kBeyondWindow);
   EXPECT_EQ(f.arrives(whole(63, 65), 'x'), Accepted::kBeyondWindow);
@@ -202,7 +202,7 @@ TEST(Receiver, PiecesOfALongMessageAreRejoinedInAnyOrder) {  // CV-8
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
-TEST(Receiver, AMessageLongerThanTheWindowComesThroughItPieceByPiece) {  // CV-8
+TEST(Receiver, MessageLongerThanTheWindowArrivesInPieces) {  // CV-8
   for (const bool ordered : {true, false}) {
     Fixture f(ordered);
     constexpr std::uint32_t kLong = 100 * 1024;
@@ -253,7 +253,7 @@ TEST(Receiver, CreditIsDueAtAQuarterOfTheWindow) {  // CV-3
   EXPECT_EQ(f.receiver.credit_due(), std::nullopt);
 }
 
-TEST(Receiver, AMessageInTheApplicationsHandsIsNotConsumed) {  // CV-3
+TEST(Receiver, MessageHeldByTheApplicationIsNotConsumed) {  // CV-3
   Fixture f(true);
   f.arrives(whole(0, 640), 'a');
   ASSERT_TRUE(f.receiver.next().has_value());
@@ -262,7 +262,7 @@ TEST(Receiver, AMessageInTheApplicationsHandsIsNotConsumed) {  // CV-3
   EXPECT_EQ(f.receiver.consumed(), Position(10));
 }
 
-TEST(Receiver, AReceiverThatDoesNotTakeIsTold) {
+TEST(Receiver, ReceiverThatDoesNotTakeIsReported) {
   Fixture f(false);
   EXPECT_EQ(f.arrives(whole(0, 1), 'a'), Accepted::kNew);
   EXPECT_DEATH((void)f.arrives(whole(1, 1), 'b'), "ready_");
@@ -317,7 +317,7 @@ TEST(Receiver, ARunThatEndsBeyondTheWindowIsMalformedFromItsFirstPart) {  // CV-
   }
 }
 
-TEST(Receiver, MessagesThatCannotBeAreNotRejoined) {  // CV-9
+TEST(Receiver, ImpossibleMessagesAreNotRejoined) {  // CV-9
   for (const bool ordered : {true, false}) {
     Fixture f(ordered);
     // The second piece says another length of the same message.
@@ -330,7 +330,7 @@ TEST(Receiver, MessagesThatCannotBeAreNotRejoined) {  // CV-9
 
 // Seeded nonsense: whatever a peer sends, nothing outside the buffer is read (the sanitizer watches), no
 // CHECK fails, and what is handed over is no longer than the records that came.
-TEST(Receiver, NoRecordsBringItDown) {  // CV-9
+TEST(Receiver, NoRecordsCrashIt) {  // CV-9
   std::uint64_t read = 0;
   for (std::uint64_t seed = 1; seed <= 400; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

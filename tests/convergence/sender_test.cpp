@@ -38,7 +38,7 @@ TEST(Sender, StopsWhereTheReceiversSpaceEnds) {  // CV-2
   EXPECT_EQ(s.place(1), std::nullopt);
 }
 
-TEST(Sender, APieceThatWouldNotFitBeforeTheRingsEndSkipsToItsStart) {  // CV-2
+TEST(Sender, PieceThatDoesNotFitBeforeTheRingsEndSkipsToItsStart) {  // CV-2
   Sender s(kWindow);
   for (int i = 0; i < 3; ++i) send(s, 1024);
   send(s, 10 * 64);  // 58 of 64
@@ -61,7 +61,7 @@ TEST(Sender, TheSkippedGranulesNeedCreditToo) {  // CV-2
   EXPECT_TRUE(s.place(7 * 64).has_value());
 }
 
-TEST(Sender, AnOldOrRepeatedReturnDoesNothing) {  // CV-3
+TEST(Sender, OldOrRepeatedCreditIsIgnored) {  // CV-3
   Sender s(kWindow);
   for (int i = 0; i < 4; ++i) send(s, 1024);
   EXPECT_TRUE(s.on_credit(Position(20)));
@@ -70,7 +70,7 @@ TEST(Sender, AnOldOrRepeatedReturnDoesNothing) {  // CV-3
   EXPECT_EQ(s.credit(), Position(20));
 }
 
-TEST(Sender, AReturnOfWhatWasNeverSentIsALie) {  // CV-3
+TEST(Sender, CreditForUnsentGranulesIsRefused) {  // CV-3
   Sender s(kWindow);
   send(s, 1024);
   EXPECT_FALSE(s.on_credit(Position(17)));
@@ -81,7 +81,7 @@ TEST(Sender, AReturnOfWhatWasNeverSentIsALie) {  // CV-3
 
 // Proxies leave the newest credit that each has heard of. One of two hears of none until all positions have
 // gone round more than half: what it leaves then is new.
-TEST(Sender, CreditMayComeAnotherWayAfterHalfOfAllPositions) {  // CV-3
+TEST(Sender, CreditIsRecognizedAfterHalfOfAllPositions) {  // CV-3
   constexpr std::uint32_t kBytes = 32768;
   Sender s(kBytes * 4);
   Position ways[2];

@@ -78,7 +78,7 @@ struct Lan {
 
 const std::vector<LocalLink> kBothLinks = {{kLeft, kOurLeft, kUs}, {kRight, kOurRight, kUsRight}};
 
-TEST(Neighbours, AskEverybodyForAnUnknownAddressAndLearnFromTheReply) {
+TEST(Neighbours, UnknownAddressIsAskedForByBroadcastAndLearnedFromTheReply) {
   Lan lan;
   EXPECT_EQ(lan.table.next_deadline(), Instant::never());
   EXPECT_EQ(lan.lookup(kPeer, at(0_us)), std::nullopt);
@@ -96,14 +96,14 @@ TEST(Neighbours, AskEverybodyForAnUnknownAddressAndLearnFromTheReply) {
   EXPECT_EQ(lan.sent(at(1_s)), std::vector<OutgoingArp>{});
 }
 
-TEST(Neighbours, AskOnceHoweverOftenTheyAreLookedUp) {
+TEST(Neighbours, RepeatedLookupsSendOneRequest) {
   Lan lan;
   for (int i = 0; i < 100; ++i) EXPECT_EQ(lan.lookup(kPeer, at(Duration::us(i))), std::nullopt);
   EXPECT_EQ(lan.sent(at(100_us)).size(), 1u);
   EXPECT_EQ(lan.table.size(), 1u);
 }
 
-TEST(Neighbours, AskAgainWithDoublingWaitsUpToASecond) {
+TEST(Neighbours, RequestsAreRepeatedWithDoublingWaitsUpToASecond) {
   Lan lan;
   EXPECT_EQ(lan.lookup(kPeer, at(0_ms)), std::nullopt);
   EXPECT_EQ(lan.instants_of_sending(at(4_s)),
@@ -111,7 +111,7 @@ TEST(Neighbours, AskAgainWithDoublingWaitsUpToASecond) {
                          at(1270_ms), at(2270_ms), at(3270_ms)}));
 }
 
-TEST(Neighbours, ForgetAnAddressThatDoesNotAnswerAndThatNobodyWants) {
+TEST(Neighbours, UnansweredAndUnusedAddressIsForgotten) {
   Lan lan;
   EXPECT_EQ(lan.lookup(kPeer, at(0_s)), std::nullopt);
   const auto asked = lan.instants_of_sending(at(60_s));
@@ -121,7 +121,7 @@ TEST(Neighbours, ForgetAnAddressThatDoesNotAnswerAndThatNobodyWants) {
   EXPECT_EQ(lan.table.next_deadline(), Instant::never());
 }
 
-TEST(Neighbours, KeepAskingAsLongAsSomebodyWantsTheAnswer) {
+TEST(Neighbours, RequestsContinueWhileTheAddressIsLookedUp) {
   Lan lan;
   for (int second = 0; second < 60; ++second) {
     EXPECT_EQ(lan.lookup(kPeer, at(Duration::s(second))), std::nullopt);
@@ -133,7 +133,7 @@ TEST(Neighbours, KeepAskingAsLongAsSomebodyWantsTheAnswer) {
   EXPECT_TRUE(lan.lookup(kPeer, at(60_s)).has_value());
 }
 
-TEST(Neighbours, AskOnTheLinkInQuestionAndAsItsStation) {
+TEST(Neighbours, RequestsLeaveOnTheAddressesLinkFromItsStation) {
   Lan lan({}, kBothLinks);
   EXPECT_EQ(lan.table.lookup(kRight, kPeer, at(0_us)), std::nullopt);
   EXPECT_EQ(lan.table.poll(at(0_us), kLeft), std::nullopt);
@@ -145,7 +145,7 @@ TEST(Neighbours, AskOnTheLinkInQuestionAndAsItsStation) {
   EXPECT_EQ(lan.table.next_deadline(), at(10_ms));
 }
 
-TEST(Neighbours, TheSameAddressBehindTwoLinksIsTwoNeighbours) {
+TEST(Neighbours, SameAddressOnTwoLinksIsTwoNeighbours) {
   Lan lan({}, kBothLinks);
   EXPECT_EQ(lan.table.lookup(kLeft, kPeer, at(0_ms)), std::nullopt);
   EXPECT_EQ(lan.table.lookup(kRight, kPeer, at(0_ms)), std::nullopt);
@@ -157,7 +157,7 @@ TEST(Neighbours, TheSameAddressBehindTwoLinksIsTwoNeighbours) {
   EXPECT_EQ(lan.table.lookup(kRight, kPeer, at(1_ms)), kPeerMacRight);
 }
 
-TEST(Neighbours, ALinkThatCannotSendDoesNotKeepTheOthersFromAskingAgain) {
+TEST(Neighbours, LinkThatCannotSendDoesNotDelayRequestsOnOthers) {
   Lan lan({}, kBothLinks);
   EXPECT_EQ(lan.table.lookup(kLeft, kPeer, at(0_ms)), std::nullopt);
   EXPECT_EQ(lan.table.lookup(kRight, kPeer, at(0_ms)), std::nullopt);
@@ -168,7 +168,7 @@ TEST(Neighbours, ALinkThatCannotSendDoesNotKeepTheOthersFromAskingAgain) {
   EXPECT_FALSE(lan.table.poll(at(10_ms), kRight).has_value()) << "one round, one request";
 }
 
-TEST(Neighbours, AnAnswerCallsOffTheQuestionThatHasNotLeft) {
+TEST(Neighbours, ReplyCancelsARequestThatHasNotLeft) {
   Lan lan;
   EXPECT_EQ(lan.lookup(kPeer, at(0_ms)), std::nullopt);
   EXPECT_EQ(lan.table.on_arp(at(1_ms), kLeft, reply(kPeer, kPeerMac)), ArpArrival::kLearned);
@@ -179,7 +179,7 @@ TEST(Neighbours, AnAnswerCallsOffTheQuestionThatHasNotLeft) {
   EXPECT_EQ(sent[0].packet.target_ip, kOther);
 }
 
-TEST(Neighbours, AnnounceThemselvesOnceWhereTheyAreAskedTo) {  // ARP-3
+TEST(Neighbours, AnnouncesItselfOnceWhereConfigured) {  // ARP-3
   Lan lan({}, {{kLeft, kOurLeft, kUs, true}, {kRight, kOurRight, kUsRight, false}});
   EXPECT_LE(lan.table.next_deadline(), at(0_ms));
   const OutgoingArp announced{MacAddress::broadcast(),
@@ -190,7 +190,7 @@ TEST(Neighbours, AnnounceThemselvesOnceWhereTheyAreAskedTo) {  // ARP-3
   EXPECT_EQ(lan.table.stats().announcements_sent, 1u);
 }
 
-TEST(Neighbours, AnswerWhoAsksForUsAndRememberHim) {  // ARP-3
+TEST(Neighbours, AnswersARequestForUsAndLearnsItsSender) {  // ARP-3
   Lan lan;
   EXPECT_EQ(lan.table.on_arp(at(0_us), kLeft, request(kPeer, kPeerMac)), ArpArrival::kLearned);
   EXPECT_LE(lan.table.next_deadline(), at(0_us));
@@ -200,7 +200,7 @@ TEST(Neighbours, AnswerWhoAsksForUsAndRememberHim) {  // ARP-3
   EXPECT_EQ(lan.table.stats().replies_sent, 1u);
 }
 
-TEST(Neighbours, AnswerOnTheLinkThatTheQuestionCameFrom) {
+TEST(Neighbours, AnswersOnTheLinkOfTheRequest) {
   Lan lan({}, {{kLeft, kOurLeft, kUs}, {kRight, kOurRight, kUs}});
   EXPECT_EQ(lan.table.on_arp(at(0_us), kRight, request(kPeer, kPeerMacRight)), ArpArrival::kLearned);
   EXPECT_EQ(lan.table.poll(at(0_us), kLeft), std::nullopt);
@@ -209,7 +209,7 @@ TEST(Neighbours, AnswerOnTheLinkThatTheQuestionCameFrom) {
   EXPECT_EQ(answer->packet.sender_mac, kOurRight);
 }
 
-TEST(Neighbours, ALinkAnswersForItsOwnAddressOnly) {
+TEST(Neighbours, LinkAnswersForItsOwnAddressOnly) {
   Lan lan({}, kBothLinks);
   EXPECT_EQ(lan.table.on_arp(at(0_us), kLeft, request(kPeer, kPeerMac, kUsRight)), ArpArrival::kNotForUs);
   EXPECT_EQ(lan.sent(at(0_us)), std::vector<OutgoingArp>{});
@@ -221,7 +221,7 @@ TEST(Neighbours, ALinkAnswersForItsOwnAddressOnly) {
   EXPECT_EQ(answer[0].packet.sender_mac, kOurRight);
 }
 
-TEST(Neighbours, DefendOurAddressAgainstAProbeButLearnNothingFromIt) {
+TEST(Neighbours, ProbeForOurAddressIsAnsweredAndNotLearned) {
   Lan lan;
   EXPECT_EQ(lan.table.on_arp(at(0_us), kLeft, request(Ipv4Address(), kPeerMac)), ArpArrival::kNotForUs);
   const auto answer = lan.sent(at(0_us));
@@ -231,7 +231,7 @@ TEST(Neighbours, DefendOurAddressAgainstAProbeButLearnNothingFromIt) {
   EXPECT_EQ(lan.table.size(), 0u);
 }
 
-TEST(Neighbours, IgnoreArpBetweenUnknownStations) {  // ARP-3
+TEST(Neighbours, ArpBetweenUnknownStationsIsIgnored) {  // ARP-3
   Lan lan;
   EXPECT_EQ(lan.table.on_arp(at(0_us), kLeft, request(kPeer, kPeerMac, kOther)), ArpArrival::kNotForUs);
   EXPECT_EQ(lan.table.on_arp(at(0_us), kLeft, announcement(kPeer, kPeerMac)), ArpArrival::kNotForUs);
@@ -241,14 +241,14 @@ TEST(Neighbours, IgnoreArpBetweenUnknownStations) {  // ARP-3
   EXPECT_EQ(lan.sent(at(0_us)), std::vector<OutgoingArp>{});
 }
 
-TEST(Neighbours, FollowAKnownPeerThatAnnouncesAnotherStation) {  // ARP-3
+TEST(Neighbours, AnnouncementOfAKnownPeerChangesItsStation) {  // ARP-3
   Lan lan;
   lan.resolve(at(0_s));
   EXPECT_EQ(lan.table.on_arp(at(100_ms), kLeft, announcement(kPeer, kOtherMac)), ArpArrival::kMoved);
   EXPECT_EQ(lan.lookup(kPeer, at(1_s)), kOtherMac);
 }
 
-TEST(Neighbours, CountWhoClaimsToBeUs) {
+TEST(Neighbours, AddressConflictsAreCounted) {
   Lan lan({}, kBothLinks);
   EXPECT_EQ(lan.table.on_arp(at(0_s), kLeft, announcement(kUs, kPeerMac)), ArpArrival::kOurAddress);
   EXPECT_EQ(lan.table.on_arp(at(0_s), kLeft, request(kUs, kPeerMac)), ArpArrival::kOurAddress);
@@ -259,7 +259,7 @@ TEST(Neighbours, CountWhoClaimsToBeUs) {
   EXPECT_EQ(lan.table.stats().address_conflicts, 2u);
 }
 
-TEST(Neighbours, AStaticEntryIsThereAtOnceAndForEver) {
+TEST(Neighbours, StaticEntryIsKnownAtOnceAndNeverExpires) {
   Lan lan;
   ASSERT_TRUE(lan.table.add_static(kLeft, kPeer, kPeerMac));
   EXPECT_EQ(lan.state(kPeer), NeighbourState::kStatic);
@@ -270,7 +270,7 @@ TEST(Neighbours, AStaticEntryIsThereAtOnceAndForEver) {
   }
 }
 
-TEST(Neighbours, AStaticEntryDoesNotListenToArp) {  // ARP-3
+TEST(Neighbours, StaticEntryIgnoresArp) {  // ARP-3
   Lan lan;
   ASSERT_TRUE(lan.table.add_static(kLeft, kPeer, kPeerMac));
   EXPECT_EQ(lan.table.on_arp(at(0_s), kLeft, announcement(kPeer, kOtherMac)), ArpArrival::kStaticKept);
@@ -282,7 +282,7 @@ TEST(Neighbours, AStaticEntryDoesNotListenToArp) {  // ARP-3
   EXPECT_EQ(lan.sent(at(1_s)).size(), 1u);
 }
 
-TEST(Neighbours, AStaticEntryReplacesWhatArpSaid) {
+TEST(Neighbours, StaticEntryReplacesALearnedOne) {
   Lan lan;
   EXPECT_EQ(lan.lookup(kPeer, at(0_s)), std::nullopt);
   ASSERT_TRUE(lan.table.add_static(kLeft, kPeer, kPeerMac));
@@ -293,7 +293,7 @@ TEST(Neighbours, AStaticEntryReplacesWhatArpSaid) {
   EXPECT_EQ(lan.table.size(), 1u);
 }
 
-TEST(Neighbours, AnEntryInUseIsConfirmedBeforeItEndsByAskingItsStationAlone) {  // ARP-1
+TEST(Neighbours, EntryInUseIsConfirmedByUnicastBeforeItExpires) {  // ARP-1
   Lan lan({}, kBothLinks);
   lan.resolve(at(0_s));
   EXPECT_TRUE(lan.lookup(kPeer, at(1_s)).has_value());
@@ -310,7 +310,7 @@ TEST(Neighbours, AnEntryInUseIsConfirmedBeforeItEndsByAskingItsStationAlone) {  
   EXPECT_TRUE(lan.lookup(kPeer, at(100_s)).has_value()) << "a new minute has begun";
 }
 
-TEST(Neighbours, ABusyEntryIsNeverUnknownWhileItsPeerAnswers) {
+TEST(Neighbours, EntryInUseStaysKnownWhileItsPeerAnswers) {
   Lan lan;
   lan.resolve(at(0_s));
   for (int ms = 0; ms < 600'000; ms += 100) {
@@ -323,7 +323,7 @@ TEST(Neighbours, ABusyEntryIsNeverUnknownWhileItsPeerAnswers) {
   EXPECT_LE(lan.table.stats().requests_sent, 12u) << "about one a minute";
 }
 
-TEST(Neighbours, AnIdleEntryEndsWithoutAQuestion) {
+TEST(Neighbours, IdleEntryExpiresWithoutARequest) {
   Lan lan;
   lan.resolve(at(0_s));
   EXPECT_EQ(lan.table.next_deadline(), at(60_s));
@@ -331,7 +331,7 @@ TEST(Neighbours, AnIdleEntryEndsWithoutAQuestion) {
   EXPECT_EQ(lan.state(kPeer), NeighbourState::kAbsent);
 }
 
-TEST(Neighbours, AnEntryUsedLateInItsLifeIsStillConfirmed) {
+TEST(Neighbours, EntryUsedLateInItsLifetimeIsConfirmed) {
   Lan lan;
   lan.resolve(at(0_s));
   EXPECT_TRUE(lan.lookup(kPeer, at(58_s)).has_value());
@@ -339,7 +339,7 @@ TEST(Neighbours, AnEntryUsedLateInItsLifeIsStillConfirmed) {
   EXPECT_EQ(lan.state(kPeer), NeighbourState::kRefreshing);
 }
 
-TEST(Neighbours, APeerThatStopsAnsweringIsAskedForByEverybodyWhenItsTimeIsOver) {
+TEST(Neighbours, EntryInUseIsAskedForByBroadcastWhenItExpires) {
   Lan lan({}, kBothLinks);
   lan.resolve(at(0_s));
   EXPECT_TRUE(lan.lookup(kPeer, at(50_s)).has_value());
@@ -356,7 +356,7 @@ TEST(Neighbours, APeerThatStopsAnsweringIsAskedForByEverybodyWhenItsTimeIsOver) 
   EXPECT_EQ(lan.lookup(kPeer, at(61_s)), kOtherMac);
 }
 
-TEST(Neighbours, APeerThatNobodyWantedLatelyIsForgottenWhenItStopsAnswering) {
+TEST(Neighbours, UnusedEntryIsRemovedWhenItsPeerStopsAnswering) {
   Lan lan;
   lan.resolve(at(0_s));
   EXPECT_TRUE(lan.lookup(kPeer, at(1_s)).has_value());
@@ -366,7 +366,7 @@ TEST(Neighbours, APeerThatNobodyWantedLatelyIsForgottenWhenItStopsAnswering) {
   EXPECT_EQ(lan.state(kPeer), NeighbourState::kAbsent);
 }
 
-TEST(Neighbours, NoEntryOutlivesItsTimeEvenIfNobodyPolls) {
+TEST(Neighbours, EntryExpiresEvenWithoutPolling) {
   Lan lan;
   lan.resolve(at(0_s));
   EXPECT_EQ(lan.lookup(kPeer, at(3600_s)), std::nullopt);
@@ -374,7 +374,7 @@ TEST(Neighbours, NoEntryOutlivesItsTimeEvenIfNobodyPolls) {
   EXPECT_EQ(lan.sent(at(3600_s)).size(), 1u);
 }
 
-TEST(Neighbours, NeverAskForAddressesThatNoOtherHostHas) {
+TEST(Neighbours, AddressesThatNoOtherHostCanHaveAreNeverAskedFor) {
   Lan lan;
   for (const Ipv4Address ip :
        {kUs, Ipv4Address(), Ipv4Address(255, 255, 255, 255), Ipv4Address(224, 0, 0, 1)}) {
@@ -384,7 +384,7 @@ TEST(Neighbours, NeverAskForAddressesThatNoOtherHostHas) {
   EXPECT_EQ(lan.sent(at(0_s)), std::vector<OutgoingArp>{});
 }
 
-TEST(Neighbours, AFullTableForgetsWhoWasWantedLeastRecently) {
+TEST(Neighbours, FullTableEvictsTheLeastRecentlyUsedEntry) {
   Lan lan({.capacity = 3});
   ASSERT_TRUE(lan.table.add_static(kLeft, Ipv4Address(10, 0, 1, 0), kOtherMac));
   lan.resolve(at(0_s), kPeer, kPeerMac);
@@ -399,7 +399,7 @@ TEST(Neighbours, AFullTableForgetsWhoWasWantedLeastRecently) {
   EXPECT_EQ(lan.table.size(), 3u);
 }
 
-TEST(Neighbours, UnknownStationsThatAskForUsEvictNobodyAndAreAnswered) {
+TEST(Neighbours, RequestsOfUnknownStationsAreAnsweredWithoutEviction) {
   Lan lan({.capacity = 1});
   lan.resolve(at(0_s));
   EXPECT_EQ(lan.table.on_arp(at(1_s), kLeft, request(kOther, kOtherMac)), ArpArrival::kTableFull);
@@ -419,7 +419,7 @@ TEST(Neighbours, UnconfirmedNeighboursAreEvictedFirst) {
   EXPECT_EQ(lan.state(kOther), NeighbourState::kAbsent);
 }
 
-TEST(Neighbours, ATableFullOfStaticEntriesTakesNoMore) {
+TEST(Neighbours, TableFullOfStaticEntriesRefusesMore) {
   Lan lan({.capacity = 1});
   ASSERT_TRUE(lan.table.add_static(kLeft, kPeer, kPeerMac));
   EXPECT_FALSE(lan.table.add_static(kLeft, kOther, kOtherMac));
@@ -428,7 +428,7 @@ TEST(Neighbours, ATableFullOfStaticEntriesTakesNoMore) {
   EXPECT_EQ(lan.table.next_deadline(), Instant::never());
 }
 
-TEST(Neighbours, AFloodOfQuestionsFillsTheQueueOfRepliesAndNotMore) {
+TEST(Neighbours, FloodOfRequestsFillsOnlyTheReplyQueue) {
   Lan lan({.capacity = 4, .reply_queue = 3});
   for (std::uint8_t i = 2; i < 12; ++i) {
     (void)lan.table.on_arp(at(0_s), kLeft, request(Ipv4Address(10, 0, 0, i), MacAddress(2, 0, 0, 0, 0, i)));
@@ -439,7 +439,7 @@ TEST(Neighbours, AFloodOfQuestionsFillsTheQueueOfRepliesAndNotMore) {
   EXPECT_EQ(lan.sent(at(1_s)).size(), 1u) << "there is room again";
 }
 
-TEST(Neighbours, SurviveAnyOrderOfEventsWithinTheirBounds) {
+TEST(Neighbours, BoundsHoldInAnyOrderOfEvents) {
   constexpr std::uint64_t kSeed = 826;
   SCOPED_TRACE("seed " + std::to_string(kSeed));
   Prng prng(kSeed);

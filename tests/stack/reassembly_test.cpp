@@ -86,7 +86,7 @@ TEST(Reassembly, FragmentsInEveryOrderMakeThePacketWhole) {  // IP-2
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
-TEST(Reassembly, EveryLengthAndEveryCutComesOutAsItWas) {  // IP-2
+TEST(Reassembly, EveryLengthAndEveryCutIsReassembled) {  // IP-2
   Receiver r;
   for (const std::size_t bytes : {9u, 15u, 16u, 1481u, 2960u, 2961u, 9008u, 32768u, 65507u, 65515u}) {
     for (const std::size_t cut : {8u, 552u, 1480u, 8976u, 65512u}) {
@@ -104,7 +104,7 @@ TEST(Reassembly, EveryLengthAndEveryCutComesOutAsItWas) {  // IP-2
   }
 }
 
-TEST(Reassembly, TheSameFragmentTwiceIsADuplicateAndDoesNoHarm) {  // IP-2
+TEST(Reassembly, RepeatedFragmentIsADuplicate) {  // IP-2
   const Sender sender(40);
   Receiver r;
   EXPECT_EQ(r.add(sender.piece(16, 40)), FragmentFate::kKept);
@@ -176,7 +176,7 @@ TEST(Reassembly, PacketsAreToldApartByAddressesIdentificationAndProtocol) {  // 
   }
 }
 
-TEST(Reassembly, WhenItIsFullTheOldestMakesRoom) {  // IP-2
+TEST(Reassembly, FullReassemblyDropsTheOldestPacket) {  // IP-2
   Receiver r({.packets = 3});
   for (std::uint16_t id = 0; id < 4; ++id)
     EXPECT_EQ(r.add(Sender(32, 1, id).piece(0, 16), Duration::us(id)), FragmentFate::kKept);
@@ -187,7 +187,7 @@ TEST(Reassembly, WhenItIsFullTheOldestMakesRoom) {  // IP-2
   EXPECT_EQ(r.add(Sender(32, 1, 0).piece(16, 32)), FragmentFate::kKept) << "its first half is gone";
 }
 
-TEST(Reassembly, AnIncompletePacketIsDiscardedAfterItsTimeout) {  // IP-2
+TEST(Reassembly, IncompletePacketIsDiscardedAfterItsTimeout) {  // IP-2
   Receiver r;
   const Sender sender(32);
   EXPECT_EQ(r.add(sender.piece(0, 16)), FragmentFate::kKept);
@@ -205,7 +205,7 @@ TEST(Reassembly, AnIncompletePacketIsDiscardedAfterItsTimeout) {  // IP-2
   EXPECT_TRUE(first.payload.empty()) << "its beginning never came: nobody is told";
 }
 
-TEST(Reassembly, ALateFragmentFindsNothingEvenIfNobodyAskedForWhatExpired) {  // IP-2
+TEST(Reassembly, LateFragmentOfAnExpiredPacketStartsANewOne) {  // IP-2
   Receiver r;
   EXPECT_EQ(r.add(Sender(32).piece(0, 16)), FragmentFate::kKept);
   EXPECT_EQ(r.add(Sender(32).piece(16, 32), 1_s), FragmentFate::kKept);
@@ -213,7 +213,7 @@ TEST(Reassembly, ALateFragmentFindsNothingEvenIfNobodyAskedForWhatExpired) {  //
   EXPECT_EQ(r.reassembly.next_deadline(), at(2_s));
 }
 
-TEST(Reassembly, AnIdentificationThatComesRoundIsNotTakenForTheOldPacket) {  // IP-2
+TEST(Reassembly, ReusedIdentificationIsANewPacket) {  // IP-2
   Receiver r({.packets = 4, .begun_later = 100});
   const Sender old(32, 1, 7);
   EXPECT_EQ(r.add(old.piece(0, 16)), FragmentFate::kKept);

@@ -24,7 +24,7 @@ std::vector<std::uint32_t> named(const ReceiveWindow& window) {
 
 using Numbers = std::vector<std::uint32_t>;
 
-TEST(ReceiveWindow, TheEdgeMovesOverWhatWasDeliveredBefore) {  // SW-1, SW-2
+TEST(ReceiveWindow, EdgeMovesOverPacketsDeliveredBefore) {  // SW-1, SW-2
   ReceiveWindow w;
   w.delivered(Seq(0));
   EXPECT_EQ(w.edge(), Seq(1));
@@ -40,7 +40,7 @@ TEST(ReceiveWindow, TheEdgeMovesOverWhatWasDeliveredBefore) {  // SW-1, SW-2
   EXPECT_EQ(named(w), Numbers{});
 }
 
-TEST(ReceiveWindow, KnowsDuplicatesAndWhatLiesBeyond) {  // SW-1
+TEST(ReceiveWindow, ClassifiesDuplicatesAndPacketsBeyondTheWindow) {  // SW-1
   ReceiveWindow w;
   w.delivered(Seq(0));
   w.delivered(Seq(5));
@@ -53,14 +53,14 @@ TEST(ReceiveWindow, KnowsDuplicatesAndWhatLiesBeyond) {  // SW-1
   EXPECT_EQ(w.classify(Seq(0x7fff'ffff)), PacketArrival::kBeyondWindow);
 }
 
-TEST(ReceiveWindow, AskingChangesNothing) {  // SW-1
+TEST(ReceiveWindow, ClassifyChangesNothing) {  // SW-1
   ReceiveWindow w;
   EXPECT_EQ(w.classify(Seq(0)), PacketArrival::kNew);
   EXPECT_EQ(w.classify(Seq(0)), PacketArrival::kNew);
   EXPECT_EQ(w.edge(), Seq(0));
 }
 
-TEST(ReceiveWindow, AFullWindowBehindAHoleIsNamedInFull) {  // SW-2
+TEST(ReceiveWindow, FullWindowBehindAHoleIsAcknowledgedInFull) {  // SW-2
   ReceiveWindow w;
   Numbers all;
   for (std::uint32_t s = 1; s < ReceiveWindow::kWindow; ++s) {

@@ -6,7 +6,7 @@
 namespace braid::stack {
 namespace {
 
-TEST(Rtt, BeforeTheFirstSampleTheTimerIsLongForALan) {  // SW-6
+TEST(Rtt, TimerIsLongBeforeTheFirstSample) {  // SW-6
   RttEstimator rtt(500_us, 100_ms);
   EXPECT_EQ(rtt.rto(), 20_ms);
   EXPECT_EQ(rtt.srtt(), 0_us);
@@ -27,14 +27,14 @@ TEST(Rtt, LaterSamplesCountAnEighthAndAQuarter) {  // SW-6
   EXPECT_EQ(rtt.rto(), 900_us + 500_us * 4);  // 400 + (800 - 400) / 4
 }
 
-TEST(Rtt, ASteadyRoundTripBringsTheTimerDownToItsFloor) {  // SW-6
+TEST(Rtt, SteadyRoundTripLowersTheTimerToItsFloor) {  // SW-6
   RttEstimator rtt(500_us, 100_ms);
   for (int i = 0; i < 100; ++i) rtt.on_sample(20_us);
   EXPECT_EQ(rtt.rto(), 500_us);
   EXPECT_EQ(rtt.srtt(), 20_us);
 }
 
-TEST(Rtt, EveryTimeoutDoublesTheTimerUpToItsCeilingAndASampleEndsThat) {  // SW-6
+TEST(Rtt, TimeoutDoublesTheTimerUpToItsCeilingUntilTheNextSample) {  // SW-6
   RttEstimator rtt(500_us, 100_ms);
   for (int i = 0; i < 100; ++i) rtt.on_sample(20_us);
   for (const Duration expected : {1_ms, 2_ms, 4_ms, 8_ms, 16_ms, 32_ms, 64_ms, 100_ms, 100_ms}) {
@@ -47,14 +47,14 @@ TEST(Rtt, EveryTimeoutDoublesTheTimerUpToItsCeilingAndASampleEndsThat) {  // SW-
   EXPECT_EQ(rtt.rto(), 500_us);
 }
 
-TEST(Rtt, ASampleOfNothingCountsAsTheShortestTime) {  // SW-6
+TEST(Rtt, ZeroSampleCountsAsOneNanosecond) {  // SW-6
   RttEstimator rtt(500_us, 100_ms);
   rtt.on_sample(0_us);
   EXPECT_EQ(rtt.srtt(), 1_ns);
   EXPECT_EQ(rtt.rto(), 500_us) << "and no longer the timer from before the first sample";
 }
 
-TEST(Rtt, ATailIsProbedAfterOneRoundTripAndAHalfOrWhatTheVariationAsks) {  // SW-10
+TEST(Rtt, ProbeWaitIsOneAndAHalfRoundTripsOrMoreByVariation) {  // SW-10
   RttEstimator rtt(500_us, 100_ms);
   rtt.on_sample(100_us);
   EXPECT_EQ(rtt.probe_wait(), 200_us) << "two, as nothing is known of the variation";

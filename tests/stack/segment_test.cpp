@@ -85,7 +85,7 @@ TEST(PacketHeader, LiesOnTheWireAsDocumented) {
                    0x01, 0,    0,    0,    0,    0,    0,    0x80}));
 }
 
-TEST(PacketHeader, EveryShorterLengthIsRefusedWithoutReadingPastIt) {
+TEST(PacketHeader, EveryTruncationIsRefusedWithoutReadingPastTheEnd) {
   const GuardedPage page;
   const Bytes whole = written(full_header());
   for (std::size_t n = 0; n < whole.size(); ++n) {
@@ -95,7 +95,7 @@ TEST(PacketHeader, EveryShorterLengthIsRefusedWithoutReadingPastIt) {
   }
 }
 
-TEST(PacketHeader, OtherVersionsTypesAndNumbersOfWordsAreRefused) {
+TEST(PacketHeader, UnknownVersionsTypesAndWordCountsAreRefused) {
   const Bytes good = written(full_header());
   PacketHeader h;
   std::size_t length = 0;
@@ -179,7 +179,7 @@ TEST(Records, OfEveryKindComeBackOneAfterTheOther) {
   EXPECT_FALSE(reader.broken());
 }
 
-TEST(Records, AShortenedPacketIsBrokenAndNothingPastItIsRead) {
+TEST(Records, TruncatedPacketIsBrokenAndNothingPastItIsRead) {
   const GuardedPage page;
   Prng prng(2);
   Bytes packet;
@@ -235,7 +235,7 @@ TEST(Records, ImpossibleOnesAreBroken) {
   EXPECT_TRUE(refused(with(parts, 27, 0xff))) << "past the end of its message, by far";
 }
 
-TEST(Records, NoBytesMakeTheReaderReadOutsideOrGoOnForEver) {
+TEST(Records, NoBytesMakeTheReaderReadOutsideOrLoop) {
   const GuardedPage page;
   for (std::uint64_t seed = 1; seed <= 20000; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

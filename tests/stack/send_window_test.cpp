@@ -58,7 +58,7 @@ struct Fixture {
 
 using Numbers = std::vector<std::uint32_t>;
 
-TEST(SendWindow, LetsAsManyLeaveAsTheWindowHoldsAndMoreWhenTheOldestAreAcknowledged) {
+TEST(SendWindow, WindowBoundsPacketsInFlightAndOpensWithAcknowledgements) {
   Fixture w(4);
   EXPECT_TRUE(w.window.idle());
   w.sends(at(0_us), 4);
@@ -82,7 +82,7 @@ TEST(SendWindow, ResendsExactlyTheHoleAndNothingElse) {  // SW-4
   EXPECT_EQ(w.resends(at(3_us)), Numbers{}) << "the second 3 left after all of these";
 }
 
-TEST(SendWindow, APacketSentAgainIsLostAgainWhenThreeThatLeftAfterItHaveArrived) {  // SW-4
+TEST(SendWindow, RetransmittedPacketIsLostAgainAfterThreeLaterArrivals) {  // SW-4
   Fixture w(16);
   w.sends(at(0_us), 4);
   w.hears(0, {1, 2, 3});
@@ -94,7 +94,7 @@ TEST(SendWindow, APacketSentAgainIsLostAgainWhenThreeThatLeftAfterItHaveArrived)
   EXPECT_EQ(w.resends(at(21_us)), Numbers{0}) << "without waiting for a timer";
 }
 
-TEST(SendWindow, APacketThatJustWentAgainDoesNotHideALossBehindIt) {  // SW-4
+TEST(SendWindow, RetransmittedPacketDoesNotHideALaterLoss) {  // SW-4
   Fixture w(16);
   w.sends(at(0_us), 9);
   w.hears(0, {1, 2, 3});
@@ -103,7 +103,7 @@ TEST(SendWindow, APacketThatJustWentAgainDoesNotHideALossBehindIt) {  // SW-4
   EXPECT_EQ(w.resends(at(11_us)), Numbers{4});
 }
 
-TEST(SendWindow, TheEchoTellsWhichTransmissionOfAPacketArrived) {  // SW-4
+TEST(SendWindow, EchoTellsWhichTransmissionArrived) {  // SW-4
   for (const bool first_arrived : {true, false}) {
     Fixture w(16);
     w.sends(at(0_us), 2);
@@ -118,7 +118,7 @@ TEST(SendWindow, TheEchoTellsWhichTransmissionOfAPacketArrived) {  // SW-4
   }
 }
 
-TEST(SendWindow, AnOvertakenPacketHasARoundTripAndAQuarter) {  // SW-4
+TEST(SendWindow, OvertakenPacketIsLostAfterARoundTripAndAQuarter) {  // SW-4
   Fixture w(8);
   w.sends(at(0_us), 2);
   w.hears(0, {1}, Window::Timing{at(20_us), at(0_us), 20_us});
@@ -130,7 +130,7 @@ TEST(SendWindow, AnOvertakenPacketHasARoundTripAndAQuarter) {  // SW-4
   EXPECT_EQ(w.resends(at(25_us)), Numbers{0});
 }
 
-TEST(SendWindow, WhereReorderingWasSeenOnlyTimeTellsALoss) {  // SW-4
+TEST(SendWindow, AfterReorderingOnlyTimeDetectsLoss) {  // SW-4
   Fixture w(64);
   const auto hears = [&](Duration now, std::uint32_t edge, const Numbers& beyond) {
     w.hears(edge, beyond, Window::Timing{at(now), at(now - 20_us), 20_us});
@@ -172,7 +172,7 @@ TEST(SendWindow, SpuriousRetransmissionRaisesThreshold) {  // SW-4
   EXPECT_EQ(w.window.loss_due(), at(60_us)) << "a quarter of a round trip more than before";
 }
 
-TEST(SendWindow, AProbeIsTheLastPacketThatIsNotAcknowledged) {  // SW-10
+TEST(SendWindow, ProbeIsTheLastUnacknowledgedPacket) {  // SW-10
   Fixture w(8);
   w.sends(at(0_us), 5);
   w.hears(1, {});
@@ -197,7 +197,7 @@ TEST(SendWindow, CountsBytesFromTheOldestOn) {  // SW-9
   EXPECT_EQ(window.in_flight_bytes(), 0u);
 }
 
-TEST(SendWindow, ATimeoutTakesOnlyTheOldestForLost) {  // SW-5
+TEST(SendWindow, TimeoutMarksOnlyTheOldestLost) {  // SW-5
   Fixture w(8);
   w.sends(at(0_us), 8);
   EXPECT_EQ(w.window.oldest_sent(), at(0_us));
@@ -210,14 +210,14 @@ TEST(SendWindow, ATimeoutTakesOnlyTheOldestForLost) {  // SW-5
   EXPECT_EQ(w.resends(at(600_us)), (Numbers{1, 2, 3, 4, 5})) << "6 and 7 left less than three before it";
 }
 
-TEST(SendWindow, ATimeInWhichWeDidNotRunStartsTheTimersAnew) {  // SW-5
+TEST(SendWindow, SchedulingGapRestartsTheTimers) {  // SW-5
   Fixture w(8);
   w.sends(at(0_us), 2);
   w.window.restart_timers(at(90_ms));
   EXPECT_EQ(w.window.oldest_sent(), at(90_ms));
 }
 
-TEST(SendWindow, ALostPacketThatTurnsUpAfterAllIsNotSentAgain) {  // SW-4
+TEST(SendWindow, LostPacketThatArrivesAfterAllIsNotRetransmitted) {  // SW-4
   Fixture w(8);
   w.sends(at(0_us), 4);
   w.hears(0, {1, 2, 3});
@@ -227,7 +227,7 @@ TEST(SendWindow, ALostPacketThatTurnsUpAfterAllIsNotSentAgain) {  // SW-4
   EXPECT_EQ(w.resends(at(1_us)), Numbers{});
 }
 
-TEST(SendWindow, OldAcknowledgementsAreNothingNew) {  // SW-3
+TEST(SendWindow, OldAcknowledgementsAreIgnored) {  // SW-3
   Fixture w(8);
   w.sends(at(0_us), 6);
   EXPECT_EQ(w.hears(4, {}), Window::Ack::kProgress);
@@ -237,7 +237,7 @@ TEST(SendWindow, OldAcknowledgementsAreNothingNew) {  // SW-3
   EXPECT_EQ(w.acknowledged, (std::vector<int>{0, 1, 2, 3}));
 }
 
-TEST(SendWindow, AnAcknowledgementOfWhatWasNeverSentChangesNothing) {  // SW-3
+TEST(SendWindow, AcknowledgementOfUnsentPacketsChangesNothing) {  // SW-3
   Fixture w(8);
   w.sends(at(0_us), 4);
   EXPECT_EQ(w.hears(5, {}), Window::Ack::kImpossible);
@@ -250,7 +250,7 @@ TEST(SendWindow, AnAcknowledgementOfWhatWasNeverSentChangesNothing) {  // SW-3
   EXPECT_EQ(w.hears(4, {}), Window::Ack::kProgress);
 }
 
-TEST(SendWindow, GivesBackWhatIsStillOwedOldestFirst) {  // SC-5
+TEST(SendWindow, UnacknowledgedContentIsReturnedOldestFirst) {  // SC-5
   Fixture w(8);
   w.sends(at(0_us), 5);
   w.hears(1, {3});

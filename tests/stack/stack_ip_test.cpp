@@ -142,7 +142,7 @@ TEST(StackFragments, WithFragmentationByIpAPieceTravelsAsOnePacket) {  // IP-3
   EXPECT_EQ(identifications.size(), 1u);
 }
 
-TEST(StackFragments, MessagesArriveOnceThoughFragmentsAreLostDoubledAndMixed) {  // IP-2, IP-3
+TEST(StackFragments, MessagesArriveOnceThoughFragmentsAreLostDuplicatedAndReordered) {  // IP-2, IP-3
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Prng prng(seed);
@@ -181,7 +181,7 @@ TEST(StackFragments, MessagesArriveOnceThoughFragmentsAreLostDoubledAndMixed) { 
   }
 }
 
-TEST(StackFragments, AStackThatSendsNoneStillReceivesThem) {  // IP-2
+TEST(StackFragments, AreReceivedByAStackThatSendsNone) {  // IP-2
   Wire wire;
   StackConfig whole = stack_config(0, 2);
   whole.fragmentation = Fragmentation::kIp;
@@ -223,7 +223,7 @@ TEST(StackFragments, FragmentsForAnotherProxyReachItWhole) {  // IP-2
   EXPECT_EQ(second.stack->stats().bad_udp, 0u) << "every byte is there";
 }
 
-TEST(StackFragments, TheSenderHearsThatFragmentsCameTooLate) {  // IC-4
+TEST(StackFragments, SenderIsToldThatReassemblyTimedOut) {  // IC-4
   Host host;
   Prng prng(1);
   const Bytes datagram = Host::udp(kTheirPort, kPort, random_bytes(prng, 3000));
@@ -244,7 +244,7 @@ TEST(StackFragments, TheSenderHearsThatFragmentsCameTooLate) {  // IC-4
   EXPECT_EQ(host.us.stack->reassembly().stats().timeouts, 2u);
 }
 
-TEST(StackFragments, ProxiesOfANodeNumberTheirPacketsApart) {  // IP-4
+TEST(StackFragments, ProxiesOfANodeUseDistinctIdentifications) {  // IP-4
   constexpr std::uint16_t kProxies = 3;
   std::set<std::uint16_t> seen;
   for (std::uint8_t proxy = 0; proxy < kProxies; ++proxy) {
@@ -262,7 +262,7 @@ TEST(StackFragments, ProxiesOfANodeNumberTheirPacketsApart) {  // IP-4
 
 // ---------------------------------------------------------------- ICMP
 
-TEST(StackIcmp, APingOfEveryLengthIsAnswered) {  // IC-1
+TEST(StackIcmp, PingOfEveryLengthIsAnswered) {  // IC-1
   Host host;
   Prng prng(7);
   for (const std::size_t bytes : {0u, 1u, 56u, 1471u, 1472u, 1473u, 8000u, 65507u}) {
@@ -285,7 +285,7 @@ TEST(StackIcmp, APingOfEveryLengthIsAnswered) {  // IC-1
   EXPECT_EQ(host.us.stack->stats().echoes_answered, 8u);
 }
 
-TEST(StackIcmp, ABadOneIsCountedAndAnsweredByNothing) {  // IC-1
+TEST(StackIcmp, BadIcmpIsCountedAndNotAnswered) {  // IC-1
   Host host;
   const Bytes echo = host.frame(IpProtocol::kIcmp, Host::icmp(IcmpType::kEcho, 0, 1, Bytes(20)));
   host.us.receive(host.now, flipped(echo, 8 * (kIp + 20 + 10)));
@@ -301,7 +301,7 @@ TEST(StackIcmp, ABadOneIsCountedAndAnsweredByNothing) {  // IC-1
   EXPECT_TRUE(host.drain().empty());
 }
 
-TEST(StackIcmp, AFloodOfPingsFindsABoundedQueue) {  // IC-1
+TEST(StackIcmp, FloodOfPingsFillsABoundedQueue) {  // IC-1
   Host host;
   const Bytes echo = host.frame(IpProtocol::kIcmp, Host::icmp(IcmpType::kEcho, 0, 1, Bytes(20)));
   for (int i = 0; i < 100; ++i) host.us.receive(host.now, echo);
@@ -309,7 +309,7 @@ TEST(StackIcmp, AFloodOfPingsFindsABoundedQueue) {  // IC-1
   EXPECT_EQ(host.us.stack->stats().outgoing_dropped, 84u);
 }
 
-TEST(StackIcmp, ADatagramToAClosedPortIsAnsweredWithPortUnreachable) {  // IC-2
+TEST(StackIcmp, DatagramToAClosedPortIsAnsweredWithPortUnreachable) {  // IC-2
   Host host;
   const Bytes datagram = Host::udp(kTheirPort, kPort, Bytes(100));
   host.us.receive(host.now, host.frame(IpProtocol::kUdp, datagram));
@@ -333,7 +333,7 @@ TEST(StackIcmp, ADatagramToAClosedPortIsAnsweredWithPortUnreachable) {  // IC-2
   EXPECT_EQ(m.code, static_cast<std::uint8_t>(Unreachable::kProtocol));
 }
 
-TEST(StackIcmp, ThereIsNoComplaintAboutBrokenOrWidespreadPackets) {  // IC-2
+TEST(StackIcmp, NoIcmpErrorAboutBrokenOrBroadcastPackets) {  // IC-2
   Host host;
   const Bytes good = host.frame(IpProtocol::kUdp, Host::udp(kTheirPort, kPort, Bytes(100)));
   host.us.receive(host.now, flipped(good, 8 * (good.size() - 1)));  // its checksum is wrong
@@ -345,7 +345,7 @@ TEST(StackIcmp, ThereIsNoComplaintAboutBrokenOrWidespreadPackets) {  // IC-2
   EXPECT_TRUE(host.drain().empty());
 }
 
-TEST(StackIcmp, ComplaintsHaveARate) {  // IC-2
+TEST(StackIcmp, IcmpErrorsAreRateLimited) {  // IC-2
   Host host;
   const Bytes f = host.frame(IpProtocol::kUdp, Host::udp(kTheirPort, kPort, {}));
   std::size_t heard = 0;
@@ -363,7 +363,7 @@ TEST(StackIcmp, ComplaintsHaveARate) {  // IC-2
   EXPECT_EQ(host.us.stack->stats().icmp_errors_withheld, 2000u - 219u);
 }
 
-TEST(StackIcmp, WhatIsHeardOfAPeerIsKeptForTheErrorThatNamesTheCause) {  // IC-3
+TEST(StackIcmp, UnreachableReportIsKeptAsTheCause) {  // IC-3
   Host host;
   host.now = host.now + 100_ms;
   Bytes hello(host.us.stack->frame_bytes());
@@ -441,7 +441,7 @@ TEST(StackDatagrams, WaitForArpAndAreNotLost) {  // ARP-1
   for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(b.datagrams[i].content.size(), i) << "in order";
 }
 
-TEST(StackDatagrams, AreDroppedWhenNobodyAnswersArp) {  // ARP-1
+TEST(StackDatagrams, AreDroppedWhenArpIsNotAnswered) {  // ARP-1
   Wire wire;
   TestStack& a = wire.add(stack_config(0, 2, true));
   for (int i = 0; i < 16; ++i)
@@ -452,7 +452,7 @@ TEST(StackDatagrams, AreDroppedWhenNobodyAnswersArp) {  // ARP-1
   EXPECT_EQ(a.stack->send_datagram(wire.now, kPort, {ip_of(9), kTheirPort}, {}), Sent::kQueued);
 }
 
-TEST(StackDatagrams, OneThatWaitsForArpDoesNotKeepTheOthersWaiting) {  // ARP-1
+TEST(StackDatagrams, OneThatWaitsForArpDoesNotDelayOthers) {  // ARP-1
   Wire wire;
   TestStack& a = wire.add(stack_config(0, 2));
   TestStack& b = wire.add(stack_config(1, 2));
@@ -464,7 +464,7 @@ TEST(StackDatagrams, OneThatWaitsForArpDoesNotKeepTheOthersWaiting) {  // ARP-1
   EXPECT_TRUE(a.stack->all_established());
 }
 
-TEST(StackDatagrams, AClosedPortIsToldToTheSendersPort) {  // IC-2, IC-3
+TEST(StackDatagrams, ClosedPortIsReportedToTheSendersPort) {  // IC-2, IC-3
   Wire wire;
   TestStack& a = wire.add(stack_config(0, 2));
   wire.add(stack_config(1, 2));
@@ -493,7 +493,7 @@ TEST(StackDatagrams, WithoutAChecksumTheyAreTakenOnPlainPorts) {  // UDP-1
   EXPECT_EQ(host.us.stack->stats().bad_udp, 1u);
 }
 
-TEST(StackDatagrams, AChecksumOfZeroIsSentAsAllOnes) {  // UDP-1
+TEST(StackDatagrams, ZeroChecksumIsSentAsAllOnes) {  // UDP-1
   Host host;
   std::set<std::uint16_t> fields;
   for (unsigned word = 0; word < 0x10000; ++word) {
@@ -523,7 +523,7 @@ TEST(StackDatagrams, PortsOfProxiesAndTakenOnesCannotBeBound) {  // UDP-2
   EXPECT_TRUE(stack.bind(7703));
 }
 
-TEST(StackDatagrams, OnAnotherProxysQueueTheyAreHandedToProxyZero) {  // UDP-2
+TEST(StackDatagrams, ArriveAtProxyZeroFromAnyQueue) {  // UDP-2
   StackConfig c = stack_config(0, 2, false, 2);
   c.local.proxy = ProxyId(1);
   Host host(c);
@@ -536,7 +536,7 @@ TEST(StackDatagrams, OnAnotherProxysQueueTheyAreHandedToProxyZero) {  // UDP-2
 
 // ---------------------------------------------------------------- interfaces
 
-TEST(StackInterfaces, EachLinkSpeaksWithItsOwnAddressAndStation) {  // IP-5
+TEST(StackInterfaces, EachLinkUsesItsOwnAddressAndStation) {  // IP-5
   const Ipv4Address left(10, 1, 0, 1), right(10, 2, 0, 1);
   const MacAddress left_mac(2, 0, 0, 0, 1, 0), right_mac(2, 0, 0, 0, 2, 0);
   StackConfig c;
@@ -622,7 +622,7 @@ TEST(StackInterfaces, WithoutAGatewayThereIsNoWayOut) {  // ARP-2
   EXPECT_EQ(stack.send_datagram(Instant(), kPort, {Ipv4Address(), 53}, {}), Sent::kNoWay);
 }
 
-TEST(StackInterfaces, APeerThatAnnouncesAnotherStationIsFollowed) {  // ARP-1
+TEST(StackInterfaces, AnnouncementMovesAPeerToAnotherStation) {  // ARP-1
   Wire wire;
   TestStack& a = wire.add(stack_config(0, 2, true));
   wire.add(stack_config(1, 2, true));

@@ -65,7 +65,7 @@ constexpr std::size_t kIp = kEthernetHeaderBytes;
 constexpr std::size_t kUdp = kIp + 20;
 constexpr std::size_t kPacket = kUdp + 8;
 
-TEST(Stack, TwoFindEachOtherByArpAndExchangeMessages) {
+TEST(Stack, StacksResolveEachOtherByArpAndExchangeMessages) {
   Wire wire;
   TestStack& a = wire.add(stack_config(0, 2, true));
   TestStack& b = wire.add(stack_config(1, 2, true));
@@ -92,7 +92,7 @@ TEST(Stack, StaticNeighboursNeedNoArp) {
   for (const Wire::Frame& f : wire.left) EXPECT_FALSE(is_arp(f.bytes));
 }
 
-TEST(Stack, WhileNobodyAnswersArpTheProxySleeps) {
+TEST(Stack, ProxySleepsWhileArpIsUnanswered) {
   Wire wire;
   TestStack& a = wire.add(stack_config(0, 2, true));
   wire.run_for(10_s);  // run_for() fails if a deadline is always now
@@ -104,7 +104,7 @@ TEST(Stack, WhileNobodyAnswersArpTheProxySleeps) {
   EXPECT_TRUE(a.stack->all_established());
 }
 
-TEST(Stack, ArpIsAskedAgainLongBeforeItsAnswerIsForgotten) {
+TEST(Stack, ArpEntryInUseIsRefreshedBeforeItExpires) {
   Wire wire;
   TestStack& a = wire.add(stack_config(0, 2, true));
   TestStack& b = wire.add(stack_config(1, 2, true));
@@ -133,7 +133,7 @@ TEST(Stack, AllClustersReachAllOthers) {
   }
 }
 
-TEST(Stack, ABusySubConnectionDoesNotKeepTheOthersWaiting) {
+TEST(Stack, BusySubConnectionDoesNotDelayOthers) {
   Wire wire;
   TestStack& a = wire.add(stack_config(0, 3));
   wire.add(stack_config(1, 3));
@@ -151,7 +151,7 @@ TEST(Stack, ABusySubConnectionDoesNotKeepTheOthersWaiting) {
   EXPECT_NE(to[0], to[1]);
 }
 
-TEST(Stack, AFrameForAnotherProxyIsNamedAndNotConsumed) {  // UDP-2
+TEST(Stack, FrameForAnotherProxyIsHandedOver) {  // UDP-2
   Connected c(3);
   for (const unsigned proxy : {1u, 2u}) {
     Bytes f = c.frame;
@@ -179,7 +179,7 @@ std::vector<std::uint16_t> source_ports(const Wire& wire, std::uint16_t from, st
   return ports;
 }
 
-TEST(Stack, TheSourcePortThatThePeerAsksForIsUsed) {  // SC-12
+TEST(Stack, RequestedSourcePortIsUsed) {  // SC-12
   for (const Fragmentation fragmentation : {Fragmentation::kTransport, Fragmentation::kIp}) {
     Wire wire;
     StackConfig of_a = stack_config(0, 2);
@@ -215,7 +215,7 @@ TEST(Stack, TheSourcePortThatThePeerAsksForIsUsed) {  // SC-12
   }
 }
 
-TEST(Stack, ASourcePortThatIsNotItsOwnIsNotUsed) {  // SC-12
+TEST(Stack, SourcePortOfAnotherProxyIsNotUsed) {  // SC-12
   for (const unsigned asked :
        {1u, 53u, 7701u, first_steered_port(0) - 1u, first_steered_port(1) + 0u, 65535u}) {
     SCOPED_TRACE(asked);
@@ -231,7 +231,7 @@ TEST(Stack, ASourcePortThatIsNotItsOwnIsNotUsed) {  // SC-12
   }
 }
 
-TEST(Stack, AnArpReplyIsForAllProxies) {
+TEST(Stack, ArpReplyIsForAllProxies) {
   Wire wire;
   TestStack& a = wire.add(stack_config(0, 2, true, 2));
   wire.add(stack_config(1, 2, true));
@@ -376,7 +376,7 @@ TEST(Stack, NoFrameMakesItReadOutside) {
 }
 
 // Over a wire that harms frames, everything arrives once and as it was sent.
-TEST(StackSoak, MessagesArriveOnceOverAHarmfulWire) {  // SW-1, SW-4, SC-4
+TEST(StackSoak, MessagesArriveOnceOverAFaultyWire) {  // SW-1, SW-4, SC-4
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Prng prng(seed);

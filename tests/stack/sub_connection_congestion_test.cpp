@@ -81,7 +81,7 @@ TEST(SubConnectionCongestion, DelayFromSchedulingIsNoCongestion) {  // SW-11
   }
 }
 
-TEST(SubConnectionCongestion, SendersThatMeetBeforeAPortShareItWithAShortQueue) {  // SW-11
+TEST(SubConnectionCongestion, SendersAtOnePortShareItWithAShortQueue) {  // SW-11
   for (const std::uint32_t mtu : {1500u, 9000u}) {
     for (const std::size_t flows : {1u, 2u, 4u, 8u, 16u}) {
       SCOPED_TRACE(testing::Message() << flows << " senders, MTU " << mtu);
@@ -118,7 +118,7 @@ struct Rule {
   }
 };
 
-TEST(Congestion, SwitchedOffItHoldsNothingBack) {  // SW-11
+TEST(Congestion, DisabledItHoldsNothingBack) {  // SW-11
   Congestion none({}, 256);
   none.on_ack(at(0_us), 100_ms, 100_ms, 1);
   none.on_timeout(at(1_us));
@@ -128,7 +128,7 @@ TEST(Congestion, SwitchedOffItHoldsNothingBack) {  // SW-11
   EXPECT_TRUE(none.may_send(at(3_us), 1'000'000));
 }
 
-TEST(Congestion, GrowsFastUntilItWasCutThenByAPacketPerRoundTrip) {  // SW-11
+TEST(Congestion, GrowsFastUntilFirstCutThenByAPacketPerRoundTrip) {  // SW-11
   Rule r;
   EXPECT_EQ(r.congestion.window_packets(), 32u);
   r.round(20_us);
@@ -145,7 +145,7 @@ TEST(Congestion, GrowsFastUntilItWasCutThenByAPacketPerRoundTrip) {  // SW-11
   EXPECT_NEAR(r.congestion.window_packets(), cut + 11, 2);
 }
 
-TEST(Congestion, IsCutOnceInARoundTripToAHalfAtMostAndNeverBelowAPacket) {  // SW-11
+TEST(Congestion, CutIsOncePerRoundTripByAHalfAtMostAndNeverBelowOnePacket) {  // SW-11
   Rule r;
   r.round(20_us);
   r.round(1_ms);
@@ -163,7 +163,7 @@ TEST(Congestion, TimeHeldByTheEndsIsNoPartOfTheSample) {  // SW-11
   EXPECT_EQ(r.congestion.window_packets(), 256u);
 }
 
-TEST(Congestion, ALossCountsOnlyIfTheDelaySaysSo) {  // SW-11
+TEST(Congestion, LossCountsOnlyTogetherWithDelay) {  // SW-11
   Rule r;
   r.round(20_us);
   r.congestion.on_loss(r.now);
@@ -174,7 +174,7 @@ TEST(Congestion, ALossCountsOnlyIfTheDelaySaysSo) {  // SW-11
   EXPECT_EQ(r.congestion.window_packets(), before / 2);
 }
 
-TEST(Congestion, ATimeoutIsForgottenIfTheNextWordCameFast) {  // SW-11
+TEST(Congestion, TimeoutIsForgottenIfTheNextAcknowledgementIsFast) {  // SW-11
   Rule r;
   r.round(20_us);
   for (int i = 1; i <= 3; ++i) r.congestion.on_timeout(r.now + Duration::ms(i));
@@ -201,7 +201,7 @@ TEST(Congestion, PacesAQuarterFasterThanItsWindowAfterABurst) {  // SW-11
   EXPECT_TRUE(r.congestion.may_send(r.congestion.departure(), 0));
 }
 
-TEST(Congestion, LearnsThatThePathGotLonger) {  // SW-11
+TEST(Congestion, LearnsThatThePathBecameLonger) {  // SW-11
   Rule r;
   for (int i = 0; i < 5; ++i) r.round(20_us);
   for (int i = 0; i < 40; ++i) r.round(500_us);

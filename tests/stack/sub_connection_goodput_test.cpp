@@ -94,7 +94,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-TEST(SubConnectionRecovery, ALostPacketCostsARoundTripAndAHalf) {  // SW-4
+TEST(SubConnectionRecovery, LostPacketCostsARoundTripAndAHalf) {  // SW-4
   std::vector<double> costs;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     Prng prng(seed);
@@ -109,7 +109,7 @@ TEST(SubConnectionRecovery, ALostPacketCostsARoundTripAndAHalf) {  // SW-4
   EXPECT_NEAR(median(costs), 0.94, 0.05);
 }
 
-TEST(SubConnectionRecovery, ALostTailCostsThreeRoundTrips) {  // SW-10
+TEST(SubConnectionRecovery, LostTailCostsThreeRoundTrips) {  // SW-10
   std::vector<double> costs;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     Prng prng(seed);

@@ -24,7 +24,7 @@ std::uint32_t part_bytes(const SubConnectionConfig& config) {
 
 // ---------------------------------------------------------------- the handshake
 
-TEST(SubConnection, TwoThatStartAtOnceKnowEachOtherAfterARoundTrip) {  // SC-1
+TEST(SubConnection, EndsThatStartTogetherAreEstablishedAfterARoundTrip) {  // SC-1
   TwoEnds t;
   t.run_until(at(30_us));
   EXPECT_TRUE(t.a().sub->established());
@@ -32,7 +32,7 @@ TEST(SubConnection, TwoThatStartAtOnceKnowEachOtherAfterARoundTrip) {  // SC-1
   EXPECT_EQ(t.count(0, PacketType::kHello), 2u) << "to whoever is there, then to b";
 }
 
-TEST(SubConnection, OneThatStartsLaterIsFoundAtItsFirstHello) {  // SC-1
+TEST(SubConnection, LaterStarterIsEstablishedByItsFirstHello) {  // SC-1
   TwoEnds t;
   t.suspended[1] = true;
   t.run_until(at(3_s));
@@ -47,7 +47,7 @@ TEST(SubConnection, OneThatStartsLaterIsFoundAtItsFirstHello) {  // SC-1
   EXPECT_TRUE(t.b().sub->established());
 }
 
-TEST(SubConnection, AnyOneOfTheFirstPacketsMayBeLost) {  // SC-1
+TEST(SubConnection, HandshakeSurvivesTheLossOfAnyFirstPacket) {  // SC-1
   for (int lost_from = 0; lost_from < 2; ++lost_from) {
     for (std::size_t lost = 0; lost < 4; ++lost) {
       SCOPED_TRACE(testing::Message() << "packet " << lost << " from " << lost_from);
@@ -65,7 +65,7 @@ TEST(SubConnection, AnyOneOfTheFirstPacketsMayBeLost) {  // SC-1
   }
 }
 
-TEST(SubConnection, NothingLeavesBeforeThePeerIsThere) {  // SC-1
+TEST(SubConnection, NothingIsSentBeforeThePeerIsEstablished) {  // SC-1
   TwoEnds t;
   t.suspended[1] = true;
   t.send(0, 64);
@@ -74,7 +74,7 @@ TEST(SubConnection, NothingLeavesBeforeThePeerIsThere) {  // SC-1
   EXPECT_TRUE(t.a().sub->has_unfinished());
 }
 
-TEST(SubConnection, APeerThatSharesOtherSettingsIsRefused) {  // SC-1
+TEST(SubConnection, PeerWithOtherSettingsIsRefused) {  // SC-1
   TwoEnds t;
   t.config.shared_hash = 2;
   t.start(1, 0xb1);
@@ -126,7 +126,7 @@ TEST(SubConnection, MalformedHellosAndAcknowledgementsAreRefused) {  // SC-1
   EXPECT_EQ(t.arrive(0, ack), PacketFate::kRefused);
 }
 
-TEST(SubConnection, AnOldHelloInALiveConnectionIsChallengedAndComesToNothing) {  // SC-3
+TEST(SubConnection, OldHelloIsChallengedAndChangesNothing) {  // SC-3
   TwoEnds t;
   t.run_until(at(1_ms));
   const Bytes old_hello = t.packets.front().packet;  // of the incarnation 0xa1, to whoever is there
@@ -150,7 +150,7 @@ TEST(SubConnection, AnOldHelloInALiveConnectionIsChallengedAndComesToNothing) { 
   EXPECT_EQ(t.b().delivered.size(), 5u);
 }
 
-TEST(SubConnection, EveryPacketOfTheFirstConnectionMayTurnUpInTheSecond) {  // SC-2, SC-3
+TEST(SubConnection, PacketsOfAnEarlierConnectionAreIgnored) {  // SC-2, SC-3
   TwoEnds t;
   t.send_many(0, 40, 700);
   t.send_many(1, 40, 700);
@@ -170,7 +170,7 @@ TEST(SubConnection, EveryPacketOfTheFirstConnectionMayTurnUpInTheSecond) {  // S
   EXPECT_EQ(t.b().delivered.size(), 40u);
 }
 
-TEST(SubConnection, APeerThatRestartsIsANewOneAtOnce) {  // SC-3, SC-5
+TEST(SubConnection, RestartedPeerIsDetectedAtOnce) {  // SC-3, SC-5
   TwoEnds t;
   t.establish();
   t.send_many(0, 10, 100);
@@ -199,7 +199,7 @@ TEST(SubConnection, APeerThatRestartsIsANewOneAtOnce) {  // SC-3, SC-5
   EXPECT_EQ(t.a().sub->stats().peers_lost, 1u);
 }
 
-TEST(SubConnection, ARestartIsNoticedWhicheverPacketOfItIsLost) {  // SC-3
+TEST(SubConnection, RestartIsDetectedWhicheverPacketIsLost) {  // SC-3
   for (int lost_from = 0; lost_from < 2; ++lost_from) {
     for (std::size_t lost = 0; lost < 4; ++lost) {
       SCOPED_TRACE(testing::Message() << "packet " << lost << " from " << lost_from);
@@ -223,7 +223,7 @@ TEST(SubConnection, ARestartIsNoticedWhicheverPacketOfItIsLost) {  // SC-3
   }
 }
 
-TEST(SubConnection, NoRecordOvertakesTheNewsThatThePeerIsANewOne) {  // SC-7
+TEST(SubConnection, NoRecordIsDeliveredBeforeTheLossIsReported) {  // SC-7
   SubConnectionConfig config;
   config.local = {ClusterId(0), ProxyId(0)};
   config.remote = {ClusterId(1), ProxyId(0)};
@@ -262,7 +262,7 @@ TEST(SubConnection, NoRecordOvertakesTheNewsThatThePeerIsANewOne) {  // SC-7
   EXPECT_EQ(from_peer(PacketType::kData, 0xb2, next), PacketFate::kRecords);
 }
 
-TEST(SubConnection, AnAnswerToAnIncarnationThatIsNoMoreProvesNothing) {  // SC-3
+TEST(SubConnection, AnswerToAnEarlierIncarnationIsIgnored) {  // SC-3
   TwoEnds t;
   t.run_until(at(1_ms));
   // What the first incarnation of b said to the living a: it names a's epoch of then.
@@ -279,7 +279,7 @@ TEST(SubConnection, AnAnswerToAnIncarnationThatIsNoMoreProvesNothing) {  // SC-3
   EXPECT_EQ(t.a().lost, 1) << "the dead incarnation is not believed to be back";
 }
 
-TEST(SubConnection, AnAnswerThatAnEarlierIncarnationGaveToThisOneProvesNothing) {  // SC-3
+TEST(SubConnection, AnswerOfAnEarlierPeerIncarnationIsIgnored) {  // SC-3
   SubConnectionConfig config;
   config.local = {ClusterId(0), ProxyId(0)};
   config.remote = {ClusterId(1), ProxyId(0)};
@@ -324,7 +324,7 @@ TEST(SubConnection, NoMoreThan255RecordsShareAPacket) {  // SC-6
   EXPECT_EQ(t.b().delivered.size(), 300u);
 }
 
-TEST(SubConnection, AMessageIsCutOnlyIfItFitsNoPacket) {  // SC-6
+TEST(SubConnection, MessageIsCutOnlyIfItFitsNoPacket) {  // SC-6
   TwoEnds t;
   const auto longest =
       static_cast<std::uint32_t>(t.config.max_payload_bytes - kMaxPacketHeaderBytes - kWholeRecordBytes);
@@ -360,7 +360,7 @@ std::vector<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>> records_of(
   return out;
 }
 
-TEST(SubConnection, ALongMessageIsCutTheSameInAnyCompany) {  // SC-6
+TEST(SubConnection, LongMessageIsCutTheSameBesideAnyOthers) {  // SC-6
   for (const std::size_t payload : {300u, 1472u, 1400u, 8972u}) {
     for (const std::uint32_t bytes : {2000u, 4096u, 8192u, 30'000u, 65'535u}) {
       SCOPED_TRACE(testing::Message() << bytes << " bytes in packets of " << payload);
@@ -386,7 +386,7 @@ TEST(SubConnection, ALongMessageIsCutTheSameInAnyCompany) {  // SC-6
   }
 }
 
-TEST(SubConnection, APageTravelsInFewPacketsAndItsTailSharesOne) {  // SC-6
+TEST(SubConnection, PageTravelsInFewPacketsAndItsTailSharesOne) {  // SC-6
   TwoEnds t;
   t.establish();
   t.send(0, 4096);
@@ -456,7 +456,7 @@ TEST(SubConnection, PiecesOfALongMessageSayWhereTheyBelong) {  // SC-6
 
 // ---------------------------------------------------------------- loss
 
-TEST(SubConnection, ALostPacketIsSentAgainAfterThreeLaterOnesAndNothingElseIs) {  // SW-4
+TEST(SubConnection, LostPacketAloneIsRetransmittedAfterThreeLaterOnes) {  // SW-4
   TwoEnds t;
   t.establish();
   t.link = [&](int from, std::size_t, const PacketHeader& h) {
@@ -476,7 +476,7 @@ TEST(SubConnection, ALostPacketIsSentAgainAfterThreeLaterOnesAndNothingElseIs) {
   EXPECT_EQ(t.a().sub->stats().timeouts, 0u);
 }
 
-TEST(SubConnection, APacketLostTwiceIsSentThreeTimesWithoutATimer) {  // SW-4
+TEST(SubConnection, PacketLostTwiceIsSentThreeTimesWithoutATimeout) {  // SW-4
   TwoEnds t;
   t.establish();
   int losses = 0;
@@ -494,7 +494,7 @@ TEST(SubConnection, APacketLostTwiceIsSentThreeTimesWithoutATimer) {  // SW-4
   EXPECT_EQ(t.a().sub->stats().retransmissions, 2u);
 }
 
-TEST(SubConnection, ALittleReorderingIsNoLoss) {  // SW-4
+TEST(SubConnection, SlightReorderingIsNoLoss) {  // SW-4
   TwoEnds t;
   t.establish();
   std::size_t data = 0;
@@ -511,7 +511,7 @@ TEST(SubConnection, ALittleReorderingIsNoLoss) {  // SW-4
   EXPECT_EQ(t.b().delivered.size(), 100u);
 }
 
-TEST(SubConnection, TheLastPacketComesAgainWhenItsTimerExpiresAndTheTimerDoubles) {  // SW-5, SW-6, SW-10
+TEST(SubConnection, LastPacketIsRetransmittedAtTimeoutAndTheTimerDoubles) {  // SW-5, SW-6, SW-10
   TwoEnds t;
   t.establish();
   for (int i = 0; i < 30; ++i) {  // round trips of 20 us, below the timer's floor
@@ -573,7 +573,7 @@ Duration time_with_lost_tail(int packets, int lost, bool together) {
   return t.now - sent;
 }
 
-TEST(SubConnection, ALostTailCostsNoMoreThanThreeRoundTrips) {  // SW-10
+TEST(SubConnection, LostTailCostsAtMostThreeRoundTrips) {  // SW-10
   std::vector<double> costs_us;
   for (const int packets : {1, 2, 3, 8, 20}) {
     for (int lost = 1; lost <= std::min(packets, 10); ++lost) {
@@ -590,7 +590,7 @@ TEST(SubConnection, ALostTailCostsNoMoreThanThreeRoundTrips) {  // SW-10
   EXPECT_LE(costs_us[costs_us.size() / 2], 60.0) << "the median";
 }
 
-TEST(SubConnection, ALostPacketAmongOthersCostsNoMoreThanOneRoundTripAndAHalf) {  // SW-4
+TEST(SubConnection, LostPacketAmongOthersCostsAtMostOneAndAHalfRoundTrips) {  // SW-4
   for (std::uint32_t lost = 0; lost < 19; ++lost) {
     Duration took[2];
     for (const bool lose : {false, true}) {
@@ -615,7 +615,7 @@ TEST(SubConnection, ALostPacketAmongOthersCostsNoMoreThanOneRoundTripAndAHalf) {
   }
 }
 
-TEST(SubConnection, AWindowThatIsLostAsAWholeRecoversWithinRoundTripsOfItsFirstTimer) {  // SW-4, SW-5
+TEST(SubConnection, LostWindowRecoversWithinRoundTripsOfTheFirstTimeout) {  // SW-4, SW-5
   TwoEnds t;
   t.establish();
   t.send(0, 64);
@@ -634,7 +634,7 @@ TEST(SubConnection, AWindowThatIsLostAsAWholeRecoversWithinRoundTripsOfItsFirstT
   EXPECT_LE(t.a().sub->stats().retransmissions, 257u) << "each once, and a probe";
 }
 
-TEST(SubConnection, ATimerThatExpiresWhileThePeerMerelySleepsFloodsNobody) {  // SW-5
+TEST(SubConnection, TimeoutWhileThePeerSleepsRetransmitsLittle) {  // SW-5
   TwoEnds t;
   t.establish();
   t.send_many(0, 100, 1300);
@@ -647,7 +647,7 @@ TEST(SubConnection, ATimerThatExpiresWhileThePeerMerelySleepsFloodsNobody) {  //
   EXPECT_EQ(t.b().delivered.size(), 100u);
 }
 
-TEST(SubConnection, ATimeInWhichWeDidNotRunIsNoReasonToSendAgain) {  // SW-5, SC-8
+TEST(SubConnection, SchedulingGapCausesNoRetransmission) {  // SW-5, SC-8
   TwoEnds t;
   t.establish();
   t.send(0, 64);
@@ -667,7 +667,7 @@ TEST(SubConnection, ATimeInWhichWeDidNotRunIsNoReasonToSendAgain) {  // SW-5, SC
   EXPECT_FALSE(t.a().sub->path_dead());
 }
 
-TEST(SubConnection, ADuplicateIsNotDeliveredAgainButAnswered) {  // SW-1, SC-4
+TEST(SubConnection, DuplicateIsAcknowledgedAndNotDelivered) {  // SW-1, SC-4
   TwoEnds t;
   t.establish();
   t.link = [](int, std::size_t, const PacketHeader& h) {
@@ -681,7 +681,7 @@ TEST(SubConnection, ADuplicateIsNotDeliveredAgainButAnswered) {  // SW-1, SC-4
   EXPECT_EQ(t.a().sub->stats().retransmissions, 0u);
 }
 
-TEST(SubConnection, ALostAcknowledgementIsMadeUpForByTheNext) {  // SW-2, SW-3
+TEST(SubConnection, NextAcknowledgementReplacesALostOne) {  // SW-2, SW-3
   TwoEnds t;
   t.establish();
   std::size_t acks = 0;
@@ -697,7 +697,7 @@ TEST(SubConnection, ALostAcknowledgementIsMadeUpForByTheNext) {  // SW-2, SW-3
   EXPECT_LE(t.a().sub->stats().retransmissions, 1u);
 }
 
-TEST(SubConnection, APacketThatTheDriverCannotDeliverComesAgain) {  // SC-4
+TEST(SubConnection, PacketThatTheDriverCannotDeliverIsRetransmitted) {  // SC-4
   TwoEnds t;
   t.establish();
   t.b().ring_full = true;
@@ -711,7 +711,7 @@ TEST(SubConnection, APacketThatTheDriverCannotDeliverComesAgain) {  // SC-4
   EXPECT_EQ(t.b().delivered.size(), 1u);
 }
 
-TEST(SubConnection, ARefusedPacketAmongOthersIsTheHoleThatIsRetransmitted) {  // SC-4, SW-4
+TEST(SubConnection, RefusedPacketAmongOthersIsRetransmitted) {  // SC-4, SW-4
   TwoEnds t;
   t.establish();
   t.send_many(0, 6, 1300);
@@ -737,7 +737,7 @@ TEST(SubConnection, ARefusedPacketAmongOthersIsTheHoleThatIsRetransmitted) {  //
   EXPECT_EQ(t.a().sub->stats().timeouts, 0u);
 }
 
-TEST(SubConnection, AnImpossibleAcknowledgementIsRefusedAndChangesNothing) {  // SW-3
+TEST(SubConnection, ImpossibleAcknowledgementIsRefusedAndChangesNothing) {  // SW-3
   TwoEnds t;
   t.establish();
   t.send(1, 64);
@@ -755,7 +755,7 @@ TEST(SubConnection, AnImpossibleAcknowledgementIsRefusedAndChangesNothing) {  //
 
 // ---------------------------------------------------------------- windows and acknowledgements
 
-TEST(SubConnection, NoMorePacketsAreUnderWayThanTheWindowSays) {  // SW-7
+TEST(SubConnection, PacketsInFlightStayWithinTheWindow) {  // SW-7
   SubConnectionConfig config;
   config.window_packets = 8;
   TwoEnds t(config);
@@ -768,7 +768,7 @@ TEST(SubConnection, NoMorePacketsAreUnderWayThanTheWindowSays) {  // SW-7
   EXPECT_EQ(t.b().delivered.size(), 100u);
 }
 
-TEST(SubConnection, APacketBeyondTheWindowIsRefused) {  // SW-1
+TEST(SubConnection, PacketBeyondTheWindowIsRefused) {  // SW-1
   TwoEnds t;
   t.establish();
   t.send(0, 64);
@@ -780,7 +780,7 @@ TEST(SubConnection, APacketBeyondTheWindowIsRefused) {  // SW-1
   EXPECT_EQ(t.arrive(1, packet), PacketFate::kDuplicate);
 }
 
-TEST(SubConnection, ASinglePacketIsAcknowledgedAfterTheAcknowledgementDelay) {  // SW-8
+TEST(SubConnection, SinglePacketIsAcknowledgedAfterAckDelay) {  // SW-8
   TwoEnds t;
   t.establish();
   t.send(0, 64);
@@ -800,7 +800,7 @@ TEST(SubConnection, ManyPacketsAreAcknowledgedSixteenAtATime) {  // SW-8
   EXPECT_LE(t.count(1, PacketType::kAck), 4u);
 }
 
-TEST(SubConnection, AnAnswerCarriesTheAcknowledgement) {  // SW-8
+TEST(SubConnection, DataCarriesTheAcknowledgement) {  // SW-8
   TwoEnds t;
   t.establish();
   for (int i = 0; i < 20; ++i) {
@@ -825,7 +825,7 @@ TEST(SubConnection, FlushAckAcknowledgesAtOnce) {  // SW-8
   EXPECT_EQ(t.count(1, PacketType::kAck), 1u);
 }
 
-TEST(SubConnection, TheLastOfABurstAsksForItsAcknowledgement) {  // SW-8
+TEST(SubConnection, LastPacketOfABurstAsksForItsAcknowledgement) {  // SW-8
   TwoEnds t;
   t.establish();
   t.send(0, 5000);
@@ -835,7 +835,7 @@ TEST(SubConnection, TheLastOfABurstAsksForItsAcknowledgement) {  // SW-8
   EXPECT_EQ(t.count(1, PacketType::kAck), 1u);
 }
 
-TEST(SubConnection, TheNewsThatAHoleIsFilledDoesNotWait) {  // SW-8
+TEST(SubConnection, FilledHoleIsAcknowledgedAtOnce) {  // SW-8
   TwoEnds t;
   t.establish();
   std::size_t data = 0;
@@ -852,7 +852,7 @@ TEST(SubConnection, TheNewsThatAHoleIsFilledDoesNotWait) {  // SW-8
 
 // ---------------------------------------------------------------- the peer's window
 
-TEST(SubConnection, NoMoreIsUnderWayThanThePeerTakes) {  // SW-9
+TEST(SubConnection, BytesInFlightStayWithinThePeersWindow) {  // SW-9
   for (const bool by_bytes : {false, true}) {
     SCOPED_TRACE(by_bytes);
     TwoEnds t;
@@ -870,7 +870,7 @@ TEST(SubConnection, NoMoreIsUnderWayThanThePeerTakes) {  // SW-9
   }
 }
 
-TEST(SubConnection, AClosedWindowOpensAtOnceWhenItsOwnerSaysSo) {  // SW-9
+TEST(SubConnection, WindowUpdateResumesSendingAtOnce) {  // SW-9
   TwoEnds t;
   t.establish();
   t.b().sub->set_receive_window(t.now, 0, 1 << 20);
@@ -887,7 +887,7 @@ TEST(SubConnection, AClosedWindowOpensAtOnceWhenItsOwnerSaysSo) {  // SW-9
   EXPECT_EQ(t.b().delivered.size(), 10u);
 }
 
-TEST(SubConnection, AClosedWindowIsProbedEverMoreSlowlyInCaseTheNewsWasLost) {  // SW-9
+TEST(SubConnection, ClosedWindowIsProbedWithIncreasingWaits) {  // SW-9
   TwoEnds t;
   t.establish();
   t.b().sub->set_receive_window(t.now, 0, 0);
@@ -908,7 +908,7 @@ TEST(SubConnection, AClosedWindowIsProbedEverMoreSlowlyInCaseTheNewsWasLost) {  
   EXPECT_EQ(t.b().delivered.size(), 1u);
 }
 
-TEST(SubConnection, TheRoundTripIsMeasured) {  // SW-6
+TEST(SubConnection, RoundTripIsMeasured) {  // SW-6
   TwoEnds t;
   t.delay = 100_us;
   t.establish();
@@ -919,7 +919,7 @@ TEST(SubConnection, TheRoundTripIsMeasured) {  // SW-6
   EXPECT_NEAR(t.a().sub->srtt().us(), 200, 1) << "both ways, without the acknowledgement's delay";
 }
 
-TEST(SubConnection, AnAcknowledgementOfSeveralPacketsEchoesTheFirstAndSaysHowLongItWaited) {  // SW-6
+TEST(SubConnection, AcknowledgementOfSeveralPacketsEchoesTheFirstAndItsDelay) {  // SW-6
   TwoEnds t;
   t.establish();
   for (int i = 0; i < 200; ++i) {
@@ -935,7 +935,7 @@ TEST(SubConnection, AnAcknowledgementOfSeveralPacketsEchoesTheFirstAndSaysHowLon
   EXPECT_EQ(ack->header.ack_held, 10'000 / 64);
 }
 
-TEST(SubConnection, WhichTransmissionArrivedIsToldAlsoWithinATickOfTheTimestamps) {  // SW-4
+TEST(SubConnection, TransmissionsWithinOneTimestampTickAreToldApart) {  // SW-4
   // The second transmission of 0 arrives and its echo names it; three packets that left before it are lost
   // then.
   for (int offset = 0; offset < 64; offset += 7) {
@@ -957,7 +957,7 @@ TEST(SubConnection, WhichTransmissionArrivedIsToldAlsoWithinATickOfTheTimestamps
 
 // ---------------------------------------------------------------- life and death
 
-TEST(SubConnection, AnIdleConnectionProbesAndStaysAlive) {  // SC-8
+TEST(SubConnection, IdleConnectionProbesAndStaysAlive) {  // SC-8
   TwoEnds t;
   t.establish();
   t.run_for(60_s);
@@ -967,7 +967,7 @@ TEST(SubConnection, AnIdleConnectionProbesAndStaysAlive) {  // SC-8
   EXPECT_LT(t.packets.size(), 60u * 40u) << "a few packets a second";
 }
 
-TEST(SubConnection, APathIsDeadAfterItsTimeAndAliveAgainAtTheNextWord) {  // SC-8
+TEST(SubConnection, PathIsDeadAfterPathDeathAndAliveAtTheNextPacket) {  // SC-8
   TwoEnds t;
   t.establish();
   bool dark = true;
@@ -983,7 +983,7 @@ TEST(SubConnection, APathIsDeadAfterItsTimeAndAliveAgainAtTheNextWord) {  // SC-
   EXPECT_EQ(t.a().lost, 0) << "a dead path is not a dead peer";
 }
 
-TEST(SubConnection, APeerIsLostAfterItsTimeAndEverythingOwedComesBack) {  // SC-5, SC-8
+TEST(SubConnection, SilentPeerIsLostAndUnacknowledgedMessagesFail) {  // SC-5, SC-8
   TwoEnds t;
   t.establish();
   t.link = [](int, std::size_t, const PacketHeader&) { return kLost; };
@@ -998,7 +998,7 @@ TEST(SubConnection, APeerIsLostAfterItsTimeAndEverythingOwedComesBack) {  // SC-
   EXPECT_FALSE(t.a().sub->established());
 }
 
-TEST(SubConnection, TwoThatLostEachOtherFindEachOtherAnew) {  // SC-3, SC-5, SC-8
+TEST(SubConnection, EndsThatLostEachOtherReconnect) {  // SC-3, SC-5, SC-8
   for (const bool both : {true, false}) {
     SCOPED_TRACE(both);
     TwoEnds t;
@@ -1029,7 +1029,7 @@ TEST(SubConnection, TwoThatLostEachOtherFindEachOtherAnew) {  // SC-3, SC-5, SC-
 
 // ---------------------------------------------------------------- fencing
 
-TEST(SubConnection, AFencedEndGivesBackWhatWasNotAcknowledgedAsItWasGiven) {  // SC-10
+TEST(SubConnection, FenceReturnsUnacknowledgedMessagesUnchanged) {  // SC-10
   TwoEnds t;
   t.establish();
   // Six messages in six packets: the first, the second last's first part and the last are missing.
@@ -1053,7 +1053,7 @@ TEST(SubConnection, AFencedEndGivesBackWhatWasNotAcknowledgedAsItWasGiven) {  //
   EXPECT_EQ(t.a().sub->take_finished(), nullptr);
 }
 
-TEST(SubConnection, APartlySentMessageIsReturnedOnceAndInOrder) {  // SC-10
+TEST(SubConnection, PartlySentMessageIsReturnedOnceAndInOrder) {  // SC-10
   SubConnectionConfig config;
   config.window_packets = 2;
   TwoEnds t(config);
@@ -1071,7 +1071,7 @@ TEST(SubConnection, APartlySentMessageIsReturnedOnceAndInOrder) {  // SC-10
   EXPECT_EQ(u.fence(0).size(), 2u);
 }
 
-TEST(SubConnection, AFencedEndDropsEverythingAndSendsNothing) {  // SC-10
+TEST(SubConnection, FencedEndDropsEverythingAndSendsNothing) {  // SC-10
   TwoEnds t;
   t.establish();
   t.send_many(0, 10, 1000);
@@ -1092,7 +1092,7 @@ TEST(SubConnection, AFencedEndDropsEverythingAndSendsNothing) {  // SC-10
   EXPECT_EQ(t.a().sub->next_deadline(), Instant::never());
 }
 
-TEST(SubConnection, AReopenedEndIsANewIncarnationOfTheSameNode) {  // SC-10, SC-3, SC-13
+TEST(SubConnection, ReopenedEndIsANewIncarnationOfTheSameNode) {  // SC-10, SC-3, SC-13
   TwoEnds t;
   t.establish();
   const std::uint64_t epoch = t.a().sub->epoch();
@@ -1135,7 +1135,7 @@ TEST(SubConnection, AReopenedEndIsANewIncarnationOfTheSameNode) {  // SC-10, SC-
   for (const TestMessage* m : back) EXPECT_EQ(m->finishes, 1);
 }
 
-TEST(SubConnection, OnlyAWordInTheNewConversationProvesThatThePeerHasLeftTheOldOne) {  // SC-13
+TEST(SubConnection, OnlyAPacketOfTheNewConnectionConfirmsThePeer) {  // SC-13
   TwoEnds t;
   t.establish();
   (void)t.fence(0);
@@ -1158,7 +1158,7 @@ TEST(SubConnection, OnlyAWordInTheNewConversationProvesThatThePeerHasLeftTheOldO
 
 // One end closes and reopens again and again over a bad link: what the other sends arrives, or comes again
 // as what may have come before, and nobody is lost.
-TEST(SubConnection, APeerThatReopensItsEndManyTimesGetsWhatItIsOwed) {  // SC-13
+TEST(SubConnection, RepeatedReopeningLosesNoMessage) {  // SC-13
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     TwoEnds t;
@@ -1185,7 +1185,7 @@ TEST(SubConnection, APeerThatReopensItsEndManyTimesGetsWhatItIsOwed) {  // SC-13
   }
 }
 
-TEST(SubConnection, TheHelloTellsTheNodesIncarnation) {  // SC-1, SC-3
+TEST(SubConnection, HelloCarriesTheNodesIncarnation) {  // SC-1, SC-3
   TwoEnds t;
   EXPECT_EQ(t.a().sub->peer_incarnation(), 0u) << "nobody yet";
   t.establish();
@@ -1200,7 +1200,7 @@ TEST(SubConnection, TheHelloTellsTheNodesIncarnation) {  // SC-1, SC-3
 
 // ---------------------------------------------------------------- closing
 
-TEST(SubConnection, AnEndThatClosesTellsItsPeerWhenAllIsAcknowledged) {  // SC-11
+TEST(SubConnection, ClosingEndTellsItsPeerWhenAllIsAcknowledged) {  // SC-11
   TwoEnds t;
   t.establish();
   t.send_many(0, 50, 3000);
@@ -1225,7 +1225,7 @@ TEST(SubConnection, AnEndThatClosesTellsItsPeerWhenAllIsAcknowledged) {  // SC-1
   EXPECT_EQ(t.b().lost, 1);
 }
 
-TEST(SubConnection, ALostCloseIsRepeatedABoundedNumberOfTimes) {  // SC-11
+TEST(SubConnection, LostCloseIsRepeatedABoundedNumberOfTimes) {  // SC-11
   TwoEnds t;
   t.establish();
   int goodbyes = 0;
@@ -1247,7 +1247,7 @@ TEST(SubConnection, ALostCloseIsRepeatedABoundedNumberOfTimes) {  // SC-11
   EXPECT_FALSE(cut_off.b().sub->peer_closed());
 }
 
-TEST(SubConnection, AnEndWithUnacknowledgedMessagesIsNotClosedByAHello) {  // SC-11
+TEST(SubConnection, HelloDoesNotCloseAnEndWithUnacknowledgedMessages) {  // SC-11
   TwoEnds t;
   t.establish();
   t.link = [](int from, std::size_t, const PacketHeader&) { return from == 0 ? kLost : Delays{10_us}; };
@@ -1266,7 +1266,7 @@ TEST(SubConnection, AnEndWithUnacknowledgedMessagesIsNotClosedByAHello) {  // SC
   for (const TestMessage* m : t.a().finished) EXPECT_TRUE(m->failed);
 }
 
-TEST(SubConnection, AnEndWithoutAPeerClosesAtOnceAndBothMayCloseTogether) {  // SC-11
+TEST(SubConnection, EndWithoutAPeerClosesAtOnceAndBothMayCloseTogether) {  // SC-11
   TwoEnds t;
   t.suspended[1] = true;
   t.a().sub->close(t.now);
@@ -1337,7 +1337,7 @@ void soak(std::uint64_t seed, const Weather& weather, Seq first_seq, int message
   }
 }
 
-TEST(SubConnectionSoak, ThroughAnyWeather) {  // SW-1, SW-2, SW-3, SW-4, SW-5, SC-4, SC-6
+TEST(SubConnectionSoak, OverAnyNetwork) {  // SW-1, SW-2, SW-3, SW-4, SW-5, SC-4, SC-6
   const Weather weathers[] = {{0, 0, 0},       {0.01, 0, 0}, {0.05, 0.05, 0.1}, {0.2, 0, 0},
                               {0.2, 0.2, 0.5}, {0, 0.5, 0},  {0, 0, 1},         {0.1, 0.3, 0.05}};
   for (std::uint64_t seed = 1; seed <= 25; ++seed)

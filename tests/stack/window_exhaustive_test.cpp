@@ -256,7 +256,8 @@ Census explore(const Bounds& bounds) {
   return census;
 }
 
-TEST(WindowExhaustive, NoInterleavingLosesDoublesOrStopsAnything) {  // SW-1, SW-2, SW-3, SW-4, SW-5, SW-10
+TEST(WindowExhaustive,
+     NoInterleavingLosesDuplicatesOrStallsAnything) {  // SW-1, SW-2, SW-3, SW-4, SW-5, SW-10
   const Bounds all[] = {
       {2, 1, 2, 2, 2}, {2, 2, 2, 2, 1},       {3, 2, 2, 1, 1},       {3, 3, 2, 1, 0},
       {4, 2, 2, 1, 0}, {2, 2, 2, 1, 1, 4_ns}, {3, 2, 2, 1, 0, 2_ns},

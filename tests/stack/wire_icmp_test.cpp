@@ -99,7 +99,7 @@ TEST(Icmp, NoBytesMakeItReadOutside) {
   }
 }
 
-TEST(Icmp, KnowsWhichMessagesNobodyMayAnswerWithAnError) {
+TEST(Icmp, ErrorMessagesAreRecognized) {
   for (int type = 0; type < 256; ++type)
     EXPECT_EQ(is_error(IcmpType{static_cast<std::uint8_t>(type)}),
               type == 3 || type == 4 || type == 5 || type == 11 || type == 12)
