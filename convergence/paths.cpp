@@ -87,7 +87,7 @@ void Paths::lose(ClusterId cluster, bool silent) {
   Peer& peer = peers_[cluster.value()];
   const Association ended = peer.association;
   if (silent) {
-    // It may be alive and only not heard: a new incarnation of ours tells it that we start anew.
+    // It may be alive and only its packets lost: a new incarnation of ours tells it that we start anew.
     peer.association.own = prng_.next() | 1;
   } else {
     peer.retired[peer.next_retired] = ended.peer;
@@ -226,8 +226,8 @@ void Paths::answer_all(Path& path) {
   path.fences.clear();
 }
 
-// Which epoch was the last nobody can be asked, or there are several that the peer may still have open: so it
-// is told which will be the next.
+// The last epoch is not known, or there are several that the peer may still have open: so it is told which
+// will be the next.
 void Paths::fence_whichever(Path& path) {
   path.mute = path.mute || (path.next_epoch != 0 && path.told);
   path.state = State::kFencing;
@@ -268,7 +268,7 @@ void Paths::closed(const PathId& id, bool closed, std::uint64_t epoch, std::uint
   consider(id.cluster);
 }
 
-// The peer's word was about an incarnation that is gone here already, or it is heard again.
+// The peer's message was about an incarnation that is gone here already, or its packets arrive again.
 void Paths::not_closed(Path& path) {
   const std::deque<ControlMessage> others = std::exchange(path.fences, {});
   path.dead = path.dead && path.asked;

@@ -10,18 +10,18 @@
 //     kOpen ────────────────────────────────► kClosing ───────────────────► kFencing
 //       ▲      peer: fence                       │  the peer has closed       │  peer: fenced, or its fence
 //       └────────────────────────────────────────┴────────────────────────────┘
-//              command kResume: what it still owed goes over the others, and it starts a new handshake
+//              command kResume: what was not acknowledged goes over the others; a new handshake starts
 //
-// The two ends may keep different paths, and then neither hears the other's word. So a node to which no path
-// to a peer is left starts a new handshake on those that it has fenced (kHandshake), which says that its end
-// is closed, and a peer that answers in the new conversation has closed its own (SC-13). That is as good as its
+// The two ends may keep different paths, and then neither receives the other's message. So a node to which no
+// path to a peer is left starts a new handshake on those that it has fenced (kHandshake), which says that its
+// end is closed; a peer that answers in the new connection has closed its own (SC-13). That counts as its
 // Fenced: kResume.
 //
-// A peer is lost when a sub-connection says so (nothing heard on any path for the peer death time, or a new
-// incarnation of the peer): once for each pair of incarnations, however many sub-connections notice it.
+// A peer is lost when a sub-connection says so (nothing received on any path for the peer death time, or a new
+// incarnation of the peer): once for each pair of incarnations, however many sub-connections report it.
 //
-// Pure: what workers and peers say comes in; commands for workers, messages for peers and news for the node
-// come out of poll_*(). Owned by the node's control plane. Not on the message path.
+// Pure: reports of workers and messages of peers come in; commands for workers, messages for peers and events
+// for the node come out of poll_*(). Owned by the node's control plane. Not on the message path.
 #pragma once
 
 #include <array>
@@ -44,7 +44,7 @@ struct PathId {
 };
 
 // Which incarnations of two nodes talk to each other. A node takes a new one towards a peer that it gave up
-// because it was not heard.
+// because nothing was received from it.
 struct Association {
   std::uint64_t own = 0;
   std::uint64_t peer = 0;  // 0: not known
@@ -58,8 +58,8 @@ class Paths {
       // Fence the sub-connection of `path`; answered by closed(). `by_peer`: the peer has closed its end, and
       // the epoch of that was `epoch`, or whichever came before `epoch`; else only if the path is still dead.
       kClose,
-      kHandshake,  // start a new handshake, keep what it owed; up() answers when the peer's end is closed too
-      kResume,     // send what it owed over other paths, and let it start a new handshake unless it has
+      kHandshake,  // new handshake, keep unacknowledged messages; up() answers when the peer closed its end
+      kResume,  // send unacknowledged messages over other paths, and start a new handshake unless one has begun
       kForgetPeer,  // every proxy: what belongs to `association` has failed; sub-connections with
                     // `path.cluster` start anew with incarnation `own`
     };
@@ -88,41 +88,41 @@ class Paths {
   std::uint64_t own_incarnation(ClusterId cluster) const { return peers_[cluster.value()].association.own; }
   Association association(ClusterId cluster) const { return peers_[cluster.value()].association; }
 
-  // Whether there is anybody at its other end; if not, nothing is said about it, and it is as at the start.
+  // Whether there is a peer at its other end; if not, no message is about it, and it is as at the start.
   // All are present at first.
   void set_present(const PathId& path, bool present);
-  // The path is established, and heard.
+  // The path is established, and packets arrive.
   bool alive(const PathId& path) const;
 
-  // --- what workers say
+  // --- reports of workers
 
-  // The sub-connection is established, or is heard again. After kHandshake: the peer has spoken in the new
-  // conversation.
+  // The sub-connection is established, or packets arrive again. After kHandshake: the peer has sent one in the
+  // new connection.
   void up(const PathId& path, const Association& association);
-  // It was not heard for the path death time.
+  // Nothing was received for the path death time.
   void dead(const PathId& path);
-  // Obeyed kClose. `closed`: false if it was of another incarnation than the one to be closed. `peer_epoch`:
+  // kClose was carried out. `closed`: false if it was of another incarnation than that one. `peer_epoch`:
   // 0 if it was not established.
   void closed(const PathId& path, bool closed, std::uint64_t epoch, std::uint64_t peer_epoch);
-  // A sub-connection lost its peer. `silent`: it was not heard; else the peer has a new incarnation.
+  // A sub-connection lost its peer. `silent`: nothing was received; else the peer has a new incarnation.
   void lost(ClusterId cluster, const Association& association, bool silent);
-  // The proxy's thread stands still, and what it may still do reaches nobody any more: its paths are closed.
+  // The proxy's thread is stalled, and nothing that it may still do has an effect: its paths are closed.
   void stalled(ProxyId proxy);
   // It goes on, with nothing of what it had, and takes what its peers send. They may not have closed its old
   // ends yet.
   void back(ProxyId proxy);
-  // Nothing of what the proxy had sent before it stood still can arrive any more.
+  // Nothing that the proxy sent before it stalled can arrive any more.
   bool fenced(ProxyId proxy) const;
 
-  // Every path to it is closed at this end, e.g. because proxies stood still when the others' paths had been
-  // given up for theirs: nothing can be said or heard any more, not even that it is another one by now.
+  // Every path to it is closed at this end, e.g. because proxies stalled when the others' paths had been given
+  // up for theirs: no message can be exchanged any more, not even that it is another incarnation by now.
   bool all_closed(ClusterId cluster) const;
   // Some path is closed at this end and not yet at the other: else all_closed() is false.
   bool fencing() const;
   // It was so for the peer death time: the peer is lost.
   void give_up(ClusterId cluster) { lose(cluster, true); }
 
-  // --- what peers say
+  // --- messages of peers
 
   // A message that came by a sub-connection of these incarnations. False: it is of a peer that was given up.
   [[nodiscard]] bool heard(ClusterId from, const Association& association);
@@ -148,17 +148,16 @@ class Paths {
     PathId id;
     bool present = true;
     State state = State::kOpen;
-    bool up = false;          // its proxy says so
-    bool dead = false;        // its proxy says so; neither: not established
-    std::uint64_t epoch = 0;  // kFencing: that the peer is told of
-    std::uint64_t closed =
-        0;              // kFencing: the peer's, of the conversation that was closed; 0: whichever it was
-    bool told = false;  // kFencing: the peer
-    bool handshaking = false;  // a new handshake runs, and what it owed from before still waits
-    // The peer closes whatever came before `epoch`: the proxy stood still, or has had several conversations.
+    bool up = false;           // its proxy says so
+    bool dead = false;         // its proxy says so; neither: not established
+    std::uint64_t epoch = 0;   // kFencing: that the peer is told of
+    std::uint64_t closed = 0;  // kFencing: the peer's, of the connection that was closed; 0: whichever it was
+    bool told = false;         // kFencing: the peer
+    bool handshaking = false;  // a new handshake runs, and unacknowledged messages from before wait
+    // The peer closes whatever came before `epoch`: the proxy was stalled, or has had several connections.
     bool whichever = false;
     bool stood_still = false;      // what its proxy sent before may still arrive
-    bool mute = false;             // the peer may yet hear of another `epoch` first: not before its word
+    bool mute = false;             // the peer may learn of another `epoch` first: not before its answer
     std::uint64_t next_epoch = 0;  // of the next handshake, if the peer is told of it
     // Of the peer, while kClosing: which it is closed for, and others that came meanwhile, all to be
     // answered.

@@ -8,7 +8,7 @@
 namespace braid::convergence {
 namespace {
 
-// How soon a connector asks again where nobody listened yet.
+// How soon a connector asks again where no listener was found.
 constexpr Duration kRetry = 20_ms;
 
 bool possible_window(std::uint32_t bytes) {
@@ -263,7 +263,7 @@ void Ports::on_accept(Entry* entry, ClusterId from, const ControlMessage& m) {
     send(from, ControlMessage::Kind::kClose, m.destination, m.source, 0, true, Refusal::kTimeout);  // CN-4
     return;
   }
-  --connecting_;  // CN-1: our proxies know the port before the peer hears that it may send
+  --connecting_;  // CN-1: our proxies know the port before the peer is told that it may send
   entry->state = State::kOpen;
   entry->end.peer_port = m.source;
   entry->end.peer_window_bytes = m.window_bytes;
@@ -273,14 +273,14 @@ void Ports::on_accept(Entry* entry, ClusterId from, const ControlMessage& m) {
 }
 
 void Ports::on_close(Entry& entry, const ControlMessage& m) {
-  if (entry.state == State::kConnecting) {  // it overtook the Accept, which will find nobody (CN-5)
+  if (entry.state == State::kConnecting) {  // it overtook the Accept, which will find no entry (CN-5)
     refuse(entry, Refusal::kClientGone);
     return;
   }
   if (entry.end.peer_port != m.source) return;
   switch (entry.state) {
     case State::kAccepting:
-      if (static_cast<Refusal>(m.reason) == Refusal::kTimeout) {  // CN-4: the client never heard of it
+      if (static_cast<Refusal>(m.reason) == Refusal::kTimeout) {  // CN-4: the client was never told of it
         events_.push_back({Event::Kind::kRemove, entry.end});
         free(entry);
         return;
@@ -355,7 +355,7 @@ std::uint32_t Ports::held_with(ClusterId cluster) const {
 
 // CN-8
 void Ports::peer_lost(ClusterId cluster) {
-  // What its former incarnation was to hear would confuse a new one.
+  // Messages for its former incarnation must not reach a new one.
   std::erase_if(outgoing_, [&](const Outgoing& out) { return out.to == cluster; });
   for (Entry& entry : entries_) {
     if (entry.state == State::kFree || entry.end.peer != cluster) continue;
@@ -408,7 +408,7 @@ std::optional<Ports::Event> Ports::poll_event() {
 }
 
 std::optional<Ports::Outgoing> Ports::poll_control() {
-  CHECK(events_.empty());  // a peer must not hear of a port that proxies do not know yet
+  CHECK(events_.empty());  // a peer must not be told of a port that proxies do not know yet
   return take_first(outgoing_);
 }
 

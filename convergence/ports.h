@@ -29,8 +29,8 @@
 
 namespace braid::convergence {
 
-// What control planes of two clusters say to each other, as bytes of a kControl record. The first five are of
-// ports; the others of paths (convergence/paths.h) and of the node.
+// The messages of two clusters' control planes, as bytes of a kControl record. The first five concern
+// ports; the others paths (convergence/paths.h) and the node.
 struct ControlMessage {
   enum class Kind : std::uint8_t {
     kConnect = 1,
@@ -63,9 +63,9 @@ void write_control(MutableBytes to, const ControlMessage& message);
 
 enum class Refusal : std::uint8_t {
   kNone,
-  kNoListener,     // nobody listens on that port there (the connector tries again until its timeout)
+  kNoListener,     // no listener on that port there (the connector tries again until its timeout)
   kNoRoom,         // no receive buffer or port left there
-  kOrderMismatch,  // one end wants order, the other does not
+  kOrderMismatch,  // one end asks for order, the other does not
   kNoSuchCluster,
   kTimeout,
   kPeerLost,

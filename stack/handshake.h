@@ -65,7 +65,7 @@ class Handshake {
 
   void answer(const PacketHeader& hello) { set_due(epoch_, hello); }
   void challenge(const PacketHeader& hello);
-  // Without a peer a hello is due again and again.
+  // Without a peer a hello is repeated.
   void on_timer(Instant now);
   Instant timer_due() const { return timer_due_; }
   bool hello_due() const { return due_; }
@@ -106,7 +106,7 @@ class Handshake {
   std::uint64_t last_epoch_;  // that we have made up, whether or not it is in use
   Peer candidate_;
   Peer challenged_;
-  std::uint64_t challenge_epoch_ = 0;  // 0: nobody was challenged
+  std::uint64_t challenge_epoch_ = 0;  // 0: no peer was challenged
   bool confirmed_ = false;
   bool refused_hash_ = false;
   std::uint16_t asked_source_port_ = 0;  // as the latest peer's hello had it

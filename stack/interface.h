@@ -27,7 +27,7 @@ inline bool is_martian(const Interface& own, Ipv4Address source) {
   const std::uint32_t network = source.value() >> 24;
   return network - 1 >= 223 || network == 127 || source == own.address || is_subnet_broadcast(own, source);
 }
-// Where a packet to `to` is handed to on the link; nullopt: nobody there takes it further. ARP-2
+// Where a packet to `to` is handed to on the link; nullopt: it cannot be forwarded there. ARP-2
 std::optional<Ipv4Address> next_hop(const Interface& own, Ipv4Address to);
 
 // The link that leads to an address: one that it is on, with the longest prefix, or else the first with a

@@ -160,7 +160,7 @@ ArpArrival Neighbours::learn(Instant now, std::size_t link, const ArpPacket& pac
   const Key key{link, packet.sender_ip};
   Entry* entry = find(key);
   if (entry == nullptr) {
-    // Who asks for us will hear from us soon. A reply that nobody asked for is nobody's business.
+    // A host that asks for us will be sent to soon. An unsolicited reply is ignored.
     if (!asks_us) return ArpArrival::kNotForUs;
     entry = insert(key, Eviction::kForbidden);
     if (entry == nullptr) return ArpArrival::kTableFull;

@@ -7,13 +7,13 @@
 //      lookup()           answer                 refresh time, used             answer
 //   ------------> kAsking ------> kKnown -------------------------> kRefreshing -----> kKnown
 //                 |   ^             | refresh time, unused: waits    |
-//        nobody   |   |             | until it expires               | expires without an answer
-//        wants it v   |             v                                |
+//        not used |   |             | until it expires               | expires without an answer
+//                 v   |             v                                |
 //              (gone) |           (gone)                             |
 //                     +----------------------------------------------+
 //
-// kKnown and kRefreshing may be sent to. kStatic entries never change. Requests go to everybody on the link
-// while the station is not known, to the known station alone while an entry is refreshed.
+// kKnown and kRefreshing may be sent to. kStatic entries never change. Requests are broadcast on the link
+// while the station is not known, and sent to the known station alone while an entry is refreshed.
 //
 // Every link has an address of its own, and neighbours of its own: the same address behind two links is two
 // entries. Links may also share one address (wires that each lead to one peer).
@@ -35,20 +35,20 @@
 namespace braid::stack {
 
 struct NeighboursConfig {
-  // Entries, static ones included. A lookup in a full table takes the place of the dynamic entry that was
-  // wanted least recently; an unasked packet takes nobody's place.
+  // Entries, static ones included. A lookup in a full table evicts the dynamic entry that was looked up
+  // least recently; an unsolicited packet evicts none.
   std::uint32_t capacity = 256;
-  // Between requests for one address: the first wait is long against a LAN's round trip, the last one gentle
-  // on it.
+  // Between requests for one address: the first wait is long against a LAN's round trip, the last one loads
+  // it little.
   Duration first_retry = Duration::ms(10);
   Duration last_retry = Duration::s(1);
-  // An answer is believed for so long (RFC 1122, 2.3.2.1: in the order of a minute).
+  // An answer is valid for so long (RFC 1122, 2.3.2.1: in the order of a minute).
   Duration lifetime = Duration::s(60);
-  // An entry in use is asked for again so long before its end; room for several requests at the slowest rate.
+  // An entry in use is refreshed so long before it expires; room for several requests at the slowest rate.
   Duration refresh_before_end = Duration::s(5);
-  // An address that did not answer and that nobody looked up for so long is forgotten.
+  // An address that did not answer and was not looked up for so long is forgotten.
   Duration forget_after = Duration::s(10);
-  // Replies that wait to be sent; one more is dropped and counted, and its asker asks again.
+  // Replies that wait to be sent; one more is dropped and counted, and its requester repeats it.
   std::uint32_t reply_queue = 16;
 };
 
@@ -57,8 +57,8 @@ struct LocalLink {
   LinkId link;
   MacAddress mac;
   Ipv4Address address;
-  // Say so to everybody at the start (RFC 5227, 2.3), so that who knows another station by our address
-  // learns.
+  // Broadcast it at the start (RFC 5227, 2.3), so that hosts that know another station by our address
+  // learn ours.
   bool announce = false;
 };
 
@@ -79,7 +79,7 @@ enum class ArpArrival : std::uint8_t {
   kNotForUs,    // about unknown stations: neither known nor asking us
   kStaticKept,  // contradicts a static entry, which stands
   kTableFull,   // new, and no free entry to note it (a request is still answered)
-  kOurAddress,  // somebody else claims to be us
+  kOurAddress,  // another station claims our address
 };
 
 class Neighbours {
@@ -99,16 +99,16 @@ class Neighbours {
   // One per stack, owned by its worker. At most kMaxLinks links, each named once.
   Neighbours(const NeighboursConfig& config, std::span<const LocalLink> links);
 
-  // An entry that neither ages nor listens to ARP; replaces what was there. False when the table is full of
+  // An entry that neither expires nor learns from ARP; replaces what was there. False when the table is full of
   // static entries.
   [[nodiscard]] bool add_static(LinkId link, Ipv4Address ip, const MacAddress& mac);
 
   // Which station to send to for `ip` behind `link` now. If that is not known, the table begins to ask, and
-  // nullopt is the answer until somebody replied: the caller keeps its packet and looks again. nullopt also
+  // nullopt is the answer until a reply came: the caller keeps its packet and looks again. nullopt also
   // for addresses that no single other host has.
   [[nodiscard]] std::optional<MacAddress> lookup(LinkId link, Ipv4Address ip, Instant now);
 
-  // What is known of `ip` behind `link`, without wanting it.
+  // What is known of `ip` behind `link`; it does not count as a lookup.
   NeighbourState state(LinkId link, Ipv4Address ip) const;
 
   // An ARP packet arrived on `link`.
@@ -117,7 +117,7 @@ class Neighbours {
   // The next packet that should leave on `link` now; call for every link until nullopt.
   std::optional<OutgoingArp> poll(Instant now, LinkId link);
 
-  // When poll() has to be called if nothing arrives and nobody looks up. Not after now: something is ready
+  // When poll() has to be called if nothing arrives and nothing is looked up. Not after now: something is ready
   // now.
   Instant next_deadline() const { return next_deadline_; }
 
@@ -127,7 +127,7 @@ class Neighbours {
  private:
   static constexpr Instant kNeverWanted = Instant::from_ns(std::numeric_limits<std::int64_t>::min());
 
-  // Who is meant: an address behind a link.
+  // An address behind a link.
   struct Key {
     std::size_t link = 0;  // by index
     Ipv4Address ip;

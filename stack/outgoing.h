@@ -62,7 +62,7 @@ inline std::size_t write_next_frame(OutgoingPacket& packet, const MacAddress& to
   return at + part;
 }
 
-// Packets in the order in which they are to leave. Who cannot leave yet does not keep the others waiting.
+// Packets in the order in which they are to leave. One that cannot leave yet does not delay the others.
 class OutgoingQueue {
  public:
   explicit OutgoingQueue(std::uint32_t packets)

@@ -1,4 +1,4 @@
-// So many of something in a second, and so many at once: what answers unknown peers needs a bound.
+// At most so many in a second, and so many at once: a bound for answers to unknown hosts.
 #pragma once
 
 #include <algorithm>

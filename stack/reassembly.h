@@ -42,7 +42,7 @@ struct ReassemblyStats {
   std::uint64_t duplicates = 0;
   std::uint64_t overlaps = 0;         // packets given up because fragments overlap or contradict each other
   std::uint64_t after_giving_up = 0;  // fragments of such a packet
-  std::uint64_t evicted = 0;          // packets given up for want of room
+  std::uint64_t evicted = 0;          // packets dropped because the table was full
   std::uint64_t timeouts = 0;         // packets given up because they were not complete in time
   bool operator==(const ReassemblyStats&) const = default;
 };

@@ -18,7 +18,7 @@ std::vector<LocalLink> local_links(const StackConfig& config) {
   std::vector<LocalLink> links;
   for (std::uint16_t i = 0; i < config.interfaces.size(); ++i) {
     const Interface& own = config.interfaces[i];
-    // Who has static neighbours only has nobody to tell. One proxy speaks for all of the node's.
+    // With static neighbours only no host learns from it. One proxy announces for the whole node.
     const bool announce = config.local.proxy == ProxyId(0) &&
                           std::any_of(config.remotes.begin(), config.remotes.end(),
                                       [&](const auto& r) { return r.link == LinkId(i) && !r.mac; });
@@ -241,7 +241,7 @@ void Stack::take(Instant now, LinkId link, const Ipv4Packet& ip, Received& recei
   }
 }
 
-// Whose is it? The port says; its own stack verifies the rest. UDP-2
+// The port says which proxy's it is; that one's stack verifies the rest. UDP-2
 void Stack::take_udp(Instant now, LinkId link, const Ipv4Packet& ip, Received& received) {
   if (ip.payload.size() < kUdpHeaderBytes) {
     ++stats_.bad_udp;
@@ -473,7 +473,7 @@ std::size_t Stack::poll_transmit(Instant now, LinkId link, MutableBytes room) {
   return agenda_.any_ready() ? transmit_sub_connections(now, link, room) : 0;
 }
 
-// Whatever it is besides new packets of sub-connections, it is seldom.
+// Everything besides new packets of sub-connections; it is rare.
 std::size_t Stack::transmit_others(Instant now, LinkId link, MutableBytes room) {
   if (const std::size_t length = transmit_arp(now, link, room)) return length;
   give_up_fragments(now);
@@ -587,7 +587,7 @@ Instant Stack::next_deadline() {
   if (!any_unresolved_) return earlier(next, agenda_.next_due());
   any_unresolved_ = false;
   for (std::size_t i = 0; i < routes_.size(); ++i) {
-    // Who waits for ARP's answer can do nothing before it arrives, or before ARP asks again.
+    // A route that waits for ARP can do nothing before the answer arrives, or before ARP asks again.
     any_unresolved_ = any_unresolved_ || routes_[i].unresolved;
     if (!routes_[i].unresolved) next = earlier(next, agenda_.due(i));
   }

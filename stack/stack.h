@@ -120,7 +120,7 @@ struct StackStats {
   bool operator==(const StackStats&) const = default;
 };
 
-// What was heard of a remote by ICMP: why it does not answer.
+// What ICMP reported about a remote: why it does not answer.
 struct PathReport {
   std::uint64_t unreachables = 0;
   Unreachable reason{};         // the last
@@ -145,7 +145,7 @@ class Stack {
       kNothing,
       kRecords,
       kMisdirected,    // for another proxy of this node: hand it over, all of for_each_frame()
-      kForAllProxies,  // ARP's word, which a NIC may give to any queue: the others want to learn from it too
+      kForAllProxies,  // an ARP packet, which a NIC may give to any queue: the others learn from it too
       kDatagram,       // for a port that was bound
       kUnreachable,    // ICMP: what was sent to a remote, or from a bound port, could not be delivered
     };
@@ -155,7 +155,7 @@ class Stack {
     bool reassembled = false;
     Unreachable reason{};    // kUnreachable
     std::uint16_t port = 0;  // ours: kDatagram, kUnreachable of a datagram
-    Endpoint peer;           // who sent it, or whom it was sent to
+    Endpoint peer;           // its sender, or the destination that it was sent to
     ByteView datagram;       // kDatagram
     ByteView records;        // kRecords: for RecordReader
     unsigned record_count = 0;
@@ -230,7 +230,7 @@ class Stack {
   std::span<const std::unique_ptr<SubConnection>> sub_connections() const { return sub_connections_; }
   // Which of them, by their indices, have finished messages or another state than the driver saw last.
   Agenda& agenda() { return agenda_; }
-  // The orderly end of all sub-connections (SC-11); closed() when nothing is left to be said.
+  // The orderly end of all sub-connections (SC-11); closed() when all are closed.
   void close(Instant now);
   bool closed() const;
   // Of those of this machine.

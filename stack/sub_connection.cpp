@@ -395,7 +395,7 @@ void SubConnection::on_timer(Instant now) {
 void SubConnection::judge_peer(Instant now) {
   switch (liveness_.judge(now)) {
     case Liveness::Verdict::kPeerDied:
-      // It may be alive, and merely was not heard: its next handshake is another incarnation's (FO-7).
+      // It may be alive, and only its packets lost: its next handshake is another incarnation's (FO-7).
       lose_peer(now, handshake_.next_epoch());
       return;
     case Liveness::Verdict::kPathDied:

@@ -90,13 +90,13 @@ class SubConnection {
   std::size_t poll(Instant now, MutableBytes room, std::uint64_t* sum);
   // The messages that were acknowledged, or failed, since the last call, linked by `next`.
   OutMessage* take_finished() { return messages_.take_finished(); }
-  // Ends this incarnation: no packet of its epochs is looked into, nothing is sent, nobody is judged, until
+  // Ends this incarnation: every packet of its epochs is dropped, nothing is sent, no peer is judged, until
   // reopen(). Returns every message that is not wholly acknowledged, oldest first, linked by `next` and as it
   // was before send(): the driver's again, to send another way. Those that are come from take_finished().
   OutMessage* fence(Instant now);
   // The orderly end: when every message is acknowledged the peer is told that this incarnation ends, so that
-  // it need not find out. Nothing more is given to send(). state() is kClosed when that is done, or when
-  // there is nobody to tell.
+  // no timeout is needed. Nothing more is given to send(). state() is kClosed when that is done, or when
+  // no peer has to be told.
   void close(Instant now);
   // Takes back what was queued before the peer was there, as fence() does; nothing else changes. state() is
   // kHandshake.
@@ -125,7 +125,7 @@ class SubConnection {
   // Timeouts and judgements; call when next_deadline() has come.
   void on_timer(Instant now);
   Instant next_deadline() const { return entry_.due(); }
-  // This side was not running for a while: what it did not hear then says nothing.
+  // This side did not run for a while: that it received nothing then says nothing about the peer.
   void on_scheduling_gap(Instant now);
   // Acknowledge now what would be acknowledged later: the worker is about to sleep.
   void flush_ack(Instant now);
@@ -136,12 +136,12 @@ class SubConnection {
   bool established() const { return state_ == State::kEstablished; }
   // send() may be called: it is neither fenced nor closed, nor shall it be closed.
   bool may_take() const { return !closing_ && state_ != State::kFenced && state_ != State::kClosed; }
-  // The peer spoke to this incarnation, not only of it: its end of every earlier one is closed (SC-13).
+  // The peer sent a packet to this incarnation, not only a hello: it closed every earlier one (SC-13).
   bool confirmed() const { return handshake_.confirmed(); }
-  // Nothing was heard for the path death time.
+  // Nothing was received for the path death time.
   bool path_dead() const { return liveness_.path_dead(); }
   // True once after the peer was lost: every message that was queued has been failed. Until it was asked, no
-  // records of the peer's new incarnation are handed up, so that none overtakes the news, and nothing is sent
+  // records of the peer's new incarnation are handed up, so that none comes before that, and nothing is sent
   // (SC-7).
   bool take_lost() {
     if (!lost_) return false;

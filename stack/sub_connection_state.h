@@ -18,7 +18,7 @@ enum class SubConnectionEvent : std::uint8_t {
   kPeerKnown,  // the peer named our epoch
   kPeerGone,   // it was lost, it closed, or it starts a new connection
   kFenced,     // the driver closed this end at once
-  kEnded,      // the orderly end is over, or nobody is there to be told
+  kEnded,      // the orderly end is over, or no peer has to be told
   kReopened,
 };
 

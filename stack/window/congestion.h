@@ -85,10 +85,10 @@ class Congestion {
     if (config_.enabled && above_) cut(now, window_ / 2);
     pace();
   }
-  // Nothing at all was heard.
+  // No acknowledgement arrived before the timeout.
   void on_timeout(Instant now) {
     if (!config_.enabled) return;
-    // If the next word came fast it was only that the peer did not run, or a frame that was damaged.
+    // If the next acknowledgement is fast the peer only did not run, or a frame was damaged.
     before_timeout_ = std::max(before_timeout_, window_);
     cut(now, window_ / 2);
     pace();

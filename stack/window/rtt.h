@@ -37,7 +37,7 @@ class RttEstimator {
   Duration rto() const { return rto_; }
   // 0 before the first sample.
   Duration srtt() const { return Duration::ns(srtt_ns_); }
-  // How long to wait for word of the last packet before it is resent as a probe. RFC 8985 waits two round
+  // How long to wait for an acknowledgement of the last packet before it is a probe. RFC 8985 waits two round
   // trips; half a one is enough on a path whose round trips do not vary, and one that is wrong costs a
   // packet.
   Duration probe_wait() const { return probe_wait_; }

@@ -158,7 +158,7 @@ class SendWindow {
     CHECK(oldest_sent().has_value());
     mark_lost(slot(base_));
   }
-  // The last packet is retransmitted, to hear of the others; something is in flight and nothing lost (SW-10).
+  // The last packet is retransmitted, to learn of the others; something is in flight and nothing lost (SW-10).
   void probe_tail() {
     CHECK(!idle() && !lost_any());
     Seq last = next_ - 1;
@@ -178,7 +178,7 @@ class SendWindow {
     if (loss_due_ != Instant::never()) loss_due_ = now;  // to be computed anew
   }
 
-  // The content of every packet not yet acknowledged, oldest first: what a fallen sub-connection still owes.
+  // The content of every packet not yet acknowledged, oldest first: what is left to do when a sub-connection ends.
   template <class F>
   void for_each_unacknowledged(F&& f) const {
     for (Seq s = base_; s != next_; ++s)

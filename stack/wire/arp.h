@@ -21,7 +21,7 @@ struct ArpPacket {
   MacAddress target_mac{};  // of no meaning in a request
   Ipv4Address target_ip{};
 
-  // Says "I have this address" to everybody, asked by nobody.
+  // A broadcast "I have this address" without a request.
   constexpr bool is_gratuitous() const { return sender_ip == target_ip; }
   bool operator==(const ArpPacket&) const = default;
 };

@@ -18,7 +18,7 @@ namespace braid::stack {
 
 // Whose work the checksum of an arriving packet was.
 enum class ChecksumBy : std::uint8_t {
-  kSoftware,  // nobody's yet: the parser verifies it
+  kSoftware,  // not verified yet: the parser does it
   kHardware,  // the NIC verified it and found it right
 };
 
@@ -32,7 +32,7 @@ constexpr std::uint64_t checksum_combine(std::uint64_t a, std::uint64_t b) {
 [[nodiscard]] std::uint64_t checksum_add(std::uint64_t sum, ByteView bytes);
 
 // Copies n bytes (any number, any alignment, no overlap) and returns `sum` and the sum of the bytes that it
-// wrote, in one pass. Each source byte is read once: if somebody changes the source meanwhile, the sum still
+// wrote, in one pass. Each source byte is read once: if the source is changed meanwhile, the sum still
 // is that of the copy.
 [[nodiscard]] std::uint64_t copy_and_sum(std::byte* destination, const std::byte* source, std::size_t n,
                                          std::uint64_t sum = 0);
