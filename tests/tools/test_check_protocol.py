@@ -82,6 +82,15 @@ class CheckProtocol(tree.TreeTest):
         self.change("docs/PROTOCOL.md", "`ResendsTheHole`", "none")
         self.assertEqual(self.problems(), ["docs/PROTOCOL.md:5: SW-1: the row names no test"])
 
+    def test_a_rule_of_a_series_that_nothing_lists(self):
+        self.change("docs/PROTOCOL.md", "| SW-1 |", "| XY-1 |")
+        self.assertIn("docs/PROTOCOL.md:5: XY-1: its series is not in SERIES, so nothing checks it", self.problems())
+
+    def test_every_series_of_the_documents_is_checked(self):
+        self.assertIn("FO", protocol.SERIES)
+        self.change("convergence/ports.cpp", "// CN-1\n", "// CN-1, FO-3\n")
+        self.assertEqual(self.problems(), ["convergence/ports.cpp:1: FO-3 is no rule's number"])
+
     def test_a_row_of_another_form(self):
         self.change("docs/PROTOCOL.md", " | `ResendsTheHole` |", " |")
         found = self.problems()
