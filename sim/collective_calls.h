@@ -14,16 +14,16 @@ namespace braid::sim {
 
 class CollectiveCalls {
  public:
-  explicit CollectiveCalls(std::size_t clusters) : facts_(clusters), has_come_(clusters) {}
+  explicit CollectiveCalls(std::size_t clusters) : calls_(clusters), has_come_(clusters) {}
 
   // A cluster makes a call, which is its next one. True: all have come, and the call is made; the next one
   // begins. An error says what two of them call differently.
-  Result<bool> come(ClusterId cluster, const dsm::CollectiveCall& facts);
+  Result<bool> come(ClusterId cluster, const dsm::CollectiveCall& call);
 
  private:
-  std::vector<dsm::CollectiveCall> facts_;  // of the next call, by cluster
+  std::vector<dsm::CollectiveCall> calls_;  // of the next call, by cluster
   std::vector<bool> has_come_;              // by cluster
-  std::size_t missing_ = facts_.size();
+  std::size_t missing_ = calls_.size();
 };
 
 }  // namespace braid::sim

@@ -44,8 +44,9 @@ void ComputeNode::account(Instant at, const ParallelTime& parallel) {
     case Request::Kind::kNone:
     case Request::Kind::kSync:
     case Request::Kind::kAllocate:
-    case Request::Kind::kStep:
+    case Request::Kind::kCollective:
     case Request::Kind::kIdle:
+    case Request::Kind::kRunOnCluster:
       figures_.syncs += waited;
       return;
   }

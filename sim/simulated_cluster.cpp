@@ -120,8 +120,9 @@ double SimulatedCluster::cost_of(Request::Kind kind) const {
       return shared_.model.sync;
     case Request::Kind::kNone:
     case Request::Kind::kFault:
-    case Request::Kind::kStep:
+    case Request::Kind::kCollective:
     case Request::Kind::kIdle:
+    case Request::Kind::kRunOnCluster:
       return 0;
   }
   CHECK(false);
@@ -146,8 +147,9 @@ bool SimulatedCluster::start(unsigned n, const Request& r) {
     case Request::Kind::kAllocate:
       return engine_.allocate(node, r.pages, r.homes);
     case Request::Kind::kNone:
-    case Request::Kind::kStep:
+    case Request::Kind::kCollective:
     case Request::Kind::kIdle:
+    case Request::Kind::kRunOnCluster:
       break;
   }
   CHECK(false);
@@ -158,9 +160,12 @@ void SimulatedCluster::on_request(unsigned n) {
   const unsigned number = id_.value() * shared_.config.compute + n;
   if (r.kind == Request::Kind::kNone) return shared_.fail(error("compute node {} asks for nothing", number));
   if (r.kind == Request::Kind::kIdle) return go_idle(n);
-  if (r.kind == Request::Kind::kStep) {
+  if (r.kind == Request::Kind::kCollective) {
     nodes_[n].await_call();
-    if (r.step != Request::Step::kTeam) return owner_.called_together(*this, r);
+    return owner_.called_together(*this, r);
+  }
+  if (r.kind == Request::Kind::kRunOnCluster) {
+    nodes_[n].await_call();
     for (unsigned i = 0; i < nodes_.size(); ++i) resume(i, shared_.events.now());
     return;
   }

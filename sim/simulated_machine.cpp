@@ -114,36 +114,37 @@ void SimulatedMachine::parallel_ended() {
 // ---------------------------------------------------------------- calls of all clusters
 
 void SimulatedMachine::called_together(SimulatedCluster& by, const Request& request) {
-  if (request.step == Request::Step::kAllocate) by.allocate(request);
-  const Result<bool> all = calls_.come(by.id(), request.facts);
+  if (request.call.kind == dsm::CallKind::kAllocate) by.allocate(request);
+  const Result<bool> all = calls_.come(by.id(), request.call);
   if (!all) return shared_.fail(all.error());
-  if (*all) make_call(request.step);
+  if (*all) make_call(request.call.kind);
 }
 
-void SimulatedMachine::make_call(Request::Step step) {
+void SimulatedMachine::make_call(dsm::CallKind kind) {
   const Instant now = shared_.events.now();
   const unsigned nodes = shared_.config.compute;
-  switch (step) {
-    case Request::Step::kInit:
+  switch (kind) {
+    case dsm::CallKind::kHello:
       for (const auto& c : clusters_) c->resume_initial(now);
       return;
-    case Request::Step::kAllocate:
+    case dsm::CallKind::kAllocate:
       for (const auto& c : clusters_) c->return_allocation(now);
       return;
-    case Request::Step::kParallel:
+    case dsm::CallKind::kParallel:
       shared_.parallel.enter(now, nodes * static_cast<unsigned>(clusters_.size()));
       shared_.iccs.start_measuring();
       for (const auto& c : clusters_) c->begin_barrier(now, nodes);
       return;
-    case Request::Step::kBarrier:
+    case dsm::CallKind::kBarrier:
       for (const auto& c : clusters_) c->begin_barrier(now, 1);
       return;
-    case Request::Step::kFinish:
+    case dsm::CallKind::kFinish:
       whole_ = now - began_;
       finished_ = true;
       for (const auto& c : clusters_) c->finish(now);
       return;
-    case Request::Step::kTeam:
+    case dsm::CallKind::kNone:
+    case dsm::CallKind::kGoodbye:
       break;
   }
   CHECK(false);

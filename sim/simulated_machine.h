@@ -54,7 +54,7 @@ class SimulatedMachine final : private Iccs::Sink, private SimulatedCluster::Own
   SimulatedCluster* earliest();
   std::int64_t window_of(const SimulatedCluster& cluster) const;
   void on_event(const Event& event);
-  void make_call(Request::Step step);
+  void make_call(dsm::CallKind kind);
   void hash(Instant at, std::uint64_t whose, std::uint64_t what);
   bool is_stuck() const;
   Error deadlock() const;

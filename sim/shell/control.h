@@ -31,7 +31,7 @@ inline constexpr const char* kHeapFd = "BRAID_SIM_HEAP_FD";
 }  // namespace variable
 
 // Changes with anything in this file: engine and shell are built together, and say so if they were not.
-inline constexpr std::uint32_t kControlVersion = 3;
+inline constexpr std::uint32_t kControlVersion = 4;
 
 inline constexpr unsigned kMaxNodesPerCluster = 64;
 
@@ -45,18 +45,18 @@ struct Request {
     kBarrier,   // id, reduction, value
     kSync,      // sync
     kAllocate,  // pages, homes: by this node alone, inside parallel()
-    kStep,      // step, facts; kAllocate: pages and homes too; by node 0 for its cluster
-    // The node has done its part of parallel() (and of the barrier at its end) or of kTeam, and has nothing
-    // to do until the next one. Node 0 asks too: it goes on at the moment when all nodes of its cluster have.
+    // call; CallKind::kAllocate: pages and homes too. By node 0 for its cluster. The calls of all clusters must
+    // be equal (dsm::difference() describes a difference). After CallKind::kParallel all nodes of the cluster
+    // run, from the same moment on.
+    kCollective,
+    // The node has finished its part of parallel() (the barrier at its end included) or of kRunOnCluster, and
+    // has nothing to run until the next one. Node 0 asks too: it continues when all nodes of its cluster have.
     kIdle,
+    // By node 0: all nodes of this cluster run, from the same moment on. Other clusters are not involved, and
+    // there is no barrier: for loops on the cluster's own nodes.
+    kRunOnCluster,
   };
-  // Steps that all clusters take together: their facts must be equal (dsm::difference() says what is not).
-  // After kParallel all nodes of the cluster run, from the same moment on. kBarrier: dsm/threads.h; kTeam: as
-  // kParallel, inside this cluster alone and without others' knowledge (no barrier: for loops on the
-  // cluster's own nodes).
-  enum class Step : std::uint8_t { kInit, kAllocate, kParallel, kBarrier, kTeam, kFinish };
   Kind kind = Kind::kNone;
-  Step step = Step::kInit;
   bool write = false;
   dsm::Reduction reduction = dsm::Reduction::kNone;
   std::uint32_t page = 0;
@@ -65,7 +65,7 @@ struct Request {
   dsm::Homes homes = {};
   std::uint64_t value = 0;
   dsm::SyncCall sync = {};
-  dsm::CollectiveCall facts = {};
+  dsm::CollectiveCall call = {};
 };
 
 struct alignas(64) NodeControl {
@@ -73,7 +73,7 @@ struct alignas(64) NodeControl {
   std::int64_t clock = 0;
   // It may run. The engine sets it; the shell clears it when the node asks for something.
   bool runnable = false;
-  // The engine's answer: dsm::Engine::result(); of an allocation, the step kAllocate too, its first page, or
+  // The engine's answer: dsm::Engine::result(); of an allocation, a collective one too, its first page, or
   // dsm::kNoPages.
   dsm::Reduction reduction = dsm::Reduction::kNone;
   std::uint64_t result = 0;
@@ -98,7 +98,7 @@ struct Control {
   std::uint32_t heap_pages = 0;
   std::int64_t cycles_per_second = 0;  // of a compute node
 
-  // A futex: whose turn it is. A program has no turn before init(), which waits for one; after the step
+  // A futex: whose turn it is. A program has no turn before init(), which waits for one; after the call
   // kFinish it keeps the last one that it is given, and its process ends by itself. A program that cannot go
   // on ends its process in the middle of its turn: with a message on standard error and status 70
   // (dsm/program/failure.h), by exit(), or by a crash. So whoever waits for a turn watches the process too.

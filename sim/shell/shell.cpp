@@ -34,11 +34,16 @@ Request of_kind(Request::Kind kind) {
   return request;
 }
 
-Request step_request(Request::Step step, const dsm::CollectiveCall& facts) {
-  Request request = of_kind(Request::Kind::kStep);
-  request.step = step;
-  request.facts = facts;
+Request of_call(const dsm::CollectiveCall& call) {
+  Request request = of_kind(Request::Kind::kCollective);
+  request.call = call;
   return request;
+}
+
+Request of_call(dsm::CallKind kind) {
+  dsm::CollectiveCall call;
+  call.kind = kind;
+  return of_call(call);
 }
 
 std::optional<PageId> first_page(const NodeControl& answer) {
@@ -66,7 +71,7 @@ Result<std::unique_ptr<ShellHost>> ShellHost::start(const Mappings::Lookup& look
   set_spent_handler([] { the_shell->on_spent(); });
   host->baton_.await();
   host->control_.counted = charges_are_counted();
-  host->hand_in(step_request(Request::Step::kInit, dsm::hello_facts(kShellVersion, shape, program)));
+  host->hand_in(of_call(dsm::hello_facts(kShellVersion, shape, program)));
   host->enter();
   return host;
 }
@@ -93,9 +98,7 @@ ShellHost::~ShellHost() {
 }
 
 void ShellHost::finish() {
-  dsm::CollectiveCall facts;
-  facts.kind = dsm::CallKind::kFinish;
-  ask(step_request(Request::Step::kFinish, facts));
+  ask(of_call(dsm::CallKind::kFinish));
 }
 
 // ---------------------------------------------------------------- between the program and the shell
@@ -179,13 +182,12 @@ void ShellHost::node_loop(unsigned local) {
   }
 }
 
-void ShellHost::run_on_all(Request::Step step, const dsm::CollectiveCall& facts,
-                           const std::function<void(unsigned)>& job) {
+void ShellHost::run_on_all(const Request& request, const std::function<void(unsigned)>& job) {
   if (const Result<void> made = fibres_.make_all(); !made)
     dsm::fail_with_text(made.error().text.data(), made.error().text.size());
   job_ = &job;
   in_parallel_ = true;  // others may run before node 0 does again
-  ask(step_request(step, facts));
+  ask(request);
   job(0);
   ask(of_kind(Request::Kind::kIdle));
   in_parallel_ = false;
@@ -208,7 +210,7 @@ void ShellHost::check_caller(unsigned local) const {
 }
 
 std::optional<PageId> ShellHost::allocate_together(const dsm::Allocation& allocation) {
-  Request request = step_request(Request::Step::kAllocate, dsm::allocation_facts(allocation));
+  Request request = of_call(dsm::allocation_facts(allocation));
   request.pages = allocation.pages;
   request.homes = allocation.homes;
   return first_page(ask(request));
@@ -231,19 +233,15 @@ const char* ShellHost::cure_for_want_of_heap() const {
 }
 
 void ShellHost::parallel(const std::function<void(dsm::Node&)>& body) {
-  dsm::CollectiveCall facts;
-  facts.kind = dsm::CallKind::kParallel;
-  run_on_all(Request::Step::kParallel, facts, [&](unsigned local) { run_node(local, body); });
+  run_on_all(of_call(dsm::CallKind::kParallel), [&](unsigned local) { run_node(local, body); });
 }
 
 void ShellHost::run_on_cluster(const std::function<void(unsigned)>& body) {
-  run_on_all(Request::Step::kTeam, {}, [&](unsigned local) { run_part(local, body); });
+  run_on_all(of_kind(Request::Kind::kRunOnCluster), [&](unsigned local) { run_part(local, body); });
 }
 
 void ShellHost::barrier_of_clusters() {
-  dsm::CollectiveCall facts;
-  facts.kind = dsm::CallKind::kBarrier;
-  ask(step_request(Request::Step::kBarrier, facts));
+  ask(of_call(dsm::CallKind::kBarrier));
 }
 
 void ShellHost::lock(unsigned local, LockId lock) {

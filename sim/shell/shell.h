@@ -70,8 +70,8 @@ class ShellHost final : public dsm::Host, private dsm::FaultSink {
   // The part of it inside the shell.
   void hand_in(const Request& request);
   void run_next();
-  void run_on_all(Request::Step step, const dsm::CollectiveCall& facts,
-                  const std::function<void(unsigned)>& job);
+  // Asks for `request`, after which all nodes of the cluster run `job` with their numbers. Returns when all have.
+  void run_on_all(const Request& request, const std::function<void(unsigned)>& job);
   [[noreturn]] void node_loop(unsigned local);
 
   double seconds();

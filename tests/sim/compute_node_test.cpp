@@ -37,7 +37,7 @@ TEST(ComputeNode, GoesThroughItsStates) {
   EXPECT_EQ(f.node.state(), State::kWaiting);
   (void)f.node.resume(at(9), f.parallel, f.rate);
   EXPECT_EQ(f.node.state(), State::kRunning);
-  (void)f.node.ask(Kind::kStep, at(10), Duration());
+  (void)f.node.ask(Kind::kCollective, at(10), Duration());
   f.node.await_call();
   EXPECT_EQ(f.node.state(), State::kInCall);
   (void)f.node.resume(at(12), f.parallel, f.rate);
@@ -75,7 +75,7 @@ TEST(ComputeNode, WaitThatBeganBeforeParallelCountsFromItsBeginning) {
 TEST(ComputeNode, CallsOfAllClustersAndTimeOutsideAreNoWaits) {
   Fixture f;
   f.parallel.enter(at(0), 1);
-  (void)f.node.ask(Kind::kStep, at(1), Duration());
+  (void)f.node.ask(Kind::kCollective, at(1), Duration());
   f.node.await_call();
   (void)f.node.resume(at(5), f.parallel, f.rate);
   (void)f.node.ask(Kind::kIdle, at(6), Duration());

@@ -125,7 +125,7 @@ class ScriptedShell final : public Shell {
         const std::size_t past = at++ - offset - script.size();
         if (past == 0) return ask(node, {.kind = Request::Kind::kBarrier, .id = dsm::kOwnBarrier.value()});
         if (past == 1) return ask(node, {.kind = Request::Kind::kIdle});
-        return ask(node, {.kind = Request::Kind::kStep, .step = Request::Step::kFinish});
+        return ask(node, call(dsm::CallKind::kFinish));
       }
       const Act& act = script[at - offset];
       if (pending_ == n + 1) {
@@ -182,12 +182,12 @@ class ScriptedShell final : public Shell {
 
   static constexpr std::size_t kPreamble = 3;
   bool preamble(NodeControl& node, std::size_t at) {
-    if (at == 0) return ask(node, {.kind = Request::Kind::kStep, .step = Request::Step::kInit});
-    if (at == 1)
-      return ask(
-          node,
-          {.kind = Request::Kind::kStep, .step = Request::Step::kAllocate, .pages = pages_, .homes = homes_});
-    return ask(node, {.kind = Request::Kind::kStep, .step = Request::Step::kParallel});
+    if (at == 0) return ask(node, call(dsm::CallKind::kHello));
+    if (at == 1) return ask(node, call(dsm::CallKind::kAllocate, pages_, homes_));
+    return ask(node, call(dsm::CallKind::kParallel));
+  }
+  static Request call(dsm::CallKind kind, std::uint32_t pages = 0, dsm::Homes homes = {}) {
+    return {.kind = Request::Kind::kCollective, .pages = pages, .homes = homes, .call = {.kind = kind}};
   }
   static bool ask(NodeControl& node, const Request& request) {
     node.request = request;

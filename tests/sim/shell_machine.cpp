@@ -92,7 +92,7 @@ struct ShellMachine::Cluster final : dsm::PageMemory {
   pid_t process = 0;  // 0: not started, or waited for
   bool finished = false;
   Ending ending;
-  const Request* step = nullptr;  // that it waits to take
+  const Request* call = nullptr;  // the collective call that waits for other clusters
   std::vector<char> waits;        // by node: for the page engine
   std::vector<char> idle;
   dsm::Engine engine;
@@ -209,7 +209,7 @@ ShellMachine::Cluster* ShellMachine::next_cluster() {
 std::vector<ShellMachine::Ending> ShellMachine::run() {
   deadline_ns_ = monotonic_now().ns() + kPatienceNs;
   std::size_t finished = 0;
-  // Each asks for its first step.
+  // Each asks for its first call.
   for (const auto& cluster : clusters_) {
     if (turn(*cluster)) {
       serve(*cluster, cluster->control->asking);
@@ -308,10 +308,14 @@ void ShellMachine::serve(Cluster& cluster, unsigned node) {
     case Request::Kind::kAllocate:
       (void)engine.allocate(local, request.pages, request.homes);
       break;
-    case Request::Kind::kStep:
+    case Request::Kind::kCollective:
       CHECK_EQ(node, 0u);
-      cluster.step = &request;
-      take_steps();
+      cluster.call = &request;
+      make_calls();
+      return;
+    case Request::Kind::kRunOnCluster:
+      CHECK_EQ(node, 0u);
+      run_on_cluster(cluster);
       return;
     case Request::Kind::kIdle: {
       cluster.idle[node] = 1;
@@ -330,51 +334,48 @@ void ShellMachine::serve(Cluster& cluster, unsigned node) {
   release_complete(control.clock);
 }
 
-void ShellMachine::take_steps() {
-  // One that only its cluster takes.
-  for (const auto& cluster : clusters_) {
-    if (cluster->step == nullptr || cluster->step->step != Request::Step::kTeam) continue;
-    cluster->step = nullptr;
-    std::fill(cluster->idle.begin(), cluster->idle.end(), 0);
-    const std::int64_t now = cluster->control->nodes[0].clock;
-    for (unsigned n = 0; n < config_.compute; ++n) {
-      cluster->control->nodes[n].clock = now;
-      let_run(*cluster, n, now);
-    }
+void ShellMachine::run_on_cluster(Cluster& cluster) {
+  std::fill(cluster.idle.begin(), cluster.idle.end(), 0);
+  const std::int64_t now = cluster.control->nodes[0].clock;
+  for (unsigned n = 0; n < config_.compute; ++n) {
+    cluster.control->nodes[n].clock = now;
+    let_run(cluster, n, now);
   }
-  for (const auto& cluster : clusters_) {
-    if (cluster->step == nullptr) return;
-  }
-  const Request& first = *clusters_[0]->step;
-  for (const auto& cluster : clusters_) {
-    if (cluster->step->facts == first.facts && cluster->step->step == first.step) continue;
-    trouble_ = dsm::difference(0, first.facts, cluster->index, cluster->step->facts);
-    return;
-  }
-  const Request::Step step = first.step;
-  carry_out_step(step);
-  for (const auto& cluster : clusters_) cluster->step = nullptr;
 }
 
-void ShellMachine::carry_out_step(Request::Step step) {
+void ShellMachine::make_calls() {
+  for (const auto& cluster : clusters_) {
+    if (cluster->call == nullptr) return;
+  }
+  const dsm::CollectiveCall first = clusters_[0]->call->call;
+  for (const auto& cluster : clusters_) {
+    if (cluster->call->call == first) continue;
+    trouble_ = dsm::difference(0, first, cluster->index, cluster->call->call);
+    return;
+  }
+  carry_out_call(first.kind);
+  for (const auto& cluster : clusters_) cluster->call = nullptr;
+}
+
+void ShellMachine::carry_out_call(dsm::CallKind kind) {
   std::int64_t now = 0;
   for (const auto& cluster : clusters_) now = std::max(now, cluster->control->nodes[0].clock);
   for (const auto& cluster : clusters_) {
     NodeControl& initial = cluster->control->nodes[0];
-    if (step == Request::Step::kAllocate) {
+    if (kind == dsm::CallKind::kAllocate) {
       const std::optional<PageId> page =
           cluster->engine.allocate_together(initial.request.pages, initial.request.homes);
       initial.result = page ? page->value() : dsm::kNoPages;
       cluster->control->allocated_pages = config_.heap_pages - cluster->engine.free_pages();
     }
-    if (step == Request::Step::kParallel || step == Request::Step::kBarrier) {
+    if (kind == dsm::CallKind::kParallel || kind == dsm::CallKind::kBarrier) {
       for (std::uint16_t n = 0; n < config_.compute; ++n) (void)cluster->engine.barrier(n, dsm::kOwnBarrier);
     }
-    cluster->finished = step == Request::Step::kFinish;
+    cluster->finished = kind == dsm::CallKind::kFinish;
   }
   pump();
   for (const auto& cluster : clusters_) {
-    const unsigned nodes = step == Request::Step::kParallel ? config_.compute : 1;
+    const unsigned nodes = kind == dsm::CallKind::kParallel ? config_.compute : 1;
     std::fill(cluster->idle.begin(), cluster->idle.end(), 0);
     for (std::uint16_t n = 0; n < nodes; ++n) {
       CHECK(cluster->engine.done(n));

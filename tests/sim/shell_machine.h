@@ -76,8 +76,10 @@ class ShellMachine {
   bool turn(Cluster& cluster);
   bool ended(Cluster& cluster);
   void serve(Cluster& cluster, unsigned node);
-  void take_steps();
-  void carry_out_step(Request::Step step);
+  void run_on_cluster(Cluster& cluster);
+  // Makes the collective call that all clusters wait for, if all do.
+  void make_calls();
+  void carry_out_call(dsm::CallKind kind);
   void pump();
   void release_complete(std::int64_t now);
   void let_run(Cluster& cluster, unsigned node, std::int64_t clock);

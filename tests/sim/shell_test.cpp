@@ -50,7 +50,6 @@ using testing::Field;
 using testing::HasSubstr;
 using Asked = ShellMachine::Asked;
 using Kind = Request::Kind;
-using Step = Request::Step;
 
 // As the compiler plug-in would: the cost is charged, then what costs it runs.
 void charge(std::int64_t cycles) {
@@ -115,7 +114,7 @@ bool crashed(const ShellMachine::Ending& ending) {
 
 // --- What a program asks for
 
-TEST(Requests, StepsAreTakenByNodeZeroWithTheirFacts) {
+TEST(Requests, NodeZeroMakesCollectiveCalls) {
   ShellMachine machine({.clusters = 2, .compute = 2});
   expect_runs(machine, [] {
     dsm::allocate_bytes(3 * dsm::kPageBytes + 1, Placement::on(1));
@@ -124,25 +123,28 @@ TEST(Requests, StepsAreTakenByNodeZeroWithTheirFacts) {
     dsm::run_on_cluster([](unsigned) {});
     return 0;
   });
-  std::vector<Asked> steps = machine.asked(Kind::kStep);
-  std::erase_if(steps, [](const Asked& asked) { return asked.cluster != 1; });
-  std::vector<std::pair<Step, dsm::CallKind>> seen;
-  for (const Asked& asked : steps) {
+  std::vector<Asked> calls = machine.asked();
+  std::erase_if(calls, [](const Asked& asked) {
+    const bool call = asked.request.kind == Kind::kCollective || asked.request.kind == Kind::kRunOnCluster;
+    return asked.cluster != 1 || !call;
+  });
+  std::vector<std::pair<Kind, dsm::CallKind>> seen;
+  for (const Asked& asked : calls) {
     EXPECT_EQ(asked.node, 0u);
-    seen.emplace_back(asked.request.step, asked.request.facts.kind);
+    seen.emplace_back(asked.request.kind, asked.request.call.kind);
   }
-  EXPECT_THAT(seen, ElementsAre(std::pair(Step::kInit, dsm::CallKind::kHello),
-                                std::pair(Step::kAllocate, dsm::CallKind::kAllocate),
-                                std::pair(Step::kParallel, dsm::CallKind::kParallel),
-                                std::pair(Step::kBarrier, dsm::CallKind::kBarrier),
-                                std::pair(Step::kTeam, dsm::CallKind::kNone),
-                                std::pair(Step::kFinish, dsm::CallKind::kFinish)));
-  EXPECT_STREQ(steps[0].request.facts.name.data(), ::program_invocation_short_name);
-  EXPECT_THAT(steps[0].request.facts.numbers, ElementsAre(testing::_, 2, 2, 4));
-  EXPECT_EQ(steps[1].request.pages, 4u);
-  EXPECT_EQ(steps[1].request.homes.kind, dsm::Homes::Kind::kCluster);
-  EXPECT_EQ(steps[1].request.homes.cluster, ClusterId(1));
-  EXPECT_THAT(steps[1].request.facts.numbers, ElementsAre(3 * dsm::kPageBytes + 1, 2, 1, 0));
+  EXPECT_THAT(seen, ElementsAre(std::pair(Kind::kCollective, dsm::CallKind::kHello),
+                                std::pair(Kind::kCollective, dsm::CallKind::kAllocate),
+                                std::pair(Kind::kCollective, dsm::CallKind::kParallel),
+                                std::pair(Kind::kCollective, dsm::CallKind::kBarrier),
+                                std::pair(Kind::kRunOnCluster, dsm::CallKind::kNone),
+                                std::pair(Kind::kCollective, dsm::CallKind::kFinish)));
+  EXPECT_STREQ(calls[0].request.call.name.data(), ::program_invocation_short_name);
+  EXPECT_THAT(calls[0].request.call.numbers, ElementsAre(testing::_, 2, 2, 4));
+  EXPECT_EQ(calls[1].request.pages, 4u);
+  EXPECT_EQ(calls[1].request.homes.kind, dsm::Homes::Kind::kCluster);
+  EXPECT_EQ(calls[1].request.homes.cluster, ClusterId(1));
+  EXPECT_THAT(calls[1].request.call.numbers, ElementsAre(3 * dsm::kPageBytes + 1, 2, 1, 0));
 }
 
 TEST(Requests, CarryWhatTheCallsSay) {
@@ -166,7 +168,7 @@ TEST(Requests, CarryWhatTheCallsSay) {
     return right ? 0 : 1;
   });
   std::vector<Asked> calls = machine.asked();
-  std::erase_if(calls, [](const Asked& a) { return a.request.kind == Kind::kStep; });
+  std::erase_if(calls, [](const Asked& a) { return a.request.kind == Kind::kCollective; });
   ASSERT_EQ(calls.size(), 14u);
   const auto is_call = [&](std::size_t i, Kind kind, std::uint32_t id) {
     EXPECT_EQ(calls[i].request.kind, kind) << i;

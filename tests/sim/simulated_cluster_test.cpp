@@ -11,7 +11,7 @@ namespace {
 
 using testing::HasSubstr;
 using Kind = Request::Kind;
-using Step = Request::Step;
+using dsm::CallKind;
 
 // A cycle is a nanosecond.
 settings::CostModel model() {
@@ -37,7 +37,7 @@ class Cluster : public testing::Test, protected Iccs::Sink, protected SimulatedC
   void on_lost(Instant, ClusterId, ClusterId, const char* why) override { ADD_FAILURE() << why; }
   void parallel_ended() override { ++parallel_ended_; }
   void called_together(SimulatedCluster&, const Request& request) override {
-    called_.push_back(request.step);
+    called_.push_back(request.call.kind);
   }
 
   static MachineConfig config() {
@@ -72,7 +72,7 @@ class Cluster : public testing::Test, protected Iccs::Sink, protected SimulatedC
   MachineShared shared_{config(), model(), *this};
   Prng seeds_{1};
   SimulatedCluster cluster_{shared_, *this, ClusterId(0), shell_, seeds_};
-  std::vector<Step> called_;
+  std::vector<CallKind> called_;
   unsigned parallel_ended_ = 0;
 };
 
@@ -129,8 +129,8 @@ TEST_F(Cluster, FailureOfTheShellEndsTheRun) {
 }
 
 TEST_F(Cluster, CallsOfAllClustersAreTheOwners) {
-  ask(0, 1000, {.kind = Kind::kStep, .step = Step::kBarrier});
-  EXPECT_THAT(called_, testing::ElementsAre(Step::kBarrier));
+  ask(0, 1000, {.kind = Kind::kCollective, .call = {.kind = CallKind::kBarrier}});
+  EXPECT_THAT(called_, testing::ElementsAre(CallKind::kBarrier));
   EXPECT_FALSE(shell_.node(0).runnable);
   EXPECT_THAT(cluster_.explain_waits(), HasSubstr("waits for the other clusters' initial threads"));
 }
@@ -157,7 +157,7 @@ TEST_F(Cluster, InitialNodeGoesOnWhenAllHaveLeftParallel) {
 }
 
 TEST_F(Cluster, LoopsOfOneClusterNeedNoOther) {
-  ask(0, 1000, {.kind = Kind::kStep, .step = Step::kTeam});
+  ask(0, 1000, {.kind = Kind::kRunOnCluster});
   EXPECT_TRUE(called_.empty());
   EXPECT_TRUE(shell_.node(0).runnable);
   EXPECT_TRUE(shell_.node(1).runnable);
@@ -165,13 +165,13 @@ TEST_F(Cluster, LoopsOfOneClusterNeedNoOther) {
 }
 
 TEST_F(Cluster, AllocationsOfAllClustersAreHandedToTheInitialNode) {
-  cluster_.allocate({.kind = Kind::kStep, .step = Step::kAllocate, .pages = 2});
+  cluster_.allocate({.kind = Kind::kCollective, .pages = 2, .call = {.kind = CallKind::kAllocate}});
   cluster_.return_allocation(Instant::from_ns(100));
   EXPECT_EQ(shell_.node(0).result, 0u);
-  cluster_.allocate({.kind = Kind::kStep, .step = Step::kAllocate, .pages = 3});
+  cluster_.allocate({.kind = Kind::kCollective, .pages = 3, .call = {.kind = CallKind::kAllocate}});
   cluster_.return_allocation(Instant::from_ns(200));
   EXPECT_EQ(shell_.node(0).result, 2u);
-  cluster_.allocate({.kind = Kind::kStep, .step = Step::kAllocate, .pages = 12});
+  cluster_.allocate({.kind = Kind::kCollective, .pages = 12, .call = {.kind = CallKind::kAllocate}});
   cluster_.return_allocation(Instant::from_ns(300));
   EXPECT_EQ(shell_.node(0).result, dsm::kNoPages);
 }
