@@ -11,7 +11,7 @@ std::int64_t braid_budget = INT64_MAX;
 
 // For braid_budget_spent (budget_spent.S).
 extern "C" {
-// The parts of the processor's extended state that it keeps; 0: what FXSAVE keeps.
+// The XSAVE components that it saves; 0: it uses FXSAVE.
 std::uint32_t braid_kept_state = 0;
 void braid_call_spent_handler();
 }
@@ -21,20 +21,20 @@ namespace {
 
 SpentHandler spent_handler = nullptr;
 
-// x87, SSE, AVX and AVX-512: what compiled code uses unasked. (AMX's tiles are 8 KiB.)
-constexpr std::uint32_t kWanted = 0xe7;
-// What budget_spent.S takes from the stack: the standard format's highest end of these on any processor so
-// far.
+// XSAVE components of x87, SSE, AVX and AVX-512. Compiled code does not use AMX (8 KiB of tiles) by itself.
+constexpr std::uint32_t kSaved = 0xe7;
+// The bytes of stack that budget_spent.S reserves: the highest end of these components in XSAVE's standard
+// format on any processor so far.
 constexpr std::uint32_t kSaveBytes = 2688;
 
-// The parts of kWanted that this processor and system have.
+// The components of kSaved that this processor and system have.
 std::uint32_t kept_state() {
   std::uint32_t a, b, c, d;
   __cpuid(1, a, b, c, d);
   if ((c & bit_OSXSAVE) == 0) return 0;
   std::uint32_t low, high;
   asm("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-  const std::uint32_t kept = low & kWanted;
+  const std::uint32_t kept = low & kSaved;
   for (std::uint32_t part = 2; part < 32; ++part) {
     if ((kept >> part & 1) == 0) continue;
     __cpuid_count(0xd, part, a, b, c, d);
@@ -77,7 +77,7 @@ void braid_call_spent_handler() {
     braid_budget = braid::sim::kUnlimited;
     return;
   }
-  const int kept = errno;  // other fibres of this thread have the same one
+  const int kept = errno;  // the handler may switch to fibres that share this errno
   braid::sim::spent_handler();
   errno = kept;
 }

@@ -1,5 +1,5 @@
-// void braid_budget_spent(void): called from anywhere in charged code when the budget is spent. Calls
-// braid_call_spent_handler() and keeps every register: the compiler does not know of the call.
+// void braid_budget_spent(void): charged code calls it at any charge when the budget is spent. Calls
+// braid_call_spent_handler() and preserves every register, because the compiler does not know of the call.
 
         .text
         .globl  braid_budget_spent
@@ -23,19 +23,19 @@ braid_budget_spent:
         pushq   %r9
         pushq   %r10
         pushq   %r11
-        // The rest are the callee's to keep. What follows is aligned, and of the size that budget.cpp checks.
+        // The other general registers are callee-saved. XSAVE needs 64-byte alignment; budget.cpp checks the size.
         subq    $2688, %rsp
         andq    $-64, %rsp
         xorl    %edx, %edx
         movl    braid_kept_state(%rip), %eax
         testl   %eax, %eax
         jz      1f
-        // XSAVE reads the header and sets only a part of it.
+        // XSAVE reads the header and writes only a part of it.
         movq    %rdx, 512(%rsp)
         movq    %rdx, 520(%rsp)
         movq    %rdx, 528(%rsp)
         xsave64 (%rsp)
-        emms                            // calls are made with an empty x87 stack
+        emms                            // the ABI requires an empty x87 stack at calls
         call    braid_call_spent_handler
         xorl    %edx, %edx
         movl    braid_kept_state(%rip), %eax

@@ -3,18 +3,18 @@
 namespace braid::charge {
 namespace {
 
-// The relations are those of the SPARCs of the early nineties, of which Sparcle, the processor of Alewife, is
-// one: a load takes two cycles and a store three, sums of two registers address memory, there is no integer
-// divider. Operations on doubles are pipelined nowhere in order: the next one waits. A machine's model says
-// how many cycles of its clock a unit is; all of them scale together.
-constexpr Units kFree = 0;  // copies, extensions, addresses that are sums: part of some other instruction
+// The ratios are those of SPARC processors of the early nineties; Sparcle, the processor of Alewife, is one
+// of them. A load takes two cycles and a store three, an address can be the sum of two registers, there is no
+// integer divider. Floating-point operations are not pipelined: each waits for the one before. The cost model
+// of a machine says how many of its cycles a unit is.
+constexpr Units kFree = 0;  // copies, extensions, sums as addresses: part of another instruction
 constexpr Units kInteger = 1;
 constexpr Units kLoad = 2;   // of a word of 8 bytes
 constexpr Units kStore = 3;  // the same
 constexpr Units kBranch = 1;
-constexpr Units kIndirect = 3;  // jump through a table or a register, the address included
+constexpr Units kIndirect = 3;  // jump through a table or a register, with computing the address
 constexpr Units kReturn = 2;
-constexpr Units kCall = 5;  // with the callee's saving and restoring
+constexpr Units kCall = 5;  // with saving and restoring registers in the callee
 constexpr Units kIntegerMultiply = 4;
 constexpr Units kMultiplyByConstant = 2;  // shifts and additions
 constexpr Units kIntegerDivide = 20;
@@ -23,19 +23,19 @@ constexpr Units kFloat = 4;  // add, subtract, multiply, compare, convert
 constexpr Units kFloatDivide = 20;
 constexpr Units kSquareRoot = 30;
 constexpr Units kRound = 2 * kFloat;
-constexpr Units kElementary = 80;  // exp, log, pow, sin ...: a polynomial of some ten terms and its reduction
+constexpr Units kElementary = 80;  // exp, log, sin ...: argument reduction and a polynomial of some ten terms
 constexpr Units kAtomic = kLoad + kStore + kInteger;
 constexpr Units kMemoryCall = 10;   // memcpy, memset ..., and for each byte:
-constexpr Units kBytesPerUnit = 2;  // a word is loaded and stored in four or five
+constexpr Units kBytesPerUnit = 2;  // a word is loaded and stored in 4 or 5 units
 constexpr Units kAllocation = 100;
 constexpr Units kLibraryCall = 50;  // any other function of a library
 
 Units words(tree type) {
   const HOST_WIDE_INT bytes = int_size_in_bytes(type);
-  return bytes <= 8 ? 1 : (bytes + 7) / 8;  // -1: it varies
+  return bytes <= 8 ? 1 : (bytes + 7) / 8;  // bytes == -1: the size is not constant
 }
 
-// How many operations one on this type is: a vector's are done one after the other.
+// The number of scalar operations for one on this type: the processor has no vector instructions.
 Units lanes(tree type) {
   unsigned HOST_WIDE_INT count = 1;
   if (VECTOR_TYPE_P(type) && !TYPE_VECTOR_SUBPARTS(type).is_constant(&count)) count = 1;
@@ -92,10 +92,10 @@ Units operation(const gassign* s) {
   if (gimple_assign_single_p(s)) return kFree;
   if (CONVERT_EXPR_CODE_P(code) || code == FLOAT_EXPR || code == FIX_TRUNC_EXPR)
     return lanes(type) * conversion(type, from);
-  // A comparison gives a truth value: what it costs depends on what is compared.
+  // The result is a truth value; the cost depends on the type of the operands.
   if (TREE_CODE_CLASS(code) == tcc_comparison) return lanes(from) * (is_float(from) ? kFloat : kInteger);
   if (TREE_CODE_CLASS(code) == tcc_binary) return lanes(type) * binary(s, type);
-  // Signs are bits; a choice between two values moves one.
+  // A sign is one bit; a conditional expression copies one of two values.
   if (code == NEGATE_EXPR || code == ABS_EXPR || code == COND_EXPR) return lanes(type) * kInteger;
   return lanes(type) * (is_float(type) ? kFloat : kInteger);
 }
@@ -126,7 +126,7 @@ Units assignment(const gassign* s) {
 
 Units internal_call(const gcall* s) {
   switch (gimple_call_internal_fn(s)) {
-    // What a sanitizer looks at is no work of the program's.
+    // Sanitizer checks are not work of the program.
     case IFN_UBSAN_NULL:
     case IFN_UBSAN_BOUNDS:
     case IFN_UBSAN_VPTR:
@@ -218,7 +218,7 @@ Units library_call(tree callee) {
         : CASE_FLT_FN(BUILT_IN_FMOD)
         : CASE_FLT_FN(BUILT_IN_REMAINDER)
         : CASE_FLT_FN(BUILT_IN_ERF) : CASE_FLT_FN(BUILT_IN_ERFC) : return kElementary;
-    // Two results, or a power of two: two of them.
+    // Functions with two results, or composed of two elementary functions.
     CASE_FLT_FN(BUILT_IN_SINCOS)
         : CASE_FLT_FN(BUILT_IN_CEXPI)
         : CASE_FLT_FN(BUILT_IN_POW)
@@ -273,7 +273,7 @@ Units callee(const gcall* s) {
 Units call(const gcall* s) {
   if (gimple_call_internal_p(s)) return internal_call(s);
   Units cost = callee(s);
-  // Of a result that is built where it belongs the callee has paid the store.
+  // A result that the callee constructs in place is charged there.
   if (!gimple_call_return_slot_opt_p(s)) cost += stored(s);
   for (unsigned i = 0; i < gimple_call_num_args(s); ++i) {
     tree const type = TREE_TYPE(gimple_call_arg(s, i));

@@ -1,5 +1,5 @@
-// GCC's own headers, in the only order in which they compile. They poison names of the C library, so the
-// standard library's headers come first.
+// GCC's own headers, in the order that they require. They poison names of the C library, so the headers of
+// the standard library come first.
 #pragma once
 
 #include <algorithm>
@@ -9,18 +9,18 @@
 #include <utility>
 #include <vector>
 
-// All others come after it.
+// Before all others.
 #include <gcc-plugin.h>
 
-// What the rest of them is about: trees, ...
+// Data structures: trees,
 #include <tree.h>
 
-// ... statements and blocks, ...
+// statements and blocks;
 #include <basic-block.h>
 #include <gimple.h>
 #include <ssa.h>
 
-// ... and what is done with them.
+// and operations on them.
 #include <builtins.h>
 #include <cfgloop.h>
 #include <context.h>

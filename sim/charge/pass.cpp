@@ -1,13 +1,13 @@
-// A plug-in for GCC that makes a program count what it computes: each part of it takes its cost (cost_table.h)
-// from a budget (budget.h), and when that is spent the program calls out. What is counted depends on the
-// source, the compiler and its flags, and on nothing else.
+// A GCC plug-in that makes a program count what it computes: the inserted code subtracts the cost of the
+// program's statements (cost_table.h) from a budget (budget.h) and calls a handler when the budget is spent.
+// The counts depend only on the source, the compiler and its flags.
 //
-// The pass runs after inlining and the scalar optimisations and before the loops are worked on: what is
-// counted is the work that the source asks for, and what the machine at hand makes of it, vectors above all,
-// is its own affair. Code that is not optimised is counted as it is.
+// The pass runs after inlining and scalar optimisation and before the loop optimisations, so the counts do
+// not depend on what these do for the host's processor, such as vectorisation. Unoptimised code is counted as
+// it is.
 //
-// Arguments: -fplugin-arg-braid_charge-everywhere charges every part where it begins. The sums are the same;
-// tests compare them.
+// Argument: -fplugin-arg-braid_charge-everywhere charges every segment (placement.h) at its start. The sums
+// are equal; tests compare them.
 #include "sim/charge/placement.h"
 
 // GCC loads no plug-in without it. The project's licence, Apache 2.0, is compatible with GCC's, GPL 3.
@@ -40,7 +40,7 @@ class Pass final : public gimple_opt_pass {
     Placement placement(f);
     if (code_ == Code::kOptimised && !options_.everywhere) {
       placement.charge_loops_at_entry();
-      placement.gather();
+      placement.merge_charges();
     }
     placement.insert();
     free_dominance_info(CDI_POST_DOMINATORS);
@@ -98,8 +98,8 @@ int plugin_init(plugin_name_args* info, plugin_gcc_version* version) {
   }
   Options options;
   if (!read_options(*info, &options)) return 1;
-  // The last pass before the loops are worked on, run for functions without one too; and the first of those
-  // that only code meets which is not optimised.
+  // The last pass before the loop optimisations, which also runs for functions without loops; and the first
+  // pass that only unoptimised code goes through.
   add_pass(*info, new Pass(Pass::Code::kOptimised, options), "fix_loops");
   add_pass(*info, new Pass(Pass::Code::kNotOptimised, options), "sancov_O0");
   return 0;

@@ -3,19 +3,19 @@
 namespace braid::charge {
 namespace {
 
-// A loop's cost joins that of the code before it only while it is less than this: what a page fault inside
-// sees is at most so much ahead. A few percent of what a message takes (some 9,000 cycles on Alewife).
-constexpr Units kMostAhead = 500;
+// The largest cost of a loop that is charged with the code before it: at a page fault inside the loop the
+// clock is at most this much ahead. A few percent of the cost of a message (some 9,000 cycles on Alewife).
+constexpr Units kMaxAhead = 500;
 
 tree constant(Units value) {
   return build_int_cst(long_integer_type_node, value);
 }
 
-// Takes `units`, a constant or a value of type long, from the budget. One instruction of assembly, because a
-// counter that the compiler knows is kept in a register while a page fault stops the program, and what stops
-// it reads an old count. The way out lies in another subsection, so the straight way is two instructions, the
-// second a branch that is never taken. The call pushes an address, so the program has no red zone.
-// braid_budget_spent keeps every register, memory belongs to whoever synchronises: no clobber but the flags.
+// Subtracts `units`, a constant or a value of type long, from the budget. In assembly, because the compiler
+// could keep a variable in a register, and the handler of a page fault would then read an old count. The call
+// is in another subsection, so the usual path is two instructions, the second a branch that is not taken. The
+// call pushes a return address, so the program is compiled without a red zone. Only the flags are clobbered:
+// braid_budget_spent preserves every register, and other nodes' writes to memory need synchronisation anyway.
 gasm* charge_of(tree units) {
   vec<tree, va_gc>* inputs = NULL;
   vec_safe_push(inputs, build_tree_list(build_tree_list(NULL_TREE, build_string(3, "er")), units));
@@ -31,7 +31,7 @@ gasm* charge_of(tree units) {
       "\t.previous",
       inputs, NULL, clobbers, NULL);
   gimple_asm_set_volatile(s, true);
-  gimple_asm_set_inline(s, true);  // two instructions, not the lines that there are
+  gimple_asm_set_inline(s, true);  // its size is estimated as two instructions, not by its lines
   return s;
 }
 
@@ -40,33 +40,33 @@ gasm* charge_of(tree units) {
 Placement::Placement(function* f)
     : function_(f),
       blocks_(static_cast<std::size_t>(last_basic_block_for_fn(f))),
-      known_(number_of_loops(f)) {
+      is_constant_(number_of_loops(f)) {
   basic_block b;
-  FOR_EACH_BB_FN(b, f) divide(b);
+  FOR_EACH_BB_FN(b, f) split_into_segments(b);
   for (class loop* l : loops_list(f, 0)) charge_idle_loop(l);
 }
 
-void Placement::divide(basic_block b) {
+void Placement::split_into_segments(basic_block b) {
   Block& block = at(b);
   block.segments.push_back({NULL, 0});
   for (gimple_stmt_iterator i = gsi_start_nondebug_bb(b); !gsi_end_p(i); gsi_next_nondebug(&i)) {
     gimple* const s = gsi_stmt(i);
     block.tail() += cost_of(s);
-    block.moves = block.moves || units_of_move(s) != NULL_TREE;
+    block.has_moves = block.has_moves || units_of_move(s) != NULL_TREE;
     if (!is_boundary(s)) continue;
     if (stmt_ends_bb_p(s)) {
-      block.sealed = true;
+      block.ends_in_boundary = true;
     } else {
       block.segments.push_back({s, 0});
     }
   }
 }
 
-// A loop that waits for something and does nothing else passes time too, or nothing else ever happens.
+// An empty loop that waits for another node must advance the clock, or the other node never runs.
 void Placement::charge_idle_loop(class loop* l) {
   basic_block* const body = get_loop_body(l);
   const bool idle = std::all_of(body, body + l->num_nodes, [this](basic_block b) {
-    return at(b).passed_through() && at(b).head() == 0 && !at(b).moves;
+    return at(b).has_no_boundary() && at(b).head() == 0 && !at(b).has_moves;
   });
   free(body);
   if (idle) at(l->header).head() = kJump;
@@ -74,10 +74,10 @@ void Placement::charge_idle_loop(class loop* l) {
 
 void Placement::charge_loops_at_entry() {
   for (class loop* l : loops_list(function_, LI_FROM_INNERMOST))
-    known_[static_cast<std::size_t>(l->num)] = charge_at_entry(l);
+    is_constant_[static_cast<std::size_t>(l->num)] = charge_at_entry(l);
 }
 
-// Returns whether all that the loop costs is part of its preheader's cost.
+// Returns true if the whole cost of the loop is now part of its preheader's.
 bool Placement::charge_at_entry(class loop* l) {
   Units iteration = 0;
   Units until_exit = 0;
@@ -87,12 +87,12 @@ bool Placement::charge_at_entry(class loop* l) {
       expression_expensive_p(latches))
     return false;
   const edge preheader = loop_preheader_edge(l);
-  const bool known = tree_fits_shwi_p(latches) && tree_to_shwi(latches) < kMostAhead &&
-                     tree_to_shwi(latches) * iteration + until_exit < kMostAhead;
+  const bool known = tree_fits_shwi_p(latches) && tree_to_shwi(latches) < kMaxAhead &&
+                     tree_to_shwi(latches) * iteration + until_exit < kMaxAhead;
   if (known) {
     at(preheader->src).tail() += tree_to_shwi(latches) * iteration + until_exit;
   } else {
-    if (l->inner != NULL) return false;  // too long to be charged at once
+    if (l->inner != NULL) return false;  // its cost may be too large for one charge
     tree const type = long_integer_type_node;
     tree const all =
         fold_build2(MULT_EXPR, type, fold_convert(type, unshare_expr(latches)), constant(iteration));
@@ -104,19 +104,20 @@ bool Placement::charge_at_entry(class loop* l) {
   return known;
 }
 
-// What the loop's blocks cost in an iteration, and from its entry to its exit without going around; false
-// where that is not the same every time.
+// Computes the cost of one iteration, and of the last one, from the header to the exit. Returns false if
+// iterations differ in cost.
 bool Placement::add_up(class loop* l, Units* iteration, Units* until_exit) {
   const edge exit = single_exit(l);
-  if (exit == NULL || exit->src->loop_father != l || at(loop_preheader_edge(l)->src).sealed) return false;
+  if (exit == NULL || exit->src->loop_father != l || at(loop_preheader_edge(l)->src).ends_in_boundary)
+    return false;
   for (class loop* inner = l->inner; inner != NULL; inner = inner->next)
-    if (!known_[static_cast<std::size_t>(inner->num)]) return false;
+    if (!is_constant_[static_cast<std::size_t>(inner->num)]) return false;
   basic_block* const body = get_loop_body(l);
   bool same = true;
   for (unsigned i = 0; i < l->num_nodes && same; ++i) {
     basic_block const b = body[i];
     if (b->loop_father != l) continue;
-    same = at(b).passed_through() && !at(b).moves && dominated_by_p(CDI_DOMINATORS, l->latch, b);
+    same = at(b).has_no_boundary() && !at(b).has_moves && dominated_by_p(CDI_DOMINATORS, l->latch, b);
     *iteration += at(b).head();
     if (dominated_by_p(CDI_DOMINATORS, exit->src, b)) *until_exit += at(b).head();
   }
@@ -124,21 +125,21 @@ bool Placement::add_up(class loop* l, Units* iteration, Units* until_exit) {
   return same && *iteration > 0;
 }
 
-void Placement::gather() {
+void Placement::merge_charges() {
   std::vector<int> order(static_cast<std::size_t>(n_basic_blocks_for_fn(function_)));
   const int n = pre_and_rev_post_order_compute_fn(function_, NULL, order.data(), false);
-  // From the end to the beginning: what a block got from those behind it moves on with it.
+  // From the end to the start: a cost that moved up to a block can move on from there.
   for (int i = n; i-- > 0;) {
     basic_block const b = BASIC_BLOCK_FOR_FN(function_, order[static_cast<std::size_t>(i)]);
-    take_from_successors(b);
-    give_to_dominator(b);
-    give_to_predecessors(b);
+    hoist_from_successors(b);
+    move_to_dominator(b);
+    move_to_predecessors(b);
   }
 }
 
-// Exactly one of a block's successors comes next: what all of them cost at least is due already.
-void Placement::take_from_successors(basic_block b) {
-  if (at(b).sealed || EDGE_COUNT(b->succs) < 2) return;
+// Exactly one successor is executed next, so the smallest of their costs can be charged in this block.
+void Placement::hoist_from_successors(basic_block b) {
+  if (at(b).ends_in_boundary || EDGE_COUNT(b->succs) < 2) return;
   Units least = HOST_WIDE_INT_MAX;
   edge e;
   edge_iterator i;
@@ -150,22 +151,22 @@ void Placement::take_from_successors(basic_block b) {
   FOR_EACH_EDGE(e, i, b->succs) at(e->dest).head() -= least;
 }
 
-// A block that is executed whenever its dominator is, as often, and with no boundary in between.
-void Placement::give_to_dominator(basic_block b) {
+// For a block that is executed exactly as often as its dominator, without a boundary between the two.
+void Placement::move_to_dominator(basic_block b) {
   basic_block const above = get_immediate_dominator(CDI_DOMINATORS, b);
   if (at(b).head() == 0 || above == NULL || above->index < NUM_FIXED_BLOCKS ||
       above->loop_father != b->loop_father || !dominated_by_p(CDI_POST_DOMINATORS, above, b) ||
-      at(above).sealed || boundary_between(above, b))
+      at(above).ends_in_boundary || boundary_between(above, b))
     return;
   at(above).tail() += at(b).head();
   at(b).head() = 0;
 }
 
-// Whether a charge at the end of the block costs no instruction: it has one there, or what comes before it
-// has and takes over what this block and its neighbours all pay.
-bool Placement::pays_anyway(basic_block b) {
+// Whether a charge at the end of the block costs no further instruction: the block has a charge there, or its
+// predecessor will charge what all of its successors have in common.
+bool Placement::charges_at_end(basic_block b) {
   if (at(b).tail() != 0) return true;
-  if (!at(b).passed_through() || !single_pred_p(b) || at(single_pred(b)).sealed) return false;
+  if (!at(b).has_no_boundary() || !single_pred_p(b) || at(single_pred(b)).ends_in_boundary) return false;
   edge e;
   edge_iterator i;
   FOR_EACH_EDGE(e, i, single_pred(b)->succs) {
@@ -176,15 +177,15 @@ bool Placement::pays_anyway(basic_block b) {
   return true;
 }
 
-// Where ways meet and something is paid on one of them anyway, all pay before they meet.
-void Placement::give_to_predecessors(basic_block b) {
+// Where paths join and one of them has a charge anyway, the cost of the block is charged on each path before.
+void Placement::move_to_predecessors(basic_block b) {
   if (at(b).head() == 0 || EDGE_COUNT(b->preds) < 2 || bb_loop_header_p(b)) return;
   bool shared = false;
   edge e;
   edge_iterator i;
   FOR_EACH_EDGE(e, i, b->preds) {
-    if (!single_succ_p(e->src) || e->src->index < NUM_FIXED_BLOCKS || at(e->src).sealed) return;
-    shared = shared || pays_anyway(e->src);
+    if (!single_succ_p(e->src) || e->src->index < NUM_FIXED_BLOCKS || at(e->src).ends_in_boundary) return;
+    shared = shared || charges_at_end(e->src);
   }
   if (!shared) return;
   FOR_EACH_EDGE(e, i, b->preds) at(e->src).tail() += at(b).head();
@@ -204,7 +205,7 @@ bool Placement::boundary_between(basic_block from, basic_block to) {
       const std::size_t before = static_cast<std::size_t>(e->src->index);
       if (seen[before]) continue;
       seen[before] = true;
-      if (!at(e->src).passed_through()) return true;
+      if (!at(e->src).has_no_boundary()) return true;
       open.push_back(e->src);
     }
   }
@@ -230,14 +231,14 @@ void Placement::insert() {
     gimple_seq before = NULL;
     tree const value = force_gimple_operand(entry.units, &before, true, NULL_TREE);
     gimple_seq_add_stmt(&before, charge_of(value));
-    // A preheader has one way out, so this makes no block.
+    // A preheader has one successor, so no block is created.
     basic_block const made = gsi_insert_seq_on_edge_immediate(entry.preheader, before);
     gcc_assert(made == NULL);
   }
 }
 
 void Placement::insert_moves(basic_block b) {
-  if (!at(b).moves) return;
+  if (!at(b).has_moves) return;
   for (gimple_stmt_iterator i = gsi_start_bb(b); !gsi_end_p(i); gsi_next(&i)) {
     tree const units = units_of_move(gsi_stmt(i));
     if (units == NULL_TREE) continue;

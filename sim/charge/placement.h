@@ -1,6 +1,6 @@
-// Where a function's costs are charged. What must hold: at every boundary (cost_table.h), and when the function
-// is left, the sum of all charges made so far is that of the statements that were executed before. In between
-// a charge may be made early; the fewer charges there are, the faster the program.
+// Decides where a function's costs are charged. Invariant: at every boundary (cost_table.h), and when the
+// function is left, the sum of all charges equals the cost of the statements executed so far. Between
+// boundaries a charge may be made early, because fewer charges make the program faster.
 //
 // Part of the compiler plug-in.
 #pragma once
@@ -11,53 +11,54 @@ namespace braid::charge {
 
 class Placement {
  public:
-  // Each segment is charged where it begins. Loops and dominators are known, until after insert().
+  // Each segment is charged at its start. The caller has computed loops, dominators and post-dominators, and
+  // keeps them until after insert().
   explicit Placement(function* f);
 
-  // Loops of which it is known at their entry how often they go around are charged there, so that they can be
-  // vectorised.
+  // Charges a loop at its entry if its number of iterations is known there, so that it can be vectorised.
   void charge_loops_at_entry();
 
-  // Charges of blocks that are executed together are made once.
-  void gather();
+  // Combines the charges of blocks that are always executed together.
+  void merge_charges();
 
-  // Puts the charges into the function. Last.
+  // Inserts the charges into the function. The last call.
   void insert();
 
  private:
-  // A run of statements of one block with a boundary at its end, or the block's end.
+  // Statements of one block up to a boundary or the end of the block.
   struct Segment {
-    gimple* after;  // the boundary before it; NULL where the block begins
+    gimple* after;  // the boundary before it; NULL at the start of the block
     Units cost;
   };
   struct Block {
     std::vector<Segment> segments;
-    bool sealed = false;  // its last statement is a boundary: nothing can be charged after it
-    bool moves = false;   // units_of_move() of a statement of it
-    bool passed_through() const { return segments.size() == 1 && !sealed; }
+    bool ends_in_boundary = false;  // nothing can be charged after its last statement
+    bool has_moves = false;         // it has a statement with units_of_move()
+    bool has_no_boundary() const { return segments.size() == 1 && !ends_in_boundary; }
     Units& head() { return segments.front().cost; }
     Units& tail() { return segments.back().cost; }
   };
+  // A charge at the entry of a loop.
   struct Entry {
     edge preheader;
     tree units;
   };
 
   Block& at(basic_block b) { return blocks_[static_cast<std::size_t>(b->index)]; }
-  void divide(basic_block b);
+  void split_into_segments(basic_block b);
   void charge_idle_loop(class loop* l);
   bool charge_at_entry(class loop* l);
   bool add_up(class loop* l, Units* iteration, Units* until_exit);
-  void take_from_successors(basic_block b);
-  void give_to_dominator(basic_block b);
-  bool pays_anyway(basic_block b);
-  void give_to_predecessors(basic_block b);
+  void hoist_from_successors(basic_block b);
+  void move_to_dominator(basic_block b);
+  bool charges_at_end(basic_block b);
+  void move_to_predecessors(basic_block b);
   bool boundary_between(basic_block from, basic_block to);
   void insert_moves(basic_block b);
 
   function* function_;
-  std::vector<Block> blocks_;  // by index
-  std::vector<bool> known_;    // loops, by number, that are part of their preheader's cost
+  std::vector<Block> blocks_;      // by index
+  std::vector<bool> is_constant_;  // by number of a loop: its cost is constant and part of its preheader's
   std::vector<Entry> entries_;
 };
 

@@ -1,5 +1,5 @@
-// The half of charging that is linked into programs: what happens when the budget is spent, and what is seen
-// when a page fault stops the program.
+// The library that charged programs link: the call of the handler when the budget is spent, and the budget
+// that a page fault's handler sees.
 #include "sim/charge/budget.h"
 
 #include <cpuid.h>
@@ -32,12 +32,12 @@ namespace {
 std::function<void()> on_spent;
 std::function<void()> on_observation;
 
-// One handler and no budget left over from one test to the next.
+// Sets and removes the handler, and resets the budget, for each test.
 class ChargeBudget : public ::testing::Test {
  protected:
   ChargeBudget() {
     set_spent_handler([] { on_spent(); });
-    on_spent = [] { FAIL() << "nothing is spent here"; };
+    on_spent = [] { FAIL() << "the budget must not be spent here"; };
     on_observation = [] {};
     braid_budget = kUnlimited;
   }
@@ -47,7 +47,7 @@ class ChargeBudget : public ::testing::Test {
   }
 };
 
-// Leaves nothing in any register that a called function may change.
+// Changes every register that a called function may change.
 [[gnu::noinline]] void clobber_registers() {
   const std::uint32_t mxcsr = 0x1f80;
   asm volatile("fninit; fldpi; fld1; ldmxcsr %0" : : "m"(mxcsr));
@@ -73,7 +73,7 @@ class ChargeBudget : public ::testing::Test {
 // --- Registers.
 
 constexpr std::uint64_t kLegacy = 3;     // x87 and SSE
-constexpr std::size_t kHeader = 512;     // where the extended state's header is
+constexpr std::size_t kHeader = 512;     // offset of the XSAVE header
 constexpr std::uint64_t kFlags = 0xcd5;  // carry, parity, adjust, zero, sign, direction and overflow, all set
 
 struct Part {
@@ -91,7 +91,7 @@ std::uint64_t all_parts() {
   return low & 0xe7;
 }
 
-// Those whose contents are just bytes.
+// The components whose contents are plain bytes.
 std::vector<Part> parts_of(std::uint64_t mask) {
   std::vector<Part> parts;
   for (std::size_t k = 0; k < 8; ++k) parts.push_back({"x87", 32 + 16 * k, 10});
@@ -122,7 +122,7 @@ void expect_registers_kept(std::uint64_t mask, std::uint64_t seed) {
   for (const Part& part : parts)
     for (std::size_t i = 0; i < part.bytes; ++i)
       before[part.offset + i] = static_cast<unsigned char>(random.next());
-  // Opmasks of machines that have no more than 16 bits of them read back as such.
+  // Opmask registers of 16 bits read back as 16 bits.
   std::array<std::uint64_t, 16> general;
   for (std::uint64_t& value : general) value = random.next();
   general[15] = kFlags;
@@ -140,8 +140,8 @@ void expect_registers_kept(std::uint64_t mask, std::uint64_t seed) {
         << part.name << " at " << part.offset;
 }
 
-TEST_F(ChargeBudget, KeepsEveryRegister) {
-  if (all_parts() == 0) GTEST_SKIP() << "this processor, or its system, has no XSAVE to look with";
+TEST_F(ChargeBudget, SpentHandlerPreservesEveryRegister) {
+  if (all_parts() == 0) GTEST_SKIP() << "this processor, or its system, has no XSAVE for the comparison";
   int calls = 0;
   on_spent = [&calls] {
     ++calls;
@@ -151,18 +151,18 @@ TEST_F(ChargeBudget, KeepsEveryRegister) {
   EXPECT_EQ(calls, 20);
 }
 
-TEST_F(ChargeBudget, KeepsWhatAProcessorWithoutXsaveHas) {
-  if (all_parts() == 0) GTEST_SKIP() << "this processor, or its system, has no XSAVE to look with";
+TEST_F(ChargeBudget, FxsavePreservesLegacyRegisters) {
+  if (all_parts() == 0) GTEST_SKIP() << "this processor, or its system, has no XSAVE for the comparison";
   on_spent = clobber_registers;
   braid_kept_state = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) expect_registers_kept(kLegacy, seed);
 }
 
-// --- Programs that are stopped again and again.
+// --- Programs that are interrupted many times.
 
-// Runs `f` with a budget of `quantum` units at a time and registers clobbered each time it is spent.
+// Runs `f` with budgets of `quantum` units; each time one is spent the handler changes the registers.
 template <class F>
-auto stopped_every(std::int64_t quantum, F&& f) {
+auto interrupted_every(std::int64_t quantum, F&& f) {
   on_spent = [quantum] {
     clobber_registers();
     braid_budget = quantum;
@@ -173,23 +173,25 @@ auto stopped_every(std::int64_t quantum, F&& f) {
   return result;
 }
 
-TEST_F(ChargeBudget, WhatIsStoppedAnywhereComputesTheSame) {
+TEST_F(ChargeBudget, InterruptedCodeComputesTheSameResults) {
   const std::array<double, 8> in{0.1, 0.7, 1.3, 2.9, 3.1, 4.7, 5.3, 6.1};
   std::array<std::int64_t, 500> numbers;
   for (std::size_t i = 0; i < numbers.size(); ++i)
     numbers[i] = static_cast<std::int64_t>(i * i * 2654435761u >> 7);
-  const double values = full_of_values(in.data(), 3000);
-  const long double long_values = full_of_long_values(3000);
-  const std::int64_t kept = leaf(numbers.data(), 500);
+  const double values = many_live_values(in.data(), 3000);
+  const long double long_values = many_live_long_values(3000);
+  const std::int64_t preserved = leaf(numbers.data(), 500);
   for (const std::int64_t quantum : {0, 1, 17, 1000}) {
-    EXPECT_EQ(stopped_every(quantum, [&] { return full_of_values(in.data(), 3000); }), values) << quantum;
-    EXPECT_EQ(stopped_every(quantum, [&] { return full_of_long_values(3000); }), long_values) << quantum;
-    EXPECT_EQ(stopped_every(quantum, [&] { return leaf(numbers.data(), 500); }), kept) << quantum;
-    EXPECT_EQ(stopped_every(quantum, [&] { return keeps_errno(ENOTTY, 100); }), ENOTTY) << quantum;
+    EXPECT_EQ(interrupted_every(quantum, [&] { return many_live_values(in.data(), 3000); }), values)
+        << quantum;
+    EXPECT_EQ(interrupted_every(quantum, [&] { return many_live_long_values(3000); }), long_values)
+        << quantum;
+    EXPECT_EQ(interrupted_every(quantum, [&] { return leaf(numbers.data(), 500); }), preserved) << quantum;
+    EXPECT_EQ(interrupted_every(quantum, [&] { return keeps_errno(ENOTTY, 100); }), ENOTTY) << quantum;
   }
 }
 
-// A program on a stack of its own that is left when its budget is spent, and resumed.
+// A program on a stack of its own that is suspended when its budget is spent.
 class Fibre {
  public:
   explicit Fibre(std::function<void()> program) : program_(std::move(program)) {
@@ -209,7 +211,7 @@ class Fibre {
     ::swapcontext(&outside_, &inside_);
     return meter_.stop();
   }
-  static void leave() {
+  static void suspend() {
     Fibre& me = *current_;
     ::swapcontext(&me.inside_, &me.outside_);
   }
@@ -227,23 +229,23 @@ class Fibre {
   ucontext_t inside_, outside_;
 };
 
-TEST_F(ChargeBudget, FibresThatTakeTurnsUseWhatTheyUseAlone) {
+TEST_F(ChargeBudget, InterleavedFibresUseTheSameUnitsAsAlone) {
   const std::array<double, 8> in{0.1, 0.7, 1.3, 2.9, 3.1, 4.7, 5.3, 6.1};
   Meter meter(1);
   meter.start(kUnlimited);
-  const double expected = full_of_values(in.data(), 1000);
+  const double expected = many_live_values(in.data(), 1000);
   const std::int64_t alone = meter.stop();
   EXPECT_GT(alone, 1000 * 10);
 
   on_spent = [] {
     clobber_registers();
-    Fibre::leave();
+    Fibre::suspend();
   };
   std::array<double, 3> results{};
   std::vector<std::unique_ptr<Fibre>> fibres;
   std::array<std::int64_t, 3> used{};
   for (double& result : results)
-    fibres.push_back(std::make_unique<Fibre>([&result, &in] { result = full_of_values(in.data(), 1000); }));
+    fibres.push_back(std::make_unique<Fibre>([&result, &in] { result = many_live_values(in.data(), 1000); }));
   for (bool running = true; running;) {
     running = false;
     for (std::size_t k = 0; k < fibres.size(); ++k) {
@@ -259,20 +261,20 @@ TEST_F(ChargeBudget, FibresThatTakeTurnsUseWhatTheyUseAlone) {
   }
 }
 
-TEST_F(ChargeBudget, IsUnlimitedWithoutAHandler) {
+TEST_F(ChargeBudget, BudgetIsUnlimitedWithoutHandler) {
   set_spent_handler(nullptr);
   const std::array<double, 8> in{};
   braid_budget = 10;
-  full_of_values(in.data(), 100);
+  many_live_values(in.data(), 100);
   EXPECT_GT(braid_budget, kUnlimited - 100'000);
 }
 
-TEST_F(ChargeBudget, MeterCountsUntilItIsStoppedAndNothingCallsOutAfterwards) {
+TEST_F(ChargeBudget, StoppedMeterMakesTheBudgetUnlimited) {
   const std::array<double, 8> in{};
   Meter meter(1);
   meter.start(1);
   EXPECT_EQ(meter.stop(), 0);
-  full_of_values(in.data(), 100);  // on_spent would complain
+  many_live_values(in.data(), 100);  // on_spent would fail the test
 }
 
 // --- Page faults.
@@ -294,22 +296,22 @@ class ChargeAtFaults : public ChargeBudget {
     struct sigaction action {};
     action.sa_sigaction = open_page;
     action.sa_flags = SA_SIGINFO | SA_NODEFER;
-    ::sigaction(SIGSEGV, &action, &former_);
+    ::sigaction(SIGSEGV, &action, &previous_);
     pages_ = static_cast<char*>(
         ::mmap(nullptr, kPages * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   }
   ~ChargeAtFaults() override {
     ::munmap(pages_, kPages * kPage);
-    ::sigaction(SIGSEGV, &former_, nullptr);
+    ::sigaction(SIGSEGV, &previous_, nullptr);
   }
   void close() { ::mprotect(pages_, kPages * kPage, PROT_NONE); }
 
   static constexpr std::size_t kPages = 16;
   char* pages_;
-  struct sigaction former_;
+  struct sigaction previous_;
 };
 
-TEST_F(ChargeAtFaults, SeesAllUpToTheNextBoundaryChargedAndNoMore) {
+TEST_F(ChargeAtFaults, FaultSeesChargesUpToTheNextBoundaryOnly) {
   close();
   std::vector<std::int64_t> observed;
   on_observation = [&observed] { observed.push_back(braid_budget); };
@@ -320,7 +322,7 @@ TEST_F(ChargeAtFaults, SeesAllUpToTheNextBoundaryChargedAndNoMore) {
   EXPECT_EQ(at_faults[0], observed[1]);
 }
 
-TEST_F(ChargeAtFaults, SeesEachRoundOfALoopChargedWhenItBegins) {
+TEST_F(ChargeAtFaults, FaultSeesEachIterationChargedAtItsStart) {
   pages_[(kPages - 1) * kPage] = 1;
   close();
   EXPECT_EQ(touch_pages(pages_, kPage), kPages - 1);

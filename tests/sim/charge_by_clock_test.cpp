@@ -1,4 +1,4 @@
-// Where the plug-in is not built: what a program computed is what the processor's clock says.
+// Without the plug-in Meter measures the processor's time.
 #include <gtest/gtest.h>
 
 #include "base/clock.h"
@@ -15,20 +15,20 @@ void compute_for(Duration time) {
   }
 }
 
-TEST(MeterByClock, TellsTheProcessorsTimeInUnits) {
+TEST(MeterByClock, StopReturnsProcessorTimeInUnits) {
   Meter meter(20'000'000);
   meter.start(1);
   compute_for(Duration::ms(30));
   const std::int64_t used = meter.stop();
   EXPECT_GE(used, 20'000 * 30);
   EXPECT_LT(used, 20'000 * 30 * 10);
-  // What happens between stop() and start() is not the program's.
+  // Time between stop() and start() is not measured.
   compute_for(Duration::ms(300));
   meter.start(1);
   EXPECT_LT(meter.stop(), 20'000 * 100);
 }
 
-TEST(MeterByClock, LeavesTheBudgetAlone) {
+TEST(MeterByClock, BudgetStaysUnlimited) {
   Meter meter(20'000'000);
   meter.start(1);
   EXPECT_EQ(braid_budget, kUnlimited);

@@ -11,7 +11,7 @@ static int64_t numbers[kMost];
 static double reals[kMost];
 static char bytes[2 * kMost];
 
-// --- What the cost table says: an element more costs so much more.
+// --- Loops with a cost per element that follows the cost table.
 
 static NOINLINE double sum_of(const double* a, int64_t n) {
   double sum = 0;
@@ -61,7 +61,7 @@ static NOINLINE int64_t small_nest(int64_t n) {
 
 static NOINLINE unsigned strides(unsigned from, unsigned to) {
   unsigned sum = 0;
-  for (unsigned i = from; i != to; i += 3) sum += i;  // goes around when it must
+  for (unsigned i = from; i != to; i += 3) sum += i;  // relies on wrap-around
   for (unsigned i = to; i-- > from;) sum ^= i;
   return sum;
 }
@@ -96,7 +96,7 @@ static NOINLINE int64_t collatz(int64_t n) {
   return steps;
 }
 
-// Too much before the exit for the compiler to do it once outside, and turn the loop around.
+// Too much code before the exit for the compiler to copy it in front of the loop and rotate the loop.
 static NOINLINE int64_t exit_in_the_middle(int64_t n) {
   int64_t sum = 0;
   for (int64_t i = 0;; ++i) {
@@ -156,7 +156,7 @@ stop:
 #undef NEXT
 }
 
-// What a lock guards is charged while it is held: the calls stand for taking and giving it.
+// A critical section is charged while the lock is held: the calls stand for lock() and unlock().
 static NOINLINE int64_t critical_section(int64_t n) {
   int64_t x = n * 3;
   observe("took", x);

@@ -58,7 +58,7 @@ struct Counted {
   }
 }
 
-// --- Calls that are not known when they are compiled.
+// --- Calls whose target is not known at compile time.
 
 struct Shape {
   virtual ~Shape() = default;

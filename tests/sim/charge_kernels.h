@@ -1,5 +1,5 @@
-// A program of kernels that is compiled in several ways; each tells what it computed and, where it is
-// charged, what had been charged by then.
+// A program of kernels that is compiled in several ways; each prints its results and the units charged before
+// each result.
 #pragma once
 
 #include <stdint.h>
@@ -8,11 +8,11 @@
 extern "C" {
 #endif
 
-// Tells `value` and the units charged so far. Not charged itself, and a boundary: what was executed before is
-// charged, and nothing else.
+// Prints `value` and the units charged since the last call. It is not charged itself, and it is a boundary:
+// exactly the statements executed before are charged.
 void observe(const char* what, int64_t value);
 
-// No compiler knows what it returns: `n`. A boundary too.
+// Returns `n`, which the compiler cannot know. Also a boundary.
 int64_t opaque(int64_t n);
 
 void c_kernels(void);

@@ -1,5 +1,4 @@
-// What charged programs compute and what they are charged: the kernels, compiled in several ways, are run and
-// compared.
+// Results and charges of the kernels (charge_kernels.h), compiled in several ways and compared.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -12,7 +11,7 @@
 
 namespace {
 
-struct Told {
+struct Output {
   std::vector<std::string> results;
   std::vector<std::string> units;
 };
@@ -27,39 +26,39 @@ std::string output_of(const std::string& command) {
   return text;
 }
 
-Told run(const std::string& flavour) {
+Output run(const std::string& flavour) {
   std::istringstream lines(output_of(std::string(BRAID_KERNELS) + flavour));
-  Told told;
+  Output output;
   for (std::string line; std::getline(lines, line);)
-    (line.starts_with("units ") ? told.units : told.results).push_back(line);
-  EXPECT_GT(told.results.size(), 300u) << flavour;
-  EXPECT_EQ(told.results.size(), told.units.size()) << flavour;
-  return told;
+    (line.starts_with("units ") ? output.units : output.results).push_back(line);
+  EXPECT_GT(output.results.size(), 300u) << flavour;
+  EXPECT_EQ(output.results.size(), output.units.size()) << flavour;
+  return output;
 }
 
-TEST(ChargeKernels, ComputeTheSameChargedOrNot) {
-  const Told plain = run("plain");
+TEST(ChargeKernels, ChargedKernelsComputeTheSameAsPlainOnes) {
+  const Output plain = run("plain");
   EXPECT_EQ(run("charged").results, plain.results);
   EXPECT_EQ(run("everywhere").results, plain.results);
   EXPECT_EQ(run("unoptimised").results, plain.results);
   for (const std::string& line : plain.units) EXPECT_TRUE(line.ends_with(" 0")) << line;
 }
 
-TEST(ChargeKernels, CostTheSameInEveryRun) {
-  const Told first = run("charged");
-  for (int again = 0; again < 3; ++again) EXPECT_EQ(run("charged").units, first.units);
+TEST(ChargeKernels, UnitsAreEqualInEveryRun) {
+  const Output first = run("charged");
+  for (int run_number = 0; run_number < 3; ++run_number) EXPECT_EQ(run("charged").units, first.units);
 }
 
-// Charges that are made together, early, or for a whole loop at once: at every boundary the sum is that of
-// the statements executed before it.
-TEST(ChargeKernels, CostAtEveryBoundaryWhatTheirPartsCost) {
+// Charges may be combined, made early, or made once for a whole loop: at every boundary their sum is the cost
+// of the statements executed before.
+TEST(ChargeKernels, UnitsAtEveryBoundaryAreTheSumOfTheSegments) {
   EXPECT_EQ(run("charged").units, run("everywhere").units);
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 // Sanitizers add branches of their own.
-TEST(ChargeKernels, CostWhatTheTableSays) {
-  std::map<std::string, std::vector<long>> units;  // of a thing, for sizes 0, 1, 1000, 2000
+TEST(ChargeKernels, UnitsPerElementFollowTheCostTable) {
+  std::map<std::string, std::vector<long>> units;  // by name of the kernel: for sizes 0, 1, 1000, 2000
   for (const std::string& line : run("charged").units) {
     const std::size_t space = line.rfind(' ');
     units[line.substr(6, space - 6)].push_back(std::atol(line.c_str() + space));

@@ -1,4 +1,4 @@
-// What watches the kernels, compiled without the plug-in.
+// main() of the kernels and observe(), compiled without the plug-in.
 #include <cinttypes>
 #include <cstdio>
 

@@ -20,8 +20,8 @@ std::size_t touch_pages(const volatile char* pages, std::size_t page_bytes) {
   return seen;
 }
 
-// Branches that nobody can foresee, so that every round has several charges.
-double full_of_values(const double* in, std::int64_t rounds) {
+// Unpredictable branches, so that every iteration has several charges.
+double many_live_values(const double* in, std::int64_t rounds) {
   double a = in[0], b = in[1], c = in[2], d = in[3], e = in[4], f = in[5], g = in[6], h = in[7];
   std::uint64_t i = 1, j = 2, k = 3, l = 4, m = 5;
   for (std::int64_t round = 0; round < rounds; ++round) {
@@ -50,7 +50,7 @@ double full_of_values(const double* in, std::int64_t rounds) {
   return a + b + c + d + e + f + g + h + static_cast<double>((i ^ j ^ k ^ l ^ m) & 0xffff);
 }
 
-long double full_of_long_values(std::int64_t rounds) {
+long double many_live_long_values(std::int64_t rounds) {
   long double a = 1, b = 2, c = 3, d = 4;
   std::uint64_t i = 1;
   for (std::int64_t round = 0; round < rounds; ++round) {
@@ -67,7 +67,7 @@ long double full_of_long_values(std::int64_t rounds) {
 }
 
 std::int64_t leaf(const std::int64_t* in, std::int64_t n) {
-  std::int64_t kept[8] = {};  // within a red zone, if there were one
+  std::int64_t kept[8] = {};  // in the red zone, if there were one
   for (std::int64_t i = 0; i < n; ++i) {
     if ((in[i] & 1) != 0) {
       kept[in[i] & 7] += in[i];
@@ -85,7 +85,7 @@ int keeps_errno(int value, std::int64_t rounds) {
     i = i * 6364136223846793005u + 1;
     if ((i >> 40 & 1) != 0) i ^= 77;
   }
-  return i != 0 ? *const_cast<volatile int*>(&errno) : -1;  // no compiler remembers it
+  return i != 0 ? *const_cast<volatile int*>(&errno) : -1;  // volatile: the compiler must read it
 }
 
 }  // namespace braid::sim::testing

@@ -1,4 +1,4 @@
-// Charged code whose charges are looked at from inside and outside.
+// Charged code for the tests of the budget.
 #pragma once
 
 #include <cstddef>
@@ -6,18 +6,18 @@
 
 namespace braid::sim::testing {
 
-// Tells nothing and returns; compiled without charges, so a boundary.
+// Defined by the test and compiled without charges, so a boundary.
 void observe_budget();
 
 // Observes, computes a little, touches `byte`, computes more, and observes again.
 std::int64_t touch_between_observations(volatile char* byte, std::int64_t x);
 // Touches the first byte of each of the pages until it finds one that is not 0; returns how many it saw.
 std::size_t touch_pages(const volatile char* pages, std::size_t page_bytes);
-// Computes with registers full of values across charges, integers and doubles; calls nothing.
-double full_of_values(const double* in, std::int64_t rounds);
-// The same kind of thing with values of 80 bits on the x87's stack.
-long double full_of_long_values(std::int64_t rounds);
-// Has no frame of its own: all that it keeps would lie below the stack's end.
+// Has many live integers and doubles in registers across charges; calls nothing.
+double many_live_values(const double* in, std::int64_t rounds);
+// The same with 80-bit values on the x87 stack.
+long double many_live_long_values(std::int64_t rounds);
+// A leaf function without a frame: its variables would be in the red zone.
 std::int64_t leaf(const std::int64_t* in, std::int64_t n);
 // Sets errno, computes, and returns errno.
 int keeps_errno(int value, std::int64_t rounds);

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Random programs are charged the same at every boundary, whether each of their parts is charged where it begins or the
-plug-in puts the charges where they are cheapest; and compute the same as without charges.
+"""Random programs: at every boundary the charges are equal, whether each segment is charged at its start or the plug-in
+places the charges where they cost least; and results are equal to those without charges.
 
     tests/sim/charge_random_test.py --compiler g++ --plugin build/release/sim/charge/braid_charge.so \\
         --link "build/release/sim/charge/libbraid_charge_budget.a ..." [--seeds N] [--first SEED]
 
-A failing seed is printed with the command that runs it again.
+A failing seed is printed with the command that reproduces it.
 """
 
 import argparse
@@ -22,7 +22,7 @@ FUNCTIONS = 8
 
 
 class Program:
-    """C++ with every kind of control flow, which ends."""
+    """A terminating C++ program with every kind of control flow."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -114,7 +114,7 @@ class Program:
         i = self.counter()
         end = self.choose(str(self.random.randrange(1, 6)), f"{self.variable()} % 9", "30")
         self.lines.append(f"for (u {i} = 0; {i} < {end}; {i} += {self.random.randrange(1, 3)}) {{")
-        if self.random.randrange(2):  # of the kind that is charged at its entry
+        if self.random.randrange(2):  # of the form that is charged at its entry
             for _ in range(self.random.randrange(1, 4)):
                 self.lines.append(self.choose(f"m[{i} + 3] += {self.variable()};", f"d[{i}] = d[{i} + 1] * 0.25 + d[{i} + 2];",
                                               f"{self.variable()} += m[{i}];"))
@@ -161,26 +161,26 @@ def outputs(arguments, folder, seed):
     source.write_text(Program(seed).text())
     charged = [f"-fplugin={arguments.plugin}", "-mno-red-zone"]
     flavours = {"plain": [], "charged": charged, "everywhere": [*charged, "-fplugin-arg-braid_charge-everywhere"]}
-    said = {}
+    printed = {}
     for name, options in flavours.items():
         program = folder / name
         level = ("-O1", "-O2", "-O2", "-O3")[seed % 4]
         subprocess.run([arguments.compiler, "-std=c++20", level, "-w", f"-I{ROOT}", *options, str(source), "-o", str(program),
                         *shlex.split(arguments.link)], check=True)
-        said[name] = subprocess.run([str(program)], check=True, capture_output=True, text=True, timeout=60).stdout.splitlines()
-    return said
+        printed[name] = subprocess.run([str(program)], check=True, capture_output=True, text=True, timeout=60).stdout.splitlines()
+    return printed
 
 
-def mistake(said):
-    """None, or what is wrong with the outputs."""
-    results = {name: [line for line in lines if not line.startswith("units")] for name, lines in said.items()}
+def difference(printed):
+    """None, or the first difference between the outputs."""
+    results = {name: [line for line in lines if not line.startswith("units")] for name, lines in printed.items()}
     if not results["plain"]:
-        return "the program said nothing"
+        return "the program printed nothing"
     if results["charged"] != results["plain"] or results["everywhere"] != results["plain"]:
-        return "it computes something else when it is charged"
-    for number, (one, other) in enumerate(zip(said["charged"], said["everywhere"])):
+        return "its results differ when it is charged"
+    for number, (one, other) in enumerate(zip(printed["charged"], printed["everywhere"])):
         if one != other:
-            return f"line {number + 1}: '{one}', but part by part '{other}'"
+            return f"line {number + 1}: '{one}', but charged at each segment's start '{other}'"
     return None
 
 
@@ -195,12 +195,12 @@ def main():
     boundaries = 0
     with tempfile.TemporaryDirectory(prefix="braid-charge-") as folder:
         for seed in range(arguments.first, arguments.first + arguments.seeds):
-            said = outputs(arguments, pathlib.Path(folder), seed)
-            boundaries += len(said["charged"]) // 2
-            if wrong := mistake(said):
-                again = [*sys.argv[:1], "--compiler", arguments.compiler, "--plugin", arguments.plugin, "--link", arguments.link,
+            printed = outputs(arguments, pathlib.Path(folder), seed)
+            boundaries += len(printed["charged"]) // 2
+            if wrong := difference(printed):
+                command = [*sys.argv[:1], "--compiler", arguments.compiler, "--plugin", arguments.plugin, "--link", arguments.link,
                          "--first", str(seed), "--seeds", "1"]
-                sys.exit(f"seed {seed}: {wrong}\nagain: {shlex.join(again)}")
+                sys.exit(f"seed {seed}: {wrong}\nreproduce: {shlex.join(command)}")
     print(f"{arguments.seeds} programs, {boundaries} boundaries")
 
 

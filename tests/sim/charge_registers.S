@@ -1,7 +1,8 @@
 // void braid_test_registers(General* registers, const void* before, void* after, uint64_t parts)
 //
 // Loads the extended state from `before` (XSAVE's format, `parts` of it) and the general registers and flags from
-// `registers`, calls braid_budget_spent, and puts what they are then back to where they came from, and to `after`.
+// `registers`, calls braid_budget_spent, and stores the general registers and flags to `registers`, the extended state to
+// `after`.
 // General: rax rbx rcx rdx rsi rdi rbp r8 ... r15 flags.
 
         .text
