@@ -22,14 +22,14 @@ namespace braid::sim {
 
 namespace {
 
-// A turn takes microseconds; after so long we look whether the process still lives.
-constexpr timespec kLook{0, 50'000'000};
+// A turn takes microseconds; after this time the engine checks whether the process lives.
+constexpr timespec kCheckPeriod{0, 50'000'000};
 
 long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value, const timespec* timeout) {
   return ::syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
 }
 
-// Inherited by the program, so without FD_CLOEXEC there.
+// The child clears FD_CLOEXEC, so that the program inherits the file.
 int memory_file(const char* name, std::size_t bytes) {
   const int fd = ::memfd_create(name, MFD_CLOEXEC);
   if (fd >= 0 && ::ftruncate(fd, static_cast<off_t>(bytes)) != 0) {
@@ -74,8 +74,8 @@ Result<std::unique_ptr<ProcessShell>> ProcessShell::make(const Program& program,
   return shell;
 }
 
-// The process is made now, while the engine is small and cheap to copy; its program begins with its first
-// turn, when the machine has written into the control what the program looks at.
+// Forks now, while the engine is small and cheap to copy. The program begins with its first turn, when the
+// machine has filled in the Control.
 Result<void> ProcessShell::start() {
   std::vector<std::string> environment;
   for (char** v = ::environ; *v != nullptr; ++v) environment.emplace_back(*v);
@@ -84,21 +84,21 @@ Result<void> ProcessShell::start() {
   std::vector<char*> environment_pointers, argument_pointers;
   for (std::string& v : environment) environment_pointers.push_back(v.data());
   environment_pointers.push_back(nullptr);
-  std::vector<std::string> words = program_.arguments;
-  for (std::string& w : words) argument_pointers.push_back(w.data());
+  std::vector<std::string> arguments = program_.arguments;
+  for (std::string& argument : arguments) argument_pointers.push_back(argument.data());
   argument_pointers.push_back(nullptr);
 
   const pid_t engine = ::getpid();
   const pid_t pid = ::fork();
   if (pid == 0) {
-    // It must not outlive the engine, whatever becomes of that.
+    // The process must not outlive the engine.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != engine) ::_exit(127);
     ::fcntl(control_fd_, F_SETFD, 0);
     ::fcntl(heap_fd_, F_SETFD, 0);
-    const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (!program_.reads_input) ::dup2(nothing, STDIN_FILENO);
-    if (program_.silent) ::dup2(nothing, STDOUT_FILENO);
+    const int null_device = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (!program_.reads_input) ::dup2(null_device, STDIN_FILENO);
+    if (program_.silent) ::dup2(null_device, STDOUT_FILENO);
     while (control_->turn.load(std::memory_order_acquire) != Control::kShell)
       futex(control_->turn, FUTEX_WAIT, Control::kEngine, nullptr);
     ::execve(program_.path.c_str(), argument_pointers.data(), environment_pointers.data());
@@ -142,13 +142,14 @@ Result<void> ProcessShell::run() {
   give_turn();
   std::optional<StuckTurn> stuck;
   while (control_->turn.load(std::memory_order_acquire) != Control::kEngine) {
-    if (futex(control_->turn, FUTEX_WAIT, Control::kShell, &kLook) == 0 || errno != ETIMEDOUT) continue;
+    if (futex(control_->turn, FUTEX_WAIT, Control::kShell, &kCheckPeriod) == 0 || errno != ETIMEDOUT)
+      continue;
     if (has_ended() && control_->turn.load(std::memory_order_acquire) != Control::kEngine)
       return error(
           "the program of cluster {} {} {}", program_.cluster, end_,
           has_asked_ ? "in the middle of the run"
                      : "before its init(), as one does that was not built for simulation: docs/PROGRAMS.md");
-    const StuckTurn::Way way = look(stuck, control_->counted);
+    const StuckTurn::Way way = check_turn(stuck, control_->counted);
     if (way != StuckTurn::Way::kNone && control_->turn.load(std::memory_order_acquire) != Control::kEngine)
       return Error{describe_stuck(way)};
   }
@@ -156,7 +157,7 @@ Result<void> ProcessShell::run() {
   return {};
 }
 
-StuckTurn::Way ProcessShell::look(std::optional<StuckTurn>& stuck, bool counted) const {
+StuckTurn::Way ProcessShell::check_turn(std::optional<StuckTurn>& stuck, bool counted) const {
   if (watchdog_ == Duration() || pid_ < 0) return StuckTurn::Way::kNone;
   const Instant now = monotonic_now();
   if (!stuck) stuck.emplace(now, read_activity(pid_), watchdog_);
@@ -172,15 +173,15 @@ std::string ProcessShell::describe_stuck(StuckTurn::Way way) const {
   if (way == StuckTurn::Way::kBlocked)
     return fmt::format(
         "{} has waited for {} s for a lock of the program's own, such as a std::mutex or a condition variable. "
-        "{}: as long as one waits in the system none of them can run, the one that has the lock neither. "
+        "{}: while one waits in the kernel no other can run, not even the one that has the lock. "
         "Use locks, conditions, flags and barriers of dsm/api.h; if another thread of the program will end "
         "the wait, raise {}",
         who, watchdog_.ns() / 1'000'000'000, kThread, kLimit);
   return fmt::format(
       "{} has used {} s of the processor in code that is not charged: it spins in a library's code or in "
       "assembly (such as pthread_spin_lock), or calls code that was not compiled for simulation. {}: while "
-      "one spins uncharged none of the others can run. Wait with locks, conditions, flags and barriers of "
-      "dsm/api.h; if it only computes for long, raise {}, or 0 for never",
+      "one spins without being charged no other can run. Wait with locks, conditions, flags and barriers of "
+      "dsm/api.h; if it only computes for a long time, raise {}; 0 switches this check off",
       who, watchdog_.ns() / 1'000'000'000, kThread, kLimit);
 }
 
@@ -188,8 +189,8 @@ Result<int> ProcessShell::end() {
   give_turn();
   std::optional<StuckTurn> stuck;
   while (!has_ended()) {
-    // It asks for nothing any more, and no window ends what it computes.
-    if (look(stuck, /*counted=*/false) != StuckTurn::Way::kNone)
+    // The program makes no more requests, and no window limits its computing.
+    if (check_turn(stuck, /*counted=*/false) != StuckTurn::Way::kNone)
       return Error{"after finish(), " + describe_stuck(StuckTurn::Way::kBlocked)};
     timespec moment{0, 1'000'000};
     ::nanosleep(&moment, nullptr);

@@ -1,8 +1,8 @@
 // A cluster's program as a process of its own, which has the compute nodes as fibres (sim/shell), and the
-// baton that goes between it and the engine.
+// engine's side of the baton.
 //
-// Whoever waits sleeps in the kernel, and both are pinned to one processor: on one the hand-over takes a
-// microsecond, on two it takes tens, because the other one has gone to sleep meanwhile.
+// The side that waits sleeps in the kernel, and both run on one processor: a hand-over then takes a
+// microsecond. Between two processors it takes tens, because the idle one must wake up.
 #pragma once
 
 #include <sys/types.h>
@@ -19,8 +19,8 @@
 
 namespace braid::sim {
 
-// This process, and those that it starts from now on, run on the processor that it runs on now. Returns its
-// number; -1: the system does not allow that, and everything is only slower.
+// Binds this process, and the processes that it starts afterwards, to the processor that it runs on. Returns
+// the processor's number; -1: the system does not allow it, and the simulation is only slower.
 int stay_on_one_processor();
 
 class ProcessShell final : public Shell {
@@ -28,13 +28,12 @@ class ProcessShell final : public Shell {
   struct Program {
     unsigned cluster = 0;
     std::string path;
-    std::vector<std::string> arguments;  // the name first; the environment is ours
-    bool reads_input = false;            // it reads our standard input; else nothing
-    bool silent = false;                 // what it writes to standard output goes nowhere
+    std::vector<std::string> arguments;  // the program's name first; it inherits our environment
+    bool reads_input = false;            // standard input is ours; otherwise it is empty
+    bool silent = false;                 // standard output is discarded
   };
-  // The process is there, and its program starts when it gets its first turn. A turn in which for so long it
-  // has waited for a lock of the program's own, or has computed without being charged, ends with an error
-  // (StuckTurn); zero: never.
+  // Starts the process; the program begins with its first turn. A turn ends with an error when the program
+  // has waited for a lock of its own, or computed without charges, for `watchdog` (StuckTurn); zero: never.
   static Result<std::unique_ptr<ProcessShell>> make(const Program& program, std::uint32_t heap_pages,
                                                     Duration watchdog);
   // Kills the process if it still runs.
@@ -46,10 +45,10 @@ class ProcessShell final : public Shell {
   std::byte* heap() override { return heap_; }
   Result<void> run() override;
 
-  // After the machine's run: gives the program its last turn and waits for its end. Its exit status, 128 + n
-  // if signal n killed it; an error if it waits for a lock of its own, as in run().
+  // After the machine's run: gives the program its last turn and waits for its end. Returns the exit status,
+  // or 128 + n if signal n killed it; an error if the program waits for a lock of its own, as in run().
   Result<int> end();
-  // Of a process that has ended.
+  // The exit status, as of end(), of a process that has ended.
   int status() const { return status_; }
 
  private:
@@ -57,8 +56,8 @@ class ProcessShell final : public Shell {
   Result<void> start();
   void give_turn();
   bool has_ended();
-  // Of the turn that `stuck` is about, or will be.
-  StuckTurn::Way look(std::optional<StuckTurn>& stuck, bool counted) const;
+  // Checks the current turn; `stuck` has its state, and is made by the first check.
+  StuckTurn::Way check_turn(std::optional<StuckTurn>& stuck, bool counted) const;
   std::string describe_stuck(StuckTurn::Way way) const;
 
   const Program program_;
@@ -70,8 +69,8 @@ class ProcessShell final : public Shell {
   std::byte* heap_ = nullptr;
   pid_t pid_ = -1;
   int status_ = 0;
-  std::string end_;         // how it ended, for a person
-  bool has_asked_ = false;  // for anything: its first is init()
+  std::string end_;         // how it ended, as text
+  bool has_asked_ = false;  // it has made a request; the first is init()'s
 };
 
 }  // namespace braid::sim

@@ -13,8 +13,8 @@ namespace braid::sim {
 
 namespace {
 
-// While it waits for its turn a shell looks so often whether the engine is still there.
-constexpr timespec kLookForEngine = {.tv_sec = 1, .tv_nsec = 0};
+// How often a shell that waits checks whether the engine lives.
+constexpr timespec kCheckPeriod = {.tv_sec = 1, .tv_nsec = 0};
 
 }  // namespace
 
@@ -30,8 +30,8 @@ void Baton::await() {
     const std::uint32_t turn = control_.turn.load(std::memory_order_acquire);
     if (turn == Control::kLeave) ::_exit(0);
     if (turn == Control::kShell) return;
-    const long waited = ::syscall(SYS_futex, &control_.turn, FUTEX_WAIT, turn, &kLookForEngine, nullptr, 0);
-    // An engine that died gives no turn, and nobody else would end this process.
+    const long waited = ::syscall(SYS_futex, &control_.turn, FUTEX_WAIT, turn, &kCheckPeriod, nullptr, 0);
+    // An engine that died never gives the baton, and no other process would end this one.
     if (waited != 0 && errno == ETIMEDOUT && ::getppid() != engine_) ::_exit(dsm::kFailureStatus);
   }
 }

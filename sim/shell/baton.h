@@ -1,4 +1,4 @@
-// A shell's side of the baton: it has it, or it waits for it (sim/shell/control.h).
+// The shell's side of the baton (sim/shell/control.h).
 #pragma once
 
 #include <sys/types.h>
@@ -11,13 +11,13 @@ namespace braid::sim {
 
 class Baton {
  public:
-  // `control` outlives this. `engine`: the engine's process, the parent of this one.
+  // `control` outlives this. `engine`: the engine's process, which is the parent of this one.
   Baton(Control& control, pid_t engine) : control_(control), engine_(engine) {}
 
-  // Gives it to the engine, and returns when it is back. `asking`: the node that asks for something;
-  // Control::kNobody: all that can run have come to the window's end.
+  // Gives the baton to the engine and returns when it is back. `asking`: the node that makes a request;
+  // Control::kNobody: every runnable node has reached the end of the window.
   void give(std::uint32_t asking);
-  // Returns when the engine gives it. Ends the process instead when the run is over, or the engine has died.
+  // Returns when the engine gives the baton. Ends the process when the run is over or the engine has died.
   void await();
 
  private:

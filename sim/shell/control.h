@@ -1,14 +1,14 @@
-// What the simulator's engine and one cluster's shell share: the memory through which the baton goes.
+// The memory that the simulator's engine and one cluster's shell share, and in which they pass the baton.
 //
-// The engine holds every protocol object; a shell is the process of one cluster's program, with the heap, its
-// protections and its compute nodes as fibres. One of all these processes runs at a time: the engine gives a
-// shell the baton, and the shell gives it back when a compute node asks for something, or when all that can
-// run have come to the end of the window. Whoever has the baton may read and write everything here; nobody
-// else may.
+// The engine has every protocol object. A shell is the process of one cluster's program, with the heap, its
+// protections and the compute nodes as fibres. Only one of these processes runs at a time. The engine gives a
+// shell the baton; the shell returns it when a compute node makes a request, or when every runnable node has
+// reached the end of the window. Only the process that has the baton may read or write this memory
+// (exception: Control::running).
 //
 //   engine                                                      shell
 //   clocks, results, protections, until  ──► turn = kShell ──►  nodes run in the order of their clocks
-//   the request of `asking`              ◄── turn = kEngine ◄── a node asks, or all are at the window's end
+//   the request of `asking`              ◄── turn = kEngine ◄── a node's request, or the window's end
 //
 // Times are cycles of a compute node since the run began.
 #pragma once
@@ -24,18 +24,18 @@
 namespace braid::sim {
 
 namespace variable {
-// Descriptors, as decimal numbers, that a shell inherits: of the Control, and of the memfd that is the
-// cluster's heap.
+// Environment variables with the numbers of two file descriptors that a shell inherits: of the Control, and
+// of the memfd of the cluster's heap.
 inline constexpr const char* kControlFd = "BRAID_SIM_CONTROL_FD";
 inline constexpr const char* kHeapFd = "BRAID_SIM_HEAP_FD";
 }  // namespace variable
 
-// Changes with anything in this file: engine and shell are built together, and say so if they were not.
+// Changes with every layout or meaning in this file: a shell of another build ends with an error.
 inline constexpr std::uint32_t kControlVersion = 4;
 
 inline constexpr unsigned kMaxNodesPerCluster = 64;
 
-// What a compute node wants of the machine. It waits until the engine makes it runnable again.
+// A compute node's request to the engine. The node waits until the engine makes it runnable again.
 struct Request {
   enum class Kind : std::uint8_t {
     kNone,
@@ -44,13 +44,14 @@ struct Request {
     kUnlock,    // id
     kBarrier,   // id, reduction, value
     kSync,      // sync
-    kAllocate,  // pages, homes: by this node alone, inside parallel()
-    // call; CallKind::kAllocate: pages and homes too. By node 0 for its cluster. The calls of all clusters must
-    // be equal (dsm::difference() describes a difference). After CallKind::kParallel all nodes of the cluster
-    // run, from the same moment on.
+    kAllocate,  // pages, homes: for this node alone, inside parallel()
+    // call; CallKind::kAllocate: pages and homes too. By node 0 for its cluster. The calls of all clusters
+    // must be equal (dsm::difference() describes a difference). After CallKind::kParallel all nodes of the
+    // cluster run, from the same moment on.
     kCollective,
     // The node has finished its part of parallel() (the barrier at its end included) or of kRunOnCluster, and
-    // has nothing to run until the next one. Node 0 asks too: it continues when all nodes of its cluster have.
+    // has nothing to run until the next one. Node 0 asks too: it continues when all nodes of its cluster
+    // have.
     kIdle,
     // By node 0: all nodes of this cluster run, from the same moment on. Other clusters are not involved, and
     // there is no barrier: for loops on the cluster's own nodes.
@@ -69,9 +70,9 @@ struct Request {
 };
 
 struct alignas(64) NodeControl {
-  // The node's clock: while it runs its shell moves it, while it waits the engine.
+  // The node's clock. The shell advances it while the node runs, the engine while the node waits.
   std::int64_t clock = 0;
-  // It may run. The engine sets it; the shell clears it when the node asks for something.
+  // The node may run. The engine sets it; the shell clears it when the node makes a request.
   bool runnable = false;
   // The engine's answer: dsm::Engine::result(); of an allocation, a collective one too, its first page, or
   // dsm::kNoPages.
@@ -80,8 +81,8 @@ struct alignas(64) NodeControl {
   Request request;
 };
 
-// Pages whose protection has changed since the shell last ran: it carries these out, in this order, before
-// any node runs.
+// Pages whose protection has changed since the shell's last turn. The shell applies the changes, in this
+// order, before any node runs.
 struct ProtectionRun {
   std::uint32_t first = 0;
   std::uint32_t count = 0;
@@ -98,33 +99,34 @@ struct Control {
   std::uint32_t heap_pages = 0;
   std::int64_t cycles_per_second = 0;  // of a compute node
 
-  // A futex: whose turn it is. A program has no turn before init(), which waits for one; after the call
-  // kFinish it keeps the last one that it is given, and its process ends by itself. A program that cannot go
-  // on ends its process in the middle of its turn: with a message on standard error and status 70
-  // (dsm/program/failure.h), by exit(), or by a crash. So whoever waits for a turn watches the process too.
+  // A futex: which side has the baton. A program's first turn is in init(), which waits for it. After the
+  // collective call kFinish the program keeps the baton of its last turn, and its process ends by itself. A
+  // program that fails ends its process during its turn: with a message on standard error and status 70
+  // (dsm/program/failure.h), by exit(), or by a crash. So the engine, when it waits for the baton, also
+  // checks whether the process lives.
   static constexpr std::uint32_t kEngine = 0;
   static constexpr std::uint32_t kShell = 1;
-  static constexpr std::uint32_t kLeave = 2;  // to the shell: end the process at once, the run is over
+  static constexpr std::uint32_t kLeave = 2;  // the run is over: the shell ends its process at once
   std::atomic<std::uint32_t> turn{kEngine};
 
-  // From the engine. No node runs on when its clock is at or beyond `until`. Of two that can run the one with
-  // the earlier clock does, of equal ones the one with the lower number, until it is `quantum` ahead of the
-  // other; a cycle less if the other has the lower number, so that a quantum of 1 is the order of clocks and
-  // numbers wherever windows end.
+  // From the engine. A node whose clock has reached `until` does not run. Of the runnable nodes the one with
+  // the earliest clock runs (at equal clocks the one with the lowest number), until it is `quantum` ahead of
+  // the next one; a cycle less if the next one's number is lower. So with a quantum of 1 the order is that of
+  // clocks and numbers, wherever windows end.
   std::int64_t until = 0;
   std::int64_t quantum = 1;
   std::uint32_t protection_runs = 0;
-  // All pages that were allocated lie below: an access behind them is a wrong pointer, and a crash.
+  // Every allocated page is below this one. An access at or above it is the program's error and ends it.
   std::uint32_t allocated_pages = 0;
 
-  // From the shell: the node that asks for something; kNobody: all that can run have come to `until`.
+  // From the shell: the node that makes a request; kNobody: every runnable node has reached `until`.
   static constexpr std::uint32_t kNobody = ~std::uint32_t{0};
   std::uint32_t asking = kNobody;
-  // From the shell: the node whose program runs, or ran last. The one thing that the engine may read while
-  // the shell has the baton: who keeps it for too long.
+  // From the shell: the node that runs, or ran last. The engine may read it while the shell has the baton, to
+  // name the node that keeps it too long.
   std::atomic<std::uint32_t> running{0};
-  // The program was built with charges of the compiler plug-in; else clocks come from the processor, and no
-  // run is like another.
+  // The program was compiled with the charging plug-in. Otherwise its clocks advance by the processor's time,
+  // and runs differ.
   bool counted = false;
 
   ProtectionRun protections[kMaxProtectionRuns];

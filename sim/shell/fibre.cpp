@@ -21,13 +21,13 @@ namespace {
 
 constexpr std::size_t kGuardBytes = 4096;
 
-void* boundary_of(void* mapping) {
+void* stack_bottom_of(void* mapping) {
   return static_cast<std::byte*>(mapping) + kGuardBytes;
 }
 
 }  // namespace
 
-struct Fibre::Passage {
+struct Fibre::Switch {
   Fibre* from;
   Fibre* to;
   void* from_context;
@@ -47,20 +47,20 @@ Result<std::unique_ptr<Fibre>> Fibre::make(void (*entry)(void*), void* argument)
     return error("cannot map {} MiB for a compute node's stack: {}", kStackBytes >> 20,
                  std::strerror(error_number));
   }
-  // Of a huge page most would stay unused.
+  // Most of a huge page would stay unused.
   ::madvise(mapping, kGuardBytes + kStackBytes, MADV_NOHUGEPAGE);
   fibre->mapping_ = mapping;
   fibre->entry_ = entry;
   fibre->argument_ = argument;
-  fibre->stack_bottom_ = boundary_of(mapping);
+  fibre->stack_bottom_ = stack_bottom_of(mapping);
   fibre->stack_bytes_ = kStackBytes;
   namespace context = boost::context::detail;
   fibre->context_ = context::make_fcontext(static_cast<std::byte*>(mapping) + kGuardBytes + kStackBytes,
                                            kStackBytes, [](context::transfer_t came) {
-                                             Passage passage = *static_cast<const Passage*>(came.data);
-                                             passage.from_context = came.fctx;
-                                             Fibre& self = *passage.to;
-                                             self.arrive(passage);
+                                             Switch passed = *static_cast<const Switch*>(came.data);
+                                             passed.from_context = came.fctx;
+                                             Fibre& self = *passed.to;
+                                             self.restore(passed);
                                              self.entry_(self.argument_);
                                              std::terminate();
                                            });
@@ -71,19 +71,19 @@ Fibre::~Fibre() {
   if (mapping_ != nullptr) ::munmap(mapping_, kGuardBytes + kStackBytes);
 }
 
-// Not inlined: what the compiler knows of a thread's variables ends here.
+// Not inlined, so that the compiler does not keep addresses of thread-local variables across the switch.
 [[gnu::noinline]] void Fibre::resume(Fibre& other) {
-  leave(other);
-  Passage passage = {this, &other, nullptr};
+  save(other);
+  Switch passed = {this, &other, nullptr};
   const boost::context::detail::transfer_t came =
-      boost::context::detail::jump_fcontext(other.context_, &passage);
-  // Somebody else's words, on a stack that stands still while it is read.
-  passage = *static_cast<const Passage*>(came.data);
-  passage.from_context = came.fctx;
-  arrive(passage);
+      boost::context::detail::jump_fcontext(other.context_, &passed);
+  // Read from the stack of the fibre that resumed this one, which is now suspended.
+  passed = *static_cast<const Switch*>(came.data);
+  passed.from_context = came.fctx;
+  restore(passed);
 }
 
-void Fibre::leave([[maybe_unused]] Fibre& other) {
+void Fibre::save([[maybe_unused]] Fibre& other) {
   errno_ = errno;
   std::memcpy(exceptions_.data(), abi::__cxa_get_globals(), exceptions_.size());
 #if defined(__SANITIZE_ADDRESS__)
@@ -91,12 +91,12 @@ void Fibre::leave([[maybe_unused]] Fibre& other) {
 #endif
 }
 
-void Fibre::arrive(const Passage& passage) {
-  CHECK(passage.to == this);
-  passage.from->context_ = passage.from_context;
+void Fibre::restore(const Switch& passed) {
+  CHECK(passed.to == this);
+  passed.from->context_ = passed.from_context;
 #if defined(__SANITIZE_ADDRESS__)
-  // Tells where the stack that was left lies, which nobody knew of the thread's own.
-  __sanitizer_finish_switch_fiber(fake_stack_, &passage.from->stack_bottom_, &passage.from->stack_bytes_);
+  // Also reports the bounds of the suspended stack, which are not known before for the thread's own.
+  __sanitizer_finish_switch_fiber(fake_stack_, &passed.from->stack_bottom_, &passed.from->stack_bytes_);
 #endif
   std::memcpy(abi::__cxa_get_globals(), exceptions_.data(), exceptions_.size());
   errno = errno_;

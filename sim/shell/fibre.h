@@ -1,8 +1,9 @@
-// Compute nodes that take turns on one thread: a stack each, and what C++ keeps for a thread besides.
+// A fibre: a stack of its own, with errno and the state of exceptions, on a thread that it shares with
+// others.
 //
-// A fibre may be left and resumed anywhere, in the middle of a handler of SIGSEGV as well, if that runs on
-// the fibre's own stack with SA_NODEFER and an empty mask: then a signal's frame is a frame like others.
-// Variables that are thread_local are not among what is kept: the fibres of a thread share them.
+// A fibre can be suspended and resumed anywhere, also inside a handler of SIGSEGV that runs on the fibre's
+// own stack with SA_NODEFER and an empty mask: the signal's frame is then an ordinary part of the stack.
+// thread_local variables are not saved: the fibres of a thread share them.
 #pragma once
 
 #include <array>
@@ -15,36 +16,36 @@ namespace braid::sim {
 
 class Fibre {
  public:
-  // The stack that the thread has of its own.
+  // The calling thread itself, on its own stack.
   static std::unique_ptr<Fibre> of_thread();
-  // Runs entry(argument), which must not return and lets no exception out, when it is first resumed. An
-  // overflow of its stack is a crash: there is nowhere to handle it.
+  // When it is first resumed it runs entry(argument), which must not return or throw. A stack overflow
+  // crashes the process.
   static Result<std::unique_ptr<Fibre>> make(void (*entry)(void*), void* argument);
-  // Not while it runs. What is left on its stack is not unwound.
+  // Not while it runs. Its stack is not unwound.
   ~Fibre();
   Fibre(const Fibre&) = delete;
   Fibre& operator=(const Fibre&) = delete;
 
-  // Called on this fibre, whose thread goes on with `other`; returns when somebody resumes this one.
+  // Called on this fibre: suspends it and continues `other`. Returns when this fibre is resumed.
   void resume(Fibre& other);
 
-  // A thread's usual stack (`ulimit -s`), so that a program that has room live has it here. Address space
-  // only, until it is used.
+  // The usual size of a thread's stack (`ulimit -s`), so that a program that fits in a live run fits here.
+  // Memory is allocated when it is used.
   static constexpr std::size_t kStackBytes = 8u << 20;
 
  private:
-  // What jump_fcontext() tells the fibre that goes on.
-  struct Passage;
+  // What jump_fcontext() passes to the resumed fibre.
+  struct Switch;
 
   Fibre() = default;
-  void leave(Fibre& other);
-  void arrive(const Passage& passage);
+  void save(Fibre& other);
+  void restore(const Switch& passed);
 
   void (*entry_)(void*) = nullptr;
   void* argument_ = nullptr;
   void* mapping_ = nullptr;  // guard page, then the stack
-  void* context_ = nullptr;  // where it goes on; while it does not run
-  // errno, and what the language knows of exceptions that are being handled; while it does not run.
+  void* context_ = nullptr;  // where it continues; valid while it is suspended
+  // errno and the C++ runtime's state of exceptions; valid while it is suspended.
   int errno_ = 0;
   std::array<std::byte, 16> exceptions_{};
   // For AddressSanitizer.

@@ -1,5 +1,5 @@
-// The shell as a process's host: how a program joins a simulation, and what of api.h and threads.h is the
-// shell's alone.
+// The functions of api.h and threads.h that are specific to simulation: how a program joins, the time, and
+// adopted threads.
 #include <errno.h>
 
 #include <cstdio>
@@ -18,7 +18,7 @@ namespace braid::dsm {
 
 void init() {
   check_not_joined();
-  // Lines leave as they are complete, as they do live (dsm/live/machine.cpp).
+  // Each line is written when it is complete, as in a live run.
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   Result<std::unique_ptr<sim::ShellHost>> started = sim::ShellHost::start(
       [](const char* name) -> const char* { return std::getenv(name); }, ::program_invocation_short_name);
@@ -26,15 +26,15 @@ void init() {
   join(std::move(started).value());
 }
 
-// Virtual time; it stands still before init() and after finish().
+// Virtual time; constant before init() and after finish().
 double seconds() {
   return sim::seconds_of_run();
 }
 
 AdoptedThread::AdoptedThread(unsigned) {
   fail(
-      "AdoptedThread: in simulation compute nodes are no threads, and no thread can be one: use parallel(), "
-      "or run_on_cluster() (dsm/threads.h), for loops inside a cluster");
+      "AdoptedThread: in simulation a compute node is not a thread, and no thread can become one: use "
+      "parallel(), or run_on_cluster() (dsm/threads.h), for loops inside a cluster");
 }
 AdoptedThread::~AdoptedThread() = default;
 

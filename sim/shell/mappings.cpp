@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* kCure = "this program was built for simulation: run it with `braid sim`";
 
-// A descriptor that the environment names, of at least this many bytes.
+// The open descriptor that variable `name` names, of a file of at least `least_bytes`.
 Result<int> read_descriptor(const Mappings::Lookup& lookup, const char* name, std::size_t least_bytes) {
   const char* const text = lookup(name);
   if (text == nullptr) return error("{} is not set: {}", name, kCure);
@@ -28,7 +28,7 @@ Result<int> read_descriptor(const Mappings::Lookup& lookup, const char* name, st
   const std::from_chars_result parsed = std::from_chars(text, end, fd);
   struct stat status = {};
   if (parsed.ec != std::errc() || parsed.ptr != end || ::fstat(fd, &status) != 0)
-    return error("{} is '{}', which is no open descriptor: {}", name, text, kCure);
+    return error("{} is '{}', which is not an open descriptor: {}", name, text, kCure);
   if (static_cast<std::size_t>(status.st_size) < least_bytes)
     return error("{} is '{}', of {} bytes where {} are needed: program and simulator are of different builds",
                  name, text, status.st_size, least_bytes);
@@ -93,7 +93,7 @@ void Mappings::protect() const {
   CHECK_LE(runs, kMaxProtectionRuns);
   for (std::uint32_t i = 0; i < runs;) {
     ProtectionRun run = control_->protections[i];
-    // Calls are what costs, not pages.
+    // The cost is that of the calls, not of the pages, so adjacent runs are merged.
     for (++i; i < runs; ++i) {
       const ProtectionRun& next = control_->protections[i];
       if (next.access != run.access || next.first != run.first + run.count) break;

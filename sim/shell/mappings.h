@@ -1,5 +1,5 @@
-// The two pieces of memory that a shell shares with the engine: the Control, and the cluster's heap at the
-// address where programs have it.
+// The two memory regions that a shell shares with the engine: the Control, and the cluster's heap at the
+// address that it has in every program.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ class Mappings {
  public:
   // The value of an environment variable, or nullptr: std::getenv, or a test's table.
   using Lookup = std::function<const char*(const char* name)>;
-  // Maps what the environment's descriptors are of, and closes these. The heap cannot be touched until the
+  // Maps the two descriptors that the environment names, and closes them. The heap is inaccessible until the
   // engine opens its pages. An error names the cure.
   static Result<Mappings> map(const Lookup& lookup);
   ~Mappings();
@@ -24,8 +24,8 @@ class Mappings {
   Mappings& operator=(const Mappings&) = delete;
 
   Control& control() const { return *control_; }
-  // Carries out the protections that the engine has left in the Control. Ends the process with a message if
-  // the system refuses one.
+  // Applies the changes of protection that the engine has written to the Control. Ends the process with a
+  // message if the system refuses one.
   void protect() const;
 
  private:

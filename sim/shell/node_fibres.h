@@ -1,5 +1,5 @@
-// The compute nodes of a cluster as fibres of one thread, and which of them runs. Node 0 is what the thread
-// runs already.
+// The compute nodes of a cluster as fibres of one thread, and which of them runs. Node 0 is the thread
+// itself.
 #pragma once
 
 #include <functional>
@@ -13,18 +13,18 @@ namespace braid::sim {
 
 class NodeFibres {
  public:
-  // What a node runs when it is first switched to, with its number; it must not return.
+  // Runs on a node's fibre when it is first resumed; must not return.
   using Entry = std::function<void(unsigned node)>;
 
-  // On the thread that they will be fibres of.
+  // Called on the thread that runs the fibres.
   NodeFibres(unsigned nodes, Entry entry);
   NodeFibres(const NodeFibres&) = delete;
   NodeFibres& operator=(const NodeFibres&) = delete;
 
   unsigned current() const { return current_; }
-  // Makes those that there are not yet. Nodes have no stack before, so this is not for the middle of a fault.
+  // Makes the fibres that do not exist yet. It allocates, so it must not be called inside a fault.
   Result<void> make_all();
-  // Returns when somebody switches back. The node's fibre has been made.
+  // The node's fibre exists. Returns when the calling node is switched to again.
   void switch_to(unsigned node);
 
  private:

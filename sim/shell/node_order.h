@@ -1,5 +1,6 @@
-// Which compute node of a cluster runs, and until when: of those that can run the one with the earliest
-// clock, of equal clocks the lower number's, until it is a quantum ahead of the next or at the window's end.
+// Which compute node of a cluster runs, and until when: the runnable node with the earliest clock (at equal
+// clocks the one with the lowest number), until it is a quantum ahead of the next or at the end of the
+// window.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +10,7 @@
 
 namespace braid::sim {
 
-// Control::kNobody: all that can run have come to the window's end.
+// The next node to run; Control::kNobody: every runnable node has reached the end of the window.
 inline std::uint32_t next_node(const Control& control) {
   std::uint32_t first = Control::kNobody;
   std::int64_t earliest = control.until;
@@ -22,7 +23,7 @@ inline std::uint32_t next_node(const Control& control) {
   return first;
 }
 
-// At this clock the node must let another one run.
+// The clock at which the node must stop for another one, or for the end of the window.
 inline std::int64_t end_of_run(const Control& control, unsigned node) {
   std::int64_t end = control.until;
   for (unsigned n = 0; n < control.compute; ++n) {

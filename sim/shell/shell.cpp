@@ -17,15 +17,15 @@ using dsm::LockId;
 
 namespace {
 
-// Changes with what programs of different clusters must agree on.
+// Changes when the arguments that all clusters must agree on change.
 constexpr std::uint64_t kShellVersion = 1;
 
-// For the handlers of faults and of spent budgets, which know no object.
+// For the handler of spent budgets, which has no argument.
 ShellHost* the_shell = nullptr;
 
 double seconds_at_end = 0;
 
-// The thread that the compute nodes are fibres of. Initial-exec: reading it inside a fault allocates nothing.
+// True on the thread of the compute nodes. Initial-exec: a read inside a fault allocates nothing.
 thread_local volatile bool is_the_programs_thread __attribute__((tls_model("initial-exec"))) = false;
 
 Request of_kind(Request::Kind kind) {
@@ -53,7 +53,7 @@ std::optional<PageId> first_page(const NodeControl& answer) {
 
 }  // namespace
 
-// ---------------------------------------------------------------- beginning and end
+// ---------------------------------------------------------------- start and end
 
 Result<std::unique_ptr<ShellHost>> ShellHost::start(const Mappings::Lookup& lookup,
                                                     const std::string& program) {
@@ -71,8 +71,8 @@ Result<std::unique_ptr<ShellHost>> ShellHost::start(const Mappings::Lookup& look
   set_spent_handler([] { the_shell->on_spent(); });
   host->baton_.await();
   host->control_.counted = charges_are_counted();
-  host->hand_in(of_call(dsm::hello_facts(kShellVersion, shape, program)));
-  host->enter();
+  host->submit(of_call(dsm::hello_facts(kShellVersion, shape, program)));
+  host->start_clock();
   return host;
 }
 
@@ -90,7 +90,7 @@ ShellHost::ShellHost(const dsm::Shape& shape, Mappings mappings)
 
 ShellHost::~ShellHost() {
   seconds_at_end = seconds();
-  leave();
+  stop_clock();
   set_spent_handler(nullptr);
   dsm::remove_fault_handler();
   is_the_programs_thread = false;
@@ -103,35 +103,35 @@ void ShellHost::finish() {
 
 // ---------------------------------------------------------------- between the program and the shell
 
-void ShellHost::leave() {
+void ShellHost::stop_clock() {
   control_.nodes[fibres_.current()].clock += meter_.stop();
-  inside_ = true;
+  in_shell_ = true;
 }
 
-void ShellHost::enter() {
+void ShellHost::start_clock() {
   const unsigned node = fibres_.current();
-  inside_ = false;
+  in_shell_ = false;
   control_.running.store(node, std::memory_order_relaxed);
   // A budget is spent when it is negative.
   meter_.start(end_of_run(control_, node) - control_.nodes[node].clock - 1);
 }
 
 void ShellHost::on_spent() {
-  if (inside_) return;
-  leave();
+  if (in_shell_) return;
+  stop_clock();
   run_next();
-  enter();
+  start_clock();
 }
 
 const NodeControl& ShellHost::ask(const Request& request) {
   const unsigned local = fibres_.current();
-  leave();
-  hand_in(request);
-  enter();
+  stop_clock();
+  submit(request);
+  start_clock();
   return control_.nodes[local];
 }
 
-void ShellHost::hand_in(const Request& request) {
+void ShellHost::submit(const Request& request) {
   const unsigned local = fibres_.current();
   control_.nodes[local].request = request;
   control_.nodes[local].runnable = false;
@@ -145,7 +145,7 @@ bool ShellHost::on_fault(std::uintptr_t address, bool write) {
     say_touched_by_foreign_thread();
     return false;
   }
-  if (inside_) {
+  if (in_shell_) {
     say_touched_inside();
     return false;
   }
@@ -165,7 +165,7 @@ bool ShellHost::on_fault(std::uintptr_t address, bool write) {
 void ShellHost::run_next() {
   std::uint32_t next = next_node(control_);
   for (; next == Control::kNobody; next = next_node(control_)) give_baton(Control::kNobody);
-  // Nodes that the engine lets run have been made: it learnt of them with the first call that all make.
+  // The engine makes other nodes than 0 runnable only after run_on_all(), which has made their fibres.
   fibres_.switch_to(next);
 }
 
@@ -175,7 +175,7 @@ void ShellHost::give_baton(std::uint32_t asking) {
 }
 
 void ShellHost::node_loop(unsigned local) {
-  enter();
+  start_clock();
   for (;;) {
     (*job_)(local);
     ask(of_kind(Request::Kind::kIdle));
@@ -186,7 +186,7 @@ void ShellHost::run_on_all(const Request& request, const std::function<void(unsi
   if (const Result<void> made = fibres_.make_all(); !made)
     dsm::fail_with_text(made.error().text.data(), made.error().text.size());
   job_ = &job;
-  in_parallel_ = true;  // others may run before node 0 does again
+  in_parallel_ = true;  // other nodes may run before ask() returns
   ask(request);
   job(0);
   ask(of_kind(Request::Kind::kIdle));
@@ -194,7 +194,7 @@ void ShellHost::run_on_all(const Request& request, const std::function<void(unsi
   job_ = nullptr;
 }
 
-// ---------------------------------------------------------------- what programs call
+// ---------------------------------------------------------------- calls of the program
 
 int ShellHost::current_node() const {
   return is_the_programs_thread ? static_cast<int>(fibres_.current()) : -1;
@@ -202,8 +202,10 @@ int ShellHost::current_node() const {
 
 void ShellHost::check_caller(unsigned local) const {
   if (!is_the_programs_thread)
-    fail("compute node {} was called on a thread of the program's own: in simulation its nodes share one",
-         node_id(local));
+    fail(
+        "compute node {} was called on a thread of the program's own: in simulation the nodes of a cluster "
+        "share one thread",
+        node_id(local));
   if (local != fibres_.current())
     fail("compute node {} was called by compute node {}: each node calls for itself", node_id(local),
          node_id(fibres_.current()));
@@ -284,10 +286,10 @@ std::uint64_t ShellHost::sync(unsigned local, const dsm::SyncCall& call) {
 
 double ShellHost::seconds() {
   if (!is_the_programs_thread)
-    fail("seconds() was called on a thread of the program's own: it has no part in virtual time");
-  leave();
+    fail("seconds() was called on a thread of the program's own, which has no virtual time");
+  stop_clock();
   const std::int64_t now = control_.nodes[fibres_.current()].clock;
-  enter();
+  start_clock();
   return static_cast<double>(now) / static_cast<double>(control_.cycles_per_second);
 }
 

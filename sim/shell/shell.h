@@ -1,13 +1,13 @@
-// A program's host in virtual time: the shell of one cluster (sim/shell/control.h). It holds the heap, its
-// protections and the compute nodes, as fibres of the process's one thread; what they ask for, the engine
-// decides, in another process.
+// A program's host in virtual time: the shell of one cluster (sim/shell/control.h). It has the heap, its
+// protections and the compute nodes, as fibres of the process's only thread. The engine, in another process,
+// decides about the nodes' requests.
 //
-// Which node runs: of those that can, the one with the earliest clock, until it is a quantum ahead of the
-// next or at the window's end. Clocks move by what the compiler's plug-in counts (sim/charge/budget.h).
+// The runnable node with the earliest clock runs, until it is a quantum ahead of the next or at the end of
+// the window (sim/shell/node_order.h). Clocks advance by the program's charges (sim/charge/budget.h).
 //
-//      program  ──leave()──►  shell  ──give_baton()──►  engine
-//      (a node's clock runs)    │ run_next(): another fibre
-//      program  ◄──enter()───  shell  ◄────────────────  engine
+//      program  ──stop_clock()──►   shell  ──give_baton()──►  engine
+//      (a node's clock runs)          │ run_next(): another fibre
+//      program  ◄──start_clock()──  shell  ◄────────────────  engine
 #pragma once
 
 #include <bitset>
@@ -28,14 +28,14 @@
 
 namespace braid::sim {
 
-// By the clock of the compute node that runs, since the run began; 0 before there is a shell, and the last
-// one's end after it. The program's thread.
+// The clock of the running compute node, in seconds since the run began; 0 before the shell starts, and the
+// time of its end afterwards. Called on the program's thread.
 double seconds_of_run();
 
 class ShellHost final : public dsm::Host, private dsm::FaultSink {
  public:
-  // Joins the run whose descriptors the environment names; the calling thread becomes the program's one
-  // thread, and compute node 0. An error names the cure. One at a time.
+  // Joins the run whose descriptors the environment names; the calling thread becomes the program's thread
+  // and compute node 0. An error names the cure. At most one shell exists at a time.
   static Result<std::unique_ptr<ShellHost>> start(const Mappings::Lookup& lookup, const std::string& program);
   ~ShellHost() override;
 
@@ -62,21 +62,22 @@ class ShellHost final : public dsm::Host, private dsm::FaultSink {
   bool on_fault(std::uintptr_t address, bool write) override;
   void on_spent();
 
-  // Where the program comes in and goes on. Between the two its clock stands still.
-  void leave();
-  void enter();
-  // Asks for the node that runs, and returns when the engine lets it go on; with the engine's answer.
+  // The shell's code runs between the two; the node's clock does not advance.
+  void stop_clock();
+  void start_clock();
+  // Makes a request for the running node. Returns the engine's answer when the node runs again.
   const NodeControl& ask(const Request& request);
-  // The part of it inside the shell.
-  void hand_in(const Request& request);
+  // As ask(), while the clock is stopped.
+  void submit(const Request& request);
   void run_next();
-  // Asks for `request`, after which all nodes of the cluster run `job` with their numbers. Returns when all have.
+  // Asks for `request`, after which all nodes of the cluster run `job` with their numbers. Returns when all
+  // have.
   void run_on_all(const Request& request, const std::function<void(unsigned)>& job);
   [[noreturn]] void node_loop(unsigned local);
 
   double seconds();
 
-  // Returns when the baton is back, and what the engine has protected is.
+  // Returns when the baton is back and the engine's changes of protection are applied.
   void give_baton(std::uint32_t asking);
 
   // Ends the process with a message if the caller is not compute node `local`.
@@ -87,9 +88,9 @@ class ShellHost final : public dsm::Host, private dsm::FaultSink {
   Baton baton_;
   Meter meter_;
   NodeFibres fibres_;
-  bool inside_ = true;  // the shell's code runs, not the program's
+  bool in_shell_ = true;  // the shell's code runs, not the program's
   const std::function<void(unsigned)>* job_ = nullptr;
-  std::vector<std::bitset<dsm::kLocks>> locks_;  // by compute node: those that it has
+  std::vector<std::bitset<dsm::kLocks>> locks_;  // by compute node: the locks that it holds
 };
 
 }  // namespace braid::sim

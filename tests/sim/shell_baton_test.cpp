@@ -1,8 +1,8 @@
-// The baton and the mappings of a shell, with the engine's side played by a child process or a thread.
+// The baton and the mappings of a shell. A thread or the test's process takes the engine's part.
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -20,7 +20,7 @@
 namespace braid::sim {
 namespace {
 
-TEST(Baton, ComesBackWhenTheEngineGivesIt) {
+TEST(Baton, GiveReturnsWhenTheEngineReturnsTheBaton) {
   const auto control = std::make_unique<Control>();
   Baton baton(*control, ::getppid());
   control->turn = Control::kShell;
@@ -36,7 +36,7 @@ TEST(Baton, ComesBackWhenTheEngineGivesIt) {
   engine.join();
 }
 
-// In a process of its own, which await() ends.
+// Calls await() in a child process and returns the exit status; 99: await() returned.
 int status_of_await(std::uint32_t turn, bool engine_lives) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -50,19 +50,19 @@ int status_of_await(std::uint32_t turn, bool engine_lives) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST(Baton, ShellThatIsToldToLeaveEndsItsProcess) {
+TEST(Baton, LeaveEndsTheShellsProcess) {
   EXPECT_EQ(status_of_await(Control::kLeave, true), 0);
 }
 
-TEST(Baton, ShellThatHasItGoesOn) {
+TEST(Baton, AwaitReturnsWhenTheShellHasTheBaton) {
   EXPECT_EQ(status_of_await(Control::kShell, true), 99);
 }
 
-TEST(Baton, ShellWhoseEngineHasDiedFails) {
+TEST(Baton, AwaitFailsWhenTheEngineHasDied) {
   EXPECT_EQ(status_of_await(Control::kEngine, false), dsm::kFailureStatus);
 }
 
-// Whether system calls may read the page, and write it.
+// Whether system calls can read and write the page: "rw", "r-" or "--".
 std::string access_of(std::uint32_t page) {
   void* const address = dsm::application_address(PageId(page));
   const int fd = ::memfd_create("probe", 0);
@@ -73,7 +73,7 @@ std::string access_of(std::uint32_t page) {
   return std::string(readable ? "r" : "-") + (writable ? "w" : "-");
 }
 
-TEST(Mappings, HeapIsClosedUntilProtectionsAreCarriedOutInTheirOrder) {
+TEST(Mappings, HeapIsInaccessibleUntilProtectionsAreAppliedInOrder) {
   constexpr std::uint32_t kPages = 8;
   const int control_fd = ::memfd_create("control", 0);
   const int heap_fd = ::memfd_create("heap", 0);
@@ -88,7 +88,7 @@ TEST(Mappings, HeapIsClosedUntilProtectionsAreCarriedOutInTheirOrder) {
       return name == variable::kControlFd ? control_text.c_str() : heap_text.c_str();
     });
     ASSERT_TRUE(mappings.ok()) << mappings.error().text;
-    EXPECT_EQ(::fcntl(control_fd, F_GETFD), -1) << "is closed";
+    EXPECT_EQ(::fcntl(control_fd, F_GETFD), -1) << "still open";
     for (std::uint32_t page = 0; page < kPages; ++page) EXPECT_EQ(access_of(page), "--");
     control->protections[0] = {0, 3, dsm::Access::kWrite};
     control->protections[1] = {3, 2, dsm::Access::kRead};
@@ -101,7 +101,7 @@ TEST(Mappings, HeapIsClosedUntilProtectionsAreCarriedOutInTheirOrder) {
     EXPECT_EQ(all, "rw -- rw r- r- -- -- -- ");
   }
   unsigned char resident = 0;
-  EXPECT_NE(::mincore(dsm::application_address(PageId(0)), 1, &resident), 0) << "unmapped with the object";
+  EXPECT_NE(::mincore(dsm::application_address(PageId(0)), 1, &resident), 0) << "still mapped";
   ::munmap(memory, sizeof(Control));
 }
 

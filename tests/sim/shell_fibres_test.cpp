@@ -14,14 +14,14 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(NodeFibres, NodeZeroIsTheThreadThatMadeThem) {
+TEST(NodeFibres, NodeZeroIsTheConstructingThread) {
   NodeFibres fibres(1, [](unsigned) { std::terminate(); });
   EXPECT_EQ(fibres.current(), 0u);
   fibres.switch_to(0);
   EXPECT_EQ(fibres.current(), 0u);
 }
 
-TEST(NodeFibres, EachRunsTheEntryWithItsNumberAndGoesOnWhereItLeft) {
+TEST(NodeFibres, EachFibreRunsEntryWithItsNumberAndContinuesWhereItStopped) {
   std::vector<std::string> log;
   NodeFibres* all = nullptr;
   NodeFibres fibres(3, [&](unsigned node) {
@@ -40,11 +40,11 @@ TEST(NodeFibres, EachRunsTheEntryWithItsNumberAndGoesOnWhereItLeft) {
   EXPECT_THAT(log, ElementsAre("2 turn 0", "1 turn 0", "2 turn 1"));
 }
 
-TEST(NodeFibres, MakingThemAgainKeepsThoseThatRun) {
+TEST(NodeFibres, SecondMakeAllKeepsExistingFibres) {
   NodeFibres* all = nullptr;
-  unsigned begun = 0;
+  unsigned started = 0;
   NodeFibres fibres(2, [&](unsigned) {
-    ++begun;
+    ++started;
     for (;;) all->switch_to(0);
   });
   all = &fibres;
@@ -52,10 +52,10 @@ TEST(NodeFibres, MakingThemAgainKeepsThoseThatRun) {
   fibres.switch_to(1);
   ASSERT_TRUE(fibres.make_all().ok());
   fibres.switch_to(1);
-  EXPECT_EQ(begun, 1u);
+  EXPECT_EQ(started, 1u);
 }
 
-TEST(NodeFibres, EachHasItsOwnErrno) {
+TEST(NodeFibres, EachFibreHasItsOwnErrno) {
   NodeFibres* all = nullptr;
   NodeFibres fibres(2, [&](unsigned) {
     for (int value = 50;; ++value) {
@@ -73,15 +73,15 @@ TEST(NodeFibres, EachHasItsOwnErrno) {
   EXPECT_EQ(errno, 7);
 }
 
-TEST(NodeFibres, WhatTheEntryOfAFibreThrowsStaysOnIt) {
+TEST(NodeFibres, HandledExceptionStaysOnItsFibre) {
   NodeFibres* all = nullptr;
-  int caught_there = 0;
+  int caught = 0;
   NodeFibres fibres(2, [&](unsigned) {
     for (;;) {
       try {
         throw 5;
       } catch (int number) {
-        caught_there = number;
+        caught = number;
         all->switch_to(0);  // while the exception is being handled
       }
       all->switch_to(0);
@@ -90,7 +90,7 @@ TEST(NodeFibres, WhatTheEntryOfAFibreThrowsStaysOnIt) {
   all = &fibres;
   ASSERT_TRUE(fibres.make_all().ok());
   fibres.switch_to(1);
-  EXPECT_EQ(caught_there, 5);
+  EXPECT_EQ(caught, 5);
   EXPECT_EQ(std::current_exception(), nullptr);
   fibres.switch_to(1);
 }

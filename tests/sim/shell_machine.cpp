@@ -24,8 +24,8 @@ using dsm::LockId;
 
 namespace {
 
-constexpr std::int64_t kPatienceNs = 60'000'000'000;
-constexpr timespec kLook = {.tv_sec = 0, .tv_nsec = 20'000'000};
+constexpr std::int64_t kTimeoutNs = 60'000'000'000;
+constexpr timespec kCheckPeriod = {.tv_sec = 0, .tv_nsec = 20'000'000};
 
 int make_memory(const char* name, std::size_t bytes) {
   const int fd = ::memfd_create(name, 0);  // inherited
@@ -55,10 +55,10 @@ struct ShellMachine::Cluster final : dsm::PageMemory {
         heap_bytes(std::size_t{config.heap_pages} * dsm::kPageBytes),
         control_fd(make_memory("control", sizeof(Control))),
         heap_fd(make_memory("heap", heap_bytes)),
-        words_fd(make_memory("stderr", 0)),
+        stderr_fd(make_memory("stderr", 0)),
         control(new (map_memory(control_fd, sizeof(Control))) Control),
         heap(map_memory(heap_fd, heap_bytes)),
-        waits(config.compute),
+        waiting(config.compute),
         idle(config.compute),
         engine(dsm::engine_config({.clusters = config.clusters,
                                    .cluster = number,
@@ -75,7 +75,7 @@ struct ShellMachine::Cluster final : dsm::PageMemory {
   ~Cluster() override {
     ::munmap(control, sizeof(Control));
     ::munmap(heap, heap_bytes);
-    for (const int fd : {control_fd, heap_fd, words_fd}) ::close(fd);
+    for (const int fd : {control_fd, heap_fd, stderr_fd}) ::close(fd);
   }
 
   void protect(PageId first, std::uint32_t count, dsm::Access access) override {
@@ -86,14 +86,14 @@ struct ShellMachine::Cluster final : dsm::PageMemory {
 
   const unsigned index;
   const std::size_t heap_bytes;
-  const int control_fd, heap_fd, words_fd;
+  const int control_fd, heap_fd, stderr_fd;
   Control* const control;
   std::byte* const heap;
-  pid_t process = 0;  // 0: not started, or waited for
+  pid_t process = 0;  // 0: not started, or reaped
   bool finished = false;
   Ending ending;
   const Request* call = nullptr;  // the collective call that waits for other clusters
-  std::vector<char> waits;        // by node: for the page engine
+  std::vector<char> waiting;      // by node: it waits for the page engine
   std::vector<char> idle;
   dsm::Engine engine;
 };
@@ -101,7 +101,7 @@ struct ShellMachine::Cluster final : dsm::PageMemory {
 ShellMachine::ShellMachine(const ShellMachineConfig& config) : config_(config) {
   for (std::uint16_t k = 0; k < config.clusters; ++k)
     clusters_.push_back(std::make_unique<Cluster>(config, k));
-  // All on one processor, as the simulator does it: else a turn takes as long as a processor takes to wake.
+  // All on one processor, as in the simulator: otherwise each turn waits for an idle processor to wake up.
   ::sched_getaffinity(0, sizeof affinity_before_, &affinity_before_);
   cpu_set_t one;
   CPU_ZERO(&one);
@@ -139,7 +139,7 @@ void ShellMachine::start_process(Cluster& cluster, const std::function<int()>& p
   cluster.process = ::fork();
   CHECK_GE(cluster.process, 0);
   if (cluster.process != 0) return;
-  ::dup2(cluster.words_fd, STDERR_FILENO);
+  ::dup2(cluster.stderr_fd, STDERR_FILENO);
   ::setenv(variable::kControlFd, std::to_string(cluster.control_fd).c_str(), 1);
   ::setenv(variable::kHeapFd, std::to_string(cluster.heap_fd).c_str(), 1);
   const int status = program();
@@ -150,7 +150,7 @@ void ShellMachine::start_process(Cluster& cluster, const std::function<int()>& p
 bool ShellMachine::ended(Cluster& cluster) {
   if (cluster.process == 0) return true;
   if (monotonic_now().ns() > deadline_ns_) {
-    trouble_ = "the test's patience is at its end";
+    error_ = "the test's time limit has passed";
     ::kill(cluster.process, SIGKILL);
   }
   int status = 0;
@@ -158,7 +158,7 @@ bool ShellMachine::ended(Cluster& cluster) {
   cluster.process = 0;
   if (WIFEXITED(status)) cluster.ending.exit_status = WEXITSTATUS(status);
   if (WIFSIGNALED(status)) cluster.ending.signal = WTERMSIG(status);
-  cluster.ending.text = read_all(cluster.words_fd);
+  cluster.ending.text = read_all(cluster.stderr_fd);
   return true;
 }
 
@@ -170,7 +170,7 @@ bool ShellMachine::turn(Cluster& cluster) {
   ::syscall(SYS_futex, &control.turn, FUTEX_WAKE, 1, nullptr, nullptr, 0);
   while (control.turn.load() == Control::kShell) {
     if (ended(cluster)) return false;
-    ::syscall(SYS_futex, &control.turn, FUTEX_WAIT, Control::kShell, &kLook, nullptr, 0);
+    ::syscall(SYS_futex, &control.turn, FUTEX_WAIT, Control::kShell, &kCheckPeriod, nullptr, 0);
   }
   return true;
 }
@@ -188,7 +188,7 @@ void ShellMachine::end_all() {
 ShellMachine::Cluster* ShellMachine::next_cluster() {
   Cluster* next = nullptr;
   std::int64_t earliest = INT64_MAX;
-  std::int64_t second = INT64_MAX;  // of the others
+  std::int64_t second = INT64_MAX;  // the earliest clock of the other clusters
   for (const auto& cluster : clusters_) {
     std::int64_t clock = INT64_MAX;
     for (unsigned n = 0; n < config_.compute; ++n) {
@@ -207,9 +207,9 @@ ShellMachine::Cluster* ShellMachine::next_cluster() {
 }
 
 std::vector<ShellMachine::Ending> ShellMachine::run() {
-  deadline_ns_ = monotonic_now().ns() + kPatienceNs;
+  deadline_ns_ = monotonic_now().ns() + kTimeoutNs;
   std::size_t finished = 0;
-  // Each asks for its first call.
+  // Each makes its first call.
   for (const auto& cluster : clusters_) {
     if (turn(*cluster)) {
       serve(*cluster, cluster->control->asking);
@@ -217,12 +217,12 @@ std::vector<ShellMachine::Ending> ShellMachine::run() {
       finished = clusters_.size();
     }
   }
-  while (finished < clusters_.size() && trouble_.empty()) {
+  while (finished < clusters_.size() && error_.empty()) {
     Cluster* const cluster = next_cluster();
     if (cluster == nullptr) {
-      trouble_ = "no compute node can run:";
+      error_ = "no compute node can run:";
       for (const auto& each : clusters_) {
-        for (std::uint16_t n = 0; n < config_.compute; ++n) trouble_ += " " + each->engine.explain_wait(n);
+        for (std::uint16_t n = 0; n < config_.compute; ++n) error_ += " " + each->engine.explain_wait(n);
       }
       break;
     }
@@ -244,13 +244,13 @@ std::vector<ShellMachine::Ending> ShellMachine::run() {
 
 void ShellMachine::let_run(Cluster& cluster, unsigned node, std::int64_t clock) {
   NodeControl& control = cluster.control->nodes[node];
-  // A fault costs nothing: else others could take the page again before the access, every time.
+  // A fault costs nothing: otherwise other clusters could take the page before the access, every time.
   const bool fault = control.request.kind == Request::Kind::kFault;
   control.clock = std::max(control.clock, clock) + (fault ? 0 : config_.operation_cycles);
   control.runnable = true;
 }
 
-void ShellMachine::pump() {
+void ShellMachine::exchange_messages() {
   std::vector<std::byte> room(dsm::kMaxMessageBytes);
   for (bool moved = true; moved;) {
     moved = false;
@@ -272,8 +272,8 @@ void ShellMachine::pump() {
 void ShellMachine::release_complete(std::int64_t now) {
   for (const auto& cluster : clusters_) {
     for (std::uint16_t n = 0; n < config_.compute; ++n) {
-      if (cluster->waits[n] == 0 || !cluster->engine.done(n)) continue;
-      cluster->waits[n] = 0;
+      if (cluster->waiting[n] == 0 || !cluster->engine.done(n)) continue;
+      cluster->waiting[n] = 0;
       cluster->control->nodes[n].result = cluster->engine.result(n);
       cluster->control->nodes[n].reduction = cluster->engine.reduction(n);
       let_run(*cluster, n, now);
@@ -285,7 +285,7 @@ void ShellMachine::release_complete(std::int64_t now) {
 void ShellMachine::serve(Cluster& cluster, unsigned node) {
   NodeControl& control = cluster.control->nodes[node];
   const Request& request = control.request;
-  asked_.push_back({cluster.index, node, control.clock, request});
+  recorded_.push_back({cluster.index, node, control.clock, request});
   const auto local = static_cast<std::uint16_t>(node);
   dsm::Engine& engine = cluster.engine;
   switch (request.kind) {
@@ -329,8 +329,8 @@ void ShellMachine::serve(Cluster& cluster, unsigned node) {
     case Request::Kind::kNone:
       CHECK(request.kind != Request::Kind::kNone);
   }
-  cluster.waits[node] = 1;
-  pump();
+  cluster.waiting[node] = 1;
+  exchange_messages();
   release_complete(control.clock);
 }
 
@@ -350,7 +350,7 @@ void ShellMachine::make_calls() {
   const dsm::CollectiveCall first = clusters_[0]->call->call;
   for (const auto& cluster : clusters_) {
     if (cluster->call->call == first) continue;
-    trouble_ = dsm::difference(0, first, cluster->index, cluster->call->call);
+    error_ = dsm::difference(0, first, cluster->index, cluster->call->call);
     return;
   }
   carry_out_call(first.kind);
@@ -373,7 +373,7 @@ void ShellMachine::carry_out_call(dsm::CallKind kind) {
     }
     cluster->finished = kind == dsm::CallKind::kFinish;
   }
-  pump();
+  exchange_messages();
   for (const auto& cluster : clusters_) {
     const unsigned nodes = kind == dsm::CallKind::kParallel ? config_.compute : 1;
     std::fill(cluster->idle.begin(), cluster->idle.end(), 0);
@@ -384,10 +384,10 @@ void ShellMachine::carry_out_call(dsm::CallKind kind) {
   }
 }
 
-std::vector<ShellMachine::Asked> ShellMachine::asked(Request::Kind kind) const {
-  std::vector<Asked> all;
-  std::copy_if(asked_.begin(), asked_.end(), std::back_inserter(all),
-               [&](const Asked& each) { return each.request.kind == kind; });
+std::vector<ShellMachine::RecordedRequest> ShellMachine::recorded(Request::Kind kind) const {
+  std::vector<RecordedRequest> all;
+  std::copy_if(recorded_.begin(), recorded_.end(), std::back_inserter(all),
+               [&](const RecordedRequest& each) { return each.request.kind == kind; });
   return all;
 }
 

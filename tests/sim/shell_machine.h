@@ -1,5 +1,5 @@
-// Shells of a small machine for tests: their programs' processes, and an engine that does at once what nodes
-// ask for. Page engines are the production ones, joined without a network in between.
+// A small machine of shells for tests: the programs' processes, and an engine that carries out requests at
+// once. It uses the production page engines and passes their messages without a network.
 #pragma once
 
 #include <sched.h>
@@ -23,7 +23,7 @@ struct ShellMachineConfig {
   std::int64_t quantum = 1;
   // How far a shell may run ahead of other clusters' nodes.
   std::int64_t window = 1000;
-  // What an operation costs the node that asks.
+  // The cost of an operation for the requesting node.
   std::int64_t operation_cycles = 100;
   std::int64_t cycles_per_second = 20'000'000;
 };
@@ -31,48 +31,49 @@ struct ShellMachineConfig {
 class ShellMachine {
  public:
   explicit ShellMachine(const ShellMachineConfig& config);
-  // Kills what still runs.
+  // Kills the processes that still run.
   ~ShellMachine();
   ShellMachine(const ShellMachine&) = delete;
   ShellMachine& operator=(const ShellMachine&) = delete;
 
-  // In every cluster a process of its own that calls `program`, or is it; before run(), once.
+  // Starts a process for every cluster, which calls `program` or executes `command`. Once, before run().
   void start(const std::function<int()>& program);
   void start(const std::vector<std::string>& command);
 
-  // How a cluster's process ended, and what it wrote to standard error.
+  // How a cluster's process ended, and its standard error.
   struct Ending {
     int exit_status = -1;  // -1: a signal ended it
     int signal = 0;
     std::string text;
   };
-  // Until all have ended; when one ends too early the others are told to leave. Kills all after a minute.
+  // Runs until all processes have ended. When one ends early the others get Control::kLeave. Kills all after
+  // a minute.
   std::vector<Ending> run();
 
-  // A request, with what its node's clock and the cluster's protections were then.
-  struct Asked {
+  // A request and its node's clock.
+  struct RecordedRequest {
     unsigned cluster = 0;
     unsigned node = 0;  // of its cluster
     std::int64_t clock = 0;
     Request request;
   };
-  const std::vector<Asked>& asked() const { return asked_; }
-  // Those of one kind.
-  std::vector<Asked> asked(Request::Kind kind) const;
-  // Why the run could not go on, if it could not: no node can run, or clusters disagree.
-  const std::string& trouble() const { return trouble_; }
+  const std::vector<RecordedRequest>& recorded() const { return recorded_; }
+  // Those of one kind only.
+  std::vector<RecordedRequest> recorded(Request::Kind kind) const;
+  // Why the run was stopped: no node can run, or clusters make different calls. Empty: it was not.
+  const std::string& error() const { return error_; }
   std::uint64_t turns() const { return turns_; }
-  // Turns that ended because all nodes had come to the window's end.
+  // Turns that ended because all nodes had reached the end of the window.
   std::uint64_t full_windows() const { return full_windows_; }
 
-  // Called before a shell gets its turn: it may change what the shell finds.
+  // Called before a shell's turn; may change the Control.
   std::function<void(unsigned cluster, Control& control)> before_turn;
 
  private:
   struct Cluster;
 
   void start_process(Cluster& cluster, const std::function<int()>& program);
-  // False: the process has ended.
+  // Returns false if the process has ended.
   bool turn(Cluster& cluster);
   bool ended(Cluster& cluster);
   void serve(Cluster& cluster, unsigned node);
@@ -80,7 +81,7 @@ class ShellMachine {
   // Makes the collective call that all clusters wait for, if all do.
   void make_calls();
   void carry_out_call(dsm::CallKind kind);
-  void pump();
+  void exchange_messages();
   void release_complete(std::int64_t now);
   void let_run(Cluster& cluster, unsigned node, std::int64_t clock);
   Cluster* next_cluster();
@@ -88,8 +89,8 @@ class ShellMachine {
 
   const ShellMachineConfig config_;
   std::vector<std::unique_ptr<Cluster>> clusters_;
-  std::vector<Asked> asked_;
-  std::string trouble_;
+  std::vector<RecordedRequest> recorded_;
+  std::string error_;
   std::uint64_t turns_ = 0;
   std::uint64_t full_windows_ = 0;
   std::int64_t deadline_ns_ = 0;

@@ -34,7 +34,7 @@ TEST(NodeOrder, LowerNumberRunsFirstAtEqualClocks) {
   EXPECT_EQ(next_node(*f.control), 1u);
 }
 
-TEST(NodeOrder, NodesThatWaitAreLeftOut) {
+TEST(NodeOrder, WaitingNodesAreSkipped) {
   Fixture f(2);
   f.control->until = 100;
   f.set(0, 30);
@@ -43,7 +43,7 @@ TEST(NodeOrder, NodesThatWaitAreLeftOut) {
   EXPECT_EQ(end_of_run(*f.control, 0), 100);
 }
 
-TEST(NodeOrder, NobodyRunsAtTheWindowsEndOrBeyond) {
+TEST(NodeOrder, NoNodeRunsAtOrAfterTheWindowsEnd) {
   Fixture f(2);
   f.control->until = 100;
   f.set(0, 100);
@@ -53,7 +53,7 @@ TEST(NodeOrder, NobodyRunsAtTheWindowsEndOrBeyond) {
   EXPECT_EQ(next_node(*f.control), 1u);
 }
 
-TEST(NodeOrder, NodesBeyondTheClustersNumberAreLeftOut) {
+TEST(NodeOrder, NodesAboveTheConfiguredCountAreIgnored) {
   Fixture f(1);
   f.control->until = 100;
   f.set(0, 50);
@@ -72,8 +72,8 @@ TEST(NodeOrder, RunEndsAQuantumAheadOfTheNextNode) {
   EXPECT_EQ(end_of_run(*f.control, 0), 65);
 }
 
-// So that a quantum of 1 is the order of clocks and numbers.
-TEST(NodeOrder, RunEndsACycleEarlierBeforeALowerNumber) {
+// So a quantum of 1 gives the order of clocks and numbers.
+TEST(NodeOrder, RunEndsACycleEarlierIfTheOtherNumberIsLower) {
   Fixture f(2);
   f.control->until = 1000;
   f.set(0, 10);

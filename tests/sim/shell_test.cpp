@@ -1,4 +1,4 @@
-// Programs in a shell: what they ask the engine for, in which order their nodes run, and how they end.
+// Programs in a shell: their requests to the engine, the order in which nodes run, and how processes end.
 #include "sim/shell/shell.h"
 
 #include <gmock/gmock.h>
@@ -28,10 +28,10 @@
 #include "tests/dsm/live_c_program.h"
 #include "tests/sim/shell_machine.h"
 
-extern "C" void braid_budget_spent();  // what charged code calls (sim/charge)
+extern "C" void braid_budget_spent();  // called by charged code (sim/charge)
 
 #if defined(__SANITIZE_ADDRESS__)
-// LeakSanitizer does not look at stacks that are left while another fibre exits.
+// LeakSanitizer does not scan the stacks of suspended fibres when another one exits.
 extern "C" int __lsan_is_turned_off();
 int __lsan_is_turned_off() {
   return 1;
@@ -48,16 +48,16 @@ using testing::ElementsAre;
 using testing::ElementsAreArray;
 using testing::Field;
 using testing::HasSubstr;
-using Asked = ShellMachine::Asked;
+using RecordedRequest = ShellMachine::RecordedRequest;
 using Kind = Request::Kind;
 
-// As the compiler plug-in would: the cost is charged, then what costs it runs.
+// As the compiler plug-in: the cost is charged before the code runs.
 void charge(std::int64_t cycles) {
   braid_budget -= cycles;
   if (braid_budget < 0) braid_budget_spent();
 }
 
-// What programs' processes write and the test reads.
+// A shared list that programs' processes append to and the test reads.
 template <class T>
 class Log {
  public:
@@ -66,19 +66,19 @@ class Log {
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
   void add(const T& what) {
-    if (shared_->count < kMost) shared_->all[shared_->count] = what;
+    if (shared_->count < kCapacity) shared_->all[shared_->count] = what;
     ++shared_->count;
   }
   std::vector<T> all() const {
-    EXPECT_LE(shared_->count, kMost);
-    return {shared_->all, shared_->all + std::min(shared_->count, kMost)};
+    EXPECT_LE(shared_->count, kCapacity);
+    return {shared_->all, shared_->all + std::min(shared_->count, kCapacity)};
   }
 
  private:
-  static constexpr std::size_t kMost = 4096;
+  static constexpr std::size_t kCapacity = 4096;
   struct Shared {
     std::size_t count = 0;
-    T all[kMost];
+    T all[kCapacity];
   };
   static void* map() {
     return ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -94,10 +94,10 @@ void expect_runs(ShellMachine& machine, const std::function<int()>& program) {
   });
   for (const ShellMachine::Ending& ending : machine.run())
     EXPECT_EQ(ending.exit_status, 0) << "signal " << ending.signal << ": " << ending.text;
-  EXPECT_EQ(machine.trouble(), "");
+  EXPECT_EQ(machine.error(), "");
 }
 
-// How cluster 0 of a machine of one cluster ends that runs a program of two nodes.
+// Runs `program` on one cluster of two nodes and returns how its process ended.
 ShellMachine::Ending ending_of(const std::function<int()>& program) {
   ShellMachine machine({.compute = 2});
   machine.start([&] {
@@ -108,11 +108,11 @@ ShellMachine::Ending ending_of(const std::function<int()>& program) {
 }
 
 bool crashed(const ShellMachine::Ending& ending) {
-  // A sanitizer makes an exit of it.
+  // A sanitizer exits instead.
   return ending.signal == SIGSEGV || (ending.exit_status > 0 && ending.exit_status != dsm::kFailureStatus);
 }
 
-// --- What a program asks for
+// --- Requests
 
 TEST(Requests, NodeZeroMakesCollectiveCalls) {
   ShellMachine machine({.clusters = 2, .compute = 2});
@@ -123,15 +123,15 @@ TEST(Requests, NodeZeroMakesCollectiveCalls) {
     dsm::run_on_cluster([](unsigned) {});
     return 0;
   });
-  std::vector<Asked> calls = machine.asked();
-  std::erase_if(calls, [](const Asked& asked) {
-    const bool call = asked.request.kind == Kind::kCollective || asked.request.kind == Kind::kRunOnCluster;
-    return asked.cluster != 1 || !call;
+  std::vector<RecordedRequest> calls = machine.recorded();
+  std::erase_if(calls, [](const RecordedRequest& each) {
+    const bool call = each.request.kind == Kind::kCollective || each.request.kind == Kind::kRunOnCluster;
+    return each.cluster != 1 || !call;
   });
   std::vector<std::pair<Kind, dsm::CallKind>> seen;
-  for (const Asked& asked : calls) {
-    EXPECT_EQ(asked.node, 0u);
-    seen.emplace_back(asked.request.kind, asked.request.call.kind);
+  for (const RecordedRequest& each : calls) {
+    EXPECT_EQ(each.node, 0u);
+    seen.emplace_back(each.request.kind, each.request.call.kind);
   }
   EXPECT_THAT(seen, ElementsAre(std::pair(Kind::kCollective, dsm::CallKind::kHello),
                                 std::pair(Kind::kCollective, dsm::CallKind::kAllocate),
@@ -147,7 +147,7 @@ TEST(Requests, NodeZeroMakesCollectiveCalls) {
   EXPECT_THAT(calls[1].request.call.numbers, ElementsAre(3 * dsm::kPageBytes + 1, 2, 1, 0));
 }
 
-TEST(Requests, CarryWhatTheCallsSay) {
+TEST(Requests, RequestsCarryTheArgumentsOfCalls) {
   ShellMachine machine({.compute = 1});
   expect_runs(machine, [] {
     bool right = true;
@@ -167,8 +167,8 @@ TEST(Requests, CarryWhatTheCallsSay) {
     });
     return right ? 0 : 1;
   });
-  std::vector<Asked> calls = machine.asked();
-  std::erase_if(calls, [](const Asked& a) { return a.request.kind == Kind::kCollective; });
+  std::vector<RecordedRequest> calls = machine.recorded();
+  std::erase_if(calls, [](const RecordedRequest& a) { return a.request.kind == Kind::kCollective; });
   ASSERT_EQ(calls.size(), 14u);
   const auto is_call = [&](std::size_t i, Kind kind, std::uint32_t id) {
     EXPECT_EQ(calls[i].request.kind, kind) << i;
@@ -209,22 +209,22 @@ TEST(Requests, CarryWhatTheCallsSay) {
   is_call(13, Kind::kIdle, 0);
 }
 
-TEST(Requests, ConditionsNameTheirLock) {
+TEST(Requests, ConditionWaitNamesItsLock) {
   ShellMachine machine({.compute = 2});
   expect_runs(machine, [] {
-    bool told = false;
+    bool signalled = false;
     dsm::parallel([&](Node& node) {
       const dsm::LockGuard guard(node, 17);
       if (node.id() == 0) {
-        while (!told) node.condition_wait(5, 17);
+        while (!signalled) node.condition_wait(5, 17);
       } else {
-        told = true;
+        signalled = true;
         node.condition_signal(5);
       }
     });
-    return told ? 0 : 1;
+    return signalled ? 0 : 1;
   });
-  const std::vector<Asked> calls = machine.asked(Kind::kSync);
+  const std::vector<RecordedRequest> calls = machine.recorded(Kind::kSync);
   ASSERT_EQ(calls.size(), 2u);
   EXPECT_EQ(calls[0].node, 0u);
   EXPECT_EQ(calls[0].request.sync.op, dsm::SyncOp::kConditionWait);
@@ -232,9 +232,9 @@ TEST(Requests, ConditionsNameTheirLock) {
   EXPECT_EQ(calls[0].request.sync.lock, dsm::LockId(17));
 }
 
-// An access is a request if the protections forbid it, with the page and whether it is a write; and none when
-// they allow it.
-TEST(Faults, AreRequestsForThePageAndTheAccess) {
+// An access that the protections forbid becomes a request with the page and the kind of access; one that they
+// allow does not.
+TEST(Faults, RequestsNameThePageAndTheAccess) {
   ShellMachine machine({.clusters = 2, .compute = 1});
   expect_runs(machine, [] {
     auto* const bytes = dsm::allocate<volatile char>(8 * dsm::kPageBytes, Placement::on(0));
@@ -246,7 +246,7 @@ TEST(Faults, AreRequestsForThePageAndTheAccess) {
       if (node.id() == 1) {
         right = at(2) == 0;
         right = right && at(2) == 0;
-        at(2) = 1;  // what was readable becomes writable
+        at(2) = 1;  // the readable page becomes writable
         at(2) = 2;
         at(6) = 3;
       }
@@ -256,20 +256,20 @@ TEST(Faults, AreRequestsForThePageAndTheAccess) {
         at(6) = 4;
       }
       node.barrier();
-      if (node.id() == 1) right = right && at(6) == 4;  // was taken away
+      if (node.id() == 1) right = right && at(6) == 4;  // has been invalidated
     });
     return right ? 0 : 1;
   });
   std::vector<std::pair<std::uint32_t, bool>> faults;
-  for (const Asked& asked : machine.asked(Kind::kFault)) {
-    if (asked.cluster == 1) faults.emplace_back(asked.request.page, asked.request.write);
+  for (const RecordedRequest& each : machine.recorded(Kind::kFault)) {
+    if (each.cluster == 1) faults.emplace_back(each.request.page, each.request.write);
   }
   EXPECT_THAT(faults,
               ElementsAre(std::pair(2, false), std::pair(2, true), std::pair(6, true), std::pair(6, false)));
 }
 
-// Reads and writes by system calls go through private memory and fault like others.
-TEST(Faults, HappenInReadAndWrite) {
+// dsm::read() and dsm::fwrite() copy through private memory, so they fault like other accesses.
+TEST(Faults, FileTransfersFault) {
   ShellMachine machine({.clusters = 2, .compute = 1});
   expect_runs(machine, [] {
     constexpr std::size_t kBytes = 200'000;
@@ -296,9 +296,9 @@ TEST(Faults, HappenInReadAndWrite) {
 
 // --- Which node runs
 
-// Nodes that charge different steps note when they come to each; the order must be that of the clocks.
-std::vector<unsigned> order_of_steps(const ShellMachineConfig& config, const std::vector<std::int64_t>& steps,
-                                     unsigned count) {
+// Each node charges its own amount `count` times and logs its number after each. Returns the log.
+std::vector<unsigned> order_of_charges(const ShellMachineConfig& config,
+                                       const std::vector<std::int64_t>& steps, unsigned count) {
   Log<unsigned> log;
   ShellMachine machine(config);
   expect_runs(machine, [&] {
@@ -320,48 +320,49 @@ class Order : public testing::Test {
   }
 };
 
-const std::vector<std::int64_t> kSteps = {7, 3, 5, 3, 11};
+const std::vector<std::int64_t> kCharges = {7, 3, 5, 3, 11};
 
-TEST_F(Order, IsThatOfClocksAndNumbersWhereverWindowsEnd) {
+TEST_F(Order, NodesRunByClockAndNumberForAnyWindow) {
   constexpr unsigned kCount = 200;
   std::vector<std::pair<std::int64_t, unsigned>> moments;
-  for (unsigned node = 0; node < kSteps.size(); ++node) {
-    for (unsigned i = 1; i <= kCount; ++i) moments.emplace_back(i * kSteps[node], node);
+  for (unsigned node = 0; node < kCharges.size(); ++node) {
+    for (unsigned i = 1; i <= kCount; ++i) moments.emplace_back(i * kCharges[node], node);
   }
   std::sort(moments.begin(), moments.end());
   std::vector<unsigned> expected;
   for (const auto& moment : moments) expected.push_back(moment.second);
   for (const std::int64_t window : {1, 2, 13, 1000, 1'000'000}) {
-    EXPECT_THAT(order_of_steps({.compute = 5, .window = window}, kSteps, kCount), ElementsAreArray(expected))
+    EXPECT_THAT(order_of_charges({.compute = 5, .window = window}, kCharges, kCount),
+                ElementsAreArray(expected))
         << "window " << window;
   }
 }
 
-TEST_F(Order, WithAQuantumIsThatOfClocksSoFarAsNodesMayRunAhead) {
+TEST_F(Order, QuantumLetsANodeRunAhead) {
   constexpr unsigned kCount = 100;
   constexpr std::int64_t kQuantum = 40;
-  std::vector<std::int64_t> clock(kSteps.size(), 0);
-  std::vector<unsigned> done(kSteps.size(), 0);
+  std::vector<std::int64_t> clock(kCharges.size(), 0);
+  std::vector<unsigned> done(kCharges.size(), 0);
   std::vector<unsigned> expected;
   const auto earliest = [&] {
     unsigned first = 0;
-    for (unsigned node = 0; node < kSteps.size(); ++node) {
+    for (unsigned node = 0; node < kCharges.size(); ++node) {
       if (done[node] < kCount && (done[first] == kCount || clock[node] < clock[first])) first = node;
     }
     return first;
   };
   const auto too_far = [&](unsigned node) {
-    for (unsigned other = 0; other < kSteps.size(); ++other) {
+    for (unsigned other = 0; other < kCharges.size(); ++other) {
       const std::int64_t ahead = kQuantum - (other < node ? 1 : 0);
       if (other != node && done[other] < kCount && clock[node] >= clock[other] + ahead) return true;
     }
     return false;
   };
-  std::vector<bool> charged(kSteps.size(), false);
-  for (unsigned node = 0; expected.size() < kCount * kSteps.size();) {
+  std::vector<bool> charged(kCharges.size(), false);
+  for (unsigned node = 0; expected.size() < kCount * kCharges.size();) {
     if (!charged[node]) {
       charged[node] = true;
-      clock[node] += kSteps[node];
+      clock[node] += kCharges[node];
       if (too_far(node)) {
         node = earliest();
         continue;
@@ -371,12 +372,12 @@ TEST_F(Order, WithAQuantumIsThatOfClocksSoFarAsNodesMayRunAhead) {
     expected.push_back(node);
     if (++done[node] == kCount) node = earliest();
   }
-  EXPECT_THAT(order_of_steps({.compute = 5, .quantum = kQuantum, .window = 1'000'000}, kSteps, kCount),
+  EXPECT_THAT(order_of_charges({.compute = 5, .quantum = kQuantum, .window = 1'000'000}, kCharges, kCount),
               ElementsAreArray(expected));
 }
 
-// A clock is what was charged, and what operations cost; both are in the request.
-TEST_F(Order, ClocksAreWhatWasCharged) {
+// A clock is the sum of all charges and the cost of all operations.
+TEST_F(Order, ClockIsTheSumOfChargesAndOperations) {
   ShellMachine machine({.compute = 2, .window = 50, .operation_cycles = 1000});
   expect_runs(machine, [] {
     dsm::parallel([](Node& node) {
@@ -388,17 +389,17 @@ TEST_F(Order, ClocksAreWhatWasCharged) {
     return 0;
   });
   std::vector<std::int64_t> clocks[2];
-  for (const Asked& asked : machine.asked()) {
-    if (asked.request.kind == Kind::kLock || asked.request.kind == Kind::kUnlock)
-      clocks[asked.node].push_back(asked.clock);
+  for (const RecordedRequest& each : machine.recorded()) {
+    if (each.request.kind == Kind::kLock || each.request.kind == Kind::kUnlock)
+      clocks[each.node].push_back(each.clock);
   }
-  // After init() and the beginning of parallel(), a thousand each.
+  // After init() and the start of parallel(), 1000 each.
   EXPECT_THAT(clocks[0], ElementsAre(2300, 3312));
   EXPECT_THAT(clocks[1], ElementsAre(22000, 23012));
   EXPECT_GT(machine.full_windows(), 300u);
 }
 
-TEST_F(Order, SecondsAreTheCallersClock) {
+TEST_F(Order, SecondsReturnsTheCallersClock) {
   Log<double> log;
   ShellMachine machine({.compute = 2, .operation_cycles = 1000, .cycles_per_second = 1'000'000});
   machine.start([&] {
@@ -417,11 +418,11 @@ TEST_F(Order, SecondsAreTheCallersClock) {
     return 0;
   });
   EXPECT_EQ(machine.run()[0].exit_status, 0);
-  // Both nodes' barrier and the end of parallel() come last, then that of the run.
+  // Then the barrier and the end of parallel() cost 1000 each, and finish() too.
   EXPECT_THAT(log.all(), ElementsAre(0.0, 0.502, 0.752, 0.754, 0.755));
 }
 
-TEST(Nodes, AllRunThatAClusterCanHave) {
+TEST(Nodes, MaximumNumberOfNodesRuns) {
   ShellMachine machine({.compute = kMaxNodesPerCluster});
   expect_runs(machine, [] {
     auto* const sum = dsm::allocate<unsigned>(1);
@@ -438,24 +439,23 @@ TEST(Nodes, AllRunThatAClusterCanHave) {
   });
 }
 
-// Whoever comes back from parallel() finds all nodes through with it.
-TEST(Nodes, ParallelReturnsWhenAllAreThrough) {
+TEST(Nodes, ParallelReturnsWhenAllNodesHaveFinished) {
   ShellMachine machine({.clusters = 2, .compute = 3});
   expect_runs(machine, [] {
     bool right = true;
     for (unsigned round = 0; round < 5; ++round) {
-      std::vector<unsigned> through(3, 0);
+      std::vector<unsigned> finished(3, 0);
       dsm::parallel([&](Node& node) {
         charge(100 * ((node.id() + round) % 5));
-        through[node.local()] = 1;
+        finished[node.local()] = 1;
       });
-      right = right && std::count(through.begin(), through.end(), 1u) == 3;
+      right = right && std::count(finished.begin(), finished.end(), 1u) == 3;
     }
     return right ? 0 : 1;
   });
 }
 
-TEST(Nodes, RunLoopsInsideTheirCluster) {
+TEST(Nodes, RunOnClusterRunsEachOwnNodeOnce) {
   ShellMachine machine({.clusters = 2, .compute = 3});
   expect_runs(machine, [] {
     std::vector<unsigned> parts;
@@ -467,7 +467,7 @@ TEST(Nodes, RunLoopsInsideTheirCluster) {
   });
 }
 
-TEST(Nodes, AreReachedFromC) {
+TEST(Nodes, CProgramRuns) {
   ShellMachine machine({.clusters = 2, .compute = 2});
   machine.start([] {
     dsm::init();
@@ -477,11 +477,10 @@ TEST(Nodes, AreReachedFromC) {
     EXPECT_EQ(ending.exit_status, 0) << "signal " << ending.signal << ": " << ending.text;
 }
 
-// --- What a fibre has of its own
+// --- The state of a fibre
 
-// Each node throws and catches while others do, in turns: in the middle of handling one exception the others'
-// come and go.
-TEST(Fibres, HaveTheirOwnExceptions) {
+// The nodes throw and catch in turns: while one handles an exception, others throw and handle theirs.
+TEST(Fibres, EachFibreHasItsOwnExceptions) {
   ShellMachine machine({.compute = 4});
   expect_runs(machine, [] {
     unsigned wrong = 0;
@@ -492,7 +491,7 @@ TEST(Fibres, HaveTheirOwnExceptions) {
         struct Unwound {
           Node& node;
           unsigned& wrong;
-          // While one exception is on its way here, of all nodes only this one has it.
+          // During unwinding of this node's exception its count is 1, whatever other nodes do.
           ~Unwound() {
             node.fetch_add(0, 1);
             if (std::uncaught_exceptions() != 1) ++wrong;
@@ -520,7 +519,7 @@ TEST(Fibres, HaveTheirOwnExceptions) {
           expect(std::uncaught_exceptions() == 0);
           node.fetch_add(0, 1);
           try {
-            throw;  // what is being handled is this node's own
+            throw;  // rethrows the exception that this node handles
           } catch (int again) {
             expect(again == mine);
           }
@@ -532,7 +531,7 @@ TEST(Fibres, HaveTheirOwnExceptions) {
   });
 }
 
-TEST(Fibres, KeepErrno) {
+TEST(Fibres, EachFibreKeepsItsErrno) {
   ShellMachine machine({.clusters = 2, .compute = 3});
   expect_runs(machine, [] {
     auto* const pages = dsm::allocate<volatile char>(6 * 4096, Placement::on(1));
@@ -555,11 +554,11 @@ TEST(Fibres, KeepErrno) {
   });
 }
 
-// Several nodes wait inside their handlers of a fault at the same time, and go on in another order than they
-// came.
-TEST(Fibres, WaitInsideHandlersInAnyOrder) {
+// Several nodes wait inside their fault handlers at the same time, and continue in another order than they
+// faulted.
+TEST(Fibres, FibresWaitInsideFaultHandlersInAnyOrder) {
   ShellMachine machine({.clusters = 2, .compute = 8});
-  // Lower numbers, which ask first, run on last.
+  // Nodes with lower numbers fault first and continue last.
   machine.before_turn = [](unsigned, Control& control) {
     for (unsigned n = 0; n < 8; ++n) {
       if (control.nodes[n].runnable && control.nodes[n].request.kind == Kind::kFault)
@@ -573,7 +572,7 @@ TEST(Fibres, WaitInsideHandlersInAnyOrder) {
     dsm::parallel([&](Node& node) {
       for (std::uint64_t round = 1; round <= 8; ++round) {
         for (std::size_t page = node.id(); page < kPages; page += node.count()) {
-          // Registers that are live across the fault, floating-point ones too.
+          // Integer and floating-point registers are live across the fault.
           const double before = static_cast<double>(page) + 0.5;
           words[page * 512 + 3] = page * round;
           const double after = static_cast<double>(words[page * 512 + 3]) / static_cast<double>(round) + 0.5;
@@ -603,14 +602,14 @@ std::size_t mappings_of_heap() {
   return count;
 }
 
-TEST(Protections, AreCarriedOutInTheirOrderAndNeighboursAtOnce) {
+TEST(Protections, ProtectionsAreAppliedInOrderWithAdjacentPagesMerged) {
   constexpr std::uint32_t kHalf = kMaxProtectionRuns / 2;
   ShellMachine machine({.compute = 1, .heap_pages = 4 * kHalf});
   bool taken = false;
   machine.before_turn = [&](unsigned, Control& control) {
     const Request& request = control.nodes[0].request;
     if (taken && request.kind == Kind::kFault) {
-      // What the page engine gave is the program's still.
+      // The page engine has already granted the page, so the test opens it again.
       control.protections[control.protection_runs++] = {request.page, 1, dsm::Access::kWrite};
     }
     if (taken || request.kind != Kind::kBarrier) return;
@@ -635,15 +634,15 @@ TEST(Protections, AreCarriedOutInTheirOrderAndNeighboursAtOnce) {
     });
     return bytes[5 * dsm::kPageBytes] - 1;
   });
-  // What is allocated and what is not; then a half that can only be read; then a page in that half.
+  // Allocated and not allocated; then also a read-only half; then also a writable page inside that half.
   EXPECT_THAT(mappings.all(), ElementsAre(2, 2, 3, 5));
-  const std::vector<Asked> faults = machine.asked(Kind::kFault);
+  const std::vector<RecordedRequest> faults = machine.recorded(Kind::kFault);
   ASSERT_EQ(faults.size(), 1u);
   EXPECT_EQ(faults[0].request.page, 5u);
   EXPECT_TRUE(faults[0].request.write);
 }
 
-TEST(Protections, BeyondTheKernelsLimitAreExplained) {
+TEST(Protections, ExceededMappingLimitIsReported) {
   std::uint64_t limit = 0;
   std::FILE* const file = std::fopen("/proc/sys/vm/max_map_count", "r");
   ASSERT_NE(file, nullptr);
@@ -668,9 +667,9 @@ TEST(Protections, BeyondTheKernelsLimitAreExplained) {
               AllOf(HasSubstr("vm.max_map_count = " + std::to_string(limit)), HasSubstr("sysctl -w")));
 }
 
-// --- What cannot be
+// --- Failures
 
-TEST(Failures, OfStartingNameTheCure) {
+TEST(Failures, StartErrorsNameTheCure) {
   const auto error_with = [](const std::function<const char*(const std::string&)>& lookup) {
     const Result<std::unique_ptr<ShellHost>> started =
         ShellHost::start([&](const char* name) { return lookup(name); }, "program");
@@ -680,8 +679,8 @@ TEST(Failures, OfStartingNameTheCure) {
               AllOf(HasSubstr(variable::kControlFd),
                     HasSubstr("this program was built for simulation: run it with `braid sim`")));
   EXPECT_THAT(error_with([](const std::string&) { return "7 or so"; }),
-              AllOf(HasSubstr("'7 or so', which is no open descriptor"), HasSubstr("braid sim")));
-  EXPECT_THAT(error_with([](const std::string&) { return "999"; }), HasSubstr("'999', which is no open"));
+              AllOf(HasSubstr("'7 or so', which is not an open descriptor"), HasSubstr("braid sim")));
+  EXPECT_THAT(error_with([](const std::string&) { return "999"; }), HasSubstr("'999', which is not an open"));
 
   const int small = ::memfd_create("small", 0);
   ASSERT_EQ(::ftruncate(small, 100), 0);
@@ -711,8 +710,7 @@ TEST(Failures, OfStartingNameTheCure) {
   ::close(small);
 }
 
-// A program built for simulation that somebody starts by itself.
-TEST(Failures, AProgramOutsideASimulationSaysWhatItIs) {
+TEST(Failures, ProgramOutsideASimulationNamesBraidSim) {
   int both[2];
   ASSERT_EQ(::pipe(both), 0);
   const pid_t child = ::fork();
@@ -733,8 +731,8 @@ TEST(Failures, AProgramOutsideASimulationSaysWhatItIs) {
                "`braid sim`\n");
 }
 
-TEST(Failures, OfCallsAreThoseOfALiveRun) {
-  const auto said = [](const std::function<void(Node&)>& body) {
+TEST(Failures, MisusedCallsFailAsInALiveRun) {
+  const auto message_of = [](const std::function<void(Node&)>& body) {
     const ShellMachine::Ending ending = ending_of([&] {
       dsm::parallel(body);
       return dsm::finish(0);
@@ -742,37 +740,37 @@ TEST(Failures, OfCallsAreThoseOfALiveRun) {
     EXPECT_EQ(ending.exit_status, dsm::kFailureStatus) << "signal " << ending.signal;
     return ending.text;
   };
-  EXPECT_THAT(said([](Node& node) {
+  EXPECT_THAT(message_of([](Node& node) {
                 if (node.id() != 0) return;
                 node.lock(3);
                 node.lock(3);
               }),
               HasSubstr("compute node 0 locks lock 3, which it has already: locks are not recursive"));
-  EXPECT_THAT(said([](Node& node) { node.unlock(4); }),
+  EXPECT_THAT(message_of([](Node& node) { node.unlock(4); }),
               HasSubstr("compute node 0 unlocks lock 4, which it does not have"));
-  EXPECT_THAT(said([](Node& node) { node.condition_wait(2, 4); }),
+  EXPECT_THAT(message_of([](Node& node) { node.condition_wait(2, 4); }),
               HasSubstr("compute node 0 waits for condition 2 with lock 4, which it does not have"));
-  EXPECT_THAT(said([](Node& node) {
+  EXPECT_THAT(message_of([](Node& node) {
                 if (node.id() == 0) node.barrier(5);
                 if (node.id() == 1) (void)node.reduce(1, dsm::Reduce::kSum, 5);
               }),
               HasSubstr("barrier 5: compute nodes called different reductions"));
-  EXPECT_THAT(said([](Node& node) { node.lock(4096); }), HasSubstr("lock 4096 does not exist"));
-  EXPECT_THAT(said([](Node& node) { node.allocate_bytes(64u << 20); }),
+  EXPECT_THAT(message_of([](Node& node) { node.lock(4096); }), HasSubstr("lock 4096 does not exist"));
+  EXPECT_THAT(message_of([](Node& node) { node.allocate_bytes(64u << 20); }),
               AllOf(HasSubstr("the shared heap of 4 MiB is used up: 67108864 bytes are wanted"),
                     HasSubstr("raise --heap-mib of `braid sim`")));
-  EXPECT_THAT(said([](Node&) { dsm::parallel([](Node&) {}); }),
+  EXPECT_THAT(message_of([](Node&) { dsm::parallel([](Node&) {}); }),
               HasSubstr("parallel() was called inside parallel()"));
-  EXPECT_THAT(said([](Node&) { throw std::runtime_error("too much"); }),
+  EXPECT_THAT(message_of([](Node&) { throw std::runtime_error("too much"); }),
               HasSubstr("compute node 0: an exception left the function given to parallel(): too much"));
-  EXPECT_THAT(said([](Node& node) {
+  EXPECT_THAT(message_of([](Node& node) {
                 node.barrier();
                 if (node.id() == 1) throw 5;
               }),
               HasSubstr("compute node 1: an exception left the function given to parallel()"));
 }
 
-TEST(Failures, OfAllocatingTogetherAreExplained) {
+TEST(Failures, CollectiveAllocationReportsAFullHeap) {
   const ShellMachine::Ending ending = ending_of([] {
     dsm::allocate_bytes(1 << 20);
     dsm::allocate_bytes(64u << 20);
@@ -783,25 +781,30 @@ TEST(Failures, OfAllocatingTogetherAreExplained) {
                                      "3145728 are left"));
 }
 
-TEST(Failures, OfThreadsAreExplained) {
-  const auto said = [](const std::function<void()>& on_thread) {
+TEST(Failures, CallsOnForeignThreadsAreReported) {
+  const auto message_of = [](const std::function<void()>& on_thread) {
     const ShellMachine::Ending ending = ending_of([&] {
       std::thread(on_thread).join();
       return dsm::finish(0);
     });
     return ending.text;
   };
-  EXPECT_THAT(said([] { const dsm::AdoptedThread adopted(1); }),
-              AllOf(HasSubstr("in simulation compute nodes are no threads"), HasSubstr("run_on_cluster()")));
-  EXPECT_THAT(said([] { Node(0).lock(1); }),
-              HasSubstr("compute node 0 was called on a thread of the program's own"));
-  EXPECT_THAT(said([] { dsm::seconds(); }), HasSubstr("seconds() was called on a thread"));
-  EXPECT_THAT(said([] { dsm::allocate_bytes(1); }), HasSubstr("by a thread that is not the initial one"));
-  EXPECT_THAT(said([] { *static_cast<volatile char*>(dsm::application_address(PageId(0))) = 1; }),
+  EXPECT_THAT(
+      message_of([] { const dsm::AdoptedThread adopted(1); }),
+      AllOf(HasSubstr("in simulation a compute node is not a thread"), HasSubstr("run_on_cluster()")));
+  EXPECT_THAT(
+      message_of([] { Node(0).lock(1); }),
+      HasSubstr(
+          "compute node 0 was called on a thread of the program's own: in simulation the nodes of a cluster "
+          "share one thread"));
+  EXPECT_THAT(message_of([] { dsm::seconds(); }), HasSubstr("seconds() was called on a thread"));
+  EXPECT_THAT(message_of([] { dsm::allocate_bytes(1); }),
+              HasSubstr("by a thread that is not the initial one"));
+  EXPECT_THAT(message_of([] { *static_cast<volatile char*>(dsm::application_address(PageId(0))) = 1; }),
               HasSubstr("a thread that is no compute node touched shared memory"));
 }
 
-TEST(Failures, ANodeThatCallsForAnotherIsNoticed) {
+TEST(Failures, CallForAnotherNodeIsReported) {
   const ShellMachine::Ending ending = ending_of([] {
     Node* first = nullptr;
     dsm::parallel([&](Node& node) {
@@ -815,7 +818,7 @@ TEST(Failures, ANodeThatCallsForAnotherIsNoticed) {
   EXPECT_THAT(ending.text, HasSubstr("compute node 0 was called by compute node 1"));
 }
 
-TEST(Failures, WrongPointersAreCrashes) {
+TEST(Failures, WrongPointersCrash) {
   const ShellMachine::Ending behind = ending_of([] {
     auto* const bytes = dsm::allocate<volatile char>(1);
     bytes[9 * dsm::kPageBytes] = 1;
@@ -835,14 +838,14 @@ TEST(Failures, WrongPointersAreCrashes) {
   EXPECT_TRUE(crashed(outside)) << outside.exit_status << outside.text;
 }
 
-// Deep enough for a fibre's stack, whatever the compiler makes of it.
+// Uses at least 4096 bytes of stack for each level.
 [[gnu::noinline]] int overflow(volatile char* outer, int depth) {
   volatile char room[4096];
   room[0] = outer == nullptr ? 0 : outer[0];
   return depth == 0 ? room[0] : overflow(room, depth - 1) + room[1];
 }
 
-TEST(Failures, AStackThatOverflowsIsACrash) {
+TEST(Failures, StackOverflowCrashes) {
   const ShellMachine::Ending ending = ending_of([] {
     dsm::parallel([](Node& node) {
       if (node.id() == 1) overflow(nullptr, 1 << 20);
@@ -850,7 +853,7 @@ TEST(Failures, AStackThatOverflowsIsACrash) {
     return dsm::finish(0);
   });
   EXPECT_TRUE(crashed(ending)) << ending.exit_status << ending.text;
-  // And most of a usual stack can be used.
+  // Two thirds of the stack can be used.
   ShellMachine machine({.compute = 2});
   expect_runs(machine, [] {
     dsm::parallel([](Node& node) {
@@ -860,8 +863,8 @@ TEST(Failures, AStackThatOverflowsIsACrash) {
   });
 }
 
-// The process of a cluster ends too early, somehow; the others are told to leave, and nobody waits for ever.
-TEST(Ends, ThatComeTooEarlyEndTheRun) {
+// When the process of one cluster ends early, the others end too.
+TEST(Ends, EarlyEndOfOneClusterEndsTheRun) {
   const auto endings_of = [](const std::function<int()>& program) {
     ShellMachine machine({.clusters = 3, .compute = 2});
     machine.start([&] {
@@ -900,7 +903,7 @@ TEST(Ends, ThatComeTooEarlyEndTheRun) {
   expect_others_left(by_signal);
 }
 
-TEST(Ends, WithFinishReturnToMainWithTheStatusAndNoHeap) {
+TEST(Ends, FinishReturnsTheStatusAndUnmapsTheHeap) {
   ShellMachine machine({.clusters = 2, .compute = 2});
   machine.start([] {
     dsm::init();
@@ -914,7 +917,7 @@ TEST(Ends, WithFinishReturnToMainWithTheStatusAndNoHeap) {
   for (const ShellMachine::Ending& ending : machine.run()) EXPECT_EQ(ending.exit_status, 5) << ending.text;
 }
 
-TEST(Ends, ThatDifferAreExplainedInTheWordsOfALiveRun) {
+TEST(Ends, DifferentCallsAreReportedAsInALiveRun) {
   ShellMachine machine({.clusters = 2, .compute = 1});
   machine.start([] {
     dsm::init();
@@ -922,12 +925,11 @@ TEST(Ends, ThatDifferAreExplainedInTheWordsOfALiveRun) {
     return dsm::finish(0);
   });
   machine.run();
-  EXPECT_THAT(machine.trouble(), HasSubstr("cluster 0 allocates 100 bytes (on cluster 0) where cluster 1 "
-                                           "allocates 101 bytes (on cluster 1)"));
+  EXPECT_THAT(machine.error(), HasSubstr("cluster 0 allocates 100 bytes (on cluster 0) where cluster 1 "
+                                         "allocates 101 bytes (on cluster 1)"));
 }
 
-// An engine that dies leaves nobody behind.
-TEST(Ends, FollowTheEngines) {
+TEST(Ends, ShellsEndWhenTheEngineDies) {
   int lives[2];
   ASSERT_EQ(::pipe(lives), 0);
   const pid_t engine = ::fork();
@@ -938,7 +940,7 @@ TEST(Ends, FollowTheEngines) {
       if (cluster == 1 && control.asking != Control::kNobody) ::raise(SIGKILL);
     };
     machine.start([] {
-      dsm::init();  // keeps its end of the pipe open for as long as it lives
+      dsm::init();  // the process keeps its end of the pipe open while it lives
       return dsm::finish(0);
     });
     machine.run();
@@ -947,11 +949,11 @@ TEST(Ends, FollowTheEngines) {
   ::close(lives[1]);
   ::waitpid(engine, nullptr, 0);
   pollfd watched{lives[0], POLLIN, 0};
-  EXPECT_EQ(::poll(&watched, 1, 30'000), 1);  // hung up when the last one has ended
+  EXPECT_EQ(::poll(&watched, 1, 30'000), 1);  // POLLHUP when the last process has ended
   ::close(lives[0]);
 }
 
-// --- The applications, in the flavour for simulations
+// --- The applications, built for simulation
 
 struct App {
   std::string name;
@@ -965,7 +967,7 @@ void PrintTo(const App& app, std::ostream* out) {
 
 class Apps : public testing::TestWithParam<App> {};
 
-TEST_P(Apps, AreVerifiedOnMachinesOfShells) {
+TEST_P(Apps, ResultsAreVerified) {
   for (const auto& [clusters, compute] : {std::pair{1, 1}, {1, 4}, {4, 1}, {2, 3}}) {
     ShellMachine machine({.clusters = static_cast<std::uint16_t>(clusters),
                           .compute = static_cast<std::uint16_t>(compute),
@@ -977,12 +979,11 @@ TEST_P(Apps, AreVerifiedOnMachinesOfShells) {
       EXPECT_EQ(ending.exit_status, 0)
           << clusters << " x " << compute << ": signal " << ending.signal << " " << ending.text;
     }
-    EXPECT_EQ(machine.trouble(), "");
+    EXPECT_EQ(machine.error(), "");
   }
 }
 
-// The same program on the same machine asks for the same, at the same moments.
-TEST_P(Apps, AskForTheSameInEveryRun) {
+TEST_P(Apps, RequestsAndClocksAreEqualInEveryRun) {
   if (!charges_are_counted()) GTEST_SKIP() << "clocks are the processor's: the plug-in was not built";
   std::vector<std::tuple<unsigned, unsigned, std::int64_t, Kind, std::uint32_t, std::uint32_t>> first;
   for (int run = 0; run < 2; ++run) {
@@ -992,7 +993,7 @@ TEST_P(Apps, AskForTheSameInEveryRun) {
     machine.start(command);
     machine.run();
     decltype(first) asked;
-    for (const Asked& a : machine.asked())
+    for (const RecordedRequest& a : machine.recorded())
       asked.emplace_back(a.cluster, a.node, a.clock, a.request.kind, a.request.page, a.request.id);
     if (run == 0) first = asked;
     EXPECT_GT(asked.size(), 50u);

@@ -24,7 +24,7 @@ std::vector<Pages> runs_of(const Control& control) {
   return runs;
 }
 
-TEST(ShellTurns, ProtectionsReachTheNextTurnInTheirOrderAndNeighboursAtOnce) {
+TEST(ShellTurns, NextTurnHasProtectionsInOrderWithAdjacentPagesMerged) {
   FakeShell shell(3);
   ShellTurns turns(shell, 3, [](PageId, std::uint32_t, dsm::Access) {});
   turns.protect(PageId(4), 1, dsm::Access::kRead);
@@ -43,7 +43,7 @@ TEST(ShellTurns, ProtectionsReachTheNextTurnInTheirOrderAndNeighboursAtOnce) {
   EXPECT_EQ(turns.hand_overs(), 2u);
 }
 
-TEST(ShellTurns, ProtectionsThatDoNotFitGoInTurnsInWhichNobodyRuns) {
+TEST(ShellTurns, ExcessProtectionsAreAppliedInTurnsWithoutRunningNodes) {
   constexpr std::uint32_t kRuns = 2 * kMaxProtectionRuns + 1;
   FakeShell shell(1);
   ShellTurns turns(shell, 1, [](PageId, std::uint32_t, dsm::Access) {});
@@ -64,7 +64,7 @@ TEST(ShellTurns, ProtectionsThatDoNotFitGoInTurnsInWhichNobodyRuns) {
   EXPECT_THAT(untils, ElementsAre(kBefore, kBefore, 50));
 }
 
-TEST(ShellTurns, ClosingIsToldBeforePagesAreClosedAndNotWhenTheyAreOpened) {
+TEST(ShellTurns, CallbackReportsProtectionsExceptOpeningForWrites) {
   FakeShell shell(1);
   std::vector<Pages> closed;
   ShellTurns turns(shell, 1, [&](PageId first, std::uint32_t count, dsm::Access access) {
@@ -76,7 +76,7 @@ TEST(ShellTurns, ClosingIsToldBeforePagesAreClosedAndNotWhenTheyAreOpened) {
   EXPECT_THAT(closed, ElementsAre(Pages(1, 2, dsm::Access::kRead), Pages(5, 1, dsm::Access::kNone)));
 }
 
-TEST(ShellTurns, ClockIsTheEarliestOfThoseThatMayRun) {
+TEST(ShellTurns, ClockIsTheEarliestRunnableNodes) {
   FakeShell shell(3);
   ShellTurns turns(shell, 3, [](PageId, std::uint32_t, dsm::Access) {});
   EXPECT_EQ(turns.clock(), ClockRate::kNever);
@@ -86,7 +86,7 @@ TEST(ShellTurns, ClockIsTheEarliestOfThoseThatMayRun) {
   EXPECT_EQ(turns.clock(), 20);
 }
 
-TEST(ShellTurns, NoTurnIsLongerThanTheLongest) {
+TEST(ShellTurns, TurnIsLimitedToTheLongestTurn) {
   FakeShell shell(1);
   ShellTurns turns(shell, 1, [](PageId, std::uint32_t, dsm::Access) {});
   shell.set_node(0, 7, true);
@@ -94,7 +94,7 @@ TEST(ShellTurns, NoTurnIsLongerThanTheLongest) {
   EXPECT_EQ(shell.control().until, 7 + ShellTurns::kLongestTurn);
 }
 
-TEST(ShellTurns, TellWhichNodeAsks) {
+TEST(ShellTurns, RunReturnsTheRequestingNode) {
   FakeShell shell(2);
   ShellTurns turns(shell, 2, [](PageId, std::uint32_t, dsm::Access) {});
   EXPECT_EQ(*turns.run(10, 1), Control::kNobody);
@@ -106,7 +106,7 @@ TEST(ShellTurns, TellWhichNodeAsks) {
   EXPECT_THAT(wrong.error().text, testing::HasSubstr("names compute node 2: there are 2"));
 }
 
-TEST(ShellTurns, OneNodeRunsAloneAndTheOthersMayRunAfterIt) {
+TEST(ShellTurns, RunAloneSuspendsTheOtherNodesForOneTurn) {
   FakeShell shell(3);
   ShellTurns turns(shell, 3, [](PageId, std::uint32_t, dsm::Access) {});
   shell.set_node(0, 5, true);
@@ -121,7 +121,7 @@ TEST(ShellTurns, OneNodeRunsAloneAndTheOthersMayRunAfterIt) {
   EXPECT_FALSE(shell.node(2).runnable);
 }
 
-TEST(ShellTurns, EndOfTheProgramIsPassedOn) {
+TEST(ShellTurns, EndOfTheProgramIsReturnedAsError) {
   FakeShell shell(1);
   ShellTurns turns(shell, 1, [](PageId, std::uint32_t, dsm::Access) {});
   shell.end = "ended";
