@@ -13,6 +13,7 @@
 #include "dsm/live/this_thread.h"
 #include "dsm/program/failure.h"
 #include "dsm/program/heap.h"
+#include "dsm/program/program_signals.h"
 
 namespace braid::dsm {
 
@@ -215,6 +216,12 @@ const char* Runtime::cure_for_want_of_heap() const {
 // --- Compute nodes
 
 void Runtime::parallel(const std::function<void(Node&)>& body) {
+  if (const int replaced = fault_signals_replaced(); replaced != 0) {
+    fail(
+        "the handler of {} was replaced by other means than sigaction() and signal(), so shared memory cannot work: "
+        "install it by one of those, which let both handlers be",
+        replaced == SIGSEGV ? "SIGSEGV" : "SIGBUS");
+  }
   CollectiveCall facts;
   facts.kind = CallKind::kParallel;
   call_together(facts);

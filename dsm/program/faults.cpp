@@ -4,12 +4,12 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
 
 #include "base/check.h"
+#include "dsm/program/program_signals.h"
 
 #if !defined(__x86_64__)
 #error "is_write() reads the x86-64 page-fault error code: write its like for this processor"
@@ -20,45 +20,70 @@ namespace braid::dsm {
 namespace {
 
 std::atomic<FaultSink*> the_sink{nullptr};
-constexpr std::array kSignals = {SIGSEGV, SIGBUS};
-std::array<struct sigaction, kSignals.size()> previous_actions;
-struct sigaction& previous(int signal_number) {
-  return previous_actions[signal_number == SIGSEGV ? 0 : 1];
-}
 
 bool is_write(const void* context) {
   // Bit 1 of the page-fault error code: the access was a write.
   return (static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & 2) != 0;
 }
 
+// Whether a handler was interrupted: the runtime's stack is one for handlers alone. Never with
+// HandlerStack::kInterrupted.
+bool was_in_a_handler(const void* context) {
+  const auto& c = *static_cast<const ucontext_t*>(context);
+  const auto sp = static_cast<std::uintptr_t>(c.uc_mcontext.gregs[REG_RSP]);
+  return sp - reinterpret_cast<std::uintptr_t>(c.uc_stack.ss_sp) < c.uc_stack.ss_size;
+}
+
+// The signals whose handler, the program's, runs on this thread, a bit each. A handler that was left by a jump is
+// there until the next fault.
+thread_local std::uint64_t running_handlers __attribute__((tls_model("initial-exec"))) = 0;
+
+void call(const struct sigaction& action, int signal_number, siginfo_t* info, void* context) {
+  // The fault signals stay open: the kernel would kill a thread that blocks them at its next access to the heap.
+  sigset_t blocked = action.sa_mask, before;
+  for (const int fault : {SIGSEGV, SIGBUS}) ::sigdelset(&blocked, fault);
+  change_mask(SIG_BLOCK, blocked, &before);
+  if ((action.sa_flags & SA_SIGINFO) != 0) {
+    action.sa_sigaction(signal_number, info, context);
+  } else {
+    action.sa_handler(signal_number);
+  }
+  change_mask(SIG_SETMASK, before, nullptr);
+}
+
 // What would have happened without us.
 void pass_on(int signal_number, siginfo_t* info, void* context) {
-  const struct sigaction& previous_action = previous(signal_number);
-  if ((previous_action.sa_flags & SA_SIGINFO) != 0) {
-    previous_action.sa_sigaction(signal_number, info, context);
-    return;
-  }
-  if (previous_action.sa_handler != SIG_DFL && previous_action.sa_handler != SIG_IGN) {
-    previous_action.sa_handler(signal_number);
-    return;
-  }
+  struct sigaction action = take_program_action(signal_number);
   const bool sent_by_a_process = info->si_code <= 0;
-  if (sent_by_a_process && previous_action.sa_handler == SIG_IGN) return;
-  // The access happens again on return and meets the action that was there before: the crash keeps its
-  // address, and a core dump its stack. A signal that another process sent does not repeat itself.
-  ::sigaction(signal_number, &previous_action, nullptr);
+  if (action.sa_handler == SIG_IGN && sent_by_a_process) return;
+  if (!was_in_a_handler(context)) running_handlers = 0;
+  const std::uint64_t bit = std::uint64_t{1} << signal_number;
+  // The kernel blocks a signal while its handler runs, and kills for a fault whose signal is blocked.
+  const bool crashed_in_handler = (running_handlers & bit) != 0 && (action.sa_flags & SA_NODEFER) == 0;
+  if (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN && !crashed_in_handler) {
+    running_handlers |= bit;
+    call(action, signal_number, info, context);
+    running_handlers &= ~bit;
+    return;
+  }
+  // The access happens again on return and meets the default: the crash keeps its address, and a core dump its
+  // stack. A signal that another process sent does not repeat itself.
+  action = {};
+  action.sa_handler = SIG_DFL;
+  install_action(signal_number, action);
   if (sent_by_a_process) ::raise(signal_number);
 }
 
 void on_signal(int signal_number, siginfo_t* info, void* context) {
   const int saved_errno = errno;
   FaultSink* const sink = the_sink.load(std::memory_order_acquire);
+  const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
   // SEGV_ACCERR: a mapping is there and forbids the access, as mprotect does. BUS_ADRERR: userfaultfd forbids
   // it.
   const bool forbidden =
       signal_number == SIGSEGV ? info->si_code == SEGV_ACCERR : info->si_code == BUS_ADRERR;
-  const bool handled = sink != nullptr && forbidden &&
-                       sink->on_fault(reinterpret_cast<std::uintptr_t>(info->si_addr), is_write(context));
+  if (sink != nullptr && signal_number == SIGSEGV && info->si_code == SEGV_MAPERR) sink->on_unmapped(address);
+  const bool handled = sink != nullptr && forbidden && sink->on_fault(address, is_write(context));
   if (!handled) pass_on(signal_number, info, context);
   errno = saved_errno;
 }
@@ -75,44 +100,23 @@ Result<void> install_fault_handler(FaultSink* sink, HandlerStack stack) {
   action.sa_flags =
       SA_SIGINFO | SA_NODEFER | SA_RESTART | (stack == HandlerStack::kSignalStack ? SA_ONSTACK : 0);
   ::sigemptyset(&action.sa_mask);
-  // Read before ours is in place: a crash from here on must find it.
-  for (const int signal_number : kSignals) {
-    if (::sigaction(signal_number, nullptr, &previous(signal_number)) != 0 ||
-        ::sigaction(signal_number, &action, nullptr) != 0)
-      return error("cannot install the page-fault handler: {}", std::strerror(errno));
-  }
+  if (!take_fault_signals(action))
+    return error("cannot install the page-fault handler: {}", std::strerror(errno));
   the_sink.store(sink, std::memory_order_release);
   return {};
 }
 
 void remove_fault_handler() {
   the_sink.store(nullptr, std::memory_order_release);
-  // A handler that replaced ours stays; ours then passes everything on.
-  for (const int signal_number : kSignals) {
-    struct sigaction current = {};
-    if (::sigaction(signal_number, nullptr, &current) == 0 && (current.sa_flags & SA_SIGINFO) != 0 &&
-        current.sa_sigaction == on_signal)
-      ::sigaction(signal_number, &previous(signal_number), nullptr);
-  }
+  return_fault_signals();
 }
 
 SignalStack::SignalStack() : stack_(std::make_unique<std::byte[]>(kBytes)) {
-  stack_t mine = {};
-  mine.ss_sp = stack_.get();
-  mine.ss_size = kBytes;
-  stack_t previous = {};
-  CHECK_EQ(::sigaltstack(&mine, &previous), 0);
-  previous_stack_ = previous.ss_sp;
-  previous_bytes_ = previous.ss_size;
-  previous_flags_ = previous.ss_flags;
+  enter_signal_stack(stack_.get(), kBytes);
 }
 
 SignalStack::~SignalStack() {
-  stack_t previous = {};
-  previous.ss_sp = previous_stack_;
-  previous.ss_size = previous_bytes_;
-  previous.ss_flags = previous_flags_ & SS_DISABLE;
-  ::sigaltstack(&previous, nullptr);
+  leave_signal_stack();
 }
 
 }  // namespace braid::dsm
