@@ -21,6 +21,16 @@
 // with EFAULT. Use read(), write(), fread() and fwrite() of this header, which copy through private memory. For
 // any other system call copy through private memory yourself.
 //
+// Signals. A program may install handlers of SIGSEGV and SIGBUS by sigaction() or signal(), before or after init():
+// they are called for its own faults, never for those of shared memory, on a stack of 128 KiB. SIGSEGV and SIGBUS
+// are never blocked on compute nodes, and sigaltstack() does not replace their stack, although it reports that it
+// did. A program that replaces these handlers by other means ends with a message at its next parallel().
+//
+// fork(). The child is no part of the machine: its first access to shared memory, and each call but clusters(),
+// cluster() and nodes_per_cluster(), ends it with a message and status 70, and its parent goes on. Copy what the
+// child needs to private memory before fork(). A child made inside parallel() must not return from the function.
+// fork() with exec(), system(), popen() and posix_spawn() work.
+//
 // Consistency. Memory is release consistent: what a node wrote before unlock() or barrier() is visible to every
 // node after its next lock() of the same lock or the same barrier(). Setting a flag, posting a semaphore and
 // changing a word release too, and a node that observes the change sees everything that was written before it;

@@ -59,6 +59,11 @@ Inspector::~Inspector() {
   ::close(bell_);
 }
 
+void Inspector::abandon_in_child() const {
+  the_bell.store(-1);
+  if (installed_) ::signal(SIGQUIT, SIG_DFL);
+}
+
 void Inspector::listen() {
   // Signals are for the program's own threads.
   sigset_t all;

@@ -18,6 +18,10 @@ class Inspector {
   Inspector(const Inspector&) = delete;
   Inspector& operator=(const Inspector&) = delete;
 
+  // In a child of fork(), which has no such thread: SIGQUIT has its default again, and reaches no bell of the
+  // parent's.
+  void abandon_in_child() const;
+
  private:
   void listen();
 

@@ -114,6 +114,12 @@ Result<Memory> Memory::make(std::uint32_t pages, Protection protection) {
         kHeapAddress);
   }
   Memory memory(static_cast<std::byte*>(alias), pages);
+  // Not for children of fork(): such a child is not in the page protocol, so what it wrote would be this cluster's,
+  // unseen, and what it read could be a page without contents (userfaultfd does not follow it).
+  for (void* const mapping : {view, alias}) {
+    if (::madvise(mapping, bytes, MADV_DONTFORK) != 0)
+      return error("cannot keep the shared heap from children of fork(): {}", std::strerror(errno));
+  }
   if (protection == Protection::kUserfaultfd) {
     if (const Result<void> used = memory.use_userfaultfd(); !used) return used.error();
   }

@@ -10,6 +10,8 @@
 // mapping for every run of equal protection, of which a process may have vm.max_map_count (65,530 unless
 // raised: 256 MiB where neighbours always differ). userfaultfd keeps protections in the page table, has no
 // such limit, and needs Linux 6.4. What is forbidden is a SIGSEGV with the one and a SIGBUS with the other.
+//
+// A child of fork() has neither view: its access is a SIGSEGV at an address without a mapping.
 #pragma once
 
 #include <cstdint>

@@ -274,6 +274,15 @@ void Runtime::leave() {
   this_thread.local = -1;
 }
 
+void Runtime::abandon_in_child() {
+  if (inspector_) inspector_->abandon_in_child();
+}
+
+void Runtime::on_unmapped(std::uintptr_t address) {
+  // Here the view lives as long as the handler: only a child has none.
+  if (in_heap(address, memory_.pages())) fail_touched_in_child();
+}
+
 bool Runtime::on_fault(std::uintptr_t address, bool write) {
   if (!in_heap(address, memory_.pages())) return false;
   if (this_thread.local < 0) {

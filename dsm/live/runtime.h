@@ -62,6 +62,7 @@ class Runtime final : public Host, private FaultSink {
   void unlock(unsigned local, LockId lock) override;
   Reduced barrier(unsigned local, BarrierId barrier, Reduction reduction, std::uint64_t value) override;
   std::uint64_t sync(unsigned local, const SyncCall& call) override;
+  void abandon_in_child() override;
 
   // --- A thread that is no compute node, and then stands for compute node `local` until leave(), as
   // dsm/threads.h says.
@@ -78,6 +79,7 @@ class Runtime final : public Host, private FaultSink {
   Runtime(const Environment& environment, std::unique_ptr<Network> network, Memory memory);
 
   bool on_fault(std::uintptr_t address, bool write) override;
+  void on_unmapped(std::uintptr_t address) override;
 
   // Makes a collective call and waits for the other clusters; ends the process if they make another one, or at
   // the deadline, if there is one.

@@ -1,10 +1,14 @@
 // The calls of dsm/api.h, on the one host that a process has.
 #include "dsm/api.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <memory>
 
+#include "base/check.h"
 #include "dsm/program/failure.h"
+#include "dsm/program/forked_host.h"
 #include "dsm/program/heap.h"
 #include "dsm/program/host.h"
 #include "dsm/threads.h"
@@ -15,6 +19,14 @@ namespace {
 
 // Not destroyed at exit: a program that calls exit() without finish() may have compute nodes at work.
 Host* the_host = nullptr;
+// What becomes the_host in a child of fork(). Made beforehand, where memory can be had.
+ForkedHost* host_of_child = nullptr;
+
+void enter_child() {
+  if (the_host == nullptr || is_forked_child()) return;
+  the_host->abandon_in_child();
+  the_host = host_of_child;
+}
 
 Homes homes_of(Placement placement) {
   const ClusterId cluster(static_cast<std::uint16_t>(placement.cluster));
@@ -38,28 +50,48 @@ std::uint32_t pages_of(std::size_t bytes, std::uint32_t heap_pages) {
 
 }  // namespace
 
+bool is_forked_child() {
+  return the_host != nullptr && the_host == host_of_child;
+}
+
 void check_not_joined() {
+  if (is_forked_child()) ForkedHost::refuse("init()");
   if (the_host != nullptr) fail("braid::dsm::init() was called twice");
 }
 
 void join(std::unique_ptr<Host> host) {
   check_not_joined();
+  static const int prepared = ::pthread_atfork(nullptr, nullptr, enter_child);
+  CHECK_EQ(prepared, 0);
+  delete host_of_child;
+  host_of_child = new ForkedHost(host->shape());
   the_host = host.release();
 }
 
-Host& joined_host(const char* call) {
+namespace {
+
+// Also in a child of fork(): the machine's shape does not change.
+const Shape& shape(const char* call) {
   if (the_host == nullptr) fail("{} was called before braid::dsm::init(), or after finish()", call);
+  return the_host->shape();
+}
+
+}  // namespace
+
+Host& joined_host(const char* call) {
+  (void)shape(call);
+  if (is_forked_child()) ForkedHost::refuse(call);
   return *the_host;
 }
 
 unsigned clusters() {
-  return joined_host("clusters()").shape().clusters;
+  return shape("clusters()").clusters;
 }
 unsigned cluster() {
-  return joined_host("cluster()").shape().cluster;
+  return shape("cluster()").cluster;
 }
 unsigned nodes_per_cluster() {
-  return joined_host("nodes_per_cluster()").shape().compute;
+  return shape("nodes_per_cluster()").compute;
 }
 
 void* allocate_bytes(std::size_t bytes, Placement placement) {

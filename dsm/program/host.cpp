@@ -24,6 +24,12 @@ void call_guarded(const char* giver, unsigned node_id, Function&& function) {
   } catch (...) {
     fail("compute node {}: an exception left the function given to {}", node_id, giver);
   }
+  if (is_forked_child()) {
+    fail(
+        "a child of fork() returned from the function given to {}: only its parent is a compute node; end the "
+        "child inside the function, with _exit() or a call of exec()",
+        giver);
+  }
 }
 
 }  // namespace
@@ -65,6 +71,12 @@ void Host::say_touched_by_foreign_thread() {
 void Host::say_touched_inside() {
   say("braid: shared memory was touched while its thread was inside the runtime: signal handlers must\n"
       "braid: not touch it\n");
+}
+
+void Host::fail_touched_in_child() {
+  fail(
+      "a child of fork() touched shared memory, which only the process that called init() has: copy what the child "
+      "needs to private memory before fork()");
 }
 
 void Host::say_touched_behind_all() {

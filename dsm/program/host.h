@@ -93,6 +93,11 @@ class Host {
   // What to do when there are none, for a message: "raise BRAID_HEAP_MIB".
   virtual const char* cure_for_want_of_heap() const = 0;
 
+  // --- A child of fork(), in which nothing else is called from now on. Other threads may have held any lock.
+
+  // Gives up what would act for the parent unasked.
+  virtual void abandon_in_child() {}
+
  protected:
   explicit Host(const Shape& shape) : shape_(shape) {}
 
@@ -104,9 +109,10 @@ class Host {
   // Returns if there is none, else ends the process with a message.
   void fail_for_misuse(unsigned local, const std::optional<LockMisuse>& misuse) const;
   // Say what was wrong with an access to shared memory, before the crash that follows.
-  static void say_touched_by_foreign_thread();  // a thread that is no compute node
-  static void say_touched_inside();             // while the host's code ran
-  static void say_touched_behind_all();         // behind all that is allocated
+  static void say_touched_by_foreign_thread();       // a thread that is no compute node
+  static void say_touched_inside();                  // while the host's code ran
+  static void say_touched_behind_all();              // behind all that is allocated
+  [[noreturn]] static void fail_touched_in_child();  // in a child of fork()
 
   // Written by the initial thread while no other compute node runs.
   std::atomic<bool> in_parallel_{false};
@@ -119,7 +125,9 @@ class Host {
 // message if it has one: check_not_joined() says so before the host is made. Initial thread.
 void join(std::unique_ptr<Host> host);
 void check_not_joined();
-// The host; ends the process with a message that names the call when there is none.
+// The host; ends the process with a message that names the call when there is none, and in a child of fork().
 Host& joined_host(const char* call);
+// Whether this process is a child that a process with a host has forked.
+bool is_forked_child();
 
 }  // namespace braid::dsm

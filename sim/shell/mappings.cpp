@@ -63,6 +63,9 @@ Result<void> map_heap(const Mappings::Lookup& lookup, std::size_t bytes) {
                  std::strerror(error_number));
   }
   ::close(*fd);
+  // As live (dsm/live/memory.cpp): a child of fork() is not in the page protocol.
+  if (::madvise(view, bytes, MADV_DONTFORK) != 0)
+    return error("cannot keep the shared heap from children of fork(): {}", std::strerror(errno));
   return {};
 }
 

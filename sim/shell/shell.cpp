@@ -139,6 +139,10 @@ void ShellHost::submit(const Request& request) {
   run_next();
 }
 
+void ShellHost::on_unmapped(std::uintptr_t address) {
+  if (dsm::in_heap(address, shape().heap_pages)) fail_touched_in_child();
+}
+
 bool ShellHost::on_fault(std::uintptr_t address, bool write) {
   if (!dsm::in_heap(address, shape().heap_pages)) return false;
   if (!is_the_programs_thread) {

@@ -60,6 +60,7 @@ class ShellHost final : public dsm::Host, private dsm::FaultSink {
   ShellHost(const dsm::Shape& shape, Mappings mappings);
 
   bool on_fault(std::uintptr_t address, bool write) override;
+  void on_unmapped(std::uintptr_t address) override;
   void on_spent();
 
   // The shell's code runs between the two; the node's clock does not advance.

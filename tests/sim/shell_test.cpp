@@ -804,6 +804,33 @@ TEST(Failures, CallsOnForeignThreadsAreReported) {
               HasSubstr("a thread that is no compute node touched shared memory"));
 }
 
+TEST(Failures, ChildOfForkEndsAtItsTouchAndAtItsCallsAndItsParentGoesOn) {
+  ShellMachine machine({.clusters = 2, .compute = 2});
+  expect_runs(machine, [] {
+    auto* const shared = dsm::allocate<int>(2048);
+    bool right = true;
+    dsm::parallel([&](Node& node) {
+      const auto status_of_child = [](const auto& body) {
+        const pid_t child = ::fork();
+        if (child == 0) {
+          body();
+          ::_exit(1);
+        }
+        int status = 0;
+        ::waitpid(child, &status, 0);
+        return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+      };
+      shared[512 * node.id()] = 42;
+      right = right && status_of_child([&] { *static_cast<volatile int*>(shared + 512 * node.id()) = 1; }) ==
+                           dsm::kFailureStatus;
+      right = right && status_of_child([&] { node.lock(1); }) == dsm::kFailureStatus;
+      node.barrier();
+      for (unsigned id = 0; id < node.count(); ++id) right = right && shared[512 * id] == 42;
+    });
+    return right ? 0 : 1;
+  });
+}
+
 TEST(Failures, CallForAnotherNodeIsReported) {
   const ShellMachine::Ending ending = ending_of([] {
     Node* first = nullptr;

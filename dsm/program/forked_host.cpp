@@ -1,0 +1,48 @@
+#include "dsm/program/forked_host.h"
+
+#include "dsm/program/failure.h"
+
+namespace braid::dsm {
+
+void ForkedHost::refuse(const char* call) {
+  fail(
+      "a child of fork() called {}: only the process that called init() may; make the call there, or let the "
+      "child call exec()",
+      call);
+}
+
+std::optional<PageId> ForkedHost::allocate_together(const Allocation&) {
+  refuse("allocate()");
+}
+std::optional<PageId> ForkedHost::allocate_alone(unsigned, const Allocation&) {
+  refuse("allocate()");
+}
+void ForkedHost::parallel(const std::function<void(Node&)>&) {
+  refuse("parallel()");
+}
+void ForkedHost::run_on_cluster(const std::function<void(unsigned)>&) {
+  refuse("run_on_cluster()");
+}
+void ForkedHost::barrier_of_clusters() {
+  refuse("barrier()");
+}
+void ForkedHost::finish() {
+  refuse("finish()");
+}
+void ForkedHost::lock(unsigned, LockId) {
+  refuse("Node::lock()");
+}
+void ForkedHost::unlock(unsigned, LockId) {
+  refuse("Node::unlock()");
+}
+Reduced ForkedHost::barrier(unsigned, BarrierId, Reduction reduction, std::uint64_t) {
+  refuse(reduction == Reduction::kNone ? "Node::barrier()" : "Node::reduce()");
+}
+std::uint64_t ForkedHost::sync(unsigned, const SyncCall&) {
+  refuse("a synchronising function of Node");
+}
+std::uint32_t ForkedHost::free_pages() {
+  refuse("allocate()");
+}
+
+}  // namespace braid::dsm

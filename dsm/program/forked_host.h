@@ -1,0 +1,32 @@
+// The host of a child of fork(): the child is no part of the machine, and every call but those on the machine's
+// shape ends it with a message. It has copies of its parent's locks, held by threads that it does not have, and
+// its parent's connection, so it must not run any of the parent's host.
+#pragma once
+
+#include "dsm/program/host.h"
+
+namespace braid::dsm {
+
+class ForkedHost final : public Host {
+ public:
+  explicit ForkedHost(const Shape& shape) : Host(shape) {}
+
+  // `call`: as the program wrote it.
+  [[noreturn]] static void refuse(const char* call);
+
+  int current_node() const override { return -1; }
+  std::optional<PageId> allocate_together(const Allocation& allocation) override;
+  std::optional<PageId> allocate_alone(unsigned local, const Allocation& allocation) override;
+  void parallel(const std::function<void(Node&)>& body) override;
+  void run_on_cluster(const std::function<void(unsigned)>& body) override;
+  void barrier_of_clusters() override;
+  void finish() override;
+  void lock(unsigned local, LockId lock) override;
+  void unlock(unsigned local, LockId lock) override;
+  Reduced barrier(unsigned local, BarrierId barrier, Reduction reduction, std::uint64_t value) override;
+  std::uint64_t sync(unsigned local, const SyncCall& call) override;
+  std::uint32_t free_pages() override;
+  const char* cure_for_want_of_heap() const override { return ""; }
+};
+
+}  // namespace braid::dsm
