@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 
 #include "convergence/ports.h"
@@ -30,7 +29,6 @@ class Clients final : public convergence::Ports::Resources {
   struct Client {
     bool gone = false;                     // its socket is closed: nobody reads what it is told
     std::unique_ptr<ClientMemory> memory;  // nullptr: it has not attached
-    std::set<std::uint32_t> listeners;     // their ports
   };
   struct Limits {
     settings::ChannelConfig channel;

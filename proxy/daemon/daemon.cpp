@@ -145,7 +145,7 @@ class Server {
                     node_.config().transport.peer_death_ms);
     while (const std::optional<ClusterId> ended = node_.poll_ended_peer())
       if (!clients_.empty()) spdlog::info("cluster {} has ended", ended->value());  // else a run is over
-    while (const std::optional<std::string> news = node_.poll_news()) spdlog::info("{}", *news);
+    while (const std::optional<std::string> event = node_.poll_machine_event()) spdlog::info("{}", *event);
     while (const std::optional<unsigned> fenced = node_.poll_fenced_proxy())
       spdlog::error("proxy {} has not moved for {} ms: the others go on without it", *fenced,
                     node_.config().transport.path_death_ms);

@@ -18,23 +18,11 @@ namespace {
 
 using convergence::Ports;
 
-// Listeners of one client.
-constexpr std::size_t kMaxListeners = 1024;
 // The proxy whose datagrams introduce the node to other machines.
 constexpr unsigned kIntroducer = 0;
 
 ProxyId proxy_id(unsigned proxy) {
   return ProxyId(static_cast<std::uint8_t>(proxy));
-}
-
-Worker::Datagram to_datagram(const Machines::Datagram& introduction, std::uint16_t own_port) {
-  static_assert(kIntroductionBytes <= Worker::kMaxDatagramBytes);
-  Worker::Datagram d;
-  d.port = own_port;
-  d.peer = introduction.to;
-  d.bytes = kIntroductionBytes;
-  std::copy(introduction.bytes.begin(), introduction.bytes.end(), d.data.begin());
-  return d;
 }
 
 std::uint64_t system_seed() {
@@ -92,17 +80,20 @@ Result<void> Node::open(Instant now, const MakeQueue& make_queue) {
     stacks.push_back(stack_config(config_, p, seed));
     if (Result<void> r = links_->want_source_ports(config_, stacks[p]); !r) return r;
   }
-  interfaces_ = stacks[0].interfaces;
   peers_ = std::make_unique<Peers>(stacks, Duration::ms(config_.transport.peer_death_ms), seed, monitor_);
   Result<std::unique_ptr<Workers>> workers =
       Workers::create(stacks, *links_, **counters_, states_, now, config_.channel.max_ports);
   if (!workers) return workers.error();
   workers_ = std::move(workers).value();
 
-  machines_ = std::make_unique<Machines>(machines_config(config_, interfaces_, seed));
-  // Also where nobody is let in: then it is said so.
+  client_service_ = std::make_unique<ClientService>(
+      ClientService::Config{config_.cluster, config_.clusters, config_.proxies, counters_->read_only_fd()},
+      clients_, lanes_, ports_);
+  machines_ =
+      std::make_unique<MachinesDriver>(config_, stacks[0].interfaces, seed, *peers_, ports_, clients_);
+  // Also where no other machine is accepted: then Calls are answered with that.
   if (!config_.links.empty() && !worker(kIntroducer).bind(config_.machines.udp_port))
-    CHECK(!config_.machines.any());  // a proxy has that port; validate() has seen to it otherwise
+    CHECK(!config_.machines.any());  // a proxy has that port; validate() rules that out otherwise
   return {};
 }
 
@@ -140,7 +131,7 @@ void Node::carry_out_lanes() {
 void Node::carry_out_peers() {
   while (const std::optional<Peers::Lost> lost = peers_->poll_lost()) {
     ports_.peer_lost(lost->cluster);
-    if (machines_->is_place(lost->cluster))
+    if (machines_->is_slot(lost->cluster))
       machines_->lost(lost->cluster);
     else
       (lost->ended ? ended_peers_ : lost_peers_).push_back(lost->cluster);
@@ -212,83 +203,12 @@ void Node::on_event(Instant, unsigned proxy, const ClusterDrained& event) {
 // ---------------------------------------------------------------- clients
 
 void Node::on_request(Instant now, ClientId id, const control::Message& m) {
-  Clients::Client* const client = clients_.find(id);
-  if (client == nullptr || client->gone) return;
-  if (const std::string problem = request_problem(m, client->memory.get()); !problem.empty())
-    return clients_.refuse(id, m.serial, problem);
-  switch (m.kind) {
-    case control::Kind::kAttach:
-      return attach(id, *client, m);
-    case control::Kind::kCounters:
-      if (counters_->read_only_fd() < 0)
-        return clients_.refuse(id, m.serial, "this node keeps its counters to itself");
-      return clients_.answer(id, control::Kind::kOk, m.serial, {}, counters_->read_only_fd());
-    case control::Kind::kSetProxies:
-      return set_proxies(id, m);
-    case control::Kind::kListen:
-      return listen(id, *client, m);
-    case control::Kind::kConnect:
-      return connect(now, id, m);
-    case control::Kind::kConnectMachine:
-      return connect_machine(now, id, m);
-    case control::Kind::kClose:
-      client->listeners.erase(m.close.port);
-      ports_.close(id, PortId(m.close.port));
-      return clients_.answer(id, control::Kind::kOk, m.serial);
-    case control::Kind::kAttached:
-    case control::Kind::kOk:
-    case control::Kind::kOpened:
-    case control::Kind::kRefused:
-      return;  // request_problem() has said that these are no requests
-  }
-}
-
-void Node::attach(ClientId id, Clients::Client& client, const control::Message& m) {
-  const Result<ClientMemory*> memory = clients_.attach(client, m.attach, proxies());
-  if (!memory) return clients_.refuse(id, m.serial, memory.error().text);
-  lanes_.add(id, **memory);
+  ClientService::Action action = client_service_->on_request(now, id, m);
   carry_out_lanes();
-  control::Message reply;
-  reply.attached.geometry = (*memory)->geometry();
-  reply.attached.cluster = config_.cluster;
-  reply.attached.clusters = config_.clusters;
-  clients_.answer(id, control::Kind::kAttached, m.serial, reply, (*memory)->fd());
-}
-
-void Node::listen(ClientId id, Clients::Client& client, const control::Message& m) {
-  if (client.listeners.size() >= kMaxListeners)
-    return clients_.refuse(id, m.serial,
-                           fmt::format("this client listens on {} ports already: close some", kMaxListeners));
-  const control::Listen& l = m.listen;
-  const convergence::Refusal refusal =
-      ports_.listen(id, PortId(l.port), l.endpoint, l.window_bytes, l.ordered != 0);
-  if (refusal != convergence::Refusal::kNone)
-    return clients_.refuse(id, m.serial, convergence::to_string(refusal));
-  client.listeners.insert(l.port);
-  clients_.answer(id, control::Kind::kOk, m.serial);
-}
-
-void Node::connect(Instant now, ClientId id, const control::Message& m) {
-  const control::Connect& c = m.connect;
-  if (c.cluster >= config_.clusters)
-    return clients_.refuse(id, m.serial, convergence::to_string(convergence::Refusal::kNoSuchCluster));
-  ports_.connect(now, id, m.serial, c.endpoint, ClusterId(static_cast<std::uint16_t>(c.cluster)),
-                 PortId(c.port), c.window_bytes, c.ordered != 0, Duration::ms(c.timeout_ms));
-}
-
-void Node::connect_machine(Instant now, ClientId id, const control::Message& m) {
-  machines_->connect(now, machine_request(now, id, m));
-}
-
-void Node::set_proxies(ClientId id, const control::Message& m) {
-  if (m.set_proxies.active > proxies())
-    return clients_.refuse(id, m.serial,
-                           fmt::format("{} proxies: this node was started with {}, so 1 to {} can be active",
-                                       m.set_proxies.active, proxies(), proxies()));
-  if (m.set_proxies.active != 0) set_active_proxies(m.set_proxies.active);
-  control::Message body;
-  body.set_proxies = {active_proxies(), proxies()};
-  clients_.answer(id, control::Kind::kOk, m.serial, body);
+  if (const auto* const set = std::get_if<ClientService::SetActiveProxies>(&action))
+    set_active_proxies(set->count);
+  else if (auto* const request = std::get_if<Machines::Request>(&action))
+    machines_->connect(now, std::move(*request));
 }
 
 std::byte* Node::client_memory(ClientId id) {
@@ -297,38 +217,13 @@ std::byte* Node::client_memory(ClientId id) {
 }
 
 void Node::client_gone(ClientId id) {
-  const Clients::Client* const client = clients_.find(id);
-  if (client == nullptr || client->gone) return;
-  clients_.gone(id);
-  machines_->client_gone(id);
-  ports_.client_gone(id);
-  if (client->memory == nullptr) clients_.erase(id);
+  if (client_service_->client_gone(id)) machines_->client_gone(id);
 }
 
-// A proxy must have been told to forget the last port of a client before it is told to forget the client:
-// until then it may write to the client's memory. So this is for when all events of ports are carried out.
 void Node::free_gone_clients() {
-  // What a proxy that stands still has lent out is read by others until they have dropped it.
-  const bool lent = monitor_.awaits_anybody();
-  for (auto next = clients_.all().begin(); next != clients_.all().end();) {
-    const ClientId id = next->first;
-    const bool gone = next->second.gone;
-    ++next;
-    if (!gone || (lanes_.serves(id) && ports_.held_by(id) > 0)) continue;
-    if (lanes_.serves(id)) {
-      lanes_.detach(id);
-      carry_out_lanes();
-    }
-    if (lanes_.detached(id) && !lent) destroy(id);
-  }
-}
-
-void Node::destroy(ClientId id) {
-  const ClientMemory& memory = *clients_.find(id)->memory;
-  for (unsigned p = 0; p < proxies(); ++p)
-    if (monitor_.running(p) && memory.view(p) != nullptr) workers_->tell(p, UnmapClient{id});
-  lanes_.remove(id);
-  clients_.erase(id);
+  const std::vector<Lanes::Told> commands = client_service_->free_gone(monitor_);
+  carry_out_lanes();
+  for (const Lanes::Told& told : commands) workers_->tell(told.proxy, told.command);
 }
 
 // ---------------------------------------------------------------- ports
@@ -430,66 +325,13 @@ void Node::drain_by(PortId port, unsigned p) {
 
 int Node::run_machines(Instant now) {
   int work = 0;
-  // What was decided before has been carried out: the paths of these are known.
-  for (const ClusterId slot : machines_->occupied()) {
-    if (machines_->is_meeting(slot)) {
-      const Peers::Count paths = peers_->count_paths(slot);
-      machines_->on_paths(now, slot, paths.up, paths.all, peers_->problems(slot));
-    }
-    machines_->in_use(now, slot, ports_.held_with(slot));
-  }
-  for (Worker::Datagram d; worker(kIntroducer).take_datagram(&d); ++work) {
-    if (d.port != config_.machines.udp_port) continue;
-    if (d.unreachable)
-      machines_->on_unreachable(d.peer, *d.unreachable);
-    else
-      machines_->on_datagram(now, d.peer, ByteView(d.data).first(d.bytes));
-  }
-  machines_->on_timer(now);
-  for (; const std::optional<Machines::Event> event = machines_->poll_event(); ++work) carry_out(now, *event);
-  for (const ClusterId slot : peers_->drained()) work += free_slot(slot) ? 1 : 0;
-  for (; const std::optional<Machines::Datagram> out = machines_->poll_datagram(); ++work)
-    worker(kIntroducer).send_datagram(to_datagram(*out, config_.machines.udp_port));
+  machines_->observe(now);
+  for (Worker::Datagram d; worker(kIntroducer).take_datagram(&d); ++work) machines_->on_datagram(now, d);
+  work += machines_->run(now);
+  carry_out_peers();
+  for (; const std::optional<Worker::Datagram> out = machines_->poll_datagram(); ++work)
+    worker(kIntroducer).send_datagram(*out);
   return work;
-}
-
-void Node::carry_out(Instant now, const Machines::Event& event) {
-  const Machines::Request& r = event.request;
-  switch (event.kind) {
-    case Machines::Event::Kind::kMeet:
-      return connect_cluster(event.slot, event.peer);
-    case Machines::Event::Kind::kConnect:
-      return ports_.connect(now, r.client, r.serial, r.endpoint, event.slot, r.port, r.window_bytes,
-                            r.ordered, r.deadline - now);
-    case Machines::Event::Kind::kRefused:
-      return clients_.refuse(r.client, r.serial, event.text);
-    case Machines::Event::Kind::kPart:
-      return drain_cluster(event.slot);
-  }
-}
-
-void Node::connect_cluster(ClusterId slot, const Introduction& peer) {
-  peers_->connect(paths_to_machine(config_, slot, peer, interfaces_, peers_->own_incarnation(slot)));
-  carry_out_peers();
-  log_.push_back(
-      fmt::format("the cluster at {} is known as cluster {}", machines_->name(slot), slot.value()));
-}
-
-void Node::drain_cluster(ClusterId slot) {
-  peers_->drain(slot);
-  carry_out_peers();
-  log_.push_back(
-      fmt::format("the cluster at {}, known as cluster {}, is left", machines_->name(slot), slot.value()));
-}
-
-// No proxy has anything of it any more. While clients have not closed what was lost with it, its ports are
-// still the former's. True if all is gone.
-bool Node::free_slot(ClusterId slot) {
-  if (ports_.held_with(slot) > 0) return false;
-  peers_->forget(slot);
-  carry_out_peers();
-  machines_->gone(slot);
-  return true;
 }
 
 // ---------------------------------------------------------------- proxies
@@ -594,8 +436,8 @@ std::optional<ClusterId> Node::poll_ended_peer() {
   return take_first(ended_peers_);
 }
 
-std::optional<std::string> Node::poll_news() {
-  return take_first(log_);
+std::optional<std::string> Node::poll_machine_event() {
+  return machines_->poll_event();
 }
 
 std::optional<unsigned> Node::poll_fenced_proxy() {

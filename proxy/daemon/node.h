@@ -6,9 +6,10 @@
 // to the next, and to proxies, which it reaches through rings only:
 //
 //   Clients         who is attached, their memory (ClientMemory), what they are told
+//   ClientService   what clients request, and what is freed when they are gone
 //   Ports           connections of this machine's clusters            (convergence/ports.h)
 //   Peers           nodes of other clusters: which paths to them live (convergence/paths.h), what they are told
-//   Machines        clusters of other machines                        (machines.h)
+//   Machines        clusters of other machines                        (machines.h, machines_driver.h)
 //   ProxyMonitor    which proxies take their turns
 //   Lanes           which proxy serves which lane
 //   InstalledPorts, PortDrains: what their names say
@@ -31,12 +32,13 @@
 #include "convergence/ports.h"
 #include "proxy/channel/control.h"
 #include "proxy/channel/node_counters.h"
+#include "proxy/daemon/client_service.h"
 #include "proxy/daemon/clients.h"
 #include "proxy/daemon/counters_memory.h"
 #include "proxy/daemon/installed_ports.h"
 #include "proxy/daemon/lanes.h"
 #include "proxy/daemon/links.h"
-#include "proxy/daemon/machines.h"
+#include "proxy/daemon/machines_driver.h"
 #include "proxy/daemon/node_config.h"
 #include "proxy/daemon/peers.h"
 #include "proxy/daemon/port_drains.h"
@@ -119,7 +121,7 @@ class Node {
   std::optional<ClusterId> poll_lost_peer();
   std::optional<ClusterId> poll_ended_peer();
   // What happened with clusters of other machines since the last call, for the log.
-  std::optional<std::string> poll_news();
+  std::optional<std::string> poll_machine_event();
   // Proxies that stood still and were given up for others since the last call, for the log.
   std::optional<unsigned> poll_fenced_proxy();
   // A proxy's thread writes its own.
@@ -158,13 +160,7 @@ class Node {
   void on_event(Instant now, unsigned proxy, const ClusterDrained& event);
 
   // --- clients
-  void attach(ClientId id, Clients::Client& client, const control::Message& request);
-  void listen(ClientId id, Clients::Client& client, const control::Message& request);
-  void connect(Instant now, ClientId id, const control::Message& request);
-  void connect_machine(Instant now, ClientId id, const control::Message& request);
-  void set_proxies(ClientId id, const control::Message& request);
   void free_gone_clients();
-  void destroy(ClientId id);
 
   // --- ports
   int run_ports();
@@ -178,10 +174,6 @@ class Node {
 
   // --- other machines
   int run_machines(Instant now);
-  void carry_out(Instant now, const Machines::Event& event);
-  void connect_cluster(ClusterId slot, const Introduction& peer);
-  void drain_cluster(ClusterId slot);
-  bool free_slot(ClusterId slot);
 
   // --- proxies
   int rebalance();
@@ -200,15 +192,14 @@ class Node {
   PortDrains drains_;
   std::vector<Retired> retired_;  // by proxy
   std::unique_ptr<Peers> peers_;
-  std::unique_ptr<Machines> machines_;
-  std::vector<stack::Interface> interfaces_;  // by link
+  std::unique_ptr<ClientService> client_service_;
+  std::unique_ptr<MachinesDriver> machines_;
   std::unique_ptr<CountersMemory> counters_;
   std::unique_ptr<Links> links_;
   std::unique_ptr<Workers> workers_;
   std::deque<ClusterId> ended_peers_;
   std::deque<ClusterId> lost_peers_;
   std::deque<unsigned> fenced_proxies_;
-  std::deque<std::string> log_;
 };
 
 }  // namespace braid::proxy

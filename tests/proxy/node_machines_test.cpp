@@ -91,16 +91,16 @@ TEST(OtherMachines, ConnectAndTalkOverAllProxiesAndAreForgotten) {  // CN-12, CN
       const Pair inside = connect(sibling->endpoint(0), ClusterId(0), a->endpoint(0), PortId(5));
       talk(inside, *sibling, *a, 50);
     }
-    EXPECT_SAYS(world.node(0).poll_news().value_or(""), "10.98.0.3, 10.98.1.3");
+    EXPECT_SAYS(world.node(0).poll_machine_event().value_or(""), "10.98.0.3, 10.98.1.3");
     a->endpoint(0).close(p.out);
     world.run(5_ms);
     EXPECT_EQ(p.in->state(), ConnectionState::kPeerClosed);
     b->endpoint(0).close(p.in);
     world.run(600_ms);
-    EXPECT_SAYS(world.node(0).poll_news().value_or(""), "is left");
-    EXPECT_SAYS(world.node(2).poll_news().value_or(""), "10.98.0.1, 10.98.1.1");
-    EXPECT_SAYS(world.node(2).poll_news().value_or(""), "is left");
-    EXPECT_EQ(world.node(0).poll_news(), std::nullopt);
+    EXPECT_SAYS(world.node(0).poll_machine_event().value_or(""), "is left");
+    EXPECT_SAYS(world.node(2).poll_machine_event().value_or(""), "10.98.0.1, 10.98.1.1");
+    EXPECT_SAYS(world.node(2).poll_machine_event().value_or(""), "is left");
+    EXPECT_EQ(world.node(0).poll_machine_event(), std::nullopt);
   }
   EXPECT_FALSE(world.node(0).poll_lost_peer());
 }
@@ -171,7 +171,7 @@ TEST(OtherMachines, SubConnectionsThatDoNotComeUpAreNamed) {  // CN-12
   const auto a = world.client(0), b = world.client(2);
   // Only introductions get through: when the answer has come the links go dark.
   world.each_turn = [&] {
-    if (world.node(0).poll_news())
+    if (world.node(0).poll_machine_event())
       for (unsigned p = 0; p < 3; ++p) world.cut_ni({2, p});
   };
   const std::string text = refusal(world, *a, at(2));
@@ -401,16 +401,16 @@ TEST(OtherMachines, NoDatagramBringsThemDown) {  // CN-13, CN-14
   Instant now;
   std::vector<Introduction> calls;
   unsigned asked = 0, answered = 0;
-  std::set<std::uint16_t> parting;
+  std::set<std::uint16_t> draining;
   const auto take = [&] {
     while (const auto event = machines.poll_event()) {
       answered +=
           event->kind == Machines::Event::Kind::kConnect || event->kind == Machines::Event::Kind::kRefused;
-      if (event->kind == Machines::Event::Kind::kPart) {
-        ASSERT_TRUE(parting.insert(event->slot.value()).second);
+      if (event->kind == Machines::Event::Kind::kDrain) {
+        ASSERT_TRUE(draining.insert(event->slot.value()).second);
       }
-      if (event->kind == Machines::Event::Kind::kMeet) {
-        ASSERT_FALSE(parting.contains(event->slot.value()));
+      if (event->kind == Machines::Event::Kind::kConnectPaths) {
+        ASSERT_FALSE(draining.contains(event->slot.value()));
       }
     }
     while (const auto datagram = machines.poll_datagram())
@@ -450,9 +450,9 @@ TEST(OtherMachines, NoDatagramBringsThemDown) {  // CN-13, CN-14
         break;
       case 5:
         take();
-        if (machines.is_meeting(slot)) {
+        if (machines.is_connecting(slot)) {
           machines.on_paths(now, slot, static_cast<unsigned>(prng.below(3)), 2, "");
-          met += machines.is_meeting(slot) ? 0 : 1;
+          met += machines.is_connecting(slot) ? 0 : 1;
         }
         break;
       case 6:
@@ -461,7 +461,7 @@ TEST(OtherMachines, NoDatagramBringsThemDown) {  // CN-13, CN-14
         break;
       case 7:
         take();
-        if (parting.erase(slot.value()) > 0) machines.gone(slot);
+        if (draining.erase(slot.value()) > 0) machines.gone(slot);
         break;
     }
     ASSERT_FALSE(HasFatalFailure());
@@ -471,7 +471,7 @@ TEST(OtherMachines, NoDatagramBringsThemDown) {  // CN-13, CN-14
     machines.on_timer(now);
     for (std::uint16_t p = 1; p <= 3; ++p) machines.lost(ClusterId(p));
     take();
-    for (const std::uint16_t p : std::exchange(parting, {})) machines.gone(ClusterId(p));
+    for (const std::uint16_t p : std::exchange(draining, {})) machines.gone(ClusterId(p));
   }
   EXPECT_GT(met, 100u);
   EXPECT_EQ(answered, asked);
