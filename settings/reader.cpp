@@ -268,6 +268,25 @@ const Setting* find_setting(const Schema& schema, const std::string& key) {
   return find_setting(schema, nullptr, key).setting;
 }
 
+FoundList find_list(const Schema& schema, void* object, const std::string& key) {
+  const std::size_t dot = key.find('.');
+  if (dot == std::string::npos) {
+    for (const List& list : schema.lists)
+      if (list.name == key) return {&list, object};
+    return {nullptr, nullptr};
+  }
+  for (const Section& section : schema.sections) {
+    if (section.name == key.substr(0, dot))
+      return find_list(*section.schema, object == nullptr ? nullptr : section.at(object),
+                       key.substr(dot + 1));
+  }
+  return {nullptr, nullptr};
+}
+
+const List* find_list(const Schema& schema, const std::string& key) {
+  return find_list(schema, nullptr, key).list;
+}
+
 std::string text_of(const Schema& schema, const void* object, const std::string& key) {
   const Found found = find_setting(schema, writable(object), key);
   CHECK(found.setting != nullptr);

@@ -33,6 +33,14 @@ std::vector<Listed> all_settings(const Schema& schema);
 
 // Null: no setting has this key.
 const Setting* find_setting(const Schema& schema, const std::string& key);
+// A list, by its key in full: "dpdk.interfaces"; null: there is none of that name.
+const List* find_list(const Schema& schema, const std::string& key);
+// The list, and the struct that it lies in.
+struct FoundList {
+  const List* list;
+  void* object;
+};
+FoundList find_list(const Schema& schema, void* object, const std::string& key);
 // The same with the struct that holds the value, inside `object`.
 Found find_setting(const Schema& schema, void* object, const std::string& key);
 // The value as text. A setting must have this key.

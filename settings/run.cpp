@@ -265,6 +265,70 @@ std::optional<Conflict> clusters_have_interfaces(const C& c) {
   return std::nullopt;
 }
 
+// --- incidents of a simulation
+
+std::string incident_key(std::size_t i, const char* key) {
+  return fmt::format("simulation.incidents[{}].{}", i, key);
+}
+
+std::optional<Conflict> incidents_have_proxies(const C& c) {
+  if (c.simulation.incidents.empty()) return std::nullopt;
+  if (c.clusters < 2)
+    return Conflict{
+        {"simulation.incidents", "clusters"},
+        "one cluster uses no proxies, so nothing can happen to them; remove the incidents, or set "
+        "clusters to 2 or more"};
+  if (c.simulation.mode == Mode::kReal) return std::nullopt;
+  return Conflict{
+      {"simulation.incidents", "simulation.mode"},
+      "messages bypass the proxies in this mode, so nothing can happen to them; remove the incidents, "
+      "or set simulation.mode to real"};
+}
+
+std::optional<Conflict> incidents_name_what_is_there(const C& c) {
+  for (std::size_t i = 0; i < c.simulation.incidents.size(); ++i) {
+    const IncidentConfig& incident = c.simulation.incidents[i];
+    const auto beyond = [&](const char* key, int value, unsigned most, const char* cure) {
+      return Conflict{
+          {incident_key(i, key), cure},
+          fmt::format("{} does not exist; allowed with {} {}: 0 to {}", value, cure, most + 1, most)};
+    };
+    if (incident.cluster >= c.clusters)
+      return beyond("cluster", static_cast<int>(incident.cluster), c.clusters - 1, "clusters");
+    if (incident.proxy >= static_cast<int>(c.proxies))
+      return beyond("proxy", incident.proxy, c.proxies - 1, "proxies");
+    if (incident.ni >= static_cast<int>(c.nis)) return beyond("ni", incident.ni, c.nis - 1, "nis");
+    if (incident.active > static_cast<int>(c.proxies))
+      return Conflict{{incident_key(i, "active"), "proxies"},
+                      fmt::format("{} are more than there are; allowed with proxies {}: 1 to {}",
+                                  incident.active, c.proxies, c.proxies)};
+  }
+  return std::nullopt;
+}
+
+// A cluster that cannot be reached for ever is lost, and its program with it.
+std::optional<Conflict> incidents_leave_a_proxy(const C& c) {
+  std::map<unsigned, std::set<unsigned>> gone;  // by cluster: proxies that never return
+  for (std::size_t i = 0; i < c.simulation.incidents.size(); ++i) {
+    const IncidentConfig& incident = c.simulation.incidents[i];
+    if (incident.for_us != 0 || incident.kind == IncidentKind::kActiveProxies) continue;
+    std::set<unsigned>& of_cluster = gone[incident.cluster];
+    for (unsigned p = 0; p < c.proxies; ++p) {
+      const bool stops = incident.proxy == static_cast<int>(p);
+      const bool is_cut_off = incident.ni == static_cast<int>(p % c.nis);
+      if (stops || is_cut_off) of_cluster.insert(p);
+    }
+    if (of_cluster.size() < c.proxies) continue;
+    const bool is_ni = incident.kind == IncidentKind::kNiFails;
+    return Conflict{
+        {incident_key(i, is_ni ? "ni" : "proxy"), incident_key(i, "kind")},
+        fmt::format("leaves cluster {} without a proxy for ever, and its peers give it up; add "
+                    "'for_us', after which the {} returns, or set {} to more",
+                    incident.cluster, is_ni ? "network interface" : "proxy", is_ni ? "nis" : "proxies")};
+  }
+  return std::nullopt;
+}
+
 constexpr Relation kRunRelations[] = {
     relation<C, window_is_a_power>("window_kib is a power of two"),
     relation<C, there_is_another_proxy>("misdirect needs two proxies"),
@@ -274,7 +338,13 @@ constexpr Relation kRunRelations[] = {
     relation<C, interfaces_are_different>(
         "dpdk.interfaces are for dpdk.kind af_packet, and no two have an address or an interface in common"),
     relation<C, clusters_have_interfaces>(
-        "with dpdk.kind af_packet each cluster has nis entries in dpdk.interfaces")};
+        "with dpdk.kind af_packet each cluster has nis entries in dpdk.interfaces"),
+    relation<C, incidents_have_proxies>(
+        "simulation.incidents are for two clusters or more and simulation.mode real"),
+    relation<C, incidents_name_what_is_there>(
+        "simulation.incidents name clusters, proxies and network interfaces that exist"),
+    relation<C, incidents_leave_a_proxy>(
+        "simulation.incidents leave each cluster a proxy that is in service at the end")};
 
 }  // namespace
 
@@ -291,11 +361,13 @@ std::uint32_t RunConfig::spins(unsigned cores) const {
 }
 
 bool shapes(const std::string& key, bool simulated) {
-  Scope scope = Scope::kLive;
+  Scope scope = Scope::kBoth;
   if (const Setting* const setting = find_setting(kRunSchema, key)) {
     scope = setting->scope;
   } else {
-    CHECK(key == "dpdk.interfaces");  // the one list
+    const List* const list = find_list(kRunSchema, key.substr(0, key.find('[')));  // or a key of an entry
+    CHECK(list != nullptr);
+    scope = list->scope;
   }
   return scope == Scope::kBoth || (scope == Scope::kSimulated) == simulated;
 }

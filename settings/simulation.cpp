@@ -1,5 +1,7 @@
 #include "settings/simulation.h"
 
+#include <fmt/core.h>
+
 #include "settings/limits.h"
 
 namespace braid::settings {
@@ -17,7 +19,76 @@ struct Words<ModelMutant> {
                                      {"forgets-checksums", E::kForgetsChecksums}};
 };
 
+template <>
+struct Words<IncidentKind> {
+  using E = IncidentKind;
+  static constexpr Word<E> kAll[] = {
+      {"proxy-stops", E::kProxyStops}, {"ni-fails", E::kNiFails}, {"active-proxies", E::kActiveProxies}};
+};
+
 namespace {
+
+// --- incidents
+
+using I = IncidentConfig;
+constexpr Setting kIncident[] = {
+    declare<&I::at_us>({.name = "at_us",
+                        .unit = "us",
+                        .help = "when it begins, in virtual time since the program began",
+                        .most = kDayMs,
+                        .required = true}),
+    declare<&I::kind>(
+        {.name = "kind",
+         .help = "a proxy stops and executes nothing (proxy-stops), every frame to and from a network "
+                 "interface is lost (ni-fails), or the cluster has another number of active proxies "
+                 "(active-proxies)",
+         .required = true}),
+    declare<&I::cluster>({.name = "cluster", .help = "whose", .most = kMaxClusters - 1, .required = true}),
+    declare<&I::proxy>(
+        {.name = "proxy", .help = "proxy-stops: which; -1: none", .least = -1, .most = kMaxProxies - 1}),
+    declare<&I::ni>({.name = "ni", .help = "ni-fails: which; -1: none", .least = -1, .most = kMaxNis - 1}),
+    declare<&I::active>(
+        {.name = "active", .help = "active-proxies: how many; -1: none", .least = -1, .most = kMaxProxies}),
+    declare<&I::for_us>(
+        {.name = "for_us",
+         .unit = "us",
+         .help = "how long the proxy, or the network interface, is out of service; 0: to the end of "
+                 "the run",
+         .most = kDayMs})};
+
+// What each kind is about, and nothing else, is given.
+std::optional<Conflict> incident_has_its_object(const I& i) {
+  struct Part {
+    const char* key;
+    int given;
+    IncidentKind kind;
+    const char* what;
+  };
+  const Part parts[] = {{"proxy", i.proxy, IncidentKind::kProxyStops, "which proxy stops"},
+                        {"ni", i.ni, IncidentKind::kNiFails, "which network interface fails"},
+                        {"active", i.active, IncidentKind::kActiveProxies, "how many proxies are active"}};
+  for (const Part& part : parts) {
+    if (part.kind == i.kind && part.given < 0)
+      return Conflict{{part.key, "kind"},
+                      fmt::format("{} needs '{}'; add it: {}", word_of(i.kind), part.key, part.what)};
+    if (part.kind != i.kind && part.given >= 0)
+      return Conflict{{part.key, "kind"},
+                      fmt::format("{} has no '{}', which is for {}; remove it, or set kind to {}",
+                                  word_of(i.kind), part.key, word_of(part.kind), word_of(part.kind))};
+  }
+  if (i.active == 0) return Conflict{{"active"}, "0 proxies serve nobody; set active to 1 or more"};
+  if (i.kind == IncidentKind::kActiveProxies && i.for_us != 0)
+    return Conflict{
+        {"for_us", "kind"},
+        "active-proxies holds until the next incident of that kind; remove for_us, and add an incident "
+        "that sets the number again"};
+  return std::nullopt;
+}
+constexpr Relation kIncidentRelations[] = {relation<I, incident_has_its_object>(
+    "proxy-stops has proxy, ni-fails has ni, active-proxies has active (at least 1) and no for_us")};
+constinit const Schema kIncidentSchema = {.settings = kIncident, .relations = kIncidentRelations};
+
+// --- the simulation
 
 using S = SimulationConfig;
 constexpr Setting kSettings[] = {
@@ -79,8 +150,13 @@ constexpr Setting kSettings[] = {
                          .help = "a mutant of the model, to see that its figures tell",
                          .scope = Scope::kSimulated})};
 
+constexpr List kLists[] = {
+    list<&S::incidents>("incidents", "what happens to clusters while the program runs",
+                        "{at_us: 2000, kind: proxy-stops, cluster: 1, proxy: 0, for_us: 5000}",
+                        kIncidentSchema, Scope::kSimulated)};
+
 }  // namespace
 
-constinit const Schema kSimulationSchema = {.settings = kSettings};
+constinit const Schema kSimulationSchema = {.settings = kSettings, .lists = kLists};
 
 }  // namespace braid::settings

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "settings/setting.h"
 
@@ -21,6 +22,20 @@ enum class ModelMutant : std::uint8_t {
   kForgetsChecksums,  // a byte's checksum costs nothing
 };
 
+enum class IncidentKind : std::uint8_t { kProxyStops, kNiFails, kActiveProxies };
+
+// What happens to a cluster while its program runs.
+struct IncidentConfig {
+  std::uint32_t at_us = 0;  // of virtual time, after the connections are up
+  IncidentKind kind = IncidentKind::kProxyStops;
+  unsigned cluster = 0;
+  // Of these the one that the kind is about; -1: not given.
+  int proxy = -1;            // that stops
+  int ni = -1;               // that fails
+  int active = -1;           // proxies from then on
+  std::uint32_t for_us = 0;  // until the proxy, or the NI, returns; 0: it does not
+};
+
 struct SimulationConfig {
   std::string model = "alewife-1997";  // the name of one beside this command, or a file's path
   Mode mode = Mode::kReal;
@@ -30,6 +45,7 @@ struct SimulationConfig {
   bool strict = false;
   std::uint32_t watchdog_s = 60;
   ModelMutant mutant = ModelMutant::kNone;
+  std::vector<IncidentConfig> incidents;
 };
 extern const Schema kSimulationSchema;
 

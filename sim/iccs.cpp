@@ -440,7 +440,8 @@ void Iccs::begin(std::size_t index) {
       events_.push(now + *stops->lasts,
                    {EventKind::kGoesOn, static_cast<std::uint8_t>(stops->proxy), cluster, 0});
   } else if (const auto* const fails = std::get_if<NiFails>(&incident.what)) {
-    nis_[cluster * config_.nis + fails->ni].dark_until = end_of(fails->lasts);
+    Instant& dark_until = nis_[cluster * config_.nis + fails->ni].dark_until;
+    dark_until = std::max(dark_until, end_of(fails->lasts));
   } else if (const auto* const active = std::get_if<ActiveProxies>(&incident.what)) {
     nodes_[cluster]->node().set_active_proxies(active->count);
     wake_control(incident.cluster, now);

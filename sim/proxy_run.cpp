@@ -134,6 +134,7 @@ void ProxyRun::serve() {
     in_service_ = queue_.front();
     queue_.pop_front();
   }
+  // What others leave it from now on is not of this service, which does its work at once.
   if (in_service_.kind == EventKind::kTimer) rest_queued_ = false;
   busy_ = true;
   until_ = now;

@@ -68,22 +68,28 @@ Json to_json(const Setting& setting, const void* object) {
   return is_bare ? Json::parse(text) : Json(text);
 }
 
+Json to_json(const List& list, void* object) {
+  Json entries = Json::array();
+  for (std::size_t i = 0; i < list.size(object); ++i)
+    entries.push_back(to_json(*list.schema, list.item(object, i)));
+  return entries;
+}
+
 Json to_json(const Schema& schema, const void* object) {
   void* const from = const_cast<void*>(object);  // at() and item() serve readers and writers
   Json json = Json::object();
   for (const Setting& setting : schema.settings) json[std::string(setting.name)] = to_json(setting, object);
   for (const Section& section : schema.sections)
     json[std::string(section.name)] = to_json(*section.schema, section.at(from));
-  for (const List& list : schema.lists) {
-    Json& entries = json[std::string(list.name)] = Json::array();
-    for (std::size_t i = 0; i < list.size(object); ++i)
-      entries.push_back(to_json(*list.schema, list.item(from, i)));
-  }
+  for (const List& list : schema.lists) json[std::string(list.name)] = to_json(list, from);
   return json;
 }
 
 Json json_of(const Schema& schema, const void* object, const std::string& key) {
-  const Found found = find_setting(schema, const_cast<void*>(object), key);
+  void* const from = const_cast<void*>(object);
+  if (const FoundList found = find_list(schema, from, key); found.list != nullptr)
+    return to_json(*found.list, found.object);
+  const Found found = find_setting(schema, from, key);
   return to_json(*found.setting, found.object);
 }
 

@@ -23,7 +23,9 @@ template <class T>
 auto json_of(const T& value) {
   return to_json(schema_of(&value), &value);
 }
-// The value of the setting with this full key. There must be one.
+// Of the entries of a list.
+nlohmann::json to_json(const List& list, void* object);
+// The value of the setting, or the entries of the list, with this full key. There must be one.
 nlohmann::json json_of(const Schema& schema, const void* object, const std::string& key);
 
 // Reads a T and checks it; `what` names the source in messages.

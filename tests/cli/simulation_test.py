@@ -234,6 +234,90 @@ class Modes(unittest.TestCase):
         self.assertAlmostEqual(mean, report["messages"]["mean_cycles"], delta=1)
 
 
+class Incidents(unittest.TestCase):
+    JACOBI = ["jacobi", "--size", "96", "--iterations", "4"]
+    BASE = "clusters: 2\ncompute: 2\nproxies: 2\nnis: 2\n"
+
+    def run_it(self, incidents, expect=0, more="", words=()):
+        with tempfile.TemporaryDirectory() as folder:
+            config, trace = pathlib.Path(folder, "run.yaml"), pathlib.Path(folder, "trace.jsonl")
+            config.write_text(self.BASE + f"simulation:\n  incidents: [{incidents}]\n" + more)
+            report, output, errors = sim("--config", str(config), "--trace", str(trace), *words, *self.JACOBI, expect=expect)
+            lines = [json.loads(line) for line in trace.read_text().splitlines()] if trace.is_file() else []
+            return report, output, errors, lines
+
+    def test_a_run_with_a_stopped_proxy_is_right_and_slower_and_the_same_twice(self):
+        good, output, _, _ = self.run_it("")
+        self.assertIn("verified", output)
+        self.assertEqual(good["incidents"], [])
+        stop = "{at_us: 2000, kind: proxy-stops, cluster: 1, proxy: 0, for_us: 30000}"
+        stopped, output, text, trace = self.run_it(stop)
+        again = self.run_it(stop)[0]
+        self.assertIn("verified", output)
+        if good["deterministic"]:
+            self.assertEqual(stopped["trace_hash"], again["trace_hash"])
+            self.assertEqual(stopped["parallel_cycles"], again["parallel_cycles"])
+            self.assertNotEqual(stopped["trace_hash"], good["trace_hash"])
+        # 30 ms of a machine of 20 MHz.
+        self.assertGreater(stopped["whole_cycles"], good["whole_cycles"] + 500_000)
+        incident = stopped["incidents"][0]
+        self.assertEqual([incident[key] for key in ("kind", "cluster", "proxy")], ["proxy-stops", 1, 0])
+        self.assertEqual(incident["ended"] - incident["began"], 600_000)
+        self.assertIn(f"incident: proxy 0 of cluster 1 stopped for 30000 us, {incident['began']} cycles after", text)
+        self.assertEqual([line for line in trace if "incident" in line], [{"incident": 0, **incident}])
+
+    def test_what_never_returns_is_replaced_by_what_is_left(self):
+        for incident in ("kind: proxy-stops, cluster: 1, proxy: 0", "kind: ni-fails, cluster: 0, ni: 1"):
+            with self.subTest(incident=incident):
+                report, output, _, _ = self.run_it(f"{{at_us: 2000, {incident}}}")
+                self.assertIn("verified", output)
+                self.assertEqual(len(report["incidents"]), 1)
+                self.assertNotIn("ended", report["incidents"][0])
+
+    def test_the_number_of_active_proxies_changes(self):
+        report, output, _, _ = self.run_it("{at_us: 0, kind: active-proxies, cluster: 0, active: 1}, "
+                                           "{at_us: 0, kind: active-proxies, cluster: 1, active: 1}")
+        self.assertIn("verified", output)
+        served = [proxy["messages"] for proxy in report["proxies"]]
+        self.assertEqual(served[1] + served[3], 0)
+        self.assertGreater(served[0], 0)
+
+    def test_an_incident_that_the_run_did_not_live_to_see_is_told(self):
+        report, _, text, _ = self.run_it("{at_us: 80000000, kind: ni-fails, cluster: 0, ni: 0, for_us: 5}")
+        self.assertEqual(report["incidents"], [])
+        self.assertIn("1 incident(s) did not begin: the run ended before", text)
+
+    def test_bad_ones_are_refused_with_key_and_cure(self):
+        where = "run.yaml:6:"
+        for incident, text in (
+            ("at_us: 1, kind: proxy-stops, cluster: 5, proxy: 0", "[0].cluster': 5 does not exist; allowed with clusters 2: 0 to 1"),
+            ("at_us: 1, kind: proxy-stops, cluster: 1, proxy: 3", "[0].proxy': 3 does not exist; allowed with proxies 2: 0 to 1"),
+            ("at_us: 1, kind: ni-fails, cluster: 1, ni: 2, for_us: 5", "[0].ni': 2 does not exist; allowed with nis 2: 0 to 1"),
+            ("at_us: 1, kind: active-proxies, cluster: 1, active: 3", "[0].active': 3 are more than there are; allowed with proxies 2: 1 to 2"),
+            ("at_us: 1, kind: active-proxies, cluster: 1, active: 0", "[0].active': 0 proxies serve nobody; set active to 1 or more"),
+            ("at_us: -4, kind: proxy-stops, cluster: 1, proxy: 0", "[0].at_us': '-4' is not a whole number; allowed: 0 to"),
+            ("at_us: 1, kind: proxy-dies, cluster: 1", "[0].kind': 'proxy-dies' is not allowed; allowed: proxy-stops, ni-fails, active-proxies"),
+            ("at_us: 1, kind: proxy-stops, cluster: 1", "[0].kind': proxy-stops needs 'proxy'; add it"),
+            ("at_us: 1, kind: ni-fails, cluster: 1, ni: 0, proxy: 0", "[0].proxy': ni-fails has no 'proxy', which is for proxy-stops"),
+            ("kind: ni-fails, cluster: 1, ni: 0", "[0]': has no 'at_us'; add it"),
+            ("at_us: 1, kind: proxy-stops, cluster: 1, proxy: 0}, {at_us: 2, kind: proxy-stops, cluster: 1, proxy: 1",
+             "[1].proxy': leaves cluster 1 without a proxy for ever, and its peers give it up; add 'for_us'"),
+            ("at_us: 1, kind: proxy-stops, cluster: 1, proxy: 0}, {at_us: 2, kind: ni-fails, cluster: 1, ni: 1",
+             "[1].ni': leaves cluster 1 without a proxy for ever"),
+        ):
+            with self.subTest(incident=incident):
+                _, _, errors, _ = self.run_it("{" + incident + "}", expect=78)
+                self.assertIn(where, errors)
+                self.assertIn("key 'simulation.incidents" + text, errors)
+
+    def test_they_need_proxies(self):
+        stop = "{at_us: 1, kind: proxy-stops, cluster: 0, proxy: 0, for_us: 5}"
+        for words in (("--mode", "no-delay"), ("--clusters", "1")):
+            with self.subTest(words=words):
+                _, _, errors, _ = self.run_it(stop, expect=78, words=words)
+                self.assertIn("nothing can happen to them; remove the incidents, or set", errors)
+
+
 class Units(unittest.TestCase):
     def test_a_program_that_the_model_has_a_unit_of_is_priced_by_it(self):
         alewife = (BIN / "models/alewife-1997.yaml").read_text()

@@ -46,6 +46,14 @@ std::string trace_line(const sim::MessageReport& m, const settings::CostModel& m
   return j.dump() + "\n";
 }
 
+// The same for an incident, when it begins; `until_cycles` where it ends by itself.
+std::string trace_line(const SimulationReport::Incident& incident, const SimulationReport& report) {
+  Json j;
+  j["incident"] = incident.index;
+  j.update(incident_json(report, incident));
+  return j.dump() + "\n";
+}
+
 class TraceFile {
  public:
   explicit TraceFile(const std::string& path)
@@ -118,6 +126,25 @@ Result<Outcome> fix_delay(const SimulationOptions& options, const settings::Cost
   return outcome;
 }
 
+sim::Incident incident_of(const settings::IncidentConfig& c) {
+  sim::Incident incident{
+      .at = Duration::us(c.at_us), .cluster = ClusterId(static_cast<std::uint16_t>(c.cluster)), .what = {}};
+  std::optional<Duration> lasts;
+  if (c.for_us != 0) lasts = Duration::us(c.for_us);
+  switch (c.kind) {
+    case settings::IncidentKind::kProxyStops:
+      incident.what = sim::ProxyStops{static_cast<unsigned>(c.proxy), lasts};
+      break;
+    case settings::IncidentKind::kNiFails:
+      incident.what = sim::NiFails{static_cast<unsigned>(c.ni), lasts};
+      break;
+    case settings::IncidentKind::kActiveProxies:
+      incident.what = sim::ActiveProxies{static_cast<unsigned>(c.active)};
+      break;
+  }
+  return incident;
+}
+
 }  // namespace
 
 void SimulationOptions::take(const settings::Collector<settings::RunConfig>& builder) {
@@ -184,6 +211,8 @@ Result<sim::MachineConfig> machine_config(const SimulationOptions& options,
   i.seed = c.faults.seed;
   i.proxy_speed = c.simulation.proxy_speed;
   i.mutant = c.simulation.mutant;
+  for (const settings::IncidentConfig& incident : c.simulation.incidents)
+    i.incidents.push_back(incident_of(incident));
   m.compute = static_cast<std::uint16_t>(c.compute);
   m.heap_pages = c.heap_mib * static_cast<std::uint32_t>((1u << 20) / dsm::kPageBytes);
   m.jitter = c.simulation.jitter;
@@ -221,6 +250,10 @@ Result<SimulationReport> simulate(const SimulationOptions& options) {
       return report;
     }
   }
+  config.iccs.on_incident = [&](Instant now, std::size_t index) {
+    report.incidents.push_back({index, now});
+    if (trace.open()) trace.write(trace_line(report.incidents.back(), report));
+  };
   const Result<Outcome> outcome = run_once(options, config, *model, false, trace.open() ? &trace : nullptr);
   if (!outcome) return outcome.error();
   report.status = outcome->status;

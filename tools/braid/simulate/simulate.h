@@ -38,6 +38,12 @@ struct SimulationReport {
   int status = 0;             // the largest of the programs'
   std::string failure;        // why the run ended early; empty: it did not
   sim::MachineFigures figures;
+  // Those that began before the run ended, in the order of time.
+  struct Incident {
+    std::size_t index = 0;  // in config.simulation.incidents
+    Instant began;
+  };
+  std::vector<Incident> incidents;
   std::uint32_t message_bytes = 0;  // no-contention: the message whose latency all had,
   Duration fixed_delay{};           // and this
   double real_seconds = 0;          // that the simulation took
@@ -59,6 +65,9 @@ Result<SimulationReport> simulate(const SimulationOptions& options);
 // names what is wrong with `range`, "BYTES" or "FIRST:LAST:STEP".
 Result<std::string> idle_messages(const SimulationOptions& options, const std::string& range);
 
+// What it was, and when in cycles since the run began.
+nlohmann::ordered_json incident_json(const SimulationReport& report,
+                                     const SimulationReport::Incident& incident);
 std::string render_text(const SimulationReport& report);
 nlohmann::ordered_json render_json(const SimulationReport& report);
 

@@ -176,6 +176,27 @@ Json nodes_of(const SimulationReport& r) {
   return json;
 }
 
+Json incidents_of(const SimulationReport& r) {
+  Json json = Json::array();
+  for (const SimulationReport::Incident& incident : r.incidents) json.push_back(incident_json(r, incident));
+  return json;
+}
+
+// "proxy 1 of cluster 0 stopped", and where it is long enough to say so, for how long.
+std::string incident_text(const SimulationReport& r, const SimulationReport::Incident& incident) {
+  const settings::IncidentConfig& c = r.config.simulation.incidents[incident.index];
+  const std::string for_so_long = c.for_us == 0 ? " for good" : fmt::format(" for {} us", c.for_us);
+  switch (c.kind) {
+    case settings::IncidentKind::kProxyStops:
+      return fmt::format("proxy {} of cluster {} stopped{}", c.proxy, c.cluster, for_so_long);
+    case settings::IncidentKind::kNiFails:
+      return fmt::format("NI {} of cluster {} failed{}", c.ni, c.cluster, for_so_long);
+    case settings::IncidentKind::kActiveProxies:
+      return fmt::format("cluster {} had {} active proxies", c.cluster, c.active);
+  }
+  return "";
+}
+
 // Of the time that all compute nodes have in parallel().
 Json shares_of(const Json& nodes, double parallel_cycles) {
   Json shares;
@@ -191,6 +212,21 @@ Json shares_of(const Json& nodes, double parallel_cycles) {
 }
 
 }  // namespace
+
+nlohmann::ordered_json incident_json(const SimulationReport& r, const SimulationReport::Incident& incident) {
+  const settings::IncidentConfig& c = r.config.simulation.incidents[incident.index];
+  Json j;
+  j["kind"] =
+      settings::json_of(settings::kRunSchema, &r.config, "simulation.incidents")[incident.index]["kind"];
+  j["cluster"] = c.cluster;
+  if (c.proxy >= 0) j["proxy"] = c.proxy;
+  if (c.ni >= 0) j["ni"] = c.ni;
+  if (c.active >= 0) j["active"] = c.active;
+  j["began"] = to_cycles(incident.began - Instant(), r.cycles_per_second);
+  if (c.for_us > 0)
+    j["ended"] = to_cycles(incident.began + Duration::us(c.for_us) - Instant(), r.cycles_per_second);
+  return j;
+}
 
 nlohmann::ordered_json render_json(const SimulationReport& r) {
   const sim::MachineFigures& f = r.figures;
@@ -217,6 +253,7 @@ nlohmann::ordered_json render_json(const SimulationReport& r) {
     j["message_bytes"] = r.message_bytes;
     j["fixed_delay_cycles"] = to_cycles(r.fixed_delay, r.cycles_per_second);
   }
+  j["incidents"] = incidents_of(r);
   j["messages"] = messages_of(r);
   const Json proxies = proxies_of(r), nodes = nodes_of(r);
   j["mean_queue"] = mean_of(proxies, "mean_queue");
@@ -262,6 +299,11 @@ std::string render_text(const SimulationReport& r) {
       "{:.1f} % for locks, {:.1f} % at barriers, {:.1f} % for other calls\n",
       share("computing"), share("held_up"), share("faults"), share("locks"), share("barriers"),
       share("syncs"));
+  for (const SimulationReport::Incident& incident : r.incidents)
+    text += fmt::format("  incident: {}, {} cycles after the run began\n", incident_text(r, incident),
+                        to_cycles(incident.began - Instant(), r.cycles_per_second));
+  if (const std::size_t late = r.config.simulation.incidents.size() - r.incidents.size(); late > 0)
+    text += fmt::format("  {} incident(s) did not begin: the run ended before\n", late);
   text += fmt::format("  {} events in {:.2f} s; trace {}\n", j["events"].dump(), r.real_seconds,
                       j["trace_hash"].get<std::string>());
   if (!r.figures.counted)

@@ -335,7 +335,9 @@ Json StudyPoint::value_of(const std::string& key) const {
     const Json number = Json::parse(found->second, nullptr, false);
     return number.is_number() ? number : Json(found->second);
   }
-  if (settings::find_setting(settings::kRunSchema, key) == nullptr) return Json();
+  if (settings::find_setting(settings::kRunSchema, key) == nullptr &&
+      settings::find_list(settings::kRunSchema, key) == nullptr)
+    return Json();
   return settings::json_of(settings::kRunSchema, &settings.unchecked(), key);
 }
 

@@ -158,6 +158,9 @@ Result<Json> StudyPrograms::origin(const StudyPoint& point) {
     if (settings::shapes(listed.key, true))
       origin["settings"][listed.key] = settings::json_of(settings::kRunSchema, &options.config, listed.key);
   }
+  if (!options.config.simulation.incidents.empty())
+    origin["settings"]["simulation.incidents"] =
+        settings::json_of(settings::kRunSchema, &options.config, "simulation.incidents");
   // Where these were not given, the model's hold.
   origin["given"] = Json::array();
   for (const std::string& key : options.given)
@@ -213,7 +216,9 @@ Result<void> write_file(const std::string& path, const std::string& text) {
 
 OrderedJson given_settings(const StudyPoint& point) {
   OrderedJson given = OrderedJson::object();
-  for (const auto& [key, place] : point.settings.given()) given[key] = point.value_of(key);
+  for (const auto& [key, place] : point.settings.given()) {
+    if (key.find('[') == std::string::npos) given[key] = point.value_of(key);  // a list holds its entries
+  }
   return given;
 }
 
@@ -224,8 +229,9 @@ std::string settings_yaml(const StudyPoint& point, std::uint32_t message_bytes) 
   if (message_bytes != 0) given["simulation.message_bytes"] = message_bytes;
   for (const auto& [key, value] : given.items()) {
     // Strings are quoted where a string is what is wanted, and not where it stands for a number ("auto").
-    const settings::Kind kind = settings::find_setting(settings::kRunSchema, key)->kind;
-    const bool quoted = kind == settings::Kind::kText || kind == settings::Kind::kWord || !value.is_string();
+    const settings::Setting* const setting = settings::find_setting(settings::kRunSchema, key);
+    const bool quoted = setting == nullptr || setting->kind == settings::Kind::kText ||
+                        setting->kind == settings::Kind::kWord || !value.is_string();
     const std::string text = quoted ? value.dump() : value.get<std::string>();
     const std::size_t dot = key.find('.');
     if (dot == std::string::npos)
