@@ -33,16 +33,16 @@ std::vector<Listed> all_settings(const Schema& schema);
 
 // Null: no setting has this key.
 const Setting* find_setting(const Schema& schema, const std::string& key);
-// A list, by its key in full: "dpdk.interfaces"; null: there is none of that name.
+// The same with the struct that holds the value, inside `object`.
+Found find_setting(const Schema& schema, void* object, const std::string& key);
+// Null: no list has this key, such as "dpdk.interfaces".
 const List* find_list(const Schema& schema, const std::string& key);
-// The list, and the struct that it lies in.
+// The same with the struct that the list lies in, inside `object`.
 struct FoundList {
   const List* list;
   void* object;
 };
 FoundList find_list(const Schema& schema, void* object, const std::string& key);
-// The same with the struct that holds the value, inside `object`.
-Found find_setting(const Schema& schema, void* object, const std::string& key);
 // The value as text. A setting must have this key.
 std::string text_of(const Schema& schema, const void* object, const std::string& key);
 

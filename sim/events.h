@@ -17,7 +17,7 @@ enum class EventKind : std::uint8_t {
   kMessageArrives,  // proxy; item: a message from a compute node, which comes to its queue
   kServiceEnds,     // proxy
   kTimer,           // proxy
-  kGoesOn,          // proxy, that stood still
+  kProxyResumes,    // proxy, which was stopped
   kIncident,        // item: of the configuration's
   kControl,         // cluster: its control plane takes a turn
   kDelivery,        // cluster, proxy: its next arrival is where a compute node finds it

@@ -26,7 +26,7 @@ struct Iccs::Ni {
   Link link;
   FaultModel faults;
   LinkFigures figures;
-  Instant dark_until;
+  Instant failed_until;
 };
 
 // ---------------------------------------------------------------- setting up
@@ -75,11 +75,11 @@ void Iccs::make_nodes() {
     const ClusterId cluster(k);
     for (unsigned p = 0; p < config_.proxies; ++p)
       proxies_.push_back(std::make_unique<ProxyRun>(shared_, owner, cluster, p));
-    VirtualNode::World world{.clock = [this] { return events_.now(); },
-                             .step = [this] { step(); },
-                             .asked = [this, cluster] { wake_control(cluster, events_.now()); }};
+    VirtualNode::Driver driver{.clock = [this] { return events_.now(); },
+                               .step = [this] { step(); },
+                               .asked = [this, cluster] { wake_control(cluster, events_.now()); }};
     nodes_.push_back(
-        std::make_unique<VirtualNode>(nodes, k, events_.now(), std::move(world),
+        std::make_unique<VirtualNode>(nodes, k, events_.now(), std::move(driver),
                                       [&](LinkId ni, unsigned p) { return proxy(k, p).make_nic(ni); }));
     for (unsigned p = 0; p < config_.proxies; ++p) proxy(k, p).start(nodes_[k]->worker(p));
   }
@@ -260,8 +260,8 @@ void Iccs::on_event(const Event& event) {
       return proxy(event.cluster, event.index).on_service_ends();
     case EventKind::kTimer:
       return proxy(event.cluster, event.index).on_timer();
-    case EventKind::kGoesOn:
-      return proxy(event.cluster, event.index).go_on();
+    case EventKind::kProxyResumes:
+      return proxy(event.cluster, event.index).resume();
     case EventKind::kDelivery:
       return has_proxies() ? deliver(proxy(event.cluster, event.index)) : deliver_bypassing(event.item);
     case EventKind::kRoom:
@@ -270,7 +270,7 @@ void Iccs::on_event(const Event& event) {
       if (controls_[event.cluster].due == events_.now()) run_control(cluster);
       return;
     case EventKind::kIncident:
-      return begin(event.item);
+      return begin_incident(event.item);
     case EventKind::kRequest:
       CHECK(false);
   }
@@ -300,8 +300,8 @@ void Iccs::not_taken(ProxyRun& p, MessageLog::Index i) {
                {EventKind::kMessageArrives, static_cast<std::uint8_t>(server), p.cluster().value(), i});
 }
 
-bool Iccs::is_dark(unsigned cluster, unsigned ni) const {
-  return nis_[cluster * config_.nis + ni].dark_until > events_.now();
+bool Iccs::has_failed(unsigned cluster, unsigned ni) const {
+  return nis_[cluster * config_.nis + ni].failed_until > events_.now();
 }
 
 void Iccs::frame_leaves(ProxyRun& from, std::uint32_t number) {
@@ -319,7 +319,7 @@ void Iccs::frame_leaves(ProxyRun& from, std::uint32_t number) {
   const Fate fate = ni.faults.strike(now, frame.length);
   const bool known = frame.to.value() < config_.clusters && frame.to_proxy < config_.proxies;
   if (transit.verdict != Link::Verdict::kCarried || fate.copies == 0 || !known ||
-      is_dark(from.cluster().value(), frame.from_ni) || is_dark(frame.to.value(), frame.to_ni)) {
+      has_failed(from.cluster().value(), frame.from_ni) || has_failed(frame.to.value(), frame.to_ni)) {
     ++frames_lost_;
     shared_.frames.give(number);
     return;
@@ -406,7 +406,7 @@ void Iccs::run_control(ClusterId cluster) {
   const Instant now = events_.now();
   proxy::Node& node = nodes_[cluster.value()]->node();
   for (unsigned p = 0; p < config_.proxies; ++p)
-    if (!proxy(cluster.value(), p).stands_still()) node.worker(p).beat();
+    if (!proxy(cluster.value(), p).is_stopped()) node.worker(p).beat();
   const bool worked = node.do_control(now) > 0;
   bool& waits = controls_[cluster.value()].waits;
   waits = false;
@@ -427,7 +427,7 @@ void Iccs::run_control(ClusterId cluster) {
 
 // ---------------------------------------------------------------- what happens to it
 
-void Iccs::begin(std::size_t index) {
+void Iccs::begin_incident(std::size_t index) {
   const Instant now = events_.now();
   const Incident& incident = config_.incidents[index];
   const std::uint16_t cluster = incident.cluster.value();
@@ -438,10 +438,10 @@ void Iccs::begin(std::size_t index) {
     proxy(cluster, stops->proxy).stop(end_of(stops->lasts));
     if (stops->lasts)
       events_.push(now + *stops->lasts,
-                   {EventKind::kGoesOn, static_cast<std::uint8_t>(stops->proxy), cluster, 0});
+                   {EventKind::kProxyResumes, static_cast<std::uint8_t>(stops->proxy), cluster, 0});
   } else if (const auto* const fails = std::get_if<NiFails>(&incident.what)) {
-    Instant& dark_until = nis_[cluster * config_.nis + fails->ni].dark_until;
-    dark_until = std::max(dark_until, end_of(fails->lasts));
+    Instant& failed_until = nis_[cluster * config_.nis + fails->ni].failed_until;
+    failed_until = std::max(failed_until, end_of(fails->lasts));
   } else if (const auto* const active = std::get_if<ActiveProxies>(&incident.what)) {
     nodes_[cluster]->node().set_active_proxies(active->count);
     wake_control(incident.cluster, now);

@@ -7,13 +7,12 @@
 //             (compute        (the sending proxy's                    (the receiving proxy's
 //              node's time)    time)                                   time)
 //
-// What stands in a proxy's queue is a ticket: for a descriptor that a client has put into its lane, for a
-// frame that has arrived, or for its timers, commands and what other proxies left it. Work is done when its
-// service begins; what comes of it happens when the stages are over: frames leave, arrivals and credits
-// reach the compute nodes. An idle proxy costs no event.
+// A proxy's queue holds tickets: one for each descriptor that a client has put into its lane, for a
+// frame that has arrived, and one for its timers, commands and what other proxies left it. The worker does
+// the work when the ticket's service begins; its results take effect when the stages end: frames leave,
+// arrivals and credits reach the compute nodes. An idle proxy costs no event.
 //
-// Steering is perfect: a frame comes to the proxy whose UDP port it names. Connections are up before
-// establish() returns. Driven by the owner of the Events: one thread.
+// Every frame reaches the proxy whose UDP port it names. Driven by the owner of the Events: one thread.
 #pragma once
 
 #include <array>
@@ -122,8 +121,9 @@ class Iccs final : private ProxyRun::Owner {
   Iccs(const Iccs&) = delete;
   Iccs& operator=(const Iccs&) = delete;
 
-  // Nodes meet, clients attach and connect; nothing else happens meanwhile. Once, first. An error: not all
-  // are connected within kSetUpLimit, because too many frames are lost.
+  // Opens the sub-connections between all nodes, attaches the clients and connects them. Must be called once,
+  // before anything else. Incidents count their time from its return. Error: not all are connected within
+  // kSetUpLimit, because too many frames are lost.
   Result<void> establish();
 
   // Room for a message of `bytes` from compute node `lane` of `from`, to be written in place. Empty: there is
@@ -192,7 +192,7 @@ class Iccs final : private ProxyRun::Owner {
   void hand_over_credits(ClusterId cluster, Instant at);
   void bypass(Instant at, MessageLog::Index message);
   void frame_leaves(ProxyRun& from, std::uint32_t frame);
-  bool is_dark(unsigned cluster, unsigned ni) const;
+  bool has_failed(unsigned cluster, unsigned ni) const;
   void deliver(ProxyRun& at);
   void deliver_credit(ClusterId at, unsigned proxy, const Arrival& credit);
   void deliver_message(ClusterId at, unsigned proxy, const Arrival& arrival);
@@ -200,7 +200,7 @@ class Iccs final : private ProxyRun::Owner {
   void offer_room(ClusterId at);
   void wake_control(ClusterId cluster, Instant at);
   void run_control(ClusterId cluster);
-  void begin(std::size_t incident);
+  void begin_incident(std::size_t index);
 
   const IccsConfig config_;
   const settings::CostModel model_;

@@ -79,7 +79,7 @@ void ProxyRun::enqueue(EventKind kind, std::uint32_t item) {
     frame.arrived = shared_.events.now();
   }
   queue_.push_back({kind, item, number});
-  if (!busy_ && !stands_still()) serve();
+  if (!busy_ && !is_stopped()) serve();
   if (shared_.measuring) figures_.queue.touch(queued());
 }
 
@@ -105,7 +105,7 @@ void ProxyRun::arm_timer() {
 void ProxyRun::on_service_ends() {
   count_queue();
   busy_ = false;
-  if (stands_still()) return;
+  if (is_stopped()) return;
   if (queue_.empty())
     arm_timer();
   else
@@ -116,8 +116,8 @@ void ProxyRun::stop(Instant until) {
   stopped_until_ = std::max(stopped_until_, until);
 }
 
-void ProxyRun::go_on() {
-  if (busy_ || stands_still()) return;
+void ProxyRun::resume() {
+  if (busy_ || is_stopped()) return;
   if (queue_.empty())
     poke();  // its timers have run out meanwhile
   else

@@ -122,10 +122,10 @@ class ProxyRun {
   // Its timer may have run out.
   void on_timer();
   void on_service_ends();
-  // It stands still until then: its queue grows.
+  // It executes nothing until then: its queue grows.
   void stop(Instant until);
-  void go_on();
-  bool stands_still() const { return shared_.events.now() < stopped_until_; }
+  void resume();
+  bool is_stopped() const { return shared_.events.now() < stopped_until_; }
   bool busy() const { return busy_; }
   Arrival take_arrival();
 

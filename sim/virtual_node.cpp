@@ -79,7 +79,7 @@ std::optional<Station> station_of(ByteView frame) {
   return Station{octet(3) << 8 | octet(4), octet(5)};
 }
 
-// The client's way to its node's control plane: calls, and steps of the world until the answer is there.
+// The client's way to its node's control plane. A call steps the driver until the answer has come.
 class VirtualNode::Service final : public proxy::Service {
  public:
   explicit Service(VirtualNode& owner) : owner_(owner), client_(owner.node_->add_client()) {}
@@ -104,10 +104,10 @@ class VirtualNode::Service final : public proxy::Service {
     events_.erase(found);
     return true;
   }
-  void wait_for_event(Duration) override { owner_.world_.step(); }
-  int turn() override { return 0; }  // the world's steps are not the client's to take
+  void wait_for_event(Duration) override { owner_.driver_.step(); }
+  int turn() override { return 0; }  // only the driver lets time pass
   bool alive() override { return owner_.node_->has_client(client_); }
-  Instant now() override { return owner_.world_.clock(); }
+  Instant now() override { return owner_.driver_.clock(); }
 
   // Asks for a connection; call() has the answer for whoever asks for the same later.
   void ask_for(unsigned cluster, const proxy::ConnectionOptions& options) {
@@ -135,7 +135,7 @@ class VirtualNode::Service final : public proxy::Service {
   std::uint32_t post(proxy::control::Message request) {
     request.serial = ++serial_;
     owner_.node_->on_request(now(), client_, request);
-    owner_.world_.asked();
+    owner_.driver_.asked();
     return request.serial;
   }
   void collect() {
@@ -158,7 +158,7 @@ class VirtualNode::Service final : public proxy::Service {
         return got.message;
       }
       if (now() >= deadline) return error("no answer within {:.1f} s of virtual time", timeout.s());
-      owner_.world_.step();
+      owner_.driver_.step();
     }
   }
 
@@ -170,9 +170,9 @@ class VirtualNode::Service final : public proxy::Service {
   std::deque<proxy::control::Message> events_;
 };
 
-VirtualNode::VirtualNode(const VirtualNodesConfig& config, unsigned cluster, Instant now, World world,
+VirtualNode::VirtualNode(const VirtualNodesConfig& config, unsigned cluster, Instant now, Driver driver,
                          const proxy::Node::MakeQueue& make_queue)
-    : config_(config), cluster_(cluster), world_(std::move(world)), connections_(config.clusters) {
+    : config_(config), cluster_(cluster), driver_(std::move(driver)), connections_(config.clusters) {
   proxy::NodeSurroundings surroundings;
   surroundings.make_queue = make_queue;
   surroundings.make_region = proxy::make_plain_region;

@@ -45,15 +45,15 @@ inline constexpr Duration kSetUpLimit = 60_s;
 
 class VirtualNode {
  public:
-  // What its client goes by while it waits for the node's answer: `clock` is the time, `step` lets something
-  // happen, and `asked` hears that the control plane has something to do.
-  struct World {
+  // What the client uses while it waits for the node's answer: `clock` returns the time, `step` handles the
+  // next event, and `asked` is called when the control plane has a request.
+  struct Driver {
     std::function<Instant()> clock;
     std::function<void()> step;
     std::function<void()> asked;
   };
 
-  VirtualNode(const VirtualNodesConfig& config, unsigned cluster, Instant now, World world,
+  VirtualNode(const VirtualNodesConfig& config, unsigned cluster, Instant now, Driver driver,
               const proxy::Node::MakeQueue& make_queue);
   ~VirtualNode();
 
@@ -84,7 +84,7 @@ class VirtualNode {
 
   const VirtualNodesConfig config_;
   const unsigned cluster_;
-  const World world_;
+  const Driver driver_;
   std::shared_ptr<proxy::Node> node_;
   Service* service_ = nullptr;  // the client's
   std::unique_ptr<proxy::Client> client_;
