@@ -84,7 +84,7 @@ void ProxyRun::enqueue(EventKind kind, std::uint32_t item) {
 }
 
 void ProxyRun::poke() {
-  if (!rest_queued_ && !rest_in_service()) enqueue(EventKind::kTimer, 0);
+  if (!rest_queued_) enqueue(EventKind::kTimer, 0);  // a rest in service has looked already
 }
 
 void ProxyRun::on_timer() {

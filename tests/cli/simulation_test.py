@@ -274,6 +274,15 @@ class Incidents(unittest.TestCase):
                 self.assertEqual(len(report["incidents"]), 1)
                 self.assertNotIn("ended", report["incidents"][0])
 
+    def test_the_last_message_of_a_failed_interface_is_sent_by_another_proxy(self):
+        # Nobody sends anything more until that message is there.
+        with tempfile.TemporaryDirectory() as folder:
+            config = pathlib.Path(folder, "run.yaml")
+            config.write_text("clusters: 2\ncompute: 1\nproxies: 2\nnis: 2\nsimulation:\n"
+                              "  incidents: [{at_us: 20000, kind: ni-fails, cluster: 0, ni: 0}]\n")
+            _, output, _ = sim("--config", str(config), "water", "--molecules", "64", "--iterations", "1")
+            self.assertIn("verified", output)
+
     def test_the_number_of_active_proxies_changes(self):
         report, output, _, _ = self.run_it("{at_us: 0, kind: active-proxies, cluster: 0, active: 1}, "
                                            "{at_us: 0, kind: active-proxies, cluster: 1, active: 1}")
