@@ -55,7 +55,9 @@ struct ControlMessage {
   std::uint32_t serial = 0;
   std::uint8_t proxy = 0;       // of a fence and its answer: the sender's; kProxies: how many are active
   std::uint8_t peer_proxy = 0;  // of a fence and its answer: the receiver's
-  std::uint64_t epoch = 0;  // the sender's: kFence: the closed one, kFenceBefore: the next; answers repeat it
+  // The sender's: kFence: the closed one, kFenceBefore: the next; answers repeat it. Of all other kinds the
+  // receiver's incarnation that the message is meant for, 0 if the sender knows of none (CN-8).
+  std::uint64_t epoch = 0;
 };
 inline constexpr std::size_t kControlBytes = 32;
 void write_control(MutableBytes to, const ControlMessage& message);

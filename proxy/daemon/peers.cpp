@@ -30,6 +30,22 @@ Peers::Peers(std::vector<stack::StackConfig>& stacks, Duration peer_death, std::
   }
 }
 
+namespace {
+
+// Fences name an epoch; all other messages are for one incarnation of the receiver.
+bool is_fence(convergence::ControlMessage::Kind kind) {
+  using Kind = convergence::ControlMessage::Kind;
+  return kind == Kind::kFence || kind == Kind::kFenced || kind == Kind::kFenceBefore ||
+         kind == Kind::kFencedBefore;
+}
+
+// CN-8: a path that comes up again may carry messages that waited for the receiver's predecessor.
+bool is_for(std::uint64_t incarnation, const convergence::ControlMessage& message) {
+  return is_fence(message.kind) || message.epoch == 0 || message.epoch == incarnation;
+}
+
+}  // namespace
+
 // ---------------------------------------------------------------- what proxies say
 
 // CN-11
@@ -39,6 +55,7 @@ bool Peers::received(const ControlReceived& event) {
   if (!paths_.heard(from, event.association)) return false;
   if (!known) tell_active(from);
   run();  // that an earlier incarnation is lost comes before its successor's messages
+  if (!is_for(event.association.own, event.message)) return false;
   if (!control_.receive(from, event.message.serial)) return false;
   switch (event.message.kind) {
     case convergence::ControlMessage::Kind::kFence:
@@ -123,7 +140,8 @@ void Peers::watch(Instant now) {
 
 // ---------------------------------------------------------------- what this node tells its peers
 
-void Peers::send(ClusterId to, const convergence::ControlMessage& message) {
+void Peers::send(ClusterId to, convergence::ControlMessage message) {
+  if (!is_fence(message.kind)) message.epoch = association(to).peer;
   const ProxyId speaker = paths_.speaker(to);
   tell(speaker.value(), control_.number(speaker, to, message));
 }

@@ -76,7 +76,7 @@ class Peers {
 
   // --- what this node tells its peers
 
-  void send(ClusterId to, const convergence::ControlMessage& message);
+  void send(ClusterId to, convergence::ControlMessage message);
   // The first `count` proxies are active, of all at first (FO-8).
   void set_active(unsigned count);
 

@@ -138,6 +138,40 @@ TEST_F(PeersTest, AMessageOfASuccessorTellsThatItsPredecessorIsLostFirst) {  // 
   EXPECT_FALSE(peers_.received({kPeer, with(kTheirs), close_message(2)})) << "it was given up";
 }
 
+TEST_F(PeersTest, MessageNamesTheIncarnationItIsMeantFor) {  // CN-8
+  all_up();
+  peers_.send(kPeer, close_message(0));
+  const std::vector<SendControl> first = all_of<SendControl>(commands());
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_EQ(first[0].message.epoch, kTheirs);
+  peers_.on_event(PathUp{path(0), with(kTheirs + 1)});
+  (void)commands();
+  peers_.send(kPeer, close_message(0));
+  const std::vector<SendControl> sent = all_of<SendControl>(commands());
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].message.epoch, kTheirs + 1) << "the successor";
+}
+
+TEST_F(PeersTest, MessageForAPeerThatIsNotKnownNamesNoIncarnation) {  // CN-8
+  peers_.send(kPeer, message(convergence::ControlMessage::Kind::kConnect, 0));
+  const std::vector<SendControl> sent = all_of<SendControl>(commands());
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].message.epoch, 0u);
+}
+
+TEST_F(PeersTest, MessageForAnotherIncarnationIsIgnored) {  // CN-8
+  all_up();
+  convergence::ControlMessage m = close_message(1);
+  m.epoch = peers_.own_incarnation(kPeer) + 1;
+  EXPECT_FALSE(peers_.received({kPeer, with(kTheirs), m})) << "it waited for a predecessor";
+  m.serial = 2;
+  m.epoch = peers_.own_incarnation(kPeer);
+  EXPECT_TRUE(peers_.received({kPeer, with(kTheirs), m}));
+  m.serial = 3;
+  m.epoch = 0;
+  EXPECT_TRUE(peers_.received({kPeer, with(kTheirs), m})) << "the sender knew of none";
+}
+
 TEST_F(PeersTest, AnotherProxySendsTheMessagesOfAFencedOne) {  // CN-11, FO-5
   all_up();
   peers_.send(kPeer, close_message(0));

@@ -1133,7 +1133,9 @@ void FaultWorld::check_end() {
   bool patient = false;
   for (unsigned a = 0; a < nodes_.size(); ++a)
     for (unsigned b = 0; b < nodes_.size(); ++b) patient = patient || (a != b && may_lose(a, b));
-  const Instant patience = now() + 2_s + (patient ? ms(2 * config_.peer_death_ms) : 0_s);
+  // While a proxy is dead its peers may not be able to tell its node that they have fenced it.
+  const Instant patience =
+      std::max(now(), quiet_from_) + 2_s + (patient ? ms(2 * config_.peer_death_ms) : 0_s);
   const auto held = [&] {
     std::string who;
     for (unsigned i = 0; i < nodes_.size(); ++i)

@@ -100,6 +100,24 @@ TEST(World, AProxyThatStandsStillIsGivenUpForOthers) {
   EXPECT_GT(fenced, 0u);
 }
 
+// All frames of a cluster land on the queue of its proxy 0. While that proxy is dead the node receives nothing,
+// so it learns only afterwards that its peers have fenced the proxy, and keeps what clients had until then.
+TEST(World, MemoryOfGoneClientsIsFreedAfterTheOnlyReceivingProxyReturns) {
+  WorldConfig w = WorldConfig::draw_shared_memory(701046);
+  EXPECT_EQ(w.steering, 2);
+  const WorldResult r = run(w);
+  EXPECT_EQ(r.proxies_fenced, 1u);
+  EXPECT_EQ(r.programs, 1u);
+}
+
+// A path that comes up again brings an Accept that was meant for the peer's former incarnation, whose port had
+// the number of one that its successor connects.
+TEST(World, StaleAcceptDoesNotOpenASuccessorsConnection) {  // CN-8
+  const WorldResult r = run(WorldConfig::draw(502742));
+  EXPECT_GT(r.peers_lost, 0u);
+  EXPECT_GT(r.proxies_fenced, 0u);
+}
+
 TEST(World, ANodeThatRestartsIsAnotherForItsPeers) {
   WorldConfig w = good_network();
   w.fault_ms = 50;
