@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "proxy/daemon/worker_turn.h"
-#include "sim/virtual_node.h"
+#include "sim/virtual_config.h"
 
 namespace braid::sim {
 

@@ -1,12 +1,12 @@
 #include "sim/virtual_node.h"
 
-#include <fmt/core.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
+#include <map>
 
 #include "base/check.h"
+#include "sim/virtual_config.h"
+#include "sim/virtual_service.h"
 
 namespace braid::sim {
 
@@ -19,47 +19,16 @@ constexpr std::uint32_t kSendDescriptors = 256;
 // Arrivals are taken as soon as their stages are over: there are never many.
 constexpr std::uint32_t kArrivalDescriptors = 1024;
 
-std::string address_of(unsigned cluster, unsigned ni) {
-  return fmt::format("10.{}.{}.{}", 64 + (cluster >> 8), cluster & 0xff, ni + 1);
-}
-std::string mac_of(unsigned cluster, unsigned ni) {
-  return fmt::format("02:62:72:{:02x}:{:02x}:{:02x}", cluster >> 8, cluster & 0xff, ni);
-}
-
 proxy::NodeConfig node_config(const VirtualNodesConfig& config, unsigned cluster) {
-  proxy::NodeConfig n;
-  n.cluster = static_cast<std::uint16_t>(cluster);
-  n.clusters = config.clusters;
-  n.proxies = config.proxies;
-  n.address = address_of(cluster, 0);
-  n.mac = mac_of(cluster, 0);
-  n.udp_port = kUdpPortBase;
+  VirtualClusters clusters;
+  clusters.proxies.assign(config.clusters, config.proxies);
+  clusters.nis = config.nis;
+  clusters.transport = config.transport;
+  proxy::NodeConfig n = virtual_node_config(clusters, cluster);
   n.seed = config.seed * 1'000'003 + cluster * 64 + 1;
-  n.listen_address = "@none";  // its client is in this process
   n.channel.max_ports = std::bit_ceil(std::max<std::uint32_t>(256, 4u * config.clusters));
   n.channel.send_descriptors = kSendDescriptors;
   n.channel.arrival_descriptors = kArrivalDescriptors;
-  n.transport = config.transport;
-  for (unsigned ni = 0; ni < config.nis; ++ni) {
-    proxy::LinkConfig link;
-    link.kind = proxy::LinkConfig::Kind::kEthdev;
-    link.device = "simulated";
-    link.address = address_of(cluster, ni);
-    link.mac = mac_of(cluster, ni);
-    n.links.push_back(link);
-  }
-  for (unsigned peer = 0; peer < config.clusters; ++peer) {
-    if (peer == cluster) continue;
-    proxy::PeerConfig p;
-    p.cluster = static_cast<std::uint16_t>(peer);
-    p.proxies = config.proxies;
-    p.address = address_of(peer, 0);
-    p.mac = mac_of(peer, 0);
-    p.udp_port = kUdpPortBase;
-    for (std::uint16_t ni = 1; ni < config.nis; ++ni)
-      p.more_nis.push_back({address_of(peer, ni), mac_of(peer, ni), ni});
-    n.peers.push_back(p);
-  }
   return n;
 }
 
@@ -72,44 +41,22 @@ T must(Result<T> result) {
 
 }  // namespace
 
-std::optional<Station> station_of(ByteView frame) {
-  if (frame.size() < 6) return std::nullopt;
-  const auto octet = [&](std::size_t i) { return std::to_integer<unsigned>(frame[i]); };
-  if (octet(0) != 0x02 || octet(1) != 0x62 || octet(2) != 0x72) return std::nullopt;
-  return Station{octet(3) << 8 | octet(4), octet(5)};
-}
-
-// The client's way to its node's control plane. A call steps the driver until the answer has come.
-class VirtualNode::Service final : public proxy::Service {
+// The client's way to its node's control plane. It can ask for all connections first and take the answers later.
+class VirtualNode::Service final : public VirtualService {
  public:
-  explicit Service(VirtualNode& owner) : owner_(owner), client_(owner.node_->add_client()) {}
+  explicit Service(VirtualNode& owner) : VirtualService(*owner.node_), owner_(owner) {}
 
   Result<proxy::control::Message> call(const proxy::control::Message& request, Duration timeout,
                                        int* fd) override {
-    if (request.kind == proxy::control::Kind::kConnect) {
-      const auto asked = asked_.find(request.connect.cluster);
-      CHECK(asked != asked_.end());
-      return answer(asked->second, timeout, fd);
-    }
-    return answer(post(request), timeout, fd);
+    if (request.kind != proxy::control::Kind::kConnect) return VirtualService::call(request, timeout, fd);
+    const auto asked = asked_.find(request.connect.cluster);
+    CHECK(asked != asked_.end());
+    return wait_for(asked->second, timeout, fd);
   }
-  std::byte* memory() override { return owner_.node_->client_memory(client_); }
-  bool next_event(unsigned endpoint, proxy::control::Message* event) override {
-    collect();
-    const auto found = std::find_if(events_.begin(), events_.end(), [&](const proxy::control::Message& m) {
-      return m.kind == proxy::control::Kind::kOpened && m.opened.endpoint == endpoint;
-    });
-    if (found == events_.end()) return false;
-    *event = *found;
-    events_.erase(found);
-    return true;
-  }
-  void wait_for_event(Duration) override { owner_.driver_.step(); }
   int turn() override { return 0; }  // only the driver lets time pass
-  bool alive() override { return owner_.node_->has_client(client_); }
   Instant now() override { return owner_.driver_.clock(); }
 
-  // Asks for a connection; call() has the answer for whoever asks for the same later.
+  // Asks for a connection; call() returns the answer when the client asks for the same later.
   void ask_for(unsigned cluster, const proxy::ConnectionOptions& options) {
     proxy::control::Message request;
     request.kind = proxy::control::Kind::kConnect;
@@ -122,52 +69,20 @@ class VirtualNode::Service final : public proxy::Service {
     asked_[cluster] = post(request);
   }
   bool has_answers() {
-    collect();
     return std::all_of(asked_.begin(), asked_.end(),
-                       [&](const auto& asked) { return answers_.contains(asked.second); });
+                       [&](const auto& asked) { return has_answer(asked.second); });
   }
 
  private:
-  struct Answer {
-    proxy::control::Message message;
-    int fd = -1;
-  };
-  std::uint32_t post(proxy::control::Message request) {
-    request.serial = ++serial_;
-    owner_.node_->on_request(now(), client_, request);
-    owner_.driver_.asked();
-    return request.serial;
-  }
-  void collect() {
-    while (const std::optional<proxy::Node::Outbound> out = owner_.node_->poll_outbound(client_)) {
-      if (out->message.serial == 0)
-        events_.push_back(out->message);
-      else
-        answers_[out->message.serial] = {out->message, out->fd};
-    }
-  }
-  Result<proxy::control::Message> answer(std::uint32_t serial, Duration timeout, int* fd) {
-    const Instant deadline = now() + timeout;
-    for (;;) {
-      collect();
-      if (const auto found = answers_.find(serial); found != answers_.end()) {
-        const Answer got = found->second;
-        answers_.erase(found);
-        if (got.message.kind == proxy::control::Kind::kRefused) return error("{}", got.message.refused.text);
-        if (fd != nullptr && got.fd >= 0) *fd = ::dup(got.fd);
-        return got.message;
-      }
-      if (now() >= deadline) return error("no answer within {:.1f} s of virtual time", timeout.s());
-      owner_.driver_.step();
-    }
+  proxy::Node* node() override { return owner_.node_.get(); }
+  void on_posted() override { owner_.driver_.asked(); }
+  bool step() override {
+    owner_.driver_.step();
+    return true;
   }
 
   VirtualNode& owner_;
-  proxy::Node::ClientId client_;
-  std::uint32_t serial_ = 0;
-  std::map<std::uint32_t, std::uint32_t> asked_;  // by cluster: the serial
-  std::map<std::uint32_t, Answer> answers_;
-  std::deque<proxy::control::Message> events_;
+  std::map<std::uint32_t, std::uint32_t> asked_;  // by cluster: the serial number of the request
 };
 
 VirtualNode::VirtualNode(const VirtualNodesConfig& config, unsigned cluster, Instant now, Driver driver,

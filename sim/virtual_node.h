@@ -4,9 +4,7 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -29,16 +27,6 @@ struct VirtualNodesConfig {
   convergence::Dispatch dispatch = convergence::Dispatch::kRoundRobin;
   std::uint64_t seed = 1;
 };
-
-// Where a frame goes, by its Ethernet destination; nullopt: nowhere here.
-struct Station {
-  unsigned cluster = 0;
-  unsigned ni = 0;
-};
-std::optional<Station> station_of(ByteView frame);
-
-// The UDP port of every node's proxy 0.
-inline constexpr std::uint16_t kUdpPortBase = 7700;
 
 // A set-up that takes longer, in virtual time, has failed.
 inline constexpr Duration kSetUpLimit = 60_s;

@@ -22,8 +22,7 @@ constexpr MachinesConfig kOpen{.connect = true, .accept = true};
 // By cluster of the world: its addresses on both NIs.
 RemoteCluster at(unsigned cluster, unsigned nis = 2) {
   RemoteCluster remote;
-  for (unsigned ni = 0; ni < nis; ++ni)
-    remote.addresses.push_back(fmt::format("10.98.{}.{}", ni, cluster + 1));
+  for (unsigned ni = 0; ni < nis; ++ni) remote.addresses.push_back(sim::address_of({cluster, ni}));
   return remote;
 }
 
@@ -91,14 +90,14 @@ TEST(OtherMachines, ConnectAndTalkOverAllProxiesAndAreForgotten) {  // CN-12, CN
       const Pair inside = connect(sibling->endpoint(0), ClusterId(0), a->endpoint(0), PortId(5));
       talk(inside, *sibling, *a, 50);
     }
-    EXPECT_SAYS(world.node(0).poll_machine_event().value_or(""), "10.98.0.3, 10.98.1.3");
+    EXPECT_SAYS(world.node(0).poll_machine_event().value_or(""), "10.98.0.3, 10.99.0.3");
     a->endpoint(0).close(p.out);
     world.run(5_ms);
     EXPECT_EQ(p.in->state(), ConnectionState::kPeerClosed);
     b->endpoint(0).close(p.in);
     world.run(600_ms);
     EXPECT_SAYS(world.node(0).poll_machine_event().value_or(""), "is left");
-    EXPECT_SAYS(world.node(2).poll_machine_event().value_or(""), "10.98.0.1, 10.98.1.1");
+    EXPECT_SAYS(world.node(2).poll_machine_event().value_or(""), "10.98.0.1, 10.99.0.1");
     EXPECT_SAYS(world.node(2).poll_machine_event().value_or(""), "is left");
     EXPECT_EQ(world.node(0).poll_machine_event(), std::nullopt);
   }
@@ -136,8 +135,8 @@ TEST(OtherMachines, WrongAddressesAreNamed) {  // CN-12, CN-14
   VirtualWorld world(two_machines());
   const auto a = world.client(0), b = world.client(2);
   EXPECT_SAYS(refusal(world, *a, {.addresses = {"10.98.0.77"}}), "no answer from 10.98.0.77, UDP port 7699");
-  EXPECT_SAYS(refusal(world, *a, {.addresses = {"10.98.0.3", "10.98.1.77"}}),
-              "10.98.1.77 is not an address of the cluster at 10.98.0.3, 10.98.1.3");
+  EXPECT_SAYS(refusal(world, *a, {.addresses = {"10.98.0.3", "10.99.0.77"}}),
+              "10.99.0.77 is not an address of the cluster at 10.98.0.3, 10.99.0.3");
   EXPECT_SAYS(refusal(world, *a, {.addresses = {"10.98.0.1"}}), "10.98.0.1 is this node's own address");
   EXPECT_SAYS(refusal(world, *a, {.addresses = {"192.0.2.1"}}), "192.0.2.1 is on no link of this node");
   EXPECT_SAYS(refusal(world, *a, {.addresses = {"somewhere"}}), "'somewhere' is no IPv4 address");

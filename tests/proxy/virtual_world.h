@@ -2,9 +2,7 @@
 // either direction, and whose NIs may have a rate.
 #pragma once
 
-#include <fmt/core.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -19,6 +17,8 @@
 
 #include "base/bytes.h"
 #include "sim/link.h"
+#include "sim/virtual_config.h"
+#include "sim/virtual_service.h"
 #include "tests/proxy/machine.h"
 
 namespace braid::proxy::test {
@@ -35,8 +35,6 @@ struct VirtualWorldOptions {
   std::vector<unsigned> machine = {};
   std::vector<MachinesConfig> machines = {};
 };
-
-inline constexpr std::uint16_t kUdpPort = 7700;
 
 class VirtualWorld;
 
@@ -88,45 +86,22 @@ class VirtualWorld {
       : VirtualWorld(VirtualWorldOptions{.proxies = std::move(proxies), .all_pairs = all_pairs}) {}
 
   std::shared_ptr<Node> make_node(std::uint16_t c, std::uint64_t seed) {
-    const auto mac = [](unsigned k, unsigned ni) {
-      return fmt::format("02:62:72:64:{:02x}:{:02x}", ni, k + 1);
-    };
-    const auto address = [](unsigned k, unsigned ni) { return fmt::format("10.98.{}.{}", ni, k + 1); };
-    NodeConfig n;
-    n.cluster = number_of(c);
-    n.clusters = 0;
-    for (std::uint16_t k = 0; k < proxies_.size(); ++k)
-      if (machine_of(k) == machine_of(c)) ++n.clusters;
-    n.proxies = proxies_[c];
+    sim::VirtualClusters machine;
+    unsigned number = 0;
+    for (unsigned k = 0; k < proxies_.size(); ++k) {
+      if (machine_of(k) != machine_of(c)) continue;
+      if (k == c) number = static_cast<unsigned>(machine.proxies.size());
+      machine.proxies.push_back(proxies_[k]);
+      machine.stations.push_back(k);
+    }
+    machine.nis = options_.nis;
+    machine.transport.all_pairs = options_.all_pairs;
+    machine.transport.path_death_ms = 5;
+    machine.transport.peer_death_ms = 100;
+    machine.transport.max_rto_us = 2000;
+    NodeConfig n = sim::virtual_node_config(machine, number);
     if (!options_.machines.empty()) n.machines = options_.machines[c];
-    n.address = address(c, 0);
-    n.mac = mac(c, 0);
     n.seed = seed;
-    n.listen_address = "@unused";
-    n.transport.all_pairs = options_.all_pairs;
-    n.transport.path_death_ms = 5;
-    n.transport.peer_death_ms = 100;
-    n.transport.max_rto_us = 2000;
-    n.links.resize(options_.nis);
-    for (unsigned ni = 0; ni < options_.nis; ++ni) {
-      n.links[ni].kind = LinkConfig::Kind::kEthdev;
-      n.links[ni].device = "in this process";
-      n.links[ni].address = address(c, ni);
-      n.links[ni].mac = mac(c, ni);
-      n.links[ni].prefix_bits = 24;
-    }
-    for (std::uint16_t k = 0; k < proxies_.size(); ++k) {
-      if (k == c || machine_of(k) != machine_of(c)) continue;
-      PeerConfig peer;
-      peer.cluster = number_of(k);
-      peer.proxies = proxies_[k];
-      peer.address = address(k, 0);
-      peer.udp_port = kUdpPort;
-      peer.mac = mac(k, 0);
-      for (std::uint16_t ni = 1; ni < options_.nis; ++ni)
-        peer.more_nis.push_back({address(k, ni), mac(k, ni), ni});
-      n.peers.push_back(peer);
-    }
     Result<std::unique_ptr<Node>> node = Node::create(n, now, [&](LinkId link, unsigned p) {
       return std::make_unique<VirtualQueue>(*this, c, p, link.value());
     });
@@ -174,7 +149,7 @@ class VirtualWorld {
     // The last byte of the address. What is not for a proxy's port is proxy 0's: ARP, datagrams.
     const bool arp = load_be<std::uint16_t>(frame.data() + 12) == 0x0806;
     const unsigned to_cluster = load<std::uint8_t>(frame.data() + (arp ? 41 : 33)) - 1u;
-    unsigned to_proxy = arp ? 0 : load_be<std::uint16_t>(frame.data() + 36) - unsigned{kUdpPort};
+    unsigned to_proxy = arp ? 0 : load_be<std::uint16_t>(frame.data() + 36) - unsigned{sim::kUdpPortBase};
     if (to_proxy >= kMaxProxies) to_proxy = 0;
     if (cut.contains({from, {to_cluster, to_proxy}})) return;
     const sim::Link::Transit transit =
@@ -244,60 +219,32 @@ inline void VirtualQueue::commit(std::span<const TxFrame> frames) {
   for (const TxFrame& f : frames) world_.send({cluster_, proxy_}, ni_, {f.data, f.length});
 }
 
-class VirtualService final : public Service {
+class VirtualWorldService final : public sim::VirtualService {
  public:
-  VirtualService(VirtualWorld& world, unsigned cluster)
-      : world_(world), node_(world.shared(cluster)), client_(node_->add_client()) {}
-  ~VirtualService() override {
-    node_->client_gone(client_);
+  VirtualWorldService(VirtualWorld& world, unsigned cluster)
+      : VirtualService(world.node(cluster)), world_(world), node_(world.shared(cluster)) {}
+  ~VirtualWorldService() override {
+    node_->client_gone(client());
     node_.reset();
     for (int i = 0; i < 2000; ++i) world_.turn();
   }
-  Result<control::Message> call(const control::Message& request, Duration timeout, int* fd) override {
-    control::Message message = request;
-    message.serial = ++serial_;
-    const Instant deadline = world_.now + timeout;
-    node_->on_request(world_.now, client_, message);
-    for (;;) {
-      world_.turn();
-      while (const std::optional<Node::Outbound> out = node_->poll_outbound(client_)) {
-        if (out->message.serial != message.serial) {
-          events_.push_back(out->message);
-          continue;
-        }
-        if (out->message.kind == control::Kind::kRefused) return error("{}", out->message.refused.text);
-        if (fd != nullptr && out->fd >= 0) *fd = ::dup(out->fd);
-        return out->message;
-      }
-      if (world_.now >= deadline) return error("no answer");
-    }
-  }
-  bool next_event(unsigned endpoint, control::Message* event) override {
-    while (const std::optional<Node::Outbound> out = node_->poll_outbound(client_))
-      events_.push_back(out->message);
-    const auto found = std::find_if(events_.begin(), events_.end(), [&](const control::Message& m) {
-      return m.kind == control::Kind::kOpened && m.opened.endpoint == endpoint;
-    });
-    if (found == events_.end()) return false;
-    *event = *found;
-    events_.erase(found);
-    return true;
-  }
-  void wait_for_event(Duration) override { world_.turn(); }
   int turn() override { return world_.turn(); }
-  bool alive() override { return node_->has_client(client_); }
   Instant now() override { return world_.now; }
 
  private:
+  Node* node() override { return node_.get(); }
+  void on_posted() override {}
+  bool step() override {
+    world_.turn();
+    return true;
+  }
+
   VirtualWorld& world_;
   std::shared_ptr<Node> node_;
-  Node::ClientId client_;
-  std::uint32_t serial_ = 0;
-  std::deque<control::Message> events_;
 };
 
 inline std::unique_ptr<Client> VirtualWorld::client(unsigned c, const ClientOptions& options) {
-  auto made = Client::attach(std::make_unique<VirtualService>(*this, c), options);
+  auto made = Client::attach(std::make_unique<VirtualWorldService>(*this, c), options);
   CHECK(made.ok());
   return std::move(made).value();
 }

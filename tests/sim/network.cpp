@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 
 #include "base/check.h"
+#include "sim/virtual_config.h"
 
 namespace braid::sim {
 namespace {
@@ -11,7 +13,6 @@ namespace {
 // Where the frames that the workers write have what the network looks at.
 constexpr std::size_t kMacBytes = 6;
 constexpr std::size_t kUdpDestination = kEthernetHeaderBytes + 20 + 2;
-constexpr std::uint16_t kUdpPortBase = 7700;
 // A frame that carries a record is longer than one that only acknowledges, or opens.
 constexpr std::uint32_t kShortestData = 104;
 
@@ -136,10 +137,10 @@ void Network::transmit(unsigned from, unsigned link, FrameRef frame) {
   const std::byte* const destination = pool_.data(frame.buffer);
   const bool broadcast =
       std::all_of(destination, destination + kMacBytes, [](std::byte b) { return b == std::byte{0xff}; });
-  const unsigned to = std::to_integer<unsigned>(destination[kMacBytes - 1]) - 1;
   if (!broadcast) {
-    if (to < nodes_ && to != from) {
-      send(from, to, link, frame);
+    const std::optional<Station> to = station_of({destination, frame.length});
+    if (to && to->cluster < nodes_ && to->cluster != from) {
+      send(from, to->cluster, link, frame);
     } else {
       ++counts_.misrouted;
       pool_.give(frame.buffer);

@@ -1,6 +1,5 @@
 #include "tests/sim/world.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <malloc.h>
 
@@ -13,6 +12,8 @@
 
 #include "base/check.h"
 #include "convergence/position.h"
+#include "sim/virtual_config.h"
+#include "sim/virtual_service.h"
 #include "stack/wire/segment.h"
 
 namespace braid::sim {
@@ -80,69 +81,34 @@ std::uint64_t mix(std::uint64_t h, std::uint64_t v) {
 // ---------------------------------------------------------------- the service of a client
 
 // While the client waits the rest of the world goes on.
-class FaultWorld::ClientService final : public proxy::Service {
+class FaultWorld::ClientService final : public VirtualService {
  public:
   ClientService(FaultWorld& world, unsigned node)
-      : world_(world), node_(node), life_(world.nodes_[node].life), client_(node_now()->add_client()) {}
+      : VirtualService(*world.nodes_[node].node),
+        world_(world),
+        index_(node),
+        life_(world.nodes_[node].life) {}
   ~ClientService() override {
-    if (proxy::Node* const node = node_now()) {
-      node->client_gone(client_);
-      world_.wake_control(node_, world_.now());
-      world_.wake_proxies(node_);
+    if (proxy::Node* const here = node()) {
+      here->client_gone(client());
+      world_.wake_control(index_, world_.now());
+      world_.wake_proxies(index_);
     }
   }
 
   Result<proxy::control::Message> call(const proxy::control::Message& request, Duration timeout,
                                        int* fd) override {
-    proxy::control::Message message = request;
-    message.serial = ++serial_;
-    if (node_now() == nullptr) return error("the node is gone");
-    const Instant deadline = now() + timeout;
     const Depth depth(world_);
-    node_now()->on_request(now(), client_, message);
-    world_.wake_control(node_, world_.now());
-    for (;;) {
-      while (const std::optional<proxy::Node::Outbound> out = node_now()->poll_outbound(client_)) {
-        if (out->message.serial != message.serial) {
-          if (out->message.kind == proxy::control::Kind::kOpened && out->message.serial == 0)
-            events_.push_back(out->message);
-          continue;
-        }
-        if (out->message.kind == proxy::control::Kind::kRefused)
-          return error("{}", out->message.refused.text);
-        if (fd != nullptr && out->fd >= 0) *fd = ::fcntl(out->fd, F_DUPFD_CLOEXEC, 0);
-        return out->message;
-      }
-      if (now() >= deadline) return error("no answer within {:.1f} s", timeout.s());
-      if (!world_.step()) return error("the world has ended");
-      if (node_now() == nullptr) return error("the node is gone");
-    }
-  }
-  bool next_event(unsigned endpoint, proxy::control::Message* event) override {
-    if (proxy::Node* const node = node_now()) {
-      while (const std::optional<proxy::Node::Outbound> out = node->poll_outbound(client_))
-        if (out->message.kind == proxy::control::Kind::kOpened && out->message.serial == 0)
-          events_.push_back(out->message);
-    }
-    const auto found = std::find_if(events_.begin(), events_.end(),
-                                    [&](const auto& m) { return m.opened.endpoint == endpoint; });
-    if (found == events_.end()) return false;
-    *event = *found;
-    events_.erase(found);
-    return true;
+    return VirtualService::call(request, timeout, fd);
   }
   void wait_for_event(Duration timeout) override { world_.run_until(world_.now() + timeout); }
   int turn() override {
     if (!waiting) return 0;
-    world_.wake_proxies(node_);
+    world_.wake_proxies(index_);
     world_.run_until(world_.now() + kPatience);
     return 1;  // virtual time went on: nothing to yield to
   }
-  bool alive() override {
-    const proxy::Node* const node = node_now();
-    return node != nullptr && node->has_client(client_);
-  }
-  Instant now() override { return world_.node_now(node_); }
+  Instant now() override { return world_.node_now(index_); }
 
   // Its client waits for something in a loop of its own.
   bool waiting = false;
@@ -155,17 +121,16 @@ class FaultWorld::ClientService final : public proxy::Service {
   };
 
  private:
-  proxy::Node* node_now() const {
-    NodeRun& n = world_.nodes_[node_];
+  proxy::Node* node() override {
+    NodeRun& n = world_.nodes_[index_];
     return n.life == life_ ? n.node.get() : nullptr;
   }
+  void on_posted() override { world_.wake_control(index_, world_.now()); }
+  bool step() override { return world_.step(); }
 
   FaultWorld& world_;
-  const unsigned node_;
+  const unsigned index_;
   const unsigned life_;
-  const proxy::Node::ClientId client_;
-  std::uint32_t serial_ = 0;
-  std::deque<proxy::control::Message> events_;
 };
 
 // ---------------------------------------------------------------- making a world
@@ -201,39 +166,21 @@ FaultWorld::~FaultWorld() {
 }
 
 proxy::NodeConfig FaultWorld::node_config(unsigned node) const {
-  const auto mac = [](unsigned c) { return fmt::format("02:62:72:64:00:{:02x}", c + 1); };
-  const auto address = [](unsigned c) { return fmt::format("10.98.0.{}", c + 1); };
-  proxy::NodeConfig n;
-  n.cluster = static_cast<std::uint16_t>(node);
-  n.clusters = static_cast<std::uint16_t>(nodes_.size());
-  n.proxies = static_cast<std::uint16_t>(config_.proxies(node));
-  n.address = address(node);
-  n.mac = mac(node);
-  n.udp_port = 7700;
-  n.listen_address = "@unused";
+  VirtualClusters clusters;
+  for (unsigned c = 0; c < nodes_.size(); ++c)
+    clusters.proxies.push_back(static_cast<std::uint16_t>(config_.proxies(c)));
+  clusters.static_macs = config_.static_mac != 0;
+  proxy::TransportConfig& t = clusters.transport;
+  t.mtu_bytes = static_cast<std::uint32_t>(config_.mtu);
+  t.window_packets = static_cast<std::uint32_t>(config_.window_packets);
+  t.min_rto_us = static_cast<std::uint32_t>(config_.min_rto_us);
+  t.path_death_ms = static_cast<std::uint32_t>(config_.path_death_ms);
+  t.all_pairs = config_.all_pairs != 0;
+  t.peer = config_.round_robin != 0 ? proxy::PeerChoice::kRoundRobin : proxy::PeerChoice::kAligned;
+  t.peer_death_ms = static_cast<std::uint32_t>(config_.peer_death_ms);
+  proxy::NodeConfig n = virtual_node_config(clusters, node);
   n.seed = mix(config_.seed * 64 + node, nodes_[node].life) | 1;
   n.misdirect = config_.misdirect != 0;
-  n.transport.mtu_bytes = static_cast<std::uint32_t>(config_.mtu);
-  n.transport.window_packets = static_cast<std::uint32_t>(config_.window_packets);
-  n.transport.min_rto_us = static_cast<std::uint32_t>(config_.min_rto_us);
-  n.transport.path_death_ms = static_cast<std::uint32_t>(config_.path_death_ms);
-  n.transport.all_pairs = config_.all_pairs != 0;
-  n.transport.peer = config_.round_robin != 0 ? proxy::PeerChoice::kRoundRobin : proxy::PeerChoice::kAligned;
-  n.transport.peer_death_ms = static_cast<std::uint32_t>(config_.peer_death_ms);
-  proxy::LinkConfig link;
-  link.kind = proxy::LinkConfig::Kind::kEthdev;
-  link.device = "simulated";  // its queues are made by us
-  n.links.push_back(link);
-  for (unsigned peer = 0; peer < nodes_.size(); ++peer) {
-    if (peer == node) continue;
-    proxy::PeerConfig p;
-    p.cluster = static_cast<std::uint16_t>(peer);
-    p.proxies = static_cast<std::uint16_t>(config_.proxies(peer));
-    p.address = address(peer);
-    p.udp_port = 7700;
-    if (config_.static_mac != 0) p.mac = mac(peer);
-    n.peers.push_back(p);
-  }
   return n;
 }
 
