@@ -17,23 +17,31 @@ namespace {
 // --- What is interposed, as the C library (or a sanitizer before it) has it
 
 template <class Function>
-Function* next(const char* name) {
-  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
+void find(Function*& function, const char* name) {
+  function = reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
 }
 
 struct Original {
-  int (*sigaction)(int, const struct sigaction*, struct sigaction*) =
-      next<int(int, const struct sigaction*, struct sigaction*)>("sigaction");
-  sighandler_t (*signal)(int, sighandler_t) = next<sighandler_t(int, sighandler_t)>("signal");
-  sighandler_t (*sysv_signal)(int, sighandler_t) = next<sighandler_t(int, sighandler_t)>("__sysv_signal");
-  int (*sigaltstack)(const stack_t*, stack_t*) = next<int(const stack_t*, stack_t*)>("sigaltstack");
-  int (*pthread_sigmask)(int, const sigset_t*,
-                         sigset_t*) = next<int(int, const sigset_t*, sigset_t*)>("pthread_sigmask");
-  int (*sigprocmask)(int, const sigset_t*,
-                     sigset_t*) = next<int(int, const sigset_t*, sigset_t*)>("sigprocmask");
+  int (*sigaction)(int, const struct sigaction*, struct sigaction*);
+  sighandler_t (*signal)(int, sighandler_t);
+  sighandler_t (*sysv_signal)(int, sighandler_t);
+  int (*sigaltstack)(const stack_t*, stack_t*);
+  int (*pthread_sigmask)(int, const sigset_t*, sigset_t*);
+  int (*sigprocmask)(int, const sigset_t*, sigset_t*);
 };
+// Set before the program's first thread starts; no guarded static, because a sanitizer's runtime calls the functions
+// below while it starts, before its own parts can be called (the CMake file says more).
+constinit bool are_found = false;
+constinit Original functions = {};
 const Original& original() {
-  static const Original functions;
+  if (are_found) return functions;
+  find(functions.sigaction, "sigaction");
+  find(functions.signal, "signal");
+  find(functions.sysv_signal, "__sysv_signal");
+  find(functions.sigaltstack, "sigaltstack");
+  find(functions.pthread_sigmask, "pthread_sigmask");
+  find(functions.sigprocmask, "sigprocmask");
+  are_found = true;
   return functions;
 }
 // Before main(): the calls may be made in signal handlers, where dlsym() may not.
