@@ -33,6 +33,8 @@ template <class T>
     return printed_integer(static_cast<unsigned long long>(value));
   } else if constexpr (std::is_floating_point_v<T>) {
     return printed_real(value);
+  } else if constexpr (std::is_array_v<T> && std::is_convertible_v<const T&, std::string_view>) {
+    return value;
   } else if constexpr (std::is_convertible_v<const T&, const char*>) {
     return value == nullptr ? "(null)" : value;
   } else if constexpr (std::is_convertible_v<const T&, std::string_view>) {

@@ -17,7 +17,7 @@ inline constexpr std::uint32_t kMaxPeerDeathMs = 137'000;
 inline constexpr std::uint32_t kDayMs = 86'400'000;
 inline constexpr std::uint32_t kMaxEalMib = 65'536;
 inline constexpr std::uint32_t kMaxCaptureMib = 1u << 20;
-// Nodes introduce themselves below the ports that are left to RSS (stack/stack.h: first_steered_port()).
+// Nodes introduce themselves below the ports that are left to RSS (stack/udp_ports.h: first_steered_port()).
 inline constexpr std::uint16_t kMaxIntroductionPort = 49'151;
 inline constexpr std::uint32_t kMaxHeapMib = 65'536;  // far less than the free address space above the heap
 // Of a connection between two clusters. A page and its headers fit a quarter of the smallest window; the largest

@@ -49,6 +49,14 @@ TEST(CheckDeathTest, PrintsOurOwnTypesAsTheirNumber) {
   EXPECT_DEATH(CHECK_EQ(State::kOpen, State::kClosed), "2 and 1");
 }
 
+TEST(CheckDeathTest, PrintsTexts) {
+  const std::string text = "braid";
+  const char* const null = nullptr;
+  const char* const short_text = "in";
+  EXPECT_DEATH(CHECK_EQ(text, "brain"), "text == \"brain\": braid and brain");
+  EXPECT_DEATH(CHECK_EQ(null, short_text), "\\(null\\) and in");
+}
+
 TEST(CheckDeathTest, PrintsWhatMayBeAbsentAndPointers) {
   const std::optional<int> none;
   const std::optional<int> some = 3;
