@@ -1,6 +1,6 @@
 # Half of what the compiler does for one of our files is reading the standard library again: three headers that are read
-# once, for each of the three sets of flags. Not with ccache, which does the same and more, nor in the preset `debug`, so that
-# somebody notices a missing include.
+# once, for each of the three sets of flags. Not with ccache, which cannot keep what was compiled with them, nor in the preset
+# `debug`, so that somebody notices a missing include.
 set(default_of_precompiled_headers ON)
 if(BRAID_CCACHE OR BRAID_FUZZ OR CMAKE_BUILD_TYPE STREQUAL "Debug")
   set(default_of_precompiled_headers OFF)
