@@ -9,41 +9,22 @@
 
 namespace braid::sim {
 
-// Its queue of one NI. What is sent is written into the pool's frames, once; arrivals come by the proxy's one
-// queue, not by receive().
-class ProxyRun::Nic final : public proxy::NicQueue {
- public:
-  Nic(ProxyRun& owner, LinkId link) : owner_(owner), link_(link) {}
-  ~Nic() override {
-    for (std::size_t i = 0; i < reserved_; ++i) owner_.shared_.frames.give(numbers_[i]);
-  }
-  std::size_t receive(std::span<MutableBytes>) override { return 0; }
-  std::size_t reserve(std::span<proxy::TxFrame> frames) override {
-    while (reserved_ < kOffered) numbers_[reserved_++] = owner_.shared_.frames.take();
-    const std::size_t n = std::min(frames.size(), kOffered);
-    for (std::size_t i = 0; i < n; ++i)
-      frames[i] = {owner_.shared_.frames.data(numbers_[i]), owner_.shared_.frames.frame_bytes(), 0};
-    return n;
-  }
-  void commit(std::span<const proxy::TxFrame> frames) override {
-    owner_.transmit(link_, frames, std::span(numbers_).first(frames.size()));
-    std::copy(numbers_.begin() + static_cast<std::ptrdiff_t>(frames.size()),
-              numbers_.begin() + static_cast<std::ptrdiff_t>(reserved_), numbers_.begin());
-    reserved_ -= frames.size();
-  }
-  std::uint32_t max_frame_bytes() const override { return owner_.shared_.frames.frame_bytes(); }
+namespace {
 
- private:
-  // A unit of work rarely sends more at once, and asks again.
-  static constexpr std::size_t kOffered = 2;
-  ProxyRun& owner_;
-  const LinkId link_;
-  std::array<std::uint32_t, kOffered> numbers_{};
-  std::size_t reserved_ = 0;
-};
+// A unit of work rarely sends more frames at once, and asks again.
+constexpr std::uint32_t kFramesAtOnce = 2;
+
+}  // namespace
 
 std::unique_ptr<proxy::NicQueue> ProxyRun::make_nic(LinkId link) {
-  return std::make_unique<Nic>(*this, link);
+  // Arrivals come by the proxy's one queue, not by receive().
+  const VirtualNicOptions options{.cluster = cluster_.value(),
+                                  .proxy = index_,
+                                  .ni = link.value(),
+                                  .rx_frames = 0,
+                                  .tx_frames = kFramesAtOnce};
+  VirtualNic::Wire& wire = *this;
+  return std::make_unique<VirtualNic>(wire, shared_.frames.pool(), options);
 }
 
 // ---------------------------------------------------------------- the queue
@@ -233,25 +214,24 @@ void ProxyRun::taken(const proxy::Outgoing& message) {
   shared_.log.place(cluster_, message.to, message.record.message, *i);
 }
 
-void ProxyRun::transmit(LinkId link, std::span<const proxy::TxFrame> frames,
-                        std::span<const std::uint32_t> numbers) {
-  for (std::size_t i = 0; i < frames.size(); ++i) {
-    const ByteView bytes(frames[i].data, frames[i].length);
-    Frame& frame = shared_.frames[numbers[i]];
+void ProxyRun::transmit(const VirtualNic& from, std::span<const FrameRef> frames) {
+  for (const FrameRef& sent : frames) {
+    const ByteView bytes(shared_.frames.data(sent.buffer), sent.length);
+    Frame& frame = shared_.frames.admit(sent.buffer);
     frame.shape = shape_of(bytes);
     spend(shared_.costs.send(frame.shape));
     if (frame.shape.ip && frame.shape.first)
       fragments_to_ = static_cast<std::uint8_t>(frame.shape.udp_port - kUdpPortBase);
     const std::optional<Station> to = station_of(bytes);
     CHECK(to.has_value());
-    frame.length = frames[i].length;
+    frame.length = sent.length;
     frame.to = ClusterId(static_cast<std::uint16_t>(to->cluster));
     frame.to_proxy = fragments_to_;  // a packet's fragments leave one after the other
-    frame.from_ni = static_cast<std::uint8_t>(link.value());
+    frame.from_ni = static_cast<std::uint8_t>(from.ni());
     frame.to_ni = static_cast<std::uint8_t>(to->ni);
     if (shared_.measuring) ++figures_.frames_sent;
     shared_.events.push(
-        until_, {EventKind::kFrameLeaves, static_cast<std::uint8_t>(index_), cluster_.value(), numbers[i]});
+        until_, {EventKind::kFrameLeaves, static_cast<std::uint8_t>(index_), cluster_.value(), sent.buffer});
   }
 }
 

@@ -18,6 +18,7 @@
 #include "sim/message_log.h"
 #include "sim/queue_history.h"
 #include "sim/stage_costs.h"
+#include "sim/virtual_nic.h"
 
 namespace braid::sim {
 
@@ -51,12 +52,17 @@ class Frames {
   explicit Frames(std::uint32_t frame_bytes) : pool_(frame_bytes) {}
   std::uint32_t take() {
     const std::uint32_t number = pool_.take();
-    if (facts_.size() <= number) facts_.resize(number + 1);
+    (void)admit(number);
     return number;
+  }
+  // What is known of a buffer that the pool itself gave out.
+  Frame& admit(std::uint32_t number) {
+    if (facts_.size() <= number) facts_.resize(number + 1);
+    return facts_[number];
   }
   void give(std::uint32_t number) { pool_.give(number); }
   std::byte* data(std::uint32_t number) const { return pool_.data(number); }
-  std::uint32_t frame_bytes() const { return pool_.frame_bytes(); }
+  FramePool& pool() { return pool_; }
   Frame& operator[](std::uint32_t number) { return facts_[number]; }
 
  private:
@@ -91,7 +97,7 @@ struct IccsShared {
   bool last_in_first_out = false;  // a mutant of the model
 };
 
-class ProxyRun {
+class ProxyRun final : private VirtualNic::Wire {
  public:
   class Owner {
    public:
@@ -141,7 +147,6 @@ class ProxyRun {
   void taken(const proxy::Outgoing& message);
 
  private:
-  class Nic;
   struct Ticket {
     EventKind kind = EventKind::kTimer;
     std::uint32_t item = 0;
@@ -155,7 +160,8 @@ class ProxyRun {
   bool rest_in_service() const { return busy_ && in_service_.kind == EventKind::kTimer; }
   void serve();
   void arm_timer();
-  void transmit(LinkId link, std::span<const proxy::TxFrame> frames, std::span<const std::uint32_t> numbers);
+  // Frames leave when the stages that send them are over.
+  void transmit(const VirtualNic& from, std::span<const FrameRef> frames) override;
   void push_arrival(const Arrival& arrival);
   // The stages' time passes, and is counted.
   void spend(const Service& service);

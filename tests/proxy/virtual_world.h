@@ -5,19 +5,20 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "base/bytes.h"
+#include "sim/event_queue.h"
+#include "sim/frame_pool.h"
 #include "sim/link.h"
 #include "sim/virtual_config.h"
+#include "sim/virtual_nic.h"
 #include "sim/virtual_service.h"
 #include "tests/proxy/machine.h"
 
@@ -36,43 +37,16 @@ struct VirtualWorldOptions {
   std::vector<MachinesConfig> machines = {};
 };
 
-class VirtualWorld;
-
-// The queue of one proxy on an NI of its node.
-class VirtualQueue final : public NicQueue {
- public:
-  VirtualQueue(VirtualWorld& world, unsigned cluster, unsigned proxy, unsigned ni)
-      : world_(world), cluster_(cluster), proxy_(proxy), ni_(ni), room_(kMaxBurst) {
-    for (auto& r : room_) r.resize(1514);
-  }
-  std::size_t receive(std::span<MutableBytes> frames) override;
-  std::size_t reserve(std::span<TxFrame> frames) override {
-    const std::size_t n = std::min(frames.size(), kMaxBurst);
-    for (std::size_t i = 0; i < n; ++i) frames[i] = {room_[i].data(), 1514, 0};
-    return n;
-  }
-  void commit(std::span<const TxFrame> frames) override;
-  std::uint32_t max_frame_bytes() const override { return 1514; }
-
- private:
-  VirtualWorld& world_;
-  unsigned cluster_;
-  unsigned proxy_;
-  unsigned ni_;
-  std::vector<std::vector<std::byte>> room_;
-  std::vector<std::vector<std::byte>> arrived_;
-};
-
 struct Place {
   unsigned cluster = 0;
   unsigned proxy = 0;
   auto operator<=>(const Place&) const = default;
 };
 
-class VirtualWorld {
+class VirtualWorld final : private sim::VirtualNic::Wire {
  public:
   explicit VirtualWorld(VirtualWorldOptions options)
-      : options_(std::move(options)), proxies_(options_.proxies) {
+      : options_(std::move(options)), proxies_(options_.proxies), lives_(options_.proxies.size()) {
     sim::LinkConfig link;
     link.bits_per_second = options_.bits_per_second == 0 ? 1'000'000'000'000'000 : options_.bits_per_second;
     link.propagation = options_.latency;
@@ -103,7 +77,7 @@ class VirtualWorld {
     if (!options_.machines.empty()) n.machines = options_.machines[c];
     n.seed = seed;
     Result<std::unique_ptr<Node>> node = Node::create(n, now, [&](LinkId link, unsigned p) {
-      return std::make_unique<VirtualQueue>(*this, c, p, link.value());
+      return make_nic({c, p}, link.value());
     });
     CHECK(node.ok());
     return std::move(node).value();
@@ -118,8 +92,7 @@ class VirtualWorld {
   }
   void restart(std::uint16_t c) {
     nodes_[c].reset();
-    for (auto& [place, frames] : wire_)
-      if (place.cluster == c) frames.clear();
+    ++lives_[c];
     nodes_[c] = make_node(c, 1000 + c);
   }
 
@@ -133,6 +106,7 @@ class VirtualWorld {
       each_turn();  // which takes turns of its own
       in_turn_ = false;
     }
+    deliver();
     int work = 0;
     for (unsigned c = 0; c < nodes_.size(); ++c) {
       for (unsigned p = 0; p < nodes_[c]->proxies(); ++p)
@@ -145,26 +119,6 @@ class VirtualWorld {
     for (const Instant end = now + time; now < end;) turn();
   }
 
-  void send(const Place& from, unsigned ni, ByteView frame) {
-    // The last byte of the address. What is not for a proxy's port is proxy 0's: ARP, datagrams.
-    const bool arp = load_be<std::uint16_t>(frame.data() + 12) == 0x0806;
-    const unsigned to_cluster = load<std::uint8_t>(frame.data() + (arp ? 41 : 33)) - 1u;
-    unsigned to_proxy = arp ? 0 : load_be<std::uint16_t>(frame.data() + 36) - unsigned{sim::kUdpPortBase};
-    if (to_proxy >= kMaxProxies) to_proxy = 0;
-    if (cut.contains({from, {to_cluster, to_proxy}})) return;
-    const sim::Link::Transit transit =
-        links_[from.cluster][ni].offer(now, static_cast<std::uint32_t>(frame.size()));
-    if (transit.verdict != sim::Link::Verdict::kCarried) return;
-    // A proxy has a queue on each NI, and looks at all of them.
-    wire_[{to_cluster, to_proxy}][ni].push_back({transit.arrives, {frame.begin(), frame.end()}});
-  }
-  std::optional<std::vector<std::byte>> receive(const Place& at, unsigned ni) {
-    auto& frames = wire_[at][ni];
-    if (frames.empty() || frames.front().first > now) return std::nullopt;
-    std::vector<std::byte> frame = std::move(frames.front().second);
-    frames.pop_front();
-    return frame;
-  }
   // Everything that goes through the NI of a proxy, in either direction.
   void cut_ni(const Place& ni, bool dark = true) {
     for (unsigned c = 0; c < proxies_.size(); ++c)
@@ -195,29 +149,75 @@ class VirtualWorld {
   std::function<void(const Place&, ByteView)> mid_turn;
 
  private:
+  static constexpr std::uint32_t kFrameBytes = 1514;
+  static constexpr std::uint32_t kArrivals = 4096;  // that an NI's queue keeps while its proxy is stalled
+
+  // A frame on its way.
+  struct Flight {
+    sim::FrameRef frame;
+    Place to;
+    unsigned ni = 0;
+    unsigned life = 0;  // of the cluster that it was sent to
+  };
+
+  std::unique_ptr<NicQueue> make_nic(const Place& place, unsigned ni) {
+    const sim::VirtualNicOptions options{
+        .cluster = place.cluster, .proxy = place.proxy, .ni = ni, .rx_frames = kArrivals};
+    sim::VirtualNic::Wire& wire = *this;
+    auto nic = std::make_unique<sim::VirtualNic>(wire, pool_, options);
+    nics_[{place, ni}] = nic.get();
+    return nic;
+  }
+  void on_detach(const sim::VirtualNic& nic) override {
+    // A former node lives for as long as its clients do, beside the one that has its place.
+    const auto found = nics_.find({{nic.cluster(), nic.proxy()}, nic.ni()});
+    if (found != nics_.end() && found->second == &nic) nics_.erase(found);
+  }
+  void on_receive(const sim::VirtualNic& at, std::span<const MutableBytes> frames) override {
+    for (const MutableBytes& frame : frames)
+      if (mid_turn) mid_turn({at.cluster(), at.proxy()}, frame);
+  }
+  void transmit(const sim::VirtualNic& from, std::span<const sim::FrameRef> frames) override {
+    for (const sim::FrameRef& frame : frames)
+      if (!send({from.cluster(), from.proxy()}, from.ni(), frame)) pool_.give(frame.buffer);
+  }
+  // False: it is lost.
+  bool send(const Place& from, unsigned ni, sim::FrameRef frame) {
+    // The last byte of the address. What is not for a proxy's port is proxy 0's: ARP, datagrams.
+    const std::byte* const bytes = pool_.data(frame.buffer);
+    const bool arp = load_be<std::uint16_t>(bytes + 12) == 0x0806;
+    const unsigned to_cluster = load<std::uint8_t>(bytes + (arp ? 41 : 33)) - 1u;
+    unsigned to_proxy = arp ? 0 : load_be<std::uint16_t>(bytes + 36) - unsigned{sim::kUdpPortBase};
+    if (to_proxy >= kMaxProxies) to_proxy = 0;
+    const Place to{to_cluster, to_proxy};
+    if (to_cluster >= lives_.size() || cut.contains({from, to})) return false;
+    const sim::Link::Transit transit = links_[from.cluster][ni].offer(now, frame.length);
+    if (transit.verdict != sim::Link::Verdict::kCarried) return false;
+    // A proxy has a queue on each NI, and looks at all of them.
+    flights_.push(transit.arrives, {frame, to, ni, lives_[to_cluster]});
+    return true;
+  }
+  // What has arrived by now comes into the queues.
+  void deliver() {
+    while (flights_.next_time() <= now) {
+      const Flight flight = flights_.pop();
+      const auto nic = nics_.find({flight.to, flight.ni});
+      if (flight.life != lives_[flight.to.cluster] || nic == nics_.end() ||
+          !nic->second->arrive(flight.frame))
+        pool_.give(flight.frame.buffer);
+    }
+  }
+
   bool in_turn_ = false;
   VirtualWorldOptions options_;
   std::vector<std::uint16_t> proxies_;
+  sim::FramePool pool_{kFrameBytes};
   std::vector<std::vector<sim::Link>> links_;  // by cluster and NI: what it sends by
-  std::map<Place, std::map<unsigned, std::deque<std::pair<Instant, std::vector<std::byte>>>>> wire_;
+  sim::EventQueue<Flight> flights_;
+  std::map<std::pair<Place, unsigned>, sim::VirtualNic*> nics_;  // by NI
+  std::vector<unsigned> lives_;                                  // by cluster: how often it was restarted
   std::vector<std::shared_ptr<Node>> nodes_;
 };
-
-inline std::size_t VirtualQueue::receive(std::span<MutableBytes> frames) {
-  arrived_.clear();
-  while (arrived_.size() < std::min(frames.size(), kMaxBurst)) {
-    std::optional<std::vector<std::byte>> frame = world_.receive({cluster_, proxy_}, ni_);
-    if (!frame) break;
-    arrived_.push_back(std::move(*frame));
-  }
-  for (std::size_t i = 0; i < arrived_.size(); ++i) frames[i] = arrived_[i];
-  for (const std::vector<std::byte>& frame : arrived_)
-    if (world_.mid_turn) world_.mid_turn({cluster_, proxy_}, frame);
-  return arrived_.size();
-}
-inline void VirtualQueue::commit(std::span<const TxFrame> frames) {
-  for (const TxFrame& f : frames) world_.send({cluster_, proxy_}, ni_, {f.data, f.length});
-}
 
 class VirtualWorldService final : public sim::VirtualService {
  public:

@@ -1,7 +1,6 @@
 #include "tests/sim/network.h"
 
 #include <algorithm>
-#include <bit>
 #include <optional>
 
 #include "base/check.h"
@@ -37,73 +36,6 @@ FaultConfig frame_faults(const WorldConfig& w) {
 
 }  // namespace
 
-// ---------------------------------------------------------------- SimQueue
-
-SimQueue::SimQueue(Network& network, unsigned node, unsigned link, unsigned proxy)
-    : network_(network),
-      node_(node),
-      link_(link),
-      proxy_(proxy),
-      ring_(std::bit_ceil(static_cast<std::uint32_t>(network.config_.rx_frames))) {
-  CHECK(network_.queues_[node][link][proxy] == nullptr);
-  network_.queues_[node][link][proxy] = this;
-}
-
-SimQueue::~SimQueue() {
-  network_.queues_[node_][link_][proxy_] = nullptr;
-  for (std::size_t i = 0; i < lent_count_; ++i) network_.pool_.give(lent_[i]);
-  for (std::size_t i = 0; i < reserved_count_; ++i) network_.pool_.give(reserved_[i]);
-  for (; head_ != tail_; ++head_) network_.pool_.give(ring_[head_ & (ring_.size() - 1)].buffer);
-}
-
-std::size_t SimQueue::receive(std::span<MutableBytes> frames) {
-  for (std::size_t i = 0; i < lent_count_; ++i) network_.pool_.give(lent_[i]);
-  lent_count_ = 0;
-  const std::size_t most = std::min(frames.size(), proxy::kMaxBurst);
-  for (; lent_count_ < most && head_ != tail_; ++head_) {
-    const FrameRef& frame = ring_[head_ & (ring_.size() - 1)];
-    lent_[lent_count_] = frame.buffer;
-    frames[lent_count_++] = {network_.pool_.data(frame.buffer), frame.length};
-  }
-  return lent_count_;
-}
-
-std::size_t SimQueue::reserve(std::span<proxy::TxFrame> frames) {
-  const std::size_t most = std::min(frames.size(), proxy::kMaxBurst);
-  while (reserved_count_ < most) reserved_[reserved_count_++] = network_.pool_.take();
-  for (std::size_t i = 0; i < most; ++i)
-    frames[i] = {network_.pool_.data(reserved_[i]), max_frame_bytes(), 0};
-  return most;
-}
-
-void SimQueue::commit(std::span<const proxy::TxFrame> frames) {
-  CHECK_LE(frames.size(), reserved_count_);
-  for (std::size_t i = 0; i < frames.size(); ++i) {
-    CHECK(frames[i].data == network_.pool_.data(reserved_[i]));
-    CHECK_GT(frames[i].length, 0u);
-    CHECK_LE(frames[i].length, max_frame_bytes());
-    network_.transmit(node_, link_, {reserved_[i], frames[i].length});
-  }
-  std::copy(reserved_.begin() + static_cast<std::ptrdiff_t>(frames.size()),
-            reserved_.begin() + static_cast<std::ptrdiff_t>(reserved_count_), reserved_.begin());
-  reserved_count_ -= frames.size();
-}
-
-bool SimQueue::link_up() const {
-  return network_.link_up(node_, link_);
-}
-std::uint32_t SimQueue::max_frame_bytes() const {
-  return network_.pool_.frame_bytes();
-}
-
-bool SimQueue::arrive(FrameRef frame) {
-  if (tail_ - head_ == ring_.size()) return false;
-  ring_[tail_++ & (ring_.size() - 1)] = frame;
-  return true;
-}
-
-// ---------------------------------------------------------------- Network
-
 Network::Network(const WorldConfig& config, unsigned links, NetworkEvents& events)
     : config_(config),
       events_(events),
@@ -131,8 +63,24 @@ void Network::stop_faults() {
   for (auto& node : up_) node.fill(true);
 }
 
+std::unique_ptr<proxy::NicQueue> Network::make_nic(unsigned node, unsigned link, unsigned proxy) {
+  CHECK(queues_[node][link][proxy] == nullptr);
+  const VirtualNicOptions options{.cluster = node,
+                                  .proxy = proxy,
+                                  .ni = link,
+                                  .rx_frames = static_cast<std::uint32_t>(config_.rx_frames)};
+  VirtualNic::Wire& wire = *this;
+  auto nic = std::make_unique<VirtualNic>(wire, pool_, options);
+  queues_[node][link][proxy] = nic.get();
+  return nic;
+}
+
+void Network::transmit(const VirtualNic& from, std::span<const FrameRef> frames) {
+  for (const FrameRef& frame : frames) route(from.cluster(), from.ni(), frame);
+}
+
 // To whom the destination says; what a fault made of it nobody takes.
-void Network::transmit(unsigned from, unsigned link, FrameRef frame) {
+void Network::route(unsigned from, unsigned link, FrameRef frame) {
   ++counts_.offered;
   const std::byte* const destination = pool_.data(frame.buffer);
   const bool broadcast =

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/bytes.h"
@@ -20,40 +21,10 @@
 #include "sim/faults.h"
 #include "sim/frame_pool.h"
 #include "sim/link.h"
+#include "sim/virtual_nic.h"
 #include "tests/sim/world_config.h"
 
 namespace braid::sim {
-
-class Network;
-
-// A proxy's queue of its node's NIC. Made anew with each life of the node.
-class SimQueue final : public proxy::NicQueue {
- public:
-  SimQueue(Network& network, unsigned node, unsigned link, unsigned proxy);
-  ~SimQueue() override;
-
-  std::size_t receive(std::span<MutableBytes> frames) override;
-  std::size_t reserve(std::span<proxy::TxFrame> frames) override;
-  void commit(std::span<const proxy::TxFrame> frames) override;
-  bool link_up() const override;
-  std::uint32_t max_frame_bytes() const override;
-
-  // The network's side. False: the ring is full, and the frame is lost.
-  bool arrive(FrameRef frame);
-
- private:
-  Network& network_;
-  const unsigned node_;
-  const unsigned link_;
-  const unsigned proxy_;
-  std::vector<FrameRef> ring_;  // a power of two
-  std::uint32_t head_ = 0;
-  std::uint32_t tail_ = 0;
-  std::array<std::uint32_t, proxy::kMaxBurst> lent_{};  // buffers of the last receive()
-  std::size_t lent_count_ = 0;
-  std::array<std::uint32_t, proxy::kMaxBurst> reserved_{};
-  std::size_t reserved_count_ = 0;
-};
 
 // What happened to frames, of all lines.
 struct NetworkCounts {
@@ -78,12 +49,15 @@ class NetworkEvents {
   virtual void traced(unsigned from, unsigned to, unsigned link, const char* fate, ByteView frame) = 0;
 };
 
-class Network {
+class Network final : private VirtualNic::Wire {
  public:
   static constexpr unsigned kMaxNodes = 4;
   static constexpr unsigned kMaxLinks = 2;
 
   Network(const WorldConfig& config, unsigned links, NetworkEvents& events);
+
+  // A proxy's queue of its node's NIC. Made anew with each life of the node.
+  std::unique_ptr<proxy::NicQueue> make_nic(unsigned node, unsigned link, unsigned proxy);
 
   // A frame is due at a node: into the queue that steering picks, whose proxy is returned; -1: it is lost.
   int land(unsigned node, unsigned link, FrameRef frame);
@@ -106,7 +80,6 @@ class Network {
   std::uint32_t frames_in_flight() const { return pool_.in_use(); }
 
  private:
-  friend class SimQueue;
   struct Line {
     Link link;
     FaultModel faults;
@@ -119,7 +92,10 @@ class Network {
     return path_cuts_[((from * kMaxProxies + from_proxy) * kMaxNodes + to) * kMaxProxies + to_proxy];
   }
   bool path_is_cut(unsigned from, unsigned to, ByteView frame);
-  void transmit(unsigned from, unsigned link, FrameRef frame);
+  void transmit(const VirtualNic& from, std::span<const FrameRef> frames) override;
+  bool link_up(const VirtualNic& at) const override { return link_up(at.cluster(), at.ni()); }
+  void on_detach(const VirtualNic& nic) override { queues_[nic.cluster()][nic.ni()][nic.proxy()] = nullptr; }
+  void route(unsigned from, unsigned link, FrameRef frame);
   void send(unsigned from, unsigned to, unsigned link, FrameRef frame);
 
   const WorldConfig& config_;
@@ -130,7 +106,7 @@ class Network {
   FramePool pool_;
   std::vector<Line> lines_;
   std::array<std::array<bool, kMaxLinks>, kMaxNodes> up_{};
-  std::array<std::array<std::array<SimQueue*, 32>, kMaxLinks>, kMaxNodes> queues_{};
+  std::array<std::array<std::array<VirtualNic*, 32>, kMaxLinks>, kMaxNodes> queues_{};
   std::array<Instant, kMaxNodes * kMaxProxies * kMaxNodes * kMaxProxies> path_cuts_{};
   bool paths_cut_ = false;
   std::uint64_t data_frames_ = 0;  // offered so far, for lose_frame

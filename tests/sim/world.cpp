@@ -190,7 +190,7 @@ void FaultWorld::boot(unsigned index) {
   ++n.life;
   n.proxies.assign(config_.proxies(index), {});
   auto made = proxy::Node::create(node_config(index), node_now(index), [&](LinkId link, unsigned proxy) {
-    return std::make_unique<SimQueue>(*network_, index, link.value(), proxy);
+    return network_->make_nic(index, link.value(), proxy);
   });
   if (!made) {
     fail(fmt::format("cluster {} does not start: {}", index, made.error().text));
