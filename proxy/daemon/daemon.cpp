@@ -146,6 +146,8 @@ class Server {
     while (const std::optional<ClusterId> ended = node_.poll_ended_peer())
       if (!clients_.empty()) spdlog::info("cluster {} has ended", ended->value());  // else a run is over
     while (const std::optional<std::string> event = node_.poll_machine_event()) spdlog::info("{}", *event);
+    while (const std::optional<std::string> problem = node_.poll_capture_problem())
+      spdlog::warn("{}", *problem);
     while (const std::optional<unsigned> fenced = node_.poll_fenced_proxy())
       spdlog::error("proxy {} has not moved for {} ms: the others go on without it", *fenced,
                     node_.config().transport.path_death_ms);
@@ -267,7 +269,7 @@ struct Opened {
 
 }  // namespace
 
-Result<void> run_daemon(const NodeConfig& config) {
+Result<DaemonEnd> run_daemon(const NodeConfig& config) {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
@@ -303,7 +305,11 @@ Result<void> run_daemon(const NodeConfig& config) {
   }
   stop.store(true);
   for (std::thread& t : threads) t.join();
-  return {};
+  if (const Result<void> captured = (*node)->finish_captures(); !captured) {
+    spdlog::error("{}", captured.error().text);
+    return DaemonEnd::kCapturesIncomplete;
+  }
+  return DaemonEnd::kOrderly;
 }
 
 }  // namespace braid::proxy

@@ -6,8 +6,10 @@
 
 namespace braid::proxy {
 
+enum class DaemonEnd { kOrderly, kCapturesIncomplete };
+
 // Serves until SIGTERM or SIGINT. Blocks those signals in the calling thread first, so call it before threads
 // are made. Clients of this user and of root may attach.
-Result<void> run_daemon(const NodeConfig& config);
+Result<DaemonEnd> run_daemon(const NodeConfig& config);
 
 }  // namespace braid::proxy

@@ -170,6 +170,21 @@ Result<std::vector<Worker::Queue>> Links::take_queues(const stack::StackConfig& 
   return queues;
 }
 
+std::optional<std::string> Links::poll_capture_problem() {
+  for (const std::shared_ptr<CaptureFile>& file : captures_)
+    if (std::optional<std::string> problem = file->poll_problem()) return problem;
+  return {};
+}
+
+Result<void> Links::finish_captures() {
+  Result<void> all;
+  for (const std::shared_ptr<CaptureFile>& file : captures_) {
+    Result<void> finished = file->finish();
+    if (!finished && all) all = std::move(finished);
+  }
+  return all;
+}
+
 Result<void> Links::want_source_ports([[maybe_unused]] const NodeConfig& config,
                                       [[maybe_unused]] stack::StackConfig& s) const {
 #ifdef BRAID_WITH_DPDK

@@ -40,6 +40,10 @@ class Links {
 
   // The proxy's queues, once. An error: one does not carry the frames of that stack.
   Result<std::vector<Worker::Queue>> take_queues(const stack::StackConfig& stack);
+  // What the log shall say of captures that frames are missing from, once each. Any thread.
+  std::optional<std::string> poll_capture_problem();
+  // When no queue is used any more. An error: a file could not be written, and lacks frames.
+  Result<void> finish_captures();
   // Asks each peer of the stack for a source port that the link's NIC brings to the queue of its proxy.
   Result<void> want_source_ports(const NodeConfig& config, stack::StackConfig& stack) const;
 

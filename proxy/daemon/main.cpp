@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 
 #include "proxy/daemon/daemon.h"
@@ -16,6 +17,8 @@ namespace {
 
 using braid::error;
 using braid::Result;
+
+constexpr int kCapturesIncompleteStatus = 73;  // EX_CANTCREAT
 
 Result<std::string> read_fd(int fd) {
   std::string text;
@@ -42,7 +45,12 @@ int main(int argc, char** argv) {
   auto* const from_file =
       app.add_option("--config", path, "The node's configuration, a JSON file (docs/OPERATIONS.md)");
   app.add_option("--config-fd", fd, "The same from an open descriptor")->excludes(from_file);
+  app.footer(
+      "Status: 0: it was asked to end; 1: it could not start; 2: wrong configuration; 73: captures lack packets.");
   CLI11_PARSE(app, argc, argv);
+  // A log that cannot be written ends no daemon.
+  ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);
 
   spdlog::set_default_logger(spdlog::stderr_logger_mt("braidd"));
   spdlog::set_pattern("braidd: %l: %v");
@@ -61,9 +69,10 @@ int main(int argc, char** argv) {
     spdlog::error("{}", config.error().text);
     return 2;
   }
-  if (const Result<void> done = braid::proxy::run_daemon(config.value()); !done) {
-    spdlog::error("{}", done.error().text);
+  const Result<braid::proxy::DaemonEnd> end = braid::proxy::run_daemon(config.value());
+  if (!end) {
+    spdlog::error("{}", end.error().text);
     return 1;
   }
-  return 0;
+  return *end == braid::proxy::DaemonEnd::kOrderly ? 0 : kCapturesIncompleteStatus;
 }

@@ -1,14 +1,19 @@
 #include "proxy/nic/capture_queue.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
+#include <utility>
 
 #include "base/check.h"
+#include "base/output_file.h"
+#include "base/system_error.h"
 
 namespace braid::proxy {
 namespace {
@@ -57,16 +62,12 @@ void put_time(std::byte* to, std::uint64_t ns) {
 
 Result<std::unique_ptr<CaptureFile>> CaptureFile::create(const std::string& path, const Options& options) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (fd < 0) {
-    return error(
-        "capture: {} cannot be written: {}: name a folder that exists and that this user may write in", path,
-        std::strerror(errno));
-  }
-  return std::unique_ptr<CaptureFile>(new CaptureFile(fd, options));
+  if (fd < 0) return error("capture: {} cannot be written: {}", path, cause_and_cure(errno));
+  return std::unique_ptr<CaptureFile>(new CaptureFile(path, fd, options));
 }
 
-CaptureFile::CaptureFile(int fd, const Options& options)
-    : fd_(fd), options_(options), buffer_(kBufferBytes), oldest_(options.clock()) {
+CaptureFile::CaptureFile(const std::string& path, int fd, const Options& options)
+    : path_(path), fd_(fd), options_(options), buffer_(kBufferBytes), oldest_(options.clock()) {
   constexpr std::string_view kApplication = "braid";
   const std::size_t length = 16 + option_bytes(kApplication.size()) + option_bytes(0);
   std::byte* const body = begin_block(kSectionHeader, length);
@@ -79,11 +80,33 @@ CaptureFile::CaptureFile(int fd, const Options& options)
 }
 
 CaptureFile::~CaptureFile() {
-  flush();
-  full_ = false;  // where a frame had no room the statistics may have it
-  put_statistics();
-  flush();
-  ::close(fd_);
+  (void)finish();
+}
+
+Result<void> CaptureFile::finish() {
+  if (fd_ >= 0) {
+    flush();
+    full_ = false;  // where a frame had no room the statistics may have it
+    put_statistics();
+    flush();
+    if (::close(std::exchange(fd_, -1)) != 0 && errno != EINTR) problem_ = errno;
+  }
+  if (problem_ == 0 || problem_ == kLimitReached) return {};
+  return error("{}; it lacks {} frames", problem_text(), missing());
+}
+
+std::string CaptureFile::problem_text() const {
+  return problem_ == kLimitReached
+             ? fmt::format("capture: {} has reached its limit of {} MiB (capture.limit_mib)", path_,
+                           options_.limit_bytes >> 20)
+             : fmt::format("capture: {} cannot be written: {}", path_, cause_and_cure(problem_));
+}
+
+std::optional<std::string> CaptureFile::poll_problem() {
+  const int problem = problem_;
+  if (problem == told_) return {};
+  told_ = problem;
+  return problem_text() + "; later frames are missing from it";
 }
 
 unsigned CaptureFile::add_interface(const std::string& name, std::uint32_t snap_bytes) {
@@ -107,7 +130,9 @@ void CaptureFile::record(unsigned interface, CaptureDirection direction, Instant
   const std::size_t padded = round_up(captured, 4);
   const std::size_t length = 20 + padded + option_bytes(4) + option_bytes(0);
   if (buffered_ + length + kBlockBytes > buffer_.size()) flush();
-  if (full_ || written_ + buffered_ + length + kBlockBytes > options_.limit_bytes) {
+  const bool at_limit = written_ + buffered_ + length + kBlockBytes > options_.limit_bytes;
+  if (full_ || at_limit) {
+    if (problem_ == 0) problem_ = kLimitReached;
     ++at.missing;
     return;
   }
@@ -153,18 +178,14 @@ void CaptureFile::put_statistics() {
 }
 
 void CaptureFile::flush() {
-  std::size_t done = 0;
-  while (!full_ && done < buffered_) {
-    const ssize_t n = ::write(fd_, buffer_.data() + done, buffered_ - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) {
-      // The file cannot grow. A block that was cut is removed; what lies before it can be read.
-      full_ = true;
-      (void)!::ftruncate(fd_, static_cast<off_t>(written_));
-      (void)::lseek(fd_, static_cast<off_t>(written_), SEEK_SET);
-      break;
-    }
-    done += static_cast<std::size_t>(n);
+  if (fd_ < 0) return;
+  const std::string_view blocks(reinterpret_cast<const char*>(buffer_.data()), buffered_);
+  if (const int problem = full_ ? 0 : write_all(fd_, blocks); problem != 0) {
+    // The file cannot grow. A block that was cut is removed; what lies before it can be read.
+    full_ = true;
+    problem_ = problem;
+    (void)!::ftruncate(fd_, static_cast<off_t>(written_));
+    (void)::lseek(fd_, static_cast<off_t>(written_), SEEK_SET);
   }
   if (!full_) written_ += buffered_;
   buffered_ = 0;

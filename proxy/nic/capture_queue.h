@@ -8,13 +8,15 @@
 // has waited kLongestWait and the queue is polled. A capture costs a copy per frame and now and then a
 // write(): do not measure with it. Whatever happens to the process, everything up to the last
 // write can be read. A file stops growing at its limit, or at the first write that fails: later frames are
-// counted, and the statistics at the file's orderly end report them as missing.
+// counted, the statistics at the file's orderly end report them as missing, and poll_problem() tells of it at once.
 //
 // Format: draft-ietf-opsawg-pcapng; blocks of 32-bit words, here in the machine's own order.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,7 +45,7 @@ class CaptureFile {
   // Makes the file, or empties it: readable by its owner only, since it will hold applications' memory.
   static Result<std::unique_ptr<CaptureFile>> create(const std::string& path, const Options& options);
   static Result<std::unique_ptr<CaptureFile>> create(const std::string& path) { return create(path, {}); }
-  // The orderly end: statistics, and what was not yet written.
+  // finish(), if nobody has called it.
   ~CaptureFile();
   CaptureFile(const CaptureFile&) = delete;
   CaptureFile& operator=(const CaptureFile&) = delete;
@@ -60,6 +62,13 @@ class CaptureFile {
   void flush();
   Instant now() const { return options_.clock(); }
 
+  // The orderly end: statistics, and what was not yet written. Nothing may be recorded afterwards. An error names
+  // the file, why it lacks frames and how many; a file that has reached its limit is none.
+  Result<void> finish();
+
+  // Any thread's: why frames are missing from now on, once.
+  std::optional<std::string> poll_problem();
+
   std::uint64_t recorded() const;
   // Frames for which the file had no room.
   std::uint64_t missing() const;
@@ -72,19 +81,25 @@ class CaptureFile {
     std::uint64_t missing = 0;
   };
 
-  CaptureFile(int fd, const Options& options);
+  static constexpr int kLimitReached = -1;
+
+  CaptureFile(const std::string& path, int fd, const Options& options);
+  std::string problem_text() const;
   std::byte* begin_block(std::uint32_t type, std::size_t bytes);
   void put_statistics();
   std::uint64_t since_1970(Instant now) const;
 
-  const int fd_;
+  const std::string path_;
+  int fd_;  // -1: finished
   const Options options_;
   std::vector<Interface> interfaces_;
   std::vector<std::byte> buffer_;
   std::size_t buffered_ = 0;  // bytes of whole blocks
   Instant oldest_;            // when the first of them came
   std::uint64_t written_ = 0;
-  bool full_ = false;  // nothing more can be written
+  bool full_ = false;             // nothing more can be written
+  std::atomic<int> problem_ = 0;  // why frames are missing: the errno of a write, or kLimitReached
+  std::atomic<int> told_ = 0;     // the problem that poll_problem() has told
 };
 
 class CaptureQueue final : public NicQueue {

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "tools/braid/command_line/output_file.h"
+#include "tools/braid/command_line/output_file_option.h"
 
 namespace braid::cli {
 namespace {
@@ -177,11 +177,11 @@ std::string text_in(const std::string& path) {
   return text.str();
 }
 
-TEST(OutputFile, ReplacesTheContentsOfTheFile) {
+TEST(OutputFileOption, ReplacesTheContentsOfTheFile) {
   const std::string path = testing::TempDir() + "braid-output-" + std::to_string(::getpid());
   std::ofstream(path) << "something longer than what comes";
   {
-    const OutputFile file("--report", path);
+    OutputFileOption file("--report", path);
     EXPECT_EQ(text_in(path), "something longer than what comes");  // until there is something else
     file.write("first");
     file.write("2nd");
@@ -190,15 +190,17 @@ TEST(OutputFile, ReplacesTheContentsOfTheFile) {
   ::unlink(path.c_str());
 }
 
-TEST(OutputFile, AnEmptyPathWritesNothing) {
-  OutputFile("--report", "").write("text");
+TEST(OutputFileOption, AnEmptyPathWritesNothing) {
+  OutputFileOption("--report", "").write("text");
 }
 
 TEST(OutputFileDeath, AFileThatCannotBeWrittenEndsTheCommand) {
-  EXPECT_EXIT(OutputFile("--report", "/nonexistent/report"), testing::ExitedWithCode(kCannotCreateStatus),
+  EXPECT_EXIT(OutputFileOption("--report", "/nonexistent/report"),
+              testing::ExitedWithCode(kCannotCreateStatus),
               "--report: /nonexistent/report cannot be written: No such file or directory");
-  EXPECT_EXIT(OutputFile("--report", "/dev/full").write("text"), testing::ExitedWithCode(kCannotCreateStatus),
-              "--report: /dev/full: No space left on device");
+  EXPECT_EXIT(OutputFileOption("--report", "/dev/full").write("text"),
+              testing::ExitedWithCode(kCannotCreateStatus),
+              "--report: /dev/full cannot be written: No space left on device: make room");
 }
 
 }  // namespace

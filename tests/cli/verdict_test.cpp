@@ -53,6 +53,27 @@ TEST(Verdict, LostDaemonIsTheCauseOfAnApplicationThatGaveUp) {
   EXPECT_EQ(v.status(), kLostDaemonStatus);
 }
 
+TEST(Verdict, IncompleteCaptureIsTheStatusOfARunThatIsOtherwiseGood) {
+  Verdict v;
+  EXPECT_FALSE(v.on_application_end("a", exited(0), false));
+  EXPECT_TRUE(v.on_daemon_end("d", exited(kCannotCreateStatus), true, Phase::kClosing));
+  EXPECT_EQ(v.status(), kCannotCreateStatus);
+  EXPECT_EQ(v.reason(), "the capture lacks packets: d could not write a file, see its messages above");
+}
+
+TEST(Verdict, IncompleteCaptureHidesNoOtherFailure) {
+  Verdict v;
+  EXPECT_TRUE(v.on_daemon_end("d", exited(kCannotCreateStatus), true, Phase::kClosing));
+  EXPECT_FALSE(v.on_daemon_end("e", exited(1), true, Phase::kClosing));
+  EXPECT_EQ(v.status(), kLostDaemonStatus);
+  EXPECT_EQ(v.reason(), "e exited with status 1 when it was asked to end");
+  Verdict failed;
+  EXPECT_TRUE(failed.on_application_end("a", exited(3), false));
+  EXPECT_FALSE(failed.on_daemon_end("d", exited(kCannotCreateStatus), true, Phase::kClosing));
+  EXPECT_EQ(failed.status(), 3);
+  EXPECT_EQ(failed.reason(), "a exited with status 3");
+}
+
 TEST(Verdict, KilledProcessIsTheCauseOfAllExits) {
   Verdict v;
   EXPECT_TRUE(v.on_application_end("a", exited(kLostDaemonStatus), false));

@@ -258,6 +258,33 @@ TEST_F(CaptureQueueTest, AFailedWriteLeavesNoPartialFrame) {
   EXPECT_EQ(capture.interfaces[0].missing, 100 - capture.frames.size());
 }
 
+TEST_F(CaptureQueueTest, FullDeviceIsToldOnceAndIsTheErrorOfTheEnd) {
+  std::filesystem::create_symlink("/dev/full", path());
+  const std::shared_ptr<CaptureFile> file = open();
+  Link link(file);
+  test::send_numbered(*link.near, 1, 3, 100);
+  EXPECT_EQ(file->poll_problem(), std::nullopt);
+  file->flush();
+  EXPECT_EQ(file->poll_problem(),
+            "capture: " + path() +
+                " cannot be written: No space left on device: make room on that file system, or " +
+                "name another; later frames are missing from it");
+  EXPECT_EQ(file->poll_problem(), std::nullopt);
+  const Result<void> finished = file->finish();
+  ASSERT_FALSE(finished.ok());
+  EXPECT_THAT(finished.error().text, HasSubstr("No space left on device"));
+  EXPECT_THAT(finished.error().text, HasSubstr("; it lacks 3 frames"));
+}
+
+TEST_F(CaptureQueueTest, ReachedLimitIsToldAndIsNoError) {
+  const std::shared_ptr<CaptureFile> file = open(2000);
+  Link link(file);
+  test::send_numbered(*link.near, 1, 30, 100);
+  EXPECT_THAT(file->poll_problem().value_or(""),
+              HasSubstr("has reached its limit of 0 MiB (capture.limit_mib)"));
+  EXPECT_TRUE(file->finish().ok());
+}
+
 TEST_F(CaptureQueueTest, FileIsReadableByItsOwnerOnly) {
   open();
   struct stat status {};

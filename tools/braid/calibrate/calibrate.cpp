@@ -14,6 +14,8 @@
 #include <optional>
 
 #include "base/clock.h"
+#include "base/output_file.h"
+#include "base/system_error.h"
 #include "settings/cost_model.h"
 #include "tools/braid/calibrate/programs.h"
 #include "tools/braid/process/descriptor.h"
@@ -36,21 +38,20 @@ class ScratchFile {
  public:
   explicit ScratchFile(const std::string& text) {
     file_ = Descriptor(::mkstemp(path_.data()));
-    if (!file_) return;
-    written_ = ::write(file_.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    problem_ = !file_ ? errno : write_all(file_.get(), text);
   }
   ~ScratchFile() {
     if (file_) ::unlink(path_.c_str());
   }
   ScratchFile(const ScratchFile&) = delete;
   ScratchFile& operator=(const ScratchFile&) = delete;
-  bool written() const { return written_; }
+  int problem() const { return problem_; }  // errno; 0: all of it was written
   const std::string& path() const { return path_; }
 
  private:
   std::string path_ = "/tmp/braid-calibrate-XXXXXX";
   Descriptor file_;
-  bool written_ = false;
+  int problem_ = 0;
 };
 
 // --- This machine
@@ -123,7 +124,8 @@ double geometric_mean(const std::vector<double>& values) {
 
 Result<void> price_units(const CalibrationOptions& options, const Progress& tell, Calibration& c) {
   const ScratchFile counting(counting_model());
-  if (!counting.written()) return error("{} cannot be written: {}", counting.path(), std::strerror(errno));
+  if (counting.problem() != 0)
+    return error("{} cannot be written: {}", counting.path(), cause_and_cure(counting.problem()));
   std::vector<double> prices;
   for (const auto& [program, other] : calibration_programs()) {
     tell(fmt::format("computing: {} alone", program.text()));

@@ -1,11 +1,13 @@
 #include "tools/braid/calibrate/calibrate_command.h"
 
+#include <fmt/core.h>
+
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 
 #include "tools/braid/calibrate/calibrate.h"
-#include "tools/braid/command_line/output_file.h"
+#include "tools/braid/command_line/output_file_option.h"
 #include "tools/braid/find_program.h"
 
 namespace braid::cli {
@@ -28,7 +30,7 @@ struct Arguments {
 };
 
 int calibrate_machine(const Arguments& arguments) {
-  const OutputFile file("--output", arguments.file);
+  OutputFileOption file("--output", arguments.file);
   const CalibrationOptions options{.folder = own_folder(), .quick = arguments.quick};
   const Progress tell = [](const std::string& what) {
     std::fprintf(stderr, "braid: %s ...\n", what.c_str());
@@ -42,8 +44,9 @@ int calibrate_machine(const Arguments& arguments) {
   std::vector<Prediction> predictions = leave_one_out(*calibration);
   predictions.insert(predictions.end(), predicted->begin(), predicted->end());
   file.write(render_model(*calibration, predictions));
-  std::printf("%s: the cost model of this machine\n", arguments.file.c_str());
-  std::fputs(render_text(*calibration, predictions).c_str(), stdout);
+  file.close();
+  print(fmt::format("{}: the cost model of this machine\n{}", arguments.file,
+                    render_text(*calibration, predictions)));
   return 0;
 }
 

@@ -10,6 +10,7 @@
 #include <span>
 
 #include "settings/text.h"
+#include "tools/braid/command_line/output_file_option.h"
 
 namespace braid::cli {
 namespace {
@@ -184,17 +185,17 @@ void check_values(const CommandLine& line, std::span<char* const> words) {
 
 int explain(const Parser& parser, const std::vector<Topic>& topics) {
   if (parser.topic.empty()) {
-    std::fputs(parser.main_help.c_str(), stdout);
+    print(parser.main_help);
     return 0;
   }
   for (const Topic& topic : topics) {
     if (topic.name != parser.topic) continue;
-    std::fputs(topic.text().c_str(), stdout);
+    print(topic.text());
     return 0;
   }
   if (!parser.knows(parser.topic))
     refuse(kUsageStatus, fmt::format("help: there is no command '{}'; see 'braid --help'", parser.topic));
-  std::fputs(parser.app.get_subcommand(parser.topic)->help().c_str(), stdout);
+  print(parser.app.get_subcommand(parser.topic)->help());
   return 0;
 }
 
@@ -208,7 +209,7 @@ void refuse(int status, const std::string& text) {
 int run_command_line(const CommandLine& line, int argc, char** argv) {
   Parser parser(line);
   if (argc == 1) {
-    std::fputs(parser.main_help.c_str(), stdout);
+    print(parser.main_help);
     return kUsageStatus;
   }
   check_command(parser, argv[1]);
@@ -217,10 +218,10 @@ int run_command_line(const CommandLine& line, int argc, char** argv) {
     parser.app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     const CLI::App* const command = parser.parsed();
-    std::fputs((command == nullptr ? parser.app : *command).help().c_str(), stdout);
+    print((command == nullptr ? parser.app : *command).help());
     return 0;
   } catch (const CLI::CallForVersion&) {
-    std::printf("braid %s\n", line.version.c_str());
+    print(fmt::format("braid {}\n", line.version));
     return 0;
   } catch (const CLI::ParseError& e) {
     const CLI::App* const command = parser.parsed();

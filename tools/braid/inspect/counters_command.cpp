@@ -13,6 +13,7 @@
 
 #include "proxy/channel/node_counters.h"
 #include "proxy/client/socket_service.h"
+#include "tools/braid/command_line/output_file_option.h"
 #include "tools/braid/inspect/node_choice.h"
 #include "tools/braid/process/descriptor.h"
 #include "tools/braid/run/report.h"
@@ -91,10 +92,9 @@ int show_counters(const Arguments& arguments) {
     // After the first time, the end of the node ends the command.
     if (!proxies && !first) return 0;
     if (!proxies) refuse(kLostDaemonStatus, proxies.error().text);
-    std::fputs(render_counters(*proxies, arguments.all).c_str(), stdout);
+    print(render_counters(*proxies, arguments.all));
     if (arguments.every_seconds <= 0) return 0;
-    std::fputs("\n", stdout);
-    std::fflush(stdout);
+    print("\n");
     ::usleep(static_cast<useconds_t>(std::min(arguments.every_seconds, 1000.0) * 1e6));
   }
 }

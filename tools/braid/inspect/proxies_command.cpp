@@ -1,11 +1,13 @@
 #include "tools/braid/inspect/proxies_command.h"
 
-#include <cstdio>
+#include <fmt/core.h>
+
 #include <memory>
 #include <optional>
 
 #include "proxy/channel/channel.h"
 #include "proxy/client/socket_service.h"
+#include "tools/braid/command_line/output_file_option.h"
 #include "tools/braid/inspect/node_choice.h"
 
 namespace braid::cli {
@@ -46,7 +48,7 @@ int show_proxies(const Arguments& arguments) {
       active_proxies(arguments.node.address("proxies"),
                      arguments.set > 0 ? std::optional<unsigned>(arguments.set) : std::nullopt);
   if (!now) refuse(kLostDaemonStatus, now.error().text);
-  std::printf("%u of %u proxies are active\n", now->active, now->all);
+  print(fmt::format("{} of {} proxies are active\n", now->active, now->all));
   return 0;
 }
 

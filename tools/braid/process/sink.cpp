@@ -7,9 +7,13 @@
 #include <cerrno>
 #include <climits>
 
+#include "base/output_file.h"
+
 namespace braid::cli {
 
 void Sink::write_some() {
+  if (gone_ || pending_.empty()) return;
+  const HeldWriteSignals held(true);
   std::size_t written = 0;
   while (!gone_ && written < pending_.size()) {
     // The descriptor is not ours alone, so it stays in blocking mode; a pipe that polls writable takes

@@ -10,7 +10,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "tools/braid/command_line/output_file.h"
+#include "tools/braid/command_line/output_file_option.h"
 #include "tools/braid/command_line/settings_options.h"
 #include "tools/braid/find_program.h"
 #include "tools/braid/run/report.h"
@@ -70,13 +70,14 @@ int run_application(const Arguments& arguments, const Given& given) {
   if (!daemon) refuse(kLostDaemonStatus, daemon.error().text);
   options.application = *application;
   options.daemon = *daemon;
-  const OutputFile report_file("--report", arguments.settings.report_file());
+  OutputFileOption report_file("--report", arguments.settings.report_file());
   prepare_capture(options.config);
 
   const Result<RunReport> report = supervise(options);
   if (!report) refuse(kLostDaemonStatus, report.error().text);
   if (!arguments.quiet) std::fputs(render_text(*report).c_str(), stderr);
   report_file.write(render_json(*report));
+  report_file.close();
   return report->status;
 }
 

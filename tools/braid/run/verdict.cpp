@@ -33,6 +33,9 @@ bool Verdict::on_daemon_end(const std::string& name, int wait_status, bool asked
   const bool ended_as_asked =
       killed ? WTERMSIG(wait_status) == SIGTERM || WTERMSIG(wait_status) == SIGKILL : wait_status == 0;
   if (asked && ended_as_asked) return false;
+  if (asked && !killed && WEXITSTATUS(wait_status) == kCannotCreateStatus)
+    return fail(Cause::kCaptureIncomplete,
+                "the capture lacks packets: " + name + " could not write a file, see its messages above");
   lost_daemon_ = true;
   const char* const when = asked                       ? " when it was asked to end"
                            : phase == Phase::kStarting ? " before all clusters were connected"
@@ -50,6 +53,7 @@ void Verdict::on_interrupt_ignored() {
 }
 
 int Verdict::status() const {
+  if (cause_ == Cause::kCaptureIncomplete && status_ == 0) return kCannotCreateStatus;
   return failed() && (lost_daemon_ || status_ == 0) ? kLostDaemonStatus : status_;
 }
 

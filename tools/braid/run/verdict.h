@@ -15,6 +15,7 @@ class Verdict {
   // Of several failures at about the same time the highest is the cause.
   enum class Cause : std::uint8_t {
     kNone,
+    kCaptureIncomplete,  // the run itself is complete
     kApplicationGaveUp,  // its runtime ended it because it had lost its machine: rather a consequence
     kApplicationExited,
     kDaemonExited,

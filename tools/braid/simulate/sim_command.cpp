@@ -4,7 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "tools/braid/command_line/output_file.h"
+#include "tools/braid/command_line/output_file_option.h"
 #include "tools/braid/command_line/settings_options.h"
 #include "tools/braid/find_program.h"
 #include "tools/braid/simulate/simulate.h"
@@ -18,7 +18,7 @@ constexpr const char* kFooter =
     "determines their time. The same command gives the same trace, whatever else the machine does.\n"
     "\n"
     "Status: the largest of the application's processes' (128 + n if signal n killed it); 1: the run could not continue; 64:\n"
-    "wrong usage; 73: the report cannot be written; 78: wrong configuration or model, or the trace cannot be written.\n"
+    "wrong usage; 73: the report or the trace cannot be written, all of it; 78: wrong configuration or model.\n"
     "\n"
     "Examples:\n"
     "  braid sim --clusters 4 --compute 4 --proxies 2 water\n"
@@ -36,7 +36,7 @@ struct Arguments {
 int print_idle_messages(const SimulationOptions& options, const std::string& range) {
   const Result<std::string> csv = idle_messages(options, range);
   if (!csv) refuse(kConfigStatus, csv.error().text);
-  std::fputs(csv->c_str(), stdout);
+  print(*csv);
   return 0;
 }
 
@@ -47,17 +47,20 @@ int simulate_application(const Arguments& arguments, const Given& given) {
   arguments.settings.configure(given, builder);
   options.take(builder);
   options.models = models_folder();
-  options.trace_file = arguments.trace_file;
   if (!arguments.idle_message.empty()) return print_idle_messages(options, arguments.idle_message);
   const Result<std::string> application =
       find_application(options.command.front(), simulated_applications(), "");
   if (!application) refuse(kUsageStatus, application.error().text);
   options.application = *application;
-  const OutputFile report_file("--report", arguments.settings.report_file());
+  OutputFileOption report_file("--report", arguments.settings.report_file());
+  OutputFileOption trace("--trace", arguments.trace_file, OutputFile::Existing::kEmptied);
+  options.trace = trace.file();
   const Result<SimulationReport> report = simulate(options);
   if (!report) refuse(kConfigStatus, report.error().text);
   if (!arguments.quiet || !report->failure.empty()) std::fputs(render_text(*report).c_str(), stderr);
   report_file.write(render_json(*report));
+  report_file.close();
+  trace.close();
   return report->status;
 }
 

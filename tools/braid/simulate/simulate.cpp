@@ -54,21 +54,12 @@ std::string trace_line(const SimulationReport::Incident& incident, const Simulat
   return j.dump() + "\n";
 }
 
-class TraceFile {
- public:
-  explicit TraceFile(const std::string& path)
-      : file_(path.empty() ? nullptr : std::fopen(path.c_str(), "we")) {}
-  ~TraceFile() {
-    if (file_ != nullptr) std::fclose(file_);
-  }
-  TraceFile(const TraceFile&) = delete;
-  TraceFile& operator=(const TraceFile&) = delete;
-  bool open() const { return file_ != nullptr; }
-  void write(const std::string& line) { std::fputs(line.c_str(), file_); }
-
- private:
-  std::FILE* file_;
-};
+// Tells of the first failure at once; the simulation goes on, and its end tells again.
+void append(OutputFile& trace, const std::string& line) {
+  if (trace.failed()) return;
+  if (const Result<void> written = trace.append(line); !written)
+    std::fprintf(stderr, "braid: --trace: %s; the simulation goes on\n", written.error().text.c_str());
+}
 
 struct Outcome {
   Result<sim::MachineFigures> figures = sim::MachineFigures{};
@@ -76,7 +67,7 @@ struct Outcome {
 };
 
 Result<Outcome> run_once(const SimulationOptions& options, const sim::MachineConfig& config,
-                         const settings::CostModel& model, bool silent, TraceFile* trace) {
+                         const settings::CostModel& model, bool silent, OutputFile* trace) {
   std::vector<std::unique_ptr<sim::ProcessShell>> processes;
   std::vector<sim::Shell*> shells;
   for (unsigned k = 0; k < config.iccs.clusters; ++k) {
@@ -92,7 +83,7 @@ Result<Outcome> run_once(const SimulationOptions& options, const sim::MachineCon
     shells.push_back(processes.back().get());
   }
   sim::SimulatedMachine::Trace tell;
-  if (trace != nullptr) tell = [&](const sim::MessageReport& m) { trace->write(trace_line(m, model)); };
+  if (trace != nullptr) tell = [&](const sim::MessageReport& m) { append(*trace, trace_line(m, model)); };
   sim::SimulatedMachine machine(config, model, shells, std::move(tell));
   Outcome outcome;
   outcome.figures = machine.run();
@@ -226,9 +217,6 @@ Result<SimulationReport> simulate(const SimulationOptions& options) {
   if (!model) return model.error();
   const std::string program = std::filesystem::path(options.application).filename();
   model->unit = model->unit_of(program);
-  TraceFile trace(options.trace_file);
-  if (!options.trace_file.empty() && !trace.open())
-    return error("--trace: {} cannot be written: {}", options.trace_file, std::strerror(errno));
   sim::stay_on_one_processor();
   SimulationReport report;
   report.command = options.command;
@@ -252,9 +240,9 @@ Result<SimulationReport> simulate(const SimulationOptions& options) {
   }
   config.iccs.on_incident = [&](Instant now, std::size_t index) {
     report.incidents.push_back({index, now});
-    if (trace.open()) trace.write(trace_line(report.incidents.back(), report));
+    if (options.trace != nullptr) append(*options.trace, trace_line(report.incidents.back(), report));
   };
-  const Result<Outcome> outcome = run_once(options, config, *model, false, trace.open() ? &trace : nullptr);
+  const Result<Outcome> outcome = run_once(options, config, *model, false, options.trace);
   if (!outcome) return outcome.error();
   report.status = outcome->status;
   if (outcome->figures.ok())

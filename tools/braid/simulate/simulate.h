@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/output_file.h"
 #include "base/result.h"
 #include "settings/cost_model.h"
 #include "settings/reader.h"
@@ -25,7 +26,7 @@ struct SimulationOptions {
   std::string models;       // folder of the models that have names
   std::string application;  // the flavour for simulation
   std::vector<std::string> command;
-  std::string trace_file;  // a line of JSON for every message; empty: none
+  OutputFile* trace = nullptr;  // gets a line of JSON for every message; null: none; the caller's
 };
 
 struct SimulationReport {

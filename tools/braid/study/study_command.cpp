@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "tools/braid/command_line/output_file_option.h"
 #include "tools/braid/study/study.h"
 #include "tools/braid/study/study_runner.h"
 
@@ -40,7 +41,7 @@ int run_study(const Arguments& arguments, const Given& given) {
   const Result<Study> study = load_study(arguments.file);
   if (!study) refuse(kConfigStatus, study.error().text);
   if (arguments.list) {
-    for (const StudyPoint& point : study->points) std::printf("%s\n", describe(point, study->varied).c_str());
+    for (const StudyPoint& point : study->points) print(describe(point, study->varied) + "\n");
     return 0;
   }
   if (arguments.folder.empty())

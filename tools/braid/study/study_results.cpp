@@ -14,6 +14,8 @@
 #include <sstream>
 
 #include "base/fnv.h"
+#include "base/output_file.h"
+#include "base/system_error.h"
 #include "settings/views/json.h"
 #include "tools/braid/find_program.h"
 #include "tools/braid/process/descriptor.h"
@@ -203,15 +205,17 @@ Result<void> store_result(const std::string& path, const Json& origin, const Poi
 
 Result<void> write_file(const std::string& path, const std::string& text) {
   const std::string draft = path + ".draft";
-  std::FILE* const file = std::fopen(draft.c_str(), "we");
-  bool good = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (file != nullptr) good = std::fclose(file) == 0 && good;
-  if (!good || std::rename(draft.c_str(), path.c_str()) != 0) {
-    const int problem = errno;
-    ::unlink(draft.c_str());
-    return error("{}: cannot be written: {}", path, std::strerror(problem));
-  }
-  return {};
+  const auto written = [&]() -> Result<void> {
+    Result<OutputFile> file = OutputFile::create(draft, 0644);
+    if (!file) return file.error();
+    if (const Result<void> done = file->append(text); !done) return done;
+    return file->close();
+  }();
+  if (written && ::rename(draft.c_str(), path.c_str()) == 0) return {};
+  const int problem = errno;
+  ::unlink(draft.c_str());
+  if (!written) return written;
+  return error("{} cannot be written: {}", path, cause_and_cure(problem));
 }
 
 OrderedJson given_settings(const StudyPoint& point) {
