@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <variant>
 #include <vector>
 
 #include "base/bytes.h"
@@ -21,52 +22,22 @@
 #include "base/time.h"
 #include "stack/agenda.h"
 #include "stack/fragmentation.h"
+#include "stack/icmp_sender.h"
 #include "stack/interface.h"
+#include "stack/ip_receiver.h"
 #include "stack/ip_sender.h"
 #include "stack/neighbours.h"
-#include "stack/rate_limit.h"
 #include "stack/reassembly.h"
+#include "stack/remote.h"
+#include "stack/remotes.h"
 #include "stack/sub_connection.h"
 #include "stack/udp_ports.h"
-#include "stack/wire/addresses.h"
-#include "stack/wire/flow.h"
 #include "stack/wire/icmp.h"
-#include "stack/wire/ipv4.h"
 #include "stack/wire/segment.h"
 
 namespace braid::stack {
 
 using braid::kMaxClusters;
-
-// One remote proxy to have a sub-connection with.
-struct RemoteStack {
-  StackId id;
-  Ipv4Address address;
-  std::uint16_t udp_port = 0;  // of that proxy
-  LinkId link;
-  std::optional<MacAddress> mac;  // of it, or of the gateway before it; static: no ARP
-  std::uint64_t incarnation = 0;  // of this node, as that cluster's proxies shall know it
-  bool preferred = true;          // for its driver: of those of its cluster, send to this one while it lives
-  // One of its steered ports that it shall send to us from; 0: whichever it likes.
-  std::uint16_t wanted_source_port = 0;
-  // Nothing but `id` is known yet: there is room for it, which set_remote() fills while everything runs.
-  bool absent = false;
-  // One of another logical machine, which numbers clusters in its own way and shares less: what packets say
-  // instead of our names for the two ends, and the hash. What comes from it names it as `id`.
-  struct Names {
-    StackId us;
-    StackId it;
-    std::uint64_t shared_hash = 0;
-  };
-  std::optional<Names> names = std::nullopt;
-};
-
-// One end of a plain datagram's way.
-struct Endpoint {
-  Ipv4Address address;
-  std::uint16_t port = 0;
-  bool operator==(const Endpoint&) const = default;
-};
 
 struct StackConfig {
   StackId local;
@@ -79,7 +50,7 @@ struct StackConfig {
   // Datagrams and ICMP messages that may wait to leave, each of 64 KiB of address space; one more is dropped.
   std::uint32_t outgoing_packets = 16;
   Duration outgoing_patience = 3_s;  // with ARP; then they are dropped
-  // Complaints about packets that we cannot take: enough for a person who tries, nothing for a flood.
+  // ICMP errors about packets that nothing here takes: enough for a person who tries, few in a flood.
   std::uint32_t icmp_errors_per_second = 100;
   std::uint32_t icmp_errors_at_once = 20;
   SubConnectionConfig sub_connection;  // local, remote and max_payload_bytes are filled in
@@ -118,13 +89,6 @@ struct StackStats {
   std::uint64_t closed_ports = 0;  // datagrams for a port that nobody bound
 
   bool operator==(const StackStats&) const = default;
-};
-
-// What ICMP reported about a remote: why it does not answer.
-struct PathReport {
-  std::uint64_t unreachables = 0;
-  Unreachable reason{};         // the last
-  std::uint16_t mtu_bytes = 0;  // of the narrowest link on the way, if one said so; else 0
 };
 
 // What became of a datagram.
@@ -169,8 +133,9 @@ class Stack {
 
   Stack(const StackConfig& config, Instant now);
 
-  // Gives remote number `index`, whose sub-connection is fenced or closed, another place (and no static
-  // neighbour); its cluster and proxy stay. Not on the message path. False: no link leads to that address.
+  // Gives remote number `index`, whose sub-connection is fenced or closed, another address (and no static
+  // neighbour); its cluster and proxy stay. Not on the message path. False: its link does not lead to that
+  // address.
   [[nodiscard]] bool set_remote(std::size_t index, const RemoteStack& remote);
 
   // A turn of the driver begins: what it finds may lie there since the last one began, which is no delay of
@@ -213,7 +178,7 @@ class Stack {
 
   // Could poll_transmit() have something for any link? Cheap: what an idle turn asks.
   bool wants_to_transmit(Instant now) {
-    if (neighbours_.next_deadline() <= now || reassembly_.next_deadline() <= now) return true;
+    if (neighbours_.next_deadline() <= now || receiver_.next_deadline() <= now) return true;
     if (!sender_.idle()) return true;
     agenda_.collect(now);
     return agenda_.any_ready();
@@ -237,80 +202,56 @@ class Stack {
   bool all_established() const;
   StackStats stats() const;
   // `index` counts as sub_connections() does, here and below.
-  const RemoteStack& remote(std::size_t index) const { return routes_[index].remote; }
-  const PathReport& path_report(std::size_t index) const { return routes_[index].report; }
-  const Reassembly& reassembly() const { return reassembly_; }
+  const RemoteStack& remote(std::size_t index) const { return remotes_[index].remote; }
+  const PathReport& path_report(std::size_t index) const { return remotes_[index].report; }
+  const Reassembly& reassembly() const { return receiver_.reassembly(); }
   const Neighbours& neighbours() const { return neighbours_; }
   const StackConfig& config() const { return config_; }
   std::uint32_t frame_bytes() const { return config_.mtu_bytes + kEthernetHeaderBytes; }
 
  private:
-  struct Route {
-    RemoteStack remote;
-    SubConnection* sub_connection = nullptr;
-    FlowHeader header;                    // of its packets, to the station that was the last known
-    Ipv4Address next_hop;                 // on the link: the remote itself, or the gateway
-    std::uint16_t asked_source_port = 0;  // that `header` was made for
-    bool settled = false;                 // no look-up is needed: its station is a static neighbour
-    bool unresolved = false;              // the last look-up gave nothing
-    PathReport report{};
-  };
-  // Where a datagram goes from here.
-  struct Way {
-    LinkId link;
-    Ipv4Address next_hop;
-  };
-
   SubConnection* find(StackId id);
+  void add_remote(const RemoteStack& remote, std::uint64_t epoch, Instant now);
   void name_ends(SubConnectionConfig& sub, const RemoteStack& remote) const;
   std::size_t max_payload_bytes() const;
-  [[gnu::noinline]] void receive_other(Instant now, LinkId link, ByteView bytes, Received& received);
-  void receive_arp(Instant now, LinkId link, ByteView payload, Received& received);
-  void receive_ipv4(Instant now, LinkId link, ByteView payload, Received& received);
-  void receive_fragment(Instant now, LinkId link, const Ipv4Packet& fragment, Received& received);
-  bool is_for_us(const Interface& own, const Ipv4Packet& ip);
-  void take(Instant now, LinkId link, const Ipv4Packet& ip, Received& received);
-  void take_udp(Instant now, LinkId link, const Ipv4Packet& ip, Received& received);
+
+  [[gnu::noinline]] void receive_other(Instant now, LinkId link, ByteView frame, Received& received);
+  // One for each kind of arrival.
+  void take(Instant /*now*/, LinkId /*link*/, std::monostate, Received& /*received*/) {}
+  void take(Instant now, LinkId link, const ArpPacket& packet, Received& received);
+  void take(Instant now, LinkId link, const ProxyPacket& packet, Received& received);
+  void take(Instant now, LinkId link, const PlainDatagram& datagram, Received& received);
+  void take(Instant now, LinkId link, const EchoRequest& echo, Received& received);
+  void take(Instant now, LinkId link, const UnreachableReport& report, Received& received);
+  void take(Instant now, LinkId link, const Undeliverable& packet, Received& received);
+  void take(Instant now, LinkId link, const Misdirected& packet, Received& received);
   void take_packet(Instant now, ByteView payload, Received& received);
-  void take_datagram(Instant now, LinkId link, const Ipv4Packet& ip, Received& received);
-  void take_icmp(Instant now, LinkId link, const Ipv4Packet& ip, Received& received);
-  void take_unreachable(LinkId link, const IcmpMessage& icmp, Received& received);
-  bool report_unreachable(LinkId link, const IcmpMessage& icmp, Received& received);
-  void answer_echo(Instant now, LinkId link, const Ipv4Packet& ip, const IcmpMessage& echo);
-  void complain(Instant now, LinkId link, const Ipv4Packet& about, IcmpType type, std::uint8_t code);
   void give_up_fragments(Instant now);
-  std::optional<Way> way_to(Ipv4Address to) const;
+
   [[gnu::noinline]] std::size_t transmit_others(Instant now, LinkId link, MutableBytes room);
   [[gnu::noinline]] std::size_t transmit_due(Instant now, LinkId link, MutableBytes room);
   [[gnu::noinline]] std::size_t transmit_sub_connections(Instant now, LinkId link, MutableBytes room);
-  bool resolve(Instant now, Route& route);
-  std::size_t transmit_route(Instant now, Route& route, MutableBytes room);
-  std::size_t transmit_long(Instant now, Route& route, MutableBytes room);
+  std::size_t transmit(Instant now, const Route& route, SubConnection& sub, MutableBytes room);
+  std::size_t transmit_whole(Instant now, const Route& route, SubConnection& sub, MutableBytes room);
+  std::size_t transmit_long(Instant now, const Route& route, SubConnection& sub, MutableBytes room);
   std::size_t transmit_arp(Instant now, LinkId link, MutableBytes room);
-  std::size_t transmit(Instant now, Route& route, MutableBytes room);
 
   StackConfig config_;
   UdpPorts ports_;
   Neighbours neighbours_;
   Agenda agenda_;
   std::vector<std::unique_ptr<SubConnection>> sub_connections_;
-  std::vector<Route> routes_;  // beside sub_connections_
+  Remotes remotes_;  // beside sub_connections_
   std::array<std::vector<SubConnection*>, kMaxClusters> by_cluster_;
   std::array<std::array<SubConnection*, kMaxProxiesPerCluster>, kMaxClusters> by_id_{};
-  // Of each link: whose turn it is to transmit, of all routes, and what packets for us look like.
-  struct Link {
-    std::size_t next = 0;
-    FlowFilter filter;
-  };
-  std::vector<Link> links_;
-  bool any_unresolved_ = false;  // some route may wait for ARP's answer
+  std::vector<std::size_t> next_by_link_;  // whose turn it is to transmit, of all remotes
   Instant turn_began_;
   Duration unseen_;
-  Reassembly reassembly_;
+  IpReceiver receiver_;
   IpSender sender_;
   bool queueds_turn_ = false;  // the sender's queue and the sub-connections take turns, frame by frame
-  RateLimit icmp_errors_;
-  StackStats stats_;
+  IcmpSender icmp_;
+  StackStats stats_;  // of what the stack itself counts
 };
 
 }  // namespace braid::stack
