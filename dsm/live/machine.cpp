@@ -3,12 +3,14 @@
 #include "dsm/live/machine.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 
 #include "base/clock.h"
+#include "base/process_start.h"
 #include "dsm/api.h"
 #include "dsm/braid_dsm.h"
 #include "dsm/live/runtime.h"
@@ -42,6 +44,8 @@ void join_machine(const Environment& environment, std::unique_ptr<Network> netwo
 
 void init() {
   check_not_joined();
+  if (!occupy_standard_descriptors())
+    fail("descriptors 0 to 2 must be open, and /dev/null cannot be opened: {}", ::strerror(errno));
   // `braid run` reads standard output through a pipe, where the library would keep what is written until the
   // end: lines leave as they are complete, so they are seen at once, and after a crash too.
   if (std::getenv(variable::kCluster) != nullptr) std::setvbuf(stdout, nullptr, _IOLBF, 0);

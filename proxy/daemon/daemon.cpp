@@ -267,13 +267,20 @@ struct Opened {
   }
 };
 
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 }  // namespace
 
 Result<DaemonEnd> run_daemon(const NodeConfig& config) {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
+  // A signal that is ignored (by the parent: a shell that runs this in the background) is delivered where it is
+  // blocked.
+  if (!is_ignored(SIGINT)) sigaddset(&signals, SIGINT);
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   Opened opened;
   opened.signals = ::signalfd(-1, &signals, SFD_CLOEXEC);

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "base/process_start.h"
 #include "proxy/daemon/daemon.h"
 #include "proxy/daemon/node_config.h"
 #include "settings/document.h"
@@ -37,6 +38,8 @@ Result<std::string> read_fd(int fd) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  braid::prepare_process();
+  ::signal(SIGPIPE, SIG_IGN);  // the node serves on when nobody reads its log
   CLI::App app(
       "braidd: the protocol processors (proxies) of one node, as a service.\n"
       "`braid run` starts one for every cluster. On a machine of its own, give it a configuration file.");

@@ -1,6 +1,5 @@
 // The command `braid`: each folder beside this file carries out a part of it and declares it.
-#include <csignal>
-
+#include "base/process_start.h"
 #include "settings/views/default_file.h"
 #include "settings/views/reference.h"
 #include "tools/braid/calibrate/calibrate_command.h"
@@ -38,8 +37,7 @@ constexpr const char* kFooter =
 int main(int argc, char** argv) {
   using namespace braid;
   using namespace braid::cli;
-  // An ignored SIGCHLD is inherited from the parent, and waitpid() would then find no child.
-  ::signal(SIGCHLD, SIG_DFL);
+  prepare_process();
   const CommandLine line{
       .about = kAbout,
       .footer = kFooter,

@@ -1,6 +1,5 @@
 #include "tools/braid/process/child_processes.h"
 
-#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include <cstring>
 
 #include "base/clock.h"
+#include "base/process_start.h"
 
 namespace braid::cli {
 namespace {
@@ -21,20 +21,10 @@ int milliseconds_until(Instant deadline) {
   return static_cast<int>(std::min(ms, 1e6)) + 1;
 }
 
-// Descriptors 0 to 2 are somebody's, or nobody's, but never one that we open.
-Result<void> occupy_standard_descriptors() {
-  for (;;) {
-    Descriptor null(::open("/dev/null", O_RDWR));
-    if (!null) return error("cannot open /dev/null: {}", std::strerror(errno));
-    if (null.get() > 2) return {};
-    (void)null.release();
-  }
-}
-
 }  // namespace
 
 Result<ChildProcesses> ChildProcesses::create(const Options& options) {
-  if (Result<void> done = occupy_standard_descriptors(); !done) return done.error();
+  if (!occupy_standard_descriptors()) return error("cannot open /dev/null: {}", std::strerror(errno));
   Result<Signals> signals = Signals::take_over(options.signals);
   if (!signals) return signals.error();
   // After the signals are blocked, for it too: control-C does not reach it on its way out of our group.

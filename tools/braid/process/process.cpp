@@ -49,10 +49,10 @@ struct Child {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     // The command may have died before the line above: then nobody sends that signal any more.
     if (::getppid() != parent) ::_exit(127);
-    // What the command changed for itself; a signal that its own parent ignores (nohup) stays ignored. But
-    // no program expects to find SIGCHLD ignored: waitpid() would not find its children.
-    ::signal(SIGPIPE, SIG_DFL);
-    ::signal(SIGCHLD, SIG_DFL);
+    // What the command changed for itself, and what it sends: SIGTERM asks to end, SIGQUIT for a report. No
+    // program expects to find SIGCHLD ignored: waitpid() would not find its children. Other signals that the
+    // command's own parent ignores (nohup) stay ignored.
+    for (const int number : {SIGPIPE, SIGCHLD, SIGTERM, SIGQUIT}) ::signal(number, SIG_DFL);
     sigset_t none;
     sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);

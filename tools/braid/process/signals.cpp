@@ -8,6 +8,14 @@
 #include <cstring>
 
 namespace braid::cli {
+namespace {
+
+bool is_ignored(int number) {
+  struct sigaction action {};
+  return ::sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+}  // namespace
 
 Result<Signals> Signals::take_over(std::span<const int> numbers) {
   ::signal(SIGPIPE, SIG_IGN);
@@ -15,7 +23,10 @@ Result<Signals> Signals::take_over(std::span<const int> numbers) {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGCHLD);
-  for (const int number : numbers) sigaddset(&set, number);
+  // A blocked signal is delivered although it is ignored.
+  for (const int number : numbers) {
+    if (!is_ignored(number)) sigaddset(&set, number);
+  }
   ::sigprocmask(SIG_BLOCK, &set, nullptr);
   Descriptor fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!fd) return error("cannot receive signals: {}", std::strerror(errno));

@@ -11,8 +11,8 @@ namespace braid::cli {
 
 class Signals {
  public:
-  // From now on `numbers` and SIGCHLD are blocked and come here; a number that the command's parent ignores
-  // (nohup) stays ignored. SIGPIPE is ignored: a write tells that the reader has gone. SIGCHLD has its default
+  // From now on `numbers` and SIGCHLD are blocked and come here; a number that is ignored, because the command's
+  // parent ignores it (nohup), stays ignored. SIGPIPE is ignored: a write tells that the reader has gone. SIGCHLD has its default
   // disposition even if the parent ignores it, or waitpid() would find no child. All of this is of the whole
   // process, whose only thread calls, for the rest of its life.
   static Result<Signals> take_over(std::span<const int> numbers);

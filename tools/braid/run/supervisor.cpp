@@ -1,7 +1,6 @@
 #include "tools/braid/run/supervisor.h"
 
 #include <fmt/core.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -26,14 +25,6 @@ using Cause = Verdict::Cause;
 // At SIGQUIT programs print what their compute nodes wait for, and continue.
 bool asks_to_end(int signal) {
   return signal != SIGUSR1 && signal != SIGUSR2 && signal != SIGQUIT;
-}
-
-// Every pair of clusters has a wire: 64 clusters need some 2,500 descriptors here.
-void allow_many_descriptors() {
-  rlimit files{};
-  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
-  files.rlim_cur = files.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &files);
 }
 
 enum class Role : std::uint8_t { kDaemon, kApplication };
@@ -67,7 +58,6 @@ class Supervisor {
         watchdog_(Duration::s(config_.watchdog_s)) {}
 
   RunReport run() {
-    allow_many_descriptors();
     if (Result<void> done = start_daemons(); !done) fail(Cause::kRunCannotGoOn, done.error().text);
     while (!finished()) turn();
     return report();
@@ -308,6 +298,8 @@ class Supervisor {
 }  // namespace
 
 Result<RunReport> supervise(const RunOptions& options) {
+  // A shell that runs this in the background ignores it. Here it ends nothing.
+  ::signal(SIGQUIT, SIG_DFL);
   Result<ChildProcesses> children =
       ChildProcesses::create({.signals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}});
   if (!children) return children.error();
