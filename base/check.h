@@ -1,5 +1,5 @@
-// Assertions that stay on in release. A failed CHECK is a programmer's error: it prints the condition, both
-// values and the place, then aborts. The world's errors (a bad packet, a full ring) never reach a CHECK.
+// Assertions that stay on in release. A failed CHECK is a programming error: it prints the condition, both
+// values and the place, then aborts. Errors from outside (a bad packet, a full ring) never reach a CHECK.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace braid {
 
-// The failing paths are cold and out of line, so that a CHECK on a hot path costs a comparison and a jump.
+// The failure paths are cold and out of line, so a CHECK on a hot path costs a comparison and a jump.
 [[noreturn, gnu::cold]] void check_failed(const char* file, int line, const char* condition);
 [[noreturn, gnu::cold]] void check_failed(const char* file, int line, const char* condition,
                                           const std::string& values);
@@ -19,8 +19,8 @@ std::string printed_integer(unsigned long long value);
 std::string printed_real(double value);
 std::string printed_pointer(const void* value);
 
-// Numbers, texts, pointers, our own types (ids, sequence numbers, times) as their number; of anything else, that
-// it cannot be printed.
+// Formats numbers, texts, pointers and our own types (ids, sequence
+// numbers and times, as their number). Any other value is "(unprintable)".
 template <class T>
 [[gnu::cold]] std::string printed(const T& value) {
   if constexpr (std::is_enum_v<T>) {

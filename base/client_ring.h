@@ -1,17 +1,17 @@
-// A single-producer single-consumer ring in memory that two processes share and only one of them can be
-// trusted.
+// A single-producer single-consumer ring in memory that two
+// processes share, for a process that does not trust the other one.
 //
-// Each side keeps its own index in private memory and publishes a copy of it; it reads the other's published
-// index once, checks that the index is possible, and only then believes it. A peer that writes nonsense into
-// the shared part is found out (Peer::kViolates) and can hurt nobody but itself. Entries are read by copy: the
-// consumer checks its own copy, never the shared bytes.
+// Each side keeps its own index in private memory and publishes a copy of it. It reads the other
+// side's published index once, checks that the value is possible, and uses it only then. A peer
+// that writes invalid values into the shared part is detected (Peer::kViolates) and harms only
+// itself. Entries are copied out: the consumer checks its copy, never the shared bytes.
 //
-//      consumed by them      readable          free
+//      consumed              readable          free
 //   -------|--------------------|-----------------------|---
 //        head                 tail              head + capacity
 //
-// Inside one trust domain, between threads of one process, boost::lockfree::spsc_queue serves instead: it
-// trusts both indices.
+// Between threads of one process, which trust each other,
+// use boost::lockfree::spsc_queue: it trusts both indices.
 #pragma once
 
 #include <atomic>
@@ -27,8 +27,8 @@ namespace braid {
 
 inline constexpr std::size_t kCacheLine = 64;
 
-// The part that both processes see. `Entry` is plain bytes; capacity is a power of two fixed at set-up and is
-// NOT read from here. Lives in zeroed shared memory, followed by capacity entries.
+// The part that both processes see. `Entry` is plain bytes. The capacity is a power of two, fixed at
+// set-up, and is NOT read from here. It lies in zeroed shared memory, followed by `capacity` entries.
 struct RingControl {
   alignas(kCacheLine) std::atomic<std::uint32_t> tail;  // written by the producer
   alignas(kCacheLine) std::atomic<std::uint32_t> head;  // written by the consumer
@@ -49,8 +49,8 @@ class RingProducer {
 
  public:
   RingProducer() = default;
-  // `memory` holds ring_bytes<Entry>(capacity) zeroed bytes, aligned to a cache line, and outlives this
-  // object. `resumes`: another producer, which will not write any more, stopped there; else it is zeroed.
+  // `memory`: ring_bytes<Entry>(capacity) bytes, aligned to a cache line; it outlives this object.
+  // `resumes`: continue where an earlier producer, which writes no more, stopped; otherwise it is zeroed.
   RingProducer(std::byte* memory, std::uint32_t capacity, bool resumes = false)
       : control_(reinterpret_cast<RingControl*>(memory)),
         entries_(reinterpret_cast<Entry*>(memory + sizeof(RingControl))),
@@ -58,25 +58,25 @@ class RingProducer {
     CHECK(std::has_single_bit(capacity));
     if (resumes) {
       tail_ = tail_published_ = control_->tail.load(std::memory_order_acquire);
-      // Not what the consumer says: as if it had taken all but a full ring, and then its word is checked.
+      // The consumer's index is not trusted here: assume a full ring; refresh() checks the published index.
       head_seen_ = tail_ - capacity_;
     }
   }
 
-  // Entries that may be written before publish(). Reads the consumer's index only when the cached value says
-  // full.
+  // Number of entries that may be written before publish(). Reads the
+  // consumer's index only if the cached value says that the ring is full.
   std::uint32_t room() {
     if (tail_ - head_seen_ == capacity_) refresh();
     return capacity_ - (tail_ - head_seen_);
   }
-  // Reads the consumer's index; what lies before consumed() may be reused.
+  // Reads the consumer's index. The entries before consumed() may be reused.
   Peer refresh() {
     const std::uint32_t head = control_->head.load(std::memory_order_acquire);
     if (head - head_seen_ > tail_published_ - head_seen_) return peer_ = Peer::kViolates;
     head_seen_ = head;
     return peer_;
   }
-  // room() > 0. Visible to the consumer after publish().
+  // Requires room() > 0. The consumer sees the entry after publish().
   void push(const Entry& entry) {
     CHECK_LT(tail_ - head_seen_, capacity_);
     std::memcpy(&entries_[tail_ & (capacity_ - 1)], &entry, sizeof entry);
@@ -112,7 +112,7 @@ class RingConsumer {
 
  public:
   RingConsumer() = default;
-  // `resumes`: another consumer, which will not take any more, stopped there.
+  // `resumes`: continue where an earlier consumer, which takes no more, stopped.
   RingConsumer(std::byte* memory, std::uint32_t capacity, bool resumes = false)
       : control_(reinterpret_cast<RingControl*>(memory)),
         entries_(reinterpret_cast<const Entry*>(memory + sizeof(RingControl))),
@@ -121,13 +121,13 @@ class RingConsumer {
     if (resumes) head_ = released_ = tail_seen_ = control_->head.load(std::memory_order_acquire);
   }
 
-  // Entries that can be read. Reads the producer's index only when none is left of the last look.
+  // Number of readable entries. Reads the producer's index only if no entry of the last reading is left.
   std::uint32_t readable() {
     if (tail_seen_ == head_) refresh();
     return tail_seen_ - head_;
   }
-  // Looks at the producer's index now. Measured from released(), because the slots from there on are ours
-  // still: a producer that runs a lap past it has written over them.
+  // Reads the producer's index. It is compared with released(), because the slots from there on
+  // still belong to the consumer: a producer that is more than a lap ahead has overwritten them.
   Peer refresh() {
     const std::uint32_t tail = control_->tail.load(std::memory_order_acquire);
     if (tail - released_ > capacity_ || tail - released_ < tail_seen_ - released_)
@@ -135,7 +135,7 @@ class RingConsumer {
     tail_seen_ = tail;
     return peer_;
   }
-  // A copy of the next entry; readable() > 0. Its slot stays the consumer's until release().
+  // Returns a copy of the next entry; requires readable() > 0. Its slot is the consumer's until release().
   Entry take() {
     CHECK_NE(head_, tail_seen_);
     Entry entry;

@@ -1,4 +1,4 @@
-// The only reader of a clock. Live drivers call it once a turn and hand the instant down.
+// The only reader of a clock. Live drivers call it once a turn and pass the instant on.
 #pragma once
 
 #include "base/time.h"
@@ -8,11 +8,11 @@ namespace braid {
 // CLOCK_MONOTONIC. Any thread; safe in a signal handler.
 Instant monotonic_now();
 
-// What the calling thread has used of its processor. Any thread; safe in a signal handler.
+// The processor time that the calling thread has used. Any thread; safe in a signal handler.
 Duration thread_cpu_time();
 
-// What must be added to monotonic_now() to get the time since 1970 in UTC, as the system tells it at the
-// moment of the call.
+// The difference between UTC since 1970, as the system's clock
+// shows it at the moment of the call, and monotonic_now().
 Duration unix_time_of_monotonic_zero();
 
 }  // namespace braid

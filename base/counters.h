@@ -1,4 +1,4 @@
-// Counters that explain what a thread did, readable by other processes while it runs and after it died.
+// Counters that explain what a thread did. Other processes can read them while it runs and after it ended.
 //
 // A block of counters is a plain struct of Counter members in memory shared with the readers. One thread
 // writes a block; anybody may read it. Writing costs a load, an add and a store: no lock, no locked

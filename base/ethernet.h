@@ -1,5 +1,5 @@
-// What everything that holds a frame knows of Ethernet, also what knows nothing of the bytes behind the header
-// (stack/wire/ethernet.h reads and writes it).
+// The size of the Ethernet header, also for code that handles frames
+// without reading the header (stack/wire/ethernet.h reads and writes it).
 #pragma once
 
 #include <cstdint>

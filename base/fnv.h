@@ -1,5 +1,5 @@
-// FNV-1a (Fowler, Noll, Vo): a quick hash of 64 bits for what only has to differ, not for secrets or against
-// malice.
+// FNV-1a (Fowler, Noll, Vo): a fast 64-bit hash to distinguish
+// values. It is not for secrets and does not resist an attacker.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace braid {
 class Fnv1a {
  public:
   constexpr void add(std::uint8_t byte) { value_ = (value_ ^ byte) * 0x100000001b3; }
-  // Little end first.
+  // Least significant byte first.
   constexpr void add(std::uint64_t number) {
     for (int byte = 0; byte < 8; ++byte) add(static_cast<std::uint8_t>(number >> (8 * byte)));
   }

@@ -1,4 +1,4 @@
-// Numbers that name things. Two kinds of id never mix by accident; the number itself is value().
+// Numbers that name things. Ids of two kinds cannot be mixed by accident; value() is the number itself.
 #pragma once
 
 #include <compare>
@@ -29,7 +29,7 @@ using NodeId = Id<struct NodeTag, std::uint32_t>;
 using PortId = Id<struct PortTag, std::uint32_t>;
 // A page of the shared heap, counted from the heap's base.
 using PageId = Id<struct PageTag, std::uint32_t>;
-// One attachment that a proxy sends and receives through: a queue of a NIC or a wire to a peer.
+// One link of a proxy: a queue of a NIC, or a wire to a peer.
 using LinkId = Id<struct LinkTag, std::uint16_t>;
 
 }  // namespace braid

@@ -1,4 +1,4 @@
-// How large a machine may be: what arrays and words of bits are sized by, in every layer.
+// The largest machine: the sizes of arrays and of bit sets in all layers.
 #pragma once
 
 namespace braid {

@@ -1,8 +1,8 @@
-// Mutants: defects that a test can switch on, to prove that it would notice them.
+// Mutants: defects that a test can switch on, to prove that it would detect them.
 //
-// The programs that people run are compiled without BRAID_MUTANTS: there mutant() is false for the compiler
-// too, and nothing of it is left. tests/sim and tests/dsm compile the same sources once more, with it, into a
-// fault simulation and an explorer whose checkers must catch each of these.
+// Released programs are compiled without BRAID_MUTANTS: mutant() is then constantly false
+// and costs nothing. tests/sim and tests/dsm compile the same sources a second time with it,
+// into a fault simulation and an explorer whose checkers must detect each of these mutants.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,19 @@ namespace braid {
 enum class Mutant : std::uint8_t {
   kNone,
   kForgetAcknowledgement,  // the receive window does not note a packet that arrives before an earlier one
-  kAcceptOldEpoch,         // packets of other incarnations are looked into
-  kMisorderAfterFailover,  // what is sent again over another path takes the place of what is next
-  kLeakCredit,             // now and then a returned credit is dropped
-  kDropTailProbe,          // a lost tail waits for its timer
-  kAskDuringOwnFlush,      // a page is asked for while the own changes of it are in progress
-  kInitiatorsKeepCopies,   // of several writers of a round each keeps its copy
-  kJoinRunningRound,       // a diff that arrives in a round is made visible by this one
+  kAcceptOldEpoch,         // packets of other incarnations are processed
+  kMisorderAfterFailover,  // a message that is sent again over another path takes the next message's place
+  kLeakCredit,             // some returned credits are dropped
+  kDropTailProbe,          // a lost tail waits for the retransmission timer
+  kAskDuringOwnFlush,      // a page is requested while this cluster's flush of it is in progress
+  kInitiatorsKeepCopies,   // each of several writers in a round keeps its copy
+  kJoinRunningRound,       // a diff that arrives during a round is made visible by this round
   kEndRoundEarly,          // a round does not wait for acknowledgements
-  kInstallStaleReply,      // a page older than an invalidation is used
+  kInstallStaleReply,      // a page that is older than an invalidation is installed
   kForgetChanges,          // a dirty page that is invalidated loses its changes
   kTokenLeavesEarly,       // a lock's token does not wait for the release
   kForgetEarlyRecall,      // a recall that overtakes its grant is lost
-  kMoveFromSuspects,       // a home moves while changes may be on their way to it
+  kMoveFromSuspects,       // a home moves while changes may be in flight to it
 };
 
 #ifdef BRAID_MUTANTS

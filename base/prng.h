@@ -1,4 +1,4 @@
-// A small seeded generator for everything random that must be replayed: faults, epochs in simulation, tests.
+// A small seeded generator for all randomness that must be replayable: faults, epochs in simulation, tests.
 // xoshiro256** by Blackman and Vigna (https://prng.di.unimi.it), seeded through splitmix64. Not for secrets.
 #pragma once
 
@@ -34,7 +34,7 @@ class Prng {
     return result;
   }
 
-  // Uniform in [0, bound), bound > 0; the bias of at most bound / 2^64 is of no matter to us.
+  // Uniform in [0, bound), bound > 0. The bias is at most bound / 2^64.
   std::uint64_t below(std::uint64_t bound) {
     CHECK_GT(bound, 0u);
     return static_cast<std::uint64_t>((static_cast<__uint128_t>(next()) * bound) >> 64);
@@ -44,7 +44,7 @@ class Prng {
   // Uniform in [0, 1).
   constexpr double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
 
-  // What the standard's distributions and std::shuffle ask of a generator.
+  // The interface that the standard's distributions and std::shuffle require.
   static constexpr result_type min() { return 0; }
   static constexpr result_type max() { return ~result_type{0}; }
   constexpr result_type operator()() { return next(); }

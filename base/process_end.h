@@ -1,4 +1,4 @@
-// How a process ended, from what waitpid(2) says of it.
+// How a process ended, from the status of waitpid(2).
 #pragma once
 
 #include <fmt/core.h>
@@ -10,7 +10,7 @@
 
 namespace braid {
 
-// For a person: "exited with status 3", "was killed by signal 11 (Segmentation fault), core dumped".
+// For messages: "exited with status 3", "was killed by signal 11 (Segmentation fault), core dumped".
 inline std::string describe_end(int wait_status) {
   if (WIFEXITED(wait_status)) return fmt::format("exited with status {}", WEXITSTATUS(wait_status));
   const char* const name = ::sigdescr_np(WTERMSIG(wait_status));
@@ -18,7 +18,7 @@ inline std::string describe_end(int wait_status) {
                      WCOREDUMP(wait_status) ? ", core dumped" : "");
 }
 
-// As a shell has it: 128 + n if signal n killed it.
+// As in a shell: 128 + n if signal n killed the process.
 inline int shell_status(int wait_status) {
   return WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
 }

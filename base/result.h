@@ -1,4 +1,4 @@
-// What setting up returns: a value, or a text for the person who can mend it. The text names the thing that
+// The result of a set-up: a value, or a text for the person who can correct the error. The text names what
 // is wrong (file, line, key, device) and the cure. Data paths do not use it; they return small enums.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Sequence numbers of 32 bits that wrap. Two of them compare right while they lie less than 2^31 apart, which
-// every window guarantees by orders of magnitude (RFC 1982 serial number arithmetic).
+// Sequence numbers of 32 bits that wrap. Comparisons are right while two numbers are less than 2^31
+// apart, which every window guarantees by orders of magnitude (RFC 1982 serial number arithmetic).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The next of what waits to be asked for.
+// Removes the first element of a queue.
 #pragma once
 
 #include <deque>
@@ -7,7 +7,7 @@
 
 namespace braid {
 
-// Takes the first one out; nullopt when there is none.
+// Removes and returns the first element; nullopt if the queue is empty.
 template <class T>
 std::optional<T> take_first(std::deque<T>& queue) {
   if (queue.empty()) return std::nullopt;

@@ -1,5 +1,5 @@
-// Points and lengths of time in nanoseconds, as types of their own. Protocol objects get an Instant handed
-// in; only base/clock.h reads a clock.
+// Points and lengths of time in nanoseconds, as types of their own.
+// Protocol objects are given an Instant; only base/clock.h reads a clock.
 #pragma once
 
 #include <compare>
@@ -39,7 +39,7 @@ class Instant {
  public:
   constexpr Instant() = default;
   static constexpr Instant from_ns(std::int64_t n) { return Instant(n); }
-  // Later than every instant that happens: "no deadline". Whatever is added to it, it stays never().
+  // Later than every other instant: "no deadline". never() plus any duration is never().
   static constexpr Instant never() { return Instant(std::numeric_limits<std::int64_t>::max()); }
 
   constexpr std::int64_t ns() const { return ns_; }
