@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
-"""Checks that every command in README.md, docs/ and the READMEs of apps/ works as printed: what can run here is run.
+"""Checks that every command in README.md, docs/ and the READMEs of apps/ works as printed: it runs those that can run here.
 
     tools/check_commands.py [--full] [--static] [--list] [FILE...]
 
 A command is a line of an indented block or of a ```sh fence that begins like one (COMMAND below). It runs after
 ./tools/quickstart and ./tools/check, in a folder that holds links to the tree's own entries and the files that the page
-shows in fences (```cpp, first line `// NAME`), and must end with status 0. A comment on the line before a block says
-otherwise for the whole block, and can be read by whoever reads the source of the page:
+shows in fences (```cpp, first line `// NAME`), and must end with status 0. A comment on the line before a block
+changes this for the whole block; it is visible in the source of the page:
 
-    <!-- runs: 10 s -->         it takes long: stopped after so long, which is no failure
+    <!-- runs: 10 s -->         stopped after this time, which is not a failure
     <!-- full: why -->          run with --full only
-    <!-- together -->           the first line goes on while the others are run
-    <!-- not run: why -->       needs what is not here
+    <!-- together -->           the first line keeps running while the others run
+    <!-- not run: why -->       needs something that is missing here
 
 Whether it is run or not, and in `code` in a sentence too, what a command names must exist: the file, the options (in the
 program that they are given to), the preset, the target, the test. So must a path of the tree in `code`.
 
-Exit status 0: all good; 1: what is wrong, one a line.
+Exit status 0: no problems; 1: problems, one per line.
 """
 
 import argparse
@@ -49,7 +49,7 @@ class Command:
     page: str
     line: int
     text: str
-    how: str = "run"  # or runs, full, together, not run; `code` for what stands in a sentence
+    how: str = "run"  # or runs, full, together, not run; `code` for code in a sentence
     detail: str = ""
     block: int = 0
 
@@ -116,15 +116,15 @@ class Names:
 
     @functools.cached_property
     def targets(self):
-        said = subprocess.run(["ninja", "-C", str(self.root / "build/release"), "-t", "targets", "all"],
+        listed = subprocess.run(["ninja", "-C", str(self.root / "build/release"), "-t", "targets", "all"],
                               capture_output=True, text=True, check=False).stdout
-        return {line.split(":")[0] for line in said.splitlines()} | {"help", "all", "fuzzers", "install"}
+        return {line.split(":")[0] for line in listed.splitlines()} | {"help", "all", "fuzzers", "install"}
 
     @functools.cache
     def tests(self, pattern):
-        said = subprocess.run(["ctest", "--test-dir", "build/release", "-N", "-R", pattern], cwd=self.root,
+        listed = subprocess.run(["ctest", "--test-dir", "build/release", "-N", "-R", pattern], cwd=self.root,
                               capture_output=True, text=True, check=False).stdout
-        return int((re.search(r"Total Tests: (\d+)", said) or [0, 0])[1])
+        return int((re.search(r"Total Tests: (\d+)", listed) or [0, 0])[1])
 
     @functools.cache
     def content(self, file):
@@ -245,7 +245,7 @@ class Runner:
         return subprocess.Popen(["bash", "-euo", "pipefail", "-c", command.text], cwd=inside, stdin=subprocess.DEVNULL,
                                 stdout=self.output, stderr=subprocess.STDOUT, start_new_session=True)
 
-    def said(self):
+    def printed(self):
         self.output.seek(0)
         return self.output.read().decode(errors="replace")[-2000:]
 
@@ -269,8 +269,8 @@ class Runner:
             status = process.wait(limit_s)
         except subprocess.TimeoutExpired:
             self.stop(process)
-            return None if may_be_stopped else f"did not end within {limit_s} s\n{self.said()}"
-        return None if status == 0 else f"ended with status {status}\n{self.said()}"
+            return None if may_be_stopped else f"did not end within {limit_s} s\n{self.printed()}"
+        return None if status == 0 else f"ended with status {status}\n{self.printed()}"
 
     def run_together(self, first, others):
         """Runs `others` while `first` runs; each may need it to have begun."""

@@ -5,7 +5,7 @@
 
 The flags are those of the compile command nearest to the header in BUILD/compile_commands.json, so a configured
 build folder is needed (build/release by default), a built one is not. Exit status 0: all compile; 1: the headers named
-on the output do not; 2: it could not look.
+on the output do not; 2: the check could not run.
 """
 
 import argparse
@@ -33,7 +33,7 @@ class Flags:
 
     def __init__(self, root, database):
         self.by_folder = {}
-        self.includes = []  # of all commands: a header may stand in a folder without a source of its own
+        self.includes = []  # of all commands: a header may be in a folder without a source file
         for entry in json.loads(database.read_text()):
             source = (pathlib.Path(entry["directory"]) / entry["file"]).resolve()
             if source.suffix not in {".cpp", ".cc"} or root.resolve() not in source.parents:
@@ -76,7 +76,7 @@ class Flags:
 
 
 def compiles_alone(root, flags, header):
-    """None, or what the compiler said. Twice: a header without a guard is found as well."""
+    """None, or the compiler's messages. The header is included twice, to find missing guards too."""
     text = f'#include "{header.as_posix()}"\n' * 2
     done = subprocess.run(
         flags.command(header), input=text, cwd=root, capture_output=True, text=True, check=False
@@ -108,10 +108,10 @@ def main():
 
     bad = 0
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        for header, said in zip(headers, pool.map(lambda h: compiles_alone(args.root, flags, h), headers)):
-            if said is not None:
+        for header, messages in zip(headers, pool.map(lambda h: compiles_alone(args.root, flags, h), headers)):
+            if messages is not None:
                 bad += 1
-                print(f"{header}: does not compile alone:\n{said}")
+                print(f"{header}: does not compile alone:\n{messages}")
     print(f"check_headers: {len(headers)} headers, {bad} do not compile alone")
     return 1 if bad else 0
 

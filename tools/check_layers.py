@@ -3,8 +3,8 @@
 
     tools/check_layers.py [ROOT]     exit status 0: clean; 1: violations, one a line; 2: the tables are wrong
 
-It looks at direct includes: what a header of a lower folder drags in was judged when that header was read. The
-rules are the tables below; the rest of this file only carries them out.
+It checks direct includes: the includes of a lower folder's header are checked with that header. The rules are the
+tables below; the rest of this file only applies them.
 """
 
 import argparse
@@ -18,24 +18,24 @@ import sys
 ANYTHING = ("*",)
 
 # area: (areas that its files may include, why). An area is a folder or one file; the longest that fits a path is its
-# area. "dsm/*" means the files of that folder, without its sub-folders. Every folder of sources must stand here.
+# area. "dsm/*" means the files of that folder, without its sub-folders. Every folder of sources must have a row.
 MAY_INCLUDE = {
-    "base": (("base",), "base knows of nothing else"),
+    "base": (("base",), "base depends on no other folder"),
     "stack": (("base", "stack"), "stack stands on base"),
-    "stack/wire": (("base", "stack/wire"), "formats know nothing of the window and the stack that use them"),
+    "stack/wire": (("base", "stack/wire"), "formats do not depend on the window and the stack that use them"),
     "convergence": (("base", "stack", "convergence"), "convergence stands on stack"),
     "settings": (
         ("base", "stack", "convergence", "proxy/nic/steering.h", "settings/*"),
-        "what can be set knows its owners' enumerations, and none of its views",
+        "settings know their owners' enumerations, but not their views",
     ),
-    "settings/views": (("base", "settings"), "a view of settings knows the declarations and what it is a view for"),
+    "settings/views": (("base", "settings"), "a view of settings knows the declarations and its own format"),
     "proxy": (("base", "stack", "convergence", "proxy"), "proxy stands on convergence"),
     "proxy/nic/steering.h": (("base",), "settings name its enumeration"),
-    "proxy/nic/nic_queue.h": (("base",), "what a proxy asks of a queue knows no kind of it"),
-    "proxy/nic": (("base", "proxy/nic"), "a NIC queue moves frames and knows nothing of what is in them"),
+    "proxy/nic/nic_queue.h": (("base",), "the interface of queues knows no kind of queue"),
+    "proxy/nic": (("base", "proxy/nic"), "a NIC queue moves frames and knows nothing of their contents"),
     "proxy/channel": (
         ("base", "stack/wire", "convergence", "proxy/channel"),
-        "channels are shared by the daemon and its clients and know neither",
+        "channels are shared by the daemon and its clients and depend on neither",
     ),
     "proxy/client": (
         ("base", "stack", "convergence", "proxy/channel", "proxy/client"),
@@ -48,7 +48,7 @@ MAY_INCLUDE = {
     ),
     "dsm/api.h": (("dsm/*",), "programs include api.h: nothing below dsm comes with it"),
     "dsm/engine": (("base", "convergence", "dsm/engine"), "the page protocol is pure: base and convergence only"),
-    "dsm/engine/types.h": (("base",), "the engine's vocabulary knows none of its parts"),
+    "dsm/engine/types.h": (("base",), "the engine's vocabulary depends on none of its parts"),
     "dsm/engine/engine.cpp": (("base", "convergence", "dsm/engine"), "the engine joins its parts"),
     "dsm/program": (
         ("base", "dsm/*", "dsm/engine/types.h", "dsm/program"),
@@ -64,7 +64,7 @@ MAY_INCLUDE = {
         "a shell is part of a program: it knows what it shares with the engine, and no protocol",
     ),
     "sim/charge": (("base", "sim/charge"), "charges are counted inside programs, whatever host they have"),
-    "apps": (("dsm", "apps"), "programs know of nothing below dsm"),
+    "apps": (("dsm", "apps"), "programs depend on nothing below dsm"),
     "examples": (
         ("base", "dsm/*", "proxy/client", "examples"),
         "examples show what a user's program may include: the client library or dsm/api.h",
@@ -72,7 +72,7 @@ MAY_INCLUDE = {
     "bench": (ANYTHING, "benches may include anything"),
     "tests": (ANYTHING, "tests may include anything"),
     "tools": (ANYTHING, "tools may include anything"),
-    "tools/braid/process": (("base", "tools/braid/process"), "child processes serve every command and know none"),
+    "tools/braid/process": (("base", "tools/braid/process"), "child processes serve every command and depend on none"),
 }
 
 SANS_IO = ("stack", "convergence", "dsm/engine")
@@ -117,7 +117,7 @@ MUST_NOT_SAY = [
 SOURCE_SUFFIXES = {".h", ".hpp", ".c", ".cc", ".cpp", ".inl"}
 SKIPPED_FOLDERS = {"build", "docs", "configs", "cmake"}
 
-# --- carrying them out ------------------------------------------------------------------------------------------
+# --- applying them ---------------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -132,7 +132,7 @@ class Violation:
 
 
 def in_area(path, area):
-    """Does `path` (from the root, with /) lie in `area`?"""
+    """Whether `path` (from the root, with /) is in `area`."""
     if area == "*":
         return True
     if area.endswith("/*"):
@@ -141,7 +141,7 @@ def in_area(path, area):
 
 
 def area_of(path):
-    """The longest area of the table that the path lies in, or None."""
+    """The longest area of the table that contains the path, or None."""
     fitting = [area for area in MAY_INCLUDE if in_area(path, area)]
     return max(fitting, key=len, default=None)
 
@@ -173,8 +173,8 @@ def line_of(text, offset):
 
 
 def included_path(root, path, quoted, name):
-    """Where an include of ours leads, from the root; None when it is not ours. A name is ours when it is spelt from
-    the root or when, quoted, it leads to a file beside the one that includes it."""
+    """The path from the root of an include of the project; None for others. An include is the project's if its name is
+    relative to the root or, quoted, names a file relative to the including one."""
     if area_of(name) is not None and "/" in name and (quoted or (root / name).is_file()):
         return name
     if quoted:
@@ -232,14 +232,14 @@ def sources(root):
 
 
 def check_tree(root):
-    """(violations in order, number of files looked at)"""
+    """(violations in order, number of files checked)"""
     root = pathlib.Path(root)
     files = list(sources(root))
     return sorted(v for path in files for v in check_file(root, path)), len(files)
 
 
 def check_tables():
-    """The tables name areas that exist in them; a misspelt one would forbid or allow nothing."""
+    """The areas that the tables name but do not have; a misspelt one would forbid or allow nothing."""
     named = {a for allowed, _ in MAY_INCLUDE.values() for a in allowed}
     named |= {a for areas, exempt, _, _ in MUST_NOT_INCLUDE for a in (*areas, *exempt)}
     return sorted(a for a in named - {"*"} if a.removesuffix("/*") not in MAY_INCLUDE)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Checks that every numbered rule of the protocols has code that carries it out and a test that shows it.
+"""Checks that every numbered rule of the protocols has code that implements it and a test of it.
 
     tools/check_protocol.py [ROOT] [--quiet]     exit status 0: clean; 1: problems, one a line
 
 A rule is a row `| SW-7 | what | code | test |` of a table in docs/PROTOCOL.md or docs/protocol_dsm.md. Code and tests
-carry its number in a comment. Prints each rule with the files and tests that carry it, then what is wrong: a rule without
-either, a row that names a file or test that is not there, a number that is no rule's, a rule of an unlisted series.
+carry its number in a comment. Prints each rule with the files and tests that carry it, then the problems: a rule without
+either, a row that names a missing file or test, a number without a rule, a rule of an unlisted series.
 """
 
 import argparse
@@ -26,7 +26,7 @@ ROW = re.compile(rf"^\|\s*((?:{'|'.join(SERIES)})-\d+)\s*\|")
 ANY_ROW = re.compile(r"^\|\s*([A-Z]{2,}-\d+)\s*\|")
 QUOTED = re.compile(r"`([^`]+)`")
 TEST = re.compile(r"^\s*(?:TEST|TEST_F|TEST_P|TYPED_TEST)\(\s*(\w+)\s*,\s*(\w+)\s*\)")
-# "Rules PG-1 .. are in docs/protocol_dsm.md" points to rules and carries none out.
+# "Rules PG-1 .. are in docs/protocol_dsm.md" points to rules and implements none.
 POINTER = re.compile(r"\bRules?\b.*\bdocs/")
 
 
@@ -87,7 +87,7 @@ def read_code(root, rules, problems):
                 if match[0] in rules:
                     rules[match[0]].code.add(path)
                 else:
-                    problems.append(f"{path}:{line_number}: {match[0]} is no rule's number")
+                    problems.append(f"{path}:{line_number}: {match[0]} is not the number of a rule")
 
 
 def read_tests(root, rules, problems):
@@ -105,14 +105,14 @@ def read_tests(root, rules, problems):
                 test = None
             for match in NUMBER.finditer(line):
                 if match[0] not in rules:
-                    problems.append(f"{path}:{line_number}: {match[0]} is no rule's number")
+                    problems.append(f"{path}:{line_number}: {match[0]} is not the number of a rule")
                 elif test is not None:
                     rules[match[0]].tests.add(test)
     return every_test
 
 
 def check_rows(root, rules, every_test, problems):
-    """What the rows name must be there."""
+    """Files and tests that the rows name must exist."""
     names = {test.partition(".")[2] for test in every_test}
     suites = {test.partition(".")[0] for test in every_test}
     files = {path for path, _ in sources(root, CODE_FOLDERS)}
@@ -157,7 +157,7 @@ def main():
     here = pathlib.Path(__file__).resolve().parent.parent
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("root", nargs="?", type=pathlib.Path, default=here)
-    parser.add_argument("--quiet", action="store_true", help="only what is wrong")
+    parser.add_argument("--quiet", action="store_true", help="print only problems")
     arguments = parser.parse_args()
     rules, problems = check_tree(arguments.root)
     if not arguments.quiet:

@@ -14,14 +14,14 @@ import subprocess
 import sys
 import tempfile
 
-# Objects that may be compiled. A new source file of a library or a program is a reason to raise it; anything that is
+# The most objects that may be compiled. A new source file of a library or a program is a reason to raise it; anything that is
 # not needed by `braid run`, `braid sim`, `braid study`, `braid calibrate` or the compilers for programs is not.
 MOST_OBJECTS = 225
 
-# What `braid` offers: each must be among the outputs.
+# The programs that `braid` needs: each must be among the outputs.
 MUST_BUILD = ("bin/braid", "bin/braidd", "bin/braid-times", "bin/jacobi", "bin/sim/jacobi", "sim/charge/braid_charge.so")
 
-# What only tests and benches need, as CMake and as the sources name it.
+# Packages that only tests and benches need, as CMake and as the sources name them.
 TEST_PACKAGES = ("GTest", "benchmark", "Python3")
 TEST_HEADERS = re.compile(r"/(gtest|gmock|benchmark)/")
 
@@ -46,7 +46,7 @@ def objects_of(commands):
 
 
 def problems_of(commands, root, most=MOST_OBJECTS):
-    """What is wrong with the list of commands, in sentences."""
+    """The problems of the list of commands, in sentences."""
     compiled = objects_of(commands)
     for source, _ in compiled:
         area = pathlib.PurePath(source).relative_to(root).parts if source.startswith(f"{root}/") else ("",)

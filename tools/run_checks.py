@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Builds the presets, runs every check and test, and adds them all up. tools/check installs what this needs first.
+"""Builds the presets, runs every check and test, and counts the results. tools/check first installs what this needs.
 
     tools/run_checks.py [--full] [--root DIR] [--jobs N]
 
-The last line of the output is the sum over everything, alone on its line: "N passed, N failed", with ", N skipped"
-when some were. Each test of ctest counts as one, each check and each build as one. Exit status 0: nothing failed.
+The last line of the output is the sum, alone on its line: "N passed, N failed", with ", N skipped" if some were
+skipped. Each test of ctest counts as one, each check and each build as one. Exit status 0: nothing failed.
 
 What runs in a sanitizer's build is chosen by labels (tests/CMakeLists.txt): `no-asan`, `no-tsan`. A test labelled
-`live` has the machine to itself.
+`live` runs alone.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import sys
 import time
 import xml.etree.ElementTree
 
-# Checks of the sources. They need the release preset configured (for its flags), not built.
+# Checks of the sources. They need the release preset configured (for its flags) but not built.
 SOURCE_CHECKS = [
     ("layers", ["tools/check_layers.py"]),
     ("format", ["tools/check_format"]),
@@ -32,34 +32,34 @@ SOURCE_CHECKS = [
                        ".ci/run"]),
 ]
 
-# What a person runs first, as that person runs it; needs release built.
+# The commands that a user runs first, unchanged; they need release built.
 RELEASE_CHECKS = [
     ("quickstart", ["tools/quickstart"]),
     ("commands of README and docs", ["tools/check_commands.py"]),
 ]
 
-# (preset, label of the tests that it leaves out)
+# (preset, label of the tests that it excludes)
 PRESETS = [("release", None), ("asan", "no-asan"), ("tsan", "no-tsan")]
 
-# Longer things, with --full only. (What the commands' check leaves out without --full stands in the pages.)
+# Longer checks, with --full only. (The pages mark the commands that check_commands.py runs only with --full.)
 FULL_PRESETS = [("debug", None)]
 FULL_CHECKS = [
     ("long commands of README and docs", ["tools/check_commands.py", "--full"]),
     # Every process of every application's run is killed once; the tests above kill some.
     ("every process killed once",
      ["env", "BRAID_STRESS_ALL=1", "build/release/bin/braid_run_stress_test", "--gtest_filter=*Killed*"]),
-    # What goes wrong one time in ten shows here: every test that starts processes, until it fails or has run five times.
-    ("live tests, again and again",
+    # Finds failures that occur one time in ten: every test that starts processes, until it fails or has run five times.
+    ("live tests, repeated",
      ["ctest", "--preset", "release", "--label-regex", "^live$", "--repeat", "until-fail:5",
       "--output-on-failure", "--no-tests=error"]),
 ]
 
-# Each fuzzer of tests/fuzz searches for so long, two at a time, from its kept inputs: with the same seed at every commit,
-# so that what fails there is of the commit, and with one of the moment (0) where it searches long.
+# How long each fuzzer of tests/fuzz searches, two at a time, from its kept inputs. The seed is the same at every commit,
+# so that a failure is caused by the commit; a long search takes a random seed (0).
 FUZZ_SECONDS, FUZZ_SEED = 45, 1
 FULL_FUZZ_SECONDS, FULL_FUZZ_SEED = 600, 0
 
-# Of what failed tests printed, the end of the output repeats this much.
+# The end of the output repeats this much of the output of failed tests.
 MOST_FAILURES_SHOWN = 8
 MOST_LINES_SHOWN = 40
 
@@ -72,12 +72,12 @@ SANITIZER_OPTIONS = {
 
 @dataclasses.dataclass
 class Tally:
-    """What was run and how it ended."""
+    """The results of all checks and tests."""
 
     passed: int = 0
     skipped: list = dataclasses.field(default_factory=list)
     failed: list = dataclasses.field(default_factory=list)
-    said: dict = dataclasses.field(default_factory=dict)  # failed test -> what it printed
+    output: dict = dataclasses.field(default_factory=dict)  # failed test -> what it printed
 
     def add(self, name, ok):
         if ok:
@@ -94,13 +94,13 @@ class Tally:
             if case.get("status") == "run" and case.find("failure") is None:
                 self.passed += 1
             elif case.get("status") == "disabled" or (
-                # Only the test itself may say so. A test whose program is missing is "not run" too, and failed.
+                # Only the test itself may report this. A test whose program is missing is "not run" too, but counts as failed.
                 skipped is not None and skipped.get("message", "").startswith("SKIP_")
             ):
                 self.skipped.append(name)
             else:
                 self.failed.append(name)
-                self.said[name] = case.findtext("system-out") or ""
+                self.output[name] = case.findtext("system-out") or ""
         return len(cases)
 
     def closing_line(self):
@@ -119,7 +119,7 @@ class Run:
         self.environment = {**SANITIZER_OPTIONS, **os.environ}
 
     def command(self, what, words):
-        """Runs a command with its output where ours goes; returns its exit status."""
+        """Runs a command, which inherits our output; returns its exit status."""
         print(f"\n=== {what}: {' '.join(words)}", flush=True)
         start = time.monotonic()
         try:
@@ -133,7 +133,7 @@ class Run:
         return status
 
     def check(self, what, words):
-        """A check that counts as one; a path among the words is the tree's own."""
+        """Runs a check that counts as one. A path among the words is relative to the tree."""
         program = self.root / words[0]
         words = [str(program) if program.is_file() else words[0], *words[1:]]
         ok = self.command(what, words) == 0
@@ -144,7 +144,7 @@ class Run:
         return self.check(f"configure {preset}", ["cmake", "--preset", preset, "-DBRAID_TESTS=ON"])
 
     def build(self, preset):
-        # -k 0: one run shows everything that does not compile.
+        # -k 0: one run shows all files that do not compile.
         return self.check(
             f"build {preset}", ["cmake", "--build", "--preset", preset, "--parallel", self.jobs, "--", "-k", "0"]
         )
@@ -162,7 +162,7 @@ class Run:
         failed_before = len(self.tally.failed)
         count = self.tally.add_junit(preset, results.read_text()) if results.is_file() else 0
         if count == 0 or (status != 0 and len(self.tally.failed) == failed_before):
-            # ctest has a complaint of its own (no test, a program that cannot list its tests): it must not get lost.
+            # An error of ctest itself (no test, a program that cannot list its tests) must count, too.
             self.tally.add(f"ctest of {preset} ended with status {status} after {count} tests", False)
 
     def preset(self, preset, left_out, configured=False):
@@ -172,26 +172,26 @@ class Run:
         return False
 
     def fuzz(self, seconds, seed):
-        """Every fuzzer counts as one check; one that finds something says how to see it again."""
+        """Every fuzzer counts as one check. If one finds something, the command that repeats it is printed."""
         names = sorted(file.name.removesuffix("_fuzz.cpp") for file in self.root.glob("tests/fuzz/*_fuzz.cpp"))
         if not names or not (self.configure("fuzz") and self.build("fuzz")):
             return
         print(f"\n=== fuzz: {seconds} s each: {' '.join(names)}", flush=True)
         start = time.monotonic()
         with concurrent.futures.ThreadPoolExecutor(max_workers=min(2, int(self.jobs))) as pool:
-            for name, status, said in pool.map(lambda name: self.fuzz_one(name, seconds, seed), names):
+            for name, status, output in pool.map(lambda name: self.fuzz_one(name, seconds, seed), names):
                 self.tally.add(f"fuzz {name}", status == 0)
-                runs = re.findall(r"^#(\d+)\s", said, re.MULTILINE)
+                runs = re.findall(r"^#(\d+)\s", output, re.MULTILINE)
                 print(f"fuzz_{name}: status {status}, {runs[-1] if runs else 0} inputs", flush=True)
                 if status != 0:
-                    self.tally.said[f"fuzz {name}"] = said + self.see_again(name, said)
-                    print(self.tally.said[f"fuzz {name}"], flush=True)
+                    self.tally.output[f"fuzz {name}"] = output + self.how_to_repeat(name, output)
+                    print(self.tally.output[f"fuzz {name}"], flush=True)
         self.times.append(("fuzz", time.monotonic() - start))
 
     def fuzz_one(self, name, seconds, seed):
         found = self.root / "build" / "fuzz" / "found" / name
         found.mkdir(parents=True, exist_ok=True)
-        # What is new goes to the first folder; the kept inputs stay as they are.
+        # New inputs are written to the first folder; the kept inputs are not changed.
         words = [str(self.root / "build" / "fuzz" / "bin" / f"fuzz_{name}"), f"-max_total_time={seconds}",
                  f"-seed={seed}", "-timeout=20", "-len_control=0", "-max_len=600", "-rss_limit_mb=3000", f"-artifact_prefix={found}/../{name}-",
                  str(found), str(self.root / "tests" / "fuzz" / "corpus" / name)]
@@ -206,12 +206,12 @@ class Run:
             return name, 124, (stuck.stdout or b"").decode(errors="replace") + f"fuzz_{name} did not end\n"
 
     @staticmethod
-    def see_again(name, said):
-        written = re.search(r"Test unit written to (\S+)", said)
+    def how_to_repeat(name, output):
+        written = re.search(r"Test unit written to (\S+)", output)
         if not written:
             return ""
-        return (f"\nagain: build/fuzz/bin/fuzz_{name} {written[1]}\n"
-                f"Once it is mended keep that input as tests/fuzz/corpus/{name}/<what it was>.\n")
+        return (f"\nto repeat it: build/fuzz/bin/fuzz_{name} {written[1]}\n"
+                f"When it is corrected keep that input as tests/fuzz/corpus/{name}/<description>.\n")
 
     def everything(self, full):
         configured = self.configure("release")
@@ -231,21 +231,21 @@ class Run:
         print("\n=== time")
         for what, seconds in self.times:
             print(f"{seconds:8.1f} s  {what}")
-        print(f"{sum(seconds for _, seconds in self.times):8.1f} s  in all")
+        print(f"{sum(seconds for _, seconds in self.times):8.1f} s  total")
         for title, names in (("skipped", self.tally.skipped), ("failed", self.tally.failed)):
             if names:
                 print(f"\n=== {title}")
                 for name in names:
                     print(f"  {name}")
-        # Again at the end: of a long output often only the end is kept.
-        for name, said in list(self.tally.said.items())[:MOST_FAILURES_SHOWN]:
+        # Repeated at the end, because often only the end of a long output is kept.
+        for name, output in list(self.tally.output.items())[:MOST_FAILURES_SHOWN]:
             print(f"\n=== what {name} printed")
-            print("\n".join(said.splitlines()[-MOST_LINES_SHOWN:]))
+            print("\n".join(output.splitlines()[-MOST_LINES_SHOWN:]))
         print(f"\n{self.tally.closing_line()}", flush=True)
 
 
 def without_address_randomisation():
-    """ThreadSanitizer of g++ 12 finds no place for its shadow where the kernel randomises more than 28 bits."""
+    """ThreadSanitizer of g++ 12 cannot place its shadow memory if the kernel randomises more than 28 bits."""
     bits = pathlib.Path("/proc/sys/vm/mmap_rnd_bits")
     try:
         if int(bits.read_text()) <= 28:

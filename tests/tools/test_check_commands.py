@@ -16,7 +16,7 @@ class Pages(unittest.TestCase):
     def shown(self, text):
         return [(c.text, c.how) for c in self.read(text).commands]
 
-    def test_indented_and_fenced_lines_are_commands_and_pictures_are_not(self):
+    def test_indented_and_fenced_lines_are_commands_and_diagrams_are_not(self):
         page = """\
             Text.
 
@@ -35,7 +35,7 @@ class Pages(unittest.TestCase):
         self.assertEqual(self.shown(page), [("tools/soak --hours 1", "run"), ("echo fenced", "run")])
         self.assertEqual(self.read(page).files, {"sum.cpp": "int main() {}\n"})
 
-    def test_an_annotation_holds_for_its_block_alone(self):
+    def test_an_annotation_applies_to_its_block_only(self):
         page = """\
             <!-- runs: 5 s -->
                 tools/a --x
@@ -52,7 +52,7 @@ class Pages(unittest.TestCase):
             with self.subTest(annotation=wrong):
                 self.assertEqual(len(self.read(wrong).problems), 1)
 
-    def test_code_in_a_sentence_is_looked_at(self):
+    def test_code_in_a_sentence_is_checked(self):
         self.assertEqual(self.shown("See `tools/soak --hours 8`."), [("tools/soak --hours 8", "code")])
 
 
@@ -71,39 +71,39 @@ class Tree(tree.TreeTest):
         page = self.write("README.md", text)
         return commands.check(self.root, [page], **options)
 
-    def test_a_command_that_works_is_none_and_leaves_nothing_in_the_tree(self):
+    def test_a_working_command_is_no_problem_and_leaves_nothing_in_the_tree(self):
         self.assertEqual(self.problems("    tools/program --good && test -e made\n    test -e made\n"), 0)
         self.assertFalse((self.root / "made").exists())
 
-    def test_a_command_that_fails_is_one(self):
+    def test_a_failing_command_is_a_problem(self):
         self.assertEqual(self.problems("    tools/program\n"), 1)
 
-    def test_files_that_a_page_shows_are_there(self):
+    def test_files_shown_on_a_page_exist_for_its_commands(self):
         self.assertEqual(self.problems("```cpp\n// a.txt\nx\n```\n\n    tools/program --good; grep -q x a.txt\n"), 0)
 
-    def test_names_that_do_not_exist_are_found_without_running(self):
+    def test_names_that_do_not_exist_are_reported_without_running(self):
         for wrong in ("tools/missing", "tools/program --bad", "cmake --preset none", "tools/program configs/none.yaml"):
             with self.subTest(command=wrong):
                 self.assertEqual(self.problems(f"<!-- not run: a test -->\n    {wrong}\n"), 1)
                 if wrong.startswith("tools/") and "configs" not in wrong:
                     self.assertEqual(self.problems(f"Call `{wrong}`.\n"), 1)
 
-    def test_a_path_that_does_not_exist_is_found(self):
+    def test_a_path_that_does_not_exist_is_reported(self):
         self.assertEqual(self.problems("See `docs/none.md` and `tools/program`.\n"), 1)
 
-    def test_a_long_command_is_stopped_where_the_page_says_so(self):
+    def test_a_command_with_a_time_is_stopped_after_it(self):
         self.program("sleep 60")
         self.assertEqual(self.problems("<!-- runs: 1 s -->\n    tools/program --sleep\n"), 0)
 
     def test_a_long_command_that_fails_at_once_is_a_problem(self):
         self.assertEqual(self.problems("<!-- runs: 5 s -->\n    tools/program --sleep\n"), 1)
 
-    def test_full_runs_what_is_left_out_otherwise(self):
+    def test_full_runs_the_long_commands_too(self):
         page = "<!-- full: long -->\n    tools/program\n"
         self.assertEqual(self.problems(page), 0)
         self.assertEqual(self.problems(page, full=True), 1)
 
-    def test_commands_that_run_together_see_each_other(self):
+    def test_commands_marked_together_run_at_the_same_time(self):
         self.program('case "$1" in --sleep) echo >begun; sleep 60 ;; --good) test -e begun ;; esac')
         self.assertEqual(self.problems("<!-- together -->\n    tools/program --sleep\n    tools/program --good\n"), 0)
         self.assertEqual(self.problems("    tools/program --good\n"), 1)

@@ -20,12 +20,12 @@ class CheckFormat(tree.TreeTest):
         self.write("build/generated.cpp", UNTIDY)
         self.run_tool("git", "init", "--quiet", self.root)
 
-    def test_a_neat_tree_passes_and_build_trees_are_not_looked_at(self):
+    def test_a_formatted_tree_passes_and_build_trees_are_ignored(self):
         result = self.run_tool(self.script, cwd="/")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("1 files", result.stdout)
 
-    def test_an_untidy_file_is_named_once(self):
+    def test_an_unformatted_file_is_named_once(self):
         self.write("base/untidy.h", UNTIDY)
         result = self.run_tool(self.script)
         self.assertEqual(result.returncode, 1)
@@ -33,20 +33,20 @@ class CheckFormat(tree.TreeTest):
         self.assertNotIn("neat.cpp", result.stderr)
         self.assertEqual((self.root / "base/untidy.h").read_text(), UNTIDY)
 
-    def test_fix_mends_it(self):
+    def test_fix_formats_the_file(self):
         self.write("base/untidy.h", UNTIDY)
         self.assertEqual(self.run_tool(self.script, "--fix").returncode, 0)
         self.assertEqual((self.root / "base/untidy.h").read_text(), NEAT)
         self.assertEqual(self.run_tool(self.script).returncode, 0)
 
-    def test_a_file_that_was_removed_but_is_still_in_the_index_does_no_harm(self):
+    def test_a_removed_file_that_is_still_in_the_index_is_ignored(self):
         self.run_tool("git", "-C", self.root, "add", "base/neat.cpp")
         self.write("base/other.cpp", NEAT)
         (self.root / "base/neat.cpp").unlink()
         result = self.run_tool(self.script)
         self.assertEqual(result.returncode, 0, result.stderr)
 
-    def test_no_file_at_all_is_not_a_pass(self):
+    def test_a_tree_without_files_fails(self):
         (self.root / "base/neat.cpp").unlink()
         self.assertEqual(self.run_tool(self.script).returncode, 2)
 

@@ -55,18 +55,18 @@ class CheckHeaders(tree.TreeTest):
         self.configure(["-std=c++20", "-DFROM_THE_BUILD"], launcher=["/usr/bin/ccache"])
         self.assertEqual(self.check().returncode, 0)
 
-    def test_only_the_named_headers_are_looked_at(self):
+    def test_only_the_named_headers_are_checked(self):
         self.write("base/bad.h", "#pragma once\ninline std::uint32_t three() { return 3; }\n")
         self.assertEqual(self.check("base/good.h").returncode, 0)
         self.assertEqual(self.check("base/bad.h").returncode, 1)
 
-    def test_without_a_configured_build_it_says_what_to_do(self):
+    def test_without_a_configured_build_it_prints_the_cure(self):
         (self.root / "build/release/compile_commands.json").unlink()
         result = self.check()
         self.assertEqual(result.returncode, 2)
         self.assertIn("cmake --preset release", result.stderr)
 
-    def test_a_tree_without_headers_is_not_a_good_one(self):
+    def test_a_tree_without_headers_fails(self):
         for header in ("base/good.h", "apps/also_good.h"):
             (self.root / header).unlink()
         self.assertEqual(self.check().returncode, 2)

@@ -47,9 +47,9 @@ CLEAN = {
     "tools/braid/main.cpp": '#include "proxy/daemon/daemon.h"\n#include "dsm/live/runtime.h"\n',
 }
 
-# (the file, the include that it may not have, a word of the rule that says so)
+# (file, forbidden include, words of the violated rule)
 FORBIDDEN_INCLUDES = [
-    # never back up
+    # not from a higher folder
     ("base/a.h", '"stack/stack.h"', "base may include base"),
     ("base/a.h", '"dsm/api.h"', "base may include base"),
     ("stack/a.h", '"convergence/sender.h"', "stack may include base, stack"),
@@ -61,9 +61,9 @@ FORBIDDEN_INCLUDES = [
     ("dsm/live/a.cpp", '"apps/common/options.h"', "dsm may include"),
     # settings
     ("proxy/nic/steering.h", '"proxy/nic/nic_queue.h"', "settings name its enumeration"),
-    ("settings/a.h", '"proxy/daemon/daemon.h"', "none of its views"),
-    ("settings/a.h", '"proxy/nic/nic_queue.h"', "none of its views"),
-    ("settings/a.h", '"settings/views/yaml.h"', "none of its views"),
+    ("settings/a.h", '"proxy/daemon/daemon.h"', "not their views"),
+    ("settings/a.h", '"proxy/nic/nic_queue.h"', "not their views"),
+    ("settings/a.h", '"settings/views/yaml.h"', "not their views"),
     ("settings/a.cpp", "<yaml-cpp/yaml.h>", "only settings/views"),
     ("settings/a.cpp", "<nlohmann/json.hpp>", "formats of files"),
     ("settings/views/a.cpp", '"proxy/daemon/daemon.h"', "a view of settings"),
@@ -100,7 +100,7 @@ FORBIDDEN_INCLUDES = [
     ("dsm/program/a.cpp", '"dsm/live/runtime.h"', "nothing of the host"),
     ("dsm/program/a.cpp", '"proxy/client/client.h"', "nothing of the host"),
     # sim beside proxy
-    ("proxy/nic/nic_queue.h", '"proxy/nic/steering.h"', "no kind of it"),
+    ("proxy/nic/nic_queue.h", '"proxy/nic/steering.h"', "no kind of queue"),
     ("sim/a.h", '"proxy/nic/shm_wire.h"', "none of its wires"),
     ("sim/a.h", '"dsm/live/runtime.h"', "none of its wires"),
     ("sim/a.h", '"apps/common/options.h"', "none of its wires"),
@@ -113,9 +113,9 @@ FORBIDDEN_INCLUDES = [
     ("examples/echo.cpp", '"proxy/daemon/node.h"', "what a user's program may include"),
     ("apps/fft/fft.cpp", '"base/time.h"', "nothing below dsm"),
     # tools
-    ("tools/braid/process/a.h", '"tools/braid/run/supervisor.h"', "know none"),
-    ("tools/braid/process/a.cpp", '"proxy/daemon/node_config.h"', "know none"),
-    # tests are at nobody's service
+    ("tools/braid/process/a.h", '"tools/braid/run/supervisor.h"', "depend on none"),
+    ("tools/braid/process/a.cpp", '"proxy/daemon/node_config.h"', "depend on none"),
+    # tests are not included elsewhere
     ("dsm/live/a.cpp", '"tests/support/fake.h"', "dsm may include"),
     # sans-I/O
     *[
@@ -162,7 +162,7 @@ class CheckLayers(tree.TreeTest):
         self.assertEqual([str(v) for v in found], [])
         self.assertEqual(looked_at, len(CLEAN))
 
-    def test_each_forbidden_include_is_found_where_it_stands(self):
+    def test_each_forbidden_include_is_reported_with_its_line(self):
         for path, include, rule in FORBIDDEN_INCLUDES:
             with self.subTest(path=path, include=include):
                 before = CLEAN.get(path)
@@ -175,7 +175,7 @@ class CheckLayers(tree.TreeTest):
                 else:
                     self.write(path, before)
 
-    def test_each_clock_is_found(self):
+    def test_each_use_of_a_clock_is_reported(self):
         for path, code, said in FORBIDDEN_WORDS:
             with self.subTest(path=path, code=code):
                 self.write(path, f"void f() {{\n  {code}\n}}\n")
@@ -185,7 +185,7 @@ class CheckLayers(tree.TreeTest):
                 self.assertIn("only base/clock reads a clock", found[0].rule)
                 (self.root / path).unlink()
 
-    def test_every_rule_of_the_tables_has_been_seen_to_forbid(self):
+    def test_every_rule_of_the_tables_is_violated_by_some_case(self):
         forbidden_rules = {why for _, _, _, why in layers.MUST_NOT_INCLUDE}
         forbidden_areas = {area for area, (allowed, _) in layers.MAY_INCLUDE.items() if allowed != layers.ANYTHING}
         seen_areas = {layers.area_of(path) for path, _, _ in FORBIDDEN_INCLUDES}
@@ -193,7 +193,7 @@ class CheckLayers(tree.TreeTest):
         for why in forbidden_rules:
             self.assertTrue(any(rule in why for _, _, rule in FORBIDDEN_INCLUDES), why)
 
-    def test_comments_and_texts_are_no_includes_and_no_clocks(self):
+    def test_comments_and_strings_are_ignored(self):
         self.write(
             "base/a.h",
             '// #include "dsm/api.h"\n'
@@ -208,11 +208,11 @@ class CheckLayers(tree.TreeTest):
         self.write("base/a.h", "// don't\nlong n = 1'000;\n#include \"dsm/api.h\"\nauto t = steady_clock::now();\n")
         self.assertEqual([v.line for v in self.violations()], [3, 4])
 
-    def test_spacing_and_angle_brackets_do_not_help(self):
+    def test_spacing_and_angle_brackets_make_no_difference(self):
         self.write("base/a.h", '  #  include   "dsm/api.h"\n#include <dsm/api.h>\n')
         self.assertEqual([v.line for v in self.violations()], [1, 2])
 
-    def test_an_include_that_is_not_spelt_from_the_root_is_found_and_judged(self):
+    def test_an_include_relative_to_its_file_is_checked(self):
         self.write("stack/window/a.h", '#include "../stack.h"\n')
         self.write("stack/wire/a.h", '#include "../stack.h"\n')
         found = self.violations()
@@ -220,27 +220,27 @@ class CheckLayers(tree.TreeTest):
         self.assertEqual([v.path for v in found].count("stack/wire/a.h"), 2)
         self.assertTrue(all('"../stack.h"' in v.what for v in found))
 
-    def test_tests_may_name_the_header_beside_them(self):
+    def test_tests_may_include_the_header_beside_them(self):
         self.write("tests/stack/support.h", "#include <vector>\n")
         self.write("tests/stack/a_test.cpp", '#include "support.h"\n')
         self.assertEqual(self.violations(), [])
 
-    def test_a_header_that_does_not_exist_yet_is_judged_by_its_name(self):
+    def test_a_header_that_does_not_exist_is_checked_by_its_name(self):
         self.write("base/a.h", '#include "proxy/nic/not_yet.h"\n')
         self.assertEqual(len(self.violations()), 1)
 
-    def test_a_folder_without_a_row_must_get_one(self):
+    def test_a_folder_without_a_row_is_reported(self):
         self.write("extras/a.h", "\n")
         found = self.violations()
         self.assertEqual([v.path for v in found], ["extras/a.h"])
         self.assertIn("add one", found[0].rule)
 
-    def test_build_trees_are_not_ours(self):
+    def test_build_trees_are_ignored(self):
         self.write("build/release/a.h", '#include "apps/common/options.h"\n')
         self.write(".cache/a.h", "\n")
         self.assertEqual(self.violations(), [])
 
-    def test_as_a_command_it_says_where_and_fails(self):
+    def test_as_a_command_it_prints_the_places_and_fails(self):
         script = tree.TOOLS / "check_layers.py"
         clean = self.run_tool(sys.executable, script, self.root)
         self.assertEqual(clean.returncode, 0, clean.stdout + clean.stderr)
@@ -250,7 +250,7 @@ class CheckLayers(tree.TreeTest):
         self.assertEqual(dirty.returncode, 1)
         self.assertIn('base/a.h:1: #include "dsm/api.h": base may include base', dirty.stdout)
 
-    def test_an_empty_tree_is_not_a_clean_one(self):
+    def test_an_empty_tree_fails(self):
         (self.root / "empty").mkdir()
         self.assertEqual(
             self.run_tool(sys.executable, tree.TOOLS / "check_layers.py", self.root / "empty").returncode, 2

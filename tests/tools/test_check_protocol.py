@@ -36,7 +36,7 @@ class CheckProtocol(tree.TreeTest):
         self.assertIn(old, CLEAN[path])
         self.write(path, CLEAN[path].replace(old, new))
 
-    def test_a_clean_tree_passes_and_says_who_carries_what(self):
+    def test_a_clean_tree_passes_and_its_rules_are_listed(self):
         rules, problems = protocol.check_tree(self.root)
         self.assertEqual(problems, [])
         self.assertEqual(sorted(rules), ["CN-1", "PG-1", "SW-1"])
@@ -51,19 +51,19 @@ class CheckProtocol(tree.TreeTest):
         self.change("tests/stack/window_test.cpp", "  // SW-1", "")
         self.assertEqual(self.problems(), ["docs/PROTOCOL.md:5: SW-1: no test carries the number"])
 
-    def test_a_number_outside_of_any_test_is_no_test(self):
+    def test_a_number_outside_a_test_does_not_count(self):
         self.change("tests/stack/window_test.cpp", "  // SW-1", "")
         self.write("tests/stack/fixture.h", "// for SW-1\n")
         self.assertEqual(self.problems(), ["docs/PROTOCOL.md:5: SW-1: no test carries the number"])
         self.write("tests/stack/window_test.cpp", "// SW-1\n" + "TEST(Window, ResendsTheHole) {\n}\n// SW-1\n")
         self.assertEqual(self.problems(), ["docs/PROTOCOL.md:5: SW-1: no test carries the number"])
 
-    def test_a_number_that_is_no_rules(self):
+    def test_a_number_without_a_rule_is_reported(self):
         self.write("stack/other.cpp", "int a;\n// SW-7\n")
         self.write("tests/stack/other_test.cpp", "TEST(A, B) {  // LK-3\n}\n")
         self.assertEqual(
             self.problems(),
-            ["stack/other.cpp:2: SW-7 is no rule's number", "tests/stack/other_test.cpp:1: LK-3 is no rule's number"],
+            ["stack/other.cpp:2: SW-7 is not the number of a rule", "tests/stack/other_test.cpp:1: LK-3 is not the number of a rule"],
         )
 
     def test_a_rule_defined_twice(self):
@@ -72,7 +72,7 @@ class CheckProtocol(tree.TreeTest):
             self.problems(), ["docs/protocol_dsm.md:3: SW-1: is defined at docs/PROTOCOL.md:5 too"]
         )
 
-    def test_a_row_that_names_what_is_not_there(self):
+    def test_a_row_that_names_a_missing_file_or_test(self):
         self.change("docs/PROTOCOL.md", "`stack/window.h`", "`stack/gone.h`")
         self.assertEqual(self.problems(), ["docs/PROTOCOL.md:5: SW-1: no file stack/gone.h"])
         self.change("docs/PROTOCOL.md", "`ResendsTheHole`", "`ResendsNothing`")
@@ -82,16 +82,16 @@ class CheckProtocol(tree.TreeTest):
         self.change("docs/PROTOCOL.md", "`ResendsTheHole`", "none")
         self.assertEqual(self.problems(), ["docs/PROTOCOL.md:5: SW-1: the row names no test"])
 
-    def test_a_rule_of_a_series_that_nothing_lists(self):
+    def test_a_rule_of_an_unlisted_series(self):
         self.change("docs/PROTOCOL.md", "| SW-1 |", "| XY-1 |")
         self.assertIn("docs/PROTOCOL.md:5: XY-1: its series is not in SERIES, so nothing checks it", self.problems())
 
     def test_every_series_of_the_documents_is_checked(self):
         self.assertIn("FO", protocol.SERIES)
         self.change("convergence/ports.cpp", "// CN-1\n", "// CN-1, FO-3\n")
-        self.assertEqual(self.problems(), ["convergence/ports.cpp:1: FO-3 is no rule's number"])
+        self.assertEqual(self.problems(), ["convergence/ports.cpp:1: FO-3 is not the number of a rule"])
 
-    def test_a_row_of_another_form(self):
+    def test_a_row_with_the_wrong_number_of_cells(self):
         self.change("docs/PROTOCOL.md", " | `ResendsTheHole` |", " |")
         found = self.problems()
         self.assertIn("docs/PROTOCOL.md:5: SW-1: a rule's row has four cells: rule, what, code, test", found)

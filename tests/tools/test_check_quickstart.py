@@ -19,7 +19,7 @@ class Problems(unittest.TestCase):
     def problems(self, *commands, most=10):
         return list(check_quickstart.problems_of([*commands], "/tree", most))
 
-    def test_programs_and_their_libraries_are_fine(self):
+    def test_programs_and_their_libraries_pass(self):
         self.assertEqual(self.problems(*GOOD), [])
 
     def test_a_test_or_a_bench_is_a_problem(self):

@@ -109,7 +109,7 @@ class CapturedRun(unittest.TestCase):
         )
         return files
 
-    def test_every_packet_is_known_whole_and_right(self):
+    def test_every_packet_is_dissected_completely_and_its_checksums_are_right(self):
         for capture in self.captures(quiet_run()):
             with self.subTest(capture.name):
                 self.assertGreater(count(capture, "braid"), 20)
@@ -117,7 +117,7 @@ class CapturedRun(unittest.TestCase):
                 self.assertEqual(count(capture, "_ws.malformed or braid.malformed or _ws.lua.error"), 0)
                 self.assertEqual(count(capture, "not (udp.checksum.status == 1 and ip.checksum.status == 1)"), 0)
 
-    def test_hellos_name_the_epochs_that_all_else_carries(self):
+    def test_hellos_have_the_epochs_of_all_other_packets(self):
         incarnations = collections.defaultdict(set)
         hashes = set()
         for capture in self.captures(quiet_run()):
@@ -147,7 +147,7 @@ class CapturedRun(unittest.TestCase):
                 self.assertEqual(one(p, f"braid.{side}.cluster"), cluster, p)
                 self.assertEqual(one(p, f"braid.{side}.proxy"), proxy, p)
 
-    def test_numbers_have_no_gap_and_nothing_is_acknowledged_that_was_not_sent(self):
+    def test_numbers_have_no_gap_and_only_sent_packets_are_acknowledged(self):
         for capture in self.captures(quiet_run()):
             with self.subTest(capture.name):
                 next_seq = collections.Counter()  # by sender
@@ -161,7 +161,7 @@ class CapturedRun(unittest.TestCase):
                             next_seq[source] += 1
                 self.assertGreater(min(next_seq.values()), 5)
 
-    def test_records_say_where_messages_begin_and_end(self):
+    def test_records_show_where_messages_begin_and_end(self):
         kinds = collections.Counter()
         pieces = collections.defaultdict(list)  # of what was cut: (cluster, its port, position) -> offsets, lengths
         lengths = {}
@@ -194,7 +194,7 @@ class CapturedRun(unittest.TestCase):
                 end += here
             self.assertEqual(end, lengths[key], "the parts make the whole")
 
-    def test_connections_are_set_up_in_words(self):
+    def test_control_messages_are_shown_as_text(self):
         said = collections.Counter()
         for capture in self.captures(quiet_run()):
             for p in packets(capture, "braid.control.kind"):
@@ -205,7 +205,7 @@ class CapturedRun(unittest.TestCase):
             self.assertGreaterEqual(said[kind], 1)
         self.assertEqual(said[ACCEPT], said[CONFIRM])
 
-    def test_the_text_shows_what_a_person_looks_for(self):
+    def test_the_text_shows_the_main_fields(self):
         capture = self.captures(quiet_run())[0]
         text = tshark(capture, "-V", "-Y", "braid.record.part == 1", "-c", "2000")
         for words in ("Type: Data (2)", "Sender's epoch: 0x", "Sequence number: ", "Acknowledges all before: ",
@@ -216,7 +216,7 @@ class CapturedRun(unittest.TestCase):
         self.assertRegex(lines, r"braid \d+ Hello [01]\.0 > [01]\.0")
         self.assertRegex(lines, r"braid \d+ Data [01]\.0 > [01]\.0 seq=\d+ ack=\d+")
 
-    def test_packets_that_ip_cut_are_shown_whole(self):
+    def test_fragmented_packets_are_shown_reassembled(self):
         """In the capture lie fragments; tshark puts them together before it asks the script."""
         for capture in self.captures(run("--fragmentation", "ip", "--mtu", "1500")):
             self.assertGreater(count(capture, "ip.flags.mf == 1"), 20)
@@ -225,7 +225,7 @@ class CapturedRun(unittest.TestCase):
             self.assertEqual(count(capture, "_ws.malformed or braid.malformed or _ws.lua.error"), 0)
             self.assertEqual(count(capture, "ip.checksum.status == 0 or udp.checksum.status == 0"), 0)
 
-    def test_losses_show_as_holes_and_as_packets_sent_again(self):
+    def test_losses_are_shown_as_holes_and_as_retransmitted_packets(self):
         again, behind_a_hole = 0, 0
         for capture in self.captures(run("--loss", "0.03", "--seed", "7", "--mtu", "1500")):
             self.assertEqual(count(capture, "_ws.malformed or braid.malformed or _ws.lua.error"), 0)
@@ -283,7 +283,7 @@ class MadeUp(unittest.TestCase):
                       "braid.record.bytes > 8", "-T", "fields", "-e", "udp.payload").split()
         return bytearray.fromhex(rows[0].replace(":", ""))
 
-    def test_what_is_not_ours_is_left_alone(self):
+    def test_other_packets_are_ignored(self):
         foreign = self.capture(
             datagram(b"hello"),
             datagram(bytes(200)),
@@ -294,10 +294,10 @@ class MadeUp(unittest.TestCase):
         self.assertEqual(count(foreign, "braid"), 0)
         self.assertEqual(count(foreign, "udp"), 5)
 
-    def test_it_is_known_on_any_port(self):
+    def test_packets_are_recognized_on_any_port(self):
         self.assertEqual(count(self.capture(datagram(bytes(self.real_data_payload()), port=40001)), "braid.type == 2"), 1)
 
-    def test_a_record_that_lies_about_its_length_is_shown_as_malformed(self):
+    def test_a_record_with_a_wrong_length_is_shown_as_malformed(self):
         whole = self.real_data_payload()
         record = len(whole) - len(self.record_of(whole))
         for what, harm in (
@@ -319,7 +319,7 @@ class MadeUp(unittest.TestCase):
         length = int(text)
         return payload[len(payload) - 20 - (length + 3) // 4 * 4:]
 
-    def test_no_cut_makes_the_script_fail(self):
+    def test_truncated_packets_do_not_make_the_script_fail(self):
         whole = bytes(self.real_data_payload())
         frames = [datagram(whole[:length]) for length in range(len(whole))]
         flipped = []

@@ -54,7 +54,7 @@ class InstallPackages(tree.TreeTest):
         }
         return self.run_tool("/bin/bash", tree.TOOLS / "install_packages", *arguments, env=environment, cwd="/")
 
-    def test_nothing_missing_asks_nobody(self):
+    def test_without_missing_packages_nothing_is_called(self):
         self.installed("g++", "cmake", "ninja-build")
         self.assertEqual(self.install().returncode, 0)
         self.assertEqual(self.log(), [])
@@ -71,7 +71,7 @@ class InstallPackages(tree.TreeTest):
             ],
         )
 
-    def test_packages_of_tests_are_installed_where_they_are_asked_for(self):
+    def test_packages_of_tests_are_installed_on_request(self):
         self.installed("g++", "cmake", "ninja-build")
         self.assertEqual(self.install("--missing").stdout.split(), [])
         self.assertEqual(self.install("--tests", "--missing").stdout.split(), ["valgrind"])
@@ -88,14 +88,14 @@ class InstallPackages(tree.TreeTest):
         self.assertEqual(self.install("--missing").stdout.split(), ["ninja-build"])
         self.assertEqual(self.log(), [])
 
-    def test_a_user_goes_through_sudo(self):
+    def test_a_user_installs_through_sudo(self):
         self.write("state/uid", "1000\n")
         self.write("bin/sudo", SUDO, mode=0o755)
         self.assertEqual(self.install().returncode, 0)
         self.assertEqual(self.log()[0], "sudo")
         self.assertIn("[noninteractive]", self.log()[1])
 
-    def test_neither_root_nor_sudo_says_what_root_should_run(self):
+    def test_without_root_or_sudo_the_command_for_root_is_printed(self):
         self.write("state/uid", "1000\n")
         result = self.install()
         self.assertEqual(result.returncode, 1)
@@ -106,13 +106,13 @@ class InstallPackages(tree.TreeTest):
         self.write("state/broken", "")
         self.assertNotEqual(self.install().returncode, 0)
 
-    def test_an_apt_get_that_installs_nothing_is_found_out(self):
+    def test_an_apt_get_that_installs_nothing_is_detected(self):
         self.write("state/lies", "")
         result = self.install()
         self.assertEqual(result.returncode, 1)
         self.assertIn("still missing: g++ cmake ninja-build", result.stderr)
 
-    def test_the_projects_own_lists_are_readable_and_share_nothing(self):
+    def test_the_projects_own_lists_are_readable_and_disjoint(self):
         words = [line.split("#")[0].split() for name in ("packages.txt", "test_packages.txt")
                  for line in (tree.TOOLS / name).read_text().splitlines()]
         packages = [w for w in words if w]

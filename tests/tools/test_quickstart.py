@@ -34,7 +34,7 @@ class Quickstart(tree.TreeTest):
         self.assertIn("quickstart: FAILED", result.stderr)
         self.assertIn(reason, result.stderr)
 
-    def test_installs_builds_runs_and_says_so(self):
+    def test_installs_builds_runs_and_reports_it(self):
         result = self.start()
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(
@@ -52,21 +52,21 @@ class Quickstart(tree.TreeTest):
 
     def test_a_wrong_result_fails_even_with_status_0(self):
         self.program("echo 'jacobi: WRONG, not verified'")
-        self.assert_fails("did not say that its result was verified")
+        self.assert_fails("did not print that its result was verified")
 
-    def test_silence_is_no_proof(self):
+    def test_a_run_that_does_not_print_verified_fails(self):
         self.program("echo done")
-        self.assert_fails("did not say that its result was verified")
+        self.assert_fails("did not print that its result was verified")
 
-    def test_a_program_that_fails_fails_it_whatever_it_says(self):
+    def test_a_failing_program_fails_it_whatever_it_prints(self):
         self.program("echo verified; exit 3")
         self.assert_fails("ended with status 3")
 
-    def test_a_broken_build_fails(self):
+    def test_a_broken_build_fails_it(self):
         self.write("broken", "")
         self.assert_fails("the build broke")
 
-    def test_packages_that_cannot_be_had_fail(self):
+    def test_packages_that_cannot_be_installed_fail_it(self):
         self.write("tools/install_packages", "#!/bin/sh\nexit 1\n", mode=0o755)
         self.assert_fails("could not be installed")
 

@@ -37,7 +37,7 @@ class TallyTest(unittest.TestCase):
         self.assertEqual(tally.add_junit("release", JUNIT.format(count=len(cases), cases="".join(cases))), len(cases))
         return tally
 
-    def test_each_outcome_lands_where_it_belongs(self):
+    def test_each_outcome_is_counted_in_its_category(self):
         tally = self.tally(
             case("a", "run"),
             case("b", "run"),
@@ -50,11 +50,11 @@ class TallyTest(unittest.TestCase):
         self.assertEqual(tally.skipped, ["release: d", "release: e"])
         self.assertEqual(tally.closing_line(), "2 passed, 1 failed, 2 skipped")
 
-    def test_a_test_whose_program_is_missing_failed(self):
+    def test_a_test_whose_program_is_missing_counts_as_failed(self):
         tally = self.tally(case("a", "notrun", '<skipped message="Unable to find executable"/>'))
         self.assertEqual(tally.failed, ["release: a"])
 
-    def test_without_skips_the_line_names_none(self):
+    def test_without_skips_the_line_does_not_mention_them(self):
         self.assertEqual(self.tally(case("a", "run")).closing_line(), "1 passed, 0 failed")
 
 
@@ -96,10 +96,10 @@ class RunChecks(tree.TreeTest):
     # 2 x 3 configured and built, 5 source checks, quickstart and its commands; tests: 2 in release, 1 in asan, 1 in tsan.
     ALL = 6 + 5 + 2 + 4
 
-    def test_all_good(self):
+    def test_a_run_without_failures_passes(self):
         self.assert_closes(self.check(), 0, f"{self.ALL} passed, 0 failed")
 
-    def test_a_skipped_test_is_counted_apart(self):
+    def test_a_skipped_test_is_counted_separately(self):
         self.assert_closes(self.check(SKIPPED), 0, f"{self.ALL} passed, 0 failed, 3 skipped")
 
     def test_a_failing_test_fails_the_run_and_is_named(self):
@@ -111,7 +111,7 @@ class RunChecks(tree.TreeTest):
     def test_a_test_that_cannot_start_fails_the_run(self):
         self.assert_closes(self.check(MISSING), 1, f"{self.ALL} passed, 3 failed")
 
-    def test_a_broken_build_fails_the_run_and_the_rest_is_still_counted(self):
+    def test_a_broken_build_fails_the_run_and_the_other_checks_still_run(self):
         result = self.check(BROKEN_BUILD)
         self.assert_closes(result, 1, f"{3 + 5} passed, 3 failed")
         self.assertIn("build asan", result.stdout)
@@ -127,11 +127,11 @@ class RunChecks(tree.TreeTest):
                 self.assert_closes(self.check(), 1, f"{self.ALL - 1} passed, 1 failed")
                 self.stub(f"tools/{script}")
 
-    def test_packages_that_cannot_be_had_fail_the_run(self):
+    def test_packages_that_cannot_be_installed_fail_the_run(self):
         self.stub("tools/install_packages", status=1)
         self.assert_closes(self.check(), 1, "0 passed, 1 failed")
 
-    def test_a_project_without_tests_is_not_a_passing_one(self):
+    def test_a_project_without_tests_fails(self):
         self.write("CMakeLists.txt", "cmake_minimum_required(VERSION 3.25)\nproject(none LANGUAGES NONE)\n"
                    "enable_testing()\n")
         result = self.run_tool(self.root / "tools/check")
@@ -142,10 +142,10 @@ class RunChecks(tree.TreeTest):
         self.write("CMakeLists.txt", PROJECT)
         self.write("build/release/bin/braid_run_stress_test", "#!/bin/sh\ntest \"$BRAID_STRESS_ALL\" = 1\n", mode=0o755)
         result = self.run_tool(self.root / "tools/check", "--full")
-        # debug: configured, built, 2 tests; every process killed; long commands; and the live tests again and again.
+        # debug: configured, built, 2 tests; every process killed; long commands; and the live tests repeated.
         self.assert_closes(result, 0, f"{self.ALL + 4 + 3} passed, 0 failed")
         self.assertIn("every process killed once", result.stdout)
-        self.assertIn("live tests, again and again", result.stdout)
+        self.assertIn("live tests, repeated", result.stdout)
 
     def fuzzer(self, body):
         """A fuzzer that the build of any preset "makes": a script."""
@@ -162,10 +162,10 @@ class RunChecks(tree.TreeTest):
         self.assertIn("-max_total_time=45", words)
         self.assertEqual(words[-1], str(self.root / "tests/fuzz/corpus/small"), "from the kept inputs")
 
-    def test_a_fuzzer_that_crashes_fails_the_run_and_says_how_to_see_it_again(self):
+    def test_a_fuzzer_that_crashes_fails_the_run_and_prints_how_to_repeat_it(self):
         result = self.check(self.fuzzer("echo 'Test unit written to found/small-crash-1'; exit 77"))
         self.assert_closes(result, 1, f"{self.ALL + 2} passed, 1 failed")
-        self.assertIn("again: build/fuzz/bin/fuzz_small found/small-crash-1", result.stdout)
+        self.assertIn("to repeat it: build/fuzz/bin/fuzz_small found/small-crash-1", result.stdout)
         self.assertIn("tests/fuzz/corpus/small/", result.stdout)
 
     def test_a_fuzzer_that_was_not_built_fails_the_run(self):

@@ -33,7 +33,7 @@ class StudyTable(tree.TreeTest):
         self.write("water/points.csv", "\n".join([head, *(row(*p) + extra for p in points)]) + "\n")
         return self.run_tool(tree.TOOLS / "study_table", self.root / "water", *options)
 
-    def test_the_papers_own_figures_do_not_deviate(self):
+    def test_the_papers_own_figures_have_no_deviation(self):
         result = self.table(POINTS)
         self.assertEqual(result.returncode, 0, result.stderr)
         lines = result.stdout.splitlines()
@@ -52,7 +52,7 @@ class StudyTable(tree.TreeTest):
         self.assertEqual(len(lines), 7)
         self.assertEqual(result.stdout.count("(+0.0 %)"), 16)
 
-    def test_a_deviation_is_of_the_papers_figure(self):
+    def test_a_deviation_is_relative_to_the_papers_figure(self):
         points = [(*p[:6], 10704, *p[7:]) if p[1:5] == (16, 1, 1, "real") else p for p in POINTS]
         self.assertIn("| message time (cycles) | 8920 / 10704 (+20.0 %) |", self.table(points).stdout)
 
@@ -63,7 +63,7 @@ class StudyTable(tree.TreeTest):
         result = self.table([p for p in POINTS if p[1:5] != (4, 4, 2, "no-delay")])
         self.assertIn("no point for water in clusters of 4, simulation.mode no-delay", result.stderr)
 
-    def test_of_several_points_one_must_be_chosen(self):
+    def test_several_matching_points_are_refused(self):
         head = HEAD + ",dispatch"
         both = "\n".join([head, *(row(*p) + ",rr" for p in POINTS), *(row(*p) + ",fixed" for p in POINTS)])
         self.write("water/points.csv", both + "\n")
@@ -88,7 +88,7 @@ class StudyTable(tree.TreeTest):
         self.write("water/points.csv", "\n".join([HEAD + ",faults.seed", *rows]) + "\n")
         return self.run_tool(tree.TOOLS / "study_table", self.root / "water", *options)
 
-    def test_of_several_seeds_it_prints_the_median(self):
+    def test_it_prints_the_median_of_several_seeds(self):
         result = self.of_seeds()
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("| message time (cycles) | 8920 / 8920 (+0.0 %) |", result.stdout)
@@ -133,7 +133,7 @@ class StudyTable(tree.TreeTest):
         # Contention is 3, 2 and 1.1.
         self.assertEqual(result.stdout.splitlines()[2], "| tsp | 2 |  | 2.00 | 4.00 | 2.00 | 150.0 % |", result.stderr)
 
-    def test_without_a_study_it_says_so(self):
+    def test_a_missing_study_is_reported(self):
         result = self.run_tool(tree.TOOLS / "study_table", self.root / "nowhere")
         self.assertEqual(result.returncode, 2)
         self.assertIn("nowhere/points.csv: No such file or directory; name the folder", result.stderr)
