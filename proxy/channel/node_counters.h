@@ -67,12 +67,14 @@ struct alignas(kCacheLine) ProxyCounters {
 };
 
 struct NodeCounters {
-  static constexpr std::uint64_t kMagic = 0x3343646961724200;
+  static constexpr std::uint64_t kMagic = 0x3443646961724200;
   std::uint64_t magic = kMagic;
   std::uint32_t proxies = 0;
   std::uint32_t process = 0;
   // Which proxy serves lane p of every client now: p, unless that is inactive or stalled.
   std::atomic<std::uint8_t> server[kMaxProxies] = {};
+  // Processes that connected to the control socket and were refused; the control plane's.
+  Counter refused_connections;
   ProxyCounters proxy[kMaxProxies];
 };
 

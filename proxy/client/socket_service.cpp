@@ -44,15 +44,13 @@ class SocketService final : public Service {
         case Received::kMessage:
           break;
       }
+      if (answer.kind == control::Kind::kRefused && answer.serial == 0) return refused(answer);
       if (answer.serial == message.serial) {
         if (fd != nullptr)
           *fd = passed;
         else if (passed >= 0)
           ::close(passed);
-        if (answer.kind == control::Kind::kRefused) {
-          answer.refused.text[sizeof answer.refused.text - 1] = '\0';
-          return error("{}", answer.refused.text);
-        }
+        if (answer.kind == control::Kind::kRefused) return refused(answer);
         return answer;
       }
       if (passed >= 0) ::close(passed);
@@ -93,7 +91,24 @@ class SocketService final : public Service {
  private:
   enum class Received { kMessage, kNothing, kGone };
 
-  static Error gone() { return error("the service is gone: its braidd ended or died"); }
+  static Error refused(control::Message& answer) {
+    answer.refused.text[sizeof answer.refused.text - 1] = '\0';
+    return error("{}", answer.refused.text);
+  }
+
+  // A service that refuses a process says why before it closes the socket. What came before the end can still be
+  // read, after the error that the kernel reports first if the service did not read our request.
+  Error gone() {
+    alive_.store(false, std::memory_order_relaxed);
+    control::Message last;
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      int passed = -1;
+      const bool received = receive_message(fd_, &last, &passed);
+      if (passed >= 0) ::close(passed);
+      if (received && last.kind == control::Kind::kRefused && last.serial == 0) return refused(last);
+    }
+    return error("the service is gone: its braidd ended or died");
+  }
 
   // Notes when the other side has hung up.
   void look() {

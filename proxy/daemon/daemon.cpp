@@ -17,6 +17,7 @@
 #include <csignal>
 #include <cstring>
 #include <deque>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,6 +25,7 @@
 #include "base/clock.h"
 #include "proxy/channel/unix_socket.h"
 #include "proxy/daemon/idle.h"
+#include "proxy/daemon/limited_log.h"
 #include "proxy/daemon/node.h"
 
 namespace braid::proxy {
@@ -82,16 +84,31 @@ struct Connected {
   std::deque<Node::Outbound> unsent;
 };
 
-// Only this user's processes, and root's, may use the proxies: the kernel vouches for who they are.
-bool permitted(int fd) {
+// Nothing where the process may use the proxies: only this user's and root's may. The kernel vouches for who it is.
+std::optional<std::string> refusal(int fd) {
   ucred peer{};
   socklen_t length = sizeof peer;
-  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return false;
-  if (peer.uid == ::geteuid() || peer.uid == 0) return true;
-  spdlog::warn("process {} of user {} was refused: only those of user {} and root may attach", peer.pid,
-               peer.uid, ::geteuid());
-  return false;
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0)
+    return fmt::format("a process of an unknown user may not attach: {}", std::strerror(errno));
+  if (peer.uid == ::geteuid() || peer.uid == 0) return {};
+  return fmt::format(
+      "process {} of user {} may not attach to this braidd, which is user {}'s: only processes of that "
+      "user and of root may",
+      peer.pid, peer.uid, ::geteuid());
 }
+
+// Tells a process why it is refused. It does not know that it is, so its first call gets this as the answer.
+void send_refusal(int fd, const std::string& text) {
+  control::Message message;
+  message.kind = control::Kind::kRefused;
+  text.copy(message.refused.text, sizeof message.refused.text - 1);
+  (void)send_message(fd, message, -1, false);
+}
+
+// Lines of the log about what anybody can cause: so many at once.
+constexpr std::uint32_t kLinesAtOnce = 5;
+// Connections that are taken in one turn, so that a crowd of refused ones delays nobody for long.
+constexpr int kAcceptsPerTurn = 16;
 
 class Server {
  public:
@@ -131,13 +148,15 @@ class Server {
       c->unsent.push_back(*out);
       tell(*c);
       if (c->unsent.size() > kMaxUnsent) {
-        spdlog::error("client {} does not read what it is told and is disconnected", c->id);
+        if (expulsions_.on_event(monotonic_now()))
+          spdlog::error("client {} does not read what it is told and is disconnected", c->id);
         drop(out->client);
       }
     }
     while (const std::optional<Node::ClientId> id = node_.poll_expelled()) {
       if (find(*id) == nullptr) continue;
-      spdlog::error("client {} wrote nonsense into its channel and is disconnected", *id);
+      if (expulsions_.on_event(monotonic_now()))
+        spdlog::error("client {} wrote nonsense into its channel and is disconnected", *id);
       drop(*id);
     }
     while (const std::optional<ClusterId> lost = node_.poll_lost_peer())
@@ -145,13 +164,22 @@ class Server {
                     node_.config().transport.peer_death_ms);
     while (const std::optional<ClusterId> ended = node_.poll_ended_peer())
       if (!clients_.empty()) spdlog::info("cluster {} has ended", ended->value());  // else a run is over
-    while (const std::optional<std::string> event = node_.poll_machine_event()) spdlog::info("{}", *event);
+    while (const std::optional<std::string> event = node_.poll_machine_event())
+      if (machine_events_.on_event(monotonic_now())) spdlog::info("{}", *event);
+    tell_untold(refusals_, "connections were refused");
+    tell_untold(expulsions_, "clients were disconnected");
+    tell_untold(machine_events_, "events of other machines happened");
     while (const std::optional<std::string> problem = node_.poll_capture_problem())
       spdlog::warn("{}", *problem);
     while (const std::optional<unsigned> fenced = node_.poll_fenced_proxy())
       spdlog::error("proxy {} has not moved for {} ms: the others go on without it", *fenced,
                     node_.config().transport.path_death_ms);
     return work;
+  }
+
+  static void tell_untold(LimitedLog& log, const char* what) {
+    if (const std::optional<std::uint64_t> untold = log.poll_untold(monotonic_now()))
+      spdlog::warn("{} more {}, {} in all since this braidd began", *untold, what, log.all());
   }
 
   Connected* find(Node::ClientId id) {
@@ -193,22 +221,41 @@ class Server {
     // number into the look-ups below.
     for (std::size_t i = 2; i < fds_.size(); ++i)
       if (fds_[i].revents != 0) serve_client(fds_[i].fd);
-    if (fds_[1].revents != 0) accept_client();
+    if (fds_[1].revents != 0) accept_clients();
     return false;
   }
 
-  void accept_client() {
+  void accept_clients() {
+    pollfd waiting{listener_, POLLIN, 0};
+    for (int n = 0; n<kAcceptsPerTurn&& ::poll(&waiting, 1, 0)> 0; ++n)
+      if (!accept_client()) return;
+  }
+
+  // False: there is none, or no descriptor for it.
+  bool accept_client() {
     const int fd = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
     if (fd < 0) {
       if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
         accept_paused_until_ = monotonic_now() + kNoDescriptorsPause;  // it would be reported again and again
-      return;
+      return false;
     }
-    if (!permitted(fd) || !make_room()) {
-      ::close(fd);
-      return;
+    std::optional<std::string> refused = refusal(fd);
+    if (!refused && !make_room())
+      refused = fmt::format("{} clients are attached to this braidd, the most that it serves: end some",
+                            kMaxClients);
+    if (refused) {
+      refuse(fd, *refused);
+    } else {
+      clients_.push_back({fd, node_.add_client(), false, {}});
     }
-    clients_.push_back({fd, node_.add_client(), false, {}});
+    return true;
+  }
+
+  void refuse(int fd, const std::string& text) {
+    node_.count_refused_connection();
+    if (refusals_.on_event(monotonic_now())) spdlog::warn("refused: {}", text);
+    send_refusal(fd, text);
+    ::close(fd);
   }
 
   // Who connects and says nothing makes way for who does.
@@ -216,11 +263,7 @@ class Server {
     if (clients_.size() < kMaxClients) return true;
     const auto silent =
         std::find_if(clients_.begin(), clients_.end(), [](const Connected& c) { return !c.has_spoken; });
-    if (silent == clients_.end()) {
-      if (!told_full_) spdlog::warn("{} clients are attached: more are refused", kMaxClients);
-      told_full_ = true;
-      return false;
-    }
+    if (silent == clients_.end()) return false;
     drop(silent->id);
     return true;
   }
@@ -252,7 +295,9 @@ class Server {
   std::vector<Connected> clients_;
   std::vector<pollfd> fds_;
   Instant accept_paused_until_;
-  bool told_full_ = false;
+  LimitedLog refusals_{kLinesAtOnce};
+  LimitedLog expulsions_{kLinesAtOnce};
+  LimitedLog machine_events_{4 * kLinesAtOnce};  // a machine comes and goes with several
 };
 
 // What the daemon opened itself, closed whichever way it ends.

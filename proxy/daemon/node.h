@@ -124,6 +124,7 @@ class Node {
   std::optional<std::string> poll_machine_event();
   // Proxies that stood still and were given up for others since the last call, for the log.
   std::optional<unsigned> poll_fenced_proxy();
+  void count_refused_connection() { (**counters_).refused_connections.add(); }
   // What the log shall say of packet captures.
   std::optional<std::string> poll_capture_problem() { return links_->poll_capture_problem(); }
   // When no proxy runs any more: the captures' orderly end. An error: one lacks frames.

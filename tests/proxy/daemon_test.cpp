@@ -66,7 +66,8 @@ class Child {
   pid_t pid_;
 };
 
-Child start_braidd(const NodeConfig& config) {
+// `log_fd`: what it writes to standard error; -1: that of this test.
+Child start_braidd(const NodeConfig& config, int log_fd = -1) {
   const int fd = text_in_memory(to_json(config));
   const std::string number = std::to_string(fd);
   const pid_t parent = ::getpid();
@@ -78,6 +79,7 @@ Child start_braidd(const NodeConfig& config) {
     for (const LinkConfig& link : config.links) ::fcntl(link.fd, F_SETFD, 0);
     if (config.counters_fd >= 0) ::fcntl(config.counters_fd, F_SETFD, 0);
     if (config.ready_fd >= 0) ::fcntl(config.ready_fd, F_SETFD, 0);
+    if (log_fd >= 0) ::dup2(log_fd, STDERR_FILENO);
     ::execl(BRAIDD, BRAIDD, "--config-fd", number.c_str(), nullptr);
     ::_exit(127);
   }
@@ -119,7 +121,8 @@ class Daemons : public ::testing::Test {
       config.counters_fd = counters_fd_[c];
       counters_[c] = static_cast<const NodeCounters*>(
           ::mmap(nullptr, sizeof(NodeCounters), PROT_READ, MAP_SHARED, counters_fd_[c], 0));
-      braidd_.push_back(start_braidd(config));
+      log_fd_[c] = ::memfd_create("log", MFD_CLOEXEC);
+      braidd_.push_back(start_braidd(config, log_fd_[c]));
     }
     ::close(ready[1]);
     for (int n = 0; n < 2; ++n) {
@@ -140,7 +143,15 @@ class Daemons : public ::testing::Test {
     for (int c = 0; c < 2; ++c) {
       ::munmap(const_cast<NodeCounters*>(counters_[c]), sizeof(NodeCounters));
       ::close(counters_fd_[c]);
+      show_log(c);
     }
+  }
+  // Where the test has failed, for the reader.
+  void show_log(int cluster) const {
+    char text[4096];
+    const ssize_t n = HasFailure() ? ::pread(log_fd_[cluster], text, sizeof text, 0) : 0;
+    if (n > 0) ::fprintf(stderr, "braidd %d: %.*s\n", cluster, static_cast<int>(n), text);
+    ::close(log_fd_[cluster]);
   }
 
   std::unique_ptr<Client> attach(unsigned cluster, const ClientOptions& options = {}) {
@@ -181,6 +192,7 @@ class Daemons : public ::testing::Test {
 
   std::string address_[2];
   int counters_fd_[2];
+  int log_fd_[2];
   const NodeCounters* counters_[2];
   std::vector<Child> braidd_;
   std::unique_ptr<Client> a_;
@@ -417,9 +429,42 @@ TEST_F(Daemons, AnotherUserIsRefused) {
   Child unknown = in_child([&] {
     if (::setgid(65534) != 0 || ::setuid(65534) != 0) return 10;
     const auto client = Client::attach(address_[0], {});
-    return client.ok() ? 11 : 0;
+    if (client.ok()) return 11;
+    const std::string why = client.error().text;
+    if (why.find("of user 65534 may not attach to this braidd, which is user 0's") == std::string::npos) {
+      ::fprintf(stderr, "%s\n", why.c_str());
+      return 12;
+    }
+    return 0;
   });
-  ASSERT_TRUE(until([&] { traffic(); }, [&] { return !unknown.running(); }));
+  int status = -1;
+  ASSERT_TRUE(
+      until([&] { traffic(); }, [&] { return ::waitpid(unknown.pid(), &status, WNOHANG) == unknown.pid(); }));
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(counters_[0]->refused_connections.get(), 1u);
+  expect_unharmed();
+}
+
+TEST_F(Daemons, AFloodOfRefusedConnectionsIsCountedAndFillsNoLog) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  constexpr int kConnections = 3000;
+  begin_traffic();
+  Child flood = in_child([&] {
+    if (::setgid(65534) != 0 || ::setuid(65534) != 0) return 10;
+    for (int n = 0; n < kConnections; ++n) {
+      const Result<int> fd = connect_unix(address_[0]);
+      if (!fd) return 11;
+      ::close(fd.value());
+    }
+    return 0;
+  });
+  ASSERT_TRUE(
+      until([&] { traffic(); }, [&] { return counters_[0]->refused_connections.get() == kConnections; }));
+  EXPECT_EQ(flood.wait(), 0);
+  std::string log(1u << 20, '\0');
+  log.resize(static_cast<std::size_t>(std::max<ssize_t>(::pread(log_fd_[0], log.data(), log.size(), 0), 0)));
+  EXPECT_THAT(log, HasSubstr("of user 65534 may not attach"));
+  EXPECT_LT(std::count(log.begin(), log.end(), '\n'), 40) << "it was told a few times in each interval";
   expect_unharmed();
 }
 

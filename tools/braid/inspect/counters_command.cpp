@@ -35,8 +35,13 @@ struct Arguments {
   double every_seconds = 0;
 };
 
-// One list for each proxy of the node whose braidd listens at `service`.
-Result<std::vector<CounterValues>> read_counters(const std::string& service) {
+struct NodeValues {
+  std::vector<CounterValues> proxies;
+  std::uint64_t refused_connections = 0;
+};
+
+// Of the node whose braidd listens at `service`.
+Result<NodeValues> read_counters(const std::string& service) {
   Result<std::unique_ptr<proxy::Service>> connected = proxy::connect_to_service(service);
   if (!connected) return connected.error();
   proxy::control::Message request;
@@ -55,20 +60,24 @@ Result<std::vector<CounterValues>> read_counters(const std::string& service) {
 
   const auto* const node = static_cast<const proxy::NodeCounters*>(mapped);
   const bool known = node->magic == proxy::NodeCounters::kMagic;
-  std::vector<CounterValues> proxies(std::min(node->proxies, proxy::kMaxProxies));
-  for (std::size_t p = 0; p < proxies.size(); ++p) {
+  NodeValues values;
+  values.refused_connections = node->refused_connections.get();
+  values.proxies.resize(std::min(node->proxies, proxy::kMaxProxies));
+  for (std::size_t p = 0; p < values.proxies.size(); ++p) {
     proxy::for_each_counter(node->proxy[p], [&](const char* name, const char*, std::uint64_t value) {
-      proxies[p].emplace_back(name, value);
+      values.proxies[p].emplace_back(name, value);
     });
   }
   ::munmap(mapped, sizeof(proxy::NodeCounters));
   if (!known)
     return error("{}: has other counters than ours; build braid and braidd from the same source", service);
-  return proxies;
+  return values;
 }
 
 // A line for each counter that is not zero at every proxy (`all`: for every counter), a column for each proxy.
-std::string render_counters(const std::vector<CounterValues>& proxies, bool all) {
+// Then those of the node.
+std::string render_counters(const NodeValues& node, bool all) {
+  const std::vector<CounterValues>& proxies = node.proxies;
   if (proxies.empty()) return "";
   std::string text = fmt::format("{:<26}", "");
   for (std::size_t p = 0; p < proxies.size(); ++p)
@@ -82,17 +91,20 @@ std::string render_counters(const std::vector<CounterValues>& proxies, bool all)
     for (const CounterValues& values : proxies) text += fmt::format("  {:>14}", values[c].second);
     text += "\n";
   }
+  if (node.refused_connections != 0 || all)
+    text += fmt::format("{:<26}  {:>14}  connections that the node refused\n", "refused_connections",
+                        node.refused_connections);
   return text;
 }
 
 int show_counters(const Arguments& arguments) {
   const std::string service = arguments.node.address("counters");
   for (bool first = true;; first = false) {
-    const Result<std::vector<CounterValues>> proxies = read_counters(service);
+    const Result<NodeValues> node = read_counters(service);
     // After the first time, the end of the node ends the command.
-    if (!proxies && !first) return 0;
-    if (!proxies) refuse(kLostDaemonStatus, proxies.error().text);
-    print(render_counters(*proxies, arguments.all));
+    if (!node && !first) return 0;
+    if (!node) refuse(kLostDaemonStatus, node.error().text);
+    print(render_counters(*node, arguments.all));
     if (arguments.every_seconds <= 0) return 0;
     print("\n");
     ::usleep(static_cast<useconds_t>(std::min(arguments.every_seconds, 1000.0) * 1e6));
