@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/zeroed_table.h"
 #include "dsm/engine/state_sink.h"
 #include "dsm/engine/types.h"
 
@@ -115,7 +116,7 @@ class Directory {
   const ClusterId self_;
   const std::uint32_t flush_window_;
   const std::int32_t migrate_after_;
-  std::vector<Master> masters_;
+  ZeroedTable<Master> masters_;              // by page
   std::vector<std::uint32_t> changes_from_;  // per cluster: diffs whose DiffDone has not left
   std::uint32_t rounds_ = 0;
 };

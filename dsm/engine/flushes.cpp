@@ -108,7 +108,6 @@ void Flushes::unlink(std::uint32_t page) {
   List& l = list(s.listed);
   (s.previous == kNoPages ? l.first : states_[s.previous].following) = s.following;
   (s.following == kNoPages ? l.last : states_[s.following].previous) = s.previous;
-  s.previous = s.following = kNoPages;
   s.listed = Listed::kNot;
   --l.size;
 }

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/zeroed_table.h"
 #include "dsm/engine/releases.h"
 #include "dsm/engine/state_sink.h"
 #include "dsm/engine/types.h"
@@ -103,8 +104,9 @@ class Flushes {
     Side side = Side::kCopy;         // while dirty or in flight
     Releases::Epoch dirty_tag = 0;   // dirty: of the writes that no flush has taken
     Releases::Epoch flight_tag = 0;  // kSent: of the writes in flight
-    std::uint32_t previous = kNoPages;
-    std::uint32_t following = kNoPages;
+    // While listed: its neighbours, or kNoPages.
+    std::uint32_t previous = 0;
+    std::uint32_t following = 0;
   };
 
   struct List {
@@ -121,7 +123,7 @@ class Flushes {
 
   const std::uint32_t window_;
   Releases releases_;
-  std::vector<State> states_;
+  ZeroedTable<State> states_;           // by page
   std::array<List, 4> lists_;           // by Listed; the first is not used
   std::uint32_t in_flight_ = 0;         // queued or sent, copies and masters; at most the window (PG-18)
   std::uint32_t copies_in_flight_ = 0;  // of these, copies

@@ -51,7 +51,7 @@ void Masters::set_home(PageId first, std::uint32_t count, ClusterId home) {
     std::uint32_t run = 0;  // pages that one call protects
     while (i + run < end && table_[i + run].access != wanted && access_when_placed(i + run, home) == wanted)
       ++run;
-    if (run != 0) table_.set_access(i, run, wanted);
+    if (run != 0) table_.set_access_later(i, run, wanted);
     i += run != 0 ? run : 1;
   }
   for (std::uint32_t i = first.value(); i < end; ++i) serve_kept(i);

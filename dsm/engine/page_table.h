@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/zeroed_table.h"
 #include "dsm/engine/nodes.h"
 #include "dsm/engine/types.h"
 
@@ -28,6 +29,7 @@ enum class Content : std::uint8_t { kInvalid, kClean, kDirty };
 enum class Fetch : std::uint8_t { kNone, kWaiting, kQueued, kSent };
 
 struct Page {
+  bool known = false;             // false: as every page begins (PageTable::begin())
   Access access = Access::kNone;  // the last argument of protect(); changed by PageTable alone
   Content content = Content::kInvalid;
   Fetch fetch = Fetch::kNone;    // copies.cpp
@@ -54,11 +56,7 @@ class PageTable {
  public:
   // Every page is homed cyclically and inaccessible. `memory` must outlive the table.
   PageTable(const EngineConfig& config, PageMemory& memory)
-      : self_(config.cluster), memory_(memory), pages_(config.pages) {
-    for (std::uint32_t i = 0; i < config.pages; ++i) {
-      pages_[i].home = keeper(config, i).value();
-      if (here(i)) pages_[i].content = Content::kClean;
-    }
+      : config_(config), memory_(memory), pages_(config.pages) {
     // One call for all, whatever the homes: the first touch at a home opens the page there. Opening every
     // second page here would split the heap into as many mappings as pages.
     memory_.protect(PageId(0), config.pages, Access::kNone);
@@ -66,24 +64,42 @@ class PageTable {
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(pages_.size()); }
   bool contains(PageId page) const { return page.value() < pages_.size(); }
-  Page& operator[](std::uint32_t page) { return pages_[page]; }
-  const Page& operator[](std::uint32_t page) const { return pages_[page]; }
+  Page& operator[](std::uint32_t page) { return begun(page); }
+  const Page& operator[](std::uint32_t page) const { return begun(page); }
   // This cluster is the page's home.
-  bool here(std::uint32_t page) const { return pages_[page].home == self_.value(); }
-  ClusterId home(std::uint32_t page) const { return ClusterId(pages_[page].home); }
+  bool here(std::uint32_t page) const { return begun(page).home == config_.cluster.value(); }
+  ClusterId home(std::uint32_t page) const { return ClusterId(begun(page).home); }
   // kPageBytes, through the mapping that never faults.
   std::byte* bytes(std::uint32_t page) const { return memory_.page(PageId(page)); }
 
   // What compute nodes may do with these pages from now on.
   void set_access(std::uint32_t first, std::uint32_t count, Access access) {
     memory_.protect(PageId(first), count, access);
-    for (std::uint32_t i = first; i < first + count; ++i) pages_[i].access = access;
+    for (std::uint32_t i = first; i < first + count; ++i) begun(i).access = access;
+  }
+  // The same for pages that may never be used.
+  void set_access_later(std::uint32_t first, std::uint32_t count, Access access) {
+    memory_.protect_later(PageId(first), count, access);
+    for (std::uint32_t i = first; i < first + count; ++i) begun(i).access = access;
   }
 
  private:
-  const ClusterId self_;
+  // The record is filled in when somebody looks at it first, so that a heap costs what is used of it.
+  Page& begun(std::uint32_t page) const {
+    Page& p = pages_[page];
+    if (!p.known) [[unlikely]]
+      begin(p, page);
+    return p;
+  }
+  void begin(Page& p, std::uint32_t page) const {
+    p = Page{.known = true};
+    p.home = keeper(config_, page).value();
+    if (p.home == config_.cluster.value()) p.content = Content::kClean;
+  }
+
+  const EngineConfig config_;
   PageMemory& memory_;
-  std::vector<Page> pages_;
+  mutable ZeroedTable<Page> pages_;
 };
 
 }  // namespace braid::dsm

@@ -86,6 +86,10 @@ class PageMemory {
   // What compute nodes may do with pages [first, first + count) from now on. Takes effect before it returns:
   // no sibling can write through an older permission afterwards.
   virtual void protect(PageId first, std::uint32_t count, Access access) = 0;
+  // The same for pages that may never be used: what an access costs may wait for the first one.
+  virtual void protect_later(PageId first, std::uint32_t count, Access access) {
+    protect(first, count, access);
+  }
   // The page's bytes through the second mapping: always readable and writable, never faults.
   virtual std::byte* page(PageId page) = 0;
 };

@@ -22,6 +22,8 @@ namespace braid::dsm {
 
 namespace {
 
+constexpr std::uint32_t kRevealedAtOnce = 16;
+
 [[noreturn]] void view_failed(int error_number, PageId first, std::uint32_t count) {
   char other_way[160] = {};
   format_within(other_way, sizeof other_way - 1,
@@ -142,7 +144,7 @@ Result<void> Memory::use_userfaultfd() {
   registration.mode = UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_MINOR | UFFDIO_REGISTER_MODE_WP;
   if (::ioctl(fd, UFFDIO_REGISTER, &registration) != 0)
     return error("userfaultfd does not take the shared heap: {}", std::strerror(errno));
-  access_.assign(pages_, Access::kNone);
+  views_ = ZeroedTable<View>(pages_);
   // Showing a page without write permission came last to the kernel: try it.
   *const_cast<volatile std::byte*>(alias_) = std::byte{0};
   uffdio_continue show = {};
@@ -151,7 +153,7 @@ Result<void> Memory::use_userfaultfd() {
   if (::ioctl(fd, UFFDIO_CONTINUE, &show) != 0)
     return error("userfaultfd cannot show a page without write permission ({}): Linux 6.4 can",
                  std::strerror(errno));
-  access_[0] = Access::kRead;
+  views_[0] = View::kRead;
   protect(PageId(0), 1, Access::kNone);
   return {};
 }
@@ -160,13 +162,13 @@ Memory::Memory(Memory&& other) noexcept
     : alias_(std::exchange(other.alias_, nullptr)),
       pages_(std::exchange(other.pages_, 0)),
       userfaultfd_(std::exchange(other.userfaultfd_, -1)),
-      access_(std::move(other.access_)) {}
+      views_(std::move(other.views_)) {}
 
 Memory& Memory::operator=(Memory&& other) noexcept {
   std::swap(alias_, other.alias_);
   std::swap(pages_, other.pages_);
   std::swap(userfaultfd_, other.userfaultfd_);
-  std::swap(access_, other.access_);
+  std::swap(views_, other.views_);
   return *this;
 }
 
@@ -186,7 +188,36 @@ void Memory::warm(PageId page) {
   for (std::size_t at = kCacheLine; at < kPageBytes; at += kCacheLine) __builtin_prefetch(first + at, 1);
 }
 
+Access Memory::access_of(View view) {
+  switch (view) {
+    case View::kNone:
+      return Access::kNone;
+    case View::kRead:
+    case View::kHiddenRead:
+      return Access::kRead;
+    case View::kWrite:
+    case View::kHiddenWrite:
+      return Access::kWrite;
+  }
+  return Access::kNone;
+}
+
 void Memory::protect(PageId first, std::uint32_t count, Access access) {
+  change(first, count, access, [](View from, View to, View hidden_to) {
+    // A page that nobody has touched stays hidden unless somebody is allowed more: that node touches it now.
+    return hidden(from) && access_of(to) <= access_of(from) ? hidden_to : to;
+  });
+}
+
+void Memory::protect_later(PageId first, std::uint32_t count, Access access) {
+  change(first, count, access, [](View from, View to, View hidden_to) {
+    return from == View::kNone || hidden(from) ? hidden_to : to;
+  });
+}
+
+// next(from, to, hidden_to): which of both a page that is `from` becomes.
+template <class Next>
+void Memory::change(PageId first, std::uint32_t count, Access access, Next&& next) {
   CHECK(inside(first.value(), count, pages_));
   if (count == 0) return;
   if (userfaultfd_ < 0) {
@@ -194,39 +225,70 @@ void Memory::protect(PageId first, std::uint32_t count, Access access) {
       view_failed(errno, first, count);
     return;
   }
+  const View to = access == Access::kNone   ? View::kNone
+                  : access == Access::kRead ? View::kRead
+                                            : View::kWrite;
+  const View hidden_to = access == Access::kNone   ? View::kNone
+                         : access == Access::kRead ? View::kHiddenRead
+                                                   : View::kHiddenWrite;
   const std::uint32_t end = first.value() + count;
   for (std::uint32_t run = first.value(); run < end;) {
-    std::uint32_t next = run + 1;
-    while (next < end && access_[next] == access_[run]) ++next;
-    protect_run(run, next - run, access_[run], access);
-    run = next;
+    const View from = views_[run];
+    std::uint32_t after = run + 1;
+    while (after < end && views_[after] == from) ++after;
+    change_run(run, after - run, from, next(from, to, hidden_to));
+    run = after;
   }
 }
 
-void Memory::protect_run(std::uint32_t first, std::uint32_t count, Access from, Access to) {
+void Memory::change_run(std::uint32_t first, std::uint32_t count, View from, View to) {
   if (from == to) return;
-  if (to == Access::kNone) {
-    // The view forgets where the pages are; the file keeps them.
-    if (::madvise(application_address(PageId(first)), std::size_t{count} * kPageBytes, MADV_DONTNEED) != 0)
-      userfaultfd_failed("madvise", errno, first, count);
-  } else if (from == Access::kNone) {
-    // What the file does not have cannot be shown.
-    for (std::uint32_t p = first; p < first + count; ++p)
-      (void)*static_cast<volatile std::byte*>(page(PageId(p)));
-    uffdio_continue show = {};
-    show.range = range_of(first, count);
-    show.mode = UFFDIO_CONTINUE_MODE_DONTWAKE | (to == Access::kRead ? kContinueWriteProtected : 0);
-    if (::ioctl(userfaultfd_, UFFDIO_CONTINUE, &show) != 0)
-      userfaultfd_failed("UFFDIO_CONTINUE", errno, first, count);
-  } else {
+  const bool shown = from == View::kRead || from == View::kWrite;
+  if (to == View::kNone) {
+    if (shown) forget(first, count);
+  } else if (!hidden(to)) {
+    if (!shown) return show(first, count, to);
     // No thread waits for a wake-up: a fault raises a signal.
     uffdio_writeprotect change = {};
     change.range = range_of(first, count);
-    change.mode = to == Access::kRead ? UFFDIO_WRITEPROTECT_MODE_WP : UFFDIO_WRITEPROTECT_MODE_DONTWAKE;
+    change.mode = to == View::kRead ? UFFDIO_WRITEPROTECT_MODE_WP : UFFDIO_WRITEPROTECT_MODE_DONTWAKE;
     if (::ioctl(userfaultfd_, UFFDIO_WRITEPROTECT, &change) != 0)
       userfaultfd_failed("UFFDIO_WRITEPROTECT", errno, first, count);
   }
-  std::fill_n(access_.begin() + first, count, to);
+  for (std::uint32_t p = first; p < first + count; ++p) views_[p] = to;
+}
+
+// The view forgets where the pages are; the file keeps them.
+void Memory::forget(std::uint32_t first, std::uint32_t count) {
+  if (::madvise(application_address(PageId(first)), std::size_t{count} * kPageBytes, MADV_DONTNEED) != 0)
+    userfaultfd_failed("madvise", errno, first, count);
+}
+
+void Memory::show(std::uint32_t first, std::uint32_t count, View to) {
+  // What the file does not have cannot be shown.
+  for (std::uint32_t p = first; p < first + count; ++p)
+    (void)*static_cast<volatile std::byte*>(page(PageId(p)));
+  uffdio_continue show = {};
+  show.range = range_of(first, count);
+  show.mode = UFFDIO_CONTINUE_MODE_DONTWAKE | (to == View::kRead ? kContinueWriteProtected : 0);
+  if (::ioctl(userfaultfd_, UFFDIO_CONTINUE, &show) != 0)
+    userfaultfd_failed("UFFDIO_CONTINUE", errno, first, count);
+  for (std::uint32_t p = first; p < first + count; ++p) views_[p] = to;
+}
+
+bool Memory::reveal(PageId page, bool write) {
+  if (userfaultfd_ < 0) return false;
+  const std::uint32_t first = page.value();
+  const View from = views_[first];
+  if (!hidden(from) || (write && from != View::kHiddenWrite)) return false;
+  const View to = from == View::kHiddenRead ? View::kRead : View::kWrite;
+  // A fault takes some 3 us, so pages that are used one after the other are shown several at a time.
+  const bool is_next = first > 0 && views_[first - 1] == to;
+  const std::uint32_t end = std::min(pages_, first + (is_next ? kRevealedAtOnce : 1));
+  std::uint32_t after = first + 1;
+  while (after < end && views_[after] == from) ++after;
+  show(first, after - first, to);
+  return true;
 }
 
 }  // namespace braid::dsm

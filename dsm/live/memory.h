@@ -15,9 +15,9 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "base/result.h"
+#include "base/zeroed_table.h"
 #include "dsm/engine/types.h"
 #include "dsm/program/heap.h"
 
@@ -38,6 +38,11 @@ class Memory final : public PageMemory {
   // (kMprotect): the program cannot continue, and a fault cannot be refused. Allocates
   // nothing.
   void protect(PageId first, std::uint32_t count, Access access) override;
+  // Under userfaultfd pages without access stay hidden, and take no memory, until reveal().
+  void protect_later(PageId first, std::uint32_t count, Access access) override;
+  // Shows the page if this access to it is allowed and it is hidden; false: it is not. Where the page before it
+  // is shown, the next ones are shown with it. Allocates nothing.
+  bool reveal(PageId page, bool write);
   std::byte* page(PageId page) override { return alias_ + page.value() * kPageBytes; }
   // Allocates the page's memory, if it has none, and prefetches it; changes no byte. Any thread, whatever others
   // do with the page.
@@ -49,14 +54,23 @@ class Memory final : public PageMemory {
   }
 
  private:
+  // What compute nodes may do with a page, and whether the view shows it. Hidden: the first access faults.
+  enum class View : std::uint8_t { kNone, kRead, kWrite, kHiddenRead, kHiddenWrite };
+
   Memory(std::byte* alias, std::uint32_t pages) : alias_(alias), pages_(pages) {}
   Result<void> use_userfaultfd();
-  void protect_run(std::uint32_t first, std::uint32_t count, Access from, Access to);
+  static bool hidden(View view) { return view >= View::kHiddenRead; }
+  static Access access_of(View view);
+  template <class Next>
+  void change(PageId first, std::uint32_t count, Access access, Next&& next);
+  void change_run(std::uint32_t first, std::uint32_t count, View from, View to);
+  void forget(std::uint32_t first, std::uint32_t count);
+  void show(std::uint32_t first, std::uint32_t count, View to);
 
   std::byte* alias_ = nullptr;
   std::uint32_t pages_ = 0;
   int userfaultfd_ = -1;
-  std::vector<Access> access_;  // by page; kUserfaultfd only
+  ZeroedTable<View> views_;  // by page; kUserfaultfd only
 };
 
 }  // namespace braid::dsm

@@ -286,6 +286,10 @@ void Runtime::on_unmapped(std::uintptr_t address) {
 bool Runtime::on_fault(std::uintptr_t address, bool write) {
   if (!in_heap(address, memory_.pages())) return false;
   if (this_thread.local < 0) {
+    {
+      const std::lock_guard hold(combiner_);
+      if (memory_.reveal(page_of(address), write)) return true;  // which its cluster may use
+    }
     say_touched_by_foreign_thread();
     return false;
   }
@@ -308,6 +312,7 @@ bool Runtime::on_fault(std::uintptr_t address, bool write) {
           node_id(local));
     }
     allocated = page.value() < memory_.pages() - engine.free_pages();
+    if (allocated && memory_.reveal(page, write)) return true;
     return !allocated || engine.fault(node, page, write ? Access::kWrite : Access::kRead);
   });
   if (!allocated) {

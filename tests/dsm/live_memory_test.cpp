@@ -132,6 +132,67 @@ TEST_P(MemoryBy, OccupiedAddressIsRefusedAndNothingIsOverwritten) {
   EXPECT_TRUE(Memory::make(2, GetParam()).ok()) << "the first one gave its address back";
 }
 
+bool has_memory(Memory& memory, std::uint32_t page) {
+  unsigned char resident = 0;
+  EXPECT_EQ(::mincore(memory.page(PageId(page)), kPageBytes, &resident), 0);
+  return (resident & 1) != 0;
+}
+std::uint32_t pages_with_memory(Memory& memory) {
+  std::uint32_t all = 0;
+  for (std::uint32_t p = 0; p < memory.pages(); ++p) all += has_memory(memory, p);
+  return all;
+}
+
+TEST(Memory, PagesForLaterTakeMemoryWhenTheyAreRevealed) {
+  Result<Memory> made = Memory::make(1000, Protection::kUserfaultfd);
+  if (!made) GTEST_SKIP() << made.error().text;
+  Memory& memory = *made;
+  const std::uint32_t before = pages_with_memory(memory);  // one was tried
+  memory.protect_later(PageId(100), 800, Access::kWrite);
+  EXPECT_EQ(pages_with_memory(memory), before);
+  EXPECT_FALSE(memory.reveal(PageId(99), false)) << "no access is allowed";
+  EXPECT_TRUE(memory.reveal(PageId(500), true));
+  EXPECT_FALSE(memory.reveal(PageId(500), true)) << "it is shown";
+  *seen_at(PageId(500)) = 5;
+  EXPECT_EQ(pages_with_memory(memory), before + 1);
+  // In order: several at a time, up to the next page that is not for later.
+  EXPECT_TRUE(memory.reveal(PageId(501), false));
+  *seen_at(PageId(516)) = 6;
+  EXPECT_EQ(pages_with_memory(memory), before + 17);
+  EXPECT_TRUE(memory.reveal(PageId(898), false));
+  EXPECT_TRUE(memory.reveal(PageId(899), false));
+  EXPECT_FALSE(has_memory(memory, 900));
+}
+
+TEST(Memory, PagesForLaterFollowEveryChangeOfTheirProtection) {
+  for (const bool write : {false, true}) {
+    const Ending ending = in_a_process([=] {
+      Result<Memory> made = Memory::make(100, Protection::kUserfaultfd);
+      if (!made) return 77;
+      Memory& memory = *made;
+      memory.protect_later(PageId(0), 100, Access::kWrite);
+      memory.protect(PageId(10), 20, Access::kRead);  // still hidden, and readable only
+      if (has_memory(memory, 12) || memory.reveal(PageId(12), true)) return 1;
+      memory.protect(PageId(12), 1, Access::kWrite);  // more is allowed: somebody needs it
+      *seen_at(PageId(12)) = 12;
+      memory.protect(PageId(40), 1, Access::kNone);
+      if (memory.reveal(PageId(40), false) || has_memory(memory, 40)) return 2;
+      memory.protect_later(PageId(12), 1, Access::kRead);  // shown pages stay shown
+      if (*seen_at(PageId(12)) != 12) return 3;
+      if (!memory.reveal(PageId(20), false) || *seen_at(PageId(20)) != 0) return 4;
+      store(memory.page(PageId(50)), 41);  // hidden, and written by another cluster
+      if (!memory.reveal(PageId(50), true) || *seen_at(PageId(50)) != 41) return 5;
+      if (write) *seen_at(PageId(20)) = 1;
+      return 0;
+    });
+    if (ending.exit_status == 77) GTEST_SKIP() << "no userfaultfd";
+    EXPECT_EQ(crashed(ending), write) << ending.text;
+    if (!write) {
+      EXPECT_EQ(ending.exit_status, 0) << ending.text;
+    }
+  }
+}
+
 TEST(Memory, TheKernelsLimitOfMappingsIsNamedWithItsCure) {
   unsigned limit = 0;
   std::FILE* const file = std::fopen("/proc/sys/vm/max_map_count", "r");
