@@ -74,13 +74,24 @@ function(braid_library name)
 endfunction()
 
 # braid_compile_quickly(target): for code that runs once in a process and costs the compiler dear: command lines, JSON. On
-# such files -Og takes two thirds of the time of -O2.
+# such files -Og takes two thirds of the time of -O2. A library's or an object library's only: programs have other flags.
 function(braid_compile_quickly target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:RelWithDebInfo>:-Og>)
   get_target_property(reused ${target} PRECOMPILE_HEADERS_REUSE_FROM)
   if(reused)
     braid_reuse_precompiled(${target} braid_precompiled_quickly)
   endif()
+endfunction()
+
+# braid_main(name SOURCE DEPENDS targets...): a program of libraries and one file that reads its command line.
+function(braid_main name source)
+  cmake_parse_arguments(arg "" "" "DEPENDS" ${ARGN})
+  add_library(${name}_main OBJECT ${source})
+  target_link_libraries(${name}_main PUBLIC braid_options fmt::fmt ${arg_DEPENDS})
+  braid_reuse_precompiled(${name}_main braid_precompiled_quickly)
+  braid_compile_quickly(${name}_main)
+  add_executable(${name})
+  target_link_libraries(${name} PRIVATE ${name}_main)
 endfunction()
 
 # braid_test(name SOURCES... [DEPENDS targets...] [LABELS labels...]): a GoogleTest binary; each of its tests is one of
