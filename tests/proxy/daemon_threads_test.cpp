@@ -36,7 +36,7 @@ class DaemonThreads : public ::testing::Test {
       config.listen_address = address_[c];
       config.ready_fd = ready[1];
       daemons_.emplace_back([config] {
-        const Result<void> done = run_daemon(config);
+        const Result<DaemonEnd> done = run_daemon(config);
         EXPECT_TRUE(done.ok()) << done.error().text;
       });
     }
