@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include <cstddef>
+#include <cstring>
 #include <new>
 #include <type_traits>
 #include <utility>
@@ -20,11 +21,15 @@ class ZeroedTable {
  public:
   explicit ZeroedTable(std::size_t size = 0) : size_(size) {
     if (size == 0) return;
-    void* const memory = ::mmap(nullptr, size * sizeof(T), PROT_READ | PROT_WRITE,
-                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (is_small()) {
+      entries_ = static_cast<T*>(std::memset(::operator new(bytes()), 0, bytes()));
+      return;
+    }
+    void* const memory =
+        ::mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) throw std::bad_alloc();
     // An entry that is used must not take 2 MiB.
-    (void)::madvise(memory, size * sizeof(T), MADV_NOHUGEPAGE);
+    (void)::madvise(memory, bytes(), MADV_NOHUGEPAGE);
     entries_ = static_cast<T*>(memory);
   }
   ZeroedTable(ZeroedTable&& other) noexcept
@@ -35,7 +40,11 @@ class ZeroedTable {
     return *this;
   }
   ~ZeroedTable() {
-    if (entries_ != nullptr) ::munmap(entries_, size_ * sizeof(T));
+    if (entries_ == nullptr) return;
+    if (is_small())
+      ::operator delete(entries_);
+    else
+      ::munmap(entries_, bytes());
   }
 
   std::size_t size() const { return size_; }
@@ -46,6 +55,12 @@ class ZeroedTable {
   const T* end() const { return entries_ + size_; }
 
  private:
+  // A small table is memory like any other: a mapping of its own would cost more than it saves.
+  static constexpr std::size_t kSmallBytes = 1 << 16;
+
+  std::size_t bytes() const { return size_ * sizeof(T); }
+  bool is_small() const { return bytes() <= kSmallBytes; }
+
   T* entries_ = nullptr;
   std::size_t size_;
 };
