@@ -1,4 +1,4 @@
-// Ports of one cluster, and how connections between them are set up and taken down inside one logical machine
+// Ports of one cluster, and how connections between them are set up and taken down inside one machine
 // (paper, section 2.3): a server binds a port and listens; a client names (cluster id, port).
 //
 //   client                 its cluster                       the server's cluster              server

@@ -26,7 +26,7 @@
 // are never blocked on compute nodes, and sigaltstack() does not replace their stack, although it reports that it
 // did. A program that replaces these handlers by other means ends with a message at its next parallel().
 //
-// fork(). The child is no part of the machine: its first access to shared memory, and each call but clusters(),
+// fork(). The child is not part of the machine: its first access to shared memory, and each call but clusters(),
 // cluster() and nodes_per_cluster(), ends it with a message and status 70, and its parent goes on. Copy what the
 // child needs to private memory before fork(). A child made inside parallel() must not return from the function.
 // fork() with exec(), system(), popen() and posix_spawn() work.

@@ -46,7 +46,7 @@ struct PeerConfig {
   NiConfig ni(std::size_t i) const { return i == 0 ? NiConfig{address, mac, link} : more_nis[i - 1]; }
 };
 
-// Connections with clusters of other logical machines (docs/OPERATIONS.md). Both are off by default: a
+// Connections with clusters of other machines (docs/OPERATIONS.md). Both are off by default: a
 // machine's own configuration decides who may connect to its listeners.
 struct MachinesConfig {
   bool connect = false;

@@ -1,5 +1,5 @@
-// Between the two times of a simulation: events happen at Instants, and each compute node has a clock, which
-// counts the cycles that its program has computed or waited.
+// Converts between the two times of a simulation. Events happen at Instants. Each compute
+// node has a clock that counts the cycles that its program has computed or waited.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@ namespace braid::sim {
 
 class ClockRate {
  public:
-  // What no clock comes to: Instant::never().
+  // A clock value that is never reached: Instant::never().
   static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
   explicit ClockRate(std::int64_t cycles_per_second) : per_second_(cycles_per_second) {}
 
   std::int64_t cycles_per_second() const { return per_second_; }
 
-  // Rounded up: a node whose clock shows so many cycles has come to `at` at least.
+  // Rounded up: a node whose clock shows the result has reached at least `at`.
   std::int64_t to_cycles(Instant at) const {
     if (at == Instant::never()) return kNever;
     const auto scaled = static_cast<__int128>(at.ns()) * per_second_;

@@ -26,7 +26,7 @@ void ComputeNode::wait_at_barrier(Instant now) {
   since_ = now;
 }
 
-// What it waited for was part of parallel(), unless it was outside or called together with other clusters.
+// A wait counts if it was inside parallel() and not for a collective call.
 void ComputeNode::account(Instant at, const ParallelTime& parallel) {
   if (!parallel.is_running() || state_ == State::kOutside || state_ == State::kInCall) return;
   const Duration waited = at - std::max(since_, parallel.began());

@@ -1,5 +1,5 @@
-// One compute node as the simulated machine sees it: what it does, since when, and what its time went into.
-// Its program, and the clock that it computes by, are its shell's.
+// The state of one compute node in the simulated machine, since when it has it, and
+// what its time was spent on. Its program and its clock are the shell's (sim/shell).
 //
 //               ask()              wait()
 //   kRunning ---------> kAsking ----------> kWaiting      the page protocol has its request
@@ -21,57 +21,57 @@
 
 namespace braid::sim {
 
-// What a compute node did with its time inside parallel().
+// How a compute node spent its time inside parallel().
 struct NodeFigures {
   Duration computing{};
   Duration faults{};  // waiting for pages
   Duration locks{};
   Duration barriers{};
-  Duration syncs{};            // of other kinds
-  Duration handling{};         // of that, or of computing: messages that arrived, handled on it
-  Duration held_up{};          // of `handling`, what is of computing
-  std::uint64_t messages = 0;  // that it sent
+  Duration syncs{};            // waiting for anything else
+  Duration handling{};         // in any of these: handling messages that arrived
+  Duration held_up{};          // the part of `handling` that delayed computing
+  std::uint64_t messages = 0;  // sent by this node
 };
 
 class ComputeNode {
  public:
   enum class State : std::uint8_t { kOutside, kRunning, kAsking, kWaiting, kInCall };
 
-  // `seed`: of the jitter of its requests.
+  // `seed` draws the jitter of its requests.
   explicit ComputeNode(std::uint64_t seed) : random_(seed) {}
 
   State state() const { return state_; }
   bool is_running() const { return state_ == State::kRunning; }
   const NodeFigures& figures() const { return figures_; }
 
-  // It asks for something, at `at`. Returns how much later than that the request comes: at most `jitter`.
+  // The node makes a request at `at`. Returns its delay, which is at most `jitter`.
   Duration ask(Request::Kind kind, Instant at, Duration jitter);
-  // The page protocol has its request; when that is complete the node takes `cost` more to go on.
+  // The page protocol has the request. When it is complete, the node continues after a further `cost`.
   void wait(Duration cost);
   // The request was for the barrier that ends parallel().
   void leave_when_resumed() { leaves_ = true; }
   void await_call() { state_ = State::kInCall; }
   void step_outside() { state_ = State::kOutside; }
-  // It waits at a barrier that its cluster has put it to, whatever it did before.
+  // The node's cluster makes it wait at a barrier, whatever it did before.
   void wait_at_barrier(Instant now);
 
   struct Resumption {
     Instant at;             // not before it has handled its messages
-    bool has_left = false;  // parallel()
+    bool has_left = false;  // it has left parallel()
   };
-  // It goes on, at `at` or later.
+  // The node continues at `at` or later.
   Resumption resume(Instant at, const ParallelTime& parallel, const ClockRate& rate);
-  // All have left parallel(), the last one at `end`: it has waited from when it left itself.
+  // All nodes have left parallel(), the last one at `end`. The time since this node left was a wait.
   void wait_for_last(Instant end) { figures_.barriers += end - left_; }
 
-  // A page has been opened for an access of its, which it makes at this clock; ClockRate::kNever: none has.
+  // The clock of the access for which a page has been opened; ClockRate::kNever: there is none.
   std::int64_t granted_at() const { return granted_at_; }
-  // It is held up before that access.
+  // That access is delayed.
   void delay_grant(std::int64_t clock) { granted_at_ = clock; }
 
-  // Until when it is busy with messages.
+  // The node handles messages until then.
   Instant busy_until() const { return busy_until_; }
-  // It has handled a message, which took so long and ends at `until`.
+  // The node has handled a message, for `took`, until `until`.
   void handled(Duration took, Instant until, const ParallelTime& parallel);
   void count_message() { ++figures_.messages; }
 
@@ -82,9 +82,9 @@ class ComputeNode {
   Request::Kind waits_for_ = Request::Kind::kNone;
   bool leaves_ = false;
   std::int64_t granted_at_ = ClockRate::kNever;
-  Duration cost_{};  // of going on
-  Instant since_;    // it has been waiting
-  Instant left_;     // parallel(), the last time
+  Duration cost_{};  // of continuing
+  Instant since_;    // it waits since then
+  Instant left_;     // when it last left parallel()
   Instant busy_until_;
   Prng random_;
   NodeFigures figures_;

@@ -1,16 +1,16 @@
-// What happens next in virtual time, and the clock that this moves.
+// The events of virtual time, and the clock that they move.
 //
-// Events that fall on the same instant come out by their rank, and with equal ranks in the order in which
-// they were put in, so a run depends on nothing but what its driver does: the same pushes, the same trace.
-// Ranks are for a driver that may push the same events in another order.
+// Events of the same instant are ordered by rank, and with equal ranks by insertion.
+// So a run depends only on what its driver does: the same pushes give the same
+// trace. A driver that may push the same events in another order uses ranks.
 //
-// A wheel of buckets, each about as wide as the time between two events lately (a calendar queue: R. Brown,
-// CACM 31(10), 1988, with a bitmap in place of the walk over empty ones). What is due in the bucket where the
-// clock stands lies in a small 4-ary heap; what comes after the wheel's end lies in a list that is looked
-// through once a turn. Measured: bench/event_queue_bench.
+// A calendar queue (R. Brown, CACM 31(10), 1988, with a bitmap instead of a search through
+// empty buckets): a wheel of buckets, each about as wide as the recent time between two
+// events. Due events of the current bucket are in a small 4-ary heap; events after the end of
+// the wheel are in a list that is searched once a turn. Measured: bench/event_queue_bench.
 //
-// An event cannot be taken back. An owner that changes its mind keeps the instant that still holds beside the
-// object and ignores an event that is not for it.
+// An event cannot be removed. An owner that no longer wants it stores the
+// valid instant in its own state, and ignores an event at another one.
 #pragma once
 
 #include <algorithm>
@@ -28,25 +28,25 @@
 
 namespace braid::sim {
 
-// `Event` is a value that can be moved; an event is moved a few times on its way through.
+// `Event` is a movable value; it is moved a few times on its way through the queue.
 template <class Event>
 class EventQueue {
  public:
   // The virtual clock begins at `start`.
   explicit EventQueue(Instant start = Instant()) : now_(start) { clear(); }
 
-  // The instant of the event that came out last.
+  // The instant of the latest event that was taken out.
   Instant now() const { return now_; }
   bool empty() const { return size() == 0; }
   std::size_t size() const { return due_.size() + in_wheel_ + far_.size(); }
-  // When the next event happens; never() if there is none.
+  // The instant of the next event; never() if there is none.
   Instant next_time() const { return empty() ? Instant::never() : Instant::from_ns(next_at_); }
-  // Events that came out so far.
+  // The number of events taken out so far.
   std::uint64_t popped() const { return popped_; }
 
   static constexpr unsigned kRankBits = 24;
 
-  // Allocates only when more events wait than ever before. `at` is not in the past, nor never().
+  // Allocates only when more events wait than ever before. `at` must not be in the past, nor never().
   void push(Instant at, Event event, std::uint32_t rank = 0) {
     CHECK_GE(at, now_);
     CHECK(at != Instant::never());
@@ -56,7 +56,7 @@ class EventQueue {
     put(std::move(entry));
   }
 
-  // Takes the next event out and moves the clock to it. Not when empty().
+  // Removes the next event and moves the clock to it. Not when empty().
   Event pop() {
     CHECK(!empty());
     if (due_.empty()) refill();
@@ -70,7 +70,7 @@ class EventQueue {
     return std::move(first.event);
   }
 
-  // Nothing that waits will happen; the clock stays.
+  // Removes all events; the clock stays.
   void clear() {
     due_.clear();
     far_.clear();
@@ -89,23 +89,23 @@ class EventQueue {
   static constexpr std::uint32_t kNone = 0xffffffff;
   static constexpr unsigned kFirstShift = 6;  // buckets of 64 ns, until the first count
   static constexpr std::uint64_t kPopsBetweenCounts = 4096;
-  // With more events than these a bucket holds several, so that the wheel reaches some four times as far as
-  // events lie ahead on average.
+  // With more events than this a bucket holds several, so that the
+  // wheel covers about four times the mean time until an event.
   static constexpr std::size_t kOnePerBucket = kBuckets / 4;
-  // With fewer than these the heap alone is faster.
+  // With fewer events than this the heap alone is faster.
   static constexpr std::size_t kFew = 32;
 
   struct Entry {
     std::int64_t at;
-    std::uint64_t order;  // rank, then insertion: decides between equals
+    std::uint64_t order;  // rank, then insertion: the order among equal times
     Event event;
-    // Both in one comparison, which needs no branch that would be guessed wrong half the time.
+    // One comparison of both, without a branch that would be mispredicted half the time.
     bool before(const Entry& o) const { return key() < o.key(); }
     __int128 key() const { return (static_cast<__int128>(at) << 64) | order; }
   };
   struct Waiting {
     Entry entry;
-    std::uint32_t next;  // of its bucket, or of the free ones
+    std::uint32_t next;  // in its bucket, or in the free list
   };
 
   void put(Entry entry) {
@@ -115,7 +115,7 @@ class EventQueue {
       put_aside(std::move(entry));
   }
 
-  // When the first of all happens, in ns. Nothing goes anywhere: the driver may still push something before.
+  // The earliest time of all events, in ns. Moves nothing: the driver may still push an earlier event.
   std::int64_t earliest() const {
     if (!due_.empty()) return due_[0].at;
     std::int64_t at = far_.empty() ? 0 : first_far_;
@@ -128,7 +128,7 @@ class EventQueue {
     return at;
   }
 
-  // ---- what is due: all events before `due_before_`
+  // ---- due events: all before `due_before_`
 
   void add_due(Entry entry) {
     due_.push_back(std::move(entry));
@@ -147,7 +147,7 @@ class EventQueue {
     due_[i] = std::move(entry);
   }
 
-  // From the root, whose entry has gone.
+  // Inserts the entry at the root, whose own entry was removed.
   void sink(Entry entry) {
     const std::size_t size = due_.size();
     std::size_t i = 0;
@@ -165,7 +165,7 @@ class EventQueue {
     due_[i] = std::move(entry);
   }
 
-  // ---- the wheel: buckets next_bucket_ to next_bucket_ + kBuckets - 1; and what is farther away
+  // ---- the wheel: buckets next_bucket_ to next_bucket_ + kBuckets - 1; and later events
 
   static std::size_t slot(std::int64_t bucket) { return static_cast<std::size_t>(bucket & (kBuckets - 1)); }
 
@@ -191,7 +191,7 @@ class EventQueue {
     ++in_wheel_;
   }
 
-  // The first bucket that holds something. Not of an empty wheel.
+  // The first occupied bucket. The wheel must not be empty.
   std::int64_t first_bucket() const {
     const std::size_t from = slot(next_bucket_);
     std::size_t word = from / 64;
@@ -204,7 +204,7 @@ class EventQueue {
     return next_bucket_ + static_cast<std::int64_t>(slot(static_cast<std::int64_t>(found - from)));
   }
 
-  // Nothing is due, and something waits: the first bucket that holds something becomes due.
+  // No event is due and some wait: makes the first occupied bucket due.
   void refill() {
     if (in_wheel_ == 0) next_bucket_ = first_far_ >> shift_;
     if (!far_.empty() && (in_wheel_ == 0 || first_far_ >> shift_ <= first_bucket())) bring_near();
@@ -221,7 +221,7 @@ class EventQueue {
     due_before_ = next_bucket_ << shift_;
   }
 
-  // What the wheel reaches by now goes there.
+  // Moves later events that the wheel covers now into the wheel.
   void bring_near() {
     std::vector<Entry> far = std::exchange(far_, std::move(spare_));
     for (Entry& entry : far) put_aside(std::move(entry));
@@ -236,7 +236,7 @@ class EventQueue {
     const std::uint64_t crowd = size() > kOnePerBucket ? size() / kOnePerBucket : 1;
     const auto shift = static_cast<unsigned>(std::bit_width(passed / kPopsBetweenCounts * crowd));
     const bool has_few = size() < (has_few_ ? 2 * kFew : kFew);
-    // Twice as wide or half as wide is as good.
+    // Half or twice the width is as good.
     if (has_few == has_few_ && (has_few || (shift <= shift_ + 1 && shift_ <= shift + 1))) return;
     std::vector<Entry> all = std::exchange(far_, {});
     std::move(due_.begin(), due_.end(), std::back_inserter(all));
@@ -253,7 +253,7 @@ class EventQueue {
   std::vector<Entry> due_;        // a heap
   std::int64_t due_before_ = 0;   // in ns
   std::int64_t next_bucket_ = 0;  // numbered from the beginning of time
-  bool has_few_ = true;           // everything is due: there are so few that a heap is best
+  bool has_few_ = true;           // all events are due: there are so few that a heap is best
   unsigned shift_ = kFirstShift;  // a bucket is 2^shift_ ns wide
   std::array<std::uint32_t, kBuckets> buckets_;
   std::array<std::uint64_t, kBuckets / 64> occupied_;
@@ -261,8 +261,8 @@ class EventQueue {
   std::uint32_t free_ = kNone;  // of wheel_
   std::size_t in_wheel_ = 0;
   std::vector<Entry> far_, spare_;
-  std::int64_t first_far_ = 0;   // in ns, of far_ if it holds something
-  std::int64_t next_at_ = 0;     // in ns, of the first of all, if there is one
+  std::int64_t first_far_ = 0;   // in ns, of far_; valid if far_ is not empty
+  std::int64_t next_at_ = 0;     // in ns, the earliest of all; valid if there is any
   std::int64_t counted_at_ = 0;  // in ns
   Instant now_;
   std::uint64_t pushed_ = 0;

@@ -1,4 +1,4 @@
-// What can happen next in a simulated machine.
+// The events of a simulated machine.
 #pragma once
 
 #include <cstdint>
@@ -12,28 +12,28 @@
 namespace braid::sim {
 
 enum class EventKind : std::uint8_t {
-  kFrameLeaves,     // proxy; item: a frame, which comes to its NI's link
-  kFrameArrives,    // proxy; item: a frame, which comes to its queue
-  kMessageArrives,  // proxy; item: a message from a compute node, which comes to its queue
+  kFrameLeaves,     // proxy; item: a frame, which reaches its NI's link
+  kFrameArrives,    // proxy; item: a frame, which reaches its queue
+  kMessageArrives,  // proxy; item: a compute node's message, which reaches its queue
   kServiceEnds,     // proxy
   kTimer,           // proxy
-  kProxyResumes,    // proxy, which was stopped
-  kIncident,        // item: of the configuration's
+  kProxyResumes,    // a stopped proxy
+  kIncident,        // item: index in the configuration
   kControl,         // cluster: its control plane takes a turn
-  kDelivery,        // cluster, proxy: its next arrival is where a compute node finds it
+  kDelivery,        // cluster, proxy: its next arrival is visible to compute nodes
   kRoom,            // cluster: proxies have freed room in its client's channels
-  kRequest,         // cluster, compute node: the page protocol has what the node wants
+  kRequest,         // cluster, compute node: the page protocol receives its request
 };
 
 struct Event {
   EventKind kind;
-  std::uint8_t index = 0;  // of the proxy or the compute node, inside the cluster
+  std::uint8_t index = 0;  // of the proxy or compute node, in the cluster
   std::uint16_t cluster = 0;
   std::uint32_t item = 0;
 };
 
-// Of events that fall on the same instant: by what and whose they are, never by who was first to say so.
-// Which shell ran first must not matter.
+// Orders events of the same instant by their kind and owner, never by the order of their insertion: the
+// order in which shells ran must not matter.
 inline std::uint32_t rank(const Event& e) {
   return static_cast<std::uint32_t>(e.kind) << 20 | std::uint32_t{e.cluster} << 8 | e.index;
 }
@@ -44,7 +44,7 @@ class Events {
 
   Instant now() const { return queue_.now(); }
   Instant next_time() const { return queue_.next_time(); }
-  // The next one that may change what a cluster's compute nodes see or do.
+  // The next event that may change what a cluster's compute nodes read or do.
   Instant next_inside(std::uint16_t cluster) const {
     return inside_[cluster].empty() ? Instant::never() : inside_[cluster].top();
   }

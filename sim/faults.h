@@ -1,11 +1,11 @@
-// What a bad network does to the frames of one direction of a link: by chance, from a seed, as a value.
+// Random faults for the frames of one direction of a link, from a seed.
 //
-// The driver offers a frame to the link (sim/link.h), then asks a FaultModel for the frame's fate, and
-// applies it: loses it, delivers it late, twice or with a byte changed. Stretches of time in which nothing
-// passes (cuts) or everything waits (clogs) come by chance too, or when the driver says so: cut() both
-// directions for a partition in two.
+// The driver offers a frame to the link (sim/link.h), asks a FaultModel for the frame's
+// fate, and applies it: loses the frame, delivers it late or twice, or changes a byte.
+// Periods in which nothing passes (cuts) or everything waits (clogs) also occur at
+// random, or by the driver's call: cut() of both directions is a partition in two.
 //
-// Frames that are lost have used the link all the same, as on a real one.
+// Lost frames use the link nevertheless, as on a real one.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 
 namespace braid::sim {
 
-// Stretches of trouble: exponentially distributed, with these means. `every` zero: none.
+// Recurring periods of a fault; times are exponentially distributed, with these means. `every` zero: none.
 struct Stretches {
   Duration every{};   // from the end of one to the beginning of the next
   Duration length{};  // of one
@@ -30,26 +30,26 @@ struct Stretches {
 // Probabilities are in [0, 1] and per frame.
 struct FaultConfig {
   double loss = 0;
-  // Bursts of loss (Gilbert and Elliott's two states): a frame moves the channel into the bad state or out of
-  // it, and is lost in it with a probability of its own.
+  // Bursts of loss (the two states of Gilbert and Elliott): each frame may move the
+  // channel into or out of the bad state, where a frame is lost with another probability.
   double burst_begins = 0;
   double burst_ends = 0.2;
   double burst_loss = 0.9;
-  // The frame comes once more, up to duplicate_within later.
+  // The frame arrives a second time, up to duplicate_within later.
   double duplicate = 0;
   Duration duplicate_within = 100_us;
-  // The frame comes up to reorder_within later than it would, so later ones overtake it.
+  // The frame is delayed by up to reorder_within, so later ones overtake it.
   double reorder = 0;
   Duration reorder_within = 100_us;
-  // One byte of the frame, headers included, is changed. A real NIC drops nearly all of these by the FCS;
-  // what passes it is for our checksums.
+  // One byte of the frame, headers included, is changed. A real NIC detects
+  // nearly all of these by the FCS; Braid's checksums must detect the others.
   double corrupt = 0;
-  // A delay on top, exponentially distributed; later frames are not held up by it.
+  // An additional delay, exponentially distributed; it does not delay later frames.
   double spike = 0;
   Duration spike_mean = 1_ms;
   // Nothing passes.
   Stretches cuts{};
-  // Everything waits for the end of it, in order.
+  // Everything waits until the end, in order.
   Stretches clogs{};
 
   bool any() const {
@@ -58,23 +58,23 @@ struct FaultConfig {
   }
 };
 
-// Exponentially distributed with this mean; at least a nanosecond.
+// Exponentially distributed with this mean; at least one nanosecond.
 inline Duration exponential(Prng& random, Duration mean) {
   const double ns = -std::log(1.0 - random.uniform()) * static_cast<double>(mean.ns());
   return Duration::ns(std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(ns, 9e17))));
 }
 
-// What becomes of one frame.
+// What happens to one frame.
 struct Fate {
   static constexpr unsigned kMostCopies = 2;
   enum class Lost : std::uint8_t { kNot, kByChance, kInBurst, kCut };
   Lost lost = Lost::kNot;
   unsigned copies = 1;  // 0 when lost
-  // On top of the link's own; by copy. The first is the frame itself.
+  // In addition to the link's delay, by copy. The first copy is the frame itself.
   std::array<Duration, kMostCopies> delay{};
   bool corrupt = false;  // every copy
   std::uint32_t corrupt_at = 0;
-  std::byte corrupt_by{};  // to be added by exclusive or; not zero
+  std::byte corrupt_by{};  // applied by exclusive or; not zero
 
   void harm(MutableBytes frame) const {
     if (corrupt) frame[corrupt_at] ^= corrupt_by;
@@ -94,7 +94,7 @@ class FaultModel {
 
   const FaultConfig& config() const { return config_; }
 
-  // The fate of a frame that leaves at `now`; `now` never goes back from one call to the next.
+  // The fate of a frame that leaves at `now`; `now` must not decrease from one call to the next.
   Fate strike(Instant now, std::uint32_t frame_bytes) {
     Fate fate;
     fate.lost = lost(now);
@@ -116,12 +116,12 @@ class FaultModel {
     return fate;
   }
 
-  // Nothing passes from now until then.
+  // Nothing passes until then.
   void cut(Instant until) { cut_until_ = std::max(cut_until_, until); }
   bool is_cut(Instant now) { return now < cut_until_ || cuts_.until(now) > now; }
-  // Until when everything waits; `now` if nothing clogs. For Link::clog() before a frame is offered.
+  // When the current clog ends; `now` if there is none. For Link::clog() before a frame is offered.
   Instant clogged_until(Instant now) { return std::max(now, clogs_.until(now)); }
-  // The network is good from now on; what is on its way stays as it is.
+  // Ends all faults; frames in flight are not affected.
   void stop() {
     config_ = {};
     cuts_ = clogs_ = Process({}, 0);
@@ -130,12 +130,12 @@ class FaultModel {
   }
 
  private:
-  // Alternately good and bad for random times. Each has a generator of its own, so that the number of frames
-  // does not move the partitions.
+  // Alternating periods without and with a fault, of random lengths. Each Process
+  // has its own generator, so the number of frames does not change the periods.
   class Process {
    public:
     Process(const Stretches& stretches, std::uint64_t seed) : stretches_(stretches), random_(seed) {}
-    // The end of the stretch that `now` lies in, else something that is not later than `now`.
+    // The end of the fault period that contains `now`; otherwise an instant not after `now`.
     Instant until(Instant now) {
       if (!stretches_.any()) return now;
       if (!begun_) {

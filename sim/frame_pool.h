@@ -1,4 +1,4 @@
-// The frames that are in flight in a simulated network.
+// The frames in flight in a simulated network.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace braid::sim {
 
-// Buffers for frames, by number. They are used again; how many there ever were bounds what was in flight.
+// Numbered buffers for frames. They are reused, so memory is bounded by the most frames ever in flight.
 class FramePool {
  public:
   explicit FramePool(std::uint32_t frame_bytes) : frame_bytes_(frame_bytes) {}

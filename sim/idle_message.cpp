@@ -8,7 +8,7 @@ namespace braid::sim {
 
 namespace {
 
-// Longer than any acknowledgement is held back and shorter than a keep-alive.
+// Longer than an acknowledgement is delayed, and shorter than a keep-alive interval.
 constexpr Duration kRest = 50_ms;
 
 class Receiver final : public Iccs::Sink {

@@ -1,4 +1,4 @@
-// What a run of a simulated machine tells of itself.
+// The figures of a run of a simulated machine.
 #pragma once
 
 #include <cstdint>
@@ -17,27 +17,27 @@ struct MessageFigures {
   std::uint64_t bytes = 0;
   Duration whole{};  // from the hand-over to the delivery
   Duration wait_to_send{};
-  Duration send{};           // service, until the last of it has left the NI
-  Duration network{};        // the link's queue, the link, and the way
-  Duration wait_for_link{};  // of that, in the link's queue
+  Duration send{};           // service, until the last frame has left the NI
+  Duration network{};        // the link's queue, serialisation and propagation
+  Duration wait_for_link{};  // the part of `network` in the link's queue
   Duration wait_to_receive{};
   Duration receive{};
 
-  // `has_proxies`: the message went through them.
+  // `has_proxies`: the message went through proxies.
   void add(const MessageReport& report, bool has_proxies);
 };
 
 struct MachineFigures {
-  Duration whole{};                     // of the run, from its first instruction to finish()
-  Duration parallel{};                  // of that, inside parallel(): what follows is of this time alone
+  Duration whole{};                     // the run, from its first instruction to finish()
+  Duration parallel{};                  // the part inside parallel(); all that follows is of this part
   std::vector<NodeFigures> nodes;       // of all clusters, in their order
-  std::vector<ProxyFigures> proxies;    // the same
-  std::vector<LinkFigures> links;       // the same: of their NIs, to the network
-  std::vector<std::uint64_t> received;  // by cluster: messages that were delivered to it
+  std::vector<ProxyFigures> proxies;    // likewise
+  std::vector<LinkFigures> links;       // likewise: of their NIs, to the network
+  std::vector<std::uint64_t> received;  // by cluster: messages delivered to it
   std::vector<dsm::NodeCounts> node_counts;
   std::vector<dsm::ClusterCounts> cluster_counts;
   MessageFigures messages;
-  std::uint64_t events = 0;      // of the protocols: a message through one stage, or a timer
+  std::uint64_t events = 0;      // protocol events: a message in one stage, or a timer
   std::uint64_t hand_overs = 0;  // of the baton
   std::uint64_t retransmissions = 0;
   std::uint64_t frames_lost = 0;

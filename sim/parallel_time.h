@@ -1,5 +1,5 @@
-// The time that a machine spends inside parallel(): from the moment at which all compute nodes enter until
-// the last of them leaves.
+// The time that a machine spends inside parallel(): from the moment
+// when all compute nodes enter to the moment when the last one leaves.
 #pragma once
 
 #include <algorithm>
@@ -11,13 +11,13 @@ namespace braid::sim {
 
 class ParallelTime {
  public:
-  // All `nodes` enter.
+  // All `nodes` nodes enter.
   void enter(Instant now, unsigned nodes) {
     CHECK_EQ(inside_, 0u);
     began_ = last_left_ = now;
     inside_ = nodes;
   }
-  // One leaves, at `at`, which may lie ahead. True: it was the last one inside.
+  // One node leaves at `at`, which may be in the future. Returns true if it was the last one inside.
   bool leave(Instant at) {
     CHECK_LT(0u, inside_);
     last_left_ = std::max(last_left_, at);
@@ -26,13 +26,13 @@ class ParallelTime {
     return true;
   }
 
-  // Some node has not left.
+  // Some node is inside.
   bool is_running() const { return inside_ > 0; }
-  // Of the latest parallel().
+  // When the latest parallel() began.
   Instant began() const { return began_; }
-  // When the last node left so far.
+  // When the latest node left.
   Instant last_left() const { return last_left_; }
-  // Of all that have ended.
+  // The sum of all completed parallel().
   Duration total() const { return total_; }
 
  private:

@@ -11,7 +11,7 @@ namespace braid::sim {
 
 namespace {
 
-// A unit of work rarely sends more frames at once, and asks again.
+// A unit of work rarely sends more frames at once; if it does, it asks again.
 constexpr std::uint32_t kFramesAtOnce = 2;
 
 }  // namespace
@@ -65,11 +65,11 @@ void ProxyRun::enqueue(EventKind kind, std::uint32_t item) {
 }
 
 void ProxyRun::poke() {
-  if (!rest_queued_) enqueue(EventKind::kTimer, 0);  // a rest in service has looked already
+  if (!rest_queued_) enqueue(EventKind::kTimer, 0);  // a rest in service has checked already
 }
 
 void ProxyRun::on_timer() {
-  if (timer_ != shared_.events.now()) return;  // another one counts by now
+  if (timer_ != shared_.events.now()) return;  // replaced by a later timer
   timer_ = Instant::never();
   if (rest_queued_ || rest_in_service()) return;
   if (worker_->next_deadline() > shared_.events.now()) return arm_timer();
@@ -100,12 +100,12 @@ void ProxyRun::stop(Instant until) {
 void ProxyRun::resume() {
   if (busy_ || is_stopped()) return;
   if (queue_.empty())
-    poke();  // its timers have run out meanwhile
+    poke();  // its timers may have expired meanwhile
   else
     serve();
 }
 
-// Takes what is next: the worker does it now, and what comes of it happens when the stages' time is over.
+// Takes the next item: the worker processes it now, and the effects happen when the stages' time has passed.
 void ProxyRun::serve() {
   const Instant now = shared_.events.now();
   if (shared_.last_in_first_out) {
@@ -115,7 +115,7 @@ void ProxyRun::serve() {
     in_service_ = queue_.front();
     queue_.pop_front();
   }
-  // What others leave it from now on is not of this service, which does its work at once.
+  // This service does its work at once; work that others leave from now on needs another one.
   if (in_service_.kind == EventKind::kTimer) rest_queued_ = false;
   busy_ = true;
   until_ = now;
@@ -155,10 +155,10 @@ void ProxyRun::spend(const Service& service) {
   until_ = until_ + shared_.costs.time(service);
 }
 
-// ---------------------------------------------------------------- what the worker goes through
+// ---------------------------------------------------------------- the worker's stages
 
 void ProxyRun::received(ByteView frame, const stack::Stack::Received& what) {
-  // Handed over by another proxy it has no ticket here.
+  // Handed over by another proxy: it has no ticket here.
   const bool own = in_service_.kind == EventKind::kFrameArrives;
   spend(shared_.costs.receive(own ? shared_.frames[in_service_.item].shape : shape_of(frame), what));
 }
@@ -226,7 +226,7 @@ void ProxyRun::transmit(const VirtualNic& from, std::span<const FrameRef> frames
     CHECK(to.has_value());
     frame.length = sent.length;
     frame.to = ClusterId(static_cast<std::uint16_t>(to->cluster));
-    frame.to_proxy = fragments_to_;  // a packet's fragments leave one after the other
+    frame.to_proxy = fragments_to_;  // a packet's fragments leave consecutively
     frame.from_ni = static_cast<std::uint8_t>(from.ni());
     frame.to_ni = static_cast<std::uint8_t>(to->ni);
     if (shared_.measuring) ++figures_.frames_sent;

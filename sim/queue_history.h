@@ -1,10 +1,10 @@
-// How long a queue was over time: a bounded number of equal intervals, each with the exact mean of the length
-// in it, weighted by time, and the largest. When time outgrows them every two become one, and twice as wide.
+// The length of a queue over time: a bounded number of equal intervals, each with the length's exact
+// time-weighted mean and its maximum. When all intervals are used, pairs are merged and the width doubles.
 //
-//   |  0  |  1  |  2  |  3  |      covered: what was added so far, which ends inside the last interval
+//   |  0  |  1  |  2  |  3  |      covered: the time added so far; it ends inside the last interval
 //   |<----- covered ----->|
 //
-// The queue's figures over all time are sums over the intervals: they are kept nowhere else.
+// Figures over all time are sums over the intervals; they are not stored elsewhere.
 #pragma once
 
 #include <algorithm>
@@ -19,19 +19,19 @@ namespace braid::sim {
 
 class QueueHistory {
  public:
-  // A line of so many points is a picture; more than half of them are in use once time has outgrown the
-  // first width.
+  // Enough points for a diagram; more than half of them
+  // are in use once the first width was too small.
   static constexpr std::size_t kIntervals = 64;
-  // Shorter than any stage of a model: nothing is lost by beginning with it.
+  // Shorter than any stage of a cost model, so it loses nothing.
   static constexpr unsigned kFirstWidthLog2 = 6;  // 64 ns
 
   struct Interval {
-    Duration begins{}, ends{};  // since the first that was added
+    Duration begins{}, ends{};  // since the first added time
     double mean = 0;
     std::uint32_t most = 0;
   };
 
-  // After all that was added before the queue had this length, for so long.
+  // After all that was added before, the queue had this length for this time.
   void add(Duration lasted, std::uint32_t length) {
     CHECK_GE(lasted.ns(), 0);
     for (auto left = static_cast<std::uint64_t>(lasted.ns()); left > 0;) {
@@ -46,7 +46,7 @@ class QueueHistory {
     }
   }
 
-  // The queue has this length now, however short a time it keeps it.
+  // The queue has this length now, even if for no time.
   void touch(std::uint32_t length) {
     Sum& sum = sums_[covered_ == 0 ? 0 : (covered_ - 1) >> width_log2_];
     sum.most = std::max(sum.most, length);
@@ -55,7 +55,7 @@ class QueueHistory {
   Duration covered() const { return Duration::ns(static_cast<std::int64_t>(covered_)); }
   Duration width() const { return Duration::ns(std::int64_t{1} << width_log2_); }
 
-  // Of the intervals that have begun; the last one ends with what is covered.
+  // The number of intervals that have begun; the last one ends at covered().
   std::size_t size() const {
     return static_cast<std::size_t>((covered_ + (std::uint64_t{1} << width_log2_) - 1) >> width_log2_);
   }
@@ -67,7 +67,7 @@ class QueueHistory {
             static_cast<double>(sums_[i].length_ns) / static_cast<double>(ends - begins), sums_[i].most};
   }
 
-  // Over all that is covered.
+  // Over all covered time.
   double mean() const {
     std::uint64_t length_ns = 0;
     for (const Sum& sum : sums_) length_ns += sum.length_ns;

@@ -36,8 +36,7 @@ Result<void> ShellTurns::hand_over() {
 }
 
 Result<std::uint32_t> ShellTurns::run(std::int64_t until, std::uint32_t allocated_pages) {
-  if (until - kLongestTurn > clock())
-    until = clock() + kLongestTurn;  // clock() is for ever where no node runs
+  if (until - kLongestTurn > clock()) until = clock() + kLongestTurn;  // clock() is kNever where no node runs
   control_.allocated_pages = allocated_pages;
   for (std::size_t done = 0;;) {
     const std::size_t count = std::min<std::size_t>(pending_.size() - done, kMaxProtectionRuns);
@@ -45,7 +44,7 @@ Result<std::uint32_t> ShellTurns::run(std::int64_t until, std::uint32_t allocate
     control_.protection_runs = static_cast<std::uint32_t>(count);
     done += count;
     const bool is_last = done >= pending_.size();
-    // What does not fit goes beforehand, in turns in which nobody runs.
+    // Protections that do not fit are applied first, in turns in which no node runs.
     control_.until = is_last ? until : std::numeric_limits<std::int64_t>::min();
     if (const Result<void> ran = hand_over(); !ran) return ran.error();
     if (is_last) break;

@@ -1,5 +1,5 @@
-// The turns of one cluster's shell: until when its compute nodes may run, and which protections of pages it
-// carries out before they do.
+// The turns of one cluster's shell: until when its compute nodes may
+// run, and which changes of page protection it applies before they do.
 #pragma once
 
 #include <algorithm>
@@ -15,25 +15,25 @@
 
 namespace braid::sim {
 
-// Where the compute nodes of one cluster run.
+// The process in which the compute nodes of one cluster run.
 class Shell {
  public:
   virtual ~Shell() = default;
-  // What both share. Whoever has the baton may touch it.
+  // The memory that both sides share. Only the side that has the baton may access it.
   virtual Control& control() = 0;
   // The cluster's pages: always readable and writable here.
   virtual std::byte* heap() = 0;
-  // Hands the baton over and returns when it is back. An error: the program has ended, and how.
+  // Hands the baton over and returns when it is back. An error says how the program has ended.
   virtual Result<void> run() = 0;
 };
 
-// Is the memory of the cluster's page engine: its protections wait for the shell's next turn.
+// The memory of the cluster's page engine. Changes of protection wait for the shell's next turn.
 class ShellTurns final : public dsm::PageMemory {
  public:
-  // Told that pages are about to be left with no more than this access.
+  // Called before pages are left with no more than this access.
   using Closing = std::function<void(PageId first, std::uint32_t count, dsm::Access access)>;
 
-  // The shell outlives this. `compute`: its nodes.
+  // The shell outlives this. `compute`: the number of its nodes.
   ShellTurns(Shell& shell, unsigned compute, Closing closing);
 
   void protect(PageId first, std::uint32_t count, dsm::Access access) override;
@@ -41,7 +41,7 @@ class ShellTurns final : public dsm::PageMemory {
 
   Control& control() { return control_; }
   const Control& control() const { return control_; }
-  // Of those that may run the earliest node's clock; ClockRate::kNever: none may.
+  // The earliest clock of the runnable nodes; ClockRate::kNever if there is none.
   std::int64_t clock() const {
     std::int64_t earliest = ClockRate::kNever;
     for (unsigned n = 0; n < compute_; ++n)
@@ -49,17 +49,17 @@ class ShellTurns final : public dsm::PageMemory {
     return earliest;
   }
 
-  // Nodes run, none beyond `until` nor for longer than kLongestTurn. Returns the node that asks for
-  // something, or Control::kNobody; an error: the program has ended, or its shell is not one.
+  // Nodes run, none beyond `until` or for longer than kLongestTurn. Returns the node that makes a
+  // request, or Control::kNobody. An error: the program has ended, or its shell wrote invalid values.
   Result<std::uint32_t> run(std::int64_t until, std::uint32_t allocated_pages);
-  // The same for node n, the others standing still.
+  // The same for node n alone.
   Result<std::uint32_t> run_alone(unsigned n, std::int64_t until, std::uint32_t allocated_pages);
 
   std::uint64_t protections() const { return protections_; }  // calls of protect()
   std::uint64_t hand_overs() const { return hand_overs_; }    // of the baton
 
-  // Cycles, some ten milliseconds of computing. So a program that is charged always comes back in time, and
-  // one that does not is stuck (ProcessShell::make()).
+  // Cycles, some ten milliseconds of computing. A charged program therefore always
+  // returns in time, and one that does not is stuck (ProcessShell::make()).
   static constexpr std::int64_t kLongestTurn = 100'000'000;
 
  private:

@@ -1,5 +1,5 @@
-// What a frame costs a proxy on its way out and in: the stages that it goes through, priced by a cost model.
-// Pure: a frame's shape and what the stack made of it come in, cycles come out.
+// What a frame costs a proxy when it is sent and received: its stages, priced by a cost
+// model. Pure: the input is the frame's shape and the stack's result, the output is cycles.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace braid::sim {
 
-// What a proxy does with its time; each with what its bytes cost.
+// The stages of a proxy's work; each includes the cost of its bytes.
 enum class Stage : std::uint8_t {
   kWindowSend,
   kAckSend,
@@ -26,7 +26,7 @@ enum class Stage : std::uint8_t {
   kDeliver,
   kTimer,
 };
-// As in a model's file, in the order of Stage.
+// The names in a model's file, in the order of Stage.
 inline constexpr std::array<const char*, 12> kStageNames = {
     "window_send", "ack_send",    "udp_send",       "ip_send",     "ni_send", "ni_receive",
     "ip_receive",  "udp_receive", "window_receive", "ack_receive", "deliver", "timer"};
@@ -42,22 +42,22 @@ struct Service {
   }
 };
 
-// What a frame is, as far as it decides what it costs and where it goes.
+// The properties of a frame that decide what it costs and where it goes.
 struct FrameShape {
   bool ip = false;
-  bool first = false;  // fragment of a datagram, or the whole
+  bool first = false;  // it is the first fragment of a datagram, or the whole
   bool last = false;
-  bool has_records = false;          // first: else it acknowledges, or is of the handshake
-  std::uint16_t udp_port = 0;        // first: where it goes
+  bool has_records = false;          // first: otherwise it acknowledges, or is of the handshake
+  std::uint16_t udp_port = 0;        // first: its destination
   std::uint32_t frame_bytes = 0;     // with the Ethernet header
   std::uint32_t datagram_end = 0;    // of the fragment's payload in the datagram
-  std::uint32_t datagram_bytes = 0;  // first: the whole datagram's, as UDP says
+  std::uint32_t datagram_bytes = 0;  // first: the length of the whole datagram, from UDP's header
 };
 FrameShape shape_of(ByteView frame);
 
 class StageCosts {
  public:
-  // `proxy_speed`: of a compute node. `checksums`: false makes them free (a mutant of the model).
+  // `proxy_speed`: relative to a compute node. `checksums`: false makes them free (a mutant of the model).
   StageCosts(const settings::CostModel& model, double proxy_speed, bool checksums)
       : model_(model), proxy_speed_(proxy_speed), checksum_byte_(checksums ? model.checksum_byte : 0) {}
 
@@ -66,7 +66,7 @@ class StageCosts {
   Service timer() const;
   Duration time(const Service& service) const { return time(service.cycles); }
   Duration time(double cycles) const { return model_.time(cycles / proxy_speed_); }
-  // The least that a packet with a record takes, one way.
+  // The least time that a packet with a record takes, one way.
   Duration least_to_send() const;
   Duration least_to_receive() const;
   double proxy_speed() const { return proxy_speed_; }

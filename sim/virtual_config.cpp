@@ -9,7 +9,7 @@ namespace {
 constexpr unsigned kFirstNetwork = 98;
 constexpr unsigned kPrefixBits = 16;
 
-// 0 is no host's number.
+// No host has the number 0.
 unsigned host_number(Station station) {
   return station.cluster + 1;
 }

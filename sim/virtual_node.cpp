@@ -14,9 +14,9 @@ namespace {
 
 constexpr PortId kPort{1};
 constexpr std::uint32_t kSendBytes = 256u << 10;
-// Few, so that the ring stays in the host's caches; one that is full makes its sender wait.
+// Few, so that the ring stays in the host's caches; a full ring makes its sender wait.
 constexpr std::uint32_t kSendDescriptors = 256;
-// Arrivals are taken as soon as their stages are over: there are never many.
+// Arrivals are taken as soon as their stages end, so there are never many.
 constexpr std::uint32_t kArrivalDescriptors = 1024;
 
 proxy::NodeConfig node_config(const VirtualNodesConfig& config, unsigned cluster) {
@@ -32,7 +32,7 @@ proxy::NodeConfig node_config(const VirtualNodesConfig& config, unsigned cluster
   return n;
 }
 
-// A set-up of one simulated node: nothing outside can make it fail.
+// The set-up of a simulated node cannot fail for outside reasons.
 template <class T>
 T must(Result<T> result) {
   if (!result) check_failed(__FILE__, __LINE__, "set-up in virtual time", result.error().text);
@@ -41,7 +41,7 @@ T must(Result<T> result) {
 
 }  // namespace
 
-// The client's way to its node's control plane. It can ask for all connections first and take the answers later.
+// The client's access to its node's control plane. It can make all requests first and take the answers later.
 class VirtualNode::Service final : public VirtualService {
  public:
   explicit Service(VirtualNode& owner) : VirtualService(*owner.node_), owner_(owner) {}
@@ -56,7 +56,7 @@ class VirtualNode::Service final : public VirtualService {
   int turn() override { return 0; }  // only the driver lets time pass
   Instant now() override { return owner_.driver_.clock(); }
 
-  // Asks for a connection; call() returns the answer when the client asks for the same later.
+  // Requests a connection; call() returns the answer when the client later makes the same request.
   void ask_for(unsigned cluster, const proxy::ConnectionOptions& options) {
     proxy::control::Message request;
     request.kind = proxy::control::Kind::kConnect;
@@ -100,7 +100,7 @@ namespace {
 
 proxy::ConnectionOptions connection_options(const VirtualNodesConfig& config) {
   proxy::ConnectionOptions options;
-  options.ordered = false;  // as the page protocol has it
+  options.ordered = false;  // as the page protocol requires
   options.window_bytes = config.window_bytes;
   options.dispatch = config.dispatch;
   return options;

@@ -1,6 +1,6 @@
-// One cluster's node in virtual time: the production node with its workers and control plane, and a client of
-// it, connected with the clients of all other clusters. It only builds and connects them; who gives the
-// proxies their work, and when, is the ICCS (sim/iccs.h).
+// One cluster's node in virtual time: the production node with its workers and control
+// plane, and a client of it, connected with the clients of all other clusters. It only
+// builds and connects them; the ICCS (sim/iccs.h) gives the proxies their work.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ inline constexpr Duration kSetUpLimit = 60_s;
 
 class VirtualNode {
  public:
-  // What the client uses while it waits for the node's answer: `clock` returns the time, `step` handles the
-  // next event, and `asked` is called when the control plane has a request.
+  // What the client uses while it waits for the node's answer: `clock` returns the time,
+  // `step` handles the next event, and `asked` is called when the control plane has a request.
   struct Driver {
     std::function<Instant()> clock;
     std::function<void()> step;
@@ -48,12 +48,12 @@ class VirtualNode {
   proxy::Node& node() { return *node_; }
   proxy::Worker& worker(unsigned proxy) { return node_->worker(proxy); }
 
-  // In this order, each at all nodes before the next: the client attaches and listens; it asks for its
-  // connections; when all have answers, it takes them; and those that the others made.
+  // The set-up's steps, each done at all nodes before the next: the client attaches and listens; it requests
+  // its connections; when all answers are there it takes them; it accepts the other clients' connections.
   void attach();
   void ask_for_connections();
   bool has_answers() const;
-  // An error: too many frames are lost, or it took longer than kSetUpLimit.
+  // Error: too many frames are lost, or it took longer than kSetUpLimit.
   Result<void> take_connections();
   Result<void> accept_connections();
 
@@ -61,7 +61,7 @@ class VirtualNode {
     ClusterId peer;
     const char* why;
   };
-  // A connection that was made and is not open any more.
+  // A connection that was made and is no longer open.
   std::optional<Lost> lost() const;
 
   proxy::Endpoint& endpoint() { return client_->endpoint(0); }

@@ -77,7 +77,7 @@ void VirtualService::collect() {
       if (out->message.kind == Kind::kOpened) opened_.push_back(out->message);
       continue;
     }
-    // Nobody waits any more for a request that timed out.
+    // The request timed out: nobody waits for this answer.
     const auto found = requests_.find(out->message.serial);
     if (found != requests_.end()) found->second = Answer{out->message, out->fd};
   }

@@ -1,5 +1,5 @@
-// A client's way to the control plane of a node in virtual time. A request is a call of the node; while the
-// client waits for the answer, whoever drives the node lets time pass.
+// A client's access to the control plane of a node in virtual time. A request is a call of
+// the node; while the client waits for the answer, the driver of the node lets time pass.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace braid::sim {
 
-// Used by the thread that drives the node. A driver derives from it and says where the node is, how time
-// passes, and what the client's end does to the node.
+// Used by the thread that drives the node. A driver derives from it and defines
+// where the node is, how time passes, and how the client's end affects the node.
 class VirtualService : public proxy::Service {
  public:
   explicit VirtualService(proxy::Node& node) : client_(node.add_client()) {}
@@ -28,19 +28,19 @@ class VirtualService : public proxy::Service {
   bool alive() override;
 
  protected:
-  // The node, or nullptr when it is gone for this client.
+  // The node, or nullptr when the client can no longer reach it.
   virtual proxy::Node* node() = 0;
   // The node's control plane has a request.
   virtual void on_posted() = 0;
-  // Lets something happen. False: nothing will ever happen again.
+  // Handles the next event. Returns false if nothing will ever happen again.
   virtual bool step() = 0;
 
   proxy::Node::ClientId client() const { return client_; }
-  // Posts a request and returns its serial number, under which wait_for() returns the answer. The node is
-  // there.
+  // Posts a request and returns its serial number, under
+  // which wait_for() returns the answer. Requires node().
   std::uint32_t post(proxy::control::Message request);
   bool has_answer(std::uint32_t serial);
-  // Waits until the request is answered, and forgets it. `fd` is as in call().
+  // Waits until the request is answered, and removes it. `fd` is as in call().
   Result<proxy::control::Message> wait_for(std::uint32_t serial, Duration timeout, int* fd);
 
  private:
@@ -52,8 +52,8 @@ class VirtualService : public proxy::Service {
 
   const proxy::Node::ClientId client_;
   std::uint32_t serial_ = 0;
-  std::map<std::uint32_t, std::optional<Answer>> requests_;  // that somebody waits for, by serial number
-  std::deque<proxy::control::Message> opened_;               // events that nobody has taken yet
+  std::map<std::uint32_t, std::optional<Answer>> requests_;  // by serial number: requests that are waited for
+  std::deque<proxy::control::Message> opened_;               // events that were not taken yet
 };
 
 }  // namespace braid::sim

@@ -26,7 +26,7 @@ class Liveness {
   // A packet of the peer arrived; or this end did not run, and could not have received one.
   void received(Instant now) { last_received_ = now; }
   void sent(Instant now) { last_sent_ = now; }
-  // The path works: a packet arrived that only a peer that hears us sends. Also when a connection ends.
+  // The path works: a packet arrived that only a peer that receives ours sends. Also when a connection ends.
   void set_path_alive() { path_dead_ = false; }
   bool path_dead() const { return path_dead_; }
 

@@ -23,7 +23,7 @@ struct RemoteStack {
   std::uint16_t wanted_source_port = 0;
   // Only `id` is known yet: a slot, which set_remote() fills while everything runs.
   bool absent = false;
-  // One of another logical machine, which numbers clusters in its own way and shares less: what packets say
+  // One of another machine, which numbers clusters in its own way and shares less: what packets say
   // instead of our names for the two ends, and the hash. What comes from it names it as `id`.
   struct Names {
     StackId us;

@@ -52,7 +52,7 @@ std::optional<PageId> Allocations::take(std::uint32_t count, Homes homes) {
   return first;
 }
 
-// AL-2: the one rule that says where the homes of a region are.
+// AL-2: the only place that determines the homes of a region.
 ClusterId Allocations::home_of(PageId first, std::uint32_t count, Homes homes, std::uint32_t i) const {
   const std::uint32_t clusters = config_.clusters;
   switch (homes.kind) {
@@ -178,7 +178,7 @@ std::size_t Allocations::write(ClusterId to, const Header& header, MutableBytes 
       requests_[global_node(config_, to, header.number)].busy = false;
       return 0;
     default:
-      return 0;  // RegionKnown: nothing waits for its leaving
+      return 0;  // RegionKnown: nothing waits until it is sent
   }
 }
 

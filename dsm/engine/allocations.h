@@ -1,6 +1,6 @@
 // Allocation of the shared heap by a single compute node of any cluster, while the others work. Cluster 0
-// hands out the pages, one request after the other: it tells every cluster the new region and where its
-// pages' homes are, and answers when all know, so a pointer to it works wherever it is passed.
+// serves one request at a time: it announces the new region and the homes of its pages to every cluster,
+// and answers when all have acknowledged. So a pointer to the region is valid wherever it is passed.
 //
 // Rules AL-1 .. are in docs/protocol_dsm.md.
 #pragma once
@@ -24,20 +24,20 @@ class Allocations {
  public:
   Allocations(const EngineConfig& config, Outbox& outbox, ComputeNodes& nodes, Pages& pages);
 
-  // The node waits, at least until the engine has handed over what this cluster says to itself.
+  // The node waits at least until the engine has handled this cluster's messages to itself.
   void begin(std::uint16_t node, std::uint32_t count, Homes homes);
-  // Takes the next pages, as every cluster does at the same point of the program; nothing when there are not
-  // so many.
+  // Takes the next pages; every cluster calls it at the same
+  // point of the program. nullopt if there are not enough pages.
   std::optional<PageId> take(std::uint32_t count, Homes homes);
   std::uint32_t free_pages() const { return config_.pages - next_; }
 
-  // Messages, also this cluster's to itself. False: no engine sends that now; nothing was changed.
+  // Messages, also this cluster's to itself. False: the message is invalid now; nothing was changed.
   [[nodiscard]] bool on_request(ClusterId from, const Header& header, ByteView homes);
   [[nodiscard]] bool on_region(ClusterId from, const Header& header, ByteView homes);
   [[nodiscard]] bool on_region_known(ClusterId from, PageId first);
   [[nodiscard]] bool on_result(ClusterId from, const Header& header);
 
-  // A descriptor of ours becomes a message now: writes the payload, returns its length.
+  // A queued descriptor becomes a message: writes the payload, returns its length.
   std::size_t write(ClusterId to, const Header& header, MutableBytes payload);
 
   void check() const;
@@ -47,12 +47,12 @@ class Allocations {
   static constexpr std::uint32_t kEnd = ~std::uint32_t{0};
   static constexpr ClusterId kManager{0};
 
-  // What the manager keeps of a compute node of any cluster.
+  // The manager's state of a compute node of any cluster.
   struct Request {
     std::uint32_t count = 0;
     Homes homes;
     std::uint32_t next = kEnd;
-    bool busy = false;  // its result has not left
+    bool busy = false;  // its result is in the outbox
   };
 
   bool possible(std::uint32_t count, Homes homes) const;
@@ -67,13 +67,13 @@ class Allocations {
   Outbox& outbox_;
   ComputeNodes& nodes_;
   Pages& pages_;
-  std::uint32_t next_ = 0;  // the first page that is free
-  // The manager's.
+  std::uint32_t next_ = 0;  // the first free page
+  // Used by the manager only.
   std::vector<Request> requests_;  // by cluster and compute node
-  std::uint32_t first_ = kEnd;     // that is served, and those behind it in the order in which they came
+  std::uint32_t first_ = kEnd;     // the one that is served; the others follow in their order of arrival
   std::uint32_t last_ = kEnd;
   std::uint32_t region_ = 0;     // of the request that is served
-  std::uint64_t unknowing_ = 0;  // clusters that have not said that they know it
+  std::uint64_t unknowing_ = 0;  // clusters that have not acknowledged it
 };
 
 }  // namespace braid::dsm

@@ -1,7 +1,7 @@
-// Barriers of the machine: the compute nodes of a cluster gather first, the last of them starts the cluster's
-// release, and when that is complete and the clusters below it in the barrier's tree have arrived, the
-// cluster arrives at the one above it. The root (barrier % clusters) lets all depart, down the same tree.
-// The values of nodes are combined on the way to the root.
+// Barriers of the machine. The compute nodes of a cluster gather first; the last of them starts
+// the cluster's release. When that is complete and the clusters below it in the barrier's tree
+// have arrived, the cluster arrives at the one above it. The root (barrier % clusters) starts
+// the departure, down the same tree. Values of nodes are combined on the way to the root.
 //
 //           root            position i belongs to cluster (root + i) % clusters; its children have
 //        /   |   \          the positions i * fan_out + 1 .. i * fan_out + fan_out
@@ -30,15 +30,15 @@ class Barriers {
  public:
   Barriers(const EngineConfig& config, Outbox& outbox, ComputeNodes& nodes, Pages& pages);
 
-  // The node waits, at least until the engine has handled what follows from its arrival.
+  // The node waits at least until the engine has handled what follows from its arrival.
   void arrive(std::uint16_t node, BarrierId barrier, Reduction reduction, std::uint64_t value);
   // The release of this cluster's last arrival is complete.
   void released(BarrierId barrier);
 
-  // Messages. False: no engine sends that now; nothing was changed.
+  // False: the message is invalid now; nothing was changed.
   [[nodiscard]] bool on_arrive(ClusterId from, const Header& header, ByteView value);
   [[nodiscard]] bool on_depart(ClusterId from, const Header& header, ByteView value);
-  // A descriptor of ours becomes a message now: writes the payload, returns its length.
+  // A queued descriptor becomes a message: writes the payload, returns its length.
   std::size_t write(const Header& header, MutableBytes payload);
 
   // Which nodes and clusters are missing, as far as this cluster knows: text for a user. Allocates.
@@ -56,7 +56,7 @@ class Barriers {
 
   struct Barrier {
     Stage stage = Stage::kGathering;
-    // What all who have arrived called: nodes of this cluster, and the clusters below it.
+    // The reduction that all called: nodes of this cluster, and the clusters below it.
     Reduction reduction = Reduction::kNone;
     std::uint16_t gathered = 0;
     std::uint32_t generation = 0;
@@ -69,7 +69,7 @@ class Barriers {
   std::uint32_t position_of(BarrierId barrier, ClusterId cluster) const;
   std::uint32_t position(BarrierId barrier) const { return position_of(barrier, config_.cluster); }
   std::uint32_t children(BarrierId barrier) const;
-  // Not of the root.
+  // Not for the root.
   ClusterId parent(BarrierId barrier) const;
   ClusterId child(BarrierId barrier, std::uint32_t which) const;
   std::uint64_t& child_value(BarrierId barrier, std::uint32_t which) {

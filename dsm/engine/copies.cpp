@@ -32,7 +32,7 @@ bool Copies::fault(std::uint16_t node) {
     return wait_for(node, Wait::kFetch);
   }
   if (p.content == Content::kDirty) {
-    // Closed for a flush whose diff is not taken yet: what is written now goes with it (PG-6).
+    // Closed for a flush whose diff is not taken yet: writes from now on are part of it (PG-6).
     table_.set_access(page, 1, Access::kWrite);
     return true;
   }
@@ -48,7 +48,7 @@ bool Copies::wait_for(std::uint16_t node, Wait what) {
 // A clean copy becomes writable; false when there is no twin for it (PG-8).
 bool Copies::make_dirty(std::uint32_t page) {
   if (twins_.empty()) return false;
-  table_[page].twin = twins_.take(table_.bytes(page));  // PG-4: before anybody may write
+  table_[page].twin = twins_.take(table_.bytes(page));  // PG-4: before any node may write
   table_[page].content = Content::kDirty;
   flushes_.add(page, Flushes::Side::kCopy);
   table_.set_access(page, 1, Access::kWrite);
@@ -94,12 +94,12 @@ void Copies::want_fetch(std::uint32_t page) {
 void Copies::ask_home(std::uint32_t page) {
   Page& p = table_[page];
   p.fetch = Fetch::kQueued;
-  p.has_minimum = false;  // whatever the home sends from now on is newer than all that it told us before
+  p.has_minimum = false;  // everything that the home sends from now on is newer
   outbox_.push(table_.home(page), {.kind = Kind::kPageRequest, .id = page});
 }
 
-// PG-25: the node missed `page`. If it reads one page after the other, those behind it are asked for, more at
-// a time the longer the scan is.
+// PG-25: the node missed `page`. If it reads consecutive pages, the next ones are fetched ahead, more at
+// a time during a longer scan.
 void Copies::fetch_ahead(std::uint16_t node, std::uint32_t page) {
   if (config_.fetch_ahead == 0) return;
   Scan& scan = nodes_[node].scan;
@@ -161,7 +161,7 @@ Copies::Outcome Copies::on_page_reply(ClusterId from, PageId id, const Header& h
     ask_home(page);
     return Outcome::kPending;
   }
-  end_fetch(page);  // PG-25: no node came to need it
+  end_fetch(page);  // PG-25: no node needed it
   return Outcome::kDone;
 }
 
@@ -198,7 +198,7 @@ void Copies::flush(std::uint32_t page) {
   outbox_.push(table_.home(page), {.kind = Kind::kDiff, .id = page});
 }
 
-// PG-6: the diff is taken as it leaves; that costs no room while it waits, and takes along what was written
+// PG-6: the diff is made when it leaves: it needs no room while it waits, and includes what was written
 // meanwhile.
 std::optional<std::size_t> Copies::write_diff(std::uint32_t page, Header& header, MutableBytes room) {
   const Page& p = table_[page];
@@ -227,7 +227,7 @@ Copies::Outcome Copies::on_diff_done(ClusterId from, PageId id, const Header& he
   flushes_.end(page);
   if (p.fetch == Fetch::kWaiting && p.content == Content::kInvalid) ask_home(page);
   if (!moves) return Outcome::kDone;
-  if (p.content == Content::kDirty) {  // what was written since the diff is the home's own now (PG-13)
+  if (p.content == Content::kDirty) {  // writes since the diff are the home's own now (PG-13)
     flushes_.drop(page);
     drop_twin(page);
   }
@@ -287,7 +287,7 @@ void Copies::forget_copy(std::uint32_t page) {
     return;
   }
   if (mutant(Mutant::kForgetChanges)) std::memcpy(twins_.bytes(p.twin), table_.bytes(page), kPageBytes);
-  // Dirty: the bytes stay for the diff, which goes to the home at once so that a fault here need not wait for
+  // Dirty: the bytes are kept for the diff, which is sent at once so that a fault here need not wait for
   // a release.
   flushes_.hasten(page);
 }
@@ -302,7 +302,7 @@ void Copies::check_page(std::uint32_t page) const {
   CHECK_EQ(p.content == Content::kDirty, p.twin != Page::kNoTwin);
   CHECK((p.content != Content::kInvalid || p.access == Access::kNone));
   CHECK((p.content != Content::kClean || p.access == Access::kRead));
-  // A dirty page is closed only where its changes leave without a release.
+  // A dirty page is closed only if its changes are sent without a release.
   CHECK(p.content != Content::kDirty || p.access != Access::kNone || flushes_.hastened(page));
   CHECK(p.fetch == Fetch::kNone || p.access == Access::kNone);
   if (p.fetch == Fetch::kQueued || p.fetch == Fetch::kSent)  // PG-1, PG-2

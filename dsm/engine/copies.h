@@ -1,4 +1,4 @@
-// The side of a cluster that uses pages whose homes are elsewhere: fetches, twins, diffs and invalidations.
+// The protocol of pages whose homes are other clusters: fetches, twins, diffs and invalidations.
 #pragma once
 
 #include <cstdint>
@@ -30,36 +30,36 @@ class Copies {
   };
   explicit Copies(const Parts& parts);
 
-  // The node lacks the access that it wants (ComputeNode::wanted) to a page homed elsewhere. True when it has
-  // it now; else it waits, for the page or for a twin.
+  // The node lacks the access that it wants (ComputeNode::wanted) to a page with
+  // another home. True if it has it now; otherwise it waits for the page or for a twin.
   bool fault(std::uint16_t node);
-  // Begins the flush of a dirty page that Flushes::next() gave.
+  // Begins the flush of a dirty page that Flushes::next() returned.
   void flush(std::uint32_t page);
 
-  // A node that waits for a twin may try again: it no longer waits. Nothing when none may.
+  // Returns a node that waited for a twin and may retry; it no longer waits. nullopt if there is none.
   std::optional<std::uint16_t> pop_twin_waiter();
   bool nodes_wait_for_twins() const { return twins_.waiters() != 0; }
-  // PG-8: has early flushes begun for every node that waits, as far as there are dirty pages? False when one
-  // more has been made ready and may begin.
+  // PG-8: whether early flushes have begun for all waiting nodes, as far as
+  // there are dirty pages. False: one more has been prepared and may begin.
   bool twins_are_coming();
 
   // --- Messages.
   enum class Outcome : std::uint8_t {
-    kRefused,   // no engine sends that now; nothing was changed
-    kPending,   // the page is asked for again
+    kRefused,   // the message is invalid now; nothing was changed
+    kPending,   // the page is requested again
     kDone,      // the transaction is over, and the page's home is known
-    kHomeHere,  // so it is, and this cluster is the page's home from now on: Masters::take() comes next
+    kHomeHere,  // likewise, and this cluster is the page's home from now on: Masters::take() comes next
   };
   Outcome on_page_reply(ClusterId from, PageId page, const Header& header, ByteView bytes);
   Outcome on_diff_done(ClusterId from, PageId page, const Header& header);
   [[nodiscard]] bool on_invalidate(ClusterId from, PageId first, std::uint32_t version, ByteView others);
-  // Lets the nodes that wait for the page try again, after kHomeHere.
+  // Lets the nodes that wait for the page retry, after kHomeHere.
   void wake_waiters(std::uint32_t page);
 
   // --- A descriptor becomes a message.
   void request_sent(std::uint32_t page) { table_[page].fetch = Fetch::kSent; }
-  // Completes the header, writes the diff, returns its length; nothing, and nothing is changed, if it is longer
-  // than the room.
+  // Completes the header, writes the diff and returns its length. If the
+  // diff is longer than the room, returns nullopt and changes nothing.
   std::optional<std::size_t> write_diff(std::uint32_t page, Header& header, MutableBytes room);
 
   bool quiet() const { return ahead_ == 0 && twins_.waiters() == 0; }

@@ -78,7 +78,7 @@ std::size_t write_mask(const Mask& mask, const std::byte* page, MutableBytes roo
     const __m128i order = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(kCompress[m].data()));
     const __m128i marked = _mm_shuffle_epi8(bytes, order);
     const auto kept = static_cast<std::size_t>(std::popcount(m));
-    // Eight bytes are stored and the next group writes over those that are too many; not past the room.
+    // Eight bytes are stored, and the next group overwrites those that are too many; not past the room.
     if (room.size() - end >= 8) {
       _mm_storel_epi64(reinterpret_cast<__m128i*>(&room[end]), marked);
     } else {
@@ -112,7 +112,7 @@ bool apply_runs(ByteView diff, std::byte* page) {
   return true;
 }
 
-// 1 to 8 bytes, and not one more: the neighbours may be under another writer's hand.
+// 1 to 8 bytes, not one more: another writer may own the next ones.
 inline void copy_few(std::byte* to, const std::byte* from, int n) {
   if (n == 8) {
     store(to, load<std::uint64_t>(from));

@@ -1,5 +1,5 @@
-// What a cluster changed in a page since it made the twin: byte by byte, because programs share the bytes of
-// a word. Two encodings, the shorter one is sent:
+// The changes of a cluster to a page since it made the twin, byte by byte, because
+// programs share the bytes of a word. There are two encodings; the shorter one is sent:
 //   runs   {offset u16, length u16, bytes}*      few changes that lie together
 //   mask   512 bytes, a bit per byte of the page, then the changed bytes        many small changes
 // Bytes that did not change are never sent and never stored at the other end: another writer may own them.
@@ -22,12 +22,12 @@ struct EncodedDiff {
   std::size_t bytes = 0;  // 0 when nothing changed
 };
 
-// Writes what differs in `page` from `twin` (kPageBytes each, any alignment) into `room`. If it is longer
-// than the room, only its length is returned. kMaxDiffBytes are always enough.
+// Writes the difference of `page` from `twin` (kPageBytes each, any alignment) into `room`. If
+// it is longer than the room, only its length is returned. kMaxDiffBytes are always enough.
 EncodedDiff encode_diff(const std::byte* page, const std::byte* twin, MutableBytes room);
 
-// Stores the changes into `page`. False, and nothing stored, when `diff` is not what encode_diff writes: the
-// bytes come from another machine.
+// Stores the changes into `page`. False, and nothing stored, if `diff`
+// is not valid output of encode_diff: the bytes come from another host.
 [[nodiscard]] bool apply_diff(DiffFormat format, ByteView diff, std::byte* page);
 
 }  // namespace braid::dsm

@@ -4,11 +4,11 @@
 // gather in the cluster first and then over a tree, and reduce values; atomic words, flags,
 // semaphores and condition variables served at a home; allocation by any compute node.
 //
-// It decides and never acts: faults, lock calls and messages come in; messages come out of poll_transmit();
-// protections and bytes of pages go through PageMemory. It knows no thread, clock or socket, and allocates
-// only in its constructor. All calls are serialised by the caller (live: the cluster's combiner lock).
+// It only decides. Inputs are faults, lock calls and messages; output messages come from poll_transmit();
+// It has no thread, clock or socket, and allocates only in its constructor.
+// All calls are serialised by the caller (live: the cluster's combiner lock).
 //
-// Messages may arrive in any order. Each arrives once: the service below sees to that.
+// Messages may arrive in any order. The service below guarantees that each arrives once.
 #pragma once
 
 #include <cstdint>
@@ -38,16 +38,16 @@ class Engine {
   // waits until this one makes it.
   void set_home(PageId first, std::uint32_t count, ClusterId home);
 
-  // Pages [first, first + count), not used before, are all zeros: the first cluster that touches one
-  // becomes its home. Cluster page % clusters decides who that was. Before the pages' first use, the same
+  // Pages [first, first + count), not used before, are all zeros: the first cluster that accesses one
+  // becomes its home. Cluster page % clusters decides which was first. Before the pages' first use, the same
   // calls in every cluster.
   void set_first_touch(PageId first, std::uint32_t count);
 
   // --- Operations of compute node `node` (0 .. compute_nodes-1 of this cluster), one at a time per node. True:
   // complete at once. False: in progress until done(node), which can change with each message or operation.
 
-  // The node touched `page` and lacked `wanted`. Complete when the protection allows it, or did already (a
-  // sibling was faster); the node then simply tries its access again, and may fault again.
+  // The node accessed `page` and lacked `wanted`. Complete when the protection allows it, or did already (a
+  // sibling was faster); the node then repeats its access, and may fault again.
   [[nodiscard]] bool fault(std::uint16_t node, PageId page, Access wanted);
   [[nodiscard]] bool lock(std::uint16_t node, LockId lock);
   // A release. Never waits: the token leaves this cluster only when what was written before has reached the
@@ -55,38 +55,38 @@ class Engine {
   void unlock(std::uint16_t node, LockId lock);
   // Waits for all compute nodes of all clusters; a release and an acquire. Every node of the machine comes to
   // the same barriers in the same order.
-  // `value` is the bits of what the node brings to the reduction; result() is the reduction's, and
+  // `value` has the bits of the node's operand of the reduction; result() is the reduction's, and
   // reduction() kDisagreement if not all nodes called the same.
   [[nodiscard]] bool barrier(std::uint16_t node, BarrierId barrier, Reduction reduction = Reduction::kNone,
                              std::uint64_t value = 0);
-  // result() is the word's value before, where there is one.
+  // result() is the former value of a word.
   [[nodiscard]] bool sync(std::uint16_t node, const SyncCall& call);
-  // `count` fresh pages, at least one, for this node alone to name: result() is the first one, or kNoPages.
+  // Allocates `count` pages, at least one, for this node: result() is the first one, or kNoPages.
   // Every cluster knows them and their homes when it is complete.
   [[nodiscard]] bool allocate(std::uint16_t node, std::uint32_t count, Homes homes);
-  // The same by all clusters together, each for itself, with the same arguments and while no node allocates;
+  // The same as a collective call: with the same arguments in all clusters, and while no node allocates;
   // no node may use the pages before all have returned.
   std::optional<PageId> allocate_together(std::uint32_t count, Homes homes);
   // Of the node's last barrier, sync() or allocate(), when it is done.
   std::uint64_t result(std::uint16_t node) const;
   Reduction reduction(std::uint16_t node) const;
   bool holds(std::uint16_t node, LockId lock) const;
-  // The node waits for nothing. Turns true inside any call above or in on_message(), never in
+  // The node has no operation in progress. Becomes true in any call above or in on_message(), never in
   // poll_transmit().
   bool done(std::uint16_t node) const;
 
   // --- The network.
 
-  // A message of another cluster's engine. Never fails and never waits: an invalid one is counted and
-  // dropped. Its meaning is lost, and a node may wait for it: see refusal().
+  // Handles a message of another cluster's engine. Never fails or waits: an invalid one is counted and
+  // dropped, and a node may wait for it for ever: see refusal().
   void on_message(ClusterId from, ByteView message);
-  // The first message that was dropped, if any. The network has lost or damaged a message (PG-27): no result can
+  // The first message that was dropped, if any. Then the network has lost or damaged a message (PG-27): no result can
   // be trusted from now on, so the driver ends the program with the reason.
   const std::optional<Refusal>& refusal() const;
   // Writes what is ready for `to` (another cluster) into `room` (at least kMaxMessageBytes) and returns its
-  // length; 0 when there is nothing, else ask again. May call protect(): pages close as their bytes are
-  // taken. The driver takes room in its channel first, so a message that was written is a message that was
-  // sent.
+  // length; 0 if there is nothing; otherwise call it again. May call protect(): pages close as their bytes are
+  // taken. The driver takes room in its channel first, so each message that is written is
+  // also sent.
   std::size_t poll_transmit(ClusterId to, MutableBytes room);
   bool has_output(ClusterId to) const;
   // Clusters with output, a bit each: what a driver loops over.
@@ -95,20 +95,20 @@ class Engine {
   // --- Observation.
   const NodeCounts& node_counts(std::uint16_t node) const;
   const ClusterCounts& counts() const;
-  // As far as this cluster knows: another one's home may have moved on.
+  // As far as this cluster knows: a home elsewhere may have moved.
   ClusterId home(PageId page) const;
   std::uint32_t free_pages() const;  // that no allocation has taken
-  // What `node` of this cluster waits for and what this cluster knows of it, text for a user: "waits for lock 5,
-  // which compute node 3 has"; empty when it waits for nothing. Compute nodes are named by their numbers in
+  // What `node` of this cluster waits for, as far as this cluster knows, for a user: "waits for lock 5,
+  // which compute node 3 has"; empty if it does not wait. Compute nodes are named by their numbers in
   // the machine. Allocates.
   std::string explain_wait(std::uint16_t node) const;
   // The locks that `node` has: "3, 5". Allocates.
   std::string locks_of(std::uint16_t node) const;
   // Nothing in progress and nothing to send: for tests and for the end of a program.
   bool quiet() const;
-  // States the invariants as assertions.
+  // Checks the invariants.
   void check() const;
-  // Tells all that decides what the engine does from now on, pages' bytes included (state_sink.h).
+  // Passes on all state that determines the engine's future actions, pages' bytes included (state_sink.h).
   void describe(StateSink& sink) const;
 
  private:

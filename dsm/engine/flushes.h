@@ -1,8 +1,8 @@
-// Which pages this cluster has written and not flushed, in which order they are flushed, and when a release is
-// complete. It knows numbers of pages only: what a flush of a page is (a diff to its home, or a round of the
-// home itself), the caller decides.
+// The pages that this cluster has written and not flushed, the order in which they are
+// flushed, and when a release is complete. It handles page numbers only: the caller
+// decides what a flush is (a diff to the page's home, or a round of the home itself).
 //
-// A page's way, for copies and masters alike:
+// The states of a page, for copies and masters alike:
 //
 //           add                begin             sent              end
 //   (clean) ----> listed ---------------> queued -----> in flight -----> (clean)
@@ -38,13 +38,13 @@ class Flushes {
 
   // --- Writes and releases
 
-  // The page's first write since its last flush began.
+  // Call for the page's first write since its last flush began.
   void add(std::uint32_t page, Side side);
-  // The listed page needs no flush after all: there is no copy of it.
+  // The listed page needs no flush, because there is no copy of it.
   void drop(std::uint32_t page);
   // The page was added since the last release; it is still dirty.
   bool added_since_release(std::uint32_t page) const { return states_[page].dirty_tag == releases_.open(); }
-  // use(page) of every listed page that was added since the last release; it may drop() that page.
+  // Calls use(page) for every listed page that was added since the last release; it may drop() that page.
   template <class Use>
   void for_each_since_release(Use&& use) {
     for (const Listed which : {Listed::kCopies, Listed::kMasters}) {
@@ -65,30 +65,30 @@ class Flushes {
   // full. `neighbour` comes first if a release covers it: neighbours share messages (PG-21). A page with a
   // flush in flight is passed over: its second flush begins after the first one's acknowledgement (PG-3).
   std::uint32_t next(std::uint32_t neighbour = kNoPages);
-  // The dirty copy that was written first and that no release or urgency has taken yet; kNoPages: none.
+  // The dirty copy with the earliest first write that is neither released nor urgent; kNoPages: none.
   std::uint32_t oldest_copy() const { return list(Listed::kCopies).first; }
   // The page is flushed as soon as possible, whether or not a release covers it.
   void hasten(std::uint32_t page);
 
-  // What becomes of a page from next(): its flush is queued, is in flight at once, or has nothing to make
+  // The result for a page from next(): its flush is queued, is in flight at once, or has nothing to make
   // visible.
   void begin(std::uint32_t page);
   void begin_sent(std::uint32_t page);
   void nothing_new(std::uint32_t page) { releases_.finished(states_[page].dirty_tag); }
-  // The queued flush has left.
+  // The queued flush was sent.
   void sent(std::uint32_t page);
   // The flush in flight is acknowledged: its writes are visible everywhere.
   void end(std::uint32_t page);
 
   Flight flight(std::uint32_t page) const { return states_[page].flight; }
-  // The page's writes leave as soon as they can, without a release.
+  // The page's writes are sent as soon as possible, without a release.
   bool hastened(std::uint32_t page) const;
-  // Twins that will come back without a further release.
+  // The number of twins that become free without a further release.
   std::uint32_t copies_soon_flushed() const { return copies_in_flight_ + list(Listed::kUrgent).size; }
 
   // No flush or release in progress. Pages may be dirty.
   bool quiet() const;
-  // One page: is its state right, given whether it is dirty?
+  // Checks the state of one page, given whether it is dirty.
   void check_page(std::uint32_t page, Side side, bool dirty) const;
   void check() const;
   void describe_page(std::uint32_t page, bool dirty, StateSink& sink) const;

@@ -1,6 +1,6 @@
-// Requests of other clusters for pages that this cluster cannot answer itself: those that it keeps until it
-// knows the page's home (PG-20, PG-24), and those that it forwards to the home. Both are bounded by what each
-// cluster may ask for (PG-19).
+// Requests of other clusters for pages that this cluster cannot answer itself: those that
+// it keeps until it knows the page's home (PG-20, PG-24), and those that it forwards to the
+// home. Both are bounded by the number of requests that a cluster can have open (PG-19).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 namespace braid::dsm {
 
 struct KeptRequest {
-  ClusterId from;  // the cluster that asked first
+  ClusterId from;  // the cluster that sent the request first
   PageId page;
   std::uint32_t hops;  // how often it was forwarded
 };
@@ -27,7 +27,7 @@ class KeptRequests {
     kept_.reserve(config.clusters * most_each_);
   }
 
-  // Requests of that cluster that are kept, or are forwarded and have not left.
+  // Requests of that cluster that are kept, or are forwarded and still in the outbox.
   std::size_t unanswered(ClusterId from) const { return unanswered_[from.value()]; }
   bool empty() const { return kept_.empty(); }
 

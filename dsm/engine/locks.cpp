@@ -109,7 +109,7 @@ void Locks::sent(ClusterId to, const Header& header) {
       managed_[header.id].recall = Managed::Recall::kSent;
       return;
     default:
-      return;  // LockReturn: no state depends on its leaving
+      return;  // LockReturn: no state depends on its sending
   }
 }
 
@@ -119,7 +119,7 @@ bool Locks::on_grant(ClusterId from, LockId lock, bool recalled) {
   if (l.token != Token::kAsked || (recalled && l.recalled)) return false;
   l.recalled = l.recalled || recalled;
   move(l, Token::kHere);
-  CHECK_NE(l.first, kNobody);  // the node that asked still waits
+  CHECK_NE(l.first, kNobody);  // the requesting node still waits
   pass_on(l);
   return true;
 }
@@ -228,7 +228,7 @@ void Locks::check() const {
     moving += l.token == Token::kWanted || l.token == Token::kAsked || l.token == Token::kLeaving;
     CHECK_EQ(l.first == kNobody, l.last == kNobody);
     CHECK(l.holder == kNobody || l.token == Token::kHere);
-    // A free token here is neither wanted by a node of this cluster nor called back.
+    // A free token here is neither requested by a node of this cluster nor recalled.
     if (l.token == Token::kHere && l.holder == kNobody) CHECK(l.first == kNobody && !l.recalled);
     if (l.token == Token::kElsewhere) CHECK(l.first == kNobody && !l.recalled);
     if (l.token == Token::kWanted || l.token == Token::kAsked) CHECK_NE(l.first, kNobody);

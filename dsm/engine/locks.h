@@ -1,6 +1,6 @@
-// Locks of the machine. A lock is a token: its manager (lock % clusters) knows which cluster has it and which
-// wait; the cluster that has it passes it among its compute nodes without messages and without a flush,
-// because hardware keeps them coherent. The token leaves when another cluster waits, after a release.
+// Locks of the machine. A lock is a token: its manager (lock % clusters) knows which cluster has it and
+// which wait. The cluster that has it passes it among its compute nodes without messages and without a
+// flush, because hardware keeps them coherent. The token leaves when another cluster waits, after a release.
 //
 // Rules LK-1 .. are in docs/protocol_dsm.md.
 #pragma once
@@ -23,25 +23,25 @@ class Locks {
  public:
   Locks(const EngineConfig& config, Outbox& outbox, ComputeNodes& nodes, Pages& pages);
 
-  // True when the node has it now; otherwise the node waits.
+  // True if the node has it now; otherwise the node waits.
   bool lock(std::uint16_t node, LockId lock);
   void unlock(std::uint16_t node, LockId lock);
   bool held_by(LockId lock, std::uint16_t node) const {
     return known(lock) && local_[lock.value()].holder == node;
   }
   bool here(LockId lock) const { return local_[lock.value()].token == Token::kHere; }
-  // The release that the token waited for is complete: it leaves.
+  // The release that the token waited for is complete: the token leaves.
   void released(LockId lock);
 
-  // Messages, also this cluster's to itself. False: no engine sends that now; nothing was changed.
+  // Messages, also this cluster's to itself. False: the message is invalid now; nothing was changed.
   [[nodiscard]] bool on_request(ClusterId from, LockId lock);
   [[nodiscard]] bool on_grant(ClusterId from, LockId lock, bool recalled);
   [[nodiscard]] bool on_recall(ClusterId from, LockId lock);
   [[nodiscard]] bool on_return(ClusterId from, LockId lock);
-  // A descriptor of ours has left the outbox.
+  // A queued descriptor has left the outbox.
   void sent(ClusterId to, const Header& header);
 
-  // Where the lock is, as far as this cluster knows, and which locks a node has: text for a user. Allocate.
+  // Where the lock is, as far as this cluster knows, and which locks a node has, for a user. Both allocate.
   std::string explain(LockId lock) const;
   std::string locks_of(std::uint16_t node) const;
 
@@ -58,7 +58,7 @@ class Locks {
   //               queued, sent                        complete
   enum class Token : std::uint8_t { kElsewhere, kWanted, kAsked, kHere, kLeaving };
 
-  // What every cluster knows of a lock.
+  // Each cluster's state of a lock.
   struct Local {
     Token token = Token::kElsewhere;
     bool recalled = false;           // another cluster waits; may be known before the token comes (LK-4)
@@ -68,7 +68,7 @@ class Locks {
     std::uint32_t handoffs = 0;  // between compute nodes since the recall
   };
 
-  // What the manager's cluster knows.
+  // The state in the manager's cluster.
   struct Managed {
     std::uint16_t holder = kNobody;  // cluster
     enum class Recall : std::uint8_t { kNone, kQueued, kSent } recall = Recall::kNone;
@@ -100,7 +100,7 @@ class Locks {
   std::vector<WaitingCluster> waiting_;  // pool; the free ones are chained from free_
   std::uint32_t free_ = kEnd;
   std::vector<std::uint32_t> asked_by_;  // per cluster: requests whose grant has not left
-  std::uint32_t moving_ = 0;             // locks whose token is asked for or leaving
+  std::uint32_t moving_ = 0;             // locks whose token is requested or leaving
 };
 
 }  // namespace braid::dsm

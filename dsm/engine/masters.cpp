@@ -63,7 +63,7 @@ void Masters::set_first_touch(PageId first, std::uint32_t count) {
   for (std::uint32_t i = first.value(); i < first.value() + count; ++i) {
     place(i, keeper(config_, i));
     Page& p = table_[i];
-    // A cluster that made the call earlier may have been answered already.
+    // A cluster that made the call earlier may already have a reply.
     p.untouched = table_.here(i) && directory_.unused(i);
     if ((p.untouched || !table_.here(i)) && p.access != Access::kNone) table_.set_access(i, 1, Access::kNone);
     serve_kept(i);
@@ -114,7 +114,7 @@ bool Masters::request(ClusterId asks, PageId page, std::uint32_t hops) {
     return true;
   }
   if (!table_.here(page.value())) {
-    if (table_.home(page.value()) == asks) return false;  // the home itself does not ask
+    if (table_.home(page.value()) == asks) return false;  // the home itself sends no request
     forward(asks, page.value(), hops);
     return true;
   }
@@ -123,7 +123,7 @@ bool Masters::request(ClusterId asks, PageId page, std::uint32_t hops) {
   return true;
 }
 
-// PG-20, PG-24: this cluster has not been told the page's home, or what is in flight may tell it that it is
+// PG-20, PG-24: this cluster does not know the page's home, or a message in flight may tell it that it is
 // the home itself.
 bool Masters::must_keep(std::uint32_t page) const {
   const Page& p = table_[page];
@@ -169,7 +169,7 @@ void Masters::serve_kept(std::uint32_t page) {
 // PG-12: whatever round runs. The reply is the page at this moment.
 std::size_t Masters::write_page(ClusterId to, std::uint32_t page, Header& header, MutableBytes room) {
   const Page& p = table_[page];
-  // A write here after the copy is taken must be noticed; where it is noticed already, it need not be twice.
+  // A write here after the copy was made must fault; if the page is already closed to writes, it does.
   if (p.access == Access::kWrite && p.content != Content::kDirty) table_.set_access(page, 1, Access::kRead);
   directory_.reply_sent(page, to);
   header.number = directory_.version(page);
@@ -234,8 +234,8 @@ bool Masters::tell_initiators(std::uint32_t page, const Directory::RoundEnded& e
   return !moves;
 }
 
-// PG-23: is `writer`, whose round has just ended, to be the home from now on? If it may be with its next
-// round, the page is closed here, so that its use here is noticed.
+// PG-23: whether the home moves to `writer`, whose round has just ended. If it may move with the next
+// round, the page is closed here, so that an access here faults.
 bool Masters::moves_to(ClusterId writer, std::uint32_t page) {
   const Page& p = table_[page];
   if (!p.placed) return false;
@@ -266,7 +266,7 @@ void Masters::fault(std::uint32_t page, Access wanted) {
   table_.set_access(page, 1, free ? Access::kWrite : wanted);
 }
 
-// The home's own writes become visible by a round like any others; while there is no copy nothing is to do.
+// The home's own writes become visible by a round like any others; without a copy no round is needed.
 void Masters::flush(std::uint32_t page) {
   Page& p = table_[page];
   p.content = Content::kClean;

@@ -1,8 +1,8 @@
-// The home's side of the page protocol: where the homes of pages are, answers to requests, changes that arrive
-// and the rounds that make them visible, and the home's own writes.
+// The home's side of the page protocol: where the homes of pages are, replies to requests,
+// arriving changes, the rounds that make them visible, and the home's own writes.
 //
-// The sets of clusters are the directory's (directory.h), requests that cannot be answered yet lie in
-// KeptRequests; this class changes protections, applies diffs and queues messages.
+// Directory (directory.h) has the sets of clusters, KeptRequests the requests that cannot
+// be answered yet; this class changes protections, applies diffs and queues messages.
 #pragma once
 
 #include <cstdint>
@@ -34,25 +34,25 @@ class Masters {
   };
   explicit Masters(const Parts& parts);
 
-  // --- Placement: engine.h says what the calls promise.
+  // --- Placement: engine.h describes the calls.
   void set_home(PageId first, std::uint32_t count, ClusterId home);
   void set_first_touch(PageId first, std::uint32_t count);
-  // May the page still be given this home? Not after it was used here. Others may have a copy if this cluster
-  // was its home before and stays it (PG-20).
+  // Whether the page may still be given this home: not after it was used here. Others
+  // may have a copy if this cluster was its home before and remains it (PG-20).
   bool can_place(PageId page, ClusterId home) const;
   // This cluster becomes the page's home. The page's bytes are here already.
   void take(std::uint32_t page, std::uint32_t version);
-  // Answers or forwards what was kept for the page, if its home is known now.
+  // Answers or forwards the kept requests for the page, if its home is known now.
   void serve_kept(std::uint32_t page);
 
   // --- The home's own use of its pages
-  // A compute node touched a page of which this cluster is the home: opens it.
+  // A compute node accessed a page of which this cluster is the home: opens it.
   void fault(std::uint32_t page, Access wanted);
-  // Begins the flush of a dirty page that Flushes::next() gave.
+  // Begins the flush of a dirty page that Flushes::next() returned.
   void flush(std::uint32_t page);
   bool unshared(std::uint32_t page) const { return directory_.unshared(page); }
 
-  // --- Messages. False: no engine sends that now; nothing was changed.
+  // --- Messages. False: the message is invalid now; nothing was changed.
   [[nodiscard]] bool on_page_request(ClusterId from, PageId page);
   [[nodiscard]] bool on_page_forward(ClusterId from, PageId page, std::uint32_t number);
   [[nodiscard]] bool on_diff(ClusterId from, PageId page, std::uint8_t format, ByteView diff);
@@ -72,7 +72,7 @@ class Masters {
   void describe(StateSink& sink) const;
 
  private:
-  // A request that was forwarded more often goes in circles: a forged one.
+  // A request that was forwarded more often goes in circles, so it is forged.
   static constexpr std::uint32_t kMostHops = 1 << 16;
 
   void place(std::uint32_t page, ClusterId home);

@@ -1,6 +1,6 @@
-// The messages that page engines of different clusters send each other, as bytes: written into a channel's
-// room, and taken apart again with every field checked for form. What a message means is the handlers'
-// matter.
+// The messages between page engines of different clusters, as
+// bytes: written into a channel's room, and parsed with every
+// field checked for form. Handlers check their meaning.
 //
 //      0      1        2        4          8             12
 //      | kind | format | length | id       | number      | payload ...
@@ -40,19 +40,19 @@ enum class Kind : std::uint8_t {
   kRegionKnown,    // to cluster 0; id is the first page
   kPageForward,    // to a later home: a PageRequest; number is the cluster that asks, and hops << 8
 };
-inline constexpr std::size_t kKinds = 20;  // numbers 1 .. 19: arrays are indexed by the number
+inline constexpr std::size_t kKinds = 20;  // numbers 1 .. 19; arrays are indexed by the number
 
 inline constexpr std::size_t kHeaderBytes = 12;
 inline constexpr std::size_t kBarrierValueBytes = 8;
 inline constexpr std::size_t kSyncOperandBytes = 16;
 inline constexpr std::size_t kSyncValueBytes = 8;
 inline constexpr std::size_t kHomesBytes = 4;
-// The longest payload of a message of a cluster to itself.
+// The longest payload of a cluster's message to itself.
 inline constexpr std::size_t kMostOwnPayloadBytes = 16;
 
-// Invalidations of neighbouring pages, and their acknowledgements, share a message: `id` is the first page,
-// `number` its version, and the payload the versions of the pages behind it. Closing a run costs the receiver
-// one call, closing the pages one by one about 20 us each while its compute nodes run.
+// Invalidations of neighbouring pages, and their acknowledgements, share a message: `id` is the first
+// page, `number` its version, and the payload has the versions of the following pages. Closing a run
+// costs the receiver one call; closing single pages costs about 20 us each while its compute nodes run.
 inline constexpr std::size_t kMostRunPages = 64;
 
 struct Header {
@@ -62,7 +62,7 @@ struct Header {
   std::uint32_t number = 0;
 };
 
-// Is `number` a version of the page `id`?
+// Whether `number` is a version of the page `id`.
 constexpr bool has_version(Kind kind) {
   return kind == Kind::kPageReply || kind == Kind::kDiffDone || kind == Kind::kInvalidate ||
          kind == Kind::kInvalidateAck;
@@ -74,7 +74,7 @@ struct Message {
   ByteView rest;  // the messages behind it
 };
 
-// Versions of a run of pages as a message carries them: the first in the header, the others in the payload.
+// Versions of a run of pages in a message: the first is in the header, the others in the payload.
 struct RunVersions {
   std::uint32_t first;
   ByteView others;
@@ -89,15 +89,15 @@ void write_header(MutableBytes room, const Header& header);
 // Another message follows the one that was written there, `bytes` after its beginning.
 void write_length(MutableBytes message, std::size_t bytes);
 
-// Room that must be there for the payload before it is written. For a diff none: what does not fit is not
-// written.
+// The room that the payload needs before it is written.
+// Zero for a diff, which is not written if it does not fit.
 std::size_t payload_room(const Header& header);
 
 // The refusal of a message that the handler of its kind rejects. `bytes`: refusal.bytes.
 Refusal refusal_of(ClusterId from, const Header& header, std::size_t bytes);
 
-// The first of the messages. Nothing when the bytes are not the form of any: wrong length for its kind,
-// unknown kind or format, a field set that the kind does not use. The payload of a diff is not looked into.
+// The first of the messages. nullopt if the bytes have no valid form: wrong length for its kind, unknown
+// kind or format, or a field set that the kind does not use. The payload of a diff is not checked here.
 std::optional<Message> parse(ByteView bytes);
 
 }  // namespace braid::dsm

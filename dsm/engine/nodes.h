@@ -1,4 +1,4 @@
-// The compute nodes of this cluster as the engine sees them: what each waits for, and its counters.
+// The compute nodes of this cluster in the engine: what each waits for, and its counters.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ namespace braid::dsm {
 
 enum class Wait : std::uint8_t {
   kNothing,
-  kFetch,  // for the page to come from its home, or for this cluster's flush of it that must come first
+  kFetch,  // for the page from its home, or for this cluster's own flush of it that must come first
   kTwin,   // for a free twin
   kLock,
   kBarrier,
-  kSync,        // for a variable's home, or what it waits for there
+  kSync,        // for a variable's home, or for another node's operation there
   kAllocation,  // for cluster 0
 };
 
@@ -28,7 +28,7 @@ struct ComputeNode {
   std::uint32_t sync = 0;                  // kLock, kBarrier, kSync: which; kAllocation: pages
   std::uint16_t next = 0;                  // kLock: the node behind this one, if any (locks.cpp)
   Reduction reduction = Reduction::kNone;  // kBarrier; afterwards what all nodes called
-  std::uint64_t value = 0;                 // kBarrier: what it brings
+  std::uint64_t value = 0;                 // kBarrier: the node's operand
   SyncCall call;                           // kSync
   Homes homes;                             // kAllocation
   bool call_sent = false;                  // kSync, kAllocation: the request has left
@@ -48,7 +48,7 @@ inline std::uint32_t global_node(const EngineConfig& config, ClusterId cluster, 
 inline std::uint32_t global_node(const EngineConfig& config, std::uint16_t node) {
   return global_node(config, config.cluster, node);
 }
-// And back: which cluster's it is, and which of that cluster.
+// The inverse: the cluster, and the number in that cluster.
 inline ClusterId cluster_of(const EngineConfig& config, std::uint32_t global_node) {
   return ClusterId(static_cast<std::uint16_t>(global_node / config.compute_nodes));
 }
@@ -56,8 +56,8 @@ inline std::uint32_t local_node(const EngineConfig& config, std::uint32_t global
   return global_node % config.compute_nodes;
 }
 
-// The cluster that keeps what has this number: a lock's manager, a barrier's root, a variable's home, and the
-// home of a page that was never placed.
+// The cluster that manages this number: a lock's manager, a barrier's
+// root, a variable's home, and the home of a page that was never placed.
 inline ClusterId keeper(const EngineConfig& config, std::uint32_t id) {
   return ClusterId(static_cast<std::uint16_t>(id % config.clusters));
 }

@@ -1,9 +1,9 @@
-// What an engine has decided to send and has not written yet: per destination a FIFO of small descriptors.
-// The bytes (a page, a diff) are taken when the driver has room for them, so waiting costs 12 bytes, not 4
-// KiB, and a reply carries the page as it is when it leaves.
-//
-// The queue to the own cluster holds what a lock's manager or a barrier's root in this cluster says to this
-// cluster itself; the engine hands it over before it returns to its caller.
+// The messages that an engine has decided to send and has not written yet: a FIFO of small descriptors
+// per destination. The bytes (a page, a diff) are taken when the driver has room for them. So a waiting
+// message costs 12 bytes, not 4 KiB, and a reply has the page's bytes of the time when it leaves.
+// The queue to the own cluster holds the messages of a
+// lock's manager or a barrier's root to its own cluster;
+// the engine delivers them before it returns to its caller.
 #pragma once
 
 #include <array>
@@ -49,7 +49,7 @@ class Outbox {
            2 * n * std::size_t{c.flush_window} + 2 * kept_locks + c.barriers + 1 + 2 +
            (n + 2) * most_requests(c);
   }
-  // Pages that a cluster can have asked for and not got.
+  // The most pages that a cluster can have requested and not received.
   static std::size_t most_requests(const EngineConfig& c) {
     return std::size_t{c.compute_nodes} * (1 + std::size_t{c.fetch_ahead});
   }
@@ -71,7 +71,7 @@ class Outbox {
     if (queue.empty()) clusters_ &= ~bit(to);
     return op;
   }
-  // What pop() has just given, and there was no room for.
+  // Puts back what pop() has just returned and there was no room for.
   void put_back(ClusterId to, Header op) {
     auto& queue = queues_[to.value()];
     CHECK_LT(queue.size(), queue.capacity());
@@ -79,11 +79,11 @@ class Outbox {
     ++pending_[to.value()][static_cast<std::size_t>(op.kind)];
     clusters_ |= bit(to);
   }
-  // Descriptors of one kind that wait for `to`.
+  // The number of descriptors of one kind that wait for `to`.
   std::uint32_t pending(ClusterId to, Kind kind) const {
     return pending_[to.value()][static_cast<std::size_t>(kind)];
   }
-  // Other clusters with something to send, a bit each.
+  // The other clusters for which there is output, a bit each.
   std::uint64_t clusters() const { return clusters_; }
 
   void describe(StateSink& sink) const {
@@ -91,7 +91,7 @@ class Outbox {
       sink.value(queue.size());
       for (const Header& op : queue) {
         sink.values(op.kind, op.format, op.id);
-        if (op.kind == Kind::kPageReply) continue;  // gets its version as it leaves
+        if (op.kind == Kind::kPageReply) continue;  // its version is set when it leaves
         if (has_version(op.kind))
           sink.version(PageId(op.id), op.number);
         else

@@ -1,6 +1,6 @@
-// What this cluster knows of every page of the heap: who its home is, what compute nodes here may do with it,
-// and whether its bytes here are valid. The record is shared by the parts of the page protocol; each field
-// says which part changes it. What only one part needs it keeps itself (flushes.h, directory.h, twins.h).
+// This cluster's record of every page of the heap: its home, the access of compute nodes here, and
+// whether its bytes here are valid. The parts of the page protocol share the record; each field names
+// the part that changes it. What only one part needs it stores itself (flushes.h, directory.h, twins.h).
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace braid::dsm {
 
-// Is version a older than b? Versions wrap; two that are compared lie less than 2^31 rounds apart (PG-16).
+// Whether version a is older than b. Versions wrap; the two lie less than 2^31 rounds apart (PG-16).
 constexpr bool older(std::uint32_t a, std::uint32_t b) {
   return static_cast<std::int32_t>(a - b) < 0;
 }
@@ -30,10 +30,10 @@ enum class Fetch : std::uint8_t { kNone, kWaiting, kQueued, kSent };
 
 struct Page {
   bool known = false;             // false: as every page begins (PageTable::begin())
-  Access access = Access::kNone;  // the last argument of protect(); changed by PageTable alone
+  Access access = Access::kNone;  // the last argument of protect(); changed only by PageTable
   Content content = Content::kInvalid;
   Fetch fetch = Fetch::kNone;    // copies.cpp
-  bool has_minimum = false;      // copies.cpp: `version` is the least that a reply may have (PG-15)
+  bool has_minimum = false;      // copies.cpp: `version` is the minimum for a reply (PG-15)
   bool ahead = false;            // copies.cpp: the fetch began before a node needed the page (PG-25)
   bool placed = false;           // masters.cpp: set_home() was called, or the home moved here
   bool untouched = false;        // masters.cpp, at the home: not used yet, so its home is not decided (PG-22)
@@ -44,8 +44,8 @@ struct Page {
   static constexpr std::uint32_t kNoTwin = ~std::uint32_t{0};
 };
 
-// One side lies in a message. g++ makes `rep movsq` of a memcpy of known length, which takes five times as long
-// as the library's copy when the sides are aligned differently (230 against 40 ns).
+// One of the two lies in a message. g++ compiles a memcpy of known length to `rep movsq`, which
+// takes five times as long as the library's copy when the alignments differ (230 against 40 ns).
 inline void copy_page(std::byte* to, const std::byte* from) {
   std::size_t bytes = kPageBytes;
   asm("" : "+r"(bytes));
@@ -57,7 +57,7 @@ class PageTable {
   // Every page is homed cyclically and inaccessible. `memory` must outlive the table.
   PageTable(const EngineConfig& config, PageMemory& memory)
       : config_(config), memory_(memory), pages_(config.pages) {
-    // One call for all, whatever the homes: the first touch at a home opens the page there. Opening every
+    // One call for all, whatever the homes: the first access at a home opens the page there. Opening every
     // second page here would split the heap into as many mappings as pages.
     memory_.protect(PageId(0), config.pages, Access::kNone);
   }
@@ -72,7 +72,7 @@ class PageTable {
   // kPageBytes, through the mapping that never faults.
   std::byte* bytes(std::uint32_t page) const { return memory_.page(PageId(page)); }
 
-  // What compute nodes may do with these pages from now on.
+  // Sets the access of compute nodes to these pages.
   void set_access(std::uint32_t first, std::uint32_t count, Access access) {
     memory_.protect(PageId(first), count, access);
     for (std::uint32_t i = first; i < first + count; ++i) begun(i).access = access;

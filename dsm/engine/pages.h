@@ -1,14 +1,14 @@
-// The page protocol of one cluster: takes faults, releases and messages to the part that each concerns, and
-// carries the parts' decisions to each other.
+// The page protocol of one cluster: passes faults, releases and messages
+// to the part that handles them, and the parts' decisions to each other.
 //
 //   PageTable      access, content and home of every page
 //   Copies         pages homed elsewhere: fetches, twins, diffs, invalidations
 //   Masters        pages homed here: placement, requests, rounds, moves; over Directory and KeptRequests
 //   Flushes        what was written and not flushed, the window of flushes, releases
 //
-// The protocol is eager: a release makes what was written visible by rounds (Directory) that invalidate copies
-// (Copies::on_invalidate), so an acquire needs no message about pages. All else holds for any home-based
-// protocol.
+// The protocol is eager: a release makes writes visible by rounds
+// (Directory) that invalidate copies (Copies::on_invalidate), so an acquire
+// needs no message about pages. All else holds for any home-based protocol.
 //
 // Rules PG-1 .. are in docs/protocol_dsm.md.
 #pragma once
@@ -37,27 +37,27 @@ class Pages {
   Pages(const EngineConfig& config, PageMemory& memory, Outbox& outbox, ComputeNodes& nodes,
         ClusterCounts& counts, Refusals& refusals);
 
-  // Placement: engine.h and masters.h say what each promises.
+  // Placement: engine.h and masters.h describe the calls.
   void set_home(PageId first, std::uint32_t count, ClusterId home) { masters_.set_home(first, count, home); }
   void set_first_touch(PageId first, std::uint32_t count) { masters_.set_first_touch(first, count); }
   bool can_place(PageId page, ClusterId home) const { return masters_.can_place(page, home); }
   ClusterId home(PageId page) const { return table_.home(page.value()); }
 
-  // True when the access is allowed now; otherwise the node waits.
+  // True if the access is allowed now; otherwise the node waits.
   bool fault(std::uint16_t node, PageId page, Access wanted);
 
   // A release begins: when it is complete, pop_complete() returns `why`.
   void begin_release(ReleaseFor why);
   std::optional<ReleaseFor> pop_complete() { return flushes_.pop_complete(); }
 
-  // Starts what may start now: flushes into the window, write faults into free twins.
+  // Starts what can start now: flushes within the window, write faults with free twins.
   void pump();
 
-  // A message whose header is a page's. False: no engine sends that now; nothing was changed.
+  // Handles a message of a page's kind. False: it is invalid now; nothing was changed.
   [[nodiscard]] bool on_message(ClusterId from, const Header& header, ByteView payload);
 
-  // A descriptor of ours becomes a message now: completes the header, writes the payload, returns its length.
-  // Nothing, and nothing of that is done, if it is a diff and longer than the room.
+  // A queued descriptor becomes a message: completes the header, writes the payload, returns its
+  // length. If it is a diff that is longer than the room, returns nullopt and changes nothing.
   std::optional<std::size_t> write(ClusterId to, Header& header, MutableBytes payload);
 
   bool quiet() const { return flushes_.quiet() && copies_.quiet() && masters_.quiet(); }

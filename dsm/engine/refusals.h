@@ -1,5 +1,5 @@
-// The messages that an engine refused: how many, and which was the first. What comes after it may be refused
-// only because of it.
+// The messages that an engine refused: how many, and the
+// first. Later ones may be refused only because of the first.
 #pragma once
 
 #include <optional>

@@ -60,7 +60,7 @@ class Releases {
     if (first_ == open_ || slot(first_).unacknowledged != 0) return std::nullopt;
     return slot(first_++).why;
   }
-  // An epoch as others can know it: epochs before the oldest release in progress mean nothing any more.
+  // An epoch in the form for state_sink.h: epochs before the oldest release in progress are all equal.
   std::uint32_t age(Epoch e) const { return e - first_; }
   void describe(StateSink& sink) const {
     sink.value(in_progress());

@@ -1,7 +1,7 @@
-// Receives the values that make up an engine's state, by which a checker recognises states that it has seen.
+// Receives the values that make up an engine's state; a checker recognises known states by them.
 //
-// The values must determine everything that the engine does from now on. What does not (counters, bytes of an
-// invalid copy, positions in rings and pools) is left out, so that states that behave alike give the same values.
+// The values must determine all future actions of the engine. Everything else (counters, bytes of an
+// invalid copy, positions in rings and pools) is left out, so that equivalent states give the same values.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class StateSink {
  public:
   virtual ~StateSink() = default;
   virtual void value(std::uint64_t v) = 0;
-  // Versions of a page: only the distance between two of them means anything (PG-16).
+  // Versions of a page: only the difference of two versions has a meaning (PG-16).
   virtual void version(PageId page, std::uint32_t version) = 0;
   virtual void bytes(ByteView bytes) = 0;
 

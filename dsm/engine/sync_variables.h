@@ -1,7 +1,7 @@
-// Atomic words, flags, counting semaphores and condition variables of the machine. Each lives at its home (id
-// % clusters), which carries out one operation after the other; nodes that must wait are queued there.
-// What a home keeps of a compute node is one slot, because a node has one operation at a time: so thousands
-// of variables cost a few bytes each, and queues of any length nothing more.
+// Atomic words, flags, counting semaphores and condition variables of the machine. Each has a
+// home (id % clusters), which carries out one operation at a time; nodes that must wait are
+// queued there. A home has one slot per compute node, because a node has one operation at a time.
+// So thousands of variables cost a few bytes each, and queues of any length cost nothing more.
 //
 // Rules SY-1 .. are in docs/protocol_dsm.md.
 #pragma once
@@ -26,19 +26,19 @@ class SyncVariables {
  public:
   SyncVariables(const EngineConfig& config, Outbox& outbox, ComputeNodes& nodes, Pages& pages, Locks& locks);
 
-  // The node waits, at least until the engine has handed over what this cluster says to itself.
+  // The node waits at least until the engine has handled this cluster's messages to itself.
   void begin(std::uint16_t node, const SyncCall& call);
   // The release that the node's operation waited for is complete.
   void released(std::uint16_t node);
 
-  // Messages, also this cluster's to itself. False: no engine sends that now; nothing was changed.
+  // Messages, also this cluster's to itself. False: the message is invalid now; nothing was changed.
   [[nodiscard]] bool on_call(ClusterId from, const Header& header, ByteView operands);
   [[nodiscard]] bool on_result(ClusterId from, const Header& header, ByteView value);
 
-  // A descriptor of ours becomes a message now: writes the payload, returns its length.
+  // A queued descriptor becomes a message: writes the payload, returns its length.
   std::size_t write(ClusterId to, const Header& header, MutableBytes payload);
 
-  // What the node waits for: text for a user. Allocates.
+  // What the node waits for, for a user. Allocates.
   std::string explain(const ComputeNode& node) const;
 
   void check() const;
@@ -51,19 +51,19 @@ class SyncVariables {
     std::uint32_t first = kEnd;
     std::uint32_t last = kEnd;
   };
-  // Where a variable is waited for, its queue; the rest is a number.
+  // The queue of a variable that nodes wait for; the rest has a value.
   struct Variable {
     std::uint64_t value = 0;
     Queue waiting;
   };
 
-  // What the home keeps of a compute node of any cluster.
+  // The home's state of a compute node of any cluster.
   struct Slot {
     std::uint64_t value = 0;  // for its result
     std::uint32_t next = kEnd;
     bool waiting = false;    // in a queue
-    bool registers = false;  // the answer that says so has not left (SY-5)
-    bool answered = false;   // the result has not left
+    bool registers = false;  // the answer that acknowledges this was not sent (SY-5)
+    bool answered = false;   // the result was not sent
     bool busy() const { return waiting || registers || answered; }
   };
 
@@ -86,7 +86,7 @@ class SyncVariables {
   ComputeNodes& nodes_;
   Pages& pages_;
   Locks& locks_;
-  std::vector<Variable> words_;  // of those that this cluster is the home of, by id / clusters
+  std::vector<Variable> words_;  // those of which this cluster is the home, by id / clusters
   std::vector<Variable> flags_;
   std::vector<Variable> semaphores_;
   std::vector<Variable> conditions_;

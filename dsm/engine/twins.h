@@ -1,4 +1,4 @@
-// The pool of twins (PG-8), and the compute nodes that wait for one, first come, first served.
+// The pool of twins (PG-8), and the queue of compute nodes that wait for one.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class Twins {
   }
 
   bool empty() const { return free_.empty(); }
-  // Copies `page` (kPageBytes) into a free twin and returns that twin's number. Not while empty().
+  // Copies `page` (kPageBytes) into a free twin and returns the twin's number. Not while empty().
   std::uint32_t take(const std::byte* page) {
     CHECK(!free_.empty());
     const std::uint32_t twin = free_.back();
@@ -39,7 +39,7 @@ class Twins {
   std::byte* bytes(std::uint32_t twin) const { return bytes_.get() + std::size_t{twin} * kPageBytes; }
   std::uint32_t taken() const { return total_ - static_cast<std::uint32_t>(free_.size()); }
 
-  // A node waits at most once.
+  // Each node waits at most once.
   void add_waiter(std::uint16_t node) {
     CHECK_LT(waiters_.size(), waiters_.capacity());
     waiters_.push_back(node);

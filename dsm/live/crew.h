@@ -15,8 +15,8 @@ namespace braid::dsm {
 
 class Crew {
  public:
-  // Starts the threads of compute nodes 1 .. nodes - 1; each handles page faults on a stack of its own, and
-  // computes, for `pulse`, while it runs a job.
+  // Starts the threads of compute nodes 1 .. nodes - 1. Each handles page faults on
+  // a stack of its own, and is counted in `pulse` as computing while it runs a job.
   Crew(unsigned nodes, PulseWriter& pulse);
   // Ends them; none runs a job.
   ~Crew();

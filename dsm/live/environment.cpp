@@ -57,7 +57,7 @@ static_assert(convergence::max_piece_bytes(settings::kMinWindowKib * 1024) >= kM
               "an engine's message fits the smallest window");
 static_assert(settings::kMaxWindowKib * 1024 <= convergence::kMaxWindowBytes);
 
-// No setting: `braid run` passes descriptors that it has opened. More are open in no process.
+// Not a setting: `braid run` passes open descriptors. The bound is the most that a process can have.
 constexpr std::uint64_t kMaxDescriptor = 1u << 20;
 
 }  // namespace

@@ -53,7 +53,7 @@ struct Environment {
 
   // The value of a variable, or nullptr: std::getenv, or a test's table.
   using Lookup = std::function<const char*(const char* name)>;
-  // An error names the variable, its value and what it may be.
+  // An error names the variable, its value and the allowed values.
   static Result<Environment> read(const Lookup& lookup);
   static Result<Environment> read();
 };

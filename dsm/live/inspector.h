@@ -11,15 +11,15 @@ namespace braid::dsm {
 
 class Inspector {
  public:
-  // `report` runs on the inspector's thread. A program that has a handler for SIGQUIT, or ignores it, keeps
-  // that. One at a time.
+  // `report` runs on the inspector's thread. If the program handles or
+  // ignores SIGQUIT, that is left as it is. At most one inspector at a time.
   explicit Inspector(std::function<void()> report);
   ~Inspector();
   Inspector(const Inspector&) = delete;
   Inspector& operator=(const Inspector&) = delete;
 
-  // In a child of fork(), which has no such thread: SIGQUIT has its default again, and reaches no bell of the
-  // parent's.
+  // For a child of fork(), which has no such thread: resets SIGQUIT
+  // to its default, so that it does not ring the parent's bell.
   void abandon_in_child() const;
 
  private:

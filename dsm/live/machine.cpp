@@ -1,5 +1,5 @@
-// The live runtime as a process's host: how a program joins, and what of api.h and threads.h is the runtime's
-// alone.
+// The live runtime as a process's host: how a program joins, and
+// the functions of api.h and threads.h that are specific to it.
 #include "dsm/live/machine.h"
 
 #include <errno.h>
@@ -46,8 +46,8 @@ void init() {
   check_not_joined();
   if (!occupy_standard_descriptors())
     fail("descriptors 0 to 2 must be open, and /dev/null cannot be opened: {}", ::strerror(errno));
-  // `braid run` reads standard output through a pipe, where the library would keep what is written until the
-  // end: lines leave as they are complete, so they are seen at once, and after a crash too.
+  // `braid run` reads standard output through a pipe, where the library would buffer until the
+  // end: lines are written when they are complete, so they are seen at once, and after a crash too.
   if (std::getenv(variable::kCluster) != nullptr) std::setvbuf(stdout, nullptr, _IOLBF, 0);
   const Result<Environment> environment = Environment::read();
   if (!environment) fail_with(environment.error());

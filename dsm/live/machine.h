@@ -1,5 +1,5 @@
-// Joining a machine over a network of the caller's: what init() does once it has read the environment and
-// reached the service. For programs that embed the runtime elsewhere, and for tests.
+// Joins a machine over a network of the caller's: what init() does after it has read the environment
+// and reached the service. For programs that embed the runtime elsewhere, and for tests.
 #pragma once
 
 #include <memory>

@@ -39,8 +39,8 @@ constexpr std::uint64_t kContinueWriteProtected = 1u << 1;
 constexpr std::uint64_t kNeeded =
     UFFD_FEATURE_SIGBUS | UFFD_FEATURE_MINOR_SHMEM | UFFD_FEATURE_WP_HUGETLBFS_SHMEM;
 
-// A descriptor by which forbidden accesses of this process, but not of the kernel on its behalf, raise SIGBUS in the
-// thread that makes them; or the negative error.
+// Returns a descriptor by which forbidden accesses of this process, but not of the kernel
+// on its behalf, raise SIGBUS in the thread that makes them; or the negative error.
 int open_userfaultfd() {
   const auto fd = static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY));
   if (fd < 0) return -errno;
@@ -103,7 +103,7 @@ Result<Memory> Memory::make(std::uint32_t pages, Protection protection) {
   const int error_number = errno;
   ::close(fd);
   if (view != wanted) {
-    // A kernel before 4.17 takes the address as a hint.
+    // A kernel before 4.17 treats the address as a hint.
     if (view != MAP_FAILED) ::munmap(view, bytes);
     ::munmap(alias, bytes);
     if (view == MAP_FAILED && error_number != EEXIST) {
@@ -116,8 +116,8 @@ Result<Memory> Memory::make(std::uint32_t pages, Protection protection) {
         kHeapAddress);
   }
   Memory memory(static_cast<std::byte*>(alias), pages);
-  // Not for children of fork(): such a child is not in the page protocol, so what it wrote would be this cluster's,
-  // unseen, and what it read could be a page without contents (userfaultfd does not follow it).
+  // Not inherited by children of fork(), which are not part of the page protocol: a child's writes would be
+  // this cluster's, unnoticed, and it could read pages without contents (userfaultfd does not follow it).
   for (void* const mapping : {view, alias}) {
     if (::madvise(mapping, bytes, MADV_DONTFORK) != 0)
       return error("cannot keep the shared heap from children of fork(): {}", std::strerror(errno));
@@ -129,7 +129,7 @@ Result<Memory> Memory::make(std::uint32_t pages, Protection protection) {
 }
 
 // The view is registered for everything that can be forbidden: pages that the file does not have yet
-// (missing), pages that it has and the view does not show (minor), and writes to those that are shown.
+// (missing), pages that the file has and the view does not map (minor), and writes to mapped pages.
 Result<void> Memory::use_userfaultfd() {
   const int fd = open_userfaultfd();
   if (fd < 0) {
@@ -145,7 +145,7 @@ Result<void> Memory::use_userfaultfd() {
   if (::ioctl(fd, UFFDIO_REGISTER, &registration) != 0)
     return error("userfaultfd does not take the shared heap: {}", std::strerror(errno));
   views_ = ZeroedTable<View>(pages_);
-  // Showing a page without write permission came last to the kernel: try it.
+  // Mapping a page without write permission is the latest of the features: test it.
   *const_cast<volatile std::byte*>(alias_) = std::byte{0};
   uffdio_continue show = {};
   show.range = range_of(0, 1);
@@ -181,8 +181,8 @@ Memory::~Memory() {
 
 void Memory::warm(PageId page) {
   std::byte* const first = this->page(page);
-  // A write, or the system would do with a page of zeros; atomic, or what another thread writes could be
-  // lost.
+  // A write, because a read would map a page of zeros;
+  // atomic, so that another thread's write is not lost.
   asm volatile("lock; orb $0, %0" : "+m"(*first));
   constexpr std::size_t kCacheLine = 64;
   for (std::size_t at = kCacheLine; at < kPageBytes; at += kCacheLine) __builtin_prefetch(first + at, 1);

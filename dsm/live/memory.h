@@ -1,15 +1,15 @@
 // The shared heap of one cluster: one memfd mapped twice.
 //
 //   view          where it is mapped                        access                         used by
-//   application   kHeapAddress, the same in every cluster   as the page protocol says      compute nodes
+//   application   kHeapAddress, the same in every cluster   as the page protocol sets it      compute nodes
 //   alias         anywhere                                  always readable and writable   the runtime alone
 //
 // A page is filled through the alias before any compute node may access it, so no node reads half a page.
 //
-// Two ways to forbid an access, behind one interface. mprotect() is everywhere, and splits the view into a
+// Two methods forbid accesses, behind one interface. mprotect() always works, and splits the view into a
 // mapping for every run of equal protection, of which a process may have vm.max_map_count (65,530 unless
 // raised: 256 MiB where neighbours always differ). userfaultfd keeps protections in the page table, has no
-// such limit, and needs Linux 6.4. What is forbidden is a SIGSEGV with the one and a SIGBUS with the other.
+// such limit, and needs Linux 6.4. A forbidden access raises SIGSEGV with mprotect(), SIGBUS with userfaultfd.
 //
 // A child of fork() has neither view: its access is a SIGSEGV at an address without a mapping.
 #pragma once
@@ -28,7 +28,7 @@ const char* to_string(Protection protection);
 
 class Memory final : public PageMemory {
  public:
-  // The application view starts inaccessible. An error says what the kernel lacks.
+  // The application view starts inaccessible. An error names what the kernel lacks.
   static Result<Memory> make(std::uint32_t pages, Protection protection);
   Memory(Memory&& other) noexcept;
   Memory& operator=(Memory&& other) noexcept;

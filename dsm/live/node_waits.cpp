@@ -13,20 +13,20 @@ namespace braid::dsm {
 
 namespace {
 
-// A poller that found nothing for this long sleeps and leaves serving to the server thread: far longer than a
-// remote fault takes, so that those never pay for waking up; short enough not to burn a processor that others
-// need.
+// A poller that found nothing for this long sleeps and leaves serving to the
+// server thread. It is far longer than a remote fault takes, so that faults never
+// pay for a wake-up, and short enough not to waste a processor that others need.
 constexpr Duration kPatience = 1_ms;
-// A thread that yields to one that computes gets the processor back at a tick of the clock, milliseconds
-// later, and misses what arrived meanwhile; a thread that sleeps is woken into the middle of the other's slice. So
-// a yield of this length, longer than any turn of a proxy, says that computing threads share the processor:
-// it is time to sleep, ...
+// A thread that yields to a computing one gets the processor back at a tick of the
+// clock, milliseconds later, and misses what arrives meanwhile; a thread that sleeps is
+// woken in the middle of the other's slice. So a yield of this length, longer than any
+// turn of a proxy, shows that computing threads share the processor: then it sleeps, ...
 constexpr Duration kLongYield = 100_us;
-// ... and for so many waits to come at once, before yielding is tried again.
+// ... and sleeps at once in this many further waits, before it tries to yield again.
 constexpr int kCrowdedWaits = 32;
 constexpr int kLooksBeforeYield = 200;
 constexpr int kLooksBeforePark = 32;
-// Poll now and then even if nothing seems to be there: only polls look at the links.
+// Polls sometimes even if nothing seems to be there: only polls check the links.
 constexpr int kLooksPerPoll = 8;
 
 // Spinning pays only where the awaited thread runs at the same time: one processor for each compute node, one for
@@ -64,7 +64,7 @@ void NodeWaits::wait(unsigned local, Instant deadline) {
   pollers_.enter();
   const bool crowded = node.crowded_waits > 0 && !drives_proxies_;
   if (crowded) --node.crowded_waits;
-  // The clock is read only when looking has brought nothing.
+  // The clock is read only after a check has found nothing.
   Instant now;
   Instant idle_since = Instant::never();
   for (int looks = 0; !completion.done(); ++looks) {
@@ -74,7 +74,7 @@ void NodeWaits::wait(unsigned local, Instant deadline) {
       continue;
     }
     if (looks < (crowded ? kLooksBeforePark : looks_before_yield_)) {
-      if (!drives_proxies_) _mm_pause();  // a turn of the proxies is pause enough
+      if (!drives_proxies_) _mm_pause();  // a turn of the proxies is a sufficient pause
       continue;
     }
     if (idle_since == Instant::never()) idle_since = now = monotonic_now();

@@ -23,7 +23,7 @@ class NodeWaits {
 
  private:
   struct alignas(64) Node {
-    int crowded_waits = 0;  // that this node will rather sleep than yield in
+    int crowded_waits = 0;  // the number of further waits in which this node sleeps instead of yielding
   };
 
   bool serve(unsigned local, int looks);

@@ -1,5 +1,5 @@
-// Decides which thread serves a cluster: the compute nodes that wait, and poll; or, while none does, the server
-// thread, which sleeps until the network's bell rings. No wake-up of it is lost.
+// Decides which thread serves a cluster: the compute nodes that wait, which poll, or, if there are none,
+// the server thread, which sleeps until the network's bell rings. No wake-up of the server is lost.
 //
 // Any thread, without the combiner lock.
 #pragma once
@@ -28,7 +28,7 @@ inline constexpr Duration kWatchPeriod = 100_ms;
 // 4. The server, before it sleeps, does the same two things in the same order if no node polls. If a node polls,
 //    it disarms the bell, which may have rung (else it could not sleep), and checks again whether a node polls: a
 //    node that does now will arm the bell after this disarm().
-// 5. A poller that enters between the two actions of one that leaves serves what the check would have found, or
+// 5. A poller that enters between the two actions of one that leaves serves all that the check would find, or
 //    finds it when it leaves itself.
 class Pollers {
  public:

@@ -1,5 +1,5 @@
-// What `braid run --watchdog` sees of an application process: whether a compute node computes, and whether any wait
-// has ended. In memory that both map (variable::kPulseFd); written by the runtime, read by the command.
+// What `braid run --watchdog` reads of an application process: whether a compute node computes, and whether a
+// wait has ended. In memory that both map (variable::kPulseFd); written by the runtime, read by the command.
 #pragma once
 
 #include <atomic>
@@ -8,7 +8,7 @@
 namespace braid::dsm {
 
 struct Pulse {
-  // 1 while the runtime counts here; otherwise the other values mean nothing.
+  // 1 while the runtime counts here; otherwise the other values are invalid.
   std::atomic<std::uint32_t> counts{0};
   // Threads that compute: those of compute nodes that neither wait in the runtime nor for parallel().
   std::atomic<std::int32_t> busy{0};

@@ -11,7 +11,7 @@ namespace braid::dsm {
 class PulseWriter {
  public:
   PulseWriter() = default;
-  // Tells the watchdog that this process no longer counts: the program may run on for as long as it likes.
+  // Tells the watchdog that this process no longer counts: the program may run on without a limit.
   ~PulseWriter();
   PulseWriter(const PulseWriter&) = delete;
   PulseWriter& operator=(const PulseWriter&) = delete;
@@ -21,7 +21,7 @@ class PulseWriter {
   // From now on a watchdog can trust the counts.
   void publish() { pulse_->counts.store(1); }
 
-  // What a watchdog sees.
+  // The current counts, for tests.
   const Pulse& read() const { return *pulse_; }
 
   // The calling thread computes, or no longer does.

@@ -1,5 +1,5 @@
-// What the runtimes of two clusters send each other: a header of kMessageHeaderBytes (dsm/program/host.h), whose
-// first byte says what follows, and then that.
+// The messages between the runtimes of two clusters: a header of kMessageHeaderBytes
+// (dsm/program/host.h), whose first byte is the kind, and the kind's data.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace braid::dsm {
 inline constexpr std::uint64_t kRuntimeVersion = 3;
 
 enum class Payload : std::uint8_t {
-  kNone = 0,            // no message of a runtime
+  kNone = 0,            // not a message of a runtime
   kEngine = 1,          // page engine's (dsm/engine/messages.h)
   kCollectiveCall = 2,  // a CallMessage (collective_calls.h)
 };

@@ -1,5 +1,5 @@
-// The thread that serves a cluster while no compute node polls: it sleeps until the network's bell rings, and now
-// and then looks whether a peer was lost.
+// The thread that serves a cluster while no compute node polls: it sleeps until
+// the network's bell rings, and regularly checks whether a peer was lost.
 #pragma once
 
 #include <atomic>
@@ -13,9 +13,9 @@ namespace braid::dsm {
 
 class ServerThread {
  public:
-  // Starts it. All outlive it.
+  // Starts the thread. All arguments outlive it.
   ServerThread(Network& network, Combiner& combiner, Pollers& pollers);
-  // Ends it.
+  // Ends the thread.
   ~ServerThread();
   ServerThread(const ServerThread&) = delete;
   ServerThread& operator=(const ServerThread&) = delete;

@@ -1,11 +1,11 @@
-// What the calling thread is to the runtime: which compute node it is, and whether the runtime's own code runs.
+// The calling thread's role: which compute node it is, and whether the runtime's own code runs.
 #pragma once
 
 namespace braid::dsm {
 
 struct ThreadState {
   int local = -1;        // the compute node of the cluster that the thread is; -1: none
-  bool inside = false;   // the runtime's code is running: shared memory must not be touched
+  bool inside = false;   // the runtime's code is running: shared memory must not be accessed
   bool counted = false;  // among those that compute (pulse_writer.h)
 };
 // Initial-exec and constinit: reading it inside a fault allocates nothing and calls nothing. Volatile: a signal

@@ -14,8 +14,8 @@
 
 namespace braid::dsm {
 
-// Guards the cluster's page engine and network. Held for microseconds. Not a std::mutex, because it is taken
-// inside a fault, which can occur anywhere, and because a waiter tries again after other work instead of sleeping.
+// Guards the cluster's page engine and network. Held for microseconds. Not a std::mutex: it is taken
+// inside a fault, which can occur anywhere, and a waiter retries after other work instead of sleeping.
 class CombinerLock {
  public:
   bool try_lock() {

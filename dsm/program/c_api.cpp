@@ -1,5 +1,5 @@
-// The calls of dsm/braid_dsm.h, on those of dsm/api.h; braid_init() stands beside each host's init(), where
-// it makes the linker look.
+// The calls of dsm/braid_dsm.h, implemented by those of dsm/api.h. braid_init() is defined
+// beside each host's init(), so that the linker takes the host that is linked first.
 #include "dsm/api.h"
 #include "dsm/braid_dsm.h"
 

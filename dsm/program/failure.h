@@ -1,6 +1,6 @@
-// The end of a process that cannot continue: one line on standard error, then status 70 (EX_SOFTWARE), from any
-// thread and from inside a fault. It runs no destructors, flushes nothing and takes no lock, because the code
-// that was interrupted may hold any.
+// Ends a process that cannot continue: one line on standard error, then status 70
+// (EX_SOFTWARE). From any thread, also inside a fault. It runs no destructors, flushes
+// nothing and takes no lock, because the code that was interrupted may hold any.
 #pragma once
 
 #include <fmt/core.h>
@@ -11,16 +11,16 @@ namespace braid::dsm {
 
 inline constexpr int kFailureStatus = 70;
 
-// Writes "braid: <text>\n" and ends the process. Of several threads the first one is heard.
+// Writes "braid: <text>\n" and ends the process. With several threads only the first text is written.
 [[noreturn]] void fail_with_text(const char* text, std::size_t length);
 
-// Writes the text into `room` bytes at `text` and returns its length; a longer text is cut. It allocates nothing where
-// the arguments are integers and C strings. (No template: fmt's formatting is compiled once, not wherever a process may
-// fail.)
+// Writes the text to the `room` bytes at `text` and returns its length; a
+// longer text is cut. Allocates nothing if the arguments are integers and C
+// strings. (Not a template, so that fmt's formatting is compiled once only.)
 std::size_t format_within(char* text, std::size_t room, fmt::string_view format, fmt::format_args arguments);
 
-// Formats on the stack; a longer text is cut. Arguments are integers and C strings, whose formatting
-// allocates nothing.
+// Formats on the stack; a longer text is cut. Arguments must be
+// integers and C strings, so that formatting allocates nothing.
 template <class... Args>
 [[noreturn]] void fail(fmt::format_string<Args...> format, const Args&... args) {
   char text[512];

@@ -1,9 +1,9 @@
-// Page faults of compute nodes as calls: the handler of SIGSEGV and SIGBUS (whichever memory.h's way of
-// forbidding an access raises), which tells accesses to shared memory from crashes.
+// Converts page faults of compute nodes to calls: the handler of SIGSEGV and SIGBUS (whichever the
+// memory raises for a forbidden access), which distinguishes accesses to shared memory from crashes.
 //
-// An access to the shared heap by a compute node becomes FaultSink::on_fault() in the faulting thread.
-// Everything else is the program's own crash: it goes to the handler that the program has installed, before or
-// since, with the original fault, or kills the process as it would have without us (program_signals.h).
+// An access to the shared heap by a compute node becomes FaultSink::on_fault() in the faulting thread. Any
+// other fault is the program's own crash: it goes to the program's handler, installed before or after,
+// with the original fault, or kills the process as it would have without the runtime (program_signals.h).
 #pragma once
 
 #include <cstddef>
@@ -16,30 +16,30 @@ namespace braid::dsm {
 
 class FaultSink {
  public:
-  // Resolves the fault and returns true: the access is tried again. False: not ours, a crash. Must not
-  // allocate, nor take a lock that interrupted code can hold.
+  // True: the fault is resolved, and the access is repeated. False: a
+  // crash. Must not allocate or take a lock that interrupted code can hold.
   virtual bool on_fault(std::uintptr_t address, bool write) = 0;
-  // An access to an address without a mapping. A child of fork() has none of the heap, and must end here when the
-  // address lies there. Returns for all other addresses: a crash.
+  // Called for an access to an address without a mapping. In a child of fork(), which has no mapping of the
+  // heap, it must end the process if the address is in the heap. Returns for all other addresses: a crash.
   virtual void on_unmapped(std::uintptr_t address) { (void)address; }
 
  protected:
   ~FaultSink() = default;
 };
 
-// Where the handler runs. kSignalStack: on its thread's (SignalStack below), so that a stack that has
-// overflowed is a fault like any other. kInterrupted: on the stack of whatever was interrupted, so that a
-// handler may give the thread to other fibres and go on later; an overflow of a stack is then the end.
+// Where the handler runs. kSignalStack: on its thread's stack for signals (SignalStack below), so
+// that a stack overflow is an ordinary fault. kInterrupted: on the interrupted code's stack, so that
+// a handler can switch to other fibres and continue later; a stack overflow then ends the process.
 enum class HandlerStack : std::uint8_t { kSignalStack, kInterrupted };
 
-// One sink at a time. `sink` lives until remove_fault_handler(), which leaves the program the handlers that it has
-// installed.
+// At most one sink at a time; it lives until remove_fault_handler(),
+// which reinstalls the program's own handlers.
 Result<void> install_fault_handler(FaultSink* sink, HandlerStack stack);
 void remove_fault_handler();
 
-// The stack on which its thread handles signals; a stack of its own for each, because a handler stays on it
-// while it waits for a page. Made and destroyed on the thread that it is for; the stack that the program wanted
-// last, before or since, comes back. SIGSEGV and SIGBUS are unblocked on the thread.
+// The stack on which its thread handles signals; one per thread, because a handler stays on
+// it while it waits for a page. Made and destroyed on its thread. The destructor installs
+// the stack that the program set last. SIGSEGV and SIGBUS are unblocked on the thread.
 class SignalStack {
  public:
   SignalStack();

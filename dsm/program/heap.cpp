@@ -13,8 +13,8 @@ namespace braid::dsm {
 
 namespace {
 
-// vm.max_map_count in decimal digits; reads without allocating, because protections may change inside a
-// fault.
+// Returns vm.max_map_count in decimal digits. Reads without
+// allocating, because protections may change inside a fault.
 struct MappingLimit {
   char digits[24] = "unknown";
   MappingLimit() {

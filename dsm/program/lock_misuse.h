@@ -1,5 +1,5 @@
-// What programs do wrong with locks: which calls may not be made, and the words in which that is told,
-// whoever finds it: a host before it makes the call, or a simulated machine that got it all the same.
+// Wrong uses of locks by programs, and the messages for them. A host checks before it makes
+// the call, and a simulated machine checks requests that a shell has made nevertheless.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace braid::dsm {
 
 class LockMisuse {
  public:
-  // Nothing: the call may be made. `has`: the compute node has the lock.
+  // nullopt: the call is allowed. `has`: the compute node has the lock.
   static std::optional<LockMisuse> of_lock(LockId lock, bool has) {
     if (!has) return std::nullopt;
     return LockMisuse(Kind::kRecursion, lock);
@@ -22,14 +22,14 @@ class LockMisuse {
     if (has) return std::nullopt;
     return LockMisuse(Kind::kWantOfLock, lock);
   }
-  // `has(lock)` is asked only for calls that need one.
+  // `has(lock)` is called only if the call needs a lock.
   template <class Has>
   static std::optional<LockMisuse> of_sync(const SyncCall& call, Has&& has) {
     if (call.op != SyncOp::kConditionWait || has(call.lock)) return std::nullopt;
     return LockMisuse(Kind::kWantOfConditionLock, call.lock, call.id);
   }
 
-  // "compute node 3 unlocks lock 5, which it does not have"; `node` is the number of the whole machine's.
+  // For example "compute node 3 unlocks lock 5, which it does not have"; `node` is its number in the machine.
   std::string text(unsigned node) const;
 
  private:

@@ -14,7 +14,7 @@ namespace braid::dsm {
 
 namespace {
 
-// --- What is interposed, as the C library (or a sanitizer before it) has it
+// --- The interposed functions, as defined by the C library (or by a sanitizer before it)
 
 template <class Function>
 void find(Function*& function, const char* name) {
@@ -44,7 +44,7 @@ const Original& original() {
   are_found = true;
   return functions;
 }
-// Before main(): the calls may be made in signal handlers, where dlsym() may not.
+// Before main(), because the calls may be made in signal handlers, where dlsym() is not allowed.
 [[gnu::constructor]] void find_originals() {
   (void)original();
 }
@@ -57,7 +57,7 @@ constexpr bool is_fault_signal(int signal_number) {
 }
 
 std::atomic<bool> taken{false};
-// Guarded by Guard: the program's actions, and the runtime's.
+// The actions of the program and of the runtime; guarded by Guard.
 std::array<struct sigaction, kSignals.size()> program_actions;
 struct sigaction our_action;
 struct sigaction& program_action(int signal_number) {
@@ -65,7 +65,7 @@ struct sigaction& program_action(int signal_number) {
 }
 
 std::atomic<bool> guard_held{false};
-// All signals wait meanwhile, so that a handler cannot wait for the code that it interrupted.
+// All signals are blocked meanwhile, so that a handler cannot wait for the code that it interrupted.
 class Guard {
  public:
   Guard() {
@@ -84,12 +84,12 @@ class Guard {
  private:
   sigset_t before_;
 };
-// A child of fork() has no thread that would leave it.
+// A child of fork() has no thread that would release the guard.
 void release_guard() {
   guard_held.store(false);
 }
 
-// False: the signal is not taken.
+// Returns false if the signal is not interposed.
 bool exchange_program_action(int signal_number, const struct sigaction* wanted, struct sigaction* former) {
   if (!is_fault_signal(signal_number) || !taken.load(std::memory_order_acquire)) return false;
   // Copied outside the guard: an access to the program's memory can be a fault.
@@ -114,8 +114,8 @@ bool is_installed(int signal_number) {
 
 // --- Stacks
 
-// The stack that the program wants on this thread, where the runtime's is in effect. Initial-exec, like
-// this_thread: touching it calls nothing.
+// The stack that the program set on this thread while the runtime's is
+// in effect. Initial-exec, like this_thread: an access calls nothing.
 struct ThreadStack {
   bool ours = false;
   stack_t wanted;
@@ -146,7 +146,7 @@ int exchange_stack(const stack_t* wanted, stack_t* former) {
 
 // --- Masks
 
-// `set` without the fault signals, in `room`, where it would block them.
+// Returns `set`; if it blocks the fault signals, a copy in `room` without them.
 const sigset_t* without_fault_signals(int how, const sigset_t* set, sigset_t* room) {
   if (set == nullptr || how == SIG_UNBLOCK || !taken.load(std::memory_order_acquire)) return set;
   *room = *set;
@@ -248,7 +248,7 @@ extern "C" {
   return original().signal(signal_number, handler);
 }
 
-// What signal() is to a program that is compiled for System V.
+// What signal() means in a program that is compiled for System V.
 [[gnu::visibility("default")]] sighandler_t __sysv_signal(int signal_number,  // NOLINT
                                                           sighandler_t handler) noexcept {
   struct sigaction wanted = {}, former = {};

@@ -27,7 +27,7 @@ enum class Kind : std::uint32_t {
   kClose,
   kCounters,        // asks for the node's counters: answered with a descriptor
   kSetProxies,      // changes how many of the node's proxies serve clients; answered with kOk
-  kConnectMachine,  // to a cluster of another logical machine; answered as kConnect
+  kConnectMachine,  // to a cluster of another machine; answered as kConnect
   // answers and events
   kAttached = 100,
   kOk,

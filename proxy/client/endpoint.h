@@ -25,7 +25,7 @@
 
 namespace braid::proxy {
 
-// A cluster of another logical machine: where its network interfaces are.
+// A cluster of another machine: where its network interfaces are.
 struct RemoteCluster {
   std::vector<std::string> addresses;  // IPv4, dotted, of all of them: 1 .. kMaxNis
   std::uint16_t udp_port = 7699;       // machines.udp_port of its node
@@ -40,7 +40,7 @@ class Endpoint {
   // The peer must be listening; waits until `timeout` for it to begin.
   Result<Connection*> connect(ClusterId cluster, PortId port, const ConnectionOptions& options,
                               Duration timeout);
-  // The same to a cluster of another logical machine. The daemons make sub-connections with it first, where
+  // The same to a cluster of another machine. The daemons make sub-connections with it first, where
   // there are none yet; both nodes must allow it (machines.connect, machines.accept). peer() of the
   // connection is a number that this node gives that cluster as long as it knows it. The error names the
   // address that failed, and what is known of the cause.

@@ -57,7 +57,7 @@ TEST(Inside, DetectsASumThatWraps) {
   EXPECT_FALSE(inside(8, kMax - 3, 10));   // wraps to 4
 }
 
-TEST(RoundUp, GoesToTheNextMultipleAndStaysOnOne) {
+TEST(RoundUp, ReturnsTheNextMultipleAndKeepsMultiples) {
   EXPECT_EQ(round_up(0, 64), 0u);
   EXPECT_EQ(round_up(1, 64), 64u);
   EXPECT_EQ(round_up(64, 64), 64u);

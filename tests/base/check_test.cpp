@@ -14,7 +14,7 @@ namespace {
 
 enum class State : unsigned char { kClosed = 1, kOpen = 2 };
 
-TEST(Check, PassesInSilenceAndEvaluatesOnce) {
+TEST(Check, TrueConditionPrintsNothingAndIsEvaluatedOnce) {
   int evaluated = 0;
   CHECK(++evaluated == 1);
   CHECK_EQ(++evaluated, 2);
@@ -26,7 +26,7 @@ TEST(Check, PassesInSilenceAndEvaluatesOnce) {
   EXPECT_EQ(evaluated, 7);
 }
 
-TEST(CheckDeathTest, NamesThePlaceAndTheCondition) {
+TEST(CheckDeathTest, PrintsThePlaceAndTheCondition) {
   const bool armed = false;
   EXPECT_DEATH(CHECK(armed), "check_test.cpp:[0-9]+: CHECK failed: armed");
 }
@@ -57,7 +57,7 @@ TEST(CheckDeathTest, PrintsTexts) {
   EXPECT_DEATH(CHECK_EQ(null, short_text), "\\(null\\) and in");
 }
 
-TEST(CheckDeathTest, PrintsWhatMayBeAbsentAndPointers) {
+TEST(CheckDeathTest, PrintsOptionalsAndPointers) {
   const std::optional<int> none;
   const std::optional<int> some = 3;
   EXPECT_DEATH(CHECK_EQ(none, some), "\\(none\\) and 3");

@@ -86,7 +86,7 @@ TEST(ClientRing, TakenSlotIsKeptUntilItIsReleased) {
   EXPECT_EQ(r.consumer.released(), 2u);
 }
 
-TEST(ClientRing, RoomIsLookedUpOnlyWhenNoneIsLeft) {
+TEST(ClientRing, ConsumersIndexIsReadOnlyIfNoRoomIsLeft) {
   Ring r;
   r.send(0, kCapacity - 1);
   EXPECT_EQ(r.consumer.readable(), kCapacity - 1);

@@ -23,12 +23,12 @@ TEST(Counter, CountsSetsAndKeepsTheHighest) {
   EXPECT_EQ(c.get(), 3u);
 }
 
-TEST(Counter, LiesInSharedMemoryAsItsEightBytes) {
+TEST(Counter, OccupiesEightBytesOfSharedMemory) {
   static_assert(sizeof(Counter) == 8 && std::is_standard_layout_v<Counter>);
   static_assert(std::is_trivially_destructible_v<Counter>);
 }
 
-TEST(Counter, AReaderSeesItGrowAndNeverFall) {
+TEST(Counter, ReaderNeverSeesItDecrease) {
   constexpr std::uint64_t kCounts = 200'000;
   Counter c;
   std::thread owner([&] {

@@ -9,7 +9,7 @@
 namespace braid {
 namespace {
 
-TEST(Ids, ValueIsTheNumberGiven) {
+TEST(Ids, ValueIsTheGivenNumber) {
   EXPECT_EQ(ClusterId(3).value(), 3);
   EXPECT_EQ(PortId().value(), 0u);
   EXPECT_EQ(NodeId(4), NodeId(4));
@@ -23,7 +23,7 @@ TEST(Ids, KindsDoNotMix) {
   static_assert(!std::is_convertible_v<PageId, std::uint32_t>);
 }
 
-TEST(Ids, AreNoBiggerThanTheirNumber) {
+TEST(Ids, AreAsSmallAsTheirNumber) {
   static_assert(sizeof(ProxyId) == 1 && sizeof(ClusterId) == 2 && sizeof(PageId) == 4);
 }
 

@@ -30,7 +30,7 @@ TEST(Prng, SequenceDependsOnTheSeedAlone) {
   EXPECT_TRUE(differs);
 }
 
-TEST(Prng, ACopyGoesOnWhereTheOriginalStood) {
+TEST(Prng, CopyContinuesTheSequence) {
   Prng a(7);
   a.next();
   Prng b = a;
@@ -69,7 +69,7 @@ TEST(Prng, UniformFillsTheUnitInterval) {
   EXPECT_GT(highest, 0.99);
 }
 
-TEST(Prng, ChanceIsNeverAtZeroAlwaysAtOneAndFairBetween) {
+TEST(Prng, ChanceHasItsProbability) {
   Prng random(3);
   int hits = 0;
   for (int i = 0; i < 10'000; ++i) {
@@ -81,7 +81,7 @@ TEST(Prng, ChanceIsNeverAtZeroAlwaysAtOneAndFairBetween) {
   EXPECT_LT(hits, 150);  // 5 standard deviations
 }
 
-TEST(Prng, ServesTheStandardsAlgorithms) {
+TEST(Prng, WorksWithTheStandardsAlgorithms) {
   std::array<int, 52> deck{};
   std::iota(deck.begin(), deck.end(), 0);
   auto shuffled = deck;
@@ -92,7 +92,7 @@ TEST(Prng, ServesTheStandardsAlgorithms) {
   EXPECT_EQ(shuffled, deck);
 }
 
-TEST(PrngDeathTest, NothingLiesBelowZero) {
+TEST(PrngDeathTest, BelowZeroIsAProgrammingError) {
   Prng random(5);
   EXPECT_DEATH(random.below(0), "bound > 0u: 0 and 0");
 }

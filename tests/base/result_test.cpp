@@ -28,14 +28,14 @@ TEST(Result, HoldsTheTextOfTheError) {
   EXPECT_EQ(r.error().text, "run.yaml:3: proxies is 0: at least 1 is needed");
 }
 
-TEST(Result, MovesOutWhatCannotBeCopied) {
+TEST(Result, MovesMoveOnlyValues) {
   Result<std::unique_ptr<int>> r = std::make_unique<int>(7);
   ASSERT_TRUE(r.ok());
   const std::unique_ptr<int> owned = std::move(r).value();
   EXPECT_EQ(*owned, 7);
 }
 
-TEST(Result, ReachesTheValuesMembers) {
+TEST(Result, ArrowAccessesTheValuesMembers) {
   Result<std::string> r = std::string("braid");
   r->append("d");
   const auto& constant = r;
@@ -43,7 +43,7 @@ TEST(Result, ReachesTheValuesMembers) {
   EXPECT_EQ(*r, "braidd");
 }
 
-TEST(Result, OfNothingSaysOnlyWhetherItWentWell) {
+TEST(Result, VoidResultHasOnlySuccessOrError) {
   const Result<void> well;
   const Result<void> badly = error("socket {}: in use", "/run/braidd.sock");
   EXPECT_TRUE(well.ok());

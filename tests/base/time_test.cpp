@@ -8,7 +8,7 @@
 namespace braid {
 namespace {
 
-TEST(Duration, UnitsSayWhatTheyAre) {
+TEST(Duration, UnitsAreConvertedRight) {
   EXPECT_EQ((1_us).ns(), 1'000);
   EXPECT_EQ((1_ms).ns(), 1'000'000);
   EXPECT_EQ((1_s).ns(), 1'000'000'000);
@@ -44,7 +44,7 @@ TEST(Instant, NeverIsLaterThanEverything) {
   EXPECT_EQ(earlier(Instant::never(), Instant::from_ns(7)).ns(), 7);
 }
 
-TEST(Instant, NothingAddedToNeverBringsItBack) {
+TEST(Instant, NeverPlusAnyDurationIsNever) {
   EXPECT_EQ(Instant::never() + 1_ns, Instant::never());
   EXPECT_EQ(Instant::never() + Duration::s(-10), Instant::never());
 }

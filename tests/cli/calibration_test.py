@@ -95,7 +95,7 @@ class Calibration(unittest.TestCase):
             if "no run is like another" not in unknown.stderr:  # by the clock there are no units
                 self.assertIn("model modern has no unit of this one", unknown.stderr)
 
-    def test_the_model_that_comes_along_has_a_name(self):
+    def test_the_included_model_has_a_name(self):
         run = braid("sim", "--model", "modern", "jacobi", "--size", "64", "--iterations", "2")
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn("model modern", run.stderr)

@@ -165,7 +165,7 @@ TEST_F(ChildProcessesTest, OutputIsReadBeforeAnEndIsReported) {
   EXPECT_THAT(out(), HasSubstr("\nline 1999 of some length\n"));
 }
 
-TEST_F(ChildProcessesTest, OutputGoesElsewhereWhereOptionsSaySo) {
+TEST_F(ChildProcessesTest, OutputIsRedirectedByOptions) {
   const Descriptor file = memory();
   ProcessOptions options = shell("echo one; echo two >&2");
   options.output_fd = file.get();
@@ -175,14 +175,14 @@ TEST_F(ChildProcessesTest, OutputGoesElsewhereWhereOptionsSaySo) {
   EXPECT_EQ(out(), "");
 }
 
-TEST_F(ChildProcessesTest, ItsGroupEndsWithIt) {
+TEST_F(ChildProcessesTest, GroupEndsWithItsHead) {
   start(std::string(kWithChild) + "exit 0");
   const pid_t grandchild = printed_pid();
   run_all();
   EXPECT_TRUE(eventually([&] { return !is_running(grandchild); }));
 }
 
-TEST_F(ChildProcessesTest, ItsGroupIsKilledAtTheDeadline) {
+TEST_F(ChildProcessesTest, GroupIsKilledAtTheDeadline) {
   const ChildId child = start(std::string(kWithChild) + "wait", "", monotonic_now() + 300_ms);
   const pid_t grandchild = printed_pid();
   run_all();
@@ -193,14 +193,14 @@ TEST_F(ChildProcessesTest, ItsGroupIsKilledAtTheDeadline) {
   EXPECT_TRUE(eventually([&] { return !is_running(grandchild); }));
 }
 
-TEST_F(ChildProcessesTest, AnEndBeforeTheDeadlineIsNoTimeout) {
+TEST_F(ChildProcessesTest, EndBeforeTheDeadlineIsNoTimeout) {
   start("kill -KILL $$", "", monotonic_now() + kPatience);
   run_all();
   ASSERT_EQ(ended_.size(), 1u);
   EXPECT_FALSE(ended_[0].timed_out);
 }
 
-TEST_F(ChildProcessesTest, AnEndThatIsSeenAfterTheDeadlineIsNoTimeout) {
+TEST_F(ChildProcessesTest, EndBeforeTheDeadlineThatIsSeenLaterIsNoTimeout) {
   const Instant deadline = monotonic_now() + 1_ms;
   const ChildId child = start("exit 3", "", deadline);
   ASSERT_TRUE(eventually([&] { return !is_running(children().pid(child)) && monotonic_now() > deadline; }));
@@ -210,7 +210,7 @@ TEST_F(ChildProcessesTest, AnEndThatIsSeenAfterTheDeadlineIsNoTimeout) {
   EXPECT_FALSE(ended_[0].timed_out);
 }
 
-TEST_F(ChildProcessesTest, FindsChildrenAlthoughItsParentIgnoresTheirEnds) {
+TEST_F(ChildProcessesTest, FindsChildrenIfItsParentIgnoresSigchld) {
   ::signal(SIGCHLD, SIG_IGN);
   start("exit 3");
   run_all();
@@ -218,7 +218,7 @@ TEST_F(ChildProcessesTest, FindsChildrenAlthoughItsParentIgnoresTheirEnds) {
   EXPECT_EQ(WEXITSTATUS(ended_[0].wait_status), 3);
 }
 
-TEST_F(ChildProcessesTest, AChildHasItsSignalsAtTheirDefaultsButForWhatTheParentIgnores) {
+TEST_F(ChildProcessesTest, SignalsOfAChildAreDefaultExceptThoseTheParentIgnores) {
   ::signal(SIGHUP, SIG_IGN);
   start("grep -E '^Sig(Blk|Ign):' /proc/self/status");
   run_all();
@@ -226,7 +226,7 @@ TEST_F(ChildProcessesTest, AChildHasItsSignalsAtTheirDefaultsButForWhatTheParent
   EXPECT_EQ(out(), fmt::format("SigBlk:\t{:016x}\nSigIgn:\t{:016x}\n", 0, hangup));
 }
 
-TEST_F(ChildProcessesTest, TakesTheSignalsThatItWasGiven) {
+TEST_F(ChildProcessesTest, TakesTheConfiguredSignals) {
   children();
   ::kill(::getpid(), SIGUSR1);
   start("exit 0");
@@ -342,7 +342,7 @@ struct Relay {
   }
 };
 
-TEST(OutputRelay, ASlowReaderStopsTheSourcesAndLosesNothing) {
+TEST(OutputRelay, SlowReaderStopsTheSourcesAndLosesNothing) {
   Relay r;
   const std::string line = std::string(99, 'x') + "\n";
   std::size_t written = 0;

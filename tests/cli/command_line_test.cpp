@@ -96,7 +96,7 @@ TEST(CommandLine, OptionsThatAreNotGivenKeepTheirDefaults) {
   EXPECT_FALSE(f.given_name);
 }
 
-TEST(CommandLine, WordsAfterTheApplicationAreItsOwn) {
+TEST(CommandLine, WordsAfterTheApplicationArePassedOn) {
   Fixture f;
   f.run({"go", "--count", "2", "app", "--count", "9", "--help", "-x", "go"});
   EXPECT_EQ(f.application, (std::vector<std::string>{"app", "--count", "9", "--help", "-x", "go"}));
@@ -110,7 +110,7 @@ TEST(CommandLine, FlagCanBeSetToFalse) {
   EXPECT_FALSE(f.loud);
 }
 
-TEST(CommandLine, AnArgumentWithoutANameGoesToItsTarget) {
+TEST(CommandLine, PositionalArgumentIsStored) {
   Fixture f;
   EXPECT_EQ(f.run({"look", "here"}), 0);
   EXPECT_EQ(f.where, "here");
@@ -138,14 +138,14 @@ TEST(CommandLineDeath, WrongUsageEndsWithItsStatusAndNamesTheCure) {
                      "there is no option '--loud'; options of a command come after");
 }
 
-TEST(CommandLineDeath, OptionWithoutItsValueDoesNotTakeTheNextWord) {
+TEST(CommandLineDeath, OptionWithoutAValueDoesNotTakeTheNextWord) {
   EXPECT_USAGE_ERROR(({"go", "--count=", "--loud", "app"}),
                      "go: --count= has no value; see 'braid go --help'");
   EXPECT_USAGE_ERROR(({"go", "--seconds", "2", "--name=", "app"}), "go: --name= has no value");
   EXPECT_USAGE_ERROR(({"look", "here", "--name="}), "look: --name= has no value");
 }
 
-TEST(CommandLine, EmptyValuesOfTheApplicationAreItsOwn) {
+TEST(CommandLine, EmptyValuesOfTheApplicationArePassedOn) {
   Fixture f;
   EXPECT_EQ(f.run({"go", "--name", "--count=", "app", "--count=", "x"}), 7);
   EXPECT_EQ(f.name, "--count=");
@@ -194,7 +194,7 @@ TEST(OutputFileOption, AnEmptyPathWritesNothing) {
   OutputFileOption("--report", "").write("text");
 }
 
-TEST(OutputFileDeath, AFileThatCannotBeWrittenEndsTheCommand) {
+TEST(OutputFileDeath, UnwritableFileEndsTheCommand) {
   EXPECT_EXIT(OutputFileOption("--report", "/nonexistent/report"),
               testing::ExitedWithCode(kCannotCreateStatus),
               "--report: /nonexistent/report cannot be written: No such file or directory");

@@ -32,24 +32,24 @@ class Examples(unittest.TestCase):
         lines = [line.removeprefix("[c0] ") for line in run_on_clusters(3, program).splitlines()]
         self.assertEqual(lines, ECHOES)
 
-    def test_echo_asks_every_other_cluster(self):
+    def test_echo_sends_to_every_other_cluster(self):
         self.assert_echoes(BIN / "examples/echo")
 
-    def test_echo_says_how_it_is_started(self):
+    def test_echo_prints_how_to_start_it(self):
         self.assertIn("start it with braid run", run(BIN / "examples/echo", expect=2).stderr)
 
     def test_primes_are_counted_alone_and_on_clusters(self):
         self.assertEqual(run(BIN / "examples/primes").stdout, PRIMES + "\n")
         self.assertIn(PRIMES, run_on_clusters(2, BIN / "examples/primes"))
 
-    def test_the_compiler_for_programs_makes_them_too(self):
+    def test_the_compiler_for_programs_builds_them(self):
         with tempfile.TemporaryDirectory() as folder:
             for name in ("echo", "primes"):
                 run(BIN / "braid-c++", "-O2", "-Wall", "-Wextra", "-Werror", SOURCES / f"{name}.cpp", "-o", f"{folder}/{name}")
             self.assert_echoes(f"{folder}/echo")
             self.assertIn(PRIMES, run_on_clusters(2, f"{folder}/primes"))
 
-    def test_messaging_takes_sixty_lines(self):
+    def test_the_messaging_example_has_at_most_sixty_lines(self):
         self.assertLessEqual(len((SOURCES / "echo.cpp").read_text().splitlines()), 60)
 
 

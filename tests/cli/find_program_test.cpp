@@ -40,12 +40,12 @@ TEST_F(FindProgram, ApplicationsAreTheProgramsThatAreBuiltForSimulationToo) {
   EXPECT_EQ(applications_in(folder_ / "sim"), (std::vector<std::string>{"jacobi", "water"}));
 }
 
-TEST_F(FindProgram, WithoutSimulatedApplicationsOnlyCommandsAndTestsAreLeftOut) {
+TEST_F(FindProgram, WithoutSimulatedApplicationsOnlyCommandsAndTestsAreExcluded) {
   fs::create_directories(folder_ / "sim");
   EXPECT_EQ(applications_in(folder_), (std::vector<std::string>{"fault_simulation", "jacobi", "water"}));
 }
 
-TEST_F(FindProgram, WrongNameIsAnsweredWithTheNearestAndAllApplications) {
+TEST_F(FindProgram, ErrorHasTheNearestNameAndAllApplications) {
   for (const char* name : {"jacobi", "water"}) make(folder_ / "sim" / name);
   EXPECT_EQ(answer_to("jakobi"), "application 'jakobi' is not in " + folder_.string() +
                                      "; did you mean 'jacobi'? there are: jacobi, water. A path such as "

@@ -57,7 +57,7 @@ TEST(Jobs, StartsPointsInTheirOrderAsSlotsAreFree) {
   EXPECT_EQ(jobs[2].begun, at(1_s));
 }
 
-TEST(Jobs, HasNoMoreSlotsThanThereIsToDoAndNeverNone) {
+TEST(Jobs, HasAtLeastOneSlotAndNoMoreThanJobs) {
   EXPECT_EQ(Fixture().point("a").point("b").jobs(9).slots(), 2u);
   EXPECT_EQ(Fixture().point("a").point("b").jobs(0).slots(), 1u);
   EXPECT_EQ(Fixture().jobs(9).slots(), 1u);
@@ -71,7 +71,7 @@ TEST(Jobs, PointsWithTheSameOriginAreOneJob) {
   EXPECT_NE(&jobs.of_point(0), &jobs.of_point(1));
 }
 
-TEST(Jobs, WhatIsKeptIsNotRunAgain) {
+TEST(Jobs, StoredResultsAreNotRunAgain) {
   Fixture f = Fixture().point("a").point("b");
   f.kept = {name_of(f.origins[0])};
   Jobs jobs = f.jobs(9);
@@ -93,7 +93,7 @@ TEST(Jobs, NoContentionWaitsForTheRealRunOfTheSamePointAndTakesItsMessagesLength
   EXPECT_EQ(jobs.message_bytes(1), 0u) << "it waits for nobody";
 }
 
-TEST(Jobs, NoContentionGoesOnWithoutARealRunThatFailedOrIsNotOfTheStudy) {
+TEST(Jobs, NoContentionRunsWithoutARealRunThatFailedOrIsMissing) {
   const Fixture both = Fixture().point("a", "no-contention").point("a", "real");
   Jobs jobs = both.jobs(2);
   jobs.fail(*jobs.start_next(at(0_s)), "died");
@@ -102,7 +102,7 @@ TEST(Jobs, NoContentionGoesOnWithoutARealRunThatFailedOrIsNotOfTheStudy) {
   EXPECT_EQ(Fixture().point("a", "no-contention").jobs(1).start_next(at(0_s)), 0u);
 }
 
-TEST(Jobs, AFailedJobIsOverAndOneThatWasGivenUpIsNot) {
+TEST(Jobs, FailedJobHasEndedButAnAbandonedOneHasNot) {
   const Fixture f = Fixture().point("a").point("b");
   Jobs jobs = f.jobs(2);
   jobs.start_next(at(0_s));
@@ -115,7 +115,7 @@ TEST(Jobs, AFailedJobIsOverAndOneThatWasGivenUpIsNot) {
   EXPECT_EQ(jobs.start_next(at(1_s)), 1u);
 }
 
-TEST(Jobs, ForetellsTheRestFromRunsOfTheSameProgramOrElseOfAny) {
+TEST(Jobs, EstimatesTheRestFromRunsOfTheSameProgramOrElseOfAny) {
   const Fixture f = Fixture().point("a").point("a", "x").point("a", "y").point("b").point("b", "x");
   Jobs jobs = f.jobs(1);
   EXPECT_EQ(jobs.seconds_left(at(0_s)), std::nullopt);
@@ -134,7 +134,7 @@ TEST(Jobs, ForetellsTheRestFromRunsOfTheSameProgramOrElseOfAny) {
   EXPECT_EQ(jobs.seconds_left(at(0_s)), 5) << "b's own time is known";
 }
 
-TEST(Jobs, TheRestTakesNoLessThanItsLongestRun) {
+TEST(Jobs, EstimateIsNotLessThanTheLongestRun) {
   Fixture f = Fixture().point("a").point("a", "x").point("b").point("b", "x");
   Jobs jobs = f.jobs(4);
   for (int i = 0; i < 3; ++i) jobs.start_next(at(0_s));
@@ -143,7 +143,7 @@ TEST(Jobs, TheRestTakesNoLessThanItsLongestRun) {
   EXPECT_EQ(jobs.seconds_left(at(0_s)), 20) << "not 22 / 4";
 }
 
-TEST(StudyProgress, TellsWhatIsOverWhatFailedAndWhatIsLeft) {
+TEST(StudyProgress, ShowsFinishedFailedAndRemainingPoints) {
   const Fixture f = Fixture().point("a").point("a", "x").point("a", "y");
   Jobs jobs = f.jobs(1);
   EXPECT_EQ(describe_progress(jobs, at(0_s)), "0 of 3");

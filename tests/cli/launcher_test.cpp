@@ -92,7 +92,7 @@ TEST_F(LauncherTest, ADaemonThatEndedIsNotReady) {
   EXPECT_FALSE(become_ready(launcher, 500_ms));
 }
 
-TEST_F(LauncherTest, TellsWhyADaemonIsNotStarted) {
+TEST_F(LauncherTest, ReportsWhyADaemonIsNotStarted) {
   options_.daemon = "/nonexistent/braidd";
   Launcher launcher(options_);
   ASSERT_TRUE(launcher.make_wires().ok());
@@ -126,7 +126,7 @@ TEST_F(LauncherTest, CollectsCountersAndReports) {
   }
 }
 
-TEST_F(LauncherTest, AnApplicationThatHasNotBegunToCountDoesNotWait) {
+TEST_F(LauncherTest, ApplicationWithoutCountsIsNotWaiting) {
   options_.command = {"app", "hold"};
   options_.config.watchdog_s = 5;
   Launcher launcher(options_);

@@ -13,7 +13,7 @@ TEST(LinePrefixer, PutsThePrefixBeforeEveryLine) {
   EXPECT_EQ(out, "[c0] one\n[c0] two\n[c0] \n[c0] three\n");
 }
 
-TEST(LinePrefixer, HoldsALineUntilItIsWhole) {
+TEST(LinePrefixer, KeepsALineUntilItIsComplete) {
   LinePrefixer lines("[c0] ");
   std::string out;
   lines.feed("half", out);
@@ -26,7 +26,7 @@ TEST(LinePrefixer, HoldsALineUntilItIsWhole) {
   EXPECT_EQ(out, "[c0] half and half\n[c0] rest\n") << "nothing is said twice";
 }
 
-TEST(LinePrefixer, GivesTheSameWhateverThePieces) {
+TEST(LinePrefixer, ResultDoesNotDependOnThePiecesOfInput) {
   const std::string text = "a\nbb\n\nccc\ndddd";
   LinePrefixer whole("> ");
   std::string expected;
@@ -42,7 +42,7 @@ TEST(LinePrefixer, GivesTheSameWhateverThePieces) {
   }
 }
 
-TEST(LinePrefixer, CutsALineThatIsTooLong) {
+TEST(LinePrefixer, DividesALineThatIsTooLong) {
   LinePrefixer lines("[c0] ");
   const std::string full(LinePrefixer::kMaxLineBytes, 'x');
   std::string out;
@@ -50,7 +50,7 @@ TEST(LinePrefixer, CutsALineThatIsTooLong) {
   EXPECT_EQ(out, "[c0] " + full + "\n[c0] ... yy\n[c0] next\n");
 }
 
-TEST(LinePrefixer, DoesNotCutALineOfExactlyTheLongestLength) {
+TEST(LinePrefixer, DoesNotDivideALineOfTheLongestLength) {
   LinePrefixer lines("[c0] ");
   const std::string full(LinePrefixer::kMaxLineBytes, 'x');
   std::string out;

@@ -55,7 +55,7 @@ std::string refusal(const std::string& json) {
   return parsed.ok() ? "(accepted)" : parsed.error().text;
 }
 
-TEST(NodeConfig, SurvivesWritingAndReading) {
+TEST(NodeConfig, IsUnchangedAfterWritingAndReading) {
   const std::string written = to_json(two_clusters());
   const Result<NodeConfig> read = parse_node_config(written, "node.json");
   ASSERT_TRUE(read.ok()) << read.error().text;
@@ -162,7 +162,7 @@ TEST(NodeConfig, RefusesAWrongType) {
   EXPECT_THAT(refusal("{"), HasSubstr("node.json: not JSON"));
 }
 
-TEST(NodeConfig, RefusesRelationsThatCannotHold) {
+TEST(NodeConfig, RefusesValuesThatContradictEachOther) {
   const std::pair<std::function<void(Json&)>, const char*> mistakes[] = {
       {[](Json& j) { j["clusters"] = 65; }, "key 'clusters': 65 is out of range; allowed: 1 to 64"},
       {[](Json& j) { j["cluster"] = 2; }, "key 'cluster': 2 must be below clusters (2)"},
@@ -201,7 +201,7 @@ TEST(NodeConfig, RefusesRelationsThatCannotHold) {
   for (const auto& [mistake, text] : mistakes) EXPECT_THAT(refusal(with(mistake)), HasSubstr(text));
 }
 
-TEST(NodeConfig, ALinkMayHaveAnAddressOfItsOwn) {
+TEST(NodeConfig, EachLinkMayHaveItsOwnAddress) {
   const auto on_link = [](const char* address, int bits, const char* gateway) {
     return refusal(with([=](Json& j) {
       j["links"][0].update(

@@ -109,7 +109,7 @@ TEST(Plan, EachNiOfAClusterHasAnAddressAndALinkOfItsOwnToEveryOther) {
   }
 }
 
-TEST(Plan, AnInterfaceIsOneLinkToAllAndAsksByArp) {
+TEST(Plan, InterfaceIsOneLinkToAllPeersWithArp) {
   settings::RunConfig config = clusters(3);
   config.wire = settings::Wire::kDpdk;
   config.dpdk.kind = settings::DpdkKind::kAfPacket;
@@ -156,7 +156,7 @@ TEST(Plan, SpinsOnlyWhereThereAreCoresForIt) {
   EXPECT_EQ(plan_nodes(config, "run", 64)[0].idle.spins, settings::IdleConfig{}.spins);
 }
 
-TEST(Plan, WiresFitTheMachine) {
+TEST(Plan, WiresConnectAllPairsOfClusters) {
   const Result<proxy::ShmWireOptions> small = plan_wire(clusters(2));
   ASSERT_TRUE(small.ok());
   EXPECT_EQ(small->max_frame_bytes, 9014u);
@@ -198,7 +198,7 @@ TEST(Plan, TheRuntimeUnderstandsItsEnvironment) {
   EXPECT_EQ(read->report_fd, 1);
 }
 
-TEST(Plan, TheRuntimeTakesEveryWindowThatAFileMayAskFor) {
+TEST(Plan, RuntimeAcceptsEveryWindowThatAFileAllows) {
   for (std::uint32_t kib = 32; kib <= 16384; kib *= 2) {
     settings::RunConfig config;
     config.window_kib = kib;

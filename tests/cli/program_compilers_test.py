@@ -49,12 +49,12 @@ class Programs(unittest.TestCase):
         flags = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
         self.runs_everywhere("braid-cc", flags, "histogram.c", "100000 values, right\n")
 
-    def test_a_makefile_that_compiles_and_links_by_itself(self):
+    def test_a_makefile_that_compiles_and_links_separately(self):
         (self.folder / "Makefile").write_text("CXXFLAGS = -O1\nsum: sum.o\n\t$(CXX) $^ -o $@\n")
         run("make", f"CXX={BIN / 'braid-c++'}", "sum", folder=self.folder)
         self.assertEqual(run("./sum", folder=self.folder).stdout, "sum 549755289600, right\n")
 
-    def test_the_other_flavour_is_named_where_it_fails(self):
+    def test_a_program_built_for_the_other_command_fails_with_a_hint(self):
         run(BIN / "braid-c++", "sum.cpp", "-o", "live", folder=self.folder)
         wrong = run(BIN / "braid", "sim", "./live", folder=self.folder, expect=1)
         self.assertIn("before its init(), as one does that was not built for simulation", wrong.stderr)
@@ -62,12 +62,12 @@ class Programs(unittest.TestCase):
         wrong = run("./simulated", folder=self.folder, expect=70)
         self.assertIn("this program was built for simulation: run it with `braid sim`", wrong.stderr)
 
-    def test_without_arguments_it_says_what_it_is_for(self):
+    def test_without_arguments_it_prints_its_purpose(self):
         wrong = run(BIN / "braid-cc", folder=self.folder, expect=2)
         self.assertIn("usage: braid-cc [--simulated] ARGUMENT...", wrong.stderr)
         self.assertEqual(run(BIN / "braid-cc", "--simulated", folder=self.folder, expect=2).stdout, "")
 
-    def test_what_the_compiler_says_comes_through(self):
+    def test_messages_of_the_compiler_are_printed(self):
         (self.folder / "wrong.cpp").write_text("int main() { return missing; }\n")
         wrong = run(BIN / "braid-c++", "wrong.cpp", folder=self.folder, expect=1)
         self.assertIn("missing", wrong.stderr)

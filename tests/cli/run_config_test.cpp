@@ -49,7 +49,7 @@ settings::RunConfig file(const std::string& name) {
   return config.ok() ? *config : settings::RunConfig{};
 }
 
-TEST(RunConfig, DefaultsHoldTogether) {
+TEST(RunConfig, DefaultsAreConsistent) {
   const settings::RunConfig defaults;
   EXPECT_EQ(settings::find_conflict(settings::kRunSchema, &defaults), std::nullopt);
 }
@@ -122,7 +122,7 @@ TEST(RunConfig, RefusesAWrongType) {
               HasSubstr("key 'dpdk.interfaces[0]': must be '{cluster: 0"));
 }
 
-TEST(RunConfig, RefusesWhatIsOutOfRange) {
+TEST(RunConfig, RefusesValuesOutOfRange) {
   EXPECT_EQ(refusal("clusters: 0\n"), "run.yaml:1:11: key 'clusters': 0 is out of range; allowed: 1 to 64");
   EXPECT_EQ(
       refusal("clusters: 65\n"),
@@ -147,7 +147,7 @@ TEST(RunConfig, RefusesWhatIsOutOfRange) {
               HasSubstr("257 is out of range; allowed: 1 to 256"));
 }
 
-TEST(RunConfig, RefusesCombinationsThatCannotBe) {
+TEST(RunConfig, RefusesContradictions) {
   EXPECT_EQ(refusal("wire: dpdk\ntransport:\n  mtu_bytes: 9000\n"),
             "run.yaml:3:3: key 'transport.mtu_bytes': 9000 is too long for wire dpdk; allowed: 576 to 1500, "
             "or take wire shm");
@@ -168,7 +168,7 @@ TEST(RunConfig, RefusesCombinationsThatCannotBe) {
               HasSubstr("sleep_min_us (300) is longer than sleep_max_us (200)"));
 }
 
-TEST(RunConfig, RefusesInterfacesThatDoNotFit) {
+TEST(RunConfig, RefusesInvalidInterfaces) {
   const std::string head = "clusters: 2\nwire: dpdk\ndpdk:\n  kind: af_packet\n  interfaces:\n";
   const std::string zero = "    - {cluster: 0, interface: a, address: 10.98.0.1}\n";
   EXPECT_THAT(refusal("wire: dpdk\ndpdk: {kind: af_packet}\n"),
@@ -213,7 +213,7 @@ TEST(RunConfig, RefusesAFileThatCannotBeRead) {
   EXPECT_THAT(settings::load_yaml_file(builder, "/").error().text, HasSubstr("/: cannot be read"));
 }
 
-TEST(RunConfig, FlagsWinOverTheFile) {
+TEST(RunConfig, FlagsOverrideTheFile) {
   settings::Collector<settings::RunConfig> builder;
   ASSERT_TRUE(settings::load_yaml(builder, "clusters: 4\nproxies: 3\n", "run.yaml").ok());
   ASSERT_TRUE(builder.set("clusters", "8", "--clusters:").ok());
@@ -223,7 +223,7 @@ TEST(RunConfig, FlagsWinOverTheFile) {
   EXPECT_EQ(config->proxies, 3u);
 }
 
-TEST(RunConfig, AWrongFlagIsNamed) {
+TEST(RunConfig, WrongFlagIsNamed) {
   settings::Collector<settings::RunConfig> builder;
   EXPECT_EQ(
       builder.set("clusters", "99", "--clusters:").error().text,
@@ -271,7 +271,7 @@ TEST(Configs, EveryFileLoads) {
   EXPECT_GE(files, 5);
 }
 
-TEST(Configs, DefaultIsWhatIsBuiltIn) {
+TEST(Configs, DefaultFileEqualsTheBuiltInDefaults) {
   EXPECT_EQ(json_of(file("default.yaml")), json_of(settings::RunConfig{}));
 }
 

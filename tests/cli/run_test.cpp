@@ -130,7 +130,7 @@ TEST_F(Run, OutputThatCannotBeWrittenIsTheCauseOfTheFailure) {
               HasSubstr("braid: standard output cannot be written: No space left on device; ending the run"));
 }
 
-TEST_F(Run, ApplicationGetsItsPlaceInTheEnvironment) {
+TEST_F(Run, ApplicationGetsItsClusterInTheEnvironment) {
   const Finished run =
       run_app({"tell"}, {"--clusters", "3", "--compute", "4", "--heap-mib", "17", "--dispatch", "fixed",
                          "--window-kib", "64", "--protection", "mprotect"});
@@ -531,7 +531,7 @@ TEST_F(Run, RefusesAWrongConfigurationWithItsPlace) {
   EXPECT_EQ(testing::run(line({"--misdirect", FAKE_APP}), fakes()).status, 78);
 }
 
-TEST_F(Run, FlagsWinOverTheFile) {
+TEST_F(Run, FlagsOverrideTheFile) {
   const TemporaryFile config("clusters: 4\nproxies: 2\nmisdirect: true\n");
   const TemporaryFile report;
   const Finished run = run_app(

@@ -30,7 +30,7 @@ settings::TransportConfig told(const std::string& yaml) {
   return transport.ok() ? *transport : settings::TransportConfig();
 }
 
-TEST(SimulatedTransport, GivenSettingsWinOverTheModel) {
+TEST(SimulatedTransport, GivenSettingsOverrideTheModel) {
   const settings::TransportConfig models = told("");
   EXPECT_EQ(models.mtu_bytes, 1500u);
   EXPECT_EQ(models.fragmentation, stack::Fragmentation::kIp);
@@ -52,7 +52,7 @@ TEST(SimulatedTransport, GivenSettingsWinOverTheModel) {
   EXPECT_EQ(mixed.max_rto_us, 50'000u);
 }
 
-TEST(SimulatedTransport, AutoIsWhatTheWireCarries) {
+TEST(SimulatedTransport, AutoIsTheWiresMaximum) {
   EXPECT_EQ(told("transport: {mtu_bytes: auto}").mtu_bytes, 9000u);
 }
 

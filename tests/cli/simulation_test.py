@@ -40,7 +40,7 @@ class Programs(unittest.TestCase):
         "water": ["--molecules", "27", "--iterations", "1"],
     }
 
-    def test_each_is_right_on_every_shape(self):
+    def test_each_result_is_right_on_every_machine(self):
         for name, arguments in self.SMALL.items():
             for clusters, compute, proxies in ((1, 4, 1), (2, 2, 1), (4, 1, 1), (2, 3, 2)):
                 with self.subTest(program=name, clusters=clusters, compute=compute):
@@ -50,7 +50,7 @@ class Programs(unittest.TestCase):
                     self.assertGreater(report["parallel_cycles"], 0)
                     self.assertEqual(len(report["nodes"]), clusters * compute)
 
-    def test_tsp_from_the_optimum_searches_no_more(self):
+    def test_tsp_with_the_optimal_bound_searches_no_more(self):
         def parts(*words):
             _, output, _ = sim("--clusters", "2", "--compute", "2", "tsp", "--cities", "9", *words)
             self.assertIn("verified", output)
@@ -91,7 +91,7 @@ class Determinism(unittest.TestCase):
         self.assertEqual(first["trace_hash"], second["trace_hash"])
         self.assertEqual(first["parallel_cycles"], second["parallel_cycles"])
 
-    def test_a_run_by_the_processors_clock_says_so(self):
+    def test_a_run_by_the_processors_clock_is_reported(self):
         report, _, text = sim(*self.SHAPE, *self.WATER)
         self.assertEqual("no run is like another" in text, not report["deterministic"])
 
@@ -118,7 +118,7 @@ class Determinism(unittest.TestCase):
         self.assertEqual(exact[0], exact[1], "nothing else is drawn where no frame is lost")
         self.assertNotEqual(one["trace_hash"], exact[0])
 
-    def test_windows_give_what_strict_order_gives(self):
+    def test_windows_and_strict_order_give_the_same_trace(self):
         for mode in ("real", "no-delay"):
             with self.subTest(mode=mode):
                 words = ["--clusters", "2", "--compute", "2", "--mode", mode, "jacobi", "--size", "32", "--iterations",
@@ -149,7 +149,7 @@ class Modes(unittest.TestCase):
         self.assertGreater(slow["messages"]["mean_send"], 2 * fast["messages"]["mean_send"])
         self.assertGreater(slow["mean_utilisation"], fast["mean_utilisation"])
 
-    def test_what_clusters_shared_memory_did_is_counted(self):
+    def test_shared_memory_counts_are_reported(self):
         report, _, _ = sim(*self.WATER)
         counts = [cluster["cluster_counts"] for cluster in report["clusters"]]
         total = {name: sum(c[name] for c in counts) for name in counts[0]}
@@ -188,7 +188,7 @@ class Modes(unittest.TestCase):
         self.assertEqual(len(line[2]), len(together))
         self.assertEqual(line[2][together.index(max(together))], "@")
 
-    def test_what_is_counted_adds_up(self):
+    def test_counts_add_up(self):
         report, _, _ = sim("--nis", "2", "--proxies", "2", *self.WATER)
         m, cycles = report["messages"], report["parallel_cycles"]
         self.assertAlmostEqual(m["mean_cycles"],
@@ -246,7 +246,7 @@ class Incidents(unittest.TestCase):
             lines = [json.loads(line) for line in trace.read_text().splitlines()] if trace.is_file() else []
             return report, output, errors, lines
 
-    def test_a_run_with_a_stopped_proxy_is_right_and_slower_and_the_same_twice(self):
+    def test_a_run_with_a_stopped_proxy_is_right_slower_and_repeatable(self):
         good, output, _, _ = self.run_it("")
         self.assertIn("verified", output)
         self.assertEqual(good["incidents"], [])
@@ -266,7 +266,7 @@ class Incidents(unittest.TestCase):
         self.assertIn(f"incident: proxy 0 of cluster 1 stopped for 30000 us, {incident['began']} cycles after", text)
         self.assertEqual([line for line in trace if "incident" in line], [{"incident": 0, **incident}])
 
-    def test_what_never_returns_is_replaced_by_what_is_left(self):
+    def test_proxies_and_interfaces_that_never_return_are_replaced(self):
         for incident in ("kind: proxy-stops, cluster: 1, proxy: 0", "kind: ni-fails, cluster: 0, ni: 1"):
             with self.subTest(incident=incident):
                 report, output, _, _ = self.run_it(f"{{at_us: 2000, {incident}}}")
@@ -291,12 +291,12 @@ class Incidents(unittest.TestCase):
         self.assertEqual(served[1] + served[3], 0)
         self.assertGreater(served[0], 0)
 
-    def test_an_incident_that_the_run_did_not_live_to_see_is_told(self):
+    def test_incidents_after_the_end_of_the_run_are_reported(self):
         report, _, text, _ = self.run_it("{at_us: 80000000, kind: ni-fails, cluster: 0, ni: 0, for_us: 5}")
         self.assertEqual(report["incidents"], [])
         self.assertIn("1 incident(s) did not begin: the run ended before", text)
 
-    def test_bad_ones_are_refused_with_key_and_cure(self):
+    def test_invalid_incidents_are_refused_with_key_and_cure(self):
         where = "run.yaml:6:"
         for incident, text in (
             ("at_us: 1, kind: proxy-stops, cluster: 5, proxy: 0", "[0].cluster': 5 does not exist; allowed with clusters 2: 0 to 1"),
@@ -319,7 +319,7 @@ class Incidents(unittest.TestCase):
                 self.assertIn(where, errors)
                 self.assertIn("key 'simulation.incidents" + text, errors)
 
-    def test_they_need_proxies(self):
+    def test_incidents_need_proxies(self):
         stop = "{at_us: 1, kind: proxy-stops, cluster: 0, proxy: 0, for_us: 5}"
         for words in (("--mode", "no-delay"), ("--clusters", "1")):
             with self.subTest(words=words):
@@ -328,7 +328,7 @@ class Incidents(unittest.TestCase):
 
 
 class Units(unittest.TestCase):
-    def test_a_program_that_the_model_has_a_unit_of_is_priced_by_it(self):
+    def test_a_program_is_priced_by_its_own_unit(self):
         alewife = (BIN / "models/alewife-1997.yaml").read_text()
         with tempfile.TemporaryDirectory() as folder:
             model = pathlib.Path(folder, "units.yaml")
@@ -357,19 +357,19 @@ class Watchdog(unittest.TestCase):
         self.assertEqual(left.stdout, "")
         return output, errors
 
-    def test_a_mutex_of_the_programs_own(self):
+    def test_a_mutex_of_the_program_ends_the_run(self):
         output, errors = self.run_it("mutex", 1)
         self.assertNotIn("done", output)
         self.assertRegex(errors, r"braid: cluster [01]: compute node [13] has waited for 1 s for a lock of the program's own")
         self.assertIn("std::mutex", errors)
         self.assertIn("Use locks, conditions, flags and barriers of dsm/api.h", errors)
 
-    def test_a_mutex_that_is_wanted_when_all_is_over(self):
+    def test_a_mutex_that_is_locked_after_finish(self):
         output, errors = self.run_it("end", 1)
         self.assertEqual(output.count("done"), 2)
         self.assertRegex(errors, r"braid: after finish\(\), cluster 0: compute node 0 has waited for 1 s")
 
-    def test_a_lock_that_spins_in_a_library(self):
+    def test_a_spin_lock_of_a_library_ends_the_run(self):
         report, _, _ = sim("jacobi", "--size", "32", "--iterations", "1")
         if not report["deterministic"]:
             self.skipTest("the compiler plug-in is not built: spinning and computing look the same")
@@ -377,7 +377,7 @@ class Watchdog(unittest.TestCase):
         self.assertRegex(errors, r"braid: cluster [01]: compute node [13] has used 1 s of the processor in code that is not charged")
         self.assertIn("--watchdog", errors)
 
-    def test_computing_for_longer_is_no_reason(self):
+    def test_long_computing_does_not_end_the_run(self):
         # In one cluster nothing else happens that would end a window.
         output, _ = self.run_it("computing", 0, clusters="1")
         self.assertEqual(output.count("done"), 1)
@@ -413,7 +413,7 @@ class Mistakes(unittest.TestCase):
                 _, _, errors = sim(*words, expect=status)
                 self.assertIn(text, errors)
 
-    def test_a_programs_own_end_ends_the_run(self):
+    def test_the_exit_of_a_program_ends_the_run(self):
         _, _, errors = sim("jacobi", "--size", "1", expect=2)
         self.assertIn("--size", errors)
         self.assertIn("exited with status 2 before its init()", errors)

@@ -220,7 +220,7 @@ TEST_F(StudyRun, FailedPointsAreReportedWithTheirCommand) {
   EXPECT_THAT(began(), SizeIs(3)) << "they are tried again";
 }
 
-TEST_F(StudyRun, APointThatTakesTooLongIsStoppedAndTheOthersGoOn) {
+TEST_F(StudyRun, PointBeyondItsLimitIsStoppedAndTheOthersContinue) {
   const std::string vary = "vary: [{arguments.child: [1, 0], arguments.hold: [1, 0]}, {proxies: [1, 2]}]\n";
   const std::string file = study({""}, vary + "limit_s: 3000\n");
   const Finished done = run(file, {"--limit", "2.5", "--jobs", "3"});  // no process is left: run() looks
@@ -378,7 +378,7 @@ TEST_F(StudyRun, ListsItsPoints) {
 
 #ifdef BRAID_SIMULATED_JACOBI
 // With the real engine, whose programs are processes of their own: run() sees that none is left.
-TEST_F(StudyRun, TheEnginesProgramsEndWithAPointThatTakesTooLong) {
+TEST_F(StudyRun, ProgramsEndWithAPointBeyondItsLimit) {
   std::ofstream(folder_ / "long.yaml")
       << "applications:\n"
          "- {application: jacobi, arguments: [--size, 512, --iterations, 100000]}\n"

@@ -68,7 +68,7 @@ TEST(Study, LimitsItsPoints) {
   EXPECT_EQ(refusal(kWater + "limit_s:\n"), "s.yaml:2:1: key 'limit_s': " + cure);
 }
 
-TEST(Study, KeysOfOneAxisGoTogether) {
+TEST(Study, KeysOfOneAxisVaryTogether) {
   EXPECT_THAT(
       points(kWater + "vary:\n- clusters: [16, 8]\n  compute: [1, 2]\n- simulation.mode: [real, no-delay]\n"),
       ElementsAre("water, clusters 16, compute 1, simulation.mode real",
@@ -81,7 +81,7 @@ TEST(Study, WithoutAxesThereIsOnePoint) {
   EXPECT_THAT(points(kWater), ElementsAre("water"));
 }
 
-TEST(Study, BaseIsOfAllPointsAndAnAxisWinsOverIt) {
+TEST(Study, BaseAppliesToAllPointsAndAnAxisOverridesIt) {
   const Study study = parsed(
       kWater + "base: {nis: 2, proxies: 2, transport: {window_packets: 9}}\nvary: [{proxies: [4, 8]}]\n");
   ASSERT_THAT(study.points, SizeIs(2));
@@ -116,7 +116,7 @@ vary: [{clusters: [2, 4]}]
 
 // --- conditions
 
-TEST(Study, ConditionsLeavePointsOut) {
+TEST(Study, ConditionsExcludePoints) {
   EXPECT_THAT(
       points(kWater + "vary:\n- clusters: [8, 4]\n  compute: [2, 4]\n- proxies: [1, 2, 4, 8]\n"
                       "where: [proxies <= compute]\n"),
@@ -165,7 +165,7 @@ TEST(Condition, ComparesWords) {
   EXPECT_FALSE(holds("arguments.seed == 2", {{"arguments.seed", nullptr}}));
 }
 
-TEST(Condition, AndBindsMoreThanOr) {
+TEST(Condition, AndBindsMoreStronglyThanOr) {
   const auto both = [](int clusters, int compute, int proxies) {
     return holds("clusters == 1 and compute == 1 or proxies == 1",
                  {{"clusters", clusters}, {"compute", compute}, {"proxies", proxies}});
@@ -243,7 +243,7 @@ TEST(Study, FileThatIsNoStudyIsRefused) {
   EXPECT_EQ(refusal(kWater + kWater), "s.yaml:2:1: key 'applications': is given twice; remove one of them");
 }
 
-TEST(Study, RefusesAxesThatDoNotFit) {
+TEST(Study, RefusesInvalidAxes) {
   EXPECT_EQ(
       refusal(kWater + "vary:\n- clusters: [16, 8]\n  compute: [1, 2, 4]\n"),
       "s.yaml:4:12: key 'compute': has 3 values and 'clusters', which goes with it, 2; let them have as "
@@ -256,7 +256,7 @@ TEST(Study, RefusesAxesThatDoNotFit) {
   EXPECT_EQ(refusal(many), "s.yaml: key 'vary': more than 100000 combinations; take fewer values");
 }
 
-TEST(Study, RefusesPointsThatCannotBeUnlessAConditionLeavesThemOut) {
+TEST(Study, RefusesImpossiblePointsUnlessAConditionExcludesThem) {
   const std::string yaml = kWater + "base: {nis: 2}\nvary: [{proxies: [1, 2]}]\n";
   EXPECT_THAT(refusal(yaml), AllOf(StartsWith("s.yaml:2:8: key 'nis': 2 network interfaces for 1 proxies"),
                                    HasSubstr("(in the point water, proxies 1)")));
@@ -310,13 +310,13 @@ TEST(Studies, TheMatrixHasAllProxiesThatAClusterMayHave) {
   }
 }
 
-TEST(Studies, TheSmallOneIsSmall) {
+TEST(Studies, SmallStudyIsSmall) {
   EXPECT_THAT(file("study-small.yaml"), SizeIs(AllOf(::testing::Ge(20u), ::testing::Le(100u))));
 }
 
 // --- what is kept of a point
 
-TEST(StudyResults, SettingsOfAPointAreAConfigurationFileThatSaysTheSame) {
+TEST(StudyResults, SettingsOfAPointAreWrittenAsAnEqualConfigurationFile) {
   const Study study = parsed(kWater +
                              "base:\n  simulation: {model: \"a b.yaml\", mode: no-contention}\n"
                              "  transport: {mtu_bytes: auto, all_pairs: true}\n"

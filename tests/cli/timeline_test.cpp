@@ -103,7 +103,7 @@ TEST(Timeline, ApplicationsThatEndByThemselvesAfterAFailureAreNotAskedTo) {
   f.expect(5_s + 100_ms + Timeline::kDaemonsEnd, {Action::kKillAll});
 }
 
-TEST(Timeline, AFailureIsAnnouncedAtOnceWhenNoProcessIsLeft) {
+TEST(Timeline, FailureIsAnnouncedAtOnceWhenNoProcessIsLeft) {
   Fixture f;
   f.timeline.on_failure(at(1_s));
   f.timeline.on_applications_end(at(1_s) + 10_ms);

@@ -130,7 +130,7 @@ TEST(Verdict, ARunThatCannotGoOnHasThatCauseWhoeverDies) {
   EXPECT_EQ(v.status(), kLostDaemonStatus);
 }
 
-TEST(Verdict, AnApplicationsStatusIsKeptWhenTheRunFailsByIt) {
+TEST(Verdict, StatusOfAFailedApplicationIsKept) {
   Verdict v;
   EXPECT_TRUE(v.on_application_end("a", exited(3), false));
   EXPECT_EQ(v.status(), 3) << "no daemon was lost";

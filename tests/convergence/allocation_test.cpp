@@ -167,7 +167,7 @@ TEST(Allocation, NoneOnTheMessagePath) {
   expect_no_allocation(0, true);
   expect_no_allocation(0, false);
 }
-TEST(Allocation, NoneWhenPacketsAreLostAndComeAgain) {
+TEST(Allocation, NoneWhenPacketsAreLostAndRetransmitted) {
   expect_no_allocation(0.05, true);
   expect_no_allocation(0.05, false);
 }

@@ -18,12 +18,12 @@ std::vector<unsigned> picks(Dispatcher dispatcher, unsigned lane, int count) {
 
 using Picks = std::vector<unsigned>;
 
-TEST(Dispatcher, FixedKeepsEachComputeNodeAtItsProxy) {  // CV-1
+TEST(Dispatcher, FixedUsesOneProxyForEachComputeNode) {  // CV-1
   EXPECT_EQ(picks(Dispatcher(Dispatch::kFixed, 3), 0, 4), (Picks{0, 0, 0, 0}));
   EXPECT_EQ(picks(Dispatcher(Dispatch::kFixed, 3), 5, 2), (Picks{2, 2}));
 }
 
-TEST(Dispatcher, RoundRobinTakesOneAfterTheOther) {  // CV-1
+TEST(Dispatcher, RoundRobinTakesEachProxyInTurn) {  // CV-1
   EXPECT_EQ(picks(Dispatcher(Dispatch::kRoundRobin, 3), 7, 7), (Picks{0, 1, 2, 0, 1, 2, 0}));
 }
 
@@ -36,11 +36,11 @@ TEST(Dispatcher, WithOneProxyThereIsNoChoice) {  // CV-1
   EXPECT_EQ(picks(Dispatcher(Dispatch::kFixed, 1), 4, 2), (Picks{0, 0}));
 }
 
-TEST(Dispatcher, WithoutAProxyThereIsNone) {
+TEST(Dispatcher, WithoutAProxyNoneIsChosen) {
   EXPECT_DEATH(Dispatcher(Dispatch::kFixed, 0), "proxies");
 }
 
-TEST(Dispatcher, LeastLoadedTakesTheOneWithTheLeastBeforeItAndEqualOnesInTurn) {  // CV-1
+TEST(Dispatcher, LeastLoadedTakesTheShortestQueueAndEqualOnesInTurn) {  // CV-1
   Dispatcher d(Dispatch::kLeastLoaded, 3);
   std::array<std::uint64_t, 3> load{5, 2, 9};
   const auto of = [&](unsigned p) { return load[p]; };

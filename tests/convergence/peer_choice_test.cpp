@@ -43,7 +43,7 @@ TEST(PeerTurns, PreferredPeersTakeTurnsBeforeAllOthers) {
   EXPECT_EQ(seen, (std::vector<bool>{false, false, true, true, true}));
 }
 
-TEST(PeerTurns, LastResortIsTakenOnlyWithoutAGoodPeer) {
+TEST(PeerTurns, LastResortIsUsedOnlyWithoutAGoodPeer) {
   PeerTurns turns;
   std::vector<Way> ways = {Way::kLastResort, Way::kNone, Way::kGood};
   const auto next = [&] { return turns.next(2, 3, [&](std::uint32_t i) { return ways[i]; }); };

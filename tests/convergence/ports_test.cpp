@@ -170,7 +170,7 @@ struct TwoClusters {
   }
 };
 
-TEST(Ports, ConnectionIsOpenAtBothEndsBeforeEitherIsTold) {  // CN-1
+TEST(Ports, ConnectionIsOpenAtBothEndsBeforeEitherIsNotified) {  // CN-1
   TwoClusters t;
   t.listen();
   t.connect();
@@ -284,7 +284,7 @@ TEST(Ports, ListenersPortIsExclusive) {  // CN-3
   EXPECT_EQ(t.server().ports.listen(5, kService, 0, kWindowBytes, true), Refusal::kNone);
 }
 
-TEST(Ports, EveryRefusalSaysWhy) {
+TEST(Ports, EveryRefusalHasItsReason) {
   for (int r = 0; r <= static_cast<int>(Refusal::kBadPort); ++r)
     EXPECT_STRNE(to_string(static_cast<Refusal>(r)), "unknown");
 }
@@ -331,7 +331,7 @@ TEST(Ports, BothEndsMayCloseAtOnce) {  // CN-6
   t.expect_nothing_left();
 }
 
-TEST(Ports, PeerThatClosedDuringDrainIsNotTold) {  // CN-6
+TEST(Ports, PeerThatClosedDuringDrainIsNotNotified) {  // CN-6
   TwoClusters t;
   t.open();
   t.caller().drains_at_once = false;
@@ -372,7 +372,7 @@ TEST(Ports, OnlyItsClientMayCloseAnEnd) {  // CN-6
   EXPECT_EQ(t.caller().count(Kind::kDrain), 0u);
 }
 
-TEST(Ports, DeadClientHoldsNothingAndItsPeersAreTold) {  // CN-7
+TEST(Ports, DeadClientHoldsNothingAndItsPeersAreNotified) {  // CN-7
   TwoClusters t;
   t.open();
   t.connect();  // a second one, still asking

@@ -164,7 +164,7 @@ TEST(Receiver, RecordBeyondTheGrantedCreditIsRefused) {  // CV-2
   EXPECT_EQ(f.takes(), "");
 }
 
-TEST(Receiver, PartsOfAMessageMakeItWholeInAnyOrder) {  // CV-7
+TEST(Receiver, PartsInAnyOrderCompleteTheMessage) {  // CV-7
   std::vector<int> order = {0, 1, 2};
   do {
     for (const bool ordered : {true, false}) {
@@ -215,7 +215,7 @@ TEST(Receiver, MessageLongerThanTheWindowArrivesInPieces) {  // CV-8
 }
 
 // With a large window and one slow sub-connection very many messages can lack a piece at the same time.
-TEST(Receiver, AsManyLongMessagesMayBeIncompleteAsFitIntoTheWindow) {  // CV-8
+TEST(Receiver, IncompleteLongMessagesFillTheWindow) {  // CV-8
   constexpr std::uint32_t kGranules = kMaxWindowBytes / kGranuleBytes;
   Fixture f(false, Position(), kGranules);
   constexpr std::uint32_t kBytes = 32768 + 64;
@@ -268,7 +268,7 @@ TEST(Receiver, ReceiverThatDoesNotTakeIsReported) {
   EXPECT_DEATH((void)f.arrives(whole(1, 1), 'b'), "ready_");
 }
 
-TEST(Receiver, RecordsThatNoSenderMakesAreMalformed) {  // CV-9
+TEST(Receiver, ImpossibleRecordsAreMalformed) {  // CV-9
   struct Case {
     const char* what;
     Record record;
@@ -330,7 +330,7 @@ TEST(Receiver, ImpossibleMessagesAreNotRejoined) {  // CV-9
 
 // Seeded nonsense: whatever a peer sends, nothing outside the buffer is read (the sanitizer watches), no
 // CHECK fails, and what is handed over is no longer than the records that came.
-TEST(Receiver, NoRecordsCrashIt) {  // CV-9
+TEST(Receiver, NoSequenceOfRecordsCrashesIt) {  // CV-9
   std::uint64_t read = 0;
   for (std::uint64_t seed = 1; seed <= 400; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

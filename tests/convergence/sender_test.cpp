@@ -29,7 +29,7 @@ TEST(Sender, PositionsCountGranules) {  // CV-2
   EXPECT_EQ(send(s, 1), Position(5));
 }
 
-TEST(Sender, StopsWhereTheReceiversSpaceEnds) {  // CV-2
+TEST(Sender, StopsAtTheEndOfTheReceiversSpace) {  // CV-2
   Sender s(kWindow);
   for (int i = 0; i < 4; ++i) send(s, 1024);
   EXPECT_EQ(s.place(0), std::nullopt);
@@ -79,7 +79,7 @@ TEST(Sender, CreditForUnsentGranulesIsRefused) {  // CV-3
   EXPECT_TRUE(s.on_credit(Position(16)));
 }
 
-// Proxies leave the newest credit that each has heard of. One of two hears of none until all positions have
+// Each proxy stores the newest credit that it received. One of two receives none until all positions have
 // gone round more than half: what it leaves then is new.
 TEST(Sender, CreditIsRecognizedAfterHalfOfAllPositions) {  // CV-3
   constexpr std::uint32_t kBytes = 32768;

@@ -13,7 +13,7 @@ namespace {
 
 using dsm::Range;
 
-TEST(TbbTeam, AllComputeNodesOfAClusterWorkOnSharedMemoryAtOnce) {
+TEST(TbbTeam, AllComputeNodesOfAClusterUseSharedMemoryConcurrently) {
   for (const unsigned clusters : {1u, 2u, 3u}) {
     constexpr unsigned kCompute = 4;
     dsm::expect_runs({.clusters = clusters, .compute = kCompute}, [&] {

@@ -74,7 +74,7 @@ TEST(Tsp, RunsOnOneClusterAndIsVerified) {
   }
 }
 
-TEST(Tsp, AnotherSeedIsAnotherMap) {
+TEST(Tsp, SeedsGiveDifferentMaps) {
   const std::string one = run(BRAID_TSP " --seed 1").text;
   const std::string two = run(BRAID_TSP " --seed 2").text;
   const auto tour = [](const std::string& text) { return text.substr(text.find("tour of"), 12); };

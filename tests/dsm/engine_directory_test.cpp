@@ -154,13 +154,13 @@ TEST_F(MovingDirectory, HomeMayMoveAfterTwoRoundsOfOneWriter) {  // PG-23
   EXPECT_EQ(round_and_streak(kA), Directory::Streak::kFull);
 }
 
-TEST_F(MovingDirectory, AnotherWriterBeginsTheStreakAnew) {  // PG-23
+TEST_F(MovingDirectory, AnotherWriterRestartsTheStreak) {  // PG-23
   EXPECT_EQ(round_and_streak(kA), Directory::Streak::kNearly);
   give_copy(kB);
   EXPECT_EQ(round_and_streak(kB), Directory::Streak::kNearly);
 }
 
-TEST_F(MovingDirectory, RoundOfTheHomeItselfBeginsTheStreakAnew) {  // PG-23
+TEST_F(MovingDirectory, RoundOfTheHomeItselfRestartsTheStreak) {  // PG-23
   EXPECT_EQ(round_and_streak(kA), Directory::Streak::kNearly);
   directory.add_own_change(kPage);
   acknowledge(directory.begin_round(kPage).value());
@@ -169,7 +169,7 @@ TEST_F(MovingDirectory, RoundOfTheHomeItselfBeginsTheStreakAnew) {  // PG-23
   EXPECT_EQ(round_and_streak(kA), Directory::Streak::kNearly);
 }
 
-TEST_F(MovingDirectory, TouchAtTheHomePutsTheMoveOffForTwiceAsManyRounds) {  // PG-23
+TEST_F(MovingDirectory, AccessAtTheHomeDelaysTheMoveForTwiceAsManyRounds) {  // PG-23
   EXPECT_EQ(round_and_streak(kA), Directory::Streak::kNearly);
   directory.touched(kPage);
   for (int round = 0; round < 4; ++round) EXPECT_EQ(round_and_streak(kA), Directory::Streak::kShort);

@@ -65,7 +65,7 @@ TEST(Twins, PoolIsEmptyWhenAllAreTakenAndRefillsWhenOneComesBack) {  // PG-8
   EXPECT_EQ(twins.take(page.data()), first);
 }
 
-TEST(Twins, NodesWaitInTheOrderInWhichTheyCame) {  // PG-8
+TEST(Twins, NodesWaitInOrderOfArrival) {  // PG-8
   Twins twins({.compute_nodes = 3, .twins = 1});
   for (const int node : {2, 0, 1}) twins.add_waiter(static_cast<std::uint16_t>(node));
   EXPECT_EQ(twins.waiters(), 3u);
@@ -114,7 +114,7 @@ std::vector<std::uint32_t> ask(Scan& scan, std::uint32_t page, std::uint32_t mos
 
 using Numbers = std::vector<std::uint32_t>;
 
-TEST(Scan, AsksForMorePagesTheLongerItGoesOn) {  // PG-25
+TEST(Scan, RequestsMorePagesInALongerScan) {  // PG-25
   Scan scan;
   EXPECT_EQ(ask(scan, 10), Numbers({}));
   EXPECT_EQ(ask(scan, 11), Numbers({12, 13}));
@@ -123,12 +123,12 @@ TEST(Scan, AsksForMorePagesTheLongerItGoesOn) {  // PG-25
   EXPECT_EQ(ask(scan, 28), Numbers({29, 30, 31, 32, 33, 34, 35, 36}));  // `most`
 }
 
-TEST(Scan, AsksForNothingWhereTheNodeReadsHereAndThere) {  // PG-25
+TEST(Scan, RandomReadsRequestNothing) {  // PG-25
   Scan scan;
   for (const std::uint32_t page : {10u, 20u, 5u, 7u, 40u}) EXPECT_EQ(ask(scan, page), Numbers({}));
 }
 
-TEST(Scan, AsksForNoPageTwice) {  // PG-25
+TEST(Scan, RequestsNoPageTwice) {  // PG-25
   Scan scan;
   ask(scan, 10);
   EXPECT_EQ(ask(scan, 11), Numbers({12, 13}));

@@ -131,7 +131,7 @@ void name_the_seed(int) {
   std::fprintf(stderr, "%s\n", replay().c_str());
 }
 
-TEST(EngineRandom, RaceFreeProgramsReadTheLastWriteInAnyOrderOfMessages) {
+TEST(EngineRandom, RaceFreeProgramsReadTheLastWriteInAnyMessageOrder) {
   const auto one = from_environment("BRAID_ENGINE_SEED");
   const std::uint64_t last = one ? *one : from_environment("BRAID_ENGINE_SEEDS").value_or(kSeeds);
   std::signal(SIGABRT, name_the_seed);

@@ -43,7 +43,7 @@ TEST(CurrentCall, EveryOtherClusterIsSentTheCallOnce) {
   EXPECT_EQ(t.self.unsent(), 0u);
 }
 
-TEST(CurrentCall, CompletesWhenAllOthersHaveReachedIt) {
+TEST(CurrentCall, CompletesWhenAllOthersHaveMadeIt) {
   Three t;
   t.peer_takes(2, facts_of(CallKind::kParallel));
   t.self.begin(facts_of(CallKind::kParallel));

@@ -32,7 +32,7 @@ Ending alone(const std::function<int()>& program) {
   return run_machine(kAlone, program).front();
 }
 
-TEST(Faults, CrashOutsideTheHeapStaysACrash) {
+TEST(Faults, CrashOutsideTheHeapIsPassedOn) {
   const Ending null = alone([] { return *at(8); });
   EXPECT_TRUE(crashed(null)) << null.exit_status << null.text;
 
@@ -44,7 +44,7 @@ TEST(Faults, CrashOutsideTheHeapStaysACrash) {
   EXPECT_TRUE(crashed(foreign)) << foreign.exit_status << foreign.text;
 }
 
-TEST(Faults, CrashOnAComputeNodesThreadStaysACrash) {
+TEST(Faults, CrashOnAComputeNodesThreadIsPassedOn) {
   const Ending ending = run_machine({.clusters = 1, .compute = 2}, [] {
                           parallel([](Node& node) {
                             if (node.local() == 1) *at(8) = 1;
@@ -84,7 +84,7 @@ TEST(Faults, SignalFromAnotherProcessEndsTheProgram) {
   EXPECT_TRUE(crashed(ending)) << ending.exit_status << ending.text;
 }
 
-TEST(Faults, AccessByAThreadThatIsNoComputeNodeIsExplained) {
+TEST(Faults, AccessByAForeignThreadIsExplained) {
   // A page that this cluster is not home to by an allocation, so it is closed until a compute node opens it.
   const Ending beyond = alone([] {
     std::thread([] { *static_cast<volatile int*>(application_address(PageId(100))) = 1; }).join();

@@ -66,7 +66,7 @@ bool all_see_all(int* shared, int base) {
   return true;
 }
 
-TEST_P(ForkBy, TouchInAChildEndsTheChildAndNotTheRun) {
+TEST_P(ForkBy, AccessInAChildEndsTheChildAndNotTheRun) {
   expect_runs(machine(), [] {
     auto* const shared = allocate<int>(kInts);
     if (!all_see_all(shared, 42)) return 2;
@@ -87,7 +87,7 @@ TEST_P(ForkBy, TouchInAChildEndsTheChildAndNotTheRun) {
   });
 }
 
-TEST_P(ForkBy, ChildOfAComputeNodeDiesAtItsTouch) {
+TEST_P(ForkBy, ChildOfAComputeNodeDiesAtItsAccess) {
   expect_runs(machine(), [] {
     auto* const shared = allocate<int>(kInts);
     bool right = true;
@@ -173,7 +173,7 @@ TEST_P(ForkBy, ChildThatReturnsFromTheFunctionOfParallelDies) {
   });
 }
 
-TEST_P(ForkBy, ChildThatLeavesSharedMemoryAloneWorks) {
+TEST_P(ForkBy, ChildThatDoesNotAccessSharedMemoryWorks) {
   expect_runs(machine(), [] {
     auto* const shared = allocate<int>(kInts);
     const Ending child = in_a_process([] { return clusters() == 2 && nodes_per_cluster() == 2 ? 5 : 6; });

@@ -117,7 +117,7 @@ TEST_P(SignalsBy, HandlerInstalledBeforeInitGetsTheProgramsFaults) {
   expect_runs(machine(install_recovery), verify_all);
 }
 
-TEST_P(SignalsBy, HandlerInstalledAfterInitGetsTheProgramsFaultsAndNoneOfTheHeap) {
+TEST_P(SignalsBy, HandlerInstalledAfterInitGetsOnlyTheProgramsFaults) {
   expect_runs(machine(), [] {
     install_recovery();
     return verify_all();

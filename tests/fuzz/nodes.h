@@ -61,7 +61,7 @@ class Nodes {
     n.mac = cluster == 0 ? "02:62:72:64:00:01" : "02:62:72:64:00:02";
     n.seed = 5u + cluster;
     n.listen_address = "@unused";
-    // They may also connect as if each was a logical machine of its own.
+    // They may also connect as if each was a machine of its own.
     n.machines = {.connect = true, .accept = true, .slots = 1, .max_proxies = 1};
     proxy::LinkConfig link;
     link.kind = proxy::LinkConfig::Kind::kEthdev;  // never opened: the queues are made here

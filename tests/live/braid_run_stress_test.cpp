@@ -62,7 +62,7 @@ class Stress : public BraidRun, public ::testing::WithParamInterface<Program> {
 INSTANTIATE_TEST_SUITE_P(Programs, Stress, ::testing::ValuesIn(kPrograms),
                          [](const auto& program) { return std::string(program.param.name); });
 
-TEST_P(Stress, IsRightOverABadWire) {
+TEST_P(Stress, ResultsAreRightOverABadWire) {
   for (const char* dispatch : {"fixed", "rr"}) {
     for (const char* seed : {"1", "2"}) {
       SCOPED_TRACE(std::string("--dispatch ") + dispatch + " --seed " + seed);
@@ -73,7 +73,7 @@ TEST_P(Stress, IsRightOverABadWire) {
   }
 }
 
-TEST_P(Stress, EndsClearlyWhenAProcessIsKilled) {
+TEST_P(Stress, KilledProcessEndsTheRunAndIsNamed) {
   if (std::getenv("BRAID_STRESS_ALL") != nullptr) {
     for (unsigned which = 0; which < kClusters; ++which) {
       for (const bool daemon : {false, true}) expect_end_after_death_of(daemon, which);

@@ -92,7 +92,7 @@ TEST_F(BraidRun, RunsMoreThreadsThanThereAreCores) {
   expect_verified({"--clusters", "4", "--compute", "4", "--proxies", "2"}, kJacobi);
 }
 
-TEST_F(BraidRun, RunsWithTheConfigurationsThatComeWithIt) {
+TEST_F(BraidRun, RunsWithTheIncludedConfigurations) {
   for (const char* name : {"default.yaml", "two-by-two.yaml", "lossy.yaml", "dpdk-memif.yaml"}) {
     SCOPED_TRACE(name);
     expect_verified({"--config", std::string(BRAID_CONFIGS) + "/" + name}, {BRAID_JACOBI, "--size", "256"});
@@ -150,7 +150,7 @@ TEST_F(BraidRun, ReportsWhatEveryProxyAndComputeNodeDid) {
   EXPECT_GT(total(o.report, "message_bytes_sent"), 340u * 4096u);
 }
 
-TEST_F(BraidRun, ShowsANodesCountersWhileItRuns) {
+TEST_F(BraidRun, CountersAreShownDuringARun) {
   EndlessRun run({}, kEndlessJacobi);
   const pid_t application = run.application(0);
   ASSERT_GT(application, 0) << run.command.so_far().err;
@@ -168,7 +168,7 @@ TEST_F(BraidRun, ShowsANodesCountersWhileItRuns) {
   run.command.wait();
 }
 
-TEST_F(BraidRun, TellsWhyCountersCannotBeShown) {
+TEST_F(BraidRun, ReportsWhyCountersCannotBeShown) {
   EXPECT_THAT(cli::testing::run({BRAID_COMMAND, "counters", "--service", "@no-such-braidd"}).err,
               HasSubstr("no-such-braidd"));
   EXPECT_THAT(cli::testing::run({BRAID_COMMAND, "counters", "--process", std::to_string(::getpid())}).err,
@@ -225,7 +225,7 @@ TEST_F(BraidRun, TheNumberOfActiveProxiesChangesWhileAProgramRuns) {
   EXPECT_THAT(command.so_far().out, HasSubstr(", verified\n"));
 }
 
-TEST_F(BraidRun, TellsWhyProxiesCannotBeChanged) {
+TEST_F(BraidRun, ReportsWhyProxiesCannotBeChanged) {
   EXPECT_THAT(cli::testing::run({BRAID_COMMAND, "proxies"}).err, HasSubstr("of which node?"));
   EXPECT_THAT(cli::testing::run({BRAID_COMMAND, "proxies", "--cluster", "63"}).err,
               HasSubstr("no cluster 63 runs on this machine"));
@@ -260,7 +260,7 @@ TEST_F(BraidRun, AStalledProxyIsReplacedAndTakenBack) {
 
 // --- faults of the wire
 
-TEST_F(BraidRun, LossDuplicationAndReorderingChangeNothingButTime) {
+TEST_F(BraidRun, LossDuplicationAndReorderingOnlyDelay) {
   for (const char* wire : {"shm", "dpdk"}) {
     for (const char* seed : {"1", "2", "3"}) {
       SCOPED_TRACE(std::string("--wire ") + wire + " --seed " + seed);
@@ -285,12 +285,12 @@ TEST_F(BraidRun, RunsWithIpFragmentation) {  // IP-3
   }
 }
 
-TEST_F(BraidRun, SurvivesAVeryBadWire) {
+TEST_F(BraidRun, CompletesOverAVeryBadWire) {
   expect_verified({"--loss", "0.2", "--duplicate", "0.1", "--reorder", "0.2", "--peer-death", "60000"},
                   {BRAID_JACOBI, "--size", "128"});
 }
 
-TEST_F(BraidRun, FlippedBitsAreFoundByChecksums) {
+TEST_F(BraidRun, ChecksumsDetectFlippedBits) {
   const Outcome o = expect_verified({"--corrupt", "0.05"}, kJacobi);
   EXPECT_GT(total(o.report, "bad_ip") + total(o.report, "bad_udp") + total(o.report, "bad_frames"), 0u);
 }

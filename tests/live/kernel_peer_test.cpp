@@ -399,7 +399,7 @@ TEST_F(KernelPeer, ClosedPortsAnswerUnreachableBothWays) {  // IC-2, IC-3
   EXPECT_EQ(stack_->path_report(0).reason, stack::Unreachable::kPort);
 }
 
-TEST_F(KernelPeer, IsAGatewayToAnotherNetwork) {  // ARP-2
+TEST_F(KernelPeer, RoutesToAnotherNetworkThroughTheKernel) {  // ARP-2
   const KernelSocket socket(theirs_, kKernelBeyond);
   const Bytes content = random_bytes(5000, 1);
   EXPECT_EQ(stack_->send_datagram(monotonic_now(), kOurPort, {kKernelBeyond, kTheirPort}, content),

@@ -26,7 +26,7 @@ Finished run(const char* mode, const char* watchdog_s) {
   return finished;
 }
 
-TEST(Watchdog, ADeadlockEndsAndEveryProcessReportsItsWaits) {
+TEST(Watchdog, DeadlockEndsTheRunAndEveryProcessReportsItsWaits) {
   const Finished finished = run("deadlock", "1");
   EXPECT_EQ(finished.status, 70) << finished.err;
   // Both locks are taken in cluster 0, whose nodes 0 and 1 take them the wrong way round.

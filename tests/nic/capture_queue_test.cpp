@@ -150,7 +150,7 @@ TEST_F(CaptureQueueTest, CutsFramesAtTheInterfacesSnapLength) {
   EXPECT_TRUE(test::pattern_holds(capture.frames[0].bytes));
 }
 
-TEST_F(CaptureQueueTest, FramesThatWaitedLongEnoughAreWrittenAtTheNextPoll) {
+TEST_F(CaptureQueueTest, BufferedFramesAreWrittenAfterTheirTime) {
   Link link(open());
   test::send_numbered(*link.near, 1, 1);
   g_now = g_now + CaptureFile::kLongestWait - 1_ns;

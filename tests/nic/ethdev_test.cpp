@@ -205,7 +205,7 @@ TEST(EthdevMemif, SurvivesAPeerKilledInTheMiddleOfItsTraffic) {
 
 // The one that stays has two proxies in the middle of bursts each time. Half of the others are killed, half
 // leave as a daemon does.
-TEST(EthdevMemif, OutlivesTwentyPeersThatComeAndGoUnderTraffic) {
+TEST(EthdevMemif, SurvivesTwentyPeersThatConnectAndDisconnectUnderTraffic) {
   constexpr unsigned kPeers = 20;
   constexpr std::uint64_t kSeed = 22;
   Prng random(kSeed);

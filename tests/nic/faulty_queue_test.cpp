@@ -118,7 +118,7 @@ TEST(FaultyQueue, DropsEveryFrameAfterTheConfiguredNumber) {
   EXPECT_EQ(w.queue->counts().lost.get(), 45u);
 }
 
-TEST(FaultyQueue, WithoutFaultsPassesEverythingThrough) {
+TEST(FaultyQueue, WithoutFaultsPassesEveryFrame) {
   Fixture w{Faults{}};
   w.arrive_numbered(100);
   w.receive_all();
@@ -146,7 +146,7 @@ TEST(FaultyQueue, LosesTheConfiguredShareAndCountsIt) {
   EXPECT_TRUE(std::is_sorted(numbers.begin(), numbers.end()));
 }
 
-TEST(FaultyQueue, LosesEverythingAtLossOne) {
+TEST(FaultyQueue, LosesEveryFrameAtLossOne) {
   Fixture w{{.loss = 1}};
   w.arrive_numbered(1000);
   w.receive_all();
@@ -154,7 +154,7 @@ TEST(FaultyQueue, LosesEverythingAtLossOne) {
   EXPECT_EQ(w.queue->counts().lost.get(), 1000u);
 }
 
-TEST(FaultyQueue, GivesDuplicatesTwiceAndLosesNothing) {
+TEST(FaultyQueue, DuplicatesEachFrameOnceAndLosesNothing) {
   Fixture w{{.duplicate = 0.05, .seed = 4}};
   w.arrive_numbered(4000);
   w.receive_all();
@@ -214,7 +214,7 @@ TEST(FaultyQueue, LosesNothingWhenItsBuffersAreUsedUp) {
   EXPECT_EQ(w.queue->counts().no_buffer.get() + w.queue->counts().reordered.get(), 500u);
 }
 
-TEST(FaultyQueue, AllFaultsAtOnceInventNoFrames) {
+TEST(FaultyQueue, AllFaultsTogetherCreateNoNewFrames) {
   Fixture w{{.loss = 0.1, .duplicate = 0.3, .reorder = 0.3, .held_frames = 8, .seed = 6}};
   w.arrive_numbered(5000);
   w.receive_all(5);
@@ -235,7 +235,7 @@ TEST(FaultyQueue, SameSeedGivesTheSameFaults) {
   EXPECT_NE(run(11), run(12));
 }
 
-TEST(FaultyQueue, CorruptsOneBitThatAChecksumCatches) {
+TEST(FaultyQueue, CorruptsOneBitThatAChecksumDetects) {
   Fixture w{{.corrupt = 1, .seed = 8}};
   std::vector<Frame> sent;
   for (std::uint64_t i = 0; i < 3000; ++i) {

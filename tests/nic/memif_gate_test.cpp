@@ -54,7 +54,7 @@ TEST_P(MemifGateTest, AsksForTheLinkOnlyAfterSomethingWasUnmapped) {
   EXPECT_EQ(asked, 2);
 }
 
-TEST_P(MemifGateTest, ADownLinkIsNotEnteredAndAskedForEachTime) {
+TEST_P(MemifGateTest, DownLinkIsNotEnteredAndIsCheckedEachTime) {
   Rings rings;
   EXPECT_EQ(rings.unmap(), 0);
   int asked = 0;

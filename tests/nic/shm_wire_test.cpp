@@ -106,7 +106,7 @@ TEST(ShmWire, KeepsOrderAndContentOverManyLaps) {
   EXPECT_EQ(b->bad_lengths(), 0u);
 }
 
-TEST(ShmWire, OffersNothingWhenFullAndGoesOnWhenThereIsRoom) {
+TEST(ShmWire, OffersNothingWhenFullAndContinuesWhenThereIsRoom) {
   Wire wire({.frames_per_ring = 32, .max_frame_bytes = 64});
   const auto a = wire.a->queue(0), b = wire.b->queue(0);
   std::array<TxFrame, kMaxBurst> room;
@@ -259,7 +259,7 @@ TEST(ShmWire, MapsOnlyASealedWireOfTheRightSize) {
   for (const int fd : {real, empty, short_one, unsealed}) ::close(fd);
 }
 
-TEST(ShmWire, ServesTwoThreadsThatNeverWaitForEachOther) {
+TEST(ShmWire, TwoThreadsUseItWithoutWaiting) {
   constexpr std::uint64_t kFrames = 30'000;
   Wire wire({.frames_per_ring = 64, .max_frame_bytes = 256});
   // Each end sends and receives, as a proxy does, and checks every byte of what it gets.
@@ -333,7 +333,7 @@ TEST(ShmWire, ConnectsTwoProcesses) {
   ::close(fd);
 }
 
-TEST(ShmWire, SurvivesTheOtherSideKilledAtAnyInstruction) {
+TEST(ShmWire, KillOfTheOtherSideAtAnyInstructionIsHarmless) {
   constexpr std::uint64_t kSeed = 7;
   Prng random(kSeed);
   std::uint64_t frames_in_all = 0;

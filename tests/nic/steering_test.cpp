@@ -87,7 +87,7 @@ TEST(SteeringHash, AgreesWithTheSpecificationForAnyKey) {
   }
 }
 
-TEST(SteeringHash, EveryQueueHasASourcePortThatLeadsThere) {
+TEST(SteeringHash, EveryQueueHasASourcePortThatHashesToIt) {
   constexpr std::uint64_t kSeed = 6;
   Prng random(kSeed);
   for (const unsigned queues : {2u, 3u, 7u, 32u}) {
@@ -177,7 +177,7 @@ TEST(Steering, HandoffIsUsedWhenAskedFor) {
   EXPECT_EQ(port.asked, 0);
 }
 
-TEST(Steering, AnUnavailableMethodIsRefusedWithReasonAndCure) {
+TEST(Steering, UnavailableMethodIsRefusedWithReasonAndCure) {
   FakePort port;
   port.rules_that_fit = 1;
   const Result<Steered> flow = steer(port, Steering::kFlow, 7700, 2);

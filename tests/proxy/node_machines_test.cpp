@@ -1,4 +1,4 @@
-// Clusters of several logical machines in virtual time: they get to know each other at run time, connect, and
+// Clusters of several machines in virtual time: they get to know each other at run time, connect, and
 // forget each other; and what is said to who may not, or cannot.
 #include <fmt/core.h>
 #include <gtest/gtest.h>

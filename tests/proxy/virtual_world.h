@@ -31,7 +31,7 @@ struct VirtualWorldOptions {
   std::uint64_t bits_per_second = 0;  // of each NI; 0: no limit
   Duration latency = 10_us;
   Duration turn = 2_us;  // of everything: that is how often a proxy looks
-  // By cluster: the logical machine that it belongs to, which numbers its clusters for itself; none: all are
+  // By cluster: the machine that it belongs to, which numbers its clusters for itself; none: all are
   // of one. And what its node says about other machines.
   std::vector<unsigned> machine = {};
   std::vector<MachinesConfig> machines = {};

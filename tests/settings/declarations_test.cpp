@@ -172,7 +172,7 @@ TEST(Declarations, InvalidValuesAreRefusedAndChangeNothing) {
   }
 }
 
-TEST(Declarations, EveryValueSurvivesYamlJsonAndText) {
+TEST(Declarations, EveryValueIsUnchangedThroughYamlJsonAndText) {
   for (const Root& root : all_roots()) {
     for (const Listed& listed : all_settings(*root.schema)) {
       const std::shared_ptr<void> first = root.make();

@@ -107,7 +107,7 @@ TEST(Json, NumberBeyondADoubleIsRefusedWithItsKey) {
   EXPECT_EQ(json_refusal(R"({"a": [1, -1e999]})"), "s.json: key 'a[1]': -1e999 is out of range");
 }
 
-TEST(Json, RefusesWhatIsTooDeepTooLongTwiceThereOrNoJson) {
+TEST(Json, RefusesInputThatIsTooDeepTooLongDuplicatedOrNotJson) {
   EXPECT_THAT(json_refusal(std::string(100'000, '[')), HasSubstr("is nested deeper than 32 levels"));
   EXPECT_EQ(json_refusal(std::string(kMaxFileBytes + 1, ' ')),
             "s.json: is longer than 1048576 bytes; no configuration is");
@@ -147,7 +147,7 @@ TEST(TextFile, IsReadUpToItsLimitOrRefused) {
   EXPECT_EQ(*read_text_file("/dev/null"), "");
 }
 
-TEST(Shown, ControlCharactersAreEscapedAndLongTextsCut) {
+TEST(Shown, ControlCharactersAreEscapedAndLongTextsAreCut) {
   EXPECT_EQ(shown("plain – Übung"), "plain – Übung");
   EXPECT_EQ(shown("a\nb\tc\rd"), "a\\nb\\tc\\x0dd");
   EXPECT_EQ(shown(std::string("\0\x1b\x7f", 3)), "\\x00\\x1b\\x7f");

@@ -154,7 +154,7 @@ TEST(Reader, RefusesOtherKindsOfValues) {
   EXPECT_EQ(refusal("- 1\n"), "s.yaml:1:1: the file must be a list of 'key: value' lines");
 }
 
-TEST(Reader, RefusesWhatIsOutOfBounds) {
+TEST(Reader, RefusesValuesOutOfBounds) {
   EXPECT_EQ(refusal("count: 0\n"), "s.yaml:1:8: key 'count': 0 is out of range; allowed: 1 to 64");
   EXPECT_EQ(refusal("count: 65\n"), "s.yaml:1:8: key 'count': 65 is out of range; allowed: 1 to 64, no more");
   EXPECT_EQ(refusal("fd: -2\n"), "s.yaml:1:5: key 'fd': -2 is out of range; allowed: -1 to 2147483647");

@@ -28,12 +28,12 @@ std::string contents(const std::string& path) {
   return text.str();
 }
 
-TEST(Reference, DocumentationPageIsWhatTheProgramPrints) {
+TEST(Reference, DocumentationPageEqualsTheProgramsOutput) {
   EXPECT_EQ(contents(BRAID_DOCS "/SETTINGS.md"), reference_page())
       << "write it again: braid help settings > docs/SETTINGS.md";
 }
 
-TEST(DefaultFile, FileInConfigsIsWhatTheProgramPrints) {
+TEST(DefaultFile, FileInConfigsEqualsTheProgramsOutput) {
   EXPECT_EQ(contents(BRAID_CONFIGS "/default.yaml"), default_file())
       << "write it again: braid help defaults > configs/default.yaml";
 }

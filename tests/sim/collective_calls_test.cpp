@@ -13,7 +13,7 @@ dsm::CollectiveCall facts(dsm::CallKind kind, std::uint64_t bytes = 0) {
   return f;
 }
 
-TEST(CollectiveCalls, AreMadeWhenTheLastClusterHasCome) {
+TEST(CollectiveCalls, CallIsMadeWhenTheLastClusterHasJoined) {
   CollectiveCalls calls(3);
   for (int round = 0; round < 2; ++round) {
     const dsm::CollectiveCall parallel = facts(dsm::CallKind::kParallel);
@@ -23,7 +23,7 @@ TEST(CollectiveCalls, AreMadeWhenTheLastClusterHasCome) {
   }
 }
 
-TEST(CollectiveCalls, OneClusterWaitsForNobody) {
+TEST(CollectiveCalls, SingleClusterDoesNotWait) {
   CollectiveCalls calls(1);
   EXPECT_TRUE(*calls.come(ClusterId(0), facts(dsm::CallKind::kHello)));
   EXPECT_TRUE(*calls.come(ClusterId(0), facts(dsm::CallKind::kFinish)));

@@ -72,7 +72,7 @@ TEST(ComputeNode, WaitThatBeganBeforeParallelCountsFromItsBeginning) {
   EXPECT_EQ(f.node.figures().faults, 2_us);
 }
 
-TEST(ComputeNode, CallsOfAllClustersAndTimeOutsideAreNoWaits) {
+TEST(ComputeNode, CollectiveCallsAndTimeOutsideAreNotCountedAsWaits) {
   Fixture f;
   f.parallel.enter(at(0), 1);
   (void)f.node.ask(Kind::kCollective, at(1), Duration());
@@ -84,13 +84,13 @@ TEST(ComputeNode, CallsOfAllClustersAndTimeOutsideAreNoWaits) {
   EXPECT_EQ(f.node.figures().syncs, Duration());
 }
 
-TEST(ComputeNode, CostOfGoingOnDelaysItOnce) {
+TEST(ComputeNode, CostOfContinuingIsChargedOnce) {
   Fixture f;
   EXPECT_EQ(f.wait_for(Kind::kFault, at(1), at(5), 3_us).at, at(8));
   EXPECT_EQ(f.wait_for(Kind::kFault, at(11), at(15)).at, at(15));
 }
 
-TEST(ComputeNode, GoesOnWhenItsMessagesAreHandled) {
+TEST(ComputeNode, ContinuesWhenItsMessagesAreHandled) {
   Fixture f;
   (void)f.node.ask(Kind::kLock, at(1), Duration());
   f.node.wait(Duration());
@@ -98,7 +98,7 @@ TEST(ComputeNode, GoesOnWhenItsMessagesAreHandled) {
   EXPECT_EQ(f.node.resume(at(5), f.parallel, f.rate).at, at(9));
 }
 
-TEST(ComputeNode, MessagesHoldUpWhatComputesAndNotWhatWaits) {
+TEST(ComputeNode, MessagesDelayComputingNodesButNotWaitingOnes) {
   Fixture f;
   f.parallel.enter(at(0), 1);
   f.node.handled(2_us, at(3), f.parallel);
@@ -135,7 +135,7 @@ TEST(ComputeNode, LeavesParallelOnceAndWaitsForTheLast) {
   EXPECT_FALSE(f.wait_for(Kind::kBarrier, at(11), at(12)).has_left);
 }
 
-TEST(ComputeNode, BarrierOfItsClusterCountsFromWhenItWasPutThere) {
+TEST(ComputeNode, BarrierOfTheClusterCountsFromItsBeginning) {
   Fixture f;
   f.parallel.enter(at(10), 1);
   f.node.wait_at_barrier(at(10));

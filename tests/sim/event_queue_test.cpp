@@ -19,7 +19,7 @@ constexpr Instant at(Duration since_start) {
   return Instant() + since_start;
 }
 
-TEST(EventQueue, EventsComeByTimeAndTheClockGoesWithThem) {
+TEST(EventQueue, EventsAreOrderedByTimeAndMoveTheClock) {
   EventQueue<char> queue;
   EXPECT_EQ(queue.next_time(), Instant::never());
   queue.push(at(30_us), 'c');
@@ -74,7 +74,7 @@ TEST(EventQueue, AgreesWithAStableSort) {
 }
 
 // Bursts, lulls, timers far ahead that others overtake, and crowds: what makes buckets wider and narrower.
-TEST(EventQueue, AgreesWithAnOrderedSetWhateverTheDistances) {
+TEST(EventQueue, AgreesWithAnOrderedSetForAnyDistances) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Prng random(seed);
@@ -106,7 +106,7 @@ TEST(EventQueue, AgreesWithAnOrderedSetWhateverTheDistances) {
   }
 }
 
-TEST(EventQueue, EventsMayOwnWhatTheyCarry) {
+TEST(EventQueue, EventsMayBeMoveOnly) {
   EventQueue<std::unique_ptr<int>> queue;
   for (int i = 9; i >= 0; --i) queue.push(at(Duration::us(i)), std::make_unique<int>(i));
   for (int i = 0; i < 5; ++i) EXPECT_EQ(*queue.pop(), i);

@@ -46,14 +46,14 @@ Tally tally(FaultModel& model, int frames = kFrames) {
   return t;
 }
 
-TEST(Faults, NoneUnlessAsked) {
+TEST(Faults, NoFaultsByDefault) {
   FaultModel model({}, kSeed);
   const Tally t = tally(model);
   EXPECT_EQ(t.lost + t.doubled + t.late + t.corrupt, 0);
   EXPECT_FALSE(FaultConfig{}.any());
 }
 
-TEST(Faults, EachAsOftenAsAsked) {
+TEST(Faults, EachFaultOccursAtItsConfiguredRate) {
   FaultModel model(
       {.loss = 0.02, .duplicate = 0.03, .reorder = 0.05, .reorder_within = 70_us, .corrupt = 0.01}, kSeed);
   const Tally t = tally(model);
@@ -66,7 +66,7 @@ TEST(Faults, EachAsOftenAsAsked) {
   EXPECT_GT(t.latest, 69_us);
 }
 
-TEST(Faults, BurstsLoseSeveralInARowAndAsManyAsTheirStatesSay) {
+TEST(Faults, BurstsLoseRunsOfFramesAtTheConfiguredRate) {
   FaultModel model({.burst_begins = 0.001, .burst_ends = 0.1, .burst_loss = 1.0}, kSeed);
   const Tally t = tally(model);
   // In the bad state for 0.001 / (0.001 + 0.1) of the time, 10 frames in a row on average.
@@ -105,7 +105,7 @@ TEST(Faults, CorruptionReachesEveryByteAndAlwaysChangesIt) {
   for (const int hit : hits) EXPECT_NEAR(hit, 100, 50);
 }
 
-TEST(Faults, ACutLosesEverythingUntilItEnds) {
+TEST(Faults, CutLosesEveryFrameUntilItsEnd) {
   FaultModel model({}, kSeed);
   model.cut(at(10_us));
   EXPECT_EQ(model.strike(at(9_us), kFrame).lost, Fate::Lost::kCut);
@@ -114,7 +114,7 @@ TEST(Faults, ACutLosesEverythingUntilItEnds) {
   EXPECT_EQ(model.strike(at(10_us), kFrame).lost, Fate::Lost::kNot);
 }
 
-TEST(Faults, CutsComeByThemselvesForTheirShareOfTheTime) {
+TEST(Faults, RandomCutsTakeTheirShareOfTheTime) {
   FaultModel model({.cuts = {.every = 3_ms, .length = 1_ms}}, kSeed);
   const Tally t = tally(model, 2'000'000);  // 2 s: about 500 cuts
   EXPECT_NEAR(t.lost, 2'000'000 * 0.25, 2'000'000 * 0.03);
@@ -134,7 +134,7 @@ TEST(Faults, CutsDoNotDependOnTheNumberOfFrames) {
   }
 }
 
-TEST(Faults, AClogTellsWhenItEnds) {
+TEST(Faults, ClogReturnsItsEnd) {
   FaultModel model({.clogs = {.every = 3_ms, .length = 1_ms}}, kSeed);
   int clogged = 0;
   for (int i = 0; i < 1'000'000; ++i) {
@@ -147,7 +147,7 @@ TEST(Faults, AClogTellsWhenItEnds) {
   EXPECT_NEAR(clogged, 250'000, 50'000);
 }
 
-TEST(Faults, WhenTheyStopTheyStop) {
+TEST(Faults, NoFaultsAfterStop) {
   FaultModel model(
       {.loss = 1.0, .cuts = {.every = 1_us, .length = 1_s}, .clogs = {.every = 1_us, .length = 1_s}}, kSeed);
   model.cut(at(100_s));
@@ -157,7 +157,7 @@ TEST(Faults, WhenTheyStopTheyStop) {
   EXPECT_EQ(model.clogged_until(at(100_us)), at(100_us));
 }
 
-TEST(Faults, TheSameSeedHarmsTheSameFrames) {
+TEST(Faults, SameSeedFaultsTheSameFrames) {
   const FaultConfig config{.loss = 0.1, .duplicate = 0.1, .reorder = 0.1, .corrupt = 0.1, .spike = 0.1};
   FaultModel a(config, kSeed);
   FaultModel b(config, kSeed);

@@ -113,7 +113,7 @@ void expect_each_once(const Everybody& all, unsigned messages) {
   for (const auto& [number, times] : all.arrived) EXPECT_EQ(times, 1u) << "message " << number;
 }
 
-TEST(IccsIncidents, WithoutAnyEachMessageArrivesOnce) {
+TEST(IccsIncidents, WithoutIncidentsEachMessageArrivesOnce) {
   Everybody all(config(3, 2), 600);
   EXPECT_TRUE(all.run(100_us, 10_s));
   expect_each_once(all, 600);
@@ -121,7 +121,7 @@ TEST(IccsIncidents, WithoutAnyEachMessageArrivesOnce) {
   EXPECT_EQ(all.proxies_used.size(), 2u);
 }
 
-TEST(IccsIncidents, AStoppedProxyIsReplacedByAnotherAndComesBack) {
+TEST(IccsIncidents, StoppedProxyIsReplacedAndReturns) {
   IccsConfig c = config(2, 2);
   c.incidents = {{.at = 10_ms, .cluster = ClusterId(0), .what = ProxyStops{1, 200_ms}}};
   Everybody all(c, 4000);
@@ -133,7 +133,7 @@ TEST(IccsIncidents, AStoppedProxyIsReplacedByAnotherAndComesBack) {
   EXPECT_GT(all.iccs.counters(ClusterId(0), 1).messages_sent.get(), 100u) << "after it came back";
 }
 
-TEST(IccsIncidents, ADarkInterfaceIsAvoidedAndUsedAgain) {
+TEST(IccsIncidents, FailedInterfaceIsAvoidedAndUsedAgainAfterItsReturn) {
   IccsConfig c = config(2, 2, 2);
   c.incidents = {{.at = 10_ms, .cluster = ClusterId(1), .what = NiFails{0, 100_ms}}};
   Everybody all(c, 4000);
@@ -143,7 +143,7 @@ TEST(IccsIncidents, ADarkInterfaceIsAvoidedAndUsedAgain) {
   EXPECT_GT(all.sum(&proxy::ProxyCounters::failed_over) + all.sum(&proxy::ProxyCounters::lent), 0u);
 }
 
-TEST(IccsIncidents, AProxyThatIsSetAsideServesNobodyUntilItIsAddedAgain) {
+TEST(IccsIncidents, InactiveProxyServesNoClientUntilItIsActiveAgain) {
   IccsConfig c = config(2, 3);
   const auto active = [](Duration at, unsigned count) {
     return Incident{.at = at, .cluster = ClusterId(0), .what = ActiveProxies{count}};
@@ -159,7 +159,7 @@ TEST(IccsIncidents, AProxyThatIsSetAsideServesNobodyUntilItIsAddedAgain) {
 }
 
 // Who would send learns of it from reserve(); where all wait nobody does.
-TEST(IccsIncidents, LossOfAPeerIsToldWhereNobodySends) {
+TEST(IccsIncidents, LossOfAPeerIsReportedWithoutTraffic) {
   IccsConfig c = config(2, 1);
   c.incidents = {{.at = 1_ms, .cluster = ClusterId(1), .what = NiFails{}}};
   Everybody all(c, 0);
@@ -169,7 +169,7 @@ TEST(IccsIncidents, LossOfAPeerIsToldWhereNobodySends) {
   EXPECT_LT(all.events.now(), end);
 }
 
-TEST(IccsIncidents, AStoppedProxyThatNeverReturnsIsReplacedForGood) {
+TEST(IccsIncidents, StoppedProxyThatNeverReturnsIsReplaced) {
   IccsConfig c = config(3, 3);
   c.incidents = {{.at = 10_ms, .cluster = ClusterId(1), .what = ProxyStops{0, std::nullopt}}};
   Everybody all(c, 3000);
@@ -180,7 +180,7 @@ TEST(IccsIncidents, AStoppedProxyThatNeverReturnsIsReplacedForGood) {
 }
 
 // Of what the stopped proxy had taken nothing is behind another message, so no message to come brings it along.
-TEST(IccsIncidents, WhatAStoppedProxyHadTakenIsSentByAnotherWithoutFurtherTraffic) {
+TEST(IccsIncidents, MessagesOfAStoppedProxyAreSentByAnotherWithoutFurtherTraffic) {
   for (const unsigned stopped : {0u, 1u}) {
     IccsConfig c = config(2, 2);
     c.incidents = {{.at = 105_us, .cluster = ClusterId(0), .what = ProxyStops{stopped, std::nullopt}}};
@@ -190,7 +190,7 @@ TEST(IccsIncidents, WhatAStoppedProxyHadTakenIsSentByAnotherWithoutFurtherTraffi
   }
 }
 
-TEST(IccsIncidents, AFailedInterfaceThatNeverReturnsIsAvoided) {
+TEST(IccsIncidents, FailedInterfaceThatNeverReturnsIsAvoided) {
   for (const unsigned ni : {0u, 1u}) {
     IccsConfig c = config(3, 3, 2);
     c.incidents = {{.at = 10_ms, .cluster = ClusterId(0), .what = NiFails{ni, std::nullopt}}};
@@ -247,7 +247,7 @@ struct UnequalLanes {
   double time_by_proxy_0_to_1 = 0;  // of a message, on the mean
 };
 
-TEST(IccsDispatch, LeastLoadedGivesLessToTheProxyThatServesTwoLanes) {
+TEST(IccsDispatch, LeastLoadedGivesLessToAProxyThatServesTwoLanes) {
   const UnequalLanes in_turn(convergence::Dispatch::kRoundRobin);
   const UnequalLanes least(convergence::Dispatch::kLeastLoaded);
   EXPECT_NEAR(in_turn.share_of_proxy_0, 2.0 / 3, 0.01);
@@ -279,7 +279,7 @@ TEST(Iccs, SetUpInWhichNoFrameArrivesEndsWithAnError) {
       << established.error().text;
 }
 
-TEST(Iccs, AnIdleOneCostsNoEventsBesidesKeepAlives) {
+TEST(Iccs, IdleIccsHasNoEventsExceptKeepAlives) {
   const IccsConfig c = config(2, 2);
   Everybody all(c, 0);
   const Instant began = all.events.now();

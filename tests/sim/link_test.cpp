@@ -11,7 +11,7 @@ constexpr Instant at(Duration since_start) {
 }
 using Verdict = Link::Verdict;
 
-TEST(Link, AFrameTakesItsBytesPreambleFcsAndGapAndThenThePropagation) {
+TEST(Link, FrameTakesItsBytesPreambleFcsGapAndPropagation) {
   Link link({.bits_per_second = 10'000'000'000, .propagation = 5_us});
   // 1514 + 8 + 4 + 12 = 1538 bytes, 0.8 ns each.
   EXPECT_EQ(link.serialisation(1514), 1230_ns);
@@ -29,7 +29,7 @@ TEST(Link, ShortFramesArePadded) {
   EXPECT_EQ(wire_bytes(61), 85u);
 }
 
-TEST(Link, FramesWaitForEachOtherAndAnIdleLinkForgets) {
+TEST(Link, FramesWaitForEachOtherOnlyWhileTheLinkIsBusy) {
   Link link({.bits_per_second = 8'000'000'000, .propagation = Duration()});  // a byte a nanosecond
   EXPECT_EQ(link.offer(at(0_us), 1000).sent, at(1024_ns));
   EXPECT_EQ(link.offer(at(0_us), 1000).sent, at(2048_ns));
@@ -37,7 +37,7 @@ TEST(Link, FramesWaitForEachOtherAndAnIdleLinkForgets) {
   EXPECT_EQ(link.offer(at(10_us), 1000).sent, at(11024_ns));
 }
 
-TEST(Link, ABusyLinkRunsAtItsRateExactlyThoughFramesTakeFractionsOfANanosecond) {
+TEST(Link, BusyLinkRunsAtItsExactRateDespiteFractionsOfNanoseconds) {
   Link link({.bits_per_second = 9'999'999'937, .queue_bytes = 1u << 30});  // prime
   Instant sent;
   for (int i = 0; i < 100'000; ++i) sent = link.offer(at(0_us), 60).sent;
@@ -45,7 +45,7 @@ TEST(Link, ABusyLinkRunsAtItsRateExactlyThoughFramesTakeFractionsOfANanosecond) 
   EXPECT_NEAR(static_cast<double>(sent.ns()), exact, 1.0);
 }
 
-TEST(Link, AFullQueueDropsAndTakesAgainWhenItHasDrained) {
+TEST(Link, FullQueueDropsUntilItHasDrained) {
   Link link({.bits_per_second = 8'000'000'000, .propagation = 1_us, .queue_bytes = 3 * 1024});
   EXPECT_EQ(link.offer(at(0_us), 1000).verdict, Verdict::kCarried);
   EXPECT_EQ(link.offer(at(0_us), 1000).verdict, Verdict::kCarried);
@@ -60,13 +60,13 @@ TEST(Link, AFullQueueDropsAndTakesAgainWhenItHasDrained) {
   EXPECT_EQ(link.dropped(), 2u);
 }
 
-TEST(Link, AnOverlongFrameIsNoCaseForTheQueue) {
+TEST(Link, OverlongFrameIsDroppedWithoutQueueing) {
   Link link({.mtu_bytes = 1500});
   EXPECT_EQ(link.offer(at(0_us), 1514).verdict, Verdict::kCarried);
   EXPECT_EQ(link.offer(at(0_us), 1515).verdict, Verdict::kTooLong);
 }
 
-TEST(Link, WhileItIsCloggedFramesWaitInOrderAndTheQueueIsAsLongAsEver) {
+TEST(Link, CloggedLinkKeepsTheOrderAndTheQueuesLimit) {
   Link link({.bits_per_second = 8'000'000'000, .propagation = 1_us, .queue_bytes = 2 * 1024});
   link.offer(at(0_us), 1000);
   link.clog(at(0_us), at(1_ms));

@@ -51,7 +51,7 @@ Outcome run(const MachineConfig& c, std::vector<Script> scripts,
   return r;
 }
 
-TEST(Machine, WhatOneClusterWroteBeforeABarrierTheOtherReadsBehindIt) {
+TEST(Machine, WritesBeforeABarrierAreReadAfterIt) {
   const Outcome r = run(config(2, 1), {{write_word(0, 7), write_word(4096, 8), barrier(), read_word(8)},
                                        {write_word(8, 9), barrier(), read_word(0), read_word(4096)}});
   ASSERT_TRUE(r.figures.ok()) << r.figures.error().text;
@@ -61,14 +61,14 @@ TEST(Machine, WhatOneClusterWroteBeforeABarrierTheOtherReadsBehindIt) {
   EXPECT_GT(r.figures->parallel, Duration());
 }
 
-TEST(Machine, ComputingTakesItsCyclesAndNothingElseDoes) {
+TEST(Machine, OnlyComputingTakesCyclesOfTheProgram) {
   const Outcome r = run(config(1, 2), {{compute(1000), compute(500)}, {compute(200)}});
   ASSERT_TRUE(r.figures.ok()) << r.figures.error().text;
   EXPECT_EQ(r.figures->nodes[0].computing, model().time(1500));
   EXPECT_EQ(r.figures->nodes[1].computing, model().time(200));
 }
 
-TEST(Machine, ALockAdmitsOneAfterTheOther) {
+TEST(Machine, LockAdmitsOneNodeAtATime) {
   std::vector<Script> scripts;
   for (int n = 0; n < 6; ++n) {
     Script s;
@@ -88,7 +88,7 @@ TEST(Machine, ALockAdmitsOneAfterTheOther) {
     for (unsigned n = 0; n < 2; ++n) EXPECT_EQ(r.shells[k]->read_by(n), (std::vector<std::uint64_t>{60}));
 }
 
-TEST(Machine, NodesThatWaitForEachOtherAreToldSo) {
+TEST(Machine, DeadlockIsReported) {
   const Outcome r = run(config(2, 1), {{lock(1), lock(2)}, {lock(2), compute(100000), lock(1)}});
   ASSERT_FALSE(r.figures.ok());
   EXPECT_NE(r.figures.error().text.find("all compute nodes wait"), std::string::npos)
@@ -97,7 +97,7 @@ TEST(Machine, NodesThatWaitForEachOtherAreToldSo) {
       << r.figures.error().text;
 }
 
-TEST(Machine, AMistakeOfTheProgramsIsNamed) {
+TEST(Machine, MistakeOfTheProgramIsNamed) {
   const auto told = [](const Script& script) {
     const Outcome r = run(config(2, 1), {{}, script});
     return r.figures.ok() ? "" : r.figures.error().text;
@@ -133,7 +133,7 @@ std::vector<Script> random_scripts(std::uint64_t seed, unsigned nodes) {
   return scripts;
 }
 
-TEST(Machine, TheSameRunIsTheSameTrace) {
+TEST(Machine, SameConfigurationGivesTheSameTrace) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     const std::vector<Script> scripts = random_scripts(seed, 6);
     const Outcome a = run(config(3, 2, 2), scripts);
@@ -144,7 +144,7 @@ TEST(Machine, TheSameRunIsTheSameTrace) {
   }
 }
 
-TEST(Machine, WindowsGiveWhatStrictOrderGives) {
+TEST(Machine, WindowsAndStrictOrderGiveTheSameTrace) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     for (const Mode mode : {Mode::kReal, Mode::kNoDelay, Mode::kNoContention}) {
       MachineConfig c = config(3, 2, 2);
@@ -188,7 +188,7 @@ TEST(Machine, TheSeedDrawsTheJitter) {
   EXPECT_LT(mean, 60);
 }
 
-TEST(Machine, WhoEndsEarlyWaitsForTheLast) {
+TEST(Machine, NodesThatEndEarlyWaitForTheLast) {
   const Outcome r = run(config(2, 3), std::vector<Script>(6, Script{compute(10)}));
   ASSERT_TRUE(r.figures.ok()) << r.figures.error().text;
   for (const NodeFigures& node : r.figures->nodes) {
@@ -212,7 +212,7 @@ TEST(Machine, EveryModeGivesTheSameResult) {
   EXPECT_EQ(read[0], read[2]);
 }
 
-TEST(Machine, LossCostsTimeAndNothingElse) {
+TEST(Machine, LossOnlyCostsTime) {
   const std::vector<Script> scripts = random_scripts(11, 6);
   MachineConfig c = config(3, 2);
   const Outcome good = run(c, scripts);
@@ -226,7 +226,7 @@ TEST(Machine, LossCostsTimeAndNothingElse) {
 }
 
 // With its result, or with an error that says what was lost.
-TEST(Machine, EveryRunEndsHoweverManyFramesAreLost) {
+TEST(Machine, EveryRunEndsAtAnyLossRate) {
   for (const double loss : {0.9, 0.95, 1.0}) {
     for (std::uint64_t seed = 1; seed <= 4; ++seed) {
       MachineConfig c = config(2, 1);
@@ -241,7 +241,7 @@ TEST(Machine, EveryRunEndsHoweverManyFramesAreLost) {
   }
 }
 
-TEST(Machine, WhoWritesAnothersPagePaysForATwin) {
+TEST(Machine, WriteToARemotePagePaysForATwin) {
   const auto waits_for_pages = [](double twin_cycles) {
     settings::CostModel costs = model();
     costs.twin = twin_cycles;
@@ -277,7 +277,7 @@ class Flood final : public Iccs::Sink {
   std::vector<std::byte> message_;
 };
 
-TEST(Iccs, WhoHasNoRoomIsToldOfItAndNothingIsKeptForEver) {
+TEST(Iccs, SenderWithoutRoomIsNotifiedWhenThereIsRoom) {
   IccsConfig c = config(2, 1, 2).iccs;
   c.window_bytes = 16384;
   Events events(2);
@@ -295,7 +295,7 @@ TEST(Iccs, WhoHasNoRoomIsToldOfItAndNothingIsKeptForEver) {
   EXPECT_TRUE(iccs.at_rest());
 }
 
-TEST(Iccs, StagesHaveTheNamesThatTheirCostsHave) {
+TEST(Iccs, StagesHaveTheNamesOfTheirCosts) {
   for (const char* const stage : kStageNames) {
     const std::span<const settings::Setting> costs = settings::cost_settings();
     EXPECT_TRUE(std::any_of(costs.begin(), costs.end(), [&](const settings::Setting& cost) {
@@ -313,7 +313,7 @@ Duration latency(std::uint32_t bytes) {
 }
 
 // Figure 6 of the paper.
-TEST(IdleMessage, TakesAStepLongerAtEachFurtherFragment) {
+TEST(IdleMessage, TakesLongerByAStepAtEachFurtherFragment) {
   // Most of what a further fragment costs is hidden: one is being received while the next is sent.
   const Duration fragment = (latency(1000) - latency(996)) * 10;
   std::vector<std::uint32_t> steps;
@@ -354,7 +354,7 @@ Outcome with(ModelMutant mutant) {
   return r;
 }
 
-TEST(ModelMutant, AForgottenChecksumMakesServiceShorterAndLeavesTheNetworkAlone) {
+TEST(ModelMutant, ForgottenChecksumShortensServiceOnly) {
   const Outcome right = with(ModelMutant::kNone);
   const Outcome wrong = with(ModelMutant::kForgetsChecksums);
   const auto mean = [](const Outcome& r, Duration MessageFigures::*part) {
@@ -385,7 +385,7 @@ TEST(ModelMutant, LastInFirstOutMakesTheLongestWaitLonger) {
   EXPECT_GT(longest_wait(ModelMutant::kLastInFirstOut).ns(), longest_wait(ModelMutant::kNone).ns() * 3 / 2);
 }
 
-TEST(Machine, AQueueIsAsLongAsLittlesLawSays) {
+TEST(Machine, QueueLengthAgreesWithLittlesLaw) {
   const Outcome r = run(config(3, 2), random_scripts(5, 6));
   ASSERT_TRUE(r.figures.ok());
   for (const ProxyFigures& p : r.figures->proxies) {
@@ -397,7 +397,7 @@ TEST(Machine, AQueueIsAsLongAsLittlesLawSays) {
   }
 }
 
-TEST(Machine, AProxysTimeIsWhatItsStagesTook) {
+TEST(Machine, BusyTimeOfAProxyIsTheSumOfItsStages) {
   for (const double speed : {1.0, 2.0}) {
     MachineConfig c = config(3, 2, 2);
     c.iccs.proxy_speed = speed;
@@ -420,7 +420,7 @@ TEST(Machine, AProxysTimeIsWhatItsStagesTook) {
   }
 }
 
-TEST(Machine, WhoSharesALinkWaitsForIt) {
+TEST(Machine, ProxiesThatShareALinkWaitForIt) {
   settings::CostModel slow = model();
   slow.wire_byte = 20;
   unsigned long_ones = 0;
@@ -460,7 +460,7 @@ TEST(Machine, WhoSharesALinkWaitsForIt) {
   for (const LinkFigures& link : fast.figures->links) EXPECT_EQ(link.waited, Duration());
 }
 
-TEST(Machine, WhatClustersReceiveIsWhatWasDelivered) {
+TEST(Machine, ReceivedMessagesAreTheDeliveredOnes) {
   std::vector<std::uint64_t> traced(3);
   const Outcome r = run(config(3, 2), random_scripts(5, 6), {dsm::Homes::Kind::kCluster, ClusterId(2)},
                         [&](const MessageReport& m) { ++traced[m.to.value()]; });
@@ -473,7 +473,7 @@ TEST(Machine, WhatClustersReceiveIsWhatWasDelivered) {
   EXPECT_NEAR(static_cast<double>(sent), static_cast<double>(received), 8) << "but for those at the ends";
 }
 
-TEST(Machine, WhoComputesIsHeldUpByMessages) {
+TEST(Machine, MessagesDelayComputingNodes) {
   // Cluster 1 keeps the pages that cluster 0 asks for one after the other.
   Script asks;
   for (std::uint32_t page = 0; page < 8; ++page) {
@@ -524,7 +524,7 @@ void expect_one_fault_for_each_access(const Sharing& s, double twin, std::int64_
 }
 
 // However long opening a page takes, and whenever somebody else's changes close it.
-TEST(FalseSharing, APageStaysOpenUntilTheAccessItWasOpenedForHasBeenMade) {
+TEST(FalseSharing, OpenedPageStaysOpenUntilItsAccessIsMade) {
   for (const Sharing s : {Sharing{1, 0, 1, 2}, Sharing{1, 0, 1, 0}, Sharing{1, 0, 1, 1}, Sharing{2, 0, 2, 2},
                           Sharing{2, 0, 1, 0}, Sharing{2, 0, 1, 1}, Sharing{2, 1, 0, 2}}) {
     for (double twin = 200; twin < 20'000; twin *= 4) {
@@ -539,7 +539,7 @@ TEST(FalseSharing, APageStaysOpenUntilTheAccessItWasOpenedForHasBeenMade) {
 }
 
 // All words in two pages, each under a lock of its own.
-TEST(FalseSharing, WindowsGiveWhatStrictOrderGives) {
+TEST(FalseSharing, WindowsAndStrictOrderGiveTheSameTrace) {
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
     Prng random(seed);
     std::vector<Script> scripts(6);

@@ -2,7 +2,7 @@
 // between every two nodes, and the frames that are in flight.
 //
 // Every NIC hangs on one switch, which looks at the destination's MAC. What a NicQueue commits goes over the
-// line to each receiver at once; the world hears when a frame arrives by an event of its own.
+// line to each receiver at once; the world is told by an event when a frame arrives.
 #pragma once
 
 #include <algorithm>
@@ -65,7 +65,7 @@ class Network final : private VirtualNic::Wire {
   void cut(unsigned from, unsigned to, unsigned link, Instant until) {
     line(from, to, link).faults.cut(until);
   }
-  // Two proxies of two nodes do not hear each other until then, by whatever link.
+  // Two proxies of two nodes do not receive from each other until then, over any link.
   void cut_path(unsigned node, unsigned proxy, unsigned peer, unsigned peer_proxy, Instant until) {
     cut_until(node, proxy, peer, peer_proxy) = std::max(cut_until(node, proxy, peer, peer_proxy), until);
     cut_until(peer, peer_proxy, node, proxy) = cut_until(node, proxy, peer, peer_proxy);

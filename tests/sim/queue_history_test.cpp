@@ -11,14 +11,14 @@ namespace {
 
 constexpr Duration kFirstWidth = Duration::ns(std::int64_t{1} << QueueHistory::kFirstWidthLog2);
 
-TEST(QueueHistory, NothingIsAsLongAsNothing) {
+TEST(QueueHistory, EmptyHistoryHasNoLength) {
   const QueueHistory h;
   EXPECT_EQ(h.size(), 0u);
   EXPECT_EQ(h.mean(), 0);
   EXPECT_EQ(h.most(), 0u);
 }
 
-TEST(QueueHistory, AnIntervalHasTheMeanWeightedByTimeAndTheLargest) {
+TEST(QueueHistory, IntervalHasTheTimeWeightedMeanAndTheMaximum) {
   QueueHistory h;
   const Duration quarter = kFirstWidth / 4;
   h.add(quarter, 8);
@@ -38,7 +38,7 @@ TEST(QueueHistory, AnIntervalHasTheMeanWeightedByTimeAndTheLargest) {
   EXPECT_EQ(h.most(), 8u);
 }
 
-TEST(QueueHistory, AMomentCountsForTheLargestAndNotForTheMean) {
+TEST(QueueHistory, LengthOfNoDurationCountsForTheMaximumOnly) {
   QueueHistory h;
   h.touch(3);  // at the very beginning, of the first interval
   h.add(kFirstWidth, 1);
@@ -50,7 +50,7 @@ TEST(QueueHistory, AMomentCountsForTheLargestAndNotForTheMean) {
   EXPECT_EQ(h.mean(), 1.5);
 }
 
-TEST(QueueHistory, WhenTimeOutgrowsItPairsBecomeOneAndTheWidthDoubles) {
+TEST(QueueHistory, FullHistoryMergesPairsAndDoublesTheWidth) {
   QueueHistory h;
   for (std::uint32_t i = 0; i < QueueHistory::kIntervals; ++i) h.add(kFirstWidth, i);
   EXPECT_EQ(h.width(), kFirstWidth);
@@ -66,7 +66,7 @@ TEST(QueueHistory, WhenTimeOutgrowsItPairsBecomeOneAndTheWidthDoubles) {
   EXPECT_EQ(h[QueueHistory::kIntervals / 2].mean, 100);
 }
 
-TEST(QueueHistory, OneLongTimeMayDoubleTheWidthManyTimes) {
+TEST(QueueHistory, LongTimeDoublesTheWidthSeveralTimes) {
   QueueHistory h;
   h.add(1_s, 5);
   h.add(2_s, 0);
@@ -79,7 +79,7 @@ TEST(QueueHistory, OneLongTimeMayDoubleTheWidthManyTimes) {
 }
 
 // Against every nanosecond written down.
-TEST(QueueHistory, IsWhatTheLengthsSayAtEveryMoment) {
+TEST(QueueHistory, AgreesWithTheLengthsAtEveryMoment) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     Prng random(seed);
     QueueHistory h;

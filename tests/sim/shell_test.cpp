@@ -804,7 +804,7 @@ TEST(Failures, CallsOnForeignThreadsAreReported) {
               HasSubstr("a thread that is no compute node touched shared memory"));
 }
 
-TEST(Failures, ChildOfForkEndsAtItsTouchAndAtItsCallsAndItsParentGoesOn) {
+TEST(Failures, ChildOfForkEndsAtItsAccessAndItsCallsAndItsParentContinues) {
   ShellMachine machine({.clusters = 2, .compute = 2});
   expect_runs(machine, [] {
     auto* const shared = dsm::allocate<int>(2048);

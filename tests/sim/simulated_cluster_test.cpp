@@ -83,7 +83,7 @@ TEST_F(Cluster, RequestsReachThePageProtocolAnEntryLater) {
   EXPECT_EQ(cluster_.clock(), 1070);
 }
 
-TEST_F(Cluster, NodesThatWaitMayNotRun) {
+TEST_F(Cluster, WaitingNodesDoNotRun) {
   enter_parallel();
   ask(0, 1000, {.kind = Kind::kLock, .id = 3});
   ask(1, 1200, {.kind = Kind::kLock, .id = 3});
@@ -100,7 +100,7 @@ TEST_F(Cluster, MisuseOfALockEndsTheRun) {
   EXPECT_EQ(shared_.failure.error().text, "compute node 0 unlocks lock 5, which it does not have");
 }
 
-TEST_F(Cluster, MessagesAreHandledByWhoWaits) {
+TEST_F(Cluster, WaitingNodesHandleMessages) {
   enter_parallel();
   ask(0, 1000, {.kind = Kind::kBarrier, .id = 1});
   const std::int64_t clock = shell_.node(1).clock;
@@ -110,7 +110,7 @@ TEST_F(Cluster, MessagesAreHandledByWhoWaits) {
   EXPECT_EQ(shell_.node(1).clock, clock);
 }
 
-TEST_F(Cluster, MessagesHoldUpNodesInTurnsWhenNoneWaits) {
+TEST_F(Cluster, ComputingNodesHandleMessagesInTurnWhenNoneWaits) {
   enter_parallel();
   const std::int64_t before = shell_.node(0).clock;
   EXPECT_EQ(cluster_.on_room(Instant::from_ns(2000)).lane, 0u);
@@ -142,7 +142,7 @@ TEST_F(Cluster, BarrierOfTheInitialThreadsLeavesTheOtherNodesOutside) {
   EXPECT_FALSE(shell_.node(1).runnable);
 }
 
-TEST_F(Cluster, InitialNodeGoesOnWhenAllHaveLeftParallel) {
+TEST_F(Cluster, InitialNodeContinuesWhenAllHaveLeftParallel) {
   enter_parallel();
   for (const unsigned node : {0u, 1u})
     ask(node, 1000 + node, {.kind = Kind::kBarrier, .id = dsm::kOwnBarrier.value()});
@@ -156,7 +156,7 @@ TEST_F(Cluster, InitialNodeGoesOnWhenAllHaveLeftParallel) {
   EXPECT_FALSE(shell_.node(1).runnable);
 }
 
-TEST_F(Cluster, LoopsOfOneClusterNeedNoOther) {
+TEST_F(Cluster, LoopsOfOneClusterInvolveNoOther) {
   ask(0, 1000, {.kind = Kind::kRunOnCluster});
   EXPECT_TRUE(called_.empty());
   EXPECT_TRUE(shell_.node(0).runnable);

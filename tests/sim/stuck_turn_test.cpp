@@ -26,7 +26,7 @@ Activity activity(State state, int used_s) {
   return {state, Duration::s(used_s)};
 }
 
-TEST(StuckTurn, NothingIsLookedAtBeforeTheLimit) {
+TEST(StuckTurn, NothingIsCheckedBeforeTheLimit) {
   const StuckTurn turn(at(100), activity(State::kRuns, 7), Duration::s(10));
   EXPECT_FALSE(turn.is_due(at(109)));
   EXPECT_TRUE(turn.is_due(at(110)));
@@ -39,7 +39,7 @@ TEST(StuckTurn, BlockedIsStuckWhetherChargesAreCountedOrNot) {
   }
 }
 
-TEST(StuckTurn, BlockedWhileOtherThreadsWorkIsNot) {
+TEST(StuckTurn, BlockedWhileOtherThreadsWorkIsNotStuck) {
   StuckTurn turn(at(0), activity(State::kRuns, 0), Duration::s(10));
   EXPECT_EQ(turn.look(at(10), activity(State::kBlocked, 9), true), Way::kNone);
   EXPECT_FALSE(turn.is_due(at(19)));
@@ -54,7 +54,7 @@ TEST(StuckTurn, ComputingIsStuckIfChargesWouldHaveEndedIt) {
   EXPECT_EQ(turn.look(at(51), activity(State::kRuns, 17), true), Way::kSpinning);
 }
 
-TEST(StuckTurn, WaitingForInputIsNot) {
+TEST(StuckTurn, WaitingForInputIsNotStuck) {
   StuckTurn turn(at(0), activity(State::kRuns, 0), Duration::s(10));
   EXPECT_EQ(turn.look(at(1000), activity(State::kWaits, 0), true), Way::kNone);
 }
@@ -101,7 +101,7 @@ void wait_for_a_futex() {
   for (;;) ::syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, nullptr, nullptr, 0);
 }
 
-TEST(Activity, OfAProcessIsRead) {
+TEST(Activity, ActivityOfAProcessIsRead) {
   EXPECT_TRUE(Child(wait_for_a_futex).comes_to(State::kBlocked));
   EXPECT_TRUE(Child([] { ::pause(); }).comes_to(State::kWaits));
   EXPECT_TRUE(Child([] { ::raise(SIGSTOP); }).comes_to(State::kStopped));
@@ -119,7 +119,7 @@ TEST(Activity, OfAProcessIsRead) {
   EXPECT_LT(used, Duration::s(10));
 }
 
-TEST(Activity, AProcessThatIsTracedIsStopped) {
+TEST(Activity, TracedProcessIsStopped) {
   const Child child([] {
     ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
     ::raise(SIGUSR1);  // the tracer is told, and lets it go on
@@ -132,7 +132,7 @@ TEST(Activity, AProcessThatIsTracedIsStopped) {
   EXPECT_EQ(read_activity(child.pid()).state, State::kStopped);
 }
 
-TEST(Activity, OfAProcessThatIsNotThereIsNothing) {
+TEST(Activity, MissingProcessHasNoActivity) {
   const Activity none = read_activity(-1);
   EXPECT_EQ(none.state, State::kWaits);
   EXPECT_EQ(none.processor_time, Duration());

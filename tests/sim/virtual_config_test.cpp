@@ -40,7 +40,7 @@ TEST(VirtualConfig, BroadcastUnknownAndShortDestinationsAreNoStation) {
   EXPECT_FALSE(station_of({}).has_value());
 }
 
-TEST(VirtualConfig, MachinesThatShareANetworkNumberTheirClustersForThemselves) {
+TEST(VirtualConfig, MachinesOnOneNetworkHaveTheirOwnClusterNumbers) {
   VirtualClusters clusters;
   clusters.proxies = {2, 3};
   clusters.stations = {4, 7};

@@ -26,7 +26,7 @@ WorldConfig good_network() {
   return w;
 }
 
-TEST(World, TheSameSeedIsTheSameWorldEventForEvent) {
+TEST(World, SameSeedGivesTheSameEvents) {
   for (std::uint64_t seed = 100; seed < 110; ++seed) {
     const WorldResult first = run(WorldConfig::draw(seed));
     const WorldResult second = run(WorldConfig::draw(seed));
@@ -36,7 +36,7 @@ TEST(World, TheSameSeedIsTheSameWorldEventForEvent) {
   }
 }
 
-TEST(World, OnAGoodNetworkEverythingArrivesAndNothingIsSentAgain) {
+TEST(World, GoodNetworkDeliversEverythingWithoutRetransmission) {
   WorldConfig w = good_network();
   w.closes = 0;
   const WorldResult r = run(w);
@@ -46,7 +46,7 @@ TEST(World, OnAGoodNetworkEverythingArrivesAndNothingIsSentAgain) {
   EXPECT_EQ(r.peers_lost, 0u);
 }
 
-TEST(World, EachFaultOfTheNetworkHappensWhenAskedFor) {
+TEST(World, EachConfiguredNetworkFaultHappens) {
   WorldConfig w = good_network();
   w.fault_ms = 50;
   w.loss = w.duplicate = w.reorder = w.corrupt = 0.05;
@@ -70,7 +70,7 @@ TEST(World, EachFaultOfTheNetworkHappensWhenAskedFor) {
   EXPECT_GT(again, 0u);
 }
 
-TEST(World, APathThatDiesIsGivenUpForAnotherAndNothingIsLost) {
+TEST(World, DeadPathIsReplacedAndNothingIsLost) {
   WorldConfig w = good_network();
   w.proxies_0 = w.proxies_1 = 2;
   w.path_death_ms = 110;
@@ -86,7 +86,7 @@ TEST(World, APathThatDiesIsGivenUpForAnotherAndNothingIsLost) {
   EXPECT_GT(fenced, 0u);
 }
 
-TEST(World, AProxyThatStandsStillIsGivenUpForOthers) {
+TEST(World, StalledProxyIsReplaced) {
   WorldConfig w = good_network();
   w.proxies_0 = w.proxies_1 = 3;
   w.path_death_ms = 110;
@@ -118,7 +118,7 @@ TEST(World, StaleAcceptDoesNotOpenASuccessorsConnection) {  // CN-8
   EXPECT_GT(r.proxies_fenced, 0u);
 }
 
-TEST(World, ANodeThatRestartsIsAnotherForItsPeers) {
+TEST(World, RestartedNodeIsANewIncarnationForItsPeers) {
   WorldConfig w = good_network();
   w.fault_ms = 50;
   w.restarts = 2;
@@ -127,7 +127,7 @@ TEST(World, ANodeThatRestartsIsAnotherForItsPeers) {
   EXPECT_GT(lost, 0u);
 }
 
-TEST(WorldConfig, ASeedDrawsOneWorldAndAnotherDrawsAnother) {
+TEST(WorldConfig, EachSeedDrawsItsOwnWorld) {
   EXPECT_TRUE(WorldConfig::draw(7).differences(WorldConfig::draw(7)).empty());
   EXPECT_GT(WorldConfig::draw(7).differences(WorldConfig::draw(8)).size(), 3u);
 }
@@ -140,7 +140,7 @@ TEST(WorldConfig, EachDifferenceCanBeSetByName) {
   EXPECT_TRUE(wanted.differences(other).empty());
 }
 
-TEST(WorldConfig, NonsenseIsRefusedByName) {
+TEST(WorldConfig, InvalidNamesAreRefused) {
   WorldConfig w;
   EXPECT_NE(w.set("los=0.1").error().text.find("there are clusters"), std::string::npos);
   for (const char* const nonsense : {"loss", "loss=", "loss=much", "=1", ""})

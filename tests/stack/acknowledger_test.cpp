@@ -49,7 +49,7 @@ TEST(Acknowledger, HoleAndItsEndAreAcknowledgedAtOnce) {  // SW-8
   EXPECT_EQ(a.due(), at(2_us));
 }
 
-TEST(Acknowledger, PacketThatAsksIsAcknowledgedAtOnce) {  // SW-8
+TEST(Acknowledger, PacketThatRequestsItIsAcknowledgedAtOnce) {  // SW-8
   Acknowledger a(test_config());
   PacketHeader h = data(Seq(0));
   h.ack_at_once = true;
@@ -78,7 +78,7 @@ TEST(Acknowledger, PacketBeyondTheWindowChangesNothing) {  // SW-1
   EXPECT_EQ(h.ack, Seq(0));
 }
 
-TEST(Acknowledger, EchoesTheFirstPacketAndHowLongItWasHeld) {  // SW-6
+TEST(Acknowledger, EchoesTheFirstPacketAndItsDelay) {  // SW-6
   Acknowledger a(test_config());
   const PacketHeader first = data(Seq(0), at(0_us));
   EXPECT_EQ(a.arrived(at(10_us), first, 3_us), PacketArrival::kNew);  // it may have come at 7 us
@@ -106,7 +106,7 @@ TEST(Acknowledger, DescribesWhatArrivedBehindAHole) {  // SW-2
   EXPECT_EQ(h.sack[0], 1u);
 }
 
-TEST(Acknowledger, WindowIsToldInUnitsAndGrowsOnlyIfEitherDoes) {  // SW-9
+TEST(Acknowledger, WindowIsAnnouncedInUnitsAndGrowsOnlyIfEitherDoes) {  // SW-9
   Acknowledger a(test_config());
   EXPECT_FALSE(a.set_window(10, 1024));
   PacketHeader h;

@@ -97,7 +97,7 @@ TEST(Agenda, NextDueIsTheEarliestTimer) {
   EXPECT_EQ(agenda.due(1), at(30_us));
 }
 
-TEST(Agenda, ReadyEntryThatNobodyLookedAtIsStillDue) {
+TEST(Agenda, UncheckedReadyEntryIsStillDue) {
   Agenda agenda(4);
   agenda.entry(1).set_due(at(30_us));
   agenda.entry(3).set_due(at(5_us));
@@ -129,7 +129,7 @@ TEST(Agenda, FinishedEntriesAreTakenOnce) {
   EXPECT_TRUE(taken.empty());
 }
 
-TEST(Agenda, EntryThatFinishesMoreWhileItIsTakenIsTakenAgain) {
+TEST(Agenda, EntryThatFinishesMoreWhenItIsTakenIsTakenAgain) {
   Agenda agenda(2);
   agenda.entry(1).set_finished();
   int times = 0;

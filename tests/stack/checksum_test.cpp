@@ -14,7 +14,7 @@ std::uint16_t checksum_of(ByteView message) {
   return swapped(checksum_field(checksum_add(0, message)));
 }
 
-TEST(Checksum, GivesTheSumOfRfc1071sExample) {
+TEST(Checksum, ExampleOfRfc1071IsRight) {
   const Bytes example = bytes({0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7});
   EXPECT_EQ(swapped(checksum_fold(checksum_add(0, example))), 0xddf2);
   EXPECT_EQ(checksum_of(example), 0x220d);
@@ -70,7 +70,7 @@ TEST(Checksum, StartsFromTheLargestSumWithoutLosingItsCarry) {
   EXPECT_EQ(checksum_combine(largest, largest), largest);
 }
 
-TEST(Checksum, IsPutTogetherFromPartsThatBeginAtEvenOffsets) {
+TEST(Checksum, CombinesPartsThatBeginAtEvenOffsets) {
   constexpr std::uint64_t kSeed = 7;
   Prng prng(kSeed);
   for (int round = 0; round < 500; ++round) {
@@ -98,7 +98,7 @@ TEST(Checksum, OfAMessageThatHoldsItsOwnIsRight) {
   }
 }
 
-TEST(CopyAndSum, CopiesExactlyAndSumsWhatItCopied) {
+TEST(CopyAndSum, CopiesExactlyAndSumsTheCopiedBytes) {
   constexpr std::uint64_t kSeed = 64;
   Prng prng(kSeed);
   const Bytes source = random_bytes(prng, 700);
@@ -115,7 +115,7 @@ TEST(CopyAndSum, CopiesExactlyAndSumsWhatItCopied) {
   }
 }
 
-TEST(CopyAndSum, GoesOnFromTheSumOfWhatWentBefore) {
+TEST(CopyAndSum, ContinuesFromAnEarlierSum) {
   constexpr std::uint64_t kSeed = 65;
   Prng prng(kSeed);
   const Bytes message = random_bytes(prng, 9000);

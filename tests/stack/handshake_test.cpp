@@ -67,7 +67,7 @@ struct Fixture : testing::Test {
 };
 using HandshakeTest = Fixture;
 
-TEST_F(HandshakeTest, HelloIsRepeatedEverMoreSlowly) {  // SC-1
+TEST_F(HandshakeTest, HelloIsRepeatedWithIncreasingWaits) {  // SC-1
   Instant now = at(0_us);
   std::vector<std::int64_t> waits;
   for (int i = 0; i < 8; ++i) {
@@ -133,7 +133,7 @@ TEST_F(HandshakeTest, UnknownPeerIsChallengedAndTakesOverWithItsAnswer) {  // SC
   EXPECT_EQ(ours.challenged().epoch, 0xc1u);
 }
 
-TEST_F(HandshakeTest, HelloOfADeadPeerIsChallengedTheSameAgain) {  // SC-3
+TEST_F(HandshakeTest, HelloOfADeadPeerIsChallengedAsBefore) {  // SC-3
   connect();
   Handshake dead(their_config, 0xc1, at(0_us));
   const Packet old_hello = hello_of(dead);
@@ -158,7 +158,7 @@ TEST_F(HandshakeTest, RepeatedHelloOfThePeerIsKnown) {
   EXPECT_EQ(take(ours, hello_of(theirs, at(1_s)), true), Hello::kOfPeer);
 }
 
-TEST_F(HandshakeTest, StartOverForgetsThePeerAndRemembersWhoWasMet) {
+TEST_F(HandshakeTest, StartOverForgetsThePeerAndKeepsKnownIncarnations) {
   connect();
   ours.confirm();
   ours.lose_peer();

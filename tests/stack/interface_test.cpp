@@ -36,7 +36,7 @@ TEST(Interface, BroadcastIsAllOnesOrAllZeroesBehindThePrefix) {
   EXPECT_FALSE(is_subnet_broadcast(two, Ipv4Address(10, 0, 0, 0)));
 }
 
-TEST(Interface, MartiansAreAddressesThatNoOtherHostHas) {
+TEST(Interface, MartiansAreAddressesThatNoOtherHostCanHave) {
   for (const Ipv4Address a : {Ipv4Address(0, 0, 0, 1), Ipv4Address(127, 0, 0, 1), Ipv4Address(224, 0, 0, 1),
                               Ipv4Address(255, 255, 255, 255), kLan.address, Ipv4Address(10, 0, 0, 255)})
     EXPECT_TRUE(is_martian(kLan, a));

@@ -68,7 +68,7 @@ struct IpSenderTest : testing::Test {
   std::vector<std::vector<std::byte>> rooms;
 };
 
-TEST_F(IpSenderTest, PacketsLeaveInOrderNumberedApartFromOtherProxies) {  // IP-4
+TEST_F(IpSenderTest, PacketsAreSentInOrderWithDistinctIdentifications) {  // IP-4
   ASSERT_TRUE(queue(at(0_s), 100));
   ASSERT_TRUE(queue(at(0_s), 200));
   EXPECT_FALSE(queue(at(0_s), 300));  // bounded
@@ -93,7 +93,7 @@ TEST_F(IpSenderTest, LongPacketLeavesInFragments) {  // IP-3
   EXPECT_EQ(sender.counters().fragments_sent, 3u);
 }
 
-TEST_F(IpSenderTest, PacketThatArpDoesNotResolveIsDroppedAfterItsPatience) {  // ARP-1
+TEST_F(IpSenderTest, UnresolvedPacketIsDroppedAfterItsTimeout) {  // ARP-1
   ASSERT_TRUE(queue(at(0_s), 100, Ipv4Address(10, 0, 0, 9)));
   ASSERT_TRUE(queue(at(0_s), 200));
   EXPECT_EQ(frames(at(0_s)).size(), 1u);  // the other one does not wait

@@ -34,7 +34,7 @@ TEST_F(LossRecoveryTest, NothingIsDueWithNothingInFlight) {
   EXPECT_FALSE(expired.loss || expired.timeout || expired.tail_probe);
 }
 
-TEST_F(LossRecoveryTest, RoundTripIsMeasuredLessTheTimeThatThePeerHeldTheAnswer) {  // SW-6
+TEST_F(LossRecoveryTest, RoundTripExcludesThePeersAcknowledgementDelay) {  // SW-6
   send(at(0_us));
   PacketHeader h = ack_header(Seq(1), at(0_us));
   h.ack_held = held_ticks(8_us);
@@ -43,7 +43,7 @@ TEST_F(LossRecoveryTest, RoundTripIsMeasuredLessTheTimeThatThePeerHeldTheAnswer)
   EXPECT_EQ(acknowledged, 1);
 }
 
-TEST_F(LossRecoveryTest, TimeThatThePeerDidNotRunIsPartOfTheRoundTrip) {  // SW-6
+TEST_F(LossRecoveryTest, RoundTripIncludesTheTimeThatThePeerDidNotRun) {  // SW-6
   send(at(0_us));
   PacketHeader h = ack_header(Seq(1), at(0_us));
   h.ack_held = held_ticks(1_ms);
@@ -58,7 +58,7 @@ TEST_F(LossRecoveryTest, EchoOlderThanAnyPacketInFlightIsNoRoundTrip) {
   EXPECT_FALSE(recovery.round_trip(at(20_s), without).has_value());
 }
 
-TEST_F(LossRecoveryTest, AcknowledgementOfWhatWasNeverSentIsImpossible) {  // SW-3
+TEST_F(LossRecoveryTest, AcknowledgementOfUnsentPacketsIsRefused) {  // SW-3
   send(at(0_us));
   EXPECT_EQ(ack(at(50_us), ack_header(Seq(2), at(0_us))).ack, LossRecovery::Ack::kImpossible);
   EXPECT_EQ(acknowledged, 0);
@@ -80,7 +80,7 @@ TEST_F(LossRecoveryTest, TailIsProbedOnceBeforeTheTimeout) {  // SW-10
   EXPECT_FALSE(expired.tail_probe);
 }
 
-TEST_F(LossRecoveryTest, PacketThatAsksForItsAcknowledgementIsProbedSooner) {  // SW-10
+TEST_F(LossRecoveryTest, PacketThatRequestsItsAcknowledgementIsProbedSooner) {  // SW-10
   measure();
   send(at(1_ms), true);
   EXPECT_EQ(recovery.next_deadline(), at(1_ms) + recovery.rtt().probe_wait());
@@ -96,7 +96,7 @@ TEST_F(LossRecoveryTest, TimeoutDoublesTheTimer) {  // SW-5, SW-6
   EXPECT_EQ(recovery.rtt().rto(), rto * 2);
 }
 
-TEST_F(LossRecoveryTest, PacketsThatWereOvertakenAreFoundLost) {  // SW-4
+TEST_F(LossRecoveryTest, OvertakenPacketsAreDetectedAsLost) {  // SW-4
   measure();
   for (int i = 0; i < 5; ++i) send(at(1_ms));
   PacketHeader h = ack_header(Seq(1), at(1_ms));

@@ -65,7 +65,7 @@ TEST_F(MessageQueueTest, MessageLongerThanAPacketIsCutAtGranules) {
   EXPECT_FALSE(queue.has_unsent());
 }
 
-TEST_F(MessageQueueTest, PacketIsWrittenTheSameOnceMore) {
+TEST_F(MessageQueueTest, RetransmittedPacketIsWrittenTheSame) {
   queue.push(messages.add(3000));
   queue.push(messages.add(700));
   while (queue.has_unsent()) {
@@ -128,7 +128,7 @@ TEST_F(MessageQueueTest, FailAllFailsEachUnacknowledgedMessageOnceOldestFirst) {
   EXPECT_EQ(queue.queued_bytes(), 0u);
 }
 
-TEST_F(MessageQueueTest, TakeBackReturnsWhatIsNotAcknowledgedAsItWasPushed) {
+TEST_F(MessageQueueTest, TakeBackReturnsUnacknowledgedMessagesUnchanged) {
   OutMessage& acknowledged = messages.add(64);
   OutMessage& partly_acknowledged = messages.add(3000);
   OutMessage& unsent = messages.add(64);

@@ -78,7 +78,7 @@ struct Lan {
 
 const std::vector<LocalLink> kBothLinks = {{kLeft, kOurLeft, kUs}, {kRight, kOurRight, kUsRight}};
 
-TEST(Neighbours, UnknownAddressIsAskedForByBroadcastAndLearnedFromTheReply) {
+TEST(Neighbours, UnknownAddressIsRequestedByBroadcastAndLearnedFromTheReply) {
   Lan lan;
   EXPECT_EQ(lan.table.next_deadline(), Instant::never());
   EXPECT_EQ(lan.lookup(kPeer, at(0_us)), std::nullopt);
@@ -339,7 +339,7 @@ TEST(Neighbours, EntryUsedLateInItsLifetimeIsConfirmed) {
   EXPECT_EQ(lan.state(kPeer), NeighbourState::kRefreshing);
 }
 
-TEST(Neighbours, EntryInUseIsAskedForByBroadcastWhenItExpires) {
+TEST(Neighbours, EntryInUseIsRequestedByBroadcastWhenItExpires) {
   Lan lan({}, kBothLinks);
   lan.resolve(at(0_s));
   EXPECT_TRUE(lan.lookup(kPeer, at(50_s)).has_value());
@@ -374,7 +374,7 @@ TEST(Neighbours, EntryExpiresEvenWithoutPolling) {
   EXPECT_EQ(lan.sent(at(3600_s)).size(), 1u);
 }
 
-TEST(Neighbours, AddressesThatNoOtherHostCanHaveAreNeverAskedFor) {
+TEST(Neighbours, AddressesThatNoOtherHostCanHaveAreNeverRequested) {
   Lan lan;
   for (const Ipv4Address ip :
        {kUs, Ipv4Address(), Ipv4Address(255, 255, 255, 255), Ipv4Address(224, 0, 0, 1)}) {

@@ -28,7 +28,7 @@ TEST(PeerWindow, BoundsPacketsAndBytesInFlight) {  // SW-9
   EXPECT_FALSE(w.closed());
 }
 
-TEST(PeerWindow, ClosedWindowIsProbedEverMoreSlowly) {  // SW-9
+TEST(PeerWindow, ClosedWindowIsProbedWithIncreasingWaits) {  // SW-9
   PeerWindow w;
   w.update(at(0_us), window(0, 10), 1_ms);
   EXPECT_TRUE(w.closed());

@@ -69,7 +69,7 @@ struct Receiver {
   Ipv4Packet whole;
 };
 
-TEST(Reassembly, FragmentsInEveryOrderMakeThePacketWhole) {  // IP-2
+TEST(Reassembly, FragmentsInEveryOrderCompleteThePacket) {  // IP-2
   const Sender sender(50);
   const std::vector<Ipv4Packet> pieces = {sender.piece(0, 8), sender.piece(8, 24), sender.piece(24, 32),
                                           sender.piece(32, 48), sender.piece(48, 50)};
@@ -154,7 +154,7 @@ TEST(Reassembly, OverlappingFragmentsDiscardTheWholePacket) {  // IP-2
   }
 }
 
-TEST(Reassembly, PacketsAreToldApartByAddressesIdentificationAndProtocol) {  // IP-2
+TEST(Reassembly, PacketsAreDistinguishedByAddressesIdentificationAndProtocol) {  // IP-2
   const Sender sender(32);
   std::vector<Ipv4Packet> firsts(5, sender.piece(0, 16));
   firsts[1].source = Ipv4Address(10, 0, 0, 3);
@@ -230,7 +230,7 @@ TEST(Reassembly, ReusedIdentificationIsANewPacket) {  // IP-2
 }
 
 // Whatever arrives, whole packets are those of a sender, and memory stays what it was.
-TEST(Reassembly, AnyMixtureOfFragmentsMakesOnlyPacketsThatWereSent) {  // IP-2
+TEST(Reassembly, AnyMixtureOfFragmentsYieldsOnlySentPackets) {  // IP-2
   std::uint64_t complete = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

@@ -12,7 +12,7 @@ TEST(Rtt, TimerIsLongBeforeTheFirstSample) {  // SW-6
   EXPECT_EQ(rtt.srtt(), 0_us);
 }
 
-TEST(Rtt, TheFirstSampleSetsBothFigures) {  // SW-6
+TEST(Rtt, FirstSampleSetsMeanAndVariation) {  // SW-6
   RttEstimator rtt(500_us, 100_ms);
   rtt.on_sample(1_ms);
   EXPECT_EQ(rtt.srtt(), 1_ms);

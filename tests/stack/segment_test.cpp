@@ -56,7 +56,7 @@ Bytes written(const PacketHeader& h) {
   return out;
 }
 
-TEST(PacketHeader, EveryFieldComesBack) {
+TEST(PacketHeader, EveryWrittenFieldIsReadBack) {
   for (const PacketType type :
        {PacketType::kHello, PacketType::kData, PacketType::kAck, PacketType::kProbe, PacketType::kClose}) {
     for (std::uint8_t words = 0; words <= kMaxSackWords; ++words) {
@@ -85,7 +85,7 @@ TEST(PacketHeader, LiesOnTheWireAsDocumented) {
                    0x01, 0,    0,    0,    0,    0,    0,    0x80}));
 }
 
-TEST(PacketHeader, EveryTruncationIsRefusedWithoutReadingPastTheEnd) {
+TEST(PacketHeader, EveryTruncationIsRefusedWithoutReadingOutOfBounds) {
   const GuardedPage page;
   const Bytes whole = written(full_header());
   for (std::size_t n = 0; n < whole.size(); ++n) {
@@ -138,7 +138,7 @@ void append(Bytes& packet, const Record& r, ByteView content) {
   packet.resize(packet.size() + padded(content.size()) - content.size());
 }
 
-TEST(Records, OfEveryKindComeBackOneAfterTheOther) {
+TEST(Records, RecordsOfEveryKindAreReadBackInOrder) {
   Prng prng(1);
   std::vector<Record> records;
   std::vector<Bytes> contents;
@@ -179,7 +179,7 @@ TEST(Records, OfEveryKindComeBackOneAfterTheOther) {
   EXPECT_FALSE(reader.broken());
 }
 
-TEST(Records, TruncatedPacketIsBrokenAndNothingPastItIsRead) {
+TEST(Records, TruncatedPacketIsMalformedAndNotReadPastItsEnd) {
   const GuardedPage page;
   Prng prng(2);
   Bytes packet;
@@ -198,7 +198,7 @@ TEST(Records, TruncatedPacketIsBrokenAndNothingPastItIsRead) {
   }
 }
 
-TEST(Records, BytesThatBelongToNoRecordAreBroken) {
+TEST(Records, BytesOutsideRecordsAreMalformed) {
   Bytes packet;
   append(packet, whole_record(4), bytes({1, 2, 3, 4}));
   packet.push_back(std::byte{0});
@@ -210,7 +210,7 @@ TEST(Records, BytesThatBelongToNoRecordAreBroken) {
   EXPECT_TRUE(reader.broken());
 }
 
-TEST(Records, ImpossibleOnesAreBroken) {
+TEST(Records, ImpossibleRecordsAreMalformed) {
   Record r;
   ByteView content;
   const auto refused = [&](Bytes packet) {
@@ -235,7 +235,7 @@ TEST(Records, ImpossibleOnesAreBroken) {
   EXPECT_TRUE(refused(with(parts, 27, 0xff))) << "past the end of its message, by far";
 }
 
-TEST(Records, NoBytesMakeTheReaderReadOutsideOrLoop) {
+TEST(Records, NoInputMakesTheReaderReadOutOfBoundsOrLoop) {
   const GuardedPage page;
   for (std::uint64_t seed = 1; seed <= 20000; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -263,7 +263,7 @@ TEST(Records, NoBytesMakeTheReaderReadOutsideOrLoop) {
   }
 }
 
-TEST(PacketHeader, NoBytesMakeTheParserReadOutside) {
+TEST(PacketHeader, NoInputMakesTheParserReadOutOfBounds) {
   const GuardedPage page;
   for (std::uint64_t seed = 1; seed <= 20000; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

@@ -103,7 +103,7 @@ TEST(SendWindow, RetransmittedPacketDoesNotHideALaterLoss) {  // SW-4
   EXPECT_EQ(w.resends(at(11_us)), Numbers{4});
 }
 
-TEST(SendWindow, EchoTellsWhichTransmissionArrived) {  // SW-4
+TEST(SendWindow, EchoIdentifiesTheTransmissionThatArrived) {  // SW-4
   for (const bool first_arrived : {true, false}) {
     Fixture w(16);
     w.sends(at(0_us), 2);
@@ -185,7 +185,7 @@ TEST(SendWindow, ProbeIsTheLastUnacknowledgedPacket) {  // SW-10
   EXPECT_EQ(w.resends(at(50_us)), (Numbers{1, 2, 3}));
 }
 
-TEST(SendWindow, CountsBytesFromTheOldestOn) {  // SW-9
+TEST(SendWindow, CountsBytesInFlightFromTheOldestPacket) {  // SW-9
   Window window(8);
   for (const std::uint32_t bytes : {100u, 200u, 300u}) window.sent(at(0_us), 0, bytes);
   EXPECT_EQ(window.in_flight_bytes(), 600u);
@@ -217,7 +217,7 @@ TEST(SendWindow, SchedulingGapRestartsTheTimers) {  // SW-5
   EXPECT_EQ(w.window.oldest_sent(), at(90_ms));
 }
 
-TEST(SendWindow, LostPacketThatArrivesAfterAllIsNotRetransmitted) {  // SW-4
+TEST(SendWindow, LatePacketIsNotRetransmitted) {  // SW-4
   Fixture w(8);
   w.sends(at(0_us), 4);
   w.hears(0, {1, 2, 3});

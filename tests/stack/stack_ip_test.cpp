@@ -181,7 +181,7 @@ TEST(StackFragments, MessagesArriveOnceThoughFragmentsAreLostDuplicatedAndReorde
   }
 }
 
-TEST(StackFragments, AreReceivedByAStackThatSendsNone) {  // IP-2
+TEST(StackFragments, FragmentsAreReceivedByAStackThatSendsNone) {  // IP-2
   Wire wire;
   StackConfig whole = stack_config(0, 2);
   whole.fragmentation = Fragmentation::kIp;
@@ -223,7 +223,7 @@ TEST(StackFragments, FragmentsForAnotherProxyReachItWhole) {  // IP-2
   EXPECT_EQ(second.stack->stats().bad_udp, 0u) << "every byte is there";
 }
 
-TEST(StackFragments, SenderIsToldThatReassemblyTimedOut) {  // IC-4
+TEST(StackFragments, SenderIsNotifiedOfAReassemblyTimeout) {  // IC-4
   Host host;
   Prng prng(1);
   const Bytes datagram = Host::udp(kTheirPort, kPort, random_bytes(prng, 3000));
@@ -428,7 +428,7 @@ TEST(StackDatagrams, OfEveryLengthArriveBothWays) {  // UDP-2
   EXPECT_EQ(a.stack->stats().bad_udp + b.stack->stats().bad_udp, 0u);
 }
 
-TEST(StackDatagrams, WaitForArpAndAreNotLost) {  // ARP-1
+TEST(StackDatagrams, DatagramsWaitForArpAndAreNotLost) {  // ARP-1
   Wire wire;
   TestStack& a = wire.add(stack_config(0, 2, true));
   for (std::uint16_t i = 0; i < 5; ++i)
@@ -441,7 +441,7 @@ TEST(StackDatagrams, WaitForArpAndAreNotLost) {  // ARP-1
   for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(b.datagrams[i].content.size(), i) << "in order";
 }
 
-TEST(StackDatagrams, AreDroppedWhenArpIsNotAnswered) {  // ARP-1
+TEST(StackDatagrams, DatagramsAreDroppedWhenArpIsNotAnswered) {  // ARP-1
   Wire wire;
   TestStack& a = wire.add(stack_config(0, 2, true));
   for (int i = 0; i < 16; ++i)
@@ -452,7 +452,7 @@ TEST(StackDatagrams, AreDroppedWhenArpIsNotAnswered) {  // ARP-1
   EXPECT_EQ(a.stack->send_datagram(wire.now, kPort, {ip_of(9), kTheirPort}, {}), Sent::kQueued);
 }
 
-TEST(StackDatagrams, OneThatWaitsForArpDoesNotDelayOthers) {  // ARP-1
+TEST(StackDatagrams, DatagramThatWaitsForArpDoesNotDelayOthers) {  // ARP-1
   Wire wire;
   TestStack& a = wire.add(stack_config(0, 2));
   TestStack& b = wire.add(stack_config(1, 2));
@@ -481,7 +481,7 @@ TEST(StackDatagrams, ClosedPortIsReportedToTheSendersPort) {  // IC-2, IC-3
   EXPECT_EQ(a.unreachables.size(), 1u) << "nobody there is interested any more";
 }
 
-TEST(StackDatagrams, WithoutAChecksumTheyAreTakenOnPlainPorts) {  // UDP-1
+TEST(StackDatagrams, DatagramsWithoutAChecksumAreAcceptedOnPlainPorts) {  // UDP-1
   Host host;
   ASSERT_TRUE(host.us.stack->bind(kPort));
   Bytes datagram = Host::udp(kTheirPort, kPort, Bytes(10));
@@ -523,7 +523,7 @@ TEST(StackDatagrams, PortsOfProxiesAndTakenOnesCannotBeBound) {  // UDP-2
   EXPECT_TRUE(stack.bind(7703));
 }
 
-TEST(StackDatagrams, ArriveAtProxyZeroFromAnyQueue) {  // UDP-2
+TEST(StackDatagrams, DatagramsArriveAtProxyZeroFromAnyQueue) {  // UDP-2
   StackConfig c = stack_config(0, 2, false, 2);
   c.local.proxy = ProxyId(1);
   Host host(c);

@@ -246,7 +246,7 @@ TEST(Stack, ArpReplyIsForAllProxies) {
 }
 
 // Each kind of bad frame moves one counter and does nothing else.
-TEST(Stack, EveryKindOfBadFrameIsCountedAndDoesNothing) {  // SC-2, SC-9, IP-1, UDP-1
+TEST(Stack, EveryKindOfBadFrameIsCountedAndIgnored) {  // SC-2, SC-9, IP-1, UDP-1
   struct Case {
     const char* what;
     std::uint64_t StackStats::*counter;
@@ -337,7 +337,7 @@ TEST(Stack, MalformedRecordsAreCountedAndNeverAcknowledged) {  // SC-4
   EXPECT_TRUE(c.a.sent[0]->finished) << "the good one comes again";
 }
 
-TEST(Stack, NoFlippedBitGoesUnnoticed) {
+TEST(Stack, EveryFlippedBitIsDetected) {
   Connected c;
   for (std::size_t bit = 0; bit < 8 * c.frame.size(); ++bit) {
     const Stack::Received r = c.b.stack->receive(c.wire.now, kWire, flipped(c.frame, bit));
@@ -353,7 +353,7 @@ TEST(Stack, NoFlippedBitGoesUnnoticed) {
   }
 }
 
-TEST(Stack, NoFrameMakesItReadOutside) {
+TEST(Stack, NoFrameMakesItReadOutOfBounds) {
   Connected c;
   const GuardedPage page;
   for (std::uint64_t seed = 1; seed <= 20000; ++seed) {

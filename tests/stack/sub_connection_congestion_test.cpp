@@ -118,7 +118,7 @@ struct Rule {
   }
 };
 
-TEST(Congestion, DisabledItHoldsNothingBack) {  // SW-11
+TEST(Congestion, DisabledControlLimitsNothing) {  // SW-11
   Congestion none({}, 256);
   none.on_ack(at(0_us), 100_ms, 100_ms, 1);
   none.on_timeout(at(1_us));
@@ -156,7 +156,7 @@ TEST(Congestion, CutIsOncePerRoundTripByAHalfAtMostAndNeverBelowOnePacket) {  //
   EXPECT_FALSE(r.congestion.may_send(at(10_s), 1));
 }
 
-TEST(Congestion, TimeHeldByTheEndsIsNoPartOfTheSample) {  // SW-11
+TEST(Congestion, DelayAtTheEndsIsNotPartOfTheSample) {  // SW-11
   Rule r;
   for (int i = 0; i < 5; ++i) r.round(20_us);
   for (int i = 0; i < 20; ++i) r.round(4_ms, 3980_us);
@@ -201,7 +201,7 @@ TEST(Congestion, PacesAQuarterFasterThanItsWindowAfterABurst) {  // SW-11
   EXPECT_TRUE(r.congestion.may_send(r.congestion.departure(), 0));
 }
 
-TEST(Congestion, LearnsThatThePathBecameLonger) {  // SW-11
+TEST(Congestion, AdaptsToALongerPath) {  // SW-11
   Rule r;
   for (int i = 0; i < 5; ++i) r.round(20_us);
   for (int i = 0; i < 40; ++i) r.round(500_us);

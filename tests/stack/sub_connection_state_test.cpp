@@ -58,7 +58,7 @@ closed -- reopened --> handshake
 )");
 }
 
-TEST(SubConnectionState, WhatIsNotListedCannotHappen) {
+TEST(SubConnectionState, UnlistedTransitionsAreImpossible) {
   EXPECT_EQ(next_state(State::kHandshake, Event::kPeerKnown), State::kEstablished);
   EXPECT_FALSE(next_state(State::kFenced, Event::kPeerKnown).has_value());
   EXPECT_FALSE(next_state(State::kClosed, Event::kPeerKnown).has_value());

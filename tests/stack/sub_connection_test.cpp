@@ -92,7 +92,7 @@ TEST(SubConnection, PeerWithOtherSettingsIsRefused) {  // SC-1
   EXPECT_FALSE(t.a().sub->refused_hash());
 }
 
-TEST(SubConnection, PacketsOfUnknownEpochsAreNotLookedInto) {  // SC-2
+TEST(SubConnection, PacketsOfUnknownEpochsAreNotRead) {  // SC-2
   TwoEnds t;
   t.establish();
   t.send(0, 64);
@@ -417,7 +417,7 @@ TEST(SubConnection, EveryLengthArrivesWhole) {  // SC-6
   EXPECT_EQ(t.b().delivered.size(), 2 * lengths.size());
 }
 
-TEST(SubConnection, PiecesOfALongMessageSayWhereTheyBelong) {  // SC-6
+TEST(SubConnection, PiecesOfALongMessageHaveTheirPosition) {  // SC-6
   TwoEnds t;
   t.establish();
   TestMessage& piece = t.send(0, 3000);
@@ -825,7 +825,7 @@ TEST(SubConnection, FlushAckAcknowledgesAtOnce) {  // SW-8
   EXPECT_EQ(t.count(1, PacketType::kAck), 1u);
 }
 
-TEST(SubConnection, LastPacketOfABurstAsksForItsAcknowledgement) {  // SW-8
+TEST(SubConnection, LastPacketOfABurstRequestsItsAcknowledgement) {  // SW-8
   TwoEnds t;
   t.establish();
   t.send(0, 5000);
@@ -935,7 +935,7 @@ TEST(SubConnection, AcknowledgementOfSeveralPacketsEchoesTheFirstAndItsDelay) { 
   EXPECT_EQ(ack->header.ack_held, 10'000 / 64);
 }
 
-TEST(SubConnection, TransmissionsWithinOneTimestampTickAreToldApart) {  // SW-4
+TEST(SubConnection, TransmissionsWithinOneTimestampTickAreDistinguished) {  // SW-4
   // The second transmission of 0 arrives and its echo names it; three packets that left before it are lost
   // then.
   for (int offset = 0; offset < 64; offset += 7) {

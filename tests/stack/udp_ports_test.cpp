@@ -25,7 +25,7 @@ TEST(UdpPorts, SteeredPortsBelongToTheirProxy) {  // SC-12
   EXPECT_FALSE(ports.listener(first_steered_port(0)).has_value());
 }
 
-TEST(UdpPorts, SourceIsTheAskedPortOnlyIfItIsOurs) {  // SC-12
+TEST(UdpPorts, SourceIsTheRequestedPortOnlyIfItBelongsToTheProxy) {  // SC-12
   const UdpPorts ports(7700, 1, 2);
   EXPECT_EQ(ports.source(0), 7701);
   EXPECT_EQ(ports.source(first_steered_port(1) + 5), first_steered_port(1) + 5);

@@ -324,7 +324,7 @@ TEST(SubConnectionExhaustive, EveryFateOfTheFirstPackets) {  // SC-1, SC-4, SW-1
   every_fate(7, false);
 }
 
-TEST(SubConnectionExhaustive, EveryFateOfTheHandshakeAndWhatFollows) {  // SC-1, SC-3, SC-4
+TEST(SubConnectionExhaustive, EveryFateOfTheHandshakeAndTheNextPackets) {  // SC-1, SC-3, SC-4
   every_fate(7, true);
 }
 

@@ -8,7 +8,7 @@
 namespace braid::stack {
 namespace {
 
-TEST(MacAddress, IsReadFromTextAndPrintedTheSame) {
+TEST(MacAddress, IsPrintedAsItIsRead) {
   const auto mac = MacAddress::parse("02:00:0a:Ff:10:9c");
   ASSERT_TRUE(mac.has_value());
   EXPECT_EQ(*mac, MacAddress(0x02, 0x00, 0x0a, 0xff, 0x10, 0x9c));
@@ -24,7 +24,7 @@ TEST(MacAddress, RefusesEveryOtherText) {
   }
 }
 
-TEST(MacAddress, KnowsWhoIsOneStation) {
+TEST(MacAddress, RecognizesAddressesOfOneStation) {
   EXPECT_TRUE(MacAddress(0x02, 0, 0, 0, 0, 1).is_unicast());
   EXPECT_FALSE(MacAddress(0x01, 0, 0x5e, 0, 0, 1).is_unicast());
   EXPECT_FALSE(MacAddress().is_unicast());
@@ -33,7 +33,7 @@ TEST(MacAddress, KnowsWhoIsOneStation) {
   EXPECT_FALSE(MacAddress(0xff, 0xff, 0xff, 0xff, 0xff, 0xfe).is_broadcast());
 }
 
-TEST(MacAddress, LiesOnTheWireInTheOrderOfItsText) {
+TEST(MacAddress, IsInNetworkByteOrderOnTheWire) {
   const Bytes wire = bytes({1, 2, 3, 4, 5, 6});
   EXPECT_EQ(MacAddress::load(wire.data()).to_string(), "01:02:03:04:05:06");
   Bytes copy(6);
@@ -41,7 +41,7 @@ TEST(MacAddress, LiesOnTheWireInTheOrderOfItsText) {
   EXPECT_EQ(copy, wire);
 }
 
-TEST(Ipv4Address, IsReadFromTextAndPrintedTheSame) {
+TEST(Ipv4Address, IsPrintedAsItIsRead) {
   const auto ip = Ipv4Address::parse("10.255.0.7");
   ASSERT_TRUE(ip.has_value());
   EXPECT_EQ(ip->value(), 0x0aff0007u);
@@ -58,7 +58,7 @@ TEST(Ipv4Address, RefusesEveryOtherText) {
   }
 }
 
-TEST(Ipv4Address, KnowsWhoIsOneHost) {
+TEST(Ipv4Address, RecognizesAddressesOfOneHost) {
   EXPECT_TRUE(Ipv4Address(10, 0, 0, 1).is_unicast());
   EXPECT_FALSE(Ipv4Address().is_unicast());
   EXPECT_FALSE(Ipv4Address(255, 255, 255, 255).is_unicast());
@@ -70,7 +70,7 @@ TEST(Ipv4Address, KnowsWhoIsOneHost) {
   EXPECT_FALSE(Ipv4Address(224, 0, 0, 1).is_unicast());
 }
 
-TEST(Ipv4Address, LiesOnTheWireInTheOrderOfItsText) {
+TEST(Ipv4Address, IsInNetworkByteOrderOnTheWire) {
   const Bytes wire = bytes({10, 1, 2, 3});
   EXPECT_EQ(Ipv4Address::load(wire.data()), Ipv4Address(10, 1, 2, 3));
   Bytes copy(4);

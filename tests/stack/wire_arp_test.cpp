@@ -39,7 +39,7 @@ TEST(Arp, ReadsAReplyPaddedToTheShortestFrame) {
   EXPECT_EQ(packet.sender_mac, kRead.sender_mac);
 }
 
-TEST(Arp, KnowsAnAnnouncement) {
+TEST(Arp, RecognizesAnAnnouncement) {
   ArpPacket packet;
   ASSERT_EQ(parse_arp(with(kRequest, 27, 1), packet), ArpParse::kOk);
   EXPECT_TRUE(packet.is_gratuitous());
@@ -73,7 +73,7 @@ TEST(Arp, RefusesOperationsOtherThanRequestAndReply) {
   EXPECT_EQ(parsed(with(kRequest, 6, 1)), ArpParse::kBadOperation);
 }
 
-TEST(Arp, BelievesNoSenderThatNoSingleStationCanBe) {
+TEST(Arp, RefusesSenderAddressesThatAreNotAStation) {
   EXPECT_EQ(parsed(with(kRequest, 8, 0x03)), ArpParse::kBadSender) << "multicast station";
   EXPECT_EQ(parsed(with(with(kRequest, 8, 0), 13, 0)), ArpParse::kBadSender) << "station zero";
   EXPECT_EQ(parsed(with(kRequest, 14, 224)), ArpParse::kBadSender) << "multicast host";
@@ -82,7 +82,7 @@ TEST(Arp, BelievesNoSenderThatNoSingleStationCanBe) {
   EXPECT_EQ(parsed(broadcast), ArpParse::kBadSender);
 }
 
-TEST(Arp, LetsAProbeAskWithoutAnAddressButNotAnswer) {
+TEST(Arp, ProbeMayLackASenderAddressButAReplyMayNot) {
   const Bytes probe = with(with(kRequest, 14, 0), 17, 0);
   EXPECT_EQ(parsed(probe), ArpParse::kOk);
   EXPECT_EQ(parsed(with(probe, 7, 2)), ArpParse::kBadSender);

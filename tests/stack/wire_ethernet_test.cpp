@@ -10,7 +10,7 @@ namespace {
 
 const Bytes kFrame = bytes({0x02, 0, 0, 0, 0, 2, 0x02, 0, 0, 0, 0, 1, 0x08, 0x00, 0xca, 0xfe});
 
-TEST(Ethernet, ReadsWhoTalksToWhomAndAboutWhat) {
+TEST(Ethernet, ReadsAddressesAndType) {
   EthernetFrame frame;
   ASSERT_EQ(parse_ethernet(kFrame, frame), EthernetParse::kOk);
   EXPECT_EQ(frame.destination, MacAddress(2, 0, 0, 0, 0, 2));
@@ -19,7 +19,7 @@ TEST(Ethernet, ReadsWhoTalksToWhomAndAboutWhat) {
   EXPECT_TRUE(same(frame.payload, bytes({0xca, 0xfe})));
 }
 
-TEST(Ethernet, HandsOverTypesThatItDoesNotKnow) {
+TEST(Ethernet, AcceptsUnknownTypes) {
   EthernetFrame frame;
   ASSERT_EQ(parse_ethernet(with(with(kFrame, 12, 0x86), 13, 0xdd), frame), EthernetParse::kOk);
   EXPECT_EQ(static_cast<int>(frame.type), 0x86dd);

@@ -45,7 +45,7 @@ TEST(Flow, WritesWhatTheGeneralWritersWrite) {
   }
 }
 
-TEST(Flow, AChecksumOfZeroIsWrittenAsAllOnes) {  // UDP-1
+TEST(Flow, ZeroChecksumIsWrittenAsAllOnes) {  // UDP-1
   const FlowHeader header(kUs, kThem, kUdp);
   int ones = 0;
   for (unsigned word = 0; word < 0x10000; ++word) {
@@ -61,7 +61,7 @@ TEST(Flow, AChecksumOfZeroIsWrittenAsAllOnes) {  // UDP-1
 }
 
 // What the filter takes is what the general parsers take, with the same payload; what they refuse it refuses.
-TEST(Flow, TakesNothingThatTheGeneralParsersWouldNotTake) {  // SC-9, IP-1
+TEST(Flow, AcceptsOnlyWhatTheGeneralParsersAccept) {  // SC-9, IP-1
   const FlowFilter filter(kUs, kOurAddress, 7700);
   const GuardedPage page;
   Prng prng(42);

@@ -77,7 +77,7 @@ Bytes arp_frame() {
   return frame;
 }
 
-TEST(WireGarbage, RandomBytesAreReadInsideTheirView) {
+TEST(WireGarbage, RandomBytesAreReadWithinBounds) {
   SCOPED_TRACE("seed " + std::to_string(kSeed));
   Prng prng(kSeed);
   const GuardedPage page;
@@ -87,7 +87,7 @@ TEST(WireGarbage, RandomBytesAreReadInsideTheirView) {
   }
 }
 
-TEST(WireGarbage, RightFramesThatWereDamagedAreReadInsideTheirView) {
+TEST(WireGarbage, DamagedFramesAreReadWithinBounds) {
   SCOPED_TRACE("seed " + std::to_string(kSeed));
   Prng prng(kSeed);
   const GuardedPage page;
@@ -107,7 +107,7 @@ TEST(WireGarbage, RightFramesThatWereDamagedAreReadInsideTheirView) {
   EXPECT_GT(depth.arp, kRounds / 100);
 }
 
-TEST(WireGarbage, EveryTruncationOfARightFrameIsReadInsideItsView) {
+TEST(WireGarbage, TruncatedFramesAreReadWithinBounds) {
   SCOPED_TRACE("seed " + std::to_string(kSeed));
   Prng prng(kSeed);
   const GuardedPage page;

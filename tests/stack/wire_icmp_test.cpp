@@ -22,7 +22,7 @@ TEST(Icmp, AnEchoRequestIsRead) {
   EXPECT_TRUE(lies_within(m.body, echo));
 }
 
-TEST(Icmp, WhatIsWrittenIsReadBackForEveryLength) {
+TEST(Icmp, WrittenMessagesAreReadBackAtEveryLength) {
   Prng prng(792);
   for (std::size_t n = 0; n < 100; ++n) {
     Bytes bytes(kIcmpHeaderBytes + n);
@@ -40,7 +40,7 @@ TEST(Icmp, WhatIsWrittenIsReadBackForEveryLength) {
   }
 }
 
-TEST(Icmp, AShortMessageIsRefused) {
+TEST(Icmp, ShortMessageIsRefused) {
   for (std::size_t n = 0; n < kIcmpHeaderBytes; ++n) {
     IcmpMessage m;
     EXPECT_EQ(parse_icmp(Bytes(n), m), IcmpParse::kTruncated);
@@ -59,7 +59,7 @@ Bytes quoted() {
   return b;
 }
 
-TEST(Icmp, AnErrorSaysWhichPacketItIsAbout) {
+TEST(Icmp, ErrorQuotesItsPacket) {
   IcmpQuote q;
   ASSERT_TRUE(parse_icmp_quote(quoted(), q));
   EXPECT_EQ(q.source, Ipv4Address(10, 0, 0, 1));
@@ -72,7 +72,7 @@ TEST(Icmp, AnErrorSaysWhichPacketItIsAbout) {
   EXPECT_TRUE(parse_icmp_quote(longer, q)) << "some quote more";
 }
 
-TEST(Icmp, AQuoteThatNamesNoPortsIsRefused) {
+TEST(Icmp, QuoteWithoutPortsIsRefused) {
   IcmpQuote q;
   for (std::size_t n = 0; n < quoted().size(); ++n)
     EXPECT_FALSE(parse_icmp_quote(first(quoted(), n), q)) << n;
@@ -82,7 +82,7 @@ TEST(Icmp, AQuoteThatNamesNoPortsIsRefused) {
   EXPECT_FALSE(parse_icmp_quote(with(quoted(), 7, 1), q)) << "a later fragment";
 }
 
-TEST(Icmp, NoBytesMakeItReadOutside) {
+TEST(Icmp, NoInputMakesItReadOutOfBounds) {
   const GuardedPage page;
   Prng prng(1);
   for (int i = 0; i < 20000; ++i) {

@@ -108,7 +108,7 @@ TEST(Ipv4, ReadsEveryFieldThatItWrites) {
   EXPECT_EQ(packet.payload.size(), 16u);
 }
 
-TEST(Ipv4, CutsOffThePaddingOfAShortFrame) {
+TEST(Ipv4, RemovesThePaddingOfAShortFrame) {
   Bytes padded = packet_of(9);
   padded.resize(46);
   Ipv4Packet packet;
@@ -174,19 +174,19 @@ TEST(Ipv4, RefusesAWrongChecksum) {
   EXPECT_EQ(parsed(flipped(packet_of(30), 8 * kChecksumAt)), Ipv4Parse::kBadChecksum);
 }
 
-TEST(Ipv4, BelievesTheNicThatVerifiedTheChecksum) {
+TEST(Ipv4, AcceptsTheNicsVerifiedChecksum) {
   const Bytes wire = with(packet_of(30), kChecksumAt, 0);
   Ipv4Packet packet;
   EXPECT_EQ(parse_ipv4(wire, packet, ChecksumBy::kSoftware), Ipv4Parse::kBadChecksum);
   EXPECT_EQ(parse_ipv4(wire, packet, ChecksumBy::kHardware), Ipv4Parse::kOk);
 }
 
-TEST(Ipv4, RefusesAPacketThatHasLivedTooLong) {
+TEST(Ipv4, RefusesAPacketWithoutTimeToLive) {
   EXPECT_EQ(parsed(sealed(with(packet_of(30), 8, 0))), Ipv4Parse::kTimeToLiveIsOver);
   EXPECT_EQ(parsed(sealed(with(packet_of(30), 8, 1))), Ipv4Parse::kOk);
 }
 
-TEST(Ipv4, NoticesEveryBitThatFlipsInAHeader) {
+TEST(Ipv4, DetectsEveryFlippedBitOfAHeader) {
   const Bytes wire = packet_of(30);
   for (std::size_t bit = 0; bit < 8 * kIpv4HeaderBytes; ++bit) {
     const Ipv4Parse result = parsed(flipped(wire, bit));
@@ -195,7 +195,7 @@ TEST(Ipv4, NoticesEveryBitThatFlipsInAHeader) {
   }
 }
 
-TEST(Ipv4, HandsAFragmentOverWithWhatReassemblyNeeds) {
+TEST(Ipv4, FragmentHasTheFieldsThatReassemblyNeeds) {
   const Bytes middle = sealed(with(with(fragment_of(1480, 2960, true), 4, 0x12), 5, 0x34));
   Ipv4Packet packet;
   ASSERT_EQ(parse_ipv4(middle, packet), Ipv4Parse::kFragment);
@@ -209,7 +209,7 @@ TEST(Ipv4, HandsAFragmentOverWithWhatReassemblyNeeds) {
   EXPECT_EQ(parsed(fragment_of(3, 0, false)), Ipv4Parse::kOk) << "first and last is whole";
 }
 
-TEST(Ipv4, RefusesAFragmentThatFitsIntoNoPacket) {
+TEST(Ipv4, RefusesAFragmentBeyondTheLongestPacket) {
   EXPECT_EQ(parsed(fragment_of(1479, 0, true)), Ipv4Parse::kBadFragment)
       << "not the last and no multiple of 8";
   EXPECT_EQ(parsed(fragment_of(0, 0, true)), Ipv4Parse::kBadFragment) << "not the last and empty";
@@ -219,7 +219,7 @@ TEST(Ipv4, RefusesAFragmentThatFitsIntoNoPacket) {
   EXPECT_EQ(parsed(fragment_of(8, 65528, false)), Ipv4Parse::kBadFragment);
 }
 
-TEST(Ipv4DeathTest, WritesNoPacketThatIsTooLong) {
+TEST(Ipv4DeathTest, RefusesToWriteAPacketThatIsTooLong) {
   Bytes at(20);
   EXPECT_DEATH(write_ipv4(at, {.payload_bytes = 65516}), "65516 and 65515");
   EXPECT_DEATH(write_ipv4(MutableBytes(at).first(19), {}), "19 and 20");

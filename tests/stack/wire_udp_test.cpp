@@ -68,7 +68,7 @@ TEST(Udp, ReadsWhatItWritesAtEveryLength) {
   }
 }
 
-TEST(Udp, TakesTheLargestPayloadThatIpCanCarry) {
+TEST(Udp, AcceptsTheLargestPayloadOfIp) {
   EXPECT_EQ(parsed(written(Bytes(kUdpMaxPayloadBytes, std::byte{0xff}))), UdpParse::kOk);
 }
 
@@ -82,7 +82,7 @@ TEST(Udp, RefusesALengthThatDoesNotHoldTheHeader) {
   }
 }
 
-TEST(Udp, RefusesALengthThatIsNotWhatIpBrought) {
+TEST(Udp, RefusesALengthThatDiffersFromIps) {
   EXPECT_EQ(parsed(with(kHi, 5, 9)), UdpParse::kBadLength);
   EXPECT_EQ(parsed(with(kHi, 5, 11)), UdpParse::kTruncated);
   EXPECT_EQ(parsed(with(kHi, 4, 0xff)), UdpParse::kTruncated);
@@ -97,13 +97,13 @@ TEST(Udp, RefusesAWrongChecksum) {
   EXPECT_EQ(parsed(with(kHi, 9, 'o')), UdpParse::kBadChecksum);
 }
 
-TEST(Udp, RefusesADatagramThatWasMeantForAnotherHost) {
+TEST(Udp, RefusesADatagramForAnotherHost) {
   UdpDatagram datagram;
   EXPECT_EQ(parse_udp(kHi, kSource, Ipv4Address(192, 168, 0, 29), datagram), UdpParse::kBadChecksum);
   EXPECT_EQ(parse_udp(kHi, Ipv4Address(192, 168, 1, 31), kDestination, datagram), UdpParse::kBadChecksum);
 }
 
-TEST(Udp, NoticesEveryBitThatFlips) {
+TEST(Udp, DetectsEveryFlippedBit) {
   constexpr std::uint64_t kSeed = 1;
   Prng prng(kSeed);
   const Bytes wire = written(random_bytes(prng, 101));
@@ -112,7 +112,7 @@ TEST(Udp, NoticesEveryBitThatFlips) {
   }
 }
 
-TEST(Udp, BelievesTheNicThatVerifiedTheChecksum) {
+TEST(Udp, AcceptsTheNicsVerifiedChecksum) {
   const Bytes wrong = with(kHi, 6, 0x36);
   UdpDatagram datagram;
   EXPECT_EQ(parse_udp(wrong, kSource, kDestination, datagram, ChecksumBy::kSoftware), UdpParse::kBadChecksum);
@@ -120,7 +120,7 @@ TEST(Udp, BelievesTheNicThatVerifiedTheChecksum) {
   EXPECT_TRUE(datagram.has_checksum);
 }
 
-TEST(Udp, ZeroInTheHeaderMeansThatNobodyComputedASum) {
+TEST(Udp, ZeroChecksumMeansNoChecksum) {
   UdpDatagram datagram;
   const Bytes unsummed = with(with(with(kHi, 6, 0), 7, 0), 9, 'o');
   ASSERT_EQ(parse_udp(unsummed, kSource, kDestination, datagram), UdpParse::kOk);
@@ -128,7 +128,7 @@ TEST(Udp, ZeroInTheHeaderMeansThatNobodyComputedASum) {
   EXPECT_TRUE(same(datagram.payload, bytes("Ho")));
 }
 
-TEST(Udp, ASumThatComesOutAsZeroIsSentAsAllOnes) {
+TEST(Udp, ZeroSumIsSentAsAllOnes) {
   const Bytes wire = written(bytes({0x7e, 0x2e}));  // the one payload of this length whose checksum is zero
   EXPECT_EQ(wire[6], std::byte{0xff});
   EXPECT_EQ(wire[7], std::byte{0xff});
@@ -138,7 +138,7 @@ TEST(Udp, ASumThatComesOutAsZeroIsSentAsAllOnes) {
   EXPECT_EQ(parsed(flipped(wire, 8 * 8)), UdpParse::kBadChecksum) << "all ones is a sum, not the lack of one";
 }
 
-TEST(UdpDeathTest, WritesNoDatagramThatIsTooLong) {
+TEST(UdpDeathTest, RefusesToWriteADatagramThatIsTooLong) {
   Bytes at(8);
   EXPECT_DEATH(write_udp(at, {.payload_bytes = kUdpMaxPayloadBytes + 1}, 0), "65508 and 65507");
   EXPECT_DEATH(write_udp(MutableBytes(at).first(7), {}, 0), "7 and 8");

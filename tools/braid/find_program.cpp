@@ -23,7 +23,7 @@ bool is_executable(const fs::path& path) {
   return fs::is_regular_file(path, ignored) && ::access(path.c_str(), X_OK) == 0;
 }
 
-// Which applications are in the folder, the most similar name first.
+// Lists the applications of the folder, the most similar name first.
 std::string proposal(const std::string& name, const std::string& folder) {
   const std::vector<std::string> known = applications_in(folder);
   if (known.empty()) return fmt::format("there are no applications in {}", folder);
@@ -51,7 +51,7 @@ std::string models_folder() {
 std::vector<std::string> applications_in(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code problem;
-  // An application is built for simulation too; tests and tools beside the command are not.
+  // An application is built for simulation too; tests and tools in the folder are not.
   const fs::path simulated = fs::path(folder) / kSimulatedFolder;
   const bool has_simulated = fs::is_directory(simulated, problem) && !fs::is_empty(simulated, problem);
   for (fs::directory_iterator it(folder, problem), end; !problem && it != end; it.increment(problem)) {

@@ -1,4 +1,4 @@
-// The command `braid`: each folder beside this file carries out a part of it and declares it.
+// The command `braid`. Each folder beside this file implements and declares a part of it.
 #include "base/process_start.h"
 #include "settings/views/default_file.h"
 #include "settings/views/reference.h"

@@ -1,4 +1,4 @@
-// Numbers as users write them in flags and files.
+// Numbers in flags and files.
 #pragma once
 
 #include <charconv>
@@ -8,7 +8,7 @@
 
 namespace braid::cli {
 
-// The number that the whole of `text` is; nothing if it is none, or not a T's.
+// The number in `text`; nullopt if the whole of `text` is not a number of type T.
 template <class T>
 std::optional<T> number_in(const std::string& text) {
   T value{};

@@ -54,7 +54,7 @@ class ScratchFile {
   int problem_ = 0;
 };
 
-// --- This machine
+// --- This host
 
 // The value of the first line of /proc/cpuinfo that begins with `key`.
 std::optional<std::string> cpuinfo(const std::string& key) {
@@ -102,9 +102,9 @@ Result<void> time_stages(const CalibrationOptions& options, Calibration& c) {
 
 // --- The price of a unit of the compiler's charges
 
-// A model in which only computing takes time: with one microsecond for a unit, the time that a program prints
-// is the number of units that it counted. Faults and calls take 100 cycles, which is lost in that number, so
-// that compute nodes need not stop for each other at every step.
+// A model in which only computing takes time. A unit takes one microsecond, so the time
+// that a program prints is the number of its units. Faults and calls take 100 cycles,
+// which is negligible, so that compute nodes need not synchronise at every step.
 std::string counting_model() {
   Calibration c;
   c.processor = c.day = "none";
@@ -141,7 +141,7 @@ Result<void> price_units(const CalibrationOptions& options, const Progress& tell
   return {};
 }
 
-// Predicts one run and, where the machine has a processor for each of its threads, measures it.
+// Predicts one run and, if the host has a processor for each of its threads, measures it.
 Result<Prediction> predict_run(const CalibrationOptions& options, unsigned cores, const std::string& model,
                                const Program& program, MachineShape machine) {
   Prediction p{.command = program.text(),

@@ -1,4 +1,4 @@
-// What `braid calibrate` writes: a model as YAML, and a text for people.
+// The output of `braid calibrate`: a model as YAML, and a text for people.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The programs that a calibration runs, and how it runs them: as users do, with the programs, `braid run` and
-// `braid sim` of one folder.
+// The programs that a calibration runs. It runs them as users do:
+// with the programs, `braid run` and `braid sim` of one folder.
 #pragma once
 
 #include <string>
@@ -16,27 +16,27 @@ struct Program {
   std::string text() const;  // as a command line
 };
 
-// A program in two sizes. Each takes tens of milliseconds; programs print thousandths of a second.
+// A program in two sizes. Each takes tens of milliseconds; programs print milliseconds.
 struct ProgramPair {
   Program priced;  // the price of a unit is measured with this one
   Program other;   // predicted with that price
 };
 const std::vector<ProgramPair>& calibration_programs();
 
-// The machine that a program runs on; a cluster has one proxy.
+// The shape of the machine that a program runs on; a cluster has one proxy.
 struct MachineShape {
   unsigned clusters = 1;
-  unsigned compute = 1;  // of each cluster
+  unsigned compute = 1;  // per cluster
 };
 
-// What a program of `folder` writes on standard output. The error has the end of its standard error.
+// Returns a program's standard output; an error has the end of its standard error.
 Result<std::string> output_of(const std::string& folder, const std::string& name,
                               const std::vector<std::string>& arguments);
 
-// The seconds that a program's output states of its parallel part; `command` is for the error.
+// The time in seconds that a program printed for its parallel part; `command` is for the error.
 Result<double> printed_seconds(const std::string& output, const std::string& command);
 
-// The time of a program's parallel part in a simulation with a model: a path with a '/' in it.
+// The time of a program's parallel part in a simulation with a model (a path with a '/' in it).
 Result<double> simulated_seconds(const std::string& folder, const std::string& model, MachineShape machine,
                                  const Program& program);
 

@@ -18,7 +18,7 @@ namespace {
 constexpr const char* kHelpFlag = "-h,--help";
 constexpr const char* kHelpText = "print this text";
 
-// A command's help with a usage line of its own: CLI11 does not know that an application follows the options.
+// A command's help with its own usage line: CLI11 does not know that an application follows the options.
 class CommandFormatter : public CLI::Formatter {
  public:
   explicit CommandFormatter(std::string usage) : usage_(std::move(usage)) { column_width(44); }
@@ -131,7 +131,7 @@ struct Parser {
     const std::vector<std::string> all = names();
     return std::find(all.begin(), all.end(), name) != all.end();
   }
-  // Null: only options of the program were given.
+  // null: only options of the program were given
   const CLI::App* parsed() const {
     for (const CLI::App* const command : commands) {
       if (command->parsed()) return command;
@@ -140,8 +140,8 @@ struct Parser {
   }
 };
 
-// Refuses a first word that is neither a command nor an option of the program. CLI11's message would not name
-// the word.
+// Refuses a first word that is neither a command nor an option
+// of the program; CLI11's message would not name the word.
 void check_command(const Parser& parser, const std::string& word) {
   if (parser.knows(word)) return;
   if (word.starts_with('-')) {
@@ -159,7 +159,7 @@ void check_command(const Parser& parser, const std::string& word) {
                                         : ". To run an application: braid run " + word));
 }
 
-// Refuses '--name=' without a value. CLI11 would take the next word for the value.
+// Refuses '--name=' without a value; CLI11 would take the next word as the value.
 void check_values(const CommandLine& line, std::span<char* const> words) {
   const auto declared = std::find_if(line.commands.begin(), line.commands.end(),
                                      [&](const Subcommand& command) { return command.name == words[0]; });
@@ -173,7 +173,7 @@ void check_values(const CommandLine& line, std::span<char* const> words) {
   for (std::size_t i = 1; i < words.size(); ++i) {
     const std::string word = words[i];
     if (word.empty() || word.front() != '-') {
-      if (declared->takes_application) return;  // this word and all others are the application's
+      if (declared->takes_application) return;  // this word and the rest are the application's
       continue;
     }
     if (word.starts_with("--") && word.ends_with('=') && takes_value(word.substr(0, word.size() - 1)))

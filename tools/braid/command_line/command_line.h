@@ -1,5 +1,5 @@
-// Parses what the user gave, explains what there is, and runs the command that was named. CLI11 stays behind
-// this header: it costs the compiler seconds in every file that includes it.
+// Parses the command line, prints help, and runs the named command. CLI11 is included
+// only behind this header: it costs the compiler seconds in every file that includes it.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 
 namespace braid::cli {
 
-// What `braid help NAME` prints beside the commands' own texts.
+// Further topics of `braid help NAME`, beside the commands.
 struct Topic {
   std::string name;
   std::function<std::string()> text;
@@ -24,7 +24,7 @@ struct CommandLine {
   std::vector<Topic> topics = {};
 };
 
-// Returns the status of the process. Wrong usage ends it at once (refuse()).
+// Returns the status of the process. Wrong usage ends the process (refuse()).
 int run_command_line(const CommandLine& line, int argc, char** argv);
 
 }  // namespace braid::cli

@@ -13,7 +13,7 @@ namespace {
 using settings::Listed;
 using settings::Setting;
 
-// `text` in lines that fit beside the options.
+// Breaks `text` into lines that fit beside the options.
 std::string wrapped(const std::string& text) {
   constexpr std::size_t kWidth = 64;
   std::string lines;
@@ -35,7 +35,7 @@ std::string default_text(const std::string& key) {
   return text.empty() ? "none" : text;
 }
 
-// --misdirect means true; --misdirect=false wins over a file that has true.
+// --misdirect means true; --misdirect=false overrides true in a file.
 bool is_flag(const Setting& setting) {
   return setting.kind == settings::Kind::kTruth;
 }

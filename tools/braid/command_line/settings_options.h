@@ -1,4 +1,4 @@
-// What `braid run` and `braid sim` have in common: a file of settings, the settings as options, and a report.
+// Common to `braid run` and `braid sim`: a file of settings, the settings as options, and a report.
 #pragma once
 
 #include <map>
@@ -13,15 +13,15 @@ namespace braid::cli {
 
 class SettingsOptions {
  public:
-  // Settings are of live runs or of simulated ones.
+  // The settings of live or of simulated runs.
   explicit SettingsOptions(bool simulated) : simulated_(simulated) {}
 
-  // --config and --report, and an option for each setting. They point into this object.
+  // Declares --config and --report, and an option per setting. The options point into this object.
   std::vector<Option> files();
   std::vector<Option> settings();
 
-  // From the file and then from the options, which win; `builder` knows afterwards what was given. What is
-  // wrong ends the command (refuse()).
+  // Reads the file and then the options, which take precedence; afterwards `builder`
+  // knows which settings were given. An error ends the command (refuse()).
   settings::RunConfig configure(const Given& given, settings::Collector<settings::RunConfig>& builder) const;
 
   const std::string& report_file() const { return report_file_; }

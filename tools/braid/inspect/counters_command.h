@@ -1,4 +1,4 @@
-// `braid counters`: a node's counters while it runs, read from its memory without its help.
+// `braid counters`: a node's counters while it runs, read from shared memory.
 #pragma once
 
 #include "tools/braid/command_line/subcommand.h"

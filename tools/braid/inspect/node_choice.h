@@ -1,4 +1,4 @@
-// Which running node a command is about, as the user names it.
+// Finds the running node that the user names.
 #pragma once
 
 #include <string>
@@ -14,16 +14,16 @@ struct NodeChoice {
   std::string service;
   int process = 0;
 
-  // --service, --process and --cluster. They point into this object.
+  // Declares --service, --process and --cluster. They point into this object.
   std::vector<Option> options();
-  // The address of its control socket; wrong usage ends `command`.
+  // Returns the address of its control socket; wrong usage ends `command`.
   std::string address(const char* command) const;
 };
 
-// The control socket that an application process was told, from its environment.
+// The control socket that an application process uses, from its environment.
 Result<std::string> service_of_process(int pid);
-// The control socket of the only cluster with that number that this user runs on this machine, found through
-// its application processes.
+// The control socket of the user's only cluster with that
+// number on this host, found through its application processes.
 Result<std::string> service_of_cluster(unsigned cluster);
 
 }  // namespace braid::cli

@@ -1,4 +1,4 @@
-// `braid proxies`: how many proxies of a running cluster serve its clients, and changing that.
+// `braid proxies`: shows or changes how many proxies of a running cluster serve its clients.
 #pragma once
 
 #include "tools/braid/command_line/subcommand.h"

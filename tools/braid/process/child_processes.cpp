@@ -14,7 +14,7 @@
 namespace braid::cli {
 namespace {
 
-// For poll(): rounded up, so that the deadline has come when it returns; -1: none.
+// For poll(): rounded up, so that the deadline has passed when it returns; -1: none.
 int milliseconds_until(Instant deadline) {
   if (deadline == Instant::never()) return -1;
   const double ms = std::max(0.0, (deadline - monotonic_now()).ms());
@@ -27,7 +27,7 @@ Result<ChildProcesses> ChildProcesses::create(const Options& options) {
   if (!occupy_standard_descriptors()) return error("cannot open /dev/null: {}", std::strerror(errno));
   Result<Signals> signals = Signals::take_over(options.signals);
   if (!signals) return signals.error();
-  // After the signals are blocked, for it too: control-C does not reach it on its way out of our group.
+  // After the signals are blocked, so that the keeper inherits that and control-C does not end it.
   Result<Keeper> keeper = Keeper::start();
   if (!keeper) return keeper.error();
   return ChildProcesses(std::move(*keeper), std::move(*signals), options);
@@ -82,14 +82,14 @@ std::vector<EndedChild> ChildProcesses::take_ended() {
       continue;
     const int status = reap(child);
     if (child.source != kNoSource) output_.read_some(child.source);
-    // Its deadline may have come when it had ended by itself.
+    // It may have ended by itself before its deadline.
     const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
     ended.push_back({ChildId{i}, status, child.timed_out && killed});
   }
   return ended;
 }
 
-// While its head is a zombie a group's number is nobody else's: now the rest can be killed without a mistake.
+// While the head is a zombie, the group's number cannot be reused: so the rest can be killed safely.
 int ChildProcesses::reap(Child& child) {
   ::kill(-child.pid, SIGKILL);
   int status = 0;

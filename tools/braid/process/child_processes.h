@@ -1,5 +1,5 @@
-// The child processes of a command. Each is the head of a process group; when it ends, or the command does, and
-// be it by kill -9, the whole group is killed. Used by one thread, the only one of the process.
+// The child processes of a command. Each is the head of a process group. When it ends, or the command
+// ends (also by kill -9), the whole group is killed. Used by one thread, the only one of the process.
 //
 //   while (children.any_alive()) {
 //     children.wait(deadline);                               // output is relayed meanwhile
@@ -30,14 +30,14 @@ enum class ChildId : std::size_t {};
 
 struct EndedChild {
   ChildId child;
-  int wait_status;  // as waitpid(2) tells it
+  int wait_status;  // of waitpid(2)
   bool timed_out;   // it was killed at its deadline
 };
 
 class ChildProcesses {
  public:
   struct Options {
-    std::vector<int> signals;  // which take_signals() returns; they do nothing else any more
+    std::vector<int> signals;  // returned by take_signals(); they have no other effect
     int out_fd = 1;            // where output is relayed to
     int err_fd = 2;
   };
@@ -47,24 +47,24 @@ class ChildProcesses {
   ChildProcesses& operator=(ChildProcesses&&) = delete;
   ~ChildProcesses() { stop_all(); }
 
-  // Lines that it writes come with `prefix`, unless `options` send them elsewhere. Killed with its group at
-  // `deadline`.
+  // Its output lines get `prefix`, unless `options` redirect
+  // them. It is killed with its group at `deadline`.
   Result<ChildId> start(const ProcessOptions& options, const std::string& prefix = "",
                         Instant deadline = Instant::never());
 
-  // Returns when there may be something to do: a signal, an end, output, one of `also` (a negative descriptor
-  // is none), or `until`. Kills what is past its deadline.
+  // Returns when there may be something to do: a signal, an end, output, one of `also` (a
+  // negative descriptor is ignored), or `until`. Kills children whose deadline has passed.
   void wait(Instant until, std::span<pollfd> also = {});
   std::vector<int> take_signals() { return signals_.take(); }
-  // Those that have ended since the last call, in the order of starting. Their groups are gone and what they
-  // wrote has been read.
+  // The children that have ended since the last call, in the order of
+  // starting. Their groups are gone, and their output has been read.
   std::vector<EndedChild> take_ended();
   OutputRelay& output() { return output_; }
 
   bool is_alive(ChildId child) const { return at(child).alive; }
   bool any_alive() const;
   pid_t pid(ChildId child) const { return at(child).pid; }
-  // A signal to one that is alive; nothing is sent to one that has ended.
+  // Sends a signal to a child that is alive; does nothing if it has ended.
   void send(ChildId child, int signal) const;
   void send_to_group(ChildId child, int signal) const;
   // Kills all groups and waits for their heads, which take_ended() does not return any more.

@@ -17,14 +17,14 @@
 namespace braid::cli {
 namespace {
 
-// The keeper's whole life. Announcements are group numbers, withdrawals their negatives.
+// The keeper's process. Announcements are group numbers, withdrawals their negatives.
 [[noreturn]] void keep(int pipe) {
   ::setsid();
   ::prctl(PR_SET_NAME, "braid-keeper");
   sigset_t all;
   sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, nullptr);
-  // Nobody's terminal or pipe waits for us.
+  // It must not hold a terminal or a pipe open.
   const int null = ::open("/dev/null", O_RDWR);
   for (int fd = 0; fd <= 2; ++fd) ::dup2(null, fd);
   if (pipe != 3) ::dup2(pipe, 3);
@@ -68,7 +68,7 @@ Keeper::~Keeper() {
 }
 
 void Keeper::tell(pid_t message) {
-  // A pipe takes so little at once or not at all; without a keeper the kernel's death signal remains.
+  // Such a short write to a pipe is complete or fails; without a keeper the kernel's death signal remains.
   [[maybe_unused]] const ssize_t written = ::write(pipe_.get(), &message, sizeof message);
 }
 void Keeper::announce(pid_t group) {

@@ -1,6 +1,6 @@
-// A process beside the command that waits for the command's end, however it comes (kill -9 too), and then
-// kills every process group that was announced and not withdrawn. The kernel's death signal reaches only
-// direct children; their own children are reached here.
+// A process beside the command that waits for the command's end, by whatever cause (also
+// kill -9), and then kills every process group that was announced and not withdrawn. The
+// kernel's death signal reaches only direct children; this reaches their children too.
 #pragma once
 
 #include <sys/types.h>
@@ -12,13 +12,13 @@ namespace braid::cli {
 
 class Keeper {
  public:
-  // It knows so many groups at a time; those beyond have the kernel's death signal alone.
+  // The most groups at a time; the others have only the kernel's death signal.
   static constexpr std::size_t kMaxGroups = 2048;
 
   static Result<Keeper> start();
   Keeper(Keeper&&) = default;
   Keeper& operator=(Keeper&&) = delete;
-  ~Keeper();  // waits for the keeper's end; it kills what is still announced
+  ~Keeper();  // waits for the keeper's end; it kills the groups that are still announced
 
   void announce(pid_t group);
   void withdraw(pid_t group);

@@ -1,4 +1,4 @@
-// Output of a process, brought home in whole lines with a prefix that says whose they are.
+// Divides the output of a process into whole lines with a prefix.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@ namespace braid::cli {
 
 class LinePrefixer {
  public:
-  // A longer line comes in parts; each but the first begins with the prefix and "... ".
+  // A longer line is divided; each part but the first begins with the prefix and "... ".
   static constexpr std::size_t kMaxLineBytes = 8192;
 
   explicit LinePrefixer(std::string prefix) : prefix_(std::move(prefix)) {}
 
-  // Takes bytes as they come and appends the lines that are complete to `out`.
+  // Takes bytes as they arrive and appends the complete lines to `out`.
   void feed(std::string_view bytes, std::string& out);
-  // There will be no more: an unfinished line is a line.
+  // The output has ended: an unfinished line is complete.
   void finish(std::string& out);
 
  private:

@@ -1,4 +1,4 @@
-// A pipe whose ends close with their owners.
+// A pipe whose ends are closed by their owners.
 #pragma once
 
 #include "base/result.h"
@@ -11,7 +11,7 @@ struct Pipe {
   Descriptor write;
 };
 
-// Both ends close at exec. The error is of a process that has no descriptor left.
+// Both ends close at exec. Error: the process has no free descriptor.
 Result<Pipe> make_pipe();
 
 }  // namespace braid::cli

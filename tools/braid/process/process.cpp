@@ -17,8 +17,8 @@
 namespace braid::cli {
 namespace {
 
-// All of what a child does before it becomes the program. It owns one thread, but runs on borrowed memory:
-// system calls only.
+// The child's code until it executes the program. It runs in the
+// parent's memory with a thread of its own: system calls only.
 struct Child {
   const char* path;
   char* const* arguments;
@@ -30,7 +30,7 @@ struct Child {
   std::size_t inherited_count;
   int network_namespace;
   int processor;
-  int failure;  // a pipe that closes when the program starts; before that, what failed goes into it
+  int failure;  // a pipe that closes when the program starts; before, an error is written to it
   pid_t parent;
 
   struct Failure {
@@ -47,7 +47,7 @@ struct Child {
   [[noreturn]] void become_program() const {
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    // The command may have died before the line above: then nobody sends that signal any more.
+    // The command may have died before the line above; then that signal is never sent.
     if (::getppid() != parent) ::_exit(127);
     // What the command changed for itself, and what it sends: SIGTERM asks to end, SIGQUIT for a report. No
     // program expects to find SIGCHLD ignored: waitpid() would not find its children. Other signals that the
@@ -91,7 +91,7 @@ Result<Descriptor> open_namespace(const std::string& name) {
   return network;
 }
 
-// Waits until the child has executed the program. If it has failed, reaps it and returns the reason.
+// Waits until the child has executed the program. If that failed, reaps it and returns the reason.
 Result<void> await_start(pid_t pid, int failure, const ProcessOptions& options) {
   Child::Failure f{};
   ssize_t n;
@@ -169,7 +169,7 @@ Result<Process> start_process(const ProcessOptions& options) {
 
 namespace {
 
-// Appends what has come on `from`, and closes it at its end.
+// Appends what arrived on `from`, and closes it at its end.
 void read_some(Descriptor& from, std::string& text) {
   char bytes[4096];
   const ssize_t n = ::read(from.get(), bytes, sizeof bytes);

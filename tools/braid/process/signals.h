@@ -1,4 +1,4 @@
-// Signals of the command as something to read.
+// The command's signals as a readable descriptor.
 #pragma once
 
 #include <span>
@@ -18,7 +18,7 @@ class Signals {
   static Result<Signals> take_over(std::span<const int> numbers);
 
   int fd() const { return fd_.get(); }  // readable when there is a signal
-  // The numbers that have come since the last call, SIGCHLD left out.
+  // The numbers received since the last call, without SIGCHLD.
   std::vector<int> take();
 
  private:

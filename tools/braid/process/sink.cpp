@@ -16,8 +16,8 @@ void Sink::write_some() {
   const HeldWriteSignals held(true);
   std::size_t written = 0;
   while (!gone_ && written < pending_.size()) {
-    // The descriptor is not ours alone, so it stays in blocking mode; a pipe that polls writable takes
-    // PIPE_BUF at once.
+    // The descriptor may be shared with other processes, so it stays in
+    // blocking mode; a pipe that polls writable takes PIPE_BUF at once.
     pollfd ready{fd_, POLLOUT, 0};
     if (::poll(&ready, 1, 0) <= 0) break;
     const std::size_t part = std::min<std::size_t>(pending_.size() - written, PIPE_BUF);

@@ -13,13 +13,13 @@ class Sink {
   explicit Sink(int fd) : fd_(fd) {}
 
   int fd() const { return fd_; }
-  // To append to. write_some() drops it when the output has failed.
+  // To append to. write_some() clears it when the output has failed.
   std::string& pending() { return pending_; }
   bool wants_to_write() const { return !pending_.empty() && !gone_; }
   bool has_room() const { return gone_ || pending_.size() < kMuchBytes; }
-  // Writes what can be written now without waiting.
+  // Writes what can be written now without blocking.
   void write_some();
-  // The output cannot be written any more: its reader has closed it, or a write has failed. True once.
+  // The output cannot be written any more (closed by its reader, or failed). Returns true once.
   bool take_failure();
   // The errno of the failed write; EPIPE: the reader has closed it; 0: none has failed.
   int problem() const { return problem_; }

@@ -1,4 +1,4 @@
-// Durations of a simulated machine as reports have them.
+// Durations of a simulated machine in cycles, for reports.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace braid::cli {
 
-// To the nearest cycle.
+// Rounded to the nearest cycle.
 inline std::int64_t to_cycles(Duration d, double cycles_per_second) {
   return static_cast<std::int64_t>(static_cast<double>(d.ns()) * cycles_per_second / 1e9 + 0.5);
 }

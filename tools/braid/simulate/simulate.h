@@ -1,4 +1,4 @@
-// A simulated run: from settings to a machine in virtual time and the programs on it, and what came of it as
+// A simulated run: from settings to a machine in virtual time and the programs on it, and its result as
 // text for people and as JSON for programs.
 #pragma once
 
@@ -21,10 +21,10 @@ struct SimulationOptions {
   void take(const settings::Collector<settings::RunConfig>& builder);
 
   settings::RunConfig config;
-  // Keys of settings that the user gave; what the model says of the transport holds for the others.
+  // Keys of settings that the user gave; the others of the transport are the model's.
   std::set<std::string> given;
-  std::string models;       // folder of the models that have names
-  std::string application;  // the flavour for simulation
+  std::string models;       // folder of the named models
+  std::string application;  // built for simulation
   std::vector<std::string> command;
   OutputFile* trace = nullptr;  // gets a line of JSON for every message; null: none; the caller's
 };
@@ -34,10 +34,10 @@ struct SimulationReport {
   settings::RunConfig config;
   std::string model;
   double cycles_per_second = 0;
-  double unit = 0;            // cycles of a unit of what the program computes
-  bool unit_is_mean = false;  // of the programs that the model has units of, which this is none of
-  int status = 0;             // the largest of the programs'
-  std::string failure;        // why the run ended early; empty: it did not
+  double unit = 0;            // cycles per unit of the program's computing
+  bool unit_is_mean = false;  // the model has no unit for this program: the mean of the others'
+  int status = 0;             // the largest status of the programs
+  std::string failure;        // why the run ended early; empty if it did not
   sim::MachineFigures figures;
   // Those that began before the run ended, in the order of time.
   struct Incident {
@@ -45,28 +45,28 @@ struct SimulationReport {
     Instant began;
   };
   std::vector<Incident> incidents;
-  std::uint32_t message_bytes = 0;  // no-contention: the message whose latency all had,
-  Duration fixed_delay{};           // and this
-  double real_seconds = 0;          // that the simulation took
+  std::uint32_t message_bytes = 0;  // no-contention: the length of the message whose latency all had,
+  Duration fixed_delay{};           // and that latency
+  double real_seconds = 0;          // duration of the simulation
 };
 
-// The file of a model: `name` is one, or the name of one of those in `folder`.
+// The file of a model: `name` is a file, or the name of a model in `folder`.
 std::string model_path(const std::string& name, const std::string& folder);
 Result<settings::CostModel> load_model(const std::string& name, const std::string& folder);
-// What the user said of the transport, else what the model does.
+// The transport's settings: the user's if given, otherwise the model's.
 Result<settings::TransportConfig> transport_config(const SimulationOptions& options,
                                                    const settings::CostModel& model);
-// An error: what the user said of the transport does not go with what the model says of it.
+// Error: the user's settings of the transport contradict the model's.
 Result<sim::MachineConfig> machine_config(const SimulationOptions& options, const settings::CostModel& model);
 
-// Runs the programs. An error: it could not start.
+// Runs the programs. Error: the run could not start.
 Result<SimulationReport> simulate(const SimulationOptions& options);
 
-// What messages of first, first + step, .. last bytes meet on an idle system, as CSV in cycles; an error
+// The times of messages of first, first + step, .. last bytes on an idle system, as CSV in cycles; an error
 // names what is wrong with `range`, "BYTES" or "FIRST:LAST:STEP".
 Result<std::string> idle_messages(const SimulationOptions& options, const std::string& range);
 
-// What it was, and when in cycles since the run began.
+// The incident, and its time in cycles since the run began.
 nlohmann::ordered_json incident_json(const SimulationReport& report,
                                      const SimulationReport::Incident& incident);
 std::string render_text(const SimulationReport& report);

@@ -1,7 +1,7 @@
-// Conditions of a study: which combinations of settings are points of it. Written as people say them,
+// Conditions of a study: which combinations of settings are points of it. For example
 //   proxies <= compute
 //   clusters * compute == 16 and simulation.mode != no-delay or proxies == 1
-// `and` binds more than `or`; there are no brackets.
+// `and` binds more strongly than `or`; there are no brackets.
 #pragma once
 
 #include <functional>
@@ -15,11 +15,11 @@ namespace braid::cli {
 
 class Condition {
  public:
-  // A setting's value; null if nobody has said it.
+  // A setting's value; null if it was not given.
   using Lookup = std::function<nlohmann::json(const std::string& key)>;
 
-  // The error says what is wrong and the cure, and leaves the place to the caller. Words that are neither
-  // settings nor `others` are values, and must be such as the setting beside them may have.
+  // The error states the problem and the cure; the caller adds the place. Words that are neither
+  // settings nor `others` are values, which must be allowed for the setting beside them.
   static Result<Condition> parse(const std::string& text, const std::vector<std::string>& others);
 
   bool holds(const Lookup& value_of) const;

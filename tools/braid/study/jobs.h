@@ -1,5 +1,5 @@
-// The runs that a study needs, each in one state at a time. Pure: it says which run may start, and is told
-// what became of it.
+// The runs that a study needs, each in one state at a time. Pure:
+// it decides which run may start, and is told each run's result.
 //
 //   kMissing ---start_next---> kRunning ---finish---> kDone
 //       ^                        |  |
@@ -23,14 +23,14 @@ namespace braid::cli {
 struct Job {
   enum class State : std::uint8_t { kMissing, kRunning, kDone, kFailed };
 
-  const StudyPoint* point = nullptr;       // the first that this is the run of
-  const nlohmann::json* origin = nullptr;  // what its result follows from
+  const StudyPoint* point = nullptr;       // the first point of this run
+  const nlohmann::json* origin = nullptr;  // everything that determines its result
   std::string name;                        // of its files
-  std::optional<std::size_t> waits_for;    // the job whose messages' length it needs
+  std::optional<std::size_t> waits_for;    // the job that provides its messages' length
   State state = State::kMissing;
   std::optional<PointResult> result;  // in kDone
   std::string failure;                // in kFailed
-  std::size_t slot = 0;               // in kRunning: no two have the same
+  std::size_t slot = 0;               // in kRunning: unique
   Instant begun;                      // in kRunning and after
 
   bool is_over() const { return state == State::kDone || state == State::kFailed; }
@@ -39,20 +39,20 @@ struct Job {
 class Jobs {
  public:
   using Id = std::size_t;
-  // What is kept of a run of an earlier study.
+  // The stored result of a run of an earlier study.
   using Kept =
       std::function<std::optional<PointResult>(const std::string& name, const nlohmann::json& origin)>;
 
-  // `origins` are those of the study's points; both must live as long. Points with the same origin share a
-  // job. At most `slots` run at a time.
+  // `origins` are those of the study's points; both must outlive this. Points
+  // with the same origin share a job. At most `slots` jobs run at a time.
   Jobs(const Study& study, const std::vector<nlohmann::json>& origins, std::size_t slots, const Kept& kept);
 
-  // A job that may start now, in a slot of its own, in the order of the points; nothing: all slots are taken,
-  // or no job is left, or all that are left wait for others.
+  // The next job that may start, in a slot of its own, in the order of the points.
+  // nullopt: all slots are taken, or no job is left, or all that are left wait for others.
   std::optional<Id> start_next(Instant now);
   void finish(Id id, PointResult result);
   void fail(Id id, const std::string& why);
-  // It was ended before its time.
+  // The job was ended early.
   void give_up(Id id);
 
   const Job& operator[](Id id) const { return jobs_[id]; }
@@ -63,10 +63,10 @@ class Jobs {
   std::size_t slots() const { return taken_.size(); }
   std::size_t count(Job::State state) const;
 
-  // The mean length of the messages of the job that this one waits for; 0: it is not known.
+  // The mean length of the messages of the job that this one waits for; 0: unknown.
   std::uint32_t message_bytes(Id id) const;
-  // Real time until all are over, from what runs of the same program took, or else of any; nothing: none is
-  // over.
+  // The estimated real time until all have finished, from runs of
+  // the same program, or else of any; nullopt: none has finished.
   std::optional<double> seconds_left(Instant now) const;
 
  private:

@@ -1,5 +1,5 @@
-// What `braid study` says on standard error while it runs: a line for each point that is over, or, on a
-// terminal, one line that is written anew.
+// The progress output of `braid study` on standard error: a line for
+// each finished point, or, on a terminal, one line that is rewritten.
 #pragma once
 
 #include <string>
@@ -14,13 +14,13 @@ std::string describe_progress(const Jobs& jobs, Instant now);
 
 class StudyProgress {
  public:
-  // A terminal's line is written anew so often.
+  // How often a terminal's line is rewritten.
   static constexpr Duration kRefresh = 1_s;
 
-  // Both must live as long.
+  // Both must outlive this.
   StudyProgress(const Study& study, const Jobs& jobs);
 
-  // When show() wants to be called next.
+  // When show() should be called next.
   Instant next_deadline(Instant now) const { return is_terminal_ ? now + kRefresh : Instant::never(); }
   void tell_beginning() const;
   void tell_end_of(const Job& job, Instant now) const;

@@ -1,18 +1,18 @@
-// A study: many simulated runs that differ in some settings. This reads the file that describes one and says
-// which runs it consists of; study_command.h carries them out.
+// A study: many simulated runs that differ in some settings. This reads the file that
+// describes one and makes the list of its runs; study_command.h carries them out.
 //
 //   applications:
 //     - {application: water, arguments: [--molecules, 343]}
 //     - {application: tsp, vary: [{arguments.seed: [1, 2, 3]}]}
 //   base:                            # settings of all points, as in a configuration file
 //     simulation: {model: alewife-1997}
-//   vary:                            # axes; every combination of a place on each is a point
-//     - clusters: [8, 4]             # keys of one axis go together: 8 x 2 and 4 x 4
+//   vary:                            # axes; every combination of one value from each is a point
+//     - clusters: [8, 4]             # keys of one axis vary together: 8 x 2 and 4 x 4
 //       compute: [2, 4]
 //     - proxies: [1, 2, 4]
-//   where:                           # of these, the points of which all this holds (condition.h)
+//   where:                           # only points for which all of this holds (condition.h)
 //     - proxies <= compute
-//   limit_s: 600                     # no point may take longer; 0: as long as it takes
+//   limit_s: 600                     # the longest time of a point; 0: no limit
 #pragma once
 
 #include <map>
@@ -28,15 +28,15 @@
 namespace braid::cli {
 
 struct StudyPoint {
-  std::string application;  // as the file names it
+  std::string application;  // as in the file
   std::vector<std::string> arguments;
-  // Those that the study varies: option without its dashes, value. They follow `arguments`.
+  // The varied ones: option without its dashes, value. They follow `arguments`.
   std::map<std::string, std::string> varied_arguments;
-  braid::settings::Collector<braid::settings::RunConfig> settings;  // hold together
+  braid::settings::Collector<braid::settings::RunConfig> settings;  // checked together
 
   // The application and all of its arguments.
   std::vector<std::string> command() const;
-  // A setting's, an argument's ("arguments.seed") or the application's ("application"); null: it has none.
+  // The value of a setting, an argument ("arguments.seed") or the application ("application"); or null.
   nlohmann::json value_of(const std::string& key) const;
 };
 
@@ -46,10 +46,10 @@ struct Study {
   std::optional<double> limit_s;    // of each point's real time
 };
 
-// More than anybody waits for.
+// A limit against mistakes.
 inline constexpr std::size_t kMaxStudyPoints = 100'000;
 
-// Of a point's time: some three years.
+// For a point's time: some three years.
 inline constexpr double kMaxLimitS = 100'000'000;
 
 Result<Study> load_study(const std::string& path);

@@ -27,7 +27,7 @@ namespace {
 using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 
-// Names only have to differ; that a file is the right one, its contents say.
+// Names must only be different; the file's contents show whether it is the right one.
 std::string hash_of(const std::string& bytes) {
   Fnv1a hash;
   hash.add(std::as_bytes(std::span(bytes)));
@@ -97,7 +97,7 @@ constexpr Column kFigures[] = {
     {"deterministic", "/deterministic"},
     {"real_seconds", "/real_seconds"},
 };
-// The largest of the proxies.
+// The maximum over the proxies.
 constexpr Column kLargest[] = {{"most_queued", "most_queued"}, {"largest_utilisation", "utilisation"}};
 
 Json largest(const OrderedJson& report, const char* key) {
@@ -109,7 +109,7 @@ Json largest(const OrderedJson& report, const char* key) {
   return most;
 }
 
-// null: it has none.
+// null if it has none.
 const OrderedJson& part_of(const OrderedJson& json, const char* key) {
   static const OrderedJson kNone;
   const auto found = json.is_object() ? json.find(key) : json.end();
@@ -163,7 +163,7 @@ Result<Json> StudyPrograms::origin(const StudyPoint& point) {
   if (!options.config.simulation.incidents.empty())
     origin["settings"]["simulation.incidents"] =
         settings::json_of(settings::kRunSchema, &options.config, "simulation.incidents");
-  // Where these were not given, the model's hold.
+  // Settings that were not given are the model's.
   origin["given"] = Json::array();
   for (const std::string& key : options.given)
     if (key.starts_with("transport.")) origin["given"].push_back(key);
@@ -232,7 +232,7 @@ std::string settings_yaml(const StudyPoint& point, std::uint32_t message_bytes) 
   OrderedJson given = given_settings(point);
   if (message_bytes != 0) given["simulation.message_bytes"] = message_bytes;
   for (const auto& [key, value] : given.items()) {
-    // Strings are quoted where a string is what is wanted, and not where it stands for a number ("auto").
+    // Strings are quoted where a string is expected, but not where they stand for a number ("auto").
     const settings::Setting* const setting = settings::find_setting(settings::kRunSchema, key);
     const bool quoted = setting == nullptr || setting->kind == settings::Kind::kText ||
                         setting->kind == settings::Kind::kWord || !value.is_string();

@@ -1,10 +1,10 @@
-// What is kept of a study's points, and what is made of all of them.
+// The stored results of a study's points, and the tables of all of them.
 //
-// A finished point is a file points/<name>.json in the study's folder, named by a hash of everything that its
-// result follows from: all settings that simulations have, the application's arguments, and what the model's
-// file, the application and the command itself consist of. So nothing that could come out otherwise is taken
-// for finished, and nothing that is finished is done again. The file says what its name was made of; one that
-// says something else (or is cut short) does not count.
+// A finished point is a file points/<name>.json in the study's folder, named by a hash of everything
+// that determines its result: all settings of simulations, the application's arguments, and the
+// contents of the model's file, of the application and of the command itself. So a stored result is
+// used only if a run would repeat it, and no finished run is repeated. The file also contains what
+// its name was computed from; if that differs (or the file is cut short), the file is not used.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -17,13 +17,13 @@
 
 namespace braid::cli {
 
-// The files that a study's results follow from.
+// The files that determine a study's results.
 class StudyPrograms {
  public:
-  // `engine` is the file that runs the points; `models` is the folder of the models that have names.
+  // `engine` is the file that runs the points; `models` is the folder of the named models.
   StudyPrograms(std::string engine, std::string models);
 
-  // What the result of a point follows from. Every file is read once.
+  // Everything that determines the result of a point. Each file is read once.
   Result<nlohmann::json> origin(const StudyPoint& point);
 
  private:
@@ -37,20 +37,20 @@ class StudyPrograms {
 // The name of a point's files.
 std::string name_of(const nlohmann::json& origin);
 
-// In Mode::kNoContention without a message's length: the origin of the same run in Mode::kReal, whose
-// messages tell it.
+// In Mode::kNoContention without a message's length: the origin
+// of the same run in Mode::kReal, which provides the length.
 std::optional<nlohmann::json> real_twin(const nlohmann::json& origin);
 
 struct PointResult {
-  double seconds = 0;             // that the run took
+  double seconds = 0;             // duration of the run
   nlohmann::ordered_json report;  // of `braid sim`
 };
 
-// If it is there and is of this origin.
+// Returns the stored result if it exists and has this origin.
 std::optional<PointResult> load_result(const std::string& path, const nlohmann::json& origin);
 Result<void> store_result(const std::string& path, const nlohmann::json& origin, const PointResult& result);
 
-// Whole or not at all, whatever happens meanwhile.
+// Writes the file atomically.
 Result<void> write_file(const std::string& path, const std::string& text);
 
 // One row of points.csv.
@@ -60,17 +60,17 @@ struct Row {
   PointResult result;
 };
 
-// Tidy: a line of names, then one line for each row. First what was set: application, arguments, clusters,
-// compute, proxies, simulation.mode and the other varied keys; then the figures. A figure that a report does
-// not have stays empty.
+// A line of names, then one line per row. First the settings: application,
+// arguments, clusters, compute, proxies, simulation.mode and the other varied
+// keys; then the figures. A figure that a report does not have is empty.
 std::string points_csv(const std::vector<std::string>& varied, const std::vector<Row>& rows);
 
-// Tidy, too: a row for each interval of each proxy's queue, of every name once: point, cluster, proxy,
-// from_cycles and to_cycles (of the time in parallel()), mean and most. Nothing of a report that has none.
+// A row for each interval of each proxy's queue, once for every name: point, cluster, proxy, from_cycles
+// and to_cycles (of the time in parallel()), mean and most. No rows for a report without them.
 std::string queues_csv(const std::vector<Row>& rows);
 
-// The settings of a point that were given, as a configuration file for `braid sim`; `message_bytes`, unless
-// 0, is that setting.
+// The settings of a point that were given, as a configuration
+// file for `braid sim`; `message_bytes` is added unless it is 0.
 std::string settings_yaml(const StudyPoint& point, std::uint32_t message_bytes);
 nlohmann::ordered_json given_settings(const StudyPoint& point);
 

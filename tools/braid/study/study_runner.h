@@ -1,5 +1,5 @@
-// Carries a study out: a process of `braid sim` for each point, several at a time, each on a processor of its
-// own. What is finished stays so, however the study ends; the same command goes on where it ended.
+// Carries out a study: a process of `braid sim` per point, several at a time, each on a processor
+// of its own. Finished points are stored, however the study ends; the same command continues it.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,30 +13,30 @@
 namespace braid::cli {
 
 struct StudyOptions {
-  std::string folder;  // of its results; made if it is missing
-  unsigned jobs = 0;   // points at work at a time; 0: one for each processor that this process may use
-  // That each point may take; 0: as long as it takes. Without it Study::limit_s holds, else kUsualLimitS.
+  std::string folder;  // for the results; made if it is missing
+  unsigned jobs = 0;   // concurrent points; 0: one for each processor that this process may use
+  // The time limit of a point; 0: none. If it is not given, Study::limit_s, or else kUsualLimitS.
   std::optional<double> limit_s;
 };
 
-// A point that takes longer is one that stands still, unless somebody has said otherwise.
+// A point that takes longer is considered stuck, unless another limit is given.
 inline constexpr double kUsualLimitS = 3600;
 
-// What runs a study's points, and what the result of each follows from (study_results.h).
+// What runs a study's points, and what determines the result of each (study_results.h).
 struct StudyPlan {
   std::string engine;
   std::vector<nlohmann::json> origins;  // by point
 };
-// An error: a program or a model is not there.
+// Error: a program or a model does not exist.
 Result<StudyPlan> plan_study(const Study& study);
 
-// Some points failed.
+// The status if some points failed.
 inline constexpr int kFailedPointsStatus = 1;
 
-// Runs what is missing, and writes points.csv, queues.csv and study.json of what is finished. Progress goes
-// to standard error, with what failed and how to repeat it. Returns the command's status: 0,
-// kFailedPointsStatus, or 128 + the signal that ended it early. An error: the folder, or something in it,
-// cannot be written.
+// Runs the missing points, and writes points.csv, queues.csv and study.json of the
+// finished ones. Progress is written to standard error, with failed points and how
+// to repeat them. Returns the command's status: 0, kFailedPointsStatus, or 128 + the
+// signal that ended it early. Error: the folder, or a file in it, cannot be written.
 Result<int> carry_out(const Study& study, const StudyPlan& plan, const StudyOptions& options);
 
 }  // namespace braid::cli
