@@ -112,8 +112,8 @@ bool ClientService::client_gone(ClientId id) {
   return true;
 }
 
-std::vector<Lanes::Told> ClientService::free_gone(const ProxyMonitor& monitor) {
-  std::vector<Lanes::Told> commands;
+std::vector<AddressedCommand> ClientService::free_gone(const ProxyMonitor& monitor) {
+  std::vector<AddressedCommand> commands;
   // Messages that a stalled proxy has lent are read by others until they have dropped them.
   const bool lent = monitor.awaits_anybody();
   for (auto next = clients_.all().begin(); next != clients_.all().end();) {

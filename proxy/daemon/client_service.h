@@ -55,7 +55,7 @@ class ClientService {
   // Frees the memory of clients that are gone, when no proxy uses it any more. All events of ports have been
   // carried out: a proxy has forgotten the last port of a client before it forgets the client, because until
   // then it may write to the client's memory. Returns what proxies are told after the commands of Lanes.
-  [[nodiscard]] std::vector<Lanes::Told> free_gone(const ProxyMonitor& monitor);
+  [[nodiscard]] std::vector<AddressedCommand> free_gone(const ProxyMonitor& monitor);
 
  private:
   void attach(ClientId id, Clients::Client& client, const control::Message& request);

@@ -202,7 +202,7 @@ void Lanes::serve_again(unsigned p) {
   }
 }
 
-std::optional<Lanes::Told> Lanes::poll_command() {
+std::optional<AddressedCommand> Lanes::poll_command() {
   return take_first(commands_);
 }
 

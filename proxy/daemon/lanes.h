@@ -29,10 +29,6 @@ namespace braid::proxy {
 
 class Lanes {
  public:
-  struct Told {
-    unsigned proxy = 0;
-    WorkerCommand command;
-  };
   using Channels = std::vector<std::unique_ptr<Channel>>;
 
   // All proxies are active. The monitor outlives this.
@@ -84,7 +80,7 @@ class Lanes {
   // It is settled, and serves the lanes that it served before where others have left off.
   void serve_again(unsigned proxy);
 
-  std::optional<Told> poll_command();
+  std::optional<AddressedCommand> poll_command();
 
  private:
   struct Lane {
@@ -120,7 +116,7 @@ class Lanes {
   bool unbalanced_ = false;
   unsigned moving_ = 0;
   std::map<ClientId, Client> clients_;
-  std::deque<Told> commands_;
+  std::deque<AddressedCommand> commands_;
 };
 
 }  // namespace braid::proxy

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <new>
 #include <variant>
 
 #include "base/check.h"
@@ -41,7 +40,6 @@ Node::Node(const NodeConfig& config, Instant now, const NodeSurroundings& surrou
       lanes_(monitor_),
       ports_(ClusterId(config.cluster), static_cast<std::uint16_t>(config.clusters + machine_slots(config)),
              clients_, config.channel.max_ports),
-      installed_(config.proxies),
       retired_(config.proxies) {}
 
 Node::~Node() {
@@ -81,6 +79,7 @@ Result<void> Node::open(Instant now, const MakeQueue& make_queue) {
     if (Result<void> r = links_->want_source_ports(config_, stacks[p]); !r) return r;
   }
   peers_ = std::make_unique<Peers>(stacks, Duration::ms(config_.transport.peer_death_ms), seed, monitor_);
+  installer_ = std::make_unique<PortInstaller>(clients_, lanes_, monitor_, *peers_);
   Result<std::unique_ptr<Workers>> workers =
       Workers::create(stacks, *links_, **counters_, states_, now, config_.channel.max_ports);
   if (!workers) return workers.error();
@@ -124,7 +123,7 @@ void Node::tell_running(const WorkerCommand& command) {
 }
 
 void Node::carry_out_lanes() {
-  while (const std::optional<Lanes::Told> told = lanes_.poll_command())
+  while (const std::optional<AddressedCommand> told = lanes_.poll_command())
     workers_->tell(told->proxy, told->command);
 }
 
@@ -136,7 +135,12 @@ void Node::carry_out_peers() {
     else
       (lost->ended ? ended_peers_ : lost_peers_).push_back(lost->cluster);
   }
-  while (const std::optional<Peers::Told> told = peers_->poll_command())
+  while (const std::optional<AddressedCommand> told = peers_->poll_command())
+    workers_->tell(told->proxy, told->command);
+}
+
+void Node::carry_out_installer() {
+  while (const std::optional<AddressedCommand> told = installer_->poll_command())
     workers_->tell(told->proxy, told->command);
 }
 
@@ -168,7 +172,7 @@ void Node::on_event(Instant now, unsigned, const ControlReceived& event) {
 }
 
 void Node::on_event(Instant, unsigned proxy, const PortDrained& event) {
-  if (drains_.answered(event.port, proxy)) ports_.drained(event.port);
+  if (installer_->drained(event.port, proxy)) ports_.drained(event.port);
 }
 
 void Node::on_event(Instant, unsigned, const ChannelDetached& event) {
@@ -179,11 +183,8 @@ void Node::on_event(Instant, unsigned, const LaneReleased& event) {
   const ClientId client = event.channel->client;
   const unsigned server = lanes_.released(event.channel);
   carry_out_lanes();
-  // Ports that are being drained: what the proxy left in the lane is with another now.
-  for (const PortId port : drains_.ports()) {
-    const Ports::End* const end = installed_.find(port);
-    if (end != nullptr && end->client == client) drain_by(port, server);
-  }
+  installer_->lane_moved(client, server);
+  carry_out_installer();
 }
 
 void Node::on_event(Instant, unsigned, const ProtocolViolation& event) {
@@ -221,9 +222,9 @@ void Node::client_gone(ClientId id) {
 }
 
 void Node::free_gone_clients() {
-  const std::vector<Lanes::Told> commands = client_service_->free_gone(monitor_);
+  const std::vector<AddressedCommand> commands = client_service_->free_gone(monitor_);
   carry_out_lanes();
-  for (const Lanes::Told& told : commands) workers_->tell(told.proxy, told.command);
+  for (const AddressedCommand& told : commands) workers_->tell(told.proxy, told.command);
 }
 
 // ---------------------------------------------------------------- ports
@@ -234,8 +235,7 @@ int Node::run_ports() {
   int work = 0;
   bool all_events_carried_out = false;
   for (; lanes_.moving() == 0 && caught_up(); ++work) {
-    for (unsigned p = 0; p < proxies(); ++p)
-      if (monitor_.running(p)) installed_.release(p);
+    installer_->release_removed();
     if (const std::optional<Ports::Event> event = ports_.poll_event()) {
       carry_out(*event);
       continue;
@@ -254,51 +254,31 @@ void Node::carry_out(const Ports::Event& event) {
   const Ports::End& end = event.end;
   switch (event.kind) {
     case Ports::Event::Kind::kInstall:
-      return install(end);
+      installer_->install(end);
+      break;
     case Ports::Event::Kind::kOpened:
-      return clients_.answer(end.client, control::Kind::kOpened, end.serial, opened_message(end, false));
+      clients_.answer(end.client, control::Kind::kOpened, end.serial, opened_message(end, false));
+      break;
     case Ports::Event::Kind::kAccepted:
-      return clients_.answer(end.client, control::Kind::kOpened, 0, opened_message(end, true));
+      clients_.answer(end.client, control::Kind::kOpened, 0, opened_message(end, true));
+      break;
     case Ports::Event::Kind::kRefused:
-      return refuse(event);
+      refuse(event);
+      break;
     case Ports::Event::Kind::kPeerClosed:
-      return mark(end, PortState::kPeerClosed);
+      installer_->mark(end, PortState::kPeerClosed);
+      break;
     case Ports::Event::Kind::kPeerLost:
-      return mark(end, PortState::kPeerLost);
+      installer_->mark(end, PortState::kPeerLost);
+      break;
     case Ports::Event::Kind::kDrain:
-      return drain(end.port);
+      installer_->drain(end.port);
+      break;
     case Ports::Event::Kind::kRemove:
-      tell_running(RemovePort{end.port});
-      return installed_.remove(end.port);
+      installer_->remove(end.port);
+      break;
   }
-}
-
-void Node::install(const Ports::End& end) {
-  if (!lanes_.serves(end.client)) return;  // it died meanwhile, and its kRemove follows
-  const ClientMemory& memory = *clients_.find(end.client)->memory;
-  PortCell* const cell = new (memory.cell(end.grant.cell)) PortCell;
-  cell->consumed.store(0, std::memory_order_relaxed);
-  for (auto& credit : cell->credit) credit.store(0, std::memory_order_relaxed);
-  cell->corrupted.store(0, std::memory_order_relaxed);
-  cell->state.store(PortState::kOpen, std::memory_order_release);
-  installed_.add(end);
-  for (unsigned p = 0; p < proxies(); ++p)
-    if (monitor_.running(p) && memory.view(p) != nullptr) install(p, end);
-}
-
-void Node::install(unsigned p, const Ports::End& end) {
-  const ClientMemory& memory = *clients_.find(end.client)->memory;
-  PortEntry port = installed_.entry(end.port, p);
-  port.peer_incarnation = peers_->association(end.peer).peer;
-  port.channel = lanes_.receiver(end.client, end.endpoint, p);
-  port.window = memory.view(p) + end.grant.window_offset;
-  port.cell = memory.cell(end.grant.cell, p);
-  workers_->tell(p, InstallPort{port});
-}
-
-void Node::mark(const Ports::End& end, PortState state) {
-  if (const Clients::Client* const client = clients_.find(end.client); client != nullptr && client->memory)
-    client->memory->cell(end.grant.cell)->state.store(state, std::memory_order_release);
+  carry_out_installer();
 }
 
 void Node::refuse(const Ports::Event& event) {
@@ -307,18 +287,6 @@ void Node::refuse(const Ports::Event& event) {
     if (const std::string problems = peers_->problems(event.end.peer); !problems.empty())
       text += " (" + problems + ")";
   clients_.refuse(event.end.client, event.end.serial, text);
-}
-
-void Node::drain(PortId port) {
-  for (unsigned p = 0; p < proxies(); ++p) drain_by(port, p);
-}
-
-// What lies in the lanes of a proxy that stands still is sent by those who take them over: while it is
-// unsettled nobody knows yet who that is (settle() does), and after that it has none.
-void Node::drain_by(PortId port, unsigned p) {
-  if (!monitor_.running(p) && !monitor_.unsettled(p)) return;
-  drains_.await(port, p);
-  if (monitor_.serves(p)) workers_->tell(p, DrainPort{port});
 }
 
 // ---------------------------------------------------------------- other machines
@@ -387,19 +355,14 @@ void Node::fence(unsigned p) {
 // Nothing that it sent before it stood still can arrive any more: its lanes are served again.
 void Node::settle(unsigned p) {
   monitor_.settle(p);
-  std::vector<unsigned> running;
-  for (unsigned other = 0; other < proxies(); ++other) {
-    if (!monitor_.running(other)) continue;
-    running.push_back(other);
-    if (other != p) workers_->tell(other, ReclaimLent{proxy_id(p)});
-  }
+  for (unsigned other = 0; other < proxies(); ++other)
+    if (other != p && monitor_.running(other)) workers_->tell(other, ReclaimLent{proxy_id(p)});
   if (monitor_.running(p)) lanes_.serve_again(p);
   carry_out_lanes();
   lanes_.proxies_changed();
   rebalance();
-  // Ports that were being drained: what lay in its lanes is with others now.
-  for (const PortId port : drains_.replace(p, running))
-    for (const unsigned other : running) workers_->tell(other, DrainPort{port});
+  installer_->drain_instead_of(p);
+  carry_out_installer();
 }
 
 // FO-6. If it is not settled yet it takes what its peers send, and makes sub-connections with those that nobody
@@ -407,7 +370,6 @@ void Node::settle(unsigned p) {
 void Node::take_back(unsigned p) {
   monitor_.take_back(p);
   lanes_.proxies_changed();
-  installed_.release(p);
   retired_[p] = {};
   workers_->tell(p, SetProxyGenerations{monitor_.generations()});
   for (const auto& [id, client] : clients_.all()) {
@@ -418,8 +380,8 @@ void Node::take_back(unsigned p) {
       clients_.expel(id);  // no memory for it: this client cannot be served any more
   }
   carry_out_lanes();
-  for (const auto& [port, end] : installed_.all())
-    if (lanes_.serves(end.client) && clients_.find(end.client)->memory->view(p) != nullptr) install(p, end);
+  installer_->take_back(p);
+  carry_out_installer();
   if (!monitor_.unsettled(p)) lanes_.serve_again(p);
   carry_out_lanes();
   peers_->proxy_back(proxy_id(p));

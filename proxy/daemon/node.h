@@ -12,7 +12,7 @@
 //   Machines        clusters of other machines                        (machines.h, machines_driver.h)
 //   ProxyMonitor    which proxies take their turns
 //   Lanes           which proxy serves which lane
-//   InstalledPorts, PortDrains: what their names say
+//   PortInstaller   what proxies and clients' memory have of each connection
 //
 // All methods but worker() belong to the control plane's thread.
 #pragma once
@@ -35,13 +35,12 @@
 #include "proxy/daemon/client_service.h"
 #include "proxy/daemon/clients.h"
 #include "proxy/daemon/counters_memory.h"
-#include "proxy/daemon/installed_ports.h"
 #include "proxy/daemon/lanes.h"
 #include "proxy/daemon/links.h"
 #include "proxy/daemon/machines_driver.h"
 #include "proxy/daemon/node_config.h"
 #include "proxy/daemon/peers.h"
-#include "proxy/daemon/port_drains.h"
+#include "proxy/daemon/port_installer.h"
 #include "proxy/daemon/proxy_monitor.h"
 #include "proxy/daemon/proxy_state.h"
 #include "proxy/daemon/worker.h"
@@ -146,6 +145,7 @@ class Node {
   void tell_running(const WorkerCommand& command);
   void carry_out_lanes();
   void carry_out_peers();
+  void carry_out_installer();
   bool caught_up() const;
   int take_worker_events(Instant now);
   void on_event(Instant now, unsigned proxy, const ControlReceived& event);
@@ -170,12 +170,7 @@ class Node {
   // --- ports
   int run_ports();
   void carry_out(const convergence::Ports::Event& event);
-  void install(const convergence::Ports::End& end);
-  void install(unsigned proxy, const convergence::Ports::End& end);
-  void mark(const convergence::Ports::End& end, PortState state);
   void refuse(const convergence::Ports::Event& event);
-  void drain(PortId port);
-  void drain_by(PortId port, unsigned proxy);
 
   // --- other machines
   int run_machines(Instant now);
@@ -193,10 +188,9 @@ class Node {
   ProxyMonitor monitor_;
   Lanes lanes_;
   convergence::Ports ports_;
-  InstalledPorts installed_;
-  PortDrains drains_;
   std::vector<Retired> retired_;  // by proxy
   std::unique_ptr<Peers> peers_;
+  std::unique_ptr<PortInstaller> installer_;
   std::unique_ptr<ClientService> client_service_;
   std::unique_ptr<MachinesDriver> machines_;
   std::unique_ptr<CountersMemory> counters_;

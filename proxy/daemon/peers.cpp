@@ -208,7 +208,7 @@ void Peers::tell_running(const WorkerCommand& command) {
     if (monitor_.running(p)) tell(p, command);
 }
 
-std::optional<Peers::Told> Peers::poll_command() {
+std::optional<AddressedCommand> Peers::poll_command() {
   return take_first(commands_);
 }
 

@@ -30,10 +30,6 @@ namespace braid::proxy {
 
 class Peers {
  public:
-  struct Told {
-    unsigned proxy = 0;
-    WorkerCommand command;
-  };
   struct Lost {
     ClusterId cluster;
     bool ended = false;  // it said that it ends
@@ -105,7 +101,7 @@ class Peers {
   // Paths that are not up, and why; empty: all are.
   std::string problems(ClusterId cluster) const;
 
-  std::optional<Told> poll_command();
+  std::optional<AddressedCommand> poll_command();
   std::optional<Lost> poll_lost();
 
  private:
@@ -122,7 +118,7 @@ class Peers {
   ControlMessages control_;
   ClosedClusters closed_;
   std::set<std::uint16_t> ending_;  // peers that said so, and are not lost yet
-  std::deque<Told> commands_;
+  std::deque<AddressedCommand> commands_;
   std::deque<Lost> lost_;
 };
 

@@ -111,6 +111,12 @@ using WorkerCommand =
                  ConnectPath, DrainCluster, SetProxyGenerations>;
 static_assert(std::is_trivially_copyable_v<WorkerCommand>);
 
+// A command and the proxy that it is for.
+struct AddressedCommand {
+  unsigned proxy = 0;
+  WorkerCommand command;
+};
+
 // ---------------------------------------------------------------- events
 
 // A message of another control plane, by a sub-connection of that association.

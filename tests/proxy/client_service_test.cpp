@@ -55,9 +55,9 @@ class ClientServiceTest : public ::testing::Test {
     return m;
   }
   // Commands for proxies, in order; channels that were to be detached are.
-  std::vector<Lanes::Told> carry_out_lanes() {
-    std::vector<Lanes::Told> all;
-    while (const std::optional<Lanes::Told> told = lanes_.poll_command()) {
+  std::vector<AddressedCommand> carry_out_lanes() {
+    std::vector<AddressedCommand> all;
+    while (const std::optional<AddressedCommand> told = lanes_.poll_command()) {
       all.push_back(*told);
       if (const auto* const detach = std::get_if<DetachChannel>(&told->command))
         detached_.push_back(detach->channel);
@@ -184,7 +184,7 @@ TEST_F(ClientServiceTest, MemoryIsFreedWhenNoProxyUsesIt) {
   ASSERT_EQ(detached_.size(), 2u) << "each proxy has a channel";
   EXPECT_NE(clients_.find(id), nullptr);
   obey();
-  const std::vector<Lanes::Told> commands = service_.free_gone(monitor_);
+  const std::vector<AddressedCommand> commands = service_.free_gone(monitor_);
   ASSERT_EQ(commands.size(), 2u);
   for (unsigned p = 0; p < 2; ++p) {
     EXPECT_EQ(commands[p].proxy, p);
@@ -204,7 +204,7 @@ TEST_F(ClientServiceTest, MemoryIsKeptWhileMessagesOfAStalledProxyAreLent) {  //
   EXPECT_TRUE(service_.free_gone(monitor_).empty());
   EXPECT_NE(clients_.find(id), nullptr);
   monitor_.forgotten(1, 0);
-  const std::vector<Lanes::Told> commands = service_.free_gone(monitor_);
+  const std::vector<AddressedCommand> commands = service_.free_gone(monitor_);
   ASSERT_EQ(commands.size(), 1u) << "the stalled proxy is told nothing";
   EXPECT_EQ(commands[0].proxy, 0u);
   EXPECT_EQ(clients_.find(id), nullptr);

@@ -21,20 +21,20 @@ class LanesTest : public ::testing::Test {
     memory_ = ClientMemory::create(channel_geometry(request, 3).value(), 3, make_plain_region).value();
   }
   // The commands that wait, in order.
-  std::vector<Lanes::Told> commands() {
-    std::vector<Lanes::Told> all;
-    while (const std::optional<Lanes::Told> told = lanes_.poll_command()) all.push_back(*told);
+  std::vector<AddressedCommand> commands() {
+    std::vector<AddressedCommand> all;
+    while (const std::optional<AddressedCommand> told = lanes_.poll_command()) all.push_back(*told);
     return all;
   }
   template <class Command>
-  static const Command& as(const Lanes::Told& told) {
+  static const Command& as(const AddressedCommand& told) {
     CHECK(std::holds_alternative<Command>(told.command));
     return std::get<Command>(told.command);
   }
   // The only command that waits is this, for that proxy.
   template <class Command>
   Command only(unsigned proxy) {
-    const std::vector<Lanes::Told> all = commands();
+    const std::vector<AddressedCommand> all = commands();
     CHECK_EQ(all.size(), 1u);
     EXPECT_EQ(all[0].proxy, proxy);
     return as<Command>(all[0]);
@@ -61,7 +61,7 @@ class LanesTest : public ::testing::Test {
 TEST_F(LanesTest, EachProxyServesItsOwnLane) {
   for (unsigned lane = 0; lane < 3; ++lane) EXPECT_EQ(lanes_.server_for(lane), lane);
   lanes_.add(kClient, *memory_);
-  const std::vector<Lanes::Told> told = commands();
+  const std::vector<AddressedCommand> told = commands();
   ASSERT_EQ(told.size(), 6u);
   for (unsigned p = 0; p < 3; ++p) {
     EXPECT_EQ(told[2 * p].proxy, p);
@@ -86,7 +86,7 @@ TEST_F(LanesTest, LanesOfInactiveProxiesGoToActiveOnes) {
 TEST_F(LanesTest, AClientThatComesLaterFindsItsLanesWhereTheyBelong) {
   lanes_.set_active(1);
   lanes_.add(kClient, *memory_);
-  const std::vector<Lanes::Told> told = commands();
+  const std::vector<AddressedCommand> told = commands();
   ASSERT_EQ(told.size(), 8u);
   EXPECT_FALSE(as<AttachChannel>(told[3]).channel->sends) << "proxy 1 takes arrivals only";
   for (const unsigned i : {6u, 7u}) {
@@ -118,14 +118,14 @@ TEST_F(LanesTest, ALaneMovesWhenItsServerHasReleasedIt) {
 TEST_F(LanesTest, ALaneGoesHomeToTheChannelThatItsProxyHas) {
   lanes_.set_active(2);
   lanes_.add(kClient, *memory_);
-  const std::vector<Lanes::Told> told = commands();
+  const std::vector<AddressedCommand> told = commands();
   Channel* const lent = as<AttachChannel>(told.back()).channel;
   ASSERT_EQ(told.back().proxy, 0u);
   lanes_.set_active(3);
   EXPECT_EQ(lanes_.rebalance(), 1);
   EXPECT_EQ(only<ReleaseLane>(0).channel, lent);
   EXPECT_EQ(lanes_.released(lent), 2u);
-  const std::vector<Lanes::Told> home = commands();
+  const std::vector<AddressedCommand> home = commands();
   ASSERT_EQ(home.size(), 2u);
   EXPECT_EQ(as<DetachChannel>(home[0]).channel, lent) << "it lives until its proxy is done with it";
   EXPECT_EQ(home[0].proxy, 0u);
@@ -139,7 +139,7 @@ TEST_F(LanesTest, AClientIsDetachedWhenEveryChannelIs) {
   EXPECT_FALSE(lanes_.detached(kClient));
   lanes_.detach(kClient);
   EXPECT_FALSE(lanes_.serves(kClient));
-  std::vector<Lanes::Told> told = commands();
+  std::vector<AddressedCommand> told = commands();
   ASSERT_EQ(told.size(), 3u);
   for (unsigned p = 0; p < 3; ++p) {
     EXPECT_FALSE(lanes_.detached(kClient));
@@ -180,7 +180,7 @@ TEST_F(LanesTest, AMoveEndsWithTheProxyThatWasToReleaseTheLane) {  // FO-5
 TEST_F(LanesTest, TheChannelsOfAFencedProxyAreNotWaitedFor) {  // FO-5
   add();
   lanes_.detach(kClient);
-  const std::vector<Lanes::Told> told = commands();
+  const std::vector<AddressedCommand> told = commands();
   lanes_.detached(as<DetachChannel>(told[0]).channel);
   lanes_.detached(as<DetachChannel>(told[2]).channel);
   EXPECT_FALSE(lanes_.detached(kClient));
@@ -199,7 +199,7 @@ TEST_F(LanesTest, AProxyThatIsBackTakesArrivalsAndItsLaneComesHome) {  // FO-6
   lanes_.proxies_changed();
   ASSERT_TRUE(memory_->map(1));
   lanes_.take_back(1, kClient);
-  const std::vector<Lanes::Told> told = commands();
+  const std::vector<AddressedCommand> told = commands();
   ASSERT_EQ(told.size(), 2u);
   EXPECT_EQ(as<MapClient>(told[0]).memory, memory_->view(1));
   EXPECT_FALSE(as<AttachChannel>(told[1]).channel->sends) << "another serves its lane";

@@ -55,14 +55,14 @@ class MachinesDriverTest : public ::testing::Test {
     EXPECT_EQ(d->peer.address, kTheirs);
     return parse_introduction(ByteView(d->data).first(d->bytes));
   }
-  std::vector<Peers::Told> commands() {
-    std::vector<Peers::Told> all;
-    while (const std::optional<Peers::Told> told = peers_.poll_command()) all.push_back(*told);
+  std::vector<AddressedCommand> commands() {
+    std::vector<AddressedCommand> all;
+    while (const std::optional<AddressedCommand> told = peers_.poll_command()) all.push_back(*told);
     return all;
   }
   template <class Command>
-  std::size_t count(const std::vector<Peers::Told>& told) const {
-    return static_cast<std::size_t>(std::count_if(told.begin(), told.end(), [](const Peers::Told& t) {
+  std::size_t count(const std::vector<AddressedCommand>& told) const {
+    return static_cast<std::size_t>(std::count_if(told.begin(), told.end(), [](const AddressedCommand& t) {
       return std::holds_alternative<Command>(t.command);
     }));
   }

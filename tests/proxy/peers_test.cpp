@@ -54,15 +54,15 @@ class PeersTest : public ::testing::Test {
     for (unsigned p = 0; p < 2; ++p) peers_.on_event(PathUp{path(p), with(kTheirs)});
     (void)commands();
   }
-  std::vector<Peers::Told> commands() {
-    std::vector<Peers::Told> all;
-    while (const std::optional<Peers::Told> told = peers_.poll_command()) all.push_back(*told);
+  std::vector<AddressedCommand> commands() {
+    std::vector<AddressedCommand> all;
+    while (const std::optional<AddressedCommand> told = peers_.poll_command()) all.push_back(*told);
     return all;
   }
   template <class Command>
-  static std::vector<Command> all_of(const std::vector<Peers::Told>& told) {
+  static std::vector<Command> all_of(const std::vector<AddressedCommand>& told) {
     std::vector<Command> all;
-    for (const Peers::Told& t : told)
+    for (const AddressedCommand& t : told)
       if (const Command* const command = std::get_if<Command>(&t.command)) all.push_back(*command);
     return all;
   }
@@ -82,7 +82,7 @@ TEST_F(PeersTest, APeerThatComesUpIsToldHowManyProxiesAreActive) {  // FO-8
   peers_.set_active(1);
   EXPECT_TRUE(commands().empty()) << "nobody is there";
   peers_.on_event(PathUp{path(1), with(kTheirs)});
-  const std::vector<Peers::Told> told = commands();
+  const std::vector<AddressedCommand> told = commands();
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].proxy, 1u) << "over the path that is up";
   const SendControl& control = std::get<SendControl>(told[0].command);
@@ -107,7 +107,7 @@ TEST_F(PeersTest, HowManyOfAPeersProxiesAreActiveIsForAllProxies) {  // FO-8
   convergence::ControlMessage m = message(convergence::ControlMessage::Kind::kProxies, 1);
   m.proxy = 3;
   EXPECT_FALSE(peers_.received({kPeer, with(kTheirs), m})) << "it is not for ports";
-  const std::vector<Peers::Told> told = commands();
+  const std::vector<AddressedCommand> told = commands();
   ASSERT_EQ(told.size(), 2u);
   for (unsigned p = 0; p < 2; ++p) {
     EXPECT_EQ(told[p].proxy, p);
@@ -175,14 +175,14 @@ TEST_F(PeersTest, MessageForAnotherIncarnationIsIgnored) {  // CN-8
 TEST_F(PeersTest, AnotherProxySendsTheMessagesOfAFencedOne) {  // CN-11, FO-5
   all_up();
   peers_.send(kPeer, close_message(0));
-  const std::vector<Peers::Told> first = commands();
+  const std::vector<AddressedCommand> first = commands();
   ASSERT_EQ(first.size(), 1u);
   const unsigned speaker = first[0].proxy;
   monitor_.fence(speaker);
   peers_.proxy_fenced(id(speaker));
-  const std::vector<Peers::Told> again = commands();
+  const std::vector<AddressedCommand> again = commands();
   bool found = false;
-  for (const Peers::Told& told : again) {
+  for (const AddressedCommand& told : again) {
     const SendControl* const control = std::get_if<SendControl>(&told.command);
     if (control == nullptr || control->message.kind != convergence::ControlMessage::Kind::kClose) continue;
     found = true;
@@ -196,7 +196,7 @@ TEST_F(PeersTest, AClusterOfAnotherMachineComesAndGoes) {
   stack::RemoteStack r = remote(kPlace, 0);
   r.names.emplace();
   peers_.connect({{path(0, kPlace), r}});
-  std::vector<Peers::Told> told = commands();
+  std::vector<AddressedCommand> told = commands();
   ASSERT_EQ(told.size(), 1u);
   EXPECT_TRUE(std::get<ConnectPath>(told[0].command).opens);
   EXPECT_EQ(peers_.count_paths(kPlace).all, 1u);
