@@ -11,9 +11,31 @@ namespace braid::convergence {
 namespace {
 
 // Of a path, while its proxy closes it; an honest peer says one after the other.
-constexpr std::size_t kMostFences = 16;
+constexpr std::size_t kMaxFences = 16;
+
+ClusterId cluster_of(const Paths::Command& command) {
+  return std::visit(
+      [](const auto& c) {
+        if constexpr (requires { c.path; })
+          return c.path.cluster;
+        else
+          return c.cluster;
+      },
+      command);
+}
 
 }  // namespace
+
+ProxyId proxy_of(const Paths::Command& command) {
+  return std::visit(
+      [](const auto& c) {
+        if constexpr (requires { c.path; })
+          return c.path.local;
+        else
+          return c.proxy;
+      },
+      command);
+}
 
 Paths::Paths(unsigned proxies, const std::vector<PathId>& paths, std::uint64_t seed)
     : stalled_(proxies, false), peers_(stack::kMaxClusters), prng_(seed) {
@@ -100,15 +122,13 @@ void Paths::lose(ClusterId cluster, bool silent) {
   }
   // What was still to be said to it is of no meaning any more.
   std::erase_if(outgoing_, [&](const Outgoing& out) { return out.to == cluster; });
-  std::erase_if(commands_, [&](const Command& c) { return c.path.cluster == cluster; });
+  std::erase_if(commands_, [&](const Command& c) { return cluster_of(c) == cluster; });
   for (unsigned p = 0; p < stalled_.size(); ++p) {
     if (stalled_[p]) continue;
-    Command command;
-    command.kind = Command::Kind::kForgetPeer;
-    command.path = {ProxyId(static_cast<std::uint8_t>(p)), cluster, ProxyId()};
-    command.own = peer.association.own;
-    command.association = ended;
-    commands_.push_back(command);
+    commands_.push_back(ForgetPeer{.proxy = ProxyId(static_cast<std::uint8_t>(p)),
+                                   .cluster = cluster,
+                                   .association = ended,
+                                   .incarnation = peer.association.own});
   }
   lost_.emplace_back(cluster, ended);
   ++stats_.peers_lost;
@@ -174,33 +194,26 @@ void Paths::handshake_fenced(ClusterId cluster) {
         stalled_[path.id.local.value()])
       continue;
     path.handshaking = true;
-    command(Command::Kind::kHandshake, path);
+    command_handshake(path);
   }
 }
 
-void Paths::command(Command::Kind kind, const Path& path) {
-  Command c;
-  c.kind = kind;
-  c.path = path.id;
-  c.epoch = path.next_epoch;
-  c.own = own_incarnation(path.id.cluster);
-  commands_.push_back(c);
+void Paths::command_handshake(const Path& path) {
+  commands_.push_back(HandshakePath{path.id, own_incarnation(path.id.cluster), path.next_epoch});
 }
 
-void Paths::close(Path& path) {
+void Paths::command_resume(const Path& path) {
+  commands_.push_back(ResumePath{path.id, own_incarnation(path.id.cluster), path.next_epoch});
+}
+
+void Paths::close(Path& path, std::optional<ClosePath::PeerEnd> peer_end) {
   path.state = State::kClosing;
-  Command command;
-  command.kind = Command::Kind::kClose;
-  command.path = path.id;
-  commands_.push_back(command);
+  commands_.push_back(ClosePath{path.id, peer_end});
 }
 
 void Paths::close_for_peer(Path& path, const ControlMessage& fence) {
   path.asked = fence;
-  close(path);
-  commands_.back().by_peer = true;
-  commands_.back().before = fence.kind == ControlMessage::Kind::kFenceBefore;
-  commands_.back().epoch = fence.epoch;
+  close(path, ClosePath::PeerEnd{fence.epoch, fence.kind == ControlMessage::Kind::kFenceBefore});
 }
 
 void Paths::say(const Path& path, ControlMessage::Kind kind, std::uint64_t epoch) {
@@ -291,7 +304,7 @@ void Paths::resume(Path& path) {
   path = open;
   ++stats_.resumed;
   if (stalled_[path.id.local.value()]) return;  // back() does it
-  command(Command::Kind::kResume, path);
+  command_resume(path);
   path.next_epoch = 0;
 }
 
@@ -322,7 +335,7 @@ void Paths::on_fence(Path& path, const ControlMessage& m) {
         close_for_peer(path, m);
       return;
     case State::kClosing:
-      if (path.fences.size() < kMostFences) path.fences.push_back(m);
+      if (path.fences.size() < kMaxFences) path.fences.push_back(m);
       return;
     case State::kFencing:
       // The end of the new handshake may be what the peer has closed.
@@ -339,7 +352,7 @@ void Paths::on_fence(Path& path, const ControlMessage& m) {
 void Paths::stalled(ProxyId proxy) {
   if (stalled_[proxy.value()]) return;
   stalled_[proxy.value()] = true;
-  std::erase_if(commands_, [&](const Command& c) { return c.path.local == proxy; });
+  std::erase_if(commands_, [&](const Command& c) { return proxy_of(c) == proxy; });
   for (Path& path : paths_) {
     if (path.id.local != proxy || !path.present) continue;
     answer_all(path);
@@ -363,7 +376,7 @@ void Paths::back(ProxyId proxy) {
   for (Path& path : paths_) {
     if (path.id.local != proxy || !path.present) continue;
     if (path.state == State::kOpen) {
-      command(Command::Kind::kResume, path);
+      command_resume(path);
       path.next_epoch = 0;
     }
     consider(path.id.cluster);

@@ -10,12 +10,12 @@
 //     kOpen ────────────────────────────────► kClosing ───────────────────► kFencing
 //       ▲      peer: fence                       │  the peer has closed       │  peer: fenced, or its fence
 //       └────────────────────────────────────────┴────────────────────────────┘
-//              command kResume: what was not acknowledged goes over the others; a new handshake starts
+//              command ResumePath: what was not acknowledged goes over the others; a new handshake starts
 //
 // The two ends may keep different paths, and then neither receives the other's message. So a node to which no
-// path to a peer is left starts a new handshake on those that it has fenced (kHandshake), which says that its
-// end is closed; a peer that answers in the new connection has closed its own (SC-13). That counts as its
-// Fenced: kResume.
+// path to a peer is left starts a new handshake on those that it has fenced (HandshakePath), which says that
+// its end is closed; a peer that answers in the new connection has closed its own (SC-13). That counts as its
+// Fenced: ResumePath.
 //
 // A peer is lost when a sub-connection says so (nothing received on any path for the peer death time, or a new
 // incarnation of the peer): once for each pair of incarnations, however many sub-connections report it.
@@ -28,6 +28,8 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/ids.h"
@@ -51,26 +53,42 @@ struct Association {
   constexpr bool operator==(const Association&) const = default;
 };
 
+// Commands for a proxy about one of its paths. They are answered by what Paths is told of it.
+
+// Fence the sub-connection; answered by closed().
+struct ClosePath {
+  PathId path;
+  // What the peer has closed: the end with that epoch, or whichever came before it.
+  struct PeerEnd {
+    std::uint64_t epoch = 0;
+    bool before = false;
+  };
+  std::optional<PeerEnd> peer_end;  // nullopt: fence it only if the path is still dead
+};
+// Start a new handshake and keep unacknowledged messages; answered by up() when the peer has closed its end.
+struct HandshakePath {
+  PathId path;
+  std::uint64_t incarnation = 0;  // of this node
+  std::uint64_t epoch = 0;        // of the new handshake, 0: any
+};
+// Send unacknowledged messages over other paths, and start a new handshake unless one has begun.
+struct ResumePath {
+  PathId path;
+  std::uint64_t incarnation = 0;
+  std::uint64_t epoch = 0;
+};
+// The proxy's part of a lost peer: what belongs to `association` has failed, and sub-connections with the
+// cluster start anew.
+struct ForgetPeer {
+  ProxyId proxy;
+  ClusterId cluster;
+  Association association;
+  std::uint64_t incarnation = 0;
+};
+
 class Paths {
  public:
-  struct Command {
-    enum class Kind : std::uint8_t {
-      // Fence the sub-connection of `path`; answered by closed(). `by_peer`: the peer has closed its end, and
-      // the epoch of that was `epoch`, or whichever came before `epoch`; else only if the path is still dead.
-      kClose,
-      kHandshake,  // new handshake, keep unacknowledged messages; up() answers when the peer closed its end
-      kResume,  // send unacknowledged messages over other paths, and start a new handshake unless one has begun
-      kForgetPeer,  // every proxy: what belongs to `association` has failed; sub-connections with
-                    // `path.cluster` start anew with incarnation `own`
-    };
-    Kind kind = Kind::kClose;
-    PathId path;
-    bool by_peer = false;
-    bool before = false;
-    std::uint64_t epoch = 0;  // kHandshake, kResume: of the new handshake, 0: any
-    std::uint64_t own = 0;
-    Association association;
-  };
+  using Command = std::variant<ClosePath, HandshakePath, ResumePath, ForgetPeer>;
   struct Outgoing {
     ClusterId to;
     ControlMessage message;
@@ -96,12 +114,12 @@ class Paths {
 
   // --- reports of workers
 
-  // The sub-connection is established, or packets arrive again. After kHandshake: the peer has sent one in the
-  // new connection.
+  // The sub-connection is established, or packets arrive again. After HandshakePath: the peer has sent one in
+  // the new connection.
   void up(const PathId& path, const Association& association);
   // Nothing was received for the path death time.
   void dead(const PathId& path);
-  // kClose was carried out. `closed`: false if it was of another incarnation than that one. `peer_epoch`:
+  // ClosePath was carried out. `closed`: false if it was of another incarnation than that one. `peer_epoch`:
   // 0 if it was not established.
   void closed(const PathId& path, bool closed, std::uint64_t epoch, std::uint64_t peer_epoch);
   // A sub-connection lost its peer. `silent`: nothing was received; else the peer has a new incarnation.
@@ -131,6 +149,7 @@ class Paths {
 
   // --- what is to be done
 
+  // In this order.
   std::optional<Command> poll_command();
   std::optional<Outgoing> poll_control();
   // Clusters that were lost, with the association that ended.
@@ -177,8 +196,9 @@ class Paths {
   void reset(Path& path);
   void consider(ClusterId cluster);
   void handshake_fenced(ClusterId cluster);
-  void command(Command::Kind kind, const Path& path);
-  void close(Path& path);
+  void command_handshake(const Path& path);
+  void command_resume(const Path& path);
+  void close(Path& path, std::optional<ClosePath::PeerEnd> peer_end = std::nullopt);
   void close_for_peer(Path& path, const ControlMessage& fence);
   void say(const Path& path, ControlMessage::Kind kind, std::uint64_t epoch);
   void answer(const Path& path, const ControlMessage& fence);
@@ -199,5 +219,8 @@ class Paths {
   std::deque<std::pair<ClusterId, Association>> lost_;
   Stats stats_;
 };
+
+// The proxy that carries the command out.
+ProxyId proxy_of(const Paths::Command& command);
 
 }  // namespace braid::convergence

@@ -42,6 +42,12 @@ PathMonitor::Path* PathMonitor::find(const convergence::PathId& id) {
   return path == paths_.end() ? nullptr : &*path;
 }
 
+PathMonitor::Path& PathMonitor::at(const convergence::PathId& id) {
+  Path* const path = find(id);
+  CHECK(path != nullptr);
+  return *path;
+}
+
 // Those that are preferred first.
 void PathMonitor::make_route(ClusterId cluster) {
   std::vector<stack::SubConnection*> subs;
@@ -123,49 +129,42 @@ void PathMonitor::fence(Instant now, Path& path) {
   path.told = Path::Told::kNothing;
 }
 
-void PathMonitor::obey(Instant now, const convergence::Paths::Command& c) {
-  using Kind = convergence::Paths::Command::Kind;
-  if (c.kind == Kind::kForgetPeer) return forget_peer(now, c);
-  Path* const path = find(c.path);
-  CHECK(path != nullptr);
-  switch (c.kind) {
-    case Kind::kClose:
-      return close(now, *path, c);
-    case Kind::kHandshake:
-      if (path->known && path->waits && is_fenced(*path->sub)) path->sub->reopen(now, c.own, c.epoch);
-      return;
-    case Kind::kResume:
-      if (!path->known || !std::exchange(path->waits, false)) return;
-      if (is_fenced(*path->sub)) path->sub->reopen(now, c.own, c.epoch);
-      return send_again(std::exchange(path->held, nullptr), true);
-    case Kind::kForgetPeer:
-      return;
-  }
-}
-
-void PathMonitor::close(Instant now, Path& path, const convergence::Paths::Command& c) {
-  watch(now, path);  // what it has to tell comes first
+void PathMonitor::obey(Instant now, const ClosePath& c) {
+  Path& path = at(c.path);
+  watch(now, path);  // what it has to report comes first
   const stack::SubConnection& sub = *path.sub;
   PathClosed answer{path.id, false, sub.epoch(), sub.established() ? sub.peer_epoch() : 0};
   // Our own judgement was about a peer that was there; a peer's word is about the epoch that it names,
   // and where we have not heard of that yet, it must not come to life either.
   answer.closed = path.known && !is_fenced(sub) &&
-                  (!c.by_peer ? sub.established() && sub.path_dead()
-                   : c.before ? !sub.has_met(c.epoch)
-                              : !sub.established() || answer.peer_epoch == c.epoch);
+                  (!c.peer_end          ? sub.established() && sub.path_dead()
+                   : c.peer_end->before ? !sub.has_met(c.peer_end->epoch)
+                                        : !sub.established() || answer.peer_epoch == c.peer_end->epoch);
   if (answer.closed) fence(now, path);
   report(answer);
 }
 
-void PathMonitor::forget_peer(Instant now, const convergence::Paths::Command& c) {
-  decisions_.push_back(EndIncarnation{c.path.cluster, c.association.peer});
+void PathMonitor::obey(Instant now, const HandshakePath& c) {
+  const Path& path = at(c.path);
+  if (path.known && path.waits && is_fenced(*path.sub)) path.sub->reopen(now, c.incarnation, c.epoch);
+}
+
+void PathMonitor::obey(Instant now, const ResumePath& c) {
+  Path& path = at(c.path);
+  if (!path.known || !std::exchange(path.waits, false)) return;
+  if (is_fenced(*path.sub)) path.sub->reopen(now, c.incarnation, c.epoch);
+  send_again(std::exchange(path.held, nullptr), true);
+}
+
+void PathMonitor::obey(Instant now, const ForgetPeer& c) {
+  decisions_.push_back(EndIncarnation{c.cluster, c.association.peer});
   for (Path& path : paths_) {
-    if (path.id.cluster != c.path.cluster || !path.known) continue;
+    if (path.id.cluster != c.cluster || !path.known) continue;
     watch(now, path);
     stack::SubConnection& sub = *path.sub;
     fail(std::exchange(path.held, nullptr));
     path.waits = false;
-    const bool goes_on = !is_fenced(sub) && sub.config().incarnation == c.own;
+    const bool goes_on = !is_fenced(sub) && sub.config().incarnation == c.incarnation;
     if (goes_on && sub.established() && sub.peer_incarnation() != c.association.peer)
       continue;  // with the successor
     if (goes_on && !sub.established()) {
@@ -174,9 +173,9 @@ void PathMonitor::forget_peer(Instant now, const convergence::Paths::Command& c)
     }
     if (!is_fenced(sub)) fail(sub.fence(now));
     path.told = Path::Told::kNothing;
-    sub.reopen(now, c.own);
+    sub.reopen(now, c.incarnation);
   }
-  decisions_.push_back(FailWaiting{c.path.cluster});
+  decisions_.push_back(FailWaiting{c.cluster});
 }
 
 // This proxy stood still, and the others have gone on without it (FO-6).
@@ -206,7 +205,7 @@ void PathMonitor::obey(Instant now, const ConnectPath& c) {
   path->known = true;
   path->unreachables = 0;
   make_route(path->id.cluster);
-  if (!c.opens) return;  // that comes with kResume
+  if (!c.opens) return;  // ResumePath does
   path->waits = false;
   path->sub->reopen(now, c.remote.incarnation);
 }

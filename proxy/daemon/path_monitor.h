@@ -2,11 +2,11 @@
 // carries out what that decides about them (convergence/paths.h). What a path owed when it died is kept until
 // the control plane says that the peer has closed its end; then it is to be sent again, or has failed.
 //
-//             dead, or the peer is lost                    Kind::kResume
+//             dead, or the peer is lost                     ResumePath
 //    open ───────────────────────────────► fenced, held ───────────────────► open
 //                                               │  ▲
-//                                               ▼  │ Kind::kHandshake: the new handshake runs, and what it
-//                                            handshake   owed still waits
+//                                               ▼  │ HandshakePath: the new handshake runs, and messages of
+//                                            handshake   before still wait
 //
 // Decisions come out of poll(), to be carried out in that order before anything else is done. Owned by the
 // proxy's worker, like the stack whose sub-connections it fences, closes and reopens.
@@ -57,7 +57,10 @@ class PathMonitor {
 
   // --- what the control plane asks for
 
-  void obey(Instant now, const ControlPath& command) { obey(now, command.command); }
+  void obey(Instant now, const ClosePath& command);
+  void obey(Instant now, const HandshakePath& command);
+  void obey(Instant now, const ResumePath& command);
+  void obey(Instant now, const ForgetPeer& command);
   void obey(Instant now, const ConnectPath& command);
   void obey(Instant now, const DrainCluster& command);
   // This proxy was fenced: its paths stay closed until the control plane says otherwise, and what they owed is
@@ -122,14 +125,12 @@ class PathMonitor {
   };
 
   Path* find(const convergence::PathId& id);
+  Path& at(const convergence::PathId& id);
   std::size_t index(const Path& path) const { return static_cast<std::size_t>(&path - paths_.data()); }
   void make_route(ClusterId cluster);
-  void obey(Instant now, const convergence::Paths::Command& command);
   void watch(Instant now, Path& path);
   void tell_unreachable(Path& path);
   static void fence(Instant now, Path& path);
-  void close(Instant now, Path& path, const convergence::Paths::Command& command);
-  void forget_peer(Instant now, const convergence::Paths::Command& command);
   bool is_closed(ClusterId cluster) const;
   void end(Instant now, ClusterId cluster);
   void report(const WorkerEvent& event) { decisions_.push_back(event); }

@@ -121,7 +121,8 @@ void Peers::proxy_back(ProxyId proxy) {
 int Peers::run() {
   int work = 0;
   for (; const auto lost = paths_.poll_lost(); ++work) lose(lost->first);
-  for (; const auto path = paths_.poll_command(); ++work) tell(path->path.local.value(), ControlPath{*path});
+  for (; const std::optional<convergence::Paths::Command> command = paths_.poll_command(); ++work)
+    std::visit([&](const auto& c) { tell(proxy_of(*command).value(), c); }, *command);
   for (; const auto out = paths_.poll_control(); ++work) send(out->to, out->message);
   return work;
 }

@@ -71,10 +71,11 @@ struct MapClient {
 struct UnmapClient {
   ClientId client = 0;
 };
-// Close, open again or forget a path. A close is answered by PathClosed.
-struct ControlPath {
-  convergence::Paths::Command command;
-};
+// What becomes of the proxy's paths (convergence/paths.h). ClosePath is answered by PathClosed.
+using convergence::ClosePath;
+using convergence::ForgetPeer;
+using convergence::HandshakePath;
+using convergence::ResumePath;
 // The first `active` proxies of the cluster serve clients: prefer those (FO-8).
 struct PreferProxies {
   ClusterId cluster;
@@ -93,7 +94,7 @@ struct ReclaimLent {
 struct ConnectPath {
   convergence::PathId path;
   stack::RemoteStack remote;
-  bool opens = false;  // start the handshake at once, as `remote.incarnation`; else ControlPath says when
+  bool opens = false;  // start the handshake at once, as `remote.incarnation`; else ResumePath says when
 };
 // The cluster is not needed any more: end its paths in good order. Answered by ClusterDrained when nothing of
 // it is left.
@@ -107,8 +108,8 @@ struct SetProxyGenerations {
 
 using WorkerCommand =
     std::variant<AttachChannel, DetachChannel, InstallPort, RemovePort, DrainPort, SendControl, ReleaseLane,
-                 ServeLane, MapClient, UnmapClient, ControlPath, PreferProxies, ForgetProxy, ReclaimLent,
-                 ConnectPath, DrainCluster, SetProxyGenerations>;
+                 ServeLane, MapClient, UnmapClient, ClosePath, HandshakePath, ResumePath, ForgetPeer,
+                 PreferProxies, ForgetProxy, ReclaimLent, ConnectPath, DrainCluster, SetProxyGenerations>;
 static_assert(std::is_trivially_copyable_v<WorkerCommand>);
 
 // A command and the proxy that it is for.

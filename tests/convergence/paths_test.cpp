@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/prng.h"
@@ -51,14 +52,21 @@ struct Two {
   Paths b{2, aligned(kA, 2), 2};
 };
 
+// The next command; nullopt if there is none, or another kind.
+template <class Kind>
+std::optional<Kind> take(Paths& node) {
+  const std::optional<Paths::Command> command = node.poll_command();
+  if (!command || !std::holds_alternative<Kind>(*command)) return std::nullopt;
+  return std::get<Kind>(*command);
+}
+
 TEST(Paths, PathIsGivenUpOnlyWhileAnotherLives) {  // FO-1
   Two t;
   t.a.dead(path(0, kB, 0));
-  const auto close = t.a.poll_command();
+  const auto close = take<ClosePath>(t.a);
   ASSERT_TRUE(close);
-  EXPECT_EQ(close->kind, Paths::Command::Kind::kClose);
   EXPECT_EQ(close->path, path(0, kB, 0));
-  EXPECT_FALSE(close->by_peer);
+  EXPECT_FALSE(close->peer_end);
   EXPECT_FALSE(t.a.poll_command());
 
   // With the other one dead too there is nothing to give it up for.
@@ -85,20 +93,18 @@ TEST(Paths, UnacknowledgedMessagesWaitUntilThePeerHasClosedItsEnd) {  // FO-2, F
 
   t.b.on_control(kA, fence->message);
   EXPECT_FALSE(t.b.poll_control()) << "not before its proxy has closed it";
-  const auto close = t.b.poll_command();
+  const auto close = take<ClosePath>(t.b);
   ASSERT_TRUE(close);
-  EXPECT_TRUE(close->by_peer);
-  EXPECT_EQ(close->epoch, 10u);
+  ASSERT_TRUE(close->peer_end);
+  EXPECT_EQ(close->peer_end->epoch, 10u);
   t.b.closed(path(0, kA, 0), true, 20, 10);
   // B may go on at once: A has closed its end before it said so.
-  const auto resume_b = t.b.poll_command();
+  const auto resume_b = take<ResumePath>(t.b);
   ASSERT_TRUE(resume_b);
-  EXPECT_EQ(resume_b->kind, Paths::Command::Kind::kResume);
   t.talk();
-  const auto resume_a = t.a.poll_command();
+  const auto resume_a = take<ResumePath>(t.a);
   ASSERT_TRUE(resume_a);
-  EXPECT_EQ(resume_a->kind, Paths::Command::Kind::kResume);
-  EXPECT_EQ(resume_a->own, t.a.own_incarnation(kB));
+  EXPECT_EQ(resume_a->incarnation, t.a.own_incarnation(kB));
   EXPECT_EQ(t.a.stats().fenced, 1u);
   EXPECT_EQ(t.a.stats().resumed, 1u);
 }
@@ -113,9 +119,8 @@ TEST(Paths, BothEndsMayGiveUpAPathAtOnce) {  // FO-3
   t.b.closed(path(0, kA, 0), true, 20, 10);
   t.talk();
   for (Paths* node : {&t.a, &t.b}) {
-    const auto resume = node->poll_command();
+    const auto resume = take<ResumePath>(*node);
     ASSERT_TRUE(resume);
-    EXPECT_EQ(resume->kind, Paths::Command::Kind::kResume);
     EXPECT_FALSE(node->poll_command()) << "once";
   }
 }
@@ -124,28 +129,25 @@ TEST(Paths, BothEndsMayGiveUpAPathAtOnce) {  // FO-3
 TEST(Paths, LastPathThatWasGivenUpStartsANewHandshake) {  // FO-10
   Two t;
   t.a.dead(path(0, kB, 0));
-  ASSERT_EQ(t.a.poll_command()->kind, Paths::Command::Kind::kClose);
+  ASSERT_TRUE(take<ClosePath>(t.a));
   t.a.closed(path(0, kB, 0), true, 10, 20);
   t.a.up(path(0, kB, 0), t.a.association(kB));
   EXPECT_FALSE(t.a.poll_command()) << "as long as the other lives it waits for the peer's word";
   t.a.dead(path(1, kB, 1));
-  const auto handshake = t.a.poll_command();
+  const auto handshake = take<HandshakePath>(t.a);
   ASSERT_TRUE(handshake);
-  EXPECT_EQ(handshake->kind, Paths::Command::Kind::kHandshake);
   EXPECT_EQ(handshake->path, path(0, kB, 0));
-  EXPECT_EQ(handshake->own, t.a.own_incarnation(kB)) << "it is no other one";
+  EXPECT_EQ(handshake->incarnation, t.a.own_incarnation(kB)) << "it is no other one";
   t.a.dead(path(1, kB, 1));
   EXPECT_FALSE(t.a.poll_command()) << "once";
 
   t.a.up(path(0, kB, 0), t.a.association(kB));
-  const auto resume = t.a.poll_command();
+  const auto resume = take<ResumePath>(t.a);
   ASSERT_TRUE(resume);
-  EXPECT_EQ(resume->kind, Paths::Command::Kind::kResume);
   EXPECT_TRUE(t.a.reachable(kB));
   // Now there is a path to give up the other for.
-  const auto close = t.a.poll_command();
+  const auto close = take<ClosePath>(t.a);
   ASSERT_TRUE(close);
-  EXPECT_EQ(close->kind, Paths::Command::Kind::kClose);
   EXPECT_EQ(close->path, path(1, kB, 1));
 }
 
@@ -155,26 +157,25 @@ TEST(Paths, FenceDuringAHandshakeClosesTheNewEnd) {  // FO-3, FO-10
   (void)t.a.poll_command();
   t.a.closed(path(0, kB, 0), true, 10, 20);
   t.a.dead(path(1, kB, 1));
-  ASSERT_EQ(t.a.poll_command()->kind, Paths::Command::Kind::kHandshake);
+  ASSERT_TRUE(take<HandshakePath>(t.a));
   ControlMessage fence;
   fence.kind = ControlMessage::Kind::kFence;
   fence.epoch = 21;
   t.a.on_control(kB, fence);
-  const auto close = t.a.poll_command();
+  const auto close = take<ClosePath>(t.a);
   ASSERT_TRUE(close);
-  EXPECT_EQ(close->kind, Paths::Command::Kind::kClose);
-  EXPECT_TRUE(close->by_peer);
-  EXPECT_EQ(close->epoch, 21u);
+  ASSERT_TRUE(close->peer_end);
+  EXPECT_EQ(close->peer_end->epoch, 21u);
   EXPECT_FALSE(t.a.poll_command()) << "whether it was what the peer had closed is not known";
   // It was another: the handshake goes on.
   Two u = t;
   u.a.closed(path(0, kB, 0), false, 12, 0);
   EXPECT_FALSE(u.a.poll_command());
   u.a.up(path(0, kB, 0), u.a.association(kB));
-  EXPECT_EQ(u.a.poll_command()->kind, Paths::Command::Kind::kResume);
+  EXPECT_TRUE(take<ResumePath>(u.a));
   // The two had been in that conversation, so the one before is over as well.
   t.a.closed(path(0, kB, 0), true, 12, 21);
-  EXPECT_EQ(t.a.poll_command()->kind, Paths::Command::Kind::kResume);
+  EXPECT_TRUE(take<ResumePath>(t.a));
 }
 
 TEST(Paths, OldFenceDoesNotEndALaterConnection) {  // FO-3
@@ -189,7 +190,7 @@ TEST(Paths, OldFenceDoesNotEndALaterConnection) {  // FO-3
   EXPECT_FALSE(t.a.poll_command());
   late.epoch = 20;
   t.a.on_control(kB, late);
-  EXPECT_EQ(t.a.poll_command()->kind, Paths::Command::Kind::kResume);
+  EXPECT_TRUE(take<ResumePath>(t.a));
 }
 
 // A proxy that stands still may have sent in the conversation of its handshake, so that has to be closed
@@ -201,7 +202,7 @@ TEST(Paths, StalledProxyInAHandshakeIsFencedWhateverItsEpoch) {  // FO-5, FO-10
   t.a.closed(path(0, kB, 0), true, 10, 20);
   ASSERT_EQ(t.a.poll_control()->message.epoch, 10u);
   t.a.dead(path(1, kB, 1));
-  ASSERT_EQ(t.a.poll_command()->kind, Paths::Command::Kind::kHandshake);
+  ASSERT_TRUE(take<HandshakePath>(t.a));
   t.a.stalled(ProxyId(0));
   ControlMessage fenced;
   fenced.kind = ControlMessage::Kind::kFenced;
@@ -233,9 +234,9 @@ TEST(Paths, MessageThatArrivesWhileAPathClosesIsKept) {  // FO-1, FO-3
   (void)u.b.poll_command();
   u.b.dead(path(0, kA, 0));
   u.b.closed(path(0, kA, 0), false, 20, 10);
-  const auto close = u.b.poll_command();
+  const auto close = take<ClosePath>(u.b);
   ASSERT_TRUE(close);
-  EXPECT_FALSE(close->by_peer);
+  EXPECT_FALSE(close->peer_end);
 }
 
 TEST(Paths, FenceOfAPastIncarnationIsAnsweredAndChangesNothing) {  // FO-3
@@ -244,7 +245,7 @@ TEST(Paths, FenceOfAPastIncarnationIsAnsweredAndChangesNothing) {  // FO-3
   late.kind = ControlMessage::Kind::kFence;
   late.epoch = 9;
   t.b.on_control(kA, late);
-  const auto close = t.b.poll_command();
+  const auto close = take<ClosePath>(t.b);
   ASSERT_TRUE(close);
   t.b.closed(path(0, kA, 0), false, 20, 10);  // its proxy sees that it is another
   const auto answer = t.b.poll_control();
@@ -263,18 +264,17 @@ TEST(Paths, FenceOfAStalledProxyCoversAnyEpoch) {  // FO-5, FO-6
   ASSERT_TRUE(fence);
   EXPECT_EQ(fence->message.kind, ControlMessage::Kind::kFenceBefore);
   t.b.on_control(kA, fence->message);
-  const auto close = t.b.poll_command();
+  const auto close = take<ClosePath>(t.b);
   ASSERT_TRUE(close);
-  EXPECT_TRUE(close->by_peer && close->before);
-  EXPECT_EQ(close->epoch, fence->message.epoch);
+  ASSERT_TRUE(close->peer_end && close->peer_end->before);
+  EXPECT_EQ(close->peer_end->epoch, fence->message.epoch);
   t.b.closed(path(0, kA, 0), true, 20, 10);
   t.talk();
   EXPECT_TRUE(t.a.fenced(ProxyId(0)));
   EXPECT_FALSE(t.a.poll_command()) << "there is nobody to obey";
   t.a.back(ProxyId(0));
-  const auto resume = t.a.poll_command();
+  const auto resume = take<ResumePath>(t.a);
   ASSERT_TRUE(resume);
-  EXPECT_EQ(resume->kind, Paths::Command::Kind::kResume);
   EXPECT_EQ(resume->epoch, fence->message.epoch)
       << "should the fence come late, it is known not to mean this one";
 }
@@ -303,10 +303,9 @@ TEST(Paths, PeerIsLostOnceHoweverManyPathsReportIt) {  // FO-7
   EXPECT_FALSE(t.a.poll_lost());
   EXPECT_NE(t.a.own_incarnation(kB), old.own) << "so that the peer, which may live, starts anew too";
   for (unsigned p = 0; p < 2; ++p) {
-    const auto forget = t.a.poll_command();
+    const auto forget = take<ForgetPeer>(t.a);
     ASSERT_TRUE(forget);
-    EXPECT_EQ(forget->kind, Paths::Command::Kind::kForgetPeer);
-    EXPECT_EQ(forget->path.local.value(), p);
+    EXPECT_EQ(forget->proxy.value(), p);
     EXPECT_EQ(forget->association, old);
   }
   // A word of before, still in flight, is not heard.
@@ -385,33 +384,29 @@ TEST(Paths, NoOrderOfEventsLeavesAPathWaitingForever) {  // FO-1 to FO-6, FO-10
         end = {End::kHandshake, epoch != 0 ? epoch : ++last_epoch, 0, end.met, end.owes_to, false};
     };
     const auto obey = [&](unsigned n) {
-      while (const auto c = nodes[n]->poll_command()) {
-        if (stalled[n].count(c->path.local.value()) != 0) continue;  // nobody obeys
-        End& end = ends[n][c->path.local.value()];
-        const End& other = ends[1 - n][c->path.local.value()];
-        switch (c->kind) {
-          case Paths::Command::Kind::kClose: {
-            const bool close = end.state != End::kFenced &&
-                               (!c->by_peer ? end.state == End::kOpen && end.dead
-                                : c->before ? end.met.count(c->epoch) == 0
-                                            : end.state != End::kOpen || c->epoch == end.peer_epoch);
-            const End was = end;
-            if (close) fence(end);
-            nodes[n]->closed(c->path, close, was.epoch, was.state == End::kOpen ? was.peer_epoch : 0);
-            break;
-          }
-          case Paths::Command::Kind::kHandshake:
-            reopen(end, c->epoch);
-            break;
-          case Paths::Command::Kind::kResume:
-            EXPECT_TRUE(end.owes_to == 0 || other.epoch != end.owes_to || other.state == End::kFenced)
-                << "it may still arrive where it was sent";
-            reopen(end, c->epoch);
-            end.owes_to = 0;
-            break;
-          case Paths::Command::Kind::kForgetPeer:
-            for (End& e : ends[n]) e = {End::kHandshake, ++last_epoch, 0, e.met, 0, false};
-            break;
+      while (const auto command = nodes[n]->poll_command()) {
+        const unsigned p = proxy_of(*command).value();
+        if (stalled[n].count(p) != 0) continue;  // nobody obeys
+        End& end = ends[n][p];
+        const End& other = ends[1 - n][p];
+        if (const auto* const c = std::get_if<ClosePath>(&*command)) {
+          const bool close =
+              end.state != End::kFenced &&
+              (!c->peer_end          ? end.state == End::kOpen && end.dead
+               : c->peer_end->before ? end.met.count(c->peer_end->epoch) == 0
+                                     : end.state != End::kOpen || c->peer_end->epoch == end.peer_epoch);
+          const End was = end;
+          if (close) fence(end);
+          nodes[n]->closed(c->path, close, was.epoch, was.state == End::kOpen ? was.peer_epoch : 0);
+        } else if (const auto* const handshake = std::get_if<HandshakePath>(&*command)) {
+          reopen(end, handshake->epoch);
+        } else if (const auto* const resume = std::get_if<ResumePath>(&*command)) {
+          EXPECT_TRUE(end.owes_to == 0 || other.epoch != end.owes_to || other.state == End::kFenced)
+              << "it may still arrive where it was sent";
+          reopen(end, resume->epoch);
+          end.owes_to = 0;
+        } else {
+          for (End& e : ends[n]) e = {End::kHandshake, ++last_epoch, 0, e.met, 0, false};
         }
       }
     };

@@ -103,14 +103,13 @@ class PathMonitorTest : public ::testing::Test {
       if (const auto* const one = std::get_if<Kind>(&d)) found.push_back(*one);
     return found;
   }
-  void command(Paths::Command::Kind kind, std::uint64_t own = kAssociation.own) {
-    Paths::Command c;
-    c.kind = kind;
-    c.path = kPath;
-    c.own = own;
-    c.association = kAssociation;
-    monitor_->obey(now_, ControlPath{c});
+  template <class Command>
+  void command(const Command& c) {
+    monitor_->obey(now_, c);
   }
+  static constexpr ClosePath kClose{kPath, std::nullopt};
+  static constexpr HandshakePath kHandshake{kPath, kAssociation.own, 0};
+  static constexpr ResumePath kResume{kPath, kAssociation.own, 0};
 
   Instant now_ = Instant::from_ns(1'000'000'000);
   bool cut_ = false;
@@ -148,7 +147,7 @@ TEST_F(PathMonitorTest, PathThatIsNotHeardIsDeadUntilItIsHeardAgain) {
 
 TEST_F(PathMonitorTest, PathThatLivesIsNotClosedForBeingDead) {
   connect();
-  command(Paths::Command::Kind::kClose);
+  command(kClose);
   const auto closed = events<PathClosed>(decisions());
   ASSERT_EQ(closed.size(), 1u);
   EXPECT_FALSE(closed[0].closed);
@@ -160,7 +159,7 @@ TEST_F(PathMonitorTest, ClosedPathKeepsWhatItOwesUntilItIsResumed) {  // FO-4
   die();
   OutMessage& owed = send();
   (void)decisions();
-  command(Paths::Command::Kind::kClose);
+  command(kClose);
   std::vector<PathMonitor::Decision> decided = decisions();
   const auto closed = events<PathClosed>(decided);
   ASSERT_EQ(closed.size(), 1u);
@@ -168,14 +167,14 @@ TEST_F(PathMonitorTest, ClosedPathKeepsWhatItOwesUntilItIsResumed) {  // FO-4
   EXPECT_TRUE(of<PathMonitor::SendAgain>(decided).empty());
   EXPECT_EQ(sub().state(), State::kFenced);
 
-  command(Paths::Command::Kind::kResume);
+  command(kResume);
   decided = decisions();
   const auto again = of<PathMonitor::SendAgain>(decided);
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].messages, &owed);
   EXPECT_TRUE(again[0].maybe_duplicates);
   EXPECT_EQ(sub().state(), State::kHandshake);
-  command(Paths::Command::Kind::kResume);
+  command(kResume);
   EXPECT_TRUE(decisions().empty()) << "it was resumed already";
 }
 
@@ -183,9 +182,9 @@ TEST_F(PathMonitorTest, NewHandshakeIsUpOnlyWhenThePeerHasAnsweredInIt) {  // FO
   connect();
   die();
   (void)send();
-  command(Paths::Command::Kind::kClose);
+  command(kClose);
   (void)decisions();
-  command(Paths::Command::Kind::kHandshake);
+  command(kHandshake);
   EXPECT_EQ(sub().state(), State::kHandshake);
   run(20_ms);
   EXPECT_TRUE(decisions().empty()) << "nothing is heard, and what is owed still waits";
@@ -231,9 +230,9 @@ TEST_F(PathMonitorTest, ForgottenPeersMessagesFailAndANewHandshakeBegins) {
   connect();
   die();
   OutMessage& held = send();
-  command(Paths::Command::Kind::kClose);
+  command(kClose);
   (void)decisions();
-  command(Paths::Command::Kind::kForgetPeer, 12);
+  command(ForgetPeer{kPath.local, kPath.cluster, kAssociation, 12});
   const std::vector<PathMonitor::Decision> decided = decisions();
   ASSERT_EQ(of<PathMonitor::EndIncarnation>(decided).size(), 1u);
   const auto failed = of<PathMonitor::Fail>(decided);
@@ -317,11 +316,11 @@ TEST_F(PathMonitorTest, RestartedProxyHasClosedPathsAndOwesNothing) {  // FO-6
   connect();
   die();
   (void)send();
-  command(Paths::Command::Kind::kClose);
+  command(kClose);
   monitor_->restart(now_);
   EXPECT_TRUE(decisions().empty()) << "what was decided before is of no use";
   EXPECT_EQ(sub().state(), State::kFenced);
-  command(Paths::Command::Kind::kResume);
+  command(kResume);
   EXPECT_TRUE(decisions().empty());
   EXPECT_EQ(sub().state(), State::kHandshake);
 }

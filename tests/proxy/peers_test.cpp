@@ -126,7 +126,7 @@ TEST_F(PeersTest, ALostPeerIsReportedOnceAndItsSuccessorNumbersAnew) {  // CN-11
   EXPECT_EQ(lost->cluster, kPeer);
   EXPECT_TRUE(lost->ended) << "it said so";
   EXPECT_FALSE(peers_.poll_lost());
-  EXPECT_FALSE(all_of<ControlPath>(commands()).empty()) << "proxies forget it";
+  EXPECT_FALSE(all_of<ForgetPeer>(commands()).empty()) << "proxies forget it";
   peers_.on_event(PathUp{path(0), with(kTheirs + 1)});
   EXPECT_TRUE(peers_.received({kPeer, with(kTheirs + 1), close_message(1)}));
 }
