@@ -69,7 +69,7 @@ TEST(Geometry, NoTwoRegionsOverlapAndEachIsAligned) {
   }
 }
 
-TEST(Geometry, SaysWhatIsImpossible) {
+TEST(Geometry, ImpossibleGeometryIsExplained) {
   const auto problem = [](auto&& change) {
     ChannelGeometry g;
     change(g);
@@ -102,7 +102,7 @@ TEST(Geometry, SaysWhatIsImpossible) {
 
 // ---------------------------------------------------------------- doorbell
 
-TEST(Doorbell, ARingSinceItWasArmedEndsTheSleep) {
+TEST(Doorbell, RingSinceItWasArmedEndsTheSleep) {
   Doorbell bell;
   bell.arm();
   bell.ring();
@@ -229,7 +229,7 @@ TEST(UnixSocket, CarriesAMessageAndADescriptor) {
   EXPECT_EQ(fd, -1);
 }
 
-TEST(UnixSocket, AMalformedMessageIsRefused) {
+TEST(UnixSocket, MalformedMessageIsRefused) {
   for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, sizeof(control::Message) - 1,
                                   sizeof(control::Message) + 1, std::size_t{4096}}) {
     Sockets s;
@@ -242,7 +242,7 @@ TEST(UnixSocket, AMalformedMessageIsRefused) {
   }
 }
 
-TEST(UnixSocket, TheOtherSideGoneIsToldNotASignal) {
+TEST(UnixSocket, ClosedPeerIsAnErrorNotASignal) {
   Sockets s;
   ::close(s.fd[1]);
   s.fd[1] = -1;
@@ -253,7 +253,7 @@ TEST(UnixSocket, TheOtherSideGoneIsToldNotASignal) {
   EXPECT_FALSE(receive_message(s.fd[0], &got, &fd));
 }
 
-TEST(UnixSocket, ASenderNeedNotWaitForWhoDoesNotRead) {
+TEST(UnixSocket, SenderDoesNotWaitForAReader) {
   Sockets s;
   int sent = 0;
   while (send_message(s.fd[0], control::Message(), -1, false) == Sent::kSent) ASSERT_LT(++sent, 1'000'000);
@@ -265,7 +265,7 @@ TEST(UnixSocket, ASenderNeedNotWaitForWhoDoesNotRead) {
 }
 
 // Descriptors that nobody asked for are closed, however many come and whatever they come with.
-TEST(UnixSocket, JunkDescriptorsAreClosed) {
+TEST(UnixSocket, UnexpectedDescriptorsAreClosed) {
   const std::size_t before = open_descriptors();
   for (const std::size_t count : {1u, 2u, 3u, 20u}) {
     for (const std::size_t bytes : {sizeof(control::Message), std::size_t{3}}) {

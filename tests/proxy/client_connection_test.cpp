@@ -33,7 +33,7 @@ struct ConnectionTest : testing::Test, ConnectionFixture {
   void give_back() { proxy.release(proxy.taken()); }
 };
 
-TEST_F(ConnectionTest, AMessageIsOneDescriptorWithItsBytes) {
+TEST_F(ConnectionTest, MessageIsOneDescriptorWithItsBytes) {
   ASSERT_EQ(c->try_send(kMessage), SendStatus::kSent);
   const std::vector<SendDescriptor> all = sent();
   ASSERT_EQ(all.size(), 1u);
@@ -66,14 +66,14 @@ TEST_F(ConnectionTest, CreditLimitsWhatIsSentAndItsReturnFreesIt) {
   EXPECT_EQ(c->try_send(kMessage), SendStatus::kNoCredit);
 }
 
-TEST_F(ConnectionTest, CreditForWhatWasNeverSentIsNotBelieved) {
+TEST_F(ConnectionTest, CreditForUnsentMessagesIsIgnored) {
   const std::vector<std::byte> quarter(c->max_message_bytes());
   for (int i = 0; i < 4; ++i) ASSERT_EQ(c->try_send(quarter), SendStatus::kSent) << i;
   memory.cell(0).credit[0].store(1u << 20);
   EXPECT_EQ(c->try_send(kMessage), SendStatus::kNoCredit);
 }
 
-TEST_F(ConnectionTest, AFullChannelRefusesUntilTheProxyGivesBack) {
+TEST_F(ConnectionTest, FullChannelRefusesUntilTheProxyReleases) {
   for (int i = 0; i < 8; ++i) ASSERT_EQ(c->try_send(kMessage), SendStatus::kSent) << i;
   EXPECT_EQ(c->try_send(kMessage), SendStatus::kChannelFull);
   EXPECT_EQ(counts.channel_full, 1u);
@@ -82,7 +82,7 @@ TEST_F(ConnectionTest, AFullChannelRefusesUntilTheProxyGivesBack) {
   EXPECT_EQ(c->try_send(kMessage), SendStatus::kSent);
 }
 
-TEST_F(ConnectionTest, ACommitOfLessThanWasReservedTakesOnlyThat) {
+TEST_F(ConnectionTest, CommitOfLessThanWasReservedTakesOnlyThat) {
   SendStatus status = SendStatus::kClosed;
   const MutableBytes room = c->reserve(1000, 0, &status);
   ASSERT_EQ(status, SendStatus::kSent);
@@ -96,13 +96,13 @@ TEST_F(ConnectionTest, ACommitOfLessThanWasReservedTakesOnlyThat) {
   EXPECT_EQ(all[1].data_offset, 64u);
 }
 
-TEST_F(ConnectionTest, AnUncommittedReservationIsVoid) {
+TEST_F(ConnectionTest, UncommittedReservationIsVoid) {
   ASSERT_EQ(c->reserve(1000).size(), 1000u);
   ASSERT_EQ(c->try_send(kMessage), SendStatus::kSent);
   EXPECT_EQ(sent().at(0).position, 0u);
 }
 
-TEST_F(ConnectionTest, AMessageThatIsTooLongIsRefusedWhole) {
+TEST_F(ConnectionTest, MessageThatIsTooLongIsRefusedWhole) {
   const std::vector<std::byte> large(c->max_message_bytes() + 1);
   EXPECT_EQ(c->try_send(large), SendStatus::kTooLong);
   EXPECT_TRUE(sent().empty());
@@ -126,7 +126,7 @@ TEST_F(ConnectionTest, SendCutsALongMessageIntoPiecesOfOneMessage) {
 }
 
 // A part of the message has left, so the connection cannot go on.
-TEST_F(ConnectionTest, ASendThatTimesOutHalfWayClosesTheConnection) {
+TEST_F(ConnectionTest, SendThatTimesOutHalfWayClosesTheConnection) {
   const std::vector<std::byte> large(8 * c->max_message_bytes());
   const Instant begin = service.time;
   EXPECT_EQ(c->send(large, 50_ms), SendStatus::kTimeout);
@@ -135,13 +135,13 @@ TEST_F(ConnectionTest, ASendThatTimesOutHalfWayClosesTheConnection) {
   EXPECT_EQ(c->try_send(kMessage), SendStatus::kClosed);
 }
 
-TEST_F(ConnectionTest, ASendThatTimesOutBeforeItsFirstPieceLeavesTheConnectionOpen) {
+TEST_F(ConnectionTest, SendThatTimesOutBeforeItsFirstPieceLeavesTheConnectionOpen) {
   for (int i = 0; i < 8; ++i) ASSERT_EQ(c->try_send(kMessage), SendStatus::kSent) << i;
   EXPECT_EQ(c->send(kMessage, 5_ms), SendStatus::kTimeout);
   EXPECT_EQ(c->state(), ConnectionState::kOpen);
 }
 
-TEST_F(ConnectionTest, StateIsTheCellsAndTheServices) {
+TEST_F(ConnectionTest, StateFollowsTheCellAndTheService) {
   EXPECT_EQ(c->state(), ConnectionState::kOpen);
   service.lives = false;
   EXPECT_EQ(c->state(), ConnectionState::kServiceLost);
@@ -152,7 +152,7 @@ TEST_F(ConnectionTest, StateIsTheCellsAndTheServices) {
   EXPECT_EQ(c->try_send(kMessage), SendStatus::kClosed);
 }
 
-TEST_F(ConnectionTest, AProxyReportsCorruptionInTheCell) {  // CV-10
+TEST_F(ConnectionTest, ProxyReportsCorruptionInTheCell) {  // CV-10
   EXPECT_FALSE(c->corrupted());
   memory.cell(0).corrupted.store(1);
   EXPECT_TRUE(c->corrupted());
@@ -213,7 +213,7 @@ struct MessageHandoverTest : testing::Test, ConnectionFixture {
   MessageHandover handover;
 };
 
-TEST_F(MessageHandoverTest, KeepsWhatTheLimitLeavesOver) {
+TEST_F(MessageHandoverTest, KeepsArrivalsBeyondTheLimit) {
   handover.begin();
   EXPECT_EQ(handover.run(
                 *c, ByteView(kMessage), [](Connection&, ByteView) { FAIL(); }, 0),
@@ -229,7 +229,7 @@ TEST_F(MessageHandoverTest, KeepsWhatTheLimitLeavesOver) {
   EXPECT_EQ(handover.left_over(), nullptr);
 }
 
-TEST_F(MessageHandoverTest, AConnectionClosedByItsHandlerLivesUntilTheEnd) {
+TEST_F(MessageHandoverTest, ConnectionClosedByItsHandlerLivesUntilTheEnd) {
   Connection* const raw = c.get();
   handover.begin();
   const int handed = handover.run(
@@ -239,7 +239,7 @@ TEST_F(MessageHandoverTest, AConnectionClosedByItsHandlerLivesUntilTheEnd) {
   handover.end();
 }
 
-TEST_F(MessageHandoverTest, WhatAClosedConnectionLeftOverIsDropped) {
+TEST_F(MessageHandoverTest, ArrivalsOfAClosedConnectionAreDropped) {
   handover.begin();
   (void)handover.run(
       *c, ByteView(kMessage), [](Connection&, ByteView) {}, 0);
@@ -248,13 +248,13 @@ TEST_F(MessageHandoverTest, WhatAClosedConnectionLeftOverIsDropped) {
   EXPECT_EQ(handover.left_over(), nullptr);
 }
 
-TEST(MessageHandoverDeathTest, AHandlerMayNotBeginAnother) {
+TEST(MessageHandoverDeathTest, HandlerMayNotBeginAnother) {
   MessageHandover handover;
   handover.begin();
   EXPECT_DEATH(handover.begin(), "active");
 }
 
-TEST(Mapping, SeesWhatTheDescriptorStandsFor) {
+TEST(Mapping, MapsTheMemoryOfTheDescriptor) {
   const int fd = ::memfd_create("braid-test", MFD_CLOEXEC);
   ASSERT_GE(fd, 0);
   ASSERT_EQ(::ftruncate(fd, 4096), 0);

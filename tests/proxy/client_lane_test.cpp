@@ -78,7 +78,7 @@ TEST_F(SendLaneTest, RefusesWhenTheDataAreaIsFull) {
   EXPECT_EQ(push(40 << 10), 0u);
 }
 
-TEST_F(SendLaneTest, APieceThatWouldCrossTheEndBeginsAtZero) {
+TEST_F(SendLaneTest, PieceThatWouldCrossTheEndBeginsAtZero) {
   ASSERT_EQ(push(30 << 10), 0u);
   ASSERT_EQ(push(30 << 10), 30u << 10);
   proxy_takes(1);
@@ -89,7 +89,7 @@ TEST_F(SendLaneTest, APieceThatWouldCrossTheEndBeginsAtZero) {
   EXPECT_EQ(lane.bytes_in_use(), 0u);
 }
 
-TEST_F(SendLaneTest, AnEmptyLaneBeginsAtZeroAgain) {
+TEST_F(SendLaneTest, EmptyLaneBeginsAtZeroAgain) {
   ASSERT_EQ(push(100), 0u);
   ASSERT_EQ(push(100), 128u);
   proxy_takes(2);
@@ -97,7 +97,7 @@ TEST_F(SendLaneTest, AnEmptyLaneBeginsAtZeroAgain) {
   EXPECT_EQ(push(100), 0u);
 }
 
-TEST_F(SendLaneTest, ADescriptorWithoutDataTakesNone) {
+TEST_F(SendLaneTest, DescriptorWithoutDataTakesNone) {
   ASSERT_EQ(push(100), 0u);
   std::uint32_t offset = 0;
   ASSERT_TRUE(lane.find_room(0, &offset));
@@ -171,7 +171,7 @@ TEST_F(ArrivalLaneTest, LooksNonEmptyUntilWhatWasTakenIsReleased) {
   EXPECT_FALSE(lane.looks_non_empty());
 }
 
-TEST_F(ArrivalLaneTest, AnEarlyArrivalComesOnceMoreBeforeThoseBehindIt) {
+TEST_F(ArrivalLaneTest, EarlyArrivalIsRepeatedBeforeLaterOnes) {
   arrive(1);
   arrive(2);
   ASSERT_TRUE(lane.has_arrival());
@@ -184,7 +184,7 @@ TEST_F(ArrivalLaneTest, AnEarlyArrivalComesOnceMoreBeforeThoseBehindIt) {
   EXPECT_EQ(lane.take().destination_port, 2u);
 }
 
-TEST_F(ArrivalLaneTest, AnEarlyArrivalIsGivenUpAfterItsTimeout) {
+TEST_F(ArrivalLaneTest, EarlyArrivalIsGivenUpAfterItsTimeout) {
   const Instant end = start + ArrivalLane::kEarlyArrivalTimeout;
   arrive(1);
   ASSERT_TRUE(lane.has_arrival());

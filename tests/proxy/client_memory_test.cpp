@@ -44,7 +44,7 @@ class CountingRegion final : public SharedRegion {
   std::vector<std::byte> memory_;
 };
 
-TEST(ChannelGeometry, RingsFitWhatIsAskedFor) {
+TEST(ChannelGeometry, RingsFitTheRequest) {
   const Result<ChannelGeometry> g = channel_geometry(request(3, 512 << 10, 1 << 20), 4);
   ASSERT_TRUE(g.ok());
   EXPECT_EQ(g->endpoints, 3);
@@ -54,7 +54,7 @@ TEST(ChannelGeometry, RingsFitWhatIsAskedFor) {
   EXPECT_EQ(g->arrivals, (1u << 20) / 64) << "one for a granule of the endpoint's windows";
 }
 
-TEST(ChannelGeometry, TheSendRingFitsItsDataAreaUnlessTheConfigurationSaysOtherwise) {
+TEST(ChannelGeometry, SendRingFitsItsDataAreaUnlessTheConfigurationSaysOtherwise) {
   EXPECT_EQ(channel_geometry(request(1, 64 << 10, 4096), 1)->send_descriptors, 512u);
   EXPECT_EQ(channel_geometry(request(1, 64 << 20, 4096), 1)->send_descriptors, 8192u);
   EXPECT_EQ(channel_geometry(request(1, 64 << 20, 4096), 1, {.send_descriptors = 64})->send_descriptors, 64u);
@@ -62,7 +62,7 @@ TEST(ChannelGeometry, TheSendRingFitsItsDataAreaUnlessTheConfigurationSaysOtherw
   EXPECT_EQ(channel_geometry(request(1, 64 << 10, 1 << 20), 1, {.arrival_descriptors = 256})->arrivals, 256u);
 }
 
-TEST(ChannelGeometry, ARefusalNamesTheCure) {
+TEST(ChannelGeometry, RefusalSaysWhatToChange) {
   EXPECT_THAT(channel_geometry(request(1, 64 << 10, 4095), 1).error().text,
               HasSubstr("receive_bytes is 4095: ask for 4 KiB to 1 GiB"));
   EXPECT_FALSE(channel_geometry(request(1, 64 << 10, (1ull << 30) + 1), 1).ok());
@@ -89,7 +89,7 @@ TEST(ClientMemory, SealedMemoryIsAllocatedInFullAndKeepsItsSize) {
   EXPECT_EQ(::ftruncate(memory->fd(), 4096), -1);
 }
 
-TEST(ClientMemory, WritesOfAnIsolatedProxyReachNobody) {  // FO-5
+TEST(ClientMemory, WritesOfAnIsolatedProxyAreNotSeen) {  // FO-5
   const auto memory = ClientMemory::create(small(), 2, make_sealed_region).value();
   memory->cell(1)->consumed.store(1);
   std::byte* const old = memory->view(0);
@@ -111,7 +111,7 @@ TEST(ClientMemory, WritesOfAnIsolatedProxyReachNobody) {  // FO-5
   EXPECT_EQ(memory->cell(1, 1)->consumed.load(), 2u);
 }
 
-TEST(ClientMemory, AnIsolatedViewOutlivesTheClient) {  // FO-5
+TEST(ClientMemory, IsolatedViewOutlivesTheClient) {  // FO-5
   auto memory = ClientMemory::create(small(), 1, make_sealed_region).value();
   PortCell* const its = memory->cell(0, 0);
   const RegionView kept = memory->isolate(0);

@@ -48,7 +48,7 @@ TEST_F(ClientRequests, AnotherVersionIsRefusedBeforeAnythingElseIsRead) {
   EXPECT_NE(problem(m), "");
 }
 
-TEST_F(ClientRequests, MostWantAnAttachedClient) {
+TEST_F(ClientRequests, MostRequireAnAttachedClient) {
   for (const control::Kind kind :
        {control::Kind::kAttach, control::Kind::kCounters, control::Kind::kSetProxies})
     EXPECT_EQ(request_problem(request(kind), nullptr), "");
@@ -71,14 +71,14 @@ TEST_F(ClientRequests, EndpointsMustExist) {
   EXPECT_EQ(problem(m), "");
 }
 
-TEST_F(ClientRequests, AnAnswerIsNoRequest) {
+TEST_F(ClientRequests, AnswerIsNoRequest) {
   for (const control::Kind kind :
        {control::Kind::kAttached, control::Kind::kOk, control::Kind::kOpened, control::Kind::kRefused})
     EXPECT_EQ(problem(request(kind)), "not a request");
   EXPECT_EQ(problem(request(static_cast<control::Kind>(99))), "not a request");
 }
 
-TEST_F(ClientRequests, AMachineIsNamedByHostsAddressesEachOnce) {
+TEST_F(ClientRequests, MachineIsNamedByHostsAddressesEachOnce) {
   EXPECT_EQ(problem(to_machine({0x0a000001, 0x0a000002})), "");
   EXPECT_THAT(problem(to_machine({})), HasSubstr("0 addresses"));
   EXPECT_THAT(problem(to_machine({0x0a000001, 0x0a000001})),
@@ -89,7 +89,7 @@ TEST_F(ClientRequests, AMachineIsNamedByHostsAddressesEachOnce) {
   EXPECT_THAT(problem(m), HasSubstr("UDP port 0"));
 }
 
-TEST_F(ClientRequests, AMachineRequestKeepsWhatTheClientSaid) {
+TEST_F(ClientRequests, MachineRequestKeepsEveryField) {
   const Instant now = Instant() + 10_s;
   const Machines::Request r = machine_request(now, 3, to_machine({0x0a000001, 0x0a000002}));
   EXPECT_EQ(r.client, 3u);
@@ -102,7 +102,7 @@ TEST_F(ClientRequests, AMachineRequestKeepsWhatTheClientSaid) {
   EXPECT_EQ(r.addresses[1].to_string(), "10.0.0.2");
 }
 
-TEST_F(ClientRequests, AnOpenedEndSaysWhereItsWindowIs) {
+TEST_F(ClientRequests, OpenedMessageNamesTheWindow) {
   convergence::Ports::End end;
   end.port = PortId(0x10001);
   end.listener = PortId(80);

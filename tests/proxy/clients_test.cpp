@@ -32,7 +32,7 @@ TEST_F(ClientsTest, NumbersAreNotUsedTwice) {
   EXPECT_EQ(clients_.find(2), nullptr);
 }
 
-TEST_F(ClientsTest, AClientAttachesOnce) {
+TEST_F(ClientsTest, ClientAttachesOnce) {
   const ClientId id = clients_.add();
   EXPECT_EQ(clients_.memory(id), nullptr);
   const Result<ClientMemory*> memory = clients_.attach(*clients_.find(id), request(), 2);
@@ -42,7 +42,7 @@ TEST_F(ClientsTest, AClientAttachesOnce) {
   EXPECT_EQ(clients_.attach(*clients_.find(id), request(), 2).error().text, "attached already");
 }
 
-TEST_F(ClientsTest, AllTogetherHaveBoundedMemory) {
+TEST_F(ClientsTest, MemoryOfAllClientsIsBounded) {
   const ClientId first = clients_.add(), second = clients_.add();
   ASSERT_TRUE(clients_.attach(*clients_.find(first), request(1 << 20), 1).ok());
   EXPECT_THAT(clients_.attach(*clients_.find(second), request(2 << 20), 1).error().text,
@@ -54,7 +54,7 @@ TEST_F(ClientsTest, AllTogetherHaveBoundedMemory) {
   EXPECT_TRUE(clients_.attach(*clients_.find(third), request(2 << 20), 1).ok());
 }
 
-TEST_F(ClientsTest, WhatCannotBeHadIsAnError) {
+TEST_F(ClientsTest, MemoryThatCannotBeMadeIsAnError) {
   Clients none({}, [](std::uint64_t) -> Result<std::unique_ptr<SharedRegion>> { return error("no memory"); });
   const ClientId id = none.add();
   EXPECT_EQ(none.attach(*none.find(id), request(), 1).error().text, "no memory");
@@ -73,7 +73,7 @@ TEST_F(ClientsTest, AnswersWaitInOrderAndCanBePickedByClient) {
   EXPECT_FALSE(clients_.poll_message());
 }
 
-TEST_F(ClientsTest, ARefusalCarriesAsMuchTextAsItHolds) {
+TEST_F(ClientsTest, RefusalTextIsCutToItsRoom) {
   const ClientId id = clients_.add();
   clients_.refuse(id, 9, std::string(1000, 'x'));
   const std::optional<ClientMessage> message = clients_.poll_message();
@@ -83,7 +83,7 @@ TEST_F(ClientsTest, ARefusalCarriesAsMuchTextAsItHolds) {
   EXPECT_EQ(std::strlen(message->message.refused.text), sizeof message->message.refused.text - 1);
 }
 
-TEST_F(ClientsTest, OneThatIsGoneIsToldNothingAndGetsNothing) {
+TEST_F(ClientsTest, GoneClientIsToldNothingAndGrantedNothing) {
   const ClientId id = clients_.add(), other = clients_.add();
   ASSERT_TRUE(clients_.attach(*clients_.find(id), request(), 1).ok());
   const auto grant = clients_.grant(id, 0, 4096);

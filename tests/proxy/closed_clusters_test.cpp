@@ -11,7 +11,7 @@ Instant at(Duration d) {
   return Instant() + d;
 }
 
-TEST(ClosedClusters, AClusterThatStaysClosedIsLostOnce) {
+TEST(ClosedClusters, ClusterThatStaysClosedIsLostOnce) {
   ClosedClusters closed(10_s);
   EXPECT_FALSE(closed.is_lost(at(1_s), kA, true));
   EXPECT_FALSE(closed.is_lost(at(10'999_ms), kA, true));
@@ -19,7 +19,7 @@ TEST(ClosedClusters, AClusterThatStaysClosedIsLostOnce) {
   EXPECT_FALSE(closed.is_lost(at(12_s), kA, true)) << "its patience begins anew";
 }
 
-TEST(ClosedClusters, AnOpenPathEndsTheWait) {
+TEST(ClosedClusters, OpenPathEndsTheWait) {
   ClosedClusters closed(10_s);
   EXPECT_FALSE(closed.is_lost(at(1_s), kA, true));
   EXPECT_FALSE(closed.is_lost(at(9_s), kA, false));

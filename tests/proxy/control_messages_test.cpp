@@ -25,7 +25,7 @@ TEST(ControlMessages, EachHasASerialOfItsOwn) {  // CN-11
   EXPECT_EQ(third.message.destination, PortId(9));
 }
 
-TEST(ControlMessages, ADuplicateIsReceivedOnce) {  // CN-11
+TEST(ControlMessages, DuplicateIsReceivedOnce) {  // CN-11
   ControlMessages messages(1, 3);
   EXPECT_TRUE(messages.receive(kA, 5));
   EXPECT_FALSE(messages.receive(kA, 5));
@@ -61,7 +61,7 @@ TEST(ControlMessages, NothingIsSentAgainToALostPeer) {  // CN-11
   EXPECT_EQ(again[0].to, kB);
 }
 
-TEST(ControlMessages, OnlyWhatPeersRememberIsSentAgain) {  // CN-11
+TEST(ControlMessages, OnlyMessagesThatPeersRememberAreSentAgain) {  // CN-11
   ControlMessages messages(2, 3);
   (void)messages.number(kFirst, kA, close_of(1));
   for (std::size_t i = 0; i < 2 * ControlMessages::kRepeatable; ++i)

@@ -51,7 +51,7 @@ TEST(ControlOutbox, BoundedNumberIsInFlight) {
   EXPECT_FALSE(outbox.any_queued());
 }
 
-TEST(ControlOutbox, WhatIsQueuedForAClusterIsDropped) {
+TEST(ControlOutbox, MessagesQueuedForAClusterAreDropped) {
   ControlOutbox outbox;
   outbox.push(message(1, ClusterId(1)));
   outbox.push(message(2, ClusterId(2)));

@@ -245,7 +245,7 @@ TEST_F(Daemons, MessagesOfManyMiBBothOrders) {
   }
 }
 
-TEST_F(Daemons, AKilledClientIsFreedAndItsPeerTold) {
+TEST_F(Daemons, KilledClientIsFreedAndItsPeerTold) {
   begin_traffic();
   ClientOptions large;
   large.receive_bytes = 512u << 20;
@@ -300,7 +300,7 @@ TEST_F(Daemons, AKilledClientIsFreedAndItsPeerTold) {
   EXPECT_EQ(count(0, &ProxyCounters::bad_descriptors), 0u);
 }
 
-TEST_F(Daemons, JunkOnTheControlSocketCostsOnlyItsSender) {
+TEST_F(Daemons, InvalidControlMessagesHarmOnlyTheirSender) {
   begin_traffic();
   const std::size_t descriptors = descriptors_of(braidd_[0].pid());
   const auto hung_up = [&](int fd) {
@@ -377,7 +377,7 @@ TEST_F(Daemons, JunkOnTheControlSocketCostsOnlyItsSender) {
 }
 
 // It asks and asks and reads no answer: the others are served meanwhile.
-TEST_F(Daemons, AClientThatDoesNotReadDelaysNoOther) {
+TEST_F(Daemons, ClientThatDoesNotReadDelaysNoOther) {
   begin_traffic();
   const int fd = connect_unix(address_[0]).value();
   control::Message m;
@@ -401,7 +401,7 @@ TEST_F(Daemons, AClientThatDoesNotReadDelaysNoOther) {
   ::close(fd);
 }
 
-TEST_F(Daemons, AFloodOfConnectionsLeavesRoomForWhoAttaches) {
+TEST_F(Daemons, FloodOfConnectionsLeavesRoomForAttachedClients) {
   begin_traffic();
   std::vector<int> flood;
   rlimit limit{};
@@ -468,7 +468,7 @@ TEST_F(Daemons, AFloodOfRefusedConnectionsIsCountedAndFillsNoLog) {
   expect_unharmed();
 }
 
-TEST_F(Daemons, ADeadBraiddIsNoticedByItsClientsAndItsPeers) {
+TEST_F(Daemons, DeadBraiddIsNoticedByItsClientsAndItsPeers) {
   begin_traffic();
   const Instant before = monotonic_now();
   braidd_[1].kill_and_wait(SIGKILL);
@@ -484,7 +484,7 @@ TEST_F(Daemons, ADeadBraiddIsNoticedByItsClientsAndItsPeers) {
   EXPECT_THAT(more.error().text, HasSubstr("braidd ended or died"));
 }
 
-TEST_F(Daemons, ABraiddThatIsEndedSaysSo) {
+TEST_F(Daemons, BraiddThatIsEndedSaysSo) {
   begin_traffic();
   expect_unharmed();
   const Instant before = monotonic_now();
@@ -496,7 +496,7 @@ TEST_F(Daemons, ABraiddThatIsEndedSaysSo) {
 }
 
 // Two machines of one cluster each, which know nothing of each other until a client names an address.
-TEST(TwoMachines, AClientConnectsFromOneToTheOther) {  // CN-12, CN-13
+TEST(TwoMachines, ClientConnectsFromOneToTheOther) {  // CN-12, CN-13
   NodesOptions o;
   o.proxies = {2, 3};
   const auto wires = make_wires(o);
@@ -549,7 +549,7 @@ TEST(TwoMachines, AClientConnectsFromOneToTheOther) {  // CN-12, CN-13
 }
 
 // A profiler's or a timer's signals interrupt system calls; nothing is lost or given up for it.
-TEST_F(Daemons, SignalsInTheMiddleOfThings) {
+TEST_F(Daemons, SignalsInterruptNoCall) {
   struct sigaction old {};
   struct sigaction handler {};
   handler.sa_handler = [](int) {};
@@ -574,7 +574,7 @@ TEST_F(Daemons, SignalsInTheMiddleOfThings) {
 }
 
 // Nobody is told by chance only: what waits on its doorbell wakes up.
-TEST_F(Daemons, ASleeperIsWokenByWhatArrives) {
+TEST_F(Daemons, SleepingClientIsWokenByAnArrival) {
   begin_traffic();
   expect_unharmed();
   while (a_->endpoint(0).poll(ignore()) + b_->endpoint(0).poll(ignore()) > 0) continue;

@@ -19,7 +19,7 @@ InstalledPorts::End an_end() {
   return end;
 }
 
-TEST(InstalledPorts, AnEntryNamesBothEndsAndHasABitForEachGranule) {
+TEST(InstalledPorts, EntryNamesBothEndsAndHasABitForEachGranule) {
   InstalledPorts ports(2);
   ports.add(an_end());
   const PortEntry entry = ports.entry(kPort, 1);
@@ -32,7 +32,7 @@ TEST(InstalledPorts, AnEntryNamesBothEndsAndHasABitForEachGranule) {
   EXPECT_NE(entry.reported, ports.entry(kPort, 0).reported) << "each proxy has bits of its own";
 }
 
-TEST(InstalledPorts, AProxyThatIsBackBeginsWithoutBits) {  // FO-6
+TEST(InstalledPorts, ReturnedProxyBeginsWithoutBits) {  // FO-6
   InstalledPorts ports(1);
   ports.add(an_end());
   ports.entry(kPort, 0).reported[1] = 5;

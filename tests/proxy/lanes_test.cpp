@@ -83,7 +83,7 @@ TEST_F(LanesTest, LanesOfInactiveProxiesGoToActiveOnes) {
   EXPECT_EQ(lanes_.server_for(2), 0u);
 }
 
-TEST_F(LanesTest, AClientThatComesLaterFindsItsLanesWhereTheyBelong) {
+TEST_F(LanesTest, LanesOfALaterClientBeginAtTheirServers) {
   lanes_.set_active(1);
   lanes_.add(kClient, *memory_);
   const std::vector<AddressedCommand> told = commands();
@@ -97,7 +97,7 @@ TEST_F(LanesTest, AClientThatComesLaterFindsItsLanesWhereTheyBelong) {
   EXPECT_EQ(lanes_.rebalance(), 0);
 }
 
-TEST_F(LanesTest, ALaneMovesWhenItsServerHasReleasedIt) {
+TEST_F(LanesTest, LaneMovesWhenItsServerHasReleasedIt) {
   add();
   lanes_.set_active(2);
   EXPECT_TRUE(lanes_.unbalanced());
@@ -115,7 +115,7 @@ TEST_F(LanesTest, ALaneMovesWhenItsServerHasReleasedIt) {
   EXPECT_TRUE(sender->sends);
 }
 
-TEST_F(LanesTest, ALaneGoesHomeToTheChannelThatItsProxyHas) {
+TEST_F(LanesTest, LaneReturnsToTheChannelOfItsOwnProxy) {
   lanes_.set_active(2);
   lanes_.add(kClient, *memory_);
   const std::vector<AddressedCommand> told = commands();
@@ -134,7 +134,7 @@ TEST_F(LanesTest, ALaneGoesHomeToTheChannelThatItsProxyHas) {
   lanes_.detached(lent);
 }
 
-TEST_F(LanesTest, AClientIsDetachedWhenEveryChannelIs) {
+TEST_F(LanesTest, ClientIsDetachedWhenEveryChannelIs) {
   add();
   EXPECT_FALSE(lanes_.detached(kClient));
   lanes_.detach(kClient);
@@ -168,7 +168,7 @@ TEST_F(LanesTest, LanesOfAFencedProxyWaitUntilItIsSettled) {  // FO-5
   EXPECT_EQ(lanes_.moving(), 0u);
 }
 
-TEST_F(LanesTest, AMoveEndsWithTheProxyThatWasToReleaseTheLane) {  // FO-5
+TEST_F(LanesTest, FenceOfTheServerEndsAMove) {  // FO-5
   add();
   lanes_.set_active(2);
   EXPECT_EQ(lanes_.rebalance(), 1);
@@ -177,7 +177,7 @@ TEST_F(LanesTest, AMoveEndsWithTheProxyThatWasToReleaseTheLane) {  // FO-5
   EXPECT_EQ(lanes_.moving(), 0u) << "it will never answer";
 }
 
-TEST_F(LanesTest, TheChannelsOfAFencedProxyAreNotWaitedFor) {  // FO-5
+TEST_F(LanesTest, ChannelsOfAFencedProxyAreNotAwaited) {  // FO-5
   add();
   lanes_.detach(kClient);
   const std::vector<AddressedCommand> told = commands();
@@ -188,7 +188,7 @@ TEST_F(LanesTest, TheChannelsOfAFencedProxyAreNotWaitedFor) {  // FO-5
   EXPECT_TRUE(lanes_.detached(kClient));
 }
 
-TEST_F(LanesTest, AProxyThatIsBackTakesArrivalsAndItsLaneComesHome) {  // FO-6
+TEST_F(LanesTest, ReturnedProxyTakesArrivalsAndItsLane) {  // FO-6
   add();
   (void)fence(1);
   monitor_.settle(1);
@@ -207,7 +207,7 @@ TEST_F(LanesTest, AProxyThatIsBackTakesArrivalsAndItsLaneComesHome) {  // FO-6
   EXPECT_EQ(only<ReleaseLane>(2).channel, sender);
 }
 
-TEST_F(LanesTest, AProxyThatIsBackAndSettledServesTheLanesThatItHad) {  // FO-6
+TEST_F(LanesTest, SettledProxyServesItsFormerLanesAgain) {  // FO-6
   add();
   (void)fence(1);
   monitor_.resumed(1);
@@ -221,12 +221,12 @@ TEST_F(LanesTest, AProxyThatIsBackAndSettledServesTheLanesThatItHad) {  // FO-6
   EXPECT_EQ(only<ServeLane>(1).channel, lanes_.receiver(kClient, 0, 1));
 }
 
-TEST_F(LanesTest, WithNobodyToServeEachLaneKeepsItsOwnProxy) {
+TEST_F(LanesTest, WithoutAServerEachLaneKeepsItsOwnProxy) {
   for (const unsigned p : {0u, 1u, 2u}) monitor_.fence(p);
   for (unsigned lane = 0; lane < 3; ++lane) EXPECT_EQ(lanes_.server_for(lane), lane);
 }
 
-TEST_F(LanesTest, AProxyThatIsSetAsideServesWhereNoActiveOneCan) {
+TEST_F(LanesTest, InactiveProxyServesIfNoActiveOneCan) {
   lanes_.set_active(1);
   monitor_.fence(0);
   EXPECT_EQ(lanes_.server_for(0), 1u);

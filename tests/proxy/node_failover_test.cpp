@@ -92,7 +92,7 @@ TEST_P(Failover, UnacknowledgedMessagesOfADeadPathMoveToOthersOnceAndInOrder) { 
   EXPECT_EQ(t.pair.out->state(), ConnectionState::kOpen);
 }
 
-TEST_P(Failover, WhenOnlyTheAcknowledgementsAreLostNothingComesTwice) {  // FO-9
+TEST_P(Failover, LossOfAcknowledgementsAloneDuplicatesNothing) {  // FO-9
   VirtualWorld world({2, 2}, all_pairs());
   for (const bool ordered : {true, false}) {
     SCOPED_TRACE(ordered);
@@ -127,7 +127,7 @@ TEST_P(Failover, ManyDeathsAndReturns) {  // FO-1, FO-3, FO-4
   EXPECT_EQ(world.node(0).path_stats().peers_lost, 0u);
 }
 
-TEST_P(Failover, AProxyThatStandsStillIsFencedAndItsLanesGoOn) {  // FO-5, FO-6
+TEST_P(Failover, StalledProxyIsFencedAndItsLanesAreServed) {  // FO-5, FO-6
   VirtualWorld world({2, 2}, all_pairs());
   Traffic t(world);
   t.run(2_ms);
@@ -157,7 +157,7 @@ TEST_P(Failover, AProxyThatStandsStillIsFencedAndItsLanesGoOn) {  // FO-5, FO-6
   EXPECT_EQ(t.pair.out->state(), ConnectionState::kOpen);
 }
 
-TEST_P(Failover, ConnectionsComeAndGoWhileAProxyStandsStill) {  // FO-5, CN-6
+TEST_P(Failover, ConnectionsOpenAndCloseWhileAProxyIsStalled) {  // FO-5, CN-6
   VirtualWorld world({2, 2}, all_pairs());
   Traffic t(world);
   t.run(1_ms);
@@ -185,7 +185,7 @@ TEST_P(Failover, ConnectionsComeAndGoWhileAProxyStandsStill) {  // FO-5, CN-6
 }
 
 // A client that attaches while a proxy stands still has a view for it, which the proxy gets when it is back.
-TEST_P(Failover, AClientThatAttachesWhileAProxyStandsStillIsServedByItLater) {  // FO-6
+TEST_P(Failover, ClientThatAttachesWhileAProxyIsStalledIsServedByItLater) {  // FO-6
   VirtualWorld world({2, 2}, all_pairs());
   world.run(2_ms);
   world.stalled.insert({1, 1});
@@ -212,7 +212,7 @@ bool is_data(ByteView frame) {
 
 // The proxy has taken a frame with a message from its queue, and delivers it when it is fenced, the message's
 // port is gone, and the port's memory is another connection's.
-TEST_P(Failover, WritesOfAFencedProxyReachNobody) {  // FO-5
+TEST_P(Failover, WritesOfAFencedProxyAreNotSeen) {  // FO-5
   VirtualWorld world({2, 2}, all_pairs());
   const auto a = world.client(0), b = world.client(1);
   ConnectionOptions options;
@@ -266,7 +266,7 @@ TEST_P(Failover, WritesOfAFencedProxyReachNobody) {  // FO-5
   EXPECT_EQ(successor->state(), ConnectionState::kOpen);
 }
 
-TEST_P(Failover, TheNumberOfActiveProxiesChangesUnderTraffic) {  // FO-8
+TEST_P(Failover, NumberOfActiveProxiesChangesUnderTraffic) {  // FO-8
   VirtualWorld world({3, 2}, all_pairs());
   Traffic t(world);
   t.run(1_ms);
@@ -290,7 +290,7 @@ TEST_P(Failover, TheNumberOfActiveProxiesChangesUnderTraffic) {  // FO-8
 
 // Wherever a lane is on its way from one proxy to another when its giver stands still, the client's memory is
 // free when it has gone.
-TEST(LanesThatMove, LeaveNothingBehindIfTheirGiverStandsStill) {  // FO-5, FO-8
+TEST(LanesThatMove, LoseNothingIfTheirFormerServerIsStalled) {  // FO-5, FO-8
   for (int turns = 0; turns < 8; ++turns) {
     SCOPED_TRACE(turns);
     VirtualWorld world({3, 1}, false);
@@ -310,7 +310,7 @@ TEST(LanesThatMove, LeaveNothingBehindIfTheirGiverStandsStill) {  // FO-5, FO-8
   }
 }
 
-TEST_P(Failover, APeerThatRestartsIsLostOnceHoweverManyPathsItHad) {  // FO-7
+TEST_P(Failover, RestartedPeerIsLostOnceHoweverManyPathsItHad) {  // FO-7
   VirtualWorld world({2, 2}, all_pairs());
   {
     Traffic t(world);
@@ -330,7 +330,7 @@ TEST_P(Failover, APeerThatRestartsIsLostOnceHoweverManyPathsItHad) {  // FO-7
   EXPECT_EQ(world.node(0).path_stats().peers_lost, 1u);
 }
 
-TEST_P(Failover, APeerThatIsNotHeardOnAnyPathIsLostAndFoundAgain) {  // FO-7, SC-8
+TEST_P(Failover, SilentPeerIsLostAndConnectedAgain) {  // FO-7, SC-8
   VirtualWorld world({2, 2}, all_pairs());
   {
     Traffic t(world);
@@ -353,7 +353,7 @@ TEST_P(Failover, APeerThatIsNotHeardOnAnyPathIsLostAndFoundAgain) {  // FO-7, SC
 
 // Each end hears nothing on one of the two paths, and not on the same: it gives that up for the other, and
 // neither hears the other's word of it.
-TEST(FailoverOfBoth, TwoThatKeepDifferentPathsFindEachOtherAtOnce) {  // FO-10, SC-13
+TEST(FailoverOfBoth, NodesThatKeepDifferentPathsReconnectAtOnce) {  // FO-10, SC-13
   for (const bool ordered : {true, false}) {
     SCOPED_TRACE(ordered);
     VirtualWorld world({2, 2}, false);
@@ -379,7 +379,7 @@ TEST(FailoverOfBoth, TwoThatKeepDifferentPathsFindEachOtherAtOnce) {  // FO-10, 
   }
 }
 
-TEST(FailoverOfBoth, AProxyComesBackThoughItsNodesOnlyOtherPathIsDead) {  // FO-6, FO-10
+TEST(FailoverOfBoth, StalledProxyReturnsWhileTheOnlyOtherPathIsDead) {  // FO-6, FO-10
   VirtualWorld world({2, 2}, false);
   Traffic t(world);
   t.run(2_ms);

@@ -198,7 +198,7 @@ TEST(FaultsOnConnections, ManyShortOnes) {
 }
 
 // Nothing but the wire joins the clusters.
-TEST(FaultsOnConnections, ADeadWireIsADeadPeer) {
+TEST(FaultsOnConnections, DeadWireIsALostPeer) {
   NodesOptions o;
   o.faults.loss = 1;
   o.transport.path_death_ms = 150;

@@ -178,7 +178,7 @@ class Hostile : public ::testing::Test {
   std::array<std::uint32_t, 2> got_{};
 };
 
-TEST_F(Hostile, AnHonestRawClientIsServed) {
+TEST_F(Hostile, RawClientThatKeepsTheRulesIsServed) {
   Raw raw(m_, 0);
   const control::Opened o = raw.connect(ClusterId(1), kPort);
   raw.push(honest(o));
@@ -193,7 +193,7 @@ TEST_F(Hostile, AnHonestRawClientIsServed) {
   EXPECT_EQ(bad_descriptors(), 0u);
 }
 
-TEST_F(Hostile, IndicesThatJump) {
+TEST_F(Hostile, JumpingIndicesAreAViolation) {
   expect_expelled("tail beyond the ring", [](Raw& raw, const control::Opened&) {
     raw.jump_tail(raw.geometry().send_descriptors + 1);
   });
@@ -204,7 +204,7 @@ TEST_F(Hostile, IndicesThatJump) {
   });
 }
 
-TEST_F(Hostile, DescriptorsThatLie) {
+TEST_F(Hostile, InvalidDescriptorsAreAViolation) {
   const auto wrong = [&](const char* what, auto&& change) {
     expect_expelled(what, [&](Raw& raw, const control::Opened& o) {
       raw.push(honest(o));  // one that is right before it
@@ -252,7 +252,7 @@ TEST_F(Hostile, DescriptorsThatLie) {
 }
 
 // What can only hurt the client itself is not looked at.
-TEST_F(Hostile, WordsThatHurtNobodyElse) {
+TEST_F(Hostile, InvalidWordsHarmNoOther) {
   Raw raw(m_, 0);
   const control::Opened o = raw.connect(ClusterId(1), kPort);
   Connection* mine = nullptr;
@@ -288,7 +288,7 @@ TEST_F(Hostile, WordsThatHurtNobodyElse) {
   EXPECT_EQ(bad_descriptors(), 0u);
 }
 
-TEST_F(Hostile, AHeadThatJumpsIsFoundOutWhenItMatters) {
+TEST_F(Hostile, JumpingHeadIsDetectedWhenItMatters) {
   Raw raw(m_, 0, 65536, 4096);  // arrivals: 64
   const control::Opened o = raw.connect(ClusterId(1), kPort, 4096);
   Connection* to = nullptr;
@@ -302,7 +302,7 @@ TEST_F(Hostile, AHeadThatJumpsIsFoundOutWhenItMatters) {
 
 // It returns credit but takes nothing: its ring fills, and with it the sub-connection that others use. Not
 // for long.
-TEST_F(Hostile, CreditForWhatItDoesNotTakeStallsOthersOnlyBriefly) {
+TEST_F(Hostile, CreditWithoutConsumptionStallsOthersOnlyBriefly) {
   Raw raw(m_, 0, 65536, 4096);
   const control::Opened o = raw.connect(ClusterId(1), kPort, 4096);
   Connection* to = nullptr;
@@ -316,7 +316,7 @@ TEST_F(Hostile, CreditForWhatItDoesNotTakeStallsOthersOnlyBriefly) {
 
 // Nor does it matter how slow: the ring of a client that sleeps does not fill, so others use the
 // sub-connection and the sleeper is served when it wakes up.
-TEST_F(Hostile, AFloodOfDuplicatesToASleeperStallsNobody) {
+TEST_F(Hostile, FloodOfDuplicatesToASleepingClientStallsNoOther) {
   ClientOptions small;
   small.receive_bytes = 128u << 10;  // 2048 arrivals
   auto sleeper = m_.client(1, small);
@@ -355,7 +355,7 @@ TEST_F(Hostile, AFloodOfDuplicatesToASleeperStallsNobody) {
 }
 
 // A lost peer's port: a client that goes on sending to it gets its descriptors back, and can be freed.
-TEST(HostileToALostPeer, ItsDescriptorsAreNotKeptForEver) {
+TEST(HostileToALostPeer, DescriptorsAreNotKeptForever) {
   NodesOptions options;
   options.transport.path_death_ms = 150;
   options.transport.peer_death_ms = 400;

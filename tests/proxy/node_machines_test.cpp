@@ -72,7 +72,7 @@ void talk(const Pair& p, Client& a, Client& b, std::uint32_t messages) {
   EXPECT_GE(got[1], messages);
 }
 
-TEST(OtherMachines, ConnectAndTalkOverAllProxiesAndAreForgotten) {  // CN-12, CN-14, CN-15
+TEST(OtherMachines, ConnectOverAllProxiesAndAreForgotten) {  // CN-12, CN-14, CN-15
   VirtualWorld world(two_machines());
   const auto a = world.client(0), b = world.client(2), sibling = world.client(1);
   for (int round = 0; round < 3; ++round) {  // more often than there are slots
@@ -104,7 +104,7 @@ TEST(OtherMachines, ConnectAndTalkOverAllProxiesAndAreForgotten) {  // CN-12, CN
   EXPECT_FALSE(world.node(0).poll_lost_peer());
 }
 
-TEST(OtherMachines, OneRelationServesAllConnectionsBothWays) {  // CN-12
+TEST(OtherMachines, OneSlotServesAllConnectionsBothWays) {  // CN-12
   VirtualWorld world(two_machines());
   const auto a = world.client(0), b = world.client(2);
   const Pair there = connect_to(world, a->endpoint(0), 2, b->endpoint(0), PortId(9));
@@ -121,7 +121,7 @@ TEST(OtherMachines, OneRelationServesAllConnectionsBothWays) {  // CN-12
   talk(again, *a, *b, 50);
 }
 
-TEST(OtherMachines, AForbiddenCallIsRefusedWithItsReason) {  // CN-12, CN-13
+TEST(OtherMachines, ForbiddenCallIsRefusedWithItsReason) {  // CN-12, CN-13
   VirtualWorld world(
       two_machines({kOpen, {.connect = false, .accept = true}, {.connect = true, .accept = false}}));
   const auto a = world.client(0), sibling = world.client(1), b = world.client(2);
@@ -148,7 +148,7 @@ TEST(OtherMachines, WrongAddressesAreNamed) {  // CN-12, CN-14
   EXPECT_NE(connect_to(world, a->endpoint(0), 2, b->endpoint(0), PortId(11)).in, nullptr);
 }
 
-TEST(OtherMachines, AClosedPortIsQuoted) {  // CN-14
+TEST(OtherMachines, ClosedPortIsQuoted) {  // CN-14
   VirtualWorld world(two_machines());
   const auto a = world.client(0), b = world.client(2);
   RemoteCluster wrong_port = at(2);
@@ -156,7 +156,7 @@ TEST(OtherMachines, AClosedPortIsQuoted) {  // CN-14
   EXPECT_SAYS(refusal(world, *a, wrong_port), "port unreachable");
 }
 
-TEST(OtherMachines, AnNiThatIsDarkDoesNotKeepTheOthersFromConnecting) {  // CN-12
+TEST(OtherMachines, DeadNiDoesNotKeepOthersFromConnecting) {  // CN-12
   VirtualWorld world(two_machines());
   const auto a = world.client(0), b = world.client(2);
   world.cut_ni({2, 1});
@@ -182,7 +182,7 @@ TEST(OtherMachines, SubConnectionsThatDoNotComeUpAreNamed) {  // CN-12
   EXPECT_NE(connect_to(world, a->endpoint(0), 2, b->endpoint(0), PortId(9)).in, nullptr);
 }
 
-TEST(OtherMachines, APeerThatDiesIsLostAndFoundAgain) {  // CN-8, CN-15
+TEST(OtherMachines, PeerThatDiesIsLostAndFoundAgain) {  // CN-8, CN-15
   VirtualWorld world(two_machines());
   const auto a = world.client(0);
   {
@@ -205,7 +205,7 @@ TEST(OtherMachines, APeerThatDiesIsLostAndFoundAgain) {  // CN-8, CN-15
   talk(p, *a, *b, 100);
 }
 
-TEST(OtherMachines, AProxyThatStandsStillIsDoneWithout) {  // FO-5, FO-6
+TEST(OtherMachines, StalledProxyIsReplaced) {  // FO-5, FO-6
   VirtualWorld world(two_machines());
   const auto a = world.client(0), b = world.client(2);
   const Pair p = connect_to(world, a->endpoint(0), 2, b->endpoint(0), PortId(9));
@@ -224,7 +224,7 @@ TEST(OtherMachines, AProxyThatStandsStillIsDoneWithout) {  // FO-5, FO-6
   EXPECT_GT(world.node(0).counters(1).messages_sent.get(), before) << "it is used again";
 }
 
-TEST(OtherMachines, SlotsAndWishesAreBounded) {  // CN-12, CN-13
+TEST(OtherMachines, SlotsAndRequestsAreBounded) {  // CN-12, CN-13
   VirtualWorldOptions o;
   o.proxies = {1, 1, 1};
   o.nis = 1;
@@ -267,7 +267,7 @@ TEST(OtherMachines, SlotsAndWishesAreBounded) {  // CN-12, CN-13
 }
 
 // A node that ends says so: its peers need not find out, and nothing that its clients had sent is lost.
-TEST(OrderlyEnd, ThePeersKnowAtOnceAndHaveEverything) {  // SC-11
+TEST(OrderlyEnd, PeersAreToldAtOnceAndHaveEveryMessage) {  // SC-11
   VirtualWorld world({2, 2}, false);
   const auto a = world.client(0), b = world.client(1);
   const Pair p = connect(a->endpoint(0), ClusterId(1), b->endpoint(0), PortId(9));
@@ -333,7 +333,7 @@ TEST(OtherMachines, DifferencesAreNamed) {  // CN-13, CN-14
   EXPECT_SAYS(event->text, "transport.mtu_bytes is 9000 there and 1500 here");
 }
 
-TEST(OtherMachines, IntroductionsAreReadAsTheyWereWrittenAndNothingElseIs) {  // CN-13
+TEST(OtherMachines, IntroductionsAreReadBackAndInvalidBytesRefused) {  // CN-13
   Introduction i;
   i.kind = Introduction::Kind::kAnswer;
   i.nonce = 0x123456789abcdef0;
@@ -379,7 +379,7 @@ TEST(OtherMachines, IntroductionsAreReadAsTheyWereWrittenAndNothingElseIs) {  //
 
 // Whatever datagrams come, in whatever order with everything else: each wish gets one answer, and every slot
 // is free again in the end.
-TEST(OtherMachines, NoDatagramBringsThemDown) {  // CN-13, CN-14
+TEST(OtherMachines, NoDatagramCrashesANode) {  // CN-13, CN-14
   constexpr std::uint64_t kSeed = 20261121;
   SCOPED_TRACE(kSeed);
   Prng prng(kSeed);

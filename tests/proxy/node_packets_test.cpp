@@ -230,7 +230,7 @@ class Middle : public ::testing::Test {
   std::uint32_t ahead_ = 0;
 };
 
-TEST_F(Middle, AWrongIpChecksumIsCountedAndDropped) {
+TEST_F(Middle, WrongIpChecksumIsCountedAndDropped) {
   Frame f = genuine();
   f[kIp + 8] ^= std::byte{1};
   expect_counted(f, &ProxyCounters::bad_ip, "time to live");
@@ -242,7 +242,7 @@ TEST_F(Middle, AWrongIpChecksumIsCountedAndDropped) {
   expect_counted(f, &ProxyCounters::bad_ip, "version 6");
 }
 
-TEST_F(Middle, AWrongUdpChecksumIsCountedAndDropped) {
+TEST_F(Middle, WrongUdpChecksumIsCountedAndDropped) {
   Frame f = genuine();
   f.back() ^= std::byte{0x10};
   expect_counted(f, &ProxyCounters::bad_udp, "last byte");
@@ -257,7 +257,7 @@ TEST_F(Middle, AWrongUdpChecksumIsCountedAndDropped) {
   expect_counted(f, &ProxyCounters::bad_udp, "length below its header");
 }
 
-TEST_F(Middle, ATruncatedFrameIsCountedAndDropped) {
+TEST_F(Middle, TruncatedFrameIsCountedAndDropped) {
   const Frame whole = genuine();
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{13}}) {
     expect_counted(Frame(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(bytes)),
@@ -320,7 +320,7 @@ TEST_F(Middle, AnotherProtocolIsCountedAndDropped) {
   expect_counted(f, &ProxyCounters::bad_packets, "more acknowledgement words than there are");
 }
 
-TEST_F(Middle, AnUnknownEpochIsCountedAndDropped) {
+TEST_F(Middle, UnknownEpochIsCountedAndDropped) {
   Frame f = genuine();
   f[kPacket + 12] ^= std::byte{1};
   mend(f);
@@ -339,13 +339,13 @@ TEST_F(Middle, AnUnknownEpochIsCountedAndDropped) {
   expect_counted(f, &ProxyCounters::unknown_epoch, "for another proxy");
 }
 
-TEST_F(Middle, APacketThatComesAgainIsCountedAndDropped) {
+TEST_F(Middle, DuplicatePacketIsCountedAndDropped) {
   expect_counted(genuine(), &ProxyCounters::duplicates, "the last one");
 }
 
 // The next packet of the sequence, well made but for its records: what they say is not believed, and none of
 // it reaches a client. (It is the real next packet that must still get through.)
-TEST_F(Middle, RecordsThatLieAreDropped) {
+TEST_F(Middle, InvalidRecordsAreDropped) {
   const auto next_packet = [&](auto&& change) {
     Frame f = genuine();
     store<std::uint32_t>(f.data() + kPacket + 28, load<std::uint32_t>(f.data() + kPacket + 28) + 200);
@@ -368,7 +368,7 @@ TEST_F(Middle, RecordsThatLieAreDropped) {
 // Records for ports that are not there, from ports that are not their peers, and outside every window are
 // taken off the wire and thrown away. (Whoever knows both epochs can corrupt the sub-connection itself, so what
 // really is sent may suffer here.)
-TEST_F(Middle, RecordsForNobodyAreDropped) {
+TEST_F(Middle, RecordsForUnknownPortsAreDropped) {
   const auto once = [&](auto&& change, Counter ProxyCounters::*counter, const char* what) {
     SCOPED_TRACE(what);
     const Frame f = one_record(change);
@@ -430,7 +430,7 @@ INSTANTIATE_TEST_SUITE_P(
                          }}),
     [](const auto& harm) { return harm.param.name; });
 
-TEST_P(Records, ARecordThatItsSenderCannotHaveMadeCorruptsItsConnection) {  // CV-10
+TEST_P(Records, ImpossibleRecordCorruptsItsConnection) {  // CV-10
   const Frame f = one_record(GetParam().change);
   EXPECT_FALSE(c_.in->corrupted());
   put(1, f);
@@ -440,7 +440,7 @@ TEST_P(Records, ARecordThatItsSenderCannotHaveMadeCorruptsItsConnection) {  // C
 }
 
 // Seeded nonsense: nothing of it may crash the node, and what is really sent gets through.
-TEST_F(Middle, RandomHarmToFramesHurtsNobody) {
+TEST_F(Middle, RandomlyChangedFramesHarmNoConnection) {
   constexpr std::uint64_t kSeed = 11;
   SCOPED_TRACE(fmt::format("seed {}", kSeed));
   Prng prng(kSeed);

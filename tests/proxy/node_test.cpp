@@ -52,7 +52,7 @@ std::size_t open_descriptors() {
   return n;
 }
 
-TEST(NodeCreate, WhatItCannotMakeItLeavesNothingBehindOf) {
+TEST(NodeCreate, FailedCreateLeavesNothingBehind) {
   NodesOptions o;
   const auto wires = make_wires(o);
   NodeConfig good = node_config(o, 0, wires);
@@ -82,7 +82,7 @@ TEST(NodeCreate, WhatItCannotMakeItLeavesNothingBehindOf) {
 
 // ---------------------------------------------------------------- connecting
 
-TEST(Connecting, BothEndsKnowOfEachOther) {
+TEST(Connecting, ConnectedEndsNameEachOther) {
   Nodes m({1, 1});
   auto a = m.client(0);
   auto b = m.client(1);
@@ -110,7 +110,7 @@ TEST(Connecting, WaitsForAListenerThatComesLater) {
   EXPECT_TRUE(a->endpoint(0).connect(ClusterId(1), kPort, {}, 20_s).ok());
 }
 
-TEST(Connecting, RefusalsSayWhatAndHow) {
+TEST(Connecting, RefusalsNameTheCauseAndTheCure) {
   Nodes m({1, 1});
   auto a = m.client(0);
   ClientOptions small;
@@ -147,7 +147,7 @@ TEST(Connecting, RefusalsSayWhatAndHow) {
       until([&] { m.turn(); }, [&] { return from.connect(ClusterId(1), kPort, ordered, 20_s).ok(); }));
 }
 
-TEST(Connecting, AnAttachThatAsksTooMuchIsRefused) {
+TEST(Connecting, AttachThatAsksTooMuchIsRefused) {
   Nodes m({1, 1});
   ClientOptions o;
   o.endpoints = 0;
@@ -204,7 +204,7 @@ TEST(Connecting, TwoClientsOfOneNodeToTwoOfAnother) {
 }
 
 // A connect() that gives up must not leave an open connection behind that nobody knows.
-TEST(Connecting, OneThatTimesOutHoldsNothing) {
+TEST(Connecting, TimedOutConnectHoldsNothing) {
   Nodes m({1, 1});
   ClientOptions o;
   o.receive_bytes = 64u << 10;
@@ -368,7 +368,7 @@ TEST(Messages, OfManyPiecesAreCutAndRejoined) {
   }
 }
 
-TEST(Messages, AnEmptyOneFromNowhereIsAMessage) {
+TEST(Messages, EmptyMessageWithoutDataIsAMessage) {
   Nodes m({1, 1});
   auto a = m.client(0);
   auto b = m.client(1);
@@ -420,7 +420,7 @@ TEST(Messages, WrittenInPlaceAndCommittedShorter) {
       [&] { return got == 2000; }));
 }
 
-TEST(MessagesDeathTest, AReservationIsVoidOnceAnotherWasSent) {
+TEST(MessagesDeathTest, ReservationIsVoidOnceAnotherWasSent) {
   Nodes m({1, 1});
   auto a = m.client(0);
   auto b = m.client(1);
@@ -459,7 +459,7 @@ TEST(FlowControl, CreditsRunOutAndComeBack) {
       [&] { return got == 1000; }));
 }
 
-TEST(FlowControl, AChannelFillsWhenItsProxiesDoNotWork) {
+TEST(FlowControl, ChannelFillsWhileItsProxiesDoNotRun) {
   Nodes m({1, 1});
   ClientOptions small;
   small.send_bytes = 65536;
@@ -485,7 +485,7 @@ TEST(FlowControl, AChannelFillsWhenItsProxiesDoNotWork) {
 }
 
 // A receiver that takes nothing keeps only its own connection waiting, over the same proxies.
-TEST(FlowControl, ASlowReceiverStallsNobodyElse) {
+TEST(FlowControl, SlowReceiverStallsNoOther) {
   for (const bool same_endpoint : {true, false}) {
     Nodes m({1, 1});
     ClientOptions two;
@@ -554,7 +554,7 @@ TEST(Poll, HandsOverAtMostItsLimit) {
   EXPECT_FALSE(b->endpoint(0).has_arrivals());
 }
 
-TEST(Poll, AHandlerMaySendAndCloseItsOwnConnection) {
+TEST(Poll, HandlerMaySendAndCloseItsOwnConnection) {
   Nodes m({2, 2});
   auto a = m.client(0);
   auto b = m.client(1);
@@ -578,7 +578,7 @@ TEST(Poll, AHandlerMaySendAndCloseItsOwnConnection) {
 
 // One endpoint, two proxies, of which one brings a flood: what comes over the other waits for one limit at
 // most.
-TEST(Poll, AFloodOnOneLaneStarvesNoOther) {
+TEST(Poll, FloodOnOneLaneStarvesNoOther) {
   Nodes m({2, 2});
   ClientOptions large;
   large.receive_bytes = 4u << 20;
@@ -727,7 +727,7 @@ TEST(Dying, WhileManyPeersSendToIt) {
   }
 }
 
-TEST(Dying, ANodeMayGoBeforeItsClientsAreFreed) {
+TEST(Dying, NodeMayGoBeforeItsClientsAreFreed) {
   NodesOptions o;
   auto m = std::make_unique<Nodes>(o);
   auto a = m->client(0);
@@ -827,7 +827,7 @@ TEST(PeerLost, ComesBackForNewConnections) {
 
 // ---------------------------------------------------------------- more than two
 
-TEST(Clusters, FourOfThemEachWithEach) {
+TEST(Clusters, FourClustersExchangeMessagesPairwise) {
   Nodes m({1, 2, 1, 2});
   std::vector<std::unique_ptr<Client>> clients;
   ClientOptions large;
@@ -866,7 +866,7 @@ TEST(Clusters, FourOfThemEachWithEach) {
 
 // ---------------------------------------------------------------- counters
 
-TEST(Counters, AClientMayReadThemAndNoMore) {
+TEST(Counters, ClientMayReadCountersOnly) {
   NodesOptions o;
   const auto wires = make_wires(o);
   const int counters = ::memfd_create("counters", 0);

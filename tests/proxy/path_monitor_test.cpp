@@ -133,7 +133,7 @@ TEST_F(PathMonitorTest, EstablishedPathIsUpOnce) {
   EXPECT_FALSE(monitor_->refused_peer());
 }
 
-TEST_F(PathMonitorTest, PathThatIsNotHeardIsDeadUntilItIsHeardAgain) {
+TEST_F(PathMonitorTest, SilentPathIsDeadUntilAPacketArrives) {
   connect();
   die();
   EXPECT_EQ(events<PathDead>(decisions()).size(), 1u);
@@ -154,7 +154,7 @@ TEST_F(PathMonitorTest, PathThatLivesIsNotClosedForBeingDead) {
   EXPECT_TRUE(sub().established());
 }
 
-TEST_F(PathMonitorTest, ClosedPathKeepsWhatItOwesUntilItIsResumed) {  // FO-4
+TEST_F(PathMonitorTest, ClosedPathKeepsItsMessagesUntilItIsResumed) {  // FO-4
   connect();
   die();
   OutMessage& owed = send();
@@ -245,7 +245,7 @@ TEST_F(PathMonitorTest, ForgottenPeersMessagesFailAndANewHandshakeBegins) {
   EXPECT_EQ(sub().config().incarnation, 12u);
 }
 
-TEST_F(PathMonitorTest, WhatWaitsAtAPeerThatWasNeverThereGoesAnotherWay) {
+TEST_F(PathMonitorTest, MessagesForAPeerThatNeverCameTakeAnotherPath) {
   make();
   OutMessage& waiting = send();
   run(10_ms);
@@ -312,7 +312,7 @@ TEST_F(PathMonitorTest, AbsentPathIsUsedOnceItIsConnected) {
   EXPECT_EQ(events<PathUp>(decisions()).size(), 1u);
 }
 
-TEST_F(PathMonitorTest, RestartedProxyHasClosedPathsAndOwesNothing) {  // FO-6
+TEST_F(PathMonitorTest, RestartedProxyHasClosedPathsAndNoMessages) {  // FO-6
   connect();
   die();
   (void)send();

@@ -78,7 +78,7 @@ TEST_F(PeersTest, StacksGetTheIncarnationThatTheNodeHasTowardsAPeer) {
   EXPECT_EQ(stacks_[1].remotes[0].incarnation, peers_.own_incarnation(kPeer));
 }
 
-TEST_F(PeersTest, APeerThatComesUpIsToldHowManyProxiesAreActive) {  // FO-8
+TEST_F(PeersTest, PeerThatComesUpIsToldHowManyProxiesAreActive) {  // FO-8
   peers_.set_active(1);
   EXPECT_TRUE(commands().empty()) << "nobody is there";
   peers_.on_event(PathUp{path(1), with(kTheirs)});
@@ -95,14 +95,14 @@ TEST_F(PeersTest, APeerThatComesUpIsToldHowManyProxiesAreActive) {  // FO-8
   ASSERT_EQ(all_of<SendControl>(commands()).size(), 1u) << "and when it changes";
 }
 
-TEST_F(PeersTest, AMessageOfPortsIsReceivedOnce) {  // CN-11
+TEST_F(PeersTest, MessageOfPortsIsReceivedOnce) {  // CN-11
   all_up();
   const ControlReceived event{kPeer, with(kTheirs), close_message(9)};
   EXPECT_TRUE(peers_.received(event));
   EXPECT_FALSE(peers_.received(event));
 }
 
-TEST_F(PeersTest, HowManyOfAPeersProxiesAreActiveIsForAllProxies) {  // FO-8
+TEST_F(PeersTest, NumberOfAPeersActiveProxiesIsToldToAllProxies) {  // FO-8
   all_up();
   convergence::ControlMessage m = message(convergence::ControlMessage::Kind::kProxies, 1);
   m.proxy = 3;
@@ -115,7 +115,7 @@ TEST_F(PeersTest, HowManyOfAPeersProxiesAreActiveIsForAllProxies) {  // FO-8
   }
 }
 
-TEST_F(PeersTest, ALostPeerIsReportedOnceAndItsSuccessorNumbersAnew) {  // CN-11
+TEST_F(PeersTest, LostPeerIsReportedOnceAndSerialsStartOver) {  // CN-11
   all_up();
   EXPECT_TRUE(peers_.received({kPeer, with(kTheirs), close_message(1)}));
   peers_.on_event(PeerLost{kPeer, with(kTheirs), true, true});
@@ -131,7 +131,7 @@ TEST_F(PeersTest, ALostPeerIsReportedOnceAndItsSuccessorNumbersAnew) {  // CN-11
   EXPECT_TRUE(peers_.received({kPeer, with(kTheirs + 1), close_message(1)}));
 }
 
-TEST_F(PeersTest, AMessageOfASuccessorTellsThatItsPredecessorIsLostFirst) {  // CN-11
+TEST_F(PeersTest, MessageOfANewIncarnationReportsTheLossFirst) {  // CN-11
   all_up();
   EXPECT_TRUE(peers_.received({kPeer, with(kTheirs + 1), close_message(1)}));
   ASSERT_TRUE(peers_.poll_lost());
@@ -192,7 +192,7 @@ TEST_F(PeersTest, AnotherProxySendsTheMessagesOfAFencedOne) {  // CN-11, FO-5
   EXPECT_TRUE(found);
 }
 
-TEST_F(PeersTest, AClusterOfAnotherMachineComesAndGoes) {
+TEST_F(PeersTest, ClusterOfAnotherMachineIsConnectedAndForgotten) {
   stack::RemoteStack r = remote(kPlace, 0);
   r.names.emplace();
   peers_.connect({{path(0, kPlace), r}});
@@ -219,7 +219,7 @@ TEST_F(PeersTest, AClusterOfAnotherMachineComesAndGoes) {
   ASSERT_TRUE(peers_.poll_lost()) << "whatever it had is lost";
 }
 
-TEST_F(PeersTest, AProxyThatIsBackLearnsOfOtherMachinesAnew) {  // FO-6
+TEST_F(PeersTest, ReturnedProxyIsConnectedToOtherMachinesAgain) {  // FO-6
   stack::RemoteStack r = remote(kPlace, 0);
   r.names.emplace();
   peers_.connect({{path(0, kPlace), r}});

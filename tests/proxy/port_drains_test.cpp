@@ -11,7 +11,7 @@ using ::testing::IsEmpty;
 
 constexpr PortId kPort{0x10007}, kOther{0x10008};
 
-TEST(PortDrains, APortIsDrainedWhenAllHaveAnswered) {
+TEST(PortDrains, PortIsDrainedWhenAllHaveAnswered) {
   PortDrains drains;
   drains.await(kPort, 0);
   drains.await(kPort, 1);
@@ -23,7 +23,7 @@ TEST(PortDrains, APortIsDrainedWhenAllHaveAnswered) {
   EXPECT_FALSE(drains.answered(kPort, 0)) << "it is not being drained";
 }
 
-TEST(PortDrains, AProxyThatTookALaneOverAnswersOnceMore) {
+TEST(PortDrains, NewServerOfALaneAnswersOnceMore) {
   PortDrains drains;
   drains.await(kPort, 0);
   drains.await(kPort, 0);

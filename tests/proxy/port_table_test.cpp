@@ -101,7 +101,7 @@ TEST_F(PortTableTest, RecordThatNamesOneEndOfAConnectionCorruptsIt) {  // CV-10
   EXPECT_TRUE(corrupted()) << "its peer's port is known";
 }
 
-TEST_F(PortTableTest, PortOfALostPeerIsNotWhatARecordMeans) {
+TEST_F(PortTableTest, RecordDoesNotReachAPortOfALostPeer) {
   table_.end_incarnation(kPeer, 77);
   EXPECT_TRUE(table_.find(PortId(5))->peer_lost);
   stack::Record r = record(0);
@@ -116,7 +116,7 @@ TEST_F(PortTableTest, OnlyPortsOfTheLostIncarnationEnd) {
   EXPECT_FALSE(table_.find(PortId(5))->peer_lost);
 }
 
-TEST_F(PortTableTest, MadeUpRecordsAreSearchedForOnceATurn) {
+TEST_F(PortTableTest, ForgedRecordsAreSearchedForOnceATurn) {
   stack::Record r = record(0);
   r.destination = PortId(6);
   EXPECT_EQ(table_.destination(Instant(), kPeer, r), nullptr);
@@ -136,7 +136,7 @@ TEST_F(PortTableTest, DuplicateOfAMarkedRecordIsDropped) {
   EXPECT_TRUE(corrupted()) << "nobody has sent it again";
 }
 
-TEST_F(PortTableTest, RecordsOfAPacketThatWasTurnedAwayMayComeAgain) {
+TEST_F(PortTableTest, RecordsOfARefusedPacketMayArriveAgain) {
   EXPECT_EQ(deliver(record(0)), Delivery::kDelivered);
   table_.packet_turned_away();
   EXPECT_EQ(deliver(record(0)), Delivery::kDropped);
@@ -156,7 +156,7 @@ TEST_F(PortTableTest, RecordBeyondTheWindowCorruptsTheConnection) {
   EXPECT_TRUE(corrupted());
 }
 
-TEST_F(PortTableTest, PlaceIsFreeAgainWhenTheClientHasConsumedIt) {
+TEST_F(PortTableTest, SpaceIsFreeAgainWhenTheClientHasConsumedIt) {
   for (std::uint32_t position = 0; position < 3 * kWindowGranules; ++position) {
     ASSERT_EQ(deliver(record(position)), Delivery::kDelivered) << position;
     ASSERT_EQ(arrivals(), std::vector<std::uint32_t>{position});
@@ -166,14 +166,14 @@ TEST_F(PortTableTest, PlaceIsFreeAgainWhenTheClientHasConsumedIt) {
   EXPECT_FALSE(corrupted());
 }
 
-TEST_F(PortTableTest, FullRingHasNoRoomAndAfterAWhileViolatesTheProtocol) {
+TEST_F(PortTableTest, FullRingHasNoRoomAndAfterItsTimeoutViolatesTheProtocol) {
   for (std::uint32_t i = 0; i < kArrivals; ++i) ASSERT_EQ(deliver(record(i)), Delivery::kDelivered);
   EXPECT_EQ(deliver(record(kArrivals)), Delivery::kNoRoom);
   EXPECT_EQ(deliver(record(kArrivals), Instant() + 999_ms), Delivery::kNoRoom);
   EXPECT_EQ(deliver(record(kArrivals), Instant() + 1_s), Delivery::kProtocolViolation);
 }
 
-TEST_F(PortTableTest, FullRingThatWasEmptiedHasItsWholePatienceAgain) {
+TEST_F(PortTableTest, EmptiedRingRestartsTheTimeout) {
   for (std::uint32_t i = 0; i < kArrivals; ++i) ASSERT_EQ(deliver(record(i)), Delivery::kDelivered);
   EXPECT_EQ(deliver(record(kArrivals)), Delivery::kNoRoom);
   EXPECT_EQ(arrivals().size(), kArrivals);

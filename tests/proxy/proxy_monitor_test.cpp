@@ -30,7 +30,7 @@ class ProxyMonitorTest : public ::testing::Test {
   ProxyMonitor monitor_{kConfig, now_};
 };
 
-TEST_F(ProxyMonitorTest, AProxyThatMovesIsLeftAlone) {
+TEST_F(ProxyMonitorTest, MovingProxyIsNotStalled) {
   pass(1_s, {0, 1, 2});
   for (unsigned p = 0; p < 3; ++p) {
     EXPECT_FALSE(monitor_.stands_still(p));
@@ -38,7 +38,7 @@ TEST_F(ProxyMonitorTest, AProxyThatMovesIsLeftAlone) {
   }
 }
 
-TEST_F(ProxyMonitorTest, AProxyWithoutAHeartbeatStandsStillAfterItsPatience) {  // FO-5
+TEST_F(ProxyMonitorTest, ProxyWithoutAHeartbeatIsStalledAfterItsPatience) {  // FO-5
   pass(100_ms, {0, 1, 2});
   pass(90_ms, {0, 2});
   EXPECT_FALSE(monitor_.stands_still(1));
@@ -47,14 +47,14 @@ TEST_F(ProxyMonitorTest, AProxyWithoutAHeartbeatStandsStillAfterItsPatience) {  
   EXPECT_FALSE(monitor_.stands_still(0));
 }
 
-TEST_F(ProxyMonitorTest, IfNoneMovesItIsTheMachineThatStandsStill) {  // FO-5
+TEST_F(ProxyMonitorTest, NoProxyIsStalledWhileNoneMoves) {  // FO-5
   pass(1_s, {});
   for (unsigned p = 0; p < 3; ++p) EXPECT_FALSE(monitor_.stands_still(p));
   pass(10_ms, {0});
   EXPECT_TRUE(monitor_.stands_still(1));
 }
 
-TEST_F(ProxyMonitorTest, WhatALateControlPlaneDidNotSeeSaysNothing) {  // FO-5
+TEST_F(ProxyMonitorTest, LateControlPlaneRestartsTheWait) {  // FO-5
   pass(90_ms, {0, 2});
   now_ = now_ + 60_ms;
   ++beats_[0];
@@ -66,7 +66,7 @@ TEST_F(ProxyMonitorTest, WhatALateControlPlaneDidNotSeeSaysNothing) {  // FO-5
   EXPECT_TRUE(monitor_.stands_still(1));
 }
 
-TEST_F(ProxyMonitorTest, SwitchedOffItSeesNobodyStandStill) {
+TEST_F(ProxyMonitorTest, DisabledMonitorReportsNoStalledProxy) {
   ProxyMonitor off({.proxies = 3, .patience = 100_ms, .enabled = false}, now_);
   for (int i = 0; i < 100; ++i) {
     now_ = now_ + 10_ms;
@@ -76,7 +76,7 @@ TEST_F(ProxyMonitorTest, SwitchedOffItSeesNobodyStandStill) {
   }
 }
 
-TEST_F(ProxyMonitorTest, AFencedProxySettlesWhenAllOthersHaveForgottenIt) {  // FO-5
+TEST_F(ProxyMonitorTest, FencedProxySettlesWhenAllOthersHaveForgottenIt) {  // FO-5
   monitor_.fence(1);
   EXPECT_FALSE(monitor_.running(1));
   EXPECT_TRUE(monitor_.unsettled(1));
@@ -93,7 +93,7 @@ TEST_F(ProxyMonitorTest, AFencedProxySettlesWhenAllOthersHaveForgottenIt) {  // 
   EXPECT_FALSE(monitor_.serves(1)) << "its thread stands still";
 }
 
-TEST_F(ProxyMonitorTest, AProxyThatReturnsBeforeItIsSettledRunsAndDoesNotServe) {  // FO-6
+TEST_F(ProxyMonitorTest, ReturnedProxyDoesNotServeBeforeItIsSettled) {  // FO-6
   monitor_.fence(1);
   monitor_.resumed(1);
   EXPECT_FALSE(monitor_.may_return(1)) << "others still have something of it";
@@ -108,7 +108,7 @@ TEST_F(ProxyMonitorTest, AProxyThatReturnsBeforeItIsSettledRunsAndDoesNotServe) 
   EXPECT_TRUE(monitor_.serves(1));
 }
 
-TEST_F(ProxyMonitorTest, TheAnswerOfAStalledProxyIsNotWaitedFor) {  // FO-5
+TEST_F(ProxyMonitorTest, AnswerOfAStalledProxyIsNotAwaited) {  // FO-5
   monitor_.fence(1);
   monitor_.fence(2);
   monitor_.forgotten(1, 0);
@@ -130,7 +130,7 @@ TEST_F(ProxyMonitorTest, GenerationsCountFences) {
   EXPECT_EQ(generations[2], 1u);
 }
 
-TEST_F(ProxyMonitorTest, AReturnIsAwaitedAnewAfterEachFence) {  // FO-6
+TEST_F(ProxyMonitorTest, EachFenceAwaitsAReturn) {  // FO-6
   fence_and_forget(1);
   monitor_.resumed(1);
   monitor_.take_back(1);

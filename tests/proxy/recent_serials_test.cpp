@@ -5,7 +5,7 @@
 namespace braid::proxy {
 namespace {
 
-TEST(RecentSerials, ASerialIsHeardOnce) {  // CN-11
+TEST(RecentSerials, SerialIsNewOnce) {  // CN-11
   RecentSerials heard;
   for (std::uint32_t s = 1; s <= 3; ++s) EXPECT_TRUE(heard.hear(s));
   EXPECT_FALSE(heard.hear(2));
@@ -14,7 +14,7 @@ TEST(RecentSerials, ASerialIsHeardOnce) {  // CN-11
   EXPECT_TRUE(heard.hear(2)) << "of a new incarnation";
 }
 
-TEST(RecentSerials, ItsMemoryIsBoundedAndTheOldestGoFirst) {  // CN-11
+TEST(RecentSerials, OldestSerialsAreForgottenFirst) {  // CN-11
   RecentSerials heard;
   for (std::uint32_t s = 0; s <= RecentSerials::kRemembered; ++s) EXPECT_TRUE(heard.hear(s));
   EXPECT_FALSE(heard.hear(1));

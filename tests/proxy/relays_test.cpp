@@ -117,7 +117,7 @@ TEST_F(RelaysTest, BorrowerHasABoundedNumber) {
   EXPECT_NE(borrower_.poll_borrowed(0), nullptr);
 }
 
-TEST_F(RelaysTest, WhatAFencedProxyHadIsReclaimedAndMayBeADuplicate) {  // FO-5
+TEST_F(RelaysTest, MessagesOfAFencedBorrowerAreReclaimedAsMaybeDuplicates) {  // FO-5
   Outgoing& m = message();
   ASSERT_TRUE(lender_.lend(m));
   Outgoing* const borrowed = borrower_.poll_borrowed(0);

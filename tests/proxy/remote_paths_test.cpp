@@ -53,7 +53,7 @@ TEST(RemotePaths, ClustersComeAndGo) {
   EXPECT_THAT(paths.clusters(), ElementsAre(kFar));
 }
 
-TEST(RemotePaths, AClusterIsDrainedWhenEveryProxyHasDroppedIt) {
+TEST(RemotePaths, ClusterIsDrainedWhenEveryProxyHasDroppedIt) {
   RemotePaths paths;
   paths.add(path(0, kFar, 0));
   paths.drain(kFar, {0, 1, 2});

@@ -101,7 +101,7 @@ TEST_F(ServedChannelsTest, PortWaitsForAllChannelsOfItsEndpointThatSend) {
   EXPECT_TRUE(only<PortDrained>(answers()));
 }
 
-TEST_F(ServedChannelsTest, ClosedChannelOwesOnlyWhatWasTaken) {
+TEST_F(ServedChannelsTest, ClosedChannelAwaitsOnlyTakenMessages) {
   served_.attach(*channel_);
   hand_over(client_, 2);
   served_.drain(kPort, channel_.get());
@@ -112,7 +112,7 @@ TEST_F(ServedChannelsTest, ClosedChannelOwesOnlyWhatWasTaken) {
   EXPECT_TRUE(only<PortDrained>(answers()));
 }
 
-TEST_F(ServedChannelsTest, PortIsDrainedWhenTheLaneIsGivenAway) {
+TEST_F(ServedChannelsTest, PortIsDrainedWhenTheLaneIsReleased) {
   served_.attach(*channel_);
   hand_over(client_, 2);
   served_.release_lane(*channel_);
@@ -123,7 +123,7 @@ TEST_F(ServedChannelsTest, PortIsDrainedWhenTheLaneIsGivenAway) {
   EXPECT_TRUE(std::holds_alternative<PortDrained>(events[1])) << "the rest is the next server's";
 }
 
-TEST_F(ServedChannelsTest, ReleasesWhatIsFinishedAndSaysSoOnce) {
+TEST_F(ServedChannelsTest, ReleasesFinishedMessagesAndReportsItOnce) {
   served_.attach(*channel_);
   hand_over(client_, 1);
   EXPECT_FALSE(served_.release_due());

@@ -40,7 +40,7 @@ std::vector<unsigned> remotes_of(const stack::StackConfig& s) {
   return all;
 }
 
-TEST(StackConfigs, AProxyHasSubConnectionsWithThoseThatAreAligned) {
+TEST(StackConfigs, ProxyHasSubConnectionsWithThoseThatAreAligned) {
   EXPECT_THAT(remotes_of(stack_config(config(), 0, 1)), ElementsAre(0, 2));
   EXPECT_THAT(remotes_of(stack_config(config(), 1, 1)), ElementsAre(1, 3));
 }
@@ -55,7 +55,7 @@ TEST(StackConfigs, WithAllPairsTheAlignedArePreferred) {
   for (const stack::RemoteStack& r : stack_config(c, 1, 1).remotes) EXPECT_TRUE(r.preferred);
 }
 
-TEST(StackConfigs, ARemoteIsReachedAtTheNiOfItsProxy) {
+TEST(StackConfigs, RemoteIsReachedAtTheNiOfItsProxy) {
   const stack::StackConfig s = stack_config(config(), 1, 100);
   ASSERT_EQ(s.remotes.size(), 2u);
   EXPECT_EQ(s.remotes[1].address.to_string(), "10.1.0.2");
@@ -66,7 +66,7 @@ TEST(StackConfigs, ARemoteIsReachedAtTheNiOfItsProxy) {
   EXPECT_EQ(s.seed, 101u) << "each proxy has epochs of its own";
 }
 
-TEST(StackConfigs, ALinkMayHaveAnAddressOfItsOwn) {
+TEST(StackConfigs, LinkMayHaveAnAddressOfItsOwn) {
   const stack::StackConfig s = stack_config(config(), 0, 1);
   ASSERT_EQ(s.interfaces.size(), 2u);
   EXPECT_EQ(s.interfaces[0].address.to_string(), "10.0.0.1");
@@ -77,7 +77,7 @@ TEST(StackConfigs, ALinkMayHaveAnAddressOfItsOwn) {
   EXPECT_EQ(s.interfaces[1].gateway->to_string(), "10.1.0.254");
 }
 
-TEST(StackConfigs, ANodeAloneHasOneInterfaceAndNobody) {
+TEST(StackConfigs, NodeAloneHasOneInterfaceAndNoRemotes) {
   NodeConfig c = config();
   c.links.clear();
   c.peers.clear();
@@ -103,7 +103,7 @@ TEST(StackConfigs, SlotsForOtherMachinesAreAbsentRemotes) {
   EXPECT_THAT(clusters, UnorderedElementsAre(2, 3, 4));
 }
 
-TEST(StackConfigs, TheHashCoversWhatBothEndsMustShare) {
+TEST(StackConfigs, HashCoversWhatBothEndsMustShare) {
   const NodeConfig c = config();
   const std::uint64_t hash = shared_hash(c, 2);
   EXPECT_NE(shared_hash(c, 3), hash);
@@ -120,7 +120,7 @@ TEST(StackConfigs, TheHashCoversWhatBothEndsMustShare) {
   EXPECT_EQ(shared_hash(local, 2), hash) << "each end decides that for itself";
 }
 
-TEST(StackConfigs, PathsToAMachineUseTheNamesThatTheTwoGaveEachOther) {
+TEST(StackConfigs, PathsToAMachineUseTheExchangedClusterNumbers) {
   Introduction peer;
   peer.cluster = ClusterId(5);
   peer.slot = ClusterId(9);
@@ -143,7 +143,7 @@ TEST(StackConfigs, PathsToAMachineUseTheNamesThatTheTwoGaveEachOther) {
   EXPECT_EQ(second.stack.names->shared_hash, shared_hash(c, 0));
 }
 
-TEST(StackConfigs, ANodeIntroducesItselfWithEachAddressOnce) {
+TEST(StackConfigs, NodeIntroducesItselfWithEachAddressOnce) {
   NodeConfig c = config();
   c.links.push_back(c.links[0]);
   const Machines::Config m = machines_config(c, stack_config(c, 0, 1).interfaces, 1);

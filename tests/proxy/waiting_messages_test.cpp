@@ -25,7 +25,7 @@ TEST_F(WaitingMessagesTest, RetriedOnceInOrder) {
   EXPECT_FALSE(waiting_.any_stranded());
 }
 
-TEST_F(WaitingMessagesTest, WhatCannotBeSentWaitsAgain) {
+TEST_F(WaitingMessagesTest, UnsentMessagesWaitAgain) {
   for (Outgoing& m : m_) waiting_.strand(m);
   waiting_.retry_stranded([&](Outgoing& m) {
     if (&m == &m_[1]) waiting_.strand(m);

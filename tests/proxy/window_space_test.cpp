@@ -34,7 +34,7 @@ TEST(WindowSpace, GrantsTakeCellsAndBuffersInOrder) {
   EXPECT_EQ(space.longest_free_bytes(), (64u << 10) - 4096 - 8192);
 }
 
-TEST(WindowSpace, AnEndpointPromisesNoMoreThanItsArrivalRingHolds) {
+TEST(WindowSpace, EndpointPromisesNoMoreThanItsArrivalRingHolds) {
   WindowSpace space(small());
   ASSERT_TRUE(space.grant(0, 32 << 10));
   EXPECT_EQ(space.granules_left(0), 0u);
@@ -42,7 +42,7 @@ TEST(WindowSpace, AnEndpointPromisesNoMoreThanItsArrivalRingHolds) {
   EXPECT_TRUE(space.grant(1, 4096)) << "of another endpoint";
 }
 
-TEST(WindowSpace, ARefusalTakesNothing) {
+TEST(WindowSpace, RefusalTakesNothing) {
   WindowSpace space(small());
   for (int i = 0; i < 4; ++i) ASSERT_TRUE(space.grant(0, 4096));
   const std::uint64_t free = space.longest_free_bytes();

@@ -45,7 +45,7 @@ TEST_F(WorkerMailboxTest, CommandThatFindsNoRoomIsNotAwaited) {
   EXPECT_TRUE(mailbox_.caught_up());
 }
 
-TEST_F(WorkerMailboxTest, EventsAreToldWhenPublished) {
+TEST_F(WorkerMailboxTest, EventsAreReportedWhenPublished) {
   mailbox_.report(drained(1));
   mailbox_.report(drained(2));
   EXPECT_TRUE(mailbox_.any_reported());
@@ -79,7 +79,7 @@ TEST_F(WorkerMailboxTest, HasNoRoomWhileReportedEventsWait) {
   EXPECT_EQ(take_events(), (std::vector<std::uint32_t>{1, 2}));
 }
 
-TEST_F(WorkerMailboxTest, DroppedEventsAreNeverTold) {
+TEST_F(WorkerMailboxTest, DroppedEventsAreNotReported) {
   mailbox_.report(drained(1));
   mailbox_.drop_events();
   mailbox_.publish();
