@@ -346,7 +346,7 @@ void Paths::on_fence(Path& path, const ControlMessage& m) {
   }
 }
 
-// ---------------------------------------------------------------- proxies that stand still
+// ---------------------------------------------------------------- stalled proxies
 
 // FO-5
 void Paths::stalled(ProxyId proxy) {
@@ -356,7 +356,7 @@ void Paths::stalled(ProxyId proxy) {
   for (Path& path : paths_) {
     if (path.id.local != proxy || !path.present) continue;
     answer_all(path);
-    path.stood_still = true;
+    path.unsettled = true;
     // Nobody was told of a later conversation than the one that it was closed in.
     if (path.state == State::kFencing && !path.handshaking) continue;
     ++stats_.fenced;
@@ -367,7 +367,7 @@ void Paths::stalled(ProxyId proxy) {
 
 bool Paths::fenced(ProxyId proxy) const {
   return std::none_of(paths_.begin(), paths_.end(),
-                      [&](const Path& p) { return p.id.local == proxy && p.stood_still; });
+                      [&](const Path& p) { return p.id.local == proxy && p.unsettled; });
 }
 
 // FO-6

@@ -175,7 +175,7 @@ class Paths {
     bool handshaking = false;  // a new handshake runs, and unacknowledged messages from before wait
     // The peer closes whatever came before `epoch`: the proxy was stalled, or has had several connections.
     bool whichever = false;
-    bool stood_still = false;      // what its proxy sent before may still arrive
+    bool unsettled = false;        // what its proxy sent before may still arrive
     bool mute = false;             // the peer may learn of another `epoch` first: not before its answer
     std::uint64_t next_epoch = 0;  // of the next handshake, if the peer is told of it
     // Of the peer, while kClosing: which it is closed for, and others that came meanwhile, all to be

@@ -45,7 +45,7 @@ class ClientMemory {
   // Cuts the proxy off: what it does through its view from now on concerns nobody. The view that is returned
   // must live as long as the proxy may use it. Empty if it has none.
   RegionView isolate(unsigned proxy);
-  // Gives the proxy a view again, unless it has one: of a client that attached while it stood still. False: the
+  // Gives the proxy a view again, unless it has one: of a client that attached while it was stalled. False: the
   // system has no more.
   [[nodiscard]] bool map(unsigned proxy);
 

@@ -1,5 +1,5 @@
 // What makes control messages arrive once (CN-11): the serial of each, which of a peer's were received, and
-// which are sent again when the proxy that had them stands still.
+// which are sent again when the proxy that had them stalls.
 //
 // Pure. Owned by the control plane. Not on the message path.
 #pragma once
@@ -27,7 +27,7 @@ class ControlMessages {
 
   // The command to send a message, with a serial of its own. `by` is the proxy that will get it.
   SendControl number(ProxyId by, ClusterId to, convergence::ControlMessage message);
-  // What the proxy, which stands still, was given, the oldest first, as far as peers know what they have
+  // What the stalled proxy was given, the oldest first, as far as peers know what they have
   // received of it. It is forgotten: whoever sends it is named to hand_over().
   std::vector<SendControl> take(ProxyId from);
   void hand_over(ProxyId to, const SendControl& message);

@@ -121,7 +121,7 @@ void Lanes::add_sender(ClientId id, Client& client, unsigned index, bool resumes
   tell(lane.server, AttachChannel{lane.sender.get()});
 }
 
-// Its server goes on where another, or itself before it stood still, has left off.
+// Its server continues where its former server, or itself before it was stalled, stopped.
 void Lanes::serve(ClientId id, Client& client, unsigned index) {
   const Lane& lane = client.lanes[index];
   if (lane.server != index % proxies())
@@ -165,7 +165,7 @@ void Lanes::detached(const Channel* channel) {
   }
 }
 
-// ---------------------------------------------------------------- a proxy that stands still
+// ---------------------------------------------------------------- a stalled proxy
 
 Lanes::Channels Lanes::fence(unsigned p) {
   Channels ends;

@@ -1,6 +1,6 @@
 // Which proxy serves which lane of the node's clients. An endpoint of a client has a lane for each proxy.
 // Arrivals of proxy p come through lane p for good; what the client sends through it is served by any proxy:
-// by p, unless p is set aside, or stands still.
+// by p, unless p is inactive or stalled.
 //
 //           ReleaseLane                    LaneReleased
 //   served ─────────────► moving: nobody ───────────────► served by another, or by p again
@@ -61,7 +61,7 @@ class Lanes {
   // After detach(): no proxy uses anything of it.
   bool detached(ClientId client) const;
   void remove(ClientId client) { clients_.erase(client); }
-  // A proxy's end of the lane that its arrivals come through; nullptr while it stands still.
+  // A proxy's end of the lane that its arrivals come through; nullptr while it is stalled.
   Channel* receiver(ClientId client, std::uint32_t endpoint, unsigned proxy) const;
 
   // --- what proxies say
@@ -71,7 +71,7 @@ class Lanes {
   // ChannelDetached.
   void detached(const Channel* channel);
 
-  // --- a proxy that stands still
+  // --- a stalled proxy
 
   // The monitor has fenced it. Returns its ends, which its thread may still be using.
   [[nodiscard]] Channels fence(unsigned proxy);
@@ -86,7 +86,7 @@ class Lanes {
   struct Lane {
     unsigned server = 0;
     bool moving = false;                // its server was told to release it
-    std::unique_ptr<Channel> receiver;  // of the lane's own proxy; none while that stands still
+    std::unique_ptr<Channel> receiver;  // of the lane's own proxy; none while that is stalled
     std::unique_ptr<Channel> sender;    // of `server`, if that is another
   };
   // The end of a lane that has moved on, until its proxy is done with it.

@@ -325,8 +325,8 @@ void Node::watch_proxies(Instant now) {
   for (unsigned p = 0; p < proxies(); ++p) beats[p] = states_[p].heartbeat.load(std::memory_order_relaxed);
   if (!monitor_.observe(now, std::span(beats).first(proxies()))) peers_->restart_watch();
   for (unsigned p = 0; p < proxies(); ++p) {
-    if (monitor_.stands_still(p)) fence(p);
-    if (monitor_.may_settle(p) && peers_->settled(proxy_id(p))) settle(p);
+    if (monitor_.is_stalled(p)) fence(p);
+    if (monitor_.may_settle(p) && peers_->settled(proxy_id(p))) serve_lanes_of(p);
     if (monitor_.may_return(p)) take_back(p);
   }
   peers_->watch(now);
@@ -352,9 +352,9 @@ void Node::fence(unsigned p) {
   fenced_proxies_.push_back(p);
 }
 
-// Nothing that it sent before it stood still can arrive any more: its lanes are served again.
-void Node::settle(unsigned p) {
-  monitor_.settle(p);
+// Nothing that it sent before it was stalled can arrive any more: its lanes are served again.
+void Node::serve_lanes_of(unsigned p) {
+  monitor_.mark_settled(p);
   for (unsigned other = 0; other < proxies(); ++other)
     if (other != p && monitor_.running(other)) workers_->tell(other, ReclaimLent{proxy_id(p)});
   if (monitor_.running(p)) lanes_.serve_again(p);

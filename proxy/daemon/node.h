@@ -121,7 +121,7 @@ class Node {
   std::optional<ClusterId> poll_ended_peer();
   // What happened with clusters of other machines since the last call, for the log.
   std::optional<std::string> poll_machine_event();
-  // Proxies that stood still and were given up for others since the last call, for the log.
+  // Proxies that were fenced because they stalled, since the last call, for the log.
   std::optional<unsigned> poll_fenced_proxy();
   void count_refused_connection() { (**counters_).refused_connections.add(); }
   // What the log shall say of packet captures.
@@ -179,7 +179,7 @@ class Node {
   int rebalance();
   void watch_proxies(Instant now);
   void fence(unsigned proxy);
-  void settle(unsigned proxy);
+  void serve_lanes_of(unsigned proxy);
   void take_back(unsigned proxy);
 
   NodeConfig config_;

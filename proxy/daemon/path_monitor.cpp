@@ -178,7 +178,7 @@ void PathMonitor::obey(Instant now, const ForgetPeer& c) {
   decisions_.push_back(FailWaiting{c.cluster});
 }
 
-// This proxy stood still, and the others have gone on without it (FO-6).
+// This proxy was stalled, and the others have gone on without it (FO-6).
 void PathMonitor::restart(Instant now) {
   for (Path& path : paths_) {
     if (stack_.remote(index(path)).names && std::exchange(path.known, false)) make_route(path.id.cluster);

@@ -92,7 +92,7 @@ void Peers::on_event(const PeerLost& event) {
   paths_.lost(event.cluster, event.association, event.silent);
 }
 
-// ---------------------------------------------------------------- a proxy that stands still
+// ---------------------------------------------------------------- a stalled proxy
 
 void Peers::proxy_fenced(ProxyId proxy) {
   remotes_.proxy_fenced(proxy.value());

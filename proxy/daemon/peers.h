@@ -51,7 +51,7 @@ class Peers {
   void on_event(const PeerLost& event);
   void cluster_drained(ClusterId cluster, unsigned proxy) { remotes_.drained(cluster, proxy); }
 
-  // --- a proxy that stands still
+  // --- a stalled proxy
 
   // The monitor has fenced it: its paths are closed, and what it was to send another sends (CN-11).
   void proxy_fenced(ProxyId proxy);

@@ -25,7 +25,7 @@ bool ProxyMonitor::observe(Instant now, std::span<const std::uint64_t> heartbeat
   return !late;
 }
 
-bool ProxyMonitor::stands_still(unsigned p) const {
+bool ProxyMonitor::is_stalled(unsigned p) const {
   return config_.enabled && running(p) && somebody_runs_ &&
          observed_ - proxies_[p].beat_at >= config_.patience;
 }

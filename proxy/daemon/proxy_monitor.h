@@ -1,5 +1,4 @@
-// Which proxies of a node take their turns, and what has to happen before one that stood still is used again
-// (FO-5, FO-6).
+// Which proxies of a node run, and what has to happen before a stalled one is used again (FO-5, FO-6).
 //
 //              no heartbeat for the path death time, while another has one
 //   running ─────────────────────────────────────────────────────────────► fenced
@@ -28,7 +27,7 @@ class ProxyMonitor {
   struct Config {
     unsigned proxies = 1;
     Duration patience = 500_ms;  // without a heartbeat, before a proxy is fenced
-    bool enabled = true;         // false: stands_still() is never true
+    bool enabled = true;         // false: is_stalled() is never true
   };
   // A control plane that looks so much later than the last time was itself held up.
   static constexpr Duration kControlGap = 50_ms;
@@ -38,16 +37,16 @@ class ProxyMonitor {
   bool running(unsigned proxy) const { return !proxies_[proxy].fenced; }
   // Running, and may take what clients send.
   bool serves(unsigned proxy) const { return running(proxy) && !proxies_[proxy].unsettled; }
-  // What it sent before it stood still may yet arrive: its lanes wait.
+  // What it sent before it stalled may still arrive: its lanes wait.
   bool unsettled(unsigned proxy) const { return proxies_[proxy].unsettled; }
 
   // The heartbeats of all proxies at this moment. False: the control plane itself was held up before, so what
   // it did not see meanwhile says nothing.
   [[nodiscard]] bool observe(Instant now, std::span<const std::uint64_t> heartbeats);
   Instant observed() const { return observed_; }
-  // As of the last observe(): it had no heartbeat for too long, and another had. If none has, it is the machine
-  // that stands still, or there is nobody to take over.
-  bool stands_still(unsigned proxy) const;
+  // As of the last observe(): it had no heartbeat for too long, and another had. If none has, the host is
+  // stalled, or no proxy is left that could take over.
+  bool is_stalled(unsigned proxy) const;
 
   // FO-5: the others go on without it.
   void fence(unsigned proxy);
@@ -62,7 +61,7 @@ class ProxyMonitor {
 
   // Nobody in this node has anything of it, and what peers may have is all that keeps it unsettled.
   bool may_settle(unsigned proxy) const;
-  void settle(unsigned proxy) { proxies_[proxy].unsettled = false; }
+  void mark_settled(unsigned proxy) { proxies_[proxy].unsettled = false; }
   // It goes on, and nobody in this node has anything of what it had before.
   bool may_return(unsigned proxy) const;
   void take_back(unsigned proxy);

@@ -44,7 +44,7 @@ class RemotePaths {
   }
   bool draining(ClusterId cluster) const { return draining_.contains(cluster.value()); }
   void drained(ClusterId cluster, unsigned proxy);
-  // The proxy stands still: it has dropped everything.
+  // The proxy is stalled: it has dropped everything.
   void proxy_fenced(unsigned proxy);
   // Clusters that are left, and that no proxy has anything of.
   std::vector<ClusterId> drained() const;

@@ -38,7 +38,7 @@ using MakeRegion = std::function<Result<std::unique_ptr<SharedRegion>>(std::uint
 Result<std::unique_ptr<SharedRegion>> make_sealed_region(std::uint64_t bytes);
 
 // For simulation: plain memory of this process that costs what is used of it. All views are the same, and
-// isolate() does nothing: a simulated proxy never stands still in the middle of a turn, and drops all that it
+// isolate() does nothing: a simulated proxy never stalls in the middle of a turn, and drops all that it
 // has before the next (FO-6).
 Result<std::unique_ptr<SharedRegion>> make_plain_region(std::uint64_t bytes);
 

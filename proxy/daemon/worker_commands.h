@@ -81,11 +81,11 @@ struct PreferProxies {
   ClusterId cluster;
   unsigned active = 0;
 };
-// The proxy stands still: drop what was borrowed from it. Answered by ProxyForgotten.
+// The proxy is stalled: drop what was borrowed from it. Answered by ProxyForgotten.
 struct ForgetProxy {
   ProxyId proxy;
 };
-// Nothing that the proxy sent before it stood still can arrive any more: send what was lent to it another
+// Nothing that the proxy sent before it was stalled can arrive any more: send what was lent to it another
 // way.
 struct ReclaimLent {
   ProxyId proxy;
@@ -170,7 +170,7 @@ struct PathUnreachable {
 struct ProxyForgotten {
   ProxyId proxy;
 };
-// This proxy stood still, goes on, and has dropped everything.
+// This proxy was stalled, moves again, and has dropped everything.
 struct ProxyResumed {};
 struct ClusterDrained {
   ClusterId cluster;

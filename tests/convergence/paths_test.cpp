@@ -193,7 +193,7 @@ TEST(Paths, OldFenceDoesNotEndALaterConnection) {  // FO-3
   EXPECT_TRUE(take<ResumePath>(t.a));
 }
 
-// A proxy that stands still may have sent in the conversation of its handshake, so that has to be closed
+// A stalled proxy may have sent in the conversation of its handshake, so that has to be closed
 // too, and the answer about the one before says nothing of it.
 TEST(Paths, StalledProxyInAHandshakeIsFencedWhateverItsEpoch) {  // FO-5, FO-10
   Two t;
@@ -208,7 +208,7 @@ TEST(Paths, StalledProxyInAHandshakeIsFencedWhateverItsEpoch) {  // FO-5, FO-10
   fenced.kind = ControlMessage::Kind::kFenced;
   fenced.epoch = 10;
   t.a.on_control(kB, fenced);
-  t.a.up(path(0, kB, 0), t.a.association(kB));  // it said so before it stood still
+  t.a.up(path(0, kB, 0), t.a.association(kB));  // it said so before it was stalled
   EXPECT_FALSE(t.a.fenced(ProxyId(0)));
   t.a.up(path(1, kB, 1), t.a.association(kB));
   const auto fence = t.a.poll_control();
@@ -342,7 +342,7 @@ TEST(Paths, PeerThatNoPathReachesIsGivenUpByTheNode) {  // FO-7
 
 // Random deaths, stalls and returns of two nodes whose words travel only over paths that both have: whatever
 // happens, in the end no path waits for a word that will never come, and nothing goes again before the peer's
-// end of where it was is closed. Nobody is given up, but where proxies at both nodes stood still again while
+// end of where it was is closed. Nobody is given up, but where proxies at both nodes stalled again during
 // their handshake.
 TEST(Paths, NoOrderOfEventsLeavesAPathWaitingForever) {  // FO-1 to FO-6, FO-10
   int crossed = 0;

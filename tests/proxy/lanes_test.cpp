@@ -43,7 +43,7 @@ class LanesTest : public ::testing::Test {
     lanes_.add(kClient, *memory_);
     (void)commands();
   }
-  // What the monitor and the lanes are told when a proxy stands still, and everybody has forgotten it.
+  // What the monitor and the lanes are told when a proxy is stalled, and everybody has forgotten it.
   Lanes::Channels fence(unsigned p) {
     monitor_.fence(p);
     for (unsigned other = 0; other < 3; ++other) monitor_.forgotten(p, other);
@@ -161,7 +161,7 @@ TEST_F(LanesTest, LanesOfAFencedProxyWaitUntilItIsSettled) {  // FO-5
   EXPECT_TRUE(lanes_.unbalanced());
   EXPECT_TRUE(commands().empty());
 
-  monitor_.settle(1);
+  monitor_.mark_settled(1);
   EXPECT_EQ(lanes_.rebalance(), 1);
   const Channel* const sender = only<AttachChannel>(2).channel;
   EXPECT_EQ(sender->lane, 1u);
@@ -191,7 +191,7 @@ TEST_F(LanesTest, ChannelsOfAFencedProxyAreNotAwaited) {  // FO-5
 TEST_F(LanesTest, ReturnedProxyTakesArrivalsAndItsLane) {  // FO-6
   add();
   (void)fence(1);
-  monitor_.settle(1);
+  monitor_.mark_settled(1);
   EXPECT_EQ(lanes_.rebalance(), 1);
   Channel* const sender = only<AttachChannel>(2).channel;
   monitor_.resumed(1);
@@ -216,7 +216,7 @@ TEST_F(LanesTest, SettledProxyServesItsFormerLanesAgain) {  // FO-6
   lanes_.take_back(1, kClient);
   (void)commands();
   EXPECT_EQ(lanes_.rebalance(), 0);
-  monitor_.settle(1);
+  monitor_.mark_settled(1);
   lanes_.serve_again(1);
   EXPECT_EQ(only<ServeLane>(1).channel, lanes_.receiver(kClient, 0, 1));
 }

@@ -184,7 +184,7 @@ TEST_P(Failover, ConnectionsOpenAndCloseWhileAProxyIsStalled) {  // FO-5, CN-6
   EXPECT_TRUE(t.settles(30_ms));
 }
 
-// A client that attaches while a proxy stands still has a view for it, which the proxy gets when it is back.
+// A client that attaches while a proxy is stalled has a view for it, which the proxy gets when it is back.
 TEST_P(Failover, ClientThatAttachesWhileAProxyIsStalledIsServedByItLater) {  // FO-6
   VirtualWorld world({2, 2}, all_pairs());
   world.run(2_ms);
@@ -288,7 +288,7 @@ TEST_P(Failover, NumberOfActiveProxiesChangesUnderTraffic) {  // FO-8
   EXPECT_EQ(world.node(0).path_stats().fenced, 0u);
 }
 
-// Wherever a lane is on its way from one proxy to another when its giver stands still, the client's memory is
+// Wherever a lane is on its way from one proxy to another when its former server stalls, the client's memory is
 // free when it has gone.
 TEST(LanesThatMove, LoseNothingIfTheirFormerServerIsStalled) {  // FO-5, FO-8
   for (int turns = 0; turns < 8; ++turns) {

@@ -8,10 +8,10 @@
 namespace braid::proxy {
 namespace {
 
-constexpr ClusterId kPeer{1}, kPlace{2};
+constexpr ClusterId kPeer{1}, kSlot{2};
 constexpr std::uint64_t kTheirs = 0x77;
 
-// A node with two proxies, each with a path to its like of cluster 1, and a place for a cluster of another
+// A node with two proxies, each with a path to its like of cluster 1, and a slot for a cluster of another
 // machine.
 class PeersTest : public ::testing::Test {
  protected:
@@ -27,10 +27,10 @@ class PeersTest : public ::testing::Test {
     for (unsigned p = 0; p < 2; ++p) {
       stacks[p].local = {ClusterId(0), id(p)};
       stacks[p].remotes.push_back(remote(kPeer, p));
-      stack::RemoteStack place;
-      place.id = {kPlace, id(p)};
-      place.absent = true;
-      stacks[p].remotes.push_back(place);
+      stack::RemoteStack slot;
+      slot.id = {kSlot, id(p)};
+      slot.absent = true;
+      stacks[p].remotes.push_back(slot);
     }
     return stacks;
   }
@@ -193,36 +193,36 @@ TEST_F(PeersTest, AnotherProxySendsTheMessagesOfAFencedOne) {  // CN-11, FO-5
 }
 
 TEST_F(PeersTest, ClusterOfAnotherMachineIsConnectedAndForgotten) {
-  stack::RemoteStack r = remote(kPlace, 0);
+  stack::RemoteStack r = remote(kSlot, 0);
   r.names.emplace();
-  peers_.connect({{path(0, kPlace), r}});
+  peers_.connect({{path(0, kSlot), r}});
   std::vector<AddressedCommand> told = commands();
   ASSERT_EQ(told.size(), 1u);
   EXPECT_TRUE(std::get<ConnectPath>(told[0].command).opens);
-  EXPECT_EQ(peers_.count_paths(kPlace).all, 1u);
-  EXPECT_EQ(peers_.count_paths(kPlace).up, 0u);
-  EXPECT_EQ(peers_.problems(kPlace), "10.0.0.2:7700 is silent");
-  peers_.on_event(PathUp{path(0, kPlace), with(3, kPlace)});
-  EXPECT_EQ(peers_.count_paths(kPlace).up, 1u);
-  EXPECT_EQ(peers_.problems(kPlace), "");
+  EXPECT_EQ(peers_.count_paths(kSlot).all, 1u);
+  EXPECT_EQ(peers_.count_paths(kSlot).up, 0u);
+  EXPECT_EQ(peers_.problems(kSlot), "10.0.0.2:7700 is silent");
+  peers_.on_event(PathUp{path(0, kSlot), with(3, kSlot)});
+  EXPECT_EQ(peers_.count_paths(kSlot).up, 1u);
+  EXPECT_EQ(peers_.problems(kSlot), "");
   (void)commands();
 
-  peers_.drain(kPlace);
+  peers_.drain(kSlot);
   EXPECT_EQ(all_of<DrainCluster>(commands()).size(), 2u);
-  peers_.cluster_drained(kPlace, 0);
+  peers_.cluster_drained(kSlot, 0);
   EXPECT_TRUE(peers_.drained().empty());
-  peers_.cluster_drained(kPlace, 1);
+  peers_.cluster_drained(kSlot, 1);
   ASSERT_EQ(peers_.drained().size(), 1u);
-  peers_.forget(kPlace);
+  peers_.forget(kSlot);
   EXPECT_TRUE(peers_.drained().empty());
-  EXPECT_EQ(peers_.count_paths(kPlace).all, 0u);
+  EXPECT_EQ(peers_.count_paths(kSlot).all, 0u);
   ASSERT_TRUE(peers_.poll_lost()) << "whatever it had is lost";
 }
 
 TEST_F(PeersTest, ReturnedProxyIsConnectedToOtherMachinesAgain) {  // FO-6
-  stack::RemoteStack r = remote(kPlace, 0);
+  stack::RemoteStack r = remote(kSlot, 0);
   r.names.emplace();
-  peers_.connect({{path(0, kPlace), r}});
+  peers_.connect({{path(0, kSlot), r}});
   (void)commands();
   monitor_.fence(0);
   peers_.proxy_fenced(id(0));
@@ -233,7 +233,7 @@ TEST_F(PeersTest, ReturnedProxyIsConnectedToOtherMachinesAgain) {  // FO-6
   peers_.proxy_back(id(0));
   const std::vector<ConnectPath> connects = all_of<ConnectPath>(commands());
   ASSERT_EQ(connects.size(), 1u) << "paths of this machine it knows";
-  EXPECT_EQ(connects[0].path, path(0, kPlace));
+  EXPECT_EQ(connects[0].path, path(0, kSlot));
   EXPECT_FALSE(connects[0].opens) << "that comes when its old end is closed";
 }
 

@@ -33,7 +33,7 @@ class ProxyMonitorTest : public ::testing::Test {
 TEST_F(ProxyMonitorTest, MovingProxyIsNotStalled) {
   pass(1_s, {0, 1, 2});
   for (unsigned p = 0; p < 3; ++p) {
-    EXPECT_FALSE(monitor_.stands_still(p));
+    EXPECT_FALSE(monitor_.is_stalled(p));
     EXPECT_TRUE(monitor_.serves(p));
   }
 }
@@ -41,17 +41,17 @@ TEST_F(ProxyMonitorTest, MovingProxyIsNotStalled) {
 TEST_F(ProxyMonitorTest, ProxyWithoutAHeartbeatIsStalledAfterItsPatience) {  // FO-5
   pass(100_ms, {0, 1, 2});
   pass(90_ms, {0, 2});
-  EXPECT_FALSE(monitor_.stands_still(1));
+  EXPECT_FALSE(monitor_.is_stalled(1));
   pass(10_ms, {0, 2});
-  EXPECT_TRUE(monitor_.stands_still(1));
-  EXPECT_FALSE(monitor_.stands_still(0));
+  EXPECT_TRUE(monitor_.is_stalled(1));
+  EXPECT_FALSE(monitor_.is_stalled(0));
 }
 
 TEST_F(ProxyMonitorTest, NoProxyIsStalledWhileNoneMoves) {  // FO-5
   pass(1_s, {});
-  for (unsigned p = 0; p < 3; ++p) EXPECT_FALSE(monitor_.stands_still(p));
+  for (unsigned p = 0; p < 3; ++p) EXPECT_FALSE(monitor_.is_stalled(p));
   pass(10_ms, {0});
-  EXPECT_TRUE(monitor_.stands_still(1));
+  EXPECT_TRUE(monitor_.is_stalled(1));
 }
 
 TEST_F(ProxyMonitorTest, LateControlPlaneRestartsTheWait) {  // FO-5
@@ -59,11 +59,11 @@ TEST_F(ProxyMonitorTest, LateControlPlaneRestartsTheWait) {  // FO-5
   now_ = now_ + 60_ms;
   ++beats_[0];
   EXPECT_FALSE(monitor_.observe(now_, beats_));
-  EXPECT_FALSE(monitor_.stands_still(1));
+  EXPECT_FALSE(monitor_.is_stalled(1));
   pass(90_ms, {0, 2});
-  EXPECT_FALSE(monitor_.stands_still(1)) << "the patience begins anew";
+  EXPECT_FALSE(monitor_.is_stalled(1)) << "the wait starts over";
   pass(10_ms, {0, 2});
-  EXPECT_TRUE(monitor_.stands_still(1));
+  EXPECT_TRUE(monitor_.is_stalled(1));
 }
 
 TEST_F(ProxyMonitorTest, DisabledMonitorReportsNoStalledProxy) {
@@ -72,7 +72,7 @@ TEST_F(ProxyMonitorTest, DisabledMonitorReportsNoStalledProxy) {
     now_ = now_ + 10_ms;
     ++beats_[0];
     EXPECT_TRUE(off.observe(now_, beats_));
-    EXPECT_FALSE(off.stands_still(1));
+    EXPECT_FALSE(off.is_stalled(1));
   }
 }
 
@@ -87,10 +87,10 @@ TEST_F(ProxyMonitorTest, FencedProxySettlesWhenAllOthersHaveForgottenIt) {  // F
   monitor_.forgotten(1, 2);
   EXPECT_FALSE(monitor_.awaits_anybody());
   ASSERT_TRUE(monitor_.may_settle(1));
-  monitor_.settle(1);
+  monitor_.mark_settled(1);
   EXPECT_FALSE(monitor_.unsettled(1));
   EXPECT_FALSE(monitor_.may_settle(1));
-  EXPECT_FALSE(monitor_.serves(1)) << "its thread stands still";
+  EXPECT_FALSE(monitor_.serves(1)) << "its thread is stalled";
 }
 
 TEST_F(ProxyMonitorTest, ReturnedProxyDoesNotServeBeforeItIsSettled) {  // FO-6
@@ -104,7 +104,7 @@ TEST_F(ProxyMonitorTest, ReturnedProxyDoesNotServeBeforeItIsSettled) {  // FO-6
   EXPECT_TRUE(monitor_.running(1));
   EXPECT_FALSE(monitor_.serves(1));
   EXPECT_TRUE(monitor_.may_settle(1));
-  monitor_.settle(1);
+  monitor_.mark_settled(1);
   EXPECT_TRUE(monitor_.serves(1));
 }
 
