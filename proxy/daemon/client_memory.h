@@ -42,8 +42,8 @@ class ClientMemory {
   PortCell* cell(std::uint32_t index, unsigned proxy) const { return cell_in(views_[proxy], index); }
   WindowSpace& windows() { return windows_; }
 
-  // Cuts the proxy off: what it does through its view from now on concerns nobody. The view that is returned
-  // must live as long as the proxy may use it. Empty if it has none.
+  // Cuts the proxy off: its writes through its view are not seen by others from now on. The view that is
+  // returned must live as long as the proxy may use it. Empty if it has none.
   RegionView isolate(unsigned proxy);
   // Gives the proxy a view again, unless it has one: of a client that attached while it was stalled. False: the
   // system has no more.

@@ -1,4 +1,4 @@
-// The clients of a node: who is there, the memory that each has, and what they are told.
+// The clients of a node: which are attached, the memory that each has, and the messages for them.
 //
 // Owned by the control plane.
 #pragma once
@@ -27,7 +27,7 @@ struct ClientMessage {
 class Clients final : public convergence::Ports::Resources {
  public:
   struct Client {
-    bool gone = false;                     // its socket is closed: nobody reads what it is told
+    bool gone = false;                     // its socket is closed: it is told nothing more
     std::unique_ptr<ClientMemory> memory;  // nullptr: it has not attached
   };
   struct Limits {

@@ -1,5 +1,5 @@
-// Clusters to which every path is closed at this end, and since when. Nobody but the control plane knows that
-// nothing is heard of such a cluster: no sub-connection is left that could judge.
+// Clusters to which every path is closed at this end, and since when. The control plane alone can judge that
+// such a cluster is silent: no sub-connection to it is left.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class ClosedClusters {
   }
   bool any() const { return !since_.empty(); }
   void forget(ClusterId cluster) { since_.erase(cluster.value()); }
-  // All of them: none is closed, or the time that passed says nothing.
+  // For all clusters the time starts over.
   void restart() { since_.clear(); }
 
  private:

@@ -1,5 +1,5 @@
-// What makes control messages arrive once (CN-11): the serial of each, which of a peer's were received, and
-// which are sent again when the proxy that had them stalls.
+// Delivers each control message once (CN-11): it numbers messages, knows which of a peer's were received, and
+// which are sent again when the proxy that was to send them stalls.
 //
 // Pure. Owned by the control plane. Not on the message path.
 #pragma once
@@ -25,10 +25,10 @@ class ControlMessages {
 
   ControlMessages(unsigned proxies, std::size_t clusters);
 
-  // The command to send a message, with a serial of its own. `by` is the proxy that will get it.
+  // The command to send a message, with a serial of its own. `by` is the proxy that will be told.
   SendControl number(ProxyId by, ClusterId to, convergence::ControlMessage message);
-  // What the stalled proxy was given, the oldest first, as far as peers know what they have
-  // received of it. It is forgotten: whoever sends it is named to hand_over().
+  // The messages that the stalled proxy was told to send, the oldest first, as far back as peers recognise
+  // duplicates. They are forgotten here; hand_over() names the proxy that sends them instead.
   std::vector<SendControl> take(ProxyId from);
   void hand_over(ProxyId to, const SendControl& message);
 
@@ -36,7 +36,7 @@ class ControlMessages {
   [[nodiscard]] bool receive(ClusterId from, std::uint32_t serial) {
     return received_[from.value()].hear(serial);
   }
-  // Its successor numbers anew, and nothing that was for it is sent again.
+  // The peer was lost. Its successor's serials start over, and no message for it is sent again.
   void peer_lost(ClusterId cluster);
 
  private:

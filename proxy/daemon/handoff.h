@@ -1,5 +1,5 @@
-// The way of a frame from the proxy on whose queue it landed to the proxy whose port it names. One ring for
-// each pair of proxies that need it; the frame is copied, because the NIC wants its buffer back.
+// Hands over frames from the proxy whose queue received them to the proxy whose port they name. One ring for
+// each pair of proxies that need it; the frame is copied, because the NIC reuses its buffer.
 #pragma once
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// How a worker waits when a turn found nothing to do: it spins, then yields, then sleeps ever longer. On a
+// How a worker waits after a turn without work: it spins, then yields, then sleeps ever longer. On a
 // machine with more threads than cores a spinning thread keeps the one it waits for from running, so the
 // spinning is short.
 #pragma once

@@ -23,9 +23,9 @@ class InstalledPorts {
   void add(const End& end);
   // What the proxy gets of a port that was added: all but what is the client's memory, with bits that are clear.
   PortEntry entry(PortId port, unsigned proxy);
-  // The proxies were told to forget it. They use their bits until release() says otherwise.
+  // The proxies were told to remove it. They may use their bits until release().
   void remove(PortId port);
-  // The proxy uses nothing of what was removed: it has obeyed, or has dropped everything.
+  // The proxy no longer uses the bits of removed ports: it has obeyed, or was fenced and restarted.
   void release(unsigned proxy) { forgotten_[proxy].clear(); }
 
   // nullptr: there is none.
@@ -37,7 +37,7 @@ class InstalledPorts {
  private:
   using Bits = std::vector<std::uint64_t>;
   std::map<std::uint32_t, End> ends_;                // by port
-  std::map<std::uint32_t, std::vector<Bits>> bits_;  // by port and proxy; empty: it has not heard of the port
+  std::map<std::uint32_t, std::vector<Bits>> bits_;  // by port and proxy; empty: the proxy was not told
   std::vector<std::vector<Bits>> forgotten_;         // by proxy
 };
 

@@ -135,7 +135,7 @@ void Lanes::detach_channel(Client& client, unsigned proxy, Channel* channel) {
   tell(proxy, DetachChannel{channel});
 }
 
-// ---------------------------------------------------------------- what proxies say
+// ---------------------------------------------------------------- events of proxies
 
 // Its proxy takes nothing more from the lane, and nothing that it took is in flight.
 unsigned Lanes::released(const Channel* channel) {

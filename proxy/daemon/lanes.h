@@ -1,15 +1,15 @@
 // Which proxy serves which lane of the node's clients. An endpoint of a client has a lane for each proxy.
 // Arrivals of proxy p come through lane p for good; what the client sends through it is served by any proxy:
-// by p, unless p is inactive or stalled.
+// usually by p; by another one if p is inactive or stalled.
 //
 //           ReleaseLane                    LaneReleased
-//   served ─────────────► moving: nobody ───────────────► served by another, or by p again
+//   served ─────────────► moving: no proxy ─────────────► served by another, or by p again
 //                         takes from it      AttachChannel (another's), ServeLane (p's own)
 //
 // It owns the proxies' ends of the lanes (Channel). Commands for proxies come out of poll_command(), to be
 // given to them in that order before anything else is.
 //
-// Owned by the control plane. What it asks of the monitor is who runs and who serves.
+// Owned by the control plane. It asks the monitor which proxies run and which serve.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ class Lanes {
   // All proxies are active. The monitor outlives this.
   explicit Lanes(const ProxyMonitor& monitor) : monitor_(monitor), active_(monitor.proxies()) {}
 
-  // --- who serves
+  // --- servers
 
   // The first `count` proxies serve clients.
   void set_active(unsigned count);
@@ -43,11 +43,11 @@ class Lanes {
   unsigned server_for(unsigned lane) const;
   // A proxy was fenced, settled or taken back: lanes may belong elsewhere.
   void proxies_changed() { unbalanced_ = true; }
-  // Some lane may not be where it belongs.
+  // Some lane may not be served by its proxy of server_for().
   bool unbalanced() const { return unbalanced_; }
-  // Lanes begin to move to where they belong; how many do.
+  // Lanes begin to move to the proxies of server_for(); returns how many.
   int rebalance();
-  // Lanes that nobody serves, because they move.
+  // Lanes that no proxy serves, because they move.
   unsigned moving() const { return moving_; }
 
   // --- clients
@@ -56,15 +56,15 @@ class Lanes {
   void add(ClientId client, ClientMemory& memory);
   // It was added, and detach() was not called.
   bool serves(ClientId client) const;
-  // Nothing more is taken from the client, and nothing delivered to it.
+  // No more messages are taken from the client or delivered to it.
   void detach(ClientId client);
-  // After detach(): no proxy uses anything of it.
+  // After detach(): no proxy uses its memory.
   bool detached(ClientId client) const;
   void remove(ClientId client) { clients_.erase(client); }
   // A proxy's end of the lane that its arrivals come through; nullptr while it is stalled.
   Channel* receiver(ClientId client, std::uint32_t endpoint, unsigned proxy) const;
 
-  // --- what proxies say
+  // --- events of proxies
 
   // LaneReleased. Returns who serves the lane next; whether it does already is monitor.serves().
   unsigned released(const Channel* channel);
@@ -77,7 +77,7 @@ class Lanes {
   [[nodiscard]] Channels fence(unsigned proxy);
   // It is back, and the client's memory has a view for it: it gets that and its receiving ends.
   void take_back(unsigned proxy, ClientId client);
-  // It is settled, and serves the lanes that it served before where others have left off.
+  // It is settled, and serves its lanes again from where others stopped.
   void serve_again(unsigned proxy);
 
   std::optional<AddressedCommand> poll_command();
@@ -89,7 +89,7 @@ class Lanes {
     std::unique_ptr<Channel> receiver;  // of the lane's own proxy; none while that is stalled
     std::unique_ptr<Channel> sender;    // of `server`, if that is another
   };
-  // The end of a lane that has moved on, until its proxy is done with it.
+  // The former server's end of a lane that has moved, until that proxy no longer uses it.
   struct Retired {
     unsigned proxy = 0;
     std::unique_ptr<Channel> channel;

@@ -37,7 +37,7 @@ class MachinesDriver {
   void observe(Instant now);
   // A datagram has arrived, or a host on the way has reported that one did not. Those of other ports are dropped.
   void on_datagram(Instant now, const Worker::Datagram& datagram);
-  // Carries out what was decided; how much that was.
+  // Carries out decisions; returns their number.
   int run(Instant now);
   std::optional<Worker::Datagram> poll_datagram();
 

@@ -90,7 +90,7 @@ Result<void> Node::open(Instant now, const MakeQueue& make_queue) {
       clients_, lanes_, ports_);
   machines_ =
       std::make_unique<MachinesDriver>(config_, stacks[0].interfaces, seed, *peers_, ports_, clients_);
-  // Also where no other machine is accepted: then Calls are answered with that.
+  // Also if no other machine is accepted: then Calls are refused with that reason.
   if (!config_.links.empty() && !worker(kIntroducer).bind(config_.machines.udp_port))
     CHECK(!config_.machines.any());  // a proxy has that port; validate() rules that out otherwise
   return {};
@@ -155,7 +155,7 @@ int Node::take_worker_events(Instant now) {
   WorkerEvent event;
   for (unsigned p = 0; p < proxies(); ++p) {
     for (; worker(p).take_event(&event); ++events) {
-      // Of a proxy that was given up nothing counts but that it is there again.
+      // Of a fenced proxy only its return counts.
       if (monitor_.running(p))
         std::visit([&](const auto& e) { on_event(now, p, e); }, event);
       else if (std::holds_alternative<ProxyResumed>(event))
@@ -195,7 +195,7 @@ void Node::on_event(Instant, unsigned proxy, const ProxyForgotten& event) {
   monitor_.forgotten(event.proxy.value(), proxy);
 }
 
-void Node::on_event(Instant, unsigned, const ProxyResumed&) {}  // it was not given up
+void Node::on_event(Instant, unsigned, const ProxyResumed&) {}  // it is not fenced
 
 void Node::on_event(Instant, unsigned proxy, const ClusterDrained& event) {
   peers_->cluster_drained(event.cluster, proxy);
@@ -229,8 +229,8 @@ void Node::free_gone_clients() {
 
 // ---------------------------------------------------------------- ports
 
-// One step of ports at a time: an event takes effect in every proxy before the next, and all of them before a
-// peer hears of it. While a lane has no server nothing can be said about what was sent through it.
+// One event of ports at a time: it takes effect in every proxy before the next one does, and all of them before a
+// peer is told. While a lane has no server it is not known which of its messages were sent.
 int Node::run_ports() {
   int work = 0;
   bool all_events_carried_out = false;
@@ -332,10 +332,9 @@ void Node::watch_proxies(Instant now) {
   peers_->watch(now);
 }
 
-// FO-5. Its thread may be anywhere, also in the middle of a copy, and may go on at any time. From here on
-// whatever it writes to clients' memory lands in copies of its own, and what it reads there is what stood
-// there: so all that it can still do is to send what it was about to send, until its peers have closed its
-// epochs.
+// FO-5. Its thread may be anywhere, even in the middle of a copy, and may continue at any time. From here on its
+// writes to clients' memory go to private copies, and its reads find what was there before. So it can at most
+// send the messages that it has, until its peers have closed its epochs.
 void Node::fence(unsigned p) {
   monitor_.fence(p);
   lanes_.proxies_changed();
@@ -352,7 +351,7 @@ void Node::fence(unsigned p) {
   fenced_proxies_.push_back(p);
 }
 
-// Nothing that it sent before it was stalled can arrive any more: its lanes are served again.
+// None of the packets that it sent before it stalled can arrive any more: its lanes are served again.
 void Node::serve_lanes_of(unsigned p) {
   monitor_.mark_settled(p);
   for (unsigned other = 0; other < proxies(); ++other)
@@ -365,8 +364,8 @@ void Node::serve_lanes_of(unsigned p) {
   carry_out_installer();
 }
 
-// FO-6. If it is not settled yet it takes what its peers send, and makes sub-connections with those that nobody
-// else can tell.
+// FO-6. If it is not settled yet it takes packets of its peers, and starts handshakes with peers that no other
+// path reaches.
 void Node::take_back(unsigned p) {
   monitor_.take_back(p);
   lanes_.proxies_changed();

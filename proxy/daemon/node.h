@@ -10,7 +10,7 @@
 //   Ports           connections of this machine's clusters            (convergence/ports.h)
 //   Peers           nodes of other clusters: which paths to them live (convergence/paths.h), what they are told
 //   Machines        clusters of other machines                        (machines.h, machines_driver.h)
-//   ProxyMonitor    which proxies take their turns
+//   ProxyMonitor    which proxies run
 //   Lanes           which proxy serves which lane
 //   PortInstaller   what proxies and clients' memory have of each connection
 //
@@ -81,11 +81,11 @@ class Node {
 
   // A client has connected.
   ClientId add_client() { return clients_.add(); }
-  // It says something. Answers come out of poll_outbound().
+  // A message of the client. Answers come out of poll_outbound().
   void on_request(Instant now, ClientId client, const control::Message& request);
   // It closed its socket, or died: everything that it held is freed when what it sent has been sent.
   void client_gone(ClientId client);
-  // Something of it is still held.
+  // Some memory or port of it is still held.
   bool has_client(ClientId client) const { return clients_.all().contains(client); }
   // What an attached client maps, for one of this process that gets no descriptor; else nullptr.
   std::byte* client_memory(ClientId client);
@@ -106,7 +106,7 @@ class Node {
   }
 
   // How many proxies serve clients, the first ones; the others keep their sub-connections and do nothing
-  // else. Takes effect while everything runs, and loses, doubles and reorders nothing. 1 .. proxies().
+  // else. Takes effect at run time, and loses, duplicates and reorders no message. 1 .. proxies().
   void set_active_proxies(unsigned count);
   unsigned active_proxies() const { return lanes_.active(); }
   // May be asked by any thread.
@@ -116,7 +116,7 @@ class Node {
   // All sub-connections of all proxies are up.
   bool ready() const { return workers_->ready(); }
   bool refused_peer() const { return workers_->refused_peer(); }
-  // Peers of this machine that were lost since the last call, and those that said that they end; for the log.
+  // Peers of this machine that were lost since the last call, and those that ended in good order; for the log.
   std::optional<ClusterId> poll_lost_peer();
   std::optional<ClusterId> poll_ended_peer();
   // What happened with clusters of other machines since the last call, for the log.
@@ -124,7 +124,7 @@ class Node {
   // Proxies that were fenced because they stalled, since the last call, for the log.
   std::optional<unsigned> poll_fenced_proxy();
   void count_refused_connection() { (**counters_).refused_connections.add(); }
-  // What the log shall say of packet captures.
+  // Problems of packet captures, for the log.
   std::optional<std::string> poll_capture_problem() { return links_->poll_capture_problem(); }
   // When no proxy runs any more: the captures' orderly end. An error: one lacks frames.
   Result<void> finish_captures() { return links_->finish_captures(); }

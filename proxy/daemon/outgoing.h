@@ -13,7 +13,7 @@ namespace braid::proxy {
 class Channel;
 
 struct Outgoing : stack::OutMessage {
-  // Another proxy sends it for this one.
+  // Lent: another proxy sends it for this one.
   struct Lent {
     ProxyId to;
     std::uint32_t generation = 0;  // of the borrower, as far as was known: how often it had been fenced

@@ -8,14 +8,14 @@
 namespace braid::proxy {
 namespace {
 
-// How long the last words to a cluster that is left may take to be acknowledged.
+// How long the last messages to a cluster that is drained may take to be acknowledged.
 constexpr Duration kDrainPatience = 200_ms;
 
 bool is_fenced(const stack::SubConnection& sub) {
   return sub.state() == stack::SubConnection::State::kFenced;
 }
 
-// What it owes is kept beside what it owed when it was fenced before.
+// Messages of this fence follow those of an earlier one.
 void append(stack::OutMessage** list, stack::OutMessage* messages) {
   while (*list != nullptr) list = &(*list)->next;
   *list = messages;
@@ -72,7 +72,7 @@ std::optional<PathMonitor::Decision> PathMonitor::poll() {
   return decisions_[next_decision_++];
 }
 
-// ---------------------------------------------------------------- what is seen of them
+// ---------------------------------------------------------------- watching
 
 void PathMonitor::watch(Instant now) {
   reached_ = 0;
@@ -100,7 +100,7 @@ void PathMonitor::watch(Instant now, Path& path) {
     path.told = Path::Told::kNothing;
     if (!replaced) return fence(now, path);  // the control plane says with which incarnation it starts again
   }
-  // A path that waits for the peer to close its end takes the peer's word for that, and no less (FO-10).
+  // A path that waits for the peer to close its end is up only when the peer has confirmed it (FO-10).
   const Path::Told state = !sub.established() || (path.waits && !sub.confirmed()) ? Path::Told::kNothing
                            : sub.path_dead()                                      ? Path::Told::kDead
                                                                                   : Path::Told::kUp;
@@ -113,7 +113,7 @@ void PathMonitor::watch(Instant now, Path& path) {
   path.told = state;
 }
 
-// Why a path does not come up: once for each reason, as long as it is not there.
+// Reports why a path does not come up, once for each reason.
 void PathMonitor::tell_unreachable(Path& path) {
   const stack::PathReport& unreachable = stack_.path_report(index(path));
   if (unreachable.unreachables == path.unreachables || !path.known) return;
@@ -121,7 +121,7 @@ void PathMonitor::tell_unreachable(Path& path) {
   if (!lives(*path.sub)) report(PathUnreachable{path.id, unreachable.reason});
 }
 
-// ---------------------------------------------------------------- what the control plane decided
+// ---------------------------------------------------------------- commands of the control plane
 
 void PathMonitor::fence(Instant now, Path& path) {
   append(&path.held, path.sub->fence(now));
@@ -134,8 +134,8 @@ void PathMonitor::obey(Instant now, const ClosePath& c) {
   watch(now, path);  // what it has to report comes first
   const stack::SubConnection& sub = *path.sub;
   PathClosed answer{path.id, false, sub.epoch(), sub.established() ? sub.peer_epoch() : 0};
-  // Our own judgement was about a peer that was there; a peer's word is about the epoch that it names,
-  // and where we have not heard of that yet, it must not come to life either.
+  // Our own judgement concerns the established peer. A peer's Fence concerns the epoch that it names; an end
+  // that does not know that epoch yet must not be established with it either.
   answer.closed = path.known && !is_fenced(sub) &&
                   (!c.peer_end          ? sub.established() && sub.path_dead()
                    : c.peer_end->before ? !sub.has_met(c.peer_end->epoch)
@@ -166,7 +166,7 @@ void PathMonitor::obey(Instant now, const ForgetPeer& c) {
     path.waits = false;
     const bool goes_on = !is_fenced(sub) && sub.config().incarnation == c.incarnation;
     if (goes_on && sub.established() && sub.peer_incarnation() != c.association.peer)
-      continue;  // with the successor
+      continue;  // established with the successor
     if (goes_on && !sub.established()) {
       fail(sub.recall());  // it may be known to the successor already
       continue;
@@ -178,7 +178,7 @@ void PathMonitor::obey(Instant now, const ForgetPeer& c) {
   decisions_.push_back(FailWaiting{c.cluster});
 }
 
-// This proxy was stalled, and the others have gone on without it (FO-6).
+// This proxy was stalled, and others have taken over (FO-6).
 void PathMonitor::restart(Instant now) {
   for (Path& path : paths_) {
     if (stack_.remote(index(path)).names && std::exchange(path.known, false)) make_route(path.id.cluster);
@@ -200,7 +200,7 @@ void PathMonitor::obey(Instant now, const ConnectPath& c) {
   Path* const path = find(c.path);
   if (path == nullptr) return;
   CHECK(path->waits);
-  // The control plane asked before: it knows of none that cannot be set.
+  // The control plane has checked that a link leads there.
   if (!stack_.set_remote(index(*path), c.remote)) return;
   path->known = true;
   path->unreachables = 0;
@@ -210,7 +210,7 @@ void PathMonitor::obey(Instant now, const ConnectPath& c) {
   path->sub->reopen(now, c.remote.incarnation);
 }
 
-// No connection with it is left: what is still to be said are control messages.
+// No connection with it is left, so only control messages are still in flight.
 void PathMonitor::obey(Instant now, const DrainCluster& c) {
   for (Path& path : paths_) {
     if (path.id.cluster != c.cluster || !path.known) continue;

@@ -1,6 +1,6 @@
-// The sub-connections of one proxy as paths: it watches which of them live, tells the control plane, and
-// carries out what that decides about them (convergence/paths.h). What a path owed when it died is kept until
-// the control plane says that the peer has closed its end; then it is to be sent again, or has failed.
+// The sub-connections of one proxy as paths: it watches which of them live, reports to the control plane, and
+// carries out the control plane's commands (convergence/paths.h). The unacknowledged messages of a dead path are
+// held until the control plane reports that the peer has closed its end; then they are sent again, or fail.
 //
 //             dead, or the peer is lost                     ResumePath
 //    open ───────────────────────────────► fenced, held ───────────────────► open
@@ -34,12 +34,12 @@ class PathMonitor {
     ClusterId peer;
     std::uint64_t incarnation = 0;
   };
-  // Messages, linked by `next`, that must go another way.
+  // Messages, linked by `next`, to be sent over another path.
   struct SendAgain {
     stack::OutMessage* messages = nullptr;
     bool maybe_duplicates = false;
   };
-  // Messages, linked by `next`, that nobody will ever get.
+  // Messages, linked by `next`, that can no longer be delivered.
   struct Fail {
     stack::OutMessage* messages = nullptr;
   };
@@ -55,7 +55,7 @@ class PathMonitor {
   PathMonitor(const PathMonitor&) = delete;
   PathMonitor& operator=(const PathMonitor&) = delete;
 
-  // --- what the control plane asks for
+  // --- commands of the control plane
 
   void obey(Instant now, const ClosePath& command);
   void obey(Instant now, const HandshakePath& command);
@@ -63,16 +63,16 @@ class PathMonitor {
   void obey(Instant now, const ForgetPeer& command);
   void obey(Instant now, const ConnectPath& command);
   void obey(Instant now, const DrainCluster& command);
-  // This proxy was fenced: its paths stay closed until the control plane says otherwise, and what they owed is
-  // of no use to anybody.
+  // This proxy was fenced: its paths stay closed until the control plane resumes them, and their messages are
+  // dropped.
   void restart(Instant now);
 
   // --- time
 
   // Looks at every path.
   void watch(Instant now);
-  // Takes back what waits at a peer that was never there, where `reachable(cluster)` says that there is another
-  // way.
+  // Takes back messages that wait for a peer that was never there, if `reachable(cluster)`: another proxy has a
+  // path.
   template <class Reachable>
   void recall_waiting(Reachable&& reachable) {
     for (const Path& path : paths_) {
@@ -82,12 +82,12 @@ class PathMonitor {
     }
   }
   bool draining() const { return !drains_.empty(); }
-  // Ends drains whose paths are closed, or have had their time. `any_lent(cluster)`: other proxies have
-  // messages of this one's to the cluster, which come back first.
+  // Ends drains whose paths are closed, or whose time is over. `any_lent(cluster)`: other proxies still have
+  // messages of this one to the cluster, which they return first.
   template <class AnyLent>
   void end_drains(Instant now, AnyLent&& any_lent) {
     std::erase_if(drains_, [&](const Drain& drain) {
-      decisions_.push_back(FailWaiting{drain.cluster});  // given back by who had borrowed it
+      decisions_.push_back(FailWaiting{drain.cluster});  // messages that borrowers have returned
       if ((!is_closed(drain.cluster) && now < drain.until) || any_lent(drain.cluster)) return false;
       end(now, drain.cluster);
       return true;
@@ -112,13 +112,13 @@ class PathMonitor {
     convergence::PathId id;
     enum class Told : std::uint8_t { kNothing, kUp, kDead } told = Told::kNothing;
     convergence::Association association;  // of the last kUp
-    // Fenced: what it owed then, until the control plane's word. It may start a new handshake before that.
+    // Fenced: `held` has its unacknowledged messages until ResumePath. A new handshake may start before that.
     bool waits = false;
     stack::OutMessage* held = nullptr;
-    bool known = true;               // else there is nobody at its other end, and it is fenced or closes
+    bool known = true;               // false: it has no remote; it is fenced, or closes
     std::uint64_t unreachables = 0;  // that were told
   };
-  // A cluster's paths are closing, and are given up then although something is not acknowledged.
+  // A cluster's paths are closing. At `until` they are given up, acknowledged or not.
   struct Drain {
     ClusterId cluster;
     Instant until;

@@ -46,7 +46,7 @@ bool is_for(std::uint64_t incarnation, const convergence::ControlMessage& messag
 
 }  // namespace
 
-// ---------------------------------------------------------------- what proxies say
+// ---------------------------------------------------------------- events of proxies
 
 // CN-11
 bool Peers::received(const ControlReceived& event) {
@@ -54,7 +54,7 @@ bool Peers::received(const ControlReceived& event) {
   const bool known = association(from).peer != 0;
   if (!paths_.heard(from, event.association)) return false;
   if (!known) tell_active(from);
-  run();  // that an earlier incarnation is lost comes before its successor's messages
+  run();  // the loss of an earlier incarnation comes before messages of its successor
   if (!is_for(event.association.own, event.message)) return false;
   if (!control_.receive(from, event.message.serial)) return false;
   switch (event.message.kind) {
@@ -97,8 +97,7 @@ void Peers::on_event(const PeerLost& event) {
 void Peers::proxy_fenced(ProxyId proxy) {
   remotes_.proxy_fenced(proxy.value());
   paths_.stalled(proxy);
-  // What it was to send may be what somebody waits for, to close what it had; who has received it knows it
-  // again.
+  // A peer may wait for one of its messages to close a path; a peer that has received it drops the duplicate.
   for (const SendControl& message : control_.take(proxy)) {
     const ProxyId speaker = paths_.speaker(message.to);
     control_.hand_over(speaker, message);
@@ -106,7 +105,7 @@ void Peers::proxy_fenced(ProxyId proxy) {
   }
 }
 
-// FO-6. It knows of other machines what it is told anew; when it makes sub-connections with them, paths say.
+// FO-6. It is told of other machines' remotes again; ResumePath says when it starts handshakes with them.
 void Peers::proxy_back(ProxyId proxy) {
   for (const ClusterId cluster : remotes_.clusters()) {
     if (remotes_.draining(cluster)) continue;
@@ -139,7 +138,7 @@ void Peers::watch(Instant now) {
     if (closed_.is_lost(now, cluster, paths_.all_closed(cluster))) paths_.give_up(cluster);
 }
 
-// ---------------------------------------------------------------- what this node tells its peers
+// ---------------------------------------------------------------- messages for peers
 
 void Peers::send(ClusterId to, convergence::ControlMessage message) {
   if (!is_fence(message.kind)) message.epoch = association(to).peer;
@@ -154,7 +153,7 @@ void Peers::set_active(unsigned count) {
 
 // FO-8
 void Peers::tell_active(ClusterId cluster) {
-  if (association(cluster).peer == 0) return;  // when it is there
+  if (association(cluster).peer == 0) return;  // it is told when it is known
   convergence::ControlMessage message;
   message.kind = convergence::ControlMessage::Kind::kProxies;
   message.proxy = static_cast<std::uint8_t>(active_);
@@ -181,7 +180,7 @@ void Peers::drain(ClusterId cluster) {
 }
 
 void Peers::forget(ClusterId cluster) {
-  // Nothing that was sent to it, or comes from it, is its successor's.
+  // No message to it or from it concerns its successor.
   paths_.give_up(cluster);
   for (const RemotePath& r : remotes_.of(cluster)) paths_.set_present(r.path, false);
   run();
@@ -189,7 +188,7 @@ void Peers::forget(ClusterId cluster) {
   closed_.forget(cluster);
 }
 
-// ---------------------------------------------------------------- what is known
+// ---------------------------------------------------------------- queries
 
 Peers::Count Peers::count_paths(ClusterId cluster) const {
   Count count;

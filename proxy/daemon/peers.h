@@ -1,5 +1,5 @@
-// What a node and its peers, the nodes of other clusters, know and tell of each other: which paths lead to whom,
-// which of them live or are given up, and control messages, each of which arrives once.
+// The peers of a node, which are the nodes of other clusters: the paths to them, which paths live or are given
+// up, and control messages, each of which is delivered once.
 //
 // It carries what convergence::Paths decides to proxies and peers. Commands for proxies come out of
 // poll_command(), to be given to them in that order before anything else is; peers that were lost come out of
@@ -32,7 +32,7 @@ class Peers {
  public:
   struct Lost {
     ClusterId cluster;
-    bool ended = false;  // it said that it ends
+    bool ended = false;  // by its orderly end (SC-11)
   };
 
   // `stacks`: of all proxies. Their remotes get the incarnations that this node has towards them. `peer_death`:
@@ -40,9 +40,10 @@ class Peers {
   Peers(std::vector<stack::StackConfig>& stacks, Duration peer_death, std::uint64_t seed,
         const ProxyMonitor& monitor);
 
-  // --- what proxies say
+  // --- events of proxies
 
-  // True: it is of ports, and new. Peers that were lost before it come first: carry them out before it.
+  // True: it concerns ports, and is new. Peers that were lost before it come first: take them from poll_lost()
+  // before it.
   [[nodiscard]] bool received(const ControlReceived& event);
   void on_event(const PathUp& event);
   void on_event(const PathDead& event) { paths_.dead(event.path); }
@@ -53,41 +54,41 @@ class Peers {
 
   // --- a stalled proxy
 
-  // The monitor has fenced it: its paths are closed, and what it was to send another sends (CN-11).
+  // The monitor has fenced it: its paths are closed, and another proxy sends its control messages (CN-11).
   void proxy_fenced(ProxyId proxy);
-  // Nothing of what it had sent can arrive any more.
+  // None of its earlier packets can arrive any more.
   bool settled(ProxyId proxy) const { return paths_.fenced(proxy); }
   // It is taken back.
   void proxy_back(ProxyId proxy);
 
   // --- time
 
-  // Carries out what was decided; how much that was.
+  // Carries out decisions; returns their number.
   int run();
   void watch(Instant now);
-  // The time that has passed says nothing.
+  // The time that has passed since the last watch() does not count.
   void restart_watch() { closed_.restart(); }
   // Some cluster is closed at this end, and may be lost if it stays so.
   bool watches() const { return closed_.any(); }
 
-  // --- what this node tells its peers
+  // --- messages for peers
 
   void send(ClusterId to, convergence::ControlMessage message);
   // The first `count` proxies are active, of all at first (FO-8).
   void set_active(unsigned count);
 
-  // --- clusters of other machines, which come and go
+  // --- clusters of other machines
 
-  // From now on the paths lead there.
+  // The paths lead to these remotes from now on.
   void connect(const std::vector<RemotePath>& paths);
   // It is not needed any more.
   void drain(ClusterId cluster);
-  // Those that were drained, and that no proxy has anything of.
+  // Those that every proxy has drained.
   std::vector<ClusterId> drained() const { return remotes_.drained(); }
-  // Such a one is forgotten, and what comes from it is nobody's.
+  // Forgets a drained cluster: packets from it are dropped.
   void forget(ClusterId cluster);
 
-  // --- what is known
+  // --- queries
 
   convergence::Association association(ClusterId cluster) const { return paths_.association(cluster); }
   std::uint64_t own_incarnation(ClusterId cluster) const { return paths_.own_incarnation(cluster); }
@@ -117,7 +118,7 @@ class Peers {
   RemotePaths remotes_;
   ControlMessages control_;
   ClosedClusters closed_;
-  std::set<std::uint16_t> ending_;  // peers that said so, and are not lost yet
+  std::set<std::uint16_t> ending_;  // peers that end in good order, and are not lost yet
   std::deque<AddressedCommand> commands_;
   std::deque<Lost> lost_;
 };

@@ -1,5 +1,5 @@
-// Ports that are being drained: which proxies have not yet said that everything that was handed over for the
-// port has been sent. A lane that moves meanwhile adds the proxy that serves it then.
+// Ports that are being drained: which proxies have not yet answered that everything that was handed over for the
+// port has been sent. If a lane moves meanwhile, its new server answers too.
 //
 // Pure. Owned by the control plane.
 #pragma once

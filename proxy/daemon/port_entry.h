@@ -1,4 +1,4 @@
-// A connection's end as a proxy keeps it: where what arrives is written, and for whom.
+// A connection's end as a proxy keeps it: where arrivals are written, and for which channel.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace braid::proxy {
 
 class Channel;
 
-// Filled in by the control plane, which owns all that is pointed to; from then on the proxy's own.
+// Filled in by the control plane, which owns everything that it points to; then the proxy's.
 struct PortEntry {
   PortId id;  // 0: none
   ClusterId peer;
@@ -23,9 +23,9 @@ struct PortEntry {
   std::uint32_t peer_window_granules = 0;
   PortCell* cell = nullptr;
   // A bit for every granule of the window: this proxy has reported an arrival that begins there, and the
-  // client has not said yet that it consumed it. So whatever a peer's client sends again and again, a ring of
-  // arrivals has an entry for all that can be in it. `reported` belongs to the control plane, one for each
-  // proxy; `forgotten` is what the bits have been cleared up to.
+  // client has not consumed it yet. So a ring of arrivals has an entry for all that can be in it, however often
+  // a peer's client sends a record. `reported` belongs to the control plane, one for each proxy; the bits before
+  // `forgotten` are cleared.
   std::uint64_t* reported = nullptr;
   Position forgotten;
   bool peer_lost = false;  // its peer was lost since it was installed: it is dead

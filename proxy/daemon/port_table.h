@@ -1,6 +1,6 @@
-// The connections' ends that a proxy knows, and what arrives for them: each record goes to its place in the
-// connection's window once, with a descriptor in its client's ring of arrivals, or is found to be a duplicate,
-// nobody's, or one that no sender makes.
+// The connections' ends that a proxy knows, and records that arrive for them: each is written to its place in
+// the connection's window once, with a descriptor in its client's ring of arrivals, or is found to be a
+// duplicate, for no port, or one that no sender makes.
 //
 // Pure but for the memory of clients, which it writes. Owned by the proxy's worker.
 #pragma once
@@ -23,8 +23,8 @@ class PortTable {
  public:
   enum class Delivery : std::uint8_t {
     kDelivered,
-    kDropped,            // nobody will ever take it
-    kNoRoom,             // the client does not empty its ring of arrivals: not yet
+    kDropped,            // it has no destination
+    kNoRoom,             // the client's ring of arrivals is full: not delivered yet
     kProtocolViolation,  // dropped, and the port's channel is to be closed
   };
 

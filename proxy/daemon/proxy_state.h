@@ -1,4 +1,4 @@
-// What the proxies of a node and its control plane see of one of them without asking it.
+// The state of one proxy that the node's other proxies and its control plane read at any time.
 #pragma once
 
 #include <array>

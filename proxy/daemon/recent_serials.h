@@ -1,4 +1,4 @@
-// Which of a peer's control messages were heard: one that went over two paths arrives twice (CN-11).
+// Which of a peer's control messages were received: one that was sent over two paths arrives twice (CN-11).
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ class RecentSerials {
   // Far more than are in flight at once.
   static constexpr std::size_t kRemembered = 4096;
 
-  // True if it was not heard before.
+  // True if it was not received before.
   bool hear(std::uint32_t serial) {
     if (!known_.insert(serial).second) return false;
     order_.push_back(serial);

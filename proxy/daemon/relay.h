@@ -1,6 +1,6 @@
-// The way of a message from a proxy that has no live path to its destination to one of the same node that
-// has, and of the word on it back. The message stays where it is, in its client's memory; the proxy that
-// lends it out keeps it until the other gives it back.
+// Carries messages from a proxy that has no live path to their destination to one of the same node that has,
+// and their outcome back. A message stays in its client's memory; the lender keeps it until the borrower returns
+// it.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ struct RelayedMessage {
   std::uint32_t client = 0;  // whose memory holds them; 0: `control` does
   std::uint64_t offset = 0;  // in that memory
   std::array<std::byte, convergence::kControlBytes> control{};
-  Outgoing* lent = nullptr;             // the lender's; nobody else looks into it
+  Outgoing* lent = nullptr;             // the lender's; no other proxy reads it
   std::uint32_t generation = 0;         // how often the borrower had been fenced, as far as the lender knew
   std::uint32_t lender_generation = 0;  // and the lender itself
 };

@@ -6,7 +6,7 @@
 namespace braid::proxy {
 namespace {
 
-// The ring back has room for so many, and those of one former generation.
+// The return ring has room for the messages of this generation and of the one before.
 constexpr std::uint32_t kMaxLent = 2 * Relay::kMessages - 1;
 
 bool is_before(std::uint32_t generation, std::uint32_t other) {
@@ -59,7 +59,7 @@ bool Relays::lend(Outgoing& m) {
 std::optional<Relays::Returned> Relays::take_returned(unsigned from) {
   Peer& peer = peers_[from];
   for (RelayReturn r; peer.lend->back.pop(r);) {
-    // Of before this proxy, or that one, was fenced: reclaim() has it, or restart() dropped it.
+    // It was lent before one of the two was fenced: reclaim() has it, or restart() dropped it.
     if (r.lender_generation != generation_ || r.generation != peer.generation) continue;
     CHECK(r.lent->lent() != nullptr && r.lent->lent()->to.value() == from);
     r.lent->loan = {};

@@ -64,7 +64,7 @@ class Relays {
   Outgoing* poll_borrowed(unsigned from) {
     return peers_[from].borrow->there.read_available() == 0 ? nullptr : take_borrowed(from);
   }
-  // A borrowed message is this proxy's no longer.
+  // The borrowed message is returned.
   void give_back(Outgoing& message, RelayReturn::Outcome outcome);
   // This proxy sees the client's memory there; borrowed messages lie in it.
   void map(ClientId client, std::byte* memory) { memories_.push_back({client, memory}); }
@@ -74,22 +74,22 @@ class Relays {
 
   // --- proxies that were fenced
 
-  // That one was: what is borrowed from it is given back to nobody.
+  // That proxy was fenced: messages that are borrowed from it are not returned.
   void forget(unsigned proxy);
-  // That one was asked for by forget(), and nothing that was borrowed from it is in flight any more: true once.
+  // True once after forget(): none of the messages borrowed from that proxy is in flight any more.
   [[nodiscard]] bool poll_forgotten(unsigned proxy) {
     Peer& peer = peers_[proxy];
     return peer.forgetting && peer.dropped == 0 && std::exchange(peer.forgetting, false);
   }
-  // Nothing that it sent before it was fenced can arrive any more: what was lent to it then is this proxy's
-  // again, and may have been delivered.
+  // None of the packets that it sent before it was fenced can arrive any more: this proxy has the messages
+  // back that it had lent to it. They may have been delivered.
   std::vector<Outgoing*> reclaim(unsigned proxy);
-  // This one was: nothing is lent or borrowed.
+  // This proxy was fenced: no message is lent or borrowed.
   void restart();
-  // How often each of the others was fenced while this one was not there to hear of it.
+  // How often each of the others was fenced, for a proxy that was stalled meanwhile.
   void set_generations(const ProxyGenerations& generations);
 
-  // Since the last call: proxies (bit by bit) that have been handed something.
+  // Proxies, one bit each, that messages were handed to since the last call.
   std::uint32_t take_woken() { return std::exchange(woken_, 0); }
 
  private:
@@ -102,7 +102,7 @@ class Relays {
     std::uint32_t outstanding = 0;  // lent in this generation
     std::uint32_t borrowed = 0;
     std::uint32_t dropped = 0;  // borrowed of a generation that is gone, and still in flight
-    bool forgetting = false;    // the control plane waits until those are none
+    bool forgetting = false;    // the control plane waits until `dropped` is 0
   };
   struct Memory {
     ClientId client;

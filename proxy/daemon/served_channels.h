@@ -20,7 +20,7 @@ namespace braid::proxy {
 
 class ServedChannels {
  public:
-  // --- what the control plane asks for
+  // --- commands of the control plane
 
   void attach(Channel& channel) {
     channels_.push_back(&channel);

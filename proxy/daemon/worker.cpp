@@ -103,7 +103,7 @@ Instant Worker::next_deadline() {
   return earlier(stack_.next_deadline(), paths_.next_deadline());
 }
 
-// This proxy was stalled, and the others have gone on without it (FO-6). Nothing that it had is of any use.
+// This proxy was stalled, and others have taken over (FO-6). Nothing that it had is of any use.
 void Worker::start_anew(Instant now) {
   (void)mailbox_.take_commands([](const WorkerCommand&) {});
   mailbox_.drop_events();

@@ -17,11 +17,10 @@
 //   WaitingMessages  messages that cannot be sent at the moment
 //
 // A message goes over a sub-connection of this proxy that lives; if there is none, over another proxy that
-// has one; if nobody has, it waits. What a path owed when it died is kept until the control plane says that
-// the peer has closed its end (convergence/paths.h), then it is sent again.
+// has one; if none has, it waits. The unacknowledged messages of a dead path are held until the peer has closed
+// its end (convergence/paths.h); then they are sent again.
 //
-// Owned by its thread. The control plane reaches it through command(), and hears from it through
-// take_event().
+// Owned by its thread. The control plane reaches it through command() and take_event().
 #pragma once
 
 #include <array>
@@ -90,17 +89,17 @@ class Worker {
   // Timers, commands, what other proxies have lent and handed over, and descriptors that were left in lanes.
   template <class Meter>
   void do_rest(Instant now, Meter& meter);
-  // It was given no work, and lives.
+  // It had no work, and its thread runs.
   void beat() { states_[self()].heartbeat.store(++turns_, std::memory_order_relaxed); }
   // Since the last call: it has freed room in a client's channel.
   bool take_released() { return channels_.take_released(); }
-  // Since the last call: proxies (bit by bit) that have something of this one's to do in do_rest().
+  // Proxies, one bit each, that this one has given work for do_rest() since the last call.
   std::uint32_t take_woken() { return std::exchange(woken_, 0) | relays_.take_woken(); }
   // It has something to tell the control plane.
   bool has_events() const { return mailbox_.has_events(); }
   // What Dispatch::kLeastLoaded goes by: fresh, so at every turn that changed it. do_work() does it.
   void publish_load();
-  // It will not be called for a while: what is owed is sent in the next turn.
+  // It will not be called for a while: waiting acknowledgements are sent in the next turn.
   void about_to_sleep(Instant now) { stack_.flush_acks(now); }
 
   // The orderly end of its node, in this order. Nothing more is taken from clients; when everything that was
@@ -240,7 +239,7 @@ class Worker {
   ServedChannels channels_;
   ControlOutbox control_;
   PortTable ports_;
-  std::uint32_t woken_ = 0;  // proxies (bit by bit) that frames were handed over to
+  std::uint32_t woken_ = 0;  // proxies, one bit each, that frames were handed over to
   bool taking_ = true;       // from clients
   Instant last_turn_;
   std::uint64_t turns_ = 0;

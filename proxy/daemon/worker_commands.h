@@ -81,12 +81,12 @@ struct PreferProxies {
   ClusterId cluster;
   unsigned active = 0;
 };
-// The proxy is stalled: drop what was borrowed from it. Answered by ProxyForgotten.
+// The proxy is stalled: drop messages that were borrowed from it. Answered by ProxyForgotten.
 struct ForgetProxy {
   ProxyId proxy;
 };
-// Nothing that the proxy sent before it was stalled can arrive any more: send what was lent to it another
-// way.
+// None of the packets that the proxy sent before it stalled can arrive any more: send the messages that were lent
+// to it over another path.
 struct ReclaimLent {
   ProxyId proxy;
 };
@@ -101,7 +101,7 @@ struct ConnectPath {
 struct DrainCluster {
   ClusterId cluster;
 };
-// For a proxy that was not there to hear of it.
+// For a proxy that was stalled while others were fenced.
 struct SetProxyGenerations {
   ProxyGenerations generations{};
 };
@@ -143,15 +143,15 @@ struct ProtocolViolation {
 struct PeerLost {
   ClusterId cluster;
   convergence::Association association;
-  bool silent = false;  // it was not heard; else it has a new incarnation
-  bool closed = false;  // it said that it ends
+  bool silent = false;  // no packet was received; else it has a new incarnation
+  bool closed = false;  // it ended in good order (SC-11)
 };
-// A path is established, or is heard again.
+// A path is established, or packets arrive again.
 struct PathUp {
   convergence::PathId path;
   convergence::Association association;
 };
-// It was not heard for the path death time.
+// No packet was received for the path death time.
 struct PathDead {
   convergence::PathId path;
 };
@@ -161,7 +161,7 @@ struct PathClosed {
   std::uint64_t epoch = 0;
   std::uint64_t peer_epoch = 0;  // 0: it was not established
 };
-// A host on the way says why a path does not come up.
+// A host on the way reports why a path does not come up.
 struct PathUnreachable {
   convergence::PathId path;
   stack::Unreachable reason{};
