@@ -34,7 +34,7 @@ class ControlMessages {
 
   // False: it was received before.
   [[nodiscard]] bool receive(ClusterId from, std::uint32_t serial) {
-    return received_[from.value()].hear(serial);
+    return received_[from.value()].receive(serial);
   }
   // The peer was lost. Its successor's serials start over, and no message for it is sent again.
   void peer_lost(ClusterId cluster);

@@ -15,7 +15,7 @@ class RecentSerials {
   static constexpr std::size_t kRemembered = 4096;
 
   // True if it was not received before.
-  bool hear(std::uint32_t serial) {
+  bool receive(std::uint32_t serial) {
     if (!known_.insert(serial).second) return false;
     order_.push_back(serial);
     if (order_.size() > kRemembered) {

@@ -118,7 +118,7 @@ TEST(Doorbell, WhilePolledARingChangesNothing) {
   std::uint32_t word = 0;
   static_assert(sizeof bell == sizeof word);
   std::memcpy(&word, &bell, sizeof word);
-  EXPECT_EQ(word, 0u);  // as it was: nobody paid for a wake-up
+  EXPECT_EQ(word, 0u);  // unchanged: no wake-up was paid for
   const Instant before = monotonic_now();
   bell.wait(20_ms);
   EXPECT_GE(monotonic_now() - before, 19_ms);
@@ -264,7 +264,7 @@ TEST(UnixSocket, SenderDoesNotWaitForAReader) {
   EXPECT_EQ(send_message(s.fd[0], control::Message(), -1, false), Sent::kSent);
 }
 
-// Descriptors that nobody asked for are closed, however many come and whatever they come with.
+// Unexpected descriptors are closed, however many arrive and with whatever message.
 TEST(UnixSocket, UnexpectedDescriptorsAreClosed) {
   const std::size_t before = open_descriptors();
   for (const std::size_t count : {1u, 2u, 3u, 20u}) {

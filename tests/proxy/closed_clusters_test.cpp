@@ -16,7 +16,7 @@ TEST(ClosedClusters, ClusterThatStaysClosedIsLostOnce) {
   EXPECT_FALSE(closed.is_lost(at(1_s), kA, true));
   EXPECT_FALSE(closed.is_lost(at(10'999_ms), kA, true));
   EXPECT_TRUE(closed.is_lost(at(11_s), kA, true));
-  EXPECT_FALSE(closed.is_lost(at(12_s), kA, true)) << "its patience begins anew";
+  EXPECT_FALSE(closed.is_lost(at(12_s), kA, true)) << "its time starts over";
 }
 
 TEST(ClosedClusters, OpenPathEndsTheWait) {

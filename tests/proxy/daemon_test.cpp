@@ -110,7 +110,7 @@ class Daemons : public ::testing::Test {
     EXPECT_EQ(::pipe2(ready, O_CLOEXEC), 0);
     for (std::uint16_t c = 0; c < 2; ++c) {
       NodeConfig config = node_config(o, c, wires);
-      // More threads than cores: nobody spins.
+      // More threads than cores: no thread spins.
       config.idle.spins = 0;
       config.idle.yields = 20;
       address_[c] = fmt::format("@braid-daemon-test-{}-{}", ::getpid(), c);
@@ -173,7 +173,7 @@ class Daemons : public ::testing::Test {
     return n;
   }
 
-  // Two honest clients, who talk both ways.
+  // Two clients that keep the rules and send both ways.
   void begin_traffic() {
     a_ = attach(0);
     b_ = attach(1);
@@ -319,7 +319,7 @@ TEST_F(Daemons, InvalidControlMessagesHarmOnlyTheirSender) {
     EXPECT_TRUE(hung_up(fd)) << bytes;
     ::close(fd);
   }
-  // A message that makes no sense is refused, and says why.
+  // An invalid message is refused with a reason.
   const auto answer = [&](const control::Message& request) {
     const int fd = connect_unix(address_[0]).value();
     EXPECT_TRUE(send_message(fd, request, -1));
@@ -352,7 +352,7 @@ TEST_F(Daemons, InvalidControlMessagesHarmOnlyTheirSender) {
   std::memset(m.bytes, 0xff, sizeof m.bytes);
   EXPECT_THAT(answer(m), HasSubstr("receive_bytes"));
 
-  // Seeded nonsense, with descriptors that nobody asked for, from a client that is attached.
+  // Random bytes from a seed, with unexpected descriptors, from an attached client.
   Prng prng(4);
   for (int round = 0; round < 20; ++round) {
     const int fd = connect_unix(address_[0]).value();
@@ -573,7 +573,7 @@ TEST_F(Daemons, SignalsInterruptNoCall) {
   ::sigaction(SIGALRM, &old, nullptr);
 }
 
-// Nobody is told by chance only: what waits on its doorbell wakes up.
+// A client that sleeps on its doorbell is woken.
 TEST_F(Daemons, SleepingClientIsWokenByAnArrival) {
   begin_traffic();
   expect_unharmed();

@@ -149,7 +149,7 @@ TEST_F(DaemonThreads, ClientsComeAndGoMeanwhile) {
         });
         for (const auto& c : b->endpoint(0).connections())
           if (handed == 0 && c->state() == ConnectionState::kPeerClosed) over.push_back(c.get());
-        // What a closed peer had sent is there to be taken before its state says so.
+        // Messages of a closed peer can be taken before its state is closed.
         if (!over.empty() && b->endpoint(0).poll([&](Connection&, ByteView) { ++got; }) == 0)
           for (Connection* c : over) b->endpoint(0).close(c);
         if (handed == 0) ::sched_yield();

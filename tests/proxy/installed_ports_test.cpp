@@ -46,10 +46,10 @@ TEST(InstalledPorts, BitsOutliveThePortUntilTheProxyIsDone) {
   (void)ports.entry(kPort, 1);
   ports.remove(kPort);
   EXPECT_EQ(ports.find(kPort), nullptr);
-  bits[0] = 1;  // a proxy that has not heard yet
+  bits[0] = 1;  // a proxy that has not obeyed yet
   EXPECT_EQ(ports.unreleased(0), 1u);
   EXPECT_EQ(ports.unreleased(1), 1u);
-  EXPECT_EQ(ports.unreleased(2), 0u) << "it has never heard of the port";
+  EXPECT_EQ(ports.unreleased(2), 0u) << "it was never told of the port";
   ports.release(0);
   EXPECT_EQ(ports.unreleased(0), 0u);
   EXPECT_EQ(ports.unreleased(1), 1u);

@@ -157,7 +157,7 @@ TEST_F(LanesTest, LanesOfAFencedProxyWaitUntilItIsSettled) {  // FO-5
   ASSERT_EQ(ends.size(), 1u);
   EXPECT_EQ(ends[0]->lane, 1u);
   EXPECT_EQ(lanes_.receiver(kClient, 0, 1), nullptr);
-  EXPECT_EQ(lanes_.rebalance(), 0) << "nobody knows yet what it has sent";
+  EXPECT_EQ(lanes_.rebalance(), 0) << "it is not known yet which messages it has sent";
   EXPECT_TRUE(lanes_.unbalanced());
   EXPECT_TRUE(commands().empty());
 

@@ -46,7 +46,7 @@ inline NodeConfig node_config(const NodesOptions& o, std::uint16_t cluster,
   n.faults = o.faults;
   n.misdirect = o.misdirect;
   n.seed = 77 + cluster;
-  n.listen_address = "@unused";  // nobody listens in one process
+  n.listen_address = "@unused";  // no socket is needed in one process
   for (std::uint16_t c = 0; c < clusters; ++c) {
     if (c == cluster) continue;
     LinkConfig link;
@@ -150,7 +150,7 @@ class Nodes {
   std::vector<std::shared_ptr<Node>> nodes_;
 };
 
-// Turns `step` until `done` says so; false if it never does.
+// Calls `step` until `done` is true; false if it never is.
 template <class Step, class Done>
 [[nodiscard]] bool until(Step&& step, Done&& done, Duration patience = 30_s) {
   for (const Instant deadline = monotonic_now() + patience; !done();) {
@@ -196,7 +196,7 @@ inline Pair connect(Endpoint& from, ClusterId to_cluster, Endpoint& to, PortId p
   return {out.value(), in.value()};
 }
 
-// A turn of two honest ends that talk both ways: one message each, and what has come, which is what was sent
+// A turn of two ends that send both ways: one message each, and the arrivals, which are what was sent
 // and in its order. Returns how many came.
 inline int talk_both_ways(const Pair& ends, Endpoint& from, Endpoint& to, std::array<std::uint32_t, 2>& sent,
                           std::array<std::uint32_t, 2>& got) {

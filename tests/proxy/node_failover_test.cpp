@@ -98,7 +98,7 @@ TEST_P(Failover, LossOfAcknowledgementsAloneDuplicatesNothing) {  // FO-9
     SCOPED_TRACE(ordered);
     Traffic t(world, ordered);
     t.run(2_ms);
-    // Proxy 1 of cluster 0 is heard and hears nothing.
+    // Packets of proxy 1 of cluster 0 arrive; it receives none.
     for (unsigned p = 0; p < 2; ++p) world.cut.insert({{1, p}, {0, 1}});
     t.run(20_ms);
     EXPECT_TRUE(t.settles(20_ms));
@@ -322,7 +322,7 @@ TEST_P(Failover, RestartedPeerIsLostOnceHoweverManyPathsItHad) {  // FO-7
     EXPECT_EQ(t.pair.out->state(), ConnectionState::kPeerLost);
     t.a.reset();
   }
-  // A connection that is made at once lives, whoever hears late of the old one's end.
+  // A connection that is made at once lives, although some proxies learn late of the old one's end.
   Traffic again(world);
   again.run(30_ms);
   EXPECT_TRUE(again.settles(20_ms));
@@ -351,8 +351,8 @@ TEST_P(Failover, SilentPeerIsLostAndConnectedAgain) {  // FO-7, SC-8
   EXPECT_EQ(again.pair.out->state(), ConnectionState::kOpen);
 }
 
-// Each end hears nothing on one of the two paths, and not on the same: it gives that up for the other, and
-// neither hears the other's word of it.
+// Each end receives nothing on one of the two paths, and not on the same one: it gives that path up for the
+// other, and neither receives the other's Fence.
 TEST(FailoverOfBoth, NodesThatKeepDifferentPathsReconnectAtOnce) {  // FO-10, SC-13
   for (const bool ordered : {true, false}) {
     SCOPED_TRACE(ordered);

@@ -162,8 +162,8 @@ TEST(FaultsOnFragments, EveryMessageArrivesOnceAndWhole) {  // IP-2, IP-3
   }
 }
 
-// Short connections over a bad wire: what is said of opening and closing may overtake what was sent, and
-// still each message is there and no end stays open.
+// Short connections over a bad wire: messages of opening and closing may overtake data, and still each message
+// arrives and no end stays open.
 TEST(FaultsOnConnections, ManyShortOnes) {
   for (const std::uint64_t seed : {1u, 2u, 3u, 4u}) {
     SCOPED_TRACE(fmt::format("seed {}", seed));

@@ -1,5 +1,5 @@
 // Clients that write nonsense into the memory that they share with their node: they lose their connection,
-// and nobody else notices.
+// and no other client notices.
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <sys/mman.h>
@@ -50,7 +50,7 @@ class Raw {
     return reply.opened;
   }
 
-  // The next descriptor, as an honest client would write it.
+  // The next descriptor, as a client's library would write it.
   void push(const SendDescriptor& d) {
     auto* const entries =
         reinterpret_cast<SendDescriptor*>(memory_ + geometry_.send_ring(0, 0) + sizeof(RingControl));
@@ -98,7 +98,7 @@ class Raw {
   std::uint32_t tail_ = 0;
 };
 
-// Two honest clients that talk over the same proxies, both ways, all the time.
+// Two clients that keep the rules and send over the same proxies, both ways, all the time.
 class Hostile : public ::testing::Test {
  protected:
   Hostile() : m_(std::vector<std::uint16_t>{1, 1}) {
@@ -309,7 +309,7 @@ TEST_F(Hostile, CreditWithoutConsumptionStallsOthersOnlyBriefly) {
   ASSERT_TRUE(until([&] { m_.turn(); }, [&] { return (to = b_->endpoint(0).try_accept()) != nullptr; }));
   const Instant begin = monotonic_now();
   receive_untaken(raw, o, *to);
-  EXPECT_GE(monotonic_now() - begin, 900_ms);  // an honest client gets the time to catch up
+  EXPECT_GE(monotonic_now() - begin, 900_ms);  // a slow client gets the time to catch up
   EXPECT_EQ(bad_descriptors(), 1u);
   expect_unharmed();
 }
@@ -354,7 +354,7 @@ TEST_F(Hostile, FloodOfDuplicatesToASleepingClientStallsNoOther) {
   EXPECT_EQ(m_.sum(1, &ProxyCounters::bad_descriptors), 0u);
 }
 
-// A lost peer's port: a client that goes on sending to it gets its descriptors back, and can be freed.
+// A lost peer's port: a client that continues to send to it gets its descriptors back, and can be freed.
 TEST(HostileToALostPeer, DescriptorsAreNotKeptForever) {
   NodesOptions options;
   options.transport.path_death_ms = 150;

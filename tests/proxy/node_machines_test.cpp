@@ -1,5 +1,5 @@
-// Clusters of several machines in virtual time: they get to know each other at run time, connect, and
-// forget each other; and what is said to who may not, or cannot.
+// Clusters of several machines in virtual time: they are introduced at run time, connect, and forget each other;
+// and the reasons of refusals.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -143,7 +143,7 @@ TEST(OtherMachines, WrongAddressesAreNamed) {  // CN-12, CN-14
   EXPECT_SAYS(refusal(world, *a, {.addresses = {"224.0.0.1"}}), "224.0.0.1: must be one host's address");
   EXPECT_SAYS(refusal(world, *a, {.addresses = {"10.98.0.3", "10.98.0.3"}}), "named once");
   EXPECT_SAYS(refusal(world, *a, {}), "0 addresses");
-  // Nobody listens there; the relation is made, and found again by the next.
+  // No listener is there; the slot is taken, and the next request finds it.
   EXPECT_SAYS(refusal(world, *a, at(2)), "nobody listens on that port");
   EXPECT_NE(connect_to(world, a->endpoint(0), 2, b->endpoint(0), PortId(11)).in, nullptr);
 }
@@ -193,7 +193,7 @@ TEST(OtherMachines, PeerThatDiesIsLostAndFoundAgain) {  // CN-8, CN-15
     world.run(300_ms);  // peer_death is 100 ms here
     EXPECT_EQ(p.out->state(), ConnectionState::kPeerLost);
     EXPECT_EQ(p.in->state(), ConnectionState::kPeerLost);
-    // Until its last connection is closed, its number is nobody else's.
+    // Until its last connection is closed, no other cluster gets its number.
     world.cut.clear();
     EXPECT_SAYS(refusal(world, *a, at(2), 50_ms), "former connections");
     a->endpoint(0).close(p.out);
@@ -266,7 +266,7 @@ TEST(OtherMachines, SlotsAndRequestsAreBounded) {  // CN-12, CN-13
   EXPECT_FALSE(node.has_client(raw));
 }
 
-// A node that ends says so: its peers need not find out, and nothing that its clients had sent is lost.
+// A node that ends in good order tells its peers, and no message that its clients had sent is lost.
 TEST(OrderlyEnd, PeersAreToldAtOnceAndHaveEveryMessage) {  // SC-11
   VirtualWorld world({2, 2}, false);
   const auto a = world.client(0), b = world.client(1);
@@ -325,7 +325,7 @@ TEST(OtherMachines, DifferencesAreNamed) {  // CN-13, CN-14
   ASSERT_TRUE(answer);
   EXPECT_FALSE(b.poll_event());
   a.on_datagram(Instant(), {stack::Ipv4Address(10, 0, 0, 9), 7699}, answer->bytes);
-  EXPECT_FALSE(a.poll_event()) << "nobody was asked there";
+  EXPECT_FALSE(a.poll_event()) << "no Call was sent there";
   a.on_datagram(Instant(), {stack::Ipv4Address(10, 0, 0, 2), 7699}, answer->bytes);
   const auto event = a.poll_event();
   ASSERT_TRUE(event);
@@ -431,7 +431,7 @@ TEST(OtherMachines, NoDatagramCrashesANode) {  // CN-13, CN-14
       }
       case 1:
       case 2:
-      case 3: {  // something that was said, as another might say it
+      case 3: {  // a datagram that was sent before, with changed fields
         Introduction i = calls.empty() ? c.self : calls[prng.below(calls.size())];
         i.kind = static_cast<Introduction::Kind>(1 + prng.below(3));
         i.reason = static_cast<Introduction::Reason>(prng.below(7));

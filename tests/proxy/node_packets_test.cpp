@@ -127,7 +127,7 @@ class Middle : public ::testing::Test {
     return (nodes_[1]->counters(0).*counter).get();
   }
 
-  // Puts the frame in and expects the counter to count exactly it, and nobody to be harmed.
+  // Puts the frame in and expects the counter to count exactly it, and no connection to be harmed.
   void expect_counted(const Frame& frame, Counter ProxyCounters::*counter, const char* what) {
     SCOPED_TRACE(what);
     const std::uint64_t before = count(counter);
@@ -366,8 +366,8 @@ TEST_F(Middle, InvalidRecordsAreDropped) {
 }
 
 // Records for ports that are not there, from ports that are not their peers, and outside every window are
-// taken off the wire and thrown away. (Whoever knows both epochs can corrupt the sub-connection itself, so what
-// really is sent may suffer here.)
+// taken off the wire and dropped. (A sender that knows both epochs can corrupt the sub-connection itself, so
+// messages that are really sent may be lost here.)
 TEST_F(Middle, RecordsForUnknownPortsAreDropped) {
   const auto once = [&](auto&& change, Counter ProxyCounters::*counter, const char* what) {
     SCOPED_TRACE(what);
@@ -388,8 +388,8 @@ TEST_F(Middle, RecordsForUnknownPortsAreDropped) {
   EXPECT_EQ(got_[0], next_);  // none of it was handed over
 }
 
-// A record whose header was damaged behind all checksums: its message is lost, and who waits for it can be
-// told. What other connections may have meant, or may come a second time, says nothing.
+// A record whose header was damaged behind all checksums: its message is lost, and its receiver can be told.
+// Records that may belong to other connections, or may be duplicates, mean nothing.
 struct Harm {
   const char* name;
   bool corrupts;

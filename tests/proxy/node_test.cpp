@@ -203,7 +203,7 @@ TEST(Connecting, TwoClientsOfOneNodeToTwoOfAnother) {
   EXPECT_EQ(got[crossed.out], 6u);
 }
 
-// A connect() that gives up must not leave an open connection behind that nobody knows.
+// A connect() that times out must not leave an open connection behind.
 TEST(Connecting, TimedOutConnectHoldsNothing) {
   Nodes m({1, 1});
   ClientOptions o;
@@ -447,7 +447,7 @@ TEST(FlowControl, CreditsRunOutAndComeBack) {
   EXPECT_EQ(sent, 64u);  // the window, a granule each
   EXPECT_GT(a->endpoint(0).counts().no_credit, 0u);
   for (int i = 0; i < 1000; ++i) a->endpoint(0).poll(ignore());
-  EXPECT_EQ(c.out->try_send(numbered(sent, 64)), SendStatus::kNoCredit);  // nobody has taken any
+  EXPECT_EQ(c.out->try_send(numbered(sent, 64)), SendStatus::kNoCredit);  // none was taken
 
   std::uint32_t got = 0;
   ASSERT_TRUE(until(
@@ -693,7 +693,7 @@ TEST(Dying, IsLikeClosingToThePeerAndFreesEverything) {
   EXPECT_EQ(m.sum(1, &ProxyCounters::bad_descriptors), 0u);
 }
 
-// The peer goes on sending while the memory that it sends to is taken away.
+// The peer continues to send while the memory that it sends to is freed.
 TEST(Dying, WhileManyPeersSendToIt) {
   Nodes m({2, 2});
   ClientOptions large;
@@ -741,7 +741,7 @@ TEST(Dying, NodeMayGoBeforeItsClientsAreFreed) {
   a.reset();
   b.reset();
   EXPECT_TRUE(node->has_client(forgotten));
-  node.reset();  // with a client that nobody took away
+  node.reset();  // with a client that is still attached
 }
 
 // ---------------------------------------------------------------- a peer that falls silent
@@ -812,7 +812,7 @@ TEST(PeerLost, ComesBackForNewConnections) {
   const Pair old = connect(both->endpoint(0), ClusterId(1), b->endpoint(0), kPort);
   ASSERT_TRUE(until([&] { a->endpoint(0).poll(ignore()); },
                     [&] { return old.out->state() == ConnectionState::kPeerLost; }));
-  // It was only away: now it hears of the loss, and a new connection works.
+  // It was only unreachable: now it learns of the loss, and a new connection works.
   ASSERT_TRUE(until([&] { m.turn(); }, [&] { return old.in->state() == ConnectionState::kPeerLost; }));
   ASSERT_TRUE(until([&] { m.turn(); }, [&] { return m.node(0)->ready() && m.node(1)->ready(); }));
   both->endpoint(0).close(old.out);

@@ -187,7 +187,7 @@ TEST_F(PathMonitorTest, NewHandshakeIsUpOnlyWhenThePeerHasAnsweredInIt) {  // FO
   command(kHandshake);
   EXPECT_EQ(sub().state(), State::kHandshake);
   run(20_ms);
-  EXPECT_TRUE(decisions().empty()) << "nothing is heard, and what is owed still waits";
+  EXPECT_TRUE(decisions().empty()) << "no packet has arrived, and its messages still wait";
   cut_ = false;
   run(100_ms);
   const std::vector<PathMonitor::Decision> decided = decisions();
@@ -255,7 +255,7 @@ TEST_F(PathMonitorTest, MessagesForAPeerThatNeverCameTakeAnotherPath) {
   const auto again = of<PathMonitor::SendAgain>(decisions());
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].messages, &waiting);
-  EXPECT_FALSE(again[0].maybe_duplicates) << "nobody has heard of it";
+  EXPECT_FALSE(again[0].maybe_duplicates) << "no peer has received it";
 }
 
 TEST_F(PathMonitorTest, DrainedClusterEndsWhenThePeerKnowsAndNothingIsLent) {

@@ -11,7 +11,7 @@ namespace {
 constexpr ClusterId kPeer{1}, kSlot{2};
 constexpr std::uint64_t kTheirs = 0x77;
 
-// A node with two proxies, each with a path to its like of cluster 1, and a slot for a cluster of another
+// A node with two proxies, each with a path to the same proxy of cluster 1, and a slot for a cluster of another
 // machine.
 class PeersTest : public ::testing::Test {
  protected:
@@ -80,7 +80,7 @@ TEST_F(PeersTest, StacksGetTheIncarnationThatTheNodeHasTowardsAPeer) {
 
 TEST_F(PeersTest, PeerThatComesUpIsToldHowManyProxiesAreActive) {  // FO-8
   peers_.set_active(1);
-  EXPECT_TRUE(commands().empty()) << "nobody is there";
+  EXPECT_TRUE(commands().empty()) << "no peer is known";
   peers_.on_event(PathUp{path(1), with(kTheirs)});
   const std::vector<AddressedCommand> told = commands();
   ASSERT_EQ(told.size(), 1u);
@@ -124,7 +124,7 @@ TEST_F(PeersTest, LostPeerIsReportedOnceAndSerialsStartOver) {  // CN-11
   const std::optional<Peers::Lost> lost = peers_.poll_lost();
   ASSERT_TRUE(lost);
   EXPECT_EQ(lost->cluster, kPeer);
-  EXPECT_TRUE(lost->ended) << "it said so";
+  EXPECT_TRUE(lost->ended);
   EXPECT_FALSE(peers_.poll_lost());
   EXPECT_FALSE(all_of<ForgetPeer>(commands()).empty()) << "proxies forget it";
   peers_.on_event(PathUp{path(0), with(kTheirs + 1)});

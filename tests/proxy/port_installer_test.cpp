@@ -165,7 +165,7 @@ TEST_F(PortInstallerTest, DrainWaitsForAStalledProxyAndOthersAnswerForIt) {  // 
   installer_.drain(kPort);
   EXPECT_THAT(told<DrainPort>(), ElementsAre(0, 2));
   EXPECT_FALSE(installer_.drained(kPort, 0));
-  EXPECT_FALSE(installer_.drained(kPort, 2)) << "what lies in its lanes is not sent";
+  EXPECT_FALSE(installer_.drained(kPort, 2)) << "messages in its lanes are not sent yet";
   installer_.drain_instead_of(1);
   EXPECT_THAT(told<DrainPort>(), ElementsAre(0, 2));
   EXPECT_FALSE(installer_.drained(kPort, 0));

@@ -133,7 +133,7 @@ TEST_F(PortTableTest, DuplicateOfAMarkedRecordIsDropped) {
   EXPECT_EQ(arrivals().size(), 1u);
   EXPECT_FALSE(corrupted());
   EXPECT_EQ(deliver(record(0)), Delivery::kDropped);
-  EXPECT_TRUE(corrupted()) << "nobody has sent it again";
+  EXPECT_TRUE(corrupted()) << "no other proxy has sent it again";
 }
 
 TEST_F(PortTableTest, RecordsOfARefusedPacketMayArriveAgain) {
@@ -206,7 +206,7 @@ TEST_F(PortTableTest, CreditIsNotGrantedWhereAnotherProxyWrites) {  // FO-9
   EXPECT_TRUE(may_grant(states_, 2, PortId(5), Position(3))) << "grants only what is before it";
   EXPECT_TRUE(may_grant(states_, 2, PortId(6), Position(4))) << "another port";
   states_[1].isolated = true;
-  EXPECT_TRUE(may_grant(states_, 2, PortId(5), Position(4))) << "its writes reach nobody";
+  EXPECT_TRUE(may_grant(states_, 2, PortId(5), Position(4))) << "its writes are not seen";
 }
 
 TEST_F(PortTableTest, PortBelongsToTheEndpointOfItsChannel) {

@@ -6,19 +6,19 @@ namespace braid::proxy {
 namespace {
 
 TEST(RecentSerials, SerialIsNewOnce) {  // CN-11
-  RecentSerials heard;
-  for (std::uint32_t s = 1; s <= 3; ++s) EXPECT_TRUE(heard.hear(s));
-  EXPECT_FALSE(heard.hear(2));
-  EXPECT_TRUE(heard.hear(0xffffffff));  // in any order
-  heard.forget();
-  EXPECT_TRUE(heard.hear(2)) << "of a new incarnation";
+  RecentSerials received;
+  for (std::uint32_t s = 1; s <= 3; ++s) EXPECT_TRUE(received.receive(s));
+  EXPECT_FALSE(received.receive(2));
+  EXPECT_TRUE(received.receive(0xffffffff));  // in any order
+  received.forget();
+  EXPECT_TRUE(received.receive(2)) << "of a new incarnation";
 }
 
 TEST(RecentSerials, OldestSerialsAreForgottenFirst) {  // CN-11
-  RecentSerials heard;
-  for (std::uint32_t s = 0; s <= RecentSerials::kRemembered; ++s) EXPECT_TRUE(heard.hear(s));
-  EXPECT_FALSE(heard.hear(1));
-  EXPECT_TRUE(heard.hear(0)) << "long forgotten";
+  RecentSerials received;
+  for (std::uint32_t s = 0; s <= RecentSerials::kRemembered; ++s) EXPECT_TRUE(received.receive(s));
+  EXPECT_FALSE(received.receive(1));
+  EXPECT_TRUE(received.receive(0)) << "long forgotten";
 }
 
 }  // namespace

@@ -128,7 +128,7 @@ TEST_F(RelaysTest, MessagesOfAFencedBorrowerAreReclaimedAsMaybeDuplicates) {  //
   EXPECT_FALSE(lender_.poll_forgotten(1)) << "once";
   EXPECT_TRUE(lender_.any_lent(kPeer)) << "it may still arrive";
   borrower_.give_back(*borrowed, Outcome::kDelivered);
-  EXPECT_FALSE(lender_.poll_returned(1)) << "word of a former generation";
+  EXPECT_FALSE(lender_.poll_returned(1)) << "of a former generation";
 
   EXPECT_EQ(lender_.reclaim(1), std::vector<Outgoing*>{&m});
   EXPECT_TRUE(m.record.maybe_duplicate);
@@ -144,7 +144,7 @@ TEST_F(RelaysTest, BorrowerForgetsAFencedLenderWhenNothingOfItIsInFlight) {
   EXPECT_FALSE(borrower_.poll_forgotten(0));
   borrower_.give_back(*borrowed, Outcome::kFailed);
   EXPECT_TRUE(borrower_.poll_forgotten(0));
-  EXPECT_FALSE(lender_.poll_returned(1)) << "nobody is told";
+  EXPECT_FALSE(lender_.poll_returned(1)) << "it is not returned";
 }
 
 TEST_F(RelaysTest, BorrowerTakesNothingThatALenderLentBeforeItWasFenced) {

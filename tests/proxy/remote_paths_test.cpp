@@ -60,7 +60,7 @@ TEST(RemotePaths, ClusterIsDrainedWhenEveryProxyHasDroppedIt) {
   EXPECT_TRUE(paths.draining(kFar));
   EXPECT_FALSE(paths.draining(kNear));
   paths.drained(kFar, 0);
-  paths.drained(kNear, 1);  // nobody asked
+  paths.drained(kNear, 1);  // it was not requested
   paths.proxy_fenced(1);    // it has dropped everything
   EXPECT_THAT(paths.drained(), IsEmpty());
   paths.drained(kFar, 2);

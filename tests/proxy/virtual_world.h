@@ -143,9 +143,9 @@ class VirtualWorld final : private sim::VirtualNic::Wire {
   Instant now = Instant() + 1_s;
   std::set<std::pair<Place, Place>> cut;  // from, to
   std::set<Place> stalled;
-  std::function<void()> each_turn;  // somebody else who lives in this thread
+  std::function<void()> each_turn;  // other work of this thread
   // A proxy calls it in the middle of its turn, with every frame that it has just taken. It may stall that
-  // proxy and let time pass: then the proxy goes on, later, where it stood.
+  // proxy and let time pass: then the proxy continues, later, where it stopped.
   std::function<void(const Place&, ByteView)> mid_turn;
 
  private:
