@@ -314,7 +314,7 @@ std::string Machines::timeout_text(const Waiting& w) const {
   if (s.state == State::kConnecting)
     return fmt::format("the cluster answers, but no sub-connection comes up{}", why);
   if (s.busy)
-    return fmt::format("{} still knows an earlier life of this node: wait for its peer_death_ms",
+    return fmt::format("{} still knows an earlier incarnation of this node: wait for its peer_death_ms",
                        to_string(s.wanted));
   return fmt::format("no answer from {}, UDP port {}{}", to_string(s.wanted), s.introduction_port, why);
 }
