@@ -268,7 +268,8 @@ int run(const Options& o) {
   if (!invoker) {
     for (const std::uint16_t cluster : {std::uint16_t{0}, std::uint16_t{1}}) {
       children.push_back(spawn(cluster, [&] {
-        const Result<proxy::DaemonEnd> ended = proxy::run_daemon(node_config(cluster, fd, addresses[cluster]));
+        const Result<proxy::DaemonEnd> ended =
+            proxy::run_daemon(node_config(cluster, fd, addresses[cluster]));
         if (!ended) fmt::print(stderr, "service_bench: {}\n", ended.error().text);
       }));
     }
