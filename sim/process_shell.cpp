@@ -16,7 +16,9 @@
 #include <new>
 
 #include "base/clock.h"
+#include "base/memory_file.h"
 #include "base/process_end.h"
+#include "base/system_error.h"
 
 namespace braid::sim {
 
@@ -27,16 +29,6 @@ constexpr timespec kCheckPeriod{0, 50'000'000};
 
 long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value, const timespec* timeout) {
   return ::syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
-}
-
-// The child clears FD_CLOEXEC, so that the program inherits the file.
-int memory_file(const char* name, std::size_t bytes) {
-  const int fd = ::memfd_create(name, MFD_CLOEXEC);
-  if (fd >= 0 && ::ftruncate(fd, static_cast<off_t>(bytes)) != 0) {
-    ::close(fd);
-    return -1;
-  }
-  return fd;
 }
 
 void* map(int fd, std::size_t bytes) {
@@ -62,14 +54,19 @@ Result<std::unique_ptr<ProcessShell>> ProcessShell::make(const Program& program,
                                                          Duration watchdog) {
   std::unique_ptr<ProcessShell> shell(new ProcessShell(program, heap_pages, watchdog));
   const std::size_t heap_bytes = std::size_t{heap_pages} * dsm::kPageBytes;
-  shell->control_fd_ = memory_file("braid-sim-control", sizeof(Control));
-  shell->heap_fd_ = memory_file("braid-sim-heap", heap_bytes);
+  // The child clears FD_CLOEXEC, so that the program inherits the files.
+  Result<int> file = make_memory_file("braid-sim-control", sizeof(Control), MemoryFile::kSparse);
+  if (!file) return error("cluster {}: {}", program.cluster, file.error().text);
+  shell->control_fd_ = *file;
+  file = make_memory_file("braid-sim-heap", heap_bytes, MemoryFile::kSparse);
+  if (!file) return error("cluster {}: {}; a smaller --heap-mib may fit", program.cluster, file.error().text);
+  shell->heap_fd_ = *file;
   void* const control = shell->control_fd_ < 0 ? nullptr : map(shell->control_fd_, sizeof(Control));
   if (control != nullptr) shell->control_ = new (control) Control;
   shell->heap_ = static_cast<std::byte*>(shell->heap_fd_ < 0 ? nullptr : map(shell->heap_fd_, heap_bytes));
   if (control == nullptr || shell->heap_ == nullptr)
-    return error("cluster {}: cannot make a shared heap of {} MiB: {}", program.cluster, heap_bytes >> 20,
-                 std::strerror(errno));
+    return error("cluster {}: cannot map a shared heap of {} MiB: {}", program.cluster, heap_bytes >> 20,
+                 cause_and_cure(errno));
   if (const Result<void> started = shell->start(); !started) return started.error();
   return shell;
 }
@@ -107,7 +104,7 @@ Result<void> ProcessShell::start() {
     ::_exit(127);
   }
   if (pid < 0)
-    return error("cluster {}: cannot start {}: {}", program_.cluster, program_.path, std::strerror(errno));
+    return error("cluster {}: cannot start {}: {}", program_.cluster, program_.path, cause_and_cure(errno));
   pid_ = pid;
   return {};
 }

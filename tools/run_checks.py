@@ -48,6 +48,9 @@ FULL_CHECKS = [
     # Every process of every application's run is killed once; the tests above kill some.
     ("every process killed once",
      ["env", "BRAID_STRESS_ALL=1", "build/release/bin/braid_run_stress_test", "--gtest_filter=*Killed*"]),
+    # The test among those above takes some of the allocations only.
+    ("every refusal at a start",
+     ["env", "BRAID_FAIL_ALL=1", "python3", "tests/live/failing_start_test.py", "build/release/bin"]),
     # Finds failures that occur one time in ten: every test that starts processes, until it fails or has run five times.
     ("live tests, repeated",
      ["ctest", "--preset", "release", "--label-regex", "^live$", "--repeat", "until-fail:5",

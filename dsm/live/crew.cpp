@@ -1,12 +1,15 @@
 #include "dsm/live/crew.h"
 
+#include "dsm/live/start_thread.h"
 #include "dsm/live/this_thread.h"
 #include "dsm/program/faults.h"
 
 namespace braid::dsm {
 
 Crew::Crew(unsigned nodes, PulseWriter& pulse) : pulse_(pulse) {
-  for (unsigned local = 1; local < nodes; ++local) threads_.emplace_back(&Crew::serve_node, this, local);
+  threads_.reserve(nodes);
+  for (unsigned local = 1; local < nodes; ++local)
+    threads_.push_back(start_thread("of a compute node", &Crew::serve_node, this, local));
 }
 
 Crew::~Crew() {

@@ -10,6 +10,8 @@
 #include <cstdint>
 
 #include "base/check.h"
+#include "base/system_error.h"
+#include "dsm/live/start_thread.h"
 
 namespace braid::dsm {
 
@@ -40,14 +42,14 @@ Inspector::Inspector(std::function<void()> report) : report_(std::move(report)) 
       current.sa_handler != SIG_DFL)
     return;
   bell_ = ::eventfd(0, EFD_CLOEXEC);
-  CHECK_GE(bell_, 0);
+  if (bell_ < 0) fail("cannot make an event descriptor: {}", cause_and_cure(errno).c_str());
   the_bell.store(bell_);
   struct sigaction ours = {};
   ours.sa_handler = on_quit;
   ours.sa_flags = SA_RESTART;
   ::sigemptyset(&ours.sa_mask);
   installed_ = ::sigaction(SIGQUIT, &ours, nullptr) == 0;
-  thread_ = std::thread(&Inspector::listen, this);
+  thread_ = start_thread("that answers SIGQUIT", &Inspector::listen, this);
 }
 
 Inspector::~Inspector() {

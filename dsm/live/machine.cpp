@@ -1,6 +1,7 @@
 // The live runtime as a process's host: how a program joins, and
 // the functions of api.h and threads.h that are specific to it.
 #include "dsm/live/machine.h"
+#include "base/guarded.h"
 
 #include <errno.h>
 #include <string.h>
@@ -42,7 +43,9 @@ void join_machine(const Environment& environment, std::unique_ptr<Network> netwo
   join(std::move(started).value());
 }
 
-void init() {
+namespace {
+
+void join_the_run() {
   check_not_joined();
   if (!occupy_standard_descriptors())
     fail("descriptors 0 to 2 must be open, and /dev/null cannot be opened: {}", ::strerror(errno));
@@ -58,6 +61,18 @@ void init() {
     network = std::move(connected).value();
   }
   join_machine(*environment, std::move(network));
+}
+
+}  // namespace
+
+void init() {
+  try {
+    join_the_run();
+  } catch (...) {
+    char text[256];
+    describe_exception(text, sizeof text);
+    fail("init(): {}", text);
+  }
 }
 
 double seconds() {

@@ -15,6 +15,8 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/memory_file.h"
+#include "base/system_error.h"
 #include "dsm/live/environment.h"
 #include "dsm/program/failure.h"
 
@@ -81,15 +83,11 @@ const char* to_string(Protection protection) {
 Result<Memory> Memory::make(std::uint32_t pages, Protection protection) {
   CHECK_GT(pages, 0u);
   const std::size_t bytes = std::size_t{pages} * kPageBytes;
-  const int fd = ::memfd_create("braid-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (fd < 0) return error("cannot make the shared heap's memory: {}", std::strerror(errno));
   // Sealed: truncation of the file under the mappings would turn an access into SIGBUS.
-  if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0 ||
-      ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-    const int error_number = errno;
-    ::close(fd);
-    return error("cannot give the shared heap {} MiB: {}", bytes >> 20, std::strerror(error_number));
-  }
+  const Result<int> file =
+      make_memory_file("braid-heap", bytes, MemoryFile::kSparse, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+  if (!file) return error("{}; a smaller {} may fit", file.error().text, variable::kHeapMib);
+  const int fd = *file;
   void* const alias = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (alias == MAP_FAILED) {
     const int error_number = errno;
@@ -143,7 +141,7 @@ Result<void> Memory::use_userfaultfd() {
   registration.range = range_of(0, pages_);
   registration.mode = UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_MINOR | UFFDIO_REGISTER_MODE_WP;
   if (::ioctl(fd, UFFDIO_REGISTER, &registration) != 0)
-    return error("userfaultfd does not take the shared heap: {}", std::strerror(errno));
+    return error("userfaultfd does not take the shared heap: {}", cause_and_cure(errno));
   views_ = ZeroedTable<View>(pages_);
   // Mapping a page without write permission is the latest of the features: test it.
   *const_cast<volatile std::byte*>(alias_) = std::byte{0};

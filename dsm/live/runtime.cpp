@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/output_file.h"
 #include "dsm/live/runtime_message.h"
 #include "dsm/live/this_thread.h"
 #include "dsm/program/failure.h"
@@ -37,15 +38,6 @@ Result<Memory> make_memory(const Environment& environment) {
     if (memory || environment.protect == Environment::Protect::kUserfaultfd) return memory;
   }
   return Memory::make(pages, Protection::kMprotect);
-}
-
-void write_all(int fd, const std::string& text) {
-  for (std::size_t written = 0; written < text.size();) {
-    const ssize_t n = ::write(fd, text.data() + written, text.size() - written);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return;  // the reader has gone: the result of the program is the same
-    written += static_cast<std::size_t>(n);
-  }
 }
 
 }  // namespace
@@ -114,7 +106,8 @@ void Runtime::finish() {
   call_together(facts, monotonic_now() + kGoodbyePatience, AtDeadline::kGoOn);
   stop_threads();
   if (environment_.report_fd < 0) return;
-  write_all(environment_.report_fd, report());
+  // Where nobody takes it the result of the program is the same.
+  (void)write_all(environment_.report_fd, report());
   ::close(environment_.report_fd);
 }
 

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "base/clock.h"
+#include "dsm/live/start_thread.h"
 
 namespace braid::dsm {
 
@@ -26,7 +27,7 @@ ServerThread::ServerThread(Network& network, Combiner& combiner, Pollers& poller
       combiner_(combiner),
       pollers_(pollers),
       no_bell_(network.moves_only_in_poll()),
-      thread_(&ServerThread::run, this) {}
+      thread_(start_thread("that serves", &ServerThread::run, this)) {}
 
 ServerThread::~ServerThread() {
   stopping_.store(true);

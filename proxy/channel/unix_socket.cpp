@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "base/system_error.h"
+
 namespace braid::proxy {
 namespace {
 
@@ -30,7 +32,7 @@ Result<int> connect_unix(const std::string& address) {
   const Result<socklen_t> length = fill(&to, address);
   if (!length) return length.error();
   const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-  if (fd < 0) return error("cannot make a Unix socket: {}", std::strerror(errno));
+  if (fd < 0) return error("cannot make a Unix socket: {}", cause_and_cure(errno));
   if (::connect(fd, reinterpret_cast<const sockaddr*>(&to), length.value()) != 0) {
     const int failure = errno;
     ::close(fd);
@@ -45,7 +47,7 @@ Result<int> listen_unix(const std::string& address) {
   const Result<socklen_t> length = fill(&to, address);
   if (!length) return length.error();
   const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-  if (fd < 0) return error("cannot make a Unix socket: {}", std::strerror(errno));
+  if (fd < 0) return error("cannot make a Unix socket: {}", cause_and_cure(errno));
   if (::bind(fd, reinterpret_cast<const sockaddr*>(&to), length.value()) != 0 || ::listen(fd, 64) != 0) {
     const int failure = errno;
     ::close(fd);

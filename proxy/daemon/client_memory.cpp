@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/system_error.h"
 #include "convergence/position.h"
 
 namespace braid::proxy {
@@ -42,10 +43,11 @@ Result<std::unique_ptr<ClientMemory>> ClientMemory::create(const ChannelGeometry
   std::unique_ptr<ClientMemory> memory(new ClientMemory(geometry, std::move(region).value()));
   memory->own_ = RegionView(memory->region_);
   if (memory->own_.begin() == nullptr)
-    return error("cannot map {} bytes for the channels: {}", bytes, std::strerror(errno));
+    return error("cannot map {} bytes for the channels: {}", bytes, cause_and_cure(errno));
   memory->views_.resize(proxies);
   for (unsigned p = 0; p < proxies; ++p)
-    if (!memory->map(p)) return error("cannot map {} bytes for proxy {}: {}", bytes, p, std::strerror(errno));
+    if (!memory->map(p))
+      return error("cannot map {} bytes for proxy {}: {}", bytes, p, cause_and_cure(errno));
   return memory;
 }
 

@@ -10,14 +10,16 @@
 #include <cstring>
 #include <new>
 
+#include "base/memory_file.h"
+
 namespace braid::proxy {
 
 Result<std::unique_ptr<CountersMemory>> CountersMemory::map(int given) {
   int fd = given;
   if (fd < 0) {
-    fd = ::memfd_create("braid-counters", MFD_CLOEXEC);
-    if (fd < 0 || ::ftruncate(fd, sizeof(NodeCounters)) != 0)
-      return error("no memory for the counters: {}", std::strerror(errno));
+    const Result<int> made = make_memory_file("braid-counters", sizeof(NodeCounters), MemoryFile::kSparse);
+    if (!made) return made.error();
+    fd = *made;
   }
   struct stat status {};
   if (::fstat(fd, &status) == 0 && static_cast<std::uint64_t>(status.st_size) < sizeof(NodeCounters))

@@ -19,10 +19,13 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/guarded.h"
+#include "base/system_error.h"
 #include "proxy/channel/unix_socket.h"
 #include "proxy/daemon/idle.h"
 #include "proxy/daemon/limited_log.h"
@@ -312,6 +315,32 @@ struct Opened {
   }
 };
 
+// They end when `stop` is set; the destructor sets it, whichever way it is reached.
+class ProxyThreads {
+ public:
+  explicit ProxyThreads(std::atomic<bool>& stop) : stop_(stop) {}
+  ~ProxyThreads() {
+    stop_.store(true);
+    for (std::thread& t : threads_) t.join();
+  }
+  template <class Run>
+  Result<void> start(unsigned proxies, const Run& run) {
+    threads_.reserve(proxies);
+    for (unsigned p = 0; p < proxies; ++p) {
+      try {
+        threads_.emplace_back(run, p);
+      } catch (const std::system_error& e) {
+        return error("cannot start the thread of proxy {}: {}", p, cause_and_cure(e.code().value()));
+      }
+    }
+    return {};
+  }
+
+ private:
+  std::atomic<bool>& stop_;
+  std::vector<std::thread> threads_;
+};
+
 bool is_ignored(int signal) {
   struct sigaction action {};
   return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
@@ -329,7 +358,7 @@ Result<DaemonEnd> run_daemon(const NodeConfig& config) {
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   Opened opened;
   opened.signals = ::signalfd(-1, &signals, SFD_CLOEXEC);
-  if (opened.signals < 0) return error("signalfd: {}", std::strerror(errno));
+  if (opened.signals < 0) return error("cannot receive signals: {}", cause_and_cure(errno));
 
   int listener = config.listen_fd;
   if (listener < 0) {
@@ -343,20 +372,25 @@ Result<DaemonEnd> run_daemon(const NodeConfig& config) {
 
   std::atomic<bool> stop{false};
   std::atomic<unsigned> owing_nothing{0};
-  std::vector<std::thread> threads;
-  for (unsigned p = 0; p < (*node)->proxies(); ++p) {
-    threads.emplace_back([&, p] {
-      ::pthread_setname_np(::pthread_self(), fmt::format("proxy {}", p).c_str());
-      run_proxy((*node)->worker(p), config.idle, (*node)->counters(p), stop);
-      say_goodbye((*node)->worker(p), (*node)->proxies(), owing_nothing);
-    });
-  }
+  std::atomic<bool> failed{false};
   {
+    ProxyThreads threads(stop);
+    const Result<void> started = threads.start((*node)->proxies(), [&](unsigned p) {
+      const int status = guarded("braidd", 1, [&] {
+        ::pthread_setname_np(::pthread_self(), fmt::format("proxy {}", p).c_str());
+        run_proxy((*node)->worker(p), config.idle, (*node)->counters(p), stop);
+        say_goodbye((*node)->worker(p), (*node)->proxies(), owing_nothing);
+        return 0;
+      });
+      if (status == 0) return;
+      failed.store(true);
+      ::kill(::getpid(), SIGTERM);
+    });
+    if (!started) return started.error();
     Server server(**node, listener, opened.signals);
     server.serve(config.ready_fd);
   }
-  stop.store(true);
-  for (std::thread& t : threads) t.join();
+  if (failed.load()) return error("a proxy has ended, see the messages above");
   if (const Result<void> captured = (*node)->finish_captures(); !captured) {
     spdlog::error("{}", captured.error().text);
     return DaemonEnd::kCapturesIncomplete;

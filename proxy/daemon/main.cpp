@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "base/guarded.h"
 #include "base/process_start.h"
 #include "proxy/daemon/daemon.h"
 #include "proxy/daemon/node_config.h"
@@ -35,11 +36,9 @@ Result<std::string> read_fd(int fd) {
   }
 }
 
-}  // namespace
+constexpr int kCannotStartStatus = 1;
 
-int main(int argc, char** argv) {
-  braid::prepare_process();
-  ::signal(SIGPIPE, SIG_IGN);  // the node serves on when nobody reads its log
+int run(int argc, char** argv) {
   CLI::App app(
       "braidd: the protocol processors (proxies) of one node, as a service.\n"
       "`braid run` starts one for every cluster. On a machine of its own, give it a configuration file.");
@@ -49,11 +48,8 @@ int main(int argc, char** argv) {
       app.add_option("--config", path, "The node's configuration, a JSON file (docs/OPERATIONS.md)");
   app.add_option("--config-fd", fd, "The same from an open descriptor")->excludes(from_file);
   app.footer(
-      "Status: 0: it was asked to end; 1: it could not start; 2: wrong configuration; 73: captures lack packets.");
+      "Status: 0: it was asked to end; 1: it could not start, or ran out of memory; 2: wrong configuration; 73: captures lack packets.");
   CLI11_PARSE(app, argc, argv);
-  // A log that cannot be written ends no daemon.
-  ::signal(SIGPIPE, SIG_IGN);
-  ::signal(SIGXFSZ, SIG_IGN);
 
   spdlog::set_default_logger(spdlog::stderr_logger_mt("braidd"));
   spdlog::set_pattern("braidd: %l: %v");
@@ -75,7 +71,17 @@ int main(int argc, char** argv) {
   const Result<braid::proxy::DaemonEnd> end = braid::proxy::run_daemon(config.value());
   if (!end) {
     spdlog::error("{}", end.error().text);
-    return 1;
+    return kCannotStartStatus;
   }
   return *end == braid::proxy::DaemonEnd::kOrderly ? 0 : kCapturesIncompleteStatus;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  braid::prepare_process();
+  // A log that cannot be written ends no daemon.
+  ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);
+  return braid::guarded("braidd", kCannotStartStatus, [&] { return run(argc, argv); });
 }

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/memory_file.h"
 
 namespace braid::proxy {
 namespace {
@@ -50,15 +51,10 @@ class PlainRegion final : public SharedRegion {
 }  // namespace
 
 Result<std::unique_ptr<SharedRegion>> make_sealed_region(std::uint64_t bytes) {
-  const int fd = ::memfd_create("braid-client", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (fd < 0 || ::ftruncate(fd, static_cast<off_t>(bytes)) != 0 ||
-      ::fallocate(fd, 0, 0, static_cast<off_t>(bytes)) != 0 ||
-      ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-    Error failed = error("cannot allocate {} bytes for the channels: {}", bytes, std::strerror(errno));
-    if (fd >= 0) ::close(fd);
-    return failed;
-  }
-  return std::unique_ptr<SharedRegion>(std::make_unique<SealedRegion>(fd, bytes));
+  const Result<int> fd = make_memory_file("braid-client", bytes, MemoryFile::kAllocated,
+                                          F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+  if (!fd) return fd.error();
+  return std::unique_ptr<SharedRegion>(std::make_unique<SealedRegion>(*fd, bytes));
 }
 
 Result<std::unique_ptr<SharedRegion>> make_plain_region(std::uint64_t bytes) {

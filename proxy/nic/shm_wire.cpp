@@ -12,6 +12,7 @@
 #include <new>
 
 #include "base/check.h"
+#include "base/memory_file.h"
 
 namespace braid::proxy {
 namespace {
@@ -135,23 +136,16 @@ Result<int> create_shm_wire(const ShmWireOptions& options) {
   if (Result<void> valid = options.validate(); !valid) return valid.error();
   const ShmWireLayout layout(options);
   const std::uint64_t bytes = layout.total_bytes();
-  const int fd = ::memfd_create("braid-wire", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (fd < 0)
-    return error("shm wire: memfd_create: {}; raise the limit of open files (ulimit -n)",
-                 std::strerror(errno));
+  const Result<int> made = make_memory_file("braid-wire", bytes, MemoryFile::kAllocated, kSeals);
+  if (!made) {
+    return error("shm wire: {}; or lower queues ({}), frames_per_ring ({}) or max_frame_bytes ({})",
+                 made.error().text, options.queues, options.frames_per_ring, options.max_frame_bytes);
+  }
+  const int fd = *made;
   const auto fail = [fd](Error failure) {
     ::close(fd);
     return failure;
   };
-
-  if (::fallocate(fd, 0, 0, static_cast<off_t>(bytes)) != 0) {
-    return fail(error(
-        "shm wire: cannot get {} bytes of shared memory: {}; lower queues ({}), frames_per_ring ({}) or "
-        "max_frame_bytes ({})",
-        bytes, std::strerror(errno), options.queues, options.frames_per_ring, options.max_frame_bytes));
-  }
-  if (::fcntl(fd, F_ADD_SEALS, kSeals) != 0)
-    return fail(error("shm wire: cannot seal: {}", std::strerror(errno)));
   Result<std::byte*> memory = map_shared(fd, bytes);
   if (!memory) return fail(memory.error());
   auto* header = ::new (*memory) Header{};

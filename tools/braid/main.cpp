@@ -1,9 +1,11 @@
 // The command `braid`. Each folder beside this file implements and declares a part of it.
+#include "base/guarded.h"
 #include "base/process_start.h"
 #include "settings/views/default_file.h"
 #include "settings/views/reference.h"
 #include "tools/braid/calibrate/calibrate_command.h"
 #include "tools/braid/command_line/command_line.h"
+#include "tools/braid/command_line/subcommand.h"
 #include "tools/braid/inspect/counters_command.h"
 #include "tools/braid/inspect/proxies_command.h"
 #include "tools/braid/run/run_command.h"
@@ -34,10 +36,11 @@ constexpr const char* kFooter =
 }  // namespace
 }  // namespace braid::cli
 
-int main(int argc, char** argv) {
+namespace {
+
+int run(int argc, char** argv) {
   using namespace braid;
   using namespace braid::cli;
-  prepare_process();
   const CommandLine line{
       .about = kAbout,
       .footer = kFooter,
@@ -46,4 +49,11 @@ int main(int argc, char** argv) {
                    calibrate_command()},
       .topics = {{"settings", settings::reference_page}, {"defaults", settings::default_file}}};
   return run_command_line(line, argc, argv);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  braid::prepare_process();
+  return braid::guarded("braid", braid::cli::kLostDaemonStatus, [&] { return run(argc, argv); });
 }

@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "base/system_error.h"
 #include "tools/braid/process/pipe.h"
 
 namespace braid::cli {
@@ -52,7 +53,7 @@ Result<Keeper> Keeper::start() {
   Result<Pipe> pipe = make_pipe();
   if (!pipe) return pipe.error();
   const pid_t pid = ::fork();
-  if (pid < 0) return error("cannot start a process: {}", std::strerror(errno));
+  if (pid < 0) return error("cannot start a process: {}", cause_and_cure(errno));
   if (pid == 0) {
     pipe->write.close();
     keep(pipe->read.get());

@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "base/system_error.h"
 #include "tools/braid/process/pipe.h"
 
 namespace braid::cli {
@@ -152,9 +153,7 @@ Result<Process> start_process(const ProcessOptions& options) {
                     .failure = failure->write.get(),
                     .parent = ::getpid()};
   const pid_t pid = ::fork();
-  if (pid < 0)
-    return error("cannot start a process: {}; raise the limit of processes (ulimit -u)",
-                 std::strerror(errno));
+  if (pid < 0) return error("cannot start a process: {}", cause_and_cure(errno));
   if (pid == 0) child.become_program();
 
   ::setpgid(pid, pid);  // the child does it too, so that the group exists for both

@@ -7,6 +7,8 @@
 #include <csignal>
 #include <cstring>
 
+#include "base/system_error.h"
+
 namespace braid::cli {
 namespace {
 
@@ -29,7 +31,7 @@ Result<Signals> Signals::take_over(std::span<const int> numbers) {
   }
   ::sigprocmask(SIG_BLOCK, &set, nullptr);
   Descriptor fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!fd) return error("cannot receive signals: {}", std::strerror(errno));
+  if (!fd) return error("cannot receive signals: {}", cause_and_cure(errno));
   return Signals(std::move(fd));
 }
 

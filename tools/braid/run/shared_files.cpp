@@ -10,21 +10,24 @@
 #include <cstdint>
 
 #include "base/clock.h"
+#include "base/memory_file.h"
+#include "base/output_file.h"
+#include "base/system_error.h"
 
 namespace braid::cli {
 
 Result<Descriptor> make_memory_file(const char* name, std::size_t bytes) {
-  Descriptor file(::memfd_create(name, MFD_CLOEXEC));
-  if (!file || ::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0)
-    return error("cannot make shared memory for {}: {}", name, std::strerror(errno));
-  return file;
+  const Result<int> file = braid::make_memory_file(name, bytes, MemoryFile::kSparse);
+  if (!file) return file.error();
+  return Descriptor(*file);
 }
 
 Result<Descriptor> make_memory_file_of(const char* name, const std::string& text) {
   Result<Descriptor> file = make_memory_file(name, 0);
   if (!file) return file;
-  if (::pwrite(file->get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
-    return error("cannot write {}: {}", name, std::strerror(errno));
+  if (const int problem = write_all(file->get(), text); problem != 0)
+    return error("{}: cannot be written: {}", name, cause_and_cure(problem));
+  (void)::lseek(file->get(), 0, SEEK_SET);
   return file;
 }
 
@@ -43,11 +46,11 @@ Result<Listener> make_listener() {
   address.sun_family = AF_UNIX;
   socklen_t length = sizeof(sa_family_t);
   if (!listener.socket || ::bind(listener.socket.get(), reinterpret_cast<sockaddr*>(&address), length) != 0)
-    return error("cannot make a control socket: {}", std::strerror(errno));
+    return error("cannot make a control socket: {}", cause_and_cure(errno));
   length = sizeof address;
   if (::getsockname(listener.socket.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0 ||
       ::listen(listener.socket.get(), 64) != 0)
-    return error("cannot listen on a control socket: {}", std::strerror(errno));
+    return error("cannot listen on a control socket: {}", cause_and_cure(errno));
   listener.address = "@" + std::string(address.sun_path + 1, length - sizeof(sa_family_t) - 1);
   return listener;
 }

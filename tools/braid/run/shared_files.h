@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/result.h"
+#include "base/system_error.h"
 #include "tools/braid/process/descriptor.h"
 
 namespace braid::cli {
@@ -30,7 +31,7 @@ class SharedObject {
     Result<Descriptor> file = make_memory_file(name, sizeof(T));
     if (!file) return file.error();
     void* const memory = ::mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED, file->get(), 0);
-    if (memory == MAP_FAILED) return error("cannot map {}: {}", name, std::strerror(errno));
+    if (memory == MAP_FAILED) return error("cannot map {}: {}", name, cause_and_cure(errno));
     return SharedObject(std::move(*file), new (memory) T);
   }
   SharedObject(SharedObject&& other) noexcept
