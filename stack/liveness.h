@@ -6,6 +6,9 @@
 // Pure; owned by the sub-connection.
 #pragma once
 
+#include <algorithm>
+
+#include "base/mutant.h"
 #include "base/time.h"
 #include "stack/sub_connection_config.h"
 
@@ -23,8 +26,13 @@ class Liveness {
         last_received_(now),
         last_sent_(now) {}
 
-  // A packet of the peer arrived; or this end did not run, and could not have received one.
+  // A packet of the peer arrived.
   void received(Instant now) { last_received_ = now; }
+  // This end did not run for `gap` until now. That time is no silence of the peer; the silence before it is, else a
+  // host with a gap now and then would never find that a peer is dead.
+  void on_scheduling_gap(Instant now, Duration gap) {
+    last_received_ = mutant(Mutant::kForgiveAllSilence) ? now : std::min(now, last_received_ + gap);
+  }
   void sent(Instant now) { last_sent_ = now; }
   // The path works: a packet arrived that only a peer that receives ours sends. Also when a connection ends.
   void set_path_alive() { path_dead_ = false; }

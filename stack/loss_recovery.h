@@ -80,10 +80,10 @@ class LossRecovery {
   Instant next_deadline() const;
   // A bound of it after a packet left: cheap, and early at most.
   Instant deadline_after_sending(Instant now) const { return now + std::min(rtt_.probe_wait(), rtt_.rto()); }
-  // We did not run for a while, so silence says nothing.
-  void on_scheduling_gap(Instant now) {
-    window_.restart_timers(now);
-    data_sent_ = now;
+  // This end did not run for `gap` until now: that time does not count for any timer.
+  void on_scheduling_gap(Instant now, Duration gap) {
+    window_.postpone_timers(now, gap);
+    data_sent_ = std::min(now, data_sent_ + gap);
   }
   void check() const {
     window_.check();

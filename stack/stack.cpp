@@ -383,8 +383,8 @@ StackStats Stack::stats() const {
   return stats;
 }
 
-void Stack::on_scheduling_gap(Instant now) {
-  for (const auto& s : sub_connections_) s->on_scheduling_gap(now);
+void Stack::on_scheduling_gap(Instant now, Duration gap) {
+  for (const auto& s : sub_connections_) s->on_scheduling_gap(now, gap);
 }
 
 void Stack::flush_acks(Instant now) {

@@ -189,7 +189,8 @@ class Stack {
 
   // When poll_transmit() is due if nothing arrives.
   Instant next_deadline();
-  void on_scheduling_gap(Instant now);
+  // The worker did not run for `gap` until now (SC-8).
+  void on_scheduling_gap(Instant now, Duration gap);
   void flush_acks(Instant now);
 
   std::span<const std::unique_ptr<SubConnection>> sub_connections() const { return sub_connections_; }

@@ -427,9 +427,9 @@ Instant SubConnection::next_event() const {
   return earlier(next, liveness_.judgement_due());
 }
 
-void SubConnection::on_scheduling_gap(Instant now) {
-  liveness_.received(now);
-  recovery_.on_scheduling_gap(now);
+void SubConnection::on_scheduling_gap(Instant now, Duration gap) {
+  liveness_.on_scheduling_gap(now, gap);
+  recovery_.on_scheduling_gap(now, gap);
   schedule();
 }
 

@@ -125,8 +125,8 @@ class SubConnection {
   // Timeouts and judgements; call when next_deadline() has come.
   void on_timer(Instant now);
   Instant next_deadline() const { return entry_.due(); }
-  // This side did not run for a while: that it received nothing then says nothing about the peer.
-  void on_scheduling_gap(Instant now);
+  // This end did not run for `gap` until now: that it received nothing then says nothing about the peer.
+  void on_scheduling_gap(Instant now, Duration gap);
   // Acknowledge now what would be acknowledged later: the worker is about to sleep.
   void flush_ack(Instant now);
 

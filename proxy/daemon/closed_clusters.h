@@ -2,6 +2,7 @@
 // such a cluster is silent: no sub-connection to it is left.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 
@@ -27,8 +28,12 @@ class ClosedClusters {
   }
   bool any() const { return !since_.empty(); }
   void forget(ClusterId cluster) { since_.erase(cluster.value()); }
-  // For all clusters the time starts over.
-  void restart() { since_.clear(); }
+  // None is closed.
+  void clear() { since_.clear(); }
+  // The control plane did not run for `gap` until now. That time does not count; the time before it does.
+  void on_scheduling_gap(Instant now, Duration gap) {
+    for (auto& [cluster, since] : since_) since = std::min(now, since + gap);
+  }
 
  private:
   Duration patience_;

@@ -323,7 +323,8 @@ int Node::rebalance() {
 void Node::watch_proxies(Instant now) {
   std::array<std::uint64_t, kMaxProxies> beats{};
   for (unsigned p = 0; p < proxies(); ++p) beats[p] = states_[p].heartbeat.load(std::memory_order_relaxed);
-  if (!monitor_.observe(now, std::span(beats).first(proxies()))) peers_->restart_watch();
+  const Duration gap = monitor_.observe(now, std::span(beats).first(proxies()));
+  if (gap > Duration()) peers_->on_scheduling_gap(now, gap);
   for (unsigned p = 0; p < proxies(); ++p) {
     if (monitor_.is_stalled(p)) fence(p);
     if (monitor_.may_settle(p) && peers_->settled(proxy_id(p))) serve_lanes_of(p);

@@ -133,7 +133,7 @@ void Peers::lose(ClusterId cluster) {
 }
 
 void Peers::watch(Instant now) {
-  if (!paths_.fencing()) return closed_.restart();
+  if (!paths_.fencing()) return closed_.clear();
   for (const ClusterId cluster : remotes_.clusters())
     if (closed_.is_lost(now, cluster, paths_.all_closed(cluster))) paths_.give_up(cluster);
 }

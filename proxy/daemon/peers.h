@@ -66,8 +66,8 @@ class Peers {
   // Carries out decisions; returns their number.
   int run();
   void watch(Instant now);
-  // The time that has passed since the last watch() does not count.
-  void restart_watch() { closed_.restart(); }
+  // The control plane did not run for `gap` until now.
+  void on_scheduling_gap(Instant now, Duration gap) { closed_.on_scheduling_gap(now, gap); }
   // Some cluster is closed at this end, and may be lost if it stays so.
   bool watches() const { return closed_.any(); }
 

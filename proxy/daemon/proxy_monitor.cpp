@@ -11,18 +11,18 @@ ProxyMonitor::ProxyMonitor(const Config& config, Instant now)
   for (Proxy& proxy : proxies_) proxy.beat_at = now;
 }
 
-bool ProxyMonitor::observe(Instant now, std::span<const std::uint64_t> heartbeats) {
+Duration ProxyMonitor::observe(Instant now, std::span<const std::uint64_t> heartbeats) {
   CHECK_EQ(heartbeats.size(), proxies_.size());
-  const bool late = now - observed_ > kControlGap;
+  const Duration gap = now - observed_ > kControlGap ? now - observed_ : Duration();
   observed_ = now;
   somebody_runs_ = false;
   for (unsigned p = 0; p < proxies(); ++p) {
     Proxy& proxy = proxies_[p];
-    if (heartbeats[p] != proxy.heartbeat || late) proxy.beat_at = now;
+    proxy.beat_at = heartbeats[p] != proxy.heartbeat ? now : std::min(now, proxy.beat_at + gap);
     proxy.heartbeat = heartbeats[p];
     somebody_runs_ = somebody_runs_ || (running(p) && now - proxy.beat_at < config_.patience);
   }
-  return !late;
+  return gap;
 }
 
 bool ProxyMonitor::is_stalled(unsigned p) const {

@@ -41,9 +41,9 @@ class ProxyMonitor {
   // What it sent before it stalled may still arrive: its lanes wait.
   bool unsettled(unsigned proxy) const { return proxies_[proxy].unsettled; }
 
-  // The heartbeats of all proxies at this moment. False: the control plane itself was held up before, so
-  // heartbeats that it did not see mean nothing.
-  [[nodiscard]] bool observe(Instant now, std::span<const std::uint64_t> heartbeats);
+  // The heartbeats of all proxies at this moment. Returns for how long the control plane itself was held up before, 0
+  // if it was not: that time does not count for a proxy without a heartbeat.
+  [[nodiscard]] Duration observe(Instant now, std::span<const std::uint64_t> heartbeats);
   Instant observed() const { return observed_; }
   // As of the last observe(): it had no heartbeat for too long, and another had. If none has, the host is
   // stalled, or no proxy is left that could take over.

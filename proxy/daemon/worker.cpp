@@ -53,8 +53,8 @@ bool Worker::begin(Instant now) {
 
 int Worker::do_work(Instant now) {
   if (!begin(now)) return 0;
-  if (now - last_turn_ > kSchedulingGap) {
-    stack_.on_scheduling_gap(now);
+  if (const Duration gap = now - last_turn_; gap > kSchedulingGap) {
+    stack_.on_scheduling_gap(now, gap);
     counters_.scheduling_gaps.add();
   }
   last_turn_ = now;

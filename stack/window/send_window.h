@@ -172,9 +172,10 @@ class SendWindow {
     detect_losses(now, round_trip);
     return lost_any();
   }
-  // Time in which we ourselves were not running says nothing about the peer.
-  void restart_timers(Instant now) {
-    for (Seq s = base_; s != next_; ++s) slot(s).sent = now;
+  // This end did not run for `gap` until now, which says nothing about the peer: every timer expires that much
+  // later. Time before the gap counts, else timers longer than the time between gaps would never expire.
+  void postpone_timers(Instant now, Duration gap) {
+    for (Seq s = base_; s != next_; ++s) slot(s).sent = std::min(now, slot(s).sent + gap);
     if (loss_due_ != Instant::never()) loss_due_ = now;  // to be computed anew
   }
 

@@ -189,7 +189,7 @@ class FrameWorld {
   }
 
   void pass(Duration d) { now_ = now_ + d; }
-  void gap() { stacks_[0]->on_scheduling_gap(now_); }
+  void gap(Duration length) { stacks_[0]->on_scheduling_gap(now_, length); }
   void flush_acks() { stacks_[0]->flush_acks(now_); }
 
   // Without forged packets every message arrives. Not after one that had the peer's epochs: it may have
@@ -264,7 +264,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         world.pass(Duration::us(in.number<std::uint16_t>()));
         break;
       case 7:
-        in.truth() ? world.gap() : world.flush_acks();
+        in.truth() ? world.gap(60_ms) : world.flush_acks();
         break;
     }
   }

@@ -209,7 +209,7 @@ class Pair {
   void set_window(int i, std::uint32_t packets, std::uint32_t bytes) {
     ends_[i].sub->set_receive_window(now_, packets, bytes);
   }
-  void gap(int i) { ends_[i].sub->on_scheduling_gap(now_); }
+  void gap(int i, Duration length) { ends_[i].sub->on_scheduling_gap(now_, length); }
 
   // A link without faults from here on: within 5 s both are established and every message is finished.
   void expect_recovery() {
@@ -351,7 +351,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             pair.set_window(i, in.below(300), in.number<std::uint16_t>());
             break;
           default:
-            pair.gap(i);
+            pair.gap(i, 60_ms);
             break;
         }
         break;

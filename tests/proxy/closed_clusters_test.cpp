@@ -27,16 +27,24 @@ TEST(ClosedClusters, OpenPathEndsTheWait) {
   EXPECT_TRUE(closed.is_lost(at(22_s), kA, true));
 }
 
-TEST(ClosedClusters, EachHasItsOwnTimeAndRestartIsForAll) {
+TEST(ClosedClusters, EachHasItsOwnTimeAndClearIsForAll) {
   ClosedClusters closed(10_s);
   EXPECT_FALSE(closed.is_lost(at(1_s), kA, true));
   EXPECT_FALSE(closed.is_lost(at(5_s), kB, true));
   EXPECT_TRUE(closed.is_lost(at(11_s), kA, true));
   EXPECT_FALSE(closed.is_lost(at(11_s), kB, true));
-  closed.restart();
+  closed.clear();
   EXPECT_FALSE(closed.is_lost(at(15_s), kB, true));
   closed.forget(kB);
   EXPECT_FALSE(closed.is_lost(at(25_s), kB, true));
+}
+
+TEST(ClosedClusters, SchedulingGapPostponesTheLossByItsLength) {  // FO-7
+  ClosedClusters closed(10_s);
+  EXPECT_FALSE(closed.is_lost(at(1_s), kA, true));
+  for (int i = 1; i <= 10; ++i) closed.on_scheduling_gap(at(1_s + 200_ms * i), 100_ms);
+  EXPECT_FALSE(closed.is_lost(at(11'999_ms), kA, true));
+  EXPECT_TRUE(closed.is_lost(at(12_s), kA, true));
 }
 
 }  // namespace

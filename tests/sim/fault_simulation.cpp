@@ -313,6 +313,7 @@ constexpr NamedMutant kMutants[] = {
     {"misorder-after-failover", Mutant::kMisorderAfterFailover},
     {"leak-credit", Mutant::kLeakCredit},
     {"drop-tail-probe", Mutant::kDropTailProbe},
+    {"forgive-all-silence", Mutant::kForgiveAllSilence},
 };
 
 bool activate_mutant(const std::string& name) {

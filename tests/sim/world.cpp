@@ -47,6 +47,10 @@ constexpr Duration kSendTimeout = 20_s;
 // After the faults everything must come to its end within this time, and longer than a peer's death if peers
 // die. Far above what any of it takes: the slowest timers are 200 ms.
 constexpr Duration kLiveness = 30_s;
+// A worker that was not scheduled for longer knows that it was not.
+constexpr Duration kSchedulingGap = 50_ms;
+// What a silent node's peers may take beyond peer_death_ms, from its last frames on.
+constexpr Duration kJudges = 250_ms;
 // A node's peers may take so long to notice that it is another one.
 constexpr Duration kNoticesRestart = 1_s;
 // What is wrong with a world that has more events is that it never ends.
@@ -262,6 +266,11 @@ void FaultWorld::plan_faults() {
   again(Trouble::kStall, config_.stall_every_ms);
   again(Trouble::kControlStall, config_.control_stall_every_ms);
   again(Trouble::kJump, config_.jump_every_ms);
+  again(Trouble::kGap, config_.gap_every_ms);
+  if (config_.stopped_ms > 0)
+    events_.push(Instant() + ms(config_.fault_ms - config_.stopped_ms),
+                 {Kind::kFault, static_cast<std::uint8_t>(random_.below(nodes_.size())),
+                  static_cast<std::uint16_t>(Trouble::kStopNode), 0, 0});
   std::array<bool, Network::kMaxNodes> has_dead_path{};  // to the next node
   for (int i = 0; i < static_cast<int>(config_.dead_paths); ++i) {
     // One of each two nodes' at most, and never their only one.
@@ -413,7 +422,7 @@ void FaultWorld::wake_proxies(unsigned node) {
 void FaultWorld::wake_control(unsigned node, Instant at) {
   NodeRun& n = nodes_[node];
   if (n.node == nullptr) return;
-  at = std::max({at, n.control_stalled_until, now()});
+  at = std::max({at, n.control_stalled_until, n.control_stopped_until, now()});
   if (at >= n.control_wake) return;
   n.control_wake = at;
   events_.push(at, {Kind::kControl, static_cast<std::uint8_t>(node), 0, 0, 0});
@@ -429,6 +438,8 @@ void FaultWorld::worker_turn(unsigned node, unsigned proxy) {
   }
   proxy::Worker& worker = n.node->worker(proxy);
   const Instant begin = node_now(node);
+  if (begin - p.last_turn_by_its_clock > kSchedulingGap) p.gaps += now() - p.last_turn;
+  p.last_turn_by_its_clock = begin;
   p.last_turn = now();
   int work = worker.do_work(begin);
   if (work == 0 && p.idle)
@@ -461,7 +472,8 @@ void FaultWorld::worker_turn(unsigned node, unsigned proxy) {
 void FaultWorld::control_turn(unsigned node) {
   NodeRun& n = nodes_[node];
   n.control_wake = Instant::never();
-  if (n.control_stalled_until > now()) return wake_control(node, n.control_stalled_until);
+  const Instant held = std::max(n.control_stalled_until, n.control_stopped_until);
+  if (held > now()) return wake_control(node, held);
   const int work = n.node->do_control(node_now(node));
   if (n.node->poll_expelled()) fail(fmt::format("cluster {} expelled a client that did nothing wrong", node));
   while (const std::optional<ClusterId> lost = n.node->poll_lost_peer()) {
@@ -470,6 +482,7 @@ void FaultWorld::control_turn(unsigned node) {
     if (!may_lose(node, lost->value()))
       fail(fmt::format("cluster {} gave up cluster {}, which never was away for long", node, lost->value()));
     anybody_lost_ = true;
+    if (lost->value() == stopped_) check_silence(node, true);
     lost_at_[node][lost->value()] = lost_at_[lost->value()][node] = now();
   }
   while (const std::optional<unsigned> fenced = n.node->poll_fenced_proxy()) {
@@ -576,6 +589,14 @@ void FaultWorld::trouble(const Event& e) {
       wake_control(node, now());
       return again(what, config_.jump_every_ms);
     }
+    case Trouble::kGap:
+      hold(node, std::min(now() + kSchedulingGap + exponential(random_, ms(config_.gap_ms) - kSchedulingGap),
+                          faults_end_));
+      return again(what, config_.gap_every_ms);
+    case Trouble::kStopNode:
+      return stop_node(node);
+    case Trouble::kContinueNode:
+      return continue_node();
     case Trouble::kRestart: {
       NodeRun& n = nodes_[node];
       if (n.node == nullptr) return;
@@ -613,6 +634,51 @@ void FaultWorld::trouble(const Event& e) {
       return;
     }
   }
+}
+
+// Nothing of the node runs until then.
+void FaultWorld::hold(unsigned node, Instant until) {
+  NodeRun& n = nodes_[node];
+  trace("--- nothing of c{} is scheduled until {:.6f} ms", node, (until - Instant()).ms());
+  for (ProxyRun& p : n.proxies) p.dead_until = std::max(p.dead_until, until);
+  n.control_stopped_until = std::max(n.control_stopped_until, until);
+}
+
+void FaultWorld::stop_node(unsigned node) {
+  if (nodes_[node].node == nullptr) return;
+  stopped_ = node;
+  stopped_at_ = now();
+  hold(node, faults_end_);
+  for (unsigned n = 0; n < nodes_.size(); ++n) {
+    nodes_[n].gaps_at_stop.clear();
+    if (n == node || nodes_[n].node == nullptr || !nodes_[n].node->ready()) continue;
+    for (const ProxyRun& p : nodes_[n].proxies) nodes_[n].gaps_at_stop.push_back(p.gaps);
+  }
+  events_.push(faults_end_, {Kind::kFault, static_cast<std::uint8_t>(node),
+                             static_cast<std::uint16_t>(Trouble::kContinueNode), 0, 0});
+}
+
+void FaultWorld::continue_node() {
+  for (unsigned n = 0; n < nodes_.size(); ++n) check_silence(n, false);
+  stopped_at_ = Instant::never();
+}
+
+// The stopped node was given up by `node` at this moment, or not yet.
+void FaultWorld::check_silence(unsigned node, bool given_up) {
+  const NodeRun& n = nodes_[node];
+  if (n.gaps_at_stop.empty() || stopped_at_ == Instant::never()) return;
+  if (lost_at_[node][stopped_] >= stopped_at_) return;  // it was given up before
+  Duration gaps;
+  for (std::size_t p = 0; p < n.proxies.size(); ++p) {
+    const ProxyRun& proxy = n.proxies[p];
+    const Duration held = now() - proxy.last_turn;  // and not counted before it runs
+    gaps = std::max(gaps, proxy.gaps - n.gaps_at_stop[p] + (held > kSchedulingGap ? held : Duration()));
+  }
+  const Duration silence = now() - stopped_at_ - gaps;
+  if (silence <= ms(config_.peer_death_ms) + kJudges) return;
+  fail(fmt::format(
+      "cluster {} {} cluster {}, which was silent for {:.0f} ms, {:.0f} ms of scheduling gaps aside", node,
+      given_up ? "gave up only now" : "has not given up", stopped_, silence.ms(), gaps.ms()));
 }
 
 // ---------------------------------------------------------------- clients

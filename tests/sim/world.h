@@ -14,6 +14,8 @@
 //   clear ends        a connection ends as closed only if its peer closed or died, as lost only if its peer
 //                     was
 //   bounded memory    frames in flight, and the heap of the process
+//   clear deaths      a node that is silent is given up within peer_death_ms, time in which its peer was not
+//                     scheduled aside
 //   no leak           when its clients are gone a node holds nothing of them
 //
 // One seed is one world: the same seed gives the same trace, event for event.
@@ -81,6 +83,9 @@ class FaultWorld final : private NetworkEvents, private Stage {
     kBoot,
     kKill,
     kStop,
+    kGap,
+    kStopNode,
+    kContinueNode,
   };
   struct Event {
     Kind kind;
@@ -98,6 +103,8 @@ class FaultWorld final : private NetworkEvents, private Stage {
     Instant stalled_until;
     Instant dead_until;  // stalled, also when the network is good
     Instant last_turn;
+    Instant last_turn_by_its_clock;
+    Duration gaps;  // what it did not run for, where that is a scheduling gap
     bool idle = false;
     Instant held_until() const { return std::max(stalled_until, dead_until); }
   };
@@ -108,6 +115,9 @@ class FaultWorld final : private NetworkEvents, private Stage {
     std::vector<ProxyRun> proxies;
     Instant control_wake = Instant::never();
     Instant control_stalled_until;
+    Instant control_stopped_until;  // also when the network is good
+    std::vector<Duration>
+        gaps_at_stop;     // of its proxies, when stopped_ was stopped; empty: nothing is expected of it
     Instant restarted;    // when it came up last, if life > 1
     bool relays = false;  // proxies do work for each other
   };
@@ -198,6 +208,10 @@ class FaultWorld final : private NetworkEvents, private Stage {
   void wake_client(unsigned index, Instant at);
   void trouble(const Event& event);
   void again(Trouble what, double every_ms);
+  void hold(unsigned node, Instant until);
+  void stop_node(unsigned node);
+  void continue_node();
+  void check_silence(unsigned node, bool given_up);
 
   void attach(unsigned index);
   void destroy(unsigned index);
@@ -237,6 +251,8 @@ class FaultWorld final : private NetworkEvents, private Stage {
   std::vector<std::byte> contents_;  // what messages are made of
   std::vector<std::byte> scratch_;
   Instant faults_end_;
+  unsigned stopped_ = 0;  // the node that is stopped
+  Instant stopped_at_ = Instant::never();
   Instant quiet_from_;  // a path or a proxy may be dead for longer
   // When one of the two last gave up the other.
   std::array<std::array<Instant, Network::kMaxNodes>, Network::kMaxNodes> lost_at_;

@@ -141,6 +141,18 @@ WorldConfig WorldConfig::draw(std::uint64_t seed) {
     w.stops = d.whole(1, 4);
     w.stop_ms = d.between(1, 30);
   }
+
+  // A daemon is stopped while its peers' hosts are busy. Drawn apart, so that seeds without it stay what they were.
+  Draw busy{Prng(~seed)};
+  if (busy.chance(0.04)) {
+    w.path_death_ms = busy.one_of({110, 150, 200});
+    w.peer_death_ms = busy.one_of({250, 400});
+    w.stopped_ms = 6 * w.peer_death_ms;
+    w.gap_every_ms = busy.between(30, 100);
+    w.gap_ms = busy.between(51, 150);
+    w.fault_ms = w.stopped_ms + busy.between(50, 500);
+    w.restarts = w.dead_paths = w.dead_proxies = 0;
+  }
   return w;
 }
 
@@ -148,7 +160,7 @@ WorldConfig WorldConfig::draw_shared_memory(std::uint64_t seed) {
   WorldConfig w = draw(seed);
   w.shared_memory = 1;
   w.flows = 0;
-  w.restarts = w.kills = w.stops = 0;
+  w.restarts = w.kills = w.stops = w.stopped_ms = 0;
   w.latency_us = 0;
   // Partitions end before peers are given up.
   w.peer_death_ms = std::max(w.peer_death_ms, 10'000.0);

@@ -68,6 +68,9 @@ namespace braid::sim {
   X(control_stall_ms, 5, "for so long")                                                       \
   X(jump_every_ms, 0, "a node's clock jumps forward")                                         \
   X(jump_ms, 20, "by so much")                                                                \
+  X(gap_every_ms, 0, "a busy host: nothing of a node is scheduled")                           \
+  X(gap_ms, 80, "for so long")                                                                \
+  X(stopped_ms, 0, "a node is stopped once, for so long; its peers must give it up in time")  \
   X(restarts, 0, "a node dies and comes back with another epoch, so many times")              \
   X(down_ms, 5, "after so long")                                                              \
   X(kills, 0, "a client dies, so many times")                                                 \

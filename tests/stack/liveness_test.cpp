@@ -32,6 +32,35 @@ TEST(Liveness, PacketThatArrivesEndsTheSilence) {  // SC-8
   EXPECT_EQ(l.judgement_due(), at(1450_ms));
 }
 
+TEST(Liveness, SchedulingGapIsNotSilenceAndForgivesNoSilenceBeforeIt) {  // SC-8
+  Liveness l(test_config(), at(0_us));
+  l.on_scheduling_gap(at(700_ms), 300_ms);  // it ran until 400 ms
+  EXPECT_EQ(l.judge(at(799_ms)), Verdict::kUnchanged);
+  EXPECT_EQ(l.judge(at(800_ms)), Verdict::kPathDied);
+  EXPECT_EQ(l.judgement_due(), at(10'300_ms));
+}
+
+TEST(Liveness, PeerDiesInTimeThoughThisEndIsHeldUpAgainAndAgain) {  // SC-8
+  Liveness l(test_config(), at(0_us));
+  Instant now = at(0_us);
+  Duration ran;
+  Verdict verdict = Verdict::kUnchanged;
+  while (verdict != Verdict::kPeerDied && ran < 20_s) {
+    now = now + 40_ms + 60_ms;  // 40 ms of running, then a gap
+    ran += 40_ms;
+    l.on_scheduling_gap(now, 60_ms);
+    verdict = l.judge(now);
+  }
+  EXPECT_EQ(ran, 10_s);
+}
+
+TEST(Liveness, SchedulingGapThatIsLongerThanTheSilenceEndsNow) {  // SC-8
+  Liveness l(test_config(), at(0_us));
+  l.received(at(90_ms));
+  l.on_scheduling_gap(at(100_ms), 60_ms);  // the packet was received after the gap
+  EXPECT_EQ(l.judgement_due(), at(600_ms));
+}
+
 TEST(Liveness, ProbeIsDueAfterAQuarterOfPathDeathWithoutSending) {  // SC-8
   Liveness l(test_config(), at(0_us));
   EXPECT_EQ(l.probe_due(), at(125_ms));

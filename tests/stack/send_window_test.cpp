@@ -210,11 +210,13 @@ TEST(SendWindow, TimeoutMarksOnlyTheOldestLost) {  // SW-5
   EXPECT_EQ(w.resends(at(600_us)), (Numbers{1, 2, 3, 4, 5})) << "6 and 7 left less than three before it";
 }
 
-TEST(SendWindow, SchedulingGapRestartsTheTimers) {  // SW-5
+TEST(SendWindow, SchedulingGapPostponesTheTimersByItsLength) {  // SW-5
   Fixture w(8);
   w.sends(at(0_us), 2);
-  w.window.restart_timers(at(90_ms));
-  EXPECT_EQ(w.window.oldest_sent(), at(90_ms));
+  w.window.postpone_timers(at(90_ms), 60_ms);
+  EXPECT_EQ(w.window.oldest_sent(), at(60_ms)) << "30 ms of waiting count";
+  w.window.postpone_timers(at(100_ms), 60_ms);
+  EXPECT_EQ(w.window.oldest_sent(), at(100_ms)) << "nothing is sent later than now";
 }
 
 TEST(SendWindow, LatePacketIsNotRetransmitted) {  // SW-4

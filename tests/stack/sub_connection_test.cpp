@@ -658,8 +658,8 @@ TEST(SubConnection, SchedulingGapCausesNoRetransmission) {  // SW-5, SC-8
   t.suspended[0] = t.suspended[1] = true;
   t.run_for(700_ms);
   t.suspended[0] = t.suspended[1] = false;
-  t.a().sub->on_scheduling_gap(t.now);
-  t.b().sub->on_scheduling_gap(t.now);
+  t.a().sub->on_scheduling_gap(t.now, 700_ms);
+  t.b().sub->on_scheduling_gap(t.now, 700_ms);
   t.run_until_finished(10_ms);
   EXPECT_EQ(t.a().sub->stats().timeouts, 0u);
   EXPECT_EQ(t.a().sub->stats().retransmissions, 0u);
