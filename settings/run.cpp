@@ -43,7 +43,10 @@ constexpr Setting kInterface[] = {
     host(declare<&I::address>(
         {.name = "address", .help = "the IPv4 address of the cluster's stack", .required = true})),
     station(declare<&I::mac>(
-        {.name = "mac", .help = "the interface's Ethernet address; none: the daemon asks the device"})),
+        {.name = "mac",
+         .help =
+             "the interface's Ethernet address, which the other clusters then take from here and not from ARP; "
+             "none: the daemon asks the device, and the others ask by ARP"})),
     declare<&I::steering>(
         {.name = "steering", .help = "how packets reach the queue of their proxy (docs/OPERATIONS.md)"})};
 constinit const Schema kInterfaceSchema = {.settings = kInterface};

@@ -26,7 +26,7 @@ struct InterfaceConfig {
   std::string netns;      // a name under /var/run/netns; empty: the namespace that braid runs in
   std::string interface;  // must have no IP address, or the kernel answers for the stack
   std::string address;    // IPv4, of the cluster's stack
-  std::string mac;        // of the interface; empty: braidd asks the device
+  std::string mac;  // of the interface, static at its peers; empty: braidd asks the device, peers ask by ARP
   proxy::Steering steering = proxy::Steering::kAuto;
 };
 

@@ -37,6 +37,8 @@ class Liveness {
   // The path works: a packet arrived that only a peer that receives ours sends. Also when a connection ends.
   void set_path_alive() { path_dead_ = false; }
   bool path_dead() const { return path_dead_; }
+  // Nothing was received for path_death, whether judge() was called or not.
+  bool silent(Instant now) const { return now - last_received_ >= path_death_; }
 
   Verdict judge(Instant now) {
     const Duration silence = now - last_received_;

@@ -1,8 +1,10 @@
 #include "stack/neighbours.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
+#include "base/mutant.h"
 
 namespace braid::stack {
 
@@ -70,7 +72,7 @@ ArpArrival Neighbours::on_arp(Instant now, LinkId link, const ArpPacket& packet)
   if (is_ours(packet.sender_ip)) {
     // Our own broadcast may come back to us over another link of the same LAN.
     if (is_ours(packet.sender_mac)) return ArpArrival::kNotForUs;
-    ++stats_.address_conflicts;
+    note_conflict(now, {packet.sender_ip, links_[index].mac, packet.sender_mac, true});
     return ArpArrival::kOurAddress;
   }
   // The address of another of our links is answered there: here it would draw its traffic to this one.
@@ -154,6 +156,60 @@ void Neighbours::confirm(Entry& entry, const MacAddress& mac, Instant now) {
   entry.to_ask = false;
 }
 
+void Neighbours::move(Entry& entry, const MacAddress& mac, Instant now) {
+  confirm(entry, mac, now);
+  entry.held_until = now + config_.hold;
+  ++stats_.moved;
+}
+
+// ARP-4
+ArpArrival Neighbours::contest(Entry& entry, const MacAddress& claimant, Instant now) {
+  if (mutant(Mutant::kBelieveAnnouncements)) {
+    confirm(entry, claimant, now);
+    return ArpArrival::kMoved;
+  }
+  if (now < entry.held_until) {
+    note_conflict(now, {entry.key.ip, entry.mac, claimant, false});
+    return ArpArrival::kContested;
+  }
+  start_asking(entry, NeighbourState::kContested, now);
+  entry.claimant = claimant;
+  entry.contest_ends = now + config_.contest;
+  return ArpArrival::kContested;
+}
+
+// ARP-5
+void Neighbours::doubt(LinkId link, Ipv4Address ip, Instant now) {
+  Entry* const entry = find({index_of(link), ip});
+  if (entry == nullptr || now < entry->held_until) return;
+  switch (entry->state) {
+    case NeighbourState::kAbsent:
+    case NeighbourState::kAsking:
+    case NeighbourState::kContested:  // which ends sooner
+    case NeighbourState::kStatic:
+      return;
+    case NeighbourState::kKnown:
+    case NeighbourState::kRefreshing:
+      start_asking(*entry, NeighbourState::kDoubted, now);
+      break;
+    case NeighbourState::kDoubted:
+      break;
+  }
+  entry->doubted = now;
+  update_deadline();
+}
+
+void Neighbours::note_conflict(Instant now, const AddressConflict& conflict) {
+  ++stats_.address_conflicts;
+  if (now < next_conflict_) return;
+  conflict_ = conflict;
+  next_conflict_ = now + config_.conflict_interval;
+}
+
+std::optional<AddressConflict> Neighbours::take_conflict() {
+  return std::exchange(conflict_, std::nullopt);
+}
+
 // ARP-3
 ArpArrival Neighbours::learn(Instant now, std::size_t link, const ArpPacket& packet, bool asks_us) {
   if (!packet.sender_ip.is_unicast()) return ArpArrival::kNotForUs;  // a probe
@@ -168,17 +224,32 @@ ArpArrival Neighbours::learn(Instant now, std::size_t link, const ArpPacket& pac
   const bool same = entry->mac == packet.sender_mac;
   switch (entry->state) {
     case NeighbourState::kStatic:
-      return same ? ArpArrival::kConfirmed : ArpArrival::kStaticKept;
+      if (same) return ArpArrival::kConfirmed;
+      note_conflict(now, {key.ip, entry->mac, packet.sender_mac, false});
+      return ArpArrival::kStaticKept;
     case NeighbourState::kAbsent:
     case NeighbourState::kAsking:
       confirm(*entry, packet.sender_mac, now);
       return ArpArrival::kLearned;
     case NeighbourState::kKnown:
     case NeighbourState::kRefreshing:
-      break;
+      if (!same) return contest(*entry, packet.sender_mac, now);
+      confirm(*entry, packet.sender_mac, now);
+      return ArpArrival::kConfirmed;
+    case NeighbourState::kContested:
+      if (!same) return ArpArrival::kContested;
+      note_conflict(now, {key.ip, entry->mac, entry->claimant, false});
+      confirm(*entry, packet.sender_mac, now);
+      entry->held_until = now + config_.hold;
+      return ArpArrival::kConfirmed;
+    case NeighbourState::kDoubted:
+      // The known station may answer and be the wrong one, so its answer does not end the doubt.
+      if (!same) break;
+      entry->confirmed = now;
+      return ArpArrival::kConfirmed;
   }
-  confirm(*entry, packet.sender_mac, now);
-  return same ? ArpArrival::kConfirmed : ArpArrival::kMoved;
+  move(*entry, packet.sender_mac, now);
+  return ArpArrival::kMoved;
 }
 
 void Neighbours::queue_reply(Instant now, std::size_t link, const ArpPacket& request) {
@@ -222,7 +293,7 @@ std::optional<OutgoingArp> Neighbours::take_request(std::size_t link) {
   if (at == entries_.end()) return std::nullopt;
   at->to_ask = false;
   ++stats_.requests_sent;
-  const bool everybody = at->state == NeighbourState::kAsking;
+  const bool everybody = at->state == NeighbourState::kAsking || at->state == NeighbourState::kDoubted;
   return OutgoingArp{.destination = everybody ? MacAddress::broadcast() : at->mac,
                      .packet = {.operation = ArpOperation::kRequest,
                                 .sender_mac = links_[link].mac,
@@ -241,6 +312,17 @@ bool Neighbours::advance(Entry& entry, Instant now) {
       if (now - entry.wanted >= config_.forget_after) return false;
       begin_round(entry, now);
       return true;
+    case NeighbourState::kContested:
+      if (now >= entry.contest_ends)
+        move(entry, entry.claimant, now);
+      else if (now >= entry.next_round)
+        begin_round(entry, now);
+      return true;
+    case NeighbourState::kDoubted:
+      if (now - entry.doubted < config_.hold) break;
+      entry.state = NeighbourState::kKnown;
+      entry.to_ask = false;
+      break;
     case NeighbourState::kKnown:
     case NeighbourState::kRefreshing:
       break;
@@ -276,6 +358,10 @@ Instant Neighbours::deadline_of(const Entry& entry) const {
       return entry.wanted_since_confirmed ? refresh_time(entry) : expiry(entry);
     case NeighbourState::kRefreshing:
       return earlier(ask, expiry(entry));
+    case NeighbourState::kContested:
+      return earlier(ask, entry.contest_ends);
+    case NeighbourState::kDoubted:
+      return earlier(ask, earlier(expiry(entry), entry.doubted + config_.hold));
   }
   return Instant::never();
 }

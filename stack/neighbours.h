@@ -12,8 +12,15 @@
 //              (gone) |           (gone)                             |
 //                     +----------------------------------------------+
 //
-// kKnown and kRefreshing may be sent to. kStatic entries never change. Requests are broadcast on the link
-// while the station is not known, and sent to the known station alone while an entry is refreshed.
+//      kKnown, kRefreshing:                        answer of the known station
+//        another station claims the address ──► kContested ──────────────────────► kKnown, the claim is refused
+//                                                  │ none for `contest`: kKnown, at the claiming station
+//        doubt(): nothing comes back ──► kDoubted ── answer of another station: kKnown, there
+//                                           │ no doubt for `hold`: kKnown
+//
+// All but kAsking may be sent to. kStatic entries never change. Requests are broadcast on the link in kAsking and
+// kDoubted, and sent to the known station alone in kRefreshing and kContested. ARP proves nothing, so a claim
+// changes an entry only if the known station does not answer, and an entry that leads nowhere is asked for anew.
 //
 // Every link has an address of its own, and neighbours of its own: the same address behind two links is two
 // entries. Links may also share one address (wires that each lead to one peer).
@@ -46,6 +53,14 @@ struct NeighboursConfig {
   Duration lifetime = Duration::s(60);
   // An entry in use is refreshed so long before it expires; room for several requests at the slowest rate.
   Duration refresh_before_end = Duration::s(5);
+  // A known station that does not answer for so long loses its address to the one that claims it. Shorter than a
+  // path's death, and six requests.
+  Duration contest = Duration::ms(500);
+  // After a contest or a change of station nothing is changed for so long, and a doubt lasts so long: a new station
+  // has to have time to prove itself, which takes some of the slowest hellos.
+  Duration hold = Duration::s(1);
+  // Between two conflicts that are handed out by take_conflict().
+  Duration conflict_interval = Duration::s(10);
   // An address that did not answer and was not looked up for so long is forgotten.
   Duration forget_after = Duration::s(10);
   // Replies that wait to be sent; one more is dropped and counted, and its requester repeats it.
@@ -62,7 +77,24 @@ struct LocalLink {
   bool announce = false;
 };
 
-enum class NeighbourState : std::uint8_t { kAbsent, kAsking, kKnown, kRefreshing, kStatic };
+enum class NeighbourState : std::uint8_t {
+  kAbsent,
+  kAsking,
+  kKnown,
+  kRefreshing,
+  kContested,
+  kDoubted,
+  kStatic,
+};
+
+// Two stations claim an address.
+struct AddressConflict {
+  Ipv4Address address;
+  MacAddress holder;    // which is sent to, or ours
+  MacAddress claimant;  // which is not
+  bool ours = false;
+  bool operator==(const AddressConflict&) const = default;
+};
 
 // An ARP packet and the Ethernet address that it goes to.
 struct OutgoingArp {
@@ -76,6 +108,7 @@ enum class ArpArrival : std::uint8_t {
   kLearned,     // an address was resolved, or a new neighbour noted
   kConfirmed,   // nothing new, but known for longer
   kMoved,       // a known address has another station now
+  kContested,   // another station claims a known address; the known one is asked, or answered recently
   kNotForUs,    // about unknown stations: neither known nor asking us
   kStaticKept,  // contradicts a static entry, which stands
   kTableFull,   // new, and no free entry to note it (a request is still answered)
@@ -91,9 +124,11 @@ class Neighbours {
     std::uint64_t announcements_sent = 0;
     std::uint64_t replies_sent = 0;
     std::uint64_t replies_dropped = 0;
-    std::uint64_t evicted = 0;            // forgotten to make room
-    std::uint64_t no_room = 0;            // not entered: the table is full
-    std::uint64_t address_conflicts = 0;  // others that claimed our address
+    std::uint64_t evicted = 0;  // forgotten to make room
+    std::uint64_t no_room = 0;  // not entered: the table is full
+    std::uint64_t address_conflicts =
+        0;                    // claims of our address, of a static one, and of one whose station answers
+    std::uint64_t moved = 0;  // addresses that have another station now
   };
 
   // One per stack, owned by its worker. At most kMaxLinks links, each named once.
@@ -107,6 +142,13 @@ class Neighbours {
   // nullopt is the answer until a reply came: the caller keeps its packet and looks again. nullopt also
   // for addresses that no single other host has.
   [[nodiscard]] std::optional<MacAddress> lookup(LinkId link, Ipv4Address ip, Instant now);
+
+  // Nothing comes back from `ip` behind `link`, which is sent to: another station may have it. Call for every packet
+  // that leaves meanwhile.
+  void doubt(LinkId link, Ipv4Address ip, Instant now);
+
+  // The latest conflict, once, and at most one per conflict_interval.
+  std::optional<AddressConflict> take_conflict();
 
   // What is known of `ip` behind `link`; it does not count as a lookup.
   NeighbourState state(LinkId link, Ipv4Address ip) const;
@@ -144,6 +186,10 @@ class Neighbours {
     Instant next_round{};           // kAsking, kRefreshing: the next one does
     Duration retry{};               // and the wait after it
     bool to_ask = false;            // this round has still to go out
+    MacAddress claimant{};          // kContested: who claims it
+    Instant contest_ends{};         // kContested: then it is the claimant's
+    Instant doubted{};              // kDoubted: the last doubt()
+    Instant held_until{};           // no contest and no doubt before
   };
   struct Reply {
     std::size_t link;  // by index
@@ -163,6 +209,9 @@ class Neighbours {
   void start_asking(Entry& entry, NeighbourState state, Instant now);
   void begin_round(Entry& entry, Instant now);
   void confirm(Entry& entry, const MacAddress& mac, Instant now);
+  void move(Entry& entry, const MacAddress& mac, Instant now);
+  ArpArrival contest(Entry& entry, const MacAddress& claimant, Instant now);
+  void note_conflict(Instant now, const AddressConflict& conflict);
   ArpArrival learn(Instant now, std::size_t link, const ArpPacket& packet, bool asks_us);
   void queue_reply(Instant now, std::size_t link, const ArpPacket& request);
   std::optional<OutgoingArp> take_reply(std::size_t link);
@@ -183,6 +232,8 @@ class Neighbours {
   std::vector<Entry> entries_;  // by link and address; never more than config_.capacity
   std::vector<Reply> replies_;  // oldest first; never more than config_.reply_queue
   Instant next_deadline_ = Instant::never();
+  std::optional<AddressConflict> conflict_;  // not handed out yet
+  Instant next_conflict_{};                  // none is noted before
   Stats stats_;
 };
 

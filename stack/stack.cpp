@@ -311,6 +311,8 @@ std::size_t Stack::transmit_sub_connections(Instant now, LinkId link, MutableByt
     if (route.is_ready(sub.asked_source_port())) [[likely]] {
       length = transmit(now, route, sub, room);
     } else if (sub.wants_to_send(now)) {
+      if (sub.silent(now)) [[unlikely]]
+        doubt_silent(now, i);
       if (remotes_.resolve(i, sub.asked_source_port(), neighbours_, now))
         length = transmit(now, route, sub, room);
       else
@@ -322,6 +324,19 @@ std::size_t Stack::transmit_sub_connections(Instant now, LinkId link, MutableByt
     return length;
   }
   return asks ? transmit_arp(now, link, room) : 0;
+}
+
+// ARP-5. One peer that answers proves that its next hop's station leads to it, and maybe to others behind it.
+void Stack::doubt_silent(Instant now, std::size_t index) {
+  const Route& route = remotes_[index];
+  if (route.remote.mac) return;
+  for (std::size_t i = 0; i < remotes_.size(); ++i) {
+    const Route& other = remotes_[i];
+    if (!other.remote.absent && other.remote.link == route.remote.link && other.next_hop == route.next_hop &&
+        !sub_connections_[i]->silent(now))
+      return;
+  }
+  neighbours_.doubt(route.remote.link, route.next_hop, now);
 }
 
 // A packet that may be longer than the MTU is written aside, and leaves from there (IP-3).

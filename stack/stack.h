@@ -187,6 +187,9 @@ class Stack {
   // length; 0 when there is none. Call for every link until 0.
   std::size_t poll_transmit(Instant now, LinkId link, MutableBytes room);
 
+  // Two stations that claim one address, once, and at most one in ten seconds: for the log.
+  std::optional<AddressConflict> take_address_conflict() { return neighbours_.take_conflict(); }
+
   // When poll_transmit() is due if nothing arrives.
   Instant next_deadline();
   // The worker did not run for `gap` until now (SC-8).
@@ -235,6 +238,7 @@ class Stack {
   std::size_t transmit(Instant now, const Route& route, SubConnection& sub, MutableBytes room);
   std::size_t transmit_whole(Instant now, const Route& route, SubConnection& sub, MutableBytes room);
   std::size_t transmit_long(Instant now, const Route& route, SubConnection& sub, MutableBytes room);
+  void doubt_silent(Instant now, std::size_t index);
   std::size_t transmit_arp(Instant now, LinkId link, MutableBytes room);
 
   StackConfig config_;

@@ -140,6 +140,8 @@ class SubConnection {
   bool confirmed() const { return handshake_.confirmed(); }
   // Nothing was received for the path death time.
   bool path_dead() const { return liveness_.path_dead(); }
+  // The same also where there is no connection yet, or no more.
+  bool silent(Instant now) const { return liveness_.silent(now); }
   // True once after the peer was lost: every message that was queued has been failed. Until it was asked, no
   // records of the peer's new incarnation are handed up, so that none comes before that, and nothing is sent
   // (SC-7).

@@ -11,53 +11,55 @@
 namespace braid::proxy {
 
 // X(name, meaning): one list for the struct, the reports and the documentation.
-#define BRAID_PROXY_COUNTERS(X)                                                               \
-  X(messages_sent, "messages and parts of messages given to sub-connections")                 \
-  X(message_bytes_sent, "their bytes")                                                        \
-  X(messages_received, "records put into receive buffers")                                    \
-  X(message_bytes_received, "their bytes")                                                    \
-  X(packets_sent, "UDP packets of the transport that left")                                   \
-  X(packets_received, "UDP packets of the transport that were taken")                         \
-  X(frame_bytes_sent, "bytes of frames that left")                                            \
-  X(frame_bytes_received, "bytes of frames that arrived")                                     \
-  X(retransmissions, "packets retransmitted")                                                 \
-  X(timeouts, "retransmission timeouts")                                                      \
-  X(fast_retransmissions, "packets retransmitted because later ones were acknowledged")       \
-  X(acknowledgements_sent, "packets that carried nothing but acknowledgement")                \
-  X(duplicates, "packets that had arrived before")                                            \
-  X(misdirected, "packets that arrived for another proxy of this node: handed over")          \
-  X(handoff_drops, "misdirected packets dropped because that proxy's ring was full")          \
-  X(links_by_flow, "links whose NIC brings this proxy its packets by flow rule: now")         \
-  X(links_by_rss, "links whose peers send from a port that hashes to its queue: now")         \
-  X(links_by_handoff, "links that do neither: other proxies hand them over: now")             \
-  X(bad_frames, "too short, of another protocol, or not addressed to us")                     \
-  X(bad_ip, "IPv4 packets with a wrong version, length or checksum")                          \
-  X(bad_udp, "UDP datagrams with a wrong length or checksum")                                 \
-  X(bad_packets, "packets whose transport header or records are malformed")                   \
-  X(not_for_us, "IPv4 packets for another host, or for all of them")                          \
-  X(martians, "IPv4 packets from an address that no other host has")                          \
-  X(fragments_received, "IP fragments that arrived")                                          \
-  X(fragments_sent, "IP fragments that left")                                                 \
-  X(packets_reassembled, "IPv4 packets put together from fragments")                          \
-  X(fragments_dropped, "IP fragments that came twice, or overlap others")                     \
-  X(closed_ports, "UDP datagrams for a port that is not open")                                \
-  X(unreachables, "ICMP messages that a peer could not be reached")                           \
-  X(icmp_answers, "pings answered, and ICMP errors sent")                                     \
-  X(outgoing_dropped, "datagrams and ICMP messages dropped: no room, no way, no ARP answer")  \
-  X(unknown_epoch, "packets of an unknown or old epoch, or for another stack")                \
-  X(no_port, "records for a port that is closed or not the sender's")                         \
-  X(stale_records, "records outside the window of their connection: duplicates")              \
-  X(arrival_ring_full, "packets left unacknowledged because a client's ring was full")        \
-  X(bad_descriptors, "descriptors of clients that were refused: the client was disconnected") \
-  X(transmit_drops, "frames that the link refused")                                           \
-  X(scheduling_gaps, "times that this proxy was not scheduled for long: timers restarted")    \
-  X(peers_lost, "sub-connections given up because nothing came from the peer")                \
-  X(failed_over, "messages sent again over another path because theirs had died")             \
-  X(redelivered, "records that may have been delivered by another path before")               \
-  X(lent, "messages that another proxy of this node sent because this one had no path")       \
-  X(queued_bytes, "bytes given to sub-connections and not yet acknowledged: now, not in all") \
-  X(turns, "turns of the worker loop")                                                        \
-  X(idle_turns, "turns that found nothing to do")                                             \
+#define BRAID_PROXY_COUNTERS(X)                                                                    \
+  X(messages_sent, "messages and parts of messages given to sub-connections")                      \
+  X(message_bytes_sent, "their bytes")                                                             \
+  X(messages_received, "records put into receive buffers")                                         \
+  X(message_bytes_received, "their bytes")                                                         \
+  X(packets_sent, "UDP packets of the transport that left")                                        \
+  X(packets_received, "UDP packets of the transport that were taken")                              \
+  X(frame_bytes_sent, "bytes of frames that left")                                                 \
+  X(frame_bytes_received, "bytes of frames that arrived")                                          \
+  X(retransmissions, "packets retransmitted")                                                      \
+  X(timeouts, "retransmission timeouts")                                                           \
+  X(fast_retransmissions, "packets retransmitted because later ones were acknowledged")            \
+  X(acknowledgements_sent, "packets that carried nothing but acknowledgement")                     \
+  X(duplicates, "packets that had arrived before")                                                 \
+  X(misdirected, "packets that arrived for another proxy of this node: handed over")               \
+  X(handoff_drops, "misdirected packets dropped because that proxy's ring was full")               \
+  X(links_by_flow, "links whose NIC brings this proxy its packets by flow rule: now")              \
+  X(links_by_rss, "links whose peers send from a port that hashes to its queue: now")              \
+  X(links_by_handoff, "links that do neither: other proxies hand them over: now")                  \
+  X(bad_frames, "too short, of another protocol, or not addressed to us")                          \
+  X(bad_ip, "IPv4 packets with a wrong version, length or checksum")                               \
+  X(bad_udp, "UDP datagrams with a wrong length or checksum")                                      \
+  X(bad_packets, "packets whose transport header or records are malformed")                        \
+  X(not_for_us, "IPv4 packets for another host, or for all of them")                               \
+  X(martians, "IPv4 packets from an address that no other host has")                               \
+  X(fragments_received, "IP fragments that arrived")                                               \
+  X(fragments_sent, "IP fragments that left")                                                      \
+  X(packets_reassembled, "IPv4 packets put together from fragments")                               \
+  X(fragments_dropped, "IP fragments that came twice, or overlap others")                          \
+  X(closed_ports, "UDP datagrams for a port that is not open")                                     \
+  X(unreachables, "ICMP messages that a peer could not be reached")                                \
+  X(icmp_answers, "pings answered, and ICMP errors sent")                                          \
+  X(outgoing_dropped, "datagrams and ICMP messages dropped: no room, no way, no ARP answer")       \
+  X(address_conflicts, "claims by ARP of this node's address, or of a peer whose station answers") \
+  X(stations_changed, "addresses that another station has taken over, as ARP says")                \
+  X(unknown_epoch, "packets of an unknown or old epoch, or for another stack")                     \
+  X(no_port, "records for a port that is closed or not the sender's")                              \
+  X(stale_records, "records outside the window of their connection: duplicates")                   \
+  X(arrival_ring_full, "packets left unacknowledged because a client's ring was full")             \
+  X(bad_descriptors, "descriptors of clients that were refused: the client was disconnected")      \
+  X(transmit_drops, "frames that the link refused")                                                \
+  X(scheduling_gaps, "times that this proxy was not scheduled for long: timers postponed")         \
+  X(peers_lost, "sub-connections given up because nothing came from the peer")                     \
+  X(failed_over, "messages sent again over another path because theirs had died")                  \
+  X(redelivered, "records that may have been delivered by another path before")                    \
+  X(lent, "messages that another proxy of this node sent because this one had no path")            \
+  X(queued_bytes, "bytes given to sub-connections and not yet acknowledged: now, not in all")      \
+  X(turns, "turns of the worker loop")                                                             \
+  X(idle_turns, "turns that found nothing to do")                                                  \
   X(sleeps, "times that the idle proxy slept")
 
 struct alignas(kCacheLine) ProxyCounters {

@@ -174,6 +174,8 @@ class Server {
     tell_untold(machine_events_, "events of other machines happened");
     while (const std::optional<std::string> problem = node_.poll_capture_problem())
       spdlog::warn("{}", *problem);
+    while (const std::optional<stack::AddressConflict> conflict = node_.poll_address_conflict())
+      spdlog::warn("{}", AddressConflicts::text(*conflict));
     while (const std::optional<unsigned> fenced = node_.poll_fenced_proxy())
       spdlog::error("proxy {} has not moved for {} ms: the others go on without it", *fenced,
                     node_.config().transport.path_death_ms);

@@ -201,6 +201,10 @@ void Node::on_event(Instant, unsigned proxy, const ClusterDrained& event) {
   peers_->cluster_drained(event.cluster, proxy);
 }
 
+void Node::on_event(Instant now, unsigned, const AddressClaimed& event) {
+  address_conflicts_.add(now, event.conflict);
+}
+
 // ---------------------------------------------------------------- clients
 
 void Node::on_request(Instant now, ClientId id, const control::Message& m) {

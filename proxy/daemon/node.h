@@ -32,6 +32,7 @@
 #include "convergence/ports.h"
 #include "proxy/channel/control.h"
 #include "proxy/channel/node_counters.h"
+#include "proxy/daemon/address_conflicts.h"
 #include "proxy/daemon/client_service.h"
 #include "proxy/daemon/clients.h"
 #include "proxy/daemon/counters_memory.h"
@@ -121,6 +122,8 @@ class Node {
   std::optional<ClusterId> poll_ended_peer();
   // What happened with clusters of other machines since the last call, for the log.
   std::optional<std::string> poll_machine_event();
+  // An address that two stations claim, for the log.
+  std::optional<stack::AddressConflict> poll_address_conflict() { return address_conflicts_.poll(); }
   // Proxies that were fenced because they stalled, since the last call, for the log.
   std::optional<unsigned> poll_fenced_proxy();
   void count_refused_connection() { (**counters_).refused_connections.add(); }
@@ -163,6 +166,7 @@ class Node {
   void on_event(Instant now, unsigned proxy, const ProxyForgotten& event);
   void on_event(Instant now, unsigned proxy, const ProxyResumed& event);
   void on_event(Instant now, unsigned proxy, const ClusterDrained& event);
+  void on_event(Instant now, unsigned proxy, const AddressClaimed& event);
 
   // --- clients
   void free_gone_clients();
@@ -199,6 +203,7 @@ class Node {
   std::deque<ClusterId> ended_peers_;
   std::deque<ClusterId> lost_peers_;
   std::deque<unsigned> fenced_proxies_;
+  AddressConflicts address_conflicts_;
 };
 
 }  // namespace braid::proxy

@@ -374,6 +374,7 @@ void Worker::watch_paths(Instant now) {
   });
   carry_out_paths();
   if (waiting_.any_stranded()) waiting_.retry_stranded([&](Outgoing& message) { dispatch(message); });
+  if (const auto conflict = stack_.take_address_conflict()) mailbox_.report(AddressClaimed{*conflict});
   const bool ready = stack_.all_established();
   if (ready != ready_.load(std::memory_order_relaxed)) ready_.store(ready, std::memory_order_release);
 }

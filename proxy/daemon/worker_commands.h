@@ -175,10 +175,14 @@ struct ProxyResumed {};
 struct ClusterDrained {
   ClusterId cluster;
 };
+// Two stations claim an address.
+struct AddressClaimed {
+  stack::AddressConflict conflict;
+};
 
-using WorkerEvent =
-    std::variant<ControlReceived, PortDrained, ChannelDetached, LaneReleased, ProtocolViolation, PeerLost,
-                 PathUp, PathDead, PathClosed, PathUnreachable, ProxyForgotten, ProxyResumed, ClusterDrained>;
+using WorkerEvent = std::variant<ControlReceived, PortDrained, ChannelDetached, LaneReleased,
+                                 ProtocolViolation, PeerLost, PathUp, PathDead, PathClosed, PathUnreachable,
+                                 ProxyForgotten, ProxyResumed, ClusterDrained, AddressClaimed>;
 static_assert(std::is_trivially_copyable_v<WorkerEvent>);
 
 }  // namespace braid::proxy

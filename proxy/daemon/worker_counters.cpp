@@ -22,6 +22,8 @@ void publish_packets(const stack::Stack& stack, ProxyCounters& counters) {
   counters.icmp_answers.set(s.echoes_answered + s.icmp_errors_sent);
   counters.outgoing_dropped.set(s.outgoing_dropped);
   counters.unknown_epoch.set(s.unknown_epoch);
+  counters.address_conflicts.set(stack.neighbours().stats().address_conflicts);
+  counters.stations_changed.set(stack.neighbours().stats().moved);
 }
 
 // Sums over the sub-connections.

@@ -134,6 +134,24 @@ TEST(Plan, InterfaceIsOneLinkToAllPeersWithArp) {
   EXPECT_EQ(nodes[1].peers[1].mac, "");
 }
 
+TEST(Plan, AConfiguredStationIsStaticAtItsPeers) {  // ARP-3
+  settings::RunConfig config = clusters(3);
+  config.wire = settings::Wire::kDpdk;
+  config.dpdk.kind = settings::DpdkKind::kAfPacket;
+  for (unsigned k = 0; k < 3; ++k)
+    config.dpdk.interfaces.push_back({.cluster = k,
+                                      .netns = "",
+                                      .interface = "veth" + std::to_string(k),
+                                      .address = "192.168.7." + std::to_string(k + 1),
+                                      .mac = k == 2 ? "02:62:72:64:00:03" : ""});
+  const auto nodes = plan_nodes(config, "run", 2);
+  EXPECT_EQ(nodes[2].mac, "02:62:72:64:00:03");
+  for (const unsigned k : {0u, 1u}) {
+    EXPECT_EQ(nodes[k].peers[0].mac, "");
+    EXPECT_EQ(nodes[k].peers[1].mac, "02:62:72:64:00:03");
+  }
+}
+
 TEST(Plan, EveryClusterHasFaultsOfItsOwnFromOneSeed) {
   settings::RunConfig config = clusters(3);
   config.faults.loss = 0.5;

@@ -32,6 +32,8 @@
 #include "proxy/nic/capture_queue.h"
 #include "proxy/nic/faulty_queue.h"
 #include "stack/stack.h"
+#include "stack/wire/arp.h"
+#include "stack/wire/ethernet.h"
 #include "tests/cli/command.h"
 
 namespace braid {
@@ -52,7 +54,11 @@ using Bytes = std::vector<std::byte>;
 constexpr Ipv4Address kUs(10, 99, 0, 1);
 constexpr Ipv4Address kKernel(10, 99, 0, 2);
 constexpr Ipv4Address kKernelBeyond(10, 77, 0, 1);  // on another network, behind the kernel
+constexpr Ipv4Address kElsewhere(10, 99, 0, 3);     // where nobody is
 constexpr MacAddress kOurMac(2, 0x62, 0x72, 0x64, 9, 1);
+// A station for the kernel, and one that nobody has.
+constexpr MacAddress kKernelMac(2, 0x62, 0x72, 0x64, 8, 1);
+constexpr MacAddress kNobody(2, 0x62, 0x72, 0x64, 8, 66);
 constexpr std::uint16_t kOurPort = 5000;
 constexpr std::uint16_t kTheirPort = 6000;
 constexpr LinkId kLink(0);
@@ -183,16 +189,17 @@ class KernelPeer : public ::testing::Test {
       if (!space.empty()) cli::testing::run({"/usr/bin/env", "ip", "netns", "del", space});
   }
 
-  static stack::StackConfig config(const MacAddress& mac = kOurMac) {
+  static stack::StackConfig config(const MacAddress& mac, Ipv4Address remote) {
     stack::StackConfig c;
     c.local = {ClusterId(0), ProxyId(0)};
     c.interfaces = {{kUs, mac, 24, kKernel}};
-    // A cluster that should be at the kernel's address, and is not.
-    c.remotes = {{{ClusterId(1), ProxyId(0)}, kKernel, 7700, kLink, std::nullopt}};
+    // A cluster that should be there, and is not.
+    c.remotes = {{{ClusterId(1), ProxyId(0)}, remote, 7700, kLink, std::nullopt}};
     return c;
   }
   // A stack at its end of the wire.
-  void start(const proxy::Faults& faults = {}, const MacAddress& mac = kOurMac) {
+  void start(const proxy::Faults& faults = {}, const MacAddress& mac = kOurMac,
+             Ipv4Address remote = kKernel) {
     int fd = -1;
     {
       const Inside inside(ours_);
@@ -214,7 +221,7 @@ class KernelPeer : public ::testing::Test {
     std::unique_ptr<proxy::NicQueue> queue = std::make_unique<PacketSocket>(fd);
     if (faults.any()) queue = std::make_unique<proxy::FaultyQueue>(std::move(queue), faults);
     queue_ = std::make_unique<proxy::CaptureQueue>(std::move(queue), capture_, interface_);
-    stack_ = std::make_unique<stack::Stack>(config(mac), monotonic_now());
+    stack_ = std::make_unique<stack::Stack>(config(mac, remote), monotonic_now());
     ASSERT_TRUE(stack_->bind(kOurPort));
   }
 
@@ -289,6 +296,27 @@ class KernelPeer : public ::testing::Test {
     }
   }
 
+  // Somebody in the kernel's network says by a packet socket of its own which station has an address.
+  void announce(Ipv4Address address, const MacAddress& station) {
+    std::array<std::byte, 60> frame{};
+    const std::size_t at =
+        stack::write_ethernet(frame, MacAddress::broadcast(), station, stack::EtherType::kArp);
+    stack::write_arp(std::span(frame).subspan(at), {.operation = stack::ArpOperation::kRequest,
+                                                    .sender_mac = station,
+                                                    .sender_ip = address,
+                                                    .target_mac = MacAddress(),
+                                                    .target_ip = address});
+    const Inside inside(theirs_);
+    const int fd = ::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+    sockaddr_ll to{};
+    to.sll_family = AF_PACKET;
+    to.sll_ifindex = static_cast<int>(::if_nametoindex("kernel"));
+    EXPECT_EQ(::sendto(fd, frame.data(), frame.size(), 0, reinterpret_cast<const sockaddr*>(&to), sizeof to),
+              static_cast<ssize_t>(frame.size()))
+        << std::strerror(errno);
+    ::close(fd);
+  }
+
   void ip(const Words& words) { check({"/usr/bin/env", "ip"}, words); }
   void run_in(const std::string& space, const Words& words) {
     check({"/usr/bin/env", "ip", "netns", "exec", space}, words);
@@ -349,6 +377,50 @@ TEST_F(KernelPeer, ResolvesOurAddressAndFollowsItToAnotherStation) {  // ARP-3
   EXPECT_THAT(station(), HasSubstr(other.to_string())) << "before it had to ask";
   EXPECT_EQ(socket.send(random_bytes(10, 1)), 0);
   EXPECT_TRUE(until([&] { return datagrams_.size() == 2; }));
+}
+
+TEST_F(KernelPeer, ForgedAnnouncementOfItsAddressChangesNothing) {  // ARP-4
+  start({}, kOurMac, kElsewhere);
+  run_in(theirs_, {"ip", "link", "set", "kernel", "address", kKernelMac.to_string()});
+  const KernelSocket socket(theirs_);
+  const auto answers = [&](std::uint64_t seed) {
+    const Bytes content = random_bytes(100, seed);
+    (void)stack_->send_datagram(monotonic_now(), kOurPort, {kKernel, kTheirPort}, content);
+    std::optional<Bytes> got;
+    return until([&] { return (got = socket.receive()).has_value(); }, 2_s) && *got == content;
+  };
+  ASSERT_TRUE(answers(1));
+  announce(kKernel, kNobody);
+  // The kernel is asked whether it is still there.
+  EXPECT_TRUE(until([&] { return stack_->neighbours().stats().address_conflicts == 1; }));
+  EXPECT_EQ(stack_->take_address_conflict(), (stack::AddressConflict{kKernel, kKernelMac, kNobody, false}));
+  run_for(600_ms);
+  EXPECT_TRUE(answers(2));
+  EXPECT_EQ(stack_->neighbours().stats().moved, 0u);
+}
+
+TEST_F(KernelPeer, AnnouncementOfItsNewStationIsFollowed) {  // ARP-4
+  start({}, kOurMac, kElsewhere);
+  const KernelSocket socket(theirs_);
+  EXPECT_EQ(socket.send(random_bytes(10, 1)), 0);
+  ASSERT_TRUE(until([&] { return datagrams_.size() == 1; }));
+  run_in(theirs_, {"ip", "link", "set", "kernel", "address", kKernelMac.to_string()});
+  announce(kKernel, kKernelMac);
+  EXPECT_TRUE(until([&] { return stack_->neighbours().stats().moved == 1; }));
+  EXPECT_EQ(stack_->send_datagram(monotonic_now(), kOurPort, {kKernel, kTheirPort}, random_bytes(10, 2)),
+            stack::Sent::kQueued);
+  EXPECT_TRUE(until([&] { return socket.receive().has_value(); }, 2_s));
+}
+
+TEST_F(KernelPeer, SilentPeerIsFoundAtItsNewStation) {  // ARP-5
+  const KernelSocket socket(theirs_);
+  // Handshakes leave for the cluster that is not there.
+  ASSERT_TRUE(until([&] { return stack_->path_report(0).unreachables > 0; }));
+  run_in(theirs_, {"ip", "link", "set", "kernel", "address", kKernelMac.to_string()});  // and does not say so
+  EXPECT_TRUE(until([&] { return stack_->neighbours().stats().moved == 1; }));
+  EXPECT_EQ(stack_->send_datagram(monotonic_now(), kOurPort, {kKernel, kTheirPort}, random_bytes(10, 2)),
+            stack::Sent::kQueued);
+  EXPECT_TRUE(until([&] { return socket.receive().has_value(); }, 2_s));
 }
 
 TEST_F(KernelPeer, ExchangesDatagramsOfEveryLength) {  // UDP-2, IP-2, IP-3

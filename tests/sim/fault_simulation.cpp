@@ -313,6 +313,7 @@ constexpr NamedMutant kMutants[] = {
     {"misorder-after-failover", Mutant::kMisorderAfterFailover},
     {"leak-credit", Mutant::kLeakCredit},
     {"drop-tail-probe", Mutant::kDropTailProbe},
+    {"believe-announcements", Mutant::kBelieveAnnouncements},
     {"forgive-all-silence", Mutant::kForgiveAllSilence},
 };
 

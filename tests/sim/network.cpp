@@ -104,6 +104,12 @@ void Network::route(unsigned from, unsigned link, FrameRef frame) {
   pool_.give(frame.buffer);
 }
 
+void Network::inject(unsigned from, unsigned to, unsigned link, ByteView frame) {
+  const FrameRef copy{pool_.take(), static_cast<std::uint32_t>(frame.size())};
+  std::memcpy(pool_.data(copy.buffer), frame.data(), frame.size());
+  send(from, to, link, copy);
+}
+
 bool Network::path_is_cut(unsigned from, unsigned to, ByteView frame) {
   if (!is_ipv4(frame) || frame.size() < kUdpDestination + 2) return false;
   const unsigned source = load_be<std::uint16_t>(frame.data() + kUdpDestination - 2) - unsigned{kUdpPortBase};

@@ -71,6 +71,8 @@ class Network final : private VirtualNic::Wire {
     cut_until(peer, peer_proxy, node, proxy) = cut_until(node, proxy, peer, peer_proxy);
     paths_cut_ = true;
   }
+  // Somebody sends that frame to `to`, over the line from `from`.
+  void inject(unsigned from, unsigned to, unsigned link, ByteView frame);
   void set_link(unsigned node, unsigned link, bool up) { up_[node][link] = up; }
   bool link_up(unsigned node, unsigned link) const { return up_[node][link]; }
   // From now on nothing goes wrong, other than that a queue can be full.

@@ -14,6 +14,8 @@
 #include "convergence/position.h"
 #include "sim/virtual_config.h"
 #include "sim/virtual_service.h"
+#include "stack/wire/arp.h"
+#include "stack/wire/ethernet.h"
 #include "stack/wire/segment.h"
 
 namespace braid::sim {
@@ -267,6 +269,7 @@ void FaultWorld::plan_faults() {
   again(Trouble::kControlStall, config_.control_stall_every_ms);
   again(Trouble::kJump, config_.jump_every_ms);
   again(Trouble::kGap, config_.gap_every_ms);
+  again(Trouble::kForgedArp, config_.forge_every_ms);
   if (config_.stopped_ms > 0)
     events_.push(Instant() + ms(config_.fault_ms - config_.stopped_ms),
                  {Kind::kFault, static_cast<std::uint8_t>(random_.below(nodes_.size())),
@@ -593,6 +596,9 @@ void FaultWorld::trouble(const Event& e) {
       hold(node, std::min(now() + kSchedulingGap + exponential(random_, ms(config_.gap_ms) - kSchedulingGap),
                           faults_end_));
       return again(what, config_.gap_every_ms);
+    case Trouble::kForgedArp:
+      forge_arp(node);
+      return again(what, config_.forge_every_ms);
     case Trouble::kStopNode:
       return stop_node(node);
     case Trouble::kContinueNode:
@@ -642,6 +648,26 @@ void FaultWorld::hold(unsigned node, Instant until) {
   trace("--- nothing of c{} is scheduled until {:.6f} ms", node, (until - Instant()).ms());
   for (ProxyRun& p : n.proxies) p.dead_until = std::max(p.dead_until, until);
   n.control_stopped_until = std::max(n.control_stopped_until, until);
+}
+
+// Another node hears that the node's address is at a station where nobody is.
+void FaultWorld::forge_arp(unsigned node) {
+  const auto nodes = static_cast<unsigned>(nodes_.size());
+  const unsigned other = (node + 1 + static_cast<unsigned>(random_.below(nodes - 1))) % nodes;
+  const stack::Ipv4Address address = *stack::Ipv4Address::parse(address_of(Station{node, 0}));
+  const stack::MacAddress nobody(2, 0, 0, 0, 0, static_cast<std::uint8_t>(random_.below(3)));
+  std::array<std::byte, kEthernetHeaderBytes + 46> frame{};
+  const std::size_t at =
+      stack::write_ethernet(frame, stack::MacAddress::broadcast(), nobody, stack::EtherType::kArp);
+  const bool request = random_.chance(0.5);
+  stack::write_arp(std::span(frame).subspan(at),
+                   {.operation = request ? stack::ArpOperation::kRequest : stack::ArpOperation::kReply,
+                    .sender_mac = nobody,
+                    .sender_ip = address,
+                    .target_mac = stack::MacAddress(),
+                    .target_ip = address});
+  trace("--- c{} hears that c{} is at {}", other, node, nobody.to_string());
+  network_->inject(node, other, 0, frame);
 }
 
 void FaultWorld::stop_node(unsigned node) {

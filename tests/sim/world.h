@@ -84,6 +84,7 @@ class FaultWorld final : private NetworkEvents, private Stage {
     kKill,
     kStop,
     kGap,
+    kForgedArp,
     kStopNode,
     kContinueNode,
   };
@@ -209,6 +210,7 @@ class FaultWorld final : private NetworkEvents, private Stage {
   void trouble(const Event& event);
   void again(Trouble what, double every_ms);
   void hold(unsigned node, Instant until);
+  void forge_arp(unsigned node);
   void stop_node(unsigned node);
   void continue_node();
   void check_silence(unsigned node, bool given_up);

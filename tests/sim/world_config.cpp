@@ -153,6 +153,7 @@ WorldConfig WorldConfig::draw(std::uint64_t seed) {
     w.fault_ms = w.stopped_ms + busy.between(50, 500);
     w.restarts = w.dead_paths = w.dead_proxies = 0;
   }
+  if (w.static_mac == 0 && busy.chance(0.5)) w.forge_every_ms = busy.between(2, 50);
   return w;
 }
 

@@ -58,6 +58,7 @@ namespace braid::sim {
   X(dead_paths, 0, "pairs of proxies that never hear each other again, at most so many")      \
   X(link_down_every_ms, 0, "a NIC has no link")                                               \
   X(link_down_ms, 5, "for so long")                                                           \
+  X(forge_every_ms, 0, "an ARP packet gives a node's address to a station that is not there") \
   /* faults of machines */                                                                    \
   X(stall_every_ms, 0, "a proxy is not scheduled")                                            \
   X(stall_ms, 2, "for so long")                                                               \

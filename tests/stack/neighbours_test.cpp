@@ -241,11 +241,119 @@ TEST(Neighbours, ArpBetweenUnknownStationsIsIgnored) {  // ARP-3
   EXPECT_EQ(lan.sent(at(0_us)), std::vector<OutgoingArp>{});
 }
 
-TEST(Neighbours, AnnouncementOfAKnownPeerChangesItsStation) {  // ARP-3
+TEST(Neighbours, AnnouncedStationIsTakenIfTheKnownOneDoesNotAnswer) {  // ARP-4
   Lan lan;
   lan.resolve(at(0_s));
-  EXPECT_EQ(lan.table.on_arp(at(100_ms), kLeft, announcement(kPeer, kOtherMac)), ArpArrival::kMoved);
-  EXPECT_EQ(lan.lookup(kPeer, at(1_s)), kOtherMac);
+  EXPECT_EQ(lan.table.on_arp(at(100_ms), kLeft, announcement(kPeer, kOtherMac)), ArpArrival::kContested);
+  EXPECT_EQ(lan.state(kPeer), NeighbourState::kContested);
+  const OutgoingArp question{kPeerMac, {ArpOperation::kRequest, kOurLeft, kUs, MacAddress(), kPeer}};
+  EXPECT_EQ(lan.sent(at(100_ms)), std::vector{question}) << "to the known station alone";
+  EXPECT_EQ(lan.lookup(kPeer, at(500_ms)), kPeerMac) << "usable meanwhile";
+  EXPECT_EQ(lan.instants_of_sending(at(599_ms)),
+            (std::vector{at(110_ms), at(130_ms), at(170_ms), at(250_ms), at(410_ms)}));
+  EXPECT_EQ(lan.sent(at(600_ms)), std::vector<OutgoingArp>{});
+  EXPECT_EQ(lan.lookup(kPeer, at(600_ms)), kOtherMac);
+  EXPECT_EQ(lan.state(kPeer), NeighbourState::kKnown);
+  EXPECT_EQ(lan.table.stats().moved, 1u);
+  EXPECT_EQ(lan.table.stats().address_conflicts, 0u) << "it is its only station";
+  EXPECT_EQ(lan.table.take_conflict(), std::nullopt);
+}
+
+TEST(Neighbours, AnnouncementChangesNothingIfTheKnownStationAnswers) {  // ARP-4
+  // A request, a reply, and one that asks us: whatever it is, it is a claim and no more.
+  for (const ArpPacket& claim :
+       {announcement(kPeer, kOtherMac), reply(kPeer, kOtherMac), request(kPeer, kOtherMac)}) {
+    Lan lan;
+    lan.resolve(at(0_s));
+    EXPECT_EQ(lan.table.on_arp(at(100_ms), kLeft, claim), ArpArrival::kContested);
+    EXPECT_EQ(lan.table.on_arp(at(101_ms), kLeft, claim), ArpArrival::kContested) << "nor if it is repeated";
+    EXPECT_FALSE(lan.sent(at(101_ms)).empty());
+    EXPECT_EQ(lan.table.on_arp(at(102_ms), kLeft, reply(kPeer, kPeerMac)), ArpArrival::kConfirmed);
+    EXPECT_EQ(lan.lookup(kPeer, at(10_s)), kPeerMac);
+    EXPECT_EQ(lan.instants_of_sending(at(10_s)), std::vector<Instant>{});
+    EXPECT_EQ(lan.table.stats().moved, 0u);
+    EXPECT_EQ(lan.table.take_conflict(), (AddressConflict{kPeer, kPeerMac, kOtherMac, false}));
+    EXPECT_EQ(lan.table.take_conflict(), std::nullopt) << "once";
+  }
+}
+
+TEST(Neighbours, FloodOfClaimsCostsOneContestASecond) {  // ARP-4
+  Lan lan;
+  lan.resolve(at(0_s));
+  for (int ms = 0; ms < 10'000; ++ms) {
+    const Instant now = at(1_s + Duration::ms(ms));
+    EXPECT_EQ(lan.table.on_arp(now, kLeft, announcement(kPeer, kOtherMac)), ArpArrival::kContested);
+    if (!lan.sent(now).empty()) (void)lan.table.on_arp(now, kLeft, reply(kPeer, kPeerMac));
+    ASSERT_EQ(lan.lookup(kPeer, now), kPeerMac) << ms;
+  }
+  EXPECT_LE(lan.table.stats().requests_sent, 12u);
+  EXPECT_EQ(lan.table.stats().address_conflicts, 10'000u);
+  int named = 0;
+  while (lan.table.take_conflict()) ++named;
+  EXPECT_EQ(named, 1) << "the latest";
+}
+
+TEST(Neighbours, SecondAnswerToARequestIsAClaim) {  // ARP-4
+  Lan lan;
+  lan.resolve(at(0_s));
+  EXPECT_EQ(lan.table.on_arp(at(1_ms), kLeft, reply(kPeer, kOtherMac)), ArpArrival::kContested);
+  EXPECT_FALSE(lan.sent(at(1_ms)).empty());
+  EXPECT_EQ(lan.table.on_arp(at(2_ms), kLeft, reply(kPeer, kPeerMac)), ArpArrival::kConfirmed);
+  EXPECT_EQ(lan.lookup(kPeer, at(3_ms)), kPeerMac);
+}
+
+TEST(Neighbours, DoubtedAddressIsAskedForByBroadcastAndUsableMeanwhile) {  // ARP-5
+  Lan lan;
+  lan.resolve(at(0_s));
+  lan.table.doubt(kLeft, kPeer, at(5_s));
+  EXPECT_EQ(lan.state(kPeer), NeighbourState::kDoubted);
+  const OutgoingArp question{MacAddress::broadcast(),
+                             {ArpOperation::kRequest, kOurLeft, kUs, MacAddress(), kPeer}};
+  EXPECT_EQ(lan.sent(at(5_s)), std::vector{question});
+  EXPECT_EQ(lan.lookup(kPeer, at(5_s)), kPeerMac);
+  EXPECT_EQ(lan.table.on_arp(at(5_s) + 1_ms, kLeft, reply(kPeer, kOtherMac)), ArpArrival::kMoved);
+  EXPECT_EQ(lan.lookup(kPeer, at(5_s) + 1_ms), kOtherMac);
+  EXPECT_EQ(lan.state(kPeer), NeighbourState::kKnown);
+}
+
+TEST(Neighbours, AnswerOfTheStationThatLeadsNowhereDoesNotEndTheDoubt) {  // ARP-5
+  Lan lan;
+  lan.resolve(at(0_s));
+  lan.table.doubt(kLeft, kPeer, at(5_s));
+  EXPECT_EQ(lan.table.on_arp(at(5_s) + 1_ms, kLeft, reply(kPeer, kPeerMac)), ArpArrival::kConfirmed);
+  EXPECT_EQ(lan.table.on_arp(at(5_s) + 2_ms, kLeft, reply(kPeer, kOtherMac)), ArpArrival::kMoved);
+  // The new station has time to prove itself, then the former one is tried again.
+  lan.table.doubt(kLeft, kPeer, at(5_s) + 3_ms);
+  EXPECT_EQ(lan.state(kPeer), NeighbourState::kKnown);
+  lan.table.doubt(kLeft, kPeer, at(6_s) + 2_ms);
+  EXPECT_EQ(lan.state(kPeer), NeighbourState::kDoubted);
+  EXPECT_EQ(lan.table.on_arp(at(6_s) + 3_ms, kLeft, reply(kPeer, kPeerMac)), ArpArrival::kMoved);
+  EXPECT_EQ(lan.lookup(kPeer, at(6_s) + 3_ms), kPeerMac);
+}
+
+TEST(Neighbours, DoubtEndsWhenItIsNotRepeated) {  // ARP-5
+  Lan lan;
+  lan.resolve(at(0_s));
+  for (int i = 0; i < 20; ++i) {
+    lan.table.doubt(kLeft, kPeer, at(1_s + 100_ms * i));
+    (void)lan.instants_of_sending(at(1_s + 100_ms * i));
+  }
+  EXPECT_EQ(lan.state(kPeer), NeighbourState::kDoubted);
+  EXPECT_LE(lan.table.stats().requests_sent, 10u) << "ever less often";
+  (void)lan.instants_of_sending(at(4_s));
+  EXPECT_EQ(lan.state(kPeer), NeighbourState::kKnown);
+  EXPECT_EQ(lan.instants_of_sending(at(50_s)), std::vector<Instant>{});
+  EXPECT_EQ(lan.table.stats().moved, 0u);
+}
+
+TEST(Neighbours, DoubtAboutAnAddressThatIsNotKnownDoesNothing) {  // ARP-5
+  Lan lan;
+  lan.table.doubt(kLeft, kPeer, at(0_s));
+  EXPECT_EQ(lan.table.size(), 0u);
+  ASSERT_TRUE(lan.table.add_static(kLeft, kOther, kOtherMac));
+  lan.table.doubt(kLeft, kOther, at(0_s));
+  EXPECT_EQ(lan.state(kOther), NeighbourState::kStatic);
+  EXPECT_EQ(lan.sent(at(0_s)), std::vector<OutgoingArp>{});
 }
 
 TEST(Neighbours, AddressConflictsAreCounted) {
@@ -253,6 +361,8 @@ TEST(Neighbours, AddressConflictsAreCounted) {
   EXPECT_EQ(lan.table.on_arp(at(0_s), kLeft, announcement(kUs, kPeerMac)), ArpArrival::kOurAddress);
   EXPECT_EQ(lan.table.on_arp(at(0_s), kLeft, request(kUs, kPeerMac)), ArpArrival::kOurAddress);
   EXPECT_EQ(lan.table.stats().address_conflicts, 2u);
+  EXPECT_EQ(lan.table.take_conflict(), (AddressConflict{kUs, kOurLeft, kPeerMac, true}));
+  EXPECT_EQ(lan.table.take_conflict(), std::nullopt) << "one in ten seconds";
   EXPECT_EQ(lan.sent(at(0_s)), std::vector<OutgoingArp>{});
   // Our own question, come round over the other link, is no conflict.
   EXPECT_EQ(lan.table.on_arp(at(0_s), kRight, request(kUs, kOurLeft, kPeer)), ArpArrival::kNotForUs);
@@ -275,6 +385,7 @@ TEST(Neighbours, StaticEntryIgnoresArp) {  // ARP-3
   ASSERT_TRUE(lan.table.add_static(kLeft, kPeer, kPeerMac));
   EXPECT_EQ(lan.table.on_arp(at(0_s), kLeft, announcement(kPeer, kOtherMac)), ArpArrival::kStaticKept);
   EXPECT_EQ(lan.table.on_arp(at(0_s), kLeft, reply(kPeer, kOtherMac)), ArpArrival::kStaticKept);
+  EXPECT_EQ(lan.table.take_conflict(), (AddressConflict{kPeer, kPeerMac, kOtherMac, false}));
   EXPECT_EQ(lan.table.on_arp(at(0_s), kLeft, reply(kPeer, kPeerMac)), ArpArrival::kConfirmed);
   EXPECT_EQ(lan.lookup(kPeer, at(1_s)), kPeerMac);
   // But it is answered: it may know us less well.
@@ -435,8 +546,9 @@ TEST(Neighbours, FloodOfRequestsFillsOnlyTheReplyQueue) {
   }
   EXPECT_EQ(lan.sent(at(0_s)).size(), 3u);
   EXPECT_EQ(lan.table.stats().replies_dropped, 7u);
-  EXPECT_EQ(lan.table.on_arp(at(1_s), kLeft, request(kPeer, kPeerMac)), ArpArrival::kMoved);
-  EXPECT_EQ(lan.sent(at(1_s)).size(), 1u) << "there is room again";
+  EXPECT_EQ(lan.table.on_arp(at(1_s), kLeft, request(kPeer, kPeerMac)), ArpArrival::kContested);
+  EXPECT_EQ(lan.sent(at(1_s)).size(), 2u)
+      << "there is room again; and the station that had the address is asked";
 }
 
 TEST(Neighbours, BoundsHoldInAnyOrderOfEvents) {
@@ -451,7 +563,10 @@ TEST(Neighbours, BoundsHoldInAnyOrderOfEvents) {
   for (int step = 0; step < 20'000; ++step) {
     now = now + Duration::us(static_cast<std::int64_t>(prng.below(200'000)));
     const LinkId link = prng.chance(0.5) ? kLeft : kRight;
-    switch (prng.below(5)) {
+    switch (prng.below(6)) {
+      case 3:
+        lan.table.doubt(link, any_ip(), now);
+        break;
       case 0:
         (void)lan.table.on_arp(now, link,
                                prng.chance(0.5) ? request(any_ip(), any_mac()) : reply(any_ip(), any_mac()));

@@ -622,7 +622,7 @@ TEST(StackInterfaces, WithoutAGatewayThereIsNoWayOut) {  // ARP-2
   EXPECT_EQ(stack.send_datagram(Instant(), kPort, {Ipv4Address(), 53}, {}), Sent::kNoWay);
 }
 
-TEST(StackInterfaces, AnnouncementMovesAPeerToAnotherStation) {  // ARP-1
+TEST(StackInterfaces, AnnouncementOfAPeerThatAnswersMovesNothing) {  // ARP-4
   Wire wire;
   TestStack& a = wire.add(stack_config(0, 2, true));
   wire.add(stack_config(1, 2, true));
@@ -633,10 +633,35 @@ TEST(StackInterfaces, AnnouncementMovesAPeerToAnotherStation) {  // ARP-1
   write_arp(MutableBytes(f).subspan(kIp),
             {ArpOperation::kRequest, mac_of(7), ip_of(1), MacAddress(), ip_of(1)});
   EXPECT_EQ(a.receive(wire.now, f).what, What::kForAllProxies);
+  wire.run_for(700_ms);
+  EXPECT_EQ(a.stack->neighbours().stats().address_conflicts, 1u);
+  EXPECT_EQ(a.stack->neighbours().stats().moved, 0u);
+  EXPECT_EQ(a.stack->take_address_conflict(), (AddressConflict{ip_of(1), mac_of(1), mac_of(7), false}));
   EXPECT_EQ(a.stack->send_datagram(wire.now, kPort, {ip_of(1), kTheirPort}, {}), Sent::kQueued);
   Bytes room(a.stack->frame_bytes());
   ASSERT_GT(a.stack->poll_transmit(wire.now, kWire, room), 0u);
-  EXPECT_EQ(MacAddress::load(room.data()), mac_of(7));
+  EXPECT_EQ(MacAddress::load(room.data()), mac_of(1));
+}
+
+TEST(StackInterfaces, SilentPeerIsLookedForByBroadcast) {  // ARP-5
+  Wire wire;
+  TestStack& a = wire.add(stack_config(0, 2, true));
+  wire.add(stack_config(1, 2, true));
+  wire.run_for(20_ms);
+  ASSERT_TRUE(a.stack->all_established());
+  const auto asks = [&](Instant now) {
+    Bytes room(a.stack->frame_bytes());
+    ArpPacket arp;
+    bool found = false;
+    for (int frames = 0; frames < 20 && a.stack->poll_transmit(now, kWire, room) > 0; ++frames)
+      found = found ||
+              (MacAddress::load(room.data()) == MacAddress::broadcast() &&
+               parse_arp(ByteView(room).subspan(kIp), arp) == ArpParse::kOk && arp.target_ip == ip_of(1));
+    return found;
+  };
+  const Duration path_death = stack_config(0, 2, true).sub_connection.path_death;
+  EXPECT_FALSE(asks(wire.now + path_death / 2));
+  EXPECT_TRUE(asks(wire.now + path_death));
 }
 
 }  // namespace

@@ -85,7 +85,8 @@ void plan_point_to_point(const settings::RunConfig& config, const std::string& r
   }
 }
 
-// Interfaces on networks that all clusters share; who has which address there is asked by ARP.
+// Interfaces on networks that all clusters share. Which station has an address is asked by ARP unless the
+// configuration says it.
 void plan_interfaces(const settings::RunConfig& config, proxy::NodeConfig& node) {
   const std::vector<const settings::InterfaceConfig*> own = interfaces_of(config, node.cluster);
   CHECK_EQ(own.size(), config.nis);
@@ -108,7 +109,8 @@ void plan_interfaces(const settings::RunConfig& config, proxy::NodeConfig& node)
     if (k == node.cluster) continue;
     proxy::PeerConfig peer = plan_peer(config, k);
     for (unsigned n = 0; n < config.nis; ++n)
-      add_ni(peer, {address_of(config, k, n), "", static_cast<std::uint16_t>(n)});
+      add_ni(peer,
+             {address_of(config, k, n), interfaces_of(config, k).at(n)->mac, static_cast<std::uint16_t>(n)});
     node.peers.push_back(std::move(peer));
   }
 }
