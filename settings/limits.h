@@ -25,4 +25,9 @@ inline constexpr std::uint32_t kMaxHeapMib = 65'536;  // far less than the free 
 inline constexpr std::uint32_t kMinWindowKib = 32;
 inline constexpr std::uint32_t kMaxWindowKib = 16'384;
 
+// Why `fragmentation: ip` and af_packet exclude each other, and the cure.
+inline constexpr const char kNoFragments[] =
+    "over af_packet: the kernel puts fragments together before they arrive and cuts the result, so no long packet "
+    "would be received; take transport, or another wire";
+
 }  // namespace braid::settings

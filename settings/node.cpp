@@ -263,6 +263,15 @@ std::optional<Conflict> clients_can_attach(const C& c) {
   return std::nullopt;
 }
 
+std::optional<Conflict> links_deliver_fragments(const C& c) {
+  if (c.transport.fragmentation != stack::Fragmentation::kIp) return std::nullopt;
+  for (std::size_t i = 0; i < c.links.size(); ++i)
+    if (c.links[i].kind == L::Kind::kEthdev && c.links[i].device.starts_with("net_af_packet"))
+      return Conflict{{"transport.fragmentation", fmt::format("links[{}].device", i)},
+                      fmt::format("ip is not possible {}", kNoFragments)};
+  return std::nullopt;
+}
+
 // Every other cluster is a peer once, and a shm link has one peer.
 std::optional<Conflict> peers_are_all_others(const C& node) {
   std::set<std::uint16_t> clusters;
@@ -364,6 +373,7 @@ constexpr Relation kNodeRelations[] = {
     relation<C, cluster_is_one>("cluster is below clusters"),
     relation<C, ports_fit<C>>(kPortsFit),
     relation<C, nothing_is_automatic>("transport.mtu_bytes and idle.spins are numbers, not auto"),
+    relation<C, links_deliver_fragments>("with a link over af_packet transport.fragmentation is transport"),
     relation<C, peers_are_all_others>(
         "peers are all other clusters, each once; no two interfaces have the same "
         "address; a shm link connects two interfaces"),

@@ -211,6 +211,14 @@ std::optional<Conflict> wire_carries_the_mtu(const C& c) {
                               c.transport.mtu_bytes, kMinMtuBytes, kDpdkMaxMtuBytes)};
 }
 
+std::optional<Conflict> wire_delivers_fragments(const C& c) {
+  if (c.wire != Wire::kDpdk || c.dpdk.kind != DpdkKind::kAfPacket ||
+      c.transport.fragmentation != stack::Fragmentation::kIp)
+    return std::nullopt;
+  return Conflict{{"transport.fragmentation", "dpdk.kind"},
+                  fmt::format("ip is not possible {}", kNoFragments)};
+}
+
 std::optional<Conflict> each_interface_has_a_proxy(const C& c) {
   if (c.nis <= c.proxies) return std::nullopt;
   return Conflict{
@@ -336,6 +344,7 @@ constexpr Relation kRunRelations[] = {
     relation<C, window_is_a_power>("window_kib is a power of two"),
     relation<C, there_is_another_proxy>("misdirect needs two proxies"),
     relation<C, wire_carries_the_mtu>("with wire dpdk transport.mtu_bytes is at most 1500"),
+    relation<C, wire_delivers_fragments>("with dpdk.kind af_packet transport.fragmentation is transport"),
     relation<C, each_interface_has_a_proxy>("nis is at most proxies"),
     relation<C, dpdk_has_the_ports>("a cluster has at most 32 memif ports: (clusters - 1) * nis"),
     relation<C, interfaces_are_different>(

@@ -241,5 +241,19 @@ TEST(NodeConfig, ShmLinkWithTwoPeersIsRefused) {
   EXPECT_THAT(node.validate().error().text, HasSubstr("two peers have this cluster"));
 }
 
+TEST(NodeConfig, LinkThatPutsFragmentsTogetherIsRefusedWithFragmentationByIp) {  // IP-2
+  NodeConfig node = two_clusters();
+  node.transport.fragmentation = stack::Fragmentation::kIp;
+  EXPECT_TRUE(node.validate().ok()) << node.validate().error().text;
+  node.links[0] = {.kind = LinkConfig::Kind::kEthdev,
+                   .fd = -1,
+                   .first_side = true,
+                   .device = "net_af_packet0,iface=veth0,qpairs=1"};
+  EXPECT_THAT(node.validate().error().text,
+              HasSubstr("key 'transport.fragmentation': ip is not possible over af_packet"));
+  node.transport.fragmentation = stack::Fragmentation::kTransport;
+  EXPECT_TRUE(node.validate().ok()) << node.validate().error().text;
+}
+
 }  // namespace
 }  // namespace braid::proxy

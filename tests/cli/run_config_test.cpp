@@ -198,6 +198,23 @@ TEST(RunConfig, RefusesInvalidInterfaces) {
   EXPECT_EQ(refusal(head + zero + "    - {cluster: 1, interface: b, address: 10.98.1.1}\n"), "(accepted)");
 }
 
+TEST(RunConfig, RefusesFragmentsOverAWireThatPutsThemTogether) {  // IP-2
+  const std::string interfaces =
+      "clusters: 2\nwire: dpdk\ndpdk:\n  kind: af_packet\n  interfaces:\n"
+      "    - {cluster: 0, interface: a, address: 10.98.0.1}\n    - {cluster: 1, interface: b, address: 10.98.0.2}\n";
+  EXPECT_EQ(
+      refusal(interfaces + "transport:\n  fragmentation: ip\n"),
+      "run.yaml:9:3: key 'transport.fragmentation': ip is not possible over af_packet: the kernel puts "
+      "fragments together before they arrive and cuts the result, so no long packet would be received; take "
+      "transport, or another wire");
+  EXPECT_EQ(refusal(interfaces + "transport: {fragmentation: transport}\n"), "(accepted)");
+  EXPECT_EQ(refusal("wire: dpdk\ntransport: {fragmentation: ip}\n"), "(accepted)") << "over memif";
+  settings::Collector<settings::RunConfig> flag;
+  ASSERT_TRUE(settings::load_yaml(flag, interfaces, "run.yaml").ok());
+  ASSERT_TRUE(flag.set("transport.fragmentation", "ip", "--fragmentation:").ok());
+  EXPECT_THAT(flag.finish().error().text, StartsWith("--fragmentation: ip is not possible over af_packet"));
+}
+
 TEST(RunConfig, InvalidYamlIsRefused) {
   EXPECT_THAT(refusal("clusters: [1\n"), AllOf(StartsWith("run.yaml:"), HasSubstr("not YAML")));
   EXPECT_THAT(refusal("- 1\n- 2\n"),
