@@ -11,9 +11,11 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <optional>
+#include <sstream>
 
 #include "base/clock.h"
 #include "base/process_end.h"
@@ -114,7 +116,28 @@ class ChildProcessesTest : public ::testing::Test {
   pid_t printed_pid() {
     EXPECT_TRUE(
         turn_until([&] { return out().find("child ") != std::string::npos && out().back() == '\n'; }));
-    return std::stoi(out().substr(out().find("child ") + 6));
+    const pid_t printed = std::stoi(out().substr(out().find("child ") + 6));
+    pid_t seen = -1;
+    EXPECT_TRUE(eventually([&] { return (seen = seen_from_here(printed)) > 0; })) << "no process " << printed;
+    return seen;
+  }
+  // A number inside a container is another one outside. -1: it has not begun to sleep.
+  static pid_t seen_from_here(pid_t printed) {
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+      std::ifstream status(entry.path() / "status");
+      for (std::string line; std::getline(status, line);) {
+        std::istringstream words(line);
+        std::string word, last;
+        words >> word;
+        if (word != "NSpid:") continue;
+        while (words >> word) last = word;
+        // A sleeper: numbers of other containers may be the same.
+        std::ifstream comm(entry.path() / "comm");
+        if (last == std::to_string(printed) && std::getline(comm, word) && word == "sleep")
+          return std::stoi(entry.path().filename());
+      }
+    }
+    return -1;
   }
 
   Descriptor out_ = memory();
@@ -176,7 +199,7 @@ TEST_F(ChildProcessesTest, OutputIsRedirectedByOptions) {
 }
 
 TEST_F(ChildProcessesTest, GroupEndsWithItsHead) {
-  start(std::string(kWithChild) + "exit 0");
+  start(std::string(kWithChild) + "sleep 2; exit 0");
   const pid_t grandchild = printed_pid();
   run_all();
   EXPECT_TRUE(eventually([&] { return !is_running(grandchild); }));
@@ -267,16 +290,19 @@ TEST_F(ChildProcessesTest, DestructorLeavesNoProcess) {
 }
 
 TEST_F(ChildProcessesTest, KilledCommandLeavesNoProcess) {
+  Pipe pipe = std::move(*make_pipe());
   const pid_t command = ::fork();
   if (command == 0) {
     start(std::string(kWithChild) + "wait");
-    printed_pid();
+    const pid_t grandchild = printed_pid();
+    (void)!::write(pipe.write.get(), &grandchild, sizeof grandchild);
     ::kill(::getpid(), SIGKILL);
   }
+  pid_t grandchild = -1;
+  ASSERT_EQ(::read(pipe.read.get(), &grandchild, sizeof grandchild), static_cast<ssize_t>(sizeof grandchild));
   int status = 0;
   ASSERT_EQ(::waitpid(command, &status, 0), command);
   ASSERT_EQ(WTERMSIG(status), SIGKILL);
-  const pid_t grandchild = std::stoi(out().substr(out().find("child ") + 6));
   EXPECT_TRUE(eventually([&] { return !is_running(grandchild); }));
 }
 

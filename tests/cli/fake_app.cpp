@@ -2,6 +2,7 @@
 // that is named before it ("1:exit=3") or by all:
 //   say=TEXT  complain=TEXT (standard error)  report=JSON  exit=N  raise=N  sleep=S  attach (to its braidd)
 //   hold (until killed)  catch=N (then says so and exits 0)  ignore=N
+//   escape (leaves a child and a grandchild in sessions of their own, which sleep for ever)
 //   orphan (leaves a child that sleeps for ever)  echo (standard input)  tell (its arguments and environment)
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -68,6 +69,11 @@ void do_step(const std::string& step, const std::string& value) {
   if (step == "catch") std::signal(std::stoi(value), caught);
   if (step == "ignore") std::signal(std::stoi(value), SIG_IGN);
   if (step == "orphan" && ::fork() == 0) {
+    for (;;) ::pause();
+  }
+  if (step == "escape" && ::fork() == 0) {
+    ::setsid();
+    if (::fork() == 0) ::setsid();
     for (;;) ::pause();
   }
   if (step == "echo") {

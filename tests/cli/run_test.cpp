@@ -2,9 +2,14 @@
 // where, who dies of what, and that nothing is left.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
@@ -249,6 +254,122 @@ TEST_F(Run, NoProcessIsLeftWhenTheCommandIsKilled) {
 
 TEST_F(Run, NoChildOfAnApplicationIsLeft) {
   EXPECT_EQ(run_app({"orphan", "say=done"}).status, 0);
+}
+
+// Whether a container (tools/braid/process/keeper.h) is permitted here: the kernel's answer to a process of this test, as
+// user `id`.
+bool container_is_permitted(uid_t id) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::setresuid(id, id, id) != 0) ::_exit(1);
+    ::_exit(::unshare(id == 0 ? CLONE_NEWPID : CLONE_NEWPID | CLONE_NEWUSER) == 0 ? 0 : 1);
+  }
+  int status = 0;
+  return child > 0 && ::waitpid(child, &status, 0) == child && status == 0;
+}
+
+pid_t keeper_of(const Command& command) {
+  for (const auto& [pid, line] : command.processes()) {
+    std::ifstream name("/proc/" + std::to_string(pid) + "/comm");
+    std::string text;
+    if (std::getline(name, text) && text == "braid-keeper") return pid;
+  }
+  return -1;
+}
+
+// As the user of the test, and as one who is not root, where root tests.
+class Escape : public Run {
+ protected:
+  static std::vector<uid_t> users() {
+    const uid_t self = ::geteuid();
+    return self == 0 ? std::vector<uid_t>{0, 65534} : std::vector<uid_t>{self};
+  }
+  static std::vector<std::string> as(uid_t user, std::vector<std::string> words) {
+    if (user == ::geteuid()) return words;
+    const std::string id = std::to_string(user);
+    words.insert(words.begin(), {"/usr/bin/setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--"});
+    return words;
+  }
+};
+
+TEST_F(Escape, NoProcessIsLeftWhenCommandAndKeeperAreKilled) {
+  for (const uid_t user : users()) {
+    SCOPED_TRACE(user);
+    if (!container_is_permitted(user)) continue;
+    Command command(as(user, line({FAKE_APP, "orphan", "escape", "say=here", "hold"})), fakes());
+    ASSERT_TRUE(command.expect("[c0] here")) << command.so_far().err;
+    ASSERT_TRUE(command.expect("[c1] here"));
+    const pid_t keeper = keeper_of(command);
+    ASSERT_GT(keeper, 0);
+    ::kill(keeper, SIGKILL);
+    command.signal(SIGKILL);
+    command.wait();
+    EXPECT_THAT(command.left_over(), IsEmpty());
+  }
+}
+
+TEST_F(Escape, NoProcessIsLeftWhenTheCommandIsKilledBeforeItsKeeper) {
+  for (const uid_t user : users()) {
+    SCOPED_TRACE(user);
+    if (!container_is_permitted(user)) continue;
+    Command command(as(user, line({FAKE_APP, "orphan", "escape", "say=here", "hold"})), fakes());
+    ASSERT_TRUE(command.expect("[c0] here")) << command.so_far().err;
+    ASSERT_TRUE(command.expect("[c1] here"));
+    const pid_t keeper = keeper_of(command);
+    ASSERT_GT(keeper, 0);
+    command.signal(SIGKILL);
+    ::kill(keeper, SIGKILL);
+    command.wait();
+    EXPECT_THAT(command.left_over(), IsEmpty());
+  }
+}
+
+TEST_F(Escape, ProcessInASessionOfItsOwnEndsWithTheRun) {
+  for (const uid_t user : users()) {
+    SCOPED_TRACE(user);
+    if (!container_is_permitted(user)) continue;
+    Command command(as(user, line({FAKE_APP, "escape", "say=done"})), fakes());
+    EXPECT_EQ(command.wait().status, 0) << command.so_far().err;
+    EXPECT_THAT(command.left_over(), IsEmpty());
+  }
+}
+
+// Without namespaces to have, as where they are forbidden.
+TEST_F(Escape, GroupsEndWithTheCommandWhereNoContainerIsPermitted) {
+  if (!container_is_permitted(65534)) GTEST_SKIP() << "needs root and user namespaces";
+  // In a user namespace whose limit is 0 there is none to have.
+  Command command({"/usr/bin/setpriv",
+                   "--reuid",
+                   "65534",
+                   "--regid",
+                   "65534",
+                   "--clear-groups",
+                   "--",
+                   "/usr/bin/unshare",
+                   "-U",
+                   "-r",
+                   "/bin/sh",
+                   "-c",
+                   "echo 0 >/proc/sys/user/max_pid_namespaces && exec \"$@\"",
+                   "sh",
+                   BRAID_COMMAND,
+                   "run",
+                   "--quiet",
+                   FAKE_APP,
+                   "orphan",
+                   "say=here",
+                   "hold"},
+                  fakes());
+  ASSERT_TRUE(command.expect("[c0] here")) << command.so_far().err;
+  ASSERT_TRUE(command.expect("[c1] here"));
+  const pid_t keeper = keeper_of(command);
+  ASSERT_GT(keeper, 0);
+  std::error_code problem;
+  EXPECT_EQ(std::filesystem::read_symlink("/proc/" + std::to_string(keeper) + "/ns/pid", problem),
+            std::filesystem::read_symlink("/proc/self/ns/pid", problem));
+  command.signal(SIGKILL);
+  command.wait();
+  EXPECT_THAT(command.left_over(), IsEmpty());
 }
 
 TEST_F(Run, KillsADaemonThatDoesNotEnd) {

@@ -35,9 +35,12 @@ Result<ChildProcesses> ChildProcesses::create(const Options& options) {
 
 Result<ChildId> ChildProcesses::start(const ProcessOptions& options, const std::string& prefix,
                                       Instant deadline) {
-  Result<Process> process = start_process(options);
+  ProcessOptions placed = options;
+  if (options.contained) placed.container = keeper_.container();
+  const bool is_contained = placed.container.pidfd >= 0;
+  Result<Process> process = start_process(placed);
   if (!process) return process.error();
-  keeper_.announce(process->pid);
+  if (!is_contained) keeper_.announce(process->pid);
   Child child{.pid = process->pid, .deadline = deadline};
   if (process->out || process->err) child.source = output_.add(*process, prefix);
   children_.push_back(child);

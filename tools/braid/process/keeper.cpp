@@ -1,8 +1,11 @@
 #include "tools/braid/process/keeper.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <linux/close_range.h>
+#include <sched.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +14,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <string>
 
 #include "base/system_error.h"
 #include "tools/braid/process/pipe.h"
@@ -18,9 +22,28 @@
 namespace braid::cli {
 namespace {
 
+bool write_file(const char* path, const char* text, std::size_t length) {
+  const Descriptor file(::open(path, O_WRONLY | O_CLOEXEC));
+  return file && ::write(file.get(), text, length) == static_cast<ssize_t>(length);
+}
+
+// The lines of uid_map and gid_map by which a user is who it was: "1000 1000 1".
+struct Identity {
+  std::string user = line(::geteuid()), group = line(::getegid());
+
+  static std::string line(unsigned id) { return fmt::format("{} {} 1", id, id); }
+  // In the process that has entered the namespace.
+  bool keep() const {
+    return write_file("/proc/self/setgroups", "deny", 4) &&
+           write_file("/proc/self/uid_map", user.data(), user.size()) &&
+           write_file("/proc/self/gid_map", group.data(), group.size());
+  }
+};
+
 // The keeper's process. Announcements are group numbers, withdrawals their negatives.
 [[noreturn]] void keep(int pipe) {
   ::setsid();
+  ::signal(SIGCHLD, SIG_IGN);  // process 1 of a container adopts orphans: the kernel reaps them
   ::prctl(PR_SET_NAME, "braid-keeper");
   sigset_t all;
   sigfillset(&all);
@@ -50,20 +73,44 @@ namespace {
 }  // namespace
 
 Result<Keeper> Keeper::start() {
-  Result<Pipe> pipe = make_pipe();
+  const int namespaces = ::geteuid() == 0 ? CLONE_NEWPID : CLONE_NEWPID | CLONE_NEWUSER;
+  Result<Keeper> contained = start_in(namespaces);
+  return contained ? std::move(contained) : start_in(0);
+}
+
+Result<Keeper> Keeper::start_in(int namespaces) {
+  Result<Pipe> pipe = make_pipe(), ready = make_pipe();
   if (!pipe) return pipe.error();
-  const pid_t pid = ::fork();
+  if (!ready) return ready.error();
+  const Identity identity;
+  // As fork(). The child makes system calls only.
+  const auto pid =
+      static_cast<pid_t>(::syscall(SYS_clone, namespaces | SIGCHLD, nullptr, nullptr, nullptr, nullptr));
   if (pid < 0) return error("cannot start a process: {}", cause_and_cure(errno));
   if (pid == 0) {
     pipe->write.close();
+    if ((namespaces & CLONE_NEWUSER) != 0 && !identity.keep()) ::_exit(1);
+    if (::write(ready->write.get(), "R", 1) != 1) ::_exit(1);
     keep(pipe->read.get());
   }
-  return Keeper(pid, std::move(pipe->write));
+  Keeper keeper(pid, std::move(pipe->write));
+  ready->write.close();
+  char byte;
+  ssize_t n;
+  while ((n = ::read(ready->read.get(), &byte, 1)) < 0 && errno == EINTR) {
+  }
+  if (n != 1) return error("a container is not permitted");
+  if (namespaces == 0) return keeper;
+  keeper.namespaces_ = namespaces;
+  keeper.pidfd_ = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!keeper.pidfd_) return error("cannot open a process: {}", std::strerror(errno));
+  return keeper;
 }
 
 Keeper::~Keeper() {
   if (!pipe_) return;
   pipe_.close();
+  // Process 1 ends when all in its container are gone; the command has reaped its own children there.
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }

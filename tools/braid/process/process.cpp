@@ -2,14 +2,17 @@
 
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <linux/sched.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
 
 #include "base/system_error.h"
@@ -31,12 +34,14 @@ struct Child {
   std::size_t inherited_count;
   int network_namespace;
   int processor;
-  int failure;  // a pipe that closes when the program starts; before, an error is written to it
-  pid_t parent;
+  int failure;       // a pipe that closes when the program starts; before that, what failed goes into it
+  int failure_read;  // the command's end of it
+  Container container;
 
   struct Failure {
     int number;
-    enum Step : int { kNamespace, kProcessor, kDescriptors, kExecute } step;
+    // kStarted: no failure; the process that will be the program has this number.
+    enum Step : int { kStarted, kContainer, kNamespace, kProcessor, kDescriptors, kExecute } step;
   };
 
   [[noreturn]] void fail(Failure::Step step) const {
@@ -45,11 +50,45 @@ struct Child {
     ::_exit(127);
   }
 
+  // Of a process that is to be the program. In the container it is a sibling of this one, which ends.
+  [[noreturn]] void run() const {
+    if (container.pidfd < 0) become_program();
+    const pid_t number = ::getpid();
+    if (::setns(container.pidfd, container.namespaces) != 0) fail(Failure::kContainer);
+    const pid_t sibling = clone_sibling(number);
+    if (sibling < 0) fail(Failure::kContainer);
+    if (sibling == 0) become_program();
+    const Failure started{sibling, Failure::kStarted};
+    [[maybe_unused]] const ssize_t written = ::write(failure, &started, sizeof started);
+    ::_exit(0);
+  }
+
+  // A child of the command, in the namespaces that were entered. If the system permits it, its number inside is
+  // `number`, which is nobody's outside: what programs name after their numbers, such as files, does not collide with
+  // what those of other runs do.
+  static pid_t clone_sibling(pid_t number) {
+    clone_args wanted{};
+    wanted.flags = CLONE_PARENT;
+    wanted.set_tid = reinterpret_cast<std::uintptr_t>(&number);
+    wanted.set_tid_size = 1;
+    const long sibling = ::syscall(SYS_clone3, &wanted, sizeof wanted);
+    if (sibling >= 0) return static_cast<pid_t>(sibling);
+    return static_cast<pid_t>(
+        ::syscall(SYS_clone, CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+  }
+
+  // The command's end of the pipe closes with it.
+  bool command_is_gone() const {
+    ::close(failure_read);
+    pollfd end{failure, 0, 0};
+    return ::poll(&end, 1, 0) > 0 && (end.revents & POLLERR) != 0;
+  }
+
   [[noreturn]] void become_program() const {
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    // The command may have died before the line above; then that signal is never sent.
-    if (::getppid() != parent) ::_exit(127);
+    // The command may have died before the line above: then nobody sends that signal any more.
+    if (command_is_gone()) ::_exit(127);
     // What the command changed for itself, and what it sends: SIGTERM asks to end, SIGQUIT for a report. No
     // program expects to find SIGCHLD ignored: waitpid() would not find its children. Other signals that the
     // command's own parent ignores (nohup) stay ignored.
@@ -92,17 +131,35 @@ Result<Descriptor> open_namespace(const std::string& name) {
   return network;
 }
 
-// Waits until the child has executed the program. If that failed, reaps it and returns the reason.
-Result<void> await_start(pid_t pid, int failure, const ProcessOptions& options) {
-  Child::Failure f{};
-  ssize_t n;
-  while ((n = ::read(failure, &f, sizeof f)) < 0 && errno == EINTR) {
-  }
-  if (n == 0) return {};
+void reap(pid_t pid) {
   while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
   }
-  if (n != sizeof f) return error("cannot start {}: it died at once", options.path);
+}
+
+// Waits until the program is executed, and returns its process. If that has failed, reaps it and returns the reason.
+// `pid` is the process that was forked.
+Result<pid_t> await_start(pid_t pid, int failure, const ProcessOptions& options) {
+  Child::Failure f{}, next{};
+  bool failed = false;
+  pid_t program = options.container.pidfd < 0 ? pid : -1;
+  for (;;) {
+    const ssize_t n = ::read(failure, &next, sizeof next);
+    if (n < 0 && errno == EINTR) continue;
+    if (n != sizeof next) break;
+    if (next.step == Child::Failure::kStarted) {
+      program = next.number;
+    } else {
+      failed = true;
+      f = next;
+    }
+  }
+  if (program != pid) reap(pid);
+  if (!failed && program > 0) return program;
+  if (program > 0) reap(program);
+  if (!failed) return error("cannot start {}: it died at once", options.path);
   const char* const cause = std::strerror(f.number);
+  if (f.step == Child::Failure::kContainer)
+    return error("cannot start {} in the container of the processes: {}", options.path, cause);
   if (f.step == Child::Failure::kNamespace)
     return error("cannot enter network namespace {}: {}; run as root", options.network_namespace, cause);
   if (f.step == Child::Failure::kProcessor)
@@ -151,19 +208,19 @@ Result<Process> start_process(const ProcessOptions& options) {
                     .network_namespace = network->get(),
                     .processor = options.processor,
                     .failure = failure->write.get(),
-                    .parent = ::getpid()};
+                    .failure_read = failure->read.get(),
+                    .container = options.container};
   const pid_t pid = ::fork();
   if (pid < 0) return error("cannot start a process: {}", cause_and_cure(errno));
-  if (pid == 0) child.become_program();
+  if (pid == 0) child.run();
 
-  ::setpgid(pid, pid);  // the child does it too, so that the group exists for both
   failure->write.close();
-  if (const Result<void> started = await_start(pid, failure->read.get(), options); !started)
-    return started.error();
+  const Result<pid_t> started = await_start(pid, failure->read.get(), options);
+  if (!started) return started.error();
   for (const int fd : {out->read.get(), err->read.get()}) {
     if (fd >= 0) ::fcntl(fd, F_SETFL, O_NONBLOCK);
   }
-  return Process{.pid = pid, .out = std::move(out->read), .err = std::move(err->read)};
+  return Process{.pid = *started, .out = std::move(out->read), .err = std::move(err->read)};
 }
 
 namespace {

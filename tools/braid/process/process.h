@@ -12,6 +12,12 @@
 
 namespace braid::cli {
 
+// Namespaces that a process has been started in, and another one can enter.
+struct Container {
+  int pidfd = -1;      // of that process; -1: there is none
+  int namespaces = 0;  // CLONE_NEWPID, CLONE_NEWUSER
+};
+
 struct ProcessOptions {
   std::string path;
   std::vector<std::string> arguments;      // argv, the name first
@@ -19,8 +25,12 @@ struct ProcessOptions {
   int stdin_fd = -1;                       // -1: /dev/null
   std::vector<int> inherited{};            // stay open with the same numbers; all others from 3 on are closed
   std::string network_namespace{};         // a name under /var/run/netns; empty: stays in this one
-  int output_fd = -1;                      // receives both of its outputs; -1: pipes of `Process`
-  int processor = -1;                      // the only one that it runs on; -1: any
+  int output_fd = -1;  // takes what it writes to both of its outputs; -1: pipes of `Process`
+  // Where ChildProcesses has a container, the process and all that come from it are in it: its process numbers are
+  // others than those that are seen from outside.
+  bool contained = true;
+  Container container{};  // of ChildProcesses
+  int processor = -1;     // the only one that it runs on; -1: it may choose
 };
 
 struct Process {

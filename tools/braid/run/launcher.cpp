@@ -70,6 +70,8 @@ Result<ChildId> Launcher::start_daemon(ChildProcesses& children, unsigned cluste
     if (link.fd >= 0) options.inherited.push_back(link.fd);
   }
   options.network_namespace = namespace_of(cluster);
+  // It starts no processes, and may need rights that it would not have in a user namespace.
+  options.contained = false;
   Result<ChildId> child = children.start(options, fmt::format("[braidd {}] ", cluster));
   // From here on only the daemon holds its socket: a client that connects after its death is refused instead
   // of left waiting.
