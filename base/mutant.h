@@ -25,7 +25,7 @@ enum class Mutant : std::uint8_t {
   kTokenLeavesEarly,       // a lock's token does not wait for the release
   kForgetEarlyRecall,      // a recall that overtakes its grant is lost
   kMoveFromSuspects,       // a home moves while changes may be in flight to it
-  kBelieveAnnouncements,   // an ARP packet replaces a known station although that answers
+  kBelieveAnnouncements,   // an ARP packet replaces a known station although that answers, and for good
   kForgiveAllSilence,      // after a scheduling gap a peer's silence counts from its end
 };
 

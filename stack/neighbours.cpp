@@ -181,7 +181,7 @@ ArpArrival Neighbours::contest(Entry& entry, const MacAddress& claimant, Instant
 // ARP-5
 void Neighbours::doubt(LinkId link, Ipv4Address ip, Instant now) {
   Entry* const entry = find({index_of(link), ip});
-  if (entry == nullptr || now < entry->held_until) return;
+  if (entry == nullptr || now < entry->held_until || mutant(Mutant::kBelieveAnnouncements)) return;
   switch (entry->state) {
     case NeighbourState::kAbsent:
     case NeighbourState::kAsking:
