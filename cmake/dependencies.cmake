@@ -15,6 +15,20 @@ if(BRAID_DPDK)
   pkg_check_modules(DPDK REQUIRED libdpdk)
 endif()
 
+# For the stack trace of a program that crashes: libbacktrace, and the demangler that takes no memory of the heap. Both are
+# archives of GCC's own folder, whichever compiler is in use; the package g++ brings them.
+find_program(BRAID_GCC NAMES gcc-12 gcc REQUIRED)
+foreach(library backtrace supc++)
+  execute_process(COMMAND ${BRAID_GCC} -print-file-name=lib${library}.a OUTPUT_VARIABLE archive OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(NOT IS_ABSOLUTE "${archive}")
+    message(FATAL_ERROR "${BRAID_GCC} has no lib${library}.a; install the package g++ (tools/packages.txt)")
+  endif()
+  string(REPLACE "+" "X" name "${library}")
+  string(TOUPPER "BRAID_${name}" variable)
+  set(${variable} "${archive}")
+endforeach()
+execute_process(COMMAND ${BRAID_GCC} -print-file-name=include OUTPUT_VARIABLE BRAID_GCC_INCLUDE OUTPUT_STRIP_TRAILING_WHITESPACE)
+
 # What only tests/ and bench/ need. BRAID_TESTS=AUTO configures the two where this is there.
 if(BRAID_TESTS STREQUAL "AUTO")
   find_package(GTest QUIET)

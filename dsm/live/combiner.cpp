@@ -95,11 +95,23 @@ void Combiner::check_links() {
   }
 }
 
+void Combiner::check_descriptors() const {
+  const char* const lost = descriptors_.lost();
+  if (lost != nullptr) fail_for_closed_descriptor(lost);
+}
+
+void Combiner::fail_for_lost(ClusterId peer, const char* trouble) const {
+  check_descriptors();  // the service drops a client that does not hold its connection
+  char text[256];
+  const unsigned lost = peer.value(), own = shape_.cluster;
+  fail_for_lost_cluster(text, format_within(text, sizeof text, "cluster {}: lost cluster {}: {}",
+                                            fmt::make_format_args(own, lost, trouble)));
+}
+
 void Combiner::judge_link(ClusterId peer, const char* trouble) {
   // What it sent before has arrived, its finish() perhaps.
   while (network_->poll(*this, kBatch) > 0) continue;
-  if (call_.on_disconnected(peer) == CurrentCall::Loss::kLost)
-    fail("cluster {}: lost cluster {}: {}", shape_.cluster, peer.value(), trouble);
+  if (call_.on_disconnected(peer) == CurrentCall::Loss::kLost) fail_for_lost(peer, trouble);
   // The call may have waited for it. If it left because the clusters disagree, the initial thread says so.
   signal_complete();
 }

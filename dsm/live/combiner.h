@@ -14,6 +14,7 @@
 #include "dsm/engine/engine.h"
 #include "dsm/live/current_call.h"
 #include "dsm/live/network.h"
+#include "dsm/live/own_descriptors.h"
 #include "dsm/live/trace.h"
 #include "dsm/live/transmitter.h"
 #include "dsm/live/waiting.h"
@@ -74,6 +75,12 @@ class Combiner final : private Network::Sink {
   // Ends the process if a cluster is lost. With a network only.
   void check_links();
 
+  // --- Any thread.
+
+  // Ends the process if the program has closed one of the runtime's descriptors.
+  void check_descriptors() const;
+  OwnDescriptors& descriptors() { return descriptors_; }  // to add to, before other threads run
+
  private:
   struct alignas(64) Node {
     Completion completion;
@@ -92,8 +99,10 @@ class Combiner final : private Network::Sink {
   void signal_waiting();
   bool operation_complete(unsigned local) const;
   void judge_link(ClusterId peer, const char* trouble);
+  [[noreturn]] void fail_for_lost(ClusterId peer, const char* trouble) const;
 
   const Shape shape_;
+  OwnDescriptors descriptors_;
   Network* const network_;
   CombinerLock lock_;
   // Guarded by lock_.

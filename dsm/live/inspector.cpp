@@ -2,8 +2,6 @@
 
 #include <pthread.h>
 #include <signal.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -17,20 +15,13 @@ namespace braid::dsm {
 
 namespace {
 
-std::atomic<int> the_bell{-1};
-
-// Added to the bell's counter: several signals before the report give one report.
-constexpr std::uint64_t kReport = 1;
-constexpr std::uint64_t kEnd = std::uint64_t{1} << 32;
-
-void ring(int bell, std::uint64_t what) {
-  [[maybe_unused]] const ssize_t n = ::write(bell, &what, sizeof what);
-}
+// A semaphore, not a descriptor: a program can close all of those.
+std::atomic<sem_t*> the_bell{nullptr};
 
 void on_quit(int) {
   const int saved_errno = errno;
-  const int bell = the_bell.load();
-  if (bell >= 0) ring(bell, kReport);
+  sem_t* const bell = the_bell.load();
+  if (bell != nullptr) ::sem_post(bell);
   errno = saved_errno;
 }
 
@@ -41,9 +32,8 @@ Inspector::Inspector(std::function<void()> report) : report_(std::move(report)) 
   if (::sigaction(SIGQUIT, nullptr, &current) != 0 || (current.sa_flags & SA_SIGINFO) != 0 ||
       current.sa_handler != SIG_DFL)
     return;
-  bell_ = ::eventfd(0, EFD_CLOEXEC);
-  if (bell_ < 0) fail("cannot make an event descriptor: {}", cause_and_cure(errno).c_str());
-  the_bell.store(bell_);
+  CHECK_EQ(::sem_init(&bell_, 0, 0), 0);
+  the_bell.store(&bell_);
   struct sigaction ours = {};
   ours.sa_handler = on_quit;
   ours.sa_flags = SA_RESTART;
@@ -53,16 +43,17 @@ Inspector::Inspector(std::function<void()> report) : report_(std::move(report)) 
 }
 
 Inspector::~Inspector() {
-  if (bell_ < 0) return;
+  if (!thread_.joinable()) return;
   if (installed_) ::signal(SIGQUIT, SIG_DFL);
-  the_bell.store(-1);
-  ring(bell_, kEnd);
+  the_bell.store(nullptr);
+  ending_.store(true);
+  ::sem_post(&bell_);
   thread_.join();
-  ::close(bell_);
+  ::sem_destroy(&bell_);
 }
 
 void Inspector::abandon_in_child() const {
-  the_bell.store(-1);
+  the_bell.store(nullptr);
   if (installed_) ::signal(SIGQUIT, SIG_DFL);
 }
 
@@ -72,9 +63,10 @@ void Inspector::listen() {
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
   for (;;) {
-    std::uint64_t rings = 0;
-    if (::read(bell_, &rings, sizeof rings) < 0 && errno == EINTR) continue;
-    if (rings >= kEnd) return;
+    if (::sem_wait(&bell_) != 0) continue;  // interrupted
+    // Several signals before the report give one report.
+    while (::sem_trywait(&bell_) == 0) continue;
+    if (ending_.load()) return;
     report_();
   }
 }

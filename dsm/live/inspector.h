@@ -4,6 +4,9 @@
 // takes the combiner lock, which is never held for long.
 #pragma once
 
+#include <semaphore.h>
+
+#include <atomic>
 #include <functional>
 #include <thread>
 
@@ -26,7 +29,8 @@ class Inspector {
   void listen();
 
   const std::function<void()> report_;
-  int bell_ = -1;
+  sem_t bell_;
+  std::atomic<bool> ending_{false};
   bool installed_ = false;
   std::thread thread_;
 };

@@ -18,6 +18,7 @@
 #include "base/memory_file.h"
 #include "base/system_error.h"
 #include "dsm/live/environment.h"
+#include "dsm/live/own_descriptors.h"
 #include "dsm/program/failure.h"
 
 namespace braid::dsm {
@@ -57,6 +58,7 @@ int open_userfaultfd() {
 
 [[noreturn]] void userfaultfd_failed(const char* what, int error_number, std::uint32_t first,
                                      std::uint32_t count) {
+  if (error_number == EBADF) fail_for_closed_descriptor("which forbids accesses to shared memory");
   fail("{} of {} pages of the shared heap from page {} on failed: error {}; {}=mprotect avoids userfaultfd",
        what, count, first, error_number, variable::kProtection);
 }

@@ -49,6 +49,8 @@ class Memory final : public PageMemory {
   void warm(PageId page);
 
   std::uint32_t pages() const { return pages_; }
+  // What keeps accesses forbidden; -1: no descriptor does (kMprotect).
+  int descriptor() const { return userfaultfd_; }
   Protection protection() const {
     return userfaultfd_ < 0 ? Protection::kMprotect : Protection::kUserfaultfd;
   }

@@ -47,6 +47,8 @@ class Network {
   virtual int poll(Sink& sink, int limit) = 0;
   // Why `peer` can no longer be reached; nullptr while it can. What it sent before has arrived then.
   virtual const char* trouble(ClusterId peer) = 0;
+  // What must stay open; -1: nothing.
+  virtual int descriptor() const { return -1; }
   virtual NetworkCounts counts() const = 0;
   // The proxies run in this process, inside poll() and flush(): no message moves and no bell rings otherwise, so a
   // waiting thread must not sleep. Constant; any thread.

@@ -1,9 +1,11 @@
-// What `braid run --watchdog` reads of an application process: whether a compute node computes, and whether a
-// wait has ended. In memory that both map (variable::kPulseFd); written by the runtime, read by the command.
+// What `braid run` reads of an application process: whether a compute node computes, whether a wait has ended, and why
+// the process ends. In memory that both map (variable::kPulseFd); written by the runtime, read by the command.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+
+#include "dsm/program/end_record.h"
 
 namespace braid::dsm {
 
@@ -14,6 +16,7 @@ struct Pulse {
   std::atomic<std::int32_t> busy{0};
   // Waits that have ended.
   std::atomic<std::uint64_t> progress{0};
+  EndRecord end;
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
                   std::atomic<std::int32_t>::is_always_lock_free,

@@ -11,7 +11,6 @@ namespace braid::dsm {
 
 PulseWriter::~PulseWriter() {
   pulse_->counts.store(0);
-  if (pulse_ != &own_) ::munmap(pulse_, sizeof *pulse_);
 }
 
 Result<void> PulseWriter::map(int fd) {

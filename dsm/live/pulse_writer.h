@@ -11,7 +11,8 @@ namespace braid::dsm {
 class PulseWriter {
  public:
   PulseWriter() = default;
-  // Tells the watchdog that this process no longer counts: the program may run on without a limit.
+  // Tells the watchdog that this process no longer counts: the program may run on without a limit. The memory stays
+  // mapped, for the record of the process's end.
   ~PulseWriter();
   PulseWriter(const PulseWriter&) = delete;
   PulseWriter& operator=(const PulseWriter&) = delete;
@@ -21,6 +22,8 @@ class PulseWriter {
   // From now on a watchdog can trust the counts.
   void publish() { pulse_->counts.store(1); }
 
+  // Where the process's end is recorded. Lives until the process ends, if the memory was mapped.
+  EndRecord* end_record() { return pulse_ == &own_ ? nullptr : &pulse_->end; }
   // The current counts, for tests.
   const Pulse& read() const { return *pulse_; }
 

@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <cerrno>
+#include <cstdlib>
 #include <mutex>
 
 #include "base/check.h"
@@ -12,6 +13,8 @@
 #include "base/output_file.h"
 #include "dsm/live/runtime_message.h"
 #include "dsm/live/this_thread.h"
+#include "dsm/program/crash_report.h"
+#include "dsm/program/end_record.h"
 #include "dsm/program/failure.h"
 #include "dsm/program/heap.h"
 #include "dsm/program/program_signals.h"
@@ -23,6 +26,9 @@ namespace {
 // How long finish() waits for the last call of the others. All have finished by then; only a lost process can
 // be missing.
 constexpr Duration kGoodbyePatience = 2_s;
+// Faults at one address of one node, one after the other, which needed nothing from the engine. Another node's operation
+// can open a page between the fault and its handling, but not so often.
+constexpr unsigned kMaxRepetitions = 10'000;
 
 Shape shape_of(const Environment& e) {
   return {.clusters = e.clusters,
@@ -40,6 +46,19 @@ Result<Memory> make_memory(const Environment& environment) {
   return Memory::make(pages, Protection::kMprotect);
 }
 
+// exit() before finish(), on whichever thread.
+void on_exit_of_process(int, void*) {
+  const Host* const host = current_host();
+  if (host == nullptr || is_forked_child()) return;
+  const int local = host->current_node();
+  (void)record_end(EndCause::kExit,
+                   {.node = local < 0 ? -1 : static_cast<int>(host->node_id(static_cast<unsigned>(local)))});
+}
+void record_exits() {
+  static const int registered = ::on_exit(on_exit_of_process, nullptr);
+  CHECK_EQ(registered, 0);
+}
+
 }  // namespace
 
 // --- Beginning and end
@@ -54,6 +73,8 @@ Result<std::unique_ptr<Runtime>> Runtime::start(const Environment& environment,
   if (environment.pulse_fd >= 0) {
     const Result<void> mapped = runtime->pulse_.map(environment.pulse_fd);
     if (!mapped) return mapped.error();
+    set_end_record(runtime->pulse_.end_record());
+    record_exits();
   }
   const Result<void> installed = install_fault_handler(runtime.get(), HandlerStack::kSignalStack);
   if (!installed) return installed.error();
@@ -61,11 +82,17 @@ Result<std::unique_ptr<Runtime>> Runtime::start(const Environment& environment,
   runtime->pulse_.begin_computing();
   runtime->pulse_.publish();
   runtime->inspector_.emplace([own = runtime.get()] { own->write_waits(); });
-  if (runtime->network_ != nullptr)
+  if (runtime->network_ != nullptr) {
+    runtime->combiner_.descriptors().add(runtime->memory_.descriptor(),
+                                         "which forbids accesses to shared memory");
+    runtime->combiner_.descriptors().add(runtime->network_->descriptor(), "its connection to braidd");
     runtime->server_.emplace(*runtime->network_, runtime->combiner_, runtime->pollers_);
+  }
   runtime->call_together(hello_facts(kRuntimeVersion, runtime->shape(), program),
                          monotonic_now() + environment.connect_timeout);
   runtime->crew_.emplace(environment.compute, runtime->pulse_);
+  report_crash_signals();
+  record_joined();
   return runtime;
 }
 
@@ -92,6 +119,7 @@ void Runtime::stop_threads() {
 }
 
 void Runtime::finish() {
+  combiner_.check_descriptors();
   {
     const Inside inside;
     const std::lock_guard hold(combiner_);
@@ -105,6 +133,7 @@ void Runtime::finish() {
   facts.kind = CallKind::kGoodbye;
   call_together(facts, monotonic_now() + kGoodbyePatience, AtDeadline::kGoOn);
   stop_threads();
+  record_finished();
   if (environment_.report_fd < 0) return;
   // Where nobody takes it the result of the program is the same.
   (void)write_all(environment_.report_fd, report());
@@ -215,6 +244,7 @@ void Runtime::parallel(const std::function<void(Node&)>& body) {
         "install it by one of those, which let both handlers be",
         replaced == SIGSEGV ? "SIGSEGV" : "SIGBUS");
   }
+  combiner_.check_descriptors();
   CollectiveCall facts;
   facts.kind = CallKind::kParallel;
   call_together(facts);
@@ -272,8 +302,8 @@ void Runtime::abandon_in_child() {
 }
 
 void Runtime::on_unmapped(std::uintptr_t address) {
-  // Here the view lives as long as the handler: only a child has none.
-  if (in_heap(address, memory_.pages())) fail_touched_in_child();
+  // A child has no view. Here it lives as long as the handler, unless the program unmaps it.
+  if (in_heap(address, memory_.pages()) && ::getpid() != owner_) fail_touched_in_child();
 }
 
 bool Runtime::on_fault(std::uintptr_t address, bool write) {
@@ -312,6 +342,7 @@ bool Runtime::on_fault(std::uintptr_t address, bool write) {
     say_touched_behind_all();
     return false;
   }
+  note_repetition(local, address, complete);
   if (combiner_.tracing()) {
     FaultStamps& stamps = combiner_.stamps(local);
     stamps.entered = began;
@@ -324,6 +355,18 @@ bool Runtime::on_fault(std::uintptr_t address, bool write) {
   }
   times_[local].faults_ns += (monotonic_now() - began).ns();
   return true;
+}
+
+// The engine has opened the page, and yet the access fails: the program's own mprotect() or mmap() forbids it.
+void Runtime::note_repetition(unsigned local, std::uintptr_t address, bool complete) {
+  Times& times = times_[local];
+  times.repetitions = complete && times.last_fault == address ? times.repetitions + 1 : 0;
+  times.last_fault = address;
+  if (times.repetitions < kMaxRepetitions) return;
+  fail(
+      "compute node {}: address {:#x} of shared memory stays forbidden although the runtime has permitted the access: the "
+      "program must not change the heap's protections or mappings (mprotect(), mmap())",
+      node_id(local), address);
 }
 
 FaultStamps Runtime::latest_fault() {

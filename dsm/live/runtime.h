@@ -14,6 +14,8 @@
 // faults.
 #pragma once
 
+#include <unistd.h>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -74,7 +76,10 @@ class Runtime final : public Host, private FaultSink {
   FaultStamps latest_fault();
 
  private:
-  struct alignas(64) Times : NodeTimes {};
+  struct alignas(64) Times : NodeTimes {
+    std::uintptr_t last_fault = 0;
+    unsigned repetitions = 0;  // of it
+  };
 
   Runtime(const Environment& environment, std::unique_ptr<Network> network, Memory memory);
 
@@ -86,6 +91,8 @@ class Runtime final : public Host, private FaultSink {
   enum class AtDeadline : std::uint8_t { kFail, kGoOn };
   void call_together(const CollectiveCall& facts, Instant deadline = Instant::never(),
                      AtDeadline then = AtDeadline::kFail);
+  // After a fault that the engine has handled. Ends the process if the access can never succeed.
+  void note_repetition(unsigned local, std::uintptr_t address, bool complete);
   void run_on_all(const std::function<void(unsigned)>& job);
   void stop_threads();
 
@@ -94,6 +101,7 @@ class Runtime final : public Host, private FaultSink {
   std::string explain_wait(unsigned local);
   std::string report();
 
+  const pid_t owner_ = ::getpid();
   const Environment environment_;
   const std::unique_ptr<Network> network_;
   Memory memory_;

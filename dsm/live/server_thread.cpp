@@ -53,6 +53,7 @@ void ServerThread::run() {
     const Instant now = monotonic_now();
     if (now - last_check < kWatchPeriod) continue;
     last_check = now;
+    combiner_.check_descriptors();
     const std::lock_guard hold(combiner_);
     combiner_.check_links();
   }

@@ -30,6 +30,7 @@ class ServiceNetwork final : public Network {
   void flush() override;
   int poll(Sink& sink, int limit) override;
   const char* trouble(ClusterId peer) override;
+  int descriptor() const override { return client_->service().descriptor(); }
   NetworkCounts counts() const override;
   bool moves_only_in_poll() const override;
   bool has_arrivals() const override;

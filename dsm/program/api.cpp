@@ -54,6 +54,10 @@ bool is_forked_child() {
   return the_host != nullptr && the_host == host_of_child;
 }
 
+const Host* current_host() {
+  return the_host;
+}
+
 void check_not_joined() {
   if (is_forked_child()) ForkedHost::refuse("init()");
   if (the_host != nullptr) fail("braid::dsm::init() was called twice");

@@ -14,6 +14,10 @@ inline constexpr int kFailureStatus = 70;
 // Writes "braid: <text>\n" and ends the process. With several threads only the first text is written.
 [[noreturn]] void fail_with_text(const char* text, std::size_t length);
 
+// Ends the process because another cluster has gone, which is a consequence: where the end is recorded (end_record.h), the
+// text is left there, for the one who knows the cause to print after it; else it is printed.
+[[noreturn]] void fail_for_lost_cluster(const char* text, std::size_t length);
+
 // Writes the text to the `room` bytes at `text` and returns its length; a
 // longer text is cut. Allocates nothing if the arguments are integers and C
 // strings. (Not a template, so that fmt's formatting is compiled once only.)

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "dsm/program/crash_report.h"
 #include "dsm/program/program_signals.h"
 
 #if !defined(__x86_64__)
@@ -68,6 +69,7 @@ void pass_on(int signal_number, siginfo_t* info, void* context) {
   }
   // The access happens again on return and meets the default: the crash keeps its address, and a core dump its
   // stack. A signal that another process sent does not repeat itself.
+  if (action.sa_handler != SIG_IGN || !sent_by_a_process) report_crash(signal_number, info, context);
   action = {};
   action.sa_handler = SIG_DFL;
   install_action(signal_number, action);

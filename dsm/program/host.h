@@ -127,6 +127,8 @@ void join(std::unique_ptr<Host> host);
 void check_not_joined();
 // The host; ends the process with a message that names the call when there is none, and in a child of fork().
 Host& joined_host(const char* call);
+// The host; nullptr before init() and after finish(). Any thread, also in a signal handler.
+const Host* current_host();
 // Whether this process is a child that a process with a host has forked.
 bool is_forked_child();
 

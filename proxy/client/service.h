@@ -31,6 +31,8 @@ class Service {
   virtual int turn() = 0;
   // The proxies work in turn() and nowhere else: nothing moves, and no doorbell rings, unless it is called.
   virtual bool works_only_in_turn() const { return false; }
+  // The connection to the service, which must stay open; -1: there is none.
+  virtual int descriptor() const { return -1; }
   // False once the service is gone. Looks at most every few milliseconds, so it may be asked in any loop.
   virtual bool alive() = 0;
   // The time by which the client's timeouts run: monotonic_now(), unless time is virtual.

@@ -79,6 +79,8 @@ class SocketService final : public Service {
     return 0;
   }
 
+  int descriptor() const override { return fd_; }
+
   bool alive() override {
     const std::int64_t now = monotonic_now().ns();
     if (now >= next_look_ns_.load(std::memory_order_relaxed)) {

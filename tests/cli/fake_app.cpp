@@ -33,7 +33,10 @@ void tell(int argc, char** argv) {
   std::cout << "group " << (::getpgid(0) == ::getpid() ? "own" : "another's") << std::endl;
   for (int fd = 3; fd < 1024; ++fd) {
     if (::lseek(fd, 0, SEEK_CUR) >= 0 || errno == ESPIPE)
-      std::cout << "descriptor " << (std::to_string(fd) == variable("BRAID_REPORT_FD") ? "report" : "unknown")
+      std::cout << "descriptor "
+                << (std::to_string(fd) == variable("BRAID_REPORT_FD")  ? "report"
+                    : std::to_string(fd) == variable("BRAID_PULSE_FD") ? "pulse"
+                                                                       : "unknown")
                 << std::endl;
   }
 }

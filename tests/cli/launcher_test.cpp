@@ -128,12 +128,12 @@ TEST_F(LauncherTest, CollectsCountersAndReports) {
 
 TEST_F(LauncherTest, ApplicationWithoutCountsIsNotWaiting) {
   options_.command = {"app", "hold"};
-  options_.config.watchdog_s = 5;
   Launcher launcher(options_);
   start_daemons(launcher);
   ASSERT_TRUE(become_ready(launcher, 20_s));
   ASSERT_TRUE(launcher.start_application(*children_, 0, -1).ok());
-  EXPECT_FALSE(launcher.all_wait());
+  EXPECT_FALSE(launcher.waits(0));
+  EXPECT_FALSE(launcher.waits(1)) << "it was not started";
   EXPECT_EQ(launcher.progress(), 0u);
 }
 

@@ -29,12 +29,12 @@ TEST(Verdict, RunWhoseApplicationsSucceedHasStatus0) {
   EXPECT_EQ(v.reason(), "");
 }
 
-TEST(Verdict, LargestStatusOfTheApplicationsIsTheStatusOfTheRun) {
+TEST(Verdict, StatusOfTheFirstCauseIsTheStatusOfTheRun) {
   Verdict v;
   EXPECT_TRUE(v.on_application_end("a", exited(3), false));
   EXPECT_FALSE(v.on_application_end("b", exited(7), false)) << "it fails already";
   EXPECT_FALSE(v.on_application_end("c", exited(5), false));
-  EXPECT_EQ(v.status(), 7);
+  EXPECT_EQ(v.status(), 3);
   EXPECT_EQ(v.reason(), "a exited with status 3") << "the first of a kind";
 }
 
@@ -90,7 +90,7 @@ TEST(Verdict, AnnouncedReasonDoesNotChange) {
   v.announce();
   EXPECT_FALSE(v.on_daemon_end("d", killed(SIGKILL), false, Phase::kRunning));
   EXPECT_EQ(v.reason(), "a exited with status 1");
-  EXPECT_EQ(v.status(), kLostDaemonStatus) << "the status is still that of a run that lost a daemon";
+  EXPECT_EQ(v.status(), 1) << "the status is that of the reason";
 }
 
 TEST(Verdict, ProcessesThatEndAsTheyWereAskedAreNoFailure) {
@@ -134,6 +134,55 @@ TEST(Verdict, StatusOfAFailedApplicationIsKept) {
   Verdict v;
   EXPECT_TRUE(v.on_application_end("a", exited(3), false));
   EXPECT_EQ(v.status(), 3) << "no daemon was lost";
+}
+
+RecordedEnd recorded(dsm::EndCause cause, Duration at, std::optional<int> node = {}) {
+  RecordedEnd end;
+  end.cause = cause;
+  end.time = Instant() + at;
+  end.node = node;
+  end.is_unfinished = true;
+  return end;
+}
+
+TEST(Verdict, EarliestRecordedCauseIsTheCause) {
+  for (const bool later_first : {false, true}) {
+    Verdict v;
+    const auto early = [&] {
+      return v.on_application_end("a", exited(3), false, recorded(dsm::EndCause::kExit, 1_s, 5));
+    };
+    const auto late = [&] {
+      return v.on_application_end("b", killed(SIGSEGV), false, recorded(dsm::EndCause::kSignal, 2_s, 7));
+    };
+    EXPECT_TRUE(later_first ? late() : early());
+    EXPECT_FALSE(later_first ? early() : late());
+    EXPECT_EQ(v.reason(), "a exited with status 3 before finish() in compute node 5");
+    EXPECT_EQ(v.status(), 3);
+  }
+}
+
+TEST(Verdict, LossOfAnotherClusterIsAConsequenceWhenItIsRecordedFirst) {
+  Verdict v;
+  EXPECT_TRUE(v.on_application_end("b", exited(70), false, recorded(dsm::EndCause::kLostCluster, 1_s)));
+  EXPECT_FALSE(v.on_application_end("a", exited(70), false, recorded(dsm::EndCause::kFailure, 2_s)));
+  EXPECT_EQ(v.reason(), "a exited with status 70");
+}
+
+TEST(Verdict, ProcessThatEndsWithoutFinishIsAFailureAlthoughItsStatusIs0) {
+  Verdict v;
+  EXPECT_TRUE(v.on_application_end("b", exited(70), false, recorded(dsm::EndCause::kLostCluster, 1_s)));
+  EXPECT_FALSE(v.on_application_end("a", exited(0), false, recorded(dsm::EndCause::kNone, 0_s)));
+  EXPECT_EQ(v.reason(), "a exited with status 0 before finish()");
+  EXPECT_EQ(v.status(), kLostDaemonStatus);
+}
+
+TEST(Verdict, CrashIsNamedWithComputeNodeAndAddress) {
+  Verdict v;
+  RecordedEnd end = recorded(dsm::EndCause::kSignal, 1_s, 3);
+  end.address = 0x10;
+  EXPECT_TRUE(v.on_application_end("a", killed(SIGSEGV), false, end));
+  EXPECT_EQ(v.reason(), "a was killed by signal 11 (Segmentation fault) in compute node 3 at address 0x10");
+  EXPECT_EQ(v.status(), 128 + SIGSEGV);
 }
 
 TEST(Verdict, AfterAnInterruptNoEndOfAnApplicationIsAFailure) {

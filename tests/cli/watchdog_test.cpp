@@ -12,15 +12,21 @@ Instant at(Duration d) {
   return Instant() + 1000_s + d;
 }
 
-// Looks whenever it wants to until `end`, at what `see` shows; returns when it told, or never().
+using Finding = Watchdog::Finding;
+
+// Looks whenever it wants to until `end`, at what `see` shows; returns when it found this, or never().
 template <class See>
-Instant tells(Watchdog& watchdog, Instant end, See see) {
+Instant finds(Finding what, Watchdog& watchdog, Instant end, See see) {
   while (watchdog.next_deadline() <= end) {
     const Instant now = watchdog.next_deadline();
     const auto [all_wait, progress] = see(now);
-    if (watchdog.look(now, all_wait, progress)) return now;
+    if (watchdog.look(now, all_wait, progress) == what) return now;
   }
   return Instant::never();
+}
+template <class See>
+Instant tells(Watchdog& watchdog, Instant end, See see) {
+  return finds(Finding::kEnd, watchdog, end, see);
 }
 
 struct Seen {
@@ -56,10 +62,29 @@ TEST(Watchdog, ComputingIsNotWaiting) {
   EXPECT_LE(told, at(43_s) + Watchdog::kInterval * 2);
 }
 
-TEST(Watchdog, HasNoDeadlineWithoutALimitOrAfterStop) {
-  Watchdog none(0_s), stopped(3_s);
-  none.start(at(0_s));
-  EXPECT_EQ(none.next_deadline(), Instant::never());
+TEST(Watchdog, HintsOnceUntilSomethingHappensAndNeverEndsARunWithoutALimit) {
+  Watchdog watchdog(0_s);
+  watchdog.start(at(0_s));
+  const auto see = [](Instant now) { return Seen{true, now < at(200_s) ? 0u : 1u}; };
+  const Instant first = finds(Finding::kHint, watchdog, at(150_s), see);
+  EXPECT_GE(first, at(0_s) + Watchdog::kHint);
+  EXPECT_LE(first, at(0_s) + Watchdog::kHint + Watchdog::kInterval);
+  EXPECT_EQ(finds(Finding::kHint, watchdog, at(200_s), see), Instant::never()) << "once";
+  const Instant second = finds(Finding::kHint, watchdog, at(400_s), see);
+  EXPECT_GE(second, at(200_s) + Watchdog::kHint);
+  EXPECT_EQ(finds(Finding::kEnd, watchdog, at(1000_s), see), Instant::never());
+}
+
+TEST(Watchdog, HintsBeforeALongLimit) {
+  Watchdog watchdog(60_s);
+  watchdog.start(at(0_s));
+  const auto see = [](Instant) { return Seen{true, 0}; };
+  EXPECT_LT(finds(Finding::kHint, watchdog, at(100_s), see), at(31_s));
+  EXPECT_GE(finds(Finding::kEnd, watchdog, at(100_s), see), at(60_s));
+}
+
+TEST(Watchdog, HasNoDeadlineBeforeTheStartAndAfterStop) {
+  Watchdog stopped(3_s);
   EXPECT_EQ(stopped.next_deadline(), Instant::never()) << "before it is started";
   stopped.start(at(0_s));
   EXPECT_EQ(stopped.next_deadline(), at(0_s));

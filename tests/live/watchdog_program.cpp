@@ -11,7 +11,13 @@ int main(int argc, char** argv) {
   using namespace braid::dsm;  // NOLINT
   init();
   const bool deadlocks = argc > 1 && std::strcmp(argv[1], "deadlock") == 0;
+  const bool meets = argc > 1 && std::strcmp(argv[1], "barriers") == 0;
   parallel([&](Node& node) {
+    // For three seconds, whichever process is stopped meanwhile.
+    for (int i = 0; meets && i < 3000; ++i) {
+      node.barrier(3);
+      if (node.id() == 0) ::usleep(1000);
+    }
     if (deadlocks) {
       // The first two nodes take two locks in opposite orders, all others wait for them.
       if (node.id() < 2) {

@@ -5,6 +5,10 @@
 #include <signal.h>
 
 #include <chrono>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <thread>
 
 #include "tests/cli/command.h"
 
@@ -42,6 +46,63 @@ TEST(Watchdog, DeadlockEndsTheRunAndEveryProcessReportsItsWaits) {
   EXPECT_THAT(finished.err,
               HasSubstr("braid: the watchdog: for 1 s every compute node has waited and nothing has "
                         "moved"));
+}
+
+// The pid of a program's process in this cluster; -1: there is none in time.
+pid_t process_of(const Command& command, const std::string& program, unsigned cluster) {
+  for (const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+       std::chrono::steady_clock::now() < limit; std::this_thread::sleep_for(std::chrono::milliseconds(20))) {
+    for (const auto& [pid, line] : command.processes()) {
+      std::ifstream environment("/proc/" + std::to_string(pid) + "/environ");
+      const std::string text(std::istreambuf_iterator<char>(environment), {});
+      if (line.starts_with(program) &&
+          text.find("BRAID_CLUSTER=" + std::to_string(cluster)) != std::string::npos)
+        return pid;
+    }
+  }
+  return -1;
+}
+
+TEST(Watchdog, WithoutALimitARunThatStandsStillGetsAHintAndGoesOn) {
+  // At the same time: each takes half a minute.
+  const auto start = [](const char* mode) {
+    return std::make_unique<Command>(
+        Words{BRAID_COMMAND, "run", "--clusters", "2", "--compute", "2", BRAID_WATCHDOG_PROGRAM, mode});
+  };
+  const auto deadlock = start("deadlock"), stopped = start("barriers");
+  const pid_t victim = process_of(*stopped, BRAID_WATCHDOG_PROGRAM, 1);
+  ASSERT_GT(victim, 0);
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  ::kill(victim, SIGSTOP);
+  const std::string hint = "for 30 s every compute node has waited and nothing has moved; ";
+  const auto expect = [](Command& command, const std::string& text) {
+    return command.expect(text) || command.expect(text);  // each waits half a minute
+  };
+  EXPECT_TRUE(expect(*deadlock, hint)) << deadlock->so_far().err;
+  EXPECT_TRUE(deadlock->expect("[c0] braid: compute node 0 waits for lock 5, which compute node 1 has"));
+  EXPECT_TRUE(expect(*stopped, "application of cluster 1 (pid " + std::to_string(victim) +
+                                   ") is stopped (kill -CONT " + std::to_string(victim) + " continues it)"))
+      << stopped->so_far().err;
+  EXPECT_TRUE(stopped->expect("[c0] braid: compute node 0 waits at barrier 3"));
+  ::kill(victim, SIGCONT);
+  EXPECT_EQ(stopped->wait().status, 0) << "it went on";
+  EXPECT_THAT(stopped->so_far().out, HasSubstr("[c1] through\n"));
+  deadlock->signal(SIGTERM);
+  EXPECT_EQ(deadlock->wait().status, 128 + SIGTERM);
+  EXPECT_THAT(deadlock->left_over(), IsEmpty());
+}
+
+TEST(Watchdog, AStoppedProcessIsNamedWhereTheRunEnds) {
+  Command command(Words{BRAID_COMMAND, "run", "--clusters", "2", "--compute", "2", "--watchdog", "2",
+                        BRAID_WATCHDOG_PROGRAM, "barriers"});
+  const pid_t victim = process_of(command, BRAID_WATCHDOG_PROGRAM, 1);
+  ASSERT_GT(victim, 0);
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  ::kill(victim, SIGSTOP);
+  const Finished& finished = command.wait();
+  EXPECT_EQ(finished.status, 70);
+  EXPECT_THAT(finished.err, HasSubstr("(pid " + std::to_string(victim) + ") is stopped"));
+  EXPECT_THAT(command.left_over(), IsEmpty());
 }
 
 TEST(Watchdog, AComputingNodeIsNotADeadlock) {

@@ -1,5 +1,6 @@
 #include "tools/braid/process/child_processes.h"
 
+#include <fmt/core.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -7,6 +8,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <fstream>
+#include <string>
 
 #include "base/clock.h"
 #include "base/process_start.h"
@@ -105,6 +108,22 @@ int ChildProcesses::reap(Child& child) {
 
 bool ChildProcesses::any_alive() const {
   return std::any_of(children_.begin(), children_.end(), [](const Child& child) { return child.alive; });
+}
+
+bool ChildProcesses::is_stopped(ChildId child) const {
+  siginfo_t info{};
+  return is_alive(child) &&
+         ::waitid(P_PID, static_cast<id_t>(pid(child)), &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid == pid(child);
+}
+
+bool ChildProcesses::handles(ChildId child, int signal) const {
+  std::ifstream status(fmt::format("/proc/{}/status", pid(child)));
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("SigCgt:"))
+      return (std::stoull(line.substr(7), nullptr, 16) >> (signal - 1) & 1) != 0;
+  }
+  return false;
 }
 
 void ChildProcesses::send(ChildId child, int signal) const {

@@ -64,6 +64,10 @@ class ChildProcesses {
   bool is_alive(ChildId child) const { return at(child).alive; }
   bool any_alive() const;
   pid_t pid(ChildId child) const { return at(child).pid; }
+  // A signal (SIGSTOP, SIGTSTP) has stopped it; a debugger that holds it is not meant.
+  bool is_stopped(ChildId child) const;
+  // It has a handler for this signal.
+  bool handles(ChildId child, int signal) const;
   // Sends a signal to a child that is alive; does nothing if it has ended.
   void send(ChildId child, int signal) const;
   void send_to_group(ChildId child, int signal) const;

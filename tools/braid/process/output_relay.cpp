@@ -14,7 +14,11 @@ std::size_t OutputRelay::add(Process& process, const std::string& prefix) {
 }
 
 void OutputRelay::say(const std::string& text) {
-  err_.pending() += "braid: " + text + "\n";
+  print_error("braid: " + text);
+}
+
+void OutputRelay::print_error(const std::string& text) {
+  err_.pending() += text + "\n";
 }
 
 void OutputRelay::watch(std::vector<pollfd>& fds) const {

@@ -23,6 +23,8 @@ class OutputRelay {
   std::size_t add(Process& process, const std::string& prefix);
   // A line of the command's own on its standard error: "braid: TEXT".
   void say(const std::string& text);
+  // The same without "braid: ".
+  void print_error(const std::string& text);
 
   // Appends what poll() must wait for.
   void watch(std::vector<pollfd>& fds) const;

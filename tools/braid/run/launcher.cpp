@@ -1,6 +1,7 @@
 #include "tools/braid/run/launcher.h"
 
 #include <fmt/core.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -102,16 +103,12 @@ Result<ChildId> Launcher::start_application(ChildProcesses& children, unsigned c
   options.arguments = options_.command;
   options.inherited = {node.report.get()};
   options.stdin_fd = input;
-  int pulse_fd = -1;
-  if (config_.watchdog_s > 0) {
-    auto pulse = SharedObject<dsm::Pulse>::make("braid-pulse");
-    if (!pulse) return pulse.error();
-    pulse_fd = pulse->fd();
-    options.inherited.push_back(pulse_fd);
-    node.pulse = std::make_unique<SharedObject<dsm::Pulse>>(std::move(*pulse));
-  }
+  auto pulse = SharedObject<dsm::Pulse>::make("braid-pulse");
+  if (!pulse) return pulse.error();
+  options.inherited.push_back(pulse->fd());
   options.environment = merge_environment(
-      environ, plan_environment(config_, cluster, node.service, node.report.get(), pulse_fd));
+      environ, plan_environment(config_, cluster, node.service, node.report.get(), pulse->fd()));
+  node.pulse = std::make_unique<SharedObject<dsm::Pulse>>(std::move(*pulse));
   return children.start(options, fmt::format("[c{}] ", cluster));
 }
 
@@ -140,11 +137,9 @@ std::string Launcher::late_clusters() const {
   return late;
 }
 
-bool Launcher::all_wait() const {
-  return std::all_of(nodes_.begin(), nodes_.end(), [](const Node& node) {
-    const dsm::Pulse* const pulse = node.pulse ? &**node.pulse : nullptr;
-    return pulse == nullptr || (pulse->counts.load() != 0 && pulse->busy.load() <= 0);
-  });
+bool Launcher::waits(unsigned cluster) const {
+  const Node& node = nodes_[cluster];
+  return node.pulse && (*node.pulse)->counts.load() != 0 && (*node.pulse)->busy.load() <= 0;
 }
 
 std::uint64_t Launcher::progress() const {
@@ -153,6 +148,23 @@ std::uint64_t Launcher::progress() const {
     if (node.pulse) sum += (*node.pulse)->progress.load();
   }
   return sum;
+}
+
+RecordedEnd Launcher::end_of(unsigned cluster) const {
+  RecordedEnd end;
+  if (!nodes_[cluster].pulse) return end;
+  const dsm::EndRecord& record = (*nodes_[cluster].pulse)->end;
+  // The process can write anything there.
+  const auto cause = dsm::EndCause{record.cause.load()};
+  if (cause > dsm::EndCause::kSignal) return end;
+  end.cause = cause;
+  end.is_unfinished = config_.clusters > 1 && record.joined.load() != 0 && record.finished.load() == 0;
+  end.time = Instant::from_ns(record.time_ns);
+  if (cause == dsm::EndCause::kNone) return end;
+  if (record.node >= 0) end.node = record.node;
+  if (record.has_address != 0) end.address = record.address;
+  end.text.assign(record.text, ::strnlen(record.text, dsm::EndRecord::kTextBytes));
+  return end;
 }
 
 void Launcher::collect(std::vector<ClusterReport>& clusters) const {

@@ -15,6 +15,7 @@
 #include "tools/braid/run/report.h"
 #include "tools/braid/run/shared_files.h"
 #include "tools/braid/run/supervisor.h"
+#include "tools/braid/run/verdict.h"
 
 namespace braid::cli {
 
@@ -38,9 +39,12 @@ class Launcher {
   // Clusters whose daemons are not: "0, 3".
   std::string late_clusters() const;
 
-  // What the watchdog is shown, of applications that were started with one.
-  bool all_wait() const;
+  // What the watchdog is shown of the applications. No compute node of this cluster computes.
+  bool waits(unsigned cluster) const;
   std::uint64_t progress() const;
+
+  // What its application recorded of its end.
+  RecordedEnd end_of(unsigned cluster) const;
 
   // Adds counters and application reports; `clusters` has an entry for each.
   void collect(std::vector<ClusterReport>& clusters) const;
@@ -52,7 +56,7 @@ class Launcher {
     Descriptor ready;  // one byte comes when the daemon is connected
     bool is_ready = false;
     Descriptor report;                                // the application's
-    std::unique_ptr<SharedObject<dsm::Pulse>> pulse;  // where there is a watchdog
+    std::unique_ptr<SharedObject<dsm::Pulse>> pulse;  // of an application that was started
   };
   std::string namespace_of(unsigned cluster) const;
 

@@ -30,7 +30,7 @@ constexpr const char* kFooter =
     "Settings come from the configuration file, if one is given, and then from the options, which win. 'braid help defaults'\n"
     "prints a file with all of them.\n"
     "\n"
-    "Status: the largest of the application's processes' (128 + n if signal n killed it); 64: wrong usage; 70: a daemon was\n"
+    "Status: that of the application's process that failed first (128 + n if signal n killed it); 64: wrong usage; 70: a daemon was\n"
     "lost, the run could not start, or standard output could not be written; 73: the report or the folder of the captures\n"
     "cannot be written; 78: wrong configuration.\n"
     "\n"

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/process_end.h"
@@ -127,16 +128,51 @@ class Supervisor {
 
   void look_at_progress() {
     const Instant now = monotonic_now();
-    if (now < watchdog_.next_deadline() || !watchdog_.look(now, launcher_.all_wait(), launcher_.progress()))
-      return;
-    // Not to their groups: only the runtime in these processes handles the signal.
-    for (const Member& member : members_) {
-      if (member.role == Role::kApplication) children_.send(member.child, SIGQUIT);
+    if (now < watchdog_.next_deadline()) return;
+    switch (watchdog_.look(now, all_wait(), launcher_.progress())) {
+      case Watchdog::Finding::kNothing:
+        return;
+      case Watchdog::Finding::kHint:
+        ask_for_waits();
+        return children_.output().say(fmt::format(
+            "for {:.0f} s every compute node has waited and nothing has moved; {}. The run goes on; --watchdog ends one "
+            "that stands still",
+            Watchdog::kHint.s(), what_stands_still()));
+      case Watchdog::Finding::kEnd:
+        ask_for_waits();
+        return fail(
+            Cause::kRunCannotGoOn,
+            fmt::format("the watchdog: for {} s every compute node has waited and nothing has moved; {}",
+                        config_.watchdog_s, what_stands_still()));
     }
-    fail(Cause::kRunCannotGoOn,
-         fmt::format("the watchdog: for {} s every compute node has waited and nothing has moved; the "
-                     "applications print what each waits for",
-                     config_.watchdog_s));
+  }
+
+  // Those that are stopped neither compute nor let others.
+  bool all_wait() const {
+    return any_alive(Role::kApplication) &&
+           std::all_of(members_.begin(), members_.end(), [&](const Member& m) {
+             return m.role == Role::kDaemon || !m.alive || launcher_.waits(m.cluster) ||
+                    children_.is_stopped(m.child);
+           });
+  }
+
+  // Not to their groups: only the runtime in these processes handles the signal. A program can have given its
+  // handler up.
+  void ask_for_waits() {
+    for (const Member& m : members_) {
+      if (m.role == Role::kApplication && m.alive && !children_.is_stopped(m.child) &&
+          children_.handles(m.child, SIGQUIT))
+        children_.send(m.child, SIGQUIT);
+    }
+  }
+
+  std::string what_stands_still() const {
+    std::string stopped;
+    for (const Member& m : members_) {
+      if (m.alive && children_.is_stopped(m.child))
+        stopped += fmt::format("{} is stopped (kill -CONT {} continues it); ", m.name(), m.pid);
+    }
+    return stopped + "the applications print what each waits for";
   }
 
   void carry_out(Timeline::Action action) {
@@ -146,8 +182,7 @@ class Supervisor {
       case Timeline::Action::kCloseOutput:
         return close_output();
       case Timeline::Action::kAnnounce:
-        verdict_.announce();
-        return children_.output().say(verdict_.reason() + (timeline_.cut_short() ? "; ending the run" : ""));
+        return announce();
       case Timeline::Action::kAskAll:
         return ask_to_end();
       case Timeline::Action::kKillAll:
@@ -157,6 +192,20 @@ class Supervisor {
         }
         return kill_all();
     }
+  }
+
+  void announce() {
+    verdict_.announce();
+    children_.output().say(verdict_.reason() + (timeline_.cut_short() ? "; ending the run" : ""));
+    for (const std::string& line : std::exchange(consequences_, {})) children_.output().print_error(line);
+  }
+
+  // What an application says of the loss of another one comes after the cause. A run that the user ends has no cause.
+  void take_consequence(unsigned cluster, const RecordedEnd& end) {
+    if (end.cause != dsm::EndCause::kLostCluster) return;
+    consequences_.push_back(fmt::format("[c{}] braid: {}", cluster, end.text));
+    if (!verdict_.announced()) return;
+    for (const std::string& line : std::exchange(consequences_, {})) children_.output().print_error(line);
   }
 
   // A process that left its group may still hold a pipe; the run does not wait for it. Output that waits for a
@@ -177,9 +226,14 @@ class Supervisor {
     if (member.role == Role::kApplication && member.cluster == 0) keyboard_.close();
     const int status = ended.wait_status;
     const bool asked = member.asked_to_end;
-    const bool fails = member.role == Role::kApplication
-                           ? verdict_.on_application_end(member.name(), status, asked)
-                           : verdict_.on_daemon_end(member.name(), status, asked, phase());
+    bool fails = false;
+    if (member.role == Role::kApplication) {
+      const RecordedEnd end = launcher_.end_of(member.cluster);
+      take_consequence(member.cluster, end);
+      fails = verdict_.on_application_end(member.name(), status, asked, end);
+    } else {
+      fails = verdict_.on_daemon_end(member.name(), status, asked, phase());
+    }
     if (fails) on_failure();
   }
 
@@ -291,8 +345,9 @@ class Supervisor {
   Timeline timeline_;
   Verdict verdict_;
   Watchdog watchdog_;
-  std::vector<Member> members_;  // in the order of starting
-  bool gave_up_reader_ = false;  // the user has ended the wait for the reader of our output
+  std::vector<Member> members_;            // in the order of starting
+  std::vector<std::string> consequences_;  // lines that wait until the cause is announced
+  bool gave_up_reader_ = false;            // the user has ended the wait for the reader of our output
 };
 
 }  // namespace

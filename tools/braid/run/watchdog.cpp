@@ -3,18 +3,24 @@
 namespace braid::cli {
 
 void Watchdog::start(Instant now) {
-  if (limit_ > Duration()) look_at_ = unchanged_since_ = now;
+  look_at_ = unchanged_since_ = now;
 }
 
-bool Watchdog::look(Instant now, bool all_wait, std::uint64_t progress) {
+Watchdog::Finding Watchdog::look(Instant now, bool all_wait, std::uint64_t progress) {
   look_at_ = now + kInterval;
   if (!all_wait || progress != progress_) {
     progress_ = progress;
     unchanged_since_ = now;
+    hinted_ = false;
   }
-  if (now - unchanged_since_ < limit_) return false;
-  stop();
-  return true;
+  const Duration unchanged = now - unchanged_since_;
+  if (limit_ > Duration() && unchanged >= limit_) {
+    stop();
+    return Finding::kEnd;
+  }
+  if (hinted_ || unchanged < kHint) return Finding::kNothing;
+  hinted_ = true;
+  return Finding::kHint;
 }
 
 }  // namespace braid::cli

@@ -1,5 +1,5 @@
-// Tells when every compute node has waited for so long and nothing has happened. Pure: it is shown what there
-// is to see, with the time.
+// Tells when every compute node has waited for so long and nothing has happened: first as a hint, with which the run goes
+// on, and then, where there is a limit, as the end of the run. Pure: it is shown what there is to see, with the time.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,31 @@ class Watchdog {
   // It looks so often; a moment in which somebody computes between two looks still shows as progress.
   static constexpr Duration kInterval = 200_ms;
 
-  // `limit` 0: it never looks.
+  // Much longer than waits for a lost packet are.
+  static constexpr Duration kHint = 30_s;
+
+  enum class Finding : std::uint8_t {
+    kNothing,
+    kHint,  // once, until something happens again
+    kEnd,   // the limit has come; it has stopped
+  };
+
+  // `limit` 0: there is none.
   explicit Watchdog(Duration limit) : limit_(limit) {}
 
   void start(Instant now);
   void stop() { look_at_ = Instant::never(); }
   // When it wants to look next.
   Instant next_deadline() const { return look_at_; }
-  // What there is to see: whether all wait, and a number that grows when something happens. Returns true, and
-  // stops, when nothing has happened for the limit.
-  [[nodiscard]] bool look(Instant now, bool all_wait, std::uint64_t progress);
+  // What there is to see: whether all wait, and a number that grows when something happens.
+  [[nodiscard]] Finding look(Instant now, bool all_wait, std::uint64_t progress);
 
  private:
   const Duration limit_;
   Instant look_at_ = Instant::never();
   Instant unchanged_since_;
   std::uint64_t progress_ = 0;
+  bool hinted_ = false;
 };
 
 }  // namespace braid::cli

@@ -1,0 +1,119 @@
+#include "dsm/program/crash_report.h"
+
+#include <fmt/format.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+
+#include "dsm/program/end_record.h"
+#include "dsm/program/failure.h"
+#include "dsm/program/host.h"
+#include "dsm/program/program_signals.h"
+#include "dsm/program/stack_trace.h"
+
+namespace braid::dsm {
+
+namespace {
+
+std::atomic<pid_t> the_reporter{0};
+
+void put(const char* text, std::size_t length) {
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text, length);
+}
+
+template <class... Args>
+void say(fmt::format_string<Args...> format, const Args&... args) {
+  char text[512];
+  put(text, format_within(text, sizeof text, format, fmt::make_format_args(args...)));
+}
+
+void put_trace_line(const char* text, std::size_t length) {
+  say("braid:   {}", fmt::string_view(text, length));
+}
+
+bool is_fault(int signal_number, const siginfo_t* info) {
+  return info->si_code > 0 && (signal_number == SIGSEGV || signal_number == SIGBUS);
+}
+
+const char* reason_of(int signal_number, const siginfo_t* info) {
+  if (info->si_code <= 0) return signal_number == SIGABRT ? "" : ", sent by a process";
+  if (signal_number == SIGSEGV && info->si_code == SEGV_MAPERR) return ", where nothing is mapped";
+  if (signal_number == SIGSEGV && info->si_code == SEGV_ACCERR) return ", which does not permit it";
+  if (signal_number == SIGSEGV && info->si_code == SI_KERNEL)
+    return ": a pointer has a value that no address has";
+  return "";
+}
+
+// "compute node 3": of the calling thread.
+void name_node(const Host* host, char* text, std::size_t room) {
+  const int local = host == nullptr ? -1 : host->current_node();
+  std::size_t length = 0;
+  if (host == nullptr) {
+    length = format_within(text, room - 1, "the program", {});
+  } else if (local < 0) {
+    length = format_within(text, room - 1, "cluster {}, a thread that is no compute node",
+                           fmt::make_format_args(host->shape().cluster));
+  } else {
+    const unsigned node = host->node_id(static_cast<unsigned>(local));
+    length = format_within(text, room - 1, "cluster {}, compute node {}",
+                           fmt::make_format_args(host->shape().cluster, node));
+  }
+  text[length] = '\0';
+}
+
+void on_crash_signal(int signal_number, siginfo_t* info, void* context) {
+  const int saved_errno = errno;
+  report_crash(signal_number, info, context);
+  // SA_RESETHAND: the default is in effect. An instruction is repeated; a signal that was sent is not.
+  if (info->si_code <= 0) ::raise(signal_number);
+  errno = saved_errno;
+}
+
+}  // namespace
+
+void report_crash(int signal_number, const siginfo_t* info, const void* context) {
+  if (is_forked_child()) return;
+  const auto self = static_cast<pid_t>(::syscall(SYS_gettid));
+  pid_t reporter = 0;
+  if (!the_reporter.compare_exchange_strong(reporter, self)) {
+    if (reporter == self) return;
+    for (;;) ::pause();  // the reporter ends the process
+  }
+  const Host* const host = current_host();
+  const int local = host == nullptr ? -1 : host->current_node();
+  const bool has_address = is_fault(signal_number, info) && info->si_code != SI_KERNEL;
+  const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
+  record_end(EndCause::kSignal,
+             {.node = local < 0 ? -1 : static_cast<int>(host->node_id(static_cast<unsigned>(local))),
+              .signal = signal_number,
+              .has_address = has_address,
+              .address = address});
+  char who[96];
+  name_node(host, who, sizeof who);
+  const char* const name = ::sigdescr_np(signal_number);
+  if (has_address) {
+    say("braid: {}: {} at address {:#x}{}\n", who, name, address, reason_of(signal_number, info));
+  } else {
+    say("braid: {}: {}{}\n", who, name, reason_of(signal_number, info));
+  }
+  write_stack_trace(context, put_trace_line);
+}
+
+void report_crash_signals() {
+  struct sigaction ours = {};
+  ours.sa_sigaction = on_crash_signal;
+  ours.sa_flags = SA_SIGINFO | SA_ONSTACK | static_cast<int>(SA_RESETHAND);
+  ::sigemptyset(&ours.sa_mask);
+  for (const int signal_number : {SIGABRT, SIGFPE, SIGILL, SIGSYS, SIGTRAP}) {
+    struct sigaction current = {};
+    if (::sigaction(signal_number, nullptr, &current) == 0 && (current.sa_flags & SA_SIGINFO) == 0 &&
+        current.sa_handler == SIG_DFL)
+      ::sigaction(signal_number, &ours, nullptr);
+  }
+}
+
+}  // namespace braid::dsm
