@@ -405,7 +405,7 @@ class Mistakes(unittest.TestCase):
             (["--proxy-speed", "9", "jacobi"], 64, "--proxy-speed"),
             (["nothing-of-that-name"], 64, "bin/sim; there are: gauss, jacobi, matmul, tsp, water."),
             ([], 64, "which application"),
-            (["--trace", "/nowhere/trace", "jacobi"], 78, "/nowhere/trace"),
+            (["--trace", "/nowhere/trace", "jacobi"], 73, "/nowhere/trace"),
             (["--idle-message", "9:3:1"], 78, "9:3:1"),
             (["--idle-message", "many"], 78, "many"),
         ):
