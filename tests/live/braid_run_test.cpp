@@ -381,7 +381,7 @@ TEST_F(BraidRun, EndsWhenAnApplicationProcessIsKilled) {
     EXPECT_EQ(run.command.so_far().status, 137);
     EXPECT_THAT(run.command.so_far().err,
                 ContainsRegex("braid: application of cluster [01] \\(pid " + std::to_string(victim) +
-                              "\\) was killed by signal 9 \\(Killed\\); ending the run"));
+                              "\\) was killed by signal 9 \\(Killed\\) before finish\\(\\); ending the run"));
     EXPECT_THAT(run.command.left_over(), IsEmpty());
     EXPECT_EQ(run.report()["status"], 137);
   }
