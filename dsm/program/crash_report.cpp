@@ -1,10 +1,8 @@
 #include "dsm/program/crash_report.h"
 
 #include <fmt/format.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -18,8 +16,6 @@
 namespace braid::dsm {
 
 namespace {
-
-std::atomic<pid_t> the_reporter{0};
 
 void put(const char* text, std::size_t length) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text, length);
@@ -77,12 +73,7 @@ void on_crash_signal(int signal_number, siginfo_t* info, void* context) {
 
 void report_crash(int signal_number, const siginfo_t* info, const void* context) {
   if (is_forked_child()) return;
-  const auto self = static_cast<pid_t>(::syscall(SYS_gettid));
-  pid_t reporter = 0;
-  if (!the_reporter.compare_exchange_strong(reporter, self)) {
-    if (reporter == self) return;
-    for (;;) ::pause();  // the reporter ends the process
-  }
+  if (!claim_end()) return;
   const Host* const host = current_host();
   const int local = host == nullptr ? -1 : host->current_node();
   const bool has_address = is_fault(signal_number, info) && info->si_code != SI_KERNEL;

@@ -1,6 +1,7 @@
 #include "dsm/program/failure.h"
 
 #include <fmt/core.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -18,12 +19,6 @@ std::size_t format_within(char* text, std::size_t room, fmt::string_view format,
 
 namespace {
 
-// Of several threads the first one is heard.
-void become_the_one_that_fails() {
-  static std::atomic<bool> is_failing{false};
-  while (is_failing.exchange(true)) ::pause();  // another thread is ending the process
-}
-
 void print(const char* text, std::size_t length) {
   char head[] = "braid: ";
   char end[] = "\n";
@@ -37,14 +32,23 @@ void print(const char* text, std::size_t length) {
 
 }  // namespace
 
+bool claim_end() {
+  static std::atomic<pid_t> owner{0};
+  const auto self = static_cast<pid_t>(::syscall(SYS_gettid));
+  pid_t current = 0;
+  if (owner.compare_exchange_strong(current, self)) return true;
+  while (current != self) ::pause();
+  return false;
+}
+
 void fail_with_text(const char* text, std::size_t length) {
-  become_the_one_that_fails();
+  (void)claim_end();
   print(text, length);
   ::_exit(kFailureStatus);
 }
 
 void fail_for_lost_cluster(const char* text, std::size_t length) {
-  become_the_one_that_fails();
+  (void)claim_end();
   if (!record_end(EndCause::kLostCluster, {.text = {text, length}})) print(text, length);
   ::_exit(kFailureStatus);
 }

@@ -11,6 +11,10 @@ namespace braid::dsm {
 
 inline constexpr int kFailureStatus = 70;
 
+// Of several threads that end the process, or report its crash, the first one does: true for it, and false when the same
+// thread asks again. Others wait here for the end.
+bool claim_end();
+
 // Writes "braid: <text>\n" and ends the process. With several threads only the first text is written.
 [[noreturn]] void fail_with_text(const char* text, std::size_t length);
 
