@@ -41,7 +41,7 @@ class OutputFile {
                                    Existing existing = Existing::kEmptied);
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&&) = delete;
-  // Whoever wants to know whether everything arrived calls close() before.
+  // Closes the file and ignores failures. To learn of a failure, call close() first.
   ~OutputFile();
 
   const std::string& path() const { return path_; }

@@ -1,5 +1,5 @@
-// What a process inherits over exec although it relies on it. A parent can close descriptors, ignore and block
-// signals, and lower limits; each is set once, at the start of main() or before the first file is opened.
+// Resets process state that exec inherits: a parent can close descriptors 0 to 2, ignore and block signals, and lower
+// limits. Done once, at the start of main(), or before the first file is opened.
 #pragma once
 
 namespace braid {

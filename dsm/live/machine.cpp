@@ -1,7 +1,6 @@
 // The live runtime as a process's host: how a program joins, and
 // the functions of api.h and threads.h that are specific to it.
 #include "dsm/live/machine.h"
-#include "base/guarded.h"
 
 #include <errno.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include <memory>
 
 #include "base/clock.h"
+#include "base/guarded.h"
 #include "base/process_start.h"
 #include "dsm/api.h"
 #include "dsm/braid_dsm.h"

@@ -1,6 +1,7 @@
 #include "tests/cli/command.h"
 
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -195,7 +196,10 @@ std::map<pid_t, std::string> Command::left_over() const {
 
 Finished run(const std::vector<std::string>& arguments, const Command::Variables& variables,
              const std::string& input) {
-  return Command(arguments, variables, input).wait();
+  Command command(arguments, variables, input);
+  const Finished finished = command.wait();
+  EXPECT_TRUE(command.left_over().empty()) << "processes are left";
+  return finished;
 }
 
 std::set<std::string> names_in(const std::string& folder) {

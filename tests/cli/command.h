@@ -63,6 +63,7 @@ class Command {
   Finished finished_;
 };
 
+// Runs a command to its end, and expects that no process of it is left.
 Finished run(const std::vector<std::string>& arguments, const Command::Variables& variables = {},
              const std::string& input = "");
 

@@ -49,10 +49,7 @@ class Run : public ::testing::Test {
     std::vector<std::string> arguments = options;
     arguments.push_back(FAKE_APP);
     arguments.insert(arguments.end(), steps.begin(), steps.end());
-    Command command(line(arguments), fakes(behaviour), input);
-    const Finished finished = command.wait();
-    EXPECT_THAT(command.left_over(), IsEmpty());
-    return finished;
+    return cli::testing::run(line(arguments), fakes(behaviour), input);
   }
 
   const std::set<std::string> shm_before_;
@@ -131,8 +128,10 @@ TEST_F(Run, OutputThatCannotBeWrittenIsTheCauseOfTheFailure) {
                                      "--quiet", FAKE_APP, "say=x", "sleep=30"},
                                     fakes());
   EXPECT_EQ(run.status, 70) << run.err;
-  EXPECT_THAT(run.err,
-              HasSubstr("braid: standard output cannot be written: No space left on device; ending the run"));
+  EXPECT_THAT(
+      run.err,
+      HasSubstr("braid: standard output cannot be written: No space left on device: make room on that file "
+                "system, or name another; ending the run"));
 }
 
 TEST_F(Run, ApplicationGetsItsClusterInTheEnvironment) {
@@ -293,38 +292,30 @@ class Escape : public Run {
     words.insert(words.begin(), {"/usr/bin/setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--"});
     return words;
   }
+  static void kill_command_and_keeper(bool keeper_first) {
+    for (const uid_t user : users()) {
+      SCOPED_TRACE(user);
+      if (!container_is_permitted(user)) continue;
+      Command command(as(user, line({FAKE_APP, "orphan", "escape", "say=here", "hold"})), fakes());
+      ASSERT_TRUE(command.expect("[c0] here")) << command.so_far().err;
+      ASSERT_TRUE(command.expect("[c1] here"));
+      const pid_t keeper = keeper_of(command);
+      ASSERT_GT(keeper, 0);
+      if (keeper_first) ::kill(keeper, SIGKILL);
+      command.signal(SIGKILL);
+      if (!keeper_first) ::kill(keeper, SIGKILL);
+      command.wait();
+      EXPECT_THAT(command.left_over(), IsEmpty());
+    }
+  }
 };
 
 TEST_F(Escape, NoProcessIsLeftWhenCommandAndKeeperAreKilled) {
-  for (const uid_t user : users()) {
-    SCOPED_TRACE(user);
-    if (!container_is_permitted(user)) continue;
-    Command command(as(user, line({FAKE_APP, "orphan", "escape", "say=here", "hold"})), fakes());
-    ASSERT_TRUE(command.expect("[c0] here")) << command.so_far().err;
-    ASSERT_TRUE(command.expect("[c1] here"));
-    const pid_t keeper = keeper_of(command);
-    ASSERT_GT(keeper, 0);
-    ::kill(keeper, SIGKILL);
-    command.signal(SIGKILL);
-    command.wait();
-    EXPECT_THAT(command.left_over(), IsEmpty());
-  }
+  kill_command_and_keeper(true);
 }
 
 TEST_F(Escape, NoProcessIsLeftWhenTheCommandIsKilledBeforeItsKeeper) {
-  for (const uid_t user : users()) {
-    SCOPED_TRACE(user);
-    if (!container_is_permitted(user)) continue;
-    Command command(as(user, line({FAKE_APP, "orphan", "escape", "say=here", "hold"})), fakes());
-    ASSERT_TRUE(command.expect("[c0] here")) << command.so_far().err;
-    ASSERT_TRUE(command.expect("[c1] here"));
-    const pid_t keeper = keeper_of(command);
-    ASSERT_GT(keeper, 0);
-    command.signal(SIGKILL);
-    ::kill(keeper, SIGKILL);
-    command.wait();
-    EXPECT_THAT(command.left_over(), IsEmpty());
-  }
+  kill_command_and_keeper(false);
 }
 
 TEST_F(Escape, ProcessInASessionOfItsOwnEndsWithTheRun) {

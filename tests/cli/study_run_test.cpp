@@ -74,10 +74,7 @@ class StudyRun : public ::testing::Test {
     return words;
   }
   Finished run(const std::string& file, const std::vector<std::string>& more = {}) const {
-    Command command(line(file, more), variables());
-    const Finished finished = command.wait();
-    EXPECT_THAT(command.left_over(), IsEmpty());
-    return finished;
+    return cli::testing::run(line(file, more), variables());
   }
   // The runs that began since the last call, without the program's long name.
   std::vector<std::string> began() {

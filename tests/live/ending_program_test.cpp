@@ -21,11 +21,8 @@ using ::testing::StartsWith;
 
 // With `nodes` in two clusters; node `ends` ends, in cluster ends / 2.
 Finished run(const std::string& how, unsigned ends) {
-  Command command({BRAID_COMMAND, "run", "--quiet", "--clusters", "2", "--compute", "2", BRAID_ENDING_PROGRAM,
-                   how, std::to_string(ends)});
-  const Finished finished = command.wait(std::chrono::seconds(60));
-  EXPECT_THAT(command.left_over(), IsEmpty());
-  return finished;
+  return cli::testing::run({BRAID_COMMAND, "run", "--quiet", "--clusters", "2", "--compute", "2",
+                            BRAID_ENDING_PROGRAM, how, std::to_string(ends)});
 }
 
 std::string application(unsigned cluster) {

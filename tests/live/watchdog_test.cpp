@@ -23,11 +23,8 @@ using ::testing::IsEmpty;
 using Words = std::vector<std::string>;
 
 Finished run(const char* mode, const char* watchdog_s) {
-  Command command(Words{BRAID_COMMAND, "run", "--clusters", "2", "--compute", "2", "--watchdog", watchdog_s,
-                        BRAID_WATCHDOG_PROGRAM, mode});
-  const Finished finished = command.wait(std::chrono::seconds(60));
-  EXPECT_THAT(command.left_over(), IsEmpty());
-  return finished;
+  return cli::testing::run({BRAID_COMMAND, "run", "--clusters", "2", "--compute", "2", "--watchdog",
+                            watchdog_s, BRAID_WATCHDOG_PROGRAM, mode});
 }
 
 TEST(Watchdog, DeadlockEndsTheRunAndEveryProcessReportsItsWaits) {

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <optional>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/process_end.h"
+#include "base/system_error.h"
 #include "tools/braid/process/child_processes.h"
 #include "tools/braid/run/keyboard.h"
 #include "tools/braid/run/launcher.h"
@@ -113,7 +113,7 @@ class Supervisor {
   void on_output_failure(int problem) {
     if (problem != EPIPE)
       fail(Cause::kRunCannotGoOn,
-           fmt::format("standard output cannot be written: {}", std::strerror(problem)));
+           fmt::format("standard output cannot be written: {}", cause_and_cure(problem)));
     else if (verdict_.interrupted() == 0)
       take_signal(SIGPIPE);
   }
@@ -197,14 +197,17 @@ class Supervisor {
   void announce() {
     verdict_.announce();
     children_.output().say(verdict_.reason() + (timeline_.cut_short() ? "; ending the run" : ""));
-    for (const std::string& line : std::exchange(consequences_, {})) children_.output().print_error(line);
+    print_consequences();
   }
 
   // What an application says of the loss of another one comes after the cause. A run that the user ends has no cause.
   void take_consequence(unsigned cluster, const RecordedEnd& end) {
     if (end.cause != dsm::EndCause::kLostCluster) return;
     consequences_.push_back(fmt::format("[c{}] braid: {}", cluster, end.text));
-    if (!verdict_.announced()) return;
+    if (verdict_.announced()) print_consequences();
+  }
+
+  void print_consequences() {
     for (const std::string& line : std::exchange(consequences_, {})) children_.output().print_error(line);
   }
 
