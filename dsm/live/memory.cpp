@@ -94,8 +94,8 @@ Result<Memory> Memory::make(std::uint32_t pages, Protection protection) {
   if (alias == MAP_FAILED) {
     const int error_number = errno;
     ::close(fd);
-    return error("cannot map the shared heap of {} MiB: {}; a smaller BRAID_HEAP_MIB may fit", bytes >> 20,
-                 std::strerror(error_number));
+    return error("cannot map the shared heap of {} MiB: {}; a smaller {} may fit", bytes >> 20,
+                 cause_and_cure(error_number), variable::kHeapMib);
   }
   void* const wanted = reinterpret_cast<void*>(kHeapAddress);  // NOLINT
   const int view_protection = protection == Protection::kMprotect ? PROT_NONE : PROT_READ | PROT_WRITE;
@@ -107,8 +107,8 @@ Result<Memory> Memory::make(std::uint32_t pages, Protection protection) {
     if (view != MAP_FAILED) ::munmap(view, bytes);
     ::munmap(alias, bytes);
     if (view == MAP_FAILED && error_number != EEXIST) {
-      return error("cannot map the shared heap of {} MiB at {:#x}: {}; a smaller BRAID_HEAP_MIB may fit",
-                   bytes >> 20, kHeapAddress, std::strerror(error_number));
+      return error("cannot map the shared heap of {} MiB at {:#x}: {}; a smaller {} may fit", bytes >> 20,
+                   kHeapAddress, cause_and_cure(error_number), variable::kHeapMib);
     }
     return error(
         "the shared heap's address {:#x} is taken in this process: braid::dsm::init() may have been "

@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "base/check.h"
 #include "base/memory_file.h"
+#include "base/system_error.h"
 
 namespace braid::proxy {
 namespace {
@@ -61,7 +61,7 @@ Result<std::unique_ptr<SharedRegion>> make_plain_region(std::uint64_t bytes) {
   void* const begin =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (begin == MAP_FAILED)
-    return error("cannot map {} bytes for the channels: {}", bytes, std::strerror(errno));
+    return error("cannot map {} bytes for the channels: {}", bytes, cause_and_cure(errno));
   return std::unique_ptr<SharedRegion>(std::make_unique<PlainRegion>(static_cast<std::byte*>(begin), bytes));
 }
 

@@ -10,6 +10,7 @@
 #include <exception>
 
 #include "base/check.h"
+#include "base/system_error.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/common_interface_defs.h>
@@ -45,7 +46,7 @@ Result<std::unique_ptr<Fibre>> Fibre::make(void (*entry)(void*), void* argument)
     const int error_number = errno;
     if (mapping != MAP_FAILED) ::munmap(mapping, kGuardBytes + kStackBytes);
     return error("cannot map {} MiB for a compute node's stack: {}", kStackBytes >> 20,
-                 std::strerror(error_number));
+                 cause_and_cure(error_number));
   }
   // Most of a huge page would stay unused.
   ::madvise(mapping, kGuardBytes + kStackBytes, MADV_NOHUGEPAGE);

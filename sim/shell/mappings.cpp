@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/system_error.h"
 #include "dsm/program/faults.h"
 #include "dsm/program/heap.h"
 
@@ -40,7 +41,7 @@ Result<Control*> map_control(const Mappings::Lookup& lookup) {
   if (!fd) return fd.error();
   void* const memory = ::mmap(nullptr, sizeof(Control), PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
   if (memory == MAP_FAILED)
-    return error("{} is {}, which cannot be mapped: {}", variable::kControlFd, *fd, std::strerror(errno));
+    return error("{} is {}, which cannot be mapped: {}", variable::kControlFd, *fd, cause_and_cure(errno));
   ::close(*fd);
   auto* const control = static_cast<Control*>(memory);
   if (control->version != kControlVersion || control->compute == 0 ||
@@ -60,7 +61,7 @@ Result<void> map_heap(const Mappings::Lookup& lookup, std::size_t bytes) {
     const int error_number = errno;
     if (view != MAP_FAILED) ::munmap(view, bytes);
     return error("cannot map the shared heap of {} MiB at {:#x}: {}", bytes >> 20, dsm::kHeapAddress,
-                 std::strerror(error_number));
+                 cause_and_cure(error_number));
   }
   ::close(*fd);
   // As live (dsm/live/memory.cpp): a child of fork() is not in the page protocol.

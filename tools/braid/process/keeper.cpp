@@ -13,7 +13,6 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <string>
 
 #include "base/system_error.h"
@@ -107,7 +106,7 @@ Result<Keeper> Keeper::start_in(int namespaces) {
   if (namespaces == 0) return keeper;
   keeper.namespaces_ = namespaces;
   keeper.pidfd_ = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  if (!keeper.pidfd_) return error("cannot open a process: {}", std::strerror(errno));
+  if (!keeper.pidfd_) return error("cannot open a process: {}", cause_and_cure(errno));
   return keeper;
 }
 

@@ -9,13 +9,13 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
 
 #include "base/clock.h"
 #include "base/process_end.h"
+#include "base/system_error.h"
 #include "tools/braid/find_program.h"
 #include "tools/braid/process/child_processes.h"
 #include "tools/braid/process/descriptor.h"
@@ -46,7 +46,7 @@ class StudyFolder {
     if (problem) return error("{}: cannot be made: {}", name + "/points", problem.message());
     const std::string path = name + "/lock";
     Descriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-    if (!lock) return error("{}: cannot be written: {}", path, std::strerror(errno));
+    if (!lock) return error("{}: cannot be written: {}", path, cause_and_cure(errno));
     if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
       return error("{}: another study is writing there; wait for its end, or name another folder", name);
     return StudyFolder(name, std::move(lock));
@@ -134,7 +134,7 @@ class StudyRunner {
       return written.error();
     const std::string log = folder_.file_of(job.name, ".log");
     const Descriptor output(::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-    if (!output) return error("{}: cannot be written: {}", log, std::strerror(errno));
+    if (!output) return error("{}: cannot be written: {}", log, cause_and_cure(errno));
     ProcessOptions process;
     process.path = plan_.engine;
     process.arguments = command_of(job, false);
