@@ -84,7 +84,11 @@ struct Fate {
 class FaultModel {
  public:
   FaultModel(const FaultConfig& config, std::uint64_t seed)
-      : config_(config), random_(seed), cuts_(config.cuts, seed ^ 0x63757473), clogs_(config.clogs, ~seed) {
+      : config_(config),
+        random_(seed),
+        cuts_(config.cuts, seed ^ 0x63757473),
+        clogs_(config.clogs, ~seed),
+        any_(config.any()) {
     for (const double p : {config.loss, config.burst_begins, config.burst_ends, config.burst_loss,
                            config.duplicate, config.reorder, config.corrupt, config.spike}) {
       CHECK_GE(p, 0.0);
@@ -94,6 +98,8 @@ class FaultModel {
 
   const FaultConfig& config() const { return config_; }
 
+  // False: nothing would happen to a frame now, so neither strike() nor clogged_until() need be called.
+  bool may_harm(Instant now) const { return any_ || now < cut_until_; }
   // The fate of a frame that leaves at `now`; `now` must not decrease from one call to the next.
   Fate strike(Instant now, std::uint32_t frame_bytes) {
     Fate fate;
@@ -124,6 +130,7 @@ class FaultModel {
   // Ends all faults; frames in flight are not affected.
   void stop() {
     config_ = {};
+    any_ = false;
     cuts_ = clogs_ = Process({}, 0);
     cut_until_ = Instant();
     bad_ = false;
@@ -178,6 +185,7 @@ class FaultModel {
   Process clogs_;
   Instant cut_until_;
   bool bad_ = false;
+  bool any_;  // of config_
 };
 
 }  // namespace braid::sim

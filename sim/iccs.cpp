@@ -12,22 +12,10 @@ namespace {
 
 // Wide enough for a queue that never overflows unless a link is asked to be slow.
 constexpr std::uint64_t kLinkQueueBytes = 16u << 20;
-// How often a control plane looks after its proxies where something may happen to them, and after a peer that
-// it does not hear. Below the gap after which it takes itself for late (proxy/daemon).
-constexpr Duration kControlPeriod = 20_ms;
 // How often a ticket looks for the proxy that serves its lane while that changes.
 constexpr Duration kHandOnPeriod = 100_us;
 
 }  // namespace
-
-struct Iccs::Ni {
-  Ni(const LinkConfig& link_config, const FaultConfig& fault_config, std::uint64_t seed)
-      : link(link_config), faults(fault_config, seed) {}
-  Link link;
-  FaultModel faults;
-  LinkFigures figures;
-  Instant failed_until;
-};
 
 // ---------------------------------------------------------------- setting up
 
@@ -39,25 +27,34 @@ Iccs::Iccs(const IccsConfig& config, const settings::CostModel& model, Events& e
       shared_(events, StageCosts(model, config.proxy_speed, config.mutant != ModelMutant::kForgetsChecksums),
               model.time(model.handler), config.transport.mtu_bytes + kEthernetHeaderBytes,
               MessageLog(config.clusters, config.proxies, config.window_bytes / convergence::kGranuleBytes)),
+      controls_(events, nodes_, proxies_, config.clusters),
       ways_(std::size_t{config.clusters} * config.clusters) {
   shared_.last_in_first_out = config.mutant == ModelMutant::kLastInFirstOut;
   if (!has_proxies()) {
     bypass_room_.resize(convergence::max_piece_bytes(config.window_bytes));
     return;
   }
-  LinkConfig link;
-  link.bits_per_second = model.wire_byte > 0
-                             ? static_cast<std::uint64_t>(8 * model.cycles_per_second / model.wire_byte)
-                             : std::uint64_t{1} << 40;
-  link.propagation = model.time(model.latency);
-  link.queue_bytes = kLinkQueueBytes;
-  link.mtu_bytes = config.transport.mtu_bytes;
-  for (unsigned n = 0; n < unsigned{config.clusters} * config.nis; ++n)
-    nis_.emplace_back(link, config.faults, config.seed * 0x9e3779b97f4a7c15 + n);
+  make_network();
   make_nodes();
 }
 
 Iccs::~Iccs() = default;
+
+void Iccs::make_network() {
+  IccsNetworkConfig network;
+  network.clusters = config_.clusters;
+  network.proxies = config_.proxies;
+  network.nis = config_.nis;
+  network.link.bits_per_second =
+      model_.wire_byte > 0 ? static_cast<std::uint64_t>(8 * model_.cycles_per_second / model_.wire_byte)
+                           : std::uint64_t{1} << 40;
+  network.link.propagation = model_.time(model_.latency);
+  network.link.queue_bytes = kLinkQueueBytes;
+  network.link.mtu_bytes = config_.transport.mtu_bytes;
+  network.faults = config_.faults;
+  network.seed = config_.seed;
+  network_.emplace(network, shared_);
+}
 
 void Iccs::make_nodes() {
   VirtualNodesConfig nodes;
@@ -68,7 +65,6 @@ void Iccs::make_nodes() {
   nodes.window_bytes = config_.window_bytes;
   nodes.dispatch = config_.dispatch;
   nodes.seed = config_.seed;
-  controls_.resize(config_.clusters);
   last_handed_.resize(std::size_t{config_.clusters} * config_.proxies);
   ProxyRun::Owner& owner = *this;
   for (std::uint16_t k = 0; k < config_.clusters; ++k) {
@@ -77,7 +73,7 @@ void Iccs::make_nodes() {
       proxies_.push_back(std::make_unique<ProxyRun>(shared_, owner, cluster, p));
     VirtualNode::Driver driver{.clock = [this] { return events_.now(); },
                                .step = [this] { step(); },
-                               .asked = [this, cluster] { wake_control(cluster, events_.now()); }};
+                               .asked = [this, cluster] { controls_.wake(cluster, events_.now()); }};
     nodes_.push_back(
         std::make_unique<VirtualNode>(nodes, k, events_.now(), std::move(driver),
                                       [&](LinkId ni, unsigned p) { return proxy(k, p).make_nic(ni); }));
@@ -93,28 +89,9 @@ void Iccs::step() {
 Result<void> Iccs::establish() {
   if (!has_proxies()) return {};
   for (const auto& p : proxies_) p->poke();
-  const auto all = [&](const char* what, auto&& done) -> Result<void> {
-    const Instant deadline = events_.now() + kSetUpLimit;
-    // What is done stays so: those before this one are not asked again.
-    for (std::size_t k = 0; k < nodes_.size();) {
-      if (done(*nodes_[k]))
-        ++k;
-      else if (events_.now() < deadline)
-        step();
-      else
-        return error("cluster {} {} within {:.0f} s of virtual time: {} frames were lost", k, what,
-                     kSetUpLimit.s(), frames_lost_);
-    }
-    return {};
-  };
-  Result<void> done = all("did not reach all others", [](VirtualNode& n) { return n.node().ready(); });
-  if (!done) return done;
-  for (const auto& node : nodes_) node->attach();
-  for (const auto& node : nodes_) node->ask_for_connections();
-  done = all("got no answers", [](VirtualNode& n) { return n.has_answers(); });
-  for (std::size_t k = 0; done && k < nodes_.size(); ++k) done = nodes_[k]->take_connections();
-  for (std::size_t k = 0; done && k < nodes_.size(); ++k) done = nodes_[k]->accept_connections();
-  if (!done) return done;
+  const Result<void> done = connect_all(
+      nodes_, [this] { return events_.now(); }, [this] { step(); });
+  if (!done) return error("{}: {} frames were lost", done.error().text, frames_lost());
   // And nobody is still busy with what came of it.
   while (std::any_of(proxies_.begin(), proxies_.end(), [](const auto& p) { return p->busy(); })) step();
   established_ = events_.now();
@@ -127,8 +104,7 @@ void Iccs::plan_incidents() {
     const Incident& incident = config_.incidents[i];
     events_.push(established_ + incident.at, {EventKind::kIncident, 0, incident.cluster.value(), i});
   }
-  watched_ = !config_.incidents.empty();
-  for (std::uint16_t k = 0; watched_ && k < config_.clusters; ++k) wake_control(ClusterId(k), established_);
+  if (!config_.incidents.empty()) controls_.watch();
 }
 
 Duration Iccs::least_to_deliver() const {
@@ -252,7 +228,7 @@ void Iccs::on_event(const Event& event) {
   const ClusterId cluster(event.cluster);
   switch (event.kind) {
     case EventKind::kFrameLeaves:
-      return frame_leaves(proxy(event.cluster, event.index), event.item);
+      return network_->send(cluster, event.index, event.item);
     case EventKind::kFrameArrives:
     case EventKind::kMessageArrives:
       return proxy(event.cluster, event.index).enqueue(event.kind, event.item);
@@ -267,8 +243,7 @@ void Iccs::on_event(const Event& event) {
     case EventKind::kRoom:
       return offer_room(cluster);
     case EventKind::kControl:
-      if (controls_[event.cluster].due == events_.now()) run_control(cluster);
-      return;
+      return run_control(cluster);
     case EventKind::kIncident:
       return begin_incident(event.item);
     case EventKind::kRequest:
@@ -289,8 +264,7 @@ void Iccs::worked(ProxyRun& p) {
   }
   for (std::uint32_t woken = worker.take_woken(); woken != 0; woken &= woken - 1)
     proxy(p.cluster().value(), static_cast<unsigned>(std::countr_zero(woken))).poke();
-  if (worker.has_events() || (controls_[p.cluster().value()].waits && worker.caught_up()))
-    wake_control(p.cluster(), events_.now());
+  controls_.on_worked(p);
 }
 
 // Its ticket goes to the proxy that serves the lane now, and again while none does: it is being handed on.
@@ -298,46 +272,6 @@ void Iccs::not_taken(ProxyRun& p, MessageLog::Index i) {
   const unsigned server = nodes_[p.cluster().value()]->node().server_of(shared_.log[i].lane);
   events_.push(events_.now() + kHandOnPeriod,
                {EventKind::kMessageArrives, static_cast<std::uint8_t>(server), p.cluster().value(), i});
-}
-
-bool Iccs::has_failed(unsigned cluster, unsigned ni) const {
-  return nis_[cluster * config_.nis + ni].failed_until > events_.now();
-}
-
-void Iccs::frame_leaves(ProxyRun& from, std::uint32_t number) {
-  const Instant now = events_.now();
-  Frame& frame = shared_.frames[number];
-  frame.left = now;
-  Ni& ni = nis_[from.cluster().value() * config_.nis + frame.from_ni];
-  const Link::Transit transit = ni.link.offer(now, frame.length);
-  if (shared_.measuring && transit.verdict == Link::Verdict::kCarried) {
-    ++ni.figures.frames;
-    ni.figures.bytes += frame.length;
-    ni.figures.busy += transit.sent - transit.begins;
-    ni.figures.waited += transit.begins - now;
-  }
-  const Fate fate = ni.faults.strike(now, frame.length);
-  const bool known = frame.to.value() < config_.clusters && frame.to_proxy < config_.proxies;
-  if (transit.verdict != Link::Verdict::kCarried || fate.copies == 0 || !known ||
-      has_failed(from.cluster().value(), frame.from_ni) || has_failed(frame.to.value(), frame.to_ni)) {
-    ++frames_lost_;
-    shared_.frames.give(number);
-    return;
-  }
-  frame.on_link = transit.begins;
-  if (fate.corrupt) {
-    fate.harm({shared_.frames.data(number), frame.length});
-    frame.shape = shape_of(ByteView(shared_.frames.data(number), frame.length));
-  }
-  const Event arrival{EventKind::kFrameArrives, frame.to_proxy, frame.to.value(), number};
-  events_.push(transit.arrives + fate.delay[0], arrival);
-  if (fate.copies < 2) return;
-  const std::uint32_t copy = shared_.frames.take();
-  shared_.frames[copy] = shared_.frames[number];
-  std::memcpy(shared_.frames.data(copy), shared_.frames.data(number), shared_.frames[number].length);
-  Event second = arrival;
-  second.item = copy;
-  events_.push(transit.arrives + fate.delay[1], second);
 }
 
 // ---------------------------------------------------------------- the convergence layer at the destination
@@ -392,37 +326,10 @@ void Iccs::offer_room(ClusterId at) {
       sink_.on_room(events_.now(), at, ClusterId(to));
 }
 
-// ---------------------------------------------------------------- control planes
-
-void Iccs::wake_control(ClusterId cluster, Instant at) {
-  Instant& due = controls_[cluster.value()].due;
-  if (due <= at) return;
-  due = at;
-  events_.push(at, {EventKind::kControl, 0, cluster.value(), 0});
-}
-
 void Iccs::run_control(ClusterId cluster) {
-  controls_[cluster.value()].due = Instant::never();
-  const Instant now = events_.now();
-  proxy::Node& node = nodes_[cluster.value()]->node();
-  for (unsigned p = 0; p < config_.proxies; ++p)
-    if (!proxy(cluster.value(), p).is_stopped()) node.worker(p).beat();
-  const bool worked = node.do_control(now) > 0;
-  bool& waits = controls_[cluster.value()].waits;
-  waits = false;
-  for (unsigned p = 0; p < config_.proxies; ++p) {
-    if (node.worker(p).caught_up()) continue;
-    waits = true;
-    proxy(cluster.value(), p).poke();
-  }
   // Also where nobody sends any more, who would hear of it from reserve().
-  if (const std::optional<VirtualNode::Lost> lost = nodes_[cluster.value()]->lost())
-    sink_.on_lost(now, cluster, lost->peer, lost->why);
-  Instant next = node.next_deadline();
-  if (watched_) next = earlier(next, now + kControlPeriod);
-  // What it did may have been the first of several steps.
-  if (worked) next = earlier(next, now + 1_ns);
-  if (next != Instant::never()) wake_control(cluster, std::max(next, now + 1_ns));
+  if (const std::optional<VirtualNode::Lost> lost = controls_.on_event(cluster))
+    sink_.on_lost(events_.now(), cluster, lost->peer, lost->why);
 }
 
 // ---------------------------------------------------------------- what happens to it
@@ -440,11 +347,10 @@ void Iccs::begin_incident(std::size_t index) {
       events_.push(now + *stops->lasts,
                    {EventKind::kProxyResumes, static_cast<std::uint8_t>(stops->proxy), cluster, 0});
   } else if (const auto* const fails = std::get_if<NiFails>(&incident.what)) {
-    Instant& failed_until = nis_[cluster * config_.nis + fails->ni].failed_until;
-    failed_until = std::max(failed_until, end_of(fails->lasts));
+    network_->fail_ni(incident.cluster, fails->ni, end_of(fails->lasts));
   } else if (const auto* const active = std::get_if<ActiveProxies>(&incident.what)) {
     nodes_[cluster]->node().set_active_proxies(active->count);
-    wake_control(incident.cluster, now);
+    controls_.wake(incident.cluster, now);
   }
   if (config_.on_incident) config_.on_incident(now, index);
 }
@@ -466,7 +372,7 @@ const ProxyFigures& Iccs::figures(ClusterId cluster, unsigned index) const {
 }
 
 const LinkFigures& Iccs::link_figures(ClusterId cluster, unsigned ni) const {
-  return nis_[cluster.value() * config_.nis + ni].figures;
+  return network_->figures(cluster, ni);
 }
 
 const proxy::ProxyCounters& Iccs::counters(ClusterId cluster, unsigned index) const {

@@ -35,8 +35,8 @@
 #include "settings/simulation.h"
 #include "sim/events.h"
 #include "sim/faults.h"
-#include "sim/frame_pool.h"
-#include "sim/link.h"
+#include "sim/iccs_controls.h"
+#include "sim/iccs_network.h"
 #include "sim/proxy_run.h"
 #include "sim/stage_costs.h"
 #include "sim/virtual_node.h"
@@ -83,14 +83,6 @@ struct IccsConfig {
   std::uint64_t seed = 1;
   double proxy_speed = 1;  // of a compute node
   ModelMutant mutant = ModelMutant::kNone;
-};
-
-// What the link out of one NI did while somebody measured.
-struct LinkFigures {
-  std::uint64_t frames = 0;  // that it carried
-  std::uint64_t bytes = 0;   // of these
-  Duration busy{};           // sending them
-  Duration waited{};         // sum over them, until the link was free
 };
 
 class Iccs final : private ProxyRun::Owner {
@@ -156,10 +148,9 @@ class Iccs final : private ProxyRun::Owner {
   // Of the node's own counters, brought up to date.
   const proxy::ProxyCounters& counters(ClusterId cluster, unsigned proxy) const;
   std::uint64_t retransmissions() const;
-  std::uint64_t frames_lost() const { return frames_lost_; }
+  std::uint64_t frames_lost() const { return network_ ? network_->frames_lost() : 0; }
 
  private:
-  struct Ni;
   // From one cluster to another.
   struct Way {
     bool waits_for_credit = false;
@@ -169,12 +160,6 @@ class Iccs final : private ProxyRun::Owner {
     ClusterId from, to;
     unsigned lane = 0;  // the compute node
   };
-  // Of a cluster.
-  struct Control {
-    Instant due = Instant::never();  // the event that counts
-    bool waits = false;              // for proxies to carry out commands
-  };
-
   ProxyRun& proxy(unsigned cluster, unsigned index) { return *proxies_[cluster * config_.proxies + index]; }
   const ProxyRun& proxy(unsigned cluster, unsigned index) const {
     return *proxies_[cluster * config_.proxies + index];
@@ -182,6 +167,7 @@ class Iccs final : private ProxyRun::Owner {
   Way& way(ClusterId from, ClusterId to) { return ways_[from.value() * config_.clusters + to.value()]; }
   bool has_proxies() const { return config_.mode == Mode::kReal; }
   void step();
+  void make_network();
   void make_nodes();
   void connect();
   void plan_incidents();
@@ -191,14 +177,11 @@ class Iccs final : private ProxyRun::Owner {
   void hand_over(ClusterId cluster, unsigned lane, Instant at, MessageLog::Index message);
   void hand_over_credits(ClusterId cluster, Instant at);
   void bypass(Instant at, MessageLog::Index message);
-  void frame_leaves(ProxyRun& from, std::uint32_t frame);
-  bool has_failed(unsigned cluster, unsigned ni) const;
   void deliver(ProxyRun& at);
   void deliver_credit(ClusterId at, unsigned proxy, const Arrival& credit);
   void deliver_message(ClusterId at, unsigned proxy, const Arrival& arrival);
   void deliver_bypassing(MessageLog::Index message);
   void offer_room(ClusterId at);
-  void wake_control(ClusterId cluster, Instant at);
   void run_control(ClusterId cluster);
   void begin_incident(std::size_t index);
 
@@ -207,19 +190,17 @@ class Iccs final : private ProxyRun::Owner {
   Events& events_;
   Sink& sink_;
   IccsShared shared_;
+  std::optional<IccsNetwork> network_;               // with proxies
   std::vector<std::unique_ptr<ProxyRun>> proxies_;   // by cluster, then index; the nodes' workers use them
   std::vector<std::unique_ptr<VirtualNode>> nodes_;  // by cluster
-  std::vector<Control> controls_;                    // by cluster
-  std::vector<Ni> nis_;
+  IccsControls controls_;
   std::vector<Way> ways_;             // by sender, then receiver
   std::vector<Instant> last_handed_;  // by cluster and lane
   std::vector<std::byte> bypass_room_;
   Reservation reserved_;
   Instant established_;
-  bool watched_ = false;  // control planes look after their proxies: something may happen to these
   std::uint64_t in_flight_ = 0;
   std::uint64_t sent_ = 0;  // messages
-  std::uint64_t frames_lost_ = 0;
 };
 
 }  // namespace braid::sim

@@ -155,4 +155,29 @@ std::optional<VirtualNode::Lost> VirtualNode::lost() const {
   return {};
 }
 
+Result<void> connect_all(std::span<const std::unique_ptr<VirtualNode>> nodes,
+                         const std::function<Instant()>& clock, const std::function<void()>& step) {
+  const auto all = [&](const char* what, auto&& done) -> Result<void> {
+    const Instant deadline = clock() + kSetUpLimit;
+    // What is done stays so: those before this one are not asked again.
+    for (std::size_t k = 0; k < nodes.size();) {
+      if (done(*nodes[k]))
+        ++k;
+      else if (clock() < deadline)
+        step();
+      else
+        return error("cluster {} {} within {:.0f} s of virtual time", k, what, kSetUpLimit.s());
+    }
+    return {};
+  };
+  Result<void> done = all("did not reach all others", [](VirtualNode& n) { return n.node().ready(); });
+  if (!done) return done;
+  for (const auto& node : nodes) node->attach();
+  for (const auto& node : nodes) node->ask_for_connections();
+  done = all("got no answers", [](VirtualNode& n) { return n.has_answers(); });
+  for (std::size_t k = 0; done && k < nodes.size(); ++k) done = nodes[k]->take_connections();
+  for (std::size_t k = 0; done && k < nodes.size(); ++k) done = nodes[k]->accept_connections();
+  return done;
+}
+
 }  // namespace braid::sim

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/ids.h"
@@ -78,5 +79,10 @@ class VirtualNode {
   std::unique_ptr<proxy::Client> client_;
   std::vector<proxy::Connection*> connections_;  // by cluster
 };
+
+// Waits until all nodes reach each other, attaches their clients and connects each with all others. `clock` and
+// `step` are as a Driver's. An error names the cluster: too many frames are lost.
+Result<void> connect_all(std::span<const std::unique_ptr<VirtualNode>> nodes,
+                         const std::function<Instant()>& clock, const std::function<void()>& step);
 
 }  // namespace braid::sim

@@ -69,7 +69,7 @@ TEST_P(Failover, UnacknowledgedMessagesOfADeadPathMoveToOthersOnceAndInOrder) { 
   VirtualWorld world({2, 2}, all_pairs());
   Traffic t(world);
   t.run(2_ms);
-  world.cut_ni({0, 1});
+  world.cut_off({0, 1});
   t.run(1_ms);
   const std::uint32_t before = t.sent[0];
   t.run(20_ms);
@@ -80,7 +80,7 @@ TEST_P(Failover, UnacknowledgedMessagesOfADeadPathMoveToOthersOnceAndInOrder) { 
   EXPECT_GE(world.node(0).path_stats().fenced, 1u);
 
   // It comes back, and is used again.
-  world.cut_ni({0, 1}, false);
+  world.mend({0, 1});
   world.run(300_ms);
   const std::uint64_t through = world.node(0).counters(1).messages_sent.get();
   const std::uint64_t lent = world.node(0).counters(1).lent.get();
@@ -99,11 +99,11 @@ TEST_P(Failover, LossOfAcknowledgementsAloneDuplicatesNothing) {  // FO-9
     Traffic t(world, ordered);
     t.run(2_ms);
     // Packets of proxy 1 of cluster 0 arrive; it receives none.
-    for (unsigned p = 0; p < 2; ++p) world.cut.insert({{1, p}, {0, 1}});
+    for (unsigned p = 0; p < 2; ++p) world.cut({1, p}, {0, 1});
     t.run(20_ms);
     EXPECT_TRUE(t.settles(20_ms));
     EXPECT_GT(world.sum(1, &ProxyCounters::redelivered) + world.sum(1, &ProxyCounters::stale_records), 0u);
-    world.cut.clear();
+    world.mend_all();
     world.run(300_ms);
   }
 }
@@ -114,14 +114,14 @@ TEST_P(Failover, ManyDeathsAndReturns) {  // FO-1, FO-3, FO-4
   Prng prng(4711);
   for (int round = 0; round < 40; ++round) {
     SCOPED_TRACE(round);
-    world.cut.clear();
+    world.mend_all();
     // One NI, or one direction of one path, and sometimes nothing.
-    if (prng.chance(0.5)) world.cut_ni({prng.chance(0.5) ? 0u : 1u, static_cast<unsigned>(prng.below(2))});
-    if (prng.chance(0.5)) world.cut.insert({{0, static_cast<unsigned>(prng.below(3))}, {1, 0}});
+    if (prng.chance(0.5)) world.cut_off({prng.chance(0.5) ? 0u : 1u, static_cast<unsigned>(prng.below(2))});
+    if (prng.chance(0.5)) world.cut({0, static_cast<unsigned>(prng.below(3))}, {1, 0});
     t.run(Duration::us(static_cast<std::int64_t>(500 + prng.below(12'000))));
     ASSERT_FALSE(HasFatalFailure());
   }
-  world.cut.clear();
+  world.mend_all();
   EXPECT_TRUE(t.settles(400_ms));
   EXPECT_EQ(t.pair.out->state(), ConnectionState::kOpen);
   EXPECT_EQ(world.node(0).path_stats().peers_lost, 0u);
@@ -133,7 +133,7 @@ TEST_P(Failover, StalledProxyIsFencedAndItsLanesAreServed) {  // FO-5, FO-6
   t.run(2_ms);
   for (int round = 0; round < 3; ++round) {
     SCOPED_TRACE(round);
-    const Place sleeper{static_cast<unsigned>(round % 2), 1};
+    const ProxyAddress sleeper{static_cast<unsigned>(round % 2), 1};
     world.stalled.insert(sleeper);
     t.run(1_ms);
     const std::uint32_t before = t.sent[0];
@@ -220,10 +220,10 @@ TEST_P(Failover, WritesOfAFencedProxyAreNotSeen) {  // FO-5
   const Pair old = connect(a->endpoint(0), ClusterId(1), b->endpoint(0), PortId(9), options);
   world.run(1_ms);
 
-  const Place zombie{1, 1};
+  const ProxyAddress zombie{1, 1};
   bool fell_asleep = false;
   Connection* successor = nullptr;
-  world.mid_turn = [&](const Place& at, ByteView frame) {
+  world.mid_turn = [&](const ProxyAddress& at, ByteView frame) {
     if (at != zombie || !is_data(frame) || std::exchange(fell_asleep, true)) return;
     world.stalled.insert(zombie);
     std::optional<unsigned> fenced;
@@ -335,14 +335,14 @@ TEST_P(Failover, SilentPeerIsLostAndConnectedAgain) {  // FO-7, SC-8
   {
     Traffic t(world);
     t.run(2_ms);
-    world.cut_ni({0, 0});
-    world.cut_ni({0, 1});
+    world.cut_off({0, 0});
+    world.cut_off({0, 1});
     t.run(50_ms);
     EXPECT_EQ(t.pair.out->state(), ConnectionState::kOpen);
     world.run(150_ms);
     EXPECT_EQ(t.pair.out->state(), ConnectionState::kPeerLost);
     EXPECT_EQ(t.pair.in->state(), ConnectionState::kPeerLost);
-    world.cut.clear();
+    world.mend_all();
     world.run(300_ms);
   }
   Traffic again(world);
@@ -359,12 +359,12 @@ TEST(FailoverOfBoth, NodesThatKeepDifferentPathsReconnectAtOnce) {  // FO-10, SC
     VirtualWorld world({2, 2}, false);
     Traffic t(world, ordered);
     t.run(2_ms);
-    world.cut.insert({{1, 0}, {0, 0}});
-    world.cut.insert({{0, 1}, {1, 1}});
+    world.cut({1, 0}, {0, 0});
+    world.cut({0, 1}, {1, 1});
     t.run(12_ms);
     EXPECT_GE(world.node(0).path_stats().fenced, 1u);
     EXPECT_GE(world.node(1).path_stats().fenced, 1u);
-    world.cut.clear();
+    world.mend_all();
     t.run(2_ms);
     EXPECT_TRUE(t.settles(30_ms)) << "long before either is given up for dead";
     EXPECT_EQ(world.node(0).path_stats().peers_lost + world.node(1).path_stats().peers_lost, 0u);
@@ -384,8 +384,8 @@ TEST(FailoverOfBoth, StalledProxyReturnsWhileTheOnlyOtherPathIsDead) {  // FO-6,
   Traffic t(world);
   t.run(2_ms);
   world.stalled.insert({0, 0});
-  world.cut.insert({{0, 1}, {1, 1}});
-  world.cut.insert({{1, 1}, {0, 1}});
+  world.cut({0, 1}, {1, 1});
+  world.cut({1, 1}, {0, 1});
   t.run(15_ms);
   EXPECT_EQ(world.node(0).poll_fenced_proxy(), 0u);
   world.stalled.clear();

@@ -159,7 +159,7 @@ TEST(OtherMachines, ClosedPortIsQuoted) {  // CN-14
 TEST(OtherMachines, DeadNiDoesNotKeepOthersFromConnecting) {  // CN-12
   VirtualWorld world(two_machines());
   const auto a = world.client(0), b = world.client(2);
-  world.cut_ni({2, 1});
+  world.cut_off({2, 1});
   const Pair p = connect_to(world, a->endpoint(0), 2, b->endpoint(0), PortId(9));
   ASSERT_NE(p.in, nullptr);
   talk(p, *a, *b, 100);
@@ -171,13 +171,13 @@ TEST(OtherMachines, SubConnectionsThatDoNotComeUpAreNamed) {  // CN-12
   // Only introductions get through: when the answer has come the links go dark.
   world.each_turn = [&] {
     if (world.node(0).poll_machine_event())
-      for (unsigned p = 0; p < 3; ++p) world.cut_ni({2, p});
+      for (unsigned p = 0; p < 3; ++p) world.cut_off({2, p});
   };
   const std::string text = refusal(world, *a, at(2));
   EXPECT_SAYS(text, "no sub-connection comes up (10.98.0.3:7700 is silent");
   // And the slot is free again, at both.
   world.each_turn = nullptr;
-  world.cut.clear();
+  world.mend_all();
   world.run(1200_ms);
   EXPECT_NE(connect_to(world, a->endpoint(0), 2, b->endpoint(0), PortId(9)).in, nullptr);
 }
@@ -189,12 +189,12 @@ TEST(OtherMachines, PeerThatDiesIsLostAndFoundAgain) {  // CN-8, CN-15
     const auto b = world.client(2);
     const Pair p = connect_to(world, a->endpoint(0), 2, b->endpoint(0), PortId(9));
     ASSERT_NE(p.in, nullptr);
-    for (unsigned proxy = 0; proxy < 3; ++proxy) world.cut_ni({2, proxy});
+    for (unsigned proxy = 0; proxy < 3; ++proxy) world.cut_off({2, proxy});
     world.run(300_ms);  // peer_death is 100 ms here
     EXPECT_EQ(p.out->state(), ConnectionState::kPeerLost);
     EXPECT_EQ(p.in->state(), ConnectionState::kPeerLost);
     // Until its last connection is closed, no other cluster gets its number.
-    world.cut.clear();
+    world.mend_all();
     EXPECT_SAYS(refusal(world, *a, at(2), 50_ms), "former connections");
     a->endpoint(0).close(p.out);
   }

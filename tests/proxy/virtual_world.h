@@ -16,7 +16,7 @@
 #include "base/bytes.h"
 #include "sim/event_queue.h"
 #include "sim/frame_pool.h"
-#include "sim/link.h"
+#include "sim/links.h"
 #include "sim/virtual_config.h"
 #include "sim/virtual_nic.h"
 #include "sim/virtual_service.h"
@@ -37,24 +37,13 @@ struct VirtualWorldOptions {
   std::vector<MachinesConfig> machines = {};
 };
 
-struct Place {
-  unsigned cluster = 0;
-  unsigned proxy = 0;
-  auto operator<=>(const Place&) const = default;
-};
+using sim::ProxyAddress;
 
 class VirtualWorld final : private sim::VirtualNic::Wire {
  public:
   explicit VirtualWorld(VirtualWorldOptions options)
       : options_(std::move(options)), proxies_(options_.proxies), lives_(options_.proxies.size()) {
-    sim::LinkConfig link;
-    link.bits_per_second = options_.bits_per_second == 0 ? 1'000'000'000'000'000 : options_.bits_per_second;
-    link.propagation = options_.latency;
-    link.queue_bytes = 4u << 20;
-    for (std::uint16_t c = 0; c < proxies_.size(); ++c) {
-      links_.emplace_back(options_.nis, sim::Link(link));
-      nodes_.push_back(make_node(c, 77 + c));
-    }
+    for (std::uint16_t c = 0; c < proxies_.size(); ++c) nodes_.push_back(make_node(c, 77 + c));
   }
   VirtualWorld(std::vector<std::uint16_t> proxies, bool all_pairs)
       : VirtualWorld(VirtualWorldOptions{.proxies = std::move(proxies), .all_pairs = all_pairs}) {}
@@ -119,19 +108,22 @@ class VirtualWorld final : private sim::VirtualNic::Wire {
     for (const Instant end = now + time; now < end;) turn();
   }
 
-  // Everything that goes through the NI of a proxy, in either direction.
-  void cut_ni(const Place& ni, bool dark = true) {
-    for (unsigned c = 0; c < proxies_.size(); ++c)
-      for (unsigned p = 0; p < proxies_[c]; ++p) {
-        if (dark) {
-          cut.insert({ni, {c, p}});
-          cut.insert({{c, p}, ni});
-        } else {
-          cut.erase({ni, {c, p}});
-          cut.erase({{c, p}, ni});
-        }
-      }
+  // Nothing passes from one proxy to another until it is mended.
+  void cut(const ProxyAddress& from, const ProxyAddress& to) { links_.cut_path(from, to, Instant::never()); }
+  // Nothing that goes to a proxy or comes from it passes.
+  void cut_off(const ProxyAddress& proxy) {
+    for_each_peer(proxy, [&](const ProxyAddress& other) {
+      cut(proxy, other);
+      cut(other, proxy);
+    });
   }
+  void mend(const ProxyAddress& proxy) {
+    for_each_peer(proxy, [&](const ProxyAddress& other) {
+      links_.mend_path(proxy, other);
+      links_.mend_path(other, proxy);
+    });
+  }
+  void mend_all() { links_.mend_paths(); }
   std::uint64_t sum(unsigned c, Counter ProxyCounters::*counter) {
     std::uint64_t total = 0;
     for (unsigned p = 0; p < nodes_[c]->proxies(); ++p) {
@@ -141,12 +133,11 @@ class VirtualWorld final : private sim::VirtualNic::Wire {
   }
 
   Instant now = Instant() + 1_s;
-  std::set<std::pair<Place, Place>> cut;  // from, to
-  std::set<Place> stalled;
+  std::set<ProxyAddress> stalled;
   std::function<void()> each_turn;  // other work of this thread
   // A proxy calls it in the middle of its turn, with every frame that it has just taken. It may stall that
   // proxy and let time pass: then the proxy continues, later, where it stopped.
-  std::function<void(const Place&, ByteView)> mid_turn;
+  std::function<void(const ProxyAddress&, ByteView)> mid_turn;
 
  private:
   static constexpr std::uint32_t kFrameBytes = 1514;
@@ -155,12 +146,30 @@ class VirtualWorld final : private sim::VirtualNic::Wire {
   // A frame on its way.
   struct Flight {
     sim::FrameRef frame;
-    Place to;
+    ProxyAddress to;
     unsigned ni = 0;
     unsigned life = 0;  // of the cluster that it was sent to
   };
 
-  std::unique_ptr<NicQueue> make_nic(const Place& place, unsigned ni) {
+  static sim::LinksConfig links_config(const VirtualWorldOptions& options) {
+    sim::LinksConfig links;
+    links.layout = sim::LinksConfig::Layout::kOfNi;
+    links.clusters = static_cast<unsigned>(options.proxies.size());
+    links.nis = options.nis;
+    links.link.bits_per_second =
+        options.bits_per_second == 0 ? 1'000'000'000'000'000 : options.bits_per_second;
+    links.link.propagation = options.latency;
+    links.link.queue_bytes = 4u << 20;
+    return links;
+  }
+  template <class F>
+  void for_each_peer(const ProxyAddress& proxy, F&& f) {
+    for (unsigned c = 0; c < proxies_.size(); ++c)
+      for (unsigned p = 0; p < proxies_[c]; ++p)
+        if (c != proxy.cluster) f(ProxyAddress{c, p});
+  }
+
+  std::unique_ptr<NicQueue> make_nic(const ProxyAddress& place, unsigned ni) {
     const sim::VirtualNicOptions options{
         .cluster = place.cluster, .proxy = place.proxy, .ni = ni, .rx_frames = kArrivals};
     sim::VirtualNic::Wire& wire = *this;
@@ -182,19 +191,19 @@ class VirtualWorld final : private sim::VirtualNic::Wire {
       if (!send({from.cluster(), from.proxy()}, from.ni(), frame)) pool_.give(frame.buffer);
   }
   // False: it is lost.
-  bool send(const Place& from, unsigned ni, sim::FrameRef frame) {
+  bool send(const ProxyAddress& from, unsigned ni, sim::FrameRef frame) {
     // The last byte of the address. What is not for a proxy's port is proxy 0's: ARP, datagrams.
-    const std::byte* const bytes = pool_.data(frame.buffer);
+    std::byte* const bytes = pool_.data(frame.buffer);
     const bool arp = load_be<std::uint16_t>(bytes + 12) == 0x0806;
     const unsigned to_cluster = load<std::uint8_t>(bytes + (arp ? 41 : 33)) - 1u;
     unsigned to_proxy = arp ? 0 : load_be<std::uint16_t>(bytes + 36) - unsigned{sim::kUdpPortBase};
     if (to_proxy >= kMaxProxies) to_proxy = 0;
-    const Place to{to_cluster, to_proxy};
-    if (to_cluster >= lives_.size() || cut.contains({from, to})) return false;
-    const sim::Link::Transit transit = links_[from.cluster][ni].offer(now, frame.length);
-    if (transit.verdict != sim::Link::Verdict::kCarried) return false;
+    const ProxyAddress to{to_cluster, to_proxy};
+    if (to_cluster >= lives_.size()) return false;
+    const sim::Passage passage = links_.send(now, {from, ni}, {to, ni}, {bytes, frame.length});
+    if (passage.copies == 0) return false;
     // A proxy has a queue on each NI, and looks at all of them.
-    flights_.push(transit.arrives, {frame, to, ni, lives_[to_cluster]});
+    flights_.push(passage.arrives[0], {frame, to, ni, lives_[to_cluster]});
     return true;
   }
   // What has arrived by now comes into the queues.
@@ -212,10 +221,10 @@ class VirtualWorld final : private sim::VirtualNic::Wire {
   VirtualWorldOptions options_;
   std::vector<std::uint16_t> proxies_;
   sim::FramePool pool_{kFrameBytes};
-  std::vector<std::vector<sim::Link>> links_;  // by cluster and NI: what it sends by
+  sim::Links links_{links_config(options_), [] { return 1u; }};
   sim::EventQueue<Flight> flights_;
-  std::map<std::pair<Place, unsigned>, sim::VirtualNic*> nics_;  // by NI
-  std::vector<unsigned> lives_;                                  // by cluster: how often it was restarted
+  std::map<std::pair<ProxyAddress, unsigned>, sim::VirtualNic*> nics_;  // by NI
+  std::vector<unsigned> lives_;  // by cluster: how often it was restarted
   std::vector<std::shared_ptr<Node>> nodes_;
 };
 

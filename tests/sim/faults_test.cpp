@@ -114,6 +114,18 @@ TEST(Faults, CutLosesEveryFrameUntilItsEnd) {
   EXPECT_EQ(model.strike(at(10_us), kFrame).lost, Fate::Lost::kNot);
 }
 
+TEST(Faults, ModelWithoutFaultsHarmsNoFrame) {
+  FaultModel model({}, kSeed);
+  EXPECT_FALSE(model.may_harm(at(1_us)));
+  model.cut(at(10_us));
+  EXPECT_TRUE(model.may_harm(at(9_us)));
+  EXPECT_FALSE(model.may_harm(at(10_us)));
+  FaultModel lossy({.loss = 0.1}, kSeed);
+  EXPECT_TRUE(lossy.may_harm(at(1_us)));
+  lossy.stop();
+  EXPECT_FALSE(lossy.may_harm(at(1_us)));
+}
+
 TEST(Faults, RandomCutsTakeTheirShareOfTheTime) {
   FaultModel model({.cuts = {.every = 3_ms, .length = 1_ms}}, kSeed);
   const Tally t = tally(model, 2'000'000);  // 2 s: about 500 cuts

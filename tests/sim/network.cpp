@@ -11,7 +11,8 @@ namespace {
 
 // Where the frames that the workers write have what the network looks at.
 constexpr std::size_t kMacBytes = 6;
-constexpr std::size_t kUdpDestination = kEthernetHeaderBytes + 20 + 2;
+constexpr std::size_t kUdpSource = kEthernetHeaderBytes + 20;
+constexpr std::size_t kUdpDestination = kUdpSource + 2;
 // A frame that carries a record is longer than one that only acknowledges, or opens.
 constexpr std::uint32_t kShortestData = 104;
 
@@ -34,33 +35,42 @@ FaultConfig frame_faults(const WorldConfig& w) {
   return f;
 }
 
+LinksConfig links_config(const WorldConfig& config, unsigned links) {
+  LinksConfig l;
+  l.layout = LinksConfig::Layout::kOfPair;
+  l.clusters = static_cast<unsigned>(config.clusters);
+  l.nis = links;
+  l.link.bits_per_second = static_cast<std::uint64_t>(config.gbits * 1e9);
+  l.link.propagation = Duration::ns(static_cast<std::int64_t>(config.propagation_us * 1e3));
+  l.link.mtu_bytes = static_cast<std::uint32_t>(config.mtu);
+  l.link.queue_bytes = std::max<std::uint64_t>(static_cast<std::uint64_t>(config.queue_kib) << 10,
+                                               2 * wire_bytes(l.link.mtu_bytes + kEthernetHeaderBytes));
+  l.faults = frame_faults(config);
+  return l;
+}
+
+// The proxy whose UDP port a frame names; that of none for what is no UDP of proxies.
+unsigned proxy_at(ByteView frame, std::size_t port) {
+  if (!is_ipv4(frame) || frame.size() < port + 2) return ~0u;
+  return load_be<std::uint16_t>(frame.data() + port) - unsigned{kUdpPortBase};
+}
+
 }  // namespace
 
 Network::Network(const WorldConfig& config, unsigned links, NetworkEvents& events)
     : config_(config),
       events_(events),
       nodes_(static_cast<unsigned>(config.clusters)),
-      links_(links),
-      mtu_(static_cast<std::uint32_t>(config.mtu)),
-      pool_(mtu_ + kEthernetHeaderBytes),
+      pool_(static_cast<std::uint32_t>(config.mtu) + kEthernetHeaderBytes),
+      links_(links_config(config, links),
+             [seeds = Prng(config.seed ^ 0x6c696e65)]() mutable { return seeds.next(); }),
       steering_(config.seed ^ 0x73746565) {
   CHECK_LE(nodes_, kMaxNodes);
-  CHECK_LE(links_, kMaxLinks);
-  LinkConfig link;
-  link.bits_per_second = static_cast<std::uint64_t>(config.gbits * 1e9);
-  link.propagation = Duration::ns(static_cast<std::int64_t>(config.propagation_us * 1e3));
-  link.mtu_bytes = mtu_;
-  link.queue_bytes = std::max<std::uint64_t>(static_cast<std::uint64_t>(config.queue_kib) << 10,
-                                             2 * wire_bytes(mtu_ + kEthernetHeaderBytes));
-  Prng seeds(config.seed ^ 0x6c696e65);
-  for (unsigned i = 0; i < nodes_ * nodes_ * links_; ++i)
-    lines_.push_back({Link(link), FaultModel(frame_faults(config), seeds.next())});
-  for (auto& node : up_) node.fill(true);
+  CHECK_LE(links, kMaxLinks);
 }
 
 void Network::stop_faults() {
-  for (Line& l : lines_) l.faults.stop();
-  for (auto& node : up_) node.fill(true);
+  links_.stop_faults();
 }
 
 std::unique_ptr<proxy::NicQueue> Network::make_nic(unsigned node, unsigned link, unsigned proxy) {
@@ -76,19 +86,19 @@ std::unique_ptr<proxy::NicQueue> Network::make_nic(unsigned node, unsigned link,
 }
 
 void Network::transmit(const VirtualNic& from, std::span<const FrameRef> frames) {
-  for (const FrameRef& frame : frames) route(from.cluster(), from.ni(), frame);
+  for (const FrameRef& frame : frames) route({{from.cluster(), from.proxy()}, from.ni()}, frame);
 }
 
 // To whom the destination says; what a fault made of it nobody takes.
-void Network::route(unsigned from, unsigned link, FrameRef frame) {
+void Network::route(const NetworkEnd& from, FrameRef frame) {
   ++counts_.offered;
   const std::byte* const destination = pool_.data(frame.buffer);
   const bool broadcast =
       std::all_of(destination, destination + kMacBytes, [](std::byte b) { return b == std::byte{0xff}; });
   if (!broadcast) {
     const std::optional<Station> to = station_of({destination, frame.length});
-    if (to && to->cluster < nodes_ && to->cluster != from) {
-      send(from, to->cluster, link, frame);
+    if (to && to->cluster < nodes_ && to->cluster != from.at.cluster) {
+      send(from, to->cluster, frame);
     } else {
       ++counts_.misrouted;
       pool_.give(frame.buffer);
@@ -96,10 +106,10 @@ void Network::route(unsigned from, unsigned link, FrameRef frame) {
     return;
   }
   for (unsigned node = 0; node < nodes_; ++node) {
-    if (node == from) continue;
+    if (node == from.at.cluster) continue;
     const FrameRef copy{pool_.take(), frame.length};
     std::memcpy(pool_.data(copy.buffer), destination, frame.length);
-    send(from, node, link, copy);
+    send(from, node, copy);
   }
   pool_.give(frame.buffer);
 }
@@ -107,65 +117,58 @@ void Network::route(unsigned from, unsigned link, FrameRef frame) {
 void Network::inject(unsigned from, unsigned to, unsigned link, ByteView frame) {
   const FrameRef copy{pool_.take(), static_cast<std::uint32_t>(frame.size())};
   std::memcpy(pool_.data(copy.buffer), frame.data(), frame.size());
-  send(from, to, link, copy);
+  send({{from, proxy_at(frame, kUdpSource)}, link}, to, copy);
 }
 
-bool Network::path_is_cut(unsigned from, unsigned to, ByteView frame) {
-  if (!is_ipv4(frame) || frame.size() < kUdpDestination + 2) return false;
-  const unsigned source = load_be<std::uint16_t>(frame.data() + kUdpDestination - 2) - unsigned{kUdpPortBase};
-  const unsigned target = load_be<std::uint16_t>(frame.data() + kUdpDestination) - unsigned{kUdpPortBase};
-  return source < kMaxProxies && target < kMaxProxies && cut_until(from, source, to, target) > events_.now();
+bool Network::is_chosen(ByteView frame) {
+  return config_.lose_frame > 0 && frame.size() >= kShortestData && is_ipv4(frame) &&
+         ++data_frames_ == static_cast<std::uint64_t>(config_.lose_frame);
 }
 
-void Network::send(unsigned from, unsigned to, unsigned link, FrameRef frame) {
-  Line& l = line(from, to, link);
-  const Instant now = events_.now();
-  const ByteView bytes{pool_.data(frame.buffer), frame.length};
-  const auto gone = [&](std::uint64_t& counter, const char* fate) {
-    ++counter;
-    events_.traced(from, to, link, fate, bytes);
-    pool_.give(frame.buffer);
-  };
-  if (paths_cut_ && path_is_cut(from, to, bytes)) return gone(counts_.cut, "path cut");
-  if (!up_[from][link] || !up_[to][link]) return gone(counts_.cut, "link down");
-  if (const Instant until = l.faults.clogged_until(now); until > now) {
-    ++counts_.clogged;
-    l.link.clog(now, until);
-  }
-  const Link::Transit transit = l.link.offer(now, frame.length);
-  if (transit.verdict != Link::Verdict::kCarried) return gone(counts_.queue_full, "queue full");
-  if (config_.lose_frame > 0 && frame.length >= kShortestData && is_ipv4(bytes) &&
-      ++data_frames_ == static_cast<std::uint64_t>(config_.lose_frame))
-    return gone(counts_.lost, "lost");
-  const Fate fate = l.faults.strike(now, frame.length);
-  switch (fate.lost) {
-    case Fate::Lost::kNot:
+void Network::count(const Passage& passage) {
+  switch (passage.lost) {
+    case Passage::Lost::kPathCut:
+    case Passage::Lost::kNiDown:
+    case Passage::Lost::kCut:
+      ++counts_.cut;
       break;
-    case Fate::Lost::kCut:
-      return gone(counts_.cut, "cut");
-    case Fate::Lost::kByChance:
-    case Fate::Lost::kInBurst:
-      return gone(counts_.lost, "lost");
+    case Passage::Lost::kQueueFull:
+      ++counts_.queue_full;
+      break;
+    case Passage::Lost::kByChance:
+      ++counts_.lost;
+      break;
+    case Passage::Lost::kNot:
+      counts_.corrupted += passage.is_corrupted;
+      counts_.delayed += passage.is_delayed;
+      counts_.duplicated += passage.copies > 1;
   }
-  // ARP has no checksum of its own: on a real wire the FCS would have caught it.
-  if (fate.corrupt && is_ipv4(bytes)) {
-    fate.harm({pool_.data(frame.buffer), frame.length});
-    ++counts_.corrupted;
+  counts_.clogged += passage.has_waited;
+}
+
+void Network::send(const NetworkEnd& from, unsigned to, FrameRef frame) {
+  const MutableBytes bytes{pool_.data(frame.buffer), frame.length};
+  const unsigned link = from.ni;
+  Passage passage = links_.send(events_.now(), from, {{to, proxy_at(bytes, kUdpDestination)}, link}, bytes);
+  if (passage.used_link() && is_chosen(bytes)) passage.lost = Passage::Lost::kByChance;
+  count(passage);
+  if (passage.lost != Passage::Lost::kNot) {
+    events_.traced(from.at.cluster, to, link, to_string(passage.lost), bytes);
+    pool_.give(frame.buffer);
+    return;
   }
-  counts_.delayed += fate.delay[0] > Duration();
-  events_.traced(from, to, link,
-                 fate.corrupt           ? "corrupted"
-                 : fate.copies > 1      ? "twice"
-                 : fate.delay[0] > 0_us ? "late"
-                                        : "",
+  events_.traced(from.at.cluster, to, link,
+                 passage.is_corrupted ? "corrupted"
+                 : passage.copies > 1 ? "twice"
+                 : passage.is_delayed ? "late"
+                                      : "",
                  bytes);
-  if (fate.copies > 1) {
-    ++counts_.duplicated;
+  if (passage.copies > 1) {
     const FrameRef copy{pool_.take(), frame.length};
     std::memcpy(pool_.data(copy.buffer), pool_.data(frame.buffer), frame.length);
-    events_.arrives(transit.arrives + fate.delay[1], to, link, copy);
+    events_.arrives(passage.arrives[1], to, link, copy);
   }
-  events_.arrives(transit.arrives + fate.delay[0], to, link, frame);
+  events_.arrives(passage.arrives[0], to, link, frame);
 }
 
 int Network::land(unsigned node, unsigned link, FrameRef frame) {
@@ -180,7 +183,7 @@ int Network::land(unsigned node, unsigned link, FrameRef frame) {
     else if (config_.steering == 1)
       proxy = static_cast<unsigned>(steering_.below(proxies));
   }
-  if (proxies == 0 || !up_[node][link] || !queues[proxy]->arrive(frame)) {
+  if (proxies == 0 || !link_up(node, link) || !queues[proxy]->arrive(frame)) {
     ++counts_.ring_full;
     pool_.give(frame.buffer);
     return -1;

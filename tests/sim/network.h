@@ -5,22 +5,18 @@
 // line to each receiver at once; the world is told by an event when a frame arrives.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "base/bytes.h"
 #include "base/ids.h"
 #include "base/prng.h"
 #include "base/time.h"
 #include "proxy/nic/nic_queue.h"
-#include "sim/faults.h"
 #include "sim/frame_pool.h"
-#include "sim/link.h"
+#include "sim/links.h"
 #include "sim/virtual_nic.h"
 #include "tests/sim/world_config.h"
 
@@ -62,19 +58,24 @@ class Network final : private VirtualNic::Wire {
   // A frame is due at a node: into the queue that steering picks, whose proxy is returned; -1: it is lost.
   int land(unsigned node, unsigned link, FrameRef frame);
 
+  // One node receives nothing from another over a link until then.
   void cut(unsigned from, unsigned to, unsigned link, Instant until) {
-    line(from, to, link).faults.cut(until);
+    links_.cut_link(from, to, link, until);
   }
   // Two proxies of two nodes do not receive from each other until then, over any link.
-  void cut_path(unsigned node, unsigned proxy, unsigned peer, unsigned peer_proxy, Instant until) {
-    cut_until(node, proxy, peer, peer_proxy) = std::max(cut_until(node, proxy, peer, peer_proxy), until);
-    cut_until(peer, peer_proxy, node, proxy) = cut_until(node, proxy, peer, peer_proxy);
-    paths_cut_ = true;
+  void cut_path(const ProxyAddress& proxy, const ProxyAddress& peer, Instant until) {
+    links_.cut_path(proxy, peer, until);
+    links_.cut_path(peer, proxy, until);
   }
   // Somebody sends that frame to `to`, over the line from `from`.
   void inject(unsigned from, unsigned to, unsigned link, ByteView frame);
-  void set_link(unsigned node, unsigned link, bool up) { up_[node][link] = up; }
-  bool link_up(unsigned node, unsigned link) const { return up_[node][link]; }
+  void set_link(unsigned node, unsigned link, bool up) {
+    if (up)
+      links_.mend_ni(node, link);
+    else
+      links_.cut_ni(node, link, Instant::never());
+  }
+  bool link_up(unsigned node, unsigned link) const { return links_.is_ni_up(events_.now(), node, link); }
   // From now on nothing goes wrong, other than that a queue can be full.
   void stop_faults();
 
@@ -82,35 +83,21 @@ class Network final : private VirtualNic::Wire {
   std::uint32_t frames_in_flight() const { return pool_.in_use(); }
 
  private:
-  struct Line {
-    Link link;
-    FaultModel faults;
-  };
-  Line& line(unsigned from, unsigned to, unsigned link) {
-    return lines_[(from * nodes_ + to) * links_ + link];
-  }
-  static constexpr unsigned kMaxProxies = 4;
-  Instant& cut_until(unsigned from, unsigned from_proxy, unsigned to, unsigned to_proxy) {
-    return path_cuts_[((from * kMaxProxies + from_proxy) * kMaxNodes + to) * kMaxProxies + to_proxy];
-  }
-  bool path_is_cut(unsigned from, unsigned to, ByteView frame);
   void transmit(const VirtualNic& from, std::span<const FrameRef> frames) override;
   bool link_up(const VirtualNic& at) const override { return link_up(at.cluster(), at.ni()); }
   void on_detach(const VirtualNic& nic) override { queues_[nic.cluster()][nic.ni()][nic.proxy()] = nullptr; }
-  void route(unsigned from, unsigned link, FrameRef frame);
-  void send(unsigned from, unsigned to, unsigned link, FrameRef frame);
+  void route(const NetworkEnd& from, FrameRef frame);
+  void send(const NetworkEnd& from, unsigned to, FrameRef frame);
+  // Loses the frame that lose_frame names.
+  bool is_chosen(ByteView frame);
+  void count(const Passage& passage);
 
   const WorldConfig& config_;
   NetworkEvents& events_;
   const unsigned nodes_;
-  const unsigned links_;
-  std::uint32_t mtu_;
   FramePool pool_;
-  std::vector<Line> lines_;
-  std::array<std::array<bool, kMaxLinks>, kMaxNodes> up_{};
+  Links links_;
   std::array<std::array<std::array<VirtualNic*, 32>, kMaxLinks>, kMaxNodes> queues_{};
-  std::array<Instant, kMaxNodes * kMaxProxies * kMaxNodes * kMaxProxies> path_cuts_{};
-  bool paths_cut_ = false;
   std::uint64_t data_frames_ = 0;  // offered so far, for lose_frame
   Prng steering_;
   NetworkCounts counts_;

@@ -523,14 +523,14 @@ void FaultWorld::trouble(const Event& e) {
       const Instant until = now() + exponential(random_, ms(config_.path_cut_ms));
       trace("--- c{}.p{} and c{}.p{} do not hear each other until {:.6f} ms", node, proxy, peer, peer_proxy,
             (until - Instant()).ms());
-      network_->cut_path(node, proxy, peer, peer_proxy, until);
+      network_->cut_path({node, proxy}, {peer, peer_proxy}, until);
       quiet_from_ = std::max(quiet_from_, until);
       return again(what, config_.path_cut_every_ms);
     }
     case Trouble::kPathDeath: {
       const unsigned peer_proxy = e.b % config_.proxies(e.a);
       trace("--- c{}.p{} and c{}.p{} never hear each other again", node, e.b, e.a, peer_proxy);
-      network_->cut_path(node, e.b, e.a, peer_proxy, Instant::never());
+      network_->cut_path({node, e.b}, {e.a, peer_proxy}, Instant::never());
       return;
     }
     case Trouble::kLinkDown: {
