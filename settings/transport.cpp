@@ -26,7 +26,7 @@ constexpr Setting kTransport[] = {
          .option = "--fragmentation",
          .help =
              "which layer cuts messages that are longer than a packet: the transport, or IP as in the paper",
-         .reason = "with the transport a lost frame costs one packet; with IP it costs the whole message",
+         .reason = "with the transport a lost frame costs one packet; with IP it costs up to eight",
          .agreed = true}),
     declare<&T::window_packets>(
         {.name = "window_packets",

@@ -39,14 +39,18 @@ struct OutgoingPacket {
   bool done() const { return left >= bytes; }
 };
 
+// What each fragment of a longer packet carries: the offset of the next one is a multiple of 8 (RFC 791).
+constexpr std::uint32_t fragment_payload_bytes(std::uint32_t mtu_bytes) {
+  return static_cast<std::uint32_t>((mtu_bytes - kIpv4HeaderBytes) / 8 * 8);
+}
+
 // Writes the next frame of `packet` to `to`, from `from`, into `room` (mtu_bytes and an Ethernet header);
 // returns its length. The packet is not done().
 inline std::size_t write_next_frame(OutgoingPacket& packet, const MacAddress& to, const MacAddress& from,
                                     std::uint32_t mtu_bytes, MutableBytes room) {
   const std::uint32_t rest = packet.bytes - packet.left;
   std::uint32_t part = rest;
-  if (rest > mtu_bytes - kIpv4HeaderBytes)
-    part = static_cast<std::uint32_t>((mtu_bytes - kIpv4HeaderBytes) / 8 * 8);
+  if (rest > mtu_bytes - kIpv4HeaderBytes) part = fragment_payload_bytes(mtu_bytes);
   std::size_t at = write_ethernet(room, to, from, EtherType::kIpv4);
   at += write_ipv4(room.subspan(at), {.source = packet.source,
                                       .destination = packet.destination,

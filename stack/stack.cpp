@@ -107,7 +107,9 @@ bool Stack::set_remote(std::size_t index, const RemoteStack& remote) {
 }
 
 std::size_t Stack::max_payload_bytes() const {
-  if (config_.fragmentation == Fragmentation::kIp) return kWholePiecePacketBytes;
+  if (config_.fragmentation == Fragmentation::kIp)
+    return std::min(kWholePiecePacketBytes,
+                    kMaxFragments * fragment_payload_bytes(config_.mtu_bytes) - kUdpHeaderBytes);
   return config_.mtu_bytes - kIpv4HeaderBytes - kUdpHeaderBytes;
 }
 

@@ -125,14 +125,14 @@ TEST(StackFragments, WithFragmentationByIpAPieceTravelsAsOnePacket) {  // IP-3
   TestStack& b = wire.add(config[1]);
   wire.run_for(10_ms);
   wire.left.clear();
-  const auto& m = a.send(ClusterId(1), 32768, 1);
+  const auto& m = a.send(ClusterId(1), 11'700, 1);
   wire.run_for(1_ms);
   EXPECT_TRUE(m.finished);
   EXPECT_EQ(b.delivered, std::vector<Bytes>{m.content}) << "in one record";
   const StackStats& sent = a.stack->stats();
   EXPECT_EQ(sent.packets_fragmented, 1u);
-  EXPECT_EQ(sent.fragments_sent, 23u);
-  EXPECT_EQ(b.stack->stats().fragments_received, 23u);
+  EXPECT_EQ(sent.fragments_sent, 8u);
+  EXPECT_EQ(b.stack->stats().fragments_received, 8u);
   EXPECT_EQ(b.stack->stats().packets_reassembled, 1u);
   std::set<std::uint16_t> identifications;
   for (const Wire::Frame& f : wire.left) {
@@ -142,13 +142,60 @@ TEST(StackFragments, WithFragmentationByIpAPieceTravelsAsOnePacket) {  // IP-3
   EXPECT_EQ(identifications.size(), 1u);
 }
 
+TEST(StackFragments, PacketHasAtMostEightFragments) {  // IP-3
+  for (const std::uint32_t mtu : {576u, 1500u, 9000u}) {
+    SCOPED_TRACE(mtu);
+    Wire wire;
+    StackConfig config[2] = {stack_config(0, 2), stack_config(1, 2)};
+    for (StackConfig& c : config) {
+      c.fragmentation = Fragmentation::kIp;
+      c.mtu_bytes = mtu;
+    }
+    TestStack& a = wire.add(config[0]);
+    wire.add(config[1]);
+    wire.run_for(10_ms);
+    wire.left.clear();
+    const auto& m = a.send(ClusterId(1), 32768, 1);
+    wire.run_for(20_ms);
+    EXPECT_TRUE(m.finished);
+    std::map<std::uint16_t, unsigned> fragments;
+    for (const Wire::Frame& f : wire.left)
+      if (ip_in(f.bytes).is_fragment()) ++fragments[ip_in(f.bytes).identification];
+    unsigned most = 0;
+    for (const auto& [identification, count] : fragments) most = std::max(most, count);
+    EXPECT_EQ(most, mtu == 9000 ? 4u : kMaxFragments) << "32,768 bytes are four fragments of 8,976";
+  }
+}
+
+// Packets of sixty fragments would never arrive.
+TEST(StackFragments, MessagesArriveThoughOneFrameInTenIsLost) {  // IP-3
+  Prng prng(1);
+  Wire wire;
+  StackConfig config[2] = {stack_config(0, 2), stack_config(1, 2)};
+  for (StackConfig& c : config) {
+    c.fragmentation = Fragmentation::kIp;
+    c.mtu_bytes = 576;
+  }
+  TestStack& a = wire.add(config[0]);
+  wire.add(config[1]);
+  wire.change = [&](const Bytes& f) {
+    return prng.chance(0.9) ? std::vector<Bytes>{f} : std::vector<Bytes>();
+  };
+  for (std::uint64_t i = 0; i < 20; ++i) a.send(ClusterId(1), 32768, i);
+  wire.run_for(20_s);
+  for (const auto& m : a.sent) EXPECT_TRUE(m->finished);
+}
+
 TEST(StackFragments, MessagesArriveOnceThoughFragmentsAreLostDuplicatedAndReordered) {  // IP-2, IP-3
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Prng prng(seed);
     Wire wire;
     StackConfig config[2] = {stack_config(0, 2), stack_config(1, 2)};
-    for (StackConfig& c : config) c.fragmentation = Fragmentation::kIp;
+    for (StackConfig& c : config) {
+      c.fragmentation = Fragmentation::kIp;
+      c.mtu_bytes = 4500;  // the longest piece has eight fragments
+    }
     TestStack& a = wire.add(config[0]);
     TestStack& b = wire.add(config[1]);
     std::vector<Bytes> held;
