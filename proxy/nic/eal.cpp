@@ -78,7 +78,10 @@ void run_in_interrupt_thread(void (*action)(void*), void* argument) {
     self->action(self->argument);
     self->done.store(true, std::memory_order_release);
   };
-  CHECK_EQ(rte_eal_alarm_set(1, run, &call), 0);
+  // It needs memory. Its caller cannot go on without it, and has no one to tell: it waits for memory.
+  int made = 0;
+  while ((made = rte_eal_alarm_set(1, run, &call)) == -ENOMEM) ::usleep(1000);
+  CHECK_EQ(made, 0);
   while (!call.done.load(std::memory_order_acquire)) ::usleep(100);
 }
 

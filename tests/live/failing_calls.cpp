@@ -1,12 +1,13 @@
 // For LD_PRELOAD: the n-th allocation, descriptor, mapping, thread or process that the project's own code asks for is
 // refused, as a system without room refuses it.
 //
-//   FAILING_CALL=KIND:N      KIND: allocation, descriptor, mapping, thread, process
+//   FAILING_CALL=KIND:N      KIND: allocation (new), malloc, descriptor, mapping, thread, process
 //   FAILING_CALL_IN=NAME     in processes of this name only; counted from the beginning of main()
 //   FAILING_CALL_LOG=FILE    a line there when it has happened
 //
-// (Names that do not begin with BRAID_: those do not reach the processes of a run.) The project's own code is the program itself, into which its libraries are linked, and what the standard C++ library
-// does for it; other libraries' calls succeed.
+// (Names that do not begin with BRAID_: those do not reach the processes of a run.) The project's own code is the program
+// itself, into which its libraries and those of DPDK are linked, and what the standard C++ library does for it; other
+// libraries' calls succeed.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
@@ -18,6 +19,7 @@
 #include <cerrno>
 #include <cstdarg>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -120,6 +122,23 @@ void* mmap(void* address, size_t bytes, int protection, int flags, int fd, off_t
   return real(address, bytes, protection, flags, fd, offset);
 }
 
+void* mmap64(void* address, size_t bytes, int protection, int flags, int fd, off64_t offset) {
+  if (fails("mapping", CALLER)) return errno = ENOMEM, MAP_FAILED;
+  static const auto real = next<decltype(&mmap64)>("mmap64");
+  return real(address, bytes, protection, flags, fd, offset);
+}
+
+void* __libc_malloc(size_t bytes);
+void* __libc_calloc(size_t count, size_t bytes);
+void* malloc(size_t bytes) {
+  if (fails("malloc", CALLER)) return errno = ENOMEM, nullptr;
+  return __libc_malloc(bytes);
+}
+void* calloc(size_t count, size_t bytes) {
+  if (fails("malloc", CALLER)) return errno = ENOMEM, nullptr;
+  return __libc_calloc(count, bytes);
+}
+
 #define BRAID_REFUSE_DESCRIPTOR                                 \
   do {                                                          \
     if (fails("descriptor", CALLER)) return errno = EMFILE, -1; \
@@ -144,6 +163,16 @@ int eventfd(unsigned value, int flags) noexcept {
   BRAID_REFUSE_DESCRIPTOR;
   static const auto real = next<int (*)(unsigned, int)>("eventfd");
   return real(value, flags);
+}
+int epoll_create(int size) noexcept {
+  BRAID_REFUSE_DESCRIPTOR;
+  static const auto real = next<int (*)(int)>("epoll_create");
+  return real(size);
+}
+FILE* fopen64(const char* path, const char* mode) {
+  if (fails("descriptor", CALLER)) return errno = EMFILE, nullptr;
+  static const auto real = next<FILE* (*)(const char*, const char*)>("fopen64");
+  return real(path, mode);
 }
 int signalfd(int fd, const sigset_t* set, int flags) noexcept {
   BRAID_REFUSE_DESCRIPTOR;
