@@ -159,9 +159,9 @@ void Links::add(const NodeConfig& config, unsigned queue, std::uint16_t link, st
   queues_[proxy].push_back({LinkId(link), std::move(nic)});
 }
 
-Result<std::vector<Worker::Queue>> Links::take_queues(const stack::StackConfig& stack) {
-  std::vector<Worker::Queue> queues = std::move(queues_[stack.local.proxy.value()]);
-  for (const Worker::Queue& q : queues) {
+Result<std::vector<LinkQueue>> Links::take_queues(const stack::StackConfig& stack) {
+  std::vector<LinkQueue> queues = std::move(queues_[stack.local.proxy.value()]);
+  for (const LinkQueue& q : queues) {
     const std::uint32_t longest = q.nic->max_frame_bytes();
     if (longest < stack.mtu_bytes + kEthernetHeaderBytes)
       return error("transport.mtu_bytes is {} but links[{}] carries frames of {} bytes: set at most {}",

@@ -12,8 +12,8 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "proxy/channel/node_counters.h"
+#include "proxy/daemon/link_queues.h"
 #include "proxy/daemon/node_config.h"
-#include "proxy/daemon/worker.h"
 #include "proxy/nic/capture_queue.h"
 #include "proxy/nic/nic_queue.h"
 #include "proxy/nic/steering.h"
@@ -39,7 +39,7 @@ class Links {
   Links& operator=(const Links&) = delete;
 
   // The proxy's queues, once. An error: one does not carry the frames of that stack.
-  Result<std::vector<Worker::Queue>> take_queues(const stack::StackConfig& stack);
+  Result<std::vector<LinkQueue>> take_queues(const stack::StackConfig& stack);
   // What the log shall say of captures that frames are missing from, once each. Any thread.
   std::optional<std::string> poll_capture_problem();
   // When no queue is used any more. An error: a file could not be written, and lacks frames.
@@ -59,7 +59,7 @@ class Links {
   std::unique_ptr<EthdevPorts> ethdev_;
   std::vector<std::shared_ptr<CaptureFile>> captures_;                         // by proxy, if any are wanted
   std::map<std::pair<unsigned, std::uint16_t>, unsigned> capture_interfaces_;  // by proxy and link
-  std::vector<std::vector<Worker::Queue>> queues_;                             // by proxy
+  std::vector<std::vector<LinkQueue>> queues_;                                 // by proxy
   std::vector<Steered> steered_;                                               // by link
 };
 

@@ -29,7 +29,7 @@ void MachinesDriver::observe(Instant now) {
   }
 }
 
-void MachinesDriver::on_datagram(Instant now, const Worker::Datagram& d) {
+void MachinesDriver::on_datagram(Instant now, const PlainDatagram& d) {
   if (d.port != config_.machines.udp_port) return;
   if (d.unreachable)
     machines_.on_unreachable(d.peer, *d.unreachable);
@@ -81,11 +81,11 @@ bool MachinesDriver::free(ClusterId slot) {
   return true;
 }
 
-std::optional<Worker::Datagram> MachinesDriver::poll_datagram() {
-  static_assert(kIntroductionBytes <= Worker::kMaxDatagramBytes);
+std::optional<PlainDatagram> MachinesDriver::poll_datagram() {
+  static_assert(kIntroductionBytes <= PlainDatagram::kMaxBytes);
   const std::optional<Machines::Datagram> introduction = machines_.poll_datagram();
   if (!introduction) return std::nullopt;
-  Worker::Datagram d;
+  PlainDatagram d;
   d.port = config_.machines.udp_port;
   d.peer = introduction->to;
   d.bytes = kIntroductionBytes;

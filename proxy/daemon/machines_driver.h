@@ -19,7 +19,7 @@
 #include "proxy/daemon/machines.h"
 #include "proxy/daemon/node_config.h"
 #include "proxy/daemon/peers.h"
-#include "proxy/daemon/worker.h"
+#include "proxy/daemon/plain_datagrams.h"
 
 namespace braid::proxy {
 
@@ -36,10 +36,10 @@ class MachinesDriver {
   // Looks at the paths and connections of the slots. All earlier decisions have been carried out.
   void observe(Instant now);
   // A datagram has arrived, or a host on the way has reported that one did not. Those of other ports are dropped.
-  void on_datagram(Instant now, const Worker::Datagram& datagram);
+  void on_datagram(Instant now, const PlainDatagram& datagram);
   // Carries out decisions; returns their number.
   int run(Instant now);
-  std::optional<Worker::Datagram> poll_datagram();
+  std::optional<PlainDatagram> poll_datagram();
 
   // The cluster is one of another machine.
   bool is_slot(ClusterId cluster) const { return machines_.is_slot(cluster); }

@@ -298,10 +298,10 @@ void Node::refuse(const Ports::Event& event) {
 int Node::run_machines(Instant now) {
   int work = 0;
   machines_->observe(now);
-  for (Worker::Datagram d; worker(kIntroducer).take_datagram(&d); ++work) machines_->on_datagram(now, d);
+  for (PlainDatagram d; worker(kIntroducer).take_datagram(&d); ++work) machines_->on_datagram(now, d);
   work += machines_->run(now);
   carry_out_peers();
-  for (; const std::optional<Worker::Datagram> out = machines_->poll_datagram(); ++work)
+  for (; const std::optional<PlainDatagram> out = machines_->poll_datagram(); ++work)
     worker(kIntroducer).send_datagram(*out);
   return work;
 }

@@ -1,10 +1,10 @@
 #include "proxy/daemon/worker.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <variant>
 
-#include "base/check.h"
 #include "convergence/ports.h"
 #include "proxy/daemon/worker_counters.h"
 #include "proxy/daemon/worker_turn.h"
@@ -12,7 +12,6 @@
 namespace braid::proxy {
 namespace {
 
-constexpr int kBurstsPerTurn = 4;
 // A turn that comes so late was held up by the scheduler; what was not heard meanwhile says nothing about
 // peers.
 constexpr Duration kSchedulingGap = 50_ms;
@@ -21,23 +20,16 @@ constexpr std::uint64_t kTurnsPerWatch = 64;
 
 }  // namespace
 
-Worker::Worker(const stack::StackConfig& config, std::vector<Queue> queues, ProxyCounters& counters,
+Worker::Worker(const stack::StackConfig& config, std::vector<LinkQueue> queues, ProxyCounters& counters,
                ProxyStates& states, Instant now, std::uint32_t max_ports)
     : stack_(config, now),
-      queues_(std::move(queues)),
-      transmit_(config.interfaces.size(), nullptr),
+      queues_(std::move(queues), config.interfaces.size(), stack_.frame_bytes()),
       counters_(counters),
       states_(states),
       paths_(stack_),
       relays_(states),
       ports_(max_ports, states[config.local.proxy.value()].writing, counters),
-      last_turn_(now) {
-  for (Queue& q : queues_) {
-    NicQueue*& transmit = transmit_[q.link.value()];
-    if (transmit == nullptr) transmit = q.nic.get();
-    CHECK_GE(q.nic->max_frame_bytes(), stack_.frame_bytes());
-  }
-}
+      last_turn_(now) {}
 
 bool Worker::begin(Instant now) {
   const ProxyState& state = states_[self()];
@@ -173,41 +165,19 @@ void Worker::protocol_violation(Channel& channel) {
   mailbox_.report(ProtocolViolation{channel.client});
 }
 
-// An empty place to take one to costs more than the look.
 int Worker::send_datagrams(Instant now) {
-  if (datagrams_out_.read_available() == 0) return 0;
-  int sent = 0;
-  for (Datagram d; datagrams_out_.pop(d); ++sent)
+  return datagrams_.drain_outgoing([&](const PlainDatagram& d) {
     (void)stack_.send_datagram(now, d.port, d.peer, ByteView(d.data).first(d.bytes));  // it counts drops
-  return sent;
-}
-
-void Worker::hand_up(const stack::Stack::Received& received) {
-  Datagram d;
-  d.port = received.port;
-  d.peer = received.peer;
-  if (received.what == stack::Stack::Received::What::kUnreachable) {
-    d.unreachable = received.reason;
-  } else {
-    if (received.datagram.size() > d.data.size()) return;
-    d.bytes = static_cast<std::uint32_t>(received.datagram.size());
-    std::copy(received.datagram.begin(), received.datagram.end(), d.data.begin());
-  }
-  (void)datagrams_in_.push(d);
+  });
 }
 
 // ---------------------------------------------------------------- arrivals
 
 int Worker::receive(Instant now) {
-  int frames = 0;
   NoMeter none;
-  for (Queue& q : queues_) {
-    const std::size_t n = q.nic->receive(arriving_);
-    for (std::size_t i = 0; i < n; ++i) receive_frame(now, q.link, arriving_[i], true, none);
-    frames += static_cast<int>(n);
-  }
-  for (Handoff* in : handoff_from_)
-    frames += in->drain([&](LinkId link, ByteView frame) { receive_frame(now, link, frame, false, none); });
+  int frames = 0;
+  queues_.receive(frames, [&](LinkId link, ByteView frame) { receive_frame(now, link, frame, true, none); });
+  handoffs_.drain(frames, [&](LinkId link, ByteView frame) { receive_frame(now, link, frame, false, none); });
   return frames;
 }
 
@@ -215,19 +185,9 @@ int Worker::receive(Instant now) {
 void Worker::hand_over(LinkId link, ByteView frame, const stack::Stack::Received& received,
                        bool may_hand_over) {
   counters_.misdirected.add();
-  Handoff* const out = may_hand_over ? handoff_to_[received.proxy] : nullptr;
-  if (out != nullptr) woken_ |= 1u << received.proxy;
   stack_.for_each_frame(link, received, frame, [&](ByteView f) {
-    if (out == nullptr || !out->push(link, f)) counters_.handoff_drops.add();
+    if (!may_hand_over || !handoffs_.push(received.proxy, link, f)) counters_.handoff_drops.add();
   });
-}
-
-void Worker::tell_all_proxies(LinkId link, ByteView frame) {
-  for (unsigned p = 0; p < proxies(); ++p) {
-    if (handoff_to_[p] == nullptr) continue;
-    woken_ |= 1u << p;
-    if (!handoff_to_[p]->push(link, frame)) counters_.handoff_drops.add();
-  }
 }
 
 bool Worker::deliver_control(const stack::Stack::Received& received, std::size_t messages) {
@@ -296,27 +256,11 @@ int Worker::run_relays() {
 
 int Worker::transmit(Instant now) {
   if (!stack_.wants_to_transmit(now)) return 0;
-  int frames = 0;
-  for (std::uint16_t link = 0; link < transmit_.size(); ++link) {
-    NicQueue* const nic = transmit_[link];
-    if (nic == nullptr) continue;
-    for (int burst = 0; burst < kBurstsPerTurn; ++burst) {
-      const std::size_t offered = nic->reserve(leaving_);
-      std::size_t used = 0;
-      while (used < offered) {
-        const std::size_t length =
-            stack_.poll_transmit(now, LinkId(link), {leaving_[used].data, leaving_[used].capacity});
-        if (length == 0) break;
-        leaving_[used].length = static_cast<std::uint32_t>(length);
-        counters_.frame_bytes_sent.add(length);
-        ++used;
-      }
-      if (used > 0) nic->commit(std::span(leaving_).first(used));
-      frames += static_cast<int>(used);
-      if (used < kMaxBurst) break;
-    }
-  }
-  return frames;
+  return queues_.transmit([&](LinkId link, MutableBytes room) {
+    const std::size_t length = stack_.poll_transmit(now, link, room);
+    if (length > 0) counters_.frame_bytes_sent.add(length);
+    return length;
+  });
 }
 
 int Worker::finish() {
@@ -414,9 +358,7 @@ void Worker::publish_counters() {
   counters_.turns.set(turns_);
   counters_.idle_turns.set(idle_turns_);
   publish_stack_counters(stack_, counters_);
-  std::uint64_t drops = 0;
-  for (const NicQueue* nic : transmit_) drops += nic != nullptr ? nic->transmit_drops() : 0;
-  counters_.transmit_drops.set(drops);
+  counters_.transmit_drops.set(queues_.transmit_drops());
 }
 
 }  // namespace braid::proxy

@@ -8,6 +8,9 @@
 //
 // It carries what happens from one of its parts to the next; each owns a state and decides:
 //
+//   LinkQueues       its own queues of the NICs
+//   Handoffs         frames that other proxies of the node received for this one, and the other way round
+//   PlainDatagrams   datagrams that the control plane sends and receives
 //   WorkerMailbox    commands and events, which may have to wait for room
 //   ServedChannels   channels, whose descriptors it takes, and what is awaited at them
 //   PortTable        connections' ends, and what arrives for them
@@ -23,20 +26,17 @@
 // Owned by its thread. The control plane reaches it through command() and take_event().
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
-#include <memory>
-#include <optional>
-#include <utility>
 #include <vector>
 
-#include "base/local_ring.h"
 #include "base/time.h"
 #include "proxy/channel/node_counters.h"
 #include "proxy/daemon/control_outbox.h"
-#include "proxy/daemon/handoff.h"
+#include "proxy/daemon/handoffs.h"
+#include "proxy/daemon/link_queues.h"
 #include "proxy/daemon/path_monitor.h"
+#include "proxy/daemon/plain_datagrams.h"
 #include "proxy/daemon/port_table.h"
 #include "proxy/daemon/proxy_channel.h"
 #include "proxy/daemon/proxy_state.h"
@@ -46,26 +46,20 @@
 #include "proxy/daemon/waiting_messages.h"
 #include "proxy/daemon/worker_commands.h"
 #include "proxy/daemon/worker_mailbox.h"
-#include "proxy/nic/nic_queue.h"
 #include "stack/stack.h"
 
 namespace braid::proxy {
 
 class Worker {
  public:
-  struct Queue {
-    LinkId link;
-    std::unique_ptr<NicQueue> nic;
-  };
-
   // `counters` and `states` outlive the worker. `max_ports`: a power of two. The first queue of a link is the
   // one that it transmits on.
-  Worker(const stack::StackConfig& config, std::vector<Queue> queues, ProxyCounters& counters,
+  Worker(const stack::StackConfig& config, std::vector<LinkQueue> queues, ProxyCounters& counters,
          ProxyStates& states, Instant now, std::uint32_t max_ports);
 
   // Frames for proxy `to` go into `out`; frames for this one come out of every `in`. Before the first turn.
-  void connect_handoff(unsigned to, Handoff* out) { handoff_to_[to] = out; }
-  void add_handoff_source(Handoff* in) { handoff_from_.push_back(in); }
+  void connect_handoff(unsigned to, Handoff* out) { handoffs_.connect(to, out); }
+  void add_handoff_source(Handoff* in) { handoffs_.add_source(in); }
   // Messages that proxy `other` shall send for this one go into `lend`; those that this one shall send for it
   // come out of `borrow`. Before the first turn.
   void connect_relay(unsigned other, Relay* lend, Relay* borrow) { relays_.connect(other, lend, borrow); }
@@ -94,7 +88,7 @@ class Worker {
   // Since the last call: it has freed room in a client's channel.
   bool take_released() { return channels_.take_released(); }
   // Proxies, one bit each, that this one has given work for do_rest() since the last call.
-  std::uint32_t take_woken() { return std::exchange(woken_, 0) | relays_.take_woken(); }
+  std::uint32_t take_woken() { return handoffs_.take_woken() | relays_.take_woken(); }
   // It has something to tell the control plane.
   bool has_events() const { return mailbox_.has_events(); }
   // What Dispatch::kLeastLoaded goes by: fresh, so at every turn that changed it. do_work() does it.
@@ -114,22 +108,11 @@ class Worker {
   // is left alone.
   void publish_counters();
 
-  // A plain datagram for, or from, a port that is no proxy's; proxy 0 alone has those (UDP-2). They may be
-  // lost, and are when a ring is full.
-  static constexpr std::size_t kMaxDatagramBytes = 128;
-  struct Datagram {
-    std::uint16_t port = 0;  // ours
-    stack::Endpoint peer;
-    // It was to go to the peer, and a host says why it did not get there; else it has bytes.
-    std::optional<stack::Unreachable> unreachable;
-    std::uint32_t bytes = 0;
-    std::array<std::byte, kMaxDatagramBytes> data{};
-  };
-  // Before the first turn.
+  // Plain datagrams, which proxy 0 alone has. Ports are bound before the first turn.
   [[nodiscard]] bool bind(std::uint16_t port) { return stack_.bind(port); }
   // Control plane's thread.
-  void send_datagram(const Datagram& datagram) { (void)datagrams_out_.push(datagram); }
-  bool take_datagram(Datagram* datagram) { return datagrams_in_.pop(*datagram); }
+  void send_datagram(const PlainDatagram& datagram) { datagrams_.send(datagram); }
+  bool take_datagram(PlainDatagram* datagram) { return datagrams_.take_arrived(datagram); }
 
   // Control plane's thread. False: full, try again.
   [[nodiscard]] bool command(const WorkerCommand& command) { return mailbox_.push_command(command); }
@@ -179,7 +162,6 @@ class Worker {
   void send_control();
   void answer_awaited();
   int send_datagrams(Instant now);
-  void hand_up(const stack::Stack::Received& received);
   void protocol_violation(Channel& channel);
 
   // --- arrivals
@@ -187,7 +169,6 @@ class Worker {
   template <class Meter>
   void receive_frame(Instant now, LinkId link, ByteView frame, bool may_hand_over, Meter& meter);
   void hand_over(LinkId link, ByteView frame, const stack::Stack::Received& received, bool may_hand_over);
-  void tell_all_proxies(LinkId link, ByteView frame);
   template <class Meter>
   bool deliver(Instant now, ClusterId source, const stack::Record& record, ByteView bytes, Meter& meter);
   bool deliver_control(const stack::Stack::Received& received, std::size_t messages);
@@ -224,29 +205,22 @@ class Worker {
   unsigned proxies() const { return stack_.config().proxies; }
 
   stack::Stack stack_;
-  std::vector<Queue> queues_;
-  std::vector<NicQueue*> transmit_;  // by link
-  // One burst each. Members, or each turn would clear them first.
-  std::array<MutableBytes, kMaxBurst> arriving_;
-  std::array<TxFrame, kMaxBurst> leaving_;
+  LinkQueues queues_;
   ProxyCounters& counters_;
   ProxyStates& states_;
-  std::array<Handoff*, kMaxProxies> handoff_to_{};
-  std::vector<Handoff*> handoff_from_;
+  Handoffs handoffs_;
   PathMonitor paths_;
   Relays relays_;
   WaitingMessages waiting_;
   ServedChannels channels_;
   ControlOutbox control_;
   PortTable ports_;
-  std::uint32_t woken_ = 0;  // proxies, one bit each, that frames were handed over to
-  bool taking_ = true;       // from clients
+  bool taking_ = true;  // from clients
   Instant last_turn_;
   std::uint64_t turns_ = 0;
   std::uint64_t idle_turns_ = 0;
 
-  LocalRing<Datagram, 64> datagrams_out_;
-  LocalRing<Datagram, 64> datagrams_in_;
+  PlainDatagrams datagrams_;
   WorkerMailbox mailbox_;
   std::atomic<bool> ready_{false};
   std::atomic<bool> refused_peer_{false};

@@ -41,8 +41,9 @@ void Worker::do_rest(Instant now, Meter& meter) {
   if (!begin(now)) return;
   last_turn_ = now;
   (void)obey_commands(now);
-  for (Handoff* in : handoff_from_)
-    (void)in->drain([&](LinkId link, ByteView frame) { receive_frame(now, link, frame, false, meter); });
+  int frames = 0;
+  handoffs_.drain(frames,
+                  [&](LinkId link, ByteView frame) { receive_frame(now, link, frame, false, meter); });
   if (taking_ && channels_.take_inherited()) {
     while (take_descriptors(meter) > 0) {
     }
@@ -66,13 +67,13 @@ void Worker::receive_frame(Instant now, LinkId link, ByteView frame, bool may_ha
       hand_over(link, frame, received, may_hand_over);
       return;
     case stack::Stack::Received::What::kDatagram:
-      hand_up(received);
+      datagrams_.arrived(received);
       return;
     case stack::Stack::Received::What::kUnreachable:
-      if (received.sub_connection == nullptr) hand_up(received);  // else path_report() has it
+      if (received.sub_connection == nullptr) datagrams_.arrived(received);  // else path_report() has it
       return;
     case stack::Stack::Received::What::kForAllProxies:
-      if (may_hand_over) tell_all_proxies(link, frame);
+      if (may_hand_over) counters_.handoff_drops.add(handoffs_.push_to_all(link, frame));
       return;
     case stack::Stack::Received::What::kRecords:
       break;

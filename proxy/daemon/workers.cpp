@@ -12,7 +12,7 @@ Result<std::unique_ptr<Workers>> Workers::create(const std::vector<stack::StackC
                                                  std::uint32_t max_ports) {
   std::unique_ptr<Workers> workers(new Workers);
   for (const stack::StackConfig& stack : stacks) {
-    Result<std::vector<Worker::Queue>> queues = links.take_queues(stack);
+    Result<std::vector<LinkQueue>> queues = links.take_queues(stack);
     if (!queues) return queues.error();
     workers->workers_.push_back(std::make_unique<Worker>(
         stack, std::move(queues).value(), counters.proxy[stack.local.proxy.value()], states, now, max_ports));

@@ -40,7 +40,7 @@ class MachinesDriverTest : public ::testing::Test {
     return i;
   }
   void receive(const Introduction& i) {
-    Worker::Datagram d;
+    PlainDatagram d;
     d.port = kIntroductionPort;
     d.peer = {kTheirs, kIntroductionPort};
     const IntroductionBytes bytes = write_introduction(i);
@@ -49,7 +49,7 @@ class MachinesDriverTest : public ::testing::Test {
     driver_.on_datagram(now_, d);
   }
   std::optional<Introduction> sent() {
-    const std::optional<Worker::Datagram> d = driver_.poll_datagram();
+    const std::optional<PlainDatagram> d = driver_.poll_datagram();
     if (!d) return std::nullopt;
     EXPECT_EQ(d->port, kIntroductionPort);
     EXPECT_EQ(d->peer.address, kTheirs);
@@ -133,7 +133,7 @@ TEST_F(MachinesDriverTest, CallIsAnsweredAndPathsAreMade) {  // CN-13
 }
 
 TEST_F(MachinesDriverTest, DatagramForAnotherPortIsDropped) {
-  Worker::Datagram d;
+  PlainDatagram d;
   d.port = kIntroductionPort + 1;
   d.peer = {kTheirs, kIntroductionPort};
   const IntroductionBytes bytes = write_introduction(introduction(Introduction::Kind::kCall));
@@ -159,7 +159,7 @@ TEST_F(MachinesDriverTest, ConnectionIsRequestedWhenThePathsAreUp) {  // CN-12
 TEST_F(MachinesDriverTest, RefusalOfAHostOnTheWayIsQuotedToTheClient) {  // CN-12
   const ClientId client = attached();
   request(client);
-  Worker::Datagram d;
+  PlainDatagram d;
   d.port = kIntroductionPort;
   d.peer = {kTheirs, kIntroductionPort};
   d.unreachable = stack::Unreachable{};
