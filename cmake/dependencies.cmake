@@ -10,6 +10,8 @@ find_package(yaml-cpp REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(Boost 1.74 REQUIRED COMPONENTS context)
 
+find_library(BRAID_ELF elf REQUIRED)
+
 if(BRAID_DPDK)
   find_package(PkgConfig REQUIRED)
   pkg_check_modules(DPDK REQUIRED libdpdk)

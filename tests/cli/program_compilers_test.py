@@ -62,6 +62,19 @@ class Programs(unittest.TestCase):
         wrong = run("./simulated", folder=self.folder, expect=70)
         self.assertIn("this program was built for simulation: run it with `braid sim`", wrong.stderr)
 
+    def test_thread_local_variables_are_named_where_compute_nodes_share_them(self):
+        source = (self.folder / "sum.cpp").read_text()
+        (self.folder / "mine.cpp").write_text("thread_local int scratch = 1;\n" + source)
+        run(BIN / "braid-c++", "--simulated", "mine.cpp", "-o", "mine", folder=self.folder)
+        shared = run(BIN / "braid", "sim", "--clusters", "2", "--compute", "3", "./mine", folder=self.folder)
+        self.assertIn("braid: ./mine has thread-local variables (scratch), which the 3 compute nodes of a cluster share",
+                      shared.stderr)
+        alone = run(BIN / "braid", "sim", "--clusters", "2", "--compute", "1", "./mine", folder=self.folder)
+        self.assertNotIn("thread-local", alone.stderr)
+        run(BIN / "braid-c++", "--simulated", "sum.cpp", "-o", "sum", folder=self.folder)
+        without = run(BIN / "braid", "sim", "--clusters", "2", "--compute", "3", "./sum", folder=self.folder)
+        self.assertNotIn("thread-local", without.stderr)
+
     def test_without_arguments_it_prints_its_purpose(self):
         wrong = run(BIN / "braid-cc", folder=self.folder, expect=2)
         self.assertIn("usage: braid-cc [--simulated] ARGUMENT...", wrong.stderr)

@@ -1,5 +1,8 @@
 #include "tools/braid/simulate/sim_command.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -8,6 +11,7 @@
 #include "tools/braid/command_line/settings_options.h"
 #include "tools/braid/find_program.h"
 #include "tools/braid/simulate/simulate.h"
+#include "tools/braid/simulate/thread_variables.h"
 
 namespace braid::cli {
 namespace {
@@ -40,6 +44,22 @@ int print_idle_messages(const SimulationOptions& options, const std::string& ran
   return 0;
 }
 
+// Such a program computes something else than live, and nothing else would say so.
+void warn_of_thread_variables(const SimulationOptions& options) {
+  if (options.config.compute == 1) return;
+  std::vector<std::string> names = thread_variables(options.application);
+  if (names.empty()) return;
+  constexpr std::size_t kShown = 5;
+  const std::size_t others = names.size() - std::min(names.size(), kShown);
+  names.resize(names.size() - others);
+  fmt::print(
+      stderr,
+      "braid: {} has thread-local variables ({}{}), which the {} compute nodes of a cluster share in simulation, "
+      "because they take turns on one thread; --compute 1 gives each its own\n",
+      options.command.front(), fmt::join(names, ", "), others == 0 ? "" : fmt::format(" and {} more", others),
+      options.config.compute);
+}
+
 int simulate_application(const Arguments& arguments, const Given& given) {
   SimulationOptions options;
   if (arguments.idle_message.empty()) options.command = given.application();
@@ -52,6 +72,7 @@ int simulate_application(const Arguments& arguments, const Given& given) {
       find_application(options.command.front(), simulated_applications(), "");
   if (!application) refuse(kUsageStatus, application.error().text);
   options.application = *application;
+  warn_of_thread_variables(options);
   OutputFileOption report_file("--report", arguments.settings.report_file());
   OutputFileOption trace("--trace", arguments.trace_file, OutputFile::Existing::kEmptied);
   options.trace = trace.file();
