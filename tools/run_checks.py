@@ -61,6 +61,11 @@ FULL_CHECKS = [
 # so that a failure is caused by the commit; a long search takes a random seed (0).
 FUZZ_SECONDS, FUZZ_SEED = 45, 1
 FULL_FUZZ_SECONDS, FULL_FUZZ_SEED = 600, 0
+# The longest input, in bytes: some 100 operations. Longer ones of these two cost time and reach nothing more.
+FUZZ_MAX_BYTES, FUZZ_MAX_BYTES_OF = 600, {"handshake": 300, "engine": 400}
+
+# Without a heap frame for each call: the preset asan runs the kept inputs with them.
+FUZZ_OPTIONS = {"ASAN_OPTIONS": "detect_stack_use_after_return=0:strict_string_checks=1"}
 
 # The end of the output repeats this much of the output of failed tests.
 MOST_FAILURES_SHOWN = 8
@@ -196,10 +201,13 @@ class Run:
         found.mkdir(parents=True, exist_ok=True)
         # New inputs are written to the first folder; the kept inputs are not changed.
         words = [str(self.root / "build" / "fuzz" / "bin" / f"fuzz_{name}"), f"-max_total_time={seconds}",
-                 f"-seed={seed}", "-timeout=20", "-len_control=0", "-max_len=600", "-rss_limit_mb=3000", f"-artifact_prefix={found}/../{name}-",
+                 f"-seed={seed}", "-timeout=20", "-len_control=0", f"-max_len={FUZZ_MAX_BYTES_OF.get(name, FUZZ_MAX_BYTES)}",
+                 # Their bookkeeping takes longer than many an input: weights of inputs, names of new functions.
+                 "-entropic=0", "-print_funcs=0",
+                 "-rss_limit_mb=3000", f"-artifact_prefix={found}/../{name}-",
                  str(found), str(self.root / "tests" / "fuzz" / "corpus" / name)]
         try:
-            run = subprocess.run(words, cwd=self.root, env=self.environment, stdin=subprocess.DEVNULL,
+            run = subprocess.run(words, cwd=self.root, env={**self.environment, **FUZZ_OPTIONS}, stdin=subprocess.DEVNULL,
                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                                  timeout=seconds + 300, check=False)
             return name, run.returncode, run.stdout

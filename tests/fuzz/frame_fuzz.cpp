@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "stack/stack.h"
 #include "tests/fuzz/input.h"
+#include "tests/fuzz/mutator.h"
 #include "tests/fuzz/udp_frame.h"
 
 namespace braid {
@@ -85,6 +86,7 @@ class FrameWorld {
       CHECK_LE(length, room_.size());
       const ByteView frame = ByteView(room_).first(length);
       check_frame(frame);
+      fuzz::digest(frame);
       wire_[1 - i].emplace_back(frame.begin(), frame.end());
     }
     for (const auto& sub : stacks_[i]->sub_connections()) {
@@ -117,6 +119,7 @@ class FrameWorld {
       std::byte sum{0};
       for (const std::byte b : bytes) sum ^= b;  // every byte of it may be read
       sum_ ^= sum;
+      fuzz::digest(bytes);
     }
     if (reader.broken())
       stacks_[i]->malformed();
@@ -231,13 +234,7 @@ class FrameWorld {
   std::byte sum_{0};
 };
 
-}  // namespace
-}  // namespace braid
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace braid;
-  fuzz::Input in(data, std::min<std::size_t>(size, 4096));
-  FrameWorld world;
+void run(FrameWorld& world, Input& in) {
   while (!in.empty()) {
     switch (in.below(8)) {
       case 0:
@@ -269,5 +266,49 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
   }
   world.expect_recovery();
+}
+
+// As run() and FrameWorld::make_frame() read it: a frame of the peer's, a fragment, or records behind a header that has the
+// epochs of both.
+std::vector<std::byte> make_operation(fuzz::Draw& draw) {
+  fuzz::Writer w;
+  w.byte(4).byte(1);
+  switch (draw.below(4)) {
+    case 0:
+      return w.byte(0).some_bytes(fuzz::make_frame(draw, kEnds, fuzz::make_packet(draw))).take();
+    case 1:
+      return w.byte(1).byte(draw.below(4)).some_bytes(fuzz::make_packet(draw)).take();
+    case 2:
+      w.byte(2).byte(0).byte(draw.one_in(2) ? 17 : 1).byte(draw.below(4));
+      return w.number(static_cast<std::uint16_t>(draw.below(4) << 13 | draw.below(8)))
+          .some_bytes(draw.bytes(draw.length(8 * draw.below(8) + 8)))
+          .take();
+    default: {
+      const unsigned records = draw.below(4);
+      w.byte(4).byte(draw.below(5)).byte(draw.length(records)).byte(draw.below(5));
+      w.byte(1)
+          .byte(1)
+          .byte(draw.below(8))
+          .byte(1)
+          .byte(draw.below(8));  // epoch, seq and ack that are likely
+      w.number(draw.number<std::uint32_t>()).number(draw.number<std::uint32_t>());
+      for (std::size_t i = 0; i < kMaxSackWords; ++i) w.number(draw.number<std::uint64_t>());
+      return w.some_bytes(fuzz::make_records(draw, records)).take();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace braid
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace braid;
+  fuzz::Input in(data, std::min<std::size_t>(size, 4096));
+  fuzz::with_restored<FrameWorld>([&](FrameWorld& world) { run(world, in); });
   return 0;
+}
+
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
+                                               unsigned seed) {
+  return braid::fuzz::custom_mutation(data, size, max_size, seed, braid::make_operation);
 }

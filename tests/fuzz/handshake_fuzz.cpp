@@ -4,6 +4,7 @@
 // In every case: nothing crashes; only the other end's messages are delivered; a message is delivered once at
 // most; and when the faults end, the two establish a connection and every message that was sent arrives.
 #include <algorithm>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "base/check.h"
 #include "stack/sub_connection.h"
 #include "tests/fuzz/input.h"
+#include "tests/fuzz/mutator.h"
 
 namespace braid {
 namespace {
@@ -83,19 +85,18 @@ class Pair {
   void transmit(int i, Input* faults) {
     End& end = ends_[i];
     for (int guard = 0; guard < 600; ++guard) {
-      std::vector<std::byte> room(kMaxPayload);
       std::uint64_t sum = 0;
-      const std::size_t length = end.sub->poll(now_, room, &sum);
+      const std::size_t length = end.sub->poll(now_, room_, &sum);
       if (length == 0) break;
       CHECK_LT(guard, 599);
-      room.resize(length);
-      captured_.push_back(room);
-      if (captured_.size() > 64) captured_.pop_front();
+      const ByteView packet = ByteView(room_).first(length);
+      fuzz::digest(packet);
+      capture(packet);
       const unsigned fate = faults == nullptr ? 0 : faults->below(8);
       if (fate == 7) continue;  // lost
       for (unsigned copies = fate == 6 ? 2 : 1; copies > 0; --copies) {
         const Duration late = fate == 5 ? 2_ms : fate == 4 ? 300_us : 0_us;
-        ends_[1 - i].arriving.push_back({now_ + kDelay + late, room});
+        ends_[1 - i].arriving.push_back({now_ + kDelay + late, {packet.begin(), packet.end()}});
       }
     }
     collect(i);
@@ -139,7 +140,7 @@ class Pair {
   void inject(int i, Input& in) {
     std::vector<std::byte> payload;
     if (in.truth() && !captured_.empty()) {
-      payload = captured_[in.below(static_cast<std::uint32_t>(captured_.size()))];
+      payload = captured_[in.below(static_cast<std::uint32_t>(captured_.size()))].bytes;
       fuzz::mutate(in, payload);
     } else {
       PacketHeader header;
@@ -173,8 +174,7 @@ class Pair {
     if (!parse_packet_header(payload, &header, &header_bytes)) return;
     // An unchanged copy of a packet between the two is theirs. A changed one that still names their epochs is
     // not: there is no secret that keeps a listener on the wire out, and this fuzzer is not about one.
-    const bool unchanged = std::find(captured_.begin(), captured_.end(), payload) != captured_.end();
-    if (!unchanged && names_current_epoch(header)) return;
+    if (names_current_epoch(header) && !is_captured(payload)) return;
     take(i, payload, true);
   }
 
@@ -200,9 +200,7 @@ class Pair {
   }
   void reopen(int i) {
     End& end = ends_[i];
-    if (end.sub->state() != SubConnection::State::kFenced &&
-        end.sub->state() != SubConnection::State::kClosed)
-      return;
+    if (!is_closed(end)) return;
     end.sub->reopen(now_, ++last_epoch_);
     end.ending = false;
   }
@@ -228,6 +226,7 @@ class Pair {
       now_ = now_ + 10_us;
       Instant next = limit;
       for (const End& end : ends_) {
+        if (is_closed(end)) next = now_;  // it is reopened now: a closed end has no deadline
         next = earlier(next, end.sub->next_deadline());
         for (const Packet& p : end.arriving) next = earlier(next, p.arrives);
       }
@@ -246,8 +245,28 @@ class Pair {
     std::map<std::uint32_t, std::set<std::uint32_t>> parts;  // of the other's messages: offsets that arrived
   };
 
+  struct Captured {
+    std::vector<std::byte> bytes;
+    std::uint64_t sender_epoch;  // 0: none
+  };
+  static constexpr std::size_t kMaxCaptured = 64;
+
+  // The unknown peer sees a packet.
+  void capture(ByteView packet) {
+    PacketHeader header;
+    std::size_t bytes = 0;
+    const std::uint64_t epoch = parse_packet_header(packet, &header, &bytes) ? header.sender_epoch : 0;
+    captured_.push_back({{packet.begin(), packet.end()}, epoch});
+    if (captured_.size() > kMaxCaptured) captured_.pop_front();
+  }
+
   static ByteView content(int from, std::uint32_t number, std::uint32_t bytes) {
     return fuzz::random_bytes((number * 2 + static_cast<unsigned>(from)) * 257, bytes);
+  }
+
+  static bool is_closed(const End& end) {
+    return end.sub->state() == SubConnection::State::kFenced ||
+           end.sub->state() == SubConnection::State::kClosed;
   }
 
   void arrived(int at, const Record& record, ByteView bytes) {
@@ -257,7 +276,8 @@ class Pair {
     Message& m = *theirs[number];
     CHECK_EQ(record.message_bytes, m.bytes);
     CHECK(inside(record.message_offset, bytes.size(), m.bytes));
-    CHECK(std::equal(bytes.begin(), bytes.end(), m.content.begin() + record.message_offset));
+    CHECK(equal(bytes, m.content.subspan(record.message_offset, bytes.size())));
+    fuzz::digest(bytes);
     auto& parts = ends_[at].parts[number];
     // Delivered once. A new incarnation of the receiver knows nothing of the former one's records, but by then
     // the sender has taken its messages back and does not send them any more.
@@ -283,34 +303,32 @@ class Pair {
     }
     return true;
   }
+  bool is_captured(ByteView payload) const {
+    return std::any_of(captured_.begin(), captured_.end(),
+                       [&](const Captured& c) { return equal(c.bytes, payload); });
+  }
+  static bool equal(ByteView a, ByteView b) {
+    return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
+  }
   bool names_current_epoch(const PacketHeader& header) const {
     for (const End& end : ends_) {
       const std::uint64_t epoch = end.sub->epoch();
       if (header.sender_epoch == epoch || header.receiver_epoch == epoch) return true;
     }
     // The answer to a challenge names an epoch that has not begun; only a listener on the wire knows it too.
-    for (const auto& payload : captured_) {
-      PacketHeader sent;
-      std::size_t bytes = 0;
-      if (!parse_packet_header(payload, &sent, &bytes)) continue;
-      if (header.receiver_epoch != 0 && header.receiver_epoch == sent.sender_epoch) return true;
-    }
-    return false;
+    return header.receiver_epoch != 0 &&
+           std::any_of(captured_.begin(), captured_.end(),
+                       [&](const Captured& c) { return c.sender_epoch == header.receiver_epoch; });
   }
 
   Instant now_ = Instant::from_ns(7'000'000'000);
   std::uint64_t last_epoch_ = 0;
   End ends_[2];
-  std::deque<std::vector<std::byte>> captured_;  // packets that the unknown peer has seen, latest last
+  std::deque<Captured> captured_;  // packets that the unknown peer has seen, latest last
+  std::vector<std::byte> room_ = std::vector<std::byte>(kMaxPayload);  // for the packet that is being sent
 };
 
-}  // namespace
-}  // namespace braid
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace braid;
-  fuzz::Input in(data, std::min<std::size_t>(size, 2048));
-  Pair pair;
+void run(Pair& pair, Input& in) {
   while (!in.empty()) {
     const unsigned op = in.byte();
     const int i = op & 1;
@@ -365,5 +383,44 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
   }
   pair.expect_recovery();
+}
+
+// As run() and Pair::inject() read it: a packet of the unknown peer.
+std::vector<std::byte> make_operation(fuzz::Draw& draw) {
+  fuzz::Writer w;
+  const unsigned records = draw.below(3);
+  w.byte(3 << 1 | draw.below(2)).byte(0);
+  w.byte(draw.below(5)).byte(records).byte(draw.below(kMaxSackWords + 1));
+  if (draw.one_in(2))
+    w.byte(1).byte(draw.below(4));
+  else
+    w.byte(0).number(draw.number<std::uint64_t>());
+  if (draw.one_in(2))
+    w.byte(1);
+  else
+    w.byte(0).number(draw.number<std::uint64_t>());
+  w.number(draw.number<std::uint32_t>());
+  if (draw.one_in(2))
+    w.byte(1).byte(draw.below(8));
+  else
+    w.byte(0).number(draw.number<std::uint32_t>());
+  w.number(draw.number<std::uint32_t>()).number(draw.number<std::uint32_t>());
+  for (std::size_t i = 0; i < kMaxSackWords; ++i) w.number(draw.number<std::uint64_t>());
+  if (draw.one_in(2)) return w.byte(1).number(draw.number<std::uint64_t>()).take();
+  return w.byte(0).some_bytes(fuzz::make_records(draw, records)).take();
+}
+
+}  // namespace
+}  // namespace braid
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace braid;
+  fuzz::Input in(data, std::min<std::size_t>(size, 2048));
+  fuzz::with_restored<Pair>([&](Pair& pair) { run(pair, in); });
   return 0;
+}
+
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
+                                               unsigned seed) {
+  return braid::fuzz::custom_mutation(data, size, max_size, seed, braid::make_operation);
 }

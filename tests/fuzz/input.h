@@ -11,6 +11,8 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/prng.h"
+#include "tests/fuzz/arena.h"
+#include "tests/fuzz/digest.h"
 
 namespace braid::fuzz {
 
@@ -58,6 +60,7 @@ inline void mutate(Input& in, MutableBytes bytes) {
 // each byte costs more than the code under test.
 inline ByteView random_bytes(std::size_t from, std::size_t count) {
   static const std::vector<std::byte> all = [] {
+    const Arena::Pause pause;
     std::vector<std::byte> made(std::size_t{1} << 18);
     Prng prng(1);
     for (std::size_t i = 0; i < made.size(); i += sizeof(std::uint64_t)) store(made.data() + i, prng.next());

@@ -1,5 +1,5 @@
 // A wire between two nodes of one process: a short queue of frames each way, and no descriptors, because a
-// fuzzer makes a pair of nodes for every input. A full queue drops frames.
+// fuzzer restores its nodes for every input. A full queue drops frames.
 #pragma once
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "proxy/nic/nic_queue.h"
+#include "tests/fuzz/input.h"
 
 namespace braid::fuzz {
 
@@ -45,6 +46,7 @@ class MemoryQueue final : public proxy::NicQueue {
     auto& theirs = wire_->frames[1 - side_];
     for (const proxy::TxFrame& f : frames) {
       CHECK(f.length > 0 && f.length <= f.capacity);
+      digest(ByteView(f.data, f.length));
       if (theirs.size() < MemoryWire::kMostFrames) theirs.emplace_back(f.data, f.data + f.length);
     }
   }

@@ -2,9 +2,7 @@
 // library.
 #pragma once
 
-#include <sys/mman.h>
-#include <unistd.h>
-
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,42 +10,71 @@
 
 #include "base/check.h"
 #include "proxy/daemon/node.h"
+#include "tests/fuzz/arena.h"
 #include "tests/fuzz/memory_wire.h"
 
 namespace braid::fuzz {
 
+// A client's memory as one block, beyond which a sanitizer lets nobody read or write. Isolation does nothing, as in
+// simulations: nothing runs beside a turn.
+class BlockRegion final : public proxy::SharedRegion {
+ public:
+  static Result<std::unique_ptr<proxy::SharedRegion>> make(std::uint64_t bytes) {
+    return std::unique_ptr<proxy::SharedRegion>(std::make_unique<BlockRegion>(bytes));
+  }
+  explicit BlockRegion(std::uint64_t bytes) : lines_(bytes / sizeof(Line) + 1) {}
+
+  int fd() const override { return -1; }
+  std::byte* map() override { return lines_.front().bytes; }
+  void unmap(std::byte*) override {}
+  void isolate(std::byte*) override {}
+
+ private:
+  struct alignas(kCacheLine) Line {
+    std::byte bytes[kCacheLine];
+  };
+  std::vector<Line> lines_;
+};
+
 class Nodes {
  public:
   Nodes() {
-    const auto wire = std::make_shared<MemoryWire>();
     for (std::uint16_t i : {std::uint16_t{0}, std::uint16_t{1}}) {
-      Result<std::unique_ptr<proxy::Node>> node =
-          proxy::Node::create(config_of(i), now_, [&](LinkId, unsigned) -> std::unique_ptr<proxy::NicQueue> {
-            return std::make_unique<MemoryQueue>(wire, i);
-          });
+      proxy::NodeSurroundings surroundings;
+      surroundings.make_queue = [&](LinkId, unsigned) -> std::unique_ptr<proxy::NicQueue> {
+        return std::make_unique<MemoryQueue>(wire_, i);
+      };
+      surroundings.make_region = BlockRegion::make;
+      surroundings.client_memory_bytes = std::uint64_t{64} << 20;
+      Result<std::unique_ptr<proxy::Node>> node = proxy::Node::create(config_of(i), now_, surroundings);
       CHECK(node.ok());
       nodes_.push_back(std::move(node).value());
     }
-    for (int i = 0; i < 200 && !(nodes_[0]->ready() && nodes_[1]->ready()); ++i) turn(50_us);
+    for (int i = 0; i < 200 && !(nodes_[0]->ready() && nodes_[1]->ready()); ++i) turn();
     CHECK(nodes_[0]->ready() && nodes_[1]->ready());
+    if (!Arena::instance().in_use()) return;
+    for (const auto& node : nodes_) {
+      // The counters are mapped memory.
+      std::byte* const counters =
+          reinterpret_cast<std::byte*>(&node->counters(0)) - offsetof(proxy::NodeCounters, proxy);
+      Arena::instance().add(counters, sizeof(proxy::NodeCounters));
+    }
   }
 
   proxy::Node& node(unsigned i) { return *nodes_[i]; }
   Instant now() const { return now_; }
   // Each node once, and so much time.
-  void turn(Duration d = 50_us) {
-    for (const auto& node : nodes_) {
-      node->worker(0).do_work(now_);
-      node->do_control(now_);
-    }
+  void turn(Duration d = kTurn) {
+    (void)work();
     now_ = now_ + d;
   }
-  // Until `done`; false if it never is.
+  // Until `done`, for so long; false if it never is.
   template <class Done>
-  [[nodiscard]] bool until(Done&& done, int turns = 4000) {
-    for (; turns > 0; --turns) {
+  [[nodiscard]] bool until(Done&& done, Duration limit = 200_ms) {
+    for (const Instant end = now_ + limit; now_ < end;) {
       if (done()) return true;
-      turn();
+      const bool idle = work() == 0 && wire_->frames[0].empty() && wire_->frames[1].empty();
+      now_ = now_ + (idle ? kIdleTurn : kTurn);
     }
     return false;
   }
@@ -61,6 +88,7 @@ class Nodes {
     n.mac = cluster == 0 ? "02:62:72:64:00:01" : "02:62:72:64:00:02";
     n.seed = 5u + cluster;
     n.listen_address = "@unused";
+    n.channel.max_ports = 64;  // every input pays for them
     // They may also connect as if each was a machine of its own.
     n.machines = {.connect = true, .accept = true, .slots = 1, .max_proxies = 1};
     proxy::LinkConfig link;
@@ -76,7 +104,21 @@ class Nodes {
     return n;
   }
 
+  // Shorter than what a proxy takes for a gap in its scheduling.
+  static constexpr Duration kTurn = 50_us;
+  static constexpr Duration kIdleTurn = 500_us;
+
+  int work() {
+    int done = 0;
+    for (const auto& node : nodes_) {
+      done += node->worker(0).do_work(now_);
+      done += node->do_control(now_);
+    }
+    return done;
+  }
+
   Instant now_ = Instant::from_ns(9'000'000'000);
+  const std::shared_ptr<MemoryWire> wire_ = std::make_shared<MemoryWire>();
   std::vector<std::unique_ptr<proxy::Node>> nodes_;
 };
 
@@ -88,26 +130,22 @@ class RawClient {
     proxy::control::Message m;
     m.kind = proxy::control::Kind::kAttach;
     m.attach = {1, 65536, 65536};
-    int fd = -1;
-    const proxy::control::Message reply = ask(m, &fd);
+    const proxy::control::Message reply = ask(m);
     CHECK(reply.kind == proxy::control::Kind::kAttached);
     geometry_ = reply.attached.geometry;
-    void* const memory = ::mmap(nullptr, geometry_.total_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    CHECK(memory != MAP_FAILED);
-    memory_ = static_cast<std::byte*>(memory);
-    ::close(fd);
+    memory_ = node_.client_memory(id_);
+    CHECK(memory_ != nullptr);
   }
   ~RawClient() {
     node_.client_gone(id_);
     // Everything that it held is freed, whatever it wrote before.
-    CHECK(nodes_.until([&] { return !node_.has_client(id_); }, 200'000));
-    ::munmap(memory_, geometry_.total_bytes());
+    CHECK(nodes_.until([&] { return !node_.has_client(id_); }, 10_s));
   }
   RawClient(const RawClient&) = delete;
   RawClient& operator=(const RawClient&) = delete;
 
   // The answer; kRefused if none comes, as when the node has disconnected this client.
-  proxy::control::Message ask(proxy::control::Message m, int* fd = nullptr) {
+  proxy::control::Message ask(proxy::control::Message m) {
     m.serial = ++serial_;
     node_.on_request(nodes_.now(), id_, m);
     proxy::control::Message reply;
@@ -116,7 +154,6 @@ class RawClient {
       while (const auto out = node_.poll_outbound(id_)) {
         if (out->message.serial != serial_) continue;
         reply = out->message;
-        if (fd != nullptr && out->fd >= 0) *fd = ::dup(out->fd);
         return true;
       }
       return false;

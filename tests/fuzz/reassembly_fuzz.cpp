@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "tests/fuzz/input.h"
+#include "tests/fuzz/mutator.h"
 #include "tests/fuzz/udp_frame.h"
 
 namespace braid {
@@ -92,6 +93,7 @@ class ReassemblyWorld {
     }
     Ipv4Packet whole;
     const FragmentFate fate = reassembly_.add(now_, fragment, whole);
+    fuzz::digest(static_cast<std::uint64_t>(fate));
     switch (fate) {
       case FragmentFate::kKept:
         if (at == growing_.end()) at = growing_.insert(growing_.end(), {key, {}});
@@ -142,13 +144,34 @@ class ReassemblyWorld {
   std::deque<Growing> growing_;  // oldest first
 };
 
+// As step() and add() read it: a packet in fragments, one of which may be a byte longer or shorter, or come twice.
+std::vector<std::byte> make_operation(fuzz::Draw& draw) {
+  fuzz::Writer w;
+  const std::uint32_t key = draw.below(kKeys);
+  const std::uint32_t count = 1 + draw.below(4);
+  const std::uint32_t first = draw.below(count);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::uint32_t units = (first + i) % count;  // each of 8 bytes
+    const bool last = units + 1 == count;
+    w.byte(1).byte(key).byte(1).byte(draw.one_in(8) ? draw.length(units) : units).byte(last ? 0 : 1);
+    w.byte(0).number(draw.length(std::uint16_t{8})).byte(1);
+  }
+  return w.take();
+}
+
 }  // namespace
 }  // namespace braid
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace braid;
   fuzz::Input in(data, std::min<std::size_t>(size, 1024));
-  ReassemblyWorld world;
-  while (!in.empty()) world.step(in);
+  fuzz::with_restored<ReassemblyWorld>([&](ReassemblyWorld& world) {
+    while (!in.empty()) world.step(in);
+  });
   return 0;
+}
+
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
+                                               unsigned seed) {
+  return braid::fuzz::custom_mutation(data, size, max_size, seed, braid::make_operation);
 }

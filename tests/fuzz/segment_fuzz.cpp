@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "convergence/ports.h"
 #include "tests/fuzz/input.h"
+#include "tests/fuzz/mutator.h"
 
 namespace braid {
 namespace {
@@ -60,6 +61,7 @@ void check_control(ByteView bytes) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace braid;
+  fuzz::Digest::instance().begin();
   // A copy of its own, so that the sanitizer knows where it ends.
   fuzz::Input in(data, size);
   const ByteView input = in.all();
@@ -77,8 +79,28 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   while (reader.next(&record, &bytes)) {
     CHECK_LE(++records, unsigned{header.records});
     check_record(record, bytes, payload);
+    fuzz::digest(bytes);
     if (record.kind == stack::RecordKind::kControl) check_control(bytes);
   }
   CHECK(reader.broken() || records == header.records);
   return 0;
+}
+
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
+                                               unsigned seed) {
+  using namespace braid;
+  fuzz::Draw draw(seed);
+  switch (draw.below(4)) {
+    case 0: {
+      const std::vector<std::byte> packet = fuzz::make_packet(draw);
+      size = std::min(packet.size(), max_size);
+      std::memcpy(data, packet.data(), size);
+      return size;
+    }
+    case 1:
+      fuzz::change_packet(draw, MutableBytes(reinterpret_cast<std::byte*>(data), size));
+      return size;
+    default:
+      return LLVMFuzzerMutate(data, size, max_size);
+  }
 }
