@@ -156,7 +156,7 @@ constexpr Setting kRun[] = {
         {.name = "protection",
          .option = "--protection",
          .help =
-             "how accesses to shared memory are noticed: mprotect, userfaultfd (Linux 6.4; cheaper, no limit of "
+             "how accesses to shared memory are detected: mprotect, userfaultfd (Linux 6.4; cheaper, no limit of "
              "mappings), or userfaultfd where the kernel has it (auto)",
          .scope = Scope::kLive}),
     declare<&C::start_timeout_ms>({.name = "start_timeout_ms",
@@ -172,7 +172,7 @@ constexpr Setting kRun[] = {
          .option = "--watchdog",
          .unit = "s",
          .help =
-             "end the run when every compute node has waited and nothing has moved for this time, s, and say "
+             "end the run when every compute node has waited and nothing has moved for this time, s, and print "
              "what each waits for; 0: never",
          .most = kDayMs / 1000,
          .scope = Scope::kLive}),

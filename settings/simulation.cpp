@@ -95,7 +95,7 @@ constexpr Setting kSettings[] = {
     declare<&S::model>(
         {.name = "model",
          .option = "--model",
-         .help = "what things cost in simulation: a model's name (alewife-1997, modern) or a file",
+         .help = "the cost model of the simulation: a model's name (alewife-1997, modern) or a file",
          .reason = "the paper's machine",
          .allowed = "a model",
          .scope = Scope::kSimulated}),
@@ -118,8 +118,8 @@ constexpr Setting kSettings[] = {
          .option = "--message-bytes",
          .unit = "bytes",
          .help =
-             "no-contention: the length of the message whose latency all have; 0: the mean of a real run that "
-             "is made before",
+             "no-contention: the length of the message whose latency all have; 0: the mean length in a real run, "
+             "which is made first",
          .most = 4096,
          .scope = Scope::kSimulated}),
     declare<&S::jitter>(
@@ -127,27 +127,27 @@ constexpr Setting kSettings[] = {
          .option = "--jitter",
          .unit = "cycles",
          .help =
-             "what a compute node asks for comes up to so many cycles later; the seed draws how many, each time",
-         .reason = "another seed is another run, and no figure depends on so little",
+             "the greatest random delay of a compute node's request; the seed draws the delay of each request",
+         .reason = "enough that runs with other seeds differ, and too little to change a figure",
          .most = 1'000'000,
          .scope = Scope::kSimulated}),
     declare<&S::strict>(
         {.name = "strict",
          .option = "--strict",
-         .help = "everything strictly one after the other: slow, and the same result; to see that it is",
+         .help = "process all events strictly in order: slow, with the same result, for a comparison",
          .scope = Scope::kSimulated}),
     declare<&S::watchdog_s>(
         {.name = "watchdog_s",
          .option = "--watchdog",
          .unit = "s",
          .help = "end the run when a compute node has waited for a lock of the program's own, or spun in a "
-                 "library's code, for so long, s; 0: never",
+                 "library's code, for this time, s; 0: never",
          .reason = "a turn of a program takes milliseconds",
          .most = kDayMs / 1000,
          .scope = Scope::kSimulated}),
     declare<&S::mutant>({.name = "mutant",
                          .option = "--mutant",
-                         .help = "a mutant of the model, to see that its figures tell",
+                         .help = "a mutant of the model, to test that the figures show it",
                          .scope = Scope::kSimulated})};
 
 constexpr List kLists[] = {

@@ -124,7 +124,7 @@ void SimulatedMachine::make_call(dsm::CallKind kind) {
   const Instant now = shared_.events.now();
   const unsigned nodes = shared_.config.compute;
   switch (kind) {
-    case dsm::CallKind::kHello:
+    case dsm::CallKind::kJoin:
       for (const auto& c : clusters_) c->resume_initial(now);
       return;
     case dsm::CallKind::kAllocate:
@@ -144,7 +144,7 @@ void SimulatedMachine::make_call(dsm::CallKind kind) {
       for (const auto& c : clusters_) c->finish(now);
       return;
     case dsm::CallKind::kNone:
-    case dsm::CallKind::kGoodbye:
+    case dsm::CallKind::kLeave:
       break;
   }
   CHECK(false);

@@ -19,12 +19,12 @@ namespace {
 
 using braid::dsm::Node;
 
-constexpr unsigned kMostCities = 18;  // the proof takes memory and time for every subset of them
+constexpr unsigned kMaxCities = 18;  // the proof takes memory and time for every subset of them
 constexpr unsigned kQueueLock = 0;
 
 // A tour begins at city 0.
 struct Path {
-  std::array<std::uint8_t, kMostCities> cities;
+  std::array<std::uint8_t, kMaxCities> cities;
   std::uint32_t count;    // cities that it has
   std::uint32_t visited;  // the same, a bit each
   int length;
@@ -143,7 +143,7 @@ void search_ends(const Map& map, const Path& path, Path* best, int* best_length)
 
 void work(Node& node, const Map& map, unsigned depth, Search& search, Path* queue) {
   Path found{};
-  int known = INT_MAX;  // the best length that this node has heard of
+  int known = INT_MAX;  // the best length that this node knows
   for (;;) {
     Path path;
     {
@@ -215,7 +215,7 @@ int main(int argc, char** argv) {
       "The travelling salesman by branch and bound on a work queue in shared memory, verified by dynamic "
       "programming.",
       "tsp");
-  arguments.number("--cities", cities, "Cities that the tour visits", 3u, kMostCities);
+  arguments.number("--cities", cities, "Cities that the tour visits", 3u, kMaxCities);
   arguments.number("--depth", depth, "Cities of a beginning that one compute node takes; at most --cities", 1,
                    6);
   arguments.number("--seed", seed, "Of the cities' places");

@@ -43,7 +43,7 @@ struct Engine::State {
         sync(config, outbox, nodes, pages, locks),
         allocations(config, outbox, nodes, pages) {}
 
-  // A message whose form is right, from another cluster or from this one. False: no engine sends it now.
+  // Handles a well-formed message from another cluster or from this one. False: it is invalid now.
   bool dispatch(ClusterId from, const Header& h, ByteView payload) {
     switch (h.kind) {
       case Kind::kPageRequest:
@@ -82,7 +82,7 @@ struct Engine::State {
     return false;
   }
 
-  // Turns a descriptor into a message: completes the header, writes the payload, returns its length; nothing if
+  // Turns a descriptor into a message: completes the header, writes the payload, returns its length; nullopt if
   // it is a diff and longer than the room.
   std::optional<std::size_t> write_payload(ClusterId to, Header& header, MutableBytes payload) {
     switch (header.kind) {
@@ -262,7 +262,7 @@ void Engine::on_message(ClusterId from, ByteView message) {
     // PG-19: an engine sends nothing to itself over the network.
     if (!parsed) {
       s.refusals.add({.from = from,
-                      .what = "bytes that are no message",
+                      .what = "bytes that are not a message",
                       .bytes = rest.size(),
                       .why = "they are too few, of no kind, or not of their kind's form"});
     } else if (from.value() >= s.config.clusters || from == s.config.cluster ||

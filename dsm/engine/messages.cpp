@@ -70,7 +70,7 @@ constexpr Form form_of(Kind kind) {
 
 static_assert(kHeaderBytes + kMaxDiffBytes <= kMaxMessageBytes);
 
-// The name of a message, and why its handler may refuse it: text for a user.
+// The name of a message, and why its handler may refuse it, for a user.
 struct Words {
   const char* what;
   const char* why;
@@ -80,13 +80,13 @@ constexpr Words words_of(Kind kind) {
   switch (kind) {
     case Kind::kPageRequest:
       return {"a request for a page",
-              "there is no such page, or its sender has it already or may not ask for more"};
+              "there is no such page, or its sender has it already or may not request more"};
     case Kind::kPageReply:
       return {"a page", "this cluster has not requested it"};
     case Kind::kDiff:
       return {"changes of a page",
-              "they are not at home here, come before the last ones were acknowledged, or "
-              "change what is outside"};
+              "this cluster is not the page's home, or the last ones are not acknowledged, or they "
+              "change bytes outside the page"};
     case Kind::kDiffDone:
       return {"the acknowledgement of changes of a page", "no changes of it are in flight to its sender"};
     case Kind::kInvalidate:
@@ -96,14 +96,14 @@ constexpr Words words_of(Kind kind) {
               "this cluster does not wait for it, or for another version"};
     case Kind::kLockRequest:
       return {"a request for a lock",
-              "it is not managed here, or its sender has it or has asked for it already"};
+              "it is not managed here, or its sender has it or has requested it already"};
     case Kind::kLockGrant:
-      return {"a lock's token", "this cluster has not asked its sender for it"};
+      return {"a lock's token", "this cluster has not requested it from its sender"};
     case Kind::kLockRecall:
-      return {"a call for a lock's token",
-              "this cluster has not got it from its sender, or was called already"};
+      return {"the recall of a lock's token",
+              "this cluster has not received it from its sender, or it is recalled already"};
     case Kind::kLockReturn:
-      return {"a lock's token that goes back", "its sender does not have it, or was not called to return it"};
+      return {"the return of a lock's token", "its sender does not have it, or it was not recalled"};
     case Kind::kBarrierArrive:
       return {"an arrival at a barrier",
               "there is no such barrier below this cluster, or it is not of that generation"};
@@ -117,19 +117,20 @@ constexpr Words words_of(Kind kind) {
       return {"the result of a call of a word, flag, semaphore or condition", "no compute node waits for it"};
     case Kind::kAllocate:
       return {"a request for pages",
-              "they cannot be had here, or not like that, or its compute node waits for "
+              "it is not for this cluster, or is invalid, or its compute node waits for "
               "others"};
     case Kind::kAllocated:
       return {"pages for a compute node", "it waits for none, or they are not there"};
     case Kind::kRegion:
-      return {"the announcement of an allocation", "they are not the next ones, are in use, or do not fit"};
+      return {"the announcement of an allocation",
+              "the pages are not the next ones, are in use, or do not fit"};
     case Kind::kRegionKnown:
       return {"the acknowledgement of an allocation", "this cluster does not wait for it"};
     case Kind::kPageForward:
       return {"a forwarded request for a page",
-              "there is no such page, or the cluster that asks has it already or may not ask for more"};
+              "there is no such page, or the requesting cluster has it already or may not request more"};
   }
-  return {"bytes that are no message", "of no kind"};
+  return {"bytes that are not a message", "of no kind"};
 }
 
 }  // namespace

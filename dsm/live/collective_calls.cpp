@@ -8,9 +8,9 @@ namespace braid::dsm {
 
 CollectiveCalls::CollectiveCalls(ClusterId self, unsigned clusters) : self_(self), received_(clusters) {}
 
-CallMessage CollectiveCalls::begin(const CollectiveCall& facts) {
+CallMessage CollectiveCalls::begin(const CollectiveCall& call) {
   ++current_.sequence;
-  current_.facts = facts;
+  current_.call = call;
   return current_;
 }
 
@@ -18,7 +18,7 @@ bool CollectiveCalls::on_message(ClusterId from, ByteView message) {
   if (message.size() != sizeof(CallMessage) || from.value() >= received_.size() || from == self_)
     return false;
   auto call = load<CallMessage>(message.data());
-  if (call.facts.name.back() != '\0') return false;
+  if (call.call.name.back() != '\0') return false;
   if (call.sequence != current_.sequence && call.sequence != current_.sequence + 1) return false;
   received_[from.value()][call.sequence & 1] = call;
   return true;
@@ -30,7 +30,7 @@ bool CollectiveCalls::reached(ClusterId peer) const {
 
 bool CollectiveCalls::disagreement() const {
   for (std::uint16_t k = 0; k < received_.size(); ++k) {
-    if (ClusterId(k) != self_ && reached(ClusterId(k)) && latest(ClusterId(k)).facts != current_.facts)
+    if (ClusterId(k) != self_ && reached(ClusterId(k)) && latest(ClusterId(k)).call != current_.call)
       return true;
   }
   return false;
@@ -45,14 +45,14 @@ bool CollectiveCalls::complete() const {
 
 bool CollectiveCalls::has_made(ClusterId peer, CallKind kind) const {
   const Slots& slots = received_[peer.value()];
-  return std::any_of(slots.begin(), slots.end(), [&](const CallMessage& m) { return m.facts.kind == kind; });
+  return std::any_of(slots.begin(), slots.end(), [&](const CallMessage& m) { return m.call.kind == kind; });
 }
 
 std::string CollectiveCalls::explain() const {
   for (std::uint16_t k = 0; k < received_.size(); ++k) {
-    if (ClusterId(k) == self_ || !reached(ClusterId(k)) || latest(ClusterId(k)).facts == current_.facts)
+    if (ClusterId(k) == self_ || !reached(ClusterId(k)) || latest(ClusterId(k)).call == current_.call)
       continue;
-    return difference(self_.value(), current_.facts, k, latest(ClusterId(k)).facts);
+    return difference(self_.value(), current_.call, k, latest(ClusterId(k)).call);
   }
   return "all clusters agree";
 }

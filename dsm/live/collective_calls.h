@@ -1,9 +1,9 @@
 // The collective calls of a program: joining, each allocation outside parallel(), each parallel(), finishing,
-// and the goodbye. A cluster tells all others which call it makes, and continues when all have announced the
+// and the departure. A cluster tells all others which call it makes, and continues when all have announced the
 // same one.
 //
-// So clusters that make different calls are found at the first difference, with both calls named, instead of
-// computing on different data or waiting for ever.
+// Clusters that make different calls are detected at the first difference, and both
+// calls are named. Otherwise they would compute on different data or wait for ever.
 //
 // Pure: messages in, messages out. Owned by the holder of the combiner lock.
 #pragma once
@@ -22,7 +22,7 @@ namespace braid::dsm {
 // The announcement, in the byte order of the processor: all supported ones are little-endian.
 struct CallMessage {
   std::uint64_t sequence = 0;  // 1 for the first call
-  CollectiveCall facts;
+  CollectiveCall call;
 };
 static_assert(std::is_trivially_copyable_v<CallMessage>);
 
@@ -30,8 +30,8 @@ class CollectiveCalls {
  public:
   CollectiveCalls(ClusterId self, unsigned clusters);
 
-  // This cluster makes its next call; the one before is complete. The caller sends the message to all others.
-  CallMessage begin(const CollectiveCall& facts);
+  // This cluster makes its next call, after the previous one. The caller sends the message to all others.
+  CallMessage begin(const CollectiveCall& call);
   // False: the message has another form or an unexpected sequence number; nothing was changed.
   [[nodiscard]] bool on_message(ClusterId from, ByteView message);
 
@@ -39,7 +39,7 @@ class CollectiveCalls {
   bool complete() const;
   bool reached(ClusterId peer) const;
   bool disagreement() const;
-  // The call of the first cluster that disagrees beside this one's, for the programmer. Allocates.
+  // Describes the call of the first cluster that disagrees, and this one's, for the programmer. Allocates.
   std::string explain() const;
   // The latest call of `peer`, or the one before, is of this kind.
   bool has_made(ClusterId peer, CallKind kind) const;

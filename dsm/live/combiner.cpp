@@ -10,11 +10,11 @@ namespace braid::dsm {
 
 namespace {
 
-// Messages handled in one hold of the combiner lock: a batch that amortises its cost, and some 20 us at most
-// for a sibling that wants the lock.
+// Messages handled in one hold of the combiner lock: a batch that amortises the
+// lock's cost, and delays a sibling that waits for the lock by at most some 20 us.
 constexpr int kBatch = 16;
-// Links are checked once in so many serves that found nothing: often enough to detect a death at once, rarely
-// enough to cost nothing.
+// Links are checked once per this number of serves that found nothing:
+// often enough to detect a death at once, rarely enough to cost nothing.
 constexpr std::uint32_t kIdleServesPerCheck = 64;
 
 // PG-27
@@ -35,9 +35,9 @@ Combiner::Combiner(const Shape& shape, PageMemory& memory, Network* network)
       transmitter_(network, engine_, call_),
       nodes_(std::make_unique<Node[]>(shape.compute)) {}
 
-bool Combiner::start_call(const CollectiveCall& facts) {
+bool Combiner::start_call(const CollectiveCall& call) {
   const std::lock_guard hold(*this);
-  call_.begin(facts);
+  call_.begin(call);
   nodes_[0].completion.begin();
   send_and_signal(0);
   return nodes_[0].completion.done();
@@ -71,18 +71,18 @@ void Combiner::on_message(ClusterId from, ByteView message) {
   } else if (opened.payload != Payload::kCollectiveCall || !call_.on_message(from, opened.body)) {
     fail_for_refusal(shape_.cluster,
                      {.from = from,
-                      .what = "bytes that are no message of a runtime",
+                      .what = "bytes that are not a message of a runtime",
                       .bytes = message.size(),
                       .why = "they have another form, or announce a collective call that cannot be next"});
   }
-  // At once: the sender waits for the reply, not for the rest of this batch.
-  if (engine_.output_clusters() != 0) transmitter_.send(lane_);
+  // Immediately: the sender waits for the reply, not for the rest of this batch.
+  if (engine_.output_clusters() != 0) transmitter_.send(compute_node_);
 }
 
-bool Combiner::serve(unsigned lane) {
-  lane_ = lane;
+bool Combiner::serve(unsigned compute_node) {
+  compute_node_ = compute_node;
   const int handled = network_->poll(*this, kBatch);
-  if (handled > 0 || transmitter_.pending(std::memory_order_relaxed)) transmitter_.send(lane);
+  if (handled > 0 || transmitter_.pending(std::memory_order_relaxed)) transmitter_.send(compute_node);
   if (handled == 0 && ++idle_serves_ % kIdleServesPerCheck == 0) check_links();
   if (handled > 0) signal_complete();
   return handled > 0;
@@ -109,10 +109,10 @@ void Combiner::fail_for_lost(ClusterId peer, const char* trouble) const {
 }
 
 void Combiner::judge_link(ClusterId peer, const char* trouble) {
-  // What it sent before has arrived, its finish() perhaps.
+  // Take what it sent before, which may include its finish().
   while (network_->poll(*this, kBatch) > 0) continue;
   if (call_.on_disconnected(peer) == CurrentCall::Loss::kLost) fail_for_lost(peer, trouble);
-  // The call may have waited for it. If it left because the clusters disagree, the initial thread says so.
+  // The call may have waited for it. If it left because the clusters disagree, the initial thread reports it.
   signal_complete();
 }
 

@@ -34,8 +34,8 @@ class Combiner final : private Network::Sink {
 
   // --- Without the lock.
 
-  // Starts an operation of compute node `local`: operation() calls the engine and returns whether it is complete
-  // already. False: it is in progress, and completion(local) signals its end.
+  // Starts an operation of compute node `local`: operation() calls the engine and returns
+  // whether it is complete. False: it is in progress, and completion(local) signals its end.
   template <class Operation>
   [[nodiscard]] bool start(unsigned local, Operation&& operation) {
     const std::lock_guard hold(*this);
@@ -45,7 +45,7 @@ class Combiner final : private Network::Sink {
     send_and_signal(local);
     return complete;
   }
-  // The same of an operation that always completes at once.
+  // The same for an operation that always completes at once.
   template <class Operation>
   void perform(unsigned local, Operation&& operation) {
     const std::lock_guard hold(*this);
@@ -54,10 +54,10 @@ class Combiner final : private Network::Sink {
   }
   // Begins a collective call. False: it is in progress, and completion(0) signals its end. Compute node 0, which
   // ends it with call().end().
-  [[nodiscard]] bool start_call(const CollectiveCall& facts);
+  [[nodiscard]] bool start_call(const CollectiveCall& call);
 
   Completion& completion(unsigned local) { return nodes_[local].completion; }
-  // Something has arrived, or waits to be sent. With a network only.
+  // A message has arrived, or output waits. With a network only.
   bool work_is_there() const { return network_->has_arrivals() || transmitter_.pending(); }
 
   // dsm/live/trace.h. A node's stamps: while its operation is in progress the combiner writes them, else the node.
@@ -69,9 +69,9 @@ class Combiner final : private Network::Sink {
 
   Engine& engine() { return engine_; }
   CurrentCall& call() { return call_; }
-  // Handles what has arrived, up to a batch, and sends what follows from it, as compute node `lane`. False: nothing
-  // had arrived. Ends the process if a message must be refused (PG-27), or a cluster is lost. With a network only.
-  bool serve(unsigned lane);
+  // Handles arrived messages, up to a batch, and sends the resulting ones, as `compute_node`. False: none
+  // had arrived. Ends the process if one must be refused (PG-27) or a cluster is lost. With a network only.
+  bool serve(unsigned compute_node);
   // Ends the process if a cluster is lost. With a network only.
   void check_links();
 
@@ -88,9 +88,9 @@ class Combiner final : private Network::Sink {
   };
 
   void on_message(ClusterId from, ByteView message) override;
-  // After an operation: it may have completed siblings' ones (the last node at a barrier, for one).
-  void send_and_signal(unsigned lane) {
-    transmitter_.send(lane);
+  // Called after an operation, which may have completed siblings' ones (the last node at a barrier).
+  void send_and_signal(unsigned compute_node) {
+    transmitter_.send(compute_node);
     signal_complete();
   }
   void signal_complete() {
@@ -110,7 +110,7 @@ class Combiner final : private Network::Sink {
   CurrentCall call_;
   Transmitter transmitter_;
   std::uint64_t waiting_ = 0;  // compute nodes whose operation is in progress, a bit each
-  unsigned lane_ = 0;          // the compute node that serves
+  unsigned compute_node_ = 0;  // the compute node that serves
   std::uint32_t idle_serves_ = 0;
   Instant message_taken_;  // while tracing
 

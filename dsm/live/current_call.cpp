@@ -13,8 +13,8 @@ CurrentCall::CurrentCall(ClusterId self, unsigned clusters)
   CHECK_LT(unsigned{self.value()}, clusters);
 }
 
-void CurrentCall::begin(const CollectiveCall& facts) {
-  message_ = calls_.begin(facts);
+void CurrentCall::begin(const CollectiveCall& call) {
+  message_ = calls_.begin(call);
   unsent_ = others_ & ~left_;
   in_progress_ = true;
 }

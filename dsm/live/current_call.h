@@ -1,5 +1,5 @@
-// The collective call that this cluster makes now (collective_calls.h): to which clusters it must still be sent,
-// which have made it too, and which have left the machine for good.
+// The collective call that this cluster makes now (collective_calls.h): to which clusters
+// it must still be sent, which have made it too, and which have left the machine.
 //
 // Pure. Owned by the holder of the combiner lock.
 #pragma once
@@ -19,15 +19,15 @@ class CurrentCall {
   CurrentCall(ClusterId self, unsigned clusters);
 
   // The call is in progress until end().
-  void begin(const CollectiveCall& facts);
+  void begin(const CollectiveCall& call);
   void end() { in_progress_ = false; }
   bool in_progress() const { return in_progress_; }
-  CallKind kind() const { return message_.facts.kind; }
+  CallKind kind() const { return message_.call.kind; }
 
-  // Every other cluster has made the call or has left; or one made another call.
+  // Every other cluster has made the call or has left, or one has made another call.
   bool complete() const;
   bool disagreement() const { return calls_.disagreement(); }
-  // The call of the first cluster that disagrees beside this one's. Allocates.
+  // Describes the call of the first cluster that disagrees, and this one's. Allocates.
   std::string explain() const { return calls_.explain(); }
   // The numbers of the clusters that have not made it, each after a blank: " 1 3". Allocates.
   std::string missing() const;

@@ -1,6 +1,6 @@
-// The network as the runtime uses it: unordered messages, each delivered once, to and from the other clusters'
-// runtimes; and a bell that wakes a sleeping thread. The live one is an endpoint of the node's service
-// (service_network.h).
+// The network as the runtime uses it: unordered messages to and from the other
+// clusters' runtimes, each delivered once, and a bell that wakes a sleeping thread.
+// In a live run it is an endpoint of the node's service (service_network.h).
 //
 // All calls but has_arrivals() and the bell's are made with the cluster's combiner lock.
 #pragma once
@@ -37,17 +37,17 @@ class Network {
 
   virtual ~Network() = default;
 
-  // Room for a message of at most `bytes` to `to`; empty when there is none now. `lane` is the compute node
-  // that sends. A room that is not committed is void at the next call.
-  virtual MutableBytes reserve(ClusterId to, std::uint32_t bytes, unsigned lane) = 0;
+  // Room for a message of at most `bytes` to `to`, sent by `compute_node`; empty
+  // if there is none now. Room that is not committed is void at the next call.
+  virtual MutableBytes reserve(ClusterId to, std::uint32_t bytes, unsigned compute_node) = 0;
   virtual void commit(ClusterId to, std::uint32_t bytes) = 0;
   // Sends everything committed; poll() does it too.
   virtual void flush() = 0;
   // Hands at most `limit` messages to `sink`; returns their number.
   virtual int poll(Sink& sink, int limit) = 0;
-  // Why `peer` can no longer be reached; nullptr while it can. What it sent before has arrived then.
+  // Why `peer` can no longer be reached; nullptr while it can. All that it sent before has arrived then.
   virtual const char* trouble(ClusterId peer) = 0;
-  // What must stay open; -1: nothing.
+  // The descriptor that the program must not close; -1: none.
   virtual int descriptor() const { return -1; }
   virtual NetworkCounts counts() const = 0;
   // The proxies run in this process, inside poll() and flush(): no message moves and no bell rings otherwise, so a

@@ -23,9 +23,9 @@ namespace braid::dsm {
 
 namespace {
 
-// How long finish() waits for the last call of the others. All have finished by then; only a lost process can
-// be missing.
-constexpr Duration kGoodbyePatience = 2_s;
+// How long finish() waits for the last call of the others. All
+// have finished by then, so only a lost process can be missing.
+constexpr Duration kLeaveTimeout = 2_s;
 // Faults at one address of one node, one after the other, which needed nothing from the engine. Another node's operation
 // can open a page between the fault and its handling, but not so often.
 constexpr unsigned kMaxRepetitions = 10'000;
@@ -88,7 +88,7 @@ Result<std::unique_ptr<Runtime>> Runtime::start(const Environment& environment,
     runtime->combiner_.descriptors().add(runtime->network_->descriptor(), "its connection to braidd");
     runtime->server_.emplace(*runtime->network_, runtime->combiner_, runtime->pollers_);
   }
-  runtime->call_together(hello_facts(kRuntimeVersion, runtime->shape(), program),
+  runtime->call_together(join_call(kRuntimeVersion, runtime->shape(), program),
                          monotonic_now() + environment.connect_timeout);
   runtime->crew_.emplace(environment.compute, runtime->pulse_);
   report_crash_signals();
@@ -125,13 +125,13 @@ void Runtime::finish() {
     const std::lock_guard hold(combiner_);
     combiner_.call().allow_leaving();
   }
-  CollectiveCall facts;
-  facts.kind = CallKind::kFinish;
-  call_together(facts);
-  // Every cluster has called finish(), so none needs a page of this one any more. The second call tells each that
-  // all know this, and so all may leave.
-  facts.kind = CallKind::kGoodbye;
-  call_together(facts, monotonic_now() + kGoodbyePatience, AtDeadline::kGoOn);
+  CollectiveCall call;
+  call.kind = CallKind::kFinish;
+  call_together(call);
+  // Every cluster has called finish(), so none needs a page of this one any
+  // more. The second call shows each that all know this, so all may leave.
+  call.kind = CallKind::kLeave;
+  call_together(call, monotonic_now() + kLeaveTimeout, AtDeadline::kGoOn);
   stop_threads();
   record_finished();
   if (environment_.report_fd < 0) return;
@@ -151,21 +151,21 @@ std::string Runtime::report() {
                      combiner_.engine().counts(), network_ ? network_->counts() : NetworkCounts{});
 }
 
-void Runtime::call_together(const CollectiveCall& facts, Instant deadline, AtDeadline then) {
+void Runtime::call_together(const CollectiveCall& call, Instant deadline, AtDeadline then) {
   if (network_ == nullptr) return;
   const Inside inside;
-  if (!combiner_.start_call(facts)) waits_.wait(0, deadline);
+  if (!combiner_.start_call(call)) waits_.wait(0, deadline);
   const std::lock_guard hold(combiner_);
-  CurrentCall& call = combiner_.call();
-  call.end();
-  if (call.disagreement()) {
-    const std::string text = call.explain();
+  CurrentCall& current = combiner_.call();
+  current.end();
+  if (current.disagreement()) {
+    const std::string text = current.explain();
     fail_with_text(text.data(), text.size());
   }
-  if (call.complete() || then == AtDeadline::kGoOn) return;
+  if (current.complete() || then == AtDeadline::kGoOn) return;
   const std::string text =
-      fmt::format("cluster {}: not heard within {} ms of cluster(s){}: {} gives slow ones more time",
-                  environment_.cluster, environment_.connect_timeout.ns() / 1'000'000, call.missing(),
+      fmt::format("cluster {}: cluster(s){} did not join within {} ms: a larger {} gives slow ones more time",
+                  environment_.cluster, current.missing(), environment_.connect_timeout.ns() / 1'000'000,
                   variable::kConnectTimeoutMs);
   fail_with_text(text.data(), text.size());
 }
@@ -206,8 +206,8 @@ std::optional<PageId> Runtime::allocate_together(const Allocation& allocation) {
     first = combiner_.engine().allocate_together(allocation.pages, allocation.homes);
     if (!first) return {};
   }
-  // Together, so that no cluster requests a page from a home that does not know it yet.
-  call_together(allocation_facts(allocation));
+  // As a collective call, so that no cluster requests a page from a home that does not know it yet.
+  call_together(allocation_call(allocation));
   return first;
 }
 
@@ -229,7 +229,7 @@ std::uint32_t Runtime::free_pages() {
   return combiner_.engine().free_pages();
 }
 
-const char* Runtime::cure_for_want_of_heap() const {
+const char* Runtime::cure_for_full_heap() const {
   static const std::string text =
       fmt::format("raise {} (`braid run --help` tells the option)", variable::kHeapMib);
   return text.c_str();
@@ -245,9 +245,9 @@ void Runtime::parallel(const std::function<void(Node&)>& body) {
         replaced == SIGSEGV ? "SIGSEGV" : "SIGBUS");
   }
   combiner_.check_descriptors();
-  CollectiveCall facts;
-  facts.kind = CallKind::kParallel;
-  call_together(facts);
+  CollectiveCall call;
+  call.kind = CallKind::kParallel;
+  call_together(call);
   // What initial threads wrote before is seen by every compute node.
   barrier_of_clusters();
   run_on_all([&](unsigned local) { run_node(local, body); });
@@ -303,7 +303,7 @@ void Runtime::abandon_in_child() {
 
 void Runtime::on_unmapped(std::uintptr_t address) {
   // A child has no view. Here it lives as long as the handler, unless the program unmaps it.
-  if (in_heap(address, memory_.pages()) && ::getpid() != owner_) fail_touched_in_child();
+  if (in_heap(address, memory_.pages()) && ::getpid() != owner_) fail_access_in_child();
 }
 
 bool Runtime::on_fault(std::uintptr_t address, bool write) {
@@ -313,11 +313,11 @@ bool Runtime::on_fault(std::uintptr_t address, bool write) {
       const std::lock_guard hold(combiner_);
       if (memory_.reveal(page_of(address), write)) return true;  // which its cluster may use
     }
-    say_touched_by_foreign_thread();
+    report_foreign_access();
     return false;
   }
   if (this_thread.inside) {
-    say_touched_inside();
+    report_access_inside_runtime();
     return false;
   }
   const Inside inside;
@@ -330,7 +330,7 @@ bool Runtime::on_fault(std::uintptr_t address, bool write) {
   const bool complete = combiner_.start(local, [&] {
     if (!engine.done(node)) {
       fail(
-          "compute node {}: two threads touched shared memory for it at the same time; each adopted thread "
+          "compute node {}: two threads accessed shared memory for it at the same time; each adopted thread "
           "needs a compute node of its own, and works only outside parallel()",
           node_id(local));
     }
@@ -339,7 +339,7 @@ bool Runtime::on_fault(std::uintptr_t address, bool write) {
     return !allocated || engine.fault(node, page, write ? Access::kWrite : Access::kRead);
   });
   if (!allocated) {
-    say_touched_behind_all();
+    report_access_behind_heap();
     return false;
   }
   note_repetition(local, address, complete);
@@ -383,7 +383,7 @@ void Runtime::lock(unsigned local, LockId lock) {
     return engine.lock(node, lock);
   });
   if (complete) return;
-  // The clock is read only for a call that waits: one that need not must cost about a mutex.
+  // The clock is read only for a call that waits: a call without a wait must cost about as much as a mutex.
   const Instant began = monotonic_now();
   waits_.wait(local);
   times_[local].locks_ns += (monotonic_now() - began).ns();

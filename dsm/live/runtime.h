@@ -1,17 +1,17 @@
 // One cluster's part of the machine, as the host of its program: joins the heap, the network, the page engine and
 // the compute nodes' threads.
 //
-//   Runtime        the program's calls and page faults, become operations of the combiner
+//   Runtime        converts the program's calls and page faults to operations of the combiner
 //   Combiner       engine, collective call, messages: for the holder of the combiner lock
 //   NodeWaits      a compute node that waits (for a page, a lock, a barrier) polls, and so serves all nodes
 //   ServerThread   serves while no compute node polls
-//   Pollers        which of both serves, and that no wake-up is lost between them
+//   Pollers        decides which of the two serves; no wake-up is lost between them
 //   Crew           the compute nodes' threads
-//   PulseWriter    what a watchdog sees of them
+//   PulseWriter    their counts, for a watchdog
 //
-// A fault is handled in the faulting thread, wherever it was: it allocates nothing, logs nothing, and takes
-// no lock but the combiner lock, whose holder never touches the application's view of the heap and so never
-// faults.
+// A fault is handled in the faulting thread, wherever it was. It allocates
+// and logs nothing, and takes no lock but the combiner lock, whose holder
+// never accesses the application's view of the heap and so never faults.
 #pragma once
 
 #include <unistd.h>
@@ -55,7 +55,7 @@ class Runtime final : public Host, private FaultSink {
   std::optional<PageId> allocate_together(const Allocation& allocation) override;
   std::optional<PageId> allocate_alone(unsigned local, const Allocation& allocation) override;
   std::uint32_t free_pages() override;
-  const char* cure_for_want_of_heap() const override;
+  const char* cure_for_full_heap() const override;
   void parallel(const std::function<void(Node&)>& body) override;
   void run_on_cluster(const std::function<void(unsigned)>& body) override;
   void barrier_of_clusters() override;
@@ -66,8 +66,8 @@ class Runtime final : public Host, private FaultSink {
   std::uint64_t sync(unsigned local, const SyncCall& call) override;
   void abandon_in_child() override;
 
-  // --- A thread that is no compute node, and then stands for compute node `local` until leave(), as
-  // dsm/threads.h says.
+  // --- For a thread that is not a compute node: from adopt()
+  // to leave() it is compute node `local`, as in dsm/threads.h.
   void adopt(unsigned local) const;
   static void leave();
 
@@ -89,14 +89,14 @@ class Runtime final : public Host, private FaultSink {
   // Makes a collective call and waits for the other clusters; ends the process if they make another one, or at
   // the deadline, if there is one.
   enum class AtDeadline : std::uint8_t { kFail, kGoOn };
-  void call_together(const CollectiveCall& facts, Instant deadline = Instant::never(),
+  void call_together(const CollectiveCall& call, Instant deadline = Instant::never(),
                      AtDeadline then = AtDeadline::kFail);
   // After a fault that the engine has handled. Ends the process if the access can never succeed.
   void note_repetition(unsigned local, std::uintptr_t address, bool complete);
   void run_on_all(const std::function<void(unsigned)>& job);
   void stop_threads();
 
-  // Writes to standard error what every compute node of this cluster waits for, a line each.
+  // Writes to standard error what each compute node of this cluster waits for, one line per node.
   void write_waits();
   std::string explain_wait(unsigned local);
   std::string report();

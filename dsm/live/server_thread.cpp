@@ -13,10 +13,10 @@ namespace braid::dsm {
 
 namespace {
 
-// How often the server checks whether a node still polls, where no bell wakes it when none does.
-constexpr Duration kUnrung = 1_ms;
-// Serves that find nothing while output waits for room: its receiver must run first. After so many yields the
-// server sleeps in between.
+// How often the server checks whether a node polls, where no bell wakes it.
+constexpr Duration kPeriodWithoutBell = 1_ms;
+// Serves that find nothing while output waits for room: its receiver
+// must run first. After this many yields the server sleeps in between.
 constexpr int kYields = 64;
 constexpr unsigned kPauseUs = 50;
 
@@ -47,7 +47,7 @@ void ServerThread::run() {
       serve();
     } else {
       if (!pollers_.prepare_sleep(nobody_polls)) continue;
-      network_.wait(no_bell_ ? kUnrung : kWatchPeriod);
+      network_.wait(no_bell_ ? kPeriodWithoutBell : kWatchPeriod);
       idle_serves_ = 0;
     }
     const Instant now = monotonic_now();

@@ -82,8 +82,8 @@ Result<bool> ServiceNetwork::complete(Duration timeout) {
   return true;
 }
 
-MutableBytes ServiceNetwork::reserve(ClusterId to, std::uint32_t bytes, unsigned lane) {
-  return links_[to.value()]->reserve(bytes, lane);
+MutableBytes ServiceNetwork::reserve(ClusterId to, std::uint32_t bytes, unsigned compute_node) {
+  return links_[to.value()]->reserve(bytes, compute_node);
 }
 
 void ServiceNetwork::commit(ClusterId to, std::uint32_t bytes) {

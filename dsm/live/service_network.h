@@ -21,11 +21,11 @@ class ServiceNetwork final : public Network {
   // the clock of the client's service.
   static Result<std::unique_ptr<ServiceNetwork>> begin(std::unique_ptr<proxy::Client> client,
                                                        const Environment& environment, Instant deadline);
-  // Takes the connections of those with higher numbers, and waits for them at most so long. True when all
-  // are there; before, the network is of no use.
+  // Accepts the connections of the others, and waits for them at most this
+  // long. True if all are there; before that the network must not be used.
   Result<bool> complete(Duration timeout);
 
-  MutableBytes reserve(ClusterId to, std::uint32_t bytes, unsigned lane) override;
+  MutableBytes reserve(ClusterId to, std::uint32_t bytes, unsigned compute_node) override;
   void commit(ClusterId to, std::uint32_t bytes) override;
   void flush() override;
   int poll(Sink& sink, int limit) override;

@@ -6,21 +6,21 @@
 
 namespace braid::dsm {
 
-void Transmitter::send_to(std::uint64_t clusters, unsigned lane) {
+void Transmitter::send_to(std::uint64_t clusters, unsigned compute_node) {
   bool all_sent = true;
   for (; clusters != 0; clusters &= clusters - 1) {
     const ClusterId to(static_cast<std::uint16_t>(std::countr_zero(clusters)));
-    if (!call_.left(to) && !send_to(to, lane)) all_sent = false;
+    if (!call_.left(to) && !send_to(to, compute_node)) all_sent = false;
   }
   network_->flush();
   pending_.store(!all_sent, std::memory_order_seq_cst);
 }
 
-// False if something had to stay for want of room.
-bool Transmitter::send_to(ClusterId to, unsigned lane) {
-  if ((call_.unsent() >> to.value() & 1) != 0 && !send_call(to, lane)) return false;
+// False if something was not sent because there is no room.
+bool Transmitter::send_to(ClusterId to, unsigned compute_node) {
+  if ((call_.unsent() >> to.value() & 1) != 0 && !send_call(to, compute_node)) return false;
   while (engine_.has_output(to)) {
-    const MutableBytes room = network_->reserve(to, kMessageHeaderBytes + kMaxMessageBytes, lane);
+    const MutableBytes room = network_->reserve(to, kMessageHeaderBytes + kMaxMessageBytes, compute_node);
     if (room.empty()) return false;
     const std::size_t bytes = engine_.poll_transmit(to, begin_message(room, Payload::kEngine));
     if (bytes == 0) break;
@@ -29,9 +29,9 @@ bool Transmitter::send_to(ClusterId to, unsigned lane) {
   return true;
 }
 
-bool Transmitter::send_call(ClusterId to, unsigned lane) {
+bool Transmitter::send_call(ClusterId to, unsigned compute_node) {
   constexpr std::uint32_t kBytes = kMessageHeaderBytes + sizeof(CallMessage);
-  const MutableBytes room = network_->reserve(to, kBytes, lane);
+  const MutableBytes room = network_->reserve(to, kBytes, compute_node);
   if (room.empty()) return false;
   store(begin_message(room, Payload::kCollectiveCall).data(), call_.message());
   network_->commit(to, kBytes);

@@ -18,13 +18,13 @@ class Transmitter {
   Transmitter(Network* network, Engine& engine, CurrentCall& call)
       : network_(network), engine_(engine), call_(call) {}
 
-  // Sends everything that the network has room for, as compute node `lane`. Messages for a cluster that has left
+  // Sends everything that the network has room for, as `compute_node`. Messages for a cluster that has left
   // are not sent.
-  void send(unsigned lane) {
+  void send(unsigned compute_node) {
     if (network_ == nullptr) return;
     const std::uint64_t clusters = engine_.output_clusters() | call_.unsent();
     if (clusters != 0) {
-      send_to(clusters, lane);
+      send_to(clusters, compute_node);
     } else if (pending_.load(std::memory_order_relaxed)) {
       // Read before it is written: most calls come here, and the line is shared.
       pending_.store(false, std::memory_order_relaxed);
@@ -36,9 +36,9 @@ class Transmitter {
   bool pending(std::memory_order order = std::memory_order_seq_cst) const { return pending_.load(order); }
 
  private:
-  void send_to(std::uint64_t clusters, unsigned lane);
-  bool send_to(ClusterId to, unsigned lane);
-  bool send_call(ClusterId to, unsigned lane);
+  void send_to(std::uint64_t clusters, unsigned compute_node);
+  bool send_to(ClusterId to, unsigned compute_node);
+  bool send_call(ClusterId to, unsigned compute_node);
 
   Network* const network_;
   Engine& engine_;

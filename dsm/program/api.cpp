@@ -1,4 +1,4 @@
-// The calls of dsm/api.h, on the one host that a process has.
+// The calls of dsm/api.h, which use the one host of the process.
 #include "dsm/api.h"
 
 #include <pthread.h>
@@ -17,9 +17,9 @@ namespace braid::dsm {
 
 namespace {
 
-// Not destroyed at exit: a program that calls exit() without finish() may have compute nodes at work.
+// Not destroyed at exit: a program that calls exit() without finish() may have running compute nodes.
 Host* the_host = nullptr;
-// What becomes the_host in a child of fork(). Made beforehand, where memory can be had.
+// Becomes the_host in a child of fork(). Made beforehand, because the child must not allocate.
 ForkedHost* host_of_child = nullptr;
 
 void enter_child() {
@@ -102,14 +102,14 @@ void* allocate_bytes(std::size_t bytes, Placement placement) {
   Host& host = joined_host("allocate()");
   const Shape& shape = host.shape();
   if (placement.kind == Placement::Kind::kCluster && placement.cluster >= shape.clusters) {
-    fail("allocate() was asked to place memory on cluster {}: there are {}, counted from 0",
+    fail("allocate() was called for cluster {}, which does not exist: there are {}, counted from 0",
          placement.cluster, shape.clusters);
   }
   const bool alone = host.in_parallel();
   const int local = host.current_node();
   if (!alone && local != 0)
     fail("allocate() was called outside parallel() by a thread that is not the initial one");
-  if (local < 0) fail("allocate() was called by a thread that is no compute node");
+  if (local < 0) fail("allocate() was called by a thread that is not a compute node");
   const Allocation allocation = {.bytes = bytes,
                                  .placement = placement,
                                  .pages = pages_of(bytes, shape.heap_pages),
@@ -117,9 +117,9 @@ void* allocate_bytes(std::size_t bytes, Placement placement) {
   const std::optional<PageId> first = alone ? host.allocate_alone(static_cast<unsigned>(local), allocation)
                                             : host.allocate_together(allocation);
   if (!first) {
-    fail("the shared heap of {} MiB is used up: {} bytes are wanted, {} are left; {}",
+    fail("the shared heap of {} MiB is full: {} bytes were requested, {} are free; {}",
          (std::size_t{shape.heap_pages} * kPageBytes) >> 20, bytes,
-         std::size_t{host.free_pages()} * kPageBytes, host.cure_for_want_of_heap());
+         std::size_t{host.free_pages()} * kPageBytes, host.cure_for_full_heap());
   }
   return application_address(*first);
 }
@@ -127,7 +127,7 @@ void* allocate_bytes(std::size_t bytes, Placement placement) {
 void* allocate_array(std::size_t count, std::size_t element_bytes, Placement placement) {
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(count, element_bytes, &bytes)) {
-    fail("allocate() was asked for {} elements of {} bytes: that is more than any memory has", count,
+    fail("allocate() was called for {} elements of {} bytes: that exceeds the address space", count,
          element_bytes);
   }
   return allocate_bytes(bytes, placement);
@@ -177,7 +177,7 @@ unsigned Node::cluster() const {
 }
 
 Range Node::share(std::size_t n) const {
-  // 128 bits: n times the number of nodes may not fit 64.
+  // 128 bits: n times the number of nodes may exceed 64.
   const auto edge = [&](std::size_t node) {
     return static_cast<std::size_t>(static_cast<unsigned __int128>(n) * node / count());
   };

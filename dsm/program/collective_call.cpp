@@ -13,7 +13,7 @@ const char* text_of(CallKind kind) {
   switch (kind) {
     case CallKind::kNone:
       return "nothing";
-    case CallKind::kHello:
+    case CallKind::kJoin:
       return "joining";
     case CallKind::kAllocate:
       return "allocate()";
@@ -21,8 +21,8 @@ const char* text_of(CallKind kind) {
       return "parallel()";
     case CallKind::kFinish:
       return "finish()";
-    case CallKind::kGoodbye:
-      return "the goodbye";
+    case CallKind::kLeave:
+      return "the departure";
     case CallKind::kBarrier:
       return "barrier()";
   }
@@ -31,22 +31,22 @@ const char* text_of(CallKind kind) {
 
 namespace {
 
-std::string text_of_placement(const CollectiveCall& facts) {
-  switch (static_cast<Placement::Kind>(facts.numbers[1])) {
+std::string text_of_placement(const CollectiveCall& call) {
+  switch (static_cast<Placement::Kind>(call.numbers[1])) {
     case Placement::Kind::kBlock:
       return "block";
     case Placement::Kind::kCyclic:
       return "cyclic";
     case Placement::Kind::kCluster:
-      return fmt::format("on cluster {}", facts.numbers[2]);
+      return fmt::format("on cluster {}", call.numbers[2]);
     case Placement::Kind::kFirstTouch:
       return "first touch";
   }
   return "unknown placement";
 }
 
-std::string hello_difference(unsigned self, const CollectiveCall& mine, unsigned peer,
-                             const CollectiveCall& theirs) {
+std::string join_difference(unsigned self, const CollectiveCall& mine, unsigned peer,
+                            const CollectiveCall& theirs) {
   static constexpr const char* kNumbers[] = {"runtime version", "BRAID_CLUSTERS", "BRAID_COMPUTE",
                                              "BRAID_HEAP_MIB"};
   for (std::size_t i = 0; i < std::size(kNumbers); ++i) {
@@ -62,21 +62,21 @@ std::string hello_difference(unsigned self, const CollectiveCall& mine, unsigned
 
 }  // namespace
 
-CollectiveCall hello_facts(std::uint64_t version, const Shape& shape, const std::string& program) {
-  CollectiveCall facts;
-  facts.kind = CallKind::kHello;
-  facts.numbers = {version, shape.clusters, shape.compute,
-                   (std::uint64_t{shape.heap_pages} * kPageBytes) >> 20};
-  program.copy(facts.name.data(), facts.name.size() - 1);
-  return facts;
+CollectiveCall join_call(std::uint64_t version, const Shape& shape, const std::string& program) {
+  CollectiveCall call;
+  call.kind = CallKind::kJoin;
+  call.numbers = {version, shape.clusters, shape.compute,
+                  (std::uint64_t{shape.heap_pages} * kPageBytes) >> 20};
+  program.copy(call.name.data(), call.name.size() - 1);
+  return call;
 }
 
-CollectiveCall allocation_facts(const Allocation& allocation) {
-  CollectiveCall facts;
-  facts.kind = CallKind::kAllocate;
-  facts.numbers = {allocation.bytes, static_cast<std::uint64_t>(allocation.placement.kind),
-                   allocation.placement.cluster, 0};
-  return facts;
+CollectiveCall allocation_call(const Allocation& allocation) {
+  CollectiveCall call;
+  call.kind = CallKind::kAllocate;
+  call.numbers = {allocation.bytes, static_cast<std::uint64_t>(allocation.placement.kind),
+                  allocation.placement.cluster, 0};
+  return call;
 }
 
 std::string difference(unsigned self, const CollectiveCall& mine, unsigned peer,
@@ -86,7 +86,7 @@ std::string difference(unsigned self, const CollectiveCall& mine, unsigned peer,
         "cluster {} called {} where cluster {} called {}: all clusters must make the same calls", self,
         text_of(mine.kind), peer, text_of(theirs.kind));
   }
-  if (mine.kind == CallKind::kHello) return hello_difference(self, mine, peer, theirs);
+  if (mine.kind == CallKind::kJoin) return join_difference(self, mine, peer, theirs);
   return fmt::format(
       "cluster {} allocates {} bytes ({}) where cluster {} allocates {} bytes ({}): all clusters must make "
       "the same allocations in the same order",

@@ -1,7 +1,7 @@
-// The calls that all clusters make together, and the arguments that must be equal in all of them.
+// The collective calls, and the arguments that must be equal in all clusters.
 //
-// So clusters that make different calls are found at the first difference, with both calls named, instead of
-// computing on different data or waiting for ever.
+// Clusters that make different calls are detected at the first difference, and both
+// calls are named. Otherwise they would compute on different data or wait for ever.
 #pragma once
 
 #include <array>
@@ -13,25 +13,25 @@ namespace braid::dsm {
 struct Allocation;
 struct Shape;
 
-// kBarrier: barrier_of_clusters() of dsm/threads.h, in a simulation alone: live it is a barrier of the page engine.
-enum class CallKind : std::uint32_t { kNone, kHello, kAllocate, kParallel, kFinish, kGoodbye, kBarrier };
+// kBarrier: barrier_of_clusters() of dsm/threads.h in simulation; a live run uses a barrier of the engine.
+enum class CallKind : std::uint32_t { kNone, kJoin, kAllocate, kParallel, kFinish, kLeave, kBarrier };
 // The name of the call, for messages: "allocate()".
 const char* text_of(CallKind kind);
 
 // A call and its arguments.
 struct CollectiveCall {
   CallKind kind = CallKind::kNone;
-  // kHello: version, clusters, compute nodes, MiB of heap. kAllocate: bytes, kind of placement, its cluster.
+  // kJoin: version, clusters, compute nodes, MiB of heap. kAllocate: bytes, kind of placement, its cluster.
   std::array<std::uint64_t, 4> numbers{};
-  std::array<char, 32> name{};  // kHello: the program's, ended by a zero
+  std::array<char, 32> name{};  // kJoin: the program's, zero-terminated
   bool operator==(const CollectiveCall&) const = default;
 };
 
-// `version`: of the protocol that the clusters' processes speak.
-CollectiveCall hello_facts(std::uint64_t version, const Shape& shape, const std::string& program);
-CollectiveCall allocation_facts(const Allocation& allocation);
+// `version`: of the protocol between the clusters' processes.
+CollectiveCall join_call(std::uint64_t version, const Shape& shape, const std::string& program);
+CollectiveCall allocation_call(const Allocation& allocation);
 
-// Of two calls that are not equal: what each cluster does, for the programmer.
+// Describes for the programmer what each cluster does, for two calls that differ.
 std::string difference(unsigned self, const CollectiveCall& mine, unsigned peer,
                        const CollectiveCall& theirs);
 

@@ -23,9 +23,9 @@ void print(const char* text, std::size_t length) {
   char head[] = "braid: ";
   char end[] = "\n";
   const iovec parts[] = {{head, sizeof head - 1}, {const_cast<char*>(text), length}, {end, 1}};  // NOLINT
-  // One call, so that lines of several processes on one terminal stay whole.
+  // One call, so that lines of several processes are not mixed on one terminal.
   const bool is_printed = ::writev(STDERR_FILENO, parts, 3) > 0;
-  // Who has closed standard error is heard by this way.
+  // `braid run` prints the record's text if this process has closed its standard error.
   (void)record_end(EndCause::kFailure,
                    {.text = is_printed ? std::string_view() : std::string_view(text, length)});
 }

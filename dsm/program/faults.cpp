@@ -13,7 +13,7 @@
 #include "dsm/program/program_signals.h"
 
 #if !defined(__x86_64__)
-#error "is_write() reads the x86-64 page-fault error code: write its like for this processor"
+#error "is_write() reads the x86-64 page-fault error code: write the same for this processor"
 #endif
 
 namespace braid::dsm {
@@ -27,20 +27,20 @@ bool is_write(const void* context) {
   return (static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & 2) != 0;
 }
 
-// Whether a handler was interrupted: the runtime's stack is one for handlers alone. Never with
-// HandlerStack::kInterrupted.
+// Whether the interrupted code is itself a handler: only handlers use
+// the runtime's stack. Always false with HandlerStack::kInterrupted.
 bool was_in_a_handler(const void* context) {
   const auto& c = *static_cast<const ucontext_t*>(context);
   const auto sp = static_cast<std::uintptr_t>(c.uc_mcontext.gregs[REG_RSP]);
   return sp - reinterpret_cast<std::uintptr_t>(c.uc_stack.ss_sp) < c.uc_stack.ss_size;
 }
 
-// The signals whose handler, the program's, runs on this thread, a bit each. A handler that was left by a jump is
-// there until the next fault.
+// A bit for each signal whose handler, the program's, runs on this thread.
+// If the handler was left by a jump, its bit is set until the next fault.
 thread_local std::uint64_t running_handlers __attribute__((tls_model("initial-exec"))) = 0;
 
 void call(const struct sigaction& action, int signal_number, siginfo_t* info, void* context) {
-  // The fault signals stay open: the kernel would kill a thread that blocks them at its next access to the heap.
+  // Unblocks the fault signals: the kernel would kill a thread that blocks them at its next access.
   sigset_t blocked = action.sa_mask, before;
   for (const int fault : {SIGSEGV, SIGBUS}) ::sigdelset(&blocked, fault);
   change_mask(SIG_BLOCK, blocked, &before);
@@ -52,14 +52,14 @@ void call(const struct sigaction& action, int signal_number, siginfo_t* info, vo
   change_mask(SIG_SETMASK, before, nullptr);
 }
 
-// What would have happened without us.
+// The action that the signal would have had without the runtime.
 void pass_on(int signal_number, siginfo_t* info, void* context) {
   struct sigaction action = take_program_action(signal_number);
   const bool sent_by_a_process = info->si_code <= 0;
   if (action.sa_handler == SIG_IGN && sent_by_a_process) return;
   if (!was_in_a_handler(context)) running_handlers = 0;
   const std::uint64_t bit = std::uint64_t{1} << signal_number;
-  // The kernel blocks a signal while its handler runs, and kills for a fault whose signal is blocked.
+  // The kernel blocks a signal while its handler runs, and kills a process whose fault's signal is blocked.
   const bool crashed_in_handler = (running_handlers & bit) != 0 && (action.sa_flags & SA_NODEFER) == 0;
   if (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN && !crashed_in_handler) {
     running_handlers |= bit;
@@ -67,8 +67,8 @@ void pass_on(int signal_number, siginfo_t* info, void* context) {
     running_handlers &= ~bit;
     return;
   }
-  // The access happens again on return and meets the default: the crash keeps its address, and a core dump its
-  // stack. A signal that another process sent does not repeat itself.
+  // On return the access is repeated and the default action is taken: the crash keeps its
+  // address, and a core dump its stack. A signal that another process sent is not repeated.
   if (action.sa_handler != SIG_IGN || !sent_by_a_process) report_crash(signal_number, info, context);
   action = {};
   action.sa_handler = SIG_DFL;
@@ -80,8 +80,8 @@ void on_signal(int signal_number, siginfo_t* info, void* context) {
   const int saved_errno = errno;
   FaultSink* const sink = the_sink.load(std::memory_order_acquire);
   const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
-  // SEGV_ACCERR: a mapping is there and forbids the access, as mprotect does. BUS_ADRERR: userfaultfd forbids
-  // it.
+  // SEGV_ACCERR: a mapping exists and forbids the access, as
+  // after mprotect(). BUS_ADRERR: userfaultfd forbids it.
   const bool forbidden =
       signal_number == SIGSEGV ? info->si_code == SEGV_ACCERR : info->si_code == BUS_ADRERR;
   if (sink != nullptr && signal_number == SIGSEGV && info->si_code == SEGV_MAPERR) sink->on_unmapped(address);
@@ -96,9 +96,9 @@ Result<void> install_fault_handler(FaultSink* sink, HandlerStack stack) {
   CHECK(the_sink.load() == nullptr);
   struct sigaction action = {};
   action.sa_sigaction = on_signal;
-  // SA_NODEFER: a crash inside the handler must be a crash, not a signal that stays blocked; and the thread
-  // works on with an open mask while it waits for a page. SA_RESTART: a system call that was interrupted does
-  // not notice.
+  // SA_NODEFER: a crash inside the handler must be a crash, not a
+  // blocked signal, and the thread has an open mask while it waits
+  // for a page. SA_RESTART: interrupted system calls are resumed.
   action.sa_flags =
       SA_SIGINFO | SA_NODEFER | SA_RESTART | (stack == HandlerStack::kSignalStack ? SA_ONSTACK : 0);
   ::sigemptyset(&action.sa_mask);

@@ -1,6 +1,6 @@
-// The host of a child of fork(): the child is no part of the machine, and every call but those on the machine's
-// shape ends it with a message. It has copies of its parent's locks, held by threads that it does not have, and
-// its parent's connection, so it must not run any of the parent's host.
+// The host of a child of fork(), which is not part of the machine: each call except those on the
+// machine's shape ends it with a message. It has copies of its parent's locks, held by threads that do
+// not exist in it, and of its parent's connection, so it must not run any code of the parent's host.
 #pragma once
 
 #include "dsm/program/host.h"
@@ -11,7 +11,7 @@ class ForkedHost final : public Host {
  public:
   explicit ForkedHost(const Shape& shape) : Host(shape) {}
 
-  // `call`: as the program wrote it.
+  // `call`: the call's name in the program.
   [[noreturn]] static void refuse(const char* call);
 
   int current_node() const override { return -1; }
@@ -26,7 +26,7 @@ class ForkedHost final : public Host {
   Reduced barrier(unsigned local, BarrierId barrier, Reduction reduction, std::uint64_t value) override;
   std::uint64_t sync(unsigned local, const SyncCall& call) override;
   std::uint32_t free_pages() override;
-  const char* cure_for_want_of_heap() const override { return ""; }
+  const char* cure_for_full_heap() const override { return ""; }
 };
 
 }  // namespace braid::dsm

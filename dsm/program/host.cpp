@@ -11,7 +11,7 @@ namespace braid::dsm {
 namespace {
 
 template <std::size_t kLength>
-void say(const char (&text)[kLength]) {
+void write_error(const char (&text)[kLength]) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text, kLength - 1);
 }
 
@@ -63,24 +63,26 @@ void Host::fail_for_misuse(unsigned local, const std::optional<LockMisuse>& misu
   if (misuse) fail("{}", misuse->text(node_id(local)).c_str());
 }
 
-void Host::say_touched_by_foreign_thread() {
-  say("braid: a thread that is no compute node touched shared memory: only the initial thread, the\n"
+void Host::report_foreign_access() {
+  write_error(
+      "braid: a thread that is not a compute node accessed shared memory: only the initial thread, the\n"
       "braid: functions given to parallel() and adopted threads (dsm/threads.h) may\n");
 }
 
-void Host::say_touched_inside() {
-  say("braid: shared memory was touched while its thread was inside the runtime: signal handlers must\n"
-      "braid: not touch it\n");
+void Host::report_access_inside_runtime() {
+  write_error(
+      "braid: shared memory was accessed by code that interrupted the runtime: signal handlers must\n"
+      "braid: not access it\n");
 }
 
-void Host::fail_touched_in_child() {
+void Host::fail_access_in_child() {
   fail(
-      "a child of fork() touched shared memory, which only the process that called init() has: copy what the child "
+      "a child of fork() accessed shared memory, which only the process that called init() has: copy what the child "
       "needs to private memory before fork()");
 }
 
-void Host::say_touched_behind_all() {
-  say("braid: the shared heap was touched behind all that is allocated: a pointer is wrong\n");
+void Host::report_access_behind_heap() {
+  write_error("braid: an access behind the last allocation of the shared heap: a pointer is wrong\n");
 }
 
 }  // namespace braid::dsm

@@ -1,5 +1,5 @@
-// System calls on shared memory, by way of private memory: the kernel does not wait for a page, and no
-// preparation could keep another cluster's write from taking one away before the call.
+// System calls on shared memory, through private memory: the kernel does not wait for a page,
+// and another cluster's write could always take a page away between preparation and call.
 #include <poll.h>
 #include <unistd.h>
 
@@ -15,7 +15,7 @@ namespace braid::dsm {
 
 namespace {
 
-// On the caller's stack: large enough that the copy, not the call, takes the time.
+// On the caller's stack: large enough that the copies, not the calls, take most of the time.
 constexpr std::size_t kChunkBytes = 64u << 10;
 using Chunk = std::array<char, kChunkBytes>;
 
@@ -29,7 +29,7 @@ void touch_pages(const void* memory, std::size_t bytes, Touch&& touch) {
   if (bytes == 0) return;
   const auto* const first = static_cast<const char*>(memory);
   const auto* const last = first + bytes - 1;
-  // The first byte of every page, as far as it lies inside.
+  // The first byte of each page of the range.
   const std::size_t to_next_page = kPageBytes - reinterpret_cast<std::uintptr_t>(first) % kPageBytes;
   touch(first);
   for (const char* p = first + to_next_page; p <= last; p += kPageBytes) touch(p);
@@ -38,7 +38,7 @@ void touch_pages(const void* memory, std::size_t bytes, Touch&& touch) {
 std::size_t product(const char* call, std::size_t size, std::size_t count) {
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(size, count, &bytes))
-    fail("{} was asked for {} elements of {} bytes: that is more than any memory has", call, count, size);
+    fail("{} was called for {} elements of {} bytes: that exceeds the address space", call, count, size);
   return bytes;
 }
 
@@ -54,7 +54,7 @@ ssize_t read(int fd, void* buffer, std::size_t bytes) {
     std::memcpy(static_cast<char*>(buffer) + taken, chunk.data(), static_cast<std::size_t>(n));
     taken += static_cast<std::size_t>(n);
     if (static_cast<std::size_t>(n) < wanted) break;
-    // read(2) would not have waited for more.
+    // read(2) would not wait for more.
   } while (taken < bytes && has_more(fd));
   return static_cast<ssize_t>(taken);
 }
@@ -108,7 +108,7 @@ void prepare_read(const void* memory, std::size_t bytes) {
 }
 
 void prepare_write(void* memory, std::size_t bytes) {
-  // A write that changes nothing, also if a sibling writes the same byte now.
+  // A write that changes nothing, even if another node writes the same byte now.
   touch_pages(memory, bytes,
               [](const char* p) { __atomic_fetch_or(const_cast<char*>(p), 0, __ATOMIC_RELAXED); });
 }

@@ -71,7 +71,7 @@ Result<std::unique_ptr<ShellHost>> ShellHost::start(const Mappings::Lookup& look
   set_spent_handler([] { the_shell->on_spent(); });
   host->baton_.await();
   host->control_.counted = charges_are_counted();
-  host->submit(of_call(dsm::hello_facts(kShellVersion, shape, program)));
+  host->submit(of_call(dsm::join_call(kShellVersion, shape, program)));
   host->start_clock();
   return host;
 }
@@ -140,24 +140,24 @@ void ShellHost::submit(const Request& request) {
 }
 
 void ShellHost::on_unmapped(std::uintptr_t address) {
-  if (dsm::in_heap(address, shape().heap_pages)) fail_touched_in_child();
+  if (dsm::in_heap(address, shape().heap_pages)) fail_access_in_child();
 }
 
 bool ShellHost::on_fault(std::uintptr_t address, bool write) {
   if (!dsm::in_heap(address, shape().heap_pages)) return false;
   if (!is_the_programs_thread) {
-    say_touched_by_foreign_thread();
+    report_foreign_access();
     return false;
   }
   if (in_shell_) {
-    say_touched_inside();
+    report_access_inside_runtime();
     return false;
   }
   Request request = of_kind(Request::Kind::kFault);
   request.page = dsm::page_of(address).value();
   request.write = write;
   if (request.page >= control_.allocated_pages) {
-    say_touched_behind_all();
+    report_access_behind_heap();
     return false;
   }
   ask(request);
@@ -216,7 +216,7 @@ void ShellHost::check_caller(unsigned local) const {
 }
 
 std::optional<PageId> ShellHost::allocate_together(const dsm::Allocation& allocation) {
-  Request request = of_call(dsm::allocation_facts(allocation));
+  Request request = of_call(dsm::allocation_call(allocation));
   request.pages = allocation.pages;
   request.homes = allocation.homes;
   return first_page(ask(request));
@@ -234,7 +234,7 @@ std::uint32_t ShellHost::free_pages() {
   return shape().heap_pages - control_.allocated_pages;
 }
 
-const char* ShellHost::cure_for_want_of_heap() const {
+const char* ShellHost::cure_for_full_heap() const {
   return "raise --heap-mib of `braid sim`";
 }
 

@@ -45,7 +45,7 @@ class ShellHost final : public dsm::Host, private dsm::FaultSink {
   std::optional<PageId> allocate_together(const dsm::Allocation& allocation) override;
   std::optional<PageId> allocate_alone(unsigned local, const dsm::Allocation& allocation) override;
   std::uint32_t free_pages() override;
-  const char* cure_for_want_of_heap() const override;
+  const char* cure_for_full_heap() const override;
   void parallel(const std::function<void(dsm::Node&)>& body) override;
   void run_on_cluster(const std::function<void(unsigned)>& body) override;
   void barrier_of_clusters() override;

@@ -257,20 +257,20 @@ TEST_F(ChildProcessesTest, TakesTheConfiguredSignals) {
   EXPECT_THAT(signals_, ElementsAre(SIGUSR1)) << "and no SIGCHLD";
 }
 
-// Says which of the two processes of a group heard SIGUSR1.
+// Prints which of the two processes of a group received SIGUSR1.
 constexpr const char* kBothListen =
-    "sh -c 'trap \"echo second heard\" USR1; echo second; while :; do sleep 0.01; done' & "
-    "trap 'echo first heard' USR1; echo first; while :; do sleep 0.01; done";
+    "sh -c 'trap \"echo second got it\" USR1; echo second; while :; do sleep 0.01; done' & "
+    "trap 'echo first got it' USR1; echo first; while :; do sleep 0.01; done";
 
 TEST_F(ChildProcessesTest, SendsToTheHeadAloneOrToItsGroup) {
   const ChildId child = start(kBothListen);
   ASSERT_TRUE(
       turn_until([&] { return contents(out_.get()).size() == std::string("first\nsecond\n").size(); }));
   children().send(child, SIGUSR1);
-  ASSERT_TRUE(turn_until([&] { return out().find("first heard") != std::string::npos; }));
-  EXPECT_THAT(out(), Not(HasSubstr("second heard")));
+  ASSERT_TRUE(turn_until([&] { return out().find("first got it") != std::string::npos; }));
+  EXPECT_THAT(out(), Not(HasSubstr("second got it")));
   children().send_to_group(child, SIGUSR1);
-  EXPECT_TRUE(turn_until([&] { return out().find("second heard") != std::string::npos; }));
+  EXPECT_TRUE(turn_until([&] { return out().find("second got it") != std::string::npos; }));
 }
 
 TEST_F(ChildProcessesTest, StopAllLeavesNoProcessAndReportsNoEnd) {
@@ -422,7 +422,7 @@ TEST(OutputRelay, UnfinishedLineIsPrintedWhenSourcesAreClosed) {
   EXPECT_TRUE(r.relay.is_open());
   r.relay.close_sources();
   EXPECT_FALSE(r.relay.is_open());
-  r.relay.say("it is over");
+  r.relay.report("it is over");
   r.relay.write_some();
   char bytes[100];
   const ssize_t n = ::read(r.reader.read.get(), bytes, sizeof bytes);

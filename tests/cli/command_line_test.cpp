@@ -39,7 +39,7 @@ struct Fixture {
                                .value_text = "S",
                                .help = "so long",
                                .target = NumberTarget<double>{&seconds, 0, 10}},
-                              {.names = "--loud", .help = "for all to hear", .target = &loud}},
+                              {.names = "--loud", .help = "print more", .target = &loud}},
                   .takes_application = true,
                   .run = [this](const Given& given) {
                     ran = true;
@@ -190,7 +190,7 @@ TEST(OutputFileOption, ReplacesTheContentsOfTheFile) {
   ::unlink(path.c_str());
 }
 
-TEST(OutputFileOption, AnEmptyPathWritesNothing) {
+TEST(OutputFileOption, EmptyPathWritesNothing) {
   OutputFileOption("--report", "").write("text");
 }
 

@@ -185,7 +185,7 @@ TEST_F(StudyRun, InterruptKeepsFinishedPoints) {
   const Finished& done = command.wait();
   EXPECT_EQ(done.status, 128 + SIGINT);
   EXPECT_THAT(command.left_over(), IsEmpty());
-  EXPECT_THAT(done.err, HasSubstr("interrupted; 1 of 2 are finished, and the same command does the rest"));
+  EXPECT_THAT(done.err, HasSubstr("interrupted; 1 of 2 are finished, and the same command runs the rest"));
   EXPECT_THAT(table(), SizeIs(2));
   EXPECT_EQ(everything()["missing"], 1);
 }
@@ -196,7 +196,7 @@ TEST_F(StudyRun, FailedPointsAreReportedWithTheirCommand) {
   const Finished done = run(file);
   EXPECT_EQ(done.status, 1);
   EXPECT_THAT(done.err,
-              AllOf(HasSubstr("3 of 4 failed:"), HasSubstr("exited with status 3; what it said is in"),
+              AllOf(HasSubstr("3 of 4 failed:"), HasSubstr("exited with status 3; its output is in"),
                     HasSubstr("was killed by signal 9 (Killed)"), HasSubstr("wrote no report")));
   EXPECT_THAT(table(), SizeIs(2)) << "the others are there";
   const Json failed = everything()["failed"];

@@ -61,8 +61,7 @@ TEST(Study, LimitsItsPoints) {
   EXPECT_EQ(parsed(kWater).limit_s, std::nullopt);
   EXPECT_EQ(parsed(kWater + "limit_s: 2.5\n").limit_s, 2.5);
   EXPECT_EQ(parsed(kWater + "limit_s: 0\n").limit_s, 0);
-  const std::string cure =
-      "must be the seconds that a point may take, up to 100000000; 0: as long as it takes";
+  const std::string cure = "must be the longest time of a point in seconds, up to 100000000; 0: no limit";
   for (const char* const wrong : {"-1", "ten", "10 s", "nan", "inf", "1e9", "[1]", "''"})
     EXPECT_EQ(refusal(kWater + "limit_s: " + wrong + "\n"), "s.yaml:2:10: key 'limit_s': " + cure) << wrong;
   EXPECT_EQ(refusal(kWater + "limit_s:\n"), "s.yaml:2:1: key 'limit_s': " + cure);
@@ -187,13 +186,13 @@ TEST(Condition, ConditionWithoutMeaningIsRefused) {
               StartsWith("'simulation.mode': 'rael' is not allowed; allowed: real, no-delay"));
   EXPECT_THAT(refused("clusters * xyzzyplugh == 4"),
               StartsWith("'xyzzyplugh' is not known; known here: application, clusters"));
-  EXPECT_EQ(refused("1 == 2"), "no setting is in it: it is the same for all points");
-  EXPECT_EQ(refused("proxies = 2"), "'=' stands where a comparison is wanted: ==, !=, <, <=, > or >=");
-  EXPECT_EQ(refused("proxies"), "it ends where a comparison is wanted: ==, !=, <, <=, > or >=");
-  EXPECT_EQ(refused("proxies <="), "it ends where a setting or a value is wanted");
-  EXPECT_EQ(refused(""), "it ends where a setting or a value is wanted");
+  EXPECT_EQ(refused("1 == 2"), "it names no setting, so it is the same for all points");
+  EXPECT_EQ(refused("proxies = 2"), "'=' stands where a comparison is expected: ==, !=, <, <=, > or >=");
+  EXPECT_EQ(refused("proxies"), "it ends where a comparison is expected: ==, !=, <, <=, > or >=");
+  EXPECT_EQ(refused("proxies <="), "it ends where a setting or a value is expected");
+  EXPECT_EQ(refused(""), "it ends where a setting or a value is expected");
   EXPECT_EQ(refused("proxies == 1 proxies == 2"),
-            "'proxies' is not understood here; 'and', 'or' or the end is wanted");
+            "'proxies' is not understood here; 'and', 'or' or the end is expected");
 }
 
 // --- mistakes

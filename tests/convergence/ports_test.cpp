@@ -94,7 +94,7 @@ struct TwoClusters {
   }
 
   // The node's loop: events take effect, then control messages leave.
-  void settle() {
+  void run_until_quiet() {
     for (int i = 0; i < 2; ++i) {
       Side& side = sides[i];
       for (;;) {
@@ -131,10 +131,10 @@ struct TwoClusters {
     ControlMessage read;
     ASSERT_TRUE(parse_control(bytes, &read));
     sides[letter.to].ports.on_control(now, ClusterId(static_cast<std::uint16_t>(1 - letter.to)), read);
-    settle();
+    run_until_quiet();
   }
   void deliver_all() {
-    settle();
+    run_until_quiet();
     while (!box.empty()) deliver(0);
   }
   // Time passes in steps; timers run when they are due.
@@ -174,7 +174,7 @@ TEST(Ports, ConnectionIsOpenAtBothEndsBeforeEitherIsNotified) {  // CN-1
   TwoClusters t;
   t.listen();
   t.connect();
-  t.settle();
+  t.run_until_quiet();
   ASSERT_EQ(t.box.size(), 1u);
   t.deliver(0);  // Connect
   EXPECT_EQ(t.server().count(Kind::kInstall), 1u);
@@ -223,7 +223,7 @@ TEST(Ports, ConnectWithoutAListenerIsRefusedAtItsTimeout) {  // CN-2
   t.expect_nothing_left();
 }
 
-// It has heard why before.
+// It knows the reason already.
 TEST(Ports, TimeoutReportsTheLatestRefusalReceived) {  // CN-2
   TwoClusters t;
   t.connect(true, 1_s);
@@ -232,7 +232,7 @@ TEST(Ports, TimeoutReportsTheLatestRefusalReceived) {  // CN-2
   t.caller().ports.on_timer(t.now);
   t.now = t.now + 1_s;
   t.caller().ports.on_timer(t.now);
-  t.settle();
+  t.run_until_quiet();
   EXPECT_EQ(t.caller().refusal(), Refusal::kNoListener);
   t.expect_nothing_left();
 }
@@ -240,7 +240,7 @@ TEST(Ports, TimeoutReportsTheLatestRefusalReceived) {  // CN-2
 TEST(Ports, ConnectWithoutAnAnswerIsRefusedAtItsTimeout) {  // CN-2
   TwoClusters t;
   t.connect(true, 1_s);
-  t.settle();
+  t.run_until_quiet();
   t.box.clear();
   t.wait(1_s);
   EXPECT_EQ(t.caller().refusal(), Refusal::kTimeout);
@@ -293,13 +293,13 @@ TEST(Ports, LateAcceptIsClosed) {  // CN-4
   TwoClusters t;
   t.listen();
   t.connect(true, 1_s);
-  t.settle();
+  t.run_until_quiet();
   t.deliver(0);  // Connect; the Accept is in flight
   t.now = t.now + 1_s;
   t.caller().ports.on_timer(t.now);
   t.deliver_all();
   EXPECT_EQ(t.caller().refusal(), Refusal::kTimeout);
-  EXPECT_EQ(t.server().count(Kind::kAccepted), 0u) << "the listener never heard of it";
+  EXPECT_EQ(t.server().count(Kind::kAccepted), 0u) << "the listener is not told";
   t.expect_nothing_left();
 }
 
@@ -339,7 +339,7 @@ TEST(Ports, PeerThatClosedDuringDrainIsNotNotified) {  // CN-6
   t.server().ports.close(kServer, t.server_port());
   t.deliver_all();
   t.caller().ports.drained(t.caller_port());
-  t.settle();
+  t.run_until_quiet();
   EXPECT_TRUE(t.box.empty());
   t.expect_nothing_left();
 }
@@ -352,14 +352,14 @@ TEST(Ports, OnlyItsPeersPortMayCloseAConnection) {  // CN-10
   m.source = PortId(t.caller_port().value() + 1);
   m.destination = t.server_port();
   t.server().ports.on_control(t.now, ClusterId(1), m);
-  t.settle();
+  t.run_until_quiet();
   EXPECT_EQ(t.server().count(Kind::kPeerClosed), 0u);
   m.source = t.caller_port();
   t.server().ports.on_control(t.now, ClusterId(0), m);
-  t.settle();
+  t.run_until_quiet();
   EXPECT_EQ(t.server().count(Kind::kPeerClosed), 0u) << "from another cluster";
   t.server().ports.on_control(t.now, ClusterId(1), m);
-  t.settle();
+  t.run_until_quiet();
   EXPECT_EQ(t.server().count(Kind::kPeerClosed), 1u);
 }
 
@@ -376,7 +376,7 @@ TEST(Ports, DeadClientHoldsNothingAndItsPeersAreNotified) {  // CN-7
   TwoClusters t;
   t.open();
   t.connect();  // a second one, still asking
-  t.settle();
+  t.run_until_quiet();
   EXPECT_EQ(t.caller().ports.held_by(kCaller), 2u);
   t.caller().ports.client_gone(kCaller);
   t.deliver_all();
@@ -396,10 +396,10 @@ TEST(Ports, ListenerThatDiesDuringAcceptRefusesTheConnect) {  // CN-5, CN-7
     TwoClusters t;
     t.listen();
     t.connect();
-    t.settle();
+    t.run_until_quiet();
     t.deliver(0);  // Connect
     t.server().ports.client_gone(kServer);
-    t.settle();
+    t.run_until_quiet();
     ASSERT_EQ(t.box.size(), 2u);  // Accept, Close
     t.deliver(close_first ? 1 : 0);
     t.deliver_all();
@@ -418,11 +418,11 @@ TEST(Ports, CloseThatOvertakesTheConfirmIsReportedToTheListener) {  // CN-5
   TwoClusters t;
   t.listen();
   t.connect();
-  t.settle();
+  t.run_until_quiet();
   t.deliver(0);  // Connect
   t.deliver(0);  // Accept; the Confirm is in flight
   t.caller().ports.close(kCaller, t.caller_port());
-  t.settle();
+  t.run_until_quiet();
   ASSERT_EQ(t.box.size(), 2u);
   t.deliver(1);  // Close
   EXPECT_EQ(t.server().count(Kind::kAccepted), 1u) << "what was sent before the close waits there";
@@ -438,7 +438,7 @@ TEST(Ports, LostPeerEndsItsConnections) {  // CN-8
   TwoClusters t;
   t.open();
   t.connect();  // asking
-  t.settle();
+  t.run_until_quiet();
   t.caller().ports.peer_lost(ClusterId(0));
   t.server().ports.peer_lost(ClusterId(1));
   t.box.clear();
@@ -458,10 +458,10 @@ TEST(Ports, PeerLostDuringAcceptIsReportedAcceptedThenLost) {  // CN-8
   TwoClusters t;
   t.listen();
   t.connect();
-  t.settle();
+  t.run_until_quiet();
   t.deliver(0);
   t.server().ports.peer_lost(ClusterId(1));
-  t.settle();
+  t.run_until_quiet();
   EXPECT_EQ(t.server().count(Kind::kAccepted), 1u);
   EXPECT_EQ(t.server().count(Kind::kPeerLost), 1u);
   EXPECT_EQ(t.server().installed.size(), 1u) << "its client's to close";
@@ -471,7 +471,7 @@ TEST(Ports, MessagesForADeadIncarnationAreNotSentToItsSuccessor) {  // CN-8
   TwoClusters t;
   t.listen();
   t.connect();
-  t.settle();
+  t.run_until_quiet();
   const Letter connect = t.box.front();
   t.box.clear();
   t.server().ports.on_control(t.now, ClusterId(1), connect.message);
@@ -573,7 +573,7 @@ TEST(Ports, NoControlMessageCrashes) {  // CN-10
 
 // The life of a connection: the caller connects and, once told that it is open, closes; the listener closes
 // once it was told that its peer has gone; one of them may die at any moment instead. Control messages arrive
-// in every order, some twice. However it goes, both ends hear a consistent story and nothing is left.
+// in every order, some twice. In each case the events of both ends are consistent and nothing is left.
 struct Explorer {
   enum class Fate { kNone, kCallerDies, kListenerDies, kTimeout };
 
@@ -602,7 +602,7 @@ void live(Explorer& explorer, Explorer::Fate fate) {
   TwoClusters t;
   t.listen();
   t.connect(true, 1_s);
-  t.settle();
+  t.run_until_quiet();
   bool caller_closed = false;
   bool listener_closed = false;
   bool fate_came = fate == Explorer::Fate::kNone;
@@ -639,9 +639,9 @@ void live(Explorer& explorer, Explorer::Fate fate) {
         if (fate == Explorer::Fate::kTimeout) t.now = t.now + 1_s, t.caller().ports.on_timer(t.now);
         break;
     }
-    t.settle();
+    t.run_until_quiet();
   }
-  // A caller that waits for an answer which never comes hears of its timeout.
+  // A caller that waits for an answer that never arrives gets its timeout.
   t.wait(2_s);
   if (!caller_closed && t.caller().count(Kind::kOpened) > 0) t.caller().ports.close(kCaller, t.caller_port());
   t.deliver_all();

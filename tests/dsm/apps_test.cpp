@@ -129,7 +129,7 @@ TEST(Programs, RefuseABadEnvironmentByName) {
 TEST(Programs, HeapThatIsTooSmallIsReported) {
   const Outcome r = run("BRAID_HEAP_MIB=1 " BRAID_JACOBI);
   EXPECT_EQ(r.status, 70);
-  EXPECT_THAT(r.text, HasSubstr("the shared heap of 1 MiB is used up"));
+  EXPECT_THAT(r.text, HasSubstr("the shared heap of 1 MiB is full"));
 }
 
 TEST(Verification, DetectsOneWrongBit) {

@@ -546,21 +546,21 @@ struct Versions : testing::Test {
     c.compute_nodes = 1;
     return c;
   }
-  void hears(Kind kind, std::uint32_t id, std::uint32_t number, std::size_t payload = 0) {
+  void receives(Kind kind, std::uint32_t id, std::uint32_t number, std::size_t payload = 0) {
     std::vector<std::byte> bytes(kHeaderBytes + payload);
     write_header(bytes, {.kind = kind, .id = id, .number = number});
     engine.on_message(ClusterId(0), bytes);
     engine.check();
   }
-  Kind says() {
+  Kind next_sent() {
     std::array<std::byte, kMaxMessageBytes> room;
     const std::size_t length = engine.poll_transmit(ClusterId(0), room);
     return length == 0 ? Kind{} : static_cast<Kind>(room[0]);
   }
   void has_copy(std::uint32_t version) {
     EXPECT_FALSE(engine.fault(0, kPage, Access::kRead));
-    EXPECT_EQ(says(), Kind::kPageRequest);
-    hears(Kind::kPageReply, 0, version, kPageBytes);
+    EXPECT_EQ(next_sent(), Kind::kPageRequest);
+    receives(Kind::kPageReply, 0, version, kPageBytes);
     EXPECT_TRUE(engine.done(0));
   }
   ArrayMemory memory;
@@ -569,12 +569,12 @@ struct Versions : testing::Test {
 
 TEST_F(Versions, CompareCorrectlyAcrossAWrap) {  // PG-16
   has_copy(0xffff'fffe);
-  hears(Kind::kInvalidate, 0, 0xffff'fffe);  // of the round before the copy was made
+  receives(Kind::kInvalidate, 0, 0xffff'fffe);  // of the round before the copy was made
   EXPECT_EQ(memory.access(0), Access::kRead);
-  hears(Kind::kInvalidate, 0, 1);
+  receives(Kind::kInvalidate, 0, 1);
   EXPECT_EQ(memory.access(0), Access::kNone);
-  EXPECT_EQ(says(), Kind::kInvalidateAck);
-  EXPECT_EQ(says(), Kind::kInvalidateAck);
+  EXPECT_EQ(next_sent(), Kind::kInvalidateAck);
+  EXPECT_EQ(next_sent(), Kind::kInvalidateAck);
 }
 
 TEST_F(Versions, CopyThatIsLeftOutOfRoundsStaysComparable) {  // PG-16
@@ -584,21 +584,21 @@ TEST_F(Versions, CopyThatIsLeftOutOfRoundsStaysComparable) {  // PG-16
     ASSERT_TRUE(engine.fault(0, kPage, Access::kWrite));
     memory.at(kX) ^= std::byte{1};
     ASSERT_FALSE(engine.barrier(0, BarrierId(0)));
-    EXPECT_EQ(says(), Kind::kDiff);
-    hears(Kind::kDiffDone, 0, version);
-    EXPECT_EQ(says(), Kind::kBarrierArrive);
-    hears(Kind::kBarrierDepart, 0, version == 0x7000'0000u ? 0 : 1, kBarrierValueBytes);
+    EXPECT_EQ(next_sent(), Kind::kDiff);
+    receives(Kind::kDiffDone, 0, version);
+    EXPECT_EQ(next_sent(), Kind::kBarrierArrive);
+    receives(Kind::kBarrierDepart, 0, version == 0x7000'0000u ? 0 : 1, kBarrierValueBytes);
     ASSERT_TRUE(engine.done(0));
   }
   EXPECT_EQ(memory.access(0), Access::kRead);
-  hears(Kind::kInvalidate, 0, 0xe000'0001);
+  receives(Kind::kInvalidate, 0, 0xe000'0001);
   EXPECT_EQ(memory.access(0), Access::kNone);
 }
 
 TEST_F(Versions, LongUnusedPageIsAcceptedAtAnyVersion) {  // PG-16
   has_copy(0);
-  hears(Kind::kInvalidate, 0, 1);
-  EXPECT_EQ(says(), Kind::kInvalidateAck);
+  receives(Kind::kInvalidate, 0, 1);
+  EXPECT_EQ(next_sent(), Kind::kInvalidateAck);
   has_copy(0x8000'0005);  // more than 2^31 rounds later
   EXPECT_EQ(memory.access(0), Access::kRead);
 }

@@ -23,20 +23,20 @@ constexpr std::uint64_t kSeeds = 2000;
 #else
 constexpr std::uint64_t kSeeds = 8000;
 #endif
-constexpr std::uint32_t kMostSteps = 2'000'000;  // measured: 9,000 at most; more is a machine that is stuck
+constexpr std::uint32_t kMaxSteps = 2'000'000;  // measured: 9,000 at most; more is a machine that is stuck
 
-void tell_person(const std::string& what) {
+void print_event(const std::string& what) {
   fmt::print(stderr, "{}\n", what);
 }
 
 class AnyOrder final : private ProgramMachine {
  public:
-  AnyOrder(std::uint64_t seed, bool told)
+  AnyOrder(std::uint64_t seed, bool verbose)
       : random_(seed),
-        told_(told),
+        told_(verbose),
         config_(RandomProgram::draw_config(random_)),
         machine_(config_),
-        program_(Prng(random_.next()), config_, *this, told ? tell_person : RandomProgram::Tell()) {
+        program_(Prng(random_.next()), config_, *this, verbose ? print_event : RandomProgram::Tell()) {
     // Some schedules hold messages back, some deliver at once.
     step_weight_ = 1 + static_cast<std::uint32_t>(random_.below(8));
     send_weight_ = 1 + static_cast<std::uint32_t>(random_.below(8));
@@ -50,7 +50,7 @@ class AnyOrder final : private ProgramMachine {
   std::optional<std::string> run() {
     std::uint32_t steps = 0;
     while (!program_.finished() && !program_.failure()) {
-      if (++steps > kMostSteps)
+      if (++steps > kMaxSteps)
         return "stuck:" + program_.unfinished() + "\non the wire " + machine_.on_wire();
       turn();
       if (steps % 4 == 0) machine_.check();
@@ -99,7 +99,7 @@ class AnyOrder final : private ProgramMachine {
     }
   }
   void tell(const char* what, const InFlight& m) {
-    tell_person(fmt::format("{} -> {}: kind {} id {} number {} {}", m.from, m.to, static_cast<int>(m.kind()),
+    print_event(fmt::format("{} -> {}: kind {} id {} number {} {}", m.from, m.to, static_cast<int>(m.kind()),
                             m.id(), m.number(), what));
   }
 

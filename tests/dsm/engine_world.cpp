@@ -12,7 +12,7 @@
 namespace braid::dsm {
 namespace {
 
-constexpr std::size_t kMostNodes = 8, kMostPages = 4, kMostOnWire = 96;
+constexpr std::size_t kMaxNodes = 8, kMaxPages = 4, kMaxOnWire = 96;
 
 std::string g_wrong;
 
@@ -90,7 +90,7 @@ class Digest final : public StateSink {
     std::uint32_t version = 0;
   };
   std::uint64_t hash_ = 0;
-  std::array<Base, kMostPages> bases_{};
+  std::array<Base, kMaxPages> bases_{};
 };
 
 // --- Pages.
@@ -113,11 +113,11 @@ class FlatMemory final : public PageMemory {
 
 enum class Operation : std::uint8_t { kNone, kRead, kWrite, kLock, kUnlock, kBarrier, kRetry };
 
-using Counts = std::array<std::array<std::uint8_t, kMostNodes>, kMostPages>;  // of writes: by page, by writer
+using Counts = std::array<std::array<std::uint8_t, kMaxNodes>, kMaxPages>;  // of writes: by page, by writer
 
 void raise(Counts& to, const Counts& from) {
-  for (std::size_t p = 0; p < kMostPages; ++p)
-    for (std::size_t w = 0; w < kMostNodes; ++w) to[p][w] = std::max(to[p][w], from[p][w]);
+  for (std::size_t p = 0; p < kMaxPages; ++p)
+    for (std::size_t w = 0; w < kMaxNodes; ++w) to[p][w] = std::max(to[p][w], from[p][w]);
 }
 
 struct ProgramNode {
@@ -157,8 +157,8 @@ std::string WorldBounds::text() const {
 
 struct EngineWorld::Parts {
   explicit Parts(const WorldBounds& b) : bounds(b), programs(std::size_t{b.clusters} * b.nodes) {
-    CHECK_LE(programs.size(), kMostNodes);
-    CHECK_LE(b.pages, kMostPages);
+    CHECK_LE(programs.size(), kMaxNodes);
+    CHECK_LE(b.pages, kMaxPages);
     for (std::uint16_t c = 0; c < b.clusters; ++c) {
       const EngineConfig config{.cluster = ClusterId(c),
                                 .clusters = b.clusters,
@@ -182,7 +182,7 @@ struct EngineWorld::Parts {
       if (b.first_touch != 0) engines.back()->set_first_touch(PageId(b.pages - b.first_touch), b.first_touch);
     }
     for (ProgramNode& n : programs) n.left = static_cast<std::uint8_t>(b.operations);
-    wire.reserve(kMostOnWire);
+    wire.reserve(kMaxOnWire);
   }
 
   Engine& engine(std::size_t node) const { return *engines[node / bounds.nodes]; }
@@ -213,7 +213,7 @@ struct EngineWorld::Parts {
   std::vector<ProgramNode> programs;
   std::vector<std::uint32_t> wire;  // letters
   Counts written{};
-  std::array<std::uint8_t, kMostPages> guarded{};  // writes of the guarded byte
+  std::array<std::uint8_t, kMaxPages> guarded{};  // writes of the guarded byte
   Counts lock_knows{};
   std::array<Counts, 2> barrier_knows{};  // of every other phase: who is early is one barrier ahead
 };
@@ -347,7 +347,7 @@ void EngineWorld::Parts::leave(std::uint16_t from, std::uint16_t to) {
   std::array<std::byte, kMaxMessageBytes> room;
   const std::size_t length = engines[from]->poll_transmit(ClusterId(to), room);
   CHECK_GT(length, 0u);
-  CHECK_LT(wire.size(), kMostOnWire);
+  CHECK_LT(wire.size(), kMaxOnWire);
   wire.push_back(letters().number(from, to, ByteView(room).first(length)));
 }
 

@@ -377,10 +377,10 @@ TEST(ApiFailure, InvalidCallsAreExplained) {
          }),
          "compute node 0 locks lock 3, which it has already: locks are not recursive");
   expect(alone([](Node& n) { n.allocate<char>(2 << 20); }),
-         "the shared heap of 1 MiB is used up: 2097152 bytes are wanted, 1048576 are left; raise "
+         "the shared heap of 1 MiB is full: 2097152 bytes were requested, 1048576 are free; raise "
          "BRAID_HEAP_MIB");
   expect(alone([](Node& n) { n.allocate<char>(1, Placement::on(1)); }),
-         "place memory on cluster 1: there are 1");
+         "called for cluster 1, which does not exist: there are 1");
 }
 
 TEST(ApiFailure, SizeThatOverflowsIsExplained) {
@@ -391,7 +391,7 @@ TEST(ApiFailure, SizeThatOverflowsIsExplained) {
                             return finish(0);
                           }).front();
     EXPECT_EQ(ending.exit_status, kFailureStatus) << "signal " << ending.signal << ": " << ending.text;
-    EXPECT_THAT(ending.text, HasSubstr(call + " was asked for 2305843009213693953 elements of 8 bytes"));
+    EXPECT_THAT(ending.text, HasSubstr(call + " was called for 2305843009213693953 elements of 8 bytes"));
   };
   expect([] { allocate<double>(kTooMany); }, "allocate()");
   expect([] { parallel([](Node& node) { node.allocate<double>(kTooMany); }); }, "allocate()");
@@ -430,7 +430,7 @@ TEST(ApiFailure, PointerBehindTheLastAllocationCrashesWithAnExplanation) {
                           return finish(data[4096]);
                         }).front();
   EXPECT_TRUE(crashed(ending)) << ending.exit_status;
-  EXPECT_THAT(ending.text, HasSubstr("touched behind all that is allocated"));
+  EXPECT_THAT(ending.text, HasSubstr("behind the last allocation of the shared heap"));
 }
 
 }  // namespace

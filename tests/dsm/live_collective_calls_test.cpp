@@ -12,13 +12,12 @@ namespace {
 
 using testing::HasSubstr;
 
-CollectiveCall facts_of(CallKind kind, std::array<std::uint64_t, 4> numbers = {},
-                        std::string_view name = {}) {
-  CollectiveCall facts;
-  facts.kind = kind;
-  facts.numbers = numbers;
-  name.copy(facts.name.data(), facts.name.size() - 1);
-  return facts;
+CollectiveCall call_of(CallKind kind, std::array<std::uint64_t, 4> numbers = {}, std::string_view name = {}) {
+  CollectiveCall call;
+  call.kind = kind;
+  call.numbers = numbers;
+  name.copy(call.name.data(), call.name.size() - 1);
+  return call;
 }
 
 ByteView bytes_of(const CallMessage& m) {
@@ -30,7 +29,7 @@ struct Clusters {
     for (std::uint16_t k = 0; k < n; ++k) calls.emplace_back(ClusterId(k), n);
   }
   // Cluster `k` makes a call, and all others receive its message.
-  void take(std::uint16_t k, const CollectiveCall& facts) { tell(k, calls[k].begin(facts)); }
+  void take(std::uint16_t k, const CollectiveCall& call) { tell(k, calls[k].begin(call)); }
   void tell(std::uint16_t k, const CallMessage& m) {
     for (std::uint16_t to = 0; to < calls.size(); ++to) {
       if (to == k) continue;
@@ -42,7 +41,7 @@ struct Clusters {
 
 TEST(CollectiveCalls, IsCompleteWhenAllClustersHaveMadeIt) {
   Clusters c(3);
-  const CollectiveCall hello = facts_of(CallKind::kHello, {1, 3, 2, 256}, "jacobi");
+  const CollectiveCall hello = call_of(CallKind::kJoin, {1, 3, 2, 256}, "jacobi");
   c.take(0, hello);
   EXPECT_FALSE(c.calls[0].complete());
   c.take(2, hello);
@@ -53,23 +52,23 @@ TEST(CollectiveCalls, IsCompleteWhenAllClustersHaveMadeIt) {
 
 TEST(CollectiveCalls, CallOfAClusterThatIsOneAheadIsKept) {
   Clusters c(2);
-  const CallMessage first = c.calls[1].begin(facts_of(CallKind::kHello));
-  c.take(0, facts_of(CallKind::kHello));
+  const CallMessage first = c.calls[1].begin(call_of(CallKind::kJoin));
+  c.take(0, call_of(CallKind::kJoin));
   ASSERT_TRUE(c.calls[1].complete());
-  const CallMessage second = c.calls[1].begin(facts_of(CallKind::kParallel));
+  const CallMessage second = c.calls[1].begin(call_of(CallKind::kParallel));
   // The network turned them round.
   c.tell(1, second);
   EXPECT_FALSE(c.calls[0].complete());
   c.tell(1, first);
   EXPECT_TRUE(c.calls[0].complete());
-  c.take(0, facts_of(CallKind::kParallel));
+  c.take(0, call_of(CallKind::kParallel));
   EXPECT_TRUE(c.calls[0].complete());
 }
 
 TEST(CollectiveCalls, DifferentAllocationsAreNamedWithBothSizes) {
   Clusters c(2);
-  c.take(0, facts_of(CallKind::kAllocate, {4096, 0, 0, 0}));
-  c.take(1, facts_of(CallKind::kAllocate, {8192, 1, 0, 0}));
+  c.take(0, call_of(CallKind::kAllocate, {4096, 0, 0, 0}));
+  c.take(1, call_of(CallKind::kAllocate, {8192, 1, 0, 0}));
   ASSERT_TRUE(c.calls[0].disagreement());
   EXPECT_FALSE(c.calls[0].complete());
   EXPECT_THAT(
@@ -79,22 +78,22 @@ TEST(CollectiveCalls, DifferentAllocationsAreNamedWithBothSizes) {
 
 TEST(CollectiveCalls, DifferentCallsAreNamed) {
   Clusters c(2);
-  c.take(0, facts_of(CallKind::kParallel));
-  c.take(1, facts_of(CallKind::kFinish));
+  c.take(0, call_of(CallKind::kParallel));
+  c.take(1, call_of(CallKind::kFinish));
   ASSERT_TRUE(c.calls[1].disagreement());
   EXPECT_THAT(c.calls[1].explain(), HasSubstr("cluster 1 called finish() where cluster 0 called parallel()"));
 }
 
 TEST(CollectiveCalls, DifferentMachinesAndProgramsAreNamed) {
   Clusters heaps(2);
-  heaps.take(0, facts_of(CallKind::kHello, {1, 2, 2, 256}, "jacobi"));
-  heaps.take(1, facts_of(CallKind::kHello, {1, 2, 2, 128}, "jacobi"));
+  heaps.take(0, call_of(CallKind::kJoin, {1, 2, 2, 256}, "jacobi"));
+  heaps.take(1, call_of(CallKind::kJoin, {1, 2, 2, 128}, "jacobi"));
   EXPECT_THAT(heaps.calls[0].explain(),
               HasSubstr("BRAID_HEAP_MIB is 256 here in cluster 0, but 128 in cluster 1"));
 
   Clusters programs(2);
-  programs.take(0, facts_of(CallKind::kHello, {1, 2, 2, 256}, "jacobi"));
-  programs.take(1, facts_of(CallKind::kHello, {1, 2, 2, 256}, "matmul"));
+  programs.take(0, call_of(CallKind::kJoin, {1, 2, 2, 256}, "jacobi"));
+  programs.take(1, call_of(CallKind::kJoin, {1, 2, 2, 256}, "matmul"));
   EXPECT_THAT(programs.calls[0].explain(), HasSubstr("cluster 0 runs 'jacobi', but cluster 1 runs 'matmul'"));
 }
 
@@ -102,16 +101,16 @@ TEST(CollectiveCalls, RefusesMessagesThatNoClusterSends) {
   CollectiveCalls s(ClusterId(0), 2);
   CallMessage m;
   m.sequence = 1;
-  m.facts = facts_of(CallKind::kHello);
+  m.call = call_of(CallKind::kJoin);
   EXPECT_FALSE(s.on_message(ClusterId(0), bytes_of(m))) << "our own";
   EXPECT_FALSE(s.on_message(ClusterId(2), bytes_of(m))) << "no such cluster";
   EXPECT_FALSE(s.on_message(ClusterId(1), bytes_of(m).first(sizeof m - 1))) << "cut";
   m.sequence = 2;
   EXPECT_FALSE(s.on_message(ClusterId(1), bytes_of(m))) << "two calls ahead";
   m.sequence = 1;
-  m.facts.name.fill('x');
+  m.call.name.fill('x');
   EXPECT_FALSE(s.on_message(ClusterId(1), bytes_of(m))) << "a name without end";
-  m.facts.name = {};
+  m.call.name = {};
   EXPECT_TRUE(s.on_message(ClusterId(1), bytes_of(m)));
 }
 

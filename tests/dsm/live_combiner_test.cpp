@@ -29,10 +29,10 @@ using testing::HasSubstr;
 constexpr std::uint32_t kPages = 64;
 constexpr LockId kLockOfCluster1{1};  // its number modulo the clusters
 
-CollectiveCall facts_of(CallKind kind) {
-  CollectiveCall facts;
-  facts.kind = kind;
-  return facts;
+CollectiveCall call_of(CallKind kind) {
+  CollectiveCall call;
+  call.kind = kind;
+  return call;
 }
 
 // One cluster's combiner and what it stands on; the initial thread's way of driving it.
@@ -165,7 +165,7 @@ TEST(Combiner, HandlesAtMostOneBatchPerHoldOfTheLock) {
 TEST(Combiner, CollectiveCallIsSentBeforeTheEnginesMessages) {
   Joined c(2);
   c.ends[0]->has_room = false;
-  EXPECT_FALSE(c[0].combiner.start_call(facts_of(CallKind::kParallel)));
+  EXPECT_FALSE(c[0].combiner.start_call(call_of(CallKind::kParallel)));
   (void)c[0].combiner.start(0, [&] { return c[0].combiner.engine().barrier(0, BarrierId(1)); });
   c.ends[0]->has_room = true;
   (void)c[0].serve();
@@ -176,11 +176,11 @@ TEST(Combiner, CollectiveCallIsSentBeforeTheEnginesMessages) {
 
 TEST(Combiner, CollectiveCallIsCompleteWhenAllOthersHaveMadeIt) {
   Joined c(3);
-  EXPECT_FALSE(c[0].combiner.start_call(facts_of(CallKind::kParallel)));
-  EXPECT_FALSE(c[2].combiner.start_call(facts_of(CallKind::kParallel)));
+  EXPECT_FALSE(c[0].combiner.start_call(call_of(CallKind::kParallel)));
+  EXPECT_FALSE(c[2].combiner.start_call(call_of(CallKind::kParallel)));
   (void)c[0].serve();
   EXPECT_FALSE(c[0].done(0));
-  EXPECT_FALSE(c[1].combiner.start_call(facts_of(CallKind::kParallel)))
+  EXPECT_FALSE(c[1].combiner.start_call(call_of(CallKind::kParallel)))
       << "what has arrived is not served yet";
   (void)c[1].serve();
   EXPECT_TRUE(c[1].done(0));
@@ -220,7 +220,7 @@ TEST(Combiner, InvalidMessageEndsTheProcess) {
         c.ends[0]->arrive(1, std::vector<std::byte>(20, std::byte{9}));
         (void)c[0].serve();
       },
-      "cluster 0: cluster 1 sent bytes that are no message of a runtime (0, number 0, 20 bytes), which is "
+      "cluster 0: cluster 1 sent bytes that are not a message of a runtime (0, number 0, 20 bytes), which is "
       "refused: they have another form, or announce a collective call that cannot be next. " +
           cure);
   expect_failure(
@@ -231,7 +231,7 @@ TEST(Combiner, InvalidMessageEndsTheProcess) {
         c.ends[0]->arrive(1, message);
         (void)c[0].serve();
       },
-      "cluster 0: cluster 1 sent bytes that are no message (0, number 0, 12 bytes)");
+      "cluster 0: cluster 1 sent bytes that are not a message (0, number 0, 12 bytes)");
 }
 
 TEST(Combiner, LostClusterEndsTheProcessAtTheNextCheckOfTheLinks) {
@@ -254,7 +254,7 @@ TEST(Combiner, LostClusterEndsTheProcessAtTheNextCheckOfTheLinks) {
 
 TEST(Combiner, LinksAreNotCheckedWhileEveryServeFindsWork) {
   Joined c(2);
-  (void)c[0].combiner.start_call(facts_of(CallKind::kParallel));
+  (void)c[0].combiner.start_call(call_of(CallKind::kParallel));
   c.ends[1]->broken = "the cable is cut";
   EXPECT_TRUE(c[1].serve());
 }
@@ -265,15 +265,15 @@ TEST(Combiner, ClusterThatHasFinishedMayLeaveAndIsNotAwaited) {
     const std::lock_guard hold(c[k].combiner);
     c[k].combiner.call().allow_leaving();
   }
-  (void)c[0].combiner.start_call(facts_of(CallKind::kFinish));
-  (void)c[1].combiner.start_call(facts_of(CallKind::kFinish));
+  (void)c[0].combiner.start_call(call_of(CallKind::kFinish));
+  (void)c[1].combiner.start_call(call_of(CallKind::kFinish));
   ASSERT_TRUE(c[0].serve());
   ASSERT_TRUE(c[0].done(0));
   {
     const std::lock_guard hold(c[0].combiner);
     c[0].combiner.call().end();
   }
-  EXPECT_FALSE(c[0].combiner.start_call(facts_of(CallKind::kGoodbye)));
+  EXPECT_FALSE(c[0].combiner.start_call(call_of(CallKind::kLeave)));
   c.ends[0]->broken = "its socket was closed";
   c[0].check_links();
   EXPECT_TRUE(c[0].done(0));
@@ -290,8 +290,8 @@ TEST(Combiner, FinishThatArrivedBeforeTheDisconnectionIsHandled) {
     const std::lock_guard hold(c[0].combiner);
     c[0].combiner.call().allow_leaving();
   }
-  (void)c[0].combiner.start_call(facts_of(CallKind::kFinish));
-  (void)c[1].combiner.start_call(facts_of(CallKind::kFinish));
+  (void)c[0].combiner.start_call(call_of(CallKind::kFinish));
+  (void)c[1].combiner.start_call(call_of(CallKind::kFinish));
   c.ends[0]->broken = "its socket was closed";
   c[0].check_links();  // takes what has arrived first
   EXPECT_TRUE(c[0].done(0));

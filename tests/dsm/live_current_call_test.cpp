@@ -10,11 +10,11 @@ namespace {
 using testing::HasSubstr;
 using Loss = CurrentCall::Loss;
 
-CollectiveCall facts_of(CallKind kind, std::uint64_t number = 0) {
-  CollectiveCall facts;
-  facts.kind = kind;
-  facts.numbers[0] = number;
-  return facts;
+CollectiveCall call_of(CallKind kind, std::uint64_t number = 0) {
+  CollectiveCall call;
+  call.kind = kind;
+  call.numbers[0] = number;
+  return call;
 }
 
 ByteView bytes_of(const CallMessage& m) {
@@ -26,8 +26,8 @@ struct Three {
   CurrentCall self{ClusterId(1), 3};
   CurrentCall peers[3] = {{ClusterId(0), 3}, {ClusterId(1), 3}, {ClusterId(2), 3}};
 
-  void peer_takes(std::uint16_t peer, const CollectiveCall& facts) {
-    peers[peer].begin(facts);
+  void peer_takes(std::uint16_t peer, const CollectiveCall& call) {
+    peers[peer].begin(call);
     EXPECT_TRUE(self.on_message(ClusterId(peer), bytes_of(peers[peer].message())));
   }
 };
@@ -35,7 +35,7 @@ struct Three {
 TEST(CurrentCall, EveryOtherClusterIsSentTheCallOnce) {
   Three t;
   EXPECT_EQ(t.self.unsent(), 0u);
-  t.self.begin(facts_of(CallKind::kParallel));
+  t.self.begin(call_of(CallKind::kParallel));
   EXPECT_EQ(t.self.unsent(), 0b101u);
   t.self.sent(ClusterId(2));
   EXPECT_EQ(t.self.unsent(), 0b001u);
@@ -45,12 +45,12 @@ TEST(CurrentCall, EveryOtherClusterIsSentTheCallOnce) {
 
 TEST(CurrentCall, CompletesWhenAllOthersHaveMadeIt) {
   Three t;
-  t.peer_takes(2, facts_of(CallKind::kParallel));
-  t.self.begin(facts_of(CallKind::kParallel));
+  t.peer_takes(2, call_of(CallKind::kParallel));
+  t.self.begin(call_of(CallKind::kParallel));
   EXPECT_TRUE(t.self.in_progress());
   EXPECT_FALSE(t.self.complete());
   EXPECT_EQ(t.self.missing(), " 0");
-  t.peer_takes(0, facts_of(CallKind::kParallel));
+  t.peer_takes(0, call_of(CallKind::kParallel));
   EXPECT_TRUE(t.self.complete());
   EXPECT_EQ(t.self.missing(), "");
   t.self.end();
@@ -59,8 +59,8 @@ TEST(CurrentCall, CompletesWhenAllOthersHaveMadeIt) {
 
 TEST(CurrentCall, DisagreementCompletesItAndIsExplained) {
   Three t;
-  t.self.begin(facts_of(CallKind::kAllocate, 4096));
-  t.peer_takes(2, facts_of(CallKind::kFinish));
+  t.self.begin(call_of(CallKind::kAllocate, 4096));
+  t.peer_takes(2, call_of(CallKind::kFinish));
   EXPECT_TRUE(t.self.complete()) << "cluster 0 is not waited for";
   EXPECT_TRUE(t.self.disagreement());
   EXPECT_THAT(t.self.explain(), HasSubstr("cluster 2 called finish()"));
@@ -68,14 +68,14 @@ TEST(CurrentCall, DisagreementCompletesItAndIsExplained) {
 
 TEST(CurrentCall, CallOfASingleClusterIsCompleteAtOnce) {
   CurrentCall call(ClusterId(0), 1);
-  call.begin(facts_of(CallKind::kHello));
+  call.begin(call_of(CallKind::kJoin));
   EXPECT_EQ(call.unsent(), 0u);
   EXPECT_TRUE(call.complete());
 }
 
 TEST(CurrentCall, SixtyFourClustersFitAWord) {
   CurrentCall call(ClusterId(63), 64);
-  call.begin(facts_of(CallKind::kHello));
+  call.begin(call_of(CallKind::kJoin));
   EXPECT_EQ(call.unsent(), ~std::uint64_t{0} >> 1);
 }
 
@@ -89,49 +89,49 @@ TEST(CurrentCall, DisconnectionBeforeFinishIsALoss) {
 
 TEST(CurrentCall, DisconnectionBeforeThisClusterFinishesIsALoss) {
   Three t;
-  t.peer_takes(0, facts_of(CallKind::kFinish));
+  t.peer_takes(0, call_of(CallKind::kFinish));
   EXPECT_EQ(t.self.on_disconnected(ClusterId(0)), Loss::kLost);
 }
 
 TEST(CurrentCall, ClusterThatDisconnectsAfterFinishIsNotAwaited) {
   Three t;
   t.self.allow_leaving();
-  t.self.begin(facts_of(CallKind::kFinish));
-  t.peer_takes(0, facts_of(CallKind::kFinish));
-  t.peer_takes(2, facts_of(CallKind::kFinish));
+  t.self.begin(call_of(CallKind::kFinish));
+  t.peer_takes(0, call_of(CallKind::kFinish));
+  t.peer_takes(2, call_of(CallKind::kFinish));
   t.self.end();
-  t.self.begin(facts_of(CallKind::kGoodbye));
+  t.self.begin(call_of(CallKind::kLeave));
   EXPECT_FALSE(t.self.complete());
   EXPECT_EQ(t.self.on_disconnected(ClusterId(0)), Loss::kLeft);
   EXPECT_TRUE(t.self.left(ClusterId(0)));
   EXPECT_FALSE(t.self.left(ClusterId(2)));
   EXPECT_FALSE(t.self.complete());
-  t.peer_takes(2, facts_of(CallKind::kGoodbye));
+  t.peer_takes(2, call_of(CallKind::kLeave));
   EXPECT_TRUE(t.self.complete());
 }
 
 TEST(CurrentCall, ClusterThatHasLeftIsSentNoFurtherCall) {
   Three t;
   t.self.allow_leaving();
-  t.self.begin(facts_of(CallKind::kFinish));
-  t.peer_takes(0, facts_of(CallKind::kFinish));
+  t.self.begin(call_of(CallKind::kFinish));
+  t.peer_takes(0, call_of(CallKind::kFinish));
   ASSERT_EQ(t.self.on_disconnected(ClusterId(0)), Loss::kLeft);
   t.self.end();
-  t.self.begin(facts_of(CallKind::kGoodbye));
+  t.self.begin(call_of(CallKind::kLeave));
   EXPECT_EQ(t.self.unsent(), 0b100u);
 }
 
 TEST(CurrentCall, DisconnectionOfAClusterThatDisagreesIsNoLoss) {
   Three t;
-  t.self.begin(facts_of(CallKind::kAllocate, 4096));
-  t.peer_takes(0, facts_of(CallKind::kAllocate, 8192));
+  t.self.begin(call_of(CallKind::kAllocate, 4096));
+  t.peer_takes(0, call_of(CallKind::kAllocate, 8192));
   EXPECT_EQ(t.self.on_disconnected(ClusterId(0)), Loss::kDisagreed);
   EXPECT_FALSE(t.self.left(ClusterId(0)));
 }
 
 TEST(CurrentCall, MessagesOutOfTurnAreRefused) {
   Three t;
-  t.self.begin(facts_of(CallKind::kHello));
+  t.self.begin(call_of(CallKind::kJoin));
   CallMessage two_ahead;
   two_ahead.sequence = 3;
   EXPECT_FALSE(t.self.on_message(ClusterId(0), bytes_of(two_ahead)));

@@ -91,7 +91,7 @@ TEST(Faults, AccessByAForeignThreadIsExplained) {
     return 0;
   });
   EXPECT_TRUE(crashed(beyond)) << beyond.exit_status;
-  EXPECT_THAT(beyond.text, HasSubstr("a thread that is no compute node touched shared memory"));
+  EXPECT_THAT(beyond.text, HasSubstr("a thread that is not a compute node accessed shared memory"));
 }
 
 TEST(Faults, PreserveErrno) {

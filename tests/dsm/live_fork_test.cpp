@@ -48,7 +48,7 @@ bool died_of(const Ending& child, const char* message) {
   return false;
 }
 
-constexpr const char* kTouched = "a child of fork() touched shared memory";
+constexpr const char* kTouched = "a child of fork() accessed shared memory";
 
 // Every compute node writes its share, then reads all. Whether each saw what the others wrote.
 bool all_see_all(int* shared, int base) {

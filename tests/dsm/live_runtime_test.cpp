@@ -297,12 +297,13 @@ TEST(Failure, InvalidMessageEndsTheProgramAndIsNamed) {
       damaged([&](MutableBytes m) {
         if (is(Kind::kPageRequest, m)) m[kHeader] = std::byte{99};
       }),
-      "cluster 0: cluster 2 sent bytes that are no message (0, number 0, 12 bytes), which is refused: "
+      "cluster 0: cluster 2 sent bytes that are not a message (0, number 0, 12 bytes), which is refused: "
       "they are too few, of no kind, or not of their kind's form");
-  expect_failure(damaged([&](MutableBytes m) {
-                   if (is(Kind::kPageRequest, m)) m[0] = std::byte{9};
-                 }),
-                 "cluster 0: cluster 2 sent bytes that are no message of a runtime (0, number 0, 20 bytes)");
+  expect_failure(
+      damaged([&](MutableBytes m) {
+        if (is(Kind::kPageRequest, m)) m[0] = std::byte{9};
+      }),
+      "cluster 0: cluster 2 sent bytes that are not a message of a runtime (0, number 0, 20 bytes)");
 }
 
 TEST(Failure, ExitWithoutFinishIsALoss) {
@@ -338,7 +339,7 @@ TEST(Failure, ClusterThatNeverJoinsIsNamedAfterTheTimeout) {
                                                          if (e.cluster == 1) ::usleep(1'000'000);
                                                        }},
                                                   [] { return finish(0); });
-  expect_failure(endings[0], "not heard within 200 ms of cluster(s) 1");
+  expect_failure(endings[0], "cluster(s) 1 did not join within 200 ms");
 }
 
 TEST(Failure, InvalidCallsAreExplained) {
@@ -351,7 +352,7 @@ TEST(Failure, InvalidCallsAreExplained) {
         allocate<char>(600'000);
         return 0;
       }),
-      "the shared heap of 1 MiB is used up: 600000 bytes are wanted, 544768 are left; raise BRAID_HEAP_MIB");
+      "the shared heap of 1 MiB is full: 600000 bytes were requested, 544768 are free; raise BRAID_HEAP_MIB");
   expect_failure(alone([] {
                    parallel([](Node& node) { node.lock(4096); });
                    return 0;
@@ -371,7 +372,7 @@ TEST(Failure, InvalidCallsAreExplained) {
                    allocate<int>(1, Placement::on(1));
                    return 0;
                  }),
-                 "place memory on cluster 1: there are 1");
+                 "called for cluster 1, which does not exist: there are 1");
   expect_failure(alone([] {
                    parallel([](Node&) { throw std::runtime_error("no such file"); });
                    return 0;

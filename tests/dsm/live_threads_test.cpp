@@ -112,7 +112,7 @@ TEST(AdoptedThreads, TwoForOneComputeNodeAreAnError) {
                 one.join();
                 other.join();
               }),
-              HasSubstr("compute node 1: two threads touched shared memory for it at the same time"));
+              HasSubstr("compute node 1: two threads accessed shared memory for it at the same time"));
 }
 
 TEST(AdoptedThreads, MayNotTouchSharedMemoryAfterTheyWereReleased) {
@@ -128,7 +128,7 @@ TEST(AdoptedThreads, MayNotTouchSharedMemoryAfterTheyWereReleased) {
     return finish(0);
   });
   EXPECT_TRUE(crashed(endings[0])) << endings[0].exit_status << endings[0].text;
-  EXPECT_THAT(endings[0].text, HasSubstr("a thread that is no compute node touched shared memory"));
+  EXPECT_THAT(endings[0].text, HasSubstr("a thread that is not a compute node accessed shared memory"));
 }
 
 TEST(RunOnCluster, DividesLoopsBetweenBarriers) {

@@ -97,13 +97,13 @@ class QueueNetwork final : public Network {
   }
   void wait(Duration timeout) override {
     std::unique_lock guard(mutex_);
-    const auto rang = [this] { return rung_; };
+    const auto signalled = [this] { return signalled_; };
     if (sleeps_without_timeout) {
-      bell_.wait(guard, rang);
+      bell_.wait(guard, signalled);
     } else {
-      bell_.wait_for(guard, std::chrono::nanoseconds(timeout.ns()), rang);
+      bell_.wait_for(guard, std::chrono::nanoseconds(timeout.ns()), signalled);
     }
-    rung_ = false;
+    signalled_ = false;
   }
   void wake() override {
     const std::lock_guard guard(mutex_);
@@ -113,7 +113,7 @@ class QueueNetwork final : public Network {
 
  private:
   void ring() {
-    rung_ = true;
+    signalled_ = true;
     bell_.notify_one();
   }
 
@@ -125,7 +125,7 @@ class QueueNetwork final : public Network {
   std::condition_variable bell_;
   std::deque<std::pair<std::uint16_t, std::vector<std::byte>>> arrivals_;
   bool armed_ = false;
-  bool rung_ = false;
+  bool signalled_ = false;
 };
 
 }  // namespace braid::dsm

@@ -47,15 +47,15 @@ class ProgramMachine {
 
 class RandomProgram {
  public:
-  // Hears what every node does, a line each.
+  // Receives one line per action of a node.
   using Tell = std::function<void(const std::string&)>;
 
   // `config` is the configuration of `machine`. `tell` may be empty.
   RandomProgram(Prng random, const EngineConfig& config, ProgramMachine& machine, Tell tell)
       : random_(random),
-        tell_(std::move(tell)),
+        log_(std::move(tell)),
         config_(config),
-        guards_{config.locks - 1, config.semaphores, config.words - kMostPhases - 1},
+        guards_{config.locks - 1, config.semaphores, config.words - kMaxPhases - 1},
         machine_(machine),
         placed_(config.clusters) {
     for (std::uint16_t c = 0; c < config_.clusters; ++c)
@@ -63,8 +63,8 @@ class RandomProgram {
     draw_regions();
     lay_out();
     meetings_to_go_ = 1 + static_cast<std::uint32_t>(random_.below(4));
-    came_.resize(kMostPhases);
-    brought_.resize(kMostPhases);
+    came_.resize(kMaxPhases);
+    brought_.resize(kMaxPhases);
     for (Meeting& meeting : meetings_) meeting = static_cast<Meeting>(random_.below(3));
   }
 
@@ -85,9 +85,9 @@ class RandomProgram {
     ++c.locks;  // for the monitors
     c.semaphores = static_cast<std::uint32_t>(random.below(3));
     // Guards, the counters of the meetings, and the tickets.
-    c.words = static_cast<std::uint32_t>(random.below(3)) + kMostPhases + 1;
-    c.flags = kMostPhases;
-    c.conditions = kMostPhases;
+    c.words = static_cast<std::uint32_t>(random.below(3)) + kMaxPhases + 1;
+    c.flags = kMaxPhases;
+    c.conditions = kMaxPhases;
     c.barrier_fan_out = 1 + static_cast<std::uint32_t>(random.below(4));
     return c;
   }
@@ -120,7 +120,7 @@ class RandomProgram {
 
  private:
   static constexpr std::size_t kGuarded = 4;  // bytes that a guard guards
-  static constexpr std::uint32_t kMostPhases = 4;
+  static constexpr std::uint32_t kMaxPhases = 4;
 
   // What gives a node the exclusive use of bytes.
   enum class Guard { kLock, kSemaphore, kWord };
@@ -250,7 +250,7 @@ class RandomProgram {
 
   bool call(Node& n, SyncOp op, std::uint32_t id, std::uint64_t first = 0, std::uint64_t second = 0,
             bool releases = false) {
-    if (tell_) say(n, fmt::format("operation {} on {}", static_cast<int>(op), id));
+    if (log_) log_event(n, fmt::format("operation {} on {}", static_cast<int>(op), id));
     return machine_.engine(n.cluster).sync(
         n.node, {.op = op, .id = id, .first = first, .second = second, .releases = releases});
   }
@@ -286,13 +286,13 @@ class RandomProgram {
     n.allocates = 1 + static_cast<std::uint32_t>(random_.below(std::min(to_allocate_, 3u)));
     to_allocate_ -= n.allocates;
     const Homes homes = draw_homes();
-    if (tell_) say(n, fmt::format("allocates {}, homes {}", n.allocates, static_cast<int>(homes.kind)));
+    if (log_) log_event(n, fmt::format("allocates {}, homes {}", n.allocates, static_cast<int>(homes.kind)));
     if (machine_.engine(n.cluster).allocate(n.node, n.allocates, homes)) got_pages(n);
   }
   // Their bytes are zero, and this node's until the next meeting.
   void got_pages(Node& n) {
     const std::uint64_t first = machine_.engine(n.cluster).result(n.node);
-    if (tell_) say(n, fmt::format("has pages from {} on", first));
+    if (log_) log_event(n, fmt::format("has pages from {} on", first));
     if (first < laid_out_ || first + n.allocates > config_.pages)
       return fail(fmt::format("{} page(s) were allocated at {}", n.allocates, first));
     const auto page = static_cast<std::uint32_t>(first);
@@ -314,7 +314,7 @@ class RandomProgram {
   }
 
   void take(Node& n, std::uint32_t index) {
-    if (tell_) say(n, fmt::format("takes guard {}", index));
+    if (log_) log_event(n, fmt::format("takes guard {}", index));
     n.awaited = index;
     const auto [kind, id] = guard(index);
     const bool now = kind == Guard::kLock        ? machine_.engine(n.cluster).lock(n.node, LockId(id))
@@ -328,7 +328,7 @@ class RandomProgram {
       (void)call(n, SyncOp::kWordCompareExchange, guard(index).second, 0, 1);  // taken: try again
       return;
     }
-    if (tell_) say(n, fmt::format("has guard {}", index));
+    if (log_) log_event(n, fmt::format("has guard {}", index));
     n.awaited.reset();
     if (!holders_.insert(index).second) fail(fmt::format("guard {} has two holders", index));
     n.held.push_back(index);
@@ -339,7 +339,7 @@ class RandomProgram {
   }
   void give_back(Node& n) {
     const std::uint32_t index = n.held.back();
-    if (tell_) say(n, fmt::format("gives back guard {}", index));
+    if (log_) log_event(n, fmt::format("gives back guard {}", index));
     n.held.pop_back();
     holders_.erase(index);
     const auto [kind, id] = guard(index);
@@ -355,7 +355,7 @@ class RandomProgram {
 
   // A step into, or through, the meeting that ends the node's phase.
   void meet(Node& n) {
-    if (tell_) say(n, fmt::format("meeting, phase {}, stage {}", n.phase, n.meeting));
+    if (log_) log_event(n, fmt::format("meeting, phase {}, stage {}", n.phase, n.meeting));
     Engine& engine = machine_.engine(n.cluster);
     const std::uint32_t phase = n.phase;
     const LockId monitor(config_.locks - 1);
@@ -394,7 +394,7 @@ class RandomProgram {
   }
 
   void met(Node& n) {
-    if (tell_) say(n, "past the meeting");
+    if (log_) log_event(n, "past the meeting");
     if (came_[n.phase] != nodes_.size()) fail("a meeting let somebody through before all had come");
     n.meeting = 0;
     ++n.phase;
@@ -412,19 +412,19 @@ class RandomProgram {
     const auto [byte, write] = n.todo.back();
     const Access wanted = write ? Access::kWrite : Access::kRead;
     if (!machine_.may(n.cluster, byte->address, wanted)) {
-      if (tell_) say(n, fmt::format("faults at {} to {}", byte->address, write ? "write" : "read"));
+      if (log_) log_event(n, fmt::format("faults at {} to {}", byte->address, write ? "write" : "read"));
       (void)machine_.engine(n.cluster).fault(n.node, PageId(byte->page()), wanted);
       return;  // and tries again when it is its turn, perhaps too late
     }
     n.todo.pop_back();
     if (write) {
       byte->value = static_cast<std::uint8_t>(byte->value + 1 + random_.below(255));
-      if (tell_) say(n, fmt::format("writes {} = {}", byte->address, byte->value));
+      if (log_) log_event(n, fmt::format("writes {} = {}", byte->address, byte->value));
       machine_.poke(n.cluster, byte->address, byte->value);
       return;
     }
     const std::uint8_t seen = machine_.peek(n.cluster, byte->address);
-    if (tell_) say(n, fmt::format("reads {} = {}", byte->address, seen));
+    if (log_) log_event(n, fmt::format("reads {} = {}", byte->address, seen));
     if (seen != byte->value)
       fail(fmt::format("node {} of cluster {} reads {} at {} (page {}), written was {}", n.node, n.cluster,
                        seen, byte->address, byte->page(), byte->value));
@@ -433,16 +433,16 @@ class RandomProgram {
   void fail(const std::string& what) {
     if (!failure_) failure_ = what;
   }
-  void say(const Node& n, const std::string& what) {
-    tell_(fmt::format("cluster {} node {}: {}", n.cluster, n.node, what));
+  void log_event(const Node& n, const std::string& what) {
+    log_(fmt::format("cluster {} node {}: {}", n.cluster, n.node, what));
   }
 
   Prng random_;
-  const Tell tell_;
+  const Tell log_;
   const EngineConfig config_;
   const std::array<std::uint32_t, 3>
       guards_;  // by kind: how many; the words behind them count and give tickets
-  std::array<Meeting, kMostPhases> meetings_{};
+  std::array<Meeting, kMaxPhases> meetings_{};
   std::vector<std::uint32_t> to_post_;  // semaphores that were not posted initially yet
   ProgramMachine& machine_;
   std::vector<bool> placed_;           // clusters that have said where the pages' homes are
@@ -461,7 +461,7 @@ class RandomProgram {
   std::set<std::uint64_t> tickets_;
   std::vector<std::size_t> came_;       // by phase: nodes that came
   std::vector<std::uint64_t> brought_;  // by phase: the sum of what they brought
-  std::array<std::size_t, kMostPhases> in_monitor_{};
+  std::array<std::size_t, kMaxPhases> in_monitor_{};
   std::optional<std::string> failure_;
 };
 

@@ -25,7 +25,7 @@ TEST(CollectiveCalls, CallIsMadeWhenTheLastClusterHasJoined) {
 
 TEST(CollectiveCalls, SingleClusterDoesNotWait) {
   CollectiveCalls calls(1);
-  EXPECT_TRUE(*calls.come(ClusterId(0), facts(dsm::CallKind::kHello)));
+  EXPECT_TRUE(*calls.come(ClusterId(0), facts(dsm::CallKind::kJoin)));
   EXPECT_TRUE(*calls.come(ClusterId(0), facts(dsm::CallKind::kFinish)));
 }
 

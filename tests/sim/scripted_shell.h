@@ -182,7 +182,7 @@ class ScriptedShell final : public Shell {
 
   static constexpr std::size_t kPreamble = 3;
   bool preamble(NodeControl& node, std::size_t at) {
-    if (at == 0) return ask(node, call(dsm::CallKind::kHello));
+    if (at == 0) return ask(node, call(dsm::CallKind::kJoin));
     if (at == 1) return ask(node, call(dsm::CallKind::kAllocate, pages_, homes_));
     return ask(node, call(dsm::CallKind::kParallel));
   }

@@ -133,7 +133,7 @@ TEST(Requests, NodeZeroMakesCollectiveCalls) {
     EXPECT_EQ(each.node, 0u);
     seen.emplace_back(each.request.kind, each.request.call.kind);
   }
-  EXPECT_THAT(seen, ElementsAre(std::pair(Kind::kCollective, dsm::CallKind::kHello),
+  EXPECT_THAT(seen, ElementsAre(std::pair(Kind::kCollective, dsm::CallKind::kJoin),
                                 std::pair(Kind::kCollective, dsm::CallKind::kAllocate),
                                 std::pair(Kind::kCollective, dsm::CallKind::kParallel),
                                 std::pair(Kind::kCollective, dsm::CallKind::kBarrier),
@@ -757,7 +757,7 @@ TEST(Failures, MisusedCallsFailAsInALiveRun) {
               HasSubstr("barrier 5: compute nodes called different reductions"));
   EXPECT_THAT(message_of([](Node& node) { node.lock(4096); }), HasSubstr("lock 4096 does not exist"));
   EXPECT_THAT(message_of([](Node& node) { node.allocate_bytes(64u << 20); }),
-              AllOf(HasSubstr("the shared heap of 4 MiB is used up: 67108864 bytes are wanted"),
+              AllOf(HasSubstr("the shared heap of 4 MiB is full: 67108864 bytes were requested"),
                     HasSubstr("raise --heap-mib of `braid sim`")));
   EXPECT_THAT(message_of([](Node&) { dsm::parallel([](Node&) {}); }),
               HasSubstr("parallel() was called inside parallel()"));
@@ -777,8 +777,8 @@ TEST(Failures, CollectiveAllocationReportsAFullHeap) {
     return dsm::finish(0);
   });
   EXPECT_EQ(ending.exit_status, dsm::kFailureStatus);
-  EXPECT_THAT(ending.text, HasSubstr("the shared heap of 4 MiB is used up: 67108864 bytes are wanted, "
-                                     "3145728 are left"));
+  EXPECT_THAT(ending.text, HasSubstr("the shared heap of 4 MiB is full: 67108864 bytes were requested, "
+                                     "3145728 are free"));
 }
 
 TEST(Failures, CallsOnForeignThreadsAreReported) {
@@ -801,7 +801,7 @@ TEST(Failures, CallsOnForeignThreadsAreReported) {
   EXPECT_THAT(message_of([] { dsm::allocate_bytes(1); }),
               HasSubstr("by a thread that is not the initial one"));
   EXPECT_THAT(message_of([] { *static_cast<volatile char*>(dsm::application_address(PageId(0))) = 1; }),
-              HasSubstr("a thread that is no compute node touched shared memory"));
+              HasSubstr("a thread that is not a compute node accessed shared memory"));
 }
 
 TEST(Failures, ChildOfForkEndsAtItsAccessAndItsCallsAndItsParentContinues) {
@@ -852,7 +852,7 @@ TEST(Failures, WrongPointersCrash) {
     return dsm::finish(0);
   });
   EXPECT_TRUE(crashed(behind)) << behind.exit_status << behind.text;
-  EXPECT_THAT(behind.text, HasSubstr("the shared heap was touched behind all that is allocated"));
+  EXPECT_THAT(behind.text, HasSubstr("an access behind the last allocation of the shared heap"));
 
   static volatile char* volatile wild = nullptr;
   const ShellMachine::Ending outside = ending_of([] {

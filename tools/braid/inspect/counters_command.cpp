@@ -53,7 +53,7 @@ Result<NodeValues> read_counters(const std::string& service) {
   struct stat status {};
   if (!memory || ::fstat(memory.get(), &status) != 0 ||
       status.st_size < static_cast<off_t>(sizeof(proxy::NodeCounters)))
-    return error("{}: answered without its counters; build braid and braidd from the same source", service);
+    return error("{}: the answer has no counters; build braid and braidd from the same source", service);
   void* const mapped = ::mmap(nullptr, sizeof(proxy::NodeCounters), PROT_READ, MAP_SHARED, memory.get(), 0);
   if (mapped == MAP_FAILED)
     return error("{}: its counters cannot be mapped: {}", service, std::strerror(errno));
@@ -70,7 +70,8 @@ Result<NodeValues> read_counters(const std::string& service) {
   }
   ::munmap(mapped, sizeof(proxy::NodeCounters));
   if (!known)
-    return error("{}: has other counters than ours; build braid and braidd from the same source", service);
+    return error("{}: its counters differ from this command's; build braid and braidd from the same source",
+                 service);
   return values;
 }
 
@@ -101,7 +102,7 @@ int show_counters(const Arguments& arguments) {
   const std::string service = arguments.node.address("counters");
   for (bool first = true;; first = false) {
     const Result<NodeValues> node = read_counters(service);
-    // After the first time, the end of the node ends the command.
+    // From the second time on, the end of the node ends the command.
     if (!node && !first) return 0;
     if (!node) refuse(kLostDaemonStatus, node.error().text);
     print(render_counters(*node, arguments.all));

@@ -50,8 +50,8 @@ Result<std::string> service_of_process(int pid) {
   std::ifstream file(path, std::ios::binary);
   std::stringstream text;
   if (!file || !(text << file.rdbuf()))
-    return error("process {}: {} cannot be read ({}); name an application process of a run that is yours",
-                 pid, path, std::strerror(errno));
+    return error("process {}: {} cannot be read ({}); name an application process of your own run", pid, path,
+                 std::strerror(errno));
   const std::string name = std::string(dsm::variable::kService) + "=";
   for (std::string variable; std::getline(text, variable, '\0');) {
     if (variable.starts_with(name)) return variable.substr(name.size());

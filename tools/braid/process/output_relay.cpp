@@ -13,7 +13,7 @@ std::size_t OutputRelay::add(Process& process, const std::string& prefix) {
   return sources_.size() - 1;
 }
 
-void OutputRelay::say(const std::string& text) {
+void OutputRelay::report(const std::string& text) {
   print_error("braid: " + text);
 }
 

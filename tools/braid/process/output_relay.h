@@ -1,6 +1,6 @@
-// Copies the output of child processes to the command's own outputs, in whole lines with a prefix that names
-// the child. No call blocks: bytes that a slow reader does not take are kept, and when many are kept the
-// children's pipes are not read, so that the children block.
+// Copies the output of child processes to the command's own outputs, in whole lines with
+// a prefix that names the child. No call blocks: bytes that a slow reader does not take
+// are kept; if many are kept, the children's pipes are not read, so the children block.
 #pragma once
 
 #include <poll.h>
@@ -19,27 +19,27 @@ class OutputRelay {
  public:
   OutputRelay(int out_fd, int err_fd) : out_(out_fd), err_(err_fd) {}
 
-  // Takes the read ends out of `process`; returns the number of this source.
+  // Takes the read ends from `process`; returns the number of this source.
   std::size_t add(Process& process, const std::string& prefix);
-  // A line of the command's own on its standard error: "braid: TEXT".
-  void say(const std::string& text);
+  // Writes a line of the command's own to standard error: "braid: TEXT".
+  void report(const std::string& text);
   // The same without "braid: ".
   void print_error(const std::string& text);
 
-  // Appends what poll() must wait for.
+  // Appends the descriptors that poll() must wait for.
   void watch(std::vector<pollfd>& fds) const;
   void read_some();
   void read_some(std::size_t source);
   void write_some();
 
-  // Pipes are read only where the reader of what is kept is not far behind.
+  // Reads the pipes if the reader of the kept bytes is not far behind.
   bool is_reading() const { return out_.has_room() && err_.has_room(); }
   bool is_written() const { return !out_.wants_to_write() && !err_.wants_to_write(); }
-  // More can come from the children.
+  // The children can still write.
   bool is_open() const;
-  // Takes an unfinished line as a line, and reads no more.
+  // Takes an unfinished line as complete, and stops reading.
   void close_sources();
-  // Standard output cannot be written any more. True once.
+  // Standard output cannot be written any more. Returns true once.
   bool take_output_failure() { return out_.take_failure(); }
   // The errno of that failure; EPIPE: its reader has closed it.
   int output_problem() const { return out_.problem(); }

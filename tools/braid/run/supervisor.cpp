@@ -134,7 +134,7 @@ class Supervisor {
         return;
       case Watchdog::Finding::kHint:
         ask_for_waits();
-        return children_.output().say(fmt::format(
+        return children_.output().report(fmt::format(
             "for {:.0f} s every compute node has waited and nothing has moved; {}. The run goes on; --watchdog ends one "
             "that stands still",
             Watchdog::kHint.s(), what_stands_still()));
@@ -188,7 +188,7 @@ class Supervisor {
       case Timeline::Action::kKillAll:
         if (verdict_.interrupted() != 0 && any_alive(Role::kApplication)) {
           verdict_.on_interrupt_ignored();
-          children_.output().say("the application did not end in time; killing it");
+          children_.output().report("the application did not end in time; killing it");
         }
         return kill_all();
     }
@@ -196,7 +196,7 @@ class Supervisor {
 
   void announce() {
     verdict_.announce();
-    children_.output().say(verdict_.reason() + (timeline_.cut_short() ? "; ending the run" : ""));
+    children_.output().report(verdict_.reason() + (timeline_.cut_short() ? "; ending the run" : ""));
     print_consequences();
   }
 

@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// One line of JSON for a message: when it was where, in cycles since the run began, and who was before it.
+// One line of JSON per message: its times at each place, in cycles since the run began, and its predecessor.
 std::string trace_line(const sim::MessageReport& m, const settings::CostModel& model) {
   const auto cycles = [&](Instant at) { return to_cycles(at - Instant(), model.cycles_per_second); };
   const sim::MessageTimes& t = m.times;
@@ -46,7 +46,7 @@ std::string trace_line(const sim::MessageReport& m, const settings::CostModel& m
   return j.dump() + "\n";
 }
 
-// The same for an incident, when it begins; `until_cycles` where it ends by itself.
+// The same for an incident, when it begins; with `until_cycles` if it ends by itself.
 std::string trace_line(const SimulationReport::Incident& incident, const SimulationReport& report) {
   Json j;
   j["incident"] = incident.index;
@@ -228,7 +228,7 @@ Result<SimulationReport> simulate(const SimulationOptions& options) {
   const Result<sim::MachineConfig> machine = machine_config(options, *model);
   if (!machine) return machine.error();
   sim::MachineConfig config = *machine;
-  if (config.iccs.clusters == 1) config.iccs.mode = sim::Mode::kNoDelay;  // there is nobody to send to
+  if (config.iccs.clusters == 1) config.iccs.mode = sim::Mode::kNoDelay;  // there is no other cluster
   if (config.iccs.mode == sim::Mode::kNoContention) {
     const Result<Outcome> measured = fix_delay(options, *model, config, report);
     if (!measured) return measured.error();

@@ -1,4 +1,4 @@
-// What a simulated run did, as text for people and as JSON for programs.
+// The report of a simulated run, as text for people and as JSON for programs.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Never 0: rates are by these.
+// Never 0: rates are divided by these.
 double parallel_cycles(const SimulationReport& r) {
   return std::max(1.0, static_cast<double>(r.figures.parallel.ns()) * r.cycles_per_second / 1e9);
 }
@@ -23,7 +23,7 @@ double parallel_seconds(const SimulationReport& r) {
   return std::max(1e-12, r.figures.parallel.s());
 }
 
-// A proxy's queue in parallel(), in intervals of which the last may be shorter; as columns, for there are
+// A proxy's queue in parallel(), in intervals of which the last may be shorter; as columns, because there are
 // many.
 Json over_time(const sim::QueueHistory& queue, double cycles_per_second) {
   Json mean = Json::array(), most = Json::array();
@@ -34,7 +34,7 @@ Json over_time(const sim::QueueHistory& queue, double cycles_per_second) {
   return Json{{"interval_cycles", queue.width().s() * cycles_per_second}, {"mean", mean}, {"most", most}};
 }
 
-// A character for each interval, of all proxies together; empty: nothing was measured. All have measured the
+// One character per interval, for all proxies together; empty: nothing was measured. All have measured the
 // same time, so their intervals are the same.
 std::string sparkline(const std::vector<sim::ProxyFigures>& proxies) {
   static constexpr std::string_view kLevels = " .:-=+*#%@";
@@ -51,7 +51,7 @@ std::string sparkline(const std::vector<sim::ProxyFigures>& proxies) {
   return fmt::format("  queue over time, {} is {:.2f}: [{}]\n", kLevels.back(), largest, line);
 }
 
-// In cycles of a compute node, of all proxies together.
+// In cycles of a compute node, for all proxies together.
 Json stages_of(const std::vector<sim::ProxyFigures>& proxies) {
   Json json = Json::object();
   for (std::size_t s = 0; s < sim::kStageNames.size(); ++s) {
@@ -68,15 +68,16 @@ Json links_of(const SimulationReport& r) {
   for (std::size_t n = 0; n < r.figures.links.size(); ++n) {
     const sim::LinkFigures& link = r.figures.links[n];
     const double frames = std::max<double>(1, static_cast<double>(link.frames));
-    json.push_back(Json{{"cluster", n / r.config.nis},
-                        {"ni", n % r.config.nis},
-                        {"frames", link.frames},
-                        {"bytes", link.bytes},
-                        {"utilisation", link.busy.s() / seconds},
-                        // Little's law: what its frames wait and are sent for together, by time.
-                        {"mean_queue", (link.waited + link.busy).s() / seconds},
-                        {"mean_wait", link.waited.s() * r.cycles_per_second / frames},
-                        {"mean_service", link.busy.s() * r.cycles_per_second / frames}});
+    json.push_back(
+        Json{{"cluster", n / r.config.nis},
+             {"ni", n % r.config.nis},
+             {"frames", link.frames},
+             {"bytes", link.bytes},
+             {"utilisation", link.busy.s() / seconds},
+             // Little's law: the sum of its frames' waiting and sending times, divided by the time.
+             {"mean_queue", (link.waited + link.busy).s() / seconds},
+             {"mean_wait", link.waited.s() * r.cycles_per_second / frames},
+             {"mean_service", link.busy.s() * r.cycles_per_second / frames}});
   }
   return json;
 }
@@ -141,7 +142,7 @@ Json proxies_of(const SimulationReport& r) {
   return json;
 }
 
-// The mean of a figure over entries that have it; 0: there is none.
+// The mean of a figure over the entries that have it; 0 if there is none.
 double mean_of(const Json& entries, const char* figure) {
   double sum = 0;
   for (const Json& entry : entries) sum += entry[figure].get<double>();
@@ -182,7 +183,7 @@ Json incidents_of(const SimulationReport& r) {
   return json;
 }
 
-// "proxy 1 of cluster 0 stopped", and where it is long enough to say so, for how long.
+// "proxy 1 of cluster 0 stopped", and for how long if that is configured.
 std::string incident_text(const SimulationReport& r, const SimulationReport::Incident& incident) {
   const settings::IncidentConfig& c = r.config.simulation.incidents[incident.index];
   const std::string for_so_long = c.for_us == 0 ? " for good" : fmt::format(" for {} us", c.for_us);
@@ -197,7 +198,7 @@ std::string incident_text(const SimulationReport& r, const SimulationReport::Inc
   return "";
 }
 
-// Of the time that all compute nodes have in parallel().
+// Shares of the time of all compute nodes in parallel().
 Json shares_of(const Json& nodes, double parallel_cycles) {
   Json shares;
   const double time = parallel_cycles * std::max<double>(1, static_cast<double>(nodes.size()));
@@ -206,7 +207,7 @@ Json shares_of(const Json& nodes, double parallel_cycles) {
     for (const Json& node : nodes) sum += node[key].get<double>();
     shares[key] = sum / time;
   }
-  // Its own work against what it does or waits for because of others.
+  // All time but the nodes' own work.
   shares["communicating"] = 1 - (shares["computing"].get<double>() - shares["held_up"].get<double>());
   return shares;
 }
@@ -308,11 +309,11 @@ std::string render_text(const SimulationReport& r) {
                       j["trace_hash"].get<std::string>());
   if (!r.figures.counted)
     text +=
-        "  compute time comes from this processor's clock, for the program was built without the compiler plug-in: "
-        "no run is like another, and computing takes what it takes here, not on the model's machine\n";
+        "  compute time comes from this processor's clock, because the program was built without the compiler plug-in: "
+        "runs differ, and computing takes the time that it takes here, not on the model's machine\n";
   else if (r.unit_is_mean)
     text += fmt::format(
-        "  compute time is priced as that of other programs is on the mean: model {} has no unit of this one "
+        "  compute time is priced with the mean of other programs' units: model {} has no unit for this one "
         "(docs/OPERATIONS.md, Calibrate)\n",
         r.model);
   return text;

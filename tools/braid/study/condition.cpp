@@ -52,7 +52,7 @@ class Condition::Parser {
       condition.any_of_all_.push_back(std::move(all));
     } while (take("or"));
     if (at_ < words_.size())
-      return error("'{}' is not understood here; 'and', 'or' or the end is wanted",
+      return error("'{}' is not understood here; 'and', 'or' or the end is expected",
                    settings::shown(words_[at_]));
     return condition;
   }
@@ -79,7 +79,7 @@ class Condition::Parser {
     const auto* const found = std::find_if(std::begin(kRelations), std::end(kRelations),
                                            [&](const auto& relation) { return take(relation.first); });
     if (found == std::end(kRelations))
-      return error("{} where a comparison is wanted: ==, !=, <, <=, > or >=", here());
+      return error("{} where a comparison is expected: ==, !=, <, <=, > or >=", here());
     c.relation = found->second;
     Result<Term> right = parse_term();
     if (!right) return right.error();
@@ -93,7 +93,7 @@ class Condition::Parser {
     Term term;
     do {
       if (at_ == words_.size() || std::string("=!<>*").find(words_[at_][0]) != std::string::npos)
-        return error("{} where a setting or a value is wanted", here());
+        return error("{} where a setting or a value is expected", here());
       const std::string word = words_[at_++];
       const std::optional<double> number = number_in<double>(word);
       if (is_name(word))
@@ -109,7 +109,7 @@ class Condition::Parser {
     return term;
   }
 
-  // A word that a setting cannot have would make the comparison the same for all points, unnoticed.
+  // A word that the setting cannot have would silently make the comparison the same for all points.
   Result<void> check(Comparison& c) const {
     const auto is_word = [](const Term& term) { return term.size() == 1 && term[0].value.is_string(); };
     const auto has_name = [](const Term& term) {
@@ -128,11 +128,11 @@ class Condition::Parser {
       if (!takes_words) return not_a_setting(text);
       if (const std::string problem = settings::assign(*found.setting, found.object, text); !problem.empty())
         return error("'{}': {}", key, problem);
-      // Of several words for a value the one that is compared.
+      // The one of several words for a value that is compared.
       word->front().value = settings::to_json(*found.setting, found.object);
     }
     if (!has_name(c.left) && !has_name(c.right))
-      return error("no setting is in it: it is the same for all points");
+      return error("it names no setting, so it is the same for all points");
     return {};
   }
 

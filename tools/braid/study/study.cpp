@@ -24,13 +24,13 @@ bool is_argument(const std::string& key) {
   return key.starts_with(kArguments) && key.size() > sizeof kArguments - 1;
 }
 
-// Its object is the number of seconds.
+// An object with the number of seconds.
 constexpr settings::Setting kLimit = {
     .name = "limit_s",
     .unit = "s",
     .help = "real time that a point may take",
     .most_number = kMaxLimitS,
-    .allowed = "the seconds that a point may take, up to 100000000; 0: as long as it takes",
+    .allowed = "the longest time of a point in seconds, up to 100000000; 0: no limit",
     .kind = settings::Kind::kNumber,
     .get = [](const void* s) { return settings::text_of_number(*static_cast<const double*>(s)); },
     .set = [](void* s,
@@ -40,12 +40,12 @@ struct Assignment {
   const Node* key;
   const Node* value;
 };
-// What its places set.
+// The keys that its axes set.
 using Axis = std::vector<std::vector<Assignment>>;
 
-// What the whole study and each of its applications say.
+// The keys that both the whole study and each of its applications can have.
 struct Part {
-  const Node* base = nullptr;  // null: it says nothing
+  const Node* base = nullptr;  // null: absent
   std::vector<Axis> axes;
   std::vector<const Node*> conditions;
 };
@@ -90,7 +90,7 @@ class StudyLoader {
     return document_.wrong(node, key, text);
   }
 
-  // The entries of a map whose keys must be some of `known`. `prefix` is what stands before them in messages.
+  // The entries of a map whose keys must be among `known`. `prefix` precedes them in messages.
   template <class Take>
   Result<void> each(const Node& map, const std::string& prefix, const std::vector<std::string>& known,
                     Take take) const {
@@ -220,7 +220,7 @@ class StudyLoader {
     return axis;
   }
 
-  // A key on two axes would take the second's value, and points would be there twice.
+  // A key on two axes would take the second one's value, and points would be duplicated.
   Result<void> check_axes(const std::vector<Axis>& axes) const {
     std::set<std::string> seen;
     std::size_t points = 1;
@@ -331,7 +331,7 @@ Json StudyPoint::value_of(const std::string& key) const {
   if (is_argument(key)) {
     const auto found = varied_arguments.find(key.substr(sizeof kArguments - 1));
     if (found == varied_arguments.end()) return nullptr;
-    // As conditions and charts compare it: a number where it is one.
+    // In the form that conditions and charts compare: a number if it is one.
     const Json number = Json::parse(found->second, nullptr, false);
     return number.is_number() ? number : Json(found->second);
   }

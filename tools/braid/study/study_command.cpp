@@ -75,13 +75,12 @@ Subcommand study_command() {
                    .target = NumberTarget<unsigned>{&arguments->jobs, 1, 1024}},
                   {.names = "--limit",
                    .value_text = "SECONDS",
-                   .help = fmt::format(
-                       "seconds that a point may take, else it is stopped and counts as failed; 0: as long\n"
-                       "as it takes [what the file says as limit_s, else {}]",
-                       kUsualLimitS),
+                   .help = fmt::format("seconds after which a point is stopped and counts as failed; 0: no\n"
+                                       "limit [limit_s of the file, else {}]",
+                                       kUsualLimitS),
                    .target = NumberTarget<double>{&arguments->limit_s, 0, kMaxLimitS}},
                   {.names = "--list",
-                   .help = "only say which points there are",
+                   .help = "only list the points",
                    .target = &arguments->list,
                    .excludes = {"--output"}}},
       .run = [arguments](const Given& given) { return run_study(*arguments, given); }};

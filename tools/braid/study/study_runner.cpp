@@ -37,7 +37,7 @@ std::string for_shell(const std::string& word) {
   return quoted + "'";
 }
 
-// The folder of a study's results, ours alone while this object lives.
+// The folder of a study's results, locked while this object lives.
 class StudyFolder {
  public:
   static Result<StudyFolder> open(const std::string& name) {
@@ -53,7 +53,7 @@ class StudyFolder {
   }
 
   std::string file(const char* name) const { return name_ + "/" + name; }
-  // Of a point: "….yaml".
+  // The file of a point: "….yaml".
   std::string file_of(const std::string& point, const char* ending) const {
     return fmt::format("{}/points/{}{}", name_, point, ending);
   }
@@ -155,7 +155,7 @@ class StudyRunner {
     return {};
   }
 
-  // A failed point is not kept: the next study that wants it tries again.
+  // A failed point is not stored: the next study that has it tries again.
   Result<void> finish(Jobs::Id id, const EndedChild& ended) {
     const Job& job = jobs_[id];
     const std::string report = folder_.file_of(job.name, ".report");
@@ -178,7 +178,7 @@ class StudyRunner {
     return {};
   }
 
-  // Their work is lost; what is finished is not.
+  // Their work is lost; finished points are stored.
   void give_up_running() {
     for (const auto& [child, id] : running_) {
       jobs_.give_up(id);
@@ -188,7 +188,7 @@ class StudyRunner {
     running_.clear();
   }
 
-  // --- After
+  // --- Results
 
   OrderedJson described(const StudyPoint& point, const Job& job) const {
     OrderedJson json;
@@ -243,12 +243,12 @@ class StudyRunner {
     const std::size_t done = jobs_.count(Job::State::kDone), failed = jobs_.count(Job::State::kFailed);
     if (interrupted_ != 0)
       std::fprintf(stderr,
-                   "braid study: interrupted; %zu of %zu are finished, and the same command does the rest\n",
+                   "braid study: interrupted; %zu of %zu are finished, and the same command runs the rest\n",
                    done, jobs_.size());
     if (failed > 0) std::fprintf(stderr, "braid study: %zu of %zu failed:\n", failed, jobs_.size());
     for (const Job& job : jobs_) {
       if (job.state != Job::State::kFailed) continue;
-      std::fprintf(stderr, "  %s: %s; what it said is in %s\n    %s\n",
+      std::fprintf(stderr, "  %s: %s; its output is in %s\n    %s\n",
                    describe(*job.point, study_.varied).c_str(), job.failure.c_str(),
                    folder_.file_of(job.name, ".log").c_str(), repeat(job).c_str());
     }
@@ -261,14 +261,14 @@ class StudyRunner {
   const Study& study_;
   const StudyPlan& plan_;
   const StudyOptions& options_;
-  const double limit_s_;  // 0: there is none
+  const double limit_s_;  // 0: no limit
   const std::vector<int> processors_ = usable_processors();
   const StudyFolder folder_;
   Jobs jobs_;
   StudyProgress progress_{study_, jobs_};
   std::map<ChildId, Jobs::Id> running_;
-  std::vector<Row> rows_;  // of points that are finished
-  int interrupted_ = 0;    // by this signal
+  std::vector<Row> rows_;  // of finished points
+  int interrupted_ = 0;    // the signal that interrupted it
 };
 
 }  // namespace
