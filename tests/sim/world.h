@@ -21,23 +21,20 @@
 // One seed is one world: the same seed gives the same trace, event for event.
 #pragma once
 
-#include <fmt/core.h>
-#include <algorithm>
-#include <array>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "base/prng.h"
 #include "base/time.h"
-#include "proxy/client/client.h"
-#include "proxy/daemon/node.h"
-#include "sim/event_queue.h"
+#include "tests/sim/fault_clients.h"
+#include "tests/sim/fault_nodes.h"
+#include "tests/sim/fault_service.h"
 #include "tests/sim/network.h"
 #include "tests/sim/shared_memory.h"
+#include "tests/sim/trouble.h"
 #include "tests/sim/world_config.h"
+#include "tests/sim/world_events.h"
 
 namespace braid::sim {
 
@@ -57,7 +54,7 @@ struct WorldResult {
   NetworkCounts network;
 };
 
-class FaultWorld final : private NetworkEvents, private Stage {
+class FaultWorld final : private NetworkEvents, private FaultDriver, private Stage {
  public:
   // `trace`: prints every event on standard output.
   FaultWorld(const WorldConfig& config, bool trace);
@@ -66,200 +63,59 @@ class FaultWorld final : private NetworkEvents, private Stage {
   WorldResult run();
 
  private:
-  class ClientService;
-  enum class Kind : std::uint8_t { kFrame, kWorker, kControl, kClient, kProgram, kFault, kPhase };
-  enum class Trouble : std::uint8_t {
-    kPartition,
-    kPathCut,
-    kPathDeath,
-    kLinkDown,
-    kLinkUp,
-    kStall,
-    kProxyDeath,
-    kResize,
-    kControlStall,
-    kJump,
-    kRestart,
-    kBoot,
-    kKill,
-    kStop,
-    kGap,
-    kForgedArp,
-    kStopNode,
-    kContinueNode,
-  };
-  struct Event {
-    Kind kind;
-    std::uint8_t node;
-    std::uint16_t index;  // proxy, link, client or Trouble
-    std::uint32_t a;
-    std::uint32_t b;
-  };
-
-  // --- machines
-
-  struct ProxyRun {
-    Instant wake = Instant::never();  // the event that counts
-    Instant free_at;                  // its last turn takes so long
-    Instant stalled_until;
-    Instant dead_until;  // stalled, also when the network is good
-    Instant last_turn;
-    Instant last_turn_by_its_clock;
-    Duration gaps;  // what it did not run for, where that is a scheduling gap
-    bool idle = false;
-    Instant held_until() const { return std::max(stalled_until, dead_until); }
-  };
-  struct NodeRun {
-    std::shared_ptr<proxy::Node> node;  // nullptr: it is down
-    unsigned life = 0;
-    Duration skew;  // its clock is ahead of the world's by so much
-    std::vector<ProxyRun> proxies;
-    Instant control_wake = Instant::never();
-    Instant control_stalled_until;
-    Instant control_stopped_until;  // also when the network is good
-    std::vector<Duration>
-        gaps_at_stop;     // of its proxies, when stopped_ was stopped; empty: nothing is expected of it
-    Instant restarted;    // when it came up last, if life > 1
-    bool relays = false;  // proxies do work for each other
-  };
-
-  // --- programs
-
-  struct Message {
-    std::uint32_t number;
-    std::uint32_t bytes;
-    std::uint32_t granules;
-    bool delivered;
-    Instant sent_at;
-  };
-  // One direction of a flow.
-  struct Stream {
-    std::uint32_t planned = 0;
-    std::uint32_t sent = 0;
-    std::uint32_t delivered = 0;
-    std::uint32_t granules = 0;  // of whole pieces that are sent and not delivered
-    bool has_long = false;
-    std::deque<Message> outstanding;  // sent; the first is not delivered
-  };
-  struct End {
-    enum class State : std::uint8_t { kWaiting, kListening, kOpen, kClosed, kGone };
-    State state = State::kWaiting;
-    unsigned client = 0;
-    unsigned endpoint = 0;
-    std::uint32_t window_bytes = 0;
-    proxy::Connection* connection = nullptr;
-    bool close_early = false;  // as soon as it has sent everything
-    bool over() const { return state == State::kClosed || state == State::kGone; }
-  };
-  // A connection: ends[0] connects, ends[1] listens; streams[d] is sent by ends[d].
-  struct Flow {
-    unsigned id = 0;
-    bool ordered = true;
-    proxy::ConnectionOptions options;
-    Instant listen_at;
-    Instant connect_at;
-    End ends[2];
-    Stream streams[2];
-    Instant opened = Instant::never();  // not before: when connect() was called
-    bool unopened = false;              // connect() failed, as it may
-    bool lost = false;  // its peer was lost, as it may be: at most once is all that is promised
-    bool over() const { return ends[0].over() && ends[1].over(); }
-  };
-  struct ClientRun {
-    unsigned node = 0;
-    unsigned life = 0;
-    std::unique_ptr<proxy::Client> client;
-    bool busy = false;    // it waits for an answer, or for room
-    bool doomed = false;  // to die when it stops waiting
-    bool slow = false;
-    std::uint32_t receive_bytes = 0;
-    Instant stopped_until;
-    Instant wake = Instant::never();
-    unsigned turns = 0;
-    unsigned quiet = 0;          // turns one after the other that found nothing to do
-    std::vector<unsigned> ends;  // flow * 2 + end
-  };
-
   // --- NetworkEvents
   Instant now() const override { return events_.now(); }
   void arrives(Instant at, unsigned node, unsigned link, FrameRef frame) override;
   void traced(unsigned from, unsigned to, unsigned link, const char* fate, ByteView frame) override;
 
+  // --- FaultDriver
+  bool step() override;
+  bool run_until(Instant end) override;
+
   // --- Stage
-  unsigned clusters() const override { return static_cast<unsigned>(nodes_.size()); }
+  unsigned clusters() const override { return nodes_.size(); }
   std::unique_ptr<proxy::Service> service(unsigned cluster) override;
   void call_at(Instant at, unsigned cluster) override;
-  void tell(const std::string& what) override { trace("{}", what); }
+  void wake_proxies(unsigned cluster) override { nodes_.wake_proxies(cluster); }
+  bool may_lose(unsigned a, unsigned b) const override { return nodes_.may_lose(a, b); }
+  void tell(const std::string& what) override { log_.trace("{}", what); }
+  void fail(const std::string& what) override { log_.fail(what); }
 
-  void plan_flows();
-  void plan_faults();
-  void boot(unsigned node);
-  proxy::NodeConfig node_config(unsigned node) const;
+  // False: the event is superseded, and nothing happened.
+  bool handle(const WorldEvent& event);
+  void end_faults();
+  void on_trouble(const WorldEvent& event);
+  void carry_out(const Partition& partition);
+  void carry_out(const PathCut& cut);
+  void carry_out(const LinkChange& change);
+  void carry_out(const ProxyStall& stall);
+  void carry_out(const ProxyDeath& death);
+  void carry_out(const ProxyResize& resize);
+  void carry_out(const ControlStall& stall);
+  void carry_out(const ClockJump& jump);
+  void carry_out(const NodeHold& hold);
+  void carry_out(const NodeStop& stop);
+  void carry_out(const NodeContinue&);
+  void carry_out(const ForgedArp& forged);
+  void carry_out(const NodeDeath& death);
+  void carry_out(const NodeStart& start);
+  void carry_out(const ClientDeath& death);
+  void carry_out(const ClientStop& stop);
 
-  // One event; false when the world has failed or nothing is left to happen.
-  bool step();
-  bool run_until(Instant end);
-  void handle(const Event& event);
-  void worker_turn(unsigned node, unsigned proxy);
-  void control_turn(unsigned node);
-  void wake_proxy(unsigned node, unsigned proxy, Instant at);
-  void wake_proxies(unsigned node) override;
-  void wake_control(unsigned node, Instant at);
-  void client_turn(unsigned index);
-  void wake_client(unsigned index, Instant at);
-  void trouble(const Event& event);
-  void again(Trouble what, double every_ms);
-  void hold(unsigned node, Instant until);
-  void forge_arp(unsigned node);
-  void stop_node(unsigned node);
-  void continue_node();
-  void check_silence(unsigned node, bool given_up);
-
-  void attach(unsigned index);
-  void destroy(unsigned index);
-  void take_messages(unsigned index, bool* worked);
-  void on_message(unsigned client, proxy::Connection& from, ByteView message);
-  void adopt(unsigned client, proxy::Connection& connection);
-  void begin_flows(unsigned index, bool* worked);
-  void connect(Flow& flow);
-  void send_some(Flow& flow, unsigned end, bool* worked);
-  bool send_one(Flow& flow, unsigned end);
-  void watch(Flow& flow, unsigned end, bool* worked);
-  void close(Flow& flow, unsigned end);
-  void note_lost(Flow& flow, unsigned end, const char* how);
-  bool may_be_lost(const Flow& flow) const;
-  bool may_lose(unsigned a, unsigned b) const override;
-  ByteView content(const Flow& flow, unsigned direction, const Message& message);
   void note_memory();
   bool all_over() const;
   void check_end();
   std::string unfinished() const;
 
-  Instant node_now(unsigned node) const { return events_.now() + nodes_[node].skew; }
-  bool faulty() const { return events_.now() < quiet_from_; }
-  void fail(const std::string& what) override;
-  template <class... Args>
-  void trace(fmt::format_string<Args...> format, Args&&... args);
-
   const WorldConfig config_;
-  const bool tracing_;
   Prng random_;
-  EventQueue<Event> events_;
-  std::unique_ptr<Network> network_;
-  std::vector<NodeRun> nodes_;
-  std::vector<ClientRun> clients_;
-  std::deque<Flow> flows_;
+  WorldEvents events_;
+  WorldLog log_;
+  Network network_;
+  FaultNodes nodes_;
+  TroublePlanner trouble_;
+  FaultClients clients_;
   std::unique_ptr<SharedMemory> shared_memory_;
-  std::vector<std::byte> contents_;  // what messages are made of
-  std::vector<std::byte> scratch_;
-  Instant faults_end_;
-  unsigned stopped_ = 0;  // the node that is stopped
-  Instant stopped_at_ = Instant::never();
-  Instant quiet_from_;  // a path or a proxy may be dead for longer
-  // When one of the two last gave up the other.
-  std::array<std::array<Instant, Network::kMaxNodes>, Network::kMaxNodes> lost_at_;
-  bool anybody_lost_ = false;
-  unsigned depth_ = 0;  // clients that wait for something
   WorldResult result_;
   std::size_t heap_at_start_ = 0;
   std::size_t heap_most_ = 0;
