@@ -6,12 +6,6 @@
 #include "base/mutant.h"
 
 namespace braid::stack {
-namespace {
-
-// An end that closes says so until its peer shows that it knows, but not more often.
-constexpr unsigned kGoodbyes = 4;
-
-}  // namespace
 
 SubConnection::SubConnection(const SubConnectionConfig& config, std::uint64_t epoch, Instant now,
                              Agenda::Entry entry)
@@ -38,7 +32,7 @@ SubConnectionStats SubConnection::stats() const {
 // ---------------------------------------------------------------- sending
 
 void SubConnection::send(OutMessage& m) {
-  CHECK(!closing_);
+  CHECK(!end_.closing());
   if (!messages_.push(m)) return;
   entry_.set_ready();
   if (shut_out()) entry_.set_due(Instant());  // so that the window is probed
@@ -125,10 +119,9 @@ std::size_t SubConnection::write_due(Instant now, MutableBytes room, std::uint64
     peer_window_.probed(now, liveness_.probe_interval());
     return write_empty(now, PacketType::kProbe, room, sum);
   }
-  if (closing_ && !has_unfinished() && goodbye_due_ <= now) {  // SC-11
+  if (may_end() && end_.close_due() <= now) {  // SC-11
     const std::size_t written = write_empty(now, PacketType::kClose, room, sum);
-    goodbye_due_ = now + recovery_.rtt().rto();
-    if (++goodbyes_ == kGoodbyes) start_over(now, SubConnectionEvent::kEnded, epoch());
+    if (end_.close_sent(now, recovery_.rtt().rto())) start_over(now, SubConnectionEvent::kEnded, epoch());
     return written;
   }
   if (liveness_.probe_due() <= now) return write_empty(now, PacketType::kProbe, room, sum);  // SC-8
@@ -235,8 +228,7 @@ PacketFate SubConnection::on_hello(Instant now, const PacketHeader& h, ByteView 
     case Handshake::Hello::kUnknownEpoch:
       return PacketFate::kUnknownEpoch;
     case Handshake::Hello::kUnknownPeer:
-      if (closing_ && goodbyes_ > 0) {
-        // Our peer has closed its end as well: nothing is left to be told (SC-11).
+      if (end_.over_at_new_handshake()) {  // SC-11
         start_over(now, SubConnectionEvent::kEnded, epoch());
         schedule();
       } else {
@@ -270,7 +262,7 @@ PacketFate SubConnection::on_hello(Instant now, const PacketHeader& h, ByteView 
 // SC-11
 PacketFate SubConnection::on_close(Instant now) {
   lose_peer(now, handshake_.next_epoch());
-  peer_closed_ = true;
+  end_.on_close();
   schedule();
   return PacketFate::kNothing;
 }
@@ -287,7 +279,7 @@ void SubConnection::enter(SubConnectionEvent event) {
 void SubConnection::establish(Instant now, const Handshake::Peer& peer) {
   enter(SubConnectionEvent::kPeerKnown);
   handshake_.establish(peer);
-  peer_closed_ = false;
+  end_.on_established();
   liveness_.received(now);
   liveness_.set_path_alive();
   acknowledger_.acknowledge_at(now);  // the peer may not know yet that we know it: any packet tells
@@ -332,7 +324,7 @@ void SubConnection::take_over(Instant now) {
 OutMessage* SubConnection::fence(Instant now) {
   OutMessage* const first = messages_.take_back(recovery_.window());
   messages_.forget_load();
-  closing_ = false;
+  end_.reopen();
   start_over(now, SubConnectionEvent::kFenced, epoch());
   liveness_.set_path_alive();
   schedule();
@@ -341,9 +333,7 @@ OutMessage* SubConnection::fence(Instant now) {
 
 void SubConnection::close(Instant now) {
   if (state_ == State::kFenced || state_ == State::kClosed) return;
-  closing_ = true;
-  goodbyes_ = 0;
-  goodbye_due_ = now;
+  end_.close(now);
   if (!established() && !has_unfinished()) start_over(now, SubConnectionEvent::kEnded, epoch());
   schedule();
 }
@@ -365,7 +355,7 @@ void SubConnection::rename(StackId local, StackId remote, std::uint64_t shared_h
 }
 
 void SubConnection::reopen(Instant now, std::uint64_t incarnation, std::uint64_t epoch) {
-  closing_ = false;
+  end_.reopen();
   config_.incarnation = incarnation;
   start_over(now, SubConnectionEvent::kReopened, epoch != 0 ? epoch : handshake_.next_epoch());
   schedule();
@@ -379,7 +369,7 @@ void SubConnection::on_timer(Instant now) {
     case State::kClosed:
       return;
     case State::kHandshake:
-      if (closing_ && !has_unfinished())
+      if (may_end())
         start_over(now, SubConnectionEvent::kEnded, epoch());
       else
         handshake_.on_timer(now);
@@ -423,7 +413,7 @@ Instant SubConnection::next_event() const {
   if (messages_.has_unsent() && congestion.enabled() && may_send(congestion.departure()))
     next = earlier(next, congestion.departure());
   if (shut_out()) next = earlier(next, peer_window_.probe_due());
-  if (closing_ && !has_unfinished()) next = earlier(next, goodbye_due_);
+  if (may_end()) next = earlier(next, end_.close_due());
   return earlier(next, liveness_.judgement_due());
 }
 

@@ -12,9 +12,10 @@
 //   PeerWindow      how much the peer takes
 //   Acknowledger    which packets have arrived, and when the peer is told
 //   Liveness        whether path and peer are alive
+//   OrderlyEnd      the closing of one end, of which the other is told
 //
 // These decide; this class carries packets and decisions from one to the other, and owns what concerns all of
-// them: the state, and the orderly end.
+// them: the state.
 //
 // A fenced end drops everything and sends nothing: what its driver took back goes other ways, so nothing that
 // is still in flight here may count any more (SC-10). Where no other way is left to tell a peer of it, the
@@ -35,6 +36,7 @@
 #include "stack/liveness.h"
 #include "stack/loss_recovery.h"
 #include "stack/message_queue.h"
+#include "stack/orderly_end.h"
 #include "stack/packet_writer.h"
 #include "stack/peer_window.h"
 #include "stack/sub_connection_config.h"
@@ -135,7 +137,7 @@ class SubConnection {
   State state() const { return state_; }
   bool established() const { return state_ == State::kEstablished; }
   // send() may be called: it is neither fenced nor closed, nor shall it be closed.
-  bool may_take() const { return !closing_ && state_ != State::kFenced && state_ != State::kClosed; }
+  bool may_take() const { return !end_.closing() && state_ != State::kFenced && state_ != State::kClosed; }
   // The peer sent a packet to this incarnation, not only a hello: it closed every earlier one (SC-13).
   bool confirmed() const { return handshake_.confirmed(); }
   // Nothing was received for the path death time.
@@ -153,7 +155,7 @@ class SubConnection {
   }
   bool refused_hash() const { return handshake_.refused_hash(); }
   // The last peer said that it ends: it was not merely silent.
-  bool peer_closed() const { return peer_closed_; }
+  bool peer_closed() const { return end_.peer_closed(); }
   bool has_unfinished() const { return messages_.has_unsent() || !recovery_.idle(); }
   // Messages that were given to send() and are neither finished nor fenced, and their bytes: the load.
   std::uint32_t queued_messages() const { return messages_.queued_messages(); }
@@ -183,6 +185,8 @@ class SubConnection {
   }
   // Only the peer's window, or only the peer's silence about it, keeps us from sending (SW-9).
   bool shut_out() const { return messages_.has_unsent() && recovery_.idle() && peer_window_.closed(); }
+  // It closes, and everything is acknowledged.
+  bool may_end() const { return end_.closing() && !has_unfinished(); }
   // Something is due then. entry_.due() is never later than what is due next; early costs a look.
   void wake(Instant when) {
     if (when < entry_.due()) entry_.set_due(when);
@@ -198,7 +202,7 @@ class SubConnection {
   std::size_t write_hello(Instant now, MutableBytes room, std::uint64_t* sum);
   std::size_t write_new(Instant now, MutableBytes room, std::uint64_t* sum);
   std::size_t write_lost(Instant now, Seq seq, MutableBytes room, std::uint64_t* sum);
-  // Whatever is due without records: an acknowledgement, a probe, a goodbye.
+  // Whatever is due without records: an acknowledgement, a probe, a Close.
   std::size_t write_due(Instant now, MutableBytes room, std::uint64_t* sum);
   void data_left(Instant now);
 
@@ -228,10 +232,7 @@ class SubConnection {
   Liveness liveness_;
   std::uint32_t burst_ = 0;  // new packets since the queue was empty
   bool lost_ = false;
-  bool closing_ = false;
-  bool peer_closed_ = false;
-  unsigned goodbyes_ = 0;  // that were sent
-  Instant goodbye_due_;
+  OrderlyEnd end_;
   Agenda::Entry entry_;
   SubConnectionStats stats_;
 };
