@@ -12,42 +12,6 @@
 #include "stack/wire/udp.h"
 
 namespace braid::stack {
-namespace {
-
-std::vector<LocalLink> local_links(const StackConfig& config) {
-  std::vector<LocalLink> links;
-  for (std::uint16_t i = 0; i < config.interfaces.size(); ++i) {
-    const Interface& own = config.interfaces[i];
-    // With static neighbours only no host learns from it. One proxy announces for the whole node.
-    const bool announce = config.local.proxy == ProxyId(0) &&
-                          std::any_of(config.remotes.begin(), config.remotes.end(),
-                                      [&](const auto& r) { return r.link == LinkId(i) && !r.mac; });
-    links.push_back({LinkId(i), own.mac, own.address, announce});
-  }
-  return links;
-}
-
-NeighboursConfig neighbours_config(const StackConfig& config) {
-  NeighboursConfig n;
-  n.capacity = std::max<std::uint32_t>(n.capacity, static_cast<std::uint32_t>(2 * config.remotes.size()));
-  return n;
-}
-
-IpSenderConfig sender_config(const StackConfig& config) {
-  return {.mtu_bytes = config.mtu_bytes,
-          .queued_packets = config.outgoing_packets,
-          .patience = config.outgoing_patience,
-          .proxies = config.proxies,
-          .long_packets = config.fragmentation == Fragmentation::kIp};
-}
-
-// What every IPv4 host must take (RFC 791); below it no packet of ours is sure to fit.
-constexpr std::uint32_t kMinMtuBytes = 576;
-// The longest piece, and the longest headers before it.
-constexpr std::size_t kWholePiecePacketBytes = kMaxPacketHeaderBytes + kPartRecordBytes + kMaxPieceBytes;
-static_assert(kWholePiecePacketBytes <= kUdpMaxPayloadBytes);
-
-}  // namespace
 
 Stack::Stack(const StackConfig& config, Instant now)
     : config_(config),
@@ -60,8 +24,7 @@ Stack::Stack(const StackConfig& config, Instant now)
       receiver_(config_.interfaces, ports_, config.reassembly),
       sender_(config_.interfaces, sender_config(config)),
       icmp_(config_.interfaces, sender_, config.icmp_errors_per_second, config.icmp_errors_at_once) {
-  CHECK(!config.interfaces.empty());
-  CHECK_GE(config.mtu_bytes, kMinMtuBytes);
+  check(config);
   remotes_.reserve(config.remotes.size());
   Prng prng(config.seed);
   // An epoch is never 0, which says "unknown".
@@ -71,16 +34,8 @@ Stack::Stack(const StackConfig& config, Instant now)
 }
 
 void Stack::add_remote(const RemoteStack& remote, std::uint64_t epoch, Instant now) {
-  CHECK_LT(remote.id.cluster.value(), kMaxClusters);
-  CHECK_LT(remote.id.proxy.value(), kMaxProxiesPerCluster);
-  CHECK_LT(remote.link.value(), config_.interfaces.size());
-  SubConnectionConfig sub = config_.sub_connection;
-  name_ends(sub, remote);
-  sub.incarnation = remote.incarnation;
-  sub.wanted_source_port = remote.wanted_source_port;
-  sub.max_payload_bytes = max_payload_bytes();
-  sub_connections_.push_back(
-      std::make_unique<SubConnection>(sub, epoch, now, agenda_.entry(sub_connections_.size())));
+  sub_connections_.push_back(std::make_unique<SubConnection>(sub_connection_config(config_, remote), epoch,
+                                                             now, agenda_.entry(sub_connections_.size())));
   SubConnection* const s = sub_connections_.back().get();
   by_cluster_[remote.id.cluster.value()].push_back(s);
   by_id_[remote.id.cluster.value()][remote.id.proxy.value()] = s;
@@ -91,26 +46,11 @@ void Stack::add_remote(const RemoteStack& remote, std::uint64_t epoch, Instant n
     CHECK(neighbours_.add_static(remote.link, remotes_[remotes_.size() - 1].next_hop, *remote.mac));
 }
 
-void Stack::name_ends(SubConnectionConfig& sub, const RemoteStack& remote) const {
-  sub.local = remote.names ? remote.names->us : config_.local;
-  sub.remote = remote.names ? remote.names->it : remote.id;
-  sub.shared_hash = remote.names ? remote.names->shared_hash : config_.sub_connection.shared_hash;
-}
-
 bool Stack::set_remote(std::size_t index, const RemoteStack& remote) {
   if (!remotes_.replace(index, remote)) return false;
-  SubConnection& sub = *sub_connections_[index];
-  SubConnectionConfig ends = sub.config();
-  name_ends(ends, remote);
-  sub.rename(ends.local, ends.remote, ends.shared_hash);
+  const SubConnectionConfig ends = sub_connection_config(config_, remote);
+  sub_connections_[index]->rename(ends.local, ends.remote, ends.shared_hash);
   return true;
-}
-
-std::size_t Stack::max_payload_bytes() const {
-  if (config_.fragmentation == Fragmentation::kIp)
-    return std::min(kWholePiecePacketBytes,
-                    kMaxFragments * fragment_payload_bytes(config_.mtu_bytes) - kUdpHeaderBytes);
-  return config_.mtu_bytes - kIpv4HeaderBytes - kUdpHeaderBytes;
 }
 
 SubConnection* Stack::find(StackId id) {

@@ -21,7 +21,6 @@
 #include "base/prng.h"
 #include "base/time.h"
 #include "stack/agenda.h"
-#include "stack/fragmentation.h"
 #include "stack/icmp_sender.h"
 #include "stack/interface.h"
 #include "stack/ip_receiver.h"
@@ -30,33 +29,13 @@
 #include "stack/reassembly.h"
 #include "stack/remote.h"
 #include "stack/remotes.h"
+#include "stack/stack_config.h"
 #include "stack/sub_connection.h"
 #include "stack/udp_ports.h"
 #include "stack/wire/icmp.h"
 #include "stack/wire/segment.h"
 
 namespace braid::stack {
-
-using braid::kMaxClusters;
-
-struct StackConfig {
-  StackId local;
-  std::vector<Interface> interfaces;   // by link, at least one
-  std::uint16_t udp_port_base = 7700;  // proxy i of this node listens on base + i
-  std::uint16_t proxies = 1;           // of this node: whose ports are ours to hand over
-  std::uint32_t mtu_bytes = 1500;
-  Fragmentation fragmentation = Fragmentation::kTransport;
-  ReassemblyConfig reassembly;
-  // Datagrams and ICMP messages that may wait to leave, each of 64 KiB of address space; one more is dropped.
-  std::uint32_t outgoing_packets = 16;
-  Duration outgoing_patience = 3_s;  // with ARP; then they are dropped
-  // ICMP errors about packets that nothing here takes: enough for a person who tries, few in a flood.
-  std::uint32_t icmp_errors_per_second = 100;
-  std::uint32_t icmp_errors_at_once = 20;
-  SubConnectionConfig sub_connection;  // local, remote and max_payload_bytes are filled in
-  std::vector<RemoteStack> remotes;
-  std::uint64_t seed = 1;  // of epochs and of packets' identifications
-};
 
 struct StackStats {
   std::uint64_t packets_received = 0;
@@ -216,8 +195,6 @@ class Stack {
  private:
   SubConnection* find(StackId id);
   void add_remote(const RemoteStack& remote, std::uint64_t epoch, Instant now);
-  void name_ends(SubConnectionConfig& sub, const RemoteStack& remote) const;
-  std::size_t max_payload_bytes() const;
 
   [[gnu::noinline]] void receive_other(Instant now, LinkId link, ByteView frame, Received& received);
   // One for each kind of arrival.
