@@ -16,7 +16,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <deque>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -27,6 +26,7 @@
 #include "base/guarded.h"
 #include "base/system_error.h"
 #include "proxy/channel/unix_socket.h"
+#include "proxy/daemon/client_sockets.h"
 #include "proxy/daemon/idle.h"
 #include "proxy/daemon/limited_log.h"
 #include "proxy/daemon/node.h"
@@ -73,19 +73,7 @@ void run_proxy(Worker& worker, const IdleConfig& config, ProxyCounters& counters
   worker.publish_counters();
 }
 
-// Sockets of clients, two descriptors for each; the usual limit of a process is 1024.
-constexpr std::size_t kMaxClients = 256;
-// Answers and events that a client has not read. It is not heard while there are any, so only accepted
-// connections can make more of them; a client with so many has stopped reading.
-constexpr std::size_t kMaxUnsent = 4096;
 constexpr Duration kNoDescriptorsPause = 100_ms;
-
-struct Connected {
-  int fd;
-  Node::ClientId id;
-  bool has_spoken = false;
-  std::deque<Node::Outbound> unsent;
-};
 
 // Nothing where the process may use the proxies: only this user's and root's may. The kernel vouches for who it is.
 std::optional<std::string> refusal(int fd) {
@@ -116,9 +104,6 @@ constexpr int kAcceptsPerTurn = 16;
 class Server {
  public:
   Server(Node& node, int listener, int signals) : node_(node), listener_(listener), signals_(signals) {}
-  ~Server() {
-    for (const Connected& c : clients_) ::close(c.fd);
-  }
 
   void serve(int ready_fd) {
     bool told_ready = false;
@@ -146,18 +131,13 @@ class Server {
   int turn() {
     int work = node_.do_control(monotonic_now());
     for (; const std::optional<Node::Outbound> out = node_.poll_outbound(); ++work) {
-      Connected* const c = find(out->client);
-      if (c == nullptr) continue;
-      c->unsent.push_back(*out);
-      tell(*c);
-      if (c->unsent.size() > kMaxUnsent) {
-        if (expulsions_.on_event(monotonic_now()))
-          spdlog::error("client {} does not read what it is told and is disconnected", c->id);
-        drop(out->client);
-      }
+      if (clients_.send(*out)) continue;
+      if (expulsions_.on_event(monotonic_now()))
+        spdlog::error("client {} does not read what it is told and is disconnected", out->client);
+      drop(out->client);
     }
     while (const std::optional<Node::ClientId> id = node_.poll_expelled()) {
-      if (find(*id) == nullptr) continue;
+      if (!clients_.has(*id)) continue;
       if (expulsions_.on_event(monotonic_now()))
         spdlog::error("client {} wrote nonsense into its channel and is disconnected", *id);
       drop(*id);
@@ -187,29 +167,9 @@ class Server {
       spdlog::warn("{} more {}, {} in all since this braidd began", *untold, what, log.all());
   }
 
-  Connected* find(Node::ClientId id) {
-    const auto c =
-        std::find_if(clients_.begin(), clients_.end(), [&](const Connected& x) { return x.id == id; });
-    return c == clients_.end() ? nullptr : &*c;
-  }
-
-  // What its socket has room for: a client that does not read keeps nobody but itself waiting. That it is
-  // dead is noticed when it is heard.
-  static void tell(Connected& c) {
-    while (!c.unsent.empty()) {
-      const Node::Outbound& out = c.unsent.front();
-      if (send_message(c.fd, out.message, out.fd, false) == Sent::kNoRoom) return;
-      c.unsent.pop_front();
-    }
-  }
-
   void drop(Node::ClientId id) {
     node_.client_gone(id);
-    const auto c =
-        std::find_if(clients_.begin(), clients_.end(), [&](const Connected& x) { return x.id == id; });
-    if (c == clients_.end()) return;
-    ::close(c->fd);
-    clients_.erase(c);
+    clients_.remove(id);
   }
 
   // True when it is time to end.
@@ -218,14 +178,13 @@ class Server {
     fds_.clear();
     fds_.push_back({signals_, POLLIN, 0});
     fds_.push_back({now < accept_paused_until_ ? -1 : listener_, POLLIN, 0});
-    for (const Connected& c : clients_)
-      fds_.push_back({c.fd, static_cast<short>(c.unsent.empty() ? POLLIN : POLLOUT), 0});
+    clients_.append_to(fds_);
     if (::poll(fds_.data(), fds_.size(), timeout_ms) <= 0) return false;
     if (fds_[0].revents != 0) return true;
     // The new one comes last: a client that is dropped to make room for it must not take its descriptor's
     // number into the look-ups below.
     for (std::size_t i = 2; i < fds_.size(); ++i)
-      if (fds_[i].revents != 0) serve_client(fds_[i].fd);
+      if (fds_[i].revents != 0) serve_client(clients_.serve(fds_[i].fd));
     if (fds_[1].revents != 0) accept_clients();
     return false;
   }
@@ -247,11 +206,11 @@ class Server {
     std::optional<std::string> refused = refusal(fd);
     if (!refused && !make_room())
       refused = fmt::format("{} clients are attached to this braidd, the most that it serves: end some",
-                            kMaxClients);
+                            ClientSockets::kMaxClients);
     if (refused) {
       refuse(fd, *refused);
     } else {
-      clients_.push_back({fd, node_.add_client(), false, {}});
+      clients_.add(fd, node_.add_client());
     }
     return true;
   }
@@ -265,39 +224,25 @@ class Server {
 
   // Who connects and says nothing makes way for who does.
   bool make_room() {
-    if (clients_.size() < kMaxClients) return true;
-    const auto silent =
-        std::find_if(clients_.begin(), clients_.end(), [](const Connected& c) { return !c.has_spoken; });
-    if (silent == clients_.end()) return false;
-    drop(silent->id);
+    if (!clients_.full()) return true;
+    const std::optional<ClientId> silent = clients_.first_silent();
+    if (!silent) return false;
+    drop(*silent);
     return true;
   }
 
-  void serve_client(int fd) {
-    const auto c =
-        std::find_if(clients_.begin(), clients_.end(), [&](const Connected& x) { return x.fd == fd; });
-    if (c == clients_.end()) return;
-    if (!c->unsent.empty()) {
-      tell(*c);
-      if (!c->unsent.empty()) return;
-    }
-    control::Message message;
-    int passed = -1;
-    pollfd readable{fd, POLLIN, 0};
-    if (::poll(&readable, 1, 0) <= 0) return;
-    if (!receive_message(fd, &message, &passed)) {
-      drop(c->id);
-      return;
-    }
-    if (passed >= 0) ::close(passed);  // nobody is asked for one
-    c->has_spoken = true;
-    node_.on_request(monotonic_now(), c->id, message);
+  void serve_client(const std::optional<ClientSockets::Request>& request) {
+    if (!request) return;
+    if (request->message)
+      node_.on_request(monotonic_now(), request->client, *request->message);
+    else
+      drop(request->client);
   }
 
   Node& node_;
   int listener_;
   int signals_;
-  std::vector<Connected> clients_;
+  ClientSockets clients_;
   std::vector<pollfd> fds_;
   Instant accept_paused_until_;
   LimitedLog refusals_{kLinesAtOnce};
