@@ -56,6 +56,11 @@ if(BRAID_FUZZ)
     -fsanitize-coverage-ignorelist=${PROJECT_SOURCE_DIR}/tests/fuzz/without_coverage.txt -fno-sanitize=null,vptr)
 endif()
 
+if(BRAID_COVERAGE)
+  add_compile_options(-fprofile-instr-generate -fcoverage-mapping)
+  add_link_options(-fprofile-instr-generate)
+endif()
+
 find_program(BRAID_CCACHE ccache)
 if(BRAID_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${BRAID_CCACHE})

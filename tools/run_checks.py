@@ -48,6 +48,7 @@ FULL_CHECKS = [
     # Every process of every application's run is killed once; the tests above kill some.
     ("every process killed once",
      ["env", "BRAID_STRESS_ALL=1", "build/release/bin/braid_run_stress_test", "--gtest_filter=*Killed*"]),
+    ("lines that the fuzzers reach", ["tools/fuzz_coverage"]),
     # Any of a run's processes at any moment; the test among those above takes 20.
     ("processes killed at 1,000 random moments",
      ["python3", "tests/live/random_kills_test.py", "build/release/bin", "--moments", "1000", "--seed", "0"]),
