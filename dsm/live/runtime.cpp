@@ -26,9 +26,6 @@ namespace {
 // How long finish() waits for the last call of the others. All
 // have finished by then, so only a lost process can be missing.
 constexpr Duration kLeaveTimeout = 2_s;
-// Faults at one address of one node, one after the other, which needed nothing from the engine. Another node's operation
-// can open a page between the fault and its handling, but not so often.
-constexpr unsigned kMaxRepetitions = 10'000;
 
 Shape shape_of(const Environment& e) {
   return {.clusters = e.clusters,
@@ -342,7 +339,7 @@ bool Runtime::on_fault(std::uintptr_t address, bool write) {
     report_access_behind_heap();
     return false;
   }
-  note_repetition(local, address, complete);
+  if (times_[local].repetitions.on_fault(address, complete)) fail_for_endless_faults(local, address);
   if (combiner_.tracing()) {
     FaultStamps& stamps = combiner_.stamps(local);
     stamps.entered = began;
@@ -357,12 +354,7 @@ bool Runtime::on_fault(std::uintptr_t address, bool write) {
   return true;
 }
 
-// The engine has opened the page, and yet the access fails: the program's own mprotect() or mmap() forbids it.
-void Runtime::note_repetition(unsigned local, std::uintptr_t address, bool complete) {
-  Times& times = times_[local];
-  times.repetitions = complete && times.last_fault == address ? times.repetitions + 1 : 0;
-  times.last_fault = address;
-  if (times.repetitions < kMaxRepetitions) return;
+void Runtime::fail_for_endless_faults(unsigned local, std::uintptr_t address) const {
   fail(
       "compute node {}: address {:#x} of shared memory stays forbidden although the runtime has permitted the access: the "
       "program must not change the heap's protections or mappings (mprotect(), mmap())",

@@ -28,6 +28,7 @@
 #include "dsm/live/combiner.h"
 #include "dsm/live/crew.h"
 #include "dsm/live/environment.h"
+#include "dsm/live/fault_repetitions.h"
 #include "dsm/live/inspector.h"
 #include "dsm/live/memory.h"
 #include "dsm/live/network.h"
@@ -77,8 +78,7 @@ class Runtime final : public Host, private FaultSink {
 
  private:
   struct alignas(64) Times : NodeTimes {
-    std::uintptr_t last_fault = 0;
-    unsigned repetitions = 0;  // of it
+    FaultRepetitions repetitions;
   };
 
   Runtime(const Environment& environment, std::unique_ptr<Network> network, Memory memory);
@@ -91,8 +91,8 @@ class Runtime final : public Host, private FaultSink {
   enum class AtDeadline : std::uint8_t { kFail, kGoOn };
   void call_together(const CollectiveCall& call, Instant deadline = Instant::never(),
                      AtDeadline then = AtDeadline::kFail);
-  // After a fault that the engine has handled. Ends the process if the access can never succeed.
-  void note_repetition(unsigned local, std::uintptr_t address, bool complete);
+  // Ends the process: the access can never succeed.
+  [[noreturn]] void fail_for_endless_faults(unsigned local, std::uintptr_t address) const;
   void run_on_all(const std::function<void(unsigned)>& job);
   void stop_threads();
 
