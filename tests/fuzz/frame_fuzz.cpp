@@ -268,12 +268,15 @@ void run(FrameWorld& world, Input& in) {
   world.expect_recovery();
 }
 
-// As run() and FrameWorld::make_frame() read it: a frame of the peer's, a fragment, or records behind a header that has the
+// As run() and FrameWorld::make_frame() read it: a frame of the peer's, a fragment, an ICMP message, or records behind a header that has the
 // epochs of both.
 std::vector<std::byte> make_operation(fuzz::Draw& draw) {
   fuzz::Writer w;
   w.byte(4).byte(1);
-  switch (draw.below(4)) {
+  switch (draw.below(5)) {
+    case 4:
+      w.byte(2).byte(1).byte(draw.below(4)).number(std::uint16_t{0x4000});
+      return w.some_bytes(fuzz::make_icmp(draw, kEnds)).take();
     case 0:
       return w.byte(0).some_bytes(fuzz::make_frame(draw, kEnds, fuzz::make_packet(draw))).take();
     case 1:

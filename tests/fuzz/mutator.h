@@ -203,6 +203,28 @@ inline std::vector<std::byte> make_frame(Draw& draw, const FrameEnds& ends, Byte
   return frame;
 }
 
+// An ICMP message with a right checksum: echoes most of all, and errors about a packet that may be ours.
+inline std::vector<std::byte> make_icmp(Draw& draw, const FrameEnds& ends) {
+  static constexpr std::uint8_t kTypes[] = {8, 0, 3, 11, 12, 5};
+  Writer w;
+  w.byte(draw.one_in(2)   ? 8u
+         : draw.one_in(8) ? draw.number<std::uint8_t>()
+                          : kTypes[draw.below(std::size(kTypes))]);
+  w.byte(draw.one_in(2) ? 0u : draw.below(16)).number(std::uint16_t{0}).number(draw.number<std::uint32_t>());
+  if (draw.one_in(2)) {
+    // The beginning of a datagram that the receiver of this has sent.
+    const FrameEnds back = {
+        {}, {}, ends.destination_address, ends.source_address, ends.destination_port, ends.source_port};
+    const std::vector<std::byte> sent = udp_frame(back, draw.bytes(draw.below(16)));
+    w.bytes(ByteView(sent).subspan(kEthernetBytes, draw.length(kIpv4Bytes + kUdpBytes) - 1));
+  } else {
+    w.bytes(draw.bytes(draw.below(64)));
+  }
+  std::vector<std::byte> message = w.take();
+  store_be<std::uint16_t>(message.data() + 2, static_cast<std::uint16_t>(~internet_sum(message)));
+  return message;
+}
+
 // --- the control socket
 
 inline proxy::control::Message make_request(Draw& draw) {

@@ -64,6 +64,21 @@ TEST(Mutator, FramesHaveRightChecksumsAndLengthsRightOrWrongByOne) {
   EXPECT_GT(udp_wrong[1], kTries / 2);
 }
 
+TEST(Mutator, IcmpMessagesHaveRightChecksums) {
+  unsigned echoes = 0;
+  std::set<std::byte> types;
+  for (unsigned seed = 0; seed < kTries; ++seed) {
+    Draw draw(seed);
+    const std::vector<std::byte> message = make_icmp(draw, kEnds);
+    ASSERT_GE(message.size(), 8u);
+    EXPECT_EQ(internet_sum(message), 0xffffu) << seed;
+    types.insert(message[0]);
+    if (message[0] == std::byte{8} && message[1] == std::byte{0}) ++echoes;
+  }
+  EXPECT_GE(types.size(), 6u);
+  EXPECT_GT(echoes, kTries / 8);
+}
+
 TEST(Mutator, EveryByteOfTheHeadersChanges) {
   std::array<std::set<std::byte>, kPayloadAt> seen;
   std::array<std::set<std::byte>, stack::kMaxPacketHeaderBytes> header;

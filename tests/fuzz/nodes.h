@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <map>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -22,18 +24,19 @@ class BlockRegion final : public proxy::SharedRegion {
   static Result<std::unique_ptr<proxy::SharedRegion>> make(std::uint64_t bytes) {
     return std::unique_ptr<proxy::SharedRegion>(std::make_unique<BlockRegion>(bytes));
   }
-  explicit BlockRegion(std::uint64_t bytes) : lines_(bytes / sizeof(Line) + 1) {}
+  explicit BlockRegion(std::uint64_t bytes) : memory_(::operator new(bytes, kAlignment)) {
+    std::memset(memory_, 0, bytes);
+  }
+  ~BlockRegion() override { ::operator delete(memory_, kAlignment); }
 
   int fd() const override { return -1; }
-  std::byte* map() override { return lines_.front().bytes; }
+  std::byte* map() override { return static_cast<std::byte*>(memory_); }
   void unmap(std::byte*) override {}
   void isolate(std::byte*) override {}
 
  private:
-  struct alignas(kCacheLine) Line {
-    std::byte bytes[kCacheLine];
-  };
-  std::vector<Line> lines_;
+  static constexpr std::align_val_t kAlignment{kCacheLine};
+  void* const memory_;
 };
 
 class Nodes {
@@ -89,6 +92,7 @@ class Nodes {
     n.seed = 5u + cluster;
     n.listen_address = "@unused";
     n.channel.max_ports = 64;  // every input pays for them
+    n.channel.send_descriptors = 128;
     // They may also connect as if each was a machine of its own.
     n.machines = {.connect = true, .accept = true, .slots = 1, .max_proxies = 1};
     proxy::LinkConfig link;
