@@ -3,17 +3,9 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/ethernet.h"
+#include "sim/frame_fields.h"
 
 namespace braid::sim {
-
-namespace {
-
-bool is_ipv4(ByteView frame) {
-  return frame.size() > kEthernetHeaderBytes && load_be<std::uint16_t>(frame.data() + 12) == 0x0800;
-}
-
-}  // namespace
 
 const char* to_string(Passage::Lost lost) {
   switch (lost) {

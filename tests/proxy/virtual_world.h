@@ -15,6 +15,7 @@
 
 #include "base/bytes.h"
 #include "sim/event_queue.h"
+#include "sim/frame_fields.h"
 #include "sim/frame_pool.h"
 #include "sim/links.h"
 #include "sim/virtual_config.h"
@@ -194,9 +195,10 @@ class VirtualWorld final : private sim::VirtualNic::Wire {
   bool send(const ProxyAddress& from, unsigned ni, sim::FrameRef frame) {
     // The last byte of the address. What is not for a proxy's port is proxy 0's: ARP, datagrams.
     std::byte* const bytes = pool_.data(frame.buffer);
-    const bool arp = load_be<std::uint16_t>(bytes + 12) == 0x0806;
+    const bool arp = sim::is_arp({bytes, frame.length});
     const unsigned to_cluster = load<std::uint8_t>(bytes + (arp ? 41 : 33)) - 1u;
-    unsigned to_proxy = arp ? 0 : load_be<std::uint16_t>(bytes + 36) - unsigned{sim::kUdpPortBase};
+    const std::uint16_t port = sim::destination_port({bytes, frame.length}).value_or(sim::kUdpPortBase);
+    unsigned to_proxy = port - unsigned{sim::kUdpPortBase};
     if (to_proxy >= kMaxProxies) to_proxy = 0;
     const ProxyAddress to{to_cluster, to_proxy};
     if (to_cluster >= lives_.size()) return false;

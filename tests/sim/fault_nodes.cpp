@@ -25,8 +25,6 @@ constexpr Duration kIdleTurns = 2_ms;
 constexpr int kIdleTurnsAtOnce = 8;
 // A node's peers may take so long to notice that it is another one.
 constexpr Duration kNoticesRestart = 1_s;
-// A worker that was not scheduled for longer knows that it was not.
-constexpr Duration kSchedulingGap = 50_ms;
 // What the peers of a silent node may take beyond peer_death_ms, from its last frames on.
 constexpr Duration kDeathSlack = 250_ms;
 // Clients of a node have numbers from 1 up to this.

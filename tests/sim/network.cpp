@@ -4,21 +4,15 @@
 #include <optional>
 
 #include "base/check.h"
+#include "sim/frame_fields.h"
 #include "sim/virtual_config.h"
+#include "tests/sim/world_events.h"
 
 namespace braid::sim {
 namespace {
 
-// Where the frames that the workers write have what the network looks at.
-constexpr std::size_t kMacBytes = 6;
-constexpr std::size_t kUdpSource = kEthernetHeaderBytes + 20;
-constexpr std::size_t kUdpDestination = kUdpSource + 2;
 // A frame that carries a record is longer than one that only acknowledges, or opens.
 constexpr std::uint32_t kShortestData = 104;
-
-bool is_ipv4(ByteView frame) {
-  return frame.size() > kEthernetHeaderBytes && load_be<std::uint16_t>(frame.data() + 12) == 0x0800;
-}
 
 FaultConfig frame_faults(const WorldConfig& w) {
   FaultConfig f;
@@ -28,10 +22,9 @@ FaultConfig frame_faults(const WorldConfig& w) {
   f.reorder = w.reorder;
   f.corrupt = w.corrupt;
   f.spike = w.spike;
-  f.spike_mean = Duration::ns(static_cast<std::int64_t>(w.spike_us * 1e3));
-  const auto ms = [](double t) { return Duration::ns(static_cast<std::int64_t>(t * 1e6)); };
-  if (w.cut_every_ms > 0) f.cuts = {ms(w.cut_every_ms), ms(w.cut_ms)};
-  if (w.clog_every_ms > 0) f.clogs = {ms(w.clog_every_ms), ms(w.clog_ms)};
+  f.spike_mean = from_us(w.spike_us);
+  if (w.cut_every_ms > 0) f.cuts = {from_ms(w.cut_every_ms), from_ms(w.cut_ms)};
+  if (w.clog_every_ms > 0) f.clogs = {from_ms(w.clog_every_ms), from_ms(w.clog_ms)};
   return f;
 }
 
@@ -41,7 +34,7 @@ LinksConfig links_config(const WorldConfig& config, unsigned links) {
   l.clusters = static_cast<unsigned>(config.clusters);
   l.nis = links;
   l.link.bits_per_second = static_cast<std::uint64_t>(config.gbits * 1e9);
-  l.link.propagation = Duration::ns(static_cast<std::int64_t>(config.propagation_us * 1e3));
+  l.link.propagation = from_us(config.propagation_us);
   l.link.mtu_bytes = static_cast<std::uint32_t>(config.mtu);
   l.link.queue_bytes = std::max<std::uint64_t>(static_cast<std::uint64_t>(config.queue_kib) << 10,
                                                2 * wire_bytes(l.link.mtu_bytes + kEthernetHeaderBytes));
@@ -49,10 +42,9 @@ LinksConfig links_config(const WorldConfig& config, unsigned links) {
   return l;
 }
 
-// The proxy whose UDP port a frame names; that of none for what is no UDP of proxies.
-unsigned proxy_at(ByteView frame, std::size_t port) {
-  if (!is_ipv4(frame) || frame.size() < port + 2) return ~0u;
-  return load_be<std::uint16_t>(frame.data() + port) - unsigned{kUdpPortBase};
+// The proxy that has a frame's UDP port; a number that no proxy has where there is none.
+unsigned proxy_of(std::optional<std::uint16_t> port) {
+  return port ? *port - unsigned{kUdpPortBase} : ~0u;
 }
 
 }  // namespace
@@ -93,9 +85,7 @@ void Network::transmit(const VirtualNic& from, std::span<const FrameRef> frames)
 void Network::route(const NetworkEnd& from, FrameRef frame) {
   ++counts_.offered;
   const std::byte* const destination = pool_.data(frame.buffer);
-  const bool broadcast =
-      std::all_of(destination, destination + kMacBytes, [](std::byte b) { return b == std::byte{0xff}; });
-  if (!broadcast) {
+  if (!is_broadcast({destination, frame.length})) {
     const std::optional<Station> to = station_of({destination, frame.length});
     if (to && to->cluster < nodes_ && to->cluster != from.at.cluster) {
       send(from, to->cluster, frame);
@@ -117,7 +107,7 @@ void Network::route(const NetworkEnd& from, FrameRef frame) {
 void Network::inject(unsigned from, unsigned to, unsigned link, ByteView frame) {
   const FrameRef copy{pool_.take(), static_cast<std::uint32_t>(frame.size())};
   std::memcpy(pool_.data(copy.buffer), frame.data(), frame.size());
-  send({{from, proxy_at(frame, kUdpSource)}, link}, to, copy);
+  send({{from, proxy_of(source_port(frame))}, link}, to, copy);
 }
 
 bool Network::is_chosen(ByteView frame) {
@@ -149,7 +139,7 @@ void Network::count(const Passage& passage) {
 void Network::send(const NetworkEnd& from, unsigned to, FrameRef frame) {
   const MutableBytes bytes{pool_.data(frame.buffer), frame.length};
   const unsigned link = from.ni;
-  Passage passage = links_.send(events_.now(), from, {{to, proxy_at(bytes, kUdpDestination)}, link}, bytes);
+  Passage passage = links_.send(events_.now(), from, {{to, proxy_of(destination_port(bytes))}, link}, bytes);
   if (passage.used_link() && is_chosen(bytes)) passage.lost = Passage::Lost::kByChance;
   count(passage);
   if (passage.lost != Passage::Lost::kNot) {
@@ -177,9 +167,9 @@ int Network::land(unsigned node, unsigned link, FrameRef frame) {
   const auto proxies =
       static_cast<unsigned>(std::find(queues.begin(), queues.end(), nullptr) - queues.begin());
   unsigned proxy = 0;
-  if (proxies > 1 && is_ipv4(bytes) && bytes.size() >= kUdpDestination + 2) {
+  if (const std::optional<std::uint16_t> port = destination_port(bytes); proxies > 1 && port) {
     if (config_.steering == 0)
-      proxy = (load_be<std::uint16_t>(bytes.data() + kUdpDestination) - unsigned{kUdpPortBase}) % proxies;
+      proxy = proxy_of(port) % proxies;
     else if (config_.steering == 1)
       proxy = static_cast<unsigned>(steering_.below(proxies));
   }

@@ -11,8 +11,6 @@ namespace braid::sim {
 namespace {
 
 constexpr Duration kLongestJump = 4_s;
-// A node that is not scheduled for longer knows that it was not.
-constexpr Duration kSchedulingGap = 50_ms;
 // The stations that forged ARP packets name.
 constexpr std::uint64_t kForgedStations = 3;
 

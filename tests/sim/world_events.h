@@ -64,6 +64,9 @@ class WorldLog {
   std::string failure_;
 };
 
+// A node that is not scheduled for longer knows that it was not (proxy/daemon/worker.cpp).
+inline constexpr Duration kSchedulingGap = 50_ms;
+
 // Of the doubles of WorldConfig.
 inline Duration from_us(double us) {
   return Duration::ns(static_cast<std::int64_t>(us * 1e3));
