@@ -34,11 +34,11 @@ stack::StackConfig config(std::uint16_t self) {
 }
 
 // Two ends of a connection. A message's bytes lie in a slot of their own until it is finished.
-struct Machine {
+struct ConnectionEnds {
   static constexpr std::size_t kSlots = 512;
   static constexpr std::uint32_t kSlotBytes = 2048;
 
-  explicit Machine(double loss_probability, bool ordered)
+  explicit ConnectionEnds(double loss_probability, bool ordered)
       : loss(loss_probability),
         sending(config(0), now),
         receiving(config(1), now),
@@ -132,7 +132,7 @@ struct Machine {
 };
 
 void expect_no_allocation(double loss, bool ordered) {
-  Machine m(loss, ordered);
+  ConnectionEnds m(loss, ordered);
   for (int i = 0; i < 10'000 && !(m.sending.all_established() && m.receiving.all_established()); ++i)
     m.turn();
   ASSERT_TRUE(m.sending.all_established());
@@ -142,7 +142,7 @@ void expect_no_allocation(double loss, bool ordered) {
   test::counting_allocations = true;
   for (int i = 0; i < 20'000; ++i) {
     for (std::uint64_t n = prng.below(20); n > 0; --n)
-      sent += m.send(static_cast<std::uint32_t>(prng.below(Machine::kSlotBytes + 1))) ? 1 : 0;
+      sent += m.send(static_cast<std::uint32_t>(prng.below(ConnectionEnds::kSlotBytes + 1))) ? 1 : 0;
     m.turn();
   }
   for (int i = 0; i < 20'000 && m.received < sent; ++i) m.turn();

@@ -362,13 +362,13 @@ bool explore(const WorldBounds& bounds, const Limits& limits) {
 // ---------------------------------------------------------------------------------------------------- the
 // suite
 
-struct Machine {
+struct ExploredMachine {
   WorldBounds bounds;
   Limits limits = {};
 };
 
 // What the tests explore, in two halves that take about as long.
-std::vector<Machine> suite(int half) {
+std::vector<ExploredMachine> suite(int half) {
   if (half == 1)
     return {
         {{.pages = 2, .operations = 3, .window = 1}},
@@ -412,7 +412,7 @@ constexpr NamedMutant kMutants[] = {
 // Every mutant must be seen by what the programs see: the engines' own assertions are not asked. The
 // machines behave without the mutants; the suite shows that.
 bool prove(const std::string& only) {
-  const Machine machines[] = {
+  const ExploredMachine machines[] = {
       {{.operations = 2, .migrate_after = 1, .invariants = false}},
       {{.clusters = 3, .operations = 2, .window = 1, .migrate_after = 1, .invariants = false}},
   };
@@ -421,7 +421,7 @@ bool prove(const std::string& only) {
     if (!only.empty() && only != p.name) continue;
     active_mutant = p.mutant;
     bool caught = false;
-    for (const Machine& m : machines) {
+    for (const ExploredMachine& m : machines) {
       const Outcome o = Explorer(m.bounds, m.limits).run();
       if (!o.failure) continue;
       fmt::print("{}: caught after {} states. ", p.name, o.states);
@@ -476,7 +476,7 @@ int main(int argc, char** argv) {
 #endif
   if (half != 0) {
     bool all = true;
-    for (const Machine& m : suite(half)) all = explore(m.bounds, m.limits) && all;
+    for (const ExploredMachine& m : suite(half)) all = explore(m.bounds, m.limits) && all;
     return all ? 0 : 1;
   }
   return explore(bounds, limits) ? 0 : 1;
