@@ -1,4 +1,4 @@
-// What remote memory costs: a remote read fault, a remote write fault, and the release of a page, each split
+// Measures the costs of remote memory: a remote read fault, a remote write fault, and the release of a page, each split
 // into the parts of its way. A program as users' are; run it on two clusters:
 //
 //     braid run --clusters 2 --compute 1 --proxies 1 dsm_bench

@@ -1,4 +1,4 @@
-// What the operations on remote memory cost when nothing but the protocol is in the way: two clusters of one
+// Measures the operations on remote memory when nothing but the protocol delays them: two clusters of one
 // compute node, a process and a core each, and each process drives its own proxy ("invoker" mode).
 //
 //     dsm_invoker_bench

@@ -1,5 +1,5 @@
-// What the operations on remote memory cost through the daemons, against what the same daemons need to carry
-// messages of that size there and back in the same run, and what a fault costs that needs none.
+// Measures the operations on remote memory through the daemons, and in the same run the round-trip times of
+// messages of the same sizes through these daemons, and a fault that needs no message.
 //
 //     braid run --clusters 2 --compute 1 dsm_service_bench
 //

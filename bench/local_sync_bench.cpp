@@ -1,4 +1,4 @@
-// What synchronisation inside one cluster costs against the system's own, in turns in one run:
+// Compares synchronisation inside one cluster with that of the C library, in turns in one run:
 //
 //     BRAID_COMPUTE=2 local_sync_bench
 //

@@ -1,4 +1,4 @@
-// What the two ways of forbidding an access to the shared heap cost (dsm/live/memory.h), in turns in one run:
+// Compares the two ways to forbid accesses to the shared heap (dsm/live/memory.h), in turns in one run:
 // a fault up to its handler and the page's opening in it, a change of protection alone, and the closing of a
 // run; with the process's only thread, and while a sibling computes on the other core.
 #include <fmt/core.h>

@@ -47,7 +47,7 @@ struct Options {
   int large_messages = 50'000;
 };
 
-// What the two sides of a measurement share.
+// Shared by the two sides of a measurement.
 struct Shared {
   std::atomic<int> phase{0};  // counts the steps that the driving side has begun
   std::atomic<std::uint64_t> received{0};

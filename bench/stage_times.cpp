@@ -96,7 +96,7 @@ class StageTable {
     constexpr double kLeast = 0.1;  // of anything that happens at all
     times_[key] = {std::max(ns, kLeast), std::move(how)};
   }
-  // What the bytes of a frame cost the NI and the checksum.
+  // The cost of a frame's bytes in the NI and the checksum.
   double of_frame(double frame_bytes) const {
     constexpr double kOutsideUdp = kEthernetHeaderBytes + stack::kIpv4HeaderBytes;
     return ni_byte() * frame_bytes + p_.bytes.sum * (frame_bytes - kOutsideUdp);
@@ -148,7 +148,7 @@ class StageTable {
     put_fixed("ni_send", p_.ni.send, "the shm wire's reserve() and commit() of one frame");
     put_fixed("ni_receive", p_.ni.receive, "the shm wire's receive() of one frame");
   }
-  // What is left of a proxy's turns when NI, IP, UDP and bytes are taken off. After put_bytes().
+  // The time of a proxy's turns without NI, IP, UDP and the bytes. Call it after put_bytes().
   void put_window() {
     put_fixed(
         "window_send", p_.one.send - below_send_ - of_frame(p_.one.frame_bytes),

@@ -25,7 +25,7 @@ inline double ns_between(Instant begin, Instant end) {
   return static_cast<double>((end - begin).ns());
 }
 
-// What a look at the clock adds to the time between two.
+// The time that one reading of the clock adds to the interval between two readings.
 inline double clock_ns() {
   std::vector<double> times;
   for (int i = 0; i < 1001; ++i) {

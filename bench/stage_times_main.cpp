@@ -1,4 +1,4 @@
-// What `braid calibrate` runs to time the stages: a program of its own, so that the command has no daemon, no
+// The program that `braid calibrate` runs to time the stages. It is separate, so that the command has no daemon, no
 // DPDK and no shared heap in it. Writes one JSON object: {"key": {"ns": 12.5, "how": "..."}, ...}.
 #include <fmt/core.h>
 

@@ -26,7 +26,7 @@ struct WireTimes {
   double latency = 0, byte = 0;
 };
 
-// What a thread alone does for the same frames is taken off.
+// The time that one thread alone needs for the same frames is subtracted.
 WireTimes time_wire(Ends& ends, unsigned samples);
 NiTimes time_ni(Ends& ends, unsigned samples);
 

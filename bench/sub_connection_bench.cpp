@@ -1,4 +1,4 @@
-// What a 64-byte message costs from one proxy's stack to the other's, without a NIC: sender and receiver,
+// Measures a 64-byte message from one proxy's stack to the other's, without a NIC: sender and receiver,
 // both ways, acknowledgements included.
 //
 //     sub_connection_bench                              wall time (Google Benchmark)

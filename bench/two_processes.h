@@ -1,4 +1,4 @@
-// What the benches between two processes have in common: memory that both see, a core for each, medians.
+// The common parts of benchmarks between two processes: shared memory, a core for each, medians.
 #pragma once
 
 #include <sched.h>

@@ -57,7 +57,7 @@ enum class Refusal : std::uint8_t {
   kClientGone,
   kBadPort,  // listen: above kMaxListenerPort
 };
-// What a user is told: the cause, and what to change.
+// A message for the user: the cause, and the cure.
 const char* to_string(Refusal refusal);
 
 }  // namespace braid::convergence

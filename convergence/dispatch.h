@@ -22,12 +22,12 @@ class Dispatcher {
     next_ = first % proxies;
   }
 
-  // `lane` is the compute node that sends (CV-1). `load(proxy)` is what waits at a proxy, in any unit; asked
+  // `compute_node` sends the message (CV-1). `load(proxy)` is what waits at a proxy, in any unit; asked
   // for kLeastLoaded only.
   template <class Load>
-  unsigned pick(unsigned lane, Load&& load) {
+  unsigned pick(unsigned compute_node, Load&& load) {
     if (proxies_ == 1) return 0;
-    if (policy_ == Dispatch::kFixed) return lane % proxies_;
+    if (policy_ == Dispatch::kFixed) return compute_node % proxies_;
     unsigned picked = next_;
     next_ = next_ + 1 == proxies_ ? 0 : next_ + 1;
     if (policy_ == Dispatch::kRoundRobin) return picked;
@@ -41,8 +41,8 @@ class Dispatcher {
     }
     return picked;
   }
-  unsigned pick(unsigned lane) {
-    return pick(lane, [](unsigned) { return std::uint64_t{0}; });
+  unsigned pick(unsigned compute_node) {
+    return pick(compute_node, [](unsigned) { return std::uint64_t{0}; });
   }
 
  private:

@@ -77,7 +77,7 @@ bool Paths::reachable(ClusterId cluster) const {
                      [&](const Path& p) { return p.id.cluster == cluster && p.alive(); });
 }
 
-ProxyId Paths::speaker(ClusterId cluster) const {
+ProxyId Paths::control_proxy(ClusterId cluster) const {
   for (const Path& p : paths_)
     if (p.id.cluster == cluster && p.alive()) return p.id.local;
   const auto running = std::find(stalled_.begin(), stalled_.end(), false);
@@ -90,7 +90,7 @@ bool Paths::is_retired(const Peer& peer, std::uint64_t incarnation) const {
   return std::find(peer.retired.begin(), peer.retired.end(), incarnation) != peer.retired.end();
 }
 
-bool Paths::heard(ClusterId from, const Association& association) {
+bool Paths::received(ClusterId from, const Association& association) {
   if (from.value() >= peers_.size() || association.peer == 0) return false;
   Peer& peer = peers_[from.value()];
   if (association.own != peer.association.own || is_retired(peer, association.peer)) return false;
@@ -120,7 +120,7 @@ void Paths::lose(ClusterId cluster, bool silent) {
     if (path.id.cluster != cluster) continue;
     reset(path);
   }
-  // What was still to be said to it is of no meaning any more.
+  // Messages and commands that wait for it have become meaningless.
   std::erase_if(outgoing_, [&](const Outgoing& out) { return out.to == cluster; });
   std::erase_if(commands_, [&](const Command& c) { return cluster_of(c) == cluster; });
   for (unsigned p = 0; p < stalled_.size(); ++p) {
@@ -152,7 +152,7 @@ bool Paths::all_closed(ClusterId cluster) const {
 // ---------------------------------------------------------------- paths
 
 void Paths::up(const PathId& id, const Association& association) {
-  if (!heard(id.cluster, association)) return;
+  if (!received(id.cluster, association)) return;
   Path* const path = find(id);
   if (path == nullptr || !path->present) return;
   if (path->state == State::kFencing) {
@@ -181,8 +181,8 @@ void Paths::consider(ClusterId cluster) {
     if (path.state == State::kOpen && path.dead) close(path);
     if (path.state == State::kFencing && !path.told) {
       path.told = true;
-      say(path, path.whichever ? ControlMessage::Kind::kFenceBefore : ControlMessage::Kind::kFence,
-          path.epoch);
+      send_control(path, path.whichever ? ControlMessage::Kind::kFenceBefore : ControlMessage::Kind::kFence,
+                   path.epoch);
     }
   }
 }
@@ -190,8 +190,8 @@ void Paths::consider(ClusterId cluster) {
 // FO-10
 void Paths::handshake_fenced(ClusterId cluster) {
   for (Path& path : paths_) {
-    if (path.id.cluster != cluster || path.state != State::kFencing || path.handshaking || path.mute ||
-        stalled_[path.id.local.value()])
+    if (path.id.cluster != cluster || path.state != State::kFencing || path.handshaking ||
+        path.awaits_answer || stalled_[path.id.local.value()])
       continue;
     path.handshaking = true;
     command_handshake(path);
@@ -216,7 +216,7 @@ void Paths::close_for_peer(Path& path, const ControlMessage& fence) {
   close(path, ClosePath::PeerEnd{fence.epoch, fence.kind == ControlMessage::Kind::kFenceBefore});
 }
 
-void Paths::say(const Path& path, ControlMessage::Kind kind, std::uint64_t epoch) {
+void Paths::send_control(const Path& path, ControlMessage::Kind kind, std::uint64_t epoch) {
   Outgoing out{path.id.cluster, {}};
   out.message.kind = kind;
   out.message.proxy = path.id.local.value();
@@ -226,10 +226,10 @@ void Paths::say(const Path& path, ControlMessage::Kind kind, std::uint64_t epoch
 }
 
 void Paths::answer(const Path& path, const ControlMessage& fence) {
-  say(path,
-      fence.kind == ControlMessage::Kind::kFence ? ControlMessage::Kind::kFenced
-                                                 : ControlMessage::Kind::kFencedBefore,
-      fence.epoch);
+  send_control(path,
+               fence.kind == ControlMessage::Kind::kFence ? ControlMessage::Kind::kFenced
+                                                          : ControlMessage::Kind::kFencedBefore,
+               fence.epoch);
 }
 
 void Paths::answer_all(Path& path) {
@@ -242,7 +242,7 @@ void Paths::answer_all(Path& path) {
 // The last epoch is not known, or there are several that the peer may still have open: so it is told which
 // will be the next.
 void Paths::fence_whichever(Path& path) {
-  path.mute = path.mute || (path.next_epoch != 0 && path.told);
+  path.awaits_answer = path.awaits_answer || (path.next_epoch != 0 && path.told);
   path.state = State::kFencing;
   path.whichever = true;
   path.epoch = path.next_epoch = prng_.next() | 1;

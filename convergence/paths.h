@@ -53,12 +53,12 @@ struct Association {
   constexpr bool operator==(const Association&) const = default;
 };
 
-// Commands for a proxy about one of its paths. They are answered by what Paths is told of it.
+// Commands for a proxy about one of its paths. Their results are reported to Paths by the calls that are named.
 
 // Fence the sub-connection; answered by closed().
 struct ClosePath {
   PathId path;
-  // What the peer has closed: the end with that epoch, or whichever came before it.
+  // An end that the peer has closed: the one with `epoch`, or with `before` any one that precedes it.
   struct PeerEnd {
     std::uint64_t epoch = 0;
     bool before = false;
@@ -126,28 +126,28 @@ class Paths {
   void lost(ClusterId cluster, const Association& association, bool silent);
   // The proxy's thread is stalled, and nothing that it may still do has an effect: its paths are closed.
   void stalled(ProxyId proxy);
-  // It goes on, with nothing of what it had, and takes what its peers send. They may not have closed its old
-  // ends yet.
+  // It runs again, without its former state, and receives from its peers. They may not have closed its
+  // old ends yet.
   void back(ProxyId proxy);
   // Nothing that the proxy sent before it stalled can arrive any more.
   bool fenced(ProxyId proxy) const;
 
-  // Every path to it is closed at this end, e.g. because proxies stalled when the others' paths had been given
-  // up for theirs: no message can be exchanged any more, not even that it is another incarnation by now.
+  // Every path to it is closed at this end, for instance because the proxies stalled that had taken over the
+  // others' paths. No message can be exchanged any more, not even one of a new incarnation.
   bool all_closed(ClusterId cluster) const;
-  // Some path is closed at this end and not yet at the other: else all_closed() is false.
+  // Some path is closed at this end and not yet at the other. Otherwise all_closed() is false.
   bool fencing() const;
-  // It was so for the peer death time: the peer is lost.
+  // All paths have been closed for the peer death time: the peer is lost.
   void give_up(ClusterId cluster) { lose(cluster, true); }
 
   // --- messages of peers
 
-  // A message that came by a sub-connection of these incarnations. False: it is of a peer that was given up.
-  [[nodiscard]] bool heard(ClusterId from, const Association& association);
+  // A message arrived over a sub-connection of these incarnations. False: its sender was given up.
+  [[nodiscard]] bool received(ClusterId from, const Association& association);
   // kFence and kFenced.
   void on_control(ClusterId from, const ControlMessage& message);
 
-  // --- what is to be done
+  // --- decisions
 
   // In this order.
   std::optional<Command> poll_command();
@@ -155,10 +155,10 @@ class Paths {
   // Clusters that were lost, with the association that ended.
   std::optional<std::pair<ClusterId, Association>> poll_lost();
 
-  // A path lives.
+  // Some path is alive.
   bool reachable(ClusterId cluster) const;
-  // The best proxy to send a control message with: one that reaches the cluster, or else any that goes.
-  ProxyId speaker(ClusterId cluster) const;
+  // The best proxy to send a control message with: one that reaches the cluster, or else any that runs.
+  ProxyId control_proxy(ClusterId cluster) const;
   const Stats& stats() const { return stats_; }
 
  private:
@@ -167,19 +167,20 @@ class Paths {
     PathId id;
     bool present = true;
     State state = State::kOpen;
-    bool up = false;           // its proxy says so
-    bool dead = false;         // its proxy says so; neither: not established
+    bool up = false;           // its proxy has reported so
+    bool dead = false;         // its proxy has reported so; neither: not established
     std::uint64_t epoch = 0;   // kFencing: that the peer is told of
     std::uint64_t closed = 0;  // kFencing: the peer's, of the connection that was closed; 0: whichever it was
-    bool told = false;         // kFencing: the peer
+    bool told = false;         // kFencing: the peer was told
     bool handshaking = false;  // a new handshake runs, and unacknowledged messages from before wait
     // The peer closes whatever came before `epoch`: the proxy was stalled, or has had several connections.
     bool whichever = false;
-    bool unsettled = false;        // what its proxy sent before may still arrive
-    bool mute = false;             // the peer may learn of another `epoch` first: not before its answer
+    bool unsettled = false;  // what its proxy sent before may still arrive
+    bool awaits_answer =
+        false;  // no handshake before the answer: the peer may learn of another `epoch` first
     std::uint64_t next_epoch = 0;  // of the next handshake, if the peer is told of it
-    // Of the peer, while kClosing: which it is closed for, and others that came meanwhile, all to be
-    // answered.
+    // While kClosing: the peer's fence that it is closed for, and others that arrived
+    // meanwhile. All must be answered.
     std::optional<ControlMessage> asked;
     std::deque<ControlMessage> fences;
     std::optional<std::uint32_t> last_before;  // serial of the last kFenceBefore
@@ -200,7 +201,7 @@ class Paths {
   void command_resume(const Path& path);
   void close(Path& path, std::optional<ClosePath::PeerEnd> peer_end = std::nullopt);
   void close_for_peer(Path& path, const ControlMessage& fence);
-  void say(const Path& path, ControlMessage::Kind kind, std::uint64_t epoch);
+  void send_control(const Path& path, ControlMessage::Kind kind, std::uint64_t epoch);
   void answer(const Path& path, const ControlMessage& fence);
   void fence_whichever(Path& path);
   void not_closed(Path& path);

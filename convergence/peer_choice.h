@@ -22,7 +22,7 @@ constexpr bool is_preferred(PeerChoice choice, bool aligned) {
   return aligned || choice == PeerChoice::kRoundRobin;
 }
 
-// What a way to a peer is good for at the moment.
+// How usable a way to a peer is at the moment.
 enum class Way : std::uint8_t { kNone, kLastResort, kGood };
 
 // The turns of one proxy's ways to one cluster, of which the preferred ones are listed first. Pure; owned by

@@ -298,7 +298,7 @@ void Ports::peer_lost(ClusterId cluster) {
         refuse(entry, Refusal::kPeerLost);
         break;
       case State::kAccepting:
-        // What the peer had sent before it was confirmed lies in the window already (as in CN-5).
+        // The window may already hold messages that the peer sent before it was confirmed (as in CN-5).
         events_.push_back({Event::Kind::kAccepted, entry.end});
         [[fallthrough]];
       case State::kOpen:

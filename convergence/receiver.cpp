@@ -20,10 +20,10 @@ Receiver::Receiver(MutableBytes buffer, bool ordered, Position start)
   CHECK_GE(buffer.size(), kMinWindowBytes);
   CHECK_LE(buffer.size(), kMaxWindowBytes);
   CHECK_EQ(window_ & mask_, 0u);
-  rejoining_.reserve(most_rejoining());
+  rejoining_.reserve(max_rejoining());
 }
 
-std::size_t Receiver::most_rejoining() const {
+std::size_t Receiver::max_rejoining() const {
   // And one whose head, one whose tail lies outside the window.
   return buffer_.size() / max_piece_bytes(static_cast<std::uint32_t>(buffer_.size())) + 2;
 }
@@ -116,7 +116,7 @@ Receiver::Part Receiver::rejoin(Position message, std::uint32_t message_bytes, s
   auto found = std::find_if(rejoining_.begin(), rejoining_.end(),
                             [&](const Rejoin& j) { return j.message == message; });
   if (found == rejoining_.end()) {
-    if (rejoining_.size() == most_rejoining()) return Part::kMalformed;
+    if (rejoining_.size() == max_rejoining()) return Part::kMalformed;
     // The length is the peer's word: too much of it is malformed, not our end.
     std::unique_ptr<std::byte[]> room(new (std::nothrow) std::byte[message_bytes]);
     if (room == nullptr) return Part::kMalformed;
@@ -206,7 +206,7 @@ std::optional<Position> Receiver::credit_due() const {
 void Receiver::check() const {
   CHECK_GE(consumed_, returned_);
   CHECK_LE(handed_granules_, window_);
-  CHECK_LE(rejoining_.size(), most_rejoining());
+  CHECK_LE(rejoining_.size(), max_rejoining());
 }
 
 }  // namespace braid::convergence

@@ -81,7 +81,7 @@ class Receiver {
   }
   // Messages of many pieces that can be incomplete at once: each is longer than a piece and has one missing
   // in the window.
-  std::size_t most_rejoining() const;
+  std::size_t max_rejoining() const;
   bool well_formed(const stack::Record& record, std::uint32_t granules) const;
   // Counts a part of a message that lies in one run.
   enum class Part : std::uint8_t { kMore, kComplete, kMalformed };
@@ -101,7 +101,7 @@ class Receiver {
   Position returned_;
   std::vector<Unit> units_;
   std::vector<Rejoin> rejoining_;
-  // What the last arrival completed, if it may be handed over without looking further.
+  // How the last arrival completed a message, if that can be handed over without a search.
   enum class Ready : std::uint8_t { kNone, kInWindow, kRejoined };
   Ready ready_ = Ready::kNone;
   Position ready_at_;

@@ -113,7 +113,7 @@ inline constexpr unsigned kWords = 4096;
 // The operation that combines the values of a reduction.
 enum class Reduce : std::uint8_t { kSum, kMin, kMax };
 
-// What a call on a word orders.
+// The order that a call on a word imposes on other accesses.
 enum class MemoryOrder : std::uint8_t {
   kAcquireRelease,  // it is an acquire and a release, as lock() and unlock() are
   kRelaxed,         // nothing but the word itself: faster, and enough for a counter that guards no memory

@@ -56,7 +56,7 @@ constexpr Setting kIncident[] = {
                  "the run",
          .most = kDayMs})};
 
-// What each kind is about, and nothing else, is given.
+// An incident names exactly the objects that its kind is about.
 std::optional<Conflict> incident_has_its_object(const I& i) {
   struct Part {
     const char* key;

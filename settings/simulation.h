@@ -24,7 +24,7 @@ enum class ModelMutant : std::uint8_t {
 
 enum class IncidentKind : std::uint8_t { kProxyStops, kNiFails, kActiveProxies };
 
-// What happens to a cluster while its program runs.
+// An event that affects a cluster while its program runs.
 struct IncidentConfig {
   std::uint32_t at_us = 0;  // of virtual time, after the connections are up
   IncidentKind kind = IncidentKind::kProxyStops;

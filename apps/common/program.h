@@ -1,4 +1,4 @@
-// What the programs here have in common: exact comparisons, and a verdict on which all clusters agree.
+// The common parts of these programs: exact comparisons, and a verdict on which all clusters agree.
 #pragma once
 
 #include <bit>

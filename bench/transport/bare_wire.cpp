@@ -35,7 +35,7 @@ class BareWire final : public System {
       if (send_frames(proxy::kMaxBurst, frame) == 0) __builtin_ia32_pause();
     }
   }
-  // What a frame takes of a message.
+  // The bytes of a message that one frame carries.
   double unit_bytes(std::uint32_t message_bytes) const override {
     const auto most = static_cast<std::uint32_t>(queue_->max_frame_bytes() - kEthernetHeaderBytes);
     return std::min(message_bytes, most);

@@ -21,8 +21,8 @@ double NearSide::measure(std::size_t index, Test test, int milliseconds) {
                             ? trip_us(system)
                             : million_per_s(system, test == Test::kSmall ? kSmallBytes : kLargeBytes,
                                             Duration::ms(milliseconds));
-  // What is still in flight must not come into the next measurement. A far side that shares its core may be
-  // out for many of the scheduler's slices.
+  // Messages still in flight must not enter the next measurement. A far side that shares its core may not
+  // run for many of the scheduler's slices.
   const Duration quiet = far_is_busy_ ? 30_ms : 3_ms;
   system.drain(quiet);
   end();

@@ -1,4 +1,4 @@
-// What transport_bench compares, and how its two processes take turns.
+// The systems that transport_bench compares, and how its two processes take turns.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@ inline constexpr std::uint32_t kLargeBytes = 8192;
 enum class Test : std::uint32_t { kNone, kTrip, kSmall, kLarge };
 inline constexpr Test kTests[] = {Test::kTrip, Test::kSmall, Test::kLarge};
 
-// What both processes see.
+// In memory that both processes map.
 struct Shared {
   // System << 8 | test, and a number that tells one turn from the next above it.
   alignas(64) std::atomic<std::uint64_t> step{0};

@@ -98,9 +98,9 @@ class Engine {
   // As far as this cluster knows: a home elsewhere may have moved.
   ClusterId home(PageId page) const;
   std::uint32_t free_pages() const;  // that no allocation has taken
-  // What `node` of this cluster waits for, as far as this cluster knows, for a user: "waits for lock 5,
-  // which compute node 3 has"; empty if it does not wait. Compute nodes are named by their numbers in
-  // the machine. Allocates.
+  // Text for the user that tells why compute node `node` of this cluster waits, as far as this cluster knows:
+  // "waits for lock 5, which compute node 3 has"; empty if it does not wait. `node` counts in the cluster,
+  // the text's numbers in the machine. Allocates.
   std::string explain_wait(std::uint16_t node) const;
   // The locks that `node` has: "3, 5". Allocates.
   std::string locks_of(std::uint16_t node) const;

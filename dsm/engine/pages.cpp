@@ -25,7 +25,7 @@ bool Pages::fault(std::uint16_t node, PageId page, Access wanted) {
   return attempt(node);
 }
 
-// What the node's fault needs next; true when nothing.
+// Starts the next operation that the node's fault needs; true if it needs none.
 bool Pages::attempt(std::uint16_t node) {
   const std::uint32_t page = nodes_[node].page.value();
   if (table_[page].access >= nodes_[node].wanted) return true;
@@ -119,7 +119,7 @@ bool Pages::on_message(ClusterId from, const Header& h, ByteView payload) {
   CHECK(false);  // not a page's message
 }
 
-// What the answer to a fetch or a flush means for the page's home.
+// Applies the answer to a fetch or a flush to the page's home.
 bool Pages::follow(Copies::Outcome outcome, const Header& header) {
   switch (outcome) {
     case Copies::Outcome::kRefused:

@@ -23,7 +23,7 @@
 
 namespace braid::dsm {
 
-// What continues when a release is complete.
+// The operation that continues when a release is complete.
 struct ReleaseFor {
   enum class What : std::uint8_t { kLock, kBarrier, kSync } what = What::kLock;
   // The lock or barrier; kSync: the compute node.

@@ -38,7 +38,7 @@ class SyncVariables {
   // A queued descriptor becomes a message: writes the payload, returns its length.
   std::size_t write(ClusterId to, const Header& header, MutableBytes payload);
 
-  // What the node waits for, for a user. Allocates.
+  // Text for the user that tells why `node` waits. Allocates.
   std::string explain(const ComputeNode& node) const;
 
   void check() const;

@@ -131,7 +131,7 @@ struct EngineConfig {
   std::uint32_t barrier_fan_out = 8;
 };
 
-// What one compute node did; the driver measures times.
+// Counts of one compute node's operations; the driver measures times.
 struct NodeCounts {
   std::uint64_t read_faults = 0;
   std::uint64_t write_faults = 0;
@@ -142,7 +142,7 @@ struct NodeCounts {
   std::uint64_t sync_calls = 0;  // of words, flags, semaphores and conditions
 };
 
-// What the cluster did.
+// Counts of the cluster's operations.
 struct ClusterCounts {
   std::uint64_t fetched_ahead = 0;  // pages fetched before a node needed them
   std::uint64_t diffs_sent = 0;

@@ -1,6 +1,6 @@
-// What all compute nodes of a cluster share, and the lock that guards it: the page engine, the collective call in
-// progress, and the network. The holder of the lock serves all nodes: it handles what has arrived, sends what is
-// ready, and signals each sibling whose operation is complete (flat combining).
+// The state that all compute nodes of a cluster share, and the lock that guards it: the page engine, the collective
+// call in progress, and the network. The holder of the lock serves all nodes: it handles what has arrived, sends what
+// is ready, and signals each sibling whose operation is complete (flat combining).
 //
 // Holders never touch the application's view of the heap, so they never fault; they allocate and log nothing.
 #pragma once

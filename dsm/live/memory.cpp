@@ -265,7 +265,7 @@ void Memory::forget(std::uint32_t first, std::uint32_t count) {
 }
 
 void Memory::show(std::uint32_t first, std::uint32_t count, View to) {
-  // What the file does not have cannot be shown.
+  // Reading a page allocates it in the file; the view can only map pages that the file has.
   for (std::uint32_t p = first; p < first + count; ++p)
     (void)*static_cast<volatile std::byte*>(page(PageId(p)));
   uffdio_continue show = {};

@@ -49,14 +49,14 @@ class Memory final : public PageMemory {
   void warm(PageId page);
 
   std::uint32_t pages() const { return pages_; }
-  // What keeps accesses forbidden; -1: no descriptor does (kMprotect).
+  // The descriptor that must stay open for accesses to be forbidden; -1: none is needed (kMprotect).
   int descriptor() const { return userfaultfd_; }
   Protection protection() const {
     return userfaultfd_ < 0 ? Protection::kMprotect : Protection::kUserfaultfd;
   }
 
  private:
-  // What compute nodes may do with a page, and whether the view shows it. Hidden: the first access faults.
+  // The access that compute nodes have to a page, and whether the view shows it. Hidden: the first access faults.
   enum class View : std::uint8_t { kNone, kRead, kWrite, kHiddenRead, kHiddenWrite };
 
   Memory(std::byte* alias, std::uint32_t pages) : alias_(alias), pages_(pages) {}

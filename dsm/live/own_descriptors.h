@@ -16,7 +16,7 @@ class OwnDescriptors {
  public:
   // `what`: for people; a text that stays. A negative descriptor is none.
   void add(int fd, const char* what);
-  // What was closed, or is another file by now; nullptr: nothing. Any thread; allocates nothing.
+  // The `what` of a descriptor that was closed or is another file by now; nullptr: none. Any thread; allocates nothing.
   const char* lost() const;
 
  private:

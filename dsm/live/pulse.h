@@ -1,5 +1,6 @@
-// What `braid run` reads of an application process: whether a compute node computes, whether a wait has ended, and why
-// the process ends. In memory that both map (variable::kPulseFd); written by the runtime, read by the command.
+// The record from which `braid run` learns of an application process: whether a compute node computes, whether a wait
+// has ended, and why the process ends. In memory that both map (variable::kPulseFd); written by the runtime, read by
+// the command.
 #pragma once
 
 #include <atomic>

@@ -245,7 +245,7 @@ void Runtime::parallel(const std::function<void(Node&)>& body) {
   CollectiveCall call;
   call.kind = CallKind::kParallel;
   call_together(call);
-  // What initial threads wrote before is seen by every compute node.
+  // Every compute node sees what the initial threads wrote before.
   barrier_of_clusters();
   run_on_all([&](unsigned local) { run_node(local, body); });
 }

@@ -15,7 +15,7 @@ namespace braid::dsm {
 
 class ServiceNetwork final : public Network {
  public:
-  // What the client that it uses must be attached with.
+  // The options with which its client must be attached.
   static proxy::ClientOptions client_options(const Environment& environment);
   // Listens, and connects to the clusters with lower numbers; waits for those to listen, until `deadline` by
   // the clock of the client's service.

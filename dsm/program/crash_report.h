@@ -1,4 +1,4 @@
-// What a program prints when a signal is about to kill it: which signal, which compute node, the address that was
+// Prints a report when a signal is about to kill the program: which signal, which compute node, the address that was
 // accessed, and the calls that led there, with function, file and line where the program has debugging information.
 #pragma once
 

@@ -90,7 +90,7 @@ class Host {
 
   // The number of pages that are not allocated.
   virtual std::uint32_t free_pages() = 0;
-  // What to do when the heap is full, for a message: "raise BRAID_HEAP_MIB".
+  // The cure for a full heap, for a message: "raise BRAID_HEAP_MIB".
   virtual const char* cure_for_full_heap() const = 0;
 
   // --- For a child of fork(), in which nothing else is called. Other threads may have held any lock.

@@ -248,7 +248,7 @@ extern "C" {
   return original().signal(signal_number, handler);
 }
 
-// What signal() means in a program that is compiled for System V.
+// A program that is compiled for System V calls this as signal().
 [[gnu::visibility("default")]] sighandler_t __sysv_signal(int signal_number,  // NOLINT
                                                           sighandler_t handler) noexcept {
   struct sigaction wanted = {}, former = {};

@@ -12,7 +12,7 @@ namespace braid::proxy {
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
-// What one client may ask for: far above any use, far below a machine's memory.
+// The most memory of one client: far above any use, far below a host's memory.
 constexpr std::uint64_t kMaxTotalBytes = 4ull << 30;
 
 }  // namespace

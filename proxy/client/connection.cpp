@@ -83,11 +83,11 @@ void Connection::read_credit() {
   }
 }
 
-unsigned Connection::pick_proxy(unsigned lane) {
-  return dispatcher_.pick(lane, [&](unsigned p) { return lanes_.load(p); });
+unsigned Connection::pick_proxy(unsigned compute_node) {
+  return dispatcher_.pick(compute_node, [&](unsigned p) { return lanes_.load(p); });
 }
 
-SendStatus Connection::take_room(std::uint32_t bytes, unsigned lane) {
+SendStatus Connection::take_room(std::uint32_t bytes, unsigned compute_node) {
   room_bytes_ = 0;
   if (bytes > max_message_bytes()) return SendStatus::kTooLong;
   if (failed_ || cell_->state.load(std::memory_order_relaxed) != PortState::kOpen) return SendStatus::kClosed;
@@ -100,7 +100,7 @@ SendStatus Connection::take_room(std::uint32_t bytes, unsigned lane) {
     ++counts_.no_credit;
     return state() == ConnectionState::kOpen ? SendStatus::kNoCredit : SendStatus::kClosed;
   }
-  proxy_ = pick_proxy(lane);
+  proxy_ = pick_proxy(compute_node);
   if (!lanes_[proxy_].send.find_room(bytes, &data_offset_)) {
     ++counts_.channel_full;
     return state() == ConnectionState::kOpen ? SendStatus::kChannelFull : SendStatus::kClosed;
@@ -129,18 +129,18 @@ void Connection::send_piece(std::uint32_t bytes, const Piece& piece) {
   room_bytes_ = 0;
 }
 
-SendStatus Connection::try_send(ByteView message, unsigned lane) {
+SendStatus Connection::try_send(ByteView message, unsigned compute_node) {
   const auto bytes =
       static_cast<std::uint32_t>(std::min<std::size_t>(message.size(), convergence::kMaxMessageBytes));
-  if (const SendStatus status = take_room(bytes, lane); status != SendStatus::kSent) return status;
+  if (const SendStatus status = take_room(bytes, compute_node); status != SendStatus::kSent) return status;
   if (bytes > 0) std::memcpy(lanes_[proxy_].send.data(data_offset_), message.data(), bytes);
   send_piece(bytes, {bytes, 0, false});
   ++counts_.messages_sent;
   return SendStatus::kSent;
 }
 
-MutableBytes Connection::reserve(std::uint32_t bytes, unsigned lane, SendStatus* status) {
-  const SendStatus got = take_room(bytes, lane);
+MutableBytes Connection::reserve(std::uint32_t bytes, unsigned compute_node, SendStatus* status) {
+  const SendStatus got = take_room(bytes, compute_node);
   if (status != nullptr) *status = got;
   if (got != SendStatus::kSent) return {};
   return {lanes_[proxy_].send.data(data_offset_), bytes};
@@ -155,7 +155,7 @@ void Connection::commit(std::uint32_t bytes) {
   ++counts_.messages_sent;
 }
 
-SendStatus Connection::send(ByteView message, Duration timeout, unsigned lane) {
+SendStatus Connection::send(ByteView message, Duration timeout, unsigned compute_node) {
   if (message.size() > convergence::kMaxMessageBytes) return SendStatus::kTooLong;
   const auto total = static_cast<std::uint32_t>(message.size());
   const std::uint32_t most = max_message_bytes();
@@ -165,7 +165,7 @@ SendStatus Connection::send(ByteView message, Duration timeout, unsigned lane) {
   Backoff backoff;
   do {
     const std::uint32_t bytes = std::min(most, total - offset);
-    const SendStatus status = take_room(bytes, lane);
+    const SendStatus status = take_room(bytes, compute_node);
     if (status == SendStatus::kSent) {
       if (bytes > 0) std::memcpy(lanes_[proxy_].send.data(data_offset_), message.data() + offset, bytes);
       send_piece(bytes, {total, offset, many});

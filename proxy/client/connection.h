@@ -56,7 +56,7 @@ struct EndpointCounts {
   std::uint64_t channel_full = 0;  // sends refused because a proxy's channel was full
 };
 
-// What the connections of an endpoint share. All of it outlives them.
+// Shared by the connections of an endpoint, and outlives them.
 struct ConnectionContext {
   EndpointLanes& lanes;
   Service& service;
@@ -76,18 +76,18 @@ class Connection {
   // it.
   bool corrupted() const;
 
-  // A whole message, or nothing. `lane` is the compute node on whose behalf it goes, for Dispatch::kFixed. It
+  // A whole message, or nothing. `compute_node` sends it (for Dispatch::kFixed). It
   // leaves at the endpoint's next poll() or flush() at the latest.
-  [[nodiscard]] SendStatus try_send(ByteView message, unsigned lane = 0);
+  [[nodiscard]] SendStatus try_send(ByteView message, unsigned compute_node = 0);
   // Room for a message of `bytes` to be written in place, empty when there is none (see status). commit()
   // sends the first `bytes` of it; a reservation that is not committed is void at the next call.
-  MutableBytes reserve(std::uint32_t bytes, unsigned lane = 0, SendStatus* status = nullptr);
+  MutableBytes reserve(std::uint32_t bytes, unsigned compute_node = 0, SendStatus* status = nullptr);
   void commit(std::uint32_t bytes);
   // A message of any length up to convergence::kMaxMessageBytes; waits (and lets proxies run) until all of it
   // is accepted. Arrivals meanwhile stay where they are. After kTimeout the message is lost and the
   // connection closed, because a part of it may have left.
-  [[nodiscard]] SendStatus send(ByteView message, Duration timeout, unsigned lane = 0);
-  // What try_send() and reserve() can take at most, ever.
+  [[nodiscard]] SendStatus send(ByteView message, Duration timeout, unsigned compute_node = 0);
+  // The longest message that try_send() and reserve() can ever take.
   std::uint32_t max_message_bytes() const { return sender_.max_piece_bytes(); }
 
   // The lane that the last message was given to.
@@ -110,8 +110,8 @@ class Connection {
     bool many_pieces;
   };
   // Takes room for `bytes` in the channel of the dispatched proxy and a place on the connection.
-  SendStatus take_room(std::uint32_t bytes, unsigned lane);
-  unsigned pick_proxy(unsigned lane);
+  SendStatus take_room(std::uint32_t bytes, unsigned compute_node);
+  unsigned pick_proxy(unsigned compute_node);
   void send_piece(std::uint32_t bytes, const Piece& piece);
   void read_credit();
   // Tells the peer how much has been consumed, where that is worth a record. False: there was no room for it

@@ -154,7 +154,7 @@ int Endpoint::poll(Handler&& handler, int limit) {
   if (credit_pending_) return_pending_credit();
   handover_.begin();
   int handed = 0;
-  // Whose messages were handed over last: its credit goes back when another's turn comes.
+  // The connection whose messages were handed over last: its credit is returned when another follows.
   Connection* last = nullptr;
   if (handover_.left_over() != nullptr && limit > 0) {
     last = handover_.left_over();

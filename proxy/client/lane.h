@@ -180,7 +180,7 @@ class EndpointLanes {
     return false;
   }
 
-  // What load() reads; it must outlive this object.
+  // load() reads these counters; they must outlive this object.
   void set_counters(const NodeCounters& counters) { counters_ = &counters; }
   bool has_counters() const { return counters_ != nullptr; }
   // Bytes that wait at the proxy that serves lane `p`, and those that this endpoint has put before it.

@@ -29,7 +29,7 @@ class ClientMemory {
                                                       const MakeRegion& make_region);
 
   const ChannelGeometry& geometry() const { return geometry_; }
-  // What the client maps, as long as this lives; -1: it is of this process and uses address().
+  // The descriptor that the client maps, valid while this lives; -1: a client in this process, which uses address().
   int fd() const { return region_->fd(); }
   // The control plane's view.
   std::byte* address() const { return own_.begin(); }

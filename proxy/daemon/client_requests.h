@@ -1,4 +1,4 @@
-// What a client's request says, checked before anything is done about it, and the answers that take more than a
+// Parses and checks a client's requests before they are carried out, and makes the answers that take more than a
 // line. The texts are for the client's user.
 #pragma once
 
@@ -19,7 +19,7 @@ std::string request_problem(const control::Message& request, const ClientMemory*
 // A kConnectMachine request without a problem.
 Machines::Request machine_request(Instant now, ClientId client, const control::Message& request);
 
-// What the client is told of a connection's end that is open. `accepted`: by a listener; else it has connected.
+// The message to the client about an open end of a connection. `accepted`: by a listener; else it has connected.
 control::Message opened_message(const convergence::Ports::End& end, bool accepted);
 
 }  // namespace braid::proxy

@@ -36,7 +36,7 @@ class ClientService {
   // Ports on which one client listens; a request for one more is refused.
   static constexpr std::size_t kMaxListeners = 1024;
 
-  // What the node is to do for a request.
+  // The node's part of a request.
   struct Nothing {};
   struct SetActiveProxies {
     unsigned count = 0;

@@ -13,7 +13,7 @@ namespace {
 
 using convergence::Ports;
 
-// What all clients together may take: they must not bring down the machine.
+// The most memory of all clients together: they must not exhaust the host's.
 std::uint64_t half_of_the_memory() {
   return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
          static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) / 2;

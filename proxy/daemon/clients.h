@@ -49,7 +49,7 @@ class Clients final : public convergence::Ports::Resources {
   void gone(ClientId client);
   void erase(ClientId client) { clients_.erase(client); }
 
-  // What clients are told. One that is gone is told nothing.
+  // Sends an answer to a client; nothing if the client is gone.
   void answer(ClientId client, control::Kind kind, std::uint32_t serial, const control::Message& body = {},
               int fd = -1);
   void refuse(ClientId client, std::uint32_t serial, const std::string& text);

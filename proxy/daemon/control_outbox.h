@@ -29,7 +29,7 @@ class ControlOutbox {
   Outgoing* poll();
   // It was acknowledged, or failed.
   void finish(Outgoing& message) { free_.push_back(static_cast<Slot*>(&message)); }
-  // What is queued for the cluster is not sent.
+  // Drops the messages that are queued for the cluster.
   void drop(ClusterId to);
   bool any_queued() const { return !queue_.empty(); }
   // Nothing is queued or in flight.

@@ -31,8 +31,8 @@ Result<std::unique_ptr<CountersMemory>> CountersMemory::map(int given) {
                  sizeof(NodeCounters));
   std::unique_ptr<CountersMemory> mapped(new CountersMemory);
   mapped->counters_ = new (memory) NodeCounters;
-  // What clients get can only be read: neither written nor cut off under the proxies. Where /proc is missing
-  // they get none.
+  // Clients get a read-only descriptor, so they can neither write the counters nor truncate the file. Without
+  // /proc they get none.
   mapped->read_only_fd_ = ::open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_RDONLY | O_CLOEXEC);
   if (given < 0) ::close(fd);
   mapped->counters_->process = static_cast<std::uint32_t>(::getpid());

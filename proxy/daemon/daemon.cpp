@@ -38,20 +38,21 @@ namespace {
 constexpr int kBusyWaitMs = 1;
 constexpr int kQuietWaitMs = 20;
 constexpr int kBusyTurns = 200;  // after the last thing that happened
-// How long what clients had handed over may take to be acknowledged, and then the words that this node ends.
-constexpr Duration kFarewell = 200_ms;
+// The longest time to wait until all messages of clients are acknowledged, and then until the connections are
+// closed.
+constexpr Duration kCloseTimeout = 200_ms;
 
-// All proxies of the node end together: nothing that one of them still owes is lost because another has said
-// that the node ends.
-void say_goodbye(Worker& worker, unsigned proxies, std::atomic<unsigned>& owing_nothing) {
+// Ends a proxy when all proxies of the node have nothing more to send: otherwise one of them would tell a
+// peer that the node ends, and the messages of another would be lost.
+void close_together(Worker& worker, unsigned proxies, std::atomic<unsigned>& acknowledged) {
   const auto turns_until = [&](auto&& done) {
-    for (const Instant deadline = monotonic_now() + kFarewell; !done() && monotonic_now() < deadline;)
+    for (const Instant deadline = monotonic_now() + kCloseTimeout; !done() && monotonic_now() < deadline;)
       if (worker.do_work(monotonic_now()) == 0) ::sched_yield();
   };
   worker.stop_taking();
   turns_until([&] { return worker.all_acknowledged(); });
-  ++owing_nothing;
-  turns_until([&] { return owing_nothing.load() == proxies; });
+  ++acknowledged;
+  turns_until([&] { return acknowledged.load() == proxies; });
   worker.close(monotonic_now());
   turns_until([&] { return worker.closed(); });
 }
@@ -222,7 +223,7 @@ class Server {
     ::close(fd);
   }
 
-  // Who connects and says nothing makes way for who does.
+  // A connection that has sent no request is closed to make room for a new one.
   bool make_room() {
     if (!clients_.full()) return true;
     const std::optional<ClientId> silent = clients_.first_silent();
@@ -250,7 +251,7 @@ class Server {
   LimitedLog machine_events_{4 * kLinesAtOnce};  // a machine comes and goes with several
 };
 
-// What the daemon opened itself, closed whichever way it ends.
+// The descriptors that the daemon opened itself; closed on every way out.
 struct Opened {
   int signals = -1;
   int listener = -1;
@@ -318,7 +319,7 @@ Result<DaemonEnd> run_daemon(const NodeConfig& config) {
   if (!node) return node.error();
 
   std::atomic<bool> stop{false};
-  std::atomic<unsigned> owing_nothing{0};
+  std::atomic<unsigned> acknowledged{0};
   std::atomic<bool> failed{false};
   {
     ProxyThreads threads(stop);
@@ -326,7 +327,7 @@ Result<DaemonEnd> run_daemon(const NodeConfig& config) {
       const int status = guarded("braidd", 1, [&] {
         ::pthread_setname_np(::pthread_self(), fmt::format("proxy {}", p).c_str());
         run_proxy((*node)->worker(p), config.idle, (*node)->counters(p), stop);
-        say_goodbye((*node)->worker(p), (*node)->proxies(), owing_nothing);
+        close_together((*node)->worker(p), (*node)->proxies(), acknowledged);
         return 0;
       });
       if (status == 0) return;

@@ -83,7 +83,7 @@ class InProcessService final : public Service {
     for (const auto& other : others_) work += control_of(*other, now);
     return work;
   }
-  // Who broke the rules is gone; it learns it from alive().
+  // A client that violated the protocol is removed; alive() tells it so.
   static int control_of(Node& node, Instant now) {
     while (const std::optional<Node::ClientId> expelled = node.poll_expelled()) node.client_gone(*expelled);
     return node.do_control(now);

@@ -21,7 +21,7 @@ class InstalledPorts {
   explicit InstalledPorts(unsigned proxies) : forgotten_(proxies) {}
 
   void add(const End& end);
-  // What the proxy gets of a port that was added: all but what is the client's memory, with bits that are clear.
+  // The proxy's entry for a port that was added, without pointers to the client's memory; its bits are clear.
   PortEntry entry(PortId port, unsigned proxy);
   // The proxies were told to remove it. They may use their bits until release().
   void remove(PortId port);

@@ -30,7 +30,7 @@ struct Introduction {
     kNoRoute,         // one of the caller's addresses cannot be reached from there
     kBusy,            // an earlier incarnation of the caller is not lost there yet: call again
   };
-  // What both must have in common.
+  // Must be equal on both sides.
   struct Link {
     std::uint32_t mtu_bytes = 0;
     std::uint16_t window_packets = 0;

@@ -40,7 +40,7 @@ class Links {
 
   // The proxy's queues, once. An error: one does not carry the frames of that stack.
   Result<std::vector<LinkQueue>> take_queues(const stack::StackConfig& stack);
-  // What the log shall say of captures that frames are missing from, once each. Any thread.
+  // A line for the log about a capture that lacks frames, once per capture. Any thread.
   std::optional<std::string> poll_capture_problem();
   // When no queue is used any more. An error: a file could not be written, and lacks frames.
   Result<void> finish_captures();

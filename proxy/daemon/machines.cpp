@@ -185,7 +185,7 @@ void Machines::on_call(Instant now, const stack::Endpoint& from, const Introduct
   send(from, reply);
 }
 
-// What is known without a look at the slots.
+// A reason to refuse the call that does not depend on the slots.
 Introduction::Reason Machines::call_refusal(const Introduction& caller) const {
   if (!config_.may_accept) return Introduction::Reason::kNotAllowed;
   if (caller.link != config_.self.link) return Introduction::Reason::kDifferent;

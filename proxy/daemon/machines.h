@@ -50,7 +50,7 @@ class Machines {
     bool may_accept = false;
     std::uint64_t seed = 1;
   };
-  // What a client requests: a connection with a cluster of another machine.
+  // A client's request for a connection with a cluster of another machine.
   struct Request {
     std::uint32_t client = 0;
     std::uint32_t serial = 0;

@@ -45,7 +45,7 @@ class MachinesDriver {
   bool is_slot(ClusterId cluster) const { return machines_.is_slot(cluster); }
   // The peer that has the slot was lost, or has left.
   void lost(ClusterId slot) { machines_.lost(slot); }
-  // What happened since the last call, as a line for the log.
+  // The next event, as a line for the log.
   std::optional<std::string> poll_event();
 
  private:

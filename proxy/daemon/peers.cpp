@@ -52,7 +52,7 @@ bool is_for(std::uint64_t incarnation, const convergence::ControlMessage& messag
 bool Peers::received(const ControlReceived& event) {
   const ClusterId from = event.from;
   const bool known = association(from).peer != 0;
-  if (!paths_.heard(from, event.association)) return false;
+  if (!paths_.received(from, event.association)) return false;
   if (!known) tell_active(from);
   run();  // the loss of an earlier incarnation comes before messages of its successor
   if (!is_for(event.association.own, event.message)) return false;
@@ -99,9 +99,9 @@ void Peers::proxy_fenced(ProxyId proxy) {
   paths_.stalled(proxy);
   // A peer may wait for one of its messages to close a path; a peer that has received it drops the duplicate.
   for (const SendControl& message : control_.take(proxy)) {
-    const ProxyId speaker = paths_.speaker(message.to);
-    control_.hand_over(speaker, message);
-    tell(speaker.value(), message);
+    const ProxyId sender = paths_.control_proxy(message.to);
+    control_.hand_over(sender, message);
+    tell(sender.value(), message);
   }
 }
 
@@ -142,8 +142,8 @@ void Peers::watch(Instant now) {
 
 void Peers::send(ClusterId to, convergence::ControlMessage message) {
   if (!is_fence(message.kind)) message.epoch = association(to).peer;
-  const ProxyId speaker = paths_.speaker(to);
-  tell(speaker.value(), control_.number(speaker, to, message));
+  const ProxyId sender = paths_.control_proxy(to);
+  tell(sender.value(), control_.number(sender, to, message));
 }
 
 void Peers::set_active(unsigned count) {

@@ -44,8 +44,8 @@ void PortInstaller::drain(PortId port) {
   for (unsigned p = 0; p < monitor_.proxies(); ++p) drain_by(port, p);
 }
 
-// What lies in the lanes of a stalled proxy is sent by those that take them over. Until it is settled it is not
-// known which those are (drain_instead_of() tells them); afterwards it has no lanes.
+// The proxies that take over a stalled proxy's lanes send the messages in them. Until the proxy is settled they
+// are not known (drain_instead_of() tells them); afterwards it has no lanes.
 void PortInstaller::drain_by(PortId port, unsigned proxy) {
   if (!monitor_.running(proxy) && !monitor_.unsettled(proxy)) return;
   drains_.await(port, proxy);

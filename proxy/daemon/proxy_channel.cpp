@@ -25,7 +25,7 @@ Channel::Channel(std::uint32_t client_id, const ChannelGeometry& g, std::byte* c
 
 void Channel::resume_sending() {
   send = SendConsumer(send_ring_, send.capacity(), true);
-  // What was published until now may have been taken, and sent, by the proxy before.
+  // The previous proxy may have taken and sent messages that were published until now.
   maybe_duplicate_until.reset();
   if (send.refresh() == Peer::kHonest) maybe_duplicate_until = send.taken() + send.readable();
   sends = true;

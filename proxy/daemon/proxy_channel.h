@@ -16,8 +16,8 @@
 
 namespace braid::proxy {
 
-// What leaves, or what arrives, or both. Made and destroyed by the control plane, in between used by one worker
-// only.
+// The departures or the arrivals of a lane, or both. Made and destroyed by the control plane; in between only one
+// worker uses it.
 class Channel {
  public:
   // `memory` is that worker's mapping of the client's. `resumes`: another worker served the lane before.
@@ -71,7 +71,7 @@ class Channel {
   std::byte* const memory;
   bool sends = true;     // the client's descriptors are taken here
   bool leaving = false;  // no more of them: another proxy goes on when those that were taken are finished
-  // What is taken up to this descriptor may have been sent before, by the proxy that served the lane then.
+  // The previous proxy of this lane may already have sent the messages up to this descriptor.
   std::optional<std::uint32_t> maybe_duplicate_until;
   SendConsumer send;
   const std::byte* const data;

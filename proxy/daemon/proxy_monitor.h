@@ -38,7 +38,7 @@ class ProxyMonitor {
   bool running(unsigned proxy) const { return !proxies_[proxy].fenced; }
   // Running, and may take messages of clients.
   bool serves(unsigned proxy) const { return running(proxy) && !proxies_[proxy].unsettled; }
-  // What it sent before it stalled may still arrive: its lanes wait.
+  // Packets that it sent before it stalled may still arrive, so its lanes wait.
   bool unsettled(unsigned proxy) const { return proxies_[proxy].unsettled; }
 
   // The heartbeats of all proxies at this moment. Returns for how long the control plane itself was held up before, 0

@@ -49,7 +49,7 @@ class Relays {
     Outgoing* message = nullptr;
     RelayReturn::Outcome outcome{};
   };
-  // What that proxy, which is connected, gives back.
+  // The next message that proxy `from` returns. It must be connected.
   std::optional<Returned> poll_returned(unsigned from) {
     if (peers_[from].lend->back.read_available() == 0) return std::nullopt;
     return take_returned(from);

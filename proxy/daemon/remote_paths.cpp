@@ -5,7 +5,7 @@
 namespace braid::proxy {
 namespace {
 
-// What of a refusal's text the names of paths may take.
+// The most bytes of a refusal's text that list paths.
 constexpr std::size_t kProblemsBytes = 100;
 
 }  // namespace

@@ -72,8 +72,8 @@ class ServedChannels {
   void clear();
 
  private:
-  // What was handed over for a port by one channel, up to a descriptor; of all of its channels, which stand
-  // before it; a channel whose every message must be finished.
+  // Messages that must be finished: a port's in one channel, up to a descriptor; a port's in all of its channels,
+  // whose entries precede this one; all of a channel.
   struct PortOfChannel {
     PortId port;
     Channel* channel;

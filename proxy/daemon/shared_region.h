@@ -20,7 +20,7 @@ class SharedRegion {
   SharedRegion(const SharedRegion&) = delete;
   SharedRegion& operator=(const SharedRegion&) = delete;
 
-  // What the client maps, the region's own; -1: it has none, and the client is of this process.
+  // The descriptor that the client maps, owned by the region; -1: none, the client is in this process.
   virtual int fd() const = 0;
   // The beginning of one more view. nullptr: the system has no more.
   [[nodiscard]] virtual std::byte* map() = 0;

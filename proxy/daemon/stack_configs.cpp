@@ -8,7 +8,7 @@
 namespace braid::proxy {
 namespace {
 
-// What the node is on each of its links.
+// The node's interface on each of its links.
 std::vector<stack::Interface> interfaces_of(const NodeConfig& config) {
   std::vector<stack::Interface> all;
   // A node alone has no links, and a stack that nothing ever leaves.

@@ -1,5 +1,5 @@
-// What the configuration of a node says about its proxies' stacks: what each is on its links, and whom it has
-// sub-connections with.
+// Derives the configuration of the proxies' stacks from the node's: each stack's interface on every link, and the
+// proxies that it has sub-connections with.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace braid::proxy {
 
-// What both ends of a sub-connection must have in common, as one number. `clusters`: of their machine; 0
+// A hash of the settings that both ends of a sub-connection must share. `clusters`: of their machine; 0
 // between two.
 std::uint64_t shared_hash(const NodeConfig& config, std::uint16_t clusters);
 

@@ -1,4 +1,4 @@
-// What a worker tells its driver while it works: every stage that a message or a frame goes through.
+// The interface by which a worker reports every stage that a message or a frame goes through.
 //
 // A simulator turns stages into time; live there is NoMeter, which costs nothing. A meter is handed down by
 // the call that asks for work (proxy/daemon/worker_turn.h), so one Worker serves every kind. What a proxy

@@ -13,7 +13,7 @@ namespace braid::proxy {
 using convergence::Ports;
 namespace {
 
-// What an endpoint's windows may take together.
+// The most granules of all windows of an endpoint together.
 std::uint32_t granules_of_windows(const ChannelGeometry& geometry) {
   const std::uint64_t bytes = geometry.receive_bytes / geometry.endpoints;
   return std::bit_ceil(static_cast<std::uint32_t>(bytes / convergence::kGranuleBytes));

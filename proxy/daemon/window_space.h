@@ -1,5 +1,5 @@
-// What of a client's memory connections have: their cells, their receive buffers, and their share of the
-// endpoints' rings of arrivals.
+// Allocates parts of a client's memory to connections: cells, receive buffers, and shares of the endpoints'
+// rings of arrivals.
 //
 // Pure: it counts, and touches no memory. Owned by the control plane.
 #pragma once
@@ -24,7 +24,7 @@ class WindowSpace {
   // The same endpoint and bytes as when it was granted.
   void give_back(std::uint32_t endpoint, const convergence::Ports::Grant& grant, std::uint32_t window_bytes);
 
-  // What the endpoint's rings of arrivals can still promise.
+  // The granules of the endpoint's rings of arrivals that are not yet allocated.
   std::uint32_t granules_left(std::uint32_t endpoint) const { return granules_left_[endpoint]; }
   // The longest buffer that can be granted.
   std::uint64_t longest_free_bytes() const;

@@ -37,7 +37,7 @@ class CaptureFile {
 
   struct Options {
     std::uint64_t limit_bytes = std::uint64_t{1} << 30;
-    // What the frames are stamped with, and the time since 1970 at its instant 0.
+    // The clock of the frames' time stamps, and the time since 1970 at its instant 0.
     Instant (*clock)() = monotonic_now;
     Duration clock_since_1970 = unix_time_of_monotonic_zero();
   };

@@ -7,7 +7,7 @@
 
 namespace braid::proxy {
 
-// What start_eal() takes; EthdevOptions says more of each.
+// Options of start_eal(); EthdevOptions explains each.
 struct EalOptions {
   std::string file_prefix;
   unsigned memory_mib = 0;

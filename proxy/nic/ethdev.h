@@ -28,7 +28,7 @@
 
 namespace braid::proxy {
 
-// What memif and af_packet carry: an MTU of 1500.
+// The longest frame of memif and af_packet: an MTU of 1500.
 inline constexpr std::uint32_t kEthdevMaxFrameBytes = 1500 + kEthernetHeaderBytes;
 
 struct EthdevOptions {
@@ -41,7 +41,7 @@ struct EthdevOptions {
   // Name of the EAL's folder, which is empty and gone before start() returns. Nothing is shared by way of it,
   // so all processes may have the same.
   std::string file_prefix = "braid";
-  // What the EAL takes from the system at start; 0: as much as the ports and queues need.
+  // Memory that the EAL takes from the system at start; 0: as much as the ports and queues need.
   unsigned memory_mib = 0;
   // How long start() tries to reach the servers of the memif clients among the vdevs.
   Duration connect_timeout = Duration::s(10);

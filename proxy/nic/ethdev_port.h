@@ -24,7 +24,7 @@ namespace braid::proxy {
 inline constexpr const char* kMemifDriver = "net_memif";
 inline constexpr const char* kAfPacketDriver = "net_af_packet";
 
-// What a queue takes of the EAL's memory. In ordinary memory no mbuf crosses a page, so each takes 4 KiB; the
+// The EAL's memory that a queue takes. In ordinary memory no mbuf crosses a page, so each takes 4 KiB; the
 // caches of all possible lcores take 1.1 MiB.
 inline constexpr unsigned kMibPerQueue = 4;
 

@@ -21,7 +21,7 @@ namespace braid::proxy {
 
 class EthdevQueue final : public NicQueue {
  public:
-  // What memif and af_packet carry: an MTU of 1500.
+  // The longest frame of memif and af_packet: an MTU of 1500.
   static constexpr std::uint32_t kMaxFrameBytes = 1500 + kEthernetHeaderBytes;
 
   // `gate`: null where the driver keeps its memory while the port runs. `alive` counts the queues that exist.

@@ -1,4 +1,4 @@
-// What a started DPDK port can do to bring packets to their queues: flow rules, and its RSS hash.
+// Steers packets to their queues by the features of a started DPDK port: flow rules, and the RSS hash.
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,7 @@
 
 namespace braid::proxy {
 
-// What is wanted of a port, and what came of it.
+// The steering that is requested of a port, and the result.
 enum class Steering : std::uint8_t {
   kAuto,  // wanted only: the best that there is
   kFlow,
@@ -63,7 +63,7 @@ unsigned queue_of(const RssHash& hash, const UdpFlow& flow);
 std::optional<std::uint16_t> source_port_for(const RssHash& hash, UdpFlow flow, unsigned queue,
                                              std::uint16_t first, unsigned count);
 
-// What a port can do, as far as steering asks. Errors are the port's own reasons, to be put into a sentence.
+// The features of a port that steering uses. Errors are the port's own reasons, for use in a sentence.
 class SteerablePort {
  public:
   virtual ~SteerablePort() = default;
@@ -75,7 +75,7 @@ class SteerablePort {
   virtual Result<RssHash> rss_hash() = 0;
 };
 
-// What came of it. `hash` is of use for kRss only.
+// The result. `hash` is used for kRss only.
 struct Steered {
   Steering way = Steering::kHandoff;
   RssHash hash;

@@ -57,7 +57,7 @@ TEST(Calibrate, ModelThatItWritesCanBeRead) {
   EXPECT_DOUBLE_EQ(read->unit_of("usual"), 1);
   EXPECT_DOUBLE_EQ(read->unit_of("slow"), 4);
   EXPECT_DOUBLE_EQ(read->unit_of("another"), c.costs.at("unit").cycles);
-  // What `braid run` has (docs/OPERATIONS.md).
+  // The defaults of `braid run` (docs/OPERATIONS.md).
   EXPECT_EQ(read->protocol.mtu_bytes, 9000u);
   EXPECT_EQ(read->protocol.fragmentation, stack::Fragmentation::kTransport);
   EXPECT_EQ(read->protocol.congestion, stack::CongestionControl::kDelay);

@@ -61,7 +61,7 @@ bool eventually(const std::function<bool()>& what) {
   return what();
 }
 
-// What the manager changes of the process is put back after each test.
+// Restores after each test the process state that the manager changes.
 class ChildProcessesTest : public ::testing::Test {
  protected:
   ChildProcessesTest() {

@@ -165,7 +165,7 @@ const Finished& Command::wait(std::chrono::seconds limit) {
     reap();
     if (Clock::now() > end) ::kill(pid_, SIGKILL);
   }
-  // What lies in the pipes still; not for ever, should somebody else hold them.
+  // Reads the rest of the pipes, but not for ever: another process may hold them open.
   for (int i = 0; i < 50 && read_some(10); ++i) {
   }
   return finished_;

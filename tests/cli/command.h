@@ -23,9 +23,9 @@ struct Finished {
 class Command {
  public:
   using Variables = std::map<std::string, std::string>;
-  // What standard input is: a pipe that is closed after `input`, or a terminal that controls the process.
+  // Standard input: a pipe that is closed after `input`, or the controlling terminal of the process.
   enum class Input { kPipe, kTerminal };
-  // What standard error is; a terminal's lines end with "\r\n".
+  // Standard error; a terminal's lines end with "\r\n".
   enum class Errors { kPipe, kTerminal };
   Command(const std::vector<std::string>& arguments, const Variables& variables = {},
           const std::string& input = "", Input kind = Input::kPipe, Errors errors = Errors::kPipe);
@@ -42,7 +42,7 @@ class Command {
   bool expect(const std::string& text, unsigned times = 1);
   // Until it ends; killed after `limit`.
   const Finished& wait(std::chrono::seconds limit = std::chrono::seconds(60));
-  // What has come so far.
+  // The output that has arrived so far.
   const Finished& so_far() const { return finished_; }
   // Processes with our mark: ids and command lines, the one under test too while it lives.
   std::map<pid_t, std::string> processes() const;

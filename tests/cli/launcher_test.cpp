@@ -1,4 +1,4 @@
-// What daemons and applications are started with, and what is read of them, with stand-ins for both.
+// How daemons and applications are started, and how their records are read, with stand-ins for both.
 #include "tools/braid/run/launcher.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What a daemon is told: written and read back unchanged, and refused by name when it cannot be meant.
+// The configuration of a daemon: written and read back unchanged; an invalid value is refused by name.
 #include "proxy/daemon/node_config.h"
 
 #include <gmock/gmock.h>

@@ -98,7 +98,7 @@ TEST(Plan, EachNiOfAClusterHasAnAddressAndALinkOfItsOwnToEveryOther) {
   EXPECT_EQ(last.ni(0).address, nodes[2].address);
   EXPECT_EQ(last.ni(0).link, 2);
   EXPECT_EQ(last.ni(1).link, 3);
-  // What a peer knows of an NI is what its node is on that link.
+  // A peer knows an NI by its node's addresses on that link.
   EXPECT_EQ(last.ni(1).address, nodes[2].links[3].address);
   EXPECT_EQ(last.ni(1).mac, nodes[2].links[3].mac);
   EXPECT_NE(last.ni(1).address, last.ni(0).address);

@@ -1,5 +1,5 @@
-// What a run is told, by file and by flag: every mistake is refused with its place and the cure, and the
-// files that come with the project mean what they say.
+// The configuration of a run, by file and by flag: every mistake is refused with its place and the cure, and the
+// project's own files are read as documented.
 #include "settings/reader.h"
 #include "settings/run.h"
 

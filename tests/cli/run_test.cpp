@@ -189,7 +189,7 @@ TEST_F(Run, NamesTheApplicationThatWasKilled) {
 }
 
 TEST_F(Run, ReportsTheFirstDeathNotItsConsequence) {
-  // What the library does in the other clusters, well before the kernel may have told of the first death.
+  // As the library does in the other clusters, perhaps before the kernel reports the first death.
   const Finished run = run_app({"0:exit=70", "1:raise=6"});
   EXPECT_THAT(run.err, ContainsRegex("application of cluster 1 .* was killed by signal 6"));
   EXPECT_THAT(run.err, Not(HasSubstr("cluster 0 (pid")));

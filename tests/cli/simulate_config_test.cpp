@@ -1,4 +1,4 @@
-// What a simulation is told of the transport: the model's word, unless the user gave another.
+// A simulation takes the transport's settings from the model, unless the user gave others.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

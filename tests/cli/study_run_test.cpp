@@ -268,7 +268,7 @@ TEST_F(StudyRun, TerminalShowsProgressInOneLine) {
   std::ofstream(folder_ / "gate") << "open";
   const Finished& done = command.wait();
   EXPECT_EQ(done.status, 1);
-  // What is left on the screen: of a line what came after it was begun anew.
+  // The final contents of the screen: of each line the part after its last restart.
   std::vector<std::string> screen;
   for (std::string row : lines_of(done.err)) {
     if (const auto anew = row.rfind("\r\x1b[K"); anew != std::string::npos) row = row.substr(anew + 4);
@@ -413,7 +413,7 @@ TEST_F(StudyRun, PointHasTheResultOfTheEngine) {
     EXPECT_GT(point["report"]["messages"]["count"], 0);
     EXPECT_THAT(text_of(out() + "/points/" + std::string(point["point"]) + ".log"), HasSubstr("verified"));
   }
-  // What a queue was over time is kept with the point: it is told again without another run.
+  // The queue's lengths over time are stored with the point, so they are printed again without another run.
   const std::string queues = text_of(out() + "/queues.csv");
   EXPECT_THAT(lines_of(queues), SizeIs(1 + intervals));
   EXPECT_GT(intervals, 2u * (1 + 2) * 32u) << "of two clusters' proxies, in mode real";

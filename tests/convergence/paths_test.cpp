@@ -1,5 +1,4 @@
-// What two nodes decide about the paths between them: pure, with workers and a control channel that are
-// lists.
+// The decisions of two nodes about the paths between them. Pure: workers and the control channel are lists.
 #include "convergence/paths.h"
 
 #include <gtest/gtest.h>
@@ -224,7 +223,7 @@ TEST(Paths, MessageThatArrivesWhileAPathClosesIsKept) {  // FO-1, FO-3
   t.a.closed(path(0, kB, 0), false, 10, 20);  // it was heard again
   t.a.dead(path(1, kB, 1));
   EXPECT_TRUE(t.a.reachable(kB));
-  EXPECT_EQ(t.a.speaker(kB), ProxyId(0));
+  EXPECT_EQ(t.a.control_proxy(kB), ProxyId(0));
   // And a death: the peer's word was about another incarnation, but this one is dead now.
   Two u;
   ControlMessage late;
@@ -309,8 +308,8 @@ TEST(Paths, PeerIsLostOnceHoweverManyPathsReportIt) {  // FO-7
     EXPECT_EQ(forget->association, old);
   }
   // A word of before, still in flight, is not heard.
-  EXPECT_FALSE(t.a.heard(kB, old));
-  EXPECT_TRUE(t.a.heard(kB, {t.a.own_incarnation(kB), old.peer}));
+  EXPECT_FALSE(t.a.received(kB, old));
+  EXPECT_TRUE(t.a.received(kB, {t.a.own_incarnation(kB), old.peer}));
 }
 
 TEST(Paths, NewPeerIncarnationEndsTheOldOneOnly) {  // FO-7
@@ -322,7 +321,7 @@ TEST(Paths, NewPeerIncarnationEndsTheOldOneOnly) {  // FO-7
   EXPECT_EQ(t.a.association(kB), next);
   // The other sub-connection hears of it later.
   t.a.lost(kB, old, false);
-  EXPECT_FALSE(t.a.heard(kB, old));
+  EXPECT_FALSE(t.a.received(kB, old));
   EXPECT_FALSE(t.a.poll_lost());
   EXPECT_EQ(t.a.association(kB), next);
 }

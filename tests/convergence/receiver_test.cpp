@@ -29,7 +29,7 @@ struct Fixture {
       std::fill_n(buffer.begin() + static_cast<long>(at), r.bytes, std::byte(letter));
     return receiver.on_arrival(r);
   }
-  // What is handed over until nothing is left: one letter and the length for each message.
+  // All messages that are handed over: one letter and the length for each.
   std::string takes() {
     std::string out;
     while (const auto m = receiver.next()) {

@@ -45,7 +45,7 @@ struct Channel {
     bool copy = false;
   };
 
-  // What a client does: whole if it is short, else in pieces. True when all of it has been handed over.
+  // Sends as a client does: whole if it is short, else in pieces. True when all of it has been handed over.
   bool send_some() {
     const Bytes& m = outgoing.front();
     const auto total = static_cast<std::uint32_t>(m.size());
@@ -65,7 +65,7 @@ struct Channel {
     return true;
   }
 
-  // What the window layer makes of a piece: records of whole granules but for the last.
+  // Cuts a piece as the window layer does: into records of whole granules, except the last.
   void cut(const Sender::Place& place, std::uint32_t bytes, Position message_at, std::uint32_t message_bytes,
            std::uint32_t message_offset, bool many, const std::byte* data) {
     std::uint32_t at = 0;

@@ -26,7 +26,7 @@ class ArrayMemory : public PageMemory {
   std::byte& at(std::size_t address) { return bytes_[address]; }
 
   int protect_calls = 0;
-  // What a sibling thread would see or do at that moment; called before the permission changes hands.
+  // Stands for a sibling thread; called just before a page's permission changes.
   std::function<void(std::uint32_t first, std::uint32_t count, Access access)> on_protect;
 
  private:

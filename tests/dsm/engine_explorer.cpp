@@ -367,7 +367,7 @@ struct ExploredMachine {
   Limits limits = {};
 };
 
-// What the tests explore, in two halves that take about as long.
+// The machines that the tests explore, in two halves that take about equally long.
 std::vector<ExploredMachine> suite(int half) {
   if (half == 1)
     return {

@@ -1,5 +1,5 @@
-// What a cluster may receive from another that is broken or hostile: bytes that are not a message, and messages
-// at times when no engine sends them. They are counted and dropped; the engine keeps its invariants and its
+// Input from a broken or hostile cluster: bytes that are not a message, and messages at times when no engine
+// sends them. They are counted and dropped; the engine keeps its invariants and its
 // bounds.
 #include <gtest/gtest.h>
 
@@ -116,7 +116,7 @@ TEST_F(Hostile, PackedMessagesAreCheckedIndividually) {  // PG-19, PG-26
   EXPECT_EQ(refused(in_front(nonsense, in_front(request, nonsense))), 2u);
   std::array<std::byte, kMaxMessageBytes> room;
   EXPECT_EQ(engine.poll_transmit(ClusterId(1), room), kHeaderBytes + kPageBytes);
-  // What is behind bytes that are not a message is lost with them.
+  // Bytes that are not a message make the rest of the packet unreadable too.
   EXPECT_EQ(refused(in_front(message(static_cast<Kind>(kKinds), 0), message(Kind::kPageRequest, 3))), 1u);
   auto lengths = in_front(message(Kind::kPageRequest, 3), message(Kind::kPageRequest, 3));
   for (const std::size_t wrong : {std::size_t{1}, kHeaderBytes - 1, kHeaderBytes + 1, 2 * kHeaderBytes - 1,

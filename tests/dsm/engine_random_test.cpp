@@ -46,7 +46,7 @@ class AnyOrder final : private ProgramMachine {
     if (random_.chance(0.2)) slow_to_ = static_cast<std::uint32_t>(random_.below(config_.clusters));
   }
 
-  // What went wrong, if anything.
+  // The failure, if there was one.
   std::optional<std::string> run() {
     std::uint32_t steps = 0;
     while (!program_.finished() && !program_.failure()) {

@@ -2,12 +2,12 @@
 // can list what may happen next, do one of these things, tell whether that was right, and say in one word
 // which state it is in.
 //
-// What happens: a compute node does its next operation (any that its program allows), an engine's next
+// Events: a compute node does its next operation (any that its program allows), an engine's next
 // message leaves, any message in flight arrives. Programs are not given: in every phase each node does
 // `operations` times whatever it likes of: read a page, write a page, take the lock, free it. Then all come
 // to a barrier.
 //
-// What must hold. Every page has a byte per node that only this node writes, and a byte that the lock guards;
+// Invariants. Every page has a byte per node that only this node writes, and a byte that the lock guards;
 // all of them lie side by side. A write counts its own byte up, and the guarded one if the node has the lock.
 //   - A read finds its node's own byte as the node wrote it last; with the lock, the guarded byte as it was
 //     written last by anybody; and every other node's byte no older than what happened before the reader's
@@ -65,7 +65,7 @@ class EngineWorld {
   EngineWorld(const EngineWorld&) = delete;
   EngineWorld& operator=(const EngineWorld&) = delete;
 
-  // What may happen next, each thing once, in an order that is the same for the same memory.
+  // Lists the possible next events, each once, in an order that depends on the state alone.
   void list(std::vector<Action>& actions) const;
   // Does it; false when something was not as it must be: wrong() says what.
   bool apply(Action action);

@@ -1,4 +1,4 @@
-// What programs call besides barriers and locks, on whole machines: a process for each cluster, joined by
+// The calls of programs besides barriers and locks, on whole machines: a process for each cluster, connected by
 // sockets.
 #include <fcntl.h>
 #include <gmock/gmock.h>

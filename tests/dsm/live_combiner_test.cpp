@@ -277,7 +277,7 @@ TEST(Combiner, ClusterThatHasFinishedMayLeaveAndIsNotAwaited) {
   c.ends[0]->broken = "its socket was closed";
   c[0].check_links();
   EXPECT_TRUE(c[0].done(0));
-  // What is meant for it stays, and is no work.
+  // Messages for a lost cluster stay queued, and do not count as work.
   c.ends[0]->sent.clear();
   (void)c[0].lock(0, kLockOfCluster1);
   EXPECT_TRUE(c.ends[0]->sent.empty());

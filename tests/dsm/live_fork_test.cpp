@@ -138,7 +138,7 @@ TEST_P(ForkBy, CallsOfAChildEndIt) {
   });
 }
 
-// What a child does when it has returned from the function is the runtime's: it would come to the barrier for its
+// A child that returns from the function would run the runtime's code, and arrive at the barrier in place of its
 // parent.
 TEST_P(ForkBy, ChildThatReturnsFromTheFunctionOfParallelDies) {
   expect_runs(machine(), [] {

@@ -34,7 +34,7 @@ struct LiveMachine {
   // Messages move, and are seen, in polls only, as where proxies live in the process.
   bool moves_only_in_poll = false;
   Environment::Protect protect = Environment::Protect::kAuto;
-  // What may happen to a message in flight to cluster `to`. Called in that cluster's process.
+  // Changes a message in flight to cluster `to`. Called in that cluster's process.
   std::function<void(std::uint16_t from, std::uint16_t to, MutableBytes message)> damage =
       [](std::uint16_t, std::uint16_t, MutableBytes) {};
   // Changes the environment of one cluster.

@@ -63,7 +63,7 @@ TEST(AdoptedThreads, WritesAreVisibleToAllAfterTheBarrier) {
   }
 }
 
-// What `program` says as cluster 0 of two clusters of two compute nodes when it ends.
+// The text with which `program` ends as cluster 0 of two clusters of two compute nodes.
 std::string last_words(const std::function<void()>& program) {
   const std::vector<Ending> endings = run_machine({.clusters = 2, .compute = 2, .heap_mib = 32}, [&] {
     program();

@@ -7,8 +7,8 @@
 // different owners lie side by side in the same words, so every page is shared by many writers at once. Where
 // the clusters take pages together at the beginning, nodes allocate more of them while the others work.
 //
-// Who drives a program decides when a node takes its next step, and what carries the messages between the
-// engines: any order at all (engine_random_test.cpp), or the whole transport over a bad network
+// The driver of a program decides when a node takes its next step, and how messages are carried between the
+// engines: in any order (engine_random_test.cpp), or the whole transport over a bad network
 // (tests/sim/shared_memory.h).
 #pragma once
 
@@ -101,9 +101,9 @@ class RandomProgram {
       if (!n.ended) return false;
     return true;
   }
-  // What a node saw that it must not see.
+  // A forbidden value that a node read; empty if there was none.
   const std::optional<std::string>& failure() const { return failure_; }
-  // What those that have not ended are at, for a person.
+  // Text for the user: the state of each node that has not ended.
   std::string unfinished() const {
     std::string text;
     for (const Node& n : nodes_) {
@@ -122,13 +122,13 @@ class RandomProgram {
   static constexpr std::size_t kGuarded = 4;  // bytes that a guard guards
   static constexpr std::uint32_t kMaxPhases = 4;
 
-  // What gives a node the exclusive use of bytes.
+  // How a node gets exclusive use of bytes.
   enum class Guard { kLock, kSemaphore, kWord };
   enum class Meeting { kBarrier, kMonitor, kFlag };
   static constexpr std::size_t kOwned = 3;  // bytes that a node owns, in each of the two sets, and of each
                                             // allocation of its own
 
-  // What the oracle knows of a byte.
+  // The oracle's state of a byte.
   struct Byte {
     std::size_t address = 0;
     std::uint8_t value = 0;  // written last
@@ -156,8 +156,8 @@ class RandomProgram {
     bool ended = false;
   };
 
-  // What the clusters take together: pages [0, laid_out_), or none, and all pages are where no one placed
-  // them.
+  // Draws the memory of the collective allocation: pages [0, laid_out_), or none, in which case no page has
+  // a placement.
   void draw_regions() {
     laid_out_ = config_.pages;
     if (random_.chance(0.5)) return;

@@ -132,7 +132,7 @@ class ClientWorld {
   void write_arrivals(int i, Input& in) {
     RawClient& client = *clients_[i];
     auto* const ring = reinterpret_cast<RingControl*>(client.memory() + client.geometry().arrival_ring(0, 0));
-    // What an honest client gives back is what it has seen.
+    // An honest client returns exactly the entries that it has seen.
     ring->head.store(in.below(3) != 0 ? ring->tail.load() : in.number<std::uint32_t>(),
                      std::memory_order_release);
   }

@@ -103,7 +103,7 @@ class Cluster {
     }
   }
 
-  // What the engine has for `to`, if anything: always something that can be read.
+  // The engine's next output for `to`, if any, which must be readable.
   Bytes next_for(ClusterId to) {
     Bytes room(dsm::kMaxMessageBytes);
     room.resize(engine_.poll_transmit(to, room));
@@ -288,7 +288,7 @@ class EngineFuzzWorld {
     if (header.kind == Kind::kPageForward) header.number = in.below(4) | in.below(3) << 8;
     return header;
   }
-  // What `to` may wait for, correct or nearly so.
+  // A header that `to` may be waiting for, correct or nearly so.
   dsm::Header answer(std::uint16_t to, Input& in) const {
     dsm::Header header = recent_[to][in.below(kRecent)];
     header.kind = answer_to(header.kind);

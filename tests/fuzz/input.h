@@ -1,4 +1,4 @@
-// What a fuzzer reads its decisions from: the bytes of its input, then zeroes without end. A byte more or less
+// The source of a fuzzer's decisions: the bytes of its input, then endless zeroes. A byte more or less
 // at one place changes the decision there and little after it, so a small change of an input is a small change
 // of what is done.
 #pragma once
@@ -72,5 +72,5 @@ inline ByteView random_bytes(std::size_t from, std::size_t count) {
 
 }  // namespace braid::fuzz
 
-// What libFuzzer calls, and replay.cpp where there is none. A call's result depends on its input alone.
+// Called by libFuzzer, or by replay.cpp without it. A call's result depends on its input alone.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

@@ -29,7 +29,7 @@ std::string application(unsigned cluster) {
   return "braid: application of cluster " + std::to_string(cluster) + " \\(pid [0-9]+\\) ";
 }
 
-// What is said of the cluster that lost the other one stands behind the cause.
+// Messages about the cluster that lost the other one must follow the cause.
 void expect_cause_first(const std::string& errors, const std::string& cause) {
   const std::size_t lost = errors.find("lost cluster");
   EXPECT_THAT(errors.substr(0, lost), ContainsRegex(cause)) << errors;

@@ -135,7 +135,7 @@ class KernelSocket {
 
   // 0 or an errno.
   int send(ByteView payload) const { return ::send(fd_, payload.data(), payload.size(), 0) < 0 ? errno : 0; }
-  // What has come; nullopt: nothing, and `problem` says why.
+  // The next datagram; nullopt: none, and `problem` tells why.
   std::optional<Bytes> receive(int* problem = nullptr) const {
     Bytes room(65536);
     const ssize_t n = ::recv(fd_, room.data(), room.size(), 0);
@@ -274,7 +274,7 @@ class KernelPeer : public ::testing::Test {
     return cli::testing::run({"/bin/sh", "-c", "command -v " + program}).status == 0;
   }
 
-  // What passed was right, as others see it.
+  // Another program accepts the captured packets as correct.
   void check_capture() {
     capture_.reset();
     if (HasFailure()) return;

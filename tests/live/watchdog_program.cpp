@@ -1,5 +1,5 @@
-// What a watchdog must tell apart: nodes that wait for each other for ever, and one that computes for long
-// while all others wait for it.
+// The two cases that a watchdog must distinguish: nodes that wait for each other for ever, and one that
+// computes for long while all others wait for it.
 #include <unistd.h>
 
 #include <cstdio>

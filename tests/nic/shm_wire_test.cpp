@@ -363,7 +363,7 @@ TEST(ShmWire, KillOfTheOtherSideAtAnyInstructionIsHarmless) {
     ASSERT_EQ(::waitpid(victim, &status, 0), victim);
     ASSERT_TRUE(WIFSIGNALED(status));
 
-    // What was sent before the death arrives whole, then the wire is silent and fills up.
+    // All frames sent before the death arrive; then the wire is silent and fills up.
     for (int i = 0; i < 200; ++i) take(*a, received);
     EXPECT_TRUE(received.in_order);
     EXPECT_TRUE(received.intact);

@@ -1,4 +1,4 @@
-// What clients and daemon share: the memory's layout, the doorbell, and the control socket's packets.
+// The interface between clients and daemon: the memory's layout, the doorbell, and the control socket's packets.
 #include "proxy/channel/channel.h"
 
 #include <fcntl.h>

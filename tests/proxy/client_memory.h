@@ -77,7 +77,7 @@ class FakeService final : public Service {
   bool lives = true;
 };
 
-// What an endpoint gives its connections.
+// The parts of an endpoint that its connections use.
 struct ConnectionFixture {
   explicit ConnectionFixture(std::uint16_t proxies = 1)
       : memory(small_geometry(proxies)), lanes(memory.begin(), memory.geometry(), 0) {}

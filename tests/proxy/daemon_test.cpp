@@ -310,7 +310,7 @@ TEST_F(Daemons, InvalidControlMessagesHarmOnlyTheirSender) {
                    return ::recv(fd, byte, sizeof byte, MSG_DONTWAIT) == 0;
                  });
   };
-  // What is not a message ends the conversation.
+  // A packet that is not a message ends the connection.
   for (const std::size_t bytes :
        {std::size_t{1}, sizeof(control::Message) - 1, sizeof(control::Message) + 1, std::size_t{60'000}}) {
     const int fd = connect_unix(address_[0]).value();

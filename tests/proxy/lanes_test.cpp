@@ -43,7 +43,7 @@ class LanesTest : public ::testing::Test {
     lanes_.add(kClient, *memory_);
     (void)commands();
   }
-  // What the monitor and the lanes are told when a proxy is stalled, and everybody has forgotten it.
+  // Tells the monitor and the lanes that a proxy is stalled and no other proxy uses it any more.
   Lanes::Channels fence(unsigned p) {
     monitor_.fence(p);
     for (unsigned other = 0; other < 3; ++other) monitor_.forgotten(p, other);

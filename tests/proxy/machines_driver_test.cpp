@@ -30,7 +30,7 @@ class MachinesDriverTest : public ::testing::Test {
     c.machines.max_proxies = 2;
     return c;
   }
-  // What another node with the same settings sends.
+  // The introduction of another node with the same settings.
   Introduction introduction(Introduction::Kind kind) const {
     Introduction i = machines_config(config_, stacks_[0].interfaces, 1).self;
     i.kind = kind;

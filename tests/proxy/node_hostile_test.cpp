@@ -146,7 +146,7 @@ class Hostile : public ::testing::Test {
   }
   std::uint64_t bad_descriptors() { return m_.node(0)->counters(0).bad_descriptors.get(); }
 
-  // What `misdeed` does costs the client its connection; it is counted once.
+  // Expects that `misdeed` costs the client its connection, and is counted once.
   template <class F>
   void expect_expelled(const char* what, F&& misdeed) {
     SCOPED_TRACE(what);
@@ -251,7 +251,7 @@ TEST_F(Hostile, InvalidDescriptorsAreAViolation) {
   wrong("a credit with bytes", [](SendDescriptor& d, Raw&) { d.kind = 2; });
 }
 
-// What can only hurt the client itself is not looked at.
+// Values that can harm only the client itself are not checked.
 TEST_F(Hostile, InvalidWordsHarmNoOther) {
   Raw raw(m_, 0);
   const control::Opened o = raw.connect(ClusterId(1), kPort);

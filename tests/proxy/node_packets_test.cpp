@@ -1,5 +1,5 @@
-// What a node does with packets that no peer of its sent: the test sits in the middle of the wire, passes on
-// what the two nodes say, and puts in what it likes.
+// Packets that no peer of a node has sent: the test sits in the middle of the wire, passes on the packets of the
+// two nodes, and inserts others.
 #include <fmt/core.h>
 #include <array>
 #include <cstring>

@@ -1,4 +1,4 @@
-// What more proxies and NIs bring, in virtual time: 10 Gb/s NIs, 20 us apart.
+// Speed-up by more proxies and NIs, in virtual time: 10 Gb/s NIs, 20 us apart.
 #include <gtest/gtest.h>
 
 #include <cstdint>

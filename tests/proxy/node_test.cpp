@@ -772,7 +772,7 @@ TEST(PeerLost, AfterTheDeathTimeAndNotBefore) {
   EXPECT_EQ(m.node(0)->poll_lost_peer(), ClusterId(1));
 }
 
-// What is sent to a lost peer is not kept for ever: its sender can close, and go, while the peer stays away.
+// Messages to a lost peer are not kept for ever: their sender can close, and end, while the peer stays away.
 TEST(PeerLost, ItsSendersAreFreedThoughItNeverComesBack) {
   Nodes m(short_lives());
   auto b = m.client(1);

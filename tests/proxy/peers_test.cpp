@@ -177,16 +177,16 @@ TEST_F(PeersTest, AnotherProxySendsTheMessagesOfAFencedOne) {  // CN-11, FO-5
   peers_.send(kPeer, close_message(0));
   const std::vector<AddressedCommand> first = commands();
   ASSERT_EQ(first.size(), 1u);
-  const unsigned speaker = first[0].proxy;
-  monitor_.fence(speaker);
-  peers_.proxy_fenced(id(speaker));
+  const unsigned sender = first[0].proxy;
+  monitor_.fence(sender);
+  peers_.proxy_fenced(id(sender));
   const std::vector<AddressedCommand> again = commands();
   bool found = false;
   for (const AddressedCommand& told : again) {
     const SendControl* const control = std::get_if<SendControl>(&told.command);
     if (control == nullptr || control->message.kind != convergence::ControlMessage::Kind::kClose) continue;
     found = true;
-    EXPECT_EQ(told.proxy, 1 - speaker);
+    EXPECT_EQ(told.proxy, 1 - sender);
     EXPECT_EQ(control->message.serial, std::get<SendControl>(first[0].command).message.serial);
   }
   EXPECT_TRUE(found);

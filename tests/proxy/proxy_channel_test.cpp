@@ -62,7 +62,7 @@ TEST(ProxyChannel, MessageSaysWhatItsDescriptorSays) {
   EXPECT_EQ(message.channel, channel.get());
 }
 
-// What another proxy may have sent before is marked, and nothing after it (FO-4).
+// Only messages that another proxy may have sent before are marked (FO-4).
 TEST(ProxyChannel, ResumedChannelMarksWhatWasPublishedBefore) {
   ChannelMemory memory;
   SendProducer client = memory.sender();

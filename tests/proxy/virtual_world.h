@@ -73,7 +73,7 @@ class VirtualWorld final : private sim::VirtualNic::Wire {
     return std::move(node).value();
   }
   unsigned machine_of(unsigned c) const { return options_.machine.empty() ? 0 : options_.machine[c]; }
-  // What its own machine calls it.
+  // Its number in its own machine.
   std::uint16_t number_of(unsigned c) const {
     std::uint16_t number = 0;
     for (unsigned k = 0; k < c; ++k)
@@ -208,7 +208,7 @@ class VirtualWorld final : private sim::VirtualNic::Wire {
     flights_.push(passage.arrives[0], {frame, to, ni, lives_[to_cluster]});
     return true;
   }
-  // What has arrived by now comes into the queues.
+  // Puts the frames that have arrived by now into the queues.
   void deliver() {
     while (flights_.next_time() <= now) {
       const Flight flight = flights_.pop();

@@ -191,7 +191,7 @@ TEST(Declarations, EveryValueIsUnchangedThroughYamlJsonAndText) {
         const Node::Entry entry = yaml->root().entries.at(0);
         const Result<void> read_yaml = read_entry(*yaml, *entry.key, *entry.value, entry.key->text,
                                                   *root.schema, from_yaml.get(), places);
-        // What the section must say besides is not this setting's matter.
+        // Other keys that the section requires are not this setting's matter.
         EXPECT_THAT(read_yaml.ok() ? "" : read_yaml.error().text,
                     testing::AnyOf("", testing::HasSubstr("add it")));
         EXPECT_EQ(text_of(*root.schema, from_yaml.get(), listed.key), shown_value);
@@ -202,7 +202,7 @@ TEST(Declarations, EveryValueIsUnchangedThroughYamlJsonAndText) {
         const Result<Document> json = parse_json(to_json(*root.schema, object.get()).dump(), "s.json");
         ASSERT_TRUE(json.ok()) << json.error().text;
         for (const Node::Entry& said : json->root().entries) {
-          // What the file must say besides, but an empty object cannot, is not this setting's matter.
+          // Other keys that the file requires, but an empty object lacks, are not this setting's matter.
           if (const Result<void> done = read_entry(*json, *said.key, *said.value, said.key->text,
                                                    *root.schema, from_json.get(), places);
               !done) {

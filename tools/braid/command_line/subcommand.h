@@ -37,7 +37,7 @@ struct Option {
   std::vector<std::string> excludes{};  // names of earlier options that it cannot be combined with
 };
 
-// What the user gave on the command line.
+// The arguments that the user gave on the command line.
 class Given {
  public:
   virtual ~Given() = default;

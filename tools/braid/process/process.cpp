@@ -89,9 +89,9 @@ struct Child {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     // The command may have died before the line above: then nobody sends that signal any more.
     if (command_is_gone()) ::_exit(127);
-    // What the command changed for itself, and what it sends: SIGTERM asks to end, SIGQUIT for a report. No
-    // program expects to find SIGCHLD ignored: waitpid() would not find its children. Other signals that the
-    // command's own parent ignores (nohup) stay ignored.
+    // The signals that the command changed for itself, and those that it sends: SIGTERM asks for the end,
+    // SIGQUIT for a report. No program expects to find SIGCHLD ignored: waitpid() would not find its
+    // children. Other signals that the command's own parent ignores (nohup) stay ignored.
     for (const int number : {SIGPIPE, SIGCHLD, SIGTERM, SIGQUIT}) ::signal(number, SIG_DFL);
     sigset_t none;
     sigemptyset(&none);

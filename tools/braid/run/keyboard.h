@@ -12,14 +12,14 @@ namespace braid::cli {
 
 class Keyboard {
  public:
-  // What cluster 0 reads from: our own standard input, or a pipe that this object fills.
+  // The descriptor that cluster 0 reads: our own standard input, or a pipe that this object fills.
   int open();
   // Cluster 0 has it.
   void started() { theirs_.close(); }
   // Nobody reads it any more.
   void close() { ours_.close(); }
 
-  // What poll() must wait for; a negative descriptor: nothing.
+  // The descriptors that poll() must wait for; negative: none.
   pollfd to_read() const;
   pollfd to_write() const { return {typed_.empty() ? -1 : ours_.get(), POLLOUT, 0}; }
   void read_some();

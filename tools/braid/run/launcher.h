@@ -39,11 +39,11 @@ class Launcher {
   // Clusters whose daemons are not: "0, 3".
   std::string late_clusters() const;
 
-  // What the watchdog is shown of the applications. No compute node of this cluster computes.
+  // For the watchdog. No compute node of this cluster computes.
   bool waits(unsigned cluster) const;
   std::uint64_t progress() const;
 
-  // What its application recorded of its end.
+  // The record that its application left of its end.
   RecordedEnd end_of(unsigned cluster) const;
 
   // Adds counters and application reports; `clusters` has an entry for each.

@@ -1,5 +1,5 @@
-// What a run consists of, worked out before anything is started: each daemon's configuration, each
-// application's environment, the wires between them. Pure: the supervisor fills in the descriptors.
+// The plan of a run, made before anything is started: each daemon's configuration, each application's
+// environment, the wires between them. Pure: the supervisor fills in the descriptors.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ Result<proxy::ShmWireOptions> plan_wire(const settings::RunConfig& config);
 std::vector<proxy::NodeConfig> plan_nodes(const settings::RunConfig& config, const std::string& run,
                                           unsigned cores);
 
-// What an application process finds in its environment beside what the user's shell put there.
+// The variables that are added to an application process's environment.
 using Environment = std::vector<std::pair<std::string, std::string>>;
 Environment plan_environment(const settings::RunConfig& config, unsigned cluster, const std::string& service,
                              int report_fd, int pulse_fd = -1);

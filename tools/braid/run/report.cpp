@@ -136,7 +136,7 @@ std::string nodes_table(const RunReport& report) {
   return table.empty() ? "" : table.render();
 }
 
-// What a cluster's compute nodes did together: diffs are made at a release, for all of them.
+// Totals of a cluster's compute nodes: diffs are made at a release, for all of them.
 std::string pages_table(const RunReport& report) {
   Table table({"cluster", "diffs sent", "bytes", "diffs applied", "pages sent", "invalidations sent",
                "received", "protection"});

@@ -1,4 +1,4 @@
-// What a run did, as text for people and as JSON for programs. Pure: from numbers to text.
+// The report of a run, as text for people and as JSON for programs. Pure: from numbers to text.
 #pragma once
 
 #include <sys/types.h>

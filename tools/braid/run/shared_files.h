@@ -1,5 +1,5 @@
-// What the processes of a run share: memory and sockets without a name in the file system, inherited as
-// descriptors, so that there is nothing to clean up and two runs cannot meet.
+// The memory and sockets that the processes of a run share. They have no name in the file system and are inherited
+// as descriptors, so that there is nothing to clean up and two runs cannot interfere.
 #pragma once
 
 #include <sys/mman.h>

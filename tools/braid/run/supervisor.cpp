@@ -200,7 +200,7 @@ class Supervisor {
     print_consequences();
   }
 
-  // What an application says of the loss of another one comes after the cause. A run that the user ends has no cause.
+  // An application's report that it lost another one is printed after the cause. A run that the user ends has no cause.
   void take_consequence(unsigned cluster, const RecordedEnd& end) {
     if (end.cause != dsm::EndCause::kLostCluster) return;
     consequences_.push_back(fmt::format("[c{}] braid: {}", cluster, end.text));

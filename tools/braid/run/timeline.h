@@ -59,7 +59,7 @@ class Timeline {
   void on_all_ended(Instant now);
   void on_output_closed();
 
-  // What is due now; to be called until there is nothing. kCloseOutput comes again until it has been done.
+  // The action that is due now; call it until there is none. kCloseOutput is returned until it has been done.
   std::optional<Action> poll(Instant now);
   Instant next_deadline() const;
 

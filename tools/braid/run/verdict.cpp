@@ -14,7 +14,7 @@ namespace {
 
 using dsm::EndCause;
 
-// What the process itself recorded, behind what the kernel tells.
+// The process's own record of its end, to be appended to the kernel's report.
 std::string details_of(const RecordedEnd& end) {
   std::string text;
   if (end.is_unfinished && end.cause != EndCause::kSignal && end.cause != EndCause::kFailure &&

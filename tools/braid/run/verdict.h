@@ -13,7 +13,7 @@
 
 namespace braid::cli {
 
-// What an application recorded of its own end (dsm/program/end_record.h).
+// An application's record of its own end (dsm/program/end_record.h).
 struct RecordedEnd {
   dsm::EndCause cause = dsm::EndCause::kNone;
   // It was one of several clusters, and ends before finish(): the others lose it.

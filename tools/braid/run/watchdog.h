@@ -29,7 +29,7 @@ class Watchdog {
   void stop() { look_at_ = Instant::never(); }
   // When it wants to look next.
   Instant next_deadline() const { return look_at_; }
-  // What there is to see: whether all wait, and a number that grows when something happens.
+  // Takes an observation: whether all wait, and a number that grows with every progress.
   [[nodiscard]] Finding look(Instant now, bool all_wait, std::uint64_t progress);
 
  private:

@@ -22,7 +22,7 @@ struct StudyOptions {
 // A point that takes longer is considered stuck, unless another limit is given.
 inline constexpr double kUsualLimitS = 3600;
 
-// What runs a study's points, and what determines the result of each (study_results.h).
+// The programs that run a study's points, and the inputs that determine each result (study_results.h).
 struct StudyPlan {
   std::string engine;
   std::vector<nlohmann::json> origins;  // by point
