@@ -1,4 +1,4 @@
-// What the daemon's parts are told, out of the node's settings (settings/node.h).
+// The configuration of the daemon's parts, from the node's settings (settings/node.h).
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ using settings::NodeConfig;
 using settings::PeerConfig;
 using settings::TransportConfig;
 
-// What a sub-connection is told of them; the rest of its configuration is as it is by default.
+// The configuration of a sub-connection; members without a setting keep their defaults.
 stack::SubConnectionConfig sub_connection_config(const TransportConfig& transport);
 
 // From JSON, checked; `what` names the source in messages.

@@ -1,5 +1,5 @@
-// What the control plane of a node tells a proxy, and what a proxy tells the control plane: one type for each
-// command and each event. They are copied by value through rings (Worker::command(), Worker::take_event()).
+// The commands of a node's control plane to a proxy, and the proxy's events for the control plane: one type for
+// each. They are copied by value through rings (Worker::command(), Worker::take_event()).
 // Channels and memory that they point to are the control plane's, which keeps them until the proxy has
 // answered, or is fenced.
 #pragma once
@@ -71,7 +71,7 @@ struct MapClient {
 struct UnmapClient {
   ClientId client = 0;
 };
-// What becomes of the proxy's paths (convergence/paths.h). ClosePath is answered by PathClosed.
+// Commands about the proxy's paths (convergence/paths.h). ClosePath is answered by PathClosed.
 using convergence::ClosePath;
 using convergence::ForgetPeer;
 using convergence::HandshakePath;

@@ -139,7 +139,7 @@ int Worker::take_descriptors(Channel& channel, std::uint32_t most, Meter& meter)
     return 0;
   }
   bool unsent = false;
-  // What they have in common is looked up once. Where there is a choice of ways each has its own.
+  // Records of one port share its look-up. If there is a choice of paths each record has its own.
   std::uint32_t last_port = 0;
   const PortEntry* port = nullptr;
   stack::SubConnection* only_way = nullptr;

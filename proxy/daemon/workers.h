@@ -40,7 +40,7 @@ class Workers {
   void flush();
   // Every command that the proxy was given has taken effect.
   bool caught_up(unsigned proxy) const;
-  // What was put off for it is dropped.
+  // Drops the commands that were put off for it.
   void forget_commands(unsigned proxy) { put_off_[proxy].clear(); }
 
   // All sub-connections of all of them are up.

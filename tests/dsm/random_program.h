@@ -3,7 +3,7 @@
 // Every node of every cluster takes guards, reads, writes, releases the guards, and synchronises with the others. A guard is
 // a lock, a semaphore of one, or a word that is won by compare-and-exchange; nodes synchronise at a barrier, in a
 // monitor made of a lock and a condition variable, or by a counter and a flag. What a guard guards must be
-// what was written last under it; what a node wrote before a meeting must be what all read after it. Bytes of
+// what was written last under it; what a node wrote before a synchronisation must be what all read after it. Bytes of
 // different owners lie side by side in the same words, so every page is shared by many writers at once. Where
 // the clusters take pages together at the beginning, nodes allocate more of them while the others work.
 //
@@ -62,10 +62,10 @@ class RandomProgram {
       for (std::uint16_t n = 0; n < config_.compute_nodes; ++n) nodes_.push_back({.cluster = c, .node = n});
     draw_regions();
     lay_out();
-    meetings_to_go_ = 1 + static_cast<std::uint32_t>(random_.below(4));
+    phases_ = 1 + static_cast<std::uint32_t>(random_.below(4));
     came_.resize(kMaxPhases);
     brought_.resize(kMaxPhases);
-    for (Meeting& meeting : meetings_) meeting = static_cast<Meeting>(random_.below(3));
+    for (SyncPoint& point : sync_points_) point = static_cast<SyncPoint>(random_.below(3));
   }
 
   static EngineConfig draw_config(Prng& random) {
@@ -84,7 +84,7 @@ class RandomProgram {
     c.migrate_after = static_cast<std::uint32_t>(random.below(3));
     ++c.locks;  // for the monitors
     c.semaphores = static_cast<std::uint32_t>(random.below(3));
-    // Guards, the counters of the meetings, and the tickets.
+    // Guards, the counters of the synchronisations, and the tickets.
     c.words = static_cast<std::uint32_t>(random.below(3)) + kMaxPhases + 1;
     c.flags = kMaxPhases;
     c.conditions = kMaxPhases;
@@ -109,9 +109,9 @@ class RandomProgram {
     for (const Node& n : nodes_) {
       if (n.ended) continue;
       text += fmt::format("\n  node {} of cluster {}, phase {}, {}", n.node, n.cluster, n.phase,
-                          n.awaited        ? fmt::format("waits for guard {}", *n.awaited)
-                          : n.meeting != 0 ? fmt::format("meets, stage {}", n.meeting)
-                                           : std::string("works"));
+                          n.awaited           ? fmt::format("waits for guard {}", *n.awaited)
+                          : n.sync_stage != 0 ? fmt::format("synchronises, stage {}", n.sync_stage)
+                                              : std::string("works"));
       if (n.allocates != 0) text += fmt::format(", allocates {} page(s)", n.allocates);
       if (!n.todo.empty()) text += fmt::format(", wants to access {}", n.todo.back().byte->address);
     }
@@ -124,7 +124,7 @@ class RandomProgram {
 
   // How a node gets exclusive use of bytes.
   enum class Guard { kLock, kSemaphore, kWord };
-  enum class Meeting { kBarrier, kMonitor, kFlag };
+  enum class SyncPoint { kBarrier, kMonitor, kFlag };
   static constexpr std::size_t kOwned = 3;  // bytes that a node owns, in each of the two sets, and of each
                                             // allocation of its own
 
@@ -145,12 +145,12 @@ class RandomProgram {
   struct Node {
     std::uint16_t cluster = 0;
     std::uint16_t node = 0;
-    std::uint32_t phase = 0;               // meetings passed
-    std::uint32_t ops_left = 4;            // until the next meeting
+    std::uint32_t phase = 0;               // synchronisations passed
+    std::uint32_t ops_left = 4;            // until the next synchronisation
     std::vector<PendingAccess> todo = {};  // accesses before anything else
     std::vector<std::uint32_t> held = {};
     std::optional<std::uint32_t> awaited = {};  // a guard
-    int meeting = 0;                            // how far this node is into one; 0: not in one
+    int sync_stage = 0;                         // how far this node is into one; 0: not in one
     bool takes_ticket = false;
     std::uint32_t allocates = 0;  // pages that it waits for
     bool ended = false;
@@ -206,13 +206,13 @@ class RandomProgram {
     if (n.takes_ticket) return got_ticket(n);
     if (n.allocates != 0) return got_pages(n);
     if (!n.todo.empty()) return access(n);
-    if (n.meeting != 0) return meet(n);
-    if (n.phase == meetings_to_go_ && n.ops_left == 0) {
+    if (n.sync_stage != 0) return synchronise(n);
+    if (n.phase == phases_ && n.ops_left == 0) {
       n.ended = true;
       return;
     }
     if (!n.held.empty() && (n.ops_left == 0 || random_.chance(0.4))) return give_back(n);
-    if (n.ops_left == 0) return meet(n);
+    if (n.ops_left == 0) return synchronise(n);
     --n.ops_left;
     choose(n);
   }
@@ -289,7 +289,7 @@ class RandomProgram {
     if (log_) log_event(n, fmt::format("allocates {}, homes {}", n.allocates, static_cast<int>(homes.kind)));
     if (machine_.engine(n.cluster).allocate(n.node, n.allocates, homes)) got_pages(n);
   }
-  // Their bytes are zero, and this node's until the next meeting.
+  // Their bytes are zero, and this node's until the next synchronisation.
   void got_pages(Node& n) {
     const std::uint64_t first = machine_.engine(n.cluster).result(n.node);
     if (log_) log_event(n, fmt::format("has pages from {} on", first));
@@ -353,16 +353,16 @@ class RandomProgram {
     }
   }
 
-  // A step into, or through, the meeting that ends the node's phase.
-  void meet(Node& n) {
-    if (log_) log_event(n, fmt::format("meeting, phase {}, stage {}", n.phase, n.meeting));
+  // A step into, or through, the synchronisation that ends the node's phase.
+  void synchronise(Node& n) {
+    if (log_) log_event(n, fmt::format("synchronises, phase {}, stage {}", n.phase, n.sync_stage));
     Engine& engine = machine_.engine(n.cluster);
     const std::uint32_t phase = n.phase;
     const LockId monitor(config_.locks - 1);
-    if (n.meeting++ == 0) ++came_[phase];
-    switch (meetings_[phase]) {
-      case Meeting::kBarrier:
-        if (n.meeting == 1) {
+    if (n.sync_stage++ == 0) ++came_[phase];
+    switch (sync_points_[phase]) {
+      case SyncPoint::kBarrier:
+        if (n.sync_stage == 1) {
           const std::uint64_t value = random_.below(1000);
           brought_[phase] += value;
           (void)engine.barrier(n.node, BarrierId(phase % config_.barriers), Reduction::kSumInt64, value);
@@ -371,35 +371,35 @@ class RandomProgram {
         if (engine.result(n.node) != brought_[phase] || engine.reduction(n.node) != Reduction::kSumInt64)
           fail(fmt::format("a sum is {}, of what was brought it is {}", engine.result(n.node),
                            brought_[phase]));
-        return met(n);
-      case Meeting::kMonitor:
-        if (n.meeting == 1) return (void)engine.lock(n.node, monitor);
-        if (n.meeting == 2) {
+        return synchronised(n);
+      case SyncPoint::kMonitor:
+        if (n.sync_stage == 1) return (void)engine.lock(n.node, monitor);
+        if (n.sync_stage == 2) {
           if (++in_monitor_[phase] == nodes_.size()) {
-            n.meeting = 3;
+            n.sync_stage = 3;
             return (void)call(n, SyncOp::kConditionBroadcast, phase);
           }
           return (void)engine.sync(n.node, {.op = SyncOp::kConditionWait, .id = phase, .lock = monitor});
         }
         engine.unlock(n.node, monitor);
-        return met(n);
-      case Meeting::kFlag:
-        if (n.meeting == 1) return (void)call(n, SyncOp::kWordAdd, guards_[2] + phase, 1, 0, true);
-        if (n.meeting == 2) {
+        return synchronised(n);
+      case SyncPoint::kFlag:
+        if (n.sync_stage == 1) return (void)call(n, SyncOp::kWordAdd, guards_[2] + phase, 1, 0, true);
+        if (n.sync_stage == 2) {
           const bool last = engine.result(n.node) + 1 == nodes_.size();
           return (void)call(n, last ? SyncOp::kFlagSet : SyncOp::kFlagWait, phase);
         }
-        return met(n);
+        return synchronised(n);
     }
   }
 
-  void met(Node& n) {
-    if (log_) log_event(n, "past the meeting");
-    if (came_[n.phase] != nodes_.size()) fail("a meeting let somebody through before all had come");
-    n.meeting = 0;
+  void synchronised(Node& n) {
+    if (log_) log_event(n, "synchronised");
+    if (came_[n.phase] != nodes_.size()) fail("a node passed a synchronisation before all had arrived");
+    n.sync_stage = 0;
     ++n.phase;
     n.ops_left = static_cast<std::uint32_t>(random_.below(16));
-    if (n.phase < meetings_to_go_) return;
+    if (n.phase < phases_) return;
     n.ops_left = 0;  // the last phase: every node reads all of the set that was written before it
     const std::uint32_t set = 1 - n.phase % 2;
     for (const auto& bytes : owned_[set])
@@ -442,7 +442,7 @@ class RandomProgram {
   const EngineConfig config_;
   const std::array<std::uint32_t, 3>
       guards_;  // by kind: how many; the words behind them count and give tickets
-  std::array<Meeting, kMaxPhases> meetings_{};
+  std::array<SyncPoint, kMaxPhases> sync_points_{};
   std::vector<std::uint32_t> to_post_;  // semaphores that were not posted initially yet
   ProgramMachine& machine_;
   std::vector<bool> placed_;           // clusters that have said where the pages' homes are
@@ -451,7 +451,7 @@ class RandomProgram {
   std::uint32_t to_allocate_ = 0;      // pages that are not requested yet
   std::set<std::uint32_t> allocated_;  // pages that nodes have been given
   std::vector<Node> nodes_;
-  std::uint32_t meetings_to_go_ = 0;
+  std::uint32_t phases_ = 0;
 
   std::deque<Byte> bytes_;  // all that have an owner, where they stay
   std::set<std::size_t> addresses_;
