@@ -66,7 +66,7 @@ struct Setting {
   std::uint64_t most = 0;
   // Bounds of other numbers, both allowed.
   double least_number = 0;
-  double most_number = 0;
+  double max_number = 0;
   // Text after the bound in the message for a value above it; begins with its own punctuation.
   std::string_view beyond = "";
   // The allowed values in words, where bounds do not state them.

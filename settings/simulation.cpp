@@ -111,7 +111,7 @@ constexpr Setting kSettings[] = {
                               .help = "how fast a proxy is, in compute nodes",
                               .reason = "the paper's proxies are processors like the others",
                               .least_number = 0.25,
-                              .most_number = 4,
+                              .max_number = 4,
                               .scope = Scope::kSimulated}),
     declare<&S::message_bytes>(
         {.name = "message_bytes",

@@ -145,7 +145,7 @@ using F = FaultConfig;
 constexpr Setting probability(Setting s) {
   s.allowed = "a probability, 0 to 1";
   s.beyond = " (0.01 is one per cent)";
-  s.most_number = 1;
+  s.max_number = 1;
   return s;
 }
 constexpr Setting kFaults[] = {

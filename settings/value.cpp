@@ -38,7 +38,7 @@ bool in_bounds(const Setting& s, const Whole& whole) {
 
 std::string bounds(const Setting& s) {
   if (s.kind == Kind::kWhole) return fmt::format("{} to {}", s.least, s.most);
-  return fmt::format("{} to {}", s.least_number, s.most_number);
+  return fmt::format("{} to {}", s.least_number, s.max_number);
 }
 
 std::string not_allowed(const Setting& s, const std::string& text) {
@@ -63,8 +63,8 @@ std::string problem_of_number(const Setting& s, const std::string& text) {
   const auto [stop, failed] = std::from_chars(text.data(), end, value);
   if (stop != end || failed == std::errc::invalid_argument)
     return fmt::format("'{}' is not a number; allowed: {}", shown(text), allowed(s));
-  if (failed == std::errc() && value >= s.least_number && value <= s.most_number) return {};
-  const bool above = failed == std::errc::result_out_of_range || value > s.most_number;
+  if (failed == std::errc() && value >= s.least_number && value <= s.max_number) return {};
+  const bool above = failed == std::errc::result_out_of_range || value > s.max_number;
   return fmt::format("{} is out of range; allowed: {}{}", shown(text), allowed(s), above ? s.beyond : "");
 }
 

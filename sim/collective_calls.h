@@ -1,5 +1,5 @@
-// The calls that all clusters make together: which clusters have come to the next one, and whether all of
-// them mean the same.
+// The collective calls of a simulated machine: which clusters have
+// made the next one, and whether all of them made the same call.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,15 @@ namespace braid::sim {
 
 class CollectiveCalls {
  public:
-  explicit CollectiveCalls(std::size_t clusters) : calls_(clusters), has_come_(clusters) {}
+  explicit CollectiveCalls(std::size_t clusters) : calls_(clusters), has_joined_(clusters) {}
 
-  // A cluster makes a call, which is its next one. True: all have come, and the call is made; the next one
-  // begins. An error says what two of them call differently.
-  Result<bool> come(ClusterId cluster, const dsm::CollectiveCall& call);
+  // A cluster makes its next call. True: all clusters have made it, so it is carried out,
+  // and the next one begins. An error names two clusters and how their calls differ.
+  Result<bool> join(ClusterId cluster, const dsm::CollectiveCall& call);
 
  private:
-  std::vector<dsm::CollectiveCall> calls_;  // of the next call, by cluster
-  std::vector<bool> has_come_;              // by cluster
+  std::vector<dsm::CollectiveCall> calls_;  // the next call, by cluster
+  std::vector<bool> has_joined_;            // by cluster
   std::size_t missing_ = calls_.size();
 };
 

@@ -64,14 +64,14 @@ inline Duration exponential(Prng& random, Duration mean) {
   return Duration::ns(std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(ns, 9e17))));
 }
 
-// What happens to one frame.
+// The fate of one frame.
 struct Fate {
-  static constexpr unsigned kMostCopies = 2;
+  static constexpr unsigned kMaxCopies = 2;
   enum class Lost : std::uint8_t { kNot, kByChance, kInBurst, kCut };
   Lost lost = Lost::kNot;
   unsigned copies = 1;  // 0 when lost
   // In addition to the link's delay, by copy. The first copy is the frame itself.
-  std::array<Duration, kMostCopies> delay{};
+  std::array<Duration, kMaxCopies> delay{};
   bool corrupt = false;  // every copy
   std::uint32_t corrupt_at = 0;
   std::byte corrupt_by{};  // applied by exclusive or; not zero

@@ -126,11 +126,11 @@ Duration Iccs::least_latency() const {
 
 // ---------------------------------------------------------------- compute nodes
 
-MutableBytes Iccs::reserve(ClusterId from, unsigned lane, ClusterId to, std::uint32_t bytes) {
-  reserved_ = {from, to, lane};
+MutableBytes Iccs::reserve(ClusterId from, unsigned compute_node, ClusterId to, std::uint32_t bytes) {
+  reserved_ = {from, to, compute_node};
   if (!has_proxies()) return MutableBytes(bypass_room_).first(bytes);
   proxy::SendStatus status = proxy::SendStatus::kSent;
-  const MutableBytes room = nodes_[from.value()]->connection(to).reserve(bytes, lane, &status);
+  const MutableBytes room = nodes_[from.value()]->connection(to).reserve(bytes, compute_node, &status);
   Way& to_there = way(from, to);
   switch (status) {
     case proxy::SendStatus::kSent:
@@ -152,13 +152,13 @@ MutableBytes Iccs::reserve(ClusterId from, unsigned lane, ClusterId to, std::uin
 }
 
 void Iccs::commit(Instant at, std::uint32_t bytes) {
-  const auto [from, to, lane] = reserved_;
+  const auto [from, to, compute_node] = reserved_;
   const MessageLog::Index i = shared_.log.make(has_proxies() ? 2 : 1);
   MessageReport& report = shared_.log[i].report;
   report.number = ++sent_;
   report.from = from;
   report.to = to;
-  report.lane = lane;
+  report.compute_node = compute_node;
   report.bytes = bytes;
   ++in_flight_;
   if (!has_proxies()) {
@@ -171,8 +171,8 @@ void Iccs::commit(Instant at, std::uint32_t bytes) {
   node.endpoint().flush();
 }
 
-bool Iccs::send(Instant at, ClusterId from, unsigned lane, ClusterId to, ByteView message) {
-  const MutableBytes room = reserve(from, lane, to, static_cast<std::uint32_t>(message.size()));
+bool Iccs::send(Instant at, ClusterId from, unsigned compute_node, ClusterId to, ByteView message) {
+  const MutableBytes room = reserve(from, compute_node, to, static_cast<std::uint32_t>(message.size()));
   if (room.size() < message.size() || room.data() == nullptr) return false;
   if (!message.empty()) std::memcpy(room.data(), message.data(), message.size());
   commit(at, static_cast<std::uint32_t>(message.size()));
@@ -256,7 +256,7 @@ void Iccs::worked(ProxyRun& p) {
   if (config_.dispatch == convergence::Dispatch::kLeastLoaded) worker.publish_load();
   if (worker.take_released()) {
     const ClusterId cluster = p.cluster();
-    // It may serve other lanes than the one of its number.
+    // The proxy may serve other lanes than that of its own number.
     for (unsigned lane = 0; lane < config_.proxies; ++lane) nodes_[cluster.value()]->endpoint().reclaim(lane);
     const Way* const first = &way(cluster, ClusterId(0));
     if (std::any_of(first, first + config_.clusters, [](const Way& w) { return w.waits_for_channel; }))
@@ -267,7 +267,8 @@ void Iccs::worked(ProxyRun& p) {
   controls_.on_worked(p);
 }
 
-// Its ticket goes to the proxy that serves the lane now, and again while none does: it is being handed on.
+// The ticket goes to the proxy that serves the lane now. While none does, because the lane is being handed over, the
+// ticket is queued again.
 void Iccs::not_taken(ProxyRun& p, MessageLog::Index i) {
   const unsigned server = nodes_[p.cluster().value()]->node().server_of(shared_.log[i].lane);
   events_.push(events_.now() + kHandOnPeriod,

@@ -56,11 +56,11 @@ struct NiFails {
   unsigned ni = 0;
   std::optional<Duration> lasts;
 };
-// So many proxies serve the compute nodes of the cluster from then on.
+// From then on this number of proxies serves the compute nodes of the cluster.
 struct ActiveProxies {
   unsigned count = 1;
 };
-// What happens to a cluster of an ICCS while it runs, so long after establish().
+// An event that affects a cluster of a running ICCS, `at` after establish().
 struct Incident {
   Duration at{};
   ClusterId cluster;
@@ -89,15 +89,15 @@ class Iccs final : private ProxyRun::Owner {
  public:
   class Sink {
    public:
-    // What became of a message at its destination: until when a compute node was busy with it, and which. It
-    // is told of one when the least that the handler takes (settings::CostModel::handler) has passed since its
+    // How a message was handled at its destination: the compute node, and the time until which it was busy.
+    // Reported when the shortest handling time (settings::CostModel::handler) has passed since the
     // delivery.
     struct Handled {
       Instant until;
-      unsigned lane = 0;
+      unsigned compute_node = 0;
     };
     virtual Handled on_message(Instant now, ClusterId at, ClusterId from, ByteView message) = 0;
-    // Somebody who had to wait for room between two clusters may try again.
+    // There is room again between two clusters: those who wait for it may try again.
     virtual void on_room(Instant now, ClusterId at, ClusterId to) = 0;
     // A message has been delivered. Only messages, no credits.
     virtual void on_delivered(const MessageReport& report) = 0;
@@ -118,14 +118,14 @@ class Iccs final : private ProxyRun::Owner {
   // kSetUpLimit, because too many frames are lost.
   Result<void> establish();
 
-  // Room for a message of `bytes` from compute node `lane` of `from`, to be written in place. Empty: there is
+  // Room for a message of `bytes` from `compute_node` of `from`, to be written in place. Empty: there is
   // none, and on_room() tells when to try again. A reservation that is not committed is void at the next.
-  MutableBytes reserve(ClusterId from, unsigned lane, ClusterId to, std::uint32_t bytes);
+  MutableBytes reserve(ClusterId from, unsigned compute_node, ClusterId to, std::uint32_t bytes);
   // Sends the first `bytes` of the last reservation, at `at`, which may lie ahead of now: the compute node
   // has paid for the hand-over by then. What a lane was handed before comes first all the same.
   void commit(Instant at, std::uint32_t bytes);
   // Both for bytes that are somewhere else. False: no room.
-  bool send(Instant at, ClusterId from, unsigned lane, ClusterId to, ByteView message);
+  bool send(Instant at, ClusterId from, unsigned compute_node, ClusterId to, ByteView message);
 
   void on_event(const Event& event);
 
@@ -140,8 +140,8 @@ class Iccs final : private ProxyRun::Owner {
 
   // Figures count between these two, any number of times.
   void start_measuring();
-  // What was measured is the time until `end`, which may lie ahead of now: nothing that happens from now on
-  // counts, nor what the queues hold.
+  // Ends the measured time at `end`, which may lie ahead of now. Events from now on do not count, nor do
+  // messages in the queues.
   void stop_measuring(Instant end);
   const ProxyFigures& figures(ClusterId cluster, unsigned proxy) const;
   const LinkFigures& link_figures(ClusterId cluster, unsigned ni) const;
@@ -158,7 +158,7 @@ class Iccs final : private ProxyRun::Owner {
   };
   struct Reservation {
     ClusterId from, to;
-    unsigned lane = 0;  // the compute node
+    unsigned compute_node = 0;
   };
   ProxyRun& proxy(unsigned cluster, unsigned index) { return *proxies_[cluster * config_.proxies + index]; }
   const ProxyRun& proxy(unsigned cluster, unsigned index) const {

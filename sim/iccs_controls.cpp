@@ -51,7 +51,7 @@ std::optional<VirtualNode::Lost> IccsControls::take_turn(ClusterId cluster) {
   }
   Instant next = node.next_deadline();
   if (watching_) next = earlier(next, now + kControlPeriod);
-  // What it did may have been the first of several steps.
+  // Its work may have been the first of several steps.
   if (worked) next = earlier(next, now + 1_ns);
   if (next != Instant::never()) wake(cluster, std::max(next, now + 1_ns));
   return nodes_[cluster.value()]->lost();

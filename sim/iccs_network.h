@@ -1,4 +1,4 @@
-// What lies between the proxies of a simulated ICCS: a link out of every NI, whose faults and cuts lose, delay
+// The network between the proxies of a simulated ICCS: a link out of every NI, whose faults and cuts lose, delay
 // and duplicate frames.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace braid::sim {
 
-// What the link out of one NI did while somebody measured.
+// The figures of the link out of one NI, over the measured time.
 struct LinkFigures {
   std::uint64_t frames = 0;  // that it carried
   std::uint64_t bytes = 0;   // of these

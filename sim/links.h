@@ -30,7 +30,7 @@ struct NetworkEnd {
   unsigned ni = 0;  // of the cluster
 };
 
-// What becomes of one frame.
+// The fate of one frame on a link.
 struct Passage {
   enum class Lost : std::uint8_t {
     kNot,
@@ -41,11 +41,11 @@ struct Passage {
     kByChance,
   };
   Lost lost = Lost::kNot;
-  bool has_waited = false;                           // the link was clogged
-  bool is_corrupted = false;                         // the frame's bytes are changed
-  bool is_delayed = false;                           // on top of the link's own delay
-  unsigned copies = 0;                               // that arrive
-  std::array<Instant, Fate::kMostCopies> arrives{};  // by copy; the first is the frame itself
+  bool has_waited = false;                          // the link was clogged
+  bool is_corrupted = false;                        // the frame's bytes are changed
+  bool is_delayed = false;                          // on top of the link's own delay
+  unsigned copies = 0;                              // that arrive
+  std::array<Instant, Fate::kMaxCopies> arrives{};  // by copy; the first is the frame itself
   // Valid unless the frame is lost before the link: its turn came, its last bit left.
   Instant begins;
   Instant sent;

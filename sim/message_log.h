@@ -1,9 +1,9 @@
-// The messages that are on their way through a simulated ICCS, each with what has happened to it so far. It
-// watches: nothing that decides reads it.
+// The messages in flight in a simulated ICCS, each with its
+// times so far. It only records: no decision depends on it.
 //
-// A client hands descriptors to a lane in order, and a proxy takes them in that order, so the log knows a
-// message by its place in the lane until it is taken, and from then on by its position on the connection. A
-// proxy that takes a lane over takes those once more that the one before it had not finished.
+// A client hands descriptors to a lane in order, and a proxy takes them in that order. So a message is
+// identified by its place in the lane until it is taken, and by its position on the connection afterwards.
+// A proxy that takes over a lane takes the unfinished descriptors of the former proxy once more.
 #pragma once
 
 #include <cstdint>
@@ -19,27 +19,27 @@
 
 namespace braid::sim {
 
-// A message's way, each moment as it was; of several packets the last one's. In the modes without proxies
-// only `handed` and `delivered` are of meaning.
+// When a message reached each stage; for a message of several packets, when its
+// last packet did. Without proxies only `handed` and `delivered` are valid.
 struct MessageTimes {
   Instant handed;   // the compute node has put it into a proxy's queue
   Instant served;   // the proxy has taken it
-  Instant left;     // it has left the proxy: link and network are before it
-  Instant on_link;  // the link of its NI has begun to carry it
-  Instant arrived;  // in the queue of the other proxy
-  Instant taken;    // by it
+  Instant left;     // it has left the proxy, for the link
+  Instant on_link;  // the NI's link has begun to send it
+  Instant arrived;  // it is in the other proxy's queue
+  Instant taken;    // the other proxy has taken it
   Instant delivered;
 };
 
 struct MessageReport {
-  std::uint64_t number = 0;  // of the run, from 1, in the order in which they were sent
+  std::uint64_t number = 0;  // in the order of sending, from 1
   ClusterId from, to;
-  unsigned lane = 0;   // the compute node that sent it
-  unsigned proxy = 0;  // its first
+  unsigned compute_node = 0;  // the sender, in its cluster
+  unsigned proxy = 0;         // the first that carried it
   unsigned peer_proxy = 0;
   std::uint32_t bytes = 0;
-  std::uint32_t ahead = 0;       // in the first proxy's queue, with what was in service, when it came there
-  std::uint32_t peer_ahead = 0;  // the same of the other proxy's
+  std::uint32_t ahead = 0;       // messages in the first proxy's queue when it came, with the one in service
+  std::uint32_t peer_ahead = 0;  // the same for the other proxy
   std::uint64_t behind =
       0;  // the number of the message right before it in the first queue; 0: none, or a frame
   MessageTimes times;
@@ -47,16 +47,16 @@ struct MessageReport {
 
 class MessageLog {
  public:
-  // An index that stays the entry's own until it is over.
+  // An index identifies its entry until the entry is released.
   using Index = std::uint32_t;
   struct Entry {
     MessageReport report;
-    Position position;       // once it was taken
-    bool is_credit = false;  // returned by a client: a descriptor without a message
+    Position position;       // valid once it is taken
+    bool is_credit = false;  // a client returned credit: a descriptor without a message
     bool is_taken = false;   // by a worker
     bool is_delivered = false;
     std::uint8_t lane = 0;         // of the client's endpoint
-    std::uint8_t holds = 0;        // who still knows its index
+    std::uint8_t holds = 0;        // the number of users of the index
     std::vector<std::byte> bytes;  // in the modes without proxies
   };
 
@@ -69,7 +69,7 @@ class MessageLog {
         at_(std::size_t{clusters} * clusters) {}
 
   Entry& operator[](Index i) { return entries_[i]; }
-  // Everything of it as it is by default, with so many holds.
+  // Returns a new entry with default values and this number of holds.
   Index make(std::uint8_t holds) {
     if (free_.empty()) {
       entries_.emplace_back();
@@ -78,7 +78,7 @@ class MessageLog {
     const Index i = free_.back();
     free_.pop_back();
     Entry& entry = entries_[i];
-    std::vector<std::byte> bytes = std::move(entry.bytes);  // its memory is used again
+    std::vector<std::byte> bytes = std::move(entry.bytes);  // reuses its memory
     entry = Entry{};
     entry.bytes = std::move(bytes);
     entry.holds = holds;
@@ -90,8 +90,8 @@ class MessageLog {
   }
   std::size_t in_use() const { return entries_.size() - free_.size(); }
 
-  // A descriptor was handed to a lane, and a worker takes the lane's descriptor `number`, which counts from 0.
-  // nullopt: it was taken before, by the proxy that served the lane then.
+  // hand(): a descriptor was handed to a lane. take(): a worker takes the lane's descriptor
+  // `number`, counted from 0; nullopt: another proxy that served the lane took it before.
   void hand(ClusterId cluster, unsigned lane, Index i) {
     entries_[i].lane = static_cast<std::uint8_t>(lane);
     lanes_of_[std::size_t{cluster.value()} * lanes_ + lane].handed.push_back(i);
@@ -110,14 +110,14 @@ class MessageLog {
     return i;
   }
 
-  // The message that begins at this position of the connection from one cluster to another.
+  // Records that the message begins at this position of the connection from one cluster to another.
   void place(ClusterId from, ClusterId to, Position position, Index i) {
     std::vector<Index>& at = at_[from.value() * clusters_ + to.value()];
     if (at.empty()) at.assign(granules_, kNone);
     entries_[i].position = position;
     at[position.value() & (granules_ - 1)] = i;
   }
-  // nullptr: it was delivered, over another proxy.
+  // Returns nullptr if the message was already delivered, over another proxy.
   Entry* find(ClusterId from, ClusterId to, Position position, Index* index) {
     const std::vector<Index>& at = at_[from.value() * clusters_ + to.value()];
     if (at.empty()) return nullptr;
@@ -133,7 +133,7 @@ class MessageLog {
   static constexpr Index kNone = ~Index{0};
   struct Lane {
     std::deque<Index> handed;  // and not taken
-    std::uint32_t next = 0;    // descriptor to be taken for the first time
+    std::uint32_t next = 0;    // the next descriptor that is taken for the first time
   };
 
   const unsigned clusters_;

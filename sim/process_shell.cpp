@@ -24,7 +24,7 @@ namespace braid::sim {
 
 namespace {
 
-// A turn takes microseconds; after this time the engine checks whether the process lives.
+// A turn takes microseconds; after this time the engine checks that the process is alive.
 constexpr timespec kCheckPeriod{0, 50'000'000};
 
 long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value, const timespec* timeout) {
@@ -71,8 +71,8 @@ Result<std::unique_ptr<ProcessShell>> ProcessShell::make(const Program& program,
   return shell;
 }
 
-// Forks now, while the engine is small and cheap to copy. The program begins with its first turn, when the
-// machine has filled in the Control.
+// Forks now, while the engine is small and cheap to copy. The program
+// begins with its first turn, when the machine has initialised the Control.
 Result<void> ProcessShell::start() {
   std::vector<std::string> environment;
   for (char** v = ::environ; *v != nullptr; ++v) environment.emplace_back(*v);
@@ -146,28 +146,29 @@ Result<void> ProcessShell::run() {
           "the program of cluster {} {} {}", program_.cluster, end_,
           has_asked_ ? "in the middle of the run"
                      : "before its init(), as one does that was not built for simulation: docs/PROGRAMS.md");
-    const StuckTurn::Way way = check_turn(stuck, control_->counted);
-    if (way != StuckTurn::Way::kNone && control_->turn.load(std::memory_order_acquire) != Control::kEngine)
-      return Error{describe_stuck(way)};
+    const StuckTurn::Cause cause = check_turn(stuck, control_->counted);
+    if (cause != StuckTurn::Cause::kNone &&
+        control_->turn.load(std::memory_order_acquire) != Control::kEngine)
+      return Error{describe_stuck(cause)};
   }
   has_asked_ = true;
   return {};
 }
 
-StuckTurn::Way ProcessShell::check_turn(std::optional<StuckTurn>& stuck, bool counted) const {
-  if (watchdog_ == Duration() || pid_ < 0) return StuckTurn::Way::kNone;
+StuckTurn::Cause ProcessShell::check_turn(std::optional<StuckTurn>& stuck, bool counted) const {
+  if (watchdog_ == Duration() || pid_ < 0) return StuckTurn::Cause::kNone;
   const Instant now = monotonic_now();
   if (!stuck) stuck.emplace(now, read_activity(pid_), watchdog_);
-  return stuck->is_due(now) ? stuck->look(now, read_activity(pid_), counted) : StuckTurn::Way::kNone;
+  return stuck->is_due(now) ? stuck->check(now, read_activity(pid_), counted) : StuckTurn::Cause::kNone;
 }
 
-std::string ProcessShell::describe_stuck(StuckTurn::Way way) const {
+std::string ProcessShell::describe_stuck(StuckTurn::Cause cause) const {
   const unsigned local = control_->running.load(std::memory_order_relaxed);
   const std::string who = fmt::format("cluster {}: compute node {}", program_.cluster,
                                       program_.cluster * control_->compute + local);
   constexpr const char* kThread = "In simulation the compute nodes of a cluster share one thread";
   constexpr const char* kLimit = "--watchdog (simulation.watchdog_s)";
-  if (way == StuckTurn::Way::kBlocked)
+  if (cause == StuckTurn::Cause::kBlocked)
     return fmt::format(
         "{} has waited for {} s for a lock of the program's own, such as a std::mutex or a condition variable. "
         "{}: while one waits in the kernel no other can run, not even the one that has the lock. "
@@ -187,8 +188,8 @@ Result<int> ProcessShell::end() {
   std::optional<StuckTurn> stuck;
   while (!has_ended()) {
     // The program makes no more requests, and no window limits its computing.
-    if (check_turn(stuck, /*counted=*/false) != StuckTurn::Way::kNone)
-      return Error{"after finish(), " + describe_stuck(StuckTurn::Way::kBlocked)};
+    if (check_turn(stuck, /*counted=*/false) != StuckTurn::Cause::kNone)
+      return Error{"after finish(), " + describe_stuck(StuckTurn::Cause::kBlocked)};
     timespec moment{0, 1'000'000};
     ::nanosleep(&moment, nullptr);
   }

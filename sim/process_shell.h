@@ -1,8 +1,8 @@
 // A cluster's program as a process of its own, which has the compute nodes as fibres (sim/shell), and the
 // engine's side of the baton.
 //
-// The side that waits sleeps in the kernel, and both run on one processor: a hand-over then takes a
-// microsecond. Between two processors it takes tens, because the idle one must wake up.
+// The waiting side sleeps in the kernel, and both sides run on one processor: a hand-over then
+// takes a microsecond. Between two processors it takes tens, because the idle one must wake up.
 #pragma once
 
 #include <sys/types.h>
@@ -28,8 +28,8 @@ class ProcessShell final : public Shell {
   struct Program {
     unsigned cluster = 0;
     std::string path;
-    std::vector<std::string> arguments;  // the program's name first; it inherits our environment
-    bool reads_input = false;            // standard input is ours; otherwise it is empty
+    std::vector<std::string> arguments;  // the program's name first; it inherits the environment
+    bool reads_input = false;            // false: its standard input is empty
     bool silent = false;                 // standard output is discarded
   };
   // Starts the process; the program begins with its first turn. A turn ends with an error when the program
@@ -57,8 +57,8 @@ class ProcessShell final : public Shell {
   void give_turn();
   bool has_ended();
   // Checks the current turn; `stuck` has its state, and is made by the first check.
-  StuckTurn::Way check_turn(std::optional<StuckTurn>& stuck, bool counted) const;
-  std::string describe_stuck(StuckTurn::Way way) const;
+  StuckTurn::Cause check_turn(std::optional<StuckTurn>& stuck, bool counted) const;
+  std::string describe_stuck(StuckTurn::Cause cause) const;
 
   const Program program_;
   const std::uint32_t heap_pages_;

@@ -1,6 +1,6 @@
-// One proxy in virtual time: the production worker, the one queue from which it takes its work, its queues of
-// the NIs, and how long it is busy. It is the worker's stage meter: stages become cycles as the worker goes
-// through them.
+// One proxy in virtual time: the production worker, the single queue of
+// its work, its queues of the NIs, and how long it is busy. It is the
+// worker's stage meter: it converts the worker's stages into cycles.
 #pragma once
 
 #include <array>
@@ -22,18 +22,18 @@
 
 namespace braid::sim {
 
-// What one proxy did while somebody measured.
+// The figures of one proxy, over the measured time.
 struct ProxyFigures {
   Duration busy{};
-  QueueHistory queue;          // with the one in service; of the time that was measured
+  QueueHistory queue;          // over the measured time, with the item in service
   std::uint64_t messages = 0;  // from compute nodes, and credits
   std::uint64_t frames_received = 0;
   std::uint64_t frames_sent = 0;
   std::uint64_t timers = 0;
-  StageCycles stages{};  // what `busy` consists of, in cycles of a compute node
+  StageCycles stages{};  // the components of `busy`, in cycles of a compute node
 };
 
-// A frame that is on its way, beside its bytes in the pool.
+// A frame in flight, except its bytes, which are in the pool.
 struct Frame {
   std::uint32_t length = 0;
   ClusterId to;
@@ -55,31 +55,31 @@ class Frames {
     (void)admit(number);
     return number;
   }
-  // What is known of a buffer that the pool itself gave out.
+  // The description of a buffer that was taken from the pool itself.
   Frame& admit(std::uint32_t number) {
-    if (facts_.size() <= number) facts_.resize(number + 1);
-    return facts_[number];
+    if (frames_.size() <= number) frames_.resize(number + 1);
+    return frames_[number];
   }
   void give(std::uint32_t number) { pool_.give(number); }
   std::byte* data(std::uint32_t number) const { return pool_.data(number); }
   FramePool& pool() { return pool_; }
-  Frame& operator[](std::uint32_t number) { return facts_[number]; }
+  Frame& operator[](std::uint32_t number) { return frames_[number]; }
 
  private:
   FramePool pool_;
-  std::vector<Frame> facts_;
+  std::vector<Frame> frames_;
 };
 
-// A record that lies where its connection has it, or a credit, from then on until the stages are over.
+// A delivered record, or a credit, until its stages have ended.
 struct Arrival {
   ClusterId source;
-  proxy::PortCell* cell = nullptr;  // of a credit
-  Position position;                // where the message begins; what the credit grants
+  proxy::PortCell* cell = nullptr;  // set for a credit
+  Position position;                // where the message begins, or what the credit grants
   std::uint32_t ahead = 0;
   Instant left, on_link, arrived, taken, delivered;
 };
 
-// What all proxies of an ICCS share.
+// Shared by all proxies of an ICCS.
 struct IccsShared {
   IccsShared(Events& its_events, const StageCosts& its_costs, Duration its_notice, std::uint32_t frame_bytes,
              MessageLog its_log)
@@ -90,7 +90,7 @@ struct IccsShared {
         log(std::move(its_log)) {}
   Events& events;
   const StageCosts costs;
-  const Duration notice;  // from a delivery until a compute node's handler does something about it
+  const Duration notice;  // from a delivery until a compute node's handler starts
   Frames frames;
   MessageLog log;
   bool measuring = false;
@@ -101,10 +101,10 @@ class ProxyRun final : private VirtualNic::Wire {
  public:
   class Owner {
    public:
-    // After each unit of work: the worker may have told the control plane something, freed room for its
-    // client, or left work for other proxies of its node.
+    // Called after each unit of work: the worker may have sent events to the control
+    // plane, freed room for its client, or left work for other proxies of its node.
     virtual void worked(ProxyRun& proxy) = 0;
-    // The lane that the message was handed to is not this proxy's to serve, any more or for now.
+    // This proxy does not serve the message's lane any more, or not at present.
     virtual void not_taken(ProxyRun& proxy, MessageLog::Index message) = 0;
 
    protected:
@@ -113,7 +113,7 @@ class ProxyRun final : private VirtualNic::Wire {
 
   ProxyRun(IccsShared& shared, Owner& owner, ClusterId cluster, unsigned index)
       : shared_(shared), owner_(owner), cluster_(cluster), index_(index) {}
-  // Before anything else.
+  // Called before all others.
   void start(proxy::Worker& worker) { worker_ = &worker; }
   std::unique_ptr<proxy::NicQueue> make_nic(LinkId link);
 
@@ -121,14 +121,14 @@ class ProxyRun final : private VirtualNic::Wire {
   unsigned index() const { return index_; }
   proxy::Worker& worker() { return *worker_; }
 
-  // Work comes into its queue: kMessageArrives (item: of the log), kFrameArrives (a frame), or kTimer.
+  // Work enters its queue: kMessageArrives (item: in the log), kFrameArrives (item: a frame), or kTimer.
   void enqueue(EventKind kind, std::uint32_t item);
-  // Its worker has something to do that no ticket is for: commands, or what other proxies left it.
+  // Its worker has work for which there is no ticket: commands, or work that other proxies left.
   void poke();
-  // Its timer may have run out.
+  // Its timer may have expired.
   void on_timer();
   void on_service_ends();
-  // It executes nothing until then: its queue grows.
+  // The proxy executes nothing until then: its queue grows.
   void stop(Instant until);
   void resume();
   bool is_stopped() const { return shared_.events.now() < stopped_until_; }
@@ -150,7 +150,7 @@ class ProxyRun final : private VirtualNic::Wire {
   struct Ticket {
     EventKind kind = EventKind::kTimer;
     std::uint32_t item = 0;
-    std::uint64_t number = 0;  // of the message; 0: it is for none
+    std::uint64_t number = 0;  // of the message; 0: no message
   };
 
   std::uint32_t queued() const {
@@ -163,7 +163,7 @@ class ProxyRun final : private VirtualNic::Wire {
   // Frames leave when the stages that send them are over.
   void transmit(const VirtualNic& from, std::span<const FrameRef> frames) override;
   void push_arrival(const Arrival& arrival);
-  // The stages' time passes, and is counted.
+  // Counts the stages and lets their time pass.
   void spend(const Service& service);
 
   IccsShared& shared_;
@@ -174,14 +174,14 @@ class ProxyRun final : private VirtualNic::Wire {
   std::deque<Ticket> queue_;
   bool busy_ = false;
   Ticket in_service_;
-  Instant until_;                     // the stages so far end then
-  Instant timer_ = Instant::never();  // that is pushed
+  Instant until_;                     // end of the stages so far
+  Instant timer_ = Instant::never();  // the one whose event is pushed
   bool rest_queued_ = false;          // the queue holds a ticket of kTimer
   Instant stopped_until_;
-  std::uint8_t fragments_to_ = 0;  // the proxy that the last first fragment went to
+  std::uint8_t fragments_to_ = 0;  // the proxy that the last first fragment was sent to
   std::deque<Arrival> arrivals_;
   ProxyFigures figures_;
-  Instant counted_until_;  // in figures_.queue
+  Instant counted_until_;  // end of the time that figures_.queue covers
 };
 
 }  // namespace braid::sim

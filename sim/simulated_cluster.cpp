@@ -48,12 +48,12 @@ void SimulatedCluster::after_turn(const Result<std::uint32_t>& asking) {
   if (*asking != Control::kNobody) ask(*asking);
 }
 
-// A page that was opened for an access stays open until that has been made. Else nodes in false sharing could
-// take a page from each other for ever, always between the moment at which it is opened and the one at which
-// all of that is paid for and the access would be made. So a node that has not come that far makes the access
-// now; its clock is what it would have been, and the rest waits for its turn.
+// A page that was opened for an access stays open until the access is made. Otherwise
+// nodes in false sharing could take a page from each other for ever, always after it is
+// opened and before the access. So a node that has not reached its access makes it now:
+// its clock is the same as it would be later, and the node then waits for its turn.
 void SimulatedCluster::make_granted_accesses(PageId first, std::uint32_t count, dsm::Access access) {
-  // There are no nodes yet when the engine is made and closes all pages.
+  // No node exists yet when the engine is made and closes all pages.
   for (unsigned n = 0; n < nodes_.size(); ++n) {
     if (!is_granted(n) || !shared_.failure.ok()) continue;
     const Request& r = request(n);
@@ -82,7 +82,7 @@ void SimulatedCluster::resume(unsigned n, Instant at) {
   if (resumed.has_left && shared_.parallel.leave(resumed.at)) owner_.parallel_ended();
 }
 
-// Nodes whose requests are complete go on.
+// Nodes whose requests are complete continue.
 void SimulatedCluster::resume_complete(Instant at) {
   bool all_complete = true;
   for (unsigned n = 0; n < nodes_.size(); ++n) {
@@ -95,9 +95,9 @@ void SimulatedCluster::resume_complete(Instant at) {
   if (nodes_after_barrier_ > 0 && all_complete) end_barrier(at);
 }
 
-// ---------------------------------------------------------------- what a compute node asks for
+// ---------------------------------------------------------------- requests of compute nodes
 
-// A shell has looked, too; an engine must not depend on it.
+// The shell has checked it as well, but the engine must not depend on the shell.
 std::optional<dsm::LockMisuse> SimulatedCluster::misuse_of(unsigned n, const Request& r) const {
   const auto has = [&](dsm::LockId lock) { return engine_.holds(static_cast<std::uint16_t>(n), lock); };
   const dsm::LockId lock(r.id);
@@ -128,7 +128,7 @@ double SimulatedCluster::cost_of(Request::Kind kind) const {
   CHECK(false);
 }
 
-// The page protocol begins with the request. True: it is complete.
+// The page protocol begins with the request. Returns true if it is complete.
 bool SimulatedCluster::start(unsigned n, const Request& r) {
   const auto node = static_cast<std::uint16_t>(n);
   switch (r.kind) {
@@ -158,11 +158,12 @@ bool SimulatedCluster::start(unsigned n, const Request& r) {
 void SimulatedCluster::on_request(unsigned n) {
   const Request& r = request(n);
   const unsigned number = id_.value() * shared_.config.compute + n;
-  if (r.kind == Request::Kind::kNone) return shared_.fail(error("compute node {} asks for nothing", number));
+  if (r.kind == Request::Kind::kNone)
+    return shared_.fail(error("the request of compute node {} has no kind", number));
   if (r.kind == Request::Kind::kIdle) return go_idle(n);
   if (r.kind == Request::Kind::kCollective) {
     nodes_[n].await_call();
-    return owner_.called_together(*this, r);
+    return owner_.on_collective_call(*this, r);
   }
   if (r.kind == Request::Kind::kRunOnCluster) {
     nodes_[n].await_call();
@@ -178,13 +179,13 @@ void SimulatedCluster::on_request(unsigned n) {
   charged(work, [&] { complete = start(n, r); });
   if (const double cycles = cost_of(r.kind); cycles > 0) work.at = work.at + shared_.model.time(cycles);
   send_output(work);
-  // A call of this node's that is complete returns when what it caused has been handed over; one that
-  // completed another node's does it then, too.
+  // If this node's call is complete, it returns when the messages that it caused
+  // have been handed over. Likewise for another node's call that it completed.
   if (complete) resume(n, work.at);
   resume_complete(work.at);
 }
 
-// It has done its part of parallel(). The initial node goes on when all have.
+// The node has finished its part of parallel(). The initial node continues when all nodes have.
 void SimulatedCluster::go_idle(unsigned n) {
   nodes_[n].step_outside();
   if (std::all_of(nodes_.begin(), nodes_.end(),
@@ -192,7 +193,7 @@ void SimulatedCluster::go_idle(unsigned n) {
     resume(0, shared_.events.now());
 }
 
-// ---------------------------------------------------------------- calls of all clusters
+// ---------------------------------------------------------------- collective calls
 
 void SimulatedCluster::allocate(const Request& r) {
   const std::optional<PageId> first = engine_.allocate_together(r.pages, r.homes);
@@ -228,7 +229,7 @@ void SimulatedCluster::end_barrier(Instant at) {
 
 void SimulatedCluster::finish(Instant now) {
   resume(0, now);
-  // The last turn is not of the run any more.
+  // The last turn is no longer part of the run.
   turns_.control().until = ClockRate::kNever;
   turns_.control().protection_runs = 0;
 }
@@ -239,7 +240,7 @@ void SimulatedCluster::wait_for_last(Instant end) {
 
 // ---------------------------------------------------------------- messages
 
-// Carries out operation(), and charges what the page protocol did in it beside sending.
+// Carries out operation() and charges the page protocol's work in it, except sending.
 template <class Operation>
 void SimulatedCluster::charged(Work& work, Operation&& operation) {
   const settings::CostModel& model = shared_.model;
@@ -251,7 +252,7 @@ void SimulatedCluster::charged(Work& work, Operation&& operation) {
   if (cycles > 0) work.at = work.at + model.time(cycles);
 }
 
-// Hands over what the page protocol has to send, in the time of the node that is at work.
+// Hands over the page protocol's messages, in the time of the working node.
 void SimulatedCluster::send_output(Work& work) {
   for (std::uint64_t left = engine_.output_clusters(); left != 0; left &= left - 1) {
     const ClusterId to(static_cast<std::uint16_t>(std::countr_zero(left)));
@@ -260,7 +261,7 @@ void SimulatedCluster::send_output(Work& work) {
   }
 }
 
-// False: there is no room, or nothing to send after all.
+// Returns false if there is no room, or nothing to send.
 bool SimulatedCluster::send_one(Work& work, ClusterId to) {
   const settings::CostModel& model = shared_.model;
   const MutableBytes room = shared_.iccs.reserve(
@@ -284,8 +285,8 @@ bool SimulatedCluster::send_one(Work& work, ClusterId to) {
   return true;
 }
 
-// In whose time a message is handled: of those nodes that do not compute the first one to be free, else of
-// the next one that computes.
+// The node whose time handles a message: the first of the nodes that do
+// not compute to be free, otherwise the next computing node in turn.
 unsigned SimulatedCluster::handler() {
   const ComputeNode* best = nullptr;
   for (const ComputeNode& node : nodes_) {
@@ -296,12 +297,12 @@ unsigned SimulatedCluster::handler() {
   return next_held_up_++ % static_cast<unsigned>(nodes_.size());
 }
 
-// Carries out operation(work) in the time of one of the nodes, and what follows from it.
+// Carries out operation(work) and what follows from it, in the time of one of the nodes.
 template <class Operation>
 Iccs::Sink::Handled SimulatedCluster::handle(Instant now, Operation&& operation) {
   const unsigned n = handler();
   ComputeNode& node = nodes_[n];
-  // The handler has been at it since the delivery, unless the node was busy then.
+  // The handler began at the delivery, unless the node was busy then.
   const Duration notice = shared_.model.time(shared_.model.handler);
   const Instant begins = std::max(now - notice, node.busy_until());
   Work work{.node = n, .at = begins + notice};
@@ -324,7 +325,7 @@ Iccs::Sink::Handled SimulatedCluster::on_message(Instant now, ClusterId from, By
     work.bytes = message.size() - dsm::kMessageHeaderBytes;
     if (work.bytes >= dsm::kPageBytes) work.at = work.at + model.time(model.page_byte * dsm::kPageBytes);
     charged(work, [&] { engine_.on_message(from, message.subspan(dsm::kMessageHeaderBytes)); });
-    CHECK(!engine_.refusal());  // PG-27: nothing here damages a message
+    CHECK(!engine_.refusal());  // PG-27: no message is damaged here
   });
 }
 
@@ -332,7 +333,7 @@ Iccs::Sink::Handled SimulatedCluster::on_room(Instant now) {
   return handle(now, [](Work&) {});
 }
 
-// ---------------------------------------------------------------- what it tells
+// ---------------------------------------------------------------- results
 
 std::string SimulatedCluster::explain_waits() const {
   std::string text;
@@ -340,7 +341,7 @@ std::string SimulatedCluster::explain_waits() const {
     const auto node = static_cast<std::uint16_t>(n);
     if (nodes_[n].state() == ComputeNode::State::kOutside) continue;
     const std::string wait = nodes_[n].state() == ComputeNode::State::kInCall
-                                 ? "waits for the other clusters' initial threads to call what it called"
+                                 ? "waits for the other clusters' initial threads to make the same call"
                                  : engine_.explain_wait(node);
     text += fmt::format("\n  compute node {} {}", id_.value() * shared_.config.compute + n, wait);
     const std::string locks = engine_.locks_of(node);

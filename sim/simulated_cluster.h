@@ -1,9 +1,9 @@
-// One cluster of a simulated machine: its page engine, its compute nodes, and the shell that these run in.
-// What the page protocol does, it does in some compute node's time:
+// One cluster of a simulated machine: its page engine, its compute nodes, and the
+// shell that runs them. The page protocol's work takes some compute node's time:
 //
-//   what a node asks for      the node's own
-//   a message that arrives    of a node that waits, else of the next one that computes and is held up for
-//                             so long (MGS handles messages on the compute nodes)
+//   a node's request          the node's own
+//   a message that arrives    a waiting node's, else that of the next computing node, which is delayed
+//                             meanwhile (MGS handles messages on the compute nodes)
 #pragma once
 
 #include <cstdint>
@@ -30,19 +30,19 @@
 namespace braid::sim {
 
 struct MachineConfig {
-  IccsConfig iccs;            // clusters, and the mode
+  IccsConfig iccs;            // the clusters, and the mode
   std::uint16_t compute = 1;  // nodes per cluster
   std::uint32_t heap_pages = 65536;
-  // What a compute node asks for comes up to so many cycles later; iccs.seed draws how many each time. Where
-  // nodes race for a lock, which one is first changes all that follows, so that one run is a sample: runs
-  // with other seeds are the others.
+  // The greatest random delay of a request, in cycles; iccs.seed draws the
+  // delays. Where nodes race for a lock, the order changes all that follows,
+  // so one run is a sample; runs with other seeds are further samples.
   std::uint32_t jitter = 0;
-  // Everything strictly one after the other, in steps of a cycle: slow, and the same result. To see that it
-  // is.
+  // Executes everything strictly in order, in steps of one cycle:
+  // slow, with the same result. For a test that it is the same.
   bool strict = false;
 };
 
-// What all clusters of a machine share.
+// Shared by all clusters of a machine.
 struct MachineShared {
   MachineShared(const MachineConfig& its_config, const settings::CostModel& its_model, Iccs::Sink& sink)
       : config(its_config),
@@ -52,18 +52,18 @@ struct MachineShared {
         events(its_config.iccs.clusters),
         iccs(its_config.iccs, its_model, events, sink) {}
 
-  // Ends the run. The first cause is what counts.
+  // Ends the run. Only the first cause is kept.
   void fail(Error why) {
     if (failure.ok()) failure = std::move(why);
   }
-  // From when a node asks for something until the page protocol has it, without jitter.
+  // The time from a node's request until the page protocol has it, without jitter.
   Duration entry(Request::Kind kind) const {
     return model.time(kind == Request::Kind::kFault ? model.fault : model.call);
   }
 
   const MachineConfig config;
   const settings::CostModel model;
-  const ClockRate rate;  // of the nodes' clocks, whose cycles are units of what their programs count
+  const ClockRate rate;  // of the nodes' clocks; one cycle is one unit of the program's counts
   const Duration jitter;
   Events events;
   Iccs iccs;
@@ -77,44 +77,44 @@ class SimulatedCluster {
    public:
     // The last node of the machine has left parallel().
     virtual void parallel_ended() = 0;
-    // Its initial node makes a call that all clusters make together, and waits.
-    virtual void called_together(SimulatedCluster& cluster, const Request& request) = 0;
+    // Its initial node makes a collective call, and waits.
+    virtual void on_collective_call(SimulatedCluster& cluster, const Request& request) = 0;
 
    protected:
     ~Owner() = default;
   };
 
-  // `shell` outlives this, and so does what is shared. Each node gets a seed of its own from `seeds`.
+  // `shell` and `shared` outlive this. Each node gets a seed of its own from `seeds`.
   SimulatedCluster(MachineShared& shared, Owner& owner, ClusterId id, Shell& shell, Prng& seeds);
   SimulatedCluster(const SimulatedCluster&) = delete;
   SimulatedCluster& operator=(const SimulatedCluster&) = delete;
 
   ClusterId id() const { return id_; }
-  // Of the nodes that may run the earliest one's; ClockRate::kNever: none may.
+  // The earliest clock of the runnable nodes; ClockRate::kNever if there is none.
   std::int64_t clock() const { return turns_.clock(); }
-  // The page engine has messages that nobody has sent yet.
+  // The page engine has messages to send.
   bool has_output() const { return engine_.output_clusters() != 0; }
-  // What a node that asks wants.
+  // The node's request.
   const Request& request(unsigned node) const { return turns_.control().nodes[node].request; }
 
-  // The initial node begins, or a call of all clusters returns to it.
+  // The initial node begins, or returns from a collective call.
   void resume_initial(Instant at) { resume(0, at); }
-  // Nodes run, none beyond `until`; one may ask for something, which becomes an event.
+  // Nodes run, none beyond `until`. A node's request becomes an event.
   void run(std::int64_t until);
-  // The page protocol has what the node asked for.
+  // The page protocol receives the node's request.
   void on_request(unsigned node);
-  // Both in the time of a node, and until when it takes.
+  // Both take a node's time. The result says which node's, and until when.
   Iccs::Sink::Handled on_message(Instant now, ClusterId from, ByteView message);
   Iccs::Sink::Handled on_room(Instant now);
 
-  // Parts of calls that all clusters make together. Carries out kAllocate, whose result return_allocation()
-  // hands to the initial node.
+  // Parts of collective calls. allocate() carries out kAllocate;
+  // return_allocation() returns its result to the initial node.
   void allocate(const Request& request);
   void return_allocation(Instant at);
-  // All its nodes come to a barrier with those of all clusters. After it the first `nodes` run; the others
-  // are outside parallel().
+  // All its nodes wait at a barrier with those of all clusters. Afterwards
+  // the first `nodes` nodes run; the others are outside parallel().
   void begin_barrier(Instant now, unsigned nodes);
-  // The program has its last turn.
+  // The program runs its last turn.
   void finish(Instant now);
 
   // All nodes have left parallel(), the last one at `end`.
@@ -122,20 +122,20 @@ class SimulatedCluster {
 
   // A line for each node that waits.
   std::string explain_waits() const;
-  // Adds its nodes and what its engine counted.
+  // Adds the figures of its nodes and of its engine.
   void add_to(MachineFigures& figures) const;
 
  private:
-  // Some node's time in which the page protocol works, and how far it has come.
+  // The node whose time the page protocol's work takes, and the time that it has reached.
   struct Work {
     unsigned node;
     Instant at;
-    std::size_t bytes = 0;  // of the message that is being handled
+    std::size_t bytes = 0;  // size of the message that is being handled
   };
 
   NodeControl& control(unsigned node) { return turns_.control().nodes[node]; }
   std::uint32_t allocated_pages() const { return shared_.config.heap_pages - engine_.free_pages(); }
-  // The page that the node asked for has been opened, and it has not run since.
+  // The page that the node requested has been opened, and the node has not run since.
   bool is_granted(unsigned node) {
     return control(node).runnable && control(node).clock == nodes_[node].granted_at();
   }
@@ -165,7 +165,7 @@ class SimulatedCluster {
   ShellTurns turns_;
   dsm::Engine engine_;
   unsigned next_held_up_ = 0;
-  unsigned nodes_after_barrier_ = 0;  // that begin_barrier() has brought it to; 0: to none
+  unsigned nodes_after_barrier_ = 0;  // how many run after the current barrier; 0: there is none
   std::uint64_t allocation_ = 0;      // the result of the last allocate()
 };
 

@@ -54,7 +54,7 @@ SimulatedCluster* SimulatedMachine::earliest() {
   return first;
 }
 
-// Until when nothing that is still to come can touch the cluster.
+// The time before which no event that is still to come can affect the cluster.
 std::int64_t SimulatedMachine::window_of(const SimulatedCluster& c) const {
   const MachineShared& s = shared_;
   const Duration to_send = s.model.time(s.model.hand_over) + s.iccs.least_latency();
@@ -111,11 +111,11 @@ void SimulatedMachine::parallel_ended() {
   shared_.iccs.stop_measuring(end);
 }
 
-// ---------------------------------------------------------------- calls of all clusters
+// ---------------------------------------------------------------- collective calls
 
-void SimulatedMachine::called_together(SimulatedCluster& by, const Request& request) {
+void SimulatedMachine::on_collective_call(SimulatedCluster& by, const Request& request) {
   if (request.call.kind == dsm::CallKind::kAllocate) by.allocate(request);
-  const Result<bool> all = calls_.come(by.id(), request.call);
+  const Result<bool> all = calls_.join(by.id(), request.call);
   if (!all) return shared_.fail(all.error());
   if (*all) make_call(request.call.kind);
 }
@@ -150,9 +150,9 @@ void SimulatedMachine::make_call(dsm::CallKind kind) {
   CHECK(false);
 }
 
-// ---------------------------------------------------------------- what it tells
+// ---------------------------------------------------------------- results
 
-// No node runs, nothing is in progress that could change that, and only timers go on.
+// No node runs, nothing in progress could change that, and only timers remain.
 bool SimulatedMachine::is_stuck() const {
   if (shared_.iccs.in_flight() > 0) return false;
   return std::none_of(clusters_.begin(), clusters_.end(), [&](const auto& c) {

@@ -2,11 +2,11 @@
 // moves the compute nodes, whose program runs elsewhere (sim/shell). Page engines and ICCS are the production
 // objects.
 //
-// A compute node runs on its own clock until it asks for something; that is an event at its clock's time like
-// all others. No node may run beyond a moment at which something could still happen to its cluster's memory:
-// the next event of its own cluster, or any other event and the least time that it takes from there to here.
-// So what a node reads is what it would have read had everything happened one after the other, and a run
-// depends on nothing but its configuration, its program and its seed.
+// A compute node runs on its own clock until it makes a request, which becomes an event at its
+// clock's time. No node runs beyond the earliest moment at which an event could still change its
+// cluster's memory: the next event of its own cluster, or any other event plus the least time
+// that its effect takes to arrive. So a node reads what it would have read had everything been
+// executed in order, and a run depends only on its configuration, its program and its seed.
 #pragma once
 
 #include <cstdint>
@@ -28,17 +28,17 @@ namespace braid::sim {
 
 class SimulatedMachine final : private Iccs::Sink, private SimulatedCluster::Owner {
  public:
-  // Told of every message that was delivered while parallel() ran; may be empty.
+  // Called for each message that is delivered while parallel() runs; may be empty.
   using Trace = std::function<void(const MessageReport&)>;
 
-  // Shells by cluster; they outlive the machine.
+  // The shells, by cluster; they outlive the machine.
   SimulatedMachine(const MachineConfig& config, const settings::CostModel& model,
                    const std::vector<Shell*>& shells, Trace trace = {});
   SimulatedMachine(const SimulatedMachine&) = delete;
   SimulatedMachine& operator=(const SimulatedMachine&) = delete;
 
-  // Runs the programs to finish() of all clusters. An error says what went wrong: a program's mistake, its
-  // end, or that all compute nodes wait for each other, and for what.
+  // Runs the programs until all clusters have called finish(). An error: a program's mistake,
+  // the end of its process, or that all compute nodes wait for each other, and for what.
   Result<MachineFigures> run();
 
  private:
@@ -48,7 +48,7 @@ class SimulatedMachine final : private Iccs::Sink, private SimulatedCluster::Own
   void on_lost(Instant now, ClusterId at, ClusterId peer, const char* why) override;
 
   void parallel_ended() override;
-  void called_together(SimulatedCluster& cluster, const Request& request) override;
+  void on_collective_call(SimulatedCluster& cluster, const Request& request) override;
 
   SimulatedCluster& cluster(ClusterId id) { return *clusters_[id.value()]; }
   SimulatedCluster* earliest();
@@ -65,7 +65,7 @@ class SimulatedMachine final : private Iccs::Sink, private SimulatedCluster::Own
   CollectiveCalls calls_;
   const Trace trace_;
   Instant began_;
-  bool finished_ = false;  // all clusters have
+  bool finished_ = false;  // all clusters have called finish()
   Duration whole_{};
   MessageFigures messages_;
   std::vector<std::uint64_t> received_;  // by cluster

@@ -1,4 +1,4 @@
-// What a frame costs a proxy when it is sent and received: its stages, priced by a cost
+// The costs of a frame for the proxies that send and receive it: its stages, priced by a cost
 // model. Pure: the input is the frame's shape and the stack's result, the output is cycles.
 #pragma once
 

@@ -25,8 +25,8 @@ bool is_traced(pid_t process) {
   return at != std::string::npos && status.compare(at, 13, "TracerPid:\t0\n") != 0;
 }
 
-// The file has the number of the system call that the main thread is in; "running" or nothing where it is in
-// none, or where the system does not tell.
+// The file has the number of the system call that the main thread is in. It has
+// "running", or nothing, if there is none or if the system does not show it.
 bool is_in_futex(pid_t process) {
   std::istringstream in(read_file(process, "syscall"));
   long call = -1;
@@ -37,7 +37,7 @@ bool is_in_futex(pid_t process) {
 
 Activity read_activity(pid_t process) {
   Activity a;
-  // "pid (name) state ppid ...": a name may have anything in it, so what follows is found from its end.
+  // "pid (name) state ppid ...": the name may contain anything, so the fields are found from its end.
   const std::string stat = read_file(process, "stat");
   const std::size_t end = stat.rfind(')');
   if (end == std::string::npos) return a;
@@ -58,21 +58,21 @@ Activity read_activity(pid_t process) {
   return a;
 }
 
-StuckTurn::Way StuckTurn::look(Instant now, const Activity& activity, bool counted) {
+StuckTurn::Cause StuckTurn::check(Instant now, const Activity& activity, bool counted) {
   const Duration used = activity.processor_time - used_before_;
   switch (activity.state) {
     case Activity::State::kRuns:
     case Activity::State::kWaits:
-      return counted && used >= limit_ ? Way::kSpinning : Way::kNone;
+      return counted && used >= limit_ ? Cause::kSpinning : Cause::kNone;
     case Activity::State::kBlocked:
-      if (used < limit_ / 2) return Way::kBlocked;
-      break;  // it has not been so for long, or other threads of it work and may yet end its wait
+      if (used < limit_ / 2) return Cause::kBlocked;
+      break;  // it was not blocked for long, or its other threads work and may end the wait
     case Activity::State::kStopped:
       break;
   }
   since_ = now;
   used_before_ = activity.processor_time;
-  return Way::kNone;
+  return Cause::kNone;
 }
 
 }  // namespace braid::sim

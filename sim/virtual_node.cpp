@@ -159,7 +159,7 @@ Result<void> connect_all(std::span<const std::unique_ptr<VirtualNode>> nodes,
                          const std::function<Instant()>& clock, const std::function<void()>& step) {
   const auto all = [&](const char* what, auto&& done) -> Result<void> {
     const Instant deadline = clock() + kSetUpLimit;
-    // What is done stays so: those before this one are not asked again.
+    // A node that is done stays done, so the ones before this one are not asked again.
     for (std::size_t k = 0; k < nodes.size();) {
       if (done(*nodes[k]))
         ++k;

@@ -34,7 +34,7 @@ inline constexpr Duration kSetUpLimit = 60_s;
 
 class VirtualNode {
  public:
-  // What the client uses while it waits for the node's answer: `clock` returns the time,
+  // Used by the client while it waits for the node's answer: `clock` returns the time,
   // `step` handles the next event, and `asked` is called when the control plane has a request.
   struct Driver {
     std::function<Instant()> clock;

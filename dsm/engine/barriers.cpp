@@ -52,12 +52,12 @@ std::uint64_t combine(Reduction reduction, std::uint64_t a, std::uint64_t b) {
 
 Barriers::Barriers(const EngineConfig& config, Outbox& outbox, ComputeNodes& nodes, Pages& pages)
     : config_(config),
-      most_children_(std::min<std::uint32_t>(config.barrier_fan_out, config.clusters)),
+      max_children_(std::min<std::uint32_t>(config.barrier_fan_out, config.clusters)),
       outbox_(outbox),
       nodes_(nodes),
       pages_(pages),
       barriers_(config.barriers),
-      child_values_(std::size_t{config.barriers} * most_children_) {}
+      child_values_(std::size_t{config.barriers} * max_children_) {}
 
 ClusterId Barriers::cluster_at(BarrierId barrier, std::uint32_t position) const {
   return keeper(config_, barrier.value() + position);
@@ -67,14 +67,14 @@ std::uint32_t Barriers::position_of(BarrierId barrier, ClusterId cluster) const 
   return (cluster.value() + config_.clusters - root) % config_.clusters;
 }
 std::uint32_t Barriers::children(BarrierId barrier) const {
-  const std::uint32_t first = position(barrier) * most_children_ + 1;
-  return first >= config_.clusters ? 0 : std::min(most_children_, config_.clusters - first);
+  const std::uint32_t first = position(barrier) * max_children_ + 1;
+  return first >= config_.clusters ? 0 : std::min(max_children_, config_.clusters - first);
 }
 ClusterId Barriers::parent(BarrierId barrier) const {
-  return cluster_at(barrier, (position(barrier) - 1) / most_children_);
+  return cluster_at(barrier, (position(barrier) - 1) / max_children_);
 }
 ClusterId Barriers::child(BarrierId barrier, std::uint32_t which) const {
-  return cluster_at(barrier, position(barrier) * most_children_ + 1 + which);
+  return cluster_at(barrier, position(barrier) * max_children_ + 1 + which);
 }
 
 void Barriers::arrive(std::uint16_t node, BarrierId barrier, Reduction reduction, std::uint64_t value) {
@@ -136,7 +136,7 @@ std::size_t Barriers::write(const Header& header, MutableBytes payload) {
 bool Barriers::on_arrive(ClusterId from, const Header& h, ByteView value) {
   const BarrierId barrier(h.id);
   if (!known(barrier)) return false;
-  const std::uint32_t first = position(barrier) * most_children_ + 1;
+  const std::uint32_t first = position(barrier) * max_children_ + 1;
   const std::uint32_t which = position_of(barrier, from) - first;  // wraps where it is above this cluster
   if (which >= children(barrier)) return false;
   Barrier& b = barriers_[h.id];
@@ -185,8 +185,8 @@ void Barriers::describe(StateSink& sink) const {
   for (std::size_t i = 0; i < barriers_.size(); ++i) {
     const Barrier& b = barriers_[i];
     sink.values(b.stage, b.reduction, b.gathered, b.generation, b.arrived, b.value);
-    for (std::uint32_t c = 0; c < most_children_; ++c)
-      if ((b.arrived >> c & 1) != 0) sink.value(child_values_[i * most_children_ + c]);
+    for (std::uint32_t c = 0; c < max_children_; ++c)
+      if ((b.arrived >> c & 1) != 0) sink.value(child_values_[i * max_children_ + c]);
   }
 }
 

@@ -73,14 +73,14 @@ class Barriers {
   ClusterId parent(BarrierId barrier) const;
   ClusterId child(BarrierId barrier, std::uint32_t which) const;
   std::uint64_t& child_value(BarrierId barrier, std::uint32_t which) {
-    return child_values_[std::size_t{barrier.value()} * most_children_ + which];
+    return child_values_[std::size_t{barrier.value()} * max_children_ + which];
   }
   void agree(BarrierId barrier, Reduction called);
   void arrive_at_parent(BarrierId barrier);
   void depart(BarrierId barrier);
 
   const EngineConfig config_;
-  const std::uint32_t most_children_;
+  const std::uint32_t max_children_;
   Outbox& outbox_;
   ComputeNodes& nodes_;
   Pages& pages_;

@@ -121,7 +121,7 @@ struct Engine::State {
     do {
       while (!outbox.empty(config.cluster)) {
         Header header = outbox.pop(config.cluster);
-        std::array<std::byte, kMostOwnPayloadBytes> payload;
+        std::array<std::byte, kMaxOwnPayloadBytes> payload;
         const std::optional<std::size_t> length = write_payload(config.cluster, header, payload);
         CHECK(length && dispatch(config.cluster, header, ByteView(payload).first(*length)));
       }

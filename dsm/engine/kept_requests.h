@@ -23,8 +23,8 @@ struct KeptRequest {
 class KeptRequests {
  public:
   explicit KeptRequests(const EngineConfig& config)
-      : most_each_(Outbox::most_requests(config)), unanswered_(config.clusters) {
-    kept_.reserve(config.clusters * most_each_);
+      : max_each_(Outbox::max_requests(config)), unanswered_(config.clusters) {
+    kept_.reserve(config.clusters * max_each_);
   }
 
   // Requests of that cluster that are kept, or are forwarded and still in the outbox.
@@ -54,7 +54,7 @@ class KeptRequests {
     --unanswered_[from.value()];
   }
 
-  void check() const { CHECK_LE(kept_.size(), unanswered_.size() * most_each_); }  // PG-19
+  void check() const { CHECK_LE(kept_.size(), unanswered_.size() * max_each_); }  // PG-19
   void describe(StateSink& sink) const {
     for (const std::uint32_t n : unanswered_) sink.value(n);
     sink.value(kept_.size());
@@ -62,7 +62,7 @@ class KeptRequests {
   }
 
  private:
-  const std::size_t most_each_;
+  const std::size_t max_each_;
   std::vector<KeptRequest> kept_;
   std::vector<std::uint32_t> unanswered_;  // per cluster
 };

@@ -101,14 +101,14 @@ bool Masters::on_page_forward(ClusterId from, PageId page, std::uint32_t number)
   const ClusterId asks(static_cast<std::uint16_t>(number & 0xff));
   const std::uint32_t hops = number >> 8;
   if (asks.value() >= config_.clusters || asks == self_ || asks == from) return false;
-  if (hops == 0 || hops > kMostHops) return false;
+  if (hops == 0 || hops > kMaxHops) return false;
   return request(asks, page, hops);
 }
 
 bool Masters::request(ClusterId asks, PageId page, std::uint32_t hops) {
   if (!table_.contains(page)) return false;
   const std::size_t waiting = outbox_.pending(asks, Kind::kPageReply) + kept_.unanswered(asks);
-  if (waiting >= Outbox::most_requests(config_)) return false;  // PG-19
+  if (waiting >= Outbox::max_requests(config_)) return false;  // PG-19
   if (must_keep(page.value())) {
     kept_.keep({asks, page, hops});
     return true;

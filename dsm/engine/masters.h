@@ -73,7 +73,7 @@ class Masters {
 
  private:
   // A request that was forwarded more often goes in circles, so it is forged.
-  static constexpr std::uint32_t kMostHops = 1 << 16;
+  static constexpr std::uint32_t kMaxHops = 1 << 16;
 
   void place(std::uint32_t page, ClusterId home);
   Access access_when_placed(std::uint32_t page, ClusterId home) const;

@@ -32,7 +32,7 @@ constexpr Form form_of(Kind kind) {
     case Kind::kInvalidate:
     case Kind::kInvalidateAck: {
       constexpr std::size_t kVersion = sizeof(std::uint32_t);
-      return {.payload_max = (kMostRunPages - 1) * kVersion,
+      return {.payload_max = (kMaxRunPages - 1) * kVersion,
               .payload_unit = kVersion,
               .format_max = kind == Kind::kInvalidateAck,
               .has_number = true};

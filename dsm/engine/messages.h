@@ -48,12 +48,12 @@ inline constexpr std::size_t kSyncOperandBytes = 16;
 inline constexpr std::size_t kSyncValueBytes = 8;
 inline constexpr std::size_t kHomesBytes = 4;
 // The longest payload of a cluster's message to itself.
-inline constexpr std::size_t kMostOwnPayloadBytes = 16;
+inline constexpr std::size_t kMaxOwnPayloadBytes = 16;
 
 // Invalidations of neighbouring pages, and their acknowledgements, share a message: `id` is the first
 // page, `number` its version, and the payload has the versions of the following pages. Closing a run
 // costs the receiver one call; closing single pages costs about 20 us each while its compute nodes run.
-inline constexpr std::size_t kMostRunPages = 64;
+inline constexpr std::size_t kMaxRunPages = 64;
 
 struct Header {
   Kind kind = Kind::kPageRequest;

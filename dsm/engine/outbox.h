@@ -47,10 +47,10 @@ class Outbox {
     const std::size_t kept_locks = (c.locks + n - 1) / n;
     return 6 * std::size_t{c.compute_nodes} + 2 * std::size_t{c.flush_window} +
            2 * n * std::size_t{c.flush_window} + 2 * kept_locks + c.barriers + 1 + 2 +
-           (n + 2) * most_requests(c);
+           (n + 2) * max_requests(c);
   }
   // The most pages that a cluster can have requested and not received.
-  static std::size_t most_requests(const EngineConfig& c) {
+  static std::size_t max_requests(const EngineConfig& c) {
     return std::size_t{c.compute_nodes} * (1 + std::size_t{c.fetch_ahead});
   }
 

@@ -180,7 +180,7 @@ std::size_t Pages::write_run(ClusterId to, const Header& header, MutableBytes ro
     ++pages;
   };
   left();
-  while (pages < kMostRunPages && !outbox_.empty(to)) {
+  while (pages < kMaxRunPages && !outbox_.empty(to)) {
     const Header& behind = outbox_.front(to);
     if (behind.kind != header.kind || behind.format != header.format || behind.id != header.id + pages) break;
     store(&room[(pages - 1) * sizeof behind.number], behind.number);

@@ -22,13 +22,13 @@ class AddressConflicts {
  public:
   static constexpr Duration kInterval = Duration::s(60);
   // Further conflicts of the same minute are not told: somebody invents them.
-  static constexpr std::size_t kMostAtOnce = 16;
+  static constexpr std::size_t kMaxAtOnce = 16;
 
   void add(Instant now, const stack::AddressConflict& conflict) {
     std::erase_if(told_, [&](const Told& t) { return now - t.at >= kInterval; });
     for (const Told& t : told_)
       if (t.conflict == conflict) return;
-    if (told_.size() == kMostAtOnce) return;
+    if (told_.size() == kMaxAtOnce) return;
     told_.push_back({now, conflict});
     pending_.push_back(conflict);
   }

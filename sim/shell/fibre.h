@@ -34,7 +34,7 @@ class Fibre {
   static constexpr std::size_t kStackBytes = 8u << 20;
 
  private:
-  // What jump_fcontext() passes to the resumed fibre.
+  // The data that jump_fcontext() passes to the resumed fibre.
   struct Switch;
 
   Fibre() = default;

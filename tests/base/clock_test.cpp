@@ -13,7 +13,7 @@ TEST(Clock, NeverRunsBackwards) {
   const Instant start = monotonic_now();
   EXPECT_GT(start, Instant());
   Instant last = start;
-  // Bounded by turns, not by time, so that a clock which stands still fails instead of hanging.
+  // Bounded by turns, not by time, so that a clock that does not advance fails instead of hanging.
   for (int turn = 0; turn < 100'000'000 && last - start < 1_ms; ++turn) {
     const Instant now = monotonic_now();
     ASSERT_GE(now, last);
@@ -22,7 +22,7 @@ TEST(Clock, NeverRunsBackwards) {
   EXPECT_GE(last - start, 1_ms);
 }
 
-TEST(Clock, ThreadCpuTimeStandsStillWhileTheThreadSleeps) {
+TEST(Clock, ThreadCpuTimeDoesNotAdvanceWhileTheThreadSleeps) {
   const Duration before = thread_cpu_time();
   const Instant began = monotonic_now();
   std::this_thread::sleep_for(std::chrono::milliseconds(50));

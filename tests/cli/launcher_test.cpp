@@ -139,7 +139,7 @@ TEST_F(LauncherTest, ApplicationWithoutCountsIsNotWaiting) {
 
 // --- what they share
 
-TEST(SharedFiles, ASharedObjectIsWhatItsFileShows) {
+TEST(SharedFiles, SharedObjectContainsTheBytesOfItsFile) {
   struct Numbers {
     std::uint32_t a = 1, b = 2;
   };

@@ -348,7 +348,7 @@ class Units(unittest.TestCase):
 
 
 class Watchdog(unittest.TestCase):
-    """Compute nodes of a cluster share a thread: two that meet outside Braid would stand still for ever."""
+    """Compute nodes of a cluster share a thread: two that wait for each other outside Braid would block for ever."""
 
     def run_it(self, way, expect, clusters="2"):
         shape = ["--clusters", clusters, "--compute", "2", "--watchdog", "1"]

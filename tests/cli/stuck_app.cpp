@@ -1,9 +1,9 @@
-// A program, for simulation, whose two compute nodes meet outside Braid: by a std::mutex, by a lock that
-// spins, or not at all, and compute for so long without a call.
+// A program, for simulation, whose two compute nodes contend outside Braid for a std::mutex or a spin lock, or do
+// not contend but compute for long without a call.
 //
 //     cli_stuck_app mutex | spinlock | computing | end
 //
-// end: a lock that a compute node has kept is wanted once more when all is over.
+// end: after finish() the program takes a lock that a compute node still holds.
 #include <pthread.h>
 
 #include <cstdio>
@@ -18,9 +18,9 @@ namespace {
 std::mutex mutex;
 pthread_spinlock_t spinlock;
 
-// One node has it while it waits for the other, which wants it first.
+// One node holds the lock while it waits for the other, which must take the lock first.
 template <class Take, class Give>
-void meet(braid::dsm::Node& node, Take&& take, Give&& give) {
+void contend(braid::dsm::Node& node, Take&& take, Give&& give) {
   if (node.local() == 0) take();
   node.barrier();
   if (node.local() == 0) {
@@ -33,7 +33,7 @@ void meet(braid::dsm::Node& node, Take&& take, Give&& give) {
   }
 }
 
-// For so much of the processor's time.
+// Uses that much processor time.
 void compute(double seconds) {
   const std::clock_t end = std::clock() + static_cast<std::clock_t>(seconds * CLOCKS_PER_SEC);
   volatile unsigned x = 1;
@@ -49,10 +49,10 @@ int main(int argc, char** argv) {
   braid::dsm::init();
   braid::dsm::parallel([&](braid::dsm::Node& node) {
     if (std::strcmp(way, "mutex") == 0) {
-      meet(
+      contend(
           node, [] { mutex.lock(); }, [] { mutex.unlock(); });
     } else if (std::strcmp(way, "spinlock") == 0) {
-      meet(
+      contend(
           node, [] { pthread_spin_lock(&spinlock); }, [] { pthread_spin_unlock(&spinlock); });
     } else if (std::strcmp(way, "end") == 0) {
       if (node.local() == 1) mutex.lock();

@@ -122,9 +122,9 @@ TEST(Verdict, DaemonThatEndsUnaskedIsAFailure) {
   EXPECT_EQ(running.status(), kLostDaemonStatus);
 }
 
-TEST(Verdict, ARunThatCannotGoOnHasThatCauseWhoeverDies) {
+TEST(Verdict, RunThatCannotContinueHasThatCauseWhicheverProcessDies) {
   Verdict v;
-  EXPECT_TRUE(v.fail(Cause::kRunCannotGoOn, "no wires"));
+  EXPECT_TRUE(v.fail(Cause::kRunCannotContinue, "no wires"));
   EXPECT_FALSE(v.on_daemon_end("d", killed(SIGKILL), false, Phase::kStarting));
   EXPECT_EQ(v.reason(), "no wires");
   EXPECT_EQ(v.status(), kLostDaemonStatus);

@@ -39,7 +39,7 @@ struct Two {
     }
   }
   // Carries everything that the nodes say to each other.
-  void talk() {
+  void exchange() {
     for (bool more = true; more;) {
       more = false;
       while (const auto out = a.poll_control()) b.on_control(kA, out->message), more = true;
@@ -97,10 +97,10 @@ TEST(Paths, UnacknowledgedMessagesWaitUntilThePeerHasClosedItsEnd) {  // FO-2, F
   ASSERT_TRUE(close->peer_end);
   EXPECT_EQ(close->peer_end->epoch, 10u);
   t.b.closed(path(0, kA, 0), true, 20, 10);
-  // B may go on at once: A has closed its end before it said so.
+  // B may resume at once: A had closed its end before it reported that.
   const auto resume_b = take<ResumePath>(t.b);
   ASSERT_TRUE(resume_b);
-  t.talk();
+  t.exchange();
   const auto resume_a = take<ResumePath>(t.a);
   ASSERT_TRUE(resume_a);
   EXPECT_EQ(resume_a->incarnation, t.a.own_incarnation(kB));
@@ -116,7 +116,7 @@ TEST(Paths, BothEndsMayGiveUpAPathAtOnce) {  // FO-3
   (void)t.b.poll_command();
   t.a.closed(path(0, kB, 0), true, 10, 20);
   t.b.closed(path(0, kA, 0), true, 20, 10);
-  t.talk();
+  t.exchange();
   for (Paths* node : {&t.a, &t.b}) {
     const auto resume = take<ResumePath>(*node);
     ASSERT_TRUE(resume);
@@ -207,7 +207,7 @@ TEST(Paths, StalledProxyInAHandshakeIsFencedWhateverItsEpoch) {  // FO-5, FO-10
   fenced.kind = ControlMessage::Kind::kFenced;
   fenced.epoch = 10;
   t.a.on_control(kB, fenced);
-  t.a.up(path(0, kB, 0), t.a.association(kB));  // it said so before it was stalled
+  t.a.up(path(0, kB, 0), t.a.association(kB));  // reported before the proxy stalled
   EXPECT_FALSE(t.a.fenced(ProxyId(0)));
   t.a.up(path(1, kB, 1), t.a.association(kB));
   const auto fence = t.a.poll_control();
@@ -220,7 +220,7 @@ TEST(Paths, MessageThatArrivesWhileAPathClosesIsKept) {  // FO-1, FO-3
   t.a.dead(path(0, kB, 0));
   (void)t.a.poll_command();
   t.a.up(path(0, kB, 0), t.a.association(kB));
-  t.a.closed(path(0, kB, 0), false, 10, 20);  // it was heard again
+  t.a.closed(path(0, kB, 0), false, 10, 20);  // packets arrived again
   t.a.dead(path(1, kB, 1));
   EXPECT_TRUE(t.a.reachable(kB));
   EXPECT_EQ(t.a.control_proxy(kB), ProxyId(0));
@@ -268,7 +268,7 @@ TEST(Paths, FenceOfAStalledProxyCoversAnyEpoch) {  // FO-5, FO-6
   ASSERT_TRUE(close->peer_end && close->peer_end->before);
   EXPECT_EQ(close->peer_end->epoch, fence->message.epoch);
   t.b.closed(path(0, kA, 0), true, 20, 10);
-  t.talk();
+  t.exchange();
   EXPECT_TRUE(t.a.fenced(ProxyId(0)));
   EXPECT_FALSE(t.a.poll_command()) << "there is nobody to obey";
   t.a.back(ProxyId(0));
@@ -287,7 +287,7 @@ TEST(Paths, ReturningProxyWaitsUntilItsOldEndIsClosed) {  // FO-6
   t.b.on_control(kA, fence->message);
   (void)t.b.poll_command();
   t.b.closed(path(0, kA, 0), true, 20, 10);
-  t.talk();
+  t.exchange();
   ASSERT_TRUE(t.a.poll_command());
 }
 
@@ -307,7 +307,7 @@ TEST(Paths, PeerIsLostOnceHoweverManyPathsReportIt) {  // FO-7
     EXPECT_EQ(forget->proxy.value(), p);
     EXPECT_EQ(forget->association, old);
   }
-  // A word of before, still in flight, is not heard.
+  // A message from before, still in flight, is ignored.
   EXPECT_FALSE(t.a.received(kB, old));
   EXPECT_TRUE(t.a.received(kB, {t.a.own_incarnation(kB), old.peer}));
 }
@@ -339,9 +339,9 @@ TEST(Paths, PeerThatNoPathReachesIsGivenUpByTheNode) {  // FO-7
   EXPECT_TRUE(t.a.poll_lost());
 }
 
-// Random deaths, stalls and returns of two nodes whose words travel only over paths that both have: whatever
-// happens, in the end no path waits for a word that will never come, and nothing goes again before the peer's
-// end of where it was is closed. Nobody is given up, but where proxies at both nodes stalled again during
+// Random deaths, stalls and returns of two nodes whose control messages travel only over paths that are open at
+// both. In the end no path waits for a message that will never arrive, and nothing is sent again before the
+// peer's end of its former path is closed. A peer is given up only if proxies at both nodes stalled again during
 // their handshake.
 TEST(Paths, NoOrderOfEventsLeavesAPathWaitingForever) {  // FO-1 to FO-6, FO-10
   int crossed = 0;
@@ -353,7 +353,7 @@ TEST(Paths, NoOrderOfEventsLeavesAPathWaitingForever) {  // FO-1 to FO-6, FO-10
     std::array<Paths*, 2> nodes{&t.a, &t.b};
     const std::array<ClusterId, 2> peer{kB, kA};
     std::uint64_t last_epoch = 100;
-    const auto who_talks = [&](unsigned n) {
+    const auto association_of = [&](unsigned n) {
       return Association{nodes[n]->own_incarnation(peer[n]), nodes[1 - n]->own_incarnation(peer[1 - n])};
     };
     // A sub-connection's end: in which epoch it is, with which of the peer's, and since when something of an
@@ -362,8 +362,8 @@ TEST(Paths, NoOrderOfEventsLeavesAPathWaitingForever) {  // FO-1 to FO-6, FO-10
       enum { kOpen, kFenced, kHandshake } state = kOpen;
       std::uint64_t epoch = 0;
       std::uint64_t peer_epoch = 0;
-      std::set<std::uint64_t> met;  // epochs of the peer's
-      std::uint64_t owes_to = 0;    // the peer's epoch that must be over first; 0: nothing waits
+      std::set<std::uint64_t> connected;  // epochs of the peer that it was connected to
+      std::uint64_t former_peer = 0;      // the peer's epoch that must be over first; 0: nothing waits
       bool dead = false;
     };
     std::array<std::array<End, 2>, 2> ends;
@@ -374,25 +374,25 @@ TEST(Paths, NoOrderOfEventsLeavesAPathWaitingForever) {  // FO-1 to FO-6, FO-10
     std::array<std::set<unsigned>, 2> stalled;
     std::array<bool, 2> cut{};  // by path: nothing gets through
     const auto fence = [&](End& end) {
-      if (end.owes_to == 0) end.owes_to = end.peer_epoch;
+      if (end.former_peer == 0) end.former_peer = end.peer_epoch;
       end.state = End::kFenced;
       end.dead = false;
     };
     const auto reopen = [&](End& end, std::uint64_t epoch) {
       if (end.state == End::kFenced)
-        end = {End::kHandshake, epoch != 0 ? epoch : ++last_epoch, 0, end.met, end.owes_to, false};
+        end = {End::kHandshake, epoch != 0 ? epoch : ++last_epoch, 0, end.connected, end.former_peer, false};
     };
     const auto obey = [&](unsigned n) {
       while (const auto command = nodes[n]->poll_command()) {
         const unsigned p = proxy_of(*command).value();
-        if (stalled[n].count(p) != 0) continue;  // nobody obeys
+        if (stalled[n].count(p) != 0) continue;  // no proxy executes it
         End& end = ends[n][p];
         const End& other = ends[1 - n][p];
         if (const auto* const c = std::get_if<ClosePath>(&*command)) {
           const bool close =
               end.state != End::kFenced &&
               (!c->peer_end          ? end.state == End::kOpen && end.dead
-               : c->peer_end->before ? end.met.count(c->peer_end->epoch) == 0
+               : c->peer_end->before ? end.connected.count(c->peer_end->epoch) == 0
                                      : end.state != End::kOpen || c->peer_end->epoch == end.peer_epoch);
           const End was = end;
           if (close) fence(end);
@@ -400,12 +400,12 @@ TEST(Paths, NoOrderOfEventsLeavesAPathWaitingForever) {  // FO-1 to FO-6, FO-10
         } else if (const auto* const handshake = std::get_if<HandshakePath>(&*command)) {
           reopen(end, handshake->epoch);
         } else if (const auto* const resume = std::get_if<ResumePath>(&*command)) {
-          EXPECT_TRUE(end.owes_to == 0 || other.epoch != end.owes_to || other.state == End::kFenced)
+          EXPECT_TRUE(end.former_peer == 0 || other.epoch != end.former_peer || other.state == End::kFenced)
               << "it may still arrive where it was sent";
           reopen(end, resume->epoch);
-          end.owes_to = 0;
+          end.former_peer = 0;
         } else {
-          for (End& e : ends[n]) e = {End::kHandshake, ++last_epoch, 0, e.met, 0, false};
+          for (End& e : ends[n]) e = {End::kHandshake, ++last_epoch, 0, e.connected, 0, false};
         }
       }
     };
@@ -422,13 +422,13 @@ TEST(Paths, NoOrderOfEventsLeavesAPathWaitingForever) {  // FO-1 to FO-6, FO-10
           to.dead = from.dead = false;
           to.peer_epoch = from.epoch;
           from.peer_epoch = to.epoch;
-          to.met.insert(from.epoch);
-          from.met.insert(to.epoch);
-          nodes[n]->up(path(p, peer[n], p), who_talks(n));
-          nodes[1 - n]->up(path(p, peer[1 - n], p), who_talks(1 - n));
+          to.connected.insert(from.epoch);
+          from.connected.insert(to.epoch);
+          nodes[n]->up(path(p, peer[n], p), association_of(n));
+          nodes[1 - n]->up(path(p, peer[1 - n], p), association_of(1 - n));
         }
     };
-    const auto talks = [&](unsigned n, unsigned p) {
+    const auto is_open = [&](unsigned n, unsigned p) {
       const End& end = ends[n][p];
       return !cut[p] && end.state == End::kOpen && ends[1 - n][p].state == End::kOpen &&
              end.peer_epoch == ends[1 - n][p].epoch && ends[1 - n][p].peer_epoch == end.epoch;
@@ -439,36 +439,37 @@ TEST(Paths, NoOrderOfEventsLeavesAPathWaitingForever) {  // FO-1 to FO-6, FO-10
         for (unsigned p = 0; p < 2; ++p) {
           End& end = ends[n][p];
           if (end.state != End::kOpen || stalled[n].count(p) != 0) continue;
-          const bool heard = talks(n, p) && stalled[1 - n].count(p) == 0;
-          if (!heard && !std::exchange(end.dead, true)) nodes[n]->dead(path(p, peer[n], p));
-          if (heard && std::exchange(end.dead, false)) nodes[n]->up(path(p, peer[n], p), who_talks(n));
+          const bool open = is_open(n, p) && stalled[1 - n].count(p) == 0;
+          if (!open && !std::exchange(end.dead, true)) nodes[n]->dead(path(p, peer[n], p));
+          if (open && std::exchange(end.dead, false)) nodes[n]->up(path(p, peer[n], p), association_of(n));
         }
     };
-    // What is said goes over any path on which both hear each other; until there is one it waits.
-    std::array<std::deque<ControlMessage>, 2> said;
+    // Control messages travel over any path that is open at both ends; until there is one they wait.
+    std::array<std::deque<ControlMessage>, 2> waiting;
     std::uint32_t serial = 0;
-    bool patient = false;  // else some of it may be long in flight
-    const auto talk = [&] {
+    bool deliver_all = false;  // otherwise some messages stay in flight for long
+    const auto exchange = [&] {
       for (bool more = true; more;) {
         more = false;
         for (unsigned n = 0; n < 2; ++n) {
           while (auto out = nodes[n]->poll_control()) {
             out->message.serial = ++serial;
-            said[n].push_back(out->message);
+            waiting[n].push_back(out->message);
           }
           bool way = false;
           for (unsigned p = 0; p < 2; ++p)
-            way = way || (talks(n, p) && stalled[0].count(p) + stalled[1].count(p) == 0);
-          for (; way && !said[n].empty() && (patient || prng.chance(0.8)); more = true) {
-            const auto next = said[n].begin() + static_cast<std::ptrdiff_t>(prng.below(said[n].size()));
+            way = way || (is_open(n, p) && stalled[0].count(p) + stalled[1].count(p) == 0);
+          for (; way && !waiting[n].empty() && (deliver_all || prng.chance(0.8)); more = true) {
+            const auto next = waiting[n].begin() + static_cast<std::ptrdiff_t>(prng.below(waiting[n].size()));
             const ControlMessage message = *next;
-            said[n].erase(next);
+            waiting[n].erase(next);
             nodes[1 - n]->on_control(peer[1 - n], message);
           }
         }
       }
     };
-    // It starts with nothing; what it had is closed, and what it owed is with others when it is fenced.
+    // The proxies return without their former state: their ends are closed, and other proxies carry their
+    // unacknowledged messages once they are fenced.
     const auto back = [&](unsigned n) {
       for (const unsigned p : std::exchange(stalled[n], {}))
         nodes[n]->back(ProxyId(static_cast<std::uint8_t>(p)));
@@ -499,7 +500,7 @@ TEST(Paths, NoOrderOfEventsLeavesAPathWaitingForever) {  // FO-1 to FO-6, FO-10
           handshake();
           break;
         case 4:
-          talk();
+          exchange();
           break;
         case 5:
           judge();
@@ -514,13 +515,13 @@ TEST(Paths, NoOrderOfEventsLeavesAPathWaitingForever) {  // FO-1 to FO-6, FO-10
               << "what it sent may still arrive";
     }
     cut = {};
-    patient = true;
+    deliver_all = true;
     crossed += !t.a.reachable(kB) && !t.b.reachable(kA) ? 1 : 0;
     const auto settle = [&] {
       for (int round = 0; round < 20; ++round) {
         obey(0);
         obey(1);
-        talk();
+        exchange();
         handshake();
         judge();
         back(0);
@@ -531,7 +532,7 @@ TEST(Paths, NoOrderOfEventsLeavesAPathWaitingForever) {  // FO-1 to FO-6, FO-10
     EXPECT_FALSE(t.a.poll_lost() || t.b.poll_lost());
     if (!t.a.reachable(kB) && !t.b.reachable(kA)) {
       ++given_up;
-      said = {};
+      waiting = {};
       for (unsigned n = 0; n < 2; ++n) nodes[n]->give_up(peer[n]);
       settle();
     }
@@ -539,10 +540,10 @@ TEST(Paths, NoOrderOfEventsLeavesAPathWaitingForever) {  // FO-1 to FO-6, FO-10
       for (unsigned p = 0; p < 2; ++p) {
         EXPECT_TRUE(nodes[n]->fenced(ProxyId(static_cast<std::uint8_t>(p))))
             << "node " << n << ", proxy " << p;
-        EXPECT_TRUE(talks(n, p)) << "node " << n << ", proxy " << p;
-        EXPECT_EQ(ends[n][p].owes_to, 0u);
+        EXPECT_TRUE(is_open(n, p)) << "node " << n << ", proxy " << p;
+        EXPECT_EQ(ends[n][p].former_peer, 0u);
       }
-      EXPECT_TRUE(said[n].empty());
+      EXPECT_TRUE(waiting[n].empty());
       EXPECT_FALSE(nodes[n]->all_closed(peer[n]));
       EXPECT_TRUE(nodes[n]->reachable(peer[n]));
     }

@@ -170,7 +170,7 @@ TEST_F(Hostile, RunOfPagesIsRefusedAsAWhole) {  // PG-19, PG-21
   EXPECT_EQ(refused(run(Kind::kInvalidate, 1, 4)), 1u);  // page 4 is another's
   EXPECT_EQ(refused(run(Kind::kInvalidate, 5, 2)), 1u);  // over the end
   EXPECT_EQ(refused(run(Kind::kInvalidate, ~0u, 2)), 1u);
-  EXPECT_EQ(refused(run(Kind::kInvalidate, 1, kMostRunPages + 1)), 1u);
+  EXPECT_EQ(refused(run(Kind::kInvalidate, 1, kMaxRunPages + 1)), 1u);
   EXPECT_EQ(refused(message(Kind::kInvalidate, 1, 1, 3)), 1u);  // not a whole version
   EXPECT_EQ(refused(run(Kind::kInvalidateAck, 5, 2)), 1u);
   EXPECT_EQ(refused(run(Kind::kInvalidate, 1, 3)), 0u);

@@ -16,7 +16,7 @@ namespace braid::fuzz {
 
 struct MemoryWire {
   static constexpr std::size_t kFrameBytes = 1514;
-  static constexpr std::size_t kMostFrames = 256;
+  static constexpr std::size_t kMaxFrames = 256;
   std::deque<std::vector<std::byte>> frames[2];  // by side: to it
 };
 
@@ -47,7 +47,7 @@ class MemoryQueue final : public proxy::NicQueue {
     for (const proxy::TxFrame& f : frames) {
       CHECK(f.length > 0 && f.length <= f.capacity);
       digest(ByteView(f.data, f.length));
-      if (theirs.size() < MemoryWire::kMostFrames) theirs.emplace_back(f.data, f.data + f.length);
+      if (theirs.size() < MemoryWire::kMaxFrames) theirs.emplace_back(f.data, f.data + f.length);
     }
   }
   std::uint32_t max_frame_bytes() const override { return MemoryWire::kFrameBytes; }

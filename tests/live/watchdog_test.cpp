@@ -60,7 +60,7 @@ pid_t process_of(const Command& command, const std::string& program, unsigned cl
   return -1;
 }
 
-TEST(Watchdog, WithoutALimitARunThatStandsStillGetsAHintAndGoesOn) {
+TEST(Watchdog, WithoutALimitARunWithoutProgressGetsAHintAndContinues) {
   // At the same time: each takes half a minute.
   const auto start = [](const char* mode) {
     return std::make_unique<Command>(

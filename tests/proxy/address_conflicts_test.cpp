@@ -37,7 +37,7 @@ TEST(AddressConflicts, InventedOnesDoNotFillTheLog) {
   }
   std::size_t told = 0;
   while (conflicts.poll()) ++told;
-  EXPECT_EQ(told, AddressConflicts::kMostAtOnce);
+  EXPECT_EQ(told, AddressConflicts::kMaxAtOnce);
 }
 
 TEST(AddressConflicts, TextNamesAddressAndBothStations) {

@@ -484,7 +484,7 @@ TEST_F(Daemons, DeadBraiddIsNoticedByItsClientsAndItsPeers) {
   EXPECT_THAT(more.error().text, HasSubstr("braidd ended or died"));
 }
 
-TEST_F(Daemons, BraiddThatIsEndedSaysSo) {
+TEST_F(Daemons, BraiddReportsItsEnd) {
   begin_traffic();
   expect_unharmed();
   const Instant before = monotonic_now();

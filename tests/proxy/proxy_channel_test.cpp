@@ -33,7 +33,7 @@ TEST(ProxyChannel, ClientGetsMessagesBackInTheOrderInWhichTheyWereTaken) {
   EXPECT_EQ(channel->unfinished, 0u);
 }
 
-TEST(ProxyChannel, MessageSaysWhatItsDescriptorSays) {
+TEST(ProxyChannel, MessageHasTheFieldsOfItsDescriptor) {
   ChannelMemory memory;
   SendProducer client = memory.sender();
   const auto channel = memory.channel();

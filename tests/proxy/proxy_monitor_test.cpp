@@ -38,7 +38,7 @@ TEST_F(ProxyMonitorTest, MovingProxyIsNotStalled) {
   }
 }
 
-TEST_F(ProxyMonitorTest, ProxyWithoutAHeartbeatIsStalledAfterItsPatience) {  // FO-5
+TEST_F(ProxyMonitorTest, ProxyWithoutAHeartbeatIsStalledAfterTheTimeout) {  // FO-5
   pass(100_ms, {0, 1, 2});
   pass(90_ms, {0, 2});
   EXPECT_FALSE(monitor_.is_stalled(1));

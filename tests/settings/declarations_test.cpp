@@ -68,8 +68,8 @@ std::vector<std::string> values_of(const Setting& s, const void* object) {
       break;
     case Kind::kNumber:
       values.push_back(text_of_number(s.least_number));
-      values.push_back(text_of_number(s.most_number));
-      values.push_back(text_of_number((s.least_number + s.most_number) / 3));
+      values.push_back(text_of_number(s.max_number));
+      values.push_back(text_of_number((s.least_number + s.max_number) / 3));
       break;
     case Kind::kTruth:
       values.insert(values.end(), {"true", "false"});
@@ -163,7 +163,7 @@ TEST(Declarations, InvalidValuesAreRefusedAndChangeNothing) {
       }
       if (s.kind == Kind::kNumber)
         wrong.insert(wrong.end(),
-                     {text_of_number(s.most_number + 1), text_of_number(s.least_number - 1), "inf"});
+                     {text_of_number(s.max_number + 1), text_of_number(s.least_number - 1), "inf"});
       for (const std::string& text : wrong) {
         EXPECT_NE(assign(s, found.object, text), "") << text;
         EXPECT_EQ(text_of(s, found.object), before) << text;

@@ -48,7 +48,7 @@ namespace {
 
 constexpr Setting kPartSettings[] = {
     declare<&Part::name>({.name = "name", .help = "its name", .required = true}),
-    declare<&Part::share>({.name = "share", .help = "its share", .most_number = 1})};
+    declare<&Part::share>({.name = "share", .help = "its share", .max_number = 1})};
 constinit const Schema kPartSchema = {.settings = kPartSettings};
 
 constexpr Setting kInnerSettings[] = {
@@ -76,7 +76,7 @@ constexpr NamedNumbers kWholeNamed[] = {{.name = "units",
                                          .value = {.name = "unit",
                                                    .help = "a unit",
                                                    .least_number = 0,
-                                                   .most_number = 10,
+                                                   .max_number = 10,
                                                    .sourced = true,
                                                    .kind = Kind::kNumber},
                                          .insert = [](void* o, const std::string& key, double value) {

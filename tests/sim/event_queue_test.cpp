@@ -66,8 +66,8 @@ TEST(EventQueue, AgreesWithAStableSort) {
       const int event = queue.pop();
       got.emplace_back(queue.now().ns(), event);
     }
-    // What is pushed later is never earlier than what has come out, so one sort over everything tells the
-    // order.
+    // Events that are pushed later are never earlier than those that were popped, so one sort over all gives
+    // the order.
     std::sort(expected.begin(), expected.end());
     EXPECT_EQ(got, expected);
   }

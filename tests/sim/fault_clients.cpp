@@ -13,9 +13,9 @@ namespace {
 using proxy::Connection;
 
 // Clients that find nothing to do turn ever less often.
-constexpr unsigned kMostQuietTurns = 6;
+constexpr unsigned kMaxQuietTurns = 6;
 constexpr Duration kQuietClient = 300_us;
-// So many times as long as another one's is a slow client's time between turns.
+// The time between a slow client's turns, as a multiple of another client's.
 constexpr double kSlowPace = 30;
 
 }  // namespace
@@ -73,9 +73,9 @@ void FaultClients::take_turn(unsigned index) {
   const bool worked = work(index);
   c.busy = false;
   if (std::exchange(c.doomed, false)) destroy(index);
-  // What it wrote is seen when the proxies look; they look now and then if there is nothing.
+  // The proxies see what the client wrote at their next turn; without work they are woken now and then.
   if (worked || ++c.turns % 16 == 0) nodes_.wake_proxies(c.node);
-  c.quiet = worked ? 0 : std::min(c.quiet + 1, kMostQuietTurns);
+  c.quiet = worked ? 0 : std::min(c.quiet + 1, kMaxQuietTurns);
   const Duration pace = from_us(config_.pace_us * (c.slow ? kSlowPace : 1));
   const Duration quiet = std::max(pace, std::min(pace * (1 << c.quiet), kQuietClient));
   wake(index, events_.now() + std::max(exponential(random_, quiet), 1_us));
@@ -108,11 +108,11 @@ bool FaultClients::take_messages(unsigned index) {
 }
 
 proxy::SendStatus FaultClients::send_waiting(unsigned client, Connection& connection, ByteView message,
-                                             Duration timeout, unsigned lane) {
+                                             Duration timeout, unsigned compute_node) {
   auto& service = static_cast<FaultService&>(clients_[client].client->service());
   service.in_loop = true;
   const FaultDriver::Waiting waiting(driver_);
-  const proxy::SendStatus status = connection.send(message, timeout, lane);
+  const proxy::SendStatus status = connection.send(message, timeout, compute_node);
   service.in_loop = false;
   return status;
 }
@@ -136,7 +136,7 @@ void FaultClients::attach(unsigned index) {
   }
 }
 
-// It dies, or is told to go: what it sent before arrives all the same.
+// The client dies, or ends. Messages that it sent before arrive all the same.
 void FaultClients::destroy(unsigned index) {
   ClientRun& c = clients_[index];
   if (c.client == nullptr) return;

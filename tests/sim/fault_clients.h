@@ -31,12 +31,12 @@ class FaultClients final : private FaultFlows::Clients {
 
   // An event of the kind kClient. False: it is superseded, and nothing happened.
   bool on_event(unsigned index);
-  // It dies: at once, or when the call that it is in returns.
+  // The client dies: at once, or when its current call returns.
   void kill(unsigned index);
   void kill_those_of(unsigned node);
-  // It takes nothing until then.
+  // The client takes no messages until then.
   void stop(unsigned index, Instant until) { clients_[index].stopped_until = until; }
-  // All are as fast as they can from now on.
+  // From now on all clients run at full speed.
   void end_stops();
   // All go, and do not come back.
   void end();
@@ -65,7 +65,7 @@ class FaultClients final : private FaultFlows::Clients {
     return clients_[client].life == nodes_.life(clients_[client].node);
   }
   proxy::SendStatus send_waiting(unsigned client, proxy::Connection& connection, ByteView message,
-                                 Duration timeout, unsigned lane) override;
+                                 Duration timeout, unsigned compute_node) override;
   bool anybody_waits() const override { return driver_.anybody_waits(); }
 
   unsigned endpoints() const { return static_cast<unsigned>(config_.endpoints); }

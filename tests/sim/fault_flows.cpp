@@ -16,7 +16,7 @@ using proxy::ConnectionState;
 using proxy::SendStatus;
 
 constexpr Duration kConnectTimeout = 300_ms;
-// What was waited for in vain while the network was bad is tried again after this at the latest.
+// The longest time after which a call that timed out while the network was bad is tried again.
 constexpr Duration kSettles = 500_ms;
 // Above what several connects that time out one after the other take: who waits inside another's wait keeps
 // it from going on.
@@ -84,7 +84,7 @@ void FaultFlows::begin(unsigned client, bool* worked) {
 void FaultFlows::begin_end(Flow& flow, unsigned e, bool* worked) {
   End& end = flow.ends[e];
   const End& other = flow.ends[1 - e];
-  // Who lost its peer before it was told of the connection is never told of it.
+  // An end that lost its peer before it learnt of the connection never learns of it.
   if (end.state == End::State::kListening &&
       (flow.unopened || (other.over() && !faulty() && may_be_lost(flow))))
     end.state = End::State::kGone;
@@ -228,8 +228,9 @@ SendStatus FaultFlows::submit_long(Flow& flow, unsigned e, const MessageDraft& d
   const std::vector<std::byte> copy(bytes.begin(), bytes.end());  // the world goes on meanwhile
   const Instant began = now();
   const std::uint32_t number = flow.streams[e].sent();
-  const unsigned lane = flow.options.dispatch == convergence::Dispatch::kFixed ? flow.id : 0;
-  const SendStatus status = clients_.send_waiting(end.client, *end.connection, copy, kSendTimeout, lane);
+  const unsigned compute_node = flow.options.dispatch == convergence::Dispatch::kFixed ? flow.id : 0;
+  const SendStatus status =
+      clients_.send_waiting(end.client, *end.connection, copy, kSendTimeout, compute_node);
   if (log_.has_failed() || status != SendStatus::kTimeout) return status;
   if (began > trouble_.quiet_from() && config_.jump_every_ms == 0 &&
       !nodes_.may_lose(clients_.node_of(end.client), clients_.node_of(flow.ends[1 - e].client)))
@@ -242,14 +243,14 @@ SendStatus FaultFlows::submit_long(Flow& flow, unsigned e, const MessageDraft& d
 SendStatus FaultFlows::submit(Flow& flow, unsigned e, const MessageDraft& draft, ByteView bytes) {
   if (draft.is_long()) return submit_long(flow, e, draft, bytes);
   Connection& connection = *flow.ends[e].connection;
-  // With fixed dispatch the lane says which proxy.
-  const unsigned lane = flow.options.dispatch == convergence::Dispatch::kFixed ? flow.id : 0;
-  if (random_.chance(0.5)) return connection.try_send(bytes, lane);
+  // With fixed dispatch the compute node determines the proxy.
+  const unsigned compute_node = flow.options.dispatch == convergence::Dispatch::kFixed ? flow.id : 0;
+  if (random_.chance(0.5)) return connection.try_send(bytes, compute_node);
   // More room than is needed, at times.
   const auto room =
       std::min(connection.max_message_bytes(), draft.bytes + static_cast<std::uint32_t>(random_.below(100)));
   SendStatus status = SendStatus::kSent;
-  const MutableBytes place = connection.reserve(room, lane, &status);
+  const MutableBytes place = connection.reserve(room, compute_node, &status);
   if (status == SendStatus::kSent) {
     std::copy(bytes.begin(), bytes.end(), place.begin());
     connection.commit(draft.bytes);
@@ -327,7 +328,7 @@ bool FaultFlows::is_to_close(Flow& flow, unsigned e) {
                               end.client, flow.id));
         return false;
       }
-      // What was sent before the close still comes; a peer that was lost meanwhile sends no more.
+      // Messages that were sent before the close still arrive; a peer that was lost meanwhile sends no more.
       return !in.is_missing_any() || flow.unopened || flow.lost || may_be_lost(flow);
     case ConnectionState::kPeerLost:
       if (!may_be_lost(flow)) {

@@ -27,13 +27,13 @@ class FaultFlows {
     virtual unsigned node_of(unsigned client) const = 0;
     // Of a client that is attached.
     virtual proxy::Endpoint& endpoint(unsigned client, unsigned endpoint) = 0;
-    // It ends as soon as the call that it is in returns: nothing may be done with it any more.
+    // The client ends as soon as its current call returns, and must not be used any more.
     virtual bool is_doomed(unsigned client) const = 0;
-    // Its node is still the one that it attached to.
+    // The client's node is still the incarnation that it attached to.
     virtual bool has_its_node(unsigned client) const = 0;
     // Sends; the rest of the world goes on while the client waits for room.
     virtual proxy::SendStatus send_waiting(unsigned client, proxy::Connection& connection, ByteView message,
-                                           Duration timeout, unsigned lane) = 0;
+                                           Duration timeout, unsigned compute_node) = 0;
     // Some client waits for something, further up on this stack.
     virtual bool anybody_waits() const = 0;
 
@@ -67,7 +67,7 @@ class FaultFlows {
   void forget();
 
   bool all_over() const;
-  // What is not over, for a person.
+  // Text for the user: the flows that have not ended.
   std::string unfinished() const;
   std::uint64_t messages() const { return messages_; }        // delivered
   std::uint64_t connections() const { return connections_; }  // ends of them

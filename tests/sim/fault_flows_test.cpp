@@ -85,11 +85,11 @@ class Fixture : public RunningNodes, private FaultFlows::Clients {
 
   const FlowPlan plan;
   FaultFlows flows;
-  // What a client does with a message instead of handing it to the flows.
+  // Called for a message instead of handing it to the flows.
   std::function<void(unsigned, proxy::Connection&, ByteView)> on_message;
 
  private:
-  // What the flows will draw from the same numbers.
+  // The plan that the flows will draw from the same random numbers.
   FlowPlan planned() const {
     Prng copy = random;
     return draw_flow(config, copy, 2, [](unsigned client) { return client; });

@@ -13,7 +13,7 @@ namespace braid::sim {
 
 namespace {
 
-// What a turn of a worker takes: with nothing to do, and for each thing that it did.
+// The time of a worker's turn: without work, and for each unit of work.
 constexpr Duration kTurn = 150_ns;
 constexpr Duration kTurnWork = 80_ns;
 // A worker that waits for something that no event tells of looks again after this.
@@ -25,10 +25,10 @@ constexpr Duration kIdleTurns = 2_ms;
 constexpr int kIdleTurnsAtOnce = 8;
 // A node's peers may take so long to notice that it is another one.
 constexpr Duration kNoticesRestart = 1_s;
-// What the peers of a silent node may take beyond peer_death_ms, from its last frames on.
+// The time that the peers of a silent node may take beyond peer_death_ms, from its last frames on.
 constexpr Duration kDeathSlack = 250_ms;
 // Clients of a node have numbers from 1 up to this.
-constexpr proxy::Node::ClientId kMostClients = 100;
+constexpr proxy::Node::ClientId kMaxClients = 100;
 
 }  // namespace
 
@@ -159,7 +159,7 @@ void FaultNodes::wake_proxy(unsigned index, unsigned proxy, Instant at) {
   if (!is_running(index)) return;
   const Proxy& p = nodes_[index].proxies[proxy];
   if (p.idle && config_.idle_us > 0 && at < p.wake) {
-    // It sleeps: it hears of this when it next looks.
+    // The proxy sleeps, and notices this when it wakes.
     at = at + from_us(random_.uniform() * config_.idle_us);
   }
   at = std::max({at, p.free_at, p.held_until(), events_.now()});
@@ -230,7 +230,7 @@ void FaultNodes::rest(unsigned index, unsigned proxy, Instant begin) {
     if (config_.idle_us > 0) worker.about_to_sleep(begin);
   }
   const Instant deadline = worker.next_deadline();
-  // What is overdue waits for something else: room, or a neighbour.
+  // Work that is overdue waits for something else: room, or a neighbour's address.
   const Instant due = deadline <= begin              ? events_.now() + kLookAgain
                       : deadline == Instant::never() ? deadline
                                                      : deadline - n.skew;
@@ -280,7 +280,7 @@ void FaultNodes::take_fenced_proxies(unsigned index) {
     if (n.proxies[*fenced].last_turn + from_ms(config_.path_death_ms) > events_.now() &&
         config_.jump_every_ms == 0)
       log_.fail(
-          fmt::format("cluster {} gave up its proxy {}, which did not stand still for long", index, *fenced));
+          fmt::format("cluster {} gave up its proxy {}, which was not stalled for long", index, *fenced));
   }
 }
 
@@ -302,7 +302,7 @@ bool FaultNodes::may_have_lost(unsigned a, unsigned b, Instant opened) const {
 std::string FaultNodes::held_clients() const {
   std::string who;
   for (unsigned i = 0; i < size(); ++i)
-    for (proxy::Node::ClientId id = 1; id < kMostClients; ++id)
+    for (proxy::Node::ClientId id = 1; id < kMaxClients; ++id)
       if (nodes_[i].node->has_client(id)) who += fmt::format(" c{} of its client {}", i, id);
   return who;
 }
@@ -317,7 +317,7 @@ FaultNodes::Totals FaultNodes::check_counters() {
       n.node->worker(p).publish_counters();
       const proxy::ProxyCounters& counters = n.node->counters(p);
       totals.retransmissions += counters.retransmissions.get();
-      // What a packet that found a ring full delivered of itself comes again with it.
+      // A packet that found a ring full has delivered some of its records, and is retransmitted with all.
       repeated += counters.arrival_ring_full.get() > 0 ? 0 : counters.stale_records.get();
       if (counters.bad_descriptors.get() > 0)
         log_.fail(fmt::format("c{}.p{} refused {} descriptors of honest clients", i, p,

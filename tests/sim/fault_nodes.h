@@ -59,7 +59,7 @@ class FaultNodes {
   bool on_worker(unsigned index, unsigned proxy);
   bool on_control(unsigned index);
 
-  // What a peer's loss can come from: a death, or a silence of both for as long as that takes.
+  // The two may lose each other: one died, or they were silent for the peer death time.
   bool may_lose(unsigned a, unsigned b) const;
   // One of the two may have lost the other since `opened`.
   bool may_have_lost(unsigned a, unsigned b, Instant opened) const;
@@ -68,7 +68,7 @@ class FaultNodes {
   std::uint64_t peers_lost() const { return peers_lost_; }
   std::uint64_t proxies_fenced() const { return proxies_fenced_; }
 
-  // What nodes still hold of clients that are gone, for a person; empty: nothing. All nodes are running.
+  // Text for the user: memory that nodes still hold of clients that are gone; empty: none. All nodes are running.
   std::string held_clients() const;
   struct Totals {
     std::uint64_t retransmissions = 0;

@@ -8,7 +8,7 @@
 
 namespace braid::sim {
 
-// What drives a fault world.
+// The driver of a fault world.
 class FaultDriver {
  public:
   // The next event. False: the world has failed, or nothing is left to happen.
@@ -17,7 +17,7 @@ class FaultDriver {
   virtual bool run_until(Instant end) = 0;
   virtual Instant now() const = 0;
 
-  // Somebody waits for as long as this lives, and the world goes on below.
+  // A call waits while this object lives, and the world continues below it.
   class Waiting {
    public:
     explicit Waiting(FaultDriver& driver) : driver_(driver) { ++driver_.waiting_; }

@@ -34,7 +34,7 @@ namespace braid::sim {
 namespace {
 
 // A world that takes longer never ends: the slowest take seconds, under sanitizers half a minute.
-constexpr unsigned kMostSecondsPerWorld = 120;
+constexpr unsigned kMaxSecondsPerWorld = 120;
 
 struct Options {
   std::uint64_t seed = 0;
@@ -47,7 +47,7 @@ struct Options {
   std::vector<std::string> settings;
 };
 
-// What the processes of a run add to.
+// Counters that the processes of a run share.
 struct Totals {
   std::atomic<std::uint64_t> next_seed;
   std::atomic<std::uint64_t> seeds;
@@ -68,7 +68,7 @@ struct Totals {
 std::string g_program;
 bool g_shared_memory = false;  // which worlds seeds draw
 std::string g_mutant;          // the name of the one that is switched on
-// What to print when a check of the production code stops the process in the middle of a world.
+// The text to print when a check of the production code stops the process in the middle of a world.
 char g_replay[4096];
 
 std::string replay_command(std::uint64_t seed, const std::vector<std::string>& settings) {
@@ -101,7 +101,7 @@ Result<WorldConfig> world_of(std::uint64_t seed, const std::vector<std::string>&
 WorldResult run_world(const WorldConfig& config, const std::vector<std::string>& settings, bool trace) {
   const std::string replay = replay_command(config.seed, settings);
   std::snprintf(g_replay, sizeof g_replay, "%s", replay.c_str());
-  ::alarm(kMostSecondsPerWorld);
+  ::alarm(kMaxSecondsPerWorld);
   FaultWorld world(config, trace);
   WorldResult result = world.run();
   ::alarm(0);

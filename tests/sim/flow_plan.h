@@ -1,5 +1,5 @@
-// What the connections of a fault world and their messages are like: who connects to whom and when, with which
-// options, how many messages each end sends, and how long each message is. The seed draws all of it.
+// The plan of a fault world's connections and messages: who connects to whom and when, with which options, how
+// many messages each end sends, and how long each message is. The seed draws all of it.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
-// The ICCS in virtual time while things happen to it: proxies that stand still and come back, interfaces that
-// go dark, proxies that are set aside and added. The nodes are production nodes; what is asserted is what they
-// promise: each message once, and all of them.
+// The ICCS in virtual time under incidents: proxies that stall and return, interfaces that fail, proxies that are
+// deactivated and activated. The nodes are production nodes, and the tests assert their promise: each message is
+// delivered exactly once.
 #include "sim/iccs.h"
 
 #include <gtest/gtest.h>
@@ -158,7 +158,7 @@ TEST(IccsIncidents, InactiveProxyServesNoClientUntilItIsActiveAgain) {
   EXPECT_GT(sent(2), 100u);
 }
 
-// Who would send learns of it from reserve(); where all wait nobody does.
+// A sender learns of the loss from reserve(), but if all clusters wait there is no sender.
 TEST(IccsIncidents, LossOfAPeerIsReportedWithoutTraffic) {
   IccsConfig c = config(2, 1);
   c.incidents = {{.at = 1_ms, .cluster = ClusterId(1), .what = NiFails{}}};

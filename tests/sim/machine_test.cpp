@@ -166,7 +166,7 @@ TEST(Machine, WindowsAndStrictOrderGiveTheSameTrace) {
 }
 
 TEST(Machine, TheSeedDrawsTheJitter) {
-  // Nobody waits for anybody, so what a node waits is what it pays and the jitter of each of its calls.
+  // No node waits for another, so a node's waiting time is the cost and the jitter of its calls.
   const auto waits = [](std::uint32_t jitter, std::uint64_t seed) {
     MachineConfig c = config(1, 2);
     c.jitter = jitter;
@@ -518,7 +518,7 @@ void expect_one_fault_for_each_access(const Sharing& s, double twin, std::int64_
   ASSERT_TRUE(r.figures.ok()) << r.figures.error().text;
   for (unsigned n = 0; n < 3 * s.compute; ++n) {
     const ScriptedShell& shell = *r.shells[n / s.compute];
-    EXPECT_LE(shell.most_faults(), 1u) << "cluster " << n / s.compute;
+    EXPECT_LE(shell.max_faults(), 1u) << "cluster " << n / s.compute;
     EXPECT_EQ(shell.read_by(n % s.compute), (std::vector<std::uint64_t>{kTimes, 77}));
   }
 }
@@ -567,7 +567,7 @@ TEST(FalseSharing, WindowsAndStrictOrderGiveTheSameTrace) {
     for (unsigned k = 0; k < 3; ++k) {
       EXPECT_EQ(windows.shells[k]->read_by(0), sums) << "seed " << seed;
       EXPECT_EQ(strict.shells[k]->read_by(1), sums) << "seed " << seed;
-      EXPECT_LE(windows.shells[k]->most_faults(), 1u) << "seed " << seed;
+      EXPECT_LE(windows.shells[k]->max_faults(), 1u) << "seed " << seed;
     }
   }
 }

@@ -12,7 +12,7 @@
 
 namespace braid::sim {
 
-// What messages are made of: each one's bytes follow from its stream, its number and its length.
+// The contents of messages: the bytes of each follow from its stream, its number and its length.
 class MessageContents {
  public:
   explicit MessageContents(std::uint64_t seed);
@@ -36,7 +36,7 @@ class MessageStream {
   // the next call for any stream of the same contents. `granules`: that it takes of the receiver's window; 0: it
   // is longer than a piece, and the window is not checked any more.
   ByteView offer(Instant now, std::uint32_t bytes, std::uint32_t granules);
-  // It was sent, or it was not and never will be.
+  // The message was sent, or never will be.
   void confirm() { ++sent_; }
   void withdraw();
 

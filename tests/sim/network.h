@@ -22,7 +22,7 @@
 
 namespace braid::sim {
 
-// What happened to frames, of all lines.
+// Counts of frames, over all lines.
 struct NetworkCounts {
   std::uint64_t offered = 0;
   std::uint64_t lost = 0;
@@ -67,7 +67,7 @@ class Network final : private VirtualNic::Wire {
     links_.cut_path(proxy, peer, until);
     links_.cut_path(peer, proxy, until);
   }
-  // Somebody sends that frame to `to`, over the line from `from`.
+  // An intruder sends that frame to `to`, over the line from `from`.
   void inject(unsigned from, unsigned to, unsigned link, ByteView frame);
   void set_link(unsigned node, unsigned link, bool up) {
     if (up)

@@ -106,11 +106,11 @@ class ScriptedShell final : public Shell {
     }
   }
 
-  // What node n read, in order, and what its calls returned.
+  // The values that node n read, in order, and the results of its calls.
   const std::vector<std::uint64_t>& read_by(unsigned n) const { return reads[n]; }
   const std::vector<std::uint64_t>& results_of(unsigned n) const { return results[n]; }
   // The most that any one access of any node had.
-  unsigned most_faults() const { return most_faults_; }
+  unsigned max_faults() const { return max_faults_; }
 
  private:
   // Runs node n until its clock is at `limit` or it asks for something: then true.
@@ -150,7 +150,7 @@ class ScriptedShell final : public Shell {
           const bool write = act.kind != Act::Kind::kRead;
           const dsm::Access needed = write ? dsm::Access::kWrite : dsm::Access::kRead;
           if (access_[page] < needed) {
-            most_faults_ = std::max(most_faults_, ++faults_[n]);
+            max_faults_ = std::max(max_faults_, ++faults_[n]);
             return ask(node, {.kind = Request::Kind::kFault, .write = write, .page = page});
           }
           faults_[n] = 0;
@@ -204,7 +204,7 @@ class ScriptedShell final : public Shell {
   std::vector<std::size_t> at_;
   std::vector<bool> begun_;
   std::vector<unsigned> faults_;  // of the access that each node is about to make
-  unsigned most_faults_ = 0;
+  unsigned max_faults_ = 0;
   unsigned pending_ = 0;
   std::vector<std::vector<std::uint64_t>> reads;
   std::vector<std::vector<std::uint64_t>> results;

@@ -15,8 +15,8 @@ namespace {
 // times, meanwhile.
 constexpr Duration kJoinTimeout = 1000_s;
 constexpr std::uint32_t kWindowKib = 64;
-constexpr int kMostArrivals = 16;
-constexpr unsigned kMostSteps = 8;
+constexpr int kMaxArrivals = 16;
+constexpr unsigned kMaxSteps = 8;
 
 }  // namespace
 
@@ -130,14 +130,14 @@ void SharedMemory::give_up(const std::string& why) {
 bool SharedMemory::take_arrivals(unsigned cluster) {
   Cluster& c = clusters_[cluster];
   Arrivals arrivals(*c.engine);
-  const int taken = c.network->poll(arrivals, kMostArrivals);
+  const int taken = c.network->poll(arrivals, kMaxArrivals);
   c.engine->check();
   return taken > 0;
 }
 
 bool SharedMemory::step_nodes(unsigned cluster) {
   bool any = false;
-  for (std::uint64_t steps = random_.below(kMostSteps + 1); steps > 0; --steps) {
+  for (std::uint64_t steps = random_.below(kMaxSteps + 1); steps > 0; --steps) {
     const std::size_t node = random_.below(program_->nodes());
     if (program_->cluster(node) != cluster) continue;
     program_->step(node);
@@ -152,8 +152,8 @@ bool SharedMemory::send(unsigned cluster) {
   bool sent = false;
   for (std::uint16_t to = 0; to < config_.clusters; ++to) {
     while (to != cluster && c.engine->has_output(ClusterId(to))) {
-      const auto lane = static_cast<unsigned>(random_.below(config_.compute_nodes));
-      const MutableBytes room = c.network->reserve(ClusterId(to), dsm::kMaxMessageBytes, lane);
+      const auto compute_node = static_cast<unsigned>(random_.below(config_.compute_nodes));
+      const MutableBytes room = c.network->reserve(ClusterId(to), dsm::kMaxMessageBytes, compute_node);
       if (room.empty()) break;
       const std::size_t bytes = c.engine->poll_transmit(ClusterId(to), room);
       CHECK_GT(bytes, 0u);

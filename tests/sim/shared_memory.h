@@ -20,7 +20,7 @@
 
 namespace braid::sim {
 
-// What the program asks of the world that it runs in.
+// The world in which the program runs, as the program uses it.
 class Stage {
  public:
   virtual unsigned clusters() const = 0;
@@ -32,7 +32,7 @@ class Stage {
   virtual void wake_proxies(unsigned cluster) = 0;
   // Calls SharedMemory::turn(cluster) then.
   virtual void call_at(Instant at, unsigned cluster) = 0;
-  // So much may have gone wrong that the two have given each other up.
+  // The faults so far may have made the two give each other up.
   virtual bool may_lose(unsigned a, unsigned b) const = 0;
   virtual void tell(const std::string& what) = 0;
   virtual void fail(const std::string& what) = 0;

@@ -72,7 +72,7 @@ TEST(NodeOrder, RunEndsAQuantumAheadOfTheNextNode) {
   EXPECT_EQ(end_of_run(*f.control, 0), 65);
 }
 
-// So a quantum of 1 gives the order of clocks and numbers.
+// With a quantum of 1 the order is that of clocks and numbers.
 TEST(NodeOrder, RunEndsACycleEarlierIfTheOtherNumberIsLower) {
   Fixture f(2);
   f.control->until = 1000;

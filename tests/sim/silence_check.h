@@ -1,5 +1,5 @@
-// Whether the peers of a node that is stopped give it up in time. Time in which a peer itself was not scheduled does
-// not count: it judges nobody then.
+// Checks that the peers of a stopped node give it up in time. Time in which a peer itself was not scheduled does
+// not count, because the peer cannot judge then.
 #pragma once
 
 #include <fmt/core.h>
@@ -35,7 +35,7 @@ class SilenceCheck {
   }
   unsigned stopped() const { return stopped_; }
 
-  // Whether the peer is too late, for a person; empty: it is not. `gaps` as above. `given_up`: the peer gives the
+  // Text for the user if the peer is too late; empty: it is not. `gaps` as above. `given_up`: the peer gives the
   // node up now, and nothing more is expected of it.
   std::string check(unsigned peer, Instant now, std::span<const Duration> gaps, bool given_up) {
     if (!is_expected(peer)) return {};

@@ -36,7 +36,7 @@ class Cluster : public testing::Test, protected Iccs::Sink, protected SimulatedC
   void on_delivered(const MessageReport&) override {}
   void on_lost(Instant, ClusterId, ClusterId, const char* why) override { ADD_FAILURE() << why; }
   void parallel_ended() override { ++parallel_ended_; }
-  void called_together(SimulatedCluster&, const Request& request) override {
+  void on_collective_call(SimulatedCluster&, const Request& request) override {
     called_.push_back(request.call.kind);
   }
 
@@ -105,7 +105,7 @@ TEST_F(Cluster, WaitingNodesHandleMessages) {
   ask(0, 1000, {.kind = Kind::kBarrier, .id = 1});
   const std::int64_t clock = shell_.node(1).clock;
   const Iccs::Sink::Handled handled = cluster_.on_room(Instant::from_ns(2000));
-  EXPECT_EQ(handled.lane, 0u);
+  EXPECT_EQ(handled.compute_node, 0u);
   EXPECT_EQ(handled.until, Instant::from_ns(2000));
   EXPECT_EQ(shell_.node(1).clock, clock);
 }
@@ -113,8 +113,8 @@ TEST_F(Cluster, WaitingNodesHandleMessages) {
 TEST_F(Cluster, ComputingNodesHandleMessagesInTurnWhenNoneWaits) {
   enter_parallel();
   const std::int64_t before = shell_.node(0).clock;
-  EXPECT_EQ(cluster_.on_room(Instant::from_ns(2000)).lane, 0u);
-  EXPECT_EQ(cluster_.on_room(Instant::from_ns(2000)).lane, 1u);
+  EXPECT_EQ(cluster_.on_room(Instant::from_ns(2000)).compute_node, 0u);
+  EXPECT_EQ(cluster_.on_room(Instant::from_ns(2000)).compute_node, 1u);
   EXPECT_EQ(shell_.node(0).clock, before + 150);
   EXPECT_EQ(shell_.node(1).clock, before + 150);
   // A node is busy with one after the other.

@@ -17,7 +17,7 @@ namespace braid::sim {
 namespace {
 
 using State = Activity::State;
-using Way = StuckTurn::Way;
+using Cause = StuckTurn::Cause;
 
 Instant at(int seconds) {
   return Instant() + Duration::s(seconds);
@@ -35,36 +35,36 @@ TEST(StuckTurn, NothingIsCheckedBeforeTheLimit) {
 TEST(StuckTurn, BlockedIsStuckWhetherChargesAreCountedOrNot) {
   for (const bool counted : {true, false}) {
     StuckTurn turn(at(0), activity(State::kRuns, 7), Duration::s(10));
-    EXPECT_EQ(turn.look(at(10), activity(State::kBlocked, 8), counted), Way::kBlocked);
+    EXPECT_EQ(turn.check(at(10), activity(State::kBlocked, 8), counted), Cause::kBlocked);
   }
 }
 
 TEST(StuckTurn, BlockedWhileOtherThreadsWorkIsNotStuck) {
   StuckTurn turn(at(0), activity(State::kRuns, 0), Duration::s(10));
-  EXPECT_EQ(turn.look(at(10), activity(State::kBlocked, 9), true), Way::kNone);
+  EXPECT_EQ(turn.check(at(10), activity(State::kBlocked, 9), true), Cause::kNone);
   EXPECT_FALSE(turn.is_due(at(19)));
-  EXPECT_EQ(turn.look(at(20), activity(State::kBlocked, 9), true), Way::kBlocked);
+  EXPECT_EQ(turn.check(at(20), activity(State::kBlocked, 9), true), Cause::kBlocked);
 }
 
 TEST(StuckTurn, ComputingIsStuckIfChargesWouldHaveEndedIt) {
   StuckTurn turn(at(0), activity(State::kRuns, 7), Duration::s(10));
   // On a busy machine a turn takes long and uses little.
-  EXPECT_EQ(turn.look(at(50), activity(State::kRuns, 16), true), Way::kNone);
-  EXPECT_EQ(turn.look(at(51), activity(State::kRuns, 17), false), Way::kNone);
-  EXPECT_EQ(turn.look(at(51), activity(State::kRuns, 17), true), Way::kSpinning);
+  EXPECT_EQ(turn.check(at(50), activity(State::kRuns, 16), true), Cause::kNone);
+  EXPECT_EQ(turn.check(at(51), activity(State::kRuns, 17), false), Cause::kNone);
+  EXPECT_EQ(turn.check(at(51), activity(State::kRuns, 17), true), Cause::kSpinning);
 }
 
 TEST(StuckTurn, WaitingForInputIsNotStuck) {
   StuckTurn turn(at(0), activity(State::kRuns, 0), Duration::s(10));
-  EXPECT_EQ(turn.look(at(1000), activity(State::kWaits, 0), true), Way::kNone);
+  EXPECT_EQ(turn.check(at(1000), activity(State::kWaits, 0), true), Cause::kNone);
 }
 
 TEST(StuckTurn, TimeInADebuggerDoesNotCount) {
   StuckTurn turn(at(0), activity(State::kRuns, 0), Duration::s(10));
-  EXPECT_EQ(turn.look(at(30), activity(State::kStopped, 20), true), Way::kNone);
+  EXPECT_EQ(turn.check(at(30), activity(State::kStopped, 20), true), Cause::kNone);
   EXPECT_FALSE(turn.is_due(at(39)));
-  EXPECT_EQ(turn.look(at(40), activity(State::kRuns, 29), true), Way::kNone);
-  EXPECT_EQ(turn.look(at(41), activity(State::kBlocked, 24), true), Way::kBlocked);
+  EXPECT_EQ(turn.check(at(40), activity(State::kRuns, 29), true), Cause::kNone);
+  EXPECT_EQ(turn.check(at(41), activity(State::kBlocked, 24), true), Cause::kBlocked);
 }
 
 // A child that does this, until it is killed.
@@ -82,7 +82,7 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
   pid_t pid() const { return pid_; }
-  // It takes a moment to come to what it does.
+  // The process needs a moment to reach its state.
   bool comes_to(State state) const {
     const Instant deadline = monotonic_now() + Duration::s(5);
     while (monotonic_now() < deadline) {

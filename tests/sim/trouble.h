@@ -1,6 +1,6 @@
-// What goes wrong in a fault world besides its frames, and when: cuts, links that go down, proxies and control
-// planes that are not scheduled, clocks that jump, forged ARP packets, nodes that are stopped, nodes and clients that die. It decides; the world carries
-// out.
+// Decides which faults a fault world has besides those of its frames, and when: cuts, links that go down, proxies
+// and control planes that are not scheduled, clocks that jump, forged ARP packets, nodes that are stopped, nodes and
+// clients that die. The world carries them out.
 #pragma once
 
 #include <array>
@@ -84,7 +84,7 @@ struct NodeStart {
 struct ClientDeath {
   unsigned client = 0;
 };
-// It takes no messages until then.
+// The client takes no messages until then.
 struct ClientStop {
   unsigned client = 0;
   Instant until;
@@ -103,12 +103,12 @@ class TroublePlanner {
   void plan_start(unsigned node, Instant at);
   void plan(std::size_t clients);
 
-  // What the planner looks at of the node that an event is about.
+  // The state of an event's node that the planner uses.
   struct NodeState {
     bool is_running = true;
     bool is_link_up = true;
   };
-  // What an event of kTrouble means now; nothing if it does not apply, e.g. to a node that is down.
+  // The trouble that an event of kTrouble means now; nullopt if it does not apply, e.g. to a node that is down.
   std::optional<Trouble> decide(const WorldEvent& event, const NodeState& node);
   // After its trouble was carried out: plans the next of its kind, for kinds that recur.
   void plan_next(const WorldEvent& event);

@@ -19,10 +19,10 @@ namespace {
 // After the faults everything must come to its end within this time, and longer than a peer's death if peers
 // die. Far above what any of it takes: the slowest timers are 200 ms.
 constexpr Duration kLiveness = 30_s;
-// What is wrong with a world that has more events is that it never ends.
-constexpr std::uint64_t kMostEvents = 20'000'000;
-constexpr std::uint32_t kMostFrames = 40'000;
-constexpr std::size_t kMostHeap = std::size_t{256} << 20;
+// A world that has more events has failed: it never ends.
+constexpr std::uint64_t kMaxEvents = 20'000'000;
+constexpr std::uint32_t kMaxFrames = 40'000;
+constexpr std::size_t kMaxHeap = std::size_t{256} << 20;
 constexpr std::uint64_t kEventsBetweenMemoryChecks = 4096;
 
 std::size_t heap_bytes() {
@@ -95,7 +95,7 @@ bool FaultWorld::step() {
                                  std::uint64_t{event.index} << 32 | what);
   }
   if (events_.popped() % kEventsBetweenMemoryChecks == 0) note_memory();
-  if (events_.popped() >= kMostEvents) log_.fail(fmt::format("it does not end:{}", unfinished()));
+  if (events_.popped() >= kMaxEvents) log_.fail(fmt::format("it does not end:{}", unfinished()));
   return !log_.has_failed();
 }
 
@@ -302,9 +302,9 @@ std::string FaultWorld::unfinished() const {
 
 void FaultWorld::note_memory() {
   heap_most_ = std::max(heap_most_, heap_bytes());
-  if (network_.frames_in_flight() > kMostFrames)
+  if (network_.frames_in_flight() > kMaxFrames)
     log_.fail(fmt::format("{} frames are in flight", network_.frames_in_flight()));
-  if (heap_most_ > heap_at_start_ + kMostHeap)
+  if (heap_most_ > heap_at_start_ + kMaxHeap)
     log_.fail(fmt::format("{} MiB of heap are in use", (heap_most_ - heap_at_start_) >> 20));
 }
 

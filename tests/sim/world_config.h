@@ -1,5 +1,5 @@
-// What a simulated world is: its machines, its network, what goes wrong and what its programs do. All of it
-// is drawn from one seed; any part can then be set by name, which is how a failing world is made smaller.
+// The configuration of a simulated world: its machines, its network, its faults and its programs. All of it is
+// drawn from one seed; any part can then be set by name, which makes a failing world smaller.
 #pragma once
 
 #include <cstdint>
@@ -106,7 +106,7 @@ struct WorldConfig {
   static WorldConfig draw_shared_memory(std::uint64_t seed);
   // "name=value"; the error names what may be set.
   Result<void> set(const std::string& assignment);
-  // What differs from `other`, as assignments.
+  // The differences from `other`, as assignments.
   std::vector<std::string> differences(const WorldConfig& other) const;
   // A line for each value that is not what it is unless drawn.
   std::string describe() const;

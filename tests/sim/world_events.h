@@ -1,4 +1,4 @@
-// What can happen next in a fault world, and the log of what did.
+// The next possible events of a fault world, and the log of past ones.
 #pragma once
 
 #include <fmt/core.h>

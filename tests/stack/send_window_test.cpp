@@ -26,11 +26,11 @@ struct Fixture {
   }
   // Acknowledges everything before `edge` and the packets of `beyond`; the packet that was answered left at
   // `echo`.
-  Window::Ack hears(std::uint32_t edge, const std::vector<std::uint32_t>& beyond, Instant echo = Instant()) {
-    return hears(edge, beyond, Window::Timing{at(1_s), echo, Duration()});
+  Window::Ack on_ack(std::uint32_t edge, const std::vector<std::uint32_t>& beyond, Instant echo = Instant()) {
+    return on_ack(edge, beyond, Window::Timing{at(1_s), echo, Duration()});
   }
-  Window::Ack hears(std::uint32_t edge, const std::vector<std::uint32_t>& beyond,
-                    const Window::Timing& timing) {
+  Window::Ack on_ack(std::uint32_t edge, const std::vector<std::uint32_t>& beyond,
+                     const Window::Timing& timing) {
     std::uint64_t words[kMaxSackWords] = {};
     std::uint8_t used = 0;
     for (const std::uint32_t seq : beyond) {
@@ -63,43 +63,43 @@ TEST(SendWindow, WindowBoundsPacketsInFlightAndOpensWithAcknowledgements) {
   EXPECT_TRUE(w.window.idle());
   w.sends(at(0_us), 4);
   EXPECT_FALSE(w.window.may_send());
-  EXPECT_EQ(w.hears(0, {1, 2, 3}), Window::Ack::kProgress);
+  EXPECT_EQ(w.on_ack(0, {1, 2, 3}), Window::Ack::kProgress);
   EXPECT_FALSE(w.window.may_send()) << "the hole at 0 holds the window";
-  EXPECT_EQ(w.hears(4, {}), Window::Ack::kProgress);
+  EXPECT_EQ(w.on_ack(4, {}), Window::Ack::kProgress);
   EXPECT_TRUE(w.window.may_send());
   EXPECT_TRUE(w.window.idle());
-  EXPECT_EQ(w.acknowledged, (std::vector<int>{1, 2, 3, 0})) << "each once, when first heard of";
+  EXPECT_EQ(w.acknowledged, (std::vector<int>{1, 2, 3, 0})) << "each once, at its first acknowledgement";
 }
 
 TEST(SendWindow, ResendsExactlyTheHoleAndNothingElse) {  // SW-4
   Fixture w(8);
   w.sends(at(0_us), 8);
-  EXPECT_EQ(w.hears(3, {4, 5}), Window::Ack::kProgress);
+  EXPECT_EQ(w.on_ack(3, {4, 5}), Window::Ack::kProgress);
   EXPECT_EQ(w.resends(at(1_us)), Numbers{}) << "two later ones may have overtaken it";
-  EXPECT_EQ(w.hears(3, {4, 5, 6}), Window::Ack::kProgress);
+  EXPECT_EQ(w.on_ack(3, {4, 5, 6}), Window::Ack::kProgress);
   EXPECT_EQ(w.resends(at(2_us)), Numbers{3});
-  EXPECT_EQ(w.hears(3, {4, 5, 6, 7}), Window::Ack::kProgress);
+  EXPECT_EQ(w.on_ack(3, {4, 5, 6, 7}), Window::Ack::kProgress);
   EXPECT_EQ(w.resends(at(3_us)), Numbers{}) << "the second 3 left after all of these";
 }
 
 TEST(SendWindow, RetransmittedPacketIsLostAgainAfterThreeLaterArrivals) {  // SW-4
   Fixture w(16);
   w.sends(at(0_us), 4);
-  w.hears(0, {1, 2, 3});
+  w.on_ack(0, {1, 2, 3});
   EXPECT_EQ(w.resends(at(10_us)), Numbers{0});
   w.sends(at(11_us), 3);
-  w.hears(0, {1, 2, 3, 4, 5});
+  w.on_ack(0, {1, 2, 3, 4, 5});
   EXPECT_EQ(w.resends(at(20_us)), Numbers{});
-  w.hears(0, {1, 2, 3, 4, 5, 6});
+  w.on_ack(0, {1, 2, 3, 4, 5, 6});
   EXPECT_EQ(w.resends(at(21_us)), Numbers{0}) << "without waiting for a timer";
 }
 
 TEST(SendWindow, RetransmittedPacketDoesNotHideALaterLoss) {  // SW-4
   Fixture w(16);
   w.sends(at(0_us), 9);
-  w.hears(0, {1, 2, 3});
+  w.on_ack(0, {1, 2, 3});
   EXPECT_EQ(w.resends(at(10_us)), Numbers{0});
-  w.hears(0, {1, 2, 3, 5, 6, 7, 8});
+  w.on_ack(0, {1, 2, 3, 5, 6, 7, 8});
   EXPECT_EQ(w.resends(at(11_us)), Numbers{4});
 }
 
@@ -113,7 +113,7 @@ TEST(SendWindow, EchoIdentifiesTheTransmissionThatArrived) {  // SW-4
     w.window.on_timeout();
     EXPECT_EQ(w.resends(at(12_us)), Numbers{0});
     // 1 left first of all; only if the copy of 0 from 12 us arrived are there three that left after it.
-    w.hears(1, {}, first_arrived ? at(0_us) : at(12_us));
+    w.on_ack(1, {}, first_arrived ? at(0_us) : at(12_us));
     EXPECT_EQ(w.resends(at(20_us)), first_arrived ? Numbers{} : Numbers{1});
   }
 }
@@ -121,7 +121,7 @@ TEST(SendWindow, EchoIdentifiesTheTransmissionThatArrived) {  // SW-4
 TEST(SendWindow, OvertakenPacketIsLostAfterARoundTripAndAQuarter) {  // SW-4
   Fixture w(8);
   w.sends(at(0_us), 2);
-  w.hears(0, {1}, Window::Timing{at(20_us), at(0_us), 20_us});
+  w.on_ack(0, {1}, Window::Timing{at(20_us), at(0_us), 20_us});
   EXPECT_EQ(w.resends(at(20_us)), Numbers{});
   EXPECT_EQ(w.window.loss_due(), at(25_us));
   EXPECT_FALSE(w.window.on_loss_timer(at(24_us), 20_us));
@@ -132,56 +132,56 @@ TEST(SendWindow, OvertakenPacketIsLostAfterARoundTripAndAQuarter) {  // SW-4
 
 TEST(SendWindow, AfterReorderingOnlyTimeDetectsLoss) {  // SW-4
   Fixture w(64);
-  const auto hears = [&](Duration now, std::uint32_t edge, const Numbers& beyond) {
-    w.hears(edge, beyond, Window::Timing{at(now), at(now - 20_us), 20_us});
+  const auto on_ack = [&](Duration now, std::uint32_t edge, const Numbers& beyond) {
+    w.on_ack(edge, beyond, Window::Timing{at(now), at(now - 20_us), 20_us});
   };
   w.sends(at(0_us), 2);
-  hears(20_us, 0, {1});
-  hears(21_us, 2, {});  // 0 was late, not lost
+  on_ack(20_us, 0, {1});
+  on_ack(21_us, 2, {});  // 0 was late, not lost
   w.sends(at(30_us), 9);
-  hears(50_us, 2, {3, 4, 5, 6, 7, 8});
+  on_ack(50_us, 2, {3, 4, 5, 6, 7, 8});
   EXPECT_EQ(w.resends(at(50_us)), Numbers{}) << "six have overtaken it";
   EXPECT_EQ(w.window.loss_due(), at(55_us));
-  hears(55_us, 2, {3, 4, 5, 6, 7, 8, 9});
+  on_ack(55_us, 2, {3, 4, 5, 6, 7, 8, 9});
   EXPECT_EQ(w.resends(at(55_us)), Numbers{2});
   // After sixteen recoveries without it, three later ones count again.
   std::uint32_t edge = 11;
-  hears(75_us, edge, {});
+  on_ack(75_us, edge, {});
   Instant now = at(100_us);
   for (std::uint32_t recovery = 1; recovery < Window::kReorderMemory; ++recovery) {
     w.sends(now, 2);
-    w.hears(edge, {edge + 1}, Window::Timing{now + 25_us, now, 20_us});
+    w.on_ack(edge, {edge + 1}, Window::Timing{now + 25_us, now, 20_us});
     ASSERT_EQ(w.resends(now + 25_us), Numbers{edge});
     edge += 2;
-    w.hears(edge, {}, Window::Timing{now + 45_us, now + 25_us, 20_us});
+    w.on_ack(edge, {}, Window::Timing{now + 45_us, now + 25_us, 20_us});
     now = now + 100_us;
   }
   w.sends(now, 4);
-  w.hears(edge, {edge + 1, edge + 2, edge + 3}, Window::Timing{now + 20_us, now, 20_us});
+  w.on_ack(edge, {edge + 1, edge + 2, edge + 3}, Window::Timing{now + 20_us, now, 20_us});
   EXPECT_EQ(w.resends(now + 20_us), Numbers{edge});
 }
 
 TEST(SendWindow, SpuriousRetransmissionRaisesThreshold) {  // SW-4
   Fixture w(64);
   w.sends(at(0_us), 2);
-  w.hears(0, {1}, Window::Timing{at(25_us), at(0_us), 20_us});
+  w.on_ack(0, {1}, Window::Timing{at(25_us), at(0_us), 20_us});
   EXPECT_EQ(w.resends(at(25_us)), Numbers{0});
-  w.hears(2, {}, Window::Timing{at(27_us), at(0_us), 20_us});  // the first transmission, 27 us late
+  w.on_ack(2, {}, Window::Timing{at(27_us), at(0_us), 20_us});  // the first transmission, 27 us late
   w.sends(at(30_us), 2);
-  w.hears(2, {3}, Window::Timing{at(50_us), at(30_us), 20_us});
+  w.on_ack(2, {3}, Window::Timing{at(50_us), at(30_us), 20_us});
   EXPECT_EQ(w.window.loss_due(), at(60_us)) << "a quarter of a round trip more than before";
 }
 
 TEST(SendWindow, ProbeIsTheLastUnacknowledgedPacket) {  // SW-10
   Fixture w(8);
   w.sends(at(0_us), 5);
-  w.hears(1, {});
+  w.on_ack(1, {});
   w.window.probe_tail();
   EXPECT_EQ(w.window.outstanding(), 3u);
   EXPECT_EQ(w.resends(at(30_us)), Numbers{4});
   EXPECT_EQ(w.window.outstanding(), 4u);
   // Its answer is about the others that left before it: two by number, the last by time.
-  w.hears(1, {4}, Window::Timing{at(50_us), at(30_us), 20_us});
+  w.on_ack(1, {4}, Window::Timing{at(50_us), at(30_us), 20_us});
   EXPECT_EQ(w.resends(at(50_us)), (Numbers{1, 2, 3}));
 }
 
@@ -206,7 +206,7 @@ TEST(SendWindow, TimeoutMarksOnlyTheOldestLost) {  // SW-5
   EXPECT_EQ(w.resends(at(500_us)), Numbers{0});
   EXPECT_EQ(w.window.oldest_sent(), at(500_us)) << "the timer runs from the new transmission";
   // The answer to it tells about all the others: they left before it.
-  w.hears(1, {}, at(500_us));
+  w.on_ack(1, {}, at(500_us));
   EXPECT_EQ(w.resends(at(600_us)), (Numbers{1, 2, 3, 4, 5})) << "6 and 7 left less than three before it";
 }
 
@@ -222,9 +222,9 @@ TEST(SendWindow, SchedulingGapPostponesTheTimersByItsLength) {  // SW-5
 TEST(SendWindow, LatePacketIsNotRetransmitted) {  // SW-4
   Fixture w(8);
   w.sends(at(0_us), 4);
-  w.hears(0, {1, 2, 3});
+  w.on_ack(0, {1, 2, 3});
   EXPECT_TRUE(w.window.lost_any());
-  EXPECT_EQ(w.hears(4, {}), Window::Ack::kProgress);
+  EXPECT_EQ(w.on_ack(4, {}), Window::Ack::kProgress);
   EXPECT_FALSE(w.window.lost_any());
   EXPECT_EQ(w.resends(at(1_us)), Numbers{});
 }
@@ -232,9 +232,9 @@ TEST(SendWindow, LatePacketIsNotRetransmitted) {  // SW-4
 TEST(SendWindow, OldAcknowledgementsAreIgnored) {  // SW-3
   Fixture w(8);
   w.sends(at(0_us), 6);
-  EXPECT_EQ(w.hears(4, {}), Window::Ack::kProgress);
-  EXPECT_EQ(w.hears(2, {3, 4, 5}), Window::Ack::kOld) << "older than what we know";
-  EXPECT_EQ(w.hears(4, {}), Window::Ack::kNothingNew);
+  EXPECT_EQ(w.on_ack(4, {}), Window::Ack::kProgress);
+  EXPECT_EQ(w.on_ack(2, {3, 4, 5}), Window::Ack::kOld) << "older than the known edge";
+  EXPECT_EQ(w.on_ack(4, {}), Window::Ack::kNothingNew);
   EXPECT_EQ(w.window.base(), Seq(4));
   EXPECT_EQ(w.acknowledged, (std::vector<int>{0, 1, 2, 3}));
 }
@@ -242,23 +242,23 @@ TEST(SendWindow, OldAcknowledgementsAreIgnored) {  // SW-3
 TEST(SendWindow, AcknowledgementOfUnsentPacketsChangesNothing) {  // SW-3
   Fixture w(8);
   w.sends(at(0_us), 4);
-  EXPECT_EQ(w.hears(5, {}), Window::Ack::kImpossible);
-  EXPECT_EQ(w.hears(1, {2, 4}), Window::Ack::kImpossible);
-  EXPECT_EQ(w.hears(0x8000'0000u - 1, {}), Window::Ack::kImpossible);
-  EXPECT_EQ(w.hears(2, {2 + 1 + 64, 2 + 1 + 200}), Window::Ack::kImpossible);
+  EXPECT_EQ(w.on_ack(5, {}), Window::Ack::kImpossible);
+  EXPECT_EQ(w.on_ack(1, {2, 4}), Window::Ack::kImpossible);
+  EXPECT_EQ(w.on_ack(0x8000'0000u - 1, {}), Window::Ack::kImpossible);
+  EXPECT_EQ(w.on_ack(2, {2 + 1 + 64, 2 + 1 + 200}), Window::Ack::kImpossible);
   EXPECT_EQ(w.acknowledged, std::vector<int>{});
   EXPECT_EQ(w.window.base(), Seq(0));
   EXPECT_EQ(w.window.in_flight(), 4u);
-  EXPECT_EQ(w.hears(4, {}), Window::Ack::kProgress);
+  EXPECT_EQ(w.on_ack(4, {}), Window::Ack::kProgress);
 }
 
 TEST(SendWindow, UnacknowledgedContentIsReturnedOldestFirst) {  // SC-5
   Fixture w(8);
   w.sends(at(0_us), 5);
-  w.hears(1, {3});
-  std::vector<int> owed;
-  w.window.for_each_unacknowledged([&](int content) { owed.push_back(content); });
-  EXPECT_EQ(owed, (std::vector<int>{1, 2, 4}));
+  w.on_ack(1, {3});
+  std::vector<int> unacknowledged;
+  w.window.for_each_unacknowledged([&](int content) { unacknowledged.push_back(content); });
+  EXPECT_EQ(unacknowledged, (std::vector<int>{1, 2, 4}));
 }
 
 // Against a plain model: any acknowledgement that a peer can make, numbers that wrap.
@@ -295,7 +295,7 @@ TEST(SendWindow, AgreesWithAModelAcrossTheWrapOfNumbers) {  // SW-3, SW-4
       const auto edge = first + static_cast<std::uint32_t>(base);
       Numbers beyond;
       for (const std::uint64_t number : got) beyond.push_back(first + static_cast<std::uint32_t>(number));
-      EXPECT_NE(w.hears(edge, beyond), Window::Ack::kImpossible);
+      EXPECT_NE(w.on_ack(edge, beyond), Window::Ack::kImpossible);
       for (std::size_t i = known; i < w.acknowledged.size(); ++i)
         EXPECT_TRUE(acknowledged.insert(static_cast<std::uint64_t>(w.acknowledged[i])).second) << "twice";
       EXPECT_EQ(w.window.base(), Seq(edge));

@@ -395,18 +395,18 @@ TEST(StackIcmp, NoIcmpErrorAboutBrokenOrBroadcastPackets) {  // IC-2
 TEST(StackIcmp, IcmpErrorsAreRateLimited) {  // IC-2
   Host host;
   const Bytes f = host.frame(IpProtocol::kUdp, Host::udp(kTheirPort, kPort, {}));
-  std::size_t heard = 0;
+  std::size_t answers = 0;
   const auto write_for = [&](Duration d) {
-    heard = 0;
+    answers = 0;
     for (const Instant end = host.now + d; host.now < end; host.now = host.now + 1_ms) {
       host.us.receive(host.now, f);
-      heard += host.drain().size();
+      answers += host.drain().size();
     }
   };
   write_for(1_s);
-  EXPECT_EQ(heard, 119u) << "20 at once and 100 in a second";
+  EXPECT_EQ(answers, 119u) << "20 at once and 100 in a second";
   write_for(1_s);
-  EXPECT_EQ(heard, 100u);
+  EXPECT_EQ(answers, 100u);
   EXPECT_EQ(host.us.stack->stats().icmp_errors_withheld, 2000u - 219u);
 }
 
@@ -602,7 +602,7 @@ TEST(StackInterfaces, EachLinkUsesItsOwnAddressAndStation) {  // IP-5
   EXPECT_EQ(ip_in(room).source, right);
   EXPECT_EQ(MacAddress::load(room.data() + 6), right_mac);
   EXPECT_EQ(MacAddress::load(room.data()), mac_of(2));
-  // Each hears only what is for it: an address belongs to its link.
+  // Each receives only its own packets: an address belongs to its link.
   const auto ping = [&](LinkId link, const MacAddress& mac, Ipv4Address to) {
     const Bytes echo = Host::icmp(IcmpType::kEcho, 0, 1, Bytes(8));
     Bytes f(kIp + kIpv4HeaderBytes);

@@ -177,8 +177,8 @@ TEST(SubConnection, RestartedPeerIsDetectedAtOnce) {  // SC-3, SC-5
   t.run_until_finished(10_ms);
   // It dies with three messages on their way to it: one packet in flight, the rest behind a full window.
   t.link = [](int, std::size_t, const PacketHeader&) { return kLost; };
-  std::vector<TestMessage*> owed;
-  for (int i = 0; i < 3; ++i) owed.push_back(&t.send(0, 60000));
+  std::vector<TestMessage*> unacknowledged;
+  for (int i = 0; i < 3; ++i) unacknowledged.push_back(&t.send(0, 60000));
   t.run_for(5_ms);
   t.link = nullptr;
   t.in_flight.clear();
@@ -187,8 +187,8 @@ TEST(SubConnection, RestartedPeerIsDetectedAtOnce) {  // SC-3, SC-5
   const Instant restarted = t.now;
   while (t.a().lost == 0 && t.now < restarted + 1_s) t.run_for(10_us);
   EXPECT_LE(t.now - restarted, 100_us) << "nobody waits for the peer's death time";
-  EXPECT_EQ(t.a().finished, owed) << "oldest first";
-  for (const TestMessage* m : owed) EXPECT_TRUE(m->failed);
+  EXPECT_EQ(t.a().finished, unacknowledged) << "oldest first";
+  for (const TestMessage* m : unacknowledged) EXPECT_TRUE(m->failed);
   EXPECT_TRUE(t.b().delivered.empty()) << "nothing of the old connection reaches the new incarnation";
 
   t.send_many(0, 10, 100);
@@ -292,7 +292,7 @@ TEST(SubConnection, AnswerOfAnEarlierPeerIncarnationIsIgnored) {  // SC-3
     h.receiver_epoch = 0xa1;
     return a.on_packet(at(1_us), h, Bytes(16));
   };
-  // The first hello of a was heard by an incarnation that died, and by the one that followed it.
+  // The first hello of a was received by an incarnation that died, and by its successor.
   EXPECT_EQ(hello_from(0xb2), PacketFate::kNothing);
   EXPECT_TRUE(a.established());
   EXPECT_EQ(hello_from(0xb1), PacketFate::kUnknownEpoch);
@@ -1004,14 +1004,14 @@ TEST(SubConnection, EndsThatLostEachOtherReconnect) {  // SC-3, SC-5, SC-8
     TwoEnds t;
     t.establish();
     t.link = [&](int from, std::size_t, const PacketHeader&) {
-      return both || from == 1 ? kLost : Delays{10_us};  // else a hears nothing, but is heard
+      return both || from == 1 ? kLost : Delays{10_us};  // otherwise a receives nothing, but is received
     };
     t.send(0, 5000);
     t.send(1, 5000);
     t.run_for(12_s);
     EXPECT_EQ(t.a().lost, 1);
     t.link = nullptr;
-    // Its driver makes it another one, so that the peer, which may have heard it all the time, starts anew
+    // Its driver makes it another one, so that the peer, which may have received its packets all the time, starts anew
     // too.
     (void)t.fence(0);
     t.a().sub->reopen(t.now, TwoEnds::incarnation_of(0xa2));
@@ -1114,7 +1114,7 @@ TEST(SubConnection, ReopenedEndIsANewIncarnationOfTheSameNode) {  // SC-10, SC-3
   EXPECT_EQ(t.b().sub->stats().renewals, 1u);
   EXPECT_EQ(t.b().sub->peer_epoch(), t.a().sub->epoch());
   EXPECT_EQ(t.b().sub->peer_incarnation(), TwoEnds::incarnation_of(0xa1));
-  // What its peer owed has come in the new conversation, marked as what may have come before.
+  // Its peer's unacknowledged messages arrive in the new connection, marked as possible duplicates.
   EXPECT_EQ(t.a().delivered.size(), 5u);
   for (const auto& m : t.b().sent) {
     EXPECT_EQ(m->finishes, 1);
@@ -1141,7 +1141,7 @@ TEST(SubConnection, OnlyAPacketOfTheNewConnectionConfirmsThePeer) {  // SC-13
   (void)t.fence(0);
   t.a().sub->reopen(t.now, t.a().sub->config().incarnation);
   EXPECT_FALSE(t.a().sub->confirmed());
-  // Its peer answers the hello, and hears nothing more.
+  // Its peer answers the hello, and receives nothing more.
   t.link = [](int from, std::size_t, const PacketHeader& h) {
     return from == 0 && h.type != PacketType::kHello ? kLost : Delays{10_us};
   };
@@ -1206,7 +1206,7 @@ TEST(SubConnection, ClosingEndTellsItsPeerWhenAllIsAcknowledged) {  // SC-11
   t.send_many(0, 50, 3000);
   t.a().sub->close(t.now);
   t.run_for(10_us);
-  EXPECT_EQ(t.a().sub->state(), SubConnection::State::kEstablished) << "it still owes";
+  EXPECT_EQ(t.a().sub->state(), SubConnection::State::kEstablished) << "it has unacknowledged messages";
   t.run_for(1_ms);
   EXPECT_EQ(t.b().delivered.size(), 50u);
   for (const TestMessage* m : t.a().finished) EXPECT_FALSE(m->failed);
@@ -1254,7 +1254,7 @@ TEST(SubConnection, HelloDoesNotCloseAnEndWithUnacknowledgedMessages) {  // SC-1
   t.send_many(0, 5, 100);
   t.a().sub->close(t.now);
   t.run_for(1_ms);
-  // The peer comes back as another: first it must be asked, and then everything owed is told of.
+  // The peer comes back as another: first it must be challenged, and then all unacknowledged messages are reported.
   t.start(1, 0xb2);
   t.run_for(10_us);
   EXPECT_EQ(t.a().sub->state(), SubConnection::State::kEstablished);

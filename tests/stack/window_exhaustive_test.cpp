@@ -95,7 +95,7 @@ struct WindowWorld {
     EXPECT_LE(used, 1);
     acks.push_back({receiver.edge().value(), words[0], used, p.sent});
   }
-  void hear(const Ack& a) {
+  void receive_ack(const Ack& a) {
     const auto result =
         sender.on_ack(Seq(a.edge), &a.bits, a.words, {now, a.echo, bounds.round_trip}, [&](int c) {
           const auto seq = static_cast<std::uint32_t>((c - 3) / 7);
@@ -172,7 +172,7 @@ struct WindowWorld {
       } else if (!acks.empty()) {
         const Ack a = acks.front();
         acks.erase(acks.begin());
-        hear(a);
+        receive_ack(a);
       } else if (!poll()) {
         if (!sender.oldest_sent()) return false;
         sender.on_timeout();
@@ -222,14 +222,14 @@ Census explore(const Bounds& bounds) {
       const auto at = static_cast<std::ptrdiff_t>(i);
       WindowWorld lost = w;
       lost.acks.erase(lost.acks.begin() + at);
-      WindowWorld heard = lost;
-      heard.hear(w.acks[i]);
+      WindowWorld received = lost;
+      received.receive_ack(w.acks[i]);
       visit(std::move(lost));
-      visit(std::move(heard));
+      visit(std::move(received));
       if (w.copies == bounds.copies) continue;
       WindowWorld doubled = w;
       ++doubled.copies;
-      doubled.hear(w.acks[i]);
+      doubled.receive_ack(w.acks[i]);
       visit(std::move(doubled));
     }
     // Timers may expire at any time: who can tell how long the network takes?

@@ -59,7 +59,7 @@ class Supervisor {
         watchdog_(Duration::s(config_.watchdog_s)) {}
 
   RunReport run() {
-    if (Result<void> done = start_daemons(); !done) fail(Cause::kRunCannotGoOn, done.error().text);
+    if (Result<void> done = start_daemons(); !done) fail(Cause::kRunCannotContinue, done.error().text);
     while (!finished()) turn();
     return report();
   }
@@ -85,7 +85,8 @@ class Supervisor {
     for (unsigned k = 0; k < config_.clusters; ++k) {
       const Result<ChildId> child = launcher_.start_application(children_, k, k == 0 ? keyboard_.open() : -1);
       if (k == 0) keyboard_.started();
-      if (!child) return fail(Cause::kRunCannotGoOn, fmt::format("cluster {}: {}", k, child.error().text));
+      if (!child)
+        return fail(Cause::kRunCannotContinue, fmt::format("cluster {}: {}", k, child.error().text));
       adopt(Role::kApplication, k, *child);
     }
   }
@@ -112,7 +113,7 @@ class Supervisor {
   // A reader that closes our output ends the run like a signal. Any other error is the cause of a failure.
   void on_output_failure(int problem) {
     if (problem != EPIPE)
-      fail(Cause::kRunCannotGoOn,
+      fail(Cause::kRunCannotContinue,
            fmt::format("standard output cannot be written: {}", cause_and_cure(problem)));
     else if (verdict_.interrupted() == 0)
       take_signal(SIGPIPE);
@@ -135,15 +136,15 @@ class Supervisor {
       case Watchdog::Finding::kHint:
         ask_for_waits();
         return children_.output().report(fmt::format(
-            "for {:.0f} s every compute node has waited and nothing has moved; {}. The run goes on; --watchdog ends one "
-            "that stands still",
-            Watchdog::kHint.s(), what_stands_still()));
+            "for {:.0f} s every compute node has waited and nothing has moved; {}. The run continues; --watchdog ends a "
+            "run without progress",
+            Watchdog::kHint.s(), describe_stall()));
       case Watchdog::Finding::kEnd:
         ask_for_waits();
         return fail(
-            Cause::kRunCannotGoOn,
+            Cause::kRunCannotContinue,
             fmt::format("the watchdog: for {} s every compute node has waited and nothing has moved; {}",
-                        config_.watchdog_s, what_stands_still()));
+                        config_.watchdog_s, describe_stall()));
     }
   }
 
@@ -166,7 +167,7 @@ class Supervisor {
     }
   }
 
-  std::string what_stands_still() const {
+  std::string describe_stall() const {
     std::string stopped;
     for (const Member& m : members_) {
       if (m.alive && children_.is_stopped(m.child))
@@ -178,7 +179,7 @@ class Supervisor {
   void carry_out(Timeline::Action action) {
     switch (action) {
       case Timeline::Action::kStartTimedOut:
-        return fail(Cause::kRunCannotGoOn, late_daemons());
+        return fail(Cause::kRunCannotContinue, late_daemons());
       case Timeline::Action::kCloseOutput:
         return close_output();
       case Timeline::Action::kAnnounce:

@@ -34,7 +34,7 @@ class Verdict {
     kApplicationExited,
     kDaemonExited,
     kKilled,
-    kRunCannotGoOn,  // it could not start, or stands still
+    kRunCannotContinue,  // it could not start, or makes no progress
   };
 
   // Each returns whether the run fails by this, and did not before.

@@ -29,7 +29,7 @@ std::string trace_line(const sim::MessageReport& m, const settings::CostModel& m
   j["message"] = m.number;
   j["from"] = m.from.value();
   j["to"] = m.to.value();
-  j["node"] = m.lane;
+  j["node"] = m.compute_node;
   j["bytes"] = m.bytes;
   j["proxy"] = m.proxy;
   j["peer_proxy"] = m.peer_proxy;
