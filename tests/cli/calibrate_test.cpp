@@ -1,4 +1,4 @@
-// The models and texts of `braid calibrate` for known measurements.
+// The models and texts that `braid calibrate` makes from known measurements.
 #include "tools/braid/calibrate/calibrate.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ Calibration calibration() {
     c.costs[std::string(cost.name)] = {value, "how it was measured"};
     value += 1;
   }
-  // At 2300 MHz 0.5, 1 and 4 cycles a unit, by the least times.
+  // The shortest times give 0.5, 1 and 4 cycles per unit at 2300 MHz.
   c.programs = {{"quick", "quick --size 1", 4.6e9, {1, 2, 3}},
                 {"usual", "usual", 2.3e8, {0.1, 0.1, 0.2}},
                 {"slow", "slow --far", 2.3e9, {4, 4.5, 5}}};

@@ -58,7 +58,7 @@ class Calibration(unittest.TestCase):
             for source in sources:
                 self.assertRegex(source, r"; .+, 20\d\d-\d\d-\d\d$")
 
-            # A page fault is a signal and two changes of protection; a lock that is here a few instructions.
+            # A page fault is a signal and two changes of protection; a lock whose token is here takes a few instructions.
             self.assertGreater(costs["fault"], costs["lock"])
             self.assertGreater(costs["fault"], costs["udp_send"])
             self.assertGreater(costs["protect"], costs["lock"])
@@ -68,8 +68,8 @@ class Calibration(unittest.TestCase):
             if not SANITIZED:  # which makes our code slower and the library's copies not
                 self.assertGreater(costs["twin"], costs["hand_over"])
 
-            # Each by the others' unit where it was priced; by its own elsewhere, and only runs with a processor
-            # for each thread are compared.
+            # A program with a unit is predicted with the mean of the others' units, any other with its own. Only runs
+            # with a processor for each thread are compared.
             for program in PROGRAMS:
                 self.assertGreater(costs[program], 0)
                 self.assertRegex(run.stdout, rf"{program} .* others' +1 x 1 {ERROR}")
@@ -87,7 +87,7 @@ class Calibration(unittest.TestCase):
             self.assertIn("model modern", again.stderr)
             self.assertIn("verified", again.stdout)
             self.assertNotIn("has no unit for this one", again.stderr)
-            # A program by another name has the mean.
+            # A program with another name is priced with the mean.
             text = re.sub(r"\n  jacobi: .*", "", file.read_text())
             file.write_text(text)
             unknown = braid("sim", "--model", file, "jacobi", "--size", "64", "--iterations", "2")

@@ -1,4 +1,4 @@
-// Child processes: what is told of their ends, where their output goes, and that nothing of them is left.
+// Child processes: the reports of their ends, their output, and that none of them is left.
 #include "tools/braid/process/child_processes.h"
 
 #include <fcntl.h>
@@ -44,7 +44,7 @@ Descriptor memory() {
   return Descriptor(::memfd_create("output", MFD_CLOEXEC));
 }
 
-// A zombie that nobody takes runs no more.
+// A zombie is not running, even if nobody waits for it.
 bool is_running(pid_t pid) {
   std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
   std::string line;
@@ -53,7 +53,7 @@ bool is_running(pid_t pid) {
   return state != 'Z' && state != 'X';
 }
 
-// Whether it comes true in time.
+// Waits for the condition; false if it does not become true in time.
 bool eventually(const std::function<bool()>& what) {
   for (const Instant end = monotonic_now() + kPatience; monotonic_now() < end; ::usleep(2000)) {
     if (what()) return true;
@@ -121,7 +121,7 @@ class ChildProcessesTest : public ::testing::Test {
     EXPECT_TRUE(eventually([&] { return (seen = seen_from_here(printed)) > 0; })) << "no process " << printed;
     return seen;
   }
-  // A number inside a container is another one outside. -1: it has not begun to sleep.
+  // A process number inside a container differs from the one outside. -1: it does not sleep yet.
   static pid_t seen_from_here(pid_t printed) {
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
       std::ifstream status(entry.path() / "status");
@@ -131,7 +131,7 @@ class ChildProcessesTest : public ::testing::Test {
         words >> word;
         if (word != "NSpid:") continue;
         while (words >> word) last = word;
-        // A sleeper: numbers of other containers may be the same.
+        // Only a sleeping process: other containers may have the same numbers.
         std::ifstream comm(entry.path() / "comm");
         if (last == std::to_string(printed) && std::getline(comm, word) && word == "sleep")
           return std::stoi(entry.path().filename());
@@ -151,7 +151,7 @@ class ChildProcessesTest : public ::testing::Test {
   struct sigaction actions_[32]{};
 };
 
-// A script that has a child which sleeps for long, in its group, and says its number.
+// A script that starts a long sleep in its process group, and prints the child's number.
 constexpr const char* kWithChild = "sleep 1000 & echo child $!; ";
 
 TEST_F(ChildProcessesTest, ReportsHowEachChildEnded) {
@@ -342,7 +342,7 @@ TEST_F(ChildProcessesTest, RunsAProgramToItsEndAndReturnsWhatItWrote) {
   EXPECT_EQ(run->err.size(), 9000 * std::string("to the other\n").size());
 }
 
-// --- the relay alone, with pipes in place of processes
+// --- the relay alone, with pipes instead of processes
 
 struct Relay {
   Pipe source = std::move(*make_pipe());
@@ -357,7 +357,7 @@ struct Relay {
     ::fcntl(source.write.get(), F_SETFL, O_NONBLOCK);
     relay.add(process, "> ");
   }
-  // As much as the pipe takes.
+  // As many bytes as the pipe holds.
   std::size_t write(const std::string& text) {
     const ssize_t n = ::write(source.write.get(), text.data(), text.size());
     return n > 0 ? static_cast<std::size_t>(n) : 0;

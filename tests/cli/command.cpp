@@ -36,7 +36,7 @@ unsigned count(const std::string& text, const std::string& part) {
   return n;
 }
 
-// `person` is what somebody types on and reads from, `process` the terminal that a process has.
+// `person` is the user's end of a terminal, `process` the end that the process has.
 bool open_terminal(int& person, int& process) {
   person = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
   char name[64];
@@ -54,7 +54,7 @@ Command::Command(const std::vector<std::string>& arguments, const Variables& var
     : begun_(Clock::now()) {
   std::random_device random;
   mark_ = "BRAID_UNDER_TEST_MARK=" + std::to_string(random()) + std::to_string(random());
-  // Variables of BRAID_ are not handed on, and marks must be.
+  // `braid` does not pass on variables of BRAID_, but must pass on marks.
   mark_.replace(0, 6, "CLI___");
   std::vector<std::string> environment;
   for (char** e = environ; *e != nullptr; ++e) environment.emplace_back(*e);
@@ -109,7 +109,7 @@ Command::~Command() {
   }
 }
 
-// At most a pipe's worth at once, so there is no waiting for who reads it.
+// At most as many bytes as a pipe holds, so that writing does not wait for the reader.
 void Command::type(const std::string& text) const {
   if (!text.empty() && ::write(in_, text.data(), text.size()) != static_cast<ssize_t>(text.size()))
     std::abort();
@@ -176,7 +176,7 @@ std::map<pid_t, std::string> Command::processes() const {
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     const std::string name = entry.path().filename();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    // A zombie has no environment any more: it is only waiting for its parent.
+    // A zombie has no environment any more, and waits only for its parent.
     const std::string environment = file_text("/proc/" + name + "/environ");
     if (environment.find(mark_) == std::string::npos) continue;
     std::string line = file_text("/proc/" + name + "/cmdline");

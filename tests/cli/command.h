@@ -1,4 +1,4 @@
-// Runs the command as users do, and looks at what it leaves behind.
+// Runs the command as users do, and looks for processes and files that it leaves behind.
 #pragma once
 
 #include <sys/types.h>
@@ -18,8 +18,8 @@ struct Finished {
   double seconds = 0;
 };
 
-// A process under test with pipes at its ends. All of its descendants carry a mark in their environment, by
-// which they are found wherever they have gone.
+// A process under test with pipes for its input and output. All of its descendants have a mark in their
+// environment, by which they are found in any group or session.
 class Command {
  public:
   using Variables = std::map<std::string, std::string>;
@@ -33,18 +33,18 @@ class Command {
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
 
-  // More on the terminal.
+  // Types more on the terminal.
   void type(const std::string& text) const;
   pid_t pid() const { return pid_; }
   void signal(int number) const;
-  // Reads until `text` has come on standard output or standard error, so many times together; false if the
+  // Reads until `text` has appeared that many times on standard output and standard error together; false if the
   // process ended or 30 s passed before.
   bool expect(const std::string& text, unsigned times = 1);
-  // Until it ends; killed after `limit`.
+  // Waits until the process ends; kills it after `limit`.
   const Finished& wait(std::chrono::seconds limit = std::chrono::seconds(60));
   // The output that has arrived so far.
   const Finished& so_far() const { return finished_; }
-  // Processes with our mark: ids and command lines, the one under test too while it lives.
+  // Ids and command lines of the processes with our mark, with the one under test while it lives.
   std::map<pid_t, std::string> processes() const;
   // Waits until no process is left, at most 5 s; returns those that are.
   std::map<pid_t, std::string> left_over() const;

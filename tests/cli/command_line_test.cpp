@@ -1,4 +1,4 @@
-// The command line: what is declared is what users can give, and the application's words stay its own.
+// The command line: users can give exactly the declared options, and the application's arguments are not parsed.
 #include "tools/braid/command_line/command_line.h"
 
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 // and a report, at once. The application's arguments say what goes wrong:
 //   --exit=N  --raise=N  --unreported
 //   --hold=1   waits until killed, unless the file that FAKE_ENGINE_GATE names is there
-//   --child=1  has a child that waits so, too
+//   --child=1  has a child that waits in the same way
 #include <fcntl.h>
 #include <sched.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ void note(const std::string& line) {
   ::close(fd);
 }
 
-// The comment that tells which point it is, and the length of messages if it is given.
+// The comment that names the point, and the length of messages if it is given.
 std::string about(const std::string& config) {
   std::ifstream in(config);
   std::string text;

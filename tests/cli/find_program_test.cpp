@@ -1,4 +1,4 @@
-// Which programs users may name, and what a wrong name is answered with.
+// The programs that users may name, and the errors for wrong names.
 #include "tools/braid/find_program.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder of programs like the one that a build leaves.
+// A folder of programs like that of a build.
 class FindProgram : public ::testing::Test {
  protected:
   FindProgram() : folder_(fs::path(testing::TempDir()) / ("braid-programs-" + std::to_string(::getpid()))) {

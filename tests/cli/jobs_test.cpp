@@ -1,4 +1,4 @@
-// Which run of a study may start when, and how long the rest will take.
+// The order in which the runs of a study may start, and the estimate of the remaining time.
 #include "tools/braid/study/jobs.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ PointResult took(double seconds, double mean_bytes = 0) {
   return result;
 }
 
-// Points of programs, each in some mode.
+// Points of several programs and modes.
 struct Fixture {
   Study study;
   std::vector<Json> origins;

@@ -53,7 +53,7 @@ class LauncherTest : public ::testing::Test {
     }
     return false;
   }
-  // Runs what has been started to its end; daemons are not waited for.
+  // Runs the started processes to their ends; daemons are not waited for.
   void finish(ChildId application) {
     for (const Instant end = monotonic_now() + 20_s;
          monotonic_now() < end && children_->is_alive(application);) {
@@ -137,7 +137,7 @@ TEST_F(LauncherTest, ApplicationWithoutCountsIsNotWaiting) {
   EXPECT_EQ(launcher.progress(), 0u);
 }
 
-// --- what they share
+// --- shared files
 
 TEST(SharedFiles, SharedObjectContainsTheBytesOfItsFile) {
   struct Numbers {

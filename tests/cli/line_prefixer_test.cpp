@@ -1,4 +1,4 @@
-// Output comes in any pieces and leaves in whole lines with a prefix.
+// Output arrives in arbitrary pieces, and leaves as whole lines with a prefix.
 #include "tools/braid/process/line_prefixer.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// From a run's settings to its parts: wires that meet, addresses that differ, environments that say where one
-// is.
+// From a run's settings to its parts: wires that connect, addresses that differ, environments that identify their
+// clusters.
 #include "tools/braid/run/plan.h"
 
 #include <gmock/gmock.h>
@@ -191,7 +191,7 @@ TEST(Plan, WiresConnectAllPairsOfClusters) {
   EXPECT_THAT(too_many.error().text, HasSubstr("take fewer clusters or proxies"));
 }
 
-// The two ends of the environment: what the command writes, the runtime reads.
+// The runtime can read the environment that the command writes.
 TEST(Plan, TheRuntimeUnderstandsItsEnvironment) {
   settings::RunConfig config = clusters(4);
   config.compute = 3;

@@ -1,4 +1,4 @@
-// The closing report, from numbers that were made up.
+// The closing report, made from invented numbers.
 #include "tools/braid/run/report.h"
 
 #include <gmock/gmock.h>

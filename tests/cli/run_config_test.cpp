@@ -280,7 +280,7 @@ TEST(Configs, EveryFileLoads) {
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(BRAID_CONFIGS)) {
     SCOPED_TRACE(entry.path());
-    // Those of `braid study` and the models of what things cost are read by others.
+    // The files of `braid study` and the cost models have readers of their own.
     if (entry.is_directory() || entry.path().filename().string().starts_with("study-")) continue;
     file(entry.path().filename());
     ++files;

@@ -1,5 +1,5 @@
-// `braid run` as users see it, with a stand-in for the daemon and one for the application: who prints what
-// where, who dies of what, and that nothing is left.
+// `braid run` as users see it, with stand-ins for the daemon and the application: the output of each process, the
+// causes of death, and that nothing is left.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -43,7 +43,7 @@ class Run : public ::testing::Test {
   static Command::Variables fakes(const std::string& behaviour = "") {
     return {{"BRAID_BRAIDD", FAKE_BRAIDD}, {"FAKE_BRAIDD", behaviour}};
   }
-  // Runs the stand-in with `steps` to the end, and sees that nobody is left.
+  // Runs the stand-in with `steps` to the end, and expects that no process is left.
   static Finished run_app(const std::vector<std::string>& steps, const std::vector<std::string>& options = {},
                           const std::string& behaviour = "", const std::string& input = "") {
     std::vector<std::string> arguments = options;
@@ -60,7 +60,7 @@ pid_t pid_in(const std::string& json, const char* role, unsigned cluster) {
   return Json::parse(json)["clusters"][cluster][role]["pid"].get<pid_t>();
 }
 
-// A descendant whose command line has `part` in it.
+// A descendant whose command line contains `part`.
 pid_t find(const Command& command, const std::string& part, int which = 0) {
   for (int tries = 0; tries < 500; ++tries) {
     int seen = 0;
@@ -72,7 +72,7 @@ pid_t find(const Command& command, const std::string& part, int which = 0) {
   return -1;
 }
 
-// The lines of `text` that begin with `prefix`. Those of several processes come in any order.
+// The lines of `text` that begin with `prefix`. Lines of several processes are in any order.
 std::string lines_of(const std::string& text, const std::string& prefix) {
   std::istringstream in(text);
   std::string lines;
@@ -121,7 +121,7 @@ TEST_F(Run, EndsWhenNobodyReadsItsOutput) {
   EXPECT_LT(run.seconds, 10);
 }
 
-// --- what an application is told
+// --- the environment of an application
 
 TEST_F(Run, OutputThatCannotBeWrittenIsTheCauseOfTheFailure) {
   const Finished run = testing::run({"/bin/sh", "-c", "exec \"$@\" >/dev/full", "sh", BRAID_COMMAND, "run",
@@ -168,7 +168,7 @@ TEST_F(Run, DaemonsGetTheirLinks) {
   EXPECT_THAT(run_app({}, {"--clusters", "1"}).out, HasSubstr("cluster 0 of 1, mtu 9000, 0 links\n"));
 }
 
-// --- how it ends
+// --- the end of a run
 
 TEST_F(Run, ReturnsTheStatusOfTheFirstProcessThatFails) {
   EXPECT_EQ(run_app({"exit=0"}).status, 0);
@@ -279,7 +279,7 @@ pid_t keeper_of(const Command& command) {
   return -1;
 }
 
-// As the user of the test, and as one who is not root, where root tests.
+// As the user of the test, and if that is root also as another user.
 class Escape : public Run {
  protected:
   static std::vector<uid_t> users() {
@@ -328,10 +328,10 @@ TEST_F(Escape, ProcessInASessionOfItsOwnEndsWithTheRun) {
   }
 }
 
-// Without namespaces to have, as where they are forbidden.
+// Without namespaces, as on systems that forbid them.
 TEST_F(Escape, GroupsEndWithTheCommandWhereNoContainerIsPermitted) {
   if (!container_is_permitted(65534)) GTEST_SKIP() << "needs root and user namespaces";
-  // In a user namespace whose limit is 0 there is none to have.
+  // In a user namespace whose limit is 0 no namespace can be made.
   Command command({"/usr/bin/setpriv",
                    "--reuid",
                    "65534",
@@ -486,7 +486,7 @@ TEST_F(Run, CanBeInterruptedWhileItStarts) {
 // --- at a terminal
 
 TEST_F(Run, KeyboardGoesToCluster0) {
-  // Its process group is not the terminal's, so it would be stopped if it read there itself.
+  // The application's process group is not the terminal's, so it would be stopped if it read from the terminal.
   Command terminal(line({FAKE_APP, "say=ready", "echo"}), fakes(), "", Command::Input::kTerminal);
   ASSERT_TRUE(terminal.expect("[c0] ready"));
   terminal.type("typed\n");

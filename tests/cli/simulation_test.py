@@ -86,7 +86,7 @@ class Determinism(unittest.TestCase):
         first, _, _ = sim(*self.SHAPE, *self.WATER)
         if not first["deterministic"]:
             self.skipTest("the compiler plug-in is not built: compute time comes from the processor's clock")
-        # An environment of another size moves stacks, as address-space randomisation does in any case.
+        # An environment of another size moves the stacks, as address-space randomisation also does.
         second, _, _ = sim(*self.SHAPE, *self.WATER, environment={"BRAID_TEST_PADDING": "x" * 5000})
         self.assertEqual(first["trace_hash"], second["trace_hash"])
         self.assertEqual(first["parallel_cycles"], second["parallel_cycles"])
@@ -139,7 +139,7 @@ class Modes(unittest.TestCase):
         self.assertLess(cycles["no-delay"]["parallel_cycles"], cycles["no-contention"]["parallel_cycles"])
         self.assertLess(cycles["no-contention"]["parallel_cycles"], cycles["real"]["parallel_cycles"])
         self.assertGreater(cycles["no-contention"]["fixed_delay_cycles"], 720)
-        # Of a run of its own, which is this one only where runs are alike.
+        # The traced run is another run, equal to this one only if runs are deterministic.
         mean = cycles["real"]["messages"]["mean_bytes"]
         self.assertAlmostEqual(cycles["no-contention"]["message_bytes"], mean,
                                delta=1 if cycles["real"]["deterministic"] else 0.3 * mean)
@@ -176,7 +176,7 @@ class Modes(unittest.TestCase):
             self.assertAlmostEqual(ends[-1], cycles)
             self.assertLess(width * (len(mean) - 1), cycles)
             area = sum(m * (end - begin) for m, begin, end in zip(mean, [0] + ends, ends))
-            # Cycles are whole in the report, and the end is not.
+            # The report rounds cycles to integers, but not the end.
             self.assertAlmostEqual(area / cycles, proxy["mean_queue"], delta=proxy["mean_queue"] * 1e-5)
             self.assertEqual(max(most), proxy["most_queued"])
             self.assertTrue(all(m <= n for m, n in zip(mean, most)))
@@ -275,7 +275,7 @@ class Incidents(unittest.TestCase):
                 self.assertNotIn("ended", report["incidents"][0])
 
     def test_the_last_message_of_a_failed_interface_is_sent_by_another_proxy(self):
-        # Nobody sends anything more until that message is there.
+        # No node sends anything until that message has arrived.
         with tempfile.TemporaryDirectory() as folder:
             config = pathlib.Path(folder, "run.yaml")
             config.write_text("clusters: 2\ncompute: 1\nproxies: 2\nnis: 2\nsimulation:\n"
@@ -378,7 +378,7 @@ class Watchdog(unittest.TestCase):
         self.assertIn("--watchdog", errors)
 
     def test_long_computing_does_not_end_the_run(self):
-        # In one cluster nothing else happens that would end a window.
+        # In one cluster no other event ends a window.
         output, _ = self.run_it("computing", 0, clusters="1")
         self.assertEqual(output.count("done"), 1)
 
@@ -420,7 +420,7 @@ class Mistakes(unittest.TestCase):
 
 
 class OneImplementation(unittest.TestCase):
-    """Daemon, programs and simulator link the same archives, and the simulator defines nothing that is theirs."""
+    """Daemon, programs and simulator link the same archives, and the simulator defines none of their symbols."""
 
     def inputs(self, target):
         said = subprocess.run(["ninja", "-C", BUILD, "-t", "inputs", target], capture_output=True, text=True, check=True)

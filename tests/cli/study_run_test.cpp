@@ -1,5 +1,5 @@
-// `braid study` as users see it, with a stand-in for the engine: what is run and what is not, what is kept
-// when a study ends early, and what is said of points that fail.
+// `braid study` as users see it, with a stand-in for the engine: the points that are run, the results that are kept
+// when a study ends early, and the reports of points that fail.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -160,7 +160,7 @@ TEST_F(StudyRun, ContinuesAfterBeingKilled) {
   {
     Command first(line(file, {"--jobs", "4"}), variables());
     ASSERT_TRUE(first.expect("(2 of 4"));
-    // The two that are held have begun too: each writes so when its turn of the processor comes.
+    // The two that are held have begun too; each writes its line when it is scheduled.
     const auto lines = [&] { return lines_of(text_of(folder_ / "diary")).size(); };
     for (int waited_ms = 0; lines() < 4 + 2 && waited_ms < 20'000; ++waited_ms) ::usleep(1000);
     first.signal(SIGKILL);
@@ -236,7 +236,7 @@ TEST_F(StudyRun, PointBeyondItsLimitIsStoppedAndTheOthersContinue) {
     EXPECT_FALSE(fs::exists(out() + "/points/" + std::string(point["point"]) + ".report"));
   }
 
-  // It is tried again, and only it.
+  // Only the failed point is run again.
   const Finished again = run(study({""}, vary + "limit_s: 0.3\n"));
   EXPECT_EQ(again.status, 1);
   EXPECT_THAT(again.err, HasSubstr("it took longer than 0.3 s"));
@@ -249,7 +249,7 @@ TEST_F(StudyRun, PointBeyondItsLimitIsStoppedAndTheOthersContinue) {
 }
 
 TEST_F(StudyRun, TerminalShowsProgressInOneLine) {
-  // Two points are finished, which took so long.
+  // The times that the two finished points took.
   const std::string two = "vary: [{clusters: [2, 3]}]";
   ASSERT_EQ(run(study({two}, "")).status, 0);
   const Json finished = everything()["points"];
@@ -315,7 +315,7 @@ TEST_F(StudyRun, NoContentionTakesTheMessagesLengthFromTheRealPoint) {
               UnorderedElementsAre("clusters 2, simulation.mode real", "clusters 4, simulation.mode real",
                                    "clusters 2, simulation.mode no-contention; message_bytes: 321",
                                    "clusters 4, simulation.mode no-contention; message_bytes: 321"));
-  // Without one, or where that failed, it measures by itself.
+  // Without a real run, or if that failed, the point measures the length itself.
   fs::remove_all(out());
   ASSERT_EQ(run(study({""}, "vary: [{simulation.mode: [no-contention]}]\n")).status, 0);
   EXPECT_THAT(began(), ElementsAre("simulation.mode no-contention"));
@@ -374,7 +374,7 @@ TEST_F(StudyRun, ListsItsPoints) {
 }
 
 #ifdef BRAID_SIMULATED_JACOBI
-// With the real engine, whose programs are processes of their own: run() sees that none is left.
+// With the real engine, whose programs are separate processes: run() expects that none is left.
 TEST_F(StudyRun, ProgramsEndWithAPointBeyondItsLimit) {
   std::ofstream(folder_ / "long.yaml")
       << "applications:\n"
@@ -389,7 +389,7 @@ TEST_F(StudyRun, ProgramsEndWithAPointBeyondItsLimit) {
   EXPECT_THAT(table(), SizeIs(2));
 }
 
-// The real engine: a point of the study is what `braid sim` says of it, to the last event.
+// With the real engine: a point's result equals that of `braid sim`, to the last event.
 TEST_F(StudyRun, PointHasTheResultOfTheEngine) {
   std::ofstream(folder_ / "jacobi.yaml")
       << "applications: [{application: jacobi, arguments: [--size, 64]}]\n"

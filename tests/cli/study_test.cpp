@@ -1,5 +1,5 @@
-// From a study's file to its points: every combination of the axes that the conditions let through, and each
-// mistake told with its place and the cure. And what is kept of a point.
+// From a study's file to its points: every combination of the axes that satisfies the conditions, and an error
+// with place and cure for each mistake. And the stored results of points.
 #include "tools/braid/study/study.h"
 
 #include <fmt/core.h>
@@ -39,7 +39,7 @@ std::string refusal(const std::string& yaml) {
   return study.ok() ? "(accepted)" : study.error().text;
 }
 
-// As the user is told of them.
+// The points as the user sees them.
 std::vector<std::string> points(const std::string& yaml) {
   const Study study = parsed(yaml);
   std::vector<std::string> all;
@@ -124,7 +124,7 @@ TEST(Study, ConditionsExcludePoints) {
                   "water, clusters 4, compute 4, proxies 4"));
 }
 
-// Whether a point with these values is let through.
+// Whether a point with these values satisfies the condition.
 bool holds(const std::string& text, const std::map<std::string, Json>& values) {
   const Result<Condition> condition = Condition::parse(text, {"application", "arguments.seed"});
   EXPECT_TRUE(condition.ok()) << text << ": " << condition.error().text;
@@ -313,7 +313,7 @@ TEST(Studies, SmallStudyIsSmall) {
   EXPECT_THAT(file("study-small.yaml"), SizeIs(AllOf(::testing::Ge(20u), ::testing::Le(100u))));
 }
 
-// --- what is kept of a point
+// --- stored results
 
 TEST(StudyResults, SettingsOfAPointAreWrittenAsAnEqualConfigurationFile) {
   const Study study = parsed(kWater +

@@ -1,4 +1,4 @@
-// When a run's processes are asked to end and made to, in time that is written.
+// When a run's processes are asked to end and when they are killed, with given times.
 #include "tools/braid/run/timeline.h"
 
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ std::vector<Action> due(Timeline& timeline, Instant now) {
 struct Fixture {
   Timeline timeline{at(0_s), kStartTimeout};
 
-  // Nothing is due before, and these are at that time.
+  // Expects that no action is due before `at`, and these are due then.
   void expect(Duration d, const std::vector<Action>& actions) {
     EXPECT_EQ(timeline.next_deadline(), at(d));
     EXPECT_THAT(due(timeline, at(d) - 1_ns), IsEmpty());

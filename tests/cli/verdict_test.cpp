@@ -1,4 +1,4 @@
-// Which of several deaths a run is said to have failed by, and the status that it ends with.
+// The choice of the death that a run's failure is attributed to, and the run's exit status.
 #include "tools/braid/run/verdict.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace braid::cli {
 namespace {
 
-// As waitpid(2) has them.
+// In the encoding of waitpid(2).
 constexpr int exited(int status) {
   return status << 8;
 }

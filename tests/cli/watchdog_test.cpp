@@ -1,4 +1,4 @@
-// The watchdog's patience, in time that is written.
+// The watchdog's time limits, with given times.
 #include "tools/braid/run/watchdog.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,8 @@ Instant at(Duration d) {
 
 using Finding = Watchdog::Finding;
 
-// Looks whenever it wants to until `end`, at what `see` shows; returns when it found this, or never().
+// Calls the watchdog at each of its deadlines until `end`, with the observation of `see`; returns the time at which
+// it found this, or never().
 template <class See>
 Instant finds(Finding what, Watchdog& watchdog, Instant end, See see) {
   while (watchdog.next_deadline() <= end) {

@@ -93,8 +93,8 @@ TEST(Water, RunsOnOneClusterAndIsVerified) {
   }
 }
 
-// The physics: forces that were not the energy's slope, or a wrong coefficient of the corrector, would heat
-// or cool the water.
+// The physics: forces that are not the gradient of the energy, or a wrong coefficient of the corrector, would
+// heat or cool the water.
 TEST(Water, KeepsItsEnergy) {
   const Outcome r = run(BRAID_WATER " --molecules 64 --iterations 1000");
   ASSERT_EQ(r.status, 0) << r.text;

@@ -82,7 +82,7 @@ TEST_F(AllocationsTest, PageMayBeRequestedBeforeItsHomeKnowsTheAllocation) {  //
   EXPECT_EQ(allocate(0, 10, kOnTwo), 0u);
   EXPECT_FALSE(m.engine(0).allocate(0, 4, kOnTwo));
   m.deliver(Kind::kRegion, 1);
-  // Cluster 1 reads to the end of the first region, and so asks for the second one's beginning.
+  // Cluster 1 reads to the end of the first region, and so fetches the beginning of the second one ahead.
   EXPECT_FALSE(m.engine(1).fault(0, PageId(8), Access::kRead));
   m.deliver(Kind::kPageRequest, 2);
   m.deliver(Kind::kPageReply, 1);
@@ -129,8 +129,8 @@ TEST_F(AllocationsTest, ClustersThatAllocateTogetherAndSingleNodesShareTheHeap) 
   for (std::uint16_t c = 0; c < 3; ++c) EXPECT_FALSE(m.engine(c).allocate_together(1, kCyclic));
 }
 
-// Cluster 1 reads page after page of one region, and asks for pages of the next one that cluster 2 has not
-// been told yet.
+// Cluster 1 reads page after page of one region, and requests pages of the next one before cluster 2 knows of
+// it.
 struct AheadOfARegion : AllocationsTest, testing::WithParamInterface<Homes::Kind> {
   Homes next() const { return {GetParam(), ClusterId(2)}; }
   void read_on() {

@@ -126,7 +126,7 @@ TEST_F(BarriersTest, SeveralBarriersHaveTheirOwnGenerations) {  // BR-4
   EXPECT_EQ(m.engine(1).node_counts(1).barriers, 5u);
 }
 
-// Seven clusters of one node, two below each: 0 over 1 and 2, 1 over 3 and 4, 2 over 5 and 6.
+// Seven clusters of one node in a binary tree: 0 over 1 and 2, 1 over 3 and 4, 2 over 5 and 6.
 struct BarrierTree : testing::Test {
   static EngineConfig config() {
     return {.clusters = 7,
@@ -185,7 +185,7 @@ TEST_F(BarrierTree, EveryBarrierHasARootOfItsOwn) {  // BR-3
 }
 
 TEST_F(BarrierTree, ValuesAreCombinedInTheOrderOfTheTree) {  // BR-5
-  // Sums of these depend on the order in which they are made.
+  // The sums of these depend on the order of addition.
   const std::array<double, 7> values = {1e16, 1, -1e16, 3, 1e-3, 7, 1e8};
   const auto sum = [&](const std::vector<std::uint16_t>& order) {
     for (const std::uint16_t c : order)
@@ -240,7 +240,7 @@ TEST_F(BarrierTree, DifferentReductionsAreReportedToAllNodes) {  // BR-6
     EXPECT_TRUE(m.engine(c).done(0));
     EXPECT_EQ(m.engine(c).reduction(0), Reduction::kDisagreement);
   }
-  // And the next one is another matter, also while departures of this one wait to leave.
+  // The next barrier is independent, also while departures of this one wait to be sent.
   for (std::uint16_t c = 0; c < 7; ++c) (void)comes(c, 0, Reduction::kMaxInt64, c);
   m.deliver_all();
   EXPECT_EQ(m.engine(6).result(0), 6u);

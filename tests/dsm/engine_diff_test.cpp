@@ -1,4 +1,4 @@
-// Diffs of pages: what one end writes the other stores, and not a byte more.
+// Diffs of pages: one end stores exactly the bytes that the other has written.
 #include <gtest/gtest.h>
 
 #include <array>

@@ -1,4 +1,4 @@
-// The directory of a home: copies, rounds, and when the home should move. Four clusters; this one is 0.
+// The directory of a home: copies, rounds, and when the home moves. Four clusters; this one is 0.
 #include "dsm/engine/directory.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ struct DirectoryTest : testing::Test {
     directory.add_reply(page, to);
     directory.reply_sent(page, to);
   }
-  // The invalidations of a round leave, and every target acknowledges its.
+  // Sends the invalidations of a round; every target acknowledges its own.
   void acknowledge(const Directory::RoundBegun& round, bool has_changes = false) {
     for_each_cluster(round.targets, [&](ClusterId target) {
       directory.invalidation_sent(kPage, target);
@@ -29,7 +29,7 @@ struct DirectoryTest : testing::Test {
       directory.acknowledged(kPage, target, has_changes);
     });
   }
-  // A whole round of that writer's, whose copies elsewhere are dropped.
+  // A complete round of that writer; the copies elsewhere are dropped.
   Directory::RoundEnded round_of(ClusterId writer, bool others_have_changes = false) {
     directory.add_change(kPage, writer);
     acknowledge(directory.begin_round(kPage).value(), others_have_changes);

@@ -1,18 +1,18 @@
-// Visits every state that a small machine of production engines can reach (engine_world.h), whatever its
-// programs do and whatever the order of messages, breadth first: so what goes wrong is shown by a shortest
-// course of events.
+// Visits every state that a small machine of production engines can reach (engine_world.h), for any
+// actions of its programs and any order of messages, breadth first. So a failure is reported with a shortest
+// sequence of events.
 //
 //   engine_explorer --clusters 2 --pages 2 --operations 2       one machine; see --help
 //   engine_explorer --suite 1                                   half of the machines that the tests explore
 //   engine_explorer_mutants --prove                             every mutant (base/mutant.h) is
 //                                                               caught
 //
-// Besides what engine_world.h says of single states: from every state the end can be reached, so nothing is
-// stuck and nothing cycles for ever; and states with the same digest do behave alike (of every 64th state
-// that is met again, everything that may follow is compared with what followed the first time).
+// Besides the invariants of single states in engine_world.h it checks: from every state the end can be reached, so
+// there is neither deadlock nor livelock; and states with the same digest behave alike (for every 64th state that
+// is reached again, all successors are compared with those of the first time).
 //
-// A world is in one piece of memory at a fixed address; a state is a copy of that piece. The engines know
-// nothing of it.
+// A world is in one arena at a fixed address; a state is a copy of the arena. The engines are not changed for
+// this.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -29,8 +29,7 @@
 #include "base/mutant.h"
 #include "engine_world.h"
 
-// ------------------------------------------------------------------------------------------ one piece of
-// memory
+// --- the arena
 
 namespace {
 
@@ -45,7 +44,7 @@ bool in_arena(const void* memory) {
 
 }  // namespace
 
-// Every other form of new ends here. Not inlined, or g++ takes new and free for a mismatch.
+// Every other form of new calls this. Not inlined, because g++ would report new and free as a mismatch.
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   if (g_arena_open) {
     std::byte* const memory = g_arena + g_arena_used;
@@ -94,12 +93,11 @@ void on_abort(int) {
   if (g_exploring != 0) siglongjmp(g_after_abort, 1);
 }
 
-// -------------------------------------------------------------------------------------------- states seen
-// before
+// --- known states
 
 class Seen {
  public:
-  // The number of the state, and whether it is new: then it gets `next`.
+  // Returns the number of the state, and whether it is new: then its number is `next`.
   std::pair<std::uint32_t, bool> find_or_add(std::uint64_t digest, std::uint32_t next) {
     if (used_ * 5 >= keys_.size() * 3) grow();
     const std::size_t at = place(digest);
@@ -134,8 +132,7 @@ class Seen {
   std::size_t used_ = 0;
 };
 
-// ------------------------------------------------------------------------------------------------- the
-// explorer
+// --- the explorer
 
 struct Limits {
   std::uint32_t depth = ~std::uint32_t{0};
@@ -208,8 +205,8 @@ class Explorer {
     Doing at;
   };
 
-  // Puts the world into state i: back along the path to what it shares with the way to i, and on from there.
-  // The states of a level come in the order of their parents, so that is a step or two.
+  // Puts the world into state i: back along the path to the last state that is also on the path to i, and forward
+  // from there. The states of a level are in the order of their parents, so this takes one or two steps.
   void go_to(std::uint32_t i) {
     std::vector<std::uint32_t>& way = way_;
     way.clear();
@@ -234,7 +231,7 @@ class Explorer {
     nodes_[i].first_follower = static_cast<std::uint32_t>(followers_.size());
     if (actions_.empty()) return end(i);
     std::uint32_t sum = 0;
-    // A copy: comparing lists other actions.
+    // A copy, because the comparison lists other actions.
     const std::vector<Action> actions = actions_;
     for (std::size_t k = 0; k < actions.size(); ++k) {
       if (k != 0) world_.restore(copies_[depth]);
@@ -254,7 +251,7 @@ class Explorer {
     nodes_[i].followers = sum;
   }
 
-  // The world is in a state that has the digest of `state` and was reached another way.
+  // The world is in a state that has the digest of `state` and was reached by another path.
   void note_comparison(std::uint32_t state) {
     const Doing at = doing_;
     ArenaWorld::Copy& here = compared_;
@@ -306,7 +303,7 @@ class Explorer {
       if (!reaches[i]) return fail({i, std::nullopt}, "from here the programs can never end");
   }
 
-  // Tells the way there. The CHECK that failed may have left anything behind.
+  // Prints the path. The failed CHECK may have left the world in any state.
   void fail(const Doing& at, const std::string& what) {
     if (outcome_.failure) return;
     outcome_.complete = false;
@@ -331,7 +328,7 @@ class Explorer {
   std::vector<std::uint32_t> followers_;
   std::vector<std::uint32_t> ends_;
   std::vector<Comparison> comparisons_;
-  // The states on the way to the one that is expanded.
+  // The states on the path to the one that is expanded.
   std::vector<std::uint32_t> path_, way_;
   std::vector<ArenaWorld::Copy> copies_;
   ArenaWorld::Copy compared_;
@@ -339,7 +336,7 @@ class Explorer {
   Doing doing_{};
 };
 
-// True when all was well.
+// Returns true if there was no failure.
 bool report(const WorldBounds& bounds, const Limits& limits, const Outcome& o) {
   fmt::print("{}\n  {} states, {} transitions, {} ends, deepest {}, {} compared: ", bounds.text(), o.states,
              o.transitions, o.ends, o.depth, o.compared);
@@ -359,8 +356,7 @@ bool explore(const WorldBounds& bounds, const Limits& limits) {
   return report(bounds, limits, Explorer(bounds, limits).run());
 }
 
-// ---------------------------------------------------------------------------------------------------- the
-// suite
+// --- the suite
 
 struct ExploredMachine {
   WorldBounds bounds;
@@ -409,8 +405,8 @@ constexpr NamedMutant kMutants[] = {
     {"move-from-suspects", Mutant::kMoveFromSuspects},
 };
 
-// Every mutant must be seen by what the programs see: the engines' own assertions are not asked. The
-// machines behave without the mutants; the suite shows that.
+// Every mutant must be detected by the values that the programs read, without the engines' own assertions. The
+// suite shows that the machines pass without the mutants.
 bool prove(const std::string& only) {
   const ExploredMachine machines[] = {
       {{.operations = 2, .migrate_after = 1, .invariants = false}},

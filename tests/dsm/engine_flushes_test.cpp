@@ -20,7 +20,7 @@ struct FlushesTest : testing::Test {
   void write(std::vector<std::uint32_t> pages, Side side = Side::kCopy) {
     for (const std::uint32_t page : pages) flushes.add(page, side);
   }
-  // Begins a flush of everything that may be flushed; what was begun, in its order.
+  // Begins all flushes that are possible; returns their pages, in order.
   std::vector<std::uint32_t> start_all() {
     std::vector<std::uint32_t> pages;
     for (std::uint32_t page = flushes.next(); page != kNoPages; page = flushes.next(page + 1)) {

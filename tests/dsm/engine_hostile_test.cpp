@@ -13,7 +13,7 @@ namespace {
 
 std::size_t payload_of(Kind kind);
 
-// `payload` bytes more than the kind has at least.
+// A message with `payload` bytes more than the minimum of its kind.
 std::vector<std::byte> message(Kind kind, std::uint32_t id, std::uint32_t number = 0, std::size_t payload = 0,
                                std::uint8_t format = 0) {
   std::vector<std::byte> bytes(kHeaderBytes + payload_of(kind) + payload);
@@ -21,7 +21,7 @@ std::vector<std::byte> message(Kind kind, std::uint32_t id, std::uint32_t number
   return bytes;
 }
 
-// One message of both.
+// Joins both to one message.
 std::vector<std::byte> in_front(std::vector<std::byte> first, const std::vector<std::byte>& second) {
   write_length(first, first.size());
   first.insert(first.end(), second.begin(), second.end());
@@ -45,7 +45,7 @@ EngineConfig small() {
           .barrier_fan_out = 1};
 }
 
-// The payload that a message of this kind has at least.
+// The shortest payload of a message of this kind.
 std::size_t payload_of(Kind kind) {
   switch (kind) {
     case Kind::kPageReply:
@@ -240,8 +240,8 @@ TEST_F(Hostile, DiffsBeyondTheWindowAreRefused) {  // PG-19
   EXPECT_EQ(refused(message(Kind::kDiff, 0)), 1u);  // two are unanswered, the window is 2
 }
 
-// Well-formed messages with any content at any time, mixed with what the cluster's own nodes do; the output
-// is drained by fits and starts, as the bounds must hold without it.
+// Well-formed messages with any content at any time, mixed with operations of the cluster's own nodes. The output
+// is drained irregularly, because the bounds must hold without it.
 TEST(HostileRandom, NoSequenceOfMessagesBreaksAnInvariantOrABound) {
   static std::uint64_t seed;
   std::signal(SIGABRT,

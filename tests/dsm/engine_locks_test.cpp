@@ -24,7 +24,7 @@ struct LocksTest : testing::Test {
   explicit LocksTest(std::uint32_t local_handoffs = 16) : m(config(local_handoffs)) {}
   ~LocksTest() override { EXPECT_EQ(m.bad_messages(), 0u); }
 
-  // The node waits for the lock; its cluster's request, if it makes one, goes onto the wire.
+  // The node waits for the lock; its cluster's request, if there is one, is put on the wire.
   void waits(std::uint16_t cluster, std::uint16_t node = 0) {
     EXPECT_FALSE(m.engine(cluster).lock(node, kLock));
     m.transmit_all();

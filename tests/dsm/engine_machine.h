@@ -60,7 +60,7 @@ class EngineMachine {
     memories_[cluster]->at(address) = std::byte{value};
   }
 
-  // --- The network. Takes the next message of `from` for `to` onto the wire; false when there is none.
+  // --- The network. Puts the next message of `from` for `to` on the wire; false if there is none.
   bool transmit(std::uint16_t from, std::uint16_t to) {
     std::array<std::byte, kMaxMessageBytes> room;
     const std::size_t length = engines_[from]->poll_transmit(ClusterId(to), room);
@@ -68,7 +68,7 @@ class EngineMachine {
     wire.push_back({from, to, {room.begin(), room.begin() + static_cast<std::ptrdiff_t>(length)}});
     return true;
   }
-  // Everything that is ready to leave.
+  // Puts all messages that are ready on the wire.
   void transmit_all() {
     for (bool any = true; any;) {
       any = false;
@@ -120,7 +120,7 @@ class EngineMachine {
     return s.empty() ? "nothing" : s;
   }
 
-  // --- What a node does when nothing is held back: faults until the access is allowed.
+  // --- Accesses of a node without delayed messages: faults until the access is allowed.
   void open(std::uint16_t cluster, std::size_t address, Access wanted, std::uint16_t node = 0) {
     for (int tries = 0; !may(cluster, address, wanted); ++tries) {
       ASSERT_LT(tries, 10);

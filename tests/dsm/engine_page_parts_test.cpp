@@ -104,7 +104,7 @@ TEST(KeptRequests, ForwardedRequestCountsUntilItHasLeft) {  // PG-19
   EXPECT_EQ(kept.unanswered(ClusterId(1)), 0u);
 }
 
-// The pages that a scan asks for when the node misses `page`.
+// The pages that a scan requests when the node faults on `page`.
 std::vector<std::uint32_t> ask(Scan& scan, std::uint32_t page, std::uint32_t most = 8) {
   std::vector<std::uint32_t> pages;
   const std::uint32_t end = scan.missed(page, most);

@@ -37,12 +37,12 @@ struct PagesTest : testing::Test {
     m.lock(cluster, lock);
     m.unlock(cluster, lock);
   }
-  // Cluster `cluster` asks for the token; what follows is the network's matter.
+  // Cluster `cluster` requests the token; the caller delivers the messages.
   void asks(std::uint16_t cluster, std::uint32_t lock, std::uint16_t node = 0) {
     EXPECT_FALSE(m.engine(cluster).lock(node, LockId(lock)));
     m.transmit_all();
   }
-  // `holder`, with the token of `lock`, releases all the way because `taker` takes it.
+  // `holder`, with the token of `lock`, makes a complete release because `taker` takes the lock.
   void pass(std::uint16_t holder, std::uint16_t taker, std::uint32_t lock) {
     has_token(holder, lock);
     m.lock(taker, lock);
@@ -162,7 +162,7 @@ TEST_F(PagesTest, InvalidatedDirtyPageSendsItsDiffAtOnce) {  // PG-14
 }
 
 TEST_F(PagesTest, LateInvalidationIsAcknowledged) {  // PG-14
-  // Cluster 1 never had the page; so may it look to an engine whose copy went another way.
+  // Cluster 1 never had the page; an engine that has already dropped its copy is in the same situation.
   std::vector<std::byte> bytes(kHeaderBytes);
   write_header(bytes, {.kind = Kind::kInvalidate, .id = 0, .number = 5});
   m.engine(1).on_message(ClusterId(0), bytes);
@@ -536,7 +536,7 @@ TEST_F(OneTwin, FetchedPageIsReadableWhileItsWriterWaitsForATwin) {  // PG-8
   EXPECT_TRUE(m.engine(1).done(0));
 }
 
-// Versions are wound on by hand: the test plays the home.
+// The test acts as the home, and increments the versions itself.
 struct Versions : testing::Test {
   Versions() : memory(config().pages), engine(config(), memory) {}
   static EngineConfig config() {
@@ -863,7 +863,7 @@ struct Packing : PagesTest {
   void release() {
     for (std::uint16_t node = 0; node < 2; ++node) (void)m.engine(1).barrier(node, BarrierId(0));
   }
-  // The kinds of what the next message from there to there consists of.
+  // The kinds of the parts of the next message from `from` to `to`.
   std::vector<Kind> sends(std::uint16_t from, std::uint16_t to) {
     std::vector<Kind> kinds;
     if (!m.transmit(from, to)) return kinds;

@@ -1,7 +1,7 @@
-// Random programs over engines whose messages arrive in any order. A schedule picks what happens next: a
-// node's step, a message that leaves, a message that arrives. The seed fixes it all.
+// Random programs over engines whose messages arrive in any order. A schedule chooses the next event: a
+// node's step, the sending or the arrival of a message. The seed determines all of it.
 //
-//   BRAID_ENGINE_SEED=n     runs that seed alone and tells what happens
+//   BRAID_ENGINE_SEED=n     runs that seed alone and prints its events
 //   BRAID_ENGINE_SEEDS=n    runs seeds 1 .. n
 #include <fmt/core.h>
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ class AnyOrder final : private ProgramMachine {
     step_weight_ = 1 + static_cast<std::uint32_t>(random_.below(8));
     send_weight_ = 1 + static_cast<std::uint32_t>(random_.below(8));
     arrive_weight_ = 1 + static_cast<std::uint32_t>(random_.below(8));
-    // And some hold back one kind of message, or all to one cluster, so that much overtakes it.
+    // And some delay one kind of message, or all messages to one cluster, so that many others overtake them.
     if (random_.chance(0.6)) slow_kind_ = static_cast<std::uint32_t>(1 + random_.below(kKinds - 1));
     if (random_.chance(0.2)) slow_to_ = static_cast<std::uint32_t>(random_.below(config_.clusters));
   }

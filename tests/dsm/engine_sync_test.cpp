@@ -19,7 +19,7 @@ struct SyncTest : testing::Test {
   }
   ~SyncTest() override { EXPECT_EQ(m.bad_messages(), 0u); }
 
-  // The node's call; the messages of its cluster leave. True when it is complete.
+  // Makes the node's call, and sends the messages of its cluster. True if the call is complete.
   bool calls(std::uint16_t cluster, std::uint16_t node, SyncOp op, std::uint32_t id, std::uint64_t first = 0,
              std::uint64_t second = 0) {
     const bool complete =
@@ -169,7 +169,7 @@ TEST_F(SyncTest, SignalWithoutAWaiterIsForgotten) {  // SY-3
   EXPECT_FALSE(done(2, 0));
 }
 
-// The classic: between the look at what is waited for and the wait, another node changes it and signals.
+// The classic lost wake-up: between a node's check of the condition and its wait another node changes it and signals.
 TEST_F(SyncTest, LockIsFreedOnlyWhenTheWaitIsQueued) {  // SY-5
   m.lock(2, 0, 0);
   EXPECT_FALSE(waits_for_condition(2, 0, 1, 0));

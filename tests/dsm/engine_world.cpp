@@ -16,7 +16,7 @@ constexpr std::size_t kMaxNodes = 8, kMaxPages = 4, kMaxOnWire = 96;
 
 std::string g_wrong;
 
-// --- Messages are kept once each, outside the state: a wire is a list of numbers.
+// --- Each distinct message is stored once, outside the state: a wire is a list of numbers.
 
 struct Letter {
   std::uint16_t from, to;
@@ -360,7 +360,7 @@ void EngineWorld::Parts::arrive(std::size_t index) {
     fail(fmt::format("cluster {} refuses a message of cluster {}", letter.to, letter.from));
 }
 
-// Locks that were got and barriers that were passed: for the engine nothing happens then.
+// Locks that were acquired and barriers that were passed, which cause no event in the engine.
 void EngineWorld::Parts::go_on() {
   for (std::size_t node = 0; node < programs.size(); ++node) {
     ProgramNode& n = programs[node];
@@ -392,7 +392,7 @@ bool EngineWorld::check_end() {
   }
   for (const auto& engine : s.engines)
     if (!engine->quiet()) s.fail("nothing can happen any more, and an engine is not quiet");
-  // One after the other every cluster reads every page, and all messages are fast.
+  // Every cluster in turn reads every page; all messages arrive at once.
   const auto deliver_all = [&] {
     for (bool any = true; any;) {
       any = false;
@@ -470,7 +470,7 @@ std::uint64_t EngineWorld::digest() const {
   return d.hash();
 }
 
-// ------------------------------------------------------------------------------------------------- words
+// --- texts
 
 namespace {
 

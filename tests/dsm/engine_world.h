@@ -1,11 +1,10 @@
 // A small machine of production engines for the exhaustive explorer (engine_explorer.cpp): at any moment it
-// can list what may happen next, do one of these things, tell whether that was right, and say in one word
-// which state it is in.
+// can list the possible events, carry out one of them, check the result, and give a digest of its state.
 //
 // Events: a compute node does its next operation (any that its program allows), an engine's next
-// message leaves, any message in flight arrives. Programs are not given: in every phase each node does
-// `operations` times whatever it likes of: read a page, write a page, take the lock, free it. Then all come
-// to a barrier.
+// message leaves, any message in flight arrives. There are no fixed programs: in every phase each node does
+// `operations` operations of any kind: read a page, write a page, take the lock, free it. Then all arrive at
+// a barrier.
 //
 // Invariants. Every page has a byte per node that only this node writes, and a byte that the lock guards;
 // all of them lie side by side. A write counts its own byte up, and the guarded one if the node has the lock.
@@ -50,7 +49,7 @@ struct WorldBounds {
   std::string text() const;
 };
 
-// One thing that may happen.
+// One possible event.
 struct Action {
   enum class What : std::uint8_t { kStep, kLeave, kArrive } what;
   std::uint8_t a;  // kStep: the node; kLeave: from; kArrive: index on the wire
@@ -67,14 +66,14 @@ class EngineWorld {
 
   // Lists the possible next events, each once, in an order that depends on the state alone.
   void list(std::vector<Action>& actions) const;
-  // Does it; false when something was not as it must be: wrong() says what.
+  // Carries it out; false if an invariant was violated, which wrong() describes.
   bool apply(Action action);
-  // Nothing may happen any more. Is all as it must be then? Changes the state.
+  // Checks the final state, when there is no event any more. Changes the state.
   bool check_end();
-  // Alike for states that behave alike.
+  // Equal for states that behave alike.
   std::uint64_t digest() const;
 
-  // For a trace, before apply().
+  // Text for a trace. Call it before apply().
   std::string describe(Action action) const;
   static const std::string& wrong();
 

@@ -257,7 +257,7 @@ TEST(Calls, ReadFromAPipeReturnsWhatIsAvailable) {
       wrong += ::write(ends[1], "braid", 5) != 5;
       wrong += read(ends[0], shared + 4094, 100'000) != 5;
       wrong += std::memcmp(shared + 4094, "braid", 5) != 0;
-      // Exactly one chunk is there, and the writer still lives.
+      // Exactly one chunk has been read, and the writer is still alive.
       const std::vector<char> chunk(65536, 'c');
       wrong += ::write(ends[1], chunk.data(), chunk.size()) != 65536;
       wrong += read(ends[0], shared, 200'000) != 65536;
@@ -307,7 +307,7 @@ TEST(Calls, WorkWhileAnotherClusterInvalidatesThePages) {
   });
 }
 
-// --- What a process says when it is asked
+// --- Reports on request
 
 TEST(Quit, EveryProcessReportsTheWaitsOfItsNodesAndContinues) {
   const std::vector<Ending> endings = run_machine({.clusters = 2, .compute = 3}, [] {
@@ -347,7 +347,7 @@ TEST(Quit, EveryProcessReportsTheWaitsOfItsNodesAndContinues) {
   EXPECT_THAT(endings[0].text, HasSubstr("braid: compute node 2 computes\n"));
 }
 
-// --- Calls that cannot be
+// --- Invalid calls
 
 TEST(ApiFailure, InvalidCallsAreExplained) {
   const auto alone = [](const std::function<void(Node&)>& body) {

@@ -1,4 +1,4 @@
-// Collective calls: clusters that make different calls are found and named.
+// Collective calls: clusters that make different calls are detected and named.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -56,7 +56,7 @@ TEST(CollectiveCalls, CallOfAClusterThatIsOneAheadIsKept) {
   c.take(0, call_of(CallKind::kJoin));
   ASSERT_TRUE(c.calls[1].complete());
   const CallMessage second = c.calls[1].begin(call_of(CallKind::kParallel));
-  // The network turned them round.
+  // The network has reordered them.
   c.tell(1, second);
   EXPECT_FALSE(c.calls[0].complete());
   c.tell(1, first);

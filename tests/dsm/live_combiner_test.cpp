@@ -1,5 +1,5 @@
-// The parts that serve a cluster, with the network in the same process: what the combiner does with operations and
-// messages, who serves, and how compute nodes wait.
+// The parts that serve a cluster, with the network in the same process: the combiner's operations and messages, the
+// choice of the serving thread, and how compute nodes wait.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -35,7 +35,7 @@ CollectiveCall call_of(CallKind kind) {
   return call;
 }
 
-// One cluster's combiner and what it stands on; the initial thread's way of driving it.
+// One cluster's combiner and its parts, driven as the initial thread does.
 struct Cluster {
   Cluster(std::uint16_t clusters, std::uint16_t self, std::uint16_t compute, QueueNetwork* net)
       : network(net),
@@ -383,7 +383,7 @@ TEST(ServerThread, NoWakeUpIsLostWhilePollersComeAndGo) {
   c.ends[1]->sleeps_without_timeout = true;
   Pollers pollers(c.ends[1].get(), c[1].combiner);
   std::atomic<bool> stop{false};
-  // A poller that serves nothing: what arrives while it polls it must leave to the server.
+  // A poller that serves nothing: the server must handle messages that arrive while it polls.
   std::thread visitor([&] {
     while (!stop) {
       pollers.enter();
@@ -473,7 +473,7 @@ TEST(NodeWaits, SleepingNodeIsWokenByTheServerThread) {
   const ServerThread server(*c.ends[0], c[0].combiner, pollers);
   ASSERT_FALSE(c[0].lock(1, kLockOfCluster1));
   std::thread node([&] { waits.wait(1); });
-  // Longer than its patience: it has parked, and the server has armed the bell.
+  // Longer than a node polls: it has parked, and the server has armed the bell.
   ::usleep(20'000);
   EXPECT_TRUE(pollers.nobody());
   (void)c[1].serve();

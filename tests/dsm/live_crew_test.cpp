@@ -1,4 +1,4 @@
-// The compute nodes' threads, and what a watchdog sees of them.
+// The compute nodes' threads, and their counts for a watchdog.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>

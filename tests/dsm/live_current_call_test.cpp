@@ -1,4 +1,4 @@
-// The collective call in progress: which clusters must be told, which are awaited, and which may leave.
+// The collective call in progress: the clusters that it must be sent to, that are awaited, and that may leave.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

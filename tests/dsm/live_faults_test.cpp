@@ -1,4 +1,4 @@
-// The runtime takes faults in the shared heap and nothing else: a crash stays a crash.
+// The runtime handles only faults in the shared heap: any other crash remains a crash.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -36,7 +36,7 @@ TEST(Faults, CrashOutsideTheHeapIsPassedOn) {
   const Ending null = alone([] { return *at(8); });
   EXPECT_TRUE(crashed(null)) << null.exit_status << null.text;
 
-  // A mapping that forbids the access, as our own do, but not ours.
+  // A mapping that forbids the access, like the heap's, but outside the heap.
   const Ending foreign = alone([] {
     void* const page = ::mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return *static_cast<volatile int*>(page);

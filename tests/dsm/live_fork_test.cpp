@@ -1,5 +1,5 @@
-// fork() in a program: the child is no part of the machine. Its first access to shared memory and each of its
-// calls end it with a message, and the parent's run goes on.
+// fork() in a program: the child is not part of the machine. Its first access to shared memory and each of its
+// calls end it with a message, and the parent's run continues.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -40,7 +40,7 @@ INSTANTIATE_TEST_SUITE_P(Protections, ForkBy,
                          testing::Values(Protection::kMprotect, Protection::kUserfaultfd),
                          [](const auto& parameter) { return std::string(to_string(parameter.param)); });
 
-// Whether the child died as it must; else its end is told on standard error.
+// Whether the child died with `message`; otherwise its end is printed on standard error.
 bool died_of(const Ending& child, const char* message) {
   if (child.exit_status == kFailureStatus && child.text.find(message) != std::string::npos) return true;
   std::fprintf(stderr, "the child ended with status %d, signal %d, not of '%s': %s\n", child.exit_status,

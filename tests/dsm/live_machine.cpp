@@ -28,7 +28,7 @@ namespace {
 constexpr unsigned kSecondsToLive = 60;
 constexpr std::size_t kLongestMessage = 8192;
 
-// One end of a socket of packets to each other cluster.
+// A packet socket to each other cluster.
 class SocketNetwork final : public Network {
  public:
   SocketNetwork(std::uint16_t self, std::vector<int> sockets, const LiveMachine& machine)
@@ -52,7 +52,7 @@ class SocketNetwork final : public Network {
     ::close(wake_);
   }
 
-  // The room is ours, not the socket's; so a message that the socket cannot take yet blocks the next one.
+  // The room is in this object, not in the socket, so a message that the socket cannot take yet blocks the next one.
   MutableBytes reserve(ClusterId to, std::uint32_t bytes, unsigned) override {
     if (unsent_bytes_ > 0 && !send_unsent()) {
       ++counts_.no_credit;
@@ -78,7 +78,7 @@ class SocketNetwork final : public Network {
     int handed = 0;
     while (handed < limit) {
       if (!receive() && held_.empty()) break;
-      // Shuffled: any of those that are here; as sent: the oldest.
+      // Shuffled: any message that has arrived; otherwise the oldest.
       const std::size_t pick = order_ == Order::kShuffled ? prng_.below(held_.size()) : 0;
       const std::size_t slot = held_[pick];
       held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(pick));

@@ -1,5 +1,5 @@
 // A machine of several clusters for tests of the runtime: one process each, because every cluster has its
-// heap at the same address, joined by sockets instead of the service.
+// heap at the same address, connected by sockets instead of the service.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@ struct Ending {
 // The process died of a forbidden access: of SIGSEGV or SIGBUS, or by a sanitizer's report of one.
 bool crashed(const Ending& ending);
 
-// Runs `program` in a process of its own; what it returns is the exit status. Kills it after a minute.
+// Runs `program` in a process of its own, with its result as exit status. Kills it after a minute.
 Ending in_a_process(const std::function<int()>& program);
 
 enum class Order { kAsSent, kShuffled };
@@ -31,7 +31,7 @@ struct LiveMachine {
   unsigned compute = 1;
   unsigned heap_mib = 4;
   Order order = Order::kAsSent;
-  // Messages move, and are seen, in polls only, as where proxies live in the process.
+  // Messages are sent and received only in polls, as with proxies in the process.
   bool moves_only_in_poll = false;
   Environment::Protect protect = Environment::Protect::kAuto;
   // Changes a message in flight to cluster `to`. Called in that cluster's process.

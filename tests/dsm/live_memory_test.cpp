@@ -39,7 +39,7 @@ TEST_P(MemoryBy, StartsZeroedAtTheFixedAddress) {
 TEST_P(MemoryBy, BothViewsShowTheSameBytes) {
   Result<Memory> memory = Memory::make(2, GetParam());
   ASSERT_TRUE(memory.ok());
-  // The alias is writable while compute nodes may not even look.
+  // The alias is writable while compute nodes may not even read.
   store(memory->page(PageId(1)), 41);
   memory->protect(PageId(1), 1, Access::kRead);
   EXPECT_EQ(*seen_at(PageId(1)), 41);
@@ -70,7 +70,7 @@ TEST_P(MemoryBy, EveryChangeTakesEffectAndKeepsTheBytes) {
       const auto touch = [&](bool write) {
         return in_a_process([=] {
           Result<Memory> memory = Memory::make(3, GetParam());
-          // In the middle of a run, and used before as far as `from` allows.
+          // In the middle of a run, after accesses as far as `from` allows them.
           store(memory->page(PageId(1)), 5);
           memory->protect(PageId(1), 1, from);
           if (from != Access::kNone && *seen_at(PageId(1)) != 5) return 2;
@@ -155,7 +155,7 @@ TEST(Memory, PagesForLaterTakeMemoryWhenTheyAreRevealed) {
   EXPECT_FALSE(memory.reveal(PageId(500), true)) << "it is shown";
   *seen_at(PageId(500)) = 5;
   EXPECT_EQ(pages_with_memory(memory), before + 1);
-  // In order: several at a time, up to the next page that is not for later.
+  // In order, several at a time, up to the next page that must not be delayed.
   EXPECT_TRUE(memory.reveal(PageId(501), false));
   *seen_at(PageId(516)) = 6;
   EXPECT_EQ(pages_with_memory(memory), before + 17);

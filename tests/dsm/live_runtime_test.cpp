@@ -1,4 +1,4 @@
-// Programs on whole machines: a process for each cluster, joined by sockets.
+// Programs on whole machines: a process for each cluster, connected by sockets.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -132,7 +132,7 @@ TEST(Runtime, ServerPollsWhereThereIsNoBell) {
 }
 
 TEST(Runtime, LongWaitSleepsAndEnds) {
-  // Longer than any patience: waiting nodes park, the bell and the server bring the end of the wait.
+  // Longer than any node polls: waiting nodes park, and are woken by the bell and the server.
   expect_runs({.clusters = 2, .compute = 2}, [] {
     auto* const data = allocate<int>(1);
     unsigned wrong = 0;
@@ -228,7 +228,7 @@ TEST(Runtime, ReportCountsPagesFetchedAheadAndMovedHomes) {
   EXPECT_EQ(counts["forwarded"], 1);
 }
 
-// --- What must end with a message instead of waiting for ever
+// --- Errors that must end the program instead of waiting for ever
 
 void expect_failure(const Ending& ending, const std::string& text) {
   EXPECT_EQ(ending.exit_status, kFailureStatus) << "signal " << ending.signal << ": " << ending.text;

@@ -99,7 +99,7 @@ bool null_access_is_recovered() {
 bool recovered_on_every_node() {
   bool right[kMaxComputeNodes] = {};
   parallel([&](Node& node) {
-    // One after the other: the handler counts.
+    // One after the other, because the handler counts.
     for (unsigned local = 0; local < nodes_per_cluster(); ++local) {
       if (node.local() == local) right[local] = null_access_is_recovered() && null_access_is_recovered();
       node.barrier();
@@ -238,7 +238,7 @@ TEST_P(SignalsBy, CrashInsideTheProgramsHandlerEndsTheProgram) {
 
 // --- Signal stacks
 
-// The bytes at the end of which the kernel puts a frame belong to nobody.
+// The kernel puts a signal frame at the end of this memory, which has no other use.
 bool with_small_signal_stack(const std::function<bool()>& body) {
   std::vector<std::byte> memory(64u << 10, std::byte{0x5a});
   stack_t mine = {}, before = {}, read = {};

@@ -99,8 +99,8 @@ TEST(AdoptedThreads, TwoForOneComputeNodeAreAnError) {
                   for (++ready; ready < 2;) std::this_thread::yield();
                   int sum = 0;
                   for (std::size_t i = 0; i < kPages; ++i) {
-                    // In no order that pages are fetched ahead in. Another thread's fault may be over before
-                    // this one's begins, but not every time.
+                    // In an order without fetching ahead. Another thread's fault may end before this one
+                    // begins, but not every time.
                     const std::size_t p = i * 37 % kPages;
                     sum += *static_cast<volatile char*>(data + (half * kPages + p) * 4096);
                   }

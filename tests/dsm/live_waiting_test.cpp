@@ -1,4 +1,4 @@
-// The lock and the word that threads of a cluster wait with.
+// The lock and the word on which threads of a cluster wait.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -46,7 +46,7 @@ TEST(Completion, ThreadDoesNotParkAfterTheSignal) {
 }
 
 TEST(Completion, ParkedThreadWakesWhenSignalled) {
-  // Hand-overs to and fro: a lost wake-up shows as a sleep of ten seconds.
+  // Two threads hand over to each other: a lost wake-up causes a sleep of ten seconds.
   Completion there, back;
   const Instant before = monotonic_now();
   there.begin();

@@ -1,5 +1,5 @@
 // A network inside one process, for tests of the runtime's parts: a queue of messages from each cluster to each
-// other one, and for every cluster an end that keeps the whole contract of Network, the bell's included.
+// other one, and for every cluster an end that fulfils the contract of Network, including the bell.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ namespace braid::dsm {
 
 class QueueNetwork final : public Network {
  public:
-  // The ends of `clusters` clusters, joined.
+  // The connected ends of `clusters` clusters.
   static std::vector<std::unique_ptr<QueueNetwork>> join(std::uint16_t clusters) {
     std::vector<std::unique_ptr<QueueNetwork>> ends;
     for (std::uint16_t k = 0; k < clusters; ++k) ends.push_back(std::make_unique<QueueNetwork>(k));
@@ -30,17 +30,17 @@ class QueueNetwork final : public Network {
   }
   explicit QueueNetwork(std::uint16_t self) : self_(self) {}
 
-  // --- What the test decides.
+  // --- Settings of the test.
 
   bool has_room = true;
   // Why every other cluster cannot be reached.
   const char* broken = nullptr;
   // wait() returns for the bell and wake() alone, never for its timeout: a lost wake-up is a sleep without end.
   bool sleeps_without_timeout = false;
-  // As where the proxies live in the process: no bell rings, and arrivals are seen by poll() alone.
+  // As with proxies in the process: no bell rings, and only poll() sees arrivals.
   bool only_moves_in_poll = false;
 
-  // --- What it saw.
+  // --- Observations.
 
   std::vector<std::pair<std::uint16_t, std::vector<std::byte>>> sent;  // (to, bytes), in order
   int arms = 0, disarms = 0, wakes = 0, flushes = 0;

@@ -1,11 +1,11 @@
-// Random programs without data races, and the oracle that knows what they must see.
+// Random programs without data races, and the oracle that knows the values that they must read.
 //
-// Every node of every cluster takes guards, reads, writes, releases the guards, and synchronises with the others. A guard is
-// a lock, a semaphore of one, or a word that is won by compare-and-exchange; nodes synchronise at a barrier, in a
-// monitor made of a lock and a condition variable, or by a counter and a flag. What a guard guards must be
-// what was written last under it; what a node wrote before a synchronisation must be what all read after it. Bytes of
-// different owners lie side by side in the same words, so every page is shared by many writers at once. Where
-// the clusters take pages together at the beginning, nodes allocate more of them while the others work.
+// Every node of every cluster takes guards, reads, writes, releases the guards, and synchronises with the others. A
+// guard is a lock, a semaphore of one, or a word that is won by compare-and-exchange; nodes synchronise at a barrier,
+// in a monitor made of a lock and a condition variable, or by a counter and a flag. Under a guard a node must read the
+// bytes that were written last under it; after a synchronisation all must read what a node wrote before it. Bytes of
+// different owners lie side by side in the same words, so every page is shared by many writers at once. If the clusters
+// allocate pages collectively at the beginning, nodes allocate more of them while the others work.
 //
 // The driver of a program decides when a node takes its next step, and how messages are carried between the
 // engines: in any order (engine_random_test.cpp), or the whole transport over a bad network
@@ -94,7 +94,7 @@ class RandomProgram {
 
   std::size_t nodes() const { return nodes_.size(); }
   std::uint16_t cluster(std::size_t node) const { return nodes_[node].cluster; }
-  // Lets a node do the next thing that it can do, if any.
+  // Makes the next step of a node, if there is one.
   void step(std::size_t node) { step(nodes_[node]); }
   bool finished() const {
     for (const Node& n : nodes_)
@@ -173,7 +173,7 @@ class RandomProgram {
             ClusterId(static_cast<std::uint16_t>(random_.below(config_.clusters)))};
   }
 
-  // Every owner's bytes: scattered, a few words of each page crowded.
+  // The bytes of every owner: scattered over the page, and crowded in a few words.
   void lay_out() {
     guarded_.resize(std::size_t{guards_[0]} + guards_[1] + guards_[2]);
     for (auto& guard : guarded_)
@@ -280,7 +280,7 @@ class RandomProgram {
     }
   }
 
-  // Once the pages that clusters take together are everywhere.
+  // After the collective allocation is known everywhere.
   void allocate(Node& n) {
     if (to_allocate_ == 0 || !std::ranges::all_of(placed_, [](bool placed) { return placed; })) return;
     n.allocates = 1 + static_cast<std::uint32_t>(random_.below(std::min(to_allocate_, 3u)));
@@ -289,7 +289,7 @@ class RandomProgram {
     if (log_) log_event(n, fmt::format("allocates {}, homes {}", n.allocates, static_cast<int>(homes.kind)));
     if (machine_.engine(n.cluster).allocate(n.node, n.allocates, homes)) got_pages(n);
   }
-  // Their bytes are zero, and this node's until the next synchronisation.
+  // Their bytes are zero, and belong to this node until the next synchronisation.
   void got_pages(Node& n) {
     const std::uint64_t first = machine_.engine(n.cluster).result(n.node);
     if (log_) log_event(n, fmt::format("has pages from {} on", first));
