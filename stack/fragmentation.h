@@ -1,5 +1,4 @@
-// Who cuts what is longer than the MTU: a choice of the configuration that both ends of a sub-connection
-// share.
+// The layer that cuts packets longer than the MTU: a setting that both ends of a sub-connection share.
 #pragma once
 
 #include <cstdint>

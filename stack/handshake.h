@@ -1,5 +1,5 @@
-// Who the two ends of a sub-connection are: their epochs, the hellos that make them known to each other, and
-// the challenge of an unknown peer (SC-1, SC-2, SC-3, SC-12).
+// The identities of a sub-connection's two ends: their epochs, the hellos that exchange them, and the challenge
+// of an unknown peer (SC-1, SC-2, SC-3, SC-12).
 //
 // Each incarnation of an end has an epoch, and takes a new one whenever it gives up a peer. A hello that comes
 // to an established end from an unknown peer is answered with a hello from the epoch that would follow ours:
@@ -35,7 +35,7 @@ class Handshake {
 
   // --- what arrives
 
-  // What a hello turned out to be.
+  // The kinds of an arriving hello.
   enum class Hello : std::uint8_t {
     kMalformed,
     kOtherSettings,  // a peer with another shared hash

@@ -1,4 +1,4 @@
-// What a stack is on one link: its addresses there, and which others the link reaches (RFC 1122).
+// A stack's interface on one link: its addresses there, and which others the link reaches (RFC 1122).
 #pragma once
 
 #include <optional>

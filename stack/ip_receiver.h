@@ -59,7 +59,7 @@ struct Misdirected {
   unsigned proxy = 0;
 };
 
-// What a frame brought. Views point into the frame, or into memory that is left alone until the next
+// The contents of a frame. Views point into the frame, or into memory that does not change until the next
 // receive().
 struct IpArrival {
   std::variant<std::monostate, ArpPacket, ProxyPacket, PlainDatagram, EchoRequest, UnreachableReport,

@@ -37,7 +37,7 @@ std::size_t IpSender::write_frame(OutgoingPacket& packet, const MacAddress& to, 
 }
 
 void IpSender::push(Instant now, OutgoingPacket& packet) {
-  packet.until = now + config_.patience;
+  packet.until = now + config_.arp_timeout;
   packet.identification = next_identification();
   queue_.push(packet);
 }

@@ -26,9 +26,9 @@ namespace braid::stack {
 struct IpSenderConfig {
   std::uint32_t mtu_bytes = 1500;
   std::uint32_t queued_packets = 16;
-  Duration patience = 3_s;    // with ARP; then a packet is dropped
-  unsigned proxies = 1;       // that share the node's addresses
-  bool long_packets = false;  // sub-connections' packets may be longer than the MTU
+  Duration arp_timeout = 3_s;  // with ARP; then a packet is dropped
+  unsigned proxies = 1;        // that share the node's addresses
+  bool long_packets = false;   // sub-connections' packets may be longer than the MTU
 };
 
 class IpSender {

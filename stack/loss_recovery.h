@@ -69,7 +69,7 @@ class LossRecovery {
   }
   void on_round_trip(Duration rtt) { rtt_.on_sample(rtt); }
 
-  // What became of the timers; something may be lost now.
+  // The timers that have expired. Packets may be lost now.
   struct Expired {
     bool loss = false;  // overtaken packets had their time (SW-4)
     bool timeout = false;
@@ -115,7 +115,7 @@ template <class F>
 LossRecovery::AckOutcome LossRecovery::on_ack(Instant now, const PacketHeader& h, Duration unseen,
                                               F&& acknowledged) {
   const std::optional<Duration> rtt = round_trip(now, h);
-  // What was sent in the same tick as the packet was not sent after it.
+  // Packets that were sent in the same tick do not count as sent after it.
   const Instant echo_sent = rtt ? end_of_tick(now) - *rtt : Instant();
   const bool had_lost = window_.lost_any();
   std::uint32_t packets = 0;
@@ -130,8 +130,8 @@ LossRecovery::AckOutcome LossRecovery::on_ack(Instant now, const PacketHeader& h
     tail_probed_ = false;
   }
   if (rtt) {
-    // What the peer held on purpose is no part of the path; what it held because it did not run is, for the
-    // timers, and is not for congestion control (SW-6, SW-11).
+    // Time that the peer held the acknowledgement on purpose is no part of the round trip. Time that it did not
+    // run is, for the timers, but not for congestion control (SW-6, SW-11).
     const Duration held = held_duration(h.ack_held);
     const Duration path = *rtt - std::min(held, ack_delay_);
     rtt_.on_sample(path);

@@ -67,7 +67,7 @@ struct NeighboursConfig {
   std::uint32_t reply_queue = 16;
 };
 
-// What we are on one link.
+// Our own addresses on one link.
 struct LocalLink {
   LinkId link;
   MacAddress mac;
@@ -103,7 +103,7 @@ struct OutgoingArp {
   bool operator==(const OutgoingArp&) const = default;
 };
 
-// What an ARP packet did.
+// The effect of an ARP packet.
 enum class ArpArrival : std::uint8_t {
   kLearned,     // an address was resolved, or a new neighbour noted
   kConfirmed,   // nothing new, but known for longer
@@ -150,7 +150,7 @@ class Neighbours {
   // The latest conflict, once, and at most one per conflict_interval.
   std::optional<AddressConflict> take_conflict();
 
-  // What is known of `ip` behind `link`; it does not count as a lookup.
+  // The state of `ip` behind `link`; it does not count as a lookup.
   NeighbourState state(LinkId link, Ipv4Address ip) const;
 
   // An ARP packet arrived on `link`.

@@ -39,7 +39,7 @@ struct OutgoingPacket {
   bool done() const { return left >= bytes; }
 };
 
-// What each fragment of a longer packet carries: the offset of the next one is a multiple of 8 (RFC 791).
+// The payload of each fragment of a longer packet: the offset of the next one is a multiple of 8 (RFC 791).
 constexpr std::uint32_t fragment_payload_bytes(std::uint32_t mtu_bytes) {
   return static_cast<std::uint32_t>((mtu_bytes - kIpv4HeaderBytes) / 8 * 8);
 }

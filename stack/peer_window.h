@@ -1,4 +1,4 @@
-// What the peer takes, as its packets say, and the probes that ask it again when that is nothing (SW-9).
+// The window that the peer's packets advertise, and the probes while it is zero (SW-9).
 //
 // Pure; owned by the sub-connection.
 #pragma once

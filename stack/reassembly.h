@@ -47,7 +47,7 @@ struct ReassemblyStats {
   bool operator==(const ReassemblyStats&) const = default;
 };
 
-// What became of a fragment.
+// The result of a fragment.
 enum class FragmentFate : std::uint8_t {
   kKept,      // more is missing
   kComplete,  // the packet is whole

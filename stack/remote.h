@@ -40,7 +40,7 @@ struct Endpoint {
   bool operator==(const Endpoint&) const = default;
 };
 
-// What ICMP reported about a remote: why it does not answer.
+// ICMP's reports about a remote that tell why it does not answer.
 struct PathReport {
   std::uint64_t unreachables = 0;
   Unreachable reason{};         // the last

@@ -70,7 +70,7 @@ struct StackStats {
   bool operator==(const StackStats&) const = default;
 };
 
-// What became of a datagram.
+// The result of sending a datagram.
 enum class Sent : std::uint8_t {
   kQueued,   // it leaves when ARP knows where to
   kTooLong,  // more than kUdpMaxPayloadBytes
@@ -80,8 +80,8 @@ enum class Sent : std::uint8_t {
 
 class Stack {
  public:
-  // What became of a frame. For kRecords the driver walks `records`, puts each where it belongs, and calls
-  // delivered(); if it cannot deliver them all it does not, and the packet will come again. The views point
+  // The result of a received frame. For kRecords the driver delivers each of `records` and calls delivered(). If
+  // it cannot deliver all it does not call it, and the peer retransmits the packet. The views point
   // into the frame, or into memory that the stack leaves alone until the next receive().
   struct Received {
     enum class What : std::uint8_t {

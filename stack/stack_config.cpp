@@ -48,7 +48,7 @@ NeighboursConfig neighbours_config(const StackConfig& config) {
 IpSenderConfig sender_config(const StackConfig& config) {
   return {.mtu_bytes = config.mtu_bytes,
           .queued_packets = config.outgoing_packets,
-          .patience = config.outgoing_patience,
+          .arp_timeout = config.arp_timeout,
           .proxies = config.proxies,
           .long_packets = config.fragmentation == Fragmentation::kIp};
 }

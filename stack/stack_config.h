@@ -1,4 +1,4 @@
-// What a stack is told when it is made, and what follows from it for each of its parts.
+// The configuration of a stack, and the configurations of its parts that follow from it.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ struct StackConfig {
   ReassemblyConfig reassembly;
   // Datagrams and ICMP messages that may wait to leave, each of 64 KiB of address space; one more is dropped.
   std::uint32_t outgoing_packets = 16;
-  Duration outgoing_patience = 3_s;  // with ARP; then they are dropped
+  Duration arp_timeout = 3_s;  // with ARP; then they are dropped
   // ICMP errors about packets that nothing here takes: enough for a person who tries, few in a flood.
   std::uint32_t icmp_errors_per_second = 100;
   std::uint32_t icmp_errors_at_once = 20;
@@ -40,7 +40,7 @@ struct StackConfig {
   std::uint64_t seed = 1;  // of epochs and of packets' identifications
 };
 
-// What every IPv4 host must take (RFC 791); below it no packet of ours is sure to fit.
+// Every IPv4 host must accept this size (RFC 791); below it our longest headers may not fit.
 inline constexpr std::uint32_t kMinMtuBytes = 576;
 
 // Stops the program unless there is a link, the MTU is kMinMtuBytes at least, and every remote is one that a stack

@@ -60,7 +60,7 @@ struct SubConnectionStats {
   std::uint64_t path_deaths = 0;
 };
 
-// What an arriving packet is.
+// The result of an arriving packet.
 enum class PacketFate : std::uint8_t {
   kRecords,  // new records: deliver them all, then call delivered()
   kNothing,  // acknowledgement, handshake or probe: dealt with
@@ -107,8 +107,8 @@ class SubConnection {
   // own). state() is kFenced or kClosed.
   void reopen(Instant now, std::uint64_t incarnation, std::uint64_t epoch = 0);
 
-  // What its packets call the two ends, and what those must have in common, from the next incarnation on.
-  // state() is kFenced or kClosed.
+  // Sets the names of the two ends and the hash of their shared settings, from the next incarnation on.
+  // Requires that state() is kFenced or kClosed.
   void rename(StackId local, StackId remote, std::uint64_t shared_hash);
 
   // --- receiving

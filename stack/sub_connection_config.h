@@ -1,4 +1,4 @@
-// What a sub-connection is told when it is made, and what its parts read of it.
+// The configuration of a sub-connection, and the parts of it that its components read.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Whose a node's UDP ports are: each proxy's own and those that it may be asked to send from (SC-12); all
+// The owners of a node's UDP ports: each proxy's own and those that it may be asked to send from (SC-12); all
 // others belong to proxy 0, which binds them for plain datagrams (UDP-2).
 //
 //   base .. base + proxies - 1              proxy i listens on base + i

@@ -16,7 +16,7 @@ namespace {
 // A poller that found nothing for this long sleeps and leaves serving to the
 // server thread. It is far longer than a remote fault takes, so that faults never
 // pay for a wake-up, and short enough not to waste a processor that others need.
-constexpr Duration kPatience = 1_ms;
+constexpr Duration kPollTime = 1_ms;
 // A thread that yields to a computing one gets the processor back at a tick of the
 // clock, milliseconds later, and misses what arrives meanwhile; a thread that sleeps is
 // woken in the middle of the other's slice. So a yield of this length, longer than any
@@ -84,7 +84,7 @@ void NodeWaits::wait(unsigned local, Instant deadline) {
       ::sched_yield();
       now = monotonic_now();
       if (now - before > kLongYield) node.crowded_waits = kCrowdedWaits;
-      sleeps = now - before > kLongYield || now - idle_since >= kPatience;
+      sleeps = now - before > kLongYield || now - idle_since >= kPollTime;
     }
     if (now >= deadline) break;
     if (!sleeps || drives_proxies_) continue;  // nothing would wake it

@@ -13,8 +13,8 @@ namespace braid::proxy {
 
 class ClosedClusters {
  public:
-  // `patience`: how long a cluster may be closed until its peer is lost.
-  explicit ClosedClusters(Duration patience) : patience_(patience) {}
+  // `timeout`: how long a cluster may be closed until its peer is lost.
+  explicit ClosedClusters(Duration timeout) : timeout_(timeout) {}
 
   // Whether it is closed at this moment. True: it was for so long, and is forgotten now.
   [[nodiscard]] bool is_lost(Instant now, ClusterId cluster, bool closed) {
@@ -22,7 +22,7 @@ class ClosedClusters {
       forget(cluster);
       return false;
     }
-    if (now - since_.try_emplace(cluster.value(), now).first->second < patience_) return false;
+    if (now - since_.try_emplace(cluster.value(), now).first->second < timeout_) return false;
     forget(cluster);
     return true;
   }
@@ -36,7 +36,7 @@ class ClosedClusters {
   }
 
  private:
-  Duration patience_;
+  Duration timeout_;
   std::map<std::uint16_t, Instant> since_;
 };
 

@@ -50,7 +50,7 @@
 
 namespace braid::proxy {
 
-// What a node has around it: as braidd has it, unless a simulation says otherwise.
+// The surroundings of a node: those of braidd by default; a simulation gives its own.
 struct NodeSurroundings {
   MakeQueue make_queue = {};                    // empty: the links are what the configuration says
   MakeRegion make_region = make_sealed_region;  // of clients' memory
@@ -88,7 +88,7 @@ class Node {
   void client_gone(ClientId client);
   // Some memory or port of it is still held.
   bool has_client(ClientId client) const { return clients_.all().contains(client); }
-  // What an attached client maps, for one of this process that gets no descriptor; else nullptr.
+  // The memory of an attached client in this process, which gets no descriptor; else nullptr.
   std::byte* client_memory(ClientId client);
   std::optional<Outbound> poll_outbound() { return clients_.poll_message(); }
   // The next one for that client, past those for others.
@@ -120,7 +120,7 @@ class Node {
   // Peers of this machine that were lost since the last call, and those that ended in good order; for the log.
   std::optional<ClusterId> poll_lost_peer();
   std::optional<ClusterId> poll_ended_peer();
-  // What happened with clusters of other machines since the last call, for the log.
+  // The next event with clusters of other machines, for the log.
   std::optional<std::string> poll_machine_event();
   // An address that two stations claim, for the log.
   std::optional<stack::AddressConflict> poll_address_conflict() { return address_conflicts_.poll(); }
@@ -135,7 +135,7 @@ class Node {
   ProxyCounters& counters(unsigned proxy) { return (**counters_).proxy[proxy]; }
 
  private:
-  // What the thread of a fenced proxy may still be using.
+  // Memory that the thread of a fenced proxy may still use.
   struct Retired {
     Lanes::Channels channels;
     std::vector<RegionView> views;

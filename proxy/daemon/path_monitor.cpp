@@ -9,7 +9,7 @@ namespace braid::proxy {
 namespace {
 
 // How long the last messages to a cluster that is drained may take to be acknowledged.
-constexpr Duration kDrainPatience = 200_ms;
+constexpr Duration kDrainTimeout = 200_ms;
 
 bool is_fenced(const stack::SubConnection& sub) {
   return sub.state() == stack::SubConnection::State::kFenced;
@@ -222,7 +222,7 @@ void PathMonitor::obey(Instant now, const DrainCluster& c) {
   }
   make_route(c.cluster);
   decisions_.push_back(FailWaiting{c.cluster});
-  drains_.push_back({c.cluster, now + kDrainPatience});
+  drains_.push_back({c.cluster, now + kDrainTimeout});
 }
 
 bool PathMonitor::is_closed(ClusterId cluster) const {

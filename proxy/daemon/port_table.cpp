@@ -11,7 +11,7 @@ namespace braid::proxy {
 namespace {
 
 // How long a client's ring of arrivals may be full.
-constexpr Duration kFullRingPatience = 1_s;
+constexpr Duration kFullRingTimeout = 1_s;
 
 }  // namespace
 
@@ -65,7 +65,7 @@ PortTable::Delivery PortTable::ring_full(Instant now, Channel& channel) {
   if (channel.arrivals.peer() == Peer::kViolates) return Delivery::kProtocolViolation;
   counters_.arrival_ring_full.add();
   if (channel.full_since == Instant::never()) channel.full_since = now;
-  return now - channel.full_since < kFullRingPatience ? Delivery::kNoRoom : Delivery::kProtocolViolation;
+  return now - channel.full_since < kFullRingTimeout ? Delivery::kNoRoom : Delivery::kProtocolViolation;
 }
 
 // FO-9: another proxy may have delivered it, and its space may be granted again at this very moment. Either

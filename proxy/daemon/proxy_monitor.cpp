@@ -20,14 +20,14 @@ Duration ProxyMonitor::observe(Instant now, std::span<const std::uint64_t> heart
     Proxy& proxy = proxies_[p];
     proxy.beat_at = heartbeats[p] != proxy.heartbeat ? now : std::min(now, proxy.beat_at + gap);
     proxy.heartbeat = heartbeats[p];
-    somebody_runs_ = somebody_runs_ || (running(p) && now - proxy.beat_at < config_.patience);
+    somebody_runs_ = somebody_runs_ || (running(p) && now - proxy.beat_at < config_.heartbeat_timeout);
   }
   return gap;
 }
 
 bool ProxyMonitor::is_stalled(unsigned p) const {
   return config_.enabled && running(p) && somebody_runs_ &&
-         observed_ - proxies_[p].beat_at >= config_.patience;
+         observed_ - proxies_[p].beat_at >= config_.heartbeat_timeout;
 }
 
 void ProxyMonitor::fence(unsigned p) {

@@ -27,8 +27,8 @@ class ProxyMonitor {
  public:
   struct Config {
     unsigned proxies = 1;
-    Duration patience = 500_ms;  // without a heartbeat, before a proxy is fenced
-    bool enabled = true;         // false: is_stalled() is never true
+    Duration heartbeat_timeout = 500_ms;  // without a heartbeat, before a proxy is fenced
+    bool enabled = true;                  // false: is_stalled() is never true
   };
   // Between two calls of observe(): a control plane that calls it so late was itself held up.
   static constexpr Duration kControlGap = 50_ms;

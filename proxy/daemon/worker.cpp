@@ -73,8 +73,8 @@ int Worker::do_work(Instant now) {
   return work;
 }
 
-// What ends every unit of work. It leaves nothing that could leave now: nobody comes back before something
-// happens.
+// Ends every unit of work. Sends all that can be sent now, because the next unit begins only with the next
+// event.
 void Worker::end_unit(Instant now) {
   ports_.publish();
   while (transmit(now) > 0) {
@@ -347,7 +347,7 @@ void Worker::carry_out(const PathMonitor::FailWaiting& decision) {
 
 // ---------------------------------------------------------------- counters
 
-// What Dispatch::kLeastLoaded goes by: fresh, so at every turn that changed it.
+// Publishes the load that Dispatch::kLeastLoaded compares: at every turn that changed it.
 void Worker::publish_load() {
   std::uint64_t queued = 0;
   for (const auto& sub : stack_.sub_connections()) queued += sub->queued_bytes();

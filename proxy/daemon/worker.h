@@ -91,7 +91,7 @@ class Worker {
   std::uint32_t take_woken() { return handoffs_.take_woken() | relays_.take_woken(); }
   // It has something to tell the control plane.
   bool has_events() const { return mailbox_.has_events(); }
-  // What Dispatch::kLeastLoaded goes by: fresh, so at every turn that changed it. do_work() does it.
+  // Publishes the load that Dispatch::kLeastLoaded compares: at every turn that changed it, by do_work().
   void publish_load();
   // It will not be called for a while: waiting acknowledgements are sent in the next turn.
   void about_to_sleep(Instant now) { stack_.flush_acks(now); }
@@ -153,7 +153,7 @@ class Worker {
     paths_.obey(now, command);
     carry_out_paths();
   }
-  // What is queued for it is not sent.
+  // Messages that are queued for it are not sent.
   void obey(Instant now, const DrainCluster& command) {
     control_.drop(command.cluster);
     paths_.obey(now, command);

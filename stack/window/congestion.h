@@ -7,8 +7,8 @@
 //                      packet per round trip
 //   above it           it shrinks by a share of the excess, once per round trip, at most to a half
 //
-// What the ends held is not congestion: the acknowledgement's delay, which the peer reports, and the time in
-// which an end was not scheduled, as far as it knows. So what counts is the least that a packet can have
+// Delays at the ends are not congestion: the acknowledgement's delay, which the peer reports, and the time in
+// which an end was not scheduled, as far as it knows. So the shortest time counts that a packet can have
 // spent on the network. A loss is congestion only when the delay says so too: a damaged frame is no reason to
 // slow down.
 //

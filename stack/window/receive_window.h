@@ -28,7 +28,7 @@ class ReceiveWindow {
   ReceiveWindow() = default;
   explicit ReceiveWindow(Seq first) : edge_(first), highest_(first) {}
 
-  // What a packet would be; nothing changes (SW-1).
+  // Classifies a packet without a change of state (SW-1).
   PacketArrival classify(Seq seq) const {
     const std::int32_t ahead = seq - edge_;
     if (ahead == 0) return PacketArrival::kNew;

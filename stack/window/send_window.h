@@ -86,7 +86,7 @@ class SendWindow {
   }
 
   enum class Ack : std::uint8_t { kOld, kNothingNew, kProgress, kImpossible };
-  // What is known of time when an acknowledgement arrives.
+  // The times that are known when an acknowledgement arrives.
   struct Timing {
     Instant now;
     Instant echo_sent;    // when the packet that it answers left, by its timestamp
@@ -119,7 +119,7 @@ class SendWindow {
         // Sooner than an answer to the second can be here: the first was not lost, only late.
         if (s.state == State::kInFlight && timing.now - s.sent < timing.round_trip / 2) {
           reordering_ = kReorderMemory;
-          patience_ = std::min(patience_ + 1, kMostPatience);
+          reorder_window_ = std::min(reorder_window_ + 1, kMaxReorderWindow);
         }
       }
       s.state = State::kAcknowledged;
@@ -187,7 +187,7 @@ class SendWindow {
   }
   const Content& content(Seq seq) const { return slot(seq).content; }
 
-  // What decides what happens next, for who compares windows: each packet from the oldest on.
+  // The state that determines all later decisions, to compare windows: each packet from the oldest on.
   struct PacketView {
     Seq seq;
     Instant sent;
@@ -207,7 +207,7 @@ class SendWindow {
   std::uint64_t newest_acknowledged() const { return newest_acknowledged_; }
   // Recoveries for which reordering is still remembered, and quarters of a round trip that it grants.
   std::uint32_t reordering() const { return reordering_; }
-  std::int64_t patience() const { return patience_; }
+  std::int64_t reorder_window() const { return reorder_window_; }
   bool lost_any() const { return lost_ != 0; }
 
   void check() const {
@@ -228,7 +228,7 @@ class SendWindow {
     std::uint8_t times = 0;  // that it was sent; 255: at least
     State state = State::kAcknowledged;
   };
-  static constexpr std::int64_t kMostPatience = 4;  // quarters: one round trip more
+  static constexpr std::int64_t kMaxReorderWindow = 4;  // quarters: one round trip more
 
   void mark_lost(Slot& s) {
     s.state = State::kLost;
@@ -243,7 +243,7 @@ class SendWindow {
   }
   void detect_losses(Instant now, Duration round_trip) {
     loss_due_ = Instant::never();
-    const Duration its_time = round_trip + round_trip * patience_ / 4;
+    const Duration its_time = round_trip + round_trip * reorder_window_ / 4;
     const std::uint32_t lost_before = lost_;
     for (Seq s = base_; s != next_; ++s) {
       Slot& candidate = slot(s);
@@ -259,7 +259,7 @@ class SendWindow {
       // Whatever follows one that was sent once was sent later than it.
       if (!overtaken && candidate.times == 1) break;
     }
-    if (lost_ != lost_before && reordering_ > 0 && --reordering_ == 0) patience_ = 1;
+    if (lost_ != lost_before && reordering_ > 0 && --reordering_ == 0) reorder_window_ = 1;
   }
   Slot& slot(Seq seq) { return slots_[seq.value() % kCapacity]; }
   const Slot& slot(Seq seq) const { return slots_[seq.value() % kCapacity]; }
@@ -272,8 +272,8 @@ class SendWindow {
   std::uint32_t lost_ = 0;
   std::uint32_t outstanding_ = 0;
   std::uint64_t in_flight_bytes_ = 0;
-  std::uint32_t reordering_ = 0;  // it was seen: for so many more recoveries only time tells a loss
-  std::int64_t patience_ = 1;     // quarters of a round trip that an overtaken packet may be late
+  std::uint32_t reordering_ = 0;     // it was seen: for so many more recoveries only time tells a loss
+  std::int64_t reorder_window_ = 1;  // quarters of a round trip that an overtaken packet may be late
   Instant loss_due_ = Instant::never();
   Slot slots_[kCapacity];
 };

@@ -16,7 +16,7 @@
 
 namespace braid::stack {
 
-// Whose work the checksum of an arriving packet was.
+// Who has verified the checksum of an arriving packet.
 enum class ChecksumBy : std::uint8_t {
   kSoftware,  // not verified yet: the parser does it
   kHardware,  // the NIC verified it and found it right
@@ -47,7 +47,7 @@ constexpr std::uint16_t checksum_fold(std::uint64_t sum) {
   return static_cast<std::uint16_t>(quarter + (quarter >> 16));
 }
 
-// What belongs into the checksum field, to be written with store().
+// The value of the checksum field, to be written with store().
 constexpr std::uint16_t checksum_field(std::uint64_t sum) {
   return static_cast<std::uint16_t>(~checksum_fold(sum));
 }

@@ -1,6 +1,6 @@
-// What is the same in every packet of a flow, worked out once: the headers of those that leave, and the look
-// of those that arrive. The general parsers and writers stay what decides; these are the short cut for what
-// they see all day.
+// The parts that are equal in all packets of a flow, computed once: the headers of departing packets, and a
+// filter for arriving ones. They are a fast path for the common packets; the general parsers and writers decide
+// about all others.
 #pragma once
 
 #include <array>

@@ -56,7 +56,7 @@ enum class IcmpParse : std::uint8_t { kOk, kTruncated, kBadChecksum };
 // points into `bytes`.
 [[nodiscard]] IcmpParse parse_icmp(ByteView bytes, IcmpMessage& out);
 
-// What an error says of the packet that it is about.
+// The part of an ICMP error that quotes the packet it is about.
 struct IcmpQuote {
   Ipv4Address source;
   Ipv4Address destination;

@@ -76,7 +76,7 @@ enum class RecordKind : std::uint8_t {
   kControl = 3,  // for the other node's control plane
 };
 
-// What a record says of its bytes; also how a piece is described before it is cut into segments.
+// The header fields of a record; also describes a piece before it is cut into segments.
 struct Record {
   PortId destination;
   PortId source;
@@ -102,7 +102,7 @@ inline constexpr std::uint32_t kMaxRecordBytes = 0xffff;
 inline constexpr std::uint32_t kMaxPieceBytes = 32768;
 static_assert(kMaxPieceBytes <= kMaxRecordBytes);
 
-// What a record's bytes take in the packet.
+// The length of a record's bytes in the packet, with padding.
 constexpr std::size_t padded(std::size_t bytes) {
   return (bytes + 3) & ~std::size_t{3};
 }

@@ -29,7 +29,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-constexpr Duration kPatience = 20_s;
+constexpr Duration kTimeout = 20_s;
 
 std::string contents(int fd) {
   struct stat status {};
@@ -55,7 +55,7 @@ bool is_running(pid_t pid) {
 
 // Waits for the condition; false if it does not become true in time.
 bool eventually(const std::function<bool()>& what) {
-  for (const Instant end = monotonic_now() + kPatience; monotonic_now() < end; ::usleep(2000)) {
+  for (const Instant end = monotonic_now() + kTimeout; monotonic_now() < end; ::usleep(2000)) {
     if (what()) return true;
   }
   return what();
@@ -103,7 +103,7 @@ class ChildProcessesTest : public ::testing::Test {
     children().output().write_some();
   }
   bool turn_until(const std::function<bool()>& what) {
-    const Instant end = monotonic_now() + kPatience;
+    const Instant end = monotonic_now() + kTimeout;
     while (!what() && monotonic_now() < end) turn(monotonic_now() + 100_ms);
     return what();
   }
@@ -217,7 +217,7 @@ TEST_F(ChildProcessesTest, GroupIsKilledAtTheDeadline) {
 }
 
 TEST_F(ChildProcessesTest, EndBeforeTheDeadlineIsNoTimeout) {
-  start("kill -KILL $$", "", monotonic_now() + kPatience);
+  start("kill -KILL $$", "", monotonic_now() + kTimeout);
   run_all();
   ASSERT_EQ(ended_.size(), 1u);
   EXPECT_FALSE(ended_[0].timed_out);
@@ -312,7 +312,7 @@ TEST_F(ChildProcessesTest, WaitsUntilATimeIfNothingHappens) {
   const Instant begun = monotonic_now();
   children().wait(begun + 50_ms);
   EXPECT_GE(monotonic_now() - begun, 50_ms);
-  EXPECT_LT(monotonic_now() - begun, kPatience);
+  EXPECT_LT(monotonic_now() - begun, kTimeout);
 }
 
 TEST_F(ChildProcessesTest, WaitsForTheCallersDescriptorsToo) {
@@ -320,7 +320,7 @@ TEST_F(ChildProcessesTest, WaitsForTheCallersDescriptorsToo) {
   ASSERT_TRUE(pipe.ok());
   ASSERT_EQ(::write(pipe->write.get(), "x", 1), 1);
   pollfd also[] = {{-1, POLLIN, 0}, {pipe->read.get(), POLLIN, 0}};
-  children().wait(monotonic_now() + kPatience, also);
+  children().wait(monotonic_now() + kTimeout, also);
   EXPECT_EQ(also[0].revents, 0);
   EXPECT_EQ(also[1].revents, POLLIN);
 }

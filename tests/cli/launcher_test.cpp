@@ -43,8 +43,8 @@ class LauncherTest : public ::testing::Test {
     }
     launcher.daemons_started();
   }
-  bool become_ready(Launcher& launcher, Duration patience) {
-    for (const Instant end = monotonic_now() + patience; monotonic_now() < end;) {
+  bool become_ready(Launcher& launcher, Duration timeout) {
+    for (const Instant end = monotonic_now() + timeout; monotonic_now() < end;) {
       if (launcher.take_ready()) return true;
       std::vector<pollfd> fds;
       launcher.watch_ready(fds);

@@ -152,8 +152,8 @@ class Nodes {
 
 // Calls `step` until `done` is true; false if it never is.
 template <class Step, class Done>
-[[nodiscard]] bool until(Step&& step, Done&& done, Duration patience = 30_s) {
-  for (const Instant deadline = monotonic_now() + patience; !done();) {
+[[nodiscard]] bool until(Step&& step, Done&& done, Duration timeout = 30_s) {
+  for (const Instant deadline = monotonic_now() + timeout; !done();) {
     if (monotonic_now() >= deadline) return false;
     step();
   }

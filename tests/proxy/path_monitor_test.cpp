@@ -157,7 +157,7 @@ TEST_F(PathMonitorTest, PathThatLivesIsNotClosedForBeingDead) {
 TEST_F(PathMonitorTest, ClosedPathKeepsItsMessagesUntilItIsResumed) {  // FO-4
   connect();
   die();
-  OutMessage& owed = send();
+  OutMessage& unacknowledged = send();
   (void)decisions();
   command(kClose);
   std::vector<PathMonitor::Decision> decided = decisions();
@@ -171,7 +171,7 @@ TEST_F(PathMonitorTest, ClosedPathKeepsItsMessagesUntilItIsResumed) {  // FO-4
   decided = decisions();
   const auto again = of<PathMonitor::SendAgain>(decided);
   ASSERT_EQ(again.size(), 1u);
-  EXPECT_EQ(again[0].messages, &owed);
+  EXPECT_EQ(again[0].messages, &unacknowledged);
   EXPECT_TRUE(again[0].maybe_duplicates);
   EXPECT_EQ(sub().state(), State::kHandshake);
   command(kResume);

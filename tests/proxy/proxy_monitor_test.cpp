@@ -10,7 +10,7 @@ namespace {
 // Three proxies that are looked at every 10 ms, and of which those in `beating` have moved.
 class ProxyMonitorTest : public ::testing::Test {
  protected:
-  static constexpr ProxyMonitor::Config kConfig{.proxies = 3, .patience = 100_ms};
+  static constexpr ProxyMonitor::Config kConfig{.proxies = 3, .heartbeat_timeout = 100_ms};
 
   void pass(Duration time, std::vector<unsigned> beating) {
     for (const Instant until = now_ + time; now_ < until;) {
@@ -77,7 +77,7 @@ TEST_F(ProxyMonitorTest, ProxyIsStalledThoughTheControlPlaneIsLateAgainAndAgain)
 }
 
 TEST_F(ProxyMonitorTest, DisabledMonitorReportsNoStalledProxy) {
-  ProxyMonitor off({.proxies = 3, .patience = 100_ms, .enabled = false}, now_);
+  ProxyMonitor off({.proxies = 3, .heartbeat_timeout = 100_ms, .enabled = false}, now_);
   for (int i = 0; i < 100; ++i) {
     now_ = now_ + 10_ms;
     ++beats_[0];

@@ -5,7 +5,7 @@ namespace braid::sim {
 namespace {
 
 // While a client waits it lets the world go on for so long at a time.
-constexpr Duration kPatience = 10_us;
+constexpr Duration kWaitStep = 10_us;
 
 }  // namespace
 
@@ -33,7 +33,7 @@ Result<proxy::control::Message> FaultService::call(const proxy::control::Message
 int FaultService::turn() {
   if (!in_loop) return 0;
   nodes_.wake_proxies(index_);
-  driver_.run_until(driver_.now() + kPatience);
+  driver_.run_until(driver_.now() + kWaitStep);
   return 1;  // virtual time went on: nothing to yield to
 }
 

@@ -40,9 +40,9 @@ class Everybody final : public Iccs::Sink {
     const Result<void> established = iccs.establish();
     EXPECT_TRUE(established.ok()) << established.error().text;
   }
-  // False: they have not all arrived within `patience`.
-  bool run(Duration period, Duration patience) {
-    const Instant end = events.now() + patience;
+  // False: they have not all arrived within `timeout`.
+  bool run(Duration period, Duration timeout) {
+    const Instant end = events.now() + timeout;
     Instant next = events.now();
     while (delivered < messages_ || sent_ < messages_) {
       if (events.now() >= end || !lost.empty()) return false;

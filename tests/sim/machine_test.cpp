@@ -286,8 +286,8 @@ TEST(Iccs, SenderWithoutRoomIsNotifiedWhenThereIsRoom) {
   flood.iccs = &iccs;
   ASSERT_TRUE(iccs.establish().ok());
   flood.send(events.now());
-  const Instant patience = events.now() + 100_s;
-  while (flood.arrived < 2000 && events.now() < patience) iccs.on_event(events.pop());
+  const Instant deadline = events.now() + 100_s;
+  while (flood.arrived < 2000 && events.now() < deadline) iccs.on_event(events.pop());
   EXPECT_EQ(flood.arrived, 2000u);
   EXPECT_EQ(iccs.in_flight(), 0u);
   const Instant rest = events.now() + 1_s;

@@ -1,4 +1,4 @@
-// What a frame brings, and whose it is: each kind of arrival, and what is counted and dropped.
+// The contents and the destination of a frame: each kind of arrival, and the frames that are counted and dropped.
 #include "stack/ip_receiver.h"
 
 #include <gtest/gtest.h>

@@ -64,7 +64,8 @@ struct IpSenderTest : testing::Test {
   std::vector<LocalLink> local{{kLink, kOurs, kUs, false}};
   Neighbours neighbours{NeighboursConfig{}, local};
   IpSender sender{
-      links, {.mtu_bytes = kMtu, .queued_packets = 2, .patience = 1_s, .proxies = 3, .long_packets = true}};
+      links,
+      {.mtu_bytes = kMtu, .queued_packets = 2, .arp_timeout = 1_s, .proxies = 3, .long_packets = true}};
   std::vector<std::vector<std::byte>> rooms;
 };
 

@@ -12,7 +12,7 @@ using List = std::vector<const OutMessage*>;
 constexpr std::size_t kPacketBytes = 1472;
 
 struct Fixture : testing::Test {
-  // What a packet that is cut now says: the records' lengths.
+  // Cuts a packet; returns the lengths of its records.
   std::vector<std::uint32_t> cut() {
     PacketWriter packet(room, PacketHeader{});
     const PacketContent content = queue.cut(packet);

@@ -11,7 +11,7 @@
 namespace braid::stack {
 namespace {
 
-// What the words say, as numbers of packets.
+// The numbers of the packets that the words name.
 std::vector<std::uint32_t> named(const ReceiveWindow& window) {
   std::uint64_t words[kMaxSackWords] = {~0ull, ~0ull, ~0ull, ~0ull};
   const std::uint8_t used = window.sack(words);

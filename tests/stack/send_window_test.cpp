@@ -41,7 +41,7 @@ struct Fixture {
     return window.on_ack(Seq(edge), words, used, timing,
                          [&](int content) { acknowledged.push_back(content); });
   }
-  // What is sent again at `now`.
+  // The packets that are retransmitted at `now`.
   std::vector<std::uint32_t> resends(Instant now) {
     std::vector<std::uint32_t> out;
     while (const auto seq = window.next_lost()) {

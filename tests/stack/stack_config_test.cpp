@@ -51,12 +51,12 @@ TEST(StackConfig, SenderHasLongPacketsOnlyWithFragmentationByIp) {
   StackConfig c = two_links();
   c.mtu_bytes = 9000;
   c.outgoing_packets = 7;
-  c.outgoing_patience = 2_s;
+  c.arp_timeout = 2_s;
   c.proxies = 3;
   IpSenderConfig sender = sender_config(c);
   EXPECT_EQ(sender.mtu_bytes, 9000u);
   EXPECT_EQ(sender.queued_packets, 7u);
-  EXPECT_EQ(sender.patience, 2_s);
+  EXPECT_EQ(sender.arp_timeout, 2_s);
   EXPECT_EQ(sender.proxies, 3u);
   EXPECT_FALSE(sender.long_packets);
   c.fragmentation = Fragmentation::kIp;

@@ -82,7 +82,7 @@ struct Host {
     }
     return out;
   }
-  // What the stack has to say, put together; not its handshakes.
+  // All packets that the stack sends, reassembled, without its handshakes.
   std::vector<Ipv4Packet> drain() {
     std::vector<Ipv4Packet> out;
     for (;;) {

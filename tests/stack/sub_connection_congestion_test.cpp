@@ -76,7 +76,7 @@ TEST(SubConnectionCongestion, DelayFromSchedulingIsNoCongestion) {  // SW-11
     SCOPED_TRACE(every.ms());
     const double none = alone(false, every, every / 3, true);
     EXPECT_GE(alone(true, every, every / 3, true), 0.95 * none);
-    // What it would be if nobody said that they slept.
+    // For comparison: the same if neither end reports that it slept.
     EXPECT_LT(alone(true, every, every / 3, false), 0.9 * none);
   }
 }

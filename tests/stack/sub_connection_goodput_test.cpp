@@ -1,5 +1,5 @@
-// What a sub-connection gets out of a path, in virtual time: tables whose values are kept here and may not
-// change by more than a hundredth unnoticed.
+// The goodput of a sub-connection on a path, in virtual time: tables with expected values; a change by more than
+// one per cent fails.
 //
 // A share of 1 is what the line could carry of UDP payload in full packets, after preamble, gap and the
 // headers of Ethernet, IP and UDP; our own headers count against us.
@@ -98,7 +98,7 @@ TEST(SubConnectionRecovery, LostPacketCostsARoundTripAndAHalf) {  // SW-4
   std::vector<double> costs;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     Prng prng(seed);
-    // What follows it is there before it is repaired, so that all that it costs is seen.
+    // The following packets arrive before the repair, so its full cost is measured.
     const std::size_t after = 1 + prng.below(8);
     const std::size_t before = prng.below(60);
     costs.push_back(cost_in_round_trips(seed, before + 1 + after, {before, 1}));

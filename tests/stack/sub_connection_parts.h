@@ -1,4 +1,4 @@
-// What the tests of a sub-connection's parts share: instants, headers, messages, and room for a packet.
+// Shared by the tests of a sub-connection's parts: instants, headers, messages, and room for a packet.
 #pragma once
 
 #include <cstring>

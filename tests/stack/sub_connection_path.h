@@ -20,7 +20,7 @@
 
 namespace braid::stack {
 
-// What stands before a packet in its frame: Ethernet, IPv4, UDP.
+// The headers before a packet in its frame: Ethernet, IPv4, UDP.
 inline constexpr std::uint32_t kFrameHeaderBytes = kFlowHeaderBytes;
 
 struct PathConfig {

@@ -265,7 +265,7 @@ TEST(SubConnection, NoRecordIsDeliveredBeforeTheLossIsReported) {  // SC-7
 TEST(SubConnection, AnswerToAnEarlierIncarnationIsIgnored) {  // SC-3
   TwoEnds t;
   t.run_until(at(1_ms));
-  // What the first incarnation of b said to the living a: it names a's epoch of then.
+  // The answer of b's first incarnation to the living a: it names a's epoch of that time.
   Bytes answer;
   for (const TwoEnds::Sent& p : t.packets)
     if (p.from == 1 && p.header.type == PacketType::kHello && p.header.receiver_epoch == 0xa1)
@@ -342,7 +342,7 @@ TEST(SubConnection, MessageIsCutOnlyIfItFitsNoPacket) {  // SC-6
   EXPECT_EQ(t.count(0, PacketType::kData), 3u) << "its parts are the same in any company";
 }
 
-// What a receiver can tell of the records in the data packets of end 0.
+// The records in the data packets of end 0, as a receiver sees them.
 std::vector<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>> records_of(const TwoEnds& t,
                                                                                 Position of_message) {
   std::vector<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>> out;
@@ -539,7 +539,7 @@ TEST(SubConnection, LastPacketIsRetransmittedAtTimeoutAndTheTimerDoubles) {  // 
   }
   EXPECT_EQ(t.a().sub->stats().tail_probes, 1u);
   EXPECT_EQ(t.a().sub->stats().timeouts, 3u);
-  // The answer ends the patience.
+  // The answer ends the wait.
   losses = 3;
   t.packets.clear();
   t.send(0, 64);
@@ -1122,7 +1122,7 @@ TEST(SubConnection, ReopenedEndIsANewIncarnationOfTheSameNode) {  // SC-10, SC-3
     EXPECT_TRUE(m->record.maybe_duplicate);
   }
   EXPECT_EQ(t.b().sub->queued_messages(), 0u);
-  // What was in flight when the fence fell comes to nothing, at either end.
+  // Packets that were in flight at the fence are dropped, at either end.
   t.b().delivered.clear();
   for (const InFlight& p : in_flight) EXPECT_EQ(t.arrive(p.to, p.bytes), PacketFate::kUnknownEpoch);
   EXPECT_TRUE(t.b().delivered.empty());
@@ -1228,13 +1228,13 @@ TEST(SubConnection, ClosingEndTellsItsPeerWhenAllIsAcknowledged) {  // SC-11
 TEST(SubConnection, LostCloseIsRepeatedABoundedNumberOfTimes) {  // SC-11
   TwoEnds t;
   t.establish();
-  int goodbyes = 0;
+  int closes = 0;
   t.link = [&](int, std::size_t, const PacketHeader& h) {
-    return h.type == PacketType::kClose && goodbyes++ == 0 ? kLost : Delays{10_us};
+    return h.type == PacketType::kClose && closes++ == 0 ? kLost : Delays{10_us};
   };
   t.a().sub->close(t.now);
   t.run_for(100_ms);
-  EXPECT_EQ(goodbyes, 2);
+  EXPECT_EQ(closes, 2);
   EXPECT_EQ(t.b().lost, 1);
   EXPECT_EQ(t.a().sub->state(), SubConnection::State::kClosed);
   TwoEnds cut_off;

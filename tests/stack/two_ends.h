@@ -60,7 +60,7 @@ struct End {
 
 class TwoEnds {
  public:
-  // What happens to the n-th packet from `from` (0 or 1): one delay for every copy that arrives.
+  // The fate of the n-th packet from `from` (0 or 1): one delay for every copy that arrives.
   using Link = std::function<std::vector<Duration>(int from, std::size_t n, const PacketHeader& header)>;
 
   explicit TwoEnds(SubConnectionConfig c = {}) : config(c) {

@@ -56,7 +56,7 @@ struct WindowWorld {
 
   bool finished() const { return acknowledged == (1u << bounds.packets) - 1; }
 
-  // What a driver's poll() does: false if nothing leaves.
+  // As a driver's poll(). False if nothing leaves.
   bool poll() {
     if (data.size() == bounds.data_room) return false;
     if (const std::optional<Seq> lost = sender.next_lost()) {
@@ -117,7 +117,7 @@ struct WindowWorld {
     put(acknowledged);
     put(static_cast<std::uint64_t>(copies));
     put(sender.reordering());
-    put(static_cast<std::uint64_t>(sender.patience()));
+    put(static_cast<std::uint64_t>(sender.reorder_window()));
     std::vector<Window::PacketView> view;
     sender.for_each_packet([&](const Window::PacketView& p) { view.push_back(p); });
     // Of transmissions only the order counts, and the distance up to what is tolerated.

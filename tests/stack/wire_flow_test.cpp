@@ -60,7 +60,7 @@ TEST(Flow, ZeroChecksumIsWrittenAsAllOnes) {  // UDP-1
   EXPECT_GE(ones, 1);
 }
 
-// What the filter takes is what the general parsers take, with the same payload; what they refuse it refuses.
+// The filter accepts only packets that the general parsers accept, with the same payload.
 TEST(Flow, AcceptsOnlyWhatTheGeneralParsersAccept) {  // SC-9, IP-1
   const FlowFilter filter(kUs, kOurAddress, 7700);
   const GuardedPage page;
