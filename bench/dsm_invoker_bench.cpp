@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "bench/round_trips.h"
 #include "bench/two_nodes.h"
 #include "bench/two_processes.h"
 #include "dsm/api.h"
@@ -25,7 +26,8 @@ namespace {
 
 using namespace braid;       // NOLINT
 using namespace braid::dsm;  // NOLINT
-using bench::median;
+using bench::Latencies;
+using bench::time_of;
 
 constexpr std::size_t kWordsPerPage = 4096 / sizeof(std::uint64_t);
 // The home of a word, and the manager of a lock, is its number modulo the clusters: these are cluster 1's.
@@ -74,15 +76,13 @@ struct Beside {
 constexpr std::size_t kMany = 32;  // pages of one release
 
 struct Figures {
-  double read_cold, read_again, write_cold, release, release_of_many, barrier, remote_lock, hand_off,
-      fetch_add;
+  Latencies read_cold, read_again, write_cold, barrier, remote_lock, hand_off, fetch_add;
+  double release_us = 0;          // medians: what a barrier takes longer
+  double release_of_many_us = 0;  // of each of many pages
 };
 
-template <class Operation>
-double us_of(Operation&& operation) {
-  const Instant before = monotonic_now();
-  operation();
-  return (monotonic_now() - before).us();
+double median_us(const Latencies& all) {
+  return all.percentile(0.5).us();
 }
 
 class Bench {
@@ -94,7 +94,7 @@ class Bench {
         written_(allocate<std::uint64_t>(pages * kWordsPerPage, Placement::on(1))) {}
 
   Figures run(Node& node) {
-    Figures f{};
+    Figures f;
     f.read_cold = touch(node, read_, false);
     if (node.cluster() == 1) {
       for (std::size_t p = 0; p < pages_; ++p) read_[p * kWordsPerPage] = p;
@@ -102,8 +102,8 @@ class Bench {
     f.read_again = touch(node, read_, false);
     f.write_cold = touch(node, written_, true);
     f.barrier = barriers(node, 0);
-    f.release = barriers(node, 1) - f.barrier;
-    f.release_of_many = (barriers(node, kMany) - f.barrier) / kMany;
+    f.release_us = median_us(barriers(node, 1)) - median_us(f.barrier);
+    f.release_of_many_us = (median_us(barriers(node, kMany)) - median_us(f.barrier)) / kMany;
     f.remote_lock = remote_locks(node);
     f.hand_off = hand_offs(node);
     f.fetch_add = fetch_adds(node);
@@ -113,12 +113,12 @@ class Bench {
  private:
   static constexpr int kTimes = 2000;
 
-  double touch(Node& node, volatile std::uint64_t* data, bool write) const {
+  Latencies touch(Node& node, volatile std::uint64_t* data, bool write) const {
     node.barrier();
-    std::vector<double> us{0};
+    Latencies all;
     // Downwards, or pages would come before they are missed.
     for (std::size_t p = pages_; node.cluster() == 0 && p-- > 0;) {
-      us.push_back(us_of([&] {
+      all.record(time_of([&] {
         if (write)
           data[p * kWordsPerPage] = p;
         else
@@ -126,17 +126,17 @@ class Bench {
       }));
     }
     node.barrier();
-    return median(us);
+    return all;
   }
   // Cluster 1 is there already, and waits; the barrier's root is there too, so its message has to come. Both
   // write to the dirty pages, or they would move to their only writer and nothing would be released.
-  double barriers(Node& node, std::size_t dirty) const {
+  Latencies barriers(Node& node, std::size_t dirty) const {
     const auto write = [&](std::size_t word) {
       // Not neighbours, which would be closed with one call.
       for (std::size_t p = 0; p < dirty; ++p)
         written_[2 * p * kWordsPerPage + word] = written_[2 * p * kWordsPerPage + word] + 1;
     };
-    std::vector<double> us;
+    Latencies all;
     for (int i = 0; i < kTimes / (dirty > 1 ? 10 : 1); ++i) {
       if (node.cluster() == 1) write(1);
       node.barrier(1);
@@ -144,12 +144,12 @@ class Bench {
         (void)node.load(kRemoteWord);  // long enough for the other side to come
         write(0);
       }
-      us.push_back(us_of([&] { node.barrier(3); }));
+      all.record(time_of([&] { node.barrier(3); }));
     }
-    return median(us);
+    return all;
   }
-  double remote_locks(Node& node) const {
-    std::vector<double> us{0};
+  Latencies remote_locks(Node& node) const {
+    Latencies all;
     const auto number = [](unsigned k) { return 3 + 2 * k; };
     for (unsigned k = 0; node.cluster() == 1 && k < kRemoteLocks; ++k) {
       node.lock(number(k));
@@ -157,15 +157,15 @@ class Bench {
     }
     node.barrier();
     for (unsigned k = 0; node.cluster() == 0 && k < kRemoteLocks; ++k) {
-      us.push_back(us_of([&] { node.lock(number(k)); }));
+      all.record(time_of([&] { node.lock(number(k)); }));
       node.unlock(number(k));
     }
     node.barrier();
-    return median(us);
+    return all;
   }
   // From one's unlock to the other's return from lock(), which waited for it.
-  double hand_offs(Node& node) const {
-    std::vector<double> us{0};
+  Latencies hand_offs(Node& node) const {
+    Latencies all;
     const unsigned self = node.cluster();
     node.barrier();
     for (int i = 0; i < kTimes; ++i) {
@@ -173,7 +173,7 @@ class Bench {
       node.lock(kHandedLock);
       const std::int64_t now = monotonic_now().ns();
       beside_.wants[self] = false;
-      if (beside_.released_ns != 0) us.push_back(static_cast<double>(now - beside_.released_ns) / 1e3);
+      if (beside_.released_ns != 0) all.record(Duration::ns(now - beside_.released_ns));
       // Inside the runtime, so that the other's request is served: until it surely has come.
       const bool last = i + 1 == kTimes;
       while (!last && !beside_.wants[1 - self]) (void)node.fetch_add(1 - self, 0);
@@ -182,15 +182,15 @@ class Bench {
       node.unlock(kHandedLock);
     }
     node.barrier();
-    return median(us);
+    return all;
   }
-  double fetch_adds(Node& node) const {
-    std::vector<double> us{0};
+  Latencies fetch_adds(Node& node) const {
+    Latencies all;
     node.barrier();
     for (int i = 0; node.cluster() == 0 && i < kTimes; ++i)
-      us.push_back(us_of([&] { (void)node.fetch_add(kRemoteWord, 1); }));
+      all.record(time_of([&] { (void)node.fetch_add(kRemoteWord, 1); }));
     node.barrier();
-    return median(us);
+    return all;
   }
 
   std::size_t pages_;
@@ -200,7 +200,12 @@ class Bench {
 };
 
 void print(const char* what, double us, double goal) {
-  fmt::print("{:<28} {:8.2f} {:8.2f}   {}\n", what, us, goal, us <= goal ? "met" : "MISSED");
+  fmt::print("{:<28} {:8.2f} {:8} {:8} {:8.2f}   {}\n", what, us, "", "", goal,
+             us <= goal ? "met" : "MISSED");
+}
+void print(const char* what, const Latencies& all, double goal) {
+  fmt::print("{:<28} {:8.2f} {:8.2f} {:8.2f} {:8.2f}   {}\n", what, median_us(all), all.percentile(0.99).us(),
+             all.percentile(0.999).us(), goal, median_us(all) <= goal ? "met" : "MISSED");
 }
 
 }  // namespace
@@ -218,15 +223,15 @@ int main(int argc, char** argv) {
   const auto cluster = [&](std::uint16_t self) {
     join(self, wire);
     Bench measured(pages, beside);
-    Figures f{};
+    Figures f;
     parallel([&](Node& node) { f = measured.run(node); });
     if (self == 0) {
-      fmt::print("{:<28} {:>8} {:>8}\n", "microseconds, medians", "is", "goal");
+      fmt::print("{:<28} {:>8} {:>8} {:>8} {:>8}\n", "microseconds", "median", "p99", "p99.9", "goal");
       print("read miss, cold", f.read_cold, 10);
       print("read miss, again", f.read_again, 6);
       print("write miss, cold", f.write_cold, 14);
-      print("release of one page", f.release, 6);
-      fmt::print("{:<28} {:8.2f}   each\n", fmt::format("release of {} pages", kMany), f.release_of_many);
+      print("release of one page", f.release_us, 6);
+      fmt::print("{:<28} {:8.2f}   each\n", fmt::format("release of {} pages", kMany), f.release_of_many_us);
       print("barrier", f.barrier, 6);
       print("remote lock, uncontended", f.remote_lock, 4);
       print("lock hand-off", f.hand_off, 12);

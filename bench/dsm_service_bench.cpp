@@ -16,6 +16,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "bench/round_trips.h"
 #include "bench/two_processes.h"
 #include "dsm/api.h"
 #include "dsm/live/environment.h"
@@ -25,7 +26,10 @@ namespace {
 
 using namespace braid;       // NOLINT
 using namespace braid::dsm;  // NOLINT
+using bench::Latencies;
 using bench::median;
+using bench::Operation;
+using bench::time_of;
 
 constexpr std::size_t kPageBytes = 4096;
 constexpr std::size_t kWordsPerPage = kPageBytes / sizeof(std::uint64_t);
@@ -39,13 +43,6 @@ T must(Result<T> result) {
     std::_Exit(1);
   }
   return std::move(result).value();
-}
-
-template <class Operation>
-double us_of(Operation&& operation) {
-  const Instant before = monotonic_now();
-  operation();
-  return (monotonic_now() - before).us();
 }
 
 // A connection of its own beside the runtime's, through the same daemons.
@@ -77,17 +74,17 @@ class Messages {
   }
   void end() { send(kEnd, kSmall); }
   // Cluster 0.
-  double round_trip_us(std::uint32_t answer) {
-    std::vector<double> us;
-    for (int i = 0; i < 2000; ++i) us.push_back(us_of([&] { ask(answer); }));
-    return median(us);
+  Latencies round_trips(std::uint32_t answer) {
+    Latencies trips;
+    for (int i = 0; i < 2000; ++i) trips.record(time_of([&] { ask(answer); }));
+    return trips;
   }
   double one_way_gb_s(std::size_t bytes) {
-    const double us = us_of([&] {
+    const Duration time = time_of([&] {
       for (std::size_t sent = 0; sent < bytes; sent += kLarge) send(0, kLarge);
       ask(kSmall);
     });
-    return static_cast<double>(bytes) / us / 1e3;
+    return static_cast<double>(bytes) / time.us() / 1e3;
   }
 
  private:
@@ -117,11 +114,12 @@ class Messages {
   std::array<std::byte, kLarge> bytes_{};
 };
 
-// Microseconds, unless noted otherwise.
 struct Figures {
-  std::vector<double> trip, page_trip, one_way_gb_s;  // the service's
-  std::vector<double> bare;                           // a fault that needs no message
-  std::vector<double> read, write, release, barrier, lock, add, scan_gb_s;
+  Operation trip, page_trip;  // the service's
+  Operation bare;             // a fault that needs no message
+  Operation read, write, lock, add;
+  Operation barrier;  // of which each is the mean of a row
+  std::vector<double> release_us, one_way_gb_s, scan_gb_s;
 };
 
 class Bench {
@@ -136,8 +134,8 @@ class Bench {
   void round(Node& node, Messages& messages, Figures& f) {
     const bool measures = node.cluster() == 0;
     if (measures) {
-      f.trip.push_back(messages.round_trip_us(kSmall));
-      f.page_trip.push_back(messages.round_trip_us(kPageBytes));
+      f.trip.take(messages.round_trips(kSmall));
+      f.page_trip.take(messages.round_trips(kPageBytes));
       f.one_way_gb_s.push_back(messages.one_way_gb_s(scan_pages_ * kPageBytes));
       messages.end();
     } else {
@@ -146,11 +144,11 @@ class Bench {
     // Both have the pages, so the home's next write faults, and needs no message.
     if (!measures) read_all(own_);
     node.barrier();
-    f.bare.push_back(measures ? touch(own_, true) : 0);
-    f.read.push_back(measured(node, [&] { return touch(remote_, false); }));
-    f.write.push_back(measured(node, [&] { return touch(remote_, true); }));
-    f.barrier.push_back(barriers(node, false));
-    f.release.push_back(barriers(node, true) - f.barrier.back());
+    if (measures) f.bare.take(touch(own_, true));
+    measured(node, [&] { f.read.take(touch(remote_, false)); });
+    measured(node, [&] { f.write.take(touch(remote_, true)); });
+    f.barrier.take(barriers(node, false));
+    f.release_us.push_back(barriers(node, true).percentile(0.5).us() - f.barrier.medians_us.back());
     const auto locks = [&] {
       return times([&](unsigned i) { node.lock(lock_of(i)); }, [&](unsigned i) { node.unlock(lock_of(i)); });
     };
@@ -159,9 +157,9 @@ class Bench {
       node.unlock(lock_of(i));
     }
     node.barrier();
-    f.lock.push_back(measures ? locks() : 0);
+    if (measures) f.lock.take(locks());
     node.barrier();
-    f.add.push_back(measures ? times([&](unsigned) { (void)node.fetch_add(1, 1); }, [](unsigned) {}) : 0);
+    if (measures) f.add.take(times([&](unsigned) { (void)node.fetch_add(1, 1); }, [](unsigned) {}));
     node.barrier();
     scan(node, f);
   }
@@ -172,61 +170,60 @@ class Bench {
   // Cluster 1 manages these.
   static unsigned lock_of(unsigned i) { return 3 + 2 * i; }
 
-  template <class Operation, class After>
-  static double times(Operation&& operation, After&& after) {
-    std::vector<double> us;
+  template <class Call, class After>
+  static Latencies times(Call&& call, After&& after) {
+    Latencies all;
     for (unsigned i = 0; i < kTimes; ++i) {
-      us.push_back(us_of([&] { operation(i); }));
+      all.record(time_of([&] { call(i); }));
       after(i);
     }
-    return median(us);
+    return all;
   }
   static void read_all(const volatile std::uint64_t* data) {
     for (std::size_t p = 0; p < kPages; ++p) (void)data[p * kWordsPerPage];
   }
   // Downwards: nothing comes ahead.
-  static double touch(volatile std::uint64_t* data, bool write) {
-    std::vector<double> us;
+  static Latencies touch(volatile std::uint64_t* data, bool write) {
+    Latencies all;
     for (std::size_t p = kPages; p-- > 0;) {
-      us.push_back(us_of([&] {
+      all.record(time_of([&] {
         if (write)
           data[p * kWordsPerPage] = p;
         else
           (void)data[p * kWordsPerPage];
       }));
     }
-    return median(us);
+    return all;
   }
   // Pages that were here before and that their home has written since.
-  template <class Operation>
-  double measured(Node& node, Operation&& operation) {
+  template <class Call>
+  void measured(Node& node, Call&& call) {
     if (node.cluster() == 1) {
       for (std::size_t p = 0; p < kPages; ++p) remote_[p * kWordsPerPage + 1] = p;
     }
     node.barrier();
-    const double us = node.cluster() == 0 ? operation() : 0;
+    if (node.cluster() == 0) call();
     node.barrier();
-    return us;
   }
   // One alone tells little, because the other side may be there already: rows of them. Both write, or the
   // page would move to its only writer.
-  double barriers(Node& node, bool dirty) {
+  Latencies barriers(Node& node, bool dirty) {
     constexpr int kRow = 20;
-    std::vector<double> us;
+    Latencies all;
     for (int row = 0; row < 30; ++row) {
       node.barrier();
-      us.push_back(us_of([&] {
-                     for (int i = 0; i < kRow; ++i) {
-                       if (dirty) {
-                         volatile std::uint64_t& word = remote_[node.cluster()];
-                         word = word + 1;
-                       }
-                       node.barrier(1);
-                     }
-                   }) /
-                   kRow);
+      const Duration time = time_of([&] {
+        for (int i = 0; i < kRow; ++i) {
+          if (dirty) {
+            volatile std::uint64_t& word = remote_[node.cluster()];
+            word = word + 1;
+          }
+          node.barrier(1);
+        }
+      });
+      all.record(time / kRow);
     }
-    return median(us);
+    return all;
   }
   void scan(Node& node, Figures& f) {
     if (node.cluster() == 1) {
@@ -235,11 +232,11 @@ class Bench {
     node.barrier();
     if (node.cluster() == 0) {
       std::uint64_t sum = 0;
-      const double us = us_of([&] {
+      const Duration time = time_of([&] {
         for (std::size_t p = 0; p < scan_pages_; ++p) sum += scanned_[p * kWordsPerPage];
       });
       CHECK_EQ(sum, scan_pages_ * (scan_pages_ - 1) / 2);
-      f.scan_gb_s.push_back(static_cast<double>(scan_pages_ * kPageBytes) / us / 1e3);
+      f.scan_gb_s.push_back(static_cast<double>(scan_pages_ * kPageBytes) / time.us() / 1e3);
     }
     node.barrier();
   }
@@ -250,23 +247,30 @@ class Bench {
   std::uint64_t* scanned_;
 };
 
-void print(const char* what, double us, double floor_us) {
-  fmt::print("{:<24} {:8.2f} {:8.2f} {:8.2f}   {}\n", what, us, floor_us, us / floor_us,
-             us <= 1.5 * floor_us ? "met" : "MISSED");
+void print(const char* what, double us, double floor_us, const std::string& percentiles) {
+  fmt::print("{:<24} {:8.2f} {:8.2f} {:8.2f} {:6}   {}\n", what, us, floor_us, us / floor_us,
+             us <= 1.5 * floor_us ? "met" : "MISSED", percentiles);
+}
+void print(const char* what, const Operation& operation, double floor_us) {
+  print(what, operation.us(), floor_us, operation.percentiles());
 }
 
 void print(const Figures& f) {
-  const double trip = median(f.trip), page = median(f.bare) + median(f.page_trip);
-  fmt::print("{:<24} {:8.2f}\n", "bare fault, us", median(f.bare));
-  fmt::print("{:<24} {:8.2f}\n{:<24} {:8.2f}\n", "64 B there and back", trip, "64 B and a page back",
-             median(f.page_trip));
-  fmt::print("\n{:<24} {:>8} {:>8} {:>8}   <= 1.5\n", "microseconds, medians", "is", "floor", "ratio");
-  print("read miss", median(f.read), page);
-  print("write miss", median(f.write), page);
-  print("barrier", median(f.barrier), trip);
-  print("write miss and release", median(f.release), page + trip);
-  print("remote lock", median(f.lock), trip);
-  print("fetch-and-add", median(f.add), trip);
+  const double trip = f.trip.us(), page = f.bare.us() + f.page_trip.us();
+  fmt::print("{:<24} {:>8} {:>25}   {:>9} {:>9} {:>9}\n", "microseconds", "median", "", "p50", "p99",
+             "p99.9");
+  for (const auto& [what, operation] :
+       {std::pair("bare fault", &f.bare), std::pair("64 B there and back", &f.trip),
+        std::pair("64 B and a page back", &f.page_trip)})
+    fmt::print("{:<24} {:8.2f} {:>25}   {}\n", what, operation->us(), "", operation->percentiles());
+  fmt::print("\n{:<24} {:>8} {:>8} {:>8} {:>6}   {:>9} {:>9} {:>9}\n", "microseconds", "median", "floor",
+             "ratio", "<= 1.5", "p50", "p99", "p99.9");
+  print("read miss", f.read, page);
+  print("write miss", f.write, page);
+  print("barrier, in rows", f.barrier, trip);
+  print("write miss and release", median(f.release_us), page + trip, "");
+  print("remote lock", f.lock, trip);
+  print("fetch-and-add", f.add, trip);
   const double scan = median(f.scan_gb_s), way = median(f.one_way_gb_s);
   fmt::print("\nsequential scan {:.2f} GB/s, messages of 8 KiB one way {:.2f} GB/s: {:.2f}   >= 0.5   {}\n",
              scan, way, scan / way, scan >= 0.5 * way ? "met" : "MISSED");

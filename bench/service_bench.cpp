@@ -15,13 +15,18 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
+#include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/local_ring.h"
+#include "bench/against.h"
+#include "bench/round_trips.h"
 #include "bench/two_nodes.h"
 #include "bench/two_processes.h"
+#include "bench/write_text.h"
 #include "proxy/client/client.h"
 #include "proxy/daemon/daemon.h"
 #include "proxy/daemon/in_process.h"
@@ -30,6 +35,7 @@
 namespace braid {
 namespace {
 
+using bench::Latencies;
 using bench::median;
 using bench::shared;
 using bench::spawn;
@@ -45,6 +51,9 @@ struct Options {
   std::uint32_t bytes = 64;
   std::uint32_t large_bytes = 8192;
   int large_messages = 50'000;
+  std::string json;
+  std::string percentiles;  // folder
+  std::string against;
 };
 
 // Shared by the two sides of a measurement.
@@ -97,14 +106,12 @@ void relay(Bare& bare, int hop, const std::atomic<bool>& stop) {
   }
 }
 
-double bare_round_trip_us(Bare& bare, int trips, bool yield) {
+double bare_round_trip_us(Bare& bare, int trips, bool yield, Latencies* each) {
   Cell cell{};
-  const Instant begin = monotonic_now();
-  for (int i = 0; i < trips; ++i) {
+  return bench::round_trip_us(trips, each, [&] {
     while (!bare.forth[0].push(cell)) relax(yield);
     while (!bare.back[bare.hops - 1].pop(cell)) relax(yield);
-  }
-  return (monotonic_now() - begin).us() / trips;
+  });
 }
 
 void bare_echo(Bare& bare, const std::atomic<bool>& stop, bool yield) {
@@ -224,16 +231,14 @@ void begin_phase(Endpoint& endpoint, Shared& shared, bool echo) {
   for (int i = 0; i < 1000; ++i) endpoint.poll([](Connection&, ByteView) {});
 }
 
-double round_trip_us(Endpoint& endpoint, Connection& c, Shared& shared, const Options& o, bool yield) {
-  begin_phase(endpoint, shared, true);
+double service_round_trip_us(Endpoint& endpoint, Connection& c, const Options& o, bool yield,
+                             Latencies* each) {
   const std::vector<std::byte> message(o.bytes);
   const Waiting waiting{yield};
-  const Instant begin = monotonic_now();
-  for (int i = 0; i < o.trips; ++i) {
+  return bench::round_trip_us(o.trips, each, [&] {
     CHECK(c.try_send(message) == proxy::SendStatus::kSent);
     for (int got = 0; got == 0; waiting(got)) got = endpoint.poll([](Connection&, ByteView) {});
-  }
-  return (monotonic_now() - begin).us() / o.trips;
+  });
 }
 
 double rate(Endpoint& endpoint, Connection& c, Shared& shared, std::uint32_t bytes, int messages,
@@ -255,6 +260,41 @@ double rate(Endpoint& endpoint, Connection& c, Shared& shared, std::uint32_t byt
     waiting(0);
   }
   return messages / (monotonic_now() - begin).s() / 1e6;
+}
+
+// By round.
+struct Results {
+  std::vector<double> trip, trip_bare, messages, messages_bare, large;
+  bench::TripTimes trip_times, trip_times_bare;  // of all rounds
+};
+
+// Prints, and writes what was asked for. False: that could not be written.
+bool report(const Options& o, const Results& r) {
+  fmt::print("{}: {} B messages, medians of {} rounds\n", o.mode, o.bytes, o.rounds);
+  fmt::print("  round trip   {:8.3f} us   bare {:8.3f} us   ratio {:.2f}\n", median(r.trip),
+             median(r.trip_bare), median(r.trip) / median(r.trip_bare));
+  fmt::print("  one way      {:8.3f} M/s  bare {:8.3f} M/s  bare / ours {:.2f}\n", median(r.messages),
+             median(r.messages_bare), median(r.messages_bare) / median(r.messages));
+  fmt::print("  {} B       {:8.3f} GB/s\n", o.large_bytes, median(r.large));
+  bench::print_trip_head("round trip, us");
+  bench::print_trip_line("service", r.trip_times);
+  bench::print_trip_line("bare", r.trip_times_bare);
+  Result<void> written;
+  if (!o.percentiles.empty()) written = r.trip_times.latencies.write(o.percentiles + "/service.hgrm");
+  if (!o.percentiles.empty() && written)
+    written = r.trip_times_bare.latencies.write(o.percentiles + "/bare.hgrm");
+  if (!o.json.empty() && written) {
+    const nlohmann::json json = {{"round_trip_us", median(r.trip)},
+                                 {"bare_round_trip_us", median(r.trip_bare)},
+                                 {"round_trip_over_bare", median(r.trip) / median(r.trip_bare)},
+                                 {"one_way_million_per_s", median(r.messages)},
+                                 {"bare_one_way_million_per_s", median(r.messages_bare)},
+                                 {"large_one_way_gb_per_s", median(r.large)},
+                                 {"round_trip_p99_us", r.trip_times.latencies.percentile(0.99).us()}};
+    written = bench::write_text(o.json, json.dump(2) + "\n");
+  }
+  if (!written) fmt::print(stderr, "service_bench: {}\n", written.error().text);
+  return written.ok();
 }
 
 int run(const Options& o) {
@@ -284,11 +324,13 @@ int run(const Options& o) {
   }
   Connection& c = **connected;
 
-  std::vector<double> trip, trip_bare, messages, messages_bare, large;
+  Results r;
   for (int round = 0; round < o.rounds; ++round) {
-    trip.push_back(round_trip_us(endpoint, c, ours, o, yield));
-    messages.push_back(rate(endpoint, c, ours, o.bytes, o.messages, yield));
-    large.push_back(rate(endpoint, c, ours, o.large_bytes, o.large_messages, yield) * o.large_bytes / 1e3);
+    begin_phase(endpoint, ours, true);
+    r.trip.push_back(service_round_trip_us(endpoint, c, o, yield, nullptr));
+    r.trip_times.take([&](Latencies* each) { (void)service_round_trip_us(endpoint, c, o, yield, each); });
+    r.messages.push_back(rate(endpoint, c, ours, o.bytes, o.messages, yield));
+    r.large.push_back(rate(endpoint, c, ours, o.large_bytes, o.large_messages, yield) * o.large_bytes / 1e3);
 
     ours.paused = true;
     ::usleep(20'000);
@@ -306,10 +348,12 @@ int run(const Options& o) {
           bare_sink(bare, s.stop, o.messages, yield);
       }));
       if (echo) {
-        (void)bare_round_trip_us(bare, 1000, yield);
-        trip_bare.push_back(bare_round_trip_us(bare, o.trips, yield));
+        (void)bare_round_trip_us(bare, 1000, yield, nullptr);
+        r.trip_bare.push_back(bare_round_trip_us(bare, o.trips, yield, nullptr));
+        r.trip_times_bare.take(
+            [&](Latencies* each) { (void)bare_round_trip_us(bare, o.trips, yield, each); });
       } else {
-        messages_bare.push_back(bare_rate(bare, o.messages, yield));
+        r.messages_bare.push_back(bare_rate(bare, o.messages, yield));
       }
       s.stop = true;
       for (const pid_t pid : far) ::waitpid(pid, nullptr, 0);
@@ -318,17 +362,11 @@ int run(const Options& o) {
     ::usleep(2'000);
   }
   ours.stop = true;
-  fmt::print("{}: {} B messages, medians of {} rounds\n", o.mode, o.bytes, o.rounds);
-  fmt::print("  round trip   {:8.3f} us   bare {:8.3f} us   ratio {:.2f}\n", median(trip), median(trip_bare),
-             median(trip) / median(trip_bare));
-  fmt::print("  one way      {:8.3f} M/s  bare {:8.3f} M/s  ratio {:.2f}\n", median(messages),
-             median(messages_bare), median(messages_bare) / median(messages));
-  fmt::print("  {} B       {:8.3f} GB/s\n", o.large_bytes, median(large));
   for (const pid_t pid : children) {
     ::kill(pid, SIGTERM);
     ::waitpid(pid, nullptr, 0);
   }
-  return 0;
+  return report(o, r) ? 0 : 1;
 }
 
 }  // namespace
@@ -346,6 +384,17 @@ int main(int argc, char** argv) {
   app.add_option("--bytes", options.bytes, "of a message")
       ->check(CLI::Range(0, 16384))
       ->capture_default_str();
+  app.add_option("--json", options.json, "write the figures there too")->type_name("FILE");
+  app.add_option("--percentiles", options.percentiles,
+                 "write the round trips there too, as HdrHistogram prints them")
+      ->check(CLI::ExistingDirectory);
+  app.add_option("--against", options.against,
+                 "another build of this program: run both alternately and print the ratios of their figures")
+      ->check(CLI::ExistingFile);
   CLI11_PARSE(app, argc, argv);
+  if (!options.against.empty())
+    return braid::bench::run_against(
+        options.against, braid::bench::arguments_without(argc, argv, {"--against", "--rounds", "--json"}),
+        options.rounds);
   return braid::run(options);
 }

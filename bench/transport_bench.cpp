@@ -17,17 +17,19 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "bench/against.h"
 #include "bench/transport/bare_stack.h"
 #include "bench/transport/bare_wire.h"
 #include "bench/transport/invoked_service.h"
@@ -36,6 +38,7 @@
 #include "bench/transport/rounds.h"
 #include "bench/transport/system.h"
 #include "bench/two_processes.h"
+#include "bench/write_text.h"
 #include "proxy/nic/shm_wire.h"
 #ifdef BRAID_WITH_DPDK
 #include "proxy/nic/ethdev.h"
@@ -52,6 +55,8 @@ struct Options {
   bool memif = true;
   bool realtime = false;
   std::string json;
+  std::string percentiles;  // folder
+  std::string against;
 };
 
 // The systems of one process, the near one or the far one.
@@ -123,10 +128,31 @@ class BusyProcess {
 };
 
 bool write_json(const nlohmann::json& json, const std::string& file) {
-  std::ofstream out(file);
-  out << json.dump(2) << "\n";
-  if (!out) fmt::print(stderr, "transport_bench: {} cannot be written: {}\n", file, std::strerror(errno));
-  return static_cast<bool>(out);
+  const Result<void> written = bench::write_text(file, json.dump(2) + "\n");
+  if (!written) fmt::print(stderr, "transport_bench: {}\n", written.error().text);
+  return written.ok();
+}
+
+// Prints the distribution of each system's round trips, in µs, and puts it into `json`. False: a file of percentiles could
+// not be written.
+bool report_trip_times(const Options& o, const std::vector<std::string>& names, const bench::NearSide& near,
+                       nlohmann::json& json) {
+  bench::print_trip_head("64 B trip, us");
+  bool written = true;
+  for (const std::string& name : names) {
+    const bench::TripTimes& times = near.trip_times().at(name);
+    bench::print_trip_line(name, times);
+    for (const auto& [key, share] :
+         {std::pair("p50", 0.5), std::pair("p99", 0.99), std::pair("p99.9", 0.999)})
+      json["systems"][name]["round_trip_us_percentiles"][key] = times.latencies.percentile(share).us();
+    if (o.percentiles.empty()) continue;
+    std::string file = name;
+    std::replace(file.begin(), file.end(), ' ', '-');
+    const Result<void> done = times.latencies.write(fmt::format("{}/{}.hgrm", o.percentiles, file));
+    if (!done) fmt::print(stderr, "transport_bench: {}\n", done.error().text);
+    written = written && done.ok();
+  }
+  return written;
 }
 
 // Measures, prints, and writes what was asked for. False: that could not be written.
@@ -148,6 +174,7 @@ bool run_near_side(const Options& o, bench::Shared& shared, std::vector<bench::N
   bench::print(quiet, names, o.rounds);
   nlohmann::json json = bench::json_of(quiet);
   if (third != nullptr) bench::print_busy(quiet, busy, json);
+  if (!report_trip_times(o, names, near, json)) return false;
   return o.json.empty() || write_json(json, o.json);
 }
 
@@ -200,6 +227,16 @@ int main(int argc, char** argv) {
   app.add_flag("--memif,!--no-memif", options.memif, "over DPDK's memif too")->capture_default_str();
   app.add_flag("--realtime", options.realtime, "before all other programs of the machine (needs root)");
   app.add_option("--json", options.json, "write the figures there too")->type_name("FILE");
+  app.add_option("--percentiles", options.percentiles,
+                 "write each system's round trips there too, as HdrHistogram prints them")
+      ->check(CLI::ExistingDirectory);
+  app.add_option("--against", options.against,
+                 "another build of this program: run both alternately and print the ratios of their figures")
+      ->check(CLI::ExistingFile);
   CLI11_PARSE(app, argc, argv);
+  if (!options.against.empty())
+    return braid::bench::run_against(
+        options.against, braid::bench::arguments_without(argc, argv, {"--against", "--rounds", "--json"}),
+        options.rounds);
   return braid::run(options);
 }

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "bench/round_trips.h"
 #include "stack/stack.h"
 
 namespace braid::bench {
@@ -58,16 +59,14 @@ class BareStack final : public System {
     for (stack::OutMessage& m : messages_) free_.push_back(&m);
   }
 
-  double trip_us(int trips) override {
+  double trip_us(int trips, Latencies* each) override {
     CHECK(establish());
-    const Instant begin = monotonic_now();
-    for (int i = 0; i < trips; ++i) {
+    return round_trip_us(trips, each, [this] {
       CHECK(give(kSmallBytes));
       transmit(monotonic_now());
       while (turn() == 0) {
       }
-    }
-    return (monotonic_now() - begin).us() / trips;
+    });
   }
   void send(std::uint32_t bytes, Instant end) override {
     CHECK(establish());

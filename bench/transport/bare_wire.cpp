@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/ethernet.h"
+#include "bench/round_trips.h"
 
 namespace braid::bench {
 namespace {
@@ -21,13 +22,11 @@ class BareWire final : public System {
   explicit BareWire(std::unique_ptr<NicQueue> queue)
       : queue_(std::move(queue)), source_(kLargeBytes), sink_(16384) {}
 
-  double trip_us(int trips) override {
-    const Instant begin = monotonic_now();
-    for (int i = 0; i < trips; ++i) {
+  double trip_us(int trips, Latencies* each) override {
+    return round_trip_us(trips, each, [this] {
       send_frames(1, kSmallBytes);
       while (receive() == 0) __builtin_ia32_pause();
-    }
-    return (monotonic_now() - begin).us() / trips;
+    });
   }
   void send(std::uint32_t bytes, Instant end) override {
     const auto frame = static_cast<std::uint32_t>(unit_bytes(bytes));

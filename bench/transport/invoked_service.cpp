@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "bench/round_trips.h"
 #include "bench/two_nodes.h"
 #include "proxy/client/client.h"
 #include "proxy/daemon/in_process.h"
@@ -32,16 +33,14 @@ class InvokedService final : public System {
     if (!near) CHECK(client_->endpoint(0).listen(kPort, kConnection).ok());
   }
 
-  double trip_us(int trips) override {
+  double trip_us(int trips, Latencies* each) override {
     connect();
     const std::vector<std::byte> message(kSmallBytes);
-    const Instant begin = monotonic_now();
-    for (int i = 0; i < trips; ++i) {
+    return round_trip_us(trips, each, [&] {
       while (connection_->try_send(message) != proxy::SendStatus::kSent) poll(Test::kSmall);
       while (poll(Test::kSmall) == 0) {
       }
-    }
-    return (monotonic_now() - begin).us() / trips;
+    });
   }
   void send(std::uint32_t bytes, Instant end) override {
     connect();

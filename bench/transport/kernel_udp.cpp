@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "bench/round_trips.h"
 
 namespace braid::bench {
 namespace {
@@ -34,15 +35,13 @@ class KernelUdp final : public System {
   }
   ~KernelUdp() override { ::close(socket_); }
 
-  double trip_us(int trips) override {
+  double trip_us(int trips, Latencies* each) override {
     std::byte buffer[kSmallBytes] = {};
-    const Instant begin = monotonic_now();
-    for (int i = 0; i < trips; ++i) {
+    return round_trip_us(trips, each, [&] {
       CHECK_EQ(::send(socket_, buffer, sizeof buffer, 0), static_cast<ssize_t>(sizeof buffer));
       while (::recv(socket_, buffer, sizeof buffer, MSG_DONTWAIT) < 0) {
       }
-    }
-    return (monotonic_now() - begin).us() / trips;
+    });
   }
   void send(std::uint32_t bytes, Instant end) override {
     iovec vectors[kBatch];

@@ -18,7 +18,7 @@ double NearSide::measure(std::size_t index, Test test, int milliseconds) {
   System& system = *systems_[index].system;
   begin(index, test);
   const double result = test == Test::kTrip
-                            ? trip_us(system)
+                            ? trip_us(system, trip_times_[systems_[index].name])
                             : million_per_s(system, test == Test::kSmall ? kSmallBytes : kLargeBytes,
                                             Duration::ms(milliseconds));
   // Messages still in flight must not enter the next measurement. A far side that shares its core may not
@@ -30,9 +30,11 @@ double NearSide::measure(std::size_t index, Test test, int milliseconds) {
   return result;
 }
 
-double NearSide::trip_us(System& system) {
-  (void)system.trip_us(trips_ / 10);
-  return system.trip_us(trips_);
+double NearSide::trip_us(System& system, TripTimes& times) {
+  (void)system.trip_us(trips_ / 10, nullptr);
+  const double mean = system.trip_us(trips_, nullptr);
+  times.take([&](Latencies* each) { (void)system.trip_us(trips_, each); });
+  return mean;
 }
 
 double NearSide::million_per_s(System& system, std::uint32_t bytes, Duration time) {

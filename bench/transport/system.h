@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/time.h"
+#include "bench/latencies.h"
 
 namespace braid::bench {
 
@@ -45,7 +46,8 @@ class Turn {
 class System {
  public:
   virtual ~System() = default;
-  virtual double trip_us(int trips) = 0;
+  // The mean of so many round trips; `each`: see round_trip_us().
+  virtual double trip_us(int trips, Latencies* each) = 0;
   // Sends messages until `end`.
   virtual void send(std::uint32_t bytes, Instant end) = 0;
   virtual void far(Test test, Turn turn) = 0;

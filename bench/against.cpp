@@ -1,0 +1,103 @@
+#include "bench/against.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/process_end.h"
+#include "bench/two_processes.h"
+
+namespace braid::bench {
+namespace {
+
+using Numbers = std::map<std::string, std::vector<double>>;
+
+Result<void> run_once(const std::string& program, std::vector<std::string> words) {
+  std::vector<char*> argv;
+  words.insert(words.begin(), program);
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  pid_t pid = 0;
+  const int problem = ::posix_spawn(&pid, program.c_str(), &actions, nullptr, argv.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (problem != 0) return error("{}: cannot be run: {}", program, std::strerror(problem));
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
+  if (status != 0) return error("{}: {}", program, describe_end(status));
+  return {};
+}
+
+Result<void> measure(const std::string& program, const std::vector<std::string>& arguments,
+                     Numbers* numbers) {
+  const std::string file =
+      fmt::format("{}/braid-against-{}.json", std::filesystem::temp_directory_path().string(), ::getpid());
+  std::vector<std::string> words = arguments;
+  words.insert(words.end(), {"--rounds", "1", "--json", file});
+  const Result<void> has_run = run_once(program, words);
+  std::ifstream in(file);
+  const nlohmann::json json = nlohmann::json::parse(in, nullptr, false);
+  ::unlink(file.c_str());
+  if (!has_run) return has_run;
+  if (json.is_discarded()) return error("{}: wrote no figures as JSON to {}", program, file);
+  const nlohmann::json flat = json.flatten();
+  for (const auto& [name, value] : flat.items())
+    if (value.is_number()) (*numbers)[name].push_back(value.get<double>());
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<Compared>> compare(const std::string& ours, const std::string& other,
+                                      const std::vector<std::string>& arguments, int rounds) {
+  Numbers our_numbers, other_numbers;
+  for (int round = 0; round < rounds; ++round) {
+    if (const Result<void> done = measure(ours, arguments, &our_numbers); !done) return done.error();
+    if (const Result<void> done = measure(other, arguments, &other_numbers); !done) return done.error();
+  }
+  std::vector<Compared> compared;
+  for (const auto& [name, values] : our_numbers)
+    if (other_numbers.contains(name))
+      compared.push_back({name, median(values), median(other_numbers.at(name))});
+  return compared;
+}
+
+int run_against(const std::string& other, const std::vector<std::string>& arguments, int rounds) {
+  const Result<std::vector<Compared>> compared = compare("/proc/self/exe", other, arguments, rounds);
+  if (!compared) {
+    fmt::print(stderr, "--against: {}\n", compared.error().text);
+    return 1;
+  }
+  fmt::print("{:60} {:>12} {:>12} {:>7}   medians of {} rounds, alternately\n", "", "this build", "other",
+             "ratio", rounds);
+  for (const Compared& c : *compared)
+    fmt::print("{:60} {:12.3f} {:12.3f} {:7.3f}\n", c.name, c.ours, c.other, c.ours / c.other);
+  return 0;
+}
+
+std::vector<std::string> arguments_without(int argc, char** argv, const std::vector<std::string>& options) {
+  std::vector<std::string> kept;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const bool is_left_out = std::find(options.begin(), options.end(), word) != options.end();
+    const bool has_value = std::any_of(options.begin(), options.end(),
+                                       [&](const std::string& o) { return word.starts_with(o + "="); });
+    if (is_left_out) ++i;
+    if (!is_left_out && !has_value) kept.push_back(word);
+  }
+  return kept;
+}
+
+}  // namespace braid::bench

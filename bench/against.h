@@ -1,0 +1,29 @@
+// Two builds of a benchmark, alternately: other load of the machine affects both alike.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace braid::bench {
+
+// A number that both programs write: the medians of the rounds.
+struct Compared {
+  std::string name;  // its place in the file, as a JSON pointer
+  double ours = 0;
+  double other = 0;
+};
+
+// Runs two programs in turn, `rounds` times each, with `arguments`, "--rounds 1" and "--json FILE". An error: a program could
+// not be run, failed, or wrote no JSON.
+Result<std::vector<Compared>> compare(const std::string& ours, const std::string& other,
+                                      const std::vector<std::string>& arguments, int rounds);
+
+// For main(): compares this program with `other`, prints a table with the ratios, and returns the exit status.
+int run_against(const std::string& other, const std::vector<std::string>& arguments, int rounds);
+
+// The command line without its first word, and without these options and their values.
+std::vector<std::string> arguments_without(int argc, char** argv, const std::vector<std::string>& options);
+
+}  // namespace braid::bench
