@@ -54,7 +54,7 @@ class Flags:
         compiler, flags, includes = words[0], [], []
         rest = iter(words[1:])
         for word in rest:
-            if word in ("-o", "-MF", "-MT", "-MQ"):
+            if word in ("-o", "-MF", "-MT", "-MQ", "-include"):  # a precompiled header would hide what is missing
                 next(rest)
             elif word in INCLUDE_FLAGS:
                 includes.append((word, next(rest)))

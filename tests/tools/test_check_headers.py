@@ -55,6 +55,15 @@ class CheckHeaders(tree.TreeTest):
         self.configure(["-std=c++20", "-DFROM_THE_BUILD"], launcher=["/usr/bin/ccache"])
         self.assertEqual(self.check().returncode, 0)
 
+    def test_a_precompiled_header_does_not_hide_what_is_missing(self):
+        self.write("pch/standard.hxx", "#include <cstdint>\n")
+        self.configure(["-std=c++20", "-Winvalid-pch", "-include", f"{self.root}/pch/standard.hxx"])
+        self.write("base/bad.h", "#pragma once\ninline std::uint32_t three() { return 3; }\n")
+        self.assert_reported("base/bad.h", "uint32_t")
+        (self.root / "base/bad.h").unlink()
+        (self.root / "pch/standard.hxx").unlink()  # it is made when it is built, and this check needs no build
+        self.assertEqual(self.check().returncode, 0)
+
     def test_only_the_named_headers_are_checked(self):
         self.write("base/bad.h", "#pragma once\ninline std::uint32_t three() { return 3; }\n")
         self.assertEqual(self.check("base/good.h").returncode, 0)
