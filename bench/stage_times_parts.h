@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "proxy/nic/shm_wire.h"
+#include "settings/transport.h"
 
 namespace braid::bench {
 
@@ -58,8 +59,9 @@ struct Turns {
   double ack_bytes = 0;
 };
 
-// Owned by the caller.
-Result<std::shared_ptr<TwoNodes>> make_two_nodes();
+// Owned by the caller. `ack_delay_us`: a setting of their transport.
+Result<std::shared_ptr<TwoNodes>> make_two_nodes(
+    std::uint32_t ack_delay_us = settings::TransportConfig{}.ack_delay_us);
 // Messages of `bytes`, `messages` of them in one packet.
 Result<Turns> time_turns(TwoNodes& two, std::uint32_t bytes, int messages, unsigned samples, double clock);
 

@@ -9,6 +9,7 @@
 #include "bench/stage_times_parts.h"
 #include "bench/two_nodes.h"
 #include "proxy/client/client.h"
+#include "proxy/client/service.h"
 #include "proxy/daemon/in_process.h"
 #include "proxy/daemon/node.h"
 
@@ -18,37 +19,75 @@ namespace {
 // Short and long messages fit one frame.
 constexpr std::uint32_t kMtuBytes = 9000;
 
+// A service in this process whose proxies can be paused. A client's poll runs them otherwise, and on a slow
+// machine the receiving proxy's delayed acknowledgement is due before that poll is over.
+class PausableService final : public proxy::Service {
+ public:
+  explicit PausableService(std::unique_ptr<proxy::Service> service) : service_(std::move(service)) {}
+
+  // While paused, turn() does nothing: the proxies work when do_work() is called, and at no other time.
+  void pause(bool paused) { paused_ = paused; }
+
+  Result<proxy::control::Message> call(const proxy::control::Message& request, Duration timeout,
+                                       int* fd) override {
+    return service_->call(request, timeout, fd);
+  }
+  std::byte* memory() override { return service_->memory(); }
+  bool next_event(unsigned endpoint, proxy::control::Message* event) override {
+    return service_->next_event(endpoint, event);
+  }
+  void wait_for_event(Duration timeout) override { service_->wait_for_event(timeout); }
+  int turn() override { return paused_ ? 0 : service_->turn(); }
+  bool works_only_in_turn() const override { return service_->works_only_in_turn(); }
+  int descriptor() const override { return service_->descriptor(); }
+  bool alive() override { return service_->alive(); }
+  Instant now() override { return service_->now(); }
+
+ private:
+  std::unique_ptr<proxy::Service> service_;
+  bool paused_ = false;
+};
+
 }  // namespace
 
 class TwoNodes {
  public:
   // Before anything else.
-  Result<void> connect_both();
+  Result<void> connect_both(std::uint32_t ack_delay_us);
 
   proxy::Worker& proxy(int side) { return nodes_[side]->worker(0); }
   std::uint64_t bytes_sent(int side) { return nodes_[side]->counters(0).frame_bytes_sent.get(); }
   proxy::Endpoint& endpoint(int side) { return clients_[side]->endpoint(0); }
   proxy::Connection& connection() { return *connection_; }
+  // Both clients' services.
+  void pause(bool paused) {
+    for (PausableService* service : services_) service->pause(paused);
+  }
 
  private:
   std::shared_ptr<proxy::Node> nodes_[2];
+  PausableService* services_[2] = {};  // owned by the clients
   std::unique_ptr<proxy::Client> clients_[2];
   proxy::Connection* connection_ = nullptr;
 };
 
-Result<void> TwoNodes::connect_both() {
+Result<void> TwoNodes::connect_both(std::uint32_t ack_delay_us) {
   const Result<int> wire = proxy::create_shm_wire({});
   if (!wire) return wire.error();
   for (const int side : {0, 1}) {
     const auto cluster = static_cast<std::uint16_t>(side);
     proxy::NodeConfig config = one_of_two_nodes(cluster, kMtuBytes);
+    config.transport.ack_delay_us = ack_delay_us;
     config.links.push_back(end_of_wire(cluster, *wire));
     Result<std::unique_ptr<proxy::Node>> node = proxy::Node::create(config, monotonic_now());
     if (!node) return node.error();
     nodes_[side] = std::move(node).value();
   }
   for (const int side : {0, 1}) {
-    auto client = proxy::Client::attach(proxy::in_process_service(nodes_[side], {nodes_[1 - side]}), {});
+    auto service =
+        std::make_unique<PausableService>(proxy::in_process_service(nodes_[side], {nodes_[1 - side]}));
+    services_[side] = service.get();
+    auto client = proxy::Client::attach(std::move(service), {});
     if (!client) return client.error();
     clients_[side] = std::move(client).value();
   }
@@ -62,9 +101,9 @@ Result<void> TwoNodes::connect_both() {
   return {};
 }
 
-Result<std::shared_ptr<TwoNodes>> make_two_nodes() {
+Result<std::shared_ptr<TwoNodes>> make_two_nodes(std::uint32_t ack_delay_us) {
   auto two = std::make_shared<TwoNodes>();
-  if (const Result<void> done = two->connect_both(); !done) return done.error();
+  if (const Result<void> done = two->connect_both(ack_delay_us); !done) return done.error();
   return two;
 }
 
@@ -74,53 +113,11 @@ class TurnSamples {
  public:
   explicit TurnSamples(TwoNodes& two) : two_(two) {}
 
-  // One more; nothing is kept of one that went another way, as when a timer came between.
+  // One more. Nothing is kept of a sample in which a proxy had something else to do, as a timer of its own.
   void take(std::uint32_t bytes, int messages) {
-    proxy::Endpoint& from = two_.endpoint(0);
-    proxy::Endpoint& to = two_.endpoint(1);
-    proxy::Worker& sender = two_.proxy(0);
-    proxy::Worker& receiver = two_.proxy(1);
-    const auto ignore = [](proxy::Connection&, ByteView) {};
-    const std::uint64_t sent_before = two_.bytes_sent(0);
-    const std::uint64_t acked_before = two_.bytes_sent(1);
-    const Instant begin = monotonic_now();
-    for (int m = 0; m < messages; ++m) {
-      if (two_.connection().reserve(bytes).empty()) {
-        drain();
-        return;
-      }
-      two_.connection().commit(bytes);
-    }
-    from.flush();
-    const Instant handed = monotonic_now();
-    (void)sender.do_work(handed);
-    const Instant sent = monotonic_now();
-    (void)receiver.do_work(sent);
-    const Instant received = monotonic_now();
-    const int got = to.poll(ignore);
-    const Instant polled = monotonic_now();
-    (void)to.poll(ignore);
-    const Instant polled_again = monotonic_now();
-    if (got != messages || two_.bytes_sent(1) != acked_before) return drain();
-    // Its acknowledgement is held back for a while.
-    Instant turn, after;
-    do {
-      turn = monotonic_now();
-      if (receiver.do_work(turn) == 0) idle_.push_back(ns_between(turn, monotonic_now()));
-      after = monotonic_now();
-    } while (two_.bytes_sent(1) == acked_before && turn - received < 10_ms);
-    if (two_.bytes_sent(1) == acked_before) return drain();
-    const Instant acknowledging = monotonic_now();
-    (void)sender.do_work(acknowledging);
-    const Instant acknowledged = monotonic_now();
-    hand_over_.push_back(ns_between(begin, handed));
-    send_.push_back(ns_between(handed, sent));
-    receive_.push_back(ns_between(sent, received));
-    poll_.push_back(ns_between(received, polled) - ns_between(polled, polled_again));
-    acknowledge_.push_back(ns_between(turn, after));
-    acknowledged_.push_back(ns_between(acknowledging, acknowledged));
-    frame_bytes_.push_back(static_cast<double>(two_.bytes_sent(0) - sent_before));
-    ack_bytes_.push_back(static_cast<double>(two_.bytes_sent(1) - acked_before));
+    two_.pause(true);
+    take_undisturbed(bytes, messages);
+    two_.pause(false);
     drain();
   }
 
@@ -138,6 +135,53 @@ class TurnSamples {
   }
 
  private:
+  void take_undisturbed(std::uint32_t bytes, int messages) {
+    proxy::Endpoint& from = two_.endpoint(0);
+    proxy::Endpoint& to = two_.endpoint(1);
+    proxy::Worker& sender = two_.proxy(0);
+    proxy::Worker& receiver = two_.proxy(1);
+    const auto ignore = [](proxy::Connection&, ByteView) {};
+    const std::uint64_t sent_before = two_.bytes_sent(0);
+    const std::uint64_t acked_before = two_.bytes_sent(1);
+    const Instant begin = monotonic_now();
+    for (int m = 0; m < messages; ++m) {
+      if (two_.connection().reserve(bytes).empty()) return;
+      two_.connection().commit(bytes);
+    }
+    from.flush();
+    const Instant handed = monotonic_now();
+    (void)sender.do_work(handed);
+    const Instant sent = monotonic_now();
+    (void)receiver.do_work(sent);
+    const Instant received = monotonic_now();
+    const int got = to.poll(ignore);
+    const Instant polled = monotonic_now();
+    (void)to.poll(ignore);
+    const Instant polled_again = monotonic_now();
+    // However late it is, the acknowledgement is delayed for a turn at the time at which the message arrived.
+    const int idle_work = receiver.do_work(sent);
+    const Instant idled = monotonic_now();
+    if (got != messages || idle_work != 0 || two_.bytes_sent(1) != acked_before) return;
+    idle_.push_back(ns_between(polled_again, idled));
+    Instant turn, after;
+    do {
+      turn = monotonic_now();
+      if (receiver.do_work(turn) == 0) idle_.push_back(ns_between(turn, monotonic_now()));
+      after = monotonic_now();
+    } while (two_.bytes_sent(1) == acked_before && turn - received < 10_ms);
+    if (two_.bytes_sent(1) == acked_before) return;
+    const Instant acknowledging = monotonic_now();
+    (void)sender.do_work(acknowledging);
+    const Instant acknowledged = monotonic_now();
+    hand_over_.push_back(ns_between(begin, handed));
+    send_.push_back(ns_between(handed, sent));
+    receive_.push_back(ns_between(sent, received));
+    poll_.push_back(ns_between(received, polled) - ns_between(polled, polled_again));
+    acknowledge_.push_back(ns_between(turn, after));
+    acknowledged_.push_back(ns_between(acknowledging, acknowledged));
+    frame_bytes_.push_back(static_cast<double>(two_.bytes_sent(0) - sent_before));
+    ack_bytes_.push_back(static_cast<double>(two_.bytes_sent(1) - acked_before));
+  }
   // Until nothing of this sample is in flight any more.
   void drain() {
     const auto ignore = [](proxy::Connection&, ByteView) {};
