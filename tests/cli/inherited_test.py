@@ -8,7 +8,9 @@ and a program alone are started in each of the states below and must do what the
 import json
 import os
 import pathlib
+import re
 import resource
+import select
 import signal
 import subprocess
 import sys
@@ -167,23 +169,25 @@ class Inherited(unittest.TestCase):
         return links
 
     def endless(self, ignored):
-        """An endless run with these signals ignored, once it computes."""
+        """An endless run with these signals ignored, once both programs have joined the machine: they handle SIGQUIT."""
         run = start(lambda: ignore(ignored), BIN / "braid", "run", "--quiet", "jacobi", *ENDLESS)
         self.addCleanup(lambda: (run.kill(), run.communicate()))
-        wait_for(lambda: len([line for line in self.descendants(run.pid) if "jacobi" in line]) == 2)
-        time.sleep(0.3)
+        wait_for(lambda: self.programs_with_handler(run.pid, "jacobi", signal.SIGQUIT) == 2)
         return run
 
     @staticmethod
-    def descendants(pid):
-        """Command lines of the process's children."""
-        lines = []
+    def programs_with_handler(pid, name, number):
+        """How many of the process's children run this program and handle this signal."""
+        count = 0
         for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
             try:
-                lines.append(pathlib.Path(f"/proc/{child}/cmdline").read_text())
-            except FileNotFoundError:
-                pass
-        return [line for line in lines if "run\0" not in line]
+                words = pathlib.Path(f"/proc/{child}/cmdline").read_text()
+                caught = re.search(r"^SigCgt:\s*(\w+)$", pathlib.Path(f"/proc/{child}/status").read_text(), re.MULTILINE)
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if name in words and "run\0" not in words and int(caught[1], 16) & 1 << number - 1:
+                count += 1
+        return count
 
     def test_signals_that_the_parent_ignores_do_not_end_a_run(self):
         for number in (signal.SIGHUP, signal.SIGINT):
@@ -197,11 +201,17 @@ class Inherited(unittest.TestCase):
     def test_programs_report_at_sigquit_though_a_shell_runs_them_in_the_background(self):
         run = self.endless({signal.SIGINT, signal.SIGQUIT})
         run.send_signal(signal.SIGQUIT)
-        time.sleep(1)
+        errors = ""
+
+        def all_reported():
+            nonlocal errors
+            if select.select([run.stderr], [], [], 0)[0]:
+                errors += os.read(run.stderr.fileno(), 65536).decode()
+            return all(f"compute node {node} " in errors for node in range(4))
+
+        wait_for(all_reported)
         run.terminate()
-        _, _, errors = finish(run)
-        for node in range(4):
-            self.assertIn(f"compute node {node} ", errors)
+        finish(run)
 
     def test_braidd_in_the_background_of_a_shell_outlives_control_c(self):
         config = self.folder / "node.json"
