@@ -28,9 +28,10 @@ class Latencies {
   double mean_us() const;
   double deviation_us() const;  // standard deviation
 
-  // Who waits for an answer before it asks again asks less often while answers are late, and so counts a delay once that
-  // others would have met several times (coordinated omission). This adds what requests every `interval` would have
-  // seen: for each latency of several intervals, also those that are one, two, ... intervals shorter.
+  // A program that waits for each answer before its next request sends fewer requests while answers are late. It counts
+  // once a delay that requests at fixed intervals would meet several times (coordinated omission). This adds the
+  // latencies of requests every `interval`: for each latency of several intervals also those that are one, two, ...
+  // intervals shorter.
   Latencies corrected(Duration interval) const;
 
   // "     Value   Percentile   TotalCount 1/(1-Percentile)", in microseconds, and the mean, the deviation and the
@@ -47,7 +48,8 @@ class Latencies {
   Duration max_{};
 };
 
-// What the scheduler did to the calling thread since the construction: delays that are not the program's own.
+// Counts how often and how long the calling thread has waited for a processor since the construction: delays that the
+// program did not cause.
 class SchedulerGaps {
  public:
   SchedulerGaps();

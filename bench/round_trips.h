@@ -26,7 +26,7 @@ double round_trip_us(int trips, Latencies* each, Trip&& trip) {
   return (monotonic_now() - begin).us() / trips;
 }
 
-// The times of one kind of round trip, and what the scheduler did to the thread that measured them.
+// The times of one kind of round trip, and how long the thread that measured them waited for a processor.
 struct TripTimes {
   Latencies latencies;
   SchedulerGaps::Gaps gaps;

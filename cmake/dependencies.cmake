@@ -31,7 +31,7 @@ foreach(library backtrace supc++)
 endforeach()
 execute_process(COMMAND ${BRAID_GCC} -print-file-name=include OUTPUT_VARIABLE BRAID_GCC_INCLUDE OUTPUT_STRIP_TRAILING_WHITESPACE)
 
-# What only tests/ and bench/ need. BRAID_TESTS=AUTO configures the two where this is there.
+# Packages that only tests/ and bench/ need. BRAID_TESTS=AUTO configures the two where these are installed.
 if(BRAID_TESTS STREQUAL "AUTO")
   find_package(GTest QUIET)
   find_package(benchmark QUIET)

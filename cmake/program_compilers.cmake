@@ -31,7 +31,7 @@ function(braid_collect_link_words target seen_variable words_variable)
   set(${words_variable} "${words}" PARENT_SCOPE)
 endfunction()
 
-# What follows a program's own words to link it with `library`.
+# Sets `variable` to the words that link a program with `library`; they come after the program's own.
 function(braid_link_words library variable)
   set(seen "")
   set(words "")

@@ -1,8 +1,8 @@
 // Puts fragments of IPv4 packets together again (RFC 791, 815): in any order, with duplicates, in bounded
 // memory.
 //
-// Whatever overlaps discards the whole packet (RFC 5722): an honest sender never makes it, and each choice of
-// what to keep has been an attack. The same bytes once more are a duplicate and do no harm. An identification
+// Overlapping fragments discard the whole packet (RFC 5722): an honest sender makes none, and every rule for what
+// to keep has been attacked. The same bytes once more are a duplicate and do no harm. An identification
 // of 16 bits comes round in a second at the speed of a LAN (RFC 4963), so an incomplete packet is given up
 // long before the minute that RFC 1122 speaks of.
 //

@@ -202,7 +202,7 @@ class SubConnection {
   std::size_t write_hello(Instant now, MutableBytes room, std::uint64_t* sum);
   std::size_t write_new(Instant now, MutableBytes room, std::uint64_t* sum);
   std::size_t write_lost(Instant now, Seq seq, MutableBytes room, std::uint64_t* sum);
-  // Whatever is due without records: an acknowledgement, a probe, a Close.
+  // A packet without records that is due: an acknowledgement, a probe, a Close.
   std::size_t write_due(Instant now, MutableBytes room, std::uint64_t* sum);
   void data_left(Instant now);
 

@@ -2,8 +2,8 @@
 # those of the libraries compiled once more, with mutants that can be switched on (base/mutant.h). The libraries are
 # shared by all such programs.
 #
-# What its checkers notice is the same under a sanitizer, so there it is built only when it is named; and the caller adds
-# no test.
+# Its checkers notice the same faults under a sanitizer. There it is built only when it is named, and the caller adds no
+# test.
 function(braid_mutant_program name)
   cmake_parse_arguments(arg "" "" "LIBRARIES;DEPENDS" ${ARGN})
   set(mutants)

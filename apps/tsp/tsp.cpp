@@ -63,8 +63,8 @@ class Map {
     for (unsigned city = 0; city < cities_; ++city) path.bound += nearest_[city];
     return path;
   }
-  // `path` and one city more. What is not known yet of a tour is one way out of its last city and out of each
-  // that it has not visited: each at least to the nearest one.
+  // `path` and one city more. The rest of a tour leaves its last city and each that it has not visited once: each of
+  // these ways is at least as long as that to the nearest city.
   Path extended(const Path& path, unsigned city) const {
     Path longer = path;
     const unsigned last = path.cities[path.count - 1];

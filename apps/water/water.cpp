@@ -57,7 +57,7 @@ class FoundForces {
   Sum energy_;
 };
 
-// What a compute node's work has to do with the others'. In the sequential run there are none; ...
+// How a compute node shares the work with the others. In the sequential run there are none; ...
 class Alone {
  public:
   explicit Alone(const Model& model) : model_(model) {}

@@ -29,8 +29,8 @@ using MakeQueue = std::function<std::unique_ptr<NicQueue>(LinkId link, unsigned 
 
 class Links {
  public:
-  // MAC addresses that devices have and `config` does not say are filled in there. What came of steering is
-  // counted. An error names the key to change.
+  // Fills in MAC addresses that `config` leaves out and the devices have. Counts how frames are
+  // steered to each proxy. An error names the key to change.
   static Result<std::unique_ptr<Links>> open(NodeConfig& config, NodeCounters& counters,
                                              const MakeQueue& make_queue);
   // After the queues.

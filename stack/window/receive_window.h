@@ -69,8 +69,8 @@ class ReceiveWindow {
       const unsigned shift = first.value() % 64;
       words[w] = words_[word(first)] >> shift;
       if (shift != 0) words[w] |= words_[word(first + 64)] << (64 - shift);
-      // The ring's last word runs into the first. What it has no packet for is clear: delivered() leaves no
-      // bits behind the edge.
+      // The ring's last word runs into the first. Bits without a packet are clear: delivered() leaves none behind
+      // the edge.
     }
     return used;
   }

@@ -256,7 +256,7 @@ class SendWindow {
         else if (round_trip > Duration())
           loss_due_ = earlier(loss_due_, candidate.sent + its_time);
       }
-      // Whatever follows one that was sent once was sent later than it.
+      // All packets after one that was sent only once were sent later than it.
       if (!overtaken && candidate.times == 1) break;
     }
     if (lost_ != lost_before && reordering_ > 0 && --reordering_ == 0) reorder_window_ = 1;

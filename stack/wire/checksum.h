@@ -16,7 +16,7 @@
 
 namespace braid::stack {
 
-// Who has verified the checksum of an arriving packet.
+// The verifier of an arriving packet's checksum.
 enum class ChecksumBy : std::uint8_t {
   kSoftware,  // not verified yet: the parser does it
   kHardware,  // the NIC verified it and found it right

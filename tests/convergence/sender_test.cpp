@@ -117,8 +117,8 @@ TEST(Sender, PiecesAreAQuarterOfTheWindowAtMost) {  // CV-2
   EXPECT_DEATH((void)s.place(1025), "max_piece_bytes");
 }
 
-// Whatever sizes are sent: when the receiver has taken everything and returned credit by the rule of a
-// quarter, the next piece has a place. Also when it holds the last message that it was given.
+// Messages have random sizes. When the receiver has taken everything and returned credit by the rule of a
+// quarter, there is room for the next piece. Also when it holds the last message that it was given.
 TEST(Sender, NeverStarves) {  // CV-2, CV-3
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

@@ -139,7 +139,7 @@ void Arena::keep() {
   find_untouched();
   for (std::size_t i = 0; i < range_count_; ++i)
     raw_copy(ranges_[i].image, ranges_[i].begin, ranges_[i].bytes);
-  // What was released before is not used again, so that every block is either kept or not.
+  // Blocks that were released before are not used again, so that every block is either kept or not.
   for (Queue& queue : queues_) queue = {};
 }
 

@@ -47,7 +47,7 @@ class Arena {
 
   // Memory outside the arena that keep() and restore() cover too, as long as the program runs.
   void add(void* begin, std::size_t bytes);
-  // What is allocated now, and its contents, are what restore() goes back to.
+  // Makes the present blocks and their contents the state that restore() goes back to.
   void keep();
   // Releases what was allocated since keep(), and undoes every change of the rest. Without keep(): empty.
   void restore();

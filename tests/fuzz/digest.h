@@ -1,4 +1,5 @@
-// What the code under test did with an input. replay.cpp compares it when the input runs again after others.
+// A digest of the results that the code under test gave for an input. replay.cpp runs the input again after others and
+// compares the two.
 #pragma once
 
 #include <bit>

@@ -299,7 +299,7 @@ inline std::vector<std::byte> make_engine_message(Draw& draw,
 // One operation of a fuzzer, as it reads it.
 using MakeOperation = std::vector<std::byte> (*)(Draw&);
 
-// What LLVMFuzzerCustomMutator() returns for a fuzzer with such operations.
+// Mutates an input of such operations in place and returns its new size: the body of LLVMFuzzerCustomMutator().
 inline std::size_t custom_mutation(std::uint8_t* data, std::size_t size, std::size_t max_size, unsigned seed,
                                    MakeOperation make) {
   const Arena::Pause pause;

@@ -1,5 +1,5 @@
-// What the fuzzers' mutators make: frames that our parsers accept, with every field changed sooner or later, and lengths
-// that are wrong by one.
+// The fuzzers' mutators make frames that our parsers accept, change every field sooner or later, and make lengths that are
+// wrong by one.
 #include "tests/fuzz/mutator.h"
 
 #include <gtest/gtest.h>

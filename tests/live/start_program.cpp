@@ -1,4 +1,4 @@
-// Joins a run and leaves it. What fails while it joins is the runtime's matter; what fails later, the program's.
+// Joins a run and leaves it. The runtime reports failures while it joins; later ones are the program's.
 #include <dlfcn.h>
 
 #include "dsm/api.h"

@@ -106,7 +106,7 @@ TEST_F(SendLaneTest, DescriptorWithoutDataTakesNone) {
   EXPECT_EQ(push(1), 128u);
 }
 
-// Whatever is sent and given back, no byte belongs to two pieces at once.
+// Pieces of random sizes are sent and given back: no byte belongs to two of them at once.
 TEST_F(SendLaneTest, PiecesInFlightNeverOverlap) {
   struct Piece {
     std::uint32_t begin, end;

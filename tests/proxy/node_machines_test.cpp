@@ -377,8 +377,8 @@ TEST(OtherMachines, IntroductionsAreReadBackAndInvalidBytesRefused) {  // CN-13
   EXPECT_FALSE(parse_introduction(twice));
 }
 
-// Whatever datagrams come, in whatever order with everything else: each wish gets one answer, and every slot
-// is free again in the end.
+// Random datagrams come in random order with everything else. Each request gets one answer, and every slot is
+// free again in the end.
 TEST(OtherMachines, NoDatagramCrashesANode) {  // CN-13, CN-14
   constexpr std::uint64_t kSeed = 20261121;
   SCOPED_TRACE(kSeed);

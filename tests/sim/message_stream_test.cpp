@@ -46,7 +46,7 @@ TEST(MessageContents, FollowFromStreamNumberAndLength) {
   EXPECT_EQ(one.of(3, 4, 0).size(), 0u);
 }
 
-TEST(MessageStream, WhatWasSentArrivesOnce) {
+TEST(MessageStream, EveryMessageArrivesOnce) {
   Fixture f;
   const auto first = f.send(100), second = f.send(3);
   EXPECT_TRUE(f.stream.is_missing_any());

@@ -229,7 +229,7 @@ TEST(Reassembly, ReusedIdentificationIsANewPacket) {  // IP-2
   EXPECT_EQ(r.bytes(), fresh.payload);
 }
 
-// Whatever arrives, whole packets are those of a sender, and memory stays what it was.
+// Fragments arrive in any mixture. Whole packets are those of a sender, and the memory in use stays constant.
 TEST(Reassembly, AnyMixtureOfFragmentsYieldsOnlySentPackets) {  // IP-2
   std::uint64_t complete = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {

@@ -1,5 +1,5 @@
-// Whatever arrives, no parser reads outside its view, and what it hands out lies inside. Inputs end at a page
-// that nobody may touch, so one byte too many is a crash.
+// For any input a parser reads only inside its view, and the views that it returns lie inside it. An input ends
+// at a page without access, so one byte too many is a crash.
 #include <gtest/gtest.h>
 
 #include "stack/wire/arp.h"
