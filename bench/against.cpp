@@ -74,8 +74,21 @@ Result<std::vector<Compared>> compare(const std::string& ours, const std::string
   return compared;
 }
 
-int run_against(const std::string& other, const std::vector<std::string>& arguments, int rounds) {
-  const Result<std::vector<Compared>> compared = compare("/proc/self/exe", other, arguments, rounds);
+void OutputOptions::add_to(CLI::App& app) {
+  app.add_option("--json", json, "write the figures there too")->type_name("FILE");
+  app.add_option("--percentiles", percentiles,
+                 "write the latencies of each operation there too, as HdrHistogram prints them")
+      ->check(CLI::ExistingDirectory);
+  app.add_option("--against", against,
+                 "another build of this program: run both alternately and print the ratios of their figures")
+      ->check(CLI::ExistingFile);
+}
+
+std::optional<int> run_against(const OutputOptions& options, int argc, char** argv, int rounds) {
+  if (options.against.empty()) return {};
+  const Result<std::vector<Compared>> compared =
+      compare("/proc/self/exe", options.against,
+              arguments_without(argc, argv, {"--against", "--rounds", "--json"}), rounds);
   if (!compared) {
     fmt::print(stderr, "--against: {}\n", compared.error().text);
     return 1;

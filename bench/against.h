@@ -1,6 +1,9 @@
-// Two builds of a benchmark, alternately: other load of the machine affects both alike.
+// Two builds of a benchmark, alternately: other load of the machine affects both alike. And the options that every
+// benchmark has for it and for its output.
 #pragma once
 
+#include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,8 +23,18 @@ struct Compared {
 Result<std::vector<Compared>> compare(const std::string& ours, const std::string& other,
                                       const std::vector<std::string>& arguments, int rounds);
 
-// For main(): compares this program with `other`, prints a table with the ratios, and returns the exit status.
-int run_against(const std::string& other, const std::vector<std::string>& arguments, int rounds);
+// --json, --percentiles and --against. Empty: not given.
+struct OutputOptions {
+  std::string json;         // file
+  std::string percentiles;  // folder
+  std::string against;      // program
+
+  void add_to(CLI::App& app);
+};
+
+// For main(), after its options are parsed: with --against, compares this program with the other build, prints a table with
+// the ratios, and returns the exit status.
+std::optional<int> run_against(const OutputOptions& options, int argc, char** argv, int rounds);
 
 // The command line without its first word, and without these options and their values.
 std::vector<std::string> arguments_without(int argc, char** argv, const std::vector<std::string>& options);

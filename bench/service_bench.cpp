@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <atomic>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,9 +52,7 @@ struct Options {
   std::uint32_t bytes = 64;
   std::uint32_t large_bytes = 8192;
   int large_messages = 50'000;
-  std::string json;
-  std::string percentiles;  // folder
-  std::string against;
+  bench::OutputOptions output;
 };
 
 // Shared by the two sides of a measurement.
@@ -280,10 +279,11 @@ bool report(const Options& o, const Results& r) {
   bench::print_trip_line("service", r.trip_times);
   bench::print_trip_line("bare", r.trip_times_bare);
   Result<void> written;
-  if (!o.percentiles.empty()) written = r.trip_times.latencies.write(o.percentiles + "/service.hgrm");
-  if (!o.percentiles.empty() && written)
-    written = r.trip_times_bare.latencies.write(o.percentiles + "/bare.hgrm");
-  if (!o.json.empty() && written) {
+  if (!o.output.percentiles.empty())
+    written = r.trip_times.latencies.write(o.output.percentiles + "/service.hgrm");
+  if (!o.output.percentiles.empty() && written)
+    written = r.trip_times_bare.latencies.write(o.output.percentiles + "/bare.hgrm");
+  if (!o.output.json.empty() && written) {
     const nlohmann::json json = {{"round_trip_us", median(r.trip)},
                                  {"bare_round_trip_us", median(r.trip_bare)},
                                  {"round_trip_over_bare", median(r.trip) / median(r.trip_bare)},
@@ -291,7 +291,7 @@ bool report(const Options& o, const Results& r) {
                                  {"bare_one_way_million_per_s", median(r.messages_bare)},
                                  {"large_one_way_gb_per_s", median(r.large)},
                                  {"round_trip_p99_us", r.trip_times.latencies.percentile(0.99).us()}};
-    written = bench::write_text(o.json, json.dump(2) + "\n");
+    written = bench::write_text(o.output.json, json.dump(2) + "\n");
   }
   if (!written) fmt::print(stderr, "service_bench: {}\n", written.error().text);
   return written.ok();
@@ -384,17 +384,9 @@ int main(int argc, char** argv) {
   app.add_option("--bytes", options.bytes, "of a message")
       ->check(CLI::Range(0, 16384))
       ->capture_default_str();
-  app.add_option("--json", options.json, "write the figures there too")->type_name("FILE");
-  app.add_option("--percentiles", options.percentiles,
-                 "write the round trips there too, as HdrHistogram prints them")
-      ->check(CLI::ExistingDirectory);
-  app.add_option("--against", options.against,
-                 "another build of this program: run both alternately and print the ratios of their figures")
-      ->check(CLI::ExistingFile);
+  options.output.add_to(app);
   CLI11_PARSE(app, argc, argv);
-  if (!options.against.empty())
-    return braid::bench::run_against(
-        options.against, braid::bench::arguments_without(argc, argv, {"--against", "--rounds", "--json"}),
-        options.rounds);
+  if (const std::optional<int> status = braid::bench::run_against(options.output, argc, argv, options.rounds))
+    return *status;
   return braid::run(options);
 }

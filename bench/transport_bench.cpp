@@ -23,6 +23,7 @@
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,9 +55,7 @@ struct Options {
   bool busy = false;
   bool memif = true;
   bool realtime = false;
-  std::string json;
-  std::string percentiles;  // folder
-  std::string against;
+  bench::OutputOptions output;
 };
 
 // The systems of one process, the near one or the far one.
@@ -145,10 +144,10 @@ bool report_trip_times(const Options& o, const std::vector<std::string>& names, 
     for (const auto& [key, share] :
          {std::pair("p50", 0.5), std::pair("p99", 0.99), std::pair("p99.9", 0.999)})
       json["systems"][name]["round_trip_us_percentiles"][key] = times.latencies.percentile(share).us();
-    if (o.percentiles.empty()) continue;
+    if (o.output.percentiles.empty()) continue;
     std::string file = name;
     std::replace(file.begin(), file.end(), ' ', '-');
-    const Result<void> done = times.latencies.write(fmt::format("{}/{}.hgrm", o.percentiles, file));
+    const Result<void> done = times.latencies.write(fmt::format("{}/{}.hgrm", o.output.percentiles, file));
     if (!done) fmt::print(stderr, "transport_bench: {}\n", done.error().text);
     written = written && done.ok();
   }
@@ -175,7 +174,7 @@ bool run_near_side(const Options& o, bench::Shared& shared, std::vector<bench::N
   nlohmann::json json = bench::json_of(quiet);
   if (third != nullptr) bench::print_busy(quiet, busy, json);
   if (!report_trip_times(o, names, near, json)) return false;
-  return o.json.empty() || write_json(json, o.json);
+  return o.output.json.empty() || write_json(json, o.output.json);
 }
 
 int run(const Options& o) {
@@ -226,17 +225,9 @@ int main(int argc, char** argv) {
   app.add_flag("--busy", options.busy, "every round also with a third busy process");
   app.add_flag("--memif,!--no-memif", options.memif, "over DPDK's memif too")->capture_default_str();
   app.add_flag("--realtime", options.realtime, "before all other programs of the machine (needs root)");
-  app.add_option("--json", options.json, "write the figures there too")->type_name("FILE");
-  app.add_option("--percentiles", options.percentiles,
-                 "write each system's round trips there too, as HdrHistogram prints them")
-      ->check(CLI::ExistingDirectory);
-  app.add_option("--against", options.against,
-                 "another build of this program: run both alternately and print the ratios of their figures")
-      ->check(CLI::ExistingFile);
+  options.output.add_to(app);
   CLI11_PARSE(app, argc, argv);
-  if (!options.against.empty())
-    return braid::bench::run_against(
-        options.against, braid::bench::arguments_without(argc, argv, {"--against", "--rounds", "--json"}),
-        options.rounds);
+  if (const std::optional<int> status = braid::bench::run_against(options.output, argc, argv, options.rounds))
+    return *status;
   return braid::run(options);
 }
