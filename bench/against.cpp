@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -22,9 +23,10 @@ namespace {
 
 using Numbers = std::map<std::string, std::vector<double>>;
 
-Result<void> run_once(const std::string& program, std::vector<std::string> words) {
+// `words` from the program on.
+Result<void> run_once(std::vector<std::string> words) {
+  const std::string program = words.front();
   std::vector<char*> argv;
-  words.insert(words.begin(), program);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   posix_spawn_file_actions_t actions;
@@ -40,13 +42,24 @@ Result<void> run_once(const std::string& program, std::vector<std::string> words
   return {};
 }
 
+// The command that runs a program, by `braid run` if that is to have options.
+std::vector<std::string> command(const std::string& program, const std::vector<std::string>& run_options) {
+  if (run_options.empty()) return {program};
+  const std::filesystem::path path = std::filesystem::canonical(program);
+  std::vector<std::string> words = {path.parent_path() / "braid", "run", "--quiet"};
+  words.insert(words.end(), run_options.begin(), run_options.end());
+  words.push_back(path);
+  return words;
+}
+
 Result<void> measure(const std::string& program, const std::vector<std::string>& arguments,
-                     Numbers* numbers) {
+                     const std::vector<std::string>& run_options, Numbers* numbers) {
   const std::string file =
       fmt::format("{}/braid-against-{}.json", std::filesystem::temp_directory_path().string(), ::getpid());
-  std::vector<std::string> words = arguments;
+  std::vector<std::string> words = command(program, run_options);
+  words.insert(words.end(), arguments.begin(), arguments.end());
   words.insert(words.end(), {"--rounds", "1", "--json", file});
-  const Result<void> has_run = run_once(program, words);
+  const Result<void> has_run = run_once(words);
   std::ifstream in(file);
   const nlohmann::json json = nlohmann::json::parse(in, nullptr, false);
   ::unlink(file.c_str());
@@ -61,11 +74,14 @@ Result<void> measure(const std::string& program, const std::vector<std::string>&
 }  // namespace
 
 Result<std::vector<Compared>> compare(const std::string& ours, const std::string& other,
-                                      const std::vector<std::string>& arguments, int rounds) {
+                                      const std::vector<std::string>& arguments, int rounds,
+                                      const std::vector<std::string>& run_options) {
   Numbers our_numbers, other_numbers;
   for (int round = 0; round < rounds; ++round) {
-    if (const Result<void> done = measure(ours, arguments, &our_numbers); !done) return done.error();
-    if (const Result<void> done = measure(other, arguments, &other_numbers); !done) return done.error();
+    if (const Result<void> done = measure(ours, arguments, run_options, &our_numbers); !done)
+      return done.error();
+    if (const Result<void> done = measure(other, arguments, run_options, &other_numbers); !done)
+      return done.error();
   }
   std::vector<Compared> compared;
   for (const auto& [name, values] : our_numbers)
@@ -84,11 +100,16 @@ void OutputOptions::add_to(CLI::App& app) {
       ->check(CLI::ExistingFile);
 }
 
-std::optional<int> run_against(const OutputOptions& options, int argc, char** argv, int rounds) {
+std::optional<int> run_against(const OutputOptions& options, int argc, char** argv, int rounds,
+                               const std::vector<std::string>& run_options) {
   if (options.against.empty()) return {};
+  if (!run_options.empty() && std::getenv("BRAID_CLUSTER") != nullptr) {
+    fmt::print(stderr, "--against: start this program without `braid run`: it runs both builds with it\n");
+    return 1;
+  }
   const Result<std::vector<Compared>> compared =
       compare("/proc/self/exe", options.against,
-              arguments_without(argc, argv, {"--against", "--rounds", "--json"}), rounds);
+              arguments_without(argc, argv, {"--against", "--rounds", "--json"}), rounds, run_options);
   if (!compared) {
     fmt::print(stderr, "--against: {}\n", compared.error().text);
     return 1;

@@ -18,10 +18,12 @@ struct Compared {
   double other = 0;
 };
 
-// Runs two programs in turn, `rounds` times each, with `arguments`, "--rounds 1" and "--json FILE". An error: a program could
-// not be run, failed, or wrote no JSON.
+// Runs two programs in turn, `rounds` times each, with `arguments`, "--rounds 1" and "--json FILE". With `run_options` not
+// empty each is started by `braid run` with these options, by the braid in its own folder. An error: a program could not
+// be run, failed, or wrote no JSON.
 Result<std::vector<Compared>> compare(const std::string& ours, const std::string& other,
-                                      const std::vector<std::string>& arguments, int rounds);
+                                      const std::vector<std::string>& arguments, int rounds,
+                                      const std::vector<std::string>& run_options = {});
 
 // --json, --percentiles and --against. Empty: not given.
 struct OutputOptions {
@@ -33,8 +35,9 @@ struct OutputOptions {
 };
 
 // For main(), after its options are parsed: with --against, compares this program with the other build, prints a table with
-// the ratios, and returns the exit status.
-std::optional<int> run_against(const OutputOptions& options, int argc, char** argv, int rounds);
+// the ratios, and returns the exit status. `run_options` as above; such a program is started without `braid run` then.
+std::optional<int> run_against(const OutputOptions& options, int argc, char** argv, int rounds,
+                               const std::vector<std::string>& run_options = {});
 
 // The command line without its first word, and without these options and their values.
 std::vector<std::string> arguments_without(int argc, char** argv, const std::vector<std::string>& options);

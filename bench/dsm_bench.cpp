@@ -3,16 +3,20 @@
 //
 //     braid run --clusters 2 --compute 1 --proxies 1 dsm_bench
 //
-// Cluster 0 measures, cluster 1 is the home of all pages. Medians over the pages of a round; pages were here
+// Cluster 0 measures, cluster 1 is the home of all pages. Medians over the pages of all rounds; pages were here
 // before and have been invalidated, so what is measured is the protocol and not the first touch of memory. They are
 // accessed in no order that the protocol recognises, or it would fetch them ahead (PG-25).
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <vector>
+#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/clock.h"
+#include "bench/against.h"
+#include "bench/latency_report.h"
+#include "bench/round_trips.h"
 #include "dsm/api.h"
 #include "dsm/live/trace.h"
 
@@ -20,38 +24,47 @@ namespace {
 
 using namespace braid;       // NOLINT
 using namespace braid::dsm;  // NOLINT
+using bench::Latencies;
+using bench::Operation;
+using bench::time_of;
 
 constexpr std::size_t kWordsPerPage = 4096 / sizeof(std::uint64_t);
 // A prime, and more than the pages: its multiples reach every page once.
 constexpr std::size_t kStep = 611'953;
 
-class Samples {
- public:
-  void add(Duration d) { ns_.push_back(d.ns()); }
-  double us(double quantile) {
-    std::sort(ns_.begin(), ns_.end());
-    return static_cast<double>(
-               ns_[static_cast<std::size_t>(quantile * static_cast<double>(ns_.size() - 1))]) /
-           1e3;
-  }
+// The faults of one kind: the whole, and its parts.
+struct Faults {
+  Operation all;
+  Latencies entry, request, reply, install, back;
 
- private:
-  std::vector<std::int64_t> ns_;
+  void add(Instant before, const FaultStamps& s, Instant after, Latencies* round) {
+    entry.record(s.entered - before);
+    request.record(s.requested - s.entered);
+    reply.record(s.answered - s.requested);
+    install.record(s.installed - s.answered);
+    back.record(after - s.installed);
+    round->record(after - before);
+  }
+  void print(const char* what) const {
+    fmt::print("{:<34}", what);
+    for (const Latencies* part : {&entry, &request, &reply, &install, &back, &all.all})
+      fmt::print(" {:8.2f}", part->percentile(0.5).us());
+    fmt::print("\n");
+  }
 };
 
-struct FaultSamples {
-  Samples entry, request, reply, install, back, all;
-  void add(Instant before, const FaultStamps& s, Instant after) {
-    entry.add(s.entered - before);
-    request.add(s.requested - s.entered);
-    reply.add(s.answered - s.requested);
-    install.add(s.installed - s.answered);
-    back.add(after - s.installed);
-    all.add(after - before);
-  }
-  void print(const char* what) {
-    fmt::print("{:<42} {:8.2f} {:8.2f} {:8.2f} {:8.2f} {:8.2f} | {:8.2f} {:8.2f}\n", what, entry.us(0.5),
-               request.us(0.5), reply.us(0.5), install.us(0.5), back.us(0.5), all.us(0.5), all.us(0.9));
+struct Figures {
+  Faults read, write, computed;
+  Operation lock;
+  Operation barrier, dirty;  // of which each is the mean of a row
+
+  bench::NamedOperations operations() const {
+    return {{"remote read fault", &read.all},
+            {"remote write fault", &write.all},
+            {"read fault, home computes", &computed.all},
+            {"lock and unlock, token here", &lock},
+            {"barrier, mean of 20", &barrier},
+            {"barrier with a dirty page", &dirty}};
   }
 };
 
@@ -68,33 +81,117 @@ struct Bench {
     }
     node.barrier();
   }
-  FaultSamples fault_all(bool write) const {
-    FaultSamples samples;
-    for (std::size_t n = 0; n < pages; ++n) {
-      const std::size_t p = n * kStep % pages;
-      const Instant before = monotonic_now();
-      if (write) {
-        word(p) = p;
-      } else {
-        [[maybe_unused]] const std::uint64_t seen = word(p);
+  // Every page, or `count` of them.
+  void fault(bool write, std::size_t count, Faults* faults) const {
+    faults->all.take([&](Latencies* round) {
+      for (std::size_t n = 0; n < count; ++n) {
+        const std::size_t p = n * kStep % pages;
+        const Instant before = monotonic_now();
+        if (write) {
+          word(p) = p;
+        } else {
+          [[maybe_unused]] const std::uint64_t seen = word(p);
+        }
+        const Instant after = monotonic_now();
+        if (latest_fault().entered >= before) faults->add(before, latest_fault(), after, round);
       }
-      const Instant after = monotonic_now();
-      if (latest_fault().entered >= before) samples.add(before, latest_fault(), after);
+    });
+  }
+  // One barrier alone tells little: the cluster that gathers it may find the other one there already. So the means of
+  // short rows of them. Each page is written at most once, because the only writer of a page soon has it to itself
+  // (PG-23).
+  void barriers(Node& node, bool dirty, Operation* rows) const {
+    constexpr std::size_t kBarriers = 20;
+    rows->take([&](Latencies* round) {
+      for (std::size_t n = 0; n + kBarriers <= std::max(pages, kBarriers);) {
+        node.barrier();
+        const Instant start = monotonic_now();
+        for (std::size_t i = 0; i < kBarriers; ++i, ++n) {
+          if (dirty && node.id() == 0) word(n * kStep % pages) = word(n * kStep % pages) + 1;
+          node.barrier(1);
+        }
+        round->record((monotonic_now() - start) / kBarriers);
+      }
+    });
+  }
+
+  // The same in both clusters; the figures are cluster 0's.
+  void round(Node& node, Figures& f) const {
+    const bool measures = node.id() == 0;
+    take_home(node);
+    if (measures) fault(false, pages, &f.read);
+    node.barrier();
+    take_home(node);
+    if (measures) fault(true, pages, &f.write);
+    node.barrier();
+
+    // The home's compute node computes: its server thread must wake up for every request.
+    take_home(node);
+    if (node.cluster() == 1 && node.local() == 0) {
+      const Instant until = monotonic_now() + Duration::ms(500);
+      while (monotonic_now() < until) continue;
     }
-    return samples;
+    if (measures) fault(false, std::min<std::size_t>(pages, 200), &f.computed);
+    node.barrier();
+
+    if (measures) {
+      f.lock.take([&](Latencies* calls) {
+        for (int i = 0; i < 1000; ++i) {
+          calls->record(time_of([&] {
+            node.lock(7);
+            node.unlock(7);
+          }));
+        }
+      });
+    }
+    node.barrier();
+    bring(node);
+    Operation not_measured;  // other compute nodes' rows
+    barriers(node, false, measures ? &f.barrier : &not_measured);
+    barriers(node, true, measures ? &f.dirty : &not_measured);
+  }
+  // Brings current copies of all pages to cluster 0.
+  void bring(Node& node) const {
+    take_home(node);
+    for (std::size_t p = 0; node.id() == 0 && p < pages; ++p) {
+      [[maybe_unused]] const std::uint64_t seen = word(p * kStep % pages);
+    }
+    node.barrier();
   }
 };
+
+void print(const Figures& f, int rounds) {
+  fmt::print("{:<34} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}\n",
+             fmt::format("microseconds, medians, {} rounds", rounds), "entry", "request", "reply", "install",
+             "return", "all");
+  f.read.print("remote read fault, home waits");
+  f.write.print("remote write fault, home waits");
+  f.computed.print("remote read fault, home computes");
+  fmt::print("{:<34} {:8.2f}\n", "lock and unlock, token here", f.lock.us());
+  fmt::print("{:<34} {:8.2f}\n", "barrier, in rows of 20", f.barrier.us());
+  fmt::print("{:<34} {:8.2f}  (write fault and release: {:.2f})\n\n", "barrier with one dirty page",
+             f.dirty.us(), f.dirty.us() - f.barrier.us());
+}
 
 }  // namespace
 
 int main(int argc, char** argv) {
   std::size_t pages = 1000;
+  int rounds = 1;
+  bench::OutputOptions output;
   CLI::App app("Latency of remote page faults and releases. Run it on two clusters of one compute node.",
                "dsm_bench");
-  app.add_option("--pages", pages, "Faults of each kind")
+  app.add_option("--pages", pages, "Faults of each kind in a round")
       ->check(CLI::Range(10, 20000))
       ->capture_default_str();
+  app.add_option("--rounds", rounds, "Times that all is measured")
+      ->check(CLI::Range(1, 99))
+      ->capture_default_str();
+  output.add_to(app);
   CLI11_PARSE(app, argc, argv);
+  if (const std::optional<int> status = bench::run_against(
+          output, argc, argv, rounds, {"--clusters", "2", "--compute", "1", "--proxies", "1"}))
+    return *status;
 
   init();
   if (clusters() < 2) {
@@ -103,73 +200,15 @@ int main(int argc, char** argv) {
   }
   const Bench bench{allocate<std::uint64_t>(pages * kWordsPerPage, Placement::on(1)), pages};
   trace_faults(true);
+  Figures figures;
   parallel([&](Node& node) {
-    const bool measures = node.id() == 0;
-    bench.take_home(node);
-    if (measures) (void)bench.fault_all(false);  // brings both clusters' memory into being
-    node.barrier();
-    bench.take_home(node);
-    FaultSamples read, write, computed;
-    if (measures) read = bench.fault_all(false);
-    node.barrier();
-    bench.take_home(node);
-    if (measures) write = bench.fault_all(true);
-    node.barrier();
-
-    // The home's compute node computes: its server thread must wake up for every request.
-    bench.take_home(node);
-    if (node.cluster() == 1 && node.local() == 0) {
-      const Instant until = monotonic_now() + Duration::ms(500);
-      while (monotonic_now() < until) continue;
-    }
-    if (measures) {
-      Bench some = bench;
-      some.pages = std::min<std::size_t>(pages, 200);
-      computed = some.fault_all(false);
-    }
-    node.barrier();
-
-    Samples lock_calls;
-    for (int i = 0; measures && i < 1000; ++i) {
-      const Instant before = monotonic_now();
-      node.lock(7);
-      node.unlock(7);
-      lock_calls.add(monotonic_now() - before);
-    }
-    node.barrier();
-
-    // One barrier alone tells little: the cluster that gathers it may find the other one there already. So:
-    // the median of short rows of them. Each page is written once, because the only writer of a page soon has it
-    // to itself (PG-23).
-    bench.take_home(node);
-    if (measures) (void)bench.fault_all(false);
-    const auto row = [&](bool dirty) {
-      constexpr std::size_t kBarriers = 20;
-      Samples rows;
-      for (std::size_t n = 0; n + kBarriers <= std::max(pages, kBarriers);) {
-        node.barrier();
-        const Instant start = monotonic_now();
-        for (std::size_t i = 0; i < kBarriers; ++i, ++n) {
-          volatile std::uint64_t& word = bench.word(n * kStep % pages);
-          if (dirty && measures) word = word + 1;
-          node.barrier(1);
-        }
-        rows.add((monotonic_now() - start) / kBarriers);
-      }
-      return rows.us(0.5);
-    };
-    const double clean = row(false);
-    const double dirty = row(true);
-    if (!measures) return;
-    fmt::print("{:<42} {:>8} {:>8} {:>8} {:>8} {:>8} | {:>8} {:>8}\n", "microseconds, medians", "entry",
-               "request", "reply", "install", "return", "all", "p90");
-    read.print("remote read fault, home waits");
-    write.print("remote write fault, home waits");
-    computed.print("remote read fault, home computes");
-    fmt::print("{:<42} {:8.2f}\n", "lock and unlock, token here", lock_calls.us(0.5));
-    fmt::print("{:<42} {:8.2f}\n", "barrier, in rows of 20", clean);
-    fmt::print("{:<42} {:8.2f}  (write fault and release: {:.2f})\n", "barrier with one dirty page", dirty,
-               dirty - clean);
+    bench.bring(node);  // brings both clusters' memory into being
+    for (int i = 0; i < rounds; ++i) bench.round(node, figures);
   });
-  return finish(0);
+  if (cluster() != 0) return finish(0);
+  print(figures, rounds);
+  bench::print_latencies("us", figures.operations());
+  nlohmann::json json = bench::percentiles_json(figures.operations());
+  json["write fault and release"]["median"] = figures.dirty.us() - figures.barrier.us();
+  return finish(bench::write_output("dsm_bench", output, json, figures.operations()) ? 0 : 1);
 }

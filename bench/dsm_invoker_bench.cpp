@@ -10,9 +10,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
-#include <vector>
+#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/clock.h"
+#include "bench/against.h"
+#include "bench/latency_report.h"
 #include "bench/round_trips.h"
 #include "bench/two_nodes.h"
 #include "bench/two_processes.h"
@@ -27,6 +30,7 @@ namespace {
 using namespace braid;       // NOLINT
 using namespace braid::dsm;  // NOLINT
 using bench::Latencies;
+using bench::Operation;
 using bench::time_of;
 
 constexpr std::size_t kWordsPerPage = 4096 / sizeof(std::uint64_t);
@@ -76,14 +80,25 @@ struct Beside {
 constexpr std::size_t kMany = 32;  // pages of one release
 
 struct Figures {
-  Latencies read_cold, read_again, write_cold, barrier, remote_lock, hand_off, fetch_add;
-  double release_us = 0;          // medians: what a barrier takes longer
-  double release_of_many_us = 0;  // of each of many pages
-};
+  Operation read_cold, read_again, write_cold, barrier, dirty, many_dirty, remote_lock, hand_off, fetch_add;
 
-double median_us(const Latencies& all) {
-  return all.percentile(0.5).us();
-}
+  // What a barrier takes longer because of dirty pages.
+  double release_us() const { return dirty.us() - barrier.us(); }
+  // Of each of many pages.
+  double release_of_many_us() const { return (many_dirty.us() - barrier.us()) / kMany; }
+
+  bench::NamedOperations operations() const {
+    return {{"read miss, cold", &read_cold},
+            {"read miss, again", &read_again},
+            {"write miss, cold", &write_cold},
+            {"barrier", &barrier},
+            {"barrier with a dirty page", &dirty},
+            {fmt::format("barrier with {} dirty pages", kMany), &many_dirty},
+            {"remote lock, uncontended", &remote_lock},
+            {"lock hand-off", &hand_off},
+            {"fetch-and-add", &fetch_add}};
+  }
+};
 
 class Bench {
  public:
@@ -93,87 +108,89 @@ class Bench {
         read_(allocate<std::uint64_t>(pages * kWordsPerPage, Placement::on(1))),
         written_(allocate<std::uint64_t>(pages * kWordsPerPage, Placement::on(1))) {}
 
-  Figures run(Node& node) {
-    Figures f;
-    f.read_cold = touch(node, read_, false);
+  void run(Node& node, Figures& f) {
+    touch(node, read_, false, &f.read_cold);
     if (node.cluster() == 1) {
       for (std::size_t p = 0; p < pages_; ++p) read_[p * kWordsPerPage] = p;
     }
-    f.read_again = touch(node, read_, false);
-    f.write_cold = touch(node, written_, true);
-    f.barrier = barriers(node, 0);
-    f.release_us = median_us(barriers(node, 1)) - median_us(f.barrier);
-    f.release_of_many_us = (median_us(barriers(node, kMany)) - median_us(f.barrier)) / kMany;
-    f.remote_lock = remote_locks(node);
-    f.hand_off = hand_offs(node);
-    f.fetch_add = fetch_adds(node);
-    return f;
+    touch(node, read_, false, &f.read_again);
+    touch(node, written_, true, &f.write_cold);
+    barriers(node, 0, &f.barrier);
+    barriers(node, 1, &f.dirty);
+    barriers(node, kMany, &f.many_dirty);
+    remote_locks(node, &f.remote_lock);
+    hand_offs(node, &f.hand_off);
+    fetch_adds(node, &f.fetch_add);
   }
 
  private:
   static constexpr int kTimes = 2000;
 
-  Latencies touch(Node& node, volatile std::uint64_t* data, bool write) const {
+  void touch(Node& node, volatile std::uint64_t* data, bool write, Operation* faults) const {
     node.barrier();
-    Latencies all;
-    // Downwards, or pages would come before they are missed.
-    for (std::size_t p = pages_; node.cluster() == 0 && p-- > 0;) {
-      all.record(time_of([&] {
-        if (write)
-          data[p * kWordsPerPage] = p;
-        else
-          (void)data[p * kWordsPerPage];
-      }));
-    }
+    faults->take([&](Latencies* round) {
+      // Downwards, or pages would come before they are missed.
+      for (std::size_t p = pages_; node.cluster() == 0 && p-- > 0;) {
+        round->record(time_of([&] {
+          if (write)
+            data[p * kWordsPerPage] = p;
+          else
+            (void)data[p * kWordsPerPage];
+        }));
+      }
+    });
     node.barrier();
-    return all;
   }
   // Cluster 1 is there already, and waits; the barrier's root is there too, so its message has to come. Both
   // write to the dirty pages, or they would move to their only writer and nothing would be released.
-  Latencies barriers(Node& node, std::size_t dirty) const {
+  void barriers(Node& node, std::size_t dirty, Operation* calls) const {
     const auto write = [&](std::size_t word) {
       // Not neighbours, which would be closed with one call.
       for (std::size_t p = 0; p < dirty; ++p)
         written_[2 * p * kWordsPerPage + word] = written_[2 * p * kWordsPerPage + word] + 1;
     };
-    Latencies all;
-    for (int i = 0; i < kTimes / (dirty > 1 ? 10 : 1); ++i) {
-      if (node.cluster() == 1) write(1);
-      node.barrier(1);
-      if (node.cluster() == 0) {
-        (void)node.load(kRemoteWord);  // long enough for the other side to come
-        write(0);
+    calls->take([&](Latencies* round) {
+      for (int i = 0; i < kTimes / (dirty > 1 ? 10 : 1); ++i) {
+        if (node.cluster() == 1) write(1);
+        node.barrier(1);
+        if (node.cluster() == 0) {
+          (void)node.load(kRemoteWord);  // long enough for the other side to come
+          write(0);
+        }
+        round->record(time_of([&] { node.barrier(3); }));
       }
-      all.record(time_of([&] { node.barrier(3); }));
-    }
-    return all;
+    });
   }
-  Latencies remote_locks(Node& node) const {
-    Latencies all;
+  void remote_locks(Node& node, Operation* calls) const {
     const auto number = [](unsigned k) { return 3 + 2 * k; };
     for (unsigned k = 0; node.cluster() == 1 && k < kRemoteLocks; ++k) {
       node.lock(number(k));
       node.unlock(number(k));
     }
     node.barrier();
-    for (unsigned k = 0; node.cluster() == 0 && k < kRemoteLocks; ++k) {
-      all.record(time_of([&] { node.lock(number(k)); }));
-      node.unlock(number(k));
-    }
+    calls->take([&](Latencies* round) {
+      for (unsigned k = 0; node.cluster() == 0 && k < kRemoteLocks; ++k) {
+        round->record(time_of([&] { node.lock(number(k)); }));
+        node.unlock(number(k));
+      }
+    });
     node.barrier();
-    return all;
   }
   // From one's unlock to the other's return from lock(), which waited for it.
-  Latencies hand_offs(Node& node) const {
-    Latencies all;
-    const unsigned self = node.cluster();
+  void hand_offs(Node& node, Operation* hand_offs) const {
+    beside_.released_ns = 0;
     node.barrier();
+    hand_offs->take([&](Latencies* round) { hand_off_in_turn(node, round); });
+    node.barrier();
+  }
+  void hand_off_in_turn(Node& node, Latencies* round) const {
+    const unsigned self = node.cluster();
     for (int i = 0; i < kTimes; ++i) {
       beside_.wants[self] = true;
       node.lock(kHandedLock);
       const std::int64_t now = monotonic_now().ns();
       beside_.wants[self] = false;
-      if (beside_.released_ns != 0) all.record(Duration::ns(now - beside_.released_ns));
+      if (beside_.released_ns != 0) round->record(Duration::ns(now - beside_.released_ns));
       // Inside the runtime, so that the other's request is served: until it surely has come.
       const bool last = i + 1 == kTimes;
       while (!last && !beside_.wants[1 - self]) (void)node.fetch_add(1 - self, 0);
@@ -181,16 +198,14 @@ class Bench {
       beside_.released_ns = monotonic_now().ns();
       node.unlock(kHandedLock);
     }
-    node.barrier();
-    return all;
   }
-  Latencies fetch_adds(Node& node) const {
-    Latencies all;
+  void fetch_adds(Node& node, Operation* calls) const {
     node.barrier();
-    for (int i = 0; node.cluster() == 0 && i < kTimes; ++i)
-      all.record(time_of([&] { (void)node.fetch_add(kRemoteWord, 1); }));
+    calls->take([&](Latencies* round) {
+      for (int i = 0; node.cluster() == 0 && i < kTimes; ++i)
+        round->record(time_of([&] { (void)node.fetch_add(kRemoteWord, 1); }));
+    });
     node.barrier();
-    return all;
   }
 
   std::size_t pages_;
@@ -200,44 +215,60 @@ class Bench {
 };
 
 void print(const char* what, double us, double goal) {
-  fmt::print("{:<28} {:8.2f} {:8} {:8} {:8.2f}   {}\n", what, us, "", "", goal,
-             us <= goal ? "met" : "MISSED");
+  fmt::print("{:<28} {:8.2f} {:8.2f}   {}\n", what, us, goal, us <= goal ? "met" : "MISSED");
 }
-void print(const char* what, const Latencies& all, double goal) {
-  fmt::print("{:<28} {:8.2f} {:8.2f} {:8.2f} {:8.2f}   {}\n", what, median_us(all), all.percentile(0.99).us(),
-             all.percentile(0.999).us(), goal, median_us(all) <= goal ? "met" : "MISSED");
+
+void print(const Figures& f) {
+  fmt::print("{:<28} {:>8} {:>8}\n", "microseconds", "median", "goal");
+  print("read miss, cold", f.read_cold.us(), 10);
+  print("read miss, again", f.read_again.us(), 6);
+  print("write miss, cold", f.write_cold.us(), 14);
+  print("release of one page", f.release_us(), 6);
+  fmt::print("{:<28} {:8.2f}   each\n", fmt::format("release of {} pages", kMany), f.release_of_many_us());
+  print("barrier", f.barrier.us(), 6);
+  print("remote lock, uncontended", f.remote_lock.us(), 4);
+  print("lock hand-off", f.hand_off.us(), 12);
+  print("fetch-and-add", f.fetch_add.us(), 4);
+  fmt::print("\n");
+  bench::print_latencies("us", f.operations());
+}
+
+nlohmann::json json_of(const Figures& f) {
+  nlohmann::json json = bench::percentiles_json(f.operations());
+  json["release of one page"]["median"] = f.release_us();
+  json["release of many pages, each"]["median"] = f.release_of_many_us();
+  return json;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   std::size_t pages = 1000;
+  int rounds = 1;
+  bench::OutputOptions output;
   CLI::App app("Latency of operations on remote memory without a scheduler in between.", "dsm_invoker_bench");
   app.add_option("--pages", pages, "Faults of each kind")
       ->check(CLI::Range(64, 16000))
       ->capture_default_str();
+  app.add_option("--rounds", rounds, "Times that all is measured, each on new pages")
+      ->check(CLI::Range(1, 20))
+      ->capture_default_str();
+  output.add_to(app);
   CLI11_PARSE(app, argc, argv);
+  if (const std::optional<int> status = bench::run_against(output, argc, argv, rounds)) return *status;
 
   Beside& beside = *bench::shared<Beside>();
   const int wire = must(proxy::create_shm_wire({}));
   const auto cluster = [&](std::uint16_t self) {
     join(self, wire);
-    Bench measured(pages, beside);
     Figures f;
-    parallel([&](Node& node) { f = measured.run(node); });
-    if (self == 0) {
-      fmt::print("{:<28} {:>8} {:>8} {:>8} {:>8}\n", "microseconds", "median", "p99", "p99.9", "goal");
-      print("read miss, cold", f.read_cold, 10);
-      print("read miss, again", f.read_again, 6);
-      print("write miss, cold", f.write_cold, 14);
-      print("release of one page", f.release_us, 6);
-      fmt::print("{:<28} {:8.2f}   each\n", fmt::format("release of {} pages", kMany), f.release_of_many_us);
-      print("barrier", f.barrier, 6);
-      print("remote lock, uncontended", f.remote_lock, 4);
-      print("lock hand-off", f.hand_off, 12);
-      print("fetch-and-add", f.fetch_add, 4);
+    for (int i = 0; i < rounds; ++i) {
+      Bench measured(pages, beside);
+      parallel([&](Node& node) { measured.run(node, f); });
     }
-    return finish(0);
+    if (self != 0) return finish(0);
+    print(f);
+    return finish(bench::write_output("dsm_invoker_bench", output, json_of(f), f.operations()) ? 0 : 1);
   };
   const pid_t other = bench::spawn(1, [&] { cluster(1); });
   const int status = cluster(0);

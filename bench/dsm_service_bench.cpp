@@ -12,10 +12,14 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "bench/against.h"
+#include "bench/latency_report.h"
 #include "bench/round_trips.h"
 #include "bench/two_processes.h"
 #include "dsm/api.h"
@@ -74,10 +78,10 @@ class Messages {
   }
   void end() { send(kEnd, kSmall); }
   // Cluster 0.
-  Latencies round_trips(std::uint32_t answer) {
-    Latencies trips;
-    for (int i = 0; i < 2000; ++i) trips.record(time_of([&] { ask(answer); }));
-    return trips;
+  void round_trips(std::uint32_t answer, Operation* trips) {
+    trips->take([&](Latencies* round) {
+      for (int i = 0; i < 2000; ++i) round->record(time_of([&] { ask(answer); }));
+    });
   }
   double one_way_gb_s(std::size_t bytes) {
     const Duration time = time_of([&] {
@@ -118,8 +122,20 @@ struct Figures {
   Operation trip, page_trip;  // the service's
   Operation bare;             // a fault that needs no message
   Operation read, write, lock, add;
-  Operation barrier;  // of which each is the mean of a row
+  Operation barrier, dirty;  // of which each is the mean of a row
   std::vector<double> release_us, one_way_gb_s, scan_gb_s;
+
+  bench::NamedOperations operations() const {
+    return {{"64 B there and back", &trip},
+            {"64 B and a page back", &page_trip},
+            {"bare fault", &bare},
+            {"read miss", &read},
+            {"write miss", &write},
+            {"barrier, mean of 20", &barrier},
+            {"barrier with a dirty page", &dirty},
+            {"remote lock", &lock},
+            {"fetch-and-add", &add}};
+  }
 };
 
 class Bench {
@@ -134,8 +150,8 @@ class Bench {
   void round(Node& node, Messages& messages, Figures& f) {
     const bool measures = node.cluster() == 0;
     if (measures) {
-      f.trip.take(messages.round_trips(kSmall));
-      f.page_trip.take(messages.round_trips(kPageBytes));
+      messages.round_trips(kSmall, &f.trip);
+      messages.round_trips(kPageBytes, &f.page_trip);
       f.one_way_gb_s.push_back(messages.one_way_gb_s(scan_pages_ * kPageBytes));
       messages.end();
     } else {
@@ -144,22 +160,24 @@ class Bench {
     // Both have the pages, so the home's next write faults, and needs no message.
     if (!measures) read_all(own_);
     node.barrier();
-    if (measures) f.bare.take(touch(own_, true));
-    measured(node, [&] { f.read.take(touch(remote_, false)); });
-    measured(node, [&] { f.write.take(touch(remote_, true)); });
-    f.barrier.take(barriers(node, false));
-    f.release_us.push_back(barriers(node, true).percentile(0.5).us() - f.barrier.medians_us.back());
-    const auto locks = [&] {
-      return times([&](unsigned i) { node.lock(lock_of(i)); }, [&](unsigned i) { node.unlock(lock_of(i)); });
-    };
+    if (measures) touch(own_, true, &f.bare);
+    measured(node, [&] { touch(remote_, false, &f.read); });
+    measured(node, [&] { touch(remote_, true, &f.write); });
+    barriers(node, false, &f.barrier);
+    barriers(node, true, &f.dirty);
+    f.release_us.push_back(f.dirty.medians_us.back() - f.barrier.medians_us.back());
     for (unsigned i = 0; !measures && i < kTimes; ++i) {  // brings the tokens here
       node.lock(lock_of(i));
       node.unlock(lock_of(i));
     }
     node.barrier();
-    if (measures) f.lock.take(locks());
+    if (measures) locks(node, &f.lock);
     node.barrier();
-    if (measures) f.add.take(times([&](unsigned) { (void)node.fetch_add(1, 1); }, [](unsigned) {}));
+    if (measures) {
+      f.add.take([&](Latencies* round) {
+        for (unsigned i = 0; i < kTimes; ++i) round->record(time_of([&] { (void)node.fetch_add(1, 1); }));
+      });
+    }
     node.barrier();
     scan(node, f);
   }
@@ -170,30 +188,29 @@ class Bench {
   // Cluster 1 manages these.
   static unsigned lock_of(unsigned i) { return 3 + 2 * i; }
 
-  template <class Call, class After>
-  static Latencies times(Call&& call, After&& after) {
-    Latencies all;
-    for (unsigned i = 0; i < kTimes; ++i) {
-      all.record(time_of([&] { call(i); }));
-      after(i);
-    }
-    return all;
+  static void locks(Node& node, Operation* calls) {
+    calls->take([&](Latencies* round) {
+      for (unsigned i = 0; i < kTimes; ++i) {
+        round->record(time_of([&] { node.lock(lock_of(i)); }));
+        node.unlock(lock_of(i));
+      }
+    });
   }
   static void read_all(const volatile std::uint64_t* data) {
     for (std::size_t p = 0; p < kPages; ++p) (void)data[p * kWordsPerPage];
   }
   // Downwards: nothing comes ahead.
-  static Latencies touch(volatile std::uint64_t* data, bool write) {
-    Latencies all;
-    for (std::size_t p = kPages; p-- > 0;) {
-      all.record(time_of([&] {
-        if (write)
-          data[p * kWordsPerPage] = p;
-        else
-          (void)data[p * kWordsPerPage];
-      }));
-    }
-    return all;
+  static void touch(volatile std::uint64_t* data, bool write, Operation* faults) {
+    faults->take([&](Latencies* round) {
+      for (std::size_t p = kPages; p-- > 0;) {
+        round->record(time_of([&] {
+          if (write)
+            data[p * kWordsPerPage] = p;
+          else
+            (void)data[p * kWordsPerPage];
+        }));
+      }
+    });
   }
   // Pages that were here before and that their home has written since.
   template <class Call>
@@ -207,23 +224,23 @@ class Bench {
   }
   // One alone tells little, because the other side may be there already: rows of them. Both write, or the
   // page would move to its only writer.
-  Latencies barriers(Node& node, bool dirty) {
+  void barriers(Node& node, bool dirty, Operation* rows) {
     constexpr int kRow = 20;
-    Latencies all;
-    for (int row = 0; row < 30; ++row) {
-      node.barrier();
-      const Duration time = time_of([&] {
-        for (int i = 0; i < kRow; ++i) {
-          if (dirty) {
-            volatile std::uint64_t& word = remote_[node.cluster()];
-            word = word + 1;
+    rows->take([&](Latencies* round) {
+      for (int row = 0; row < 30; ++row) {
+        node.barrier();
+        const Duration time = time_of([&] {
+          for (int i = 0; i < kRow; ++i) {
+            if (dirty) {
+              volatile std::uint64_t& word = remote_[node.cluster()];
+              word = word + 1;
+            }
+            node.barrier(1);
           }
-          node.barrier(1);
-        }
-      });
-      all.record(time / kRow);
-    }
-    return all;
+        });
+        round->record(time / kRow);
+      }
+    });
   }
   void scan(Node& node, Figures& f) {
     if (node.cluster() == 1) {
@@ -247,33 +264,36 @@ class Bench {
   std::uint64_t* scanned_;
 };
 
-void print(const char* what, double us, double floor_us, const std::string& percentiles) {
-  fmt::print("{:<24} {:8.2f} {:8.2f} {:8.2f} {:6}   {}\n", what, us, floor_us, us / floor_us,
-             us <= 1.5 * floor_us ? "met" : "MISSED", percentiles);
-}
-void print(const char* what, const Operation& operation, double floor_us) {
-  print(what, operation.us(), floor_us, operation.percentiles());
+void print(const char* what, double us, double floor_us) {
+  fmt::print("{:<24} {:8.2f} {:8.2f} {:8.2f} {:>6}\n", what, us, floor_us, us / floor_us,
+             us <= 1.5 * floor_us ? "met" : "MISSED");
 }
 
 void print(const Figures& f) {
   const double trip = f.trip.us(), page = f.bare.us() + f.page_trip.us();
-  fmt::print("{:<24} {:>8} {:>25}   {:>9} {:>9} {:>9}\n", "microseconds", "median", "", "p50", "p99",
-             "p99.9");
-  for (const auto& [what, operation] :
-       {std::pair("bare fault", &f.bare), std::pair("64 B there and back", &f.trip),
-        std::pair("64 B and a page back", &f.page_trip)})
-    fmt::print("{:<24} {:8.2f} {:>25}   {}\n", what, operation->us(), "", operation->percentiles());
-  fmt::print("\n{:<24} {:>8} {:>8} {:>8} {:>6}   {:>9} {:>9} {:>9}\n", "microseconds", "median", "floor",
-             "ratio", "<= 1.5", "p50", "p99", "p99.9");
-  print("read miss", f.read, page);
-  print("write miss", f.write, page);
-  print("barrier, in rows", f.barrier, trip);
-  print("write miss and release", median(f.release_us), page + trip, "");
-  print("remote lock", f.lock, trip);
-  print("fetch-and-add", f.add, trip);
+  fmt::print("{:<24} {:>8} {:>8} {:>8} {:>6}\n", "microseconds", "median", "floor", "ratio", "<= 1.5");
+  print("read miss", f.read.us(), page);
+  print("write miss", f.write.us(), page);
+  print("barrier, in rows", f.barrier.us(), trip);
+  print("write miss and release", median(f.release_us), page + trip);
+  print("remote lock", f.lock.us(), trip);
+  print("fetch-and-add", f.add.us(), trip);
   const double scan = median(f.scan_gb_s), way = median(f.one_way_gb_s);
-  fmt::print("\nsequential scan {:.2f} GB/s, messages of 8 KiB one way {:.2f} GB/s: {:.2f}   >= 0.5   {}\n",
+  fmt::print("\nsequential scan {:.2f} GB/s, messages of 8 KiB one way {:.2f} GB/s: {:.2f}   >= 0.5   {}\n\n",
              scan, way, scan / way, scan >= 0.5 * way ? "met" : "MISSED");
+  bench::print_latencies("us", f.operations());
+}
+
+nlohmann::json json_of(const Figures& f) {
+  const double trip = f.trip.us(), page = f.bare.us() + f.page_trip.us();
+  nlohmann::json json = bench::percentiles_json(f.operations());
+  json["over floor"] = {
+      {"read miss", f.read.us() / page},   {"write miss", f.write.us() / page},
+      {"barrier", f.barrier.us() / trip},  {"write miss and release", median(f.release_us) / (page + trip)},
+      {"remote lock", f.lock.us() / trip}, {"fetch-and-add", f.add.us() / trip}};
+  json["scan GB/s"] = median(f.scan_gb_s);
+  json["8 KiB one way GB/s"] = median(f.one_way_gb_s);
+  return json;
 }
 
 }  // namespace
@@ -284,7 +304,12 @@ int main(int argc, char** argv) {
   CLI::App app("Operations on remote memory against messages through the same daemons.", "dsm_service_bench");
   app.add_option("--rounds", rounds, "Times that all is measured")->check(CLI::Range(1, 99));
   app.add_option("--scan-mib", scan_mib, "Remote pages read in their order, MiB")->check(CLI::Range(1, 200));
+  bench::OutputOptions output;
+  output.add_to(app);
   CLI11_PARSE(app, argc, argv);
+  if (const std::optional<int> status =
+          bench::run_against(output, argc, argv, rounds, {"--clusters", "2", "--compute", "1"}))
+    return *status;
 
   init();
   if (clusters() != 2) {
@@ -298,6 +323,8 @@ int main(int argc, char** argv) {
     if (node.local() != 0) return;
     for (int i = 0; i < rounds; ++i) bench.round(node, messages, figures);
   });
-  if (cluster() == 0) print(figures);
-  return finish(0);
+  if (cluster() != 0) return finish(0);
+  print(figures);
+  return finish(bench::write_output("dsm_service_bench", output, json_of(figures), figures.operations()) ? 0
+                                                                                                         : 1);
 }

@@ -1,7 +1,6 @@
-// The loop of every measurement of round trips.
+// The loop of every measurement of round trips, and the times that it gives.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "base/clock.h"
@@ -26,34 +25,28 @@ double round_trip_us(int trips, Latencies* each, Trip&& trip) {
   return (monotonic_now() - begin).us() / trips;
 }
 
-// The times of one kind of round trip, and how long the thread that measured them waited for a processor.
-struct TripTimes {
-  Latencies latencies;
+// One operation over the rounds of a benchmark, and how long the thread that measured it waited for a processor.
+struct Operation {
+  Latencies all;
+  std::vector<double> medians_us;  // by round
   SchedulerGaps::Gaps gaps;
 
-  // Measures with `measure(&latencies)`.
+  // One round. `measure(&latencies)` records every latency.
   template <class Measure>
   void take(Measure&& measure) {
+    Latencies round;
     const SchedulerGaps scheduler;
-    measure(&latencies);
+    measure(&round);
     const SchedulerGaps::Gaps more = scheduler.since();
     gaps.times += more.times;
     gaps.waited += more.waited;
-  }
-};
-
-// One operation over the rounds of a benchmark.
-struct Operation {
-  std::vector<double> medians_us;  // by round
-  Latencies all;
-
-  void take(const Latencies& round) {
     medians_us.push_back(round.percentile(0.5).us());
     all.add(round);
   }
+  // The median of the rounds' medians.
   double us() const { return median(medians_us); }
-  // "p50, p99, p99.9" of all rounds, for the end of a line.
-  std::string percentiles() const;
+  // All latencies as requests at intervals of their median would have met them.
+  Latencies corrected() const { return all.corrected(all.percentile(0.5)); }
 };
 
 // The time of one call.
@@ -63,9 +56,5 @@ Duration time_of(Call&& call) {
   call();
   return monotonic_now() - before;
 }
-
-// A head, and a line for each: percentiles, those corrected for coordinated omission by the median, and the gaps.
-void print_trip_head(const char* what);
-void print_trip_line(const std::string& name, const TripTimes& times);
 
 }  // namespace braid::bench

@@ -24,10 +24,10 @@
 #include "base/clock.h"
 #include "base/local_ring.h"
 #include "bench/against.h"
+#include "bench/latency_report.h"
 #include "bench/round_trips.h"
 #include "bench/two_nodes.h"
 #include "bench/two_processes.h"
-#include "bench/write_text.h"
 #include "proxy/client/client.h"
 #include "proxy/daemon/daemon.h"
 #include "proxy/daemon/in_process.h"
@@ -264,7 +264,7 @@ double rate(Endpoint& endpoint, Connection& c, Shared& shared, std::uint32_t byt
 // By round.
 struct Results {
   std::vector<double> trip, trip_bare, messages, messages_bare, large;
-  bench::TripTimes trip_times, trip_times_bare;  // of all rounds
+  bench::Operation trip_times, trip_times_bare;  // of all rounds
 };
 
 // Prints, and writes what was asked for. False: that could not be written.
@@ -275,26 +275,16 @@ bool report(const Options& o, const Results& r) {
   fmt::print("  one way      {:8.3f} M/s  bare {:8.3f} M/s  bare / ours {:.2f}\n", median(r.messages),
              median(r.messages_bare), median(r.messages_bare) / median(r.messages));
   fmt::print("  {} B       {:8.3f} GB/s\n", o.large_bytes, median(r.large));
-  bench::print_trip_head("round trip, us");
-  bench::print_trip_line("service", r.trip_times);
-  bench::print_trip_line("bare", r.trip_times_bare);
-  Result<void> written;
-  if (!o.output.percentiles.empty())
-    written = r.trip_times.latencies.write(o.output.percentiles + "/service.hgrm");
-  if (!o.output.percentiles.empty() && written)
-    written = r.trip_times_bare.latencies.write(o.output.percentiles + "/bare.hgrm");
-  if (!o.output.json.empty() && written) {
-    const nlohmann::json json = {{"round_trip_us", median(r.trip)},
-                                 {"bare_round_trip_us", median(r.trip_bare)},
-                                 {"round_trip_over_bare", median(r.trip) / median(r.trip_bare)},
-                                 {"one_way_million_per_s", median(r.messages)},
-                                 {"bare_one_way_million_per_s", median(r.messages_bare)},
-                                 {"large_one_way_gb_per_s", median(r.large)},
-                                 {"round_trip_p99_us", r.trip_times.latencies.percentile(0.99).us()}};
-    written = bench::write_text(o.output.json, json.dump(2) + "\n");
-  }
-  if (!written) fmt::print(stderr, "service_bench: {}\n", written.error().text);
-  return written.ok();
+  const bench::NamedOperations trips = {{"service", &r.trip_times}, {"bare", &r.trip_times_bare}};
+  bench::print_latencies("round trip, us", trips);
+  const nlohmann::json json = {{"round_trip_us", median(r.trip)},
+                               {"bare_round_trip_us", median(r.trip_bare)},
+                               {"round_trip_over_bare", median(r.trip) / median(r.trip_bare)},
+                               {"one_way_million_per_s", median(r.messages)},
+                               {"bare_one_way_million_per_s", median(r.messages_bare)},
+                               {"large_one_way_gb_per_s", median(r.large)},
+                               {"round_trip_p99_us", r.trip_times.all.percentile(0.99).us()}};
+  return bench::write_output("service_bench", o.output, json, trips);
 }
 
 int run(const Options& o) {

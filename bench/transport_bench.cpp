@@ -31,6 +31,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "bench/against.h"
+#include "bench/latency_report.h"
 #include "bench/transport/bare_stack.h"
 #include "bench/transport/bare_wire.h"
 #include "bench/transport/invoked_service.h"
@@ -39,7 +40,6 @@
 #include "bench/transport/rounds.h"
 #include "bench/transport/system.h"
 #include "bench/two_processes.h"
-#include "bench/write_text.h"
 #include "proxy/nic/shm_wire.h"
 #ifdef BRAID_WITH_DPDK
 #include "proxy/nic/ethdev.h"
@@ -126,34 +126,6 @@ class BusyProcess {
   pid_t pid_;
 };
 
-bool write_json(const nlohmann::json& json, const std::string& file) {
-  const Result<void> written = bench::write_text(file, json.dump(2) + "\n");
-  if (!written) fmt::print(stderr, "transport_bench: {}\n", written.error().text);
-  return written.ok();
-}
-
-// Prints the distribution of each system's round trips, in µs, and puts it into `json`. False: a file of percentiles could
-// not be written.
-bool report_trip_times(const Options& o, const std::vector<std::string>& names, const bench::NearSide& near,
-                       nlohmann::json& json) {
-  bench::print_trip_head("64 B trip, us");
-  bool written = true;
-  for (const std::string& name : names) {
-    const bench::TripTimes& times = near.trip_times().at(name);
-    bench::print_trip_line(name, times);
-    for (const auto& [key, share] :
-         {std::pair("p50", 0.5), std::pair("p99", 0.99), std::pair("p99.9", 0.999)})
-      json["systems"][name]["round_trip_us_percentiles"][key] = times.latencies.percentile(share).us();
-    if (o.output.percentiles.empty()) continue;
-    std::string file = name;
-    std::replace(file.begin(), file.end(), ' ', '-');
-    const Result<void> done = times.latencies.write(fmt::format("{}/{}.hgrm", o.output.percentiles, file));
-    if (!done) fmt::print(stderr, "transport_bench: {}\n", done.error().text);
-    written = written && done.ok();
-  }
-  return written;
-}
-
 // Measures, prints, and writes what was asked for. False: that could not be written.
 bool run_near_side(const Options& o, bench::Shared& shared, std::vector<bench::NamedSystem>& systems,
                    const BusyProcess* third) {
@@ -173,8 +145,13 @@ bool run_near_side(const Options& o, bench::Shared& shared, std::vector<bench::N
   bench::print(quiet, names, o.rounds);
   nlohmann::json json = bench::json_of(quiet);
   if (third != nullptr) bench::print_busy(quiet, busy, json);
-  if (!report_trip_times(o, names, near, json)) return false;
-  return o.output.json.empty() || write_json(json, o.output.json);
+  bench::NamedOperations trips;
+  for (const std::string& name : names) {
+    trips.emplace_back(name, &near.trip_times().at(name));
+    json["systems"][name]["round_trip_us_percentiles"] = bench::percentiles_json(*trips.back().second);
+  }
+  bench::print_latencies("64 B trip, us", trips);
+  return bench::write_output("transport_bench", o.output, json, trips);
 }
 
 int run(const Options& o) {

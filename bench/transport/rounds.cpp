@@ -30,7 +30,7 @@ double NearSide::measure(std::size_t index, Test test, int milliseconds) {
   return result;
 }
 
-double NearSide::trip_us(System& system, TripTimes& times) {
+double NearSide::trip_us(System& system, Operation& times) {
   (void)system.trip_us(trips_ / 10, nullptr);
   const double mean = system.trip_us(trips_, nullptr);
   times.take([&](Latencies* each) { (void)system.trip_us(trips_, each); });

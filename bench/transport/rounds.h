@@ -29,13 +29,13 @@ class NearSide {
   // Measures every system once in each of the `tests`; one way for `milliseconds`.
   void round(Figures& figures, std::span<const Test> tests, int milliseconds);
   // By system: of all rounds.
-  const std::map<std::string, TripTimes>& trip_times() const { return trip_times_; }
+  const std::map<std::string, Operation>& trip_times() const { return trip_times_; }
   // Ends the far side.
   void stop() { shared_.step.store(kStop); }
 
  private:
   double measure(std::size_t index, Test test, int milliseconds);
-  double trip_us(System& system, TripTimes& times);
+  double trip_us(System& system, Operation& times);
   double million_per_s(System& system, std::uint32_t bytes, Duration time);
   void begin(std::size_t index, Test test);
   void end();
@@ -45,7 +45,7 @@ class NearSide {
   Shared& shared_;
   std::vector<NamedSystem>& systems_;
   std::uint64_t step_ = 0;
-  std::map<std::string, TripTimes> trip_times_;
+  std::map<std::string, Operation> trip_times_;
 };
 
 // Serves until the near side stops.

@@ -2,7 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "tests/cli/command.h"
@@ -48,6 +51,46 @@ TEST(Against, ProgramThatWritesNoFiguresIsNamed) {
   const Result<std::vector<Compared>> compared = compare("/bin/true", "/bin/true", {}, 1);
   ASSERT_FALSE(compared.ok());
   EXPECT_THAT(compared.error().text, HasSubstr("/bin/true: wrote no figures as JSON"));
+}
+
+// Each program is started by the command `braid` of its own folder: a script here, which sees to it that it is `braid run`.
+TEST(Against, ProgramsOfARunAreStartedByTheCommandBesideThem) {
+  class Build {
+   public:
+    explicit Build(const std::string& factor)
+        : folder_(::testing::TempDir() + "/braid-against-" + factor + "-" + std::to_string(::getpid())) {
+      std::filesystem::create_directory(folder_);
+      write("braid", "[ \"$1 $2 $3 $4\" = 'run --quiet --clusters 2' ] && shift 4 && STARTED=" + factor +
+                         " exec \"$@\"");
+      write("bench", "exec " BENCH_STAND_IN " \"$STARTED\" \"$@\"");
+    }
+    ~Build() { std::filesystem::remove_all(folder_); }
+    std::string bench() const { return folder_ + "/bench"; }
+
+   private:
+    void write(const std::string& name, const std::string& line) const {
+      std::ofstream(folder_ + "/" + name) << "#!/bin/sh\n" << line << "\n";
+      std::filesystem::permissions(folder_ + "/" + name, std::filesystem::perms::owner_all);
+    }
+    const std::string folder_;
+  };
+  const Build ours("1"), other("5");
+  const Result<std::vector<Compared>> compared =
+      compare(ours.bench(), other.bench(), {"--pages", "7"}, 1, {"--clusters", "2"});
+  ASSERT_TRUE(compared.ok()) << compared.error().text;
+  ASSERT_EQ(compared->size(), 1u);
+  EXPECT_EQ(compared->front().ours, 2);
+  EXPECT_EQ(compared->front().other, 10);
+}
+
+TEST(Against, ProgramInARunDoesNotStartOthers) {
+  ::setenv("BRAID_CLUSTER", "0", 1);
+  ::testing::internal::CaptureStderr();
+  const OutputOptions options = {.json = "", .percentiles = "", .against = "/bin/true"};
+  EXPECT_EQ(run_against(options, 0, nullptr, 1, {"--clusters", "2"}), 1);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("start this program without `braid run`"));
+  ::unsetenv("BRAID_CLUSTER");
+  EXPECT_EQ(run_against({}, 0, nullptr, 1), std::nullopt) << "without --against";
 }
 
 TEST(Against, OptionsAreLeftOutWithTheirValues) {
