@@ -1,20 +1,21 @@
 // Compares the two ways to forbid accesses to the shared heap (dsm/live/memory.h), in turns in one run:
 // a fault up to its handler and the page's opening in it, a change of protection alone, and the closing of a
-// run; with the process's only thread, and while a sibling computes on the other core.
+// run; with the process's only thread, and while a sibling computes on the other core. Each operation is timed, which adds
+// a reading of the clock (20 ns).
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <atomic>
-#include <functional>
 #include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <thread>
-#include <vector>
 
-#include "base/clock.h"
+#include "bench/against.h"
 #include "bench/fault_opener.h"
-#include "bench/two_processes.h"
+#include "bench/latency_report.h"
+#include "bench/round_trips.h"
 #include "dsm/live/memory.h"
 #include "dsm/program/faults.h"
 
@@ -22,7 +23,8 @@ namespace {
 
 using namespace braid;
 using namespace braid::dsm;
-using bench::median;
+using bench::Latencies;
+using bench::Operation;
 
 constexpr std::uint32_t kPages = 256;
 
@@ -30,13 +32,7 @@ volatile int* at(std::uint32_t page) {
   return static_cast<volatile int*>(application_address(PageId(page)));
 }
 
-double us_each(const std::function<void()>& operations, std::uint32_t count) {
-  const Instant began = monotonic_now();
-  operations();
-  return static_cast<double>((monotonic_now() - began).ns()) / 1e3 / count;
-}
-
-using Figures = std::map<std::string, std::vector<double>>;
+using Figures = std::map<std::string, Operation>;
 
 // One turn of one of the two.
 void measure(Protection protection, const std::string& how, Figures& figures) {
@@ -51,37 +47,39 @@ void measure(Protection protection, const std::string& how, Figures& figures) {
   const SignalStack stack;
   if (const Result<void> installed = install_fault_handler(&opener, HandlerStack::kSignalStack); !installed)
     std::exit(1);
-  const auto figure = [&](const char* what, std::uint32_t count, const std::function<void()>& operations) {
-    figures[fmt::format("{}{}", what, how)].push_back(us_each(operations, count));
+  const auto figure = [&](const char* what, std::uint32_t step, const auto& operation) {
+    figures[fmt::format("{}{}", what, how)].take([&](Latencies* each) {
+      for (std::uint32_t p = 0; p < kPages; p += step) each->record(bench::time_of([&] { operation(p); }));
+    });
+  };
+  const auto protect = [&](std::uint32_t first, std::uint32_t count, Access access) {
+    memory.protect(PageId(first), count, access);
   };
   // Every other page, so that neighbours differ.
-  const auto alternate = [&](Access access) {
-    for (std::uint32_t p = 0; p < kPages; p += 2) memory.protect(PageId(p), 1, access);
-  };
-  memory.protect(PageId(0), kPages, Access::kNone);
-  figure("read fault", kPages / 2, [&] {
-    for (std::uint32_t p = 0; p < kPages; p += 2) (void)*at(p);
-  });
-  figure("write fault of a readable page", kPages / 2, [&] {
-    for (std::uint32_t p = 0; p < kPages; p += 2) *at(p) = 1;
-  });
-  figure("closing a page for writing", kPages / 2, [&] { alternate(Access::kRead); });
-  figure("invalidating a page", kPages / 2, [&] { alternate(Access::kNone); });
-  memory.protect(PageId(0), kPages, Access::kWrite);
+  protect(0, kPages, Access::kNone);
+  figure("read fault", 2, [&](std::uint32_t p) { (void)*at(p); });
+  figure("write fault of a readable page", 2, [&](std::uint32_t p) { *at(p) = 1; });
+  figure("closing a page for writing", 2, [&](std::uint32_t p) { protect(p, 1, Access::kRead); });
+  figure("invalidating a page", 2, [&](std::uint32_t p) { protect(p, 1, Access::kNone); });
+  protect(0, kPages, Access::kWrite);
   for (std::uint32_t p = 0; p < kPages; ++p) *at(p) = 1;
-  figure("closing a run of 256 pages for writing", 1,
-         [&] { memory.protect(PageId(0), kPages, Access::kRead); });
-  figure("invalidating a run of 256 pages", 1, [&] { memory.protect(PageId(0), kPages, Access::kNone); });
+  figure("closing a run of 256 pages for writing", kPages,
+         [&](std::uint32_t p) { protect(p, kPages, Access::kRead); });
+  figure("invalidating a run of 256 pages", kPages,
+         [&](std::uint32_t p) { protect(p, kPages, Access::kNone); });
   remove_fault_handler();
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  unsigned rounds = 101;
+  int rounds = 101;
+  bench::OutputOptions output;
   CLI::App app("Costs of protecting the shared heap's pages by mprotect and by userfaultfd, in turns");
   app.add_option("--rounds", rounds, "of each")->check(CLI::Range(1, 100000))->capture_default_str();
+  output.add_to(app);
   CLI11_PARSE(app, argc, argv);
+  if (const std::optional<int> status = bench::run_against(output, argc, argv, rounds)) return *status;
   Figures mprotect, userfaultfd;
   for (const bool sibling : {false, true}) {
     std::atomic<bool> stop{false};
@@ -93,7 +91,7 @@ int main(int argc, char** argv) {
       });
     }
     const std::string how = sibling ? ", a sibling computes" : "";
-    for (unsigned round = 0; round < rounds; ++round) {
+    for (int round = 0; round < rounds; ++round) {
       measure(Protection::kMprotect, how, mprotect);
       measure(Protection::kUserfaultfd, how, userfaultfd);
     }
@@ -101,8 +99,16 @@ int main(int argc, char** argv) {
     if (busy.joinable()) busy.join();
   }
   fmt::print("{:<62} {:>10} {:>12} {:>7}\n", "us, median", "mprotect", "userfaultfd", "ratio");
-  for (const auto& [what, values] : mprotect) {
-    const double a = median(values), b = median(userfaultfd[what]);
+  bench::NamedOperations operations;
+  for (const auto& [what, operation] : mprotect) {
+    const Operation& other = userfaultfd.at(what);
+    const double a = operation.us(), b = other.us();
     fmt::print("{:<62} {:>10.2f} {:>12.2f} {:>7.2f}\n", what, a, b, b / a);
+    operations.emplace_back(what + ", mprotect", &operation);
+    operations.emplace_back(what + ", userfaultfd", &other);
   }
+  fmt::print("\n");
+  bench::print_latencies("us", operations);
+  return bench::write_output("protection_bench", output, bench::percentiles_json(operations), operations) ? 0
+                                                                                                          : 1;
 }

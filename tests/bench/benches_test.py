@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Benchmarks of latencies run, print percentiles, and write figures and percentiles. How high they are is not judged.
+
+    benches_test.py BIN [unittest arguments]
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BIN = pathlib.Path(sys.argv[1]).resolve()
+RUN = [BIN / "braid", "run", "--quiet", "--clusters", "2", "--compute", "1", "--proxies", "1"]
+LIMIT_S = 60
+
+
+class Benches(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def start(self, words, **environment):
+        run = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=LIMIT_S,
+                             env={**os.environ, **environment}, check=False)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        return run.stdout
+
+    def measured(self, *words, operations, **environment):
+        """Figures and texts of percentiles of a run of one round."""
+        file = self.folder / "figures.json"
+        output = self.start([*words, "--rounds", "1", "--json", file, "--percentiles", self.folder], **environment)
+        self.assertRegex(output, r"p50 +p99 +p99\.9 +most +p99 \* +p99\.9 \*")
+        texts = sorted(self.folder.glob("*.hgrm"))
+        self.assertEqual(len(texts), 2 * operations, texts)
+        self.assertEqual(len([text for text in texts if text.name.endswith(".corrected.hgrm")]), operations)
+        for text in texts:
+            self.assertIn("1/(1-Percentile)", text.read_text())
+        return json.loads(file.read_text())
+
+    def test_service_bench(self):
+        figures = self.measured(BIN / "service_bench", "--trips", 200, "--messages", 2000,
+                                operations=2)
+        self.assertGreater(figures["round_trip_us"], 0)
+
+    def test_transport_bench(self):
+        figures = self.measured(BIN / "transport_bench", "--no-memif", "--trips", 100, "--milliseconds", 5, operations=4)
+        self.assertGreater(figures["systems"]["shm stack"]["round_trip_us_percentiles"]["p99.9"], 0)
+
+    def test_dsm_bench(self):
+        figures = self.measured(*RUN, BIN / "dsm_bench", "--pages", 40, operations=6)
+        self.assertGreater(figures["remote read fault"]["p50"], 0)
+
+    def test_dsm_service_bench(self):
+        figures = self.measured(*RUN, BIN / "dsm_service_bench", "--scan-mib", 1, operations=9)
+        self.assertGreater(figures["over floor"]["read miss"], 0)
+
+    def test_dsm_invoker_bench(self):
+        figures = self.measured(BIN / "dsm_invoker_bench", "--pages", 64, operations=9)
+        self.assertGreater(figures["fetch-and-add"]["p99"], 0)
+
+    def test_local_sync_bench(self):
+        figures = self.measured(BIN / "local_sync_bench", operations=4, BRAID_COMPUTE="2")
+        self.assertGreater(figures["lock and unlock"]["ratio"], 0)
+
+    def test_protection_bench(self):
+        figures = self.measured(BIN / "protection_bench", operations=24)
+        self.assertGreater(figures["read fault, mprotect"]["p50"], 0)
+
+    def test_a_program_of_a_run_is_compared_with_another_build(self):
+        output = self.start([BIN / "dsm_bench", "--pages", 10, "--rounds", 1, "--against", BIN / "dsm_bench"])
+        self.assertIn("/remote read fault/p50", output)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
