@@ -22,6 +22,7 @@
 #include <type_traits>
 
 #include "base/check.h"
+#include "base/wake_word.h"
 
 namespace braid {
 
@@ -31,6 +32,9 @@ inline constexpr std::size_t kCacheLine = 64;
 // set-up, and is NOT read from here. It lies in zeroed shared memory, followed by `capacity` entries.
 struct RingControl {
   alignas(kCacheLine) std::atomic<std::uint32_t> tail;  // written by the producer
+  // How the consumer sleeps until an entry is published. It lies beside what the producer writes then, so the
+  // producer's look at it costs no cache line.
+  WakeWord wake;
   alignas(kCacheLine) std::atomic<std::uint32_t> head;  // written by the consumer
 };
 static_assert(sizeof(RingControl) == 2 * kCacheLine);
@@ -88,6 +92,10 @@ class RingProducer {
       tail_published_ = tail_;
     }
   }
+  // The same, and wakes the consumer if that sleeps on its wake_word().
+  void publish_and_wake() {
+    if (tail_ != tail_published_) braid::publish_and_wake(Publication{*this});
+  }
   bool unpublished() const { return tail_ != tail_published_; }
   std::uint32_t unpublished_entries() const { return tail_ - tail_published_; }
   std::uint32_t produced() const { return tail_; }
@@ -96,6 +104,15 @@ class RingProducer {
   Peer peer() const { return peer_; }
 
  private:
+  struct Publication {
+    RingProducer& ring;
+    void publish() { ring.publish(); }
+    void order() { WakeBarrier::order(); }
+    bool asleep() { return ring.control_->wake.asleep(); }
+    void mark_rung() { ring.control_->wake.mark_rung(); }
+    void wake() { ring.control_->wake.wake(); }
+  };
+
   RingControl* control_ = nullptr;
   Entry* entries_ = nullptr;
   std::uint32_t capacity_ = 0;
@@ -153,6 +170,8 @@ class RingConsumer {
       released_ = upto;
     }
   }
+  // Rung by publish_and_wake(). The producer can write anything there.
+  WakeWord& wake_word() { return control_->wake; }
   std::uint32_t taken() const { return head_; }
   std::uint32_t released() const { return released_; }
   std::uint32_t capacity() const { return capacity_; }

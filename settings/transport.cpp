@@ -196,6 +196,12 @@ constexpr Setting kIdle[] = {
                          .help = "turns with a yield before a proxy sleeps",
                          .most = 1'000'000,
                          .scope = Scope::kLive}),
+    declare<&I::wakeups>(
+        {.name = "wakeups",
+         .help = "an idle proxy sleeps until it is woken; false: it polls, and sleeps sleep_min_us to "
+                 "sleep_max_us in between, as it does where it cannot be woken",
+         .reason = "a proxy that polls takes a twentieth of a core, and is late by up to sleep_max_us",
+         .scope = Scope::kLive}),
     declare<&I::sleep_min_us>(
         {.name = "sleep_min_us",
          .unit = "us",

@@ -49,6 +49,7 @@ struct IdleConfig {
   static constexpr std::uint32_t kAutomaticSpins = 0xffff'ffff;  // RunConfig::spins() decides
   std::uint32_t spins = 200;
   std::uint32_t yields = 500;
+  bool wakeups = true;
   std::uint32_t sleep_min_us = 20;
   std::uint32_t sleep_max_us = 200;
 };

@@ -17,7 +17,7 @@ using braid::kMaxNis;
 
 namespace braid::proxy::control {
 
-inline constexpr std::uint32_t kVersion = 2;
+inline constexpr std::uint32_t kVersion = 3;
 inline constexpr std::uint32_t kMagic = 0x64696172;  // "raid"
 
 enum class Kind : std::uint32_t {

@@ -60,7 +60,12 @@ namespace braid::proxy {
   X(queued_bytes, "bytes given to sub-connections and not yet acknowledged: now, not in all")      \
   X(turns, "turns of the worker loop")                                                             \
   X(idle_turns, "turns that found nothing to do")                                                  \
-  X(sleeps, "times that the idle proxy slept")
+  X(sleeps, "times that the idle proxy slept")                                                     \
+  X(naps, "of these, short ones because it had to poll for something")                             \
+  X(woken_by_clients, "sleeps that a client ended")                                                \
+  X(woken_by_links, "sleeps that the other side of a link ended")                                  \
+  X(woken_by_node, "sleeps that the control plane or another proxy ended")                         \
+  X(polls_asleep, "1: the idle proxy polls, because a queue or the kernel cannot wake it: now")
 
 struct alignas(kCacheLine) ProxyCounters {
 #define X(name, meaning) Counter name;
@@ -69,7 +74,7 @@ struct alignas(kCacheLine) ProxyCounters {
 };
 
 struct NodeCounters {
-  static constexpr std::uint64_t kMagic = 0x3443646961724200;
+  static constexpr std::uint64_t kMagic = 0x3543646961724200;
   std::uint64_t magic = kMagic;
   std::uint32_t proxies = 0;
   std::uint32_t process = 0;

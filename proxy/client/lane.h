@@ -63,7 +63,7 @@ class SendLane {
     take_data(0, tail_offset_);
     ring_.push(descriptor);
   }
-  void publish() { ring_.publish(); }
+  void publish() { ring_.publish_and_wake(); }
   // Notes what the proxy has given back. Descriptors come back in order, and with each the data before its
   // end.
   void reclaim() {

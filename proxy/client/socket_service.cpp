@@ -13,6 +13,7 @@
 #include <mutex>
 
 #include "base/clock.h"
+#include "base/wake_word.h"
 #include "proxy/channel/unix_socket.h"
 
 namespace braid::proxy {
@@ -172,6 +173,7 @@ class SocketService final : public Service {
 Result<std::unique_ptr<Service>> connect_to_service(const std::string& address) {
   const Result<int> fd = connect_unix(address);
   if (!fd) return fd.error();
+  (void)WakeBarrier::join();  // a refusal costs a fence whenever messages are handed over, and nothing else
   return std::unique_ptr<Service>(std::make_unique<SocketService>(fd.value()));
 }
 

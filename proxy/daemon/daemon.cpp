@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <spdlog/spdlog.h>
-#include <sys/prctl.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -27,16 +27,19 @@
 #include "base/system_error.h"
 #include "proxy/channel/unix_socket.h"
 #include "proxy/daemon/client_sockets.h"
-#include "proxy/daemon/idle.h"
 #include "proxy/daemon/limited_log.h"
 #include "proxy/daemon/node.h"
+#include "proxy/daemon/proxy_loop.h"
+#include "proxy/daemon/proxy_sleep.h"
 
 namespace braid::proxy {
 namespace {
 
-// Between looks at what proxies report: often while something is being set up, seldom otherwise.
+// Between turns of the control plane: short while something is being set up; otherwise it is woken by clients and
+// proxies. Other machines are contacted by the clock.
 constexpr int kBusyWaitMs = 1;
-constexpr int kQuietWaitMs = 20;
+constexpr int kMachinesWaitMs = 20;
+constexpr int kQuietWaitMs = 100;
 constexpr int kBusyTurns = 200;  // after the last thing that happened
 // The longest time to wait until all messages of clients are acknowledged, and then until the connections are
 // closed.
@@ -57,21 +60,25 @@ void close_together(Worker& worker, unsigned proxies, std::atomic<unsigned>& ack
   turns_until([&] { return worker.closed(); });
 }
 
-void run_proxy(Worker& worker, const IdleConfig& config, ProxyCounters& counters,
-               const std::atomic<bool>& stop) {
-  ::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);  // a sleep of 20 us shall not become one of 70
-  Idle idle(config);
-  while (!stop.load(std::memory_order_relaxed)) {
-    const Instant now = monotonic_now();
-    if (worker.do_work(now) > 0) {
-      idle.worked();
-      continue;
-    }
-    if (idle.about_to_sleep()) worker.about_to_sleep(now);
-    const Instant deadline = worker.next_deadline();
-    if (idle.idle(deadline == Instant::never() ? 1_s : deadline - now)) counters.sleeps.add();
+// Whether proxies can sleep until they are woken; if the kernel refuses what it takes, the log says so once.
+bool proxies_can_sleep(const NodeConfig& config) {
+  if (!config.idle.wakeups) return false;
+  const Result<void> supported = ProxySleep::supported();
+  if (!supported)
+    spdlog::warn("idle proxies poll every {} us, because they cannot be woken: {}", config.idle.sleep_max_us,
+                 supported.error().text);
+  return supported.ok();
+}
+
+void log_polled_queues(Node& node) {
+  Worker::WakeWords words;
+  for (unsigned p = 0; p < node.proxies(); ++p) {
+    node.worker(p).collect_wake_words(words);
+    if (words.polled_queues == 0) continue;
+    spdlog::info("idle proxies poll every {} us, because {} of proxy {}'s queues cannot wake it",
+                 node.config().idle.sleep_max_us, words.polled_queues, p);
+    return;
   }
-  worker.publish_counters();
 }
 
 constexpr Duration kNoDescriptorsPause = 100_ms;
@@ -104,7 +111,9 @@ constexpr int kAcceptsPerTurn = 16;
 
 class Server {
  public:
-  Server(Node& node, int listener, int signals) : node_(node), listener_(listener), signals_(signals) {}
+  // `told`: an eventfd that proxies write to.
+  Server(Node& node, int listener, int signals, int told)
+      : node_(node), listener_(listener), signals_(signals), told_(told) {}
 
   void serve(int ready_fd) {
     bool told_ready = false;
@@ -124,7 +133,7 @@ class Server {
             "a peer has another configuration and is refused: give every node the same number of clusters, "
             "transport.mtu_bytes and transport.window_packets");
       }
-      if (wait(!told_ready || busy > 0 ? kBusyWaitMs : kQuietWaitMs)) return;
+      if (wait(!told_ready || busy > 0 ? kBusyWaitMs : quiet_wait_ms())) return;
     }
   }
 
@@ -173,20 +182,30 @@ class Server {
     clients_.remove(id);
   }
 
+  // Clients and proxies end the wait; what goes by the clock limits it.
+  int quiet_wait_ms() const {
+    const auto until_deadline_ms = (node_.next_deadline() - monotonic_now()).ns() / 1'000'000;
+    return static_cast<int>(std::clamp<std::int64_t>(
+        until_deadline_ms, kBusyWaitMs, node_.config().machines.any() ? kMachinesWaitMs : kQuietWaitMs));
+  }
+
   // True when it is time to end.
   bool wait(int timeout_ms) {
     const Instant now = monotonic_now();
+    node_.pauses_until(now + Duration::ms(timeout_ms));
     fds_.clear();
     fds_.push_back({signals_, POLLIN, 0});
+    fds_.push_back({told_, POLLIN, 0});
     fds_.push_back({now < accept_paused_until_ ? -1 : listener_, POLLIN, 0});
     clients_.append_to(fds_);
     if (::poll(fds_.data(), fds_.size(), timeout_ms) <= 0) return false;
     if (fds_[0].revents != 0) return true;
     // The new one comes last: a client that is dropped to make room for it must not take its descriptor's
     // number into the look-ups below.
-    for (std::size_t i = 2; i < fds_.size(); ++i)
+    for (std::size_t i = 3; i < fds_.size(); ++i)
       if (fds_[i].revents != 0) serve_client(clients_.serve(fds_[i].fd));
-    if (fds_[1].revents != 0) accept_clients();
+    if (fds_[2].revents != 0) accept_clients();
+    if (std::uint64_t times = 0; fds_[1].revents != 0) (void)!::read(told_, &times, sizeof times);
     return false;
   }
 
@@ -243,6 +262,7 @@ class Server {
   Node& node_;
   int listener_;
   int signals_;
+  int told_;
   ClientSockets clients_;
   std::vector<pollfd> fds_;
   Instant accept_paused_until_;
@@ -254,10 +274,12 @@ class Server {
 // The descriptors that the daemon opened itself; closed on every way out.
 struct Opened {
   int signals = -1;
+  int told = -1;  // proxies write to it when they have told the control plane something
   int listener = -1;
   std::string path;  // of the listener, to be removed
   ~Opened() {
     if (signals >= 0) ::close(signals);
+    if (told >= 0) ::close(told);
     if (listener >= 0) ::close(listener);
     if (!path.empty()) ::unlink(path.c_str());
   }
@@ -266,9 +288,10 @@ struct Opened {
 // They end when `stop` is set; the destructor sets it, whichever way it is reached.
 class ProxyThreads {
  public:
-  explicit ProxyThreads(std::atomic<bool>& stop) : stop_(stop) {}
+  ProxyThreads(Node& node, std::atomic<bool>& stop) : node_(node), stop_(stop) {}
   ~ProxyThreads() {
     stop_.store(true);
+    for (unsigned p = 0; p < node_.proxies(); ++p) node_.worker(p).wake();
     for (std::thread& t : threads_) t.join();
   }
   template <class Run>
@@ -285,6 +308,7 @@ class ProxyThreads {
   }
 
  private:
+  Node& node_;
   std::atomic<bool>& stop_;
   std::vector<std::thread> threads_;
 };
@@ -307,6 +331,8 @@ Result<DaemonEnd> run_daemon(const NodeConfig& config) {
   Opened opened;
   opened.signals = ::signalfd(-1, &signals, SFD_CLOEXEC);
   if (opened.signals < 0) return error("cannot receive signals: {}", cause_and_cure(errno));
+  opened.told = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (opened.told < 0) return error("cannot make an eventfd: {}", cause_and_cure(errno));
 
   int listener = config.listen_fd;
   if (listener < 0) {
@@ -322,11 +348,13 @@ Result<DaemonEnd> run_daemon(const NodeConfig& config) {
   std::atomic<unsigned> acknowledged{0};
   std::atomic<bool> failed{false};
   {
-    ProxyThreads threads(stop);
+    const bool can_sleep = proxies_can_sleep(config);
+    if (can_sleep) log_polled_queues(**node);
+    ProxyThreads threads(**node, stop);
     const Result<void> started = threads.start((*node)->proxies(), [&](unsigned p) {
       const int status = guarded("braidd", 1, [&] {
         ::pthread_setname_np(::pthread_self(), fmt::format("proxy {}", p).c_str());
-        run_proxy((*node)->worker(p), config.idle, (*node)->counters(p), stop);
+        ProxyLoop(**node, p, can_sleep, opened.told).run(stop);
         close_together((*node)->worker(p), (*node)->proxies(), acknowledged);
         return 0;
       });
@@ -335,7 +363,7 @@ Result<DaemonEnd> run_daemon(const NodeConfig& config) {
       ::kill(::getpid(), SIGTERM);
     });
     if (!started) return started.error();
-    Server server(**node, listener, opened.signals);
+    Server server(**node, listener, opened.signals, opened.told);
     server.serve(config.ready_fd);
   }
   if (failed.load()) return error("a proxy has ended, see the messages above");

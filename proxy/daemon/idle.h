@@ -1,12 +1,11 @@
-// How a worker waits after a turn without work: it spins, then yields, then sleeps ever longer. On a
-// machine with more threads than cores a spinning thread keeps the one it waits for from running, so the
-// spinning is short.
+// What a worker's thread does after turns without work: it spins, then yields, then sleeps. On a machine with more
+// threads than cores a spinning thread keeps the one it waits for from running, so the spinning is short.
+//
+// Pure: the thread does what next() says.
 #pragma once
 
-#include <sched.h>
-
 #include <algorithm>
-#include <ctime>
+#include <cstdint>
 
 #include "base/time.h"
 #include "proxy/daemon/node_config.h"
@@ -16,42 +15,44 @@ namespace braid::proxy {
 // Owned by the worker's thread.
 class Idle {
  public:
-  explicit Idle(const IdleConfig& config) : config_(config), sleep_(Duration::us(config.sleep_min_us)) {}
+  enum class Next : std::uint8_t {
+    kSpin,
+    kYield,
+    kSleep,
+  };
 
-  void worked() {
+  explicit Idle(const IdleConfig& config) : config_(config), nap_(Duration::us(config.sleep_min_us)) {}
+
+  // A turn found work. `served`: messages were moved, so more may follow soon; timers and probes alone keep no
+  // thread from sleeping.
+  void worked(bool served) {
+    if (!served) return;
     turns_ = 0;
-    sleep_ = Duration::us(config_.sleep_min_us);
+    nap_ = Duration::us(config_.sleep_min_us);
   }
-  // The next idle() would begin to sleep: what was to be done later should be done now.
-  bool about_to_sleep() const { return turns_ == config_.spins + config_.yields; }
-  // A turn found nothing to do; nothing is due before `longest` from now. True if it slept.
-  bool idle(Duration longest) {
+  // A turn found nothing to do.
+  Next next() {
     if (turns_ < config_.spins) {
       ++turns_;
-      __builtin_ia32_pause();
-      return false;
+      return Next::kSpin;
     }
     if (turns_ < config_.spins + config_.yields) {
       ++turns_;
-      ::sched_yield();
-      return false;
+      return Next::kYield;
     }
-    ++turns_;
-    const Duration d = std::min(sleep_, longest);
-    if (d <= Duration()) {
-      ::sched_yield();
-      return false;
-    }
-    const timespec t{0, d.ns()};
-    ::nanosleep(&t, nullptr);
-    sleep_ = std::min(sleep_ * 2, Duration::us(config_.sleep_max_us));
-    return true;
+    return Next::kSleep;
+  }
+  // How long to sleep where nobody wakes the thread: each time longer.
+  Duration next_nap() {
+    const Duration nap = nap_;
+    nap_ = std::min(nap_ * 2, Duration::us(config_.sleep_max_us));
+    return nap;
   }
 
  private:
   IdleConfig config_;
-  std::uint64_t turns_ = 0;
-  Duration sleep_;
+  std::uint64_t turns_ = 0;  // without work, since messages were moved
+  Duration nap_;
 };
 
 }  // namespace braid::proxy

@@ -75,6 +75,24 @@ class LinkQueues {
     return frames;
   }
 
+  // Queues that can wake their owner from a sleep put their words into `words`; returns how many cannot.
+  unsigned collect_wake_words(std::vector<WakeWord*>& words) const {
+    unsigned polled = 0;
+    for (const LinkQueue& q : queues_) {
+      if (WakeWord* const word = q.nic->wake_word())
+        words.push_back(word);
+      else
+        ++polled;
+    }
+    return polled;
+  }
+  void announce_sleep() {
+    for (const LinkQueue& q : queues_) q.nic->announce_sleep();
+  }
+  void withdraw_sleep() {
+    for (const LinkQueue& q : queues_) q.nic->withdraw_sleep();
+  }
+
   // Frames that left and that a link refused.
   std::uint64_t transmit_drops() const {
     std::uint64_t drops = 0;

@@ -349,6 +349,7 @@ void Node::fence(unsigned p) {
   for (std::unique_ptr<Channel>& channel : lanes_.fence(p))
     retired_[p].channels.push_back(std::move(channel));
   states_[p].isolated.store(true, std::memory_order_release);
+  worker(p).wake();
   workers_->forget_commands(p);
   tell_running(ForgetProxy{proxy_id(p)});
   peers_->proxy_fenced(proxy_id(p));

@@ -101,6 +101,8 @@ class Node {
 
   // When do_control() must be called again if no proxy has anything to tell.
   Instant next_deadline() const;
+  // It will be called at `then` at the latest.
+  void pauses_until(Instant then) { monitor_.pauses_until(then); }
   // Which proxy serves lane `lane` of every client now.
   unsigned server_of(unsigned lane) const {
     return (**counters_).server[lane].load(std::memory_order_relaxed);

@@ -13,7 +13,8 @@ ProxyMonitor::ProxyMonitor(const Config& config, Instant now)
 
 Duration ProxyMonitor::observe(Instant now, std::span<const std::uint64_t> heartbeats) {
   CHECK_EQ(heartbeats.size(), proxies_.size());
-  const Duration gap = now - observed_ > kControlGap ? now - observed_ : Duration();
+  const Duration late = now - std::max(observed_, resumes_);
+  const Duration gap = late > kControlGap ? late : Duration();
   observed_ = now;
   somebody_runs_ = false;
   for (unsigned p = 0; p < proxies(); ++p) {

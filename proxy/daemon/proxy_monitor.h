@@ -30,7 +30,8 @@ class ProxyMonitor {
     Duration heartbeat_timeout = 500_ms;  // without a heartbeat, before a proxy is fenced
     bool enabled = true;                  // false: is_stalled() is never true
   };
-  // Between two calls of observe(): a control plane that calls it so late was itself held up.
+  // Between two calls of observe(), or after the end of a pause: a control plane that calls it so late was itself
+  // held up.
   static constexpr Duration kControlGap = 50_ms;
   ProxyMonitor(const Config& config, Instant now);
 
@@ -45,6 +46,8 @@ class ProxyMonitor {
   // if it was not: that time does not count for a proxy without a heartbeat.
   [[nodiscard]] Duration observe(Instant now, std::span<const std::uint64_t> heartbeats);
   Instant observed() const { return observed_; }
+  // The next call of observe() is meant to come at `then` at the latest: until then the control plane is not held up.
+  void pauses_until(Instant then) { resumes_ = then; }
   // As of the last observe(): it had no heartbeat for too long, and another had. If none has, the host is
   // stalled, or no proxy is left that could take over.
   bool is_stalled(unsigned proxy) const;
@@ -81,6 +84,7 @@ class ProxyMonitor {
   Config config_;
   std::vector<Proxy> proxies_;
   Instant observed_;
+  Instant resumes_;
   bool somebody_runs_ = false;
 };
 

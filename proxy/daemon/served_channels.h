@@ -51,6 +51,15 @@ class ServedChannels {
     }
   }
 
+  // --- sleeping until a client hands something over
+
+  // Calls f(word) with the word of each channel whose descriptors are taken.
+  template <class F>
+  void for_each_wake_word(F&& f) {
+    for (Channel* const channel : channels_)
+      if (channel->takes_descriptors()) f(channel->send.wake_word());
+  }
+
   // --- messages that were taken
 
   // A message of a channel's is finished; the client gets its place back in release().

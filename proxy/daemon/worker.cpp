@@ -50,18 +50,24 @@ int Worker::do_work(Instant now) {
     counters_.scheduling_gaps.add();
   }
   last_turn_ = now;
-  int work = obey_commands(now);
-  work += receive(now);
+  int served = obey_commands(now);
+  if (served > 0) told_ = true;
+  int work = receive(now);
   ports_.publish();
   NoMeter none;
-  if (taking_) work += take_descriptors(none);
-  work += run_relays();
+  if (taking_) served += take_descriptors(none);
+  served += run_relays();
   work += send_datagrams(now);
   work += transmit(now);
-  work += finish();
+  served += finish();
+  if (served > 0) served_ = true;
+  work += served;
   if (paths_.draining()) end_drains(now);
   if (channels_.awaited()) answer_awaited();
-  if (mailbox_.any_reported()) mailbox_.publish();
+  if (mailbox_.any_reported()) {
+    mailbox_.publish();
+    told_ = true;
+  }
   if (work == 0)
     ++idle_turns_;
   else
@@ -89,6 +95,38 @@ void Worker::end_unit(Instant now) {
   }
   if (channels_.awaited()) answer_awaited();
   if (mailbox_.any_reported()) mailbox_.publish();
+}
+
+void Worker::about_to_sleep(Instant now) {
+  stack_.flush_acks(now);
+  watch_paths(now);
+  publish_counters();
+}
+
+bool Worker::can_be_woken() {
+  return !states_[self()].fenced.load(std::memory_order_relaxed) && !stack_.wants_to_transmit(last_turn_) &&
+         !waiting_.any_stranded() && !waiting_.any_deferred() && !channels_.awaited() &&
+         !mailbox_.any_reported() && !paths_.draining();
+}
+
+void Worker::collect_wake_words(WakeWords& into) {
+  into.words.clear();
+  into.words.push_back(&wake_word_);
+  into.polled_queues = queues_.collect_wake_words(into.words);
+  into.links = into.words.size() - 1;
+  if (taking_) channels_.for_each_wake_word([&](WakeWord& word) { into.words.push_back(&word); });
+}
+
+void Worker::announce_sleep() {
+  wake_word_.announce();
+  queues_.announce_sleep();
+  channels_.for_each_wake_word([](WakeWord& word) { word.announce(); });
+}
+
+void Worker::withdraw_sleep() {
+  wake_word_.withdraw();
+  queues_.withdraw_sleep();
+  channels_.for_each_wake_word([](WakeWord& word) { word.withdraw(); });
 }
 
 Instant Worker::next_deadline() {
@@ -191,6 +229,7 @@ void Worker::hand_over(LinkId link, ByteView frame, const stack::Stack::Received
 }
 
 bool Worker::deliver_control(const stack::Stack::Received& received, std::size_t messages) {
+  told_ = true;
   if (!mailbox_.has_room(messages)) {
     counters_.arrival_ring_full.add();
     return false;

@@ -28,9 +28,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "base/time.h"
+#include "base/wake_word.h"
 #include "proxy/channel/node_counters.h"
 #include "proxy/daemon/control_outbox.h"
 #include "proxy/daemon/handoffs.h"
@@ -93,8 +95,33 @@ class Worker {
   bool has_events() const { return mailbox_.has_events(); }
   // Publishes the load that Dispatch::kLeastLoaded compares: at every turn that changed it, by do_work().
   void publish_load();
-  // It will not be called for a while: waiting acknowledgements are sent in the next turn.
-  void about_to_sleep(Instant now) { stack_.flush_acks(now); }
+
+  // --- sleeping between turns (proxy/daemon/proxy_sleep.h): the driver's thread sleeps, the worker says on what
+
+  // It will not be called for a while: waiting acknowledgements are sent in the next turn. What others know of it
+  // is brought up to date.
+  void about_to_sleep(Instant now);
+  // Since the last call: it has obeyed commands, or has told the control plane something.
+  bool take_told() { return std::exchange(told_, false); }
+  // Messages were moved, not only packets of its own, since the last call.
+  bool take_served() { return std::exchange(served_, false); }
+  // After a turn without work. Whatever there will be to do before next_deadline(), somebody rings one of its wake
+  // words for it. False: some of it shows only by polling.
+  bool can_be_woken();
+  // The words: its own, then those of links, then those of channels. `polled_queues`: queues that have none.
+  struct WakeWords {
+    std::vector<WakeWord*> words;
+    std::size_t links = 0;  // how many of them
+    unsigned polled_queues = 0;
+  };
+  void collect_wake_words(WakeWords& into);
+  // Around a sleep on these words (base/wake_word.h).
+  void announce_sleep();
+  void withdraw_sleep();
+  // Its next turn comes at `then` at the latest, unless the scheduler holds it up.
+  void sleeps_until(Instant then) { last_turn_ = then; }
+  // Any thread that has given it something to do, by another way than command() or send_datagram().
+  void wake() { wake_word_.ring_if_asleep(); }
 
   // The orderly end of its node, in this order. Nothing more is taken from clients; when everything that was
   // taken is acknowledged, and the same is true of the node's other proxies, peers are told, so that they
@@ -111,11 +138,18 @@ class Worker {
   // Plain datagrams, which proxy 0 alone has. Ports are bound before the first turn.
   [[nodiscard]] bool bind(std::uint16_t port) { return stack_.bind(port); }
   // Control plane's thread.
-  void send_datagram(const PlainDatagram& datagram) { datagrams_.send(datagram); }
+  void send_datagram(const PlainDatagram& datagram) {
+    datagrams_.send(datagram);
+    wake();
+  }
   bool take_datagram(PlainDatagram* datagram) { return datagrams_.take_arrived(datagram); }
 
   // Control plane's thread. False: full, try again.
-  [[nodiscard]] bool command(const WorkerCommand& command) { return mailbox_.push_command(command); }
+  [[nodiscard]] bool command(const WorkerCommand& command) {
+    const bool pushed = mailbox_.push_command(command);
+    wake();
+    return pushed;
+  }
   // Every command so far has taken effect.
   bool caught_up() const { return mailbox_.caught_up(); }
   [[nodiscard]] bool take_event(WorkerEvent* event) { return mailbox_.take_event(event); }
@@ -215,8 +249,10 @@ class Worker {
   ServedChannels channels_;
   ControlOutbox control_;
   PortTable ports_;
-  bool taking_ = true;  // from clients
-  Instant last_turn_;
+  bool taking_ = true;   // from clients
+  bool served_ = false;  // messages were moved
+  bool told_ = false;    // the control plane something
+  Instant last_turn_;    // or, during a sleep, when that ends
   std::uint64_t turns_ = 0;
   std::uint64_t idle_turns_ = 0;
 
@@ -224,6 +260,8 @@ class Worker {
   WorkerMailbox mailbox_;
   std::atomic<bool> ready_{false};
   std::atomic<bool> refused_peer_{false};
+  // On a line that is written only around a sleep: other proxies look at it when they hand something over.
+  alignas(kCacheLine) WakeWord wake_word_;
 };
 
 }  // namespace braid::proxy

@@ -67,6 +67,7 @@ void Worker::receive_frame(Instant now, LinkId link, ByteView frame, bool may_ha
       hand_over(link, frame, received, may_hand_over);
       return;
     case stack::Stack::Received::What::kDatagram:
+      told_ = true;
       datagrams_.arrived(received);
       return;
     case stack::Stack::Received::What::kUnreachable:
@@ -102,6 +103,7 @@ void Worker::receive_frame(Instant now, LinkId link, ByteView frame, bool may_ha
     ports_.packet_turned_away();
     return;
   }
+  served_ = true;
   stack_.delivered(now, received);
 }
 

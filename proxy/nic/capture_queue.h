@@ -112,6 +112,9 @@ class CaptureQueue final : public NicQueue {
   void commit(std::span<const TxFrame> frames) override;
   bool link_up() const override { return wire_->link_up(); }
   std::uint32_t max_frame_bytes() const override { return wire_->max_frame_bytes(); }
+  WakeWord* wake_word() override { return wire_->wake_word(); }
+  void announce_sleep() override { wire_->announce_sleep(); }
+  void withdraw_sleep() override { wire_->withdraw_sleep(); }
   std::uint64_t transmit_drops() const override { return wire_->transmit_drops(); }
 
  private:

@@ -80,6 +80,10 @@ class FaultyQueue final : public NicQueue {
   void commit(std::span<const TxFrame> frames) override { wire_->commit(frames); }
   bool link_up() const override { return wire_->link_up(); }
   std::uint32_t max_frame_bytes() const override { return wire_->max_frame_bytes(); }
+  // Frames that are held back come by polling.
+  WakeWord* wake_word() override { return held_.empty() ? wire_->wake_word() : nullptr; }
+  void announce_sleep() override { wire_->announce_sleep(); }
+  void withdraw_sleep() override { wire_->withdraw_sleep(); }
   std::uint64_t transmit_drops() const override { return wire_->transmit_drops(); }
 
   const FaultCounts& counts() const { return counts_; }

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "base/bytes.h"
+#include "base/wake_word.h"
 
 namespace braid::proxy {
 
@@ -48,6 +49,13 @@ class NicQueue {
   // The longest frame that reserve() has room for and that the other side can take, in bytes, header
   // included.
   virtual std::uint32_t max_frame_bytes() const = 0;
+
+  // How the owner can sleep until a frame arrives: the word that the other side rings then, if it is asleep and
+  // announced. nullptr: nothing wakes the owner (at the moment), which must poll.
+  virtual WakeWord* wake_word() { return nullptr; }
+  // Around a sleep; only while there is a wake_word(), which they announce and withdraw.
+  virtual void announce_sleep() {}
+  virtual void withdraw_sleep() {}
 
   // Frames that commit() took and the link refused.
   virtual std::uint64_t transmit_drops() const { return 0; }

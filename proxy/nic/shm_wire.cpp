@@ -18,7 +18,7 @@ namespace braid::proxy {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x6572697764696172;  // "raidwire"
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 constexpr std::uint64_t kLine = 64;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
@@ -176,11 +176,15 @@ Result<std::shared_ptr<ShmWire>> ShmWire::map(int fd, ShmSide side) {
     return error("shm wire: side {} is or was mapped already: give the restarted side a new wire",
                  side == ShmSide::kA ? 'A' : 'B');
   }
+  (void)WakeBarrier::join();  // a refusal costs a fence for each burst, and nothing else
   return std::shared_ptr<ShmWire>(new ShmWire(*memory, layout, side));
 }
 
 ShmWire::~ShmWire() {
   attachment(memory_, side_).store(Attachment::kGone, std::memory_order_release);
+  for (unsigned index = 0; index < queues(); ++index)
+    std::launder(reinterpret_cast<ShmRing*>(memory_ + layout_.ring_offset(index, side_)))
+        ->wake.ring_if_asleep();
   ::munmap(memory_, layout_.total_bytes());
 }
 
@@ -217,6 +221,7 @@ std::byte* ShmQueue::slot(const Lane& lane, std::uint32_t number) const {
 }
 
 std::size_t ShmQueue::receive(std::span<MutableBytes> frames) {
+  WakeBarrier::order();  // the look whether the other side sleeps comes after the commits of before
   const std::size_t wanted = std::min(frames.size(), kMaxBurst);
   if (receive_.freed != receive_.next) {
     receive_.freed = receive_.next;
@@ -224,11 +229,14 @@ std::size_t ShmQueue::receive(std::span<MutableBytes> frames) {
   }
   std::size_t filled = 0;
   while (filled < wanted && receive_.next - receive_.freed < kMaxBurst) {
-    const std::uint64_t entry =
-        receive_.ring->entries[receive_.next & (frames_per_ring_ - 1)].load(std::memory_order_acquire);
-    const auto length = static_cast<std::uint32_t>(entry);
-    if (entry != shm_entry(receive_.next, length)) break;
-    if (length == 0 || length > max_frame_bytes_) {
+    const std::uint64_t announced = entry(receive_, receive_.next).load(std::memory_order_acquire);
+    const auto length = static_cast<std::uint32_t>(announced);
+    if (announced != shm_entry(receive_.next, length)) break;
+    if (length == 0 || length > max_frame_bytes_) [[unlikely]] {
+      if (length == kShmAsleep) {
+        on_other_asleep();
+        break;
+      }
       bad_lengths_.add();
     } else {
       frames[filled++] = MutableBytes(slot(receive_, receive_.next), length);
@@ -260,10 +268,47 @@ void ShmQueue::commit(std::span<const TxFrame> frames) {
     CHECK_EQ(static_cast<const void*>(frame.data), static_cast<const void*>(slot(transmit_, transmit_.next)));
     CHECK_GT(frame.length, 0u);
     CHECK_LE(frame.length, max_frame_bytes_);
-    transmit_.ring->entries[transmit_.next & (frames_per_ring_ - 1)].store(
-        shm_entry(transmit_.next, frame.length), std::memory_order_release);
+    entry(transmit_, transmit_.next)
+        .store(shm_entry(transmit_.next, frame.length), std::memory_order_release);
     ++transmit_.next;
   }
+  if (other_sleeps_ && !frames.empty()) [[unlikely]]
+    ring_other_side();  // the next receive() would do so: a turn earlier
+}
+
+// It is rung once for what was committed since it was woken, unless it has taken all of that: then it fell asleep
+// afterwards.
+void ShmQueue::on_other_asleep() {
+  other_sleeps_ = true;
+  if (rung_at_ != transmit_.next &&
+      transmit_.ring->consumed.load(std::memory_order_acquire) != transmit_.next)
+    ring_other_side();
+}
+
+void ShmQueue::ring_other_side() {
+  other_sleeps_ = false;
+  rung_at_ = transmit_.next;
+  transmit_.ring->wake.ring();
+}
+
+WakeWord* ShmQueue::wake_word() {
+  if (room() == 0) refresh_room();
+  return room() == 0 ? nullptr : &receive_.ring->wake;
+}
+
+void ShmQueue::announce_sleep() {
+  receive_.ring->wake.announce();
+  if (room() > 0)
+    entry(transmit_, transmit_.next).store(shm_entry(transmit_.next, kShmAsleep), std::memory_order_relaxed);
+}
+
+// A frame that was committed meanwhile has taken the announcement's place. The number before the next one stands for
+// no frame, whatever the other side awaits there.
+void ShmQueue::withdraw_sleep() {
+  receive_.ring->wake.withdraw();
+  std::atomic<std::uint64_t>& next = entry(transmit_, transmit_.next);
+  if (next.load(std::memory_order_relaxed) == shm_entry(transmit_.next, kShmAsleep))
+    next.store(shm_entry(transmit_.next - 1, 0), std::memory_order_relaxed);
 }
 
 }  // namespace braid::proxy

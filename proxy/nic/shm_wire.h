@@ -29,6 +29,7 @@
 #include "base/counters.h"
 #include "base/ethernet.h"
 #include "base/result.h"
+#include "base/wake_word.h"
 #include "proxy/nic/nic_queue.h"
 
 namespace braid::proxy {
@@ -53,12 +54,17 @@ inline constexpr std::uint32_t kShmWireMaxFrameBytes =
 // One direction of a queue, all zero at first; followed by frames_per_ring entries in use.
 struct ShmRing {
   alignas(64) std::atomic<std::uint32_t> consumed;  // frames given back, by the receiver
+  alignas(64) WakeWord wake;                        // the receiver sleeps on it
   alignas(64) std::atomic<std::uint64_t> entries[kShmWireMaxFramesPerRing];  // by the sender
 };
 // Frame `number` is here: the upper half is number + 1, so that an entry of zero announces nothing.
 constexpr std::uint64_t shm_entry(std::uint32_t number, std::uint32_t length) {
   return std::uint64_t{number + 1} << 32 | length;
 }
+
+// In place of a length: no frame, but that its sender sleeps, and wants to be woken when a frame comes to it. The
+// other side polls for that entry anyway, so a sender that is awake costs it nothing.
+inline constexpr std::uint32_t kShmAsleep = 0xffff'fffe;
 
 enum class ShmSide : std::uint32_t { kA = 0, kB = 1 };
 constexpr ShmSide other(ShmSide side) {
@@ -127,6 +133,10 @@ class ShmQueue final : public NicQueue {
   void commit(std::span<const TxFrame> frames) override;
   bool link_up() const override { return wire_->link_up(); }
   std::uint32_t max_frame_bytes() const override { return max_frame_bytes_; }
+  // nullptr while the other side has taken none of the frames of a full ring: there is no entry to announce it in.
+  WakeWord* wake_word() override;
+  void announce_sleep() override;
+  void withdraw_sleep() override;
 
   // Frames dropped on receipt because their length was impossible.
   std::uint64_t bad_lengths() const { return bad_lengths_.get(); }
@@ -145,6 +155,11 @@ class ShmQueue final : public NicQueue {
   std::byte* slot(const Lane& lane, std::uint32_t number) const;
   std::uint32_t room() const { return frames_per_ring_ - (transmit_.next - transmit_.freed); }
   void refresh_room();
+  std::atomic<std::uint64_t>& entry(const Lane& lane, std::uint32_t number) const {
+    return lane.ring->entries[number & (frames_per_ring_ - 1)];
+  }
+  void on_other_asleep();
+  void ring_other_side();
 
   const std::shared_ptr<ShmWire> wire_;
   const std::uint32_t frames_per_ring_;
@@ -152,6 +167,8 @@ class ShmQueue final : public NicQueue {
   const std::uint32_t slot_stride_;
   Lane receive_;
   Lane transmit_;
+  bool other_sleeps_ = false;  // as of the last receive(), and it was not rung since
+  std::uint32_t rung_at_ = 0;  // transmit_.next when the other side was last woken
   Counter bad_lengths_;
 };
 

@@ -43,7 +43,9 @@ class ScriptedQueue final : public NicQueue {
   bool link_up() const override { return false; }
   std::uint32_t max_frame_bytes() const override { return 9014; }
   std::uint64_t transmit_drops() const override { return 17; }
+  WakeWord* wake_word() override { return &word; }
 
+  WakeWord word;
   std::array<std::byte, 128> sent{};
   std::uint32_t sent_bytes = 0;
 
@@ -201,6 +203,16 @@ TEST(FaultyQueue, DeliversAHeldFrameWhenNoneFollows) {
   for (int call = 0; call < 10; ++call) EXPECT_EQ(w.receive(), 0u) << "call " << call;
   EXPECT_EQ(w.receive(), 1u);
   EXPECT_EQ(w.numbers(), range(1));
+}
+
+TEST(FaultyQueue, OwnerMustPollWhileAFrameIsHeld) {
+  Fixture w{{.reorder = 1}};
+  EXPECT_EQ(w.queue->wake_word(), &w.wire->word);
+  w.arrive_numbered(1);
+  ASSERT_EQ(w.receive(), 0u);
+  EXPECT_EQ(w.queue->wake_word(), nullptr);
+  w.receive_all();
+  EXPECT_EQ(w.queue->wake_word(), &w.wire->word);
 }
 
 TEST(FaultyQueue, LosesNothingWhenItsBuffersAreUsedUp) {

@@ -165,6 +165,102 @@ TEST(ShmWire, OffersTheSameBuffersUntilTheyAreCommitted) {
   EXPECT_TRUE(received.intact);
 }
 
+// Two ends of a queue; the one that is to sleep, and the one that sends to it.
+struct Sleep : Wire {
+  Sleep() : Wire({.frames_per_ring = 32, .max_frame_bytes = 512}) {}
+  void take_all(ShmQueue& queue) {
+    Received ignored;
+    for (int i = 0; i < 3; ++i) take(queue, ignored);
+  }
+  std::unique_ptr<ShmQueue> sleeper = b->queue(0);
+  std::unique_ptr<ShmQueue> sender = a->queue(0);
+};
+
+TEST(ShmWireSleep, FrameForASleepingSideRings) {
+  Sleep wire;
+  wire.sleeper->announce_sleep();
+  wire.take_all(*wire.sender);
+  EXPECT_TRUE(wire.sleeper->wake_word()->asleep()) << "nothing was sent";
+  ASSERT_EQ(send_numbered(*wire.sender, 0, 1), 1u);
+  wire.take_all(*wire.sender);
+  EXPECT_TRUE(wire.sleeper->wake_word()->rung());
+}
+
+TEST(ShmWireSleep, FrameThatCrossedTheAnnouncementRings) {
+  Sleep wire;
+  wire.take_all(*wire.sender);
+  wire.take_all(*wire.sleeper);
+  ASSERT_EQ(send_numbered(*wire.sender, 0, 1), 1u);
+  wire.sleeper->announce_sleep();
+  EXPECT_TRUE(wire.sleeper->wake_word()->asleep());
+  wire.take_all(*wire.sender);
+  EXPECT_TRUE(wire.sleeper->wake_word()->rung());
+}
+
+TEST(ShmWireSleep, SideThatHasTakenEverythingIsNotRung) {
+  Sleep wire;
+  ASSERT_EQ(send_numbered(*wire.sender, 0, 3), 3u);
+  wire.take_all(*wire.sleeper);
+  wire.sleeper->announce_sleep();
+  wire.take_all(*wire.sender);
+  EXPECT_TRUE(wire.sleeper->wake_word()->asleep());
+}
+
+TEST(ShmWireSleep, SideIsRungOnceForWhatWasSent) {
+  Sleep wire;
+  wire.sleeper->announce_sleep();
+  ASSERT_EQ(send_numbered(*wire.sender, 0, 2), 2u);
+  wire.take_all(*wire.sender);
+  ASSERT_TRUE(wire.sleeper->wake_word()->rung());
+  wire.sleeper->wake_word()->announce();
+  wire.take_all(*wire.sender);
+  EXPECT_TRUE(wire.sleeper->wake_word()->asleep());
+  ASSERT_EQ(send_numbered(*wire.sender, 2, 1), 1u);
+  EXPECT_TRUE(wire.sleeper->wake_word()->rung()) << "at once: the side is known to sleep";
+}
+
+// Through several laps, whichever of the two sends next.
+TEST(ShmWireSleep, AnnouncementsTakeNoFramesPlace) {
+  Sleep wire;
+  Received forth, back;
+  for (std::uint64_t n = 0; n < 100; ++n) {
+    wire.sleeper->announce_sleep();
+    if (n % 3 != 0) wire.sleeper->withdraw_sleep();
+    ASSERT_EQ(send_numbered(*wire.sleeper, n, 1), 1u);
+    if (n % 3 == 0) wire.sleeper->withdraw_sleep();
+    ASSERT_EQ(send_numbered(*wire.sender, n, 1), 1u);
+    take(*wire.sleeper, forth);
+    take(*wire.sender, back);
+  }
+  for (const Received& r : {forth, back}) {
+    EXPECT_EQ(r.frames, 100u);
+    EXPECT_TRUE(r.in_order && r.intact);
+  }
+  EXPECT_EQ(wire.sender->bad_lengths() + wire.sleeper->bad_lengths(), 0u);
+}
+
+TEST(ShmWireSleep, SideWithAFullRingMustPoll) {
+  Sleep wire;
+  EXPECT_NE(wire.sleeper->wake_word(), nullptr);
+  ASSERT_EQ(send_numbered(*wire.sleeper, 0, 32), 32u);
+  EXPECT_EQ(wire.sleeper->wake_word(), nullptr);
+  wire.sleeper->announce_sleep();
+  wire.sleeper->withdraw_sleep();
+  Received received;
+  for (int i = 0; i < 3; ++i) take(*wire.sender, received);
+  EXPECT_EQ(received.frames, 32u);
+  EXPECT_TRUE(received.in_order && received.intact);
+  EXPECT_NE(wire.sleeper->wake_word(), nullptr);
+}
+
+TEST(ShmWireSleep, SideThatEndsRings) {
+  Sleep wire;
+  wire.sleeper->announce_sleep();
+  wire.sender.reset();
+  wire.a.reset();
+  EXPECT_TRUE(wire.sleeper->wake_word()->rung());
+}
+
 TEST(ShmWire, DropsImpossibleLengthsAndCountsThem) {
   const ShmWireOptions options{.frames_per_ring = 64, .max_frame_bytes = 512};
   Wire wire(options);

@@ -3,19 +3,26 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <gmock/gmock.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <thread>
 
+#include "base/wake_word.h"
 #include "proxy/channel/unix_socket.h"
 #include "proxy/client/socket_service.h"
 #include "proxy/daemon/node_config.h"
@@ -25,6 +32,7 @@ namespace braid::proxy::test {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr PortId kPort{9};
 
@@ -66,8 +74,24 @@ class Child {
   pid_t pid_;
 };
 
+// As a container's profile does that does not know the system call.
+void refuse_futex_waitv() {
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_futex_waitv, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{std::size(filter), filter};
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+    ::_exit(126);
+}
+
+enum class Kernel { kAsItIs, kWithoutFutexWaitv };
+
 // `log_fd`: what it writes to standard error; -1: that of this test.
-Child start_braidd(const NodeConfig& config, int log_fd = -1) {
+Child start_braidd(const NodeConfig& config, int log_fd = -1, Kernel kernel = Kernel::kAsItIs) {
   const int fd = text_in_memory(to_json(config));
   const std::string number = std::to_string(fd);
   const pid_t parent = ::getpid();
@@ -80,6 +104,7 @@ Child start_braidd(const NodeConfig& config, int log_fd = -1) {
     if (config.counters_fd >= 0) ::fcntl(config.counters_fd, F_SETFD, 0);
     if (config.ready_fd >= 0) ::fcntl(config.ready_fd, F_SETFD, 0);
     if (log_fd >= 0) ::dup2(log_fd, STDERR_FILENO);
+    if (kernel == Kernel::kWithoutFutexWaitv) refuse_futex_waitv();
     ::execl(BRAIDD, BRAIDD, "--config-fd", number.c_str(), nullptr);
     ::_exit(127);
   }
@@ -101,7 +126,7 @@ Child in_child(F&& f) {
 
 class Daemons : public ::testing::Test {
  protected:
-  Daemons() {
+  explicit Daemons(Kernel kernel = Kernel::kAsItIs, std::uint32_t yields = 20) {
     NodesOptions o;
     o.proxies = {2, 2};
     o.transport.peer_death_ms = 2000;
@@ -112,7 +137,7 @@ class Daemons : public ::testing::Test {
       NodeConfig config = node_config(o, c, wires);
       // More threads than cores: no thread spins.
       config.idle.spins = 0;
-      config.idle.yields = 20;
+      config.idle.yields = yields;
       address_[c] = fmt::format("@braid-daemon-test-{}-{}", ::getpid(), c);
       config.listen_address = address_[c];
       config.ready_fd = ready[1];
@@ -122,7 +147,7 @@ class Daemons : public ::testing::Test {
       counters_[c] = static_cast<const NodeCounters*>(
           ::mmap(nullptr, sizeof(NodeCounters), PROT_READ, MAP_SHARED, counters_fd_[c], 0));
       log_fd_[c] = ::memfd_create("log", MFD_CLOEXEC);
-      braidd_.push_back(start_braidd(config, log_fd_[c]));
+      braidd_.push_back(start_braidd(config, log_fd_[c], kernel));
     }
     ::close(ready[1]);
     for (int n = 0; n < 2; ++n) {
@@ -596,6 +621,139 @@ TEST_F(Daemons, SleepingClientIsWokenByAnArrival) {
     sender.join();
     EXPECT_TRUE(got);
     EXPECT_LT(monotonic_now() - before, 10_s);
+  }
+}
+
+// Single messages with pauses, after each of which every proxy has been asleep.
+class IdleDaemons : public Daemons {
+ protected:
+  static constexpr int kMessages = 20;
+
+  // Without yields: on busy cores each can take longer than a pause.
+  explicit IdleDaemons(Kernel kernel = Kernel::kAsItIs) : Daemons(kernel, 0) {}
+
+  void begin() {
+    begin_traffic();
+    expect_unharmed();
+    while (a_->endpoint(0).poll(ignore()) + b_->endpoint(0).poll(ignore()) > 0) continue;
+    pause();
+  }
+  void pause() { ::usleep(30'000); }
+  // Both clients are idle until the doorbell of the receiver rings.
+  void send_one(std::uint32_t number) {
+    ASSERT_EQ(good_.out->try_send(numbered(number, 100)), SendStatus::kSent);
+    a_->endpoint(0).flush();
+    Doorbell& bell = b_->endpoint(0).doorbell();
+    bool got = false;
+    for (const Instant until = monotonic_now() + 20_s; !got && monotonic_now() < until;) {
+      bell.arm();
+      if (!b_->endpoint(0).has_arrivals()) bell.wait(20_s);
+      bell.disarm();
+      b_->endpoint(0).poll([&](Connection&, ByteView message) { got = number_of(message) == number; });
+    }
+    EXPECT_TRUE(got);
+    a_->endpoint(0).poll(ignore());
+  }
+  void send_after_pauses() {
+    for (std::uint32_t n = 0; n < kMessages; ++n) {
+      pause();
+      ASSERT_NO_FATAL_FAILURE(send_one(n));
+    }
+  }
+  std::string log(int cluster) const {
+    std::string text(65536, ' ');
+    text.resize(static_cast<std::size_t>(::pread(log_fd_[cluster], text.data(), text.size(), 0)));
+    return text;
+  }
+};
+
+TEST_F(IdleDaemons, MessageWakesEveryProxyOnItsWay) {
+  if (!WakeWait::probe()) GTEST_SKIP() << "this kernel cannot wait on several words";
+  begin();
+  const std::uint64_t naps = count(0, &ProxyCounters::naps) + count(1, &ProxyCounters::naps);
+  const std::uint64_t by_client = count(0, &ProxyCounters::woken_by_clients);
+  const std::uint64_t by_link = count(1, &ProxyCounters::woken_by_links);
+  send_after_pauses();
+  pause();  // counters are published before a sleep
+  // Now and then a proxy is awake for a timer of its own.
+  EXPECT_GE(count(0, &ProxyCounters::woken_by_clients) - by_client, kMessages / 2u);
+  EXPECT_GE(count(1, &ProxyCounters::woken_by_links) - by_link, kMessages / 2u);
+  // A wake can come when its reason has been found already; a proxy that polls takes thousands of naps here.
+  EXPECT_LE(count(0, &ProxyCounters::naps) + count(1, &ProxyCounters::naps) - naps, kMessages);
+}
+
+// A sleeping proxy is neither stalled nor held up by the scheduler.
+TEST_F(IdleDaemons, SleepIsNoSchedulingGap) {
+  begin();
+  const std::uint64_t gaps = count(0, &ProxyCounters::scheduling_gaps);
+  const std::uint64_t sleeps = count(0, &ProxyCounters::sleeps);
+  ::usleep(800'000);  // longer than path_death_ms
+  EXPECT_GT(count(0, &ProxyCounters::sleeps), sleeps);
+  // The machine may hold a proxy up; a gap for each sleep would be sixteen at least.
+  EXPECT_LT(count(0, &ProxyCounters::scheduling_gaps) - gaps, 8u);
+  EXPECT_THAT(log(0), Not(HasSubstr("has not moved")));
+  send_one(0);
+}
+
+// Whatever it says of the proxies' sleep or of its wakes: messages of others arrive, and proxies sleep when it is gone.
+TEST_F(IdleDaemons, NonsenseInWakeWordsHarmsOnlyItsClient) {
+  begin();
+  for (const std::uint32_t value : {0u, 1u, 2u, 0xffff'ffffu, 0x7fff'fffeu}) {
+    const int fd = connect_unix(address_[0]).value();
+    control::Message attach, reply;
+    attach.kind = control::Kind::kAttach;
+    attach.attach = {1, 65536, 65536};
+    ASSERT_TRUE(send_message(fd, attach, -1));
+    int memory_fd = -1;
+    ASSERT_TRUE(until([] { ::usleep(1000); }, [&] { return receive_message(fd, &reply, &memory_fd); }));
+    ASSERT_EQ(reply.kind, control::Kind::kAttached);
+    const ChannelGeometry& g = reply.attached.geometry;
+    auto* const memory = static_cast<std::byte*>(
+        ::mmap(nullptr, g.total_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, memory_fd, 0));
+    ASSERT_NE(memory, MAP_FAILED);
+    std::atomic<bool> stop{false};
+    std::thread writer([&] {
+      while (!stop) {
+        for (unsigned lane = 0; lane < g.proxies; ++lane) {
+          auto* const ring = reinterpret_cast<RingControl*>(memory + g.send_ring(0, lane));
+          std::memcpy(static_cast<void*>(&ring->wake), &value, sizeof value);
+          ring->wake.wake();
+        }
+        ::usleep(300);
+      }
+    });
+    for (std::uint32_t n = 0; n < 4; ++n) {
+      pause();
+      send_one(n);
+    }
+    stop = true;
+    writer.join();
+    ::munmap(memory, g.total_bytes());
+    ::close(memory_fd);
+    ::close(fd);
+  }
+  send_after_pauses();
+  EXPECT_EQ(count(0, &ProxyCounters::bad_descriptors), 0u);
+  EXPECT_EQ(good_.out->state(), ConnectionState::kOpen);
+}
+
+class IdleDaemonsThatMustPoll : public IdleDaemons {
+ protected:
+  IdleDaemonsThatMustPoll() : IdleDaemons(Kernel::kWithoutFutexWaitv) {}
+};
+
+TEST_F(IdleDaemonsThatMustPoll, SayOnceWhyAndDeliver) {
+  begin();
+  send_after_pauses();
+  pause();
+  for (const int c : {0, 1}) {
+    EXPECT_GT(count(c, &ProxyCounters::naps), 0u);
+    EXPECT_EQ(count(c, &ProxyCounters::naps), count(c, &ProxyCounters::sleeps));
+    EXPECT_EQ(count(c, &ProxyCounters::woken_by_clients) + count(c, &ProxyCounters::woken_by_links), 0u);
+    const std::string text = log(c);
+    const std::size_t first = text.find("futex_waitv(2)");
+    EXPECT_NE(first, std::string::npos) << text;
+    EXPECT_EQ(text.find("futex_waitv(2)", first + 1), std::string::npos) << text;
   }
 }
 

@@ -64,6 +64,22 @@ TEST_F(ProxyMonitorTest, LateControlPlaneRestartsTheWait) {  // FO-5
   EXPECT_TRUE(monitor_.is_stalled(1)) << "what it saw before counts";
 }
 
+TEST_F(ProxyMonitorTest, PlannedPauseOfTheControlPlaneIsNoGap) {  // FO-5
+  pass(10_ms, {0, 1, 2});
+  for (int i = 0; i < 10; ++i) {
+    monitor_.pauses_until(now_ + 90_ms);
+    now_ = now_ + 100_ms;
+    ++beats_[0];
+    ++beats_[2];
+    EXPECT_EQ(monitor_.observe(now_, beats_), Duration());
+    EXPECT_TRUE(monitor_.is_stalled(1)) << i;
+    EXPECT_FALSE(monitor_.is_stalled(0)) << i;
+  }
+  monitor_.pauses_until(now_ + 90_ms);
+  now_ = now_ + 150_ms;
+  EXPECT_EQ(monitor_.observe(now_, beats_), 60_ms) << "late after the pause";
+}
+
 TEST_F(ProxyMonitorTest, ProxyIsStalledThoughTheControlPlaneIsLateAgainAndAgain) {  // FO-5
   for (int i = 0; i < 9; ++i) {
     pass(10_ms, {0, 2});

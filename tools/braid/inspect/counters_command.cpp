@@ -114,6 +114,16 @@ int show_counters(const Arguments& arguments) {
 
 }  // namespace
 
+Result<std::vector<std::uint64_t>> counter_by_proxy(const std::string& service, const std::string& name) {
+  const Result<NodeValues> node = read_counters(service);
+  if (!node) return node.error();
+  std::vector<std::uint64_t> by_proxy;
+  for (const CounterValues& values : node->proxies)
+    for (const auto& [counter, value] : values)
+      if (counter == name) by_proxy.push_back(value);
+  return by_proxy;
+}
+
 Subcommand counters_command() {
   const auto arguments = std::make_shared<Arguments>();
   Subcommand command{.name = "counters",

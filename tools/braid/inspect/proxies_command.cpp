@@ -2,12 +2,16 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "proxy/channel/channel.h"
 #include "proxy/client/socket_service.h"
 #include "tools/braid/command_line/output_file_option.h"
+#include "tools/braid/inspect/counters_command.h"
 #include "tools/braid/inspect/node_choice.h"
 
 namespace braid::cli {
@@ -49,6 +53,15 @@ int show_proxies(const Arguments& arguments) {
                      arguments.set > 0 ? std::optional<unsigned>(arguments.set) : std::nullopt);
   if (!now) refuse(kLostDaemonStatus, now.error().text);
   print(fmt::format("{} of {} proxies are active\n", now->active, now->all));
+  const Result<std::vector<std::uint64_t>> polls =
+      counter_by_proxy(arguments.node.address("proxies"), "polls_asleep");
+  if (!polls) return 0;  // a node can keep its counters to itself
+  const auto polling = std::count(polls->begin(), polls->end(), 1u);
+  if (polling > 0)
+    print(fmt::format(
+        "{} of them poll while they are idle: a link, the kernel or idle.wakeups lets nobody wake "
+        "them\n",
+        polling));
   return 0;
 }
 

@@ -75,7 +75,9 @@ const std::set<std::string>& ordinary_counters() {
                                               "frame_bytes_sent",  "frame_bytes_received",
                                               "retransmissions",   "acknowledgements_sent",
                                               "misdirected",       "turns",
-                                              "idle_turns",        "sleeps"};
+                                              "idle_turns",        "sleeps",
+                                              "woken_by_clients",  "woken_by_links",
+                                              "woken_by_node",     "naps"};
   return names;
 }
 
