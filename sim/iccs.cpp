@@ -390,10 +390,10 @@ bool Iccs::at_rest() const {
   return true;
 }
 
-std::uint64_t Iccs::retransmissions() const {
+std::uint64_t Iccs::sum_of(Counter proxy::ProxyCounters::*counter) const {
   std::uint64_t sum = 0;
   for (std::uint16_t k = 0; k < nodes_.size(); ++k)
-    for (unsigned p = 0; p < config_.proxies; ++p) sum += counters(ClusterId(k), p).retransmissions.get();
+    for (unsigned p = 0; p < config_.proxies; ++p) sum += (counters(ClusterId(k), p).*counter).get();
   return sum;
 }
 

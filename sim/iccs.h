@@ -147,10 +147,19 @@ class Iccs final : private ProxyRun::Owner {
   const LinkFigures& link_figures(ClusterId cluster, unsigned ni) const;
   // Of the node's own counters, brought up to date.
   const proxy::ProxyCounters& counters(ClusterId cluster, unsigned proxy) const;
-  std::uint64_t retransmissions() const;
+  std::uint64_t retransmissions() const { return sum_of(&proxy::ProxyCounters::retransmissions); }
+  // Of packets that had arrived, as far as their senders learned.
+  std::uint64_t spurious_retransmissions() const {
+    return sum_of(&proxy::ProxyCounters::spurious_timeouts) +
+           sum_of(&proxy::ProxyCounters::spurious_fast_retransmissions) +
+           sum_of(&proxy::ProxyCounters::spurious_tail_probes);
+  }
   std::uint64_t frames_lost() const { return network_ ? network_->frames_lost() : 0; }
 
  private:
+  // Over all proxies.
+  std::uint64_t sum_of(Counter proxy::ProxyCounters::*counter) const;
+
   // From one cluster to another.
   struct Way {
     bool waits_for_credit = false;

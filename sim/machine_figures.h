@@ -40,6 +40,7 @@ struct MachineFigures {
   std::uint64_t events = 0;      // protocol events: a message in one stage, or a timer
   std::uint64_t hand_overs = 0;  // of the baton
   std::uint64_t retransmissions = 0;
+  std::uint64_t spurious_retransmissions = 0;  // of these, of packets that had arrived
   std::uint64_t frames_lost = 0;
   std::uint64_t trace_hash = 0;  // over every request and every delivery, with its time
   bool counted = true;           // compute time comes from the compiler's counts, in every shell

@@ -179,6 +179,7 @@ MachineFigures SimulatedMachine::figures() const {
   f.messages = messages_;
   f.events = shared_.events.happened();
   f.retransmissions = shared_.iccs.retransmissions();
+  f.spurious_retransmissions = shared_.iccs.spurious_retransmissions();
   f.frames_lost = shared_.iccs.frames_lost();
   f.trace_hash = trace_hash_.value();
   return f;

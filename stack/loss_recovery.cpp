@@ -23,6 +23,13 @@ LossRecovery::Expired LossRecovery::on_timer(Instant now) {
   return expired;
 }
 
+void LossRecovery::learn(Instant echo_sent) {
+  window_.on_echo(echo_sent);
+  if (window_.verdicts().needed == needed_) return;
+  needed_ = window_.verdicts().needed;
+  rtt_.on_needed_retransmission();
+}
+
 Instant LossRecovery::tail_probe_due() const {
   if (mutant(Mutant::kDropTailProbe)) return Instant::never();
   if (tail_probed_ || window_.idle() || window_.lost_any() || rtt_.srtt() == Duration())

@@ -47,6 +47,7 @@ class LossRecovery {
   }
   void resent(Instant now, Seq seq) {
     window_.resent(now, seq);
+    retransmitted_any_ = true;
     left(now, true);
   }
 
@@ -96,6 +97,8 @@ class LossRecovery {
     data_sent_ = now;
     tail_asked_ = asked;
   }
+  // An acknowledgement was taken: were retransmissions needed (SW-12)?
+  void learn(Instant echo_sent);
   // When the last packet is retransmitted unless word of it comes first; never() if it was already, or nothing
   // is in flight.
   Instant tail_probe_due() const;
@@ -109,6 +112,8 @@ class LossRecovery {
   Instant progress_;          // something was acknowledged for the first time
   bool tail_asked_ = false;   // the last packet asks for its acknowledgement at once
   bool tail_probed_ = false;  // since the last progress
+  bool retransmitted_any_ = false;
+  std::uint64_t needed_ = 0;  // retransmissions that the timers have learned of
 };
 
 template <class F>
@@ -125,6 +130,8 @@ LossRecovery::AckOutcome LossRecovery::on_ack(Instant now, const PacketHeader& h
                                    acknowledged(content);
                                  });
   if (ack == Ack::kImpossible) return {ack};
+  if (retransmitted_any_) [[unlikely]]
+    learn(echo_sent);
   if (ack == Ack::kProgress) {
     progress_ = now;
     tail_probed_ = false;

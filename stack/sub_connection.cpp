@@ -24,9 +24,17 @@ SubConnection::SubConnection(const SubConnectionConfig& config, std::uint64_t ep
 
 SubConnectionStats SubConnection::stats() const {
   SubConnectionStats stats = stats_;
+  add_verdicts(stats);
   stats.messages_sent = messages_.messages();
   stats.message_bytes_sent = messages_.bytes();
   return stats;
+}
+
+void SubConnection::add_verdicts(SubConnectionStats& stats) const {
+  const RetransmissionVerdicts& verdicts = recovery_.window().verdicts();
+  stats.spurious_timeouts += verdicts.spurious_by(LossCause::kTimeout);
+  stats.spurious_fast_retransmissions += verdicts.spurious_by(LossCause::kOvertaken);
+  stats.spurious_tail_probes += verdicts.spurious_by(LossCause::kTailProbe);
 }
 
 // ---------------------------------------------------------------- sending
@@ -289,6 +297,7 @@ void SubConnection::establish(Instant now, const Handshake::Peer& peer) {
 void SubConnection::start_over(Instant now, SubConnectionEvent why, std::uint64_t epoch) {
   enter(why);
   handshake_.start_over(now, epoch);
+  add_verdicts(stats_);
   recovery_ = LossRecovery(config_);
   peer_window_ = PeerWindow();
   acknowledger_.restart(config_.first_seq);

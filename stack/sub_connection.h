@@ -52,6 +52,10 @@ struct SubConnectionStats {
   std::uint64_t fast_retransmissions = 0;
   std::uint64_t tail_probes = 0;
   std::uint64_t window_probes = 0;
+  // Retransmissions of packets that had arrived, by what caused them. A lost acknowledgement hides one.
+  std::uint64_t spurious_timeouts = 0;
+  std::uint64_t spurious_fast_retransmissions = 0;
+  std::uint64_t spurious_tail_probes = 0;
   std::uint64_t acknowledgements_sent = 0;  // packets that carried nothing else
   std::uint64_t messages_sent = 0;          // given to send()
   std::uint64_t message_bytes_sent = 0;
@@ -191,6 +195,8 @@ class SubConnection {
   void wake(Instant when) {
     if (when < entry_.due()) entry_.set_due(when);
   }
+  // Adds what recovery_ counted, which ends with the connection.
+  void add_verdicts(SubConnectionStats& stats) const;
   void schedule() { entry_.set_due(next_event()); }
   Instant next_event() const;
 

@@ -35,6 +35,10 @@ void publish_sub_connections(const stack::Stack& stack, ProxyCounters& counters)
     sum.retransmissions += t.retransmissions;
     sum.timeouts += t.timeouts;
     sum.fast_retransmissions += t.fast_retransmissions;
+    sum.tail_probes += t.tail_probes;
+    sum.spurious_timeouts += t.spurious_timeouts;
+    sum.spurious_fast_retransmissions += t.spurious_fast_retransmissions;
+    sum.spurious_tail_probes += t.spurious_tail_probes;
     sum.acknowledgements_sent += t.acknowledgements_sent;
     sum.messages_sent += t.messages_sent;
     sum.message_bytes_sent += t.message_bytes_sent;
@@ -44,6 +48,10 @@ void publish_sub_connections(const stack::Stack& stack, ProxyCounters& counters)
   counters.retransmissions.set(sum.retransmissions);
   counters.timeouts.set(sum.timeouts);
   counters.fast_retransmissions.set(sum.fast_retransmissions);
+  counters.tail_probes.set(sum.tail_probes);
+  counters.spurious_timeouts.set(sum.spurious_timeouts);
+  counters.spurious_fast_retransmissions.set(sum.spurious_fast_retransmissions);
+  counters.spurious_tail_probes.set(sum.spurious_tail_probes);
   counters.acknowledgements_sent.set(sum.acknowledgements_sent);
   counters.messages_sent.set(sum.messages_sent);
   counters.message_bytes_sent.set(sum.message_bytes_sent);

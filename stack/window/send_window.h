@@ -24,9 +24,20 @@
 #include "base/check.h"
 #include "base/seq.h"
 #include "base/time.h"
+#include "stack/timestamp.h"
 #include "stack/window/receive_window.h"
 
 namespace braid::stack {
+
+// Why a packet was retransmitted.
+enum class LossCause : std::uint8_t { kOvertaken, kTimeout, kTailProbe };
+
+// What became of retransmitted packets, as far as acknowledgements tell.
+struct RetransmissionVerdicts {
+  std::uint64_t spurious[3] = {};  // by LossCause: an earlier transmission had arrived
+  std::uint64_t needed = 0;        // the peer answered the retransmission
+  std::uint64_t spurious_by(LossCause cause) const { return spurious[static_cast<std::size_t>(cause)]; }
+};
 
 template <class Content, std::uint32_t kSlots = ReceiveWindow::kWindow>
 class SendWindow {
@@ -60,7 +71,13 @@ class SendWindow {
     CHECK(may_send());
     const Seq seq = next_;
     ++next_;
-    slot(seq) = {content, now, ++transmissions_, bytes, 1, State::kInFlight};
+    Slot& s = slot(seq);
+    s.content = content;
+    s.sent = now;
+    s.transmission = ++transmissions_;
+    s.bytes = bytes;
+    s.times = 1;
+    s.state = State::kInFlight;
     ++outstanding_;
     in_flight_bytes_ += bytes;
     check();
@@ -114,13 +131,7 @@ class SendWindow {
         if (s.transmission < newest_acknowledged_) reordering_ = kReorderMemory;
         newest = std::max(newest, s.transmission);
       } else {
-        // Of a packet that was sent twice, the echo tells which transmission arrived.
-        if (timing.echo_sent >= s.sent) newest = std::max(newest, s.transmission);
-        // Sooner than an answer to the second can be here: the first was not lost, only late.
-        if (s.state == State::kInFlight && timing.now - s.sent < timing.round_trip / 2) {
-          reordering_ = kReorderMemory;
-          reorder_window_ = std::min(reorder_window_ + 1, kMaxReorderWindow);
-        }
+        newest = std::max(newest, take_retransmitted(s, timing));
       }
       s.state = State::kAcknowledged;
       acknowledged(s.content);
@@ -147,6 +158,14 @@ class SendWindow {
     return progress ? Ack::kProgress : Ack::kNothingNew;
   }
 
+  // Called after on_ack() if any packet was ever retransmitted, with the same Timing's echo_sent. A retransmission
+  // that is answered after its packet was acknowledged was spurious (SW-12).
+  void on_echo(Instant echo_sent) {
+    if (echo_sent != undecided_) return;
+    ++verdicts_.spurious[static_cast<std::size_t>(undecided_cause_)];
+    undecided_ = Instant::never();
+  }
+
   // When the oldest packet in flight was last sent: what the retransmission timer runs from. None while a
   // lost one waits to be retransmitted, because the timer is about what follows that.
   std::optional<Instant> oldest_sent() const {
@@ -156,14 +175,14 @@ class SendWindow {
   // The timer expired, so oldest_sent() is something: that packet is taken for lost (SW-5).
   void on_timeout() {
     CHECK(oldest_sent().has_value());
-    mark_lost(slot(base_));
+    mark_lost(slot(base_), LossCause::kTimeout);
   }
   // The last packet is retransmitted, to learn of the others; something is in flight and nothing lost (SW-10).
   void probe_tail() {
     CHECK(!idle() && !lost_any());
     Seq last = next_ - 1;
     while (slot(last).state == State::kAcknowledged) last = last - 1;
-    mark_lost(slot(last));
+    mark_lost(slot(last), LossCause::kTailProbe);
   }
   // When a packet that was overtaken will have had its time; never() if none was. Then on_loss_timer().
   Instant loss_due() const { return loss_due_; }
@@ -204,6 +223,7 @@ class SendWindow {
                    p.state == State::kAcknowledged});
     }
   }
+  const RetransmissionVerdicts& verdicts() const { return verdicts_; }
   std::uint64_t newest_acknowledged() const { return newest_acknowledged_; }
   // Recoveries for which reordering is still remembered, and quarters of a round trip that it grants.
   std::uint32_t reordering() const { return reordering_; }
@@ -228,10 +248,44 @@ class SendWindow {
     std::uint8_t times = 0;  // that it was sent; 255: at least
     State state = State::kAcknowledged;
   };
+  // Of a packet that was sent more than once; apart, so that all others cost no cache lines.
+  struct History {
+    Instant first_sent;
+    LossCause latest_cause{};   // why it was sent the last time
+    std::uint8_t lost_by[3]{};  // how often, by cause; 255: at least
+  };
   static constexpr std::int64_t kMaxReorderWindow = 4;  // quarters: one round trip more
 
-  void mark_lost(Slot& s) {
+  // A packet that was sent more than once was acknowledged. Returns the transmission that the echo tells of; 0: it
+  // tells of an earlier one.
+  [[gnu::noinline]] std::uint64_t take_retransmitted(const Slot& s, const Timing& timing) {
+    judge(s, timing.echo_sent);
+    // Sooner than an answer to the second can be here: the first was not lost, only late.
+    if (s.state == State::kInFlight && timing.now - s.sent < timing.round_trip / 2) {
+      reordering_ = kReorderMemory;
+      reorder_window_ = std::min(reorder_window_ + 1, kMaxReorderWindow);
+    }
+    return timing.echo_sent >= s.sent ? s.transmission : 0;
+  }
+  // A retransmitted packet was acknowledged: the echo tells which transmission arrived (SW-12), unless it is of
+  // an earlier packet, because one acknowledgement answers several.
+  void judge(const Slot& s, Instant echo_sent) {
+    if (s.state == State::kLost) return;  // it was not retransmitted yet
+    if (echo_sent >= s.sent) {
+      ++verdicts_.needed;
+    } else if (echo_sent == end_of_tick(history(s).first_sent)) {
+      for (std::size_t cause = 0; cause < 3; ++cause) verdicts_.spurious[cause] += history(s).lost_by[cause];
+    } else {
+      undecided_ = end_of_tick(s.sent);
+      undecided_cause_ = history(s).latest_cause;
+    }
+  }
+  [[gnu::noinline]] void mark_lost(Slot& s, LossCause cause) {
     s.state = State::kLost;
+    History& h = history(s);
+    if (s.times == 1) h = {s.sent, cause, {}};
+    h.latest_cause = cause;
+    if (std::uint8_t& times = h.lost_by[static_cast<std::size_t>(cause)]; times < 0xff) ++times;
     ++lost_;
     --outstanding_;
   }
@@ -241,7 +295,7 @@ class SendWindow {
     if (words == 0) return ack - 1;
     return ack + 64 * words - static_cast<std::uint32_t>(std::countl_zero(sack[words - 1]));
   }
-  void detect_losses(Instant now, Duration round_trip) {
+  [[gnu::always_inline]] void detect_losses(Instant now, Duration round_trip) {
     loss_due_ = Instant::never();
     const Duration its_time = round_trip + round_trip * reorder_window_ / 4;
     const std::uint32_t lost_before = lost_;
@@ -252,7 +306,7 @@ class SendWindow {
         const bool by_far = candidate.transmission + kReorderTolerance <= newest_acknowledged_;
         const bool by_time = round_trip > Duration() && candidate.sent + its_time <= now;
         if (by_time || (by_far && reordering_ == 0))
-          mark_lost(candidate);
+          mark_lost(candidate, LossCause::kOvertaken);
         else if (round_trip > Duration())
           loss_due_ = earlier(loss_due_, candidate.sent + its_time);
       }
@@ -262,6 +316,7 @@ class SendWindow {
     if (lost_ != lost_before && reordering_ > 0 && --reordering_ == 0) reorder_window_ = 1;
   }
   Slot& slot(Seq seq) { return slots_[seq.value() % kCapacity]; }
+  History& history(const Slot& s) { return histories_[&s - slots_]; }
   const Slot& slot(Seq seq) const { return slots_[seq.value() % kCapacity]; }
 
   std::uint32_t window_;
@@ -275,7 +330,13 @@ class SendWindow {
   std::uint32_t reordering_ = 0;     // it was seen: for so many more recoveries only time tells a loss
   std::int64_t reorder_window_ = 1;  // quarters of a round trip that an overtaken packet may be late
   Instant loss_due_ = Instant::never();
+  RetransmissionVerdicts verdicts_;
+  // The last retransmission whose packet was acknowledged while nothing told which transmission had arrived: an
+  // answer to it would say that it was spurious. As an echo; never(): none.
+  Instant undecided_ = Instant::never();
+  LossCause undecided_cause_{};
   Slot slots_[kCapacity];
+  History histories_[kCapacity];
 };
 
 }  // namespace braid::stack

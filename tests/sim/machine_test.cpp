@@ -225,6 +225,38 @@ TEST(Machine, LossOnlyCostsTime) {
   EXPECT_EQ(bad.shells[0]->read_by(0), good.shells[0]->read_by(0));
 }
 
+// Nodes of eight clusters take one lock after the other and change the same pages, so that messages queue at the
+// proxies and round trips vary tenfold.
+TEST(Machine, QueueingPeersCauseHardlyAnyRetransmission) {  // SW-12
+  std::vector<Script> scripts;
+  for (int n = 0; n < 8; ++n) {
+    Script s;
+    for (int i = 0; i < 12; ++i) {
+      const auto lock_id = static_cast<std::uint32_t>((i + n) % 3);
+      s.push_back(lock(lock_id));
+      s.push_back(add_word(64 * lock_id, 1));
+      s.push_back(compute(40));
+      s.push_back(unlock(lock_id));
+      if (i % 4 == 3) s.push_back(barrier());
+    }
+    scripts.push_back(std::move(s));
+  }
+  const Outcome r = run(config(8, 1), scripts);
+  ASSERT_TRUE(r.figures.ok()) << r.figures.error().text;
+  EXPECT_EQ(r.figures->frames_lost, 0u);
+  EXPECT_LE(r.figures->retransmissions, 1u) << "20 if the timers follow mean and variation alone";
+}
+
+TEST(Machine, RetransmissionsOfReorderedPacketsAreCountedAsSpurious) {  // SW-12
+  MachineConfig c = config(3, 2);
+  c.iccs.faults.reorder = 0.3;
+  const Outcome r = run(c, random_scripts(11, 6));
+  ASSERT_TRUE(r.figures.ok()) << r.figures.error().text;
+  EXPECT_EQ(r.figures->frames_lost, 0u);
+  EXPECT_GT(r.figures->spurious_retransmissions, 0u);
+  EXPECT_LE(r.figures->spurious_retransmissions, r.figures->retransmissions);
+}
+
 // With its result, or with an error that says what was lost.
 TEST(Machine, EveryRunEndsAtAnyLossRate) {
   for (const double loss : {0.9, 0.95, 1.0}) {

@@ -57,11 +57,57 @@ TEST(Rtt, ZeroSampleCountsAsOneNanosecond) {  // SW-6
 TEST(Rtt, ProbeWaitIsOneAndAHalfRoundTripsOrMoreByVariation) {  // SW-10
   RttEstimator rtt(500_us, 100_ms);
   rtt.on_sample(100_us);
-  EXPECT_EQ(rtt.probe_wait(), 200_us) << "two, as nothing is known of the variation";
+  EXPECT_EQ(rtt.probe_wait(), 300_us) << "three, as nothing is known of the variation";
   for (int i = 0; i < 100; ++i) rtt.on_sample(100_us);
   EXPECT_NEAR(rtt.probe_wait().us(), 150, 1);
-  for (int i = 0; i < 200; ++i) rtt.on_sample(2_us);
+  for (int i = 0; i < 20'000; ++i) rtt.on_sample(2_us);
   EXPECT_EQ(rtt.probe_wait(), 20_us) << "a proxy's turn is no finer";
+}
+
+// Round trips of 20 us, and one of 3 ms among them.
+RttEstimator with_one_long_round_trip() {
+  RttEstimator rtt(500_us, 100_ms);
+  for (int i = 0; i < 100; ++i) rtt.on_sample(20_us);
+  rtt.on_sample(3_ms);
+  for (int i = 0; i < 300; ++i) rtt.on_sample(20_us);
+  return rtt;
+}
+
+TEST(Rtt, BothTimersRememberTheLongestRoundTrip) {  // SW-12
+  const RttEstimator rtt = with_one_long_round_trip();
+  EXPECT_EQ(rtt.probe_wait(), 3_ms * 11 / 8);
+  EXPECT_EQ(rtt.rto(), 6_ms);
+  EXPECT_NEAR(rtt.srtt().us(), 20, 1) << "the mean has forgotten it";
+}
+
+TEST(Rtt, LongestRoundTripIsForgottenUnlessItOccursAgain) {  // SW-12
+  RttEstimator rtt = with_one_long_round_trip();
+  for (int i = 0; i < 1000; ++i) rtt.on_sample(20_us);
+  EXPECT_LT(rtt.probe_wait(), 3_ms * 11 / 8);
+  EXPECT_GT(rtt.probe_wait(), 3_ms);
+  for (int i = 0; i < 30'000; ++i) rtt.on_sample(20_us);
+  EXPECT_NEAR(rtt.probe_wait().us(), 30, 1);
+  EXPECT_EQ(rtt.rto(), 500_us);
+}
+
+TEST(Rtt, StoppedPeerRaisesTheTimersToABound) {  // SW-12
+  RttEstimator rtt(500_us, 100_ms);
+  for (int i = 0; i < 100; ++i) rtt.on_sample(20_us);
+  rtt.on_sample(9_s);
+  for (int i = 0; i < 300; ++i) rtt.on_sample(20_us);
+  EXPECT_EQ(rtt.probe_wait(), 8_ms * 11 / 8) << "sixteen of the shortest timeouts";
+  EXPECT_EQ(rtt.rto(), 16_ms);
+}
+
+TEST(Rtt, NeededRetransmissionHalvesTheLongestRoundTrip) {  // SW-12
+  RttEstimator rtt = with_one_long_round_trip();
+  rtt.on_needed_retransmission();
+  EXPECT_EQ(rtt.probe_wait(), 3_ms / 2 * 11 / 8);
+  EXPECT_EQ(rtt.rto(), 3_ms);
+  for (int i = 0; i < 10; ++i) rtt.on_needed_retransmission();
+  rtt.on_sample(20_us);
+  EXPECT_NEAR(rtt.probe_wait().us(), 30, 1);
+  EXPECT_EQ(rtt.rto(), 500_us);
 }
 
 }  // namespace

@@ -172,6 +172,58 @@ TEST(SendWindow, SpuriousRetransmissionRaisesThreshold) {  // SW-4
   EXPECT_EQ(w.window.loss_due(), at(60_us)) << "a quarter of a round trip more than before";
 }
 
+// Packets left at 0 and 10 us, and the second again as a probe at 40 us.
+struct ProbedTail : Fixture {
+  ProbedTail() : Fixture(8) {
+    window.sent(at(0_us), 0);
+    window.sent(at(10_us), 1);
+    window.probe_tail();
+    EXPECT_EQ(resends(at(40_us)), Numbers{1});
+  }
+  void answers(std::uint32_t edge, Instant echo) { on_ack(edge, {}, Window::Timing{at(90_us), echo, 20_us}); }
+  std::uint64_t spurious_probes() const { return window.verdicts().spurious_by(LossCause::kTailProbe); }
+};
+
+TEST(SendWindow, EchoOfTheFirstTransmissionTellsThatTheProbeWasSpurious) {  // SW-12
+  ProbedTail w;
+  w.answers(2, end_of_tick(at(10_us)));
+  EXPECT_EQ(w.spurious_probes(), 1u);
+  EXPECT_EQ(w.window.verdicts().needed, 0u);
+}
+
+TEST(SendWindow, EchoOfTheRetransmissionTellsThatItWasNeeded) {  // SW-12
+  ProbedTail w;
+  w.answers(2, end_of_tick(at(40_us)));
+  EXPECT_EQ(w.spurious_probes(), 0u);
+  EXPECT_EQ(w.window.verdicts().needed, 1u);
+}
+
+TEST(SendWindow, AnswerToAnAcknowledgedPacketsProbeTellsThatItWasSpurious) {  // SW-12
+  ProbedTail w;
+  w.answers(2, end_of_tick(at(0_us)));  // of both, so either transmission of the second may have arrived
+  EXPECT_EQ(w.spurious_probes(), 0u);
+  EXPECT_EQ(w.window.verdicts().needed, 0u);
+  w.window.on_echo(end_of_tick(at(30_us)));
+  EXPECT_EQ(w.spurious_probes(), 0u);
+  for (int i = 0; i < 2; ++i) {
+    w.window.on_echo(end_of_tick(at(40_us)));
+    EXPECT_EQ(w.spurious_probes(), 1u) << "counted once";
+  }
+}
+
+TEST(SendWindow, EachSpuriousRetransmissionCountsForItsCause) {  // SW-12
+  ProbedTail w;
+  w.answers(1, end_of_tick(at(0_us)));
+  for (const Instant when : {at(1_ms), at(2_ms)}) {
+    w.window.on_timeout();
+    EXPECT_EQ(w.resends(when), Numbers{1});
+  }
+  w.answers(2, end_of_tick(at(10_us)));
+  EXPECT_EQ(w.spurious_probes(), 1u);
+  EXPECT_EQ(w.window.verdicts().spurious_by(LossCause::kTimeout), 2u);
+  EXPECT_EQ(w.window.verdicts().spurious_by(LossCause::kOvertaken), 0u);
+}
+
 TEST(SendWindow, ProbeIsTheLastUnacknowledgedPacket) {  // SW-10
   Fixture w(8);
   w.sends(at(0_us), 5);

@@ -590,6 +590,88 @@ TEST(SubConnection, LostTailCostsAtMostThreeRoundTrips) {  // SW-10
   EXPECT_LE(costs_us[costs_us.size() / 2], 60.0) << "the median";
 }
 
+// One message, whose acknowledgement takes so long on its way; `losses` transmissions of it are lost. How long
+// it takes.
+Duration exchange(TwoEnds& t, Duration ack_takes, int losses = 0) {
+  t.link = [=](int from, std::size_t, const PacketHeader& h) mutable {
+    if (from == 1) return Delays{ack_takes};
+    return h.type == PacketType::kData && losses-- > 0 ? kLost : Delays{10_us};
+  };
+  t.send(0, 64);
+  const Instant sent = t.now;
+  t.run_until_finished(100_ms);
+  const Duration took = t.now - sent;
+  t.run_for(1_ms);
+  return took;
+}
+
+TEST(SubConnection, SlowAcknowledgerCostsOneSpuriousProbe) {  // SW-12
+  TwoEnds t;
+  t.establish();
+  for (int i = 0; i < 30; ++i) exchange(t, 10_us);
+  EXPECT_EQ(t.a().sub->stats().retransmissions, 0u);
+  exchange(t, 200_us);
+  EXPECT_EQ(t.a().sub->stats().tail_probes, 1u);
+  EXPECT_EQ(t.a().sub->stats().spurious_tail_probes, 1u);
+  EXPECT_EQ(t.b().fates[PacketFate::kDuplicate], 1);
+  for (int i = 0; i < 300; ++i) exchange(t, i % 20 == 0 ? 200_us : 10_us);
+  EXPECT_EQ(t.a().sub->stats().retransmissions, 1u);
+}
+
+TEST(SubConnection, LostTailIsFoundSoonerWithEachLossAfterASlowAcknowledgement) {  // SW-12
+  TwoEnds t;
+  t.establish();
+  for (int i = 0; i < 30; ++i) exchange(t, 10_us);
+  const Duration quick = exchange(t, 10_us, 1);
+  exchange(t, 200_us);
+  for (int i = 0; i < 30; ++i) exchange(t, 10_us);
+  const Duration first = exchange(t, 10_us, 1);
+  EXPECT_GT(first, 200_us);
+  EXPECT_LT(first, 400_us) << "before the retransmission timeout";
+  Duration last = first;
+  for (int i = 0; i < 4; ++i) {
+    const Duration next = exchange(t, 10_us, 1);
+    EXPECT_LE(next, last);
+    last = next;
+  }
+  EXPECT_LE(last, quick + 1_us);
+  EXPECT_EQ(t.a().sub->stats().spurious_tail_probes, 1u) << "of the slow acknowledgement alone";
+  EXPECT_EQ(t.a().sub->stats().timeouts, 0u);
+}
+
+TEST(SubConnection, PeerThatOftenSleepsCausesNoMoreTimeouts) {  // SW-12
+  TwoEnds t;
+  t.establish();
+  for (int i = 0; i < 30; ++i) exchange(t, 10_us);
+  const auto asleep = [&](Duration time) {
+    t.suspended[1] = true;
+    t.send(0, 64);
+    t.run_for(time);
+    t.suspended[1] = false;
+    t.run_until_finished(100_ms);
+    for (int i = 0; i < 50; ++i) exchange(t, 10_us);
+  };
+  asleep(3_ms);
+  const std::uint64_t timeouts = t.a().sub->stats().timeouts;
+  EXPECT_GT(timeouts, 0u);
+  EXPECT_EQ(t.a().sub->stats().spurious_timeouts, timeouts);
+  EXPECT_EQ(t.a().sub->stats().spurious_tail_probes, 1u);
+  EXPECT_EQ(static_cast<std::uint64_t>(t.b().fates[PacketFate::kDuplicate]), timeouts + 1);
+  for (int i = 0; i < 10; ++i) asleep(3_ms);
+  EXPECT_EQ(t.a().sub->stats().retransmissions, timeouts + 1) << "none since the first sleep";
+}
+
+TEST(SubConnection, SpuriousRetransmissionsAreCountedBeyondTheConnection) {  // SW-12
+  TwoEnds t;
+  t.establish();
+  for (int i = 0; i < 30; ++i) exchange(t, 10_us);
+  exchange(t, 200_us);
+  t.fence(0);
+  t.a().sub->reopen(t.now, 2);
+  t.run_for(50_ms);
+  EXPECT_EQ(t.a().sub->stats().spurious_tail_probes, 1u);
+}
+
 TEST(SubConnection, LostPacketAmongOthersCostsAtMostOneAndAHalfRoundTrips) {  // SW-4
   for (std::uint32_t lost = 0; lost < 19; ++lost) {
     Duration took[2];

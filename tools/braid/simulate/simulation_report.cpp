@@ -121,6 +121,7 @@ Json messages_of(const SimulationReport& r) {
               {"mean_wait_to_receive", mean(m.wait_to_receive)},
               {"mean_receive", mean(m.receive)},
               {"retransmissions", r.figures.retransmissions},
+              {"spurious_retransmissions", r.figures.spurious_retransmissions},
               {"frames_lost", r.figures.frames_lost}};
 }
 
