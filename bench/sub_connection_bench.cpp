@@ -6,7 +6,7 @@
 //                                                       (bench/sub_connection_instructions)
 //
 // Layers: `window` is sub-connection to sub-connection, `stack` adds Ethernet, IPv4 and UDP with software
-// checksums. Traffic: `batched` 16 messages per packet one way, `single` one message per packet one way,
+// checksums; `client` is from one application to the other, through their proxies and a wire of shared memory. Traffic: `batched` 16 messages per packet one way, `single` one message per packet one way,
 // `pingpong` one message per packet to and fro (each counts).
 #include <benchmark/benchmark.h>
 #include <fmt/core.h>
@@ -21,6 +21,11 @@
 #include <vector>
 
 #include "base/check.h"
+#include "bench/two_nodes.h"
+#include "proxy/client/client.h"
+#include "proxy/daemon/in_process.h"
+#include "proxy/daemon/node.h"
+#include "proxy/nic/shm_wire.h"
 #include "stack/stack.h"
 
 namespace {
@@ -165,6 +170,53 @@ class Stacks {
   Side sides_[2];
 };
 
+// Client to client: what one hands over until the other has it, with a proxy in each node and a wire of shared memory.
+// Their turns come one after the other, so that nothing is counted that only waits.
+class Clients {
+ public:
+  Clients() {
+    const Result<int> wire = proxy::create_shm_wire({});
+    CHECK(wire.ok());
+    for (const int side : {0, 1}) {
+      const auto cluster = static_cast<std::uint16_t>(side);
+      proxy::NodeConfig config = bench::one_of_two_nodes(cluster, 1500);
+      config.links.push_back(bench::end_of_wire(cluster, *wire));
+      Result<std::unique_ptr<proxy::Node>> node = proxy::Node::create(config, now_);
+      CHECK(node.ok());
+      nodes_[side] = std::move(node).value();
+    }
+    for (const int side : {0, 1})
+      clients_[side] =
+          proxy::Client::attach(proxy::in_process_service(nodes_[side], {nodes_[1 - side]}), {}).value();
+    constexpr PortId kPort(7);
+    CHECK(endpoint(1).listen(kPort, {}).ok());
+    connections_[0] = endpoint(0).connect(ClusterId(1), kPort, {}, 10_s).value();
+    connections_[1] = endpoint(1).accept(10_s).value();
+    now_ = monotonic_now();
+  }
+  void send(int from) { CHECK(connections_[from]->try_send(message_) == proxy::SendStatus::kSent); }
+  void exchange(int from) {
+    endpoint(from).flush();
+    (void)nodes_[from]->worker(0).do_work(now_);
+    (void)nodes_[1 - from]->worker(0).do_work(now_);
+    for (int taken = 1; taken > 0; received_[1 - from] += static_cast<std::uint64_t>(taken))
+      taken = endpoint(1 - from).take_one(0, [](proxy::Connection&, ByteView) {});
+  }
+  bool ready() const { return true; }
+  void advance(Duration d) { now_ = now_ + d; }
+  std::uint64_t received(int side) const { return received_[side]; }
+
+ private:
+  proxy::Endpoint& endpoint(int side) { return clients_[side]->endpoint(0); }
+
+  Instant now_ = monotonic_now();
+  std::shared_ptr<proxy::Node> nodes_[2];
+  std::unique_ptr<proxy::Client> clients_[2];
+  proxy::Connection* connections_[2] = {};
+  std::vector<std::byte> message_ = std::vector<std::byte>(kMessageBytes);
+  std::uint64_t received_[2] = {};
+};
+
 enum class Traffic { kBatched, kSingle, kPingPong };
 
 // One round: 16 messages batched, else one per packet and direction. Returns the messages.
@@ -225,9 +277,13 @@ BENCHMARK(messages<Windows, Traffic::kPingPong>)->Name("window/pingpong");
 BENCHMARK(messages<Stacks, Traffic::kBatched>)->Name("stack/batched");
 BENCHMARK(messages<Stacks, Traffic::kSingle>)->Name("stack/single");
 BENCHMARK(messages<Stacks, Traffic::kPingPong>)->Name("stack/pingpong");
+BENCHMARK(messages<Clients, Traffic::kBatched>)->Name("client/batched");
+BENCHMARK(messages<Clients, Traffic::kSingle>)->Name("client/single");
+BENCHMARK(messages<Clients, Traffic::kPingPong>)->Name("client/pingpong");
 
 int usage() {
-  fmt::print(stderr, "usage: sub_connection_bench --loop MESSAGES window|stack batched|single|pingpong\n");
+  fmt::print(stderr,
+             "usage: sub_connection_bench --loop MESSAGES window|stack|client batched|single|pingpong\n");
   return 2;
 }
 
@@ -247,6 +303,8 @@ int run_loop(int argc, char** argv) {
     loop<Windows>(count, traffic);
   else if (layer == "stack")
     loop<Stacks>(count, traffic);
+  else if (layer == "client")
+    loop<Clients>(count, traffic);
   else
     return usage();
   return 0;
