@@ -46,9 +46,7 @@ bool Receiver::well_formed(const stack::Record& r, std::uint32_t granules) const
          index(r.message) + message_granules <= window_;
 }
 
-Accepted Receiver::on_arrival(const stack::Record& r) {
-  CHECK(handed_granules_ == 0 && ready_ == Ready::kNone);  // next() was called until it was empty
-  const std::uint32_t granules = granules_of(r.bytes);
+Accepted Receiver::accept(const stack::Record& r, std::uint32_t granules) {
   // A gap ends at the ring's end. Before anything is concluded from where it begins.
   if (r.skip > 0 && (index(r.position) != 0 || r.skip > window_)) return Accepted::kMalformed;
   const Position start = r.position - r.skip;
@@ -150,7 +148,7 @@ void Receiver::finish_handed_over() {
   consume(handed_at_, granules);
 }
 
-std::optional<ByteView> Receiver::next() {
+std::optional<ByteView> Receiver::next_of_others() {
   finish_handed_over();
   if (ready_ != Ready::kRejoined) rejoined_.bytes.reset();
   if (ready_ != Ready::kNone) {

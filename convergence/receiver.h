@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/check.h"
 #include "base/seq.h"
 #include "convergence/position.h"
 #include "stack/wire/segment.h"
@@ -38,11 +39,37 @@ class Receiver {
 
   // A proxy reports that the record's bytes lie at its position. Call next() afterwards until it is empty.
   // The record may be anything that a peer makes up: it can corrupt this connection's own messages, no more.
-  [[nodiscard]] Accepted on_arrival(const stack::Record& record);
+  [[nodiscard]] Accepted on_arrival(const stack::Record& r) {
+    // next() was called until it was empty
+    CHECK(handed_granules_ == 0 && !handed_next_in_line_ && ready_ == Ready::kNone);
+    // Nearly all of the short ones: whole, next in line, and nothing is known of their granule.
+    if (r.position == consumed_ && r.bytes <= kGranuleBytes && r.whole() && r.skip == 0 && !r.many_pieces) {
+      const Unit& unit = units_[index(r.position)];
+      if (unit.state == State::kMissing && unit.message_left == 0) {
+        ready_ = Ready::kNextInLine;
+        ready_bytes_ = r.bytes;
+        return Accepted::kNew;
+      }
+    }
+    return accept(r, granules_of(r.bytes));
+  }
 
   // The next message that may be handed over (CV-4 in order, CV-5 as soon as complete). The view stays valid
   // until the following call of next().
-  std::optional<ByteView> next();
+  std::optional<ByteView> next() {
+    if (ready_ == Ready::kNextInLine) {
+      ready_ = Ready::kNone;
+      handed_next_in_line_ = true;
+      return view(index(consumed_), ready_bytes_);
+    }
+    if (handed_next_in_line_) {
+      handed_next_in_line_ = false;
+      ++consumed_;
+      if (units_[index(consumed_)].state == State::kMissing) return std::nullopt;
+      advance();
+    }
+    return next_of_others();
+  }
 
   // Everything before this has been consumed; the view given by the last next() counts as not yet consumed.
   Position consumed() const { return consumed_; }
@@ -90,6 +117,8 @@ class Receiver {
   Part rejoin(Position message, std::uint32_t message_bytes, std::uint32_t offset, ByteView part);
   void consume(Position position, std::uint32_t granules);
   void advance();
+  Accepted accept(const stack::Record& record, std::uint32_t granules);
+  std::optional<ByteView> next_of_others();
   std::optional<ByteView> hand_over(Position position, std::uint32_t bytes);
   void finish_handed_over();
 
@@ -102,11 +131,13 @@ class Receiver {
   std::vector<Unit> units_;
   std::vector<Rejoin> rejoining_;
   // How the last arrival completed a message, if that can be handed over without a search.
-  enum class Ready : std::uint8_t { kNone, kInWindow, kRejoined };
+  // kNextInLine: it takes the one granule at consumed_, of which the unit says nothing.
+  enum class Ready : std::uint8_t { kNone, kNextInLine, kInWindow, kRejoined };
   Ready ready_ = Ready::kNone;
   Position ready_at_;
   std::uint32_t ready_bytes_ = 0;
   // Handed over by the last next(), to be consumed at the following one.
+  bool handed_next_in_line_ = false;
   std::uint32_t handed_granules_ = 0;
   Position handed_at_;
   Rejoin rejoined_;
