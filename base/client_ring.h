@@ -86,6 +86,11 @@ class RingProducer {
     std::memcpy(&entries_[tail_ & (capacity_ - 1)], &entry, sizeof entry);
     ++tail_;
   }
+  // The entry that was pushed as the `index`th; it may be changed until publish(). unpublished(index).
+  Entry& unpublished_entry(std::uint32_t index) {
+    CHECK(unpublished(index));
+    return entries_[index & (capacity_ - 1)];
+  }
   void publish() {
     if (tail_ != tail_published_) {
       control_->tail.store(tail_, std::memory_order_release);
@@ -97,6 +102,8 @@ class RingProducer {
     if (tail_ != tail_published_) braid::publish_and_wake(Publication{*this});
   }
   bool unpublished() const { return tail_ != tail_published_; }
+  // The entry that was pushed as the `index`th is not published.
+  bool unpublished(std::uint32_t index) const { return index - tail_published_ < tail_ - tail_published_; }
   std::uint32_t unpublished_entries() const { return tail_ - tail_published_; }
   std::uint32_t produced() const { return tail_; }
   std::uint32_t consumed() const { return head_seen_; }

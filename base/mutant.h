@@ -27,6 +27,9 @@ enum class Mutant : std::uint8_t {
   kMoveFromSuspects,       // a home moves while changes may be in flight to it
   kBelieveAnnouncements,   // an ARP packet replaces a known station although that answers, and for good
   kForgiveAllSilence,      // after a scheduling gap a peer's silence counts from its end
+  kLoseTrainMessage,       // the last message of a train is not reported
+  kRepeatTrainMessage,     // the first message of a train is delivered in the place of the second, too
+  kGrantTooMuch,           // a credit grants a granule that the receiver has not consumed
 };
 
 #ifdef BRAID_MUTANTS

@@ -41,6 +41,10 @@ class Dispatcher {
     }
     return picked;
   }
+  // The message may take the same proxy as the one before it, with which it is dispatched as one unit (CV-1, CV-11).
+  bool may_stay(unsigned compute_node, unsigned proxy) const {
+    return policy_ != Dispatch::kFixed || compute_node % proxies_ == proxy;
+  }
   unsigned pick(unsigned compute_node) {
     return pick(compute_node, [](unsigned) { return std::uint64_t{0}; });
   }

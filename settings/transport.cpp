@@ -4,6 +4,7 @@
 
 #include "settings/limits.h"
 #include "settings/words.h"
+#include "stack/wire/segment.h"
 
 namespace braid::settings {
 namespace {
@@ -95,7 +96,16 @@ constexpr Setting kTransport[] = {
          .unit = "us",
          .help = "how long an acknowledgement waits for a packet that can carry it, us",
          .reason = "about the time of an answer; the loss of a last packet is noticed this much later",
-         .most = 1'000'000})};
+         .most = 1'000'000}),
+    declare<&T::train_messages>(
+        {.name = "train_messages",
+         .option = "--train-messages",
+         .unit = "messages",
+         .help = "the most small messages of a connection that share a record when they are sent at once; in "
+                 "simulations each has its own",
+         .reason = "they share what a record costs; more of them gain little",
+         .least = 1,
+         .most = stack::kMaxTrainMessages})};
 
 std::optional<Conflict> rto_bounds(const T& t) {
   if (t.min_rto_us <= t.max_rto_us) return std::nullopt;

@@ -25,6 +25,7 @@ struct TransportConfig {
   std::uint32_t max_rto_us = 100'000;
   std::uint32_t ack_every = 16;
   std::uint32_t ack_delay_us = 10;
+  std::uint32_t train_messages = 16;  // 1: no trains
 };
 extern const Schema kTransportSchema;
 

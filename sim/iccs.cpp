@@ -62,6 +62,7 @@ void Iccs::make_nodes() {
   nodes.proxies = config_.proxies;
   nodes.nis = config_.nis;
   nodes.transport = config_.transport;
+  nodes.transport.train_messages = 1;  // the time at which a node sends a message is its own
   nodes.window_bytes = config_.window_bytes;
   nodes.dispatch = config_.dispatch;
   nodes.seed = config_.seed;

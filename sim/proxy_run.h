@@ -99,6 +99,8 @@ struct IccsShared {
 
 class ProxyRun final : private VirtualNic::Wire {
  public:
+  static constexpr bool kCountsMessages = true;  // see proxy/daemon/stage_meter.h
+
   class Owner {
    public:
     // Called after each unit of work: the worker may have sent events to the control

@@ -45,7 +45,7 @@ class MessageQueue {
     m.failed = false;
     CHECK_LE(m.bytes, kMaxRecordBytes);
     m.unacknowledged = std::max(m.bytes, 1u);
-    ++messages_;
+    messages_ += messages_in(m);
     bytes_ += m.bytes;
     const bool first = unsent_ == nullptr;
     if (first) {
@@ -63,7 +63,7 @@ class MessageQueue {
   // Writes the records of a packet that was cut before.
   static void write(const PacketContent& content, PacketWriter& packet) {
     for_each_record(content, [&](OutMessage& m, std::uint32_t offset, std::uint32_t bytes) {
-      packet.put(m, offset, bytes);
+      put(packet, m, offset, bytes);
     });
   }
   // The packet was acknowledged: the messages of which nothing else is in flight are finished.
@@ -114,8 +114,20 @@ class MessageQueue {
   std::uint32_t part_bytes(const OutMessage& m, std::uint32_t offset) const {
     const std::uint32_t rest = m.bytes - offset;
     const bool whole = offset == 0 && m.bytes == m.record.message_bytes;
-    if ((whole ? kWholeRecordBytes : kPartRecordBytes) + padded(rest) <= capacity_) return rest;
+    if ((whole ? whole_header_bytes(m) : kPartRecordBytes) + padded(rest) <= capacity_) return rest;
+    CHECK_EQ(m.record.messages, 0);  // a train is never cut
     return static_cast<std::uint32_t>((capacity_ - kPartRecordBytes) / kCutBytes * kCutBytes);
+  }
+  static unsigned messages_in(const OutMessage& m) { return m.record.messages == 0 ? 1 : m.record.messages; }
+  [[gnu::always_inline]] static void put(PacketWriter& packet, const OutMessage& m, std::uint32_t offset,
+                                         std::uint32_t bytes) {
+    if (m.record.messages != 0) [[unlikely]]
+      packet.put_train(m);
+    else
+      packet.put(m, offset, bytes);
+  }
+  static std::size_t whole_header_bytes(const OutMessage& m) {
+    return kWholeRecordBytes + train_table_bytes(m.record.messages);
   }
   void finish_parts(const PacketContent& content, bool failed) {
     for_each_record(content, [&](OutMessage& m, std::uint32_t, std::uint32_t bytes) {
@@ -127,7 +139,7 @@ class MessageQueue {
   }
   void finish(OutMessage& m, bool failed) {
     if (failed) m.failed = true;
-    ++gone_messages_;
+    gone_messages_ += messages_in(m);
     gone_bytes_ += m.bytes;
     *finished_tail_ = &m;
     finished_tail_ = &m.next;
@@ -159,15 +171,16 @@ class MessageQueue {
     // Nearly all are whole messages that fit.
     std::uint32_t bytes = m->bytes;
     std::size_t record = kWholeRecordBytes + padded(bytes);
-    if (offset != 0 || bytes != m->record.message_bytes || record > left) [[unlikely]] {
+    if (offset != 0 || bytes != m->record.message_bytes || record > left || m->record.messages != 0)
+        [[unlikely]] {
       bytes = part_bytes(*m, offset);
-      record = (bytes == m->record.message_bytes ? kWholeRecordBytes : kPartRecordBytes) + padded(bytes);
+      record = (bytes == m->record.message_bytes ? whole_header_bytes(*m) : kPartRecordBytes) + padded(bytes);
       if (record > left) break;
     }
     left -= record;
     ++records;
     content.last_bytes = bytes;
-    packet.put(*m, offset, bytes);
+    put(packet, *m, offset, bytes);
     if (offset + bytes < m->bytes) {  // no part of a message has room beside another of it
       offset += bytes;
       break;

@@ -17,6 +17,7 @@ struct OutMessage {
   Record record;  // of the whole piece: bytes in `bytes`, not in record.bytes
   const std::byte* data = nullptr;
   std::uint32_t bytes = 0;
+  TrainLengths lengths;  // of the messages of a train (record.messages)
 
   std::uint32_t unacknowledged = 0;  // bytes; 1 for a message of none
   OutMessage* next = nullptr;        // the queue, later the list of the finished
@@ -37,16 +38,12 @@ class PacketWriter {
   // The record of `bytes` bytes of the message, from `offset` on.
   [[gnu::always_inline]] void put(const OutMessage& m, std::uint32_t offset, std::uint32_t bytes) {
     at_ += write_header(at_, m, offset, bytes);
-    if (bytes >= kCopyAndSumFrom) {
-      total_ = checksum_add(total_, {summed_, static_cast<std::size_t>(at_ - summed_)});
-      total_ = copy_and_sum(at_, m.data + offset, bytes, total_);
-      // An odd end is followed by a zero, which the sum has taken into account already.
-      summed_ = at_ + ((bytes + 1) & ~std::size_t{1});
-      if (padded(bytes) != bytes) std::memset(at_ + bytes, 0, padded(bytes) - bytes);
-    } else {
-      copy_padded(at_, m.data + offset, bytes);
-    }
-    at_ += padded(bytes);
+    put_bytes(m, offset, bytes);
+  }
+  // The record of a whole train.
+  [[gnu::always_inline]] void put_train(const OutMessage& m) {
+    at_ += write_train_header(at_, m.record, static_cast<std::uint16_t>(m.bytes), m.lengths);
+    put_bytes(m, 0, m.bytes);
   }
   // Nothing more is put: the packet's length, and in `sum` its checksum.
   [[gnu::always_inline]] std::size_t finish(std::uint8_t records, bool ack_at_once,
@@ -61,6 +58,18 @@ class PacketWriter {
   static constexpr std::uint32_t kCopyAndSumFrom = 512;
   static constexpr std::size_t kCopyInlineUpTo = 128;
 
+  [[gnu::always_inline]] void put_bytes(const OutMessage& m, std::uint32_t offset, std::uint32_t bytes) {
+    if (bytes >= kCopyAndSumFrom) {
+      total_ = checksum_add(total_, {summed_, static_cast<std::size_t>(at_ - summed_)});
+      total_ = copy_and_sum(at_, m.data + offset, bytes, total_);
+      // An odd end is followed by a zero, which the sum has taken into account already.
+      summed_ = at_ + ((bytes + 1) & ~std::size_t{1});
+      if (padded(bytes) != bytes) std::memset(at_ + bytes, 0, padded(bytes) - bytes);
+    } else {
+      copy_padded(at_, m.data + offset, bytes);
+    }
+    at_ += padded(bytes);
+  }
   [[gnu::always_inline]] static std::size_t write_header(std::byte* to, const OutMessage& m,
                                                          std::uint32_t offset, std::uint32_t bytes) {
     if (offset == 0) [[likely]]

@@ -54,11 +54,16 @@ IpSenderConfig sender_config(const StackConfig& config) {
 }
 
 // IP-3
-std::size_t max_payload_bytes(const StackConfig& config) {
-  if (config.fragmentation == Fragmentation::kIp)
+std::size_t max_payload_bytes(Fragmentation fragmentation, std::uint32_t mtu_bytes) {
+  if (fragmentation == Fragmentation::kIp)
     return std::min(kWholePiecePacketBytes,
-                    kMaxFragments * fragment_payload_bytes(config.mtu_bytes) - kUdpHeaderBytes);
-  return config.mtu_bytes - kIpv4HeaderBytes - kUdpHeaderBytes;
+                    kMaxFragments * fragment_payload_bytes(mtu_bytes) - kUdpHeaderBytes);
+  return mtu_bytes - kIpv4HeaderBytes - kUdpHeaderBytes;
+}
+
+std::uint32_t max_train_bytes(std::size_t max_payload_bytes) {
+  const std::size_t room = max_payload_bytes - kMaxPacketHeaderBytes - kMaxRecordHeaderBytes;
+  return std::min(kMaxTrainBytes, static_cast<std::uint32_t>(room / kTrainAlignment * kTrainAlignment));
 }
 
 SubConnectionConfig sub_connection_config(const StackConfig& config, const RemoteStack& remote) {

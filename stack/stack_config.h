@@ -54,7 +54,12 @@ NeighboursConfig neighbours_config(const StackConfig& config);
 IpSenderConfig sender_config(const StackConfig& config);
 // Of a UDP datagram of a sub-connection (SC-6): what fits the MTU, or with fragmentation by IP a whole piece, as far as
 // it takes no more than kMaxFragments (IP-3).
-std::size_t max_payload_bytes(const StackConfig& config);
+std::size_t max_payload_bytes(Fragmentation fragmentation, std::uint32_t mtu_bytes);
+inline std::size_t max_payload_bytes(const StackConfig& config) {
+  return max_payload_bytes(config.fragmentation, config.mtu_bytes);
+}
+// Of a train, so that its record fits into every packet with such a payload.
+std::uint32_t max_train_bytes(std::size_t max_payload_bytes);
 // Of the sub-connection to `remote`: what its packets call the two ends, and what those have in common.
 SubConnectionConfig sub_connection_config(const StackConfig& config, const RemoteStack& remote);
 

@@ -25,22 +25,25 @@ using braid::kMaxProxies;
 inline constexpr unsigned kMaxEndpoints = 64;
 inline constexpr unsigned kMaxConnections = 1024;  // per client
 
-// A piece that a client asks a proxy to send, or a credit that it returns.
+// A piece that a client asks a proxy to send, a train of messages (CV-11), or a credit that the client returns.
 struct SendDescriptor {
   std::uint32_t source_port;
   std::uint32_t position;
   std::uint32_t message_bytes;
   std::uint32_t message_offset;
   std::uint32_t message;
-  std::uint32_t data_offset;  // in the data area, a multiple of a granule
-  std::uint32_t bytes;        // of this piece
+  std::uint32_t data_offset;  // in the data area
+  std::uint16_t bytes;        // of this piece, or of the whole train
   std::uint16_t skip;
   std::uint8_t kind;  // stack::RecordKind: kMessage or kCredit
   std::uint8_t many_pieces;
+  std::uint8_t messages;  // of a train, whose lengths are the ring's next entry; else 0
+  std::uint8_t reserved;
 };
 static_assert(sizeof(SendDescriptor) == 32);
 
-// A record whose bytes a proxy has written into the connection's receive buffer.
+// A record whose bytes a proxy has written into the connection's receive buffer, each message of a train at its own
+// position.
 struct ArrivalDescriptor {
   std::uint32_t destination_port;
   std::uint32_t position;
@@ -50,9 +53,14 @@ struct ArrivalDescriptor {
   std::uint16_t bytes;
   std::uint16_t skip;
   std::uint8_t many_pieces;
-  std::uint8_t reserved[7];
+  std::uint8_t messages;  // of a train, whose lengths are the ring's next entry; else 0
+  std::uint8_t reserved[6];
 };
 static_assert(sizeof(ArrivalDescriptor) == 32);
+
+// In either ring a train takes two entries.
+static_assert(sizeof(stack::TrainLengths) == sizeof(SendDescriptor));
+static_assert(sizeof(stack::TrainLengths) == sizeof(ArrivalDescriptor));
 
 enum class PortState : std::uint32_t { kUnused, kOpen, kPeerClosed, kPeerLost };
 
@@ -70,6 +78,12 @@ struct PortCell {
   alignas(kCacheLine) std::atomic<std::uint32_t> credit[kMaxProxies];
 };
 
+// What limits the trains of a client (CV-11).
+struct TrainLimits {
+  std::uint16_t messages = 1;  // 1: there are no trains
+  std::uint16_t bytes = 0;     // each message from a multiple of stack::kTrainAlignment on
+};
+
 // Sizes of a client's memory. Both sides compute the same offsets from it; the daemon's word counts.
 struct ChannelGeometry {
   std::uint16_t endpoints = 1;
@@ -80,6 +94,7 @@ struct ChannelGeometry {
       16384;  // ring entries, a power of two: one for every granule of the endpoint's windows
   std::uint32_t connections = 64;
   std::uint64_t receive_bytes = 1u << 20;  // of all receive buffers
+  TrainLimits train;
 
   std::uint64_t doorbell(unsigned endpoint) const;
   std::uint64_t send_ring(unsigned endpoint, unsigned proxy) const;

@@ -16,6 +16,8 @@ namespace braid::proxy {
   X(message_bytes_sent, "their bytes")                                                             \
   X(messages_received, "records put into receive buffers")                                         \
   X(message_bytes_received, "their bytes")                                                         \
+  X(trains_sent, "records given to sub-connections that hold several messages")                    \
+  X(trains_received, "such records put into receive buffers all at once")                          \
   X(packets_sent, "UDP packets of the transport that left")                                        \
   X(packets_received, "UDP packets of the transport that were taken")                              \
   X(frame_bytes_sent, "bytes of frames that left")                                                 \

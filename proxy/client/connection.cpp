@@ -87,7 +87,7 @@ unsigned Connection::pick_proxy(unsigned compute_node) {
   return dispatcher_.pick(compute_node, [&](unsigned p) { return lanes_.load(p); });
 }
 
-SendStatus Connection::take_room(std::uint32_t bytes, unsigned compute_node) {
+SendStatus Connection::take_place(std::uint32_t bytes) {
   room_bytes_ = 0;
   if (bytes > max_message_bytes()) return SendStatus::kTooLong;
   if (failed_ || cell_->state.load(std::memory_order_relaxed) != PortState::kOpen) return SendStatus::kClosed;
@@ -100,14 +100,25 @@ SendStatus Connection::take_room(std::uint32_t bytes, unsigned compute_node) {
     ++counts_.no_credit;
     return state() == ConnectionState::kOpen ? SendStatus::kNoCredit : SendStatus::kClosed;
   }
-  proxy_ = pick_proxy(compute_node);
+  place_ = *place;
+  return SendStatus::kSent;
+}
+
+// CV-11
+bool Connection::joins(std::uint32_t bytes, unsigned compute_node) const {
+  const SendLane& lane = lanes_[proxy_].send;
+  return lane.joinable(port_.value(), place_.position, bytes) && dispatcher_.may_stay(compute_node, proxy_) &&
+         lane.has_room_to_join(bytes);
+}
+
+SendStatus Connection::take_room(std::uint32_t bytes, unsigned compute_node) {
   if (!lanes_[proxy_].send.find_room(bytes, &data_offset_)) {
     ++counts_.channel_full;
     return state() == ConnectionState::kOpen ? SendStatus::kChannelFull : SendStatus::kClosed;
   }
-  place_ = *place;
   room_bytes_ = bytes;
   room_at_ = lanes_[proxy_].send.pushed();
+  room_node_ = compute_node;
   return SendStatus::kSent;
 }
 
@@ -119,28 +130,49 @@ void Connection::send_piece(std::uint32_t bytes, const Piece& piece) {
   d.message_offset = piece.message_offset;
   d.message = (piece.message_offset == 0 ? place_.position : message_).value();
   d.data_offset = data_offset_;
-  d.bytes = bytes;
+  d.bytes = static_cast<std::uint16_t>(bytes);
   d.skip = place_.skip;
   d.kind = static_cast<std::uint8_t>(stack::RecordKind::kMessage);
   d.many_pieces = piece.many_pieces ? 1 : 0;
   if (piece.message_offset == 0) message_ = place_.position;
-  lanes_[proxy_].send.push(d);
   sender_.sent(place_, bytes);
   room_bytes_ = 0;
+  if (piece.many_pieces)
+    lanes_[proxy_].send.push(d);
+  else
+    lanes_[proxy_].send.push_joinable(d, sender_.next());
+}
+
+void Connection::join_train(std::uint32_t bytes) {
+  sender_.sent(place_, bytes);
+  room_bytes_ = 0;
+  lanes_[proxy_].send.join(bytes, sender_.next());
 }
 
 SendStatus Connection::try_send(ByteView message, unsigned compute_node) {
   const auto bytes =
       static_cast<std::uint32_t>(std::min<std::size_t>(message.size(), convergence::kMaxMessageBytes));
-  if (const SendStatus status = take_room(bytes, compute_node); status != SendStatus::kSent) return status;
-  if (bytes > 0) std::memcpy(lanes_[proxy_].send.data(data_offset_), message.data(), bytes);
-  send_piece(bytes, {bytes, 0, false});
+  if (const SendStatus status = take_place(bytes); status != SendStatus::kSent) return status;
+  if (joins(bytes, compute_node)) {
+    SendLane& lane = lanes_[proxy_].send;
+    if (bytes > 0) std::memcpy(lane.data(lane.join_offset()), message.data(), bytes);
+    join_train(bytes);
+  } else {
+    proxy_ = pick_proxy(compute_node);
+    if (const SendStatus status = take_room(bytes, compute_node); status != SendStatus::kSent) return status;
+    if (bytes > 0) std::memcpy(lanes_[proxy_].send.data(data_offset_), message.data(), bytes);
+    send_piece(bytes, {bytes, 0, false});
+  }
   ++counts_.messages_sent;
   return SendStatus::kSent;
 }
 
 MutableBytes Connection::reserve(std::uint32_t bytes, unsigned compute_node, SendStatus* status) {
-  const SendStatus got = take_room(bytes, compute_node);
+  SendStatus got = take_place(bytes);
+  if (got == SendStatus::kSent) {
+    if (!joins(bytes, compute_node)) proxy_ = pick_proxy(compute_node);
+    got = take_room(bytes, compute_node);
+  }
   if (status != nullptr) *status = got;
   if (got != SendStatus::kSent) return {};
   return {lanes_[proxy_].send.data(data_offset_), bytes};
@@ -148,10 +180,17 @@ MutableBytes Connection::reserve(std::uint32_t bytes, unsigned compute_node, Sen
 
 void Connection::commit(std::uint32_t bytes) {
   CHECK_LE(bytes, room_bytes_);
-  CHECK_EQ(room_at_, lanes_[proxy_].send.pushed());  // nothing was sent in between
+  SendLane& lane = lanes_[proxy_].send;
+  CHECK_EQ(room_at_, lane.pushed());  // nothing was sent in between
   // It was placed for the whole reservation; the shorter message has a place at least as good.
   if (const auto place = sender_.place(bytes)) place_ = *place;
-  send_piece(bytes, {bytes, 0, false});
+  // It was written where it can be a message of its own, because the train may have left since.
+  if (joins(bytes, room_node_)) {
+    if (bytes > 0) std::memmove(lane.data(lane.join_offset()), lane.data(data_offset_), bytes);
+    join_train(bytes);
+  } else {
+    send_piece(bytes, {bytes, 0, false});
+  }
   ++counts_.messages_sent;
 }
 
@@ -165,7 +204,11 @@ SendStatus Connection::send(ByteView message, Duration timeout, unsigned compute
   Backoff backoff;
   do {
     const std::uint32_t bytes = std::min(most, total - offset);
-    const SendStatus status = take_room(bytes, compute_node);
+    SendStatus status = take_place(bytes);
+    if (status == SendStatus::kSent) {
+      proxy_ = pick_proxy(compute_node);
+      status = take_room(bytes, compute_node);
+    }
     if (status == SendStatus::kSent) {
       if (bytes > 0) std::memcpy(lanes_[proxy_].send.data(data_offset_), message.data() + offset, bytes);
       send_piece(bytes, {total, offset, many});

@@ -109,10 +109,16 @@ class Connection {
     std::uint32_t message_offset;
     bool many_pieces;
   };
-  // Takes room for `bytes` in the channel of the dispatched proxy and a place on the connection.
+  // The place of a message of `bytes` on the connection, if it may be sent.
+  SendStatus take_place(std::uint32_t bytes);
+  // The message at place_ can join a train in the lane of the one before it.
+  bool joins(std::uint32_t bytes, unsigned compute_node) const;
+  // Takes room for `bytes` in the channel of the dispatched proxy.
   SendStatus take_room(std::uint32_t bytes, unsigned compute_node);
   unsigned pick_proxy(unsigned compute_node);
   void send_piece(std::uint32_t bytes, const Piece& piece);
+  // Sends the message at place_ as one more of a train. Its bytes lie at the lane's join_offset().
+  void join_train(std::uint32_t bytes);
   void read_credit();
   // Tells the peer how much has been consumed, where that is worth a record. False: there was no room for it
   // in the channel.
@@ -141,6 +147,7 @@ class Connection {
   std::uint32_t data_offset_ = 0;
   std::uint32_t room_bytes_ = 0;
   std::uint32_t room_at_ = 0;  // the lane's descriptor that it is for
+  unsigned room_node_ = 0;     // the compute node that sends it
   Position message_;           // of the message of many pieces in progress
 };
 

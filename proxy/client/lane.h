@@ -6,9 +6,12 @@
 // Owned by the endpoint's thread; EndpointLanes::have_arrivals() may be asked by any thread.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -33,7 +36,8 @@ class SendLane {
       : ring_(memory + g.send_ring(endpoint, proxy), g.send_descriptors),
         data_(memory + g.send_data(endpoint, proxy)),
         data_bytes_(g.send_bytes),
-        data_end_(g.send_descriptors) {}
+        data_end_(g.send_descriptors),
+        train_limits_(g.train) {}
 
   // Finds room for a descriptor and `bytes` in the data area, whose offset goes to `offset`. Takes nothing;
   // false: full. Looks at what the proxy has given back only when room is short.
@@ -63,6 +67,57 @@ class SendLane {
     take_data(0, tail_offset_);
     ring_.push(descriptor);
   }
+
+  // --- trains (CV-11)
+
+  // Like push(), of a whole message; messages of the same port at the positions from `next` on may join it.
+  void push_joinable(const SendDescriptor& descriptor, Position next) {
+    push(descriptor);
+    if (descriptor.bytes > train_limits_.bytes) return;
+    train_ = {.at = ring_.produced() - 1,
+              .end = ring_.produced(),
+              .port = descriptor.source_port,
+              .next = next,
+              .messages = 1,
+              .bytes = stack::train_aligned(descriptor.bytes),
+              .first_bytes = descriptor.bytes,
+              .data_offset = descriptor.data_offset,
+              .descriptor = &ring_.unpublished_entry(ring_.produced() - 1),
+              .lengths = nullptr};
+  }
+  // A message of `bytes` bytes at that position can join what was pushed last, if there is room behind that.
+  bool joinable(std::uint32_t port, Position position, std::uint32_t bytes) const {
+    return train_.messages < train_limits_.messages && train_.port == port && train_.next == position &&
+           train_.end == ring_.produced() && ring_.unpublished(train_.at) &&
+           train_.bytes + stack::train_aligned(bytes) <= train_limits_.bytes;
+  }
+  // For a message that is joinable().
+  bool has_room_to_join(std::uint32_t bytes) const {
+    const std::uint64_t end =
+        round_up(train_.bytes + stack::train_aligned(bytes), convergence::kGranuleBytes);
+    const std::uint64_t more = end - round_up(train_.bytes, convergence::kGranuleBytes);
+    return train_.data_offset + end <= data_bytes_ && data_tail_ + more - data_head_ <= data_bytes_ &&
+           (train_.messages > 1 || ring_.produced() - reclaimed_ < ring_.capacity());
+  }
+  // Where the data of the message that joins next begins.
+  std::uint32_t join_offset() const { return train_.data_offset + train_.bytes; }
+  // A message joins that is joinable() and has_room_to_join(); its `bytes` bytes lie at join_offset(). `next`: the
+  // position behind it.
+  void join(std::uint32_t bytes, Position next) {
+    if (train_.messages == 1) begin_train();
+    pad(join_offset(), bytes);
+    const std::uint32_t before = train_.bytes;
+    train_.bytes += stack::train_aligned(bytes);
+    train_.next = next;
+    train_.lengths[train_.messages] = static_cast<std::uint16_t>(bytes);
+    ++train_.messages;
+    SendDescriptor& descriptor = *train_.descriptor;
+    descriptor.bytes = static_cast<std::uint16_t>(train_.bytes);
+    descriptor.message_bytes = train_.bytes;
+    descriptor.messages = static_cast<std::uint8_t>(train_.messages);
+    extend_data(round_up(before, convergence::kGranuleBytes),
+                round_up(train_.bytes, convergence::kGranuleBytes));
+  }
   void publish() { ring_.publish_and_wake(); }
   // Notes what the proxy has given back. Descriptors come back in order, and with each the data before its
   // end.
@@ -89,6 +144,41 @@ class SendLane {
     data_end_[ring_.produced() & (ring_.capacity() - 1)] = data_tail_;
   }
 
+  // What was pushed last, as long as messages may join it.
+  struct Train {
+    std::uint32_t at = 0;   // its descriptor
+    std::uint32_t end = 0;  // behind its last entry
+    std::uint32_t port = 0;
+    Position next;
+    std::uint32_t messages = ~0u;  // so many: none may join
+    std::uint32_t bytes = 0;       // up to where the next message begins
+    std::uint32_t first_bytes = 0;
+    std::uint32_t data_offset = 0;
+    SendDescriptor* descriptor = nullptr;  // in the ring, while it is not published
+    std::uint16_t* lengths = nullptr;      // in the ring's next entry
+  };
+
+  // The message pushed last becomes a train of one: its lengths take the ring's next entry.
+  void begin_train() {
+    pad(train_.data_offset, train_.first_bytes);
+    const stack::TrainLengths lengths{static_cast<std::uint16_t>(train_.first_bytes)};
+    ring_.push(std::bit_cast<SendDescriptor>(lengths));
+    train_.lengths = reinterpret_cast<std::uint16_t*>(&ring_.unpublished_entry(train_.at + 1));
+    train_.end = ring_.produced();
+  }
+  // The train takes `after` bytes of the data area instead of `before`. Its two entries come back together.
+  void extend_data(std::uint64_t before, std::uint64_t after) {
+    data_tail_ += after - before;
+    tail_offset_ += static_cast<std::uint32_t>(after - before);
+    if (tail_offset_ == data_bytes_) tail_offset_ = 0;
+    data_end_[(train_.at + 1) & (ring_.capacity() - 1)] = data_tail_;
+  }
+  // Zeroes behind a message, up to where the next one begins: nothing that lay there before leaves.
+  void pad(std::uint32_t offset, std::uint32_t bytes) {
+    const std::uint32_t end = stack::train_aligned(bytes);
+    if (end != bytes) std::memset(data_ + offset + bytes, 0, end - bytes);
+  }
+
   SendProducer ring_;
   std::byte* data_;
   std::uint32_t data_bytes_;
@@ -97,6 +187,8 @@ class SendLane {
   std::uint64_t data_head_ = 0;
   std::vector<std::uint64_t> data_end_;  // by descriptor: what its release makes data_head_
   std::uint32_t reclaimed_ = 0;          // descriptors
+  const TrainLimits train_limits_;
+  Train train_;
 };
 
 // The ring of arrivals. An arrival can come before the control plane has told the client of its connection;
@@ -110,13 +202,19 @@ class ArrivalLane {
       : ring_(memory + g.arrival_ring(endpoint, proxy), g.arrivals),
         control_(reinterpret_cast<const RingControl*>(memory + g.arrival_ring(endpoint, proxy))) {}
 
-  bool has_arrival() { return early_ || ring_.readable() > 0; }
-  // A copy of the next arrival; has_arrival().
+  bool has_arrival() { return in_train() || early_ || ring_.readable() > 0; }
+  // A copy of the next arrival; has_arrival(). The messages of a train are arrivals of their own.
   ArrivalDescriptor take() {
-    if (!early_) return ring_.take();
-    const ArrivalDescriptor kept = *early_;
-    early_.reset();
-    return kept;
+    if (early_) [[unlikely]] {
+      const ArrivalDescriptor kept = *early_;
+      early_.reset();
+      return kept;
+    }
+    if (in_train()) return take_from_train();
+    const ArrivalDescriptor arrival = ring_.take();
+    if (arrival.messages == 0) return arrival;
+    begin_train(arrival);
+    return take_from_train();
   }
   // The connection of the arrival just taken is not known yet: take() will return it once more. False: it has
   // been kept for kEarlyArrivalTimeout, and is given up.
@@ -131,7 +229,8 @@ class ArrivalLane {
   }
   // The arrival just taken has been handled: the next one that comes early has the whole time.
   void handled() { early_until_ = Instant(); }
-  bool keeps_arrival() const { return early_.has_value(); }
+  // Some that was taken from the ring is left.
+  bool keeps_arrival() const { return early_.has_value() || in_train(); }
   // Gives what was taken back to the proxy.
   void release() { ring_.release(ring_.taken()); }
   // Any thread: entries are in the ring that have not been released.
@@ -140,8 +239,34 @@ class ArrivalLane {
   }
 
  private:
+  bool in_train() const { return train_taken_ < train_messages_; }
+  // The proxy has published the train's lengths with its descriptor.
+  void begin_train(const ArrivalDescriptor& train) {
+    CHECK_GT(ring_.readable(), 0u);
+    const ArrivalDescriptor table = ring_.take();
+    lengths_ = std::bit_cast<stack::TrainLengths>(table);
+    next_ = train;
+    next_.messages = 0;
+    train_messages_ = std::min<std::size_t>(train.messages, stack::kMaxTrainMessages);
+    train_taken_ = 0;
+  }
+  ArrivalDescriptor take_from_train() {
+    next_.bytes = lengths_[train_taken_++];
+    next_.message_bytes = next_.bytes;
+    next_.message = next_.position;
+    const ArrivalDescriptor one = next_;
+    next_.position += convergence::granules_of(one.bytes);
+    next_.skip = 0;
+    return one;
+  }
+
   ArrivalConsumer ring_;
   const RingControl* control_;
+  // Of the train taken last: its next message, if one is left.
+  std::size_t train_messages_ = 0;
+  std::size_t train_taken_ = 0;
+  ArrivalDescriptor next_;
+  stack::TrainLengths lengths_;
   std::optional<ArrivalDescriptor> early_;
   Instant early_until_;  // Instant(): the next early arrival is the first look at it
 };

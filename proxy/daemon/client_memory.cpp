@@ -14,13 +14,14 @@
 namespace braid::proxy {
 
 Result<ChannelGeometry> channel_geometry(const control::Attach& request, unsigned proxies,
-                                         const settings::ChannelConfig& channel) {
+                                         const settings::ChannelConfig& channel, const TrainLimits& train) {
   if (request.receive_bytes < convergence::kMinWindowBytes || request.receive_bytes > (1ull << 30))
     return error("receive_bytes is {}: ask for 4 KiB to 1 GiB per endpoint", request.receive_bytes);
   const std::uint64_t per_endpoint = round_up(request.receive_bytes, convergence::kMinWindowBytes);
   ChannelGeometry g;
   g.endpoints = static_cast<std::uint16_t>(std::min<std::uint32_t>(request.endpoints, kMaxEndpoints + 1));
   g.proxies = static_cast<std::uint16_t>(proxies);
+  g.train = train;
   g.send_bytes = request.send_bytes;
   g.arrivals = channel.arrival_descriptors != 0
                    ? channel.arrival_descriptors

@@ -20,7 +20,8 @@ namespace braid::proxy {
 
 // The layout of what a client asks for, on a node with so many proxies. An error is for the client.
 Result<ChannelGeometry> channel_geometry(const control::Attach& request, unsigned proxies,
-                                         const settings::ChannelConfig& channel = {});
+                                         const settings::ChannelConfig& channel = {},
+                                         const TrainLimits& train = {});
 
 class ClientMemory {
  public:

@@ -44,7 +44,7 @@ ClientMemory* Clients::memory(ClientId id) {
 
 Result<ClientMemory*> Clients::attach(Client& client, const control::Attach& request, unsigned proxies) {
   if (client.memory != nullptr) return error("attached already");
-  Result<ChannelGeometry> geometry = channel_geometry(request, proxies, limits_.channel);
+  Result<ChannelGeometry> geometry = channel_geometry(request, proxies, limits_.channel, limits_.train);
   if (!geometry) return geometry.error();
   const std::uint64_t total = geometry->total_bytes();
   std::uint64_t held = 0;

@@ -33,6 +33,7 @@ class Clients final : public convergence::Ports::Resources {
   struct Limits {
     settings::ChannelConfig channel;
     std::uint64_t memory_bytes = 0;  // of all clients together; 0: half of the machine's
+    TrainLimits train{};
   };
 
   Clients(const Limits& limits, MakeRegion make_region);

@@ -34,7 +34,8 @@ std::uint64_t system_seed() {
 
 Node::Node(const NodeConfig& config, Instant now, const NodeSurroundings& surroundings)
     : config_(config),
-      clients_({config.channel, surroundings.client_memory_bytes}, surroundings.make_region),
+      clients_({config.channel, surroundings.client_memory_bytes, train_limits(config.transport)},
+               surroundings.make_region),
       monitor_({config.proxies, Duration::ms(config.transport.path_death_ms), surroundings.monitor_proxies},
                now),
       lanes_(monitor_),

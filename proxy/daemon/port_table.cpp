@@ -1,7 +1,9 @@
 #include "proxy/daemon/port_table.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <numeric>
 
 #include "base/mutant.h"
 #include "convergence/position.h"
@@ -125,6 +127,48 @@ PortTable::Delivery PortTable::deliver(Instant now, PortEntry& port, const stack
   counters_.messages_received.add();
   counters_.message_bytes_received.add(r.bytes);
   return Delivery::kDelivered;
+}
+
+bool PortTable::deliver_train(PortEntry& port, const stack::Record& train, ByteView bytes,
+                              const stack::TrainLengths& lengths) {
+  const Position consumed(port.cell->consumed.load(std::memory_order_acquire));
+  const std::int32_t ahead = train.position - consumed;
+  const std::uint32_t granules = convergence::train_granules(lengths, train.messages);
+  std::uint32_t index = train.position.value() & (port.window_granules - 1);
+  Channel& channel = *port.channel;
+  if (train.maybe_duplicate || ahead < 0 ||
+      static_cast<std::uint32_t>(ahead) + granules > port.window_granules ||
+      index + granules > port.window_granules || channel.closed || channel.detaching ||
+      channel.arrivals.room() < 2)
+    return false;
+  if (consumed != port.forgotten) forget_consumed(port, consumed);
+  std::uint32_t at = index;
+  for (unsigned i = 0; i < train.messages; ++i) {
+    if ((port.reported[at / 64] >> (at % 64) & 1) != 0) return false;
+    at += convergence::granules_of(lengths[i]);
+  }
+  channel.full_since = Instant::never();
+  const std::byte* from = bytes.data();
+  for (unsigned i = 0; i < train.messages; ++i) {
+    port.reported[index / 64] |= std::uint64_t{1} << (index % 64);
+    const std::byte* const source = mutant(Mutant::kRepeatTrainMessage) && i == 1 ? bytes.data() : from;
+    std::memcpy(port.window + std::size_t{index} * convergence::kGranuleBytes, source, lengths[i]);
+    from += stack::train_aligned(lengths[i]);
+    index += convergence::granules_of(lengths[i]);
+  }
+  ArrivalDescriptor d{};
+  d.destination_port = train.destination.value();
+  d.position = train.position.value();
+  d.skip = train.skip;
+  d.messages = static_cast<std::uint8_t>(train.messages - (mutant(Mutant::kLoseTrainMessage) ? 1 : 0));
+  if (!channel.arrivals.unpublished()) rung_.push_back(&channel);
+  channel.arrivals.push(d);
+  channel.arrivals.push(std::bit_cast<ArrivalDescriptor>(lengths));
+  counters_.trains_received.add();
+  counters_.messages_received.add(train.messages);
+  counters_.message_bytes_received.add(
+      std::accumulate(lengths.begin(), lengths.begin() + train.messages, std::uint64_t{0}));
+  return true;
 }
 
 void PortTable::forget_consumed(PortEntry& port, Position consumed) {

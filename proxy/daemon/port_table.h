@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "base/ids.h"
 #include "base/time.h"
+#include "convergence/train.h"
 #include "proxy/channel/node_counters.h"
 #include "proxy/daemon/port_entry.h"
 #include "proxy/daemon/proxy_channel.h"
@@ -72,6 +73,23 @@ class PortTable {
   }
   // Puts a message's record where it belongs. publish() shows it to the client.
   Delivery deliver(Instant now, PortEntry& port, const stack::Record& record, ByteView bytes);
+  // Puts the messages of a train where they belong, all at once. False: something stands against it, and
+  // deliver_one_by_one() finds what.
+  [[nodiscard]] bool deliver_train(PortEntry& port, const stack::Record& train, ByteView bytes,
+                                   const stack::TrainLengths& lengths);
+  // The messages of a train as deliver() takes them. Calls delivered(record) for each that was delivered; ends before
+  // the next when there is no room, or the channel is to be closed.
+  template <class F>
+  Delivery deliver_one_by_one(Instant now, PortEntry& port, const stack::Record& train, ByteView bytes,
+                              const stack::TrainLengths& lengths, F&& delivered) {
+    Delivery result = Delivery::kDelivered;
+    convergence::for_each_message(train, bytes, lengths, [&](const stack::Record& one, ByteView its_bytes) {
+      result = deliver(now, port, one, its_bytes);
+      if (result == Delivery::kDelivered) delivered(one);
+      return result == Delivery::kDelivered || result == Delivery::kDropped;
+    });
+    return result;
+  }
   // A packet was not delivered whole and stays unacknowledged: what was delivered of it will come again, and is
   // no sign that a sender made it up.
   void packet_turned_away() { turned_away_ = true; }

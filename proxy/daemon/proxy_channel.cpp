@@ -1,5 +1,7 @@
 #include "proxy/daemon/proxy_channel.h"
 
+#include <bit>
+
 #include "convergence/ports.h"
 #include "convergence/position.h"
 #include "stack/wire/segment.h"
@@ -18,7 +20,8 @@ Channel::Channel(std::uint32_t client_id, const ChannelGeometry& g, std::byte* c
       arrivals(memory + g.arrival_ring(endpoint, lane), g.arrivals, resumes),
       doorbell(reinterpret_cast<Doorbell*>(memory + g.doorbell(endpoint))),
       outgoing(g.send_descriptors),
-      send_ring_(memory + g.send_ring(endpoint, lane)) {
+      send_ring_(memory + g.send_ring(endpoint, lane)),
+      train_limits_(g.train) {
   for (Outgoing& o : outgoing) o.channel = this;
   if (resumes) resume_sending();
 }
@@ -31,7 +34,23 @@ void Channel::resume_sending() {
   sends = true;
 }
 
-bool Channel::permits(const SendDescriptor& d) const {
+void Channel::take_lengths(Outgoing& message) {
+  message.lengths.fill(0xffff);
+  if (send.readable() == 0) return;
+  // It is given back with the descriptor before it.
+  outgoing[send.taken() & (send.capacity() - 1)].done = true;
+  message.lengths = std::bit_cast<stack::TrainLengths>(send.take());
+}
+
+bool Channel::permits_train(const SendDescriptor& d, const stack::TrainLengths& lengths) const {
+  return d.kind == static_cast<std::uint8_t>(stack::RecordKind::kMessage) && d.many_pieces == 0 &&
+         d.message_offset == 0 && d.messages <= train_limits_.messages && d.bytes <= train_limits_.bytes &&
+         d.message_bytes == d.bytes && inside(d.data_offset, d.bytes, data_bytes) &&
+         stack::is_train(lengths, d.messages, d.bytes);
+}
+
+bool Channel::permits(const SendDescriptor& d, const stack::TrainLengths& lengths) const {
+  if (d.messages != 0) return permits_train(d, lengths);
   if (d.kind == static_cast<std::uint8_t>(stack::RecordKind::kCredit))
     return d.bytes == 0 && d.message_bytes == 0 && d.message_offset == 0;
   if (d.kind != static_cast<std::uint8_t>(stack::RecordKind::kMessage) || d.many_pieces > 1) return false;

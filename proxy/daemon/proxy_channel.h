@@ -36,11 +36,13 @@ class Channel {
       maybe_duplicate_until.reset();
     message.record.maybe_duplicate = maybe_duplicate_until.has_value();
     *descriptor = send.take();
+    if (descriptor->messages != 0) take_lengths(message);
     ++unfinished;
     return message;
   }
-  // The descriptor says nothing that the client may not send from this channel.
-  bool permits(const SendDescriptor& descriptor) const;
+  // The descriptor says nothing that the client may not send from this channel. `lengths`: of the messages of a train,
+  // as take() took them.
+  bool permits(const SendDescriptor& descriptor, const stack::TrainLengths& lengths = {}) const;
   // The message of a descriptor that permits() accepts and `port` may send.
   void describe(Outgoing& message, const SendDescriptor& d, const PortEntry& port) const {
     stack::Record& r = message.record;
@@ -49,6 +51,7 @@ class Channel {
     r.position = Position(d.position);
     r.kind = static_cast<stack::RecordKind>(d.kind);
     r.many_pieces = d.many_pieces != 0;
+    r.messages = d.messages;
     r.skip = d.skip;
     r.message_bytes = d.message_bytes;
     r.message_offset = d.message_offset;
@@ -85,7 +88,13 @@ class Channel {
   Instant full_since = Instant::never();  // its ring of arrivals
 
  private:
+  // The lengths of a train are the entry behind its descriptor. If that is not there they become
+  // lengths that permits() refuses.
+  void take_lengths(Outgoing& message);
+  bool permits_train(const SendDescriptor& descriptor, const stack::TrainLengths& lengths) const;
+
   std::byte* const send_ring_;
+  const TrainLimits train_limits_;
 };
 
 }  // namespace braid::proxy

@@ -17,6 +17,7 @@ struct Outgoing;
 
 struct RelayedMessage {
   stack::Record record;
+  stack::TrainLengths lengths{};
   ClusterId to;
   std::uint32_t bytes = 0;
   std::uint32_t client = 0;  // whose memory holds them; 0: `control` does

@@ -35,6 +35,7 @@ bool Relays::lend(Outgoing& m) {
       continue;
     RelayedMessage item;
     item.record = m.record;
+    item.lengths = m.lengths;
     item.to = m.to;
     item.bytes = m.bytes;
     if (m.channel != nullptr) {
@@ -95,6 +96,7 @@ Outgoing* Relays::accept(unsigned from, const RelayedMessage& item) {
   free_.pop_back();
   ++peer.borrowed;
   m.record = item.record;
+  m.lengths = item.lengths;
   m.to = item.to;
   m.bytes = item.bytes;
   m.loan = Outgoing::Borrowed{ProxyId(static_cast<std::uint8_t>(from)), item.lender_generation, item.lent};

@@ -57,6 +57,12 @@ std::uint16_t machine_slots(const NodeConfig& config) {
   return config.machines.any() ? config.machines.slots : std::uint16_t{0};
 }
 
+TrainLimits train_limits(const TransportConfig& transport) {
+  const std::size_t payload = stack::max_payload_bytes(transport.fragmentation, transport.mtu_bytes);
+  return {static_cast<std::uint16_t>(transport.train_messages),
+          static_cast<std::uint16_t>(stack::max_train_bytes(payload))};
+}
+
 stack::StackConfig stack_config(const NodeConfig& config, unsigned proxy, std::uint64_t seed) {
   stack::StackConfig s;
   s.local = {ClusterId(config.cluster), ProxyId(static_cast<std::uint8_t>(proxy))};

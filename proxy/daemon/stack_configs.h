@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "proxy/channel/channel.h"
 #include "proxy/daemon/machines.h"
 #include "proxy/daemon/node_config.h"
 #include "proxy/daemon/remote_paths.h"
@@ -19,6 +20,9 @@ std::uint64_t shared_hash(const NodeConfig& config, std::uint16_t clusters);
 
 // Clusters of other machines that the node has room for.
 std::uint16_t machine_slots(const NodeConfig& config);
+
+// Of the node's clients: a train fits into a packet of every path.
+TrainLimits train_limits(const TransportConfig& transport);
 
 // The stack of one proxy. `seed`: of the node's epochs. Incarnations and wanted source ports are not filled in.
 stack::StackConfig stack_config(const NodeConfig& config, unsigned proxy, std::uint64_t seed);

@@ -15,6 +15,8 @@ namespace braid::proxy {
 struct Outgoing;
 
 struct NoMeter {
+  // delivered() wants every message of a train.
+  static constexpr bool kCountsMessages = false;
   // The stack has looked into a frame. What it hands up has not been delivered yet.
   void received(ByteView /*frame*/, const stack::Stack::Received& /*what*/) {}
   // A record lies in its connection's window, and its descriptor in the client's ring of arrivals.

@@ -204,7 +204,8 @@ class Worker {
   void receive_frame(Instant now, LinkId link, ByteView frame, bool may_hand_over, Meter& meter);
   void hand_over(LinkId link, ByteView frame, const stack::Stack::Received& received, bool may_hand_over);
   template <class Meter>
-  bool deliver(Instant now, ClusterId source, const stack::Record& record, ByteView bytes, Meter& meter);
+  bool deliver(Instant now, ClusterId source, const stack::Record& record, ByteView bytes,
+               const stack::RecordReader& reader, Meter& meter);
   bool deliver_control(const stack::Stack::Received& received, std::size_t messages);
 
   // --- departures

@@ -89,7 +89,7 @@ void Worker::receive_frame(Instant now, LinkId link, ByteView frame, bool may_ha
   while (reader.next(&record, &bytes)) {
     if (record.kind == stack::RecordKind::kControl)
       ++control_messages;
-    else if (!deliver(now, received.source, record, bytes, meter)) {
+    else if (!deliver(now, received.source, record, bytes, reader, meter)) {
       ports_.packet_turned_away();
       return;
     }
@@ -109,16 +109,31 @@ void Worker::receive_frame(Instant now, LinkId link, ByteView frame, bool may_ha
 
 // True when the record needs no more: it lies where it belongs, or nobody will ever take it.
 template <class Meter>
-bool Worker::deliver(Instant now, ClusterId source, const stack::Record& r, ByteView bytes, Meter& meter) {
+bool Worker::deliver(Instant now, ClusterId source, const stack::Record& r, ByteView bytes,
+                     const stack::RecordReader& reader, Meter& meter) {
   PortEntry* const port = ports_.destination(now, source, r);
   if (port == nullptr) return true;
   if (r.kind == stack::RecordKind::kCredit) {
     if (mutant(Mutant::kLeakCredit) && r.position.value() % 8 == 0) return true;
-    if (!meter.keeps_credit(*port->cell, source, r.position)) store_credit(*port->cell, self(), r.position);
+    const Position granted = r.position + (mutant(Mutant::kGrantTooMuch) ? 1 : 0);
+    if (!meter.keeps_credit(*port->cell, source, granted)) store_credit(*port->cell, self(), granted);
     return true;
   }
-  const PortTable::Delivery delivery = ports_.deliver(now, *port, r, bytes);
-  if (delivery == PortTable::Delivery::kDelivered) meter.delivered(source, r);
+  const auto delivered = [&](const stack::Record& message) { meter.delivered(source, message); };
+  PortTable::Delivery delivery = PortTable::Delivery::kDelivered;
+  if (r.messages == 0) [[likely]] {
+    delivery = ports_.deliver(now, *port, r, bytes);
+    if (delivery == PortTable::Delivery::kDelivered) delivered(r);
+  } else if (const stack::TrainLengths lengths = reader.lengths(r);
+             ports_.deliver_train(*port, r, bytes, lengths)) {
+    if constexpr (Meter::kCountsMessages)
+      convergence::for_each_message(r, bytes, lengths, [&](const stack::Record& message, ByteView) {
+        delivered(message);
+        return true;
+      });
+  } else {
+    delivery = ports_.deliver_one_by_one(now, *port, r, bytes, lengths, delivered);
+  }
   if (delivery == PortTable::Delivery::kProtocolViolation) protocol_violation(*port->channel);
   return delivery != PortTable::Delivery::kNoRoom;
 }
@@ -145,7 +160,9 @@ int Worker::take_descriptors(Channel& channel, std::uint32_t most, Meter& meter)
   std::uint32_t last_port = 0;
   const PortEntry* port = nullptr;
   stack::SubConnection* only_way = nullptr;
-  for (std::uint32_t i = 0; i < readable; ++i) {
+  const std::uint32_t end = channel.send.taken() + readable;  // a train's lengths are behind its descriptor
+  int taken = 0;
+  for (; static_cast<std::int32_t>(channel.send.taken() - end) < 0; ++taken) {
     SendDescriptor d;
     Outgoing& out = channel.take(&d);  // copied, then checked, then used
     if (port == nullptr || d.source_port != last_port) {
@@ -153,10 +170,10 @@ int Worker::take_descriptors(Channel& channel, std::uint32_t most, Meter& meter)
       last_port = d.source_port;
       only_way = port != nullptr ? paths_.routes().only(port->peer) : nullptr;
     }
-    if (port == nullptr || !channel.permits(d)) {
+    if (port == nullptr || !channel.permits(d, out.lengths)) {
       finish(out);
       protocol_violation(channel);
-      return static_cast<int>(i);
+      return taken;
     }
     if (port->peer_lost) {  // nobody will ever take it, and nobody waits until the peer comes back
       finish(out);
@@ -164,6 +181,7 @@ int Worker::take_descriptors(Channel& channel, std::uint32_t most, Meter& meter)
       continue;
     }
     channel.describe(out, d, *port);
+    if (d.messages != 0) counters_.trains_sent.add();
     meter.taken(out);
     if (out.record.kind == stack::RecordKind::kCredit &&
         !may_grant(states_, proxies(), port->id, out.record.position))
@@ -175,7 +193,7 @@ int Worker::take_descriptors(Channel& channel, std::uint32_t most, Meter& meter)
       dispatch(out);
   }
   if (unsent) channels_.release(channel);
-  return static_cast<int>(readable);
+  return taken;
 }
 
 }  // namespace braid::proxy

@@ -12,14 +12,16 @@
 //   | window: packets (2), units of 256 bytes (2)                       | 48
 //   | sack words (8 each, 0..4): bit i of word w = packet ack+1+64w+i   |
 //   +-------------------------------------------------------------------+
-//   | records: header (20, or 32 if it is a part of a message), bytes,  |
-//   |          zeroes up to a multiple of 4                             |
+//   | records: header (20; 32 for a part of a message; for a train 20   |
+//   |          and the lengths of its messages), bytes, and zeroes up   |
+//   |          to a multiple of 4                                       |
 //   +-------------------------------------------------------------------+
 //
 // Little-endian, except that IP and UDP below keep the network's order. A packet's seq counts packets; its
 // records never change once sent, so an acknowledged seq means that all its records were delivered.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "base/bytes.h"
@@ -28,7 +30,7 @@
 
 namespace braid::stack {
 
-inline constexpr std::uint8_t kWireVersion = 2;
+inline constexpr std::uint8_t kWireVersion = 3;
 
 enum class PacketType : std::uint8_t {
   kHello = 1,  // handshake: epochs; in the place of records the shared settings' hash, and an incarnation
@@ -84,6 +86,7 @@ struct Record {
   RecordKind kind = RecordKind::kMessage;
   bool many_pieces = false;      // the message was cut by its sender: rejoin it outside the window
   bool maybe_duplicate = false;  // it may have been delivered before, by another sub-connection
+  std::uint8_t messages = 0;     // of a train: 2 to kMaxTrainMessages; 0: no train
   std::uint16_t bytes = 0;       // in this record
   std::uint16_t skip = 0;        // unused granules before it
   // Of the whole message; for a record that is a whole message message_bytes == bytes.
@@ -96,6 +99,7 @@ struct Record {
 
 inline constexpr std::size_t kWholeRecordBytes = 20;
 inline constexpr std::size_t kPartRecordBytes = 32;
+inline constexpr std::size_t kMaxRecordHeaderBytes = 52;  // of the longest train
 // A record's length has 16 bits.
 inline constexpr std::uint32_t kMaxRecordBytes = 0xffff;
 // The longest piece of a message that a parallel connection puts into a record: a power of two.
@@ -105,6 +109,30 @@ static_assert(kMaxPieceBytes <= kMaxRecordBytes);
 // The length of a record's bytes in the packet, with padding.
 constexpr std::size_t padded(std::size_t bytes) {
   return (bytes + 3) & ~std::size_t{3};
+}
+
+// A train is consecutive small messages of one connection in one record (SC-6). Each of them begins at a multiple
+// of 8 bytes. The record's position is that of the first; each other message takes the place behind the one before.
+inline constexpr std::size_t kMaxTrainMessages = 16;
+inline constexpr std::uint32_t kTrainAlignment = 8;
+// The longest train, in bytes of its record.
+inline constexpr std::uint32_t kMaxTrainBytes = 2048;
+// In bytes; Record::messages of them are used.
+using TrainLengths = std::array<std::uint16_t, kMaxTrainMessages>;
+
+constexpr std::uint32_t train_aligned(std::uint32_t bytes) {
+  return (bytes + kTrainAlignment - 1) & ~(kTrainAlignment - 1);
+}
+// The length of the table in the record's header; 0 where the record is no train.
+constexpr std::size_t train_table_bytes(unsigned messages) {
+  return padded(messages * sizeof(std::uint16_t));
+}
+// The lengths are those of a train of so many messages in `bytes` bytes.
+constexpr bool is_train(const TrainLengths& lengths, unsigned messages, std::uint32_t bytes) {
+  if (messages < 2 || messages > kMaxTrainMessages || bytes > kMaxTrainBytes) return false;
+  std::uint32_t sum = 0;
+  for (unsigned i = 0; i < messages; ++i) sum += train_aligned(lengths[i]);
+  return sum == bytes;
 }
 
 // Writes the header; `to` holds kMaxPacketHeaderBytes. Returns its length.
@@ -117,8 +145,9 @@ inline std::uint64_t complete_header(std::byte* header, std::uint8_t records, bo
 [[nodiscard]] inline bool parse_packet_header(ByteView payload, PacketHeader* header,
                                               std::size_t* header_bytes);
 
-// Writes a record's header; returns its length. The caller has room for kPartRecordBytes.
-inline std::size_t write_record_header(std::byte* to, const Record& r);
+// Writes a record's header; returns its length. The caller has room for kMaxRecordHeaderBytes. `lengths`: of a
+// train's messages, otherwise not read.
+inline std::size_t write_record_header(std::byte* to, const Record& r, const TrainLengths& lengths = {});
 
 // Walks the records of a packet. Every step checks the bounds.
 class RecordReader {
@@ -126,12 +155,18 @@ class RecordReader {
   RecordReader(ByteView bytes, unsigned records) : rest_(bytes), left_(records) {}
   // False at the end, and at the first record that is malformed: then broken() is true.
   bool next(Record* record, ByteView* bytes);
+  // Of the record that next() returned, if that is a train.
+  TrainLengths lengths(const Record& record) const { return load_lengths(record, table_); }
   bool broken() const { return broken_; }
 
  private:
+  static TrainLengths load_lengths(const Record& record, const std::byte* table);
+  static bool is_well_formed_train(const Record& record, const std::byte* table);
+
   ByteView rest_;
   unsigned left_;
   bool broken_ = false;
+  const std::byte* table_ = nullptr;  // of the last train's lengths
 };
 
 // --- inline: two of these run for every message
@@ -210,10 +245,10 @@ inline std::size_t write_record_header(std::byte* to, const Record& r, std::uint
   store(to + 8, r.position.value());
   store(to + 12, bytes);
   store(to + 14, r.skip);
-  store(to + 16, std::uint32_t{static_cast<std::uint8_t>(
-                     static_cast<std::uint8_t>(r.kind) | (whole ? 0 : detail::kPartFlag) |
-                     (r.many_pieces ? detail::kManyPiecesFlag : 0) |
-                     (r.maybe_duplicate ? detail::kMaybeDuplicateFlag : 0))});
+  const auto flags = static_cast<std::uint8_t>(
+      static_cast<std::uint8_t>(r.kind) | (whole ? 0 : detail::kPartFlag) |
+      (r.many_pieces ? detail::kManyPiecesFlag : 0) | (r.maybe_duplicate ? detail::kMaybeDuplicateFlag : 0));
+  store(to + 16, std::uint32_t{flags});
   if (whole) return kWholeRecordBytes;
   store(to + 20, r.message_bytes);
   store(to + 24, r.message_offset);
@@ -221,8 +256,32 @@ inline std::size_t write_record_header(std::byte* to, const Record& r, std::uint
   return kPartRecordBytes;
 }
 
-inline std::size_t write_record_header(std::byte* to, const Record& r) {
-  return write_record_header(to, r, r.bytes);
+// The header of a train's record.
+inline std::size_t write_train_header(std::byte* to, const Record& r, std::uint16_t bytes,
+                                      const TrainLengths& lengths) {
+  const std::size_t header = write_record_header(to, r, bytes);
+  store(to + 18, r.messages);
+  std::byte* const table = to + header;
+  if (r.messages % 2 != 0) store(table + sizeof(std::uint16_t) * r.messages, std::uint16_t{0});
+  for (unsigned i = 0; i < r.messages; ++i) store(table + sizeof(std::uint16_t) * i, lengths[i]);
+  return header + train_table_bytes(r.messages);
+}
+
+inline std::size_t write_record_header(std::byte* to, const Record& r, const TrainLengths& lengths) {
+  return r.messages == 0 ? write_record_header(to, r, r.bytes) : write_train_header(to, r, r.bytes, lengths);
+}
+
+inline TrainLengths RecordReader::load_lengths(const Record& r, const std::byte* table) {
+  TrainLengths lengths{};
+  for (unsigned i = 0; i < r.messages; ++i)
+    lengths[i] = load<std::uint16_t>(table + sizeof(std::uint16_t) * i);
+  return lengths;
+}
+
+// CV-11
+inline bool RecordReader::is_well_formed_train(const Record& r, const std::byte* table) {
+  return r.kind == RecordKind::kMessage && !r.many_pieces && r.messages <= kMaxTrainMessages &&
+         is_train(load_lengths(r, table), r.messages, r.bytes);
 }
 
 inline bool RecordReader::next(Record* r, ByteView* bytes) {
@@ -241,11 +300,19 @@ inline bool RecordReader::next(Record* r, ByteView* bytes) {
   r->skip = load<std::uint16_t>(p + 14);
   const auto word = load<std::uint32_t>(p + 16);
   const auto kind = static_cast<std::uint8_t>(word & detail::kKindMask);
-  if (word > 0xff || kind < 1 || kind > 3) return false;
+  if (kind < 1 || kind > 3) return false;
   r->kind = static_cast<RecordKind>(kind);
   r->many_pieces = (word & detail::kManyPiecesFlag) != 0;
   r->maybe_duplicate = (word & detail::kMaybeDuplicateFlag) != 0;
+  r->messages = 0;
   std::size_t header = kWholeRecordBytes;
+  if (word > 0xff) [[unlikely]] {  // a train, or malformed
+    if ((word & 0xff00ff00) != 0 || (word & detail::kPartFlag) != 0) return false;
+    r->messages = static_cast<std::uint8_t>(word >> 16);
+    header += train_table_bytes(r->messages);
+    table_ = p + kWholeRecordBytes;
+    if (rest_.size() < header || !is_well_formed_train(*r, table_)) return false;
+  }
   if ((word & detail::kPartFlag) != 0) {
     header = kPartRecordBytes;
     if (rest_.size() < header) return false;

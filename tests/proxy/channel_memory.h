@@ -20,7 +20,8 @@ inline constexpr std::uint32_t kArrivals = 8;
 // Of one endpoint, with a lane for each of two proxies.
 class ChannelMemory {
  public:
-  ChannelMemory() {
+  explicit ChannelMemory(const TrainLimits& train = {}) {
+    geometry_.train = train;
     geometry_.proxies = 2;
     geometry_.send_descriptors = kSendDescriptors;
     geometry_.send_bytes = kSendBytes;
@@ -53,7 +54,7 @@ class ChannelMemory {
 };
 
 // A message of `bytes` bytes as a client's library describes it.
-inline SendDescriptor whole_message(std::uint32_t bytes, std::uint32_t position = 0) {
+inline SendDescriptor whole_message(std::uint16_t bytes, std::uint32_t position = 0) {
   SendDescriptor d{};
   d.source_port = 5;
   d.position = position;

@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "proxy/client/connection_table.h"
@@ -54,6 +56,100 @@ TEST_F(ConnectionTest, PositionsCountGranules) {
   EXPECT_EQ(all[0].position, 0u);
   EXPECT_EQ(all[1].position, 2u);
   EXPECT_EQ(all[2].position, 3u);
+}
+
+// --- trains (CV-1, CV-11)
+
+struct TrainConnectionTest : testing::Test, ConnectionFixture {
+  TrainConnectionTest() : ConnectionFixture(2, {.messages = 16, .bytes = 1024}) {}
+
+  // The number of messages of each descriptor that a proxy is given, and of bytes.
+  struct Sent {
+    unsigned messages, bytes;
+    bool operator==(const Sent&) const = default;
+  };
+  std::vector<Sent> sent(unsigned proxy) {
+    lanes.publish();
+    std::vector<Sent> all;
+    SendConsumer& ring = rings[proxy];
+    while (ring.readable() > 0) {
+      const SendDescriptor d = ring.take();
+      if (d.messages != 0) (void)ring.take();
+      all.push_back({d.messages, d.bytes});
+    }
+    ring.release(ring.taken());
+    return all;
+  }
+  using All = std::vector<Sent>;
+  void send(std::size_t bytes, unsigned compute_node = 0) {
+    ASSERT_EQ(c->try_send(ByteView(kMessage).first(bytes), compute_node), SendStatus::kSent);
+  }
+
+  std::unique_ptr<Connection> c = connection();
+  SendConsumer rings[2] = {memory.send_consumer(0), memory.send_consumer(1)};
+};
+
+TEST_F(TrainConnectionTest, IsDispatchedAsOneUnit) {
+  for (int i = 0; i < 20; ++i) send(64);
+  for (int i = 0; i < 2; ++i) send(10);
+  EXPECT_EQ(sent(0), (All{{16, 1024}}));
+  EXPECT_EQ(sent(1), (All{{6, 4 * 64 + 2 * 16}}));
+  send(64);
+  EXPECT_EQ(sent(0), (All{{0, 64}})) << "the next proxy's turn";
+  EXPECT_EQ(counts.messages_sent, 23u);
+}
+
+TEST_F(TrainConnectionTest, FixedDispatchKeepsComputeNodesApart) {
+  c = std::make_unique<Connection>(context(), opened(), convergence::Dispatch::kFixed);
+  send(8, 0);
+  send(8, 1);
+  send(8, 3);
+  send(8, 0);
+  EXPECT_EQ(sent(0), (All{{0, 8}, {0, 8}}));
+  EXPECT_EQ(sent(1), (All{{2, 16}}));
+}
+
+TEST_F(TrainConnectionTest, CommittedMessagesJoinToo) {
+  const auto commit = [&](std::uint32_t reserved, std::uint32_t bytes, std::uint8_t fill) {
+    const MutableBytes room = c->reserve(reserved);
+    ASSERT_EQ(room.size(), reserved);
+    std::memset(room.data(), fill, bytes);
+    c->commit(bytes);
+  };
+  commit(100, 10, 1);
+  commit(100, 20, 2);
+  commit(8, 8, 3);
+  EXPECT_EQ(sent(0), (All{{3, 16 + 24 + 8}}));
+  const std::byte* const data = memory.begin() + memory.geometry().send_data(0, 0);
+  EXPECT_EQ(data[9], std::byte{1});
+  EXPECT_EQ(data[10], std::byte{0});
+  EXPECT_EQ(data[16], std::byte{2});
+  EXPECT_EQ(data[40], std::byte{3});
+}
+
+TEST_F(TrainConnectionTest, CommitAfterAFlushIsAMessageOfItsOwn) {
+  send(8);
+  const MutableBytes room = c->reserve(10);
+  ASSERT_EQ(room.size(), 10u);
+  std::memset(room.data(), 7, 10);
+  EXPECT_EQ(sent(0), (All{{0, 8}}));
+  c->commit(10);
+  lanes.publish();
+  ASSERT_EQ(rings[0].readable(), 1u);
+  const SendDescriptor d = rings[0].take();
+  EXPECT_EQ(d.bytes, 10u);
+  EXPECT_EQ(d.position, 1u);
+  const std::byte* const data = memory.begin() + memory.geometry().send_data(0, 0) + d.data_offset;
+  EXPECT_TRUE(std::all_of(data, data + 10, [](std::byte b) { return b == std::byte{7}; }));
+}
+
+TEST_F(TrainConnectionTest, MessagesOfTwoConnectionsDoNotMix) {
+  const auto other = connection(2);  // it begins with the same proxy
+  send(8);
+  ASSERT_EQ(other->try_send(kMessage), SendStatus::kSent);
+  send(8);
+  EXPECT_EQ(sent(0), (All{{0, 8}, {0, 100}}));
+  EXPECT_EQ(sent(1), (All{{0, 8}}));
 }
 
 TEST_F(ConnectionTest, CreditLimitsWhatIsSentAndItsReturnFreesIt) {

@@ -18,8 +18,9 @@
 namespace braid::proxy::test {
 
 // One endpoint, `proxies` proxies, eight descriptors and 64 KiB of data for each.
-inline ChannelGeometry small_geometry(std::uint16_t proxies = 1) {
+inline ChannelGeometry small_geometry(std::uint16_t proxies = 1, const TrainLimits& train = {}) {
   ChannelGeometry g;
+  g.train = train;
   g.proxies = proxies;
   g.send_descriptors = 8;
   g.send_bytes = 64u << 10;
@@ -79,8 +80,8 @@ class FakeService final : public Service {
 
 // The parts of an endpoint that its connections use.
 struct ConnectionFixture {
-  explicit ConnectionFixture(std::uint16_t proxies = 1)
-      : memory(small_geometry(proxies)), lanes(memory.begin(), memory.geometry(), 0) {}
+  explicit ConnectionFixture(std::uint16_t proxies = 1, const TrainLimits& train = {})
+      : memory(small_geometry(proxies, train)), lanes(memory.begin(), memory.geometry(), 0) {}
 
   ConnectionContext context() { return {lanes, service, counts, memory.begin(), memory.geometry()}; }
   // As the control plane announces connection `index` with windows of `window_bytes`.

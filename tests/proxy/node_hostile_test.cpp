@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <sys/mman.h>
 
+#include <bit>
 #include <cstring>
 #include <deque>
+#include <initializer_list>
 
 #include "tests/proxy/machine.h"
 
@@ -57,6 +59,12 @@ class Raw {
     entries[tail_ & (geometry_.send_descriptors - 1)] = d;
     ring_->tail.store(++tail_, std::memory_order_release);
   }
+  // A train's descriptor, and the lengths of its messages behind it.
+  void push_train(const SendDescriptor& d, const stack::TrainLengths& lengths) {
+    push(d);
+    push(std::bit_cast<SendDescriptor>(lengths));
+  }
+  std::byte* data() { return memory_ + geometry_.send_data(0, 0); }
   void jump_tail(std::uint32_t by) { ring_->tail.store(tail_ += by, std::memory_order_release); }
   std::uint32_t room() const {
     return geometry_.send_descriptors - (tail_ - ring_->head.load(std::memory_order_acquire));
@@ -101,7 +109,7 @@ class Raw {
 // Two clients that keep the rules and send over the same proxies, both ways, all the time.
 class Hostile : public ::testing::Test {
  protected:
-  Hostile() : m_(std::vector<std::uint16_t>{1, 1}) {
+  explicit Hostile(const NodesOptions& options = {}) : m_(options) {
     ClientOptions large;
     large.receive_bytes = 16u << 20;
     a_ = m_.client(0, large);
@@ -170,6 +178,34 @@ class Hostile : public ::testing::Test {
     return d;
   }
 
+  // A train of these lengths at the connection's second position.
+  struct Train {
+    SendDescriptor descriptor;
+    stack::TrainLengths lengths;
+  };
+  static Train train(const control::Opened& o, std::initializer_list<std::uint16_t> lengths) {
+    Train t{honest(o), {}};
+    std::copy(lengths.begin(), lengths.end(), t.lengths.begin());
+    std::uint32_t bytes = 0;
+    for (const std::uint16_t length : lengths) bytes += stack::train_aligned(length);
+    t.descriptor.position = 1;
+    t.descriptor.message = 1;
+    t.descriptor.bytes = static_cast<std::uint16_t>(bytes);
+    t.descriptor.message_bytes = bytes;
+    t.descriptor.messages = static_cast<std::uint8_t>(lengths.size());
+    return t;
+  }
+  // Expects that a client is expelled for a train of these lengths, changed.
+  template <class F>
+  void expect_refused(const char* what, std::initializer_list<std::uint16_t> lengths, F&& change) {
+    expect_expelled(what, [&](Raw& raw, const control::Opened& o) {
+      raw.push(honest(o));
+      Train t = train(o, lengths);
+      change(t, raw);
+      raw.push_train(t.descriptor, t.lengths);
+    });
+  }
+
   Nodes m_;
   std::unique_ptr<Client> a_;
   std::unique_ptr<Client> b_;
@@ -224,11 +260,10 @@ TEST_F(Hostile, InvalidDescriptorsAreAViolation) {
   wrong("data far beyond", [](SendDescriptor& d, Raw&) { d.data_offset = 0xffffffc0; });
   wrong("an offset and a length that wrap", [](SendDescriptor& d, Raw&) {
     d.data_offset = 0xffffff00;
-    d.bytes = d.message_bytes = 512;
+    d.message_bytes = d.bytes = 512;
   });
-  wrong("a piece that is too long", [](SendDescriptor& d, Raw&) { d.bytes = d.message_bytes = 32769; });
-  wrong("a piece that is far too long",
-        [](SendDescriptor& d, Raw&) { d.bytes = d.message_bytes = 0xffffffff; });
+  wrong("a piece that is too long", [](SendDescriptor& d, Raw&) { d.message_bytes = d.bytes = 32769; });
+  wrong("a piece that is far too long", [](SendDescriptor& d, Raw&) { d.message_bytes = d.bytes = 0xffff; });
   wrong("a message shorter than its piece", [](SendDescriptor& d, Raw&) { d.message_bytes = 63; });
   wrong("a message longer than its only piece", [](SendDescriptor& d, Raw&) { d.message_bytes = 65; });
   wrong("a message that is too long", [](SendDescriptor& d, Raw&) {
@@ -249,6 +284,117 @@ TEST_F(Hostile, InvalidDescriptorsAreAViolation) {
   wrong("the control plane's kind", [](SendDescriptor& d, Raw&) { d.kind = 3; });
   wrong("an unknown kind", [](SendDescriptor& d, Raw&) { d.kind = 200; });
   wrong("a credit with bytes", [](SendDescriptor& d, Raw&) { d.kind = 2; });
+}
+
+TEST_F(Hostile, RawTrainThatKeepsTheRulesIsServed) {  // CV-11
+  Raw raw(m_, 0);
+  const control::Opened o = raw.connect(ClusterId(1), kPort);
+  const std::vector<std::uint16_t> lengths{64, 5, 0, 120, 8};
+  Train t = train(o, {64, 5, 0, 120, 8});
+  t.descriptor.position = t.descriptor.message = 0;
+  t.descriptor.data_offset = 128;
+  for (std::size_t i = 0; i < t.descriptor.bytes; ++i) raw.data()[128 + i] = static_cast<std::byte>(i);
+  raw.push_train(t.descriptor, t.lengths);
+  std::vector<std::vector<std::byte>> got;
+  ASSERT_TRUE(until(
+      [&] {
+        m_.turn();
+        b_->endpoint(0).poll([&](Connection& c, ByteView message) {
+          if (&c != good_.in) got.emplace_back(message.begin(), message.end());
+        });
+      },
+      [&] { return got.size() >= lengths.size(); }));
+  std::size_t offset = 0;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    ASSERT_EQ(got[i].size(), lengths[i]) << "message " << i;
+    for (std::size_t k = 0; k < got[i].size(); ++k) EXPECT_EQ(got[i][k], static_cast<std::byte>(offset + k));
+    offset += stack::train_aligned(lengths[i]);
+  }
+  EXPECT_TRUE(raw.served());
+  EXPECT_EQ(raw.room(), raw.geometry().send_descriptors);
+  EXPECT_EQ(bad_descriptors(), 0u);
+  EXPECT_EQ(m_.sum(1, &ProxyCounters::trains_received), 1u);
+  expect_unharmed();
+}
+
+TEST_F(Hostile, TrainsThatBreakARuleAreAViolation) {  // CV-11
+  const auto number = [](unsigned messages) {
+    return [messages](Train& t, Raw&) { t.descriptor.messages = static_cast<std::uint8_t>(messages); };
+  };
+  expect_refused("a train of one", {64}, number(1));
+  expect_refused("more messages than a table holds", {8, 8}, number(stack::kMaxTrainMessages + 1));
+  expect_refused("as many as a byte can say", {8, 8}, number(255));
+  expect_refused("lengths that are more than the bytes", {8, 16}, [](Train& t, Raw&) { t.lengths[1] = 17; });
+  expect_refused("lengths that are less", {8, 16}, [](Train& t, Raw&) { t.lengths[1] = 8; });
+  expect_refused("lengths that wrap in 16 bits", {8, 8}, [](Train& t, Raw&) {
+    t.lengths[0] = 0xffff;
+    t.lengths[1] = 16;
+  });
+  expect_refused("bytes that are no multiple of the alignment", {8, 8}, [](Train& t, Raw&) {
+    t.descriptor.bytes = 15;
+    t.descriptor.message_bytes = 15;
+  });
+  expect_refused("longer than a train may be", {8, 8}, [](Train& t, Raw& raw) {
+    t.lengths[1] = raw.geometry().train.bytes;
+    t.descriptor.bytes = static_cast<std::uint16_t>(8 + stack::train_aligned(t.lengths[1]));
+    t.descriptor.message_bytes = t.descriptor.bytes;
+  });
+  expect_refused("a message that is not as long as its bytes", {8, 8},
+                 [](Train& t, Raw&) { t.descriptor.message_bytes = 24; });
+  expect_refused("a train that begins inside a message", {8, 8},
+                 [](Train& t, Raw&) { t.descriptor.message_offset = 64; });
+  expect_refused("data beyond its area", {32, 32},
+                 [](Train& t, Raw& raw) { t.descriptor.data_offset = raw.geometry().send_bytes - 56; });
+  expect_refused("data far beyond", {32, 32}, [](Train& t, Raw&) { t.descriptor.data_offset = 0xffffffc0; });
+  expect_refused("a credit", {0, 0}, [](Train& t, Raw&) { t.descriptor.kind = 2; });
+  expect_refused("the control plane's kind", {8, 8}, [](Train& t, Raw&) { t.descriptor.kind = 3; });
+  expect_refused("of a message of many pieces", {8, 8}, [](Train& t, Raw&) { t.descriptor.many_pieces = 1; });
+}
+
+TEST_F(Hostile, TrainWithoutItsLengthsIsAViolation) {  // CV-11
+  const auto without_table = [&](const char* what, std::initializer_list<std::uint16_t> lengths) {
+    expect_expelled(what,
+                    [&](Raw& raw, const control::Opened& o) { raw.push(train(o, lengths).descriptor); });
+  };
+  without_table("of some bytes", {8, 8});
+  without_table("of none", {0, 0});
+}
+
+class HostileToShortTrains : public Hostile {
+ protected:
+  HostileToShortTrains() : Hostile(options()) {}
+  static NodesOptions options() {
+    NodesOptions o;
+    o.transport.train_messages = 4;
+    return o;
+  }
+};
+
+TEST_F(HostileToShortTrains, TrainAboveTheLimitIsAViolation) {  // CV-11
+  expect_refused("one more than may be", {8, 8, 8, 8, 8}, [](Train&, Raw&) {});
+  Raw raw(m_, 0);
+  const control::Opened o = raw.connect(ClusterId(1), kPort);
+  EXPECT_EQ(raw.geometry().train.messages, 4u);
+  Train t = train(o, {8, 8, 8, 8});
+  t.descriptor.position = t.descriptor.message = 0;
+  raw.push_train(t.descriptor, t.lengths);
+  expect_unharmed();
+  EXPECT_TRUE(raw.served());
+}
+
+class HostileWithoutTrains : public Hostile {
+ protected:
+  HostileWithoutTrains() : Hostile(options()) {}
+  static NodesOptions options() {
+    NodesOptions o;
+    o.transport.train_messages = 1;
+    return o;
+  }
+};
+
+TEST_F(HostileWithoutTrains, AnyTrainIsAViolation) {  // CV-11
+  expect_refused("of two", {8, 8}, [](Train&, Raw&) {});
+  EXPECT_EQ(m_.sum(0, &ProxyCounters::trains_sent), 0u);
 }
 
 // Values that can harm only the client itself are not checked.
@@ -279,7 +425,14 @@ TEST_F(Hostile, InvalidWordsHarmNoOther) {
       d.kind = 2;
       d.position = static_cast<std::uint32_t>(prng.next());
     }
-    if (raw.room() > 0) raw.push(d);
+    if (raw.room() > 1 && d.kind == 1 && d.many_pieces == 0 && prng.chance(0.5)) {
+      Train t = train(o, {24, 40});
+      t.descriptor.position = d.position;
+      t.descriptor.skip = d.skip;
+      raw.push_train(t.descriptor, t.lengths);
+    } else if (raw.room() > 0) {
+      raw.push(d);
+    }
     (void)mine->try_send(numbered(1, 500));
     traffic();
   }

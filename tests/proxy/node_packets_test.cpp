@@ -122,6 +122,8 @@ class Middle : public ::testing::Test {
     b_->endpoint(0).poll(take);
   }
 
+  // The position before which node 1's client has taken everything: its messages have 200 bytes.
+  std::uint32_t consumed() const { return next_ * convergence::granules_of(200); }
   std::uint64_t count(Counter ProxyCounters::*counter) {
     for (int i = 0; i < 200; ++i) turn();  // counters are written now and then
     return (nodes_[1]->counters(0).*counter).get();
@@ -145,6 +147,15 @@ class Middle : public ::testing::Test {
   // A packet of our own with one record for the connection's end in node 1, much like a genuine one, and a
   // sequence number far ahead so that it meets no real one.
   Frame one_record(const std::function<void(stack::Record&)>& change) {
+    return one_train([&](stack::Record& r, stack::TrainLengths&) {
+      r.messages = 0;
+      r.bytes = 64;
+      r.message_bytes = 64;
+      change(r);
+    });
+  }
+  // The same with a train of three messages of 64, 8 and 60 bytes.
+  Frame one_train(const std::function<void(stack::Record&, stack::TrainLengths&)>& change) {
     if (model_.empty()) model_ = genuine();
     stack::PacketHeader h;
     std::size_t header_bytes = 0;
@@ -155,13 +166,16 @@ class Middle : public ::testing::Test {
     EXPECT_TRUE(reader.next(&r, &bytes));
     h.seq = Seq(h.seq.value() + 100 + ahead_++);
     h.records = 1;
-    r.bytes = 64;
-    r.message_bytes = 64;
-    change(r);
+    r.bytes = 64 + 8 + 64;
+    r.message_bytes = r.bytes;
+    r.messages = 3;
+    stack::TrainLengths lengths{64, 8, 60};
+    change(r, lengths);
     Frame f(model_.begin(), model_.begin() + kPacket);
-    f.resize(kPacket + stack::kMaxPacketHeaderBytes + stack::kPartRecordBytes + 256);
+    f.resize(kPacket + stack::kMaxPacketHeaderBytes + stack::kMaxRecordHeaderBytes + 256);
     std::size_t end = kPacket + stack::write_packet_header(f.data() + kPacket, h);
-    end += stack::write_record_header(f.data() + end, r);
+    record_at_ = end;
+    end += stack::write_record_header(f.data() + end, r, lengths);
     std::fill_n(f.begin() + static_cast<std::ptrdiff_t>(end), stack::padded(r.bytes), std::byte{0xee});
     f.resize(end + stack::padded(r.bytes));
     mend(f);
@@ -227,6 +241,7 @@ class Middle : public ::testing::Test {
   std::uint32_t got_[2] = {0, 0};
   Frame last_data_;
   Frame model_;
+  std::size_t record_at_ = 0;  // in the frame of one_train()
   std::uint32_t ahead_ = 0;
 };
 
@@ -437,6 +452,115 @@ TEST_P(Records, ImpossibleRecordCorruptsItsConnection) {  // CV-10
   for (int i = 0; i < 200; ++i) poll();
   EXPECT_EQ(c_.in->corrupted(), GetParam().corrupts);
   EXPECT_FALSE(c_.out->corrupted());
+}
+
+// A train that its header, its table of lengths and its bytes do not agree on is a malformed packet, of which nothing
+// is delivered.
+TEST_F(Middle, MalformedTrainIsCountedAndDropped) {  // CV-11
+  const auto fresh_train = [&] {
+    model_.clear();  // its sequence number is not far ahead for ever
+    return one_train([](stack::Record&, stack::TrainLengths&) {});
+  };
+  const auto malformed = [&](const char* what, const std::function<void(std::byte*)>& harm) {
+    Frame f = fresh_train();
+    harm(f.data() + record_at_);
+    mend(f);
+    expect_counted(f, &ProxyCounters::bad_packets, what);
+  };
+  const auto number = [](unsigned messages) {
+    return [messages](std::byte* r) { store(r + 18, static_cast<std::uint8_t>(messages)); };
+  };
+  malformed("a train of one", number(1));
+  malformed("of fewer messages than there are", number(2));
+  malformed("of more", number(5));
+  malformed("of more than a train may have", number(stack::kMaxTrainMessages + 1));
+  malformed("of as many as a byte can say", number(255));
+  malformed("no train, and a table", number(0));
+  malformed("a length that is too great", [](std::byte* r) { store<std::uint16_t>(r + 20, 65); });
+  malformed("one that is too small", [](std::byte* r) { store<std::uint16_t>(r + 20, 56); });
+  malformed("one that is as great as can be", [](std::byte* r) { store<std::uint16_t>(r + 22, 0xffff); });
+  malformed("more bytes than the lengths are", [](std::byte* r) { store<std::uint16_t>(r + 12, 137); });
+  malformed("a part of a message", [](std::byte* r) { store<std::uint8_t>(r + 16, 0x81); });
+  malformed("of a message of many pieces", [](std::byte* r) { store<std::uint8_t>(r + 16, 0x41); });
+  malformed("a credit", [](std::byte* r) { store<std::uint8_t>(r + 16, 2); });
+  malformed("a control message", [](std::byte* r) { store<std::uint8_t>(r + 16, 3); });
+  malformed("a flag that means nothing", [](std::byte* r) { store<std::uint8_t>(r + 17, 1); });
+  malformed("another", [](std::byte* r) { store<std::uint8_t>(r + 19, 1); });
+  for (const std::size_t cut : {2u, 8u, 137u, 144u}) {
+    Frame f = fresh_train();
+    f.resize(f.size() - cut);
+    mend(f);
+    expect_counted(f, &ProxyCounters::bad_packets, "a train that is cut off");
+  }
+}
+
+// A well-formed train whose messages do not lie where a sender may put them: each is judged alone.
+struct TrainHarm {
+  const char* name;
+  bool corrupts;
+  unsigned dropped;  // of its three messages
+  std::function<void(stack::Record&)> change;
+};
+void PrintTo(const TrainHarm& harm, std::ostream* out) {
+  *out << harm.name;
+}
+class Trains : public Middle, public testing::WithParamInterface<TrainHarm> {};
+constexpr std::uint32_t kWindowGranules = ConnectionOptions{}.window_bytes / convergence::kGranuleBytes;
+INSTANTIATE_TEST_SUITE_P(
+    Harmed, Trains,
+    testing::Values(TrainHarm{"BeyondTheWindow", true, 3, [](stack::Record& r) { r.position += 100'000; }},
+                    TrainHarm{"BeforeTheWindow", true, 3,
+                              [](stack::Record& r) { r.position = r.position - 40; }},
+                    TrainHarm{"WhereItMayHaveBeen", false, 3,
+                              [](stack::Record& r) {
+                                r.position = r.position - 40;
+                                r.maybe_duplicate = true;
+                              }},
+                    TrainHarm{"OverTheEndOfTheWindow", true, 1,
+                              [](stack::Record& r) { r.position += kWindowGranules - 2; }},
+                    TrainHarm{"OverTheBeginningOfTheWindow", true, 2,
+                              [](stack::Record& r) { r.position = r.position - 2; }},
+                    TrainHarm{"OverTheEndOfTheRing", false, 0,
+                              [](stack::Record& r) {
+                                r.position = Position(
+                                    (r.position.value() / kWindowGranules + 1) * kWindowGranules - 1);
+                              }}),
+    [](const auto& harm) { return harm.param.name; });
+
+TEST_P(Trains, MessagesWhereNoneCanBeAreDroppedAndCorruptTheConnection) {  // CV-10, CV-11
+  // Behind everything that was consumed.
+  const Frame f = one_train([&](stack::Record& r, stack::TrainLengths&) {
+    r.position = Position(consumed());
+    r.maybe_duplicate = false;
+    GetParam().change(r);
+  });
+  EXPECT_FALSE(c_.in->corrupted());
+  const std::uint64_t stale = count(&ProxyCounters::stale_records);
+  const std::uint64_t received = count(&ProxyCounters::messages_received);
+  put(1, f);
+  EXPECT_EQ(count(&ProxyCounters::stale_records), stale + GetParam().dropped);
+  EXPECT_EQ(count(&ProxyCounters::messages_received), received + 3 - GetParam().dropped);
+  for (int i = 0; i < 200; ++i) turn();
+  EXPECT_EQ(c_.in->corrupted(), GetParam().corrupts);
+  EXPECT_FALSE(c_.out->corrupted());
+}
+
+// What a train brings twice is dropped message by message, also where only some of it came before.
+TEST_F(Middle, TrainOverDeliveredMessagesIsDroppedWhereItOverlaps) {  // CV-10, CV-11
+  const auto at = [&](std::uint32_t position) {
+    return one_train([&](stack::Record& r, stack::TrainLengths&) { r.position = Position(position); });
+  };
+  model_ = genuine();
+  const std::uint32_t next = consumed();  // nothing is sent from now on
+  const std::uint64_t received = count(&ProxyCounters::messages_received);
+  put(1, at(next + 3));
+  EXPECT_EQ(count(&ProxyCounters::stale_records), 0u);
+  EXPECT_EQ(count(&ProxyCounters::messages_received), received + 3);
+  EXPECT_FALSE(c_.in->corrupted());
+  put(1, at(next + 1));
+  EXPECT_EQ(count(&ProxyCounters::stale_records), 1u);
+  EXPECT_EQ(count(&ProxyCounters::messages_received), received + 5);
+  EXPECT_TRUE(c_.in->corrupted());
 }
 
 // Seeded nonsense: nothing of it may crash the node, and what is really sent gets through.

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <vector>
 
 #include "proxy/daemon/proxy_state.h"
@@ -76,6 +77,105 @@ TEST_F(PortTableTest, RecordGoesToItsPlaceAndIsSeenWhenPublished) {
   EXPECT_EQ(arrivals(), std::vector<std::uint32_t>{3});
   EXPECT_EQ(counters_.messages_received.get(), 1u);
   EXPECT_EQ(counters_.message_bytes_received.get(), 64u);
+}
+
+// --- trains (CV-11)
+
+class DeliveredTrain : public PortTableTest {
+ protected:
+  static constexpr stack::TrainLengths kLengths = {64, 70, 0};  // of 1, 2 and 1 granules
+
+  // Three messages at `position`, whose bytes are 1, 2, ...
+  static stack::Record train(std::uint32_t position, bool maybe_duplicate = false) {
+    stack::Record r = record(position, maybe_duplicate);
+    r.messages = 3;
+    r.bytes = 64 + 72;
+    r.message_bytes = r.bytes;
+    return r;
+  }
+  Delivery deliver_train(const stack::Record& r, Instant now = Instant()) {
+    PortEntry* const port = table_.destination(now, kPeer, r);
+    CHECK(port != nullptr);
+    std::array<std::byte, 64 + 72> bytes{};
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i + 1);
+    delivered_.clear();
+    if (table_.deliver_train(*port, r, bytes, kLengths)) return Delivery::kDelivered;
+    return table_.deliver_one_by_one(now, *port, r, bytes, kLengths, [&](const stack::Record& message) {
+      delivered_.push_back(message.position.value());
+      EXPECT_EQ(message.messages, 0u);
+      EXPECT_TRUE(message.whole());
+    });
+  }
+  using Positions = std::vector<std::uint32_t>;
+  Positions delivered_;  // one by one, by the last deliver_train()
+};
+
+TEST_F(DeliveredTrain, MessagesLieInTheirPlacesAndShareADescriptor) {
+  EXPECT_EQ(deliver_train(train(3)), Delivery::kDelivered);
+  EXPECT_EQ(delivered_, Positions{}) << "not one by one";
+  EXPECT_EQ(memory_.window()[3 * 64], std::byte{1});
+  EXPECT_EQ(memory_.window()[4 * 64], std::byte{65});
+  EXPECT_EQ(memory_.window()[4 * 64 + 69], std::byte{134});
+  EXPECT_EQ(memory_.window()[4 * 64 + 70], std::byte{0}) << "behind the message";
+  table_.publish();
+  ASSERT_EQ(client_.readable(), 2u);
+  const ArrivalDescriptor d = client_.take();
+  EXPECT_EQ(d.position, 3u);
+  EXPECT_EQ(d.messages, 3u);
+  EXPECT_EQ(std::bit_cast<stack::TrainLengths>(client_.take()), kLengths);
+  EXPECT_EQ(counters_.trains_received.get(), 1u);
+  EXPECT_EQ(counters_.messages_received.get(), 3u);
+  EXPECT_EQ(counters_.message_bytes_received.get(), 134u);
+}
+
+TEST_F(DeliveredTrain, DuplicateOfEachMessageIsDropped) {
+  EXPECT_EQ(deliver_train(train(3)), Delivery::kDelivered);
+  EXPECT_EQ(deliver(record(4, true)), Delivery::kDropped);
+  EXPECT_EQ(deliver_train(train(3, true)), Delivery::kDropped);
+  EXPECT_EQ(delivered_, Positions{});
+  EXPECT_FALSE(corrupted());
+  EXPECT_EQ(counters_.messages_received.get(), 3u);
+  EXPECT_EQ(deliver_train(train(3)), Delivery::kDropped);
+  EXPECT_TRUE(corrupted()) << "no other proxy has sent it again";
+}
+
+TEST_F(DeliveredTrain, MessagesThatAreMissingAreDeliveredOneByOne) {
+  EXPECT_EQ(deliver(record(4)), Delivery::kDelivered);
+  EXPECT_EQ(deliver_train(train(3, true)), Delivery::kDelivered);
+  EXPECT_EQ(delivered_, (Positions{3, 6}));
+  EXPECT_EQ(arrivals(), (Positions{4, 3, 6}));
+  EXPECT_FALSE(corrupted());
+}
+
+TEST_F(DeliveredTrain, ConsumedMessagesAreDropped) {
+  memory_.cell().consumed = 5;
+  EXPECT_EQ(deliver_train(train(3, true)), Delivery::kDelivered);
+  EXPECT_EQ(delivered_, Positions{6});
+}
+
+TEST_F(DeliveredTrain, WaitsForRoomAndIsThenWhole) {
+  for (std::uint32_t i = 0; i < 7; ++i) ASSERT_EQ(deliver(record(i)), Delivery::kDelivered);
+  EXPECT_EQ(deliver_train(train(8)), Delivery::kNoRoom);
+  EXPECT_EQ(delivered_, Positions{8}) << "there was room for one";
+  table_.packet_turned_away();
+  EXPECT_EQ(arrivals().size(), 8u);
+  client_.release(client_.taken());
+  EXPECT_EQ(deliver_train(train(8)), Delivery::kDelivered);
+  EXPECT_EQ(delivered_, (Positions{9, 11}));
+  EXPECT_EQ(arrivals(), (Positions{9, 11}));
+  EXPECT_FALSE(corrupted());
+}
+
+TEST_F(DeliveredTrain, MessageOutsideTheWindowCorrupts) {
+  EXPECT_EQ(deliver_train(train(kWindowGranules - 2)), Delivery::kDropped);
+  EXPECT_TRUE(corrupted());
+  EXPECT_EQ(delivered_, Positions{kWindowGranules - 2}) << "the first lies inside";
+}
+
+TEST_F(DeliveredTrain, NothingIsDeliveredToAClosedChannel) {
+  channel_->closed = true;
+  EXPECT_EQ(deliver_train(train(3)), Delivery::kDropped);
+  EXPECT_EQ(delivered_, Positions{});
 }
 
 TEST_F(PortTableTest, RecordOfAnotherClusterOrPortHasNoDestination) {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cstring>
+
 #include "convergence/ports.h"
 #include "convergence/position.h"
 #include "tests/proxy/channel_memory.h"
@@ -121,7 +124,7 @@ TEST(ProxyChannel, RefusesDescriptorsThatNoLibraryWrites) {
   EXPECT_TRUE(refused([](SendDescriptor& d) { d.kind = 3; })) << "the control plane's";
   EXPECT_TRUE(refused([](SendDescriptor& d) { d.data_offset = kSendBytes - 63; })) << "beyond its data area";
   EXPECT_TRUE(refused([](SendDescriptor& d) { d.data_offset = 0xffffffff; })) << "an overflow";
-  EXPECT_TRUE(refused([](SendDescriptor& d) { d.bytes = d.message_bytes = stack::kMaxPieceBytes + 1; }));
+  EXPECT_TRUE(refused([](SendDescriptor& d) { d.message_bytes = d.bytes = stack::kMaxPieceBytes + 1; }));
   EXPECT_TRUE(refused([](SendDescriptor& d) { d.message_bytes = 65; })) << "half a message in one piece";
   EXPECT_TRUE(refused([](SendDescriptor& d) { d.many_pieces = 2; }));
   EXPECT_TRUE(refused([](SendDescriptor& d) {
@@ -136,6 +139,110 @@ TEST(ProxyChannel, RefusesDescriptorsThatNoLibraryWrites) {
   EXPECT_TRUE(refused([](SendDescriptor& d) {
     d.kind = static_cast<std::uint8_t>(stack::RecordKind::kCredit);
   })) << "a credit with bytes";
+}
+
+// --- trains (CV-11)
+
+class TrainChannel : public ::testing::Test {
+ protected:
+  static constexpr stack::TrainLengths kLengths = {64, 5};
+
+  static SendDescriptor train() {
+    SendDescriptor d = whole_message(72);
+    d.messages = 2;
+    return d;
+  }
+  void hand_over_train(const SendDescriptor& d) {
+    sender_.push(d);
+    sender_.push(std::bit_cast<SendDescriptor>(kLengths));
+    sender_.publish();
+  }
+
+  ChannelMemory memory_{{.messages = 4, .bytes = 256}};
+  std::unique_ptr<Channel> channel_ = memory_.channel();
+  SendProducer sender_ = memory_.sender();
+};
+
+TEST_F(TrainChannel, IsOneMessageToTheProxyAndItsEntriesComeBackTogether) {
+  hand_over_train(train());
+  hand_over(sender_, 1);
+  ASSERT_EQ(channel_->send.readable(), 3u);
+  SendDescriptor d;
+  Outgoing& first = channel_->take(&d);
+  EXPECT_EQ(channel_->send.taken(), 2u);
+  ASSERT_TRUE(channel_->permits(d, first.lengths));
+  PortEntry port;
+  channel_->describe(first, d, port);
+  EXPECT_EQ(first.record.messages, 2u);
+  EXPECT_EQ(first.lengths, kLengths);
+  EXPECT_EQ(first.bytes, 72u);
+  Outgoing& second = channel_->take(&d);
+  channel_->describe(second, d, port);
+  EXPECT_EQ(second.record.messages, 0u);
+  EXPECT_EQ(channel_->unfinished, 2u);
+
+  channel_->finish(second);
+  EXPECT_FALSE(channel_->release());
+  channel_->finish(first);
+  EXPECT_TRUE(channel_->release());
+  EXPECT_EQ(channel_->send.released(), 3u);
+  EXPECT_EQ(channel_->unfinished, 0u);
+}
+
+TEST_F(TrainChannel, LengthsAreThoseOfTheCopy) {
+  hand_over_train(train());
+  SendDescriptor d;
+  ASSERT_GT(channel_->send.readable(), 0u);
+  const Outgoing& message = channel_->take(&d);
+  std::memset(memory_.get() + memory_.geometry().send_ring(0, 0) + sizeof(RingControl), 0xee, 64);
+  EXPECT_EQ(message.lengths, kLengths);
+}
+
+TEST_F(TrainChannel, LengthsThatAreMissingAreRefused) {
+  sender_.push(train());
+  sender_.publish();
+  SendDescriptor d;
+  ASSERT_EQ(channel_->send.readable(), 1u);
+  const Outgoing& message = channel_->take(&d);
+  EXPECT_FALSE(channel_->permits(d, message.lengths));
+}
+
+TEST_F(TrainChannel, RefusesTrainsThatNoLibraryWrites) {
+  EXPECT_TRUE(channel_->permits(train(), kLengths));
+  const auto refused = [&](auto&& change) {
+    SendDescriptor d = train();
+    stack::TrainLengths lengths = kLengths;
+    change(d, lengths);
+    return !channel_->permits(d, lengths);
+  };
+  using D = SendDescriptor;
+  using Lengths = stack::TrainLengths;
+  EXPECT_TRUE(refused([](D& d, Lengths&) { d.messages = 1; }));
+  EXPECT_TRUE(refused([](D& d, Lengths&) { d.messages = 17; }));
+  EXPECT_TRUE(refused([](D& d, Lengths& l) {
+    d.messages = 5;
+    l = {64, 1, 0, 0, 0};
+  })) << "more than the limit";
+  EXPECT_TRUE(refused([](D& d, Lengths& l) {
+    d.bytes = 264;
+    d.message_bytes = 264;
+    l = {132, 128};
+  })) << "longer than the limit";
+  EXPECT_TRUE(refused([](D&, Lengths& l) { l[1] = 9; })) << "lengths that are not its bytes";
+  EXPECT_TRUE(refused([](D&, Lengths& l) { l[0] = 65535; }));
+  EXPECT_TRUE(refused([](D& d, Lengths&) { d.message_bytes = 80; }));
+  EXPECT_TRUE(refused([](D& d, Lengths&) { d.message_offset = 64; }));
+  EXPECT_TRUE(refused([](D& d, Lengths&) { d.many_pieces = 1; }));
+  EXPECT_TRUE(
+      refused([](D& d, Lengths&) { d.kind = static_cast<std::uint8_t>(stack::RecordKind::kCredit); }));
+  EXPECT_TRUE(refused([](D& d, Lengths&) { d.data_offset = kSendBytes - 71; }));
+}
+
+TEST(ProxyChannel, RefusesTrainsWhereThereAreNone) {
+  ChannelMemory memory;
+  SendDescriptor d = whole_message(72);
+  d.messages = 2;
+  EXPECT_FALSE(memory.channel()->permits(d, {64, 5}));
 }
 
 }  // namespace

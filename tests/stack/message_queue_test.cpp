@@ -55,6 +55,52 @@ TEST_F(MessageQueueTest, MessagesShareAPacketInTheOrderOfPush) {
   EXPECT_FALSE(queue.has_unsent());
 }
 
+// CV-11: 160 bytes in two messages.
+OutMessage& make_train(OutMessage& m) {
+  m.record.messages = 2;
+  m.lengths = {100, 50};  // 104 and 56 bytes
+  return m;
+}
+
+TEST_F(MessageQueueTest, TrainIsOneRecord) {
+  queue.push(make_train(messages.add(160)));
+  queue.push(messages.add(64));
+  EXPECT_EQ(cut(), (std::vector<std::uint32_t>{160, 64}));
+  RecordReader reader(ByteView(last_packet).subspan(kPacketHeaderBytes), 2);
+  Record r;
+  ByteView bytes;
+  ASSERT_TRUE(reader.next(&r, &bytes));
+  EXPECT_EQ(r.messages, 2u);
+  EXPECT_EQ(reader.lengths(r), (TrainLengths{100, 50}));
+  ASSERT_TRUE(reader.next(&r, &bytes));
+  EXPECT_EQ(r.messages, 0u);
+  EXPECT_EQ(queue.messages(), 3u) << "each counts";
+  EXPECT_EQ(queue.queued_messages(), 3u);
+}
+
+TEST_F(MessageQueueTest, TrainIsNeverCut) {
+  const auto room_left =
+      static_cast<std::uint32_t>(kPacketBytes - kMaxPacketHeaderBytes - 2 * kWholeRecordBytes - 160);
+  queue.push(messages.add(room_left));  // the train would fit without its table
+  queue.push(make_train(messages.add(160)));
+  EXPECT_EQ(cut(), (std::vector<std::uint32_t>{room_left}));
+  EXPECT_EQ(cut(), (std::vector<std::uint32_t>{160}));
+}
+
+TEST_F(MessageQueueTest, TrainIsSentAgainAsItWas) {
+  queue.push(messages.add(8));
+  queue.push(make_train(messages.add(160)));
+  PacketWriter packet(room, PacketHeader{});
+  const PacketContent content = queue.cut(packet);
+  (void)lengths(packet, content);
+  const std::vector<std::byte> first = last_packet;
+  std::fill(room.begin(), room.end(), std::byte{0xee});
+  PacketWriter again(room, PacketHeader{});
+  MessageQueue::write(content, again);
+  (void)lengths(again, content);
+  EXPECT_EQ(last_packet, first);
+}
+
 TEST_F(MessageQueueTest, MessageLongerThanAPacketIsCutAtGranules) {
   queue.push(messages.add(3000));
   const std::vector<std::uint32_t> first = cut();

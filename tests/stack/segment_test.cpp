@@ -78,7 +78,7 @@ TEST(PacketHeader, LiesOnTheWireAsDocumented) {
   PacketHeader h = full_header();
   h.sack_words = 1;
   EXPECT_EQ(written(h),
-            bytes({2,    2,    17,   0x81, 0x02, 0x01, 3,    6,    0x05, 0x04, 0x0a, 0x09,              //
+            bytes({3,    2,    17,   0x81, 0x02, 0x01, 3,    6,    0x05, 0x04, 0x0a, 0x09,              //
                    0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0x00, 0xff, 0xee, 0xdd, 0xcc, 0xbb,  //
                    0xaa, 0x99, 0xfe, 0xff, 0xff, 0xff, 0x01, 0x00, 0x00, 0x80, 0x04, 0x03, 0x02, 0x01,  //
                    0x08, 0x07, 0x06, 0x05, 0x0c, 0x0b, 0x0e, 0x0d,                                      //
@@ -235,6 +235,101 @@ TEST(Records, ImpossibleRecordsAreMalformed) {
   EXPECT_TRUE(refused(with(parts, 27, 0xff))) << "past the end of its message, by far";
 }
 
+// --- trains (CV-11)
+
+// Messages of these lengths, each from a multiple of 8 bytes on.
+Record train_record(const TrainLengths& lengths, std::uint8_t messages) {
+  std::uint32_t sum = 0;
+  for (unsigned i = 0; i < messages; ++i) sum += train_aligned(lengths[i]);
+  Record r = whole_record(static_cast<std::uint16_t>(sum));
+  r.messages = messages;
+  return r;
+}
+
+Bytes train_packet(const Record& r, const TrainLengths& lengths) {
+  std::byte header[kMaxRecordHeaderBytes];
+  const std::size_t length = write_record_header(header, r, lengths);
+  Bytes packet(header, header + length);
+  packet.resize(length + r.bytes);
+  return packet;
+}
+
+TEST(Trains, LengthsAreReadBack) {
+  for (const unsigned n : {2u, 3u, 15u, 16u}) {
+    SCOPED_TRACE(n);
+    TrainLengths lengths{};
+    for (unsigned i = 0; i < n; ++i) lengths[i] = static_cast<std::uint16_t>(i * 9);
+    const Record sent = train_record(lengths, static_cast<std::uint8_t>(n));
+    const Bytes packet = train_packet(sent, lengths);
+    EXPECT_EQ(packet.size(), kWholeRecordBytes + train_table_bytes(n) + sent.bytes);
+    RecordReader reader(packet, 1);
+    Record r;
+    ByteView content;
+    ASSERT_TRUE(reader.next(&r, &content));
+    expect_same(sent, r);
+    EXPECT_EQ(r.messages, n);
+    EXPECT_EQ(reader.lengths(r), lengths);
+    EXPECT_EQ(content.size(), sent.bytes);
+    EXPECT_FALSE(reader.next(&r, &content));
+    EXPECT_FALSE(reader.broken());
+  }
+}
+
+TEST(Trains, RecordBehindATrainIsNoTrain) {
+  const TrainLengths lengths = {8, 16};
+  Bytes packet = train_packet(train_record(lengths, 2), lengths);
+  append(packet, whole_record(4), bytes({1, 2, 3, 4}));
+  RecordReader reader(packet, 2);
+  Record r;
+  ByteView content;
+  ASSERT_TRUE(reader.next(&r, &content));
+  ASSERT_TRUE(reader.next(&r, &content));
+  EXPECT_EQ(r.messages, 0u);
+  EXPECT_EQ(r.bytes, 4u);
+}
+
+TEST(Trains, ImpossibleTrainsAreMalformed) {
+  const TrainLengths lengths = {8, 5, 16};
+  const Record train = train_record(lengths, 3);
+  Record r;
+  ByteView content;
+  const auto refused = [&](const Bytes& packet) {
+    RecordReader reader(packet, 1);
+    return !reader.next(&r, &content) && reader.broken();
+  };
+  const Bytes good = train_packet(train, lengths);
+  EXPECT_FALSE(refused(good));
+  EXPECT_TRUE(refused(with(good, 18, 1))) << "a train of one";
+  EXPECT_TRUE(refused(with(good, 18, 2))) << "fewer than its bytes";
+  EXPECT_TRUE(refused(with(good, 18, 5))) << "a table that reaches into its bytes";
+  EXPECT_TRUE(refused(with(good, 18, 17))) << "more than a train may have";
+  EXPECT_TRUE(refused(with(good, 18, 255))) << "a table behind the packet's end";
+  EXPECT_TRUE(refused(with(good, 19, 1))) << "a byte that means nothing";
+  EXPECT_TRUE(refused(with(good, kWholeRecordBytes, 9))) << "lengths that are not its bytes";
+  EXPECT_TRUE(refused(with(good, 16, 2))) << "of credits";
+  EXPECT_TRUE(refused(with(good, 16, 1 | 0x40))) << "of a message of many pieces";
+  EXPECT_TRUE(refused(with(good, 16, 1 | 0x80))) << "a part";
+
+  TrainLengths long_ones{};
+  long_ones.fill(136);
+  const Record too_long = train_record(long_ones, 16);
+  ASSERT_GT(too_long.bytes, kMaxTrainBytes);
+  EXPECT_TRUE(refused(train_packet(too_long, long_ones)));
+}
+
+TEST(Trains, TruncatedTrainIsMalformedAndNotReadPastItsEnd) {
+  const GuardedPage page;
+  const TrainLengths lengths = {8, 5, 16};
+  const Bytes packet = train_packet(train_record(lengths, 3), lengths);
+  for (std::size_t n = 0; n < packet.size(); ++n) {
+    RecordReader reader(page.hold(first(packet, n)), 1);
+    Record r;
+    ByteView content;
+    EXPECT_FALSE(reader.next(&r, &content)) << n;
+    EXPECT_TRUE(reader.broken()) << n;
+  }
+}
+
 TEST(Records, NoInputMakesTheReaderReadOutOfBoundsOrLoop) {
   const GuardedPage page;
   for (std::uint64_t seed = 1; seed <= 20000; ++seed) {
@@ -245,7 +340,9 @@ TEST(Records, NoInputMakesTheReaderReadOutOfBoundsOrLoop) {
     for (std::size_t at = 0; prng.chance(0.5) && at + kPartRecordBytes < packet.size();
          at += kWholeRecordBytes) {
       store(packet.data() + at + 12, static_cast<std::uint16_t>(prng.below(80)));
-      store(packet.data() + at + 16, static_cast<std::uint32_t>(prng.below(4) | (prng.below(4) << 6)));
+      store(packet.data() + at + 16,
+            static_cast<std::uint32_t>(prng.below(4) | (prng.below(4) << 6) |
+                                       (prng.chance(0.3) ? prng.below(18) << 16 : 0)));
     }
     const ByteView held = page.hold(packet);
     const auto said = static_cast<unsigned>(prng.below(256));
@@ -257,6 +354,9 @@ TEST(Records, NoInputMakesTheReaderReadOutOfBoundsOrLoop) {
       ASSERT_TRUE(lies_within(content, held));
       ASSERT_TRUE(inside(r.message_offset, r.bytes, r.message_bytes));
       ASSERT_EQ(content.size(), r.bytes);
+      if (r.messages != 0) {
+        ASSERT_TRUE(is_train(reader.lengths(r), r.messages, r.bytes));
+      }
       ++records;
     }
     ASSERT_LE(records, said);

@@ -31,6 +31,7 @@ PACKET_FIELDS = [
     "braid.record.destination", "braid.record.source", "braid.record.kind", "braid.record.position",
     "braid.record.bytes", "braid.record.message_bytes", "braid.record.part", "braid.record.first", "braid.record.last",
     "braid.record.message", "braid.record.message_offset",
+    "braid.train.messages", "braid.train.length", "braid.train.position", "braid.train.data",
     "braid.control.kind", "braid.control.window",
 ]
 
@@ -280,22 +281,75 @@ class MadeUp(unittest.TestCase):
         """A data packet of one whole message, as it was captured."""
         capture = sorted(quiet_run().iterdir())[0]
         rows = tshark(capture, "-Y", "braid.type == 2 and braid.records == 1 and braid.record.kind == 1 and "
-                      "braid.record.bytes > 8", "-T", "fields", "-e", "udp.payload").split()
+                      "braid.record.bytes > 8 and not braid.train.messages", "-T", "fields", "-e", "udp.payload").split()
         return bytearray.fromhex(rows[0].replace(":", ""))
 
     def test_other_packets_are_ignored(self):
         foreign = self.capture(
             datagram(b"hello"),
             datagram(bytes(200)),
-            datagram(bytes([2, 2, 1, 0]) + bytes(196)),  # no epoch
+            datagram(bytes([3, 2, 1, 0]) + bytes(196)),  # no epoch
             datagram(bytes([9, 2, 1, 0]) + bytes([7]) * 196),  # another version
-            datagram(bytes([2, 3, 0, 0]) + bytes([7]) * 196),  # an acknowledgement with something behind it
+            datagram(bytes([3, 3, 0, 0]) + bytes([7]) * 196),  # an acknowledgement with something behind it
         )
         self.assertEqual(count(foreign, "braid"), 0)
         self.assertEqual(count(foreign, "udp"), 5)
 
     def test_packets_are_recognized_on_any_port(self):
         self.assertEqual(count(self.capture(datagram(bytes(self.real_data_payload()), port=40001)), "braid.type == 2"), 1)
+
+    POSITION = 0xFFFFFFFD  # they wrap
+
+    def train_payload(self, lengths, **changes):
+        """A data packet of one train, whose messages are filled with 1, 2, 3 …; `changes` to its header's fields."""
+        padding = [-length % 8 for length in lengths]
+        content = b"".join(bytes([i + 1]) * length + bytes(pad) for i, (length, pad) in enumerate(zip(lengths, padding)))
+        fields = {"bytes": len(content), "flags": 1, "reserved": 0, "messages": len(lengths), "last": 0, **changes}
+        table = struct.pack(f"<{len(lengths)}H", *fields.get("table", lengths))
+        header = bytes([3, 2, 1, 0]) + struct.pack("<HBBHHQQ", 0, 0, 0, 1, 0, 0xA1, 0xB1) + bytes(20)
+        record = struct.pack("<IIIHHBBBB", 7, 9, self.POSITION, fields["bytes"], 0, fields["flags"], fields["reserved"],
+                             fields["messages"], fields["last"])
+        return header + record + table + bytes(-len(table) % 4) + content
+
+    def test_each_message_of_a_train_is_shown(self):
+        lengths = [5, 0, 64, 130, 8]
+        capture = self.capture(datagram(self.train_payload(lengths)))
+        self.assertEqual(count(capture, "braid.malformed or _ws.malformed or _ws.lua.error"), 0)
+        (packet,) = packets(capture)
+        self.assertEqual(one(packet, "braid.version"), "3")
+        self.assertEqual(one(packet, "braid.train.messages"), "5")
+        self.assertEqual(one(packet, "braid.record.bytes"), str(8 + 0 + 64 + 136 + 8))
+        self.assertEqual(packet["braid.train.length"], [str(length) for length in lengths])
+        self.assertEqual([int(p) for p in packet["braid.train.position"]], [self.POSITION, self.POSITION + 1,
+                                                                            self.POSITION + 2, 0, 3])
+        self.assertEqual(packet["braid.train.data"],
+                         [f"{i + 1:02x}" * length for i, length in enumerate(lengths) if length > 0])
+        text = tshark(capture, "-V")
+        self.assertIn(f"Record: Message 9 > 7, position {self.POSITION}, train of 5 messages, 216 bytes", text)
+        self.assertIn("Message 4 of 5: position 0, 130 bytes", text)
+
+    def test_a_malformed_train_is_shown_as_malformed(self):
+        wrong = [
+            ("a train has 2 to 16 messages", [8], {}),
+            ("a train has 2 to 16 messages", [8] * 17, {}),
+            ("the train is too long", [1024, 1024, 8], {}),
+            ("the lengths of the train are not those of its bytes", [8, 16], {"table": [8, 17]}),
+            ("the lengths of the train are not those of its bytes", [8, 16], {"table": [8, 8]}),
+            ("a train is of whole messages", [8, 8], {"flags": 2}),
+            ("a train is of whole messages", [8, 8], {"flags": 0x41}),
+            ("a record is longer than its packet", [8, 8], {"messages": 255}),
+            ("no such kind or flag", [8, 8], {"reserved": 1}),
+            ("no such kind or flag", [8, 8], {"last": 1}),
+        ]
+        payloads = [self.train_payload(lengths, **changes) for _, lengths, changes in wrong]
+        whole = self.train_payload([8, 8])
+        cut = [whole[:length] for length in range(68, len(whole))]
+        capture = self.capture(*map(datagram, payloads + cut))
+        # Behind the wrong IP checksum that all of them have.
+        said = [line.split(",")[-1] for line in tshark(capture, "-T", "fields", "-e", "_ws.expert.message").splitlines()]
+        self.assertEqual(said[:len(wrong)], [what for what, _, _ in wrong])
+        self.assertEqual(said[len(wrong):], ["a record is longer than its packet"] * len(cut))
+        self.assertEqual(count(capture, "_ws.lua.error"), 0)
 
     def test_a_record_with_a_wrong_length_is_shown_as_malformed(self):
         whole = self.real_data_payload()

@@ -8,11 +8,15 @@
 --
 -- A packet is known by what it says, whatever its UDP ports are; "Decode As" takes those that do not look right.
 
-local VERSION = 2
+local VERSION = 3
 local HEADER_BYTES = 48
 local MOST_SACK_WORDS = 4
 local WHOLE_RECORD_BYTES = 20
 local PART_RECORD_BYTES = 32
+local MOST_TRAIN_MESSAGES = 16
+local MOST_TRAIN_BYTES = 2048
+local TRAIN_ALIGNMENT = 8
+local GRANULE_BYTES = 64
 local TICK_NS = 64 -- of timestamps
 local WINDOW_UNIT_BYTES = 256
 
@@ -79,6 +83,12 @@ local f = {
   last = ProtoField.bool("braid.record.last", "Ends the message"),
   data = ProtoField.bytes("braid.record.data", "Data"),
 
+  train_messages = ProtoField.uint8("braid.train.messages", "Messages of the train"),
+  train_message = ProtoField.none("braid.train.message", "Message"),
+  train_length = ProtoField.uint16("braid.train.length", "Bytes"),
+  train_position = ProtoField.uint32("braid.train.position", "Position (granules of 64 bytes)"),
+  train_data = ProtoField.bytes("braid.train.data", "Data"),
+
   control_kind = ProtoField.uint8("braid.control.kind", "Control message", base.DEC, CONTROLS),
   control_ordered = ProtoField.bool("braid.control.ordered", "Ordered"),
   control_reason = ProtoField.uint8("braid.control.reason", "Reason", base.DEC, REASONS),
@@ -135,13 +145,45 @@ local function dissect_control(range, tree)
   return CONTROLS[range(0, 1):uint()] or "unknown"
 end
 
+local function train_aligned(bytes) return bytes + (TRAIN_ALIGNMENT - bytes % TRAIN_ALIGNMENT) % TRAIN_ALIGNMENT end
+
+-- The granules that a message of so many bytes takes.
+local function granules_of(bytes) return math.max(1, math.ceil(bytes / GRANULE_BYTES)) end
+
+-- What is wrong with a train whose table of lengths begins at `table_at`, or nothing.
+local function train_problem(tvb, table_at, messages, bytes, word)
+  if messages < 2 or messages > MOST_TRAIN_MESSAGES then return "a train has 2 to 16 messages" end
+  if bytes > MOST_TRAIN_BYTES then return "the train is too long" end
+  if bit.band(word, 0xcf) ~= MESSAGE then return "a train is of whole messages" end
+  local sum = 0
+  for i = 0, messages - 1 do sum = sum + train_aligned(tvb(table_at + 2 * i, 2):le_uint()) end
+  if sum ~= bytes then return "the lengths of the train are not those of its bytes" end
+end
+
+-- The messages of a train that has no problem; its bytes begin at `data_at`.
+local function dissect_train(tvb, table_at, data_at, messages, position, at)
+  for i = 0, messages - 1 do
+    local bytes = tvb(table_at + 2 * i, 2):le_uint()
+    local aligned = train_aligned(bytes)
+    local item = at:add(f.train_message, aligned > 0 and tvb(data_at, aligned) or tvb(table_at + 2 * i, 2))
+    item:set_text(string.format("Message %d of %d: position %d, %d bytes", i + 1, messages, position, bytes))
+    item:add_le(f.train_length, tvb(table_at + 2 * i, 2))
+    item:add(f.train_position, position):set_generated()
+    if bytes > 0 then item:add(f.train_data, tvb(data_at, bytes)) end
+    data_at = data_at + aligned
+    position = (position + granules_of(bytes)) % 2 ^ 32
+  end
+end
+
 -- One record at `offset`. Returns where the next begins and what to say of it, or nothing and what is wrong.
 local function dissect_record(tvb, offset, tree)
   local left = tvb:len() - offset
   if left < WHOLE_RECORD_BYTES then return nil, "a record is cut off" end
   local word = tvb(offset + 16, 4):le_uint()
   local part = bit.band(word, 0x80) ~= 0
-  local header = part and PART_RECORD_BYTES or WHOLE_RECORD_BYTES
+  local messages = tvb(offset + 18, 1):uint()
+  local table_at = offset + (part and PART_RECORD_BYTES or WHOLE_RECORD_BYTES)
+  local header = table_at - offset + padded(2 * messages)
   local bytes = tvb(offset + 12, 2):le_uint()
   if left < header + padded(bytes) then return nil, "a record is longer than its packet" end
   local kind = bit.band(word, 0x0f)
@@ -156,6 +198,7 @@ local function dissect_record(tvb, offset, tree)
   at:add_le(f.maybe_duplicate, tvb(offset + 16, 4))
   at:add_le(f.many_pieces, tvb(offset + 16, 4))
   at:add_le(f.part, tvb(offset + 16, 4))
+  if messages > 0 then at:add_le(f.train_messages, tvb(offset + 18, 1)) end
   local whole_bytes, message_offset = bytes, 0
   if part then
     whole_bytes = tvb(offset + 20, 4):le_uint()
@@ -173,10 +216,12 @@ local function dissect_record(tvb, offset, tree)
   if kind == MESSAGE then
     at:add(f.first, message_offset == 0):set_generated()
     at:add(f.last, message_offset + bytes == whole_bytes):set_generated()
-    if bytes > 0 then at:add(f.data, tvb(offset + header, bytes)) end
+    if bytes > 0 and messages == 0 then at:add(f.data, tvb(offset + header, bytes)) end
     said = string.format("%s %s, position %d, ", said, ports, position)
     if part then
       said = said .. string.format("bytes %d to %d of %d", message_offset, message_offset + bytes, whole_bytes)
+    elseif messages > 0 then
+      said = said .. string.format("train of %d messages, %d bytes", messages, bytes)
     else
       said = said .. string.format("%d bytes", bytes)
     end
@@ -189,8 +234,16 @@ local function dissect_record(tvb, offset, tree)
       said = said .. " " .. dissect_control(tvb(offset + header, bytes), at)
     end
   end
-  if kind < MESSAGE or kind > CONTROL or word > 0xff or bit.band(word, 0x10) ~= 0 then
+  if kind < MESSAGE or kind > CONTROL or bit.band(word, 0xff00ff10) ~= 0 then
     at:add_proto_expert_info(e.malformed, "no such kind or flag")
+  end
+  if messages > 0 then
+    local problem = train_problem(tvb, table_at, messages, bytes, word)
+    if problem then
+      at:add_proto_expert_info(e.malformed, problem)
+    else
+      dissect_train(tvb, table_at, offset + header, messages, position, at)
+    end
   end
   if message_offset + bytes > whole_bytes then
     at:add_proto_expert_info(e.malformed, "the part ends behind its message")
