@@ -1,5 +1,7 @@
 #include "sim/stage_costs.h"
 
+#include <algorithm>
+
 #include "stack/wire/ethernet.h"
 #include "stack/wire/ipv4.h"
 #include "stack/wire/udp.h"
@@ -59,8 +61,11 @@ Service StageCosts::receive(const FrameShape& frame, const stack::Stack::Receive
   stack::RecordReader reader(received.records, received.record_count);
   stack::Record record;
   ByteView bytes;
-  while (reader.next(&record, &bytes))
-    service.add(Stage::kDeliver, model_.deliver + model_.deliver_byte * static_cast<double>(bytes.size()));
+  while (reader.next(&record, &bytes)) {
+    const unsigned messages = std::max(1u, unsigned{record.messages});
+    service.add(Stage::kDeliver,
+                messages * model_.deliver + model_.deliver_byte * static_cast<double>(bytes.size()));
+  }
   return service;
 }
 
