@@ -454,6 +454,51 @@ TEST(SubConnection, PiecesOfALongMessageHaveTheirPosition) {  // SC-6
   EXPECT_EQ(bytes, 3000u);
 }
 
+TEST(SubConnection, TrainIsNeverCutAndIsRetransmittedAsItWas) {  // SC-6, CV-11
+  TwoEnds t;
+  t.establish();
+  // Every packet is lost once.
+  t.link = [&](int, std::size_t, const PacketHeader& h) {
+    const std::vector<std::uint32_t> sent = t.data_seqs(0);
+    const bool first_time = std::count(sent.begin(), sent.end(), h.seq.value()) <= 1;
+    return h.type == PacketType::kData && first_time ? kLost : Delays{10_us};
+  };
+  const std::vector<std::vector<std::uint16_t>> trains{
+      {5, 0, 64, 100}, {1, 2}, std::vector<std::uint16_t>(16, 56)};
+  std::vector<Bytes> sent;
+  for (int round = 0; round < 3; ++round) {
+    for (const std::vector<std::uint16_t>& lengths : trains) {
+      Position position = t.a().next_position;
+      for (const std::uint16_t length : lengths) {
+        sent.push_back(TwoEnds::content(position, length));
+        position += TwoEnds::granules(length);
+      }
+      t.send_train(0, lengths);
+    }
+    sent.push_back(TwoEnds::content(t.a().next_position, 700));
+    t.send(0, 700);
+  }
+  t.run_until_finished(1_s);
+  std::sort(sent.begin(), sent.end());
+  std::vector<Bytes> delivered = t.b().delivered;
+  std::sort(delivered.begin(), delivered.end());
+  EXPECT_EQ(delivered, sent);
+  std::map<std::uint32_t, Bytes> records;  // by sequence number
+  std::size_t again = 0;
+  for (const TwoEnds::Sent& p : t.packets) {
+    if (p.from != 0 || p.header.type != PacketType::kData) continue;
+    PacketHeader h;
+    std::size_t length = 0;
+    ASSERT_TRUE(parse_packet_header(p.packet, &h, &length));
+    const Bytes here(p.packet.begin() + static_cast<std::ptrdiff_t>(length), p.packet.end());
+    const auto [first, is_first] = records.emplace(p.header.seq.value(), here);
+    EXPECT_EQ(first->second, here);
+    again += is_first ? 0 : 1;
+  }
+  EXPECT_GE(records.size(), 4u);
+  EXPECT_GE(again, records.size());
+}
+
 // ---------------------------------------------------------------- loss
 
 TEST(SubConnection, LostPacketAloneIsRetransmittedAfterThreeLaterOnes) {  // SW-4

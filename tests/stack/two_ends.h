@@ -97,7 +97,30 @@ class TwoEnds {
     m->record.position = end.next_position;
     m->record.message = end.next_position;
     m->record.message_bytes = bytes;
-    end.next_position += bytes == 0 ? 1 : (bytes + 63) / 64;
+    end.next_position += granules(bytes);
+    end.sent.push_back(std::move(m));
+    end.sub->send(*end.sent.back());
+    return *end.sent.back();
+  }
+  // Hands a train of messages of these lengths to end i.
+  TestMessage& send_train(int i, const std::vector<std::uint16_t>& lengths) {
+    End& end = ends[i];
+    auto m = std::make_unique<TestMessage>();
+    m->record.destination = PortId(7);
+    m->record.source = PortId(9);
+    m->record.position = end.next_position;
+    m->record.message = end.next_position;
+    m->record.messages = static_cast<std::uint8_t>(lengths.size());
+    for (std::size_t k = 0; k < lengths.size(); ++k) {
+      m->lengths[k] = lengths[k];
+      const Bytes message = content(end.next_position, lengths[k]);
+      m->content.insert(m->content.end(), message.begin(), message.end());
+      m->content.resize(train_aligned(static_cast<std::uint32_t>(m->content.size())));
+      end.next_position += granules(lengths[k]);
+    }
+    m->data = m->content.data();
+    m->bytes = static_cast<std::uint32_t>(m->content.size());
+    m->record.message_bytes = m->bytes;
     end.sent.push_back(std::move(m));
     end.sub->send(*end.sent.back());
     return *end.sent.back();
@@ -119,6 +142,8 @@ class TwoEnds {
     Prng prng(position.value() + 1);
     return random_bytes(prng, bytes);
   }
+
+  static std::uint32_t granules(std::uint32_t bytes) { return bytes == 0 ? 1 : (bytes + 63) / 64; }
 
   // Lets everything happen up to and including `until`.
   void run_until(Instant until) {
@@ -276,6 +301,10 @@ class TwoEnds {
     Record r;
     ByteView bytes;
     while (reader.next(&r, &bytes)) {
+      if (r.messages > 0) {
+        take_train(end, r, bytes, reader.lengths(r));
+        continue;
+      }
       End::Arriving& m = end.arriving[r.message.value()];
       if (m.parts.empty()) {
         m.bytes.resize(r.message_bytes);
@@ -292,6 +321,18 @@ class TwoEnds {
       }
     }
     EXPECT_FALSE(reader.broken());
+  }
+  // Each of its messages was delivered.
+  static void take_train(End& end, const Record& train, ByteView bytes, const TrainLengths& lengths) {
+    Position position = train.position;
+    std::size_t offset = 0;
+    for (unsigned i = 0; i < train.messages; ++i) {
+      const ByteView message = bytes.subspan(offset, lengths[i]);
+      end.delivered.emplace_back(message.begin(), message.end());
+      EXPECT_EQ(end.delivered.back(), content(position, lengths[i])) << "other bytes than were sent";
+      offset += train_aligned(lengths[i]);
+      position += granules(lengths[i]);
+    }
   }
 
   std::size_t left_[2] = {0, 0};
