@@ -206,7 +206,8 @@ void FaultFlows::advance(unsigned client, bool* worked) {
 
 void FaultFlows::send_some(Flow& flow, unsigned e, bool* worked) {
   const End& end = flow.ends[e];
-  for (auto burst = random_.below(9); burst > 0 && !flow.streams[e].all_sent(); --burst) {
+  for (auto burst = random_.below(static_cast<std::uint64_t>(config_.batch) + 1);
+       burst > 0 && !flow.streams[e].all_sent(); --burst) {
     if (!send_one(flow, e)) return;
     *worked = true;
     if (clients_.is_doomed(end.client) || log_.has_failed() || end.state != End::State::kOpen) return;

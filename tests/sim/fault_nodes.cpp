@@ -56,6 +56,7 @@ proxy::NodeConfig FaultNodes::node_config(unsigned index) const {
   t.window_packets = static_cast<std::uint32_t>(config_.window_packets);
   t.min_rto_us = static_cast<std::uint32_t>(config_.min_rto_us);
   t.path_death_ms = static_cast<std::uint32_t>(config_.path_death_ms);
+  t.train_messages = static_cast<std::uint32_t>(config_.train_messages);
   t.all_pairs = config_.all_pairs != 0;
   t.peer = config_.round_robin != 0 ? proxy::PeerChoice::kRoundRobin : proxy::PeerChoice::kAligned;
   t.peer_death_ms = static_cast<std::uint32_t>(config_.peer_death_ms);
@@ -317,6 +318,8 @@ FaultNodes::Totals FaultNodes::check_counters() {
       n.node->worker(p).publish_counters();
       const proxy::ProxyCounters& counters = n.node->counters(p);
       totals.retransmissions += counters.retransmissions.get();
+      totals.trains_sent += counters.trains_sent.get();
+      totals.trains_received += counters.trains_received.get();
       // A packet that found a ring full has delivered some of its records, and is retransmitted with all.
       repeated += counters.arrival_ring_full.get() > 0 ? 0 : counters.stale_records.get();
       if (counters.bad_descriptors.get() > 0)

@@ -73,6 +73,8 @@ class FaultNodes {
   struct Totals {
     std::uint64_t retransmissions = 0;
     std::uint64_t paths_fenced = 0;
+    std::uint64_t trains_sent = 0;
+    std::uint64_t trains_received = 0;  // whole
   };
   // At the end, when all are running: fails the world where a node refused honest descriptors, or handed records
   // over again though no path was given up.

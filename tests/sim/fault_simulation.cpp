@@ -57,6 +57,8 @@ struct Totals {
   std::atomic<std::uint64_t> connections;
   std::atomic<std::uint64_t> peers_lost;
   std::atomic<std::uint64_t> retransmissions;
+  std::atomic<std::uint64_t> trains_sent;
+  std::atomic<std::uint64_t> trains_received;
   std::atomic<std::uint64_t> paths_fenced;
   std::atomic<std::uint64_t> proxies_fenced;
   std::atomic<std::uint64_t> programs;
@@ -142,6 +144,8 @@ void add(Totals& totals, const WorldResult& r) {
   totals.connections += r.connections;
   totals.peers_lost += r.peers_lost;
   totals.retransmissions += r.retransmissions;
+  totals.trains_sent += r.trains_sent;
+  totals.trains_received += r.trains_received;
   totals.paths_fenced += r.paths_fenced;
   totals.proxies_fenced += r.proxies_fenced;
   totals.programs += r.programs;
@@ -173,12 +177,14 @@ void print_totals(const Totals& t, Instant began, const char* what) {
   const double seconds = std::max((monotonic_now() - began).s(), 1e-9);
   fmt::print(
       "{}: {} seeds, {:.1f} M events in {:.1f} s ({:.2f} M events/s), {:.1f} s of virtual time, {} frames of "
-      "which {} were harmed, {} sent again, {} messages, {} ends of connections, {} peers lost, "
+      "which {} were harmed, {} sent again, {} messages, {} trains of which {} were received whole, {} ends of "
+      "connections, {} peers lost, "
       "{} paths and {} proxies given up for others, {} shared-memory programs run to their end\n",
       what, t.seeds.load(), static_cast<double>(t.events) / 1e6, seconds,
       static_cast<double>(t.events) / 1e6 / seconds, static_cast<double>(t.virtual_ns) / 1e9, t.frames.load(),
-      t.frames_harmed.load(), t.retransmissions.load(), t.messages.load(), t.connections.load(),
-      t.peers_lost.load(), t.paths_fenced.load(), t.proxies_fenced.load(), t.programs.load());
+      t.frames_harmed.load(), t.retransmissions.load(), t.messages.load(), t.trains_sent.load(),
+      t.trains_received.load(), t.connections.load(), t.peers_lost.load(), t.paths_fenced.load(),
+      t.proxies_fenced.load(), t.programs.load());
   std::fflush(stdout);
 }
 
@@ -315,6 +321,9 @@ constexpr NamedMutant kMutants[] = {
     {"drop-tail-probe", Mutant::kDropTailProbe},
     {"believe-announcements", Mutant::kBelieveAnnouncements},
     {"forgive-all-silence", Mutant::kForgiveAllSilence},
+    {"lose-train-message", Mutant::kLoseTrainMessage},
+    {"repeat-train-message", Mutant::kRepeatTrainMessage},
+    {"grant-too-much", Mutant::kGrantTooMuch},
 };
 
 bool activate_mutant(const std::string& name) {
@@ -369,7 +378,7 @@ int main(int argc, char** argv) {
   app.add_option("--set", o.settings, "name=value: a part of the world that is not drawn");
 #ifdef BRAID_MUTANTS
   bool proving = false;
-  std::uint64_t limit = 300;
+  std::uint64_t limit = 1000;
   app.add_option("--mutant", g_mutant, "switch this mutant on");
   app.add_flag("--prove", proving, "see that every mutant is caught");
   app.add_option("--limit", limit, "within so many worlds (with --prove)");

@@ -326,6 +326,8 @@ void FaultWorld::check_end() {
   const FaultNodes::Totals totals = nodes_.check_counters();
   result_.retransmissions = totals.retransmissions;
   result_.paths_fenced = totals.paths_fenced;
+  result_.trains_sent = totals.trains_sent;
+  result_.trains_received = totals.trains_received;
 }
 
 // A frame as a person reads it.
@@ -344,12 +346,13 @@ void FaultWorld::traced(unsigned from, unsigned to, unsigned link, const char* f
     stack::RecordReader reader(frame.subspan(kHeaders + length), h.records);
     stack::Record r;
     for (ByteView bytes; reader.next(&r, &bytes);)
-      text += fmt::format(" [{} {:x} to {:x} at {}: {}+{} of {}]",
-                          r.kind == stack::RecordKind::kMessage  ? "message"
-                          : r.kind == stack::RecordKind::kCredit ? "credit"
-                                                                 : "control",
-                          r.source.value(), r.destination.value(), r.position.value(), r.message_offset,
-                          r.bytes, r.message_bytes);
+      text +=
+          fmt::format(" [{}{} {:x} to {:x} at {}: {}+{} of {}]",
+                      r.kind == stack::RecordKind::kMessage  ? "message"
+                      : r.kind == stack::RecordKind::kCredit ? "credit"
+                                                             : "control",
+                      r.messages > 0 ? fmt::format(" train of {}", r.messages) : "", r.source.value(),
+                      r.destination.value(), r.position.value(), r.message_offset, r.bytes, r.message_bytes);
   }
   log_.trace("c{} to c{} link {}  {}  {}", from, to, link, text, fate);
 }

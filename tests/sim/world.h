@@ -48,6 +48,8 @@ struct WorldResult {
   std::uint64_t connections = 0;
   std::uint64_t peers_lost = 0;
   std::uint64_t retransmissions = 0;
+  std::uint64_t trains_sent = 0;
+  std::uint64_t trains_received = 0;  // whole
   std::uint64_t paths_fenced = 0;
   std::uint64_t proxies_fenced = 0;
   std::uint64_t programs = 0;  // of shared memory, that came to their end

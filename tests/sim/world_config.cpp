@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "base/prng.h"
+#include "tests/sim/world_events.h"
 
 namespace braid::sim {
 namespace {
@@ -34,6 +35,10 @@ WorldConfig WorldConfig::draw(std::uint64_t seed) {
   Draw d{Prng(seed)};
   WorldConfig w;
   w.seed = seed;
+  // Trains of messages. Drawn apart, so that seeds stay what they were.
+  Draw trains{Prng(mix(seed, 1))};
+  w.train_messages = trains.one_of({16, 16, 16, 2, 1});
+  w.batch = trains.one_of({8, 8, 40});
   if (d.chance(0.1)) {
     // One frame is lost, nothing else is wrong, and whatever it was, nobody waits for a timer: 20 ms show.
     w.propagation_us = d.between(2, 50);

@@ -30,6 +30,7 @@ namespace braid::sim {
   X(misdirect, 0, "1: proxies talk to peers that are not their own number")                   \
   X(all_pairs, 0, "1: a sub-connection for every pair of proxies")                            \
   X(round_robin, 0, "1: a proxy sends to its peers in turn")                                  \
+  X(train_messages, 16, "transport.train_messages")                                           \
   X(idle_us, 0, "an idle proxy hears of work up to this later")                               \
   X(control_us, 100, "between turns of the control plane")                                    \
   /* network */                                                                               \
@@ -86,6 +87,7 @@ namespace braid::sim {
   X(unordered, 0.4, "probability that a connection asks for no order")                        \
   X(fixed, 0.4, "probability of fixed dispatch")                                              \
   X(pace_us, 20, "between turns of a client")                                                 \
+  X(batch, 8, "messages that a client sends on a connection in one turn, at most")            \
   X(slow, 0, "probability that a client takes one message a turn, and turns seldom")          \
   X(stops, 0, "times that a client stops receiving")                                          \
   X(stop_ms, 10, "for so long")                                                               \

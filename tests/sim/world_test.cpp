@@ -46,6 +46,21 @@ TEST(World, GoodNetworkDeliversEverythingWithoutRetransmission) {
   EXPECT_EQ(r.peers_lost, 0u);
 }
 
+TEST(World, TrainsFormUnlessTheyAreSwitchedOff) {  // CV-11
+  WorldConfig w = good_network();
+  w.max_bytes = 100;
+  w.closes = 0;
+  w.batch = 40;
+  w.messages = 300;
+  const WorldResult with = run(w);
+  EXPECT_GT(with.trains_sent, 20u);
+  EXPECT_GT(with.trains_received, 20u);  // not all: one that crosses the end of a ring is taken apart
+  w.train_messages = 1;
+  const WorldResult without = run(w);
+  EXPECT_EQ(without.trains_sent, 0u);
+  EXPECT_EQ(without.messages, with.messages);
+}
+
 TEST(World, EachConfiguredNetworkFaultHappens) {
   WorldConfig w = good_network();
   w.fault_ms = 50;
