@@ -4,6 +4,8 @@
 #include <memory>
 #include <vector>
 
+#include "convergence/position.h"
+#include "convergence/train.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/mutator.h"
 #include "tests/fuzz/nodes.h"
@@ -53,8 +55,10 @@ class ClientWorld {
       const int i = in.truth() ? 1 : 0;
       switch (in.below(8)) {
         case 0:
-        case 1:
           push(i, in);
+          break;
+        case 1:
+          push_train(i, in);
           break;
         case 2:
           jump_tail(i, in);
@@ -89,20 +93,54 @@ class ClientWorld {
   void push(int i, Input& in) {
     proxy::SendDescriptor d{};
     d.source_port = ends_[i].port;
-    d.bytes = in.below(3) == 0 ? in.number<std::uint16_t>() : in.below(200);
+    d.bytes = in.below(3) == 0 ? in.number<std::uint16_t>() : static_cast<std::uint16_t>(in.below(200));
     d.message_bytes = d.bytes;
     d.position = position_[i];
     d.message = d.position;
     d.data_offset = 64 * in.below(16);
     d.kind = static_cast<std::uint8_t>(in.below(4) == 0 ? in.below(4) : 1);
     if (in.truth()) fuzz::mutate(in, MutableBytes(reinterpret_cast<std::byte*>(&d), sizeof d));
-    position_[i] += (d.bytes + 63) / 64 + (d.bytes == 0 ? 1 : 0);
-
+    position_[i] += convergence::granules_of(d.bytes);
+    write_entry(i, &d);
+    publish(i);
+  }
+  // A correct train, but for what the input changes; its lengths are the next entry, or follow later, or never.
+  void push_train(int i, Input& in) {
+    proxy::SendDescriptor d{};
+    stack::TrainLengths lengths{};
+    d.messages = static_cast<std::uint8_t>(2 + in.below(stack::kMaxTrainMessages - 1));
+    d.source_port = ends_[i].port;
+    d.position = position_[i];
+    d.message = d.position;
+    d.data_offset = 64 * in.below(16);
+    d.kind = static_cast<std::uint8_t>(stack::RecordKind::kMessage);
+    for (unsigned k = 0; k < d.messages; ++k) {
+      lengths[k] = in.byte();
+      d.bytes = static_cast<std::uint16_t>(d.bytes + stack::train_aligned(lengths[k]));
+    }
+    d.message_bytes = d.bytes;
+    position_[i] += convergence::train_granules(lengths, d.messages);
+    if (in.truth()) fuzz::mutate(in, MutableBytes(reinterpret_cast<std::byte*>(&d), sizeof d));
+    if (in.truth()) fuzz::mutate(in, MutableBytes(reinterpret_cast<std::byte*>(&lengths), sizeof lengths));
+    write_entry(i, &d);
+    const std::uint32_t table = in.below(8);
+    if (table == 0) publish(i);
+    if (table == 1) return publish(i);
+    write_entry(i, &lengths);
+    publish(i);
+  }
+  // The ring's next entry, which is not published.
+  void write_entry(int i, const void* entry) {
     RawClient& client = *clients_[i];
     std::byte* const ring = client.memory() + client.geometry().send_ring(0, 0);
     const std::uint32_t mask = client.geometry().send_descriptors - 1;
-    std::memcpy(ring + sizeof(RingControl) + sizeof d * (tail_[i] & mask), &d, sizeof d);
-    reinterpret_cast<RingControl*>(ring)->tail.store(++tail_[i], std::memory_order_release);
+    std::memcpy(ring + sizeof(RingControl) + sizeof(proxy::SendDescriptor) * (tail_[i]++ & mask), entry,
+                sizeof(proxy::SendDescriptor));
+  }
+  void publish(int i) {
+    RawClient& client = *clients_[i];
+    auto* const ring = reinterpret_cast<RingControl*>(client.memory() + client.geometry().send_ring(0, 0));
+    ring->tail.store(tail_[i], std::memory_order_release);
   }
   void jump_tail(int i, Input& in) {
     RawClient& client = *clients_[i];
@@ -161,9 +199,26 @@ class ClientWorld {
   std::uint32_t tail_[2] = {0, 0};
 };
 
+// As push_train() reads it: a train, most of them right, with one byte of its descriptor or of its lengths changed.
+std::vector<std::byte> make_train_operation(fuzz::Draw& draw) {
+  fuzz::Writer w;
+  const std::vector<std::uint16_t> lengths = fuzz::make_lengths(draw);
+  w.byte(draw.below(2)).byte(1).byte(static_cast<std::uint32_t>(lengths.size()) - 2).byte(draw.below(16));
+  for (const std::uint16_t length : lengths) w.byte(length);
+  for (const std::size_t entry : {sizeof(proxy::SendDescriptor), sizeof(stack::TrainLengths)}) {
+    const bool changes = draw.one_in(4);
+    w.byte(changes ? 1 : 0);
+    if (!changes) continue;
+    w.byte(1).number(static_cast<std::uint16_t>(draw.below(static_cast<std::uint32_t>(entry))));
+    w.byte(draw.number<std::uint8_t>());
+  }
+  return w.byte(draw.below(8)).take();
+}
+
 // As run() and push() read it: a descriptor, most of them right, with one field changed; or a number at a limit that is
-// written where indices, cells and rings are.
+// written where indices, cells and rings are; or a train.
 std::vector<std::byte> make_operation(fuzz::Draw& draw) {
+  if (draw.one_in(4)) return make_train_operation(draw);
   fuzz::Writer w;
   w.byte(draw.below(2));
   switch (draw.below(4)) {

@@ -93,9 +93,55 @@ class Writer {
 
 // --- the transport
 
+// The lengths of some small messages.
+inline std::vector<std::uint16_t> make_lengths(Draw& draw) {
+  const auto most = static_cast<std::uint32_t>(stack::kMaxTrainMessages);
+  std::vector<std::uint16_t> lengths(draw.one_in(8) ? most : 2 + draw.below(4));
+  for (std::uint16_t& length : lengths) length = static_cast<std::uint16_t>(draw.below(24));
+  return lengths;
+}
+// The bytes of a train of messages of these lengths.
+inline std::uint32_t train_bytes(const std::vector<std::uint16_t>& lengths) {
+  std::uint32_t bytes = 0;
+  for (const std::uint16_t length : lengths) bytes += stack::train_aligned(length);
+  return bytes;
+}
+// The record of a train. A length, the number of messages, or what else the header says may be wrong.
+inline std::vector<std::byte> make_train(Draw& draw) {
+  const std::vector<std::uint16_t> lengths = make_lengths(draw);
+  const std::uint32_t bytes = train_bytes(lengths);
+  stack::TrainLengths table{};
+  std::copy(lengths.begin(), lengths.end(), table.begin());
+  stack::Record r;
+  r.destination = PortId(draw.number<std::uint32_t>());
+  r.source = PortId(draw.number<std::uint32_t>());
+  r.position = Position(draw.number<std::uint32_t>());
+  r.maybe_duplicate = draw.one_in(4);
+  r.skip = draw.one_in(4) ? draw.number<std::uint16_t>() : std::uint16_t{0};
+  r.bytes = static_cast<std::uint16_t>(bytes);
+  r.message_bytes = bytes;
+  r.messages = static_cast<std::uint8_t>(lengths.size());
+  if (draw.one_in(4))
+    table[draw.below(r.messages)] += static_cast<std::uint16_t>(draw.number<std::uint8_t>());
+  std::vector<std::byte> record(stack::kMaxRecordHeaderBytes);
+  record.resize(stack::write_record_header(record.data(), r, table));
+  if (draw.one_in(8)) store(record.data() + 18, draw.length(r.messages));
+  if (draw.one_in(16)) store(record.data() + 18, draw.number<std::uint8_t>());
+  if (draw.one_in(16)) store(record.data() + 16, draw.number<std::uint8_t>());
+  if (draw.one_in(16)) store(record.data() + 12, draw.length(r.bytes));
+  const std::vector<std::byte> content = draw.bytes(bytes);
+  record.insert(record.end(), content.begin(), content.end());
+  return record;
+}
+
 inline std::vector<std::byte> make_records(Draw& draw, unsigned count) {
   std::vector<std::byte> all;
   for (; count > 0; --count) {
+    if (draw.one_in(4)) {
+      const std::vector<std::byte> train = make_train(draw);
+      all.insert(all.end(), train.begin(), train.end());
+      continue;
+    }
     const std::vector<std::byte> content = draw.bytes(draw.below(40));
     stack::Record r;
     r.destination = PortId(draw.number<std::uint32_t>());

@@ -100,7 +100,7 @@ TEST(Mutator, EveryByteOfTheHeadersChanges) {
 }
 
 TEST(Mutator, PacketsHaveRecordsThatParseAndSomeThatAreOneByteOff) {
-  unsigned whole = 0, broken = 0;
+  unsigned whole = 0, broken = 0, trains = 0;
   std::set<unsigned> records, kinds, types;
   for (unsigned seed = 0; seed < kTries; ++seed) {
     Draw draw(seed);
@@ -113,15 +113,42 @@ TEST(Mutator, PacketsHaveRecordsThatParseAndSomeThatAreOneByteOff) {
     stack::Record record;
     ByteView bytes;
     unsigned n = 0;
-    for (; reader.next(&record, &bytes); ++n) kinds.insert(static_cast<unsigned>(record.kind));
+    for (; reader.next(&record, &bytes); ++n) {
+      kinds.insert(static_cast<unsigned>(record.kind));
+      if (record.messages > 0) ++trains;
+    }
     records.insert(n);
     ++(reader.broken() ? broken : whole);
   }
   EXPECT_GT(whole, kTries / 4);
   EXPECT_GT(broken, kTries / 10);
+  EXPECT_GT(trains, kTries / 20);
   EXPECT_EQ(types.size(), 5u);
   EXPECT_EQ(kinds.size(), 3u);
   EXPECT_GE(records.size(), 4u);
+}
+
+TEST(Mutator, TrainsParseOrHaveOneThingWrong) {
+  unsigned right = 0, wrong = 0;
+  std::set<unsigned> numbers, wrong_numbers;
+  for (unsigned seed = 0; seed < kTries; ++seed) {
+    Draw draw(seed);
+    const std::vector<std::byte> packet = make_train(draw);
+    stack::RecordReader reader(packet, 1);
+    stack::Record record;
+    ByteView bytes;
+    if (reader.next(&record, &bytes) && record.messages > 0) {
+      ++right;
+      numbers.insert(record.messages);
+    } else {
+      ++wrong;
+      wrong_numbers.insert(load<std::uint8_t>(packet.data() + 18));
+    }
+  }
+  EXPECT_GT(right, kTries / 4);
+  EXPECT_GT(wrong, kTries / 8);
+  for (const unsigned number : {2u, 3u, 5u, 16u}) EXPECT_TRUE(numbers.contains(number)) << number;
+  for (const unsigned number : {1u, 17u, 255u}) EXPECT_TRUE(wrong_numbers.contains(number)) << number;
 }
 
 TEST(Mutator, OneFieldOfAPacketChanges) {

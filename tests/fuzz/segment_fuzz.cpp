@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "convergence/ports.h"
+#include "convergence/train.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/mutator.h"
 
@@ -24,12 +25,37 @@ void check_header(const stack::PacketHeader& header) {
   CHECK(once == twice);
 }
 
-void check_record(const stack::Record& record, ByteView bytes, ByteView packet) {
+// Its messages lie in its bytes, one behind the other, and each is a whole message of its own.
+void check_train(const stack::Record& train, ByteView bytes, const stack::TrainLengths& lengths) {
+  CHECK(stack::is_train(lengths, train.messages, train.bytes));
+  CHECK(train.whole() && train.kind == stack::RecordKind::kMessage && !train.many_pieces);
+  unsigned messages = 0;
+  std::size_t end = 0;
+  Position position = train.position;
+  convergence::for_each_message(train, bytes, lengths, [&](const stack::Record& one, ByteView its_bytes) {
+    const auto at = static_cast<std::size_t>(its_bytes.data() - bytes.data());
+    CHECK_EQ(at, stack::train_aligned(static_cast<std::uint32_t>(end)));
+    CHECK(inside(at, its_bytes.size(), bytes.size()));
+    CHECK(one.whole() && one.messages == 0 && its_bytes.size() == lengths[messages]);
+    CHECK_EQ(one.position, position);
+    position += convergence::granules_of(one.bytes);
+    end = at + its_bytes.size();
+    ++messages;
+    return true;
+  });
+  CHECK_EQ(messages, unsigned{train.messages});
+  CHECK_EQ(position - train.position,
+           static_cast<std::int32_t>(convergence::train_granules(lengths, train.messages)));
+}
+
+void check_record(const stack::Record& record, ByteView bytes, const stack::TrainLengths& lengths,
+                  ByteView packet) {
   CHECK_EQ(std::size_t{record.bytes}, bytes.size());
   CHECK(inside(static_cast<std::uint64_t>(bytes.data() - packet.data()), bytes.size(), packet.size()));
   CHECK(inside(record.message_offset, record.bytes, record.message_bytes));
-  std::vector<std::byte> packed(stack::kPartRecordBytes + stack::padded(bytes.size()));
-  const std::size_t header = stack::write_record_header(packed.data(), record);
+  if (record.messages > 0) check_train(record, bytes, lengths);
+  std::vector<std::byte> packed(stack::kMaxRecordHeaderBytes + stack::padded(bytes.size()));
+  const std::size_t header = stack::write_record_header(packed.data(), record, lengths);
   std::copy(bytes.begin(), bytes.end(), packed.begin() + static_cast<std::ptrdiff_t>(header));
   packed.resize(header + stack::padded(bytes.size()));
   stack::RecordReader reader(packed, 1);
@@ -41,6 +67,8 @@ void check_record(const stack::Record& record, ByteView bytes, ByteView packet) 
   if (!record.whole()) CHECK_EQ(parsed.message, record.message);
   CHECK_EQ(parsed.message_bytes, record.message_bytes);
   CHECK_EQ(parsed.message_offset, record.message_offset);
+  CHECK_EQ(unsigned{parsed.messages}, unsigned{record.messages});
+  if (record.messages > 0) CHECK(reader.lengths(parsed) == lengths);
   CHECK(parsed.kind == record.kind && parsed.many_pieces == record.many_pieces && parsed.skip == record.skip);
   CHECK(std::equal(bytes.begin(), bytes.end(), parsed_bytes.begin(), parsed_bytes.end()));
 }
@@ -78,7 +106,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   unsigned records = 0;
   while (reader.next(&record, &bytes)) {
     CHECK_LE(++records, unsigned{header.records});
-    check_record(record, bytes, payload);
+    check_record(record, bytes, record.messages > 0 ? reader.lengths(record) : stack::TrainLengths{},
+                 payload);
     fuzz::digest(bytes);
     if (record.kind == stack::RecordKind::kControl) check_control(bytes);
   }
