@@ -91,12 +91,13 @@ class SendLane {
            train_.end == ring_.produced() && ring_.unpublished(train_.at) &&
            train_.bytes + stack::train_aligned(bytes) <= train_limits_.bytes;
   }
-  // For a message that is joinable().
+  // For a message that is joinable(). (Behind messages of no bytes reclaim() may have begun at zero again.)
   bool has_room_to_join(std::uint32_t bytes) const {
+    const std::uint64_t begin = round_up(train_.bytes, convergence::kGranuleBytes);
     const std::uint64_t end =
         round_up(train_.bytes + stack::train_aligned(bytes), convergence::kGranuleBytes);
-    const std::uint64_t more = end - round_up(train_.bytes, convergence::kGranuleBytes);
-    return train_.data_offset + end <= data_bytes_ && data_tail_ + more - data_head_ <= data_bytes_ &&
+    return train_.data_offset + begin == tail_offset_ && train_.data_offset + end <= data_bytes_ &&
+           data_tail_ + end - begin - data_head_ <= data_bytes_ &&
            (train_.messages > 1 || ring_.produced() - reclaimed_ < ring_.capacity());
   }
   // Where the data of the message that joins next begins.

@@ -290,6 +290,21 @@ TEST_F(TrainTest, IsNeverCutByTheEndOfTheDataArea) {
   EXPECT_EQ(all[1].descriptor.data_offset, 0u);
 }
 
+// A message of no bytes leaves the data area empty, and an empty one begins at zero again.
+TEST_F(TrainTest, NothingJoinsBehindNoBytesWhereTheDataAreaBeganAnew) {
+  send(64);
+  (void)taken();
+  send(0);
+  proxy.release(proxy.taken());
+  lane.reclaim();
+  send(200);
+  send(200, kPort + 1);
+  const std::vector<Taken> all = taken();
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[1].descriptor.data_offset, 0u);
+  EXPECT_EQ(all[2].descriptor.data_offset, 256u);
+}
+
 TEST_F(TrainTest, NeedsADescriptorForItsLengths) {
   for (int i = 0; i < 7; ++i) send(600);
   send(8);
