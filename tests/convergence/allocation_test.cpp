@@ -78,6 +78,10 @@ struct ConnectionEnds {
     std::memcpy(buffer.data() + granule * kGranuleBytes, bytes.data(), bytes.size());
     ASSERT_EQ(receiver.on_arrival(r), Accepted::kNew);
     while (receiver.next()) ++received;
+    return_credit();
+  }
+  // One credit is in flight at a time.
+  void return_credit() {
     if (const auto due = receiver.credit_due(); due && credit_finished) {
       credit_finished = false;
       credit = {};
@@ -109,7 +113,10 @@ struct ConnectionEnds {
       free[free_count++] = m;
       m = next;
     }
-    if (receiving.sub_connections()[0]->take_finished() != nullptr) credit_finished = true;
+    if (receiving.sub_connections()[0]->take_finished() != nullptr) {
+      credit_finished = true;
+      return_credit();  // the sender may have used up all that it had meanwhile
+    }
     now = now + 10_us;
   }
 
