@@ -106,9 +106,9 @@ TEST(NodeConfig, ReadsDevicesOfDpdk) {
 }
 
 TEST(NodeConfig, UnknownKeysAndWordsAreRefused) {
-  EXPECT_EQ(
-      refusal(with([](Json& j) { j["idle"]["naps"] = 3; })),
-      "node.json: key 'idle.naps': is not known; known here: spins, yields, sleep_min_us, sleep_max_us");
+  EXPECT_EQ(refusal(with([](Json& j) { j["idle"]["naps"] = 3; })),
+            "node.json: key 'idle.naps': is not known; known here: spins, yields, wakeups, sleep_min_us, "
+            "sleep_max_us");
   EXPECT_THAT(
       refusal(with([](Json& j) { j["peers"][0]["port"] = 3; })),
       HasSubstr(
