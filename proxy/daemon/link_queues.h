@@ -27,6 +27,8 @@ class LinkQueues {
  public:
   // Bursts of one link that a call of transmit() sends: a busy link does not keep the others waiting.
   static constexpr int kBurstsPerTurn = 4;
+  // Buffers of the first burst: most turns send a frame or two, and to reserve more of them takes longer.
+  static constexpr std::size_t kFirstBurst = 2;
 
   // Each queue is of one of `links` links and has room for frames of `frame_bytes`.
   LinkQueues(std::vector<LinkQueue> queues, std::size_t links, std::uint32_t frame_bytes)
@@ -57,8 +59,9 @@ class LinkQueues {
     for (std::uint16_t link = 0; link < transmit_.size(); ++link) {
       NicQueue* const nic = transmit_[link];
       if (nic == nullptr) continue;
+      std::size_t wanted = kFirstBurst;
       for (int burst = 0; burst < kBurstsPerTurn; ++burst) {
-        const std::size_t offered = nic->reserve(leaving_);
+        const std::size_t offered = nic->reserve(std::span(leaving_).first(wanted));
         std::size_t used = 0;
         while (used < offered) {
           const std::size_t length =
@@ -69,7 +72,8 @@ class LinkQueues {
         }
         if (used > 0) nic->commit(std::span(leaving_).first(used));
         frames += static_cast<int>(used);
-        if (used < kMaxBurst) break;
+        if (used < wanted) break;
+        wanted = kMaxBurst;
       }
     }
     return frames;
