@@ -76,8 +76,9 @@ class Connection {
   // it.
   bool corrupted() const;
 
-  // A whole message, or nothing. `compute_node` sends it (for Dispatch::kFixed). It
-  // leaves at the endpoint's next poll() or flush() at the latest.
+  // A whole message, or nothing. `compute_node` sends it (for Dispatch::kFixed). It leaves at the endpoint's next
+  // poll() or flush() at the latest; small messages that leave at the same one share a record (CV-11), which costs
+  // less than a record for each.
   [[nodiscard]] SendStatus try_send(ByteView message, unsigned compute_node = 0);
   // Room for a message of `bytes` to be written in place, empty when there is none (see status). commit()
   // sends the first `bytes` of it; a reservation that is not committed is void at the next call.
