@@ -352,10 +352,7 @@ int run(const Options& o) {
     ::usleep(2'000);
   }
   ours.stop = true;
-  for (const pid_t pid : children) {
-    ::kill(pid, SIGTERM);
-    ::waitpid(pid, nullptr, 0);
-  }
+  bench::end(children, SIGTERM);
   return report(o, r) ? 0 : 1;
 }
 

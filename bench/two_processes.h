@@ -53,6 +53,14 @@ inline pid_t spawn(int cpu, const std::function<void()>& body) {
   ::_exit(0);
 }
 
+// Ends processes of spawn(), and waits for them.
+inline void end(const std::vector<pid_t>& processes, int signal) {
+  for (const pid_t pid : processes) {
+    ::kill(pid, signal);
+    ::waitpid(pid, nullptr, 0);
+  }
+}
+
 inline double median(std::vector<double> v) {
   CHECK(!v.empty());
   std::sort(v.begin(), v.end());

@@ -1,10 +1,10 @@
-// What sleeping proxies cost and what they delay: the processor time of daemons whose clients are idle, and the first
-// message after a pause, from one process to another through two daemons, against three bare futex wakes.
+// The processor time of daemons whose clients are idle, and the time of the first message after a pause, from one process
+// to another through two daemons, against three bare futex wakes.
 //
 //   service   client, proxy, proxy, client: all asleep but the first, on cores 0, 0, 1, 1
 //   bare      a process on the same cores for each of the others; each waits on a futex word and wakes the next
 //
-// Both in turn, a pause before each, so that a slow machine slows both. Prints medians over the messages and their ratio.
+// Both in turn, a pause before each, so that a slow machine slows both. Prints their latencies and the ratio of the medians.
 #include <fmt/core.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -21,10 +21,9 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "bench/latencies.h"
+#include "bench/latency_report.h"
 #include "bench/two_nodes.h"
 #include "bench/two_processes.h"
-#include "bench/write_text.h"
 #include "proxy/client/client.h"
 #include "proxy/daemon/daemon.h"
 #include "proxy/nic/shm_wire.h"
@@ -40,12 +39,13 @@ using proxy::Connection;
 using proxy::Endpoint;
 
 struct Options {
-  int rounds = 300;
+  int rounds = 9;
+  int messages = 33;
   int pause_ms = 20;
   int idle_s = 10;
   unsigned proxies = 2;
   bool polled = false;
-  std::string json;
+  bench::OutputOptions output;
 };
 
 constexpr int kHops = 3;
@@ -141,28 +141,23 @@ Duration processor_time(pid_t pid) {
 
 struct Results {
   std::vector<double> idle_percent;  // of a core, by daemon
-  Latencies service, bare;
+  bench::Operation service, bare;
 };
 
 bool report(const Options& o, const Results& r) {
-  const double service_us = r.service.percentile(0.5).us(), bare_us = r.bare.percentile(0.5).us();
-  fmt::print("{} proxies, {}, {} messages, {} ms between them\n", o.proxies,
-             o.polled ? "polling while they sleep" : "asleep until woken", o.rounds, o.pause_ms);
-  fmt::print("  idle daemons               {:.3f} % and {:.3f} % of a core over {} s\n", r.idle_percent[0],
+  const bench::NamedOperations operations = {{"first message after a pause", &r.service},
+                                             {"three bare futex wakes", &r.bare}};
+  const double ratio = r.service.us() / r.bare.us();
+  fmt::print("{} proxies, {}, {} rounds of {} messages, {} ms between them\n", o.proxies,
+             o.polled ? "polling while they sleep" : "asleep until woken", o.rounds, o.messages, o.pause_ms);
+  fmt::print("idle daemons: {:.3f} % and {:.3f} % of a core over {} s\n", r.idle_percent[0],
              r.idle_percent[1], o.idle_s);
-  for (const auto& [name, times] :
-       {std::pair{"first message after idle", &r.service}, std::pair{"three bare futex wakes", &r.bare}})
-    fmt::print("  {:<25} {:8.1f} us   p90 {:8.1f}   p99 {:8.1f}\n", name, times->percentile(0.5).us(),
-               times->percentile(0.9).us(), times->percentile(0.99).us());
-  fmt::print("  ratio of medians          {:8.2f}\n", service_us / bare_us);
-  if (o.json.empty()) return true;
-  const nlohmann::json json = {{"idle_percent_of_a_core", r.idle_percent[0]},
-                               {"first_message_us", service_us},
-                               {"three_wakes_us", bare_us},
-                               {"first_message_over_three_wakes", service_us / bare_us}};
-  const Result<void> written = bench::write_text(o.json, json.dump(2) + "\n");
-  if (!written) fmt::print(stderr, "wake_bench: {}\n", written.error().text);
-  return written.ok();
+  bench::print_latencies("us", operations);
+  fmt::print("ratio of the medians of rounds: {:.2f}\n", ratio);
+  nlohmann::json figures = bench::percentiles_json(operations);
+  figures["idle_percent_of_a_core"] = r.idle_percent[0];
+  figures["first_message_over_three_wakes"] = ratio;
+  return bench::write_output("wake_bench", o.output, figures, operations);
 }
 
 std::vector<double> idle_percent(const Options& o, const std::vector<pid_t>& daemons) {
@@ -206,23 +201,27 @@ int run(const Options& o) {
   r.idle_percent = idle_percent(o, daemons);
   const std::vector<std::byte> message(64);
   const auto pause = [&] { ::usleep(static_cast<unsigned>(o.pause_ms) * 1000); };
-  for (std::uint32_t round = 1; round <= static_cast<std::uint32_t>(o.rounds); ++round) {
-    pause();
-    Instant begin = monotonic_now();
-    CHECK((*connected)->try_send(message) == proxy::SendStatus::kSent);
-    endpoint.flush();
-    r.service.record(by_service.await(round) - begin);
-    endpoint.poll([](Connection&, ByteView) {});
-    pause();
-    begin = monotonic_now();
-    ring(hops[0], round);
-    r.bare.record(by_relays.await(round) - begin);
-  }
-  for (const std::vector<pid_t>* const pids : {&daemons, &others})
-    for (const pid_t pid : *pids) {
-      ::kill(pid, pids == &daemons ? SIGTERM : SIGKILL);
-      ::waitpid(pid, nullptr, 0);
+  std::uint32_t number = 0;
+  const auto measure = [&](Latencies& service, Latencies& bare) {
+    for (int i = 0; i < o.messages; ++i) {
+      ++number;
+      pause();
+      Instant begin = monotonic_now();
+      CHECK((*connected)->try_send(message) == proxy::SendStatus::kSent);
+      endpoint.flush();
+      service.record(by_service.await(number) - begin);
+      endpoint.poll([](Connection&, ByteView) {});
+      pause();
+      begin = monotonic_now();
+      ring(hops[0], number);
+      bare.record(by_relays.await(number) - begin);
     }
+  };
+  for (int round = 0; round < o.rounds; ++round)
+    r.service.take(
+        [&](Latencies* service) { r.bare.take([&](Latencies* bare) { measure(*service, *bare); }); });
+  bench::end(daemons, SIGTERM);
+  bench::end(others, SIGKILL);
   return report(o, r) ? 0 : 1;
 }
 
@@ -232,7 +231,8 @@ int run(const Options& o) {
 int main(int argc, char** argv) {
   CLI::App app("Sleeping proxies: their processor time, and the first message after a pause");
   braid::Options options;
-  app.add_option("--rounds", options.rounds, "messages")
+  app.add_option("--rounds", options.rounds)->check(CLI::Range(1, 1000))->capture_default_str();
+  app.add_option("--messages", options.messages, "a round")
       ->check(CLI::Range(1, 100'000))
       ->capture_default_str();
   app.add_option("--pause-ms", options.pause_ms, "between them")
@@ -245,7 +245,9 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 8))
       ->capture_default_str();
   app.add_flag("--polled", options.polled, "idle proxies poll, as with idle.wakeups: false");
-  app.add_option("--json", options.json, "write the figures there too")->type_name("FILE");
+  options.output.add_to(app);
   CLI11_PARSE(app, argc, argv);
+  if (const std::optional<int> status = braid::bench::run_against(options.output, argc, argv, options.rounds))
+    return *status;
   return braid::run(options);
 }

@@ -46,6 +46,10 @@ class Benches(unittest.TestCase):
                                 operations=2)
         self.assertGreater(figures["round_trip_us"], 0)
 
+    def test_wake_bench(self):
+        figures = self.measured(BIN / "wake_bench", "--messages", 3, "--idle-s", 1, operations=2)
+        self.assertGreater(figures["first_message_over_three_wakes"], 0)
+
     def test_transport_bench(self):
         figures = self.measured(BIN / "transport_bench", "--no-memif", "--trips", 100, "--milliseconds", 5, operations=4)
         self.assertGreater(figures["systems"]["shm stack"]["round_trip_us_percentiles"]["p99.9"], 0)
