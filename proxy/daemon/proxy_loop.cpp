@@ -28,7 +28,7 @@ ProxyLoop::ProxyLoop(Node& node, unsigned proxy, bool can_sleep, int control_pla
       counters_(node.counters(proxy)),
       control_plane_fd_(control_plane_fd),
       idle_(node.config().idle),
-      sleep_(worker_, counters_, can_sleep && node.config().idle.wakeups),
+      sleep_(worker_, counters_, can_sleep),
       longest_sleep_(longest_sleep(node.config())) {}
 
 void ProxyLoop::run(const std::atomic<bool>& stop) {

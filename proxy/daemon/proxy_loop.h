@@ -13,7 +13,7 @@ namespace braid::proxy {
 // Owned by the proxy's thread.
 class ProxyLoop {
  public:
-  // `can_sleep`: ProxySleep::supported(). `control_plane_fd`: an eventfd that the control plane waits on. The node and
+  // `can_sleep`: ProxySleep::supported(), and the settings want it. `control_plane_fd`: an eventfd that the control plane waits on. The node and
   // the descriptor outlive this.
   ProxyLoop(Node& node, unsigned proxy, bool can_sleep, int control_plane_fd);
 
