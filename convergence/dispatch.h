@@ -27,7 +27,7 @@ class Dispatcher {
   template <class Load>
   unsigned pick(unsigned compute_node, Load&& load) {
     if (proxies_ == 1) return 0;
-    if (policy_ == Dispatch::kFixed) return compute_node % proxies_;
+    if (policy_ == Dispatch::kFixed) return fixed(compute_node);
     unsigned picked = next_;
     next_ = next_ + 1 == proxies_ ? 0 : next_ + 1;
     if (policy_ == Dispatch::kRoundRobin) return picked;
@@ -43,13 +43,15 @@ class Dispatcher {
   }
   // The message may take the same proxy as the one before it, with which it is dispatched as one unit (CV-1, CV-11).
   bool may_stay(unsigned compute_node, unsigned proxy) const {
-    return policy_ != Dispatch::kFixed || compute_node % proxies_ == proxy;
+    return policy_ != Dispatch::kFixed || fixed(compute_node) == proxy;
   }
   unsigned pick(unsigned compute_node) {
     return pick(compute_node, [](unsigned) { return std::uint64_t{0}; });
   }
 
  private:
+  unsigned fixed(unsigned compute_node) const { return compute_node % proxies_; }
+
   Dispatch policy_;
   unsigned proxies_;
   unsigned next_;
