@@ -82,7 +82,7 @@ constexpr std::size_t kMany = 32;  // pages of one release
 struct Figures {
   Operation read_cold, read_again, write_cold, barrier, dirty, many_dirty, remote_lock, hand_off, fetch_add;
 
-  // What a barrier takes longer because of dirty pages.
+  // The additional time of a barrier for dirty pages.
   double release_us() const { return dirty.us() - barrier.us(); }
   // Of each of many pages.
   double release_of_many_us() const { return (many_dirty.us() - barrier.us()) / kMany; }

@@ -45,7 +45,8 @@ struct FaultConfig {
 };
 extern const Schema kFaultSchema;
 
-// How a proxy without work waits: it spins, then yields, then sleeps for twice as long each time.
+// How a proxy without work waits: it spins, then yields, then sleeps until it is woken; where nobody can wake it, for twice
+// as long each time.
 struct IdleConfig {
   static constexpr std::uint32_t kAutomaticSpins = 0xffff'ffff;  // RunConfig::spins() decides
   std::uint32_t spins = 200;

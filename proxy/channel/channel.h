@@ -78,7 +78,7 @@ struct PortCell {
   alignas(kCacheLine) std::atomic<std::uint32_t> credit[kMaxProxies];
 };
 
-// What limits the trains of a client (CV-11).
+// The limits of a client's trains (CV-11).
 struct TrainLimits {
   std::uint16_t messages = 1;  // 1: there are no trains
   std::uint16_t bytes = 0;     // each message from a multiple of stack::kTrainAlignment on

@@ -145,7 +145,7 @@ class SendLane {
     data_end_[ring_.produced() & (ring_.capacity() - 1)] = data_tail_;
   }
 
-  // What was pushed last, as long as messages may join it.
+  // The message or train pushed last, as long as messages may join it.
   struct Train {
     std::uint32_t at = 0;   // its descriptor
     std::uint32_t end = 0;  // behind its last entry

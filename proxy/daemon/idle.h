@@ -1,4 +1,4 @@
-// What a worker's thread does after turns without work: it spins, then yields, then sleeps. On a machine with more
+// After turns without work a worker's thread spins, then yields, then sleeps. On a machine with more
 // threads than cores a spinning thread keeps the one it waits for from running, so the spinning is short.
 //
 // Pure: the thread does what next() says.

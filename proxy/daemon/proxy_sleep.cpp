@@ -72,7 +72,7 @@ ProxySleep::Outcome ProxySleep::sleep(Instant deadline, const std::function<int(
   return protocol.outcome;
 }
 
-// Whoever rang, as far as words show it.
+// Counts the first of the wakers that the words show.
 void ProxySleep::count_wake() {
   const auto rung =
       std::find_if(words_.words.begin(), words_.words.end(), [](const WakeWord* w) { return !w->asleep(); });

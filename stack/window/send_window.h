@@ -32,7 +32,7 @@ namespace braid::stack {
 // Why a packet was retransmitted.
 enum class LossCause : std::uint8_t { kOvertaken, kTimeout, kTailProbe };
 
-// What became of retransmitted packets, as far as acknowledgements tell.
+// How many retransmissions were needed or spurious, as far as acknowledgements tell.
 struct RetransmissionVerdicts {
   std::uint64_t spurious[3] = {};  // by LossCause: an earlier transmission had arrived
   std::uint64_t needed = 0;        // the peer answered the retransmission

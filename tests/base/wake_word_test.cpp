@@ -66,7 +66,7 @@ struct SleeperRecorder {
   void withdraw() { steps.push_back(Step::kWithdraw); }
 };
 
-// What each side does, by the answer that its look gives: [1] asleep, or work found.
+// The steps of each side, by the answer of its look: [1] asleep, or work found.
 struct Programs {
   std::array<Steps, 2> waker;
   std::array<Steps, 2> sleeper;

@@ -171,7 +171,7 @@ struct TrainTest : testing::Test {
     SendDescriptor descriptor;
     std::vector<std::uint16_t> lengths;
   };
-  // What the proxy takes, after publish().
+  // All descriptors that the proxy takes after publish().
   std::vector<Taken> taken() {
     lane.publish();
     std::vector<Taken> all;

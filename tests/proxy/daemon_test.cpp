@@ -695,7 +695,8 @@ TEST_F(IdleDaemons, SleepIsNoSchedulingGap) {
   send_one(0);
 }
 
-// Whatever it says of the proxies' sleep or of its wakes: messages of others arrive, and proxies sleep when it is gone.
+// A client that writes nonsense into its wake words harms no other: messages of others arrive, and proxies sleep when it is
+// gone.
 TEST_F(IdleDaemons, NonsenseInWakeWordsHarmsOnlyItsClient) {
   begin();
   for (const std::uint32_t value : {0u, 1u, 2u, 0xffff'ffffu, 0x7fff'fffeu}) {

@@ -545,7 +545,7 @@ TEST_P(Trains, MessagesWhereNoneCanBeAreDroppedAndCorruptTheConnection) {  // CV
   EXPECT_FALSE(c_.out->corrupted());
 }
 
-// What a train brings twice is dropped message by message, also where only some of it came before.
+// Messages that a train brings a second time are dropped one by one, also where only some of them came before.
 TEST_F(Middle, TrainOverDeliveredMessagesIsDroppedWhereItOverlaps) {  // CV-10, CV-11
   const auto at = [&](std::uint32_t position) {
     return one_train([&](stack::Record& r, stack::TrainLengths&) { r.position = Position(position); });
