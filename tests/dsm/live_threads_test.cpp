@@ -3,9 +3,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <functional>
+#include <new>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -89,29 +94,53 @@ TEST(AdoptedThreads, InvalidCallsAreExplained) {
               HasSubstr("braid::dsm::barrier() was called inside parallel(): call Node::barrier() there"));
 }
 
+// Memory of all processes of a machine, and of the test.
+struct HeldRequest {
+  std::atomic<::pid_t> asker{0};     // cluster 0, from before its first access on
+  std::atomic<bool> arrived{false};  // its request is with cluster 1, which does not answer it
+};
+
+// Waits for the end of a process that another one reaps.
+void wait_for_end_of(::pid_t process) {
+  const auto ending = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
+  if (ending < 0) return;  // ended and reaped already
+  pollfd readable{.fd = ending, .events = POLLIN, .revents = 0};
+  ::poll(&readable, 1, -1);
+  ::close(ending);
+}
+
 TEST(AdoptedThreads, TwoForOneComputeNodeAreAnError) {
-  EXPECT_THAT(last_words([] {
-                constexpr std::size_t kPages = 3500;  // of the other cluster: each is a fault that waits
-                auto* const data = allocate<char>(2 * kPages * 4096, Placement::on(1));
-                std::atomic<int> ready{0};
-                const auto read_half = [&](std::size_t half) {
-                  const AdoptedThread adopted(1);
-                  for (++ready; ready < 2;) std::this_thread::yield();
-                  int sum = 0;
-                  for (std::size_t i = 0; i < kPages; ++i) {
-                    // In an order without fetching ahead. Another thread's fault may end before this one
-                    // begins, but not every time.
-                    const std::size_t p = i * 37 % kPages;
-                    sum += *static_cast<volatile char*>(data + (half * kPages + p) * 4096);
-                  }
-                  return sum;
-                };
-                if (cluster() == 1) return;
-                std::thread one(read_half, 0);
-                std::thread other(read_half, 1);
-                one.join();
-                other.join();
-              }),
+  void* const shared =
+      ::mmap(nullptr, sizeof(HeldRequest), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(shared, MAP_FAILED);
+  auto& held = *new (shared) HeldRequest;
+  LiveMachine machine{.clusters = 2, .compute = 2};
+  machine.damage = [&held](std::uint16_t, std::uint16_t to, MutableBytes) {
+    if (to != 1 || held.asker == 0) return;
+    held.arrived = true;
+    wait_for_end_of(held.asker);
+  };
+  const std::vector<Ending> endings = run_machine(machine, [&held] {
+    auto* const data = allocate<volatile char>(2 * 4096, Placement::on(1));
+    if (cluster() == 0) {
+      std::thread first([&] {
+        const AdoptedThread adopted(1);
+        held.asker = ::getpid();
+        data[0];  // waits for cluster 1
+      });
+      std::thread second([&] {
+        const AdoptedThread adopted(1);
+        while (!held.arrived) std::this_thread::yield();
+        data[4096];
+      });
+      first.join();
+      second.join();
+    }
+    return finish(0);
+  });
+  ::munmap(shared, sizeof(HeldRequest));
+  EXPECT_EQ(endings[0].exit_status, kFailureStatus) << "signal " << endings[0].signal;
+  EXPECT_THAT(endings[0].text,
               HasSubstr("compute node 1: two threads accessed shared memory for it at the same time"));
 }
 
