@@ -1,6 +1,9 @@
 #include "apps/common/arguments.h"
 
+#include <fmt/core.h>
+
 #include <CLI/CLI.hpp>
+#include <bit>
 #include <cstddef>
 #include <cstdlib>
 #include <utility>
@@ -36,6 +39,21 @@ template void Arguments::number(const std::string&, int&, const std::string&);
 template void Arguments::number(const std::string&, unsigned&, const std::string&);
 template void Arguments::number(const std::string&, std::size_t&, const std::string&);
 template void Arguments::number(const std::string&, double&, const std::string&);
+
+void Arguments::power_of_two(const std::string& option, std::size_t& value, const std::string& help,
+                             std::size_t least, std::size_t most) {
+  const CLI::Validator check(
+      [](const std::string& text) {
+        std::size_t number = 0;
+        if (!CLI::detail::lexical_cast(text, number) || std::has_single_bit(number)) return std::string();
+        return fmt::format("{} is not a power of two", text);
+      },
+      "a power of two");
+  parser_->app.add_option(option, value, help)
+      ->check(CLI::Range(least, most))
+      ->check(check)
+      ->capture_default_str();
+}
 
 void Arguments::choice(const std::string& option, std::string& value, const std::string& help,
                        const std::vector<std::string>& words) {

@@ -2,6 +2,7 @@
 // in every file that includes it.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -25,6 +26,9 @@ class Arguments {
   // A number without bounds but its type's.
   template <class T>
   void number(const std::string& option, T& value, const std::string& help);
+  // A power of two; parse_or_exit() refuses any other number, and one outside [least, most].
+  void power_of_two(const std::string& option, std::size_t& value, const std::string& help, std::size_t least,
+                    std::size_t most);
   // One of `words`.
   void choice(const std::string& option, std::string& value, const std::string& help,
               const std::vector<std::string>& words);

@@ -63,6 +63,23 @@ TEST(Gauss, RunsOnOneClusterAndIsVerified) {
   }
 }
 
+TEST(Fft, RunsOnOneClusterAndIsVerified) {
+  for (const char* compute : {"1", "3"}) {
+    for (const char* points : {"4", "8", "16", "32768"}) {  // fewer rows than compute nodes; squares and not
+      const Outcome r = run(std::string("BRAID_COMPUTE=") + compute + " " BRAID_FFT " --points " + points);
+      EXPECT_EQ(r.status, 0) << r.text;
+      EXPECT_THAT(r.text, MatchesRegex(std::string("fft: ") + points + " points, " + compute +
+                                       " compute nodes: 0\\.[0-9]* s, verified\n"));
+    }
+  }
+}
+
+TEST(Fft, RefusesANumberOfPointsThatIsNoPowerOfTwo) {
+  const Outcome r = run(BRAID_FFT " --points 1000");
+  EXPECT_EQ(r.status, 2);
+  EXPECT_THAT(r.text, HasSubstr("--points: 1000 is not a power of two"));
+}
+
 TEST(Tsp, RunsOnOneClusterAndIsVerified) {
   for (const char* compute : {"1", "3"}) {
     for (const char* arguments : {"", " --cities 3", " --cities 11 --seed 2", " --depth 1", " --depth 6"}) {
@@ -109,7 +126,8 @@ TEST(Programs, RefuseBadArgumentsWithStatusTwo) {
   };
   for (const auto& [program, option] :
        {Program{BRAID_GAUSS, "--size"}, Program{BRAID_JACOBI, "--size"}, Program{BRAID_MATMUL, "--size"},
-        Program{BRAID_TSP, "--cities"}, Program{BRAID_WATER, "--molecules"}}) {
+        Program{BRAID_TSP, "--cities"}, Program{BRAID_WATER, "--molecules"},
+        Program{BRAID_FFT, "--points"}}) {
     const Outcome size = run(program + " " + option + " 0");
     EXPECT_EQ(size.status, 2);
     EXPECT_THAT(size.text, HasSubstr(option));

@@ -75,6 +75,12 @@ TEST_F(BraidRun, RunsWater) {
   expect_verified({"--clusters", "3", "--compute", "1"}, {BRAID_WATER, "--molecules", "65"});
 }
 
+TEST_F(BraidRun, RunsFft) {
+  expect_verified({"--clusters", "2", "--compute", "2", "--proxies", "2"}, {BRAID_FFT});
+  // A number of rows that the compute nodes do not divide, and pages that several of them share.
+  expect_verified({"--clusters", "3", "--compute", "1"}, {BRAID_FFT, "--points", "2048"});
+}
+
 TEST_F(BraidRun, RunsOnOneCluster) {
   expect_verified({"--clusters", "1"}, kJacobi);
 }
