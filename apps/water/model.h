@@ -6,10 +6,11 @@
 #pragma once
 
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
+
+#include "apps/common/sum.h"
 
 namespace braid::apps::water {
 
@@ -18,26 +19,6 @@ inline constexpr std::size_t kAtoms = 3;  // oxygen, then the hydrogens
 inline constexpr std::size_t kOrders = 7;
 
 using Vector = std::array<double, 3>;
-
-// A sum whose terms are rounded to the same fine grid before they are added: the order of the additions does
-// not matter, so however many add to it, the result is the same to the last bit.
-class Sum {
- public:
-  void add(double term) { grid_points_ += to_grid(term); }
-  void add(const Sum& other) { grid_points_ += other.grid_points_; }
-  double value() const {
-    return static_cast<double>(static_cast<std::int64_t>(grid_points_)) / kPointsPerUnit;
-  }
-  bool operator==(const Sum&) const = default;
-
- private:
-  // Forces are thousands of units and energies of all molecules millions at most: 2^31 times as much fits.
-  static constexpr double kPointsPerUnit = 0x1.0p32;
-  static std::uint64_t to_grid(double term) {
-    return static_cast<std::uint64_t>(std::llrint(term * kPointsPerUnit));
-  }
-  std::uint64_t grid_points_ = 0;  // two's complement, which may wrap around
-};
 using VectorSum = std::array<Sum, 3>;
 
 struct Molecule {

@@ -13,12 +13,12 @@
 
 namespace {
 
+using braid::apps::Sum;
 using braid::apps::water::Energies;
 using braid::apps::water::kAtoms;
 using braid::apps::water::kOrders;
 using braid::apps::water::Model;
 using braid::apps::water::Molecule;
-using braid::apps::water::Sum;
 using braid::dsm::Node;
 using braid::dsm::Range;
 

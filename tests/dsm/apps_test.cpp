@@ -3,13 +3,19 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/common/program.h"
+#include "apps/common/sum.h"
+#include "apps/unstructured/mesh.h"
 
 namespace {
 
@@ -120,14 +126,92 @@ TEST(Water, KeepsItsEnergy) {
   EXPECT_LT(std::abs(std::stod(r.text.substr(at + 6))), 2e-6) << r.text;
 }
 
+TEST(Unstructured, RunsOnOneClusterAndIsVerified) {
+  for (const char* compute : {"1", "3"}) {
+    // The paper's mesh; fewer mesh nodes than compute nodes; every pair an edge.
+    for (const char* mesh : {"", " --nodes 2 --edges 1", " --nodes 20 --edges 190 --iterations 3"}) {
+      const Outcome r = run(std::string("BRAID_COMPUTE=") + compute + " " BRAID_UNSTRUCTURED + mesh);
+      EXPECT_EQ(r.status, 0) << r.text;
+      EXPECT_THAT(r.text,
+                  MatchesRegex(std::string("unstructured: [0-9]* nodes, [0-9]* edges, . iterations, ") +
+                               compute + " compute nodes, .*: 0\\.[0-9]* s, verified\n"));
+    }
+  }
+}
+
+// What flows along the edges evens the values out; an unstable step would make the changes grow.
+TEST(Unstructured, ChangesBecomeSmaller) {
+  const Outcome r = run(BRAID_UNSTRUCTURED " --nodes 300 --edges 1800 --iterations 100");
+  ASSERT_EQ(r.status, 0) << r.text;
+  double first = 0, last = 0;
+  const std::size_t at = r.text.find("change ");
+  ASSERT_NE(at, std::string::npos) << r.text;
+  ASSERT_EQ(std::sscanf(r.text.c_str() + at, "change %lf to %lf", &first, &last), 2) << r.text;
+  EXPECT_GT(first, 0);
+  EXPECT_LT(last, first / 10);
+}
+
+TEST(Unstructured, RefusesAMeshThatCannotBe) {
+  for (const auto& [edges, allowed] : {std::pair{"8", "9 to 45"}, {"46", "9 to 45"}}) {
+    const Outcome r = run(std::string(BRAID_UNSTRUCTURED " --nodes 10 --edges ") + edges);
+    EXPECT_EQ(r.status, 2);
+    EXPECT_THAT(r.text, HasSubstr(std::string("--edges: a mesh of 10 nodes has ") + allowed + " edges, not " +
+                                  edges));
+  }
+}
+
+TEST(Mesh, HasExactlyItsEdgesIsInOnePieceAndLocal) {
+  using braid::apps::unstructured::draw_mesh;
+  for (const auto& [nodes, edges] :
+       {std::pair<std::size_t, std::size_t>{2800, 17377}, {2, 1}, {30, 29}, {12, 66}}) {
+    const braid::apps::unstructured::Mesh mesh = draw_mesh(nodes, edges, 7);
+    ASSERT_EQ(mesh.edges.size(), edges);
+    std::set<std::pair<std::uint32_t, std::uint32_t>> pairs;
+    std::vector<std::uint32_t> piece(nodes);
+    std::iota(piece.begin(), piece.end(), 0u);
+    const auto piece_of = [&](std::uint32_t i) {
+      while (piece[i] != i) i = piece[i];
+      return i;
+    };
+    for (const auto& edge : mesh.edges) {
+      ASSERT_LT(edge.a, edge.b);
+      ASSERT_LT(edge.b, nodes);
+      pairs.insert({edge.a, edge.b});
+      piece[piece_of(edge.a)] = piece_of(edge.b);
+    }
+    EXPECT_EQ(pairs.size(), edges);
+    for (std::uint32_t i = 0; i < nodes; ++i) EXPECT_EQ(piece_of(i), piece_of(0));
+    EXPECT_EQ(std::accumulate(mesh.degree.begin(), mesh.degree.end(), std::size_t{0}), 2 * edges);
+    if (nodes != 2800) continue;
+    // As in a mesh of tetrahedra: edges join neighbours, and no node has very many.
+    for (const auto& edge : mesh.edges) EXPECT_LT(edge.length, 2.3);
+    EXPECT_LE(*std::max_element(mesh.degree.begin(), mesh.degree.end()), 26u);
+    EXPECT_NE(draw_mesh(nodes, edges, 8).edges[0].length, mesh.edges[0].length);
+  }
+}
+
+TEST(Sum, DoesNotDependOnTheOrder) {
+  const std::vector<double> terms = {1e6, -3.14159, 1e-7, 0.1, -1e6, 2.0 / 3};
+  braid::apps::Sum forward, backward;
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    forward.add(terms[i]);
+    backward.add(terms[terms.size() - 1 - i]);
+  }
+  EXPECT_EQ(forward, backward);
+  EXPECT_NEAR(forward.value(), 0.1 + 2.0 / 3 - 3.14159 + 1e-7, 1e-8);
+  for (const double term : terms) forward.subtract(braid::apps::Sum::of(term));
+  EXPECT_EQ(forward.value(), 0);
+  EXPECT_EQ(braid::apps::Sum::of_grid_points(backward.grid_points()), backward);
+}
+
 TEST(Programs, RefuseBadArgumentsWithStatusTwo) {
   struct Program {
     std::string path, size;
   };
   for (const auto& [program, option] :
        {Program{BRAID_GAUSS, "--size"}, Program{BRAID_JACOBI, "--size"}, Program{BRAID_MATMUL, "--size"},
-        Program{BRAID_TSP, "--cities"}, Program{BRAID_WATER, "--molecules"},
-        Program{BRAID_FFT, "--points"}}) {
+        Program{BRAID_TSP, "--cities"}, Program{BRAID_WATER, "--molecules"}, Program{BRAID_FFT, "--points"},
+        Program{BRAID_UNSTRUCTURED, "--nodes"}}) {
     const Outcome size = run(program + " " + option + " 0");
     EXPECT_EQ(size.status, 2);
     EXPECT_THAT(size.text, HasSubstr(option));

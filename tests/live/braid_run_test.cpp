@@ -81,6 +81,12 @@ TEST_F(BraidRun, RunsFft) {
   expect_verified({"--clusters", "3", "--compute", "1"}, {BRAID_FFT, "--points", "2048"});
 }
 
+TEST_F(BraidRun, RunsUnstructured) {
+  expect_verified({"--clusters", "2", "--compute", "2", "--proxies", "2"}, {BRAID_UNSTRUCTURED});
+  expect_verified({"--clusters", "3", "--compute", "1"},
+                  {BRAID_UNSTRUCTURED, "--nodes", "301", "--edges", "1803", "--iterations", "2"});
+}
+
 TEST_F(BraidRun, RunsOnOneCluster) {
   expect_verified({"--clusters", "1"}, kJacobi);
 }

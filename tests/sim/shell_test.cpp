@@ -1029,7 +1029,8 @@ TEST_P(Apps, RequestsAndClocksAreEqualInEveryRun) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, Apps,
-                         testing::Values(App{"fft", {"--points", "2048"}}, App{"gauss", {"--size", "48"}},
+                         testing::Values(App{"unstructured", {"--nodes", "200", "--edges", "1200"}},
+                                         App{"fft", {"--points", "2048"}}, App{"gauss", {"--size", "48"}},
                                          App{"jacobi", {"--size", "64"}},
                                          App{"jacobi", {"--size", "64", "--intra", "tbb"}},
                                          App{"matmul", {"--size", "48"}},
