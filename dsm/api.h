@@ -243,9 +243,8 @@ T* allocate(std::size_t count, Placement placement = {}) {
 // and after it makes all writes visible everywhere. The initial threads of all clusters make the same calls.
 void parallel(const std::function<void(Node&)>& body);
 
-// read(2), write(2), fread(3) and fwrite(3) for shared and private memory: the same results and the same errno.
-// A read() from a pipe or a socket returns what is available, as read(2) does. A size * count that exceeds size_t
-// ends the program with a message.
+// read(2), write(2), fread(3) and fwrite(3), which take shared memory under their own names, too (docs/PROGRAMS.md). A
+// size * count that exceeds size_t ends the program with a message.
 ssize_t read(int fd, void* buffer, std::size_t bytes);
 ssize_t write(int fd, const void* buffer, std::size_t bytes);
 std::size_t fread(void* buffer, std::size_t size, std::size_t count, std::FILE* file);

@@ -11,6 +11,7 @@
 #include "dsm/program/forked_host.h"
 #include "dsm/program/heap.h"
 #include "dsm/program/host.h"
+#include "dsm/program/system_calls.h"
 #include "dsm/threads.h"
 
 namespace braid::dsm {
@@ -67,6 +68,7 @@ void join(std::unique_ptr<Host> host) {
   check_not_joined();
   static const int prepared = ::pthread_atfork(nullptr, nullptr, enter_child);
   CHECK_EQ(prepared, 0);
+  prepare_system_calls();
   delete host_of_child;
   host_of_child = new ForkedHost(host->shape());
   the_host = host.release();

@@ -268,7 +268,7 @@ TEST(Faults, RequestsNameThePageAndTheAccess) {
               ElementsAre(std::pair(2, false), std::pair(2, true), std::pair(6, true), std::pair(6, false)));
 }
 
-// dsm::read() and dsm::fwrite() copy through private memory, so they fault like other accesses.
+// read() and fwrite() of shared memory copy through private memory, so they fault like other accesses.
 TEST(Faults, FileTransfersFault) {
   ShellMachine machine({.clusters = 2, .compute = 1});
   expect_runs(machine, [] {
@@ -282,9 +282,9 @@ TEST(Faults, FileTransfersFault) {
       node.barrier();
       if (node.id() == 0) {
         std::FILE* const file = std::tmpfile();
-        right = dsm::fwrite(bytes, 1, kBytes, file) == kBytes && std::fflush(file) == 0;
+        right = std::fwrite(bytes, 1, kBytes, file) == kBytes && std::fflush(file) == 0;
         right = right && ::lseek(::fileno(file), 0, SEEK_SET) == 0;
-        right = right && dsm::read(::fileno(file), bytes + 1, kBytes - 1) == kBytes - 1;
+        right = right && ::read(::fileno(file), bytes + 1, kBytes - 1) == kBytes - 1;
         std::fclose(file);
       }
       node.barrier();
