@@ -176,6 +176,15 @@ constexpr Setting kRun[] = {
              "what each waits for; 0: never",
          .most = kDayMs / 1000,
          .scope = Scope::kLive}),
+    declare<&C::watchdog_hint_s>(
+        {.name = "watchdog_hint_s",
+         .option = "--watchdog-hint",
+         .unit = "s",
+         .help =
+             "print what each compute node waits for when nothing has moved for this time, s, and go on; 0: never",
+         .reason = "much longer than waits for a lost packet are",
+         .most = kDayMs / 1000,
+         .scope = Scope::kLive}),
     declare<&C::misdirect>(
         {.name = "misdirect",
          .option = "--misdirect",

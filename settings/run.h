@@ -53,7 +53,8 @@ struct RunConfig {
   std::uint32_t window_kib = 256;  // of each connection between two clusters
   Protect protection = Protect::kAuto;
   std::uint32_t start_timeout_ms = 20'000;
-  std::uint32_t watchdog_s = 0;  // 0: none
+  std::uint32_t watchdog_s = 0;        // 0: none
+  std::uint32_t watchdog_hint_s = 30;  // 0: none
   bool misdirect = false;
   TransportConfig transport = {.mtu_bytes = 0};
   FaultConfig faults;

@@ -69,8 +69,9 @@ namespace {
 #define BRAID_EACH_CALL(X)                                                                                   \
   X(read)                                                                                                    \
   X(pread)                                                                                                   \
-  X(pread64) X(readv) X(preadv) X(preadv64) X(recv) X(recvfrom) X(recvmsg) X(write) X(pwrite) X(pwrite64)    \
-      X(writev) X(pwritev) X(pwritev64) X(send) X(sendto) X(sendmsg) X(fread) X(fread_unlocked) X(fwrite)    \
+  X(pread64)                                                                                                 \
+  X(readv) X(preadv) X(preadv64) X(recv) X(recvfrom) X(recvmsg) X(write) X(pwrite) X(pwrite64) X(writev)     \
+      X(pwritev) X(pwritev64) X(send) X(sendto) X(sendmsg) X(fread) X(fread_unlocked) X(fwrite)              \
           X(fwrite_unlocked) X(fputs) X(puts) X(setvbuf) X(stat) X(stat64) X(lstat) X(lstat64) X(fstat)      \
               X(fstat64) X(fstatat) X(fstatat64) X(statfs) X(fstatfs) X(getcwd) X(readlink) X(gethostname)   \
                   X(uname) X(getrusage) X(times) X(getrandom) X(pipe) X(pipe2) X(socketpair) X(poll) X(open) \

@@ -35,8 +35,10 @@ struct Seen {
   std::uint64_t progress;
 };
 
+constexpr Duration kHint = 30_s;
+
 TEST(Watchdog, ReportsOnceWhenAllHaveWaitedForTheLimit) {
-  Watchdog watchdog(3_s);
+  Watchdog watchdog(kHint, 3_s);
   watchdog.start(at(0_s));
   const Instant told = tells(watchdog, at(60_s), [](Instant) { return Seen{true, 0}; });
   EXPECT_GE(told, at(3_s));
@@ -45,7 +47,7 @@ TEST(Watchdog, ReportsOnceWhenAllHaveWaitedForTheLimit) {
 }
 
 TEST(Watchdog, ProgressRestartsTheTime) {
-  Watchdog watchdog(3_s);
+  Watchdog watchdog(kHint, 3_s);
   watchdog.start(at(0_s));
   // Something happens every 2 s until 20 s have passed.
   const Instant told = tells(watchdog, at(60_s), [](Instant now) {
@@ -56,7 +58,7 @@ TEST(Watchdog, ProgressRestartsTheTime) {
 }
 
 TEST(Watchdog, ComputingIsNotWaiting) {
-  Watchdog watchdog(3_s);
+  Watchdog watchdog(kHint, 3_s);
   watchdog.start(at(0_s));
   const Instant told = tells(watchdog, at(60_s), [](Instant now) { return Seen{now > at(40_s), 0}; });
   EXPECT_GE(told, at(43_s));
@@ -64,28 +66,43 @@ TEST(Watchdog, ComputingIsNotWaiting) {
 }
 
 TEST(Watchdog, HintsOnceUntilSomethingHappensAndNeverEndsARunWithoutALimit) {
-  Watchdog watchdog(0_s);
+  Watchdog watchdog(kHint, 0_s);
   watchdog.start(at(0_s));
   const auto see = [](Instant now) { return Seen{true, now < at(200_s) ? 0u : 1u}; };
   const Instant first = finds(Finding::kHint, watchdog, at(150_s), see);
-  EXPECT_GE(first, at(0_s) + Watchdog::kHint);
-  EXPECT_LE(first, at(0_s) + Watchdog::kHint + Watchdog::kInterval);
+  EXPECT_GE(first, at(0_s) + kHint);
+  EXPECT_LE(first, at(0_s) + kHint + Watchdog::kInterval);
   EXPECT_EQ(finds(Finding::kHint, watchdog, at(200_s), see), Instant::never()) << "once";
   const Instant second = finds(Finding::kHint, watchdog, at(400_s), see);
-  EXPECT_GE(second, at(200_s) + Watchdog::kHint);
+  EXPECT_GE(second, at(200_s) + kHint);
   EXPECT_EQ(finds(Finding::kEnd, watchdog, at(1000_s), see), Instant::never());
 }
 
 TEST(Watchdog, HintsBeforeALongLimit) {
-  Watchdog watchdog(60_s);
+  Watchdog watchdog(kHint, 60_s);
   watchdog.start(at(0_s));
   const auto see = [](Instant) { return Seen{true, 0}; };
   EXPECT_LT(finds(Finding::kHint, watchdog, at(100_s), see), at(31_s));
   EXPECT_GE(finds(Finding::kEnd, watchdog, at(100_s), see), at(60_s));
 }
 
+TEST(Watchdog, NeverHintsIfThatIsSwitchedOff) {
+  Watchdog watchdog(0_s, 60_s);
+  watchdog.start(at(0_s));
+  std::size_t hints = 0;
+  Instant end = Instant::never();
+  while (end == Instant::never()) {
+    const Instant now = watchdog.next_deadline();
+    const Finding found = watchdog.look(now, true, 0);
+    if (found == Finding::kHint) ++hints;
+    if (found == Finding::kEnd) end = now;
+  }
+  EXPECT_EQ(hints, 0u);
+  EXPECT_GE(end, at(60_s));
+}
+
 TEST(Watchdog, HasNoDeadlineBeforeTheStartAndAfterStop) {
-  Watchdog stopped(3_s);
+  Watchdog stopped(kHint, 3_s);
   EXPECT_EQ(stopped.next_deadline(), Instant::never()) << "before it is started";
   stopped.start(at(0_s));
   EXPECT_EQ(stopped.next_deadline(), at(0_s));

@@ -56,7 +56,7 @@ class Supervisor {
         children_(std::move(children)),
         launcher_(options),
         timeline_(monotonic_now(), Duration::ms(config_.start_timeout_ms)),
-        watchdog_(Duration::s(config_.watchdog_s)) {}
+        watchdog_(Duration::s(config_.watchdog_hint_s), Duration::s(config_.watchdog_s)) {}
 
   RunReport run() {
     if (Result<void> done = start_daemons(); !done) fail(Cause::kRunCannotContinue, done.error().text);
@@ -136,9 +136,9 @@ class Supervisor {
       case Watchdog::Finding::kHint:
         ask_for_waits();
         return children_.output().report(fmt::format(
-            "for {:.0f} s every compute node has waited and nothing has moved; {}. The run continues; --watchdog ends a "
+            "for {} s every compute node has waited and nothing has moved; {}. The run continues; --watchdog ends a "
             "run without progress",
-            Watchdog::kHint.s(), describe_stall()));
+            config_.watchdog_hint_s, describe_stall()));
       case Watchdog::Finding::kEnd:
         ask_for_waits();
         return fail(

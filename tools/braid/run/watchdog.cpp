@@ -18,7 +18,7 @@ Watchdog::Finding Watchdog::look(Instant now, bool all_wait, std::uint64_t progr
     stop();
     return Finding::kEnd;
   }
-  if (hinted_ || unchanged < kHint) return Finding::kNothing;
+  if (hinted_ || hint_ == Duration() || unchanged < hint_) return Finding::kNothing;
   hinted_ = true;
   return Finding::kHint;
 }

@@ -13,17 +13,14 @@ class Watchdog {
   // It looks so often; a moment in which somebody computes between two looks still shows as progress.
   static constexpr Duration kInterval = 200_ms;
 
-  // Much longer than waits for a lost packet are.
-  static constexpr Duration kHint = 30_s;
-
   enum class Finding : std::uint8_t {
     kNothing,
     kHint,  // once, until something happens again
     kEnd,   // the limit has come; it has stopped
   };
 
-  // `limit` 0: there is none.
-  explicit Watchdog(Duration limit) : limit_(limit) {}
+  // `hint` or `limit` 0: there is none.
+  Watchdog(Duration hint, Duration limit) : hint_(hint), limit_(limit) {}
 
   void start(Instant now);
   void stop() { look_at_ = Instant::never(); }
@@ -33,6 +30,7 @@ class Watchdog {
   [[nodiscard]] Finding look(Instant now, bool all_wait, std::uint64_t progress);
 
  private:
+  const Duration hint_;
   const Duration limit_;
   Instant look_at_ = Instant::never();
   Instant unchanged_since_;
