@@ -77,6 +77,7 @@ class Agenda {
   }
   bool any_ready() const { return any(&Word::ready); }
   bool any_changed() const { return any(&Word::changed); }
+  bool any_finished() const { return any(&Word::finished); }
 
   // The entries that are ready, each once: from `first` on, then those before it. What becomes ready
   // meanwhile may be left out.

@@ -36,10 +36,10 @@ class PlainDatagrams {
 
   // --- the worker's thread
 
+  bool any_outgoing() const { return outgoing_.read_available() > 0; }
   // Hands each datagram that should leave to f(datagram). Returns how many.
   template <class F>
   int drain_outgoing(F&& f) {
-    if (outgoing_.read_available() == 0) return 0;  // an empty place to take one to costs more than the look
     int drained = 0;
     for (PlainDatagram d; outgoing_.pop(d); ++drained) f(d);
     return drained;

@@ -93,6 +93,7 @@ class PortTable {
   // A packet was not delivered whole and stays unacknowledged: what was delivered of it will come again, and is
   // no sign that a sender made it up.
   void packet_turned_away() { turned_away_ = true; }
+  bool any_unpublished() const { return !rung_.empty(); }
   // Clients see what was delivered since the last call.
   void publish();
 

@@ -22,6 +22,7 @@ Relays::Relays(const ProxyStates& states) : states_(states), slots_(kMaxBorrowed
 void Relays::connect(unsigned other, Relay* lend, Relay* borrow) {
   peers_[other].lend = lend;
   peers_[other].borrow = borrow;
+  connected_ |= 1u << other;
   peers_[other].lent.reserve(kMaxLent);
 }
 

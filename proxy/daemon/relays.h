@@ -39,7 +39,8 @@ class Relays {
   // Messages that proxy `other` shall send for this one go into `lend`, those that this one shall send for it
   // come out of `borrow`.
   void connect(unsigned other, Relay* lend, Relay* borrow);
-  bool connected(unsigned other) const { return peers_[other].lend != nullptr; }
+  // One bit for each proxy that is connected.
+  std::uint32_t connected() const { return connected_; }
 
   // --- lending
 
@@ -118,6 +119,7 @@ class Relays {
 
   const ProxyStates& states_;
   std::array<Peer, kMaxProxies> peers_{};
+  std::uint32_t connected_ = 0;
   std::uint32_t generation_ = 0;  // how often this proxy was fenced
   std::vector<Slot> slots_;
   std::vector<Slot*> free_;

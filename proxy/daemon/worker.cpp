@@ -1,6 +1,7 @@
 #include "proxy/daemon/worker.h"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -26,40 +27,42 @@ Worker::Worker(const stack::StackConfig& config, std::vector<LinkQueue> queues, 
       queues_(std::move(queues), config.interfaces.size(), stack_.frame_bytes()),
       counters_(counters),
       states_(states),
+      own_state_(states[config.local.proxy.value()]),
       paths_(stack_),
       relays_(states),
-      ports_(max_ports, states[config.local.proxy.value()].writing, counters),
+      ports_(max_ports, own_state_.writing, counters),
       last_turn_(now) {}
 
-bool Worker::begin(Instant now) {
-  const ProxyState& state = states_[self()];
-  if (state.fenced.load(std::memory_order_acquire)) {
-    // The others have given it up, and not yet cut it off from what they share.
-    if (!state.isolated.load(std::memory_order_acquire)) return false;
-    start_anew(now);
-  }
-  beat();
-  stack_.begin_turn(now);
+bool Worker::resume(Instant now) {
+  // The others have given it up, and not yet cut it off from what they share.
+  if (!own_state_.isolated.load(std::memory_order_acquire)) return false;
+  start_anew(now);
   return true;
 }
 
+// A turn in which nothing happens is the most frequent one, and each part of it delays the message that comes next.
+// So it makes no call that a look at one word can save.
 int Worker::do_work(Instant now) {
   if (!begin(now)) return 0;
-  if (const Duration gap = now - last_turn_; gap > kSchedulingGap) {
+  if (const Duration gap = now - last_turn_; gap > kSchedulingGap) [[unlikely]] {
     stack_.on_scheduling_gap(now, gap);
     counters_.scheduling_gaps.add();
   }
   last_turn_ = now;
-  int served = obey_commands(now);
-  if (served > 0) told_ = true;
+  int served = 0;
+  if (mailbox_.has_commands()) [[unlikely]] {
+    served = obey_commands(now);
+    told_ = true;
+  }
   int work = receive(now);
-  ports_.publish();
+  if (ports_.any_unpublished()) ports_.publish();
   NoMeter none;
   if (taking_) served += take_descriptors(none);
-  served += run_relays();
-  work += send_datagrams(now);
-  work += transmit(now);
-  served += finish();
+  if (relays_.connected() != 0) served += run_relays();
+  if (datagrams_.any_outgoing()) [[unlikely]]
+    work += send_datagrams(now);
+  if (stack_.wants_to_transmit(now)) work += transmit(now);
+  if (has_finished()) served += finish();
   if (served > 0) served_ = true;
   work += served;
   if (paths_.draining()) end_drains(now);
@@ -83,18 +86,21 @@ int Worker::do_work(Instant now) {
 // event.
 void Worker::end_unit(Instant now) {
   ports_.publish();
-  while (transmit(now) > 0) {
-  }
+  transmit_all(now);
   finish();
   if (paths_.draining()) end_drains(now);
   if (stack_.agenda().any_changed() || waiting_.any_stranded()) {
     stack_.agenda().clear_changed();
     watch_paths(now);
-    while (transmit(now) > 0) {  // what was stranded, or taken back
-    }
+    transmit_all(now);  // what was stranded, or taken back
   }
   if (channels_.awaited()) answer_awaited();
   if (mailbox_.any_reported()) mailbox_.publish();
+}
+
+void Worker::transmit_all(Instant now) {
+  while (stack_.wants_to_transmit(now) && transmit(now) > 0) {
+  }
 }
 
 void Worker::about_to_sleep(Instant now) {
@@ -104,7 +110,7 @@ void Worker::about_to_sleep(Instant now) {
 }
 
 bool Worker::can_be_woken() {
-  return !states_[self()].fenced.load(std::memory_order_relaxed) && !stack_.wants_to_transmit(last_turn_) &&
+  return !own_state_.fenced.load(std::memory_order_relaxed) && !stack_.wants_to_transmit(last_turn_) &&
          !waiting_.any_stranded() && !waiting_.any_deferred() && !channels_.awaited() &&
          !mailbox_.any_reported() && !paths_.draining();
 }
@@ -145,11 +151,10 @@ void Worker::start_anew(Instant now) {
   ports_.clear();
   last_turn_ = now;
   mailbox_.report(ProxyResumed{});
-  ProxyState& state = states_[self()];
-  state.writing.store(0, std::memory_order_relaxed);
-  state.reaches.store(0, std::memory_order_relaxed);
-  state.isolated.store(false, std::memory_order_relaxed);
-  state.fenced.store(false, std::memory_order_release);
+  own_state_.writing.store(0, std::memory_order_relaxed);
+  own_state_.reaches.store(0, std::memory_order_relaxed);
+  own_state_.isolated.store(false, std::memory_order_relaxed);
+  own_state_.fenced.store(false, std::memory_order_release);
 }
 
 bool Worker::all_acknowledged() const {
@@ -275,8 +280,8 @@ void Worker::dispatch_list(stack::OutMessage* list, bool maybe_duplicates) {
 
 int Worker::run_relays() {
   int work = 0;
-  for (unsigned p = 0; p < proxies(); ++p) {
-    if (!relays_.connected(p)) continue;
+  for (std::uint32_t left = relays_.connected(); left != 0; left &= left - 1) {
+    const auto p = static_cast<unsigned>(std::countr_zero(left));
     for (; const std::optional<Relays::Returned> returned = relays_.poll_returned(p); ++work) {
       Outgoing& m = *returned->message;
       if (returned->outcome == RelayReturn::Outcome::kNoWay) {
@@ -294,7 +299,6 @@ int Worker::run_relays() {
 }
 
 int Worker::transmit(Instant now) {
-  if (!stack_.wants_to_transmit(now)) return 0;
   return queues_.transmit([&](LinkId link, MutableBytes room) {
     const std::size_t length = stack_.poll_transmit(now, link, room);
     if (length > 0) counters_.frame_bytes_sent.add(length);
@@ -349,7 +353,7 @@ void Worker::watch_paths(Instant now) {
   carry_out_paths();
   if (paths_.refused_peer()) refused_peer_.store(true, std::memory_order_relaxed);
   const std::uint64_t reached = paths_.reached();
-  std::atomic<std::uint64_t>& told = states_[self()].reaches;
+  std::atomic<std::uint64_t>& told = own_state_.reaches;
   if (reached != told.load(std::memory_order_relaxed)) told.store(reached, std::memory_order_relaxed);
   paths_.recall_waiting([&](ClusterId cluster) {
     return std::any_of(states_.begin(), states_.begin() + proxies(),

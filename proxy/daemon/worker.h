@@ -86,7 +86,7 @@ class Worker {
   template <class Meter>
   void do_rest(Instant now, Meter& meter);
   // It had no work, and its thread runs.
-  void beat() { states_[self()].heartbeat.store(++turns_, std::memory_order_relaxed); }
+  void beat() { own_state_.heartbeat.store(++turns_, std::memory_order_relaxed); }
   // Since the last call: it has freed room in a client's channel.
   bool take_released() { return channels_.take_released(); }
   // Proxies, one bit each, that this one has given work for do_rest() since the last call.
@@ -160,7 +160,15 @@ class Worker {
 
  private:
   // A turn, or a unit of work, begins. False: this proxy was fenced, and may do nothing yet.
-  bool begin(Instant now);
+  bool begin(Instant now) {
+    if (own_state_.fenced.load(std::memory_order_acquire) && !resume(now)) [[unlikely]]
+      return false;
+    beat();
+    stack_.begin_turn(now);
+    return true;
+  }
+  // It was fenced. True: it has dropped everything that it had, and goes on.
+  [[gnu::noinline]] bool resume(Instant now);
   void end_unit(Instant now);
   void start_anew(Instant now);
 
@@ -216,7 +224,13 @@ class Worker {
   void dispatch(Outgoing& message);
   void dispatch_list(stack::OutMessage* list, bool maybe_duplicates);
   int run_relays();
+  // The stack wants to transmit.
   int transmit(Instant now);
+  void transmit_all(Instant now);
+  // finish() has something to do.
+  bool has_finished() {
+    return stack_.agenda().any_finished() || waiting_.any_deferred() || channels_.release_due();
+  }
   int finish();
   void finish(Outgoing& message);
   void fail(Outgoing& message);
@@ -243,6 +257,7 @@ class Worker {
   LinkQueues queues_;
   ProxyCounters& counters_;
   ProxyStates& states_;
+  ProxyState& own_state_;
   Handoffs handoffs_;
   PathMonitor paths_;
   Relays relays_;

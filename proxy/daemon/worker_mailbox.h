@@ -37,11 +37,10 @@ class WorkerMailbox {
 
   // --- the worker's thread
 
+  bool has_commands() const { return commands_.read_available() > 0; }
   // Hands each command to obey(command); how many there were. All of them have taken effect then.
   template <class Obey>
   int take_commands(Obey&& obey) {
-    // An empty place to take one to costs more than the look.
-    if (commands_.read_available() == 0) return 0;
     int taken = 0;
     for (WorkerCommand command; commands_.pop(command); ++taken) obey(command);
     if (taken > 0) obeyed_.store(obeyed_.load(std::memory_order_relaxed) + taken, std::memory_order_release);

@@ -18,7 +18,7 @@ template <class Meter>
 void Worker::do_frame(Instant now, LinkId link, ByteView frame, Meter& meter) {
   if (!begin(now)) return;
   last_turn_ = now;
-  (void)obey_commands(now);
+  if (mailbox_.has_commands()) (void)obey_commands(now);
   receive_frame(now, link, frame, true, meter);
   end_unit(now);
 }
@@ -27,7 +27,7 @@ template <class Meter>
 bool Worker::do_descriptor(Instant now, unsigned endpoint, unsigned lane, Meter& meter) {
   if (!begin(now)) return false;
   last_turn_ = now;
-  (void)obey_commands(now);
+  if (mailbox_.has_commands()) (void)obey_commands(now);
   int taken = 0;
   for (Channel* channel : channels_.all())
     if (taken == 0 && channel->endpoint == endpoint && channel->lane == lane && channel->takes_descriptors())
