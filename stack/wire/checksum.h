@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/bytes.h"
 
@@ -36,6 +37,18 @@ constexpr std::uint64_t checksum_combine(std::uint64_t a, std::uint64_t b) {
 // is that of the copy.
 [[nodiscard]] std::uint64_t copy_and_sum(std::byte* destination, const std::byte* source, std::size_t n,
                                          std::uint64_t sum = 0);
+
+// How long runs are summed, `n` bytes of them, a multiple of 32: alone, or with a copy. Chosen by what the processor
+// has when the program starts.
+struct ChecksumRuns {
+  const char* instructions;
+  std::uint64_t (*sum)(const std::byte* source, std::byte* destination, std::size_t n);
+  std::uint64_t (*copy)(const std::byte* source, std::byte* destination, std::size_t n);
+};
+// Those that this processor can execute; the last is the one in use.
+std::span<const ChecksumRuns> checksum_runs();
+// Returns the one that was in use before. For tests and benchmarks, in which one thread runs.
+ChecksumRuns use_checksum_runs(const ChecksumRuns& runs);
 
 // Down to 16 bits, not complemented. Over a message that contains a right checksum this is 0xffff.
 constexpr std::uint16_t checksum_fold(std::uint64_t sum) {

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "wire_bytes.h"
 
 namespace braid::stack {
@@ -14,23 +16,43 @@ std::uint16_t checksum_of(ByteView message) {
   return swapped(checksum_field(checksum_add(0, message)));
 }
 
-TEST(Checksum, ExampleOfRfc1071IsRight) {
+// Every test runs with each way to sum long runs that this processor has.
+class Checksum : public testing::TestWithParam<ChecksumRuns> {
+ protected:
+  Checksum() : before_(use_checksum_runs(GetParam())) {}
+  ~Checksum() override { use_checksum_runs(before_); }
+
+ private:
+  ChecksumRuns before_;
+};
+class CopyAndSum : public Checksum {};
+
+std::string instructions(const testing::TestParamInfo<ChecksumRuns>& info) {
+  std::string name = info.param.instructions;
+  std::erase(name, '.');
+  return name;
+}
+const auto kRuns = testing::ValuesIn(checksum_runs().begin(), checksum_runs().end());
+INSTANTIATE_TEST_SUITE_P(, Checksum, kRuns, instructions);
+INSTANTIATE_TEST_SUITE_P(, CopyAndSum, kRuns, instructions);
+
+TEST_P(Checksum, ExampleOfRfc1071IsRight) {
   const Bytes example = bytes({0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7});
   EXPECT_EQ(swapped(checksum_fold(checksum_add(0, example))), 0xddf2);
   EXPECT_EQ(checksum_of(example), 0x220d);
 }
 
-TEST(Checksum, OfNothingIsTheComplementOfZero) {
+TEST_P(Checksum, OfNothingIsTheComplementOfZero) {
   EXPECT_EQ(checksum_add(0, {}), 0u);
   EXPECT_EQ(checksum_of({}), 0xffff);
 }
 
-TEST(Checksum, CountsAnOddLastByteAsIfAZeroFollowed) {
+TEST_P(Checksum, CountsAnOddLastByteAsIfAZeroFollowed) {
   EXPECT_EQ(checksum_of(bytes({0x12})), checksum_of(bytes({0x12, 0x00})));
   EXPECT_EQ(checksum_of(bytes({0x12})), static_cast<std::uint16_t>(~0x1200));
 }
 
-TEST(Checksum, AgreesWithTheDefinitionAtEveryLengthAndAlignment) {
+TEST_P(Checksum, AgreesWithTheDefinitionAtEveryLengthAndAlignment) {
   constexpr std::uint64_t kSeed = 1071;
   Prng prng(kSeed);
   const Bytes random = random_bytes(prng, 700);
@@ -43,7 +65,7 @@ TEST(Checksum, AgreesWithTheDefinitionAtEveryLengthAndAlignment) {
   }
 }
 
-TEST(Checksum, AgreesWithTheDefinitionOnLongMessages) {
+TEST_P(Checksum, AgreesWithTheDefinitionOnLongMessages) {
   constexpr std::uint64_t kSeed = 9000;
   Prng prng(kSeed);
   for (const std::size_t n : {1472u, 1500u, 4096u, 8999u, 9000u, 65535u, 131072u, 131073u, 400'001u}) {
@@ -52,7 +74,7 @@ TEST(Checksum, AgreesWithTheDefinitionOnLongMessages) {
   }
 }
 
-TEST(Checksum, CarriesEveryOverflowRoundOfTheLargestAndSmallestWords) {
+TEST_P(Checksum, CarriesEveryOverflowRoundOfTheLargestAndSmallestWords) {
   for (const int octet : {0x00, 0x01, 0x7f, 0x80, 0xff}) {
     for (const std::size_t n : {2u, 63u, 64u, 65u, 128u, 191u, 192u, 1500u, 300'000u, 1u << 20}) {
       const Bytes message(n, static_cast<std::byte>(octet));
@@ -61,7 +83,7 @@ TEST(Checksum, CarriesEveryOverflowRoundOfTheLargestAndSmallestWords) {
   }
 }
 
-TEST(Checksum, StartsFromTheLargestSumWithoutLosingItsCarry) {
+TEST_P(Checksum, StartsFromTheLargestSumWithoutLosingItsCarry) {
   const Bytes ones(64, std::byte{0xff});
   const std::uint64_t largest = ~std::uint64_t{0};
   EXPECT_EQ(checksum_fold(checksum_add(largest, ones)), 0xffff);
@@ -70,7 +92,7 @@ TEST(Checksum, StartsFromTheLargestSumWithoutLosingItsCarry) {
   EXPECT_EQ(checksum_combine(largest, largest), largest);
 }
 
-TEST(Checksum, CombinesPartsThatBeginAtEvenOffsets) {
+TEST_P(Checksum, CombinesPartsThatBeginAtEvenOffsets) {
   constexpr std::uint64_t kSeed = 7;
   Prng prng(kSeed);
   for (int round = 0; round < 500; ++round) {
@@ -85,7 +107,7 @@ TEST(Checksum, CombinesPartsThatBeginAtEvenOffsets) {
   }
 }
 
-TEST(Checksum, OfAMessageThatHoldsItsOwnIsRight) {
+TEST_P(Checksum, OfAMessageThatHoldsItsOwnIsRight) {
   constexpr std::uint64_t kSeed = 3;
   Prng prng(kSeed);
   for (int round = 0; round < 200; ++round) {
@@ -98,7 +120,7 @@ TEST(Checksum, OfAMessageThatHoldsItsOwnIsRight) {
   }
 }
 
-TEST(CopyAndSum, CopiesExactlyAndSumsTheCopiedBytes) {
+TEST_P(CopyAndSum, CopiesExactlyAndSumsTheCopiedBytes) {
   constexpr std::uint64_t kSeed = 64;
   Prng prng(kSeed);
   const Bytes source = random_bytes(prng, 700);
@@ -115,7 +137,7 @@ TEST(CopyAndSum, CopiesExactlyAndSumsTheCopiedBytes) {
   }
 }
 
-TEST(CopyAndSum, ContinuesFromAnEarlierSum) {
+TEST_P(CopyAndSum, ContinuesFromAnEarlierSum) {
   constexpr std::uint64_t kSeed = 65;
   Prng prng(kSeed);
   const Bytes message = random_bytes(prng, 9000);
@@ -129,7 +151,7 @@ TEST(CopyAndSum, ContinuesFromAnEarlierSum) {
   EXPECT_EQ(swapped(checksum_field(sum)), plain_checksum(message)) << "seed " << kSeed;
 }
 
-TEST(Checksum, ReadsNothingPastTheEndOfItsView) {
+TEST_P(Checksum, ReadsNothingPastTheEndOfItsView) {
   const GuardedPage page;
   const GuardedPage destination;
   constexpr std::uint64_t kSeed = 11;
