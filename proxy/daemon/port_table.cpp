@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <numeric>
 
 #include "base/mutant.h"
 #include "convergence/position.h"
@@ -133,8 +132,17 @@ bool PortTable::deliver_train(PortEntry& port, const stack::Record& train, ByteV
                               const stack::TrainLengths& lengths) {
   const Position consumed(port.cell->consumed.load(std::memory_order_acquire));
   const std::int32_t ahead = train.position - consumed;
-  const std::uint32_t granules = convergence::train_granules(lengths, train.messages);
-  std::uint32_t index = train.position.value() & (port.window_granules - 1);
+  // Where its messages begin: a bit for each of its granules, of which even the longest train has no more.
+  static_assert(stack::kMaxTrainMessages + stack::kMaxTrainBytes / convergence::kGranuleBytes <= 64);
+  std::uint64_t begins = 0;
+  std::uint32_t granules = 0;
+  std::uint32_t message_bytes = 0;
+  for (unsigned i = 0; i < train.messages; ++i) {
+    begins |= std::uint64_t{1} << granules;
+    granules += convergence::granules_of(lengths[i]);
+    message_bytes += lengths[i];
+  }
+  const std::uint32_t index = train.position.value() & (port.window_granules - 1);
   Channel& channel = *port.channel;
   if (train.maybe_duplicate || ahead < 0 ||
       static_cast<std::uint32_t>(ahead) + granules > port.window_granules ||
@@ -142,19 +150,20 @@ bool PortTable::deliver_train(PortEntry& port, const stack::Record& train, ByteV
       channel.arrivals.room() < 2)
     return false;
   if (consumed != port.forgotten) forget_consumed(port, consumed);
-  std::uint32_t at = index;
-  for (unsigned i = 0; i < train.messages; ++i) {
-    if ((port.reported[at / 64] >> (at % 64) & 1) != 0) return false;
-    at += convergence::granules_of(lengths[i]);
-  }
+  if (!begin_messages(port, index, begins)) return false;
   channel.full_since = Instant::never();
-  const std::byte* from = bytes.data();
-  for (unsigned i = 0; i < train.messages; ++i) {
-    port.reported[index / 64] |= std::uint64_t{1} << (index % 64);
-    const std::byte* const source = mutant(Mutant::kRepeatTrainMessage) && i == 1 ? bytes.data() : from;
-    std::memcpy(port.window + std::size_t{index} * convergence::kGranuleBytes, source, lengths[i]);
-    from += stack::train_aligned(lengths[i]);
-    index += convergence::granules_of(lengths[i]);
+  std::byte* to = port.window + std::size_t{index} * convergence::kGranuleBytes;
+  if (bytes.size() == std::size_t{granules} * convergence::kGranuleBytes &&
+      !mutant(Mutant::kRepeatTrainMessage)) {
+    std::memcpy(to, bytes.data(), bytes.size());  // they lie there as in the record
+  } else {
+    const std::byte* from = bytes.data();
+    for (unsigned i = 0; i < train.messages; ++i) {
+      const std::byte* const source = mutant(Mutant::kRepeatTrainMessage) && i == 1 ? bytes.data() : from;
+      std::memcpy(to, source, lengths[i]);
+      from += stack::train_aligned(lengths[i]);
+      to += std::size_t{convergence::granules_of(lengths[i])} * convergence::kGranuleBytes;
+    }
   }
   ArrivalDescriptor d{};
   d.destination_port = train.destination.value();
@@ -166,8 +175,24 @@ bool PortTable::deliver_train(PortEntry& port, const stack::Record& train, ByteV
   channel.arrivals.push(std::bit_cast<ArrivalDescriptor>(lengths));
   counters_.trains_received.add();
   counters_.messages_received.add(train.messages);
-  counters_.message_bytes_received.add(
-      std::accumulate(lengths.begin(), lengths.begin() + train.messages, std::uint64_t{0}));
+  counters_.message_bytes_received.add(message_bytes);
+  return true;
+}
+
+// Messages begin at these granules of the window from `index` on. False, and nothing happened: one that began at
+// one of them was delivered.
+bool PortTable::begin_messages(PortEntry& port, std::uint32_t index, std::uint64_t begins) {
+  std::uint64_t& low = port.reported[index / 64];
+  const unsigned shift = index % 64;
+  const std::uint64_t in_low = begins << shift;
+  const std::uint64_t in_high = shift == 0 ? 0 : begins >> (64 - shift);
+  if ((low & in_low) != 0) return false;
+  if (in_high != 0) {
+    std::uint64_t& high = port.reported[index / 64 + 1];
+    if ((high & in_high) != 0) return false;
+    high |= in_high;
+  }
+  low |= in_low;
   return true;
 }
 

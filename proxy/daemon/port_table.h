@@ -104,6 +104,7 @@ class PortTable {
   Delivery drop_repeated(PortEntry& port, const stack::Record& record);
   Delivery ring_full(Instant now, Channel& channel);
   bool begin_rewriting(const PortEntry& port, const stack::Record& record);
+  [[nodiscard]] static bool begin_messages(PortEntry& port, std::uint32_t index, std::uint64_t begins);
   static void mark_corrupted(PortEntry& port);
   static void forget_consumed(PortEntry& port, Position consumed);
 

@@ -128,6 +128,36 @@ TEST_F(DeliveredTrain, MessagesLieInTheirPlacesAndShareADescriptor) {
   EXPECT_EQ(counters_.message_bytes_received.get(), 134u);
 }
 
+// Messages of whole granules lie in the record as they do in the window; where they begin are two words of bits.
+TEST_F(DeliveredTrain, MessagesOfWholeGranulesAreDeliveredAcrossAWordOfTheWindow) {
+  constexpr stack::TrainLengths kWhole = {64, 128, 64};
+  std::vector<std::byte> window(128 * 64);
+  std::array<std::uint64_t, 2> reported{};
+  PortEntry entry = *table_.find(record(0).destination);
+  entry.window = window.data();
+  entry.window_granules = 128;
+  entry.reported = reported.data();
+  table_.install(entry);
+  stack::Record r = record(62);
+  r.messages = 3;
+  r.bytes = 256;
+  r.message_bytes = 256;
+  std::array<std::byte, 256> bytes{};
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i % 251);
+  PortEntry* const port = table_.destination(Instant(), kPeer, r);
+  ASSERT_NE(port, nullptr);
+  ASSERT_TRUE(table_.deliver_train(*port, r, bytes, kWhole));
+  EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), window.begin() + 62 * 64));
+  EXPECT_EQ(counters_.message_bytes_received.get(), 256u);
+  EXPECT_EQ(reported[0], std::uint64_t{3} << 62);
+  EXPECT_EQ(reported[1], 2u) << "the second message takes two granules";
+  EXPECT_FALSE(table_.deliver_train(*port, r, bytes, kWhole));
+  r.position = Position(63);
+  EXPECT_FALSE(table_.deliver_train(*port, r, bytes, kWhole)) << "its first message is there";
+  EXPECT_EQ(reported[0], std::uint64_t{3} << 62);
+  EXPECT_EQ(reported[1], 2u);
+}
+
 TEST_F(DeliveredTrain, DuplicateOfEachMessageIsDropped) {
   EXPECT_EQ(deliver_train(train(3)), Delivery::kDelivered);
   EXPECT_EQ(deliver(record(4, true)), Delivery::kDropped);
