@@ -28,6 +28,8 @@ class Channel {
 
   // The client's descriptors are to be taken here.
   bool takes_descriptors() const { return sends && !closed && !detaching && !leaving; }
+  // A look, whether there is a descriptor to take or a reason to take none any more.
+  bool may_be_taken() { return send.readable() != 0 || send.peer() == Peer::kViolates; }
   // The next descriptor, copied and not checked, and the message to be made of it, which is not finished from
   // now on. send.readable() > 0.
   Outgoing& take(SendDescriptor* descriptor) {

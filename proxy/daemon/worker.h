@@ -220,7 +220,7 @@ class Worker {
   template <class Meter>
   int take_descriptors(Meter& meter);
   template <class Meter>
-  int take_descriptors(Channel& channel, std::uint32_t most, Meter& meter);
+  [[gnu::noinline]] int take_descriptors(Channel& channel, std::uint32_t most, Meter& meter);
   void dispatch(Outgoing& message);
   void dispatch_list(stack::OutMessage* list, bool maybe_duplicates);
   int run_relays();

@@ -144,7 +144,8 @@ template <class Meter>
 int Worker::take_descriptors(Meter& meter) {
   int taken = 0;
   for (Channel* channel : channels_.all())
-    if (channel->takes_descriptors()) taken += take_descriptors(*channel, kDescriptorsPerTurn, meter);
+    if (channel->takes_descriptors() && channel->may_be_taken())
+      taken += take_descriptors(*channel, kDescriptorsPerTurn, meter);
   return taken;
 }
 
