@@ -170,6 +170,29 @@ class Stacks {
   Side sides_[2];
 };
 
+// The service of a node in this process whose proxies work only when they are told to, once `apart` is set.
+class TurnsApart final : public proxy::Service {
+ public:
+  TurnsApart(std::unique_ptr<proxy::Service> service, const bool& apart)
+      : service_(std::move(service)), apart_(apart) {}
+  Result<proxy::control::Message> call(const proxy::control::Message& request, Duration timeout,
+                                       int* fd) override {
+    return service_->call(request, timeout, fd);
+  }
+  std::byte* memory() override { return service_->memory(); }
+  bool next_event(unsigned endpoint, proxy::control::Message* event) override {
+    return service_->next_event(endpoint, event);
+  }
+  void wait_for_event(Duration timeout) override { service_->wait_for_event(timeout); }
+  int turn() override { return apart_ ? 0 : service_->turn(); }
+  bool works_only_in_turn() const override { return true; }
+  bool alive() override { return service_->alive(); }
+
+ private:
+  std::unique_ptr<proxy::Service> service_;
+  const bool& apart_;
+};
+
 // Client to client: what one hands over until the other has it, with a proxy in each node and a wire of shared memory.
 // Their turns come one after the other, so that nothing is counted that only waits.
 class Clients {
@@ -187,20 +210,24 @@ class Clients {
     }
     for (const int side : {0, 1})
       clients_[side] =
-          proxy::Client::attach(proxy::in_process_service(nodes_[side], {nodes_[1 - side]}), {}).value();
+          proxy::Client::attach(std::make_unique<TurnsApart>(
+                                    proxy::in_process_service(nodes_[side], {nodes_[1 - side]}), apart_),
+                                {})
+              .value();
     constexpr PortId kPort(7);
     CHECK(endpoint(1).listen(kPort, {}).ok());
     connections_[0] = endpoint(0).connect(ClusterId(1), kPort, {}, 10_s).value();
     connections_[1] = endpoint(1).accept(10_s).value();
     now_ = monotonic_now();
+    apart_ = true;
   }
   void send(int from) { CHECK(connections_[from]->try_send(message_) == proxy::SendStatus::kSent); }
   void exchange(int from) {
     endpoint(from).flush();
     (void)nodes_[from]->worker(0).do_work(now_);
     (void)nodes_[1 - from]->worker(0).do_work(now_);
-    for (int taken = 1; taken > 0; received_[1 - from] += static_cast<std::uint64_t>(taken))
-      taken = endpoint(1 - from).take_one(0, [](proxy::Connection&, ByteView) {});
+    received_[1 - from] +=
+        static_cast<std::uint64_t>(endpoint(1 - from).poll([](proxy::Connection&, ByteView) {}));
   }
   bool ready() const { return true; }
   void advance(Duration d) { now_ = now_ + d; }
@@ -209,6 +236,7 @@ class Clients {
  private:
   proxy::Endpoint& endpoint(int side) { return clients_[side]->endpoint(0); }
 
+  bool apart_ = false;
   Instant now_ = monotonic_now();
   std::shared_ptr<proxy::Node> nodes_[2];
   std::unique_ptr<proxy::Client> clients_[2];

@@ -40,18 +40,22 @@ class Receiver {
   // A proxy reports that the record's bytes lie at its position. Call next() afterwards until it is empty.
   // The record may be anything that a peer makes up: it can corrupt this connection's own messages, no more.
   [[nodiscard]] Accepted on_arrival(const stack::Record& r) {
-    // next() was called until it was empty
-    CHECK(handed_granules_ == 0 && !handed_next_in_line_ && ready_ == Ready::kNone);
-    // Nearly all of the short ones: whole, next in line, and nothing is known of their granule.
-    if (r.position == consumed_ && r.bytes <= kGranuleBytes && r.whole() && r.skip == 0 && !r.many_pieces) {
-      const Unit& unit = units_[index(r.position)];
-      if (unit.state == State::kMissing && unit.message_left == 0) {
-        ready_ = Ready::kNextInLine;
-        ready_bytes_ = r.bytes;
-        return Accepted::kNew;
-      }
+    CHECK(all_taken());
+    // Nearly all of the short ones.
+    if (r.whole() && r.skip == 0 && !r.many_pieces && is_next_in_line(r.position, r.bytes)) {
+      ready_ = Ready::kNextInLine;
+      ready_bytes_ = r.bytes;
+      return Accepted::kNew;
     }
     return accept(r, granules_of(r.bytes));
+  }
+  // on_arrival() and next() for a whole message without a gap before it, if it is short and next in line; otherwise
+  // nothing happens. Call next() afterwards until it is empty.
+  std::optional<ByteView> take_next_in_line(Position position, std::uint32_t bytes) {
+    CHECK(all_taken());
+    if (!is_next_in_line(position, bytes)) return std::nullopt;
+    handed_next_in_line_ = true;
+    return view(index(position), bytes);
   }
 
   // The next message that may be handed over (CV-4 in order, CV-5 as soon as complete). The view stays valid
@@ -102,6 +106,14 @@ class Receiver {
     std::unique_ptr<std::byte[]> bytes;
   };
 
+  // next() was called until it was empty.
+  bool all_taken() const { return handed_granules_ == 0 && !handed_next_in_line_ && ready_ == Ready::kNone; }
+  // It takes the one granule at consumed_, of which nothing is known.
+  bool is_next_in_line(Position position, std::uint32_t bytes) const {
+    if (position != consumed_ || bytes > kGranuleBytes) return false;
+    const Unit& unit = units_[index(position)];
+    return unit.state == State::kMissing && unit.message_left == 0;
+  }
   std::uint32_t index(Position p) const { return p.value() & mask_; }
   ByteView view(std::uint32_t index, std::uint32_t bytes) const {
     return {buffer_.data() + std::size_t{index} * kGranuleBytes, bytes};

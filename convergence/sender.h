@@ -43,6 +43,12 @@ class Sender {
     if (static_cast<std::uint32_t>(next_ - credit_) + skip + granules > window_) return std::nullopt;
     return Place{next_ + skip, static_cast<std::uint16_t>(skip)};
   }
+  // place(bytes) is next(). bytes <= max_piece_bytes().
+  bool has_place_at_next(std::uint32_t bytes) const {
+    const std::uint32_t granules = granules_of(bytes);
+    return (next_.value() & (window_ - 1)) + granules <= window_ &&
+           static_cast<std::uint32_t>(next_ - credit_) + granules <= window_;
+  }
   // The piece at `place` has been handed to a proxy.
   void sent(const Place& place, std::uint32_t bytes) {
     next_ = place.position + granules_of(bytes);

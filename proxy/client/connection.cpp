@@ -90,7 +90,7 @@ unsigned Connection::pick_proxy(unsigned compute_node) {
 SendStatus Connection::take_place(std::uint32_t bytes) {
   room_bytes_ = 0;
   if (bytes > max_message_bytes()) return SendStatus::kTooLong;
-  if (failed_ || cell_->state.load(std::memory_order_relaxed) != PortState::kOpen) return SendStatus::kClosed;
+  if (!is_open()) return SendStatus::kClosed;
   std::optional<convergence::Sender::Place> place = sender_.place(bytes);
   if (!place) {
     read_credit();
@@ -107,8 +107,7 @@ SendStatus Connection::take_place(std::uint32_t bytes) {
 // CV-11
 bool Connection::joins(std::uint32_t bytes, unsigned compute_node) const {
   const SendLane& lane = lanes_[proxy_].send;
-  return lane.joinable(port_.value(), place_.position, bytes) && dispatcher_.may_stay(compute_node, proxy_) &&
-         lane.has_room_to_join(bytes);
+  return lane.joinable(port_.value(), place_.position, bytes) && dispatcher_.may_stay(compute_node, proxy_);
 }
 
 SendStatus Connection::take_room(std::uint32_t bytes, unsigned compute_node) {
@@ -143,13 +142,7 @@ void Connection::send_piece(std::uint32_t bytes, const Piece& piece) {
     lanes_[proxy_].send.push_joinable(d, sender_.next());
 }
 
-void Connection::join_train(std::uint32_t bytes) {
-  sender_.sent(place_, bytes);
-  room_bytes_ = 0;
-  lanes_[proxy_].send.join(bytes, sender_.next());
-}
-
-SendStatus Connection::try_send(ByteView message, unsigned compute_node) {
+SendStatus Connection::try_send_alone(ByteView message, unsigned compute_node) {
   const auto bytes =
       static_cast<std::uint32_t>(std::min<std::size_t>(message.size(), convergence::kMaxMessageBytes));
   if (const SendStatus status = take_place(bytes); status != SendStatus::kSent) return status;

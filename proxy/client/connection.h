@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 
 #include "base/bytes.h"
@@ -110,6 +111,11 @@ class Connection {
     std::uint32_t message_offset;
     bool many_pieces;
   };
+  bool is_open() const {
+    return !failed_ && cell_->state.load(std::memory_order_relaxed) == PortState::kOpen;
+  }
+  // try_send() of a message that does not simply join the train of the one before.
+  SendStatus try_send_alone(ByteView message, unsigned compute_node);
   // The place of a message of `bytes` on the connection, if it may be sent.
   SendStatus take_place(std::uint32_t bytes);
   // The message at place_ can join a train in the lane of the one before it.
@@ -128,6 +134,10 @@ class Connection {
   convergence::Accepted on_arrival(const ArrivalDescriptor& arrival);
   // The next message for the application, if there is one; the view is valid until the next call.
   std::optional<ByteView> next_message() { return receiver_.next(); }
+  // Both for a message of a train, if it is short and next in line; else nothing happens.
+  std::optional<ByteView> take_next_in_line(const ArrivalLane::TrainMessage& message) {
+    return receiver_.take_next_in_line(message.position, message.bytes);
+  }
 
   EndpointLanes& lanes_;
   Service& service_;
@@ -153,6 +163,26 @@ class Connection {
 };
 
 // --- inline
+
+inline SendStatus Connection::try_send(ByteView message, unsigned compute_node) {
+  SendLane& lane = lanes_[proxy_].send;
+  const auto bytes = static_cast<std::uint32_t>(message.size());
+  if (message.size() > max_message_bytes() || !lane.joinable(port_.value(), sender_.next(), bytes) ||
+      !sender_.has_place_at_next(bytes) || !is_open() || !dispatcher_.may_stay(compute_node, proxy_))
+    return try_send_alone(message, compute_node);
+  if (bytes > 0) std::memcpy(lane.data(lane.join_offset()), message.data(), bytes);
+  place_ = {sender_.next()};
+  join_train(bytes);
+  ++counts_.messages_sent;
+  return SendStatus::kSent;
+}
+
+// CV-11
+[[gnu::always_inline]] inline void Connection::join_train(std::uint32_t bytes) {
+  sender_.sent(place_, bytes);
+  room_bytes_ = 0;
+  lanes_[proxy_].send.join(bytes, sender_.next());
+}
 
 inline convergence::Accepted Connection::on_arrival(const ArrivalDescriptor& d) {
   stack::Record r;

@@ -131,16 +131,14 @@ void Endpoint::close(Connection* connection) {
   handover_.closed(connections_.remove(connection));
 }
 
-Endpoint::Taken Endpoint::take_arrival(ArrivalLane& lane, Connection** to) {
-  const ArrivalDescriptor arrival = lane.take();
+// A peer that has connected may send before the control plane has announced it.
+Endpoint::Taken Endpoint::take_early_arrival(ArrivalLane& lane, const ArrivalDescriptor& arrival,
+                                             Connection** to) {
   const PortId port(arrival.destination_port);
   *to = nullptr;
-  Connection* connection = connections_.find(port);
-  if (connection == nullptr) {
-    take_accepted();  // a peer that has connected may send before the control plane has announced it
-    connection = connections_.find(port);
-    if (connection == nullptr && !connections_.was_removed(port)) return keep_or_drop(lane, arrival);
-  }
+  take_accepted();
+  Connection* const connection = connections_.find(port);
+  if (connection == nullptr && !connections_.was_removed(port)) return keep_or_drop(lane, arrival);
   lane.handled();
   if (connection != nullptr && connection->on_arrival(arrival) == convergence::Accepted::kNew)
     *to = connection;

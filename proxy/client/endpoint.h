@@ -7,6 +7,7 @@
 #include <deque>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -99,6 +100,10 @@ class Endpoint {
   // Takes the lane's next arrival into its connection: `to`, nullptr if nothing new came of it. Nothing yet:
   // the arrival waits for its connection to be announced.
   Taken take_arrival(ArrivalLane& lane, Connection** to);
+  Taken take_early_arrival(ArrivalLane& lane, const ArrivalDescriptor& arrival, Connection** to);
+  // The same for the next message of a train whose first message was taken, if it simply is the next one of its
+  // connection: returns it. Otherwise nothing happens. lane.continues_train().
+  std::optional<ByteView> take_train_message(ArrivalLane& lane, Connection** to);
   Taken keep_or_drop(ArrivalLane& lane, const ArrivalDescriptor& arrival);
   // Tells the peer how much of the connection has been consumed. Nothing if it is nullptr, or was closed.
   void return_credit(Connection* connection);
@@ -123,6 +128,27 @@ class Endpoint {
 };
 
 // --- inline
+
+inline Endpoint::Taken Endpoint::take_arrival(ArrivalLane& lane, Connection** to) {
+  const ArrivalDescriptor arrival = lane.take();
+  Connection* const connection = connections_.find(PortId(arrival.destination_port));
+  if (connection == nullptr) [[unlikely]]
+    return take_early_arrival(lane, arrival, to);
+  lane.handled();
+  *to = connection->on_arrival(arrival) == convergence::Accepted::kNew ? connection : nullptr;
+  return Taken::kArrival;
+}
+
+inline std::optional<ByteView> Endpoint::take_train_message(ArrivalLane& lane, Connection** to) {
+  const ArrivalLane::TrainMessage next = lane.train_message();
+  Connection* const connection = connections_.find(PortId(next.port));
+  if (connection == nullptr) return std::nullopt;
+  const std::optional<ByteView> message = connection->take_next_in_line(next);
+  if (!message) return std::nullopt;
+  lane.take_train_message();
+  *to = connection;
+  return message;
+}
 
 template <class Handler>
 int Endpoint::hand_over(Connection& connection, Handler&& handler, int limit) {
@@ -166,10 +192,17 @@ int Endpoint::poll(Handler&& handler, int limit) {
     next_lane_ = next_lane_ + 1 == lanes_.size() ? 0 : next_lane_ + 1;
     while (handed < limit && lane.has_arrival()) {
       Connection* connection = nullptr;
-      if (take_arrival(lane, &connection) == Taken::kNothingYet) break;
-      if (connection == nullptr) continue;
+      std::optional<ByteView> message;
+      if (lane.continues_train()) message = take_train_message(lane, &connection);
+      if (!message) {
+        if (take_arrival(lane, &connection) == Taken::kNothingYet) break;
+        if (connection == nullptr) continue;
+        message = connection->next_message();
+      }
       if (last != connection) return_credit(std::exchange(last, connection));
-      handed += hand_over(*connection, handler, limit - handed);
+      const int now_handed = handover_.run(*connection, message, handler, limit - handed);
+      counts_.messages_received += static_cast<unsigned>(now_handed);
+      handed += now_handed;
     }
     lane.release();
   }

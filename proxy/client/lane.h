@@ -42,6 +42,7 @@ class SendLane {
   // Finds room for a descriptor and `bytes` in the data area, whose offset goes to `offset`. Takes nothing;
   // false: full. Looks at what the proxy has given back only when room is short.
   [[nodiscard]] bool find_room(std::uint32_t bytes, std::uint32_t* offset) {
+    account_train();
     const std::uint64_t need = round_up(bytes, convergence::kGranuleBytes);
     for (int attempt = 0; attempt < 2; ++attempt) {
       const std::uint64_t waste = tail_offset_ + need > data_bytes_ ? data_bytes_ - tail_offset_ : 0;
@@ -70,75 +71,75 @@ class SendLane {
 
   // --- trains (CV-11)
 
-  // Like push(), of a whole message; messages of the same port at the positions from `next` on may join it.
+  // Like push(), of a whole message; messages of the same port at the positions from `next` on may join it, until
+  // something else is pushed or it is published.
   void push_joinable(const SendDescriptor& descriptor, Position next) {
     push(descriptor);
-    if (descriptor.bytes > train_limits_.bytes) return;
+    if (train_limits_.messages < 2 || descriptor.bytes > train_limits_.bytes ||
+        ring_.produced() - reclaimed_ == ring_.capacity())  // no room for the lengths
+      return;
+    const std::uint64_t free = data_bytes_ - (data_tail_ - data_head_);
+    const std::uint64_t before_end = data_bytes_ - descriptor.data_offset;
+    const std::uint64_t room =
+        std::min(round_up(descriptor.bytes, convergence::kGranuleBytes) + free, before_end);
     train_ = {.at = ring_.produced() - 1,
-              .end = ring_.produced(),
               .port = descriptor.source_port,
               .next = next,
               .messages = 1,
+              .accounted_messages = 1,
               .bytes = stack::train_aligned(descriptor.bytes),
+              .accounted_bytes = stack::train_aligned(descriptor.bytes),
+              .most_bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(room, train_limits_.bytes)),
               .first_bytes = descriptor.bytes,
               .data_offset = descriptor.data_offset,
               .descriptor = &ring_.unpublished_entry(ring_.produced() - 1),
               .lengths = nullptr};
   }
-  // A message of `bytes` bytes at that position can join what was pushed last, if there is room behind that.
+  // A message of `bytes` bytes at that position can join what was pushed last, and there is room for it.
   bool joinable(std::uint32_t port, Position position, std::uint32_t bytes) const {
-    return train_.messages < train_limits_.messages && train_.port == port && train_.next == position &&
-           train_.end == ring_.produced() && ring_.unpublished(train_.at) &&
-           train_.bytes + stack::train_aligned(bytes) <= train_limits_.bytes;
-  }
-  // For a message that is joinable(). (Behind messages of no bytes reclaim() may have begun at zero again.)
-  bool has_room_to_join(std::uint32_t bytes) const {
-    const std::uint64_t begin = round_up(train_.bytes, convergence::kGranuleBytes);
-    const std::uint64_t end =
-        round_up(train_.bytes + stack::train_aligned(bytes), convergence::kGranuleBytes);
-    return train_.data_offset + begin == tail_offset_ && train_.data_offset + end <= data_bytes_ &&
-           data_tail_ + end - begin - data_head_ <= data_bytes_ &&
-           (train_.messages > 1 || ring_.produced() - reclaimed_ < ring_.capacity());
+    return train_.port == port && train_.next == position &&
+           train_.bytes + stack::train_aligned(bytes) <= train_.most_bytes;
   }
   // Where the data of the message that joins next begins.
   std::uint32_t join_offset() const { return train_.data_offset + train_.bytes; }
-  // A message joins that is joinable() and has_room_to_join(); its `bytes` bytes lie at join_offset(). `next`: the
-  // position behind it.
+  // A message joins that is joinable(); its `bytes` bytes lie at join_offset(). `next`: the position behind it.
   void join(std::uint32_t bytes, Position next) {
-    if (train_.messages == 1) begin_train();
+    if (train_.messages == 1) [[unlikely]]
+      begin_train();
     pad(join_offset(), bytes);
-    const std::uint32_t before = train_.bytes;
     train_.bytes += stack::train_aligned(bytes);
     train_.next = next;
     train_.lengths[train_.messages] = static_cast<std::uint16_t>(bytes);
-    ++train_.messages;
-    SendDescriptor& descriptor = *train_.descriptor;
-    descriptor.bytes = static_cast<std::uint16_t>(train_.bytes);
-    descriptor.message_bytes = train_.bytes;
-    descriptor.messages = static_cast<std::uint8_t>(train_.messages);
-    extend_data(round_up(before, convergence::kGranuleBytes),
-                round_up(train_.bytes, convergence::kGranuleBytes));
+    if (++train_.messages == train_limits_.messages) close_train();
   }
-  void publish() { ring_.publish_and_wake(); }
+  void publish() {
+    if (!ring_.unpublished()) return;
+    close_train();
+    ring_.publish_and_wake();
+  }
   // Notes what the proxy has given back. Descriptors come back in order, and with each the data before its
   // end.
   void reclaim() {
+    account_train();
     (void)ring_.refresh();
     if (ring_.consumed() == reclaimed_) return;
     reclaimed_ = ring_.consumed();
     data_head_ = data_end_[(reclaimed_ - 1) & (ring_.capacity() - 1)];
-    if (data_head_ == data_tail_) tail_offset_ = 0;  // empty: the beginning is warm in the cache
+    if (data_head_ != data_tail_) return;
+    tail_offset_ = 0;  // empty: the beginning is warm in the cache
+    close_train();     // it would be one of messages of no bytes
   }
 
   // Descriptors pushed since the start, modulo 2^32.
   std::uint32_t pushed() const { return ring_.produced(); }
   std::uint32_t unpublished() const { return ring_.unpublished_entries(); }
   // Bytes of the data area that the proxy had not given back at the last reclaim().
-  std::uint64_t bytes_in_use() const { return data_tail_ - data_head_; }
+  std::uint64_t bytes_in_use() const { return data_tail_ - data_head_ + unaccounted(); }
 
  private:
   // Bytes that stay unused before the piece are freed with it.
   void take_data(std::uint32_t bytes, std::uint32_t offset) {
+    close_train();
     const auto taken = static_cast<std::uint32_t>(round_up(bytes, convergence::kGranuleBytes));
     data_tail_ += (offset == tail_offset_ ? 0 : data_bytes_ - tail_offset_) + taken;
     tail_offset_ = offset + taken == data_bytes_ ? 0 : offset + taken;
@@ -147,12 +148,14 @@ class SendLane {
 
   // The message or train pushed last, as long as messages may join it.
   struct Train {
-    std::uint32_t at = 0;   // its descriptor
-    std::uint32_t end = 0;  // behind its last entry
+    std::uint32_t at = 0;  // its descriptor
     std::uint32_t port = 0;
     Position next;
-    std::uint32_t messages = ~0u;  // so many: none may join
-    std::uint32_t bytes = 0;       // up to where the next message begins
+    std::uint32_t messages = 0;
+    std::uint32_t accounted_messages = 0;  // of them, in the descriptor
+    std::uint32_t bytes = 1;               // up to where the next message begins
+    std::uint32_t accounted_bytes = 1;     // of accounted_messages
+    std::uint32_t most_bytes = 0;          // that it may have; less than `bytes`: none may join
     std::uint32_t first_bytes = 0;
     std::uint32_t data_offset = 0;
     SendDescriptor* descriptor = nullptr;  // in the ring, while it is not published
@@ -160,19 +163,39 @@ class SendLane {
   };
 
   // The message pushed last becomes a train of one: its lengths take the ring's next entry.
-  void begin_train() {
+  [[gnu::noinline]] void begin_train() {
     pad(train_.data_offset, train_.first_bytes);
     const stack::TrainLengths lengths{static_cast<std::uint16_t>(train_.first_bytes)};
     ring_.push(std::bit_cast<SendDescriptor>(lengths));
     train_.lengths = reinterpret_cast<std::uint16_t*>(&ring_.unpublished_entry(train_.at + 1));
-    train_.end = ring_.produced();
+    data_end_[(train_.at + 1) & (ring_.capacity() - 1)] = data_tail_;
   }
-  // The train takes `after` bytes of the data area instead of `before`. Its two entries come back together.
-  void extend_data(std::uint64_t before, std::uint64_t after) {
-    data_tail_ += after - before;
-    tail_offset_ += static_cast<std::uint32_t>(after - before);
+  // Of the data area, by messages that have joined since account_train().
+  std::uint64_t unaccounted() const {
+    return round_up(train_.bytes, convergence::kGranuleBytes) -
+           round_up(train_.accounted_bytes, convergence::kGranuleBytes);
+  }
+  // Brings the descriptor, and what is taken of the data area, up to the messages that have joined: once for all of
+  // them. The train's two entries come back together.
+  void account_train() {
+    if (train_.accounted_messages == train_.messages) return;
+    SendDescriptor& descriptor = *train_.descriptor;
+    descriptor.bytes = static_cast<std::uint16_t>(train_.bytes);
+    descriptor.message_bytes = train_.bytes;
+    descriptor.messages = static_cast<std::uint8_t>(train_.messages);
+    data_tail_ += unaccounted();
+    tail_offset_ += static_cast<std::uint32_t>(unaccounted());
     if (tail_offset_ == data_bytes_) tail_offset_ = 0;
     data_end_[(train_.at + 1) & (ring_.capacity() - 1)] = data_tail_;
+    train_.accounted_messages = train_.messages;
+    train_.accounted_bytes = train_.bytes;
+  }
+  // No message may join any more.
+  void close_train() {
+    account_train();
+    train_.messages = train_.accounted_messages = 0;
+    train_.bytes = train_.accounted_bytes = 1;
+    train_.most_bytes = 0;
   }
   // Zeroes behind a message, up to where the next one begins: nothing that lay there before leaves.
   void pad(std::uint32_t offset, std::uint32_t bytes) {
@@ -216,6 +239,21 @@ class ArrivalLane {
     if (arrival.messages == 0) return arrival;
     begin_train(arrival);
     return take_from_train();
+  }
+  // take() returns a message of the train taken last, as train_message() says.
+  bool continues_train() const { return in_train() && !early_; }
+  struct TrainMessage {
+    std::uint32_t port;
+    Position position;
+    std::uint32_t bytes;
+  };
+  TrainMessage train_message() const {
+    return {next_.destination_port, Position(next_.position), lengths_[train_taken_]};
+  }
+  // The same as take(), for a caller that has it from train_message(). continues_train().
+  void take_train_message() {
+    next_.position += convergence::granules_of(lengths_[train_taken_++]);
+    next_.skip = 0;
   }
   // The connection of the arrival just taken is not known yet: take() will return it once more. False: it has
   // been kept for kEarlyArrivalTimeout, and is given up.

@@ -74,6 +74,29 @@ Record piece(std::uint32_t position, std::uint32_t message, std::uint32_t messag
   return r;
 }
 
+TEST(Receiver, ShortMessageNextInLineIsHandedOverAtOnce) {  // CV-4
+  Fixture f(true);
+  const std::optional<ByteView> first = f.receiver.take_next_in_line(Position(0), 10);
+  ASSERT_TRUE(first.has_value());
+  EXPECT_EQ(first->data(), f.buffer.data());
+  EXPECT_EQ(first->size(), 10u);
+  EXPECT_EQ(f.receiver.consumed(), Position(0)) << "the application looks at it";
+  EXPECT_EQ(f.takes(), "");
+  EXPECT_EQ(f.receiver.consumed(), Position(1));
+}
+
+TEST(Receiver, MessageThatIsNotNextInLineOrNotShortIsNotTakenAtOnce) {
+  Fixture f(true);
+  EXPECT_FALSE(f.receiver.take_next_in_line(Position(1), 10).has_value());
+  EXPECT_FALSE(f.receiver.take_next_in_line(Position(0), 65).has_value());
+  EXPECT_EQ(f.arrives(whole(1, 5), 'b'), Accepted::kNew);
+  EXPECT_EQ(f.takes(), "");
+  EXPECT_FALSE(f.receiver.take_next_in_line(Position(1), 5).has_value()) << "it is there already";
+  ASSERT_TRUE(f.receiver.take_next_in_line(Position(0), 10).has_value());
+  EXPECT_EQ(f.takes(), "b5") << "what waited behind it";
+  EXPECT_FALSE(f.receiver.take_next_in_line(Position(0), 10).has_value()) << "consumed";
+}
+
 TEST(Receiver, OrderedMessagesWaitForTheirPredecessors) {  // CV-4
   Fixture f(true);
   EXPECT_EQ(f.arrives(whole(2, 65), 'c'), Accepted::kNew);
@@ -265,7 +288,7 @@ TEST(Receiver, MessageHeldByTheApplicationIsNotConsumed) {  // CV-3
 TEST(Receiver, ReceiverThatDoesNotTakeIsReported) {
   Fixture f(false);
   EXPECT_EQ(f.arrives(whole(0, 1), 'a'), Accepted::kNew);
-  EXPECT_DEATH((void)f.arrives(whole(1, 1), 'b'), "ready_");
+  EXPECT_DEATH((void)f.arrives(whole(1, 1), 'b'), "all_taken");
 }
 
 TEST(Receiver, ImpossibleRecordsAreMalformed) {  // CV-9

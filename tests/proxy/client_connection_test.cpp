@@ -99,6 +99,28 @@ TEST_F(TrainConnectionTest, IsDispatchedAsOneUnit) {
   EXPECT_EQ(counts.messages_sent, 23u);
 }
 
+TEST_F(TrainConnectionTest, MessageThatIsTooLongOrFindsNoCreditJoinsNone) {
+  send(64);
+  const std::vector<std::byte> too_long(c->max_message_bytes() + 1);
+  EXPECT_EQ(c->try_send(too_long), SendStatus::kTooLong);
+  send(64);
+  EXPECT_EQ(sent(0), (All{{2, 128}}));
+  unsigned more = 0;
+  while (c->try_send(ByteView(kMessage).first(64)) == SendStatus::kSent) {
+    ++more;
+    if (more % 8 == 0) (void)(sent(0), sent(1));
+  }
+  EXPECT_EQ(more, opened().peer_window_bytes / 64 - 2);
+  EXPECT_EQ(counts.no_credit, 1u);
+}
+
+TEST_F(TrainConnectionTest, NothingJoinsAfterThePeerClosed) {
+  send(64);
+  memory.cell(0).state = PortState::kPeerClosed;
+  EXPECT_EQ(c->try_send(ByteView(kMessage).first(64)), SendStatus::kClosed);
+  EXPECT_EQ(sent(0), (All{{0, 64}}));
+}
+
 TEST_F(TrainConnectionTest, FixedDispatchKeepsComputeNodesApart) {
   c = std::make_unique<Connection>(context(), opened(), convergence::Dispatch::kFixed);
   send(8, 0);

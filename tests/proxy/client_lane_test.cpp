@@ -152,7 +152,7 @@ struct TrainTest : testing::Test {
     std::uint32_t offset = 0;
     ASSERT_TRUE(lane.find_room(bytes, &offset));
     const Position end = next + convergence::granules_of(bytes);
-    if (lane.joinable(port, next, bytes) && lane.has_room_to_join(bytes)) {
+    if (lane.joinable(port, next, bytes)) {
       std::memset(lane.data(lane.join_offset()), fill, bytes);
       lane.join(bytes, end);
     } else {
@@ -214,6 +214,39 @@ TEST_F(TrainTest, ConsecutiveMessagesShareADescriptor) {
   EXPECT_EQ(all[0].descriptor.message_bytes, 64u + 16u);
   EXPECT_EQ(all[0].lengths, (std::vector<std::uint16_t>{64, 10, 0}));
   EXPECT_EQ(lane.bytes_in_use(), 128u);
+}
+
+TEST_F(TrainTest, BytesInUseCountMessagesThatHaveJoined) {
+  send(64);
+  send(64);
+  send(10);
+  EXPECT_EQ(lane.bytes_in_use(), 192u);
+  lane.publish();
+  EXPECT_EQ(lane.bytes_in_use(), 192u);
+}
+
+TEST_F(TrainTest, MessagesOfNoBytesJoin) {
+  send(0);
+  send(0);
+  EXPECT_EQ(lengths(), (Lengths{{0, 0}}));
+  EXPECT_EQ(lane.bytes_in_use(), 0u);
+  send(64);
+  send(0);
+  send(0);
+  EXPECT_EQ(lengths(), (Lengths{{64, 0, 0}}));
+}
+
+// The bytes behind a reservation that is never sent belong to the train's next message.
+TEST_F(TrainTest, MessageThatJoinsBehindALookForRoomLiesBehindTheTrain) {
+  send(64);
+  send(64);
+  std::uint32_t offset = 0;
+  ASSERT_TRUE(lane.find_room(64, &offset));
+  EXPECT_EQ(offset, 128u);
+  send(64);
+  EXPECT_EQ(lengths(), (Lengths{{64, 64, 64}}));
+  ASSERT_TRUE(lane.find_room(64, &offset));
+  EXPECT_EQ(offset, 192u);
 }
 
 TEST_F(TrainTest, BytesBetweenMessagesAreZero) {
@@ -305,6 +338,23 @@ TEST_F(TrainTest, NothingJoinsBehindNoBytesWhereTheDataAreaBeganAnew) {
   EXPECT_EQ(all[2].descriptor.data_offset, 256u);
 }
 
+TEST_F(TrainTest, MessagesThatJoinedBehindNoBytesKeepTheirPlaceWhenTheRestComesBack) {
+  send(64);
+  (void)taken();
+  send(0);
+  ASSERT_TRUE(lane.joinable(kPort, next, 64));
+  next = next + 1;
+  lane.join(64, next);
+  proxy.release(proxy.taken());
+  lane.reclaim();
+  EXPECT_EQ(lane.bytes_in_use(), 64u);
+  send(64);
+  const std::vector<Taken> all = taken();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].descriptor.data_offset, 64u);
+  EXPECT_EQ(all[0].lengths, (std::vector<std::uint16_t>{0, 64, 64}));
+}
+
 TEST_F(TrainTest, NeedsADescriptorForItsLengths) {
   for (int i = 0; i < 7; ++i) send(600);
   send(8);
@@ -335,7 +385,9 @@ TEST_F(TrainTest, DataInFlightNeverOverlaps) {
       trains += t.descriptor.messages != 0 ? 1 : 0;
       ASSERT_LE(span.end, memory.geometry().send_bytes) << i;
       for (const Span& other : in_flight)
-        ASSERT_TRUE(span.end <= other.begin || other.end <= span.begin || span.end == span.begin) << i;
+        ASSERT_TRUE(span.end <= other.begin || other.end <= span.begin || span.end == span.begin ||
+                    other.end == other.begin)
+            << i;
       in_flight.push_back(span);
     }
     while (!in_flight.empty() && prng.below(3) != 0) {
