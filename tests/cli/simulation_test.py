@@ -39,6 +39,7 @@ class Programs(unittest.TestCase):
         "tsp": ["--cities", "7"],
         "fft": ["--points", "4096"],
         "unstructured": ["--nodes", "300", "--edges", "1800", "--iterations", "2"],
+        "barnes": ["--bodies", "100", "--iterations", "2"],
         "water": ["--molecules", "27", "--iterations", "1"],
     }
 
@@ -405,7 +406,7 @@ class Mistakes(unittest.TestCase):
             (["--model", "/nowhere.yaml", "jacobi"], 78, "/nowhere.yaml"),
             (["--model", "alewife", "jacobi"], 78, "no cost model 'alewife'; there are: alewife-1997, modern."),
             (["--proxy-speed", "9", "jacobi"], 64, "--proxy-speed"),
-            (["nothing-of-that-name"], 64, "bin/sim; there are: fft, gauss, jacobi, matmul, tsp, unstructured, water."),
+            (["nothing-of-that-name"], 64, "bin/sim; there are: barnes, fft, gauss, jacobi, matmul, tsp, unstructured, water."),
             ([], 64, "which application"),
             (["--trace", "/nowhere/trace", "jacobi"], 73, "/nowhere/trace"),
             (["--idle-message", "9:3:1"], 78, "9:3:1"),

@@ -302,7 +302,7 @@ TEST(Studies, TheMatrixHasAllProxiesThatAClusterMayHave) {
   }
   const std::set<std::pair<int, int>> all = {{16, 16}, {8, 8}, {8, 16}, {4, 4}, {4, 8},
                                              {4, 16},  {2, 2}, {2, 4},  {2, 8}, {2, 16}};
-  ASSERT_THAT(proxies, SizeIs(7));
+  ASSERT_THAT(proxies, SizeIs(8));
   for (const auto& [application, machines] : proxies) {
     EXPECT_EQ(machines, all) << application;
     EXPECT_EQ(no_delay[application], 5 * 5) << application << ": cluster sizes, seeds";

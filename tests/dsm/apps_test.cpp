@@ -69,6 +69,34 @@ TEST(Gauss, RunsOnOneClusterAndIsVerified) {
   }
 }
 
+TEST(Barnes, RunsOnOneClusterAndIsVerified) {
+  for (const char* compute : {"1", "3"}) {
+    // The paper's bodies; fewer bodies than compute nodes; no cell that counts as one body.
+    for (const char* bodies :
+         {"", " --bodies 2", " --bodies 200 --opening 0 --seed 3", " --bodies 5 --iterations 9"}) {
+      const Outcome r = run(std::string("BRAID_COMPUTE=") + compute + " " BRAID_BARNES + bodies);
+      EXPECT_EQ(r.status, 0) << r.text;
+      EXPECT_THAT(r.text, MatchesRegex(std::string("barnes: [0-9]* bodies, . iterations, ") + compute +
+                                       " compute nodes, error [-.0-9e]*: [0-9]*\\.[0-9]* s, verified\n"));
+    }
+  }
+}
+
+double error_of_barnes(const char* opening) {
+  const Outcome r = run(std::string(BRAID_BARNES " --bodies 500 --iterations 1 --opening ") + opening);
+  const std::size_t at = r.text.find("error ");
+  EXPECT_NE(at, std::string::npos) << r.text;
+  return at == std::string::npos ? 0 : std::stod(r.text.substr(at + 6));
+}
+
+// With an opening of 0 every force is a sum over all bodies; a cell that counts as one body errs by about opening^2.
+TEST(Barnes, ErrorFallsWithTheOpening) {
+  const double wide = error_of_barnes("1"), narrow = error_of_barnes("0.3");
+  EXPECT_LT(narrow, wide / 4);
+  EXPECT_GT(narrow, 1e-6);
+  EXPECT_LT(error_of_barnes("0"), 1e-12);
+}
+
 TEST(Fft, RunsOnOneClusterAndIsVerified) {
   for (const char* compute : {"1", "3"}) {
     for (const char* points : {"4", "8", "16", "32768"}) {  // fewer rows than compute nodes; squares and not
@@ -211,7 +239,7 @@ TEST(Programs, RefuseBadArgumentsWithStatusTwo) {
   for (const auto& [program, option] :
        {Program{BRAID_GAUSS, "--size"}, Program{BRAID_JACOBI, "--size"}, Program{BRAID_MATMUL, "--size"},
         Program{BRAID_TSP, "--cities"}, Program{BRAID_WATER, "--molecules"}, Program{BRAID_FFT, "--points"},
-        Program{BRAID_UNSTRUCTURED, "--nodes"}}) {
+        Program{BRAID_BARNES, "--bodies"}, Program{BRAID_UNSTRUCTURED, "--nodes"}}) {
     const Outcome size = run(program + " " + option + " 0");
     EXPECT_EQ(size.status, 2);
     EXPECT_THAT(size.text, HasSubstr(option));

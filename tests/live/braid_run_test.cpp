@@ -75,6 +75,11 @@ TEST_F(BraidRun, RunsWater) {
   expect_verified({"--clusters", "3", "--compute", "1"}, {BRAID_WATER, "--molecules", "65"});
 }
 
+TEST_F(BraidRun, RunsBarnes) {
+  expect_verified({"--clusters", "2", "--compute", "2", "--proxies", "2"}, {BRAID_BARNES, "--bodies", "512"});
+  expect_verified({"--clusters", "3", "--compute", "1"}, {BRAID_BARNES, "--bodies", "101"});
+}
+
 TEST_F(BraidRun, RunsFft) {
   expect_verified({"--clusters", "2", "--compute", "2", "--proxies", "2"}, {BRAID_FFT});
   // A number of rows that the compute nodes do not divide, and pages that several of them share.

@@ -1029,7 +1029,8 @@ TEST_P(Apps, RequestsAndClocksAreEqualInEveryRun) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, Apps,
-                         testing::Values(App{"unstructured", {"--nodes", "200", "--edges", "1200"}},
+                         testing::Values(App{"barnes", {"--bodies", "100", "--iterations", "2"}},
+                                         App{"unstructured", {"--nodes", "200", "--edges", "1200"}},
                                          App{"fft", {"--points", "2048"}}, App{"gauss", {"--size", "48"}},
                                          App{"jacobi", {"--size", "64"}},
                                          App{"jacobi", {"--size", "64", "--intra", "tbb"}},
