@@ -60,13 +60,12 @@ struct PacketHeader {
   Seq seq;
   Seq ack;  // everything before it was delivered
   std::uint32_t timestamp = 0;
-  std::uint32_t timestamp_echo = 0;  // 0: nothing to echo
-  std::uint16_t ack_held = 0;        // how long the echo waited here, as timestamps count; at most
-  std::uint16_t window_packets = 0;  // that the sender of this takes after `ack`
-  std::uint16_t window_units = 0;    // the same in units of kWindowUnitBytes
-  bool ack_at_once = false;          // the sender waits for this packet's acknowledgement
-  std::uint64_t
-      sack[kMaxSackWords];  // sack_words of them; to clear the others costs each packet more than to write it
+  std::uint32_t timestamp_echo = 0;        // 0: nothing to echo
+  std::uint16_t ack_held = 0;              // how long the echo waited here, as timestamps count; at most
+  std::uint16_t window_packets = 0;        // that the sender of this takes after `ack`
+  std::uint16_t window_units = 0;          // the same in units of kWindowUnitBytes
+  bool ack_at_once = false;                // the sender waits for this packet's acknowledgement
+  std::uint64_t sack[kMaxSackWords] = {};  // sack_words of them
 };
 
 inline constexpr std::uint32_t kWindowUnitBytes = 256;
