@@ -16,8 +16,11 @@ namespace {
 // A turn that comes so late was held up by the scheduler; what was not heard meanwhile says nothing about
 // peers.
 constexpr Duration kSchedulingGap = 50_ms;
-// Between looks at the paths, and between copies of the counters into memory that others read.
+// Between looks at the paths, and between copies of the counters into memory that others read: so many turns, and such a
+// time, because it takes as long as several idle turns. (So many turns suffice, should time stand still.)
 constexpr std::uint64_t kTurnsPerWatch = 64;
+constexpr Duration kWatchInterval = 20_us;
+constexpr std::uint64_t kMostTurnsPerWatch = 1024;
 
 }  // namespace
 
@@ -75,7 +78,8 @@ int Worker::do_work(Instant now) {
     ++idle_turns_;
   else
     publish_load();
-  if (turns_ % kTurnsPerWatch == 0) {
+  if (turns_ % kTurnsPerWatch == 0 && (now >= watch_due_ || turns_ % kMostTurnsPerWatch == 0)) {
+    watch_due_ = now + kWatchInterval;
     watch_paths(now);
     publish_counters();
   }

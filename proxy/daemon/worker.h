@@ -269,6 +269,7 @@ class Worker {
   bool served_ = false;  // messages were moved
   bool told_ = false;    // the control plane something
   Instant last_turn_;    // or, during a sleep, when that ends
+  Instant watch_due_;
   std::uint64_t turns_ = 0;
   std::uint64_t idle_turns_ = 0;
 
