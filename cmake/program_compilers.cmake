@@ -41,7 +41,8 @@ function(braid_link_words library variable)
 endfunction()
 
 string(REPLACE ";" " " sanitizers "${BRAID_SANITIZER_FLAGS}")
-braid_link_words(braid_dsm libraries)
+# Of the archives that a program does not call nothing is linked, such as main() once.
+braid_link_words(braid_dsm_once libraries)
 set(simulated_libraries "")
 set(simulated_flags "")
 set(simulated_last "")

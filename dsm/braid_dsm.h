@@ -47,6 +47,10 @@ typedef enum braid_reduce { BRAID_SUM = 0, BRAID_MIN = 1, BRAID_MAX = 2 } braid_
 typedef enum braid_order { BRAID_ACQUIRE_RELEASE = 0, BRAID_RELAXED = 1 } braid_order;
 
 /* Initial thread. */
+/* For programs whose main() runs once (dsm/once/main_once.h): main() begins in cluster 0 alone. This call, before
+   braid_init(), clones the process for every other cluster and returns the number of the cluster in each. Only a program
+   that calls it, and does so in a live run, has main() once. */
+unsigned braid_start_clusters(void);
 void braid_init(void);
 int braid_finish(int status);
 void braid_parallel(void (*body)(braid_node* node, void* argument), void* argument);

@@ -147,8 +147,7 @@ Copies::Outcome Copies::on_page_reply(ClusterId from, PageId id, const Header& h
   const bool stale = p.has_minimum && older(header.number, p.version);
   if (moves) {  // PG-22
     if (stale) return Outcome::kRefused;
-    std::memset(table_.bytes(page), 0, kPageBytes);
-    end_fetch(page);
+    end_fetch(page);  // its first contents are here since its allocation
     return Outcome::kHomeHere;
   }
   p.home = from.value();                               // PG-24: the sender is the home

@@ -90,7 +90,7 @@ class PageMemory {
   virtual void protect_later(PageId first, std::uint32_t count, Access access) {
     protect(first, count, access);
   }
-  // The page's bytes through the second mapping: always readable and writable, never faults.
+  // The page's bytes, always readable and writable without a fault. Equal in all clusters before its first use (PG-22).
   virtual std::byte* page(PageId page) = 0;
 };
 

@@ -22,6 +22,12 @@ Crew::~Crew() {
 }
 
 void Crew::run(const std::function<void(unsigned)>& job) {
+  start(job);
+  job(0);
+  wait();
+}
+
+void Crew::start(const std::function<void(unsigned)>& job) {
   {
     const std::lock_guard<std::mutex> guard(mutex_);
     job_ = &job;
@@ -29,7 +35,9 @@ void Crew::run(const std::function<void(unsigned)>& job) {
     running_ = static_cast<unsigned>(threads_.size());
   }
   called_.notify_all();
-  job(0);
+}
+
+void Crew::wait() {
   std::unique_lock<std::mutex> guard(mutex_);
   done_.wait(guard, [this] { return running_ == 0; });
 }

@@ -25,6 +25,9 @@ class Crew {
 
   // Calls job(local) on every compute node's thread, with 0 on the calling one; returns when all have returned.
   void run(const std::function<void(unsigned)>& job);
+  // The same in two halves, without the calling thread: `job` must live until wait() has returned.
+  void start(const std::function<void(unsigned)>& job);
+  void wait();
 
  private:
   void serve_node(unsigned local);

@@ -3,10 +3,13 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -234,7 +237,7 @@ const char* Runtime::cure_for_full_heap() const {
 
 // --- Compute nodes
 
-void Runtime::parallel(const std::function<void(Node&)>& body) {
+void Runtime::enter_parallel() {
   if (const int replaced = fault_signals_replaced(); replaced != 0) {
     fail(
         "the handler of {} was replaced by other means than sigaction() and signal(), so shared memory cannot work: "
@@ -247,7 +250,35 @@ void Runtime::parallel(const std::function<void(Node&)>& body) {
   call_together(call);
   // Every compute node sees what the initial threads wrote before.
   barrier_of_clusters();
+}
+
+void Runtime::parallel(const std::function<void(Node&)>& body) {
+  enter_parallel();
   run_on_all([&](unsigned local) { run_node(local, body); });
+}
+
+void Runtime::begin_parallel(std::function<void(Node&)> body) {
+  enter_parallel();
+  open_job_ = [this, run = std::move(body)](unsigned local) { run_node(local, run); };
+  in_parallel_ = true;
+  crew_->start(open_job_);
+}
+
+void Runtime::end_parallel() {
+  (void)barrier(0, kOwnBarrier, Reduction::kNone, 0);
+  crew_->wait();
+  in_parallel_ = false;
+  open_job_ = nullptr;
+}
+
+void Runtime::fill(PageId first, std::span<const std::byte> contents) {
+  std::byte* const pages = memory_.page(first);
+  for (std::size_t at = 0; at < contents.size(); at += kPageBytes) {
+    const std::span part = contents.subspan(at, std::min(kPageBytes, contents.size() - at));
+    // Memory that was never written stays without pages.
+    if (std::any_of(part.begin(), part.end(), [](std::byte b) { return b != std::byte{}; }))
+      std::memcpy(pages + at, part.data(), part.size());
+  }
 }
 
 void Runtime::run_on_cluster(const std::function<void(unsigned)>& body) {

@@ -16,10 +16,12 @@
 
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "base/result.h"
@@ -58,6 +60,9 @@ class Runtime final : public Host, private FaultSink {
   std::uint32_t free_pages() override;
   const char* cure_for_full_heap() const override;
   void parallel(const std::function<void(Node&)>& body) override;
+  void begin_parallel(std::function<void(Node&)> body) override;
+  void end_parallel() override;
+  void fill(PageId first, std::span<const std::byte> contents) override;
   void run_on_cluster(const std::function<void(unsigned)>& body) override;
   void barrier_of_clusters() override;
   void finish() override;
@@ -93,6 +98,7 @@ class Runtime final : public Host, private FaultSink {
                      AtDeadline then = AtDeadline::kFail);
   // Ends the process: the access can never succeed.
   [[noreturn]] void fail_for_endless_faults(unsigned local, std::uintptr_t address) const;
+  void enter_parallel();
   void run_on_all(const std::function<void(unsigned)>& job);
   void stop_threads();
 
@@ -114,6 +120,7 @@ class Runtime final : public Host, private FaultSink {
 
   std::optional<ServerThread> server_;  // where there is a network
   std::optional<Crew> crew_;
+  std::function<void(unsigned)> open_job_;  // between begin_parallel() and end_parallel()
   std::optional<Inspector> inspector_;
 };
 

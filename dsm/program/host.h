@@ -4,10 +4,12 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "dsm/api.h"
 #include "dsm/engine/types.h"
@@ -69,6 +71,12 @@ class Host {
   // Runs run_node() for every compute node of this cluster, with
   // in_parallel(). All earlier writes of initial threads are visible to it.
   virtual void parallel(const std::function<void(Node&)>& body) = 0;
+  // parallel() in two halves, for a main() that goes on inside it as compute node 0 of its cluster (dsm/once): the
+  // other compute nodes of this cluster run `body` between them. Only hosts of live runs have them.
+  virtual void begin_parallel(std::function<void(Node&)> body);
+  virtual void end_parallel();
+  // Contents of pages that no compute node of any cluster has accessed yet; every cluster makes the same calls.
+  virtual void fill(PageId first, std::span<const std::byte> contents);
   // The same with run_part(), in this cluster alone; other clusters are not involved.
   virtual void run_on_cluster(const std::function<void(unsigned)>& body) = 0;
   virtual void barrier_of_clusters() = 0;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "dsm/live/environment.h"
 #include "proxy/nic/shm_wire.h"
 #include "tools/braid/process/pipe.h"
 #include "tools/braid/run/plan.h"
@@ -29,7 +30,7 @@ std::vector<CounterValues> values_of(const proxy::NodeCounters& counters, unsign
 }  // namespace
 
 Result<void> Launcher::make_wires() {
-  plans_ = plan_nodes(config_, unique_run_name(), usable_cores());
+  plans_ = plan_nodes(config_, run_name_, usable_cores());
   if (config_.wire != settings::Wire::kShm) return {};
   Result<proxy::ShmWireOptions> wire = plan_wire(config_);
   if (!wire) return wire.error();
@@ -106,8 +107,9 @@ Result<ChildId> Launcher::start_application(ChildProcesses& children, unsigned c
   auto pulse = SharedObject<dsm::Pulse>::make("braid-pulse");
   if (!pulse) return pulse.error();
   options.inherited.push_back(pulse->fd());
-  options.environment = merge_environment(
-      environ, plan_environment(config_, cluster, node.service, node.report.get(), pulse->fd()));
+  Environment variables = plan_environment(config_, cluster, node.service, node.report.get(), pulse->fd());
+  variables.emplace_back(dsm::variable::kRun, run_name_);
+  options.environment = merge_environment(environ, variables);
   node.pulse = std::make_unique<SharedObject<dsm::Pulse>>(std::move(*pulse));
   return children.start(options, fmt::format("[c{}] ", cluster));
 }

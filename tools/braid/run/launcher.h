@@ -62,6 +62,7 @@ class Launcher {
 
   const RunOptions& options_;
   const settings::RunConfig& config_;
+  const std::string run_name_ = unique_run_name();
   std::vector<proxy::NodeConfig> plans_;  // by cluster
   std::vector<Descriptor> wires_;         // until the daemons have them
   std::vector<Node> nodes_;               // by cluster, of daemons that were started

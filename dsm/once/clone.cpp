@@ -1,0 +1,179 @@
+#include "dsm/once/clone.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdio_ext.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <string>
+#include <vector>
+
+#include "dsm/live/environment.h"
+#include "dsm/once/messages.h"
+#include "dsm/program/failure.h"
+
+namespace braid::dsm::once {
+
+namespace {
+
+struct FileIdentity {
+  dev_t device = 0;
+  ino_t file = 0;
+  bool operator==(const FileIdentity&) const = default;
+};
+std::array<FileIdentity, 3> original_streams;
+
+FileIdentity identity(int fd) {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) return {};
+  return {status.st_dev, status.st_ino};
+}
+
+struct Place {
+  Message message;
+  Descriptors with;
+};
+
+[[noreturn]] void fail_for_warden() {
+  fail("the process that watches the program's processes has gone");
+}
+
+std::vector<Place> take_places(const Origin& origin) {
+  if (!send(origin.socket, {.kind = Kind::kStart})) fail_for_warden();
+  std::vector<Place> places(origin.clusters - 1);
+  for (Place& place : places) {
+    if (!receive(origin.socket, &place.message, &place.with)) fail_for_warden();
+    if (place.message.kind == Kind::kFailure) fail("{}", place.message.text.data());
+  }
+  return places;
+}
+
+// The clone's environment names its cluster and its descriptors.
+void take_environment(const Place& place) {
+  const char* const text = place.message.text.data();
+  for (std::size_t at = 0; at < place.message.text_bytes;) {
+    const std::string variable(text + at);
+    at += variable.size() + 1;
+    const std::size_t equals = variable.find('=');
+    if (equals == std::string::npos) continue;
+    const std::string name = variable.substr(0, equals);
+    std::string value = variable.substr(equals + 1);
+    if (name == variable::kRun) continue;
+    if (name == variable::kReportFd || name == variable::kPulseFd) {
+      for (std::size_t i = 3; i < place.with.fds.size(); ++i) {
+        if (place.with.fds[i] >= 0 && std::to_string(place.message.numbers[i]) == value) {
+          value = std::to_string(place.with.fds[i]);
+          break;
+        }
+      }
+    }
+    ::setenv(name.c_str(), value.c_str(), 1);
+  }
+}
+
+void close_descriptor_in(const char* name) {
+  if (const char* const text = ::getenv(name)) ::close(::atoi(text));
+}
+
+void take_place(const Origin& origin, Place& place) {
+  ::close(origin.socket);
+  for (const char* const name : {variable::kReportFd, variable::kPulseFd}) close_descriptor_in(name);
+  take_environment(place);
+  for (int fd = 0; fd <= 2; ++fd) {
+    const auto at = static_cast<std::size_t>(fd);
+    if (identity(fd) == original_streams[at]) ::dup2(place.with.fds[at], fd);
+    ::close(place.with.fds[at]);
+  }
+  // What cluster 0 has read ahead is cluster 0's.
+  ::__fpurge(stdin);
+}
+
+// The clone itself, until it may continue.
+void await_permission(const Origin& origin, int permission) {
+  char byte = 0;
+  ssize_t n;
+  while ((n = ::read(permission, &byte, 1)) < 0 && errno == EINTR) {
+  }
+  if (n != 1) ::_exit(kFailureStatus);
+  ::close(permission);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != origin.warden) ::_exit(kFailureStatus);
+}
+
+// A clone as a child of the warden, which adopts orphans: of a process in between that ends at once. Returns its
+// number; 0 in the clone. From then on the clone is in `group`: `braid run` kills the group of cluster 0 with its end.
+pid_t clone_for_warden(pid_t group) {
+  int report[2];
+  if (::pipe(report) != 0) fail("cannot make a pipe: error {}", errno);
+  const pid_t between = ::fork();
+  if (between < 0) fail("cannot clone the program for another cluster: error {}", errno);
+  if (between == 0) {
+    ::close(report[0]);
+    if (::fork() != 0) ::_exit(0);
+    (void)::setpgid(0, group);
+    const pid_t self = ::getpid();
+    [[maybe_unused]] const ssize_t written = ::write(report[1], &self, sizeof self);
+    ::close(report[1]);
+    return 0;
+  }
+  ::close(report[1]);
+  pid_t clone = -1;
+  ssize_t n;
+  while ((n = ::read(report[0], &clone, sizeof clone)) < 0 && errno == EINTR) {
+  }
+  ::close(report[0]);
+  while (::waitpid(between, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  if (n != sizeof clone) fail("cannot clone the program for another cluster");
+  return clone;
+}
+
+void register_clone(const Origin& origin, unsigned cluster, pid_t pid) {
+  Message message{.kind = Kind::kProgram, .cluster = cluster, .pid = pid};
+  if (!send(origin.socket, message) || !receive(origin.socket, &message)) fail_for_warden();
+}
+
+}  // namespace
+
+void note_standard_descriptors() {
+  for (int fd = 0; fd <= 2; ++fd) original_streams[static_cast<std::size_t>(fd)] = identity(fd);
+}
+
+unsigned clone_program(const Origin& origin) {
+  std::vector<Place> places = take_places(origin);
+  // Or each clone would write what is buffered once more.
+  (void)::fflush(nullptr);
+  // No clone continues before all are known to the warden.
+  int permission[2];
+  if (::pipe(permission) != 0) fail("cannot make a pipe: error {}", errno);
+  for (Place& place : places) {
+    const pid_t clone = clone_for_warden(place.message.group);
+    if (clone == 0) {
+      ::close(permission[1]);
+      for (Place& other : places) {
+        if (&other != &place) other.with.close_all();
+      }
+      await_permission(origin, permission[0]);
+      take_place(origin, place);
+      return place.message.cluster;
+    }
+    register_clone(origin, place.message.cluster, clone);
+    place.with.close_all();
+  }
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (::write(permission[1], "", 1) != 1) fail("cannot write to a pipe: error {}", errno);
+  }
+  ::close(permission[0]);
+  ::close(permission[1]);
+  ::close(origin.socket);
+  return 0;
+}
+
+}  // namespace braid::dsm::once

@@ -1,0 +1,21 @@
+// Clones of cluster 0's program for the other clusters (main_once.h).
+#pragma once
+
+#include <sys/types.h>
+
+namespace braid::dsm::once {
+
+// What cluster 0's program remembers from before main().
+struct Origin {
+  int socket = -1;  // to the warden; -1: the program was not started so
+  pid_t warden = 0;
+  unsigned clusters = 1;
+};
+
+// Returns in every process: the number of its cluster. Ends the process with a message if the places of the other
+// clusters cannot be had. Closes origin.socket.
+unsigned clone_program(const Origin& origin);
+// Notes what descriptors 0 to 2 are, so that a clone replaces those only that the program has not replaced.
+void note_standard_descriptors();
+
+}  // namespace braid::dsm::once

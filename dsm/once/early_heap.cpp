@@ -1,0 +1,74 @@
+#include "dsm/once/early_heap.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <span>
+
+#include "base/check.h"
+#include "dsm/api.h"
+#include "dsm/live/environment.h"
+#include "dsm/program/failure.h"
+#include "dsm/program/heap.h"
+#include "dsm/program/host.h"
+
+namespace braid::dsm {
+
+namespace {
+
+std::size_t round_up(std::size_t bytes, std::size_t to) {
+  return (bytes + to - 1) / to * to;
+}
+
+}  // namespace
+
+void EarlyHeap::open() {
+  const Result<Environment> environment = Environment::read();
+  if (!environment) fail_with_text(environment.error().text.data(), environment.error().text.size());
+  heap_bytes_ = std::size_t{environment->heap_mib} << 20;
+  void* const wanted = application_address(PageId(0));
+  void* const memory = ::mmap(wanted, heap_bytes_, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (memory != wanted)
+    fail("cannot map the shared heap of {} MiB at {:#x}: error {}; a smaller {} may fit", heap_bytes_ >> 20,
+         kHeapAddress, errno, variable::kHeapMib);
+  memory_ = static_cast<std::byte*>(memory);
+}
+
+void* EarlyHeap::allocate(std::size_t bytes) {
+  if (memory_ == nullptr) open();
+  const std::size_t at = round_up(used_, bytes >= kPageBytes ? kPageBytes : 16);
+  if (at > heap_bytes_ || bytes > heap_bytes_ - at)
+    fail(
+        "the shared heap of {} MiB is full: {} bytes were requested, {} are free; raise {} (`braid run --help` tells the option)",
+        heap_bytes_ >> 20, bytes, heap_bytes_ - std::min(used_, heap_bytes_), variable::kHeapMib);
+  used_ = at + bytes;
+  return memory_ + at;
+}
+
+void EarlyHeap::close() {
+  if (memory_ == nullptr) return;
+  const std::size_t kept = round_up(used_, kPageBytes);
+  std::byte* const from = memory_;
+  memory_ = nullptr;
+  if (kept > 0) {
+    void* const room = ::mmap(nullptr, kept, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED || ::mremap(from, kept, kept, MREMAP_MAYMOVE | MREMAP_FIXED, room) != room)
+      fail("cannot move {} bytes of shared memory: error {}", kept, errno);
+    memory_ = static_cast<std::byte*>(room);
+  }
+  if (kept < heap_bytes_) ::munmap(from + kept, heap_bytes_ - kept);
+}
+
+void EarlyHeap::publish() {
+  if (used_ == 0) return;
+  const std::size_t kept = round_up(used_, kPageBytes);
+  void* const place = allocate_bytes(kept, Placement::first_touch());
+  CHECK(place == application_address(PageId(0)));
+  joined_host("EarlyHeap::publish()").fill(PageId(0), std::span<const std::byte>(memory_, kept));
+  ::munmap(memory_, kept);
+  memory_ = nullptr;
+}
+
+}  // namespace braid::dsm
