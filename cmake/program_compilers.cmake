@@ -41,8 +41,8 @@ function(braid_link_words library variable)
 endfunction()
 
 string(REPLACE ";" " " sanitizers "${BRAID_SANITIZER_FLAGS}")
-# Of the archives that a program does not call nothing is linked, such as main() once.
-braid_link_words(braid_dsm_once libraries)
+# Of the archives that a program does not call nothing is linked: main() once and the PARMACS runtime.
+braid_link_words(braid_parmacs libraries)
 set(simulated_libraries "")
 set(simulated_flags "")
 set(simulated_last "")
@@ -70,3 +70,7 @@ foreach(language C CXX)
   file(GENERATE OUTPUT ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${name} INPUT ${CMAKE_CURRENT_BINARY_DIR}/${name}.in
     FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 endforeach()
+
+# What `braid parmacs` runs.
+configure_file(${CMAKE_CURRENT_LIST_DIR}/braid-parmacs.in ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/braid-parmacs @ONLY
+  FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)

@@ -8,6 +8,7 @@
 #include "tools/braid/command_line/subcommand.h"
 #include "tools/braid/inspect/counters_command.h"
 #include "tools/braid/inspect/proxies_command.h"
+#include "tools/braid/parmacs/parmacs_command.h"
 #include "tools/braid/run/run_command.h"
 #include "tools/braid/simulate/sim_command.h"
 #include "tools/braid/study/study_command.h"
@@ -41,12 +42,13 @@ namespace {
 int run(int argc, char** argv) {
   using namespace braid;
   using namespace braid::cli;
+  if (is_parmacs(argc, argv)) return build_with_macros(argv);
   const CommandLine line{
       .about = kAbout,
       .footer = kFooter,
       .version = kVersion,
       .commands = {run_command(), sim_command(), study_command(), counters_command(), proxies_command(),
-                   calibrate_command()},
+                   calibrate_command(), parmacs_command()},
       .topics = {{"settings", settings::reference_page}, {"defaults", settings::default_file}}};
   return run_command_line(line, argc, argv);
 }

@@ -1,0 +1,97 @@
+/* The calls behind the macros of c.m4.braid, in C. Programs write the macros: CREATE, LOCK, BARRIER and so on.
+
+   main() runs once, in cluster 0. The first CREATE clones the process for the other clusters (dsm/once/main_once.h): all
+   variables and private memory are copied then, and from then on they are private to each cluster. Only memory from
+   G_MALLOC is shared. The thread that runs main() is compute node 0; functions that are CREATEd run on compute nodes 1, 2,
+   ... in the order of CREATE, each as one process of the program.
+
+   A lock, a barrier and so on is a number, which the *INIT call takes and stores in the object; after that an object is never
+   written, so it may stand in shared memory or in a global variable. Initialising an object again takes a new number. 0: the
+   object was not initialised, and using it ends the program with a message. */
+#ifndef BRAID_PARMACS_H
+#define BRAID_PARMACS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct braid_parmacs_lock {
+  unsigned number;
+} braid_parmacs_lock;
+typedef struct braid_parmacs_barrier {
+  unsigned number;
+} braid_parmacs_barrier;
+typedef struct braid_parmacs_pause {
+  unsigned number;
+} braid_parmacs_pause;
+typedef struct braid_parmacs_semaphore {
+  unsigned number;
+} braid_parmacs_semaphore;
+typedef struct braid_parmacs_condition {
+  unsigned number;
+} braid_parmacs_condition;
+typedef struct braid_parmacs_subscripts {
+  unsigned number; /* of its counter */
+  braid_parmacs_barrier barrier;
+} braid_parmacs_subscripts;
+
+/* CREATE(function): a new process. */
+void braid_parmacs_create(void (*function)(void));
+/* CREATE(function, processes): processes - 1 new ones; the calling one runs the function too. */
+void braid_parmacs_create_all(void (*function)(void), long processes);
+/* CREATE(function, argument, processes): the same, with an argument, whose address is valid in each cluster. */
+void braid_parmacs_create_all_with(void (*function)(void*), void* argument, long processes);
+/* WAIT_FOR_END(processes): until so many of those that were created have ended, or all, if those are fewer. */
+void braid_parmacs_wait_for_end(long processes);
+/* GET_PID: the compute node; 0 for main(). */
+int braid_parmacs_self(void);
+
+/* G_MALLOC, G_FREE. Aligned to 16 bytes, zeroed; blocks of a page and more to pages. Memory is not given back. Before the
+   first CREATE by main(), then by any process. */
+void* braid_parmacs_allocate(size_t bytes);
+void braid_parmacs_free(void* memory);
+
+void braid_parmacs_lock_init(braid_parmacs_lock* lock);
+void braid_parmacs_lock_inits(braid_parmacs_lock* locks, long count);
+void braid_parmacs_lock_acquire(const braid_parmacs_lock* lock);
+void braid_parmacs_lock_release(const braid_parmacs_lock* lock);
+
+/* Until `processes` have come. */
+void braid_parmacs_barrier_init(braid_parmacs_barrier* barrier);
+void braid_parmacs_barrier_wait(const braid_parmacs_barrier* barrier, long processes);
+
+/* A flag: set, cleared, waited for until it is set. */
+void braid_parmacs_pause_init(braid_parmacs_pause* pause);
+void braid_parmacs_pause_inits(braid_parmacs_pause* pauses, long count);
+void braid_parmacs_pause_set(const braid_parmacs_pause* pause);
+void braid_parmacs_pause_clear(const braid_parmacs_pause* pause);
+void braid_parmacs_pause_wait(const braid_parmacs_pause* pause);
+
+void braid_parmacs_semaphore_init(braid_parmacs_semaphore* semaphore, long value);
+void braid_parmacs_semaphore_post(const braid_parmacs_semaphore* semaphore);
+void braid_parmacs_semaphore_wait(const braid_parmacs_semaphore* semaphore);
+
+void braid_parmacs_condition_init(braid_parmacs_condition* condition);
+void braid_parmacs_condition_wait(const braid_parmacs_condition* condition, const braid_parmacs_lock* lock);
+void braid_parmacs_condition_signal(const braid_parmacs_condition* condition);
+void braid_parmacs_condition_broadcast(const braid_parmacs_condition* condition);
+
+/* GETSUB: the next of the subscripts 0 .. last, each to one caller. When there are none, -1 to each of `processes`
+   callers, which wait for each other; then the subscripts begin again. */
+void braid_parmacs_subscripts_init(braid_parmacs_subscripts* subscripts);
+long braid_parmacs_next_subscript(const braid_parmacs_subscripts* subscripts, long last, long processes);
+
+/* CLOCK: microseconds since an unspecified moment. */
+unsigned long braid_parmacs_clock(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
