@@ -1,11 +1,14 @@
 // Gaussian elimination with partial pivoting: A x = b is solved by factoring A, one column a step. Rows are
 // dealt to the compute nodes one by one, so that all have work to the end. In each step every node brings the
-// best pivot among its rows to a reduction, and each eliminates the column of the best of all from its own
+// best pivot among its rows to a reduction of one packed number, and each eliminates the column of the best of all from its own
 // rows. Rows are never exchanged: the order in which they became pivots is the permutation. A row
 // that has been a pivot is never written again, so nothing need keep its readers from its writer.
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "apps/common/arguments.h"
@@ -48,6 +51,32 @@ bool better(const Candidate& a, const Candidate& b) {
 // Worse than any row.
 constexpr Candidate kNone{-1.0, ~std::size_t{0}};
 
+// A candidate in 64 bits, so that one reduction chooses: the greater number is the better candidate. Doubles that are not
+// negative are in the order of their bits. The row takes the last bits of the magnitude, which leaves 38 behind the point.
+class PackedCandidate {
+ public:
+  static constexpr std::uint64_t kRowBits = (1 << 14) - 1;
+  // Candidates must be compared as they are packed.
+  static double rounded(double magnitude) {
+    return std::bit_cast<double>(std::bit_cast<std::uint64_t>(magnitude) & ~kRowBits);
+  }
+
+  // The magnitude is rounded.
+  explicit PackedCandidate(const Candidate& candidate)
+      : bits_(candidate.magnitude < 0
+                  ? 0
+                  : (std::bit_cast<std::uint64_t>(candidate.magnitude) | (kRowBits - candidate.row))) {}
+  explicit PackedCandidate(std::uint64_t bits) : bits_(bits) {}
+  std::uint64_t bits() const { return bits_; }
+  Candidate unpacked() const {
+    return {std::bit_cast<double>(bits_ & ~kRowBits), kRowBits - (bits_ & kRowBits)};
+  }
+
+ private:
+  std::uint64_t bits_;
+};
+constexpr std::size_t kMaxSize = PackedCandidate::kRowBits + 1;
+
 // Mixed bits of the place (the finaliser of splitmix64): no two rows alike, so pivots come from anywhere.
 double element(std::size_t n, std::size_t i, std::size_t j) {
   std::uint64_t z = (i * n + j + 1) * 0x9e3779b97f4a7c15;
@@ -63,10 +92,11 @@ void fill(const DealtRows& a, std::size_t node) {
 }
 
 // Replaces `node`'s rows by their part of the factors: right of the pivot's column what is left of the row,
-// before it the multiples of the pivot rows that were taken away. `choose(k, mine)` returns the best of all
-// nodes' candidates for column k. Returns the rows in the order in which they became pivots.
+// before it the multiples of the pivot rows that were taken away. `choose(mine)` returns the best of all
+// nodes' candidates; with `packed` their magnitudes are rounded. Returns the rows in the order in which they became
+// pivots.
 template <class Choose>
-std::vector<std::size_t> factor(const DealtRows& a, std::size_t node, Choose&& choose) {
+std::vector<std::size_t> factor(const DealtRows& a, std::size_t node, bool packed, Choose&& choose) {
   const std::size_t n = a.size();
   std::vector<std::size_t> order;
   std::vector<std::size_t> mine;  // rows that have not been a pivot
@@ -74,10 +104,11 @@ std::vector<std::size_t> factor(const DealtRows& a, std::size_t node, Choose&& c
   for (std::size_t k = 0; k < n; ++k) {
     Candidate best = kNone;
     for (const std::size_t i : mine) {
-      const Candidate candidate{std::abs(a.row(i)[k]), i};
+      const double magnitude = std::abs(a.row(i)[k]);
+      const Candidate candidate{packed ? PackedCandidate::rounded(magnitude) : magnitude, i};
       if (better(candidate, best)) best = candidate;
     }
-    const std::size_t pivot = choose(k, best).row;
+    const std::size_t pivot = choose(best).row;
     order.push_back(pivot);
     std::erase(mine, pivot);
     const double* const from = a.row(pivot);
@@ -132,13 +163,13 @@ bool solves(std::span<const double> x) {
 }
 
 // Whether the factors are, bit by bit, those of a sequential run in private memory, and solve the system.
-bool right(const DealtRows& factors, const std::vector<std::size_t>& order) {
+bool right(const DealtRows& factors, const std::vector<std::size_t>& order, bool packed) {
   const std::size_t n = factors.size();
   std::vector<double> elements(n * n);
   const DealtRows expected(elements.data(), n, 1);
   fill(expected, 0);
   const std::vector<std::size_t> expected_order =
-      factor(expected, 0, [](std::size_t, const Candidate& mine) { return mine; });
+      factor(expected, 0, packed, [](const Candidate& mine) { return mine; });
   for (std::size_t k = 0; k < n; ++k) {
     if (order[k] == expected_order[k]) continue;
     std::printf("WRONG: pivot %zu is row %zu, should be %zu\n", k, order[k], expected_order[k]);
@@ -149,15 +180,34 @@ bool right(const DealtRows& factors, const std::vector<std::size_t>& order) {
   return braid::apps::matches(n, result, elements) && solves(solve(factors, order));
 }
 
+// The best of all nodes' candidates, through the barriers' own messages: candidates in shared memory would be a page that all
+// write.
+Candidate best_packed(Node& node, const Candidate& mine) {
+  const std::uint64_t best = node.reduce(PackedCandidate(mine).bits(), braid::dsm::Reduce::kMax);
+  return PackedCandidate(best).unpacked();
+}
+Candidate best_of_pair(Node& node, const Candidate& mine) {
+  const double magnitude = node.reduce(mine.magnitude, braid::dsm::Reduce::kMax);
+  const std::size_t row =
+      node.reduce(mine.magnitude == magnitude ? mine.row : kNone.row, braid::dsm::Reduce::kMin);
+  return {magnitude, row};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   std::size_t n = 512;
+  std::string reductions = "one";
   braid::apps::Arguments arguments(
       "Gaussian elimination with partial pivoting in shared memory, verified against a sequential run.",
       "gauss");
-  arguments.number("--size", n, "Equations and unknowns", 1, 16384);
+  arguments.number("--size", n, "Equations and unknowns", 1, kMaxSize);
+  arguments.choice(
+      "--reductions", reductions,
+      "Of a step: one, of magnitude and row in one number, or two, of the whole magnitude and then the row",
+      {"one", "two"});
   arguments.parse_or_exit(argc, argv);
+  const bool packed = reductions == "one";
 
   braid::dsm::init();
   braid::apps::Verdict verdict;
@@ -169,12 +219,8 @@ int main(int argc, char** argv) {
     fill(a, node.id());
     node.barrier();
     const double start = braid::dsm::seconds();
-    std::vector<std::size_t> found = factor(a, node.id(), [&](std::size_t, const Candidate& mine) {
-      // Through the barriers' own messages: candidates in shared memory would be a page that all write.
-      const double magnitude = node.reduce(mine.magnitude, braid::dsm::Reduce::kMax);
-      const std::size_t row =
-          node.reduce(mine.magnitude == magnitude ? mine.row : kNone.row, braid::dsm::Reduce::kMin);
-      return Candidate{magnitude, row};
+    std::vector<std::size_t> found = factor(a, node.id(), packed, [&](const Candidate& mine) {
+      return packed ? best_packed(node, mine) : best_of_pair(node, mine);
     });
     node.barrier();
     if (node.id() == 0) {
@@ -184,7 +230,7 @@ int main(int argc, char** argv) {
   });
 
   if (braid::dsm::cluster() == 0) {
-    const bool verified = right(a, order);
+    const bool verified = right(a, order, packed);
     verdict.give(verified);
     std::printf("gauss: %zu x %zu, %zu compute nodes: %.3f s, %s\n", n, n, nodes, seconds,
                 verified ? "verified" : "WRONG");

@@ -1,7 +1,11 @@
 // The travelling salesman by branch and bound. Beginnings of tours wait in a central queue in shared memory,
-// the one that can become shortest first; one lock guards the queue and the best tour that is known. A
-// compute node takes a beginning, and if it is short puts its continuations back; else it tries all ends of
-// it by itself, cutting what cannot be shorter than the best tour that the node knows of.
+// the one that can become shortest first. A compute node takes a beginning and tries all ends of it by itself, cutting what
+// cannot be shorter than the best tour that the node knows of. There are two queues:
+//
+//   word   A sorted list of all beginnings, which is only read. One atomic word has the number of those that were
+//          taken and the best length known, so that one call takes a beginning and learns the length.
+//   lock   A heap, guarded by a lock together with the best tour. Who takes a short beginning puts its continuations back.
+//          So clusters wait for each other's lock and fetch the heap's pages one after the other.
 #include <algorithm>
 #include <array>
 #include <climits>
@@ -9,6 +13,7 @@
 #include <numeric>
 #include <random>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "apps/common/arguments.h"
@@ -21,6 +26,7 @@ using braid::dsm::Node;
 
 constexpr unsigned kMaxCities = 18;  // the proof takes memory and time for every subset of them
 constexpr unsigned kQueueLock = 0;
+constexpr unsigned kQueueWord = 0;
 
 // A tour begins at city 0.
 struct Path {
@@ -84,12 +90,12 @@ class Map {
   int* nearest_;
 };
 
-// In shared memory; guarded by kQueueLock while compute nodes run.
+// In shared memory; with a queue under a lock guarded by kQueueLock while compute nodes run.
 struct Search {
   Path best;
   int best_length;
-  std::uint32_t waiting;
-  std::uint64_t taken;  // beginnings that were searched by one node
+  std::uint32_t waiting;  // in the heap, or in the list from the start
+  std::uint64_t taken;    // beginnings that were searched by one node
 };
 
 // Beginnings of `depth` cities at most, so many as there can ever be at once.
@@ -141,7 +147,14 @@ void search_ends(const Map& map, const Path& path, Path* best, int* best_length)
   }
 }
 
-void work(Node& node, const Map& map, unsigned depth, Search& search, Path* queue) {
+// The best tour that one compute node has found itself, and the best length that it knows.
+struct Found {
+  Path path;
+  int length;  // of `path`; INT_MAX if there is none
+  int known;
+};
+
+void work_under_lock(Node& node, const Map& map, unsigned depth, Search& search, Path* queue) {
   Path found{};
   int known = INT_MAX;  // the best length that this node knows
   for (;;) {
@@ -157,6 +170,86 @@ void work(Node& node, const Map& map, unsigned depth, Search& search, Path* queu
     }
     search_ends(map, path, &found, &known);
   }
+}
+
+// What kQueueWord has: the best length in the high half, the number of beginnings taken in the low half.
+struct QueueWord {
+  int best_length;
+  std::uint32_t taken;
+
+  static QueueWord of(std::int64_t bits) {
+    const auto word = static_cast<std::uint64_t>(bits);
+    return {static_cast<int>(word >> 32), static_cast<std::uint32_t>(word)};
+  }
+  std::int64_t bits() const {
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(best_length) << 32 | taken);
+  }
+};
+
+// Appends all beginnings of `depth` cities that start with `path` and can be shorter than the best.
+void list_beginnings(const Map& map, const Path& path, unsigned depth, Search& search, Path* list) {
+  if (path.bound >= search.best_length) return;
+  if (path.count == depth) {
+    list[search.waiting++] = path;
+    return;
+  }
+  for (unsigned city = 1; city < map.cities(); ++city)
+    if ((path.visited >> city & 1) == 0) list_beginnings(map, map.extended(path, city), depth, search, list);
+}
+
+// Before any node takes a beginning: the list and the word.
+void fill_list(Node& node, const Map& map, unsigned depth, Search& search, Path* list) {
+  search.waiting = 0;
+  list_beginnings(map, map.start(), depth, search, list);
+  std::stable_sort(list, list + search.waiting, [](const Path& a, const Path& b) { return later(b, a); });
+  node.store(kQueueWord, QueueWord{search.best_length, 0}.bits());
+}
+
+// Tells the other nodes of a length, unless they know one as short. What is in the word guards no memory.
+void publish(Node& node, int length) {
+  std::int64_t bits = node.load(kQueueWord);
+  for (;;) {
+    const QueueWord word = QueueWord::of(bits);
+    if (word.best_length <= length) return;
+    const std::int64_t changed = QueueWord{length, word.taken}.bits();
+    const std::int64_t before =
+        node.compare_exchange(kQueueWord, bits, changed, braid::dsm::MemoryOrder::kRelaxed);
+    if (before == bits) return;
+    bits = before;
+  }
+}
+
+// Of all nodes' tours the shortest becomes the best; of equals that of the first node. The beginnings that each searched are
+// counted.
+void agree(Node& node, const Found& found, std::uint64_t taken, Search& search) {
+  const int shortest = node.reduce(found.length, braid::dsm::Reduce::kMin);
+  const unsigned first =
+      node.reduce(found.length == shortest ? node.id() : node.count(), braid::dsm::Reduce::kMin);
+  const std::uint64_t all = node.reduce(taken);
+  if (node.id() != first) return;
+  search.best = found.path;
+  search.best_length = shortest;
+  search.taken = all;
+}
+
+void work_by_word(Node& node, const Map& map, unsigned depth, Search& search, Path* list) {
+  if (node.id() == 0) fill_list(node, map, depth, search, list);
+  node.barrier();
+  Found found{{}, INT_MAX, INT_MAX};
+  std::uint64_t taken = 0;
+  for (;;) {
+    const QueueWord word = QueueWord::of(node.fetch_add(kQueueWord, 1, braid::dsm::MemoryOrder::kRelaxed));
+    found.known = std::min(found.known, word.best_length);
+    // Later beginnings cannot become shorter tours either.
+    if (word.taken >= search.waiting || list[word.taken].bound >= found.known) break;
+    ++taken;
+    const int known = found.known;
+    search_ends(map, list[word.taken], &found.path, &found.known);
+    if (found.known == known) continue;
+    found.length = found.known;
+    publish(node, found.length);
+  }
+  agree(node, found, taken, search);
 }
 
 // The length of the shortest tour by dynamic programming (Held and Karp): of all ways to visit a subset of
@@ -210,6 +303,7 @@ int main(int argc, char** argv) {
   unsigned cities = 10;
   unsigned depth = 4;
   std::uint64_t seed = 1;
+  std::string queue_kind = "word";
   bool optimal_bound = false;
   braid::apps::Arguments arguments(
       "The travelling salesman by branch and bound on a work queue in shared memory, verified by dynamic "
@@ -219,6 +313,9 @@ int main(int argc, char** argv) {
   arguments.number("--depth", depth, "Cities of a beginning that one compute node takes; at most --cities", 1,
                    6);
   arguments.number("--seed", seed, "Of the cities' places");
+  arguments.choice("--queue", queue_kind,
+                   "What the nodes take beginnings from: a list by an atomic word, or a heap under a lock",
+                   {"word", "lock"});
   arguments.flag(
       "--optimal-bound", optimal_bound,
       "Begin with the optimum's length as the bound: what is searched is the same then in every run");
@@ -243,7 +340,11 @@ int main(int argc, char** argv) {
   braid::dsm::parallel([&](Node& node) {
     node.barrier();
     const double start = braid::dsm::seconds();
-    work(node, map, depth, *search, queue);
+    if (queue_kind == "word") {
+      work_by_word(node, map, depth, *search, queue);
+    } else {
+      work_under_lock(node, map, depth, *search, queue);
+    }
     node.barrier();
     if (node.id() == 0) {
       seconds = braid::dsm::seconds() - start;

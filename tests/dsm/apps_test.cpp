@@ -61,10 +61,13 @@ TEST(Matmul, RunsOnOneClusterAndIsVerified) {
 TEST(Gauss, RunsOnOneClusterAndIsVerified) {
   for (const char* compute : {"1", "3"}) {
     for (const char* size : {"1", "2", "100"}) {  // fewer rows than compute nodes, too
-      const Outcome r = run(std::string("BRAID_COMPUTE=") + compute + " " BRAID_GAUSS " --size " + size);
-      EXPECT_EQ(r.status, 0) << r.text;
-      EXPECT_THAT(r.text, MatchesRegex(std::string("gauss: ") + size + " x " + size + ", " + compute +
-                                       " compute nodes: 0\\.[0-9]* s, verified\n"));
+      for (const char* reductions : {"one", "two"}) {
+        const Outcome r = run(std::string("BRAID_COMPUTE=") + compute + " " BRAID_GAUSS " --size " + size +
+                              " --reductions " + reductions);
+        EXPECT_EQ(r.status, 0) << r.text;
+        EXPECT_THAT(r.text, MatchesRegex(std::string("gauss: ") + size + " x " + size + ", " + compute +
+                                         " compute nodes: 0\\.[0-9]* s, verified\n"));
+      }
     }
   }
 }
@@ -116,12 +119,24 @@ TEST(Fft, RefusesANumberOfPointsThatIsNoPowerOfTwo) {
 
 TEST(Tsp, RunsOnOneClusterAndIsVerified) {
   for (const char* compute : {"1", "3"}) {
-    for (const char* arguments : {"", " --cities 3", " --cities 11 --seed 2", " --depth 1", " --depth 6"}) {
+    for (const char* arguments :
+         {"", " --cities 3", " --cities 11 --seed 2", " --depth 1", " --depth 6", " --queue lock",
+          " --queue lock --cities 11 --seed 2", " --queue lock --depth 6"}) {
       const Outcome r = run(std::string("BRAID_COMPUTE=") + compute + " " BRAID_TSP + arguments);
       EXPECT_EQ(r.status, 0) << r.text;
       EXPECT_THAT(r.text, MatchesRegex("tsp: [0-9]* cities, seed ., . compute nodes, tour of [0-9]*, [0-9]* "
                                        "parts: 0\\.[0-9]* s, verified\n"));
     }
+  }
+}
+
+// The list has what the heap has, in the same order.
+TEST(Tsp, QueuesSearchTheSameBeginnings) {
+  for (const char* arguments : {" --optimal-bound", " --cities 12 --seed 5 --depth 5 --optimal-bound"}) {
+    const auto result = [](const std::string& text) { return text.substr(0, text.find(" parts")); };
+    const std::string word = run(std::string(BRAID_TSP) + arguments + " --queue word").text;
+    EXPECT_THAT(word, HasSubstr(" parts: "));
+    EXPECT_EQ(result(word), result(run(std::string(BRAID_TSP) + arguments + " --queue lock").text));
   }
 }
 

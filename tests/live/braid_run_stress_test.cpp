@@ -33,7 +33,7 @@ const Program kPrograms[] = {
     {"gauss", {BRAID_GAUSS}, {BRAID_GAUSS, "--size", "3000"}},
     {"jacobi", {BRAID_JACOBI, "--size", "1024"}, {BRAID_JACOBI, "--size", "256", "--iterations", "1000000"}},
     {"matmul", {BRAID_MATMUL}, {BRAID_MATMUL, "--size", "3000"}},
-    {"tsp", {BRAID_TSP}, {BRAID_TSP, "--cities", "18", "--depth", "6"}},
+    {"tsp", {BRAID_TSP}, {BRAID_TSP, "--cities", "18", "--depth", "6", "--queue", "lock"}},
     {"water", {BRAID_WATER}, {BRAID_WATER, "--iterations", "1000000"}},
 };
 

@@ -63,11 +63,14 @@ TEST_F(BraidRun, RunsGauss) {
   expect_verified({"--clusters", "2", "--compute", "2", "--proxies", "2"}, {BRAID_GAUSS, "--size", "256"});
   // Rows that share pages, and a number that the compute nodes do not divide.
   expect_verified({"--clusters", "3", "--compute", "1"}, {BRAID_GAUSS, "--size", "77"});
+  expect_verified({"--clusters", "2", "--compute", "1"},
+                  {BRAID_GAUSS, "--size", "77", "--reductions", "two"});
 }
 
 TEST_F(BraidRun, RunsTsp) {
   expect_verified({"--clusters", "2", "--compute", "2", "--proxies", "2"}, {BRAID_TSP});
   expect_verified({"--clusters", "3", "--compute", "1"}, {BRAID_TSP, "--cities", "12", "--depth", "3"});
+  expect_verified({"--clusters", "3", "--compute", "1"}, {BRAID_TSP, "--queue", "lock"});
 }
 
 TEST_F(BraidRun, RunsWater) {
