@@ -66,22 +66,90 @@ namespace {
 
 // --- The functions as the C library has them
 
-#define BRAID_EACH_CALL(X)                                                                                   \
-  X(read)                                                                                                    \
-  X(pread)                                                                                                   \
-  X(pread64)                                                                                                 \
-  X(readv) X(preadv) X(preadv64) X(recv) X(recvfrom) X(recvmsg) X(write) X(pwrite) X(pwrite64) X(writev)     \
-      X(pwritev) X(pwritev64) X(send) X(sendto) X(sendmsg) X(fread) X(fread_unlocked) X(fwrite)              \
-          X(fwrite_unlocked) X(fputs) X(puts) X(setvbuf) X(stat) X(stat64) X(lstat) X(lstat64) X(fstat)      \
-              X(fstat64) X(fstatat) X(fstatat64) X(statfs) X(fstatfs) X(getcwd) X(readlink) X(gethostname)   \
-                  X(uname) X(getrusage) X(times) X(getrandom) X(pipe) X(pipe2) X(socketpair) X(poll) X(open) \
-                      X(open64) X(openat) X(openat64) X(creat) X(creat64) X(fopen) X(fopen64) X(freopen)     \
-                          X(freopen64) X(opendir) X(access) X(unlink) X(remove) X(rename) X(mkdir) X(rmdir)  \
-                              X(chdir) X(truncate) X(truncate64) X(system) X(popen) X(__read_chk)            \
-                                  X(__pread_chk) X(__pread64_chk) X(__recv_chk) X(__recvfrom_chk)            \
-                                      X(__fread_chk) X(__fread_unlocked_chk) X(__readlink_chk)               \
-                                          X(__getcwd_chk) X(__gethostname_chk) X(__poll_chk) X(__open_2)     \
-                                              X(__open64_2) X(__openat_2) X(__openat64_2)
+#define BRAID_EACH_CALL(X) \
+  X(read)                  \
+  X(pread)                 \
+  X(pread64)               \
+  X(readv)                 \
+  X(preadv)                \
+  X(preadv64)              \
+  X(recv)                  \
+  X(recvfrom)              \
+  X(recvmsg)               \
+  X(write)                 \
+  X(pwrite)                \
+  X(pwrite64)              \
+  X(writev)                \
+  X(pwritev)               \
+  X(pwritev64)             \
+  X(send)                  \
+  X(sendto)                \
+  X(sendmsg)               \
+  X(fread)                 \
+  X(fread_unlocked)        \
+  X(fwrite)                \
+  X(fwrite_unlocked)       \
+  X(fputs)                 \
+  X(puts)                  \
+  X(setvbuf)               \
+  X(stat)                  \
+  X(stat64)                \
+  X(lstat)                 \
+  X(lstat64)               \
+  X(fstat)                 \
+  X(fstat64)               \
+  X(fstatat)               \
+  X(fstatat64)             \
+  X(statfs)                \
+  X(fstatfs)               \
+  X(getcwd)                \
+  X(readlink)              \
+  X(gethostname)           \
+  X(uname)                 \
+  X(getrusage)             \
+  X(times)                 \
+  X(getrandom)             \
+  X(pipe)                  \
+  X(pipe2)                 \
+  X(socketpair)            \
+  X(poll)                  \
+  X(open)                  \
+  X(open64)                \
+  X(openat)                \
+  X(openat64)              \
+  X(creat)                 \
+  X(creat64)               \
+  X(fopen)                 \
+  X(fopen64)               \
+  X(freopen)               \
+  X(freopen64)             \
+  X(opendir)               \
+  X(access)                \
+  X(unlink)                \
+  X(remove)                \
+  X(rename)                \
+  X(mkdir)                 \
+  X(rmdir)                 \
+  X(chdir)                 \
+  X(truncate)              \
+  X(truncate64)            \
+  X(system)                \
+  X(popen)                 \
+  X(__read_chk)            \
+  X(__pread_chk)           \
+  X(__pread64_chk)         \
+  X(__recv_chk)            \
+  X(__recvfrom_chk)        \
+  X(__fread_chk)           \
+  X(__fread_unlocked_chk)  \
+  X(__readlink_chk)        \
+  X(__getcwd_chk)          \
+  X(__gethostname_chk)     \
+  X(__poll_chk)            \
+  X(__open_2)              \
+  X(__open64_2)            \
+  X(__openat_2)            \
+  X(__openat64_2)
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wignored-attributes"
