@@ -29,6 +29,7 @@ enum class Mutant : std::uint8_t {
   kForgiveAllSilence,      // after a scheduling gap a peer's silence counts from its end
   kLoseTrainMessage,       // the last message of a train is not reported
   kRepeatTrainMessage,     // the first message of a train is delivered in the place of the second, too
+  kForgetProtocol,         // every record says that it is of the messages' protocol
   kGrantTooMuch,           // a credit grants a granule that the receiver has not consumed
 };
 

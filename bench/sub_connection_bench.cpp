@@ -197,6 +197,9 @@ class TurnsApart final : public proxy::Service {
 // Their turns come one after the other, so that nothing is counted that only waits.
 class Clients {
  public:
+  // Registered in both nodes besides Braid's own; the connection is of the last of them.
+  static inline unsigned more_protocols = 0;
+
   Clients() {
     const Result<int> wire = proxy::create_shm_wire({});
     CHECK(wire.ok());
@@ -204,7 +207,10 @@ class Clients {
       const auto cluster = static_cast<std::uint16_t>(side);
       proxy::NodeConfig config = bench::one_of_two_nodes(cluster, 1500);
       config.links.push_back(bench::end_of_wire(cluster, *wire));
-      Result<std::unique_ptr<proxy::Node>> node = proxy::Node::create(config, now_);
+      proxy::NodeSurroundings surroundings;
+      for (unsigned i = 0; i < more_protocols; ++i)
+        CHECK(surroundings.protocols.add_of_connections(more_protocol(i), fmt::format("more_{}", i)).ok());
+      Result<std::unique_ptr<proxy::Node>> node = proxy::Node::create(config, now_, surroundings);
       CHECK(node.ok());
       nodes_[side] = std::move(node).value();
     }
@@ -215,8 +221,10 @@ class Clients {
                                 {})
               .value();
     constexpr PortId kPort(7);
-    CHECK(endpoint(1).listen(kPort, {}).ok());
-    connections_[0] = endpoint(0).connect(ClusterId(1), kPort, {}, 10_s).value();
+    proxy::ConnectionOptions options;
+    if (more_protocols > 0) options.protocol = more_protocol(more_protocols - 1);
+    CHECK(endpoint(1).listen(kPort, options).ok());
+    connections_[0] = endpoint(0).connect(ClusterId(1), kPort, options, 10_s).value();
     connections_[1] = endpoint(1).accept(10_s).value();
     now_ = monotonic_now();
     apart_ = true;
@@ -234,6 +242,9 @@ class Clients {
   std::uint64_t received(int side) const { return received_[side]; }
 
  private:
+  static ProtocolId more_protocol(unsigned i) {
+    return ProtocolId(static_cast<std::uint8_t>(kFirstFreeProtocol.value() + i));
+  }
   proxy::Endpoint& endpoint(int side) { return clients_[side]->endpoint(0); }
 
   bool apart_ = false;
@@ -311,12 +322,14 @@ BENCHMARK(messages<Clients, Traffic::kPingPong>)->Name("client/pingpong");
 
 int usage() {
   fmt::print(stderr,
-             "usage: sub_connection_bench --loop MESSAGES window|stack|client batched|single|pingpong\n");
+             "usage: sub_connection_bench --loop MESSAGES window|stack|client batched|single|pingpong "
+             "[MORE_PROTOCOLS]\n");
   return 2;
 }
 
 int run_loop(int argc, char** argv) {
-  if (argc != 5) return usage();
+  if (argc != 5 && argc != 6) return usage();
+  if (argc == 6) Clients::more_protocols = static_cast<unsigned>(std::strtoul(argv[5], nullptr, 10));
   const std::uint64_t count = std::strtoull(argv[2], nullptr, 10);
   const std::string_view layer = argv[3];
   const std::string_view name = argv[4];

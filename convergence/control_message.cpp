@@ -9,7 +9,7 @@ void write_control(MutableBytes to, const ControlMessage& m) {
   store(to.data(), static_cast<std::uint8_t>(m.kind));
   store(to.data() + 1, static_cast<std::uint8_t>(m.ordered));
   store(to.data() + 2, m.reason);
-  store(to.data() + 3, std::uint8_t{0});
+  store(to.data() + 3, m.protocol.value());
   store(to.data() + 4, m.source.value());
   store(to.data() + 8, m.destination.value());
   store(to.data() + 12, m.window_bytes);
@@ -26,10 +26,11 @@ bool parse_control(ByteView bytes, ControlMessage* m) {
   const auto ordered = load<std::uint8_t>(bytes.data() + 1);
   m->reason = load<std::uint8_t>(bytes.data() + 2);
   if (kind < 1 || kind > static_cast<std::uint8_t>(ControlMessage::Kind::kFencedBefore) || ordered > 1 ||
-      m->reason > static_cast<std::uint8_t>(Refusal::kBadPort))
+      m->reason > static_cast<std::uint8_t>(Refusal::kProtocolMismatch))
     return false;
   m->kind = static_cast<ControlMessage::Kind>(kind);
   m->ordered = ordered == 1;
+  m->protocol = stack::ProtocolId(load<std::uint8_t>(bytes.data() + 3));
   m->source = PortId(load<std::uint32_t>(bytes.data() + 4));
   m->destination = PortId(load<std::uint32_t>(bytes.data() + 8));
   m->window_bytes = load<std::uint32_t>(bytes.data() + 12);
@@ -66,6 +67,8 @@ const char* to_string(Refusal refusal) {
       return "the client is gone";
     case Refusal::kBadPort:
       return "a listener's port is between 1 and 65535";
+    case Refusal::kProtocolMismatch:
+      return "the listener's connections are of another protocol: ask for the same";
   }
   return "unknown";
 }

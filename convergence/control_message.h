@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/ids.h"
+#include "stack/wire/protocol_id.h"
 
 namespace braid::convergence {
 
@@ -26,6 +27,7 @@ struct ControlMessage {
   bool ordered = true;
   // A Refusal: why, in kRefuse; in kClose kTimeout if this end gave up before it was open, else kNone.
   std::uint8_t reason = 0;
+  stack::ProtocolId protocol;      // of the connection: kConnect; else 0
   PortId source;                   // the sender's port
   PortId destination;              // the listener's, or the peer's port
   std::uint32_t window_bytes = 0;  // of the sender's end
@@ -56,6 +58,7 @@ enum class Refusal : std::uint8_t {
   kNoRoomHere,
   kClientGone,
   kBadPort,  // listen: above kMaxListenerPort
+  kProtocolMismatch,
 };
 // A message for the user: the cause, and the cure.
 const char* to_string(Refusal refusal);

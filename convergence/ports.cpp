@@ -76,18 +76,18 @@ void Ports::send(ClusterId to, ControlMessage::Kind kind, PortId source, PortId 
 }
 
 Refusal Ports::listen(Client client, PortId port, std::uint32_t endpoint, std::uint32_t window_bytes,
-                      bool ordered) {
+                      bool ordered, stack::ProtocolId protocol) {
   if (!possible_window(window_bytes)) return Refusal::kBadWindow;
   if (port == PortId() || port.value() > kMaxListenerPort) return Refusal::kBadPort;
   for (const Listener& l : listeners_)
     if (l.port == port) return Refusal::kPortTaken;
-  listeners_.push_back({port, client, endpoint, window_bytes, ordered});
+  listeners_.push_back({port, client, endpoint, window_bytes, ordered, protocol});
   return Refusal::kNone;
 }
 
 void Ports::connect(Instant now, Client client, std::uint32_t serial, std::uint32_t endpoint,
                     ClusterId cluster, PortId port, std::uint32_t window_bytes, bool ordered,
-                    Duration timeout) {
+                    Duration timeout, stack::ProtocolId protocol) {
   Refusal refusal = Refusal::kNone;
   Entry* entry = nullptr;
   if (!possible_window(window_bytes))
@@ -106,6 +106,7 @@ void Ports::connect(Instant now, Client client, std::uint32_t serial, std::uint3
   entry->state = State::kConnecting;
   ++connecting_;
   entry->end.serial = serial;
+  entry->end.protocol = protocol;
   entry->target = port;
   entry->nobody_listened = false;
   entry->deadline = now + timeout;
@@ -116,6 +117,7 @@ void Ports::ask(Entry& entry) {
   entry.awaiting_answer = true;
   send(entry.end.peer, ControlMessage::Kind::kConnect, entry.end.port, entry.target, entry.end.window_bytes,
        entry.end.ordered);
+  outgoing_.back().message.protocol = entry.end.protocol;
 }
 
 void Ports::refuse(Entry& entry, Refusal refusal) {
@@ -133,6 +135,8 @@ void Ports::on_connect(ClusterId from, const ControlMessage& m) {
     refusal = Refusal::kNoListener;
   else if (listener->ordered != m.ordered)
     refusal = Refusal::kOrderMismatch;
+  else if (listener->protocol != m.protocol)  // PS-2
+    refusal = Refusal::kProtocolMismatch;
   else if (!possible_window(m.window_bytes))
     refusal = Refusal::kBadWindow;
   else if (entry = allocate(listener->client, listener->endpoint, listener->window_bytes, m.ordered, from);
@@ -144,6 +148,7 @@ void Ports::on_connect(ClusterId from, const ControlMessage& m) {
   }
   entry->state = State::kAccepting;
   entry->end.listener = listener->port;
+  entry->end.protocol = listener->protocol;
   entry->end.peer_port = m.source;
   entry->end.peer_window_bytes = m.window_bytes;
   events_.push_back({Event::Kind::kInstall, entry->end});

@@ -54,6 +54,7 @@ class Ports {
     std::uint32_t endpoint = 0;
     std::uint32_t window_bytes = 0;
     bool ordered = true;
+    stack::ProtocolId protocol = stack::kMessages;
     Grant grant;
     ClusterId peer;
     PortId peer_port;
@@ -85,11 +86,12 @@ class Ports {
 
   Ports(ClusterId self, std::uint16_t clusters, Resources& resources, std::uint32_t max_ports = 8192);
 
-  Refusal listen(Client client, PortId port, std::uint32_t endpoint, std::uint32_t window_bytes,
-                 bool ordered);
+  Refusal listen(Client client, PortId port, std::uint32_t endpoint, std::uint32_t window_bytes, bool ordered,
+                 stack::ProtocolId protocol = stack::kMessages);
   // Answered by kOpened or kRefused with `serial`.
   void connect(Instant now, Client client, std::uint32_t serial, std::uint32_t endpoint, ClusterId cluster,
-               PortId port, std::uint32_t window_bytes, bool ordered, Duration timeout);
+               PortId port, std::uint32_t window_bytes, bool ordered, Duration timeout,
+               stack::ProtocolId protocol = stack::kMessages);
   void close(Client client, PortId port);
   void drained(PortId port);
   // The client is dead: its listeners go at once, its connections when they are drained. It is not told of
@@ -127,6 +129,7 @@ class Ports {
     std::uint32_t endpoint;
     std::uint32_t window_bytes;
     bool ordered;
+    stack::ProtocolId protocol;
   };
 
   Entry* find(PortId port);

@@ -65,7 +65,8 @@ class VirtualNode::Service final : public VirtualService {
                        0,
                        options.window_bytes,
                        options.ordered ? 1u : 0u,
-                       static_cast<std::uint32_t>(kSetUpLimit.ns() / 1'000'000)};
+                       static_cast<std::uint32_t>(kSetUpLimit.ns() / 1'000'000),
+                       options.protocol.value()};
     asked_[cluster] = post(request);
   }
   bool has_answers() {
@@ -101,6 +102,7 @@ namespace {
 proxy::ConnectionOptions connection_options(const VirtualNodesConfig& config) {
   proxy::ConnectionOptions options;
   options.ordered = false;  // as the page protocol requires
+  options.protocol = stack::kSharedMemory;
   options.window_bytes = config.window_bytes;
   options.dispatch = config.dispatch;
   return options;

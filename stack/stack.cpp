@@ -131,10 +131,20 @@ void Stack::take(Instant /*now*/, LinkId /*link*/, const Misdirected& packet, Re
   received.proxy = packet.proxy;
 }
 
+// PS-7. Every version begins with a byte that names it.
+void Stack::refuse_packet(ByteView payload) {
+  if (payload.empty() || load<std::uint8_t>(payload.data()) == kWireVersion) {
+    ++stats_.bad_packets;
+    return;
+  }
+  ++stats_.other_versions;
+  other_version_ = load<std::uint8_t>(payload.data());
+}
+
 void Stack::take_packet(Instant now, ByteView payload, Received& received) {
   std::size_t header_bytes = 0;
   if (!parse_packet_header(payload, &received.header, &header_bytes)) {
-    ++stats_.bad_packets;
+    refuse_packet(payload);
     return;
   }
   SubConnection* const s = find(received.header.source);

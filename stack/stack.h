@@ -44,6 +44,7 @@ struct StackStats {
   std::uint64_t bad_ip = 0;
   std::uint64_t bad_udp = 0;
   std::uint64_t bad_packets = 0;
+  std::uint64_t other_versions = 0;  // packets of another version of the transport
   std::uint64_t unknown_epoch = 0;
   // IPv4
   std::uint64_t not_for_us = 0;  // right, but another host's
@@ -129,6 +130,8 @@ class Stack {
   }
   // The records turned out to be malformed: counted, never acknowledged.
   void malformed() { ++stats_.bad_packets; }
+  // The version of the last packet that was not of ours (PS-7); 0: there was none, or it was 0.
+  std::uint8_t other_version() const { return other_version_; }
 
   // kMisdirected: calls f(frame) for what is to be handed over. `frame` is the one that was received; where
   // it completed a packet of fragments, frames that bring the other stack the same packet stand in for it.
@@ -207,6 +210,7 @@ class Stack {
   void take(Instant now, LinkId link, const Undeliverable& packet, Received& received);
   void take(Instant now, LinkId link, const Misdirected& packet, Received& received);
   void take_packet(Instant now, ByteView payload, Received& received);
+  void refuse_packet(ByteView payload);
   void give_up_fragments(Instant now);
 
   [[gnu::noinline]] std::size_t transmit_others(Instant now, LinkId link, MutableBytes room);
@@ -234,6 +238,7 @@ class Stack {
   bool queueds_turn_ = false;  // the sender's queue and the sub-connections take turns, frame by frame
   IcmpSender icmp_;
   StackStats stats_;  // of what the stack itself counts
+  std::uint8_t other_version_ = 0;
 };
 
 }  // namespace braid::stack

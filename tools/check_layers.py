@@ -69,6 +69,10 @@ MAY_INCLUDE = {
         ("base", "dsm/*", "proxy/client", "examples"),
         "examples show what a user's program may include: the client library or dsm/api.h",
     ),
+    "examples/remote_counter.h": (
+        ("base", "proxy/daemon", "stack/wire"),
+        "a protocol of one's own is a part of the node, and knows its interface only",
+    ),
     "bench": (ANYTHING, "benches may include anything"),
     "tests": (ANYTHING, "tests may include anything"),
     "tools": (ANYTHING, "tools may include anything"),

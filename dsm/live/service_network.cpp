@@ -15,6 +15,7 @@ constexpr PortId kPort{1};
 proxy::ConnectionOptions connection_options(const Environment& environment) {
   proxy::ConnectionOptions options;
   options.ordered = false;
+  options.protocol = stack::kSharedMemory;
   options.window_bytes = environment.window_kib * 1024;
   options.dispatch = environment.dispatch;
   return options;

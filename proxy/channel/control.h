@@ -17,7 +17,7 @@ using braid::kMaxNis;
 
 namespace braid::proxy::control {
 
-inline constexpr std::uint32_t kVersion = 3;
+inline constexpr std::uint32_t kVersion = 4;
 inline constexpr std::uint32_t kMagic = 0x64696172;  // "raid"
 
 enum class Kind : std::uint32_t {
@@ -28,11 +28,15 @@ enum class Kind : std::uint32_t {
   kCounters,        // asks for the node's counters: answered with a descriptor
   kSetProxies,      // changes how many of the node's proxies serve clients; answered with kOk
   kConnectMachine,  // to a cluster of another machine; answered as kConnect
+  kBindDatagrams,   // datagrams of a protocol for a port are kept for the client; kClose does not end that
+  kSendDatagram,    // answered when a proxy has it, or cannot
+  kTakeDatagram,    // the next one kept for a port; answered with kOk if there is none
   // answers and events
   kAttached = 100,
   kOk,
   kOpened,   // a connection is open; answers kConnect, or tells of an accepted one
   kRefused,  // the request was refused: text
+  kDatagram,
 };
 
 struct Attach {
@@ -45,6 +49,7 @@ struct Listen {
   std::uint32_t endpoint;
   std::uint32_t window_bytes;
   std::uint32_t ordered;
+  std::uint32_t protocol;  // stack::ProtocolId
 };
 struct Connect {
   std::uint32_t cluster;
@@ -53,6 +58,7 @@ struct Connect {
   std::uint32_t window_bytes;
   std::uint32_t ordered;
   std::uint32_t timeout_ms;
+  std::uint32_t protocol;  // stack::ProtocolId
 };
 struct ConnectMachine {
   Connect connect;                   // without `cluster`
@@ -88,6 +94,30 @@ struct Refused {
   char text[200];
 };
 
+// Why a datagram came back to its sender (PS-5). Also on the wire.
+enum class DatagramReturn : std::uint16_t {
+  kNone,             // it did not: it is a peer's
+  kUnknownProtocol,  // the peer's node has no such protocol
+  kRefused,          // the protocol there did not take it
+  kNoSuchPort,       // no client there has bound the port
+  kNoRoom,           // too many wait there, or here
+  kMaybeDelivered,   // the path or the peer died: it is not known whether it was delivered
+};
+inline constexpr std::size_t kMaxDatagramBytes = 192;
+struct BindDatagrams {
+  std::uint32_t protocol;  // stack::ProtocolId
+  std::uint32_t port;
+};
+struct DatagramMessage {
+  std::uint32_t protocol;
+  std::uint16_t cluster;   // the peer's
+  std::uint16_t returned;  // DatagramReturn
+  std::uint32_t source;
+  std::uint32_t destination;
+  std::uint32_t bytes;
+  std::byte data[kMaxDatagramBytes];
+};
+
 struct Message {
   std::uint32_t magic = kMagic;
   std::uint32_t version = kVersion;
@@ -103,6 +133,8 @@ struct Message {
     Attached attached;
     Opened opened;
     Refused refused;
+    BindDatagrams bind_datagrams;  // kBindDatagrams, kTakeDatagram
+    DatagramMessage datagram;      // kSendDatagram, kDatagram
     std::byte bytes[224];
   };
   Message() : bytes{} {}

@@ -25,6 +25,8 @@ namespace braid::proxy {
 struct ConnectionOptions {
   // Unordered: a message is handed over as soon as it is complete. Both ends must ask for the same.
   bool ordered = true;
+  // The protocol that its messages are of and are counted for. Both ends must ask for the same.
+  stack::ProtocolId protocol = stack::kMessages;
   // Space at this end for messages that the application has not taken: what the peer may have in flight. A
   // power of two.
   std::uint32_t window_bytes = 256u << 10;

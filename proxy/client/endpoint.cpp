@@ -36,7 +36,8 @@ Result<void> Endpoint::listen(PortId port, const ConnectionOptions& options) {
   if (const Result<void> prepared = prepare(options.dispatch); !prepared) return prepared.error();
   control::Message request;
   request.kind = control::Kind::kListen;
-  request.listen = {port.value(), index_, options.window_bytes, options.ordered ? 1u : 0u};
+  request.listen = {port.value(), index_, options.window_bytes, options.ordered ? 1u : 0u,
+                    options.protocol.value()};
   const Result<control::Message> reply = service_->call(request, 5_s);
   if (!reply) return error("listen on port {}: {}", port.value(), reply.error().text);
   listeners_.push_back({port, options});
@@ -50,7 +51,8 @@ control::Connect Endpoint::connect_request(PortId port, const ConnectionOptions&
           index_,
           options.window_bytes,
           options.ordered ? 1u : 0u,
-          static_cast<std::uint32_t>(timeout.ns() / 1'000'000)};
+          static_cast<std::uint32_t>(timeout.ns() / 1'000'000),
+          options.protocol.value()};
 }
 
 Result<Connection*> Endpoint::connect(const RemoteCluster& cluster, PortId port,

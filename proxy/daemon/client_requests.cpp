@@ -19,6 +19,13 @@ std::string machine_problem(const control::ConnectMachine& c) {
   return "";
 }
 
+std::string datagram_problem(const control::DatagramMessage& d) {
+  if (d.bytes > control::kMaxDatagramBytes)
+    return fmt::format("{} bytes: a datagram has at most {}; use a connection", d.bytes,
+                       control::kMaxDatagramBytes);
+  return d.source == 0 || d.destination == 0 ? "port 0" : "";
+}
+
 }  // namespace
 
 std::string request_problem(const control::Message& m, const ClientMemory* memory) {
@@ -39,6 +46,11 @@ std::string request_problem(const control::Message& m, const ClientMemory* memor
     case control::Kind::kConnectMachine:
       return m.connect_machine.connect.endpoint >= endpoints ? "no such endpoint"
                                                              : machine_problem(m.connect_machine);
+    case control::Kind::kBindDatagrams:
+    case control::Kind::kTakeDatagram:
+      return m.bind_datagrams.port == 0 ? "port 0" : "";
+    case control::Kind::kSendDatagram:
+      return datagram_problem(m.datagram);
     case control::Kind::kClose:
       return "";
     case control::Kind::kAttach:
@@ -48,6 +60,7 @@ std::string request_problem(const control::Message& m, const ClientMemory* memor
     case control::Kind::kOk:
     case control::Kind::kOpened:
     case control::Kind::kRefused:
+    case control::Kind::kDatagram:
       break;
   }
   return "not a request";
@@ -62,10 +75,34 @@ Machines::Request machine_request(Instant now, ClientId client, const control::M
   request.port = PortId(c.connect.port);
   request.window_bytes = c.connect.window_bytes;
   request.ordered = c.connect.ordered != 0;
+  request.protocol = stack::ProtocolId(static_cast<std::uint8_t>(c.connect.protocol));
   request.deadline = now + Duration::ms(c.connect.timeout_ms);
   request.introduction_port = c.udp_port;
   for (std::size_t i = 0; i < c.nis; ++i) request.addresses.emplace_back(c.addresses[i]);
   return request;
+}
+
+Datagram requested_datagram(const control::DatagramMessage& m) {
+  Datagram d;
+  d.protocol = stack::ProtocolId(static_cast<std::uint8_t>(m.protocol));
+  d.peer = ClusterId(m.cluster);
+  d.source = PortId(m.source);
+  d.destination = PortId(m.destination);
+  d.bytes = static_cast<std::uint16_t>(m.bytes);
+  std::copy_n(m.data, d.bytes, d.data.begin());
+  return d;
+}
+
+control::Message datagram_message(const Datagram& d) {
+  control::Message m;
+  m.datagram.protocol = d.protocol.value();
+  m.datagram.cluster = d.peer.value();
+  m.datagram.returned = static_cast<std::uint16_t>(d.returned);
+  m.datagram.source = d.source.value();
+  m.datagram.destination = d.destination.value();
+  m.datagram.bytes = d.bytes;
+  std::copy_n(d.data.begin(), d.bytes, m.datagram.data);
+  return m;
 }
 
 control::Message opened_message(const convergence::Ports::End& end, bool accepted) {

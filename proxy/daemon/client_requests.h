@@ -8,6 +8,7 @@
 #include "convergence/ports.h"
 #include "proxy/channel/control.h"
 #include "proxy/daemon/client_memory.h"
+#include "proxy/daemon/datagram.h"
 #include "proxy/daemon/machines.h"
 #include "proxy/daemon/worker_commands.h"
 
@@ -21,5 +22,9 @@ Machines::Request machine_request(Instant now, ClientId client, const control::M
 
 // The message to the client about an open end of a connection. `accepted`: by a listener; else it has connected.
 control::Message opened_message(const convergence::Ports::End& end, bool accepted);
+
+// The datagram of a kSendDatagram that request_problem() accepts, and the answer that hands one over.
+Datagram requested_datagram(const control::DatagramMessage& message);
+control::Message datagram_message(const Datagram& datagram);
 
 }  // namespace braid::proxy

@@ -17,8 +17,10 @@
 #include "convergence/ports.h"
 #include "proxy/channel/control.h"
 #include "proxy/daemon/clients.h"
+#include "proxy/daemon/datagram_ports.h"
 #include "proxy/daemon/lanes.h"
 #include "proxy/daemon/machines.h"
+#include "proxy/daemon/protocols.h"
 #include "proxy/daemon/proxy_monitor.h"
 #include "proxy/daemon/worker_commands.h"
 
@@ -41,11 +43,22 @@ class ClientService {
   struct SetActiveProxies {
     unsigned count = 0;
   };
-  using Action = std::variant<Nothing, SetActiveProxies, Machines::Request>;
+  // The client waits for an answer, which is whether a proxy has it.
+  struct SendDatagram {
+    std::uint32_t serial = 0;
+    Datagram datagram;
+  };
+  using Action = std::variant<Nothing, SetActiveProxies, Machines::Request, SendDatagram>;
 
   // All of them outlive this.
-  ClientService(const Config& config, Clients& clients, Lanes& lanes, convergence::Ports& ports)
-      : config_(config), clients_(clients), lanes_(lanes), ports_(ports) {}
+  ClientService(const Config& config, Clients& clients, Lanes& lanes, convergence::Ports& ports,
+                DatagramPorts& datagrams, const Protocols& protocols)
+      : config_(config),
+        clients_(clients),
+        lanes_(lanes),
+        ports_(ports),
+        datagrams_(datagrams),
+        protocols_(protocols) {}
 
   // The answer is in `clients`, now or later.
   [[nodiscard]] Action on_request(Instant now, ClientId client, const control::Message& request);
@@ -64,11 +77,19 @@ class ClientService {
   void listen(ClientId id, const control::Message& request);
   void connect(Instant now, ClientId id, const control::Message& request);
   void close(ClientId id, const control::Message& request);
+  void bind_datagrams(ClientId id, const control::Message& request);
+  void take_datagram(ClientId id, const control::Message& request);
+  Action send_datagram(ClientId id, const control::Message& request);
+  // The protocol is not registered, or does not carry such records: the request is refused.
+  bool refuses_protocol(ClientId id, const control::Message& request, std::uint32_t protocol,
+                        Protocol::Carries carries);
 
   Config config_;
   Clients& clients_;
   Lanes& lanes_;
   convergence::Ports& ports_;
+  DatagramPorts& datagrams_;
+  const Protocols& protocols_;
   std::map<ClientId, std::set<std::uint32_t>> listeners_;  // their ports
 };
 

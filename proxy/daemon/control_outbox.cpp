@@ -16,7 +16,8 @@ Outgoing* ControlOutbox::poll() {
   free_.pop_back();
   convergence::write_control(out.room, next.message);
   out.record = {};
-  out.record.kind = stack::RecordKind::kControl;
+  out.record.kind = stack::RecordKind::kDatagram;
+  out.record.protocol = stack::kControl;
   out.record.message_bytes = convergence::kControlBytes;
   out.data = out.room.data();
   out.bytes = convergence::kControlBytes;

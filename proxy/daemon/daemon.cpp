@@ -118,6 +118,7 @@ class Server {
   void serve(int ready_fd) {
     bool told_ready = false;
     bool told_refused = false;
+    bool told_version = false;
     int busy = kBusyTurns;
     for (;;) {
       const int work = turn();
@@ -132,6 +133,13 @@ class Server {
         spdlog::error(
             "a peer has another configuration and is refused: give every node the same number of clusters, "
             "transport.mtu_bytes and transport.window_packets");
+      }
+      if (const std::uint8_t version = node_.other_version(); !told_version && version != 0) {  // PS-7
+        told_version = true;
+        spdlog::error(
+            "packets of version {} of the transport arrive and are refused, this braidd has version {}: build every "
+            "node from the same source",
+            version, stack::kWireVersion);
       }
       if (wait(!told_ready || busy > 0 ? kBusyWaitMs : quiet_wait_ms())) return;
     }

@@ -17,6 +17,7 @@ PortEntry InstalledPorts::entry(PortId id, unsigned proxy) {
   port.id = end.port;
   port.peer = end.peer;
   port.peer_port = end.peer_port;
+  port.protocol = end.protocol;
   port.window_granules = end.window_bytes / convergence::kGranuleBytes;
   Bits& reported = bits_.at(id.value())[proxy];
   reported.assign(reported_words(port.window_granules), 0);

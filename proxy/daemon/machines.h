@@ -58,6 +58,7 @@ class Machines {
     PortId port;
     std::uint32_t window_bytes = 0;
     bool ordered = true;
+    stack::ProtocolId protocol = stack::kMessages;
     Instant deadline;
     std::vector<stack::Ipv4Address> addresses;
     std::uint16_t introduction_port = 0;

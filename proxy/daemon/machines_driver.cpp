@@ -52,7 +52,7 @@ void MachinesDriver::carry_out(Instant now, const Machines::Event& event) {
       return connect_paths(event.slot, event.peer);
     case Machines::Event::Kind::kConnect:
       return ports_.connect(now, r.client, r.serial, r.endpoint, event.slot, r.port, r.window_bytes,
-                            r.ordered, r.deadline - now);
+                            r.ordered, r.deadline - now, r.protocol);
     case Machines::Event::Kind::kRefused:
       return clients_.refuse(r.client, r.serial, event.text);
     case Machines::Event::Kind::kDrain:

@@ -24,6 +24,14 @@ ProxyId proxy_id(unsigned proxy) {
   return ProxyId(static_cast<std::uint8_t>(proxy));
 }
 
+void name_protocols(NodeCounters& counters, const Protocols& protocols) {
+  for (std::size_t i = 0; i < protocols.all().size(); ++i) {
+    const Protocol& protocol = protocols.all()[i];
+    counters.protocol[i].id = protocol.id.value();
+    std::copy(protocol.name.begin(), protocol.name.end(), counters.protocol[i].name);
+  }
+}
+
 std::uint64_t system_seed() {
   std::uint64_t seed = 0;
   CHECK_EQ(::getrandom(&seed, sizeof seed, 0), static_cast<ssize_t>(sizeof seed));
@@ -41,6 +49,7 @@ Node::Node(const NodeConfig& config, Instant now, const NodeSurroundings& surrou
       lanes_(monitor_),
       ports_(ClusterId(config.cluster), static_cast<std::uint16_t>(config.clusters + machine_slots(config)),
              clients_, config.channel.max_ports),
+      protocols_(surroundings.protocols),
       retired_(config.proxies) {}
 
 Node::~Node() {
@@ -66,6 +75,7 @@ Result<void> Node::open(Instant now, const MakeQueue& make_queue) {
   Result<std::unique_ptr<CountersMemory>> counters = CountersMemory::map(config_.counters_fd);
   if (!counters) return counters.error();
   counters_ = std::move(counters).value();
+  name_protocols(**counters_, protocols_);
   (**counters_).proxies = config_.proxies;
   lanes_.proxies_changed();
   (void)rebalance();
@@ -82,13 +92,13 @@ Result<void> Node::open(Instant now, const MakeQueue& make_queue) {
   peers_ = std::make_unique<Peers>(stacks, Duration::ms(config_.transport.peer_death_ms), seed, monitor_);
   installer_ = std::make_unique<PortInstaller>(clients_, lanes_, monitor_, *peers_);
   Result<std::unique_ptr<Workers>> workers =
-      Workers::create(stacks, *links_, **counters_, states_, now, config_.channel.max_ports);
+      Workers::create(stacks, *links_, **counters_, states_, now, config_.channel.max_ports, protocols_);
   if (!workers) return workers.error();
   workers_ = std::move(workers).value();
 
   client_service_ = std::make_unique<ClientService>(
       ClientService::Config{config_.cluster, config_.clusters, config_.proxies, counters_->read_only_fd()},
-      clients_, lanes_, ports_);
+      clients_, lanes_, ports_, datagram_ports_, protocols_);
   machines_ =
       std::make_unique<MachinesDriver>(config_, stacks[0].interfaces, seed, *peers_, ports_, clients_);
   // Also if no other machine is accepted: then Calls are refused with that reason.
@@ -111,6 +121,7 @@ int Node::do_control(Instant now) {
   carry_out_peers();
   work += rebalance();
   work += run_machines(now);
+  work += run_datagrams();
   if (ports_.next_deadline() <= now) ports_.on_timer(now);
   workers_->flush();
   return work + run_ports();
@@ -215,6 +226,34 @@ void Node::on_request(Instant now, ClientId id, const control::Message& m) {
     set_active_proxies(set->count);
   else if (auto* const request = std::get_if<Machines::Request>(&action))
     machines_->connect(now, std::move(*request));
+  else if (const auto* const send = std::get_if<ClientService::SendDatagram>(&action))
+    send_datagram(id, *send);
+}
+
+void Node::send_datagram(ClientId id, const ClientService::SendDatagram& request) {
+  const unsigned proxy = peers_->control_proxy(request.datagram.peer).value();
+  if (!worker(proxy).datagram_rings().send(request.datagram))
+    return clients_.refuse(id, request.serial, "too many datagrams wait for the proxy: try again");
+  workers_->tell(proxy, SendDatagrams{});
+  clients_.answer(id, control::Kind::kOk, request.serial);
+}
+
+// What arrived waits for its client, or goes back the way it came (PS-5).
+int Node::run_datagrams() {
+  int work = 0;
+  for (unsigned p = 0; p < proxies(); ++p) {
+    DatagramRings& rings = worker(p).datagram_rings();
+    bool any_returned = false;
+    for (Datagram d; rings.has_room() && rings.take_arrived(&d); ++work) {
+      const DatagramReturn problem = datagram_ports_.deliver(d);
+      if (problem == DatagramReturn::kNone || d.returned != DatagramReturn::kNone) continue;
+      d.returned = problem;
+      CHECK(rings.send(d));
+      any_returned = true;
+    }
+    if (any_returned) workers_->tell(p, SendDatagrams{});
+  }
+  return work;
 }
 
 std::byte* Node::client_memory(ClientId id) {

@@ -6,6 +6,7 @@
 // to the next, and to proxies, which it reaches through rings only:
 //
 //   Clients         who is attached, their memory (ClientMemory), what they are told
+//   DatagramPorts   datagrams that wait for clients
 //   ClientService   what clients request, and what is freed when they are gone
 //   Ports           connections of this machine's clusters            (convergence/ports.h)
 //   Peers           nodes of other clusters: which paths to them live (convergence/paths.h), what they are told
@@ -36,12 +37,14 @@
 #include "proxy/daemon/client_service.h"
 #include "proxy/daemon/clients.h"
 #include "proxy/daemon/counters_memory.h"
+#include "proxy/daemon/datagram_ports.h"
 #include "proxy/daemon/lanes.h"
 #include "proxy/daemon/links.h"
 #include "proxy/daemon/machines_driver.h"
 #include "proxy/daemon/node_config.h"
 #include "proxy/daemon/peers.h"
 #include "proxy/daemon/port_installer.h"
+#include "proxy/daemon/protocols.h"
 #include "proxy/daemon/proxy_monitor.h"
 #include "proxy/daemon/proxy_state.h"
 #include "proxy/daemon/worker.h"
@@ -56,6 +59,7 @@ struct NodeSurroundings {
   MakeRegion make_region = make_sealed_region;  // of clients' memory
   std::uint64_t client_memory_bytes = 0;        // of all clients together; 0: half of the machine's
   bool monitor_proxies = true;                  // false where proxies take no idle turns (ProxyMonitor)
+  Protocols protocols = {};                     // Braid's own, and others that were added
 };
 
 class Node {
@@ -119,6 +123,8 @@ class Node {
   // All sub-connections of all proxies are up.
   bool ready() const { return workers_->ready(); }
   bool refused_peer() const { return workers_->refused_peer(); }
+  // Packets of that version of the transport are refused; 0: of none.
+  std::uint8_t other_version() const { return workers_->other_version(); }
   // Peers of this machine that were lost since the last call, and those that ended in good order; for the log.
   std::optional<ClusterId> poll_lost_peer();
   std::optional<ClusterId> poll_ended_peer();
@@ -135,6 +141,7 @@ class Node {
   Result<void> finish_captures() { return links_->finish_captures(); }
   // A proxy's thread writes its own.
   ProxyCounters& counters(unsigned proxy) { return (**counters_).proxy[proxy]; }
+  const NodeCounters& all_counters() const { return **counters_; }
 
  private:
   // Memory that the thread of a fenced proxy may still use.
@@ -172,6 +179,8 @@ class Node {
 
   // --- clients
   void free_gone_clients();
+  void send_datagram(ClientId client, const ClientService::SendDatagram& request);
+  int run_datagrams();
 
   // --- ports
   int run_ports();
@@ -194,6 +203,8 @@ class Node {
   ProxyMonitor monitor_;
   Lanes lanes_;
   convergence::Ports ports_;
+  Protocols protocols_;
+  DatagramPorts datagram_ports_;
   std::vector<Retired> retired_;  // by proxy
   std::unique_ptr<Peers> peers_;
   std::unique_ptr<PortInstaller> installer_;

@@ -74,6 +74,8 @@ class Peers {
   // --- messages for peers
 
   void send(ClusterId to, convergence::ControlMessage message);
+  // The proxy that sends them, and all else of the control plane.
+  ProxyId control_proxy(ClusterId to) const { return paths_.control_proxy(to); }
   // The first `count` proxies are active, of all at first (FO-8).
   void set_active(unsigned count);
 

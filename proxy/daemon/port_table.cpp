@@ -27,8 +27,15 @@ void PortTable::clear() {
   rung_.clear();
 }
 
-void PortTable::no_such_port(Instant now, ClusterId source, const stack::Record& r) {
-  counters_.no_port.add();
+// PS-3. A sender gives a connection's records the protocol that both ends agreed on: another one is a record that it
+// cannot have made.
+void PortTable::refuse(Instant now, ClusterId source, const stack::Record& r) {
+  const PortEntry* const named = find(r.destination);
+  const bool of_another = named != nullptr && named->peer == source && named->peer_port == r.source;
+  if (of_another || protocols_[r.protocol].carries != Protocol::Carries::kConnections)
+    ++protocols_[r.protocol].traffic.refused;
+  else
+    counters_.no_port.add();
   if (PortEntry* const port = meant(now, source, r)) mark_corrupted(*port);
 }
 
@@ -123,8 +130,8 @@ PortTable::Delivery PortTable::deliver(Instant now, PortEntry& port, const stack
   d.many_pieces = r.many_pieces ? 1 : 0;
   if (!channel.arrivals.unpublished()) rung_.push_back(&channel);
   channel.arrivals.push(d);
-  counters_.messages_received.add();
-  counters_.message_bytes_received.add(r.bytes);
+  ++port.traffic->received;
+  port.traffic->received_bytes += r.bytes;
   return Delivery::kDelivered;
 }
 
@@ -174,8 +181,8 @@ bool PortTable::deliver_train(PortEntry& port, const stack::Record& train, ByteV
   channel.arrivals.push(d);
   channel.arrivals.push(std::bit_cast<ArrivalDescriptor>(lengths));
   counters_.trains_received.add();
-  counters_.messages_received.add(train.messages);
-  counters_.message_bytes_received.add(message_bytes);
+  port.traffic->received += train.messages;
+  port.traffic->received_bytes += message_bytes;
   return true;
 }
 

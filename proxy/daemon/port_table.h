@@ -15,6 +15,7 @@
 #include "convergence/train.h"
 #include "proxy/channel/node_counters.h"
 #include "proxy/daemon/port_entry.h"
+#include "proxy/daemon/protocol_switch.h"
 #include "proxy/daemon/proxy_channel.h"
 #include "stack/wire/segment.h"
 
@@ -31,8 +32,9 @@ class PortTable {
 
   // `max_ports`: a power of two; ports whose numbers are equal modulo it are not there at once. `writing`: what
   // the node's other proxies see of this one (ProxyState::writing).
-  PortTable(std::uint32_t max_ports, std::atomic<std::uint64_t>& writing, ProxyCounters& counters)
-      : ports_(max_ports), writing_(writing), counters_(counters) {
+  PortTable(std::uint32_t max_ports, std::atomic<std::uint64_t>& writing, ProxyCounters& counters,
+            ProtocolSwitch& protocols)
+      : ports_(max_ports), writing_(writing), counters_(counters), protocols_(protocols) {
     rung_.reserve(kMaxEndpoints);
   }
   PortTable(const PortTable&) = delete;
@@ -40,7 +42,11 @@ class PortTable {
 
   // --- which ports there are
 
-  void install(const PortEntry& port) { at(port.id) = port; }
+  void install(const PortEntry& port) {
+    PortEntry& entry = at(port.id);
+    entry = port;
+    entry.traffic = &protocols_[port.protocol].traffic;
+  }
   void remove(PortId id) {
     if (PortEntry* const port = find(id)) *port = PortEntry{};
   }
@@ -64,11 +70,14 @@ class PortTable {
 
   // --- what arrives
 
-  // The port that a record of that cluster is for; nullptr: nobody's, and that is noted (CV-10).
+  // The port that a record of that cluster is for; nullptr: nobody's, or not of its protocol (PS-1), and that is
+  // noted (CV-10).
   PortEntry* destination(Instant now, ClusterId source, const stack::Record& record) {
     PortEntry* const port = find(record.destination);
-    if (port != nullptr && port->peer == source && port->peer_port == record.source) return port;
-    no_such_port(now, source, record);
+    if (port != nullptr && port->peer == source && port->protocol == record.protocol &&
+        port->peer_port == record.source)
+      return port;
+    refuse(now, source, record);
     return nullptr;
   }
   // Puts a message's record where it belongs. publish() shows it to the client.
@@ -99,7 +108,7 @@ class PortTable {
 
  private:
   PortEntry& at(PortId id) { return ports_[id.value() & (ports_.size() - 1)]; }
-  void no_such_port(Instant now, ClusterId source, const stack::Record& record);
+  void refuse(Instant now, ClusterId source, const stack::Record& record);
   PortEntry* meant(Instant now, ClusterId source, const stack::Record& record);
   Delivery drop_repeated(PortEntry& port, const stack::Record& record);
   Delivery ring_full(Instant now, Channel& channel);
@@ -111,6 +120,7 @@ class PortTable {
   std::vector<PortEntry> ports_;
   std::atomic<std::uint64_t>& writing_;
   ProxyCounters& counters_;
+  ProtocolSwitch& protocols_;
   std::vector<Channel*> rung_;  // channels with arrivals that are not published
   Instant last_search_ = Instant::never();
   bool turned_away_ = false;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/mutant.h"
 #include "base/time.h"
 #include "proxy/channel/channel.h"
 #include "proxy/channel/doorbell.h"
@@ -52,6 +53,7 @@ class Channel {
     r.source = port.id;
     r.position = Position(d.position);
     r.kind = static_cast<stack::RecordKind>(d.kind);
+    r.protocol = mutant(Mutant::kForgetProtocol) ? stack::kMessages : port.protocol;
     r.many_pieces = d.many_pieces != 0;
     r.messages = d.messages;
     r.skip = d.skip;

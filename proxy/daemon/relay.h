@@ -8,7 +8,7 @@
 
 #include "base/ids.h"
 #include "base/local_ring.h"
-#include "convergence/ports.h"
+#include "proxy/daemon/datagram.h"
 #include "stack/wire/segment.h"
 
 namespace braid::proxy {
@@ -20,9 +20,9 @@ struct RelayedMessage {
   stack::TrainLengths lengths{};
   ClusterId to;
   std::uint32_t bytes = 0;
-  std::uint32_t client = 0;  // whose memory holds them; 0: `control` does
+  std::uint32_t client = 0;  // whose memory holds them; 0: `own` does
   std::uint64_t offset = 0;  // in that memory
-  std::array<std::byte, convergence::kControlBytes> control{};
+  std::array<std::byte, Datagram::kMaxBytes> own{};
   Outgoing* lent = nullptr;             // the lender's; no other proxy reads it
   std::uint32_t generation = 0;         // how often the borrower had been fenced, as far as the lender knew
   std::uint32_t lender_generation = 0;  // and the lender itself

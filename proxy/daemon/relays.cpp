@@ -43,7 +43,7 @@ bool Relays::lend(Outgoing& m) {
       item.client = m.channel->client;
       item.offset = static_cast<std::uint64_t>(m.data - m.channel->memory);
     } else {
-      std::copy_n(m.data, m.bytes, item.control.begin());
+      std::copy_n(m.data, m.bytes, item.own.begin());
     }
     item.lent = &m;
     item.generation = peer.generation;
@@ -102,7 +102,7 @@ Outgoing* Relays::accept(unsigned from, const RelayedMessage& item) {
   m.bytes = item.bytes;
   m.loan = Outgoing::Borrowed{ProxyId(static_cast<std::uint8_t>(from)), item.lender_generation, item.lent};
   if (item.client == 0) {
-    m.room = item.control;
+    m.room = item.own;
     m.data = m.room.data();
     return &m;
   }

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "convergence/ports.h"
+#include "proxy/daemon/datagram.h"
 #include "proxy/daemon/outgoing.h"
 #include "proxy/daemon/proxy_state.h"
 #include "proxy/daemon/relay.h"
@@ -110,7 +110,7 @@ class Relays {
     std::byte* at;
   };
   struct Slot : Outgoing {
-    std::array<std::byte, convergence::kControlBytes> room{};  // for what lies in no client's memory
+    std::array<std::byte, Datagram::kMaxBytes> room{};  // for what lies in no client's memory
   };
 
   std::optional<Returned> take_returned(unsigned from);

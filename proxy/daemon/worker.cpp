@@ -22,10 +22,17 @@ constexpr std::uint64_t kTurnsPerWatch = 64;
 constexpr Duration kWatchInterval = 20_us;
 constexpr std::uint64_t kMostTurnsPerWatch = 1024;
 
+// As a peer's record says it.
+DatagramReturn returned_reason(std::uint16_t reason) {
+  const bool known = reason >= static_cast<std::uint16_t>(DatagramReturn::kUnknownProtocol) &&
+                     reason <= static_cast<std::uint16_t>(DatagramReturn::kMaybeDelivered);
+  return known ? static_cast<DatagramReturn>(reason) : DatagramReturn::kRefused;
+}
+
 }  // namespace
 
 Worker::Worker(const stack::StackConfig& config, std::vector<LinkQueue> queues, ProxyCounters& counters,
-               ProxyStates& states, Instant now, std::uint32_t max_ports)
+               ProxyStates& states, Instant now, std::uint32_t max_ports, const Protocols& protocols)
     : stack_(config, now),
       queues_(std::move(queues), config.interfaces.size(), stack_.frame_bytes()),
       counters_(counters),
@@ -33,7 +40,8 @@ Worker::Worker(const stack::StackConfig& config, std::vector<LinkQueue> queues, 
       own_state_(states[config.local.proxy.value()]),
       paths_(stack_),
       relays_(states),
-      ports_(max_ports, own_state_.writing, counters),
+      protocols_(protocols),
+      ports_(max_ports, own_state_.writing, counters, protocols_),
       last_turn_(now) {}
 
 bool Worker::resume(Instant now) {
@@ -152,6 +160,8 @@ void Worker::start_anew(Instant now) {
   waiting_.clear();
   channels_.clear();
   control_.clear();
+  datagram_outbox_.clear();
+  (void)datagram_rings_.drain_outgoing([](const Datagram&) {});
   ports_.clear();
   last_turn_ = now;
   mailbox_.report(ProxyResumed{});
@@ -193,7 +203,24 @@ void Worker::obey(const SendControl& c) {
 }
 
 void Worker::send_control() {
-  while (Outgoing* const message = control_.poll()) dispatch(*message);
+  ProtocolTraffic& traffic = protocols_[stack::kControl].traffic;
+  while (Outgoing* const message = control_.poll()) {
+    ++traffic.sent;
+    traffic.sent_bytes += message->bytes;
+    dispatch(*message);
+  }
+}
+
+void Worker::obey(const SendDatagrams&) {
+  (void)datagram_rings_.drain_outgoing([&](const Datagram& datagram) {
+    // The control plane has no client for it.
+    if (datagram.returned != DatagramReturn::kNone) ++protocols_[datagram.protocol].traffic.refused;
+    if (send_datagram(datagram)) return;
+    if (datagram.returned == DatagramReturn::kNone)
+      report_returned(datagram, DatagramReturn::kNoRoom);
+    else
+      counters_.datagrams_dropped.add();
+  });
 }
 
 void Worker::obey(const ReclaimLent& c) {
@@ -237,27 +264,99 @@ void Worker::hand_over(LinkId link, ByteView frame, const stack::Stack::Received
   });
 }
 
-bool Worker::deliver_control(const stack::Stack::Received& received, std::size_t messages) {
+// The packet's records of no connection. False: there is no room for its control messages, and nothing was done.
+bool Worker::deliver_unconnected(Instant now, const stack::Stack::Received& received) {
+  const auto is_control = [&](const stack::Record& r) {
+    return r.kind == stack::RecordKind::kDatagram &&
+           protocols_[r.protocol].carries == Protocol::Carries::kControl;
+  };
   told_ = true;
-  if (!mailbox_.has_room(messages)) {
+  std::size_t control_messages = 0;
+  stack::Record record;
+  ByteView bytes;
+  for (stack::RecordReader reader(received.records, received.record_count); reader.next(&record, &bytes);)
+    control_messages += is_control(record) ? 1 : 0;
+  if (!mailbox_.has_room(control_messages)) {
     counters_.arrival_ring_full.add();
     return false;
   }
-  stack::RecordReader reader(received.records, received.record_count);
-  stack::Record record;
-  ByteView bytes;
-  while (reader.next(&record, &bytes)) {
-    if (record.kind != stack::RecordKind::kControl) continue;
-    ControlReceived event;
-    event.from = received.source;
-    event.association = {received.sub_connection->config().incarnation,
-                         received.sub_connection->peer_incarnation()};
-    if (convergence::parse_control(bytes, &event.message))
-      mailbox_.publish(event);
+  for (stack::RecordReader reader(received.records, received.record_count); reader.next(&record, &bytes);) {
+    if (record.kind < stack::RecordKind::kDatagram) continue;
+    if (is_control(record))
+      deliver_control(received, bytes);
     else
-      stack_.malformed();
+      deliver_datagram(now, received.source, record, bytes);
   }
   return true;
+}
+
+void Worker::deliver_control(const stack::Stack::Received& received, ByteView bytes) {
+  ControlReceived event;
+  event.from = received.source;
+  event.association = {received.sub_connection->config().incarnation,
+                       received.sub_connection->peer_incarnation()};
+  ProtocolTraffic& traffic = protocols_[stack::kControl].traffic;
+  if (!convergence::parse_control(bytes, &event.message)) {
+    ++traffic.refused;
+    stack_.malformed();
+    return;
+  }
+  ++traffic.received;
+  traffic.received_bytes += bytes.size();
+  mailbox_.publish(event);
+}
+
+// PS-4, PS-5
+void Worker::deliver_datagram(Instant now, ClusterId source, const stack::Record& r, ByteView bytes) {
+  ProtocolSwitch::Entry& protocol = protocols_[r.protocol];
+  if (!r.whole() || r.many_pieces || bytes.size() > Datagram::kMaxBytes) {
+    ++protocol.traffic.refused;
+    stack_.malformed();
+    return;
+  }
+  Datagram d;
+  d.protocol = r.protocol;
+  d.peer = source;
+  d.source = r.source;
+  d.destination = r.destination;
+  d.bytes = static_cast<std::uint16_t>(bytes.size());
+  std::copy(bytes.begin(), bytes.end(), d.data.begin());
+  const bool known = protocol.carries == Protocol::Carries::kDatagrams;
+  if (r.kind == stack::RecordKind::kReturned) {
+    if (known)
+      report_returned(d, returned_reason(r.skip));
+    else
+      ++protocol.traffic.refused;  // and nobody is told, or it would come back for ever
+  } else if (!known) {
+    refuse_datagram(d, DatagramReturn::kUnknownProtocol);
+  } else if (r.maybe_duplicate) {
+    refuse_datagram(d, DatagramReturn::kMaybeDelivered);
+  } else {
+    hand_to_protocol(now, *protocol.datagrams, d);
+  }
+}
+
+void Worker::hand_to_protocol(Instant now, DatagramProtocol& protocol, const Datagram& d) {
+  Datagram answer;
+  answer.protocol = d.protocol;
+  answer.peer = d.peer;
+  answer.source = d.destination;
+  answer.destination = d.source;
+  switch (protocol.receive(now, d, answer)) {
+    case DatagramProtocol::Verdict::kForClient:
+      if (!datagram_rings_.arrived(d)) return refuse_datagram(d, DatagramReturn::kNoRoom);
+      break;
+    case DatagramProtocol::Verdict::kAnswered:
+      if (!send_datagram(answer)) counters_.datagrams_dropped.add();
+      break;
+    case DatagramProtocol::Verdict::kTaken:
+      break;
+    case DatagramProtocol::Verdict::kRefused:
+      return refuse_datagram(d, DatagramReturn::kRefused);
+  }
+  ProtocolTraffic& traffic = protocols_[d.protocol].traffic;
+  ++traffic.received;
+  traffic.received_bytes += d.bytes;
 }
 
 // ---------------------------------------------------------------- departures
@@ -280,6 +379,35 @@ void Worker::dispatch_list(stack::OutMessage* list, bool maybe_duplicates) {
     counters_.failed_over.add();
     dispatch(m);
   }
+}
+
+// False: too many are in flight (PS-6).
+bool Worker::send_datagram(const Datagram& d) {
+  Outgoing* const message = datagram_outbox_.put(d);
+  if (message == nullptr) return false;
+  if (d.returned == DatagramReturn::kNone) {
+    ProtocolTraffic& traffic = protocols_[d.protocol].traffic;
+    ++traffic.sent;
+    traffic.sent_bytes += d.bytes;
+  }
+  dispatch(*message);
+  return true;
+}
+
+// It goes back to its sender.
+void Worker::refuse_datagram(const Datagram& d, DatagramReturn reason) {
+  ++protocols_[d.protocol].traffic.refused;
+  Datagram back = d;
+  back.returned = reason;
+  if (!send_datagram(back)) counters_.datagrams_dropped.add();
+}
+
+// One of this node came back.
+void Worker::report_returned(Datagram d, DatagramReturn reason) {
+  ++protocols_[d.protocol].traffic.returned;
+  d.returned = reason;
+  told_ = true;
+  if (!datagram_rings_.arrived(d)) counters_.datagrams_dropped.add();
 }
 
 int Worker::run_relays() {
@@ -330,6 +458,12 @@ void Worker::finish(Outgoing& m) {
   if (m.borrowed() != nullptr)
     return relays_.give_back(m, m.failed ? RelayReturn::Outcome::kFailed : RelayReturn::Outcome::kDelivered);
   if (m.channel != nullptr) return channels_.finish(m);
+  if (m.record.protocol != stack::kControl) {
+    const bool failed = m.failed;
+    const Datagram d = datagram_outbox_.finish(m);
+    if (failed && d.returned == DatagramReturn::kNone) report_returned(d, DatagramReturn::kMaybeDelivered);
+    return;
+  }
   control_.finish(m);
   send_control();
 }
@@ -356,6 +490,8 @@ void Worker::watch_paths(Instant now) {
   paths_.watch(now);
   carry_out_paths();
   if (paths_.refused_peer()) refused_peer_.store(true, std::memory_order_relaxed);
+  if (const std::uint8_t other = stack_.other_version(); other != 0)
+    other_version_.store(other, std::memory_order_relaxed);
   const std::uint64_t reached = paths_.reached();
   std::atomic<std::uint64_t>& told = own_state_.reaches;
   if (reached != told.load(std::memory_order_relaxed)) told.store(reached, std::memory_order_relaxed);
@@ -405,6 +541,7 @@ void Worker::publish_counters() {
   counters_.turns.set(turns_);
   counters_.idle_turns.set(idle_turns_);
   publish_stack_counters(stack_, counters_);
+  protocols_.publish(counters_);
   counters_.transmit_drops.set(queues_.transmit_drops());
 }
 

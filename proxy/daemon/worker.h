@@ -14,7 +14,9 @@
 //   WorkerMailbox    commands and events, which may have to wait for room
 //   ServedChannels   channels, whose descriptors it takes, and what is awaited at them
 //   PortTable        connections' ends, and what arrives for them
+//   ProtocolSwitch   what records of each protocol are for, and what is counted for it
 //   ControlOutbox    control messages that it sends
+//   DatagramOutbox   datagrams that it sends; DatagramRings: those from and for the control plane
 //   PathMonitor      sub-connections: which live, what the control plane decides about them; Routes over them
 //   Relays           messages lent to other proxies of the node, or borrowed from them
 //   WaitingMessages  messages that cannot be sent at the moment
@@ -35,11 +37,15 @@
 #include "base/wake_word.h"
 #include "proxy/channel/node_counters.h"
 #include "proxy/daemon/control_outbox.h"
+#include "proxy/daemon/datagram_outbox.h"
+#include "proxy/daemon/datagram_rings.h"
 #include "proxy/daemon/handoffs.h"
 #include "proxy/daemon/link_queues.h"
 #include "proxy/daemon/path_monitor.h"
 #include "proxy/daemon/plain_datagrams.h"
 #include "proxy/daemon/port_table.h"
+#include "proxy/daemon/protocol_switch.h"
+#include "proxy/daemon/protocols.h"
 #include "proxy/daemon/proxy_channel.h"
 #include "proxy/daemon/proxy_state.h"
 #include "proxy/daemon/relays.h"
@@ -57,7 +63,7 @@ class Worker {
   // `counters` and `states` outlive the worker. `max_ports`: a power of two. The first queue of a link is the
   // one that it transmits on.
   Worker(const stack::StackConfig& config, std::vector<LinkQueue> queues, ProxyCounters& counters,
-         ProxyStates& states, Instant now, std::uint32_t max_ports);
+         ProxyStates& states, Instant now, std::uint32_t max_ports, const Protocols& protocols);
 
   // Frames for proxy `to` go into `out`; frames for this one come out of every `in`. Before the first turn.
   void connect_handoff(unsigned to, Handoff* out) { handoffs_.connect(to, out); }
@@ -144,6 +150,10 @@ class Worker {
   }
   bool take_datagram(PlainDatagram* datagram) { return datagrams_.take_arrived(datagram); }
 
+  // Datagrams of the transport's protocols. Control plane's thread. What was put there leaves at the next command
+  // SendDatagrams.
+  DatagramRings& datagram_rings() { return datagram_rings_; }
+
   // Control plane's thread. False: full, try again.
   [[nodiscard]] bool command(const WorkerCommand& command) {
     const bool pushed = mailbox_.push_command(command);
@@ -157,6 +167,8 @@ class Worker {
   bool ready() const { return ready_.load(std::memory_order_acquire); }
   // A peer was refused because its configuration differs.
   bool refused_peer() const { return refused_peer_.load(std::memory_order_relaxed); }
+  // The version of the transport of packets that were refused because it is not this node's; 0: there were none.
+  std::uint8_t other_version() const { return other_version_.load(std::memory_order_relaxed); }
 
  private:
   // A turn, or a unit of work, begins. False: this proxy was fenced, and may do nothing yet.
@@ -182,6 +194,7 @@ class Worker {
   void obey(const RemovePort& command) { ports_.remove(command.port); }
   void obey(const DrainPort& command);
   void obey(const SendControl& command);
+  [[gnu::cold]] void obey(const SendDatagrams& command);
   void obey(const MapClient& command) { relays_.map(command.client, command.memory); }
   void obey(const UnmapClient& command) { relays_.unmap(command.client); }
   void obey(const ForgetProxy& command) { relays_.forget(command.proxy.value()); }
@@ -214,7 +227,11 @@ class Worker {
   template <class Meter>
   bool deliver(Instant now, ClusterId source, const stack::Record& record, ByteView bytes,
                const stack::RecordReader& reader, Meter& meter);
-  bool deliver_control(const stack::Stack::Received& received, std::size_t messages);
+  [[gnu::noinline, gnu::cold]] bool deliver_unconnected(Instant now, const stack::Stack::Received& received);
+  [[gnu::cold]] void deliver_control(const stack::Stack::Received& received, ByteView bytes);
+  [[gnu::cold]] void deliver_datagram(Instant now, ClusterId source, const stack::Record& record,
+                                      ByteView bytes);
+  [[gnu::cold]] void hand_to_protocol(Instant now, DatagramProtocol& protocol, const Datagram& datagram);
 
   // --- departures
   template <class Meter>
@@ -223,6 +240,9 @@ class Worker {
   [[gnu::noinline]] int take_descriptors(Channel& channel, std::uint32_t most, Meter& meter);
   void dispatch(Outgoing& message);
   void dispatch_list(stack::OutMessage* list, bool maybe_duplicates);
+  bool send_datagram(const Datagram& datagram);
+  void refuse_datagram(const Datagram& datagram, DatagramReturn reason);
+  void report_returned(Datagram datagram, DatagramReturn reason);
   int run_relays();
   // The stack wants to transmit.
   int transmit(Instant now);
@@ -264,6 +284,7 @@ class Worker {
   WaitingMessages waiting_;
   ServedChannels channels_;
   ControlOutbox control_;
+  ProtocolSwitch protocols_;  // before the ports, which point to it
   PortTable ports_;
   bool taking_ = true;   // from clients
   bool served_ = false;  // messages were moved
@@ -274,9 +295,12 @@ class Worker {
   std::uint64_t idle_turns_ = 0;
 
   PlainDatagrams datagrams_;
+  DatagramOutbox datagram_outbox_;
+  DatagramRings datagram_rings_;
   WorkerMailbox mailbox_;
   std::atomic<bool> ready_{false};
   std::atomic<bool> refused_peer_{false};
+  std::atomic<std::uint8_t> other_version_{0};
   // On a line that is written only around a sleep: other proxies look at it when they hand something over.
   alignas(kCacheLine) WakeWord wake_word_;
 };

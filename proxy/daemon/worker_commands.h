@@ -54,6 +54,8 @@ struct SendControl {
   ClusterId to;
   convergence::ControlMessage message;
 };
+// Send what the control plane has put into the ring for it (DatagramRings).
+struct SendDatagrams {};
 // Another proxy shall serve the lane. Answered by LaneReleased when nothing that was taken is in flight.
 struct ReleaseLane {
   Channel* channel = nullptr;
@@ -106,10 +108,10 @@ struct SetProxyGenerations {
   ProxyGenerations generations{};
 };
 
-using WorkerCommand =
-    std::variant<AttachChannel, DetachChannel, InstallPort, RemovePort, DrainPort, SendControl, ReleaseLane,
-                 ServeLane, MapClient, UnmapClient, ClosePath, HandshakePath, ResumePath, ForgetPeer,
-                 PreferProxies, ForgetProxy, ReclaimLent, ConnectPath, DrainCluster, SetProxyGenerations>;
+using WorkerCommand = std::variant<AttachChannel, DetachChannel, InstallPort, RemovePort, DrainPort,
+                                   SendControl, SendDatagrams, ReleaseLane, ServeLane, MapClient, UnmapClient,
+                                   ClosePath, HandshakePath, ResumePath, ForgetPeer, PreferProxies,
+                                   ForgetProxy, ReclaimLent, ConnectPath, DrainCluster, SetProxyGenerations>;
 static_assert(std::is_trivially_copyable_v<WorkerCommand>);
 
 // A command and the proxy that it is for.

@@ -11,6 +11,7 @@ void publish_packets(const stack::Stack& stack, ProxyCounters& counters) {
   counters.bad_ip.set(s.bad_ip);
   counters.bad_udp.set(s.bad_udp);
   counters.bad_packets.set(s.bad_packets);
+  counters.other_versions.set(s.other_versions);
   counters.not_for_us.set(s.not_for_us + s.broadcasts);
   counters.martians.set(s.martians);
   counters.fragments_received.set(s.fragments_received);

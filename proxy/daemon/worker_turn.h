@@ -80,15 +80,15 @@ void Worker::receive_frame(Instant now, LinkId link, ByteView frame, bool may_ha
       break;
   }
   // If there is no room for all of them the packet stays unacknowledged and comes again. What was delivered
-  // of it is then a duplicate, which connections know and the control plane does not: so control messages go
-  // last, and all or none.
+  // of it is then a duplicate, which connections know and others do not: so records of no connection go last, and all
+  // or none.
   stack::RecordReader reader(received.records, received.record_count);
   stack::Record record;
   ByteView bytes;
-  std::size_t control_messages = 0;
+  bool any_unconnected = false;
   while (reader.next(&record, &bytes)) {
-    if (record.kind == stack::RecordKind::kControl)
-      ++control_messages;
+    if (record.kind >= stack::RecordKind::kDatagram)
+      any_unconnected = true;
     else if (!deliver(now, received.source, record, bytes, reader, meter)) {
       ports_.packet_turned_away();
       return;
@@ -99,7 +99,7 @@ void Worker::receive_frame(Instant now, LinkId link, ByteView frame, bool may_ha
     stack_.malformed();
     return;
   }
-  if (control_messages > 0 && !deliver_control(received, control_messages)) {
+  if (any_unconnected && !deliver_unconnected(now, received)) [[unlikely]] {
     ports_.packet_turned_away();
     return;
   }
@@ -182,10 +182,17 @@ int Worker::take_descriptors(Channel& channel, std::uint32_t most, Meter& meter)
       continue;
     }
     channel.describe(out, d, *port);
-    if (d.messages != 0) counters_.trains_sent.add();
+    const bool credit = out.record.kind == stack::RecordKind::kCredit;
+    if (!credit) {
+      ++port->traffic->sent;
+      port->traffic->sent_bytes += out.bytes;
+    }
+    if (d.messages != 0) {
+      counters_.trains_sent.add();
+      port->traffic->sent += d.messages - 1u;
+    }
     meter.taken(out);
-    if (out.record.kind == stack::RecordKind::kCredit &&
-        !may_grant(states_, proxies(), port->id, out.record.position))
+    if (credit && !may_grant(states_, proxies(), port->id, out.record.position))
       waiting_.defer(out);
     else if (stack::SubConnection* const sub =
                  only_way != nullptr ? only_way : paths_.routes().pick(port->peer))

@@ -9,13 +9,14 @@ namespace braid::proxy {
 
 Result<std::unique_ptr<Workers>> Workers::create(const std::vector<stack::StackConfig>& stacks, Links& links,
                                                  NodeCounters& counters, ProxyStates& states, Instant now,
-                                                 std::uint32_t max_ports) {
+                                                 std::uint32_t max_ports, const Protocols& protocols) {
   std::unique_ptr<Workers> workers(new Workers);
   for (const stack::StackConfig& stack : stacks) {
     Result<std::vector<LinkQueue>> queues = links.take_queues(stack);
     if (!queues) return queues.error();
-    workers->workers_.push_back(std::make_unique<Worker>(
-        stack, std::move(queues).value(), counters.proxy[stack.local.proxy.value()], states, now, max_ports));
+    workers->workers_.push_back(std::make_unique<Worker>(stack, std::move(queues).value(),
+                                                         counters.proxy[stack.local.proxy.value()], states,
+                                                         now, max_ports, protocols));
   }
   workers->put_off_.resize(stacks.size());
   workers->connect(stacks[0].mtu_bytes + kEthernetHeaderBytes);
@@ -62,6 +63,12 @@ bool Workers::ready() const {
 
 bool Workers::refused_peer() const {
   return std::any_of(workers_.begin(), workers_.end(), [](const auto& w) { return w->refused_peer(); });
+}
+
+std::uint8_t Workers::other_version() const {
+  for (const auto& w : workers_)
+    if (w->other_version() != 0) return w->other_version();
+  return 0;
 }
 
 }  // namespace braid::proxy

@@ -27,7 +27,7 @@ class Workers {
   // `states` outlive this.
   static Result<std::unique_ptr<Workers>> create(const std::vector<stack::StackConfig>& stacks, Links& links,
                                                  NodeCounters& counters, ProxyStates& states, Instant now,
-                                                 std::uint32_t max_ports);
+                                                 std::uint32_t max_ports, const Protocols& protocols);
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
@@ -47,6 +47,8 @@ class Workers {
   bool ready() const;
   // A peer was refused because its configuration differs.
   bool refused_peer() const;
+  // Packets of that version of the transport are refused; 0: of none.
+  std::uint8_t other_version() const;
 
  private:
   Workers() = default;

@@ -22,15 +22,17 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "base/bytes.h"
 #include "base/ids.h"
 #include "base/seq.h"
+#include "stack/wire/protocol_id.h"
 
 namespace braid::stack {
 
-inline constexpr std::uint8_t kWireVersion = 3;
+inline constexpr std::uint8_t kWireVersion = 4;
 
 enum class PacketType : std::uint8_t {
   kHello = 1,  // handshake: epochs; in the place of records the shared settings' hash, and an incarnation
@@ -73,9 +75,10 @@ inline constexpr std::size_t kPacketHeaderBytes = 48;
 inline constexpr std::size_t kMaxPacketHeaderBytes = kPacketHeaderBytes + 8 * kMaxSackWords;
 
 enum class RecordKind : std::uint8_t {
-  kMessage = 1,  // a message, or a part of one, for a connection
-  kCredit = 2,   // `position`: the receiver has consumed everything before it; no bytes
-  kControl = 3,  // for the other node's control plane
+  kMessage = 1,   // a message, or a part of one, for a connection
+  kCredit = 2,    // `position`: the receiver has consumed everything before it; no bytes
+  kDatagram = 3,  // of no connection: it stands for itself
+  kReturned = 4,  // a datagram that its receiver has refused and sends back; `skip`: why
 };
 
 // The header fields of a record; also describes a piece before it is cut into segments.
@@ -84,6 +87,7 @@ struct Record {
   PortId source;
   Position position;  // of the first byte, in granules
   RecordKind kind = RecordKind::kMessage;
+  ProtocolId protocol = kMessages;
   bool many_pieces = false;      // the message was cut by its sender: rejoin it outside the window
   bool maybe_duplicate = false;  // it may have been delivered before, by another sub-connection
   std::uint8_t messages = 0;     // of a train: 2 to kMaxTrainMessages; 0: no train
@@ -96,6 +100,7 @@ struct Record {
 
   constexpr bool whole() const { return message_bytes == bytes; }
 };
+static_assert(offsetof(Record, protocol) == offsetof(Record, kind) + 1);  // kind_and_protocol() reads both
 
 inline constexpr std::size_t kWholeRecordBytes = 20;
 inline constexpr std::size_t kPartRecordBytes = 32;
@@ -173,9 +178,9 @@ class RecordReader {
 
 namespace detail {
 inline constexpr std::uint8_t kAckAtOnce = 0x80;  // beside the number of sack words
-inline constexpr std::uint8_t kPartFlag = 0x80;
-inline constexpr std::uint8_t kManyPiecesFlag = 0x40;
-inline constexpr std::uint8_t kMaybeDuplicateFlag = 0x20;
+inline constexpr std::uint32_t kPartFlag = 0x80;
+inline constexpr std::uint32_t kManyPiecesFlag = 0x40;
+inline constexpr std::uint32_t kMaybeDuplicateFlag = 0x20;
 inline constexpr std::uint8_t kKindMask = 0x0f;
 }  // namespace detail
 
@@ -237,6 +242,11 @@ inline bool parse_packet_header(ByteView payload, PacketHeader* h, std::size_t* 
   return true;
 }
 
+// As they lie in the record's header: one load, for every message.
+inline std::uint16_t kind_and_protocol(const Record& r) {
+  return load<std::uint16_t>(reinterpret_cast<const std::byte*>(&r) + offsetof(Record, kind));
+}
+
 // The header of a record that is a whole message or begins one, and holds `bytes` of it.
 inline std::size_t write_record_header(std::byte* to, const Record& r, std::uint16_t bytes) {
   const bool whole = r.message_bytes == bytes;
@@ -245,10 +255,9 @@ inline std::size_t write_record_header(std::byte* to, const Record& r, std::uint
   store(to + 8, r.position.value());
   store(to + 12, bytes);
   store(to + 14, r.skip);
-  const auto flags = static_cast<std::uint8_t>(
-      static_cast<std::uint8_t>(r.kind) | (whole ? 0 : detail::kPartFlag) |
-      (r.many_pieces ? detail::kManyPiecesFlag : 0) | (r.maybe_duplicate ? detail::kMaybeDuplicateFlag : 0));
-  store(to + 16, std::uint32_t{flags});
+  store(to + 16, std::uint32_t{kind_and_protocol(r)} | (whole ? 0u : detail::kPartFlag) |
+                     (r.many_pieces ? detail::kManyPiecesFlag : 0u) |
+                     (r.maybe_duplicate ? detail::kMaybeDuplicateFlag : 0u));
   if (whole) return kWholeRecordBytes;
   store(to + 20, r.message_bytes);
   store(to + 24, r.message_offset);
@@ -300,14 +309,15 @@ inline bool RecordReader::next(Record* r, ByteView* bytes) {
   r->skip = load<std::uint16_t>(p + 14);
   const auto word = load<std::uint32_t>(p + 16);
   const auto kind = static_cast<std::uint8_t>(word & detail::kKindMask);
-  if (kind < 1 || kind > 3) return false;
+  if (kind < 1 || kind > 4) return false;
   r->kind = static_cast<RecordKind>(kind);
+  r->protocol = ProtocolId(static_cast<std::uint8_t>(word >> 8));
   r->many_pieces = (word & detail::kManyPiecesFlag) != 0;
   r->maybe_duplicate = (word & detail::kMaybeDuplicateFlag) != 0;
   r->messages = 0;
   std::size_t header = kWholeRecordBytes;
-  if (word > 0xff) [[unlikely]] {  // a train, or malformed
-    if ((word & 0xff00ff00) != 0 || (word & detail::kPartFlag) != 0) return false;
+  if (word > 0xffff) [[unlikely]] {  // a train, or malformed
+    if ((word & 0xff000000) != 0 || (word & detail::kPartFlag) != 0) return false;
     r->messages = static_cast<std::uint8_t>(word >> 16);
     header += train_table_bytes(r->messages);
     table_ = p + kWholeRecordBytes;

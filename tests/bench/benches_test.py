@@ -7,6 +7,8 @@
 import json
 import os
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -45,6 +47,12 @@ class Benches(unittest.TestCase):
         figures = self.measured(BIN / "service_bench", "--trips", 200, "--messages", 2000,
                                 operations=2)
         self.assertGreater(figures["round_trip_us"], 0)
+
+    @unittest.skipUnless(shutil.which("valgrind"), "valgrind counts instructions")
+    def test_messages_do_not_pay_for_other_protocols(self):
+        script = pathlib.Path(__file__).resolve().parents[2] / "bench" / "sub_connection_instructions"
+        output = self.start([script, "--protocols", "--messages", 3200, "--bench", BIN / "sub_connection_bench"])
+        self.assertEqual(len(re.findall(r"^ +(?:4|8|16) (?:batched|single) ", output, re.M)), 6, output)
 
     def test_wake_bench(self):
         figures = self.measured(BIN / "wake_bench", "--messages", 3, "--idle-s", 1, operations=2)

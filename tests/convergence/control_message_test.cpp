@@ -14,7 +14,8 @@ TEST(ControlMessage, EveryFieldIsReadBackAndInvalidBytesAreRefused) {  // CN-1
   ControlMessage m;
   m.kind = ControlMessage::Kind::kClose;
   m.ordered = false;
-  m.reason = static_cast<std::uint8_t>(Refusal::kBadPort);
+  m.reason = static_cast<std::uint8_t>(Refusal::kProtocolMismatch);
+  m.protocol = stack::ProtocolId(0x13);
   m.source = PortId(0x01020304);
   m.destination = PortId(0x05060708);
   m.window_bytes = 0x090a0b0c;
@@ -29,6 +30,7 @@ TEST(ControlMessage, EveryFieldIsReadBackAndInvalidBytesAreRefused) {  // CN-1
   EXPECT_EQ(back.kind, m.kind);
   EXPECT_EQ(back.ordered, m.ordered);
   EXPECT_EQ(back.reason, m.reason);
+  EXPECT_EQ(back.protocol, m.protocol);
   EXPECT_EQ(back.source, m.source);
   EXPECT_EQ(back.destination, m.destination);
   EXPECT_EQ(back.window_bytes, m.window_bytes);
@@ -49,12 +51,12 @@ TEST(ControlMessage, EveryFieldIsReadBackAndInvalidBytesAreRefused) {  // CN-1
   EXPECT_TRUE(refused(0, 0));
   EXPECT_TRUE(refused(0, 11));
   EXPECT_TRUE(refused(1, 2));
-  EXPECT_TRUE(refused(2, static_cast<int>(Refusal::kBadPort) + 1));
+  EXPECT_TRUE(refused(2, static_cast<int>(Refusal::kProtocolMismatch) + 1));
 }
 
 TEST(ControlMessage, EveryRefusalHasATextOfItsOwn) {
   std::set<std::string> texts;
-  for (int r = 0; r <= static_cast<int>(Refusal::kBadPort); ++r)
+  for (int r = 0; r <= static_cast<int>(Refusal::kProtocolMismatch); ++r)
     EXPECT_TRUE(texts.insert(to_string(static_cast<Refusal>(r))).second) << r;
   EXPECT_EQ(texts.count("unknown"), 0u);
 }

@@ -270,6 +270,29 @@ TEST(Ports, ImpossibleRequestsAreRefusedAtOnce) {  // CN-3
   EXPECT_EQ(refusal_of(full_here, ClusterId(0), 4096, true), Refusal::kNoRoomHere);
 }
 
+TEST(Ports, ConnectOfAnotherProtocolIsRefused) {  // PS-2
+  for (const stack::ProtocolId protocol : {stack::kMessages, stack::ProtocolId(), stack::ProtocolId(255)}) {
+    TwoClusters t;
+    EXPECT_EQ(t.server().ports.listen(kServer, kService, 3, kWindowBytes, true, stack::kSharedMemory),
+              Refusal::kNone);
+    t.caller().ports.connect(t.now, kCaller, 1, 0, ClusterId(0), kService, 4096, true, 1_s, protocol);
+    t.deliver_all();
+    EXPECT_EQ(t.caller().refusal(), Refusal::kProtocolMismatch) << protocol.value();
+    EXPECT_EQ(t.server().memory.out.size(), 0u);
+  }
+}
+
+TEST(Ports, EndsOfAConnectionAreOfTheProtocolThatBothAskedFor) {  // PS-2
+  TwoClusters t;
+  EXPECT_EQ(t.server().ports.listen(kServer, kService, 3, kWindowBytes, true, stack::kSharedMemory),
+            Refusal::kNone);
+  t.caller().ports.connect(t.now, kCaller, 1, 0, ClusterId(0), kService, 4096, true, 1_s,
+                           stack::kSharedMemory);
+  t.deliver_all();
+  EXPECT_EQ(t.caller().end(Kind::kInstall).protocol, stack::kSharedMemory);
+  EXPECT_EQ(t.server().end(Kind::kInstall).protocol, stack::kSharedMemory);
+}
+
 TEST(Ports, ListenersPortIsExclusive) {  // CN-3
   TwoClusters t;
   t.listen();

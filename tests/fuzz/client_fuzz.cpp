@@ -34,11 +34,11 @@ class ClientWorld {
     clients_[1] = std::make_unique<RawClient>(nodes_, 1);
     control::Message listen;
     listen.kind = control::Kind::kListen;
-    listen.listen = {kPort, 0, kWindow, 1};
+    listen.listen = {kPort, 0, kWindow, 1, stack::kMessages.value()};
     CHECK(clients_[1]->ask(listen).kind == control::Kind::kOk);
     control::Message connect;
     connect.kind = control::Kind::kConnect;
-    connect.connect = {1, kPort, 0, kWindow, 1, 1000};
+    connect.connect = {1, kPort, 0, kWindow, 1, 1000, stack::kMessages.value()};
     const control::Message reply = clients_[0]->ask(connect);
     CHECK(reply.kind == control::Kind::kOpened);
     ends_[0] = reply.opened;
@@ -186,7 +186,7 @@ class ClientWorld {
     CHECK(*at == std::byte{0x77} && std::memcmp(at, at + 1, bystander_bytes_ - 1) == 0);
     control::Message listen;
     listen.kind = control::Kind::kListen;
-    listen.listen = {kPort + 1, 0, kWindow, 1};
+    listen.listen = {kPort + 1, 0, kWindow, 1, stack::kMessages.value()};
     CHECK(bystander_->ask(listen).kind == control::Kind::kOk);
   }
 

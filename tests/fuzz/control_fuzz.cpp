@@ -31,21 +31,24 @@ control::Message message_of(Input& in) {
         m.attach = {in.below(4), 32768u << in.below(4), std::uint64_t{2048} << in.below(8)};
       break;
     case control::Kind::kListen:
-      if (in.below(4) != 0) m.listen = {in.below(4), in.below(2), 4096u << in.below(5), in.below(2)};
+      if (in.below(4) != 0)
+        m.listen = {in.below(4), in.below(2), 4096u << in.below(5), in.below(2), in.below(6)};
       break;
     case control::Kind::kConnect:
       if (in.below(4) != 0)
-        m.connect = {in.below(3), in.below(4), in.below(2), 4096u << in.below(5), in.below(2), in.below(200)};
+        m.connect = {in.below(3), in.below(4),   in.below(2), 4096u << in.below(5),
+                     in.below(2), in.below(200), in.below(6)};
       break;
     case control::Kind::kClose:
       if (in.below(4) != 0) m.close = {in.truth() ? in.below(4) : 65536 + in.below(8)};
       break;
     case control::Kind::kConnectMachine:  // the other node, or an address without one
       if (in.below(4) != 0) {
-        m.connect_machine = {{0, in.below(4), in.below(2), 4096u << in.below(5), in.below(2), in.below(200)},
-                             {0x0a620001 + in.below(3), 0x0a620001 + in.below(3)},
-                             static_cast<std::uint16_t>(in.below(3)),
-                             static_cast<std::uint16_t>(in.below(8) == 0 ? 7600 : 7699)};
+        m.connect_machine = {
+            {0, in.below(4), in.below(2), 4096u << in.below(5), in.below(2), in.below(200), in.below(6)},
+            {0x0a620001 + in.below(3), 0x0a620001 + in.below(3)},
+            static_cast<std::uint16_t>(in.below(3)),
+            static_cast<std::uint16_t>(in.below(8) == 0 ? 7600 : 7699)};
       }
       break;
     default:

@@ -106,6 +106,11 @@ inline std::uint32_t train_bytes(const std::vector<std::uint16_t>& lengths) {
   for (const std::uint16_t length : lengths) bytes += stack::train_aligned(length);
   return bytes;
 }
+// One that a node has, as a rule.
+inline stack::ProtocolId make_protocol(Draw& draw) {
+  return stack::ProtocolId(
+      static_cast<std::uint8_t>(draw.one_in(8) ? draw.number<std::uint8_t>() : 1 + draw.below(4)));
+}
 // The record of a train. A length, the number of messages, or what else the header says may be wrong.
 inline std::vector<std::byte> make_train(Draw& draw) {
   const std::vector<std::uint16_t> lengths = make_lengths(draw);
@@ -121,6 +126,7 @@ inline std::vector<std::byte> make_train(Draw& draw) {
   r.bytes = static_cast<std::uint16_t>(bytes);
   r.message_bytes = bytes;
   r.messages = static_cast<std::uint8_t>(lengths.size());
+  r.protocol = make_protocol(draw);
   if (draw.one_in(4))
     table[draw.below(r.messages)] += static_cast<std::uint16_t>(draw.number<std::uint8_t>());
   std::vector<std::byte> record(stack::kMaxRecordHeaderBytes);
@@ -147,7 +153,8 @@ inline std::vector<std::byte> make_records(Draw& draw, unsigned count) {
     r.destination = PortId(draw.number<std::uint32_t>());
     r.source = PortId(draw.number<std::uint32_t>());
     r.position = Position(draw.number<std::uint32_t>());
-    r.kind = static_cast<stack::RecordKind>(draw.one_in(16) ? draw.below(16) : 1 + draw.below(3));
+    r.kind = static_cast<stack::RecordKind>(draw.one_in(16) ? draw.below(16) : 1 + draw.below(4));
+    r.protocol = make_protocol(draw);
     r.many_pieces = draw.one_in(4);
     r.maybe_duplicate = draw.one_in(4);
     r.skip = draw.one_in(4) ? draw.number<std::uint16_t>() : std::uint16_t{0};
@@ -291,13 +298,13 @@ inline proxy::control::Message make_request(Draw& draw) {
                   draw.length(std::uint64_t{2048} << draw.below(8))};
       break;
     case control::Kind::kListen:
-      m.listen = {some(4), some(2), window(), some(2)};
+      m.listen = {some(4), some(2), window(), some(2), some(6)};
       break;
     case control::Kind::kConnect:
-      m.connect = {some(3), some(4), some(2), window(), some(2), some(200)};
+      m.connect = {some(3), some(4), some(2), window(), some(2), some(200), some(6)};
       break;
     case control::Kind::kConnectMachine:
-      m.connect_machine.connect = {0, some(4), some(2), window(), some(2), some(200)};
+      m.connect_machine.connect = {0, some(4), some(2), window(), some(2), some(200), some(6)};
       for (std::uint32_t& address : m.connect_machine.addresses) address = 0x0a620000 + some(4);
       m.connect_machine.nis = draw.length(static_cast<std::uint16_t>(draw.one_in(4) ? kMaxNis : 1));
       m.connect_machine.udp_port = static_cast<std::uint16_t>(draw.one_in(4) ? some(65536) : 7699);

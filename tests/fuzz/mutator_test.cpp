@@ -101,7 +101,7 @@ TEST(Mutator, EveryByteOfTheHeadersChanges) {
 
 TEST(Mutator, PacketsHaveRecordsThatParseAndSomeThatAreOneByteOff) {
   unsigned whole = 0, broken = 0, trains = 0;
-  std::set<unsigned> records, kinds, types;
+  std::set<unsigned> records, kinds, types, protocols;
   for (unsigned seed = 0; seed < kTries; ++seed) {
     Draw draw(seed);
     const std::vector<std::byte> packet = make_packet(draw);
@@ -115,6 +115,7 @@ TEST(Mutator, PacketsHaveRecordsThatParseAndSomeThatAreOneByteOff) {
     unsigned n = 0;
     for (; reader.next(&record, &bytes); ++n) {
       kinds.insert(static_cast<unsigned>(record.kind));
+      protocols.insert(record.protocol.value());
       if (record.messages > 0) ++trains;
     }
     records.insert(n);
@@ -124,7 +125,9 @@ TEST(Mutator, PacketsHaveRecordsThatParseAndSomeThatAreOneByteOff) {
   EXPECT_GT(broken, kTries / 10);
   EXPECT_GT(trains, kTries / 20);
   EXPECT_EQ(types.size(), 5u);
-  EXPECT_EQ(kinds.size(), 3u);
+  EXPECT_EQ(kinds.size(), 4u);
+  for (const unsigned id : {1u, 2u, 3u, 4u}) EXPECT_TRUE(protocols.contains(id)) << id;
+  EXPECT_GT(protocols.size(), 8u) << "unknown ones too";
   EXPECT_GE(records.size(), 4u);
 }
 

@@ -109,7 +109,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     check_record(record, bytes, record.messages > 0 ? reader.lengths(record) : stack::TrainLengths{},
                  payload);
     fuzz::digest(bytes);
-    if (record.kind == stack::RecordKind::kControl) check_control(bytes);
+    if (record.protocol == stack::kControl) check_control(bytes);
   }
   CHECK(reader.broken() || records == header.records);
   return 0;

@@ -210,7 +210,7 @@ TEST(UnixSocket, CarriesAMessageAndADescriptor) {
   control::Message sent;
   sent.kind = control::Kind::kListen;
   sent.serial = 7;
-  sent.listen = {9, 1, 65536, 1};
+  sent.listen = {9, 1, 65536, 1, 2};
   const int passed = ::open("/dev/null", O_RDONLY);
   ASSERT_TRUE(send_message(s.fd[0], sent, passed));
   ASSERT_TRUE(send_message(s.fd[0], sent, -1));
@@ -222,6 +222,7 @@ TEST(UnixSocket, CarriesAMessageAndADescriptor) {
   EXPECT_EQ(got.kind, control::Kind::kListen);
   EXPECT_EQ(got.serial, 7u);
   EXPECT_EQ(got.listen.window_bytes, 65536u);
+  EXPECT_EQ(got.listen.protocol, 2u);
   ASSERT_GE(fd, 0);
   EXPECT_EQ(::fcntl(fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
   ::close(fd);

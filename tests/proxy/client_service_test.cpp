@@ -47,6 +47,7 @@ class ClientServiceTest : public ::testing::Test {
     control::Message m = message(control::Kind::kListen);
     m.listen.port = port;
     m.listen.window_bytes = 4096;
+    m.listen.protocol = stack::kMessages.value();
     return m;
   }
   static control::Message close_of(std::uint32_t port) {
@@ -73,8 +74,14 @@ class ClientServiceTest : public ::testing::Test {
   Clients clients_{{.channel = {}, .memory_bytes = 4 << 20}, make_plain_region};
   Lanes lanes_{monitor_};
   Ports ports_{ClusterId(0), 2, clients_};
-  ClientService service_{
-      {.cluster = 0, .clusters = 2, .proxies = 2, .counters_fd = kCountersFd}, clients_, lanes_, ports_};
+  DatagramPorts datagrams_;
+  Protocols protocols_;
+  ClientService service_{{.cluster = 0, .clusters = 2, .proxies = 2, .counters_fd = kCountersFd},
+                         clients_,
+                         lanes_,
+                         ports_,
+                         datagrams_,
+                         protocols_};
   std::vector<Channel*> detached_;
 };
 
@@ -103,7 +110,7 @@ TEST_F(ClientServiceTest, CountersAreGivenWhereTheNodeHasThem) {
   const ClientId id = clients_.add();
   (void)request(id, message(control::Kind::kCounters));
   EXPECT_EQ(clients_.poll_message(id)->fd, kCountersFd);
-  ClientService without({.clusters = 1, .counters_fd = -1}, clients_, lanes_, ports_);
+  ClientService without({.clusters = 1, .counters_fd = -1}, clients_, lanes_, ports_, datagrams_, protocols_);
   (void)without.on_request(now_, id, message(control::Kind::kCounters));
   EXPECT_THAT(clients_.poll_message(id)->message.refused.text, HasSubstr("keeps its counters"));
 }
@@ -130,6 +137,7 @@ TEST_F(ClientServiceTest, ConnectionWithAnotherMachineIsForTheNodeToMake) {
   const ClientId id = attached();
   control::Message m = message(control::Kind::kConnectMachine);
   m.connect_machine.connect.port = 80;
+  m.connect_machine.connect.protocol = stack::kMessages.value();
   m.connect_machine.udp_port = 7699;
   m.connect_machine.nis = 1;
   m.connect_machine.addresses[0] = 0x0a000001;
@@ -145,6 +153,7 @@ TEST_F(ClientServiceTest, ConnectReachesClustersOfThisMachineOnly) {  // CN-10
   control::Message m = message(control::Kind::kConnect);
   m.connect.cluster = 2;
   m.connect.port = 80;
+  m.connect.protocol = stack::kMessages.value();
   m.connect.window_bytes = 4096;
   m.connect.timeout_ms = 1000;
   EXPECT_EQ(refusal(id, m), convergence::to_string(convergence::Refusal::kNoSuchCluster));
@@ -218,6 +227,7 @@ TEST_F(ClientServiceTest, MemoryIsKeptUntilTheLastPortIsForgotten) {
   connect.source = PortId(0x10001);
   connect.destination = PortId(80);
   connect.ordered = false;
+  connect.protocol = stack::kMessages;
   connect.window_bytes = 4096;
   ports_.on_control(now_, ClusterId(1), connect);
   ASSERT_EQ(ports_.held_by(id), 1u);

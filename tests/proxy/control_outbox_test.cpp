@@ -30,7 +30,8 @@ TEST(ControlOutbox, MessagesLeaveInOrder) {
   EXPECT_EQ(serial_of(*first), 7u);
   EXPECT_EQ(first->to, ClusterId(2));
   EXPECT_EQ(first->channel, nullptr);
-  EXPECT_EQ(first->record.kind, stack::RecordKind::kControl);
+  EXPECT_EQ(first->record.kind, stack::RecordKind::kDatagram);
+  EXPECT_EQ(first->record.protocol, stack::kControl);
   Outgoing* const second = outbox.poll();
   ASSERT_NE(second, nullptr);
   EXPECT_EQ(serial_of(*second), 8u);

@@ -28,6 +28,7 @@ struct NodesOptions {
   FaultConfig faults;
   bool misdirect = false;
   unsigned frames_per_ring = 256;
+  std::vector<Protocols> protocols = {};  // by cluster; none: Braid's own
 };
 
 // The configuration of one node of a machine; wires[a][b] is the descriptor between clusters a < b.
@@ -85,7 +86,10 @@ class Nodes {
   explicit Nodes(const NodesOptions& options) : options_(options) {
     const auto wires = make_wires(options);
     for (std::uint16_t c = 0; c < options.proxies.size(); ++c) {
-      Result<std::unique_ptr<Node>> node = Node::create(node_config(options, c, wires), monotonic_now());
+      NodeSurroundings surroundings;
+      if (!options.protocols.empty()) surroundings.protocols = options.protocols[c];
+      Result<std::unique_ptr<Node>> node =
+          Node::create(node_config(options, c, wires), monotonic_now(), surroundings);
       if (!node) ADD_FAILURE() << node.error().text;
       CHECK(node.ok());
       nodes_.push_back(std::move(node).value());

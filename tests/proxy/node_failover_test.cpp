@@ -250,6 +250,7 @@ TEST_P(Failover, WritesOfAFencedProxyAreNotSeen) {  // FO-5
   for (int i = 0; i < 1000 && successor == nullptr; ++i) world.turn();
   ASSERT_FALSE(HasFatalFailure());
   ASSERT_NE(successor, nullptr);
+  world.node(1).worker(1).publish_counters();
   EXPECT_EQ(world.node(1).counters(1).messages_received.get(), 1u) << "the fenced proxy was to write it";
 
   std::vector<std::uint32_t> got;

@@ -46,7 +46,7 @@ class Raw {
   control::Opened connect(ClusterId to, PortId port, std::uint32_t window_bytes = 65536) {
     control::Message m;
     m.kind = control::Kind::kConnect;
-    m.connect = {to.value(), port.value(), 0, window_bytes, 1, 10'000};
+    m.connect = {to.value(), port.value(), 0, window_bytes, 1, 10'000, stack::kMessages.value()};
     const control::Message reply = ask(m);
     EXPECT_EQ(reply.kind, control::Kind::kOpened) << reply.refused.text;
     return reply.opened;

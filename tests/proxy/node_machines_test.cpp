@@ -249,7 +249,7 @@ TEST(OtherMachines, SlotsAndRequestsAreBounded) {  // CN-12, CN-13
   node.on_request(world.now, raw, m);
   m = {};
   m.kind = control::Kind::kConnectMachine;
-  m.connect_machine = {{0, 9, 0, 4096, 1, 100}, {0x0a620063}, 1, 7699};
+  m.connect_machine = {{0, 9, 0, 4096, 1, 100, stack::kMessages.value()}, {0x0a620063}, 1, 7699};
   for (std::uint32_t i = 1; i <= 2 * Machines::kMaxRequests; ++i) {
     m.serial = i;
     node.on_request(world.now, raw, m);

@@ -324,7 +324,7 @@ TEST_F(Middle, AnotherProtocolIsCountedAndDropped) {
   f = genuine();
   f[kPacket] = std::byte{99};
   mend(f);
-  expect_counted(f, &ProxyCounters::bad_packets, "another version of the transport");
+  expect_counted(f, &ProxyCounters::other_versions, "another version of the transport");
   f = genuine();
   f[kPacket + 1] = std::byte{77};
   mend(f);
@@ -416,42 +416,118 @@ void PrintTo(const Harm& harm, std::ostream* out) {
 class Records : public Middle, public testing::WithParamInterface<Harm> {};
 INSTANTIATE_TEST_SUITE_P(
     Harmed, Records,
-    testing::Values(Harm{"ForAnotherPort", true,
-                         [](stack::Record& r) { r.destination = PortId(r.destination.value() ^ 0x10000); }},
-                    Harm{"ForNoPort", true, [](stack::Record& r) { r.destination = PortId(); }},
-                    Harm{"NotFromItsPeer", true,
-                         [](stack::Record& r) { r.source = PortId(r.source.value() ^ 1); }},
-                    Harm{"OfAnotherConnection", false,
-                         [](stack::Record& r) {
-                           r.source = PortId(r.source.value() ^ 1);
-                           r.destination = PortId(r.destination.value() ^ 0x10000);
-                         }},
-                    Harm{"BeyondTheWindow", true, [](stack::Record& r) { r.position += 100'000; }},
-                    Harm{"WhereAnotherWas", true, [](stack::Record& r) { r.position = r.position - 40; }},
-                    Harm{"WhereItMayHaveBeen", false,
-                         [](stack::Record& r) {
-                           r.position = r.position - 40;
-                           r.maybe_duplicate = true;
-                         }},
-                    Harm{"BehindAGapThatBeganBefore", true,
-                         [](stack::Record& r) {
-                           r.position += 40;
-                           r.skip = 0x4000;
-                         }},
-                    Harm{"BehindAGapInTheMiddle", true,
-                         [](stack::Record& r) {
-                           r.position += 40;
-                           r.skip = 3;
-                         }}),
+    testing::Values(
+        Harm{"ForAnotherPort", true,
+             [](stack::Record& r) { r.destination = PortId(r.destination.value() ^ 0x10000); }},
+        Harm{"ForNoPort", true, [](stack::Record& r) { r.destination = PortId(); }},
+        Harm{"NotFromItsPeer", true, [](stack::Record& r) { r.source = PortId(r.source.value() ^ 1); }},
+        Harm{"OfAnotherConnection", false,
+             [](stack::Record& r) {
+               r.source = PortId(r.source.value() ^ 1);
+               r.destination = PortId(r.destination.value() ^ 0x10000);
+             }},
+        Harm{"OfAnUnknownProtocol", true, [](stack::Record& r) { r.protocol = stack::ProtocolId(200); }},
+        Harm{"OfNoProtocol", true, [](stack::Record& r) { r.protocol = stack::ProtocolId(); }},
+        Harm{"OfAnotherConnectionsProtocol", true,
+             [](stack::Record& r) { r.protocol = stack::kSharedMemory; }},
+        Harm{"OfAProtocolWithoutConnections", true, [](stack::Record& r) { r.protocol = stack::kControl; }},
+        Harm{"CreditOfAnotherProtocol", true,
+             [](stack::Record& r) {
+               r.kind = stack::RecordKind::kCredit;
+               r.protocol = stack::kDatagrams;
+               r.bytes = 0;
+               r.message_bytes = 0;
+             }},
+        Harm{"OfAnUnknownProtocolAndConnection", false,
+             [](stack::Record& r) {
+               r.protocol = stack::ProtocolId(200);
+               r.source = PortId(r.source.value() ^ 1);
+               r.destination = PortId(r.destination.value() ^ 0x10000);
+             }},
+        Harm{"BeyondTheWindow", true, [](stack::Record& r) { r.position += 100'000; }},
+        Harm{"WhereAnotherWas", true, [](stack::Record& r) { r.position = r.position - 40; }},
+        Harm{"WhereItMayHaveBeen", false,
+             [](stack::Record& r) {
+               r.position = r.position - 40;
+               r.maybe_duplicate = true;
+             }},
+        Harm{"BehindAGapThatBeganBefore", true,
+             [](stack::Record& r) {
+               r.position += 40;
+               r.skip = 0x4000;
+             }},
+        Harm{"BehindAGapInTheMiddle", true,
+             [](stack::Record& r) {
+               r.position += 40;
+               r.skip = 3;
+             }}),
     [](const auto& harm) { return harm.param.name; });
 
-TEST_P(Records, ImpossibleRecordCorruptsItsConnection) {  // CV-10
+TEST_P(Records, ImpossibleRecordCorruptsItsConnection) {  // CV-10, PS-3
   const Frame f = one_record(GetParam().change);
   EXPECT_FALSE(c_.in->corrupted());
   put(1, f);
   for (int i = 0; i < 200; ++i) poll();
   EXPECT_EQ(c_.in->corrupted(), GetParam().corrupts);
   EXPECT_FALSE(c_.out->corrupted());
+}
+
+// Records of protocols that the node does not have are counted, taken off the wire and never waited for. A datagram goes
+// back, and what came back does not go back once more.
+TEST_F(Middle, RecordsOfUnknownProtocolsAreCountedAndRefused) {  // PS-3, PS-6
+  const auto datagram = [&](stack::RecordKind kind, stack::ProtocolId protocol) {
+    return one_record([&](stack::Record& r) {
+      r.kind = kind;
+      r.protocol = protocol;
+      r.source = PortId(77);
+      r.destination = PortId(78);
+    });
+  };
+  put(1, datagram(stack::RecordKind::kDatagram, stack::ProtocolId(200)));
+  EXPECT_EQ(count(&ProxyCounters::unknown_protocol), 1u);
+  put(1, datagram(stack::RecordKind::kReturned, stack::ProtocolId(200)));
+  EXPECT_EQ(count(&ProxyCounters::unknown_protocol), 2u);
+  // Both and more, in any number: what is to go back is bounded, and no packet waits for it.
+  for (unsigned i = 0; i < 2 * DatagramOutbox::kMaxPerCluster; ++i)
+    put(1, datagram(stack::RecordKind::kDatagram, stack::ProtocolId(200)));
+  EXPECT_EQ(count(&ProxyCounters::unknown_protocol), 2u + 2 * DatagramOutbox::kMaxPerCluster);
+  EXPECT_GE(count(&ProxyCounters::datagrams_dropped), DatagramOutbox::kMaxPerCluster);
+  put(1, one_record([](stack::Record& r) {
+        r.protocol = stack::ProtocolId(200);
+        r.source = PortId(77);
+        r.destination = PortId(78);
+      }));
+  EXPECT_EQ(count(&ProxyCounters::unknown_protocol), 3u + 2 * DatagramOutbox::kMaxPerCluster)
+      << "a message for no connection";
+  const auto refused = [&](stack::ProtocolId protocol) {
+    for (int i = 0; i < 200; ++i) turn();
+    return nodes_[1]->all_counters().proxy[0].protocol[protocol.value() - 1].refused.get();
+  };
+  put(1, datagram(stack::RecordKind::kDatagram, stack::kMessages));
+  EXPECT_EQ(refused(stack::kMessages), 1u) << "it carries connections";
+  put(1, datagram(stack::RecordKind::kReturned, stack::kControl));
+  EXPECT_EQ(refused(stack::kControl), 1u) << "control messages do not come back";
+  const std::uint64_t bad = count(&ProxyCounters::bad_packets);
+  put(1, one_record([](stack::Record& r) {
+        r.kind = stack::RecordKind::kDatagram;
+        r.protocol = stack::kDatagrams;
+        r.bytes = Datagram::kMaxBytes + 1;
+        r.message_bytes = r.bytes;
+      }));
+  EXPECT_EQ(refused(stack::kDatagrams), 1u) << "it is too long";
+  EXPECT_EQ(count(&ProxyCounters::bad_packets), bad + 1);
+  EXPECT_FALSE(c_.in->corrupted()) << "none of them names the connection";
+  EXPECT_FALSE(c_.out->corrupted());
+}
+
+// The node can say why such a peer does not come up.
+TEST_F(Middle, PeerOfAnotherVersionIsDiagnosed) {  // PS-7
+  EXPECT_EQ(nodes_[1]->other_version(), 0);
+  Frame f = genuine();
+  f[kPacket] = std::byte{3};
+  mend(f);
+  expect_counted(f, &ProxyCounters::other_versions, "an older build");
+  EXPECT_EQ(nodes_[1]->other_version(), 3);
 }
 
 // A train that its header, its table of lengths and its bytes do not agree on is a malformed packet, of which nothing
@@ -484,8 +560,8 @@ TEST_F(Middle, MalformedTrainIsCountedAndDropped) {  // CV-11
   malformed("of a message of many pieces", [](std::byte* r) { store<std::uint8_t>(r + 16, 0x41); });
   malformed("a credit", [](std::byte* r) { store<std::uint8_t>(r + 16, 2); });
   malformed("a control message", [](std::byte* r) { store<std::uint8_t>(r + 16, 3); });
-  malformed("a flag that means nothing", [](std::byte* r) { store<std::uint8_t>(r + 17, 1); });
-  malformed("another", [](std::byte* r) { store<std::uint8_t>(r + 19, 1); });
+  malformed("a returned datagram", [](std::byte* r) { store<std::uint8_t>(r + 16, 4); });
+  malformed("a flag that means nothing", [](std::byte* r) { store<std::uint8_t>(r + 19, 1); });
   for (const std::size_t cut : {2u, 8u, 137u, 144u}) {
     Frame f = fresh_train();
     f.resize(f.size() - cut);

@@ -51,6 +51,7 @@ class PortTableTest : public ::testing::Test {
     CHECK(port != nullptr);
     return table_.deliver(now, *port, r, bytes_);
   }
+  const ProtocolTraffic& received() { return protocols_[stack::kMessages].traffic; }
   bool corrupted() { return memory_.cell().corrupted.load() != 0; }
   // Positions of the arrivals that the client sees.
   std::vector<std::uint32_t> arrivals() {
@@ -67,7 +68,9 @@ class PortTableTest : public ::testing::Test {
   std::array<std::byte, 64> bytes_{std::byte{42}};
   ProxyCounters counters_;
   ProxyStates states_;
-  PortTable table_{64, states_[0].writing, counters_};
+  Protocols registered_;
+  ProtocolSwitch protocols_{registered_};
+  PortTable table_{64, states_[0].writing, counters_, protocols_};
 };
 
 TEST_F(PortTableTest, RecordGoesToItsPlaceAndIsSeenWhenPublished) {
@@ -75,8 +78,25 @@ TEST_F(PortTableTest, RecordGoesToItsPlaceAndIsSeenWhenPublished) {
   EXPECT_EQ(memory_.window()[3 * 64], std::byte{42});
   EXPECT_EQ(client_.readable(), 0u);
   EXPECT_EQ(arrivals(), std::vector<std::uint32_t>{3});
-  EXPECT_EQ(counters_.messages_received.get(), 1u);
-  EXPECT_EQ(counters_.message_bytes_received.get(), 64u);
+  EXPECT_EQ(received().received, 1u);
+  EXPECT_EQ(received().received_bytes, 64u);
+}
+
+// A connection's end takes records of its protocol only; whose they are not is counted for theirs.
+TEST_F(PortTableTest, RecordOfAnotherProtocolIsRefusedAndCorruptsTheConnection) {  // PS-3, CV-10
+  stack::Record r = record(3);
+  r.protocol = stack::kSharedMemory;
+  EXPECT_EQ(table_.destination(Instant(), kPeer, r), nullptr);
+  EXPECT_TRUE(corrupted());
+  EXPECT_EQ(protocols_[stack::kSharedMemory].traffic.refused, 1u);
+  r.protocol = stack::ProtocolId(200);
+  EXPECT_EQ(table_.destination(Instant(), kPeer, r), nullptr);
+  EXPECT_EQ(protocols_[stack::ProtocolId(200)].traffic.refused, 1u);
+  EXPECT_EQ(counters_.no_port.get(), 0u);
+  r.protocol = stack::kMessages;
+  r.destination = PortId(6);
+  EXPECT_EQ(table_.destination(Instant(), kPeer, r), nullptr);
+  EXPECT_EQ(counters_.no_port.get(), 1u) << "the protocol is right and the port is not";
 }
 
 // --- trains (CV-11)
@@ -124,8 +144,8 @@ TEST_F(DeliveredTrain, MessagesLieInTheirPlacesAndShareADescriptor) {
   EXPECT_EQ(d.messages, 3u);
   EXPECT_EQ(std::bit_cast<stack::TrainLengths>(client_.take()), kLengths);
   EXPECT_EQ(counters_.trains_received.get(), 1u);
-  EXPECT_EQ(counters_.messages_received.get(), 3u);
-  EXPECT_EQ(counters_.message_bytes_received.get(), 134u);
+  EXPECT_EQ(received().received, 3u);
+  EXPECT_EQ(received().received_bytes, 134u);
 }
 
 // Messages of whole granules lie in the record as they do in the window; where they begin are two words of bits.
@@ -148,7 +168,7 @@ TEST_F(DeliveredTrain, MessagesOfWholeGranulesAreDeliveredAcrossAWordOfTheWindow
   ASSERT_NE(port, nullptr);
   ASSERT_TRUE(table_.deliver_train(*port, r, bytes, kWhole));
   EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), window.begin() + 62 * 64));
-  EXPECT_EQ(counters_.message_bytes_received.get(), 256u);
+  EXPECT_EQ(received().received_bytes, 256u);
   EXPECT_EQ(reported[0], std::uint64_t{3} << 62);
   EXPECT_EQ(reported[1], 2u) << "the second message takes two granules";
   EXPECT_FALSE(table_.deliver_train(*port, r, bytes, kWhole));
@@ -164,7 +184,7 @@ TEST_F(DeliveredTrain, DuplicateOfEachMessageIsDropped) {
   EXPECT_EQ(deliver_train(train(3, true)), Delivery::kDropped);
   EXPECT_EQ(delivered_, Positions{});
   EXPECT_FALSE(corrupted());
-  EXPECT_EQ(counters_.messages_received.get(), 3u);
+  EXPECT_EQ(received().received, 3u);
   EXPECT_EQ(deliver_train(train(3)), Delivery::kDropped);
   EXPECT_TRUE(corrupted()) << "no other proxy has sent it again";
 }

@@ -52,6 +52,7 @@ FaultFlows::Flow FaultFlows::make_flow(unsigned id, const FlowPlan& plan) {
   Flow flow;
   flow.id = id;
   flow.options = plan.options;
+  flow.options.protocol = flow.id % 2 == 0 ? stack::kMessages : stack::kSharedMemory;
   flow.listen_at = plan.listen_at;
   flow.connect_at = plan.connect_at;
   for (unsigned e = 0; e < 2; ++e) {

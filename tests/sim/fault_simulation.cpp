@@ -324,6 +324,7 @@ constexpr NamedMutant kMutants[] = {
     {"lose-train-message", Mutant::kLoseTrainMessage},
     {"repeat-train-message", Mutant::kRepeatTrainMessage},
     {"grant-too-much", Mutant::kGrantTooMuch},
+    {"forget-protocol", Mutant::kForgetProtocol},
 };
 
 bool activate_mutant(const std::string& name) {

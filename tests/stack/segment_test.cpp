@@ -78,7 +78,7 @@ TEST(PacketHeader, LiesOnTheWireAsDocumented) {
   PacketHeader h = full_header();
   h.sack_words = 1;
   EXPECT_EQ(written(h),
-            bytes({3,    2,    17,   0x81, 0x02, 0x01, 3,    6,    0x05, 0x04, 0x0a, 0x09,              //
+            bytes({4,    2,    17,   0x81, 0x02, 0x01, 3,    6,    0x05, 0x04, 0x0a, 0x09,              //
                    0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0x00, 0xff, 0xee, 0xdd, 0xcc, 0xbb,  //
                    0xaa, 0x99, 0xfe, 0xff, 0xff, 0xff, 0x01, 0x00, 0x00, 0x80, 0x04, 0x03, 0x02, 0x01,  //
                    0x08, 0x07, 0x06, 0x05, 0x0c, 0x0b, 0x0e, 0x0d,                                      //
@@ -122,6 +122,7 @@ void expect_same(const Record& a, const Record& b) {
   EXPECT_EQ(a.source, b.source);
   EXPECT_EQ(a.position, b.position);
   EXPECT_EQ(a.kind, b.kind);
+  EXPECT_EQ(a.protocol, b.protocol);
   EXPECT_EQ(a.many_pieces, b.many_pieces);
   EXPECT_EQ(a.bytes, b.bytes);
   EXPECT_EQ(a.skip, b.skip);
@@ -156,7 +157,11 @@ TEST(Records, RecordsOfEveryKindAreReadBackInOrder) {
   credit.kind = RecordKind::kCredit;
   records.push_back(credit);
   Record control = whole_record(16);
-  control.kind = RecordKind::kControl;
+  control.kind = RecordKind::kDatagram;
+  control.protocol = kControl;
+  records.push_back(control);
+  control.kind = RecordKind::kReturned;
+  control.protocol = ProtocolId(255);
   records.push_back(control);
 
   Bytes packet;
@@ -221,8 +226,10 @@ TEST(Records, ImpossibleRecordsAreMalformed) {
   append(good, whole_record(4), bytes({1, 2, 3, 4}));
   EXPECT_FALSE(refused(good));
   EXPECT_TRUE(refused(with(good, 16, 0))) << "no kind";
-  EXPECT_TRUE(refused(with(good, 16, 4))) << "an unknown kind";
-  EXPECT_TRUE(refused(with(good, 17, 1))) << "bits that mean nothing";
+  EXPECT_TRUE(refused(with(good, 16, 5))) << "an unknown kind";
+  EXPECT_TRUE(refused(with(good, 19, 1))) << "bits that mean nothing";
+  EXPECT_FALSE(refused(with(good, 17, 255))) << "a protocol, which is not this layer's to know";  // PS-1
+  EXPECT_EQ(r.protocol, ProtocolId(255));
   EXPECT_TRUE(refused(with(good, 12, 5))) << "longer than the packet";
 
   Record part = whole_record(64);

@@ -294,7 +294,7 @@ TEST(Stack, EveryKindOfBadFrameIsCountedAndIgnored) {  // SC-2, SC-9, IP-1, UDP-
       {"a changed byte", &StackStats::bad_udp, [](const Bytes& f) { return flipped(f, 8 * (f.size() - 1)); }},
       {"no UDP checksum", &StackStats::bad_udp,
        [](const Bytes& f) { return with(with(f, kUdp + 6, 0), kUdp + 7, 0); }},
-      {"another version", &StackStats::bad_packets, put_and_mend(kPacket, kWireVersion + 1)},
+      {"another version", &StackStats::other_versions, put_and_mend(kPacket, kWireVersion + 1)},
       {"an unknown type", &StackStats::bad_packets, put_and_mend(kPacket + 1, 9)},
       {"from a cluster that is none", &StackStats::unknown_epoch, put_and_mend(kPacket + 4, 63)},
       {"from a cluster that cannot be", &StackStats::unknown_epoch, put_and_mend(kPacket + 5, 1)},

@@ -20,7 +20,8 @@ SKIPPED = 77
 
 # Types and kinds of docs/PROTOCOL.md.
 HELLO, DATA, ACK = "1", "2", "3"
-MESSAGE, CREDIT, CONTROL = "1", "2", "3"
+MESSAGE, CREDIT, DATAGRAM, RETURNED = "1", "2", "3", "4"
+MESSAGES, SHARED_MEMORY, DATAGRAMS, CONTROL = "1", "2", "3", "4"  # protocols
 CONNECT, ACCEPT, CONFIRM = "1", "2", "3"
 
 PACKET_FIELDS = [
@@ -28,7 +29,8 @@ PACKET_FIELDS = [
     "braid.source.cluster", "braid.source.proxy", "braid.destination.cluster", "braid.destination.proxy",
     "braid.epoch.sender", "braid.epoch.receiver", "braid.seq", "braid.ack", "braid.sacked", "braid.timestamp",
     "braid.timestamp_echo", "braid.hello.hash", "braid.hello.incarnation", "braid.first_sent",
-    "braid.record.destination", "braid.record.source", "braid.record.kind", "braid.record.position",
+    "braid.record.destination", "braid.record.source", "braid.record.kind", "braid.record.protocol", "braid.record.position",
+    "braid.record.returned",
     "braid.record.bytes", "braid.record.message_bytes", "braid.record.part", "braid.record.first", "braid.record.last",
     "braid.record.message", "braid.record.message_offset",
     "braid.train.messages", "braid.train.length", "braid.train.position", "braid.train.data",
@@ -164,6 +166,7 @@ class CapturedRun(unittest.TestCase):
 
     def test_records_show_where_messages_begin_and_end(self):
         kinds = collections.Counter()
+        protocols = collections.defaultdict(set)  # by kind
         pieces = collections.defaultdict(list)  # of what was cut: (cluster, its port, position) -> offsets, lengths
         lengths = {}
         for capture in self.captures(quiet_run()):
@@ -172,6 +175,8 @@ class CapturedRun(unittest.TestCase):
                            ("kind", "destination", "bytes", "message_bytes", "part")]
                 self.assertEqual({len(column) for column in columns}, {number(p, "braid.records")})
                 kinds.update(columns[0])
+                for kind, protocol in zip(p["braid.record.kind"], p["braid.record.protocol"]):
+                    protocols[kind].add(protocol)
                 boundaries = iter(zip(p["braid.record.first"], p["braid.record.last"]))
                 names = iter(zip(p["braid.record.message"], p["braid.record.message_offset"]))
                 for kind, port, here, whole, part in zip(*columns):
@@ -186,7 +191,9 @@ class CapturedRun(unittest.TestCase):
                     pieces[key].append((int(offset), int(here)))
                     lengths[key] = int(whole)
         self.assertGreater(kinds[MESSAGE], 50)
-        self.assertGreaterEqual(kinds[CONTROL], 3)
+        self.assertGreaterEqual(kinds[DATAGRAM], 3)
+        self.assertEqual(protocols[MESSAGE], {SHARED_MEMORY}, "the program's pages")
+        self.assertEqual(protocols[DATAGRAM], {CONTROL})
         self.assertGreater(len(pieces), 10, "pages do not fit packets of 1500 bytes")
         for key, parts in pieces.items():
             end = 0
@@ -288,9 +295,9 @@ class MadeUp(unittest.TestCase):
         foreign = self.capture(
             datagram(b"hello"),
             datagram(bytes(200)),
-            datagram(bytes([3, 2, 1, 0]) + bytes(196)),  # no epoch
-            datagram(bytes([9, 2, 1, 0]) + bytes([7]) * 196),  # another version
-            datagram(bytes([3, 3, 0, 0]) + bytes([7]) * 196),  # an acknowledgement with something behind it
+            datagram(bytes([4, 2, 1, 0]) + bytes(196)),  # no epoch
+            datagram(bytes([3, 2, 1, 0]) + bytes([7]) * 196),  # another version
+            datagram(bytes([4, 3, 0, 0]) + bytes([7]) * 196),  # an acknowledgement with something behind it
         )
         self.assertEqual(count(foreign, "braid"), 0)
         self.assertEqual(count(foreign, "udp"), 5)
@@ -304,10 +311,10 @@ class MadeUp(unittest.TestCase):
         """A data packet of one train, whose messages are filled with 1, 2, 3 …; `changes` to its header's fields."""
         padding = [-length % 8 for length in lengths]
         content = b"".join(bytes([i + 1]) * length + bytes(pad) for i, (length, pad) in enumerate(zip(lengths, padding)))
-        fields = {"bytes": len(content), "flags": 1, "reserved": 0, "messages": len(lengths), "last": 0, **changes}
+        fields = {"bytes": len(content), "flags": 1, "protocol": 1, "messages": len(lengths), "last": 0, **changes}
         table = struct.pack(f"<{len(lengths)}H", *fields.get("table", lengths))
-        header = bytes([3, 2, 1, 0]) + struct.pack("<HBBHHQQ", 0, 0, 0, 1, 0, 0xA1, 0xB1) + bytes(20)
-        record = struct.pack("<IIIHHBBBB", 7, 9, self.POSITION, fields["bytes"], 0, fields["flags"], fields["reserved"],
+        header = bytes([4, 2, 1, 0]) + struct.pack("<HBBHHQQ", 0, 0, 0, 1, 0, 0xA1, 0xB1) + bytes(20)
+        record = struct.pack("<IIIHHBBBB", 7, 9, self.POSITION, fields["bytes"], 0, fields["flags"], fields["protocol"],
                              fields["messages"], fields["last"])
         return header + record + table + bytes(-len(table) % 4) + content
 
@@ -316,7 +323,7 @@ class MadeUp(unittest.TestCase):
         capture = self.capture(datagram(self.train_payload(lengths)))
         self.assertEqual(count(capture, "braid.malformed or _ws.malformed or _ws.lua.error"), 0)
         (packet,) = packets(capture)
-        self.assertEqual(one(packet, "braid.version"), "3")
+        self.assertEqual(one(packet, "braid.version"), "4")
         self.assertEqual(one(packet, "braid.train.messages"), "5")
         self.assertEqual(one(packet, "braid.record.bytes"), str(8 + 0 + 64 + 136 + 8))
         self.assertEqual(packet["braid.train.length"], [str(length) for length in lengths])
@@ -338,8 +345,8 @@ class MadeUp(unittest.TestCase):
             ("a train is of whole messages", [8, 8], {"flags": 2}),
             ("a train is of whole messages", [8, 8], {"flags": 0x41}),
             ("a record is longer than its packet", [8, 8], {"messages": 255}),
-            ("no such kind or flag", [8, 8], {"reserved": 1}),
             ("no such kind or flag", [8, 8], {"last": 1}),
+            ("a train is of whole messages", [8, 8], {"flags": 4}),
         ]
         payloads = [self.train_payload(lengths, **changes) for _, lengths, changes in wrong]
         whole = self.train_payload([8, 8])
@@ -350,6 +357,26 @@ class MadeUp(unittest.TestCase):
         self.assertEqual(said[:len(wrong)], [what for what, _, _ in wrong])
         self.assertEqual(said[len(wrong):], ["a record is longer than its packet"] * len(cut))
         self.assertEqual(count(capture, "_ws.lua.error"), 0)
+
+    def datagram_payload(self, kind, protocol, reason=0):
+        """A data packet of one datagram of 8 bytes from port 500 for port 3."""
+        header = bytes([4, 2, 1, 0]) + struct.pack("<HBBHHQQ", 0, 0, 0, 1, 0, 0xA1, 0xB1) + bytes(20)
+        return header + struct.pack("<IIIHHBBBB", 3, 500, 0, 8, reason, kind, protocol, 0, 0) + bytes(range(8))
+
+    def test_datagrams_and_their_protocols_are_shown(self):
+        capture = self.capture(*(datagram(self.datagram_payload(*made)) for made in
+                                 ((3, 3), (4, 3, 4), (3, 70), (3, 9), (4, 70, 1))))
+        self.assertEqual(count(capture, "braid.malformed or _ws.malformed or _ws.lua.error"), 0)
+        shown = packets(capture)
+        self.assertEqual([one(p, "braid.record.kind") for p in shown], [DATAGRAM, RETURNED, DATAGRAM, DATAGRAM, RETURNED])
+        self.assertEqual([one(p, "braid.record.protocol") for p in shown], [DATAGRAMS, DATAGRAMS, "70", "9", "70"])
+        self.assertEqual([p["braid.record.returned"] for p in shown], [[], ["4"], [], [], ["1"]])
+        self.assertEqual(count(capture, "braid.unknown_protocol"), 1, "70 may be a user's own, 9 is not")
+        text = tshark(capture, "-V")
+        for words in ("Record: Datagram 500 > 3 of datagrams, 8 bytes", "Returned datagram 500 > 3 of datagrams, 8 bytes, no room",
+                      "Datagram 500 > 3 of protocol 70, 8 bytes", "Protocol: datagrams (3)",
+                      "8 bytes, unknown protocol"):
+            self.assertIn(words, text)
 
     def test_a_record_with_a_wrong_length_is_shown_as_malformed(self):
         whole = self.real_data_payload()

@@ -8,7 +8,7 @@
 --
 -- A packet is known by what it says, whatever its UDP ports are; "Decode As" takes those that do not look right.
 
-local VERSION = 3
+local VERSION = 4
 local HEADER_BYTES = 48
 local MOST_SACK_WORDS = 4
 local WHOLE_RECORD_BYTES = 20
@@ -24,8 +24,14 @@ local HELLO, DATA, ACK, PROBE, CLOSE = 1, 2, 3, 4, 5
 local TYPES = {
   [HELLO] = "Hello", [DATA] = "Data", [ACK] = "Acknowledgement", [PROBE] = "Probe", [CLOSE] = "Close",
 }
-local MESSAGE, CREDIT, CONTROL = 1, 2, 3
-local KINDS = { [MESSAGE] = "Message", [CREDIT] = "Credit", [CONTROL] = "Control" }
+local MESSAGE, CREDIT, DATAGRAM, RETURNED = 1, 2, 3, 4
+local KINDS = { [MESSAGE] = "Message", [CREDIT] = "Credit", [DATAGRAM] = "Datagram", [RETURNED] = "Returned datagram" }
+local CONTROL = 4 -- the protocol
+local FIRST_FREE_PROTOCOL = 64
+local PROTOCOLS = { [1] = "messages", [2] = "shared memory", [3] = "datagrams", [CONTROL] = "control" }
+local RETURNS = {
+  [1] = "unknown protocol", [2] = "refused", [3] = "no such port", [4] = "no room", [5] = "maybe delivered",
+}
 local CONTROLS = {
   [1] = "Connect", [2] = "Accept", [3] = "Confirm", [4] = "Refuse", [5] = "Close",
   [6] = "Fence", [7] = "Fenced", [8] = "Proxies", [9] = "Fence before", [10] = "Fenced before",
@@ -33,7 +39,7 @@ local CONTROLS = {
 local REASONS = {
   [0] = "none", [1] = "nobody listens", [2] = "no room there", [3] = "order mismatch", [4] = "no such cluster",
   [5] = "timeout", [6] = "peer lost", [7] = "port taken", [8] = "bad window", [9] = "no room here",
-  [10] = "client gone", [11] = "bad port",
+  [10] = "client gone", [11] = "bad port", [12] = "protocol mismatch",
 }
 
 local braid = Proto("braid", "Braid sliding-window transport")
@@ -73,6 +79,8 @@ local f = {
   bytes = ProtoField.uint16("braid.record.bytes", "Bytes in this record"),
   skip = ProtoField.uint16("braid.record.skip", "Unused granules before it"),
   kind = ProtoField.uint32("braid.record.kind", "Kind", base.DEC, KINDS, 0x0f),
+  protocol = ProtoField.uint32("braid.record.protocol", "Protocol", base.DEC, PROTOCOLS, 0xff00),
+  returned = ProtoField.uint16("braid.record.returned", "Came back because of", base.DEC, RETURNS),
   maybe_duplicate = ProtoField.bool("braid.record.maybe_duplicate", "Perhaps delivered before, another way", 32, nil, 0x20),
   many_pieces = ProtoField.bool("braid.record.many_pieces", "Of a message of many pieces", 32, nil, 0x40),
   part = ProtoField.bool("braid.record.part", "A part", 32, nil, 0x80),
@@ -92,6 +100,7 @@ local f = {
   control_kind = ProtoField.uint8("braid.control.kind", "Control message", base.DEC, CONTROLS),
   control_ordered = ProtoField.bool("braid.control.ordered", "Ordered"),
   control_reason = ProtoField.uint8("braid.control.reason", "Reason", base.DEC, REASONS),
+  control_protocol = ProtoField.uint8("braid.control.protocol", "Protocol of the connection", base.DEC, PROTOCOLS),
   control_source = ProtoField.uint32("braid.control.source", "Sender's port"),
   control_destination = ProtoField.uint32("braid.control.destination", "Listener's or peer's port"),
   control_window = ProtoField.uint32("braid.control.window", "Window of the sender's end, bytes"),
@@ -104,6 +113,8 @@ for _, field in pairs(f) do table.insert(braid.fields, field) end
 
 local e = {
   malformed = ProtoExpert.new("braid.malformed", "Malformed", expert.group.MALFORMED, expert.severity.ERROR),
+  unknown_protocol = ProtoExpert.new("braid.unknown_protocol", "No protocol of Braid has that id", expert.group.PROTOCOL,
+    expert.severity.WARN),
   resent = ProtoExpert.new("braid.resent", "Sent again", expert.group.SEQUENCE, expert.severity.NOTE),
 }
 for _, info in pairs(e) do table.insert(braid.experts, info) end
@@ -133,6 +144,7 @@ local function dissect_control(range, tree)
   at:add_le(f.control_kind, range(0, 1))
   at:add_le(f.control_ordered, range(1, 1))
   at:add_le(f.control_reason, range(2, 1))
+  at:add_le(f.control_protocol, range(3, 1))
   at:add_le(f.control_source, range(4, 4))
   at:add_le(f.control_destination, range(8, 4))
   at:add_le(f.control_window, range(12, 4))
@@ -195,6 +207,7 @@ local function dissect_record(tvb, offset, tree)
   at:add_le(f.bytes, tvb(offset + 12, 2))
   at:add_le(f.skip, tvb(offset + 14, 2))
   at:add_le(f.kind, tvb(offset + 16, 4))
+  at:add_le(f.protocol, tvb(offset + 16, 4))
   at:add_le(f.maybe_duplicate, tvb(offset + 16, 4))
   at:add_le(f.many_pieces, tvb(offset + 16, 4))
   at:add_le(f.part, tvb(offset + 16, 4))
@@ -210,6 +223,7 @@ local function dissect_record(tvb, offset, tree)
     at:add(f.message_bytes, whole_bytes):set_generated()
   end
 
+  local protocol = tvb(offset + 17, 1):uint()
   local said = KINDS[kind] or string.format("kind %d", kind)
   local position = tvb(offset + 8, 4):le_uint()
   local ports = string.format("%d > %d", tvb(offset + 4, 4):le_uint(), tvb(offset, 4):le_uint())
@@ -227,14 +241,26 @@ local function dissect_record(tvb, offset, tree)
     end
   elseif kind == CREDIT then
     said = string.format("%s %s, consumed before %d", said, ports, position)
-  elseif kind == CONTROL then
+  elseif kind == RETURNED or (kind == DATAGRAM and protocol ~= CONTROL) then
+    if bytes > 0 then at:add(f.data, tvb(offset + header, bytes)) end
+    local name = PROTOCOLS[protocol] or string.format("protocol %d", protocol)
+    said = string.format("%s %s of %s, %d bytes", said, ports, name, bytes)
+    if kind == RETURNED then
+      at:add_le(f.returned, tvb(offset + 14, 2))
+      said = said .. ", " .. (RETURNS[tvb(offset + 14, 2):le_uint()] or "unknown reason")
+    end
+  elseif kind == DATAGRAM then
+    said = "Control"
     if bytes < 16 then
       at:add_proto_expert_info(e.malformed, "a control message is too short")
     else
       said = said .. " " .. dissect_control(tvb(offset + header, bytes), at)
     end
   end
-  if kind < MESSAGE or kind > CONTROL or bit.band(word, 0xff00ff10) ~= 0 then
+  if not PROTOCOLS[protocol] and protocol < FIRST_FREE_PROTOCOL then
+    at:add_proto_expert_info(e.unknown_protocol)
+  end
+  if kind < MESSAGE or kind > RETURNED or bit.band(word, 0xff000010) ~= 0 then
     at:add_proto_expert_info(e.malformed, "no such kind or flag")
   end
   if messages > 0 then

@@ -67,6 +67,9 @@ Result<NodeValues> read_counters(const std::string& service) {
     proxy::for_each_counter(node->proxy[p], [&](const char* name, const char*, std::uint64_t value) {
       values.proxies[p].emplace_back(name, value);
     });
+    proxy::for_each_protocol_counter(
+        *node, static_cast<unsigned>(p),
+        [&](const std::string& name, std::uint64_t value) { values.proxies[p].emplace_back(name, value); });
   }
   ::munmap(mapped, sizeof(proxy::NodeCounters));
   if (!known)
@@ -80,7 +83,7 @@ Result<NodeValues> read_counters(const std::string& service) {
 std::string render_counters(const NodeValues& node, bool all) {
   const std::vector<CounterValues>& proxies = node.proxies;
   if (proxies.empty()) return "";
-  std::string text = fmt::format("{:<26}", "");
+  std::string text = fmt::format("{:<30}", "");
   for (std::size_t p = 0; p < proxies.size(); ++p)
     text += fmt::format("  {:>14}", fmt::format("proxy {}", p));
   text += "\n";
@@ -88,12 +91,12 @@ std::string render_counters(const NodeValues& node, bool all) {
     const bool zero = std::all_of(proxies.begin(), proxies.end(),
                                   [&](const CounterValues& values) { return values[c].second == 0; });
     if (zero && !all) continue;
-    text += fmt::format("{:<26}", proxies.front()[c].first);
+    text += fmt::format("{:<30}", proxies.front()[c].first);
     for (const CounterValues& values : proxies) text += fmt::format("  {:>14}", values[c].second);
     text += "\n";
   }
   if (node.refused_connections != 0 || all)
-    text += fmt::format("{:<26}  {:>14}  connections that the node refused\n", "refused_connections",
+    text += fmt::format("{:<30}  {:>14}  connections that the node refused\n", "refused_connections",
                         node.refused_connections);
   return text;
 }
@@ -113,6 +116,26 @@ int show_counters(const Arguments& arguments) {
 }
 
 }  // namespace
+
+Result<std::vector<ProtocolTotals>> protocol_totals(const std::string& service) {
+  const Result<NodeValues> node = read_counters(service);
+  if (!node) return node.error();
+  std::vector<ProtocolTotals> totals;
+  for (const CounterValues& values : node->proxies)
+    for (const auto& [counter, value] : values) {
+      const std::size_t dot = counter.find('.');
+      if (dot == std::string::npos) continue;
+      const std::string name = counter.substr(0, dot);
+      auto of = std::find_if(totals.begin(), totals.end(), [&](const auto& t) { return t.protocol == name; });
+      if (of == totals.end()) of = totals.insert(totals.end(), {.protocol = name});
+      const std::string what = counter.substr(dot + 1);
+      if (what == "sent") of->sent += value;
+      if (what == "received") of->received += value;
+      if (what == "refused") of->refused += value;
+      if (what == "returned") of->returned += value;
+    }
+  return totals;
+}
 
 Result<std::vector<std::uint64_t>> counter_by_proxy(const std::string& service, const std::string& name) {
   const Result<NodeValues> node = read_counters(service);

@@ -15,4 +15,14 @@ Result<std::vector<std::uint64_t>> counter_by_proxy(const std::string& service, 
 
 Subcommand counters_command();
 
+// What all proxies of that node have counted for each protocol.
+struct ProtocolTotals {
+  std::string protocol;
+  std::uint64_t sent = 0;
+  std::uint64_t received = 0;
+  std::uint64_t refused = 0;
+  std::uint64_t returned = 0;
+};
+Result<std::vector<ProtocolTotals>> protocol_totals(const std::string& service);
+
 }  // namespace braid::cli

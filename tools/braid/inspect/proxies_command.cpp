@@ -21,6 +21,8 @@ constexpr const char* kFooter =
     "A proxy finishes the messages that it has begun; later messages take the active proxies. No message is lost, duplicated\n"
     "or reordered. Inactive proxies keep their sub-connections, sleep, and can be made active again.\n"
     "\n"
+    "Without --set it also shows what the proxies have counted for each protocol.\n"
+    "\n"
     "Examples:\n"
     "  braid proxies --cluster 0\n"
     "  braid proxies --cluster 0 --set 1\n";
@@ -62,6 +64,14 @@ int show_proxies(const Arguments& arguments) {
         "{} of them poll while they are idle: a link, the kernel or idle.wakeups lets nobody wake "
         "them\n",
         polling));
+  if (arguments.set > 0) return 0;
+  const Result<std::vector<ProtocolTotals>> protocols = protocol_totals(arguments.node.address("proxies"));
+  if (!protocols) return 0;
+  print(fmt::format("{:<22}  {:>12}  {:>12}  {:>9}  {:>9}\n", "protocol", "sent", "received", "refused",
+                    "returned"));
+  for (const ProtocolTotals& p : *protocols)
+    print(fmt::format("{:<22}  {:>12}  {:>12}  {:>9}  {:>9}\n", p.protocol, p.sent, p.received, p.refused,
+                      p.returned));
   return 0;
 }
 

@@ -23,6 +23,8 @@ std::vector<CounterValues> values_of(const proxy::NodeCounters& counters, unsign
     proxy::for_each_counter(counters.proxy[p], [&](const char* name, const char*, std::uint64_t value) {
       all[p].emplace_back(name, value);
     });
+    proxy::for_each_protocol_counter(
+        counters, p, [&](const std::string& name, std::uint64_t value) { all[p].emplace_back(name, value); });
   }
   return all;
 }

@@ -85,6 +85,9 @@ const std::set<std::string>& ordinary_counters() {
 std::string others(const CounterValues& counters) {
   std::string text;
   for (const auto& [name, value] : counters) {
+    // Of protocols, what was refused or came back.
+    if (name.find('.') != std::string::npos && !name.ends_with(".refused") && !name.ends_with(".returned"))
+      continue;
     if (value == 0 || ordinary_counters().contains(name)) continue;
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, value);
   }
