@@ -317,6 +317,10 @@ ClusterId Engine::home(PageId page) const {
   return state_->pages.home(page);
 }
 
+Access Engine::access(PageId page) const {
+  return state_->pages.access(page);
+}
+
 std::uint32_t Engine::free_pages() const {
   return state_->allocations.free_pages();
 }

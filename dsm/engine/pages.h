@@ -42,6 +42,7 @@ class Pages {
   void set_first_touch(PageId first, std::uint32_t count) { masters_.set_first_touch(first, count); }
   bool can_place(PageId page, ClusterId home) const { return masters_.can_place(page, home); }
   ClusterId home(PageId page) const { return table_.home(page.value()); }
+  Access access(PageId page) const { return table_[page.value()].access; }
 
   // True if the access is allowed now; otherwise the node waits.
   bool fault(std::uint16_t node, PageId page, Access wanted);

@@ -1,7 +1,8 @@
-// Faults of one compute node at one address, one after the other, which needed nothing from the engine: the page is open,
-// and yet the access fails. The program's own mprotect() or mmap() forbids it, for ever.
+// Faults of one compute node at one address, one after the other, at a page that was open before the fault was handled:
+// the access fails although the engine allows it. The program's own mprotect() or mmap() forbids it, for ever.
 //
-// Another node's operation can open a page between a fault and its handling, so a few such faults are ordinary.
+// Another node's operation can open a page between a fault and its handling, so a few such faults are ordinary. A fault
+// that opens the page at once, as a write at its home does after every release, is not one of them.
 //
 // Pure; written by its compute node only.
 #pragma once
@@ -15,9 +16,9 @@ class FaultRepetitions {
   // Far more than other nodes can cause.
   static constexpr unsigned kMax = 10'000;
 
-  // A fault was handled; `complete`: nothing was needed from the engine. True: the access can never succeed.
-  [[nodiscard]] bool on_fault(std::uintptr_t address, bool complete) {
-    repetitions_ = complete && last_address_ == address ? repetitions_ + 1 : 0;
+  // A fault was handled; `was_open`: the engine allowed the access before. True: the access can never succeed.
+  [[nodiscard]] bool on_fault(std::uintptr_t address, bool was_open) {
+    repetitions_ = was_open && last_address_ == address ? repetitions_ + 1 : 0;
     last_address_ = address;
     return repetitions_ >= kMax;
   }

@@ -354,7 +354,9 @@ bool Runtime::on_fault(std::uintptr_t address, bool write) {
   const auto node = static_cast<std::uint16_t>(local);
   const PageId page = page_of(address);
   Engine& engine = combiner_.engine();
+  const Access wanted = write ? Access::kWrite : Access::kRead;
   bool allocated = true;
+  bool was_open = false;
   const bool complete = combiner_.start(local, [&] {
     if (!engine.done(node)) {
       fail(
@@ -364,13 +366,14 @@ bool Runtime::on_fault(std::uintptr_t address, bool write) {
     }
     allocated = page.value() < memory_.pages() - engine.free_pages();
     if (allocated && memory_.reveal(page, write)) return true;
-    return !allocated || engine.fault(node, page, write ? Access::kWrite : Access::kRead);
+    was_open = allocated && engine.access(page) >= wanted;
+    return !allocated || engine.fault(node, page, wanted);
   });
   if (!allocated) {
     report_access_behind_heap();
     return false;
   }
-  if (times_[local].repetitions.on_fault(address, complete)) fail_for_endless_faults(local, address);
+  if (times_[local].repetitions.on_fault(address, was_open)) fail_for_endless_faults(local, address);
   if (combiner_.tracing()) {
     FaultStamps& stamps = combiner_.stamps(local);
     stamps.entered = began;

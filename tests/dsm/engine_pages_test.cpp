@@ -358,6 +358,18 @@ TEST_F(PagesTest, HomeWriteInvalidatesTheCopiesAtItsRelease) {  // PG-13
   EXPECT_EQ(m.read(1, kX), 3);
 }
 
+// The driver ends a program whose node faults for ever at an open page: every such fault must open it anew.
+TEST_F(PagesTest, HomeWriteAfterEachReleaseFindsThePageClosed) {  // PG-13
+  for (std::uint8_t i = 1; i < 4; ++i) {
+    EXPECT_EQ(m.read(1, kX), i - 1);
+    EXPECT_EQ(m.engine(0).access(kPage), Access::kRead);
+    EXPECT_TRUE(m.engine(0).fault(0, kPage, Access::kWrite));
+    EXPECT_EQ(m.engine(0).access(kPage), Access::kWrite);
+    m.write(0, kX, i);
+    pass(0, 2, 0);
+  }
+}
+
 TEST_F(FlushInProgress, HomeWriteIsTrackedWhileACopyIsBeingInvalidated) {  // PG-13
   // Cluster 2 takes a copy, then cluster 1's diff calls it in: the home's list of copies is empty, cluster
   // 2's copy not.

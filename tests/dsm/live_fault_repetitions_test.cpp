@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::uintptr_t kAddress = 0x1000;
 
-// Faults at kAddress that need nothing: the first is no repetition. True if one of them is taken for the last.
+// Faults at kAddress while its page is open: the first is no repetition. True if one of them is taken for the last.
 bool any_endless(FaultRepetitions& faults, unsigned repetitions) {
   bool endless = false;
   for (unsigned i = 0; i < repetitions; ++i) endless = faults.on_fault(kAddress, true) || endless;
@@ -21,7 +21,7 @@ TEST(FaultRepetitions, AccessThatFailsAgainAndAgainCanNeverSucceed) {
   EXPECT_TRUE(faults.on_fault(kAddress, true));
 }
 
-TEST(FaultRepetitions, FaultThatTheEngineHandlesBeginsTheCountAnew) {
+TEST(FaultRepetitions, FaultThatOpensThePageBeginsTheCountAnew) {
   FaultRepetitions faults;
   EXPECT_FALSE(any_endless(faults, FaultRepetitions::kMax));
   EXPECT_FALSE(faults.on_fault(kAddress, false));
