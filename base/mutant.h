@@ -24,6 +24,9 @@ enum class Mutant : std::uint8_t {
   kForgetChanges,          // a dirty page that is invalidated loses its changes
   kTokenLeavesEarly,       // a lock's token does not wait for the release
   kForgetEarlyRecall,      // a recall that overtakes its grant is lost
+  kTokenStarves,           // the number of uses of a recalled token has no bound
+  kLoseGrant,              // a token that does not go to its manager's cluster is lost
+  kTokenStaysToo,          // a cluster that has passed a token on has it still
   kMoveFromSuspects,       // a home moves while changes may be in flight to it
   kBelieveAnnouncements,   // an ARP packet replaces a known station although that answers, and for good
   kForgiveAllSilence,      // after a scheduling gap a peer's silence counts from its end

@@ -57,11 +57,13 @@ struct Engine::State {
       case Kind::kLockRequest:
         return locks.on_request(from, LockId(h.id));
       case Kind::kLockGrant:
-        return locks.on_grant(from, LockId(h.id), h.format != 0);
+        return locks.on_grant(from, LockId(h.id));
       case Kind::kLockRecall:
-        return locks.on_recall(from, LockId(h.id));
-      case Kind::kLockReturn:
-        return locks.on_return(from, LockId(h.id));
+        return locks.on_recall(from, LockId(h.id), h.number);
+      case Kind::kLockProbe:
+        return locks.on_probe(from, LockId(h.id));
+      case Kind::kLockProbeReply:
+        return locks.on_probe_reply(from, LockId(h.id));
       case Kind::kBarrierArrive:
         return barriers.on_arrive(from, h, payload);
       case Kind::kBarrierDepart:
@@ -97,7 +99,8 @@ struct Engine::State {
       case Kind::kLockRequest:
       case Kind::kLockGrant:
       case Kind::kLockRecall:
-      case Kind::kLockReturn:
+      case Kind::kLockProbe:
+      case Kind::kLockProbeReply:
         locks.sent(to, header);
         return 0;
       case Kind::kBarrierArrive:

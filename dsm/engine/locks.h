@@ -1,6 +1,10 @@
-// Locks of the machine. A lock is a token: its manager (lock % clusters) knows which cluster has it and
-// which wait. The cluster that has it passes it among its compute nodes without messages and without a
-// flush, because hardware keeps them coherent. The token leaves when another cluster waits, after a release.
+// Locks of the machine. A lock is a token, which one cluster has at a time. The cluster passes it among its compute nodes
+// without messages and without a flush, because hardware keeps them coherent. The clusters that want it form a chain in
+// the order of their requests: the lock's manager (lock % clusters) knows its end, and tells that cluster by a recall
+// which one is next. After a release the token goes from cluster to cluster, past the manager.
+//
+// A recalled token may stay for a lease: until the next cluster has answered a probe, so for about as long as handing
+// the token over takes, or until `lease_uses`. So nodes that lock again soon share the cost of a hand-over.
 //
 // Rules LK-1 .. are in docs/protocol_dsm.md.
 #pragma once
@@ -35,9 +39,10 @@ class Locks {
 
   // Messages, also this cluster's to itself. False: the message is invalid now; nothing was changed.
   [[nodiscard]] bool on_request(ClusterId from, LockId lock);
-  [[nodiscard]] bool on_grant(ClusterId from, LockId lock, bool recalled);
-  [[nodiscard]] bool on_recall(ClusterId from, LockId lock);
-  [[nodiscard]] bool on_return(ClusterId from, LockId lock);
+  [[nodiscard]] bool on_recall(ClusterId from, LockId lock, std::uint32_t next);
+  [[nodiscard]] bool on_grant(ClusterId from, LockId lock);
+  [[nodiscard]] bool on_probe(ClusterId from, LockId lock);
+  [[nodiscard]] bool on_probe_reply(ClusterId from, LockId lock);
   // A queued descriptor has left the outbox.
   void sent(ClusterId to, const Header& header);
 
@@ -45,49 +50,52 @@ class Locks {
   std::string explain(LockId lock) const;
   std::string locks_of(std::uint16_t node) const;
 
-  bool quiet() const { return moving_ == 0; }
+  bool quiet() const { return moving_ == 0 && probes_ == 0; }
   void check() const;
   void describe(StateSink& sink) const;
 
  private:
   static constexpr std::uint16_t kNobody = 0xffff;
-  static constexpr std::uint32_t kEnd = ~std::uint32_t{0};
+  // A lease makes a stay and its hand-over take about twice as long. So it pays if nodes of the cluster get the lock so often
+  // in it, beside the first time; ...
+  static constexpr std::uint32_t kUsefulLease = 2;
+  // ... after leases that did not pay, 1, 3, 7 and then so many stays have none.
+  static constexpr std::uint8_t kMaxSkippedLeases = 15;
 
   //  kElsewhere --> kWanted --> kAsked --> kHere --> kLeaving --> kElsewhere
   //               request       grant      recall     release
-  //               queued, sent                        complete
+  //               queued, sent             (lease)    complete
   enum class Token : std::uint8_t { kElsewhere, kWanted, kAsked, kHere, kLeaving };
 
-  // Each cluster's state of a lock.
+  // May the recalled token stay? Once in each stay in a cluster.
+  enum class Lease : std::uint8_t { kUnused, kRunning, kOver };
+
+  // This cluster's state of a lock.
   struct Local {
     Token token = Token::kElsewhere;
-    bool recalled = false;           // another cluster waits; may be known before the token comes (LK-4)
+    Lease lease = Lease::kUnused;
+    bool unused = true;             // no node has freed the lock since the token came
+    std::uint8_t skips = 0;         // stays that have no lease, from now on
+    std::uint8_t skipped_last = 0;  // the number after the last lease that nobody used
+    std::uint16_t next =
+        kNobody;  // the cluster that gets the token next, once recalled; may be known before it comes
+    std::uint16_t probed = kNobody;  // the cluster that has not answered a probe
     std::uint16_t holder = kNobody;  // compute node
     std::uint16_t first = kNobody;   // compute nodes that wait, FIFO through ComputeNode::next
     std::uint16_t last = kNobody;
-    std::uint32_t handoffs = 0;  // between compute nodes since the recall
-  };
-
-  // The state in the manager's cluster.
-  struct Managed {
-    std::uint16_t holder = kNobody;  // cluster
-    enum class Recall : std::uint8_t { kNone, kQueued, kSent } recall = Recall::kNone;
-    std::uint32_t first = kEnd;  // clusters that wait, FIFO in waiting_
-    std::uint32_t last = kEnd;
-  };
-
-  struct WaitingCluster {
-    std::uint16_t cluster = kNobody;
-    std::uint32_t next = kEnd;
+    std::uint32_t uses = 0;         // times that nodes got the lock since the token is here and recalled
+    std::uint32_t lease_began = 0;  // `uses` then
   };
 
   bool known(LockId lock) const { return lock.value() < local_.size(); }
   ClusterId manager(LockId lock) const { return keeper(config_, lock.value()); }
+  std::uint32_t most_uses(const Local& l) const;
   void pass_on(Local& l);
   void ask(LockId lock);
+  bool takes_lease(Local& l);
+  void begin_lease(LockId lock);
+  void end_lease(Local& l);
   void give_up(LockId lock);
-  void grant(LockId lock, std::uint16_t cluster);
-  void recall(LockId lock);
   void move(Local& l, Token to);
 
   const EngineConfig config_;
@@ -96,11 +104,13 @@ class Locks {
   ComputeNodes& nodes_;
   Pages& pages_;
   std::vector<Local> local_;
-  std::vector<Managed> managed_;         // by lock; used where this cluster is the manager
-  std::vector<WaitingCluster> waiting_;  // pool; the free ones are chained from free_
-  std::uint32_t free_ = kEnd;
-  std::vector<std::uint32_t> asked_by_;  // per cluster: requests whose grant has not left
-  std::uint32_t moving_ = 0;             // locks whose token is requested or leaving
+  // By lock, where this cluster is the manager: the end of its chain, and the clusters whose recall has not left, a bit each.
+  std::vector<std::uint16_t> last_;
+  std::vector<std::uint64_t> recalls_;
+  std::vector<std::uint32_t> promised_;    // by cluster: recalled tokens here that go there next
+  std::vector<std::uint32_t> unanswered_;  // by cluster: probes
+  std::uint32_t moving_ = 0;               // locks whose token is requested or leaving
+  std::uint32_t probes_ = 0;               // unanswered
 };
 
 }  // namespace braid::dsm

@@ -20,11 +20,12 @@ constexpr Form form_of(Kind kind) {
   switch (kind) {
     case Kind::kPageRequest:
     case Kind::kLockRequest:
-    case Kind::kLockRecall:
-    case Kind::kLockReturn:
-      return {};
     case Kind::kLockGrant:
-      return {.format_max = 1};
+    case Kind::kLockProbe:
+    case Kind::kLockProbeReply:
+      return {};
+    case Kind::kLockRecall:
+      return {.has_number = true};
     case Kind::kPageReply:
       return {.payload_max = kPageBytes, .payload_unit = kPageBytes, .format_max = 1, .has_number = true};
     case Kind::kDiff:
@@ -98,12 +99,15 @@ constexpr Words words_of(Kind kind) {
       return {"a request for a lock",
               "it is not managed here, or its sender has it or has requested it already"};
     case Kind::kLockGrant:
-      return {"a lock's token", "this cluster has not requested it from its sender"};
+      return {"a lock's token", "this cluster has not requested it"};
     case Kind::kLockRecall:
       return {"the recall of a lock's token",
-              "this cluster has not received it from its sender, or it is recalled already"};
-    case Kind::kLockReturn:
-      return {"the return of a lock's token", "its sender does not have it, or it was not recalled"};
+              "its sender does not manage it, or this cluster has not requested it, or it is recalled "
+              "already, or no such cluster can be next"};
+    case Kind::kLockProbe:
+      return {"a lock's probe", "there is no such lock, or too many are unanswered"};
+    case Kind::kLockProbeReply:
+      return {"the reply to a lock's probe", "this cluster has not sent one there"};
     case Kind::kBarrierArrive:
       return {"an arrival at a barrier",
               "there is no such barrier below this cluster, or it is not of that generation"};

@@ -27,9 +27,9 @@ enum class Kind : std::uint8_t {
   kInvalidate,     // to a holder: copies older than version are out of date; for a run of pages
   kInvalidateAck,  // the same version; for a run of pages; format 1: changes of the sender may be in flight
   kLockRequest,    // to the lock's manager
-  kLockGrant,      // the token; format 1 when it is already recalled
-  kLockRecall,     // to the holder: another cluster waits
-  kLockReturn,     // the token goes back to the manager
+  kLockGrant,      // the token, from the cluster that had it
+  kLockRecall,     // from the manager: number is the cluster that gets the token next
+  kLockProbe,      // to that cluster: the token stays until it answers
   kBarrierArrive,  // to the parent in the barrier's tree; generation, and the subtree's value
   kBarrierDepart,  // from the parent; the same generation, and the machine's value
   kSyncCall,       // to a variable's home; format is a SyncOp, number the compute node; operands
@@ -39,8 +39,9 @@ enum class Kind : std::uint8_t {
   kRegion,         // to every cluster; id is the first page, number their count; homes
   kRegionKnown,    // to cluster 0; id is the first page
   kPageForward,    // to a later home: a PageRequest; number is the cluster that asks, and hops << 8
+  kLockProbeReply,
 };
-inline constexpr std::size_t kKinds = 20;  // numbers 1 .. 19; arrays are indexed by the number
+inline constexpr std::size_t kKinds = 21;  // numbers 1 .. 20; arrays are indexed by the number
 
 inline constexpr std::size_t kHeaderBytes = 12;
 inline constexpr std::size_t kBarrierValueBytes = 8;

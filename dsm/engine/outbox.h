@@ -35,8 +35,10 @@ class Outbox {
   //   invalidations     N*W     rounds at this home, each a page in progress at some cluster
   //   their answers     N*W     the same at the other home; on_invalidate refuses more
   //   lock requests       C     a node waits for one lock at a time
-  //   lock grants         C     the manager refuses more requests
-  //   recalls, returns    L each  one per lock that the manager's cluster keeps
+  //   lock grants         C     on_recall refuses more
+  //   recalls             L     one per lock that the manager's cluster keeps: on_request refuses more
+  //   probes              C     a token for which there is no room has no lease
+  //   their answers       C     on_probe refuses more
   //   barriers            1 + B   a cluster waits at one barrier; one departure for each
   //   calls               C     a node has one at a time: a variable's, or an allocation
   //   their answers      3*C     a node's slot is busy until they have left; a wait for a condition has two
@@ -45,9 +47,8 @@ class Outbox {
   static std::size_t capacity(const EngineConfig& c) {
     const std::size_t n = c.clusters;
     const std::size_t kept_locks = (c.locks + n - 1) / n;
-    return 6 * std::size_t{c.compute_nodes} + 2 * std::size_t{c.flush_window} +
-           2 * n * std::size_t{c.flush_window} + 2 * kept_locks + c.barriers + 1 + 2 +
-           (n + 2) * max_requests(c);
+    return 8 * std::size_t{c.compute_nodes} + 2 * std::size_t{c.flush_window} +
+           2 * n * std::size_t{c.flush_window} + kept_locks + c.barriers + 1 + 2 + (n + 2) * max_requests(c);
   }
   // The most pages that a cluster can have requested and not received.
   static std::size_t max_requests(const EngineConfig& c) {

@@ -105,7 +105,8 @@ bool Pages::on_message(ClusterId from, const Header& h, ByteView payload) {
     case Kind::kLockRequest:
     case Kind::kLockGrant:
     case Kind::kLockRecall:
-    case Kind::kLockReturn:
+    case Kind::kLockProbe:
+    case Kind::kLockProbeReply:
     case Kind::kBarrierArrive:
     case Kind::kBarrierDepart:
     case Kind::kSyncCall:
@@ -158,7 +159,8 @@ std::optional<std::size_t> Pages::write(ClusterId to, Header& header, MutableByt
     case Kind::kLockRequest:
     case Kind::kLockGrant:
     case Kind::kLockRecall:
-    case Kind::kLockReturn:
+    case Kind::kLockProbe:
+    case Kind::kLockProbeReply:
     case Kind::kBarrierArrive:
     case Kind::kBarrierDepart:
     case Kind::kSyncCall:

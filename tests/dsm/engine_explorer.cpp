@@ -379,12 +379,30 @@ std::vector<ExploredMachine> suite(int half) {
         {{.operations = 2, .phases = 2, .window = 1, .migrate_after = 2}},
         {{.pages = 3, .operations = 2, .window = 1, .fetch_ahead = 1, .homes = {0, 0, 0}}},
         {{.pages = 2, .operations = 3, .migrate_after = 1, .pack = true, .homes = {0, 0}}},
+        {{.operations = 3, .handoffs = 0, .lease_uses = 1}},
+        {{.operations = 8, .handoffs = 0, .lease_uses = 1, .accesses = false, .fairness = true}},
     };
   return {
       {{.clusters = 3, .operations = 2, .window = 1, .migrate_after = 1}},
       {{.clusters = 3, .operations = 1, .migrate_after = 1, .first_touch = 1}},
       {{.clusters = 3, .operations = 2}, {.depth = 16}},
       {{.clusters = 3, .operations = 1, .migrate_after = 1, .pack = true}},
+      {{.clusters = 3,
+        .operations = 4,
+        .window = 1,
+        .handoffs = 0,
+        .lease_uses = 1,
+        .accesses = false,
+        .fairness = true}},
+      {{.nodes = 2, .operations = 4, .window = 1, .lease_uses = 2, .accesses = false, .fairness = true}},
+      {{.clusters = 4,
+        .operations = 2,
+        .window = 1,
+        .handoffs = 0,
+        .lease_uses = 1,
+        .accesses = false,
+        .fairness = true},
+       {.depth = 24}},
   };
 }
 
@@ -402,6 +420,9 @@ constexpr NamedMutant kMutants[] = {
     {"forget-changes", Mutant::kForgetChanges},
     {"token-leaves-early", Mutant::kTokenLeavesEarly},
     {"forget-early-recall", Mutant::kForgetEarlyRecall},
+    {"token-starves", Mutant::kTokenStarves},
+    {"lose-grant", Mutant::kLoseGrant},
+    {"token-stays-too", Mutant::kTokenStaysToo},
     {"move-from-suspects", Mutant::kMoveFromSuspects},
 };
 
@@ -409,6 +430,12 @@ constexpr NamedMutant kMutants[] = {
 // suite shows that the machines pass without the mutants.
 bool prove(const std::string& only) {
   const ExploredMachine machines[] = {
+      {{.operations = 6,
+        .handoffs = 0,
+        .lease_uses = 1,
+        .accesses = false,
+        .fairness = true,
+        .invariants = false}},
       {{.operations = 2, .migrate_after = 1, .invariants = false}},
       {{.clusters = 3, .operations = 2, .window = 1, .migrate_after = 1, .invariants = false}},
   };
@@ -449,6 +476,9 @@ int main(int argc, char** argv) {
   app.add_option("--flush-window", bounds.flush_window, "EngineConfig::flush_window");
   app.add_option("--twins", bounds.twins, "EngineConfig::twins");
   app.add_option("--handoffs", bounds.handoffs, "EngineConfig::local_handoffs");
+  app.add_option("--lease-uses", bounds.lease_uses, "EngineConfig::lease_uses");
+  app.add_flag("!--no-accesses", bounds.accesses, "no node reads or writes a page");
+  app.add_flag("--fairness", bounds.fairness, "check the order and the number of uses of the lock");
   app.add_option("--migrate-after", bounds.migrate_after, "EngineConfig::migrate_after");
   app.add_option("--fetch-ahead", bounds.fetch_ahead, "EngineConfig::fetch_ahead");
   app.add_flag("--pack", bounds.pack, "EngineConfig::pack");

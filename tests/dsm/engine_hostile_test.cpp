@@ -138,7 +138,8 @@ TEST_F(Hostile, IdsOutOfRangeAndWrongHomesAreRefused) {  // PG-19
     EXPECT_EQ(refused(message(Kind::kLockRequest, page)), 1u);
     EXPECT_EQ(refused(message(Kind::kLockGrant, page)), 1u);
     EXPECT_EQ(refused(message(Kind::kLockRecall, page)), 1u);
-    EXPECT_EQ(refused(message(Kind::kLockReturn, page)), 1u);
+    EXPECT_EQ(refused(message(Kind::kLockProbe, page)), 1u);
+    EXPECT_EQ(refused(message(Kind::kLockProbeReply, page)), 1u);
     EXPECT_EQ(refused(message(Kind::kBarrierArrive, page)), 1u);
     EXPECT_EQ(refused(message(Kind::kBarrierDepart, page)), 1u);
     for (const SyncOp op :
@@ -209,7 +210,7 @@ TEST_F(Hostile, UnexpectedAnswersAreRefused) {  // PG-19
   EXPECT_EQ(refused(message(Kind::kInvalidateAck, 0, 0)), 1u);
   EXPECT_EQ(refused(message(Kind::kLockGrant, 1)), 1u);
   EXPECT_EQ(refused(message(Kind::kLockRecall, 1)), 1u);
-  EXPECT_EQ(refused(message(Kind::kLockReturn, 0)), 1u);
+  EXPECT_EQ(refused(message(Kind::kLockProbeReply, 0)), 1u);
   EXPECT_EQ(refused(message(Kind::kBarrierDepart, 1, 0)), 1u);
   EXPECT_EQ(refused(message(Kind::kBarrierArrive, 0, 5)), 1u);
   EXPECT_EQ(refused(message(Kind::kSyncResult, 1)), 1u);
@@ -233,6 +234,28 @@ TEST_F(Hostile, RequestsBeyondTheNodesOfAClusterAreRefused) {  // PG-19
   EXPECT_EQ(refused(message(Kind::kPageRequest, 3)), 1u);
   EXPECT_EQ(refused(message(Kind::kLockRequest, 0)), 0u);
   EXPECT_EQ(refused(message(Kind::kLockRequest, 0)), 1u);  // it has that lock now
+}
+
+TEST_F(Hostile, MessagesOfLocksOutOfPlaceAreRefused) {  // PG-19, LK-1, LK-8
+  // Locks 0 and 3 are managed here, 1 by cluster 1, which has one token of it.
+  EXPECT_EQ(refused(message(Kind::kLockRequest, 0)), 0u);
+  EXPECT_EQ(refused(message(Kind::kLockRequest, 0), 2), 0u);
+  EXPECT_EQ(refused(message(Kind::kLockRequest, 0)), 1u);     // its recall has not left
+  EXPECT_EQ(refused(message(Kind::kLockRequest, 0), 2), 1u);  // it is the end of the chain
+  m.transmit_all();
+  EXPECT_EQ(refused(message(Kind::kLockRequest, 0)), 0u);
+  EXPECT_FALSE(engine.lock(0, LockId(1)));
+  EXPECT_EQ(refused(message(Kind::kLockRecall, 1, 2)), 1u);  // the request has not left
+  m.transmit_all();
+  EXPECT_EQ(refused(message(Kind::kLockRecall, 1, 2), 2), 1u);  // not from the manager
+  EXPECT_EQ(refused(message(Kind::kLockRecall, 1, 0)), 1u);     // to ourselves
+  EXPECT_EQ(refused(message(Kind::kLockRecall, 1, 3)), 1u);     // to a cluster that is none
+  EXPECT_EQ(refused(message(Kind::kLockRecall, 1, 2)), 0u);
+  EXPECT_EQ(refused(message(Kind::kLockRecall, 1, 2)), 1u);
+  EXPECT_EQ(refused(message(Kind::kLockGrant, 1), 2), 0u);  // from whichever cluster had it
+  EXPECT_EQ(refused(message(Kind::kLockGrant, 1), 2), 1u);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(refused(message(Kind::kLockProbe, 1), 2), 0u);
+  EXPECT_EQ(refused(message(Kind::kLockProbe, 1), 2), 1u);
 }
 
 TEST_F(Hostile, DiffsBeyondTheWindowAreRefused) {  // PG-19
@@ -321,15 +344,15 @@ TEST(HostileRandom, NoSequenceOfMessagesBreaksAnInvariantOrABound) {
           const bool diff = kind == Kind::kDiff;
           const bool run = kind == Kind::kInvalidate || kind == Kind::kInvalidateAck;
           const std::size_t payload = diff ? 5 * random.below(2) : run ? 4 * random.below(3) : 0;
-          const bool numbered = kind == Kind::kPageReply || kind == Kind::kDiffDone ||
-                                kind == Kind::kInvalidate || kind == Kind::kInvalidateAck ||
-                                (kind >= Kind::kBarrierArrive && kind != Kind::kRegionKnown);
-          const std::uint64_t formats = kind == Kind::kLockGrant || kind == Kind::kSyncResult ||
-                                                kind == Kind::kDiffDone || kind == Kind::kInvalidateAck
-                                            ? 2
-                                        : kind == Kind::kBarrierArrive ? 3
-                                        : kind == Kind::kSyncCall      ? 13
-                                                                       : 1;
+          const bool numbered =
+              kind == Kind::kPageReply || kind == Kind::kDiffDone || kind == Kind::kInvalidate ||
+              kind == Kind::kInvalidateAck || kind == Kind::kLockRecall ||
+              (kind >= Kind::kBarrierArrive && kind <= Kind::kRegion) || kind == Kind::kPageForward;
+          const std::uint64_t formats =
+              kind == Kind::kSyncResult || kind == Kind::kDiffDone || kind == Kind::kInvalidateAck ? 2
+              : kind == Kind::kBarrierArrive                                                       ? 3
+              : kind == Kind::kSyncCall                                                            ? 13
+                                                                                                   : 1;
           auto bytes = message(kind, static_cast<std::uint32_t>(random.below(6)),
                                numbered ? static_cast<std::uint32_t>(random.below(4)) : 0, payload,
                                static_cast<std::uint8_t>(random.below(formats)));

@@ -10,7 +10,7 @@ namespace {
 constexpr LockId kLock{0};
 
 struct LocksTest : testing::Test {
-  static EngineConfig config(std::uint32_t local_handoffs) {
+  static EngineConfig config(std::uint32_t local_handoffs, std::uint32_t lease_uses) {
     return {.clusters = 3,
             .compute_nodes = 3,
             .pages = 3,
@@ -18,10 +18,12 @@ struct LocksTest : testing::Test {
             .barriers = 1,
             .flush_window = 4,
             .local_handoffs = local_handoffs,
+            .lease_uses = lease_uses,
             .twins = 8,
             .pack = false};
   }
-  explicit LocksTest(std::uint32_t local_handoffs = 16) : m(config(local_handoffs)) {}
+  explicit LocksTest(std::uint32_t local_handoffs = 16, std::uint32_t lease_uses = 0)
+      : m(config(local_handoffs, lease_uses)) {}
   ~LocksTest() override { EXPECT_EQ(m.bad_messages(), 0u); }
 
   // The node waits for the lock; its cluster's request, if there is one, is put on the wire.
@@ -98,7 +100,17 @@ TEST_F(LocksTest, RecalledFreeTokenLeaves) {  // LK-3
   waits(2);
   m.deliver(Kind::kLockRequest, 0);
   m.deliver(Kind::kLockRecall, 1);
-  m.deliver(Kind::kLockReturn, 0);
+  EXPECT_EQ(m.wire.size(), 1u);
+  m.deliver(Kind::kLockGrant, 2);  // LK-9: past the manager
+  EXPECT_TRUE(has(2));
+}
+
+TEST_F(LocksTest, TokenThatNoNodeHasHadLeavesWithoutARelease) {  // LK-3
+  m.read(1, 0);
+  m.write(0, 0, 3);  // at the home, which has to invalidate a copy at its next release
+  waits(2);
+  m.deliver(Kind::kLockRequest, 0);
+  EXPECT_EQ(m.count(Kind::kInvalidate), 0u);
   m.deliver(Kind::kLockGrant, 2);
   EXPECT_TRUE(has(2));
 }
@@ -113,12 +125,12 @@ TEST_F(LocksTest, TokenStaysUntilEveryWriteIsVisible) {  // LK-3, PG-17
   EXPECT_EQ(m.count(Kind::kDiff), 0u);  // the lock is held
   unlocks(1);
   m.deliver(Kind::kDiff, 0);
-  EXPECT_EQ(m.count(Kind::kLockReturn), 0u);
+  EXPECT_EQ(m.count(Kind::kLockGrant), 0u);
   m.deliver(Kind::kInvalidate, 2);
   m.deliver(Kind::kInvalidateAck, 0);
-  EXPECT_EQ(m.count(Kind::kLockReturn), 0u);
+  EXPECT_EQ(m.count(Kind::kLockGrant), 0u);
   m.deliver(Kind::kDiffDone, 1);
-  EXPECT_EQ(m.count(Kind::kLockReturn), 1u);
+  EXPECT_EQ(m.count(Kind::kLockGrant), 1u);
   EXPECT_FALSE(has(2));
   m.deliver_all();
   EXPECT_TRUE(has(2));
@@ -135,21 +147,16 @@ TEST_F(LocksTest, RecallThatOvertakesItsGrantIsKept) {  // LK-4
   m.deliver(Kind::kLockGrant, 1);
   EXPECT_TRUE(has(1));  // its turn first
   unlocks(1);
-  m.deliver(Kind::kLockReturn, 0);
   m.deliver(Kind::kLockGrant, 2);
   EXPECT_TRUE(has(2));
 }
 
-TEST_F(LocksTest, GrantWithOtherWaitersIsARecall) {  // LK-4
-  m.lock(0, 0);
-  waits(1);
+TEST_F(LocksTest, TokenGoesFromClusterToClusterPastTheManager) {  // LK-9
+  m.lock(1, 0);
   waits(2);
   m.deliver_all();
-  unlocks(0);
-  m.deliver(Kind::kLockGrant, 1);
-  EXPECT_EQ(m.count(Kind::kLockRecall), 0u);
   unlocks(1);
-  m.deliver(Kind::kLockReturn, 0);
+  EXPECT_EQ(m.wire.size(), 1u) << "the manager is told nothing";
   m.deliver(Kind::kLockGrant, 2);
   EXPECT_TRUE(has(2));
 }
@@ -171,18 +178,19 @@ TEST_F(LocksTest, NodeThatWaitsWhileTheTokenLeavesMakesTheClusterRequestItAgain)
   EXPECT_TRUE(has(1, 1));
 }
 
-TEST_F(LocksTest, RequestThatOvertakesTheReturnIsServedLast) {  // LK-7
+TEST_F(LocksTest, RequestThatOvertakesTheTokenIsServedLast) {  // LK-7
   m.lock(1, 0);
   waits(2);
   m.deliver_all();
-  unlocks(1);  // the token is returning
-  ASSERT_EQ(m.count(Kind::kLockReturn), 1u);
+  unlocks(1);  // the token is in flight
+  ASSERT_EQ(m.count(Kind::kLockGrant), 1u);
   waits(1, 1);
   m.deliver(Kind::kLockRequest, 0);
+  m.deliver(Kind::kLockRecall, 2);
   EXPECT_EQ(m.bad_messages(), 0u);
-  m.deliver(Kind::kLockReturn, 0);
   m.deliver_all();
   EXPECT_TRUE(has(2));
+  EXPECT_FALSE(has(1, 1));
   unlocks(2);
   m.deliver_all();
   EXPECT_TRUE(has(1, 1));
@@ -195,7 +203,7 @@ TEST_F(LocksTest, ManagersClusterWaitsItsTurn) {  // LK-1
   waits(2);
   m.deliver_all();
   unlocks(1);
-  m.deliver(Kind::kLockReturn, 0);
+  m.deliver(Kind::kLockGrant, 0);
   EXPECT_TRUE(has(0));
   unlocks(0);
   m.deliver_all();
@@ -236,6 +244,115 @@ TEST_F(FewHandoffs, HandoffsAreNotCountedWithoutARecall) {  // LK-5
     ASSERT_TRUE(has(1, next));
   }
   EXPECT_TRUE(m.wire.empty());
+}
+
+// Cluster 1 gets the token, which cluster 2 waits for already, and its node has freed the lock once.
+struct Leases : LocksTest {
+  explicit Leases(std::uint32_t lease_uses = 3, std::uint32_t local_handoffs = 0)
+      : LocksTest(local_handoffs, lease_uses) {}
+
+  void recalled_token_comes() {
+    m.lock(0, 0);
+    waits(1);
+    waits(2);
+    m.deliver_all();
+    unlocks(0);
+    deliver_replies();
+    m.deliver(Kind::kLockGrant, 1);
+    ASSERT_TRUE(has(1));
+    unlocks(1);
+  }
+  // Of cluster 0's lease, if it has one.
+  void deliver_replies() {
+    while (m.count(Kind::kLockProbe) != 0) {
+      m.deliver(Kind::kLockProbe, 1);
+      m.deliver(Kind::kLockProbeReply, 0);
+    }
+  }
+  bool locks_again() { return m.engine(1).lock(0, kLock); }
+};
+
+TEST_F(Leases, RecalledTokenStaysUntilTheNextClusterHasAnswered) {  // LK-8
+  recalled_token_comes();
+  EXPECT_EQ(m.count(Kind::kLockGrant), 0u);
+  EXPECT_TRUE(locks_again());
+  unlocks(1);
+  EXPECT_EQ(m.count(Kind::kLockProbe), 1u) << "one for the stay";
+  m.deliver(Kind::kLockProbe, 2);
+  m.deliver(Kind::kLockProbeReply, 1);
+  EXPECT_FALSE(locks_again());
+  m.transmit_all();
+  m.deliver_all();
+  EXPECT_TRUE(has(2));
+}
+
+TEST_F(Leases, ReplyThatFindsTheLockHeldEndsTheLeaseAtItsUnlock) {  // LK-8
+  recalled_token_comes();
+  EXPECT_TRUE(locks_again());
+  m.deliver(Kind::kLockProbe, 2);
+  m.deliver(Kind::kLockProbeReply, 1);
+  EXPECT_EQ(m.count(Kind::kLockGrant), 0u);
+  unlocks(1);
+  EXPECT_EQ(m.count(Kind::kLockGrant), 1u);
+}
+
+TEST_F(Leases, TokenLeavesAfterTheUsesOfALease) {  // LK-5, LK-8
+  recalled_token_comes();
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(locks_again()) << i;
+    unlocks(1);
+  }
+  EXPECT_EQ(m.count(Kind::kLockGrant), 1u);
+  m.deliver(Kind::kLockGrant, 2);
+  EXPECT_TRUE(has(2));
+  m.deliver_all();  // the late probe and its reply
+  EXPECT_TRUE(m.engine(1).quiet());
+}
+
+TEST_F(Leases, NodesThatWaitDuringALeaseGetTheLockInIt) {  // LK-2, LK-8
+  recalled_token_comes();
+  EXPECT_TRUE(locks_again());
+  waits(1, 1);
+  unlocks(1);
+  EXPECT_TRUE(has(1, 1));
+  unlocks(1, 1);
+  EXPECT_EQ(m.count(Kind::kLockGrant), 0u);
+}
+
+TEST_F(Leases, LateRecallEndsTheStayAtOnce) {  // LK-8
+  m.lock(1, 0);
+  unlocks(1);
+  EXPECT_TRUE(locks_again());
+  waits(2);
+  m.deliver(Kind::kLockRequest, 0);
+  m.deliver(Kind::kLockRecall, 1);
+  unlocks(1);
+  EXPECT_EQ(m.count(Kind::kLockProbe), 0u);
+  EXPECT_EQ(m.count(Kind::kLockGrant), 1u);
+}
+
+TEST_F(Leases, NextStayHasNoLeaseAfterOneThatNobodyUsed) {  // LK-8
+  recalled_token_comes();
+  EXPECT_EQ(m.count(Kind::kLockProbe), 1u);
+  m.deliver_all();
+  ASSERT_TRUE(has(2));
+  for (const std::size_t probes : {0u, 1u}) {
+    waits(1);
+    m.deliver_all();
+    waits(0);
+    unlocks(2);
+    m.deliver_all();
+    ASSERT_TRUE(has(1));
+    unlocks(1);
+    EXPECT_EQ(m.count_to(Kind::kLockProbe, 0), probes);
+    m.deliver_all();
+    ASSERT_TRUE(has(0));
+    waits(2);
+    m.deliver_all();
+    unlocks(0);
+    m.deliver_all();
+    ASSERT_TRUE(has(2));
+  }
 }
 
 }  // namespace

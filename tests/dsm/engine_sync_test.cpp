@@ -10,6 +10,7 @@ namespace {
 struct SyncTest : testing::Test {
   static EngineConfig config() {
     EngineConfig c{.clusters = 3, .compute_nodes = 2, .pages = 3, .locks = 3, .barriers = 1, .twins = 8};
+    c.lease_uses = 0;
     c.pack = false;
     c.words = 5;
     c.flags = 4;
@@ -177,12 +178,11 @@ TEST_F(SyncTest, LockIsFreedOnlyWhenTheWaitIsQueued) {  // SY-5
   m.deliver(Kind::kLockRequest, 0);
   m.deliver(Kind::kLockRecall, 2);
   EXPECT_TRUE(m.engine(2).holds(0, LockId(0)));
-  EXPECT_EQ(m.count(Kind::kLockReturn), 0u);
+  EXPECT_EQ(m.count(Kind::kLockGrant), 0u);
   m.deliver(Kind::kSyncCall, 1);  // now it is queued at the home, and no other cluster knows
   EXPECT_TRUE(m.engine(2).holds(0, LockId(0)));
   m.deliver(Kind::kSyncResult, 2);
   EXPECT_FALSE(m.engine(2).holds(0, LockId(0)));
-  m.deliver(Kind::kLockReturn, 0);
   m.deliver(Kind::kLockGrant, 1);
   ASSERT_TRUE(done(1, 0));
   EXPECT_TRUE(calls(1, 0, SyncOp::kConditionSignal, 1));  // at its home

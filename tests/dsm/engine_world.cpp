@@ -149,6 +149,8 @@ std::string WorldBounds::text() const {
   s += fmt::format(", lock {}, flush window {}, {} twins", lock, flush_window, twins);
   if (migrate_after != 0) s += fmt::format(", homes move after {}", migrate_after);
   if (fetch_ahead != 0) s += fmt::format(", {} fetched ahead", fetch_ahead);
+  if (lease_uses != 0) s += fmt::format(", leases of {} uses", lease_uses);
+  if (!accesses) s += ", locks only";
   if (pack) s += ", several in a message";
   if (first_touch != 0) s += fmt::format(", {} by first touch", first_touch);
   if (!homes.empty()) s += fmt::format(", homes {}", fmt::join(homes, " "));
@@ -168,6 +170,7 @@ struct EngineWorld::Parts {
                                 .barriers = 1,
                                 .flush_window = b.flush_window,
                                 .local_handoffs = b.handoffs,
+                                .lease_uses = b.lease_uses,
                                 .twins = b.twins,
                                 .migrate_after = b.migrate_after,
                                 .fetch_ahead = b.fetch_ahead,
@@ -203,6 +206,9 @@ struct EngineWorld::Parts {
   void leave(std::uint16_t from, std::uint16_t to);
   void arrive(std::size_t index);
   void go_on();
+  bool recall_in_flight(std::uint16_t to) const;
+  void on_request_accepted(std::uint16_t cluster);
+  void on_lock_acquired(std::uint16_t cluster);
   void fail(std::string what) const {
     if (g_wrong.empty()) g_wrong = std::move(what);
   }
@@ -215,6 +221,13 @@ struct EngineWorld::Parts {
   Counts written{};
   std::array<std::uint8_t, kMaxPages> guarded{};  // writes of the guarded byte
   Counts lock_knows{};
+  // With WorldBounds::fairness.
+  struct Fairness {
+    std::uint16_t holder = kMaxNodes;        // the cluster whose node got the lock last
+    std::uint8_t uses = 0;                   // of its stay, while it knew of its recall
+    std::array<bool, kMaxNodes> accepted{};  // by cluster: its request is at the manager
+    std::array<std::array<std::uint8_t, kMaxNodes>, kMaxNodes> stays{};  // of another cluster since then
+  } fairness;
   std::array<Counts, 2> barrier_knows{};  // of every other phase: who is early is one barrier ahead
 };
 
@@ -250,7 +263,7 @@ void EngineWorld::Parts::list_steps(std::size_t node, std::vector<Action>& actio
   };
   if (n.in_progress != Operation::kNone) return may(Operation::kRetry);
   if (n.left == 0) return may(n.holds ? Operation::kUnlock : Operation::kBarrier);
-  for (std::uint32_t page = 0; page < bounds.pages; ++page) {
+  for (std::uint32_t page = 0; page < bounds.pages && bounds.accesses; ++page) {
     may(Operation::kRead, page);
     may(Operation::kWrite, page);
   }
@@ -292,7 +305,8 @@ void EngineWorld::Parts::step(std::size_t node, std::uint8_t what) {
       break;
     case Operation::kLock:
       n.in_progress = operation;
-      (void)e.lock(local(node), LockId(bounds.lock));
+      if (!e.lock(local(node), LockId(bounds.lock)) && bounds.lock % bounds.clusters == node / bounds.nodes)
+        on_request_accepted(static_cast<std::uint16_t>(node / bounds.nodes));
       break;
     case Operation::kUnlock:
       n.holds = false;
@@ -356,6 +370,9 @@ void EngineWorld::Parts::arrive(std::size_t index) {
   wire.erase(wire.begin() + static_cast<std::ptrdiff_t>(index));
   Engine& e = *engines[letter.to];
   e.on_message(ClusterId(letter.from), letter.bytes);
+  letter.for_each([&](const Message& message) {
+    if (message.header.kind == Kind::kLockRequest) on_request_accepted(letter.from);
+  });
   if (e.counts().bad_messages != 0)
     fail(fmt::format("cluster {} refuses a message of cluster {}", letter.to, letter.from));
 }
@@ -370,6 +387,7 @@ void EngineWorld::Parts::go_on() {
         fail(fmt::format("node {} gets a lock that another one holds", node));
       n.in_progress = Operation::kNone;
       n.holds = true;
+      on_lock_acquired(static_cast<std::uint16_t>(node / bounds.nodes));
       raise(n.knows, lock_knows);
     } else if (n.in_progress == Operation::kBarrier) {
       for (const ProgramNode& other : programs)
@@ -381,6 +399,49 @@ void EngineWorld::Parts::go_on() {
       n.left = ended(n) ? 0 : static_cast<std::uint8_t>(bounds.operations);
     }
   }
+}
+
+// --- Fairness
+
+bool EngineWorld::Parts::recall_in_flight(std::uint16_t to) const {
+  const auto manager = static_cast<std::uint16_t>(bounds.lock % bounds.clusters);
+  if (manager == to) return false;
+  if (engines[manager]->has_output(ClusterId(to))) return true;  // it may be a recall
+  return std::ranges::any_of(wire, [&](std::uint32_t i) {
+    bool recall = false;
+    letters()[i].for_each(
+        [&](const Message& message) { recall = recall || message.header.kind == Kind::kLockRecall; });
+    return recall && letters()[i].to == to;
+  });
+}
+
+void EngineWorld::Parts::on_request_accepted(std::uint16_t cluster) {
+  // A node that waits behind a sibling makes no request.
+  if (!bounds.fairness || fairness.accepted[cluster] || fairness.holder == cluster) return;
+  fairness.accepted[cluster] = true;
+  fairness.stays[cluster] = {};
+}
+
+void EngineWorld::Parts::on_lock_acquired(std::uint16_t cluster) {
+  if (!bounds.fairness) return;
+  Fairness& f = fairness;
+  const bool new_stay = f.holder != cluster;
+  if (new_stay) {
+    f.holder = cluster;
+    f.uses = 0;
+    f.accepted[cluster] = false;
+    f.stays[cluster] = {};
+  }
+  bool others = false;
+  for (std::uint16_t z = 0; z < bounds.clusters; ++z) {
+    if (z == cluster || !f.accepted[z]) continue;
+    others = true;
+    if (new_stay && ++f.stays[z][cluster] > 1)
+      fail(fmt::format("cluster {} gets the lock twice while cluster {} waits", cluster, z));
+  }
+  if (!others || recall_in_flight(cluster)) return;
+  if (++f.uses > 1 + std::max(bounds.handoffs, bounds.lease_uses))
+    fail(fmt::format("cluster {} uses the lock {} times while another one waits", cluster, f.uses));
 }
 
 bool EngineWorld::check_end() {
@@ -440,6 +501,13 @@ std::uint64_t EngineWorld::digest() const {
       d.values(s.written[page][w], s.lock_knows[page][w], s.barrier_knows[0][page][w],
                s.barrier_knows[1][page][w]);
   }
+  if (s.bounds.fairness) {
+    d.values(s.fairness.holder, s.fairness.uses);
+    for (std::size_t z = 0; z < s.bounds.clusters; ++z) {
+      d.value(s.fairness.accepted[z]);
+      for (std::size_t c = 0; c < s.bounds.clusters; ++c) d.value(s.fairness.stays[z][c]);
+    }
+  }
   // The wire has no order.
   std::uint64_t wire = 0;
   for (const std::uint32_t number : s.wire) {
@@ -494,8 +562,10 @@ const char* name_of(Kind kind) {
       return "LockGrant";
     case Kind::kLockRecall:
       return "LockRecall";
-    case Kind::kLockReturn:
-      return "LockReturn";
+    case Kind::kLockProbe:
+      return "LockProbe";
+    case Kind::kLockProbeReply:
+      return "LockProbeReply";
     case Kind::kBarrierArrive:
       return "BarrierArrive";
     case Kind::kBarrierDepart:

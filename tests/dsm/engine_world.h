@@ -11,6 +11,8 @@
 //   - A read finds its node's own byte as the node wrote it last; with the lock, the guarded byte as it was
 //     written last by anybody; and every other node's byte no older than what happened before the reader's
 //     last acquire, and no newer than what was written.
+//   - With WorldBounds::fairness: from the moment when the lock's manager has a cluster's request, every other cluster has at
+//     most one stay of the token before it, and while a recall is known, at most 1 + max(handoffs, lease_uses) uses in it.
 //   - The lock has one holder. No node passes a barrier before all have arrived.
 //   - No engine refuses another one's message; every engine's invariants hold after every event.
 //   - When nothing can happen any more all programs have ended, all engines are quiet, and every cluster
@@ -39,6 +41,9 @@ struct WorldBounds {
   std::uint32_t flush_window = 2;
   std::uint32_t twins = 2;
   std::uint32_t handoffs = 1;
+  std::uint32_t lease_uses = 0;
+  bool accesses = true;   // false: no node reads or writes a page
+  bool fairness = false;  // checks the order and the number of uses of the lock, too
   std::uint32_t migrate_after = 0;
   std::uint32_t fetch_ahead = 0;
   bool pack = false;

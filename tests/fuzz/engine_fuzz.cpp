@@ -34,13 +34,16 @@ constexpr std::size_t kMaxInFlight = 32;
 constexpr std::uint32_t kRecent = 8;  // messages of each engine that forgeries answer
 
 dsm::EngineConfig drawn(Input& in) {
+  const std::uint32_t flush_window = 1 + in.below(3);
+  const std::uint32_t local_handoffs = in.below(3);
   return {.clusters = 3,
           .compute_nodes = kNodes,
           .pages = kPages,
           .locks = kEach,
           .barriers = kEach,
-          .flush_window = 1 + in.below(3),
-          .local_handoffs = in.below(3),
+          .flush_window = flush_window,
+          .local_handoffs = local_handoffs,
+          .lease_uses = 2 - local_handoffs,
           .twins = 4,
           .migrate_after = in.below(3),
           .fetch_ahead = in.below(3),
@@ -316,9 +319,12 @@ class EngineFuzzWorld {
       case Kind::kLockRequest:
         return Kind::kLockGrant;
       case Kind::kLockGrant:
+        return Kind::kLockRecall;
       case Kind::kLockRecall:
-        return Kind::kLockReturn;
-      case Kind::kLockReturn:
+        return Kind::kLockProbe;
+      case Kind::kLockProbe:
+        return Kind::kLockProbeReply;
+      case Kind::kLockProbeReply:
         return Kind::kLockRequest;
       case Kind::kBarrierArrive:
         return Kind::kBarrierDepart;
