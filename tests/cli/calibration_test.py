@@ -26,6 +26,8 @@ def braid(*words, folder=BIN):
 
 
 PROGRAMS = ["jacobi", "matmul", "gauss", "water", "tsp"]
+# Their units in the model that comes with Braid are measured by hand (docs/OPERATIONS.md).
+OTHER_PROGRAMS = ["barnes", "fft", "unstructured"]
 
 
 ERROR = r" +\d+\.\d+ s +\d+\.\d+ s \([+-]\d+ %\) +\d+\.\d+ s \([+-]\d+ %\)\n"
@@ -100,7 +102,7 @@ class Calibration(unittest.TestCase):
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn("model modern", run.stderr)
         costs, _ = costs_of(SOURCES / "configs/models/modern.yaml")
-        self.assertEqual(set(costs), keys() | set(PROGRAMS))
+        self.assertEqual(set(costs), keys() | set(PROGRAMS) | set(OTHER_PROGRAMS))
 
     def test_a_file_that_cannot_be_written_is_named_before_anything_is_measured(self):
         run = braid("calibrate", "-o", "/nowhere/mine.yaml")
