@@ -68,7 +68,7 @@ void join(std::unique_ptr<Host> host) {
   check_not_joined();
   static const int prepared = ::pthread_atfork(nullptr, nullptr, enter_child);
   CHECK_EQ(prepared, 0);
-  prepare_system_calls();
+  begin_sharing(host->shape().heap_pages);
   delete host_of_child;
   host_of_child = new ForkedHost(host->shape());
   the_host = host.release();
@@ -164,6 +164,7 @@ int finish(int status) {
     fail("finish() was called inside parallel(): call it when parallel() has returned");
   leaving.finish();
   the_host = nullptr;
+  end_sharing();
   delete &leaving;
   return status;
 }

@@ -25,6 +25,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdint>
@@ -37,7 +38,6 @@
 #include <span>
 
 #include "dsm/program/heap.h"
-#include "dsm/program/host.h"
 
 // What a program calls that was compiled with _FORTIFY_SOURCE: `room` is the size that the compiler knows.
 extern "C" {
@@ -178,9 +178,11 @@ const Originals& original() {
 
 // --- Shared memory
 
+// Pages of the shared heap; 0: there is none. Any thread may make a call at any time, also while the host comes or goes.
+constinit std::atomic<std::uint32_t> shared_pages{0};
+
 bool is_shared(const volatile void* memory) {
-  const Host* const host = current_host();
-  return host != nullptr && in_heap(reinterpret_cast<std::uintptr_t>(memory), host->shape().heap_pages);
+  return in_heap(reinterpret_cast<std::uintptr_t>(memory), shared_pages.load(std::memory_order_relaxed));
 }
 
 template <class... Pointers>
@@ -504,8 +506,13 @@ mode_t mode_of(int flags, std::va_list rest) {
 
 }  // namespace
 
-void prepare_system_calls() {
+void begin_sharing(std::uint32_t pages) {
   (void)original();
+  shared_pages.store(pages, std::memory_order_relaxed);
+}
+
+void end_sharing() {
+  shared_pages.store(0, std::memory_order_relaxed);
 }
 
 }  // namespace braid::dsm
