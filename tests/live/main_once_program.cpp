@@ -105,7 +105,7 @@ int end_early(std::string_view how) {
   ::setrlimit(RLIMIT_CORE, &none);
   if (how == "early-exit") std::exit(3);
   if (how == "early-return") return 0;
-  if (how == "early-signal") ::raise(SIGSEGV);
+  if (how == "early-signal") ::raise(SIGUSR1);
   if (how == "early-thread") {
     std::thread other([] { ::pause(); });
     start_clusters();
