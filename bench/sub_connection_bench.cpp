@@ -18,9 +18,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
+#include "bench/pausable_service.h"
 #include "bench/two_nodes.h"
 #include "proxy/client/client.h"
 #include "proxy/daemon/in_process.h"
@@ -170,29 +172,6 @@ class Stacks {
   Side sides_[2];
 };
 
-// The service of a node in this process whose proxies work only when they are told to, once `apart` is set.
-class TurnsApart final : public proxy::Service {
- public:
-  TurnsApart(std::unique_ptr<proxy::Service> service, const bool& apart)
-      : service_(std::move(service)), apart_(apart) {}
-  Result<proxy::control::Message> call(const proxy::control::Message& request, Duration timeout,
-                                       int* fd) override {
-    return service_->call(request, timeout, fd);
-  }
-  std::byte* memory() override { return service_->memory(); }
-  bool next_event(unsigned endpoint, proxy::control::Message* event) override {
-    return service_->next_event(endpoint, event);
-  }
-  void wait_for_event(Duration timeout) override { service_->wait_for_event(timeout); }
-  int turn() override { return apart_ ? 0 : service_->turn(); }
-  bool works_only_in_turn() const override { return true; }
-  bool alive() override { return service_->alive(); }
-
- private:
-  std::unique_ptr<proxy::Service> service_;
-  const bool& apart_;
-};
-
 // Client to client: what one hands over until the other has it, with a proxy in each node and a wire of shared memory.
 // Their turns come one after the other, so that nothing is counted that only waits.
 class Clients {
@@ -214,12 +193,13 @@ class Clients {
       CHECK(node.ok());
       nodes_[side] = std::move(node).value();
     }
-    for (const int side : {0, 1})
-      clients_[side] =
-          proxy::Client::attach(std::make_unique<TurnsApart>(
-                                    proxy::in_process_service(nodes_[side], {nodes_[1 - side]}), apart_),
-                                {})
-              .value();
+    bench::PausableService* services[2] = {};
+    for (const int side : {0, 1}) {
+      auto service = std::make_unique<bench::PausableService>(
+          proxy::in_process_service(nodes_[side], {nodes_[1 - side]}));
+      services[side] = service.get();
+      clients_[side] = proxy::Client::attach(std::move(service), {}).value();
+    }
     constexpr PortId kPort(7);
     proxy::ConnectionOptions options;
     if (more_protocols > 0) options.protocol = more_protocol(more_protocols - 1);
@@ -227,7 +207,7 @@ class Clients {
     connections_[0] = endpoint(0).connect(ClusterId(1), kPort, options, 10_s).value();
     connections_[1] = endpoint(1).accept(10_s).value();
     now_ = monotonic_now();
-    apart_ = true;
+    for (bench::PausableService* service : services) service->pause(true);
   }
   void send(int from) { CHECK(connections_[from]->try_send(message_) == proxy::SendStatus::kSent); }
   void exchange(int from) {
@@ -247,7 +227,6 @@ class Clients {
   }
   proxy::Endpoint& endpoint(int side) { return clients_[side]->endpoint(0); }
 
-  bool apart_ = false;
   Instant now_ = monotonic_now();
   std::shared_ptr<proxy::Node> nodes_[2];
   std::unique_ptr<proxy::Client> clients_[2];
