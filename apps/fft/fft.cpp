@@ -9,6 +9,7 @@
 
 #include "apps/common/arguments.h"
 #include "apps/common/program.h"
+#include "apps/common/random.h"
 #include "apps/fft/transform.h"
 #include "dsm/api.h"
 
@@ -20,49 +21,35 @@ using braid::apps::fft::Transform;
 using braid::dsm::Node;
 using braid::dsm::Range;
 
-// In [-1, 1): mixed bits of the seed and the index (the finaliser of splitmix64).
+// In [-1, 1).
 double random_number(std::uint64_t seed, std::uint64_t index) {
-  std::uint64_t z = seed * 0xd1b54a32d192ed03 + (index + 1) * 0x9e3779b97f4a7c15;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1.0p-52 - 1.0;
+  return static_cast<double>(braid::apps::nth_bits(seed * 0xd1b54a32d192ed03, index) >> 11) * 0x1.0p-52 - 1.0;
 }
 
 Complex initial(std::uint64_t seed, std::size_t i) {
   return {random_number(seed, 2 * i), random_number(seed, 2 * i + 1)};
 }
 
-// How a compute node shares the work with the others. In the sequential run there are none; ...
+// Stands for the compute node in the sequential run, which has no others to share the work with.
 class Alone {
  public:
   Range share(std::size_t n) const { return {0, n}; }
   void barrier() {}
 };
 
-// ... in the parallel one a node has a share of the rows.
-class Together {
- public:
-  explicit Together(Node& node) : node_(node) {}
-  Range share(std::size_t n) const { return node_.share(n); }
-  void barrier() { node_.barrier(); }
-
- private:
-  Node& node_;
-};
-
 // The transform of `points` is in `scratch` when all callers have returned; both have as many elements.
-template <class Others>
-void transform(const Transform& steps, Complex* points, Complex* scratch, Others others) {
-  const Range high = others.share(steps.rows()), wide = others.share(steps.columns());
+template <class SomeNode>
+void transform(const Transform& steps, Complex* points, Complex* scratch, SomeNode&& node) {
+  const Range high = node.share(steps.rows()), wide = node.share(steps.columns());
   const Rows rows{high.first(), high.last()}, columns{wide.first(), wide.last()};
   steps.transpose_points(points, scratch, columns, rows.first);
   steps.transform_columns(scratch, columns);
-  others.barrier();
+  node.barrier();
   steps.transpose_back(scratch, points, rows, columns.first);
   steps.transform_rows(points, rows);
-  others.barrier();
+  node.barrier();
   steps.transpose_result(points, scratch, columns, rows.first);
-  others.barrier();
+  node.barrier();
 }
 
 bool same_bits(const Complex& a, const Complex& b) {
@@ -159,7 +146,7 @@ int main(int argc, char** argv) {
       points[i] = initial(seed, i);
     node.barrier();
     const double start = braid::dsm::seconds();
-    transform(steps, points, scratch, Together(node));
+    transform(steps, points, scratch, node);
     if (node.id() == 0) {
       seconds = braid::dsm::seconds() - start;
       nodes = node.count();

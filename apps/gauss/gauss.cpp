@@ -13,6 +13,7 @@
 
 #include "apps/common/arguments.h"
 #include "apps/common/program.h"
+#include "apps/common/random.h"
 #include "dsm/api.h"
 
 namespace {
@@ -77,12 +78,9 @@ class PackedCandidate {
 };
 constexpr std::size_t kMaxSize = PackedCandidate::kRowBits + 1;
 
-// Mixed bits of the place (the finaliser of splitmix64): no two rows alike, so pivots come from anywhere.
+// Mixed bits of the place: no two rows alike, so pivots come from anywhere.
 double element(std::size_t n, std::size_t i, std::size_t j) {
-  std::uint64_t z = (i * n + j + 1) * 0x9e3779b97f4a7c15;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1.0p-53 - 0.5;
+  return static_cast<double>(braid::apps::nth_bits(0, i * n + j) >> 11) * 0x1.0p-53 - 0.5;
 }
 
 void fill(const DealtRows& a, std::size_t node) {
