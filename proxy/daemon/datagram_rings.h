@@ -27,12 +27,10 @@ class DatagramRings {
   // Hands each datagram that should leave to f(datagram). Returns how many.
   template <class F>
   int drain_outgoing(F&& f) {
-    if (outgoing_.read_available() == 0) return 0;
     int drained = 0;
     for (Datagram d; outgoing_.pop(d); ++drained) f(d);
     return drained;
   }
-  bool any_outgoing() const { return outgoing_.read_available() > 0; }
 
  private:
   LocalRing<Datagram, kWaiting> outgoing_;
