@@ -43,7 +43,6 @@
 extern "C" {
 ssize_t __read_chk(int fd, void* buffer, std::size_t bytes, std::size_t room);
 ssize_t __pread_chk(int fd, void* buffer, std::size_t bytes, off_t offset, std::size_t room);
-ssize_t __pread64_chk(int fd, void* buffer, std::size_t bytes, off64_t offset, std::size_t room);
 ssize_t __recv_chk(int fd, void* buffer, std::size_t bytes, std::size_t room, int flags);
 ssize_t __recvfrom_chk(int fd, void* buffer, std::size_t bytes, std::size_t room, int flags, sockaddr* from,
                        socklen_t* from_bytes);
@@ -55,9 +54,7 @@ char* __getcwd_chk(char* buffer, std::size_t bytes, std::size_t room);
 int __gethostname_chk(char* buffer, std::size_t bytes, std::size_t room);
 int __poll_chk(pollfd* fds, nfds_t count, int timeout, std::size_t room);
 int __open_2(const char* path, int flags);
-int __open64_2(const char* path, int flags);
 int __openat_2(int directory, const char* path, int flags);
-int __openat64_2(int directory, const char* path, int flags);
 }
 
 namespace braid::dsm {
@@ -69,19 +66,15 @@ namespace {
 #define BRAID_EACH_CALL(X) \
   X(read)                  \
   X(pread)                 \
-  X(pread64)               \
   X(readv)                 \
   X(preadv)                \
-  X(preadv64)              \
   X(recv)                  \
   X(recvfrom)              \
   X(recvmsg)               \
   X(write)                 \
   X(pwrite)                \
-  X(pwrite64)              \
   X(writev)                \
   X(pwritev)               \
-  X(pwritev64)             \
   X(send)                  \
   X(sendto)                \
   X(sendmsg)               \
@@ -93,13 +86,9 @@ namespace {
   X(puts)                  \
   X(setvbuf)               \
   X(stat)                  \
-  X(stat64)                \
   X(lstat)                 \
-  X(lstat64)               \
   X(fstat)                 \
-  X(fstat64)               \
   X(fstatat)               \
-  X(fstatat64)             \
   X(statfs)                \
   X(fstatfs)               \
   X(getcwd)                \
@@ -114,15 +103,10 @@ namespace {
   X(socketpair)            \
   X(poll)                  \
   X(open)                  \
-  X(open64)                \
   X(openat)                \
-  X(openat64)              \
   X(creat)                 \
-  X(creat64)               \
   X(fopen)                 \
-  X(fopen64)               \
   X(freopen)               \
-  X(freopen64)             \
   X(opendir)               \
   X(access)                \
   X(unlink)                \
@@ -132,12 +116,10 @@ namespace {
   X(rmdir)                 \
   X(chdir)                 \
   X(truncate)              \
-  X(truncate64)            \
   X(system)                \
   X(popen)                 \
   X(__read_chk)            \
   X(__pread_chk)           \
-  X(__pread64_chk)         \
   X(__recv_chk)            \
   X(__recvfrom_chk)        \
   X(__fread_chk)           \
@@ -147,9 +129,7 @@ namespace {
   X(__gethostname_chk)     \
   X(__poll_chk)            \
   X(__open_2)              \
-  X(__open64_2)            \
-  X(__openat_2)            \
-  X(__openat64_2)
+  X(__openat_2)
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wignored-attributes"
@@ -292,11 +272,11 @@ ssize_t read_parts(int fd, Parts parts) {
       parts, [&](char* to, std::size_t bytes, std::size_t) { return original().read(fd, to, bytes); },
       [&] { return has_more(fd); });
 }
-ssize_t pread_parts(int fd, Parts parts, off64_t offset) {
+ssize_t pread_parts(int fd, Parts parts, off_t offset) {
   return take(
       parts,
       [&](char* to, std::size_t bytes, std::size_t taken) {
-        return original().pread64(fd, to, bytes, offset + static_cast<off64_t>(taken));
+        return original().pread(fd, to, bytes, offset + static_cast<off_t>(taken));
       },
       kAlways);
 }
@@ -332,9 +312,9 @@ ssize_t write_parts(int fd, Parts parts) {
     return original().write(fd, from, bytes);
   });
 }
-ssize_t pwrite_parts(int fd, Parts parts, off64_t offset) {
+ssize_t pwrite_parts(int fd, Parts parts, off_t offset) {
   return give(parts, [&](const char* from, std::size_t bytes, std::size_t given) {
-    return original().pwrite64(fd, from, bytes, offset + static_cast<off64_t>(given));
+    return original().pwrite(fd, from, bytes, offset + static_cast<off_t>(given));
   });
 }
 
@@ -532,10 +512,6 @@ ssize_t pread(int fd, void* buffer, std::size_t bytes, off_t offset) {
   if (!is_shared(buffer)) return original().pread(fd, buffer, bytes, offset);
   return pread_parts(fd, OnePart(buffer, bytes).parts(), offset);
 }
-ssize_t pread64(int fd, void* buffer, std::size_t bytes, off64_t offset) {
-  if (!is_shared(buffer)) return original().pread64(fd, buffer, bytes, offset);
-  return pread_parts(fd, OnePart(buffer, bytes).parts(), offset);
-}
 ssize_t readv(int fd, const iovec* parts, int count) {
   if (count <= 0 || count > IOV_MAX || !any_part_shared(parts, static_cast<std::size_t>(count)))
     return original().readv(fd, parts, count);
@@ -545,9 +521,6 @@ ssize_t preadv(int fd, const iovec* parts, int count, off_t offset) {
   if (count <= 0 || count > IOV_MAX || !any_part_shared(parts, static_cast<std::size_t>(count)))
     return original().preadv(fd, parts, count, offset);
   return pread_parts(fd, {parts, static_cast<std::size_t>(count)}, offset);
-}
-ssize_t preadv64(int fd, const iovec* parts, int count, off64_t offset) {
-  return ::preadv(fd, parts, count, offset);
 }
 ssize_t recvfrom(int fd, void* buffer, std::size_t bytes, int flags, sockaddr* from, socklen_t* from_bytes) {
   if (!any_shared(buffer, from, from_bytes))
@@ -584,10 +557,6 @@ ssize_t pwrite(int fd, const void* buffer, std::size_t bytes, off_t offset) {
   if (!is_shared(buffer)) return original().pwrite(fd, buffer, bytes, offset);
   return pwrite_parts(fd, OnePart(buffer, bytes).parts(), offset);
 }
-ssize_t pwrite64(int fd, const void* buffer, std::size_t bytes, off64_t offset) {
-  if (!is_shared(buffer)) return original().pwrite64(fd, buffer, bytes, offset);
-  return pwrite_parts(fd, OnePart(buffer, bytes).parts(), offset);
-}
 ssize_t writev(int fd, const iovec* parts, int count) {
   if (count <= 0 || count > IOV_MAX || !any_part_shared(parts, static_cast<std::size_t>(count)))
     return original().writev(fd, parts, count);
@@ -597,9 +566,6 @@ ssize_t pwritev(int fd, const iovec* parts, int count, off_t offset) {
   if (count <= 0 || count > IOV_MAX || !any_part_shared(parts, static_cast<std::size_t>(count)))
     return original().pwritev(fd, parts, count, offset);
   return pwrite_parts(fd, {parts, static_cast<std::size_t>(count)}, offset);
-}
-ssize_t pwritev64(int fd, const iovec* parts, int count, off64_t offset) {
-  return ::pwritev(fd, parts, count, offset);
 }
 ssize_t sendto(int fd, const void* buffer, std::size_t bytes, int flags, const sockaddr* to,
                socklen_t to_bytes) {
@@ -655,32 +621,16 @@ int stat(const char* path, struct stat* status) noexcept {
   const Name name(path);
   return with_value(status, [&](struct stat* to) { return original().stat(name, to); });
 }
-int stat64(const char* path, struct stat64* status) noexcept {
-  const Name name(path);
-  return with_value(status, [&](struct stat64* to) { return original().stat64(name, to); });
-}
 int lstat(const char* path, struct stat* status) noexcept {
   const Name name(path);
   return with_value(status, [&](struct stat* to) { return original().lstat(name, to); });
 }
-int lstat64(const char* path, struct stat64* status) noexcept {
-  const Name name(path);
-  return with_value(status, [&](struct stat64* to) { return original().lstat64(name, to); });
-}
 int fstat(int fd, struct stat* status) noexcept {
   return with_value(status, [&](struct stat* to) { return original().fstat(fd, to); });
-}
-int fstat64(int fd, struct stat64* status) noexcept {
-  return with_value(status, [&](struct stat64* to) { return original().fstat64(fd, to); });
 }
 int fstatat(int directory, const char* path, struct stat* status, int flags) noexcept {
   const Name name(path);
   return with_value(status, [&](struct stat* to) { return original().fstatat(directory, name, to, flags); });
-}
-int fstatat64(int directory, const char* path, struct stat64* status, int flags) noexcept {
-  const Name name(path);
-  return with_value(status,
-                    [&](struct stat64* to) { return original().fstatat64(directory, name, to, flags); });
 }
 int statfs(const char* path, struct statfs* status) noexcept {
   const Name name(path);
@@ -747,13 +697,6 @@ int open(const char* path, int flags, ...) {  // NOLINT: as the C library declar
   va_end(rest);
   return original().open(Name(path), flags, mode);
 }
-int open64(const char* path, int flags, ...) {  // NOLINT
-  std::va_list rest;
-  va_start(rest, flags);
-  const mode_t mode = mode_of(flags, rest);
-  va_end(rest);
-  return original().open64(Name(path), flags, mode);
-}
 int openat(int directory, const char* path, int flags, ...) {  // NOLINT
   std::va_list rest;
   va_start(rest, flags);
@@ -761,30 +704,14 @@ int openat(int directory, const char* path, int flags, ...) {  // NOLINT
   va_end(rest);
   return original().openat(directory, Name(path), flags, mode);
 }
-int openat64(int directory, const char* path, int flags, ...) {  // NOLINT
-  std::va_list rest;
-  va_start(rest, flags);
-  const mode_t mode = mode_of(flags, rest);
-  va_end(rest);
-  return original().openat64(directory, Name(path), flags, mode);
-}
 int creat(const char* path, mode_t mode) {
   return original().creat(Name(path), mode);
-}
-int creat64(const char* path, mode_t mode) {
-  return original().creat64(Name(path), mode);
 }
 std::FILE* fopen(const char* path, const char* mode) {
   return original().fopen(Name(path), Name(mode));
 }
-std::FILE* fopen64(const char* path, const char* mode) {
-  return original().fopen64(Name(path), Name(mode));
-}
 std::FILE* freopen(const char* path, const char* mode, std::FILE* file) {
   return original().freopen(Name(path), Name(mode), file);
-}
-std::FILE* freopen64(const char* path, const char* mode, std::FILE* file) {
-  return original().freopen64(Name(path), Name(mode), file);
 }
 DIR* opendir(const char* path) {
   return original().opendir(Name(path));
@@ -813,9 +740,6 @@ int chdir(const char* path) noexcept {
 int truncate(const char* path, off_t bytes) noexcept {
   return original().truncate(Name(path), bytes);
 }
-int truncate64(const char* path, off64_t bytes) noexcept {
-  return original().truncate64(Name(path), bytes);
-}
 int system(const char* command) {
   if (!is_shared(command)) return original().system(command);
   const auto copy = private_string(command);
@@ -835,10 +759,6 @@ ssize_t __read_chk(int fd, void* buffer, std::size_t bytes, std::size_t room) { 
 ssize_t __pread_chk(int fd, void* buffer, std::size_t bytes, off_t offset, std::size_t room) {  // NOLINT
   return is_shared(buffer) && bytes <= room ? ::pread(fd, buffer, bytes, offset)
                                             : original().__pread_chk(fd, buffer, bytes, offset, room);
-}
-ssize_t __pread64_chk(int fd, void* buffer, std::size_t bytes, off64_t offset, std::size_t room) {  // NOLINT
-  return is_shared(buffer) && bytes <= room ? ::pread64(fd, buffer, bytes, offset)
-                                            : original().__pread64_chk(fd, buffer, bytes, offset, room);
 }
 ssize_t __recv_chk(int fd, void* buffer, std::size_t bytes, std::size_t room, int flags) {  // NOLINT
   return is_shared(buffer) && bytes <= room ? ::recv(fd, buffer, bytes, flags)
@@ -881,14 +801,39 @@ int __poll_chk(pollfd* fds, nfds_t count, int timeout, std::size_t room) {  // N
 int __open_2(const char* path, int flags) {  // NOLINT
   return original().__open_2(Name(path), flags);
 }
-int __open64_2(const char* path, int flags) {  // NOLINT
-  return original().__open64_2(Name(path), flags);
-}
 int __openat_2(int directory, const char* path, int flags) {  // NOLINT
   return original().__openat_2(directory, Name(path), flags);
 }
-int __openat64_2(int directory, const char* path, int flags) {  // NOLINT
-  return original().__openat64_2(directory, Name(path), flags);
+
+// The names of programs that were compiled for large files: offsets and records are the same with and without.
+static_assert(sizeof(off_t) == sizeof(off64_t) && sizeof(struct stat) == sizeof(struct stat64));
+#define BRAID_SAME(name) __attribute__((alias(#name)))
+ssize_t pread64(int fd, void* buffer, std::size_t bytes, off64_t offset) BRAID_SAME(pread);
+ssize_t preadv64(int fd, const iovec* parts, int count, off64_t offset) BRAID_SAME(preadv);
+ssize_t pwrite64(int fd, const void* buffer, std::size_t bytes, off64_t offset) BRAID_SAME(pwrite);
+ssize_t pwritev64(int fd, const iovec* parts, int count, off64_t offset) BRAID_SAME(pwritev);
+int open64(const char* path, int flags, ...) BRAID_SAME(open);                     // NOLINT
+int openat64(int directory, const char* path, int flags, ...) BRAID_SAME(openat);  // NOLINT
+int creat64(const char* path, mode_t mode) BRAID_SAME(creat);
+std::FILE* fopen64(const char* path, const char* mode) BRAID_SAME(fopen);
+std::FILE* freopen64(const char* path, const char* mode, std::FILE* file) BRAID_SAME(freopen);
+int truncate64(const char* path, off64_t bytes) noexcept BRAID_SAME(truncate);
+ssize_t __pread64_chk(int fd, void* buffer, std::size_t bytes, off64_t offset,  // NOLINT
+                      std::size_t room) BRAID_SAME(__pread_chk);
+int __open64_2(const char* path, int flags) BRAID_SAME(__open_2);                     // NOLINT
+int __openat64_2(int directory, const char* path, int flags) BRAID_SAME(__openat_2);  // NOLINT
+#undef BRAID_SAME
+int stat64(const char* path, struct stat64* status) noexcept {
+  return ::stat(path, reinterpret_cast<struct stat*>(status));
+}
+int lstat64(const char* path, struct stat64* status) noexcept {
+  return ::lstat(path, reinterpret_cast<struct stat*>(status));
+}
+int fstat64(int fd, struct stat64* status) noexcept {
+  return ::fstat(fd, reinterpret_cast<struct stat*>(status));
+}
+int fstatat64(int directory, const char* path, struct stat64* status, int flags) noexcept {
+  return ::fstatat(directory, path, reinterpret_cast<struct stat*>(status), flags);
 }
 
 }  // extern "C"
