@@ -347,6 +347,34 @@ TEST(SystemCalls, ResultsAreWrittenAndNamesAreRead) {
   });
 }
 
+// A program that was compiled with _FILE_OFFSET_BITS=64 calls these.
+TEST(SystemCalls, NamesForLargeFilesWork) {
+  const std::string file = "/tmp/braid-system-calls-large-" + std::to_string(::getpid());
+  expect_works([&](Node& node, Absent& absent, auto&& check) {
+    char* const shared = absent.fresh(node, '\0');
+    constexpr std::size_t kPage = 4096, kResult = 10 * kPage;
+    if (node.cluster() == 1) {
+      std::copy(file.begin(), file.end(), shared);
+      std::strcpy(shared + kPage, "w+");
+      std::strcpy(shared + 2 * kPage, "bytes");
+    }
+    node.barrier();
+    if (node.cluster() == 0) {
+      std::FILE* const made = ::fopen64(shared, shared + kPage);
+      check(made != nullptr && std::fclose(made) == 0);
+      const int fd = ::open64(shared, O_RDWR);
+      check(fd >= 0 && ::pwrite64(fd, shared + 2 * kPage, 5, 3) == 5);
+      check(::pread64(fd, shared + kResult, 6, 2) == 6 && std::memcmp(shared + kResult, "\0bytes", 6) == 0);
+      check(::fstat64(fd, absent.at<struct stat64>(20 * kPage)) == 0);
+      check(absent.at<struct stat64>(20 * kPage)->st_size == 8);
+      check(::close(fd) == 0 && ::truncate64(shared, 1) == 0);
+      check(::stat64(shared, absent.at<struct stat64>(21 * kPage)) == 0);
+      check(absent.at<struct stat64>(21 * kPage)->st_size == 1);
+      check(::unlink(shared) == 0);
+    }
+  });
+}
+
 TEST(SystemCalls, ProgramsWithFortifiedCallsWork) {
   expect_works([&](Node& node, Absent& absent, auto&& check) {
     char* const shared = absent.fresh(node);
