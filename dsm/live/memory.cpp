@@ -82,6 +82,28 @@ const char* to_string(Protection protection) {
   return "?";
 }
 
+namespace {
+
+Error heap_mapping_failed(std::size_t bytes, int error_number) {
+  return error("cannot map the shared heap of {} MiB: {}; a smaller {} may fit", bytes >> 20,
+               cause_and_cure(error_number), variable::kHeapMib);
+}
+
+}  // namespace
+
+Result<std::byte*> map_heap_addresses(std::size_t bytes, int protection, int flags, int file) {
+  void* const wanted = application_address(PageId(0));
+  void* const view = ::mmap(wanted, bytes, protection, flags | MAP_FIXED_NOREPLACE, file, 0);
+  if (view == wanted) return static_cast<std::byte*>(view);
+  if (view == MAP_FAILED && errno != EEXIST) return heap_mapping_failed(bytes, errno);
+  // A kernel before 4.17 treats the address as a hint.
+  if (view != MAP_FAILED) ::munmap(view, bytes);
+  return error(
+      "the shared heap's address {:#x} is taken in this process: braid::dsm::init() may have been "
+      "called twice, or a library maps memory there (see /proc/self/maps)",
+      kHeapAddress);
+}
+
 Result<Memory> Memory::make(std::uint32_t pages, Protection protection) {
   CHECK_GT(pages, 0u);
   const std::size_t bytes = std::size_t{pages} * kPageBytes;
@@ -94,31 +116,19 @@ Result<Memory> Memory::make(std::uint32_t pages, Protection protection) {
   if (alias == MAP_FAILED) {
     const int error_number = errno;
     ::close(fd);
-    return error("cannot map the shared heap of {} MiB: {}; a smaller {} may fit", bytes >> 20,
-                 cause_and_cure(error_number), variable::kHeapMib);
+    return heap_mapping_failed(bytes, error_number);
   }
-  void* const wanted = reinterpret_cast<void*>(kHeapAddress);  // NOLINT
   const int view_protection = protection == Protection::kMprotect ? PROT_NONE : PROT_READ | PROT_WRITE;
-  void* const view = ::mmap(wanted, bytes, view_protection, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0);
-  const int error_number = errno;
+  const Result<std::byte*> view = map_heap_addresses(bytes, view_protection, MAP_SHARED, fd);
   ::close(fd);
-  if (view != wanted) {
-    // A kernel before 4.17 treats the address as a hint.
-    if (view != MAP_FAILED) ::munmap(view, bytes);
+  if (!view) {
     ::munmap(alias, bytes);
-    if (view == MAP_FAILED && error_number != EEXIST) {
-      return error("cannot map the shared heap of {} MiB at {:#x}: {}; a smaller {} may fit", bytes >> 20,
-                   kHeapAddress, cause_and_cure(error_number), variable::kHeapMib);
-    }
-    return error(
-        "the shared heap's address {:#x} is taken in this process: braid::dsm::init() may have been "
-        "called twice, or a library maps memory there (see /proc/self/maps)",
-        kHeapAddress);
+    return view.error();
   }
   Memory memory(static_cast<std::byte*>(alias), pages);
   // Not inherited by children of fork(), which are not part of the page protocol: a child's writes would be
   // this cluster's, unnoticed, and it could read pages without contents (userfaultfd does not follow it).
-  for (void* const mapping : {view, alias}) {
+  for (void* const mapping : {static_cast<void*>(*view), alias}) {
     if (::madvise(mapping, bytes, MADV_DONTFORK) != 0)
       return error("cannot keep the shared heap from children of fork(): {}", std::strerror(errno));
   }

@@ -14,6 +14,7 @@
 // A child of fork() has neither view: its access is a SIGSEGV at an address without a mapping.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/result.h"
@@ -25,6 +26,10 @@ namespace braid::dsm {
 
 enum class Protection : std::uint8_t { kMprotect, kUserfaultfd };
 const char* to_string(Protection protection);
+
+// Maps the addresses of the shared heap, of which only these are taken: `file` is a descriptor or -1, `protection` and
+// `flags` are mmap()'s. An error names what has the addresses, or the cause and the setting to lower.
+Result<std::byte*> map_heap_addresses(std::size_t bytes, int protection, int flags, int file);
 
 class Memory final : public PageMemory {
  public:

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/system_error.h"
 #include "dsm/live/environment.h"
 #include "dsm/once/messages.h"
 #include "dsm/program/failure.h"
@@ -91,7 +92,7 @@ void take_place(const Origin& origin, Place& place) {
     if (identity(fd) == original_streams[at]) ::dup2(place.with.fds[at], fd);
     ::close(place.with.fds[at]);
   }
-  // What cluster 0 has read ahead is cluster 0's.
+  // Input that cluster 0 has read ahead is cluster 0's.
   ::__fpurge(stdin);
 }
 
@@ -111,9 +112,9 @@ void await_permission(const Origin& origin, int permission) {
 // number; 0 in the clone. From then on the clone is in `group`: `braid run` kills the group of cluster 0 with its end.
 pid_t clone_for_warden(pid_t group) {
   int report[2];
-  if (::pipe(report) != 0) fail("cannot make a pipe: error {}", errno);
+  if (::pipe(report) != 0) fail("cannot make a pipe: {}", cause_and_cure(errno).c_str());
   const pid_t between = ::fork();
-  if (between < 0) fail("cannot clone the program for another cluster: error {}", errno);
+  if (between < 0) fail("cannot clone the program for another cluster: {}", cause_and_cure(errno).c_str());
   if (between == 0) {
     ::close(report[0]);
     if (::fork() != 0) ::_exit(0);
@@ -152,7 +153,7 @@ unsigned clone_program(const Origin& origin) {
   (void)::fflush(nullptr);
   // No clone continues before all are known to the warden.
   int permission[2];
-  if (::pipe(permission) != 0) fail("cannot make a pipe: error {}", errno);
+  if (::pipe(permission) != 0) fail("cannot make a pipe: {}", cause_and_cure(errno).c_str());
   for (Place& place : places) {
     const pid_t clone = clone_for_warden(place.message.group);
     if (clone == 0) {
@@ -168,7 +169,7 @@ unsigned clone_program(const Origin& origin) {
     place.with.close_all();
   }
   for (std::size_t i = 0; i < places.size(); ++i) {
-    if (::write(permission[1], "", 1) != 1) fail("cannot write to a pipe: error {}", errno);
+    if (::write(permission[1], "", 1) != 1) fail("cannot write to a pipe: {}", cause_and_cure(errno).c_str());
   }
   ::close(permission[0]);
   ::close(permission[1]);

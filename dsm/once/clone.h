@@ -5,7 +5,7 @@
 
 namespace braid::dsm::once {
 
-// What cluster 0's program remembers from before main().
+// Facts from before main() that cluster 0's program remembers.
 struct Origin {
   int socket = -1;  // to the warden; -1: the program was not started so
   pid_t warden = 0;

@@ -7,8 +7,10 @@
 #include <span>
 
 #include "base/check.h"
+#include "base/system_error.h"
 #include "dsm/api.h"
 #include "dsm/live/environment.h"
+#include "dsm/live/memory.h"
 #include "dsm/program/failure.h"
 #include "dsm/program/heap.h"
 #include "dsm/program/host.h"
@@ -27,13 +29,10 @@ void EarlyHeap::open() {
   const Result<Environment> environment = Environment::read();
   if (!environment) fail_with_text(environment.error().text.data(), environment.error().text.size());
   heap_bytes_ = std::size_t{environment->heap_mib} << 20;
-  void* const wanted = application_address(PageId(0));
-  void* const memory = ::mmap(wanted, heap_bytes_, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-  if (memory != wanted)
-    fail("cannot map the shared heap of {} MiB at {:#x}: error {}; a smaller {} may fit", heap_bytes_ >> 20,
-         kHeapAddress, errno, variable::kHeapMib);
-  memory_ = static_cast<std::byte*>(memory);
+  const Result<std::byte*> memory = map_heap_addresses(heap_bytes_, PROT_READ | PROT_WRITE,
+                                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+  if (!memory) fail_with_text(memory.error().text.data(), memory.error().text.size());
+  memory_ = *memory;
 }
 
 void* EarlyHeap::allocate(std::size_t bytes) {
@@ -55,7 +54,7 @@ void EarlyHeap::close() {
   if (kept > 0) {
     void* const room = ::mmap(nullptr, kept, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room == MAP_FAILED || ::mremap(from, kept, kept, MREMAP_MAYMOVE | MREMAP_FIXED, room) != room)
-      fail("cannot move {} bytes of shared memory: error {}", kept, errno);
+      fail("cannot move {} bytes of shared memory: {}", kept, cause_and_cure(errno).c_str());
     memory_ = static_cast<std::byte*>(room);
   }
   if (kept < heap_bytes_) ::munmap(from + kept, heap_bytes_ - kept);

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "base/process_start.h"
+#include "base/system_error.h"
 #include "dsm/braid_dsm.h"
 #include "dsm/live/environment.h"
 #include "dsm/once/clone.h"
@@ -35,14 +36,15 @@ void begin_cluster_0(const std::string& run, unsigned clusters, int timeout_ms) 
   int to_warden[2], to_program[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, to_warden) != 0 ||
       ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, to_program) != 0)
-    fail("cannot make a socket: error {}", errno);
+    fail("cannot make a socket: {}", cause_and_cure(errno).c_str());
   const int listener = listen_for_stand_ins(run.c_str());
-  if (listener < 0) fail("cannot listen for the processes of the other clusters: error {}", -listener);
+  if (listener < 0)
+    fail("cannot listen for the processes of the other clusters: {}", cause_and_cure(-listener).c_str());
   sigset_t all, before;
   sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, &before);
   const pid_t warden = ::fork();
-  if (warden < 0) fail("cannot start a process: error {}", errno);
+  if (warden < 0) fail("cannot start a process: {}", cause_and_cure(errno).c_str());
   if (warden > 0) {
     for (const int fd : {to_warden[1], to_program[0], to_program[1], listener}) ::close(fd);
     stand_in_at(to_warden[0]);
@@ -51,7 +53,7 @@ void begin_cluster_0(const std::string& run, unsigned clusters, int timeout_ms) 
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   const pid_t watching = ::getpid();
   const pid_t program = ::fork();
-  if (program < 0) fail("cannot start a process: error {}", errno);
+  if (program < 0) fail("cannot start a process: {}", cause_and_cure(errno).c_str());
   if (program > 0) {
     ::setpgid(0, 0);  // `braid run` ends a cluster's group with its stand-in
     ::close(to_program[1]);

@@ -18,7 +18,7 @@
 //      |                     |
 //   program 0  - clone -  program 1
 //
-// Whoever dies takes along what depends on it: programs die with the warden (the kernel's death signal), the warden
+// A process that dies takes along what depends on it: programs die with the warden (the kernel's death signal), the warden
 // ends a program whose stand-in's socket closes, and stand-ins end when the warden's socket closes.
 //
 // A program that was started without `braid run`, or on one cluster, has no such processes.

@@ -33,7 +33,7 @@ struct Message {
   std::array<char, kTextBytes> text{};
 };
 
-// What came with a message; whoever takes them closes them.
+// The descriptors that came with a message; the receiver closes them.
 struct Descriptors {
   std::array<int, Message::kMaxDescriptors> fds{-1, -1, -1, -1, -1};
   void close_all();

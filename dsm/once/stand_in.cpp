@@ -17,6 +17,7 @@
 #include <cerrno>
 
 #include "base/clock.h"
+#include "base/system_error.h"
 #include "base/time.h"
 #include "dsm/live/environment.h"
 #include "dsm/once/messages.h"
@@ -127,14 +128,12 @@ void fill_place(std::uint32_t cluster, Message* place, Descriptors* with) {
 
 // The warden listens from the start of cluster 0's process, which may still be to come.
 int connect_to_warden(const char* run, int timeout_ms) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const socklen_t length =
-      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path)) + rendezvous(run, address.sun_path);
+  sockaddr_un address;
+  const socklen_t length = rendezvous(run, &address);
   const Instant deadline = monotonic_now() + Duration::ms(timeout_ms);
   for (;;) {
     const int socket = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (socket < 0) fail("cannot make a socket: error {}", errno);
+    if (socket < 0) fail("cannot make a socket: {}", cause_and_cure(errno).c_str());
     if (::connect(socket, reinterpret_cast<sockaddr*>(&address), length) == 0) return socket;
     ::close(socket);
     if (monotonic_now() > deadline)
@@ -147,10 +146,12 @@ int connect_to_warden(const char* run, int timeout_ms) {
 
 }  // namespace
 
-unsigned rendezvous(const char* run, char (&address)[108]) {
-  address[0] = '\0';
-  (void)::snprintf(address + 1, sizeof address - 1, "%s-once", run);
-  return 1 + static_cast<unsigned>(::strlen(address + 1));
+socklen_t rendezvous(const char* run, sockaddr_un* address) {
+  *address = {};
+  address->sun_family = AF_UNIX;
+  char* const name = address->sun_path + 1;
+  (void)::snprintf(name, sizeof address->sun_path - 1, "%s-once", run);
+  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + ::strlen(name));
 }
 
 void stand_in(const char* run, std::uint32_t cluster, int timeout_ms) {

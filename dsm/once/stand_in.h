@@ -1,12 +1,15 @@
 // The process that `braid run` has started for a cluster whose program runs in another process (main_once.h).
 #pragma once
 
+#include <sys/socket.h>
+#include <sys/un.h>
+
 #include <cstdint>
 
 namespace braid::dsm::once {
 
-// Where the warden of a run listens: an abstract socket address that begins with a zero. Returns its length.
-unsigned rendezvous(const char* run, char (&address)[108]);
+// The abstract address at which the warden of a run listens. Returns its length.
+socklen_t rendezvous(const char* run, sockaddr_un* address);
 
 // Hands this process's place over: waits for the warden at most `timeout_ms`, then for the end of the cluster's
 // program, and ends as it does. SIGQUIT is passed on to the program, if that handles it.

@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -21,14 +20,13 @@
 #include "dsm/live/environment.h"
 #include "dsm/once/messages.h"
 #include "dsm/once/stand_in.h"
+#include "dsm/program/failure.h"
 
 namespace braid::dsm::once {
 
 int listen_for_stand_ins(const char* run) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const socklen_t length =
-      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path)) + rendezvous(run, address.sun_path);
+  sockaddr_un address;
+  const socklen_t length = rendezvous(run, &address);
   const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (fd < 0) return -errno;
   if (::bind(fd, reinterpret_cast<sockaddr*>(&address), length) == 0 && ::listen(fd, kMaxClusters) == 0)
@@ -167,11 +165,10 @@ class Warden {
 
   void give_places() {
     for (unsigned k = 1; k < plan_.clusters; ++k) {
-      if (places_[k].come && places_[k].stand_in < 0) return refuse("the process of cluster %u has gone", k);
+      if (places_[k].come && places_[k].stand_in < 0) return refuse("the process of cluster {} has gone", k);
       if (!places_[k].come && monotonic_now() > deadline_)
-        return refuse(
-            "the process of cluster %u was not there in time: a larger BRAID_CONNECT_TIMEOUT_MS gives it more",
-            k);
+        return refuse("the process of cluster {} was not there within {} ms: a larger {} gives it more time",
+                      k, plan_.timeout_ms, variable::kConnectTimeoutMs);
     }
     if (!all_came()) return;
     wanted_ = false;
@@ -182,12 +179,15 @@ class Warden {
     }
   }
 
-  void refuse(const char* format, unsigned cluster) {
+  template <class... Args>
+  void refuse(fmt::format_string<Args...> format, const Args&... args) {
     wanted_ = false;
     Message failure;
     failure.kind = Kind::kFailure;
-    failure.text_bytes = 1 + static_cast<std::uint32_t>(::snprintf(failure.text.data(), failure.text.size(),
-                                                                   format, cluster));  // NOLINT
+    const std::size_t length =
+        format_within(failure.text.data(), failure.text.size() - 1, format, fmt::make_format_args(args...));
+    failure.text[length] = '\0';
+    failure.text_bytes = static_cast<std::uint32_t>(length + 1);
     (void)send(main_, failure);
   }
 
