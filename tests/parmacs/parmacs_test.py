@@ -43,8 +43,8 @@ class Parmacs(unittest.TestCase):
     def test_commands_without_m4(self):
         wrong = self.build("--simulated", "a.C.in", expect=64)
         self.assertIn("main() runs once in such programs, and in simulation it runs in every cluster", wrong.stderr)
-        self.assertIn("usage: braid parmacs", self.build(expect=64).stderr)
-        self.assertIn("usage: braid parmacs", self.build("--help").stdout)
+        self.assertIn("there is no source file", self.build(expect=64).stderr)
+        self.assertIn("braid parmacs FILE.C.in", self.build("--help").stdout)
         self.assertTrue(pathlib.Path(self.build("--m4-file").stdout.strip()).is_file())
         shell = {**os.environ, "PATH": str(self.folder)}
         for tool in ("sh", "dirname", "basename", "cat"):
