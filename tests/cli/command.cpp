@@ -30,12 +30,6 @@ std::string file_text(const std::string& path) {
   return text.str();
 }
 
-unsigned count(const std::string& text, const std::string& part) {
-  unsigned n = 0;
-  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++n;
-  return n;
-}
-
 // `person` is the user's end of a terminal, `process` the end that the process has.
 bool open_terminal(int& person, int& process) {
   person = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -48,6 +42,12 @@ bool open_terminal(int& person, int& process) {
 }
 
 }  // namespace
+
+unsigned count(const std::string& text, const std::string& part) {
+  unsigned n = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++n;
+  return n;
+}
 
 Command::Command(const std::vector<std::string>& arguments, const Variables& variables,
                  const std::string& input, Input kind, Errors errors)

@@ -67,6 +67,9 @@ class Command {
 Finished run(const std::vector<std::string>& arguments, const Command::Variables& variables = {},
              const std::string& input = "");
 
+// How often a text has a part; occurrences do not overlap.
+unsigned count(const std::string& text, const std::string& part);
+
 // The names in a folder.
 std::set<std::string> names_in(const std::string& folder);
 

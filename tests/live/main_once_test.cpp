@@ -16,6 +16,7 @@ namespace braid {
 namespace {
 
 using cli::testing::Command;
+using cli::testing::count;
 using cli::testing::Finished;
 using cli::testing::TemporaryFile;
 using ::testing::ContainsRegex;
@@ -35,12 +36,6 @@ Words words(unsigned clusters, const Words& program, const Words& options = {}) 
 
 Finished run(unsigned clusters, const Words& program, const std::string& input = "") {
   return cli::testing::run(words(clusters, program), {}, input);
-}
-
-unsigned count(const std::string& text, const std::string& part) {
-  unsigned n = 0;
-  for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) ++n;
-  return n;
 }
 
 TEST(MainOnce, RunsInCluster0AndEveryClusterHasACopyOfWhatItDid) {
