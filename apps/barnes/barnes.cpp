@@ -109,7 +109,7 @@ Cube build_tree(const Space& space, std::span<const std::uint32_t> mine, Builder
   for (const std::uint32_t body : mine) builder.insert(body);
   others.barrier();
 
-  // Whoever created the root of a subtree has most of its bodies.
+  // The node that created the root of a subtree has most of its bodies.
   const unsigned subtrees = braid::apps::barnes::level_of_subtrees(root);
   const auto summarise = [&](Link cell, unsigned levels) {
     braid::apps::barnes::summarise(space.tree, space.bodies, space.motions, cell, levels);
@@ -209,7 +209,7 @@ double error_of_accelerations(const Problem& problem, const Space& result) {
   return norm > 0 ? std::sqrt(error / norm) : std::sqrt(error);
 }
 
-// What a cell that counts as one body lacks is about (width / distance)^2 of its force, less than opening^2. Each cell errs in a
+// The error of a cell that counts as one body is about (width / distance)^2 of its force, less than opening^2. Each cell errs in a
 // direction of its own, so more bodies have a smaller error. Of 60 spheres of each of ten sizes from 3 to 2048 bodies none
 // had more than two fifths of this, one of 20000 a fifth. Places, which are computed back, are off by some roundings.
 double tolerance(const Problem& problem) {
@@ -247,7 +247,7 @@ int main(int argc, char** argv) {
   const System start = braid::apps::barnes::plummer_sphere(problem.bodies, seed);
   const std::size_t capacity = Tree::capacity_for(
       problem.bodies, std::size_t{braid::dsm::clusters()} * braid::dsm::nodes_per_cluster());
-  // Whoever takes cells first has their page.
+  // The node that takes cells first has their page.
   const auto first_touch = braid::dsm::Placement::first_touch();
   const Space space{braid::dsm::allocate<Body>(problem.bodies),
                     braid::dsm::allocate<Motion>(problem.bodies),

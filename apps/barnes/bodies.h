@@ -14,7 +14,7 @@ namespace braid::apps::barnes {
 
 using Vector = std::array<double, 3>;
 
-// What others need to know of a body, ...
+// The part of a body that all nodes read, ...
 struct Body {
   Vector place;
   double mass;

@@ -20,7 +20,7 @@ class Sum {
   void add(const Sum& other) { grid_points_ += other.grid_points_; }
   void subtract(const Sum& other) { grid_points_ -= other.grid_points_; }
   double value() const { return static_cast<double>(grid_points()) / kPointsPerUnit; }
-  // What value() is made of, for a reduction.
+  // The exact number of grid points, which a reduction can add.
   std::int64_t grid_points() const { return static_cast<std::int64_t>(grid_points_); }
   static Sum of_grid_points(std::int64_t points) {
     Sum sum;

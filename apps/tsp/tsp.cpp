@@ -172,7 +172,7 @@ void work_under_lock(Node& node, const Map& map, unsigned depth, Search& search,
   }
 }
 
-// What kQueueWord has: the best length in the high half, the number of beginnings taken in the low half.
+// The contents of kQueueWord: the best length in the high half, the number of beginnings taken in the low half.
 struct QueueWord {
   int best_length;
   std::uint32_t taken;

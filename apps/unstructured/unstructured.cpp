@@ -97,7 +97,7 @@ void fill_nodes(const Mesh& mesh, Range nodes, const Fields& fields) {
   }
 }
 
-// What one compute node has found for mesh nodes and not added to the sums yet.
+// Contributions of one compute node to mesh nodes that it has not added to the sums yet.
 template <class Found>
 class Accumulator {
  public:
@@ -206,7 +206,7 @@ void set_gradients(const Fields& fields, Range nodes) {
   }
 }
 
-// What flows from b to a is added to a and taken from b, so that nothing is lost.
+// The flow from b to a is added to a and taken from b, so that nothing is lost.
 void find_fluxes(const Fields& fields, Range edges, Accumulator<FluxSum>& found) {
   for (const std::size_t e : edges) {
     const Edge& edge = fields.edge[e];

@@ -98,7 +98,7 @@ class Engine {
   // As far as this cluster knows: a home elsewhere may have moved.
   ClusterId home(PageId page) const;
   std::uint32_t free_pages() const;  // that no allocation has taken
-  // What compute nodes of this cluster may do with the page now.
+  // The access that compute nodes of this cluster have to the page now.
   Access access(PageId page) const;
   // Text for the user that tells why compute node `node` of this cluster waits, as far as this cluster knows:
   // "waits for lock 5, which compute node 3 has"; empty if it does not wait. `node` counts in the cluster,

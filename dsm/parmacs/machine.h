@@ -1,4 +1,4 @@
-// What the parts of the PARMACS runtime share: the machine, and the numbers of its objects.
+// Shared by the parts of the PARMACS runtime: the machine, and the numbers of its objects.
 //
 //   processes.cpp   CREATE, WAIT_FOR_END; starts the machine, and leaves it
 //   objects.cpp     numbers; locks, pauses, semaphores, conditions

@@ -39,7 +39,7 @@
 
 #include "dsm/program/heap.h"
 
-// What a program calls that was compiled with _FORTIFY_SOURCE: `room` is the size that the compiler knows.
+// Calls of programs that were compiled with _FORTIFY_SOURCE: `room` is the size that the compiler knows.
 extern "C" {
 ssize_t __read_chk(int fd, void* buffer, std::size_t bytes, std::size_t room);
 ssize_t __pread_chk(int fd, void* buffer, std::size_t bytes, off_t offset, std::size_t room);
@@ -433,7 +433,7 @@ class Header {
 
   bool is_there() const { return control_.is_there(); }
   msghdr* get() { return &header_; }
-  // What a receiving call has written, except for the parts.
+  // Copies all that a receiving call has written, except for the parts.
   void copy_results_to(msghdr& theirs) {
     if (theirs.msg_name != nullptr)
       std::memcpy(theirs.msg_name, &name_, std::min(name_bytes_, header_.msg_namelen));

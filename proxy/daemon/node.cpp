@@ -238,7 +238,7 @@ void Node::send_datagram(ClientId id, const ClientService::SendDatagram& request
   clients_.answer(id, control::Kind::kOk, request.serial);
 }
 
-// What arrived waits for its client, or goes back the way it came (PS-5).
+// An arrived datagram waits for its client, or goes back the way it came (PS-5).
 int Node::run_datagrams() {
   int work = 0;
   for (unsigned p = 0; p < proxies(); ++p) {

@@ -17,7 +17,7 @@
 
 namespace braid::proxy {
 
-// What a proxy does with the datagrams of one protocol. Each proxy has an object of its own, which its thread alone
+// A proxy's handling of the datagrams of one protocol. Each proxy has an object of its own, which its thread alone
 // calls: no locks, no blocking, and what objects of several proxies share is the protocol's care.
 class DatagramProtocol {
  public:

@@ -78,7 +78,7 @@ template <bool kCopy>
 constexpr ChecksumRuns kNarrow{"sse4.2", &vector_run<false>, &vector_run<true>};
 constexpr ChecksumRuns kWide{"avx2", &wide_vector_run<false>, &wide_vector_run<true>};
 
-// What runs until wide_chosen, and after it if the processor has no more.
+// Runs until wide_chosen is set, and after it if the processor has no wider registers.
 ChecksumRuns used = kNarrow;
 [[maybe_unused]] const bool wide_chosen = [] {
   const bool wide = __builtin_cpu_supports("avx2");

@@ -15,7 +15,7 @@ Result<std::vector<std::uint64_t>> counter_by_proxy(const std::string& service, 
 
 Subcommand counters_command();
 
-// What all proxies of that node have counted for each protocol.
+// The sums over all proxies of that node, for each protocol.
 struct ProtocolTotals {
   std::string protocol;
   std::uint64_t sent = 0;
