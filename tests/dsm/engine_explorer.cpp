@@ -16,6 +16,8 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <csetjmp>
 #include <csignal>
 #include <cstdlib>
@@ -74,16 +76,60 @@ class ArenaWorld {
     g_arena_open = true;
     world_ = new EngineWorld(bounds);
     g_arena_open = false;
+    divide_blocks();
   }
   EngineWorld& operator*() const { return *world_; }
   EngineWorld* operator->() const { return world_; }
 
-  using Copy = std::vector<std::byte>;
-  void save(Copy& copy) const { copy.assign(g_arena, g_arena + g_arena_used); }
-  void restore(const Copy& copy) const { std::memcpy(g_arena, copy.data(), copy.size()); }
+  // Most of a world is zero: of every page the programs use a few bytes. A block that has been zero since the beginning
+  // is zero in every copy, so it is not copied; it is compared with zero before the world is left.
+  class Copy {
+    friend class ArenaWorld;
+    std::vector<std::byte> bytes_;
+  };
+  void save(Copy& copy) {
+    find_used_blocks();
+    copy.bytes_.resize(g_arena_used);
+    for (const Run& run : used_) std::memcpy(&copy.bytes_[run.first], g_arena + run.first, run.bytes);
+  }
+  void restore(const Copy& copy) {
+    find_used_blocks();
+    for (const Run& run : used_) std::memcpy(g_arena + run.first, &copy.bytes_[run.first], run.bytes);
+  }
 
  private:
-  EngineWorld* world_;  // never destroyed: the next world takes the whole arena
+  struct Run {
+    std::size_t first, bytes;
+  };
+  static constexpr std::size_t kBlockBytes = 256, kMaxRunBytes = 4096;
+
+  // Moves the blocks that are no longer zero to the used ones.
+  void find_used_blocks() {
+    static constexpr std::array<std::byte, kMaxRunBytes> kZeros{};
+    for (const Run& run : zero_)
+      if (std::memcmp(g_arena + run.first, kZeros.data(), run.bytes) != 0) return divide_blocks();
+  }
+  void divide_blocks() {
+    is_used_.resize((g_arena_used + kBlockBytes - 1) / kBlockBytes);
+    used_.clear();
+    zero_.clear();
+    for (std::size_t i = 0; i < is_used_.size(); ++i) {
+      const Run block{i * kBlockBytes, std::min(kBlockBytes, g_arena_used - i * kBlockBytes)};
+      const std::byte* const bytes = g_arena + block.first;
+      is_used_[i] = is_used_[i] ||
+                    std::any_of(bytes, bytes + block.bytes, [](std::byte b) { return b != std::byte{}; });
+      std::vector<Run>& runs = is_used_[i] ? used_ : zero_;
+      if (runs.empty() || runs.back().first + runs.back().bytes != block.first ||
+          runs.back().bytes == kMaxRunBytes)
+        runs.push_back(block);
+      else
+        runs.back().bytes += block.bytes;
+    }
+  }
+
+  EngineWorld* world_;         // never destroyed: the next world takes the whole arena
+  std::vector<bool> is_used_;  // by block
+  std::vector<Run> used_, zero_;
 };
 
 // A failed CHECK is a finding like any other. The memory that it leaks is in the arena.

@@ -71,14 +71,10 @@ class Digest final : public StateSink {
   }
   // Nearly all bytes of a page are zero.
   void bytes(ByteView bytes) override {
-    for (std::size_t i = 0; i < bytes.size(); i += 64) {
-      std::array<std::uint64_t, 8> words{};
-      std::memcpy(words.data(), &bytes[i], std::min<std::size_t>(64, bytes.size() - i));
-      std::uint64_t any = 0;
-      for (const std::uint64_t w : words) any |= w;
-      if (any == 0) continue;
-      for (std::size_t k = 0; k < 8; ++k)
-        if (words[k] != 0) values(i + k, words[k]);
+    static constexpr std::array<std::byte, 1024> kZeros{};
+    for (std::size_t i = 0; i < bytes.size(); i += kZeros.size()) {
+      const ByteView part = bytes.subspan(i, std::min(kZeros.size(), bytes.size() - i));
+      if (std::memcmp(part.data(), kZeros.data(), part.size()) != 0) nonzero_words(i, part);
     }
     value(bytes.size());
   }
@@ -89,6 +85,17 @@ class Digest final : public StateSink {
     bool known = false;
     std::uint32_t version = 0;
   };
+  void nonzero_words(std::size_t first, ByteView bytes) {
+    for (std::size_t i = 0; i < bytes.size(); i += 64) {
+      std::array<std::uint64_t, 8> words{};
+      std::memcpy(words.data(), &bytes[i], std::min<std::size_t>(64, bytes.size() - i));
+      std::uint64_t any = 0;
+      for (const std::uint64_t w : words) any |= w;
+      if (any == 0) continue;
+      for (std::size_t k = 0; k < 8; ++k)
+        if (words[k] != 0) values(first + i + k, words[k]);
+    }
+  }
   std::uint64_t hash_ = 0;
   std::array<Base, kMaxPages> bases_{};
 };
