@@ -1,6 +1,10 @@
 # braid_mutant_program(name SOURCES... LIBRARIES braid-libraries... [DEPENDS targets...]): a program with its sources and
-# those of the libraries compiled once more, with mutants that can be switched on (base/mutant.h). The libraries are
-# shared by all such programs.
+# those of LIBRARIES compiled once more, with mutants that can be switched on (base/mutant.h). The libraries are shared by
+# all such programs.
+#
+# LIBRARIES are those with a file that reads base/mutant.h, itself or through a header. All others are among DEPENDS, as
+# every program has them. If one is missing in LIBRARIES its mutants are never active, and the program finds that they
+# are not caught. The copies are linked as a whole and first, so that nothing of the originals is, which others depend on.
 #
 # Its checkers notice the same faults under a sanitizer. There it is built only when it is named, and the caller adds no
 # test.
@@ -16,12 +20,14 @@ function(braid_mutant_program name)
       target_compile_definitions(${library}_mutants PRIVATE BRAID_MUTANTS)
       target_link_libraries(${library}_mutants PRIVATE
         braid_options fmt::fmt Boost::headers nlohmann_json::nlohmann_json Threads::Threads)
+      braid_reuse_precompiled(${library}_mutants braid_precompiled)
     endif()
     list(APPEND mutants ${library}_mutants)
   endforeach()
   add_executable(${name} ${arg_UNPARSED_ARGUMENTS})
   target_compile_definitions(${name} PRIVATE BRAID_MUTANTS)
-  target_link_libraries(${name} PRIVATE braid_options ${arg_DEPENDS} -Wl,--start-group ${mutants} -Wl,--end-group)
+  target_link_libraries(${name} PRIVATE braid_options
+    -Wl,--whole-archive ${mutants} -Wl,--no-whole-archive ${arg_DEPENDS})
   if(BRAID_SANITIZE)
     set_property(TARGET ${name} PROPERTY EXCLUDE_FROM_ALL TRUE)
   endif()
