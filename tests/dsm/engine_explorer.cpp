@@ -483,6 +483,7 @@ bool prove(const std::string& only) {
         .fairness = true,
         .invariants = false}},
       {{.operations = 2, .migrate_after = 1, .invariants = false}},
+      {{.clusters = 3, .operations = 1, .invariants = false}},
       {{.clusters = 3, .operations = 2, .window = 1, .migrate_after = 1, .invariants = false}},
   };
   bool all = true;
