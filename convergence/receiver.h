@@ -58,6 +58,16 @@ class Receiver {
     return view(index(position), bytes);
   }
 
+  // The message that was handed over last is consumed, and the next one taken as by take_next_in_line(); otherwise
+  // nothing happens, and next() does both.
+  std::optional<ByteView> pass_to_next_in_line(Position position, std::uint32_t bytes) {
+    const Position following = consumed_ + 1;
+    if (!handed_next_in_line_ || position != following || bytes > kGranuleBytes || !is_unknown(position))
+      return std::nullopt;
+    consumed_ = following;
+    return view(index(position), bytes);
+  }
+
   // The next message that may be handed over (CV-4 in order, CV-5 as soon as complete). The view stays valid
   // until the following call of next().
   std::optional<ByteView> next() {
@@ -110,7 +120,10 @@ class Receiver {
   bool all_taken() const { return handed_granules_ == 0 && !handed_next_in_line_ && ready_ == Ready::kNone; }
   // It takes the one granule at consumed_, of which nothing is known.
   bool is_next_in_line(Position position, std::uint32_t bytes) const {
-    if (position != consumed_ || bytes > kGranuleBytes) return false;
+    return position == consumed_ && bytes <= kGranuleBytes && is_unknown(position);
+  }
+  // No part of any message has come to this granule.
+  bool is_unknown(Position position) const {
     const Unit& unit = units_[index(position)];
     return unit.state == State::kMissing && unit.message_left == 0;
   }

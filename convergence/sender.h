@@ -8,6 +8,7 @@
 // Pure; owned by the sending thread.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -28,9 +29,13 @@ class Sender {
 
   // Both ends begin at `start`.
   explicit Sender(std::uint32_t window_bytes, Position start = Position())
-      : window_(window_bytes / kGranuleBytes), next_(start), credit_(start) {
+      : window_(window_bytes / kGranuleBytes),
+        max_piece_bytes_(convergence::max_piece_bytes(window_ * kGranuleBytes)),
+        next_(start),
+        credit_(start) {
     CHECK_GE(window_bytes, kMinWindowBytes);
     CHECK_EQ(window_ & (window_ - 1), 0u);
+    measure_room();
   }
 
   // The place of the next piece, or nothing while the receiver has not freed enough (CV-2). bytes <=
@@ -44,21 +49,27 @@ class Sender {
     return Place{next_ + skip, static_cast<std::uint16_t>(skip)};
   }
   // place(bytes) is next(). bytes <= max_piece_bytes().
-  bool has_place_at_next(std::uint32_t bytes) const {
-    const std::uint32_t granules = granules_of(bytes);
-    return (next_.value() & (window_ - 1)) + granules <= window_ &&
-           static_cast<std::uint32_t>(next_ - credit_) + granules <= window_;
-  }
+  bool has_place_at_next(std::uint32_t bytes) const { return granules_of(bytes) <= room_at_next_; }
   // The piece at `place` has been handed to a proxy.
   void sent(const Place& place, std::uint32_t bytes) {
     next_ = place.position + granules_of(bytes);
+    measure_room();
     check();
+  }
+  // The same of a piece at next(). has_place_at_next(bytes).
+  void sent_at_next(std::uint32_t bytes) {
+    const std::uint32_t granules = granules_of(bytes);
+    CHECK_LE(granules, room_at_next_);
+    next_ += granules;
+    room_at_next_ -= granules;
+    if (room_at_next_ == 0) measure_room();  // at the ring's end
   }
   // The receiver consumed everything before `consumed`. Cumulative: repeated, late or lost returns do no harm
   // (CV-3). A return of what was never sent is a lie, and false.
   [[nodiscard]] bool on_credit(Position consumed) {
     if (consumed > next_) return false;
     if (consumed > credit_) credit_ = consumed;
+    measure_room();
     check();
     return true;
   }
@@ -72,15 +83,22 @@ class Sender {
     return credit_;
   }
 
-  std::uint32_t max_piece_bytes() const { return convergence::max_piece_bytes(window_ * kGranuleBytes); }
+  std::uint32_t max_piece_bytes() const { return max_piece_bytes_; }
   Position next() const { return next_; }
   Position credit() const { return credit_; }
   void check() const { CHECK_LE(static_cast<std::uint32_t>(next_ - credit_), window_); }
 
  private:
+  void measure_room() {
+    room_at_next_ =
+        window_ - std::max(next_.value() & (window_ - 1), static_cast<std::uint32_t>(next_ - credit_));
+  }
+
   std::uint32_t window_;  // granules, a power of two
+  std::uint32_t max_piece_bytes_;
   Position next_;
   Position credit_;
+  std::uint32_t room_at_next_ = 0;  // granules from next_ to the ring's end or to the end of the credit
 };
 
 }  // namespace braid::convergence

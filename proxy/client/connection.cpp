@@ -51,7 +51,8 @@ Connection::Connection(const ConnectionContext& context, const control::Opened& 
       cell_(reinterpret_cast<PortCell*>(context.memory + context.geometry.cell(o.cell))),
       sender_(o.peer_window_bytes),
       receiver_({context.memory + o.window_offset, o.window_bytes}, o.ordered != 0),
-      dispatcher_(dispatch, context.lanes.size(), o.port) {}
+      dispatcher_(dispatch, context.lanes.size(), o.port),
+      lane_(&context.lanes[0].send) {}
 
 ConnectionState Connection::state() const {
   switch (cell_->state.load(std::memory_order_acquire)) {
@@ -106,17 +107,17 @@ SendStatus Connection::take_place(std::uint32_t bytes) {
 
 // CV-11
 bool Connection::joins(std::uint32_t bytes, unsigned compute_node) const {
-  const SendLane& lane = lanes_[proxy_].send;
+  const SendLane& lane = *lane_;
   return lane.joinable(port_.value(), place_.position, bytes) && dispatcher_.may_stay(compute_node, proxy_);
 }
 
 SendStatus Connection::take_room(std::uint32_t bytes, unsigned compute_node) {
-  if (!lanes_[proxy_].send.find_room(bytes, &data_offset_)) {
+  if (!lane_->find_room(bytes, &data_offset_)) {
     ++counts_.channel_full;
     return state() == ConnectionState::kOpen ? SendStatus::kChannelFull : SendStatus::kClosed;
   }
   room_bytes_ = bytes;
-  room_at_ = lanes_[proxy_].send.pushed();
+  room_at_ = lane_->pushed();
   room_node_ = compute_node;
   return SendStatus::kSent;
 }
@@ -137,9 +138,9 @@ void Connection::send_piece(std::uint32_t bytes, const Piece& piece) {
   sender_.sent(place_, bytes);
   room_bytes_ = 0;
   if (piece.many_pieces)
-    lanes_[proxy_].send.push(d);
+    lane_->push(d);
   else
-    lanes_[proxy_].send.push_joinable(d, sender_.next());
+    lane_->push_joinable(d, sender_.next());
 }
 
 SendStatus Connection::try_send_alone(ByteView message, unsigned compute_node) {
@@ -147,13 +148,13 @@ SendStatus Connection::try_send_alone(ByteView message, unsigned compute_node) {
       static_cast<std::uint32_t>(std::min<std::size_t>(message.size(), convergence::kMaxMessageBytes));
   if (const SendStatus status = take_place(bytes); status != SendStatus::kSent) return status;
   if (joins(bytes, compute_node)) {
-    SendLane& lane = lanes_[proxy_].send;
+    SendLane& lane = *lane_;
     if (bytes > 0) std::memcpy(lane.data(lane.join_offset()), message.data(), bytes);
     join_train(bytes);
   } else {
-    proxy_ = pick_proxy(compute_node);
+    choose_proxy(compute_node);
     if (const SendStatus status = take_room(bytes, compute_node); status != SendStatus::kSent) return status;
-    if (bytes > 0) std::memcpy(lanes_[proxy_].send.data(data_offset_), message.data(), bytes);
+    if (bytes > 0) std::memcpy(lane_->data(data_offset_), message.data(), bytes);
     send_piece(bytes, {bytes, 0, false});
   }
   ++counts_.messages_sent;
@@ -163,17 +164,17 @@ SendStatus Connection::try_send_alone(ByteView message, unsigned compute_node) {
 MutableBytes Connection::reserve(std::uint32_t bytes, unsigned compute_node, SendStatus* status) {
   SendStatus got = take_place(bytes);
   if (got == SendStatus::kSent) {
-    if (!joins(bytes, compute_node)) proxy_ = pick_proxy(compute_node);
+    if (!joins(bytes, compute_node)) choose_proxy(compute_node);
     got = take_room(bytes, compute_node);
   }
   if (status != nullptr) *status = got;
   if (got != SendStatus::kSent) return {};
-  return {lanes_[proxy_].send.data(data_offset_), bytes};
+  return {lane_->data(data_offset_), bytes};
 }
 
 void Connection::commit(std::uint32_t bytes) {
   CHECK_LE(bytes, room_bytes_);
-  SendLane& lane = lanes_[proxy_].send;
+  SendLane& lane = *lane_;
   CHECK_EQ(room_at_, lane.pushed());  // nothing was sent in between
   // It was placed for the whole reservation; the shorter message has a place at least as good.
   if (const auto place = sender_.place(bytes)) place_ = *place;
@@ -199,11 +200,11 @@ SendStatus Connection::send(ByteView message, Duration timeout, unsigned compute
     const std::uint32_t bytes = std::min(most, total - offset);
     SendStatus status = take_place(bytes);
     if (status == SendStatus::kSent) {
-      proxy_ = pick_proxy(compute_node);
+      choose_proxy(compute_node);
       status = take_room(bytes, compute_node);
     }
     if (status == SendStatus::kSent) {
-      if (bytes > 0) std::memcpy(lanes_[proxy_].send.data(data_offset_), message.data() + offset, bytes);
+      if (bytes > 0) std::memcpy(lane_->data(data_offset_), message.data() + offset, bytes);
       send_piece(bytes, {total, offset, many});
       lanes_.publish();
       offset += bytes;

@@ -125,8 +125,13 @@ class Connection {
   // Takes room for `bytes` in the channel of the dispatched proxy.
   SendStatus take_room(std::uint32_t bytes, unsigned compute_node);
   unsigned pick_proxy(unsigned compute_node);
+  // The proxy that takes the next message.
+  void choose_proxy(unsigned compute_node) {
+    proxy_ = pick_proxy(compute_node);
+    lane_ = &lanes_[proxy_].send;
+  }
   void send_piece(std::uint32_t bytes, const Piece& piece);
-  // Sends the message at place_ as one more of a train. Its bytes lie at the lane's join_offset().
+  // Sends the message at the sender's next place as one more of a train. Its bytes lie at the lane's join_offset().
   void join_train(std::uint32_t bytes);
   void read_credit();
   // Tells the peer how much has been consumed, where that is worth a record. False: there was no room for it
@@ -139,6 +144,10 @@ class Connection {
   // Both for a message of a train, if it is short and next in line; else nothing happens.
   std::optional<ByteView> take_next_in_line(const ArrivalLane::TrainMessage& message) {
     return receiver_.take_next_in_line(message.position, message.bytes);
+  }
+  // The same, after a message of this connection was handed over: that is consumed then.
+  std::optional<ByteView> pass_to_next_in_line(const ArrivalLane::TrainMessage& message) {
+    return receiver_.pass_to_next_in_line(message.position, message.bytes);
   }
 
   EndpointLanes& lanes_;
@@ -156,6 +165,7 @@ class Connection {
   bool failed_ = false;  // this end gave up: send() timed out half-way
   // The reservation.
   unsigned proxy_ = 0;
+  SendLane* lane_;  // of proxy_
   convergence::Sender::Place place_;
   std::uint32_t data_offset_ = 0;
   std::uint32_t room_bytes_ = 0;
@@ -167,13 +177,12 @@ class Connection {
 // --- inline
 
 inline SendStatus Connection::try_send(ByteView message, unsigned compute_node) {
-  SendLane& lane = lanes_[proxy_].send;
+  SendLane& lane = *lane_;
   const auto bytes = static_cast<std::uint32_t>(message.size());
   if (message.size() > max_message_bytes() || !lane.joinable(port_.value(), sender_.next(), bytes) ||
       !sender_.has_place_at_next(bytes) || !is_open() || !dispatcher_.may_stay(compute_node, proxy_))
     return try_send_alone(message, compute_node);
   if (bytes > 0) std::memcpy(lane.data(lane.join_offset()), message.data(), bytes);
-  place_ = {sender_.next()};
   join_train(bytes);
   ++counts_.messages_sent;
   return SendStatus::kSent;
@@ -181,9 +190,9 @@ inline SendStatus Connection::try_send(ByteView message, unsigned compute_node) 
 
 // CV-11
 [[gnu::always_inline]] inline void Connection::join_train(std::uint32_t bytes) {
-  sender_.sent(place_, bytes);
+  sender_.sent_at_next(bytes);
   room_bytes_ = 0;
-  lanes_[proxy_].send.join(bytes, sender_.next());
+  lane_->join(bytes, sender_.next());
 }
 
 inline convergence::Accepted Connection::on_arrival(const ArrivalDescriptor& d) {

@@ -104,6 +104,9 @@ class Endpoint {
   // The same for the next message of a train whose first message was taken, if it simply is the next one of its
   // connection: returns it. Otherwise nothing happens. lane.continues_train().
   std::optional<ByteView> take_train_message(ArrivalLane& lane, Connection** to);
+  // The message that follows one of the connection that lane.take() returned last: of the same train, if `left` more
+  // may be handed over, or one that was there before.
+  static std::optional<ByteView> next_message(Connection& connection, ArrivalLane& lane, int left);
   Taken keep_or_drop(ArrivalLane& lane, const ArrivalDescriptor& arrival);
   // Tells the peer how much of the connection has been consumed. Nothing if it is nullptr, or was closed.
   void return_credit(Connection* connection);
@@ -148,6 +151,17 @@ inline std::optional<ByteView> Endpoint::take_train_message(ArrivalLane& lane, C
   lane.take_train_message();
   *to = connection;
   return message;
+}
+
+[[gnu::always_inline]] inline std::optional<ByteView> Endpoint::next_message(Connection& connection,
+                                                                             ArrivalLane& lane, int left) {
+  if (left > 0 && lane.continues_train()) [[likely]] {
+    if (const std::optional<ByteView> message = connection.pass_to_next_in_line(lane.train_message())) {
+      lane.take_train_message();
+      return message;
+    }
+  }
+  return connection.next_message();
 }
 
 template <class Handler>
@@ -200,7 +214,8 @@ int Endpoint::poll(Handler&& handler, int limit) {
         message = connection->next_message();
       }
       if (last != connection) return_credit(std::exchange(last, connection));
-      const int now_handed = handover_.run(*connection, message, handler, limit - handed);
+      const int now_handed = handover_.run(*connection, message, handler, limit - handed,
+                                           [&](int left) { return next_message(*connection, lane, left); });
       counts_.messages_received += static_cast<unsigned>(now_handed);
       handed += now_handed;
     }

@@ -31,13 +31,19 @@ class MessageHandover {
   // times; returns how often. What the limit leaves over is kept.
   template <class Handler>
   int run(Connection& connection, std::optional<ByteView> message, Handler&& handler, int limit) {
+    return run(connection, message, handler, limit, [&](int) { return connection.next_message(); });
+  }
+  // next(left) returns the message that follows; `left` more of them may be handed over.
+  template <class Handler, class Next>
+  int run(Connection& connection, std::optional<ByteView> message, Handler&& handler, int limit,
+          Next&& next) {
     int handed = 0;
     current_ = &connection;
     while (message && handed < limit) {
       ++handed;
       handler(connection, *message);
       if (current_ == nullptr) return handed;  // the handler closed it
-      message = connection.next_message();
+      message = next(limit - handed);
     }
     current_ = nullptr;
     if (message) {

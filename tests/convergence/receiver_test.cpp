@@ -97,6 +97,34 @@ TEST(Receiver, MessageThatIsNotNextInLineOrNotShortIsNotTakenAtOnce) {
   EXPECT_FALSE(f.receiver.take_next_in_line(Position(0), 10).has_value()) << "consumed";
 }
 
+TEST(Receiver, PassingToTheNextInLineConsumesTheMessageBefore) {
+  Fixture f(true);
+  ASSERT_TRUE(f.receiver.take_next_in_line(Position(0), 10).has_value());
+  const std::optional<ByteView> second = f.receiver.pass_to_next_in_line(Position(1), 64);
+  ASSERT_TRUE(second.has_value());
+  EXPECT_EQ(second->data(), f.buffer.data() + kGranuleBytes);
+  EXPECT_EQ(second->size(), 64u);
+  EXPECT_EQ(f.receiver.consumed(), Position(1)) << "the application looks at the second";
+  EXPECT_EQ(f.takes(), "");
+  EXPECT_EQ(f.receiver.consumed(), Position(2));
+}
+
+TEST(Receiver, NothingIsPassedToThatIsNotNextInLineOrNotShort) {
+  Fixture f(true);
+  EXPECT_FALSE(f.receiver.pass_to_next_in_line(Position(1), 5).has_value()) << "nothing was handed over";
+  EXPECT_EQ(f.arrives(whole(1, 5), 'b'), Accepted::kNew);
+  EXPECT_EQ(f.takes(), "");
+  ASSERT_TRUE(f.receiver.take_next_in_line(Position(0), 10).has_value());
+  EXPECT_FALSE(f.receiver.pass_to_next_in_line(Position(0), 5).has_value());
+  EXPECT_FALSE(f.receiver.pass_to_next_in_line(Position(1), 5).has_value()) << "it is there already";
+  EXPECT_FALSE(f.receiver.pass_to_next_in_line(Position(2), 5).has_value());
+  EXPECT_EQ(f.receiver.consumed(), Position(0)) << "nothing happened";
+  EXPECT_EQ(f.takes(), "b5");
+  ASSERT_TRUE(f.receiver.take_next_in_line(Position(2), 10).has_value());
+  EXPECT_FALSE(f.receiver.pass_to_next_in_line(Position(3), 65).has_value());
+  EXPECT_TRUE(f.receiver.pass_to_next_in_line(Position(3), 64).has_value());
+}
+
 TEST(Receiver, OrderedMessagesWaitForTheirPredecessors) {  // CV-4
   Fixture f(true);
   EXPECT_EQ(f.arrives(whole(2, 65), 'c'), Accepted::kNew);

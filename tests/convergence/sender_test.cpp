@@ -119,6 +119,26 @@ TEST(Sender, PiecesAreAQuarterOfTheWindowAtMost) {  // CV-2
 
 // Messages have random sizes. When the receiver has taken everything and returned credit by the rule of a
 // quarter, there is room for the next piece. Also when it holds the last message that it was given.
+// What a message that joins a train asks is what place() says.
+TEST(Sender, PlaceAtNextIsAPlaceWithoutAGap) {  // CV-2, CV-11
+  Prng prng(7);
+  Sender s(kWindow, Position(0) - 100);
+  for (int step = 0; step < 20000; ++step) {
+    const auto bytes = static_cast<std::uint32_t>(prng.below(s.max_piece_bytes() + 1));
+    const auto place = s.place(bytes);
+    ASSERT_EQ(s.has_place_at_next(bytes), place.has_value() && place->skip == 0) << "step " << step;
+    if (!place || prng.below(4) == 0) {
+      const auto sent = static_cast<std::uint64_t>(s.next() - s.credit());
+      EXPECT_TRUE(s.on_credit(s.credit() + static_cast<std::uint32_t>(prng.below(sent + 1))));
+    } else if (place->skip == 0 && prng.below(2) == 0) {
+      s.sent_at_next(bytes);
+      ASSERT_EQ(s.next(), place->position + granules_of(bytes));
+    } else {
+      s.sent(*place, bytes);
+    }
+  }
+}
+
 TEST(Sender, NeverStarves) {  // CV-2, CV-3
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
