@@ -61,6 +61,7 @@ class Channel {
     r.message_offset = d.message_offset;
     r.message = Position(d.message);
     message.data = data + d.data_offset;
+    __builtin_prefetch(message.data);  // it is read once the packet's headers are written
     message.bytes = d.bytes;
     message.to = port.peer;
   }
