@@ -2,7 +2,7 @@
 # once, for each of the three sets of flags. Not with ccache, which cannot keep what was compiled with them, nor in the preset
 # `debug`, so that somebody notices a missing include.
 set(default_of_precompiled_headers ON)
-if(BRAID_CCACHE OR BRAID_FUZZ OR CMAKE_BUILD_TYPE STREQUAL "Debug")
+if(BRAID_CCACHE OR CMAKE_BUILD_TYPE STREQUAL "Debug")
   set(default_of_precompiled_headers OFF)
 endif()
 option(BRAID_PRECOMPILED_HEADERS "Read the standard library once" ${default_of_precompiled_headers})
