@@ -32,6 +32,8 @@ enum class Mutant : std::uint8_t {
   kForgiveAllSilence,      // after a scheduling gap a peer's silence counts from its end
   kLoseTrainMessage,       // the last message of a train is not reported
   kRepeatTrainMessage,     // the first message of a train is delivered in the place of the second, too
+  kConfuseProtocols,       // a datagram of another protocol is handed to that of plain datagrams
+  kDeliverDuplicates,      // a datagram that may be a duplicate is handed up
   kForgetProtocol,         // every record says that it is of the messages' protocol
   kGrantTooMuch,           // a credit grants a granule that the receiver has not consumed
 };

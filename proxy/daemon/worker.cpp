@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/mutant.h"
 #include "convergence/ports.h"
 #include "proxy/daemon/worker_counters.h"
 #include "proxy/daemon/worker_turn.h"
@@ -308,14 +309,15 @@ void Worker::deliver_control(const stack::Stack::Received& received, ByteView by
 
 // PS-4, PS-5
 void Worker::deliver_datagram(Instant now, ClusterId source, const stack::Record& r, ByteView bytes) {
-  ProtocolSwitch::Entry& protocol = protocols_[r.protocol];
+  const stack::ProtocolId id = mutant(Mutant::kConfuseProtocols) ? stack::kDatagrams : r.protocol;
+  ProtocolSwitch::Entry& protocol = protocols_[id];
   if (!r.whole() || r.many_pieces || bytes.size() > Datagram::kMaxBytes) {
     ++protocol.traffic.refused;
     stack_.malformed();
     return;
   }
   Datagram d;
-  d.protocol = r.protocol;
+  d.protocol = id;
   d.peer = source;
   d.source = r.source;
   d.destination = r.destination;
@@ -329,7 +331,7 @@ void Worker::deliver_datagram(Instant now, ClusterId source, const stack::Record
       ++protocol.traffic.refused;  // and nobody is told, or it would come back for ever
   } else if (!known) {
     refuse_datagram(d, DatagramReturn::kUnknownProtocol);
-  } else if (r.maybe_duplicate) {
+  } else if (r.maybe_duplicate && !mutant(Mutant::kDeliverDuplicates)) {
     refuse_datagram(d, DatagramReturn::kMaybeDelivered);
   } else {
     hand_to_protocol(now, *protocol.datagrams, d);

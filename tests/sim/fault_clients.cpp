@@ -29,7 +29,10 @@ FaultClients::FaultClients(const WorldConfig& config, Prng& random, WorldEvents&
       nodes_(nodes),
       trouble_(trouble),
       driver_(driver),
-      flows_(config, random, events, log, nodes, trouble, *this) {}
+      flows_(config, random, events, log, nodes, trouble, *this),
+      datagrams_(config, events, log, nodes, trouble) {
+  nodes.use_protocols([this](unsigned node) { return datagrams_.protocols_of(node); });
+}
 
 void FaultClients::plan() {
   for (unsigned n = 0; n < nodes_.size(); ++n) {
@@ -41,8 +44,11 @@ void FaultClients::plan() {
     }
   }
   flows_.plan(clients_.size());
+  std::vector<unsigned> nodes;
+  for (const ClientRun& run : clients_) nodes.push_back(run.node);
+  datagrams_.plan(nodes);
   for (unsigned c = 0; c < clients_.size(); ++c)
-    if (flows_.has_flows(c)) wake(c, Instant() + from_us(random_.uniform() * 100));
+    if (flows_.has_flows(c) || datagrams_.needs(c)) wake(c, Instant() + from_us(random_.uniform() * 100));
 }
 
 // ---------------------------------------------------------------- turns
@@ -62,7 +68,7 @@ bool FaultClients::on_event(unsigned index) {
   if (c.busy) return true;  // it goes on when it has its answer
   if (c.stopped_until > events_.now())
     wake(index, c.stopped_until);
-  else if (flows_.needs(index) || c.client != nullptr)
+  else if (needs(index) || c.client != nullptr)
     take_turn(index);
   return true;
 }
@@ -88,6 +94,9 @@ bool FaultClients::work(unsigned index) {
   bool worked = take_messages(index);
   if (!c.doomed) flows_.begin(index, &worked);
   flows_.advance(index, &worked);
+  if (!c.doomed && !log_.has_failed())
+    datagrams_.take_turn({index, c.node, [&] { return c.doomed; }, [&] { return has_its_node(index); }},
+                         *c.client, &worked);
   if (c.client != nullptr && !c.doomed)
     for (unsigned e = 0; e < endpoints(); ++e) c.client->endpoint(e).flush();
   return worked;
@@ -141,6 +150,7 @@ void FaultClients::destroy(unsigned index) {
   ClientRun& c = clients_[index];
   if (c.client == nullptr) return;
   flows_.on_client_gone(index);
+  datagrams_.on_client_gone(index);
   for (unsigned e = 0; e < endpoints(); ++e) {
     const proxy::EndpointCounts& counts = c.client->endpoint(e).counts();
     if (counts.bad_arrivals > 0 && config_.jump_every_ms == 0 && !nodes_.anybody_lost())
@@ -167,12 +177,13 @@ void FaultClients::end_stops() {
   for (unsigned c = 0; c < clients_.size(); ++c) {
     clients_[c].slow = false;
     clients_[c].stopped_until = Instant();
-    if (flows_.has_flows(c)) wake(c, events_.now());
+    if (flows_.has_flows(c) || clients_[c].client != nullptr || datagrams_.needs(c)) wake(c, events_.now());
   }
 }
 
 void FaultClients::end() {
   flows_.forget();
+  datagrams_.end();
   for (unsigned c = 0; c < clients_.size(); ++c)
     if (!clients_[c].busy) destroy(c);
 }

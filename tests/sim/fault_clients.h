@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/prng.h"
 #include "base/time.h"
 #include "proxy/client/client.h"
+#include "tests/sim/fault_datagrams.h"
 #include "tests/sim/fault_flows.h"
 #include "tests/sim/fault_nodes.h"
 #include "tests/sim/fault_service.h"
@@ -28,6 +30,10 @@ class FaultClients final : private FaultFlows::Clients {
   void plan();
   std::size_t size() const { return clients_.size(); }
   const FaultFlows& flows() const { return flows_; }
+  const FaultDatagrams& datagrams() const { return datagrams_; }
+  bool all_over() const { return flows_.all_over() && datagrams_.all_over(); }
+  // Text for the user: what is not.
+  std::string unfinished() const { return flows_.unfinished() + datagrams_.unfinished(); }
 
   // An event of the kind kClient. False: it is superseded, and nothing happened.
   bool on_event(unsigned index);
@@ -40,6 +46,8 @@ class FaultClients final : private FaultFlows::Clients {
   void end_stops();
   // All go, and do not come back.
   void end();
+  // After that: what nodes counted differs from what clients did.
+  void check_counters() { datagrams_.check_counters(); }
 
  private:
   struct ClientRun {
@@ -76,6 +84,7 @@ class FaultClients final : private FaultFlows::Clients {
   void attach(unsigned index);
   void destroy(unsigned index);
   bool take_messages(unsigned index);
+  bool needs(unsigned index) const { return flows_.needs(index) || datagrams_.needs(index); }
 
   const WorldConfig& config_;
   Prng& random_;
@@ -86,6 +95,7 @@ class FaultClients final : private FaultFlows::Clients {
   FaultDriver& driver_;
   std::vector<ClientRun> clients_;
   FaultFlows flows_;
+  FaultDatagrams datagrams_;
 };
 
 }  // namespace braid::sim

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/check.h"
@@ -52,7 +53,9 @@ FaultFlows::Flow FaultFlows::make_flow(unsigned id, const FlowPlan& plan) {
   Flow flow;
   flow.id = id;
   flow.options = plan.options;
-  flow.options.protocol = flow.id % 2 == 0 ? stack::kMessages : stack::kSharedMemory;
+  static constexpr stack::ProtocolId kProtocols[] = {stack::kMessages, stack::kSharedMemory,
+                                                     FaultNodes::kAddedStream};
+  flow.options.protocol = kProtocols[id % std::size(kProtocols)];
   flow.listen_at = plan.listen_at;
   flow.connect_at = plan.connect_at;
   for (unsigned e = 0; e < 2; ++e) {

@@ -30,6 +30,12 @@ constexpr Duration kDeathSlack = 250_ms;
 // Clients of a node have numbers from 1 up to this.
 constexpr proxy::Node::ClientId kMaxClients = 100;
 
+proxy::Protocols with_added_stream(unsigned /*node*/) {
+  proxy::Protocols protocols;
+  CHECK(protocols.add_of_connections(FaultNodes::kAddedStream, "added_stream").ok());
+  return protocols;
+}
+
 }  // namespace
 
 FaultNodes::FaultNodes(const WorldConfig& config, Prng& random, WorldEvents& events, WorldLog& log,
@@ -39,6 +45,7 @@ FaultNodes::FaultNodes(const WorldConfig& config, Prng& random, WorldEvents& eve
       events_(events),
       log_(log),
       network_(network),
+      make_protocols_(with_added_stream),
       nodes_(static_cast<std::size_t>(config.clusters)),
       silence_(static_cast<unsigned>(config.clusters), from_ms(config.peer_death_ms) + kDeathSlack) {
   for (auto& row : lost_at_) row.fill(Instant::from_ns(-1));
@@ -71,9 +78,12 @@ void FaultNodes::start(unsigned index) {
   CHECK(n.node == nullptr);
   ++n.life;
   n.proxies.assign(config_.proxies(index), {});
-  auto made = proxy::Node::create(node_config(index), now(index), [&](LinkId link, unsigned proxy) {
+  proxy::NodeSurroundings surroundings;
+  surroundings.make_queue = [&](LinkId link, unsigned proxy) {
     return network_.make_nic(index, link.value(), proxy);
-  });
+  };
+  surroundings.protocols = make_protocols_(index);
+  auto made = proxy::Node::create(node_config(index), now(index), surroundings);
   if (!made) {
     log_.fail(fmt::format("cluster {} does not start: {}", index, made.error().text));
     return;
@@ -298,6 +308,33 @@ bool FaultNodes::may_have_lost(unsigned a, unsigned b, Instant opened) const {
     if (n.node == nullptr || (n.life > 1 && n.restarted + kNoticesRestart >= opened)) return true;
   }
   return false;
+}
+
+FaultNodes::Faults FaultNodes::faults() const {
+  Faults all;
+  all.anybody_lost = anybody_lost_;
+  all.proxies_fenced = proxies_fenced_;
+  for (const Node& n : nodes_) {
+    if (n.node == nullptr) continue;
+    all.paths_fenced += n.node->path_stats().fenced;
+    for (unsigned p = 0; p < n.proxies.size(); ++p)
+      all.datagrams_dropped += n.node->counters(p).datagrams_dropped.get();
+  }
+  return all;
+}
+
+proxy::ProtocolTraffic FaultNodes::traffic(unsigned index, stack::ProtocolId protocol) const {
+  proxy::ProtocolTraffic sum;
+  const proxy::NodeCounters& all = nodes_[index].node->all_counters();
+  for (unsigned i = 0; i < proxy::kMaxProtocols; ++i) {
+    if (all.protocol[i].id != protocol.value()) continue;
+    for (unsigned p = 0; p < nodes_[index].proxies.size(); ++p) {
+#define X(name, meaning) sum.name += all.proxy[p].protocol[i].name.get();
+      BRAID_PROTOCOL_COUNTERS(X)
+#undef X
+    }
+  }
+  return sum;
 }
 
 std::string FaultNodes::held_clients() const {

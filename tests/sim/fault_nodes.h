@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/prng.h"
@@ -22,6 +24,10 @@ namespace braid::sim {
 
 class FaultNodes {
  public:
+  // Of connections, at every node; none of Braid's own (PS-1).
+  static constexpr stack::ProtocolId kAddedStream{71};
+  using MakeProtocols = std::function<proxy::Protocols(unsigned node)>;
+
   // All four live longer.
   FaultNodes(const WorldConfig& config, Prng& random, WorldEvents& events, WorldLog& log, Network& network);
 
@@ -34,6 +40,8 @@ class FaultNodes {
   // By its own clock.
   Instant now(unsigned index) const { return events_.now() + nodes_[index].skew; }
 
+  // What nodes that are started from now on have registered; kAddedStream among it.
+  void use_protocols(MakeProtocols make) { make_protocols_ = std::move(make); }
   void start(unsigned index);
   void kill(unsigned index);
   void stall(const ProxyAddress& proxy, Instant until) { proxy_of(proxy).stalled_until = until; }
@@ -65,6 +73,16 @@ class FaultNodes {
   bool may_have_lost(unsigned a, unsigned b, Instant opened) const;
   // A node has died, or has given up another.
   bool anybody_lost() const { return anybody_lost_; }
+  // What has happened so far because of which datagrams may be lost, or come back as possible duplicates (PS-5).
+  struct Faults {
+    bool anybody_lost = false;
+    std::uint64_t paths_fenced = 0;
+    std::uint64_t proxies_fenced = 0;
+    std::uint64_t datagrams_dropped = 0;
+  };
+  Faults faults() const;
+  // The sum over the node's proxies of what they had counted when they last published it.
+  proxy::ProtocolTraffic traffic(unsigned index, stack::ProtocolId protocol) const;
   std::uint64_t peers_lost() const { return peers_lost_; }
   std::uint64_t proxies_fenced() const { return proxies_fenced_; }
 
@@ -122,6 +140,7 @@ class FaultNodes {
   WorldEvents& events_;
   WorldLog& log_;
   Network& network_;
+  MakeProtocols make_protocols_;
   std::vector<Node> nodes_;
   // When one of the two last gave up the other.
   std::array<std::array<Instant, Network::kMaxNodes>, Network::kMaxNodes> lost_at_;

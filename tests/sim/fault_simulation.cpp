@@ -55,6 +55,8 @@ struct Totals {
   std::atomic<std::uint64_t> virtual_ns;
   std::atomic<std::uint64_t> messages;
   std::atomic<std::uint64_t> connections;
+  std::atomic<std::uint64_t> datagrams;
+  std::atomic<std::uint64_t> datagrams_returned;
   std::atomic<std::uint64_t> peers_lost;
   std::atomic<std::uint64_t> retransmissions;
   std::atomic<std::uint64_t> trains_sent;
@@ -142,6 +144,8 @@ void add(Totals& totals, const WorldResult& r) {
   totals.virtual_ns += static_cast<std::uint64_t>(r.virtual_time.ns());
   totals.messages += r.messages;
   totals.connections += r.connections;
+  totals.datagrams += r.datagrams;
+  totals.datagrams_returned += r.datagrams_returned;
   totals.peers_lost += r.peers_lost;
   totals.retransmissions += r.retransmissions;
   totals.trains_sent += r.trains_sent;
@@ -178,13 +182,13 @@ void print_totals(const Totals& t, Instant began, const char* what) {
   fmt::print(
       "{}: {} seeds, {:.1f} M events in {:.1f} s ({:.2f} M events/s), {:.1f} s of virtual time, {} frames of "
       "which {} were harmed, {} sent again, {} messages, {} trains of which {} were received whole, {} ends of "
-      "connections, {} peers lost, "
+      "connections, {} datagrams and {} that came back, {} peers lost, "
       "{} paths and {} proxies given up for others, {} shared-memory programs run to their end\n",
       what, t.seeds.load(), static_cast<double>(t.events) / 1e6, seconds,
       static_cast<double>(t.events) / 1e6 / seconds, static_cast<double>(t.virtual_ns) / 1e9, t.frames.load(),
       t.frames_harmed.load(), t.retransmissions.load(), t.messages.load(), t.trains_sent.load(),
-      t.trains_received.load(), t.connections.load(), t.peers_lost.load(), t.paths_fenced.load(),
-      t.proxies_fenced.load(), t.programs.load());
+      t.trains_received.load(), t.connections.load(), t.datagrams.load(), t.datagrams_returned.load(),
+      t.peers_lost.load(), t.paths_fenced.load(), t.proxies_fenced.load(), t.programs.load());
   std::fflush(stdout);
 }
 
@@ -325,6 +329,8 @@ constexpr NamedMutant kMutants[] = {
     {"repeat-train-message", Mutant::kRepeatTrainMessage},
     {"grant-too-much", Mutant::kGrantTooMuch},
     {"forget-protocol", Mutant::kForgetProtocol},
+    {"confuse-protocols", Mutant::kConfuseProtocols},
+    {"deliver-duplicates", Mutant::kDeliverDuplicates},
 };
 
 bool activate_mutant(const std::string& name) {

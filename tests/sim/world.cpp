@@ -79,6 +79,8 @@ WorldResult FaultWorld::run() {
   result_.virtual_time = now() - Instant();
   result_.messages = clients_.flows().messages();
   result_.connections = clients_.flows().connections();
+  result_.datagrams = clients_.datagrams().delivered();
+  result_.datagrams_returned = clients_.datagrams().returned();
   result_.peers_lost = nodes_.peers_lost();
   result_.proxies_fenced = nodes_.proxies_fenced();
   result_.network = network_.counts();
@@ -288,14 +290,14 @@ void FaultWorld::carry_out(const ClientStop& stop) {
 // ---------------------------------------------------------------- the end
 
 bool FaultWorld::all_over() const {
-  if (now() < trouble_.faults_end() || !clients_.flows().all_over()) return false;
+  if (now() < trouble_.faults_end() || !clients_.all_over()) return false;
   for (unsigned n = 0; n < nodes_.size(); ++n)
     if (!nodes_.is_running(n)) return false;
   return shared_memory_ == nullptr || shared_memory_->over();
 }
 
 std::string FaultWorld::unfinished() const {
-  std::string text = clients_.flows().unfinished();
+  std::string text = clients_.unfinished();
   if (shared_memory_ != nullptr) text += shared_memory_->unfinished();
   return text;
 }
@@ -324,11 +326,30 @@ void FaultWorld::check_end() {
   if (const std::string held = nodes_.held_clients(); !held.empty())
     log_.fail(fmt::format("something is still held of clients that are gone:{}", held));
   const FaultNodes::Totals totals = nodes_.check_counters();
+  clients_.check_counters();
   result_.retransmissions = totals.retransmissions;
   result_.paths_fenced = totals.paths_fenced;
   result_.trains_sent = totals.trains_sent;
   result_.trains_received = totals.trains_received;
 }
+
+namespace {
+
+const char* record_name(const stack::Record& r) {
+  switch (r.kind) {
+    case stack::RecordKind::kMessage:
+      return "message";
+    case stack::RecordKind::kCredit:
+      return "credit";
+    case stack::RecordKind::kDatagram:
+      return r.protocol == stack::kControl ? "control" : "datagram";
+    case stack::RecordKind::kReturned:
+      return "returned datagram";
+  }
+  return "?";
+}
+
+}  // namespace
 
 // A frame as a person reads it.
 void FaultWorld::traced(unsigned from, unsigned to, unsigned link, const char* fate, ByteView frame) {
@@ -347,10 +368,7 @@ void FaultWorld::traced(unsigned from, unsigned to, unsigned link, const char* f
     stack::Record r;
     for (ByteView bytes; reader.next(&r, &bytes);)
       text +=
-          fmt::format(" [{}{} {:x} to {:x} at {}: {}+{} of {}]",
-                      r.kind == stack::RecordKind::kMessage  ? "message"
-                      : r.kind == stack::RecordKind::kCredit ? "credit"
-                                                             : "control",
+          fmt::format(" [{}{} {:x} to {:x} at {}: {}+{} of {}]", record_name(r),
                       r.messages > 0 ? fmt::format(" train of {}", r.messages) : "", r.source.value(),
                       r.destination.value(), r.position.value(), r.message_offset, r.bytes, r.message_bytes);
   }

@@ -11,6 +11,8 @@
 //   credits           no sender has more in flight than the receiver's window holds
 //   liveness          once faults stop, everything accepted arrives and every connection ends, in bounded
 //                     time
+//   datagrams         each is delivered at most once, to its protocol and port, or comes back for a reason that
+//                     is true; it is lost without notice only where PS-5 allows it
 //   clear ends        a connection ends as closed only if its peer closed or died, as lost only if its peer
 //                     was
 //   bounded memory    frames in flight, and the heap of the process
@@ -46,6 +48,8 @@ struct WorldResult {
   std::uint64_t trace_hash = 0;  // of every event
   std::uint64_t messages = 0;    // delivered
   std::uint64_t connections = 0;
+  std::uint64_t datagrams = 0;           // delivered
+  std::uint64_t datagrams_returned = 0;  // to their senders
   std::uint64_t peers_lost = 0;
   std::uint64_t retransmissions = 0;
   std::uint64_t trains_sent = 0;

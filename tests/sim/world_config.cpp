@@ -39,6 +39,7 @@ WorldConfig WorldConfig::draw(std::uint64_t seed) {
   Draw trains{Prng(mix(seed, 1))};
   w.train_messages = trains.one_of({16, 16, 16, 2, 1});
   w.batch = trains.one_of({8, 8, 40});
+  Draw datagrams{Prng(mix(seed, 2))};
   if (d.chance(0.1)) {
     // One frame is lost, nothing else is wrong, and whatever it was, nobody waits for a timer: 20 ms show.
     w.propagation_us = d.between(2, 50);
@@ -131,6 +132,9 @@ WorldConfig WorldConfig::draw(std::uint64_t seed) {
   }
   if (d.chance(0.2)) w.resize_every_ms = d.between(2, 50);
 
+  w.datagrams = datagrams.one_of({0, 0, 0, 4, 12, 60});
+  w.serving_nodes = datagrams.one_of({4, 4, 1, 2, 0});
+
   w.clients = d.one_of({1, 1, 2, 3});
   w.endpoints = d.one_of({1, 1, 2});
   w.flows = d.whole(1, 10);
@@ -165,7 +169,7 @@ WorldConfig WorldConfig::draw(std::uint64_t seed) {
 WorldConfig WorldConfig::draw_shared_memory(std::uint64_t seed) {
   WorldConfig w = draw(seed);
   w.shared_memory = 1;
-  w.flows = 0;
+  w.flows = w.datagrams = 0;
   w.restarts = w.kills = w.stops = w.stopped_ms = 0;
   w.latency_us = 0;
   // Partitions end before peers are given up.

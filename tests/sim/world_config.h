@@ -93,6 +93,8 @@ namespace braid::sim {
   X(stop_ms, 10, "for so long")                                                               \
   X(latency_us, 0, "every message must arrive within so long; 0: no bound")                   \
   X(shared_memory, 0, "1: a random shared-memory program runs over all nodes")                \
+  X(datagrams, 0, "that a client sends")                                                      \
+  X(serving_nodes, 4, "the first so many nodes have the worlds' own protocol of datagrams")   \
   X(closes, 0.5, "probability that an end closes as soon as it has sent everything")
 
 struct WorldConfig {

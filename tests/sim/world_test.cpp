@@ -61,6 +61,22 @@ TEST(World, TrainsFormUnlessTheyAreSwitchedOff) {  // CV-11
   EXPECT_EQ(without.messages, with.messages);
 }
 
+TEST(World, DatagramsArriveOrComeBackBesideConnections) {  // PS-1, PS-5
+  WorldConfig w = good_network();
+  w.datagrams = 20;
+  const WorldResult all = run(w);
+  EXPECT_GT(all.datagrams, 0u);
+  EXPECT_GT(all.datagrams_returned, 0u)
+      << "those that are refused, and those for ports that nobody has bound";
+  EXPECT_GT(all.messages, 0u);
+  w.serving_nodes = 1;
+  const WorldResult one = run(w);
+  EXPECT_GT(one.datagrams_returned, 0u) << "those whose protocol is unknown, too";
+  w.datagrams = 0;
+  const WorldResult none = run(w);
+  EXPECT_EQ(none.datagrams + none.datagrams_returned, 0u);
+}
+
 TEST(World, EachConfiguredNetworkFaultHappens) {
   WorldConfig w = good_network();
   w.fault_ms = 50;
