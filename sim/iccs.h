@@ -151,8 +151,7 @@ class Iccs final : private ProxyRun::Owner {
   // Of packets that had arrived, as far as their senders learned.
   std::uint64_t spurious_retransmissions() const {
     return sum_of(&proxy::ProxyCounters::spurious_timeouts) +
-           sum_of(&proxy::ProxyCounters::spurious_fast_retransmissions) +
-           sum_of(&proxy::ProxyCounters::spurious_tail_probes);
+           sum_of(&proxy::ProxyCounters::spurious_fast_retransmissions);
   }
   std::uint64_t frames_lost() const { return network_ ? network_->frames_lost() : 0; }
 

@@ -54,6 +54,15 @@ class Acknowledger {
       due_ = earlier(due_, now + ack_delay_);
   }
 
+  // A packet without records asks for an acknowledgement, which leaves at once. A tail probe also wants to know that
+  // this answers it and no earlier packet (SW-10).
+  void probed(Instant now, const PacketHeader& h, Duration unseen) {
+    due_ = now;
+    if (!h.ack_at_once) return;
+    echo_ = h.timestamp;
+    echo_since_ = now - unseen;
+  }
+
   // never() if nothing waits to be acknowledged.
   Instant due() const { return due_; }
   void acknowledge_at(Instant now) { due_ = now; }

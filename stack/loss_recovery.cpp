@@ -10,14 +10,13 @@ LossRecovery::Expired LossRecovery::on_timer(Instant now) {
   }
   const std::optional<Instant> oldest = window_.oldest_sent();
   if (!oldest) return expired;
-  if (*oldest + rtt_.rto() <= now) {  // SW-5
+  if (timeout_due(*oldest) <= now) {  // SW-5
     window_.on_timeout();
     rtt_.on_timeout();
     congestion_.on_timeout(now);
     expired.timeout = true;
   } else if (tail_probe_due() <= now) {  // SW-10
-    window_.probe_tail();
-    tail_probed_ = true;
+    tail_.expired = tail_.wanted = true;
     expired.tail_probe = true;
   }
   return expired;
@@ -30,9 +29,18 @@ void LossRecovery::learn(Instant echo_sent) {
   rtt_.on_needed_retransmission();
 }
 
+bool LossRecovery::on_probe_answered() {
+  tail_.left = Instant::never();
+  return window_.on_probe_answered(tail_.transmissions) == 0;
+}
+
+Instant LossRecovery::timeout_due(Instant oldest) const {
+  return std::max(oldest, tail_.timer_from) + rtt_.rto();
+}
+
 Instant LossRecovery::tail_probe_due() const {
   if (mutant(Mutant::kDropTailProbe)) return Instant::never();
-  if (tail_probed_ || window_.idle() || window_.lost_any() || rtt_.srtt() == Duration())
+  if (tail_.expired || window_.idle() || window_.lost_any() || rtt_.srtt() == Duration())
     return Instant::never();
   const Instant unanswered = data_sent_ + rtt_.probe_wait() + (tail_asked_ ? Duration() : ack_delay_);
   // While others are acknowledged one after the other its turn may not have come.
@@ -42,7 +50,7 @@ Instant LossRecovery::tail_probe_due() const {
 Instant LossRecovery::next_deadline() const {
   const std::optional<Instant> oldest = window_.oldest_sent();
   if (!oldest) return Instant::never();
-  return earlier(*oldest + rtt_.rto(), earlier(tail_probe_due(), window_.loss_due()));
+  return earlier(timeout_due(*oldest), earlier(tail_probe_due(), window_.loss_due()));
 }
 
 }  // namespace braid::stack

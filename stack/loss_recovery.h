@@ -54,7 +54,8 @@ class LossRecovery {
   using Ack = PacketWindow::Ack;
   struct AckOutcome {
     Ack ack;
-    bool found_loss = false;  // packets are lost, and none was before
+    bool found_loss = false;      // packets are lost, and none was before
+    bool spurious_probe = false;  // the tail probe is answered, and what was sent before it had arrived
   };
   // An acknowledgement arrived, which waited for `unseen` before it was looked at. Calls acknowledged(content)
   // for each packet that it acknowledges for the first time. kImpossible, and nothing happened: it
@@ -70,13 +71,20 @@ class LossRecovery {
   }
   void on_round_trip(Duration rtt) { rtt_.on_sample(rtt); }
 
-  // The timers that have expired. Packets may be lost now.
+  // The timers that have expired. Packets may be lost now, or a probe wanted.
   struct Expired {
     bool loss = false;  // overtaken packets had their time (SW-4)
     bool timeout = false;
     bool tail_probe = false;
   };
   Expired on_timer(Instant now);
+  // A packet without records should leave that asks for its acknowledgement (SW-10).
+  bool probe_wanted() const { return tail_.wanted; }
+  void probed(Instant now) {
+    tail_.wanted = false;
+    tail_.left = tail_.timer_from = now;
+    tail_.transmissions = window_.transmissions();
+  }
   // The earliest of its timers, pacing aside; never() if nothing is in flight.
   Instant next_deadline() const;
   // A bound of it after a packet left: cheap, and early at most.
@@ -85,6 +93,7 @@ class LossRecovery {
   void on_scheduling_gap(Instant now, Duration gap) {
     window_.postpone_timers(now, gap);
     data_sent_ = std::min(now, data_sent_ + gap);
+    tail_.timer_from = std::min(now, tail_.timer_from + gap);
   }
   void check() const {
     window_.check();
@@ -99,8 +108,16 @@ class LossRecovery {
   }
   // An acknowledgement was taken: were retransmissions needed (SW-12)?
   void learn(Instant echo_sent);
-  // When the last packet is retransmitted unless word of it comes first; never() if it was already, or nothing
-  // is in flight.
+  // Of the answer to a tail probe, or to what left later.
+  bool answers_probe(Instant echo_sent) const {
+    return tail_.left != Instant::never() && echo_sent >= end_of_tick(tail_.left);
+  }
+  // When the packet that left at `oldest` and is the oldest is lost (SW-5).
+  Instant timeout_due(Instant oldest) const;
+  // The tail probe is answered. True: it found no loss.
+  bool on_probe_answered();
+  // When a probe leaves unless word of the last packet comes first; never() if one has left, or nothing is in
+  // flight.
   Instant tail_probe_due() const;
 
   Duration ack_delay_;
@@ -108,10 +125,17 @@ class LossRecovery {
   PacketWindow window_;
   RttEstimator rtt_;
   Congestion congestion_;
-  Instant data_sent_;         // the last packet with records left
-  Instant progress_;          // something was acknowledged for the first time
-  bool tail_asked_ = false;   // the last packet asks for its acknowledgement at once
-  bool tail_probed_ = false;  // since the last progress
+  Instant data_sent_;        // the last packet with records left
+  Instant progress_;         // something was acknowledged for the first time
+  bool tail_asked_ = false;  // the last packet asks for its acknowledgement at once
+  struct TailProbe {
+    bool expired = false;             // its timer, since the last progress
+    bool wanted = false;              // it is to leave
+    Instant left = Instant::never();  // it is not answered yet
+    Instant timer_from;               // when it left, without time in which this end did not run
+    std::uint64_t transmissions = 0;  // that had left before it
+  };
+  TailProbe tail_;
   bool retransmitted_any_ = false;
   std::uint64_t needed_ = 0;  // retransmissions that the timers have learned of
 };
@@ -134,8 +158,9 @@ LossRecovery::AckOutcome LossRecovery::on_ack(Instant now, const PacketHeader& h
     learn(echo_sent);
   if (ack == Ack::kProgress) {
     progress_ = now;
-    tail_probed_ = false;
+    tail_.expired = tail_.wanted = false;
   }
+  const bool spurious_probe = rtt && answers_probe(echo_sent) && on_probe_answered();
   if (rtt) {
     // Time that the peer held the acknowledgement on purpose is no part of the round trip. Time that it did not
     // run is, for the timers, but not for congestion control (SW-6, SW-11).
@@ -147,7 +172,7 @@ LossRecovery::AckOutcome LossRecovery::on_ack(Instant now, const PacketHeader& h
   }
   const bool found_loss = !had_lost && window_.lost_any();
   if (found_loss) congestion_.on_loss(now);
-  return {ack, found_loss};
+  return {ack, found_loss, spurious_probe};
 }
 
 }  // namespace braid::stack

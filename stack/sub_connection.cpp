@@ -34,7 +34,6 @@ void SubConnection::add_verdicts(SubConnectionStats& stats) const {
   const RetransmissionVerdicts& verdicts = recovery_.window().verdicts();
   stats.spurious_timeouts += verdicts.spurious_by(LossCause::kTimeout);
   stats.spurious_fast_retransmissions += verdicts.spurious_by(LossCause::kOvertaken);
-  stats.spurious_tail_probes += verdicts.spurious_by(LossCause::kTailProbe);
 }
 
 // ---------------------------------------------------------------- sending
@@ -118,6 +117,10 @@ void SubConnection::data_left(Instant now) {
 }
 
 std::size_t SubConnection::write_due(Instant now, MutableBytes room, std::uint64_t* sum) {
+  if (recovery_.probe_wanted()) {  // SW-10; it acknowledges, too
+    recovery_.probed(now);
+    return write_empty(now, PacketType::kProbe, room, sum, true);
+  }
   if (acknowledger_.due() <= now) {
     ++stats_.acknowledgements_sent;
     return write_empty(now, PacketType::kAck, room, sum);
@@ -136,8 +139,9 @@ std::size_t SubConnection::write_due(Instant now, MutableBytes room, std::uint64
   return 0;
 }
 
-std::size_t SubConnection::write_empty(Instant now, PacketType type, MutableBytes room, std::uint64_t* sum) {
-  return close_packet(now, open_packet(now, type, Seq(), room), 0, false, sum);
+std::size_t SubConnection::write_empty(Instant now, PacketType type, MutableBytes room, std::uint64_t* sum,
+                                       bool ack_at_once) {
+  return close_packet(now, open_packet(now, type, Seq(), room), 0, ack_at_once, sum);
 }
 
 std::size_t SubConnection::write_hello(Instant now, MutableBytes room, std::uint64_t* sum) {
@@ -173,7 +177,13 @@ PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView
   }
   PacketFate fate = PacketFate::kNothing;
   if (h.type == PacketType::kClose) return on_close(now);
-  if (h.type == PacketType::kProbe) acknowledger_.acknowledge_at(now);
+  if (h.type == PacketType::kProbe) {
+    // SW-10. A packet that waits is answered first: its echo tells whether it was retransmitted in vain (SW-12).
+    if (acknowledger_.due() == Instant::never())
+      acknowledger_.probed(now, h, unseen);
+    else
+      acknowledger_.acknowledge_at(now);
+  }
   if (h.type == PacketType::kData) {
     switch (acknowledger_.arrived(now, h, unseen)) {
       case PacketArrival::kNew:
@@ -222,6 +232,7 @@ bool SubConnection::on_acknowledgement(Instant now, const PacketHeader& h, Durat
   if (outcome.ack == LossRecovery::Ack::kProgress) wake(recovery_.window().loss_due());
   if (outcome.ack != LossRecovery::Ack::kOld && peer_window_.differs(h)) update_peer_window(now, h);
   if (outcome.found_loss) ++stats_.fast_retransmissions;
+  if (outcome.spurious_probe) ++stats_.spurious_tail_probes;
   if (messages_.has_unsent() || recovery_.lost_any()) entry_.set_ready();
   return true;
 }
@@ -415,6 +426,7 @@ Instant SubConnection::next_event() const {
   if (state_ == State::kFenced || state_ == State::kClosed) return Instant::never();
   if (handshake_.hello_due()) return Instant();
   if (!established()) return handshake_.timer_due();
+  if (recovery_.probe_wanted()) return Instant();
   Instant next = earlier(acknowledger_.due(), liveness_.probe_due());
   next = earlier(next, recovery_.next_deadline());
   // Held back by pacing alone.

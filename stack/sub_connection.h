@@ -54,10 +54,10 @@ struct SubConnectionStats {
   std::uint64_t window_probes = 0;
   // Retransmissions of packets that had arrived, by what caused them. A lost acknowledgement hides one.
   std::uint64_t spurious_timeouts = 0;
-  std::uint64_t spurious_fast_retransmissions = 0;
-  std::uint64_t spurious_tail_probes = 0;
-  std::uint64_t acknowledgements_sent = 0;  // packets that carried nothing else
-  std::uint64_t messages_sent = 0;          // given to send()
+  std::uint64_t spurious_fast_retransmissions = 0;  // tail probes may have told of them
+  std::uint64_t spurious_tail_probes = 0;           // whose answer told that nothing was lost
+  std::uint64_t acknowledgements_sent = 0;          // packets that carried nothing else
+  std::uint64_t messages_sent = 0;                  // given to send()
   std::uint64_t message_bytes_sent = 0;
   std::uint64_t peers_lost = 0;
   std::uint64_t renewals = 0;  // the same peer started a new handshake (SC-13)
@@ -204,7 +204,8 @@ class SubConnection {
   std::size_t close_packet(Instant now, const PacketWriter& packet, std::uint8_t records, bool ack_at_once,
                            std::uint64_t* sum);
   // A packet without records.
-  std::size_t write_empty(Instant now, PacketType type, MutableBytes room, std::uint64_t* sum);
+  std::size_t write_empty(Instant now, PacketType type, MutableBytes room, std::uint64_t* sum,
+                          bool ack_at_once = false);
   std::size_t write_hello(Instant now, MutableBytes room, std::uint64_t* sum);
   std::size_t write_new(Instant now, MutableBytes room, std::uint64_t* sum);
   std::size_t write_lost(Instant now, Seq seq, MutableBytes room, std::uint64_t* sum);

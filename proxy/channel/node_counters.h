@@ -27,10 +27,10 @@ namespace braid::proxy {
   X(retransmissions, "packets retransmitted")                                                       \
   X(timeouts, "retransmission timeouts")                                                            \
   X(fast_retransmissions, "packets retransmitted because later ones were acknowledged")             \
-  X(tail_probes, "last packets retransmitted because no acknowledgement had come")                  \
+  X(tail_probes, "probes sent because no acknowledgement of the last packets had come")             \
   X(spurious_timeouts, "packets retransmitted by timeout that had arrived")                         \
   X(spurious_fast_retransmissions, "packets retransmitted because of later ones that had arrived")  \
-  X(spurious_tail_probes, "tail probes whose packet had arrived")                                   \
+  X(spurious_tail_probes, "tail probes whose answer told that nothing was lost")                    \
   X(acknowledgements_sent, "packets that carried nothing but acknowledgement")                      \
   X(duplicates, "packets that had arrived before")                                                  \
   X(misdirected, "packets that arrived for another proxy of this node: handed over")                \

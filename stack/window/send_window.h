@@ -10,8 +10,8 @@
 // 8985). The order of transmissions, not of sequence numbers, decides, so a retransmitted packet can be
 // lost again without waiting for the retransmission timer. When that expires only the oldest packet goes
 // again: what its acknowledgement brings tells which others are lost, and a peer that was merely not
-// scheduled is not flooded. Long before it the last packet is retransmitted as a probe: if a tail was lost,
-// nothing that left after it could tell.
+// scheduled is not flooded. Long before it a probe leaves: if a tail was lost, no packet that left after it could
+// tell. The probe has no records, and its answer tells which packets before it are lost.
 //
 // Content is the payload type that the owner attaches to a packet. Pure; owned by the sub-connection.
 #pragma once
@@ -30,12 +30,13 @@
 namespace braid::stack {
 
 // Why a packet was retransmitted.
-enum class LossCause : std::uint8_t { kOvertaken, kTimeout, kTailProbe };
+enum class LossCause : std::uint8_t { kOvertaken, kTimeout };
+inline constexpr std::size_t kLossCauses = 2;
 
 // How many retransmissions were needed or spurious, as far as acknowledgements tell.
 struct RetransmissionVerdicts {
-  std::uint64_t spurious[3] = {};  // by LossCause: an earlier transmission had arrived
-  std::uint64_t needed = 0;        // the peer answered the retransmission
+  std::uint64_t spurious[kLossCauses] = {};  // by LossCause: an earlier transmission had arrived
+  std::uint64_t needed = 0;                  // the peer answered the retransmission
   std::uint64_t spurious_by(LossCause cause) const { return spurious[static_cast<std::size_t>(cause)]; }
 };
 
@@ -177,12 +178,17 @@ class SendWindow {
     CHECK(oldest_sent().has_value());
     mark_lost(slot(base_), LossCause::kTimeout);
   }
-  // The last packet is retransmitted, to learn of the others; something is in flight and nothing lost (SW-10).
-  void probe_tail() {
-    CHECK(!idle() && !lost_any());
-    Seq last = next_ - 1;
-    while (slot(last).state == State::kAcknowledged) last = last - 1;
-    mark_lost(slot(last), LossCause::kTailProbe);
+  // Packets that have left so far, each transmission counted.
+  std::uint64_t transmissions() const { return transmissions_; }
+  // A probe that left after so many transmissions was answered, and on_ack() has had the answer: what it does not
+  // acknowledge of these is lost (SW-10). Returns how many packets that is.
+  std::uint32_t on_probe_answered(std::uint64_t transmissions) {
+    const std::uint32_t before = lost_;
+    for (Seq s = base_; s != next_; ++s)
+      if (Slot& p = slot(s); p.state == State::kInFlight && p.transmission <= transmissions)
+        mark_lost(p, LossCause::kOvertaken);
+    check();
+    return lost_ - before;
   }
   // When a packet that was overtaken will have had its time; never() if none was. Then on_loss_timer().
   Instant loss_due() const { return loss_due_; }
@@ -251,8 +257,8 @@ class SendWindow {
   // Of a packet that was sent more than once; apart, so that all others cost no cache lines.
   struct History {
     Instant first_sent;
-    LossCause latest_cause{};   // why it was sent the last time
-    std::uint8_t lost_by[3]{};  // how often, by cause; 255: at least
+    LossCause latest_cause{};             // why it was sent the last time
+    std::uint8_t lost_by[kLossCauses]{};  // how often, by cause; 255: at least
   };
   static constexpr std::int64_t kMaxReorderWindow = 4;  // quarters: one round trip more
 
@@ -274,7 +280,8 @@ class SendWindow {
     if (echo_sent >= s.sent) {
       ++verdicts_.needed;
     } else if (echo_sent == end_of_tick(history(s).first_sent)) {
-      for (std::size_t cause = 0; cause < 3; ++cause) verdicts_.spurious[cause] += history(s).lost_by[cause];
+      for (std::size_t cause = 0; cause < kLossCauses; ++cause)
+        verdicts_.spurious[cause] += history(s).lost_by[cause];
     } else {
       undecided_ = end_of_tick(s.sent);
       undecided_cause_ = history(s).latest_cause;

@@ -52,6 +52,8 @@ class Programs(unittest.TestCase):
                     self.assertIn("verified", output)
                     self.assertGreater(report["parallel_cycles"], 0)
                     self.assertEqual(len(report["nodes"]), clusters * compute)
+                    # SW-10: no frame was lost.
+                    self.assertEqual(report["messages"]["retransmissions"], 0)
 
     def test_tsp_with_the_optimal_bound_searches_no_more(self):
         def parts(*words):
@@ -68,6 +70,11 @@ class Programs(unittest.TestCase):
             with self.subTest(program=name):
                 _, output, _ = sim("--clusters", "2", "--compute", "3", name, "--intra", "tbb", *self.SMALL[name])
                 self.assertIn("verified", output)
+
+    def test_thirty_two_clusters_that_start_together_send_nothing_again(self):  # SW-10
+        report, output, _ = sim("--clusters", "32", "--compute", "1", "water", "--molecules", "64", "--iterations", "1")
+        self.assertIn("verified", output)
+        self.assertEqual(report["messages"]["retransmissions"], 0)
 
     def test_sixty_four_compute_nodes(self):
         report, output, _ = sim("--clusters", "16", "--compute", "4", "--proxies", "2", "jacobi", "--size", "128",

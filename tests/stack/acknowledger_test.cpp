@@ -57,6 +57,30 @@ TEST(Acknowledger, PacketThatRequestsItIsAcknowledgedAtOnce) {  // SW-8
   EXPECT_EQ(a.due(), at(3_us));
 }
 
+TEST(Acknowledger, TailProbeIsAnsweredAtOnceAndEchoed) {  // SW-10
+  Acknowledger a(test_config());
+  PacketHeader probe;
+  probe.timestamp = timestamp(at(5_us));
+  probe.ack_at_once = true;
+  a.probed(at(6_us), probe, Duration());
+  EXPECT_EQ(a.due(), at(6_us));
+  PacketHeader answer;
+  a.describe(at(6_us), answer);
+  EXPECT_EQ(answer.timestamp_echo, timestamp(at(5_us)));
+  EXPECT_EQ(answer.ack_held, 0u);
+}
+
+TEST(Acknowledger, OtherProbesAreAnsweredAtOnceWithoutAnEcho) {  // SC-8, SW-9
+  Acknowledger a(test_config());
+  PacketHeader probe;
+  probe.timestamp = timestamp(at(5_us));
+  a.probed(at(6_us), probe, Duration());
+  EXPECT_EQ(a.due(), at(6_us));
+  PacketHeader answer;
+  a.describe(at(6_us), answer);
+  EXPECT_EQ(answer.timestamp_echo, 0u);
+}
+
 TEST(Acknowledger, DuplicateIsAcknowledgedAtOnceAndEchoed) {
   Acknowledger a(test_config());
   deliver(a, at(1_us), data(Seq(0)));

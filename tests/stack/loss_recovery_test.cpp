@@ -72,12 +72,44 @@ TEST_F(LossRecoveryTest, TailIsProbedOnceBeforeTheTimeout) {  // SW-10
   EXPECT_GE(probe, at(1_ms) + recovery.rtt().probe_wait() + config.ack_delay);
   EXPECT_LT(probe, at(1_ms) + recovery.rtt().rto());
   EXPECT_TRUE(recovery.on_timer(probe).tail_probe);
-  ASSERT_TRUE(recovery.lost_any());
-  recovery.resent(probe, Seq(1));
+  EXPECT_FALSE(recovery.lost_any());
+  ASSERT_TRUE(recovery.probe_wanted());
+  recovery.probed(probe);
+  EXPECT_FALSE(recovery.probe_wanted());
   EXPECT_EQ(recovery.next_deadline(), probe + recovery.rtt().rto());  // no second probe
   const LossRecovery::Expired expired = recovery.on_timer(probe + recovery.rtt().rto());
   EXPECT_TRUE(expired.timeout);
   EXPECT_FALSE(expired.tail_probe);
+}
+
+TEST_F(LossRecoveryTest, AnswerToTheProbeTellsOfALossOrThatThereIsNone) {  // SW-10, SW-12
+  for (const bool lost : {true, false}) {
+    LossRecovery r(config);
+    r.sent(at(0_us), PacketContent{}, 100, false);
+    const auto ack = [&](Instant now, Seq edge, Instant echo) {
+      return r.on_ack(now, ack_header(edge, echo), Duration(), [](const PacketContent&) {});
+    };
+    ack(at(100_us), Seq(1), at(0_us));
+    r.sent(at(1_ms), PacketContent{}, 100, false);
+    const Instant probe = r.next_deadline();
+    EXPECT_TRUE(r.on_timer(probe).tail_probe);
+    r.probed(probe);
+    // Of an earlier packet: nothing is known yet.
+    EXPECT_FALSE(ack(probe + 50_us, Seq(1), at(0_us)).found_loss);
+    EXPECT_FALSE(r.lost_any());
+    const LossRecovery::AckOutcome answer = ack(probe + 100_us, Seq(lost ? 1 : 2), probe);
+    EXPECT_EQ(answer.found_loss, lost);
+    EXPECT_EQ(answer.spurious_probe, !lost);
+    EXPECT_EQ(r.lost_any(), lost);
+  }
+}
+
+TEST_F(LossRecoveryTest, AcknowledgementEndsTheNeedForAProbe) {  // SW-10
+  measure();
+  send(at(1_ms));
+  EXPECT_TRUE(recovery.on_timer(recovery.next_deadline()).tail_probe);
+  ack(at(2_ms), ack_header(Seq(2), at(1_ms)));
+  EXPECT_FALSE(recovery.probe_wanted());
 }
 
 TEST_F(LossRecoveryTest, PacketThatRequestsItsAcknowledgementIsProbedSooner) {  // SW-10

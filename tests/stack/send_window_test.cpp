@@ -172,42 +172,45 @@ TEST(SendWindow, SpuriousRetransmissionRaisesThreshold) {  // SW-4
   EXPECT_EQ(w.window.loss_due(), at(60_us)) << "a quarter of a round trip more than before";
 }
 
-// Packets left at 0 and 10 us, and the second again as a probe at 40 us.
+// Packets left at 0 and 10 us; the first is acknowledged, and the second left again at 40 us, because a probe told
+// that it is lost.
 struct ProbedTail : Fixture {
   ProbedTail() : Fixture(8) {
     window.sent(at(0_us), 0);
     window.sent(at(10_us), 1);
-    window.probe_tail();
+    on_ack(1, {});
+    EXPECT_EQ(window.on_probe_answered(window.transmissions()), 1u);
     EXPECT_EQ(resends(at(40_us)), Numbers{1});
   }
   void answers(std::uint32_t edge, Instant echo) { on_ack(edge, {}, Window::Timing{at(90_us), echo, 20_us}); }
-  std::uint64_t spurious_probes() const { return window.verdicts().spurious_by(LossCause::kTailProbe); }
+  std::uint64_t spurious() const { return window.verdicts().spurious_by(LossCause::kOvertaken); }
 };
 
-TEST(SendWindow, EchoOfTheFirstTransmissionTellsThatTheProbeWasSpurious) {  // SW-12
+TEST(SendWindow, EchoOfTheFirstTransmissionTellsThatTheSecondWasSpurious) {  // SW-12
   ProbedTail w;
   w.answers(2, end_of_tick(at(10_us)));
-  EXPECT_EQ(w.spurious_probes(), 1u);
+  EXPECT_EQ(w.spurious(), 1u);
   EXPECT_EQ(w.window.verdicts().needed, 0u);
 }
 
 TEST(SendWindow, EchoOfTheRetransmissionTellsThatItWasNeeded) {  // SW-12
   ProbedTail w;
   w.answers(2, end_of_tick(at(40_us)));
-  EXPECT_EQ(w.spurious_probes(), 0u);
+  EXPECT_EQ(w.spurious(), 0u);
   EXPECT_EQ(w.window.verdicts().needed, 1u);
 }
 
-TEST(SendWindow, AnswerToAnAcknowledgedPacketsProbeTellsThatItWasSpurious) {  // SW-12
+TEST(SendWindow, AnswerToAnAcknowledgedPacketsRetransmissionTellsThatItWasSpurious) {  // SW-12
   ProbedTail w;
-  w.answers(2, end_of_tick(at(0_us)));  // of both, so either transmission of the second may have arrived
-  EXPECT_EQ(w.spurious_probes(), 0u);
+  w.answers(2, end_of_tick(
+                   at(0_us)));  // of an earlier packet, so either transmission of the second may have arrived
+  EXPECT_EQ(w.spurious(), 0u);
   EXPECT_EQ(w.window.verdicts().needed, 0u);
   w.window.on_echo(end_of_tick(at(30_us)));
-  EXPECT_EQ(w.spurious_probes(), 0u);
+  EXPECT_EQ(w.spurious(), 0u);
   for (int i = 0; i < 2; ++i) {
     w.window.on_echo(end_of_tick(at(40_us)));
-    EXPECT_EQ(w.spurious_probes(), 1u) << "counted once";
+    EXPECT_EQ(w.spurious(), 1u) << "counted once";
   }
 }
 
@@ -219,22 +222,22 @@ TEST(SendWindow, EachSpuriousRetransmissionCountsForItsCause) {  // SW-12
     EXPECT_EQ(w.resends(when), Numbers{1});
   }
   w.answers(2, end_of_tick(at(10_us)));
-  EXPECT_EQ(w.spurious_probes(), 1u);
+  EXPECT_EQ(w.spurious(), 1u);
   EXPECT_EQ(w.window.verdicts().spurious_by(LossCause::kTimeout), 2u);
-  EXPECT_EQ(w.window.verdicts().spurious_by(LossCause::kOvertaken), 0u);
 }
 
-TEST(SendWindow, ProbeIsTheLastUnacknowledgedPacket) {  // SW-10
+TEST(SendWindow, AnswerToAProbeTellsWhichPacketsBeforeItAreLost) {  // SW-10
   Fixture w(8);
   w.sends(at(0_us), 5);
   w.on_ack(1, {});
-  w.window.probe_tail();
-  EXPECT_EQ(w.window.outstanding(), 3u);
-  EXPECT_EQ(w.resends(at(30_us)), Numbers{4});
-  EXPECT_EQ(w.window.outstanding(), 4u);
-  // Its answer is about the others that left before it: two by number, the last by time.
-  w.on_ack(1, {4}, Window::Timing{at(50_us), at(30_us), 20_us});
-  EXPECT_EQ(w.resends(at(50_us)), (Numbers{1, 2, 3}));
+  const std::uint64_t probed = w.window.transmissions();
+  w.sends(at(30_us), 1);
+  EXPECT_EQ(w.window.outstanding(), 5u);
+  w.on_ack(1, {3});
+  EXPECT_EQ(w.window.on_probe_answered(probed), 3u);
+  EXPECT_EQ(w.window.outstanding(), 1u) << "that left after the probe";
+  EXPECT_EQ(w.resends(at(50_us)), (Numbers{1, 2, 4}));
+  EXPECT_EQ(w.window.on_probe_answered(probed), 0u) << "they left after the probe, too";
 }
 
 TEST(SendWindow, CountsBytesInFlightFromTheOldestPacket) {  // SW-9

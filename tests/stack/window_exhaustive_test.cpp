@@ -238,7 +238,7 @@ Census explore(const Bounds& bounds) {
       timeout.sender.on_timeout();
       visit(std::move(timeout));
       WindowWorld probe = w;
-      probe.sender.probe_tail();
+      (void)probe.sender.on_probe_answered(probe.sender.transmissions());
       visit(std::move(probe));
     }
     if (w.sender.loss_due() != Instant::never()) {
