@@ -100,6 +100,7 @@ bool FaultDatagrams::bind(const Sender& sender, proxy::Client& client) {
     }
   }
   program.bound = now();
+  program.life = nodes_.life(program.node);
   return true;
 }
 
@@ -235,7 +236,10 @@ std::string FaultDatagrams::check_reason(const DatagramLedger::Entry& e, Datagra
       if (port == kUnbound) return "";
       if (port < kFirstClientPort) return "a proxy serves its port, which is said to be unbound";
       const Program& receiver = programs_[port - kFirstClientPort];
-      const bool bound = receiver.bound <= e.sent_at && !client_ended_since(e.destination, e.sent_at);
+      // A client that waits in a call outlives its node for a while.
+      const bool lives = receiver.life == nodes_.life(receiver.node);
+      const bool bound =
+          lives && receiver.bound <= e.sent_at && !client_ended_since(e.destination, e.sent_at);
       return bound ? "its port is said to be unbound, and is not" : "";
     }
     case DatagramReturn::kNoRoom:

@@ -70,6 +70,7 @@ class FaultDatagrams {
 
   struct Program {
     unsigned node = 0;
+    unsigned life = 0;  // of the node, when it bound its ports
     std::uint32_t sent = 0;
     unsigned ends = 0;  // how often the client has ended
     Instant ended;      // when it did last
