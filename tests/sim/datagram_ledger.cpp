@@ -40,7 +40,7 @@ std::string DatagramLedger::describe(Number number) const {
                      e.source.value(), e.to.value(), e.destination.value());
 }
 
-std::string DatagramLedger::arrive(ClusterId at, const proxy::Datagram& d, Number* number) {
+std::string DatagramLedger::arrive(ClusterId at, const proxy::Datagram& d, Number* number, bool failed_over) {
   const bool is_return = d.returned != DatagramReturn::kNone;
   if (d.bytes < kMinBytes) return fmt::format("a datagram of {} bytes was never sent", d.bytes);
   *number = load<Number>(d.data.data());
@@ -57,7 +57,7 @@ std::string DatagramLedger::arrive(ClusterId at, const proxy::Datagram& d, Numbe
   if (!std::equal(wanted.begin(), wanted.end(), d.content().begin(), d.content().end()))
     return wrong(fmt::format("its {} bytes were changed", d.bytes));
   const bool was_settled = e.settled();
-  const std::string problem = is_return ? come_back(e, d.returned) : deliver(e);
+  const std::string problem = is_return ? come_back(e, d.returned, failed_over) : deliver(e);
   if (!problem.empty()) return wrong(problem);
   if (!was_settled) --open_;
   return {};
@@ -73,8 +73,8 @@ std::string DatagramLedger::deliver(Entry& e) {
 }
 
 // PS-5
-std::string DatagramLedger::come_back(Entry& e, DatagramReturn reason) {
-  if (e.returned != DatagramReturn::kNone) return "it came back twice";
+std::string DatagramLedger::come_back(Entry& e, DatagramReturn reason, bool failed_over) {
+  if (e.returned != DatagramReturn::kNone) return failed_over ? "" : "it came back twice";
   if (e.delivered && reason != DatagramReturn::kMaybeDelivered)
     return "it came back undelivered after it had been delivered";
   e.returned = reason;

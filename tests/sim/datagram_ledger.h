@@ -40,7 +40,8 @@ class DatagramLedger {
 
   // It has arrived at cluster `at`, or, if `returned` is set, it has come back to `at`. Returns what is wrong with
   // that, for a person; empty: nothing. `number`: which one it is, if nothing is wrong.
-  std::string arrive(ClusterId at, const proxy::Datagram& datagram, Number* number);
+  // `failed_over`: a path was given up, so what comes back may come back again over another (PS-5).
+  std::string arrive(ClusterId at, const proxy::Datagram& datagram, Number* number, bool failed_over = false);
 
   const Entry& operator[](Number number) const { return entries_[number]; }
   // Withdrawn ones too.
@@ -51,7 +52,7 @@ class DatagramLedger {
 
  private:
   std::string deliver(Entry& entry);
-  std::string come_back(Entry& entry, proxy::DatagramReturn reason);
+  std::string come_back(Entry& entry, proxy::DatagramReturn reason, bool failed_over);
 
   std::vector<Entry> entries_;
   std::size_t open_ = 0;

@@ -106,6 +106,18 @@ TEST(DatagramLedger, OneThatComesBackWasNotDelivered) {
             std::string::npos);
 }
 
+TEST(DatagramLedger, AfterAFailoverOneMayComeBackTwiceAndIsDeliveredOnce) {
+  Fixture f;
+  f.offer();
+  f.offer();
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(f.ledger.arrive(kFrom, f.returning(0, DatagramReturn::kRefused), &f.number, true), "");
+  }
+  EXPECT_EQ(f.ledger.open(), 1u);
+  EXPECT_EQ(f.ledger.arrive(kTo, f.arriving(1), &f.number, true), "");
+  EXPECT_NE(f.ledger.arrive(kTo, f.arriving(1), &f.number, true), "");
+}
+
 TEST(DatagramLedger, PossibleDuplicateMayHaveBeenDelivered) {
   Fixture f;
   f.offer();

@@ -186,7 +186,10 @@ void FaultDatagrams::on_call_failed(const Sender& sender, const std::string& why
 // False: something is wrong.
 bool FaultDatagrams::arrived(unsigned node, const proxy::Datagram& d) {
   DatagramLedger::Number number = 0;
-  std::string wrong = ledger_.arrive(ClusterId(static_cast<std::uint16_t>(node)), d, &number);
+  const FaultNodes::Faults faults = nodes_.faults();
+  const bool failed_over = faults.anybody_lost || faults.paths_fenced > 0 || faults.proxies_fenced > 0 ||
+                           config_.resize_every_ms > 0;
+  std::string wrong = ledger_.arrive(ClusterId(static_cast<std::uint16_t>(node)), d, &number, failed_over);
   if (wrong.empty() && d.returned != DatagramReturn::kNone) {
     wrong = check_reason(ledger_[number], d.returned);
     if (!wrong.empty()) wrong = ledger_.describe(number) + ": " + wrong;
