@@ -12,7 +12,6 @@ struct Form {
   std::size_t payload_min = 0;
   std::size_t payload_max = 0;
   std::size_t payload_unit = 1;
-  std::size_t payload_lacks = 0;  // to a multiple of the unit, unless it is empty
   std::uint8_t format_max = 0;
   bool has_number = false;
 };
@@ -20,7 +19,6 @@ struct Form {
 constexpr Form form_of(Kind kind) {
   switch (kind) {
     case Kind::kPageRequest:
-      return {.has_number = true};
     case Kind::kLockRequest:
     case Kind::kLockGrant:
     case Kind::kLockProbe:
@@ -29,19 +27,17 @@ constexpr Form form_of(Kind kind) {
     case Kind::kLockRecall:
       return {.has_number = true};
     case Kind::kPageReply:
-      return {.payload_max = reply_payload(kMaxReplyPages),
-              .payload_unit = kPageBytes + kVersionBytes,
-              .payload_lacks = kVersionBytes,
-              .format_max = 1,
-              .has_number = true};
+      return {.payload_max = kPageBytes, .payload_unit = kPageBytes, .format_max = 1, .has_number = true};
     case Kind::kDiff:
       return {.payload_max = kMaxDiffBytes, .format_max = 1};
     case Kind::kInvalidate:
-    case Kind::kInvalidateAck:
-      return {.payload_max = (kMaxRunPages - 1) * kVersionBytes,
-              .payload_unit = kVersionBytes,
+    case Kind::kInvalidateAck: {
+      constexpr std::size_t kVersion = sizeof(std::uint32_t);
+      return {.payload_max = (kMaxRunPages - 1) * kVersion,
+              .payload_unit = kVersion,
               .format_max = kind == Kind::kInvalidateAck,
               .has_number = true};
+    }
     case Kind::kDiffDone:
       return {.format_max = 1, .has_number = true};
     case Kind::kPageForward:
@@ -73,12 +69,7 @@ constexpr Form form_of(Kind kind) {
   return {};
 }
 
-// Whether a payload of that length is empty, or of whole units.
-constexpr bool whole(const Form& form, std::size_t length) {
-  return length == 0 || (length + form.payload_lacks) % form.payload_unit == 0;
-}
-
-static_assert(kHeaderBytes + kMaxDiffBytes <= kMinRoomBytes);
+static_assert(kHeaderBytes + kMaxDiffBytes <= kMaxMessageBytes);
 
 // The name of a message, and why its handler may refuse it, for a user.
 struct Words {
@@ -89,7 +80,7 @@ struct Words {
 constexpr Words words_of(Kind kind) {
   switch (kind) {
     case Kind::kPageRequest:
-      return {"a request for pages",
+      return {"a request for a page",
               "there is no such page, or its sender has it already or may not request more"};
     case Kind::kPageReply:
       return {"a page", "this cluster has not requested it"};
@@ -168,8 +159,8 @@ Refusal refusal_of(ClusterId from, const Header& h, std::size_t bytes) {
 }
 
 std::size_t payload_room(const Header& header) {
-  if (header.kind == Kind::kPageReply) return header.format != 0 ? 0 : reply_payload(1);
-  return header.kind == Kind::kDiff ? 0 : form_of(header.kind).payload_max;
+  const bool empty = header.kind == Kind::kPageReply && header.format != 0;
+  return empty || header.kind == Kind::kDiff ? 0 : form_of(header.kind).payload_max;
 }
 
 std::optional<Message> parse(ByteView bytes) {
@@ -191,23 +182,11 @@ std::optional<Message> parse(ByteView bytes) {
 
   const Form form = form_of(message.header.kind);
   const std::size_t length = message.payload.size();
-  if (length < form.payload_min || length > form.payload_max || !whole(form, length)) return std::nullopt;
+  if (length < form.payload_min || length > form.payload_max || length % form.payload_unit != 0)
+    return std::nullopt;
   if (message.header.format > form.format_max) return std::nullopt;
   if (!form.has_number && message.header.number != 0) return std::nullopt;
   return message;
-}
-
-std::size_t page_bytes(ByteView messages) {
-  std::size_t bytes = 0;
-  while (!messages.empty()) {
-    const std::optional<Message> message = parse(messages);
-    if (!message) break;
-    const Header& h = message->header;
-    if (h.kind == Kind::kPageReply && h.format == 0)
-      bytes += RunOfPages(h.number, message->payload).bytes.size();
-    messages = message->rest;
-  }
-  return bytes;
 }
 
 }  // namespace braid::dsm

@@ -90,7 +90,6 @@ class RandomProgram {
     c.flags = kMaxPhases;
     c.conditions = kMaxPhases;
     c.barrier_fan_out = 1 + static_cast<std::uint32_t>(random.below(4));
-    c.run_pages = 1 + static_cast<std::uint32_t>(random.below(4));
     return c;
   }
 

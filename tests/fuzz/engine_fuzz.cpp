@@ -353,8 +353,6 @@ class EngineFuzzWorld {
       case Kind::kInvalidate:
       case Kind::kInvalidateAck:
         return 4 * in.below(4);
-      case Kind::kPageReply:
-        return header.format != 0 ? 0 : dsm::reply_payload(1 + in.below(3));
       default:
         return dsm::payload_room(header);
     }
