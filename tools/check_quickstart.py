@@ -21,6 +21,9 @@ MOST_OBJECTS = 267
 # The programs that `braid` needs: each must be among the outputs.
 MUST_BUILD = ("bin/braid", "bin/braidd", "bin/braid-times", "bin/jacobi", "bin/sim/jacobi", "sim/charge/braid_charge.so")
 
+# The empty source file of a precompiled header (cmake/precompiled_headers.cmake).
+PRECOMPILED = re.compile(r"/braid_precompiled\w*\.cpp$")
+
 # Packages that only tests and benches need, as CMake and as the sources name them.
 TEST_PACKAGES = ("GTest", "benchmark", "Python3")
 TEST_HEADERS = re.compile(r"/(gtest|gmock|benchmark)/")
@@ -36,11 +39,11 @@ def commands_of(build):
 
 
 def objects_of(commands):
-    """[(source, object)] of the commands that compile."""
+    """[(source, object)] of the commands that compile, without the empty ones that own a precompiled header."""
     compiled = []
     for line in commands:
         source, target = re.search(r" -c (\S+)", line), re.search(r" -o (\S+\.o)\b", line)
-        if source and target:
+        if source and target and not PRECOMPILED.search(source[1]):
             compiled.append((source[1], target[1]))
     return compiled
 

@@ -32,6 +32,9 @@ class Problems(unittest.TestCase):
         (problem,) = self.problems(*GOOD, most=1)
         self.assertIn("2 objects are compiled, and 1 are allowed", problem)
 
+    def test_owners_of_precompiled_headers_are_not_counted(self):
+        self.assertEqual(self.problems(*GOOD, compile_line("build/release/braid_precompiled_quickly.cpp"), most=2), [])
+
     def test_a_program_that_is_not_built_is_a_problem(self):
         for output in check_quickstart.MUST_BUILD:
             with self.subTest(output=output):
