@@ -62,6 +62,9 @@ if(BRAID_COVERAGE)
 endif()
 
 find_program(BRAID_CCACHE ccache)
+if(DEFINED ENV{CCACHE_DISABLE})  # ccache's own variable
+  set(BRAID_CCACHE OFF)
+endif()
 if(BRAID_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${BRAID_CCACHE})
 endif()
