@@ -119,7 +119,7 @@ TEST(Sender, PiecesAreAQuarterOfTheWindowAtMost) {  // CV-2
 
 // Messages have random sizes. When the receiver has taken everything and returned credit by the rule of a
 // quarter, there is room for the next piece. Also when it holds the last message that it was given.
-// What a message that joins a train asks is what place() says.
+// has_place_at_next() agrees with place().
 TEST(Sender, PlaceAtNextIsAPlaceWithoutAGap) {  // CV-2, CV-11
   Prng prng(7);
   Sender s(kWindow, Position(0) - 100);

@@ -1,4 +1,4 @@
-// What the oracle of datagrams accepts, and what it finds wrong.
+// The oracle of datagrams: deliveries that it accepts, and those that it finds wrong.
 #include "tests/sim/datagram_ledger.h"
 
 #include <gtest/gtest.h>

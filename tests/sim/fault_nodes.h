@@ -73,7 +73,7 @@ class FaultNodes {
   bool may_have_lost(unsigned a, unsigned b, Instant opened) const;
   // A node has died, or has given up another.
   bool anybody_lost() const { return anybody_lost_; }
-  // What has happened so far because of which datagrams may be lost, or come back as possible duplicates (PS-5).
+  // Events so far because of which datagrams may be lost, or come back as possible duplicates (PS-5).
   struct Faults {
     bool anybody_lost = false;
     std::uint64_t paths_fenced = 0;
