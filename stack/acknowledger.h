@@ -54,11 +54,12 @@ class Acknowledger {
       due_ = earlier(due_, now + ack_delay_);
   }
 
-  // A packet without records asks for an acknowledgement, which leaves at once. A tail probe also wants to know that
-  // this answers it and no earlier packet (SW-10).
+  // A packet without records asks for an acknowledgement, which leaves at once. A tail probe is echoed (SW-10), unless a
+  // packet waits: the echo of that one tells whether it was retransmitted in vain (SW-12).
   void probed(Instant now, const PacketHeader& h, Duration unseen) {
+    const bool packet_waits = due_ != Instant::never();
     due_ = now;
-    if (!h.ack_at_once) return;
+    if (packet_waits || !h.ack_at_once) return;
     echo_ = h.timestamp;
     echo_since_ = now - unseen;
   }

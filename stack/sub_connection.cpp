@@ -177,13 +177,7 @@ PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView
   }
   PacketFate fate = PacketFate::kNothing;
   if (h.type == PacketType::kClose) return on_close(now);
-  if (h.type == PacketType::kProbe) {
-    // SW-10. A packet that waits is answered first: its echo tells whether it was retransmitted in vain (SW-12).
-    if (acknowledger_.due() == Instant::never())
-      acknowledger_.probed(now, h, unseen);
-    else
-      acknowledger_.acknowledge_at(now);
-  }
+  if (h.type == PacketType::kProbe) acknowledger_.probed(now, h, unseen);
   if (h.type == PacketType::kData) {
     switch (acknowledger_.arrived(now, h, unseen)) {
       case PacketArrival::kNew:

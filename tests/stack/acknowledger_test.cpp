@@ -70,6 +70,22 @@ TEST(Acknowledger, TailProbeIsAnsweredAtOnceAndEchoed) {  // SW-10
   EXPECT_EQ(answer.ack_held, 0u);
 }
 
+TEST(Acknowledger, PacketThatWaitsIsEchoedInsteadOfATailProbe) {  // SW-10, SW-12
+  Acknowledger a(test_config());
+  deliver(a, at(1_us), data(Seq(0)));
+  PacketHeader before;
+  a.describe(at(1_us), before);
+  PacketHeader probe;
+  probe.timestamp = timestamp(at(5_us));
+  probe.ack_at_once = true;
+  a.probed(at(6_us), probe, Duration());
+  EXPECT_EQ(a.due(), at(6_us));
+  PacketHeader answer;
+  a.describe(at(6_us), answer);
+  EXPECT_EQ(answer.timestamp_echo, before.timestamp_echo);
+  EXPECT_NE(answer.timestamp_echo, timestamp(at(5_us)));
+}
+
 TEST(Acknowledger, OtherProbesAreAnsweredAtOnceWithoutAnEcho) {  // SC-8, SW-9
   Acknowledger a(test_config());
   PacketHeader probe;
