@@ -186,10 +186,9 @@ void FaultDatagrams::on_call_failed(const Sender& sender, const std::string& why
 // False: something is wrong.
 bool FaultDatagrams::arrived(unsigned node, const proxy::Datagram& d) {
   DatagramLedger::Number number = 0;
-  const FaultNodes::Faults faults = nodes_.faults();
-  const bool failed_over = faults.anybody_lost || faults.paths_fenced > 0 || faults.proxies_fenced > 0 ||
-                           config_.resize_every_ms > 0;
-  std::string wrong = ledger_.arrive(ClusterId(static_cast<std::uint16_t>(node)), d, &number, failed_over);
+  // Of interest to what comes back only; it looks at all counters of all nodes.
+  const bool may_repeat = d.returned != DatagramReturn::kNone && failed_over(nodes_.faults());
+  std::string wrong = ledger_.arrive(ClusterId(static_cast<std::uint16_t>(node)), d, &number, may_repeat);
   if (wrong.empty() && d.returned != DatagramReturn::kNone) {
     wrong = check_reason(ledger_[number], d.returned);
     if (!wrong.empty()) wrong = ledger_.describe(number) + ": " + wrong;
@@ -261,6 +260,11 @@ bool FaultDatagrams::client_ended_since(PortId port, Instant when) const {
   return program.ends > 0 && program.ended >= when;
 }
 
+bool FaultDatagrams::failed_over(const FaultNodes::Faults& faults) const {
+  return faults.anybody_lost || faults.paths_fenced > 0 || faults.proxies_fenced > 0 ||
+         config_.resize_every_ms > 0;
+}
+
 // PS-5; or it has arrived where its client ended before it took it.
 bool FaultDatagrams::may_be_lost(const DatagramLedger::Entry& e, const FaultNodes::Faults& faults) const {
   return call_failed_ || faults.anybody_lost || faults.proxies_fenced > 0 || faults.datagrams_dropped > 0 ||
@@ -296,9 +300,7 @@ std::string FaultDatagrams::unfinished() const {
 
 void FaultDatagrams::check_counters() {
   const FaultNodes::Faults faults = nodes_.faults();
-  const bool calm = !faults.anybody_lost && faults.paths_fenced == 0 && faults.proxies_fenced == 0 &&
-                    config_.resize_every_ms == 0;
-  if (log_.has_failed() || planned() == 0 || !calm) return;
+  if (log_.has_failed() || planned() == 0 || failed_over(faults)) return;
   if (maybe_delivered_) log_.fail("a datagram is said to be a possible duplicate, and no path was given up");
   const bool exact =
       !call_failed_ && !no_room_ && faults.datagrams_dropped == 0 && ledger_.open() == 0 &&

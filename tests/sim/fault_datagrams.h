@@ -95,6 +95,8 @@ class FaultDatagrams {
   // Empty: it may come back for that reason.
   std::string check_reason(const DatagramLedger::Entry& entry, proxy::DatagramReturn reason);
   bool client_ended_since(PortId port, Instant when) const;
+  // Paths may have been given up, so what they had is sent again over others.
+  bool failed_over(const FaultNodes::Faults& faults) const;
   bool may_be_lost(const DatagramLedger::Entry& entry, const FaultNodes::Faults& faults) const;
   void check_counters(unsigned node, stack::ProtocolId protocol);
 

@@ -40,7 +40,7 @@ class FaultNodes {
   // By its own clock.
   Instant now(unsigned index) const { return events_.now() + nodes_[index].skew; }
 
-  // What nodes that are started from now on have registered; kAddedStream among it.
+  // Registered by each node that starts after this call. kAddedStream must be among them.
   void use_protocols(MakeProtocols make) { make_protocols_ = std::move(make); }
   void start(unsigned index);
   void kill(unsigned index);
