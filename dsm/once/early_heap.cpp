@@ -27,11 +27,11 @@ std::size_t round_up(std::size_t bytes, std::size_t to) {
 
 void EarlyHeap::open() {
   const Result<Environment> environment = Environment::read();
-  if (!environment) fail_with_text(environment.error().text.data(), environment.error().text.size());
+  if (!environment) fail_with_text(environment.error());
   heap_bytes_ = std::size_t{environment->heap_mib} << 20;
   const Result<std::byte*> memory = map_heap_addresses(heap_bytes_, PROT_READ | PROT_WRITE,
                                                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
-  if (!memory) fail_with_text(memory.error().text.data(), memory.error().text.size());
+  if (!memory) fail_with_text(memory.error());
   memory_ = *memory;
 }
 

@@ -7,6 +7,8 @@
 
 #include <cstddef>
 
+#include "base/result.h"
+
 namespace braid::dsm {
 
 inline constexpr int kFailureStatus = 70;
@@ -17,6 +19,9 @@ bool claim_end();
 
 // Writes "braid: <text>\n" and ends the process. With several threads only the first text is written.
 [[noreturn]] void fail_with_text(const char* text, std::size_t length);
+[[noreturn]] inline void fail_with_text(const Error& error) {
+  fail_with_text(error.text.data(), error.text.size());
+}
 
 // Ends the process because another cluster has gone, which is a consequence: where the end is recorded (end_record.h), the
 // text is left there, for the one who knows the cause to print after it; else it is printed.

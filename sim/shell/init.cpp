@@ -22,7 +22,7 @@ void init() {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   Result<std::unique_ptr<sim::ShellHost>> started = sim::ShellHost::start(
       [](const char* name) -> const char* { return std::getenv(name); }, ::program_invocation_short_name);
-  if (!started) fail_with_text(started.error().text.data(), started.error().text.size());
+  if (!started) fail_with_text(started.error());
   join(std::move(started).value());
 }
 

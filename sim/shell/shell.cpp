@@ -187,8 +187,7 @@ void ShellHost::node_loop(unsigned local) {
 }
 
 void ShellHost::run_on_all(const Request& request, const std::function<void(unsigned)>& job) {
-  if (const Result<void> made = fibres_.make_all(); !made)
-    dsm::fail_with_text(made.error().text.data(), made.error().text.size());
+  if (const Result<void> made = fibres_.make_all(); !made) dsm::fail_with_text(made.error());
   job_ = &job;
   in_parallel_ = true;  // other nodes may run before ask() returns
   ask(request);
