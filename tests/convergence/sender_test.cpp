@@ -117,8 +117,6 @@ TEST(Sender, PiecesAreAQuarterOfTheWindowAtMost) {  // CV-2
   EXPECT_DEATH((void)s.place(1025), "max_piece_bytes");
 }
 
-// Messages have random sizes. When the receiver has taken everything and returned credit by the rule of a
-// quarter, there is room for the next piece. Also when it holds the last message that it was given.
 // has_place_at_next() agrees with place().
 TEST(Sender, PlaceAtNextIsAPlaceWithoutAGap) {  // CV-2, CV-11
   Prng prng(7);
@@ -139,6 +137,8 @@ TEST(Sender, PlaceAtNextIsAPlaceWithoutAGap) {  // CV-2, CV-11
   }
 }
 
+// Messages have random sizes. When the receiver has taken everything and returned credit by the rule of a
+// quarter, there is room for the next piece. Also when it holds the last message that it was given.
 TEST(Sender, NeverStarves) {  // CV-2, CV-3
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
