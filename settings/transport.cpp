@@ -101,8 +101,7 @@ constexpr Setting kTransport[] = {
         {.name = "train_messages",
          .option = "--train-messages",
          .unit = "messages",
-         .help = "the most small messages of a connection that share a record when they are sent at once; in "
-                 "simulations each has its own",
+         .help = "the most small messages of a connection that share a record when they are sent at once",
          .reason = "they share what a record costs; more of them gain little",
          .least = 1,
          .most = stack::kMaxTrainMessages})};

@@ -62,11 +62,10 @@ void Iccs::make_nodes() {
   nodes.proxies = config_.proxies;
   nodes.nis = config_.nis;
   nodes.transport = config_.transport;
-  nodes.transport.train_messages = 1;  // the time at which a node sends a message is its own
   nodes.window_bytes = config_.window_bytes;
   nodes.dispatch = config_.dispatch;
   nodes.seed = config_.seed;
-  last_handed_.resize(std::size_t{config_.clusters} * config_.proxies);
+  lanes_.resize(std::size_t{config_.clusters} * config_.proxies);
   ProxyRun::Owner& owner = *this;
   for (std::uint16_t k = 0; k < config_.clusters; ++k) {
     const ClusterId cluster(k);
@@ -154,7 +153,7 @@ MutableBytes Iccs::reserve(ClusterId from, unsigned compute_node, ClusterId to, 
 
 void Iccs::commit(Instant at, std::uint32_t bytes) {
   const auto [from, to, compute_node] = reserved_;
-  const MessageLog::Index i = shared_.log.make(has_proxies() ? 2 : 1);
+  const MessageLog::Index i = shared_.log.make();
   MessageReport& report = shared_.log[i].report;
   report.number = ++sent_;
   report.from = from;
@@ -168,8 +167,8 @@ void Iccs::commit(Instant at, std::uint32_t bytes) {
   }
   VirtualNode& node = *nodes_[from.value()];
   node.connection(to).commit(bytes);
-  hand_over(from, node.connection(to).last_lane(), at, i);
-  node.endpoint().flush();
+  lane(from, node.connection(to).last_lane()).committed.push_back(i);
+  if (config_.transport.train_messages == 1) flush(at, from);
 }
 
 bool Iccs::send(Instant at, ClusterId from, unsigned compute_node, ClusterId to, ByteView message) {
@@ -177,32 +176,40 @@ bool Iccs::send(Instant at, ClusterId from, unsigned compute_node, ClusterId to,
   if (room.size() < message.size() || room.data() == nullptr) return false;
   if (!message.empty()) std::memcpy(room.data(), message.data(), message.size());
   commit(at, static_cast<std::uint32_t>(message.size()));
+  flush(at, from);
   return true;
 }
 
-// A descriptor is in the client's lane: a ticket for it comes into the queue of the proxy that serves that.
-void Iccs::hand_over(ClusterId cluster, unsigned lane, Instant at, MessageLog::Index i) {
-  Instant& last = last_handed_[cluster.value() * config_.proxies + lane];
-  last = std::max(last, at);
-  shared_.log[i].report.times.handed = last;
-  shared_.log.hand(cluster, lane, i);
-  const unsigned server = nodes_[cluster.value()]->node().server_of(lane);
-  events_.push(last, {EventKind::kMessageArrives, static_cast<std::uint8_t>(server), cluster.value(), i});
+void Iccs::flush(Instant at, ClusterId from) {
+  if (!has_proxies()) return;
+  proxy::Endpoint& endpoint = nodes_[from.value()]->endpoint();
+  for (unsigned l = 0; l < config_.proxies; ++l) {
+    std::vector<MessageLog::Index>& committed = lane(from, l).committed;
+    auto next = committed.begin();
+    endpoint.for_each_unpublished(l, [&](const proxy::SendDescriptor& descriptor) {
+      const bool is_credit = descriptor.kind == static_cast<std::uint8_t>(stack::RecordKind::kCredit);
+      const MessageLog::Index first = is_credit ? shared_.log.make() : *next++;
+      shared_.log[first].is_credit = is_credit;
+      shared_.log[first].train = descriptor.messages;
+      MessageLog::Index last = first;
+      for (unsigned more = 1; more < descriptor.messages; ++more) last = shared_.log[last].next = *next++;
+      hand_over(from, l, at, first);
+    });
+    CHECK(next == committed.end());
+    committed.clear();
+  }
+  endpoint.flush();
 }
 
-// The client has returned credit: descriptors that the next flush makes visible.
-void Iccs::hand_over_credits(ClusterId cluster, Instant at) {
-  proxy::Endpoint& endpoint = nodes_[cluster.value()]->endpoint();
-  bool any = false;
-  for (unsigned lane = 0; lane < config_.proxies; ++lane) {
-    for (std::uint32_t left = endpoint.unpublished(lane); left > 0; --left) {
-      const MessageLog::Index i = shared_.log.make(2);
-      shared_.log[i].is_credit = true;
-      hand_over(cluster, lane, at, i);
-      any = true;
-    }
-  }
-  if (any) endpoint.flush();
+// A descriptor is in the client's lane: a ticket for it comes into the queue of the proxy that serves that.
+void Iccs::hand_over(ClusterId cluster, unsigned l, Instant at, MessageLog::Index first) {
+  Instant& last = lane(cluster, l).last_handed;
+  last = std::max(last, at);
+  for (MessageLog::Index i = first; i != MessageLog::kNone; i = shared_.log[i].next)
+    shared_.log[i].report.times.handed = last;
+  shared_.log.hand(cluster, l, first);
+  const unsigned server = nodes_[cluster.value()]->node().server_of(l);
+  events_.push(last, {EventKind::kMessageArrives, static_cast<std::uint8_t>(server), cluster.value(), first});
 }
 
 // ---------------------------------------------------------------- without proxies
@@ -316,13 +323,13 @@ void Iccs::deliver_message(ClusterId at, unsigned proxy, const Arrival& a) {
     sink_.on_delivered(report);
     until = sink_.on_message(now, at, from.peer(), message).until;
   });
-  hand_over_credits(at, until + model_.time(model_.hand_over));
+  flush(until + model_.time(model_.hand_over), at);  // the credit
 }
 
 // The proxies have freed room in the channels of a cluster.
 void Iccs::offer_room(ClusterId at) {
   nodes_[at.value()]->endpoint().return_pending_credit();
-  hand_over_credits(at, events_.now() + model_.time(model_.hand_over));
+  flush(events_.now() + model_.time(model_.hand_over), at);
   for (std::uint16_t to = 0; to < config_.clusters; ++to)
     if (std::exchange(way(at, ClusterId(to)).waits_for_channel, false))
       sink_.on_room(events_.now(), at, ClusterId(to));

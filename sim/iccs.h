@@ -122,9 +122,11 @@ class Iccs final : private ProxyRun::Owner {
   // none, and on_room() tells when to try again. A reservation that is not committed is void at the next.
   MutableBytes reserve(ClusterId from, unsigned compute_node, ClusterId to, std::uint32_t bytes);
   // Sends the first `bytes` of the last reservation, at `at`, which may lie ahead of now: the compute node
-  // has paid for the hand-over by then. What a lane was handed before comes first all the same.
+  // has paid for the hand-over by then. What a lane was handed before comes first all the same. With trains (CV-11)
+  // it leaves at the next flush() of its cluster only, with all that was committed until then, as from a live node.
   void commit(Instant at, std::uint32_t bytes);
-  // Both for bytes that are somewhere else. False: no room.
+  void flush(Instant at, ClusterId from);
+  // All three for bytes that are somewhere else. False: no room.
   bool send(Instant at, ClusterId from, unsigned compute_node, ClusterId to, ByteView message);
 
   void on_event(const Event& event);
@@ -164,6 +166,11 @@ class Iccs final : private ProxyRun::Owner {
     bool waits_for_credit = false;
     bool waits_for_channel = false;
   };
+  // Of a cluster's client.
+  struct Lane {
+    std::vector<MessageLog::Index> committed;  // and not handed over, in this order
+    Instant last_handed;
+  };
   struct Reservation {
     ClusterId from, to;
     unsigned compute_node = 0;
@@ -172,6 +179,7 @@ class Iccs final : private ProxyRun::Owner {
   const ProxyRun& proxy(unsigned cluster, unsigned index) const {
     return *proxies_[cluster * config_.proxies + index];
   }
+  Lane& lane(ClusterId cluster, unsigned index) { return lanes_[cluster.value() * config_.proxies + index]; }
   Way& way(ClusterId from, ClusterId to) { return ways_[from.value() * config_.clusters + to.value()]; }
   bool has_proxies() const { return config_.mode == Mode::kReal; }
   void step();
@@ -182,8 +190,7 @@ class Iccs final : private ProxyRun::Owner {
 
   void worked(ProxyRun& proxy) override;
   void not_taken(ProxyRun& proxy, MessageLog::Index message) override;
-  void hand_over(ClusterId cluster, unsigned lane, Instant at, MessageLog::Index message);
-  void hand_over_credits(ClusterId cluster, Instant at);
+  void hand_over(ClusterId cluster, unsigned lane, Instant at, MessageLog::Index first);
   void bypass(Instant at, MessageLog::Index message);
   void deliver(ProxyRun& at);
   void deliver_credit(ClusterId at, unsigned proxy, const Arrival& credit);
@@ -202,8 +209,8 @@ class Iccs final : private ProxyRun::Owner {
   std::vector<std::unique_ptr<ProxyRun>> proxies_;   // by cluster, then index; the nodes' workers use them
   std::vector<std::unique_ptr<VirtualNode>> nodes_;  // by cluster
   IccsControls controls_;
-  std::vector<Way> ways_;             // by sender, then receiver
-  std::vector<Instant> last_handed_;  // by cluster and lane
+  std::vector<Way> ways_;    // by sender, then receiver
+  std::vector<Lane> lanes_;  // by cluster, then index
   std::vector<std::byte> bypass_room_;
   Reservation reserved_;
   Instant established_;

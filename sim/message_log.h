@@ -49,6 +49,7 @@ class MessageLog {
  public:
   // An index identifies its entry until the entry is released.
   using Index = std::uint32_t;
+  static constexpr Index kNone = ~Index{0};
   struct Entry {
     MessageReport report;
     Position position;       // valid once it is taken
@@ -57,6 +58,8 @@ class MessageLog {
     bool is_delivered = false;
     std::uint8_t lane = 0;         // of the client's endpoint
     std::uint8_t holds = 0;        // the number of users of the index
+    std::uint8_t train = 0;        // of the first message of a train: how many it has; else 0
+    Index next = kNone;            // the message behind it in its train
     std::vector<std::byte> bytes;  // in the modes without proxies
   };
 
@@ -69,8 +72,8 @@ class MessageLog {
         at_(std::size_t{clusters} * clusters) {}
 
   Entry& operator[](Index i) { return entries_[i]; }
-  // Returns a new entry with default values and this number of holds.
-  Index make(std::uint8_t holds) {
+  // Returns a new entry with default values and one hold.
+  Index make() {
     if (free_.empty()) {
       entries_.emplace_back();
       free_.push_back(static_cast<Index>(entries_.size() - 1));
@@ -81,7 +84,7 @@ class MessageLog {
     std::vector<std::byte> bytes = std::move(entry.bytes);  // reuses its memory
     entry = Entry{};
     entry.bytes = std::move(bytes);
-    entry.holds = holds;
+    entry.holds = 1;
     return i;
   }
   void release(Index i) {
@@ -90,22 +93,24 @@ class MessageLog {
   }
   std::size_t in_use() const { return entries_.size() - free_.size(); }
 
-  // hand(): a descriptor was handed to a lane. take(): a worker takes the lane's descriptor
-  // `number`, counted from 0; nullopt: another proxy that served the lane took it before.
+  // hand(): a descriptor was handed to a lane, of the message `i`, or of the train that begins with it; its ticket
+  // holds the entry. take(): a worker takes the descriptor that is the lane's `at`th entry, counted from 0; nullopt:
+  // another proxy that served the lane took it before.
   void hand(ClusterId cluster, unsigned lane, Index i) {
+    ++entries_[i].holds;
     entries_[i].lane = static_cast<std::uint8_t>(lane);
     lanes_of_[std::size_t{cluster.value()} * lanes_ + lane].handed.push_back(i);
   }
-  std::optional<Index> take(ClusterId cluster, unsigned lane, std::uint32_t number) {
+  std::optional<Index> take(ClusterId cluster, unsigned lane, std::uint32_t at) {
     Lane& l = lanes_of_[std::size_t{cluster.value()} * lanes_ + lane];
-    if (number != l.next) {
-      CHECK_LT(static_cast<std::int32_t>(number - l.next), 0);
+    if (at != l.next) {
+      CHECK_LT(static_cast<std::int32_t>(at - l.next), 0);
       return std::nullopt;
     }
     CHECK(!l.handed.empty());
     const Index i = l.handed.front();
     l.handed.pop_front();
-    ++l.next;
+    l.next += entries_[i].train != 0 ? 2 : 1;  // a train's lengths are behind its descriptor
     entries_[i].is_taken = true;
     return i;
   }
@@ -130,10 +135,9 @@ class MessageLog {
   }
 
  private:
-  static constexpr Index kNone = ~Index{0};
   struct Lane {
-    std::deque<Index> handed;  // and not taken
-    std::uint32_t next = 0;    // the next descriptor that is taken for the first time
+    std::deque<Index> handed;  // and not taken: the first message of each descriptor
+    std::uint32_t next = 0;    // the ring's entry of the next descriptor that is taken for the first time
   };
 
   const unsigned clusters_;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "convergence/train.h"
 #include "proxy/daemon/worker_turn.h"
 #include "sim/virtual_config.h"
 
@@ -42,26 +43,36 @@ void ProxyRun::stop_measuring(Instant end) {
 
 void ProxyRun::enqueue(EventKind kind, std::uint32_t item) {
   count_queue();
-  std::uint64_t number = 0;
+  Ticket ticket{.kind = kind, .item = item};
   if (kind == EventKind::kTimer) {
     rest_queued_ = true;
   } else if (kind == EventKind::kMessageArrives) {
-    MessageReport& report = shared_.log[item].report;
-    report.proxy = index_;
-    report.ahead = queued();
-    number = report.number;
-    if (!queue_.empty())
-      report.behind = queue_.back().number;
-    else if (busy_)
-      report.behind = in_service_.number;
+    enter(item, ticket);
   } else {
     Frame& frame = shared_.frames[item];
     frame.ahead = queued();
     frame.arrived = shared_.events.now();
+    ticket.messages = 1;
   }
-  queue_.push_back({kind, item, number});
+  queue_.push_back(ticket);
+  waiting_ += ticket.messages;
   if (!busy_ && !is_stopped()) serve();
   if (shared_.measuring) figures_.queue.touch(queued());
+}
+
+void ProxyRun::enter(MessageLog::Index first, Ticket& ticket) {
+  std::uint64_t behind = 0;
+  if (!queue_.empty())
+    behind = queue_.back().number;
+  else if (busy_)
+    behind = in_service_.number;
+  for (MessageLog::Index i = first; i != MessageLog::kNone; i = shared_.log[i].next) {
+    MessageReport& report = shared_.log[i].report;
+    report.proxy = index_;
+    report.ahead = queued() + ticket.messages++;
+    report.behind = std::exchange(behind, report.number);
+  }
+  ticket.number = behind;
 }
 
 void ProxyRun::poke() {
@@ -115,6 +126,7 @@ void ProxyRun::serve() {
     in_service_ = queue_.front();
     queue_.pop_front();
   }
+  waiting_ -= in_service_.messages;
   // This service does its work at once; work that others leave from now on needs another one.
   if (in_service_.kind == EventKind::kTimer) rest_queued_ = false;
   busy_ = true;
@@ -202,16 +214,31 @@ bool ProxyRun::keeps_credit(proxy::PortCell& cell, ClusterId source, Position cr
 }
 
 void ProxyRun::taken(const proxy::Outgoing& message) {
-  if (shared_.measuring) ++figures_.messages;
+  const bool train = message.record.messages != 0;
+  if (shared_.measuring) {
+    ++figures_.records;
+    figures_.messages += train ? message.record.messages : 1;
+  }
   const proxy::Channel& lane = *message.channel;
-  const std::optional<MessageLog::Index> i = shared_.log.take(cluster_, lane.lane, lane.send.taken() - 1);
-  if (!i) return;
-  if (shared_.log[*i].is_credit) {
-    shared_.log.release(*i);
+  const std::optional<MessageLog::Index> first =
+      shared_.log.take(cluster_, lane.lane, lane.send.taken() - (train ? 2 : 1));
+  if (!first) return;
+  if (shared_.log[*first].is_credit) {
+    shared_.log.release(*first);
     return;
   }
-  shared_.log[*i].report.times.served = shared_.events.now();
-  shared_.log.place(cluster_, message.to, message.record.message, *i);
+  MessageLog::Index i = *first;
+  const auto place = [&](const stack::Record& one, ByteView) {
+    shared_.log[i].report.times.served = shared_.events.now();
+    shared_.log.place(cluster_, message.to, one.message, i);
+    i = shared_.log[i].next;
+    return true;
+  };
+  const ByteView bytes(message.data, message.bytes);
+  if (train)
+    convergence::for_each_message(message.record, bytes, message.lengths, place);
+  else
+    place(message.record, bytes);
 }
 
 void ProxyRun::transmit(const VirtualNic& from, std::span<const FrameRef> frames) {

@@ -27,6 +27,7 @@ struct ProxyFigures {
   Duration busy{};
   QueueHistory queue;          // over the measured time, with the item in service
   std::uint64_t messages = 0;  // from compute nodes, and credits
+  std::uint64_t records = 0;   // of these: the messages of a train share one
   std::uint64_t frames_received = 0;
   std::uint64_t frames_sent = 0;
   std::uint64_t timers = 0;
@@ -152,14 +153,15 @@ class ProxyRun final : private VirtualNic::Wire {
   struct Ticket {
     EventKind kind = EventKind::kTimer;
     std::uint32_t item = 0;
-    std::uint64_t number = 0;  // of the message; 0: no message
+    std::uint64_t number = 0;  // of the message, of a train's last one; 0: no message
+    std::uint32_t messages =
+        0;  // by which the queue is longer: of a train, all; of a frame, 1; of a rest, none
   };
 
-  std::uint32_t queued() const {
-    return static_cast<std::uint32_t>(queue_.size()) - (rest_queued_ ? 1 : 0) +
-           (busy_ && in_service_.kind != EventKind::kTimer ? 1 : 0);
-  }
+  std::uint32_t queued() const { return waiting_ + (busy_ ? in_service_.messages : 0); }
   bool rest_in_service() const { return busy_ && in_service_.kind == EventKind::kTimer; }
+  // Describes the queue that the messages of a ticket find.
+  void enter(MessageLog::Index first, Ticket& ticket);
   void serve();
   void arm_timer();
   // Frames leave when the stages that send them are over.
@@ -174,6 +176,7 @@ class ProxyRun final : private VirtualNic::Wire {
   const unsigned index_;
   proxy::Worker* worker_ = nullptr;
   std::deque<Ticket> queue_;
+  std::uint32_t waiting_ = 0;  // messages of queue_
   bool busy_ = false;
   Ticket in_service_;
   Instant until_;                     // end of the stages so far

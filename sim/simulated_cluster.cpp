@@ -11,6 +11,19 @@
 
 namespace braid::sim {
 
+namespace {
+
+dsm::EngineConfig engine_config(const MachineConfig& machine, ClusterId id) {
+  dsm::EngineConfig engine = dsm::engine_config({.clusters = machine.iccs.clusters,
+                                                 .cluster = id.value(),
+                                                 .compute = machine.compute,
+                                                 .heap_pages = machine.heap_pages});
+  engine.pack = machine.pack;
+  return engine;
+}
+
+}  // namespace
+
 SimulatedCluster::SimulatedCluster(MachineShared& shared, Owner& owner, ClusterId id, Shell& shell,
                                    Prng& seeds)
     : shared_(shared),
@@ -20,11 +33,7 @@ SimulatedCluster::SimulatedCluster(MachineShared& shared, Owner& owner, ClusterI
              [this](PageId first, std::uint32_t count, dsm::Access access) {
                make_granted_accesses(first, count, access);
              }),
-      engine_(dsm::engine_config({.clusters = shared.config.iccs.clusters,
-                                  .cluster = id.value(),
-                                  .compute = shared.config.compute,
-                                  .heap_pages = shared.config.heap_pages}),
-              turns_) {
+      engine_(engine_config(shared.config, id), turns_) {
   const settings::CostModel& model = shared.model;
   for (unsigned n = 0; n < shared.config.compute; ++n) nodes_.emplace_back(seeds.next());
   const double least = std::min(model.fault, model.call) / model.unit;
@@ -254,11 +263,12 @@ void SimulatedCluster::charged(Work& work, Operation&& operation) {
 
 // Hands over the page protocol's messages, in the time of the working node.
 void SimulatedCluster::send_output(Work& work) {
+  bool any = false;
   for (std::uint64_t left = engine_.output_clusters(); left != 0; left &= left - 1) {
     const ClusterId to(static_cast<std::uint16_t>(std::countr_zero(left)));
-    while (engine_.has_output(to) && send_one(work, to)) {
-    }
+    while (engine_.has_output(to) && send_one(work, to)) any = true;
   }
+  if (any) shared_.iccs.flush(work.at, id_);
 }
 
 // Returns false if there is no room, or nothing to send.

@@ -40,6 +40,8 @@ struct MachineConfig {
   // Executes everything strictly in order, in steps of one cycle:
   // slow, with the same result. For a test that it is the same.
   bool strict = false;
+  // The engine packs its messages (PG-26). False: each is one of the ICCS, and small ones can share a train.
+  bool pack = true;
 };
 
 // Shared by all clusters of a machine.

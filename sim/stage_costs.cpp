@@ -1,7 +1,5 @@
 #include "sim/stage_costs.h"
 
-#include <algorithm>
-
 #include "stack/wire/ethernet.h"
 #include "stack/wire/ipv4.h"
 #include "stack/wire/udp.h"
@@ -62,9 +60,8 @@ Service StageCosts::receive(const FrameShape& frame, const stack::Stack::Receive
   stack::Record record;
   ByteView bytes;
   while (reader.next(&record, &bytes)) {
-    const unsigned messages = std::max(1u, unsigned{record.messages});
-    service.add(Stage::kDeliver,
-                messages * model_.deliver + model_.deliver_byte * static_cast<double>(bytes.size()));
+    // A train is looked up, copied and announced once (proxy/daemon/port_table.cpp: deliver_train).
+    service.add(Stage::kDeliver, model_.deliver + model_.deliver_byte * static_cast<double>(bytes.size()));
   }
   return service;
 }

@@ -65,8 +65,11 @@ class Endpoint {
   int take_one(unsigned proxy, Handler&& handler);
   // Returns the credit that found no room in a channel before, as far as there is room now.
   void return_pending_credit();
-  // Descriptors for `proxy` that the next flush() makes visible.
-  std::uint32_t unpublished(unsigned proxy) const { return lanes_[proxy].send.unpublished(); }
+  // Calls f(descriptor) for each for `proxy` that the next flush() makes visible.
+  template <class F>
+  void for_each_unpublished(unsigned proxy, F&& f) {
+    lanes_[proxy].send.for_each_unpublished(f);
+  }
   // Notes what `proxy` has given back. Sending does it when it needs room; done early it keeps the channel's
   // memory small and warm.
   void reclaim(unsigned proxy) { lanes_[proxy].send.reclaim(); }

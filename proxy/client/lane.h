@@ -132,7 +132,16 @@ class SendLane {
 
   // Descriptors pushed since the start, modulo 2^32.
   std::uint32_t pushed() const { return ring_.produced(); }
-  std::uint32_t unpublished() const { return ring_.unpublished_entries(); }
+  // Calls f(descriptor) for each that publish() makes visible. A train has one.
+  template <class F>
+  void for_each_unpublished(F&& f) {
+    account_train();
+    for (std::uint32_t at = ring_.produced() - ring_.unpublished_entries(); at != ring_.produced();) {
+      const SendDescriptor& descriptor = ring_.unpublished_entry(at);
+      at += descriptor.messages != 0 ? 2 : 1;  // a train's lengths are behind it
+      f(descriptor);
+    }
+  }
   // Bytes of the data area that the proxy had not given back at the last reclaim().
   std::uint64_t bytes_in_use() const { return data_tail_ - data_head_ + unaccounted(); }
 

@@ -57,10 +57,15 @@ TEST_F(SendLaneTest, DescriptorsAreVisibleOnlyAfterPublish) {
   SendDescriptor d{};
   d.bytes = 64;
   lane.push(d);
-  EXPECT_EQ(lane.unpublished(), 1u);
+  const auto unpublished = [this] {
+    std::vector<unsigned> bytes;
+    lane.for_each_unpublished([&](const SendDescriptor& one) { bytes.push_back(one.bytes); });
+    return bytes;
+  };
+  EXPECT_EQ(unpublished(), std::vector<unsigned>{64});
   EXPECT_EQ(proxy.readable(), 0u);
   lane.publish();
-  EXPECT_EQ(lane.unpublished(), 0u);
+  EXPECT_EQ(unpublished(), std::vector<unsigned>());
   EXPECT_EQ(proxy.readable(), 1u);
 }
 
@@ -214,6 +219,19 @@ TEST_F(TrainTest, ConsecutiveMessagesShareADescriptor) {
   EXPECT_EQ(all[0].descriptor.message_bytes, 64u + 16u);
   EXPECT_EQ(all[0].lengths, (std::vector<std::uint16_t>{64, 10, 0}));
   EXPECT_EQ(lane.bytes_in_use(), 128u);
+}
+
+TEST_F(TrainTest, IsOneOfTheDescriptorsThatAreNotPublished) {
+  send(8);
+  ASSERT_EQ(taken().size(), 1u);
+  send(600);
+  for (int i = 0; i < 3; ++i) send(8);
+  send(8, kPort + 1);
+  std::vector<unsigned> messages;
+  lane.for_each_unpublished([&](const SendDescriptor& d) { messages.push_back(d.messages); });
+  EXPECT_EQ(messages, (std::vector<unsigned>{0, 3, 0}));
+  send(8, kPort + 1);  // it may still be joined
+  EXPECT_EQ(lengths(), (Lengths{{600}, {8, 8, 8}, {8, 8}}));
 }
 
 TEST_F(TrainTest, BytesInUseCountMessagesThatHaveJoined) {

@@ -258,6 +258,144 @@ TEST(IccsDispatch, LeastLoadedGivesLessToAProxyThatServesTwoLanes) {
   EXPECT_LT(least.time_by_proxy_0_to_1, 2);
 }
 
+// --- trains (CV-11)
+
+// Cluster 0 sends groups of messages to cluster 1, each group with one flush.
+class Groups final : public Iccs::Sink {
+ public:
+  explicit Groups(const IccsConfig& config) : events(config.clusters), iccs(config, model(), events, *this) {
+    const Result<void> established = iccs.establish();
+    EXPECT_TRUE(established.ok()) << established.error().text;
+    iccs.start_measuring();
+  }
+  // The messages are 100 ns apart, and the flush with the last of them.
+  void send(const std::vector<std::uint32_t>& group) {
+    Instant at = events.now();
+    for (const std::uint32_t bytes : group) {
+      MutableBytes room = iccs.reserve(ClusterId(0), 0, ClusterId(1), 4096);
+      if (room.empty()) iccs.flush(at, ClusterId(0));
+      while (room.empty() && lost.empty()) {
+        iccs.on_event(events.pop());
+        room = iccs.reserve(ClusterId(0), 0, ClusterId(1), 4096);
+        at = std::max(at, events.now());
+      }
+      ASSERT_EQ(room.size(), 4096u) << lost;
+      std::fill_n(room.data(), bytes, std::byte(bytes));
+      at = at + 100_ns;
+      iccs.commit(at, bytes);
+      ++sent_;
+    }
+    iccs.flush(at, ClusterId(0));
+  }
+  bool deliver(Duration timeout) {
+    const Instant end = events.now() + timeout;
+    while (reports.size() < sent_ && events.now() < end && lost.empty()) iccs.on_event(events.pop());
+    return reports.size() == sent_;
+  }
+  const ProxyFigures& figures(unsigned proxy = 0) const { return iccs.figures(ClusterId(0), proxy); }
+
+  Handled on_message(Instant now, ClusterId, ClusterId, ByteView message) override {
+    lengths.push_back(static_cast<std::uint32_t>(message.size()));
+    for (const std::byte b : message) EXPECT_EQ(b, std::byte(message.size()));
+    return {now, 0};
+  }
+  void on_room(Instant, ClusterId, ClusterId) override {}
+  void on_delivered(const MessageReport& report) override { reports.push_back(report); }
+  void on_lost(Instant, ClusterId, ClusterId, const char* why) override { lost = why; }
+
+ private:
+  std::size_t sent_ = 0;
+
+ public:
+  Events events;
+  Iccs iccs;
+  std::vector<std::uint32_t> lengths;  // of the messages that arrived
+  std::vector<MessageReport> reports;
+  std::string lost;
+};
+
+TEST(IccsTrains, MessagesOfOneFlushShareARecordAndItsCosts) {  // CV-11
+  Groups with(config(2, 1));
+  IccsConfig c = config(2, 1);
+  c.transport.train_messages = 1;
+  Groups without(c);
+  const std::vector<std::uint32_t> group = {64, 8, 100, 200};
+  for (Groups* const g : {&with, &without}) {
+    const Instant began = g->events.now();
+    g->send(group);
+    ASSERT_TRUE(g->deliver(1_s));
+    EXPECT_EQ(g->lengths, group);
+    EXPECT_EQ(g->figures().messages, 4u);
+    EXPECT_EQ(g->figures().queue.most(), 4u) << "the queue's length is in messages";
+    for (unsigned i = 0; i < 4; ++i) {
+      const MessageReport& r = g->reports[i];
+      EXPECT_EQ(r.number, i + 1u);
+      EXPECT_EQ(r.ahead, i);
+      if (g == &with) {
+        EXPECT_EQ(r.behind, i);
+      }
+      const Duration handed = r.times.handed - began;
+      EXPECT_EQ(handed, g == &with ? 400_ns : 100_ns * (i + 1)) << "with trains a flush hands them over";
+    }
+  }
+  EXPECT_EQ(with.figures().records, 1u);
+  EXPECT_EQ(without.figures().records, 4u);
+  // The proxy's clock has 100 MHz. The window and UDP take 600 and 150 cycles for a packet, and one delivery 100.
+  const auto stage = [](const ProxyFigures& f, Stage s) { return f.stages[static_cast<std::size_t>(s)]; };
+  EXPECT_EQ(stage(with.figures(), Stage::kWindowSend), 600);
+  EXPECT_EQ(stage(without.figures(), Stage::kWindowSend), 4 * 600);
+  const auto delivery = [&](const Groups& g) {
+    return stage(g.iccs.figures(ClusterId(1), 0), Stage::kDeliver) - 0.25 * (64 + 8 + 104 + 200);
+  };
+  EXPECT_NEAR(delivery(with), 100, 1e-9);
+  EXPECT_NEAR(delivery(without), 4 * 100 - 0.25 * 4, 1e-9) << "only a train has padding";
+  EXPECT_LT(with.events.now(), without.events.now());
+}
+
+TEST(IccsTrains, AFlushEndsATrainAndLongMessagesLeaveAlone) {  // CV-11
+  Groups g(config(2, 1));
+  for (const auto& group : std::vector<std::vector<std::uint32_t>>{{8, 16}, {24}, {4000, 32, 40}}) {
+    g.send(group);
+    ASSERT_TRUE(g.deliver(1_s));
+  }
+  EXPECT_EQ(g.lengths.size(), 6u);
+  EXPECT_EQ(g.figures().messages, 6u);
+  EXPECT_EQ(g.figures().records, 4u);
+}
+
+TEST(IccsTrains, EachMessageArrivesOnceUnderLossAndAStoppedProxy) {
+  for (const unsigned proxies : {1u, 2u}) {
+    IccsConfig c = config(2, static_cast<std::uint16_t>(proxies));
+    c.dispatch = convergence::Dispatch::kFixed;  // so that trains form on two lanes as well
+    c.faults.loss = 0.05;
+    c.faults.duplicate = 0.05;
+    if (proxies > 1) c.incidents = {{.at = 3_ms, .cluster = ClusterId(0), .what = ProxyStops{0, 200_ms}}};
+    Groups g(c);
+    std::vector<std::uint32_t> all;
+    for (unsigned i = 0; i < 300; ++i) {
+      std::vector<std::uint32_t> group;
+      for (unsigned m = 0; m <= i % 7; ++m) group.push_back(8 * (1 + (i + m) % 30));
+      all.insert(all.end(), group.begin(), group.end());
+      g.send(group);
+      const Instant until = g.events.now() + 100_us;
+      while (g.events.next_time() < until) g.iccs.on_event(g.events.pop());
+      ASSERT_FALSE(testing::Test::HasFailure());
+    }
+    ASSERT_TRUE(g.deliver(20_s)) << g.lost;
+    std::sort(all.begin(), all.end());
+    std::sort(g.lengths.begin(), g.lengths.end());
+    EXPECT_EQ(g.lengths, all);
+    EXPECT_GT(g.iccs.frames_lost(), 0u);
+    std::uint64_t messages = 0, records = 0;
+    for (unsigned p = 0; p < proxies; ++p) {
+      messages += g.figures(p).messages;
+      records += g.figures(p).records;
+    }
+    EXPECT_GE(messages, all.size()) << "a proxy that takes over a lane takes what is unfinished once more";
+    EXPECT_LT(records, messages / 2);
+  }
+}
+
 class Nobody final : public Iccs::Sink {
  public:
   Handled on_message(Instant now, ClusterId, ClusterId, ByteView) override { return {now, 0}; }

@@ -71,8 +71,8 @@ std::string protocol() {
   settings::TransportConfig transport = settings::RunConfig{}.transport;
   transport.mtu_bytes = settings::RunConfig{}.mtu_bytes();
   std::string text = "protocol:\n";
-  for (const char* key :
-       {"mtu_bytes", "fragmentation", "congestion", "ack_every", "ack_delay_us", "min_rto_us", "max_rto_us"})
+  for (const char* key : {"mtu_bytes", "fragmentation", "congestion", "ack_every", "ack_delay_us",
+                          "min_rto_us", "max_rto_us", "train_messages"})
     text += fmt::format("  {}: {}\n", key, settings::text_of(settings::kTransportSchema, &transport, key));
   return text;
 }

@@ -135,6 +135,7 @@ Json proxies_of(const SimulationReport& r) {
                         {"mean_queue", figures.queue.mean()},
                         {"most_queued", figures.queue.most()},
                         {"messages", figures.messages},
+                        {"records", figures.records},
                         {"frames_received", figures.frames_received},
                         {"frames_sent", figures.frames_sent},
                         {"timers", figures.timers},
