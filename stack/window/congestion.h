@@ -78,12 +78,12 @@ class Congestion {
       const std::uint64_t more = packets * kOne;
       window_ = std::min(window_ + (growing_ ? more : more * kOne / window_), max_);
     }
-    pace();
+    pace(now);
   }
   // Packets were found lost by what arrived after them.
   void on_loss(Instant now) {
     if (config_.enabled && above_) cut(now, window_ / 2);
-    pace();
+    pace(now);
   }
   // No acknowledgement arrived before the timeout.
   void on_timeout(Instant now) {
@@ -91,7 +91,7 @@ class Congestion {
     // If the next acknowledgement is fast the peer only did not run, or a frame was damaged.
     before_timeout_ = std::max(before_timeout_, window_);
     cut(now, window_ / 2);
-    pace();
+    pace(now);
   }
 
   void check() const {
@@ -128,10 +128,13 @@ class Congestion {
     window_ = std::max(window_ - std::min(by, window_ / 2), kOne);
     check();
   }
-  void pace() {
+  void pace(Instant now) {
     // A quarter faster than the window in a round trip, so that pacing alone holds nothing back.
     interval_ = Duration::ns(paced_ns_ * 4 / 5 * static_cast<std::int64_t>(kOne) /
                              static_cast<std::int64_t>(window_));
+    // The last packet left when the interval may have been far longer: a frame that lay in the queue of a stalled
+    // proxy makes a round trip of seconds.
+    departure_ = std::min(departure_, now + interval_ * kBurst);
   }
 
   CongestionConfig config_;

@@ -201,6 +201,23 @@ TEST(Congestion, PacesAQuarterFasterThanItsWindowAfterABurst) {  // SW-11
   EXPECT_TRUE(r.congestion.may_send(r.congestion.departure(), 0));
 }
 
+// A frame that lies in the queue of a proxy that does not run makes a round trip of seconds, long after its packet was
+// acknowledged.
+TEST(Congestion, ShortRoundTripEndsTheWaitThatALongOneCaused) {  // SW-11
+  Rule r;
+  r.round(20_us);
+  for (int i = 0; i < 30; ++i) {
+    r.now = r.now + 100_ms;
+    r.congestion.on_timeout(r.now);
+    r.congestion.sent(r.now);
+  }
+  r.congestion.on_ack(r.now, 3_s, 3_s, 1);
+  r.congestion.sent(r.now);
+  ASSERT_FALSE(r.congestion.may_send(r.now + 50_ms, 0)) << "one packet in 0.8 round trips";
+  r.congestion.on_ack(r.now + 20_us, 20_us, 20_us, 1);
+  EXPECT_TRUE(r.congestion.may_send(r.now + 300_us, 0));
+}
+
 TEST(Congestion, AdaptsToALongerPath) {  // SW-11
   Rule r;
   for (int i = 0; i < 5; ++i) r.round(20_us);
