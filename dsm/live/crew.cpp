@@ -1,5 +1,9 @@
 #include "dsm/live/crew.h"
 
+#include <pthread.h>
+
+#include <string>
+
 #include "dsm/live/start_thread.h"
 #include "dsm/live/this_thread.h"
 #include "dsm/program/faults.h"
@@ -45,6 +49,7 @@ void Crew::wait() {
 void Crew::serve_node(unsigned local) {
   const SignalStack stack;
   this_thread.local = static_cast<int>(local);
+  ::pthread_setname_np(::pthread_self(), ("node " + std::to_string(local)).c_str());  // for debuggers and top
   for (std::uint64_t seen = 0;;) {
     const std::function<void(unsigned)>* job = nullptr;
     {

@@ -24,8 +24,9 @@ inline constexpr const char* kDispatch = "BRAID_DISPATCH";      // fixed | round
 inline constexpr const char* kWindowKib = "BRAID_WINDOW_KIB";   // of each connection
 inline constexpr const char* kProtection = "BRAID_PROTECTION";  // auto | mprotect | userfaultfd
 inline constexpr const char* kReportFd = "BRAID_REPORT_FD";     // where finish() writes one JSON object
-inline constexpr const char* kPulseFd = "BRAID_PULSE_FD";  // memory of one Pulse (pulse.h), for a watchdog
-inline constexpr const char* kRun = "BRAID_RUN";           // a name that no other run has, for dsm/once
+inline constexpr const char* kPulseFd = "BRAID_PULSE_FD";   // memory of one Pulse (pulse.h), for a watchdog
+inline constexpr const char* kRun = "BRAID_RUN";            // a name that no other run has, for dsm/once
+inline constexpr const char* kDebugger = "BRAID_DEBUGGER";  // "@" and a socket's name: a debugger will attach
 inline constexpr const char* kConnectTimeoutMs = "BRAID_CONNECT_TIMEOUT_MS";
 }  // namespace variable
 

@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/output_file.h"
+#include "dsm/live/debugger.h"
 #include "dsm/live/runtime_message.h"
 #include "dsm/live/this_thread.h"
 #include "dsm/program/crash_report.h"
@@ -67,6 +68,8 @@ Result<std::unique_ptr<Runtime>> Runtime::start(const Environment& environment,
                                                 std::unique_ptr<Network> network,
                                                 const std::string& program) {
   CHECK_EQ(network != nullptr, environment.clusters > 1);
+  // It has been waited for before main(): an archive's member comes with its first reference.
+  wait_for_debugger();
   Result<Memory> memory = make_memory(environment);
   if (!memory) return memory.error();
   std::unique_ptr<Runtime> runtime(new Runtime(environment, std::move(network), std::move(memory).value()));

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/system_error.h"
+#include "dsm/live/debugger.h"
 #include "dsm/live/environment.h"
 #include "dsm/once/messages.h"
 #include "dsm/program/failure.h"
@@ -94,6 +95,7 @@ void take_place(const Origin& origin, Place& place) {
   }
   // Input that cluster 0 has read ahead is cluster 0's.
   ::__fpurge(stdin);
+  wait_for_debugger();
 }
 
 // The clone itself, until it may continue.

@@ -20,6 +20,7 @@
 #include "base/system_error.h"
 #include "base/time.h"
 #include "dsm/live/environment.h"
+#include "dsm/live/proc_file.h"
 #include "dsm/once/messages.h"
 #include "dsm/program/failure.h"
 
@@ -53,29 +54,16 @@ void let_go_of_streams() {
   ::close(null);
 }
 
-// The number behind `name` in a file of /proc; 0: there is none.
-std::uint64_t number_in(const char* path, const char* name, int base) {
-  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return 0;
-  char text[4096];
-  const ssize_t n = ::read(fd, text, sizeof text - 1);
-  ::close(fd);
-  if (n <= 0) return 0;
-  text[n] = '\0';
-  const char* const found = ::strstr(text, name);
-  return found == nullptr ? 0 : ::strtoull(found + ::strlen(name), nullptr, base);
-}
-
 bool handles_quit(pid_t pid) {
   const auto pidfd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
   if (pidfd < 0) return false;
   // In the container of `braid run` /proc has the numbers of outside, where only this file knows the process's.
   char path[64];
   (void)::snprintf(path, sizeof path, "/proc/self/fdinfo/%d", pidfd);
-  const std::uint64_t outside = number_in(path, "\nPid:", 10);
+  const std::uint64_t outside = number_in_file(path, "\nPid:", 10);
   ::close(pidfd);
   (void)::snprintf(path, sizeof path, "/proc/%llu/status", static_cast<unsigned long long>(outside));
-  return outside != 0 && (number_in(path, "\nSigCgt:", 16) >> (SIGQUIT - 1) & 1) != 0;
+  return outside != 0 && (number_in_file(path, "\nSigCgt:", 16) >> (SIGQUIT - 1) & 1) != 0;
 }
 
 [[noreturn]] void end_as(int wait_status) {

@@ -8,6 +8,7 @@
 
 #include "dsm/live/environment.h"
 #include "proxy/nic/shm_wire.h"
+#include "settings/limits.h"
 #include "tools/braid/process/pipe.h"
 #include "tools/braid/run/plan.h"
 
@@ -96,7 +97,8 @@ std::string Launcher::namespace_of(unsigned cluster) const {
   return {};
 }
 
-Result<ChildId> Launcher::start_application(ChildProcesses& children, unsigned cluster, int input) {
+Result<ChildId> Launcher::start_application(ChildProcesses& children, unsigned cluster, int input,
+                                            const std::string& debugger) {
   Node& node = nodes_[cluster];
   Result<Descriptor> report = make_memory_file("braid-report", 0);
   if (!report) return report.error();
@@ -109,8 +111,14 @@ Result<ChildId> Launcher::start_application(ChildProcesses& children, unsigned c
   auto pulse = SharedObject<dsm::Pulse>::make("braid-pulse");
   if (!pulse) return pulse.error();
   options.inherited.push_back(pulse->fd());
-  Environment variables = plan_environment(config_, cluster, node.service, node.report.get(), pulse->fd());
+  settings::RunConfig config = config_;
+  // The others wait in init() for one that its user has not let come so far.
+  if (options_.debugger) config.start_timeout_ms = settings::kDayMs;
+  Environment variables = plan_environment(config, cluster, node.service, node.report.get(), pulse->fd());
   variables.emplace_back(dsm::variable::kRun, run_name_);
+  if (!debugger.empty()) variables.emplace_back(dsm::variable::kDebugger, debugger);
+  // In a container thread numbers are others than those that gdb sees.
+  options.contained = !options_.debugger;
   options.environment = merge_environment(environ, variables);
   node.pulse = std::make_unique<SharedObject<dsm::Pulse>>(std::move(*pulse));
   return children.start(options, fmt::format("[c{}] ", cluster));

@@ -29,8 +29,10 @@ class Launcher {
   Result<void> make_wires();
   Result<ChildId> start_daemon(ChildProcesses& children, unsigned cluster);
   void daemons_started() { wires_.clear(); }
-  // `input`: what it reads from; -1: nothing.
-  Result<ChildId> start_application(ChildProcesses& children, unsigned cluster, int input);
+  // `input`: what it reads from; -1: nothing. `debugger`: the address of the Debugger that waits for it; empty: there is
+  // none.
+  Result<ChildId> start_application(ChildProcesses& children, unsigned cluster, int input,
+                                    const std::string& debugger = "");
 
   // A daemon tells through a pipe that it is connected to all others.
   void watch_ready(std::vector<pollfd>& fds) const;

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "tools/braid/command_line/output_file_option.h"
 #include "tools/braid/command_line/settings_options.h"
@@ -42,6 +43,8 @@ constexpr const char* kFooter =
 struct Arguments {
   SettingsOptions settings{false};
   bool quiet = false;
+  std::string debugger;
+  std::string debugger_commands;
 };
 
 // Makes the folder for captures before the run, so that a wrong folder costs no time.
@@ -58,6 +61,19 @@ void prepare_capture(const settings::RunConfig& config) {
                        folder, problem.message()));
 }
 
+std::optional<DebuggerOptions> debugger_of(const Arguments& arguments, const Given& given,
+                                           const settings::RunConfig& config, const std::string& path) {
+  if (given.has("--gdb-command") && !given.has("--gdb"))
+    refuse(kUsageStatus, "--gdb-command names commands for a debugger: --gdb CLUSTER.NODE starts one");
+  if (!given.has("--gdb")) return {};
+  if (given.has("--gdb-command") && arguments.debugger_commands.empty())
+    refuse(kUsageStatus, "--gdb-command: the name of the file is empty");
+  const Result<DebuggerOptions> plan =
+      plan_debugger(arguments.debugger, arguments.debugger_commands, config, path);
+  if (!plan) refuse(kUsageStatus, plan.error().text);
+  return *plan;
+}
+
 int run_application(const Arguments& arguments, const Given& given) {
   RunOptions options;
   options.command = given.application();
@@ -71,6 +87,7 @@ int run_application(const Arguments& arguments, const Given& given) {
   if (!daemon) refuse(kLostDaemonStatus, daemon.error().text);
   options.application = *application;
   options.daemon = *daemon;
+  options.debugger = debugger_of(arguments, given, options.config, path == nullptr ? "" : path);
   OutputFileOption report_file("--report", arguments.settings.report_file());
   prepare_capture(options.config);
 
@@ -95,6 +112,16 @@ Subcommand run_command() {
                      .run = [arguments](const Given& given) { return run_application(*arguments, given); }};
   command.options.push_back(
       {.names = "--quiet", .help = "no closing report on standard error", .target = &arguments->quiet});
+  command.options.push_back(
+      {.names = "--gdb",
+       .value_text = "CLUSTER.NODE",
+       .help = "open gdb on the process of this cluster, before its main();\n'node' in gdb selects the "
+               "compute node; no watchdog",
+       .target = &arguments->debugger});
+  command.options.push_back({.names = "--gdb-command",
+                             .value_text = "FILE",
+                             .help = "for --gdb: gdb executes this file instead of reading commands",
+                             .target = &arguments->debugger_commands});
   for (Option& option : arguments->settings.settings()) command.options.push_back(std::move(option));
   return command;
 }

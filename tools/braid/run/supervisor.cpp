@@ -56,7 +56,9 @@ class Supervisor {
         children_(std::move(children)),
         launcher_(options),
         timeline_(monotonic_now(), Duration::ms(config_.start_timeout_ms)),
-        watchdog_(Duration::s(config_.watchdog_hint_s), Duration::s(config_.watchdog_s)) {}
+        watchdog_(watchdog_of(options)) {
+    if (options.debugger) debugger_.emplace(*options.debugger);
+  }
 
   RunReport run() {
     if (Result<void> done = start_daemons(); !done) fail(Cause::kRunCannotContinue, done.error().text);
@@ -65,6 +67,11 @@ class Supervisor {
   }
 
  private:
+  static Watchdog watchdog_of(const RunOptions& options) {
+    if (options.debugger) return {Duration(), Duration()};
+    return {Duration::s(options.config.watchdog_hint_s), Duration::s(options.config.watchdog_s)};
+  }
+
   // --- starting
 
   Result<void> start_daemons() {
@@ -82,9 +89,17 @@ class Supervisor {
     const Instant now = monotonic_now();
     timeline_.on_applications_start(now);
     watchdog_.start(now);
+    if (debugger_) {
+      if (Result<void> done = debugger_->listen(); !done)
+        return fail(Cause::kRunCannotContinue, done.error().text);
+    }
     for (unsigned k = 0; k < config_.clusters; ++k) {
-      const Result<ChildId> child = launcher_.start_application(children_, k, k == 0 ? keyboard_.open() : -1);
-      if (k == 0) keyboard_.started();
+      const bool reads_input = k == 0 && !(debugger_ && debugger_->reads_standard_input());
+      const bool is_debugged = debugger_ && debugger_->cluster() == k;
+      const Result<ChildId> child =
+          launcher_.start_application(children_, k, reads_input ? keyboard_.open() : -1,
+                                      is_debugged ? debugger_->address() : std::string());
+      if (reads_input) keyboard_.started();
       if (!child)
         return fail(Cause::kRunCannotContinue, fmt::format("cluster {}: {}", k, child.error().text));
       adopt(Role::kApplication, k, *child);
@@ -104,6 +119,10 @@ class Supervisor {
     note_ends();
     if (phase() == Phase::kStarting && launcher_.take_ready() && !is_ending()) start_applications();
     look_at_progress();
+    if (debugger_) {
+      if (Result<void> done = debugger_->turn(children_); !done)
+        fail(Cause::kRunCannotContinue, done.error().text);
+    }
     const Instant now = monotonic_now();
     while (const auto action = timeline_.poll(now)) carry_out(*action);
     children_.output().write_some();
@@ -121,6 +140,7 @@ class Supervisor {
 
   void wait() {
     std::vector<pollfd> fds = {keyboard_.to_read(), keyboard_.to_write()};
+    if (debugger_) fds.push_back(debugger_->to_watch());
     if (phase() == Phase::kStarting) launcher_.watch_ready(fds);
     children_.wait(earlier(timeline_.next_deadline(), watchdog_.next_deadline()), fds);
     if (fds[1].fd >= 0) keyboard_.write_some();
@@ -197,7 +217,11 @@ class Supervisor {
 
   void announce() {
     verdict_.announce();
-    children_.output().report(verdict_.reason() + (timeline_.cut_short() ? "; ending the run" : ""));
+    const char* const next = !timeline_.cut_short() ? ""
+                             : holds_for_debugger()
+                                 ? "; ending the run. The process in the debugger ends when you quit gdb"
+                                 : "; ending the run";
+    children_.output().report(verdict_.reason() + next);
     print_consequences();
   }
 
@@ -223,6 +247,7 @@ class Supervisor {
   // --- what happens
 
   void take_end(const EndedChild& ended) {
+    if (debugger_ && debugger_->on_end(ended.child)) return on_debugger_end(ended.wait_status);
     Member& member = *std::find_if(members_.begin(), members_.end(),
                                    [&](const Member& m) { return m.child == ended.child; });
     member.alive = false;
@@ -241,9 +266,22 @@ class Supervisor {
     if (fails) on_failure();
   }
 
+  void on_debugger_end(int wait_status) {
+    if (!any_alive(Role::kApplication)) return;
+    if (is_ending()) return kill_all();
+    if (shell_status(wait_status) != 0)
+      children_.output().report(
+          fmt::format("gdb {}; the run continues without it", describe_end(wait_status)));
+  }
+
   void note_ends() {
     if (phase() != Phase::kClosing && !any_alive(Role::kApplication) &&
         (phase() == Phase::kRunning || is_ending())) {
+      if (debugger_ && !debugger_->has_begun() && !is_ending())
+        children_.output().report(fmt::format(
+            "--gdb: the program ended before gdb could attach to cluster {}: only programs with shared memory "
+            "(init() of dsm/api.h) wait for it",
+            debugger_->cluster()));
       timeline_.on_applications_end(monotonic_now());
       watchdog_.stop();
       ask_to_end(Role::kDaemon);
@@ -288,9 +326,18 @@ class Supervisor {
                        [&](const Member& m) { return m.alive && m.role == role; });
   }
 
+  // After a failure the user may still look at the process; after a signal to this command nobody does.
+  bool holds_for_debugger() const {
+    return debugger_ && debugger_->is_used_by_hand() && verdict_.interrupted() == 0;
+  }
+  bool is_held(const Member& member) const {
+    return holds_for_debugger() && member.role == Role::kApplication &&
+           member.cluster == debugger_->cluster();
+  }
+
   void ask_to_end(std::optional<Role> role = {}) {
     for (Member& member : members_) {
-      if (!member.alive || (role && member.role != *role)) continue;
+      if (!member.alive || is_held(member) || (role && member.role != *role)) continue;
       member.asked_to_end = true;
       children_.send_to_group(member.child, SIGTERM);
     }
@@ -298,10 +345,11 @@ class Supervisor {
 
   void kill_all() {
     for (Member& member : members_) {
-      if (!member.alive) continue;
+      if (!member.alive || is_held(member)) continue;
       member.asked_to_end = true;
       children_.send_to_group(member.child, SIGKILL);
     }
+    if (debugger_ && is_ending() && !holds_for_debugger()) debugger_->kill(children_);
     timeline_.on_killed();
   }
 
@@ -349,6 +397,7 @@ class Supervisor {
   Timeline timeline_;
   Verdict verdict_;
   Watchdog watchdog_;
+  std::optional<Debugger> debugger_;
   std::vector<Member> members_;            // in the order of starting
   std::vector<std::string> consequences_;  // lines that wait until the cause is announced
   bool gave_up_reader_ = false;            // the user has ended the wait for the reader of our output

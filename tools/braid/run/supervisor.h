@@ -6,11 +6,13 @@
 // cannot meet.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "settings/run.h"
+#include "tools/braid/run/debugger.h"
 #include "tools/braid/run/report.h"
 
 namespace braid::cli {
@@ -20,6 +22,8 @@ struct RunOptions {
   std::string daemon;                // path of braidd
   std::string application;           // path
   std::vector<std::string> command;  // its argv, the name as the user gave it first
+  // With one, nothing ends because of time that passes without progress: the process may be stopped.
+  std::optional<DebuggerOptions> debugger{};
 };
 
 // Runs to the end. Blocks; takes over the signals of the process, whose only thread calls. The error is of

@@ -34,6 +34,7 @@ struct Arguments {
   SettingsOptions settings{true};
   std::string trace_file;
   std::string idle_message;
+  std::string debugger;
   bool quiet = false;
 };
 
@@ -62,6 +63,11 @@ void warn_of_thread_variables(const SimulationOptions& options) {
 
 int simulate_application(const Arguments& arguments, const Given& given) {
   SimulationOptions options;
+  if (given.has("--gdb"))
+    refuse(
+        kUsageStatus,
+        "--gdb: a simulated cluster stands still most of the time, while its compute nodes wait for their turn as fibres of "
+        "one thread; build the program without --simulated and start it with `braid run --gdb`");
   if (arguments.idle_message.empty()) options.command = given.application();
   settings::Collector<settings::RunConfig> builder;
   arguments.settings.configure(given, builder);
@@ -107,6 +113,10 @@ Subcommand sim_command() {
        .help =
            "no application: print the time of messages of these lengths on an idle system, as CSV in cycles",
        .target = &arguments->idle_message},
+      {.names = "--gdb",
+       .value_text = "CLUSTER.NODE",
+       .help = "only 'braid run' has a debugger; refused here",
+       .target = &arguments->debugger},
       {.names = "--quiet", .help = "no closing report on standard error", .target = &arguments->quiet}};
   command.options.insert(command.options.end(), std::begin(more), std::end(more));
   for (Option& option : arguments->settings.settings()) command.options.push_back(std::move(option));
