@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <array>
 #include <atomic>
 #include <climits>
 #include <filesystem>
@@ -45,6 +46,7 @@ struct Options {
   int idle_s = 10;
   unsigned proxies = 2;
   bool polled = false;
+  bool touch = false;
   bench::OutputOptions output;
 };
 
@@ -70,8 +72,20 @@ struct Arrival {
 
 // ---------------------------------------------------------------- bare
 
+// Lines of data that each woken process of the service touches for a single message (bench/cache_lines).
+constexpr std::array<unsigned, kHops> kLinesTouched = {77, 68, 31};
+
 struct Hop {
   alignas(64) std::atomic<std::uint32_t> word{0};
+  // Of the process alone. One line of each page, as scattered as a service's.
+  std::array<std::byte, std::size_t{128} * 4096> own{};
+
+  void touch(unsigned lines) {
+    for (unsigned i = 0; i < lines; ++i) {
+      volatile std::byte& byte = own[std::size_t{i} * 4096 + i * 64 % 4096];
+      byte = byte ^ std::byte{1};
+    }
+  }
 };
 
 void ring(Hop& hop, std::uint32_t round) {
@@ -80,10 +94,11 @@ void ring(Hop& hop, std::uint32_t round) {
 }
 
 // Waits for each round at its hop, and wakes the next.
-[[noreturn]] void relay(Hop* hops, int own, Arrival& arrival) {
+[[noreturn]] void relay(Hop* hops, int own, bool touches, Arrival& arrival) {
   for (std::uint32_t round = 1;; ++round) {
     while (hops[own].word.load(std::memory_order_acquire) != round)
       ::syscall(SYS_futex, &hops[own].word, FUTEX_WAIT, round - 1, nullptr, nullptr, 0);
+    if (touches) hops[own].touch(kLinesTouched[static_cast<std::size_t>(own)]);
     if (own + 1 < kHops)
       ring(hops[own + 1], round);
     else
@@ -190,7 +205,7 @@ int run(const Options& o) {
   }
   others.push_back(spawn(1, [&] { receive(addresses[1], by_service); }));
   for (int hop = 0; hop < kHops; ++hop)
-    others.push_back(spawn(hop == 0 ? 0 : 1, [&, hop] { relay(hops, hop, by_relays); }));
+    others.push_back(spawn(hop == 0 ? 0 : 1, [&, hop] { relay(hops, hop, o.touch, by_relays); }));
 
   const std::unique_ptr<Client> client = attach(addresses[0]);
   Endpoint& endpoint = client->endpoint(0);
@@ -245,6 +260,8 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 8))
       ->capture_default_str();
   app.add_flag("--polled", options.polled, "idle proxies poll, as with idle.wakeups: false");
+  app.add_flag("--touch", options.touch,
+               "the bare wakes also touch as many cache lines as the service's hops do for a message");
   options.output.add_to(app);
   CLI11_PARSE(app, argc, argv);
   if (const std::optional<int> status = braid::bench::run_against(options.output, argc, argv, options.rounds))
