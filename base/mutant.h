@@ -35,7 +35,11 @@ enum class Mutant : std::uint8_t {
   kConfuseProtocols,       // a datagram of another protocol is handed to that of plain datagrams
   kDeliverDuplicates,      // a datagram that may be a duplicate is handed up
   kForgetProtocol,         // every record says that it is of the messages' protocol
-  kGrantTooMuch,           // a credit grants a granule that the receiver has not consumed
+  kLoseNotice,             // a home's own release makes no notice
+  kAcquireEarly,           // a message by which a node acquires is handled before its notices are there
+  kCollectEarly,           // what a barrier makes known to all counts as known before it has left
+  kBelieveOwnCopy,  // a writer's copy takes its release's version although other writers' changes are missing
+  kGrantTooMuch,    // a credit grants a granule that the receiver has not consumed
 };
 
 #ifdef BRAID_MUTANTS

@@ -50,12 +50,14 @@ std::uint64_t combine(Reduction reduction, std::uint64_t a, std::uint64_t b) {
 
 }  // namespace
 
-Barriers::Barriers(const EngineConfig& config, Outbox& outbox, ComputeNodes& nodes, Pages& pages)
+Barriers::Barriers(const EngineConfig& config, Outbox& outbox, ComputeNodes& nodes, Pages& pages,
+                   WriteNotices& notices)
     : config_(config),
       max_children_(std::min<std::uint32_t>(config.barrier_fan_out, config.clusters)),
       outbox_(outbox),
       nodes_(nodes),
       pages_(pages),
+      notices_(notices),
       barriers_(config.barriers),
       child_values_(std::size_t{config.barriers} * max_children_) {}
 
@@ -127,7 +129,10 @@ void Barriers::arrive_at_parent(BarrierId barrier) {
 
 std::size_t Barriers::write(const Header& header, MutableBytes payload) {
   Barrier& b = barriers_[header.id];
-  if (header.kind == Kind::kBarrierArrive) b.stage = Stage::kArrived;
+  if (header.kind == Kind::kBarrierArrive) {
+    b.stage = Stage::kArrived;
+    notices_.arrived();  // LZ-5
+  }
   // The value of a queued departure is still valid: the next is computed only after its receiver has arrived again.
   store(payload.data(), b.value);
   return kBarrierValueBytes;
@@ -164,6 +169,8 @@ bool Barriers::on_depart(ClusterId from, const Header& h, ByteView value) {
 
 void Barriers::depart(BarrierId barrier) {
   Barrier& b = barriers_[barrier.value()];
+  if (position(barrier) == 0) notices_.arrived();
+  notices_.departed();  // LZ-5
   for (std::uint32_t i = 0; i < children(barrier); ++i)
     outbox_.push(child(barrier, i), {.kind = Kind::kBarrierDepart,
                                      .format = static_cast<std::uint8_t>(b.reduction),

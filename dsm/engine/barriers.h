@@ -23,12 +23,14 @@
 #include "dsm/engine/pages.h"
 #include "dsm/engine/state_sink.h"
 #include "dsm/engine/types.h"
+#include "dsm/engine/write_notices.h"
 
 namespace braid::dsm {
 
 class Barriers {
  public:
-  Barriers(const EngineConfig& config, Outbox& outbox, ComputeNodes& nodes, Pages& pages);
+  Barriers(const EngineConfig& config, Outbox& outbox, ComputeNodes& nodes, Pages& pages,
+           WriteNotices& notices);
 
   // The node waits at least until the engine has handled what follows from its arrival.
   void arrive(std::uint16_t node, BarrierId barrier, Reduction reduction, std::uint64_t value);
@@ -84,6 +86,7 @@ class Barriers {
   Outbox& outbox_;
   ComputeNodes& nodes_;
   Pages& pages_;
+  WriteNotices& notices_;
   std::vector<Barrier> barriers_;
   std::vector<std::uint64_t> child_values_;
   std::uint32_t in_progress_ = 0;  // barriers at which a node of this cluster waits

@@ -17,6 +17,7 @@ Copies::Copies(const Parts& parts)
       outbox_(parts.outbox),
       nodes_(parts.nodes),
       counts_(parts.counts),
+      notices_(parts.notices),
       twins_(parts.config) {}
 
 // --- Faults
@@ -208,6 +209,7 @@ std::optional<std::size_t> Copies::write_diff(std::uint32_t page, Header& header
   drop_twin(page);
   flushes_.sent(page);
   header.format = static_cast<std::uint8_t>(diff.format);
+  if (config_.protocol == Protocol::kLazy) header.number = p.version;
   ++counts_.diffs_sent;
   counts_.diff_bytes_sent += diff.bytes;
   return diff.bytes;
@@ -221,9 +223,14 @@ Copies::Outcome Copies::on_diff_done(ClusterId from, PageId id, const Header& he
   if (p.home != from.value() || table_.here(page)) return Outcome::kRefused;
   if (flushes_.flight(page) != Flushes::Flight::kSent) return Outcome::kRefused;
   if (moves && p.access == Access::kNone) return Outcome::kRefused;  // PG-23: the new home has a copy
-  // PG-16. A copy that is still valid was left out of the round, so it is as new as the round.
-  if (p.access != Access::kNone && older(p.version, header.number)) p.version = header.number;
+  if (p.access != Access::kNone && older(p.version, header.number) && has_all_before(page, header.number))
+    p.version = header.number;
+  notices_.written(page, header.number);  // LZ-1
   flushes_.end(page);
+  if (!moves && outdated(page, header.number)) {  // LZ-4
+    table_.set_access(page, 1, Access::kNone);
+    forget_copy(page);
+  }
   if (p.fetch == Fetch::kWaiting && p.content == Content::kInvalid) ask_home(page);
   if (!moves) return Outcome::kDone;
   if (p.content == Content::kDirty) {  // writes since the diff are the home's own now (PG-13)
@@ -231,6 +238,13 @@ Copies::Outcome Copies::on_diff_done(ClusterId from, PageId id, const Header& he
     drop_twin(page);
   }
   return Outcome::kHomeHere;
+}
+
+// PG-16: a copy that is still valid was left out of the round, so it is as new as the round. In the lazy protocol
+// other writers' rounds may have left it out, too.
+bool Copies::has_all_before(std::uint32_t page, std::uint32_t version) const {
+  return config_.protocol == Protocol::kEager || table_[page].version + 1 == version ||
+         mutant(Mutant::kBelieveOwnCopy);
 }
 
 // --- Invalidations
@@ -241,7 +255,7 @@ bool Copies::owes_changes(std::uint32_t page) const {
 
 bool Copies::outdated(std::uint32_t page, std::uint32_t version) const {
   const Page& p = table_[page];
-  return p.access != Access::kNone && older(p.version, version);
+  return !table_.here(page) && p.access != Access::kNone && older(p.version, version);
 }
 
 // PG-14
@@ -258,24 +272,29 @@ bool Copies::on_invalidate(ClusterId from, PageId id, std::uint32_t version, Byt
   if (outbox_.pending(from, Kind::kInvalidateAck) + pages > most) return false;
 
   counts_.invalidations_received += pages;
-  for (std::uint32_t i = 0; i < pages; ++i) {
-    const std::uint32_t page = first + i;
-    Page& p = table_[page];
+  for (std::uint32_t i = 0; i < pages; ++i)
     outbox_.push(from, {.kind = Kind::kInvalidateAck,
-                        .format = owes_changes(page),  // PG-23
-                        .id = page,
+                        .format = owes_changes(first + i),  // PG-23
+                        .id = first + i,
                         .number = versions[i]});
+  drop_outdated(first, versions);
+  return true;
+}
+
+void Copies::drop_outdated(std::uint32_t first, const RunVersions& versions) {
+  const std::uint32_t pages = versions.pages();
+  for (std::uint32_t i = 0; i < pages; ++i) {
+    Page& p = table_[first + i];
     if (p.fetch == Fetch::kSent) {  // the copy in question may be in flight
       if (!p.has_minimum || older(p.version, versions[i])) p.version = versions[i];
       p.has_minimum = true;
-    } else if (outdated(page, versions[i])) {
+    } else if (outdated(first + i, versions[i])) {
       std::uint32_t end = i + 1;  // PG-21: with the following pages in one call
       while (end < pages && outdated(first + end, versions[end])) ++end;
-      table_.set_access(page, end - i, Access::kNone);
+      table_.set_access(first + i, end - i, Access::kNone);
       for (std::uint32_t k = i; k < end; ++k) forget_copy(first + k);
     }
   }
-  return true;
 }
 
 // The page has just been closed for good.
@@ -323,7 +342,8 @@ void Copies::describe_page(std::uint32_t page, StateSink& sink) const {
   const Page& p = table_[page];
   sink.values(p.fetch, p.ahead, p.has_minimum);
   if (p.twin != Page::kNoTwin) sink.bytes({twins_.bytes(p.twin), kPageBytes});
-  if (!table_.here(page) && (p.access != Access::kNone || p.has_minimum))
+  const bool diff_has_version = config_.protocol == Protocol::kLazy && p.content == Content::kDirty;
+  if (!table_.here(page) && (p.access != Access::kNone || p.has_minimum || diff_has_version))
     sink.version(PageId(page), p.version);
 }
 

@@ -14,6 +14,7 @@
 #include "dsm/engine/state_sink.h"
 #include "dsm/engine/twins.h"
 #include "dsm/engine/types.h"
+#include "dsm/engine/write_notices.h"
 
 namespace braid::dsm {
 
@@ -27,6 +28,7 @@ class Copies {
     Outbox& outbox;
     ComputeNodes& nodes;
     ClusterCounts& counts;
+    WriteNotices& notices;
   };
   explicit Copies(const Parts& parts);
 
@@ -53,6 +55,8 @@ class Copies {
   Outcome on_page_reply(ClusterId from, PageId page, const Header& header, ByteView bytes);
   Outcome on_diff_done(ClusterId from, PageId page, const Header& header);
   [[nodiscard]] bool on_invalidate(ClusterId from, PageId first, std::uint32_t version, ByteView others);
+  // LZ-4: copies that are older than the versions are out of date.
+  void on_notices(std::uint32_t first, const RunVersions& versions) { drop_outdated(first, versions); }
   // Lets the nodes that wait for the page retry, after kHomeHere.
   void wake_waiters(std::uint32_t page);
 
@@ -79,8 +83,10 @@ class Copies {
   void install(std::uint32_t page, std::uint32_t version, ByteView bytes);
   bool make_dirty(std::uint32_t page);
   void drop_twin(std::uint32_t page);
+  bool has_all_before(std::uint32_t page, std::uint32_t version) const;
   bool owes_changes(std::uint32_t page) const;
   bool outdated(std::uint32_t page, std::uint32_t version) const;
+  void drop_outdated(std::uint32_t first, const RunVersions& versions);
   void forget_copy(std::uint32_t page);
 
   const EngineConfig& config_;
@@ -90,6 +96,7 @@ class Copies {
   Outbox& outbox_;
   ComputeNodes& nodes_;
   ClusterCounts& counts_;
+  WriteNotices& notices_;
   Twins twins_;
   std::uint32_t ahead_ = 0;  // pages that are fetched ahead (PG-25)
 };

@@ -9,7 +9,8 @@
 //              ^          invalidates copies                                         |
 //              +---------------------- changes that arrive in a round ---------------+
 //
-// The rounds are the eager protocol's. Copies, versions and moves of the home serve any home-based protocol.
+// In the lazy protocol most rounds invalidate nothing, and end at once: `copies` are then the clusters that
+// may have a copy of any age, and a round invalidates them only where it can make the page unshared (LZ-6).
 #pragma once
 
 #include <bit>
@@ -44,7 +45,8 @@ class Directory {
   bool unused(std::uint32_t page) const { return unshared(page) && masters_[page].replies == 0; }
   std::uint32_t version(std::uint32_t page) const { return masters_[page].version; }
 
-  // --- Requests. A cluster with a valid copy, or with unacknowledged changes, requests nothing.
+  // --- Requests. A cluster with a valid copy (unless it may have dropped it: lazy), or with unacknowledged changes,
+  // requests nothing.
   bool may_request(std::uint32_t page, ClusterId from) const;
   void add_reply(std::uint32_t page, ClusterId to);
   // The reply is sent, with the page as it is now; `to` has a copy from now on.
@@ -62,7 +64,8 @@ class Directory {
 
   // PG-3, PG-18: whether the home accepts changes of the page from that cluster now.
   bool expects_change(std::uint32_t page, ClusterId from) const;
-  void add_change(std::uint32_t page, ClusterId from);
+  // `copy`: lazy, the version of the writer's copy.
+  void add_change(std::uint32_t page, ClusterId from, std::uint32_t copy = 0);
   // The home's own.
   void add_own_change(std::uint32_t page) { masters_[page].queued |= bit_of(self_); }
   // A DiffDone was sent: the cluster may send changes of one more page.
@@ -100,6 +103,12 @@ class Directory {
   void describe(StateSink& sink) const;
 
  private:
+  struct Master;
+  bool invalidates(const Master& m) const;
+  std::int32_t next_streak(const Master& m, std::uint16_t writer) const {
+    return m.streak >= 0 && m.writer != writer ? 1 : m.streak + 1;
+  }
+
   struct Master {
     std::uint64_t copies = 0;      // clusters that may have a valid copy; never this one
     std::uint64_t initiators = 0;  // writers whose changes the running round makes visible; zero: no round
@@ -111,11 +120,14 @@ class Directory {
     std::uint16_t replies = 0;     // in the outbox
     std::uint16_t writer = 0;      // the only initiator of the last round
     std::int32_t streak = 0;       // consecutive rounds of this writer; below zero after an access
+    std::uint16_t unread = 0;      // lazy: consecutive rounds of the home alone since a copy was sent
+    bool incomplete = false;       // lazy: the copy of the last writer lacks changes of others
   };
 
   const ClusterId self_;
   const std::uint32_t flush_window_;
   const std::int32_t migrate_after_;
+  const bool lazy_;
   ZeroedTable<Master> masters_;              // by page
   std::vector<std::uint32_t> changes_from_;  // per cluster: diffs whose DiffDone was not sent
   std::uint32_t rounds_ = 0;

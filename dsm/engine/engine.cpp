@@ -7,6 +7,7 @@
 #include <array>
 
 #include "base/check.h"
+#include "dsm/engine/acquires.h"
 #include "dsm/engine/allocations.h"
 #include "dsm/engine/barriers.h"
 #include "dsm/engine/locks.h"
@@ -17,6 +18,7 @@
 #include "dsm/engine/refusals.h"
 #include "dsm/engine/state_sink.h"
 #include "dsm/engine/sync_variables.h"
+#include "dsm/engine/write_notices.h"
 
 namespace braid::dsm {
 namespace {
@@ -37,11 +39,37 @@ struct Engine::State {
         refusals(counts),
         nodes(config.compute_nodes),
         outbox(config),
-        pages(config, memory, outbox, nodes, counts, refusals),
+        notices(config),
+        acquires(config),
+        pages(config, memory, outbox, nodes, counts, refusals, notices),
         locks(config, outbox, nodes, pages),
-        barriers(config, outbox, nodes, pages),
+        barriers(config, outbox, nodes, pages, notices),
         sync(config, outbox, nodes, pages, locks),
         allocations(config, outbox, nodes, pages) {}
+
+  bool lazy() const { return config.protocol == Protocol::kLazy; }
+
+  // A well-formed message from another cluster. False: it is invalid now.
+  bool receive(ClusterId from, const Header& h, ByteView payload) {
+    if (h.kind == Kind::kWriteNotice) {
+      const ByteView others = payload.subspan(kNoticePlaceBytes);
+      if (!pages.contains(h.id, RunVersions{h.number, others}.pages())) return false;
+      if (!acquires.on_notice(from, load<std::uint32_t>(payload.data()))) return false;
+      return dispatch(from, h, others);
+    }
+    if (!can_acquire_by(h)) return dispatch(from, h, payload);
+    if (has_place(h, payload) != lazy()) return false;
+    return lazy() ? acquires.on_message(from, h, payload) : dispatch(from, h, payload);
+  }
+  // LZ-3: what that cluster has sent and can be handled now.
+  void handle_held(ClusterId from) {
+    if (!lazy()) return;
+    while (const auto held = acquires.pop(from)) {
+      if (!dispatch(from, held->header, held->payload()))
+        refusals.add(refusal_of(from, held->header, kHeaderBytes + held->length));
+      run_local_work();
+    }
+  }
 
   // Handles a well-formed message from another cluster or from this one. False: it is invalid now.
   bool dispatch(ClusterId from, const Header& h, ByteView payload) {
@@ -53,6 +81,7 @@ struct Engine::State {
       case Kind::kInvalidate:
       case Kind::kInvalidateAck:
       case Kind::kPageForward:
+      case Kind::kWriteNotice:
         return pages.on_message(from, h, payload);
       case Kind::kLockRequest:
         return locks.on_request(from, LockId(h.id));
@@ -95,6 +124,7 @@ struct Engine::State {
       case Kind::kInvalidate:
       case Kind::kInvalidateAck:
       case Kind::kPageForward:
+      case Kind::kWriteNotice:
         return pages.write(to, header, payload);
       case Kind::kLockRequest:
       case Kind::kLockGrant:
@@ -148,6 +178,12 @@ struct Engine::State {
   // The next message for `to`, its length; 0 when there is none, or none for which there is room.
   std::size_t write_next(ClusterId to, MutableBytes room) {
     if (outbox.empty(to) || room.size() < kHeaderBytes + payload_room(outbox.front(to))) return 0;
+    const bool places = lazy() && can_acquire_by(outbox.front(to));
+    if (places) {
+      const bool departs = outbox.front(to).kind == Kind::kBarrierDepart;
+      const std::uint32_t page = notices.next(to, departs);
+      if (page != kNoPages) return write_notices(to, departs, page, room);
+    }
     Header header = outbox.pop(to);
     const std::optional<std::size_t> payload = write_payload(to, header, room.subspan(kHeaderBytes));
     if (!payload) {
@@ -155,7 +191,28 @@ struct Engine::State {
       return 0;
     }
     write_header(room, header);
-    return kHeaderBytes + *payload;
+    const std::size_t bytes = kHeaderBytes + *payload;
+    return places ? bytes + acquires.write_place(to, room.subspan(bytes)) : bytes;
+  }
+
+  // LZ-3: of the page and its neighbours that come next, as many as fit; 0 if none does.
+  std::size_t write_notices(ClusterId to, bool departs, std::uint32_t page, MutableBytes room) {
+    const bool for_all = notices.for_all(page);
+    const Header header{
+        .kind = Kind::kWriteNotice, .format = for_all, .id = page, .number = notices.version(page)};
+    std::size_t bytes = kHeaderBytes + kNoticePlaceBytes;
+    if (room.size() < bytes) return 0;
+    write_header(room, header);
+    store(&room[kHeaderBytes], acquires.notice_sent(to));
+    notices.tell(to, page);
+    const std::uint32_t end = page + kMaxRunPages;
+    while (++page < end && bytes + sizeof header.number <= room.size()) {
+      if (notices.next(to, departs) != page || notices.for_all(page) != for_all) break;
+      store(&room[bytes], notices.version(page));
+      bytes += sizeof header.number;
+      notices.tell(to, page);
+    }
+    return bytes;
   }
 
   ComputeNode& idle_node(std::uint16_t node) {
@@ -169,6 +226,8 @@ struct Engine::State {
   Refusals refusals;
   ComputeNodes nodes;
   Outbox outbox;
+  WriteNotices notices;
+  Acquires acquires;
   Pages pages;
   Locks locks;
   Barriers barriers;
@@ -269,10 +328,11 @@ void Engine::on_message(ClusterId from, ByteView message) {
                       .bytes = rest.size(),
                       .why = "they are too few, of no kind, or not of their kind's form"});
     } else if (from.value() >= s.config.clusters || from == s.config.cluster ||
-               !s.dispatch(from, parsed->header, parsed->payload)) {
+               !s.receive(from, parsed->header, parsed->payload)) {
       s.refusals.add(refusal_of(from, parsed->header, rest.size()));
     }
     s.run_local_work();
+    if (from.value() < s.config.clusters) s.handle_held(from);
     if (!parsed || parsed->rest.empty()) return;
     rest = parsed->rest;
   }
@@ -356,7 +416,8 @@ std::string Engine::locks_of(std::uint16_t node) const {
 
 bool Engine::quiet() const {
   const State& s = *state_;
-  return s.outbox.clusters() == 0 && s.pages.quiet() && s.locks.quiet() && s.barriers.quiet() &&
+  return s.outbox.clusters() == 0 && s.acquires.quiet() && s.pages.quiet() && s.locks.quiet() &&
+         s.barriers.quiet() &&
          std::ranges::all_of(s.nodes, [](const ComputeNode& n) { return n.wait == Wait::kNothing; });
 }
 
@@ -374,6 +435,8 @@ void Engine::describe(StateSink& sink) const {
     sink.values(n.result, n.reduction);
   }
   s.outbox.describe(sink);
+  s.notices.describe(sink);
+  s.acquires.describe(sink);
   s.pages.describe(sink);
   s.locks.describe(sink);
   s.barriers.describe(sink);
@@ -384,6 +447,7 @@ void Engine::describe(StateSink& sink) const {
 void Engine::check() const {
   state_->outbox.check();
   CHECK(state_->outbox.empty(state_->config.cluster));
+  state_->notices.check();
   state_->pages.check();
   state_->locks.check();
   state_->barriers.check();

@@ -1,6 +1,6 @@
-// The page protocol and the synchronisation of one cluster, as a value: eager release consistency over pages
-// of 4 KiB with a home per page, many writers by twin and byte-granular diff, and invalidation of the other
-// copies when a writer releases; locks whose token stays in a cluster while a node there wants it; barriers that
+// The page protocol and the synchronisation of one cluster, as a value: release consistency over pages of 4 KiB
+// with a home per page, many writers by twin and byte-granular diff, and invalidation of the other copies
+// when a writer releases (eager) or where a node acquires (lazy); locks whose token stays in a cluster while a node there wants it; barriers that
 // gather in the cluster first and then over a tree, and reduce values; atomic words, flags,
 // semaphores and condition variables served at a home; allocation by any compute node.
 //
@@ -51,7 +51,7 @@ class Engine {
   [[nodiscard]] bool fault(std::uint16_t node, PageId page, Access wanted);
   [[nodiscard]] bool lock(std::uint16_t node, LockId lock);
   // A release. Never waits: the token leaves this cluster only when what was written before has reached the
-  // homes and every other copy of it is gone. The node must hold the lock.
+  // homes and, in the eager protocol, every other copy of it is gone. The node must hold the lock.
   void unlock(std::uint16_t node, LockId lock);
   // Waits for all compute nodes of all clusters; a release and an acquire. Every node of the machine comes to
   // the same barriers in the same order.

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "base/check.h"
+#include "base/mutant.h"
 #include "dsm/engine/diff.h"
 
 namespace braid::dsm {
@@ -15,6 +16,7 @@ Masters::Masters(const Parts& parts)
       outbox_(parts.outbox),
       counts_(parts.counts),
       refusals_(parts.refusals),
+      notices_(parts.notices),
       directory_(parts.config),
       kept_(parts.config) {}
 
@@ -181,13 +183,15 @@ std::size_t Masters::write_page(ClusterId to, std::uint32_t page, Header& header
 // --- Changes and rounds
 
 // PG-9
-bool Masters::on_diff(ClusterId from, PageId page, std::uint8_t format, ByteView diff) {
-  if (!table_.contains(page) || !table_.here(page.value())) return false;
-  if (!directory_.expects_change(page.value(), from)) return false;  // PG-3, PG-18
-  if (!apply_diff(static_cast<DiffFormat>(format), diff, table_.bytes(page.value()))) return false;
+bool Masters::on_diff(ClusterId from, const Header& header, ByteView diff) {
+  const std::uint32_t page = header.id;
+  if (!table_.contains(PageId(page)) || !table_.here(page)) return false;
+  if (config_.protocol == Protocol::kEager && header.number != 0) return false;
+  if (!directory_.expects_change(page, from)) return false;  // PG-3, PG-18
+  if (!apply_diff(static_cast<DiffFormat>(header.format), diff, table_.bytes(page))) return false;
   ++counts_.diffs_applied;
-  directory_.add_change(page.value(), from);
-  advance_rounds(page.value());
+  directory_.add_change(page, from, header.number);
+  advance_rounds(page);
   return true;
 }
 
@@ -224,11 +228,13 @@ bool Masters::tell_initiators(std::uint32_t page, const Directory::RoundEnded& e
   const bool moves =
       std::has_single_bit(ended.initiators) && first != self_ && moves_to(first, page);  // PG-23
   for_each_cluster(ended.initiators, [&](ClusterId initiator) {
-    if (initiator == self_)
+    if (initiator == self_) {
       flushes_.end(page);
-    else
+      if (!mutant(Mutant::kLoseNotice)) notices_.written(page, ended.version);  // LZ-1
+    } else {
       outbox_.push(initiator,
                    {.kind = Kind::kDiffDone, .format = moves, .id = page, .number = ended.version});
+    }
   });
   if (moves) give(page, first);
   return !moves;

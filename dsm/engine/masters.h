@@ -18,6 +18,7 @@
 #include "dsm/engine/refusals.h"
 #include "dsm/engine/state_sink.h"
 #include "dsm/engine/types.h"
+#include "dsm/engine/write_notices.h"
 
 namespace braid::dsm {
 
@@ -31,6 +32,7 @@ class Masters {
     Outbox& outbox;
     ClusterCounts& counts;
     Refusals& refusals;
+    WriteNotices& notices;
   };
   explicit Masters(const Parts& parts);
 
@@ -55,7 +57,7 @@ class Masters {
   // --- Messages. False: the message is invalid now; nothing was changed.
   [[nodiscard]] bool on_page_request(ClusterId from, PageId page);
   [[nodiscard]] bool on_page_forward(ClusterId from, PageId page, std::uint32_t number);
-  [[nodiscard]] bool on_diff(ClusterId from, PageId page, std::uint8_t format, ByteView diff);
+  [[nodiscard]] bool on_diff(ClusterId from, const Header& header, ByteView diff);
   [[nodiscard]] bool on_invalidate_ack(ClusterId from, PageId first, const Header& header, ByteView others);
 
   // --- A descriptor becomes a message.
@@ -93,6 +95,7 @@ class Masters {
   Outbox& outbox_;
   ClusterCounts& counts_;
   Refusals& refusals_;
+  WriteNotices& notices_;
   Directory directory_;
   KeptRequests kept_;
 };

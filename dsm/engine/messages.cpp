@@ -20,22 +20,31 @@ constexpr Form form_of(Kind kind) {
   switch (kind) {
     case Kind::kPageRequest:
     case Kind::kLockRequest:
-    case Kind::kLockGrant:
     case Kind::kLockProbe:
     case Kind::kLockProbeReply:
       return {};
+    case Kind::kLockGrant:
+      return {.payload_max = kPlaceBytes, .payload_unit = kPlaceBytes};
     case Kind::kLockRecall:
       return {.has_number = true};
     case Kind::kPageReply:
       return {.payload_max = kPageBytes, .payload_unit = kPageBytes, .format_max = 1, .has_number = true};
     case Kind::kDiff:
-      return {.payload_max = kMaxDiffBytes, .format_max = 1};
+      return {.payload_max = kMaxDiffBytes, .format_max = 1, .has_number = true};
     case Kind::kInvalidate:
     case Kind::kInvalidateAck: {
       constexpr std::size_t kVersion = sizeof(std::uint32_t);
       return {.payload_max = (kMaxRunPages - 1) * kVersion,
               .payload_unit = kVersion,
               .format_max = kind == Kind::kInvalidateAck,
+              .has_number = true};
+    }
+    case Kind::kWriteNotice: {
+      constexpr std::size_t kVersion = sizeof(std::uint32_t);
+      return {.payload_min = kNoticePlaceBytes,
+              .payload_max = kNoticePlaceBytes + (kMaxRunPages - 1) * kVersion,
+              .payload_unit = kVersion,
+              .format_max = 1,
               .has_number = true};
     }
     case Kind::kDiffDone:
@@ -45,17 +54,20 @@ constexpr Form form_of(Kind kind) {
     case Kind::kBarrierArrive:
     case Kind::kBarrierDepart:
       return {.payload_min = kBarrierValueBytes,
-              .payload_max = kBarrierValueBytes,
+              .payload_max = kBarrierValueBytes + kPlaceBytes,
+              .payload_unit = kPlaceBytes,
               .format_max = static_cast<std::uint8_t>(Reduction::kDisagreement),
               .has_number = true};
     case Kind::kSyncCall:
       return {.payload_min = kSyncOperandBytes,
-              .payload_max = kSyncOperandBytes,
+              .payload_max = kSyncOperandBytes + kPlaceBytes,
+              .payload_unit = kPlaceBytes,
               .format_max = static_cast<std::uint8_t>(SyncOp::kConditionBroadcast),
               .has_number = true};
     case Kind::kSyncResult:
       return {.payload_min = kSyncValueBytes,
-              .payload_max = kSyncValueBytes,
+              .payload_max = kSyncValueBytes + kPlaceBytes,
+              .payload_unit = kPlaceBytes,
               .format_max = 1,
               .has_number = true};
     case Kind::kAllocate:
@@ -130,6 +142,9 @@ constexpr Words words_of(Kind kind) {
               "the pages are not the next ones, are in use, or do not fit"};
     case Kind::kRegionKnown:
       return {"the acknowledgement of an allocation", "this cluster does not wait for it"};
+    case Kind::kWriteNotice:
+      return {"a notice of writes",
+              "there is no such page, or the protocol has none, or no message of that number can come"};
     case Kind::kPageForward:
       return {"a forwarded request for a page",
               "there is no such page, or the requesting cluster has it already or may not request more"};
@@ -161,6 +176,16 @@ Refusal refusal_of(ClusterId from, const Header& h, std::size_t bytes) {
 std::size_t payload_room(const Header& header) {
   const bool empty = header.kind == Kind::kPageReply && header.format != 0;
   return empty || header.kind == Kind::kDiff ? 0 : form_of(header.kind).payload_max;
+}
+
+bool can_acquire_by(const Header& header) {
+  const Kind kind = header.kind;
+  return kind == Kind::kLockGrant || kind == Kind::kBarrierArrive || kind == Kind::kBarrierDepart ||
+         kind == Kind::kSyncCall || (kind == Kind::kSyncResult && header.format == 0);
+}
+
+bool has_place(const Header& header, ByteView payload) {
+  return payload.size() != form_of(header.kind).payload_min;
 }
 
 std::optional<Message> parse(ByteView bytes) {

@@ -21,8 +21,8 @@ namespace braid::dsm {
 
 enum class Kind : std::uint8_t {
   kPageRequest = 1,  // to the home
-  kPageReply,      // version, 4 KiB; format 1: the receiver is the home of a page that is all zeros, no bytes
-  kDiff,           // to the home: what the sender's cluster changed; format is a DiffFormat
+  kPageReply,  // version, 4 KiB; format 1: the receiver is the home of a page that is all zeros, no bytes
+  kDiff,  // to the home: what the sender's cluster changed; format is a DiffFormat; lazy: version of the copy
   kDiffDone,       // version of the round that made the diff visible; format 1: the receiver is the home now
   kInvalidate,     // to a holder: copies older than version are out of date; for a run of pages
   kInvalidateAck,  // the same version; for a run of pages; format 1: changes of the sender may be in flight
@@ -40,14 +40,20 @@ enum class Kind : std::uint8_t {
   kRegionKnown,    // to cluster 0; id is the first page
   kPageForward,    // to a later home: a PageRequest; number is the cluster that asks, and hops << 8
   kLockProbeReply,
+  kWriteNotice,  // to a cluster that acquires; version of a release, for a run of pages; format 1: for all clusters
 };
-inline constexpr std::size_t kKinds = 21;  // numbers 1 .. 20; arrays are indexed by the number
+inline constexpr std::size_t kKinds = 22;  // numbers 1 .. 21; arrays are indexed by the number
 
 inline constexpr std::size_t kHeaderBytes = 12;
 inline constexpr std::size_t kBarrierValueBytes = 8;
 inline constexpr std::size_t kSyncOperandBytes = 16;
 inline constexpr std::size_t kSyncValueBytes = 8;
 inline constexpr std::size_t kHomesBytes = 4;
+// LZ-3. The end of the payload of a message by which another cluster can acquire, in the lazy protocol: its number among
+// those from that cluster to this one, and how many notices belong to it (acquires.h).
+inline constexpr std::size_t kPlaceBytes = 8;
+// The beginning of the payload of a notice: the number of the message to which it belongs.
+inline constexpr std::size_t kNoticePlaceBytes = 4;
 // The longest payload of a cluster's message to itself.
 inline constexpr std::size_t kMaxOwnPayloadBytes = 16;
 
@@ -63,10 +69,15 @@ struct Header {
   std::uint32_t number = 0;
 };
 
+// Whether a node of the receiving cluster can acquire by it, or may let others acquire what it tells (LZ-3).
+bool can_acquire_by(const Header& header);
+// Such a message has a place at the end of its payload. For well-formed messages.
+bool has_place(const Header& header, ByteView payload);
+
 // Whether `number` is a version of the page `id`.
 constexpr bool has_version(Kind kind) {
   return kind == Kind::kPageReply || kind == Kind::kDiffDone || kind == Kind::kInvalidate ||
-         kind == Kind::kInvalidateAck;
+         kind == Kind::kInvalidateAck || kind == Kind::kWriteNotice;
 }
 
 struct Message {

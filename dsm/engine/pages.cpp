@@ -5,14 +5,15 @@
 namespace braid::dsm {
 
 Pages::Pages(const EngineConfig& config, PageMemory& memory, Outbox& outbox, ComputeNodes& nodes,
-             ClusterCounts& counts, Refusals& refusals)
+             ClusterCounts& counts, Refusals& refusals, WriteNotices& notices)
     : config_(config),
       outbox_(outbox),
       nodes_(nodes),
       table_(config_, memory),
       flushes_(config_),
-      copies_({config_, table_, flushes_, outbox, nodes, counts}),
-      masters_({config_, table_, flushes_, outbox, counts, refusals}) {}
+      copies_({config_, table_, flushes_, outbox, nodes, counts, notices}),
+      masters_({config_, table_, flushes_, outbox, counts, refusals, notices}),
+      notices_(notices) {}
 
 // --- Faults
 
@@ -95,13 +96,15 @@ bool Pages::on_message(ClusterId from, const Header& h, ByteView payload) {
     case Kind::kPageReply:
       return follow(copies_.on_page_reply(from, page, h, payload), h);
     case Kind::kDiff:
-      return masters_.on_diff(from, page, h.format, payload);
+      return masters_.on_diff(from, h, payload);
     case Kind::kDiffDone:
       return follow(copies_.on_diff_done(from, page, h), h);
     case Kind::kInvalidate:
       return copies_.on_invalidate(from, page, h.number, payload);
     case Kind::kInvalidateAck:
       return masters_.on_invalidate_ack(from, page, h, payload);
+    case Kind::kWriteNotice:
+      return on_notices(from, h, payload);
     case Kind::kLockRequest:
     case Kind::kLockGrant:
     case Kind::kLockRecall:
@@ -118,6 +121,16 @@ bool Pages::on_message(ClusterId from, const Header& h, ByteView payload) {
       break;
   }
   CHECK(false);  // not a page's message
+}
+
+// LZ-2, LZ-4. A home's own page is never out of date.
+bool Pages::on_notices(ClusterId from, const Header& h, ByteView others) {
+  const RunVersions versions{h.number, others};
+  if (!contains(h.id, versions.pages())) return false;
+  for (std::uint32_t i = 0; i < versions.pages(); ++i)
+    notices_.heard(h.id + i, versions[i], from, h.format != 0);
+  copies_.on_notices(h.id, versions);
+  return true;
 }
 
 // Applies the answer to a fetch or a flush to the page's home.
@@ -156,6 +169,7 @@ std::optional<std::size_t> Pages::write(ClusterId to, Header& header, MutableByt
     case Kind::kInvalidate:
     case Kind::kInvalidateAck:
       return write_run(to, header, payload);
+    case Kind::kWriteNotice:
     case Kind::kLockRequest:
     case Kind::kLockGrant:
     case Kind::kLockRecall:

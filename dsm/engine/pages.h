@@ -6,9 +6,10 @@
 //   Masters        pages homed here: placement, requests, rounds, moves; over Directory and KeptRequests
 //   Flushes        what was written and not flushed, the window of flushes, releases
 //
-// The protocol is eager: a release makes writes visible by rounds
-// (Directory) that invalidate copies (Copies::on_invalidate), so an acquire
-// needs no message about pages. All else holds for any home-based protocol.
+// In the eager protocol a release makes writes visible by rounds (Directory) that invalidate copies
+// (Copies::on_invalidate), so an acquire needs no message about pages. In the lazy protocol rounds
+// only count a page's versions, as a rule; the acquiring cluster is told of them (WriteNotices) and drops
+// older copies itself (Copies::on_notices). All else is the same.
 //
 // Rules PG-1 .. are in docs/protocol_dsm.md.
 #pragma once
@@ -29,18 +30,22 @@
 #include "dsm/engine/releases.h"
 #include "dsm/engine/state_sink.h"
 #include "dsm/engine/types.h"
+#include "dsm/engine/write_notices.h"
 
 namespace braid::dsm {
 
 class Pages {
  public:
   Pages(const EngineConfig& config, PageMemory& memory, Outbox& outbox, ComputeNodes& nodes,
-        ClusterCounts& counts, Refusals& refusals);
+        ClusterCounts& counts, Refusals& refusals, WriteNotices& notices);
 
   // Placement: engine.h and masters.h describe the calls.
   void set_home(PageId first, std::uint32_t count, ClusterId home) { masters_.set_home(first, count, home); }
   void set_first_touch(PageId first, std::uint32_t count) { masters_.set_first_touch(first, count); }
   bool can_place(PageId page, ClusterId home) const { return masters_.can_place(page, home); }
+  bool contains(std::uint32_t first, std::uint32_t count) const {
+    return inside(first, count, table_.size());
+  }
   ClusterId home(PageId page) const { return table_.home(page.value()); }
   Access access(PageId page) const { return table_[page.value()].access; }
 
@@ -69,6 +74,7 @@ class Pages {
   bool attempt(std::uint16_t node);
   void start_flushes();
   void close_run(std::uint32_t page);
+  bool on_notices(ClusterId from, const Header& header, ByteView others);
   bool follow(Copies::Outcome outcome, const Header& header);
   std::size_t write_run(ClusterId to, const Header& header, MutableBytes room);
 
@@ -79,6 +85,7 @@ class Pages {
   Flushes flushes_;
   Copies copies_;
   Masters masters_;
+  WriteNotices& notices_;
 };
 
 }  // namespace braid::dsm

@@ -17,6 +17,8 @@ class StateSink {
   virtual void value(std::uint64_t v) = 0;
   // Versions of a page: only the difference of two versions has a meaning (PG-16).
   virtual void version(PageId page, std::uint32_t version) = 0;
+  // Numbers of a cluster's messages to another one: likewise.
+  virtual void place(ClusterId from, ClusterId to, std::uint32_t number) = 0;
   virtual void bytes(ByteView bytes) = 0;
 
   template <class... V>

@@ -94,12 +94,19 @@ class PageMemory {
   virtual std::byte* page(PageId page) = 0;
 };
 
+// When other clusters' copies of a page that a release has written are invalidated (docs/protocol_dsm.md).
+enum class Protocol : std::uint8_t {
+  kEager,  // before the release is complete, by the page's home
+  kLazy,   // at the next acquire, by the acquiring cluster
+};
+
 // Shared by all clusters of a machine; both ends must agree (hashed into the hello).
 struct EngineConfig {
   ClusterId cluster{0};             // this cluster
   std::uint16_t clusters = 1;       // 1 .. 64: copy sets are one word
   std::uint16_t compute_nodes = 1;  // per cluster, 1 .. 64
-  std::uint32_t pages = 65536;      // 256 MiB of heap
+  Protocol protocol = Protocol::kEager;
+  std::uint32_t pages = 65536;  // 256 MiB of heap
   std::uint32_t locks = 4096;
   std::uint32_t barriers = 64;
   // Pages that one cluster's release has in progress at once, as writer or as home: bounds the output queues.

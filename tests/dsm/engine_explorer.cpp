@@ -427,12 +427,22 @@ std::vector<ExploredMachine> suite(int half) {
         {{.pages = 2, .operations = 3, .migrate_after = 1, .pack = true, .homes = {0, 0}}},
         {{.operations = 3, .handoffs = 0, .lease_uses = 1}},
         {{.operations = 8, .handoffs = 0, .lease_uses = 1, .accesses = false, .fairness = true}},
+        {{.pages = 2, .protocol = Protocol::kLazy, .operations = 2, .window = 1}},
+        {{.protocol = Protocol::kLazy, .operations = 2, .phases = 2, .window = 1}},
+        {{.protocol = Protocol::kLazy, .operations = 3, .migrate_after = 2, .pack = true}},
     };
   return {
       {{.clusters = 3, .operations = 2, .window = 1, .migrate_after = 1}},
       {{.clusters = 3, .operations = 1, .migrate_after = 1, .first_touch = 1}},
       {{.clusters = 3, .operations = 2}, {.depth = 16}},
       {{.clusters = 3, .operations = 1, .migrate_after = 1, .pack = true}},
+      {{.clusters = 3, .protocol = Protocol::kLazy, .operations = 1, .migrate_after = 1, .pack = true}},
+      {{.pages = 2,
+        .protocol = Protocol::kLazy,
+        .operations = 2,
+        .window = 1,
+        .migrate_after = 1,
+        .first_touch = 1}},
       {{.clusters = 3,
         .operations = 4,
         .window = 1,
@@ -456,6 +466,7 @@ std::vector<ExploredMachine> suite(int half) {
 struct NamedMutant {
   const char* name;
   Mutant mutant;
+  Protocol protocol = Protocol::kEager;  // of the machines that must detect it
 };
 constexpr NamedMutant kMutants[] = {
     {"ask-during-own-flush", Mutant::kAskDuringOwnFlush},
@@ -470,6 +481,10 @@ constexpr NamedMutant kMutants[] = {
     {"lose-grant", Mutant::kLoseGrant},
     {"token-stays-too", Mutant::kTokenStaysToo},
     {"move-from-suspects", Mutant::kMoveFromSuspects},
+    {"lose-notice", Mutant::kLoseNotice, Protocol::kLazy},
+    {"acquire-early", Mutant::kAcquireEarly, Protocol::kLazy},
+    {"collect-early", Mutant::kCollectEarly, Protocol::kLazy},
+    {"believe-own-copy", Mutant::kBelieveOwnCopy, Protocol::kLazy},
 };
 
 // Every mutant must be detected by the values that the programs read, without the engines' own assertions. The
@@ -485,6 +500,8 @@ bool prove(const std::string& only) {
       {{.operations = 2, .migrate_after = 1, .invariants = false}},
       {{.clusters = 3, .operations = 1, .invariants = false}},
       {{.clusters = 3, .operations = 2, .window = 1, .migrate_after = 1, .invariants = false}},
+      {{.protocol = Protocol::kLazy, .operations = 2, .invariants = false}},
+      {{.clusters = 3, .protocol = Protocol::kLazy, .operations = 1, .invariants = false}},
   };
   bool all = true;
   for (const NamedMutant& p : kMutants) {
@@ -492,6 +509,7 @@ bool prove(const std::string& only) {
     active_mutant = p.mutant;
     bool caught = false;
     for (const ExploredMachine& m : machines) {
+      if (m.bounds.protocol != p.protocol) continue;
       const Outcome o = Explorer(m.bounds, m.limits).run();
       if (!o.failure) continue;
       fmt::print("{}: caught after {} states. ", p.name, o.states);
@@ -515,6 +533,8 @@ int main(int argc, char** argv) {
   CLI::App app("Explores every state that a small machine of page engines can reach");
   app.add_option("--clusters", bounds.clusters, "1 .. 8")->check(CLI::Range(1, 8));
   app.add_option("--nodes", bounds.nodes, "compute nodes of each, 1 .. 4")->check(CLI::Range(1, 4));
+  app.add_flag_callback(
+      "--lazy", [&] { bounds.protocol = Protocol::kLazy; }, "EngineConfig::protocol");
   app.add_option("--pages", bounds.pages, "1 .. 4")->check(CLI::Range(1, 4));
   app.add_option("--operations", bounds.operations, "of each node in each phase");
   app.add_option("--phases", bounds.phases, "each ends with a barrier");

@@ -69,6 +69,12 @@ class Digest final : public StateSink {
     if (!base.known) base = {true, version};
     value(version - base.version);
   }
+  // Likewise, for each pair of clusters.
+  void place(ClusterId from, ClusterId to, std::uint32_t number) override {
+    Base& base = places_[from.value()][to.value()];
+    if (!base.known) base = {true, number};
+    value(number - base.version);
+  }
   // Nearly all bytes of a page are zero.
   void bytes(ByteView bytes) override {
     static constexpr std::array<std::byte, 1024> kZeros{};
@@ -98,6 +104,7 @@ class Digest final : public StateSink {
   }
   std::uint64_t hash_ = 0;
   std::array<Base, kMaxPages> bases_{};
+  std::array<std::array<Base, kMaxNodes>, kMaxNodes> places_{};
 };
 
 // --- Pages.
@@ -154,6 +161,7 @@ std::string WorldBounds::text() const {
   if (phases != 1) s += fmt::format(" in each of {} phases", phases);
   s += window == 0 ? ", any number of messages in flight" : fmt::format(", {} in flight", window);
   s += fmt::format(", lock {}, flush window {}, {} twins", lock, flush_window, twins);
+  if (protocol == Protocol::kLazy) s += ", lazy";
   if (migrate_after != 0) s += fmt::format(", homes move after {}", migrate_after);
   if (fetch_ahead != 0) s += fmt::format(", {} fetched ahead", fetch_ahead);
   if (lease_uses != 0) s += fmt::format(", leases of {} uses", lease_uses);
@@ -172,6 +180,7 @@ struct EngineWorld::Parts {
       const EngineConfig config{.cluster = ClusterId(c),
                                 .clusters = b.clusters,
                                 .compute_nodes = b.nodes,
+                                .protocol = b.protocol,
                                 .pages = b.pages,
                                 .locks = b.lock + 1,
                                 .barriers = 1,
@@ -523,9 +532,22 @@ std::uint64_t EngineWorld::digest() const {
     one.values(letter.from, letter.to);
     letter.for_each([&](const Message& message) {
       const Header& h = message.header;
-      const ByteView payload = message.payload;
+      ByteView payload = message.payload;
       one.values(h.kind, h.format, h.id);
-      if (!has_version(h.kind)) {
+      const ClusterId from(letter.from), to(letter.to);
+      if (h.kind == Kind::kWriteNotice) {
+        one.place(from, to, load<std::uint32_t>(payload.data()));
+        payload = payload.subspan(kNoticePlaceBytes);
+      } else if (can_acquire_by(h) && has_place(h, payload)) {
+        const ByteView place = payload.last(kPlaceBytes);
+        one.place(from, to, load<std::uint32_t>(place.data()));
+        one.value(load<std::uint32_t>(&place[4]));
+        payload = payload.first(payload.size() - kPlaceBytes);
+      }
+      if (h.kind == Kind::kDiff && s.bounds.protocol == Protocol::kLazy) {
+        one.version(PageId(h.id), h.number);
+        one.bytes(payload);
+      } else if (!has_version(h.kind)) {
         one.value(h.number);
         one.bytes(payload);
       } else {
@@ -579,6 +601,8 @@ const char* name_of(Kind kind) {
       return "BarrierDepart";
     case Kind::kPageForward:
       return "PageForward";
+    case Kind::kWriteNotice:
+      return "WriteNotice";
     case Kind::kSyncCall:
     case Kind::kSyncResult:
     case Kind::kAllocate:

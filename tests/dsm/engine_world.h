@@ -34,6 +34,7 @@ struct WorldBounds {
   std::uint16_t clusters = 2;
   std::uint16_t nodes = 1;  // per cluster
   std::uint32_t pages = 1;
+  Protocol protocol = Protocol::kEager;
   std::uint32_t operations = 2;  // of each node in each phase
   std::uint32_t phases = 1;      // each ends with a barrier
   std::uint32_t window = 0;      // messages in flight from one cluster to another; 0: no bound

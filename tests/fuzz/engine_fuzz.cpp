@@ -38,6 +38,7 @@ dsm::EngineConfig drawn(Input& in) {
   const std::uint32_t local_handoffs = in.below(3);
   return {.clusters = 3,
           .compute_nodes = kNodes,
+          .protocol = in.truth() ? dsm::Protocol::kLazy : dsm::Protocol::kEager,
           .pages = kPages,
           .locks = kEach,
           .barriers = kEach,
@@ -315,6 +316,8 @@ class EngineFuzzWorld {
       case Kind::kInvalidate:
         return Kind::kInvalidateAck;
       case Kind::kInvalidateAck:
+        return Kind::kWriteNotice;
+      case Kind::kWriteNotice:
         return Kind::kPageRequest;
       case Kind::kLockRequest:
         return Kind::kLockGrant;
@@ -353,8 +356,10 @@ class EngineFuzzWorld {
       case Kind::kInvalidate:
       case Kind::kInvalidateAck:
         return 4 * in.below(4);
+      case Kind::kWriteNotice:
+        return 4 + 4 * in.below(4);
       default:
-        return dsm::payload_room(header);
+        return dsm::payload_room(header) - (dsm::can_acquire_by(header) && in.truth() ? dsm::kPlaceBytes : 0);
     }
   }
 
