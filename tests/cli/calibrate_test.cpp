@@ -106,6 +106,8 @@ TEST(Calibrate, EachProgramIsPredictedForAnotherSizeThanItWasPricedWith) {
     EXPECT_NE(priced.text(), other.text());
     EXPECT_TRUE(names.insert(priced.name).second) << priced.name;
   }
+  EXPECT_EQ(names, (std::set<std::string>{"barnes", "fft", "gauss", "jacobi", "matmul", "tsp", "unstructured",
+                                          "water"}));
   EXPECT_EQ(calibration_programs().front().priced.text(), "jacobi --size 512 --iterations 100");
 }
 
@@ -144,6 +146,18 @@ TEST(Calibrate, TextHasTheRangeOfErrorsWithAndWithoutAUnit) {
   const std::string text = render_text(calibration(), predictions);
   EXPECT_THAT(text, HasSubstr("Errors for programs with a unit of their own: -10 % to +20 %."));
   EXPECT_THAT(text, HasSubstr("Errors for programs without one: -84 % to +100 %."));
+}
+
+TEST(Calibrate, ColumnsStandBelowEachOtherForALongCommand) {
+  Prediction longer = prediction();
+  longer.command = std::string(50, 'x');
+  const std::string text = render_text(calibration(), {prediction(), longer});
+  const auto column = [&](const std::string& line, const char* word) {
+    const std::size_t at = text.find(line);
+    return text.find(word, at) - at;
+  };
+  EXPECT_EQ(column("program ", "unit"), column("water", "its own") + 3);
+  EXPECT_EQ(column("water", "its own"), column("xxx", "its own"));
 }
 
 TEST(Calibrate, TextHasTheErrorAgainstMedianAndLeast) {

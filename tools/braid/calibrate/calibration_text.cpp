@@ -22,10 +22,12 @@ std::string percent(double part) {
 }
 
 std::string table(const std::vector<Prediction>& predictions, const char* margin) {
-  std::string text = fmt::format("{}{:<36} {:>8} {:>6} {:>12} {:>18} {:>18}\n", margin, "program", "unit",
-                                 "nodes", "predicted", "median (error)", "least (error)");
+  std::size_t width = 36;
+  for (const Prediction& p : predictions) width = std::max(width, p.command.size());
+  std::string text = fmt::format("{}{:<{}} {:>8} {:>6} {:>12} {:>18} {:>18}\n", margin, "program", width,
+                                 "unit", "nodes", "predicted", "median (error)", "least (error)");
   for (const Prediction& p : predictions) {
-    text += fmt::format("{}{:<36} {:>8} {:>6} {:>10.3f} s ", margin, p.command,
+    text += fmt::format("{}{:<{}} {:>8} {:>6} {:>10.3f} s ", margin, p.command, width,
                         p.unit == Prediction::Unit::kOwn ? "its own" : "others'",
                         fmt::format("{} x {}", p.clusters, p.compute), p.predicted_seconds);
     text += p.compared()

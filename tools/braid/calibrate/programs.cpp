@@ -43,13 +43,19 @@ std::string Program::text() const {
 }
 
 const std::vector<ProgramPair>& calibration_programs() {
-  static const std::vector<ProgramPair> all = {{{"jacobi", {"--size", "512", "--iterations", "100"}},
-                                                {"jacobi", {"--size", "1024", "--iterations", "40"}}},
-                                               {{"matmul", {"--size", "384"}}, {"matmul", {"--size", "512"}}},
-                                               {{"gauss", {"--size", "512"}}, {"gauss", {"--size", "768"}}},
-                                               {{"water", {"--molecules", "343", "--iterations", "4"}},
-                                                {"water", {"--molecules", "512", "--iterations", "4"}}},
-                                               {{"tsp", {"--cities", "14"}}, {"tsp", {"--cities", "16"}}}};
+  static const std::vector<ProgramPair> all = {
+      {{"jacobi", {"--size", "512", "--iterations", "100"}},
+       {"jacobi", {"--size", "1024", "--iterations", "40"}}},
+      {{"matmul", {"--size", "384"}}, {"matmul", {"--size", "512"}}},
+      {{"gauss", {"--size", "512"}}, {"gauss", {"--size", "768"}}},
+      {{"water", {"--molecules", "343", "--iterations", "4"}},
+       {"water", {"--molecules", "512", "--iterations", "4"}}},
+      {{"tsp", {"--cities", "14"}}, {"tsp", {"--cities", "16"}}},
+      {{"fft", {"--points", "65536"}}, {"fft", {"--points", "131072"}}},
+      {{"barnes", {"--bodies", "1024", "--iterations", "3"}},
+       {"barnes", {"--bodies", "2048", "--iterations", "2"}}},
+      {{"unstructured", {"--nodes", "1000", "--edges", "6000", "--iterations", "20"}},
+       {"unstructured", {"--nodes", "2800", "--edges", "17377", "--iterations", "10"}}}};
   return all;
 }
 

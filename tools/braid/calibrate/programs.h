@@ -16,7 +16,8 @@ struct Program {
   std::string text() const;  // as a command line
 };
 
-// A program in two sizes. Each takes tens of milliseconds; programs print milliseconds.
+// A program in two sizes. Each takes tens of milliseconds, or some milliseconds where the program prints microseconds; with
+// its start and its verification none takes a second.
 struct ProgramPair {
   Program priced;  // the price of a unit is measured with this one
   Program other;   // predicted with that price
