@@ -1,7 +1,8 @@
 // Shared by the parts of the PARMACS runtime: the machine, and the numbers of its objects.
 //
 //   processes.cpp   CREATE, WAIT_FOR_END; starts the machine, and leaves it
-//   objects.cpp     numbers; locks, pauses, semaphores, conditions
+//   objects.cpp     numbers; pauses, semaphores
+//   locks.cpp       locks, conditions
 //   barriers.cpp    BARRIER, GETSUB
 //   memory.cpp      G_MALLOC
 #pragma once
@@ -37,7 +38,9 @@ void begin_objects();
 // --- Who uses which of the machine's semaphores and words: programs' objects from 0, the runtime's from the top.
 
 //    semaphores | programs' ... | 2 for each barrier | 1 for each node | done |
-//    words      | counters ...  | 1 for each barrier | 2 for each node | 1 for each kind of object |
+//    words      | counters ...  | 1 for each barrier | 2 for each node | bytes of locks | 1 for each kind of object |
+//    locks      | programs' ... | those that guard the bytes of more locks |
+//    conditions | programs' ... | 1 for each of these                      |
 
 inline constexpr unsigned kMaxBarriers = 512;
 inline constexpr unsigned kDoneSemaphore = kSemaphores - 1;
@@ -47,12 +50,17 @@ inline unsigned job_semaphore(unsigned node) {
 inline unsigned number_word(Object object) {
   return kWords - 1 - static_cast<unsigned>(object);
 }
+inline constexpr unsigned kLockBytesWord = kWords - static_cast<unsigned>(Object::kNumber) - 1;
 inline unsigned job_word(unsigned node) {  // and the next one
-  return kWords - static_cast<unsigned>(Object::kNumber) - 2 - 2 * node;
+  return kLockBytesWord - 2 - 2 * node;
 }
 inline constexpr unsigned kMaxNodes = 512;
 inline constexpr unsigned kBarrierSemaphores = kSemaphores - 1 - kMaxNodes - 2 * kMaxBarriers;
-inline constexpr unsigned kBarrierWords =
-    kWords - static_cast<unsigned>(Object::kNumber) - 2 * kMaxNodes - kMaxBarriers;
+inline constexpr unsigned kBarrierWords = kLockBytesWord - 2 * kMaxNodes - kMaxBarriers;
+// Neighbours' bytes have different guards.
+inline constexpr unsigned kLockStripes = 256;
+inline constexpr unsigned kOwnLocks = kLocks - kLockStripes;
+inline constexpr unsigned kOwnConditions = kConditions - kLockStripes;
+inline constexpr unsigned kMaxLocks = 1u << 20;
 
 }  // namespace braid::dsm::parmacs

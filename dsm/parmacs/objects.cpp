@@ -1,4 +1,4 @@
-// Numbers of objects, and those objects that the machine has: locks, pauses (flags), semaphores, conditions.
+// Numbers of objects, and those objects that the machine has: pauses (flags) and semaphores.
 //
 // Before the machine is started main() is alone: locks do nothing, and what it does with pauses and semaphores is noted
 // and carried out at the start.
@@ -18,11 +18,11 @@ struct Kind {
   unsigned limit;
 };
 constexpr std::array<Kind, static_cast<unsigned>(Object::kNumber)> kKinds = {{
-    {"lock", kLocks},
+    {"lock", kMaxLocks},
     {"barrier", kMaxBarriers},
     {"pause", kFlags},
     {"semaphore", kBarrierSemaphores},
-    {"condition variable", kConditions},
+    {"condition variable", kOwnConditions},
     {"loop of GETSUB", kBarrierWords},
 }};
 
@@ -88,21 +88,6 @@ using namespace braid::dsm::parmacs;  // NOLINT
 
 extern "C" {
 
-void braid_parmacs_lock_init(braid_parmacs_lock* lock) {
-  lock->number = take_number(Object::kLock, "LOCKINIT");
-}
-void braid_parmacs_lock_inits(braid_parmacs_lock* locks, long count) {
-  for (long i = 0; i < count; ++i) locks[i].number = take_number(Object::kLock, "ALOCKINIT");
-}
-void braid_parmacs_lock_acquire(const braid_parmacs_lock* lock) {
-  const unsigned index = index_of(lock->number, Object::kLock, "LOCK");
-  if (started()) self().lock(index);
-}
-void braid_parmacs_lock_release(const braid_parmacs_lock* lock) {
-  const unsigned index = index_of(lock->number, Object::kLock, "UNLOCK");
-  if (started()) self().unlock(index);
-}
-
 void braid_parmacs_pause_init(braid_parmacs_pause* pause) {
   pause->number = take_number(Object::kPause, "PAUSEINIT");
 }
@@ -146,24 +131,6 @@ void braid_parmacs_semaphore_wait(const braid_parmacs_semaphore* semaphore) {
   if (started()) return self().semaphore_wait(index);
   if (early_value(index) == 0) fail_alone("SEMAWAIT");
   --early_value(index);
-}
-
-void braid_parmacs_condition_init(braid_parmacs_condition* condition) {
-  condition->number = take_number(Object::kCondition, "CONDVARINIT");
-}
-void braid_parmacs_condition_wait(const braid_parmacs_condition* condition, const braid_parmacs_lock* lock) {
-  const unsigned index = index_of(condition->number, Object::kCondition, "CONDVARWAIT");
-  const unsigned guard = index_of(lock->number, Object::kLock, "CONDVARWAIT");
-  if (!started()) fail_alone("CONDVARWAIT");
-  self().condition_wait(index, guard);
-}
-void braid_parmacs_condition_signal(const braid_parmacs_condition* condition) {
-  const unsigned index = index_of(condition->number, Object::kCondition, "CONDVARSIGNAL");
-  if (started()) self().condition_signal(index);
-}
-void braid_parmacs_condition_broadcast(const braid_parmacs_condition* condition) {
-  const unsigned index = index_of(condition->number, Object::kCondition, "CONDVARBCAST");
-  if (started()) self().condition_broadcast(index);
 }
 
 }  // extern "C"

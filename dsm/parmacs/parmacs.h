@@ -6,8 +6,9 @@
    ... in the order of CREATE, each as one process of the program.
 
    A lock, a barrier and so on is a number, which the *INIT call takes and stores in the object; after that an object is never
-   written, so it may stand in shared memory or in a global variable. Initialising an object again takes a new number. 0: the
-   object was not initialised, and using it ends the program with a message. */
+   written, so it may stand in shared memory or in a global variable. Initialising an object again takes a new number, of a
+   lock at the same address not: it stays what it was. 0: the object was not initialised, and using it ends the program with
+   a message. */
 #ifndef BRAID_PARMACS_H
 #define BRAID_PARMACS_H
 
@@ -23,6 +24,7 @@ extern "C" {
 
 typedef struct braid_parmacs_lock {
   unsigned number;
+  unsigned stamp; /* of number and address: it was initialised here */
 } braid_parmacs_lock;
 typedef struct braid_parmacs_barrier {
   unsigned number;

@@ -64,6 +64,15 @@ class WithM4(Parmacs):
                 done = live(clusters, compute, "./macros", processes, form, folder=self.folder)
                 self.assertEqual(done.stdout, f"[c0] main\n[c0] macros of {processes} processes: 0 wrong\n", done.stderr)
 
+    def test_more_locks_than_the_machine_has(self):
+        self.build("-O2", FOLDER / "locks.C.in", "-o", "locks")
+        for clusters, compute in ((1, 1), (1, 3), (2, 1), (2, 2), (4, 1)):
+            for late in ((), ("guard-late",)):
+                with self.subTest(clusters=clusters, compute=compute, late=late):
+                    processes = clusters * compute
+                    done = live(clusters, compute, "./locks", processes, *late, folder=self.folder)
+                    self.assertEqual(done.stdout, f"[c0] locks of {processes} processes: right\n", done.stderr)
+
     def test_a_kernel_in_the_old_style_through_its_own_makefile(self):
         macros = self.build("--m4-file").stdout.strip()
         shutil.copy(FOLDER / "relax.C.in", self.folder / "relax.C")
@@ -89,9 +98,9 @@ class WithM4(Parmacs):
         program.write_text("MAIN_ENV\n\nint main() { return x; }\n")
         self.assertRegex(self.build(program, expect=1).stderr, r"a\.C\.in:3:\d+: error: .x. undeclared")
 
-    def run_wrong(self, body, clusters=2, processes=2, before="", expect=70):
+    def run_wrong(self, body, clusters=2, processes=2, before="", fields="", expect=70):
         program = self.folder / "a.C.in"
-        program.write_text(f"MAIN_ENV\nstruct s {{ LOCKDEC(l) BARDEC(b) PAUSEDEC(p) }} *s;\n"
+        program.write_text(f"MAIN_ENV\nstruct s {{ LOCKDEC(l) BARDEC(b) PAUSEDEC(p) {fields} }} *s;\n"
                            f"void f(void) {{ {body} }}\nint main() {{ int i;\n"
                            "s = (struct s*)G_MALLOC(sizeof(struct s)); BARINIT(s->b, 2) PAUSEINIT(s->p)\n"
                            f"{before}\nfor (i = 1; i < {processes}; ++i) CREATE(f)\nf(); WAIT_FOR_END({processes} - 1)\n"
@@ -101,6 +110,10 @@ class WithM4(Parmacs):
 
     def test_wrong_uses_end_the_run_with_the_reason(self):
         self.assertIn("LOCK was used on a lock that was not initialised", self.run_wrong("LOCK(s->l)"))
+        self.assertIn("UNLOCK was used on a lock that nobody has", self.run_wrong(
+            "UNLOCK(s->many[5000])", fields="ALOCKDEC(many, 5001)", before="ALOCKINIT(s->many, 5001)"))
+        self.assertIn("the program uses more than 1048576 objects of this kind (lock)", self.run_wrong(
+            "", fields="ALOCKDEC(many, 1048577)", before="ALOCKINIT(s->many, 1048577)"))
         self.assertIn("CREATE was called 2 times, and 1 are free", self.run_wrong("BARRIER(s->b, 2)", processes=3))
         self.assertIn("CREATE was called for more processes than there are", self.run_wrong("", processes=4))
         self.assertIn("BARRIER was called for 3 processes, and this machine has 2", self.run_wrong("BARRIER(s->b, 3)"))
