@@ -136,6 +136,12 @@ constexpr Setting kRun[] = {
          .help = "what connects the clusters: shared memory between the daemons (shm), or DPDK ports (dpdk)",
          .reason = "needs no privileges",
          .scope = Scope::kLive}),
+    declare<&C::protocol>(
+        {.name = "protocol",
+         .option = "--protocol",
+         .help =
+             "when copies of a page that a release has written are invalidated: before the release is complete (eager), "
+             "or at the next lock, barrier or variable of the cluster that has the copy (lazy)"}),
     declare<&C::heap_mib>({.name = "heap_mib",
                            .option = "--heap-mib",
                            .unit = "MiB",

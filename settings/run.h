@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "convergence/dispatch.h"
+#include "dsm/engine/types.h"
 #include "proxy/nic/steering.h"
 #include "settings/setting.h"
 #include "settings/simulation.h"
@@ -49,6 +50,7 @@ struct RunConfig {
   unsigned nis = 1;      // per cluster
   convergence::Dispatch dispatch = convergence::Dispatch::kRoundRobin;
   Wire wire = Wire::kShm;
+  dsm::Protocol protocol = dsm::Protocol::kEager;
   std::uint32_t heap_mib = 256;
   std::uint32_t window_kib = 256;  // of each connection between two clusters
   Protect protection = Protect::kAuto;

@@ -15,6 +15,11 @@ struct Words<Protect> {
       {"auto", Protect::kAuto}, {"mprotect", Protect::kMprotect}, {"userfaultfd", Protect::kUserfaultfd}};
 };
 template <>
+struct Words<dsm::Protocol> {
+  static constexpr Word<dsm::Protocol> kAll[] = {{"eager", dsm::Protocol::kEager},
+                                                 {"lazy", dsm::Protocol::kLazy}};
+};
+template <>
 struct Words<DpdkKind> {
   static constexpr Word<DpdkKind> kAll[] = {{"memif", DpdkKind::kMemif}, {"af_packet", DpdkKind::kAfPacket}};
 };

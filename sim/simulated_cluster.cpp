@@ -17,7 +17,8 @@ dsm::EngineConfig engine_config(const MachineConfig& machine, ClusterId id) {
   dsm::EngineConfig engine = dsm::engine_config({.clusters = machine.iccs.clusters,
                                                  .cluster = id.value(),
                                                  .compute = machine.compute,
-                                                 .heap_pages = machine.heap_pages});
+                                                 .heap_pages = machine.heap_pages,
+                                                 .protocol = machine.protocol});
   engine.pack = machine.pack;
   return engine;
 }

@@ -33,6 +33,7 @@ struct MachineConfig {
   IccsConfig iccs;            // the clusters, and the mode
   std::uint16_t compute = 1;  // nodes per cluster
   std::uint32_t heap_pages = 65536;
+  dsm::Protocol protocol = dsm::Protocol::kEager;
   // The greatest random delay of a request, in cycles; iccs.seed draws the
   // delays. Where nodes race for a lock, the order changes all that follows,
   // so one run is a sample; runs with other seeds are further samples.

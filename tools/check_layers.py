@@ -25,7 +25,7 @@ MAY_INCLUDE = {
     "stack/wire": (("base", "stack/wire"), "formats do not depend on the window and the stack that use them"),
     "convergence": (("base", "stack", "convergence"), "convergence stands on stack"),
     "settings": (
-        ("base", "stack", "convergence", "proxy/nic/steering.h", "settings/*"),
+        ("base", "stack", "convergence", "proxy/nic/steering.h", "dsm/engine/types.h", "settings/*"),
         "settings know their owners' enumerations, but not their views",
     ),
     "settings/views": (("base", "settings"), "a view of settings knows the declarations and its own format"),

@@ -87,6 +87,7 @@ Result<Environment> Environment::read(const Lookup& lookup) {
                  e.window_kib);
   }
   for (const std::string& problem : {read_word(lookup, variable::kDispatch, &e.dispatch),
+                                     read_word(lookup, variable::kProtocol, &e.protocol),
                                      read_word(lookup, variable::kProtection, &e.protect)}) {
     if (!problem.empty()) return Error{problem};
   }

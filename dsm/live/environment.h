@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "convergence/dispatch.h"
+#include "dsm/engine/types.h"
 #include "settings/run.h"
 
 namespace braid::dsm {
@@ -20,6 +21,7 @@ inline constexpr const char* kCluster = "BRAID_CLUSTER";        // 0 .. clusters
 inline constexpr const char* kClusters = "BRAID_CLUSTERS";      // of the machine
 inline constexpr const char* kCompute = "BRAID_COMPUTE";        // compute nodes per cluster
 inline constexpr const char* kHeapMib = "BRAID_HEAP_MIB";       // of shared memory
+inline constexpr const char* kProtocol = "BRAID_PROTOCOL";      // eager | lazy
 inline constexpr const char* kDispatch = "BRAID_DISPATCH";      // fixed | round-robin | least-loaded
 inline constexpr const char* kWindowKib = "BRAID_WINDOW_KIB";   // of each connection
 inline constexpr const char* kProtection = "BRAID_PROTECTION";  // auto | mprotect | userfaultfd
@@ -40,6 +42,7 @@ struct Environment {
   std::uint16_t clusters = 1;
   std::uint16_t compute = 1;
   std::uint32_t heap_mib = 256;
+  Protocol protocol = Protocol::kEager;
   convergence::Dispatch dispatch = convergence::Dispatch::kRoundRobin;
   // A page and its header must fit a quarter of it (convergence/position.h); 256 KiB let some fifty pages be
   // in progress.

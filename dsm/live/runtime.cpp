@@ -35,7 +35,8 @@ Shape shape_of(const Environment& e) {
   return {.clusters = e.clusters,
           .cluster = e.cluster,
           .compute = e.compute,
-          .heap_pages = e.heap_mib * static_cast<std::uint32_t>((1u << 20) / kPageBytes)};
+          .heap_pages = e.heap_mib * static_cast<std::uint32_t>((1u << 20) / kPageBytes),
+          .protocol = e.protocol};
 }
 
 Result<Memory> make_memory(const Environment& environment) {

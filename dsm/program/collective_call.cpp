@@ -48,7 +48,7 @@ std::string text_of_placement(const CollectiveCall& call) {
 std::string join_difference(unsigned self, const CollectiveCall& mine, unsigned peer,
                             const CollectiveCall& theirs) {
   static constexpr const char* kNumbers[] = {"runtime version", "BRAID_CLUSTERS", "BRAID_COMPUTE",
-                                             "BRAID_HEAP_MIB"};
+                                             "BRAID_HEAP_MIB", "BRAID_PROTOCOL (0: eager)"};
   for (std::size_t i = 0; i < std::size(kNumbers); ++i) {
     if (mine.numbers[i] != theirs.numbers[i]) {
       return fmt::format(
@@ -66,7 +66,8 @@ CollectiveCall join_call(std::uint64_t version, const Shape& shape, const std::s
   CollectiveCall call;
   call.kind = CallKind::kJoin;
   call.numbers = {version, shape.clusters, shape.compute,
-                  (std::uint64_t{shape.heap_pages} * kPageBytes) >> 20};
+                  (std::uint64_t{shape.heap_pages} * kPageBytes) >> 20,
+                  static_cast<std::uint64_t>(shape.protocol)};
   program.copy(call.name.data(), call.name.size() - 1);
   return call;
 }
@@ -75,7 +76,7 @@ CollectiveCall allocation_call(const Allocation& allocation) {
   CollectiveCall call;
   call.kind = CallKind::kAllocate;
   call.numbers = {allocation.bytes, static_cast<std::uint64_t>(allocation.placement.kind),
-                  allocation.placement.cluster, 0};
+                  allocation.placement.cluster, 0, 0};
   return call;
 }
 

@@ -21,8 +21,8 @@ const char* text_of(CallKind kind);
 // A call and its arguments.
 struct CollectiveCall {
   CallKind kind = CallKind::kNone;
-  // kJoin: version, clusters, compute nodes, MiB of heap. kAllocate: bytes, kind of placement, its cluster.
-  std::array<std::uint64_t, 4> numbers{};
+  // kJoin: version, clusters, compute nodes, MiB of heap, protocol. kAllocate: bytes, kind of placement, its cluster.
+  std::array<std::uint64_t, 5> numbers{};
   std::array<char, 32> name{};  // kJoin: the program's, zero-terminated
   bool operator==(const CollectiveCall&) const = default;
 };

@@ -39,6 +39,7 @@ EngineConfig engine_config(const Shape& shape) {
   c.cluster = ClusterId(shape.cluster);
   c.clusters = shape.clusters;
   c.compute_nodes = shape.compute;
+  c.protocol = shape.protocol;
   c.pages = shape.heap_pages;
   c.locks = kLocks;
   c.barriers = kBarriers + 1;

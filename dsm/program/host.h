@@ -30,6 +30,7 @@ struct Shape {
   std::uint16_t cluster = 0;
   std::uint16_t compute = 1;  // per cluster
   std::uint32_t heap_pages = 0;
+  Protocol protocol = Protocol::kEager;
 };
 
 // The configuration of a cluster's page engine for programs, with the numbers of api.h.

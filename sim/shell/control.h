@@ -31,7 +31,7 @@ inline constexpr const char* kHeapFd = "BRAID_SIM_HEAP_FD";
 }  // namespace variable
 
 // Changes with every layout or meaning in this file: a shell of another build ends with an error.
-inline constexpr std::uint32_t kControlVersion = 4;
+inline constexpr std::uint32_t kControlVersion = 5;
 
 inline constexpr unsigned kMaxNodesPerCluster = 64;
 

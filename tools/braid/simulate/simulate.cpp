@@ -206,6 +206,7 @@ Result<sim::MachineConfig> machine_config(const SimulationOptions& options,
     i.incidents.push_back(incident_of(incident));
   m.compute = static_cast<std::uint16_t>(c.compute);
   m.heap_pages = c.heap_mib * static_cast<std::uint32_t>((1u << 20) / dsm::kPageBytes);
+  m.protocol = c.protocol;
   m.jitter = c.simulation.jitter;
   m.strict = c.simulation.strict;
   return m;
