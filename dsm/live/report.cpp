@@ -1,15 +1,83 @@
 #include "dsm/live/report.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <nlohmann/json.hpp>
+
+#include "dsm/live/allocation_sites.h"
+#include "dsm/program/heap.h"
 
 namespace braid::dsm {
 
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// `braid run` adds those of all clusters, so each reports more than are printed.
+constexpr std::size_t kReported = 64;
+
+// The sum over the nodes of what each waited for, at least.
+template <class Costs, class Choose>
+Costs sum_of(std::span<const NodeReport> nodes, Choose&& choose) {
+  Costs sum;
+  for (const NodeReport& n : nodes) {
+    if (n.costs == nullptr) continue;
+    for (const auto& entry : choose(*n.costs).heaviest(kReported))
+      sum.add(entry.key, entry.least()).add(entry.value);
+  }
+  return sum;
+}
+
+Json range_json(AccessRange range) {
+  return range.empty() ? Json() : Json::array({range.first, range.last});
+}
+
+Json costly_pages(std::span<const NodeReport> nodes) {
+  Json pages = Json::array();
+  const auto sum = sum_of<NodeCosts::Pages>(
+      nodes, [](const NodeCosts& c) -> const auto& { return c.pages(); });
+  for (const auto& entry : sum.heaviest(kReported)) {
+    const auto page = reinterpret_cast<std::uintptr_t>(application_address(entry.key));
+    const PageFaults& faults = entry.value;
+    // An allocation need not begin where its page does.
+    const std::uint16_t used = std::min(faults.read.first, faults.written.first);
+    const AllocationSite site = allocation_site(page + used);
+    pages.push_back(
+        {{"page", entry.key.value()},
+         {"faults_ns", entry.least()},
+         {"read_faults", faults.reads},
+         {"write_faults", faults.writes},
+         {"read", range_json(faults.read)},
+         {"written", range_json(faults.written)},
+         {"allocated",
+          site.bytes == 0
+              ? Json()
+              : Json({{"place", site.place}, {"bytes", site.bytes}, {"offset", page + used - site.first}})}});
+  }
+  return pages;
+}
+
+Json costly_locks(std::span<const NodeReport> nodes) {
+  Json locks = Json::array();
+  const auto sum = sum_of<NodeCosts::Locks>(
+      nodes, [](const NodeCosts& c) -> const auto& { return c.locks(); });
+  for (const auto& entry : sum.heaviest(kReported)) {
+    locks.push_back({{"lock", entry.key.value()},
+                     {"locks_ns", entry.least()},
+                     {"waits", entry.value.count},
+                     {"longest_ns", entry.value.longest.ns()}});
+  }
+  return locks;
+}
+
+}  // namespace
+
 std::string report_json(std::uint16_t cluster, const char* protection, std::span<const NodeReport> nodes,
                         const ClusterCounts& c, const NetworkCounts& e) {
-  nlohmann::ordered_json report;
+  Json report;
   report["cluster"] = cluster;
   report["protection"] = protection;
-  report["nodes"] = nlohmann::ordered_json::array();
+  report["nodes"] = Json::array();
   for (const NodeReport& n : nodes) {
     report["nodes"].push_back({{"node", n.node},
                                {"read_faults", n.counts.read_faults},
@@ -24,7 +92,9 @@ std::string report_json(std::uint16_t cluster, const char* protection, std::span
                                {"barriers_ns", n.times.barriers_ns},
                                {"syncs_ns", n.times.syncs_ns}});
   }
-  auto& cluster_counts = report["cluster_counts"] = nlohmann::ordered_json::object();
+  report["costly_pages"] = costly_pages(nodes);
+  report["costly_locks"] = costly_locks(nodes);
+  auto& cluster_counts = report["cluster_counts"] = Json::object();
   for_each_count(c, [&](const char* name, std::uint64_t value) { cluster_counts[name] = value; });
   report["endpoint"] = {{"messages_sent", e.messages_sent}, {"messages_received", e.messages_received},
                         {"duplicates", e.duplicates},       {"bad_arrivals", e.bad_arrivals},

@@ -1,5 +1,5 @@
 // The report of a cluster's runtime at its end: counts of its compute nodes, of its page engine and of its
-// endpoint, as the JSON that `braid run` puts into its closing report.
+// endpoint, and what its nodes waited for most, as the JSON that `braid run` puts into its closing report.
 #pragma once
 
 #include <span>
@@ -7,6 +7,7 @@
 
 #include "dsm/engine/types.h"
 #include "dsm/live/network.h"
+#include "dsm/live/node_costs.h"
 
 namespace braid::dsm {
 
@@ -22,6 +23,7 @@ struct NodeReport {
   std::uint32_t node = 0;  // of the machine
   NodeCounts counts;
   NodeTimes times;
+  const NodeCosts* costs = nullptr;
 };
 
 // `protection`: how accesses to the heap are forbidden (memory.h).

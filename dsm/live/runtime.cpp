@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/output_file.h"
+#include "dsm/live/allocation_sites.h"
 #include "dsm/live/debugger.h"
 #include "dsm/live/runtime_message.h"
 #include "dsm/live/this_thread.h"
@@ -148,8 +149,8 @@ void Runtime::finish() {
 std::string Runtime::report() {
   std::vector<NodeReport> nodes;
   for (unsigned local = 0; local < environment_.compute; ++local) {
-    nodes.push_back(
-        {node_id(local), combiner_.engine().node_counts(static_cast<std::uint16_t>(local)), times_[local]});
+    nodes.push_back({node_id(local), combiner_.engine().node_counts(static_cast<std::uint16_t>(local)),
+                     times_[local], &times_[local].costs});
   }
   return report_json(environment_.cluster, to_string(memory_.protection()), nodes,
                      combiner_.engine().counts(), network_ ? network_->counts() : NetworkCounts{});
@@ -210,6 +211,7 @@ std::optional<PageId> Runtime::allocate_together(const Allocation& allocation) {
     first = combiner_.engine().allocate_together(allocation.pages, allocation.homes);
     if (!first) return {};
   }
+  note_allocation(application_address(*first), allocation.bytes);
   // As a collective call, so that no cluster requests a page from a home that does not know it yet.
   call_together(allocation_call(allocation));
   return first;
@@ -221,10 +223,15 @@ std::optional<PageId> Runtime::allocate_alone(unsigned local, const Allocation& 
   Engine& engine = combiner_.engine();
   if (!combiner_.start(local, [&] { return engine.allocate(node, allocation.pages, allocation.homes); }))
     waits_.wait(local);
-  const std::lock_guard hold(combiner_);
-  const std::uint64_t first = engine.result(node);
-  if (first == kNoPages) return {};
-  return PageId(static_cast<std::uint32_t>(first));
+  PageId first;
+  {
+    const std::lock_guard hold(combiner_);
+    const std::uint64_t result = engine.result(node);
+    if (result == kNoPages) return {};
+    first = PageId(static_cast<std::uint32_t>(result));
+  }
+  note_allocation(application_address(first), allocation.bytes);
+  return first;
 }
 
 std::uint32_t Runtime::free_pages() {
@@ -388,7 +395,9 @@ bool Runtime::on_fault(std::uintptr_t address, bool write) {
     memory_.warm(page);  // while the request is in flight: new memory takes 2.5 us
     waits_.wait(local);
   }
-  times_[local].faults_ns += (monotonic_now() - began).ns();
+  const Duration took = monotonic_now() - began;
+  times_[local].faults_ns += took.ns();
+  times_[local].costs.on_fault(page, static_cast<std::uint16_t>(address % kPageBytes), write, took);
   return true;
 }
 
@@ -416,7 +425,9 @@ void Runtime::lock(unsigned local, LockId lock) {
   // The clock is read only for a call that waits: a call without a wait must cost about as much as a mutex.
   const Instant began = monotonic_now();
   waits_.wait(local);
-  times_[local].locks_ns += (monotonic_now() - began).ns();
+  const Duration waited = monotonic_now() - began;
+  times_[local].locks_ns += waited.ns();
+  times_[local].costs.on_lock(lock, waited);
 }
 
 void Runtime::unlock(unsigned local, LockId lock) {

@@ -34,6 +34,7 @@
 #include "dsm/live/inspector.h"
 #include "dsm/live/memory.h"
 #include "dsm/live/network.h"
+#include "dsm/live/node_costs.h"
 #include "dsm/live/node_waits.h"
 #include "dsm/live/pollers.h"
 #include "dsm/live/pulse_writer.h"
@@ -84,6 +85,7 @@ class Runtime final : public Host, private FaultSink {
  private:
   struct alignas(64) Times : NodeTimes {
     FaultRepetitions repetitions;
+    NodeCosts costs;
   };
 
   Runtime(const Environment& environment, std::unique_ptr<Network> network, Memory memory);

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/system_error.h"
 #include "dsm/api.h"
+#include "dsm/live/allocation_sites.h"
 #include "dsm/live/environment.h"
 #include "dsm/live/memory.h"
 #include "dsm/program/failure.h"
@@ -43,6 +44,7 @@ void* EarlyHeap::allocate(std::size_t bytes) {
         "the shared heap of {} MiB is full: {} bytes were requested, {} are free; raise {} (`braid run --help` tells the option)",
         heap_bytes_ >> 20, bytes, heap_bytes_ - std::min(used_, heap_bytes_), variable::kHeapMib);
   used_ = at + bytes;
+  note_allocation(memory_ + at, bytes);
   return memory_ + at;
 }
 

@@ -27,13 +27,13 @@ constexpr std::size_t kLineBytes = 512;
 constexpr std::size_t kMaxMangledBytes = 400;
 
 struct Calls {
-  std::array<std::uintptr_t, kMaxCalls> at{};
+  std::span<std::uintptr_t> at;
   std::size_t count = 0;
 };
 
 int note_call(void* to, std::uintptr_t pc) {
   auto& calls = *static_cast<Calls*>(to);
-  if (calls.count == kMaxCalls || pc == ~std::uintptr_t{0})
+  if (calls.count == calls.at.size() || pc == ~std::uintptr_t{0})
     return 1;  // nothing has called a thread's first function
   calls.at[calls.count++] = pc;
   return 0;
@@ -120,10 +120,11 @@ void write_stack_trace(const void* context, void (*write)(const char* text, std:
   const auto interrupted = static_cast<std::uintptr_t>(registers[REG_RIP]);
   Trace trace(write);
   trace.put(interrupted);
-  Calls calls;
+  std::array<std::uintptr_t, kMaxCalls> room{};
+  Calls calls = {.at = room};
   if (trace.state() != nullptr) ::backtrace_simple(trace.state(), 0, note_call, ignore_problem, &calls);
   // The frames of the handler come first. Addresses of calls are those of return less one.
-  const std::uintptr_t* const first = calls.at.data();
+  const std::uintptr_t* const first = room.data();
   const std::uintptr_t* const end = first + calls.count;
   const std::uintptr_t* const own =
       std::find_if(first, end, [&](std::uintptr_t pc) { return pc == interrupted || pc + 1 == interrupted; });
@@ -133,6 +134,65 @@ void write_stack_trace(const void* context, void (*write)(const char* text, std:
   } else if (own != end) {
     std::for_each(own + 1, end, [&](std::uintptr_t pc) { trace.put(pc); });
   }
+}
+
+namespace {
+
+backtrace_state* debugging_information() {
+  static backtrace_state* const state = ::backtrace_create_state(nullptr, 1, ignore_problem, nullptr);
+  return state;
+}
+
+// Of the runtime and of its headers, whose templates are compiled into programs.
+bool is_of_runtime(std::string_view function, std::string_view file) {
+  return function.starts_with("_ZN5braid3dsm") || function.starts_with("braid_") ||
+         file.ends_with("/dsm/api.h") || file.ends_with("/dsm/threads.h");
+}
+
+struct Place {
+  Line text;
+  bool has_source = false;  // debugging information knows the call
+
+  void take(const char* function, const char* file, int line) {
+    const std::string_view in = file == nullptr ? "" : file;
+    if (function == nullptr || text.length > 0 || is_of_runtime(function, in)) return;
+    text.add_function(function);
+    if (!in.empty()) text.format(" at {}:{}", in.substr(in.rfind('/') + 1), line);
+  }
+};
+
+}  // namespace
+
+std::size_t calls_to_here(std::span<std::uintptr_t> calls) {
+  Calls noted = {.at = calls};
+  if (backtrace_state* const state = debugging_information(); state != nullptr)
+    ::backtrace_simple(state, 1, note_call, ignore_problem, &noted);
+  return noted.count;
+}
+
+std::string place_in_program(std::span<const std::uintptr_t> calls) {
+  backtrace_state* const state = debugging_information();
+  Place place;
+  for (const std::uintptr_t pc : calls) {
+    if (state == nullptr || place.text.length > 0) break;
+    place.has_source = false;
+    ::backtrace_pcinfo(
+        state, pc,
+        [](void* to, std::uintptr_t, const char* file, int line, const char* function) {
+          static_cast<Place*>(to)->has_source |= function != nullptr;
+          static_cast<Place*>(to)->take(function, file, line);
+          return 0;
+        },
+        ignore_problem, &place);
+    if (place.has_source) continue;
+    ::backtrace_syminfo(
+        state, pc,
+        [](void* to, std::uintptr_t, const char* name, std::uintptr_t, std::uintptr_t) {
+          static_cast<Place*>(to)->take(name, nullptr, 0);
+        },
+        ignore_problem, &place);
+  }
+  return {place.text.text, place.text.length};
 }
 
 }  // namespace braid::dsm
