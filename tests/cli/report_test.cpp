@@ -33,7 +33,7 @@ RunReport made_up() {
                                  std::to_string(k) +
                                  R"(, "read_faults": 11, "write_faults": 22, "fetches": 33, "lock_calls": 44,
         "remote_locks": 5, "barriers": 66, "sync_calls": 9, "faults_ns": 7700000, "locks_ns": 0,
-        "barriers_ns": 2500000000, "syncs_ns": 3300000}],
+        "barriers_ns": 1050000000, "syncs_ns": 3300000}],
         "cluster_counts": {"diffs_sent": 88, "diff_bytes_sent": 4096}})";
     report.clusters.push_back(std::move(cluster));
   }
@@ -48,12 +48,32 @@ TEST(Report, TextHasATableForEachSubject) {
       "        0      0     12345  50.0 MB         0    0 B      678         0       0            0\n"
       "        1      0     12346  50.0 MB         0    0 B      678         0       9            0  bad_udp 4\n"
       "  cluster  node  read faults  write faults  fetches  in faults  locks  remote  in locks  barriers  in barriers  words, flags ...  in these\n"
-      "        0     0           11            22       33     7.7 ms     44       5      0 us        66       2.50 s                 9  3.3 ms\n"
-      "        1     1           11            22       33     7.7 ms     44       5      0 us        66       2.50 s                 9  3.3 ms\n"
+      "        0     0           11            22       33     7.7 ms     44       5      0 us        66       1.05 s                 9  3.3 ms\n"
+      "        1     1           11            22       33     7.7 ms     44       5      0 us        66       1.05 s                 9  3.3 ms\n"
       "  cluster  diffs sent   bytes  diffs applied  pages sent  invalidations sent  received  protection\n"
       "        0          88  4096 B              0           0                   0         0  mprotect\n"
       "        1          88  4096 B              0           0                   0         0  mprotect\n"
+      "braid: compute nodes spent 70 % of the time at barriers, node 1 1050.0 ms and node 0 1050.0 ms: give those that wait least less to do\n"
       "braid: ran 1.500 s after 0.250 s of starting; status 0\n");
+}
+
+TEST(Report, TextHasTheCostliestMemoryAndLocks) {
+  RunReport report = made_up();
+  for (unsigned k = 0; k < 2; ++k) {
+    report.clusters[k].application_report =
+        R"({"costly_pages": [{"page": 3, "faults_ns": 900000000, "read_faults": 1, "write_faults": 2, "written": [0, 8],
+            "allocated": {"place": "solve(int) at solve.cpp:12", "bytes": 64, "offset": 0}}],
+            "costly_locks": [{"lock": 7, "locks_ns": 5000000, "waits": 4, "longest_ns": 2000000}]})";
+  }
+  const std::string text = render_text(report);
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "  costly memory: in faults  read faults  write faults  pages          used by  allocated in\n"
+          "                    1.80 s            2             4      1  several writers  solve(int) at solve.cpp:12\n"));
+  EXPECT_THAT(text, HasSubstr("  costly lock  waits  waiting  longest\n"
+                              "            7      8  10.0 ms  2.0 ms\n"));
+  EXPECT_EQ(render_json(report)["costs"]["memory"][0]["allocated"], "solve(int) at solve.cpp:12");
 }
 
 TEST(Report, TextHasInjectedFaultsAndTheFailure) {
@@ -94,8 +114,11 @@ TEST(Report, JsonHasEverything) {
 }
 
 TEST(Report, InvalidReportOfAnApplicationIsIgnored) {
-  for (const char* nonsense : {"[]", "3", "{\"nodes\": 3}", "{\"nodes\": [3, {\"node\": \"x\"}]}", "{",
-                               "\xff\xfe", "{\"cluster_counts\": []}"}) {
+  for (const char* nonsense :
+       {"[]", "3", "{\"nodes\": 3}", "{\"nodes\": [3, {\"node\": \"x\"}]}", "{", "\xff\xfe",
+        "{\"cluster_counts\": []}",
+        "{\"costly_pages\": [{\"page\": -1, \"written\": [\"a\", 2], \"allocated\": 5}]}",
+        "{\"costly_pages\": [{\"allocated\": {\"place\": 5}}], \"costly_locks\": {}}"}) {
     RunReport report = made_up();
     report.clusters[0].application_report = nonsense;
     EXPECT_THAT(render_text(report), HasSubstr("status 0")) << nonsense;

@@ -6,10 +6,12 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <span>
 
 #include "settings/run_words.h"
 #include "settings/views/json.h"
 #include "settings/words.h"
+#include "tools/braid/run/costs.h"
 #include "tools/braid/version.h"
 
 namespace braid::cli {
@@ -158,6 +160,34 @@ std::string pages_table(const RunReport& report) {
   return table.empty() ? "" : table.render();
 }
 
+constexpr std::size_t kPrinted = 5;
+
+std::string memory_table(const RunCosts& costs) {
+  Table table(
+      {"costly memory: in faults", "read faults", "write faults", "pages", "used by", "allocated in"});
+  for (const CostlyMemory& m : std::span(costs.memory).first(std::min(kPrinted, costs.memory.size()))) {
+    table.add({time_text(static_cast<double>(m.faults_ns)), std::to_string(m.read_faults),
+               std::to_string(m.write_faults), std::to_string(m.pages), to_string(m.sharing),
+               m.place.empty() ? "?" : m.place});
+  }
+  return table.empty() ? "" : table.render();
+}
+
+std::string locks_table(const RunCosts& costs) {
+  Table table({"costly lock", "waits", "waiting", "longest"});
+  for (const CostlyLock& l : std::span(costs.locks).first(std::min(kPrinted, costs.locks.size()))) {
+    table.add({std::to_string(l.lock), std::to_string(l.waits), time_text(static_cast<double>(l.locks_ns)),
+               time_text(static_cast<double>(l.longest_ns))});
+  }
+  return table.empty() ? "" : table.render();
+}
+
+std::vector<Json> parsed_reports(const RunReport& report) {
+  std::vector<Json> parsed;
+  for (const ClusterReport& cluster : report.clusters) parsed.push_back(parsed_report(cluster));
+  return parsed;
+}
+
 std::string machine(const settings::RunConfig& c) {
   const auto several = [](unsigned n, const char* one, const char* many) {
     return fmt::format("{} {}", n, n == 1 ? one : many);
@@ -181,8 +211,13 @@ std::string render_text(const RunReport& report) {
         "all after {}, seed {}\n",
         f.loss, f.duplicate, f.reorder, f.corrupt, f.flip_past_checksum_every, f.drop_all_after, f.seed);
   }
-  for (const std::string& table : {proxies_table(report), nodes_table(report), pages_table(report)})
+  const std::vector<Json> parsed = parsed_reports(report);
+  const RunCosts costs = costs_of(parsed);
+  for (const std::string& table : {proxies_table(report), nodes_table(report), pages_table(report),
+                                   memory_table(costs), locks_table(costs)})
     text += table;
+  if (const std::string help = advice(costs, parsed, report.run_time); !help.empty())
+    text += fmt::format("braid: {}\n", help);
   text +=
       fmt::format("braid: ran {:.3f} s after {:.3f} s of starting; status {}{}\n", report.run_time.s(),
                   report.start_time.s(), report.status, report.failure.empty() ? "" : ": " + report.failure);
@@ -226,6 +261,10 @@ Json render_json(const RunReport& report) {
     json["clusters"].push_back(std::move(cluster));
   }
   json["totals"] = std::move(totals);
+  const std::vector<Json> parsed = parsed_reports(report);
+  const RunCosts costs = costs_of(parsed);
+  json["costs"] = json_of(costs);
+  json["costs"]["advice"] = advice(costs, parsed, report.run_time);
   return json;
 }
 

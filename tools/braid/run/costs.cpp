@@ -1,0 +1,274 @@
+#include "tools/braid/run/costs.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace braid::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A report is an application's: it may have any form.
+std::uint64_t number(const Json& object, const char* key) {
+  const auto it = object.find(key);
+  return it != object.end() && it->is_number_integer() && *it >= 0 ? it->get<std::uint64_t>() : 0;
+}
+
+std::optional<ByteRange> range(const Json& object, const char* key) {
+  const auto it = object.find(key);
+  if (it == object.end() || !it->is_array() || it->size() != 2) return {};
+  const Json& first = (*it)[0];
+  const Json& last = (*it)[1];
+  if (!first.is_number_unsigned() || !last.is_number_unsigned()) return {};
+  return ByteRange(first.get<unsigned>(), last.get<unsigned>());
+}
+
+template <class Visit>
+void for_each_object(const Json& object, const char* key, Visit&& visit) {
+  if (!object.is_object()) return;
+  const auto list = object.find(key);
+  if (list == object.end() || !list->is_array()) return;
+  for (const Json& item : *list) {
+    if (item.is_object()) visit(item);
+  }
+}
+
+Json json_of(const std::optional<ByteRange>& bytes) {
+  return bytes ? Json::array({bytes->first, bytes->second}) : Json();
+}
+
+std::vector<CostlyPage> pages_of(std::span<const Json> clusters) {
+  std::map<std::uint64_t, CostlyPage> pages;
+  for (std::uint32_t k = 0; k < clusters.size(); ++k) {
+    for_each_object(clusters[k], "costly_pages", [&](const Json& given) {
+      CostlyPage& page = pages[number(given, "page")];
+      page.page = static_cast<std::uint32_t>(number(given, "page"));
+      page.faults_ns += number(given, "faults_ns");
+      page.uses.push_back({.cluster = k,
+                           .read_faults = number(given, "read_faults"),
+                           .write_faults = number(given, "write_faults"),
+                           .read = range(given, "read"),
+                           .written = range(given, "written")});
+      // Memory that a compute node allocated alone is known to its cluster only.
+      const auto allocated = given.find("allocated");
+      if (allocated == given.end() || !allocated->is_object() || !page.place.empty()) return;
+      const auto place = allocated->find("place");
+      if (place != allocated->end() && place->is_string()) page.place = place->get<std::string>();
+      page.bytes = number(*allocated, "bytes");
+    });
+  }
+  std::vector<CostlyPage> list;
+  for (auto& [id, page] : pages) list.push_back(std::move(page));
+  std::stable_sort(list.begin(), list.end(),
+                   [](const CostlyPage& a, const CostlyPage& b) { return a.faults_ns > b.faults_ns; });
+  return list;
+}
+
+std::vector<CostlyMemory> memory_of(const std::vector<CostlyPage>& pages) {
+  struct Sum {
+    CostlyMemory memory;
+    std::array<std::uint64_t, 4> ns_of_sharing{};
+  };
+  std::map<std::string, Sum> sums;
+  for (const CostlyPage& page : pages) {
+    Sum& sum = sums[page.place];
+    sum.memory.place = page.place;
+    sum.memory.faults_ns += page.faults_ns;
+    for (const PageUse& use : page.uses) {
+      sum.memory.read_faults += use.read_faults;
+      sum.memory.write_faults += use.write_faults;
+    }
+    ++sum.memory.pages;
+    sum.ns_of_sharing[static_cast<std::size_t>(page.sharing())] += page.faults_ns;
+  }
+  std::vector<CostlyMemory> list;
+  for (auto& [place, sum] : sums) {
+    const auto most = std::max_element(sum.ns_of_sharing.begin(), sum.ns_of_sharing.end());
+    sum.memory.sharing = static_cast<Sharing>(most - sum.ns_of_sharing.begin());
+    list.push_back(sum.memory);
+  }
+  std::stable_sort(list.begin(), list.end(),
+                   [](const CostlyMemory& a, const CostlyMemory& b) { return a.faults_ns > b.faults_ns; });
+  return list;
+}
+
+std::vector<CostlyLock> locks_of(std::span<const Json> clusters) {
+  std::map<std::uint64_t, CostlyLock> locks;
+  for (const Json& cluster : clusters) {
+    for_each_object(cluster, "costly_locks", [&](const Json& given) {
+      CostlyLock& lock = locks[number(given, "lock")];
+      lock.lock = static_cast<std::uint32_t>(number(given, "lock"));
+      lock.waits += number(given, "waits");
+      lock.locks_ns += number(given, "locks_ns");
+      lock.longest_ns = std::max(lock.longest_ns, number(given, "longest_ns"));
+    });
+  }
+  std::vector<CostlyLock> list;
+  for (const auto& [id, lock] : locks) list.push_back(lock);
+  std::stable_sort(list.begin(), list.end(),
+                   [](const CostlyLock& a, const CostlyLock& b) { return a.locks_ns > b.locks_ns; });
+  return list;
+}
+
+// The waiting of all compute nodes, by kind.
+struct Waiting {
+  double faults = 0, locks = 0, barriers = 0, syncs = 0;
+  unsigned nodes = 0;
+  // At barriers: of the node that waited least, and of the one that waited most.
+  std::pair<std::uint64_t, std::uint64_t> least{}, most{};  // number and nanoseconds
+
+  double sum() const { return faults + locks + barriers + syncs; }
+};
+
+Waiting waiting_of(std::span<const Json> clusters) {
+  Waiting sum;
+  for (const Json& cluster : clusters) {
+    for_each_object(cluster, "nodes", [&](const Json& node) {
+      const std::uint64_t barriers = number(node, "barriers_ns");
+      sum.faults += static_cast<double>(number(node, "faults_ns"));
+      sum.locks += static_cast<double>(number(node, "locks_ns"));
+      sum.barriers += static_cast<double>(barriers);
+      sum.syncs += static_cast<double>(number(node, "syncs_ns"));
+      const std::pair<std::uint64_t, std::uint64_t> own(number(node, "node"), barriers);
+      if (sum.nodes == 0 || own.second < sum.least.second) sum.least = own;
+      if (sum.nodes == 0 || own.second >= sum.most.second) sum.most = own;
+      ++sum.nodes;
+    });
+  }
+  return sum;
+}
+
+std::string advice_for(const CostlyMemory& memory) {
+  const std::string name = memory.place.empty() ? "one allocation" : memory.place;
+  switch (memory.sharing) {
+    case Sharing::kOneCluster:
+      return fmt::format(
+          "allocate the memory of {} where it is used (Placement): clusters fetch pages that no other one needs",
+          name);
+    case Sharing::kReaders:
+      return fmt::format(
+          "read less often, or in order, what one cluster writes in the memory of {}: pages that are read in order are fetched ahead",
+          name);
+    case Sharing::kSamePlaces:
+      return fmt::format(
+          "write the memory of {} less often from several clusters: sum up in private memory and call reduce(), or use a word (fetch_add()) for a counter",
+          name);
+    case Sharing::kOtherPlaces:
+      return fmt::format(
+          "give each cluster whole pages (4096 bytes, aligned) in the memory of {}: clusters write different bytes of the same pages",
+          name);
+  }
+  return {};
+}
+
+}  // namespace
+
+Sharing CostlyPage::sharing() const {
+  std::vector<const PageUse*> writers;
+  for (const PageUse& use : uses) {
+    if (use.write_faults > 0 && use.written) writers.push_back(&use);
+  }
+  if (uses.size() < 2) return Sharing::kOneCluster;
+  if (writers.size() < 2) return Sharing::kReaders;
+  std::sort(writers.begin(), writers.end(),
+            [](const PageUse* a, const PageUse* b) { return *a->written < *b->written; });
+  for (std::size_t i = 1; i < writers.size(); ++i) {
+    if (writers[i]->written->first <= writers[i - 1]->written->second) return Sharing::kSamePlaces;
+  }
+  return Sharing::kOtherPlaces;
+}
+
+RunCosts costs_of(std::span<const Json> clusters) {
+  RunCosts costs;
+  costs.pages = pages_of(clusters);
+  costs.memory = memory_of(costs.pages);
+  costs.locks = locks_of(clusters);
+  return costs;
+}
+
+std::string to_string(Sharing sharing) {
+  switch (sharing) {
+    case Sharing::kOneCluster:
+      return "one cluster";
+    case Sharing::kReaders:
+      return "one writer, several readers";
+    case Sharing::kSamePlaces:
+      return "several writers";
+    case Sharing::kOtherPlaces:
+      return "several writers, each in other bytes";
+  }
+  return {};
+}
+
+Json json_of(const RunCosts& costs) {
+  Json json = Json::object();
+  Json& memory = json["memory"] = Json::array();
+  for (const CostlyMemory& m : costs.memory) {
+    memory.push_back({{"allocated", m.place},
+                      {"pages", m.pages},
+                      {"faults_ns", m.faults_ns},
+                      {"read_faults", m.read_faults},
+                      {"write_faults", m.write_faults},
+                      {"sharing", to_string(m.sharing)}});
+  }
+  Json& pages = json["pages"] = Json::array();
+  for (const CostlyPage& p : costs.pages) {
+    Json page = {{"page", p.page},
+                 {"faults_ns", p.faults_ns},
+                 {"allocated", p.place},
+                 {"allocated_bytes", p.bytes},
+                 {"sharing", to_string(p.sharing())},
+                 {"clusters", Json::array()}};
+    for (const PageUse& use : p.uses) {
+      page["clusters"].push_back({{"cluster", use.cluster},
+                                  {"read_faults", use.read_faults},
+                                  {"write_faults", use.write_faults},
+                                  {"read", json_of(use.read)},
+                                  {"written", json_of(use.written)}});
+    }
+    pages.push_back(std::move(page));
+  }
+  Json& locks = json["locks"] = Json::array();
+  for (const CostlyLock& l : costs.locks) {
+    locks.push_back(
+        {{"lock", l.lock}, {"waits", l.waits}, {"locks_ns", l.locks_ns}, {"longest_ns", l.longest_ns}});
+  }
+  return json;
+}
+
+std::string advice(const RunCosts& costs, std::span<const Json> clusters, Duration run_time) {
+  const Waiting waiting = waiting_of(clusters);
+  const double all = static_cast<double>(run_time.ns()) * waiting.nodes;
+  if (all <= 0 || waiting.sum() < 0.1 * all) return {};
+  const auto percent = [&](double ns) { return fmt::format("{:.0f} %", 100 * ns / all); };
+  // While one node waits for a page the others may wait for it at a barrier.
+  const double others = std::max({waiting.locks, waiting.syncs, waiting.barriers / 2});
+  if (waiting.faults >= others && !costs.memory.empty())
+    return fmt::format("compute nodes spent {} of the time in page faults: {}", percent(waiting.faults),
+                       advice_for(costs.memory.front()));
+  const double greatest = std::max({waiting.locks, waiting.syncs, waiting.barriers});
+  if (greatest == waiting.locks && !costs.locks.empty())
+    return fmt::format(
+        "compute nodes spent {} of the time waiting for locks, most for lock {}: divide what it protects among "
+        "several locks, or use a word (fetch_add()) for a counter",
+        percent(waiting.locks), costs.locks.front().lock);
+  if (greatest == waiting.barriers)
+    return fmt::format(
+        "compute nodes spent {} of the time at barriers, node {} {:.1f} ms and node {} {:.1f} ms: give those that "
+        "wait least less to do",
+        percent(waiting.barriers), waiting.most.first, static_cast<double>(waiting.most.second) / 1e6,
+        waiting.least.first, static_cast<double>(waiting.least.second) / 1e6);
+  if (greatest == waiting.syncs)
+    return fmt::format(
+        "compute nodes spent {} of the time in calls of words, flags, semaphores and conditions: make fewer of them, or "
+        "relaxed ones (MemoryOrder) where they publish nothing",
+        percent(waiting.syncs));
+  return {};
+}
+
+}  // namespace braid::cli
