@@ -154,8 +154,8 @@ class ProxyRun final : private VirtualNic::Wire {
     EventKind kind = EventKind::kTimer;
     std::uint32_t item = 0;
     std::uint64_t number = 0;  // of the message, of a train's last one; 0: no message
-    std::uint32_t messages =
-        0;  // by which the queue is longer: of a train, all; of a frame, 1; of a rest, none
+    // By which the queue is longer: of a train, all; of a frame, 1; of a rest, none.
+    std::uint32_t messages = 0;
   };
 
   std::uint32_t queued() const { return waiting_ + (busy_ ? in_service_.messages : 0); }

@@ -108,8 +108,7 @@ class WriteNotices {
   struct Notice {
     std::uint64_t order = 0;  // of learning; 0: none yet
     std::uint32_t version = 0;
-    std::uint32_t departure =
-        0;  // by this one of this cluster's departures from barriers all know it; 0: not all
+    std::uint32_t departure = 0;  // from a barrier, of this cluster, by which all know it; 0: not all
     std::uint32_t previous = 0;
     std::uint32_t following = 0;
     std::uint16_t from = 0;  // the cluster that told of it, or this one

@@ -55,6 +55,15 @@ class Programs(unittest.TestCase):
                     # SW-10: no frame was lost.
                     self.assertEqual(report["messages"]["retransmissions"], 0)
 
+    def test_each_result_is_right_with_the_lazy_protocol(self):
+        for name, arguments in self.SMALL.items():
+            for clusters, compute in ((4, 1), (2, 2)):
+                with self.subTest(program=name, clusters=clusters, compute=compute):
+                    shape = ("--clusters", str(clusters), "--compute", str(compute))
+                    report, output, _ = sim(*shape, "--protocol", "lazy", name, *arguments)
+                    self.assertIn("verified", output)
+                    self.assertEqual(report["config"]["protocol"], "lazy")
+
     def test_tsp_with_the_optimal_bound_searches_no_more(self):
         def parts(*words):
             _, output, _ = sim("--clusters", "2", "--compute", "2", "tsp", "--cities", "9", *words)

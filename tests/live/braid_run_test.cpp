@@ -96,6 +96,22 @@ TEST_F(BraidRun, RunsUnstructured) {
                   {BRAID_UNSTRUCTURED, "--nodes", "301", "--edges", "1803", "--iterations", "2"});
 }
 
+TEST_F(BraidRun, RunsEveryProgramWithTheLazyProtocol) {
+  const Words programs[] = {kJacobi,
+                            kMatmul,
+                            {BRAID_GAUSS, "--size", "77"},
+                            {BRAID_TSP, "--queue", "lock"},
+                            {BRAID_WATER, "--molecules", "65"},
+                            {BRAID_BARNES, "--bodies", "101"},
+                            {BRAID_FFT, "--points", "2048"},
+                            {BRAID_UNSTRUCTURED, "--nodes", "301", "--edges", "1803", "--iterations", "2"}};
+  for (const Words& program : programs) {
+    SCOPED_TRACE(program.front());
+    const Outcome o = expect_verified({"--clusters", "3", "--compute", "2", "--protocol", "lazy"}, program);
+    EXPECT_EQ(o.report["configuration"]["protocol"], "lazy");
+  }
+}
+
 TEST_F(BraidRun, RunsOnOneCluster) {
   expect_verified({"--clusters", "1"}, kJacobi);
 }

@@ -140,11 +140,11 @@ TEST(Requests, NodeZeroMakesCollectiveCalls) {
                                 std::pair(Kind::kRunOnCluster, dsm::CallKind::kNone),
                                 std::pair(Kind::kCollective, dsm::CallKind::kFinish)));
   EXPECT_STREQ(calls[0].request.call.name.data(), ::program_invocation_short_name);
-  EXPECT_THAT(calls[0].request.call.numbers, ElementsAre(testing::_, 2, 2, 4));
+  EXPECT_THAT(calls[0].request.call.numbers, ElementsAre(testing::_, 2, 2, 4, 0 /* eager */));
   EXPECT_EQ(calls[1].request.pages, 4u);
   EXPECT_EQ(calls[1].request.homes.kind, dsm::Homes::Kind::kCluster);
   EXPECT_EQ(calls[1].request.homes.cluster, ClusterId(1));
-  EXPECT_THAT(calls[1].request.call.numbers, ElementsAre(3 * dsm::kPageBytes + 1, 2, 1, 0));
+  EXPECT_THAT(calls[1].request.call.numbers, ElementsAre(3 * dsm::kPageBytes + 1, 2, 1, 0, 0));
 }
 
 TEST(Requests, RequestsCarryTheArgumentsOfCalls) {

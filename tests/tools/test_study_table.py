@@ -133,6 +133,28 @@ class StudyTable(tree.TreeTest):
         # Contention is 3, 2 and 1.1.
         self.assertEqual(result.stdout.splitlines()[2], "| tsp | 2 |  | 2.00 | 4.00 | 2.00 | 150.0 % |", result.stderr)
 
+    def of_protocols(self, *protocols):
+        head = "application,arguments,clusters,protocol,messages,message_bytes,parallel_cycles"
+        rows = {
+            "eager": "/elsewhere/water,--molecules 64,4,eager,2000,500,8e6",
+            "lazy": "/elsewhere/water,--molecules 64,4,lazy,1500,600,4e6",
+        }
+        self.write("protocols/points.csv", "\n".join([head, *(rows[p] for p in protocols)]) + "\n")
+        return self.run_tool(tree.TOOLS / "study_table", self.root / "protocols", "--protocols")
+
+    def test_messages_by_protocol(self):
+        result = self.of_protocols("lazy", "eager")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(
+            result.stdout.splitlines()[2], "| water --molecules 64 | 4 | 2000 | 1500 | 0.75 | 1000 | 900 | 0.90 | 0.50 |"
+        )
+
+    def test_a_protocol_without_points_is_reported(self):
+        result = self.of_protocols("lazy")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("has 0 and 1 points for water --molecules 64 on 4 clusters, eager and lazy", result.stderr)
+        self.assertIn("no column 'protocol'", self.table([("tsp", 8, 2, 2, "real", 7e6, 0, 0, 0)], "--protocols").stderr)
+
     def test_a_missing_study_is_reported(self):
         result = self.run_tool(tree.TOOLS / "study_table", self.root / "nowhere")
         self.assertEqual(result.returncode, 2)
