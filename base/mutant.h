@@ -21,6 +21,7 @@ enum class Mutant : std::uint8_t {
   kJoinRunningRound,       // a diff that arrives during a round is made visible by this round
   kEndRoundEarly,          // a round does not wait for acknowledgements
   kInstallStaleReply,      // a page that is older than an invalidation is installed
+  kJudgeRunByFirst,        // the pages behind the first of a run are installed, however old they are
   kForgetChanges,          // a dirty page that is invalidated loses its changes
   kTokenLeavesEarly,       // a lock's token does not wait for the release
   kForgetEarlyRecall,      // a recall that overtakes its grant is lost

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "dsm/engine/messages.h"
 #include "dsm/program/host.h"
 
 namespace braid::sim {
@@ -275,8 +276,9 @@ void SimulatedCluster::send_output(Work& work) {
 // Returns false if there is no room, or nothing to send.
 bool SimulatedCluster::send_one(Work& work, ClusterId to) {
   const settings::CostModel& model = shared_.model;
-  const MutableBytes room = shared_.iccs.reserve(
-      id_, work.node, to, static_cast<std::uint32_t>(dsm::kMessageHeaderBytes + dsm::kMaxMessageBytes));
+  const auto wanted = static_cast<std::uint32_t>(dsm::kMessageHeaderBytes + engine_.room_wanted(to));
+  const MutableBytes room =
+      shared_.iccs.reserve(id_, work.node, to, std::min(wanted, shared_.iccs.max_message_bytes()));
   if (room.empty()) return false;
   const dsm::ClusterCounts before = engine_.counts();
   const std::uint64_t protections = turns_.protections();
@@ -334,8 +336,10 @@ Iccs::Sink::Handled SimulatedCluster::on_message(Instant now, ClusterId from, By
   return handle(now, [&](Work& work) {
     const settings::CostModel& model = shared_.model;
     work.bytes = message.size() - dsm::kMessageHeaderBytes;
-    if (work.bytes >= dsm::kPageBytes) work.at = work.at + model.time(model.page_byte * dsm::kPageBytes);
-    charged(work, [&] { engine_.on_message(from, message.subspan(dsm::kMessageHeaderBytes)); });
+    const ByteView messages = message.subspan(dsm::kMessageHeaderBytes);
+    const auto copied = static_cast<double>(dsm::page_bytes(messages));
+    if (copied > 0) work.at = work.at + model.time(model.page_byte * copied);
+    charged(work, [&] { engine_.on_message(from, messages); });
     CHECK(!engine_.refusal());  // PG-27: no message is damaged here
   });
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 #include "base/mutant.h"
@@ -92,11 +93,11 @@ void Copies::want_fetch(std::uint32_t page) {
     p.fetch = Fetch::kWaiting;  // PG-2
 }
 
-void Copies::ask_home(std::uint32_t page) {
+void Copies::ask_home(std::uint32_t page, std::uint32_t begins_run) {
   Page& p = table_[page];
   p.fetch = Fetch::kQueued;
   p.has_minimum = false;  // everything that the home sends from now on is newer
-  outbox_.push(table_.home(page), {.kind = Kind::kPageRequest, .id = page});
+  outbox_.push(table_.home(page), {.kind = Kind::kPageRequest, .id = page, .number = begins_run});
 }
 
 // PG-25: the node missed `page`. If it reads consecutive pages, the next ones are fetched ahead, more at
@@ -104,7 +105,12 @@ void Copies::ask_home(std::uint32_t page) {
 void Copies::fetch_ahead(std::uint16_t node, std::uint32_t page) {
   if (config_.fetch_ahead == 0) return;
   Scan& scan = nodes_[node].scan;
-  const std::uint32_t end = std::min(table_.size(), scan.missed(page, config_.fetch_ahead));
+  const std::uint32_t wanted = scan.missed(page, config_.fetch_ahead);
+  // Half a window at a time, not the page or two by which a scan gets on between faults: they would leave alone.
+  if (scan.next() >= wanted || 2 * (wanted - scan.next()) < wanted - (page + 1)) return;
+  const std::uint32_t end = std::min(table_.size(), wanted);
+  std::uint32_t begins_run =
+      kBeginsRun;  // PG-28: the page that the node waits for does not wait for the others
   for (; scan.next() < end && ahead_ < config_.compute_nodes * config_.fetch_ahead; scan.advance()) {
     const std::uint32_t next = scan.next();
     Page& p = table_[next];
@@ -114,7 +120,7 @@ void Copies::fetch_ahead(std::uint16_t node, std::uint32_t page) {
     p.ahead = true;
     ++ahead_;
     ++counts_.fetched_ahead;
-    ask_home(next);
+    ask_home(next, std::exchange(begins_run, 0));
   }
 }
 
@@ -139,46 +145,84 @@ void Copies::wake_waiters(std::uint32_t page) {
     if (waits_for(n, page)) n.wait = Wait::kNothing;
 }
 
-Copies::Outcome Copies::on_page_reply(ClusterId from, PageId id, const Header& header, ByteView bytes) {
-  const bool moves = header.format != 0;
-  if (!table_.contains(id) || moves != bytes.empty() || from == self_) return Outcome::kRefused;
-  const std::uint32_t page = id.value();
-  Page& p = table_[page];
-  if (p.fetch != Fetch::kSent) return Outcome::kRefused;
-  const bool stale = p.has_minimum && older(header.number, p.version);
-  if (moves) {  // PG-22
-    if (stale) return Outcome::kRefused;
-    end_fetch(page);  // its first contents are here since its allocation
-    return Outcome::kHomeHere;
-  }
-  p.home = from.value();                               // PG-24: the sender is the home
-  if (!stale || mutant(Mutant::kInstallStaleReply)) {  // PG-15
-    install(page, header.number, bytes);
-    return Outcome::kDone;
-  }
-  ++counts_.stale_replies;
-  if (anybody_waits_for(page)) {
-    ask_home(page);
-    return Outcome::kPending;
-  }
-  end_fetch(page);  // PG-25: no node needed it
-  return Outcome::kDone;
+// PG-22
+Copies::Outcome Copies::on_home_reply(ClusterId from, const Header& header, ByteView payload) {
+  if (!table_.contains(PageId(header.id)) || !payload.empty() || from == self_) return Outcome::kRefused;
+  const std::uint32_t page = header.id;
+  if (table_[page].fetch != Fetch::kSent || stale(page, header.number)) return Outcome::kRefused;
+  end_fetch(page);  // its first contents are here since its allocation
+  return Outcome::kHomeHere;
 }
 
-void Copies::install(std::uint32_t page, std::uint32_t version, ByteView bytes) {
-  Page& p = table_[page];
-  copy_page(table_.bytes(page), bytes.data());  // PG-4: filled before it is opened
-  p.version = version;
-  end_fetch(page);
-  p.content = Content::kClean;
+// PG-15: the version is older than an invalidation that came since the request left.
+bool Copies::stale(std::uint32_t page, std::uint32_t version) const {
+  return table_[page].has_minimum && older(version, table_[page].version);
+}
 
-  const bool write = std::ranges::any_of(
-      nodes_, [&](const ComputeNode& n) { return waits_for(n, page) && n.wanted == Access::kWrite; });
-  if (!write || !make_dirty(page)) table_.set_access(page, 1, Access::kRead);
+// PG-28: the pages of a run are judged one by one; those that are neighbours still are installed together.
+bool Copies::on_page_reply(ClusterId from, PageId id, const RunOfPages& run) {
+  const std::uint32_t first = id.value(), pages = run.pages();
+  if (!inside(first, pages, table_.size()) || from == self_) return false;
+  for (std::uint32_t page = first; page < first + pages; ++page)
+    if (table_[page].fetch != Fetch::kSent) return false;
+
+  const auto is_stale = [&](std::uint32_t i) {
+    if (mutant(Mutant::kInstallStaleReply) || (i > 0 && mutant(Mutant::kJudgeRunByFirst))) return false;
+    return stale(first + i, run.versions[i]);
+  };
+  for (std::uint32_t i = 0; i < pages;) {
+    table_[first + i].home = from.value();  // PG-24: the sender is the home
+    if (is_stale(i)) {
+      drop_stale(first + i++);
+      continue;
+    }
+    std::uint32_t end = i + 1;
+    for (; end < pages && !is_stale(end); ++end) table_[first + end].home = from.value();
+    install(first + i, end - i, run, i);
+    i = end;
+  }
+  return true;
+}
+
+void Copies::drop_stale(std::uint32_t page) {
+  ++counts_.stale_replies;
+  if (anybody_waits_for(page))
+    ask_home(page);
+  else
+    end_fetch(page);  // PG-25: no node needed it
+}
+
+// The pages are those of the run from index `at` on.
+void Copies::install(std::uint32_t first, std::uint32_t count, const RunOfPages& run, std::uint32_t at) {
+  copy_pages(table_.bytes(first), run.page(at), count);  // PG-4: filled before they are opened
+  for (std::uint32_t i = 0; i < count; ++i) {
+    Page& p = table_[first + i];
+    p.version = run.versions[at + i];
+    end_fetch(first + i);
+    p.content = Content::kClean;
+  }
+  open_installed(first, count);
   for (std::uint16_t node = 0; node < nodes_.size(); ++node) {
-    if (!waits_for(nodes_[node], page)) continue;
-    nodes_[node].wait = Wait::kNothing;
-    if (nodes_[node].wanted > p.access) (void)wait_for(node, Wait::kTwin);
+    ComputeNode& n = nodes_[node];
+    if (n.wait != Wait::kFetch || n.page.value() - first >= count) continue;
+    n.wait = Wait::kNothing;
+    if (n.wanted > table_[n.page.value()].access) (void)wait_for(node, Wait::kTwin);
+  }
+}
+
+// Opens the pages for writing where a node waits to write and there is a twin, the others for reading with one call
+// for all neighbours.
+void Copies::open_installed(std::uint32_t first, std::uint32_t count) {
+  for (const ComputeNode& n : nodes_) {
+    const std::uint32_t page = n.page.value();
+    const bool writes = n.wait == Wait::kFetch && n.wanted == Access::kWrite && page - first < count;
+    if (writes && table_[page].access == Access::kNone) (void)make_dirty(page);
+  }
+  for (std::uint32_t i = 0; i < count;) {
+    std::uint32_t run = 0;
+    while (i + run < count && table_[first + i + run].access == Access::kNone) ++run;
+    if (run != 0) table_.set_access(first + i, run, Access::kRead);
+    i += run != 0 ? run : 1;
   }
 }
 

@@ -48,11 +48,13 @@ class Copies {
   // --- Messages.
   enum class Outcome : std::uint8_t {
     kRefused,   // the message is invalid now; nothing was changed
-    kPending,   // the page is requested again
     kDone,      // the transaction is over, and the page's home is known
     kHomeHere,  // likewise, and this cluster is the page's home from now on: Masters::take() comes next
   };
-  Outcome on_page_reply(ClusterId from, PageId page, const Header& header, ByteView bytes);
+  // A fetch that continues afterwards has requested its page again.
+  [[nodiscard]] bool on_page_reply(ClusterId from, PageId first, const RunOfPages& run);
+  // Without bytes: the cluster is the page's home.
+  Outcome on_home_reply(ClusterId from, const Header& header, ByteView payload);
   Outcome on_diff_done(ClusterId from, PageId page, const Header& header);
   [[nodiscard]] bool on_invalidate(ClusterId from, PageId first, std::uint32_t version, ByteView others);
   // LZ-4: copies that are older than the versions are out of date.
@@ -75,12 +77,15 @@ class Copies {
  private:
   bool wait_for(std::uint16_t node, Wait what);
   void want_fetch(std::uint32_t page);
-  void ask_home(std::uint32_t page);
+  void ask_home(std::uint32_t page, std::uint32_t begins_run = kBeginsRun);
   void fetch_ahead(std::uint16_t node, std::uint32_t page);
   void end_fetch(std::uint32_t page);
   bool waits_for(const ComputeNode& node, std::uint32_t page) const;
   bool anybody_waits_for(std::uint32_t page) const;
-  void install(std::uint32_t page, std::uint32_t version, ByteView bytes);
+  bool stale(std::uint32_t page, std::uint32_t version) const;
+  void drop_stale(std::uint32_t page);
+  void install(std::uint32_t first, std::uint32_t count, const RunOfPages& run, std::uint32_t at);
+  void open_installed(std::uint32_t first, std::uint32_t count);
   bool make_dirty(std::uint32_t page);
   void drop_twin(std::uint32_t page);
   bool has_all_before(std::uint32_t page, std::uint32_t version) const;

@@ -28,6 +28,7 @@ const EngineConfig& checked(const EngineConfig& c) {
   CHECK(c.compute_nodes >= 1 && c.compute_nodes <= 64);
   CHECK_LT(c.cluster.value(), c.clusters);
   CHECK_GE(c.barrier_fan_out, 1u);
+  CHECK(c.run_pages >= 1 && c.run_pages <= kMaxRunPages);
   return c;
 }
 
@@ -346,8 +347,8 @@ const std::optional<Refusal>& Engine::refusal() const {
 std::size_t Engine::poll_transmit(ClusterId to, MutableBytes room) {
   State& s = *state_;
   CHECK(to != s.config.cluster);
-  CHECK_GE(room.size(), kMaxMessageBytes);
-  room = room.first(kMaxMessageBytes);
+  CHECK_GE(room.size(), kMinRoomBytes);
+  room = room.first(std::min(room.size(), kMaxMessageBytes));
   std::size_t last = 0;
   std::size_t end = s.write_next(to, room);
   while (end != 0 && s.config.pack) {
@@ -362,6 +363,12 @@ std::size_t Engine::poll_transmit(ClusterId to, MutableBytes room) {
 
 bool Engine::has_output(ClusterId to) const {
   return to != state_->config.cluster && !state_->outbox.empty(to);
+}
+
+std::size_t Engine::room_wanted(ClusterId to) const {
+  const Outbox& outbox = state_->outbox;
+  const std::size_t long_ones = outbox.pending(to, Kind::kPageReply) + outbox.pending(to, Kind::kDiff);
+  return std::min(kMaxMessageBytes, std::max<std::size_t>(1, long_ones) * kMinRoomBytes);
 }
 
 std::uint64_t Engine::output_clusters() const {

@@ -83,11 +83,13 @@ class Engine {
   // The first message that was dropped, if any. Then the network has lost or damaged a message (PG-27): no result can
   // be trusted from now on, so the driver ends the program with the reason.
   const std::optional<Refusal>& refusal() const;
-  // Writes what is ready for `to` (another cluster) into `room` (at least kMaxMessageBytes) and returns its
-  // length; 0 if there is nothing; otherwise call it again. May call protect(): pages close as their bytes are
-  // taken. The driver takes room in its channel first, so each message that is written is
+  // Writes what is ready for `to` (another cluster) into `room` (at least kMinRoomBytes) and returns its
+  // length, at most kMaxMessageBytes; 0 if there is nothing; otherwise call it again. May call protect(): pages close
+  // as their bytes are taken. The driver takes room in its channel first, so each message that is written is
   // also sent.
   std::size_t poll_transmit(ClusterId to, MutableBytes room);
+  // The room that what is ready for `to` can use: kMinRoomBytes to kMaxMessageBytes. With less, more messages leave.
+  std::size_t room_wanted(ClusterId to) const;
   bool has_output(ClusterId to) const;
   // Clusters with output, a bit each: what a driver loops over.
   std::uint64_t output_clusters() const;

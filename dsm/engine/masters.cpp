@@ -95,8 +95,10 @@ void Masters::take(std::uint32_t page, std::uint32_t version) {
 
 // --- Requests
 
-bool Masters::on_page_request(ClusterId from, PageId page) {
-  return request(from, page, 0);
+bool Masters::on_page_request(ClusterId from, PageId page, std::uint32_t following) {
+  if (following >= kMaxRunPages || !may_request(from, page.value(), 1 + following)) return false;
+  for (std::uint32_t i = 0; i <= following; ++i) request(from, PageId(page.value() + i), 0, i == 0);
+  return true;
 }
 
 bool Masters::on_page_forward(ClusterId from, PageId page, std::uint32_t number) {
@@ -104,25 +106,29 @@ bool Masters::on_page_forward(ClusterId from, PageId page, std::uint32_t number)
   const std::uint32_t hops = number >> 8;
   if (asks.value() >= config_.clusters || asks == self_ || asks == from) return false;
   if (hops == 0 || hops > kMaxHops) return false;
-  return request(asks, page, hops);
+  if (!may_request(asks, page.value(), 1)) return false;
+  request(asks, page, hops, true);
+  return true;
 }
 
-bool Masters::request(ClusterId asks, PageId page, std::uint32_t hops) {
-  if (!table_.contains(page)) return false;
+bool Masters::may_request(ClusterId asks, std::uint32_t first, std::uint32_t count) const {
+  if (!inside(first, count, table_.size())) return false;
   const std::size_t waiting = outbox_.pending(asks, Kind::kPageReply) + kept_.unanswered(asks);
-  if (waiting >= Outbox::max_requests(config_)) return false;  // PG-19
-  if (must_keep(page.value())) {
-    kept_.keep({asks, page, hops});
-    return true;
+  if (waiting + count > Outbox::max_requests(config_)) return false;  // PG-19
+  for (std::uint32_t page = first; page < first + count; ++page) {
+    if (must_keep(page)) continue;
+    if (table_.here(page) ? !directory_.may_request(page, asks) : table_.home(page) == asks) return false;
   }
-  if (!table_.here(page.value())) {
-    if (table_.home(page.value()) == asks) return false;  // the home itself sends no request
-    forward(asks, page.value(), hops);
-    return true;
-  }
-  if (!directory_.may_request(page.value(), asks)) return false;
-  answer(asks, page.value());
   return true;
+}
+
+void Masters::request(ClusterId asks, PageId page, std::uint32_t hops, bool begins_run) {
+  if (must_keep(page.value()))
+    kept_.keep({asks, page, hops});
+  else if (table_.here(page.value()))
+    answer(asks, page.value(), begins_run);
+  else
+    forward(asks, page.value(), hops);
 }
 
 // PG-20, PG-24: this cluster does not know the page's home, or a message in flight may tell it that it is
@@ -145,7 +151,7 @@ void Masters::forward_sent(const Header& header) {
   ++counts_.forwarded;
 }
 
-void Masters::answer(ClusterId asks, std::uint32_t page) {
+void Masters::answer(ClusterId asks, std::uint32_t page, bool begins_run) {
   if (table_[page].untouched) {  // PG-22
     outbox_.push(asks,
                  {.kind = Kind::kPageReply, .format = 1, .id = page, .number = directory_.version(page)});
@@ -153,14 +159,14 @@ void Masters::answer(ClusterId asks, std::uint32_t page) {
     return;
   }
   directory_.add_reply(page, asks);
-  outbox_.push(asks, {.kind = Kind::kPageReply, .id = page});
+  outbox_.push(asks, {.kind = Kind::kPageReply, .id = page, .number = begins_run ? kBeginsRun : 0});
 }
 
 void Masters::serve_kept(std::uint32_t page) {
   if (kept_.empty() || must_keep(page)) return;
   kept_.release(PageId(page), [&](const KeptRequest& kept) {
     if (table_.here(page))
-      answer(kept.from, page);
+      answer(kept.from, page, true);
     else if (table_.home(page) == kept.from)
       refusals_.add(refusal_of(kept.from, {.kind = Kind::kPageRequest, .id = page}, kHeaderBytes));
     else
@@ -168,16 +174,34 @@ void Masters::serve_kept(std::uint32_t page) {
   });
 }
 
-// PG-12: whatever round runs. The reply is the page at this moment.
-std::size_t Masters::write_page(ClusterId to, std::uint32_t page, Header& header, MutableBytes room) {
-  const Page& p = table_[page];
-  // A write here after the copy was made must fault; if the page is already closed to writes, it does.
-  if (p.access == Access::kWrite && p.content != Content::kDirty) table_.set_access(page, 1, Access::kRead);
-  directory_.reply_sent(page, to);
-  header.number = directory_.version(page);
-  copy_page(room.data(), table_.bytes(page));
-  ++counts_.pages_sent;
-  return kPageBytes;
+// PG-12: whatever round runs. The reply is the pages at this moment.
+std::size_t Masters::write_pages(ClusterId to, std::uint32_t first, std::uint32_t count, Header& header,
+                                 MutableBytes room) {
+  close_for_writing(first, count);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    directory_.reply_sent(first + i, to);
+    const std::uint32_t version = directory_.version(first + i);
+    if (i == 0)
+      header.number = version;
+    else
+      store(&room[count * kPageBytes + (i - 1) * kVersionBytes], version);
+  }
+  copy_pages(room.data(), table_.bytes(first), count);
+  counts_.pages_sent += count;
+  return reply_payload(count);
+}
+
+// A write here after a copy was made must fault; if a page is already closed to writes, it does.
+void Masters::close_for_writing(std::uint32_t first, std::uint32_t count) {
+  const auto closes = [this](std::uint32_t page) {
+    return table_[page].access == Access::kWrite && table_[page].content != Content::kDirty;
+  };
+  for (std::uint32_t page = first; page < first + count;) {
+    std::uint32_t run = 0;
+    while (page + run < first + count && closes(page + run)) ++run;
+    if (run != 0) table_.set_access(page, run, Access::kRead);
+    page += run != 0 ? run : 1;
+  }
 }
 
 // --- Changes and rounds

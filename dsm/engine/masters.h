@@ -55,14 +55,16 @@ class Masters {
   bool unshared(std::uint32_t page) const { return directory_.unshared(page); }
 
   // --- Messages. False: the message is invalid now; nothing was changed.
-  [[nodiscard]] bool on_page_request(ClusterId from, PageId page);
+  // For `page` and so many `following` ones.
+  [[nodiscard]] bool on_page_request(ClusterId from, PageId page, std::uint32_t following);
   [[nodiscard]] bool on_page_forward(ClusterId from, PageId page, std::uint32_t number);
   [[nodiscard]] bool on_diff(ClusterId from, const Header& header, ByteView diff);
   [[nodiscard]] bool on_invalidate_ack(ClusterId from, PageId first, const Header& header, ByteView others);
 
   // --- A descriptor becomes a message.
   // Completes the header, writes the payload, returns its length.
-  std::size_t write_page(ClusterId to, std::uint32_t page, Header& header, MutableBytes room);
+  std::size_t write_pages(ClusterId to, std::uint32_t first, std::uint32_t count, Header& header,
+                          MutableBytes room);
   void forward_sent(const Header& header);
   void diff_done_sent(ClusterId to) { directory_.change_answered(to); }
   void invalidation_sent(std::uint32_t page, ClusterId to);
@@ -79,10 +81,12 @@ class Masters {
 
   void place(std::uint32_t page, ClusterId home);
   Access access_when_placed(std::uint32_t page, ClusterId home) const;
-  bool request(ClusterId asks, PageId page, std::uint32_t hops);
+  bool may_request(ClusterId asks, std::uint32_t first, std::uint32_t count) const;
+  void request(ClusterId asks, PageId page, std::uint32_t hops, bool begins_run);
+  void close_for_writing(std::uint32_t first, std::uint32_t count);
   bool must_keep(std::uint32_t page) const;
   void forward(ClusterId asks, std::uint32_t page, std::uint32_t hops);
-  void answer(ClusterId asks, std::uint32_t page);
+  void answer(ClusterId asks, std::uint32_t page, bool begins_run);
   void advance_rounds(std::uint32_t page);
   bool tell_initiators(std::uint32_t page, const Directory::RoundEnded& ended);
   bool moves_to(ClusterId writer, std::uint32_t page);

@@ -12,6 +12,7 @@ struct Form {
   std::size_t payload_min = 0;
   std::size_t payload_max = 0;
   std::size_t payload_unit = 1;
+  std::size_t payload_lacks = 0;  // to a multiple of the unit, unless it is empty
   std::uint8_t format_max = 0;
   bool has_number = false;
 };
@@ -19,6 +20,7 @@ struct Form {
 constexpr Form form_of(Kind kind) {
   switch (kind) {
     case Kind::kPageRequest:
+      return {.has_number = true};
     case Kind::kLockRequest:
     case Kind::kLockProbe:
     case Kind::kLockProbeReply:
@@ -28,25 +30,25 @@ constexpr Form form_of(Kind kind) {
     case Kind::kLockRecall:
       return {.has_number = true};
     case Kind::kPageReply:
-      return {.payload_max = kPageBytes, .payload_unit = kPageBytes, .format_max = 1, .has_number = true};
+      return {.payload_max = reply_payload(kMaxReplyPages),
+              .payload_unit = kPageBytes + kVersionBytes,
+              .payload_lacks = kVersionBytes,
+              .format_max = 1,
+              .has_number = true};
     case Kind::kDiff:
       return {.payload_max = kMaxDiffBytes, .format_max = 1, .has_number = true};
     case Kind::kInvalidate:
-    case Kind::kInvalidateAck: {
-      constexpr std::size_t kVersion = sizeof(std::uint32_t);
-      return {.payload_max = (kMaxRunPages - 1) * kVersion,
-              .payload_unit = kVersion,
+    case Kind::kInvalidateAck:
+      return {.payload_max = (kMaxRunPages - 1) * kVersionBytes,
+              .payload_unit = kVersionBytes,
               .format_max = kind == Kind::kInvalidateAck,
               .has_number = true};
-    }
-    case Kind::kWriteNotice: {
-      constexpr std::size_t kVersion = sizeof(std::uint32_t);
+    case Kind::kWriteNotice:
       return {.payload_min = kNoticePlaceBytes,
-              .payload_max = kNoticePlaceBytes + (kMaxRunPages - 1) * kVersion,
-              .payload_unit = kVersion,
+              .payload_max = kNoticePlaceBytes + (kMaxRunPages - 1) * kVersionBytes,
+              .payload_unit = kVersionBytes,
               .format_max = 1,
               .has_number = true};
-    }
     case Kind::kDiffDone:
       return {.format_max = 1, .has_number = true};
     case Kind::kPageForward:
@@ -81,7 +83,12 @@ constexpr Form form_of(Kind kind) {
   return {};
 }
 
-static_assert(kHeaderBytes + kMaxDiffBytes <= kMaxMessageBytes);
+// Whether a payload of that length is empty, or of whole units.
+constexpr bool whole(const Form& form, std::size_t length) {
+  return length == 0 || (length + form.payload_lacks) % form.payload_unit == 0;
+}
+
+static_assert(kHeaderBytes + kMaxDiffBytes <= kMinRoomBytes);
 
 // The name of a message, and why its handler may refuse it, for a user.
 struct Words {
@@ -92,7 +99,7 @@ struct Words {
 constexpr Words words_of(Kind kind) {
   switch (kind) {
     case Kind::kPageRequest:
-      return {"a request for a page",
+      return {"a request for pages",
               "there is no such page, or its sender has it already or may not request more"};
     case Kind::kPageReply:
       return {"a page", "this cluster has not requested it"};
@@ -174,8 +181,8 @@ Refusal refusal_of(ClusterId from, const Header& h, std::size_t bytes) {
 }
 
 std::size_t payload_room(const Header& header) {
-  const bool empty = header.kind == Kind::kPageReply && header.format != 0;
-  return empty || header.kind == Kind::kDiff ? 0 : form_of(header.kind).payload_max;
+  if (header.kind == Kind::kPageReply) return header.format != 0 ? 0 : reply_payload(1);
+  return header.kind == Kind::kDiff ? 0 : form_of(header.kind).payload_max;
 }
 
 bool can_acquire_by(const Header& header) {
@@ -207,11 +214,23 @@ std::optional<Message> parse(ByteView bytes) {
 
   const Form form = form_of(message.header.kind);
   const std::size_t length = message.payload.size();
-  if (length < form.payload_min || length > form.payload_max || length % form.payload_unit != 0)
-    return std::nullopt;
+  if (length < form.payload_min || length > form.payload_max || !whole(form, length)) return std::nullopt;
   if (message.header.format > form.format_max) return std::nullopt;
   if (!form.has_number && message.header.number != 0) return std::nullopt;
   return message;
+}
+
+std::size_t page_bytes(ByteView messages) {
+  std::size_t bytes = 0;
+  while (!messages.empty()) {
+    const std::optional<Message> message = parse(messages);
+    if (!message) break;
+    const Header& h = message->header;
+    if (h.kind == Kind::kPageReply && h.format == 0)
+      bytes += RunOfPages(h.number, message->payload).bytes.size();
+    messages = message->rest;
+  }
+  return bytes;
 }
 
 }  // namespace braid::dsm

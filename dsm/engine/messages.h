@@ -20,8 +20,8 @@
 namespace braid::dsm {
 
 enum class Kind : std::uint8_t {
-  kPageRequest = 1,  // to the home
-  kPageReply,  // version, 4 KiB; format 1: the receiver is the home of a page that is all zeros, no bytes
+  kPageRequest = 1,  // to the home; for a run of pages: number is how many follow the first
+  kPageReply,  // for a run of pages; format 1: the receiver is the home of a page that is all zeros, no bytes
   kDiff,  // to the home: what the sender's cluster changed; format is a DiffFormat; lazy: version of the copy
   kDiffDone,       // version of the round that made the diff visible; format 1: the receiver is the home now
   kInvalidate,     // to a holder: copies older than version are out of date; for a run of pages
@@ -61,6 +61,14 @@ inline constexpr std::size_t kMaxOwnPayloadBytes = 16;
 // page, `number` its version, and the payload has the versions of the following pages. Closing a run
 // costs the receiver one call; closing single pages costs about 20 us each while its compute nodes run.
 inline constexpr std::size_t kMaxRunPages = 64;
+inline constexpr std::size_t kVersionBytes = 4;
+
+// The payload of a reply with so many consecutive pages: their bytes, and then the versions of all but the first.
+constexpr std::size_t reply_payload(std::size_t pages) {
+  return pages * (kPageBytes + kVersionBytes) - kVersionBytes;
+}
+inline constexpr std::size_t kMaxReplyPages =
+    (kMaxMessageBytes - kHeaderBytes + kVersionBytes) / (kPageBytes + kVersionBytes);
 
 struct Header {
   Kind kind = Kind::kPageRequest;
@@ -90,18 +98,32 @@ struct Message {
 struct RunVersions {
   std::uint32_t first;
   ByteView others;
-  std::uint32_t pages() const { return 1 + static_cast<std::uint32_t>(others.size() / sizeof first); }
+  std::uint32_t pages() const { return 1 + static_cast<std::uint32_t>(others.size() / kVersionBytes); }
   std::uint32_t operator[](std::size_t i) const {
-    return i == 0 ? first : load<std::uint32_t>(&others[(i - 1) * sizeof first]);
+    return i == 0 ? first : load<std::uint32_t>(&others[(i - 1) * kVersionBytes]);
   }
 };
+
+// The pages of a reply (format 0).
+struct RunOfPages {
+  RunOfPages(std::uint32_t first_version, ByteView payload)
+      : bytes(payload.first((payload.size() + kVersionBytes) / (kPageBytes + kVersionBytes) * kPageBytes)),
+        versions{first_version, payload.subspan(bytes.size())} {}
+  std::uint32_t pages() const { return versions.pages(); }
+  const std::byte* page(std::size_t i) const { return &bytes[i * kPageBytes]; }
+
+  ByteView bytes;
+  RunVersions versions;
+};
+// The bytes of pages in these messages of an engine.
+std::size_t page_bytes(ByteView messages);
 
 // room holds at least kHeaderBytes.
 void write_header(MutableBytes room, const Header& header);
 // Another message follows the one that was written there, `bytes` after its beginning.
 void write_length(MutableBytes message, std::size_t bytes);
 
-// The room that the payload needs before it is written.
+// The room that the payload needs before it is written. A reply needs that of one page: others follow if they fit.
 // Zero for a diff, which is not written if it does not fit.
 std::size_t payload_room(const Header& header);
 

@@ -19,6 +19,10 @@
 
 namespace braid::dsm {
 
+// The number of a descriptor of a page's request or reply that does not continue the run before it (PG-28); others have
+// zero. The message's number is set when it leaves.
+inline constexpr std::uint32_t kBeginsRun = 1;
+
 class Outbox {
  public:
   explicit Outbox(const EngineConfig& config)
@@ -92,8 +96,10 @@ class Outbox {
       sink.value(queue.size());
       for (const Header& op : queue) {
         sink.values(op.kind, op.format, op.id);
-        if (op.kind == Kind::kPageReply) continue;  // its version is set when it leaves
-        if (has_version(op.kind))
+        // Its version is set when it leaves.
+        if (op.kind == Kind::kPageReply)
+          sink.value(op.format == 0 ? op.number : 0);
+        else if (has_version(op.kind))
           sink.version(PageId(op.id), op.number);
         else
           sink.value(op.number);

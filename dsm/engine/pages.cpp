@@ -90,11 +90,11 @@ bool Pages::on_message(ClusterId from, const Header& h, ByteView payload) {
   const PageId page(h.id);
   switch (h.kind) {
     case Kind::kPageRequest:
-      return masters_.on_page_request(from, page);
+      return masters_.on_page_request(from, page, h.number);
     case Kind::kPageForward:
       return masters_.on_page_forward(from, page, h.number);
     case Kind::kPageReply:
-      return follow(copies_.on_page_reply(from, page, h, payload), h);
+      return on_page_reply(from, h, payload);
     case Kind::kDiff:
       return masters_.on_diff(from, h, payload);
     case Kind::kDiffDone:
@@ -133,13 +133,21 @@ bool Pages::on_notices(ClusterId from, const Header& h, ByteView others) {
   return true;
 }
 
+bool Pages::on_page_reply(ClusterId from, const Header& h, ByteView payload) {
+  if (h.format != 0) return follow(copies_.on_home_reply(from, h, payload), h);
+  if (payload.empty()) return false;
+  const RunOfPages run(h.number, payload);
+  if (!copies_.on_page_reply(from, PageId(h.id), run)) return false;
+  for (std::uint32_t page = h.id; page < h.id + run.pages(); ++page)
+    if (table_[page].fetch == Fetch::kNone) masters_.serve_kept(page);  // PG-24
+  return true;
+}
+
 // Applies the answer to a fetch or a flush to the page's home.
 bool Pages::follow(Copies::Outcome outcome, const Header& header) {
   switch (outcome) {
     case Copies::Outcome::kRefused:
       return false;
-    case Copies::Outcome::kPending:
-      return true;
     case Copies::Outcome::kDone:
       masters_.serve_kept(header.id);  // PG-24
       return true;
@@ -154,10 +162,9 @@ bool Pages::follow(Copies::Outcome outcome, const Header& header) {
 std::optional<std::size_t> Pages::write(ClusterId to, Header& header, MutableBytes payload) {
   switch (header.kind) {
     case Kind::kPageRequest:
-      copies_.request_sent(header.id);
-      return 0;
+      return write_requests(to, header);
     case Kind::kPageReply:
-      return header.format != 0 ? 0 : masters_.write_page(to, header.id, header, payload);
+      return header.format != 0 ? 0 : write_pages(to, header, payload);
     case Kind::kPageForward:
       masters_.forward_sent(header);
       return 0;
@@ -188,6 +195,36 @@ std::optional<std::size_t> Pages::write(ClusterId to, Header& header, MutableByt
   CHECK(false);  // not a page's message
 }
 
+// Whether the next descriptor for `to` is the same for the page behind a run of so many pages.
+bool Pages::run_continues(ClusterId to, const Header& first, std::uint32_t pages) const {
+  if (outbox_.empty(to)) return false;
+  const Header& behind = outbox_.front(to);
+  if (behind.kind != first.kind || behind.format != first.format || behind.id != first.id + pages)
+    return false;
+  const bool marked = behind.kind == Kind::kPageRequest || behind.kind == Kind::kPageReply;
+  return !marked || behind.number != kBeginsRun;
+}
+
+// PG-28
+std::size_t Pages::write_requests(ClusterId to, Header& header) {
+  std::uint32_t pages = 1;
+  for (; pages < config_.run_pages && run_continues(to, header, pages); ++pages) (void)outbox_.pop(to);
+  for (std::uint32_t i = 0; i < pages; ++i) copies_.request_sent(header.id + i);
+  header.number = pages - 1;
+  return 0;
+}
+
+// PG-28: the message includes the following pages that are queued, as far as they fit.
+std::size_t Pages::write_pages(ClusterId to, Header& header, MutableBytes room) {
+  std::uint32_t pages = 1;
+  while (pages < config_.run_pages && pages < kMaxReplyPages && reply_payload(pages + 1) <= room.size() &&
+         run_continues(to, header, pages)) {
+    (void)outbox_.pop(to);
+    ++pages;
+  }
+  return masters_.write_pages(to, header.id, pages, header, room);
+}
+
 // PG-21: the message includes what is queued for the following pages.
 std::size_t Pages::write_run(ClusterId to, const Header& header, MutableBytes room) {
   std::uint32_t pages = 0;
@@ -196,14 +233,11 @@ std::size_t Pages::write_run(ClusterId to, const Header& header, MutableBytes ro
     ++pages;
   };
   left();
-  while (pages < kMaxRunPages && !outbox_.empty(to)) {
-    const Header& behind = outbox_.front(to);
-    if (behind.kind != header.kind || behind.format != header.format || behind.id != header.id + pages) break;
-    store(&room[(pages - 1) * sizeof behind.number], behind.number);
-    (void)outbox_.pop(to);
+  while (pages < kMaxRunPages && run_continues(to, header, pages)) {
+    store(&room[(pages - 1) * kVersionBytes], outbox_.pop(to).number);
     left();
   }
-  return (pages - 1) * sizeof header.number;
+  return (pages - 1) * kVersionBytes;
 }
 
 // --- Observation

@@ -75,7 +75,11 @@ class Pages {
   void start_flushes();
   void close_run(std::uint32_t page);
   bool on_notices(ClusterId from, const Header& header, ByteView others);
+  bool on_page_reply(ClusterId from, const Header& header, ByteView payload);
   bool follow(Copies::Outcome outcome, const Header& header);
+  bool run_continues(ClusterId to, const Header& first, std::uint32_t pages) const;
+  std::size_t write_requests(ClusterId to, Header& header);
+  std::size_t write_pages(ClusterId to, Header& header, MutableBytes room);
   std::size_t write_run(ClusterId to, const Header& header, MutableBytes room);
 
   const EngineConfig config_;

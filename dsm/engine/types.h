@@ -90,7 +90,8 @@ class PageMemory {
   virtual void protect_later(PageId first, std::uint32_t count, Access access) {
     protect(first, count, access);
   }
-  // The page's bytes, always readable and writable without a fault. Equal in all clusters before its first use (PG-22).
+  // The page's bytes, always readable and writable without a fault, and behind them the next page's. Equal in all
+  // clusters before its first use (PG-22).
   virtual std::byte* page(PageId page) = 0;
 };
 
@@ -128,7 +129,9 @@ struct EngineConfig {
   std::uint32_t migrate_after = 2;
   // For each node, the pages that are fetched before a node that reads consecutive pages
   // needs them; 0: none. While a round trip brings fewer pages than that, more would help.
-  std::uint32_t fetch_ahead = 16;
+  std::uint32_t fetch_ahead = 32;
+  // Consecutive pages that share a request, or a reply as far as they fit: 64 KiB; 1: none do. Local, not shared.
+  std::uint32_t run_pages = 16;
   // Messages that are ready for a cluster are packed into one
   // as far as they fit (kMaxMessageBytes). Local, not shared.
   bool pack = true;
@@ -195,8 +198,9 @@ struct Refusal {
   const char* why = "";      // why it is invalid
 };
 
-// The longest message that poll_transmit() writes: a page
-// with its byte mask and header, or several shorter messages.
-inline constexpr std::size_t kMaxMessageBytes = kPageBytes + kPageBytes / 8 + 64;
+// The room that poll_transmit() needs: for a page with its byte mask and header, or several shorter messages.
+inline constexpr std::size_t kMinRoomBytes = kPageBytes + kPageBytes / 8 + 64;
+// The longest message that poll_transmit() writes: what the transport carries in one piece, less the drivers' headers.
+inline constexpr std::size_t kMaxMessageBytes = 32 * 1024 - 64;
 
 }  // namespace braid::dsm

@@ -9,6 +9,7 @@
 
 #include "convergence/position.h"
 #include "dsm/engine/types.h"
+#include "dsm/program/host.h"
 #include "settings/limits.h"
 #include "settings/run_words.h"
 #include "settings/words.h"
@@ -52,9 +53,13 @@ std::string read_word(const Environment::Lookup& lookup, const char* name, E* va
   return fmt::format("{} is '{}': it must be one of {}; {}", name, text, allowed, kCure);
 }
 
-// The settings know nothing of pages. 64: room for the runtime's header.
-static_assert(convergence::max_piece_bytes(settings::kMinWindowKib * 1024) >= kMaxMessageBytes + 64,
+// The settings know nothing of pages.
+static_assert(convergence::max_piece_bytes(settings::kMinWindowKib * 1024) >=
+                  kMessageHeaderBytes + kMinRoomBytes,
               "an engine's message fits the smallest window");
+static_assert(convergence::max_piece_bytes(settings::kMaxWindowKib * 1024) >=
+                  kMessageHeaderBytes + kMaxMessageBytes,
+              "an engine's longest message is one piece");
 static_assert(settings::kMaxWindowKib * 1024 <= convergence::kMaxWindowBytes);
 
 // Not a setting: `braid run` passes open descriptors. The bound is the most that a process can have.

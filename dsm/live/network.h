@@ -37,8 +37,8 @@ class Network {
 
   virtual ~Network() = default;
 
-  // Room for a message of at most `bytes` to `to`, sent by `compute_node`; empty
-  // if there is none now. Room that is not committed is void at the next call.
+  // Room for a message of at most `bytes` to `to`, or for the longest that there can be if that is shorter, sent by
+  // `compute_node`; empty if there is none now. Room that is not committed is void at the next call.
   virtual MutableBytes reserve(ClusterId to, std::uint32_t bytes, unsigned compute_node) = 0;
   virtual void commit(ClusterId to, std::uint32_t bytes) = 0;
   // Sends everything committed; poll() does it too.

@@ -84,7 +84,8 @@ Result<bool> ServiceNetwork::complete(Duration timeout) {
 }
 
 MutableBytes ServiceNetwork::reserve(ClusterId to, std::uint32_t bytes, unsigned compute_node) {
-  return links_[to.value()]->reserve(bytes, compute_node);
+  proxy::Connection& link = *links_[to.value()];
+  return link.reserve(std::min(bytes, link.max_message_bytes()), compute_node);
 }
 
 void ServiceNetwork::commit(ClusterId to, std::uint32_t bytes) {

@@ -20,7 +20,8 @@ void Transmitter::send_to(std::uint64_t clusters, unsigned compute_node) {
 bool Transmitter::send_to(ClusterId to, unsigned compute_node) {
   if ((call_.unsent() >> to.value() & 1) != 0 && !send_call(to, compute_node)) return false;
   while (engine_.has_output(to)) {
-    const MutableBytes room = network_->reserve(to, kMessageHeaderBytes + kMaxMessageBytes, compute_node);
+    const auto wanted = static_cast<std::uint32_t>(kMessageHeaderBytes + engine_.room_wanted(to));
+    const MutableBytes room = network_->reserve(to, wanted, compute_node);
     if (room.empty()) return false;
     const std::size_t bytes = engine_.poll_transmit(to, begin_message(room, Payload::kEngine));
     if (bytes == 0) break;

@@ -15,8 +15,14 @@ constexpr Homes kFirstTouch{Homes::Kind::kFirstTouch, ClusterId(0)};
 
 struct AllocationsTest : testing::Test {
   static EngineConfig config() {
-    return {
-        .clusters = 3, .compute_nodes = 2, .pages = 20, .locks = 1, .barriers = 1, .twins = 8, .pack = false};
+    return {.clusters = 3,
+            .compute_nodes = 2,
+            .pages = 20,
+            .locks = 1,
+            .barriers = 1,
+            .twins = 8,
+            .run_pages = 1,
+            .pack = false};
   }
   ~AllocationsTest() override { EXPECT_EQ(m.bad_messages(), 0u); }
 

@@ -424,6 +424,13 @@ std::vector<ExploredMachine> suite(int half) {
         {{.operations = 3, .migrate_after = 1, .first_touch = 1}},
         {{.operations = 2, .phases = 2, .window = 1, .migrate_after = 2}},
         {{.pages = 3, .operations = 2, .window = 1, .fetch_ahead = 1, .homes = {0, 0, 0}}},
+        {{.pages = 4,
+          .operations = 2,
+          .phases = 2,
+          .roles = true,
+          .fetch_ahead = 2,
+          .run_pages = 2,
+          .homes = {0, 0, 0, 0}}},
         {{.pages = 2, .operations = 3, .migrate_after = 1, .pack = true, .homes = {0, 0}}},
         {{.operations = 3, .handoffs = 0, .lease_uses = 1}},
         {{.operations = 8, .handoffs = 0, .lease_uses = 1, .accesses = false, .fairness = true}},
@@ -474,6 +481,7 @@ constexpr NamedMutant kMutants[] = {
     {"join-running-round", Mutant::kJoinRunningRound},
     {"end-round-early", Mutant::kEndRoundEarly},
     {"install-stale-reply", Mutant::kInstallStaleReply},
+    {"judge-run-by-first", Mutant::kJudgeRunByFirst},
     {"forget-changes", Mutant::kForgetChanges},
     {"token-leaves-early", Mutant::kTokenLeavesEarly},
     {"forget-early-recall", Mutant::kForgetEarlyRecall},
@@ -491,6 +499,15 @@ constexpr NamedMutant kMutants[] = {
 // suite shows that the machines pass without the mutants.
 bool prove(const std::string& only) {
   const ExploredMachine machines[] = {
+      {{.pages = 4,
+        .operations = 2,
+        .phases = 2,
+        .window = 2,
+        .roles = true,
+        .fetch_ahead = 2,
+        .run_pages = 2,
+        .homes = {0, 0, 0, 0},
+        .invariants = false}},
       {{.operations = 6,
         .handoffs = 0,
         .lease_uses = 1,
@@ -548,6 +565,8 @@ int main(int argc, char** argv) {
   app.add_flag("--fairness", bounds.fairness, "check the order and the number of uses of the lock");
   app.add_option("--migrate-after", bounds.migrate_after, "EngineConfig::migrate_after");
   app.add_option("--fetch-ahead", bounds.fetch_ahead, "EngineConfig::fetch_ahead");
+  app.add_option("--run-pages", bounds.run_pages, "EngineConfig::run_pages");
+  app.add_flag("--roles", bounds.roles, "nodes of cluster 0 only write the last page, the others only read");
   app.add_flag("--pack", bounds.pack, "EngineConfig::pack");
   app.add_option("--first-touch", bounds.first_touch, "so many of the last pages are placed by first touch");
   app.add_option("--homes", bounds.homes, "of the first pages");

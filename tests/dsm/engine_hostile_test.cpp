@@ -90,7 +90,13 @@ TEST_F(Hostile, MalformedMessagesAreCountedAndDropped) {  // PG-19
   EXPECT_EQ(refused(message(Kind::kSyncCall, 0, 0, 0,  // an operation that is none
                             static_cast<std::uint8_t>(SyncOp::kConditionBroadcast) + 1)),
             1u);
-  EXPECT_EQ(refused(message(Kind::kPageRequest, 0, 7)), 1u);  // a field that it does not have
+  for (const std::size_t payload : {kVersionBytes, kPageBytes - 1, kPageBytes + kVersionBytes, 2 * kPageBytes,
+                                    reply_payload(2) + 1, reply_payload(kMaxReplyPages + 1)}) {
+    std::vector<std::byte> reply(kHeaderBytes + payload);
+    write_header(reply, {.kind = Kind::kPageReply, .id = 1});
+    EXPECT_EQ(refused(reply), 1u) << payload;  // not of whole pages and their versions, or of too many
+  }
+  EXPECT_EQ(refused(message(Kind::kLockRequest, 0, 7)), 1u);  // a field that it does not have
   EXPECT_EQ(refused(message(Kind::kDiff, 0, 0, 0, 2)), 1u);   // a format that is not one
   EXPECT_EQ(refused(message(Kind::kDiff, 0, 0, 3)), 1u);      // a diff that is not one
   EXPECT_EQ(engine.output_clusters(), 0u);
@@ -177,6 +183,43 @@ TEST_F(Hostile, RunOfPagesIsRefusedAsAWhole) {  // PG-19, PG-21
   EXPECT_EQ(refused(run(Kind::kInvalidate, 1, 3)), 0u);
   EXPECT_EQ(refused(run(Kind::kInvalidate, 1, 1)),
             1u);  // six are unanswered: three clusters, a window of two
+}
+
+TEST_F(Hostile, RunOfRequestsIsRefusedAsAWhole) {  // PG-19, PG-28
+  const auto run = [](std::uint32_t first, std::uint32_t pages) {
+    return message(Kind::kPageRequest, first, pages - 1);
+  };
+  m.set_home(0, 6, 0);
+  m.set_home(2, 1, 1);
+  EXPECT_EQ(refused(run(1, 3)), 1u);  // more than it has nodes
+  EXPECT_EQ(refused(run(1, 2)), 1u);  // page 2 is its own
+  EXPECT_EQ(refused(run(5, 2)), 1u);  // over the end
+  EXPECT_EQ(refused(run(~0u, 2)), 1u);
+  EXPECT_EQ(refused(run(0, 1u << 31)), 1u);
+  EXPECT_EQ(refused(run(0, 0)), 1u);  // as many as there are numbers
+  EXPECT_EQ(engine.output_clusters(), 0u);
+  EXPECT_EQ(refused(run(3, 2)), 0u);
+  EXPECT_EQ(refused(run(5, 1)), 1u);  // two are unanswered
+}
+
+TEST_F(Hostile, RunOfPagesThatWereNotRequestedIsRefusedAsAWhole) {  // PG-19, PG-28
+  const auto reply = [](std::uint32_t first, std::size_t pages) {
+    std::vector<std::byte> bytes(kHeaderBytes + reply_payload(pages));
+    write_header(bytes, {.kind = Kind::kPageReply, .id = first, .number = 1});
+    return bytes;
+  };
+  m.set_home(1, 5, 1);
+  EXPECT_FALSE(engine.fault(0, PageId(2), Access::kRead));
+  EXPECT_FALSE(engine.fault(1, PageId(3), Access::kRead));
+  m.transmit_all();
+  EXPECT_EQ(refused(reply(1, 3)), 1u);  // page 1 was not requested
+  EXPECT_EQ(refused(reply(2, 3)), 1u);  // nor was page 4
+  EXPECT_EQ(refused(reply(3, 4)), 1u);  // over the end
+  EXPECT_EQ(refused(reply(~0u, 2)), 1u);
+  EXPECT_FALSE(engine.done(0) || engine.done(1));
+  EXPECT_EQ(refused(reply(2, 2)), 0u);
+  EXPECT_TRUE(engine.done(0) && engine.done(1));
+  EXPECT_EQ(refused(reply(2, 2)), 1u);  // it has them now
 }
 
 TEST_F(Hostile, InvalidForwardedRequestsAreRefused) {  // PG-19, PG-24
@@ -277,6 +320,7 @@ TEST(HostileRandom, NoSequenceOfMessagesBreaksAnInvariantOrABound) {
     config.migrate_after = static_cast<std::uint32_t>(random.below(3));
     config.fetch_ahead = static_cast<std::uint32_t>(random.below(3));
     config.pack = random.chance(0.5);
+    config.run_pages = 1 + static_cast<std::uint32_t>(random.below(3));
     ArrayMemory memory(config.pages);
     Engine engine(config, memory);
     if (random.chance(0.5)) engine.set_home(PageId(1), 4, ClusterId(1));  // neighbours
@@ -343,10 +387,14 @@ TEST(HostileRandom, NoSequenceOfMessagesBreaksAnInvariantOrABound) {
           const auto kind = static_cast<Kind>(1 + random.below(kKinds - 1));
           const bool diff = kind == Kind::kDiff;
           const bool run = kind == Kind::kInvalidate || kind == Kind::kInvalidateAck;
-          const std::size_t payload = diff ? 5 * random.below(2) : run ? 4 * random.below(3) : 0;
+          const std::size_t more_pages = (kPageBytes + kVersionBytes) * random.below(3);
+          const std::size_t payload = diff                       ? 5 * random.below(2)
+                                      : run                      ? 4 * random.below(3)
+                                      : kind == Kind::kPageReply ? more_pages
+                                                                 : 0;
           const bool numbered =
-              kind == Kind::kPageReply || kind == Kind::kDiffDone || kind == Kind::kInvalidate ||
-              kind == Kind::kInvalidateAck || kind == Kind::kLockRecall ||
+              kind == Kind::kPageRequest || kind == Kind::kPageReply || kind == Kind::kDiffDone ||
+              kind == Kind::kInvalidate || kind == Kind::kInvalidateAck || kind == Kind::kLockRecall ||
               (kind >= Kind::kBarrierArrive && kind <= Kind::kRegion) || kind == Kind::kPageForward;
           const std::uint64_t formats =
               kind == Kind::kSyncResult || kind == Kind::kDiffDone || kind == Kind::kInvalidateAck ? 2

@@ -20,6 +20,7 @@ EngineConfig three_clusters() {
           .twins = 8,
           .migrate_after = 0,
           .fetch_ahead = 0,
+          .run_pages = 1,
           .pack = false};
 }
 
@@ -855,6 +856,180 @@ TEST_F(FetchAhead, StalePageThatNoNodeNeedsIsDropped) {  // PG-25
   EXPECT_EQ(m.read(1, 2 * kPageBytes), 7);
 }
 
+// --- Runs of pages.
+
+EngineConfig in_runs() {
+  EngineConfig c = fetching_ahead(15);
+  c.run_pages = 16;
+  return c;
+}
+
+struct Runs : PagesTest {
+  Runs() : PagesTest(in_runs()) {
+    for (std::size_t p = 0; p < 64; ++p) m.write(0, p * kPageBytes, static_cast<std::uint8_t>(p + 1));
+  }
+  // Cluster 1 has read all pages before `page`, and the next fault there begins a run of 16.
+  void scan_to(std::uint32_t page) {
+    for (std::size_t p = 0; p < page; ++p) EXPECT_EQ(m.read(1, p * kPageBytes), p + 1);
+  }
+  bool fault(std::uint32_t page, Access wanted = Access::kRead, std::uint16_t node = 0) {
+    return m.engine(1).fault(node, PageId(page), wanted);
+  }
+  // The pages of the replies in flight.
+  std::vector<std::uint32_t> replies() const {
+    std::vector<std::uint32_t> pages;
+    for (const InFlight& message : m.wire) {
+      const Message reply = parse(message.bytes).value();
+      if (reply.header.kind == Kind::kPageReply)
+        pages.push_back(RunOfPages(reply.header.number, reply.payload).pages());
+    }
+    return pages;
+  }
+  // A fault on page 34 of a scan: 34, and 35 to 49 together, are requested, and the replies are queued.
+  void request_run() {
+    scan_to(34);
+    EXPECT_FALSE(fault(34));
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_TRUE(m.transmit(1, 0));
+      m.deliver(std::size_t{0});
+    }
+  }
+};
+
+TEST_F(Runs, ConsecutivePagesShareARequestAndReplies) {  // PG-28
+  scan_to(34);
+  EXPECT_FALSE(fault(34));
+  m.transmit_all();
+  ASSERT_EQ(m.wire.size(), 2u);
+  EXPECT_EQ(m.wire[0].kind(), Kind::kPageRequest);
+  EXPECT_EQ(m.wire[0].id(), 34u);
+  EXPECT_EQ(m.wire[0].number(), 0u);  // the node waits for it alone
+  EXPECT_EQ(m.wire[1].kind(), Kind::kPageRequest);
+  EXPECT_EQ(m.wire[1].id(), 35u);
+  EXPECT_EQ(m.wire[1].number(), 14u);
+  m.deliver(Kind::kPageRequest, 0);
+  m.deliver(Kind::kPageRequest, 0);
+  EXPECT_EQ(replies(), (std::vector<std::uint32_t>{1, 7, 7, 1}));
+  const int before = m.memory(1).protect_calls;
+  m.deliver_all();
+  EXPECT_EQ(m.memory(1).protect_calls, before + 4);
+  for (std::size_t p = 34; p < 50; ++p) EXPECT_EQ(m.peek(1, p * kPageBytes), p + 1);
+  EXPECT_EQ(access(1, 50), Access::kNone);
+  EXPECT_TRUE(m.quiet());
+}
+
+TEST_F(Runs, RepliesFitTheRoomOfTheirDriver) {  // PG-28
+  EXPECT_EQ(m.engine(1).room_wanted(ClusterId(0)), kMinRoomBytes);
+  request_run();
+  EXPECT_EQ(m.engine(0).room_wanted(ClusterId(1)), kMaxMessageBytes);
+  EXPECT_TRUE(m.transmit(0, 1));
+  std::array<std::byte, kMaxMessageBytes> room;
+  for (const std::size_t pages : {1, 2, 3}) {
+    const std::size_t most = std::max(kMinRoomBytes, kHeaderBytes + reply_payload(pages + 1) - 1);
+    const std::size_t bytes = m.engine(0).poll_transmit(ClusterId(1), MutableBytes(room).first(most));
+    EXPECT_EQ(bytes, kHeaderBytes + reply_payload(pages));
+    m.engine(1).on_message(ClusterId(0), ByteView(room).first(bytes));
+  }
+  m.deliver_all();
+  for (std::size_t p = 34; p < 50; ++p) EXPECT_EQ(m.peek(1, p * kPageBytes), p + 1);
+}
+
+TEST_F(Runs, HomeClosesARunWithOneCall) {  // PG-12, PG-28
+  request_run();
+  EXPECT_EQ(access(0, 34), Access::kWrite);
+  const int before = m.memory(0).protect_calls;
+  m.transmit_all();
+  EXPECT_EQ(m.memory(0).protect_calls, before + 4);
+  for (std::uint32_t p = 34; p < 50; ++p) EXPECT_EQ(access(0, p), Access::kRead);
+  m.deliver_all();
+}
+
+TEST_F(Runs, FewPagesAreNotRequestedWhileOthersAreInFlight) {  // PG-25, PG-28
+  request_run();
+  m.deliver(Kind::kPageReply, 1);
+  EXPECT_TRUE(m.engine(1).done(0));
+  EXPECT_EQ(access(1, 35), Access::kNone);
+  EXPECT_FALSE(fault(35));  // the scan got on by one page
+  EXPECT_FALSE(m.engine(1).has_output(ClusterId(0)));
+  m.deliver(Kind::kPageReply, 1);
+  EXPECT_FALSE(fault(42));
+  EXPECT_TRUE(m.engine(1).has_output(ClusterId(0)));
+  m.deliver_all();
+  EXPECT_EQ(m.peek(1, 57 * kPageBytes), 58);
+}
+
+TEST_F(Runs, StalePageOfARunIsNotShown) {  // PG-15, PG-28
+  has_token(0, 0);
+  request_run();
+  m.transmit_all();
+  m.write(0, 36 * kPageBytes, 99);
+  asks(2, 0);
+  m.deliver(Kind::kLockRequest, 0);
+  m.deliver(Kind::kInvalidate, 1);  // overtakes the replies
+  m.deliver_all();
+  EXPECT_EQ(counts(1).stale_replies, 1u);
+  EXPECT_EQ(access(1, 35), Access::kRead);
+  EXPECT_EQ(access(1, 36), Access::kNone);
+  EXPECT_EQ(access(1, 37), Access::kRead);
+  EXPECT_TRUE(m.quiet());
+  EXPECT_EQ(m.read(1, 36 * kPageBytes), 99);
+  EXPECT_EQ(m.read(1, 37 * kPageBytes), 38);
+}
+
+TEST_F(Runs, StalePageOfARunThatANodeNeedsIsRequestedAgain) {  // PG-15, PG-28
+  has_token(0, 0);
+  request_run();
+  m.transmit_all();
+  EXPECT_FALSE(fault(36, Access::kRead, 1));
+  m.write(0, 36 * kPageBytes, 99);
+  asks(2, 0);
+  m.deliver(Kind::kLockRequest, 0);
+  m.deliver(Kind::kInvalidate, 1);
+  for (int i = 0; i < 2; ++i) m.deliver(Kind::kPageReply, 1);
+  EXPECT_TRUE(m.engine(1).done(0));
+  EXPECT_EQ(access(1, 35), Access::kRead);
+  EXPECT_FALSE(m.engine(1).done(1));
+  m.deliver_all();
+  EXPECT_TRUE(m.engine(1).done(1));
+  EXPECT_EQ(m.peek(1, 36 * kPageBytes), 99);
+}
+
+TEST_F(Runs, LaterInvalidationOfAPageOfARunIsObeyed) {  // PG-14, PG-28
+  request_run();
+  m.deliver_all();
+  m.write(0, 36 * kPageBytes, 99);
+  pass(0, 2, 0);
+  EXPECT_EQ(access(1, 35), Access::kRead);
+  EXPECT_EQ(access(1, 36), Access::kNone);
+  EXPECT_EQ(m.read(1, 36 * kPageBytes), 99);
+}
+
+TEST_F(Runs, PageOfARunOpensForTheNodeThatWaitsToWriteIt) {  // PG-5, PG-28
+  request_run();
+  EXPECT_FALSE(fault(36, Access::kWrite, 1));
+  m.deliver_all();
+  EXPECT_TRUE(m.engine(1).done(1));
+  EXPECT_EQ(access(1, 35), Access::kRead);
+  EXPECT_EQ(access(1, 36), Access::kWrite);
+  EXPECT_EQ(access(1, 37), Access::kRead);
+  m.poke(1, 36 * kPageBytes, 77);
+  pass(1, 2, 0);
+  EXPECT_EQ(m.read(2, 36 * kPageBytes), 77);
+}
+
+TEST(PageBytes, CountsTheBytesOfAllReplies) {
+  std::vector<std::byte> reply(kHeaderBytes + reply_payload(3));
+  write_header(reply, {.kind = Kind::kPageReply, .id = 4});
+  EXPECT_EQ(page_bytes(reply), 3 * kPageBytes);
+  std::vector<std::byte> request(kHeaderBytes);
+  write_header(request, {.kind = Kind::kPageRequest, .id = 4, .number = 2});
+  EXPECT_EQ(page_bytes(request), 0u);
+  write_length(request, request.size());
+  request.insert(request.end(), reply.begin(), reply.end());
+  EXPECT_EQ(page_bytes(request), 3 * kPageBytes);
+  EXPECT_EQ(page_bytes({}), 0u);
+}
+
 // --- Several messages in one.
 
 EngineConfig packing() {
@@ -902,17 +1077,18 @@ TEST_F(Packing, DiffsToOneHomeShareAMessageAndSoDoTheirAnswers) {  // PG-26
 
 TEST_F(Packing, DiffThatDoesNotFitBeginsTheNextMessage) {  // PG-26
   change(0, 1);
-  change(1, kPageBytes);
-  change(2, kPageBytes);
-  change(3, 1);
+  for (std::uint32_t page = 1; page < 9; ++page) change(page, kPageBytes);
+  change(9, 1);
   release();
+  EXPECT_EQ(m.engine(1).room_wanted(ClusterId(0)), kMaxMessageBytes);
+  EXPECT_EQ(sends(1, 0), std::vector<Kind>(8, Kind::kDiff));
+  EXPECT_EQ(m.engine(1).room_wanted(ClusterId(0)), 2 * kMinRoomBytes);
   EXPECT_EQ(sends(1, 0), std::vector<Kind>(2, Kind::kDiff));
-  EXPECT_EQ(sends(1, 0), std::vector<Kind>(2, Kind::kDiff));
-  EXPECT_EQ(counts(1).diffs_sent, 4u);
-  EXPECT_EQ(counts(1).diff_bytes_sent, 2 * (4u + 1) + 2 * (4u + kPageBytes));
+  EXPECT_EQ(counts(1).diffs_sent, 10u);
+  EXPECT_EQ(counts(1).diff_bytes_sent, 2 * (4u + 1) + 8 * (4u + kPageBytes));
   m.deliver(std::size_t{1});
   m.deliver(std::size_t{0});
-  for (const std::size_t at : {std::size_t{0}, 2 * kPageBytes - 1, 3 * kPageBytes - 1, 3 * kPageBytes})
+  for (const std::size_t at : {std::size_t{0}, 2 * kPageBytes - 1, 9 * kPageBytes - 1, 9 * kPageBytes})
     EXPECT_EQ(m.peek(0, at), 7);
 }
 

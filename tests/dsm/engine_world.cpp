@@ -164,8 +164,10 @@ std::string WorldBounds::text() const {
   if (protocol == Protocol::kLazy) s += ", lazy";
   if (migrate_after != 0) s += fmt::format(", homes move after {}", migrate_after);
   if (fetch_ahead != 0) s += fmt::format(", {} fetched ahead", fetch_ahead);
+  if (run_pages != 1) s += fmt::format(" in runs of {}", run_pages);
   if (lease_uses != 0) s += fmt::format(", leases of {} uses", lease_uses);
   if (!accesses) s += ", locks only";
+  if (roles) s += ", cluster 0 writes the last page and the others read";
   if (pack) s += ", several in a message";
   if (first_touch != 0) s += fmt::format(", {} by first touch", first_touch);
   if (!homes.empty()) s += fmt::format(", homes {}", fmt::join(homes, " "));
@@ -190,6 +192,7 @@ struct EngineWorld::Parts {
                                 .twins = b.twins,
                                 .migrate_after = b.migrate_after,
                                 .fetch_ahead = b.fetch_ahead,
+                                .run_pages = b.run_pages,
                                 .pack = b.pack};
       memories.push_back(std::make_unique<FlatMemory>(b.pages));
       engines.push_back(std::make_unique<Engine>(config, *memories.back()));
@@ -279,11 +282,12 @@ void EngineWorld::Parts::list_steps(std::size_t node, std::vector<Action>& actio
   };
   if (n.in_progress != Operation::kNone) return may(Operation::kRetry);
   if (n.left == 0) return may(n.holds ? Operation::kUnlock : Operation::kBarrier);
+  if (bounds.roles && node < bounds.nodes) return may(Operation::kWrite, bounds.pages - 1);
   for (std::uint32_t page = 0; page < bounds.pages && bounds.accesses; ++page) {
     may(Operation::kRead, page);
-    may(Operation::kWrite, page);
+    if (!bounds.roles) may(Operation::kWrite, page);
   }
-  may(n.holds ? Operation::kUnlock : Operation::kLock);
+  if (!bounds.roles) may(n.holds ? Operation::kUnlock : Operation::kLock);
 }
 
 bool EngineWorld::apply(Action action) {

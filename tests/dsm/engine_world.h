@@ -43,10 +43,13 @@ struct WorldBounds {
   std::uint32_t twins = 2;
   std::uint32_t handoffs = 1;
   std::uint32_t lease_uses = 0;
-  bool accesses = true;   // false: no node reads or writes a page
+  bool accesses = true;  // false: no node reads or writes a page
+  bool roles =
+      false;  // nodes of cluster 0 only write the last page, the others only read; none takes the lock
   bool fairness = false;  // checks the order and the number of uses of the lock, too
   std::uint32_t migrate_after = 0;
   std::uint32_t fetch_ahead = 0;
+  std::uint32_t run_pages = 1;
   bool pack = false;
   std::uint32_t first_touch = 0;  // so many of the last pages
   // Of the first pages; the others' are cyclic, and unplaced if none moves or is fetched ahead.

@@ -18,15 +18,17 @@
 
 #include "base/check.h"
 #include "base/prng.h"
+#include "dsm/engine/types.h"
 #include "dsm/live/machine.h"
 #include "dsm/live/network.h"
+#include "dsm/program/host.h"
 
 namespace braid::dsm {
 
 namespace {
 
 constexpr unsigned kSecondsToLive = 60;
-constexpr std::size_t kLongestMessage = 8192;
+constexpr std::size_t kLongestMessage = kMessageHeaderBytes + kMaxMessageBytes;
 
 // A packet socket to each other cluster.
 class SocketNetwork final : public Network {

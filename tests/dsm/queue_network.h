@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "base/check.h"
+#include "dsm/engine/types.h"
 #include "dsm/live/network.h"
+#include "dsm/program/host.h"
 
 namespace braid::dsm {
 
@@ -119,7 +121,7 @@ class QueueNetwork final : public Network {
 
   const std::uint16_t self_;
   std::vector<QueueNetwork*> peers_;
-  std::array<std::byte, 8192> room_;
+  std::array<std::byte, kMessageHeaderBytes + kMaxMessageBytes> room_;
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   std::condition_variable bell_;

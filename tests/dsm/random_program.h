@@ -91,6 +91,7 @@ class RandomProgram {
     c.conditions = kMaxPhases;
     c.barrier_fan_out = 1 + static_cast<std::uint32_t>(random.below(4));
     c.protocol = random.chance(0.5) ? Protocol::kLazy : Protocol::kEager;
+    c.run_pages = 1 + static_cast<std::uint32_t>(random.below(4));
     return c;
   }
 

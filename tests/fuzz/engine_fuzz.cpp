@@ -358,6 +358,8 @@ class EngineFuzzWorld {
         return 4 * in.below(4);
       case Kind::kWriteNotice:
         return 4 + 4 * in.below(4);
+      case Kind::kPageReply:
+        return header.format != 0 ? 0 : dsm::reply_payload(1 + in.below(3));
       default:
         return dsm::payload_room(header) - (dsm::can_acquire_by(header) && in.truth() ? dsm::kPlaceBytes : 0);
     }

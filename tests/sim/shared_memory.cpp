@@ -153,7 +153,8 @@ bool SharedMemory::send(unsigned cluster) {
   for (std::uint16_t to = 0; to < config_.clusters; ++to) {
     while (to != cluster && c.engine->has_output(ClusterId(to))) {
       const auto compute_node = static_cast<unsigned>(random_.below(config_.compute_nodes));
-      const MutableBytes room = c.network->reserve(ClusterId(to), dsm::kMaxMessageBytes, compute_node);
+      const MutableBytes room = c.network->reserve(
+          ClusterId(to), static_cast<std::uint32_t>(c.engine->room_wanted(ClusterId(to))), compute_node);
       if (room.empty()) break;
       const std::size_t bytes = c.engine->poll_transmit(ClusterId(to), room);
       CHECK_GT(bytes, 0u);
