@@ -12,7 +12,8 @@ namespace {
 
 using testing::HasSubstr;
 
-CollectiveCall call_of(CallKind kind, std::array<std::uint64_t, 4> numbers = {}, std::string_view name = {}) {
+CollectiveCall call_of(CallKind kind, decltype(CollectiveCall::numbers) numbers = {},
+                       std::string_view name = {}) {
   CollectiveCall call;
   call.kind = kind;
   call.numbers = numbers;
@@ -90,6 +91,12 @@ TEST(CollectiveCalls, DifferentMachinesAndProgramsAreNamed) {
   heaps.take(1, call_of(CallKind::kJoin, {1, 2, 2, 128}, "jacobi"));
   EXPECT_THAT(heaps.calls[0].explain(),
               HasSubstr("BRAID_HEAP_MIB is 256 here in cluster 0, but 128 in cluster 1"));
+
+  Clusters protocols(2);
+  protocols.take(0, call_of(CallKind::kJoin, {1, 2, 2, 256, 0}, "jacobi"));
+  protocols.take(1, call_of(CallKind::kJoin, {1, 2, 2, 256, 1}, "jacobi"));
+  EXPECT_THAT(protocols.calls[0].explain(),
+              HasSubstr("BRAID_PROTOCOL (0: eager) is 0 here in cluster 0, but 1 in cluster 1"));
 
   Clusters programs(2);
   programs.take(0, call_of(CallKind::kJoin, {1, 2, 2, 256}, "jacobi"));
