@@ -1,4 +1,4 @@
-// What this cluster knows of writes, its own and others', in the lazy protocol: for each page the newest version that a
+// Notices of writes, this cluster's own and others', in the lazy protocol: for each page the newest version that a
 // release has made, in the order in which this cluster learned of them. A notice says that older copies of its
 // page lack writes. Each other cluster is told what it has not been told, and may not know, with the
 // next message by which it can acquire (acquires.h).

@@ -1,4 +1,4 @@
-// What one compute node has waited for: the pages and the locks that cost it most. Written by the node's thread, also in
+// The pages and the locks that one compute node has waited for most. Written by the node's thread, also in
 // its handler of page faults: allocates nothing.
 #pragma once
 

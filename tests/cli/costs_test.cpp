@@ -1,4 +1,4 @@
-// What a run waited for most, from invented reports.
+// The costs of a run, from invented reports.
 #include "tools/braid/run/costs.h"
 
 #include <fmt/core.h>

@@ -226,7 +226,7 @@ TEST_F(Lazy, BarrierTellsEveryClusterOnce) {  // LZ-5
   EXPECT_EQ(notices, 0u);
 }
 
-// What a cluster hears after its arrival, from one that has departed already, is known to no other one.
+// A notice that comes after a cluster's arrival, from one that has departed already, is known to no other one.
 TEST_F(Lazy, NoticeThatComesAfterTheArrivalIsToldOn) {  // LZ-5
   m.read(2, kX);
   for (const std::uint16_t c : clusters({2, 1, 0})) come(c);

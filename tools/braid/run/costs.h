@@ -1,4 +1,4 @@
-// What a run waited for most, and the one change that would help: joined from the reports of all clusters. Pure.
+// The memory and locks that a run waited for most, and the one change that would help: joined from the reports of all clusters. Pure.
 #pragma once
 
 #include <cstdint>

@@ -41,7 +41,7 @@ class Debugger {
 
   // Before the processes start.
   Result<void> listen();
-  // What the process of options.cluster connects to.
+  // The socket's name, to which the process of options.cluster connects.
   const std::string& address() const { return listener_->address; }
 
   // poll() waits for this.
