@@ -6,8 +6,8 @@
 The last line of the output is the sum, alone on its line: "N passed, N failed", with ", N skipped" if some were
 skipped. Each test of ctest counts as one, each check and each build as one. Exit status 0: nothing failed.
 
-What runs in a sanitizer's build is chosen by labels (tests/CMakeLists.txt): `no-asan`, `no-tsan`. A test labelled
-`live` runs alone.
+What runs in a sanitizer's build is chosen by labels (tests/CMakeLists.txt): all but `no-asan`, only `threads`. A test
+labelled `live` runs alone.
 """
 
 import argparse
@@ -38,11 +38,11 @@ RELEASE_CHECKS = [
     ("commands of README and docs", ["tools/check_commands.py"]),
 ]
 
-# (preset, label of the tests that it excludes)
-PRESETS = [("release", None), ("asan", "no-asan"), ("tsan", "no-tsan")]
+# (preset, the words by which ctest chooses its tests)
+PRESETS = [("release", []), ("asan", ["--label-exclude", "^no-asan$"]), ("tsan", ["--label-regex", "^threads$"])]
 
 # Longer checks, with --full only. (The pages mark the commands that check_commands.py runs only with --full.)
-FULL_PRESETS = [("debug", None)]
+FULL_PRESETS = [("debug", [])]
 FULL_CHECKS = [
     ("long commands of README and docs", ["tools/check_commands.py", "--full"]),
     # Every process of every application's run is killed once; the tests above kill some.
@@ -161,13 +161,11 @@ class Run:
             f"build {preset}", ["cmake", "--build", "--preset", preset, "--parallel", self.jobs, "--", "-k", "0"]
         )
 
-    def test(self, preset, left_out):
+    def test(self, preset, choice):
         results = self.root / "build" / preset / "ctest.xml"
         results.unlink(missing_ok=True)
         words = ["ctest", "--preset", preset, "--parallel", self.jobs, "--output-on-failure", "--no-tests=error",
-                 "--output-junit", str(results)]
-        if left_out:
-            words += ["--label-exclude", f"^{left_out}$"]
+                 "--output-junit", str(results), *choice]
         if preset == "tsan":
             words = [*without_address_randomisation(), *words]
         status = self.command(f"test {preset}", words)
@@ -177,9 +175,9 @@ class Run:
             # An error of ctest itself (no test, a program that cannot list its tests) must count, too.
             self.tally.add(f"ctest of {preset} ended with status {status} after {count} tests", False)
 
-    def preset(self, preset, left_out, configured=False):
+    def preset(self, preset, choice, configured=False):
         if (configured or self.configure(preset)) and self.build(preset):
-            self.test(preset, left_out)
+            self.test(preset, choice)
             return True
         return False
 
@@ -232,10 +230,10 @@ class Run:
         configured = self.configure("release")
         for what, words in SOURCE_CHECKS:
             self.check(what, words)
-        for preset, left_out in PRESETS + (FULL_PRESETS if full else []):
+        for preset, choice in PRESETS + (FULL_PRESETS if full else []):
             if preset != "release":
-                self.preset(preset, left_out)
-            elif configured and self.preset(preset, left_out, configured=True):
+                self.preset(preset, choice)
+            elif configured and self.preset(preset, choice, configured=True):
                 for what, words in RELEASE_CHECKS:
                     self.check(what, words)
         self.fuzz(*((FULL_FUZZ_SECONDS, FULL_FUZZ_SEED) if full else (FUZZ_SECONDS, FUZZ_SEED)))

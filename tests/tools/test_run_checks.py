@@ -7,21 +7,29 @@ import tree
 
 run_checks = tree.load("run_checks.py")
 
-# One test of each outcome that a test may have; the last line chooses.
+# Tests of each choice of builds.
 PROJECT = """
 cmake_minimum_required(VERSION 3.25)
 project(small LANGUAGES NONE)
 enable_testing()
-add_test(NAME good COMMAND sh -c "exit 0")
-add_test(NAME not_for_tsan COMMAND sh -c "test $TSAN_RUN = no")
-set_tests_properties(not_for_tsan PROPERTIES LABELS "live;no-tsan;no-asan")
+add_test(NAME not_for_asan COMMAND sh -c "test $PRESET != asan")
+set_tests_properties(not_for_asan PROPERTIES LABELS "live;no-asan")
+add_test(NAME not_for_tsan COMMAND sh -c "test $PRESET != tsan")
+add_test(NAME for_all COMMAND sh -c "exit 0")
+set_tests_properties(for_all PROPERTIES LABELS threads)
 """
 SKIPPED = """
 add_test(NAME skipped COMMAND sh -c "exit 77")
-set_tests_properties(skipped PROPERTIES SKIP_RETURN_CODE 77)
+set_tests_properties(skipped PROPERTIES SKIP_RETURN_CODE 77 LABELS threads)
 """
-FAILING = 'add_test(NAME bad COMMAND sh -c "exit 1")\n'
-MISSING = "add_test(NAME missing COMMAND ${CMAKE_BINARY_DIR}/no_such_program)\n"
+FAILING = """
+add_test(NAME bad COMMAND sh -c "exit 1")
+set_tests_properties(bad PROPERTIES LABELS threads)
+"""
+MISSING = """
+add_test(NAME missing COMMAND ${CMAKE_BINARY_DIR}/no_such_program)
+set_tests_properties(missing PROPERTIES LABELS threads)
+"""
 BROKEN_BUILD = 'add_custom_target(broken ALL COMMAND sh -c "exit 1")\n'
 
 JUNIT = """<?xml version="1.0"?><testsuite tests="{count}">{cases}</testsuite>"""
@@ -71,8 +79,7 @@ class RunChecks(tree.TreeTest):
             ],
             "buildPresets": [{"name": p, "configurePreset": p} for p in presets],
             "testPresets": [
-                {"name": p, "configurePreset": p, "environment": {"TSAN_RUN": "yes" if p == "tsan" else "no"}}
-                for p in presets
+                {"name": p, "configurePreset": p, "environment": {"PRESET": p}} for p in presets
             ],
         }))
         for script in ("check_layers.py", "check_format", "check_headers.py", "check_quickstart.py",
@@ -93,8 +100,8 @@ class RunChecks(tree.TreeTest):
         self.assertEqual(result.stdout.splitlines()[-1], line, result.stdout + result.stderr)
         self.assertEqual(result.returncode, status)
 
-    # 2 x 3 configured and built, 5 source checks, quickstart and its commands; tests: 2 in release, 1 in asan, 1 in tsan.
-    ALL = 6 + 5 + 2 + 4
+    # 2 x 3 configured and built, 5 source checks, quickstart and its commands; tests: 3 in release, 2 in asan, 1 in tsan.
+    ALL = 6 + 5 + 2 + 6
 
     def test_a_run_without_failures_passes(self):
         self.assert_closes(self.check(), 0, f"{self.ALL} passed, 0 failed")
@@ -147,7 +154,7 @@ class RunChecks(tree.TreeTest):
         result = self.run_tool(self.root / "tools/check", "--full")
         # debug: configured, built, 2 tests; every process killed; 1,000 random moments; every start refused something;
         # long commands; lines that fuzzers reach; and the live tests repeated.
-        self.assert_closes(result, 0, f"{self.ALL + 4 + 6} passed, 0 failed")
+        self.assert_closes(result, 0, f"{self.ALL + 5 + 6} passed, 0 failed")
         self.assertIn("every process killed once", result.stdout)
         self.assertIn("killed at 1,000 random moments", result.stdout)
         self.assertIn("failing_start_test.py", result.stdout)
