@@ -3,12 +3,11 @@
 # Of debugging information the functions and lines: what a backtrace and a sanitizer's report need. Local variables, most
 # of them gone at -O2, are a third of the compiler's time; the preset `debug` has them. Tests are most of what there is to
 # compile, and what they do themselves is little, so they are optimised less than what they test; and because
-# instrumented code takes the optimiser three times as long, both less for a sanitizer. The fuzzers live on speed.
+# instrumented code takes the optimiser three times as long, that less for a sanitizer. The fuzzers live on speed.
 set(optimisation -O2)
-set(optimisation_of_tests -O1)
+set(optimisation_of_tests -Og)
 if(BRAID_SANITIZE AND NOT BRAID_FUZZ)
   set(optimisation -O1)
-  set(optimisation_of_tests -Og)
 endif()
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "${optimisation} -g1")
 set(CMAKE_C_FLAGS_RELWITHDEBINFO "${optimisation} -g1")
