@@ -117,6 +117,7 @@ TEST(Report, InvalidReportOfAnApplicationIsIgnored) {
   for (const char* nonsense :
        {"[]", "3", "{\"nodes\": 3}", "{\"nodes\": [3, {\"node\": \"x\"}]}", "{", "\xff\xfe",
         "{\"cluster_counts\": []}",
+        "{\"cluster_counts\": {\"diffs_sent\": -1, \"pages_sent\": 1e300}, \"protection\": 5}",
         "{\"costly_pages\": [{\"page\": -1, \"written\": [\"a\", 2], \"allocated\": 5}]}",
         "{\"costly_pages\": [{\"allocated\": {\"place\": 5}}], \"costly_locks\": {}}"}) {
     RunReport report = made_up();

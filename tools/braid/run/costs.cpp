@@ -13,12 +13,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A report is an application's: it may have any form.
-std::uint64_t number(const Json& object, const char* key) {
-  const auto it = object.find(key);
-  return it != object.end() && it->is_number_integer() && *it >= 0 ? it->get<std::uint64_t>() : 0;
-}
-
 std::optional<ByteRange> range(const Json& object, const char* key) {
   const auto it = object.find(key);
   if (it == object.end() || !it->is_array() || it->size() != 2) return {};
@@ -46,12 +40,12 @@ std::vector<CostlyPage> pages_of(std::span<const Json> clusters) {
   std::map<std::uint64_t, CostlyPage> pages;
   for (std::uint32_t k = 0; k < clusters.size(); ++k) {
     for_each_object(clusters[k], "costly_pages", [&](const Json& given) {
-      CostlyPage& page = pages[number(given, "page")];
-      page.page = static_cast<std::uint32_t>(number(given, "page"));
-      page.faults_ns += number(given, "faults_ns");
+      CostlyPage& page = pages[count_in(given, "page")];
+      page.page = static_cast<std::uint32_t>(count_in(given, "page"));
+      page.faults_ns += count_in(given, "faults_ns");
       page.uses.push_back({.cluster = k,
-                           .read_faults = number(given, "read_faults"),
-                           .write_faults = number(given, "write_faults"),
+                           .read_faults = count_in(given, "read_faults"),
+                           .write_faults = count_in(given, "write_faults"),
                            .read = range(given, "read"),
                            .written = range(given, "written")});
       // Memory that a compute node allocated alone is known to its cluster only.
@@ -59,7 +53,7 @@ std::vector<CostlyPage> pages_of(std::span<const Json> clusters) {
       if (allocated == given.end() || !allocated->is_object() || !page.place.empty()) return;
       const auto place = allocated->find("place");
       if (place != allocated->end() && place->is_string()) page.place = place->get<std::string>();
-      page.bytes = number(*allocated, "bytes");
+      page.bytes = count_in(*allocated, "bytes");
     });
   }
   std::vector<CostlyPage> list;
@@ -101,11 +95,11 @@ std::vector<CostlyLock> locks_of(std::span<const Json> clusters) {
   std::map<std::uint64_t, CostlyLock> locks;
   for (const Json& cluster : clusters) {
     for_each_object(cluster, "costly_locks", [&](const Json& given) {
-      CostlyLock& lock = locks[number(given, "lock")];
-      lock.lock = static_cast<std::uint32_t>(number(given, "lock"));
-      lock.waits += number(given, "waits");
-      lock.locks_ns += number(given, "locks_ns");
-      lock.longest_ns = std::max(lock.longest_ns, number(given, "longest_ns"));
+      CostlyLock& lock = locks[count_in(given, "lock")];
+      lock.lock = static_cast<std::uint32_t>(count_in(given, "lock"));
+      lock.waits += count_in(given, "waits");
+      lock.locks_ns += count_in(given, "locks_ns");
+      lock.longest_ns = std::max(lock.longest_ns, count_in(given, "longest_ns"));
     });
   }
   std::vector<CostlyLock> list;
@@ -129,12 +123,12 @@ Waiting waiting_of(std::span<const Json> clusters) {
   Waiting sum;
   for (const Json& cluster : clusters) {
     for_each_object(cluster, "nodes", [&](const Json& node) {
-      const std::uint64_t barriers = number(node, "barriers_ns");
-      sum.faults += static_cast<double>(number(node, "faults_ns"));
-      sum.locks += static_cast<double>(number(node, "locks_ns"));
+      const std::uint64_t barriers = count_in(node, "barriers_ns");
+      sum.faults += static_cast<double>(count_in(node, "faults_ns"));
+      sum.locks += static_cast<double>(count_in(node, "locks_ns"));
       sum.barriers += static_cast<double>(barriers);
-      sum.syncs += static_cast<double>(number(node, "syncs_ns"));
-      const std::pair<std::uint64_t, std::uint64_t> own(number(node, "node"), barriers);
+      sum.syncs += static_cast<double>(count_in(node, "syncs_ns"));
+      const std::pair<std::uint64_t, std::uint64_t> own(count_in(node, "node"), barriers);
       if (sum.nodes == 0 || own.second < sum.least.second) sum.least = own;
       if (sum.nodes == 0 || own.second >= sum.most.second) sum.most = own;
       ++sum.nodes;
@@ -167,6 +161,11 @@ std::string advice_for(const CostlyMemory& memory) {
 }
 
 }  // namespace
+
+std::uint64_t count_in(const Json& object, const char* key) {
+  const auto it = object.find(key);
+  return it != object.end() && it->is_number_integer() && *it >= 0 ? it->get<std::uint64_t>() : 0;
+}
 
 Sharing CostlyPage::sharing() const {
   std::vector<const PageUse*> writers;

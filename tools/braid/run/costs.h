@@ -60,6 +60,9 @@ struct RunCosts {
   std::vector<CostlyLock> locks;
 };
 
+// A count in an application's report, which may have any form: 0 where there is none.
+std::uint64_t count_in(const nlohmann::ordered_json& object, const char* key);
+
 // `clusters`: the report that each cluster's application gave; what is no such report is left out.
 RunCosts costs_of(std::span<const nlohmann::ordered_json> clusters);
 

@@ -102,9 +102,10 @@ Json parsed_report(const ClusterReport& cluster) {
   return Json::parse(cluster.application_report, nullptr, /*allow_exceptions=*/false);
 }
 
-std::uint64_t number(const Json& object, const char* key) {
-  const auto it = object.find(key);
-  return it != object.end() && it->is_number() ? it->get<std::uint64_t>() : 0;
+std::vector<Json> parsed_reports(const RunReport& report) {
+  std::vector<Json> parsed;
+  for (const ClusterReport& cluster : report.clusters) parsed.push_back(parsed_report(cluster));
+  return parsed;
 }
 
 std::string proxies_table(const RunReport& report) {
@@ -124,16 +125,18 @@ std::string proxies_table(const RunReport& report) {
   return table.empty() ? "" : table.render();
 }
 
-std::string nodes_table(const RunReport& report) {
+std::string nodes_table(std::span<const Json> reports) {
   Table table({"cluster", "node", "read faults", "write faults", "fetches", "in faults", "locks", "remote",
                "in locks", "barriers", "in barriers", "words, flags ...", "in these"});
-  for (std::size_t k = 0; k < report.clusters.size(); ++k) {
-    const Json json = parsed_report(report.clusters[k]);
+  for (std::size_t k = 0; k < reports.size(); ++k) {
+    const Json& json = reports[k];
     if (!json.is_object() || !json.contains("nodes") || !json["nodes"].is_array()) continue;
     for (const Json& node : json["nodes"]) {
       if (!node.is_object()) continue;
-      const auto count = [&](const char* name) { return std::to_string(number(node, name)); };
-      const auto time = [&](const char* name) { return time_text(static_cast<double>(number(node, name))); };
+      const auto count = [&](const char* name) { return std::to_string(count_in(node, name)); };
+      const auto time = [&](const char* name) {
+        return time_text(static_cast<double>(count_in(node, name)));
+      };
       table.add({std::to_string(k), count("node"), count("read_faults"), count("write_faults"),
                  count("fetches"), time("faults_ns"), count("lock_calls"), count("remote_locks"),
                  time("locks_ns"), count("barriers"), time("barriers_ns"), count("sync_calls"),
@@ -144,18 +147,20 @@ std::string nodes_table(const RunReport& report) {
 }
 
 // Totals of a cluster's compute nodes: diffs are made at a release, for all of them.
-std::string pages_table(const RunReport& report) {
+std::string pages_table(std::span<const Json> reports) {
   Table table({"cluster", "diffs sent", "bytes", "diffs applied", "pages sent", "invalidations sent",
                "received", "protection"});
-  for (std::size_t k = 0; k < report.clusters.size(); ++k) {
-    const Json json = parsed_report(report.clusters[k]);
+  for (std::size_t k = 0; k < reports.size(); ++k) {
+    const Json& json = reports[k];
     if (!json.is_object() || !json.contains("cluster_counts") || !json["cluster_counts"].is_object())
       continue;
     const Json& c = json["cluster_counts"];
-    const auto count = [&](const char* name) { return std::to_string(number(c, name)); };
-    table.add({std::to_string(k), count("diffs_sent"), bytes_text(number(c, "diff_bytes_sent")),
+    const auto count = [&](const char* name) { return std::to_string(count_in(c, name)); };
+    const auto protection = json.find("protection");
+    table.add({std::to_string(k), count("diffs_sent"), bytes_text(count_in(c, "diff_bytes_sent")),
                count("diffs_applied"), count("pages_sent"), count("invalidations_sent"),
-               count("invalidations_received"), json.value("protection", "")});
+               count("invalidations_received"),
+               protection == json.end() || !protection->is_string() ? "" : protection->get<std::string>()});
   }
   return table.empty() ? "" : table.render();
 }
@@ -180,12 +185,6 @@ std::string locks_table(const RunCosts& costs) {
                time_text(static_cast<double>(l.longest_ns))});
   }
   return table.empty() ? "" : table.render();
-}
-
-std::vector<Json> parsed_reports(const RunReport& report) {
-  std::vector<Json> parsed;
-  for (const ClusterReport& cluster : report.clusters) parsed.push_back(parsed_report(cluster));
-  return parsed;
 }
 
 std::string machine(const settings::RunConfig& c) {
@@ -213,7 +212,7 @@ std::string render_text(const RunReport& report) {
   }
   const std::vector<Json> parsed = parsed_reports(report);
   const RunCosts costs = costs_of(parsed);
-  for (const std::string& table : {proxies_table(report), nodes_table(report), pages_table(report),
+  for (const std::string& table : {proxies_table(report), nodes_table(parsed), pages_table(parsed),
                                    memory_table(costs), locks_table(costs)})
     text += table;
   if (const std::string help = advice(costs, parsed, report.run_time); !help.empty())
@@ -235,6 +234,7 @@ Json render_json(const RunReport& report) {
   json["start_seconds"] = report.start_time.s();
   json["wall_seconds"] = report.run_time.s();
   json["clusters"] = Json::array();
+  const std::vector<Json> parsed = parsed_reports(report);
   // A map keeps totals of whatever counters there are; their order is restored from the first proxy.
   std::map<std::string, std::uint64_t> sums;
   Json totals = Json::object();
@@ -244,7 +244,7 @@ Json render_json(const RunReport& report) {
     cluster["cluster"] = k;
     cluster["braidd"] = {{"pid", c.daemon}, {"end", c.daemon_end}};
     cluster["application"] = {{"pid", c.application}, {"end", c.application_end}};
-    const Json given = parsed_report(c);
+    const Json& given = parsed[k];
     cluster["application"]["report"] = given.is_discarded() ? Json() : given;
     // Not to be lost for being malformed.
     if (given.is_discarded() && !c.application_report.empty())
@@ -261,7 +261,6 @@ Json render_json(const RunReport& report) {
     json["clusters"].push_back(std::move(cluster));
   }
   json["totals"] = std::move(totals);
-  const std::vector<Json> parsed = parsed_reports(report);
   const RunCosts costs = costs_of(parsed);
   json["costs"] = json_of(costs);
   json["costs"]["advice"] = advice(costs, parsed, report.run_time);
