@@ -80,6 +80,30 @@ class Programs(unittest.TestCase):
         self.assertIn("usage: braid-cc [--simulated] ARGUMENT...", wrong.stderr)
         self.assertEqual(run(BIN / "braid-cc", "--simulated", folder=self.folder, expect=2).stdout, "")
 
+    def test_simulated_may_stand_anywhere(self):
+        words = ["sum.cpp", "-O1", "-o", "sum"]
+        for place in range(len(words) + 1):
+            if place == 3:
+                continue  # between -o and its word
+            run(BIN / "braid-c++", *words[:place], "--simulated", *words[place:], folder=self.folder)
+            simulated = run(BIN / "braid", "sim", "--clusters", "2", "./sum", folder=self.folder)
+            self.assertIn("sum 549755289600, right\n", simulated.stdout)
+            (self.folder / "sum").unlink()
+
+    def test_a_program_of_c_and_cpp(self):
+        (self.folder / "twice.c").write_text("int twice(int n) { return 2 * n; }\n")
+        source = (self.folder / "sum.cpp").read_text().replace("int main() {", 'extern "C" int twice(int);\nint main() {')
+        (self.folder / "both.cpp").write_text(source.replace("right ? 0 : 1", "right ? twice(0) : 1"))
+        for flavour, command in (([], "run"), (["--simulated"], "sim")):
+            run(BIN / "braid-cc", *flavour, "-c", "twice.c", folder=self.folder)
+            run(BIN / "braid-c++", "both.cpp", "twice.o", "-o", "both", *flavour, folder=self.folder)
+            done = run(BIN / "braid", command, "--clusters", "2", "./both", folder=self.folder)
+            self.assertIn("sum 549755289600, right\n", done.stdout)
+
+    def test_static_programs_are_refused(self):
+        wrong = run(BIN / "braid-c++", "sum.cpp", "-static", folder=self.folder, expect=2)
+        self.assertIn("braid-c++: -static: a program of Braid links shared libraries; leave it out", wrong.stderr)
+
     def test_messages_of_the_compiler_are_printed(self):
         (self.folder / "wrong.cpp").write_text("int main() { return missing; }\n")
         wrong = run(BIN / "braid-c++", "wrong.cpp", folder=self.folder, expect=1)
