@@ -113,6 +113,59 @@ TEST_F(Run, StandardInputGoesToCluster0Only) {
   EXPECT_EQ(lines_of(run.out, "[c1] "), "[c1] end of input\n");
 }
 
+TEST_F(Run, EachClusterReadsAllOfStandardInputWhereAllAreToReadIt) {
+  // More than pipes hold, and one cluster reads when the other has read it all.
+  std::string text = "begin\n";
+  for (int i = 0; i < 20'000; ++i) text += "line " + std::to_string(i) + "\n";
+  const Finished run = run_app({"1:sleep=0.5", "echo"}, {"--stdin", "all"}, "", text);
+  EXPECT_EQ(run.status, 0) << run.err;
+  for (const std::string cluster : {"[c0] ", "[c1] "}) {
+    const std::string lines = lines_of(run.out, cluster);
+    EXPECT_THAT(lines, AllOf(HasSubstr(cluster + "read begin\n"), HasSubstr(cluster + "read line 0\n"),
+                             HasSubstr(cluster + "read line 19999\n" + cluster + "end of input\n")));
+    EXPECT_EQ(testing::count(lines, "\n"), 20'002u);
+  }
+}
+
+TEST_F(Run, EachClusterReadsAFileFromWhereItStands) {
+  const TemporaryFile file("read by the shell\na line\nanother\n");
+  const std::string shell =
+      "read first; exec " + std::string(BRAID_COMMAND) + " run --quiet --stdin all " + FAKE_APP + " echo";
+  const Finished run = testing::run({"/bin/bash", "-c", "{ " + shell + "; } < " + file.path()}, fakes());
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(lines_of(run.out, "[c0] "), "[c0] read a line\n[c0] read another\n[c0] end of input\n");
+  EXPECT_EQ(lines_of(run.out, "[c1] "), "[c1] read a line\n[c1] read another\n[c1] end of input\n");
+}
+
+TEST_F(Run, ClusterThatEndsKeepsNoOtherFromReading) {
+  std::string text(200'000, 'x');
+  text += "\nlast\n";
+  const Finished run = run_app({"1:exit=0", "echo"}, {"--stdin", "all"}, "", text);
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(lines_of(run.out, "[c0] "), HasSubstr("[c0] read last\n[c0] end of input\n"));
+}
+
+TEST_F(Run, ClusterThatReadsNothingOfALongInputIsNamed) {
+  const std::string shell = "yes " + std::string(1000, 'x') + " | head -c 80000000 | " + BRAID_COMMAND +
+                            " run --quiet --stdin all " + FAKE_APP + " 1:hold echo > /dev/null";
+  const Finished run = testing::run({"/bin/bash", "-c", shell}, fakes());
+  EXPECT_EQ(run.status, 70);
+  EXPECT_THAT(
+      run.err,
+      HasSubstr("braid: standard input: cluster 1 has left 64 MiB unread that another has read, and no "
+                "more is kept for --stdin all; give the input as a file (< FILE)"));
+}
+
+TEST_F(Run, StandardInputGoesToNobody) {
+  const Finished run = run_app({"echo"}, {"--stdin", "none"}, "", "a line\n");
+  EXPECT_EQ(run.status, 0);
+  EXPECT_EQ(lines_of(run.out, "[c0] "), "[c0] end of input\n");
+  EXPECT_EQ(lines_of(run.out, "[c1] "), "[c1] end of input\n");
+  const Finished wrong = run_app({"echo"}, {"--stdin", "some"});
+  EXPECT_EQ(wrong.status, 64);
+  EXPECT_THAT(wrong.err, HasSubstr("--stdin some: standard input is read by the first cluster, all or none"));
+}
+
 TEST_F(Run, EndsWhenNobodyReadsItsOutput) {
   const std::string shell =
       std::string(BRAID_COMMAND) + " run --quiet " + FAKE_APP + " say=x sleep=0.2 say=y hold | head -1";
@@ -505,6 +558,18 @@ TEST_F(Run, KeyboardGoesToCluster0) {
   ASSERT_TRUE(terminal.expect("[c0] read typed\n"));
   terminal.type("more\n");
   ASSERT_TRUE(terminal.expect("[c0] read more\n"));
+  terminal.type("\4");  // control-D
+  EXPECT_EQ(terminal.wait().status, 0) << terminal.so_far().out << terminal.so_far().err;
+  EXPECT_THAT(terminal.so_far().out,
+              AllOf(HasSubstr("[c0] end of input\n"), HasSubstr("[c1] end of input\n")));
+}
+
+TEST_F(Run, KeyboardGoesToAllClusters) {
+  std::vector<std::string> words = line({"--stdin", "all", FAKE_APP, "say=ready", "echo"});
+  Command terminal(words, fakes(), "", Command::Input::kTerminal);
+  ASSERT_TRUE(terminal.expect("ready", 2));
+  terminal.type("typed\n");
+  ASSERT_TRUE(terminal.expect("read typed\n", 2));
   terminal.type("\4");  // control-D
   EXPECT_EQ(terminal.wait().status, 0) << terminal.so_far().out << terminal.so_far().err;
   EXPECT_THAT(terminal.so_far().out,

@@ -23,7 +23,7 @@ namespace {
 constexpr const char* kFooter =
     "The application is a path, a program beside this command, or a program in PATH, in this order. All words after its name\n"
     "go to it unchanged. Its lines have a prefix, [c0] for cluster 0; those of the daemons have [braidd 0]. Standard input\n"
-    "goes to cluster 0. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are forwarded. At SIGQUIT every process prints\n"
+    "goes to cluster 0, or where --stdin says. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are forwarded. At SIGQUIT every process prints\n"
     "what its compute nodes wait for, and continues. 3 s after a signal that ends programs, or at a second one, everything is\n"
     "killed. No process of the application is left, however the run ends, where the system permits a namespace of process\n"
     "numbers (root, or unprivileged user namespaces); elsewhere one that left its process group (setsid) stays.\n"
@@ -45,6 +45,7 @@ struct Arguments {
   bool quiet = false;
   std::string debugger;
   std::string debugger_commands;
+  std::string input;
 };
 
 // Makes the folder for captures before the run, so that a wrong folder costs no time.
@@ -74,6 +75,14 @@ std::optional<DebuggerOptions> debugger_of(const Arguments& arguments, const Giv
   return *plan;
 }
 
+InputReaders readers_of(const Arguments& arguments, const Given& given) {
+  if (!given.has("--stdin") || arguments.input == "first") return InputReaders::kFirst;
+  if (arguments.input == "all") return InputReaders::kAll;
+  if (arguments.input == "none") return InputReaders::kNone;
+  refuse(kUsageStatus, fmt::format("--stdin {}: standard input is read by the first cluster, all or none",
+                                   arguments.input));
+}
+
 int run_application(const Arguments& arguments, const Given& given) {
   RunOptions options;
   options.command = given.application();
@@ -87,6 +96,7 @@ int run_application(const Arguments& arguments, const Given& given) {
   if (!daemon) refuse(kLostDaemonStatus, daemon.error().text);
   options.application = *application;
   options.daemon = *daemon;
+  options.input = readers_of(arguments, given);
   options.debugger = debugger_of(arguments, given, options.config, path == nullptr ? "" : path);
   OutputFileOption report_file("--report", arguments.settings.report_file());
   prepare_capture(options.config);
@@ -118,6 +128,10 @@ Subcommand run_command() {
        .help = "open gdb on the process of this cluster, before its main();\n'node' in gdb selects the "
                "compute node; no watchdog",
        .target = &arguments->debugger});
+  command.options.push_back({.names = "--stdin",
+                             .value_text = "first|all|none",
+                             .help = "which clusters read standard input; of 'all' each reads all of it",
+                             .target = &arguments->input});
   command.options.push_back({.names = "--gdb-command",
                              .value_text = "FILE",
                              .help = "for --gdb: gdb executes this file instead of reading commands",

@@ -12,7 +12,7 @@
 #include "base/process_end.h"
 #include "base/system_error.h"
 #include "tools/braid/process/child_processes.h"
-#include "tools/braid/run/keyboard.h"
+#include "tools/braid/run/input_relay.h"
 #include "tools/braid/run/launcher.h"
 #include "tools/braid/run/timeline.h"
 #include "tools/braid/run/verdict.h"
@@ -55,9 +55,12 @@ class Supervisor {
         config_(options.config),
         children_(std::move(children)),
         launcher_(options),
+        input_(options.input, config_.clusters),
         timeline_(monotonic_now(), Duration::ms(config_.start_timeout_ms)),
         watchdog_(watchdog_of(options)) {
     if (options.debugger) debugger_.emplace(*options.debugger);
+    if (debugger_ && debugger_->reads_standard_input())
+      input_ = InputRelay(InputReaders::kNone, config_.clusters);
   }
 
   RunReport run() {
@@ -94,12 +97,13 @@ class Supervisor {
         return fail(Cause::kRunCannotContinue, done.error().text);
     }
     for (unsigned k = 0; k < config_.clusters; ++k) {
-      const bool reads_input = k == 0 && !(debugger_ && debugger_->reads_standard_input());
       const bool is_debugged = debugger_ && debugger_->cluster() == k;
-      const Result<ChildId> child =
-          launcher_.start_application(children_, k, reads_input ? keyboard_.open() : -1,
-                                      is_debugged ? debugger_->address() : std::string());
-      if (reads_input) keyboard_.started();
+      const Result<int> input = input_.open(k);
+      if (!input)
+        return fail(Cause::kRunCannotContinue, fmt::format("cluster {}: {}", k, input.error().text));
+      const Result<ChildId> child = launcher_.start_application(
+          children_, k, *input, is_debugged ? debugger_->address() : std::string());
+      input_.started(k);
       if (!child)
         return fail(Cause::kRunCannotContinue, fmt::format("cluster {}: {}", k, child.error().text));
       adopt(Role::kApplication, k, *child);
@@ -139,12 +143,12 @@ class Supervisor {
   }
 
   void wait() {
-    std::vector<pollfd> fds = {keyboard_.to_read(), keyboard_.to_write()};
+    std::vector<pollfd> fds;
+    input_.watch(fds);
     if (debugger_) fds.push_back(debugger_->to_watch());
     if (phase() == Phase::kStarting) launcher_.watch_ready(fds);
     children_.wait(earlier(timeline_.next_deadline(), watchdog_.next_deadline()), fds);
-    if (fds[1].fd >= 0) keyboard_.write_some();
-    if (fds[0].revents != 0) keyboard_.read_some();
+    if (Result<void> done = input_.turn(); !done) fail(Cause::kRunCannotContinue, done.error().text);
   }
 
   void look_at_progress() {
@@ -252,7 +256,7 @@ class Supervisor {
                                    [&](const Member& m) { return m.child == ended.child; });
     member.alive = false;
     member.wait_status = ended.wait_status;
-    if (member.role == Role::kApplication && member.cluster == 0) keyboard_.close();
+    if (member.role == Role::kApplication) input_.close(member.cluster);
     const int status = ended.wait_status;
     const bool asked = member.asked_to_end;
     bool fails = false;
@@ -393,7 +397,7 @@ class Supervisor {
   const settings::RunConfig& config_;
   ChildProcesses children_;
   Launcher launcher_;
-  Keyboard keyboard_;
+  InputRelay input_;
   Timeline timeline_;
   Verdict verdict_;
   Watchdog watchdog_;

@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "settings/run.h"
 #include "tools/braid/run/debugger.h"
+#include "tools/braid/run/input_relay.h"
 #include "tools/braid/run/report.h"
 
 namespace braid::cli {
@@ -24,6 +25,8 @@ struct RunOptions {
   std::vector<std::string> command;  // its argv, the name as the user gave it first
   // With one, nothing ends because of time that passes without progress: the process may be stopped.
   std::optional<DebuggerOptions> debugger{};
+  // If the debugger reads standard input, none of them does.
+  InputReaders input = InputReaders::kFirst;
 };
 
 // Runs to the end. Blocks; takes over the signals of the process, whose only thread calls. The error is of
