@@ -6,8 +6,9 @@
 The last line of the output is the sum, alone on its line: "N passed, N failed", with ", N skipped" if some were
 skipped. Each test of ctest counts as one, each check and each build as one. Exit status 0: nothing failed.
 
-What runs in a sanitizer's build is chosen by labels (tests/CMakeLists.txt): all but `no-asan`, only `threads`. A test
-labelled `live` runs alone.
+While a preset is tested, the next is built with what the tests leave of the processors: most tests that start processes
+wait more than they compute. What runs in a sanitizer's build is chosen by labels (tests/CMakeLists.txt): all but
+`no-asan`, only `threads`. A test labelled `live` runs alone.
 """
 
 import argparse
@@ -17,8 +18,10 @@ import os
 import pathlib
 import platform
 import re
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 import xml.etree.ElementTree
 
@@ -120,6 +123,41 @@ class Tally:
         return f"{line}, {len(self.skipped)} skipped" if self.skipped else line
 
 
+class Build:
+    """A build that runs beside us, at the lowest priority until somebody waits for it."""
+
+    def __init__(self, what, words, root, environment):
+        self.what = what
+        self.words = words
+        self.seconds = 0
+        self._start = time.monotonic()
+        self._output = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(["nice", "-n", "19", *words], cwd=root, env=environment, stdin=subprocess.DEVNULL,
+                                         stdout=self._output, stderr=subprocess.STDOUT, start_new_session=True)
+
+    def wait(self):
+        """Returns its exit status."""
+        try:
+            os.setpriority(os.PRIO_PGRP, self._process.pid, 0)
+        except (PermissionError, ProcessLookupError):
+            pass  # not permitted, or ended: then it only takes longer where others compute, too
+        try:
+            status = self._process.wait()
+        finally:
+            self.kill()
+        self.seconds = time.monotonic() - self._start
+        return status
+
+    def output(self):
+        self._output.seek(0)
+        return self._output.read().decode(errors="replace")
+
+    def kill(self):
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+
 class Run:
     """One run of checks in one tree."""
 
@@ -127,6 +165,7 @@ class Run:
         self.root = root
         self.jobs = str(jobs)
         self.tally = Tally()
+        self.start = time.monotonic()
         self.times = []  # (what, seconds)
         self.environment = {**SANITIZER_OPTIONS, **os.environ}
 
@@ -155,11 +194,20 @@ class Run:
     def configure(self, preset):
         return self.check(f"configure {preset}", ["cmake", "--preset", preset, "-DBRAID_TESTS=ON"])
 
-    def build(self, preset):
+    def start_build(self, preset):
         # -k 0: one run shows all files that do not compile.
-        return self.check(
-            f"build {preset}", ["cmake", "--build", "--preset", preset, "--parallel", self.jobs, "--", "-k", "0"]
-        )
+        words = ["cmake", "--build", "--preset", preset, "--parallel", self.jobs, "--", "-k", "0"]
+        return Build(f"build {preset}", words, self.root, self.environment)
+
+    def finish_build(self, build):
+        """Waits for it; returns whether there is one that has succeeded."""
+        if build is None:
+            return False
+        ok = build.wait() == 0
+        print(f"\n=== {build.what}: {' '.join(build.words)}\n{build.output()}", flush=True)
+        self.times.append((build.what, build.seconds))
+        self.tally.add(build.what, ok)
+        return ok
 
     def test(self, preset, choice):
         results = self.root / "build" / preset / "ctest.xml"
@@ -175,17 +223,12 @@ class Run:
             # An error of ctest itself (no test, a program that cannot list its tests) must count, too.
             self.tally.add(f"ctest of {preset} ended with status {status} after {count} tests", False)
 
-    def preset(self, preset, choice, configured=False):
-        if (configured or self.configure(preset)) and self.build(preset):
-            self.test(preset, choice)
-            return True
-        return False
+    def fuzzers(self):
+        return sorted(file.name.removesuffix("_fuzz.cpp") for file in self.root.glob("tests/fuzz/*_fuzz.cpp"))
 
     def fuzz(self, seconds, seed):
         """Every fuzzer counts as one check. If one finds something, the command that repeats it is printed."""
-        names = sorted(file.name.removesuffix("_fuzz.cpp") for file in self.root.glob("tests/fuzz/*_fuzz.cpp"))
-        if not names or not (self.configure("fuzz") and self.build("fuzz")):
-            return
+        names = self.fuzzers()
         print(f"\n=== fuzz: {seconds} s each: {' '.join(names)}", flush=True)
         start = time.monotonic()
         with concurrent.futures.ThreadPoolExecutor(max_workers=min(2, int(self.jobs))) as pool:
@@ -230,21 +273,30 @@ class Run:
         configured = self.configure("release")
         for what, words in SOURCE_CHECKS:
             self.check(what, words)
-        for preset, choice in PRESETS + (FULL_PRESETS if full else []):
-            if preset != "release":
-                self.preset(preset, choice)
-            elif configured and self.preset(preset, choice, configured=True):
-                for what, words in RELEASE_CHECKS:
-                    self.check(what, words)
-        self.fuzz(*((FULL_FUZZ_SECONDS, FULL_FUZZ_SEED) if full else (FUZZ_SECONDS, FUZZ_SEED)))
+        chosen = dict(PRESETS + (FULL_PRESETS if full else []))
+        builds = [*chosen, *(["fuzz"] if self.fuzzers() else [])]
+        build = self.start_build("release") if configured else None
+        try:
+            for preset, following in zip(builds, [*builds[1:], None]):
+                built = self.finish_build(build)
+                build = self.start_build(following) if following and self.configure(following) else None
+                if built and preset == "fuzz":
+                    self.fuzz(*((FULL_FUZZ_SECONDS, FULL_FUZZ_SEED) if full else (FUZZ_SECONDS, FUZZ_SEED)))
+                elif built:
+                    self.test(preset, chosen[preset])
+                    for what, words in RELEASE_CHECKS if preset == "release" else []:
+                        self.check(what, words)
+        finally:
+            if build is not None:
+                build.kill()
         for what, words in FULL_CHECKS if full else []:
             self.check(what, words)
 
     def report(self):
-        print("\n=== time")
+        print("\n=== time (a build runs beside the tests before it)")
         for what, seconds in self.times:
             print(f"{seconds:8.1f} s  {what}")
-        print(f"{sum(seconds for _, seconds in self.times):8.1f} s  total")
+        print(f"{time.monotonic() - self.start:8.1f} s  total")
         for title, names in (("skipped", self.tally.skipped), ("failed", self.tally.failed)):
             if names:
                 print(f"\n=== {title}")
