@@ -132,15 +132,15 @@ class Build:
         self.seconds = 0
         self._start = time.monotonic()
         self._output = tempfile.TemporaryFile()
-        self._process = subprocess.Popen(["nice", "-n", "19", *words], cwd=root, env=environment, stdin=subprocess.DEVNULL,
-                                         stdout=self._output, stderr=subprocess.STDOUT, start_new_session=True)
+        self._process = subprocess.Popen(
+            words, cwd=root, env=environment, stdin=subprocess.DEVNULL, stdout=self._output, stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        self._renice(19)
 
     def wait(self):
         """Returns its exit status."""
-        try:
-            os.setpriority(os.PRIO_PGRP, self._process.pid, 0)
-        except (PermissionError, ProcessLookupError):
-            pass  # not permitted, or ended: then it only takes longer where others compute, too
+        self._renice(0)
         try:
             status = self._process.wait()
         finally:
@@ -154,8 +154,14 @@ class Build:
 
     def kill(self):
         if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
+            os.killpg(self._process.pid, signal.SIGTERM)  # not SIGKILL: ninja ends its compilers, which are other groups
             self._process.wait()
+
+    def _renice(self, priority):
+        try:
+            os.setpriority(os.PRIO_PGRP, self._process.pid, priority)
+        except (PermissionError, ProcessLookupError):
+            pass  # not permitted, or ended: then it only takes longer where others compute, too
 
 
 class Run:
