@@ -73,6 +73,15 @@ class WithM4(Parmacs):
                     done = live(clusters, compute, "./locks", processes, *late, folder=self.folder)
                     self.assertEqual(done.stdout, f"[c0] locks of {processes} processes: right\n", done.stderr)
 
+    def test_memory_is_given_back(self):
+        self.build("-O2", FOLDER / "memory.C.in", "-o", "memory")
+        for clusters, compute, seed in ((1, 3, 1), (2, 1, 2), (2, 2, 3)):
+            with self.subTest(clusters=clusters, compute=compute, seed=seed):
+                processes = clusters * compute
+                done = live(clusters, compute, "--heap-mib", 16, "./memory", processes, seed, folder=self.folder)
+                self.assertEqual(done.stdout, f"[c0] memory of {processes} processes, seed {seed}: 0 wrong\n",
+                                 done.stderr)
+
     def test_a_kernel_in_the_old_style_through_its_own_makefile(self):
         macros = self.build("--m4-file").stdout.strip()
         shutil.copy(FOLDER / "relax.C.in", self.folder / "relax.C")
@@ -118,6 +127,8 @@ class WithM4(Parmacs):
         self.assertIn("CREATE was called for more processes than there are", self.run_wrong("", processes=4))
         self.assertIn("BARRIER was called for 3 processes, and this machine has 2", self.run_wrong("BARRIER(s->b, 3)"))
         self.assertIn("WAITPAUSE waits for ever", self.run_wrong("", before="WAITPAUSE(s->p)"))
+        self.assertRegex(self.run_wrong("void* twice = G_MALLOC(20); G_FREE(twice) G_FREE(twice)"),
+                         r"G_FREE\(0x7e9[0-9a-f]{9}\): this block is free already; free it once only")
         self.assertRegex(self.run_wrong("if (braid_parmacs_self() == 1) exit(3);", expect=3),
                          r"application of cluster 1 \(pid \d+\) exited with status 3 before finish\(\) in compute node 1")
 
