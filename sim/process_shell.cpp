@@ -19,6 +19,7 @@
 #include "base/memory_file.h"
 #include "base/process_end.h"
 #include "base/system_error.h"
+#include "sim/shell/race_totals.h"
 
 namespace braid::sim {
 
@@ -78,6 +79,8 @@ Result<void> ProcessShell::start() {
   for (char** v = ::environ; *v != nullptr; ++v) environment.emplace_back(*v);
   environment.push_back(fmt::format("{}={}", variable::kControlFd, control_fd_));
   environment.push_back(fmt::format("{}={}", variable::kHeapFd, heap_fd_));
+  if (program_.races_fd >= 0)
+    environment.push_back(fmt::format("{}={}", variable::kRacesFd, program_.races_fd));
   std::vector<char*> environment_pointers, argument_pointers;
   for (std::string& v : environment) environment_pointers.push_back(v.data());
   environment_pointers.push_back(nullptr);
@@ -93,6 +96,7 @@ Result<void> ProcessShell::start() {
     if (::getppid() != engine) ::_exit(127);
     ::fcntl(control_fd_, F_SETFD, 0);
     ::fcntl(heap_fd_, F_SETFD, 0);
+    if (program_.races_fd >= 0) ::fcntl(program_.races_fd, F_SETFD, 0);
     const int null_device = ::open("/dev/null", O_RDWR | O_CLOEXEC);
     if (!program_.reads_input) ::dup2(null_device, STDIN_FILENO);
     if (program_.silent) ::dup2(null_device, STDOUT_FILENO);

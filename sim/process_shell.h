@@ -31,6 +31,7 @@ class ProcessShell final : public Shell {
     std::vector<std::string> arguments;  // the program's name first; it inherits the environment
     bool reads_input = false;            // false: its standard input is empty
     bool silent = false;                 // standard output is discarded
+    int races_fd = -1;                   // for its check for data races (sim/shell/race_totals.h); -1: none
   };
   // Starts the process; the program begins with its first turn. A turn ends with an error when the program
   // has waited for a lock of its own, or computed without charges, for `watchdog` (StuckTurn); zero: never.

@@ -63,6 +63,10 @@ MAY_INCLUDE = {
         ("base", "dsm/*", "dsm/engine/types.h", "dsm/program", "sim/charge", "sim/shell"),
         "a shell is part of a program: it knows what it shares with the engine, and no protocol",
     ),
+    "sim/races": (
+        ("base", "dsm/*", "dsm/engine/types.h", "dsm/program", "sim/shell", "sim/races"),
+        "the detector of data races is a layer between a program and its shell",
+    ),
     "sim/charge": (("base", "sim/charge"), "charges are counted inside programs, whatever host they have"),
     "apps": (("dsm", "apps"), "programs depend on nothing below dsm"),
     "examples": (

@@ -145,8 +145,8 @@ backtrace_state* debugging_information() {
 
 // Of the runtime and of its headers, whose templates are compiled into programs.
 bool is_of_runtime(std::string_view function, std::string_view file) {
-  return function.starts_with("_ZN5braid3dsm") || function.starts_with("braid_") ||
-         file.ends_with("/dsm/api.h") || file.ends_with("/dsm/threads.h");
+  return function.starts_with("_ZN5braid3dsm") || function.starts_with("_ZN5braid3sim") ||
+         function.starts_with("braid_") || file.ends_with("/dsm/api.h") || file.ends_with("/dsm/threads.h");
 }
 
 struct Place {

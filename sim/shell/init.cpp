@@ -12,7 +12,14 @@
 #include "dsm/program/faults.h"
 #include "dsm/program/host.h"
 #include "dsm/threads.h"
+#include "sim/shell/host_layer.h"
 #include "sim/shell/shell.h"
+
+namespace braid::sim {
+
+HostLayer host_layer = nullptr;
+
+}  // namespace braid::sim
 
 namespace braid::dsm {
 
@@ -23,7 +30,9 @@ void init() {
   Result<std::unique_ptr<sim::ShellHost>> started = sim::ShellHost::start(
       [](const char* name) -> const char* { return std::getenv(name); }, ::program_invocation_short_name);
   if (!started) fail_with_text(started.error());
-  join(std::move(started).value());
+  std::unique_ptr<Host> host = std::move(started).value();
+  if (sim::host_layer != nullptr) host = sim::host_layer(std::move(host));
+  join(std::move(host));
 }
 
 // Virtual time; constant before init() and after finish().

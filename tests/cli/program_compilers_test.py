@@ -77,7 +77,7 @@ class Programs(unittest.TestCase):
 
     def test_without_arguments_it_prints_its_purpose(self):
         wrong = run(BIN / "braid-cc", folder=self.folder, expect=2)
-        self.assertIn("usage: braid-cc [--simulated] ARGUMENT...", wrong.stderr)
+        self.assertIn("usage: braid-cc [--simulated | --check-races] ARGUMENT...", wrong.stderr)
         self.assertEqual(run(BIN / "braid-cc", "--simulated", folder=self.folder, expect=2).stdout, "")
 
     def test_simulated_may_stand_anywhere(self):

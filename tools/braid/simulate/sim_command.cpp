@@ -22,7 +22,7 @@ constexpr const char* kFooter =
     "determines their time. The same command gives the same trace, whatever else the machine does.\n"
     "\n"
     "Status: the largest of the application's processes' (128 + n if signal n killed it); 1: the run could not continue; 64:\n"
-    "wrong usage; 73: the report or the trace cannot be written, all of it; 78: wrong configuration or model.\n"
+    "wrong usage; 66: the program was built with --check-races and has data races; 73: the report or the trace cannot be written, all of it; 78: wrong configuration or model.\n"
     "\n"
     "Examples:\n"
     "  braid sim --clusters 4 --compute 4 --proxies 2 water\n"
@@ -85,6 +85,7 @@ int simulate_application(const Arguments& arguments, const Given& given) {
   const Result<SimulationReport> report = simulate(options);
   if (!report) refuse(kConfigStatus, report.error().text);
   if (!arguments.quiet || !report->failure.empty()) std::fputs(render_text(*report).c_str(), stderr);
+  std::fputs(render_races(report->races).c_str(), stderr);
   report_file.write(render_json(*report));
   report_file.close();
   trace.close();

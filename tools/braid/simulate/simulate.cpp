@@ -1,6 +1,8 @@
 #include "tools/braid/simulate/simulate.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -11,6 +13,7 @@
 #include <system_error>
 
 #include "base/clock.h"
+#include "base/memory_file.h"
 #include "proxy/daemon/node_config.h"
 #include "sim/idle_message.h"
 #include "sim/process_shell.h"
@@ -61,13 +64,47 @@ void append(OutputFile& trace, const std::string& line) {
     std::fprintf(stderr, "braid: --trace: %s; the simulation goes on\n", written.error().text.c_str());
 }
 
+// Of a run with data races: larger than a program's own 1.
+constexpr int kRacesStatus = 66;
+
 struct Outcome {
   Result<sim::MachineFigures> figures = sim::MachineFigures{};
   int status = 0;
+  sim::RaceTotals races;
+};
+
+// The file in which the programs look for data races; closed with this.
+class RaceFile {
+ public:
+  RaceFile() = default;
+  ~RaceFile() {
+    if (totals_ != nullptr) ::munmap(totals_, sim::kRaceTotalsBytes);
+    if (fd_ >= 0) ::close(fd_);
+  }
+  RaceFile(const RaceFile&) = delete;
+  RaceFile& operator=(const RaceFile&) = delete;
+
+  Result<void> make() {
+    const Result<int> made = make_memory_file("braid-sim-races", sim::kRaceTotalsBytes, MemoryFile::kSparse);
+    if (!made) return made.error();
+    fd_ = *made;
+    void* const memory = ::mmap(nullptr, sim::kRaceTotalsBytes, PROT_READ, MAP_SHARED, fd_, 0);
+    if (memory == MAP_FAILED) return error("cannot map shared memory: {}", std::strerror(errno));
+    totals_ = static_cast<sim::RaceTotals*>(memory);
+    return {};
+  }
+  int fd() const { return fd_; }
+  sim::RaceTotals totals() const { return totals_ == nullptr ? sim::RaceTotals() : *totals_; }
+
+ private:
+  int fd_ = -1;
+  sim::RaceTotals* totals_ = nullptr;
 };
 
 Result<Outcome> run_once(const SimulationOptions& options, const sim::MachineConfig& config,
                          const settings::CostModel& model, bool silent, OutputFile* trace) {
+  RaceFile races;  // a silent run is followed by one that tells
+  if (const Result<void> made = silent ? Result<void>() : races.make(); !made) return made.error();
   std::vector<std::unique_ptr<sim::ProcessShell>> processes;
   std::vector<sim::Shell*> shells;
   for (unsigned k = 0; k < config.iccs.clusters; ++k) {
@@ -75,7 +112,8 @@ Result<Outcome> run_once(const SimulationOptions& options, const sim::MachineCon
                                              .path = options.application,
                                              .arguments = options.command,
                                              .reads_input = k == 0 && !silent,
-                                             .silent = silent};
+                                             .silent = silent,
+                                             .races_fd = races.fd()};
     Result<std::unique_ptr<sim::ProcessShell>> started = sim::ProcessShell::make(
         program, config.heap_pages, Duration::s(options.config.simulation.watchdog_s));
     if (!started) return started.error();
@@ -93,6 +131,8 @@ Result<Outcome> run_once(const SimulationOptions& options, const sim::MachineCon
     }
     outcome.status = std::max(outcome.status, process->status());
   }
+  outcome.races = races.totals();
+  if (outcome.races.races > 0) outcome.status = std::max(outcome.status, kRacesStatus);
   if (!outcome.figures.ok() && outcome.status == 0) outcome.status = 1;
   return outcome;
 }
@@ -246,12 +286,23 @@ Result<SimulationReport> simulate(const SimulationOptions& options) {
   const Result<Outcome> outcome = run_once(options, config, *model, false, options.trace);
   if (!outcome) return outcome.error();
   report.status = outcome->status;
+  report.races = outcome->races;
   if (outcome->figures.ok())
     report.figures = *outcome->figures;
   else
     report.failure = outcome->figures.error().text;
   report.real_seconds = (monotonic_now() - began).s();
   return report;
+}
+
+std::string render_races(const sim::RaceTotals& races) {
+  if (races.checks == 0) return "";
+  std::string line = fmt::format("braid: --check-races: {} data race{} in {} accesses to shared memory",
+                                 races.races == 0 ? "no" : std::to_string(races.races),
+                                 races.races == 1 ? "" : "s", races.checks);
+  if (races.races > races.shown) line += fmt::format("; {} of them not shown", races.races - races.shown);
+  if (races.is_incomplete) line += "; some were not remembered, for there are too many";
+  return line + "\n";
 }
 
 Result<std::string> idle_messages(const SimulationOptions& options, const std::string& range) {

@@ -12,6 +12,7 @@
 #include "settings/cost_model.h"
 #include "settings/reader.h"
 #include "settings/run.h"
+#include "sim/shell/race_totals.h"
 #include "sim/simulated_machine.h"
 
 namespace braid::cli {
@@ -47,6 +48,7 @@ struct SimulationReport {
   std::vector<Incident> incidents;
   std::uint32_t message_bytes = 0;  // no-contention: the length of the message whose latency all had,
   Duration fixed_delay{};           // and that latency
+  sim::RaceTotals races;            // of a program that was built with --check-races
   double real_seconds = 0;          // duration of the simulation
 };
 
@@ -69,6 +71,8 @@ Result<std::string> idle_messages(const SimulationOptions& options, const std::s
 // The incident, and its time in cycles since the run began.
 nlohmann::ordered_json incident_json(const SimulationReport& report,
                                      const SimulationReport::Incident& incident);
+// One line with the number of data races; empty if they were not looked for.
+std::string render_races(const sim::RaceTotals& races);
 std::string render_text(const SimulationReport& report);
 nlohmann::ordered_json render_json(const SimulationReport& report);
 

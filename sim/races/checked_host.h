@@ -1,0 +1,55 @@
+// The host of a program that is checked for data races: it tells the detector of synchronisation, and the shell does
+// the work.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "dsm/program/host.h"
+#include "sim/races/detector.h"
+
+namespace braid::sim {
+
+class CheckedHost final : public dsm::Host {
+ public:
+  // Returns the shell itself where the simulator does not ask for the check (variable::kRacesFd).
+  static std::unique_ptr<dsm::Host> around(std::unique_ptr<dsm::Host> shell);
+  // Checks an access by the running compute node. Nothing happens outside of shared memory, or without a CheckedHost.
+  static void access(const volatile void* memory, std::size_t bytes, AccessKind kind,
+                     const void* return_address);
+
+  ~CheckedHost() override;
+  int current_node() const override { return shell_->current_node(); }
+  std::optional<PageId> allocate_together(const dsm::Allocation& allocation) override;
+  std::optional<PageId> allocate_alone(unsigned local, const dsm::Allocation& allocation) override;
+  std::uint32_t free_pages() override { return shell_->free_pages(); }
+  const char* cure_for_full_heap() const override { return shell_->cure_for_full_heap(); }
+  void parallel(const std::function<void(dsm::Node&)>& body) override;
+  void run_on_cluster(const std::function<void(unsigned)>& body) override;
+  void barrier_of_clusters() override;
+  void finish() override;
+  void lock(unsigned local, dsm::LockId lock) override;
+  void unlock(unsigned local, dsm::LockId lock) override;
+  dsm::Reduced barrier(unsigned local, dsm::BarrierId barrier, dsm::Reduction reduction,
+                       std::uint64_t value) override;
+  std::uint64_t sync(unsigned local, const dsm::SyncCall& call) override;
+  void abandon_in_child() override;
+
+ private:
+  using Object = RaceDetector::Object;
+
+  CheckedHost(std::unique_ptr<dsm::Host> shell, std::unique_ptr<RaceDetector> detector);
+  void note_allocation(std::optional<PageId> first, const dsm::Allocation& allocation);
+
+  const std::unique_ptr<dsm::Host> shell_;
+  const std::unique_ptr<RaceDetector> detector_;
+  // Uses of each barrier, by compute node; of collective calls.
+  std::vector<std::array<unsigned, dsm::kBarriers>> barriers_;
+  unsigned collective_calls_ = 0;
+};
+
+}  // namespace braid::sim

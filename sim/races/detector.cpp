@@ -1,0 +1,280 @@
+#include "sim/races/detector.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstdio>
+#include <functional>
+#include <iterator>
+
+#include "base/system_error.h"
+#include "dsm/program/heap.h"
+#include "dsm/program/stack_trace.h"
+
+// The first byte of the program in memory; the linker's.
+extern "C" const char __executable_start;  // NOLINT
+
+namespace braid::sim {
+
+namespace {
+
+constexpr std::size_t kGranule = 8;
+constexpr std::size_t kMaxSites = 4096;
+constexpr std::size_t kSiteCalls = 12;
+constexpr std::uint32_t kMaxPairs = 4096;
+// Further pairs are counted.
+constexpr std::uint32_t kMostShown = 20;
+// 4 GiB of accesses; memory is taken as they are made.
+constexpr std::uint32_t kMaxAccesses = 1u << 28;
+
+// The objects of each kind, in the order of RaceDetector::Object.
+constexpr unsigned kObjects[] = {
+    dsm::kLocks, dsm::kFlags, dsm::kSemaphores, dsm::kWords, dsm::kBarriers, dsm::kBarriers, 2, 2};
+
+unsigned objects(unsigned clusters) {
+  unsigned all = clusters;
+  for (const unsigned count : kObjects) all += count;
+  return all;
+}
+
+std::uintptr_t program() {
+  return reinterpret_cast<std::uintptr_t>(&__executable_start);
+}
+
+// 0: the code is not the program's own, but a shared library's.
+std::uint32_t relative(std::uintptr_t pc) {
+  const std::uintptr_t offset = pc - program();
+  return offset <= UINT32_MAX ? static_cast<std::uint32_t>(offset) : 0;
+}
+
+const char* name(AccessKind kind) {
+  switch (kind) {
+    case AccessKind::kRead:
+      return "read";
+    case AccessKind::kWrite:
+      return "write";
+    case AccessKind::kAtomic:
+      return "atomic access";
+  }
+  return "";
+}
+
+}  // namespace
+
+struct RaceDetector::Site {
+  std::size_t first = 0;  // offset in the heap
+  std::size_t bytes = 0;
+  std::uint32_t calls[kSiteCalls] = {};
+};
+
+struct RaceDetector::State {
+  RaceTotals totals;
+  std::uint32_t sites;
+  std::uint32_t used;  // accesses, from 1
+  std::uint32_t free;  // the first of the list
+  std::uint32_t pairs;
+  std::uint32_t texts;
+  std::uint64_t pair[kMaxPairs];  // of code addresses
+  std::uint64_t text[kMaxPairs];  // hashes of two places' texts
+};
+
+Result<std::unique_ptr<RaceDetector>> RaceDetector::map(int fd, const dsm::Shape& shape) {
+  const std::size_t nodes = std::size_t{shape.clusters} * shape.compute;
+  const std::size_t bytes =
+      kRaceTotalsBytes + sizeof(State) + (nodes + objects(shape.clusters)) * nodes * sizeof(std::uint32_t) +
+      64 + kMaxSites * sizeof(Site) +
+      std::size_t{shape.heap_pages} * dsm::kPageBytes / kGranule * sizeof(std::uint32_t) + 64 +
+      std::size_t{kMaxAccesses} * sizeof(Access);
+  if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0)
+    return error("--check-races: cannot have a table of {} MiB: {}", bytes >> 20, cause_and_cure(errno));
+  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (memory == MAP_FAILED)
+    return error("--check-races: cannot map a table of {} MiB: {}", bytes >> 20, cause_and_cure(errno));
+  return std::unique_ptr<RaceDetector>(new RaceDetector(shape, static_cast<std::byte*>(memory)));
+}
+
+RaceDetector::RaceDetector(const dsm::Shape& shape, std::byte* memory)
+    : shape_(shape), nodes_(unsigned{shape.clusters} * shape.compute) {
+  const auto part = [&](std::size_t bytes) {
+    std::byte* const at = memory;
+    memory += (bytes + 63) / 64 * 64;
+    return at;
+  };
+  state_ = reinterpret_cast<State*>(part(sizeof(State)));  // NOLINT
+  clocks_ = reinterpret_cast<std::uint32_t*>(              // NOLINT
+      part((std::size_t{nodes_} + objects(shape.clusters)) * nodes_ * sizeof(std::uint32_t)));
+  sites_ = reinterpret_cast<Site*>(part(kMaxSites * sizeof(Site)));  // NOLINT
+  index_ = reinterpret_cast<std::uint32_t*>(                         // NOLINT
+      part(std::size_t{shape.heap_pages} * dsm::kPageBytes / kGranule * sizeof(std::uint32_t)));
+  accesses_ = reinterpret_cast<Access*>(memory);  // NOLINT
+  // A node's own clock begins at 1, so that others have not seen its first accesses.
+  for (unsigned local = 0; local < shape.compute; ++local) {
+    const unsigned node = unsigned{shape.cluster} * shape.compute + local;
+    clocks_of(node)[node] = 1;
+  }
+}
+
+std::uint32_t* RaceDetector::clocks_of(Object object, unsigned id) const {
+  unsigned row = nodes_ + id;
+  for (unsigned kind = 0; kind < static_cast<unsigned>(object); ++kind) row += kObjects[kind];
+  return clocks_of(row);
+}
+
+void RaceDetector::release(unsigned node, Object object, unsigned id) {
+  std::uint32_t* const own = clocks_of(node);
+  std::uint32_t* const to = clocks_of(object, id);
+  for (unsigned n = 0; n < nodes_; ++n) to[n] = std::max(to[n], own[n]);
+  ++own[node];
+}
+
+void RaceDetector::acquire(unsigned node, Object object, unsigned id) {
+  std::uint32_t* const own = clocks_of(node);
+  const std::uint32_t* const from = clocks_of(object, id);
+  for (unsigned n = 0; n < nodes_; ++n) own[n] = std::max(own[n], from[n]);
+}
+
+void RaceDetector::allocated(PageId first, std::size_t bytes, std::span<const std::uintptr_t> calls) {
+  if (state_->sites == kMaxSites) return;
+  Site& site = sites_[state_->sites++];
+  site.first = std::size_t{first.value()} * dsm::kPageBytes;
+  site.bytes = bytes;
+  std::transform(calls.begin(), calls.begin() + static_cast<long>(std::min(calls.size(), kSiteCalls)),
+                 site.calls, relative);
+}
+
+void RaceDetector::access(unsigned node, std::uintptr_t address, std::size_t bytes, AccessKind kind,
+                          std::uintptr_t pc) {
+  ++state_->totals.checks;
+  Access access = {.clock = clocks_of(node)[node],
+                   .pc = relative(pc),
+                   .node = static_cast<std::uint16_t>(node),
+                   .kind = kind};
+  for (std::size_t at = address - dsm::kHeapAddress; bytes > 0;) {
+    const std::size_t first = at % kGranule;
+    const std::size_t count = std::min(bytes, kGranule - first);
+    access.bytes = static_cast<std::uint8_t>(((1u << count) - 1) << first);
+    access_granule(at / kGranule, access);
+    at += count;
+    bytes -= count;
+  }
+}
+
+// An earlier access is dropped where this one stands for it: any later access that races with it races with this one,
+// too.
+void RaceDetector::access_granule(std::size_t granule, const Access& access) {
+  std::uint32_t* link = &index_[granule];
+  while (*link != 0) {
+    Access& earlier = accesses_[*link];
+    const bool overlaps = (earlier.bytes & access.bytes) != 0;
+    if (!overlaps) {
+      link = &earlier.next;
+      continue;
+    }
+    const bool as_strong = earlier.kind == AccessKind::kWrite || earlier.kind == access.kind;
+    if (as_strong && earlier.node == access.node && earlier.clock == access.clock &&
+        (earlier.bytes & access.bytes) == access.bytes)
+      return;
+    if (happened_before(earlier, access.node)) {
+      if (access.kind == AccessKind::kWrite || access.kind == earlier.kind)
+        earlier.bytes = static_cast<std::uint8_t>(earlier.bytes & ~access.bytes);
+      if (earlier.bytes == 0) {
+        const std::uint32_t gone = *link;
+        *link = earlier.next;
+        earlier.next = state_->free;
+        state_->free = gone;
+        continue;
+      }
+    } else if (conflict(earlier, access)) {
+      found(earlier, access, granule);
+    }
+    link = &earlier.next;
+  }
+  const std::uint32_t slot = take();
+  if (slot == 0) return;
+  accesses_[slot] = access;
+  accesses_[slot].next = index_[granule];
+  index_[granule] = slot;
+}
+
+// Reads are none; atomic accesses are indivisible inside a cluster only.
+bool RaceDetector::conflict(const Access& a, const Access& b) const {
+  if (a.kind != b.kind) return true;
+  return a.kind == AccessKind::kWrite ||
+         (a.kind == AccessKind::kAtomic && a.node / shape_.compute != b.node / shape_.compute);
+}
+
+std::uint32_t RaceDetector::take() {
+  if (state_->free != 0) {
+    const std::uint32_t slot = state_->free;
+    state_->free = accesses_[slot].next;
+    return slot;
+  }
+  if (state_->used + 1 == kMaxAccesses) {
+    state_->totals.is_incomplete = true;
+    return 0;
+  }
+  return ++state_->used;
+}
+
+// ---------------------------------------------------------------- the report
+
+std::string RaceDetector::place(const Access& access) const {
+  const std::uintptr_t pc = program() + access.pc;
+  const std::string text = access.pc == 0 ? "" : dsm::place_in_program({&pc, 1});
+  return text.empty() ? "code without debugging information" : text;
+}
+
+std::string RaceDetector::describe(const Access& access) const {
+  return fmt::format("{} by compute node {}.{} in {}", name(access.kind), access.node / shape_.compute,
+                     access.node % shape_.compute, place(access));
+}
+
+std::string RaceDetector::describe_allocation(std::size_t offset) const {
+  for (const Site* site = sites_; site != sites_ + state_->sites; ++site) {
+    if (offset - site->first >= site->bytes) continue;
+    std::uintptr_t calls[kSiteCalls];
+    std::transform(site->calls, std::end(site->calls), calls,
+                   [](std::uint32_t pc) { return program() + pc; });
+    const std::string where = dsm::place_in_program(calls);
+    return fmt::format("at byte {} of the {} bytes that were allocated in {}", offset - site->first,
+                       site->bytes, where.empty() ? "code without debugging information" : where);
+  }
+  return fmt::format("at byte {} of the shared heap", offset);
+}
+
+void RaceDetector::found(const Access& earlier, const Access& later, std::size_t granule) {
+  // A pair of places is reported once: by code addresses, which is quick, then by text, because the compiler may have
+  // made several instructions of a line.
+  const std::uint64_t pair =
+      std::uint64_t{std::min(earlier.pc, later.pc)} << 32 | std::max(earlier.pc, later.pc);
+  const auto is_known = [](std::uint64_t* all, std::uint32_t& count, std::uint64_t one) {
+    if (std::find(all, all + count, one) != all + count) return true;
+    if (count == kMaxPairs) return true;
+    all[count++] = one;
+    return false;
+  };
+  if (is_known(state_->pair, state_->pairs, pair)) return;
+  const int error_number = errno;
+  const std::string first = fmt::format("{} {}", name(earlier.kind), place(earlier));
+  const std::string second = fmt::format("{} {}", name(later.kind), place(later));
+  const std::uint64_t text =
+      std::hash<std::string>()(std::min(first, second) + "\n" + std::max(first, second));
+  if (!is_known(state_->text, state_->texts, text)) {
+    ++state_->totals.races;
+    if (state_->totals.shown < kMostShown) {
+      ++state_->totals.shown;
+      const unsigned byte =
+          static_cast<unsigned>(std::countr_zero(static_cast<unsigned>(earlier.bytes & later.bytes)));
+      fmt::print(stderr,
+                 "braid: data race: {}\nbraid:   and, not ordered by any synchronisation, {}\nbraid:   {}\n",
+                 describe(later), describe(earlier), describe_allocation(granule * kGranule + byte));
+    }
+  }
+  errno = error_number;
+}
+
+}  // namespace braid::sim

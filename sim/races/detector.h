@@ -1,0 +1,90 @@
+// Finds data races: two accesses to a byte of shared memory, by different compute nodes, at least one of them a write,
+// that no synchronisation orders. Happens-before is exact for every byte: vector clocks, with epochs for single
+// accesses, as in FastTrack (Flanagan and Freund, PLDI 2009).
+//
+// The clusters' processes share one detector, in a file in memory. Only the process that has the baton runs, so it
+// needs no locks.
+//
+//   totals | clocks: a row per compute node, a row per synchronisation object | allocations | index | accesses
+//
+// Index: for every 8 bytes of the heap the first of a list of accesses. A list has no access that a later one replaces.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "dsm/program/host.h"
+#include "sim/shell/race_totals.h"
+
+namespace braid::sim {
+
+// How an access is made.
+enum class AccessKind : std::uint8_t { kRead, kWrite, kAtomic };
+
+class RaceDetector {
+ public:
+  // The objects that order accesses. Barriers have two: nodes may come to the next use before all have left the last.
+  enum class Object : std::uint8_t {
+    kLock,
+    kFlag,
+    kSemaphore,
+    kWord,
+    kEvenBarrier,
+    kOddBarrier,
+    kParallelBegin,
+    kParallelEnd,
+    kCluster,
+  };
+
+  // Maps the file of descriptor `fd`, which is the caller's, and gives it the size that it needs.
+  static Result<std::unique_ptr<RaceDetector>> map(int fd, const dsm::Shape& shape);
+
+  // What `node` did before is ordered before what follows acquire() of the object.
+  void release(unsigned node, Object object, unsigned id);
+  void acquire(unsigned node, Object object, unsigned id);
+
+  // `pc`: inside the instruction of the program.
+  void access(unsigned node, std::uintptr_t address, std::size_t bytes, AccessKind kind, std::uintptr_t pc);
+  // `calls`: that led to the allocation, the innermost first.
+  void allocated(PageId first, std::size_t bytes, std::span<const std::uintptr_t> calls);
+
+ private:
+  struct Access {
+    std::uint32_t next = 0;   // in the list, or among free ones; 0: none
+    std::uint32_t clock = 0;  // of its node
+    std::uint32_t pc = 0;     // from the program's beginning, which differs between processes
+    std::uint16_t node = 0;
+    std::uint8_t bytes = 0;  // of the 8
+    AccessKind kind = AccessKind::kRead;
+  };
+  struct Site;
+  struct State;
+
+  RaceDetector(const dsm::Shape& shape, std::byte* memory);
+  std::uint32_t* clocks_of(unsigned node) const { return clocks_ + std::size_t{node} * nodes_; }
+  std::uint32_t* clocks_of(Object object, unsigned id) const;
+  bool happened_before(const Access& access, unsigned node) const {
+    return access.node == node || access.clock <= clocks_of(node)[access.node];
+  }
+  void access_granule(std::size_t granule, const Access& access);
+  bool conflict(const Access& a, const Access& b) const;
+  std::uint32_t take();
+  void found(const Access& earlier, const Access& later, std::size_t granule);
+  std::string place(const Access& access) const;
+  std::string describe(const Access& access) const;
+  std::string describe_allocation(std::size_t offset) const;
+
+  const dsm::Shape shape_;
+  const unsigned nodes_;
+  State* state_;
+  std::uint32_t* clocks_;
+  Site* sites_;
+  std::uint32_t* index_;
+  Access* accesses_;
+};
+
+}  // namespace braid::sim
