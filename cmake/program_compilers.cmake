@@ -61,7 +61,7 @@ endif()
 # that move bytes are kept as calls, and redirected.
 set(race_libraries "")
 set(race_last "")
-if(simulated_libraries AND NOT BRAID_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+if(TARGET braid_races)
   braid_link_words(braid_races race_libraries)
   string(PREPEND race_libraries "-nodefaultlibs -Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset ")
   string(APPEND race_libraries " -lgcc_s -lc -lgcc_s -lgcc")
