@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """A user's own programs: what docs/PROGRAMS.md shows is compiled with bin/braid-cc and bin/braid-c++, and runs everywhere.
 
-    program_compilers_test.py BIN DOCS [unittest arguments]
+    program_compilers_test.py BIN DOCS BUILD [unittest arguments]
+
+BUILD, the folder of the build, is installed elsewhere for the tests of that.
 """
 
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -13,6 +16,7 @@ import unittest
 
 BIN = pathlib.Path(sys.argv[1]).resolve()
 DOCS = pathlib.Path(sys.argv[2])
+BUILD = pathlib.Path(sys.argv[3]).resolve()
 
 
 def run(*words, folder, expect=0):
@@ -23,6 +27,8 @@ def run(*words, folder, expect=0):
 
 
 class Programs(unittest.TestCase):
+    bin = BIN
+
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -33,12 +39,12 @@ class Programs(unittest.TestCase):
             (self.folder / name).write_text(text)
 
     def runs_everywhere(self, compiler, flags, source, expected):
-        run(BIN / compiler, *flags, source, "-o", "live", folder=self.folder)
+        run(self.bin / compiler, *flags, source, "-o", "live", folder=self.folder)
         self.assertEqual(run("./live", folder=self.folder).stdout, expected)
-        live = run(BIN / "braid", "run", "--quiet", "--clusters", "2", "--compute", "2", "./live", folder=self.folder)
+        live = run(self.bin / "braid", "run", "--quiet", "--clusters", "2", "--compute", "2", "./live", folder=self.folder)
         self.assertIn(expected, live.stdout)
-        run(BIN / compiler, "--simulated", *flags, source, "-o", "simulated", folder=self.folder)
-        simulated = run(BIN / "braid", "sim", "--clusters", "2", "--compute", "3", "./simulated", folder=self.folder)
+        run(self.bin / compiler, "--simulated", *flags, source, "-o", "simulated", folder=self.folder)
+        simulated = run(self.bin / "braid", "sim", "--clusters", "2", "--compute", "3", "./simulated", folder=self.folder)
         self.assertIn(expected, simulated.stdout)
         self.assertNotRegex(simulated.stderr, r": 0 cycles in parallel| 0\.0 % computing")
 
@@ -51,42 +57,42 @@ class Programs(unittest.TestCase):
 
     def test_a_makefile_that_compiles_and_links_separately(self):
         (self.folder / "Makefile").write_text("CXXFLAGS = -O1\nsum: sum.o\n\t$(CXX) $^ -o $@\n")
-        run("make", f"CXX={BIN / 'braid-c++'}", "sum", folder=self.folder)
+        run("make", f"CXX={self.bin / 'braid-c++'}", "sum", folder=self.folder)
         self.assertEqual(run("./sum", folder=self.folder).stdout, "sum 549755289600, right\n")
 
     def test_a_program_built_for_the_other_command_fails_with_a_hint(self):
-        run(BIN / "braid-c++", "sum.cpp", "-o", "live", folder=self.folder)
-        wrong = run(BIN / "braid", "sim", "./live", folder=self.folder, expect=1)
+        run(self.bin / "braid-c++", "sum.cpp", "-o", "live", folder=self.folder)
+        wrong = run(self.bin / "braid", "sim", "./live", folder=self.folder, expect=1)
         self.assertIn("before its init(), as one does that was not built for simulation", wrong.stderr)
-        run(BIN / "braid-c++", "--simulated", "sum.cpp", "-o", "simulated", folder=self.folder)
+        run(self.bin / "braid-c++", "--simulated", "sum.cpp", "-o", "simulated", folder=self.folder)
         wrong = run("./simulated", folder=self.folder, expect=70)
         self.assertIn("this program was built for simulation: run it with `braid sim`", wrong.stderr)
 
     def test_thread_local_variables_are_named_where_compute_nodes_share_them(self):
         source = (self.folder / "sum.cpp").read_text()
         (self.folder / "mine.cpp").write_text("thread_local int scratch = 1;\n" + source)
-        run(BIN / "braid-c++", "--simulated", "mine.cpp", "-o", "mine", folder=self.folder)
-        shared = run(BIN / "braid", "sim", "--clusters", "2", "--compute", "3", "./mine", folder=self.folder)
+        run(self.bin / "braid-c++", "--simulated", "mine.cpp", "-o", "mine", folder=self.folder)
+        shared = run(self.bin / "braid", "sim", "--clusters", "2", "--compute", "3", "./mine", folder=self.folder)
         self.assertIn("braid: ./mine has thread-local variables (scratch), which the 3 compute nodes of a cluster share",
                       shared.stderr)
-        alone = run(BIN / "braid", "sim", "--clusters", "2", "--compute", "1", "./mine", folder=self.folder)
+        alone = run(self.bin / "braid", "sim", "--clusters", "2", "--compute", "1", "./mine", folder=self.folder)
         self.assertNotIn("thread-local", alone.stderr)
-        run(BIN / "braid-c++", "--simulated", "sum.cpp", "-o", "sum", folder=self.folder)
-        without = run(BIN / "braid", "sim", "--clusters", "2", "--compute", "3", "./sum", folder=self.folder)
+        run(self.bin / "braid-c++", "--simulated", "sum.cpp", "-o", "sum", folder=self.folder)
+        without = run(self.bin / "braid", "sim", "--clusters", "2", "--compute", "3", "./sum", folder=self.folder)
         self.assertNotIn("thread-local", without.stderr)
 
     def test_without_arguments_it_prints_its_purpose(self):
-        wrong = run(BIN / "braid-cc", folder=self.folder, expect=2)
+        wrong = run(self.bin / "braid-cc", folder=self.folder, expect=2)
         self.assertIn("usage: braid-cc [--simulated | --check-races] ARGUMENT...", wrong.stderr)
-        self.assertEqual(run(BIN / "braid-cc", "--simulated", folder=self.folder, expect=2).stdout, "")
+        self.assertEqual(run(self.bin / "braid-cc", "--simulated", folder=self.folder, expect=2).stdout, "")
 
     def test_simulated_may_stand_anywhere(self):
         words = ["sum.cpp", "-O1", "-o", "sum"]
         for place in range(len(words) + 1):
             if place == 3:
                 continue  # between -o and its word
-            run(BIN / "braid-c++", *words[:place], "--simulated", *words[place:], folder=self.folder)
-            simulated = run(BIN / "braid", "sim", "--clusters", "2", "./sum", folder=self.folder)
+            run(self.bin / "braid-c++", *words[:place], "--simulated", *words[place:], folder=self.folder)
+            simulated = run(self.bin / "braid", "sim", "--clusters", "2", "./sum", folder=self.folder)
             self.assertIn("sum 549755289600, right\n", simulated.stdout)
             (self.folder / "sum").unlink()
 
@@ -95,20 +101,90 @@ class Programs(unittest.TestCase):
         source = (self.folder / "sum.cpp").read_text().replace("int main() {", 'extern "C" int twice(int);\nint main() {')
         (self.folder / "both.cpp").write_text(source.replace("right ? 0 : 1", "right ? twice(0) : 1"))
         for flavour, command in (([], "run"), (["--simulated"], "sim")):
-            run(BIN / "braid-cc", *flavour, "-c", "twice.c", folder=self.folder)
-            run(BIN / "braid-c++", "both.cpp", "twice.o", "-o", "both", *flavour, folder=self.folder)
-            done = run(BIN / "braid", command, "--clusters", "2", "./both", folder=self.folder)
+            run(self.bin / "braid-cc", *flavour, "-c", "twice.c", folder=self.folder)
+            run(self.bin / "braid-c++", "both.cpp", "twice.o", "-o", "both", *flavour, folder=self.folder)
+            done = run(self.bin / "braid", command, "--clusters", "2", "./both", folder=self.folder)
             self.assertIn("sum 549755289600, right\n", done.stdout)
 
     def test_static_programs_are_refused(self):
-        wrong = run(BIN / "braid-c++", "sum.cpp", "-static", folder=self.folder, expect=2)
+        wrong = run(self.bin / "braid-c++", "sum.cpp", "-static", folder=self.folder, expect=2)
         self.assertIn("braid-c++: -static: a program of Braid links shared libraries; leave it out", wrong.stderr)
 
     def test_messages_of_the_compiler_are_printed(self):
         (self.folder / "wrong.cpp").write_text("int main() { return missing; }\n")
-        wrong = run(BIN / "braid-c++", "wrong.cpp", folder=self.folder, expect=1)
+        wrong = run(self.bin / "braid-c++", "wrong.cpp", folder=self.folder, expect=1)
         self.assertIn("missing", wrong.stderr)
 
 
+class Installed(unittest.TestCase):
+    """The build is installed in one folder, which then moves; programs are built and run by the links in its bin/."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.top = pathlib.Path(tempfile.mkdtemp())
+        cls.addClassCleanup(shutil.rmtree, cls.top)
+        run("cmake", "--install", BUILD, "--prefix", cls.top / "first", folder=cls.top)
+        cls.prefix = cls.top / "second"
+        (cls.top / "first").rename(cls.prefix)
+        cls.bin = cls.prefix / "bin"
+
+    setUp = Programs.setUp
+    runs_everywhere = Programs.runs_everywhere
+    test_in_cpp = Programs.test_in_cpp
+    test_in_c = Programs.test_in_c
+    test_a_program_of_c_and_cpp = Programs.test_a_program_of_c_and_cpp
+
+    def test_nothing_of_the_source_or_the_build_is_used(self):
+        source = str(DOCS.resolve().parent)
+        commands = self.prefix / "lib/braid/bin"
+        scripts = [f for f in commands.iterdir() if f.is_file() and f.read_bytes().startswith(b"#!")]
+        self.assertEqual(sorted(f.name for f in scripts), ["braid-c++", "braid-cc", "braid-parmacs"])
+        for script in scripts:
+            self.assertNotIn(source, script.read_text(), script)
+        for flavour in ([], ["--simulated"], ["--check-races"]):
+            used = run(self.bin / "braid-c++", *flavour, "-M", "sum.cpp", folder=self.folder).stdout
+            self.assertIn("include/dsm/api.h", used)
+            self.assertNotIn(source, used)
+
+    def test_races_are_checked(self):
+        run(self.bin / "braid-c++", "--check-races", "sum.cpp", "-o", "checked", folder=self.folder)
+        checked = run(self.bin / "braid", "sim", "--clusters", "2", "./checked", folder=self.folder)
+        self.assertIn("sum 549755289600, right", checked.stdout)
+
+    def test_programs_with_macros(self):
+        (self.folder / "count.C.in").write_text("""#include <stdio.h>
+MAIN_ENV
+struct shared { LOCKDEC(lock) BARDEC(barrier) int sum; } *shared;
+void add(void) { LOCK(shared->lock) shared->sum += 1; UNLOCK(shared->lock) BARRIER(shared->barrier, 4) }
+int main(void) {
+  MAIN_INITENV
+  shared = G_MALLOC(sizeof *shared);
+  LOCKINIT(shared->lock) BARINIT(shared->barrier, 4)
+  CREATE(add, 4)
+  WAIT_FOR_END(3)
+  printf("sum %d\\n", shared->sum);
+  MAIN_END
+}
+""")
+        run(self.bin / "braid", "parmacs", "count.C.in", "-o", "count", folder=self.folder)
+        done = run(self.bin / "braid", "run", "--quiet", "--clusters", "2", "--compute", "2", "./count", folder=self.folder)
+        self.assertEqual(done.stdout, "[c0] sum 4\n")
+
+    def test_the_applications_and_the_configurations(self):
+        live = run(self.bin / "braid", "run", "--quiet", "--clusters", "2", "jacobi", "--size", "64",
+                   folder=self.folder)
+        self.assertIn("verified", live.stdout)
+        shared = self.prefix / "share/braid"
+        self.assertTrue(list((shared / "configs").glob("*.yaml")))
+        run(self.bin / "braid-c++", shared / "examples/primes.cpp", "-o", "primes", folder=self.folder)
+        run(self.bin / "braid", "run", "--clusters", "2", "./primes", folder=self.folder)
+
+    def test_a_folder_with_blanks_is_refused(self):
+        blanks = self.top / "a b"
+        shutil.copytree(self.prefix, blanks, symlinks=True)
+        wrong = run(blanks / "bin/braid-cc", "sum.cpp", folder=self.folder, expect=2)
+        self.assertIn(f"braid-cc: this command is in '{blanks}/lib/braid', whose name has blanks", wrong.stderr)
+
+
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])

@@ -1,0 +1,39 @@
+# `cmake --install`: the commands, the applications, and what programs from elsewhere need, in one folder that may be moved.
+#   PREFIX/lib/braid/bin       braid, braidd, the compilers, the applications (sim/: for simulation), models/
+#   PREFIX/lib/braid/include   headers for braid-cc and braid-c++, and the macros of `braid parmacs`
+#   PREFIX/lib/braid/lib       archives, and the compiler plug-in
+#   PREFIX/bin                 links to the commands
+#   PREFIX/share/braid         configs/, examples/
+
+set(place lib/braid)
+set(commands braid braidd)
+
+install(TARGETS braid braidd braid-times DESTINATION ${place}/bin)
+foreach(application ${applications})
+  if(application MATCHES "_sim$")
+    install(TARGETS ${application} DESTINATION ${place}/bin/sim)
+  else()
+    install(TARGETS ${application} DESTINATION ${place}/bin)
+  endif()
+endforeach()
+install(DIRECTORY configs/models DESTINATION ${place}/bin FILES_MATCHING PATTERN "*.yaml")
+install(DIRECTORY configs examples DESTINATION share/braid)
+
+if(DEFINED braid_installed_scripts)
+  list(APPEND commands braid-cc braid-c++)
+  install(PROGRAMS ${braid_installed_scripts}/braid-cc ${braid_installed_scripts}/braid-c++
+    ${braid_installed_scripts}/braid-parmacs DESTINATION ${place}/bin)
+  foreach(library ${braid_program_libraries})
+    install(FILES $<TARGET_FILE:${library}> DESTINATION ${place}/lib)
+  endforeach()
+  foreach(folder base convergence dsm proxy stack)
+    install(DIRECTORY ${folder} DESTINATION ${place}/include
+      FILES_MATCHING PATTERN "*.h" PATTERN "*.m4.braid")
+  endforeach()
+endif()
+
+foreach(command ${commands})
+  install(CODE "
+    file(MAKE_DIRECTORY \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/bin\")
+    file(CREATE_LINK ../${place}/bin/${command} \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/bin/${command}\" SYMBOLIC)")
+endforeach()
