@@ -239,6 +239,17 @@ T* allocate(std::size_t count, Placement placement = {}) {
   return static_cast<T*>(allocate_array(count, sizeof(T), placement));
 }
 
+// Blocks of shared memory of any size, as malloc(3) and so on. Inside parallel(), by any compute node alone, at any time; a
+// block may be freed, or reallocated, by another node, after those that have used it have synchronised with that one.
+// Aligned to 16 bytes, from 2 KiB on to 64, from 32 KiB on to pages; contents are arbitrary, but for shared_calloc(). Calls
+// send no messages, but for one in many that takes more of the heap or returns blocks to their cluster; pages belong to the
+// cluster that uses them first. End the program with a message when the heap is too small, when `memory` is no block of these,
+// and when a block is freed twice, as far as that can be seen.
+void* shared_malloc(std::size_t bytes);
+void* shared_calloc(std::size_t count, std::size_t element_bytes);
+void* shared_realloc(void* memory, std::size_t bytes);
+void shared_free(void* memory);
+
 // Runs `body` on every compute node of the machine, and returns when all calls have returned. A barrier before
 // and after it makes all writes visible everywhere. The initial threads of all clusters make the same calls.
 void parallel(const std::function<void(Node&)>& body);

@@ -65,6 +65,12 @@ void* braid_allocate(size_t bytes, braid_placement placement);
 /* `count` elements of `element_bytes` each; ends the program if the product exceeds size_t. */
 void* braid_allocate_array(size_t count, size_t element_bytes, braid_placement placement);
 
+/* Blocks of any size, as malloc(3) and so on, by any compute node alone inside braid_parallel(). */
+void* braid_malloc(size_t bytes);
+void* braid_calloc(size_t count, size_t element_bytes);
+void* braid_realloc(void* memory, size_t bytes);
+void braid_free(void* memory);
+
 /* The thread of that compute node. */
 unsigned braid_node_id(const braid_node* node);
 unsigned braid_node_count(const braid_node* node);

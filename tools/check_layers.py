@@ -54,6 +54,10 @@ MAY_INCLUDE = {
         ("base", "dsm/*", "dsm/engine/types.h", "dsm/program"),
         "programs' calls know nothing of the host that carries them out",
     ),
+    "dsm/blocks": (
+        ("base", "dsm/*", "dsm/engine/types.h", "dsm/program", "dsm/blocks"),
+        "blocks are divided on top of programs' calls, whatever host carries them out",
+    ),
     "sim": (
         ("base", "stack", "convergence", "settings", "proxy/client", "proxy/channel", "proxy/daemon",
          "proxy/nic/nic_queue.h", "dsm/engine", "dsm/program", "sim"),

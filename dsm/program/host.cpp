@@ -41,7 +41,7 @@ EngineConfig engine_config(const Shape& shape) {
   c.compute_nodes = shape.compute;
   c.protocol = shape.protocol;
   c.pages = shape.heap_pages;
-  c.locks = kLocks;
+  c.locks = kLocks + 1;
   c.barriers = kBarriers + 1;
   c.words = kWords;
   c.flags = kFlags;
@@ -64,6 +64,8 @@ void Host::begin_parallel(std::function<void(Node&)>) {
 void Host::end_parallel() {
   refuse_main_once();
 }
+void Host::begin_again(std::uintptr_t, std::size_t) {}
+
 void Host::fill(PageId, std::span<const std::byte>) {
   refuse_main_once();
 }

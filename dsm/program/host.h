@@ -19,6 +19,8 @@ namespace braid::dsm {
 
 // The runtime's own barrier, for parallel() and similar; its number follows those of programs.
 inline constexpr BarrierId kOwnBarrier{kBarriers};
+// The runtime's own lock, for the memory of shared_malloc(), likewise.
+inline constexpr LockId kOwnLock{kLocks};
 
 // A host puts this header before every message between engines; it has
 // the message's kind. Eight bytes keep the engine's message aligned.
@@ -101,6 +103,9 @@ class Host {
   virtual std::uint32_t free_pages() = 0;
   // The cure for a full heap, for a message: "raise BRAID_HEAP_MIB".
   virtual const char* cure_for_full_heap() const = 0;
+
+  // Allocated memory begins a second life: what was done with it before is no race with what follows. Any compute node.
+  virtual void begin_again(std::uintptr_t address, std::size_t bytes);
 
   // --- For a child of fork(), in which nothing else is called. Other threads may have held any lock.
 

@@ -74,6 +74,10 @@ std::optional<PageId> CheckedHost::allocate_alone(unsigned local, const dsm::All
   return first;
 }
 
+void CheckedHost::begin_again(std::uintptr_t address, std::size_t bytes) {
+  detector_->begin_again(address, bytes);
+}
+
 // ---------------------------------------------------------------- what orders accesses
 
 void CheckedHost::parallel(const std::function<void(dsm::Node&)>& body) {

@@ -33,7 +33,7 @@ constexpr std::uint32_t kMaxAccesses = 1u << 28;
 
 // The objects of each kind, in the order of RaceDetector::Object.
 constexpr unsigned kObjects[] = {
-    dsm::kLocks, dsm::kFlags, dsm::kSemaphores, dsm::kWords, dsm::kBarriers, dsm::kBarriers, 2, 2};
+    dsm::kLocks + 1, dsm::kFlags, dsm::kSemaphores, dsm::kWords, dsm::kBarriers, dsm::kBarriers, 2, 2};
 
 unsigned objects(unsigned clusters) {
   unsigned all = clusters;
@@ -144,6 +144,20 @@ void RaceDetector::allocated(PageId first, std::size_t bytes, std::span<const st
   site.bytes = bytes;
   std::transform(calls.begin(), calls.begin() + static_cast<long>(std::min(calls.size(), kSiteCalls)),
                  site.calls, relative);
+}
+
+void RaceDetector::begin_again(std::uintptr_t address, std::size_t bytes) {
+  const std::size_t first = (address - dsm::kHeapAddress) / kGranule;
+  for (std::size_t granule = first; granule < first + bytes / kGranule; ++granule) {
+    std::uint32_t& list = index_[granule];
+    while (list != 0) {
+      Access& access = accesses_[list];
+      const std::uint32_t next = access.next;
+      access.next = state_->free;
+      state_->free = list;
+      list = next;
+    }
+  }
 }
 
 void RaceDetector::access(unsigned node, std::uintptr_t address, std::size_t bytes, AccessKind kind,

@@ -51,6 +51,8 @@ class RaceDetector {
   void access(unsigned node, std::uintptr_t address, std::size_t bytes, AccessKind kind, std::uintptr_t pc);
   // `calls`: that led to the allocation, the innermost first.
   void allocated(PageId first, std::size_t bytes, std::span<const std::uintptr_t> calls);
+  // Forgets all accesses to these bytes, which are a multiple of 8 at a multiple of 8.
+  void begin_again(std::uintptr_t address, std::size_t bytes);
 
  private:
   struct Access {

@@ -91,7 +91,7 @@ class ShellHost final : public dsm::Host, private dsm::FaultSink {
   NodeFibres fibres_;
   bool in_shell_ = true;  // the shell's code runs, not the program's
   const std::function<void(unsigned)>* job_ = nullptr;
-  std::vector<std::bitset<dsm::kLocks>> locks_;  // by compute node: the locks that it holds
+  std::vector<std::bitset<dsm::kLocks + 1>> locks_;  // by compute node: the locks that it holds
 };
 
 }  // namespace braid::sim

@@ -106,6 +106,44 @@ class Programs(unittest.TestCase):
             done = run(self.bin / "braid", command, "--clusters", "2", "./both", folder=self.folder)
             self.assertIn("sum 549755289600, right\n", done.stdout)
 
+    def test_a_c_program_that_allocates_and_frees_on_any_node(self):
+        (self.folder / "list.c").write_text("""#include <stdio.h>
+#include "dsm/braid_dsm.h"
+struct item { struct item* next; unsigned value; };
+struct list { struct item* first; unsigned long sum, length; };
+static void work(braid_node* node, void* argument) {
+  struct list* const list = argument;
+  for (unsigned i = 0; i < 3000; ++i) {
+    struct item* mine = braid_malloc(sizeof *mine);
+    mine->value = i;
+    braid_lock(node, 0);
+    mine->next = list->first;
+    list->first = mine;
+    if (++list->length > 20) {
+      struct item* other = mine->next->next;
+      mine->next->next = other->next;
+      list->sum += other->value;
+      --list->length;
+      braid_free(other);
+    }
+    braid_unlock(node, 0);
+  }
+}
+int main(void) {
+  braid_init();
+  struct list* const list = braid_allocate(sizeof *list, braid_place_on(0));
+  braid_parallel(work, list);
+  unsigned long sum = list->sum;
+  for (struct item* item = list->first; item; item = item->next) sum += item->value;
+  if (braid_cluster() == 0) printf("sum %lu\\n", sum);
+  return braid_finish(0);
+}
+""")
+        for flavour, command in ([], "run"), (["--simulated"], "sim"), (["--check-races"], "sim"):
+            run(self.bin / "braid-cc", *flavour, "-O2", "list.c", "-o", "list", folder=self.folder)
+            done = run(self.bin / "braid", command, "--clusters", "2", "--compute", "2", "./list", folder=self.folder)
+            self.assertIn(f"sum {4 * 3000 * 2999 // 2}\n", done.stdout)
+
     def test_static_programs_are_refused(self):
         wrong = run(self.bin / "braid-c++", "sum.cpp", "-static", folder=self.folder, expect=2)
         self.assertIn("braid-c++: -static: a program of Braid links shared libraries; leave it out", wrong.stderr)

@@ -1,0 +1,155 @@
+#include "dsm/blocks/blocks.h"
+
+#include <algorithm>
+#include <bit>
+#include <iterator>
+
+#include "base/check.h"
+
+namespace braid::dsm {
+
+namespace {
+
+constexpr std::size_t round_up_to_pages(std::size_t bytes) {
+  return (bytes + Blocks::kPage - 1) / Blocks::kPage;
+}
+
+std::uintptr_t page_at(std::uintptr_t address) {
+  return address - address % Blocks::kPage;
+}
+
+}  // namespace
+
+std::size_t Blocks::pages_for(std::size_t bytes) {
+  if (bytes <= kLargestSmall) return 1;
+  if (bytes < kAlignedBytes) return round_up_to_pages(bytes + kHeaderBytes);
+  return 1 + round_up_to_pages(bytes);
+}
+
+unsigned Blocks::size_index(std::size_t bytes) {
+  return static_cast<unsigned>(std::lower_bound(kSizes.begin(), kSizes.end(), bytes) - kSizes.begin());
+}
+
+unsigned Blocks::SmallPage::take_first_free() {
+  for (std::size_t word = 0; word < in_use.size(); ++word) {
+    const auto bit = static_cast<unsigned>(std::countr_one(in_use[word]));
+    if (bit == 64) continue;
+    in_use[word] |= std::uint64_t{1} << bit;
+    ++used;
+    return static_cast<unsigned>(word * 64 + bit);
+  }
+  CHECK(false);
+}
+
+std::optional<Blocks::Taken> Blocks::take(std::size_t bytes) {
+  if (bytes > kLargestSmall) {
+    const std::size_t count = pages_for(bytes);
+    const std::uintptr_t page = take_pages(count);
+    if (page == 0) return std::nullopt;
+    const std::uintptr_t block = page + (bytes < kAlignedBytes ? kHeaderBytes : kPage);
+    large_.emplace(block, count);
+    return Taken{.block = block, .bytes = page + count * kPage - block, .fresh = true};
+  }
+  const unsigned size = size_index(bytes);
+  std::uintptr_t page = 0;
+  if (auto& pages = with_room_[size]; !pages.empty()) {
+    page = *pages.begin();
+  } else {
+    page = take_pages(1);
+    if (page == 0) return std::nullopt;
+    small_[page] = {.size = static_cast<std::uint8_t>(size)};
+  }
+  SmallPage& in = small_.at(page);
+  const std::uintptr_t block = page + kHeaderBytes + in.take_first_free() * in.bytes();
+  if (in.used == in.room()) with_room_[size].erase(page);
+  return Taken{.block = block, .bytes = in.bytes(), .fresh = !in.published};
+}
+
+void Blocks::publish(std::uintptr_t block) {
+  const auto found = small_.find(page_at(block));
+  if (found == small_.end()) return;  // a large one: nobody else takes blocks of its pages
+  SmallPage& page = found->second;
+  page.published = true;
+  if (page.used < page.room()) with_room_[page.size].insert(found->first);
+}
+
+Blocks::Given Blocks::give(std::uintptr_t block) {
+  if (const auto large = large_.find(block); large != large_.end()) {
+    const std::size_t count = large->second;
+    large_.erase(large);
+    add_pages(header_of(block), count);
+    return Given::kYes;
+  }
+  const auto found = small_.find(page_at(block));
+  if (found == small_.end()) return Given::kUnknown;
+  SmallPage& page = found->second;
+  const std::size_t offset = block - found->first;
+  if (offset < kHeaderBytes || (offset - kHeaderBytes) % page.bytes() != 0) return Given::kUnknown;
+  const std::size_t index = (offset - kHeaderBytes) / page.bytes();
+  if (index >= page.room()) return Given::kUnknown;
+  std::uint64_t& word = page.in_use[index / 64];
+  const std::uint64_t bit = std::uint64_t{1} << (index % 64);
+  if ((word & bit) == 0) return Given::kFreeAlready;
+  word &= ~bit;
+  --page.used;
+  auto& pages = with_room_[page.size];
+  pages.insert(found->first);
+  // The last empty page of a size stays, so that one block that comes and goes does not cost a page each time.
+  if (page.used == 0 && pages.size() > 1) {
+    const std::uintptr_t first = found->first;
+    pages.erase(first);
+    small_.erase(found);
+    add_pages(first, 1);
+  }
+  return Given::kYes;
+}
+
+std::optional<std::size_t> Blocks::bytes_of(std::uintptr_t block) const {
+  if (const auto large = large_.find(block); large != large_.end())
+    return header_of(block) + large->second * kPage - block;
+  const auto found = small_.find(page_at(block));
+  if (found == small_.end()) return std::nullopt;
+  const SmallPage& page = found->second;
+  const std::size_t offset = block - found->first;
+  if (offset < kHeaderBytes || (offset - kHeaderBytes) % page.bytes() != 0) return std::nullopt;
+  const std::size_t index = (offset - kHeaderBytes) / page.bytes();
+  if (index >= page.room() || (page.in_use[index / 64] >> (index % 64) & 1) == 0) return std::nullopt;
+  return page.bytes();
+}
+
+void Blocks::erase_run(std::map<std::uintptr_t, std::size_t>::iterator run) {
+  runs_by_length_.erase({run->second, run->first});
+  runs_.erase(run);
+}
+
+std::uintptr_t Blocks::take_pages(std::size_t count) {
+  const auto fit = runs_by_length_.lower_bound({count, 0});
+  if (fit == runs_by_length_.end()) return 0;
+  const auto [length, first] = *fit;
+  erase_run(runs_.find(first));
+  if (length > count) {
+    runs_.emplace(first + count * kPage, length - count);
+    runs_by_length_.emplace(length - count, first + count * kPage);
+  }
+  return first;
+}
+
+void Blocks::add_pages(std::uintptr_t first, std::size_t count) {
+  auto next = runs_.lower_bound(first);
+  if (next != runs_.end() && next->first == first + count * kPage) {
+    count += next->second;
+    erase_run(next++);
+  }
+  if (next != runs_.begin()) {
+    const auto before = std::prev(next);
+    if (before->first + before->second * kPage == first) {
+      first = before->first;
+      count += before->second;
+      erase_run(before);
+    }
+  }
+  runs_.emplace(first, count);
+  runs_by_length_.emplace(count, first);
+}
+
+}  // namespace braid::dsm

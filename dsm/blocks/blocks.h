@@ -1,0 +1,84 @@
+// The blocks of shared memory that one cluster has allocated, and the pages that it has for more: how shared_malloc()
+// (dsm/api.h) divides memory. The tables are private, and nothing here touches shared memory: addresses are numbers. A caller
+// with several threads calls it under a lock.
+//
+// Small blocks, of one of a few sizes, share a page with others of their size. A large one has whole pages. The first
+// bytes of each such run of pages are for the caller's header, from which another cluster learns whose block it is.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace braid::dsm {
+
+class Blocks {
+ public:
+  static constexpr std::size_t kPage = 4096;
+  static constexpr std::size_t kHeaderBytes = 64;
+  // Larger blocks have whole pages: they begin behind the header, and from kAlignedBytes on at the next page.
+  static constexpr std::size_t kLargestSmall = 2016;
+  static constexpr std::size_t kAlignedBytes = 32u << 10;
+
+  // The address of the header of a block at `block`.
+  static std::uintptr_t header_of(std::uintptr_t block) {
+    return block % kPage == 0 ? block - kPage : block - block % kPage;
+  }
+  // The pages that a block of so many bytes may need at most.
+  static std::size_t pages_for(std::size_t bytes);
+
+  struct Taken {
+    std::uintptr_t block = 0;
+    std::size_t bytes = 0;  // that it has room for
+    // Its header is still to be written. Others may take blocks of the same pages only after publish().
+    bool fresh = false;
+  };
+  // nullopt: there are not enough pages; add_pages().
+  std::optional<Taken> take(std::size_t bytes);
+  // The header of a fresh block is written.
+  void publish(std::uintptr_t block);
+  void add_pages(std::uintptr_t first, std::size_t count);
+
+  enum class Given : std::uint8_t { kYes, kFreeAlready, kUnknown };
+  Given give(std::uintptr_t block);
+  // The room of a block that is in use; nullopt: it is none of these.
+  std::optional<std::size_t> bytes_of(std::uintptr_t block) const;
+
+ private:
+  static constexpr std::array<std::uint16_t, 21> kSizes = {
+      16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 576, 672, 800, 1008, 1344, 2016};
+  static constexpr std::size_t kMostInPage = (kPage - kHeaderBytes) / 16;
+
+  // Blocks of one size.
+  struct SmallPage {
+    std::uint8_t size = 0;  // index in kSizes
+    bool published = false;
+    std::uint16_t used = 0;
+    std::array<std::uint64_t, (kMostInPage + 63) / 64> in_use{};  // a bit for each block
+
+    std::size_t bytes() const { return kSizes[size]; }
+    unsigned room() const { return static_cast<unsigned>((kPage - kHeaderBytes) / bytes()); }
+    unsigned take_first_free();
+  };
+
+  static unsigned size_index(std::size_t bytes);
+  // The pages' address; 0: there are not enough.
+  std::uintptr_t take_pages(std::size_t count);
+  void erase_run(std::map<std::uintptr_t, std::size_t>::iterator run);
+
+  std::unordered_map<std::uintptr_t, SmallPage> small_;  // by address of the page
+  // Published pages with room, by size; the one at the lowest address is used first, so that others become empty.
+  std::array<std::set<std::uintptr_t>, kSizes.size()> with_room_;
+  std::unordered_map<std::uintptr_t, std::size_t> large_;  // blocks in use, and the number of their pages
+  // Free pages: runs that do not touch each other, by address, and by length.
+  std::map<std::uintptr_t, std::size_t> runs_;
+  std::set<std::pair<std::size_t, std::uintptr_t>> runs_by_length_;
+};
+
+}  // namespace braid::dsm

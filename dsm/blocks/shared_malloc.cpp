@@ -1,0 +1,300 @@
+// shared_malloc(), shared_free() and so on (dsm/api.h). A cluster divides pieces of the shared heap by private tables, so a
+// call sends a message only when it takes a new piece. Blocks of another cluster are collected and handed over in batches,
+// through a mailbox in shared memory, under the runtime's own lock: so whatever was done with a block before it
+// was freed is visible where it is used again. In its own cluster the order of the program is enough: whoever frees a block
+// has synchronised with all who used it, copies of pages and the changes to them belong to clusters, and a later write of the
+// cluster follows all of theirs.
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "dsm/api.h"
+#include "dsm/blocks/blocks.h"
+#include "dsm/braid_dsm.h"
+#include "dsm/program/failure.h"
+#include "dsm/program/heap.h"
+#include "dsm/program/host.h"
+
+namespace braid::dsm {
+
+namespace {
+
+static_assert(Blocks::kPage == kPageBytes);
+
+// Freed blocks on the way to their cluster. Changed with the runtime's own lock only.
+struct Mailbox {
+  static constexpr std::size_t kPages = 16;
+  static constexpr std::size_t kRoom = kPages * kPageBytes / 8 - 1;
+  std::uint64_t count;
+  std::uintptr_t blocks[kRoom];
+};
+static_assert(sizeof(Mailbox) == Mailbox::kPages * kPageBytes);
+
+// At the beginning of pages with blocks.
+struct Header {
+  std::uint64_t mark;  // by which a page with blocks is known
+  std::uint64_t bytes;
+  std::uint64_t owner;
+  Mailbox* mailbox;  // the owner's
+};
+static_assert(sizeof(Header) <= Blocks::kHeaderBytes);
+
+std::uint64_t mark_at(std::uintptr_t header) {
+  return 0x6272'6169'645f'6d65 ^ (std::uint64_t{header} << 13);
+}
+
+// A new piece of the heap has so many pages, or as many as are free.
+constexpr std::size_t kPiecePages = 256;
+// A batch is handed over when it has so many blocks, or so many bytes.
+constexpr std::size_t kBatchBlocks = 64;
+constexpr std::size_t kBatchBytes = 256u << 10;
+
+struct Batch {
+  Mailbox* mailbox = nullptr;
+  std::vector<std::uintptr_t> blocks;
+  std::size_t bytes = 0;
+  std::size_t enough = kBatchBlocks;
+};
+
+// What a cluster knows. The lock is never held while shared memory is touched or the machine is called: another compute node of
+// the cluster could then wait for both, and in simulation they are one thread.
+struct State {
+  std::mutex mutex;
+  Blocks blocks;
+  Mailbox* mailbox = nullptr;                        // this cluster's
+  std::unordered_map<std::uint64_t, Batch> batches;  // by owner
+};
+
+// Never destroyed: compute nodes may run when main() has ended.
+State& state() {
+  static State& all = *new State;
+  return all;
+}
+
+// The compute node that calls.
+struct Caller {
+  Host& host;
+  unsigned local;
+};
+
+Caller caller_of(const char* call) {
+  Host& host = joined_host(call);
+  const int local = host.current_node();
+  if (!host.in_parallel() || local < 0) {
+    fail(
+        "{} was called outside parallel(), or by a thread that is not a compute node: there, memory is "
+        "allocated by allocate()",
+        call);
+  }
+  return {host, static_cast<unsigned>(local)};
+}
+
+// Has the runtime's own lock while it lives.
+class OwnLock {
+ public:
+  explicit OwnLock(const Caller& caller) : caller_(caller) { caller.host.lock(caller.local, kOwnLock); }
+  ~OwnLock() { caller_.host.unlock(caller_.local, kOwnLock); }
+  OwnLock(const OwnLock&) = delete;
+  OwnLock& operator=(const OwnLock&) = delete;
+
+ private:
+  const Caller& caller_;
+};
+
+[[noreturn]] void fail_for_second_free(const char* call, std::uintptr_t block) {
+  fail("{}: the block {:#x} is free already; free it once only", call, block);
+}
+
+// Takes back what other clusters have freed. False: nothing.
+bool collect(const Caller& caller, const char* call) {
+  State& all = state();
+  Mailbox* mailbox = nullptr;
+  {
+    const std::lock_guard guard(all.mutex);
+    mailbox = all.mailbox;
+  }
+  if (mailbox == nullptr) return false;
+  std::vector<std::uintptr_t> freed;
+  {
+    const OwnLock lock(caller);
+    freed.assign(mailbox->blocks, mailbox->blocks + std::min<std::uint64_t>(mailbox->count, Mailbox::kRoom));
+    if (!freed.empty()) mailbox->count = 0;
+  }
+  const std::lock_guard guard(all.mutex);
+  for (const std::uintptr_t block : freed)
+    if (all.blocks.give(block) != Blocks::Given::kYes) fail_for_second_free(call, block);
+  return !freed.empty();
+}
+
+// More pages of the shared heap; ends the program with a message if there are not enough.
+void take_piece(const Caller& caller, std::size_t bytes) {
+  State& all = state();
+  bool first = false;
+  {
+    const std::lock_guard guard(all.mutex);
+    first = all.mailbox == nullptr;
+  }
+  Node node(caller.local);
+  Mailbox* mailbox = nullptr;
+  if (first) mailbox = static_cast<Mailbox*>(node.allocate_bytes(sizeof *mailbox, Placement::first_touch()));
+  // Of a heap that is almost full other clusters need a part, too.
+  const std::size_t fair = caller.host.free_pages() / (2 * std::size_t{caller.host.shape().clusters});
+  const std::size_t pages = std::max(Blocks::pages_for(bytes), std::min(kPiecePages, fair));
+  const auto piece =
+      reinterpret_cast<std::uintptr_t>(node.allocate_bytes(pages * kPageBytes, Placement::first_touch()));
+  const std::lock_guard guard(all.mutex);
+  if (all.mailbox == nullptr) all.mailbox = mailbox;
+  all.blocks.add_pages(piece, pages);
+}
+
+void* allocate_block(const Caller& caller, std::size_t bytes, const char* call) {
+  State& all = state();
+  // A heap has less: allocate() says so, and how to raise it.
+  if (bytes > std::size_t{caller.host.shape().heap_pages} * kPageBytes)
+    return Node(caller.local).allocate_bytes(bytes);
+  for (bool collected = true;;) {
+    std::optional<Blocks::Taken> taken;
+    Mailbox* mailbox = nullptr;
+    {
+      const std::lock_guard guard(all.mutex);
+      taken = all.blocks.take(bytes);
+      mailbox = all.mailbox;
+    }
+    if (taken) {
+      if (taken->fresh) {
+        const std::uintptr_t at = Blocks::header_of(taken->block);
+        *reinterpret_cast<Header*>(at) = {// NOLINT
+                                          .mark = mark_at(at),
+                                          .bytes = taken->bytes,
+                                          .owner = caller.host.shape().cluster,
+                                          .mailbox = mailbox};
+        const std::lock_guard guard(all.mutex);
+        all.blocks.publish(taken->block);
+      }
+      caller.host.begin_again(taken->block, taken->bytes);
+      return reinterpret_cast<void*>(taken->block);  // NOLINT
+    }
+    collected = collected && collect(caller, call);
+    if (!collected) take_piece(caller, bytes);
+  }
+}
+
+// The header of another cluster's block. Ends the program with a message if there is none.
+const Header& header_of_foreign(const Caller& caller, std::uintptr_t block, const char* call) {
+  const std::uint32_t allocated = caller.host.shape().heap_pages - caller.host.free_pages();
+  const std::uintptr_t at = Blocks::header_of(block);
+  if (in_heap(block, allocated) && in_heap(at, allocated) && block % 16 == 0) {
+    const Header& header = *reinterpret_cast<const Header*>(at);  // NOLINT
+    if (header.mark == mark_at(at) && header.owner != caller.host.shape().cluster) return header;
+  }
+  fail("{}: {:#x} is no block that malloc() of shared memory has returned", call, block);
+}
+
+// Hands over as much of the batch as there is room for; the rest stays.
+void hand_over(const Caller& caller, Batch& batch) {
+  const OwnLock lock(caller);
+  Mailbox& mailbox = *batch.mailbox;
+  const std::uint64_t had = mailbox.count;
+  const std::size_t count = std::min<std::size_t>(batch.blocks.size(), Mailbox::kRoom - had);
+  std::copy_n(batch.blocks.end() - static_cast<std::ptrdiff_t>(count), count, mailbox.blocks + had);
+  if (count > 0) mailbox.count = had + count;
+  batch.blocks.resize(batch.blocks.size() - count);
+}
+
+void free_foreign(const Caller& caller, std::uintptr_t block, const char* call) {
+  State& all = state();
+  const Header header = header_of_foreign(caller, block, call);
+  Batch full;
+  {
+    const std::lock_guard guard(all.mutex);
+    Batch& batch = all.batches[header.owner];
+    batch.blocks.push_back(block);
+    batch.bytes += header.bytes;
+    if (batch.blocks.size() < batch.enough && batch.bytes < kBatchBytes) return;
+    std::swap(full, batch);
+  }
+  full.mailbox = header.mailbox;
+  hand_over(caller, full);
+  const std::lock_guard guard(all.mutex);
+  Batch& batch = all.batches[header.owner];
+  batch.blocks.insert(batch.blocks.end(), full.blocks.begin(), full.blocks.end());
+  // A mailbox that is full is not tried again with every block.
+  batch.enough = std::max(kBatchBlocks, 2 * batch.blocks.size());
+}
+
+void free_block(const Caller& caller, void* memory, const char* call) {
+  State& all = state();
+  const auto block = reinterpret_cast<std::uintptr_t>(memory);
+  Blocks::Given given;
+  {
+    const std::lock_guard guard(all.mutex);
+    given = all.blocks.give(block);
+  }
+  if (given == Blocks::Given::kFreeAlready) fail_for_second_free(call, block);
+  if (given == Blocks::Given::kUnknown) free_foreign(caller, block, call);
+}
+
+}  // namespace
+
+void* shared_malloc(std::size_t bytes) {
+  constexpr auto kCall = "malloc() of shared memory";
+  return allocate_block(caller_of(kCall), bytes, kCall);
+}
+
+void* shared_calloc(std::size_t count, std::size_t element_bytes) {
+  constexpr auto kCall = "calloc() of shared memory";
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(count, element_bytes, &bytes))
+    fail("{} was called for {} elements of {} bytes: that exceeds the address space", kCall, count,
+         element_bytes);
+  return std::memset(allocate_block(caller_of(kCall), bytes, kCall), 0, bytes);
+}
+
+void* shared_realloc(void* memory, std::size_t bytes) {
+  constexpr auto kCall = "realloc() of shared memory";
+  const Caller caller = caller_of(kCall);
+  if (memory == nullptr) return allocate_block(caller, bytes, kCall);
+  if (bytes == 0) {
+    free_block(caller, memory, kCall);
+    return nullptr;
+  }
+  const auto block = reinterpret_cast<std::uintptr_t>(memory);
+  std::optional<std::size_t> room;
+  {
+    const std::lock_guard guard(state().mutex);
+    room = state().blocks.bytes_of(block);
+  }
+  if (!room) room = header_of_foreign(caller, block, kCall).bytes;
+  if (bytes <= *room && bytes > *room / 2) return memory;
+  void* const moved = allocate_block(caller, bytes, kCall);
+  std::memcpy(moved, memory, std::min(bytes, *room));
+  free_block(caller, memory, kCall);
+  return moved;
+}
+
+void shared_free(void* memory) {
+  constexpr auto kCall = "free() of shared memory";
+  if (memory != nullptr) free_block(caller_of(kCall), memory, kCall);
+}
+
+}  // namespace braid::dsm
+
+extern "C" {
+
+void* braid_malloc(size_t bytes) {
+  return braid::dsm::shared_malloc(bytes);
+}
+void* braid_calloc(size_t count, size_t element_bytes) {
+  return braid::dsm::shared_calloc(count, element_bytes);
+}
+void* braid_realloc(void* memory, size_t bytes) {
+  return braid::dsm::shared_realloc(memory, bytes);
+}
+void braid_free(void* memory) {
+  braid::dsm::shared_free(memory);
+}
+
+}  // extern "C"
