@@ -108,6 +108,8 @@ FORBIDDEN_INCLUDES = [
     ("sim/shell/a.cpp", '"stack/stack.h"', "no protocol"),
     ("sim/shell/a.cpp", '"sim/event_queue.h"', "no protocol"),
     ("sim/shell/a.cpp", '"dsm/live/runtime.h"', "no protocol"),
+    ("sim/races/a.cpp", '"dsm/engine/engine.h"', "between a program and its shell"),
+    ("dsm/blocks/a.cpp", '"dsm/live/runtime.h"', "on top of programs' calls"),
     # apps
     ("apps/fft/fft.cpp", '"proxy/client/client.h"', "nothing below dsm"),
     ("examples/echo.cpp", '"proxy/daemon/node.h"', "what a user's program may include"),
