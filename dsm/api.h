@@ -202,6 +202,10 @@ class Node {
   unsigned local_;
 };
 
+// The compute node that calls, for functions that its Node is not passed to. Ends the program with a message outside
+// parallel(), and in a thread that is no compute node.
+Node self();
+
 // Has the lock while it lives.
 class LockGuard {
  public:

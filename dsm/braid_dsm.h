@@ -71,6 +71,8 @@ void* braid_calloc(size_t count, size_t element_bytes);
 void* braid_realloc(void* memory, size_t bytes);
 void braid_free(void* memory);
 
+/* The compute node that calls, for functions that its argument is not passed to; inside braid_parallel(). */
+braid_node* braid_self(void);
 /* The thread of that compute node. */
 unsigned braid_node_id(const braid_node* node);
 unsigned braid_node_count(const braid_node* node);

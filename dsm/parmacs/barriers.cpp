@@ -39,7 +39,7 @@ void check_processes(const char* name, long processes) {
   if (!started() && processes > 1)
     fail("{} waits for ever: it is for {} processes, and none was created yet", name, processes);
   if (!started()) return;
-  const Node node = self();
+  const Node node = calling_process();
   if (static_cast<unsigned long>(processes) > node.count())
     fail(
         "{} was called for {} processes, and this machine has {} compute nodes: start the program with as many processes "
@@ -72,7 +72,7 @@ void braid_parmacs_barrier_wait(const braid_parmacs_barrier* barrier, long proce
   const unsigned index = index_of(barrier->number, Object::kBarrier, "BARRIER");
   check_processes("BARRIER", processes);
   if (processes == 1) return;
-  Node node = self();
+  Node node = calling_process();
   if (static_cast<unsigned long>(processes) == node.count() && index < kOwn) return node.barrier(index);
   wait_for_some(node, index, processes, [] {});
 }
@@ -92,7 +92,7 @@ long braid_parmacs_next_subscript(const braid_parmacs_subscripts* subscripts, lo
     next = 0;
     return -1;
   }
-  Node node = self();
+  Node node = calling_process();
   const std::int64_t next = node.fetch_add(word, 1);
   if (next <= last) return static_cast<long>(next);
   wait_for_some(node, barrier, processes, [&] { node.store(word, 0); });

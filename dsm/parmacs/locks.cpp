@@ -34,7 +34,7 @@ void make_bytes() {
     if (the_bytes.load() == nullptr) the_bytes = static_cast<unsigned char*>(early_heap().allocate(kBytes));
     return;
   }
-  Node node = self();
+  Node node = calling_process();
   if (find_bytes(node) != nullptr) return;
   const LockGuard guard(node, kOwnLocks);
   if (find_bytes(node) == nullptr)
@@ -45,7 +45,7 @@ void make_bytes() {
 class SharedLock {
  public:
   explicit SharedLock(unsigned index)
-      : node_(self()), stripe_(index % kLockStripes), byte_(byte_of(node_, index)) {
+      : node_(calling_process()), stripe_(index % kLockStripes), byte_(byte_of(node_, index)) {
     node_.lock(guard());
   }
   ~SharedLock() { node_.unlock(guard()); }
@@ -119,13 +119,13 @@ void braid_parmacs_lock_inits(braid_parmacs_lock* locks, long count) {
 void braid_parmacs_lock_acquire(const braid_parmacs_lock* lock) {
   const unsigned index = index_of(lock, "LOCK");
   if (!started()) return;
-  if (index < kOwnLocks) return self().lock(index);
+  if (index < kOwnLocks) return calling_process().lock(index);
   SharedLock(index).acquire();
 }
 void braid_parmacs_lock_release(const braid_parmacs_lock* lock) {
   const unsigned index = index_of(lock, "UNLOCK");
   if (!started()) return;
-  if (index < kOwnLocks) return self().unlock(index);
+  if (index < kOwnLocks) return calling_process().unlock(index);
   SharedLock(index).release("UNLOCK");
 }
 
@@ -136,7 +136,7 @@ void braid_parmacs_condition_wait(const braid_parmacs_condition* condition, cons
   const unsigned awaited = parmacs::index_of(condition->number, Object::kCondition, "CONDVARWAIT");
   const unsigned index = index_of(lock, "CONDVARWAIT");
   if (!started()) fail("CONDVARWAIT waits for ever: no process was created yet that could end the wait");
-  if (index < kOwnLocks) return self().condition_wait(awaited, index);
+  if (index < kOwnLocks) return calling_process().condition_wait(awaited, index);
   SharedLock shared(index);
   shared.release("CONDVARWAIT");
   shared.wait(awaited);
@@ -144,11 +144,11 @@ void braid_parmacs_condition_wait(const braid_parmacs_condition* condition, cons
 }
 void braid_parmacs_condition_signal(const braid_parmacs_condition* condition) {
   const unsigned index = parmacs::index_of(condition->number, Object::kCondition, "CONDVARSIGNAL");
-  if (started()) self().condition_signal(index);
+  if (started()) calling_process().condition_signal(index);
 }
 void braid_parmacs_condition_broadcast(const braid_parmacs_condition* condition) {
   const unsigned index = parmacs::index_of(condition->number, Object::kCondition, "CONDVARBCAST");
-  if (started()) self().condition_broadcast(index);
+  if (started()) calling_process().condition_broadcast(index);
 }
 
 }  // extern "C"

@@ -17,7 +17,7 @@ namespace braid::dsm::parmacs {
 // Whether the machine was started, by the first CREATE. Until then main() is alone.
 bool started();
 // The calling process. Ends the program with a message if the thread is no compute node.
-Node self();
+Node calling_process();
 // main() would wait for a process that only WAIT_FOR_END lets run: ends the program with a message.
 void check_none_deferred();
 

@@ -32,7 +32,7 @@ struct Piece {
 thread_local Piece piece;
 
 std::byte* take(std::size_t bytes) {
-  return static_cast<std::byte*>(self().allocate_bytes(bytes, Placement::first_touch()));
+  return static_cast<std::byte*>(calling_process().allocate_bytes(bytes, Placement::first_touch()));
 }
 
 // Sizes of blocks: small ones are multiples of 16, large ones of a page.

@@ -40,7 +40,8 @@ const Kind& kind_of(Object object) {
 unsigned take_number(Object object, const char* name) {
   unsigned& early = taken_early[static_cast<unsigned>(object)];
   const unsigned before =
-      started() ? early + static_cast<unsigned>(self().fetch_add(number_word(object), 1)) : early++;
+      started() ? early + static_cast<unsigned>(calling_process().fetch_add(number_word(object), 1))
+                : early++;
   if (before >= kind_of(object).limit)
     fail("{}: the program uses more than {} objects of this kind ({}); initialising one again takes another",
          name, +kind_of(object).limit, kind_of(object).name);
@@ -54,7 +55,7 @@ unsigned index_of(unsigned number, Object object, const char* name) {
 }
 
 void begin_objects() {
-  Node main = self();
+  Node main = calling_process();
   for (unsigned i = 0; i < early_pauses.size(); ++i) {
     if (early_pauses[i]) main.flag_set(i);
   }
@@ -97,16 +98,16 @@ void braid_parmacs_pause_inits(braid_parmacs_pause* pauses, long count) {
 void braid_parmacs_pause_set(const braid_parmacs_pause* pause) {
   const unsigned index = index_of(pause->number, Object::kPause, "SETPAUSE");
   if (!started()) return set_early_pause(index, true);
-  self().flag_set(index);
+  calling_process().flag_set(index);
 }
 void braid_parmacs_pause_clear(const braid_parmacs_pause* pause) {
   const unsigned index = index_of(pause->number, Object::kPause, "CLEARPAUSE");
   if (!started()) return set_early_pause(index, false);
-  self().flag_clear(index);
+  calling_process().flag_clear(index);
 }
 void braid_parmacs_pause_wait(const braid_parmacs_pause* pause) {
   const unsigned index = index_of(pause->number, Object::kPause, "WAITPAUSE");
-  if (started()) return self().flag_wait(index);
+  if (started()) return calling_process().flag_wait(index);
   if (index >= early_pauses.size() || !early_pauses[index]) fail_alone("WAITPAUSE");
 }
 
@@ -117,18 +118,18 @@ void braid_parmacs_semaphore_init(braid_parmacs_semaphore* semaphore, long value
   if (!started())
     early_value(index) = static_cast<unsigned>(value);
   else if (value > 0)
-    self().semaphore_post(index, static_cast<std::uint32_t>(value));
+    calling_process().semaphore_post(index, static_cast<std::uint32_t>(value));
 }
 void braid_parmacs_semaphore_post(const braid_parmacs_semaphore* semaphore) {
   const unsigned index = index_of(semaphore->number, Object::kSemaphore, "SEMAPOST");
   if (started())
-    self().semaphore_post(index);
+    calling_process().semaphore_post(index);
   else
     ++early_value(index);
 }
 void braid_parmacs_semaphore_wait(const braid_parmacs_semaphore* semaphore) {
   const unsigned index = index_of(semaphore->number, Object::kSemaphore, "SEMAWAIT");
-  if (started()) return self().semaphore_wait(index);
+  if (started()) return calling_process().semaphore_wait(index);
   if (early_value(index) == 0) fail_alone("SEMAWAIT");
   --early_value(index);
 }

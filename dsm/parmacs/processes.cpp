@@ -57,7 +57,7 @@ void leave(int status, void*) {
   const Host* const host = current_host();
   if (host == nullptr || is_forked_child() || host->shape().cluster != 0 || host->current_node() != 0) return;
   if (created.running > 0) return;  // the runtime tells that the program has ended before finish()
-  Node main = self();
+  Node main = calling_process();
   for (unsigned node = 1; node < main.count(); ++node) post_job(main, node, {});
   joined_host("exit()").end_parallel();
   (void)finish(status);
@@ -89,7 +89,7 @@ void start() {
 
 void create(const Job& job) {
   start();
-  Node main = self();
+  Node main = calling_process();
   if (main.id() != 0) fail("CREATE was called by compute node {}: only main()'s process may", main.id());
   if (created.next < main.count()) {
     ++created.running;
@@ -122,7 +122,7 @@ bool started() {
   return is_started;
 }
 
-Node self() {
+Node calling_process() {
   const int local = joined_host("a PARMACS macro").current_node();
   if (local < 0) fail("a PARMACS macro was used by a thread that no CREATE has made");
   return Node(static_cast<unsigned>(local));
@@ -133,7 +133,7 @@ void check_none_deferred() {
     fail(
         "main()'s process waits for others, but one of them has no compute node: CREATE was called {} times, and "
         "{} are free; start the program with as many processes as --clusters times --compute",
-        self().count(), self().count() - 1);
+        calling_process().count(), calling_process().count() - 1);
 }
 
 EarlyHeap& early_heap() {
@@ -162,7 +162,7 @@ void braid_parmacs_create_all_with(void (*function)(void*), void* argument, long
 
 void braid_parmacs_wait_for_end(long processes) {
   if (!started()) return;
-  Node main = self();
+  Node main = calling_process();
   long left = processes;
   if (created.deferred && left > 0) {
     const Job job = *created.deferred;
@@ -175,7 +175,7 @@ void braid_parmacs_wait_for_end(long processes) {
 }
 
 int braid_parmacs_self(void) {
-  return started() ? static_cast<int>(self().id()) : 0;
+  return started() ? static_cast<int>(calling_process().id()) : 0;
 }
 
 unsigned long braid_parmacs_clock(void) {

@@ -169,6 +169,14 @@ int finish(int status) {
   return status;
 }
 
+Node self() {
+  Host& host = joined_host("self()");
+  const int local = host.current_node();
+  if (!host.in_parallel() || local < 0)
+    fail("self() was called outside parallel(), or by a thread that is not a compute node");
+  return Node(static_cast<unsigned>(local));
+}
+
 unsigned Node::id() const {
   return the_host->node_id(local_);
 }

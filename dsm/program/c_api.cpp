@@ -1,5 +1,7 @@
 // The calls of dsm/braid_dsm.h, implemented by those of dsm/api.h. braid_init() is defined
 // beside each host's init(), so that the linker takes the host that is linked first.
+#include <vector>
+
 #include "dsm/api.h"
 #include "dsm/braid_dsm.h"
 
@@ -57,6 +59,16 @@ void* braid_allocate(size_t bytes, braid_placement placement) {
 void* braid_allocate_array(size_t count, size_t element_bytes, braid_placement placement) {
   return braid::dsm::allocate_array(count, element_bytes,
                                     {static_cast<Placement::Kind>(placement.kind), placement.cluster});
+}
+
+braid_node* braid_self(void) {
+  // One for each compute node of this cluster: pointers to them stay valid.
+  static std::vector<Node> nodes = [] {
+    std::vector<Node> all;
+    for (unsigned local = 0; local < braid::dsm::nodes_per_cluster(); ++local) all.emplace_back(local);
+    return all;
+  }();
+  return reinterpret_cast<braid_node*>(&nodes[braid::dsm::self().local()]);
 }
 
 unsigned braid_node_id(const braid_node* node) {

@@ -116,7 +116,8 @@ static void work(braid_node* node, void* argument) {
   for (unsigned i = 0; i < 3000; ++i) {
     struct item* mine = braid_malloc(sizeof *mine);
     mine->value = i;
-    braid_lock(node, 0);
+    if (braid_node_id(braid_self()) != braid_node_id(node)) list->sum += 1;
+    braid_lock(braid_self(), 0);
     mine->next = list->first;
     list->first = mine;
     if (++list->length > 20) {

@@ -31,6 +31,27 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Api,
                                          LiveMachine{.clusters = 3, .compute = 2, .order = Order::kShuffled}),
                          [](const auto& shape) { return shape_of(shape.param); });
 
+TEST_P(Api, EveryNodeFindsItself) {
+  expect_runs(GetParam(), [] {
+    std::atomic<unsigned> wrong = 0;
+    parallel([&](Node& node) {
+      wrong += self().id() != node.id() || self().local() != node.local();
+      wrong += braid_node_id(braid_self()) != node.id() || braid_self() != braid_self();
+    });
+    return wrong == 0 ? 0 : 1;
+  });
+}
+
+TEST(ApiMisuse, SelfOutsideParallelIsNamed) {
+  for (const Ending& ending : run_machine({.clusters = 1}, [] {
+         (void)self();
+         return 0;
+       })) {
+    EXPECT_EQ(ending.exit_status, kFailureStatus);
+    EXPECT_THAT(ending.text, HasSubstr("self() was called outside parallel()"));
+  }
+}
+
 TEST_P(Api, BoundedBufferDeliversEachItemOnce) {
   expect_runs(GetParam(), [] {
     constexpr unsigned kRoom = 3, kEach = 40, kLock = 4, kNotEmpty = 20'001, kNotFull = 32'767;
