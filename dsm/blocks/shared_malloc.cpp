@@ -59,8 +59,8 @@ struct Batch {
   std::size_t enough = kBatchBlocks;
 };
 
-// What a cluster knows. The lock is never held while shared memory is touched or the machine is called: another compute node of
-// the cluster could then wait for both, and in simulation they are one thread.
+// This cluster's blocks, and those of others that it frees. The lock is never held while shared memory is touched or the
+// machine is called: another compute node of the cluster could then wait for both, and in simulation they are one thread.
 struct State {
   std::mutex mutex;
   Blocks blocks;
@@ -81,15 +81,8 @@ struct Caller {
 };
 
 Caller caller_of(const char* call) {
-  Host& host = joined_host(call);
-  const int local = host.current_node();
-  if (!host.in_parallel() || local < 0) {
-    fail(
-        "{} was called outside parallel(), or by a thread that is not a compute node: there, memory is "
-        "allocated by allocate()",
-        call);
-  }
-  return {host, static_cast<unsigned>(local)};
+  const unsigned local = calling_node(call, ": there, memory is allocated by allocate()");
+  return {joined_host(call), local};
 }
 
 // Has the runtime's own lock while it lives.
@@ -146,7 +139,10 @@ void take_piece(const Caller& caller, std::size_t bytes) {
   const auto piece =
       reinterpret_cast<std::uintptr_t>(node.allocate_bytes(pages * kPageBytes, Placement::first_touch()));
   const std::lock_guard guard(all.mutex);
-  if (all.mailbox == nullptr) all.mailbox = mailbox;
+  if (all.mailbox == nullptr)
+    all.mailbox = mailbox;
+  else if (first)  // another compute node was quicker
+    all.blocks.add_pages(reinterpret_cast<std::uintptr_t>(mailbox), Mailbox::kPages);
   all.blocks.add_pages(piece, pages);
 }
 

@@ -169,12 +169,16 @@ int finish(int status) {
   return status;
 }
 
-Node self() {
-  Host& host = joined_host("self()");
+unsigned calling_node(const char* call, const char* cure) {
+  const Host& host = joined_host(call);
   const int local = host.current_node();
   if (!host.in_parallel() || local < 0)
-    fail("self() was called outside parallel(), or by a thread that is not a compute node");
-  return Node(static_cast<unsigned>(local));
+    fail("{} was called outside parallel(), or by a thread that is not a compute node{}", call, cure);
+  return static_cast<unsigned>(local);
+}
+
+Node self() {
+  return Node(calling_node("self()"));
 }
 
 unsigned Node::id() const {

@@ -141,6 +141,9 @@ void join(std::unique_ptr<Host> host);
 void check_not_joined();
 // The host. Ends the process with a message that names the call if there is none, or in a child of fork().
 Host& joined_host(const char* call);
+// The compute node of this cluster that calls. Ends the process with a message that names the call, and ends with `cure`, if
+// the caller is none.
+unsigned calling_node(const char* call, const char* cure = "");
 // The host; nullptr before init() and after finish(). Any thread, also in a signal handler.
 const Host* current_host();
 // Whether this process was forked by a process that has a host.
