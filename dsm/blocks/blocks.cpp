@@ -4,14 +4,15 @@
 #include <bit>
 #include <iterator>
 
+#include "base/bytes.h"
 #include "base/check.h"
 
 namespace braid::dsm {
 
 namespace {
 
-constexpr std::size_t round_up_to_pages(std::size_t bytes) {
-  return (bytes + Blocks::kPage - 1) / Blocks::kPage;
+constexpr std::size_t pages_of(std::size_t bytes) {
+  return round_up(bytes, Blocks::kPage) / Blocks::kPage;
 }
 
 std::uintptr_t page_at(std::uintptr_t address) {
@@ -22,8 +23,8 @@ std::uintptr_t page_at(std::uintptr_t address) {
 
 std::size_t Blocks::pages_for(std::size_t bytes) {
   if (bytes <= kLargestSmall) return 1;
-  if (bytes < kAlignedBytes) return round_up_to_pages(bytes + kHeaderBytes);
-  return 1 + round_up_to_pages(bytes);
+  if (bytes < kAlignedBytes) return pages_of(bytes + kHeaderBytes);
+  return 1 + pages_of(bytes);
 }
 
 unsigned Blocks::size_index(std::size_t bytes) {
@@ -65,6 +66,13 @@ std::optional<Blocks::Taken> Blocks::take(std::size_t bytes) {
   return Taken{.block = block, .bytes = in.bytes(), .fresh = !in.published};
 }
 
+std::optional<unsigned> Blocks::index_of(std::uintptr_t block, const SmallPage& page) {
+  const std::size_t offset = block % kPage;
+  if (offset < kHeaderBytes || (offset - kHeaderBytes) % page.bytes() != 0) return std::nullopt;
+  const auto index = static_cast<unsigned>((offset - kHeaderBytes) / page.bytes());
+  return index < page.room() ? std::optional(index) : std::nullopt;
+}
+
 void Blocks::publish(std::uintptr_t block) {
   const auto found = small_.find(page_at(block));
   if (found == small_.end()) return;  // a large one: nobody else takes blocks of its pages
@@ -83,14 +91,10 @@ Blocks::Given Blocks::give(std::uintptr_t block) {
   const auto found = small_.find(page_at(block));
   if (found == small_.end()) return Given::kUnknown;
   SmallPage& page = found->second;
-  const std::size_t offset = block - found->first;
-  if (offset < kHeaderBytes || (offset - kHeaderBytes) % page.bytes() != 0) return Given::kUnknown;
-  const std::size_t index = (offset - kHeaderBytes) / page.bytes();
-  if (index >= page.room()) return Given::kUnknown;
-  std::uint64_t& word = page.in_use[index / 64];
-  const std::uint64_t bit = std::uint64_t{1} << (index % 64);
-  if ((word & bit) == 0) return Given::kFreeAlready;
-  word &= ~bit;
+  const std::optional<unsigned> index = index_of(block, page);
+  if (!index) return Given::kUnknown;
+  if (!page.is_in_use(*index)) return Given::kFreeAlready;
+  page.in_use[*index / 64] &= ~(std::uint64_t{1} << (*index % 64));
   --page.used;
   auto& pages = with_room_[page.size];
   pages.insert(found->first);
@@ -110,11 +114,8 @@ std::optional<std::size_t> Blocks::bytes_of(std::uintptr_t block) const {
   const auto found = small_.find(page_at(block));
   if (found == small_.end()) return std::nullopt;
   const SmallPage& page = found->second;
-  const std::size_t offset = block - found->first;
-  if (offset < kHeaderBytes || (offset - kHeaderBytes) % page.bytes() != 0) return std::nullopt;
-  const std::size_t index = (offset - kHeaderBytes) / page.bytes();
-  if (index >= page.room() || (page.in_use[index / 64] >> (index % 64) & 1) == 0) return std::nullopt;
-  return page.bytes();
+  const std::optional<unsigned> index = index_of(block, page);
+  return index && page.is_in_use(*index) ? std::optional(page.bytes()) : std::nullopt;
 }
 
 void Blocks::erase_run(std::map<std::uintptr_t, std::size_t>::iterator run) {

@@ -65,9 +65,12 @@ class Blocks {
     std::size_t bytes() const { return kSizes[size]; }
     unsigned room() const { return static_cast<unsigned>((kPage - kHeaderBytes) / bytes()); }
     unsigned take_first_free();
+    bool is_in_use(unsigned index) const { return in_use[index / 64] >> (index % 64) & 1; }
   };
 
   static unsigned size_index(std::size_t bytes);
+  // The number of the block in its page; nullopt: no block begins there.
+  static std::optional<unsigned> index_of(std::uintptr_t block, const SmallPage& page);
   // The pages' address; 0: there are not enough.
   std::uintptr_t take_pages(std::size_t count);
   void erase_run(std::map<std::uintptr_t, std::size_t>::iterator run);

@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/bytes.h"
 #include "dsm/parmacs/machine.h"
 #include "dsm/parmacs/parmacs.h"
 #include "dsm/program/failure.h"
@@ -38,7 +39,7 @@ std::byte* take(std::size_t bytes) {
 // Sizes of blocks: small ones are multiples of 16, large ones of a page.
 std::size_t rounded(std::size_t bytes) {
   const std::size_t unit = bytes < kLargeBytes ? 16 : kLargeBytes;
-  return bytes == 0 ? unit : (bytes + unit - 1) / unit * unit;
+  return bytes == 0 ? unit : round_up(bytes, unit);
 }
 
 // The blocks that this cluster has allocated. Touches private memory only, so that its lock is held for moments.
