@@ -11,6 +11,7 @@
 #include <functional>
 #include <iterator>
 
+#include "base/bytes.h"
 #include "base/system_error.h"
 #include "dsm/program/heap.h"
 #include "dsm/program/stack_trace.h"
@@ -83,39 +84,37 @@ struct RaceDetector::State {
 };
 
 Result<std::unique_ptr<RaceDetector>> RaceDetector::map(int fd, const dsm::Shape& shape) {
-  const std::size_t nodes = std::size_t{shape.clusters} * shape.compute;
-  const std::size_t bytes =
-      kRaceTotalsBytes + sizeof(State) + (nodes + objects(shape.clusters)) * nodes * sizeof(std::uint32_t) +
-      64 + kMaxSites * sizeof(Site) +
-      std::size_t{shape.heap_pages} * dsm::kPageBytes / kGranule * sizeof(std::uint32_t) + 64 +
-      std::size_t{kMaxAccesses} * sizeof(Access);
+  std::unique_ptr<RaceDetector> detector(new RaceDetector(shape));
+  const std::size_t bytes = detector->divide(nullptr);
   if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0)
     return error("--check-races: cannot have a table of {} MiB: {}", bytes >> 20, cause_and_cure(errno));
   void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (memory == MAP_FAILED)
     return error("--check-races: cannot map a table of {} MiB: {}", bytes >> 20, cause_and_cure(errno));
-  return std::unique_ptr<RaceDetector>(new RaceDetector(shape, static_cast<std::byte*>(memory)));
-}
-
-RaceDetector::RaceDetector(const dsm::Shape& shape, std::byte* memory)
-    : shape_(shape), nodes_(unsigned{shape.clusters} * shape.compute) {
-  const auto part = [&](std::size_t bytes) {
-    std::byte* const at = memory;
-    memory += (bytes + 63) / 64 * 64;
-    return at;
-  };
-  state_ = reinterpret_cast<State*>(part(sizeof(State)));  // NOLINT
-  clocks_ = reinterpret_cast<std::uint32_t*>(              // NOLINT
-      part((std::size_t{nodes_} + objects(shape.clusters)) * nodes_ * sizeof(std::uint32_t)));
-  sites_ = reinterpret_cast<Site*>(part(kMaxSites * sizeof(Site)));  // NOLINT
-  index_ = reinterpret_cast<std::uint32_t*>(                         // NOLINT
-      part(std::size_t{shape.heap_pages} * dsm::kPageBytes / kGranule * sizeof(std::uint32_t)));
-  accesses_ = reinterpret_cast<Access*>(memory);  // NOLINT
+  detector->divide(static_cast<std::byte*>(memory));
   // A node's own clock begins at 1, so that others have not seen its first accesses.
   for (unsigned local = 0; local < shape.compute; ++local) {
     const unsigned node = unsigned{shape.cluster} * shape.compute + local;
-    clocks_of(node)[node] = 1;
+    detector->clocks_of(node)[node] = 1;
   }
+  return detector;
+}
+
+RaceDetector::RaceDetector(const dsm::Shape& shape)
+    : shape_(shape), nodes_(unsigned{shape.clusters} * shape.compute) {}
+
+std::size_t RaceDetector::divide(std::byte* memory) {
+  std::size_t used = 0;
+  const auto part = [&]<class T>(T*& first, std::size_t count) {
+    if (memory != nullptr) first = reinterpret_cast<T*>(memory + used);  // NOLINT
+    used += round_up(count * sizeof(T), 64);
+  };
+  part(state_, 1);
+  part(clocks_, (std::size_t{nodes_} + objects(shape_.clusters)) * nodes_);
+  part(sites_, kMaxSites);
+  part(index_, std::size_t{shape_.heap_pages} * dsm::kPageBytes / kGranule);
+  part(accesses_, kMaxAccesses);
+  return used;
 }
 
 std::uint32_t* RaceDetector::clocks_of(Object object, unsigned id) const {
@@ -150,13 +149,7 @@ void RaceDetector::begin_again(std::uintptr_t address, std::size_t bytes) {
   const std::size_t first = (address - dsm::kHeapAddress) / kGranule;
   for (std::size_t granule = first; granule < first + bytes / kGranule; ++granule) {
     std::uint32_t& list = index_[granule];
-    while (list != 0) {
-      Access& access = accesses_[list];
-      const std::uint32_t next = access.next;
-      access.next = state_->free;
-      state_->free = list;
-      list = next;
-    }
+    while (list != 0) drop(list);
   }
 }
 
@@ -196,10 +189,7 @@ void RaceDetector::access_granule(std::size_t granule, const Access& access) {
       if (access.kind == AccessKind::kWrite || access.kind == earlier.kind)
         earlier.bytes = static_cast<std::uint8_t>(earlier.bytes & ~access.bytes);
       if (earlier.bytes == 0) {
-        const std::uint32_t gone = *link;
-        *link = earlier.next;
-        earlier.next = state_->free;
-        state_->free = gone;
+        drop(*link);
         continue;
       }
     } else if (conflict(earlier, access)) {
@@ -232,6 +222,13 @@ std::uint32_t RaceDetector::take() {
     return 0;
   }
   return ++state_->used;
+}
+
+void RaceDetector::drop(std::uint32_t& list) {
+  const std::uint32_t first = list;
+  list = accesses_[first].next;
+  accesses_[first].next = state_->free;
+  state_->free = first;
 }
 
 // ---------------------------------------------------------------- the report

@@ -43,7 +43,7 @@ class RaceDetector {
   // Maps the file of descriptor `fd`, which is the caller's, and gives it the size that it needs.
   static Result<std::unique_ptr<RaceDetector>> map(int fd, const dsm::Shape& shape);
 
-  // What `node` did before is ordered before what follows acquire() of the object.
+  // Accesses of `node` before release() happen before those that follow another node's acquire() of the object.
   void release(unsigned node, Object object, unsigned id);
   void acquire(unsigned node, Object object, unsigned id);
 
@@ -66,7 +66,9 @@ class RaceDetector {
   struct Site;
   struct State;
 
-  RaceDetector(const dsm::Shape& shape, std::byte* memory);
+  explicit RaceDetector(const dsm::Shape& shape);
+  // Divides `memory`; nullptr: only counts. Returns the number of bytes.
+  std::size_t divide(std::byte* memory);
   std::uint32_t* clocks_of(unsigned node) const { return clocks_ + std::size_t{node} * nodes_; }
   std::uint32_t* clocks_of(Object object, unsigned id) const;
   bool happened_before(const Access& access, unsigned node) const {
@@ -75,6 +77,8 @@ class RaceDetector {
   void access_granule(std::size_t granule, const Access& access);
   bool conflict(const Access& a, const Access& b) const;
   std::uint32_t take();
+  // Puts the first access of the list among the free ones.
+  void drop(std::uint32_t& list);
   void found(const Access& earlier, const Access& later, std::size_t granule);
   std::string place(const Access& access) const;
   std::string describe(const Access& access) const;
@@ -82,11 +86,11 @@ class RaceDetector {
 
   const dsm::Shape shape_;
   const unsigned nodes_;
-  State* state_;
-  std::uint32_t* clocks_;
-  Site* sites_;
-  std::uint32_t* index_;
-  Access* accesses_;
+  State* state_ = nullptr;
+  std::uint32_t* clocks_ = nullptr;
+  Site* sites_ = nullptr;
+  std::uint32_t* index_ = nullptr;
+  Access* accesses_ = nullptr;
 };
 
 }  // namespace braid::sim

@@ -20,25 +20,17 @@ void __tsan_init() {
 void __tsan_func_entry(void*) {}
 void __tsan_func_exit() {}
 
-#define BRAID_SIZE(bytes)                       \
-  void __tsan_read##bytes(void* p) {            \
+#define BRAID_READ_AND_WRITE(prefix, bytes)     \
+  void __tsan_##prefix##read##bytes(void* p) {  \
     BRAID_ACCESS(p, bytes, kRead);              \
   }                                             \
-  void __tsan_write##bytes(void* p) {           \
-    BRAID_ACCESS(p, bytes, kWrite);             \
-  }                                             \
-  void __tsan_unaligned_read##bytes(void* p) {  \
-    BRAID_ACCESS(p, bytes, kRead);              \
-  }                                             \
-  void __tsan_unaligned_write##bytes(void* p) { \
-    BRAID_ACCESS(p, bytes, kWrite);             \
-  }                                             \
-  void __tsan_volatile_read##bytes(void* p) {   \
-    BRAID_ACCESS(p, bytes, kRead);              \
-  }                                             \
-  void __tsan_volatile_write##bytes(void* p) {  \
+  void __tsan_##prefix##write##bytes(void* p) { \
     BRAID_ACCESS(p, bytes, kWrite);             \
   }
+#define BRAID_SIZE(bytes)                 \
+  BRAID_READ_AND_WRITE(, bytes)           \
+  BRAID_READ_AND_WRITE(unaligned_, bytes) \
+  BRAID_READ_AND_WRITE(volatile_, bytes)
 BRAID_SIZE(1)
 BRAID_SIZE(2)
 BRAID_SIZE(4)
