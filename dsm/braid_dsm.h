@@ -49,7 +49,7 @@ typedef enum braid_order { BRAID_ACQUIRE_RELEASE = 0, BRAID_RELAXED = 1 } braid_
 /* Initial thread. */
 /* For programs whose main() runs once (dsm/once/main_once.h): main() begins in cluster 0 alone. This call, before
    braid_init(), clones the process for every other cluster and returns the number of the cluster in each. Only a program
-   that calls it, and does so in a live run, has main() once. */
+   that calls it has main() once. */
 unsigned braid_start_clusters(void);
 void braid_init(void);
 int braid_finish(int status);

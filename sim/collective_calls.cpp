@@ -8,6 +8,7 @@ namespace braid::sim {
 
 Result<bool> CollectiveCalls::join(ClusterId cluster, const dsm::CollectiveCall& call) {
   CHECK(!has_joined_[cluster.value()]);
+  any_ = true;
   has_joined_[cluster.value()] = true;
   calls_[cluster.value()] = call;
   if (--missing_ > 0) return false;

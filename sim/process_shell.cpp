@@ -32,9 +32,20 @@ long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
   return ::syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
 }
 
-void* map(int fd, std::size_t bytes) {
-  void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+void* map(int fd, std::size_t offset, std::size_t bytes) {
+  void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
+                          static_cast<off_t>(offset));
   return at == MAP_FAILED ? nullptr : at;
+}
+
+std::size_t heap_bytes(std::uint32_t pages) {
+  return std::size_t{pages} * dsm::kPageBytes;
+}
+
+// Whether `process` is a child of this process.
+bool is_child(pid_t process) {
+  siginfo_t info;
+  return ::waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
 }  // namespace
@@ -48,26 +59,38 @@ int stay_on_one_processor() {
   return ::sched_setaffinity(0, sizeof one, &one) == 0 ? processor : -1;
 }
 
-ProcessShell::ProcessShell(Program program, std::uint32_t heap_pages, Duration watchdog)
-    : program_(std::move(program)), heap_pages_(heap_pages), watchdog_(watchdog) {}
+Result<std::unique_ptr<ShellFiles>> ShellFiles::make(unsigned clusters, std::uint32_t heap_pages) {
+  std::unique_ptr<ShellFiles> files(new ShellFiles(heap_pages));
+  // A child clears FD_CLOEXEC, so that its program inherits the files.
+  Result<int> file = make_memory_file("braid-sim-control", control_offset(clusters), MemoryFile::kSparse);
+  if (!file) return file.error();
+  files->controls_ = *file;
+  file = make_memory_file("braid-sim-heap", heap_offset(clusters, heap_pages), MemoryFile::kSparse);
+  if (!file) return error("{}; a smaller --heap-mib may fit", file.error().text);
+  files->heaps_ = *file;
+  return files;
+}
 
-Result<std::unique_ptr<ProcessShell>> ProcessShell::make(const Program& program, std::uint32_t heap_pages,
+ShellFiles::~ShellFiles() {
+  if (controls_ >= 0) ::close(controls_);
+  if (heaps_ >= 0) ::close(heaps_);
+}
+
+ProcessShell::ProcessShell(Program program, const ShellFiles& files, Duration watchdog)
+    : program_(std::move(program)), files_(files), watchdog_(watchdog) {}
+
+Result<std::unique_ptr<ProcessShell>> ProcessShell::make(const Program& program, const ShellFiles& files,
                                                          Duration watchdog) {
-  std::unique_ptr<ProcessShell> shell(new ProcessShell(program, heap_pages, watchdog));
-  const std::size_t heap_bytes = std::size_t{heap_pages} * dsm::kPageBytes;
-  // The child clears FD_CLOEXEC, so that the program inherits the files.
-  Result<int> file = make_memory_file("braid-sim-control", sizeof(Control), MemoryFile::kSparse);
-  if (!file) return error("cluster {}: {}", program.cluster, file.error().text);
-  shell->control_fd_ = *file;
-  file = make_memory_file("braid-sim-heap", heap_bytes, MemoryFile::kSparse);
-  if (!file) return error("cluster {}: {}; a smaller --heap-mib may fit", program.cluster, file.error().text);
-  shell->heap_fd_ = *file;
-  void* const control = shell->control_fd_ < 0 ? nullptr : map(shell->control_fd_, sizeof(Control));
+  std::unique_ptr<ProcessShell> shell(new ProcessShell(program, files, watchdog));
+  void* const control = map(files.controls(), control_offset(program.cluster), sizeof(Control));
   if (control != nullptr) shell->control_ = new (control) Control;
-  shell->heap_ = static_cast<std::byte*>(shell->heap_fd_ < 0 ? nullptr : map(shell->heap_fd_, heap_bytes));
+  shell->heap_ = static_cast<std::byte*>(
+      map(files.heaps(), heap_offset(program.cluster, files.heap_pages()), heap_bytes(files.heap_pages())));
   if (control == nullptr || shell->heap_ == nullptr)
-    return error("cluster {}: cannot map a shared heap of {} MiB: {}", program.cluster, heap_bytes >> 20,
-                 cause_and_cure(errno));
+    return error("cluster {}: cannot map a shared heap of {} MiB: {}", program.cluster,
+                 heap_bytes(files.heap_pages()) >> 20, cause_and_cure(errno));
+  // Clones of a program become children of this process.
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   if (const Result<void> started = shell->start(); !started) return started.error();
   return shell;
 }
@@ -77,8 +100,9 @@ Result<std::unique_ptr<ProcessShell>> ProcessShell::make(const Program& program,
 Result<void> ProcessShell::start() {
   std::vector<std::string> environment;
   for (char** v = ::environ; *v != nullptr; ++v) environment.emplace_back(*v);
-  environment.push_back(fmt::format("{}={}", variable::kControlFd, control_fd_));
-  environment.push_back(fmt::format("{}={}", variable::kHeapFd, heap_fd_));
+  environment.push_back(fmt::format("{}={}", variable::kControlFd, files_.controls()));
+  environment.push_back(fmt::format("{}={}", variable::kHeapFd, files_.heaps()));
+  environment.push_back(fmt::format("{}={}", variable::kCluster, program_.cluster));
   if (program_.races_fd >= 0)
     environment.push_back(fmt::format("{}={}", variable::kRacesFd, program_.races_fd));
   std::vector<char*> environment_pointers, argument_pointers;
@@ -94,8 +118,8 @@ Result<void> ProcessShell::start() {
     // The process must not outlive the engine.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != engine) ::_exit(127);
-    ::fcntl(control_fd_, F_SETFD, 0);
-    ::fcntl(heap_fd_, F_SETFD, 0);
+    ::fcntl(files_.controls(), F_SETFD, 0);
+    ::fcntl(files_.heaps(), F_SETFD, 0);
     if (program_.races_fd >= 0) ::fcntl(program_.races_fd, F_SETFD, 0);
     const int null_device = ::open("/dev/null", O_RDWR | O_CLOEXEC);
     if (!program_.reads_input) ::dup2(null_device, STDIN_FILENO);
@@ -114,14 +138,24 @@ Result<void> ProcessShell::start() {
 }
 
 ProcessShell::~ProcessShell() {
-  if (pid_ > 0 && !has_ended()) {
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-  }
-  if (heap_ != nullptr) ::munmap(heap_, std::size_t{heap_pages_} * dsm::kPageBytes);
+  if (control_ != nullptr) take_clone();
+  kill_process();
+  if (heap_ != nullptr) ::munmap(heap_, heap_bytes(files_.heap_pages()));
   if (control_ != nullptr) ::munmap(control_, sizeof(Control));
-  if (control_fd_ >= 0) ::close(control_fd_);
-  if (heap_fd_ >= 0) ::close(heap_fd_);
+}
+
+void ProcessShell::kill_process() {
+  if (pid_ < 0 || has_ended()) return;
+  ::kill(pid_, SIGKILL);
+  ::waitpid(pid_, nullptr, 0);
+  pid_ = -1;
+}
+
+void ProcessShell::take_clone() {
+  const pid_t clone = control_->clone.load(std::memory_order_acquire);
+  if (has_begun_ || clone <= 0 || clone == pid_ || !is_child(clone)) return;
+  kill_process();
+  pid_ = clone;
 }
 
 void ProcessShell::give_turn() {
@@ -139,17 +173,25 @@ bool ProcessShell::has_ended() {
   return true;
 }
 
+const char* ProcessShell::when_it_ended() const {
+  if (has_asked_) return "in the middle of the run";
+  if (control_->is_once && program_.cluster == 0)
+    return "before it had started the other clusters (start_clusters(), or CREATE): until then main() runs in cluster 0 "
+           "alone";
+  if (control_->clone > 0) return "before its init()";
+  return "before its init(), as one does that was not built for simulation: docs/PROGRAMS.md";
+}
+
 Result<void> ProcessShell::run() {
+  take_clone();
+  has_begun_ = true;
   give_turn();
   std::optional<StuckTurn> stuck;
   while (control_->turn.load(std::memory_order_acquire) != Control::kEngine) {
     if (futex(control_->turn, FUTEX_WAIT, Control::kShell, &kCheckPeriod) == 0 || errno != ETIMEDOUT)
       continue;
     if (has_ended() && control_->turn.load(std::memory_order_acquire) != Control::kEngine)
-      return error(
-          "the program of cluster {} {} {}", program_.cluster, end_,
-          has_asked_ ? "in the middle of the run"
-                     : "before its init(), as one does that was not built for simulation: docs/PROGRAMS.md");
+      return error("the program of cluster {} {} {}", program_.cluster, end_, when_it_ended());
     const StuckTurn::Cause cause = check_turn(stuck, control_->counted);
     if (cause != StuckTurn::Cause::kNone &&
         control_->turn.load(std::memory_order_acquire) != Control::kEngine)
@@ -188,6 +230,7 @@ std::string ProcessShell::describe_stuck(StuckTurn::Cause cause) const {
 }
 
 Result<int> ProcessShell::end() {
+  if (!has_begun_) return 0;
   give_turn();
   std::optional<StuckTurn> stuck;
   while (!has_ended()) {

@@ -23,6 +23,27 @@ namespace braid::sim {
 // the processor's number; -1: the system does not allow it, and the simulation is only slower.
 int stay_on_one_processor();
 
+// The memory that the engine shares with the programs: two files with a part for each cluster (sim/shell/control.h).
+// Cluster 0's program has them for the others, if it clones itself for them.
+class ShellFiles {
+ public:
+  static Result<std::unique_ptr<ShellFiles>> make(unsigned clusters, std::uint32_t heap_pages);
+  ~ShellFiles();
+  ShellFiles(const ShellFiles&) = delete;
+  ShellFiles& operator=(const ShellFiles&) = delete;
+
+  int controls() const { return controls_; }
+  int heaps() const { return heaps_; }
+  std::uint32_t heap_pages() const { return heap_pages_; }
+
+ private:
+  explicit ShellFiles(std::uint32_t heap_pages) : heap_pages_(heap_pages) {}
+
+  const std::uint32_t heap_pages_;
+  int controls_ = -1;
+  int heaps_ = -1;
+};
+
 class ProcessShell final : public Shell {
  public:
   struct Program {
@@ -33,9 +54,10 @@ class ProcessShell final : public Shell {
     bool silent = false;                 // standard output is discarded
     int races_fd = -1;                   // for its check for data races (sim/shell/race_totals.h); -1: none
   };
-  // Starts the process; the program begins with its first turn. A turn ends with an error when the program
-  // has waited for a lock of its own, or computed without charges, for `watchdog` (StuckTurn); zero: never.
-  static Result<std::unique_ptr<ProcessShell>> make(const Program& program, std::uint32_t heap_pages,
+  // Starts the process; the program begins with its first turn, unless cluster 0's program has cloned itself for this
+  // cluster until then: the clone takes the process's place. A turn ends with an error when the program has waited for
+  // a lock of its own, or computed without charges, for `watchdog` (StuckTurn); zero: never. `files` outlive this.
+  static Result<std::unique_ptr<ProcessShell>> make(const Program& program, const ShellFiles& files,
                                                     Duration watchdog);
   // Kills the process if it still runs.
   ~ProcessShell() override;
@@ -47,14 +69,19 @@ class ProcessShell final : public Shell {
   Result<void> run() override;
 
   // After the machine's run: gives the program its last turn and waits for its end. Returns the exit status,
-  // or 128 + n if signal n killed it; an error if the program waits for a lock of its own, as in run().
+  // or 128 + n if signal n killed it; an error if the program waits for a lock of its own, as in run(). A program that
+  // has had no turn has none now: 0.
   Result<int> end();
   // The exit status, as of end(), of a process that has ended.
   int status() const { return status_; }
 
  private:
-  ProcessShell(Program program, std::uint32_t heap_pages, Duration watchdog);
+  ProcessShell(Program program, const ShellFiles& files, Duration watchdog);
   Result<void> start();
+  // A clone is the cluster's process from now on.
+  void take_clone();
+  void kill_process();
+  const char* when_it_ended() const;
   void give_turn();
   bool has_ended();
   // Checks the current turn; `stuck` has its state, and is made by the first check.
@@ -62,15 +89,14 @@ class ProcessShell final : public Shell {
   std::string describe_stuck(StuckTurn::Cause cause) const;
 
   const Program program_;
-  const std::uint32_t heap_pages_;
+  const ShellFiles& files_;
   const Duration watchdog_;
-  int control_fd_ = -1;
-  int heap_fd_ = -1;
   Control* control_ = nullptr;
   std::byte* heap_ = nullptr;
   pid_t pid_ = -1;
   int status_ = 0;
   std::string end_;         // how it ended, as text
+  bool has_begun_ = false;  // it has had a turn
   bool has_asked_ = false;  // it has made a request; the first is init()'s
 };
 

@@ -374,7 +374,8 @@ void SimulatedCluster::add_to(MachineFigures& f) const {
   }
   f.cluster_counts.push_back(engine_.counts());
   f.hand_overs += turns_.hand_overs();
-  f.counted = f.counted && turns_.control().counted;
+  // A cluster without a turn has had no program.
+  if (turns_.hand_overs() > 0) f.counted = f.counted && turns_.control().counted;
   const IccsConfig& iccs = shared_.config.iccs;
   if (iccs.mode != Mode::kReal) return;
   for (unsigned n = 0; n < iccs.nis; ++n) f.links.push_back(shared_.iccs.link_figures(id_, n));

@@ -26,7 +26,7 @@ Result<MachineFigures> SimulatedMachine::run() {
     if (const Result<void> established = shared_.iccs.establish(); !established) return established.error();
   }
   began_ = shared_.events.now();
-  for (const auto& c : clusters_) c->resume_initial(began_);
+  begin_programs();
   while (shared_.failure.ok() && !finished_) {
     SimulatedCluster* const next = earliest();
     if (next != nullptr && next->clock() < shared_.rate.to_cycles(shared_.events.next_time()))
@@ -38,6 +38,16 @@ Result<MachineFigures> SimulatedMachine::run() {
   }
   if (!shared_.failure.ok()) return shared_.failure.error();
   return figures();
+}
+
+// Cluster 0's program begins alone. It may be one whose main() runs once, and end while it is alone; or clone itself for
+// the other clusters, which then have no other programs.
+void SimulatedMachine::begin_programs() {
+  SimulatedCluster& first = *clusters_[0];
+  first.resume_initial(began_);
+  first.run(window_of(first));
+  if (first.request(0).call.kind == dsm::CallKind::kLeave) return;
+  for (std::size_t k = 1; k < clusters_.size(); ++k) clusters_[k]->resume_initial(began_);
 }
 
 // ---------------------------------------------------------------- which cluster runs, and how far
@@ -113,7 +123,17 @@ void SimulatedMachine::parallel_ended() {
 
 // ---------------------------------------------------------------- collective calls
 
+void SimulatedMachine::end_run(Instant now) {
+  whole_ = now - began_;
+  finished_ = true;
+}
+
 void SimulatedMachine::on_collective_call(SimulatedCluster& by, const Request& request) {
+  // Cluster 0's program, before there were others.
+  if (request.call.kind == dsm::CallKind::kLeave && by.id() == ClusterId(0) && !calls_.any()) {
+    end_run(shared_.events.now());
+    return by.finish(shared_.events.now());
+  }
   if (request.call.kind == dsm::CallKind::kAllocate) by.allocate(request);
   const Result<bool> all = calls_.join(by.id(), request.call);
   if (!all) return shared_.fail(all.error());
@@ -139,8 +159,7 @@ void SimulatedMachine::make_call(dsm::CallKind kind) {
       for (const auto& c : clusters_) c->begin_barrier(now, 1);
       return;
     case dsm::CallKind::kFinish:
-      whole_ = now - began_;
-      finished_ = true;
+      end_run(now);
       for (const auto& c : clusters_) c->finish(now);
       return;
     case dsm::CallKind::kNone:

@@ -50,11 +50,13 @@ class SimulatedMachine final : private Iccs::Sink, private SimulatedCluster::Own
   void parallel_ended() override;
   void on_collective_call(SimulatedCluster& cluster, const Request& request) override;
 
+  void begin_programs();
   SimulatedCluster& cluster(ClusterId id) { return *clusters_[id.value()]; }
   SimulatedCluster* earliest();
   std::int64_t window_of(const SimulatedCluster& cluster) const;
   void on_event(const Event& event);
   void make_call(dsm::CallKind kind);
+  void end_run(Instant now);
   void hash(Instant at, std::uint64_t whose, std::uint64_t what);
   bool is_stuck() const;
   Error deadlock() const;

@@ -58,13 +58,33 @@ MAY_INCLUDE = {
         ("base", "dsm/*", "dsm/engine/types.h", "dsm/program", "dsm/blocks"),
         "blocks are divided on top of programs' calls, whatever host carries them out",
     ),
+    "dsm/once": (
+        ("base", "convergence", "settings/*", "proxy/client", "dsm"),
+        "main() once stands on the live runtime",
+    ),
+    "dsm/once/fork.h": (("base",), "any host's library includes it"),
+    "dsm/once/host.h": (("base",), "any host's library includes it"),
+    "dsm/once/main_once.h": (("base",), "any host's library includes it"),
+    "dsm/once/early_heap.cpp": (
+        ("base", "dsm/*", "dsm/engine/types.h", "dsm/program", "dsm/once"),
+        "what main() once needs of a host is in dsm/once/host.h",
+    ),
+    "dsm/once/fork.cpp": (
+        ("base", "dsm/*", "dsm/engine/types.h", "dsm/program", "dsm/once"),
+        "what main() once needs of a host is in dsm/once/host.h",
+    ),
+    "dsm/parmacs": (
+        ("base", "dsm/*", "dsm/engine/types.h", "dsm/program", "dsm/blocks", "dsm/once", "dsm/parmacs"),
+        "the macros' runtime stands on programs' calls and on main() once, whatever host carries them out",
+    ),
     "sim": (
         ("base", "stack", "convergence", "settings", "proxy/client", "proxy/channel", "proxy/daemon",
          "proxy/nic/nic_queue.h", "dsm/engine", "dsm/program", "sim"),
         "the simulator drives the nodes that braidd runs, and knows none of its wires",
     ),
     "sim/shell": (
-        ("base", "dsm/*", "dsm/engine/types.h", "dsm/program", "sim/charge", "sim/shell"),
+        ("base", "dsm/*", "dsm/engine/types.h", "dsm/program", "dsm/once/fork.h", "dsm/once/host.h",
+         "dsm/once/main_once.h", "sim/charge", "sim/shell"),
         "a shell is part of a program: it knows what it shares with the engine, and no protocol",
     ),
     "sim/races": (

@@ -82,28 +82,6 @@ const char* to_string(Protection protection) {
   return "?";
 }
 
-namespace {
-
-Error heap_mapping_failed(std::size_t bytes, int error_number) {
-  return error("cannot map the shared heap of {} MiB: {}; a smaller {} may fit", bytes >> 20,
-               cause_and_cure(error_number), variable::kHeapMib);
-}
-
-}  // namespace
-
-Result<std::byte*> map_heap_addresses(std::size_t bytes, int protection, int flags, int file) {
-  void* const wanted = application_address(PageId(0));
-  void* const view = ::mmap(wanted, bytes, protection, flags | MAP_FIXED_NOREPLACE, file, 0);
-  if (view == wanted) return static_cast<std::byte*>(view);
-  if (view == MAP_FAILED && errno != EEXIST) return heap_mapping_failed(bytes, errno);
-  // A kernel before 4.17 treats the address as a hint.
-  if (view != MAP_FAILED) ::munmap(view, bytes);
-  return error(
-      "the shared heap's address {:#x} is taken in this process: braid::dsm::init() may have been "
-      "called twice, or a library maps memory there (see /proc/self/maps)",
-      kHeapAddress);
-}
-
 Result<Memory> Memory::make(std::uint32_t pages, Protection protection) {
   CHECK_GT(pages, 0u);
   const std::size_t bytes = std::size_t{pages} * kPageBytes;
@@ -116,10 +94,14 @@ Result<Memory> Memory::make(std::uint32_t pages, Protection protection) {
   if (alias == MAP_FAILED) {
     const int error_number = errno;
     ::close(fd);
-    return heap_mapping_failed(bytes, error_number);
+    return heap_mapping_failed(bytes, error_number, variable::kHeapMib);
   }
   const int view_protection = protection == Protection::kMprotect ? PROT_NONE : PROT_READ | PROT_WRITE;
-  const Result<std::byte*> view = map_heap_addresses(bytes, view_protection, MAP_SHARED, fd);
+  const Result<std::byte*> view = map_heap_addresses({.bytes = bytes,
+                                                      .protection = view_protection,
+                                                      .flags = MAP_SHARED,
+                                                      .file = fd,
+                                                      .setting = variable::kHeapMib});
   ::close(fd);
   if (!view) {
     ::munmap(alias, bytes);

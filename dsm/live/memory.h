@@ -27,10 +27,6 @@ namespace braid::dsm {
 enum class Protection : std::uint8_t { kMprotect, kUserfaultfd };
 const char* to_string(Protection protection);
 
-// Maps the addresses of the shared heap, of which only these are taken: `file` is a descriptor or -1, `protection` and
-// `flags` are mmap()'s. An error names what has the addresses, or the cause and the setting to lower.
-Result<std::byte*> map_heap_addresses(std::size_t bytes, int protection, int flags, int file);
-
 class Memory final : public PageMemory {
  public:
   // The application view starts inaccessible. An error names what the kernel lacks.

@@ -6,11 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <string>
 #include <vector>
@@ -18,25 +15,13 @@
 #include "base/system_error.h"
 #include "dsm/live/debugger.h"
 #include "dsm/live/environment.h"
+#include "dsm/once/fork.h"
 #include "dsm/once/messages.h"
 #include "dsm/program/failure.h"
 
 namespace braid::dsm::once {
 
 namespace {
-
-struct FileIdentity {
-  dev_t device = 0;
-  ino_t file = 0;
-  bool operator==(const FileIdentity&) const = default;
-};
-std::array<FileIdentity, 3> original_streams;
-
-FileIdentity identity(int fd) {
-  struct stat status {};
-  if (::fstat(fd, &status) != 0) return {};
-  return {status.st_dev, status.st_ino};
-}
 
 struct Place {
   Message message;
@@ -90,7 +75,7 @@ void take_place(const Origin& origin, Place& place) {
   take_environment(place);
   for (int fd = 0; fd <= 2; ++fd) {
     const auto at = static_cast<std::size_t>(fd);
-    if (identity(fd) == original_streams[at]) ::dup2(place.with.fds[at], fd);
+    if (is_original(fd)) ::dup2(place.with.fds[at], fd);
     ::close(place.with.fds[at]);
   }
   // Input that cluster 0 has read ahead is cluster 0's.
@@ -110,44 +95,12 @@ void await_permission(const Origin& origin, int permission) {
   if (::getppid() != origin.warden) ::_exit(kFailureStatus);
 }
 
-// A clone as a child of the warden, which adopts orphans: of a process in between that ends at once. Returns its
-// number; 0 in the clone. From then on the clone is in `group`: `braid run` kills the group of cluster 0 with its end.
-pid_t clone_for_warden(pid_t group) {
-  int report[2];
-  if (::pipe(report) != 0) fail("cannot make a pipe: {}", cause_and_cure(errno).c_str());
-  const pid_t between = ::fork();
-  if (between < 0) fail("cannot clone the program for another cluster: {}", cause_and_cure(errno).c_str());
-  if (between == 0) {
-    ::close(report[0]);
-    if (::fork() != 0) ::_exit(0);
-    (void)::setpgid(0, group);
-    const pid_t self = ::getpid();
-    [[maybe_unused]] const ssize_t written = ::write(report[1], &self, sizeof self);
-    ::close(report[1]);
-    return 0;
-  }
-  ::close(report[1]);
-  pid_t clone = -1;
-  ssize_t n;
-  while ((n = ::read(report[0], &clone, sizeof clone)) < 0 && errno == EINTR) {
-  }
-  ::close(report[0]);
-  while (::waitpid(between, nullptr, 0) < 0 && errno == EINTR) {
-  }
-  if (n != sizeof clone) fail("cannot clone the program for another cluster");
-  return clone;
-}
-
 void register_clone(const Origin& origin, unsigned cluster, pid_t pid) {
   Message message{.kind = Kind::kProgram, .cluster = cluster, .pid = pid};
   if (!send(origin.socket, message) || !receive(origin.socket, &message)) fail_for_warden();
 }
 
 }  // namespace
-
-void note_standard_descriptors() {
-  for (int fd = 0; fd <= 2; ++fd) original_streams[static_cast<std::size_t>(fd)] = identity(fd);
-}
 
 unsigned clone_program(const Origin& origin) {
   std::vector<Place> places = take_places(origin);
@@ -157,7 +110,8 @@ unsigned clone_program(const Origin& origin) {
   int permission[2];
   if (::pipe(permission) != 0) fail("cannot make a pipe: {}", cause_and_cure(errno).c_str());
   for (Place& place : places) {
-    const pid_t clone = clone_for_warden(place.message.group);
+    // `braid run` kills the group of a cluster's process with its end.
+    const pid_t clone = fork_orphan(place.message.group);
     if (clone == 0) {
       ::close(permission[1]);
       for (Place& other : places) {

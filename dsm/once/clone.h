@@ -15,7 +15,5 @@ struct Origin {
 // Returns in every process: the number of its cluster. Ends the process with a message if the places of the other
 // clusters cannot be had. Closes origin.socket.
 unsigned clone_program(const Origin& origin);
-// Notes what descriptors 0 to 2 are, so that a clone replaces those only that the program has not replaced.
-void note_standard_descriptors();
 
 }  // namespace braid::dsm::once

@@ -9,9 +9,7 @@
 #include "base/check.h"
 #include "base/system_error.h"
 #include "dsm/api.h"
-#include "dsm/live/allocation_sites.h"
-#include "dsm/live/environment.h"
-#include "dsm/live/memory.h"
+#include "dsm/once/host.h"
 #include "dsm/program/failure.h"
 #include "dsm/program/heap.h"
 #include "dsm/program/host.h"
@@ -27,11 +25,11 @@ std::size_t round_up(std::size_t bytes, std::size_t to) {
 }  // namespace
 
 void EarlyHeap::open() {
-  const Result<Environment> environment = Environment::read();
-  if (!environment) fail_with_text(environment.error());
-  heap_bytes_ = std::size_t{environment->heap_mib} << 20;
-  const Result<std::byte*> memory = map_heap_addresses(heap_bytes_, PROT_READ | PROT_WRITE,
-                                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+  heap_bytes_ = once::heap_bytes_to_come();
+  const Result<std::byte*> memory = map_heap_addresses({.bytes = heap_bytes_,
+                                                        .protection = PROT_READ | PROT_WRITE,
+                                                        .flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                                                        .setting = once::heap_setting()});
   if (!memory) fail_with_text(memory.error());
   memory_ = *memory;
 }
@@ -42,9 +40,9 @@ void* EarlyHeap::allocate(std::size_t bytes) {
   if (at > heap_bytes_ || bytes > heap_bytes_ - at)
     fail(
         "the shared heap of {} MiB is full: {} bytes were requested, {} are free; raise {} (`braid run --help` tells the option)",
-        heap_bytes_ >> 20, bytes, heap_bytes_ - std::min(used_, heap_bytes_), variable::kHeapMib);
+        heap_bytes_ >> 20, bytes, heap_bytes_ - std::min(used_, heap_bytes_), once::heap_setting());
   used_ = at + bytes;
-  note_allocation(memory_ + at, bytes);
+  once::note_early_allocation(memory_ + at, bytes);
   return memory_ + at;
 }
 

@@ -1,6 +1,5 @@
 #include "dsm/once/main_once.h"
 
-#include <dirent.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,14 +14,31 @@
 #include "base/process_start.h"
 #include "base/system_error.h"
 #include "dsm/braid_dsm.h"
+#include "dsm/live/allocation_sites.h"
 #include "dsm/live/environment.h"
 #include "dsm/once/clone.h"
+#include "dsm/once/fork.h"
+#include "dsm/once/host.h"
 #include "dsm/once/stand_in.h"
 #include "dsm/once/warden.h"
 #include "dsm/program/failure.h"
 #include "dsm/program/host.h"
 
 namespace braid::dsm {
+
+std::size_t once::heap_bytes_to_come() {
+  const Result<Environment> environment = Environment::read();
+  if (!environment) fail_with_text(environment.error());
+  return std::size_t{environment->heap_mib} << 20;
+}
+
+const char* once::heap_setting() {
+  return variable::kHeapMib;
+}
+
+void once::note_early_allocation(const void* memory, std::size_t bytes) {
+  note_allocation(memory, bytes);
+}
 
 namespace {
 
@@ -88,31 +104,10 @@ void begin_cluster_0(const std::string& run, unsigned clusters, int timeout_ms) 
   stand_in(run.c_str(), environment->cluster, timeout_ms);
 }
 
-// A clone has only the thread that makes it, and threads hold locks.
-void check_single_thread() {
-#if !defined(__SANITIZE_THREAD__)
-  DIR* const tasks = ::opendir("/proc/self/task");
-  if (tasks == nullptr) return;
-  unsigned threads = 0;
-  while (const dirent* const entry = ::readdir(tasks)) {
-    if (entry->d_name[0] != '.') ++threads;
-  }
-  ::closedir(tasks);
-  if (threads > 1)
-    fail(
-        "the program has {} threads when it starts the other clusters: they get copies of its process, in which only "
-        "one thread goes on; start threads later",
-        threads);
-#endif
-}
-
 }  // namespace
 
 unsigned start_clusters() {
-  static bool called = false;
-  check_not_joined();
-  if (called) fail("start_clusters() was called twice");
-  called = true;
+  check_first_start();
   if (the_origin.socket >= 0) {
     check_single_thread();
     return clone_program(the_origin);

@@ -22,6 +22,10 @@
 // ends a program whose stand-in's socket closes, and stand-ins end when the warden's socket closes.
 //
 // A program that was started without `braid run`, or on one cluster, has no such processes.
+//
+// In simulation there are neither stand-ins nor a warden: sim/shell/main_once.cpp. What this header declares, early_heap.h and
+// Host::begin_parallel(), end_parallel() and fill() (dsm/program/host.h) are the same for both; what they need of the host before
+// init() is in host.h.
 #pragma once
 
 namespace braid::dsm {

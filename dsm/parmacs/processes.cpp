@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <optional>
 
-#include "dsm/live/environment.h"
 #include "dsm/once/main_once.h"
 #include "dsm/parmacs/machine.h"
 #include "dsm/parmacs/parmacs.h"

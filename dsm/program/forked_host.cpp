@@ -20,6 +20,15 @@ std::optional<PageId> ForkedHost::allocate_alone(unsigned, const Allocation&) {
 void ForkedHost::parallel(const std::function<void(Node&)>&) {
   refuse("parallel()");
 }
+void ForkedHost::begin_parallel(std::function<void(Node&)>) {
+  refuse("parallel()");
+}
+void ForkedHost::end_parallel() {
+  refuse("the end of parallel()");
+}
+void ForkedHost::fill(PageId, std::span<const std::byte>) {
+  refuse("allocate()");
+}
 void ForkedHost::run_on_cluster(const std::function<void(unsigned)>&) {
   refuse("run_on_cluster()");
 }

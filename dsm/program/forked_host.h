@@ -18,6 +18,9 @@ class ForkedHost final : public Host {
   std::optional<PageId> allocate_together(const Allocation& allocation) override;
   std::optional<PageId> allocate_alone(unsigned local, const Allocation& allocation) override;
   void parallel(const std::function<void(Node&)>& body) override;
+  void begin_parallel(std::function<void(Node&)> body) override;
+  void end_parallel() override;
+  void fill(PageId first, std::span<const std::byte> contents) override;
   void run_on_cluster(const std::function<void(unsigned)>& body) override;
   void barrier_of_clusters() override;
   void finish() override;

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/system_error.h"
 #include "dsm/program/failure.h"
 
 namespace braid::dsm {
@@ -29,6 +30,25 @@ struct MappingLimit {
 };
 
 }  // namespace
+
+Error heap_mapping_failed(std::size_t bytes, int error_number, const char* setting) {
+  return error("cannot map the shared heap of {} MiB: {}; a smaller {} may fit", bytes >> 20,
+               cause_and_cure(error_number), setting);
+}
+
+Result<std::byte*> map_heap_addresses(const HeapMapping& m) {
+  void* const wanted = application_address(PageId(0));
+  void* const view = ::mmap(wanted, m.bytes, m.protection, m.flags | MAP_FIXED_NOREPLACE, m.file,
+                            static_cast<off_t>(m.offset));
+  if (view == wanted) return static_cast<std::byte*>(view);
+  if (view == MAP_FAILED && errno != EEXIST) return heap_mapping_failed(m.bytes, errno, m.setting);
+  // A kernel before 4.17 treats the address as a hint.
+  if (view != MAP_FAILED) ::munmap(view, m.bytes);
+  return error(
+      "the shared heap's address {:#x} is taken in this process: braid::dsm::init() may have been "
+      "called twice, or a library maps memory there (see /proc/self/maps)",
+      kHeapAddress);
+}
 
 int protection_bits(Access access) {
   switch (access) {

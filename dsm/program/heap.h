@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/ids.h"
+#include "base/result.h"
 #include "dsm/engine/types.h"
 
 namespace braid::dsm {
@@ -26,6 +27,19 @@ inline bool in_heap(std::uintptr_t address, std::uint32_t pages) {
 inline PageId page_of(std::uintptr_t address) {
   return PageId(static_cast<std::uint32_t>((address - kHeapAddress) / kPageBytes));
 }
+
+// A mapping at the heap's addresses, in mmap()'s terms.
+struct HeapMapping {
+  std::size_t bytes = 0;
+  int protection = 0;
+  int flags = 0;
+  int file = -1;
+  std::size_t offset = 0;
+  const char* setting = "";  // that has the heap's size, for messages: "BRAID_HEAP_MIB"
+};
+// An error names what has the addresses, or the cause and the setting to lower.
+Result<std::byte*> map_heap_addresses(const HeapMapping& mapping);
+Error heap_mapping_failed(std::size_t bytes, int error_number, const char* setting);
 
 // In mprotect()'s terms.
 int protection_bits(Access access);

@@ -50,25 +50,7 @@ EngineConfig engine_config(const Shape& shape) {
   return c;
 }
 
-namespace {
-
-[[noreturn]] void refuse_main_once() {
-  fail("a program whose main() runs once needs a live run: in simulation main() runs in every cluster");
-}
-
-}  // namespace
-
-void Host::begin_parallel(std::function<void(Node&)>) {
-  refuse_main_once();
-}
-void Host::end_parallel() {
-  refuse_main_once();
-}
 void Host::begin_again(std::uintptr_t, std::size_t) {}
-
-void Host::fill(PageId, std::span<const std::byte>) {
-  refuse_main_once();
-}
 
 void Host::run_node(unsigned local, const std::function<void(Node&)>& body) {
   Node node(local);

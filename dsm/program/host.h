@@ -75,11 +75,11 @@ class Host {
   // in_parallel(). All earlier writes of initial threads are visible to it.
   virtual void parallel(const std::function<void(Node&)>& body) = 0;
   // parallel() in two halves, for a main() that goes on inside it as compute node 0 of its cluster (dsm/once): the
-  // other compute nodes of this cluster run `body` between them. Only hosts of live runs have them.
-  virtual void begin_parallel(std::function<void(Node&)> body);
-  virtual void end_parallel();
+  // other compute nodes of this cluster run `body` between them.
+  virtual void begin_parallel(std::function<void(Node&)> body) = 0;
+  virtual void end_parallel() = 0;
   // Contents of pages that no compute node of any cluster has accessed yet; every cluster makes the same calls.
-  virtual void fill(PageId first, std::span<const std::byte> contents);
+  virtual void fill(PageId first, std::span<const std::byte> contents) = 0;
   // The same with run_part(), in this cluster alone; other clusters are not involved.
   virtual void run_on_cluster(const std::function<void(unsigned)>& body) = 0;
   virtual void barrier_of_clusters() = 0;

@@ -40,7 +40,7 @@ void set_spent_handler(SpentHandler handler);
 class Meter {
  public:
   // `units_per_second`: of the processor's time. Used only where charges are not counted.
-  explicit Meter(std::int64_t units_per_second) : units_per_second_(units_per_second) {}
+  explicit constexpr Meter(std::int64_t units_per_second) : units_per_second_(units_per_second) {}
 
   // Called just before the program runs. When the program has used more than `budget` units, its next charge
   // calls the handler. Where charges are not counted the handler is never called.

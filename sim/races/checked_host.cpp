@@ -95,6 +95,28 @@ void CheckedHost::parallel(const std::function<void(dsm::Node&)>& body) {
   detector_->acquire(initial, Object::kParallelEnd, use);
 }
 
+void CheckedHost::begin_parallel(std::function<void(dsm::Node&)> body) {
+  const unsigned initial = node_id(0);
+  const unsigned use = open_use_ = collective_calls_++ % 2;
+  detector_->release(initial, Object::kParallelBegin, use);
+  in_parallel_ = true;
+  shell_->begin_parallel([this, use, run = std::move(body)](dsm::Node& node) {
+    const unsigned id = node_id(node.local());
+    detector_->acquire(id, Object::kParallelBegin, use);
+    run(node);
+    detector_->release(id, Object::kParallelEnd, use);
+  });
+  detector_->acquire(initial, Object::kParallelBegin, use);
+}
+
+void CheckedHost::end_parallel() {
+  const unsigned initial = node_id(0);
+  detector_->release(initial, Object::kParallelEnd, open_use_);
+  shell_->end_parallel();
+  in_parallel_ = false;
+  detector_->acquire(initial, Object::kParallelEnd, open_use_);
+}
+
 void CheckedHost::run_on_cluster(const std::function<void(unsigned)>& body) {
   const unsigned initial = node_id(0);
   const unsigned cluster = shape().cluster;

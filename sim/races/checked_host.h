@@ -29,6 +29,9 @@ class CheckedHost final : public dsm::Host {
   std::uint32_t free_pages() override { return shell_->free_pages(); }
   const char* cure_for_full_heap() const override { return shell_->cure_for_full_heap(); }
   void parallel(const std::function<void(dsm::Node&)>& body) override;
+  void begin_parallel(std::function<void(dsm::Node&)> body) override;
+  void end_parallel() override;
+  void fill(PageId first, std::span<const std::byte> contents) override { shell_->fill(first, contents); }
   void run_on_cluster(const std::function<void(unsigned)>& body) override;
   void barrier_of_clusters() override;
   void finish() override;
@@ -51,6 +54,7 @@ class CheckedHost final : public dsm::Host {
   // Uses of each barrier, by compute node; of collective calls.
   std::vector<std::array<unsigned, dsm::kBarriers>> barriers_;
   unsigned collective_calls_ = 0;
+  unsigned open_use_ = 0;  // of collective_calls_, between begin_parallel() and end_parallel()
 };
 
 }  // namespace braid::sim

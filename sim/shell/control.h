@@ -18,20 +18,23 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/bytes.h"
 #include "dsm/engine/types.h"
 #include "dsm/program/collective_call.h"
 
 namespace braid::sim {
 
 namespace variable {
-// Environment variables with the numbers of two file descriptors that a shell inherits: of the Control, and
-// of the memfd of the cluster's heap.
+// Environment variables with the numbers of two file descriptors that a shell inherits: of the Controls, and
+// of the heaps. Each file has a part for every cluster, at control_offset() and heap_offset().
 inline constexpr const char* kControlFd = "BRAID_SIM_CONTROL_FD";
 inline constexpr const char* kHeapFd = "BRAID_SIM_HEAP_FD";
+// The number of the shell's cluster; not set: 0.
+inline constexpr const char* kCluster = "BRAID_SIM_CLUSTER";
 }  // namespace variable
 
 // Changes with every layout or meaning in this file: a shell of another build ends with an error.
-inline constexpr std::uint32_t kControlVersion = 5;
+inline constexpr std::uint32_t kControlVersion = 6;
 
 inline constexpr unsigned kMaxNodesPerCluster = 64;
 
@@ -47,7 +50,8 @@ struct Request {
     kAllocate,  // pages, homes: for this node alone, inside parallel()
     // call; CallKind::kAllocate: pages and homes too. By node 0 for its cluster. The calls of all clusters
     // must be equal (dsm::difference() describes a difference). After CallKind::kParallel all nodes of the
-    // cluster run, from the same moment on.
+    // cluster run, from the same moment on. CallKind::kLeave: by cluster 0 alone, before all others; the program ends
+    // in the part of main() in which there are no other clusters.
     kCollective,
     // The node has finished its part of parallel() (the barrier at its end included) or of kRunOnCluster, and
     // has nothing to run until the next one. Node 0 asks too: it continues when all nodes of its cluster
@@ -125,6 +129,11 @@ struct Control {
   // From the shell: the node that runs, or ran last. The engine may read it while the shell has the baton, to
   // name the node that keeps it too long.
   std::atomic<std::uint32_t> running{0};
+  // From a program whose main() runs once (dsm/once/main_once.h), in cluster 0: before main().
+  bool is_once = false;
+  // From cluster 0's program: the process that it has cloned for this cluster, a child of the engine. 0: none; the
+  // engine starts a process of its own.
+  std::atomic<std::int32_t> clone{0};
   // The program was compiled with the charging plug-in. Otherwise its clocks advance by the processor's time,
   // and runs differ.
   bool counted = false;
@@ -133,5 +142,14 @@ struct Control {
   NodeControl nodes[kMaxNodesPerCluster];
 };
 static_assert(std::is_standard_layout_v<Control>);
+
+// Where a cluster's parts begin in the two files: at multiples of what the system maps.
+inline constexpr std::size_t kPartUnit = 65536;
+constexpr std::size_t control_offset(unsigned cluster) {
+  return std::size_t{cluster} * round_up(sizeof(Control), kPartUnit);
+}
+constexpr std::size_t heap_offset(unsigned cluster, std::uint32_t heap_pages) {
+  return std::size_t{cluster} * round_up(std::size_t{heap_pages} * dsm::kPageBytes, kPartUnit);
+}
 
 }  // namespace braid::sim

@@ -1,9 +1,11 @@
 #include "sim/shell/mappings.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -11,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/system_error.h"
+#include "dsm/program/failure.h"
 #include "dsm/program/faults.h"
 #include "dsm/program/heap.h"
 
@@ -18,78 +21,125 @@ namespace braid::sim {
 
 namespace {
 
-constexpr const char* kCure = "this program was built for simulation: run it with `braid sim`";
+constexpr const char* kCure = kNeedsSimulator;
+
+// The number in a variable's text; nullopt: it is none.
+std::optional<int> number_in(const char* text) {
+  int number = -1;
+  const char* const end = text + std::strlen(text);
+  const std::from_chars_result parsed = std::from_chars(text, end, number);
+  return parsed.ec == std::errc() && parsed.ptr == end ? std::optional(number) : std::nullopt;
+}
 
 // The open descriptor that variable `name` names, of a file of at least `least_bytes`.
-Result<int> read_descriptor(const Mappings::Lookup& lookup, const char* name, std::size_t least_bytes) {
+Result<int> read_descriptor(const Lookup& lookup, const char* name, std::size_t least_bytes) {
   const char* const text = lookup(name);
   if (text == nullptr) return error("{} is not set: {}", name, kCure);
-  int fd = -1;
-  const char* const end = text + std::strlen(text);
-  const std::from_chars_result parsed = std::from_chars(text, end, fd);
+  const std::optional<int> fd = number_in(text);
   struct stat status = {};
-  if (parsed.ec != std::errc() || parsed.ptr != end || ::fstat(fd, &status) != 0)
+  if (!fd || ::fstat(*fd, &status) != 0)
     return error("{} is '{}', which is not an open descriptor: {}", name, text, kCure);
   if (static_cast<std::size_t>(status.st_size) < least_bytes)
     return error("{} is '{}', of {} bytes where {} are needed: program and simulator are of different builds",
                  name, text, status.st_size, least_bytes);
-  return fd;
+  return *fd;
 }
 
-Result<Control*> map_control(const Mappings::Lookup& lookup) {
-  const Result<int> fd = read_descriptor(lookup, variable::kControlFd, sizeof(Control));
+Result<unsigned> read_cluster(const Lookup& lookup) {
+  const char* const text = lookup(variable::kCluster);
+  if (text == nullptr) return 0;
+  const std::optional<int> number = number_in(text);
+  if (!number || *number < 0)
+    return error("{} is '{}', which is no number of a cluster: {}", variable::kCluster, text, kCure);
+  return static_cast<unsigned>(*number);
+}
+
+// Returns the descriptor of the heaps.
+Result<int> map_heap(const Lookup& lookup, unsigned cluster, std::uint32_t pages) {
+  const std::size_t bytes = std::size_t{pages} * dsm::kPageBytes;
+  const std::size_t offset = heap_offset(cluster, pages);
+  const Result<int> fd = read_descriptor(lookup, variable::kHeapFd, offset + bytes);
   if (!fd) return fd.error();
-  void* const memory = ::mmap(nullptr, sizeof(Control), PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+  const Result<std::byte*> view = dsm::map_heap_addresses({.bytes = bytes,
+                                                           .protection = PROT_NONE,
+                                                           .flags = MAP_SHARED,
+                                                           .file = *fd,
+                                                           .offset = offset,
+                                                           .setting = "--heap-mib"});
+  if (!view) return view.error();
+  // As live (dsm/live/memory.cpp): a child of fork() is not in the page protocol.
+  if (::madvise(*view, bytes, MADV_DONTFORK) != 0)
+    return error("cannot keep the shared heap from children of fork(): {}", std::strerror(errno));
+  ::fcntl(*fd, F_SETFD, FD_CLOEXEC);
+  return *fd;
+}
+
+}  // namespace
+
+Result<Control*> map_control(const Lookup& lookup, std::optional<unsigned> cluster) {
+  if (const Result<int> fd = read_descriptor(lookup, variable::kControlFd, 0); !fd) return fd.error();
+  if (!cluster) {
+    const Result<unsigned> named = read_cluster(lookup);
+    if (!named) return named.error();
+    cluster = *named;
+  }
+  const std::size_t offset = control_offset(*cluster);
+  const Result<int> fd = read_descriptor(lookup, variable::kControlFd, offset + sizeof(Control));
+  if (!fd) return fd.error();
+  void* const memory =
+      ::mmap(nullptr, sizeof(Control), PROT_READ | PROT_WRITE, MAP_SHARED, *fd, static_cast<off_t>(offset));
   if (memory == MAP_FAILED)
     return error("{} is {}, which cannot be mapped: {}", variable::kControlFd, *fd, cause_and_cure(errno));
-  ::close(*fd);
   auto* const control = static_cast<Control*>(memory);
   if (control->version != kControlVersion || control->compute == 0 ||
       control->compute > kMaxNodesPerCluster) {
-    ::munmap(memory, sizeof(Control));
+    unmap_control(control);
     return error("program and simulator are of different builds: build both again");
   }
   return control;
 }
 
-Result<void> map_heap(const Mappings::Lookup& lookup, std::size_t bytes) {
-  const Result<int> fd = read_descriptor(lookup, variable::kHeapFd, bytes);
-  if (!fd) return fd.error();
-  void* const wanted = dsm::application_address(PageId(0));
-  void* const view = ::mmap(wanted, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED_NOREPLACE, *fd, 0);
-  if (view != wanted) {
-    const int error_number = errno;
-    if (view != MAP_FAILED) ::munmap(view, bytes);
-    return error("cannot map the shared heap of {} MiB at {:#x}: {}", bytes >> 20, dsm::kHeapAddress,
-                 cause_and_cure(error_number));
-  }
-  ::close(*fd);
-  // As live (dsm/live/memory.cpp): a child of fork() is not in the page protocol.
-  if (::madvise(view, bytes, MADV_DONTFORK) != 0)
-    return error("cannot keep the shared heap from children of fork(): {}", std::strerror(errno));
-  return {};
+void unmap_control(Control* control) {
+  ::munmap(control, sizeof(Control));
 }
-
-}  // namespace
 
 Result<Mappings> Mappings::map(const Lookup& lookup) {
   const Result<Control*> control = map_control(lookup);
   if (!control) return control.error();
-  const std::size_t heap_bytes = std::size_t{(*control)->heap_pages} * dsm::kPageBytes;
-  if (const Result<void> heap = map_heap(lookup, heap_bytes); !heap) {
-    ::munmap(*control, sizeof(Control));
+  const Result<unsigned> cluster = read_cluster(lookup);
+  const Result<int> heap = map_heap(lookup, *cluster, (*control)->heap_pages);
+  if (!heap) {
+    unmap_control(*control);
     return heap.error();
   }
-  return Mappings(*control, heap_bytes);
+  ::close(*read_descriptor(lookup, variable::kControlFd, 0));
+  return Mappings(*control, *heap, std::size_t{(*control)->heap_pages} * dsm::kPageBytes);
 }
 
 Mappings::Mappings(Mappings&& other) noexcept
-    : control_(std::exchange(other.control_, nullptr)), heap_bytes_(other.heap_bytes_) {}
+    : control_(std::exchange(other.control_, nullptr)),
+      heap_fd_(other.heap_fd_),
+      heap_bytes_(other.heap_bytes_) {}
 
 Mappings::~Mappings() {
   if (control_ == nullptr) return;
   ::munmap(dsm::application_address(PageId(0)), heap_bytes_);
-  ::munmap(control_, sizeof(Control));
+  ::close(heap_fd_);
+  unmap_control(control_);
+}
+
+void Mappings::fill(PageId first, std::span<const std::byte> contents) const {
+  const std::size_t offset =
+      heap_offset(control_->cluster, control_->heap_pages) + first.value() * dsm::kPageBytes;
+  for (std::size_t at = 0; at < contents.size(); at += dsm::kPageBytes) {
+    const std::span part = contents.subspan(at, std::min(dsm::kPageBytes, contents.size() - at));
+    if (std::all_of(part.begin(), part.end(), [](std::byte b) { return b == std::byte{}; })) continue;
+    const ssize_t written = ::pwrite(heap_fd_, part.data(), part.size(), static_cast<off_t>(offset + at));
+    if (written != static_cast<ssize_t>(part.size()))
+      dsm::fail(
+          "cannot write to the shared heap: {}; does the program close descriptors that it has not opened?",
+          written < 0 ? std::strerror(errno) : "no room");
+  }
 }
 
 void Mappings::protect() const {

@@ -5,18 +5,32 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <span>
 
+#include "base/ids.h"
 #include "base/result.h"
 #include "sim/shell/control.h"
 
 namespace braid::sim {
 
+// The value of an environment variable, or nullptr: std::getenv, or a test's table.
+using Lookup = std::function<const char*(const char* name)>;
+
+// What is wrong with a program that is started without `braid sim`, as the end of a message.
+inline constexpr const char* kNeedsSimulator =
+    "this program was built for simulation: run it with `braid sim`";
+
+// Maps the Control of cluster `cluster`, or of the one that the environment names, from the descriptor that the
+// environment names, which stays open. An error names the cure. unmap_control() ends it.
+Result<Control*> map_control(const Lookup& lookup, std::optional<unsigned> cluster = {});
+void unmap_control(Control* control);
+
 class Mappings {
  public:
-  // The value of an environment variable, or nullptr: std::getenv, or a test's table.
-  using Lookup = std::function<const char*(const char* name)>;
-  // Maps the two descriptors that the environment names, and closes them. The heap is inaccessible until the
-  // engine opens its pages. An error names the cure.
+  using Lookup = sim::Lookup;
+  // Maps this cluster's parts of the two files that the environment names, and closes the first. The heap is
+  // inaccessible until the engine opens its pages. An error names the cure.
   static Result<Mappings> map(const Lookup& lookup);
   ~Mappings();
   Mappings(Mappings&& other) noexcept;
@@ -27,11 +41,16 @@ class Mappings {
   // Applies the changes of protection that the engine has written to the Control. Ends the process with a
   // message if the system refuses one.
   void protect() const;
+  // Writes to pages whatever their protection, but for those whose contents are all zeros. Ends the process with a
+  // message if the system refuses.
+  void fill(PageId first, std::span<const std::byte> contents) const;
 
  private:
-  Mappings(Control* control, std::size_t heap_bytes) : control_(control), heap_bytes_(heap_bytes) {}
+  Mappings(Control* control, int heap_fd, std::size_t heap_bytes)
+      : control_(control), heap_fd_(heap_fd), heap_bytes_(heap_bytes) {}
 
   Control* control_;  // nullptr: moved from
+  int heap_fd_;
   std::size_t heap_bytes_;
 };
 

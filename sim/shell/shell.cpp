@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "dsm/program/failure.h"
 #include "dsm/program/heap.h"
+#include "sim/shell/before_init.h"
 #include "sim/shell/node_order.h"
 
 namespace braid::sim {
@@ -24,6 +25,12 @@ constexpr std::uint64_t kShellVersion = 1;
 ShellHost* the_shell = nullptr;
 
 double seconds_at_end = 0;
+
+}  // namespace
+
+constinit BeforeInit before_init;
+
+namespace {
 
 // True on the thread of the compute nodes. Initial-exec: a read inside a fault allocates nothing.
 thread_local volatile bool is_the_programs_thread __attribute__((tls_model("initial-exec"))) = false;
@@ -65,12 +72,14 @@ Result<std::unique_ptr<ShellHost>> ShellHost::start(const Mappings::Lookup& look
                             .cluster = control.cluster,
                             .compute = control.compute,
                             .heap_pages = control.heap_pages};
+  const std::int64_t before = before_init.end == nullptr ? 0 : before_init.end();
   std::unique_ptr<ShellHost> host(new ShellHost(shape, std::move(mappings).value()));
   const Result<void> installed = dsm::install_fault_handler(host.get(), dsm::HandlerStack::kInterrupted);
   if (!installed) return installed.error();
   set_spent_handler([] { the_shell->on_spent(); });
   host->baton_.await();
   host->control_.counted = charges_are_counted();
+  host->control_.nodes[0].clock += before;
   host->submit(of_call(dsm::join_call(kShellVersion, shape, program)));
   host->start_clock();
   return host;
@@ -186,15 +195,23 @@ void ShellHost::node_loop(unsigned local) {
   }
 }
 
-void ShellHost::run_on_all(const Request& request, const std::function<void(unsigned)>& job) {
+void ShellHost::begin_on_all(const Request& request, const std::function<void(unsigned)>& job) {
   if (const Result<void> made = fibres_.make_all(); !made) dsm::fail_with_text(made.error());
   job_ = &job;
   in_parallel_ = true;  // other nodes may run before ask() returns
   ask(request);
-  job(0);
+}
+
+void ShellHost::end_on_all() {
   ask(of_kind(Request::Kind::kIdle));
   in_parallel_ = false;
   job_ = nullptr;
+}
+
+void ShellHost::run_on_all(const Request& request, const std::function<void(unsigned)>& job) {
+  begin_on_all(request, job);
+  job(0);
+  end_on_all();
 }
 
 // ---------------------------------------------------------------- calls of the program
@@ -239,6 +256,23 @@ const char* ShellHost::cure_for_full_heap() const {
 
 void ShellHost::parallel(const std::function<void(dsm::Node&)>& body) {
   run_on_all(of_call(dsm::CallKind::kParallel), [&](unsigned local) { run_node(local, body); });
+}
+
+void ShellHost::begin_parallel(std::function<void(dsm::Node&)> body) {
+  open_job_ = [this, run = std::move(body)](unsigned local) { run_node(local, run); };
+  begin_on_all(of_call(dsm::CallKind::kParallel), open_job_);
+}
+
+void ShellHost::end_parallel() {
+  (void)barrier(0, dsm::kOwnBarrier, dsm::Reduction::kNone, 0);
+  end_on_all();
+  open_job_ = nullptr;
+}
+
+void ShellHost::fill(PageId first, std::span<const std::byte> contents) {
+  stop_clock();
+  mappings_.fill(first, contents);
+  start_clock();
 }
 
 void ShellHost::run_on_cluster(const std::function<void(unsigned)>& body) {
@@ -297,7 +331,8 @@ double ShellHost::seconds() {
 }
 
 double seconds_of_run() {
-  return the_shell != nullptr ? the_shell->seconds() : seconds_at_end;
+  if (the_shell != nullptr) return the_shell->seconds();
+  return before_init.seconds != nullptr ? before_init.seconds() : seconds_at_end;
 }
 
 }  // namespace braid::sim

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,8 +29,8 @@
 
 namespace braid::sim {
 
-// The clock of the running compute node, in seconds since the run began; 0 before the shell starts, and the
-// time of its end afterwards. Called on the program's thread.
+// The clock of the running compute node, in seconds since the run began; before the shell starts 0, or what the
+// program has computed (before_init.h), and afterwards the time of its end. Called on the program's thread.
 double seconds_of_run();
 
 class ShellHost final : public dsm::Host, private dsm::FaultSink {
@@ -47,6 +48,9 @@ class ShellHost final : public dsm::Host, private dsm::FaultSink {
   std::uint32_t free_pages() override;
   const char* cure_for_full_heap() const override;
   void parallel(const std::function<void(dsm::Node&)>& body) override;
+  void begin_parallel(std::function<void(dsm::Node&)> body) override;
+  void end_parallel() override;
+  void fill(PageId first, std::span<const std::byte> contents) override;
   void run_on_cluster(const std::function<void(unsigned)>& body) override;
   void barrier_of_clusters() override;
   void finish() override;
@@ -74,6 +78,9 @@ class ShellHost final : public dsm::Host, private dsm::FaultSink {
   // Asks for `request`, after which all nodes of the cluster run `job` with their numbers. Returns when all
   // have.
   void run_on_all(const Request& request, const std::function<void(unsigned)>& job);
+  // The two halves of it, without node 0's part.
+  void begin_on_all(const Request& request, const std::function<void(unsigned)>& job);
+  void end_on_all();
   [[noreturn]] void node_loop(unsigned local);
 
   double seconds();
@@ -91,6 +98,7 @@ class ShellHost final : public dsm::Host, private dsm::FaultSink {
   NodeFibres fibres_;
   bool in_shell_ = true;  // the shell's code runs, not the program's
   const std::function<void(unsigned)>* job_ = nullptr;
+  std::function<void(unsigned)> open_job_;           // between begin_parallel() and end_parallel()
   std::vector<std::bitset<dsm::kLocks + 1>> locks_;  // by compute node: the locks that it holds
 };
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Programs with ANL macros: built by `braid parmacs` or by a makefile of their own, and run live on several clusters.
+"""Programs with ANL macros: built by `braid parmacs` or by a makefile of their own, and run live and simulated on several
+clusters.
 
     parmacs_test.py BIN FOLDER [unittest arguments]      FOLDER: the programs
 """
 
+import json
 import os
 import pathlib
 import re
@@ -31,6 +33,14 @@ def live(clusters, compute, *program, folder, expect=0):
                folder=folder, expect=expect)
 
 
+def simulated(clusters, compute, *program, folder, options=(), expect=0):
+    """Returns (report, output, errors) of `braid sim`."""
+    report = folder / "report.json"
+    done = run(BIN / "braid", "sim", "--quiet", "--report", report, "--clusters", clusters, "--compute", compute, *options,
+               *program, folder=folder, expect=expect)
+    return json.loads(report.read_text()), done.stdout, done.stderr
+
+
 class Parmacs(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -40,9 +50,9 @@ class Parmacs(unittest.TestCase):
     def build(self, *words, expect=0, env=None):
         return run(BIN / "braid", "parmacs", *words, folder=self.folder, expect=expect, env=env)
 
-    def test_commands_without_m4(self):
-        wrong = self.build("--simulated", "a.C.in", expect=64)
-        self.assertIn("main() runs once in such programs, and in simulation it runs in every cluster", wrong.stderr)
+
+class WithoutM4(Parmacs):
+    def test_commands(self):
         self.assertIn("there is no source file", self.build(expect=64).stderr)
         self.assertIn("braid parmacs FILE.C.in", self.build("--help").stdout)
         self.assertTrue(pathlib.Path(self.build("--m4-file").stdout.strip()).is_file())
@@ -131,6 +141,127 @@ class WithM4(Parmacs):
                          r"G_FREE\(0x7e9[0-9a-f]{9}\): this block is free already; free it once only")
         self.assertRegex(self.run_wrong("if (braid_parmacs_self() == 1) exit(3);", expect=3),
                          r"application of cluster 1 \(pid \d+\) exited with status 3 before finish\(\) in compute node 1")
+
+
+
+
+@unittest.skipUnless(shutil.which("m4"), "m4 is not installed")
+class Simulated(Parmacs):
+    def build(self, *words, **options):
+        return super().build("--simulated", "-O2", *words, **options)
+
+    def test_every_macro(self):
+        self.build(*MACROS_PROGRAM, "-o", "macros")
+        for clusters, compute, form, protocol in ((1, 1, 1, "eager"), (1, 3, 2, "eager"), (2, 2, 1, "lazy"),
+                                                  (4, 1, 2, "eager"), (16, 1, 1, "eager")):
+            with self.subTest(clusters=clusters, compute=compute, form=form, protocol=protocol):
+                processes = clusters * compute
+                _, output, errors = simulated(clusters, compute, "./macros", processes, form, folder=self.folder,
+                                              options=("--protocol", protocol))
+                self.assertEqual((output, errors), (f"main\nmacros of {processes} processes: 0 wrong\n", ""))
+
+    def test_locks_and_memory(self):
+        self.build(FOLDER / "locks.C.in", "-o", "locks")
+        self.build(FOLDER / "memory.C.in", "-o", "memory")
+        for late in ((), ("guard-late",)):
+            self.assertEqual(simulated(2, 2, "./locks", 4, *late, folder=self.folder)[1], "locks of 4 processes: right\n")
+        self.assertEqual(simulated(2, 2, "./memory", 4, 5, folder=self.folder, options=("--heap-mib", 16))[1],
+                         "memory of 4 processes, seed 5: 0 wrong\n")
+
+    def test_runs_are_the_same_again_and_in_strict_order(self):
+        self.build(FOLDER / "relax.C.in", "-o", "relax", "-lm")
+        words = ("./relax", 4, 16)
+        for clusters, compute in ((4, 1), (2, 2)):
+            with self.subTest(clusters=clusters, compute=compute):
+                first, output, _ = simulated(clusters, compute, *words, folder=self.folder)
+                self.assertEqual(output, "relax 16 x 16: right\n")
+                if not first["deterministic"]:
+                    self.skipTest("the compiler plug-in is not built")
+                again, _, _ = simulated(clusters, compute, *words, folder=self.folder)
+                strict, _, _ = simulated(clusters, compute, *words, folder=self.folder, options=("--strict",))
+                for report in (again, strict):
+                    for figure in ("trace_hash", "whole_cycles", "parallel_cycles"):
+                        self.assertEqual(report[figure], first[figure])
+                self.assertLess(first["hand_overs"], strict["hand_overs"])
+                other, _, _ = simulated(clusters, compute, *words, folder=self.folder, options=("--seed", 2))
+                self.assertNotEqual(other["trace_hash"], first["trace_hash"])
+
+    def test_main_takes_time_before_there_are_others(self):
+        program = self.folder / "a.C.in"
+        program.write_text("MAIN_ENV\n#include <stdio.h>\nstruct s { BARDEC(b) unsigned long at[64]; double x; } *s;\n"
+                           "void f(void) { int me; GET_PID(me) CLOCK(s->at[me]) BARRIER(s->b, 4) }\n"
+                           "int main(int c, char** v) { int i; unsigned long begin, end; s = (struct s*)G_MALLOC(sizeof *s);\n"
+                           "BARINIT(s->b, 4) CLOCK(begin)\n"
+                           "for (i = 0; i < atoi(v[1]); ++i) s->x = s->x * 0.5 + i;\n"
+                           "CLOCK(end) for (i = 1; i < 4; ++i) CREATE(f) f(); WAIT_FOR_END(3)\n"
+                           "for (i = 0; i < 4; ++i) if (s->at[i] < end) puts(\"early\");\n"
+                           "printf(\"%lu %lu\\n\", end - begin, begin); MAIN_END }\n")
+        self.build(program, "-o", "a")
+        few, many = (simulated(4, 1, "./a", steps, folder=self.folder) for steps in (10000, 30000))
+        if not few[0]["deterministic"]:
+            self.skipTest("the compiler plug-in is not built")
+        self.assertEqual(few[1].count("early") + many[1].count("early"), 0)
+        took = [int(text.split()[0]) for text in (few[1], many[1])]
+        self.assertAlmostEqual(took[1], 3 * took[0], delta=0.01 * took[1])
+        grown = (many[0]["whole_cycles"] - few[0]["whole_cycles"]) / 20  # microseconds at 20 MHz
+        self.assertAlmostEqual(grown, took[1] - took[0], delta=0.02 * grown)
+        self.assertAlmostEqual(many[0]["parallel_cycles"], few[0]["parallel_cycles"],
+                               delta=0.2 * few[0]["parallel_cycles"])
+
+    FAILING = """MAIN_ENV
+#include <signal.h>
+#include <string.h>
+struct s { BARDEC(b) } *s;
+char* how;
+void f(void) {
+  int me;
+  GET_PID(me)
+  BARRIER(s->b, 3)
+  if (me == 2 && !strcmp(how, "exit")) exit(5);
+  if (me == 2 && !strcmp(how, "kill")) raise(SIGKILL);
+  if (me == 2 && !strcmp(how, "crash")) *(volatile int*)8 = 1;
+  BARRIER(s->b, 3)
+}
+int main(int argc, char** argv) {
+  int i, processes = argc > 2 ? atoi(argv[2]) : 3;
+  how = argv[1];
+  s = (struct s*)G_MALLOC(sizeof *s);
+  BARINIT(s->b, processes)
+  if (!strcmp(how, "early-exit")) exit(3);
+  if (!strcmp(how, "early-return")) return 0;
+  if (!strcmp(how, "early-kill")) raise(SIGKILL);
+  for (i = 1; i < processes; ++i) CREATE(f)
+  f();
+  WAIT_FOR_END(processes - 1)
+  if (!strcmp(how, "late-exit")) exit(4);
+  return 0;
+}
+"""
+
+    def test_ends_of_programs(self):
+        (self.folder / "a.C.in").write_text(self.FAILING)
+        self.build(self.folder / "a.C.in", "-o", "a")
+
+        def errors(*words, expect):
+            _, _, text = simulated(3, 1, "./a", *words, folder=self.folder, expect=expect)
+            self.assertEqual(run("pgrep", "-f", f"^./a {words[0]}$", folder=self.folder, expect=1).stdout, "")
+            return text
+
+        self.assertEqual(errors("early-return", expect=0), "")
+        self.assertEqual(errors("late-exit", expect=4), "")
+        self.assertRegex(errors("early-exit", expect=3),
+                         "the program of cluster 0 exited with status 3 before it had started the other clusters")
+        self.assertRegex(errors("early-kill", expect=137),
+                         r"the program of cluster 0 was killed by signal 9 \(Killed\) before it had started the other")
+        self.assertIn("the program of cluster 2 exited with status 5 in the middle of the run", errors("exit", expect=5))
+        self.assertIn("the program of cluster 2 was killed by signal 9 (Killed) in the middle", errors("kill", expect=137))
+        crash = errors("crash", expect=139)
+        self.assertIn("cluster 2, compute node 2: Segmentation fault at address 0x8", crash)
+        self.assertIn("the program of cluster 2 was killed by signal 11", crash)
+        self.assertIn("CREATE was called 3 times, and 2 are free", errors("x", "4", expect=70))
+        self.assertIn("CREATE was called for more processes than there are", errors("x", "5", expect=70))
+        alone = run("./a", "x", folder=self.folder, expect=70).stderr
+        self.assertIn("this program was built for simulation: run it with `braid sim`", alone)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "dsm/program/failure.h"
 #include "dsm/program/heap.h"
@@ -75,16 +77,21 @@ std::string access_of(std::uint32_t page) {
 
 TEST(Mappings, HeapIsInaccessibleUntilProtectionsAreAppliedInOrder) {
   constexpr std::uint32_t kPages = 8;
+  constexpr unsigned kCluster = 2;  // its parts are the third ones
   const int control_fd = ::memfd_create("control", 0);
   const int heap_fd = ::memfd_create("heap", 0);
-  ASSERT_EQ(::ftruncate(control_fd, sizeof(Control)), 0);
-  ASSERT_EQ(::ftruncate(heap_fd, kPages * dsm::kPageBytes), 0);
-  void* const memory = ::mmap(nullptr, sizeof(Control), PROT_READ | PROT_WRITE, MAP_SHARED, control_fd, 0);
+  ASSERT_EQ(::ftruncate(control_fd, control_offset(kCluster + 1)), 0);
+  ASSERT_EQ(::ftruncate(heap_fd, heap_offset(kCluster + 1, kPages)), 0);
+  void* const memory = ::mmap(nullptr, sizeof(Control), PROT_READ | PROT_WRITE, MAP_SHARED, control_fd,
+                              control_offset(kCluster));
   auto* const control = new (memory) Control;
+  control->cluster = kCluster;
   control->heap_pages = kPages;
   const std::string control_text = std::to_string(control_fd), heap_text = std::to_string(heap_fd);
+  const int other_heap_fd = ::dup(heap_fd);
   {
     const Result<Mappings> mappings = Mappings::map([&](const std::string& name) {
+      if (name == variable::kCluster) return "2";
       return name == variable::kControlFd ? control_text.c_str() : heap_text.c_str();
     });
     ASSERT_TRUE(mappings.ok()) << mappings.error().text;
@@ -99,10 +106,60 @@ TEST(Mappings, HeapIsInaccessibleUntilProtectionsAreAppliedInOrder) {
     std::string all;
     for (std::uint32_t page = 0; page < kPages; ++page) all += access_of(page) + " ";
     EXPECT_EQ(all, "rw -- rw r- r- -- -- -- ");
+    // Contents come whatever the protection, and take no memory where they are zeros.
+    std::vector<std::byte> contents(3 * dsm::kPageBytes);
+    contents[7] = std::byte{42};
+    contents[2 * dsm::kPageBytes] = std::byte{43};
+    const auto pages_in_use = [&] {
+      struct stat status {};
+      EXPECT_EQ(::fstat(other_heap_fd, &status), 0);
+      return status.st_blocks * 512 / static_cast<off_t>(dsm::kPageBytes);
+    };
+    const auto before = pages_in_use();
+    mappings->fill(PageId(5), contents);
+    EXPECT_EQ(pages_in_use(), before + 2);
+    char byte = 0;
+    const auto at = [&](std::size_t page) { return heap_offset(kCluster, kPages) + page * dsm::kPageBytes; };
+    EXPECT_EQ(::pread(other_heap_fd, &byte, 1, at(5) + 7), 1);
+    EXPECT_EQ(byte, 42);
+    EXPECT_EQ(::pread(other_heap_fd, &byte, 1, at(7)), 1);
+    EXPECT_EQ(byte, 43);
   }
   unsigned char resident = 0;
   EXPECT_NE(::mincore(dsm::application_address(PageId(0)), 1, &resident), 0) << "still mapped";
+  ::close(other_heap_fd);
   ::munmap(memory, sizeof(Control));
+}
+
+TEST(Mappings, ControlOfAnotherClusterIsThePartThatTheEnvironmentNames) {
+  const int fd = ::memfd_create("control", 0);
+  ASSERT_EQ(::ftruncate(fd, control_offset(2)), 0);
+  for (std::uint16_t k = 0; k < 2; ++k) {
+    void* const memory =
+        ::mmap(nullptr, sizeof(Control), PROT_READ | PROT_WRITE, MAP_SHARED, fd, control_offset(k));
+    (new (memory) Control)->cluster = k;
+    ::munmap(memory, sizeof(Control));
+  }
+  const std::string text = std::to_string(fd);
+  const char* cluster = "1";
+  const Lookup lookup = [&](const std::string& name) {
+    return name == variable::kCluster ? cluster : text.c_str();
+  };
+  Result<Control*> control = map_control(lookup);
+  ASSERT_TRUE(control.ok()) << control.error().text;
+  EXPECT_EQ((*control)->cluster, 1);
+  unmap_control(*control);
+  control = map_control(lookup, 0);
+  ASSERT_TRUE(control.ok()) << control.error().text;
+  EXPECT_EQ((*control)->cluster, 0);
+  unmap_control(*control);
+  cluster = "two";
+  EXPECT_THAT(map_control(lookup).error().text,
+              testing::HasSubstr("BRAID_SIM_CLUSTER is 'two', which is no number"));
+  cluster = "9";
+  EXPECT_THAT(map_control(lookup).error().text,
+              testing::HasSubstr("program and simulator are of different builds"));
+  ::close(fd);
 }
 
 }  // namespace

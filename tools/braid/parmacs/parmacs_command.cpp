@@ -17,12 +17,14 @@ constexpr const char* kName = "parmacs";
 
 constexpr const char* kFooter =
     "Passes each FILE.C.in, FILE.c.in, FILE.C, FILE.H.in, FILE.h.in and FILE.H through m4 with the ANL macros, then compiles and\n"
-    "links for 'braid run'. All other words are the compiler's; 'braid parmacs --m4-file' prints the name of the macros' file, for\n"
-    "the makefiles of a suite. See docs/PROGRAMS.md.\n"
+    "links for 'braid run', or for 'braid sim' where a word is --simulated. All other words are the compiler's; 'braid parmacs\n"
+    "--m4-file' prints the name of the macros' file, for the makefiles of a suite. See docs/PROGRAMS.md.\n"
     "\n"
     "Examples:\n"
     "  braid parmacs -O2 solve.C.in solve.H.in -o solve -lm\n"
-    "  braid run --clusters 2 --compute 2 ./solve -p4\n";
+    "  braid run --clusters 2 --compute 2 ./solve -p4\n"
+    "  braid parmacs --simulated -O2 solve.C.in solve.H.in -o solve-simulated -lm\n"
+    "  braid sim --clusters 16 --compute 1 ./solve-simulated -p16\n";
 
 int run_script(char** words) {
   const std::string script = own_folder() + "/braid-parmacs";

@@ -105,6 +105,9 @@ Result<Outcome> run_once(const SimulationOptions& options, const sim::MachineCon
                          const settings::CostModel& model, bool silent, OutputFile* trace) {
   RaceFile races;  // a silent run is followed by one that tells
   if (const Result<void> made = silent ? Result<void>() : races.make(); !made) return made.error();
+  const Result<std::unique_ptr<sim::ShellFiles>> files =
+      sim::ShellFiles::make(config.iccs.clusters, config.heap_pages);
+  if (!files) return files.error();
   std::vector<std::unique_ptr<sim::ProcessShell>> processes;
   std::vector<sim::Shell*> shells;
   for (unsigned k = 0; k < config.iccs.clusters; ++k) {
@@ -114,8 +117,8 @@ Result<Outcome> run_once(const SimulationOptions& options, const sim::MachineCon
                                              .reads_input = k == 0 && !silent,
                                              .silent = silent,
                                              .races_fd = races.fd()};
-    Result<std::unique_ptr<sim::ProcessShell>> started = sim::ProcessShell::make(
-        program, config.heap_pages, Duration::s(options.config.simulation.watchdog_s));
+    Result<std::unique_ptr<sim::ProcessShell>> started =
+        sim::ProcessShell::make(program, **files, Duration::s(options.config.simulation.watchdog_s));
     if (!started) return started.error();
     processes.push_back(std::move(started).value());
     shells.push_back(processes.back().get());

@@ -1,0 +1,93 @@
+#include "dsm/once/fork.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "base/system_error.h"
+#include "dsm/program/failure.h"
+#include "dsm/program/host.h"
+
+namespace braid::dsm::once {
+
+namespace {
+
+struct FileIdentity {
+  dev_t device = 0;
+  ino_t file = 0;
+  bool operator==(const FileIdentity&) const = default;
+};
+constinit std::array<FileIdentity, 3> original_streams{};
+
+FileIdentity identity(int fd) {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) return {};
+  return {status.st_dev, status.st_ino};
+}
+
+}  // namespace
+
+void check_first_start() {
+  static bool called = false;
+  check_not_joined();
+  if (called) fail("start_clusters() was called twice");
+  called = true;
+}
+
+void check_single_thread() {
+#if !defined(__SANITIZE_THREAD__)
+  DIR* const tasks = ::opendir("/proc/self/task");
+  if (tasks == nullptr) return;
+  unsigned threads = 0;
+  while (const dirent* const entry = ::readdir(tasks)) {
+    if (entry->d_name[0] != '.') ++threads;
+  }
+  ::closedir(tasks);
+  if (threads > 1)
+    fail(
+        "the program has {} threads when it starts the other clusters: they get copies of its process, in which only "
+        "one thread goes on; start threads later",
+        threads);
+#endif
+}
+
+// The process in between ends at once, which makes the copy an orphan.
+pid_t fork_orphan(pid_t group) {
+  int report[2];
+  if (::pipe(report) != 0) fail("cannot make a pipe: {}", cause_and_cure(errno).c_str());
+  const pid_t between = ::fork();
+  if (between < 0) fail("cannot clone the program for another cluster: {}", cause_and_cure(errno).c_str());
+  if (between == 0) {
+    ::close(report[0]);
+    if (::fork() != 0) ::_exit(0);
+    if (group != 0) (void)::setpgid(0, group);
+    const pid_t self = ::getpid();
+    [[maybe_unused]] const ssize_t written = ::write(report[1], &self, sizeof self);
+    ::close(report[1]);
+    return 0;
+  }
+  ::close(report[1]);
+  pid_t clone = -1;
+  ssize_t n;
+  while ((n = ::read(report[0], &clone, sizeof clone)) < 0 && errno == EINTR) {
+  }
+  ::close(report[0]);
+  while (::waitpid(between, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  if (n != sizeof clone) fail("cannot clone the program for another cluster");
+  return clone;
+}
+
+void note_standard_descriptors() {
+  for (int fd = 0; fd <= 2; ++fd) original_streams[static_cast<std::size_t>(fd)] = identity(fd);
+}
+
+bool is_original(int fd) {
+  return identity(fd) == original_streams[static_cast<std::size_t>(fd)];
+}
+
+}  // namespace braid::dsm::once
