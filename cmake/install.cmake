@@ -1,7 +1,7 @@
 # `cmake --install`: the commands, the applications, and what programs from elsewhere need, in one folder that may be moved.
 #   PREFIX/lib/braid/bin       braid, braidd, the compilers, the applications (sim/: for simulation), models/
 #   PREFIX/lib/braid/include   headers for braid-cc and braid-c++, and the macros of `braid parmacs`
-#   PREFIX/lib/braid/lib       archives, and the compiler plug-in
+#   PREFIX/lib/braid/lib       archives, the linker script of --shared-globals, and the compiler plug-in
 #   PREFIX/bin                 links to the commands
 #   PREFIX/share/braid         configs/, examples/
 
@@ -23,6 +23,7 @@ if(DEFINED braid_installed_scripts)
   list(APPEND commands braid-cc braid-c++)
   install(PROGRAMS ${braid_installed_scripts}/braid-cc ${braid_installed_scripts}/braid-c++
     ${braid_installed_scripts}/braid-parmacs DESTINATION ${place}/bin)
+  install(FILES ${braid_globals_script} DESTINATION ${place}/lib)
   foreach(library ${braid_program_libraries})
     install(FILES $<TARGET_FILE:${library}> DESTINATION ${place}/lib)
   endforeach()

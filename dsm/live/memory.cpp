@@ -5,6 +5,7 @@
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -65,7 +66,7 @@ int open_userfaultfd() {
 
 uffdio_range range_of(std::uint32_t first, std::uint32_t count) {
   uffdio_range range = {};
-  range.start = kHeapAddress + std::uintptr_t{first} * kPageBytes;
+  range.start = reinterpret_cast<std::uintptr_t>(application_address(PageId(first)));
   range.len = std::uint64_t{count} * kPageBytes;
   return range;
 }
@@ -82,8 +83,23 @@ const char* to_string(Protection protection) {
   return "?";
 }
 
+namespace {
+
+int view_protection(Protection protection) {
+  return protection == Protection::kMprotect ? PROT_NONE : PROT_READ | PROT_WRITE;
+}
+
+// Not inherited by children of fork(), which are not part of the page protocol: a child's writes would be this cluster's,
+// unnoticed, and it could read pages without contents (userfaultfd does not follow it).
+Result<void> keep_from_children(void* mapping, std::size_t bytes) {
+  if (::madvise(mapping, bytes, MADV_DONTFORK) == 0) return {};
+  return error("cannot keep the shared heap from children of fork(): {}", std::strerror(errno));
+}
+
+}  // namespace
+
 Result<Memory> Memory::make(std::uint32_t pages, Protection protection) {
-  CHECK_GT(pages, 0u);
+  CHECK_GT(pages, globals_window().pages);
   const std::size_t bytes = std::size_t{pages} * kPageBytes;
   // Sealed: truncation of the file under the mappings would turn an access into SIGBUS.
   const Result<int> file =
@@ -96,24 +112,22 @@ Result<Memory> Memory::make(std::uint32_t pages, Protection protection) {
     ::close(fd);
     return heap_mapping_failed(bytes, error_number, variable::kHeapMib);
   }
-  const int view_protection = protection == Protection::kMprotect ? PROT_NONE : PROT_READ | PROT_WRITE;
-  const Result<std::byte*> view = map_heap_addresses({.bytes = bytes,
-                                                      .protection = view_protection,
+  const std::size_t behind_globals = std::size_t{globals_window().pages} * kPageBytes;
+  const Result<std::byte*> view = map_heap_addresses({.bytes = bytes - behind_globals,
+                                                      .protection = view_protection(protection),
                                                       .flags = MAP_SHARED,
                                                       .file = fd,
+                                                      .offset = behind_globals,
                                                       .setting = variable::kHeapMib});
-  ::close(fd);
   if (!view) {
+    ::close(fd);
     ::munmap(alias, bytes);
     return view.error();
   }
   Memory memory(static_cast<std::byte*>(alias), pages);
-  // Not inherited by children of fork(), which are not part of the page protocol: a child's writes would be
-  // this cluster's, unnoticed, and it could read pages without contents (userfaultfd does not follow it).
-  for (void* const mapping : {static_cast<void*>(*view), alias}) {
-    if (::madvise(mapping, bytes, MADV_DONTFORK) != 0)
-      return error("cannot keep the shared heap from children of fork(): {}", std::strerror(errno));
-  }
+  memory.keep_for_globals(fd);
+  if (const Result<void> kept = keep_from_children(*view, bytes - behind_globals); !kept) return kept.error();
+  if (const Result<void> kept = keep_from_children(alias, bytes); !kept) return kept.error();
   if (protection == Protection::kUserfaultfd) {
     if (const Result<void> used = memory.use_userfaultfd(); !used) return used.error();
   }
@@ -131,44 +145,110 @@ Result<void> Memory::use_userfaultfd() {
         std::strerror(-fd));
   }
   userfaultfd_ = fd;
-  uffdio_register registration = {};
-  registration.range = range_of(0, pages_);
-  registration.mode = UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_MINOR | UFFDIO_REGISTER_MODE_WP;
-  if (::ioctl(fd, UFFDIO_REGISTER, &registration) != 0)
-    return error("userfaultfd does not take the shared heap: {}", cause_and_cure(errno));
+  const std::uint32_t first = globals_window().pages;
+  if (const Result<void> forbidden = forbid(PageId(first), pages_ - first); !forbidden)
+    return forbidden.error();
   views_ = ZeroedTable<View>(pages_);
   // Mapping a page without write permission is the latest of the features: test it.
-  *const_cast<volatile std::byte*>(alias_) = std::byte{0};
+  *const_cast<volatile std::byte*>(page(PageId(first))) = std::byte{0};
   uffdio_continue show = {};
-  show.range = range_of(0, 1);
+  show.range = range_of(first, 1);
   show.mode = UFFDIO_CONTINUE_MODE_DONTWAKE | kContinueWriteProtected;
   if (::ioctl(fd, UFFDIO_CONTINUE, &show) != 0)
     return error("userfaultfd cannot show a page without write permission ({}): Linux 6.4 can",
                  std::strerror(errno));
-  views_[0] = View::kRead;
-  protect(PageId(0), 1, Access::kNone);
+  views_[first] = View::kRead;
+  protect(PageId(first), 1, Access::kNone);
   return {};
+}
+
+Result<void> Memory::forbid(PageId first, std::uint32_t count) const {
+  uffdio_register registration = {};
+  registration.range = range_of(first.value(), count);
+  registration.mode = UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_MINOR | UFFDIO_REGISTER_MODE_WP;
+  if (::ioctl(userfaultfd_, UFFDIO_REGISTER, &registration) == 0) return {};
+  return error("userfaultfd does not take the shared heap: {}", cause_and_cure(errno));
+}
+
+// --- The program's globals
+
+bool Memory::File::is_open() const {
+  struct stat status {};
+  return fd >= 0 && ::fstat(fd, &status) == 0 && status.st_dev == device && status.st_ino == number;
+}
+
+void Memory::keep_for_globals(int fd) {
+  struct stat status {};
+  closed_globals_ = globals_window().pages;
+  if (closed_globals_ == 0 || ::fstat(fd, &status) != 0) {
+    ::close(fd);
+    return;
+  }
+  file_ = {fd, status.st_dev, status.st_ino};
+  views_ = ZeroedTable<View>(closed_globals_);
+}
+
+Result<void> Memory::open_globals() {
+  const std::uint32_t count = std::exchange(closed_globals_, 0);
+  if (count == 0) return {};
+  const std::size_t bytes = std::size_t{count} * kPageBytes;
+  void* const place = application_address(PageId(0));
+  const int access = view_protection(protection());
+  if (!file_.is_open() || ::mmap(place, bytes, access, MAP_SHARED | MAP_FIXED, file_.fd, 0) != place)
+    return error("cannot map the program's globals of {} MiB as shared memory: {}", bytes >> 20,
+                 cause_and_cure(errno));
+  if (const Result<void> kept = keep_from_children(place, bytes); !kept) return kept.error();
+  if (protection() == Protection::kUserfaultfd) return forbid(PageId(0), count);  // all are hidden
+  const ZeroedTable<View> noted = std::move(views_);
+  for (std::uint32_t run = 0; run < count;) {
+    const View view = noted[run];
+    std::uint32_t after = run + 1;
+    while (after < count && noted[after] == view) ++after;
+    protect(PageId(run), after - run, access_of(view));
+    run = after;
+  }
+  return {};
+}
+
+// Private, so that a child of fork() has a copy, as of all its globals.
+void Memory::close_globals() {
+  const std::size_t bytes = std::size_t{globals_window().pages} * kPageBytes;
+  if (file_.fd < 0 || closed_globals_ > 0) return;
+  void* const place = application_address(PageId(0));
+  constexpr int kAccess = PROT_READ | PROT_WRITE;
+  const bool is_private =
+      file_.is_open() && ::mmap(place, bytes, kAccess, MAP_PRIVATE | MAP_FIXED, file_.fd, 0) == place;
+  // The file is no other process's, so it serves as well where the program has closed the descriptor.
+  if (!is_private && ::mprotect(place, bytes, kAccess) != 0)
+    fail("cannot make the program's globals private: {}", cause_and_cure(errno).c_str());
 }
 
 Memory::Memory(Memory&& other) noexcept
     : alias_(std::exchange(other.alias_, nullptr)),
       pages_(std::exchange(other.pages_, 0)),
       userfaultfd_(std::exchange(other.userfaultfd_, -1)),
+      file_(std::exchange(other.file_, {})),
+      closed_globals_(std::exchange(other.closed_globals_, 0)),
       views_(std::move(other.views_)) {}
 
 Memory& Memory::operator=(Memory&& other) noexcept {
   std::swap(alias_, other.alias_);
   std::swap(pages_, other.pages_);
   std::swap(userfaultfd_, other.userfaultfd_);
+  std::swap(file_, other.file_);
+  std::swap(closed_globals_, other.closed_globals_);
   std::swap(views_, other.views_);
   return *this;
 }
 
 Memory::~Memory() {
   if (alias_ == nullptr) return;
-  ::munmap(application_address(PageId(0)), std::size_t{pages_} * kPageBytes);
-  ::munmap(alias_, std::size_t{pages_} * kPageBytes);
+  const std::uint32_t globals = globals_window().pages;
+  ::munmap(application_address(PageId(globals)), std::size_t{pages_ - globals} * kPageBytes);
   if (userfaultfd_ >= 0) ::close(userfaultfd_);
+  close_globals();
+  if (file_.is_open()) ::close(file_.fd);
+  ::munmap(alias_, std::size_t{pages_} * kPageBytes);
 }
 
 void Memory::warm(PageId page) {
@@ -212,6 +292,14 @@ template <class Next>
 void Memory::change(PageId first, std::uint32_t count, Access access, Next&& next) {
   CHECK(inside(first.value(), count, pages_));
   if (count == 0) return;
+  // Ranges may go on from the globals into the rest of the heap, which is elsewhere.
+  if (const std::uint32_t globals = globals_window().pages;
+      first.value() < globals && first.value() + count > globals) {
+    const std::uint32_t before = globals - first.value();
+    change(first, before, access, next);
+    return change(PageId(globals), count - before, access, next);
+  }
+  if (first.value() < closed_globals_) return note(first, count, access);
   if (userfaultfd_ < 0) {
     if (::mprotect(application_address(first), std::size_t{count} * kPageBytes, protection_bits(access)) != 0)
       view_failed(errno, first, count);
@@ -231,6 +319,13 @@ void Memory::change(PageId first, std::uint32_t count, Access access, Next&& nex
     change_run(run, after - run, from, next(from, to, hidden_to));
     run = after;
   }
+}
+
+void Memory::note(PageId first, std::uint32_t count, Access access) {
+  const View view = access == Access::kNone   ? View::kNone
+                    : access == Access::kRead ? View::kHiddenRead
+                                              : View::kHiddenWrite;
+  for (std::uint32_t p = first.value(); p < first.value() + count; ++p) views_[p] = view;
 }
 
 void Memory::change_run(std::uint32_t first, std::uint32_t count, View from, View to) {
@@ -276,7 +371,9 @@ bool Memory::reveal(PageId page, bool write) {
   const View to = from == View::kHiddenRead ? View::kRead : View::kWrite;
   // A fault takes some 3 us, so pages that are used one after the other are shown several at a time.
   const bool is_next = first > 0 && views_[first - 1] == to;
-  const std::uint32_t end = std::min(pages_, first + (is_next ? kRevealedAtOnce : 1));
+  const std::uint32_t globals = globals_window().pages;
+  const std::uint32_t last = first < globals ? globals : pages_;
+  const std::uint32_t end = std::min(last, first + (is_next ? kRevealedAtOnce : 1));
   std::uint32_t after = first + 1;
   while (after < end && views_[after] == from) ++after;
   show(first, after - first, to);

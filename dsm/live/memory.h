@@ -1,7 +1,7 @@
 // The shared heap of one cluster: one memfd mapped twice.
 //
 //   view          where it is mapped                        access                         used by
-//   application   kHeapAddress, the same in every cluster   as the page protocol sets it      compute nodes
+//   application   the same in every cluster (heap.h)        as the page protocol sets it      compute nodes
 //   alias         anywhere                                  always readable and writable   the runtime alone
 //
 // A page is filled through the alias before any compute node may access it, so no node reads half a page.
@@ -13,6 +13,8 @@
 //
 // A child of fork() has neither view: its access is a SIGSEGV at an address without a mapping.
 #pragma once
+
+#include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -29,11 +31,16 @@ const char* to_string(Protection protection);
 
 class Memory final : public PageMemory {
  public:
-  // The application view starts inaccessible. An error names what the kernel lacks.
+  // The application view starts inaccessible, and without the pages of the program's globals (open_globals()); there must
+  // be more pages than those. An error names what the kernel lacks.
   static Result<Memory> make(std::uint32_t pages, Protection protection);
   Memory(Memory&& other) noexcept;
   Memory& operator=(Memory&& other) noexcept;
   ~Memory() override;
+
+  // Replaces the program's globals by their pages of the heap, which have the same contents. Until then their
+  // protections are noted only. The destructor makes them private memory again, with the contents that this cluster has.
+  Result<void> open_globals();
 
   // Ends the process with a message when the kernel cannot keep so many different protections apart
   // (kMprotect): the program cannot continue, and a fault cannot be refused. Allocates
@@ -57,15 +64,28 @@ class Memory final : public PageMemory {
   }
 
  private:
+  // The memory's file, which is mapped again for the globals.
+  struct File {
+    int fd = -1;
+    dev_t device = 0;
+    ino_t number = 0;
+    // Whether the descriptor is still the file's: the program may have closed it.
+    bool is_open() const;
+  };
+
   // The access that compute nodes have to a page, and whether the view shows it. Hidden: the first access faults.
   enum class View : std::uint8_t { kNone, kRead, kWrite, kHiddenRead, kHiddenWrite };
 
   Memory(std::byte* alias, std::uint32_t pages) : alias_(alias), pages_(pages) {}
   Result<void> use_userfaultfd();
+  Result<void> forbid(PageId first, std::uint32_t count) const;
+  void keep_for_globals(int fd);
+  void close_globals();
   static bool hidden(View view) { return view >= View::kHiddenRead; }
   static Access access_of(View view);
   template <class Next>
   void change(PageId first, std::uint32_t count, Access access, Next&& next);
+  void note(PageId first, std::uint32_t count, Access access);
   void change_run(std::uint32_t first, std::uint32_t count, View from, View to);
   void forget(std::uint32_t first, std::uint32_t count);
   void show(std::uint32_t first, std::uint32_t count, View to);
@@ -73,7 +93,9 @@ class Memory final : public PageMemory {
   std::byte* alias_ = nullptr;
   std::uint32_t pages_ = 0;
   int userfaultfd_ = -1;
-  ZeroedTable<View> views_;  // by page; kUserfaultfd only
+  File file_;                         // while there are globals
+  std::uint32_t closed_globals_ = 0;  // pages that are not mapped yet
+  ZeroedTable<View> views_;           // by page; kMprotect: of closed globals only
 };
 
 }  // namespace braid::dsm

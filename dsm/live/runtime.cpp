@@ -70,6 +70,12 @@ Result<std::unique_ptr<Runtime>> Runtime::start(const Environment& environment,
                                                 std::unique_ptr<Network> network,
                                                 const std::string& program) {
   CHECK_EQ(network != nullptr, environment.clusters > 1);
+  if (globals_window().pages > 0 && !main_runs_once())
+    return error(
+        "the program was linked with --shared-globals, but main() runs in every cluster, and each would change the same "
+        "globals: call start_clusters() (in C: braid_start_clusters()) before init(), or let CREATE of the ANL macros do it");
+  if (globals_window().pages >= shape_of(environment).heap_pages)
+    fail_for_large_globals(std::size_t{environment.heap_mib} << 20, variable::kHeapMib);
   // It has been waited for before main(): an archive's member comes with its first reference.
   wait_for_debugger();
   Result<Memory> memory = make_memory(environment);
@@ -96,6 +102,7 @@ Result<std::unique_ptr<Runtime>> Runtime::start(const Environment& environment,
   runtime->call_together(join_call(kRuntimeVersion, runtime->shape(), program),
                          monotonic_now() + environment.connect_timeout);
   runtime->crew_.emplace(environment.compute, runtime->pulse_);
+  if (const Result<void> shared = runtime->share_globals(); !shared) return shared.error();
   report_crash_signals();
   record_joined();
   return runtime;
@@ -125,6 +132,7 @@ void Runtime::stop_threads() {
 
 void Runtime::finish() {
   combiner_.check_descriptors();
+  collect_globals();
   {
     const Inside inside;
     const std::lock_guard hold(combiner_);
@@ -232,6 +240,41 @@ std::optional<PageId> Runtime::allocate_alone(unsigned local, const Allocation& 
   }
   note_allocation(application_address(first), allocation.bytes);
   return first;
+}
+
+// The first allocation of every cluster, so that the globals have the heap's first pages.
+Result<void> Runtime::share_globals() {
+  const GlobalsWindow& globals = globals_window();
+  if (globals.pages == 0) return {};
+  Allocation allocation;
+  allocation.bytes = std::size_t{globals.pages} * kPageBytes;
+  allocation.placement = Placement::first_touch();
+  allocation.pages = globals.pages;
+  allocation.homes = {.kind = Homes::Kind::kFirstTouch};
+  const std::optional<PageId> first = allocate_together(allocation);
+  CHECK(first == PageId(0));
+  fill(*first, {reinterpret_cast<const std::byte*>(globals.address), allocation.bytes});  // NOLINT
+  if (const Result<void> opened = memory_.open_globals(); !opened) return opened.error();
+  // No cluster may ask a home for a page that it has not filled yet.
+  barrier_of_clusters();
+  return {};
+}
+
+// main() goes on in cluster 0 when there is no machine any more: it reads what the others have written by now.
+void Runtime::collect_globals() {
+  const std::uint32_t pages = globals_window().pages;
+  if (pages == 0 || environment_.clusters == 1) return;
+  barrier_of_clusters();
+  if (environment_.cluster != 0) return;
+  for (std::uint32_t p = 0; p < pages; ++p) {
+    bool is_here = true;
+    {
+      const Inside inside;
+      const std::lock_guard hold(combiner_);
+      is_here = combiner_.engine().access(PageId(p)) != Access::kNone;
+    }
+    if (!is_here) (void)*static_cast<volatile char*>(application_address(PageId(p)));
+  }
 }
 
 std::uint32_t Runtime::free_pages() {

@@ -103,6 +103,8 @@ class Runtime final : public Host, private FaultSink {
   void enter_parallel();
   void run_on_all(const std::function<void(unsigned)>& job);
   void stop_threads();
+  Result<void> share_globals();
+  void collect_globals();
 
   // Writes to standard error what each compute node of this cluster waits for, one line per node.
   void write_waits();

@@ -26,6 +26,10 @@ std::size_t round_up(std::size_t bytes, std::size_t to) {
 
 void EarlyHeap::open() {
   heap_bytes_ = once::heap_bytes_to_come();
+  // Of which the program's globals may have the first part.
+  const std::size_t globals = std::size_t{globals_window().pages} * kPageBytes;
+  if (globals >= heap_bytes_) fail_for_large_globals(heap_bytes_, once::heap_setting());
+  heap_bytes_ -= globals;
   const Result<std::byte*> memory = map_heap_addresses({.bytes = heap_bytes_,
                                                         .protection = PROT_READ | PROT_WRITE,
                                                         .flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
@@ -64,8 +68,8 @@ void EarlyHeap::publish() {
   if (used_ == 0) return;
   const std::size_t kept = round_up(used_, kPageBytes);
   void* const place = allocate_bytes(kept, Placement::first_touch());
-  CHECK(place == application_address(PageId(0)));
-  joined_host("EarlyHeap::publish()").fill(PageId(0), std::span<const std::byte>(memory_, kept));
+  CHECK(place == application_address(PageId(globals_window().pages)));
+  joined_host("EarlyHeap::publish()").fill(page_of(kHeapAddress), std::span<const std::byte>(memory_, kept));
   ::munmap(memory_, kept);
   memory_ = nullptr;
 }

@@ -22,6 +22,7 @@
 #include "dsm/once/stand_in.h"
 #include "dsm/once/warden.h"
 #include "dsm/program/failure.h"
+#include "dsm/program/globals.h"
 #include "dsm/program/host.h"
 
 namespace braid::dsm {
@@ -108,6 +109,7 @@ void begin_cluster_0(const std::string& run, unsigned clusters, int timeout_ms) 
 
 unsigned start_clusters() {
   check_first_start();
+  note_main_runs_once();
   if (the_origin.socket >= 0) {
     check_single_thread();
     return clone_program(the_origin);

@@ -37,7 +37,7 @@ Error heap_mapping_failed(std::size_t bytes, int error_number, const char* setti
 }
 
 Result<std::byte*> map_heap_addresses(const HeapMapping& m) {
-  void* const wanted = application_address(PageId(0));
+  void* const wanted = reinterpret_cast<void*>(kHeapAddress);  // NOLINT
   void* const view = ::mmap(wanted, m.bytes, m.protection, m.flags | MAP_FIXED_NOREPLACE, m.file,
                             static_cast<off_t>(m.offset));
   if (view == wanted) return static_cast<std::byte*>(view);

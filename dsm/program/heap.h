@@ -1,5 +1,5 @@
-// The address of shared memory: the same in every
-// cluster, so that pointers are valid in all of them.
+// The addresses of shared memory: the same in every cluster, so that pointers are valid in all of them. The heap's first pages
+// have those of the program's globals where these are shared (dsm/program/globals.h), all others one range.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "dsm/engine/types.h"
+#include "dsm/program/globals.h"
 
 namespace braid::dsm {
 
@@ -17,18 +18,32 @@ inline constexpr std::uintptr_t kHeapAddress = 0x7e90'0000'0000;
 
 // The address of `page` for compute nodes.
 inline void* application_address(PageId page) {
-  return reinterpret_cast<void*>(kHeapAddress + std::uintptr_t{page.value()} * kPageBytes);  // NOLINT
+  const GlobalsWindow& globals = globals_window();
+  const std::uintptr_t address =
+      page.value() < globals.pages ? globals.address + std::uintptr_t{page.value()} * kPageBytes
+                                   : kHeapAddress + std::uintptr_t{page.value() - globals.pages} * kPageBytes;
+  return reinterpret_cast<void*>(address);  // NOLINT
 }
 
-// Whether `address` is in a heap of `pages` pages, and in which one.
+// Whether `address` is of the program's globals, and these are made to be shared.
+inline bool in_globals(std::uintptr_t address) {
+  const GlobalsWindow& globals = globals_window();
+  return address - globals.address < std::uintptr_t{globals.pages} * kPageBytes;
+}
+// Whether `address` is in a heap of `pages` pages, and in which one. Globals are counted among the pages.
 inline bool in_heap(std::uintptr_t address, std::uint32_t pages) {
-  return address - kHeapAddress < std::uintptr_t{pages} * kPageBytes;
+  const std::uint32_t globals = globals_window().pages;
+  return address - kHeapAddress < std::uintptr_t{pages > globals ? pages - globals : 0} * kPageBytes ||
+         in_globals(address);
 }
 inline PageId page_of(std::uintptr_t address) {
-  return PageId(static_cast<std::uint32_t>((address - kHeapAddress) / kPageBytes));
+  const GlobalsWindow& globals = globals_window();
+  const std::uintptr_t page = in_globals(address) ? (address - globals.address) / kPageBytes
+                                                  : globals.pages + (address - kHeapAddress) / kPageBytes;
+  return PageId(static_cast<std::uint32_t>(page));
 }
 
-// A mapping at the heap's addresses, in mmap()'s terms.
+// A mapping at the heap's addresses from kHeapAddress on, in mmap()'s terms.
 struct HeapMapping {
   std::size_t bytes = 0;
   int protection = 0;

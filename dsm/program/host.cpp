@@ -41,7 +41,7 @@ EngineConfig engine_config(const Shape& shape) {
   c.compute_nodes = shape.compute;
   c.protocol = shape.protocol;
   c.pages = shape.heap_pages;
-  c.locks = kLocks + 1;
+  c.locks = kLocks + 2;
   c.barriers = kBarriers + 1;
   c.words = kWords;
   c.flags = kFlags;

@@ -21,6 +21,8 @@ namespace braid::dsm {
 inline constexpr BarrierId kOwnBarrier{kBarriers};
 // The runtime's own lock, for the memory of shared_malloc(), likewise.
 inline constexpr LockId kOwnLock{kLocks};
+// The one of initialisers of function-local statics, where these are shared.
+inline constexpr LockId kGuardLock{kLocks + 1};
 
 // A host puts this header before every message between engines; it has
 // the message's kind. Eight bytes keep the engine's message aligned.

@@ -161,6 +161,7 @@ const Originals& original() {
 // Pages of the shared heap; 0: there is none. Any thread may make a call at any time, also while the host comes or goes.
 constinit std::atomic<std::uint32_t> shared_pages{0};
 
+// Globals that will be shared go through private memory from the beginning: a stream may keep what it is given now.
 bool is_shared(const volatile void* memory) {
   return in_heap(reinterpret_cast<std::uintptr_t>(memory), shared_pages.load(std::memory_order_relaxed));
 }

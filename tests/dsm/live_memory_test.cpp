@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstdio>
 
@@ -130,6 +131,89 @@ TEST_P(MemoryBy, OccupiedAddressIsRefusedAndNothingIsOverwritten) {
     EXPECT_EQ(*seen_at(PageId(0)), 7);
   }
   EXPECT_TRUE(Memory::make(2, GetParam()).ok()) << "the first one gave its address back";
+}
+
+// Globals of a program that has four pages of them, with `first` at their beginning.
+int* make_globals(int first) {
+  void* const place =
+      ::mmap(nullptr, 4 * kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  set_globals_window({reinterpret_cast<std::uintptr_t>(place), 4});
+  *static_cast<int*>(place) = first;
+  return static_cast<int*>(place);
+}
+
+TEST_P(MemoryBy, GlobalsAreTheFirstPages) {
+  const Ending ending = in_a_process([] {
+    int* const globals = make_globals(5);
+    const auto at = reinterpret_cast<std::uintptr_t>(globals);
+    if (application_address(PageId(3)) != globals + 3 * kPageBytes / sizeof(int)) return 1;
+    if (reinterpret_cast<std::uintptr_t>(application_address(PageId(4))) != kHeapAddress) return 2;
+    if (!in_heap(at, 10) || !in_heap(at + 4 * kPageBytes - 1, 10) || in_heap(at + 4 * kPageBytes, 10) ||
+        in_heap(at - 1, 10))
+      return 3;
+    if (!in_heap(kHeapAddress + 6 * kPageBytes - 1, 10) || in_heap(kHeapAddress + 6 * kPageBytes, 10))
+      return 4;
+    if (page_of(at + 3 * kPageBytes) != PageId(3) || page_of(kHeapAddress) != PageId(4)) return 5;
+    return in_heap(kHeapAddress, 0) || !in_heap(at, 0) ? 6 : 0;
+  });
+  EXPECT_EQ(ending.exit_status, 0) << ending.text;
+}
+
+TEST_P(MemoryBy, OpenedGlobalsHaveTheProtectionsThatWereSetBefore) {
+  for (const bool write : {false, true}) {
+    const Ending ending = in_a_process([=] {
+      volatile int* const globals = make_globals(5);
+      constexpr std::size_t kInts = kPageBytes / sizeof(int);
+      Result<Memory> memory = Memory::make(10, GetParam());
+      if (!memory) return 1;
+      memory->protect_later(PageId(1), 5, Access::kWrite);
+      memory->protect(PageId(3), 1, Access::kRead);
+      globals[0] = 6;  // they are private still
+      store(memory->page(PageId(0)), 60);
+      store(memory->page(PageId(1)), 61);
+      store(memory->page(PageId(3)), 63);
+      if (!memory->open_globals().ok()) return 2;
+      (void)memory->reveal(PageId(1), true);
+      (void)memory->reveal(PageId(3), false);
+      (void)memory->reveal(PageId(5), true);
+      if (globals[kInts] != 61 || globals[3 * kInts] != 63 || *seen_at(PageId(5)) != 0) return 3;
+      globals[kInts] = 71;
+      *seen_at(PageId(5)) = 75;
+      memory->protect(PageId(2), 4, Access::kRead);  // from the globals into the heap behind them
+      if (globals[3 * kInts] != 63 || *seen_at(PageId(5)) != 75) return 4;
+      if (write) *seen_at(PageId(5)) = 0;
+      return load<int>(memory->page(PageId(1))) == 71 ? 0 : 5;
+    });
+    EXPECT_EQ(crashed(ending), write) << ending.text;
+    if (!write) {
+      EXPECT_EQ(ending.exit_status, 0) << ending.text;
+    }
+  }
+  // Nothing was allowed for the first page.
+  EXPECT_TRUE(crashed(in_a_process([] {
+    volatile int* const globals = make_globals(5);
+    Result<Memory> memory = Memory::make(10, GetParam());
+    return memory->open_globals().ok() ? globals[0] : 1;
+  })));
+}
+
+TEST_P(MemoryBy, GlobalsArePrivateAgainWhenTheHeapHasGone) {
+  for (const bool closes_descriptors : {false, true}) {
+    const Ending ending = in_a_process([=] {
+      volatile int* const globals = make_globals(5);
+      {
+        Result<Memory> memory = Memory::make(10, GetParam());
+        if (!memory.ok() || !memory->open_globals().ok()) return 1;
+        memory->protect(PageId(0), 1, Access::kWrite);
+        globals[0] = 7;
+        store(memory->page(PageId(2)), 8);
+        if (closes_descriptors) ::close_range(3, ~0u, 0);
+      }
+      globals[1] = 9;
+      return globals[0] == 7 && globals[1] == 9 && globals[2 * kPageBytes / sizeof(int)] == 8 ? 0 : 2;
+    });
+    EXPECT_EQ(ending.exit_status, 0) << ending.text;
+  }
 }
 
 bool has_memory(Memory& memory, std::uint32_t page) {

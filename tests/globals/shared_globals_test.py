@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""Programs whose own globals are shared memory: built with --shared-globals in many ways, and run live on several clusters.
+
+    shared_globals_test.py BIN FOLDER BUILD [unittest arguments]      FOLDER: the programs; BUILD is installed for a test
+"""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BIN = pathlib.Path(sys.argv[1]).resolve()
+FOLDER = pathlib.Path(sys.argv[2]).resolve()
+BUILD = pathlib.Path(sys.argv[3]).resolve()
+SWITCH = "--shared-globals"
+
+
+def run(*words, folder, expect=0, stdin=None):
+    done = subprocess.run([str(w) for w in words], cwd=folder, capture_output=True, text=True, timeout=120, check=False,
+                          input=stdin)
+    if done.returncode != expect:
+        raise AssertionError(f"{words}: status {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done
+
+
+class Folder(unittest.TestCase):
+    bin = BIN
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def build(self, compiler, *words, expect=0):
+        return run(self.bin / compiler, *words, folder=self.folder, expect=expect)
+
+    def live(self, clusters, compute, *program, expect=0):
+        return run(self.bin / "braid", "run", "--quiet", "--clusters", clusters, "--compute", compute, "--proxies", "1", *program,
+                   folder=self.folder, expect=expect)
+
+    def program(self, text, *flags, name="a.c", switch=SWITCH):
+        (self.folder / name).write_text(text)
+        self.build("braid-c++" if name.endswith("cpp") else "braid-cc", *([switch] if switch else []), "-g", *flags, name, "-o", "a")
+
+
+class Mixed(Folder):
+    """A program of C, of C++ and of an archive, with every kind of globals, 64 MiB of .data and as much .bss."""
+
+    def build_mixed(self, *flags, compile_with=(SWITCH,), link_with=(SWITCH,), link_flags=()):
+        self.build("braid-c++", *compile_with, "-O1", "-g", "-Wall", "-Wextra", "-Werror", *flags, "-c", FOLDER / "mixed.cpp")
+        run("gcc-ar", "rcs", "libparts.a", "mixed.o", folder=self.folder)
+        self.build("braid-cc", *compile_with, "-O1", "-g", "-Wall", "-Wextra", "-Werror", *flags, "-c", FOLDER / "mixed.c")
+        self.build("braid-cc", *link_with, *flags, "mixed.o", "-L.", "-lparts", "-o", "mixed", *link_flags)
+
+    def is_right(self, clusters, compute, *options):
+        done = self.live(clusters, compute, "--heap-mib", 192, *options, "./mixed")
+        self.assertEqual(done.stdout, f"[c0] globals of {clusters * compute} nodes: 0 wrong, 3 made, 21\n")
+        self.assertNotIn("wrong:", done.stderr)
+        self.assertEqual(done.stderr.count("destroyed"), 1)
+
+    def test_every_kind_of_global(self):
+        self.build_mixed()
+        for clusters, compute, *options in ((1, 2), (2, 2, "--protection", "mprotect", "--protocol", "lazy"), (4, 1)):
+            with self.subTest(clusters=clusters, options=options):
+                self.is_right(clusters, compute, *options)
+        # Alone it needs no other process.
+        env = {"BRAID_HEAP_MIB": "192"}
+        alone = subprocess.run([self.folder / "mixed"], env=env, capture_output=True, text=True, timeout=60, check=True)
+        self.assertEqual(alone.stdout, "globals of 1 nodes: 0 wrong, 3 made, 21\n")
+        small = self.live(2, 1, "--heap-mib", 128, "./mixed", expect=70)
+        self.assertIn("the program's shared globals take 129 MiB, and the shared heap of 128 MiB has no room for more behind "
+                      "them: raise BRAID_HEAP_MIB", small.stderr)
+
+    def test_every_way_to_link(self):
+        for flags, link_flags in ((("-fno-pie", "-fcommon"), ("-no-pie",)), (("-flto",), ("-s",)),
+                                  (("-fno-data-sections", "-fPIC"), ("-pie", "-Wl,--gc-sections"))):
+            with self.subTest(flags=flags):
+                self.build_mixed(*flags, link_flags=link_flags)
+                self.is_right(2, 1)
+
+    def test_without_the_switch_globals_are_private(self):
+        self.build_mixed(compile_with=(), link_with=())
+        done = self.live(2, 1, "--heap-mib", 192, "./mixed", expect=1)
+        for kind in ("numbers[0] == 77", "tentative == 78", "hidden == 79", "r + rel + relro == 240", "bad == 0",
+                     "S_ISDIR(status.st_mode)", "constructed.value >= 70", "initialised == 7", "fails once"):
+            self.assertIn(f"[c0] wrong: {kind}\n", done.stderr)
+        self.assertNotIn("optarg", done.stderr)
+
+    def test_installed(self):
+        top = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, top)
+        run("cmake", "--install", BUILD, "--prefix", top / "first", folder=top)
+        (top / "first").rename(top / "second")
+        self.bin = top / "second/bin"
+        self.build_mixed()
+        self.is_right(2, 1)
+
+
+class OldStyle(Folder):
+    @unittest.skipUnless(shutil.which("m4"), "m4 is not installed")
+    def test_kernels_whose_globals_are_shared(self):
+        for kernel, right in (("heat", "right"), ("render", "0 wrong")):
+            run(self.bin / "braid", "parmacs", SWITCH, "-O2", FOLDER / f"{kernel}.C.in", "-o", kernel, folder=self.folder)
+            for clusters in (1, 2, 4):
+                with self.subTest(kernel=kernel, clusters=clusters):
+                    self.assertEqual(self.live(clusters, 1, f"./{kernel}", clusters).stdout,
+                                     f"[c0] {kernel} of {clusters} processes: {right}\n")
+            run(self.bin / "braid", "parmacs", "-O2", FOLDER / f"{kernel}.C.in", "-o", kernel, folder=self.folder)
+            self.assertNotIn(f": {right}", self.live(2, 1, f"./{kernel}", 2).stdout, "without the switch")
+
+
+START = '#include <stdio.h>\n#include <unistd.h>\n#include "dsm/braid_dsm.h"\n'
+
+
+class Refusals(Folder):
+    def test_main_in_every_cluster(self):
+        self.program(START + "int x;\nint main(void) { braid_init(); return braid_finish(0); }\n")
+        for clusters in (1, 2):
+            wrong = self.live(clusters, 1, "./a", expect=70)
+            self.assertIn("the program was linked with --shared-globals, but main() runs in every cluster, and each would change "
+                          "the same globals: call start_clusters()", wrong.stderr)
+
+    def test_programs_that_never_start(self):
+        self.program('#include <stdio.h>\nint x = 1;\nint main(void) { printf("%d\\n", ++x); return 0; }\n')
+        self.assertEqual(run("./a", folder=self.folder).stdout, "2\n")
+
+    def test_options_that_cannot_be(self):
+        (self.folder / "a.c").write_text("int x; int main(void) { return x; }\n")
+        for words, text in ((["--simulated"], "--simulated and --check-races: shared globals are for braid run only"),
+                            (["--check-races"], "--simulated and --check-races"),
+                            (["-fuse-ld=gold"], "-fuse-ld=gold: only the GNU linker places them"),
+                            (["-Wl,-T,own.ld"], "-Wl,-T,own.ld: a linker script of the program's own"),
+                            (["-Town.ld"], "-Town.ld: a linker script"),
+                            (["-shared"], "-shared: globals of a program are shared, those of libraries stay private"),
+                            (["-fsanitize=thread"], "-fsanitize=thread: its runtime does not know"),
+                            (["-static"], "-static: a program of Braid links shared libraries")):
+            wrong = self.build("braid-cc", "a.c", *words, SWITCH, expect=2)
+            self.assertIn(text, wrong.stderr)
+        self.build("braid-cc", "a.c", "-fuse-ld=bfd", SWITCH)
+
+    def test_a_child_of_fork_is_told_that_it_has_none(self):
+        self.program(START + "#include <sys/wait.h>\nint x = 1;\nint main(void) {\n"
+                     "  braid_start_clusters(); braid_init();\n  if (braid_cluster() == 0 && fork() == 0) x = 2;\n"
+                     "  int status = 0;\n  wait(&status);\n  braid_finish(0);\n"
+                     "  if (braid_cluster) printf(\"%d\\n\", WEXITSTATUS(status));\n"
+                     "  if (fork() == 0) { x = 3; _exit(0); }\n  wait(NULL);\n  return x - 1;\n}\n")
+        done = self.live(2, 1, "./a")
+        self.assertIn("[c0] 70\n", done.stdout)
+        self.assertIn("[c1] 0\n", done.stdout)
+        self.assertIn("a child of fork()", done.stderr)
+
+    def test_a_static_that_comes_to_itself(self):
+        self.program('#include <unistd.h>\n#include "dsm/braid_dsm.h"\nint f(int n);\nint g(int n) { return f(n); }\n'
+                     "int f(int n) { static int x = g(n); return x; }\n"
+                     "int main() { braid_start_clusters(); braid_init();\n"
+                     "  braid_parallel([](braid_node* n, void*) { f((int)braid_node_id(n)); }, nullptr);\n"
+                     "  return braid_finish(0); }\n", name="a.cpp")
+        wrong = self.live(2, 1, "./a", expect=70)
+        self.assertIn("a function-local static variable is initialised by a function that comes to the same variable", wrong.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[4:])
