@@ -21,9 +21,9 @@ std::uintptr_t page_at(std::uintptr_t address) {
 
 }  // namespace
 
-std::size_t Blocks::pages_for(std::size_t bytes) {
+std::size_t Blocks::pages_for(std::size_t bytes, std::size_t aligned_from) {
   if (bytes <= kLargestSmall) return 1;
-  if (bytes < kAlignedBytes) return pages_of(bytes + kHeaderBytes);
+  if (bytes < aligned_from) return pages_of(bytes + kHeaderBytes);
   return 1 + pages_of(bytes);
 }
 
@@ -42,21 +42,24 @@ unsigned Blocks::SmallPage::take_first_free() {
   CHECK(false);
 }
 
-std::optional<Blocks::Taken> Blocks::take(std::size_t bytes) {
+std::optional<Blocks::Taken> Blocks::take(std::size_t bytes, std::size_t aligned_from) {
   if (bytes > kLargestSmall) {
-    const std::size_t count = pages_for(bytes);
-    const std::uintptr_t page = take_pages(count);
-    if (page == 0) return std::nullopt;
-    const std::uintptr_t block = page + (bytes < kAlignedBytes ? kHeaderBytes : kPage);
+    const std::size_t count = pages_for(bytes, aligned_from);
+    const Pages pages = take_pages(count);
+    if (pages.first == 0) return std::nullopt;
+    const std::uintptr_t block = pages.first + (bytes < aligned_from ? kHeaderBytes : kPage);
     large_.emplace(block, count);
-    return Taken{.block = block, .bytes = page + count * kPage - block, .fresh = true};
+    return Taken{.block = block,
+                 .bytes = pages.first + count * kPage - block,
+                 .fresh = true,
+                 .untouched = pages.untouched};
   }
   const unsigned size = size_index(bytes);
   std::uintptr_t page = 0;
   if (auto& pages = with_room_[size]; !pages.empty()) {
     page = *pages.begin();
   } else {
-    page = take_pages(1);
+    page = take_pages(1).first;
     if (page == 0) return std::nullopt;
     small_[page] = {.size = static_cast<std::uint8_t>(size)};
   }
@@ -85,7 +88,7 @@ Blocks::Given Blocks::give(std::uintptr_t block) {
   if (const auto large = large_.find(block); large != large_.end()) {
     const std::size_t count = large->second;
     large_.erase(large);
-    add_pages(header_of(block), count);
+    used_.add(header_of(block), count);
     return Given::kYes;
   }
   const auto found = small_.find(page_at(block));
@@ -103,7 +106,7 @@ Blocks::Given Blocks::give(std::uintptr_t block) {
     const std::uintptr_t first = found->first;
     pages.erase(first);
     small_.erase(found);
-    add_pages(first, 1);
+    used_.add(first, 1);
   }
   return Given::kYes;
 }
@@ -118,39 +121,54 @@ std::optional<std::size_t> Blocks::bytes_of(std::uintptr_t block) const {
   return index && page.is_in_use(*index) ? std::optional(page.bytes()) : std::nullopt;
 }
 
-void Blocks::erase_run(std::map<std::uintptr_t, std::size_t>::iterator run) {
-  runs_by_length_.erase({run->second, run->first});
-  runs_.erase(run);
+Blocks::Pages Blocks::take_pages(std::size_t count) {
+  if (const std::uintptr_t first = used_.take(count); first != 0) return {.first = first};
+  if (const std::uintptr_t first = untouched_.take(count); first != 0)
+    return {.first = first, .untouched = true};
+  // Together they may be enough.
+  untouched_.move_to(used_);
+  return {.first = used_.take(count)};
 }
 
-std::uintptr_t Blocks::take_pages(std::size_t count) {
-  const auto fit = runs_by_length_.lower_bound({count, 0});
-  if (fit == runs_by_length_.end()) return 0;
+void Blocks::Runs::erase(std::map<std::uintptr_t, std::size_t>::iterator run) {
+  by_length_.erase({run->second, run->first});
+  by_address_.erase(run);
+}
+
+std::uintptr_t Blocks::Runs::take(std::size_t count) {
+  const auto fit = by_length_.lower_bound({count, 0});
+  if (fit == by_length_.end()) return 0;
   const auto [length, first] = *fit;
-  erase_run(runs_.find(first));
+  erase(by_address_.find(first));
   if (length > count) {
-    runs_.emplace(first + count * kPage, length - count);
-    runs_by_length_.emplace(length - count, first + count * kPage);
+    by_address_.emplace(first + count * kPage, length - count);
+    by_length_.emplace(length - count, first + count * kPage);
   }
   return first;
 }
 
-void Blocks::add_pages(std::uintptr_t first, std::size_t count) {
-  auto next = runs_.lower_bound(first);
-  if (next != runs_.end() && next->first == first + count * kPage) {
+void Blocks::Runs::add(std::uintptr_t first, std::size_t count) {
+  auto next = by_address_.lower_bound(first);
+  if (next != by_address_.end() && next->first == first + count * kPage) {
     count += next->second;
-    erase_run(next++);
+    erase(next++);
   }
-  if (next != runs_.begin()) {
+  if (next != by_address_.begin()) {
     const auto before = std::prev(next);
     if (before->first + before->second * kPage == first) {
       first = before->first;
       count += before->second;
-      erase_run(before);
+      erase(before);
     }
   }
-  runs_.emplace(first, count);
-  runs_by_length_.emplace(count, first);
+  by_address_.emplace(first, count);
+  by_length_.emplace(count, first);
+}
+
+void Blocks::Runs::move_to(Runs& others) {
+  for (const auto& [first, count] : by_address_) others.add(first, count);
+  by_address_.clear();
+  by_length_.clear();
 }
 
 }  // namespace braid::dsm

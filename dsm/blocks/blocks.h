@@ -30,20 +30,24 @@ class Blocks {
   static std::uintptr_t header_of(std::uintptr_t block) {
     return block % kPage == 0 ? block - kPage : block - block % kPage;
   }
-  // The pages that a block of so many bytes may need at most.
-  static std::size_t pages_for(std::size_t bytes);
+  // The pages that a block of so many bytes may need at most. `aligned_from`: as of take().
+  static std::size_t pages_for(std::size_t bytes, std::size_t aligned_from = kAlignedBytes);
 
   struct Taken {
     std::uintptr_t block = 0;
     std::size_t bytes = 0;  // that it has room for
     // Its header is still to be written. Others may take blocks of the same pages only after publish().
     bool fresh = false;
+    // Its pages have had no other blocks since add_pages(). Of a small one: false.
+    bool untouched = false;
   };
-  // nullopt: there are not enough pages; add_pages().
-  std::optional<Taken> take(std::size_t bytes);
+  // Blocks from `aligned_from` bytes on, of those that have whole pages, begin on a page. nullopt: there are not enough
+  // pages; add_pages().
+  std::optional<Taken> take(std::size_t bytes, std::size_t aligned_from = kAlignedBytes);
   // The header of a fresh block is written.
   void publish(std::uintptr_t block);
-  void add_pages(std::uintptr_t first, std::size_t count);
+  // Pages that nobody has written.
+  void add_pages(std::uintptr_t first, std::size_t count) { untouched_.add(first, count); }
 
   enum class Given : std::uint8_t { kYes, kFreeAlready, kUnknown };
   Given give(std::uintptr_t block);
@@ -71,17 +75,34 @@ class Blocks {
   static unsigned size_index(std::size_t bytes);
   // The number of the block in its page; nullopt: no block begins there.
   static std::optional<unsigned> index_of(std::uintptr_t block, const SmallPage& page);
-  // The pages' address; 0: there are not enough.
-  std::uintptr_t take_pages(std::size_t count);
-  void erase_run(std::map<std::uintptr_t, std::size_t>::iterator run);
+  // Free pages: runs that do not touch each other.
+  class Runs {
+   public:
+    // The pages' address; 0: no run has so many.
+    std::uintptr_t take(std::size_t count);
+    void add(std::uintptr_t first, std::size_t count);
+    // Moves all runs to `others`.
+    void move_to(Runs& others);
+
+   private:
+    void erase(std::map<std::uintptr_t, std::size_t>::iterator run);
+
+    std::map<std::uintptr_t, std::size_t> by_address_;
+    std::set<std::pair<std::size_t, std::uintptr_t>> by_length_;
+  };
+
+  struct Pages {
+    std::uintptr_t first = 0;  // 0: there are not enough
+    bool untouched = false;
+  };
+  Pages take_pages(std::size_t count);
 
   std::unordered_map<std::uintptr_t, SmallPage> small_;  // by address of the page
   // Published pages with room, by size; the one at the lowest address is used first, so that others become empty.
   std::array<std::set<std::uintptr_t>, kSizes.size()> with_room_;
   std::unordered_map<std::uintptr_t, std::size_t> large_;  // blocks in use, and the number of their pages
-  // Free pages: runs that do not touch each other, by address, and by length.
-  std::map<std::uintptr_t, std::size_t> runs_;
-  std::set<std::pair<std::size_t, std::uintptr_t>> runs_by_length_;
+  Runs used_;                                              // have had blocks; taken first
+  Runs untouched_;                                         // have had none
 };
 
 }  // namespace braid::dsm

@@ -13,6 +13,7 @@
 
 #include "dsm/api.h"
 #include "dsm/blocks/blocks.h"
+#include "dsm/blocks/shared_malloc.h"
 #include "dsm/braid_dsm.h"
 #include "dsm/program/failure.h"
 #include "dsm/program/heap.h"
@@ -123,7 +124,7 @@ bool collect(const Caller& caller, const char* call) {
 }
 
 // More pages of the shared heap; ends the program with a message if there are not enough.
-void take_piece(const Caller& caller, std::size_t bytes) {
+void take_piece(const Caller& caller, std::size_t bytes, std::size_t aligned_from) {
   State& all = state();
   bool first = false;
   {
@@ -135,7 +136,7 @@ void take_piece(const Caller& caller, std::size_t bytes) {
   if (first) mailbox = static_cast<Mailbox*>(node.allocate_bytes(sizeof *mailbox, Placement::first_touch()));
   // Of a heap that is almost full other clusters need a part, too.
   const std::size_t fair = caller.host.free_pages() / (2 * std::size_t{caller.host.shape().clusters});
-  const std::size_t pages = std::max(Blocks::pages_for(bytes), std::min(kPiecePages, fair));
+  const std::size_t pages = std::max(Blocks::pages_for(bytes, aligned_from), std::min(kPiecePages, fair));
   const auto piece =
       reinterpret_cast<std::uintptr_t>(node.allocate_bytes(pages * kPageBytes, Placement::first_touch()));
   const std::lock_guard guard(all.mutex);
@@ -146,7 +147,13 @@ void take_piece(const Caller& caller, std::size_t bytes) {
   all.blocks.add_pages(piece, pages);
 }
 
-void* allocate_block(const Caller& caller, std::size_t bytes, const char* call) {
+struct Contents {
+  bool zeroed = false;
+  std::size_t aligned_from = Blocks::kAlignedBytes;  // as of Blocks::take()
+};
+
+void* allocate_block(const Caller& caller, std::size_t bytes, const char* call,
+                     const Contents& contents = {}) {
   State& all = state();
   // A heap has less: allocate() says so, and how to raise it.
   if (bytes > std::size_t{caller.host.shape().heap_pages} * kPageBytes)
@@ -156,7 +163,7 @@ void* allocate_block(const Caller& caller, std::size_t bytes, const char* call) 
     Mailbox* mailbox = nullptr;
     {
       const std::lock_guard guard(all.mutex);
-      taken = all.blocks.take(bytes);
+      taken = all.blocks.take(bytes, contents.aligned_from);
       mailbox = all.mailbox;
     }
     if (taken) {
@@ -171,10 +178,13 @@ void* allocate_block(const Caller& caller, std::size_t bytes, const char* call) 
         all.blocks.publish(taken->block);
       }
       caller.host.begin_again(taken->block, taken->bytes);
-      return reinterpret_cast<void*>(taken->block);  // NOLINT
+      void* const memory = reinterpret_cast<void*>(taken->block);  // NOLINT
+      // Pages that nobody has touched are zeros, and go to the cluster that touches them first.
+      if (contents.zeroed && !taken->untouched) std::memset(memory, 0, bytes);
+      return memory;
     }
     collected = collected && collect(caller, call);
-    if (!collected) take_piece(caller, bytes);
+    if (!collected) take_piece(caller, bytes, contents.aligned_from);
   }
 }
 
@@ -246,7 +256,15 @@ void* shared_calloc(std::size_t count, std::size_t element_bytes) {
   if (__builtin_mul_overflow(count, element_bytes, &bytes))
     fail("{} was called for {} elements of {} bytes: that exceeds the address space", kCall, count,
          element_bytes);
-  return std::memset(allocate_block(caller_of(kCall), bytes, kCall), 0, bytes);
+  return allocate_block(caller_of(kCall), bytes, kCall, {.zeroed = true});
+}
+
+void* allocate_zeroed(std::size_t bytes, std::size_t aligned_from, const char* call) {
+  return allocate_block(caller_of(call), bytes, call, {.zeroed = true, .aligned_from = aligned_from});
+}
+
+void free_allocated(void* memory, const char* call) {
+  if (memory != nullptr) free_block(caller_of(call), memory, call);
 }
 
 void* shared_realloc(void* memory, std::size_t bytes) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <span>
 
 #include "base/check.h"
@@ -48,6 +49,10 @@ void* EarlyHeap::allocate(std::size_t bytes) {
   used_ = at + bytes;
   once::note_early_allocation(memory_ + at, bytes);
   return memory_ + at;
+}
+
+bool EarlyHeap::has(const void* address) const {
+  return reinterpret_cast<std::uintptr_t>(address) - kHeapAddress < used_;
 }
 
 void EarlyHeap::close() {

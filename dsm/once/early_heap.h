@@ -15,6 +15,8 @@ class EarlyHeap {
   // Zeroed. Aligned to 16 bytes, or to a page where it has a page or more. Ends the process with a message when the
   // heap is full.
   void* allocate(std::size_t bytes);
+  // Whether the address is in memory that allocate() has returned.
+  bool has(const void* address) const;
   // Makes room at the heap's address, for init(). No address that allocate() has returned may be used until publish()
   // has returned.
   void close();

@@ -55,8 +55,8 @@ void braid_parmacs_wait_for_end(long processes);
 int braid_parmacs_self(void);
 
 /* G_MALLOC, G_FREE. Aligned to 16 bytes, zeroed; blocks of a page and more to pages. Before the first CREATE by main(),
-   then by any process. A block that is freed by a process of the cluster that allocated it serves that cluster again; other
-   blocks, and those from before the first CREATE, stay until the program ends. */
+   then by any process. A block that is freed, by any process, serves the cluster again that has allocated it; those from
+   before the first CREATE stay until the program ends. */
 void* braid_parmacs_allocate(size_t bytes);
 void braid_parmacs_free(void* memory);
 

@@ -138,7 +138,9 @@ class WithM4(Parmacs):
         self.assertIn("BARRIER was called for 3 processes, and this machine has 2", self.run_wrong("BARRIER(s->b, 3)"))
         self.assertIn("WAITPAUSE waits for ever", self.run_wrong("", before="WAITPAUSE(s->p)"))
         self.assertRegex(self.run_wrong("void* twice = G_MALLOC(20); G_FREE(twice) G_FREE(twice)"),
-                         r"G_FREE\(0x7e9[0-9a-f]{9}\): this block is free already; free it once only")
+                         r"G_FREE: the block 0x7e9[0-9a-f]{9} is free already; free it once only")
+        self.assertRegex(self.run_wrong("int private; G_FREE(&private)"),
+                         r"G_FREE: 0x[0-9a-f]+ is no block that malloc\(\) of shared memory has returned")
         self.assertRegex(self.run_wrong("if (braid_parmacs_self() == 1) exit(3);", expect=3),
                          r"application of cluster 1 \(pid \d+\) exited with status 3 before finish\(\) in compute node 1")
 
@@ -167,6 +169,39 @@ class Simulated(Parmacs):
             self.assertEqual(simulated(2, 2, "./locks", 4, *late, folder=self.folder)[1], "locks of 4 processes: right\n")
         self.assertEqual(simulated(2, 2, "./memory", 4, 5, folder=self.folder, options=("--heap-mib", 16))[1],
                          "memory of 4 processes, seed 5: 0 wrong\n")
+
+    def test_kernels_on_many_clusters_compute_what_one_computes(self):
+        for name in ("relax", "sort"):
+            self.build(FOLDER / f"{name}.C.in", "-o", name, "-lm")
+            alone = simulated(1, 1, f"./{name}", 1, folder=self.folder)
+            for clusters in (16, 64):
+                with self.subTest(name=name, clusters=clusters):
+                    report, output, errors = simulated(clusters, 1, f"./{name}", clusters, folder=self.folder)
+                    self.assertEqual((output, errors), alone[1:])
+                    self.assertGreater(report["messages"]["count"], clusters)
+        self.assertEqual(alone[1], "4096 keys, 0 out of order, checksum e7d2aa48\n")
+
+    def test_processes_have_the_nodes_in_the_order_of_create(self):
+        functions = "".join(f"void f{i}(void) {{ int me; GET_PID(me) s->node[{i}] = me; }}\n" for i in range(1, 6))
+        created = " ".join(f"CREATE(f{i})" for i in range(1, 6))
+        (self.folder / "a.C.in").write_text(
+            "MAIN_ENV\n#include <stdio.h>\nstruct s { int node[6]; } *s;\n" + functions +
+            "int main() { int i; s = (struct s*)G_MALLOC(sizeof *s);\n" + created +
+            " WAIT_FOR_END(5) for (i = 0; i < 6; ++i) printf(\"%d\", s->node[i]); MAIN_END }\n")
+        self.build("a.C.in", "-o", "a")
+        for clusters, compute in ((6, 1), (3, 2), (1, 6)):
+            self.assertEqual(simulated(clusters, compute, "./a", folder=self.folder)[1], "012345")
+
+    def test_data_races_are_found(self):
+        source = ("MAIN_ENV\nstruct s { LOCKDEC(l) long locked, racing; } *s;\n"
+                  "void f(void) {\n  LOCK(s->l)\n  s->locked++;\n  UNLOCK(s->l)\n  RACE\n}\n"
+                  "int main() { int i; s = (struct s*)G_MALLOC(sizeof *s); LOCKINIT(s->l)\n"
+                  "s->racing = 1; for (i = 1; i < 3; ++i) CREATE(f)\nf(); WAIT_FOR_END(2) return s->locked + s->racing - 4; }\n")
+        for body, status, text in (("", 0, "--check-races: no data races in "), ("s->racing++;", 66, " f at a.C.in:7\n")):
+            (self.folder / "a.C.in").write_text(source.replace("RACE", body))
+            super().build("--check-races", "-O1", "a.C.in", "-o", "a")
+            _, _, errors = simulated(3, 1, "./a", folder=self.folder, expect=status)
+            self.assertIn(text, errors)
 
     def test_runs_are_the_same_again_and_in_strict_order(self):
         self.build(FOLDER / "relax.C.in", "-o", "relax", "-lm")
