@@ -60,7 +60,10 @@ struct Line {
       static_cast<Line*>(line)->add({piece, bytes});
     };
     const std::size_t before = length;
-    if (std::strlen(name) < kMaxMangledBytes && __gcclibcxx_demangle_callback(name, part, this) == 0) return;
+    // Another name could be read as a type's: f is float.
+    if (std::strncmp(name, "_Z", 2) == 0 && std::strlen(name) < kMaxMangledBytes &&
+        __gcclibcxx_demangle_callback(name, part, this) == 0)
+      return;
     length = before;
     add(name);
   }
@@ -146,7 +149,8 @@ backtrace_state* debugging_information() {
 // Of the runtime and of its headers, whose templates are compiled into programs.
 bool is_of_runtime(std::string_view function, std::string_view file) {
   return function.starts_with("_ZN5braid3dsm") || function.starts_with("_ZN5braid3sim") ||
-         function.starts_with("braid_") || file.ends_with("/dsm/api.h") || file.ends_with("/dsm/threads.h");
+         function.starts_with("braid_") || file.ends_with("/dsm/api.h") || file.ends_with("/dsm/threads.h") ||
+         file.find("/dsm/parmacs/") != file.npos;
 }
 
 struct Place {

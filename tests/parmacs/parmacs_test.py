@@ -202,6 +202,7 @@ class Simulated(Parmacs):
             super().build("--check-races", "-O1", "a.C.in", "-o", "a")
             _, _, errors = simulated(3, 1, "./a", folder=self.folder, expect=status)
             self.assertIn(text, errors)
+        self.assertIn("that were allocated in main at a.C.in:", errors)
 
     def test_runs_are_the_same_again_and_in_strict_order(self):
         self.build(FOLDER / "relax.C.in", "-o", "relax", "-lm")
