@@ -5,9 +5,11 @@
 // A guard is private: a node that found another cluster's guard set, without having synchronised with it, could still have an
 // old copy of the object. So each cluster calls once, takes the lock that the initialiser had, and asks the guard's shadow,
 // which is shared. Guards that the compiler has put among other variables (without -fdata-sections) are their own shadows.
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
+#include "base/limits.h"
 #include "dsm/program/failure.h"
 #include "dsm/program/globals.h"
 #include "dsm/program/heap.h"
@@ -32,8 +34,13 @@ namespace {
 constexpr std::size_t kDone = 0;     // of the C++ ABI
 constexpr std::size_t kStarted = 1;  // by the holder of the lock
 
-// Initialisers that this thread is in: of one that comes to another object, both go on under the lock of the first.
-thread_local unsigned depth = 0;
+// Initialisers that each compute node of the cluster is in: of one that comes to another object, both go on under the lock of the
+// first. Not thread_local: in simulation the nodes share a thread.
+std::array<unsigned, kMaxComputeNodes> depths{};
+
+unsigned& depth_of(int local) {
+  return depths[static_cast<unsigned>(local)];
+}
 
 // nullptr: the guard is not one of a shared object.
 volatile std::uint8_t* shadow_of(const std::uint64_t* guard) {
@@ -56,8 +63,8 @@ int calling() {
   return host == nullptr ? -1 : host->current_node();
 }
 
-void leave(const char* call) {
-  if (--depth == 0) joined_host(call).unlock(static_cast<unsigned>(calling()), kGuardLock);
+void leave(int local, const char* call) {
+  if (--depth_of(local) == 0) joined_host(call).unlock(static_cast<unsigned>(local), kGuardLock);
 }
 
 }  // namespace
@@ -78,9 +85,10 @@ int __wrap___cxa_guard_acquire(std::uint64_t* guard) {  // NOLINT
     set_done(guard);
     return 0;
   }
-  if (depth++ == 0) joined_host("a function-local static").lock(static_cast<unsigned>(local), kGuardLock);
+  if (depth_of(local)++ == 0)
+    joined_host("a function-local static").lock(static_cast<unsigned>(local), kGuardLock);
   if (shadow[kDone] != 0) {
-    leave("a function-local static");
+    leave(local, "a function-local static");
     set_done(guard);
     return 0;
   }
@@ -92,18 +100,20 @@ int __wrap___cxa_guard_acquire(std::uint64_t* guard) {  // NOLINT
 
 void __wrap___cxa_guard_release(std::uint64_t* guard) {  // NOLINT
   volatile std::uint8_t* const shadow = shadow_of(guard);
-  if (depth == 0 || shadow == nullptr) return __real___cxa_guard_release(guard);
+  const int local = calling();
+  if (local < 0 || depth_of(local) == 0 || shadow == nullptr) return __real___cxa_guard_release(guard);
   shadow[kStarted] = 0;
   shadow[kDone] = 1;
-  leave("a function-local static");
+  leave(local, "a function-local static");
   set_done(guard);
 }
 
 void __wrap___cxa_guard_abort(std::uint64_t* guard) {  // NOLINT
   volatile std::uint8_t* const shadow = shadow_of(guard);
-  if (depth == 0 || shadow == nullptr) return __real___cxa_guard_abort(guard);
+  const int local = calling();
+  if (local < 0 || depth_of(local) == 0 || shadow == nullptr) return __real___cxa_guard_abort(guard);
   shadow[kStarted] = 0;
-  leave("a function-local static");
+  leave(local, "a function-local static");
 }
 
 }  // extern "C"

@@ -145,8 +145,17 @@ void RaceDetector::allocated(PageId first, std::size_t bytes, std::span<const st
                  site.calls, relative);
 }
 
+namespace {
+
+// From the heap's beginning, in the order of its pages.
+std::size_t offset_of(std::uintptr_t address) {
+  return std::size_t{dsm::page_of(address).value()} * dsm::kPageBytes + address % dsm::kPageBytes;
+}
+
+}  // namespace
+
 void RaceDetector::begin_again(std::uintptr_t address, std::size_t bytes) {
-  const std::size_t first = (address - dsm::kHeapAddress) / kGranule;
+  const std::size_t first = offset_of(address) / kGranule;
   for (std::size_t granule = first; granule < first + bytes / kGranule; ++granule) {
     std::uint32_t& list = index_[granule];
     while (list != 0) drop(list);
@@ -160,7 +169,7 @@ void RaceDetector::access(unsigned node, std::uintptr_t address, std::size_t byt
                    .pc = relative(pc),
                    .node = static_cast<std::uint16_t>(node),
                    .kind = kind};
-  for (std::size_t at = address - dsm::kHeapAddress; bytes > 0;) {
+  for (std::size_t at = offset_of(address); bytes > 0;) {
     const std::size_t first = at % kGranule;
     const std::size_t count = std::min(bytes, kGranule - first);
     access.bytes = static_cast<std::uint8_t>(((1u << count) - 1) << first);

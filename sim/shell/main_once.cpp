@@ -25,6 +25,7 @@
 #include "dsm/once/fork.h"
 #include "dsm/once/host.h"
 #include "dsm/program/failure.h"
+#include "dsm/program/globals.h"
 #include "dsm/program/host.h"
 #include "sim/charge/budget.h"
 #include "sim/shell/baton.h"
@@ -184,6 +185,7 @@ void once::note_early_allocation(const void*, std::size_t) {}
 
 unsigned start_clusters() {
   once::check_first_start();
+  note_main_runs_once();
   const sim::Control& control = control_to_come();
   if (control.cluster != 0)
     fail("start_clusters() was called in cluster {}, and in cluster 0 not before its init()",

@@ -23,6 +23,12 @@ namespace {
 
 constexpr const char* kCure = kNeedsSimulator;
 
+constexpr const char* kHeapSetting = "--heap-mib";
+
+std::size_t globals_bytes() {
+  return std::size_t{dsm::globals_window().pages} * dsm::kPageBytes;
+}
+
 // The number in a variable's text; nullopt: it is none.
 std::optional<int> number_in(const char* text) {
   int number = -1;
@@ -56,8 +62,11 @@ Result<unsigned> read_cluster(const Lookup& lookup) {
 
 // Returns the descriptor of the heaps.
 Result<int> map_heap(const Lookup& lookup, unsigned cluster, std::uint32_t pages) {
-  const std::size_t bytes = std::size_t{pages} * dsm::kPageBytes;
-  const std::size_t offset = heap_offset(cluster, pages);
+  const std::size_t all = std::size_t{pages} * dsm::kPageBytes;
+  if (dsm::globals_window().pages >= pages) dsm::fail_for_large_globals(all, kHeapSetting);
+  const std::size_t globals = globals_bytes();
+  const std::size_t bytes = all - globals;
+  const std::size_t offset = heap_offset(cluster, pages) + globals;
   const Result<int> fd = read_descriptor(lookup, variable::kHeapFd, offset + bytes);
   if (!fd) return fd.error();
   const Result<std::byte*> view = dsm::map_heap_addresses({.bytes = bytes,
@@ -65,7 +74,7 @@ Result<int> map_heap(const Lookup& lookup, unsigned cluster, std::uint32_t pages
                                                            .flags = MAP_SHARED,
                                                            .file = *fd,
                                                            .offset = offset,
-                                                           .setting = "--heap-mib"});
+                                                           .setting = kHeapSetting});
   if (!view) return view.error();
   // As live (dsm/live/memory.cpp): a child of fork() is not in the page protocol.
   if (::madvise(*view, bytes, MADV_DONTFORK) != 0)
@@ -113,7 +122,24 @@ Result<Mappings> Mappings::map(const Lookup& lookup) {
     return heap.error();
   }
   ::close(*read_descriptor(lookup, variable::kControlFd, 0));
-  return Mappings(*control, *heap, std::size_t{(*control)->heap_pages} * dsm::kPageBytes);
+  Mappings mappings(*control, *heap, std::size_t{(*control)->heap_pages} * dsm::kPageBytes - globals_bytes());
+  if (const std::size_t bytes = globals_bytes(); bytes > 0) {
+    mappings.fill(PageId(0), {static_cast<const std::byte*>(dsm::application_address(PageId(0))), bytes});
+    if (const Result<void> mapped = mappings.map_globals(PROT_NONE, MAP_SHARED); !mapped)
+      return mapped.error();
+  }
+  return mappings;
+}
+
+Result<void> Mappings::map_globals(int protection, int flags) const {
+  const std::size_t bytes = globals_bytes();
+  void* const place = dsm::application_address(PageId(0));
+  const std::size_t offset = heap_offset(control_->cluster, control_->heap_pages);
+  if (::mmap(place, bytes, protection, flags | MAP_FIXED, heap_fd_, static_cast<off_t>(offset)) != place)
+    return error("cannot map the program's globals of {} MiB: {}", bytes >> 20, cause_and_cure(errno));
+  if (flags == MAP_SHARED && ::madvise(place, bytes, MADV_DONTFORK) != 0)
+    return error("cannot keep the program's globals from children of fork(): {}", std::strerror(errno));
+  return {};
 }
 
 Mappings::Mappings(Mappings&& other) noexcept
@@ -123,7 +149,11 @@ Mappings::Mappings(Mappings&& other) noexcept
 
 Mappings::~Mappings() {
   if (control_ == nullptr) return;
-  ::munmap(dsm::application_address(PageId(0)), heap_bytes_);
+  if (globals_bytes() > 0) {
+    const Result<void> mapped = map_globals(PROT_READ | PROT_WRITE, MAP_PRIVATE);
+    if (!mapped) dsm::fail_with_text(mapped.error());
+  }
+  ::munmap(dsm::application_address(PageId(dsm::globals_window().pages)), heap_bytes_);
   ::close(heap_fd_);
   unmap_control(control_);
 }
@@ -153,12 +183,23 @@ void Mappings::protect() const {
       if (next.access != run.access || next.first != run.first + run.count) break;
       run.count += next.count;
     }
-    const PageId first(run.first);
-    if (::mprotect(dsm::application_address(first), std::size_t{run.count} * dsm::kPageBytes,
-                   dsm::protection_bits(run.access)) != 0)
-      dsm::mprotect_failed(errno, first, run.count, "");
+    // Globals and other pages are at different addresses.
+    const std::uint32_t globals = dsm::globals_window().pages;
+    if (run.first < globals && run.first + run.count > globals) {
+      protect_run({run.first, globals - run.first, run.access});
+      run.count -= globals - run.first;
+      run.first = globals;
+    }
+    protect_run(run);
   }
   control_->protection_runs = 0;
+}
+
+void Mappings::protect_run(const ProtectionRun& run) {
+  const PageId first(run.first);
+  if (::mprotect(dsm::application_address(first), std::size_t{run.count} * dsm::kPageBytes,
+                 dsm::protection_bits(run.access)) != 0)
+    dsm::mprotect_failed(errno, first, run.count, "");
 }
 
 }  // namespace braid::sim

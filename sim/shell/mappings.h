@@ -30,8 +30,10 @@ class Mappings {
  public:
   using Lookup = sim::Lookup;
   // Maps this cluster's parts of the two files that the environment names, and closes the first. The heap is
-  // inaccessible until the engine opens its pages. An error names the cure.
+  // inaccessible until the engine opens its pages. Its first pages take the place of the program's globals, with their
+  // contents, where these are shared (dsm/program/globals.h). An error names the cure.
   static Result<Mappings> map(const Lookup& lookup);
+  // The globals are private again, with the contents that the heap has.
   ~Mappings();
   Mappings(Mappings&& other) noexcept;
   Mappings(const Mappings&) = delete;
@@ -46,6 +48,9 @@ class Mappings {
   void fill(PageId first, std::span<const std::byte> contents) const;
 
  private:
+  Result<void> map_globals(int protection, int flags) const;
+  static void protect_run(const ProtectionRun& run);
+
   Mappings(Control* control, int heap_fd, std::size_t heap_bytes)
       : control_(control), heap_fd_(heap_fd), heap_bytes_(heap_bytes) {}
 

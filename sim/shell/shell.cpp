@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "dsm/program/failure.h"
+#include "dsm/program/globals.h"
 #include "dsm/program/heap.h"
 #include "sim/shell/before_init.h"
 #include "sim/shell/node_order.h"
@@ -65,6 +66,10 @@ std::optional<PageId> first_page(const NodeControl& answer) {
 Result<std::unique_ptr<ShellHost>> ShellHost::start(const Mappings::Lookup& lookup,
                                                     const std::string& program) {
   CHECK(the_shell == nullptr);
+  if (dsm::globals_window().pages > 0 && !dsm::main_runs_once())
+    return error(
+        "the program was linked with --shared-globals, but main() runs in every cluster, and each would change the same "
+        "globals: call start_clusters() (in C: braid_start_clusters()) before init(), or let CREATE of the ANL macros do it");
   Result<Mappings> mappings = Mappings::map(lookup);
   if (!mappings) return mappings.error();
   const Control& control = mappings->control();
@@ -82,6 +87,7 @@ Result<std::unique_ptr<ShellHost>> ShellHost::start(const Mappings::Lookup& look
   host->control_.nodes[0].clock += before;
   host->submit(of_call(dsm::join_call(kShellVersion, shape, program)));
   host->start_clock();
+  host->share_globals();
   return host;
 }
 
@@ -106,7 +112,28 @@ ShellHost::~ShellHost() {
   the_shell = nullptr;
 }
 
+void ShellHost::share_globals() {
+  const std::uint32_t pages = dsm::globals_window().pages;
+  if (pages == 0) return;
+  const std::optional<PageId> first =
+      allocate_together({.bytes = std::size_t{pages} * kPageBytes,
+                         .placement = dsm::Placement::first_touch(),
+                         .pages = pages,
+                         .homes = {.kind = dsm::Homes::Kind::kFirstTouch, .cluster = {}}});
+  CHECK(first == PageId(0));
+}
+
+void ShellHost::collect_globals() {
+  const std::uint32_t pages = dsm::globals_window().pages;
+  if (pages == 0 || shape().clusters == 1) return;
+  barrier_of_clusters();
+  if (shape().cluster != 0) return;
+  for (std::uint32_t p = 0; p < pages; ++p)
+    (void)*static_cast<volatile char*>(dsm::application_address(PageId(p)));
+}
+
 void ShellHost::finish() {
+  collect_globals();
   ask(of_call(dsm::CallKind::kFinish));
 }
 

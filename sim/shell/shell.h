@@ -83,6 +83,11 @@ class ShellHost final : public dsm::Host, private dsm::FaultSink {
   void end_on_all();
   [[noreturn]] void node_loop(unsigned local);
 
+  // Where the program's globals are shared they are the first allocation of every cluster; at the end cluster 0, in which
+  // main() goes on, reads what the others have written.
+  void share_globals();
+  void collect_globals();
+
   double seconds();
 
   // Returns when the baton is back and the engine's changes of protection are applied.
@@ -99,7 +104,7 @@ class ShellHost final : public dsm::Host, private dsm::FaultSink {
   bool in_shell_ = true;  // the shell's code runs, not the program's
   const std::function<void(unsigned)>* job_ = nullptr;
   std::function<void(unsigned)> open_job_;           // between begin_parallel() and end_parallel()
-  std::vector<std::bitset<dsm::kLocks + 1>> locks_;  // by compute node: the locks that it holds
+  std::vector<std::bitset<dsm::kLocks + 2>> locks_;  // by compute node: the locks that it holds
 };
 
 }  // namespace braid::sim

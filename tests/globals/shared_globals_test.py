@@ -40,6 +40,10 @@ class Folder(unittest.TestCase):
         return run(self.bin / "braid", "run", "--quiet", "--clusters", clusters, "--compute", compute, "--proxies", "1", *program,
                    folder=self.folder, expect=expect)
 
+    def simulated(self, clusters, compute, *program, expect=0):
+        return run(self.bin / "braid", "sim", "--quiet", "--clusters", clusters, "--compute", compute, *program,
+                   folder=self.folder, expect=expect)
+
     def program(self, text, *flags, name="a.c", switch=SWITCH):
         (self.folder / name).write_text(text)
         self.build("braid-c++" if name.endswith("cpp") else "braid-cc", *([switch] if switch else []), "-g", *flags, name, "-o", "a")
@@ -72,6 +76,18 @@ class Mixed(Folder):
         small = self.live(2, 1, "--heap-mib", 128, "./mixed", expect=70)
         self.assertIn("the program's shared globals take 129 MiB, and the shared heap of 128 MiB has no room for more behind "
                       "them: raise BRAID_HEAP_MIB", small.stderr)
+
+    def test_every_kind_of_global_in_simulation(self):
+        switches = (SWITCH, "--simulated")
+        self.build_mixed(compile_with=switches, link_with=switches)
+        for clusters, compute, protocol in ((1, 2, "eager"), (2, 2, "lazy")):
+            with self.subTest(clusters=clusters, compute=compute, protocol=protocol):
+                done = self.simulated(clusters, compute, "--heap-mib", 192, "--protocol", protocol, "./mixed")
+                self.assertEqual(done.stdout, f"globals of {clusters * compute} nodes: 0 wrong, 3 made, 21\n", done.stderr)
+                self.assertEqual(done.stderr.count("destroyed"), 1)
+        small = self.simulated(2, 1, "--heap-mib", 128, "./mixed", expect=70)
+        self.assertIn("the program's shared globals take 129 MiB, and the shared heap of 128 MiB has no room for more behind "
+                      "them: raise --heap-mib", small.stderr)
 
     def test_every_way_to_link(self):
         for flags, link_flags in ((("-fno-pie", "-fcommon"), ("-no-pie",)), (("-flto",), ("-s",)),
@@ -107,11 +123,48 @@ class OldStyle(Folder):
                 with self.subTest(kernel=kernel, clusters=clusters):
                     self.assertEqual(self.live(clusters, 1, f"./{kernel}", clusters).stdout,
                                      f"[c0] {kernel} of {clusters} processes: {right}\n")
+            run(self.bin / "braid", "parmacs", SWITCH, "--simulated", "-O2", FOLDER / f"{kernel}.C.in", "-o", kernel,
+                folder=self.folder)
+            for clusters, compute in ((4, 1), (2, 2), (16, 1)):
+                with self.subTest(kernel=kernel, clusters=clusters, compute=compute):
+                    processes = clusters * compute
+                    self.assertEqual(self.simulated(clusters, compute, f"./{kernel}", processes).stdout,
+                                     f"{kernel} of {processes} processes: {right}\n")
             run(self.bin / "braid", "parmacs", "-O2", FOLDER / f"{kernel}.C.in", "-o", kernel, folder=self.folder)
             self.assertNotIn(f": {right}", self.live(2, 1, f"./{kernel}", 2).stdout, "without the switch")
 
 
 START = '#include <stdio.h>\n#include <unistd.h>\n#include "dsm/braid_dsm.h"\n'
+
+
+class Simulated(Folder):
+    def test_races_on_globals_are_found(self):
+        source = (START + "int before[5000], counter, ordered;\nstatic void work(braid_node* n, void* a) {\n  braid_lock(n, 0);\n"
+                  "  ++ordered;\n  braid_unlock(n, 0);\n  RACE\n}\n"
+                  "int main(void) { braid_start_clusters(); braid_init(); braid_parallel(work, 0);\n"
+                  "  return braid_finish(ordered + counter + before[1]); }\n")
+        line = START.count("\n") + 6
+        for race, status, text in (("", 2, "no data races"), ("++counter;", 66, f"in work at a.c:{line}\n")):
+            self.program(source.replace("RACE", race), "--check-races")
+            self.assertIn(text, self.simulated(2, 1, "./a", expect=status).stderr)
+
+    def test_globals_of_compute_nodes_that_share_a_thread(self):
+        # The initialiser of one static waits in the machine while other nodes come to others.
+        self.program('#include "dsm/braid_dsm.h"\n#include <cstdio>\nint made, wrong;\n'
+                     "int make(int v) { ++made; return v; }\n"
+                     "void work(braid_node* n, void*) {\n"
+                     "  for (int i = 0; i < 20; ++i) {\n"
+                     "    static int a = make(1); static int b = make(2); static int c = make(a + b);\n"
+                     "    braid_lock(n, 0); wrong += c != 3; braid_unlock(n, 0);\n  }\n}\n"
+                     "int main() { braid_start_clusters(); braid_init(); braid_parallel(work, nullptr);\n"
+                     '  const int c = braid_cluster(); braid_finish(0); if (c == 0) std::printf("%d %d\\n", made, wrong); }\n',
+                     "--simulated", name="a.cpp")
+        self.assertEqual(self.simulated(2, 4, "./a").stdout, "3 0\n")
+
+    def test_mains_in_every_cluster_are_refused(self):
+        self.program(START + "int x;\nint main(void) { braid_init(); return braid_finish(x); }\n", "--simulated")
+        self.assertIn("the program was linked with --shared-globals, but main() runs in every cluster",
+                      self.simulated(2, 1, "./a", expect=70).stderr)
 
 
 class Refusals(Folder):
@@ -128,9 +181,7 @@ class Refusals(Folder):
 
     def test_options_that_cannot_be(self):
         (self.folder / "a.c").write_text("int x; int main(void) { return x; }\n")
-        for words, text in ((["--simulated"], "--simulated and --check-races: shared globals are for braid run only"),
-                            (["--check-races"], "--simulated and --check-races"),
-                            (["-fuse-ld=gold"], "-fuse-ld=gold: only the GNU linker places them"),
+        for words, text in ((["-fuse-ld=gold"], "-fuse-ld=gold: only the GNU linker places them"),
                             (["-Wl,-T,own.ld"], "-Wl,-T,own.ld: a linker script of the program's own"),
                             (["-Town.ld"], "-Town.ld: a linker script"),
                             (["-shared"], "-shared: globals of a program are shared, those of libraries stay private"),
