@@ -191,6 +191,7 @@ struct Engine::State {
       outbox.put_back(to, header);
       return 0;
     }
+    count_sent(header.kind);
     write_header(room, header);
     const std::size_t bytes = kHeaderBytes + *payload;
     return places ? bytes + acquires.write_place(to, room.subspan(bytes)) : bytes;
@@ -203,6 +204,7 @@ struct Engine::State {
         .kind = Kind::kWriteNotice, .format = for_all, .id = page, .number = notices.version(page)};
     std::size_t bytes = kHeaderBytes + kNoticePlaceBytes;
     if (room.size() < bytes) return 0;
+    count_sent(header.kind);
     write_header(room, header);
     store(&room[kHeaderBytes], acquires.notice_sent(to));
     notices.tell(to, page);
@@ -215,6 +217,8 @@ struct Engine::State {
     }
     return bytes;
   }
+
+  void count_sent(Kind kind) { ++counts.sent[static_cast<std::size_t>(kind) - 1]; }
 
   ComputeNode& idle_node(std::uint16_t node) {
     CHECK_LT(node, nodes.size());

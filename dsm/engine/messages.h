@@ -43,6 +43,7 @@ enum class Kind : std::uint8_t {
   kWriteNotice,  // to a cluster that acquires; version of a release, for a run of pages; format 1: for all clusters
 };
 inline constexpr std::size_t kKinds = 22;  // numbers 1 .. 21; arrays are indexed by the number
+static_assert(kSentNames.size() == kKinds - 1);
 
 inline constexpr std::size_t kHeaderBytes = 12;
 inline constexpr std::size_t kBarrierValueBytes = 8;

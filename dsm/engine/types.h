@@ -3,6 +3,7 @@
 // the configuration, the counters, and why a message is refused.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -156,6 +157,16 @@ struct NodeCounts {
   std::uint64_t sync_calls = 0;  // of words, flags, semaphores and conditions
 };
 
+// Messages between engines by kind, in the order of their numbers (messages.h), as reports name those that were sent.
+inline constexpr std::array<const char*, 21> kSentNames = {
+    "sent_page_request", "sent_page_reply",     "sent_diff",           "sent_diff_done",
+    "sent_invalidate",   "sent_invalidate_ack", "sent_lock_request",   "sent_lock_grant",
+    "sent_lock_recall",  "sent_lock_probe",     "sent_barrier_arrive", "sent_barrier_depart",
+    "sent_sync_call",    "sent_sync_result",    "sent_allocate",       "sent_allocated",
+    "sent_region",       "sent_region_known",   "sent_page_forward",   "sent_lock_probe_reply",
+    "sent_write_notice",
+};
+
 // Counts of the cluster's operations.
 struct ClusterCounts {
   std::uint64_t fetched_ahead = 0;  // pages fetched before a node needed them
@@ -169,6 +180,9 @@ struct ClusterCounts {
   std::uint64_t homes_given = 0;    // pages whose home this cluster gave to another one
   std::uint64_t forwarded = 0;      // requests for pages that this cluster was the home of
   std::uint64_t bad_messages = 0;   // invalid messages, dropped
+  // To other clusters, by kind. Several may leave in one message of the transport (PG-26), and one may be about
+  // several pages (PG-21, PG-28).
+  std::array<std::uint64_t, kSentNames.size()> sent{};
 };
 
 // Calls use(name, value) for each, with its name in reports.
@@ -185,7 +199,8 @@ void for_each_count(const ClusterCounts& c, Use&& use) {
   use("homes_given", c.homes_given);
   use("forwarded", c.forwarded);
   use("bad_messages", c.bad_messages);
-  static_assert(sizeof c == 11 * sizeof c.bad_messages, "none is forgotten");
+  for (std::size_t kind = 0; kind < c.sent.size(); ++kind) use(kSentNames[kind], c.sent[kind]);
+  static_assert(sizeof c == 11 * sizeof c.bad_messages + sizeof c.sent, "none is forgotten");
 }
 
 // A message that is invalid, or invalid now. The texts are static.

@@ -180,6 +180,13 @@ class Modes(unittest.TestCase):
         self.assertGreaterEqual(total["homes_given"], 0)
         self.assertGreaterEqual(total["forwarded"], 0)
         self.assertEqual(total["bad_messages"], 0)
+        # By kind: every diff and every request is answered, and a run of pages is one message.
+        self.assertEqual(total["sent_diff"], total["diffs_sent"])
+        self.assertEqual(total["sent_diff_done"], total["diffs_sent"])
+        self.assertLessEqual(total["sent_invalidate"], total["invalidations_sent"])
+        self.assertLessEqual(total["sent_page_reply"], total["pages_sent"])
+        self.assertGreater(total["sent_barrier_arrive"], 0)
+        self.assertEqual(total["sent_write_notice"], 0)
 
     def test_queues_over_time_add_up_to_their_means(self):
         report, _, text = sim("--proxies", "2", *self.WATER)
