@@ -128,6 +128,9 @@ struct EngineConfig {
   // rounds, while no node accessed it at its home; 0: never. With two, the first round
   // closes the page at its home to detect whether it is used there. Local, not shared.
   std::uint32_t migrate_after = 2;
+  // What programs of the lazy protocol have there (docs/decisions/0024): a move costs the other clusters their copies,
+  // which this protocol spares them otherwise.
+  static constexpr std::uint32_t kLazyMigrateAfter = 4;
   // For each node, the pages that are fetched before a node that reads consecutive pages
   // needs them; 0: none. While a round trip brings fewer pages than that, more would help.
   std::uint32_t fetch_ahead = 32;

@@ -40,6 +40,7 @@ EngineConfig engine_config(const Shape& shape) {
   c.clusters = shape.clusters;
   c.compute_nodes = shape.compute;
   c.protocol = shape.protocol;
+  if (c.protocol == Protocol::kLazy) c.migrate_after = EngineConfig::kLazyMigrateAfter;
   c.pages = shape.heap_pages;
   c.locks = kLocks + 2;
   c.barriers = kBarriers + 1;
