@@ -5,8 +5,9 @@
 //
 // Every case divides the same sections among all compute nodes, which begin at a barrier; its figure is the time from the
 // first node's begin to the last node's end, for each section. "overlap" is the part of that time in which all nodes
-// were at work: a case in which one node ends before another begins measures no contention. The last case runs for a
-// fixed time and counts the acquisitions of each node in every 100 ms.
+// were at work: a case in which one node ends before another begins measures no contention. The last cases run for a
+// fixed time and count the acquisitions of each node in every 100 ms: the share of the node with the fewest, in the worst
+// and in the median window, 1 being an equal share.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -70,8 +71,18 @@ struct Figures {
   std::vector<double> overlap;
 };
 
+// A case that runs for a fixed time: sections of one lock, with that much private work between them.
+struct TimedCase {
+  const char* name;
+  Duration between;
+};
+constexpr std::array kTimedCases = {TimedCase{"one lock, timed", Duration{}},
+                                    TimedCase{"the same, 10 us between", 10_us}};
+
+// By round.
 struct Fairness {
-  std::vector<double> least_share;  // by round
+  std::vector<double> worst_share;  // of the node with the fewest acquisitions, over its share of all, in ...
+  std::vector<double> median_share;  // ... the worst and in the median window
   std::vector<double> longest_wait_ms;
   std::vector<double> us;
 };
@@ -93,8 +104,11 @@ class Bench {
          [this](std::size_t all) { return s_.counters[0] == all; }},
         {"one lock, 10 us between", 1, [this](Node& n, std::size_t k) { one_lock(n, k, 10_us); },
          [this](std::size_t all) { return s_.counters[0] == all; }},
-        {"64 locks at random", 1, [this](Node& n, std::size_t k) { many_locks(n, k); },
+        {"64 locks at random", 1, [this](Node& n, std::size_t k) { many_locks(n, k, true); },
          [this](std::size_t all) { return sum(s_.counters, kManyLocks) == all; }},
+        // What the tokens cost without a page.
+        {"64 locks at random, no data", 1, [this](Node& n, std::size_t k) { many_locks(n, k, false); },
+         [this](std::size_t) { return sum(s_.counters, kManyLocks) == 0; }},
         {"work queue, items of 5 us", 1, [this](Node& n, std::size_t) { work_queue(n); },
          [this](std::size_t all) { return sum(s_.queue + 1, kMaxNodes) == all; }},
         {"tree under 64 cell locks", 1, [this](Node& n, std::size_t k) { tree(n, k); },
@@ -123,7 +137,7 @@ class Bench {
     return node.reduce(right ? 1 : 0, Reduce::kMin) == 1;
   }
 
-  void fairness(Node& node, std::size_t windows, Fairness& figures) {
+  void fairness(Node& node, Duration between, std::size_t windows, Fairness& figures) {
     clear(node);
     // The same moment in all clusters: they are processes of one host.
     const double begin = node.reduce(seconds(), Reduce::kMax);
@@ -137,25 +151,27 @@ class Bench {
       longest = std::max(longest, got - now);
       const auto window = static_cast<std::size_t>((got - begin) / (kWindow.us() * 1e-6));
       if (window < windows) ++mine[window];
+      if (between.ns() != 0) work(between);
       now = seconds();
     }
     for (std::size_t w = 0; w < windows; ++w) s_.windows[node.id() * kMaxWindows + w] = mine[w];
     longest = node.reduce(longest, Reduce::kMax);
     if (node.id() != 0) return;
-    double least = 1;
+    std::vector<double> shares;
     std::uint64_t all = 0;
     for (std::size_t w = 0; w < windows; ++w) {
-      std::uint64_t most = 0, fewest = ~std::uint64_t{0};
+      std::uint64_t together = 0, fewest = ~std::uint64_t{0};
       for (unsigned n = 0; n < node.count(); ++n) {
         const std::uint64_t count = s_.windows[n * kMaxWindows + w];
-        most += count;
+        together += count;
         fewest = std::min(fewest, count);
       }
-      all += most;
-      if (most != 0)
-        least = std::min(least, static_cast<double>(fewest) * node.count() / static_cast<double>(most));
+      all += together;
+      if (together != 0)
+        shares.push_back(static_cast<double>(fewest) * node.count() / static_cast<double>(together));
     }
-    figures.least_share.push_back(least);
+    figures.worst_share.push_back(shares.empty() ? 0 : *std::ranges::min_element(shares));
+    figures.median_share.push_back(shares.empty() ? 0 : bench::median(shares));
     figures.longest_wait_ms.push_back(longest * 1e3);
     figures.us.push_back(kWindow.us() * static_cast<double>(windows) /
                          static_cast<double>(std::max<std::uint64_t>(all, 1)));
@@ -187,12 +203,12 @@ class Bench {
     }
   }
 
-  void many_locks(Node& node, std::size_t times) {
+  void many_locks(Node& node, std::size_t times, bool writes) {
     Prng random(node.id() + 1);
     for (std::size_t i = 0; i < times; ++i) {
       const auto k = static_cast<unsigned>(random.below(kManyLocks));
       node.lock(kManyLocks + k);
-      s_.counters[k] = s_.counters[k] + 1;
+      if (writes) s_.counters[k] = s_.counters[k] + 1;
       node.unlock(kManyLocks + k);
     }
   }
@@ -281,7 +297,7 @@ int main(int argc, char** argv) {
   app.add_option("--sections", sections, "Sections of all compute nodes together, in each case")
       ->check(CLI::Range(100, 10'000'000))
       ->capture_default_str();
-  app.add_option("--windows", windows, "Length of the fairness case, in units of 100 ms; 0: without it")
+  app.add_option("--windows", windows, "Length of each timed case, in units of 100 ms; 0: without them")
       ->check(CLI::Range(std::size_t{0}, kMaxWindows))
       ->capture_default_str();
   app.add_option("--rounds", rounds, "Times that all is measured")
@@ -302,7 +318,7 @@ int main(int argc, char** argv) {
   Bench bench(sections);
   const std::vector<Case> cases = bench.cases();
   std::vector<Figures> figures(cases.size());
-  Fairness fairness;
+  std::array<Fairness, kTimedCases.size()> fairness;
   const char* wrong = nullptr;
   parallel([&](Node& node) {
     for (int r = 0; r < rounds; ++r) {
@@ -310,7 +326,8 @@ int main(int argc, char** argv) {
         if (std::string(cases[c].name).find(only) == std::string::npos) continue;
         if (!bench.run(node, cases[c], figures[c]) && node.local() == 0) wrong = cases[c].name;
       }
-      if (windows != 0) bench.fairness(node, windows, fairness);
+      for (std::size_t c = 0; windows != 0 && c < kTimedCases.size(); ++c)
+        bench.fairness(node, kTimedCases[c].between, windows, fairness[c]);
     }
   });
   if (wrong != nullptr) {
@@ -327,12 +344,16 @@ int main(int argc, char** argv) {
                100 * middle(figures[c].overlap));
     json[cases[c].name] = {{"us", middle(figures[c].us)}, {"overlap", middle(figures[c].overlap)}};
   }
-  if (windows != 0) {
-    const double least = middle(fairness.least_share), longest = middle(fairness.longest_wait_ms);
-    fmt::print("{:<28} {:>12.3f}           least share {:.2f} of every 100 ms, longest wait {:.1f} ms\n",
-               "one lock, timed", middle(fairness.us), least, longest);
-    json["one lock, timed"] = {
-        {"us", middle(fairness.us)}, {"least share", least}, {"longest wait, ms", longest}};
+  for (std::size_t c = 0; windows != 0 && c < kTimedCases.size(); ++c) {
+    const Fairness& f = fairness[c];
+    fmt::print(
+        "{:<28} {:>12.3f}           every 100 ms the least share {:.2f} (worst {:.2f}), longest wait {:.1f} ms\n",
+        kTimedCases[c].name, middle(f.us), middle(f.median_share), middle(f.worst_share),
+        middle(f.longest_wait_ms));
+    json[kTimedCases[c].name] = {{"us", middle(f.us)},
+                                 {"median share", middle(f.median_share)},
+                                 {"worst share", middle(f.worst_share)},
+                                 {"longest wait, ms", middle(f.longest_wait_ms)}};
   }
   return finish(bench::write_output("lock_bench", output, json, {}) ? 0 : 1);
 }
