@@ -123,7 +123,7 @@ struct Figures {
   Operation bare;             // a fault that needs no message
   Operation read, write, lock, add;
   Operation barrier, dirty;  // of which each is the mean of a row
-  std::vector<double> release_us, one_way_gb_s, scan_gb_s;
+  std::vector<double> release_us, one_way_gb_s, scan_gb_s, copy_gb_s;
 
   bench::NamedOperations operations() const {
     return {{"64 B there and back", &trip},
@@ -180,6 +180,7 @@ class Bench {
     }
     node.barrier();
     scan(node, f);
+    copy_all(node, f);
   }
 
  private:
@@ -258,6 +259,21 @@ class Bench {
     node.barrier();
   }
 
+  // The same pages by copy(), into private memory.
+  void copy_all(Node& node, Figures& f) {
+    if (node.cluster() == 1) {
+      for (std::size_t p = 0; p < scan_pages_; ++p) scanned_[p * kWordsPerPage] = p + 1;
+    }
+    node.barrier();
+    if (node.cluster() == 0) {
+      std::vector<std::uint64_t> seen(scan_pages_ * kWordsPerPage, 1);  // its memory is there
+      const Duration time = time_of([&] { copy(seen.data(), scanned_, scan_pages_ * kPageBytes); });
+      for (std::size_t p = 0; p < scan_pages_; ++p) CHECK_EQ(seen[p * kWordsPerPage], p + 1);
+      f.copy_gb_s.push_back(static_cast<double>(scan_pages_ * kPageBytes) / time.us() / 1e3);
+    }
+    node.barrier();
+  }
+
   std::size_t scan_pages_;
   std::uint64_t* own_;
   std::uint64_t* remote_;
@@ -279,6 +295,9 @@ void print(const Figures& f) {
   print("remote lock", f.lock.us(), trip);
   print("fetch-and-add", f.add.us(), trip);
   const double scan = median(f.scan_gb_s), way = median(f.one_way_gb_s);
+  const double copied = median(f.copy_gb_s);
+  fmt::print("\ncopy() {:.2f} GB/s: {:.2f}   >= 0.5   {}", copied, copied / way,
+             copied >= 0.5 * way ? "met" : "MISSED");
   fmt::print("\nsequential scan {:.2f} GB/s, messages of 8 KiB one way {:.2f} GB/s: {:.2f}   >= 0.5   {}\n\n",
              scan, way, scan / way, scan >= 0.5 * way ? "met" : "MISSED");
   bench::print_latencies("us", f.operations());
@@ -292,6 +311,7 @@ nlohmann::json json_of(const Figures& f) {
       {"barrier", f.barrier.us() / trip},  {"write miss and release", median(f.release_us) / (page + trip)},
       {"remote lock", f.lock.us() / trip}, {"fetch-and-add", f.add.us() / trip}};
   json["scan GB/s"] = median(f.scan_gb_s);
+  json["copy GB/s"] = median(f.copy_gb_s);
   json["8 KiB one way GB/s"] = median(f.one_way_gb_s);
   return json;
 }

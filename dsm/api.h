@@ -270,6 +270,16 @@ std::size_t fwrite(const void* buffer, std::size_t size, std::size_t count, std:
 void prepare_read(const void* memory, std::size_t bytes);
 void prepare_write(void* memory, std::size_t bytes);
 
+// Asks for the pages of a range that are not here, and does not wait for them: the round trips then overlap with what the
+// node does next, and neighbouring pages share messages. At most 32 pages for each compute node of a cluster are on their
+// way at once, so ask again as the work gets on. A hint as prepare_read(); memory that is not shared is ignored. The initial
+// thread or a compute node; another thread's call ends the program with a message.
+void prefetch(const void* memory, std::size_t bytes);
+
+// Copies `bytes` from one place to another that does not overlap it, as memcpy(3), with the pages of both fetched ahead, 64 KiB
+// at a time. Either may be private memory. Ranges that overlap end the program with a message. Threads as prefetch().
+void copy(void* to, const void* from, std::size_t bytes);
+
 // Seconds since an unspecified moment, by a monotonic clock; in simulation, virtual time.
 double seconds();
 

@@ -109,6 +109,9 @@ size_t braid_fread(void* buffer, size_t size, size_t count, FILE* file);
 size_t braid_fwrite(const void* buffer, size_t size, size_t count, FILE* file);
 void braid_prepare_read(const void* memory, size_t bytes);
 void braid_prepare_write(void* memory, size_t bytes);
+/* Asks for pages without waiting; copies with the pages of both sides fetched ahead. */
+void braid_prefetch(const void* memory, size_t bytes);
+void braid_copy(void* to, const void* from, size_t bytes);
 
 #ifdef __cplusplus
 }

@@ -44,6 +44,7 @@ void ComputeNode::account(Instant at, const ParallelTime& parallel) {
     case Request::Kind::kNone:
     case Request::Kind::kSync:
     case Request::Kind::kAllocate:
+    case Request::Kind::kPrefetch:
     case Request::Kind::kCollective:
     case Request::Kind::kIdle:
     case Request::Kind::kRunOnCluster:

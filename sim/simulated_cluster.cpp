@@ -128,6 +128,7 @@ double SimulatedCluster::cost_of(Request::Kind kind) const {
       return shared_.model.barrier;
     case Request::Kind::kSync:
     case Request::Kind::kAllocate:
+    case Request::Kind::kPrefetch:
       return shared_.model.sync;
     case Request::Kind::kNone:
     case Request::Kind::kFault:
@@ -157,6 +158,9 @@ bool SimulatedCluster::start(unsigned n, const Request& r) {
       return engine_.sync(node, r.sync);
     case Request::Kind::kAllocate:
       return engine_.allocate(node, r.pages, r.homes);
+    case Request::Kind::kPrefetch:
+      engine_.prefetch(PageId(r.page), r.pages);
+      return true;
     case Request::Kind::kNone:
     case Request::Kind::kCollective:
     case Request::Kind::kIdle:

@@ -111,17 +111,32 @@ void Copies::fetch_ahead(std::uint16_t node, std::uint32_t page) {
   const std::uint32_t end = std::min(table_.size(), wanted);
   std::uint32_t begins_run =
       kBeginsRun;  // PG-28: the page that the node waits for does not wait for the others
-  for (; scan.next() < end && ahead_ < config_.compute_nodes * config_.fetch_ahead; scan.advance()) {
-    const std::uint32_t next = scan.next();
-    Page& p = table_[next];
-    const bool idle = p.content == Content::kInvalid && p.fetch == Fetch::kNone &&
-                      flushes_.flight(next) == Flushes::Flight::kNone;
-    if (table_.here(next) || !p.placed || !idle) continue;
-    p.ahead = true;
-    ++ahead_;
-    ++counts_.fetched_ahead;
-    ask_home(next, std::exchange(begins_run, 0));
-  }
+  for (; scan.next() < end && room_ahead(); scan.advance())
+    if (can_fetch_ahead(scan.next())) fetch_one_ahead(scan.next(), std::exchange(begins_run, 0));
+}
+
+bool Copies::room_ahead() const {
+  return ahead_ < config_.compute_nodes * config_.fetch_ahead;
+}
+
+bool Copies::can_fetch_ahead(std::uint32_t page) const {
+  const Page& p = table_[page];
+  return !table_.here(page) && p.placed && p.content == Content::kInvalid && p.fetch == Fetch::kNone &&
+         flushes_.flight(page) == Flushes::Flight::kNone;
+}
+
+void Copies::fetch_one_ahead(std::uint32_t page, std::uint32_t begins_run) {
+  table_[page].ahead = true;
+  ++ahead_;
+  ++counts_.fetched_ahead;
+  ask_home(page, begins_run);
+}
+
+// PG-25
+void Copies::prefetch(std::uint32_t first, std::uint32_t count) {
+  std::uint32_t begins_run = kBeginsRun;
+  for (std::uint32_t page = first; page < first + count && room_ahead(); ++page)
+    if (can_fetch_ahead(page)) fetch_one_ahead(page, std::exchange(begins_run, 0));
 }
 
 void Copies::end_fetch(std::uint32_t page) {

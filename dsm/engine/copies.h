@@ -35,6 +35,8 @@ class Copies {
   // The node lacks the access that it wants (ComputeNode::wanted) to a page with
   // another home. True if it has it now; otherwise it waits for the page or for a twin.
   bool fault(std::uint16_t node);
+  // Requests those of the pages that this cluster has no copy of, as far as there is room.
+  void prefetch(std::uint32_t first, std::uint32_t count);
   // Begins the flush of a dirty page that Flushes::next() returned.
   void flush(std::uint32_t page);
 
@@ -79,6 +81,9 @@ class Copies {
   void want_fetch(std::uint32_t page);
   void ask_home(std::uint32_t page, std::uint32_t begins_run = kBeginsRun);
   void fetch_ahead(std::uint16_t node, std::uint32_t page);
+  bool room_ahead() const;
+  bool can_fetch_ahead(std::uint32_t page) const;
+  void fetch_one_ahead(std::uint32_t page, std::uint32_t begins_run);
   void end_fetch(std::uint32_t page);
   bool waits_for(const ComputeNode& node, std::uint32_t page) const;
   bool anybody_waits_for(std::uint32_t page) const;

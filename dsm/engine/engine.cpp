@@ -260,6 +260,11 @@ bool Engine::fault(std::uint16_t node, PageId page, Access wanted) {
   return done(node);
 }
 
+void Engine::prefetch(PageId first, std::uint32_t count) {
+  state_->pages.prefetch(first, count);
+  state_->run_local_work();
+}
+
 bool Engine::lock(std::uint16_t node, LockId lock) {
   ComputeNode& n = state_->idle_node(node);
   n.scan.end();  // PG-25

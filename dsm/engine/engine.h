@@ -49,6 +49,9 @@ class Engine {
   // The node accessed `page` and lacked `wanted`. Complete when the protection allows it, or did already (a
   // sibling was faster); the node then repeats its access, and may fault again.
   [[nodiscard]] bool fault(std::uint16_t node, PageId page, Access wanted);
+  // Requests those of `count` pages from `first` on that this cluster has no copy of, as far as so many may be in flight
+  // (EngineConfig::fetch_ahead). Never waits.
+  void prefetch(PageId first, std::uint32_t count);
   [[nodiscard]] bool lock(std::uint16_t node, LockId lock);
   // A release. Never waits: the token leaves this cluster only when what was written before has reached the
   // homes and, in the eager protocol, every other copy of it is gone. The node must hold the lock.

@@ -18,6 +18,7 @@
 #include <optional>
 
 #include "base/bytes.h"
+#include "base/check.h"
 #include "base/ids.h"
 #include "dsm/engine/copies.h"
 #include "dsm/engine/flushes.h"
@@ -51,6 +52,12 @@ class Pages {
 
   // True if the access is allowed now; otherwise the node waits.
   bool fault(std::uint16_t node, PageId page, Access wanted);
+
+  // PG-25: a node has asked for pages that it will need.
+  void prefetch(PageId first, std::uint32_t count) {
+    CHECK(contains(first.value(), count));
+    copies_.prefetch(first.value(), count);
+  }
 
   // A release begins: when it is complete, pop_complete() returns `why`.
   void begin_release(ReleaseFor why);

@@ -456,6 +456,11 @@ FaultStamps Runtime::latest_fault() {
   return combiner_.stamps(static_cast<unsigned>(this_thread.local));
 }
 
+void Runtime::prefetch(unsigned local, PageId first, std::uint32_t count) {
+  const Inside inside;
+  combiner_.perform(local, [&] { combiner_.engine().prefetch(first, count); });
+}
+
 void Runtime::lock(unsigned local, LockId lock) {
   const Inside inside;
   const auto node = static_cast<std::uint16_t>(local);

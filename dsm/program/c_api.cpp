@@ -165,5 +165,11 @@ void braid_prepare_read(const void* memory, size_t bytes) {
 void braid_prepare_write(void* memory, size_t bytes) {
   braid::dsm::prepare_write(memory, bytes);
 }
+void braid_prefetch(const void* memory, size_t bytes) {
+  braid::dsm::prefetch(memory, bytes);
+}
+void braid_copy(void* to, const void* from, size_t bytes) {
+  braid::dsm::copy(to, from, bytes);
+}
 
 }  // extern "C"

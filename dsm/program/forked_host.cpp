@@ -38,6 +38,9 @@ void ForkedHost::barrier_of_clusters() {
 void ForkedHost::finish() {
   refuse("finish()");
 }
+void ForkedHost::prefetch(unsigned, PageId, std::uint32_t) {
+  refuse("prefetch()");
+}
 void ForkedHost::lock(unsigned, LockId) {
   refuse("Node::lock()");
 }

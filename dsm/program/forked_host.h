@@ -24,6 +24,7 @@ class ForkedHost final : public Host {
   void run_on_cluster(const std::function<void(unsigned)>& body) override;
   void barrier_of_clusters() override;
   void finish() override;
+  void prefetch(unsigned local, PageId first, std::uint32_t count) override;
   void lock(unsigned local, LockId lock) override;
   void unlock(unsigned local, LockId lock) override;
   Reduced barrier(unsigned local, BarrierId barrier, Reduction reduction, std::uint64_t value) override;

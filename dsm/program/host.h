@@ -92,6 +92,8 @@ class Host {
   // --- For compute node `local`, inside parallel().
 
   virtual std::optional<PageId> allocate_alone(unsigned local, const Allocation& allocation) = 0;
+  // Requests pages that this cluster has no copy of, without waiting. Outside parallel() also by the initial thread.
+  virtual void prefetch(unsigned local, PageId first, std::uint32_t count) = 0;
   // lock(), unlock() and sync() call fail_for_misuse() with LockMisuse's result for the call.
   virtual void lock(unsigned local, LockId lock) = 0;
   virtual void unlock(unsigned local, LockId lock) = 0;

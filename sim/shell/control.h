@@ -34,7 +34,7 @@ inline constexpr const char* kCluster = "BRAID_SIM_CLUSTER";
 }  // namespace variable
 
 // Changes with every layout or meaning in this file: a shell of another build ends with an error.
-inline constexpr std::uint32_t kControlVersion = 6;
+inline constexpr std::uint32_t kControlVersion = 7;
 
 inline constexpr unsigned kMaxNodesPerCluster = 64;
 
@@ -48,6 +48,7 @@ struct Request {
     kBarrier,   // id, reduction, value
     kSync,      // sync
     kAllocate,  // pages, homes: for this node alone, inside parallel()
+    kPrefetch,  // page, pages
     // call; CallKind::kAllocate: pages and homes too. By node 0 for its cluster. The calls of all clusters
     // must be equal (dsm::difference() describes a difference). After CallKind::kParallel all nodes of the
     // cluster run, from the same moment on. CallKind::kLeave: by cluster 0 alone, before all others; the program ends

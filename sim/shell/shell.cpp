@@ -273,6 +273,14 @@ std::optional<PageId> ShellHost::allocate_alone(unsigned local, const dsm::Alloc
   return first_page(ask(request));
 }
 
+void ShellHost::prefetch(unsigned local, PageId first, std::uint32_t count) {
+  check_caller(local);
+  Request request = of_kind(Request::Kind::kPrefetch);
+  request.page = first.value();
+  request.pages = count;
+  ask(request);
+}
+
 std::uint32_t ShellHost::free_pages() {
   return shape().heap_pages - control_.allocated_pages;
 }

@@ -54,6 +54,7 @@ class ShellHost final : public dsm::Host, private dsm::FaultSink {
   void run_on_cluster(const std::function<void(unsigned)>& body) override;
   void barrier_of_clusters() override;
   void finish() override;
+  void prefetch(unsigned local, PageId first, std::uint32_t count) override;
   void lock(unsigned local, dsm::LockId lock) override;
   void unlock(unsigned local, dsm::LockId lock) override;
   dsm::Reduced barrier(unsigned local, dsm::BarrierId barrier, dsm::Reduction reduction,

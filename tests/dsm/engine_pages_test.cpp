@@ -856,6 +856,39 @@ TEST_F(FetchAhead, StalePageThatNoNodeNeedsIsDropped) {  // PG-25
   EXPECT_EQ(m.read(1, 2 * kPageBytes), 7);
 }
 
+TEST_F(FetchAhead, PagesAreFetchedWhenANodeAsksForThem) {  // PG-25
+  for (std::size_t p = 0; p < 64; ++p) m.write(0, p * kPageBytes, static_cast<std::uint8_t>(p + 1));
+  m.read(1, 12 * kPageBytes);
+  m.engine(1).prefetch(PageId(10), 6);  // not 12, which is here
+  m.engine(1).prefetch(PageId(10), 6);  // and none twice
+  m.transmit_all();
+  EXPECT_EQ(counts(1).fetched_ahead, 5u);
+  EXPECT_EQ(access(1, 10), Access::kNone);
+  m.deliver_all();
+  for (std::size_t p = 10; p < 16; ++p) EXPECT_EQ(m.peek(1, p * kPageBytes), p + 1);
+  EXPECT_EQ(access(1, 16), Access::kNone);
+  EXPECT_EQ(counts(0).pages_sent, 6u);
+  EXPECT_TRUE(m.quiet());
+  // No more than fetch_ahead are in flight, for each node.
+  m.engine(1).prefetch(PageId(20), 40);
+  EXPECT_EQ(counts(1).fetched_ahead, 5u + 8 * m.config().compute_nodes);
+  m.deliver_all();
+  m.engine(0).prefetch(PageId(0), 64);  // at the home: nothing
+  EXPECT_EQ(counts(0).fetched_ahead, 0u);
+}
+
+TEST_F(FetchAhead, FaultJoinsAPageThatWasAskedFor) {  // PG-5, PG-25
+  m.write(0, 3 * kPageBytes, 9);
+  m.engine(1).prefetch(PageId(3), 1);
+  m.transmit_all();
+  EXPECT_FALSE(m.engine(1).fault(0, PageId(3), Access::kWrite));
+  m.deliver_all();
+  EXPECT_TRUE(m.engine(1).done(0));
+  EXPECT_EQ(access(1, 3), Access::kWrite);
+  EXPECT_EQ(m.peek(1, 3 * kPageBytes), 9);
+  EXPECT_EQ(counts(0).pages_sent, 1u);
+}
+
 // --- Runs of pages.
 
 EngineConfig in_runs() {

@@ -227,6 +227,28 @@ struct TemporaryFile {
   int fd;
 };
 
+// More bytes than are fetched ahead at a time, and no whole pages.
+TEST(Calls, CopyMovesManyPagesBetweenClusters) {
+  expect_runs({.clusters = 2}, [] {
+    constexpr std::size_t kBytes = 1'000'000;
+    auto* const from = allocate<char>(kBytes + 7, Placement::on(1));
+    auto* const to = allocate<char>(kBytes + 7, Placement::on(1));
+    std::atomic<unsigned> wrong{0};
+    const auto value = [](std::size_t i) { return static_cast<char>(i * 7 + i / 4096); };
+    parallel([&](Node& node) {
+      if (node.cluster() == 1 && node.local() == 0)
+        for (std::size_t i = 0; i < kBytes + 7; ++i) from[i] = value(i);
+      node.barrier();
+      if (node.id() == 0) copy(to + 3, from + 5, kBytes);
+      node.barrier();
+      wrong += to[2] != 0 || to[kBytes + 3] != 0;
+      for (std::size_t i = 0; i < kBytes; ++i) wrong += to[i + 3] != value(i + 5);
+      copy(to, to, 0);
+    });
+    return finish(wrong == 0 ? 0 : 1);
+  });
+}
+
 TEST(Calls, FilesAreReadAndWrittenByTheNamesOfTheApi) {
   expect_runs({.clusters = 2}, [] {
     constexpr std::size_t kBytes = 300'000;

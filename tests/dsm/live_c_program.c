@@ -1,6 +1,7 @@
 /* A program in C, compiled as C: every call of dsm/braid_dsm.h, on any machine. */
 #include "dsm/braid_dsm.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -64,6 +65,21 @@ static void work(braid_node* node, void* argument) {
     braid_flag_clear(node, 7);
     braid_store(node, 0, 0, BRAID_ACQUIRE_RELEASE);
     braid_condition_signal(node, 9);
+
+    /* 3000 and 2000 are whole pages, and parts of two; private memory is nothing to be fetched. */
+    int* const seen = malloc(sizeof(int) * kThings);
+    braid_prefetch(job->things, sizeof(int) * kThings);
+    braid_prefetch(seen, sizeof(int) * kThings);
+    braid_copy(seen, job->things, sizeof(int) * kThings);
+    count_wrong(job, memcmp(seen, job->things, sizeof(int) * kThings) != 0);
+    for (int i = 2; i < kThings; ++i) count_wrong(job, seen[i] != i + (i == 2) * (int)count);
+    for (int i = 0; i < 900; ++i) seen[i] = -i;
+    braid_copy(job->things + 2050, seen, sizeof(int) * 900);
+    for (int i = 0; i < 900; ++i) count_wrong(job, job->things[2050 + i] != -i);
+    braid_copy(job->things + 2050, job->things + 50, sizeof(int) * 900);
+    for (int i = 0; i < 900; ++i) count_wrong(job, job->things[2050 + i] != 50 + i);
+    count_wrong(job, job->things[2049] != 2049 || job->things[2950] != 2950);
+    free(seen);
 
     int ends[2];
     count_wrong(job, pipe(ends) != 0);

@@ -308,6 +308,11 @@ void ShellMachine::serve(Cluster& cluster, unsigned node) {
     case Request::Kind::kAllocate:
       (void)engine.allocate(local, request.pages, request.homes);
       break;
+    case Request::Kind::kPrefetch:
+      engine.prefetch(PageId(request.page), request.pages);
+      exchange_messages();
+      let_run(cluster, node, control.clock);
+      return;
     case Request::Kind::kCollective:
       CHECK_EQ(node, 0u);
       cluster.call = &request;
