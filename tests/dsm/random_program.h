@@ -411,10 +411,19 @@ class RandomProgram {
       for (Byte* byte : bytes) n.todo.push_back({byte, false});
   }
 
+  // Any pages, allocated or not: a hint changes no result.
+  void prefetch(Node& n) {
+    const auto first = static_cast<std::uint32_t>(random_.below(config_.pages));
+    const auto count = static_cast<std::uint32_t>(1 + random_.below(config_.pages - first));
+    if (log_) log_event(n, fmt::format("asks for {} page(s) from {} on", count, first));
+    machine_.engine(n.cluster).prefetch(PageId(first), count);
+  }
+
   void access(Node& n) {
     const auto [byte, write] = n.todo.back();
     const Access wanted = write ? Access::kWrite : Access::kRead;
     if (!machine_.may(n.cluster, byte->address, wanted)) {
+      if (random_.chance(0.1)) prefetch(n);
       if (log_) log_event(n, fmt::format("faults at {} to {}", byte->address, write ? "write" : "read"));
       (void)machine_.engine(n.cluster).fault(n.node, PageId(byte->page()), wanted);
       return;  // and tries again when it is its turn, perhaps too late
