@@ -52,6 +52,20 @@ TEST(ApiMisuse, SelfOutsideParallelIsNamed) {
   }
 }
 
+TEST(ApiMisuse, CopyBetweenOverlappingRangesIsNamed) {
+  for (const int distance : {-9, 0, 9}) {
+    for (const Ending& ending : run_machine({.clusters = 1}, [=] {
+           auto* const bytes = allocate<char>(100);
+           copy(bytes + 50 + distance, bytes + 50, 10);
+           return 0;
+         })) {
+      EXPECT_EQ(ending.exit_status, kFailureStatus) << distance;
+      EXPECT_THAT(ending.text, HasSubstr("copy() was called for 10 bytes"));
+      EXPECT_THAT(ending.text, HasSubstr("which overlap"));
+    }
+  }
+}
+
 TEST_P(Api, BoundedBufferDeliversEachItemOnce) {
   expect_runs(GetParam(), [] {
     constexpr unsigned kRoom = 3, kEach = 40, kLock = 4, kNotEmpty = 20'001, kNotFull = 32'767;
