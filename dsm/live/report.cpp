@@ -6,6 +6,7 @@
 
 #include "dsm/live/allocation_sites.h"
 #include "dsm/program/heap.h"
+#include "dsm/program/stack_trace.h"
 
 namespace braid::dsm {
 
@@ -32,6 +33,14 @@ Json range_json(AccessRange range) {
   return range.empty() ? Json() : Json::array({range.first, range.last});
 }
 
+// What the byte at `address` belongs to: a global where these are shared, or an allocation.
+AllocationSite owner_of(std::uintptr_t address) {
+  if (!in_globals(address)) return allocation_site(address);
+  const DataSymbol symbol = data_symbol(address);
+  if (symbol.name.empty()) return {};
+  return {.place = "global " + symbol.name, .first = symbol.first, .bytes = symbol.bytes};
+}
+
 Json costly_pages(std::span<const NodeReport> nodes) {
   Json pages = Json::array();
   const auto sum = sum_of<NodeCosts::Pages>(
@@ -41,7 +50,7 @@ Json costly_pages(std::span<const NodeReport> nodes) {
     const PageFaults& faults = entry.value;
     // An allocation need not begin where its page does.
     const std::uint16_t used = std::min(faults.read.first, faults.written.first);
-    const AllocationSite site = allocation_site(page + used);
+    const AllocationSite site = owner_of(page + used);
     pages.push_back(
         {{"page", entry.key.value()},
          {"faults_ns", entry.least()},
@@ -73,7 +82,7 @@ Json costly_locks(std::span<const NodeReport> nodes) {
 }  // namespace
 
 std::string report_json(std::uint16_t cluster, const char* protection, std::span<const NodeReport> nodes,
-                        const ClusterCounts& c, const NetworkCounts& e) {
+                        const ClusterCounts& c, const NetworkCounts& e, const WrittenGlobals& globals) {
   Json report;
   report["cluster"] = cluster;
   report["protection"] = protection;
@@ -99,7 +108,14 @@ std::string report_json(std::uint16_t cluster, const char* protection, std::span
   report["endpoint"] = {{"messages_sent", e.messages_sent}, {"messages_received", e.messages_received},
                         {"duplicates", e.duplicates},       {"bad_arrivals", e.bad_arrivals},
                         {"no_credit", e.no_credit},         {"channel_full", e.channel_full}};
-  return report.dump();
+  if (globals.are_watched) {
+    report["globals"] = {{"have_names", globals.have_names},
+                         {"written", globals.names},
+                         {"more", globals.more},
+                         {"unwatched_bytes", globals.unwatched_bytes}};
+  }
+  // Names of variables may be any bytes.
+  return report.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace braid::dsm

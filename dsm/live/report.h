@@ -8,6 +8,7 @@
 #include "dsm/engine/types.h"
 #include "dsm/live/network.h"
 #include "dsm/live/node_costs.h"
+#include "dsm/live/written_globals.h"
 
 namespace braid::dsm {
 
@@ -28,6 +29,7 @@ struct NodeReport {
 
 // `protection`: how accesses to the heap are forbidden (memory.h).
 std::string report_json(std::uint16_t cluster, const char* protection, std::span<const NodeReport> nodes,
-                        const ClusterCounts& cluster_counts, const NetworkCounts& endpoint);
+                        const ClusterCounts& cluster_counts, const NetworkCounts& endpoint,
+                        const WrittenGlobals& globals);
 
 }  // namespace braid::dsm

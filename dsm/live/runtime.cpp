@@ -161,7 +161,8 @@ std::string Runtime::report() {
                      times_[local], &times_[local].costs});
   }
   return report_json(environment_.cluster, to_string(memory_.protection()), nodes,
-                     combiner_.engine().counts(), network_ ? network_->counts() : NetworkCounts{});
+                     combiner_.engine().counts(), network_ ? network_->counts() : NetworkCounts{},
+                     written_globals());
 }
 
 void Runtime::call_together(const CollectiveCall& call, Instant deadline, AtDeadline then) {

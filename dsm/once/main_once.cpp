@@ -16,6 +16,7 @@
 #include "dsm/braid_dsm.h"
 #include "dsm/live/allocation_sites.h"
 #include "dsm/live/environment.h"
+#include "dsm/live/written_globals.h"
 #include "dsm/once/clone.h"
 #include "dsm/once/fork.h"
 #include "dsm/once/host.h"
@@ -112,7 +113,9 @@ unsigned start_clusters() {
   note_main_runs_once();
   if (the_origin.socket >= 0) {
     check_single_thread();
-    return clone_program(the_origin);
+    const unsigned cluster = clone_program(the_origin);
+    watch_globals();
+    return cluster;
   }
   const Result<Environment> environment = Environment::read();
   if (environment && environment->clusters > 1)

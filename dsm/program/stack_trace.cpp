@@ -174,6 +174,27 @@ std::size_t calls_to_here(std::span<std::uintptr_t> calls) {
   return noted.count;
 }
 
+DataSymbol data_symbol(std::uintptr_t address) {
+  DataSymbol symbol;
+  backtrace_state* const state = debugging_information();
+  if (state == nullptr) return symbol;
+  ::backtrace_syminfo(
+      state, address,
+      [](void* to, std::uintptr_t, const char* name, std::uintptr_t first, std::uintptr_t bytes) {
+        if (name != nullptr && bytes > 0) *static_cast<DataSymbol*>(to) = {{}, name, first, bytes};
+      },
+      ignore_problem, &symbol);
+  // Compilers number static variables of functions: calls.0.
+  const std::string_view name = symbol.linker_name;
+  const std::size_t dot = name.rfind('.');
+  const bool numbered = dot != std::string_view::npos && dot + 1 < name.size() &&
+                        name.find_first_not_of("0123456789", dot + 1) == std::string_view::npos;
+  Line line;
+  line.add_function(std::string(numbered ? name.substr(0, dot) : name).c_str());
+  symbol.name.assign(line.text, line.length);
+  return symbol;
+}
+
 std::string place_in_program(std::span<const std::uintptr_t> calls) {
   backtrace_state* const state = debugging_information();
   Place place;

@@ -22,4 +22,14 @@ std::size_t calls_to_here(std::span<std::uintptr_t> calls);
 // milliseconds. Any thread, but no signal handler.
 std::string place_in_program(std::span<const std::uintptr_t> calls);
 
+// The variable of the program that has the byte at `address`.
+struct DataSymbol {
+  std::string name;         // "total", "solve(int)::calls"; empty: none, or the program is stripped
+  std::string linker_name;  // "total", "_ZZ5solveiE5calls"
+  std::uintptr_t first = 0;
+  std::size_t bytes = 0;
+};
+// Any thread, but no signal handler.
+DataSymbol data_symbol(std::uintptr_t address);
+
 }  // namespace braid::dsm

@@ -4,7 +4,9 @@
     shared_globals_test.py BIN FOLDER BUILD [unittest arguments]      FOLDER: the programs; BUILD is installed for a test
 """
 
+import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -132,6 +134,29 @@ class OldStyle(Folder):
                                      f"{kernel} of {processes} processes: {right}\n")
             run(self.bin / "braid", "parmacs", "-O2", FOLDER / f"{kernel}.C.in", "-o", kernel, folder=self.folder)
             self.assertNotIn(f": {right}", self.live(2, 1, f"./{kernel}", 2).stdout, "without the switch")
+
+
+class Diagnosis(Folder):
+    @unittest.skipUnless(shutil.which("m4"), "m4 is not installed")
+    def test_globals_that_several_clusters_wrote_are_named(self):
+        run(self.bin / "braid", "parmacs", "-O1", FOLDER / "copies.C.in", "-o", "copies", folder=self.folder)
+        words = [self.bin / "braid", "run", "--compute", "1", "--proxies", "1", "--report", "report.json", "--clusters"]
+        done = run(*words, 3, "./copies", "3", folder=self.folder)
+        everywhere = ("text", "calls", "sums", "by_all", "grid")
+        named = json.loads((self.folder / "report.json").read_text())["globals"]["written_by_several"]
+        self.assertEqual({g["name"]: g["clusters"] for g in named}, {name: [0, 1, 2] for name in everywhere})
+        self.assertIn("braid: several clusters have written a global since the start, each its own copy: text (clusters 0, 1 and 2), ",
+                      done.stderr)
+        alone = run(*words, 1, "./copies", "1", folder=self.folder)
+        self.assertNotIn("have written a global", alone.stderr)
+        run("strip", "copies", folder=self.folder)
+        stripped = run(*words, 2, "./copies", "2", folder=self.folder)
+        self.assertIn("which globals several clusters have written is not known, for the program is stripped", stripped.stderr)
+        run(self.bin / "braid", "parmacs", SWITCH, "-O1", FOLDER / "copies.C.in", "-o", "copies", folder=self.folder)
+        shared = run(*words, 2, "./copies", "2", folder=self.folder)
+        self.assertNotIn("globals", shared.stderr)
+        costly = json.loads((self.folder / "report.json").read_text())["costs"]["memory"]
+        self.assertTrue(any(re.fullmatch("global [a-z_]+", memory["allocated"]) for memory in costly), costly)
 
 
 START = '#include <stdio.h>\n#include <unistd.h>\n#include "dsm/braid_dsm.h"\n'

@@ -12,6 +12,7 @@
 #include "settings/views/json.h"
 #include "settings/words.h"
 #include "tools/braid/run/costs.h"
+#include "tools/braid/run/written_globals.h"
 #include "tools/braid/version.h"
 
 namespace braid::cli {
@@ -217,6 +218,8 @@ std::string render_text(const RunReport& report) {
     text += table;
   if (const std::string help = advice(costs, parsed, report.run_time); !help.empty())
     text += fmt::format("braid: {}\n", help);
+  if (const std::string names = warning(globals_of(parsed)); !names.empty())
+    text += fmt::format("braid: {}\n", names);
   text +=
       fmt::format("braid: ran {:.3f} s after {:.3f} s of starting; status {}{}\n", report.run_time.s(),
                   report.start_time.s(), report.status, report.failure.empty() ? "" : ": " + report.failure);
@@ -264,6 +267,7 @@ Json render_json(const RunReport& report) {
   const RunCosts costs = costs_of(parsed);
   json["costs"] = json_of(costs);
   json["costs"]["advice"] = advice(costs, parsed, report.run_time);
+  json["globals"] = json_of(globals_of(parsed));
   return json;
 }
 

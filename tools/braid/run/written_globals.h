@@ -1,0 +1,31 @@
+// The globals that more than one cluster of a run wrote, each a copy of its own: joined from the reports of all clusters. Pure.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace braid::cli {
+
+struct WrittenGlobal {
+  std::string name;
+  std::vector<std::uint32_t> clusters;  // at least two, in order
+};
+
+struct GlobalsOfClusters {
+  std::vector<WrittenGlobal> written;  // in the order of their addresses
+  bool have_names = true;              // false: a program is stripped, so nothing is known of it
+  std::uint64_t not_told = 0;          // further globals that clusters wrote, without their names
+  std::uint64_t unwatched_bytes = 0;   // of globals, in the cluster with most
+};
+
+// `clusters`: the report that each cluster's application gave; what is no such report is left out.
+GlobalsOfClusters globals_of(std::span<const nlohmann::ordered_json> clusters);
+
+// A sentence that names them, with the cure; empty if there is nothing to say.
+std::string warning(const GlobalsOfClusters& globals);
+nlohmann::ordered_json json_of(const GlobalsOfClusters& globals);
+
+}  // namespace braid::cli
