@@ -65,13 +65,18 @@ Result<std::unique_ptr<ShellFiles>> ShellFiles::make(unsigned clusters, std::uin
   Result<int> file = make_memory_file("braid-sim-control", control_offset(clusters), MemoryFile::kSparse);
   if (!file) return file.error();
   files->controls_ = *file;
-  file = make_memory_file("braid-sim-heap", heap_offset(clusters, heap_pages), MemoryFile::kSparse);
+  file = make_memory_file("braid-sim-heap", heap_offset(clusters + 1, heap_pages), MemoryFile::kSparse);
   if (!file) return error("{}; a smaller --heap-mib may fit", file.error().text);
   files->heaps_ = *file;
+  files->contents_ =
+      static_cast<std::byte*>(map(files->heaps_, heap_offset(clusters, heap_pages), heap_bytes(heap_pages)));
+  if (files->contents_ == nullptr)
+    return error("cannot map memory of {} MiB: {}", heap_bytes(heap_pages) >> 20, cause_and_cure(errno));
   return files;
 }
 
 ShellFiles::~ShellFiles() {
+  if (contents_ != nullptr) ::munmap(contents_, heap_bytes(heap_pages_));
   if (controls_ >= 0) ::close(controls_);
   if (heaps_ >= 0) ::close(heaps_);
 }

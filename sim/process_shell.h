@@ -28,6 +28,8 @@ int stay_on_one_processor();
 class ShellFiles {
  public:
   static Result<std::unique_ptr<ShellFiles>> make(unsigned clusters, std::uint32_t heap_pages);
+  // What pages begin with.
+  const std::byte* contents() const { return contents_; }
   ~ShellFiles();
   ShellFiles(const ShellFiles&) = delete;
   ShellFiles& operator=(const ShellFiles&) = delete;
@@ -42,6 +44,7 @@ class ShellFiles {
   const std::uint32_t heap_pages_;
   int controls_ = -1;
   int heaps_ = -1;
+  std::byte* contents_ = nullptr;
 };
 
 class ProcessShell final : public Shell {
@@ -66,6 +69,7 @@ class ProcessShell final : public Shell {
 
   Control& control() override { return *control_; }
   std::byte* heap() override { return heap_; }
+  const std::byte* contents() override { return files_.contents(); }
   Result<void> run() override;
 
   // After the machine's run: gives the program its last turn and waits for its end. Returns the exit status,

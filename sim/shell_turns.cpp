@@ -1,9 +1,12 @@
 #include "sim/shell_turns.h"
 
+#include <algorithm>
 #include <bitset>
+#include <cstring>
 #include <limits>
 
 #include "base/check.h"
+#include "dsm/engine/messages.h"
 
 namespace braid::sim {
 
@@ -16,8 +19,29 @@ ShellTurns::ShellTurns(Shell& shell, unsigned compute, Closing closing)
   CHECK_LE(compute, kMaxNodesPerCluster);
 }
 
+void ShellTurns::bring(std::uint32_t first, std::uint32_t count) {
+  const std::uint32_t filled = control_.filled_pages;
+  if (has_contents_.size() < filled) {
+    has_contents_.resize(filled);
+    has_run_.assign(filled, false);
+  }
+  for (std::uint32_t page = first; page < std::min(first + count, filled); ++page) {
+    if (has_contents_[page]) continue;
+    has_contents_[page] = true;
+    const std::size_t at = std::size_t{page} * dsm::kPageBytes;
+    std::memcpy(heap_ + at, shell_.contents() + at, dsm::kPageBytes);
+  }
+}
+
+void ShellTurns::bring_run(std::uint32_t first) {
+  if (first < has_run_.size() && has_run_[first]) return;
+  bring(first, dsm::kMaxReplyPages);
+  has_run_[first] = true;
+}
+
 void ShellTurns::protect(PageId first, std::uint32_t count, dsm::Access access) {
   ++protections_;
+  if (access != dsm::Access::kNone) bring(first.value(), count);
   if (access != dsm::Access::kWrite) closing_(first, count, access);
   if (!pending_.empty()) {
     ProtectionRun& last = pending_.back();

@@ -23,6 +23,8 @@ class Shell {
   virtual Control& control() = 0;
   // The cluster's pages: always readable and writable here.
   virtual std::byte* heap() = 0;
+  // What the pages below Control::filled_pages begin with.
+  virtual const std::byte* contents() { return nullptr; }
   // Hands the baton over and returns when it is back. An error says how the program has ended.
   virtual Result<void> run() = 0;
 };
@@ -37,7 +39,10 @@ class ShellTurns final : public dsm::PageMemory {
   ShellTurns(Shell& shell, unsigned compute, Closing closing);
 
   void protect(PageId first, std::uint32_t count, dsm::Access access) override;
-  std::byte* page(PageId page) override { return heap_ + std::size_t{page.value()} * dsm::kPageBytes; }
+  std::byte* page(PageId page) override {
+    if (page.value() < control_.filled_pages) bring_run(page.value());
+    return heap_ + std::size_t{page.value()} * dsm::kPageBytes;
+  }
 
   Control& control() { return control_; }
   const Control& control() const { return control_; }
@@ -64,6 +69,10 @@ class ShellTurns final : public dsm::PageMemory {
 
  private:
   Result<void> hand_over();
+  // What pages begin with is copied when a page is first used here, because most clusters use few of them.
+  void bring(std::uint32_t first, std::uint32_t count);
+  // The same for all pages that the engine may use through the address of the first.
+  void bring_run(std::uint32_t first);
 
   Shell& shell_;
   Control& control_;
@@ -71,6 +80,8 @@ class ShellTurns final : public dsm::PageMemory {
   const unsigned compute_;
   const Closing closing_;
   std::vector<ProtectionRun> pending_;
+  // By page, as far as they begin with any contents: it has them; all of the run from it on have them.
+  std::vector<bool> has_contents_, has_run_;
   std::uint64_t protections_ = 0;
   std::uint64_t hand_overs_ = 0;
 };

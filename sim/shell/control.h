@@ -26,7 +26,8 @@ namespace braid::sim {
 
 namespace variable {
 // Environment variables with the numbers of two file descriptors that a shell inherits: of the Controls, and
-// of the heaps. Each file has a part for every cluster, at control_offset() and heap_offset().
+// of the heaps. Each file has a part for every cluster, at control_offset() and heap_offset(). Behind those of the heaps is
+// one more of their size, with the contents that pages begin with (Control::filled_pages).
 inline constexpr const char* kControlFd = "BRAID_SIM_CONTROL_FD";
 inline constexpr const char* kHeapFd = "BRAID_SIM_HEAP_FD";
 // The number of the shell's cluster; not set: 0.
@@ -135,6 +136,9 @@ struct Control {
   // From cluster 0's program: the process that it has cloned for this cluster, a child of the engine. 0: none; the
   // engine starts a process of its own.
   std::atomic<std::int32_t> clone{0};
+  // From the shell: pages below this one, which are placed by first touch and were not accessed yet, begin with contents,
+  // the same in all clusters; cluster 0's shell has written them. All other pages begin with zeros.
+  std::uint32_t filled_pages = 0;
   // The program was compiled with the charging plug-in. Otherwise its clocks advance by the processor's time,
   // and runs differ.
   bool counted = false;

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <tuple>
 #include <utility>
 
 #include "base/check.h"
@@ -125,20 +126,54 @@ Result<Mappings> Mappings::map(const Lookup& lookup) {
   Mappings mappings(*control, *heap, std::size_t{(*control)->heap_pages} * dsm::kPageBytes - globals_bytes());
   if (const std::size_t bytes = globals_bytes(); bytes > 0) {
     mappings.fill(PageId(0), {static_cast<const std::byte*>(dsm::application_address(PageId(0))), bytes});
-    if (const Result<void> mapped = mappings.map_globals(PROT_NONE, MAP_SHARED); !mapped)
-      return mapped.error();
+    if (const Result<void> mapped = mappings.map_globals(); !mapped) return mapped.error();
   }
   return mappings;
 }
 
-Result<void> Mappings::map_globals(int protection, int flags) const {
+namespace {
+
+// A part of the file at the globals' addresses, `at` bytes behind their beginning.
+Result<void> map_over_globals(int fd, std::size_t part, std::size_t at, std::size_t bytes, int protection,
+                              int flags) {
+  std::byte* const place = static_cast<std::byte*>(dsm::application_address(PageId(0))) + at;
+  if (::mmap(place, bytes, protection, flags | MAP_FIXED, fd, static_cast<off_t>(part + at)) == place)
+    return {};
+  return error("cannot map {} bytes of the program's globals: {}", bytes, cause_and_cure(errno));
+}
+
+}  // namespace
+
+Result<void> Mappings::map_globals() const {
   const std::size_t bytes = globals_bytes();
-  void* const place = dsm::application_address(PageId(0));
-  const std::size_t offset = heap_offset(control_->cluster, control_->heap_pages);
-  if (::mmap(place, bytes, protection, flags | MAP_FIXED, heap_fd_, static_cast<off_t>(offset)) != place)
-    return error("cannot map the program's globals of {} MiB: {}", bytes >> 20, cause_and_cure(errno));
-  if (flags == MAP_SHARED && ::madvise(place, bytes, MADV_DONTFORK) != 0)
+  const std::size_t part = heap_offset(control_->cluster, control_->heap_pages);
+  const Result<void> mapped = map_over_globals(heap_fd_, part, 0, bytes, PROT_NONE, MAP_SHARED);
+  if (!mapped) return mapped.error();
+  if (::madvise(dsm::application_address(PageId(0)), bytes, MADV_DONTFORK) != 0)
     return error("cannot keep the program's globals from children of fork(): {}", std::strerror(errno));
+  return {};
+}
+
+// Pages that this cluster has never used are holes of its file, and still what they were at the beginning.
+Result<void> Mappings::make_globals_private() const {
+  const std::size_t bytes = globals_bytes();
+  const std::size_t own = heap_offset(control_->cluster, control_->heap_pages);
+  const std::size_t beginning = heap_offset(control_->clusters, control_->heap_pages);
+  const auto next = [&](std::size_t at, int what) {
+    const off_t found = ::lseek(heap_fd_, static_cast<off_t>(own + at), what);
+    return found < 0 ? bytes : std::min(bytes, static_cast<std::size_t>(found) - own);
+  };
+  for (std::size_t at = 0; at < bytes;) {
+    const std::size_t hole = next(at, SEEK_HOLE);
+    const std::size_t end = next(hole, SEEK_DATA);
+    for (const auto& [part, from, to] : {std::tuple(own, at, hole), std::tuple(beginning, hole, end)}) {
+      if (from == to) continue;
+      const Result<void> mapped =
+          map_over_globals(heap_fd_, part, from, to - from, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+      if (!mapped) return mapped.error();
+    }
+    at = end;
+  }
   return {};
 }
 
@@ -150,8 +185,8 @@ Mappings::Mappings(Mappings&& other) noexcept
 Mappings::~Mappings() {
   if (control_ == nullptr) return;
   if (globals_bytes() > 0) {
-    const Result<void> mapped = map_globals(PROT_READ | PROT_WRITE, MAP_PRIVATE);
-    if (!mapped) dsm::fail_with_text(mapped.error());
+    const Result<void> made = make_globals_private();
+    if (!made) dsm::fail_with_text(made.error());
   }
   ::munmap(dsm::application_address(PageId(dsm::globals_window().pages)), heap_bytes_);
   ::close(heap_fd_);
@@ -159,8 +194,12 @@ Mappings::~Mappings() {
 }
 
 void Mappings::fill(PageId first, std::span<const std::byte> contents) const {
+  const std::size_t bytes = first.value() * dsm::kPageBytes + contents.size();
+  control_->filled_pages = std::max(
+      control_->filled_pages, static_cast<std::uint32_t>((bytes + dsm::kPageBytes - 1) / dsm::kPageBytes));
+  if (control_->cluster != 0) return;  // they are the same
   const std::size_t offset =
-      heap_offset(control_->cluster, control_->heap_pages) + first.value() * dsm::kPageBytes;
+      heap_offset(control_->clusters, control_->heap_pages) + first.value() * dsm::kPageBytes;
   for (std::size_t at = 0; at < contents.size(); at += dsm::kPageBytes) {
     const std::span part = contents.subspan(at, std::min(dsm::kPageBytes, contents.size() - at));
     if (std::all_of(part.begin(), part.end(), [](std::byte b) { return b == std::byte{}; })) continue;

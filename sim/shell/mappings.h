@@ -43,12 +43,13 @@ class Mappings {
   // Applies the changes of protection that the engine has written to the Control. Ends the process with a
   // message if the system refuses one.
   void protect() const;
-  // Writes to pages whatever their protection, but for those whose contents are all zeros. Ends the process with a
-  // message if the system refuses.
+  // As Host::fill() (dsm/program/host.h), for pages that are placed by first touch: what they begin with. Ends the process
+  // with a message if the system refuses.
   void fill(PageId first, std::span<const std::byte> contents) const;
 
  private:
-  Result<void> map_globals(int protection, int flags) const;
+  Result<void> map_globals() const;
+  Result<void> make_globals_private() const;
   static void protect_run(const ProtectionRun& run);
 
   Mappings(Control* control, int heap_fd, std::size_t heap_bytes)

@@ -1,6 +1,7 @@
 // A shell whose turns a test takes part in: no program, and no node that runs by itself.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -20,6 +21,14 @@ class FakeShell final : public Shell {
 
   Control& control() override { return *control_; }
   std::byte* heap() override { return heap_.data(); }
+  const std::byte* contents() override { return contents_.data(); }
+  // Page `page` begins with bytes of `value`.
+  void begin_with(std::uint32_t page, std::byte value) {
+    contents_.resize(heap_.size());
+    std::fill_n(contents_.begin() + static_cast<std::ptrdiff_t>(page * dsm::kPageBytes), dsm::kPageBytes,
+                value);
+    control_->filled_pages = std::max(control_->filled_pages, page + 1);
+  }
   Result<void> run() override {
     if (!end.empty()) return Error{end};
     if (on_turn) on_turn(*control_);
@@ -37,6 +46,7 @@ class FakeShell final : public Shell {
  private:
   std::unique_ptr<Control> control_;
   std::vector<std::byte> heap_;
+  std::vector<std::byte> contents_;
 };
 
 }  // namespace braid::sim

@@ -77,15 +77,16 @@ std::string access_of(std::uint32_t page) {
 
 TEST(Mappings, HeapIsInaccessibleUntilProtectionsAreAppliedInOrder) {
   constexpr std::uint32_t kPages = 8;
-  constexpr unsigned kCluster = 2;  // its parts are the third ones
+  constexpr unsigned kCluster = 2, kClusters = 3;  // its parts are the third ones
   const int control_fd = ::memfd_create("control", 0);
   const int heap_fd = ::memfd_create("heap", 0);
   ASSERT_EQ(::ftruncate(control_fd, control_offset(kCluster + 1)), 0);
-  ASSERT_EQ(::ftruncate(heap_fd, heap_offset(kCluster + 1, kPages)), 0);
+  ASSERT_EQ(::ftruncate(heap_fd, heap_offset(kClusters + 1, kPages)), 0);
   void* const memory = ::mmap(nullptr, sizeof(Control), PROT_READ | PROT_WRITE, MAP_SHARED, control_fd,
                               control_offset(kCluster));
   auto* const control = new (memory) Control;
   control->cluster = kCluster;
+  control->clusters = kClusters;
   control->heap_pages = kPages;
   const std::string control_text = std::to_string(control_fd), heap_text = std::to_string(heap_fd);
   const int other_heap_fd = ::dup(heap_fd);
@@ -106,7 +107,7 @@ TEST(Mappings, HeapIsInaccessibleUntilProtectionsAreAppliedInOrder) {
     std::string all;
     for (std::uint32_t page = 0; page < kPages; ++page) all += access_of(page) + " ";
     EXPECT_EQ(all, "rw -- rw r- r- -- -- -- ");
-    // Contents come whatever the protection, and take no memory where they are zeros.
+    // Cluster 0 writes what pages begin with, once for all clusters, and nothing where it is zeros.
     std::vector<std::byte> contents(3 * dsm::kPageBytes);
     contents[7] = std::byte{42};
     contents[2 * dsm::kPageBytes] = std::byte{43};
@@ -117,9 +118,13 @@ TEST(Mappings, HeapIsInaccessibleUntilProtectionsAreAppliedInOrder) {
     };
     const auto before = pages_in_use();
     mappings->fill(PageId(5), contents);
+    EXPECT_EQ(control->filled_pages, 8u);
+    EXPECT_EQ(pages_in_use(), before);
+    control->cluster = 0;
+    mappings->fill(PageId(5), contents);
     EXPECT_EQ(pages_in_use(), before + 2);
     char byte = 0;
-    const auto at = [&](std::size_t page) { return heap_offset(kCluster, kPages) + page * dsm::kPageBytes; };
+    const auto at = [&](std::size_t page) { return heap_offset(kClusters, kPages) + page * dsm::kPageBytes; };
     EXPECT_EQ(::pread(other_heap_fd, &byte, 1, at(5) + 7), 1);
     EXPECT_EQ(byte, 42);
     EXPECT_EQ(::pread(other_heap_fd, &byte, 1, at(7)), 1);

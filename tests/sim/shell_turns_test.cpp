@@ -43,6 +43,34 @@ TEST(ShellTurns, NextTurnHasProtectionsInOrderWithAdjacentPagesMerged) {
   EXPECT_EQ(turns.hand_overs(), 2u);
 }
 
+TEST(ShellTurns, PagesHaveTheirFirstContentsOnceTheyAreUsed) {
+  constexpr std::uint32_t kPages = 100;
+  FakeShell shell(1, kPages);
+  ShellTurns turns(shell, 1, [](PageId, std::uint32_t, dsm::Access) {});
+  const auto value = [&](std::uint32_t page) {
+    return static_cast<int>(shell.heap()[std::size_t{page} * dsm::kPageBytes + 5]);
+  };
+  for (std::uint32_t p = 0; p < 90; ++p) shell.begin_with(p, std::byte{7});
+  // What a node may access.
+  turns.protect(PageId(3), 2, dsm::Access::kNone);
+  EXPECT_EQ(value(3), 0);
+  turns.protect(PageId(3), 2, dsm::Access::kRead);
+  EXPECT_EQ(std::vector({value(2), value(3), value(4), value(5)}), std::vector({0, 7, 7, 0}));
+  // What the engine uses, and what it may use through the same address: copies that it writes there stay.
+  std::byte* const run = turns.page(PageId(40));
+  EXPECT_EQ(std::vector({value(39), value(40), value(41)}), std::vector({0, 7, 7}));
+  std::fill_n(run, 2 * dsm::kPageBytes, std::byte{9});
+  turns.protect(PageId(40), 2, dsm::Access::kRead);
+  (void)turns.page(PageId(41));
+  EXPECT_EQ(std::vector({value(40), value(41)}), std::vector({9, 9}));
+  // More contents may come; beyond them pages begin with zeros.
+  (void)turns.page(PageId(95));
+  EXPECT_EQ(value(95), 0);
+  shell.begin_with(92, std::byte{8});
+  (void)turns.page(PageId(89));
+  EXPECT_EQ(std::vector({value(89), value(92), value(93)}), std::vector({7, 8, 0}));
+}
+
 TEST(ShellTurns, ExcessProtectionsAreAppliedInTurnsWithoutRunningNodes) {
   constexpr std::uint32_t kRuns = 2 * kMaxProtectionRuns + 1;
   FakeShell shell(1);
