@@ -155,6 +155,9 @@ class Node {
   void lock(unsigned lock);
   // This node must have the lock.
   void unlock(unsigned lock);
+  // Takes the lock if no node has it, and returns whether it did. It waits for other clusters' answers, but never until a node
+  // frees the lock. It may fail although no node has the lock: while that is on its way between clusters.
+  bool try_lock(unsigned lock);
 
   // Condition variables, 0 .. kConditions - 1, as in POSIX. condition_wait() frees `lock`, which this node must
   // have, waits for a signal, and has the lock again when it returns. Test the awaited condition in a loop: another
@@ -173,6 +176,31 @@ class Node {
   // nodes are served in the order of their calls.
   void semaphore_post(unsigned semaphore, std::uint32_t count = 1);
   void semaphore_wait(unsigned semaphore);
+
+  // The same objects in any number, named by addresses: any address of shared memory that is a multiple of 4 is the name of a
+  // lock, a condition, a flag, a semaphore and a barrier, all in their initial state (free, cleared, 0). Nothing is stored at
+  // the address: the memory there may be used for anything, and the calls do not touch it. Nothing is created or destroyed. A lock,
+  // a flag that is set and a semaphore above 0 take some 50 bytes in at most two clusters; others take no memory.
+  //
+  // A lock that only one cluster uses costs a message there and one back once, and then nothing; objects of a page belong to
+  // one cluster, page % clusters, where all calls but those of locks cost a message there and one back.
+  void lock_at(const void* lock);
+  bool try_lock_at(const void* lock);
+  void unlock_at(const void* lock);
+  void condition_wait_at(const void* condition, const void* lock);
+  void condition_signal_at(const void* condition);
+  void condition_broadcast_at(const void* condition);
+  // Waits until `nodes` compute nodes, this one among them, have called it for this barrier: any ones, as many as all name. A
+  // release and an acquire. Then the barrier may be used again, at once, also by others and for another number.
+  void barrier_at(const void* barrier, unsigned nodes);
+  void flag_set_at(const void* flag);
+  void flag_wait_at(const void* flag);
+  void flag_clear_at(const void* flag);
+  void semaphore_set_at(const void* semaphore, std::uint32_t value);  // whatever it was
+  void semaphore_post_at(const void* semaphore, std::uint32_t count = 1);
+  void semaphore_wait_at(const void* semaphore);
+  // Takes 1 if the value is above 0, and returns whether it did.
+  bool semaphore_try_at(const void* semaphore);
 
   // Atomic words of 64 bits, 0 .. kWords - 1. A word lives at one cluster, word % clusters(), outside the shared
   // memory: a call from another cluster costs one message there and one back. Each call returns the value before it.
@@ -217,6 +245,19 @@ class LockGuard {
  private:
   Node& node_;
   unsigned lock_;
+};
+
+// The same for a lock at an address.
+class LockGuardAt {
+ public:
+  LockGuardAt(Node& node, const void* lock) : node_(node), lock_(lock) { node_.lock_at(lock_); }
+  ~LockGuardAt() { node_.unlock_at(lock_); }
+  LockGuardAt(const LockGuardAt&) = delete;
+  LockGuardAt& operator=(const LockGuardAt&) = delete;
+
+ private:
+  Node& node_;
+  const void* lock_;
 };
 
 // Joins the machine that `braid run` has described in the environment, and waits for the other clusters. The first

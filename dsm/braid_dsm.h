@@ -87,6 +87,7 @@ uint64_t braid_reduce_uint64(braid_node* node, uint64_t value, braid_reduce how,
 
 void braid_lock(braid_node* node, unsigned lock);
 void braid_unlock(braid_node* node, unsigned lock);
+int braid_try_lock(braid_node* node, unsigned lock); /* 1: the node has it now */
 void braid_condition_wait(braid_node* node, unsigned condition, unsigned lock);
 void braid_condition_signal(braid_node* node, unsigned condition);
 void braid_condition_broadcast(braid_node* node, unsigned condition);
@@ -95,6 +96,23 @@ void braid_flag_wait(braid_node* node, unsigned flag);
 void braid_flag_clear(braid_node* node, unsigned flag);
 void braid_semaphore_post(braid_node* node, unsigned semaphore, uint32_t count);
 void braid_semaphore_wait(braid_node* node, unsigned semaphore);
+
+/* The same in any number, named by addresses of shared memory, multiples of 4. Nothing is stored there. */
+void braid_lock_at(braid_node* node, const void* lock);
+int braid_try_lock_at(braid_node* node, const void* lock);
+void braid_unlock_at(braid_node* node, const void* lock);
+void braid_condition_wait_at(braid_node* node, const void* condition, const void* lock);
+void braid_condition_signal_at(braid_node* node, const void* condition);
+void braid_condition_broadcast_at(braid_node* node, const void* condition);
+void braid_barrier_at(braid_node* node, const void* barrier, unsigned nodes); /* until so many have come */
+void braid_flag_set_at(braid_node* node, const void* flag);
+void braid_flag_wait_at(braid_node* node, const void* flag);
+void braid_flag_clear_at(braid_node* node, const void* flag);
+void braid_semaphore_set_at(braid_node* node, const void* semaphore, uint32_t value);
+void braid_semaphore_post_at(braid_node* node, const void* semaphore, uint32_t count);
+void braid_semaphore_wait_at(braid_node* node, const void* semaphore);
+int braid_semaphore_try_at(braid_node* node,
+                           const void* semaphore); /* 1: it was above 0, and is 1 less now */
 
 int64_t braid_fetch_add(braid_node* node, unsigned word, int64_t summand, braid_order order);
 int64_t braid_exchange(braid_node* node, unsigned word, int64_t value, braid_order order);

@@ -39,6 +39,7 @@ void ComputeNode::account(Instant at, const ParallelTime& parallel) {
       return;
     case Request::Kind::kLock:
     case Request::Kind::kUnlock:
+    case Request::Kind::kTryLock:
       figures_.locks += waited;
       return;
     case Request::Kind::kNone:

@@ -123,6 +123,7 @@ double SimulatedCluster::cost_of(Request::Kind kind) const {
   switch (kind) {
     case Request::Kind::kLock:
     case Request::Kind::kUnlock:
+    case Request::Kind::kTryLock:
       return shared_.model.lock;
     case Request::Kind::kBarrier:
       return shared_.model.barrier;
@@ -151,6 +152,8 @@ bool SimulatedCluster::start(unsigned n, const Request& r) {
     case Request::Kind::kUnlock:
       engine_.unlock(node, dsm::LockId(r.id));
       return true;
+    case Request::Kind::kTryLock:
+      return engine_.try_lock(node, dsm::LockId(r.id));
     case Request::Kind::kBarrier:
       if (r.id == dsm::kOwnBarrier.value()) nodes_[n].leave_when_resumed();
       return engine_.barrier(node, dsm::BarrierId(r.id), r.reduction, r.value);

@@ -16,6 +16,7 @@
 #include "dsm/engine/outbox.h"
 #include "dsm/engine/pages.h"
 #include "dsm/engine/refusals.h"
+#include "dsm/engine/sparse_table.h"
 #include "dsm/engine/state_sink.h"
 #include "dsm/engine/sync_variables.h"
 #include "dsm/engine/write_notices.h"
@@ -27,6 +28,8 @@ const EngineConfig& checked(const EngineConfig& c) {
   CHECK(c.clusters >= 1 && c.clusters <= 64);
   CHECK(c.compute_nodes >= 1 && c.compute_nodes <= 64);
   CHECK_LT(c.cluster.value(), c.clusters);
+  const std::uint32_t most = std::max({c.locks, c.words, c.flags, c.semaphores, c.conditions});
+  CHECK_LT(std::uint64_t{most} + c.addresses, std::uint64_t{SparseTable<int>::kNoNumber});
   CHECK_GE(c.barrier_fan_out, 1u);
   CHECK(c.run_pages >= 1 && c.run_pages <= kMaxRunPages);
   return c;
@@ -85,11 +88,13 @@ struct Engine::State {
       case Kind::kWriteNotice:
         return pages.on_message(from, h, payload);
       case Kind::kLockRequest:
-        return locks.on_request(from, LockId(h.id));
+        return locks.on_request(from, LockId(h.id), h.format != 0);
       case Kind::kLockGrant:
         return locks.on_grant(from, LockId(h.id));
       case Kind::kLockRecall:
-        return locks.on_recall(from, LockId(h.id), h.number);
+        return locks.on_recall(from, LockId(h.id), h.number, h.format != 0);
+      case Kind::kLockBusy:
+        return locks.on_busy(from, LockId(h.id));
       case Kind::kLockProbe:
         return locks.on_probe(from, LockId(h.id));
       case Kind::kLockProbeReply:
@@ -132,6 +137,7 @@ struct Engine::State {
       case Kind::kLockRecall:
       case Kind::kLockProbe:
       case Kind::kLockProbeReply:
+      case Kind::kLockBusy:
         locks.sent(to, header);
         return 0;
       case Kind::kBarrierArrive:
@@ -181,7 +187,8 @@ struct Engine::State {
     if (outbox.empty(to) || room.size() < kHeaderBytes + payload_room(outbox.front(to))) return 0;
     const bool places = lazy() && can_acquire_by(outbox.front(to));
     if (places) {
-      const bool departs = outbox.front(to).kind == Kind::kBarrierDepart;
+      // A token that no node waits for (LK-10) can leave for a cluster just before a departure.
+      const bool departs = outbox.pending(to, Kind::kBarrierDepart) != 0;
       const std::uint32_t page = notices.next(to, departs);
       if (page != kNoPages) return write_notices(to, departs, page, room);
     }
@@ -273,6 +280,17 @@ bool Engine::lock(std::uint16_t node, LockId lock) {
   state_->run_local_work();
   if (done(node)) return true;
   if (!state_->locks.here(lock)) ++n.counts.remote_locks;
+  return false;
+}
+
+bool Engine::try_lock(std::uint16_t node, LockId lock) {
+  ComputeNode& n = state_->idle_node(node);
+  n.scan.end();  // PG-25
+  ++n.counts.lock_calls;
+  if (state_->locks.try_lock(node, lock)) return true;
+  state_->run_local_work();
+  if (done(node)) return true;
+  ++n.counts.remote_locks;
   return false;
 }
 
@@ -415,7 +433,7 @@ std::string Engine::explain_wait(std::uint16_t node) const {
     case Wait::kTwin:
       return fmt::format("waits for room to write to page {}", n.page.value());
     case Wait::kLock:
-      return fmt::format("waits for lock {}, {}", n.sync, s.locks.explain(LockId(n.sync)));
+      return "waits for " + s.locks.explain(LockId(n.sync));
     case Wait::kBarrier:
       return fmt::format("waits at barrier {}, {}", n.sync, s.barriers.explain(BarrierId(n.sync)));
     case Wait::kSync:
@@ -444,6 +462,7 @@ void Engine::describe(StateSink& sink) const {
     n.scan.describe(sink);
     if (n.wait == Wait::kFetch || n.wait == Wait::kTwin) sink.values(n.wanted, n.page.value());
     if (n.wait == Wait::kLock || n.wait == Wait::kBarrier) sink.value(n.sync);
+    if (n.wait == Wait::kLock) sink.value(n.trying);
     if (n.wait == Wait::kSync || n.wait == Wait::kAllocation)
       sink.values(n.sync, n.call.op, n.call.id, n.call.first, n.call.second, n.call.releases,
                   n.call.lock.value(), n.homes.kind, n.homes.cluster.value(), n.call_sent, n.call_registered,

@@ -53,6 +53,9 @@ class Engine {
   // (EngineConfig::fetch_ahead). Never waits.
   void prefetch(PageId first, std::uint32_t count);
   [[nodiscard]] bool lock(std::uint16_t node, LockId lock);
+  // result() is 1 if the node has the lock now. It never waits until another node frees the lock, but perhaps for another
+  // cluster's answer. It may fail although no node has the lock, while the token is on its way between clusters.
+  [[nodiscard]] bool try_lock(std::uint16_t node, LockId lock);
   // A release. Never waits: the token leaves this cluster only when what was written before has reached the
   // homes and, in the eager protocol, every other copy of it is gone. The node must hold the lock.
   void unlock(std::uint16_t node, LockId lock);
@@ -70,7 +73,7 @@ class Engine {
   // The same as a collective call: with the same arguments in all clusters, and while no node allocates;
   // no node may use the pages before all have returned.
   std::optional<PageId> allocate_together(std::uint32_t count, Homes homes);
-  // Of the node's last barrier, sync() or allocate(), when it is done.
+  // Of the node's last barrier, sync(), try_lock() or allocate(), when it is done.
   std::uint64_t result(std::uint16_t node) const;
   Reduction reduction(std::uint16_t node) const;
   bool holds(std::uint16_t node, LockId lock) const;

@@ -3,12 +3,15 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "base/mutant.h"
 
 namespace braid::dsm {
 namespace {
+
+constexpr std::size_t kFirstSlots = 64;
 
 std::uint64_t bit(ClusterId cluster) {
   return std::uint64_t{1} << cluster.value();
@@ -23,37 +26,103 @@ Locks::Locks(const EngineConfig& config, Outbox& outbox, ComputeNodes& nodes, Pa
       nodes_(nodes),
       pages_(pages),
       local_(config.locks),
-      last_(config.locks, self_.value()),
-      recalls_(config.locks),
+      chains_(config.locks, initial_chain()),
+      // What the explorer copies is allocated here.
+      at_addresses_(config.addresses == 0 ? 0 : kFirstSlots),
+      chains_at_addresses_(config.addresses == 0 ? 0 : kFirstSlots),
       promised_(config.clusters),
       unanswered_(config.clusters) {
-  // LK-1: the first cluster of every chain.
-  for (std::uint32_t i = self_.value(); i < config.locks; i += config.clusters)
-    local_[i].token = Token::kHere;
+  for (std::uint32_t i = 0; i < config.locks; ++i) local_[i] = initial(LockId(i));
+}
+
+// LK-11
+Locks::Local& Locks::local(LockId lock) {
+  if (lock.value() < numbered()) return local_[lock.value()];
+  Local* const l = at_addresses_.find(lock.value());
+  return l != nullptr ? *l : at_addresses_.add(lock.value(), initial(lock));
+}
+
+Locks::Chain& Locks::chain(LockId lock) {
+  if (lock.value() < numbered()) return chains_[lock.value()];
+  Chain* const c = chains_at_addresses_.find(lock.value());
+  return c != nullptr ? *c : chains_at_addresses_.add(lock.value(), initial_chain());
+}
+
+void Locks::tidy(LockId lock) {
+  if (lock.value() < numbered()) return;
+  const Local* const l = at_addresses_.find(lock.value());
+  if (l != nullptr && *l == initial(lock)) at_addresses_.remove(lock.value());
+}
+
+void Locks::tidy_chain(LockId lock) {
+  if (lock.value() < numbered()) return;
+  const Chain* const c = chains_at_addresses_.find(lock.value());
+  if (c != nullptr && *c == initial_chain()) chains_at_addresses_.remove(lock.value());
+}
+
+bool Locks::here(LockId lock) const {
+  const Local* const l = find(lock);
+  return (l != nullptr ? *l : initial(lock)).token == Token::kHere;
 }
 
 bool Locks::lock(std::uint16_t node, LockId lock) {
   CHECK(known(lock));
-  Local& l = local_[lock.value()];
+  Local& l = local(lock);
   CHECK_NE(l.holder, node);                              // not recursive
   if (l.token == Token::kHere && l.holder == kNobody) {  // LK-2
     l.holder = node;
     if (l.next != kNobody) ++l.uses;  // in a lease
     return true;
   }
+  nodes_[node].trying = false;
+  enqueue(l, node, lock);
+  if (l.token == Token::kElsewhere) ask(lock, false);
+  return false;
+}
+
+// LK-10
+bool Locks::try_lock(std::uint16_t node, LockId lock) {
+  CHECK(known(lock));
+  Local& l = local(lock);
+  ComputeNode& n = nodes_[node];
+  n.result = 0;
+  if (l.token == Token::kHere) {
+    if (l.holder != kNobody) return true;
+    n.result = 1;
+    return this->lock(node, lock);
+  }
+  if (l.token == Token::kElsewhere) {
+    if (idle_ >= Outbox::kMaxIdleRequests) {
+      tidy(lock);
+      return true;
+    }
+    enqueue(l, node, lock);
+    n.trying = true;
+    ask(lock, true);
+    return false;
+  }
+  // An answer is on its way if nodes wait for it, and it is right for this one too if none waits for the lock.
+  if (l.first == kNobody) return true;
+  for (std::uint16_t other = l.first; other != kNobody; other = nodes_[other].next)
+    if (!nodes_[other].trying) return true;
+  enqueue(l, node, lock);
+  n.trying = true;
+  return false;
+}
+
+void Locks::enqueue(Local& l, std::uint16_t node, LockId lock) {
   ComputeNode& n = nodes_[node];
   n.wait = Wait::kLock;
   n.sync = lock.value();
   n.next = kNobody;
+  idle_ -= l.is_idle();
   (l.first == kNobody ? l.first : nodes_[l.last].next) = node;
   l.last = node;
-  if (l.token == Token::kElsewhere) ask(lock);
-  return false;
 }
 
 void Locks::unlock(std::uint16_t node, LockId lock) {
   CHECK(known(lock));
-  Local& l = local_[lock.value()];
+  Local& l = local(lock);
   CHECK_EQ(l.holder, node);
   l.holder = kNobody;
   l.unused = false;
@@ -82,6 +151,29 @@ void Locks::pass_on(Local& l) {
   if (l.first == kNobody) l.last = kNobody;
   l.holder = node;
   nodes_[node].wait = Wait::kNothing;
+  if (!nodes_[node].trying) return;
+  nodes_[node].trying = false;
+  nodes_[node].result = 1;
+}
+
+// LK-10: nodes that try it go on without the lock.
+void Locks::answer_tries(Local& l) {
+  std::uint16_t node = std::exchange(l.first, kNobody);
+  l.last = kNobody;
+  while (node != kNobody) {
+    ComputeNode& n = nodes_[node];
+    const std::uint16_t next = n.next;
+    if (n.trying) {
+      n.trying = false;
+      n.wait = Wait::kNothing;
+    } else {
+      n.next = kNobody;
+      (l.first == kNobody ? l.first : nodes_[l.last].next) = node;
+      l.last = node;
+    }
+    node = next;
+  }
+  idle_ += l.is_idle();
 }
 
 void Locks::move(Local& l, Token to) {
@@ -93,9 +185,9 @@ void Locks::move(Local& l, Token to) {
   l.token = to;
 }
 
-void Locks::ask(LockId lock) {
-  move(local_[lock.value()], Token::kWanted);
-  outbox_.push(manager(lock), {.kind = Kind::kLockRequest, .id = lock.value()});
+void Locks::ask(LockId lock, bool tries) {
+  move(local(lock), Token::kWanted);
+  outbox_.push(manager(lock), {.kind = Kind::kLockRequest, .format = tries, .id = lock.value()});
 }
 
 // LK-8
@@ -111,7 +203,7 @@ bool Locks::takes_lease(Local& l) {
 
 // LK-8: the reply to an earlier probe, of an earlier stay, will do.
 void Locks::begin_lease(LockId lock) {
-  Local& l = local_[lock.value()];
+  Local& l = local(lock);
   l.lease = Lease::kRunning;
   l.lease_began = l.uses;
   if (l.probed != kNobody) return;
@@ -132,7 +224,7 @@ void Locks::end_lease(Local& l) {
 
 // LK-3: writes under the lock, and before it, become visible first. There are none under a lock that no node has had.
 void Locks::give_up(LockId lock) {
-  Local& l = local_[lock.value()];
+  Local& l = local(lock);
   if (l.lease == Lease::kRunning) end_lease(l);
   move(l, Token::kLeaving);
   if (l.unused || mutant(Mutant::kTokenLeavesEarly)) return released(lock);
@@ -141,7 +233,7 @@ void Locks::give_up(LockId lock) {
 
 // LK-9: past the manager.
 void Locks::released(LockId lock) {
-  Local& l = local_[lock.value()];
+  Local& l = local(lock);
   CHECK(l.token == Token::kLeaving);
   const ClusterId next(l.next);
   move(l, mutant(Mutant::kTokenStaysToo) ? Token::kHere : Token::kElsewhere);
@@ -151,12 +243,17 @@ void Locks::released(LockId lock) {
   l.uses = 0;
   if (!mutant(Mutant::kLoseGrant) || next == manager(lock))
     outbox_.push(next, {.kind = Kind::kLockGrant, .id = lock.value()});
-  if (l.first != kNobody) ask(lock);  // LK-6
+  if (l.first != kNobody) ask(lock, false);  // LK-6
+  tidy(lock);
 }
 
 void Locks::sent(ClusterId to, const Header& header) {
-  if (header.kind == Kind::kLockRequest) move(local_[header.id], Token::kAsked);
-  if (header.kind == Kind::kLockRecall) recalls_[header.id] &= ~bit(to);
+  const LockId lock(header.id);
+  if (header.kind == Kind::kLockRequest) move(local(lock), Token::kAsked);
+  if (header.kind == Kind::kLockRecall) {
+    chain(lock).recalls &= ~bit(to);
+    tidy_chain(lock);
+  }
   if (header.kind == Kind::kLockGrant) {
     CHECK_GT(promised_[to.value()], 0u);
     --promised_[to.value()];
@@ -164,28 +261,53 @@ void Locks::sent(ClusterId to, const Header& header) {
 }
 
 bool Locks::on_grant(ClusterId from, LockId lock) {
-  if (!known(lock) || from == self_) return false;
-  Local& l = local_[lock.value()];
+  if (!known(lock) || from == self_ || find(lock) == nullptr) return false;
+  Local& l = local(lock);
   if (l.token != Token::kAsked) return false;
+  idle_ -= l.is_idle();
   move(l, Token::kHere);
-  CHECK_NE(l.first, kNobody);  // the requesting node still waits
-  pass_on(l);
+  if (l.first != kNobody) {
+    pass_on(l);
+    answer_tries(l);
+  } else if (l.next != kNobody) {  // LK-10: only tries have asked for it, and it is wanted elsewhere
+    if (takes_lease(l))
+      begin_lease(lock);
+    else
+      give_up(lock);
+  } else {
+    tidy(lock);
+  }
   return true;
 }
 
-bool Locks::on_recall(ClusterId from, LockId lock, std::uint32_t next) {
+bool Locks::on_recall(ClusterId from, LockId lock, std::uint32_t next, bool tries) {
   if (!known(lock) || from != manager(lock)) return false;
   if (next >= config_.clusters || next == self_.value()) return false;
-  Local& l = local_[lock.value()];
-  if (l.next != kNobody || (l.token != Token::kAsked && l.token != Token::kHere)) return false;
+  const ClusterId to(static_cast<std::uint16_t>(next));
+  const Local* const found = find(lock);
+  const Local before = found != nullptr ? *found : initial(lock);
+  if (before.next != kNobody || (before.token != Token::kAsked && before.token != Token::kHere)) return false;
   // A cluster has no more requests in progress, and each of them has one predecessor.
-  if (promised_[next] >= config_.compute_nodes) return false;
+  if (promised_[next] >= Outbox::max_tokens(config_)) return false;
+  const bool busy = tries && !(before.token == Token::kHere && before.holder == kNobody);
+  if (busy && outbox_.pending(to, Kind::kLockBusy) >= config_.compute_nodes) return false;
+  Local& l = local(lock);
   if (l.token == Token::kAsked && mutant(Mutant::kForgetEarlyRecall)) return true;
+  if (busy && !mutant(Mutant::kTryWaits))  // LK-10
+    outbox_.push(to, {.kind = Kind::kLockBusy, .id = lock.value()});
   ++promised_[next];
-  l.next = static_cast<std::uint16_t>(next);  // LK-4: whether or not the token is here yet
+  l.next = to.value();  // LK-4: whether or not the token is here yet
   if (l.token != Token::kHere) return true;
   if (!l.unused) l.lease = Lease::kOver;  // LK-8: it has been here for a while
   if (l.holder == kNobody) give_up(lock);
+  return true;
+}
+
+// It may have been overtaken by the token, and may then end a later try, which is as good as lost.
+bool Locks::on_busy(ClusterId from, LockId lock) {
+  if (!known(lock) || from == self_) return false;
+  const Local* const found = find(lock);
+  if (found != nullptr && found->is_requested() && found->first != kNobody) answer_tries(local(lock));
   return true;
 }
 
@@ -197,13 +319,16 @@ bool Locks::on_probe(ClusterId from, LockId lock) {
 }
 
 bool Locks::on_probe_reply(ClusterId from, LockId lock) {
-  if (!known(lock)) return false;
-  Local& l = local_[lock.value()];
+  if (!known(lock) || find(lock) == nullptr) return false;
+  Local& l = local(lock);
   if (l.probed != from.value()) return false;
   l.probed = kNobody;
   --unanswered_[from.value()];
   --probes_;
-  if (l.lease != Lease::kRunning) return true;  // the token has left, or a later stay has no lease
+  if (l.lease != Lease::kRunning) {  // the token has left, or a later stay has no lease
+    tidy(lock);
+    return true;
+  }
   end_lease(l);
   if (l.holder == kNobody) give_up(lock);
   return true;
@@ -211,66 +336,104 @@ bool Locks::on_probe_reply(ClusterId from, LockId lock) {
 
 // --- The manager. LK-1: it hears of each request, and of nothing else. The end of the chain has no next cluster yet.
 
-bool Locks::on_request(ClusterId from, LockId lock) {
+bool Locks::on_request(ClusterId from, LockId lock, bool tries) {
   if (!known(lock) || manager(lock) != self_) return false;
-  std::uint16_t& last = last_[lock.value()];
-  std::uint64_t& recalls = recalls_[lock.value()];
+  Chain& c = chain(lock);
+  const ClusterId end(c.last);
   // LK-7: a cluster that has been recalled may request the token again.
-  if (last == from.value() || (recalls & bit(from)) != 0) return false;
+  bool valid = end != from && (c.recalls & bit(from)) == 0;
   // It cannot have so many requests in progress: see on_recall().
-  if (last == self_.value() && promised_[from.value()] >= config_.compute_nodes) return false;
-  const ClusterId end(last);
-  recalls |= bit(end);
-  outbox_.push(end, {.kind = Kind::kLockRecall, .id = lock.value(), .number = from.value()});
-  last = from.value();
-  return true;
+  if (end == self_ && promised_[from.value()] >= Outbox::max_tokens(config_)) valid = false;
+  if (lock.value() >= numbered() && outbox_.pending(end, Kind::kLockRecall) >= Outbox::max_recalls(config_))
+    valid = false;
+  if (valid) {
+    c.recalls |= bit(end);
+    outbox_.push(end,
+                 {.kind = Kind::kLockRecall, .format = tries, .id = lock.value(), .number = from.value()});
+    c.last = from.value();
+  }
+  tidy_chain(lock);
+  return valid;
+}
+
+void Locks::describe_local(StateSink& sink, const Local& l) const {
+  sink.values(l.token, l.lease, l.unused, l.skips, l.skipped_last, l.next, l.probed, l.holder, l.uses,
+              l.lease_began);
+  for (std::uint16_t n = l.first; n != kNobody; n = nodes_[n].next) sink.values(n, nodes_[n].trying);
+  sink.value(kNobody);
 }
 
 void Locks::describe(StateSink& sink) const {
   for (std::size_t i = 0; i < local_.size(); ++i) {
-    const Local& l = local_[i];
-    sink.values(l.token, l.lease, l.unused, l.skips, l.skipped_last, l.next, l.probed, l.holder, l.uses,
-                l.lease_began);
-    for (std::uint16_t n = l.first; n != kNobody; n = nodes_[n].next) sink.value(n);
-    sink.value(kNobody);
-    sink.values(last_[i], recalls_[i]);
+    describe_local(sink, local_[i]);
+    sink.values(chains_[i].last, chains_[i].recalls);
+  }
+  for (const std::uint32_t id : at_addresses_.numbers()) {
+    sink.value(id);
+    describe_local(sink, *at_addresses_.find(id));
+  }
+  for (const std::uint32_t id : chains_at_addresses_.numbers()) {
+    const Chain& c = *chains_at_addresses_.find(id);
+    sink.values(id, c.last, c.recalls);
   }
 }
 
 std::string Locks::explain(LockId lock) const {
-  const Local& l = local_[lock.value()];
-  if (l.holder != kNobody) return fmt::format("which compute node {} has", global_node(config_, l.holder));
-  if (l.token == Token::kLeaving) return fmt::format("whose token is leaving for cluster {}", l.next);
-  if (manager(lock) != self_) return fmt::format("whose manager is cluster {}", manager(lock).value());
-  return fmt::format("which cluster {} was the last to request", last_[lock.value()]);
+  const Local* const found = find(lock);
+  const Local l = found != nullptr ? *found : initial(lock);
+  std::string text = name(lock) + ", ";
+  if (l.holder != kNobody)
+    return text + fmt::format("which compute node {} has", global_node(config_, l.holder));
+  if (l.token == Token::kLeaving) return text + fmt::format("whose token is leaving for cluster {}", l.next);
+  if (manager(lock) != self_) return text + fmt::format("whose manager is cluster {}", manager(lock).value());
+  const Chain* const c =
+      lock.value() < numbered() ? &chains_[lock.value()] : chains_at_addresses_.find(lock.value());
+  return text +
+         fmt::format("which cluster {} was the last to request", c != nullptr ? c->last : self_.value());
 }
 
 std::string Locks::locks_of(std::uint16_t node) const {
   std::string all;
-  for (std::size_t i = 0; i < local_.size(); ++i) {
-    if (local_[i].holder == node) all += fmt::format("{}{}", all.empty() ? "" : ", ", i);
-  }
+  const auto add = [&](std::uint32_t id, const Local& l) {
+    if (l.holder != node) return;
+    if (!all.empty()) all += ", ";
+    all += id < numbered() ? std::to_string(id) : name(LockId(id));
+  };
+  for (std::uint32_t i = 0; i < numbered(); ++i) add(i, local_[i]);
+  for (const std::uint32_t id : at_addresses_.numbers()) add(id, *at_addresses_.find(id));
   return all;
 }
 
+void Locks::check_local(const Local& l) const {
+  CHECK_EQ(l.first == kNobody, l.last == kNobody);
+  CHECK(l.holder == kNobody || l.token == Token::kHere);
+  CHECK(l.lease != Lease::kRunning || (l.token == Token::kHere && l.next != kNobody && l.probed != kNobody));
+  // A free token here is not requested by a node of this cluster, and it is recalled only during a lease.
+  if (l.token == Token::kHere && l.holder == kNobody)
+    CHECK(l.first == kNobody && (l.next == kNobody || l.lease == Lease::kRunning));
+  if (l.token == Token::kElsewhere) CHECK(l.first == kNobody && l.next == kNobody);
+  if (l.token == Token::kLeaving) CHECK_NE(l.next, kNobody);
+  for (std::uint16_t n = l.first; n != kNobody; n = nodes_[n].next)
+    CHECK(!nodes_[n].trying || l.is_requested());
+  CHECK_LE(l.uses, std::max(config_.lease_uses, config_.local_handoffs));
+}
+
 void Locks::check() const {
-  std::uint32_t moving = 0, probes = 0;
-  for (const Local& l : local_) {
-    const bool requested = l.token == Token::kWanted || l.token == Token::kAsked;
-    moving += requested || l.token == Token::kLeaving;
+  std::uint32_t moving = 0, probes = 0, idle = 0;
+  const auto add = [&](const Local& l) {
+    check_local(l);
+    moving += l.is_requested() || l.token == Token::kLeaving;
     probes += l.probed != kNobody;
-    CHECK_EQ(l.first == kNobody, l.last == kNobody);
-    CHECK(l.holder == kNobody || l.token == Token::kHere);
-    CHECK(l.lease != Lease::kRunning ||
-          (l.token == Token::kHere && l.next != kNobody && l.probed != kNobody));
-    // A free token here is not requested by a node of this cluster, and it is recalled only during a lease.
-    if (l.token == Token::kHere && l.holder == kNobody)
-      CHECK(l.first == kNobody && (l.next == kNobody || l.lease == Lease::kRunning));
-    if (l.token == Token::kElsewhere) CHECK(l.first == kNobody && l.next == kNobody);
-    if (l.token == Token::kLeaving) CHECK_NE(l.next, kNobody);
-    if (requested) CHECK_NE(l.first, kNobody);
-    CHECK_LE(l.uses, std::max(config_.lease_uses, config_.local_handoffs));
-  }
+    idle += l.is_idle();
+  };
+  for (const Local& l : local_) add(l);
+  at_addresses_.for_each([&](std::uint32_t id, const Local& l) {
+    add(l);
+    CHECK(!(l == initial(LockId(id))) || l.holder != kNobody);
+  });
+  chains_at_addresses_.for_each([&](std::uint32_t, const Chain& c) { CHECK(!(c == initial_chain())); });
+  CHECK_EQ(idle, idle_);
+  CHECK_LE(idle, Outbox::kMaxIdleRequests + config_.compute_nodes);
   CHECK_EQ(moving, moving_);
   CHECK_EQ(probes, probes_);
   std::uint32_t unanswered = 0;

@@ -16,8 +16,10 @@
 #include "base/ids.h"
 #include "dsm/engine/messages.h"
 #include "dsm/engine/nodes.h"
+#include "dsm/engine/object_names.h"
 #include "dsm/engine/outbox.h"
 #include "dsm/engine/pages.h"
+#include "dsm/engine/sparse_table.h"
 #include "dsm/engine/state_sink.h"
 #include "dsm/engine/types.h"
 
@@ -30,16 +32,21 @@ class Locks {
   // True if the node has it now; otherwise the node waits.
   bool lock(std::uint16_t node, LockId lock);
   void unlock(std::uint16_t node, LockId lock);
+  // Takes the lock if no node has it or waits for it. True if that is decided now; otherwise the node waits for the answer of
+  // another cluster. Its result is 1 if it has the lock, otherwise 0.
+  bool try_lock(std::uint16_t node, LockId lock);
   bool held_by(LockId lock, std::uint16_t node) const {
-    return known(lock) && local_[lock.value()].holder == node;
+    const Local* const l = find(lock);
+    return l != nullptr && l->holder == node;
   }
-  bool here(LockId lock) const { return local_[lock.value()].token == Token::kHere; }
+  bool here(LockId lock) const;
   // The release that the token waited for is complete: the token leaves.
   void released(LockId lock);
 
   // Messages, also this cluster's to itself. False: the message is invalid now; nothing was changed.
-  [[nodiscard]] bool on_request(ClusterId from, LockId lock);
-  [[nodiscard]] bool on_recall(ClusterId from, LockId lock, std::uint32_t next);
+  [[nodiscard]] bool on_request(ClusterId from, LockId lock, bool tries);
+  [[nodiscard]] bool on_recall(ClusterId from, LockId lock, std::uint32_t next, bool tries);
+  [[nodiscard]] bool on_busy(ClusterId from, LockId lock);
   [[nodiscard]] bool on_grant(ClusterId from, LockId lock);
   [[nodiscard]] bool on_probe(ClusterId from, LockId lock);
   [[nodiscard]] bool on_probe_reply(ClusterId from, LockId lock);
@@ -85,31 +92,68 @@ class Locks {
     std::uint16_t last = kNobody;
     std::uint32_t uses = 0;         // times that nodes got the lock since the token is here and recalled
     std::uint32_t lease_began = 0;  // `uses` then
+    bool operator==(const Local&) const = default;
+
+    bool is_requested() const { return token == Token::kWanted || token == Token::kAsked; }
+    // Requested, and no node waits for it any more.
+    bool is_idle() const { return is_requested() && first == kNobody; }
   };
 
-  bool known(LockId lock) const { return lock.value() < local_.size(); }
-  ClusterId manager(LockId lock) const { return keeper(config_, lock.value()); }
+  // The manager's state of a lock.
+  struct Chain {
+    std::uint64_t recalls = 0;  // the clusters whose recall has not left, a bit each
+    std::uint16_t last = 0;     // the end
+    bool operator==(const Chain&) const = default;
+  };
+
+  std::uint32_t numbered() const { return static_cast<std::uint32_t>(local_.size()); }
+  bool known(LockId lock) const { return is_object(config_, lock.value(), numbered()); }
+  ClusterId manager(LockId lock) const { return keeper_of(config_, lock.value(), numbered()); }
+  // LK-1: the first cluster of every chain is its manager's.
+  Local initial(LockId lock) const {
+    Local l;
+    if (manager(lock) == self_) l.token = Token::kHere;
+    return l;
+  }
+  Chain initial_chain() const { return {.recalls = 0, .last = self_.value()}; }
+  // nullptr: it is in its initial state, or there is no such lock.
+  const Local* find(LockId lock) const {
+    return lock.value() < numbered() ? &local_[lock.value()] : at_addresses_.find(lock.value());
+  }
+  // Valid until it is called for another lock.
+  Local& local(LockId lock);
+  Chain& chain(LockId lock);
+  // Nothing is kept of a lock at an address that is in its initial state.
+  void tidy(LockId lock);
+  void tidy_chain(LockId lock);
+  std::string name(LockId lock) const { return name_of_object(config_, "lock", lock.value(), numbered()); }
+
   std::uint32_t most_uses(const Local& l) const;
+  void enqueue(Local& l, std::uint16_t node, LockId lock);
   void pass_on(Local& l);
-  void ask(LockId lock);
+  void answer_tries(Local& l);
+  void ask(LockId lock, bool tries);
   bool takes_lease(Local& l);
   void begin_lease(LockId lock);
   void end_lease(Local& l);
   void give_up(LockId lock);
   void move(Local& l, Token to);
+  void describe_local(StateSink& sink, const Local& l) const;
+  void check_local(const Local& l) const;
 
   const EngineConfig config_;
   const ClusterId self_;
   Outbox& outbox_;
   ComputeNodes& nodes_;
   Pages& pages_;
-  std::vector<Local> local_;
-  // By lock, where this cluster is the manager: the end of its chain, and the clusters whose recall has not left, a bit each.
-  std::vector<std::uint16_t> last_;
-  std::vector<std::uint64_t> recalls_;
+  std::vector<Local> local_;  // of numbered locks
+  std::vector<Chain> chains_;
+  SparseTable<Local> at_addresses_;
+  SparseTable<Chain> chains_at_addresses_;
   std::vector<std::uint32_t> promised_;    // by cluster: recalled tokens here that go there next
   std::vector<std::uint32_t> unanswered_;  // by cluster: probes
   std::uint32_t moving_ = 0;               // locks whose token is requested or leaving
+  std::uint32_t idle_ = 0;                 // requests that no node waits for
   std::uint32_t probes_ = 0;               // unanswered
 };
 

@@ -22,13 +22,15 @@ constexpr Form form_of(Kind kind) {
     case Kind::kPageRequest:
       return {.has_number = true};
     case Kind::kLockRequest:
+      return {.format_max = 1};
     case Kind::kLockProbe:
     case Kind::kLockProbeReply:
+    case Kind::kLockBusy:
       return {};
     case Kind::kLockGrant:
       return {.payload_max = kPlaceBytes, .payload_unit = kPlaceBytes};
     case Kind::kLockRecall:
-      return {.has_number = true};
+      return {.format_max = 1, .has_number = true};
     case Kind::kPageReply:
       return {.payload_max = reply_payload(kMaxReplyPages),
               .payload_unit = kPageBytes + kVersionBytes,
@@ -64,7 +66,7 @@ constexpr Form form_of(Kind kind) {
       return {.payload_min = kSyncOperandBytes,
               .payload_max = kSyncOperandBytes + kPlaceBytes,
               .payload_unit = kPlaceBytes,
-              .format_max = static_cast<std::uint8_t>(SyncOp::kConditionBroadcast),
+              .format_max = static_cast<std::uint8_t>(kLastSyncOp),
               .has_number = true};
     case Kind::kSyncResult:
       return {.payload_min = kSyncValueBytes,
@@ -127,6 +129,8 @@ constexpr Words words_of(Kind kind) {
       return {"a lock's probe", "there is no such lock, or too many are unanswered"};
     case Kind::kLockProbeReply:
       return {"the reply to a lock's probe", "this cluster has not sent one there"};
+    case Kind::kLockBusy:
+      return {"the answer that a lock is taken", "there is no such lock"};
     case Kind::kBarrierArrive:
       return {"an arrival at a barrier",
               "there is no such barrier below this cluster, or it is not of that generation"};
@@ -134,10 +138,11 @@ constexpr Words words_of(Kind kind) {
       return {"a departure from a barrier",
               "this cluster does not wait there for its sender, or not in that generation"};
     case Kind::kSyncCall:
-      return {"a call of a word, flag, semaphore or condition",
+      return {"a call of a word, flag, semaphore, condition or gathering",
               "the variable is not here, or the compute node that calls has another call in progress"};
     case Kind::kSyncResult:
-      return {"the result of a call of a word, flag, semaphore or condition", "no compute node waits for it"};
+      return {"the result of a call of a word, flag, semaphore, condition or gathering",
+              "no compute node waits for it"};
     case Kind::kAllocate:
       return {"a request for pages",
               "it is not for this cluster, or is invalid, or its compute node waits for "

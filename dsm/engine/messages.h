@@ -26,10 +26,10 @@ enum class Kind : std::uint8_t {
   kDiffDone,       // version of the round that made the diff visible; format 1: the receiver is the home now
   kInvalidate,     // to a holder: copies older than version are out of date; for a run of pages
   kInvalidateAck,  // the same version; for a run of pages; format 1: changes of the sender may be in flight
-  kLockRequest,    // to the lock's manager
+  kLockRequest,    // to the lock's manager; format 1: by a node that does not wait for the lock
   kLockGrant,      // the token, from the cluster that had it
-  kLockRecall,     // from the manager: number is the cluster that gets the token next
-  kLockProbe,      // to that cluster: the token stays until it answers
+  kLockRecall,  // from the manager: number is the cluster that gets the token next; format as the request's
+  kLockProbe,   // to that cluster: the token stays until it answers
   kBarrierArrive,  // to the parent in the barrier's tree; generation, and the subtree's value
   kBarrierDepart,  // from the parent; the same generation, and the machine's value
   kSyncCall,       // to a variable's home; format is a SyncOp, number the compute node; operands
@@ -41,8 +41,9 @@ enum class Kind : std::uint8_t {
   kPageForward,    // to a later home: a PageRequest; number is the cluster that asks, and hops << 8
   kLockProbeReply,
   kWriteNotice,  // to a cluster that acquires; version of a release, for a run of pages; format 1: for all clusters
+  kLockBusy,  // the answer to a recall of format 1, to the cluster that gets the token next: not now
 };
-inline constexpr std::size_t kKinds = 22;  // numbers 1 .. 21; arrays are indexed by the number
+inline constexpr std::size_t kKinds = 23;  // numbers 1 .. 22; arrays are indexed by the number
 static_assert(kSentNames.size() == kKinds - 1);
 
 inline constexpr std::size_t kHeaderBytes = 12;

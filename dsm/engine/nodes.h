@@ -27,6 +27,7 @@ struct ComputeNode {
   PageId page{0};                          // kFetch, kTwin
   std::uint32_t sync = 0;                  // kLock, kBarrier, kSync: which; kAllocation: pages
   std::uint16_t next = 0;                  // kLock: the node behind this one, if any (locks.cpp)
+  bool trying = false;                     // kLock: it goes on without the lock when that is taken
   Reduction reduction = Reduction::kNone;  // kBarrier; afterwards what all nodes called
   std::uint64_t value = 0;                 // kBarrier: the node's operand
   SyncCall call;                           // kSync
@@ -34,7 +35,7 @@ struct ComputeNode {
   bool call_sent = false;                  // kSync, kAllocation: the request has left
   bool call_registered = false;            // kSync, a wait for a condition: it is in the queue
   bool call_answered = false;              // kSync: the result is here
-  std::uint64_t result = 0;                // of the last barrier, sync or allocation
+  std::uint64_t result = 0;                // of the last barrier, sync, allocation or try for a lock
   Scan scan;
   NodeCounts counts;
 };

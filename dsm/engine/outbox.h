@@ -38,9 +38,11 @@ class Outbox {
   //   diffs done          W     on_diff refuses more
   //   invalidations     N*W     rounds at this home, each a page in progress at some cluster
   //   their answers     N*W     the same at the other home; on_invalidate refuses more
-  //   lock requests       C     a node waits for one lock at a time
-  //   lock grants         C     on_recall refuses more
-  //   recalls             L     one per lock that the manager's cluster keeps: on_request refuses more
+  //   lock requests       T     T = 2*C + S, the tokens that a cluster waits for; S: those that no node waits for (LK-10)
+  //   lock grants         T     on_recall refuses more
+  //   busy                C     on_recall refuses more
+  //   recalls         L + N*T   one per numbered lock that the manager's cluster keeps, and one per request for a lock at an
+  //                             address: on_request refuses more
   //   probes              C     a token for which there is no room has no lease
   //   their answers       C     on_probe refuses more
   //   barriers            1 + B   a cluster waits at one barrier; one departure for each
@@ -51,9 +53,22 @@ class Outbox {
   static std::size_t capacity(const EngineConfig& c) {
     const std::size_t n = c.clusters;
     const std::size_t kept_locks = (c.locks + n - 1) / n;
-    return 8 * std::size_t{c.compute_nodes} + 2 * std::size_t{c.flush_window} +
-           2 * n * std::size_t{c.flush_window} + kept_locks + c.barriers + 1 + 2 + (n + 2) * max_requests(c);
+    return 7 * std::size_t{c.compute_nodes} + 2 * max_tokens(c) + 2 * std::size_t{c.flush_window} +
+           2 * n * std::size_t{c.flush_window} + kept_locks + max_recalls(c) + c.barriers + 1 + 2 +
+           (n + 2) * max_requests(c);
   }
+  // The most locks' tokens that a cluster can have requested and not received: its nodes wait for one each, or have just
+  // given up on one each, and so many others were given up before (LK-10).
+  static std::size_t max_tokens(const EngineConfig& c) {
+    return 2 * std::size_t{c.compute_nodes} + kMaxIdleRequests;
+  }
+  // The most recalls for locks at addresses that can wait for one cluster.
+  static std::size_t max_recalls(const EngineConfig& c) {
+    return c.addresses == 0 ? 0 : c.clusters * max_tokens(c);
+  }
+  // A node does not ask for the token of a lock that it only tries while its cluster has so many requests that no node waits
+  // for. Each is for a lock that another cluster held, and ends when that frees it.
+  static constexpr std::size_t kMaxIdleRequests = 16;
   // The most pages that a cluster can have requested and not received.
   static std::size_t max_requests(const EngineConfig& c) {
     return std::size_t{c.compute_nodes} * (1 + std::size_t{c.fetch_ahead});

@@ -110,6 +110,7 @@ bool Pages::on_message(ClusterId from, const Header& h, ByteView payload) {
     case Kind::kLockRecall:
     case Kind::kLockProbe:
     case Kind::kLockProbeReply:
+    case Kind::kLockBusy:
     case Kind::kBarrierArrive:
     case Kind::kBarrierDepart:
     case Kind::kSyncCall:
@@ -182,6 +183,7 @@ std::optional<std::size_t> Pages::write(ClusterId to, Header& header, MutableByt
     case Kind::kLockRecall:
     case Kind::kLockProbe:
     case Kind::kLockProbeReply:
+    case Kind::kLockBusy:
     case Kind::kBarrierArrive:
     case Kind::kBarrierDepart:
     case Kind::kSyncCall:

@@ -7,7 +7,7 @@
 namespace braid::dsm {
 namespace {
 
-enum class Type : std::uint8_t { kWord, kFlag, kSemaphore, kCondition };
+enum class Type : std::uint8_t { kWord, kFlag, kSemaphore, kCondition, kGathering };
 
 constexpr Type type_of(SyncOp op) {
   switch (op) {
@@ -23,13 +23,33 @@ constexpr Type type_of(SyncOp op) {
       return Type::kFlag;
     case SyncOp::kSemaphorePost:
     case SyncOp::kSemaphoreWait:
+    case SyncOp::kSemaphoreSet:
+    case SyncOp::kSemaphoreTry:
       return Type::kSemaphore;
     case SyncOp::kConditionWait:
     case SyncOp::kConditionSignal:
     case SyncOp::kConditionBroadcast:
       return Type::kCondition;
+    case SyncOp::kGather:
+      return Type::kGathering;
   }
   return Type::kWord;
+}
+
+constexpr const char* name_of(Type type) {
+  switch (type) {
+    case Type::kWord:
+      return "word";
+    case Type::kFlag:
+      return "flag";
+    case Type::kSemaphore:
+      return "semaphore";
+    case Type::kCondition:
+      return "condition";
+    case Type::kGathering:
+      return "barrier";
+  }
+  return "";
 }
 
 // The format of a kSyncResult.
@@ -62,6 +82,8 @@ std::vector<SyncVariables::Variable>& SyncVariables::kept(SyncOp op) {
       return semaphores_;
     case Type::kCondition:
       return conditions_;
+    case Type::kGathering:
+      break;  // all are at addresses
   }
   return words_;
 }
@@ -76,14 +98,31 @@ std::uint32_t SyncVariables::count_of(SyncOp op) const {
       return config_.semaphores;
     case Type::kCondition:
       return config_.conditions;
+    case Type::kGathering:
+      return 0;
   }
   return 0;
+}
+
+// SY-8
+SyncVariables::Variable& SyncVariables::variable(SyncOp op, std::uint32_t id) {
+  if (id < count_of(op)) return kept(op)[id / config_.clusters];
+  auto& table = at_addresses_[static_cast<std::size_t>(type_of(op))];
+  Variable* const v = table.find(id);
+  return v != nullptr ? *v : table.add(id, {});
+}
+
+void SyncVariables::tidy(SyncOp op, std::uint32_t id) {
+  if (id < count_of(op)) return;
+  auto& table = at_addresses_[static_cast<std::size_t>(type_of(op))];
+  const Variable* const v = table.find(id);
+  if (v != nullptr && v->value == 0 && v->waiting.first == kEnd) table.remove(id);
 }
 
 // --- The node's cluster
 
 void SyncVariables::begin(std::uint16_t node, const SyncCall& call) {
-  CHECK_LT(call.id, count_of(call.op));
+  CHECK(is_object(config_, call.id, count_of(call.op)));
   CHECK(call.op != SyncOp::kConditionWait || locks_.held_by(call.lock, node));
   ComputeNode& n = nodes_[node];
   n.wait = Wait::kSync;
@@ -103,7 +142,7 @@ void SyncVariables::released(std::uint16_t node) {
 void SyncVariables::ask(std::uint16_t node) {
   const SyncCall& call = nodes_[node].call;
   outbox_.push(
-      home(call.id),
+      home(call.op, call.id),
       {.kind = Kind::kSyncCall, .format = static_cast<std::uint8_t>(call.op), .id = call.id, .number = node});
 }
 
@@ -111,7 +150,8 @@ bool SyncVariables::on_result(ClusterId from, const Header& h, ByteView value) {
   if (h.number >= nodes_.size()) return false;
   const auto node = static_cast<std::uint16_t>(h.number);
   ComputeNode& n = nodes_[node];
-  if (n.wait != Wait::kSync || !n.call_sent || n.call.id != h.id || from != home(h.id)) return false;
+  if (n.wait != Wait::kSync || !n.call_sent || n.call.id != h.id || from != home(n.call.op, h.id))
+    return false;
   if (h.format == kRegistered) {
     if (n.call.op != SyncOp::kConditionWait || n.call_registered) return false;
     n.call_registered = true;
@@ -142,18 +182,20 @@ void SyncVariables::finish_call(std::uint16_t node) {
 
 bool SyncVariables::on_call(ClusterId from, const Header& h, ByteView operands) {
   const auto op = static_cast<SyncOp>(h.format);
-  if (h.id >= count_of(op) || home(h.id) != self_ || h.number >= config_.compute_nodes) return false;
+  if (!is_object(config_, h.id, count_of(op)) || home(op, h.id) != self_ || h.number >= config_.compute_nodes)
+    return false;
   const std::uint32_t slot = slot_of(from, h.number);
   if (slots_[slot].busy()) return false;  // SY-4
   const auto first = load<std::uint64_t>(operands.data());
   const auto second = load<std::uint64_t>(operands.data() + sizeof first);
   carry_out(op, h.id, slot, first, second);
+  tidy(op, h.id);
   return true;
 }
 
 void SyncVariables::carry_out(SyncOp op, std::uint32_t id, std::uint32_t slot, std::uint64_t first,
                               std::uint64_t second) {
-  Variable& v = kept(op)[id / config_.clusters];
+  Variable& v = variable(op, id);
   const std::uint64_t before = v.value;
   switch (op) {
     case SyncOp::kWordLoad:
@@ -185,6 +227,15 @@ void SyncVariables::carry_out(SyncOp op, std::uint32_t id, std::uint32_t slot, s
       if (v.value == 0) return enqueue(v, slot);
       --v.value;
       break;
+    case SyncOp::kSemaphoreSet:
+      for (v.value = first; v.value > 0 && wake_first(v, id);) --v.value;
+      break;
+    case SyncOp::kSemaphoreTry:
+      if (v.value > 0) --v.value;
+      break;
+    case SyncOp::kGather:
+      if (gather(v, id, slot, first)) return;
+      return answer(slot, id, 1);
     case SyncOp::kConditionWait:
       enqueue(v, slot);
       slots_[slot].registers = true;  // SY-5
@@ -197,6 +248,26 @@ void SyncVariables::carry_out(SyncOp op, std::uint32_t id, std::uint32_t slot, s
       break;
   }
   answer(slot, id, before);
+}
+
+// SY-7. False: other nodes wait there for another number.
+bool SyncVariables::gather(Variable& v, std::uint32_t id, std::uint32_t slot, std::uint64_t count) {
+  if (v.value != 0 && v.value != count) return false;
+  if (length(v) + 1 < count) {
+    v.value = count;
+    enqueue(v, slot);
+    return true;
+  }
+  v.value = 0;
+  while (wake_first(v, id)) continue;
+  answer(slot, id, 0);
+  return true;
+}
+
+std::size_t SyncVariables::length(const Variable& v) const {
+  std::size_t waiting = 0;
+  for (std::uint32_t slot = v.waiting.first; slot != kEnd; slot = slots_[slot].next) ++waiting;
+  return waiting;
 }
 
 void SyncVariables::answer(std::uint32_t slot, std::uint32_t id, std::uint64_t value) {
@@ -258,51 +329,77 @@ void SyncVariables::describe(StateSink& sink) const {
       for (std::uint32_t slot = v.waiting.first; slot != kEnd; slot = slots_[slot].next) sink.value(slot);
       sink.value(kEnd);
     }
+  for (const auto& table : at_addresses_)
+    for (const std::uint32_t id : table.numbers()) {
+      const Variable& v = *table.find(id);
+      sink.values(id, v.value);
+      for (std::uint32_t slot = v.waiting.first; slot != kEnd; slot = slots_[slot].next) sink.value(slot);
+      sink.value(kEnd);
+    }
   for (const Slot& s : slots_) sink.values(s.waiting, s.registers, s.answered, s.answered ? s.value : 0);
 }
 
 std::string SyncVariables::explain(const ComputeNode& node) const {
+  const SyncOp op = node.call.op;
   const auto what = [&]() -> const char* {
-    switch (node.call.op) {
+    switch (op) {
       case SyncOp::kFlagWait:
-        return "for flag {} to be set";
+        return "for {} to be set";
       case SyncOp::kSemaphoreWait:
-        return "for semaphore {} to be posted";
+        return "for {} to be posted";
       case SyncOp::kConditionWait:
-        return node.call_registered ? "for a signal of condition {}" : "to be in the queue of condition {}";
+        return node.call_registered ? "for a signal of {}" : "to be in the queue of {}";
+      case SyncOp::kGather:
+        return "for others to come to {}";
       case SyncOp::kWordLoad:
       case SyncOp::kWordStore:
       case SyncOp::kWordExchange:
       case SyncOp::kWordAdd:
       case SyncOp::kWordCompareExchange:
-        return "for an answer about word {}";
       case SyncOp::kFlagSet:
       case SyncOp::kFlagClear:
-        return "for an answer about flag {}";
       case SyncOp::kSemaphorePost:
-        return "for an answer about semaphore {}";
+      case SyncOp::kSemaphoreSet:
+      case SyncOp::kSemaphoreTry:
       case SyncOp::kConditionSignal:
       case SyncOp::kConditionBroadcast:
-        return "for an answer about condition {}";
+        return "for an answer about {}";
     }
     return "for {}";
   };
-  return fmt::format("{}, which is at cluster {}", fmt::format(fmt::runtime(what()), node.call.id),
-                     home(node.call.id).value());
+  const std::string name = name_of_object(config_, name_of(type_of(op)), node.call.id, count_of(op));
+  return fmt::format("{}, which is at cluster {}", fmt::format(fmt::runtime(what()), name),
+                     home(op, node.call.id).value());
 }
 
 void SyncVariables::check() const {
   std::size_t queued = 0;
-  for (const Variable& v : words_) CHECK_EQ(v.waiting.first, kEnd);
-  for (const Variable& v : flags_) {
+  const auto check_one = [&](Type type, const Variable& v) {
     check_queue(v, &queued);
-    CHECK(v.value == 0 || v.waiting.first == kEnd);  // no node waits for a set flag
-  }
-  for (const Variable& v : semaphores_) {
-    check_queue(v, &queued);
-    CHECK(v.value == 0 || v.waiting.first == kEnd);
-  }
-  for (const Variable& v : conditions_) check_queue(v, &queued);
+    switch (type) {
+      case Type::kWord:
+        CHECK_EQ(v.waiting.first, kEnd);
+        break;
+      case Type::kFlag:  // no node waits for a set flag
+      case Type::kSemaphore:
+        CHECK(v.value == 0 || v.waiting.first == kEnd);
+        break;
+      case Type::kCondition:
+        break;
+      case Type::kGathering:
+        CHECK(length(v) < v.value);
+        break;
+    }
+  };
+  for (const Variable& v : words_) check_one(Type::kWord, v);
+  for (const Variable& v : flags_) check_one(Type::kFlag, v);
+  for (const Variable& v : semaphores_) check_one(Type::kSemaphore, v);
+  for (const Variable& v : conditions_) check_one(Type::kCondition, v);
+  for (std::size_t i = 0; i < at_addresses_.size(); ++i)
+    at_addresses_[i].for_each([&](std::uint32_t, const Variable& v) {
+      check_one(static_cast<Type>(i), v);
+      CHECK(v.value != 0 || v.waiting.first != kEnd);
+    });
   for (const Slot& s : slots_) queued -= s.waiting;
   CHECK_EQ(queued, 0u);  // a slot waits in one queue
 }

@@ -1,11 +1,13 @@
-// Atomic words, flags, counting semaphores and condition variables of the machine. Each has a
-// home (id % clusters), which carries out one operation at a time; nodes that must wait are
+// Atomic words, flags, counting semaphores, condition variables and gatherings of the machine. Each has a
+// home (object_names.h), which carries out one operation at a time; nodes that must wait are
 // queued there. A home has one slot per compute node, because a node has one operation at a time.
-// So thousands of variables cost a few bytes each, and queues of any length cost nothing more.
+// So thousands of variables cost a few bytes each, and queues of any length cost nothing more. Of a
+// variable at an address nothing is kept while it is 0 and no node waits for it.
 //
 // Rules SY-1 .. are in docs/protocol_dsm.md.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -15,8 +17,10 @@
 #include "dsm/engine/locks.h"
 #include "dsm/engine/messages.h"
 #include "dsm/engine/nodes.h"
+#include "dsm/engine/object_names.h"
 #include "dsm/engine/outbox.h"
 #include "dsm/engine/pages.h"
+#include "dsm/engine/sparse_table.h"
 #include "dsm/engine/state_sink.h"
 #include "dsm/engine/types.h"
 
@@ -51,7 +55,7 @@ class SyncVariables {
     std::uint32_t first = kEnd;
     std::uint32_t last = kEnd;
   };
-  // The queue of a variable that nodes wait for; the rest has a value.
+  // The queue of a variable that nodes wait for; the rest has a value. A gathering's: how many must come, 0 while none has.
   struct Variable {
     std::uint64_t value = 0;
     Queue waiting;
@@ -67,18 +71,20 @@ class SyncVariables {
     bool busy() const { return waiting || registers || answered; }
   };
 
-  ClusterId home(std::uint32_t id) const { return keeper(config_, id); }
+  ClusterId home(SyncOp op, std::uint32_t id) const { return keeper_of(config_, id, count_of(op)); }
   std::uint32_t slot_of(ClusterId cluster, std::uint32_t node) const {
     return global_node(config_, cluster, node);
   }
   void ask(std::uint16_t node);
   void finish_call(std::uint16_t node);
   void carry_out(SyncOp op, std::uint32_t id, std::uint32_t slot, std::uint64_t first, std::uint64_t second);
+  bool gather(Variable& v, std::uint32_t id, std::uint32_t slot, std::uint64_t count);
   void answer(std::uint32_t slot, std::uint32_t id, std::uint64_t value);
   void send_result(std::uint32_t slot, std::uint32_t id, std::uint8_t format);
   void enqueue(Variable& v, std::uint32_t slot);
   bool wake_first(Variable& v, std::uint32_t id);
   void check_queue(const Variable& v, std::size_t* queued) const;
+  std::size_t length(const Variable& v) const;
 
   const EngineConfig config_;
   const ClusterId self_;
@@ -90,10 +96,16 @@ class SyncVariables {
   std::vector<Variable> flags_;
   std::vector<Variable> semaphores_;
   std::vector<Variable> conditions_;
-  std::vector<Slot> slots_;  // by cluster and compute node
+  std::array<SparseTable<Variable>, 5> at_addresses_;  // by Type (sync_variables.cpp)
+  std::vector<Slot> slots_;                            // by cluster and compute node
 
   std::vector<Variable>& kept(SyncOp op);
+  // Of the numbered ones.
   std::uint32_t count_of(SyncOp op) const;
+  // Valid until it is called for another variable at an address.
+  Variable& variable(SyncOp op, std::uint32_t id);
+  // Nothing is kept of a variable at an address that is in its initial state.
+  void tidy(SyncOp op, std::uint32_t id);
 };
 
 }  // namespace braid::dsm

@@ -12,6 +12,9 @@
 namespace braid::dsm {
 
 inline constexpr std::size_t kPageBytes = 4096;
+// An object's address is a multiple of this (object_names.h).
+inline constexpr std::size_t kAddressBytes = 4;
+inline constexpr std::uint32_t kAddressesPerPage = kPageBytes / kAddressBytes;
 
 enum class Access : std::uint8_t { kNone, kRead, kWrite };
 
@@ -54,7 +57,13 @@ enum class SyncOp : std::uint8_t {
   kConditionWait,
   kConditionSignal,     // the node that has waited longest
   kConditionBroadcast,  // all
+  kSemaphoreSet,        // first: its value from now on
+  kSemaphoreTry,        // takes one if there is one, and does not wait; returns the value before
+  // A gathering: the nodes wait until `first` of them have come, then all go on, and it begins again. Returns 1 to a node that
+  // comes with another `first` than the nodes that wait there, which does not wait.
+  kGather,
 };
+inline constexpr SyncOp kLastSyncOp = SyncOp::kGather;
 
 struct SyncCall {
   SyncOp op = SyncOp::kWordLoad;
@@ -143,6 +152,10 @@ struct EngineConfig {
   std::uint32_t flags = 0;
   std::uint32_t semaphores = 0;
   std::uint32_t conditions = 0;
+  // Further locks, words, flags, semaphores and conditions, and all gatherings: one of each kind for each of the first so many
+  // addresses of the heap (object_names.h). All numbers are below 2^32 - 1.
+  std::uint32_t addresses = 0;
+  std::uint64_t heap_address = 0;  // for texts
   // Children of a cluster in a barrier's tree. A message takes about eight times as long to arrive as it
   // takes to be handled (docs/PERFORMANCE.md: 5 us one way, 0.6 us each), so a level more pays off beyond
   // that.
@@ -161,13 +174,13 @@ struct NodeCounts {
 };
 
 // Messages between engines by kind, in the order of their numbers (messages.h), as reports name those that were sent.
-inline constexpr std::array<const char*, 21> kSentNames = {
+inline constexpr std::array<const char*, 22> kSentNames = {
     "sent_page_request", "sent_page_reply",     "sent_diff",           "sent_diff_done",
     "sent_invalidate",   "sent_invalidate_ack", "sent_lock_request",   "sent_lock_grant",
     "sent_lock_recall",  "sent_lock_probe",     "sent_barrier_arrive", "sent_barrier_depart",
     "sent_sync_call",    "sent_sync_result",    "sent_allocate",       "sent_allocated",
     "sent_region",       "sent_region_known",   "sent_page_forward",   "sent_lock_probe_reply",
-    "sent_write_notice",
+    "sent_write_notice", "sent_lock_busy",
 };
 
 // Counts of the cluster's operations.

@@ -62,7 +62,7 @@ class WriteNotices {
     known_to_all_ = arrival_;
   }
 
-  // --- Telling, in the order of learning. `departs`: with the departure from a barrier.
+  // --- Telling, in the order of learning. `departs`: with the departure from a barrier, or before it.
 
   // The next page of which `to` must be told, kNoPages if there is none.
   std::uint32_t next(ClusterId to, bool departs) {
@@ -146,7 +146,8 @@ class WriteNotices {
   }
   bool concerns(ClusterId to, const Notice& n, bool departs) const {
     if (n.from == to.value()) return false;
-    return n.departure == 0 || (departs && n.departure == departures_ && !mutant(Mutant::kCollectEarly));
+    if (n.departure == 0 || n.departure > departures_) return true;  // this cluster has not departed yet
+    return departs && n.departure == departures_ && !mutant(Mutant::kCollectEarly);
   }
 
   const bool lazy_;

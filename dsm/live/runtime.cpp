@@ -489,6 +489,18 @@ void Runtime::unlock(unsigned local, LockId lock) {
   });
 }
 
+bool Runtime::try_lock(unsigned local, LockId lock) {
+  const Inside inside;
+  const auto node = static_cast<std::uint16_t>(local);
+  Engine& engine = combiner_.engine();
+  if (!combiner_.start(local, [&] { return engine.try_lock(node, lock); })) {
+    const Instant began = monotonic_now();
+    waits_.wait(local);
+    times_[local].locks_ns += (monotonic_now() - began).ns();
+  }
+  return engine.result(node) != 0;
+}
+
 Reduced Runtime::barrier(unsigned local, BarrierId barrier, Reduction reduction, std::uint64_t value) {
   const Inside inside;
   const Instant began = monotonic_now();

@@ -70,6 +70,7 @@ class Runtime final : public Host, private FaultSink {
   void prefetch(unsigned local, PageId first, std::uint32_t count) override;
   void lock(unsigned local, LockId lock) override;
   void unlock(unsigned local, LockId lock) override;
+  bool try_lock(unsigned local, LockId lock) override;
   Reduced barrier(unsigned local, BarrierId barrier, Reduction reduction, std::uint64_t value) override;
   std::uint64_t sync(unsigned local, const SyncCall& call) override;
   void abandon_in_child() override;

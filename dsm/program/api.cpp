@@ -261,6 +261,11 @@ void Node::unlock(unsigned lock) {
   the_host->unlock(local_, LockId(lock));
 }
 
+bool Node::try_lock(unsigned lock) {
+  check_id("lock", lock, kLocks);
+  return the_host->try_lock(local_, LockId(lock));
+}
+
 void Node::condition_wait(unsigned condition, unsigned lock) {
   check_id("condition", condition, kConditions);
   check_id("lock", lock, kLocks);

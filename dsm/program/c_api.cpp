@@ -105,6 +105,51 @@ void braid_lock(braid_node* node, unsigned lock) {
 void braid_unlock(braid_node* node, unsigned lock) {
   node_of(node).unlock(lock);
 }
+int braid_try_lock(braid_node* node, unsigned lock) {
+  return node_of(node).try_lock(lock) ? 1 : 0;
+}
+void braid_lock_at(braid_node* node, const void* lock) {
+  node_of(node).lock_at(lock);
+}
+int braid_try_lock_at(braid_node* node, const void* lock) {
+  return node_of(node).try_lock_at(lock) ? 1 : 0;
+}
+void braid_unlock_at(braid_node* node, const void* lock) {
+  node_of(node).unlock_at(lock);
+}
+void braid_condition_wait_at(braid_node* node, const void* condition, const void* lock) {
+  node_of(node).condition_wait_at(condition, lock);
+}
+void braid_condition_signal_at(braid_node* node, const void* condition) {
+  node_of(node).condition_signal_at(condition);
+}
+void braid_condition_broadcast_at(braid_node* node, const void* condition) {
+  node_of(node).condition_broadcast_at(condition);
+}
+void braid_barrier_at(braid_node* node, const void* barrier, unsigned nodes) {
+  node_of(node).barrier_at(barrier, nodes);
+}
+void braid_flag_set_at(braid_node* node, const void* flag) {
+  node_of(node).flag_set_at(flag);
+}
+void braid_flag_wait_at(braid_node* node, const void* flag) {
+  node_of(node).flag_wait_at(flag);
+}
+void braid_flag_clear_at(braid_node* node, const void* flag) {
+  node_of(node).flag_clear_at(flag);
+}
+void braid_semaphore_set_at(braid_node* node, const void* semaphore, uint32_t value) {
+  node_of(node).semaphore_set_at(semaphore, value);
+}
+void braid_semaphore_post_at(braid_node* node, const void* semaphore, uint32_t count) {
+  node_of(node).semaphore_post_at(semaphore, count);
+}
+void braid_semaphore_wait_at(braid_node* node, const void* semaphore) {
+  node_of(node).semaphore_wait_at(semaphore);
+}
+int braid_semaphore_try_at(braid_node* node, const void* semaphore) {
+  return node_of(node).semaphore_try_at(semaphore) ? 1 : 0;
+}
 void braid_condition_wait(braid_node* node, unsigned condition, unsigned lock) {
   node_of(node).condition_wait(condition, lock);
 }

@@ -47,6 +47,9 @@ void ForkedHost::lock(unsigned, LockId) {
 void ForkedHost::unlock(unsigned, LockId) {
   refuse("Node::unlock()");
 }
+bool ForkedHost::try_lock(unsigned, LockId) {
+  refuse("Node::try_lock()");
+}
 Reduced ForkedHost::barrier(unsigned, BarrierId, Reduction reduction, std::uint64_t) {
   refuse(reduction == Reduction::kNone ? "Node::barrier()" : "Node::reduce()");
 }

@@ -27,6 +27,7 @@ class ForkedHost final : public Host {
   void prefetch(unsigned local, PageId first, std::uint32_t count) override;
   void lock(unsigned local, LockId lock) override;
   void unlock(unsigned local, LockId lock) override;
+  bool try_lock(unsigned local, LockId lock) override;
   Reduced barrier(unsigned local, BarrierId barrier, Reduction reduction, std::uint64_t value) override;
   std::uint64_t sync(unsigned local, const SyncCall& call) override;
   std::uint32_t free_pages() override;

@@ -5,6 +5,8 @@
 #include <exception>
 
 #include "dsm/program/failure.h"
+#include "dsm/program/heap.h"
+#include "dsm/program/object_ids.h"
 
 namespace braid::dsm {
 
@@ -42,12 +44,14 @@ EngineConfig engine_config(const Shape& shape) {
   c.protocol = shape.protocol;
   if (c.protocol == Protocol::kLazy) c.migrate_after = EngineConfig::kLazyMigrateAfter;
   c.pages = shape.heap_pages;
-  c.locks = kLocks + 2;
+  c.locks = kNumberedLocks;
   c.barriers = kBarriers + 1;
   c.words = kWords;
   c.flags = kFlags;
   c.semaphores = kSemaphores;
   c.conditions = kConditions;
+  c.addresses = addresses_of(shape.heap_pages);
+  c.heap_address = kHeapAddress;
   return c;
 }
 

@@ -97,6 +97,8 @@ class Host {
   // lock(), unlock() and sync() call fail_for_misuse() with LockMisuse's result for the call.
   virtual void lock(unsigned local, LockId lock) = 0;
   virtual void unlock(unsigned local, LockId lock) = 0;
+  // Whether the node has the lock now.
+  virtual bool try_lock(unsigned local, LockId lock) = 0;
   virtual Reduced barrier(unsigned local, BarrierId barrier, Reduction reduction, std::uint64_t value) = 0;
   // Returns the engine's result.
   virtual std::uint64_t sync(unsigned local, const SyncCall& call) = 0;

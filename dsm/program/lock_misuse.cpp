@@ -3,19 +3,20 @@
 #include <fmt/core.h>
 
 #include "base/check.h"
+#include "dsm/program/object_ids.h"
 
 namespace braid::dsm {
 
 std::string LockMisuse::text(unsigned node) const {
   switch (kind_) {
     case Kind::kRecursion:
-      return fmt::format("compute node {} locks lock {}, which it has already: locks are not recursive", node,
-                         lock_.value());
+      return fmt::format("compute node {} locks {}, which it has already: locks are not recursive", node,
+                         name_of_lock(lock_));
     case Kind::kWantOfLock:
-      return fmt::format("compute node {} unlocks lock {}, which it does not have", node, lock_.value());
+      return fmt::format("compute node {} unlocks {}, which it does not have", node, name_of_lock(lock_));
     case Kind::kWantOfConditionLock:
-      return fmt::format("compute node {} waits for condition {} with lock {}, which it does not have", node,
-                         condition_, lock_.value());
+      return fmt::format("compute node {} waits for {} with {}, which it does not have", node,
+                         name_of_condition(condition_), name_of_lock(lock_));
   }
   CHECK(false);
 }

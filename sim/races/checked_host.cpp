@@ -153,6 +153,12 @@ void CheckedHost::unlock(unsigned local, dsm::LockId lock) {
   shell_->unlock(local, lock);
 }
 
+bool CheckedHost::try_lock(unsigned local, dsm::LockId lock) {
+  const bool has = shell_->try_lock(local, lock);
+  if (has) detector_->acquire(node_id(local), Object::kLock, lock.value());
+  return has;
+}
+
 dsm::Reduced CheckedHost::barrier(unsigned local, dsm::BarrierId barrier, dsm::Reduction reduction,
                                   std::uint64_t value) {
   const unsigned id = barrier.value();
@@ -163,7 +169,7 @@ dsm::Reduced CheckedHost::barrier(unsigned local, dsm::BarrierId barrier, dsm::R
   return reduced;
 }
 
-// Every release before an acquire in the same word, flag or semaphore is taken to be seen by it.
+// Every release before an acquire in the same word, flag, semaphore or barrier of some nodes is taken to be seen by it.
 std::uint64_t CheckedHost::sync(unsigned local, const dsm::SyncCall& call) {
   const unsigned node = node_id(local);
   Object object = Object::kWord;
@@ -189,10 +195,16 @@ std::uint64_t CheckedHost::sync(unsigned local, const dsm::SyncCall& call) {
       acquires = !releases;
       break;
     case dsm::SyncOp::kSemaphorePost:
+    case dsm::SyncOp::kSemaphoreSet:
     case dsm::SyncOp::kSemaphoreWait:
+    case dsm::SyncOp::kSemaphoreTry:
       object = Object::kSemaphore;
-      releases = call.op == dsm::SyncOp::kSemaphorePost;
-      acquires = !releases;
+      acquires = call.op == dsm::SyncOp::kSemaphoreWait || call.op == dsm::SyncOp::kSemaphoreTry;
+      releases = !acquires;
+      break;
+    case dsm::SyncOp::kGather:
+      object = Object::kGathering;
+      releases = acquires = true;
       break;
     case dsm::SyncOp::kConditionWait:  // it frees the lock, and has it again
       object = Object::kLock;
@@ -206,6 +218,7 @@ std::uint64_t CheckedHost::sync(unsigned local, const dsm::SyncCall& call) {
   }
   if (releases) detector_->release(node, object, id);
   const std::uint64_t result = shell_->sync(local, call);
+  if (call.op == dsm::SyncOp::kSemaphoreTry && result == 0) acquires = false;
   if (acquires) detector_->acquire(node, object, id);
   return result;
 }

@@ -40,6 +40,7 @@ class CheckedHost final : public dsm::Host {
   }
   void lock(unsigned local, dsm::LockId lock) override;
   void unlock(unsigned local, dsm::LockId lock) override;
+  bool try_lock(unsigned local, dsm::LockId lock) override;
   dsm::Reduced barrier(unsigned local, dsm::BarrierId barrier, dsm::Reduction reduction,
                        std::uint64_t value) override;
   std::uint64_t sync(unsigned local, const dsm::SyncCall& call) override;

@@ -14,6 +14,7 @@
 #include "base/bytes.h"
 #include "base/system_error.h"
 #include "dsm/program/heap.h"
+#include "dsm/program/object_ids.h"
 #include "dsm/program/stack_trace.h"
 
 // The first byte of the program in memory; the linker's.
@@ -34,7 +35,10 @@ constexpr std::uint32_t kMaxAccesses = 1u << 28;
 
 // The objects of each kind, in the order of RaceDetector::Object.
 constexpr unsigned kObjects[] = {
-    dsm::kLocks + 1, dsm::kFlags, dsm::kSemaphores, dsm::kWords, dsm::kBarriers, dsm::kBarriers, 2, 2};
+    dsm::kNumberedLocks, dsm::kFlags, dsm::kSemaphores, dsm::kWords, dsm::kBarriers, dsm::kBarriers, 2, 2, 0};
+// Those at addresses; further ones share a row. A power of two.
+constexpr std::uint32_t kMostNamed = 1u << 20;
+constexpr std::uint32_t kNameSlots = 2 * kMostNamed;
 
 unsigned objects(unsigned clusters) {
   unsigned all = clusters;
@@ -72,8 +76,15 @@ struct RaceDetector::Site {
   std::uint32_t calls[kSiteCalls] = {};
 };
 
+// 0: the slot is free.
+struct RaceDetector::Name {
+  std::uint64_t object;
+  std::uint32_t row;
+};
+
 struct RaceDetector::State {
   RaceTotals totals;
+  std::uint32_t named;  // rows of objects at addresses
   std::uint32_t sites;
   std::uint32_t used;  // accesses, from 1
   std::uint32_t free;  // the first of the list
@@ -110,7 +121,8 @@ std::size_t RaceDetector::divide(std::byte* memory) {
     used += round_up(count * sizeof(T), 64);
   };
   part(state_, 1);
-  part(clocks_, (std::size_t{nodes_} + objects(shape_.clusters)) * nodes_);
+  part(clocks_, (std::size_t{nodes_} + objects(shape_.clusters) + kMostNamed) * nodes_);
+  part(names_, kNameSlots);
   part(sites_, kMaxSites);
   part(index_, std::size_t{shape_.heap_pages} * dsm::kPageBytes / kGranule);
   part(accesses_, kMaxAccesses);
@@ -118,9 +130,24 @@ std::size_t RaceDetector::divide(std::byte* memory) {
 }
 
 std::uint32_t* RaceDetector::clocks_of(Object object, unsigned id) const {
+  if (object != Object::kCluster && id >= kObjects[static_cast<unsigned>(object)])
+    return clocks_of(nodes_ + objects(shape_.clusters) + row_of(object, id));
   unsigned row = nodes_ + id;
   for (unsigned kind = 0; kind < static_cast<unsigned>(object); ++kind) row += kObjects[kind];
   return clocks_of(row);
+}
+
+unsigned RaceDetector::row_of(Object object, unsigned id) const {
+  const std::uint64_t name = (std::uint64_t{static_cast<unsigned>(object)} + 1) << 32 | id;
+  std::uint32_t slot = static_cast<std::uint32_t>(name * 0x9e37'79b9'7f4a'7c15u >> 40) & (kNameSlots - 1);
+  for (; names_[slot].object != 0; slot = (slot + 1) & (kNameSlots - 1))
+    if (names_[slot].object == name) return names_[slot].row;
+  if (state_->named + 1 == kMostNamed) {
+    state_->totals.is_incomplete = true;
+    return state_->named;
+  }
+  names_[slot] = {name, state_->named++};
+  return names_[slot].row;
 }
 
 void RaceDetector::release(unsigned node, Object object, unsigned id) {

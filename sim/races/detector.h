@@ -5,7 +5,9 @@
 // The clusters' processes share one detector, in a file in memory. Only the process that has the baton runs, so it
 // needs no locks.
 //
-//   totals | clocks: a row per compute node, a row per synchronisation object | allocations | index | accesses
+//   totals | clocks: a row per compute node, a row per synchronisation object | names | allocations | index | accesses
+//
+// Objects that are named by addresses get their rows at their first use; names: a hash table of these.
 //
 // Index: for every 8 bytes of the heap the first of a list of accesses. A list has no access that a later one replaces.
 #pragma once
@@ -37,6 +39,7 @@ class RaceDetector {
     kOddBarrier,
     kParallelBegin,
     kParallelEnd,
+    kGathering,
     kCluster,
   };
 
@@ -65,12 +68,15 @@ class RaceDetector {
   };
   struct Site;
   struct State;
+  struct Name;
 
   explicit RaceDetector(const dsm::Shape& shape);
   // Divides `memory`; nullptr: only counts. Returns the number of bytes.
   std::size_t divide(std::byte* memory);
   std::uint32_t* clocks_of(unsigned node) const { return clocks_ + std::size_t{node} * nodes_; }
   std::uint32_t* clocks_of(Object object, unsigned id) const;
+  // The row of an object at an address, among those.
+  unsigned row_of(Object object, unsigned id) const;
   bool happened_before(const Access& access, unsigned node) const {
     return access.node == node || access.clock <= clocks_of(node)[access.node];
   }
@@ -88,6 +94,7 @@ class RaceDetector {
   const unsigned nodes_;
   State* state_ = nullptr;
   std::uint32_t* clocks_ = nullptr;
+  Name* names_ = nullptr;
   Site* sites_ = nullptr;
   std::uint32_t* index_ = nullptr;
   Access* accesses_ = nullptr;

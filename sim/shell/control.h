@@ -46,6 +46,7 @@ struct Request {
     kFault,     // page, write
     kLock,      // id
     kUnlock,    // id
+    kTryLock,   // id; the result is 1 if the node has the lock
     kBarrier,   // id, reduction, value
     kSync,      // sync
     kAllocate,  // pages, homes: for this node alone, inside parallel()

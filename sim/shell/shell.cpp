@@ -320,17 +320,26 @@ void ShellHost::barrier_of_clusters() {
 
 void ShellHost::lock(unsigned local, LockId lock) {
   check_caller(local);
-  fail_for_misuse(local, dsm::LockMisuse::of_lock(lock, locks_[local][lock.value()]));
+  fail_for_misuse(local, dsm::LockMisuse::of_lock(lock, locks_[local].contains(lock)));
   Request request = of_kind(Request::Kind::kLock);
   request.id = lock.value();
   ask(request);
-  locks_[local].set(lock.value());
+  locks_[local].insert(lock);
+}
+
+bool ShellHost::try_lock(unsigned local, LockId lock) {
+  check_caller(local);
+  Request request = of_kind(Request::Kind::kTryLock);
+  request.id = lock.value();
+  if (ask(request).result == 0) return false;
+  locks_[local].insert(lock);
+  return true;
 }
 
 void ShellHost::unlock(unsigned local, LockId lock) {
   check_caller(local);
-  fail_for_misuse(local, dsm::LockMisuse::of_unlock(lock, locks_[local][lock.value()]));
-  locks_[local].reset(lock.value());
+  fail_for_misuse(local, dsm::LockMisuse::of_unlock(lock, locks_[local].contains(lock)));
+  locks_[local].erase(lock);
   Request request = of_kind(Request::Kind::kUnlock);
   request.id = lock.value();
   ask(request);
@@ -350,7 +359,7 @@ dsm::Reduced ShellHost::barrier(unsigned local, dsm::BarrierId barrier, dsm::Red
 std::uint64_t ShellHost::sync(unsigned local, const dsm::SyncCall& call) {
   check_caller(local);
   fail_for_misuse(local,
-                  dsm::LockMisuse::of_sync(call, [&](LockId lock) { return locks_[local][lock.value()]; }));
+                  dsm::LockMisuse::of_sync(call, [&](LockId lock) { return locks_[local].contains(lock); }));
   Request request = of_kind(Request::Kind::kSync);
   request.sync = call;
   return ask(request).result;

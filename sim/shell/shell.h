@@ -16,11 +16,13 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "base/result.h"
 #include "dsm/program/faults.h"
 #include "dsm/program/host.h"
+#include "dsm/program/object_ids.h"
 #include "sim/charge/budget.h"
 #include "sim/shell/baton.h"
 #include "sim/shell/control.h"
@@ -32,6 +34,32 @@ namespace braid::sim {
 // The clock of the running compute node, in seconds since the run began; before the shell starts 0, or what the
 // program has computed (before_init.h), and afterwards the time of its end. Called on the program's thread.
 double seconds_of_run();
+
+// The locks that a compute node has. Allocates for those at addresses only: the runtime's own is taken inside malloc().
+class HeldLocks {
+ public:
+  bool contains(dsm::LockId lock) const {
+    return is_numbered(lock) ? numbered_[lock.value()] : at_addresses_.contains(lock);
+  }
+  void insert(dsm::LockId lock) {
+    if (is_numbered(lock))
+      numbered_.set(lock.value());
+    else
+      at_addresses_.insert(lock);
+  }
+  void erase(dsm::LockId lock) {
+    if (is_numbered(lock))
+      numbered_.reset(lock.value());
+    else
+      at_addresses_.erase(lock);
+  }
+
+ private:
+  static bool is_numbered(dsm::LockId lock) { return lock.value() < dsm::kNumberedLocks; }
+
+  std::bitset<dsm::kNumberedLocks> numbered_;
+  std::unordered_set<dsm::LockId> at_addresses_;
+};
 
 class ShellHost final : public dsm::Host, private dsm::FaultSink {
  public:
@@ -57,6 +85,7 @@ class ShellHost final : public dsm::Host, private dsm::FaultSink {
   void prefetch(unsigned local, PageId first, std::uint32_t count) override;
   void lock(unsigned local, dsm::LockId lock) override;
   void unlock(unsigned local, dsm::LockId lock) override;
+  bool try_lock(unsigned local, dsm::LockId lock) override;
   dsm::Reduced barrier(unsigned local, dsm::BarrierId barrier, dsm::Reduction reduction,
                        std::uint64_t value) override;
   std::uint64_t sync(unsigned local, const dsm::SyncCall& call) override;
@@ -104,8 +133,8 @@ class ShellHost final : public dsm::Host, private dsm::FaultSink {
   NodeFibres fibres_;
   bool in_shell_ = true;  // the shell's code runs, not the program's
   const std::function<void(unsigned)>* job_ = nullptr;
-  std::function<void(unsigned)> open_job_;           // between begin_parallel() and end_parallel()
-  std::vector<std::bitset<dsm::kLocks + 2>> locks_;  // by compute node: the locks that it holds
+  std::function<void(unsigned)> open_job_;  // between begin_parallel() and end_parallel()
+  std::vector<HeldLocks> locks_;            // by compute node
 };
 
 }  // namespace braid::sim

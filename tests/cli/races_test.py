@@ -112,6 +112,10 @@ class Races(unittest.TestCase):
         self.races("  node.lock(1);\n  x[1] = 1;  // FIRST\n  node.unlock(1);",
                    "  node.lock(2);\n  x[1] = 2;  // SECOND\n  node.unlock(2);", ("write", "write"))
 
+    def test_locks_at_different_addresses(self):
+        self.races("  node.lock_at(x);\n  x[1] = 1;  // FIRST\n  node.unlock_at(x);",
+                   "  node.lock_at(x + 1);\n  x[1] = 2;  // SECOND\n  node.unlock_at(x + 1);", ("write", "write"))
+
     def test_a_write_after_the_barrier_that_the_reader_has_left(self):
         self.races("  node.barrier();\n  x[1] = 1;  // FIRST\n  node.barrier();",
                    "  node.barrier();\n  x[2] = x[1];  // SECOND\n  node.barrier();", ("write", "read"))
@@ -147,6 +151,9 @@ class Races(unittest.TestCase):
                 ("exchange", "x[1] = 1; node.exchange(1, 1);", "while (node.fetch_add(1, 0) == 0) {} x[1] = 2;"),
                 ("barrier", "x[1] = 1; node.barrier();", "node.barrier(); x[1] = 2;"),
                 ("reduction", "x[1] = 1; node.reduce(1);", "node.reduce(1); x[1] = 2;"),
+                ("lock at an address", "node.lock_at(x); x[1]++; node.unlock_at(x);", "while (!node.try_lock_at(x)) {} x[1]++; node.unlock_at(x);"),
+                ("barrier at an address", "x[1] = 1; node.barrier_at(x, 2);", "node.barrier_at(x, 2); x[1] = 2;"),
+                ("semaphore at an address", "x[1] = 1; node.semaphore_set_at(x, 1);", "while (!node.semaphore_try_at(x)) {} x[1] = 2;"),
                 ("condition", "node.lock(1); x[1] = 1; node.condition_signal(1); node.unlock(1);",
                  "node.lock(1); while (x[1] == 0) node.condition_wait(1, 1); x[1] = 2; node.unlock(1);")):
             with self.subTest(name):

@@ -434,14 +434,25 @@ std::vector<ExploredMachine> suite(int half) {
         {{.pages = 2, .operations = 3, .migrate_after = 1, .pack = true, .homes = {0, 0}}},
         {{.operations = 3, .handoffs = 0, .lease_uses = 1}},
         {{.operations = 8, .handoffs = 0, .lease_uses = 1, .accesses = false, .fairness = true}},
+        {{.operations = 3, .handoffs = 0, .lease_uses = 1, .tries = true, .at_address = true}},
         {{.pages = 2, .protocol = Protocol::kLazy, .operations = 2, .window = 1}},
         {{.protocol = Protocol::kLazy, .operations = 2, .phases = 2, .window = 1}},
         {{.protocol = Protocol::kLazy, .operations = 3, .migrate_after = 2, .pack = true}},
+        {{.protocol = Protocol::kLazy, .operations = 2, .lease_uses = 1, .tries = true}},
     };
   return {
       {{.clusters = 3, .operations = 2, .window = 1, .migrate_after = 1}},
       {{.clusters = 3, .operations = 1, .migrate_after = 1, .first_touch = 1}},
       {{.clusters = 3, .operations = 2}, {.depth = 16}},
+      {{.clusters = 3,
+        .operations = 3,
+        .window = 1,
+        .lock = 1,
+        .handoffs = 0,
+        .lease_uses = 1,
+        .accesses = false,
+        .tries = true}},
+      {{.nodes = 2, .operations = 3, .window = 1, .accesses = false, .tries = true, .at_address = true}},
       {{.clusters = 3, .operations = 1, .migrate_after = 1, .pack = true}},
       {{.clusters = 3, .protocol = Protocol::kLazy, .operations = 1, .migrate_after = 1, .pack = true}},
       {{.pages = 2,
@@ -488,6 +499,7 @@ constexpr NamedMutant kMutants[] = {
     {"token-starves", Mutant::kTokenStarves},
     {"lose-grant", Mutant::kLoseGrant},
     {"token-stays-too", Mutant::kTokenStaysToo},
+    {"try-waits", Mutant::kTryWaits},
     {"move-from-suspects", Mutant::kMoveFromSuspects},
     {"lose-notice", Mutant::kLoseNotice, Protocol::kLazy},
     {"acquire-early", Mutant::kAcquireEarly, Protocol::kLazy},
@@ -514,6 +526,7 @@ bool prove(const std::string& only) {
         .accesses = false,
         .fairness = true,
         .invariants = false}},
+      {{.operations = 1, .accesses = false, .tries = true, .invariants = false}},
       {{.operations = 2, .migrate_after = 1, .invariants = false}},
       {{.clusters = 3, .operations = 1, .invariants = false}},
       {{.clusters = 3, .operations = 2, .window = 1, .migrate_after = 1, .invariants = false}},
@@ -562,6 +575,8 @@ int main(int argc, char** argv) {
   app.add_option("--handoffs", bounds.handoffs, "EngineConfig::local_handoffs");
   app.add_option("--lease-uses", bounds.lease_uses, "EngineConfig::lease_uses");
   app.add_flag("!--no-accesses", bounds.accesses, "no node reads or writes a page");
+  app.add_flag("--tries", bounds.tries, "node 0 locks, and may end while it has the lock; the others try");
+  app.add_flag("--at-address", bounds.at_address, "the lock is one at an address");
   app.add_flag("--fairness", bounds.fairness, "check the order and the number of uses of the lock");
   app.add_option("--migrate-after", bounds.migrate_after, "EngineConfig::migrate_after");
   app.add_option("--fetch-ahead", bounds.fetch_ahead, "EngineConfig::fetch_ahead");

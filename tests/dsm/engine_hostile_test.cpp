@@ -88,7 +88,7 @@ TEST_F(Hostile, MalformedMessagesAreCountedAndDropped) {  // PG-19
   EXPECT_EQ(refused(message(Kind::kBarrierArrive, 0, 0, 1)), 1u);
   EXPECT_EQ(refused(message(Kind::kRegion, 0, 1, ~std::size_t{0})), 1u);
   EXPECT_EQ(refused(message(Kind::kSyncCall, 0, 0, 0,  // an operation that is none
-                            static_cast<std::uint8_t>(SyncOp::kConditionBroadcast) + 1)),
+                            static_cast<std::uint8_t>(kLastSyncOp) + 1)),
             1u);
   for (const std::size_t payload : {kVersionBytes, kPageBytes - 1, kPageBytes + kVersionBytes, 2 * kPageBytes,
                                     reply_payload(2) + 1, reply_payload(kMaxReplyPages + 1)}) {

@@ -125,7 +125,7 @@ class FlatMemory final : public PageMemory {
 
 // --- Programs.
 
-enum class Operation : std::uint8_t { kNone, kRead, kWrite, kLock, kUnlock, kBarrier, kRetry };
+enum class Operation : std::uint8_t { kNone, kRead, kWrite, kLock, kUnlock, kBarrier, kRetry, kTry };
 
 using Counts = std::array<std::array<std::uint8_t, kMaxNodes>, kMaxPages>;  // of writes: by page, by writer
 
@@ -167,6 +167,8 @@ std::string WorldBounds::text() const {
   if (run_pages != 1) s += fmt::format(" in runs of {}", run_pages);
   if (lease_uses != 0) s += fmt::format(", leases of {} uses", lease_uses);
   if (!accesses) s += ", locks only";
+  if (tries) s += ", tries";
+  if (at_address) s += ", at an address";
   if (roles) s += ", cluster 0 writes the last page and the others read";
   if (pack) s += ", several in a message";
   if (first_touch != 0) s += fmt::format(", {} by first touch", first_touch);
@@ -184,7 +186,7 @@ struct EngineWorld::Parts {
                                 .compute_nodes = b.nodes,
                                 .protocol = b.protocol,
                                 .pages = b.pages,
-                                .locks = b.lock + 1,
+                                .locks = b.at_address ? 1 : b.lock + 1,
                                 .barriers = 1,
                                 .flush_window = b.flush_window,
                                 .local_handoffs = b.handoffs,
@@ -193,7 +195,8 @@ struct EngineWorld::Parts {
                                 .migrate_after = b.migrate_after,
                                 .fetch_ahead = b.fetch_ahead,
                                 .run_pages = b.run_pages,
-                                .pack = b.pack};
+                                .pack = b.pack,
+                                .addresses = b.at_address ? b.pages * kAddressesPerPage : 0};
       memories.push_back(std::make_unique<FlatMemory>(b.pages));
       engines.push_back(std::make_unique<Engine>(config, *memories.back()));
       // Only pages that were placed move or are fetched ahead.
@@ -211,6 +214,9 @@ struct EngineWorld::Parts {
   std::uint16_t local(std::size_t node) const { return static_cast<std::uint16_t>(node % bounds.nodes); }
   std::uint8_t& at(std::size_t cluster, std::uint32_t page, std::size_t byte) const {
     return reinterpret_cast<std::uint8_t&>(memories[cluster]->page(PageId(page))[byte]);
+  }
+  LockId lock() const {
+    return LockId(bounds.at_address ? 1 + bounds.lock * kAddressesPerPage : bounds.lock);
   }
   bool ended(const ProgramNode& n) const { return n.phase == bounds.phases; }
   std::size_t in_flight(std::uint16_t from, std::uint16_t to) const {
@@ -281,13 +287,20 @@ void EngineWorld::Parts::list_steps(std::size_t node, std::vector<Action>& actio
     actions.push_back({Action::What::kStep, static_cast<std::uint8_t>(node), packed(operation, page)});
   };
   if (n.in_progress != Operation::kNone) return may(Operation::kRetry);
-  if (n.left == 0) return may(n.holds ? Operation::kUnlock : Operation::kBarrier);
+  if (n.left == 0 && n.holds) may(Operation::kUnlock);
+  if (n.left == 0 && (!n.holds || (bounds.tries && node == 0))) may(Operation::kBarrier);
+  if (n.left == 0) return;
   if (bounds.roles && node < bounds.nodes) return may(Operation::kWrite, bounds.pages - 1);
   for (std::uint32_t page = 0; page < bounds.pages && bounds.accesses; ++page) {
     may(Operation::kRead, page);
     if (!bounds.roles) may(Operation::kWrite, page);
   }
-  if (!bounds.roles) may(n.holds ? Operation::kUnlock : Operation::kLock);
+  if (n.holds)
+    may(Operation::kUnlock);
+  else if (bounds.tries && node != 0)
+    may(Operation::kTry);
+  else if (!bounds.roles)
+    may(Operation::kLock);
 }
 
 bool EngineWorld::apply(Action action) {
@@ -325,13 +338,17 @@ void EngineWorld::Parts::step(std::size_t node, std::uint8_t what) {
       break;
     case Operation::kLock:
       n.in_progress = operation;
-      if (!e.lock(local(node), LockId(bounds.lock)) && bounds.lock % bounds.clusters == node / bounds.nodes)
+      if (!e.lock(local(node), lock()) && bounds.lock % bounds.clusters == node / bounds.nodes)
         on_request_accepted(static_cast<std::uint16_t>(node / bounds.nodes));
+      break;
+    case Operation::kTry:
+      n.in_progress = operation;
+      (void)e.try_lock(local(node), lock());
       break;
     case Operation::kUnlock:
       n.holds = false;
       lock_knows = n.knows;
-      e.unlock(local(node), LockId(bounds.lock));
+      e.unlock(local(node), lock());
       break;
     case Operation::kBarrier:
       n.in_progress = operation;
@@ -402,7 +419,9 @@ void EngineWorld::Parts::go_on() {
   for (std::size_t node = 0; node < programs.size(); ++node) {
     ProgramNode& n = programs[node];
     if (!engine(node).done(local(node))) continue;
-    if (n.in_progress == Operation::kLock) {
+    if (n.in_progress == Operation::kTry && engine(node).result(local(node)) == 0) {
+      n.in_progress = Operation::kNone;
+    } else if (n.in_progress == Operation::kLock || n.in_progress == Operation::kTry) {
       if (std::ranges::any_of(programs, [](const ProgramNode& other) { return other.holds; }))
         fail(fmt::format("node {} gets a lock that another one holds", node));
       n.in_progress = Operation::kNone;
@@ -472,7 +491,8 @@ bool EngineWorld::check_end() {
     return false;
   }
   for (const auto& engine : s.engines)
-    if (!engine->quiet()) s.fail("nothing can happen any more, and an engine is not quiet");
+    if (!s.bounds.tries && !engine->quiet())
+      s.fail("nothing can happen any more, and an engine is not quiet");
   // Every cluster in turn reads every page; all messages arrive at once.
   const auto deliver_all = [&] {
     for (bool any = true; any;) {
@@ -498,7 +518,7 @@ bool EngineWorld::check_end() {
         (void)s.engine(node).fault(0, PageId(page), Access::kRead);
         deliver_all();
       }
-      s.look(node, true);
+      s.look(node, std::ranges::none_of(s.programs, [](const auto& p) { return p.holds; }));
     }
   }
   return g_wrong.empty();
@@ -599,6 +619,8 @@ const char* name_of(Kind kind) {
       return "LockProbe";
     case Kind::kLockProbeReply:
       return "LockProbeReply";
+    case Kind::kLockBusy:
+      return "LockBusy";
     case Kind::kBarrierArrive:
       return "BarrierArrive";
     case Kind::kBarrierDepart:
@@ -654,6 +676,8 @@ std::string EngineWorld::describe(Action action) const {
     }
     case Operation::kLock:
       return who + " locks";
+    case Operation::kTry:
+      return who + " tries the lock";
     case Operation::kUnlock:
       return who + " unlocks";
     case Operation::kBarrier:

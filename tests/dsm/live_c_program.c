@@ -42,6 +42,31 @@ static void work(braid_node* node, void* argument) {
   ++job->things[0];
   count_wrong(job, braid_exchange(node, 1, 0, BRAID_ACQUIRE_RELEASE) != 1);
 
+  /* Objects at addresses: a turn for each node, and barriers of all and of one. */
+  const int* const name = &job->things[kThings - 1];
+  braid_lock_at(node, name);
+  while (job->things[3] != 3 + (int)id) braid_condition_wait_at(node, name, name);
+  ++job->things[3];
+  count_wrong(job, braid_try_lock_at(node, name));
+  braid_condition_broadcast_at(node, name);
+  braid_condition_signal_at(node, name);
+  braid_unlock_at(node, name);
+  braid_barrier_at(node, name, count);
+  braid_barrier_at(node, name - 1 - id, 1);
+  if (id == 0) {
+    job->things[3] = 3;
+    braid_semaphore_set_at(node, name, 1);
+    count_wrong(job, !braid_semaphore_try_at(node, name) || braid_semaphore_try_at(node, name));
+    braid_semaphore_post_at(node, name, count);
+    braid_flag_set_at(node, name);
+  }
+  braid_flag_wait_at(node, name);
+  braid_semaphore_wait_at(node, name);
+  braid_barrier_at(node, name, count);
+  if (id == 0) braid_flag_clear_at(node, name);
+  count_wrong(job, id == 0 && !braid_try_lock(node, 6));
+  if (id == 0) braid_unlock(node, 6);
+
   /* A lock and a condition: nodes take their turns. */
   braid_lock(node, 5);
   while (job->things[1] != 1 + (int)id) braid_condition_wait(node, 9, 5);

@@ -92,6 +92,7 @@ class RandomProgram {
     c.barrier_fan_out = 1 + static_cast<std::uint32_t>(random.below(4));
     c.protocol = random.chance(0.5) ? Protocol::kLazy : Protocol::kEager;
     c.run_pages = 1 + static_cast<std::uint32_t>(random.below(4));
+    c.addresses = c.pages * kAddressesPerPage;
     return c;
   }
 
@@ -316,11 +317,16 @@ class RandomProgram {
     return {Guard::kWord, index};
   }
 
+  // Every other one is at an address.
+  LockId lock_of(std::uint32_t id) const {
+    return LockId(id % 2 == 0 ? id : config_.locks + id % config_.pages * kAddressesPerPage + id);
+  }
+
   void take(Node& n, std::uint32_t index) {
     if (log_) log_event(n, fmt::format("takes guard {}", index));
     n.awaited = index;
     const auto [kind, id] = guard(index);
-    const bool now = kind == Guard::kLock        ? machine_.engine(n.cluster).lock(n.node, LockId(id))
+    const bool now = kind == Guard::kLock        ? machine_.engine(n.cluster).lock(n.node, lock_of(id))
                      : kind == Guard::kSemaphore ? call(n, SyncOp::kSemaphoreWait, id)
                                                  : call(n, SyncOp::kWordCompareExchange, id, 0, 1);
     if (now) got_guard(n);
@@ -348,7 +354,7 @@ class RandomProgram {
     const auto [kind, id] = guard(index);
     switch (kind) {
       case Guard::kLock:
-        return machine_.engine(n.cluster).unlock(n.node, LockId(id));
+        return machine_.engine(n.cluster).unlock(n.node, lock_of(id));
       case Guard::kSemaphore:
         return (void)call(n, SyncOp::kSemaphorePost, id, 1, 0, true);
       case Guard::kWord:

@@ -324,6 +324,8 @@ class EngineFuzzWorld {
       case Kind::kLockGrant:
         return Kind::kLockRecall;
       case Kind::kLockRecall:
+        return Kind::kLockBusy;
+      case Kind::kLockBusy:
         return Kind::kLockProbe;
       case Kind::kLockProbe:
         return Kind::kLockProbeReply;

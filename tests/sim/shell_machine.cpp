@@ -299,6 +299,9 @@ void ShellMachine::serve(Cluster& cluster, unsigned node) {
     case Request::Kind::kUnlock:
       engine.unlock(local, LockId(request.id));
       break;
+    case Request::Kind::kTryLock:
+      (void)engine.try_lock(local, LockId(request.id));
+      break;
     case Request::Kind::kBarrier:
       (void)engine.barrier(local, BarrierId(request.id), request.reduction, request.value);
       break;
