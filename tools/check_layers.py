@@ -77,6 +77,10 @@ MAY_INCLUDE = {
         ("base", "dsm/*", "dsm/engine/types.h", "dsm/program", "dsm/blocks", "dsm/once", "dsm/parmacs"),
         "the macros' runtime stands on programs' calls and on main() once, whatever host carries them out",
     ),
+    "dsm/pthreads": (
+        ("base", "convergence", "settings/*", "proxy/client", "dsm"),
+        "pthread programs stand on the live runtime",
+    ),
     "sim": (
         ("base", "stack", "convergence", "settings", "proxy/client", "proxy/channel", "proxy/daemon",
          "proxy/nic/nic_queue.h", "dsm/engine", "dsm/program", "sim"),

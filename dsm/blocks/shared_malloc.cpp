@@ -13,6 +13,7 @@
 
 #include "dsm/api.h"
 #include "dsm/blocks/blocks.h"
+#include "dsm/blocks/early_blocks.h"
 #include "dsm/blocks/shared_malloc.h"
 #include "dsm/braid_dsm.h"
 #include "dsm/program/failure.h"
@@ -70,27 +71,40 @@ struct State {
 };
 
 // Never destroyed: compute nodes may run when main() has ended.
-State& state() {
-  static State& all = *new State;
+State*& the_state() {
+  static State* all = new State;
   return all;
 }
+State& state() {
+  return *the_state();
+}
 
-// The compute node that calls.
+// Where memory comes from before the machine has started (early_blocks.h); nullptr: it has, or the program has no such time.
+void* (*take_early)(std::size_t bytes) = nullptr;
+
+// The compute node that calls. Early it is none, and there is no host.
 struct Caller {
-  Host& host;
-  unsigned local;
+  Host* host = nullptr;
+  unsigned local = 0;
+
+  unsigned cluster() const { return host == nullptr ? 0 : host->shape().cluster; }
 };
 
 Caller caller_of(const char* call) {
+  if (take_early != nullptr) return {};
   const unsigned local = calling_node(call, ": there, memory is allocated by allocate()");
-  return {joined_host(call), local};
+  return {&joined_host(call), local};
 }
 
 // Has the runtime's own lock while it lives.
 class OwnLock {
  public:
-  explicit OwnLock(const Caller& caller) : caller_(caller) { caller.host.lock(caller.local, kOwnLock); }
-  ~OwnLock() { caller_.host.unlock(caller_.local, kOwnLock); }
+  explicit OwnLock(const Caller& caller) : caller_(caller) {
+    if (caller.host != nullptr) caller.host->lock(caller.local, kOwnLock);
+  }
+  ~OwnLock() {
+    if (caller_.host != nullptr) caller_.host->unlock(caller_.local, kOwnLock);
+  }
   OwnLock(const OwnLock&) = delete;
   OwnLock& operator=(const OwnLock&) = delete;
 
@@ -131,14 +145,18 @@ void take_piece(const Caller& caller, std::size_t bytes, std::size_t aligned_fro
     const std::lock_guard guard(all.mutex);
     first = all.mailbox == nullptr;
   }
-  Node node(caller.local);
+  const auto take = [&](std::size_t wanted) {
+    return caller.host == nullptr ? take_early(wanted)
+                                  : Node(caller.local).allocate_bytes(wanted, Placement::first_touch());
+  };
   Mailbox* mailbox = nullptr;
-  if (first) mailbox = static_cast<Mailbox*>(node.allocate_bytes(sizeof *mailbox, Placement::first_touch()));
+  if (first) mailbox = static_cast<Mailbox*>(take(sizeof *mailbox));
   // Of a heap that is almost full other clusters need a part, too.
-  const std::size_t fair = caller.host.free_pages() / (2 * std::size_t{caller.host.shape().clusters});
+  const std::size_t fair = caller.host == nullptr
+                               ? kPiecePages
+                               : caller.host->free_pages() / (2 * std::size_t{caller.host->shape().clusters});
   const std::size_t pages = std::max(Blocks::pages_for(bytes, aligned_from), std::min(kPiecePages, fair));
-  const auto piece =
-      reinterpret_cast<std::uintptr_t>(node.allocate_bytes(pages * kPageBytes, Placement::first_touch()));
+  const auto piece = reinterpret_cast<std::uintptr_t>(take(pages * kPageBytes));
   const std::lock_guard guard(all.mutex);
   if (all.mailbox == nullptr)
     all.mailbox = mailbox;
@@ -156,8 +174,9 @@ void* allocate_block(const Caller& caller, std::size_t bytes, const char* call,
                      const Contents& contents = {}) {
   State& all = state();
   // A heap has less: allocate() says so, and how to raise it.
-  if (bytes > std::size_t{caller.host.shape().heap_pages} * kPageBytes)
-    return Node(caller.local).allocate_bytes(bytes);
+  if (caller.host == nullptr ? bytes > SIZE_MAX / 2
+                             : bytes > std::size_t{caller.host->shape().heap_pages} * kPageBytes)
+    return caller.host == nullptr ? take_early(bytes) : Node(caller.local).allocate_bytes(bytes);
   for (bool collected = true;;) {
     std::optional<Blocks::Taken> taken;
     Mailbox* mailbox = nullptr;
@@ -172,12 +191,12 @@ void* allocate_block(const Caller& caller, std::size_t bytes, const char* call,
         *reinterpret_cast<Header*>(at) = {// NOLINT
                                           .mark = mark_at(at),
                                           .bytes = taken->bytes,
-                                          .owner = caller.host.shape().cluster,
+                                          .owner = caller.cluster(),
                                           .mailbox = mailbox};
         const std::lock_guard guard(all.mutex);
         all.blocks.publish(taken->block);
       }
-      caller.host.begin_again(taken->block, taken->bytes);
+      if (caller.host != nullptr) caller.host->begin_again(taken->block, taken->bytes);
       void* const memory = reinterpret_cast<void*>(taken->block);  // NOLINT
       // Pages that nobody has touched are zeros, and go to the cluster that touches them first.
       if (contents.zeroed && !taken->untouched) std::memset(memory, 0, bytes);
@@ -190,11 +209,12 @@ void* allocate_block(const Caller& caller, std::size_t bytes, const char* call,
 
 // The header of another cluster's block. Ends the program with a message if there is none.
 const Header& header_of_foreign(const Caller& caller, std::uintptr_t block, const char* call) {
-  const std::uint32_t allocated = caller.host.shape().heap_pages - caller.host.free_pages();
+  const std::uint32_t allocated =
+      caller.host == nullptr ? 0 : caller.host->shape().heap_pages - caller.host->free_pages();
   const std::uintptr_t at = Blocks::header_of(block);
   if (in_heap(block, allocated) && in_heap(at, allocated) && block % 16 == 0) {
     const Header& header = *reinterpret_cast<const Header*>(at);  // NOLINT
-    if (header.mark == mark_at(at) && header.owner != caller.host.shape().cluster) return header;
+    if (header.mark == mark_at(at) && header.owner != caller.cluster()) return header;
   }
   fail("{}: {:#x} is no block that malloc() of shared memory has returned", call, block);
 }
@@ -243,7 +263,29 @@ void free_block(const Caller& caller, void* memory, const char* call) {
   if (given == Blocks::Given::kUnknown) free_foreign(caller, block, call);
 }
 
+std::size_t room_of(const Caller& caller, std::uintptr_t block, const char* call) {
+  {
+    const std::lock_guard guard(state().mutex);
+    if (const std::optional<std::size_t> room = state().blocks.bytes_of(block)) return *room;
+  }
+  return header_of_foreign(caller, block, call).bytes;
+}
+
 }  // namespace
+
+void begin_early_blocks(void* (*take)(std::size_t bytes)) {
+  take_early = take;
+}
+
+void end_early_blocks(bool keep) {
+  take_early = nullptr;
+  if (!keep) the_state() = new State;
+}
+
+std::size_t shared_block_bytes(const void* memory) {
+  constexpr auto kCall = "malloc_usable_size() of shared memory";
+  return room_of(caller_of(kCall), reinterpret_cast<std::uintptr_t>(memory), kCall);
+}
 
 void* shared_malloc(std::size_t bytes) {
   constexpr auto kCall = "malloc() of shared memory";
@@ -275,16 +317,10 @@ void* shared_realloc(void* memory, std::size_t bytes) {
     free_block(caller, memory, kCall);
     return nullptr;
   }
-  const auto block = reinterpret_cast<std::uintptr_t>(memory);
-  std::optional<std::size_t> room;
-  {
-    const std::lock_guard guard(state().mutex);
-    room = state().blocks.bytes_of(block);
-  }
-  if (!room) room = header_of_foreign(caller, block, kCall).bytes;
-  if (bytes <= *room && bytes > *room / 2) return memory;
+  const std::size_t room = room_of(caller, reinterpret_cast<std::uintptr_t>(memory), kCall);
+  if (bytes <= room && bytes > room / 2) return memory;
   void* const moved = allocate_block(caller, bytes, kCall);
-  std::memcpy(moved, memory, std::min(bytes, *room));
+  std::memcpy(moved, memory, std::min(bytes, room));
   free_block(caller, memory, kCall);
   return moved;
 }

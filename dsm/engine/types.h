@@ -171,6 +171,8 @@ struct NodeCounts {
   std::uint64_t remote_locks = 0;  // lock calls that had to wait for the token from another cluster
   std::uint64_t barriers = 0;
   std::uint64_t sync_calls = 0;  // of words, flags, semaphores and conditions
+
+  bool did_nothing() const { return (read_faults | write_faults | lock_calls | barriers | sync_calls) == 0; }
 };
 
 // Messages between engines by kind, in the order of their numbers (messages.h), as reports name those that were sent.

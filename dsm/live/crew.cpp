@@ -10,10 +10,14 @@
 
 namespace braid::dsm {
 
-Crew::Crew(unsigned nodes, PulseWriter& pulse) : pulse_(pulse) {
-  threads_.reserve(nodes);
-  for (unsigned local = 1; local < nodes; ++local)
-    threads_.push_back(start_thread("of a compute node", &Crew::serve_node, this, local));
+Crew::Crew(unsigned nodes, PulseWriter& pulse) : pulse_(pulse), nodes_(nodes) {
+  threads_.reserve(nodes - 1);
+}
+
+void Crew::start_threads() {
+  while (threads_.size() < nodes_ - 1)
+    threads_.push_back(start_thread("of a compute node", &Crew::serve_node, this,
+                                    static_cast<unsigned>(threads_.size() + 1)));
 }
 
 Crew::~Crew() {
@@ -32,6 +36,7 @@ void Crew::run(const std::function<void(unsigned)>& job) {
 }
 
 void Crew::start(const std::function<void(unsigned)>& job) {
+  start_threads();
   {
     const std::lock_guard<std::mutex> guard(mutex_);
     job_ = &job;

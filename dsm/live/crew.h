@@ -15,7 +15,7 @@ namespace braid::dsm {
 
 class Crew {
  public:
-  // Starts the threads of compute nodes 1 .. nodes - 1. Each handles page faults on
+  // The first job starts the threads of compute nodes 1 .. nodes - 1. Each handles page faults on
   // a stack of its own, and is counted in `pulse` as computing while it runs a job.
   Crew(unsigned nodes, PulseWriter& pulse);
   // Ends them; none runs a job.
@@ -30,9 +30,11 @@ class Crew {
   void wait();
 
  private:
+  void start_threads();
   void serve_node(unsigned local);
 
   PulseWriter& pulse_;
+  const unsigned nodes_;
   std::mutex mutex_;
   // Guarded by mutex_.
   std::condition_variable called_;

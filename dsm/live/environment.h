@@ -41,6 +41,9 @@ struct Environment {
   std::uint16_t cluster = 0;
   std::uint16_t clusters = 1;
   std::uint16_t compute = 1;
+  // How many of them are to compute at the same time; 0: all. A program with threads of its own has a compute node for
+  // each that may live, most of which wait.
+  std::uint16_t computing = 0;
   std::uint32_t heap_mib = 256;
   Protocol protocol = Protocol::kEager;
   convergence::Dispatch dispatch = convergence::Dispatch::kRoundRobin;

@@ -36,7 +36,7 @@ Inspector::Inspector(std::function<void()> report) : report_(std::move(report)) 
   the_bell.store(&bell_);
   struct sigaction ours = {};
   ours.sa_handler = on_quit;
-  ours.sa_flags = SA_RESTART;
+  ours.sa_flags = SA_RESTART | SA_ONSTACK;  // the interrupted stack may be in shared memory
   ::sigemptyset(&ours.sa_mask);
   installed_ = ::sigaction(SIGQUIT, &ours, nullptr) == 0;
   thread_ = start_thread("that answers SIGQUIT", &Inspector::listen, this);

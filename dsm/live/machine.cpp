@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -45,15 +46,20 @@ void join_machine(const Environment& environment, std::unique_ptr<Network> netwo
 
 namespace {
 
-void join_the_run() {
+// `nodes`: 0, or as in init_for_threads().
+void join_the_run(unsigned nodes) {
   check_not_joined();
   if (!occupy_standard_descriptors())
     fail("descriptors 0 to 2 must be open, and /dev/null cannot be opened: {}", ::strerror(errno));
   // `braid run` reads standard output through a pipe, where the library would buffer until the
   // end: lines are written when they are complete, so they are seen at once, and after a crash too.
   if (std::getenv(variable::kCluster) != nullptr) std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  const Result<Environment> environment = Environment::read();
+  Result<Environment> environment = Environment::read();
   if (!environment) fail_with(environment.error());
+  if (nodes > 0) {
+    environment->computing = environment->compute;
+    environment->compute = static_cast<std::uint16_t>(std::max<unsigned>(nodes, environment->compute));
+  }
   std::unique_ptr<Network> network;
   if (environment->clusters > 1) {
     Result<std::unique_ptr<Network>> connected = connect_through_service(*environment);
@@ -63,16 +69,24 @@ void join_the_run() {
   join_machine(*environment, std::move(network));
 }
 
-}  // namespace
-
-void init() {
+void join_guarded(unsigned nodes) {
   try {
-    join_the_run();
+    join_the_run(nodes);
   } catch (...) {
     char text[256];
     describe_exception(text, sizeof text);
     fail("init(): {}", text);
   }
+}
+
+}  // namespace
+
+void init() {
+  join_guarded(0);
+}
+
+void init_for_threads(unsigned nodes) {
+  join_guarded(nodes);
 }
 
 double seconds() {

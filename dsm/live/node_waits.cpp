@@ -39,13 +39,13 @@ int looks_before_yield(unsigned compute, bool drives_proxies) {
 }  // namespace
 
 NodeWaits::NodeWaits(unsigned compute, Network* network, Combiner& combiner, Pollers& pollers,
-                     PulseWriter& pulse)
+                     PulseWriter& pulse, unsigned computing)
     : combiner_(combiner),
       pollers_(pollers),
       pulse_(pulse),
       connected_(network != nullptr),
       drives_proxies_(network != nullptr && network->moves_only_in_poll()),
-      looks_before_yield_(looks_before_yield(compute, drives_proxies_)),
+      looks_before_yield_(looks_before_yield(computing == 0 ? compute : computing, drives_proxies_)),
       nodes_(std::make_unique<Node[]>(compute)) {}
 
 // Where proxies run inside poll(), every call polls.

@@ -14,8 +14,10 @@ namespace braid::dsm {
 
 class NodeWaits {
  public:
-  // `compute`: nodes of the cluster. `network` is null when there is one cluster only. All outlive this.
-  NodeWaits(unsigned compute, Network* network, Combiner& combiner, Pollers& pollers, PulseWriter& pulse);
+  // `compute`: nodes of the cluster, of which `computing` are to run at the same time (0: all). `network` is null when
+  // there is one cluster only. All outlive this.
+  NodeWaits(unsigned compute, Network* network, Combiner& combiner, Pollers& pollers, PulseWriter& pulse,
+            unsigned computing = 0);
 
   // Returns when combiner.completion(local) is done, or at `deadline`. The thread of compute node `local`, or the
   // initial thread for it. Allocates and logs nothing.

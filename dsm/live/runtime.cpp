@@ -1,6 +1,7 @@
 #include "dsm/live/runtime.h"
 
 #include <fmt/core.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -115,7 +116,7 @@ Runtime::Runtime(const Environment& environment, std::unique_ptr<Network> networ
       memory_(std::move(memory)),
       combiner_(shape(), memory_, network_.get()),
       pollers_(network_.get(), combiner_),
-      waits_(environment.compute, network_.get(), combiner_, pollers_, pulse_),
+      waits_(environment.compute, network_.get(), combiner_, pollers_, pulse_, environment.computing),
       times_(std::make_unique<Times[]>(environment.compute)) {}
 
 Runtime::~Runtime() {
@@ -132,7 +133,8 @@ void Runtime::stop_threads() {
 
 void Runtime::finish() {
   combiner_.check_descriptors();
-  collect_globals();
+  // Inside parallel() the process ends with its threads, which need not be at any barrier.
+  if (!in_parallel_) collect_globals();
   {
     const Inside inside;
     const std::lock_guard hold(combiner_);
@@ -153,10 +155,16 @@ void Runtime::finish() {
   ::close(environment_.report_fd);
 }
 
+bool Runtime::is_spare(unsigned local) {
+  return environment_.computing != 0 && local >= environment_.computing &&
+         combiner_.engine().node_counts(static_cast<std::uint16_t>(local)).did_nothing();
+}
+
 // After stop_threads(): no other thread takes the combiner lock any more.
 std::string Runtime::report() {
   std::vector<NodeReport> nodes;
   for (unsigned local = 0; local < environment_.compute; ++local) {
+    if (is_spare(local)) continue;
     nodes.push_back({node_id(local), combiner_.engine().node_counts(static_cast<std::uint16_t>(local)),
                      times_[local], &times_[local].costs});
   }
@@ -203,8 +211,10 @@ void Runtime::write_waits() {
   std::string text;
   {
     const std::lock_guard hold(combiner_);
-    for (unsigned local = 0; local < environment_.compute; ++local)
+    for (unsigned local = 0; local < environment_.compute; ++local) {
+      if (is_spare(local)) continue;
       text += fmt::format("braid: compute node {} {}\n", node_id(local), explain_wait(local));
+    }
   }
   // One call, so that lines of several processes on one terminal stay whole.
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
@@ -227,18 +237,19 @@ std::optional<PageId> Runtime::allocate_together(const Allocation& allocation) {
 }
 
 std::optional<PageId> Runtime::allocate_alone(unsigned local, const Allocation& allocation) {
-  const Inside inside;
   const auto node = static_cast<std::uint16_t>(local);
   Engine& engine = combiner_.engine();
-  if (!combiner_.start(local, [&] { return engine.allocate(node, allocation.pages, allocation.homes); }))
-    waits_.wait(local);
   PageId first;
   {
+    const Inside inside;
+    if (!combiner_.start(local, [&] { return engine.allocate(node, allocation.pages, allocation.homes); }))
+      waits_.wait(local);
     const std::lock_guard hold(combiner_);
     const std::uint64_t result = engine.result(node);
     if (result == kNoPages) return {};
     first = PageId(static_cast<std::uint32_t>(result));
   }
+  // Not inside: it looks at the program's stack, which may be in shared memory.
   note_allocation(application_address(first), allocation.bytes);
   return first;
 }
@@ -314,12 +325,66 @@ void Runtime::parallel(const std::function<void(Node&)>& body) {
 
 void Runtime::begin_parallel(std::function<void(Node&)> body) {
   enter_parallel();
-  open_job_ = [this, run = std::move(body)](unsigned local) { run_node(local, run); };
   in_parallel_ = true;
+  if (!body) return;
+  open_job_ = [this, run = std::move(body)](unsigned local) { run_node(local, run); };
   crew_->start(open_job_);
 }
 
+// A thread that start_node() has made. Its object is destroyed after all thread-local variables that were made later.
+struct Runtime::StartedNode {
+  Runtime& runtime;
+  unsigned local;
+  NodeThread thread;
+  SignalStack stack;
+
+  StartedNode(Runtime& of, unsigned node, const NodeThread& what) : runtime(of), local(node), thread(what) {
+    this_thread.local = static_cast<int>(local);
+    runtime.pulse_.begin_computing();
+  }
+  ~StartedNode() {
+    thread.ended(thread.argument);
+    runtime.pulse_.end_computing();
+    this_thread.local = -1;
+  }
+  StartedNode(const StartedNode&) = delete;
+  StartedNode& operator=(const StartedNode&) = delete;
+};
+
+namespace {
+struct Start {
+  Runtime* runtime;
+  unsigned local;
+  Host::NodeThread thread;
+};
+}  // namespace
+
+void* Runtime::run_started_node(void* started) {
+  const std::unique_ptr<Start> start(static_cast<Start*>(started));
+  thread_local std::optional<StartedNode> node;
+  node.emplace(*start->runtime, start->local, start->thread);
+  node->thread.body(node->thread.argument);
+  return nullptr;
+}
+
+bool Runtime::start_node(unsigned local, const NodeThread& thread) {
+  auto start = std::make_unique<Start>(Start{this, local, thread});
+  pthread_attr_t attributes;
+  ::pthread_attr_init(&attributes);
+  ::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_t made{};
+  const int error_number = ::pthread_create(&made, &attributes, &Runtime::run_started_node, start.get());
+  ::pthread_attr_destroy(&attributes);
+  if (error_number != 0) return errno = error_number, false;
+  (void)start.release();
+  return true;
+}
+
 void Runtime::end_parallel() {
+  if (!open_job_) {
+    in_parallel_ = false;
+    return;
+  }
   (void)barrier(0, kOwnBarrier, Reduction::kNone, 0);
   crew_->wait();
   in_parallel_ = false;
@@ -399,6 +464,11 @@ bool Runtime::on_fault(std::uintptr_t address, bool write) {
     report_foreign_access();
     return false;
   }
+  if (address - this_thread.stack_guard < this_thread.stack_guard_bytes)
+    fail(
+        "compute node {}: the stack of a thread is full: pthread_attr_setstacksize() gives a thread a larger one; main() has "
+        "8 MiB",
+        node_id(static_cast<unsigned>(this_thread.local)));
   if (this_thread.inside) {
     report_access_inside_runtime();
     return false;

@@ -63,6 +63,7 @@ class Runtime final : public Host, private FaultSink {
   void parallel(const std::function<void(Node&)>& body) override;
   void begin_parallel(std::function<void(Node&)> body) override;
   void end_parallel() override;
+  bool start_node(unsigned local, const NodeThread& thread) override;
   void fill(PageId first, std::span<const std::byte> contents) override;
   void run_on_cluster(const std::function<void(unsigned)>& body) override;
   void barrier_of_clusters() override;
@@ -104,6 +105,8 @@ class Runtime final : public Host, private FaultSink {
   [[noreturn]] void fail_for_endless_faults(unsigned local, std::uintptr_t address) const;
   void enter_parallel();
   void run_on_all(const std::function<void(unsigned)>& job);
+  struct StartedNode;
+  static void* run_started_node(void* started);
   void stop_threads();
   Result<void> share_globals();
   void collect_globals();
@@ -112,6 +115,8 @@ class Runtime final : public Host, private FaultSink {
   void write_waits();
   std::string explain_wait(unsigned local);
   std::string report();
+  // With the combiner lock held: a compute node for threads of the program which has not had one yet.
+  bool is_spare(unsigned local);
 
   const pid_t owner_ = ::getpid();
   const Environment environment_;

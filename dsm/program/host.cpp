@@ -55,6 +55,9 @@ EngineConfig engine_config(const Shape& shape) {
   return c;
 }
 
+bool Host::start_node(unsigned, const NodeThread&) {
+  fail("a program whose threads become compute nodes needs a live run");
+}
 void Host::begin_again(std::uintptr_t, std::size_t) {}
 
 void Host::run_node(unsigned local, const std::function<void(Node&)>& body) {

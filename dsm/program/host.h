@@ -77,9 +77,19 @@ class Host {
   // in_parallel(). All earlier writes of initial threads are visible to it.
   virtual void parallel(const std::function<void(Node&)>& body) = 0;
   // parallel() in two halves, for a main() that goes on inside it as compute node 0 of its cluster (dsm/once): the
-  // other compute nodes of this cluster run `body` between them.
+  // other compute nodes of this cluster run `body` between them. Without a `body`, which only hosts of live runs allow, they
+  // run nothing but what start_node() gives them.
   virtual void begin_parallel(std::function<void(Node&)> body) = 0;
   virtual void end_parallel() = 0;
+  // Between the two halves, where there is no body: a new thread becomes compute node `local`, which no other thread is,
+  // calls `body`, then the destructors of its thread-local variables and `ended`, the last of it. Any compute node.
+  // False: the system gives no thread; errno tells why.
+  struct NodeThread {
+    void (*body)(void* argument) = nullptr;
+    void (*ended)(void* argument) = nullptr;
+    void* argument = nullptr;
+  };
+  [[nodiscard]] virtual bool start_node(unsigned local, const NodeThread& thread);
   // Contents of pages that no compute node of any cluster has accessed yet; every cluster makes the same calls.
   virtual void fill(PageId first, std::span<const std::byte> contents) = 0;
   // The same with run_part(), in this cluster alone; other clusters are not involved.
@@ -87,6 +97,8 @@ class Host {
   virtual void barrier_of_clusters() = 0;
   // Returns when no other cluster needs this one, and its
   // report is written. The heap is mapped until the destructor.
+  // Inside begin_parallel() without a body other threads may still run; they
+  // then the caller ends the process.
   virtual void finish() = 0;
 
   // --- For compute node `local`, inside parallel().

@@ -146,11 +146,16 @@ backtrace_state* debugging_information() {
   return state;
 }
 
+// Of static functions the debugging information has no more than a short name.
+constexpr std::array<std::string_view, 4> kRuntimeFolders = {"/dsm/blocks/", "/dsm/once/", "/dsm/parmacs/",
+                                                             "/dsm/pthreads/"};
+
 // Of the runtime and of its headers, whose templates are compiled into programs.
 bool is_of_runtime(std::string_view function, std::string_view file) {
   return function.starts_with("_ZN5braid3dsm") || function.starts_with("_ZN5braid3sim") ||
          function.starts_with("braid_") || file.ends_with("/dsm/api.h") || file.ends_with("/dsm/threads.h") ||
-         file.find("/dsm/parmacs/") != file.npos;
+         std::any_of(kRuntimeFolders.begin(), kRuntimeFolders.end(),
+                     [&](std::string_view folder) { return file.find(folder) != file.npos; });
 }
 
 struct Place {

@@ -1,0 +1,156 @@
+// Condition variables. One takes the number of a condition of the machine when it is first used. Further ones, and all of a
+// program that calls one that gives up (pthread_cond_timedwait()), have their state in memory under a guard.
+#include <errno.h>
+
+#include "dsm/program/failure.h"
+#include "dsm/pthreads/machine.h"
+#include "dsm/pthreads/wrapped.h"
+
+namespace braid::dsm::pthreads {
+
+namespace {
+
+// As the C library's static initialiser: zeros.
+struct Condition {
+  std::uint32_t number;
+  std::uint32_t stamp;
+  // Where the state is in memory: those that wait, how many of them may go, and how many were let go so far: one that came
+  // after a signal does not take it.
+  std::uint32_t waiting;
+  std::uint32_t permits;
+  std::uint64_t signals;
+  clockid_t clock;
+};
+static_assert(sizeof(Condition) <= sizeof(pthread_cond_t));
+
+Condition& of(pthread_cond_t* condition) {
+  return *reinterpret_cast<Condition*>(condition);
+}
+
+std::uint32_t condition_of(Condition& condition) {
+  if (uses_timed_waits()) return kNoNumber;
+  const std::uint32_t number = number_in(shared().conditions, &condition.number, &condition.stamp);
+  return number == kNoNumber ? number : number - 1;
+}
+
+void wait_directly(unsigned condition, pthread_mutex_t* mutex) {
+  constexpr auto kCall = "pthread_cond_wait()";
+  if (!started()) fail_alone(kCall);
+  if (const std::uint32_t lock = lock_of(mutex); lock != kNoNumber)
+    return calling_node_of(kCall).condition_wait(condition, lock);
+  unsigned count = 0;
+  {
+    // A signal of a thread that has got the mutex since comes after the wait has begun: both need the guard.
+    Guard guard(guard_of(mutex));
+    release_under_guard(guard, mutex, &count);
+    guard.wait(condition, kCall);
+  }
+  take_after_wait(mutex, count);
+}
+
+int wait_in_memory(Condition& condition, pthread_mutex_t* mutex, const timespec* deadline, clockid_t clock) {
+  int result = 0;
+  unsigned count = 0;
+  {
+    Guard guard(condition_guard_of(&condition));
+    ++condition.waiting;
+    const std::uint64_t began = condition.signals;
+    release_for_wait(mutex, &count);
+    while (condition.permits == 0 || condition.signals == began) {
+      if (deadline == nullptr) {
+        guard.wait(wait_of(&condition), "pthread_cond_wait()");
+      } else if (!guard.sleep_before(*deadline, clock)) {
+        result = ETIMEDOUT;
+        break;
+      }
+    }
+    --condition.waiting;
+    if (result == 0) --condition.permits;
+  }
+  take_after_wait(mutex, count);
+  return result;
+}
+
+int signal(pthread_cond_t* object, bool all) {
+  Condition& condition = of(object);
+  if (const std::uint32_t number = condition_of(condition); number != kNoNumber) {
+    if (!started()) return 0;
+    Node node = calling_node_of("pthread_cond_signal()");
+    if (all)
+      node.condition_broadcast(number);
+    else
+      node.condition_signal(number);
+    return 0;
+  }
+  Guard guard(condition_guard_of(&condition));
+  if (condition.waiting > condition.permits) {
+    condition.permits = all ? condition.waiting : condition.permits + 1;
+    ++condition.signals;
+    guard.wake(wait_of(&condition));
+  }
+  return 0;
+}
+
+int wait_before(pthread_cond_t* condition, pthread_mutex_t* mutex, const timespec& deadline,
+                clockid_t clock) {
+  if (is_errorcheck_and_not_held(mutex)) return EPERM;
+  return wait_in_memory(of(condition), mutex, &deadline, clock);
+}
+
+}  // namespace
+
+}  // namespace braid::dsm::pthreads
+
+using namespace braid::dsm;            // NOLINT
+using namespace braid::dsm::pthreads;  // NOLINT
+
+extern "C" {
+
+int WRAPPED(pthread_cond_init)(pthread_cond_t* object, const pthread_condattr_t* attributes) {
+  clockid_t clock = CLOCK_REALTIME;
+  if (attributes != nullptr) ::pthread_condattr_getclock(attributes, &clock);
+  Condition& condition = of(object);
+  const Condition before = condition;
+  condition = {};
+  condition.clock = clock;
+  if (before.number != 0 && before.stamp == stamp_of(&condition.number, before.number)) {
+    condition.number = before.number;
+    condition.stamp = before.stamp;
+  }
+  return 0;
+}
+
+int WRAPPED(pthread_cond_destroy)(pthread_cond_t* condition) {
+  return on_private([=] {
+    give_number(shared().conditions, &of(condition).number, &of(condition).stamp);
+    return 0;
+  });
+}
+
+int WRAPPED(pthread_cond_wait)(pthread_cond_t* condition, pthread_mutex_t* mutex) {
+  return on_private([=] {
+    if (is_errorcheck_and_not_held(mutex)) return EPERM;
+    if (const std::uint32_t number = condition_of(of(condition)); number != kNoNumber)
+      return wait_directly(number, mutex), 0;
+    return wait_in_memory(of(condition), mutex, nullptr, 0);
+  });
+}
+
+// For timed.cpp.
+int braid_pthreads_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
+                                  const timespec* until) {
+  const timespec deadline = *until;
+  return on_private([=] { return wait_before(condition, mutex, deadline, clock); });
+}
+int braid_pthreads_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex, const timespec* until) {
+  return braid_pthreads_cond_clockwait(condition, mutex, of(condition).clock, until);
+}
+
+int WRAPPED(pthread_cond_signal)(pthread_cond_t* condition) {
+  return on_private([=] { return signal(condition, false); });
+}
+int WRAPPED(pthread_cond_broadcast)(pthread_cond_t* condition) {
+  return on_private([=] { return signal(condition, true); });
+}
+
+}  // extern "C"

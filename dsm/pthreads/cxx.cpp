@@ -1,0 +1,157 @@
+// What the C++ library has compiled in itself, and would carry out by the system's threads: std::thread,
+// std::condition_variable and the waits of std::future. The rest of it (std::mutex, std::lock, std::call_once, ...) is compiled
+// into the program, whose calls come here anyway.
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdarg.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <system_error>
+#include <thread>
+
+#include "dsm/live/environment.h"
+#include "dsm/program/heap.h"
+#include "dsm/program/host.h"
+#include "dsm/pthreads/machine.h"
+#include "dsm/pthreads/wrapped.h"
+
+extern "C" {
+int WRAPPED(pthread_create)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
+int WRAPPED(pthread_join)(pthread_t, void**);
+int WRAPPED(pthread_detach)(pthread_t);
+int WRAPPED(pthread_cond_init)(pthread_cond_t*, const pthread_condattr_t*);
+int WRAPPED(pthread_cond_destroy)(pthread_cond_t*);
+int WRAPPED(pthread_cond_wait)(pthread_cond_t*, pthread_mutex_t*);
+int WRAPPED(pthread_cond_signal)(pthread_cond_t*);
+int WRAPPED(pthread_cond_broadcast)(pthread_cond_t*);
+}
+
+namespace {
+
+static_assert(sizeof(std::thread) == sizeof(pthread_t));
+static_assert(sizeof(std::condition_variable) == sizeof(pthread_cond_t));
+
+pthread_t& name_of(std::thread* thread) {
+  return *reinterpret_cast<pthread_t*>(thread);
+}
+pthread_cond_t* of(std::condition_variable* condition) {
+  return reinterpret_cast<pthread_cond_t*>(condition);
+}
+
+void* run_state(void* state) {
+  const std::unique_ptr<std::thread::_State> owned(static_cast<std::thread::_State*>(state));
+  owned->_M_run();
+  return nullptr;
+}
+
+void check(int error_number, const char* what) {
+  if (error_number != 0) throw std::system_error(error_number, std::generic_category(), what);
+}
+
+// The processors of a program are the compute nodes of its run.
+unsigned processors() {
+  static const unsigned all = [] {
+    const auto environment = braid::dsm::Environment::read();
+    return environment ? unsigned{environment->clusters} * environment->compute : 1u;
+  }();
+  return all;
+}
+
+// Nobody is woken in another cluster, so a wait ends soon, and the caller looks again.
+constexpr timespec kLook{0, 200'000};
+
+bool wait_a_little(bool has_deadline, clockid_t clock, std::chrono::seconds s, std::chrono::nanoseconds ns) {
+  if (has_deadline && braid::dsm::pthreads::has_come_to(clock, {s.count(), ns.count()})) return false;
+  const timespec pause = kLook;
+  ::nanosleep(&pause, nullptr);
+  return true;
+}
+
+}  // namespace
+
+extern "C" {
+
+void WRAPPED(_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE)(
+    std::thread* thread, std::unique_ptr<std::thread::_State>* state, void (*)()) {
+  check(WRAPPED(pthread_create)(&name_of(thread), nullptr, run_state, state->get()), "std::thread");
+  (void)state->release();
+}
+void WRAPPED(_ZNSt6thread4joinEv)(std::thread* thread) {
+  check(name_of(thread) == 0 ? EINVAL : WRAPPED(pthread_join)(name_of(thread), nullptr),
+        "thread::join failed");
+  name_of(thread) = 0;
+}
+void WRAPPED(_ZNSt6thread6detachEv)(std::thread* thread) {
+  check(name_of(thread) == 0 ? EINVAL : WRAPPED(pthread_detach)(name_of(thread)), "thread::detach failed");
+  name_of(thread) = 0;
+}
+unsigned WRAPPED(_ZNSt6thread20hardware_concurrencyEv)() {
+  return processors();
+}
+
+void WRAPPED(_ZNSt18condition_variableC1Ev)(std::condition_variable* condition) {
+  WRAPPED(pthread_cond_init)(of(condition), nullptr);
+}
+void WRAPPED(_ZNSt18condition_variableD1Ev)(std::condition_variable* condition) {
+  WRAPPED(pthread_cond_destroy)(of(condition));
+}
+void WRAPPED(_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE)(std::condition_variable* condition,
+                                                                        std::unique_lock<std::mutex>* lock) {
+  WRAPPED(pthread_cond_wait)(of(condition), lock->mutex()->native_handle());
+}
+void WRAPPED(_ZNSt18condition_variable10notify_oneEv)(std::condition_variable* condition) {
+  WRAPPED(pthread_cond_signal)(of(condition));
+}
+void WRAPPED(_ZNSt18condition_variable10notify_allEv)(std::condition_variable* condition) {
+  WRAPPED(pthread_cond_broadcast)(of(condition));
+}
+
+bool WRAPPED(
+    _ZNSt28__atomic_futex_unsigned_base19_M_futex_wait_untilEPjjbNSt6chrono8durationIlSt5ratioILl1ELl1EEEENS2_IlS3_ILl1ELl1000000000EEEE)(
+    void*, unsigned*, unsigned, bool has_deadline, std::chrono::seconds s, std::chrono::nanoseconds ns) {
+  return wait_a_little(has_deadline, CLOCK_REALTIME, s, ns);
+}
+bool WRAPPED(
+    _ZNSt28__atomic_futex_unsigned_base26_M_futex_wait_until_steadyEPjjbNSt6chrono8durationIlSt5ratioILl1ELl1EEEENS2_IlS3_ILl1ELl1000000000EEEE)(
+    void*, unsigned*, unsigned, bool has_deadline, std::chrono::seconds s, std::chrono::nanoseconds ns) {
+  return wait_a_little(has_deadline, CLOCK_MONOTONIC, s, ns);
+}
+void WRAPPED(_ZNSt28__atomic_futex_unsigned_base19_M_futex_notify_allEPj)(unsigned*) {}
+
+// std::atomic::wait(), std::barrier and so on wait by the system's futex, of one process.
+long WRAPPED(syscall)(long number, ...) {
+  va_list arguments;
+  va_start(arguments, number);
+  long a[6];
+  for (long& argument : a) argument = va_arg(arguments, long);
+  va_end(arguments);
+  const braid::dsm::Host* const host = braid::dsm::current_host();
+  const bool shared =
+      host != nullptr && braid::dsm::in_heap(static_cast<std::uintptr_t>(a[0]), host->shape().heap_pages);
+  if (number != SYS_futex || !shared) return ::syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+  const long operation = a[1] & FUTEX_CMD_MASK;
+  if (operation == FUTEX_WAKE || operation == FUTEX_WAKE_BITSET) return 0;
+  if (operation != FUTEX_WAIT && operation != FUTEX_WAIT_BITSET)
+    braid::dsm::pthreads::refuse("syscall(SYS_futex)",
+                                 "of operations on shared memory only waits and wakes are");
+  ::nanosleep(&kLook, nullptr);
+  return 0;
+}
+
+long WRAPPED(sysconf)(int name) {
+  if (name == _SC_NPROCESSORS_ONLN || name == _SC_NPROCESSORS_CONF) return processors();
+  return ::sysconf(name);
+}
+int WRAPPED(get_nprocs)() {
+  return static_cast<int>(processors());
+}
+int WRAPPED(get_nprocs_conf)() {
+  return static_cast<int>(processors());
+}
+
+}  // extern "C"

@@ -1,0 +1,125 @@
+#include "dsm/pthreads/machine.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <span>
+
+#include "base/clock.h"
+#include "dsm/program/failure.h"
+#include "dsm/program/host.h"
+#include "dsm/program/stack_trace.h"
+
+namespace braid::dsm::pthreads {
+
+Node calling_node_of(const char* call) {
+  const int local = joined_host(call).current_node();
+  if (local < 0)
+    fail("{} was called by a thread that pthread_create() of this program has not made: a library's own",
+         call);
+  return Node(static_cast<unsigned>(local));
+}
+
+std::vector<unsigned>& early_locks() {
+  static std::vector<unsigned> all;
+  return all;
+}
+
+Guard::Guard(unsigned lock) : lock_(lock) {
+  if (started()) calling_node_of("pthread").lock(lock_);
+}
+Guard::~Guard() {
+  if (started()) calling_node_of("pthread").unlock(lock_);
+}
+
+void Guard::wait(unsigned condition, const char* call) {
+  if (!started()) fail_alone(call);
+  calling_node_of(call).condition_wait(condition, lock_);
+}
+
+void Guard::wake(unsigned condition) {
+  if (started()) calling_node_of("pthread").condition_broadcast(condition);
+}
+
+bool has_come_to(clockid_t clock, const timespec& deadline) {
+  const Instant now =
+      monotonic_now() + (clock == CLOCK_MONOTONIC ? Duration() : unix_time_of_monotonic_zero());
+  return now - Instant() >= Duration::s(deadline.tv_sec) + Duration::ns(deadline.tv_nsec);
+}
+
+bool Guard::sleep_before(const timespec& deadline, clockid_t clock) {
+  if (has_come_to(clock, deadline)) return false;
+  constexpr long kLook = 500'000;
+  if (started()) calling_node_of("pthread").unlock(lock_);
+  const timespec pause{0, kLook};
+  ::nanosleep(&pause, nullptr);
+  if (started()) calling_node_of("pthread").lock(lock_);
+  return true;
+}
+
+unsigned mixed(const void* object) {
+  return static_cast<unsigned>((reinterpret_cast<std::uintptr_t>(object) * 0x9e37'79b9'7f4a'7c15u) >> 36);
+}
+
+std::uint32_t stamp_of(const void* object, std::uint32_t number) {
+  const auto address = reinterpret_cast<std::uintptr_t>(object);
+  return static_cast<std::uint32_t>(((address ^ (std::uint64_t{number} << 40)) * 0x9e37'79b9'7f4a'7c15u) >>
+                                    32);
+}
+
+// A node may read the words while another writes them, so that it finds one of them, or a part: then the stamp differs, and
+// it reads them again with the lock.
+template <unsigned kLimit>
+std::uint32_t number_in(Numbers<kLimit>& numbers, std::uint32_t* number, std::uint32_t* stamp) {
+  const auto read = [&] {
+    const std::uint32_t n = __atomic_load_n(number, __ATOMIC_ACQUIRE);
+    return n != 0 && __atomic_load_n(stamp, __ATOMIC_RELAXED) == stamp_of(number, n) ? n : 0;
+  };
+  if (const std::uint32_t n = read(); n != 0) return n;
+  const Guard guard(kNumbersLock);
+  if (const std::uint32_t n = read(); n != 0) return n;
+  std::uint32_t taken = kNoNumber;
+  if (numbers.freed_count > 0)
+    taken = numbers.freed[--numbers.freed_count];
+  else if (numbers.next < kLimit)
+    taken = ++numbers.next;
+  __atomic_store_n(stamp, stamp_of(number, taken), __ATOMIC_RELAXED);
+  __atomic_store_n(number, taken, __ATOMIC_RELEASE);
+  return taken;
+}
+
+template <unsigned kLimit>
+void give_number(Numbers<kLimit>& numbers, std::uint32_t* number, std::uint32_t* stamp) {
+  if (*number == 0 || *stamp != stamp_of(number, *number)) return;
+  if (*number != kNoNumber) {
+    const Guard guard(kNumbersLock);
+    numbers.freed[numbers.freed_count++] = *number;
+  }
+  *number = 0;
+  *stamp = 0;
+}
+
+template std::uint32_t number_in(Numbers<kMutexes>&, std::uint32_t*, std::uint32_t*);
+template std::uint32_t number_in(Numbers<kOwnConditions>&, std::uint32_t*, std::uint32_t*);
+template std::uint32_t number_in(Numbers<kMaxBarriers>&, std::uint32_t*, std::uint32_t*);
+template void give_number(Numbers<kMutexes>&, std::uint32_t*, std::uint32_t*);
+template void give_number(Numbers<kOwnConditions>&, std::uint32_t*, std::uint32_t*);
+template void give_number(Numbers<kMaxBarriers>&, std::uint32_t*, std::uint32_t*);
+
+std::string place_of_call() {
+  std::array<std::uintptr_t, 24> calls{};
+  const std::size_t depth = calls_to_here(calls);
+  const std::string place = place_in_program(std::span<const std::uintptr_t>(calls.data(), depth));
+  return place.empty() ? place : " in " + place;
+}
+
+void fail_alone(const char* call) {
+  fail("{}{} waits for ever: no thread was created yet that could end the wait", call,
+       place_of_call().c_str());
+}
+
+void refuse(const char* call, const char* why) {
+  fail("{}{} is not available with --pthreads: {}", call, place_of_call().c_str(), why);
+}
+
+}  // namespace braid::dsm::pthreads

@@ -1,0 +1,220 @@
+// Shared by the parts of the pthread runtime: the machine, its objects' numbers, and the threads of the program.
+//
+//   threads.cpp      the machine's start and end; pthread_create(), join and so on
+//   mutexes.cpp      mutexes and spin locks
+//   conditions.cpp   condition variables
+//   objects.cpp      barriers, read-write locks, semaphores, pthread_once()
+//   keys.cpp         thread-specific keys
+//   memory.cpp       malloc() and what allocates by it, operator new
+//   atomics.cpp      atomic operations
+//   cxx.cpp          std::thread, std::condition_variable
+//   signals.cpp      handlers of signals
+//   refused.cpp      what is refused by name
+//
+// Everything that these share between clusters is in `Shared`, in memory that was allocated before the machine starts.
+#pragma once
+
+#include <pthread.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <ctime>
+#include <string>
+#include <vector>
+
+#include "base/limits.h"
+#include "dsm/api.h"
+#include "dsm/pthreads/stacks.h"
+
+namespace braid::dsm::pthreads {
+
+// --- Who uses which of the machine's locks and so on
+
+inline constexpr unsigned kGuards =
+    128;  // of objects whose state is in memory: neighbours have different ones
+inline constexpr unsigned kConditionGuards =
+    64;  // never held while another of them is taken, but a guard may be
+inline constexpr unsigned kAtomicGuards = 64;
+inline constexpr unsigned kMutexes =
+    kLocks - kGuards - kConditionGuards - kAtomicGuards - 2;  // with a lock of their own
+inline constexpr unsigned kFirstGuard = kMutexes;
+inline constexpr unsigned kFirstConditionGuard = kFirstGuard + kGuards;
+inline constexpr unsigned kFirstAtomicGuard = kFirstConditionGuard + kConditionGuards;
+inline constexpr unsigned kThreadsLock = kLocks - 2;  // of Shared's table of threads
+inline constexpr unsigned kNumbersLock = kLocks - 1;  // of Shared's numbers and keys
+
+inline constexpr unsigned kWaits =
+    4096;  // conditions for those that wait for an object in memory, by its address
+inline constexpr unsigned kOwnConditions = kConditions - kWaits - 1;
+inline constexpr unsigned kFirstWait = kOwnConditions;
+inline constexpr unsigned kThreadEnds =
+    kConditions - 1;  // a thread has ended; main() waits in pthread_exit()
+
+inline constexpr unsigned kMaxThreads = 1024;  // that live or were not joined
+inline constexpr unsigned kJobSemaphore =
+    kMaxThreads;  // and one for each cluster; those before: of threads that have ended
+inline constexpr unsigned kBarrierSemaphores = kJobSemaphore + kMaxClusters;
+inline constexpr unsigned kMaxBarriers = 1024;
+static_assert(kBarrierSemaphores + 2 * kMaxBarriers <= kSemaphores && kMaxBarriers <= kWords);
+
+// A cluster runs so many threads at once, those of the runtime among them.
+inline constexpr unsigned kNodes = kMaxComputeNodes;
+
+// --- Memory that all clusters share
+
+struct Thread {  // pthread_t is its address
+  void* (*function)(void*);
+  void* argument;
+  void* result;
+  std::size_t stack_bytes;
+  std::uint16_t cluster;
+  std::uint16_t local;  // its compute node there
+  std::uint16_t place;  // among those that compute at once, for the next thread's
+  bool used;
+  bool detached;
+  bool done;
+  bool joined;  // somebody waits for it
+  std::array<char, 16> name;
+};
+
+template <unsigned kLimit>
+struct Numbers {
+  std::uint32_t next;
+  std::uint32_t freed_count;
+  std::array<std::uint32_t, kLimit> freed;
+};
+
+struct Key {
+  bool used;
+  void (*destructor)(void*);
+};
+inline constexpr unsigned kMaxKeys = PTHREAD_KEYS_MAX;
+
+struct alignas(4096) Shared {
+  // kThreadsLock
+  alignas(4096) std::array<Thread, kMaxThreads> threads;
+  std::array<std::uint64_t, kMaxClusters> nodes;                     // that are in use, a bit each
+  std::array<std::array<std::uint16_t, kNodes>, kMaxClusters> jobs;  // threads to start, by cluster
+  std::array<std::uint16_t, kMaxClusters> job_count;
+  std::array<std::uint16_t, std::size_t{kMaxClusters} * kNodes> places;  // live threads, by place
+  std::uint32_t live;  // threads that have not ended, without main()
+  bool main_waits;
+  bool ending;
+  // kNumbersLock
+  alignas(4096) Numbers<kMutexes> mutexes;
+  Numbers<kOwnConditions> conditions;
+  Numbers<kMaxBarriers> barriers;
+  alignas(4096) std::array<Key, kMaxKeys> keys;
+  std::uint32_t key_count;
+};
+// Made by the first call.
+Shared& shared();
+
+// --- The calling thread
+
+struct Self {
+  Thread* thread = nullptr;  // nullptr: main()
+  void* stack = nullptr;     // in shared memory
+  // The mutexes with a lock of their own that it has, as far as there is room for those that need not be counted.
+  struct Held {
+    const void* mutex = nullptr;
+    unsigned count = 0;
+  };
+  static constexpr unsigned kMaxHeld = 256;
+  std::array<Held, kMaxHeld> held{};
+  unsigned held_count = 0;
+  unsigned more_held = 0;
+};
+// It needs no destructor: a thread's last calls come after those of its thread-local variables.
+inline constinit thread_local Self own __attribute__((tls_model("initial-exec"))){};
+Thread* current_thread();
+
+// Whether the machine was started, by the first pthread_create(). Until then main() is alone.
+bool started();
+// More clusters than one may come: the program was started by `braid run` with several.
+bool several_clusters();
+// The calling compute node; the machine was started.
+Node calling_node_of(const char* call);
+
+// The mutexes with a lock of their own that main() has had since before the machine was started.
+std::vector<unsigned>& early_locks();
+
+// A lock of the machine while it lives; nothing before the machine is started, when nobody else is there.
+class Guard {
+ public:
+  explicit Guard(unsigned lock);
+  ~Guard();
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+  // Frees the lock, waits until wake() was called with the same condition, and takes it again; may return without.
+  // `call`: for the message that nobody can, before the machine is started.
+  void wait(unsigned condition, const char* call);
+  void wake(unsigned condition);  // all that wait
+  // Frees the lock for a moment, and sleeps. False: `deadline` has passed already.
+  bool sleep_before(const timespec& deadline, clockid_t clock);
+
+ private:
+  unsigned lock_;
+};
+
+// Whether a clock of the program's choice, CLOCK_MONOTONIC or CLOCK_REALTIME, shows `deadline` or later.
+bool has_come_to(clockid_t clock, const timespec& deadline);
+
+// Of an object in memory, by its address.
+unsigned mixed(const void* object);
+inline unsigned guard_of(const void* object) {
+  return kFirstGuard + mixed(object) % kGuards;
+}
+inline unsigned condition_guard_of(const void* object) {
+  return kFirstConditionGuard + mixed(object) % kConditionGuards;
+}
+inline unsigned wait_of(const void* object) {
+  return kFirstWait + (mixed(object) >> 8) % kWaits;
+}
+
+// Of a number that stands in an object: it was written there, whole. Whatever else stands there most probably differs.
+std::uint32_t stamp_of(const void* object, std::uint32_t number);
+// The number (from 1) in the two words of an object; takes one from `numbers` if there is none yet; ~0: there are no more.
+inline constexpr std::uint32_t kNoNumber = ~std::uint32_t{0};
+template <unsigned kLimit>
+std::uint32_t number_in(Numbers<kLimit>& numbers, std::uint32_t* number, std::uint32_t* stamp);
+// Gives it back; the object has none then.
+template <unsigned kLimit>
+void give_number(Numbers<kLimit>& numbers, std::uint32_t* number, std::uint32_t* stamp);
+extern template std::uint32_t number_in(Numbers<kMutexes>&, std::uint32_t*, std::uint32_t*);
+extern template std::uint32_t number_in(Numbers<kOwnConditions>&, std::uint32_t*, std::uint32_t*);
+extern template std::uint32_t number_in(Numbers<kMaxBarriers>&, std::uint32_t*, std::uint32_t*);
+extern template void give_number(Numbers<kMutexes>&, std::uint32_t*, std::uint32_t*);
+extern template void give_number(Numbers<kOwnConditions>&, std::uint32_t*, std::uint32_t*);
+extern template void give_number(Numbers<kMaxBarriers>&, std::uint32_t*, std::uint32_t*);
+
+// Ends the program with a message: nobody is there who could end the wait.
+[[noreturn]] void fail_alone(const char* call);
+// Ends the program: this call is refused, with the place in the program that has made it.
+[[noreturn]] void refuse(const char* call, const char* why);
+// " in f at file.c:12" of the calling program; may be empty.
+std::string place_of_call();
+
+// From now on only what the program calls on its own stack is the program's.
+void main_begins();
+
+// Destructors of the calling thread's keys; on its stack in shared memory.
+void run_key_destructors();
+
+// Mutexes, for conditions.cpp: gives one up and takes it back, whatever its kind and how often the caller has it. An error
+// number if the caller does not have it. The lock of the machine that it is; kNoNumber: its state is in memory.
+std::uint32_t lock_of(pthread_mutex_t* mutex);
+void release_for_wait(pthread_mutex_t* mutex, unsigned* count);
+void take_after_wait(pthread_mutex_t* mutex, unsigned count);
+bool is_errorcheck_and_not_held(pthread_mutex_t* mutex);
+// release_for_wait() by one who has the guard of the mutex.
+void release_under_guard(Guard& guard, pthread_mutex_t* mutex, unsigned* count);
+
+// The program calls one that may give up, or not wait (tries.cpp, timed.cpp are linked): then the state of all
+// mutexes, or of all conditions, is in memory.
+bool uses_tries();
+bool uses_timed_waits();
+
+}  // namespace braid::dsm::pthreads

@@ -1,0 +1,314 @@
+// Mutexes and spin locks. A mutex takes the number of a lock of the machine when it is first used; its token stays in the
+// cluster that uses it, and nothing is written where the mutex stands. Further mutexes, and all of a program that calls
+// one that does not wait for ever (pthread_mutex_trylock(), pthread_mutex_timedlock()), have their state in memory, where
+// a guard protects it: so many may be held at once in any order.
+#include <errno.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "dsm/program/failure.h"
+#include "dsm/pthreads/machine.h"
+#include "dsm/pthreads/wrapped.h"
+
+namespace braid::dsm::pthreads {
+
+namespace {
+
+// As the C library's: zeros but for the kind, which its static initialisers set.
+struct Mutex {
+  std::uint32_t number;
+  std::uint32_t stamp;
+  std::uint32_t holder;  // a thread's index and 1, where the state is in memory
+  std::uint32_t awaited;
+  int kind;
+  std::uint32_t count;
+};
+static_assert(sizeof(Mutex) <= sizeof(pthread_mutex_t) && offsetof(Mutex, kind) == 16);
+
+Mutex& of(pthread_mutex_t* mutex) {
+  return *reinterpret_cast<Mutex*>(mutex);
+}
+int kind_of(const Mutex& mutex) {
+  return mutex.kind & 3;
+}
+
+std::uint32_t caller_index() {
+  return static_cast<std::uint32_t>(current_thread() - shared().threads.data()) + 1;
+}
+
+Self::Held* held_by_caller(const Mutex& mutex) {
+  for (unsigned i = 0; i < own.held_count; ++i)
+    if (own.held[i].mutex == &mutex) return &own.held[i];
+  return nullptr;
+}
+
+bool early_has(unsigned lock) {
+  return std::find(early_locks().begin(), early_locks().end(), lock) != early_locks().end();
+}
+
+[[noreturn]] void fail_held_already() {
+  fail("pthread_mutex_lock(){}: the calling thread has this mutex already, and would wait for itself",
+       place_of_call().c_str());
+}
+
+// --- With a lock of the machine
+
+void take_lock(unsigned lock) {
+  if (started()) return calling_node_of("pthread_mutex_lock()").lock(lock);
+  if (early_has(lock)) fail_held_already();
+  early_locks().push_back(lock);
+}
+
+int give_lock(unsigned lock) {
+  if (started()) return calling_node_of("pthread_mutex_unlock()").unlock(lock), 0;
+  auto& early = early_locks();
+  const auto found = std::find(early.begin(), early.end(), lock);
+  if (found == early.end()) return EPERM;
+  early.erase(found);
+  return 0;
+}
+
+bool is_counted(const Mutex& mutex) {
+  return kind_of(mutex) == PTHREAD_MUTEX_RECURSIVE_NP || kind_of(mutex) == PTHREAD_MUTEX_ERRORCHECK_NP;
+}
+
+int lock_direct(Mutex& mutex, unsigned lock) {
+  if (Self::Held* const held = held_by_caller(mutex)) {
+    if (kind_of(mutex) == PTHREAD_MUTEX_ERRORCHECK_NP) return EDEADLK;
+    if (kind_of(mutex) != PTHREAD_MUTEX_RECURSIVE_NP) fail_held_already();
+    ++held->count;
+    return 0;
+  }
+  take_lock(lock);
+  if (own.held_count < Self::kMaxHeld) {
+    own.held[own.held_count++] = {&mutex, 1};
+  } else {
+    if (is_counted(mutex))
+      fail(
+          "pthread_mutex_lock(){}: the calling thread has {} mutexes, and no more can be recursive or error-checking",
+          place_of_call().c_str(), +Self::kMaxHeld);
+    ++own.more_held;
+  }
+  return 0;
+}
+
+int unlock_direct(Mutex& mutex, unsigned lock) {
+  if (Self::Held* const held = held_by_caller(mutex)) {
+    if (--held->count > 0) return 0;
+    *held = own.held[--own.held_count];
+  } else {
+    if (is_counted(mutex)) return EPERM;
+    if (own.more_held == 0)
+      fail("pthread_mutex_unlock(){}: the calling thread does not have this mutex", place_of_call().c_str());
+    --own.more_held;
+  }
+  return give_lock(lock);
+}
+
+// --- With its state in memory, under its guard
+
+int lock_in_memory(Guard& guard, Mutex& mutex, const timespec* deadline, clockid_t clock) {
+  const std::uint32_t caller = caller_index();
+  if (mutex.holder == caller) {
+    if (kind_of(mutex) == PTHREAD_MUTEX_RECURSIVE_NP) return ++mutex.count, 0;
+    if (kind_of(mutex) == PTHREAD_MUTEX_ERRORCHECK_NP) return EDEADLK;
+    if (deadline == nullptr) fail_held_already();
+  }
+  while (mutex.holder != 0) {
+    if (deadline != nullptr) {
+      if (!guard.sleep_before(*deadline, clock)) return ETIMEDOUT;
+      continue;
+    }
+    mutex.awaited = 1;
+    guard.wait(wait_of(&mutex), "pthread_mutex_lock()");
+  }
+  mutex.holder = caller;
+  mutex.count = 1;
+  return 0;
+}
+
+int unlock_in_memory(Guard& guard, Mutex& mutex) {
+  if (mutex.holder != caller_index()) {
+    if (kind_of(mutex) != PTHREAD_MUTEX_NORMAL || mutex.holder == 0) return EPERM;
+  } else if (--mutex.count > 0) {
+    return 0;
+  }
+  mutex.holder = 0;
+  if (mutex.awaited != 0) {
+    mutex.awaited = 0;
+    guard.wake(wait_of(&mutex));
+  }
+  return 0;
+}
+
+// Programs' spin locks are mutexes in a smaller place.
+struct Spin {
+  std::uint32_t state;  // 0: free; a thread's index and 1; the highest bit: awaited
+};
+static_assert(sizeof(Spin) == sizeof(pthread_spinlock_t));
+constexpr std::uint32_t kAwaited = 1u << 31;
+
+Spin& of(pthread_spinlock_t* lock) {
+  return *reinterpret_cast<Spin*>(const_cast<int*>(lock));
+}
+
+}  // namespace
+
+std::uint32_t lock_of(pthread_mutex_t* mutex) {
+  if (uses_tries()) return kNoNumber;
+  const std::uint32_t number = number_in(shared().mutexes, &of(mutex).number, &of(mutex).stamp);
+  return number == kNoNumber ? number : number - 1;
+}
+
+bool is_errorcheck_and_not_held(pthread_mutex_t* mutex) {
+  if (kind_of(of(mutex)) != PTHREAD_MUTEX_ERRORCHECK_NP) return false;
+  if (lock_of(mutex) != kNoNumber) return held_by_caller(of(mutex)) == nullptr;
+  const Guard guard(guard_of(mutex));
+  return of(mutex).holder != caller_index();
+}
+
+void release_under_guard(Guard& guard, pthread_mutex_t* mutex, unsigned* count) {
+  *count = of(mutex).count;
+  of(mutex).count = 1;
+  if (unlock_in_memory(guard, of(mutex)) != 0)
+    fail("pthread_cond_wait(){}: the calling thread does not have the mutex", place_of_call().c_str());
+}
+
+void release_for_wait(pthread_mutex_t* mutex, unsigned* count) {
+  if (const std::uint32_t lock = lock_of(mutex); lock != kNoNumber) {
+    *count = 0;
+    if (give_lock(lock) != 0)
+      fail("pthread_cond_wait(){}: the calling thread does not have the mutex", place_of_call().c_str());
+    return;
+  }
+  Guard guard(guard_of(mutex));
+  release_under_guard(guard, mutex, count);
+}
+
+void take_after_wait(pthread_mutex_t* mutex, unsigned count) {
+  if (const std::uint32_t lock = lock_of(mutex); lock != kNoNumber) return take_lock(lock);
+  Guard guard(guard_of(mutex));
+  (void)lock_in_memory(guard, of(mutex), nullptr, 0);
+  of(mutex).count = count;
+}
+
+namespace {
+
+int lock_before(pthread_mutex_t* mutex, const timespec* deadline, clockid_t clock) {
+  Guard guard(guard_of(mutex));
+  return lock_in_memory(guard, of(mutex), deadline, clock);
+}
+int try_lock(pthread_mutex_t* mutex) {
+  Guard guard(guard_of(mutex));
+  Mutex& m = of(mutex);
+  if (m.holder == 0) return lock_in_memory(guard, m, nullptr, 0);
+  if (m.holder != caller_index() || kind_of(m) != PTHREAD_MUTEX_RECURSIVE_NP) return EBUSY;
+  ++m.count;
+  return 0;
+}
+
+}  // namespace
+
+}  // namespace braid::dsm::pthreads
+
+using namespace braid::dsm;            // NOLINT
+using namespace braid::dsm::pthreads;  // NOLINT
+
+extern "C" {
+
+int WRAPPED(pthread_mutex_init)(pthread_mutex_t* mutex, const pthread_mutexattr_t* attributes) {
+  int kind = PTHREAD_MUTEX_NORMAL, robust = PTHREAD_MUTEX_STALLED;
+  if (attributes != nullptr) {
+    ::pthread_mutexattr_gettype(attributes, &kind);
+    ::pthread_mutexattr_getrobust(attributes, &robust);
+  }
+  return on_private([=] {
+    if (robust != PTHREAD_MUTEX_STALLED)
+      refuse("pthread_mutex_init() of a robust mutex", "threads do not die one by one");
+    // One that is initialised again keeps its number.
+    Mutex& m = of(mutex);
+    const Mutex before = m;
+    m = {};
+    m.kind = kind;
+    if (before.number != 0 && before.stamp == stamp_of(&m.number, before.number)) {
+      m.number = before.number;
+      m.stamp = before.stamp;
+    }
+    return 0;
+  });
+}
+
+int WRAPPED(pthread_mutex_destroy)(pthread_mutex_t* mutex) {
+  return on_private([=] {
+    Mutex& m = of(mutex);
+    if (m.holder != 0) return EBUSY;
+    give_number(shared().mutexes, &m.number, &m.stamp);
+    return 0;
+  });
+}
+
+int WRAPPED(pthread_mutex_lock)(pthread_mutex_t* mutex) {
+  return on_private([=] {
+    if (const std::uint32_t lock = lock_of(mutex); lock != kNoNumber) return lock_direct(of(mutex), lock);
+    return lock_before(mutex, nullptr, 0);
+  });
+}
+
+int WRAPPED(pthread_mutex_unlock)(pthread_mutex_t* mutex) {
+  return on_private([=] {
+    if (const std::uint32_t lock = lock_of(mutex); lock != kNoNumber) return unlock_direct(of(mutex), lock);
+    Guard guard(guard_of(mutex));
+    return unlock_in_memory(guard, of(mutex));
+  });
+}
+
+// For tries.cpp.
+int braid_pthreads_mutex_trylock(pthread_mutex_t* mutex) {
+  return on_private([=] { return try_lock(mutex); });
+}
+int braid_pthreads_mutex_clocklock(pthread_mutex_t* mutex, clockid_t clock, const timespec* until) {
+  const timespec deadline = *until;
+  return on_private([=] { return lock_before(mutex, &deadline, clock); });
+}
+
+int WRAPPED(pthread_spin_init)(pthread_spinlock_t* lock, int) {
+  of(lock).state = 0;
+  return 0;
+}
+int WRAPPED(pthread_spin_destroy)(pthread_spinlock_t*) {
+  return 0;
+}
+int WRAPPED(pthread_spin_lock)(pthread_spinlock_t* lock) {
+  return on_private([=] {
+    Guard guard(guard_of(&of(lock)));
+    Spin& spin = of(lock);
+    if ((spin.state & ~kAwaited) == caller_index()) return EDEADLK;
+    while (spin.state != 0 && spin.state != kAwaited) {
+      spin.state |= kAwaited;
+      guard.wait(wait_of(&spin), "pthread_spin_lock()");
+    }
+    // After a wait others may still be waiting.
+    spin.state |= caller_index();
+    return 0;
+  });
+}
+int WRAPPED(pthread_spin_trylock)(pthread_spinlock_t* lock) {
+  return on_private([=] {
+    const Guard guard(guard_of(&of(lock)));
+    if ((of(lock).state & ~kAwaited) != 0) return EBUSY;
+    of(lock).state |= caller_index();
+    return 0;
+  });
+}
+int WRAPPED(pthread_spin_unlock)(pthread_spinlock_t* lock) {
+  return on_private([=] {
+    Guard guard(guard_of(&of(lock)));
+    const bool awaited = (of(lock).state & kAwaited) != 0;
+    of(lock).state = 0;
+    if (awaited) guard.wake(wait_of(&of(lock)));
+    return 0;
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,91 @@
+// Calls that threads on several clusters cannot carry out: refused by name, with the place that calls. And those that only
+// advise the system: accepted, without effect.
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <threads.h>
+
+#include "dsm/pthreads/machine.h"
+#include "dsm/pthreads/wrapped.h"
+
+namespace {
+
+[[noreturn]] void refuse(const char* call, const char* why) {
+  braid::dsm::pthreads::on_private([=] { braid::dsm::pthreads::refuse(call, why); });
+  __builtin_unreachable();
+}
+
+constexpr const char* kUsePthreads = "call the function of <pthread.h>";
+constexpr const char* kOneProcess = "a signal reaches one process, and threads are in several";
+
+}  // namespace
+
+#define REFUSED(name, parameters, why) \
+  int WRAPPED(name) parameters {       \
+    refuse(#name "()", why);           \
+  }
+
+extern "C" {
+
+REFUSED(pthread_cancel, (pthread_t), "let the thread look at a flag, and end itself")
+REFUSED(pthread_kill, (pthread_t, int), kOneProcess)
+REFUSED(pthread_sigqueue, (pthread_t, int, const union sigval), kOneProcess)
+REFUSED(pthread_getcpuclockid, (pthread_t, clockid_t*),
+        "use clock_gettime(CLOCK_THREAD_CPUTIME_ID), of the calling thread")
+REFUSED(pthread_timedjoin_np, (pthread_t, void**, const timespec*),
+        "use pthread_join() or pthread_tryjoin_np()")
+REFUSED(pthread_clockjoin_np, (pthread_t, void**, clockid_t, const timespec*),
+        "use pthread_join() or pthread_tryjoin_np()")
+REFUSED(pthread_mutex_consistent, (pthread_mutex_t*), "mutexes are not robust: threads do not die one by one")
+REFUSED(pthread_mutex_setprioceiling, (pthread_mutex_t*, int, int*),
+        "threads of clusters have no common priorities")
+REFUSED(pthread_mutex_getprioceiling, (const pthread_mutex_t*, int*),
+        "threads of clusters have no common priorities")
+REFUSED(thrd_create, (thrd_t*, thrd_start_t, void*), kUsePthreads)
+REFUSED(thrd_join, (thrd_t, int*), kUsePthreads)
+REFUSED(thrd_detach, (thrd_t), kUsePthreads)
+REFUSED(mtx_init, (mtx_t*, int), kUsePthreads)
+REFUSED(mtx_lock, (mtx_t*), kUsePthreads)
+REFUSED(mtx_trylock, (mtx_t*), kUsePthreads)
+REFUSED(mtx_timedlock, (mtx_t*, const timespec*), kUsePthreads)
+REFUSED(mtx_unlock, (mtx_t*), kUsePthreads)
+REFUSED(cnd_init, (cnd_t*), kUsePthreads)
+REFUSED(cnd_wait, (cnd_t*, mtx_t*), kUsePthreads)
+REFUSED(cnd_timedwait, (cnd_t*, mtx_t*, const timespec*), kUsePthreads)
+REFUSED(cnd_signal, (cnd_t*), kUsePthreads)
+REFUSED(cnd_broadcast, (cnd_t*), kUsePthreads)
+REFUSED(tss_create, (tss_t*, tss_dtor_t), kUsePthreads)
+REFUSED(tss_set, (tss_t, void*), kUsePthreads)
+
+sem_t* WRAPPED(sem_open)(const char*, int, ...) {
+  refuse("sem_open()", "named semaphores are the system's; use sem_init() on a semaphore in memory");
+}
+
+int WRAPPED(pthread_setaffinity_np)(pthread_t, std::size_t, const cpu_set_t*) {
+  return 0;
+}
+int WRAPPED(pthread_getaffinity_np)(pthread_t, std::size_t bytes, cpu_set_t* set) {
+  return ::sched_getaffinity(0, bytes, set) < 0 ? errno : 0;
+}
+int WRAPPED(pthread_setschedparam)(pthread_t, int, const sched_param*) {
+  return 0;
+}
+int WRAPPED(pthread_setschedprio)(pthread_t, int) {
+  return 0;
+}
+int WRAPPED(pthread_getschedparam)(pthread_t, int* policy, sched_param* parameters) {
+  *policy = SCHED_OTHER;
+  parameters->sched_priority = 0;
+  return 0;
+}
+int WRAPPED(pthread_getattr_np)(pthread_t thread, pthread_attr_t* attributes) {
+  const auto& stack = braid::dsm::pthreads::shared_stack;
+  if (reinterpret_cast<braid::dsm::pthreads::Thread*>(thread) != braid::dsm::pthreads::current_thread())
+    refuse("pthread_getattr_np() of another thread", "a thread knows its own stack");
+  ::pthread_attr_init(attributes);
+  return ::pthread_attr_setstack(attributes, reinterpret_cast<void*>(stack.low), stack.bytes);  // NOLINT
+}
+
+}  // extern "C"

@@ -1,0 +1,540 @@
+// The machine's start and end, and the threads of the program.
+//
+// main() runs in cluster 0 alone, on a stack in memory that becomes shared memory, until the first pthread_create() starts
+// the other clusters as clones (dsm/once). It goes on as compute node 0. In each other cluster the initial thread waits for
+// threads to start; in cluster 0 a thread of the runtime does.
+//
+// A thread is a thread of the system that becomes a compute node of its cluster; each cluster has kNodes of them, so threads
+// may be more than those that compute at once. A new one goes to the place, of all compute nodes that the run has, that has
+// the fewest threads, the first of these; main() counts at the first place. So threads are spread in the order of their
+// creation, cluster after cluster, and again the same way when they are created again.
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cstdint>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#include "base/system_error.h"
+#include "dsm/blocks/early_blocks.h"
+#include "dsm/live/environment.h"
+#include "dsm/live/machine.h"
+#include "dsm/live/this_thread.h"
+#include "dsm/once/early_heap.h"
+#include "dsm/once/main_once.h"
+#include "dsm/program/failure.h"
+#include "dsm/program/host.h"
+#include "dsm/program/system_calls.h"
+#include "dsm/pthreads/machine.h"
+#include "dsm/pthreads/wrapped.h"
+
+extern "C" {
+int __real_main(int argc, char** argv, char** environment);
+// Defined by tries.cpp and timed.cpp, if they are linked.
+extern const char braid_pthreads_tries __attribute__((weak));
+extern const char braid_pthreads_timed __attribute__((weak));
+}
+
+namespace braid::dsm::pthreads {
+
+namespace {
+
+constexpr std::size_t kMainStackBytes = 8u << 20;
+// The lowest bytes of a stack: an access there is reported.
+constexpr std::size_t kGuardBytes = 64u << 10;
+// What a thread gets that asks for nothing. Only what it touches takes memory, but all of it takes addresses of the heap.
+constexpr std::size_t kStackBytes = (1u << 20) + kGuardBytes;
+
+bool is_started = false;
+unsigned clusters_of_run = 1;
+unsigned computing = 1;  // per cluster
+
+EarlyHeap& early_heap() {
+  static EarlyHeap heap;
+  return heap;
+}
+
+std::uint64_t bit_of(unsigned node) {
+  return std::uint64_t{1} << node;
+}
+
+// Stacks of threads of this cluster that have ended. The lock is never held while the machine is called.
+struct Stacks {
+  std::mutex mutex;
+  std::vector<std::pair<std::size_t, void*>> free;
+};
+Stacks& stacks() {
+  static Stacks& all = *new Stacks;
+  return all;
+}
+
+void* take_stack(std::size_t bytes) {
+  {
+    const std::lock_guard hold(stacks().mutex);
+    auto& free = stacks().free;
+    for (auto& stack : free) {
+      if (stack.first != bytes) continue;
+      void* const memory = stack.second;
+      stack = free.back();
+      free.pop_back();
+      return memory;
+    }
+  }
+  return calling_node_of("pthread_create()").allocate_bytes(bytes, Placement::first_touch());
+}
+void give_stack(std::size_t bytes, void* memory) {
+  const std::lock_guard hold(stacks().mutex);
+  stacks().free.emplace_back(bytes, memory);
+}
+
+unsigned index_of(const Thread& thread) {
+  return static_cast<unsigned>(&thread - shared().threads.data());
+}
+
+// --- A thread's life
+
+std::uint64_t run_function(void* argument) {
+  Thread& thread = *static_cast<Thread*>(argument);
+  thread.result = thread.function(thread.argument);
+  return 0;
+}
+
+void run_thread(void* argument) {
+  Thread& thread = *static_cast<Thread*>(argument);
+  own.thread = &thread;
+  void* const stack = take_stack(thread.stack_bytes);
+  own.stack = stack;
+  this_thread.stack_guard = reinterpret_cast<std::uintptr_t>(stack);
+  this_thread.stack_guard_bytes = kGuardBytes;
+  run_on_shared_stack(run_function, &thread, stack, thread.stack_bytes);
+}
+
+std::uint64_t run_destructors(void*) {
+  run_key_destructors();
+  return 0;
+}
+
+void free_node(Shared& all, const Thread& thread) {
+  all.nodes[thread.cluster] &= ~bit_of(thread.local);
+  --all.places[thread.place];
+}
+
+// After the destructors of its thread-local variables.
+void end_thread(void* argument) {
+  Thread& thread = *static_cast<Thread*>(argument);
+  shared_stack = {};
+  run_on_shared_stack(run_destructors, nullptr, own.stack, thread.stack_bytes);
+  give_stack(thread.stack_bytes, own.stack);
+  Shared& all = shared();
+  bool wanted = false;
+  Thread ended;
+  {
+    Guard guard(kThreadsLock);
+    thread.done = true;
+    wanted = !thread.detached;
+    ended = thread;  // which may be another's as soon as it is joined
+  }
+  if (wanted) calling_node_of("pthread").semaphore_post(index_of(thread));
+  // With the end of this the compute node may be another thread's.
+  Guard guard(kThreadsLock);
+  free_node(all, ended);
+  if (!wanted) thread.used = false;
+  --all.live;
+  if (all.main_waits) guard.wake(kThreadEnds);
+}
+
+void start_thread_here(Thread& thread) {
+  if (!joined_host("pthread_create()")
+           .start_node(thread.local, {.body = run_thread, .ended = end_thread, .argument = &thread}))
+    fail("pthread_create(): {}", cause_and_cure(errno).c_str());
+}
+
+// --- Each cluster's thread that starts others
+
+void start_jobs(unsigned cluster) {
+  Shared& all = shared();
+  std::vector<Thread*> threads;
+  {
+    const Guard guard(kThreadsLock);
+    for (unsigned i = 0; i < all.job_count[cluster]; ++i)
+      threads.push_back(&all.threads[all.jobs[cluster][i]]);
+    all.job_count[cluster] = 0;
+  }
+  for (Thread* const thread : threads) start_thread_here(*thread);
+}
+
+bool is_ending() {
+  const Guard guard(kThreadsLock);
+  return shared().ending;
+}
+
+void serve_jobs(unsigned cluster) {
+  for (;;) {
+    calling_node_of("pthread").semaphore_wait(kJobSemaphore + cluster);
+    if (is_ending()) return;
+    start_jobs(cluster);
+  }
+}
+
+void serve_first_cluster(void*) {
+  serve_jobs(0);
+}
+
+// The machine is left, but its memory stays, for threads that still run; they end with the process.
+[[noreturn]] void leave_process(int status) {
+  joined_host("exit()").finish();
+  (void)::fflush(nullptr);
+  ::_exit(status);
+}
+
+[[noreturn]] void serve_cluster(unsigned cluster) {
+  serve_jobs(cluster);
+  leave_process(0);
+}
+
+// The last of the handlers of exit(): destructors of the program's objects use shared memory.
+void leave(int status, void*) {
+  const Host* const host = current_host();
+  if (host == nullptr || is_forked_child() || host->shape().cluster != 0 || host->current_node() != 0) return;
+  {
+    const Guard guard(kThreadsLock);
+    shared().ending = true;
+  }
+  Node main = calling_node_of("exit()");
+  for (unsigned cluster = 0; cluster < clusters_of_run; ++cluster)
+    main.semaphore_post(kJobSemaphore + cluster);
+  leave_process(status);
+}
+
+// --- The start
+
+std::uint64_t start_machine(void*) {
+  const Result<Environment> environment = Environment::read();
+  if (!environment) fail_with_text(environment.error());
+  clusters_of_run = environment->clusters;
+  computing = environment->compute;
+  this_thread.stack_guard = shared_stack.low;
+  this_thread.stack_guard_bytes = kGuardBytes;
+  const unsigned cluster = start_clusters();
+  early_heap().close();
+  init_for_threads(kNodes);
+  early_heap().publish();
+  end_early_blocks(cluster == 0);
+  is_started = true;
+  joined_host("pthread_create()").begin_parallel(nullptr);
+  if (cluster != 0) serve_cluster(cluster);
+  Node main = calling_node_of("pthread_create()");
+  for (const unsigned lock : early_locks()) main.lock(lock);
+  if (clusters_of_run > 1 &&
+      !joined_host("pthread_create()")
+           .start_node(1, {.body = serve_first_cluster, .ended = [](void*) {}, .argument = nullptr}))
+    fail("pthread_create(): {}", cause_and_cure(errno).c_str());
+  return 0;
+}
+
+// On the system's stack, and for unwinding at its beginning: the callers' frames are in memory that goes and comes.
+[[gnu::noinline]] void start() {
+  if (is_started) return;
+  (void)shared();
+  const std::uintptr_t top = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) - 1024;
+  braid_pthreads_begin_stack(start_machine, nullptr, top);
+}
+
+// --- pthread_create()
+
+struct Request {
+  void* (*function)(void*) = nullptr;
+  void* argument = nullptr;
+  bool detached = false;
+  std::size_t stack_bytes = kStackBytes;
+};
+
+Request read_request(const pthread_attr_t* attributes, void* (*function)(void*), void* argument) {
+  Request request{.function = function, .argument = argument};
+  if (attributes == nullptr) return request;
+  int detach_state = PTHREAD_CREATE_JOINABLE;
+  std::size_t bytes = 0;
+  ::pthread_attr_getdetachstate(attributes, &detach_state);
+  ::pthread_attr_getstacksize(attributes, &bytes);
+  request.detached = detach_state == PTHREAD_CREATE_DETACHED;
+  pthread_attr_t fresh;
+  std::size_t fresh_bytes = 0;
+  ::pthread_attr_init(&fresh);
+  ::pthread_attr_getstacksize(&fresh, &fresh_bytes);
+  ::pthread_attr_destroy(&fresh);
+  if (bytes != fresh_bytes && bytes > 0) request.stack_bytes = (bytes + 4095) / 4096 * 4096 + kGuardBytes;
+  return request;
+}
+
+Thread* take_record(Shared& all) {
+  for (Thread& thread : all.threads)
+    if (!thread.used) return &thread;
+  fail(
+      "pthread_create(){}: {} threads live or have ended and were not joined: join them, or create them detached",
+      place_of_call().c_str(), +kMaxThreads);
+}
+
+// Where the next thread runs. False: no cluster has room.
+bool choose_place(Shared& all, Thread& thread) {
+  const unsigned count = clusters_of_run * computing;
+  int best = -1;
+  for (unsigned place = 0; place < count; ++place) {
+    const unsigned cluster = place / computing;
+    if (std::popcount(all.nodes[cluster]) == static_cast<int>(kNodes)) continue;
+    if (best < 0 || all.places[place] < all.places[static_cast<unsigned>(best)])
+      best = static_cast<int>(place);
+  }
+  if (best < 0) return false;
+  thread.place = static_cast<std::uint16_t>(best);
+  thread.cluster = static_cast<std::uint16_t>(static_cast<unsigned>(best) / computing);
+  thread.local = static_cast<std::uint16_t>(std::countr_one(all.nodes[thread.cluster]));
+  all.nodes[thread.cluster] |= bit_of(thread.local);
+  ++all.places[thread.place];
+  return true;
+}
+
+Thread* create(const Request& request) {
+  start();
+  Shared& all = shared();
+  const unsigned here = joined_host("pthread_create()").shape().cluster;
+  Thread* thread = nullptr;
+  {
+    const Guard guard(kThreadsLock);
+    thread = take_record(all);
+    Thread fresh{};
+    fresh.function = request.function;
+    fresh.argument = request.argument;
+    fresh.detached = request.detached;
+    fresh.stack_bytes = request.stack_bytes;
+    fresh.used = true;
+    if (!choose_place(all, fresh))
+      fail(
+          "pthread_create(){}: the program has more threads at once than the {} for which each of the {} clusters has room: "
+          "create fewer, or start it with more --clusters",
+          place_of_call().c_str(), kNodes - 2, +clusters_of_run);
+    *thread = fresh;
+    ++all.live;
+    if (thread->cluster != here)
+      all.jobs[thread->cluster][all.job_count[thread->cluster]++] =
+          static_cast<std::uint16_t>(index_of(*thread));
+  }
+  if (thread->cluster == here)
+    start_thread_here(*thread);
+  else
+    calling_node_of("pthread_create()").semaphore_post(kJobSemaphore + thread->cluster);
+  return thread;
+}
+
+Thread* thread_of(pthread_t name) {
+  auto* const thread = reinterpret_cast<Thread*>(name);
+  const Shared& all = shared();
+  const bool is_one =
+      thread >= all.threads.data() && thread < all.threads.data() + kMaxThreads &&
+      (reinterpret_cast<std::uintptr_t>(thread) - reinterpret_cast<std::uintptr_t>(all.threads.data())) %
+              sizeof(Thread) ==
+          0;
+  return is_one ? thread : nullptr;
+}
+
+int join(pthread_t name, void** result, bool waits) {
+  Thread* const thread = thread_of(name);
+  if (thread == nullptr) return ESRCH;
+  if (thread == current_thread()) return EDEADLK;
+  {
+    const Guard guard(kThreadsLock);
+    if (!thread->used) return ESRCH;
+    if (thread->detached || thread->joined) return EINVAL;
+    if (!waits && !thread->done) return EBUSY;
+    thread->joined = true;
+  }
+  if (!started()) fail_alone("pthread_join()");
+  if (thread != shared().threads.data())
+    calling_node_of("pthread_join()").semaphore_wait(index_of(*thread));
+  else
+    refuse("pthread_join() of main()", "main() ends with the program");
+  *result = thread->result;
+  const Guard guard(kThreadsLock);
+  thread->used = false;
+  return 0;
+}
+
+int detach(pthread_t name) {
+  Thread* const thread = thread_of(name);
+  if (thread == nullptr) return ESRCH;
+  {
+    const Guard guard(kThreadsLock);
+    if (!thread->used) return ESRCH;
+    if (thread->detached || thread->joined) return EINVAL;
+    thread->detached = true;
+    if (!thread->done) return 0;
+  }
+  calling_node_of("pthread_detach()").semaphore_wait(index_of(*thread));
+  const Guard guard(kThreadsLock);
+  thread->used = false;
+  return 0;
+}
+
+// --- exit()
+
+[[noreturn]] void exit_by_thread(int status) {
+  (void)::fflush(nullptr);
+  if (status == 0)
+    fail(
+        "exit(0){} was called by a thread that pthread_create() has made: let main() end the program, or end it with a "
+        "status that is no success",
+        place_of_call().c_str());
+  ::exit(status);
+}
+
+[[noreturn]] void exit_main_when_alone() {
+  if (started()) {
+    Guard guard(kThreadsLock);
+    shared().main_waits = true;
+    while (shared().live > 0) guard.wait(kThreadEnds, "pthread_exit()");
+  }
+  ::exit(0);
+}
+
+struct Arguments {
+  int argc;
+  char** argv;
+  char** environment;
+};
+std::uint64_t run_main(void* argument) {
+  const Arguments a = *static_cast<const Arguments*>(argument);
+  return static_cast<std::uint64_t>(static_cast<std::int64_t>(__real_main(a.argc, a.argv, a.environment)));
+}
+
+void* take_early(std::size_t bytes) {
+  return early_heap().allocate((bytes + 4095) / 4096 * 4096);
+}
+
+// Before the program's constructors, which may allocate; so its handler is the last of exit()'s.
+[[gnu::constructor(102)]] void begin() {
+  begin_early_blocks(take_early);
+  (void)::on_exit(leave, nullptr);
+}
+
+}  // namespace
+
+bool started() {
+  return is_started;
+}
+
+bool several_clusters() {
+  return is_started && clusters_of_run > 1;
+}
+
+bool uses_tries() {
+  return &braid_pthreads_tries != nullptr;
+}
+bool uses_timed_waits() {
+  return &braid_pthreads_timed != nullptr;
+}
+
+Shared& shared() {
+  // Clones have the address, too.
+  static Shared& all = []() -> Shared& {
+    auto& fresh = *static_cast<Shared*>(take_early(sizeof(Shared)));
+    fresh.threads[0].used = true;  // main()
+    fresh.places[0] = 1;
+    for (std::uint64_t& nodes : fresh.nodes) nodes = bit_of(0);
+    fresh.nodes[0] = bit_of(0) | bit_of(1);
+    return fresh;
+  }();
+  return all;
+}
+
+Thread* current_thread() {
+  Thread* const thread = own.thread;
+  return thread != nullptr ? thread : shared().threads.data();
+}
+
+}  // namespace braid::dsm::pthreads
+
+using namespace braid::dsm;            // NOLINT
+using namespace braid::dsm::pthreads;  // NOLINT
+
+extern "C" {
+
+int WRAPPED(main)(int argc, char** argv, char** environment) {
+  void* const stack = take_early(kMainStackBytes);
+  Arguments arguments{argc, argv, environment};
+  main_begins();
+  return static_cast<int>(run_on_shared_stack(run_main, &arguments, stack, kMainStackBytes));
+}
+
+int WRAPPED(pthread_create)(pthread_t* name, const pthread_attr_t* attributes, void* (*function)(void*),
+                            void* argument) {
+  const Request request = read_request(attributes, function, argument);
+  Thread* const thread = on_private([request] { return create(request); });
+  *name = reinterpret_cast<pthread_t>(thread);
+  return 0;
+}
+
+int WRAPPED(pthread_join)(pthread_t name, void** result) {
+  void* value = nullptr;
+  const int error_number = on_private([name, to = &value] { return join(name, to, true); });
+  if (error_number == 0 && result != nullptr) *result = value;
+  return error_number;
+}
+int WRAPPED(pthread_tryjoin_np)(pthread_t name, void** result) {
+  void* value = nullptr;
+  const int error_number = on_private([name, to = &value] { return join(name, to, false); });
+  if (error_number == 0 && result != nullptr) *result = value;
+  return error_number;
+}
+
+int WRAPPED(pthread_detach)(pthread_t name) {
+  return on_private([name] { return detach(name); });
+}
+
+pthread_t WRAPPED(pthread_self)() {
+  return reinterpret_cast<pthread_t>(current_thread());
+}
+int WRAPPED(pthread_equal)(pthread_t a, pthread_t b) {
+  return a == b ? 1 : 0;
+}
+
+[[noreturn]] void WRAPPED(pthread_exit)(void* result) {
+  Thread* const thread = own.thread;
+  if (thread == nullptr) {
+    on_private([] { exit_main_when_alone(); });
+    ::abort();
+  }
+  thread->result = result;
+  ::pthread_exit(nullptr);
+}
+
+[[noreturn]] void WRAPPED(exit)(int status) {
+  on_private([status] {
+    if (own.thread != nullptr) exit_by_thread(status);
+    ::exit(status);
+  });
+  ::abort();
+}
+
+int WRAPPED(pthread_setname_np)(pthread_t name, const char* text) {
+  Thread* const thread = thread_of(name);
+  if (thread == nullptr) return ESRCH;
+  if (::strlen(text) >= thread->name.size()) return ERANGE;
+  ::strcpy(thread->name.data(), text);
+  return 0;
+}
+int WRAPPED(pthread_getname_np)(pthread_t name, char* text, std::size_t room) {
+  const Thread* const thread = thread_of(name);
+  if (thread == nullptr) return ESRCH;
+  if (room <= ::strlen(thread->name.data())) return ERANGE;
+  ::strcpy(text, thread->name.data());
+  return 0;
+}
+
+}  // extern "C"

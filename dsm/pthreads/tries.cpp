@@ -1,0 +1,22 @@
+// Linked if the program calls one of these: mutexes that may be given up have their state in memory.
+#include <pthread.h>
+#include <time.h>
+
+#include "dsm/pthreads/wrapped.h"
+
+extern "C" {
+
+extern const char braid_pthreads_tries;
+const char braid_pthreads_tries = 1;
+
+int WRAPPED(pthread_mutex_trylock)(pthread_mutex_t* mutex) {
+  return braid_pthreads_mutex_trylock(mutex);
+}
+int WRAPPED(pthread_mutex_timedlock)(pthread_mutex_t* mutex, const timespec* until) {
+  return braid_pthreads_mutex_clocklock(mutex, CLOCK_REALTIME, until);
+}
+int WRAPPED(pthread_mutex_clocklock)(pthread_mutex_t* mutex, clockid_t clock, const timespec* until) {
+  return braid_pthreads_mutex_clocklock(mutex, clock, until);
+}
+
+}  // extern "C"

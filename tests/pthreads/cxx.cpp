@@ -1,0 +1,129 @@
+// The C++ library's threads: std::thread, mutexes, conditions, futures, atomics, and containers in shared memory.
+#include <atomic>
+#include <condition_variable>
+#include <cstdio>
+#include <deque>
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <shared_mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+std::atomic<int> wrong{0};
+#define CHECK(what) ((what) ? 0 : (std::fprintf(stderr, "%s:%d: %s\n", __func__, __LINE__, #what), ++wrong))
+
+// Made before main().
+std::map<std::string, std::vector<int>> table{{"a name that is too long for the string itself", {1, 2, 3}}};
+std::mutex table_mutex;
+
+class Queue {
+ public:
+  void push(std::string text) {
+    {
+      const std::lock_guard hold(mutex_);
+      texts_.push_back(std::move(text));
+    }
+    changed_.notify_one();
+  }
+  std::string pop() {
+    std::unique_lock hold(mutex_);
+    changed_.wait(hold, [this] { return !texts_.empty(); });
+    std::string text = std::move(texts_.front());
+    texts_.pop_front();
+    return text;
+  }
+  bool empty_after(std::chrono::milliseconds time) {
+    std::unique_lock hold(mutex_);
+    return !changed_.wait_for(hold, time, [this] { return !texts_.empty(); });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::string> texts_;
+};
+
+struct Counted {
+  static std::atomic<int> made;
+  Counted() { ++made; }
+  std::string text = std::string(100, 'x');
+};
+std::atomic<int> Counted::made{0};
+
+const Counted& the_only() {
+  static const Counted only;
+  return only;
+}
+
+struct Account {
+  std::mutex mutex;
+  long money = 1000;
+};
+
+void transfer(Account& from, Account& to, long money) {
+  const std::scoped_lock hold(from.mutex, to.mutex);  // takes both without a deadlock: by try_lock()
+  from.money -= money;
+  to.money += money;
+}
+
+}  // namespace
+
+int main() {
+  Queue in, out;  // on main()'s stack
+  std::vector<std::thread> threads;
+  Account accounts[2];
+  std::atomic<long> sum{0};
+  auto counter = std::make_shared<int>(7);
+  std::once_flag once;
+  int once_calls = 0;
+  std::shared_mutex shared;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t, counter] {
+      for (int i = 0; i < 5; ++i) out.push(in.pop() + " from thread number " + std::to_string(*counter));
+      for (int i = 0; i < 20; ++i) transfer(accounts[(t + i) % 2], accounts[(t + i + 1) % 2], t);
+      for (int i = 0; i < 50; ++i) sum.fetch_add(i, std::memory_order_relaxed);
+      std::call_once(once, [&] { ++once_calls; });
+      CHECK(the_only().text.size() == 100);
+      {
+        const std::shared_lock hold(shared);
+        CHECK(once_calls == 1);
+      }
+      thread_local std::string mine = "own";
+      mine += std::to_string(t);
+      CHECK(mine == "own" + std::to_string(t));
+      const std::lock_guard hold(table_mutex);
+      table["thread " + std::to_string(t) + ", with a name that is long"].push_back(t);
+    });
+  }
+  for (int i = 0; i < 15; ++i) in.push("text " + std::to_string(i));
+  std::size_t letters = 0;
+  for (int i = 0; i < 15; ++i) letters += out.pop().size();
+  for (std::thread& thread : threads) thread.join();
+  CHECK(letters == 15 * 27 + 5);
+  CHECK(accounts[0].money + accounts[1].money == 2000);
+  CHECK(sum == 3 * 1225 && counter.use_count() == 1 && once_calls == 1 && Counted::made == 1);
+  CHECK(table.size() == 4 && table.begin()->second.size() == 3);
+  CHECK(out.empty_after(std::chrono::milliseconds(10)));
+
+  std::future<int> future = std::async(std::launch::async, [] { return 42; });
+  CHECK(future.get() == 42);
+  std::promise<std::string> promise;
+  std::thread giver([&] { promise.set_value("a result that is longer than a string itself"); });
+  CHECK(promise.get_future().get().size() == 44);
+  giver.join();
+  std::future<void> failing = std::async(std::launch::async, [] { throw std::runtime_error("told"); });
+  try {
+    failing.get();
+    CHECK(false);
+  } catch (const std::runtime_error& e) {
+    CHECK(std::string(e.what()) == "told");
+  }
+  std::printf("cxx: %d wrong\n", wrong.load());
+  return wrong != 0;
+}

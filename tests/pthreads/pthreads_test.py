@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""pthread programs: built unchanged by `braid-cc --pthreads` and by the plain compiler, run alone and on several clusters,
+and compared.
+
+    pthreads_test.py BIN FOLDER [unittest arguments]      FOLDER: the programs
+"""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BIN = pathlib.Path(sys.argv[1]).resolve()
+FOLDER = pathlib.Path(sys.argv[2]).resolve()
+
+
+def run(*words, folder, expect=0, env=None):
+    done = subprocess.run([str(w) for w in words], cwd=folder, capture_output=True, text=True, timeout=120, check=False,
+                          env=env)
+    if done.returncode != expect:
+        raise AssertionError(f"{words}: status {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done
+
+
+def live(clusters, *program, folder, expect=0, options=()):
+    return run(BIN / "braid", "run", "--quiet", "--clusters", clusters, "--proxies", "1", *options, *program, folder=folder,
+               expect=expect)
+
+
+def without_prefix(text):
+    return "".join(line.split("] ", 1)[1] for line in text.splitlines(keepends=True))
+
+
+class Pthreads(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def compare(self, name, *arguments, clusters=(1, 2, 4)):
+        """Through a makefile of the program's own: objects first, then the program."""
+        source, *_ = FOLDER.glob(f"{name}.c*")
+        shutil.copy(source, self.folder)
+        (self.folder / "Makefile").write_text(f"{name}: {name}.o\n\t$({'CXX' if source.suffix == '.cpp' else 'CC'}) "
+                                              "$(CFLAGS) $^ -o $@ -lm\n")
+        flags = "-O2 -g -std=c++20" if source.suffix == ".cpp" else "-O2 -g"
+        run("make", "CC=gcc", "CXX=g++", f"CFLAGS={flags} -pthread", f"CXXFLAGS={flags} -pthread", folder=self.folder)
+        expected = run(f"./{name}", *arguments, folder=self.folder).stdout
+        run("make", "-B", f"CC={BIN / 'braid-cc'}", f"CXX={BIN / 'braid-c++'}", f"CFLAGS={flags} --pthreads",
+            f"CXXFLAGS={flags} --pthreads", folder=self.folder)
+        self.assertEqual(run(f"./{name}", *arguments, folder=self.folder).stdout, expected)
+        for count in clusters:
+            with self.subTest(clusters=count):
+                done = live(count, f"./{name}", *arguments, folder=self.folder)
+                self.assertEqual(without_prefix(done.stdout), expected, done.stderr)
+        return expected
+
+    def test_every_call_that_waits(self):
+        self.assertEqual(self.compare("calls"), "calls: 0 wrong\n")
+        for options in (("--protocol", "lazy"), ("--compute", "2"), ("--protection", "mprotect")):
+            with self.subTest(options=options):
+                done = live(2, "./calls", folder=self.folder, options=options)
+                self.assertEqual(done.stdout, "[c0] calls: 0 wrong\n", done.stderr)
+
+    def test_calls_that_do_not_wait_or_give_up_and_atomics(self):
+        self.assertEqual(self.compare("tries"), "tries: 0 wrong\n")
+
+    def test_the_cxx_library(self):
+        self.assertEqual(self.compare("cxx"), "cxx: 0 wrong\n")
+
+    def test_kernels(self):
+        self.assertIn("1500 nodes, 1500 inserted", self.compare("tree", 4, clusters=(1, 2, 4)))
+        self.assertIn("0 out of order", self.compare("queue", 5, clusters=(1, 2, 4)))
+        self.assertIn("rows: sum", self.compare("rows", 4, clusters=(1, 2, 4)))
+
+    def build(self, text, *words, expect=0):
+        (self.folder / "a.c").write_text(text)
+        return run(BIN / "braid-cc", "--pthreads", "-g", "a.c", "-o", "a", *words, folder=self.folder, expect=expect)
+
+    def run_thread(self, body, main="", expect=0, clusters=2, before="", after=""):
+        self.build("#define _GNU_SOURCE\n#include <pthread.h>\n#include <semaphore.h>\n#include <signal.h>\n"
+                   "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <threads.h>\n#include <unistd.h>\n"
+                   "static pthread_t name; static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;\n"
+                   f"static pthread_cond_t c = PTHREAD_COND_INITIALIZER; static int number;\n{before}\n"
+                   f"static void* f(void* p) {{ (void)p; {body}\n return 0; }}\n"
+                   f"int main(void) {{ {main}\n pthread_create(&name, 0, f, 0); pthread_join(name, 0); {after}\n return 0; }}\n")
+        return live(clusters, "./a", folder=self.folder, expect=expect)
+
+    def test_refused_calls_are_named_with_their_place(self):
+        for call, why in (("pthread_cancel(name)", "let the thread look at a flag"),
+                          ("pthread_kill(name, SIGUSR1)", "a signal reaches one process"),
+                          ("sem_open(\"/s\", 0)", "named semaphores are the system's"),
+                          ("thrd_create(0, 0, 0)", "call the function of <pthread.h>")):
+            with self.subTest(call=call):
+                done = self.run_thread(call + ";", expect=70)
+                self.assertRegex(done.stderr, rf"braid: {call.split('(')[0]}\(\) in f at a.c:\d+ is not available with "
+                                              rf"--pthreads: {why}")
+        wrong = self.build("int main(void) { return 0; }\n", "-fopenmp", expect=2)
+        self.assertIn("-fopenmp: OpenMP's threads are its library's own", wrong.stderr)
+        wrong = self.build("int main(void) { return 0; }\n", "--simulated", expect=2)
+        self.assertIn("main() runs once in such programs", wrong.stderr)
+
+    def test_wrong_uses_end_the_run_with_the_reason(self):
+        for body, main, text in (
+                ("pthread_mutex_lock(&m); pthread_mutex_lock(&m);", "", r"in f at a.c:\d+: the calling thread has this mutex already"),
+                ("pthread_mutex_unlock(&m);", "", r"in f at a.c:\d+: the calling thread does not have this mutex"),
+                ("", "pthread_mutex_lock(&m); pthread_mutex_lock(&m);", r"in main at a.c:\d+: the calling thread has this mutex"),
+                ("", "pthread_cond_wait(&c, &m);", r"pthread_cond_wait\(\) in main at a.c:\d+ waits for ever"),
+                ("pthread_barrier_t b; memset(&b, 1, sizeof b); pthread_barrier_wait(&b);", "", "was not initialised"),
+                ("exit(0);", "", r"exit\(0\) in f at a.c:\d+ was called by a thread"),
+                ("char a[60000]; memset(a, number, 60000); number += a[3]; f(a);", "", "the stack of a thread is full")):
+            with self.subTest(body=body, main=main):
+                self.assertRegex(self.run_thread(body, main, expect=70).stderr, text)
+        self.assertIn("exited with status 3", self.run_thread("exit(3);", expect=3).stderr)
+
+    def test_ends_of_the_program(self):
+        self.assertEqual(self.run_thread("", after='pthread_create(&name, 0, f, 0); printf("main\\n"); pthread_exit(0);').stdout,
+                         "[c0] main\n")
+        # A thread that waits for ever does not hold main() back, wherever it is.
+        self.assertEqual(self.run_thread(
+            "", after='pthread_create(&name, 0, g, 0); pthread_create(&name, 0, g, 0); sleep(0); printf("main\\n"); exit(0);',
+            before="static void* g(void* p) { (void)p; pthread_mutex_lock(&m); pthread_cond_wait(&c, &m); return 0; }").stdout,
+                         "[c0] main\n")
+        # Without any thread there is no machine.
+        self.build('#include <stdio.h>\n#include <stdlib.h>\nint main(void) { puts("none"); free(malloc(10)); return 4; }\n')
+        self.assertEqual(live(2, "./a", folder=self.folder, expect=4).stdout, "[c0] none\n")
+
+    def test_more_threads_than_compute_nodes_and_than_there_is_room_for(self):
+        many = ("pthread_t t[{0}]; pthread_barrier_init(&b, 0, {0}); for (long i = 0; i < {0}; ++i) "
+                "pthread_create(&t[i], 0, g, 0); for (int i = 0; i < {0}; ++i) pthread_join(t[i], 0);")
+        before = ("static pthread_barrier_t b; static void* g(void* p) { pthread_barrier_wait(&b); pthread_mutex_lock(&m);"
+                  " ++number; pthread_mutex_unlock(&m); pthread_barrier_wait(&b); return p; }")
+        self.assertEqual(self.run_thread("", after=many.format(40) + ' printf("%d\\n", number);', before=before).stdout,
+                         "[c0] 40\n")
+        done = self.run_thread("", after=many.format(70), before=before, clusters=1, expect=70)
+        self.assertRegex(done.stderr, r"pthread_create\(\) in main at a.c:\d+: the program has more threads at once than the 62 ")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
