@@ -3,7 +3,7 @@
 
 namespace braid {
 
-inline constexpr unsigned kMaxClusters = 64;      // a page's set of copies is one word
+inline constexpr unsigned kMaxClusters = 1024;    // a multiple of 64
 inline constexpr unsigned kMaxProxies = 32;       // of a cluster
 inline constexpr unsigned kMaxComputeNodes = 64;  // of a cluster
 inline constexpr unsigned kMaxNis = 8;            // of a cluster

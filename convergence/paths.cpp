@@ -38,10 +38,11 @@ ProxyId proxy_of(const Paths::Command& command) {
 }
 
 Paths::Paths(unsigned proxies, const std::vector<PathId>& paths, std::uint64_t seed)
-    : stalled_(proxies, false), peers_(stack::kMaxClusters), prng_(seed) {
+    : stalled_(proxies, false), prng_(seed) {
   for (const PathId& id : paths) {
     CHECK_LT(id.local.value(), proxies);
     CHECK_LT(id.cluster.value(), stack::kMaxClusters);
+    peers_.resize(std::max(peers_.size(), std::size_t{id.cluster.value()} + 1));
     Path path;
     path.id = id;
     paths_.push_back(path);

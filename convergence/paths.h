@@ -104,7 +104,10 @@ class Paths {
 
   // The incarnation that sub-connections with `cluster` name in the handshake.
   std::uint64_t own_incarnation(ClusterId cluster) const { return peers_[cluster.value()].association.own; }
-  Association association(ClusterId cluster) const { return peers_[cluster.value()].association; }
+  // Of any cluster; {} if no path leads there.
+  Association association(ClusterId cluster) const {
+    return cluster.value() < peers_.size() ? peers_[cluster.value()].association : Association{};
+  }
 
   // Whether there is a peer at its other end; if not, no message is about it, and it is as at the start.
   // All are present at first.
@@ -213,7 +216,7 @@ class Paths {
 
   std::vector<Path> paths_;
   std::vector<bool> stalled_;  // by local proxy
-  std::vector<Peer> peers_;    // by cluster
+  std::vector<Peer> peers_;    // by cluster, up to the last one to which there is a path
   Prng prng_;
   std::deque<Command> commands_;
   std::deque<Outgoing> outgoing_;

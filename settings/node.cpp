@@ -379,7 +379,7 @@ constexpr Relation kNodeRelations[] = {
         "address; a shm link connects two interfaces"),
     relation<C, links_reach_their_peers>("a peer's address is on its link, or the link has a gateway"),
     relation<C, machines_fit>(
-        "machines.slots plus clusters is at most 64; machines.udp_port is not the port of a proxy"),
+        "machines.slots plus clusters is at most 1024; machines.udp_port is not the port of a proxy"),
     relation<C, clients_can_attach>("either listen_fd or listen_address is given")};
 
 }  // namespace

@@ -103,8 +103,7 @@ constexpr Setting kRun[] = {
          .reason = "the smallest machine with a wire in it",
          .least = 1,
          .most = kMaxClusters,
-         .beyond =
-             ", because a page's set of copies is one word; for more compute nodes take larger clusters ('compute')"}),
+         .beyond = "; for more compute nodes take larger clusters ('compute')"}),
     declare<&C::compute>({.name = "compute",
                           .option = "--compute",
                           .help = "compute nodes (application threads) of each cluster",

@@ -273,10 +273,9 @@ void SimulatedCluster::charged(Work& work, Operation&& operation) {
 // Hands over the page protocol's messages, in the time of the working node.
 void SimulatedCluster::send_output(Work& work) {
   bool any = false;
-  for (std::uint64_t left = engine_.output_clusters(); left != 0; left &= left - 1) {
-    const ClusterId to(static_cast<std::uint16_t>(std::countr_zero(left)));
+  engine_.output_clusters().for_each([&](ClusterId to) {
     while (engine_.has_output(to) && send_one(work, to)) any = true;
-  }
+  });
   if (any) shared_.iccs.flush(work.at, id_);
 }
 

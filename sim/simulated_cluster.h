@@ -96,7 +96,7 @@ class SimulatedCluster {
   // The earliest clock of the runnable nodes; ClockRate::kNever if there is none.
   std::int64_t clock() const { return turns_.clock(); }
   // The page engine has messages to send.
-  bool has_output() const { return engine_.output_clusters() != 0; }
+  bool has_output() const { return !engine_.output_clusters().empty(); }
   // The node's request.
   const Request& request(unsigned node) const { return turns_.control().nodes[node].request; }
 

@@ -26,6 +26,11 @@ Stack::Stack(const StackConfig& config, Instant now)
       icmp_(config_.interfaces, sender_, config.icmp_errors_per_second, config.icmp_errors_at_once) {
   check(config);
   remotes_.reserve(config.remotes.size());
+  std::size_t clusters = 0;
+  for (const RemoteStack& remote : config.remotes)
+    clusters = std::max(clusters, std::size_t{remote.id.cluster.value()} + 1);
+  by_cluster_.resize(clusters);
+  by_id_.resize(clusters);
   Prng prng(config.seed);
   // An epoch is never 0, which says "unknown".
   for (const RemoteStack& remote : config.remotes) add_remote(remote, prng.next() | 1, now);
@@ -54,7 +59,7 @@ bool Stack::set_remote(std::size_t index, const RemoteStack& remote) {
 }
 
 SubConnection* Stack::find(StackId id) {
-  if (id.cluster.value() >= kMaxClusters || id.proxy.value() >= kMaxProxiesPerCluster) return nullptr;
+  if (id.cluster.value() >= by_id_.size() || id.proxy.value() >= kMaxProxiesPerCluster) return nullptr;
   return by_id_[id.cluster.value()][id.proxy.value()];
 }
 

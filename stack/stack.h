@@ -154,7 +154,7 @@ class Stack {
 
   // The sub-connections to a cluster; empty if there is none.
   std::span<SubConnection* const> to(ClusterId cluster) const {
-    if (cluster.value() >= kMaxClusters) return {};
+    if (cluster.value() >= by_cluster_.size()) return {};
     return by_cluster_[cluster.value()];
   }
 
@@ -228,8 +228,9 @@ class Stack {
   Agenda agenda_;
   std::vector<std::unique_ptr<SubConnection>> sub_connections_;
   Remotes remotes_;  // beside sub_connections_
-  std::array<std::vector<SubConnection*>, kMaxClusters> by_cluster_;
-  std::array<std::array<SubConnection*, kMaxProxiesPerCluster>, kMaxClusters> by_id_{};
+  // By cluster, up to the last one that has a remote; and then by proxy.
+  std::vector<std::vector<SubConnection*>> by_cluster_;
+  std::vector<std::array<SubConnection*, kMaxProxiesPerCluster>> by_id_;
   std::vector<std::size_t> next_by_link_;  // whose turn it is to transmit, of all remotes
   Instant turn_began_;
   Duration unseen_;

@@ -20,6 +20,7 @@
 #include "base/bytes.h"
 #include "base/ids.h"
 #include "base/mutant.h"
+#include "base/zeroed_table.h"
 #include "dsm/engine/messages.h"
 #include "dsm/engine/state_sink.h"
 #include "dsm/engine/types.h"
@@ -94,7 +95,7 @@ class Acquires {
     return std::ranges::none_of(held_, [](const Held& h) { return h.here || h.missing != 0; });
   }
   void describe(StateSink& sink) const {
-    if (held_.empty()) return;
+    if (held_.size() == 0) return;
     for (std::uint16_t c = 0; c < sent_.size(); ++c) {
       const ClusterId other(c);
       sink.place(self_, other, sent_[c].number);
@@ -133,7 +134,7 @@ class Acquires {
   }
   Held* find(ClusterId from, std::uint32_t number) {
     const std::uint32_t ahead = number - handled_[from.value()];
-    return held_.empty() || ahead == 0 || ahead > window_ ? nullptr : &held_[index(from, number)];
+    return held_.size() == 0 || ahead == 0 || ahead > window_ ? nullptr : &held_[index(from, number)];
   }
 
   const ClusterId self_;
@@ -141,7 +142,7 @@ class Acquires {
   const std::uint32_t slots_;           // a power of two: numbers wrap
   std::vector<Sent> sent_;              // by cluster
   std::vector<std::uint32_t> handled_;  // by cluster: the number of its last message
-  std::vector<Held> held_;              // by cluster and number
+  ZeroedTable<Held> held_;  // by cluster and number; memory follows the clusters that are heard from
 };
 
 }  // namespace braid::dsm

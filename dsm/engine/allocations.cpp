@@ -27,7 +27,8 @@ Allocations::Allocations(const EngineConfig& config, Outbox& outbox, ComputeNode
       outbox_(outbox),
       nodes_(nodes),
       pages_(pages),
-      requests_(std::size_t{config.clusters} * config.compute_nodes) {}
+      tree_(config),
+      requests_(self_ == kManager ? std::size_t{config.clusters} * config.compute_nodes : 0) {}
 
 void Allocations::begin(std::uint16_t node, std::uint32_t count, Homes homes) {
   CHECK(possible(count, homes));
@@ -109,30 +110,13 @@ bool Allocations::on_request(ClusterId from, const Header& h, ByteView payload) 
 void Allocations::serve_next() {
   while (first_ != kEnd) {
     const Request& r = requests_[first_];
-    const std::optional<PageId> region = take(r.count, r.homes);
-    region_ = region ? region->value() : kNoPages;
-    unknowing_ = 0;
-    for (std::uint16_t c = 0; region && c < config_.clusters; ++c) {
-      if (ClusterId(c) == self_) continue;
-      unknowing_ |= std::uint64_t{1} << c;
-      outbox_.push(ClusterId(c), {.kind = Kind::kRegion, .id = region_, .number = r.count});
-    }
+    if (const std::optional<PageId> region = take(r.count, r.homes))
+      announce(*region, r.count, r.homes);
+    else
+      region_ = kNoPages;
     if (unknowing_ != 0) return;
     answer();
   }
-}
-
-// AL-3
-bool Allocations::on_region_known(ClusterId from, PageId first) {
-  const std::uint64_t bit = std::uint64_t{1} << from.value();
-  if (self_ != kManager || (unknowing_ & bit) == 0 || first.value() != region_ ||
-      outbox_.pending(from, Kind::kRegion) != 0)
-    return false;
-  unknowing_ &= ~bit;
-  if (unknowing_ != 0) return true;
-  answer();
-  serve_next();
-  return true;
 }
 
 void Allocations::answer() {
@@ -147,13 +131,44 @@ void Allocations::answer() {
 
 bool Allocations::on_region(ClusterId from, const Header& h, ByteView payload) {
   const std::optional<Homes> homes = load_homes(payload);
-  if (from != kManager || !homes || !possible(h.number, *homes)) return false;
+  if (tree_.is_root(kManager) || from != tree_.parent(kManager)) return false;
+  if (!homes || !possible(h.number, *homes)) return false;
   // One region at a time, in order: the next is announced when this one is known everywhere.
-  if (h.id != next_ || h.number > free_pages() || outbox_.pending(from, Kind::kRegionKnown) != 0)
-    return false;
+  if (h.id != next_ || h.number > free_pages() || unknowing_ != 0) return false;
+  if (outbox_.pending(from, Kind::kRegionKnown) != 0) return false;
   if (!can_place(PageId(h.id), h.number, *homes)) return false;
   place(PageId(h.id), h.number, *homes);
-  outbox_.push(from, {.kind = Kind::kRegionKnown, .id = h.id});
+  announce(PageId(h.id), h.number, *homes);
+  if (unknowing_ == 0) confirm();
+  return true;
+}
+
+// To the clusters below.
+void Allocations::announce(PageId first, std::uint32_t count, Homes homes) {
+  region_ = first.value();
+  homes_ = homes;
+  unknowing_ = tree_.all_children(kManager);
+  for (std::uint32_t i = 0; i < tree_.children(kManager); ++i)
+    outbox_.push(tree_.child(kManager, i), {.kind = Kind::kRegion, .id = region_, .number = count});
+}
+
+// AL-3: this cluster and all below it know the region.
+void Allocations::confirm() {
+  if (!tree_.is_root(kManager)) {
+    outbox_.push(tree_.parent(kManager), {.kind = Kind::kRegionKnown, .id = region_});
+    return;
+  }
+  answer();
+  serve_next();
+}
+
+bool Allocations::on_region_known(ClusterId from, PageId first) {
+  const std::uint32_t which = tree_.which_child(kManager, from);
+  if (which >= tree_.children(kManager) || first.value() != region_) return false;
+  const std::uint64_t bit = std::uint64_t{1} << which;
+  if ((unknowing_ & bit) == 0 || outbox_.pending(from, Kind::kRegion) != 0) return false;
+  unknowing_ &= ~bit;
+  if (unknowing_ == 0) confirm();
   return true;
 }
 
@@ -173,7 +188,7 @@ std::size_t Allocations::write(ClusterId to, const Header& header, MutableBytes 
       nodes_[header.number].call_sent = true;
       return store_homes(payload, nodes_[header.number].homes);
     case Kind::kRegion:
-      return store_homes(payload, requests_[first_].homes);
+      return store_homes(payload, homes_);
     case Kind::kAllocated:
       requests_[global_node(config_, to, header.number)].busy = false;
       return 0;
@@ -184,7 +199,7 @@ std::size_t Allocations::write(ClusterId to, const Header& header, MutableBytes 
 
 void Allocations::describe(StateSink& sink) const {
   sink.values(next_, unknowing_);
-  if (unknowing_ != 0) sink.value(region_);
+  if (unknowing_ != 0) sink.values(region_, homes_.kind, homes_.cluster.value());
   for (std::uint32_t r = first_; r != kEnd; r = requests_[r].next)
     sink.values(r, requests_[r].count, requests_[r].homes.kind, requests_[r].homes.cluster.value());
   sink.value(kEnd);
@@ -194,7 +209,8 @@ void Allocations::describe(StateSink& sink) const {
 void Allocations::check() const {
   CHECK_LE(next_, config_.pages);
   CHECK_EQ(first_ == kEnd, last_ == kEnd);
-  CHECK_EQ(first_ != kEnd, unknowing_ != 0);  // a request is served until all clusters have answered
+  if (self_ == kManager)
+    CHECK_EQ(first_ != kEnd, unknowing_ != 0);  // a request is served until all clusters have answered
 }
 
 }  // namespace braid::dsm

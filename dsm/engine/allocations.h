@@ -1,6 +1,7 @@
 // Allocation of the shared heap by a single compute node of any cluster, while the others work. Cluster 0
-// serves one request at a time: it announces the new region and the homes of its pages to every cluster,
-// and answers when all have acknowledged. So a pointer to the region is valid wherever it is passed.
+// serves one request at a time: the new region and the homes of its pages are announced down a tree of all clusters
+// (cluster_tree.h), each cluster confirms them when all below it have, and cluster 0 then answers. So a pointer to the
+// region is valid wherever it is passed, and no cluster sends more messages than it has children.
 //
 // Rules AL-1 .. are in docs/protocol_dsm.md.
 #pragma once
@@ -11,6 +12,7 @@
 
 #include "base/bytes.h"
 #include "base/ids.h"
+#include "dsm/engine/cluster_tree.h"
 #include "dsm/engine/messages.h"
 #include "dsm/engine/nodes.h"
 #include "dsm/engine/outbox.h"
@@ -60,6 +62,8 @@ class Allocations {
   bool can_place(PageId first, std::uint32_t count, Homes homes) const;
   void place(PageId first, std::uint32_t count, Homes homes);
   void serve_next();
+  void announce(PageId first, std::uint32_t count, Homes homes);
+  void confirm();
   void answer();
 
   const EngineConfig config_;
@@ -67,13 +71,16 @@ class Allocations {
   Outbox& outbox_;
   ComputeNodes& nodes_;
   Pages& pages_;
+  const ClusterTree tree_;
   std::uint32_t next_ = 0;  // the first free page
+  // The last region that this cluster knows, and which of its children have not confirmed it, a bit each.
+  std::uint32_t region_ = 0;
+  Homes homes_;
+  std::uint64_t unknowing_ = 0;
   // Used by the manager only.
   std::vector<Request> requests_;  // by cluster and compute node
   std::uint32_t first_ = kEnd;     // the one that is served; the others follow in their order of arrival
   std::uint32_t last_ = kEnd;
-  std::uint32_t region_ = 0;     // of the request that is served
-  std::uint64_t unknowing_ = 0;  // clusters that have not acknowledged it
 };
 
 }  // namespace braid::dsm

@@ -53,31 +53,13 @@ std::uint64_t combine(Reduction reduction, std::uint64_t a, std::uint64_t b) {
 Barriers::Barriers(const EngineConfig& config, Outbox& outbox, ComputeNodes& nodes, Pages& pages,
                    WriteNotices& notices)
     : config_(config),
-      max_children_(std::min<std::uint32_t>(config.barrier_fan_out, config.clusters)),
+      tree_(config),
       outbox_(outbox),
       nodes_(nodes),
       pages_(pages),
       notices_(notices),
       barriers_(config.barriers),
-      child_values_(std::size_t{config.barriers} * max_children_) {}
-
-ClusterId Barriers::cluster_at(BarrierId barrier, std::uint32_t position) const {
-  return keeper(config_, barrier.value() + position);
-}
-std::uint32_t Barriers::position_of(BarrierId barrier, ClusterId cluster) const {
-  const std::uint32_t root = keeper(config_, barrier.value()).value();
-  return (cluster.value() + config_.clusters - root) % config_.clusters;
-}
-std::uint32_t Barriers::children(BarrierId barrier) const {
-  const std::uint32_t first = position(barrier) * max_children_ + 1;
-  return first >= config_.clusters ? 0 : std::min(max_children_, config_.clusters - first);
-}
-ClusterId Barriers::parent(BarrierId barrier) const {
-  return cluster_at(barrier, (position(barrier) - 1) / max_children_);
-}
-ClusterId Barriers::child(BarrierId barrier, std::uint32_t which) const {
-  return cluster_at(barrier, position(barrier) * max_children_ + 1 + which);
-}
+      child_values_(std::size_t{config.barriers} * tree_.fan_out()) {}
 
 void Barriers::arrive(std::uint16_t node, BarrierId barrier, Reduction reduction, std::uint64_t value) {
   CHECK(known(barrier));
@@ -119,12 +101,12 @@ void Barriers::arrive_at_parent(BarrierId barrier) {
   for (std::size_t node = 1; node < nodes_.size(); ++node)
     b.value = combine(b.reduction, b.value, nodes_[node].value);
   for (std::uint32_t i = 0; i < below; ++i) b.value = combine(b.reduction, b.value, child_value(barrier, i));
-  if (position(barrier) == 0) return depart(barrier);
+  if (tree_.is_root(root(barrier))) return depart(barrier);
   b.stage = Stage::kArriving;
-  outbox_.push(parent(barrier), {.kind = Kind::kBarrierArrive,
-                                 .format = static_cast<std::uint8_t>(b.reduction),
-                                 .id = barrier.value(),
-                                 .number = b.generation});
+  outbox_.push(tree_.parent(root(barrier)), {.kind = Kind::kBarrierArrive,
+                                             .format = static_cast<std::uint8_t>(b.reduction),
+                                             .id = barrier.value(),
+                                             .number = b.generation});
 }
 
 std::size_t Barriers::write(const Header& header, MutableBytes payload) {
@@ -141,8 +123,7 @@ std::size_t Barriers::write(const Header& header, MutableBytes payload) {
 bool Barriers::on_arrive(ClusterId from, const Header& h, ByteView value) {
   const BarrierId barrier(h.id);
   if (!known(barrier)) return false;
-  const std::uint32_t first = position(barrier) * max_children_ + 1;
-  const std::uint32_t which = position_of(barrier, from) - first;  // wraps where it is above this cluster
+  const std::uint32_t which = tree_.which_child(root(barrier), from);
   if (which >= children(barrier)) return false;
   Barrier& b = barriers_[h.id];
   const std::uint64_t bit = std::uint64_t{1} << which;
@@ -157,8 +138,8 @@ bool Barriers::on_arrive(ClusterId from, const Header& h, ByteView value) {
 
 bool Barriers::on_depart(ClusterId from, const Header& h, ByteView value) {
   const BarrierId barrier(h.id);
-  if (!known(barrier) || position(barrier) == 0) return false;
-  if (from != parent(barrier)) return false;
+  if (!known(barrier) || tree_.is_root(root(barrier))) return false;
+  if (from != tree_.parent(root(barrier))) return false;
   Barrier& b = barriers_[h.id];
   if (b.stage != Stage::kArrived || h.number != b.generation) return false;  // BR-4
   b.reduction = static_cast<Reduction>(h.format);
@@ -169,13 +150,13 @@ bool Barriers::on_depart(ClusterId from, const Header& h, ByteView value) {
 
 void Barriers::depart(BarrierId barrier) {
   Barrier& b = barriers_[barrier.value()];
-  if (position(barrier) == 0) notices_.arrived();
+  if (tree_.is_root(root(barrier))) notices_.arrived();
   notices_.departed();  // LZ-5
   for (std::uint32_t i = 0; i < children(barrier); ++i)
-    outbox_.push(child(barrier, i), {.kind = Kind::kBarrierDepart,
-                                     .format = static_cast<std::uint8_t>(b.reduction),
-                                     .id = barrier.value(),
-                                     .number = b.generation});
+    outbox_.push(tree_.child(root(barrier), i), {.kind = Kind::kBarrierDepart,
+                                                 .format = static_cast<std::uint8_t>(b.reduction),
+                                                 .id = barrier.value(),
+                                                 .number = b.generation});
   b.stage = Stage::kGathering;
   b.gathered = 0;
   b.arrived = 0;
@@ -192,8 +173,8 @@ void Barriers::describe(StateSink& sink) const {
   for (std::size_t i = 0; i < barriers_.size(); ++i) {
     const Barrier& b = barriers_[i];
     sink.values(b.stage, b.reduction, b.gathered, b.generation, b.arrived, b.value);
-    for (std::uint32_t c = 0; c < max_children_; ++c)
-      if ((b.arrived >> c & 1) != 0) sink.value(child_values_[i * max_children_ + c]);
+    for (std::uint32_t c = 0; c < tree_.fan_out(); ++c)
+      if ((b.arrived >> c & 1) != 0) sink.value(child_values_[i * tree_.fan_out() + c]);
   }
 }
 
@@ -208,11 +189,11 @@ std::string Barriers::explain(BarrierId barrier) const {
     if (!here) list(nodes, global_node(config_, node));
   }
   for (std::uint32_t i = 0; i < children(barrier); ++i) {
-    if ((b.arrived >> i & 1) == 0) list(below, child(barrier, i).value());
+    if ((b.arrived >> i & 1) == 0) list(below, tree_.child(root(barrier), i).value());
   }
   if (b.stage == Stage::kReleasing) return "after the writes of this cluster have reached everybody";
   if (nodes.empty() && below.empty())
-    return fmt::format("until cluster {} reports that all have arrived", parent(barrier).value());
+    return fmt::format("until cluster {} reports that all have arrived", tree_.parent(root(barrier)).value());
   return "where " + (nodes.empty() ? "" : "compute nodes " + nodes + " of this cluster") +
          (nodes.empty() || below.empty() ? "" : " and ") + (below.empty() ? "" : "clusters " + below) +
          " are missing";
@@ -225,8 +206,7 @@ void Barriers::check() const {
     in_progress += b.gathered != 0;
     CHECK_LE(b.gathered, config_.compute_nodes);
     CHECK_EQ(b.stage != Stage::kGathering, b.gathered == config_.compute_nodes);
-    const std::uint32_t below = children(BarrierId(i));
-    const std::uint64_t all = (std::uint64_t{1} << below) - 1;
+    const std::uint64_t all = tree_.all_children(root(BarrierId(i)));
     CHECK_LE(b.arrived, all);
     if (b.stage == Stage::kCollecting) CHECK_LT(b.arrived, all);
     if (b.stage == Stage::kArriving || b.stage == Stage::kArrived) CHECK_EQ(b.arrived, all);

@@ -1,12 +1,7 @@
 // Barriers of the machine. The compute nodes of a cluster gather first; the last of them starts
 // the cluster's release. When that is complete and the clusters below it in the barrier's tree
 // have arrived, the cluster arrives at the one above it. The root (barrier % clusters) starts
-// the departure, down the same tree. Values of nodes are combined on the way to the root.
-//
-//           root            position i belongs to cluster (root + i) % clusters; its children have
-//        /   |   \          the positions i * fan_out + 1 .. i * fan_out + fan_out
-//       1    2    3
-//      /|\  /
+// the departure, down the same tree (cluster_tree.h). Values of nodes are combined on the way to the root.
 //
 // Rules BR-1 .. are in docs/protocol_dsm.md.
 #pragma once
@@ -17,6 +12,7 @@
 
 #include "base/bytes.h"
 #include "base/ids.h"
+#include "dsm/engine/cluster_tree.h"
 #include "dsm/engine/messages.h"
 #include "dsm/engine/nodes.h"
 #include "dsm/engine/outbox.h"
@@ -67,22 +63,17 @@ class Barriers {
   };
 
   bool known(BarrierId barrier) const { return barrier.value() < barriers_.size(); }
-  ClusterId cluster_at(BarrierId barrier, std::uint32_t position) const;
-  std::uint32_t position_of(BarrierId barrier, ClusterId cluster) const;
-  std::uint32_t position(BarrierId barrier) const { return position_of(barrier, config_.cluster); }
-  std::uint32_t children(BarrierId barrier) const;
-  // Not for the root.
-  ClusterId parent(BarrierId barrier) const;
-  ClusterId child(BarrierId barrier, std::uint32_t which) const;
+  ClusterId root(BarrierId barrier) const { return keeper(config_, barrier.value()); }
+  std::uint32_t children(BarrierId barrier) const { return tree_.children(root(barrier)); }
   std::uint64_t& child_value(BarrierId barrier, std::uint32_t which) {
-    return child_values_[std::size_t{barrier.value()} * max_children_ + which];
+    return child_values_[std::size_t{barrier.value()} * tree_.fan_out() + which];
   }
   void agree(BarrierId barrier, Reduction called);
   void arrive_at_parent(BarrierId barrier);
   void depart(BarrierId barrier);
 
   const EngineConfig config_;
-  const std::uint32_t max_children_;
+  const ClusterTree tree_;
   Outbox& outbox_;
   ComputeNodes& nodes_;
   Pages& pages_;

@@ -1,6 +1,6 @@
 // A home's records of its pages: which clusters have copies, the rounds that make writes
 // visible by invalidating them, and whether the home should move to a page's only writer.
-// Results are sets of clusters, a bit each; the caller sends and protects (masters.cpp).
+// Results are lists of clusters; the caller sends and protects (masters.cpp).
 //
 // A page's rounds, one at a time (PG-10, PG-11):
 //
@@ -13,27 +13,18 @@
 // may have a copy of any age, and a round invalidates them only where it can make the page unshared (LZ-6).
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/ids.h"
 #include "base/zeroed_table.h"
+#include "dsm/engine/cluster_sets.h"
 #include "dsm/engine/state_sink.h"
 #include "dsm/engine/types.h"
 
 namespace braid::dsm {
-
-// A set of clusters.
-constexpr std::uint64_t bit_of(ClusterId c) {
-  return std::uint64_t{1} << c.value();
-}
-template <class Use>
-void for_each_cluster(std::uint64_t clusters, Use&& use) {
-  for (; clusters != 0; clusters &= clusters - 1)
-    use(ClusterId(static_cast<std::uint16_t>(std::countr_zero(clusters))));
-}
 
 class Directory {
  public:
@@ -52,13 +43,13 @@ class Directory {
   // The reply is sent, with the page as it is now; `to` has a copy from now on.
   void reply_sent(std::uint32_t page, ClusterId to);
 
-  // --- Rounds
+  // --- Rounds. The clusters are in the order of their numbers; the lists are valid until the next round begins, or ends.
   struct RoundBegun {
-    std::uint64_t targets = 0;  // whose copies are out of date
+    std::span<const ClusterId> targets;  // whose copies are out of date
     std::uint32_t version = 0;
   };
   struct RoundEnded {
-    std::uint64_t initiators = 0;  // whose writes are visible now
+    std::span<const ClusterId> initiators;  // whose writes are visible now
     std::uint32_t version = 0;
   };
 
@@ -67,14 +58,14 @@ class Directory {
   // `copy`: lazy, the version of the writer's copy.
   void add_change(std::uint32_t page, ClusterId from, std::uint32_t copy = 0);
   // The home's own.
-  void add_own_change(std::uint32_t page) { masters_[page].queued |= bit_of(self_); }
+  void add_own_change(std::uint32_t page) { sets_.add(masters_[page].queued, self_); }
   // A DiffDone was sent: the cluster may send changes of one more page.
   void change_answered(ClusterId to);
 
-  bool round_runs(std::uint32_t page) const { return masters_[page].initiators != 0; }
+  bool round_runs(std::uint32_t page) const { return !masters_[page].initiators.empty(); }
   // Begins a round of all queued changes; nullopt if there are none. No round may be running.
   std::optional<RoundBegun> begin_round(std::uint32_t page);
-  void invalidation_sent(std::uint32_t page, ClusterId to) { masters_[page].unsent &= ~bit_of(to); }
+  void invalidation_sent(std::uint32_t page, ClusterId to) { sets_.remove(masters_[page].unsent, to); }
   bool awaits_acknowledgement(std::uint32_t page, ClusterId from, std::uint32_t version) const;
   // `has_changes`: changes of that cluster may be in flight although it has no copy any more (PG-23).
   void acknowledged(std::uint32_t page, ClusterId from, bool has_changes);
@@ -92,8 +83,8 @@ class Directory {
   // A compute node accessed the page at its home.
   void touched(std::uint32_t page) { masters_[page].streak = -2 * migrate_after_; }
   // This cluster no longer is the page's home, or has become it.
-  void give(std::uint32_t page) { masters_[page] = {}; }
-  void take(std::uint32_t page, std::uint32_t version) { masters_[page] = {.version = version}; }
+  void give(std::uint32_t page) { take(page, 0); }
+  void take(std::uint32_t page, std::uint32_t version);
 
   std::uint32_t rounds() const { return rounds_; }  // that are running
   // `here`: this cluster is the page's home. `own_change`: a flush of its own is in flight.
@@ -105,23 +96,25 @@ class Directory {
  private:
   struct Master;
   bool invalidates(const Master& m) const;
+  std::span<const ClusterId> list(ClusterSet set);
+  void describe_set(ClusterSet set, StateSink& sink) const;
   std::int32_t next_streak(const Master& m, std::uint16_t writer) const {
     return m.streak >= 0 && m.writer != writer ? 1 : m.streak + 1;
   }
 
   struct Master {
-    std::uint64_t copies = 0;      // clusters that may have a valid copy; never this one
-    std::uint64_t initiators = 0;  // writers whose changes the running round makes visible; zero: no round
-    std::uint64_t queued = 0;      // writers whose changes the next round makes visible
-    std::uint64_t pending = 0;     // clusters whose acknowledgement the running round waits for
-    std::uint64_t unsent = 0;      // of these, those whose invalidation is still in the outbox
-    std::uint64_t suspects = 0;    // clusters whose changes may be in flight though they have no copy (PG-23)
-    std::uint32_t version = 0;     // of the last round begun
-    std::uint16_t replies = 0;     // in the outbox
-    std::uint16_t writer = 0;      // the only initiator of the last round
-    std::int32_t streak = 0;       // consecutive rounds of this writer; below zero after an access
-    std::uint16_t unread = 0;      // lazy: consecutive rounds of the home alone since a copy was sent
-    bool incomplete = false;       // lazy: the copy of the last writer lacks changes of others
+    ClusterSet copies;          // clusters that may have a valid copy; never this one
+    ClusterSet initiators;      // writers whose changes the running round makes visible; empty: no round
+    ClusterSet queued;          // writers whose changes the next round makes visible
+    ClusterSet pending;         // clusters whose acknowledgement the running round waits for
+    ClusterSet unsent;          // of these, those whose invalidation is still in the outbox
+    ClusterSet suspects;        // clusters whose changes may be in flight though they have no copy (PG-23)
+    std::uint32_t version = 0;  // of the last round begun
+    std::uint16_t replies = 0;  // in the outbox
+    std::uint16_t writer = 0;   // the only initiator of the last round
+    std::int32_t streak = 0;    // consecutive rounds of this writer; below zero after an access
+    std::uint16_t unread = 0;   // lazy: consecutive rounds of the home alone since a copy was sent
+    bool incomplete = false;    // lazy: the copy of the last writer lacks changes of others
   };
 
   const ClusterId self_;
@@ -129,6 +122,8 @@ class Directory {
   const std::int32_t migrate_after_;
   const bool lazy_;
   ZeroedTable<Master> masters_;              // by page
+  ClusterSets sets_;                         // theirs
+  std::vector<ClusterId> listed_;            // the last list that was returned
   std::vector<std::uint32_t> changes_from_;  // per cluster: diffs whose DiffDone was not sent
   std::uint32_t rounds_ = 0;
 };

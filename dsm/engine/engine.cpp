@@ -7,6 +7,7 @@
 #include <array>
 
 #include "base/check.h"
+#include "base/limits.h"
 #include "dsm/engine/acquires.h"
 #include "dsm/engine/allocations.h"
 #include "dsm/engine/barriers.h"
@@ -25,7 +26,7 @@ namespace braid::dsm {
 namespace {
 
 const EngineConfig& checked(const EngineConfig& c) {
-  CHECK(c.clusters >= 1 && c.clusters <= 64);
+  CHECK(c.clusters >= 1 && c.clusters <= kMaxClusters);
   CHECK(c.compute_nodes >= 1 && c.compute_nodes <= 64);
   CHECK_LT(c.cluster.value(), c.clusters);
   const std::uint32_t most = std::max({c.locks, c.words, c.flags, c.semaphores, c.conditions});
@@ -398,7 +399,7 @@ std::size_t Engine::room_wanted(ClusterId to) const {
   return std::min(kMaxMessageBytes, std::max<std::size_t>(1, long_ones) * kMinRoomBytes);
 }
 
-std::uint64_t Engine::output_clusters() const {
+const ClusterBits& Engine::output_clusters() const {
   return state_->outbox.clusters();
 }
 
@@ -450,7 +451,7 @@ std::string Engine::locks_of(std::uint16_t node) const {
 
 bool Engine::quiet() const {
   const State& s = *state_;
-  return s.outbox.clusters() == 0 && s.acquires.quiet() && s.pages.quiet() && s.locks.quiet() &&
+  return s.outbox.clusters().empty() && s.acquires.quiet() && s.pages.quiet() && s.locks.quiet() &&
          s.barriers.quiet() &&
          std::ranges::all_of(s.nodes, [](const ComputeNode& n) { return n.wait == Wait::kNothing; });
 }

@@ -17,6 +17,7 @@
 #include <string>
 
 #include "base/bytes.h"
+#include "base/cluster_bits.h"
 #include "base/ids.h"
 #include "dsm/engine/types.h"
 
@@ -97,8 +98,8 @@ class Engine {
   // The room that what is ready for `to` can use: kMinRoomBytes to kMaxMessageBytes. With less, more messages leave.
   std::size_t room_wanted(ClusterId to) const;
   bool has_output(ClusterId to) const;
-  // Clusters with output, a bit each: what a driver loops over.
-  std::uint64_t output_clusters() const;
+  // Clusters with output: what a driver loops over.
+  const ClusterBits& output_clusters() const;
 
   // --- Observation.
   const NodeCounts& node_counts(std::uint16_t node) const;

@@ -13,8 +13,10 @@ namespace {
 
 constexpr std::size_t kFirstSlots = 64;
 
-std::uint64_t bit(ClusterId cluster) {
-  return std::uint64_t{1} << cluster.value();
+// Every member of a set is a recall in the outbox.
+std::size_t most_large_sets(const EngineConfig& c) {
+  const std::size_t recalls = c.clusters * Outbox::max_recalls(c);
+  return c.locks / c.clusters + 1 + recalls / (ClusterSet::kInline + 1);
 }
 
 }  // namespace
@@ -30,6 +32,7 @@ Locks::Locks(const EngineConfig& config, Outbox& outbox, ComputeNodes& nodes, Pa
       // What the explorer copies is allocated here.
       at_addresses_(config.addresses == 0 ? 0 : kFirstSlots),
       chains_at_addresses_(config.addresses == 0 ? 0 : kFirstSlots),
+      sets_(config.clusters, most_large_sets(config)),
       promised_(config.clusters),
       unanswered_(config.clusters) {
   for (std::uint32_t i = 0; i < config.locks; ++i) local_[i] = initial(LockId(i));
@@ -251,7 +254,7 @@ void Locks::sent(ClusterId to, const Header& header) {
   const LockId lock(header.id);
   if (header.kind == Kind::kLockRequest) move(local(lock), Token::kAsked);
   if (header.kind == Kind::kLockRecall) {
-    chain(lock).recalls &= ~bit(to);
+    sets_.remove(chain(lock).recalls, to);
     tidy_chain(lock);
   }
   if (header.kind == Kind::kLockGrant) {
@@ -341,13 +344,13 @@ bool Locks::on_request(ClusterId from, LockId lock, bool tries) {
   Chain& c = chain(lock);
   const ClusterId end(c.last);
   // LK-7: a cluster that has been recalled may request the token again.
-  bool valid = end != from && (c.recalls & bit(from)) == 0;
+  bool valid = end != from && !sets_.contains(c.recalls, from);
   // It cannot have so many requests in progress: see on_recall().
   if (end == self_ && promised_[from.value()] >= Outbox::max_tokens(config_)) valid = false;
   if (lock.value() >= numbered() && outbox_.pending(end, Kind::kLockRecall) >= Outbox::max_recalls(config_))
     valid = false;
   if (valid) {
-    c.recalls |= bit(end);
+    sets_.add(c.recalls, end);
     outbox_.push(end,
                  {.kind = Kind::kLockRecall, .format = tries, .id = lock.value(), .number = from.value()});
     c.last = from.value();
@@ -363,10 +366,15 @@ void Locks::describe_local(StateSink& sink, const Local& l) const {
   sink.value(kNobody);
 }
 
+void Locks::describe_chain(StateSink& sink, const Chain& c) const {
+  sink.values(c.last, sets_.size(c.recalls));
+  sets_.for_each(c.recalls, [&](ClusterId cluster) { sink.value(cluster.value()); });
+}
+
 void Locks::describe(StateSink& sink) const {
   for (std::size_t i = 0; i < local_.size(); ++i) {
     describe_local(sink, local_[i]);
-    sink.values(chains_[i].last, chains_[i].recalls);
+    describe_chain(sink, chains_[i]);
   }
   for (const std::uint32_t id : at_addresses_.numbers()) {
     sink.value(id);
@@ -374,7 +382,8 @@ void Locks::describe(StateSink& sink) const {
   }
   for (const std::uint32_t id : chains_at_addresses_.numbers()) {
     const Chain& c = *chains_at_addresses_.find(id);
-    sink.values(id, c.last, c.recalls);
+    sink.value(id);
+    describe_chain(sink, c);
   }
 }
 

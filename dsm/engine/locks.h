@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "dsm/engine/cluster_sets.h"
 #include "dsm/engine/messages.h"
 #include "dsm/engine/nodes.h"
 #include "dsm/engine/object_names.h"
@@ -101,8 +102,8 @@ class Locks {
 
   // The manager's state of a lock.
   struct Chain {
-    std::uint64_t recalls = 0;  // the clusters whose recall has not left, a bit each
-    std::uint16_t last = 0;     // the end
+    ClusterSet recalls;      // the clusters whose recall has not left
+    std::uint16_t last = 0;  // the end
     bool operator==(const Chain&) const = default;
   };
 
@@ -115,7 +116,7 @@ class Locks {
     if (manager(lock) == self_) l.token = Token::kHere;
     return l;
   }
-  Chain initial_chain() const { return {.recalls = 0, .last = self_.value()}; }
+  Chain initial_chain() const { return {.recalls = {}, .last = self_.value()}; }
   // nullptr: it is in its initial state, or there is no such lock.
   const Local* find(LockId lock) const {
     return lock.value() < numbered() ? &local_[lock.value()] : at_addresses_.find(lock.value());
@@ -139,6 +140,7 @@ class Locks {
   void give_up(LockId lock);
   void move(Local& l, Token to);
   void describe_local(StateSink& sink, const Local& l) const;
+  void describe_chain(StateSink& sink, const Chain& c) const;
   void check_local(const Local& l) const;
 
   const EngineConfig config_;
@@ -150,6 +152,7 @@ class Locks {
   std::vector<Chain> chains_;
   SparseTable<Local> at_addresses_;
   SparseTable<Chain> chains_at_addresses_;
+  ClusterSets sets_;
   std::vector<std::uint32_t> promised_;    // by cluster: recalled tokens here that go there next
   std::vector<std::uint32_t> unanswered_;  // by cluster: probes
   std::uint32_t moving_ = 0;               // locks whose token is requested or leaving

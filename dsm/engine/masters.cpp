@@ -1,7 +1,5 @@
 #include "dsm/engine/masters.h"
 
-#include <bit>
-
 #include "base/check.h"
 #include "base/mutant.h"
 #include "dsm/engine/diff.h"
@@ -102,10 +100,9 @@ bool Masters::on_page_request(ClusterId from, PageId page, std::uint32_t followi
 }
 
 bool Masters::on_page_forward(ClusterId from, PageId page, std::uint32_t number) {
-  const ClusterId asks(static_cast<std::uint16_t>(number & 0xff));
-  const std::uint32_t hops = number >> 8;
+  const auto [asks, hops] = forwarded(number);
   if (asks.value() >= config_.clusters || asks == self_ || asks == from) return false;
-  if (hops == 0 || hops > kMaxHops) return false;
+  if (hops == 0 || hops > kMaxForwardHops) return false;
   if (!may_request(asks, page.value(), 1)) return false;
   request(asks, page, hops, true);
   return true;
@@ -143,11 +140,11 @@ bool Masters::must_keep(std::uint32_t page) const {
 void Masters::forward(ClusterId asks, std::uint32_t page, std::uint32_t hops) {
   kept_.forward_queued(asks);
   outbox_.push(table_.home(page),
-               {.kind = Kind::kPageForward, .id = page, .number = asks.value() | (hops + 1) << 8});
+               {.kind = Kind::kPageForward, .id = page, .number = forward_number(asks, hops + 1)});
 }
 
 void Masters::forward_sent(const Header& header) {
-  kept_.forward_sent(ClusterId(static_cast<std::uint16_t>(header.number & 0xff)));
+  kept_.forward_sent(forwarded(header.number).asks);
   ++counts_.forwarded;
 }
 
@@ -240,18 +237,16 @@ void Masters::advance_rounds(std::uint32_t page) {
     }
     const std::optional<Directory::RoundBegun> begun = directory_.begin_round(page);
     if (!begun) return;
-    for_each_cluster(begun->targets, [&](ClusterId target) {
+    for (const ClusterId target : begun->targets)
       outbox_.push(target, {.kind = Kind::kInvalidate, .id = page, .number = begun->version});
-    });
   }
 }
 
 // Ends the flushes of a round. False: the home has moved to the only initiator.
 bool Masters::tell_initiators(std::uint32_t page, const Directory::RoundEnded& ended) {
-  const ClusterId first(static_cast<std::uint16_t>(std::countr_zero(ended.initiators)));
-  const bool moves =
-      std::has_single_bit(ended.initiators) && first != self_ && moves_to(first, page);  // PG-23
-  for_each_cluster(ended.initiators, [&](ClusterId initiator) {
+  const ClusterId first = ended.initiators.front();
+  const bool moves = ended.initiators.size() == 1 && first != self_ && moves_to(first, page);  // PG-23
+  for (const ClusterId initiator : ended.initiators) {
     if (initiator == self_) {
       flushes_.end(page);
       if (!mutant(Mutant::kLoseNotice)) notices_.written(page, ended.version);  // LZ-1
@@ -259,7 +254,7 @@ bool Masters::tell_initiators(std::uint32_t page, const Directory::RoundEnded& e
       outbox_.push(initiator,
                    {.kind = Kind::kDiffDone, .format = moves, .id = page, .number = ended.version});
     }
-  });
+  }
   if (moves) give(page, first);
   return !moves;
 }

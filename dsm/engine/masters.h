@@ -76,9 +76,6 @@ class Masters {
   void describe(StateSink& sink) const;
 
  private:
-  // A request that was forwarded more often goes in circles, so it is forged.
-  static constexpr std::uint32_t kMaxHops = 1 << 16;
-
   void place(std::uint32_t page, ClusterId home);
   Access access_when_placed(std::uint32_t page, ClusterId home) const;
   bool may_request(ClusterId asks, std::uint32_t first, std::uint32_t count) const;

@@ -36,9 +36,9 @@ enum class Kind : std::uint8_t {
   kSyncResult,     // to the same node; a value; format 1 when it is only registered (SY-5)
   kAllocate,       // to cluster 0; id is a number of pages, number the compute node; homes
   kAllocated,      // to the same node; id is the first page, or kNoPages
-  kRegion,         // to every cluster; id is the first page, number their count; homes
-  kRegionKnown,    // to cluster 0; id is the first page
-  kPageForward,    // to a later home: a PageRequest; number is the cluster that asks, and hops << 8
+  kRegion,  // to the clusters below in the tree of cluster 0; id is the first page, number their count; homes
+  kRegionKnown,  // to the cluster above, when all below know it; id is the first page
+  kPageForward,  // to a later home: a PageRequest; number is a Forwarded
   kLockProbeReply,
   kWriteNotice,  // to a cluster that acquires; version of a release, for a run of pages; format 1: for all clusters
   kLockBusy,  // the answer to a recall of format 1, to the cluster that gets the token next: not now
@@ -83,6 +83,20 @@ struct Header {
 bool can_acquire_by(const Header& header);
 // Such a message has a place at the end of its payload. For well-formed messages.
 bool has_place(const Header& header, ByteView payload);
+
+// The number of a PageForward: the cluster that asks in the low 16 bits, and above them how often the request has been
+// forwarded. One that was forwarded more often goes in circles, so it is forged.
+inline constexpr std::uint32_t kMaxForwardHops = 0xfffe;
+struct Forwarded {
+  ClusterId asks;
+  std::uint32_t hops = 0;
+};
+constexpr Forwarded forwarded(std::uint32_t number) {
+  return {ClusterId(static_cast<std::uint16_t>(number)), number >> 16};
+}
+constexpr std::uint32_t forward_number(ClusterId asks, std::uint32_t hops) {
+  return asks.value() | hops << 16;
+}
 
 // Whether `number` is a version of the page `id`.
 constexpr bool has_version(Kind kind) {

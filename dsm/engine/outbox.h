@@ -1,18 +1,20 @@
 // The messages that an engine has decided to send and has not written yet: a FIFO of small descriptors
 // per destination. The bytes (a page, a diff) are taken when the driver has room for them. So a waiting
-// message costs 12 bytes, not 4 KiB, and a reply has the page's bytes of the time when it leaves.
+// message costs 16 bytes, not 4 KiB, and a reply has the page's bytes of the time when it leaves. The queues
+// are lists in one pool: memory follows what waits, whatever the number of destinations.
 // The queue to the own cluster holds the messages of a
 // lock's manager or a barrier's root to its own cluster;
 // the engine delivers them before it returns to its caller.
 #pragma once
 
 #include <array>
-#include <boost/circular_buffer.hpp>
 #include <cstdint>
 #include <vector>
 
 #include "base/check.h"
+#include "base/cluster_bits.h"
 #include "base/ids.h"
+#include "base/zeroed_table.h"
 #include "dsm/engine/messages.h"
 #include "dsm/engine/state_sink.h"
 #include "dsm/engine/types.h"
@@ -26,9 +28,11 @@ inline constexpr std::uint32_t kBeginsRun = 1;
 class Outbox {
  public:
   explicit Outbox(const EngineConfig& config)
-      : queues_(config.clusters), pending_(config.clusters, PerKind{}), self_(config.cluster) {
-    for (auto& queue : queues_) queue.set_capacity(capacity(config));
-  }
+      : capacity_(capacity(config)),
+        items_(config.clusters * capacity_ + 1),
+        queues_(config.clusters),
+        clusters_(config.clusters),
+        self_(config.cluster) {}
 
   // PG-19. The most descriptors that one destination's queue can hold, N clusters, C nodes each, R = C * (1 +
   // F), W the flush window:
@@ -75,41 +79,49 @@ class Outbox {
   }
 
   void push(ClusterId to, Header op) {
-    auto& queue = queues_[to.value()];
-    CHECK_LT(queue.size(), queue.capacity());
-    queue.push_back(op);
-    ++pending_[to.value()][static_cast<std::size_t>(op.kind)];
-    if (to != self_) clusters_ |= bit(to);
+    Queue& queue = queues_[to.value()];
+    const std::uint32_t item = take_item(to, queue, op);
+    items_[item].next = kEnd;
+    (queue.last == kEnd ? queue.first : items_[queue.last].next) = item;
+    queue.last = item;
   }
-  bool empty(ClusterId to) const { return queues_[to.value()].empty(); }
-  const Header& front(ClusterId to) const { return queues_[to.value()].front(); }  // not empty
+  bool empty(ClusterId to) const { return queues_[to.value()].first == kEnd; }
+  const Header& front(ClusterId to) const { return items_[queues_[to.value()].first].op; }  // not empty
   Header pop(ClusterId to) {
-    auto& queue = queues_[to.value()];
-    const Header op = queue.front();
-    queue.pop_front();
-    --pending_[to.value()][static_cast<std::size_t>(op.kind)];
-    if (queue.empty()) clusters_ &= ~bit(to);
+    Queue& queue = queues_[to.value()];
+    const std::uint32_t item = queue.first;
+    const Header op = items_[item].op;
+    queue.first = items_[item].next;
+    items_[item].next = free_;
+    free_ = item;
+    --queue.size;
+    --queue.pending[static_cast<std::size_t>(op.kind)];
+    if (queue.first == kEnd) {
+      queue.last = kEnd;
+      clusters_.remove(to);
+    }
     return op;
   }
   // Puts back what pop() has just returned and there was no room for.
   void put_back(ClusterId to, Header op) {
-    auto& queue = queues_[to.value()];
-    CHECK_LT(queue.size(), queue.capacity());
-    queue.push_front(op);
-    ++pending_[to.value()][static_cast<std::size_t>(op.kind)];
-    clusters_ |= bit(to);
+    Queue& queue = queues_[to.value()];
+    const std::uint32_t item = take_item(to, queue, op);
+    items_[item].next = queue.first;
+    queue.first = item;
+    if (queue.last == kEnd) queue.last = item;
   }
   // The number of descriptors of one kind that wait for `to`.
   std::uint32_t pending(ClusterId to, Kind kind) const {
-    return pending_[to.value()][static_cast<std::size_t>(kind)];
+    return queues_[to.value()].pending[static_cast<std::size_t>(kind)];
   }
-  // The other clusters for which there is output, a bit each.
-  std::uint64_t clusters() const { return clusters_; }
+  // The other clusters for which there is output.
+  const ClusterBits& clusters() const { return clusters_; }
 
   void describe(StateSink& sink) const {
-    for (const auto& queue : queues_) {
-      sink.value(queue.size());
-      for (const Header& op : queue) {
+    for (const Queue& queue : queues_) {
+      sink.value(queue.size);
+      for (std::uint32_t item = queue.first; item != kEnd; item = items_[item].next) {
+        const Header& op = items_[item].op;
         sink.values(op.kind, op.format, op.id);
         // Its version is set when it leaves.
         if (op.kind == Kind::kPageReply)
@@ -122,20 +134,49 @@ class Outbox {
     }
   }
   void check() const {
-    for (std::size_t to = 0; to < queues_.size(); ++to) {
-      CHECK_LE(queues_[to].size(), queues_[to].capacity());
-      const bool listed = (clusters_ >> to & 1) != 0;
-      CHECK_EQ(listed, !queues_[to].empty() && to != self_.value());
+    for (std::uint16_t to = 0; to < queues_.size(); ++to) {
+      const Queue& queue = queues_[to];
+      std::uint32_t size = 0, last = kEnd;
+      for (std::uint32_t item = queue.first; item != kEnd; item = items_[item].next, ++size) last = item;
+      CHECK_EQ(size, queue.size);
+      CHECK_EQ(last, queue.last);
+      CHECK_LE(queue.size, capacity_);
+      CHECK_EQ(clusters_.contains(ClusterId(to)), size != 0 && to != self_.value());
     }
   }
 
  private:
-  using PerKind = std::array<std::uint32_t, kKinds>;
-  static std::uint64_t bit(ClusterId c) { return std::uint64_t{1} << c.value(); }
+  static constexpr std::uint32_t kEnd = 0;  // no item has this number
 
-  std::vector<boost::circular_buffer<Header>> queues_;
-  std::vector<PerKind> pending_;
-  std::uint64_t clusters_ = 0;
+  struct Item {
+    Header op;
+    std::uint32_t next;
+  };
+  struct Queue {
+    std::uint32_t first = kEnd;
+    std::uint32_t last = kEnd;
+    std::uint32_t size = 0;
+    std::array<std::uint32_t, kKinds> pending{};  // by kind
+  };
+
+  // One that is not in a list, with the descriptor, which is counted.
+  std::uint32_t take_item(ClusterId to, Queue& queue, const Header& op) {
+    CHECK_LT(queue.size, capacity_);
+    ++queue.size;
+    ++queue.pending[static_cast<std::size_t>(op.kind)];
+    if (to != self_) clusters_.add(to);
+    const std::uint32_t item = free_ != kEnd ? free_ : ++used_;
+    if (item == free_) free_ = items_[item].next;
+    items_[item].op = op;
+    return item;
+  }
+
+  const std::size_t capacity_;  // of each queue
+  ZeroedTable<Item> items_;     // by number, from 1 on
+  std::uint32_t used_ = 0;      // the highest number that has been in use
+  std::uint32_t free_ = kEnd;   // the first of a list
+  std::vector<Queue> queues_;   // by destination
+  ClusterBits clusters_;
   ClusterId self_;
 };
 

@@ -14,6 +14,7 @@
 
 #include "base/bytes.h"
 #include "base/ids.h"
+#include "base/zeroed_table.h"
 #include "dsm/engine/locks.h"
 #include "dsm/engine/messages.h"
 #include "dsm/engine/nodes.h"
@@ -64,10 +65,10 @@ class SyncVariables {
   // The home's state of a compute node of any cluster.
   struct Slot {
     std::uint64_t value = 0;  // for its result
-    std::uint32_t next = kEnd;
-    bool waiting = false;    // in a queue
-    bool registers = false;  // the answer that acknowledges this was not sent (SY-5)
-    bool answered = false;   // the result was not sent
+    std::uint32_t next = 0;   // while waiting: the one behind it, or kEnd
+    bool waiting = false;     // in a queue
+    bool registers = false;   // the answer that acknowledges this was not sent (SY-5)
+    bool answered = false;    // the result was not sent
     bool busy() const { return waiting || registers || answered; }
   };
 
@@ -97,7 +98,7 @@ class SyncVariables {
   std::vector<Variable> semaphores_;
   std::vector<Variable> conditions_;
   std::array<SparseTable<Variable>, 5> at_addresses_;  // by Type (sync_variables.cpp)
-  std::vector<Slot> slots_;                            // by cluster and compute node
+  ZeroedTable<Slot> slots_;                            // by cluster and compute node
 
   std::vector<Variable>& kept(SyncOp op);
   // Of the numbered ones.

@@ -114,7 +114,7 @@ enum class Protocol : std::uint8_t {
 // Shared by all clusters of a machine; both ends must agree (hashed into the hello).
 struct EngineConfig {
   ClusterId cluster{0};             // this cluster
-  std::uint16_t clusters = 1;       // 1 .. 64: copy sets are one word
+  std::uint16_t clusters = 1;       // 1 .. kMaxClusters (base/limits.h)
   std::uint16_t compute_nodes = 1;  // per cluster, 1 .. 64
   Protocol protocol = Protocol::kEager;
   std::uint32_t pages = 65536;  // 256 MiB of heap
@@ -156,7 +156,8 @@ struct EngineConfig {
   // addresses of the heap (object_names.h). All numbers are below 2^32 - 1.
   std::uint32_t addresses = 0;
   std::uint64_t heap_address = 0;  // for texts
-  // Children of a cluster in a barrier's tree. A message takes about eight times as long to arrive as it
+  // Children of a cluster in a barrier's tree, and in that of allocations; more than 63 are 63. A message takes about eight
+  // times as long to arrive as it
   // takes to be handled (docs/PERFORMANCE.md: 5 us one way, 0.6 us each), so a level more pays off beyond
   // that.
   std::uint32_t barrier_fan_out = 8;

@@ -15,6 +15,7 @@
 // Rules LZ-1 .. are in docs/protocol_dsm.md.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -59,6 +60,7 @@ class WriteNotices {
       Notice& n = notices_[page];
       if (n.order <= arrival_ && n.departure == 0) n.departure = departures_;
     }
+    known_before_ = known_to_all_;
     known_to_all_ = arrival_;
   }
 
@@ -67,7 +69,7 @@ class WriteNotices {
   // The next page of which `to` must be told, kNoPages if there is none.
   std::uint32_t next(ClusterId to, bool departs) {
     if (!lazy_) return kNoPages;
-    std::uint32_t page = first_untold(to);
+    std::uint32_t page = first_untold(to, departs);
     for (; page != kNoPages && !concerns(to, notices_[page], departs); page = notices_[page].following)
       tell(to, page);
     return page;
@@ -136,11 +138,13 @@ class WriteNotices {
     cursor_.valid = false;
   }
 
-  std::uint32_t first_untold(ClusterId to) const {
+  // What all knew before does not concern it: so the walk is as long as what was learned since the last barrier, also
+  // where the cluster was never told anything.
+  std::uint32_t first_untold(ClusterId to, bool departs) const {
     if (cursor_.valid && cursor_.to == to) return cursor_.page;
+    const std::uint64_t told = std::max(told_[to.value()], departs ? known_before_ : known_to_all_);
     std::uint32_t page = kNoPages;
-    for (std::uint32_t i = last_; i != kNoPages && notices_[i].order > told_[to.value()];
-         i = notices_[i].previous)
+    for (std::uint32_t i = last_; i != kNoPages && notices_[i].order > told; i = notices_[i].previous)
       page = i;
     return page;
   }
@@ -158,6 +162,7 @@ class WriteNotices {
   std::uint64_t newest_ = 0;
   std::uint64_t arrival_ = 0;       // what was the newest when this cluster arrived at a barrier last
   std::uint64_t known_to_all_ = 0;  // the same, of the last barrier from which it has departed
+  std::uint64_t known_before_ = 0;  // the same, of the one before that
   std::uint32_t departures_ = 0;
   // The next untold page of one cluster; found again after the next add().
   struct Cursor {

@@ -76,7 +76,7 @@ void Combiner::on_message(ClusterId from, ByteView message) {
                       .why = "they have another form, or announce a collective call that cannot be next"});
   }
   // Immediately: the sender waits for the reply, not for the rest of this batch.
-  if (engine_.output_clusters() != 0) transmitter_.send(compute_node_);
+  if (!engine_.output_clusters().empty()) transmitter_.send(compute_node_);
 }
 
 bool Combiner::serve(unsigned compute_node) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/bytes.h"
+#include "base/cluster_bits.h"
 #include "base/ids.h"
 #include "dsm/live/collective_calls.h"
 
@@ -15,7 +16,7 @@ namespace braid::dsm {
 
 class CurrentCall {
  public:
-  // `clusters`: of the machine, 1 .. 64.
+  // `clusters`: of the machine.
   CurrentCall(ClusterId self, unsigned clusters);
 
   // The call is in progress until end().
@@ -36,10 +37,10 @@ class CurrentCall {
 
   // False: the message has another form or an unexpected sequence number; nothing was changed.
   [[nodiscard]] bool on_message(ClusterId from, ByteView body) { return calls_.on_message(from, body); }
-  // The clusters to which message() must still be sent, a bit each.
-  std::uint64_t unsent() const { return unsent_; }
+  // The clusters to which message() must still be sent.
+  const ClusterBits& unsent() const { return unsent_; }
   const CallMessage& message() const { return message_; }
-  void sent(ClusterId to) { unsent_ &= ~bit(to); }
+  void sent(ClusterId to) { unsent_.remove(to); }
 
   // --- Clusters that leave.
 
@@ -49,19 +50,24 @@ class CurrentCall {
   // died. kDisagreed: it ended because the clusters disagree, as explain() says.
   enum class Loss : std::uint8_t { kLeft, kDisagreed, kLost };
   [[nodiscard]] Loss on_disconnected(ClusterId peer);
-  bool left(ClusterId peer) const { return (left_ & bit(peer)) != 0; }
+  bool left(ClusterId peer) const { return left_.contains(peer); }
 
  private:
-  static std::uint64_t bit(ClusterId cluster) { return std::uint64_t{1} << cluster.value(); }
+  // Calls use(cluster) for each other cluster that has not left.
+  template <class Use>
+  void for_each_other(Use&& use) const {
+    for (std::uint16_t c = 0; c < clusters_; ++c)
+      if (ClusterId(c) != self_ && !left_.contains(ClusterId(c))) use(ClusterId(c));
+  }
 
   const ClusterId self_;
-  const std::uint64_t others_;  // a bit for each other cluster
+  const unsigned clusters_;
   CollectiveCalls calls_;
   CallMessage message_;
   bool in_progress_ = false;
   bool leaving_allowed_ = false;
-  std::uint64_t unsent_ = 0;
-  std::uint64_t left_ = 0;
+  ClusterBits unsent_;
+  ClusterBits left_;
 };
 
 }  // namespace braid::dsm

@@ -1,24 +1,21 @@
 #include "dsm/live/transmitter.h"
 
-#include <bit>
-
 #include "dsm/live/runtime_message.h"
 
 namespace braid::dsm {
 
-void Transmitter::send_to(std::uint64_t clusters, unsigned compute_node) {
+void Transmitter::send_all(unsigned compute_node) {
   bool all_sent = true;
-  for (; clusters != 0; clusters &= clusters - 1) {
-    const ClusterId to(static_cast<std::uint16_t>(std::countr_zero(clusters)));
+  ClusterBits::for_each_of_either(engine_.output_clusters(), call_.unsent(), [&](ClusterId to) {
     if (!call_.left(to) && !send_to(to, compute_node)) all_sent = false;
-  }
+  });
   network_->flush();
   pending_.store(!all_sent, std::memory_order_seq_cst);
 }
 
 // False if something was not sent because there is no room.
 bool Transmitter::send_to(ClusterId to, unsigned compute_node) {
-  if ((call_.unsent() >> to.value() & 1) != 0 && !send_call(to, compute_node)) return false;
+  if (call_.unsent().contains(to) && !send_call(to, compute_node)) return false;
   while (engine_.has_output(to)) {
     const auto wanted = static_cast<std::uint32_t>(kMessageHeaderBytes + engine_.room_wanted(to));
     const MutableBytes room = network_->reserve(to, wanted, compute_node);

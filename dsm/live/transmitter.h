@@ -22,9 +22,8 @@ class Transmitter {
   // are not sent.
   void send(unsigned compute_node) {
     if (network_ == nullptr) return;
-    const std::uint64_t clusters = engine_.output_clusters() | call_.unsent();
-    if (clusters != 0) {
-      send_to(clusters, compute_node);
+    if (!engine_.output_clusters().empty() || !call_.unsent().empty()) {
+      send_all(compute_node);
     } else if (pending_.load(std::memory_order_relaxed)) {
       // Read before it is written: most calls come here, and the line is shared.
       pending_.store(false, std::memory_order_relaxed);
@@ -36,7 +35,7 @@ class Transmitter {
   bool pending(std::memory_order order = std::memory_order_seq_cst) const { return pending_.load(order); }
 
  private:
-  void send_to(std::uint64_t clusters, unsigned compute_node);
+  void send_all(unsigned compute_node);
   bool send_to(ClusterId to, unsigned compute_node);
   bool send_call(ClusterId to, unsigned compute_node);
 

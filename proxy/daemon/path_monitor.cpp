@@ -25,6 +25,7 @@ void append(stack::OutMessage** list, stack::OutMessage* messages) {
 
 PathMonitor::PathMonitor(stack::Stack& stack) : stack_(stack) {
   const stack::StackConfig& config = stack.config();
+  unsigned clusters = 0;  // up to the last one to which there is a path
   for (std::size_t i = 0; i < config.remotes.size(); ++i) {
     const stack::RemoteStack& remote = config.remotes[i];
     Path path;
@@ -33,8 +34,10 @@ PathMonitor::PathMonitor(stack::Stack& stack) : stack_(stack) {
     path.known = !remote.absent;
     path.waits = remote.absent;
     paths_.push_back(path);
+    clusters = std::max(clusters, unsigned{remote.id.cluster.value()} + 1);
   }
-  for (std::uint16_t cluster = 0; cluster < stack::kMaxClusters; ++cluster) make_route(ClusterId(cluster));
+  reached_ = ClusterBits(clusters);
+  for (std::uint16_t cluster = 0; cluster < clusters; ++cluster) make_route(ClusterId(cluster));
 }
 
 PathMonitor::Path* PathMonitor::find(const convergence::PathId& id) {
@@ -75,12 +78,12 @@ std::optional<PathMonitor::Decision> PathMonitor::poll() {
 // ---------------------------------------------------------------- watching
 
 void PathMonitor::watch(Instant now) {
-  reached_ = 0;
+  reached_.clear();
   for (Path& path : paths_) {
     watch(now, path);
     tell_unreachable(path);
     refused_peer_ = refused_peer_ || path.sub->refused_hash();
-    if (lives(*path.sub)) reached_ |= std::uint64_t{1} << path.id.cluster.value();
+    if (lives(*path.sub)) reached_.add(path.id.cluster);
   }
 }
 

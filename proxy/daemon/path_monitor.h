@@ -18,6 +18,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/cluster_bits.h"
 #include "base/ids.h"
 #include "base/time.h"
 #include "convergence/paths.h"
@@ -101,8 +102,8 @@ class PathMonitor {
   // --- what is known
 
   Routes& routes() { return routes_; }
-  // When they were watched last: bit c, some path to cluster c lived.
-  std::uint64_t reached() const { return reached_; }
+  // The clusters to which some path lived when they were watched last; up to the last one to which there is a path.
+  const ClusterBits& reached() const { return reached_; }
   // A peer was refused because its configuration differs.
   bool refused_peer() const { return refused_peer_; }
 
@@ -147,7 +148,7 @@ class PathMonitor {
   std::vector<Drain> drains_;
   std::vector<Decision> decisions_;
   std::size_t next_decision_ = 0;
-  std::uint64_t reached_ = 0;
+  ClusterBits reached_;
   bool refused_peer_ = false;
 };
 

@@ -1,5 +1,7 @@
 #include "proxy/daemon/peers.h"
 
+#include <algorithm>
+
 #include "base/take_first.h"
 
 namespace braid::proxy {
@@ -11,12 +13,25 @@ convergence::Paths Peers::make_paths(const std::vector<stack::StackConfig>& stac
   return convergence::Paths(static_cast<unsigned>(stacks.size()), all, seed);
 }
 
+namespace {
+
+// Up to the last one to which there is a path.
+std::size_t clusters_of(const std::vector<stack::StackConfig>& stacks) {
+  std::size_t clusters = 0;
+  for (const stack::StackConfig& s : stacks)
+    for (const stack::RemoteStack& r : s.remotes)
+      clusters = std::max(clusters, std::size_t{r.id.cluster.value()} + 1);
+  return clusters;
+}
+
+}  // namespace
+
 Peers::Peers(std::vector<stack::StackConfig>& stacks, Duration peer_death, std::uint64_t seed,
              const ProxyMonitor& monitor)
     : monitor_(monitor),
       active_(monitor.proxies()),
       paths_(make_paths(stacks, seed)),
-      control_(monitor.proxies(), stack::kMaxClusters),
+      control_(monitor.proxies(), clusters_of(stacks)),
       closed_(peer_death) {
   for (stack::StackConfig& s : stacks) {
     for (stack::RemoteStack& r : s.remotes) {

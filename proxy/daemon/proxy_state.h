@@ -13,7 +13,8 @@ namespace braid::proxy {
 struct alignas(kCacheLine) ProxyState {
   // Written by the proxy's thread.
   std::atomic<std::uint64_t> heartbeat{0};  // counts its turns
-  std::atomic<std::uint64_t> reaches{0};    // bit c: it has a live path to cluster c
+  // Bit c % 64 of word c / 64: it has a live path to cluster c.
+  std::array<std::atomic<std::uint64_t>, kMaxClusters / 64> reaches{};
   // The record that it is about to write to a receive buffer although another proxy may have delivered it:
   // port and position (hazard()), 0: none. While it stands nobody may grant that space again (FO-9).
   std::atomic<std::uint64_t> writing{0};
@@ -25,7 +26,7 @@ struct alignas(kCacheLine) ProxyState {
   std::atomic<bool> isolated{false};  // it sees clients' memory through a private copy from now on
 
   bool reaches_cluster(ClusterId cluster) const {
-    return (reaches.load(std::memory_order_relaxed) >> cluster.value() & 1) != 0;
+    return (reaches[cluster.value() / 64].load(std::memory_order_relaxed) >> cluster.value() % 64 & 1) != 0;
   }
 };
 using ProxyStates = std::array<ProxyState, kMaxProxies>;

@@ -167,7 +167,7 @@ void Worker::start_anew(Instant now) {
   last_turn_ = now;
   mailbox_.report(ProxyResumed{});
   own_state_.writing.store(0, std::memory_order_relaxed);
-  own_state_.reaches.store(0, std::memory_order_relaxed);
+  for (std::atomic<std::uint64_t>& told : own_state_.reaches) told.store(0, std::memory_order_relaxed);
   own_state_.isolated.store(false, std::memory_order_relaxed);
   own_state_.fenced.store(false, std::memory_order_release);
 }
@@ -494,9 +494,11 @@ void Worker::watch_paths(Instant now) {
   if (paths_.refused_peer()) refused_peer_.store(true, std::memory_order_relaxed);
   if (const std::uint8_t other = stack_.other_version(); other != 0)
     other_version_.store(other, std::memory_order_relaxed);
-  const std::uint64_t reached = paths_.reached();
-  std::atomic<std::uint64_t>& told = own_state_.reaches;
-  if (reached != told.load(std::memory_order_relaxed)) told.store(reached, std::memory_order_relaxed);
+  const std::span<const std::uint64_t> reached = paths_.reached().words();
+  for (std::size_t i = 0; i < reached.size(); ++i) {
+    std::atomic<std::uint64_t>& told = own_state_.reaches[i];
+    if (reached[i] != told.load(std::memory_order_relaxed)) told.store(reached[i], std::memory_order_relaxed);
+  }
   paths_.recall_waiting([&](ClusterId cluster) {
     return std::any_of(states_.begin(), states_.begin() + proxies(),
                        [&](const ProxyState& state) { return state.reaches_cluster(cluster); });

@@ -145,7 +145,7 @@ TEST(NodeConfig, RefusesAWrongType) {
   EXPECT_THAT(refusal(with([](Json& j) { j["proxies"] = -1; })),
               HasSubstr("'-1' is not a whole number; allowed: 1 to 32"));
   EXPECT_THAT(refusal(with([](Json& j) { j["clusters"] = 65536; })),
-              HasSubstr("key 'clusters': 65536 is out of range; allowed: 1 to 64"));
+              HasSubstr("key 'clusters': 65536 is out of range; allowed: 1 to 1024"));
   EXPECT_THAT(refusal(with([](Json& j) { j["misdirect"] = 1; })),
               HasSubstr("key 'misdirect': '1' is not allowed; allowed: true, false"));
   EXPECT_THAT(refusal(with([](Json& j) { j["links"] = 1; })), HasSubstr("key 'links': must be a list"));
@@ -164,7 +164,7 @@ TEST(NodeConfig, RefusesAWrongType) {
 
 TEST(NodeConfig, RefusesValuesThatContradictEachOther) {
   const std::pair<std::function<void(Json&)>, const char*> mistakes[] = {
-      {[](Json& j) { j["clusters"] = 65; }, "key 'clusters': 65 is out of range; allowed: 1 to 64"},
+      {[](Json& j) { j["clusters"] = 1025; }, "key 'clusters': 1025 is out of range; allowed: 1 to 1024"},
       {[](Json& j) { j["cluster"] = 2; }, "key 'cluster': 2 must be below clusters (2)"},
       {[](Json& j) { j["proxies"] = 33; }, "key 'proxies': 33 is out of range; allowed: 1 to 32"},
       {[](Json& j) { j["address"] = "10.98.1"; },

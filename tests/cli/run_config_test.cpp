@@ -101,16 +101,16 @@ TEST(RunConfig, DuplicateKeyIsRefused) {
 
 TEST(RunConfig, RefusesAWrongType) {
   EXPECT_EQ(refusal("clusters: two\n"),
-            "run.yaml:1:11: key 'clusters': 'two' is not a whole number; allowed: 1 to 64");
+            "run.yaml:1:11: key 'clusters': 'two' is not a whole number; allowed: 1 to 1024");
   EXPECT_EQ(refusal("clusters: 1.5\n"),
-            "run.yaml:1:11: key 'clusters': '1.5' is not a whole number; allowed: 1 to 64");
+            "run.yaml:1:11: key 'clusters': '1.5' is not a whole number; allowed: 1 to 1024");
   EXPECT_EQ(refusal("clusters: \"2\"\n"),
-            "run.yaml:1:11: key 'clusters': \"2\" is a string; write it without quotes; allowed: 1 to 64");
-  EXPECT_EQ(refusal("clusters:\n"), "run.yaml:1:1: key 'clusters': has no value; allowed: 1 to 64");
+            "run.yaml:1:11: key 'clusters': \"2\" is a string; write it without quotes; allowed: 1 to 1024");
+  EXPECT_EQ(refusal("clusters:\n"), "run.yaml:1:1: key 'clusters': has no value; allowed: 1 to 1024");
   EXPECT_EQ(refusal("clusters: [1, 2]\n"),
-            "run.yaml:1:11: key 'clusters': is a list where one value is expected; allowed: 1 to 64");
+            "run.yaml:1:11: key 'clusters': is a list where one value is expected; allowed: 1 to 1024");
   EXPECT_EQ(refusal("clusters: {a: 2}\n"),
-            "run.yaml:1:11: key 'clusters': is a section where one value is expected; allowed: 1 to 64");
+            "run.yaml:1:11: key 'clusters': is a section where one value is expected; allowed: 1 to 1024");
   EXPECT_EQ(refusal("misdirect: yes\n"),
             "run.yaml:1:12: key 'misdirect': 'yes' is not allowed; allowed: true, false");
   EXPECT_THAT(refusal("faults: {loss: 1%}\n"),
@@ -123,16 +123,16 @@ TEST(RunConfig, RefusesAWrongType) {
 }
 
 TEST(RunConfig, RefusesValuesOutOfRange) {
-  EXPECT_EQ(refusal("clusters: 0\n"), "run.yaml:1:11: key 'clusters': 0 is out of range; allowed: 1 to 64");
+  EXPECT_EQ(refusal("clusters: 0\n"), "run.yaml:1:11: key 'clusters': 0 is out of range; allowed: 1 to 1024");
   EXPECT_EQ(
-      refusal("clusters: 65\n"),
-      "run.yaml:1:11: key 'clusters': 65 is out of range; allowed: 1 to 64, because a page's set of copies is "
-      "one word; for more compute nodes take larger clusters ('compute')");
+      refusal("clusters: 1025\n"),
+      "run.yaml:1:11: key 'clusters': 1025 is out of range; allowed: 1 to 1024; for more compute nodes take "
+      "larger clusters ('compute')");
   EXPECT_EQ(refusal("compute: 65\n"),
             "run.yaml:1:10: key 'compute': 65 is out of range; allowed: 1 to 64; for more compute nodes take "
             "more clusters ('clusters')");
   EXPECT_EQ(refusal("proxies: 33\n"), "run.yaml:1:10: key 'proxies': 33 is out of range; allowed: 1 to 32");
-  EXPECT_THAT(refusal("clusters: -1\n"), HasSubstr("'-1' is not a whole number; allowed: 1 to 64"));
+  EXPECT_THAT(refusal("clusters: -1\n"), HasSubstr("'-1' is not a whole number; allowed: 1 to 1024"));
   EXPECT_THAT(refusal("faults: {loss: 1.01}\n"),
               HasSubstr("1.01 is out of range; allowed: a probability, 0 to 1"));
   EXPECT_THAT(refusal("faults: {loss: .nan}\n"), HasSubstr("allowed: a probability, 0 to 1"));
@@ -243,9 +243,9 @@ TEST(RunConfig, FlagsOverrideTheFile) {
 TEST(RunConfig, WrongFlagIsNamed) {
   settings::Collector<settings::RunConfig> builder;
   EXPECT_EQ(
-      builder.set("clusters", "99", "--clusters:").error().text,
-      "--clusters: 99 is out of range; allowed: 1 to 64, because a page's set of copies is one word; for more "
-      "compute nodes take larger clusters ('compute')");
+      builder.set("clusters", "1099", "--clusters:").error().text,
+      "--clusters: 1099 is out of range; allowed: 1 to 1024; for more compute nodes take larger clusters "
+      "('compute')");
   ASSERT_TRUE(builder.set("wire", "dpdk", "--wire:").ok());
   ASSERT_TRUE(builder.set("transport.mtu_bytes", "4000", "--mtu:").ok());
   EXPECT_EQ(builder.finish().error().text,

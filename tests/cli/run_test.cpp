@@ -701,8 +701,8 @@ TEST_F(Run, RefusesWrongUsageWithACure) {
   EXPECT_THAT(refusal({"run"}), HasSubstr("which application?"));
   EXPECT_THAT(refusal({"run", "--clutsers", "3", FAKE_APP}),
               HasSubstr("--clutsers is not an option (did you mean --clusters?)"));
-  EXPECT_THAT(refusal({"run", "--clusters", "65", FAKE_APP}),
-              HasSubstr("--clusters: 65 is out of range; allowed: 1 to 64"));
+  EXPECT_THAT(refusal({"run", "--clusters", "1025", FAKE_APP}),
+              HasSubstr("--clusters: 1025 is out of range; allowed: 1 to 1024"));
   EXPECT_THAT(refusal({"run", "--loss", "2", FAKE_APP}), HasSubstr("--loss: 2 is out of range"));
   EXPECT_THAT(refusal({"run", "--clusters"}), HasSubstr("--clusters"));
   EXPECT_THAT(refusal({"run", "no-such-application"}),

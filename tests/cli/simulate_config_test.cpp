@@ -66,5 +66,20 @@ TEST(SimulatedTransport, SettingsThatContradictTheModelAreRefused) {
       "lower the one or raise the other");
 }
 
+TEST(SimulatedMachine, MustFitInMemory) {
+  settings::RunConfig config;
+  config.clusters = 256;
+  config.proxies = 1;
+  EXPECT_TRUE(fits_in_memory(config, std::uint64_t{16} << 30).ok());
+  const Result<void> refused = fits_in_memory(config, std::uint64_t{8} << 30);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(
+      refused.error().text,
+      "256 clusters with 1 proxies each need about 9 GiB to be simulated; this machine has 8. Take fewer clusters "
+      "(--clusters) or proxies (--proxies)");
+  config.clusters = 1;
+  EXPECT_TRUE(fits_in_memory(config, 0).ok());
+}
+
 }  // namespace
 }  // namespace braid::cli

@@ -203,9 +203,9 @@ TEST(Study, UnknownSettingIsRefused) {
   EXPECT_EQ(refusal(kWater + "base: {mode: real}\n"),
             "s.yaml:2:8: key 'mode': is not known; did you mean 'simulation.mode'?");
   EXPECT_EQ(
-      refusal(kWater + "vary:\n- clusters: [2, 65]\n"),
-      "s.yaml:3:17: key 'clusters': 65 is out of range; allowed: 1 to 64, because a page's set of copies is "
-      "one word; for more compute nodes take larger clusters ('compute')");
+      refusal(kWater + "vary:\n- clusters: [2, 1025]\n"),
+      "s.yaml:3:17: key 'clusters': 1025 is out of range; allowed: 1 to 1024; for more compute nodes take "
+      "larger clusters ('compute')");
   EXPECT_EQ(refusal(kWater + "clusters: 2\n"),
             "s.yaml:2:1: key 'clusters': is a setting; put it below 'base' or 'vary'");
   EXPECT_EQ(refusal(kWater + "wher: []\n"), "s.yaml:2:1: key 'wher': is not known; did you mean 'where'?");

@@ -108,6 +108,54 @@ TEST_F(AllocationsTest, PageMayBeRequestedBeforeItsHomeKnowsTheAllocation) {  //
   EXPECT_EQ(m.read(1, 11 * kPageBytes), 5);
 }
 
+// Five clusters, a child each: 0 - 1 - 2 - 3 - 4.
+TEST(AllocationTree, ClusterConfirmsWhenAllBelowItKnowTheRegion) {  // AL-3
+  EngineMachine m({.clusters = 5, .pages = 20, .barrier_fan_out = 1});
+  EXPECT_FALSE(m.engine(3).allocate(0, 7, kCyclic));
+  m.deliver(Kind::kAllocate, 0);
+  for (std::uint16_t c = 1; c < 5; ++c) {
+    EXPECT_EQ(m.count(Kind::kRegion), 1u) << "each tells the next one only";
+    EXPECT_EQ(m.count(Kind::kRegionKnown), 0u);
+    m.deliver(Kind::kRegion, c);
+  }
+  for (std::uint16_t c = 4; c-- > 0;) {
+    EXPECT_FALSE(m.engine(3).done(0));
+    EXPECT_EQ(m.count(Kind::kAllocated), 0u);
+    m.deliver(Kind::kRegionKnown, c);
+  }
+  m.deliver(Kind::kAllocated, 3);
+  EXPECT_TRUE(m.engine(3).done(0));
+  EXPECT_EQ(m.engine(3).result(0), 0u);
+  for (std::uint16_t c = 0; c < 5; ++c) EXPECT_EQ(m.engine(c).home(PageId(6)), ClusterId(1));
+  EXPECT_TRUE(m.quiet());
+}
+
+TEST(AllocationTree, MessagesPastTheTreeAreRefused) {  // AL-4
+  EngineMachine m({.clusters = 5, .pages = 20, .barrier_fan_out = 1});
+  const auto refuses = [&](std::uint16_t at, std::uint16_t from, Kind kind, std::uint32_t id,
+                           std::uint32_t number) {
+    std::vector<std::byte> bytes(kHeaderBytes + (kind == Kind::kRegion ? kHomesBytes : 0));
+    write_header(bytes, {.kind = kind, .id = id, .number = number});
+    const std::uint64_t before = m.engine(at).counts().bad_messages;
+    m.engine(at).on_message(ClusterId(from), bytes);
+    m.engine(at).check();
+    return m.engine(at).counts().bad_messages != before;
+  };
+  EXPECT_TRUE(refuses(2, 0, Kind::kRegion, 0, 4)) << "from the manager, which is not its parent";
+  EXPECT_TRUE(refuses(0, 4, Kind::kRegion, 0, 4)) << "the manager has no parent";
+  EXPECT_TRUE(refuses(2, 3, Kind::kRegionKnown, 0, 0)) << "none was announced";
+  EXPECT_FALSE(refuses(2, 1, Kind::kRegion, 0, 4));
+  EXPECT_TRUE(refuses(2, 3, Kind::kRegionKnown, 0, 0)) << "it has not left";
+  EXPECT_TRUE(refuses(2, 1, Kind::kRegion, 4, 4)) << "those below do not know the last one";
+  m.transmit_all();
+  EXPECT_TRUE(refuses(2, 4, Kind::kRegionKnown, 0, 0)) << "a child's child";
+  EXPECT_FALSE(refuses(2, 3, Kind::kRegionKnown, 0, 0));
+  EXPECT_TRUE(refuses(2, 3, Kind::kRegionKnown, 0, 0)) << "twice";
+  m.transmit_all();
+  EXPECT_EQ(m.count_to(Kind::kRegionKnown, 1), 1u);
+  EXPECT_FALSE(refuses(2, 1, Kind::kRegion, 4, 4));
+}
+
 TEST_F(AllocationsTest, RequestsAreServedInOrder) {  // AL-1
   EXPECT_FALSE(m.engine(2).allocate(1, 2, kBlock));
   m.deliver(Kind::kAllocate, 0);

@@ -99,7 +99,7 @@ TEST_F(Hostile, MalformedMessagesAreCountedAndDropped) {  // PG-19
   EXPECT_EQ(refused(message(Kind::kLockRequest, 0, 7)), 1u);  // a field that it does not have
   EXPECT_EQ(refused(message(Kind::kDiff, 0, 0, 0, 2)), 1u);   // a format that is not one
   EXPECT_EQ(refused(message(Kind::kDiff, 0, 0, 3)), 1u);      // a diff that is not one
-  EXPECT_EQ(engine.output_clusters(), 0u);
+  EXPECT_TRUE(engine.output_clusters().empty());
 }
 
 TEST_F(Hostile, FirstRefusalIsKept) {  // PG-27
@@ -130,7 +130,7 @@ TEST_F(Hostile, PackedMessagesAreCheckedIndividually) {  // PG-19, PG-26
     write_length(lengths, wrong);
     EXPECT_EQ(refused(lengths), 1u) << wrong;
   }
-  EXPECT_EQ(engine.output_clusters(), 0u);
+  EXPECT_TRUE(engine.output_clusters().empty());
 }
 
 TEST_F(Hostile, IdsOutOfRangeAndWrongHomesAreRefused) {  // PG-19
@@ -197,7 +197,7 @@ TEST_F(Hostile, RunOfRequestsIsRefusedAsAWhole) {  // PG-19, PG-28
   EXPECT_EQ(refused(run(~0u, 2)), 1u);
   EXPECT_EQ(refused(run(0, 1u << 31)), 1u);
   EXPECT_EQ(refused(run(0, 0)), 1u);  // as many as there are numbers
-  EXPECT_EQ(engine.output_clusters(), 0u);
+  EXPECT_TRUE(engine.output_clusters().empty());
   EXPECT_EQ(refused(run(3, 2)), 0u);
   EXPECT_EQ(refused(run(5, 1)), 1u);  // two are unanswered
 }
@@ -224,14 +224,14 @@ TEST_F(Hostile, RunOfPagesThatWereNotRequestedIsRefusedAsAWhole) {  // PG-19, PG
 
 TEST_F(Hostile, InvalidForwardedRequestsAreRefused) {  // PG-19, PG-24
   const auto forwarded = [](std::uint32_t page, std::uint32_t asks, std::uint32_t hops) {
-    return message(Kind::kPageForward, page, asks | hops << 8);
+    return message(Kind::kPageForward, page, asks | hops << 16);
   };
-  EXPECT_EQ(refused(forwarded(0, 2, 0)), 1u);              // not by anybody
-  EXPECT_EQ(refused(forwarded(0, 2, (1 << 16) + 1)), 1u);  // in circles
-  EXPECT_EQ(refused(forwarded(0, 0, 1)), 1u);              // our own
-  EXPECT_EQ(refused(forwarded(0, 1, 1)), 1u);              // the sender's own
-  EXPECT_EQ(refused(forwarded(0, 3, 1)), 1u);              // of a cluster that is none
-  EXPECT_EQ(refused(forwarded(6, 2, 1)), 1u);              // a page that is none
+  EXPECT_EQ(refused(forwarded(0, 2, 0)), 1u);       // not by anybody
+  EXPECT_EQ(refused(forwarded(0, 2, 0xffff)), 1u);  // in circles
+  EXPECT_EQ(refused(forwarded(0, 0, 1)), 1u);       // our own
+  EXPECT_EQ(refused(forwarded(0, 1, 1)), 1u);       // the sender's own
+  EXPECT_EQ(refused(forwarded(0, 3, 1)), 1u);       // of a cluster that is none
+  EXPECT_EQ(refused(forwarded(6, 2, 1)), 1u);       // a page that is none
   m.set_home(2, 1, 2);
   EXPECT_EQ(refused(forwarded(2, 2, 1)), 1u);  // the home asks for its own page
   EXPECT_EQ(refused(forwarded(0, 2, 1)), 0u);
@@ -408,7 +408,7 @@ TEST(HostileRandom, NoSequenceOfMessagesBreaksAnInvariantOrABound) {
             bytes.resize(kHeaderBytes);
             bytes[1] = std::byte{1};
           }
-          if (kind == Kind::kPageForward) bytes[9] = static_cast<std::byte>(random.below(3));  // hops
+          if (kind == Kind::kPageForward) bytes[10] = static_cast<std::byte>(random.below(3));  // hops
           if (diff && payload != 0) bytes[kHeaderBytes + 2] = std::byte{1};  // a run of one byte
           ++sent;
           if (random.chance(0.1)) {  // others follow in the same message

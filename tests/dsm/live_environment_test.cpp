@@ -79,7 +79,7 @@ TEST(Environment, ErrorNamesTheVariableItsValueAndTheCure) {
       {{{"BRAID_COMPUTE", "0"}}, "BRAID_COMPUTE is '0'", "from 1 to 64"},
       {{{"BRAID_COMPUTE", "-1"}}, "BRAID_COMPUTE is '-1'", "from 1 to 64"},
       {{{"BRAID_COMPUTE", "2 "}}, "BRAID_COMPUTE is '2 '", "from 1 to 64"},
-      {{{"BRAID_CLUSTERS", "65"}}, "BRAID_CLUSTERS is '65'", "from 1 to 64"},
+      {{{"BRAID_CLUSTERS", "1025"}}, "BRAID_CLUSTERS is '1025'", "from 1 to 1024"},
       {{{"BRAID_HEAP_MIB", ""}}, "BRAID_HEAP_MIB is ''", "braid run"},
       {{{"BRAID_WINDOW_KIB", "16"}}, "BRAID_WINDOW_KIB is '16'", "from 32 to"},
       {{{"BRAID_WINDOW_KIB", "100"}}, "BRAID_WINDOW_KIB is 100", "a power of two"},

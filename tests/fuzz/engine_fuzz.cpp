@@ -289,7 +289,7 @@ class EngineFuzzWorld {
     if (in.below(3) == 0) header.format = in.byte() % 16;
     if (in.below(4) != 0) header.number = in.below(4);
     if (in.below(16) == 0) header.number = in.number<std::uint32_t>();
-    if (header.kind == Kind::kPageForward) header.number = in.below(4) | in.below(3) << 8;
+    if (header.kind == Kind::kPageForward) header.number = in.below(4) | in.below(3) << 16;
     return header;
   }
   // A header that `to` may be waiting for, correct or nearly so.

@@ -339,7 +339,7 @@ TEST(OtherMachines, IntroductionsAreReadBackAndInvalidBytesRefused) {  // CN-13
   i.nonce = 0x123456789abcdef0;
   i.incarnation = 77;
   i.cluster = ClusterId(3);
-  i.slot = ClusterId(63);
+  i.slot = ClusterId(1023);
   i.proxies = 32;
   i.udp_port = 65504;
   i.link = {1500, 256, stack::Fragmentation::kIp, true};
@@ -350,7 +350,7 @@ TEST(OtherMachines, IntroductionsAreReadBackAndInvalidBytesRefused) {  // CN-13
   EXPECT_EQ(write_introduction(*read), bytes);
   EXPECT_EQ(read->addresses, i.addresses);
   EXPECT_EQ(read->link, i.link);
-  EXPECT_EQ(read->slot, ClusterId(63));
+  EXPECT_EQ(read->slot, ClusterId(1023));
   EXPECT_FALSE(parse_introduction(ByteView(bytes).first(71)));
   // One field beyond what it may be.
   for (const auto& [at, value] : std::vector<std::pair<std::size_t, unsigned>>{{0, 0},
@@ -360,8 +360,8 @@ TEST(OtherMachines, IntroductionsAreReadBackAndInvalidBytesRefused) {  // CN-13
                                                                                {6, 99},
                                                                                {7, 0},
                                                                                {7, 9},
-                                                                               {24, 64},
-                                                                               {26, 64},
+                                                                               {25, 4},
+                                                                               {27, 4},
                                                                                {28, 33},
                                                                                {28, 0},
                                                                                {31, 0},

@@ -20,7 +20,7 @@ class RelaysTest : public ::testing::Test {
   void SetUp() override {
     lender_.connect(1, &to_1_, &to_0_);
     borrower_.connect(0, &to_0_, &to_1_);
-    states_[1].reaches = std::uint64_t{1} << kPeer.value();
+    states_[1].reaches[0] = std::uint64_t{1} << kPeer.value();
     borrower_.map(1, memory_.get());
   }
   // A client's message that the lender cannot send.

@@ -176,7 +176,7 @@ void SharedMemory::look_after(unsigned cluster) {
   }
   if (over_ || !program_->finished()) return;
   for (Cluster& c : clusters_)
-    if (!c.engine->quiet() || c.engine->output_clusters() != 0) return;
+    if (!c.engine->quiet() || !c.engine->output_clusters().empty()) return;
   end();
 }
 

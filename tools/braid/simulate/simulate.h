@@ -58,7 +58,10 @@ Result<settings::CostModel> load_model(const std::string& name, const std::strin
 // The transport's settings: the user's if given, otherwise the model's.
 Result<settings::TransportConfig> transport_config(const SimulationOptions& options,
                                                    const settings::CostModel& model);
-// Error: the user's settings of the transport contradict the model's.
+// Error: the machine has more clusters and proxies than can be simulated in so much memory. An estimate, without the
+// programs' own memory.
+Result<void> fits_in_memory(const settings::RunConfig& config, std::uint64_t memory_bytes);
+// Error: the user's settings of the transport contradict the model's, or the machine does not fit in this host's memory.
 Result<sim::MachineConfig> machine_config(const SimulationOptions& options, const settings::CostModel& model);
 
 // Runs the programs. Error: the run could not start.
