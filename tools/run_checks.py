@@ -51,6 +51,9 @@ FULL_CHECKS = [
     # Every process of every application's run is killed once; the tests above kill some.
     ("every process killed once",
      ["env", "BRAID_STRESS_ALL=1", "build/release/bin/braid_run_stress_test", "--gtest_filter=*Killed*"]),
+    # The test among those above makes 10^6.
+    ("memory after 10^8 lock operations",
+     ["env", "BRAID_LOCK_OPERATIONS=100000000", "build/release/bin/dsm_engine_allocation_test", "--gtest_filter=*Memory*"]),
     ("lines that the fuzzers reach", ["tools/fuzz_coverage"]),
     # Any of a run's processes at any moment; the test among those above takes 20.
     ("processes killed at 1,000 random moments",

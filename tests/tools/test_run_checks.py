@@ -148,13 +148,15 @@ class RunChecks(tree.TreeTest):
     def test_full_adds_the_debug_preset_and_the_longer_checks(self):
         self.write("CMakeLists.txt", PROJECT)
         self.write("build/release/bin/braid_run_stress_test", "#!/bin/sh\ntest \"$BRAID_STRESS_ALL\" = 1\n", mode=0o755)
+        self.write("build/release/bin/dsm_engine_allocation_test", "#!/bin/sh\ntest \"$BRAID_LOCK_OPERATIONS\" = 100000000\n",
+                   mode=0o755)
         self.write("tests/live/failing_start_test.py", "import os\nassert os.environ['BRAID_FAIL_ALL'] == '1'\n")
         self.write("tests/live/random_kills_test.py", "import sys\nassert sys.argv[2:] == ['--moments', '1000', '--seed', '0']\n")
         self.stub("tools/fuzz_coverage")
         result = self.run_tool(self.root / "tools/check", "--full")
-        # debug: configured, built, 2 tests; every process killed; 1,000 random moments; every start refused something;
-        # long commands; lines that fuzzers reach; and the live tests repeated.
-        self.assert_closes(result, 0, f"{self.ALL + 5 + 6} passed, 0 failed")
+        # debug: configured, built, 2 tests; every process killed; 10^8 lock operations; 1,000 random moments; every start
+        # refused something; long commands; lines that fuzzers reach; and the live tests repeated.
+        self.assert_closes(result, 0, f"{self.ALL + 5 + 7} passed, 0 failed")
         self.assertIn("every process killed once", result.stdout)
         self.assertIn("killed at 1,000 random moments", result.stdout)
         self.assertIn("failing_start_test.py", result.stdout)
