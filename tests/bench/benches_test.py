@@ -54,6 +54,14 @@ class Benches(unittest.TestCase):
         output = self.start([script, "--protocols", "--messages", 3200, "--bench", BIN / "sub_connection_bench"])
         self.assertEqual(len(re.findall(r"^ +(?:4|8|16) (?:batched|single) ", output, re.M)), 6, output)
 
+    def test_thread_programs(self):
+        script = pathlib.Path(__file__).resolve().parents[2] / "bench" / "thread_programs"
+        file = self.folder / "figures.json"
+        self.start([script, BIN, "--small", "--rounds", 1, "--clusters", "1,2", "--programs", "rays,sort", "--json", file])
+        figures = json.loads(file.read_text())
+        self.assertEqual(sorted(figures), ["rays / 1", "rays / 2", "sort / 1", "sort / 2"])
+        self.assertTrue(all(figure["ratio"] > 0 for figure in figures.values()), figures)
+
     def test_wake_bench(self):
         figures = self.measured(BIN / "wake_bench", "--messages", 3, "--idle-s", 1, operations=2)
         self.assertGreater(figures["first_message_over_three_wakes"], 0)
