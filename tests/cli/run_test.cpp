@@ -323,12 +323,17 @@ bool container_is_permitted(uid_t id) {
   return child > 0 && ::waitpid(child, &status, 0) == child && status == 0;
 }
 
+// The keeper names itself when it runs first, which may be after the applications have begun. -1: 30 s were not enough.
 pid_t keeper_of(const Command& command) {
-  for (const auto& [pid, line] : command.processes()) {
-    std::ifstream name("/proc/" + std::to_string(pid) + "/comm");
-    std::string text;
-    if (std::getline(name, text) && text == "braid-keeper") return pid;
-  }
+  const auto limit = std::chrono::steady_clock::now() + 30s;
+  do {
+    for (const auto& [pid, line] : command.processes()) {
+      std::ifstream name("/proc/" + std::to_string(pid) + "/comm");
+      std::string text;
+      if (std::getline(name, text) && text == "braid-keeper") return pid;
+    }
+    std::this_thread::sleep_for(5ms);
+  } while (std::chrono::steady_clock::now() < limit);
   return -1;
 }
 
