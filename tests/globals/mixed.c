@@ -11,7 +11,10 @@
 #include "dsm/braid_dsm.h"
 #include "mixed.h"
 
-enum { kNumbers = 16 << 20, kStep = 1024 }; /* 64 MiB; a page */
+#ifndef MIB /* of .data, and of .bss */
+#define MIB 2
+#endif
+enum { kNumbers = MIB << 18, kStep = 1024 }; /* a page */
 
 int numbers[kNumbers] = {1, 2, 3}; /* .data */
 int zeros[kNumbers];               /* .bss */

@@ -52,7 +52,9 @@ class Folder(unittest.TestCase):
 
 
 class Mixed(Folder):
-    """A program of C, of C++ and of an archive, with every kind of globals, 64 MiB of .data and as much .bss."""
+    """A program of C, of C++ and of an archive, with every kind of globals, 2 MiB of .data and as much .bss, or LARGE."""
+
+    LARGE = "-DMIB=64"
 
     def build_mixed(self, *flags, compile_with=(SWITCH,), link_with=(SWITCH,), link_flags=()):
         self.build("braid-c++", *compile_with, "-O1", "-g", "-Wall", "-Wextra", "-Werror", *flags, "-c", FOLDER / "mixed.cpp")
@@ -71,6 +73,10 @@ class Mixed(Folder):
         for clusters, compute, *options in ((1, 2), (2, 2, "--protection", "mprotect", "--protocol", "lazy"), (4, 1)):
             with self.subTest(clusters=clusters, options=options):
                 self.is_right(clusters, compute, *options)
+
+    def test_large_globals(self):
+        self.build_mixed(self.LARGE)
+        self.is_right(2, 1)
         # Alone it needs no other process.
         env = {"BRAID_HEAP_MIB": "192"}
         alone = subprocess.run([self.folder / "mixed"], env=env, capture_output=True, text=True, timeout=60, check=True)
@@ -81,7 +87,7 @@ class Mixed(Folder):
 
     def test_every_kind_of_global_in_simulation(self):
         switches = (SWITCH, "--simulated")
-        self.build_mixed(compile_with=switches, link_with=switches)
+        self.build_mixed(self.LARGE, compile_with=switches, link_with=switches)
         for clusters, compute, protocol in ((1, 2, "eager"), (2, 2, "lazy")):
             with self.subTest(clusters=clusters, compute=compute, protocol=protocol):
                 done = self.simulated(clusters, compute, "--heap-mib", 192, "--protocol", protocol, "./mixed")
