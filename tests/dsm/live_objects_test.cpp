@@ -56,7 +56,7 @@ TEST_P(Objects, EachCellHasALock) {
         touched += cells[i].lock;
       }
     });
-    return sum > nodes * kEach * 5 / 2 && touched == 0 ? 0 : 1;
+    return finish(sum > nodes * kEach * 5 / 2 && touched == 0 ? 0 : 1);
   });
 }
 
@@ -76,7 +76,7 @@ TEST_P(Objects, ManyLocksAreHeldAtOnce) {
       }
       if (node.local() == 0) rounds = memory[0] - node.count();
     });
-    return rounds == 0 ? 0 : 1;
+    return finish(rounds == 0 ? 0 : 1);
   });
 }
 
@@ -102,7 +102,7 @@ TEST_P(Objects, TurnsAreTakenWithConditions) {
       node.barrier();
       if (node.local() == 0) last = turn->next - kRounds * node.count();
     });
-    return last == 0 ? 0 : 1;
+    return finish(last == 0 ? 0 : 1);
   });
 }
 
@@ -126,7 +126,7 @@ TEST_P(Objects, BarriersOfSomeNodesAndOfAll) {
       wrong += counts[0] != kRounds || (node.count() > 1 && counts[2048] != kRounds);
       node.barrier_at(&counts[10 + node.id()], 1);
     });
-    return wrong == 0 ? 0 : 1;
+    return finish(wrong == 0 ? 0 : 1);
   });
 }
 
@@ -155,7 +155,7 @@ TEST_P(Objects, TriesFailWhileALockIsHeldAndSucceedLater) {
       node.barrier();
       wrong += *shared != 20 * node.count();
     });
-    return wrong == 0 ? 0 : 1;
+    return finish(wrong == 0 ? 0 : 1);
   });
 }
 
@@ -182,7 +182,7 @@ TEST_P(Objects, SemaphoresAndFlagsAtAddresses) {
       if (node.id() == 0) node.flag_clear_at(&memory[1]);
       wrong += node.semaphore_try_at(&memory[1]);
     });
-    return wrong == 0 ? 0 : 1;
+    return finish(wrong == 0 ? 0 : 1);
   });
 }
 
