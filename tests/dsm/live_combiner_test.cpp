@@ -473,8 +473,10 @@ TEST(NodeWaits, SleepingNodeIsWokenByTheServerThread) {
   const ServerThread server(*c.ends[0], c[0].combiner, pollers);
   ASSERT_FALSE(c[0].lock(1, kLockOfCluster1));
   std::thread node([&] { waits.wait(1); });
-  // Longer than a node polls: it has parked, and the server has armed the bell.
+  // Longer than a node polls, and until it has parked, and the server has armed the bell.
   ::usleep(20'000);
+  const Instant limit = monotonic_now() + 30_s;
+  while (!pollers.nobody() && monotonic_now() < limit) ::usleep(1'000);
   EXPECT_TRUE(pollers.nobody());
   (void)c[1].serve();
   node.join();
