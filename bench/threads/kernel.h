@@ -33,7 +33,7 @@ static inline double uniform(uint64_t seed, uint64_t index) {
 }
 
 static inline uint64_t hash_bytes(uint64_t hash, const void* bytes, size_t count) {
-  const unsigned char* const b = bytes;
+  const unsigned char* const b = (const unsigned char*)bytes;
   for (size_t i = 0; i < count; ++i) hash = (hash ^ b[i]) * 0x100000001b3u;
   return hash;
 }
