@@ -6,6 +6,8 @@
 //     library_loop(...);                         // on the initial thread (compute node 0) and adopted ones
 //     braid::dsm::barrier();                     // the initial thread, when the loop is over
 //
+// A library whose threads come late, as oneTBB's may, must have stopped adopting them when finish() is called.
+//
 // In simulation compute nodes are not threads, and no thread can be
 // adopted: use run_on_cluster() for such loops; it works in a live run too.
 #pragma once

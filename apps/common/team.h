@@ -60,7 +60,8 @@ class TbbTeam {
 // All compute nodes of a cluster, as threads of oneTBB: an arena with as many slots as there are compute
 // nodes, of which the initial thread has the first. Made by the initial thread; used outside parallel(). No
 // lock and no barrier inside a loop's body: a thread that waited there could be the one that has the others'
-// parts to do.
+// parts to do. Destroyed before finish(): a worker may enter the arena after the loop that called it, and is a compute node
+// from then on.
 class TbbTeam {
  public:
   TbbTeam()
@@ -120,7 +121,8 @@ class Intra {
   template <class Program>
   void run(Program&& program) {
     if (choice_ == "tbb") {
-      program(tbb_.emplace());
+      TbbTeam team;
+      program(team);
     } else {
       dsm::parallel([&](dsm::Node& node) { program(NodeTeam(node)); });
     }
@@ -128,7 +130,6 @@ class Intra {
 
  private:
   std::string choice_ = "nodes";
-  std::optional<TbbTeam> tbb_;
 };
 
 }  // namespace braid::apps
