@@ -6,6 +6,7 @@
 
 #include "dsm/live/allocation_sites.h"
 #include "dsm/program/heap.h"
+#include "dsm/program/object_ids.h"
 #include "dsm/program/stack_trace.h"
 
 namespace braid::dsm {
@@ -41,6 +42,11 @@ AllocationSite owner_of(std::uintptr_t address) {
   return {.place = "global " + symbol.name, .first = symbol.first, .bytes = symbol.bytes};
 }
 
+Json allocated_json(const AllocationSite& site, std::uintptr_t address) {
+  if (site.bytes == 0) return {};
+  return {{"place", site.place}, {"bytes", site.bytes}, {"offset", address - site.first}};
+}
+
 Json costly_pages(std::span<const NodeReport> nodes) {
   Json pages = Json::array();
   const auto sum = sum_of<NodeCosts::Pages>(
@@ -51,17 +57,13 @@ Json costly_pages(std::span<const NodeReport> nodes) {
     // An allocation need not begin where its page does.
     const std::uint16_t used = std::min(faults.read.first, faults.written.first);
     const AllocationSite site = owner_of(page + used);
-    pages.push_back(
-        {{"page", entry.key.value()},
-         {"faults_ns", entry.least()},
-         {"read_faults", faults.reads},
-         {"write_faults", faults.writes},
-         {"read", range_json(faults.read)},
-         {"written", range_json(faults.written)},
-         {"allocated",
-          site.bytes == 0
-              ? Json()
-              : Json({{"place", site.place}, {"bytes", site.bytes}, {"offset", page + used - site.first}})}});
+    pages.push_back({{"page", entry.key.value()},
+                     {"faults_ns", entry.least()},
+                     {"read_faults", faults.reads},
+                     {"write_faults", faults.writes},
+                     {"read", range_json(faults.read)},
+                     {"written", range_json(faults.written)},
+                     {"allocated", allocated_json(site, page + used)}});
   }
   return pages;
 }
@@ -71,7 +73,11 @@ Json costly_locks(std::span<const NodeReport> nodes) {
   const auto sum = sum_of<NodeCosts::Locks>(
       nodes, [](const NodeCosts& c) -> const auto& { return c.locks(); });
   for (const auto& entry : sum.heaviest(kReported)) {
+    const std::uintptr_t address = address_of_lock(entry.key);
+    const AllocationSite site = address == 0 ? AllocationSite() : owner_of(address);
     locks.push_back({{"lock", entry.key.value()},
+                     {"name", name_of_lock(entry.key)},
+                     {"allocated", allocated_json(site, address)},
                      {"locks_ns", entry.least()},
                      {"waits", entry.value.count},
                      {"longest_ns", entry.value.longest.ns()}});

@@ -24,6 +24,9 @@ constexpr std::uint32_t addresses_of(std::uint32_t heap_pages) {
 std::uint32_t object_id(const char* call, const void* address, std::uint32_t numbered,
                         std::uint32_t heap_pages);
 
+// Where a lock is that the program names by its address; 0: it has a number.
+std::uintptr_t address_of_lock(LockId lock);
+
 // For messages: "lock 5", "the lock at 0x7e9000000010".
 std::string name_of_lock(LockId lock);
 std::string name_of_condition(std::uint32_t condition);

@@ -33,12 +33,20 @@ std::uint32_t object_id(const char* call, const void* address, std::uint32_t num
 
 namespace {
 
+std::uintptr_t address_of(std::uint32_t id, std::uint32_t numbered) {
+  return id < numbered ? 0 : kHeapAddress + std::uintptr_t{id - numbered} * kAddressBytes;
+}
+
 std::string name_of(const char* kind, std::uint32_t id, std::uint32_t numbered) {
   if (id < numbered) return fmt::format("{} {}", kind, id);
-  return fmt::format("the {} at {:#x}", kind, kHeapAddress + std::uintptr_t{id - numbered} * kAddressBytes);
+  return fmt::format("the {} at {:#x}", kind, address_of(id, numbered));
 }
 
 }  // namespace
+
+std::uintptr_t address_of_lock(LockId lock) {
+  return address_of(lock.value(), kNumberedLocks);
+}
 
 std::string name_of_lock(LockId lock) {
   return name_of("lock", lock.value(), kNumberedLocks);

@@ -90,6 +90,18 @@ TEST(Costs, WaitsOfALockAreAddedAndTheLongestStays) {
   EXPECT_EQ(costs.locks[0].longest_ns, 10u);
 }
 
+TEST(Costs, LockAtAnAddressIsNamedByWhatItLiesIn) {
+  const Json unknown = {{"costly_locks", {{{"lock", 70000}, {"name", "the lock at 0x40"}, {"locks_ns", 9}}}}};
+  Json known = unknown;
+  known["costly_locks"][0]["allocated"] = {{"place", "f() at f.cpp:2"}, {"offset", 64}};
+  EXPECT_EQ(costs_of({{unknown, known}}).locks.at(0).name,
+            "the lock at 0x40, 64 bytes into what was allocated in f() at f.cpp:2");
+  known["costly_locks"][0]["allocated"] = {{"place", "global table"}, {"offset", 0}};
+  EXPECT_EQ(costs_of({{known, unknown}}).locks.at(0).name, "the lock at 0x40, the beginning of global table");
+  known["costly_locks"][0]["allocated"] = {{"place", 5}, {"offset", "x"}};
+  EXPECT_EQ(costs_of({{known}}).locks.at(0).name, "the lock at 0x40");
+}
+
 std::string advice_of(const std::vector<Json>& clusters) {
   return advice(costs_of(clusters), clusters, Duration::ms(1000));
 }

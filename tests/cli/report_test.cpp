@@ -72,7 +72,7 @@ TEST(Report, TextHasTheCostliestMemoryAndLocks) {
           "  costly memory: in faults  read faults  write faults  pages          used by  allocated in\n"
           "                    1.80 s            2             4      1  several writers  solve(int) at solve.cpp:12\n"));
   EXPECT_THAT(text, HasSubstr("  costly lock  waits  waiting  longest\n"
-                              "            7      8  10.0 ms  2.0 ms\n"));
+                              "       lock 7      8  10.0 ms  2.0 ms\n"));
   EXPECT_EQ(render_json(report)["costs"]["memory"][0]["allocated"], "solve(int) at solve.cpp:12");
 }
 

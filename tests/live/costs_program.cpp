@@ -37,13 +37,13 @@ void count_together(Node& node, long* page) {
   }
 }
 
-// Holds a lock for long while the others want it.
-void hold_a_lock(Node& node) {
+// Holds a lock for long while the others want it: lock 9, or the one at an address.
+void hold_a_lock(Node& node, const void* address) {
   for (int i = 0; i < 20; ++i) {
-    node.lock(9);
+    address == nullptr ? node.lock(9) : node.lock_at(address);
     const double until = seconds() + 0.01;
     while (seconds() < until) continue;
-    node.unlock(9);
+    address == nullptr ? node.unlock(9) : node.unlock_at(address);
   }
 }
 
@@ -58,7 +58,8 @@ int main(int argc, char** argv) {
     if (node.id() == 0) *quiet = 1;
     if (std::strcmp(what, "halves") == 0) write_halves(node, page);
     if (std::strcmp(what, "together") == 0) count_together(node, page);
-    if (std::strcmp(what, "lock") == 0) hold_a_lock(node);
+    if (std::strcmp(what, "lock") == 0) hold_a_lock(node, nullptr);
+    if (std::strcmp(what, "lock_at") == 0) hold_a_lock(node, page + 8);
     if (std::strcmp(what, "alone") == 0 && node.id() == node.count() - 1) {
       long* const own = allocate<long>(512, Placement::on(0));
       for (int i = 0; i < kRounds; ++i) own[i] = i;

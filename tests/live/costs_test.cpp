@@ -53,6 +53,15 @@ TEST_F(Costs, LockWithTheMostWaitingIsNamed) {
   EXPECT_THAT(o.finished.err, HasSubstr("most for lock 9:"));
 }
 
+TEST_F(Costs, LockAtAnAddressIsNamedByTheMemoryThatItLiesIn) {
+  const Outcome o = run_two("lock_at");
+  EXPECT_THAT(
+      o.report["costs"]["locks"][0]["name"].get<std::string>(),
+      ContainsRegex(
+          "^the lock at 0x[0-9a-f]+, 64 bytes into what was allocated in .*make_halves at costs_program.cpp:16"));
+  EXPECT_THAT(o.finished.err, ContainsRegex("most for the lock at 0x.*make_halves"));
+}
+
 TEST_F(Costs, MemoryThatOneNodeAllocatedIsNamed) {
   const Outcome o = run_two("alone");
   bool named = false;

@@ -22,6 +22,12 @@ std::optional<ByteRange> range(const Json& object, const char* key) {
   return ByteRange(first.get<unsigned>(), last.get<unsigned>());
 }
 
+// The text of the member; empty: there is none.
+std::string text_in(const Json& object, const char* key) {
+  const auto it = object.find(key);
+  return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
+}
+
 template <class Visit>
 void for_each_object(const Json& object, const char* key, Visit&& visit) {
   if (!object.is_object()) return;
@@ -51,8 +57,7 @@ std::vector<CostlyPage> pages_of(std::span<const Json> clusters) {
       // Memory that a compute node allocated alone is known to its cluster only.
       const auto allocated = given.find("allocated");
       if (allocated == given.end() || !allocated->is_object() || !page.place.empty()) return;
-      const auto place = allocated->find("place");
-      if (place != allocated->end() && place->is_string()) page.place = place->get<std::string>();
+      page.place = text_in(*allocated, "place");
       page.bytes = count_in(*allocated, "bytes");
     });
   }
@@ -91,12 +96,27 @@ std::vector<CostlyMemory> memory_of(const std::vector<CostlyPage>& pages) {
   return list;
 }
 
+std::string name_of_lock(const Json& given, std::uint32_t number) {
+  std::string name = text_in(given, "name");
+  if (name.empty()) return fmt::format("lock {}", number);
+  const auto site = given.find("allocated");
+  if (site == given.end() || !site->is_object()) return name;
+  const std::string place = text_in(*site, "place");
+  const std::uint64_t offset = count_in(*site, "offset");
+  if (place.empty()) return name;
+  name += offset == 0 ? ", the beginning of " : fmt::format(", {} bytes into ", offset);
+  return name + (place.starts_with("global ") ? place : "what was allocated in " + place);
+}
+
 std::vector<CostlyLock> locks_of(std::span<const Json> clusters) {
   std::map<std::uint64_t, CostlyLock> locks;
   for (const Json& cluster : clusters) {
     for_each_object(cluster, "costly_locks", [&](const Json& given) {
       CostlyLock& lock = locks[count_in(given, "lock")];
       lock.lock = static_cast<std::uint32_t>(count_in(given, "lock"));
+      // Only the cluster that allocated the memory knows where.
+      if (std::string name = name_of_lock(given, lock.lock); name.size() > lock.name.size())
+        lock.name = std::move(name);
       lock.waits += count_in(given, "waits");
       lock.locks_ns += count_in(given, "locks_ns");
       lock.longest_ns = std::max(lock.longest_ns, count_in(given, "longest_ns"));
@@ -234,8 +254,11 @@ Json json_of(const RunCosts& costs) {
   }
   Json& locks = json["locks"] = Json::array();
   for (const CostlyLock& l : costs.locks) {
-    locks.push_back(
-        {{"lock", l.lock}, {"waits", l.waits}, {"locks_ns", l.locks_ns}, {"longest_ns", l.longest_ns}});
+    locks.push_back({{"lock", l.lock},
+                     {"name", l.name},
+                     {"waits", l.waits},
+                     {"locks_ns", l.locks_ns},
+                     {"longest_ns", l.longest_ns}});
   }
   return json;
 }
@@ -253,9 +276,9 @@ std::string advice(const RunCosts& costs, std::span<const Json> clusters, Durati
   const double greatest = std::max({waiting.locks, waiting.syncs, waiting.barriers});
   if (greatest == waiting.locks && !costs.locks.empty())
     return fmt::format(
-        "compute nodes spent {} of the time waiting for locks, most for lock {}: divide what it protects among "
+        "compute nodes spent {} of the time waiting for locks, most for {}: divide what it protects among "
         "several locks, or use a word (fetch_add()) for a counter",
-        percent(waiting.locks), costs.locks.front().lock);
+        percent(waiting.locks), costs.locks.front().name);
   if (greatest == waiting.barriers)
     return fmt::format(
         "compute nodes spent {} of the time at barriers, node {} {:.1f} ms and node {} {:.1f} ms: give those that "

@@ -182,7 +182,7 @@ std::string memory_table(const RunCosts& costs) {
 std::string locks_table(const RunCosts& costs) {
   Table table({"costly lock", "waits", "waiting", "longest"});
   for (const CostlyLock& l : std::span(costs.locks).first(std::min(kPrinted, costs.locks.size()))) {
-    table.add({std::to_string(l.lock), std::to_string(l.waits), time_text(static_cast<double>(l.locks_ns)),
+    table.add({l.name, std::to_string(l.waits), time_text(static_cast<double>(l.locks_ns)),
                time_text(static_cast<double>(l.longest_ns))});
   }
   return table.empty() ? "" : table.render();
