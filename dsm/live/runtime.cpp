@@ -19,6 +19,7 @@
 #include "dsm/live/debugger.h"
 #include "dsm/live/runtime_message.h"
 #include "dsm/live/this_thread.h"
+#include "dsm/program/build_id.h"
 #include "dsm/program/crash_report.h"
 #include "dsm/program/end_record.h"
 #include "dsm/program/failure.h"
@@ -100,7 +101,7 @@ Result<std::unique_ptr<Runtime>> Runtime::start(const Environment& environment,
     runtime->combiner_.descriptors().add(runtime->network_->descriptor(), "its connection to braidd");
     runtime->server_.emplace(*runtime->network_, runtime->combiner_, runtime->pollers_);
   }
-  runtime->call_together(join_call(kRuntimeVersion, runtime->shape(), program),
+  runtime->call_together(join_call(kRuntimeVersion, runtime->shape(), program, build_id()),
                          monotonic_now() + environment.connect_timeout);
   runtime->crew_.emplace(environment.compute, runtime->pulse_);
   if (const Result<void> shared = runtime->share_globals(); !shared) return shared.error();

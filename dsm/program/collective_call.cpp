@@ -56,18 +56,26 @@ std::string join_difference(unsigned self, const CollectiveCall& mine, unsigned 
           kNumbers[i], mine.numbers[i], self, theirs.numbers[i], peer);
     }
   }
+  if (mine.name == theirs.name) {
+    return fmt::format(
+        "cluster {} runs another build of '{}' (build id {:016x}...) than cluster {} ({:016x}...): addresses of functions and "
+        "variables differ; give all clusters the same file",
+        self, mine.name.data(), mine.build, peer, theirs.build);
+  }
   return fmt::format("cluster {} runs '{}', but cluster {} runs '{}': all clusters run the same program",
                      self, mine.name.data(), peer, theirs.name.data());
 }
 
 }  // namespace
 
-CollectiveCall join_call(std::uint64_t version, const Shape& shape, const std::string& program) {
+CollectiveCall join_call(std::uint64_t version, const Shape& shape, const std::string& program,
+                         std::uint64_t build) {
   CollectiveCall call;
   call.kind = CallKind::kJoin;
   call.numbers = {version, shape.clusters, shape.compute,
                   (std::uint64_t{shape.heap_pages} * kPageBytes) >> 20,
                   static_cast<std::uint64_t>(shape.protocol)};
+  call.build = build;
   program.copy(call.name.data(), call.name.size() - 1);
   return call;
 }

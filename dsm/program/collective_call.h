@@ -23,12 +23,14 @@ struct CollectiveCall {
   CallKind kind = CallKind::kNone;
   // kJoin: version, clusters, compute nodes, MiB of heap, protocol. kAllocate: bytes, kind of placement, its cluster.
   std::array<std::uint64_t, 5> numbers{};
+  std::uint64_t build = 0;      // kJoin: which build of the program
   std::array<char, 32> name{};  // kJoin: the program's, zero-terminated
   bool operator==(const CollectiveCall&) const = default;
 };
 
-// `version`: of the protocol between the clusters' processes.
-CollectiveCall join_call(std::uint64_t version, const Shape& shape, const std::string& program);
+// `version`: of the protocol between the clusters' processes. `build`: of the program.
+CollectiveCall join_call(std::uint64_t version, const Shape& shape, const std::string& program,
+                         std::uint64_t build);
 CollectiveCall allocation_call(const Allocation& allocation);
 
 // Describes for the programmer what each cluster does, for two calls that differ.

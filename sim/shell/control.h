@@ -35,7 +35,7 @@ inline constexpr const char* kCluster = "BRAID_SIM_CLUSTER";
 }  // namespace variable
 
 // Changes with every layout or meaning in this file: a shell of another build ends with an error.
-inline constexpr std::uint32_t kControlVersion = 7;
+inline constexpr std::uint32_t kControlVersion = 8;
 
 inline constexpr unsigned kMaxNodesPerCluster = 64;
 

@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "base/check.h"
+#include "dsm/program/build_id.h"
 #include "dsm/program/failure.h"
 #include "dsm/program/globals.h"
 #include "dsm/program/heap.h"
@@ -85,7 +86,7 @@ Result<std::unique_ptr<ShellHost>> ShellHost::start(const Mappings::Lookup& look
   host->baton_.await();
   host->control_.counted = charges_are_counted();
   host->control_.nodes[0].clock += before;
-  host->submit(of_call(dsm::join_call(kShellVersion, shape, program)));
+  host->submit(of_call(dsm::join_call(kShellVersion, shape, program, dsm::build_id())));
   host->start_clock();
   host->share_globals();
   return host;

@@ -102,6 +102,17 @@ TEST(CollectiveCalls, DifferentMachinesAndProgramsAreNamed) {
   programs.take(0, call_of(CallKind::kJoin, {1, 2, 2, 256}, "jacobi"));
   programs.take(1, call_of(CallKind::kJoin, {1, 2, 2, 256}, "matmul"));
   EXPECT_THAT(programs.calls[0].explain(), HasSubstr("cluster 0 runs 'jacobi', but cluster 1 runs 'matmul'"));
+
+  Clusters builds(2);
+  CollectiveCall call = call_of(CallKind::kJoin, {1, 2, 2, 256}, "jacobi");
+  call.build = 0xab;
+  builds.take(0, call);
+  call.build = 0xcd;
+  builds.take(1, call);
+  EXPECT_THAT(
+      builds.calls[0].explain(),
+      HasSubstr("cluster 0 runs another build of 'jacobi' (build id 00000000000000ab...) than cluster 1 "
+                "(00000000000000cd...)"));
 }
 
 TEST(CollectiveCalls, RefusesMessagesThatNoClusterSends) {
