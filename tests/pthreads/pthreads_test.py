@@ -113,7 +113,9 @@ class Pthreads(unittest.TestCase):
                 ("char a[60000]; memset(a, number, 60000); number += a[3]; f(a);", "", "the stack of a thread is full")):
             with self.subTest(body=body, main=main):
                 self.assertRegex(self.run_thread(body, main, expect=70).stderr, text)
-        self.assertIn("exited with status 3", self.run_thread("exit(3);", expect=3).stderr)
+        # Who joins the thread does not go on while exit() runs.
+        self.assertIn("exited with status 3", self.run_thread("exit(3);", "atexit(late);", expect=3,
+                                                              before="static void late(void) { usleep(600000); }").stderr)
 
     def test_ends_of_the_program(self):
         self.assertEqual(self.run_thread("", after='pthread_create(&name, 0, f, 0); printf("main\\n"); pthread_exit(0);').stdout,
