@@ -100,9 +100,9 @@ Result<std::unique_ptr<Runtime>> Runtime::start(const Environment& environment,
                                          "which forbids accesses to shared memory");
     runtime->combiner_.descriptors().add(runtime->network_->descriptor(), "its connection to braidd");
     runtime->server_.emplace(*runtime->network_, runtime->combiner_, runtime->pollers_);
+    runtime->call_together(join_call(kRuntimeVersion, runtime->shape(), program, build_id()),
+                           monotonic_now() + environment.connect_timeout);
   }
-  runtime->call_together(join_call(kRuntimeVersion, runtime->shape(), program, build_id()),
-                         monotonic_now() + environment.connect_timeout);
   runtime->crew_.emplace(environment.compute, runtime->pulse_);
   if (const Result<void> shared = runtime->share_globals(); !shared) return shared.error();
   report_crash_signals();
