@@ -15,6 +15,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/output_file.h"
+#include "base/system_error.h"
 #include "dsm/live/allocation_sites.h"
 #include "dsm/live/debugger.h"
 #include "dsm/live/runtime_message.h"
@@ -332,7 +333,8 @@ void Runtime::begin_parallel(std::function<void(Node&)> body) {
   crew_->start(open_job_);
 }
 
-// A thread that start_node() has made. Its object is destroyed after all thread-local variables that were made later.
+// A thread that start_node() has made. Its object is the value of a key, so it is destroyed when the thread ends, after all
+// thread-local variables. It is none of these because exit() destroys them, too, and the thread that calls it does not end.
 struct Runtime::StartedNode {
   Runtime& runtime;
   unsigned local;
@@ -362,9 +364,17 @@ struct Start {
 
 void* Runtime::run_started_node(void* started) {
   const std::unique_ptr<Start> start(static_cast<Start*>(started));
-  thread_local std::optional<StartedNode> node;
-  node.emplace(*start->runtime, start->local, start->thread);
-  node->thread.body(node->thread.argument);
+  static const pthread_key_t key = [] {
+    pthread_key_t made{};
+    const int problem = ::pthread_key_create(&made, [](void* own) { delete static_cast<StartedNode*>(own); });
+    if (problem != 0) fail("cannot make a key for the data of threads: {}", cause_and_cure(problem).c_str());
+    return made;
+  }();
+  auto node = std::make_unique<StartedNode>(*start->runtime, start->local, start->thread);
+  if (const int problem = ::pthread_setspecific(key, node.get()); problem != 0)
+    fail("cannot keep the data of a thread: {}", cause_and_cure(problem).c_str());
+  const NodeThread thread = node.release()->thread;
+  thread.body(thread.argument);
   return nullptr;
 }
 

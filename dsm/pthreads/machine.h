@@ -126,7 +126,6 @@ struct Self {
   std::array<Held, kMaxHeld> held{};
   unsigned held_count = 0;
   unsigned more_held = 0;
-  bool ends_process = false;  // it has called exit()
 };
 // It needs no destructor: a thread's last calls come after those of its thread-local variables.
 inline constinit thread_local Self own __attribute__((tls_model("initial-exec"))){};

@@ -127,10 +127,8 @@ void free_node(Shared& all, const Thread& thread) {
   --all.places[thread.place];
 }
 
-// After the destructors of its thread-local variables. exit() runs these, too, but the thread does not end: one that joins it
-// must not go on, and end the process with another status.
+// After the destructors of its thread-local variables.
 void end_thread(void* argument) {
-  if (own.ends_process) return;
   Thread& thread = *static_cast<Thread*>(argument);
   shared_stack = {};
   run_on_shared_stack(run_destructors, nullptr, own.stack, thread.stack_bytes);
@@ -393,7 +391,6 @@ int detach(pthread_t name) {
         "exit(0){} was called by a thread that pthread_create() has made: let main() end the program, or end it with a "
         "status that is no success",
         place_of_call().c_str());
-  own.ends_process = true;
   ::exit(status);
 }
 

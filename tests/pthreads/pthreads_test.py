@@ -113,9 +113,12 @@ class Pthreads(unittest.TestCase):
                 ("char a[60000]; memset(a, number, 60000); number += a[3]; f(a);", "", "the stack of a thread is full")):
             with self.subTest(body=body, main=main):
                 self.assertRegex(self.run_thread(body, main, expect=70).stderr, text)
-        # Who joins the thread does not go on while exit() runs.
-        self.assertIn("exited with status 3", self.run_thread("exit(3);", "atexit(late);", expect=3,
-                                                              before="static void late(void) { usleep(600000); }").stderr)
+        # Who joins the thread does not go on while exit() runs, whoever calls it.
+        for body in ("exit(3);", 'errx(3, "gone");'):
+            with self.subTest(body=body):
+                ended = self.run_thread(body, "atexit(late);", expect=3,
+                                        before="#include <err.h>\nstatic void late(void) { usleep(600000); }")
+                self.assertIn("exited with status 3", ended.stderr)
 
     def test_ends_of_the_program(self):
         self.assertEqual(self.run_thread("", after='pthread_create(&name, 0, f, 0); printf("main\\n"); pthread_exit(0);').stdout,
