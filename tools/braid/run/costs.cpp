@@ -28,6 +28,13 @@ std::string text_in(const Json& object, const char* key) {
   return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
 }
 
+// What a page or a lock lies in; nullptr: the cluster does not know. Memory that a compute node allocated alone is known to its
+// cluster only.
+const Json* allocation_of(const Json& given) {
+  const auto it = given.find("allocated");
+  return it != given.end() && it->is_object() ? &*it : nullptr;
+}
+
 template <class Visit>
 void for_each_object(const Json& object, const char* key, Visit&& visit) {
   if (!object.is_object()) return;
@@ -54,9 +61,8 @@ std::vector<CostlyPage> pages_of(std::span<const Json> clusters) {
                            .write_faults = count_in(given, "write_faults"),
                            .read = range(given, "read"),
                            .written = range(given, "written")});
-      // Memory that a compute node allocated alone is known to its cluster only.
-      const auto allocated = given.find("allocated");
-      if (allocated == given.end() || !allocated->is_object() || !page.place.empty()) return;
+      const Json* const allocated = allocation_of(given);
+      if (allocated == nullptr || !page.place.empty()) return;
       page.place = text_in(*allocated, "place");
       page.bytes = count_in(*allocated, "bytes");
     });
@@ -99,11 +105,10 @@ std::vector<CostlyMemory> memory_of(const std::vector<CostlyPage>& pages) {
 std::string name_of_lock(const Json& given, std::uint32_t number) {
   std::string name = text_in(given, "name");
   if (name.empty()) return fmt::format("lock {}", number);
-  const auto site = given.find("allocated");
-  if (site == given.end() || !site->is_object()) return name;
-  const std::string place = text_in(*site, "place");
-  const std::uint64_t offset = count_in(*site, "offset");
+  const Json* const allocated = allocation_of(given);
+  const std::string place = allocated == nullptr ? std::string() : text_in(*allocated, "place");
   if (place.empty()) return name;
+  const std::uint64_t offset = count_in(*allocated, "offset");
   name += offset == 0 ? ", the beginning of " : fmt::format(", {} bytes into ", offset);
   return name + (place.starts_with("global ") ? place : "what was allocated in " + place);
 }
@@ -114,7 +119,7 @@ std::vector<CostlyLock> locks_of(std::span<const Json> clusters) {
     for_each_object(cluster, "costly_locks", [&](const Json& given) {
       CostlyLock& lock = locks[count_in(given, "lock")];
       lock.lock = static_cast<std::uint32_t>(count_in(given, "lock"));
-      // Only the cluster that allocated the memory knows where.
+      // The longer name is that of a cluster that knows what the lock lies in.
       if (std::string name = name_of_lock(given, lock.lock); name.size() > lock.name.size())
         lock.name = std::move(name);
       lock.waits += count_in(given, "waits");

@@ -51,8 +51,8 @@ struct CostlyMemory {
 
 struct CostlyLock {
   std::uint32_t lock = 0;
-  std::string
-      name;  // "lock 7", "the lock at 0x600000001040, 64 bytes into what solve() at solve.cpp:12 allocated"
+  // "lock 7", "the lock at 0x600000001040, 64 bytes into what was allocated in solve() at solve.cpp:12".
+  std::string name;
   std::uint64_t waits = 0, locks_ns = 0, longest_ns = 0;
 };
 
