@@ -60,14 +60,18 @@ class Programs(unittest.TestCase):
         run("make", f"CXX={self.bin / 'braid-c++'}", "sum", folder=self.folder)
         self.assertEqual(run("./sum", folder=self.folder).stdout, "sum 549755289600, right\n")
 
+    def build_two(self, choose, *options_of_each):
+        """0/sum and 1/sum, built with other options each, and `either`: a script that runs one of them."""
+        for build, options in enumerate(options_of_each):
+            (self.folder / str(build)).mkdir(exist_ok=True)
+            run(self.bin / "braid-c++", *options, "sum.cpp", "-o", f"{build}/sum", folder=self.folder)
+        (self.folder / "either").write_text("#!/bin/sh\n" + choose)
+        (self.folder / "either").chmod(0o755)
+
     def test_two_builds_of_a_program_are_no_machine(self):
         for options in ([], ["-Wl,--build-id=none"]):
             with self.subTest(options=options):
-                for cluster, level in enumerate(("-O1", "-O2")):
-                    (self.folder / str(cluster)).mkdir(exist_ok=True)
-                    run(self.bin / "braid-c++", level, *options, "sum.cpp", "-o", f"{cluster}/sum", folder=self.folder)
-                (self.folder / "either").write_text('#!/bin/sh\nexec "./$BRAID_CLUSTER/sum"\n')
-                (self.folder / "either").chmod(0o755)
+                self.build_two('exec "./$BRAID_CLUSTER/sum"\n', ["-O1", *options], ["-O2", *options])
                 words = [self.bin / "braid", "run", "--quiet", "--clusters", "2", "./either"]
                 wrong = run(*words, folder=self.folder, expect=70)
                 self.assertRegex(wrong.stderr, r"cluster \d runs another build of 'sum' \(build id [0-9a-f]{16}\.\.\.\) than cluster \d")
@@ -75,11 +79,8 @@ class Programs(unittest.TestCase):
                 self.assertIn("sum 549755289600, right\n", run(*words, folder=self.folder).stdout)
 
     def test_two_builds_of_a_program_are_no_simulated_machine(self):
-        for cluster, options in enumerate(([], ["-g", "-fno-inline"])):
-            (self.folder / str(cluster)).mkdir()
-            run(self.bin / "braid-c++", "--simulated", *options, "sum.cpp", "-o", f"{cluster}/sum", folder=self.folder)
-        (self.folder / "either").write_text("#!/bin/sh\nmkdir taken 2> /dev/null && exec ./0/sum\nexec ./1/sum\n")
-        (self.folder / "either").chmod(0o755)
+        self.build_two("mkdir taken 2> /dev/null && exec ./0/sum\nexec ./1/sum\n", ["--simulated"],
+                       ["--simulated", "-g", "-fno-inline"])
         wrong = run(self.bin / "braid", "sim", "--clusters", "2", "./either", folder=self.folder, expect=1)
         self.assertRegex(wrong.stderr, r"cluster 0 runs another build of 'sum' \(build id [0-9a-f]{16}\.\.\.\) than cluster 1")
 
