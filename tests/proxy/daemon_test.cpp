@@ -207,6 +207,12 @@ class Daemons : public ::testing::Test {
   void traffic() {
     if (talk_both_ways(good_, a_->endpoint(0), b_->endpoint(0), sent_, got_) == 0) ::sched_yield();
   }
+  // One message, as soon as there is credit: on a busy machine that of earlier messages may still be on its way.
+  void send_now(std::uint32_t number) {
+    ASSERT_TRUE(until([&] { a_->endpoint(0).poll(ignore()); },
+                      [&] { return good_.out->try_send(numbered(number, 100)) == SendStatus::kSent; }));
+    a_->endpoint(0).flush();
+  }
   void expect_unharmed(std::uint32_t messages = 100) {
     const std::uint32_t first = got_[0], second = got_[1];
     ASSERT_TRUE(until([&] { traffic(); },
@@ -607,8 +613,7 @@ TEST_F(Daemons, SleepingClientIsWokenByAnArrival) {
   for (std::uint32_t round = 0; round < 20; ++round) {
     std::thread sender([&] {
       ::usleep(5000);
-      EXPECT_EQ(good_.out->try_send(numbered(round, 100)), SendStatus::kSent);
-      a_->endpoint(0).flush();
+      send_now(round);
     });
     bool got = false;
     const Instant before = monotonic_now();
@@ -641,10 +646,7 @@ class IdleDaemons : public Daemons {
   void pause() { ::usleep(30'000); }
   // Both clients are idle until the doorbell of the receiver rings.
   void send_one(std::uint32_t number) {
-    // On a busy machine the credit of earlier messages may still be on its way.
-    ASSERT_TRUE(until([&] { a_->endpoint(0).poll(ignore()); },
-                      [&] { return good_.out->try_send(numbered(number, 100)) == SendStatus::kSent; }));
-    a_->endpoint(0).flush();
+    ASSERT_NO_FATAL_FAILURE(send_now(number));
     Doorbell& bell = b_->endpoint(0).doorbell();
     bool got = false;
     for (const Instant until = monotonic_now() + 20_s; !got && monotonic_now() < until;) {
