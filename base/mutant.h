@@ -26,6 +26,7 @@ enum class Mutant : std::uint8_t {
   kTokenLeavesEarly,       // a lock's token does not wait for the release
   kForgetEarlyRecall,      // a recall that overtakes its grant is lost
   kTokenStarves,           // the number of uses of a recalled token has no bound
+  kEndlessLease,           // a lease has any number of rounds
   kLoseGrant,              // a token that does not go to its manager's cluster is lost
   kTokenStaysToo,          // a cluster that has passed a token on has it still
   kMoveFromSuspects,       // a home moves while changes may be in flight to it

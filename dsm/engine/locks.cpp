@@ -13,6 +13,9 @@ namespace {
 
 constexpr std::size_t kFirstSlots = 64;
 
+// Of two clusters; with more of them each has fewer, because the stays of all others come before a cluster's turn.
+constexpr int kRoundsOfTwo = 4;
+
 // Every member of a set is a recall in the outbox.
 std::size_t most_large_sets(const EngineConfig& c) {
   const std::size_t recalls = c.clusters * Outbox::max_recalls(c);
@@ -133,7 +136,7 @@ void Locks::unlock(std::uint16_t node, LockId lock) {
     if (l.first != kNobody) pass_on(l);  // LK-2
     return;
   }
-  if (l.first == kNobody && takes_lease(l)) begin_lease(lock);
+  if (l.first == kNobody && takes_lease(l)) begin_round(lock);
   const bool used_up = l.uses >= most_uses(l) && !mutant(Mutant::kTokenStarves);
   if (used_up || (l.first == kNobody && l.lease != Lease::kRunning)) return give_up(lock);
   if (l.first == kNobody) return;  // free, for the lease
@@ -201,14 +204,30 @@ bool Locks::takes_lease(Local& l) {
     --l.skips;
     return false;
   }
+  return may_probe(l);
+}
+
+// LK-8: the nodes kept locking.
+bool Locks::takes_round(const Local& l) const {
+  const bool more = l.rounds < most_rounds() || mutant(Mutant::kEndlessLease);
+  return l.lease == Lease::kRunning && more && l.uses - l.round_began >= kUsefulLease && may_probe(l);
+}
+
+bool Locks::may_probe(const Local& l) const {
   return l.probed != kNobody || unanswered_[l.next] < config_.compute_nodes;
 }
 
+std::uint8_t Locks::most_rounds() const {
+  if (config_.lease_rounds != 0) return config_.lease_rounds;
+  return static_cast<std::uint8_t>(std::max(1, kRoundsOfTwo / std::max(1, config_.clusters - 1)));
+}
+
 // LK-8: the reply to an earlier probe, of an earlier stay, will do.
-void Locks::begin_lease(LockId lock) {
+void Locks::begin_round(LockId lock) {
   Local& l = local(lock);
   l.lease = Lease::kRunning;
-  l.lease_began = l.uses;
+  ++l.rounds;
+  l.round_began = l.uses;
   if (l.probed != kNobody) return;
   l.probed = l.next;
   ++unanswered_[l.next];
@@ -218,8 +237,9 @@ void Locks::begin_lease(LockId lock) {
 
 void Locks::end_lease(Local& l) {
   l.lease = Lease::kOver;
-  const bool used = l.uses - l.lease_began >= kUsefulLease;
-  l.lease_began = 0;
+  const bool used = l.rounds > 1 || l.uses - l.round_began >= kUsefulLease;
+  l.rounds = 0;
+  l.round_began = 0;
   l.skips = l.skipped_last =
       used ? std::uint8_t{0}
            : static_cast<std::uint8_t>(std::min(2 * l.skipped_last + 1, int{kMaxSkippedLeases}));
@@ -274,7 +294,7 @@ bool Locks::on_grant(ClusterId from, LockId lock) {
     answer_tries(l);
   } else if (l.next != kNobody) {  // LK-10: only tries have asked for it, and it is wanted elsewhere
     if (takes_lease(l))
-      begin_lease(lock);
+      begin_round(lock);
     else
       give_up(lock);
   } else {
@@ -332,6 +352,10 @@ bool Locks::on_probe_reply(ClusterId from, LockId lock) {
     tidy(lock);
     return true;
   }
+  if (takes_round(l)) {
+    begin_round(lock);
+    return true;
+  }
   end_lease(l);
   if (l.holder == kNobody) give_up(lock);
   return true;
@@ -360,8 +384,8 @@ bool Locks::on_request(ClusterId from, LockId lock, bool tries) {
 }
 
 void Locks::describe_local(StateSink& sink, const Local& l) const {
-  sink.values(l.token, l.lease, l.unused, l.skips, l.skipped_last, l.next, l.probed, l.holder, l.uses,
-              l.lease_began);
+  sink.values(l.token, l.lease, l.unused, l.skips, l.skipped_last, l.rounds, l.next, l.probed, l.holder,
+              l.uses, l.round_began);
   for (std::uint16_t n = l.first; n != kNobody; n = nodes_[n].next) sink.values(n, nodes_[n].trying);
   sink.value(kNobody);
 }
@@ -425,6 +449,8 @@ void Locks::check_local(const Local& l) const {
   for (std::uint16_t n = l.first; n != kNobody; n = nodes_[n].next)
     CHECK(!nodes_[n].trying || l.is_requested());
   CHECK_LE(l.uses, std::max(config_.lease_uses, config_.local_handoffs));
+  CHECK_LE(l.rounds, most_rounds());
+  CHECK_EQ(l.rounds != 0, l.lease == Lease::kRunning);
 }
 
 void Locks::check() const {

@@ -4,7 +4,8 @@
 // which one is next. After a release the token goes from cluster to cluster, past the manager.
 //
 // A recalled token may stay for a lease: until the next cluster has answered a probe, so for about as long as handing
-// the token over takes, or until `lease_uses`. So nodes that lock again soon share the cost of a hand-over.
+// the token over takes, or until `lease_uses`. While nodes keep locking, further probes follow, at most `lease_rounds` in
+// all. So nodes that lock again soon share the cost of a hand-over.
 //
 // Rules LK-1 .. are in docs/protocol_dsm.md.
 #pragma once
@@ -64,8 +65,7 @@ class Locks {
 
  private:
   static constexpr std::uint16_t kNobody = 0xffff;
-  // A lease makes a stay and its hand-over take about twice as long. So it pays if nodes of the cluster get the lock so often
-  // in it, beside the first time; ...
+  // A round of a lease takes as long as a hand-over. So it pays if nodes of the cluster get the lock so often in it; ...
   static constexpr std::uint32_t kUsefulLease = 2;
   // ... after leases that did not pay, 1, 3, 7 and then so many stays have none.
   static constexpr std::uint8_t kMaxSkippedLeases = 15;
@@ -85,6 +85,7 @@ class Locks {
     bool unused = true;             // no node has freed the lock since the token came
     std::uint8_t skips = 0;         // stays that have no lease, from now on
     std::uint8_t skipped_last = 0;  // the number after the last lease that nobody used
+    std::uint8_t rounds = 0;        // of the lease, with the one that runs
     std::uint16_t next =
         kNobody;  // the cluster that gets the token next, once recalled; may be known before it comes
     std::uint16_t probed = kNobody;  // the cluster that has not answered a probe
@@ -92,7 +93,7 @@ class Locks {
     std::uint16_t first = kNobody;   // compute nodes that wait, FIFO through ComputeNode::next
     std::uint16_t last = kNobody;
     std::uint32_t uses = 0;         // times that nodes got the lock since the token is here and recalled
-    std::uint32_t lease_began = 0;  // `uses` then
+    std::uint32_t round_began = 0;  // `uses` then
     bool operator==(const Local&) const = default;
 
     bool is_requested() const { return token == Token::kWanted || token == Token::kAsked; }
@@ -130,12 +131,15 @@ class Locks {
   std::string name(LockId lock) const { return name_of_object(config_, "lock", lock.value(), numbered()); }
 
   std::uint32_t most_uses(const Local& l) const;
+  std::uint8_t most_rounds() const;
   void enqueue(Local& l, std::uint16_t node, LockId lock);
   void pass_on(Local& l);
   void answer_tries(Local& l);
   void ask(LockId lock, bool tries);
+  bool may_probe(const Local& l) const;
   bool takes_lease(Local& l);
-  void begin_lease(LockId lock);
+  bool takes_round(const Local& l) const;
+  void begin_round(LockId lock);
   void end_lease(Local& l);
   void give_up(LockId lock);
   void move(Local& l, Token to);

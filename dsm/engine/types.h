@@ -128,6 +128,10 @@ struct EngineConfig {
   // probe; 0: such a token leaves at once. A hand-over takes 50 to 300 us where clusters share processors, and so
   // many empty sections 100.
   std::uint32_t lease_uses = 1024;
+  // The most probes of a lease: each further one needs nodes that locked again twice since the one before. 0: 4 divided by
+  // the number of the other clusters, at least 1. More of them pay for programs that lock often and take from others'
+  // share of 100 ms (docs/decisions/0025).
+  std::uint8_t lease_rounds = 0;
   // Pages homed elsewhere that this cluster can have written and not flushed yet, 4 KiB
   // each (64 MiB of address space, used as it is needed). When all are in use the oldest
   // dirty page is flushed early and the fault waits for that. At least two per compute

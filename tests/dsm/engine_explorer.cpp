@@ -434,6 +434,13 @@ std::vector<ExploredMachine> suite(int half) {
         {{.pages = 2, .operations = 3, .migrate_after = 1, .pack = true, .homes = {0, 0}}},
         {{.operations = 3, .handoffs = 0, .lease_uses = 1}},
         {{.operations = 8, .handoffs = 0, .lease_uses = 1, .accesses = false, .fairness = true}},
+        {{.operations = 4, .handoffs = 0, .lease_uses = 4, .lease_rounds = 2}},
+        {{.operations = 10,
+          .handoffs = 0,
+          .lease_uses = 5,
+          .lease_rounds = 2,
+          .accesses = false,
+          .fairness = true}},
         {{.operations = 3, .handoffs = 0, .lease_uses = 1, .tries = true, .at_address = true}},
         {{.pages = 2, .protocol = Protocol::kLazy, .operations = 2, .window = 1}},
         {{.protocol = Protocol::kLazy, .operations = 2, .phases = 2, .window = 1}},
@@ -469,6 +476,13 @@ std::vector<ExploredMachine> suite(int half) {
         .accesses = false,
         .fairness = true}},
       {{.nodes = 2, .operations = 4, .window = 1, .lease_uses = 2, .accesses = false, .fairness = true}},
+      {{.nodes = 2,
+        .operations = 4,
+        .window = 1,
+        .lease_uses = 3,
+        .lease_rounds = 2,
+        .accesses = false,
+        .fairness = true}},
       {{.clusters = 4,
         .operations = 2,
         .window = 1,
@@ -497,6 +511,7 @@ constexpr NamedMutant kMutants[] = {
     {"token-leaves-early", Mutant::kTokenLeavesEarly},
     {"forget-early-recall", Mutant::kForgetEarlyRecall},
     {"token-starves", Mutant::kTokenStarves},
+    {"endless-lease", Mutant::kEndlessLease},
     {"lose-grant", Mutant::kLoseGrant},
     {"token-stays-too", Mutant::kTokenStaysToo},
     {"try-waits", Mutant::kTryWaits},
@@ -523,6 +538,12 @@ bool prove(const std::string& only) {
       {{.operations = 6,
         .handoffs = 0,
         .lease_uses = 1,
+        .accesses = false,
+        .fairness = true,
+        .invariants = false}},
+      {{.operations = 6,
+        .handoffs = 0,
+        .lease_uses = 2,
         .accesses = false,
         .fairness = true,
         .invariants = false}},
@@ -574,6 +595,8 @@ int main(int argc, char** argv) {
   app.add_option("--twins", bounds.twins, "EngineConfig::twins");
   app.add_option("--handoffs", bounds.handoffs, "EngineConfig::local_handoffs");
   app.add_option("--lease-uses", bounds.lease_uses, "EngineConfig::lease_uses");
+  app.add_option("--lease-rounds", bounds.lease_rounds, "EngineConfig::lease_rounds")
+      ->check(CLI::Range(1, 255));
   app.add_flag("!--no-accesses", bounds.accesses, "no node reads or writes a page");
   app.add_flag("--tries", bounds.tries, "node 0 locks, and may end while it has the lock; the others try");
   app.add_flag("--at-address", bounds.at_address, "the lock is one at an address");

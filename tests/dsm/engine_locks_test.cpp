@@ -10,7 +10,8 @@ namespace {
 constexpr LockId kLock{0};
 
 struct LocksTest : testing::Test {
-  static EngineConfig config(std::uint32_t local_handoffs, std::uint32_t lease_uses) {
+  static EngineConfig config(std::uint32_t local_handoffs, std::uint32_t lease_uses,
+                             std::uint8_t lease_rounds) {
     return {.clusters = 3,
             .compute_nodes = 3,
             .pages = 3,
@@ -19,11 +20,13 @@ struct LocksTest : testing::Test {
             .flush_window = 4,
             .local_handoffs = local_handoffs,
             .lease_uses = lease_uses,
+            .lease_rounds = lease_rounds,
             .twins = 8,
             .pack = false};
   }
-  explicit LocksTest(std::uint32_t local_handoffs = 16, std::uint32_t lease_uses = 0)
-      : m(config(local_handoffs, lease_uses)) {}
+  explicit LocksTest(std::uint32_t local_handoffs = 16, std::uint32_t lease_uses = 0,
+                     std::uint8_t lease_rounds = 1)
+      : m(config(local_handoffs, lease_uses, lease_rounds)) {}
   ~LocksTest() override { EXPECT_EQ(m.bad_messages(), 0u); }
 
   // The node waits for the lock; its cluster's request, if there is one, is put on the wire.
@@ -248,8 +251,9 @@ TEST_F(FewHandoffs, HandoffsAreNotCountedWithoutARecall) {  // LK-5
 
 // Cluster 1 gets the token, which cluster 2 waits for already, and its node has freed the lock once.
 struct Leases : LocksTest {
-  explicit Leases(std::uint32_t lease_uses = 3, std::uint32_t local_handoffs = 0)
-      : LocksTest(local_handoffs, lease_uses) {}
+  explicit Leases(std::uint32_t lease_uses = 3, std::uint32_t local_handoffs = 0,
+                  std::uint8_t lease_rounds = 1)
+      : LocksTest(local_handoffs, lease_uses, lease_rounds) {}
 
   void recalled_token_comes() {
     m.lock(0, 0);
@@ -327,6 +331,99 @@ TEST_F(Leases, LateRecallEndsTheStayAtOnce) {  // LK-8
   m.deliver(Kind::kLockRequest, 0);
   m.deliver(Kind::kLockRecall, 1);
   unlocks(1);
+  EXPECT_EQ(m.count(Kind::kLockProbe), 0u);
+  EXPECT_EQ(m.count(Kind::kLockGrant), 1u);
+}
+
+// Leases of several rounds.
+struct LongLeases : Leases {
+  explicit LongLeases(std::uint8_t lease_rounds = 3) : Leases(9, 0, lease_rounds) {}
+
+  void locks_again_and_unlocks(int times) {
+    for (int i = 0; i < times; ++i) {
+      ASSERT_TRUE(locks_again()) << i;
+      unlocks(1);
+    }
+  }
+  void reply_comes() {
+    m.deliver(Kind::kLockProbe, 2);
+    m.deliver(Kind::kLockProbeReply, 1);
+    m.transmit_all();
+  }
+};
+
+TEST_F(LongLeases, ReplyBeginsAnotherRoundWhileNodesKeepLocking) {  // LK-8
+  recalled_token_comes();
+  for (int round = 1; round < 3; ++round) {
+    locks_again_and_unlocks(2);
+    reply_comes();
+    EXPECT_EQ(m.count_to(Kind::kLockProbe, 2), 1u) << "round " << round;
+    EXPECT_EQ(m.count(Kind::kLockGrant), 0u);
+  }
+  locks_again_and_unlocks(2);
+  reply_comes();  // of the third, which is the last
+  EXPECT_EQ(m.count(Kind::kLockProbe), 0u);
+  m.deliver(Kind::kLockGrant, 2);
+  EXPECT_TRUE(has(2));
+}
+
+TEST_F(LongLeases, RoundInWhichNodesLockOnceIsTheLast) {  // LK-8
+  recalled_token_comes();
+  locks_again_and_unlocks(2);
+  reply_comes();
+  locks_again_and_unlocks(1);
+  reply_comes();
+  EXPECT_EQ(m.count(Kind::kLockProbe), 0u);
+  EXPECT_EQ(m.count(Kind::kLockGrant), 1u);
+}
+
+TEST_F(LongLeases, RoundsShareTheUsesOfALease) {  // LK-5
+  recalled_token_comes();
+  locks_again_and_unlocks(5);
+  reply_comes();
+  locks_again_and_unlocks(4);
+  EXPECT_EQ(m.count(Kind::kLockGrant), 1u);
+}
+
+TEST_F(LongLeases, ReplyThatFindsTheLockHeldBeginsARoundToo) {  // LK-8
+  recalled_token_comes();
+  locks_again_and_unlocks(1);
+  EXPECT_TRUE(locks_again());
+  reply_comes();
+  unlocks(1);
+  EXPECT_EQ(m.count_to(Kind::kLockProbe, 2), 1u);
+  EXPECT_EQ(m.count(Kind::kLockGrant), 0u);
+  EXPECT_TRUE(locks_again());
+}
+
+TEST_F(LongLeases, LeaseWhoseFirstRoundWasUsedIsFollowedByAnother) {  // LK-8
+  recalled_token_comes();
+  locks_again_and_unlocks(2);
+  reply_comes();
+  reply_comes();  // nobody has locked again
+  m.deliver(Kind::kLockGrant, 2);
+  waits(1);
+  m.deliver_all();
+  waits(0);
+  unlocks(2);
+  m.deliver_all();
+  ASSERT_TRUE(has(1));
+  unlocks(1);
+  EXPECT_EQ(m.count_to(Kind::kLockProbe, 0), 1u);
+}
+
+// Three clusters: 4 / (3 - 1).
+struct LeasesOfUsualLength : LongLeases {
+  LeasesOfUsualLength() : LongLeases(0) {}
+};
+
+TEST_F(LeasesOfUsualLength, HaveFewerRoundsTheMoreClustersThereAre) {  // LK-8
+  recalled_token_comes();
+  locks_again_and_unlocks(2);
+  reply_comes();
+  EXPECT_EQ(m.count(Kind::kLockProbe), 1u);
+  locks_again_and_unlocks(2);
+  reply_comes();
   EXPECT_EQ(m.count(Kind::kLockProbe), 0u);
   EXPECT_EQ(m.count(Kind::kLockGrant), 1u);
 }

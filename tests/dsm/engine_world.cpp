@@ -166,6 +166,7 @@ std::string WorldBounds::text() const {
   if (fetch_ahead != 0) s += fmt::format(", {} fetched ahead", fetch_ahead);
   if (run_pages != 1) s += fmt::format(" in runs of {}", run_pages);
   if (lease_uses != 0) s += fmt::format(", leases of {} uses", lease_uses);
+  if (lease_rounds != 1) s += fmt::format(" and {} rounds", lease_rounds);
   if (!accesses) s += ", locks only";
   if (tries) s += ", tries";
   if (at_address) s += ", at an address";
@@ -191,6 +192,7 @@ struct EngineWorld::Parts {
                                 .flush_window = b.flush_window,
                                 .local_handoffs = b.handoffs,
                                 .lease_uses = b.lease_uses,
+                                .lease_rounds = b.lease_rounds,
                                 .twins = b.twins,
                                 .migrate_after = b.migrate_after,
                                 .fetch_ahead = b.fetch_ahead,
@@ -234,6 +236,7 @@ struct EngineWorld::Parts {
   bool recall_in_flight(std::uint16_t to) const;
   void on_request_accepted(std::uint16_t cluster);
   void on_lock_acquired(std::uint16_t cluster);
+  void count_probes(const Letter& letter);
   void fail(std::string what) const {
     if (g_wrong.empty()) g_wrong = std::move(what);
   }
@@ -252,6 +255,7 @@ struct EngineWorld::Parts {
     std::uint8_t uses = 0;                   // of its stay, while it knew of its recall
     std::array<bool, kMaxNodes> accepted{};  // by cluster: its request is at the manager
     std::array<std::array<std::uint8_t, kMaxNodes>, kMaxNodes> stays{};  // of another cluster since then
+    std::array<std::uint8_t, kMaxNodes> probes{};  // that the cluster has sent and not granted the lock since
   } fairness;
   std::array<Counts, 2> barrier_knows{};  // of every other phase: who is early is one barrier ahead
 };
@@ -400,6 +404,7 @@ void EngineWorld::Parts::leave(std::uint16_t from, std::uint16_t to) {
   CHECK_GT(length, 0u);
   CHECK_LT(wire.size(), kMaxOnWire);
   wire.push_back(letters().number(from, to, ByteView(room).first(length)));
+  count_probes(letters()[wire.back()]);
 }
 
 void EngineWorld::Parts::arrive(std::size_t index) {
@@ -483,6 +488,17 @@ void EngineWorld::Parts::on_lock_acquired(std::uint16_t cluster) {
     fail(fmt::format("cluster {} uses the lock {} times while another one waits", cluster, f.uses));
 }
 
+// A probe goes to the cluster that gets the token next, so it leaves before that.
+void EngineWorld::Parts::count_probes(const Letter& letter) {
+  if (!bounds.fairness) return;
+  std::uint8_t& probes = fairness.probes[letter.from];
+  letter.for_each([&](const Message& message) {
+    if (message.header.kind == Kind::kLockGrant) probes = 0;
+    if (message.header.kind == Kind::kLockProbe && ++probes > bounds.lease_rounds)
+      fail(fmt::format("cluster {} extends its lease {} times", letter.from, probes - 1));
+  });
+}
+
 bool EngineWorld::check_end() {
   Parts& s = *parts_;
   g_wrong.clear();
@@ -544,7 +560,7 @@ std::uint64_t EngineWorld::digest() const {
   if (s.bounds.fairness) {
     d.values(s.fairness.holder, s.fairness.uses);
     for (std::size_t z = 0; z < s.bounds.clusters; ++z) {
-      d.value(s.fairness.accepted[z]);
+      d.values(s.fairness.accepted[z], s.fairness.probes[z]);
       for (std::size_t c = 0; c < s.bounds.clusters; ++c) d.value(s.fairness.stays[z][c]);
     }
   }

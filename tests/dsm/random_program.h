@@ -79,7 +79,8 @@ class RandomProgram {
     c.barriers = 1 + static_cast<std::uint32_t>(random.below(3));
     c.flush_window = 1 + static_cast<std::uint32_t>(random.below(c.pages >= 16 ? 16 : 4));
     c.local_handoffs = static_cast<std::uint32_t>(random.below(3));
-    c.lease_uses = static_cast<std::uint32_t>(random.below(4));
+    c.lease_uses = static_cast<std::uint32_t>(random.below(8));
+    c.lease_rounds = static_cast<std::uint8_t>(random.below(4));
     c.twins = random.chance(0.3) ? 1 + static_cast<std::uint32_t>(random.below(2)) : 8;
     c.fetch_ahead = static_cast<std::uint32_t>(random.below(4));
     c.migrate_after = static_cast<std::uint32_t>(random.below(3));

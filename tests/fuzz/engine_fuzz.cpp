@@ -44,7 +44,7 @@ dsm::EngineConfig drawn(Input& in) {
           .barriers = kEach,
           .flush_window = flush_window,
           .local_handoffs = local_handoffs,
-          .lease_uses = 2 - local_handoffs,
+          .lease_uses = 2 - local_handoffs,  // with 2 of them a second round can begin
           .twins = 4,
           .migrate_after = in.below(3),
           .fetch_ahead = in.below(3),
