@@ -35,16 +35,16 @@ Json range_json(AccessRange range) {
 }
 
 // What the byte at `address` belongs to: a global where these are shared, or an allocation.
-AllocationSite owner_of(std::uintptr_t address) {
-  if (!in_globals(address)) return allocation_site(address);
-  const DataSymbol symbol = data_symbol(address);
-  if (symbol.name.empty()) return {};
-  return {.place = "global " + symbol.name, .first = symbol.first, .bytes = symbol.bytes};
-}
-
-Json allocated_json(const AllocationSite& site, std::uintptr_t address) {
-  if (site.bytes == 0) return {};
-  return {{"place", site.place}, {"bytes", site.bytes}, {"offset", address - site.first}};
+Json owner_json(std::uintptr_t address) {
+  const auto json = [&](const char* kind, const std::string& name, std::uintptr_t first, std::size_t bytes) {
+    return Json{{"kind", kind}, {"place", name}, {"bytes", bytes}, {"offset", address - first}};
+  };
+  if (in_globals(address)) {
+    const DataSymbol symbol = data_symbol(address);
+    return symbol.name.empty() ? Json() : json("global", symbol.name, symbol.first, symbol.bytes);
+  }
+  const AllocationSite site = allocation_site(address);
+  return site.bytes == 0 ? Json() : json("allocation", site.place, site.first, site.bytes);
 }
 
 Json costly_pages(std::span<const NodeReport> nodes) {
@@ -56,14 +56,13 @@ Json costly_pages(std::span<const NodeReport> nodes) {
     const PageFaults& faults = entry.value;
     // An allocation need not begin where its page does.
     const std::uint16_t used = std::min(faults.read.first, faults.written.first);
-    const AllocationSite site = owner_of(page + used);
     pages.push_back({{"page", entry.key.value()},
                      {"faults_ns", entry.least()},
                      {"read_faults", faults.reads},
                      {"write_faults", faults.writes},
                      {"read", range_json(faults.read)},
                      {"written", range_json(faults.written)},
-                     {"allocated", allocated_json(site, page + used)}});
+                     {"allocated", owner_json(page + used)}});
   }
   return pages;
 }
@@ -74,10 +73,11 @@ Json costly_locks(std::span<const NodeReport> nodes) {
       nodes, [](const NodeCosts& c) -> const auto& { return c.locks(); });
   for (const auto& entry : sum.heaviest(kReported)) {
     const std::uintptr_t address = address_of_lock(entry.key);
-    const AllocationSite site = address == 0 ? AllocationSite() : owner_of(address);
+    const OwnLocks* const own = own_locks(entry.key);
     locks.push_back({{"lock", entry.key.value()},
                      {"name", name_of_lock(entry.key)},
-                     {"allocated", allocated_json(site, address)},
+                     {"cure", own == nullptr ? Json() : Json(own->cure)},
+                     {"allocated", address == 0 ? Json() : owner_json(address)},
                      {"locks_ns", entry.least()},
                      {"waits", entry.value.count},
                      {"longest_ns", entry.value.longest.ns()}});

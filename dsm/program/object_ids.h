@@ -24,10 +24,23 @@ constexpr std::uint32_t addresses_of(std::uint32_t heap_pages) {
 std::uint32_t object_id(const char* call, const void* address, std::uint32_t numbered,
                         std::uint32_t heap_pages);
 
+// What the runtime uses locks for that are its own, for messages and reports.
+struct OwnLocks {
+  std::uint32_t first = 0;  // their numbers
+  std::uint32_t count = 0;
+  const char* what = "";  // they guard, "thread-specific keys"
+  const char* cure = "";  // what a program can do that waits for them, as an imperative sentence
+};
+// A runtime on top of the machine's locks (PARMACS, pthreads) names its own. A few times, before the machine starts; the
+// texts live as long as the process.
+void name_own_locks(const OwnLocks& own);
+// nullptr: the lock is the program's.
+const OwnLocks* own_locks(LockId lock);
+
 // Where a lock is that the program names by its address; 0: it has a number.
 std::uintptr_t address_of_lock(LockId lock);
 
-// For messages: "lock 5", "the lock at 0x7e9000000010".
+// For messages: "lock 5", "the lock at 0x7e9000000010", "the runtime's lock of thread-specific keys".
 std::string name_of_lock(LockId lock);
 std::string name_of_condition(std::uint32_t condition);
 

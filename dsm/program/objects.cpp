@@ -1,6 +1,10 @@
 // The calls of dsm/api.h on locks, conditions, flags, semaphores and barriers that are named by addresses.
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <array>
+
+#include "base/check.h"
 #include "dsm/api.h"
 #include "dsm/program/failure.h"
 #include "dsm/program/heap.h"
@@ -42,13 +46,34 @@ std::string name_of(const char* kind, std::uint32_t id, std::uint32_t numbered) 
   return fmt::format("the {} at {:#x}", kind, address_of(id, numbered));
 }
 
+// The first ones are the machine's (host.h).
+constinit std::array<OwnLocks, 8> all_own_locks = {
+    {{kOwnLock.value(), 1, "the memory of shared_malloc()", "allocate larger blocks, or the same ones again"},
+     {kGuardLock.value(), 1, "initialisers of function-local statics",
+      "call these functions once before the compute nodes work"}}};
+
 }  // namespace
+
+void name_own_locks(const OwnLocks& own) {
+  const auto unused = std::find_if(all_own_locks.begin(), all_own_locks.end(),
+                                   [](const OwnLocks& locks) { return locks.count == 0; });
+  CHECK(unused != all_own_locks.end());
+  *unused = own;
+}
+
+const OwnLocks* own_locks(LockId lock) {
+  for (const OwnLocks& own : all_own_locks) {
+    if (lock.value() - own.first < own.count) return &own;
+  }
+  return nullptr;
+}
 
 std::uintptr_t address_of_lock(LockId lock) {
   return address_of(lock.value(), kNumberedLocks);
 }
 
 std::string name_of_lock(LockId lock) {
+  if (const OwnLocks* const own = own_locks(lock)) return fmt::format("the runtime's lock of {}", own->what);
   return name_of("lock", lock.value(), kNumberedLocks);
 }
 std::string name_of_condition(std::uint32_t condition) {

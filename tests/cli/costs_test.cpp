@@ -96,8 +96,13 @@ TEST(Costs, LockAtAnAddressIsNamedByWhatItLiesIn) {
   known["costly_locks"][0]["allocated"] = {{"place", "f() at f.cpp:2"}, {"offset", 64}};
   EXPECT_EQ(costs_of({{unknown, known}}).locks.at(0).name,
             "the lock at 0x40, 64 bytes into what was allocated in f() at f.cpp:2");
-  known["costly_locks"][0]["allocated"] = {{"place", "global table"}, {"offset", 0}};
+  known["costly_locks"][0]["allocated"] = {{"kind", "global"}, {"place", "table"}, {"offset", 0}};
   EXPECT_EQ(costs_of({{known, unknown}}).locks.at(0).name, "the lock at 0x40, the beginning of global table");
+  // A function of the program's may have any name.
+  known["costly_locks"][0]["allocated"] = {
+      {"kind", "allocation"}, {"place", "global at f.cpp:2"}, {"offset", 0}};
+  EXPECT_EQ(costs_of({{known, unknown}}).locks.at(0).name,
+            "the lock at 0x40, the beginning of what was allocated in global at f.cpp:2");
   known["costly_locks"][0]["allocated"] = {{"place", 5}, {"offset", "x"}};
   EXPECT_EQ(costs_of({{known}}).locks.at(0).name, "the lock at 0x40");
 }
@@ -119,6 +124,13 @@ TEST(Costs, AdviceNamesTheLockThatCostsMost) {
   EXPECT_THAT(advice_of({Json::parse(
                   R"({"nodes": [{"locks_ns": 500000000}], "costly_locks": [{"lock": 12, "locks_ns": 9}]})")}),
               AllOf(HasSubstr("50 % of the time waiting for locks"), HasSubstr("lock 12:")));
+}
+
+TEST(Costs, AdviceForALockOfTheRuntimeIsWhatTheProgramCanChange) {
+  const std::string advised = advice_of({Json::parse(
+      R"({"nodes": [{"locks_ns": 500000000}], "costly_locks": [{"lock": 4095, "locks_ns": 9,
+          "name": "the runtime's lock of keys", "cure": "make fewer keys"}]})")});
+  EXPECT_THAT(advised, HasSubstr("most for the runtime's lock of keys: make fewer keys"));
 }
 
 TEST(Costs, AdviceNamesTheNodesThatWaitMostAndLeastAtBarriers) {

@@ -9,6 +9,8 @@
 #include "base/prng.h"
 #include "dsm/api.h"
 #include "dsm/program/failure.h"
+#include "dsm/program/host.h"
+#include "dsm/program/object_ids.h"
 #include "tests/dsm/live_machine.h"
 
 namespace braid::dsm {
@@ -25,6 +27,16 @@ INSTANTIATE_TEST_SUITE_P(
                                 .compute = 1,
                                 .adjust = [](Environment& e) { e.protocol = Protocol::kLazy; }}),
     [](const auto& shape) { return shape_of(shape.param); });
+
+TEST(LocksOfTheRuntime, AreNamedByWhatTheyAreFor) {
+  EXPECT_EQ(name_of_lock(kOwnLock), "the runtime's lock of the memory of shared_malloc()");
+  EXPECT_EQ(own_locks(LockId(4000)), nullptr);
+  name_own_locks({.first = 4000, .count = 2, .what = "this test", .cure = "end it"});
+  EXPECT_EQ(name_of_lock(LockId(3999)), "lock 3999");
+  EXPECT_EQ(name_of_lock(LockId(4000)), "the runtime's lock of this test");
+  EXPECT_STREQ(own_locks(LockId(4001))->cure, "end it");
+  EXPECT_EQ(name_of_lock(LockId(4002)), "lock 4002");
+}
 
 TEST_P(Objects, EachCellHasALock) {
   expect_runs(GetParam(), [] {

@@ -28,11 +28,24 @@ std::string text_in(const Json& object, const char* key) {
   return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
 }
 
-// What a page or a lock lies in; nullptr: the cluster does not know. Memory that a compute node allocated alone is known to its
-// cluster only.
-const Json* allocation_of(const Json& given) {
+// What a page or a lock lies in.
+struct Owner {
+  bool is_global = false;
+  std::string name;  // of the global, or of the place in the program that allocated the memory
+  std::uint64_t bytes = 0;
+  std::uint64_t offset = 0;  // in it
+
+  std::string text() const { return is_global ? "global " + name : name; }
+};
+// None: the cluster does not know. Memory that a compute node allocated alone is known to its cluster only.
+std::optional<Owner> owner_of(const Json& given) {
   const auto it = given.find("allocated");
-  return it != given.end() && it->is_object() ? &*it : nullptr;
+  if (it == given.end() || !it->is_object()) return {};
+  const Owner owner = {.is_global = text_in(*it, "kind") == "global",
+                       .name = text_in(*it, "place"),
+                       .bytes = count_in(*it, "bytes"),
+                       .offset = count_in(*it, "offset")};
+  return owner.name.empty() ? std::optional<Owner>() : owner;
 }
 
 template <class Visit>
@@ -61,10 +74,10 @@ std::vector<CostlyPage> pages_of(std::span<const Json> clusters) {
                            .write_faults = count_in(given, "write_faults"),
                            .read = range(given, "read"),
                            .written = range(given, "written")});
-      const Json* const allocated = allocation_of(given);
-      if (allocated == nullptr || !page.place.empty()) return;
-      page.place = text_in(*allocated, "place");
-      page.bytes = count_in(*allocated, "bytes");
+      const std::optional<Owner> owner = owner_of(given);
+      if (!owner || !page.place.empty()) return;
+      page.place = owner->text();
+      page.bytes = owner->bytes;
     });
   }
   std::vector<CostlyPage> list;
@@ -105,12 +118,10 @@ std::vector<CostlyMemory> memory_of(const std::vector<CostlyPage>& pages) {
 std::string name_of_lock(const Json& given, std::uint32_t number) {
   std::string name = text_in(given, "name");
   if (name.empty()) return fmt::format("lock {}", number);
-  const Json* const allocated = allocation_of(given);
-  const std::string place = allocated == nullptr ? std::string() : text_in(*allocated, "place");
-  if (place.empty()) return name;
-  const std::uint64_t offset = count_in(*allocated, "offset");
-  name += offset == 0 ? ", the beginning of " : fmt::format(", {} bytes into ", offset);
-  return name + (place.starts_with("global ") ? place : "what was allocated in " + place);
+  const std::optional<Owner> owner = owner_of(given);
+  if (!owner) return name;
+  name += owner->offset == 0 ? ", the beginning of " : fmt::format(", {} bytes into ", owner->offset);
+  return name + (owner->is_global ? owner->text() : "what was allocated in " + owner->name);
 }
 
 std::vector<CostlyLock> locks_of(std::span<const Json> clusters) {
@@ -122,6 +133,7 @@ std::vector<CostlyLock> locks_of(std::span<const Json> clusters) {
       // The longer name is that of a cluster that knows what the lock lies in.
       if (std::string name = name_of_lock(given, lock.lock); name.size() > lock.name.size())
         lock.name = std::move(name);
+      lock.cure = text_in(given, "cure");
       lock.waits += count_in(given, "waits");
       lock.locks_ns += count_in(given, "locks_ns");
       lock.longest_ns = std::max(lock.longest_ns, count_in(given, "longest_ns"));
@@ -279,11 +291,15 @@ std::string advice(const RunCosts& costs, std::span<const Json> clusters, Durati
     return fmt::format("compute nodes spent {} of the time in page faults: {}", percent(waiting.faults),
                        advice_for(costs.memory.front()));
   const double greatest = std::max({waiting.locks, waiting.syncs, waiting.barriers});
-  if (greatest == waiting.locks && !costs.locks.empty())
-    return fmt::format(
-        "compute nodes spent {} of the time waiting for locks, most for {}: divide what it protects among "
-        "several locks, or use a word (fetch_add()) for a counter",
-        percent(waiting.locks), costs.locks.front().name);
+  if (greatest == waiting.locks && !costs.locks.empty()) {
+    const CostlyLock& lock = costs.locks.front();
+    return fmt::format("compute nodes spent {} of the time waiting for locks, most for {}: {}",
+                       percent(waiting.locks), lock.name,
+                       lock.cure.empty()
+                           ? "divide what it protects among several locks, or use a word (fetch_add()) for "
+                             "a counter"
+                           : lock.cure);
+  }
   if (greatest == waiting.barriers)
     return fmt::format(
         "compute nodes spent {} of the time at barriers, node {} {:.1f} ms and node {} {:.1f} ms: give those that "

@@ -36,7 +36,8 @@ struct CostlyPage {
   std::uint32_t page = 0;
   std::uint64_t faults_ns = 0;
   std::vector<PageUse> uses;
-  std::string place;  // in the program that allocated it; empty: not known
+  // "solve() at solve.cpp:12", which allocated it, or "global table"; empty: not known
+  std::string place;
   std::uint64_t bytes = 0;
   Sharing sharing() const;
 };
@@ -53,6 +54,8 @@ struct CostlyLock {
   std::uint32_t lock = 0;
   // "lock 7", "the lock at 0x600000001040, 64 bytes into what was allocated in solve() at solve.cpp:12".
   std::string name;
+  std::string
+      cure;  // of a lock of the runtime's own: what the program can change; empty: it is the program's
   std::uint64_t waits = 0, locks_ns = 0, longest_ns = 0;
 };
 
