@@ -21,6 +21,7 @@
 #include "dsm/live/environment.h"
 #include "dsm/live/own_descriptors.h"
 #include "dsm/program/failure.h"
+#include "dsm/program/system_calls.h"
 
 namespace braid::dsm {
 
@@ -92,7 +93,7 @@ int view_protection(Protection protection) {
 // Not inherited by children of fork(), which are not part of the page protocol: a child's writes would be this cluster's,
 // unnoticed, and it could read pages without contents (userfaultfd does not follow it).
 Result<void> keep_from_children(void* mapping, std::size_t bytes) {
-  if (::madvise(mapping, bytes, MADV_DONTFORK) == 0) return {};
+  if (advise_shared(mapping, bytes, MADV_DONTFORK) == 0) return {};
   return error("cannot keep the shared heap from children of fork(): {}", std::strerror(errno));
 }
 
@@ -219,7 +220,7 @@ void Memory::close_globals() {
   const bool is_private =
       file_.is_open() && ::mmap(place, bytes, kAccess, MAP_PRIVATE | MAP_FIXED, file_.fd, 0) == place;
   // The file is no other process's, so it serves as well where the program has closed the descriptor.
-  if (!is_private && ::mprotect(place, bytes, kAccess) != 0)
+  if (!is_private && protect_shared(place, bytes, kAccess) != 0)
     fail("cannot make the program's globals private: {}", cause_and_cure(errno).c_str());
 }
 
@@ -301,7 +302,8 @@ void Memory::change(PageId first, std::uint32_t count, Access access, Next&& nex
   }
   if (first.value() < closed_globals_) return note(first, count, access);
   if (userfaultfd_ < 0) {
-    if (::mprotect(application_address(first), std::size_t{count} * kPageBytes, protection_bits(access)) != 0)
+    if (protect_shared(application_address(first), std::size_t{count} * kPageBytes,
+                       protection_bits(access)) != 0)
       view_failed(errno, first, count);
     return;
   }
@@ -347,7 +349,7 @@ void Memory::change_run(std::uint32_t first, std::uint32_t count, View from, Vie
 
 // The view forgets where the pages are; the file keeps them.
 void Memory::forget(std::uint32_t first, std::uint32_t count) {
-  if (::madvise(application_address(PageId(first)), std::size_t{count} * kPageBytes, MADV_DONTNEED) != 0)
+  if (advise_shared(application_address(PageId(first)), std::size_t{count} * kPageBytes, MADV_DONTNEED) != 0)
     userfaultfd_failed("madvise", errno, first, count);
 }
 

@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "base/check.h"
+#include "dsm/program/shared_arguments.h"
 
 namespace braid::dsm {
 
@@ -146,12 +147,15 @@ int exchange_stack(const stack_t* wanted, stack_t* former) {
 
 // --- Masks
 
-// Returns `set`; if it blocks the fault signals, a copy in `room` without them.
-const sigset_t* without_fault_signals(int how, const sigset_t* set, sigset_t* room) {
-  if (set == nullptr || how == SIG_UNBLOCK || !taken.load(std::memory_order_acquire)) return set;
-  *room = *set;
-  for (const int signal_number : kSignals) ::sigdelset(room, signal_number);
-  return room;
+// Makes call(set, former) with private memory, as the kernel may get no other. What would block the fault signals does
+// not block them.
+template <class Call>
+int change_program_mask(int how, const sigset_t* set, sigset_t* former, Call&& call) {
+  sigset_t wanted, before;
+  if (set != nullptr) wanted = how == SIG_UNBLOCK ? *set : without_fault_signals(*set);
+  const int result = call(set == nullptr ? nullptr : &wanted, former == nullptr ? nullptr : &before);
+  if (result == 0 && former != nullptr) *former = before;
+  return result;
 }
 
 }  // namespace
@@ -185,6 +189,13 @@ int fault_signals_replaced() {
     if (!is_installed(signal_number)) return signal_number;
   }
   return 0;
+}
+
+sigset_t without_fault_signals(const sigset_t& set) {
+  sigset_t others = set;
+  if (!taken.load(std::memory_order_acquire)) return others;
+  for (const int signal_number : kSignals) ::sigdelset(&others, signal_number);
+  return others;
 }
 
 struct sigaction take_program_action(int signal_number) {
@@ -260,17 +271,20 @@ extern "C" {
 }
 
 [[gnu::visibility("default")]] int sigaltstack(const stack_t* wanted, stack_t* former) noexcept {
-  return thread_stack.ours ? exchange_stack(wanted, former) : original().sigaltstack(wanted, former);
+  if (thread_stack.ours) return exchange_stack(wanted, former);
+  return original().sigaltstack(Given<stack_t>(wanted), Changed<stack_t>(former));
 }
 
 [[gnu::visibility("default")]] int pthread_sigmask(int how, const sigset_t* set, sigset_t* former) noexcept {
-  sigset_t room;
-  return original().pthread_sigmask(how, without_fault_signals(how, set, &room), former);
+  return change_program_mask(how, set, former, [&](const sigset_t* wanted, sigset_t* before) {
+    return original().pthread_sigmask(how, wanted, before);
+  });
 }
 
 [[gnu::visibility("default")]] int sigprocmask(int how, const sigset_t* set, sigset_t* former) noexcept {
-  sigset_t room;
-  return original().sigprocmask(how, without_fault_signals(how, set, &room), former);
+  return change_program_mask(how, set, former, [&](const sigset_t* wanted, sigset_t* before) {
+    return original().sigprocmask(how, wanted, before);
+  });
 }
 
 }  // extern "C"

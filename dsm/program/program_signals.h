@@ -26,6 +26,9 @@ void return_fault_signals();
 // The signal for which another handler than `ours` is installed; 0: none.
 int fault_signals_replaced();
 
+// The set that a thread blocks which wants to block this one: the same, without the fault signals while they are taken.
+sigset_t without_fault_signals(const sigset_t& set);
+
 // The program's action for a fault of its own; with SA_RESETHAND the default action from then on.
 struct sigaction take_program_action(int signal_number);
 // Installs the kernel's default action for this signal for good: the process is about to end.

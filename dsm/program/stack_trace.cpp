@@ -147,8 +147,8 @@ backtrace_state* debugging_information() {
 }
 
 // Of static functions the debugging information has no more than a short name.
-constexpr std::array<std::string_view, 4> kRuntimeFolders = {"/dsm/blocks/", "/dsm/once/", "/dsm/parmacs/",
-                                                             "/dsm/pthreads/"};
+constexpr std::array<std::string_view, 5> kRuntimeFolders = {"/dsm/blocks/", "/dsm/once/", "/dsm/parmacs/",
+                                                             "/dsm/program/", "/dsm/pthreads/"};
 
 // Of the runtime and of its headers, whose templates are compiled into programs.
 bool is_of_runtime(std::string_view function, std::string_view file) {

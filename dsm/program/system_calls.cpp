@@ -9,35 +9,31 @@
 #undef _FORTIFY_SOURCE  // its inline functions would have the names that are defined here
 
 #include <dirent.h>
-#include <dlfcn.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/msg.h>
 #include <sys/random.h>
-#include <sys/resource.h>
+#include <sys/sem.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/statfs.h>
-#include <sys/times.h>
 #include <sys/uio.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <cstdarg>
+#include <climits>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <limits>
-#include <memory>
-#include <new>
 #include <span>
+#include <vector>
 
+#include "base/clock.h"
 #include "dsm/program/heap.h"
+#include "dsm/program/shared_arguments.h"
 
 // Calls of programs that were compiled with _FORTIFY_SOURCE: `room` is the size that the compiler knows.
 extern "C" {
@@ -49,150 +45,72 @@ ssize_t __recvfrom_chk(int fd, void* buffer, std::size_t bytes, std::size_t room
 std::size_t __fread_chk(void* buffer, std::size_t room, std::size_t size, std::size_t count, std::FILE* file);
 std::size_t __fread_unlocked_chk(void* buffer, std::size_t room, std::size_t size, std::size_t count,
                                  std::FILE* file);
-ssize_t __readlink_chk(const char* path, char* buffer, std::size_t bytes, std::size_t room);
-char* __getcwd_chk(char* buffer, std::size_t bytes, std::size_t room);
-int __gethostname_chk(char* buffer, std::size_t bytes, std::size_t room);
-int __poll_chk(pollfd* fds, nfds_t count, int timeout, std::size_t room);
-int __open_2(const char* path, int flags);
-int __openat_2(int directory, const char* path, int flags);
 }
+
+#define BRAID_EACH_BYTE_CALL(X) \
+  X(read)                       \
+  X(pread)                      \
+  X(readv)                      \
+  X(preadv)                     \
+  X(preadv2)                    \
+  X(recv)                       \
+  X(recvfrom)                   \
+  X(recvmsg)                    \
+  X(recvmmsg)                   \
+  X(write)                      \
+  X(pwrite)                     \
+  X(writev)                     \
+  X(pwritev)                    \
+  X(pwritev2)                   \
+  X(send)                       \
+  X(sendto)                     \
+  X(sendmsg)                    \
+  X(sendmmsg)                   \
+  X(fread)                      \
+  X(fread_unlocked)             \
+  X(fwrite)                     \
+  X(fwrite_unlocked)            \
+  X(fputs)                      \
+  X(fputs_unlocked)             \
+  X(puts)                       \
+  X(setvbuf)                    \
+  X(setbuffer)                  \
+  X(setbuf)                     \
+  X(getrandom)                  \
+  X(getentropy)                 \
+  X(getdents64)                 \
+  X(eventfd_read)               \
+  X(sendfile)                   \
+  X(copy_file_range)            \
+  X(splice)                     \
+  X(msgsnd)                     \
+  X(msgrcv)                     \
+  X(semop)                      \
+  X(__read_chk)                 \
+  X(__pread_chk)                \
+  X(__recv_chk)                 \
+  X(__recvfrom_chk)             \
+  X(__fread_chk)                \
+  X(__fread_unlocked_chk)
+
+BRAID_EACH_BYTE_CALL(BRAID_WEAK_CALL)
 
 namespace braid::dsm {
 
 namespace {
 
-// --- The functions as the C library has them
-
-#define BRAID_EACH_CALL(X) \
-  X(read)                  \
-  X(pread)                 \
-  X(readv)                 \
-  X(preadv)                \
-  X(recv)                  \
-  X(recvfrom)              \
-  X(recvmsg)               \
-  X(write)                 \
-  X(pwrite)                \
-  X(writev)                \
-  X(pwritev)               \
-  X(send)                  \
-  X(sendto)                \
-  X(sendmsg)               \
-  X(fread)                 \
-  X(fread_unlocked)        \
-  X(fwrite)                \
-  X(fwrite_unlocked)       \
-  X(fputs)                 \
-  X(puts)                  \
-  X(setvbuf)               \
-  X(stat)                  \
-  X(lstat)                 \
-  X(fstat)                 \
-  X(fstatat)               \
-  X(statfs)                \
-  X(fstatfs)               \
-  X(getcwd)                \
-  X(readlink)              \
-  X(gethostname)           \
-  X(uname)                 \
-  X(getrusage)             \
-  X(times)                 \
-  X(getrandom)             \
-  X(pipe)                  \
-  X(pipe2)                 \
-  X(socketpair)            \
-  X(poll)                  \
-  X(open)                  \
-  X(openat)                \
-  X(creat)                 \
-  X(fopen)                 \
-  X(freopen)               \
-  X(opendir)               \
-  X(access)                \
-  X(unlink)                \
-  X(remove)                \
-  X(rename)                \
-  X(mkdir)                 \
-  X(rmdir)                 \
-  X(chdir)                 \
-  X(truncate)              \
-  X(system)                \
-  X(popen)                 \
-  X(__read_chk)            \
-  X(__pread_chk)           \
-  X(__recv_chk)            \
-  X(__recvfrom_chk)        \
-  X(__fread_chk)           \
-  X(__fread_unlocked_chk)  \
-  X(__readlink_chk)        \
-  X(__getcwd_chk)          \
-  X(__gethostname_chk)     \
-  X(__poll_chk)            \
-  X(__open_2)              \
-  X(__openat_2)
-
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wignored-attributes"
-struct Originals {
-#define BRAID_DECLARE(name) decltype(&::name) name;
-  BRAID_EACH_CALL(BRAID_DECLARE)
-#undef BRAID_DECLARE
-};
+BRAID_ORIGINALS(BRAID_EACH_BYTE_CALL)
 #pragma GCC diagnostic pop
-
-// Found before main(), because the calls may be made in signal handlers, where dlsym() is not allowed; earlier if a
-// constructor or a sanitizer's runtime makes one of the calls.
-constinit bool are_found = false;
-constinit Originals found = {};
-const Originals& original() {
-  if (are_found) return found;
-#define BRAID_FIND(name) found.name = reinterpret_cast<decltype(found.name)>(::dlsym(RTLD_NEXT, #name));
-  BRAID_EACH_CALL(BRAID_FIND)
-#undef BRAID_FIND
-  are_found = true;
-  return found;
-}
-[[gnu::constructor]] void find_originals() {
-  (void)original();
-}
-
-// --- Shared memory
 
 // Pages of the shared heap; 0: there is none. Any thread may make a call at any time, also while the host comes or goes.
 constinit std::atomic<std::uint32_t> shared_pages{0};
-
-// Globals that will be shared go through private memory from the beginning: a stream may keep what it is given now.
-bool is_shared(const volatile void* memory) {
-  return in_heap(reinterpret_cast<std::uintptr_t>(memory), shared_pages.load(std::memory_order_relaxed));
-}
-
-template <class... Pointers>
-bool any_shared(Pointers... pointers) {
-  return (is_shared(pointers) || ...);
-}
 
 bool any_part_shared(const iovec* parts, std::size_t count) {
   if (is_shared(parts)) return true;
   return std::any_of(parts, parts + count, [](const iovec& part) { return is_shared(part.iov_base); });
 }
-
-// Private memory of at most kMostBytes. is_there() is false if there was none; errno says it.
-class Room {
- public:
-  static constexpr std::size_t kMostBytes = 1u << 20;
-
-  explicit Room(std::size_t bytes)
-      : bytes_(std::min(bytes, kMostBytes)), memory_(new (std::nothrow) char[bytes_]) {
-    if (memory_ == nullptr) errno = ENOMEM;
-  }
-  bool is_there() const { return memory_ != nullptr; }
-  char* data() { return memory_.get(); }
-  std::size_t size() const { return bytes_; }
-
- private:
-  std::size_t bytes_;
-  std::unique_ptr<char[]> memory_;
-};
 
 // The memory of one call, in order: advanced by what was copied.
 class Parts {
@@ -262,7 +180,7 @@ ssize_t take(Parts parts, Call&& call, More&& more) {
 
 bool has_more(int fd) {
   pollfd watched{fd, POLLIN, 0};
-  return original().poll(&watched, 1, 0) > 0 && (watched.revents & POLLIN) != 0;
+  return ::poll(&watched, 1, 0) > 0 && (watched.revents & POLLIN) != 0;
 }
 constexpr auto kAlways = [] { return true; };
 constexpr auto kNever = [] { return false; };
@@ -280,6 +198,17 @@ ssize_t pread_parts(int fd, Parts parts, off_t offset) {
         return original().pread(fd, to, bytes, offset + static_cast<off_t>(taken));
       },
       kAlways);
+}
+// With flags of preadv2(2); offset -1: at the file's position.
+ssize_t preadv2_parts(int fd, Parts parts, off_t offset, int flags) {
+  return take(
+      parts,
+      [&](char* to, std::size_t bytes, std::size_t taken) {
+        const iovec part{to, bytes};
+        return original().preadv2(fd, &part, 1, offset < 0 ? offset : offset + static_cast<off_t>(taken),
+                                  flags);
+      },
+      [&] { return offset >= 0 || has_more(fd); });
 }
 // One message, or a stream's bytes. A message longer than Room::kMostBytes is cut: none is.
 template <class Call>
@@ -319,6 +248,13 @@ ssize_t pwrite_parts(int fd, Parts parts, off_t offset) {
   });
 }
 
+ssize_t pwritev2_parts(int fd, Parts parts, off_t offset, int flags) {
+  return give(parts, [&](const char* from, std::size_t bytes, std::size_t given) {
+    const iovec part{const_cast<char*>(from), bytes};
+    return original().pwritev2(fd, &part, 1, offset < 0 ? offset : offset + static_cast<off_t>(given), flags);
+  });
+}
+
 // The one part of a call with a single buffer.
 class OnePart {
  public:
@@ -329,51 +265,7 @@ class OnePart {
   iovec part_;
 };
 
-// --- Values and names
-
-// Calls call(value) with a private copy if `value` is shared; copied back if the call has worked.
-template <class T, class Call>
-auto with_value(T* value, Call&& call) {
-  if (!is_shared(value)) return call(value);
-  T copy = *value;
-  const auto result = call(&copy);
-  if (result >= 0) *value = copy;
-  return result;
-}
-// The same with an array, and with anything else of `bytes` bytes.
-template <class Call>
-auto with_bytes(void* memory, std::size_t bytes, Call&& call) -> decltype(call(memory)) {
-  if (memory == nullptr || !is_shared(memory)) return call(memory);
-  Room room(bytes);
-  if (!room.is_there() || room.size() < bytes) return errno = ENOMEM, -1;
-  std::memcpy(room.data(), memory, bytes);
-  const auto result = call(room.data());
-  if (result >= 0) std::memcpy(memory, room.data(), bytes);
-  return result;
-}
-
-// A path, or another short string, in private memory. One that is too long for a path stays too long.
-class Name {
- public:
-  explicit Name(const char* name) : name_(name) {
-    if (!is_shared(name)) return;
-    ::stpncpy(copy_.data(), name, copy_.size() - 1);
-    copy_.back() = '\0';
-    name_ = copy_.data();
-  }
-  Name(const Name&) = delete;
-  Name& operator=(const Name&) = delete;
-  operator const char*() const { return name_; }  // NOLINT: it stands where the C library takes a string
-
- private:
-  const char* name_;
-  std::array<char, PATH_MAX + 2> copy_;
-};
-
-// A string of any length; nullptr: no memory.
-std::unique_ptr<char, decltype(&std::free)> private_string(const char* text) {
-  return {::strdup(text), std::free};
-}
+// --- Streams
 
 // The bytes that fread() and fwrite() move; 0 if the product exceeds size_t.
 std::size_t product(std::size_t size, std::size_t count) {
@@ -471,6 +363,47 @@ ssize_t receive_message(int fd, msghdr* message, int flags) {
   return n;
 }
 
+bool are_shared(const mmsghdr* messages, unsigned count) {
+  return is_shared(messages) ||
+         std::any_of(messages, messages + count, [](const mmsghdr& m) { return has_shared(&m.msg_hdr); });
+}
+
+// What a call returns for a message that it does not want any more.
+constexpr ssize_t kNoMore = -2;
+// Of so many that are called one after the other: how many came before the first that failed; -1 if none did.
+template <class Call>
+int each_message(std::span<mmsghdr> messages, Call&& call) {
+  int count = 0;
+  for (mmsghdr& message : messages) {
+    const ssize_t n = call(message.msg_hdr);
+    if (n == kNoMore) break;
+    if (n < 0) return count > 0 ? count : -1;
+    message.msg_len = static_cast<unsigned>(n);
+    ++count;
+  }
+  return count;
+}
+
+Duration duration_of(const timespec& time) {
+  return Duration::ns(time.tv_sec * 1'000'000'000 + time.tv_nsec);
+}
+timespec timespec_of(Duration time) {
+  return {time.ns() / 1'000'000'000, time.ns() % 1'000'000'000};
+}
+// As the kernel: looks at the time between two messages.
+int receive_messages(int fd, std::span<mmsghdr> messages, int flags, timespec* timeout) {
+  const Instant deadline = timeout == nullptr ? Instant::never() : monotonic_now() + duration_of(*timeout);
+  bool is_first = true;
+  const int received = each_message(messages, [&](msghdr& header) -> ssize_t {
+    if (!is_first && monotonic_now() >= deadline) return kNoMore;
+    if (!is_first && (flags & MSG_WAITFORONE) != 0) flags |= MSG_DONTWAIT;
+    is_first = false;
+    return ::recvmsg(fd, &header, flags & ~MSG_WAITFORONE);
+  });
+  if (timeout != nullptr) *timeout = timespec_of(std::max(deadline - monotonic_now(), Duration{}));
+  return received;
+}
+
 ssize_t send_message(int fd, const msghdr* message, int flags) {
   Parts parts(message->msg_iov, message->msg_iovlen);
   Room room(parts.left());
@@ -480,15 +413,22 @@ ssize_t send_message(int fd, const msghdr* message, int flags) {
   return header.is_there() ? original().sendmsg(fd, header.get(), flags) : -1;
 }
 
-// The mode of open(): there only with some flags.
-mode_t mode_of(int flags, std::va_list rest) {
-  return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(rest, mode_t) : 0;
-}
-
 }  // namespace
 
+bool is_shared(const volatile void* memory) {
+  return in_heap(reinterpret_cast<std::uintptr_t>(memory), shared_pages.load(std::memory_order_relaxed));
+}
+
+std::vector<const char*> interposed_calls() {
+  std::vector<const char*> all;
+  for (const NamesOfCalls names :
+       {NamesOfCalls(kNamesOfCalls), descriptor_calls(), name_calls(), process_calls()})
+    all.insert(all.end(), names.begin(), names.end());
+  return all;
+}
+
 void begin_sharing(std::uint32_t pages) {
-  (void)original();
+  for (const auto& link : {descriptor_calls, name_calls, process_calls, refused_calls}) (void)link();
   shared_pages.store(pages, std::memory_order_relaxed);
 }
 
@@ -523,6 +463,11 @@ ssize_t preadv(int fd, const iovec* parts, int count, off_t offset) {
     return original().preadv(fd, parts, count, offset);
   return pread_parts(fd, {parts, static_cast<std::size_t>(count)}, offset);
 }
+ssize_t preadv2(int fd, const iovec* parts, int count, off_t offset, int flags) {
+  if (count <= 0 || count > IOV_MAX || !any_part_shared(parts, static_cast<std::size_t>(count)))
+    return original().preadv2(fd, parts, count, offset, flags);
+  return preadv2_parts(fd, {parts, static_cast<std::size_t>(count)}, offset, flags);
+}
 ssize_t recvfrom(int fd, void* buffer, std::size_t bytes, int flags, sockaddr* from, socklen_t* from_bytes) {
   if (!any_shared(buffer, from, from_bytes))
     return original().recvfrom(fd, buffer, bytes, flags, from, from_bytes);
@@ -549,6 +494,11 @@ ssize_t recvmsg(int fd, msghdr* message, int flags) {
   if (message == nullptr || !has_shared(message)) return original().recvmsg(fd, message, flags);
   return receive_message(fd, message, flags);
 }
+int recvmmsg(int fd, mmsghdr* messages, unsigned count, int flags, timespec* timeout) {
+  if (!are_shared(messages, count) && !is_shared(timeout))
+    return original().recvmmsg(fd, messages, count, flags, timeout);
+  return receive_messages(fd, {messages, count}, flags, timeout);
+}
 
 ssize_t write(int fd, const void* buffer, std::size_t bytes) {
   if (!is_shared(buffer)) return original().write(fd, buffer, bytes);
@@ -568,6 +518,11 @@ ssize_t pwritev(int fd, const iovec* parts, int count, off_t offset) {
     return original().pwritev(fd, parts, count, offset);
   return pwrite_parts(fd, {parts, static_cast<std::size_t>(count)}, offset);
 }
+ssize_t pwritev2(int fd, const iovec* parts, int count, off_t offset, int flags) {
+  if (count <= 0 || count > IOV_MAX || !any_part_shared(parts, static_cast<std::size_t>(count)))
+    return original().pwritev2(fd, parts, count, offset, flags);
+  return pwritev2_parts(fd, {parts, static_cast<std::size_t>(count)}, offset, flags);
+}
 ssize_t sendto(int fd, const void* buffer, std::size_t bytes, int flags, const sockaddr* to,
                socklen_t to_bytes) {
   if (!any_shared(buffer, to)) return original().sendto(fd, buffer, bytes, flags, to, to_bytes);
@@ -585,6 +540,10 @@ ssize_t send(int fd, const void* buffer, std::size_t bytes, int flags) {
 ssize_t sendmsg(int fd, const msghdr* message, int flags) {
   if (message == nullptr || !has_shared(message)) return original().sendmsg(fd, message, flags);
   return send_message(fd, message, flags);
+}
+int sendmmsg(int fd, mmsghdr* messages, unsigned count, int flags) {
+  if (!are_shared(messages, count)) return original().sendmmsg(fd, messages, count, flags);
+  return each_message({messages, count}, [&](const msghdr& header) { return ::sendmsg(fd, &header, flags); });
 }
 
 std::size_t fread(void* buffer, std::size_t size, std::size_t count, std::FILE* file) {
@@ -608,6 +567,11 @@ int fputs(const char* text, std::FILE* file) {
   const auto copy = private_string(text);
   return copy == nullptr ? EOF : original().fputs(copy.get(), file);
 }
+int fputs_unlocked(const char* text, std::FILE* file) {
+  if (!is_shared(text)) return original().fputs_unlocked(text, file);
+  const auto copy = private_string(text);
+  return copy == nullptr ? EOF : original().fputs_unlocked(copy.get(), file);
+}
 int puts(const char* text) {
   if (!is_shared(text)) return original().puts(text);
   const auto copy = private_string(text);
@@ -617,56 +581,17 @@ int puts(const char* text) {
 int setvbuf(std::FILE* file, char* buffer, int mode, std::size_t bytes) noexcept {
   return original().setvbuf(file, is_shared(buffer) ? nullptr : buffer, mode, bytes);
 }
+void setbuffer(std::FILE* file, char* buffer, std::size_t bytes) noexcept {
+  if (!is_shared(buffer)) return original().setbuffer(file, buffer, bytes);
+  (void)original().setvbuf(file, nullptr, _IOFBF, bytes);
+}
+void setbuf(std::FILE* file, char* buffer) noexcept {
+  if (!is_shared(buffer)) return original().setbuf(file, buffer);
+  (void)original().setvbuf(file, nullptr, _IOFBF, BUFSIZ);
+}
 
-int stat(const char* path, struct stat* status) noexcept {
-  const Name name(path);
-  return with_value(status, [&](struct stat* to) { return original().stat(name, to); });
-}
-int lstat(const char* path, struct stat* status) noexcept {
-  const Name name(path);
-  return with_value(status, [&](struct stat* to) { return original().lstat(name, to); });
-}
-int fstat(int fd, struct stat* status) noexcept {
-  return with_value(status, [&](struct stat* to) { return original().fstat(fd, to); });
-}
-int fstatat(int directory, const char* path, struct stat* status, int flags) noexcept {
-  const Name name(path);
-  return with_value(status, [&](struct stat* to) { return original().fstatat(directory, name, to, flags); });
-}
-int statfs(const char* path, struct statfs* status) noexcept {
-  const Name name(path);
-  return with_value(status, [&](struct statfs* to) { return original().statfs(name, to); });
-}
-int fstatfs(int fd, struct statfs* status) noexcept {
-  return with_value(status, [&](struct statfs* to) { return original().fstatfs(fd, to); });
-}
-char* getcwd(char* buffer, std::size_t bytes) noexcept {
-  if (!is_shared(buffer)) return original().getcwd(buffer, bytes);
-  Room room(bytes);
-  if (!room.is_there() || original().getcwd(room.data(), room.size()) == nullptr) return nullptr;
-  return std::strcpy(buffer, room.data());  // NOLINT: it fits, as the call has checked
-}
-ssize_t readlink(const char* path, char* buffer, std::size_t bytes) noexcept {
-  const Name name(path);
-  if (!is_shared(buffer)) return original().readlink(name, buffer, bytes);
-  return take(
-      OnePart(buffer, bytes).parts(),
-      [&](char* to, std::size_t wanted, std::size_t) { return original().readlink(name, to, wanted); },
-      kNever);
-}
-int gethostname(char* buffer, std::size_t bytes) noexcept {
-  return with_bytes(buffer, bytes,
-                    [&](void* to) { return original().gethostname(static_cast<char*>(to), bytes); });
-}
-int uname(utsname* name) noexcept {
-  return with_value(name, [&](utsname* to) { return original().uname(to); });
-}
-int getrusage(__rusage_who_t who, rusage* usage) noexcept {
-  return with_value(usage, [&](rusage* to) { return original().getrusage(who, to); });
-}
-clock_t times(tms* used) noexcept {
-  return with_value(used, [&](tms* to) { return original().times(to); });
-}
+// --- Bytes of other kinds
+
 ssize_t getrandom(void* buffer, std::size_t bytes, unsigned flags) {
   if (!is_shared(buffer)) return original().getrandom(buffer, bytes, flags);
   return take(
@@ -674,83 +599,48 @@ ssize_t getrandom(void* buffer, std::size_t bytes, unsigned flags) {
       [&](char* to, std::size_t wanted, std::size_t) { return original().getrandom(to, wanted, flags); },
       kAlways);
 }
-int pipe(int* ends) noexcept {
-  return with_bytes(ends, 2 * sizeof *ends, [&](void* to) { return original().pipe(static_cast<int*>(to)); });
+int getentropy(void* buffer, std::size_t bytes) {
+  ChangedBytes copy(buffer, bytes);
+  return copy.is_there() ? original().getentropy(copy.as<void>(), bytes) : -1;
 }
-int pipe2(int* ends, int flags) noexcept {
-  return with_bytes(ends, 2 * sizeof *ends,
-                    [&](void* to) { return original().pipe2(static_cast<int*>(to), flags); });
+ssize_t getdents64(int fd, void* buffer, std::size_t bytes) noexcept {
+  if (!is_shared(buffer)) return original().getdents64(fd, buffer, bytes);
+  return take(
+      OnePart(buffer, bytes).parts(),
+      [&](char* to, std::size_t wanted, std::size_t) { return original().getdents64(fd, to, wanted); },
+      kNever);
 }
-int socketpair(int domain, int type, int protocol, int* ends) noexcept {
-  return with_bytes(ends, 2 * sizeof *ends, [&](void* to) {
-    return original().socketpair(domain, type, protocol, static_cast<int*>(to));
-  });
+int eventfd_read(int fd, eventfd_t* value) {
+  return original().eventfd_read(fd, Changed<eventfd_t>(value));
 }
-int poll(pollfd* fds, nfds_t count, int timeout) {
-  return with_bytes(fds, count * sizeof *fds,
-                    [&](void* to) { return original().poll(static_cast<pollfd*>(to), count, timeout); });
+ssize_t sendfile(int to, int from, off_t* offset, std::size_t bytes) noexcept {
+  return original().sendfile(to, from, Changed<off_t>(offset), bytes);
+}
+ssize_t copy_file_range(int from, off64_t* from_offset, int to, off64_t* to_offset, std::size_t bytes,
+                        unsigned flags) {
+  return original().copy_file_range(from, Changed<off64_t>(from_offset), to, Changed<off64_t>(to_offset),
+                                    bytes, flags);
+}
+ssize_t splice(int from, off64_t* from_offset, int to, off64_t* to_offset, std::size_t bytes,
+               unsigned flags) {
+  return original().splice(from, Changed<off64_t>(from_offset), to, Changed<off64_t>(to_offset), bytes,
+                           flags);
+}
+// A message begins with its kind.
+int msgsnd(int queue, const void* message, std::size_t bytes, int flags) {
+  const GivenBytes copy(message, sizeof(long) + bytes);
+  return copy.is_there() ? original().msgsnd(queue, copy.as<void>(), bytes, flags) : -1;
+}
+ssize_t msgrcv(int queue, void* message, std::size_t bytes, long kind, int flags) {
+  ChangedBytes copy(message, sizeof(long) + bytes);
+  return copy.is_there() ? original().msgrcv(queue, copy.as<void>(), bytes, kind, flags) : -1;
+}
+int semop(int set, sembuf* operations, std::size_t count) noexcept {
+  const GivenBytes copy(operations, count * sizeof *operations);
+  return copy.is_there() ? original().semop(set, const_cast<sembuf*>(copy.as<sembuf>()), count) : -1;
 }
 
-int open(const char* path, int flags, ...) {  // NOLINT: as the C library declares it
-  std::va_list rest;
-  va_start(rest, flags);
-  const mode_t mode = mode_of(flags, rest);
-  va_end(rest);
-  return original().open(Name(path), flags, mode);
-}
-int openat(int directory, const char* path, int flags, ...) {  // NOLINT
-  std::va_list rest;
-  va_start(rest, flags);
-  const mode_t mode = mode_of(flags, rest);
-  va_end(rest);
-  return original().openat(directory, Name(path), flags, mode);
-}
-int creat(const char* path, mode_t mode) {
-  return original().creat(Name(path), mode);
-}
-std::FILE* fopen(const char* path, const char* mode) {
-  return original().fopen(Name(path), Name(mode));
-}
-std::FILE* freopen(const char* path, const char* mode, std::FILE* file) {
-  return original().freopen(Name(path), Name(mode), file);
-}
-DIR* opendir(const char* path) {
-  return original().opendir(Name(path));
-}
-int access(const char* path, int mode) noexcept {
-  return original().access(Name(path), mode);
-}
-int unlink(const char* path) noexcept {
-  return original().unlink(Name(path));
-}
-int remove(const char* path) noexcept {
-  return original().remove(Name(path));
-}
-int rename(const char* from, const char* to) noexcept {
-  return original().rename(Name(from), Name(to));
-}
-int mkdir(const char* path, mode_t mode) noexcept {
-  return original().mkdir(Name(path), mode);
-}
-int rmdir(const char* path) noexcept {
-  return original().rmdir(Name(path));
-}
-int chdir(const char* path) noexcept {
-  return original().chdir(Name(path));
-}
-int truncate(const char* path, off_t bytes) noexcept {
-  return original().truncate(Name(path), bytes);
-}
-int system(const char* command) {
-  if (!is_shared(command)) return original().system(command);
-  const auto copy = private_string(command);
-  return copy == nullptr ? -1 : original().system(copy.get());
-}
-std::FILE* popen(const char* command, const char* mode) {
-  if (!any_shared(command, mode)) return original().popen(command, mode);
-  const auto copy = private_string(command);
-  return copy == nullptr ? nullptr : original().popen(copy.get(), Name(mode));
-}
+// --- Checked calls, and those for large files
 
 // The original ends the program where the compiler knows that the buffer is too small.
 ssize_t __read_chk(int fd, void* buffer, std::size_t bytes, std::size_t room) {  // NOLINT
@@ -783,59 +673,20 @@ std::size_t __fread_unlocked_chk(void* buffer, std::size_t room, std::size_t siz
              ? ::fread_unlocked(buffer, size, count, file)
              : original().__fread_unlocked_chk(buffer, room, size, count, file);
 }
-ssize_t __readlink_chk(const char* path, char* buffer, std::size_t bytes, std::size_t room) {  // NOLINT
-  return bytes <= room ? ::readlink(path, buffer, bytes)
-                       : original().__readlink_chk(path, buffer, bytes, room);
-}
-char* __getcwd_chk(char* buffer, std::size_t bytes, std::size_t room) {  // NOLINT
-  return is_shared(buffer) && bytes <= room ? ::getcwd(buffer, bytes)
-                                            : original().__getcwd_chk(buffer, bytes, room);
-}
-int __gethostname_chk(char* buffer, std::size_t bytes, std::size_t room) {  // NOLINT
-  return is_shared(buffer) && bytes <= room ? ::gethostname(buffer, bytes)
-                                            : original().__gethostname_chk(buffer, bytes, room);
-}
-int __poll_chk(pollfd* fds, nfds_t count, int timeout, std::size_t room) {  // NOLINT
-  return is_shared(fds) && count * sizeof *fds <= room ? ::poll(fds, count, timeout)
-                                                       : original().__poll_chk(fds, count, timeout, room);
-}
-int __open_2(const char* path, int flags) {  // NOLINT
-  return original().__open_2(Name(path), flags);
-}
-int __openat_2(int directory, const char* path, int flags) {  // NOLINT
-  return original().__openat_2(directory, Name(path), flags);
-}
 
-// The names of programs that were compiled for large files: offsets and records are the same with and without.
-static_assert(sizeof(off_t) == sizeof(off64_t) && sizeof(struct stat) == sizeof(struct stat64));
-#define BRAID_SAME(name) __attribute__((alias(#name)))
+// The names of programs that were compiled for large files: offsets are the same with and without.
+static_assert(sizeof(off_t) == sizeof(off64_t));
+#define BRAID_SAME(name) __attribute__((weak, alias(#name)))
 ssize_t pread64(int fd, void* buffer, std::size_t bytes, off64_t offset) BRAID_SAME(pread);
 ssize_t preadv64(int fd, const iovec* parts, int count, off64_t offset) BRAID_SAME(preadv);
+ssize_t preadv64v2(int fd, const iovec* parts, int count, off64_t offset, int flags) BRAID_SAME(preadv2);
 ssize_t pwrite64(int fd, const void* buffer, std::size_t bytes, off64_t offset) BRAID_SAME(pwrite);
 ssize_t pwritev64(int fd, const iovec* parts, int count, off64_t offset) BRAID_SAME(pwritev);
-int open64(const char* path, int flags, ...) BRAID_SAME(open);                     // NOLINT
-int openat64(int directory, const char* path, int flags, ...) BRAID_SAME(openat);  // NOLINT
-int creat64(const char* path, mode_t mode) BRAID_SAME(creat);
-std::FILE* fopen64(const char* path, const char* mode) BRAID_SAME(fopen);
-std::FILE* freopen64(const char* path, const char* mode, std::FILE* file) BRAID_SAME(freopen);
-int truncate64(const char* path, off64_t bytes) noexcept BRAID_SAME(truncate);
+ssize_t pwritev64v2(int fd, const iovec* parts, int count, off64_t offset, int flags) BRAID_SAME(pwritev2);
+ssize_t sendfile64(int to, int from, off64_t* offset, std::size_t bytes) noexcept BRAID_SAME(sendfile);
 ssize_t __pread64_chk(int fd, void* buffer, std::size_t bytes, off64_t offset,  // NOLINT
                       std::size_t room) BRAID_SAME(__pread_chk);
-int __open64_2(const char* path, int flags) BRAID_SAME(__open_2);                     // NOLINT
-int __openat64_2(int directory, const char* path, int flags) BRAID_SAME(__openat_2);  // NOLINT
 #undef BRAID_SAME
-int stat64(const char* path, struct stat64* status) noexcept {
-  return ::stat(path, reinterpret_cast<struct stat*>(status));
-}
-int lstat64(const char* path, struct stat64* status) noexcept {
-  return ::lstat(path, reinterpret_cast<struct stat*>(status));
-}
-int fstat64(int fd, struct stat64* status) noexcept {
-  return ::fstat(fd, reinterpret_cast<struct stat*>(status));
-}
-int fstatat64(int directory, const char* path, struct stat64* status, int flags) noexcept {
-  return ::fstatat(directory, path, reinterpret_cast<struct stat*>(status), flags);
-}
 
 }  // extern "C"
 #pragma GCC visibility pop

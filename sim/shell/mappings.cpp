@@ -17,6 +17,7 @@
 #include "dsm/program/failure.h"
 #include "dsm/program/faults.h"
 #include "dsm/program/heap.h"
+#include "dsm/program/system_calls.h"
 
 namespace braid::sim {
 
@@ -78,7 +79,7 @@ Result<int> map_heap(const Lookup& lookup, unsigned cluster, std::uint32_t pages
                                                            .setting = kHeapSetting});
   if (!view) return view.error();
   // As live (dsm/live/memory.cpp): a child of fork() is not in the page protocol.
-  if (::madvise(*view, bytes, MADV_DONTFORK) != 0)
+  if (dsm::advise_shared(*view, bytes, MADV_DONTFORK) != 0)
     return error("cannot keep the shared heap from children of fork(): {}", std::strerror(errno));
   ::fcntl(*fd, F_SETFD, FD_CLOEXEC);
   return *fd;
@@ -149,7 +150,7 @@ Result<void> Mappings::map_globals() const {
   const std::size_t part = heap_offset(control_->cluster, control_->heap_pages);
   const Result<void> mapped = map_over_globals(heap_fd_, part, 0, bytes, PROT_NONE, MAP_SHARED);
   if (!mapped) return mapped.error();
-  if (::madvise(dsm::application_address(PageId(0)), bytes, MADV_DONTFORK) != 0)
+  if (dsm::advise_shared(dsm::application_address(PageId(0)), bytes, MADV_DONTFORK) != 0)
     return error("cannot keep the program's globals from children of fork(): {}", std::strerror(errno));
   return {};
 }
@@ -236,8 +237,8 @@ void Mappings::protect() const {
 
 void Mappings::protect_run(const ProtectionRun& run) {
   const PageId first(run.first);
-  if (::mprotect(dsm::application_address(first), std::size_t{run.count} * dsm::kPageBytes,
-                 dsm::protection_bits(run.access)) != 0)
+  if (dsm::protect_shared(dsm::application_address(first), std::size_t{run.count} * dsm::kPageBytes,
+                          dsm::protection_bits(run.access)) != 0)
     dsm::mprotect_failed(errno, first, run.count, "");
 }
 

@@ -1,10 +1,12 @@
 #include "tests/dsm/live_fortified_calls.h"
 
+#define _GNU_SOURCE
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 static char* shared_memory;
@@ -36,6 +38,15 @@ int braid_fortified_calls(char* shared) {
   fclose(file);
   some = 4000;
   CHECK(readlink("/proc/self/cwd", block, some) > 0 && block[0] == '/');
+  CHECK(readlinkat(AT_FDCWD, "/proc/self/cwd", block, some) > 0 && block[0] == '/');
   CHECK(getcwd(block, some) == block && block[0] == '/');
+  CHECK(gethostname(block, some) == 0);
+  CHECK(getgroups((int)(some / sizeof(gid_t)), (gid_t*)block) == getgroups(0, NULL));
+  struct pollfd* const fds = (struct pollfd*)block;
+  const struct timespec no_time = {0, 0};
+  memset(fds, 0, sizeof *fds);
+  fds->fd = -1;
+  some = 1;
+  CHECK(poll(fds, some, 0) == 0 && ppoll(fds, some, &no_time, NULL) == 0);
   return 0;
 }

@@ -1,5 +1,6 @@
 // Ends in the way that its argument names, while other compute nodes wait at a barrier. Two clusters of two nodes.
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -46,8 +47,9 @@ void end_in_node(const std::string& how) {
   if (how == "throw") throw std::runtime_error("the reason");
   if (how == "close-all") ::close_range(3, ~0u, 0);
   if (how == "close-really-all") ::close_range(0, ~0u, 0);
-  if (how == "mprotect") {
-    ::mprotect(const_cast<int*>(shared), 4096, PROT_NONE);
+  if (how == "mprotect") ::mprotect(const_cast<int*>(shared), 4096, PROT_NONE);
+  if (how == "mprotect-by-number") {  // which is not interposed
+    ::syscall(SYS_mprotect, shared, 4096, PROT_NONE);
     *shared = 1;
   }
   if (how == "munmap") {

@@ -93,7 +93,13 @@ TEST(EndingProgram, AProgramThatClosesTheRuntimesDescriptorsIsTheCause) {
 
 TEST(EndingProgram, AProgramThatForbidsItselfSharedMemoryIsTheCause) {
   for (const unsigned node : {1u, 2u}) {
-    const Finished forbids = run("mprotect", node);
+    const Finished refused = run("mprotect", node);
+    EXPECT_EQ(refused.status, 70) << refused.err;
+    expect_cause_first(
+        refused.err,
+        "mprotect\\(\\) in .*end_in_node.* at .*ending_program.cpp:[0-9]+ is not available for "
+        "shared memory: ");
+    const Finished forbids = run("mprotect-by-number", node);
     EXPECT_EQ(forbids.status, 70) << forbids.err;
     EXPECT_LT(forbids.seconds, 10);
     expect_cause_first(forbids.err, "compute node " + std::to_string(node) +

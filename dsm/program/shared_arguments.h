@@ -1,0 +1,198 @@
+// For the interposed calls of the C library (system_calls.h): the functions as the C library has them, and private copies
+// of arguments in shared memory.
+//
+// A copy is taken when it is made and, where the kernel writes, written back when it is destroyed: at the end of the call.
+// Both are accesses of the program like any other, and may be page faults; they keep errno. An argument that is
+// not shared is not copied.
+#pragma once
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <span>
+
+namespace braid::dsm {
+
+// --- The functions as the C library has them
+
+// BRAID_ORIGINALS(EACH): declares original(), whose members are the calls of which EACH(X) says X(name), for the file
+// in which it stands. They are found before main(), because the calls may be made in signal handlers, where dlsym() is not
+// allowed; earlier if a constructor or a sanitizer's runtime makes one of the calls.
+#define BRAID_ORIGINAL_MEMBER(name) decltype(&::name) name;
+#define BRAID_FIND_ORIGINAL(name) \
+  originals.name = reinterpret_cast<decltype(originals.name)>(::dlsym(RTLD_NEXT, #name));
+#define BRAID_NAME_OF_CALL(name) #name,
+#define BRAID_ORIGINALS(EACH)                  \
+  struct Originals {                           \
+    EACH(BRAID_ORIGINAL_MEMBER)                \
+  };                                           \
+  constinit bool are_found = false;            \
+  constinit Originals originals = {};          \
+  const Originals& original() {                \
+    if (are_found) return originals;           \
+    EACH(BRAID_FIND_ORIGINAL)                  \
+    are_found = true;                          \
+    return originals;                          \
+  }                                            \
+  [[gnu::constructor]] void find_originals() { \
+    (void)original();                          \
+  }                                            \
+  constexpr const char* kNamesOfCalls[] = {EACH(BRAID_NAME_OF_CALL)};
+
+// A program may have a function of such a name itself, as it may beside the C library.
+#define BRAID_WEAK_CALL(name) extern "C" [[gnu::weak]] decltype(::name) name;
+
+// The names of the calls of each file; each links its file to the program.
+using NamesOfCalls = std::span<const char* const>;
+NamesOfCalls descriptor_calls();
+NamesOfCalls name_calls();
+NamesOfCalls process_calls();
+NamesOfCalls refused_calls();
+
+// --- Shared memory
+
+// Whether the byte is in shared memory, or in globals that will be shared: a stream may keep what it is given now. False
+// when there is no machine. Any thread, also while the host comes or goes.
+bool is_shared(const volatile void* memory);
+
+template <class... Pointers>
+bool any_shared(Pointers... pointers) {
+  return (is_shared(pointers) || ...);
+}
+
+// Private memory of at most kMostBytes. is_there() is false if there was none; errno says it.
+class Room {
+ public:
+  static constexpr std::size_t kMostBytes = 1u << 20;
+
+  explicit Room(std::size_t bytes)
+      : bytes_(std::min(bytes, kMostBytes)), memory_(new (std::nothrow) char[bytes_]) {
+    if (memory_ == nullptr) errno = ENOMEM;
+  }
+  bool is_there() const { return memory_ != nullptr; }
+  char* data() { return memory_.get(); }
+  std::size_t size() const { return bytes_; }
+
+ private:
+  std::size_t bytes_;
+  std::unique_ptr<char[]> memory_;
+};
+
+// --- Arguments
+
+// A value that the kernel reads. Stands where the C library takes its address; nullptr stays.
+template <class T>
+class Given {
+ public:
+  explicit Given(const T* theirs) : given_(theirs) {
+    if (!is_shared(theirs)) return;
+    copy_ = *theirs;
+    given_ = &copy_;
+  }
+  Given(const Given&) = delete;
+  Given& operator=(const Given&) = delete;
+  operator const T*() const { return given_; }  // NOLINT
+
+ private:
+  const T* given_;
+  T copy_;
+};
+
+// A value that the kernel writes, and may read.
+template <class T>
+class Changed {
+ public:
+  explicit Changed(T* theirs) : theirs_(theirs), is_copied_(is_shared(theirs)) {
+    if (is_copied_) copy_ = *theirs;
+  }
+  ~Changed() {
+    if (is_copied_) *theirs_ = copy_;
+  }
+  Changed(const Changed&) = delete;
+  Changed& operator=(const Changed&) = delete;
+  operator T*() { return is_copied_ ? &copy_ : theirs_; }  // NOLINT
+
+ private:
+  T* theirs_;
+  bool is_copied_;
+  T copy_;
+};
+
+// So many bytes that the kernel reads, of an array or of what has no type here. is_there() is false if there is no
+// memory for a copy; errno says it.
+class GivenBytes {
+ public:
+  GivenBytes(const void* theirs, std::size_t bytes) : theirs_(theirs), bytes_(bytes) {
+    if (!is_shared(theirs)) return;
+    if (bytes > sizeof few_) {
+      many_.reset(bytes <= Room::kMostBytes ? new (std::nothrow) char[bytes] : nullptr);
+      if (many_ == nullptr) errno = ENOMEM;
+    }
+    copy_ = bytes > sizeof few_ ? many_.get() : few_;
+    if (copy_ != nullptr) ::memcpy(copy_, theirs, bytes);
+    is_there_ = copy_ != nullptr;
+  }
+  GivenBytes(const GivenBytes&) = delete;
+  GivenBytes& operator=(const GivenBytes&) = delete;
+  bool is_there() const { return is_there_; }
+  template <class T>
+  const T* as() const {
+    return static_cast<const T*>(copy_ == nullptr ? theirs_ : copy_);
+  }
+
+ protected:
+  const void* theirs_;
+  std::size_t bytes_;
+  char* copy_ = nullptr;
+  bool is_there_ = true;
+
+ private:
+  alignas(std::max_align_t) char few_[256];
+  std::unique_ptr<char[]> many_;
+};
+
+// The same for bytes that the kernel writes, and may read.
+class ChangedBytes : public GivenBytes {
+ public:
+  ChangedBytes(void* theirs, std::size_t bytes) : GivenBytes(theirs, bytes) {}
+  ~ChangedBytes() {
+    if (copy_ != nullptr) ::memcpy(const_cast<void*>(theirs_), copy_, bytes_);
+  }
+  template <class T>
+  T* as() {
+    return const_cast<T*>(GivenBytes::as<T>());
+  }
+};
+
+// A path, or another short string, in private memory. One that is too long for a path stays too long.
+class Name {
+ public:
+  explicit Name(const char* name) : name_(name) {
+    if (!is_shared(name)) return;
+    ::stpncpy(copy_.data(), name, copy_.size() - 1);
+    copy_.back() = '\0';
+    name_ = copy_.data();
+  }
+  Name(const Name&) = delete;
+  Name& operator=(const Name&) = delete;
+  operator const char*() const { return name_; }  // NOLINT: it stands where the C library takes a string
+
+ private:
+  const char* name_;
+  std::array<char, PATH_MAX + 2> copy_;
+};
+
+// A string of any length; nullptr: no memory.
+inline std::unique_ptr<char, decltype(&::free)> private_string(const char* text) {
+  return {::strdup(text), ::free};
+}
+
+}  // namespace braid::dsm
