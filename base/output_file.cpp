@@ -73,12 +73,19 @@ Result<OutputFile> OutputFile::create(const std::string& path, mode_t permission
   const int flags = O_WRONLY | O_CREAT | O_CLOEXEC | (existing == Existing::kEmptied ? O_TRUNC : 0);
   const int fd = ::open(path.c_str(), flags, permissions);
   if (fd < 0) return cannot_write(path, errno);
-  return OutputFile(path, fd);
+  return OutputFile(path, fd, true);
+}
+
+Result<OutputFile> OutputFile::standard_output() {
+  const int fd = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+  if (fd < 0) return cannot_write("standard output", errno);
+  return OutputFile("standard output", fd, false);
 }
 
 OutputFile::OutputFile(OutputFile&& other) noexcept
     : path_(std::move(other.path_)),
       fd_(std::exchange(other.fd_, -1)),
+      is_own_(other.is_own_),
       buffer_(std::move(other.buffer_)),
       problem_(other.problem_) {}
 
@@ -100,8 +107,10 @@ Result<void> OutputFile::append(std::string_view text) {
 Result<void> OutputFile::replace(std::string_view text) {
   if (failed()) return outcome();
   buffer_.clear();
-  (void)::lseek(fd_, 0, SEEK_SET);
-  (void)!::ftruncate(fd_, 0);  // a pipe has neither a position nor a length
+  if (is_own_) {
+    (void)::lseek(fd_, 0, SEEK_SET);
+    (void)!::ftruncate(fd_, 0);  // a pipe has neither a position nor a length
+  }
   problem_ = write_all(fd_, text);
   return outcome();
 }

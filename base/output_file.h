@@ -39,6 +39,8 @@ class OutputFile {
   // Makes the file, with these permissions where it is new.
   static Result<OutputFile> create(const std::string& path, mode_t permissions,
                                    Existing existing = Existing::kEmptied);
+  // The process's own, which keeps it open.
+  static Result<OutputFile> standard_output();
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&&) = delete;
   // Closes the file and ignores failures. To learn of a failure, call close() first.
@@ -50,18 +52,19 @@ class OutputFile {
 
   // Buffered.
   Result<void> append(std::string_view text);
-  // In place of all that the file has; written at once.
+  // In place of all that the file has, or behind what standard output has; written at once.
   Result<void> replace(std::string_view text);
   Result<void> flush();
   // Flushes and closes. Some file systems report a failed write only here.
   Result<void> close();
 
  private:
-  OutputFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  OutputFile(std::string path, int fd, bool is_own) : path_(std::move(path)), fd_(fd), is_own_(is_own) {}
   Result<void> outcome() const;
 
   std::string path_;
   int fd_;
+  bool is_own_;  // nobody else writes to it
   std::string buffer_;
   int problem_ = 0;  // the first errno
 };

@@ -1,5 +1,5 @@
 # `cmake --install`: the commands, the applications, and what programs from elsewhere need, in one folder that may be moved.
-#   PREFIX/lib/braid/bin       braid, braidd, the compilers, the applications (sim/: for simulation), models/
+#   PREFIX/lib/braid/bin       braid, braidd, the compilers, the applications (sim/: for simulation), models/, report/
 #   PREFIX/lib/braid/include   headers for braid-cc and braid-c++, and the macros of `braid parmacs`
 #   PREFIX/lib/braid/lib       archives, the linker script of --shared-globals, and the compiler plug-in
 #   PREFIX/bin                 links to the commands
@@ -17,6 +17,8 @@ foreach(application ${applications})
   endif()
 endforeach()
 install(DIRECTORY configs/models DESTINATION ${place}/bin FILES_MATCHING PATTERN "*.yaml")
+install(DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/report DESTINATION ${place}/bin)
+install(PROGRAMS tools/study_table DESTINATION ${place}/bin RENAME braid-study-table)
 install(DIRECTORY configs examples DESTINATION share/braid)
 
 if(DEFINED braid_installed_scripts)

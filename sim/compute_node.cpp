@@ -27,9 +27,12 @@ void ComputeNode::wait_at_barrier(Instant now) {
 }
 
 // A wait counts if it was inside parallel() and not for a collective call.
-void ComputeNode::account(Instant at, const ParallelTime& parallel) {
-  if (!parallel.is_running() || state_ == State::kOutside || state_ == State::kInCall) return;
-  const Duration waited = at - std::max(since_, parallel.began());
+Duration ComputeNode::waited(Instant at, const ParallelTime& parallel) const {
+  if (!parallel.is_running() || state_ == State::kOutside || state_ == State::kInCall) return {};
+  return at - std::max(since_, parallel.began());
+}
+
+void ComputeNode::account(Duration waited) {
   switch (waits_for_) {
     case Request::Kind::kFault:
       figures_.faults += waited;
@@ -57,14 +60,15 @@ void ComputeNode::account(Instant at, const ParallelTime& parallel) {
 ComputeNode::Resumption ComputeNode::resume(Instant at, const ParallelTime& parallel, const ClockRate& rate) {
   at = std::max(at + cost_, busy_until_);
   cost_ = {};
-  account(at, parallel);
+  const Duration wait = waited(at, parallel);
+  account(wait);
   granted_at_ = waits_for_ == Request::Kind::kFault ? rate.to_cycles(at) : ClockRate::kNever;
   state_ = State::kRunning;
   waits_for_ = Request::Kind::kNone;
-  if (!leaves_) return {.at = at, .has_left = false};
+  if (!leaves_) return {.at = at, .has_left = false, .waited = wait};
   leaves_ = false;
   left_ = at;
-  return {.at = at, .has_left = true};
+  return {.at = at, .has_left = true, .waited = wait};
 }
 
 void ComputeNode::handled(Duration took, Instant until, const ParallelTime& parallel) {

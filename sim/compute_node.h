@@ -58,6 +58,7 @@ class ComputeNode {
   struct Resumption {
     Instant at;             // not before it has handled its messages
     bool has_left = false;  // it has left parallel()
+    Duration waited{};      // the part of its wait that its figures count
   };
   // The node continues at `at` or later.
   Resumption resume(Instant at, const ParallelTime& parallel, const ClockRate& rate);
@@ -75,8 +76,12 @@ class ComputeNode {
   void handled(Duration took, Instant until, const ParallelTime& parallel);
   void count_message() { ++figures_.messages; }
 
+  // What it waits for, while it does.
+  Request::Kind waits_for() const { return waits_for_; }
+
  private:
-  void account(Instant at, const ParallelTime& parallel);
+  Duration waited(Instant at, const ParallelTime& parallel) const;
+  void account(Duration waited);
 
   State state_ = State::kOutside;
   Request::Kind waits_for_ = Request::Kind::kNone;

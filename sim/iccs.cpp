@@ -151,7 +151,7 @@ MutableBytes Iccs::reserve(ClusterId from, unsigned compute_node, ClusterId to, 
   CHECK(false);
 }
 
-void Iccs::commit(Instant at, std::uint32_t bytes) {
+void Iccs::commit(Instant at, std::uint32_t bytes, std::uint32_t kinds) {
   const auto [from, to, compute_node] = reserved_;
   const MessageLog::Index i = shared_.log.make();
   MessageReport& report = shared_.log[i].report;
@@ -160,6 +160,7 @@ void Iccs::commit(Instant at, std::uint32_t bytes) {
   report.to = to;
   report.compute_node = compute_node;
   report.bytes = bytes;
+  report.kinds = kinds;
   ++in_flight_;
   if (!has_proxies()) {
     shared_.log[i].bytes.assign(bypass_room_.begin(), bypass_room_.begin() + bytes);

@@ -127,7 +127,8 @@ class Iccs final : private ProxyRun::Owner {
   // Sends the first `bytes` of the last reservation, at `at`, which may lie ahead of now: the compute node
   // has paid for the hand-over by then. What a lane was handed before comes first all the same. With trains (CV-11)
   // it leaves at the next flush() of its cluster only, with all that was committed until then, as from a live node.
-  void commit(Instant at, std::uint32_t bytes);
+  // `kinds` is for the message's report.
+  void commit(Instant at, std::uint32_t bytes, std::uint32_t kinds = 0);
   void flush(Instant at, ClusterId from);
   // All three for bytes that are somewhere else. False: no room.
   bool send(Instant at, ClusterId from, unsigned compute_node, ClusterId to, ByteView message);

@@ -8,6 +8,8 @@
 #include "dsm/engine/engine.h"
 #include "sim/compute_node.h"
 #include "sim/iccs.h"
+#include "sim/phase_history.h"
+#include "sim/wait_costs.h"
 
 namespace braid::sim {
 
@@ -36,6 +38,8 @@ struct MachineFigures {
   std::vector<std::uint64_t> received;  // by cluster: messages delivered to it
   std::vector<dsm::NodeCounts> node_counts;
   std::vector<dsm::ClusterCounts> cluster_counts;
+  std::vector<WaitCosts> waits;  // by compute node: the pages and locks that it waited for most
+  PhaseHistory sent;             // the page protocol's messages of all clusters
   MessageFigures messages;
   std::uint64_t events = 0;      // protocol events: a message in one stage, or a timer
   std::uint64_t hand_overs = 0;  // of the baton

@@ -38,7 +38,8 @@ struct MessageReport {
   unsigned proxy = 0;         // the first that carried it
   unsigned peer_proxy = 0;
   std::uint32_t bytes = 0;
-  std::uint32_t ahead = 0;       // messages in the first proxy's queue when it came, with the one in service
+  std::uint32_t kinds = 0;  // of the page protocol's messages in it, a bit for each place in dsm::kSentNames
+  std::uint32_t ahead = 0;  // messages in the first proxy's queue when it came, with the one in service
   std::uint32_t peer_ahead = 0;  // the same for the other proxy
   std::uint64_t behind =
       0;  // the number of the message right before it in the first queue; 0: none, or a frame

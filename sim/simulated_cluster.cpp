@@ -35,7 +35,8 @@ SimulatedCluster::SimulatedCluster(MachineShared& shared, Owner& owner, ClusterI
              [this](PageId first, std::uint32_t count, dsm::Access access) {
                make_granted_accesses(first, count, access);
              }),
-      engine_(engine_config(shared.config, id), turns_) {
+      engine_(engine_config(shared.config, id), turns_),
+      wait_costs_(shared.config.compute) {
   const settings::CostModel& model = shared.model;
   for (unsigned n = 0; n < shared.config.compute; ++n) nodes_.emplace_back(seeds.next());
   const double least = std::min(model.fault, model.call) / model.unit;
@@ -83,8 +84,20 @@ void SimulatedCluster::ask(unsigned n) {
                       {EventKind::kRequest, static_cast<std::uint8_t>(n), id_.value(), 0});
 }
 
+void SimulatedCluster::count_wait(unsigned n, Request::Kind kind, Duration waited) {
+  const Request& r = request(n);
+  if (kind == Request::Kind::kFault)
+    wait_costs_[n].on_page(PageId(r.page), waited);
+  else if (kind == Request::Kind::kLock || kind == Request::Kind::kUnlock || kind == Request::Kind::kTryLock)
+    wait_costs_[n].on_lock(dsm::LockId(r.id), waited);
+  else if (kind == Request::Kind::kBarrier && n == 0 && shared_.parallel.is_running())
+    ++phase_;
+}
+
 void SimulatedCluster::resume(unsigned n, Instant at) {
+  const Request::Kind kind = nodes_[n].waits_for();
   const ComputeNode::Resumption resumed = nodes_[n].resume(at, shared_.parallel, shared_.rate);
+  count_wait(n, kind, resumed.waited);
   NodeControl& c = control(n);
   c.result = engine_.result(static_cast<std::uint16_t>(n));
   c.reduction = engine_.reduction(static_cast<std::uint16_t>(n));
@@ -299,9 +312,22 @@ bool SimulatedCluster::send_one(Work& work, ClusterId to) {
   cycles += model.diff_byte * static_cast<double>(after.diff_bytes_sent - before.diff_bytes_sent);
   work.at = work.at + model.time(cycles);
   if (shared_.parallel.is_running()) nodes_[work.node].count_message();
+  const std::uint32_t kinds = count_sent(before);
   std::memset(room.data(), 0, dsm::kMessageHeaderBytes);
-  shared_.iccs.commit(work.at, static_cast<std::uint32_t>(dsm::kMessageHeaderBytes + bytes));
+  shared_.iccs.commit(work.at, static_cast<std::uint32_t>(dsm::kMessageHeaderBytes + bytes), kinds);
   return true;
+}
+
+// What the engine has sent since `before`, by phase. Returns a bit for each kind.
+std::uint32_t SimulatedCluster::count_sent(const dsm::ClusterCounts& before) {
+  std::uint32_t kinds = 0;
+  for (std::size_t kind = 0; kind < before.sent.size(); ++kind) {
+    const std::uint64_t messages = engine_.counts().sent[kind] - before.sent[kind];
+    if (messages == 0) continue;
+    kinds |= std::uint32_t{1} << kind;
+    if (shared_.parallel.is_running()) sent_.add(phase_, kind, messages);
+  }
+  return kinds;
 }
 
 // The node whose time handles a message: the first of the nodes that do
@@ -378,6 +404,8 @@ void SimulatedCluster::add_to(MachineFigures& f) const {
     f.nodes.push_back(node);
     f.node_counts.push_back(engine_.node_counts(static_cast<std::uint16_t>(n)));
   }
+  for (const WaitCosts& costs : wait_costs_) f.waits.push_back(costs);
+  f.sent.add(sent_);
   f.cluster_counts.push_back(engine_.counts());
   f.hand_overs += turns_.hand_overs();
   // A cluster without a turn has had no program.

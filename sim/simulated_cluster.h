@@ -25,7 +25,9 @@
 #include "sim/iccs.h"
 #include "sim/machine_figures.h"
 #include "sim/parallel_time.h"
+#include "sim/phase_history.h"
 #include "sim/shell_turns.h"
+#include "sim/wait_costs.h"
 
 namespace braid::sim {
 
@@ -146,6 +148,8 @@ class SimulatedCluster {
   void after_turn(const Result<std::uint32_t>& asking);
   void ask(unsigned node);
   void resume(unsigned node, Instant at);
+  void count_wait(unsigned node, Request::Kind kind, Duration waited);
+  std::uint32_t count_sent(const dsm::ClusterCounts& before);
   void resume_complete(Instant at);
   void end_barrier(Instant at);
 
@@ -168,8 +172,11 @@ class SimulatedCluster {
   ShellTurns turns_;
   dsm::Engine engine_;
   unsigned next_held_up_ = 0;
-  unsigned nodes_after_barrier_ = 0;  // how many run after the current barrier; 0: there is none
-  std::uint64_t allocation_ = 0;      // the result of the last allocate()
+  unsigned nodes_after_barrier_ = 0;   // how many run after the current barrier; 0: there is none
+  std::uint64_t allocation_ = 0;       // the result of the last allocate()
+  std::vector<WaitCosts> wait_costs_;  // by node
+  PhaseHistory sent_;                  // in parallel()
+  std::uint64_t phase_ = 0;            // barriers that this cluster has passed in parallel()
 };
 
 }  // namespace braid::sim

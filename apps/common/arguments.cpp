@@ -10,6 +10,25 @@
 
 namespace braid::apps {
 
+namespace {
+
+// CLI11's own message has the words in the opposite order. Returns the status.
+int refuse_unknown(const std::string& program, const std::vector<std::string>& words) {
+  const std::string& first = words.front();
+  if (first.starts_with('-')) {
+    fmt::print(
+        stderr,
+        "{0}: {1} is not an option of {0}; see '{0} --help'. Options of 'braid run' and 'braid sim' stand before the "
+        "program's name\n",
+        program, first);
+  } else {
+    fmt::print(stderr, "{0}: '{1}' is not expected; see '{0} --help'\n", program, first);
+  }
+  return 2;
+}
+
+}  // namespace
+
 struct Arguments::Parser {
   CLI::App app;
 };
@@ -67,6 +86,8 @@ void Arguments::flag(const std::string& option, bool& value, const std::string& 
 void Arguments::parse_or_exit(int argc, char** argv) {
   try {
     parser_->app.parse(argc, argv);
+  } catch (const CLI::ExtrasError&) {
+    std::exit(refuse_unknown(parser_->app.get_name(), parser_->app.remaining()));
   } catch (const CLI::ParseError& e) {
     std::exit(parser_->app.exit(e) == 0 ? 0 : 2);
   }

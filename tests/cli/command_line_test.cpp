@@ -138,6 +138,26 @@ TEST(CommandLineDeath, WrongUsageEndsWithItsStatusAndNamesTheCure) {
                      "there is no option '--loud'; options of a command come after");
 }
 
+TEST(CommandLineDeath, TheFirstMistakeInReadingOrderIsNamed) {
+  EXPECT_USAGE_ERROR(({"go", "--seconds", "x", "--count", "y", "app"}),
+                     "go: --seconds: 'x' is not a number from 0 to 10");
+  EXPECT_USAGE_ERROR(({"go", "--count=y", "--seconds=x", "app"}),
+                     "go: --count: 'y' is not a whole number from 1 to 64");
+  EXPECT_USAGE_ERROR(({"go", "--bogus", "--count", "y", "app"}), "go: --bogus is not an option");
+  EXPECT_USAGE_ERROR(({"go", "--count", "0", "--bogus", "app"}), "go: --count: '0' is not");
+  EXPECT_USAGE_ERROR(({"look", "--bogus", "here"}),
+                     "look: --bogus is not an option; see 'braid look --help'");
+}
+
+TEST(CommandLineDeath, AnOptionOfTheProgramBeforeItsNameIsExplained) {
+  EXPECT_USAGE_ERROR(
+      ({"go", "--size", "256", "app"}),
+      "--size is not an option; see 'braid go --help'. An option of the program stands after its name: 'braid go "
+      "PROGRAM --size");
+  // "--name" is as far from "--size" as "--wire", and no help to who means the program's.
+  EXPECT_USAGE_ERROR(({"go", "--nmae", "x", "app"}), "--nmae is not an option \\(did you mean --name\\?\\)");
+}
+
 TEST(CommandLineDeath, OptionWithoutAValueDoesNotTakeTheNextWord) {
   EXPECT_USAGE_ERROR(({"go", "--count=", "--loud", "app"}),
                      "go: --count= has no value; see 'braid go --help'");

@@ -47,10 +47,13 @@ std::string about(const std::string& config) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string report, config;
+  std::string report, config, application;  // with its arguments, in quotes
   for (int i = 1; i + 1 < argc; ++i) {
     if (argv[i] == std::string("--report")) report = argv[i + 1];
-    if (argv[i] == std::string("--config")) config = argv[i + 1];
+    if (argv[i] != std::string("--config")) continue;
+    config = argv[i + 1];
+    for (int k = i + 2; k < argc; ++k)
+      application += (k > i + 2 ? ", \"" : "\"") + std::string(argv[k]) + "\"";
   }
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -74,7 +77,9 @@ int main(int argc, char** argv) {
     if (word == "--hold=1") wait_for_gate();
   }
   if (reports && !report.empty())
-    std::ofstream(report) << R"({"parallel_cycles": 1000, "messages": {"count": 10, "mean_bytes": 321.75}})";
+    std::ofstream(report)
+        << R"({"parallel_cycles": 1000, "messages": {"count": 10, "mean_bytes": 321.75}, "command": [)" +
+               application + "]}";
   note("ended " + about(config) + "\n");
   return 0;
 }

@@ -64,6 +64,13 @@ class Programs(unittest.TestCase):
                     self.assertIn("verified", output)
                     self.assertEqual(report["config"]["protocol"], "lazy")
 
+    def test_an_option_of_braid_behind_the_programs_name_is_explained(self):
+        _, _, errors = sim("--clusters", "1", "jacobi", "--size", "32", "--clusters", "4", "--proxies", "2", expect=None)
+        self.assertIn("jacobi: --clusters is not an option of jacobi; see 'jacobi --help'. Options of 'braid run' and 'braid sim' "
+                      "stand before the program's name", errors)
+        _, _, errors = sim("--clusters", "1", "jacobi", "256", "512", expect=None)
+        self.assertIn("jacobi: '256' is not expected; see 'jacobi --help'", errors)
+
     def test_tsp_with_the_optimal_bound_searches_no_more(self):
         def parts(*words):
             _, output, _ = sim("--clusters", "2", "--compute", "2", "tsp", "--cities", "9", *words)

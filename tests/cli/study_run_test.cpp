@@ -276,7 +276,7 @@ TEST_F(StudyRun, TerminalShowsProgressInOneLine) {
     screen.push_back(row);
   }
   ASSERT_GE(screen.size(), 3u) << done.err;
-  EXPECT_EQ(screen[0], "braid study: 5 points; 2 are finished already; 1 at a time");
+  EXPECT_EQ(screen[0], "braid study: 5 points; 2 are finished already; 3 left, 1 at a time, about 6 h 0 min");
   EXPECT_EQ(screen[1], "braid study: 5 of 5, 1 failed");
   EXPECT_EQ(screen[2], "braid study: 1 of 5 failed:");
   EXPECT_EQ(screen.back(), "braid study: 4 points in " + out() + "/points.csv");
@@ -371,6 +371,37 @@ TEST_F(StudyRun, ListsItsPoints) {
   EXPECT_EQ(done.status, 0);
   EXPECT_THAT(lines_of(done.out),
               ElementsAre(std::string(FAKE_APP) + ", clusters 2", std::string(FAKE_APP) + ", clusters 4"));
+  EXPECT_THAT(done.err, HasSubstr("braid study: 2 points; 2 left, "));
+}
+
+TEST_F(StudyRun, ListsWhatIsLeftAndAboutHowLongItTakes) {
+  ASSERT_EQ(run(study({"vary: [{clusters: [2]}]"}, "")).status, 0);
+  const std::string path = out() + "/points/" + std::string(everything()["points"][0]["point"]) + ".json";
+  Json json = Json::parse(text_of(path));
+  json["seconds"] = 65;
+  std::ofstream(path) << json;
+  const auto listed = [&](const std::string& file) {
+    std::vector<std::string> words = line(file, {"--list", "--jobs", "1"});
+    return testing::run(words, variables());
+  };
+  const Finished done = listed(study({"vary: [{clusters: [2, 4, 5]}]"}, ""));
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_THAT(lines_of(done.out),
+              ElementsAre(std::string(FAKE_APP) + ", clusters 4", std::string(FAKE_APP) + ", clusters 5"));
+  EXPECT_THAT(done.err, HasSubstr("3 points; 1 is finished already; 2 left, 1 at a time, about 2 min 10 s"));
+  // The result is of another engine now, and has to be made again; how long it took is known all the same.
+  json["origin"]["engine"] = "another";
+  std::ofstream(path) << json;
+  const Finished changed = listed(study({"vary: [{clusters: [2]}]"}, ""));
+  EXPECT_THAT(lines_of(changed.out), ElementsAre(std::string(FAKE_APP) + ", clusters 2"));
+  EXPECT_THAT(changed.err, HasSubstr("1 point; 1 left, 1 at a time, about 1 min 5 s"));
+}
+
+TEST_F(StudyRun, ListingChangesNothing) {
+  std::filesystem::remove_all(out());
+  const Finished done = testing::run(line(study({""}, ""), {"--list"}), variables());
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_FALSE(std::filesystem::exists(out()));
 }
 
 #ifdef BRAID_SIMULATED_JACOBI

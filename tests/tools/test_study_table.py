@@ -52,6 +52,28 @@ class StudyTable(tree.TreeTest):
         self.assertEqual(len(lines), 7)
         self.assertEqual(result.stdout.count("(+0.0 %)"), 16)
 
+    def test_any_figure_of_any_study(self):
+        points = [("/apps/fft", 4, c, p, "real", 100 * p + c, 1, 0.5 * p, 1) for c in (1, 2) for p in (1, 2)]
+        result = self.table(points, "--figure", "queue")
+        self.assertEqual(result.stdout.splitlines(), [
+            "| program | compute | proxies 1 | proxies 2 |", "|---|---|---|---|", "| fft | 1 | 0.5 | 1 |", "| fft | 2 | 0.5 | 1 |"])
+        result = self.table(points, "--figure", "parallel_cycles", "--over", "compute", "--where", "proxies=2")
+        self.assertEqual(result.stdout.splitlines()[0::2], ["| program | compute 1 | compute 2 |", "| fft | 201 | 202 |"])
+        for words, cure in ((("--figure", "queu"), "no column 'queu'"), (("--figure", "queue", "--over", "x"), "no column 'x'"),
+                            (("--figure", "application"), "is no number"), (("--over", "compute"), "belongs to --figure")):
+            result = self.table(points, *words)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(cure, result.stderr)
+
+    def test_any_figure_is_the_median_over_seeds(self):
+        points = [("fft", 4, 1, 1, "real", cycles, 1, 1, 1) for cycles in (10, 30, 12)]
+        rows = [row(*p) + f",{seed}" for seed, p in enumerate(points)]
+        head = HEAD.replace(",parallel_cycles", ",faults.seed,parallel_cycles")
+        rows = [",".join([*r.split(",")[:6], r.split(",")[-1], *r.split(",")[6:-1]]) for r in rows]
+        self.write("water/points.csv", "\n".join([head, *rows]) + "\n")
+        result = self.run_tool(tree.TOOLS / "study_table", self.root / "water", "--figure", "parallel_cycles")
+        self.assertEqual(result.stdout.splitlines()[2], "| fft | 12 |")
+
     def test_a_deviation_is_relative_to_the_papers_figure(self):
         points = [(*p[:6], 10704, *p[7:]) if p[1:5] == (16, 1, 1, "real") else p for p in POINTS]
         self.assertIn("| message time (cycles) | 8920 / 10704 (+20.0 %) |", self.table(points).stdout)

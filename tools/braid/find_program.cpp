@@ -48,6 +48,10 @@ std::string models_folder() {
   return own_folder() + "/models";
 }
 
+std::string report_parts() {
+  return own_folder() + "/report";
+}
+
 std::vector<std::string> applications_in(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code problem;

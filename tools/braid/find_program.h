@@ -13,6 +13,8 @@ std::string own_folder();
 // In that folder: the applications built for simulation, and the cost models.
 std::string simulated_applications();
 std::string models_folder();
+// The parts of the page of `braid report`.
+std::string report_parts();
 
 // `name` with a slash is a path; otherwise an executable in the command's folder, or else in
 // `path` (PATH). The error says where it looked, and which applications are in the folder.

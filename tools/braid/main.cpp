@@ -9,9 +9,11 @@
 #include "tools/braid/inspect/counters_command.h"
 #include "tools/braid/inspect/proxies_command.h"
 #include "tools/braid/parmacs/parmacs_command.h"
+#include "tools/braid/report/report_command.h"
 #include "tools/braid/run/run_command.h"
 #include "tools/braid/simulate/sim_command.h"
 #include "tools/braid/study/study_command.h"
+#include "tools/braid/study/table_command.h"
 #include "tools/braid/version.h"
 
 namespace braid::cli {
@@ -28,6 +30,7 @@ constexpr const char* kFooter =
     "  braid run --wire dpdk jacobi --size 512          over DPDK; the words after 'jacobi' go to jacobi\n"
     "  braid sim --clusters 8 --compute 2 water         the same programs on a simulated machine\n"
     "  braid study configs/study-water.yaml -o water    many simulations that differ in some settings\n"
+    "  braid report water -o water.html                 a page with charts of a study, or of a run\n"
     "  braid calibrate                                  the costs of this machine, as a model for 'braid sim'\n"
     "  braid counters --process $(pgrep -n jacobi)      the counters of that process's proxies\n"
     "  braid help run                                   the options of a run\n"
@@ -42,13 +45,14 @@ namespace {
 int run(int argc, char** argv) {
   using namespace braid;
   using namespace braid::cli;
+  if (is_study_table(argc, argv)) print_study_table(argv);
   if (is_parmacs(argc, argv)) return build_with_macros(argv);
   const CommandLine line{
       .about = kAbout,
       .footer = kFooter,
       .version = kVersion,
-      .commands = {run_command(), sim_command(), study_command(), counters_command(), proxies_command(),
-                   calibrate_command(), parmacs_command()},
+      .commands = {run_command(), sim_command(), study_command(), report_command(), counters_command(),
+                   proxies_command(), calibrate_command(), parmacs_command()},
       .topics = {{"settings", settings::reference_page}, {"defaults", settings::default_file}}};
   return run_command_line(line, argc, argv);
 }

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <memory>
 #include <span>
+#include <type_traits>
 
 #include "settings/text.h"
 #include "tools/braid/command_line/output_file_option.h"
@@ -30,6 +31,24 @@ class CommandFormatter : public CLI::Formatter {
   const std::string usage_;
 };
 
+// A word that looks like an option, where one of the command's should stand.
+[[noreturn]] void refuse_option(const Subcommand& command, const std::string& word) {
+  std::vector<std::string> known = {"--help"};
+  for (const Option& option : command.options)
+    if (option.names.front() == '-') known.push_back(option.names.substr(option.names.rfind(',') + 1));
+  const auto near = settings::nearest(word, known);
+  // Who mistypes rarely begins with another letter; "--wire" is no help to who means the program's "--size".
+  const bool is_near = near && word.size() > 2 && near->size() > 2 && near->at(2) == word[2];
+  const std::string place =
+      command.takes_application
+          ? fmt::format(". An option of the program stands after its name: 'braid {} PROGRAM {} …'",
+                        command.name, word)
+          : "";
+  refuse(kUsageStatus,
+         fmt::format("{0}: {1} is not an option{2}; see 'braid {0} --help'{3}", command.name,
+                     settings::shown(word), is_near ? " (did you mean " + *near + "?)" : "", place));
+}
+
 class ParsedOptions : public Given {
  public:
   ParsedOptions(const Subcommand& declared, const CLI::App& parsed) : declared_(declared), parsed_(parsed) {}
@@ -42,23 +61,10 @@ class ParsedOptions : public Given {
     if (words.empty())
       refuse(kUsageStatus,
              fmt::format("{0}: which application? e.g. 'braid {0} jacobi'; see 'braid {0} --help'", name));
-    if (words.front().size() > 1 && words.front().front() == '-') refuse_option(words.front());
     return words;
   }
 
  private:
-  [[noreturn]] void refuse_option(const std::string& given) const {
-    std::vector<std::string> known = {"--help"};
-    for (const Option& option : declared_.options) known.push_back(option.names);
-    const std::string word = given.substr(0, given.find('='));
-    const auto near = settings::nearest(word, known);
-    refuse(
-        kUsageStatus,
-        fmt::format("{0}: {1} is not an option{2}; see 'braid {0} --help'. Options of the application come "
-                    "after its name",
-                    declared_.name, word, near ? " (did you mean " + *near + "?)" : ""));
-  }
-
   const Subcommand& declared_;
   const CLI::App& parsed_;
 };
@@ -71,6 +77,11 @@ struct Adder {
   CLI::Option* operator()(bool* value) const { return command.add_flag(option.names, *value, option.help); }
   CLI::Option* operator()(std::string* value) const {
     return command.add_option(option.names, *value, option.help)
+        ->type_name(option.value_text)
+        ->option_text(option.value_text);
+  }
+  CLI::Option* operator()(std::vector<std::string>* values) const {
+    return command.add_option(option.names, *values, option.help)
         ->type_name(option.value_text)
         ->option_text(option.value_text);
   }
@@ -159,29 +170,76 @@ void check_command(const Parser& parser, const std::string& word) {
                                         : ". To run an application: braid run " + word));
 }
 
-// Refuses '--name=' without a value; CLI11 would take the next word as the value.
-void check_values(const CommandLine& line, std::span<char* const> words) {
-  const auto declared = std::find_if(line.commands.begin(), line.commands.end(),
-                                     [&](const Subcommand& command) { return command.name == words[0]; });
-  if (declared == line.commands.end()) return;
-  const auto takes_value = [&](const std::string& word) {
-    return std::any_of(declared->options.begin(), declared->options.end(), [&](const Option& option) {
-      return !std::holds_alternative<bool*>(option.target) && option.names.starts_with('-') &&
-             ("," + option.names + ",").find("," + word + ",") != std::string::npos;
-    });
-  };
-  for (std::size_t i = 1; i < words.size(); ++i) {
-    const std::string word = words[i];
-    if (word.empty() || word.front() != '-') {
-      if (declared->takes_application) return;  // this word and the rest are the application's
-      continue;
-    }
-    if (word.starts_with("--") && word.ends_with('=') && takes_value(word.substr(0, word.size() - 1)))
-      refuse(kUsageStatus,
-             fmt::format("{0}: {1} has no value; see 'braid {0} --help'", declared->name, word));
-    if (takes_value(word)) ++i;
+// What is wrong with the value; empty: nothing.
+struct ValueProblem {
+  const std::string& text;
+
+  std::string operator()(bool*) const { return ""; }
+  std::string operator()(std::string*) const { return ""; }
+  std::string operator()(std::vector<std::string>*) const { return ""; }
+  template <class T>
+  std::string operator()(const NumberTarget<T>& number) const {
+    T value{};
+    if (CLI::detail::lexical_cast(text, value) && value >= number.least && value <= number.most) return "";
+    return fmt::format("'{}' is not a {}number from {} to {}", settings::shown(text),
+                       std::is_integral_v<T> ? "whole " : "", number.least, number.most);
   }
-}
+};
+
+// Checks a command's words one after the other, so that the first mistake in reading order is the one that is named: CLI11
+// checks in the order of declaration.
+class WordsCheck {
+ public:
+  explicit WordsCheck(const Subcommand& command) : command_(command) {}
+
+  // The words after the command's name. Returns when all that CLI11 would refuse of options is right.
+  void check(std::span<char* const> words) const {
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      const std::string word = words[i];
+      if (word == "--") return;
+      if (word.size() < 2 || word.front() != '-') {
+        if (command_.takes_application) return;  // this word and the rest are the application's
+        continue;
+      }
+      const std::size_t equals = word.find('=');
+      const std::string name = word.substr(0, equals);
+      if (name == "--help" || name == "-h") return;
+      const Option* const option = find(name);
+      if (option == nullptr) {
+        if (is_joined(word)) continue;
+        refuse_option(command_, name);
+      }
+      if (std::holds_alternative<bool*>(option->target)) continue;
+      if (equals == std::string::npos && ++i == words.size()) return;  // CLI11 says what is missing
+      check_value(*option, word, equals == std::string::npos ? words[i] : word.substr(equals + 1));
+    }
+  }
+
+ private:
+  const Option* find(const std::string& name) const {
+    const auto found =
+        std::find_if(command_.options.begin(), command_.options.end(), [&](const Option& option) {
+          return option.names.front() == '-' &&
+                 ("," + option.names + ",").find("," + name + ",") != std::string::npos;
+        });
+    return found == command_.options.end() ? nullptr : &*found;
+  }
+  // "-oFILE"
+  bool is_joined(const std::string& word) const {
+    const Option* const option = word[1] == '-' ? nullptr : find(word.substr(0, 2));
+    return option != nullptr && !std::holds_alternative<bool*>(option->target);
+  }
+  // CLI11 would take the next word as the value of '--name='.
+  void check_value(const Option& option, const std::string& word, const std::string& value) const {
+    if (value.empty() && word.ends_with('='))
+      refuse(kUsageStatus, fmt::format("{0}: {1} has no value; see 'braid {0} --help'", command_.name, word));
+    if (const std::string problem = std::visit(ValueProblem{value}, option.target); !problem.empty())
+      refuse(kUsageStatus, fmt::format("{0}: {1}: {2}; see 'braid {0} --help'", command_.name,
+                                       word.substr(0, word.find('=')), problem));
+  }
+
+  const Subcommand& command_;
+};
 
 int explain(const Parser& parser, const std::vector<Topic>& topics) {
   if (parser.topic.empty()) {
@@ -213,7 +271,9 @@ int run_command_line(const CommandLine& line, int argc, char** argv) {
     return kUsageStatus;
   }
   check_command(parser, argv[1]);
-  check_values(line, std::span(argv + 1, static_cast<std::size_t>(argc - 1)));
+  for (const Subcommand& command : line.commands)
+    if (command.name == argv[1])
+      WordsCheck(command).check(std::span(argv + 2, static_cast<std::size_t>(argc - 2)));
   try {
     parser.app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

@@ -13,7 +13,8 @@ namespace braid::cli {
 OutputFileOption::OutputFileOption(std::string option, const std::string& path, OutputFile::Existing existing)
     : option_(std::move(option)) {
   if (path.empty()) return;
-  Result<OutputFile> made = OutputFile::create(path, 0644, existing);
+  Result<OutputFile> made =
+      path == "-" ? OutputFile::standard_output() : OutputFile::create(path, 0644, existing);
   if (!made) refuse(kCannotCreateStatus, fmt::format("{}: {}", option_, made.error().text));
   file_.emplace(std::move(*made));
 }

@@ -12,7 +12,7 @@ namespace braid::cli {
 
 class OutputFileOption {
  public:
-  // `option` is named in errors: "--report". An empty path: nothing is written.
+  // `option` is named in errors: "--report". An empty path: nothing is written. "-": standard output.
   OutputFileOption(std::string option, const std::string& path,
                    OutputFile::Existing existing = OutputFile::Existing::kKept);
 

@@ -32,7 +32,10 @@ struct Option {
   std::string value_text{};  // "FILE": the value in the help text; empty for flags
   std::string help;
   // Where the value is stored; it must live until the command has run. bool: a flag, true if given alone.
-  std::variant<bool*, std::string*, NumberTarget<int>, NumberTarget<unsigned>, NumberTarget<double>> target;
+  // A list: all words that are no options.
+  std::variant<bool*, std::string*, std::vector<std::string>*, NumberTarget<int>, NumberTarget<unsigned>,
+               NumberTarget<double>>
+      target;
   std::string group = "Options";        // its heading in the help
   std::vector<std::string> excludes{};  // names of earlier options that it cannot be combined with
 };

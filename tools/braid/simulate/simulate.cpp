@@ -18,6 +18,7 @@
 #include "sim/idle_message.h"
 #include "sim/process_shell.h"
 #include "tools/braid/simulate/cycles.h"
+#include "tools/braid/simulate/kind_name.h"
 
 namespace braid::cli {
 namespace {
@@ -34,6 +35,9 @@ std::string trace_line(const sim::MessageReport& m, const settings::CostModel& m
   j["to"] = m.to.value();
   j["node"] = m.compute_node;
   j["bytes"] = m.bytes;
+  j["kinds"] = Json::array();
+  for (std::size_t kind = 0; kind < dsm::kSentNames.size(); ++kind)
+    if ((m.kinds >> kind & 1) != 0) j["kinds"].push_back(kind_name(kind));
   j["proxy"] = m.proxy;
   j["peer_proxy"] = m.peer_proxy;
   j["ahead"] = m.ahead;
@@ -281,6 +285,7 @@ Result<SimulationReport> simulate(const SimulationOptions& options) {
   SimulationReport report;
   report.command = options.command;
   report.config = options.config;
+  report.given = options.given;
   report.model = model->name;
   report.cycles_per_second = model->cycles_per_second;
   report.unit = model->unit;

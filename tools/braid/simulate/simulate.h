@@ -33,6 +33,7 @@ struct SimulationOptions {
 struct SimulationReport {
   std::vector<std::string> command;
   settings::RunConfig config;
+  std::set<std::string> given;  // SimulationOptions::given
   std::string model;
   double cycles_per_second = 0;
   double unit = 0;            // cycles per unit of the program's computing

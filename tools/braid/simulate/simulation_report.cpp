@@ -2,11 +2,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string_view>
 
 #include "settings/views/json.h"
 #include "tools/braid/simulate/cycles.h"
+#include "tools/braid/simulate/kind_name.h"
 #include "tools/braid/simulate/simulate.h"
 #include "tools/braid/version.h"
 
@@ -179,6 +182,76 @@ Json nodes_of(const SimulationReport& r) {
   return json;
 }
 
+// What one page or lock cost all compute nodes.
+struct Waited {
+  std::uint64_t ns = 0, count = 0;
+  Duration longest{};
+  std::vector<std::pair<std::uint64_t, std::size_t>> nodes;  // nanoseconds, number
+};
+
+// `costs`: of one compute node, its pages or its locks.
+template <class Costs>
+Json waits_of(const SimulationReport& r, const char* key, Costs&& costs) {
+  constexpr std::size_t kShown = 16, kShownNodes = 8;
+  std::map<std::uint64_t, Waited> sums;
+  for (std::size_t n = 0; n < r.figures.waits.size(); ++n) {
+    for (const auto& entry : costs(r.figures.waits[n])) {
+      Waited& sum = sums[entry.key.value()];
+      sum.ns += entry.least();
+      sum.count += entry.value.count;
+      sum.longest = std::max(sum.longest, entry.value.longest);
+      sum.nodes.emplace_back(entry.least(), n);
+    }
+  }
+  std::vector<std::pair<std::uint64_t, Waited>> sorted(sums.begin(), sums.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second.ns > b.second.ns; });
+  sorted.resize(std::min(sorted.size(), kShown));
+  const auto cycles = [&](std::uint64_t ns) {
+    return to_cycles(Duration::ns(static_cast<std::int64_t>(ns)), r.cycles_per_second);
+  };
+  Json json = Json::array();
+  for (auto& [id, sum] : sorted) {
+    std::stable_sort(sum.nodes.begin(), sum.nodes.end(),
+                     [](const auto& a, const auto& b) { return a.first > b.first; });
+    Json nodes = Json::array();
+    for (const auto& [ns, node] : std::span(sum.nodes).first(std::min(sum.nodes.size(), kShownNodes)))
+      nodes.push_back(Json{{"node", node}, {"cycles", cycles(ns)}});
+    json.push_back(Json{{key, id},
+                        {"cycles", cycles(sum.ns)},
+                        {"waits", sum.count},
+                        {"longest", to_cycles(sum.longest, r.cycles_per_second)},
+                        {"waiting_nodes", sum.nodes.size()},
+                        {"nodes", std::move(nodes)}});
+  }
+  return json;
+}
+
+// The page protocol's messages by kind; a kind that was not sent has no entry.
+Json phases_of(const sim::PhaseHistory& sent) {
+  Json kinds = Json::object();
+  for (std::size_t kind = 0; kind < dsm::kSentNames.size(); ++kind) {
+    Json counts = Json::array();
+    std::uint64_t all = 0;
+    for (const sim::PhaseHistory::Counts& entry : sent.entries()) {
+      counts.push_back(entry[kind]);
+      all += entry[kind];
+    }
+    if (all > 0) kinds[std::string(kind_name(kind))] = std::move(counts);
+  }
+  return Json{{"barriers_each", sent.phases_each()}, {"sent", std::move(kinds)}};
+}
+
+// Settings that the user gave: with these a run is the same. A list holds its entries.
+Json given_of(const SimulationReport& r) {
+  Json given = Json::object();
+  for (const std::string& key : r.given) {
+    if (key.find('[') == std::string::npos)
+      given[key] = settings::json_of(settings::kRunSchema, &r.config, key);
+  }
+  return given;
+}
+
 Json incidents_of(const SimulationReport& r) {
   Json json = Json::array();
   for (const SimulationReport::Incident& incident : r.incidents) json.push_back(incident_json(r, incident));
@@ -237,6 +310,7 @@ nlohmann::ordered_json render_json(const SimulationReport& r) {
   j["braid"] = kVersion;
   j["command"] = r.command;
   j["config"] = settings::json_of(r.config);
+  j["given"] = given_of(r);
   j["model"] = r.model;
   j["cycles_per_second"] = r.cycles_per_second;
   j["cycles_per_unit"] = r.unit;
@@ -267,6 +341,9 @@ nlohmann::ordered_json render_json(const SimulationReport& r) {
   j["clusters"] = clusters_of(r);
   j["shares"] = shares_of(nodes, parallel_cycles(r));
   j["nodes"] = nodes;
+  j["phases"] = phases_of(f.sent);
+  j["waits"]["pages"] = waits_of(r, "page", [](const sim::WaitCosts& costs) { return costs.pages(); });
+  j["waits"]["locks"] = waits_of(r, "lock", [](const sim::WaitCosts& costs) { return costs.locks(); });
   return j;
 }
 

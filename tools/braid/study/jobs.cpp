@@ -83,9 +83,10 @@ std::uint32_t Jobs::message_bytes(Id id) const {
 std::optional<double> Jobs::seconds_left(Instant now) const {
   std::map<std::string, std::pair<double, int>> took;  // by program; "": any
   for (const Job& job : jobs_) {
-    if (!job.result) continue;
+    const std::optional<double> seconds = job.result ? job.result->seconds : job.expected;
+    if (!seconds) continue;
     for (const std::string& key : {job.point->application, std::string()}) {
-      took[key].first += job.result->seconds;
+      took[key].first += *seconds;
       ++took[key].second;
     }
   }
@@ -95,7 +96,7 @@ std::optional<double> Jobs::seconds_left(Instant now) const {
     if (job.is_over()) continue;
     const auto own = took.find(job.point->application);
     const auto& [sum, number] = own == took.end() ? took[""] : own->second;
-    const double all = sum / number;
+    const double all = job.expected.value_or(sum / number);
     const double rest = job.state == Job::State::kRunning ? std::max(0.0, all - (now - job.begun).s()) : all;
     work += rest;
     longest = std::max(longest, rest);

@@ -32,6 +32,7 @@ struct Job {
   std::string failure;                // in kFailed
   std::size_t slot = 0;               // in kRunning: unique
   Instant begun;                      // in kRunning and after
+  std::optional<double> expected;     // seconds that a former run of the same point took
 
   bool is_over() const { return state == State::kDone || state == State::kFailed; }
 };
@@ -63,10 +64,14 @@ class Jobs {
   std::size_t slots() const { return taken_.size(); }
   std::size_t count(Job::State state) const;
 
+  // What `of(point)` knows of former runs improves the estimate.
+  void expect(const std::function<std::optional<double>(const StudyPoint&)>& of) {
+    for (Job& job : jobs_) job.expected = of(*job.point);
+  }
   // The mean length of the messages of the job that this one waits for; 0: unknown.
   std::uint32_t message_bytes(Id id) const;
-  // The estimated real time until all have finished, from runs of
-  // the same program, or else of any; nullopt: none has finished.
+  // The estimated real time until all have finished: from a former run of the same point, or else from runs of
+  // the same program, or else of any; nullopt: nothing is known of some.
   std::optional<double> seconds_left(Instant now) const;
 
  private:

@@ -28,16 +28,22 @@ std::string describe_progress(const Jobs& jobs, Instant now) {
   return text;
 }
 
+std::string describe_beginning(const Study& study, const Jobs& jobs, Instant now) {
+  const std::size_t found = jobs.count(Job::State::kDone);
+  std::string text = fmt::format("{} point{}", study.points.size(), study.points.size() == 1 ? "" : "s");
+  if (jobs.size() < study.points.size()) text += fmt::format(", {} of them different", jobs.size());
+  if (found > 0) text += fmt::format("; {} {} finished already", found, found == 1 ? "is" : "are");
+  if (found == jobs.size()) return text;
+  text += fmt::format("; {} left, {} at a time", jobs.size() - found, jobs.slots());
+  const std::optional<double> left = jobs.seconds_left(now);
+  return text + (left ? fmt::format(", about {}", describe_time(*left)) : "");
+}
+
 StudyProgress::StudyProgress(const Study& study, const Jobs& jobs)
     : study_(study), jobs_(jobs), is_terminal_(::isatty(STDERR_FILENO) == 1) {}
 
-void StudyProgress::tell_beginning() const {
-  const std::size_t found = jobs_.count(Job::State::kDone);
-  std::string text = fmt::format("braid study: {} points", study_.points.size());
-  if (jobs_.size() < study_.points.size()) text += fmt::format(", {} of them different", jobs_.size());
-  if (found > 0) text += fmt::format("; {} are finished already", found);
-  if (found < jobs_.size()) text += fmt::format("; {} at a time", jobs_.slots());
-  std::fprintf(stderr, "%s\n", text.c_str());
+void StudyProgress::tell_beginning(Instant now) const {
+  std::fprintf(stderr, "braid study: %s\n", describe_beginning(study_, jobs_, now).c_str());
 }
 
 void StudyProgress::tell_end_of(const Job& job, Instant now) const {

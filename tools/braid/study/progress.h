@@ -12,6 +12,9 @@ namespace braid::cli {
 // "3 of 8, 1 failed, about 2 min 5 s left"
 std::string describe_progress(const Jobs& jobs, Instant now);
 
+// "40 points; 12 are finished already; 28 left, 2 at a time, about 3 min 20 s"
+std::string describe_beginning(const Study& study, const Jobs& jobs, Instant now);
+
 class StudyProgress {
  public:
   // How often a terminal's line is rewritten.
@@ -22,7 +25,7 @@ class StudyProgress {
 
   // When show() should be called next.
   Instant next_deadline(Instant now) const { return is_terminal_ ? now + kRefresh : Instant::never(); }
-  void tell_beginning() const;
+  void tell_beginning(Instant now) const;
   void tell_end_of(const Job& job, Instant now) const;
   void show(Instant now);
   void end_line();

@@ -349,7 +349,11 @@ Result<Study> load_study(const std::string& path) {
 Result<Study> parse_study(const std::string& yaml, const std::string& name) {
   const Result<Document> document = settings::parse_yaml(yaml, name);
   if (!document) return document.error();
-  return StudyLoader(*document).load();
+  Result<Study> study = StudyLoader(*document).load();
+  if (!study) return study;
+  study->file = name.substr(name.rfind('/') + 1);
+  study->text = yaml;
+  return study;
 }
 
 std::string describe(const StudyPoint& point, const std::vector<std::string>& varied) {

@@ -41,6 +41,8 @@ struct StudyPoint {
 };
 
 struct Study {
+  std::string file;                 // its name, without folders
+  std::string text;                 // what is in it
   std::vector<std::string> varied;  // keys of all axes, in the order of the file
   std::vector<StudyPoint> points;   // in the order of the file, the last axis the fastest
   std::optional<double> limit_s;    // of each point's real time

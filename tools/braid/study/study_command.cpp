@@ -26,8 +26,8 @@ constexpr const char* kFooter =
     "\n"
     "Examples:\n"
     "  braid study configs/study-small.yaml -o /tmp/small\n"
-    "  braid study configs/study-water.yaml -o water --jobs 2 && tools/study_table water\n"
-    "  braid study configs/study-matrix.yaml --list\n";
+    "  braid study configs/study-water.yaml -o water --jobs 2 && braid study table water\n"
+    "  braid study configs/study-matrix.yaml -o matrix --list\n";
 
 struct Arguments {
   std::string file;
@@ -40,16 +40,16 @@ struct Arguments {
 int run_study(const Arguments& arguments, const Given& given) {
   const Result<Study> study = load_study(arguments.file);
   if (!study) refuse(kConfigStatus, study.error().text);
-  if (arguments.list) {
-    for (const StudyPoint& point : study->points) print(describe(point, study->varied) + "\n");
-    return 0;
-  }
-  if (arguments.folder.empty())
+  if (arguments.folder.empty() && !arguments.list)
     refuse(kUsageStatus, "study: name a folder for the results, e.g. '-o results'; see 'braid study --help'");
   const Result<StudyPlan> plan = plan_study(*study);
   if (!plan) refuse(kConfigStatus, plan.error().text);
   StudyOptions options{.folder = arguments.folder, .jobs = arguments.jobs, .limit_s = {}};
   if (given.has("--limit")) options.limit_s = arguments.limit_s;
+  if (arguments.list) {
+    list_points(*study, *plan, options);
+    return 0;
+  }
   const Result<int> status = carry_out(*study, *plan, options);
   if (!status) refuse(kCannotCreateStatus, status.error().text);
   return *status;
@@ -62,7 +62,8 @@ Subcommand study_command() {
   return {
       .name = "study",
       .about = "Simulate all combinations of some settings, and put the figures in a table",
-      .usage = "braid study file.yaml -o folder [options]",
+      .usage =
+          "braid study file.yaml -o folder [options]\n       braid study table folder [options of 'braid study table --help']",
       .footer = kFooter,
       .options = {{.names = "file", .value_text = "FILE", .help = "what to vary", .target = &arguments->file},
                   {.names = "-o,--output",
@@ -80,9 +81,8 @@ Subcommand study_command() {
                                        kUsualLimitS),
                    .target = NumberTarget<double>{&arguments->limit_s, 0, kMaxLimitS}},
                   {.names = "--list",
-                   .help = "only list the points",
-                   .target = &arguments->list,
-                   .excludes = {"--output"}}},
+                   .help = "only list the points, with -o those that are left, and about how long they take",
+                   .target = &arguments->list}},
       .run = [arguments](const Given& given) { return run_study(*arguments, given); }};
 }
 

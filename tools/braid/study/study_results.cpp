@@ -95,7 +95,6 @@ constexpr Column kFigures[] = {
     {"hand_overs", "/hand_overs"},
     {"trace_hash", "/trace_hash"},
     {"deterministic", "/deterministic"},
-    {"real_seconds", "/real_seconds"},
 };
 // The maximum over the proxies.
 constexpr Column kLargest[] = {{"most_queued", "most_queued"}, {"largest_utilisation", "utilisation"}};
@@ -141,6 +140,20 @@ Result<std::string> StudyPrograms::contents_hash(const std::string& path) {
   return hash;
 }
 
+Json settings_of(const StudyPoint& point) {
+  SimulationOptions options;
+  options.take(point.settings);
+  Json json;
+  for (const settings::Listed& listed : settings::all_settings(settings::kRunSchema)) {
+    if (settings::shapes(listed.key, true))
+      json[listed.key] = settings::json_of(settings::kRunSchema, &options.config, listed.key);
+  }
+  if (!options.config.simulation.incidents.empty())
+    json["simulation.incidents"] =
+        settings::json_of(settings::kRunSchema, &options.config, "simulation.incidents");
+  return json;
+}
+
 Result<Json> StudyPrograms::origin(const StudyPoint& point) {
   SimulationOptions options;
   options.take(point.settings);
@@ -156,13 +169,7 @@ Result<Json> StudyPrograms::origin(const StudyPoint& point) {
   }
   const std::vector<std::string> command = point.command();
   origin["arguments"] = std::vector<std::string>(command.begin() + 1, command.end());
-  for (const settings::Listed& listed : settings::all_settings(settings::kRunSchema)) {
-    if (settings::shapes(listed.key, true))
-      origin["settings"][listed.key] = settings::json_of(settings::kRunSchema, &options.config, listed.key);
-  }
-  if (!options.config.simulation.incidents.empty())
-    origin["settings"]["simulation.incidents"] =
-        settings::json_of(settings::kRunSchema, &options.config, "simulation.incidents");
+  origin["settings"] = settings_of(point);
   // Settings that were not given are the model's.
   origin["given"] = Json::array();
   for (const std::string& key : options.given)
@@ -227,10 +234,14 @@ OrderedJson given_settings(const StudyPoint& point) {
 }
 
 std::string settings_yaml(const StudyPoint& point, std::uint32_t message_bytes) {
-  std::map<std::string, std::string> top;
-  std::map<std::string, std::string> sections;
   OrderedJson given = given_settings(point);
   if (message_bytes != 0) given["simulation.message_bytes"] = message_bytes;
+  return settings_yaml(given);
+}
+
+std::string settings_yaml(const OrderedJson& given) {
+  std::map<std::string, std::string> top;
+  std::map<std::string, std::string> sections;
   for (const auto& [key, value] : given.items()) {
     // Strings are quoted where a string is expected, but not where they stand for a number ("auto").
     const settings::Setting* const setting = settings::find_setting(settings::kRunSchema, key);

@@ -34,6 +34,9 @@ class StudyPrograms {
   std::map<std::string, std::string> hashes_;  // by path
 };
 
+// The part of it that is the point's settings.
+nlohmann::json settings_of(const StudyPoint& point);
+
 // The name of a point's files.
 std::string name_of(const nlohmann::json& origin);
 
@@ -72,6 +75,8 @@ std::string queues_csv(const std::vector<Row>& rows);
 // The settings of a point that were given, as a configuration
 // file for `braid sim`; `message_bytes` is added unless it is 0.
 std::string settings_yaml(const StudyPoint& point, std::uint32_t message_bytes);
+// `given`: values by keys such as "simulation.mode".
+std::string settings_yaml(const nlohmann::ordered_json& given);
 nlohmann::ordered_json given_settings(const StudyPoint& point);
 
 }  // namespace braid::cli

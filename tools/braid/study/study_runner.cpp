@@ -11,14 +11,17 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 
 #include "base/clock.h"
 #include "base/process_end.h"
 #include "base/system_error.h"
+#include "tools/braid/command_line/output_file_option.h"
 #include "tools/braid/find_program.h"
 #include "tools/braid/process/child_processes.h"
 #include "tools/braid/process/descriptor.h"
+#include "tools/braid/shell_word.h"
 #include "tools/braid/study/jobs.h"
 #include "tools/braid/study/progress.h"
 #include "tools/braid/study/study_results.h"
@@ -28,14 +31,6 @@ namespace braid::cli {
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
-
-std::string for_shell(const std::string& word) {
-  const std::string plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+%@";
-  if (!word.empty() && word.find_first_not_of(plain) == std::string::npos) return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
 
 // The folder of a study's results, locked while this object lives.
 class StudyFolder {
@@ -65,6 +60,40 @@ class StudyFolder {
   Descriptor lock_;
 };
 
+// How long points took in former runs of this folder's, whatever has changed since: programs, engine or model.
+class FormerRuns {
+ public:
+  explicit FormerRuns(const std::string& points) {
+    std::error_code problem;
+    for (std::filesystem::directory_iterator it(points, problem), end; !problem && it != end;
+         it.increment(problem)) {
+      if (it->path().extension() != ".json") continue;
+      std::ifstream file(it->path());
+      const OrderedJson json = OrderedJson::parse(file, nullptr, false);
+      if (!json.is_object() || !json.contains("origin") || !json.contains("seconds") ||
+          !json["seconds"].is_number())
+        continue;
+      const OrderedJson::json_pointer command("/report/command"), settings("/origin/settings");
+      if (json.contains(command) && json.contains(settings))
+        seconds_[key(json[command], nlohmann::json(json[settings]))] = json["seconds"].get<double>();
+    }
+  }
+
+  std::function<std::optional<double>(const StudyPoint&)> expected() const {
+    return [this](const StudyPoint& point) -> std::optional<double> {
+      const auto found = seconds_.find(key(point.command(), settings_of(point)));
+      return found == seconds_.end() ? std::nullopt : std::optional(found->second);
+    };
+  }
+
+ private:
+  static std::string key(const OrderedJson& command, const nlohmann::json& settings) {
+    return command.dump() + settings.dump();
+  }
+
+  std::map<std::string, double> seconds_;
+};
+
 class StudyRunner {
  public:
   StudyRunner(const Study& study, const StudyPlan& plan, const StudyOptions& options, StudyFolder folder)
@@ -81,7 +110,8 @@ class StudyRunner {
   Result<int> run() {
     Result<ChildProcesses> children = ChildProcesses::create({.signals = {SIGINT, SIGTERM, SIGHUP}});
     if (!children) return children.error();
-    progress_.tell_beginning();
+    jobs_.expect(FormerRuns(folder_.file("points")).expected());
+    progress_.tell_beginning(monotonic_now());
     if (const Result<void> done = run_all(*children); !done) return done.error();
     if (const Result<void> done = write_results(); !done) return done.error();
     return conclude();
@@ -228,6 +258,8 @@ class StudyRunner {
     }
     OrderedJson all;
     all["braid"] = kVersion;
+    all["file"] = study_.file;
+    all["text"] = study_.text;
     all["varied"] = study_.varied;
     all["points"] = std::move(points);
     all["failed"] = std::move(failed);
@@ -284,6 +316,22 @@ Result<StudyPlan> plan_study(const Study& study) {
     plan.origins.push_back(std::move(*origin));
   }
   return plan;
+}
+
+void list_points(const Study& study, const StudyPlan& plan, const StudyOptions& options) {
+  const std::string points = options.folder + "/points";
+  Jobs jobs(study, plan.origins, options.jobs > 0 ? options.jobs : usable_processors().size(),
+            [&](const std::string& name, const nlohmann::json& origin) {
+              return options.folder.empty() ? std::nullopt
+                                            : load_result(points + "/" + name + ".json", origin);
+            });
+  if (!options.folder.empty()) jobs.expect(FormerRuns(points).expected());
+  std::string list;
+  for (std::size_t i = 0; i < study.points.size(); ++i) {
+    if (!jobs.of_point(i).result) list += describe(study.points[i], study.varied) + "\n";
+  }
+  print(list);
+  std::fprintf(stderr, "braid study: %s\n", describe_beginning(study, jobs, monotonic_now()).c_str());
 }
 
 Result<int> carry_out(const Study& study, const StudyPlan& plan, const StudyOptions& options) {

@@ -39,4 +39,8 @@ inline constexpr int kFailedPointsStatus = 1;
 // signal that ended it early. Error: the folder, or a file in it, cannot be written.
 Result<int> carry_out(const Study& study, const StudyPlan& plan, const StudyOptions& options);
 
+// Writes the points that are left to standard output, and how many there are and about how long they take to standard error.
+// Without a folder: all points. The folder need not exist, and is not changed.
+void list_points(const Study& study, const StudyPlan& plan, const StudyOptions& options);
+
 }  // namespace braid::cli
