@@ -1,10 +1,11 @@
 // The transport between two processes, a core each: 64-byte messages one way and there and back, 8 KiB
-// messages one way; over the shm wire and over memif.
+// messages one way; over the shm wire, the kernel's UDP and memif.
 //
 //   stack     one whole protocol stack at each end, driven by its process: what the transport itself costs
 //   service   the same under the client library and its node ("invoker" mode): what an application gets
 //   bare      the same wire with nothing on it but the message: what the wire itself costs
-//   kernel    UDP sockets over loopback, sendmmsg and recvmmsg of 64 one way, busy there and back
+//   kernel    UDP sockets over loopback, sendmmsg and recvmmsg of 64 one way, busy there and back; the same joined and cut
+//             by the kernel (GSO, GRO); TCP with one send() for each message
 //
 // All take turns in every round, so that other load on the machine affects them alike; the medians of the
 // rounds and their ratios are what counts. With --busy a third process computes on the far core during half
@@ -35,12 +36,14 @@
 #include "bench/transport/bare_stack.h"
 #include "bench/transport/bare_wire.h"
 #include "bench/transport/invoked_service.h"
+#include "bench/transport/kernel_tcp.h"
 #include "bench/transport/kernel_udp.h"
 #include "bench/transport/report.h"
 #include "bench/transport/rounds.h"
 #include "bench/transport/system.h"
 #include "bench/two_processes.h"
 #include "proxy/nic/shm_wire.h"
+#include "proxy/udp/udp_queue.h"
 #ifdef BRAID_WITH_DPDK
 #include "proxy/nic/ethdev.h"
 #endif
@@ -58,6 +61,13 @@ struct Options {
   bench::OutputOptions output;
 };
 
+std::unique_ptr<proxy::NicQueue> socket_at(const proxy::UdpEnd& own) {
+  auto queue = proxy::UdpQueue::open({.own = own}, nullptr);
+  if (!queue) fmt::print(stderr, "transport_bench: {}\n", queue.error().text);
+  CHECK(queue.ok());
+  return std::move(*queue);
+}
+
 // The systems of one process, the near one or the far one.
 std::vector<bench::NamedSystem> make_systems(const Options& o, bench::Shared& shared, bool near, int wire_fd,
                                              const std::string& memif_socket,
@@ -69,6 +79,10 @@ std::vector<bench::NamedSystem> make_systems(const Options& o, bench::Shared& sh
   systems.push_back({"shm bare", bench::make_bare_wire((*wire)->queue(0))});
   systems.push_back({"shm stack", bench::make_bare_stack((*wire)->queue(1), near, kShmMtu)});
   systems.push_back({"shm service", bench::make_invoked_service((*wire)->queue(2), near, kShmMtu)});
+  systems.push_back(
+      {"udp stack", bench::make_bare_stack(socket_at(bench::bare_stack_end(near)), near, kShmMtu)});
+  systems.push_back({"udp service", bench::make_invoked_service(socket_at(bench::invoked_service_end(near)),
+                                                                near, kShmMtu)});
 #ifdef BRAID_WITH_DPDK
   if (o.memif) {
     constexpr std::uint32_t kMemifMtu = 1500;
@@ -88,7 +102,9 @@ std::vector<bench::NamedSystem> make_systems(const Options& o, bench::Shared& sh
 #else
   (void)o, (void)memif_socket, (void)dpdk_ports;
 #endif
-  systems.push_back({"kernel UDP", bench::make_kernel_udp(shared, near)});
+  systems.push_back({"kernel UDP", bench::make_kernel_udp(shared, near, bench::KernelUdp::kAlone)});
+  systems.push_back({"kernel GSO", bench::make_kernel_udp(shared, near, bench::KernelUdp::kJoined)});
+  systems.push_back({"kernel TCP", bench::make_kernel_tcp(shared, near)});
   return systems;
 }
 

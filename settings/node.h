@@ -14,7 +14,7 @@
 namespace braid::settings {
 
 struct LinkConfig {
-  enum class Kind : std::uint8_t { kShm, kEthdev };
+  enum class Kind : std::uint8_t { kShm, kEthdev, kUdp };
   Kind kind = Kind::kShm;
   int fd = -1;             // shm: the wire's memory, an inherited descriptor
   bool first_side = true;  // shm: which of the two sides this node is

@@ -132,7 +132,9 @@ constexpr Setting kRun[] = {
     declare<&C::wire>(
         {.name = "wire",
          .option = "--wire",
-         .help = "what connects the clusters: shared memory between the daemons (shm), or DPDK ports (dpdk)",
+         .help =
+             "what connects the clusters: shared memory between the daemons (shm), the kernel's UDP (udp), or DPDK "
+             "ports (dpdk)",
          .reason = "needs no privileges",
          .scope = Scope::kLive}),
     declare<&C::protocol>(
@@ -212,6 +214,10 @@ std::optional<Conflict> window_is_a_power(const C& c) {
 }
 
 std::optional<Conflict> there_is_another_proxy(const C& c) {
+  if (c.misdirect && c.wire == Wire::kUdp)
+    return Conflict{
+        {"misdirect", "wire"},
+        "the kernel brings each packet to the socket of its proxy; take another wire, or set misdirect to false"};
   if (!c.misdirect || c.proxies > 1) return std::nullopt;
   return Conflict{
       {"misdirect", "proxies"},
@@ -226,6 +232,10 @@ std::optional<Conflict> wire_carries_the_mtu(const C& c) {
 }
 
 std::optional<Conflict> wire_delivers_fragments(const C& c) {
+  if (c.wire == Wire::kUdp && c.transport.fragmentation == stack::Fragmentation::kIp)
+    return Conflict{
+        {"transport.fragmentation", "wire"},
+        "ip is not possible over the kernel's UDP, which takes whole datagrams only; take transport"};
   if (c.wire != Wire::kDpdk || c.dpdk.kind != DpdkKind::kAfPacket ||
       c.transport.fragmentation != stack::Fragmentation::kIp)
     return std::nullopt;
@@ -356,9 +366,10 @@ std::optional<Conflict> incidents_leave_a_proxy(const C& c) {
 
 constexpr Relation kRunRelations[] = {
     relation<C, window_is_a_power>("window_kib is a power of two"),
-    relation<C, there_is_another_proxy>("misdirect needs two proxies"),
+    relation<C, there_is_another_proxy>("misdirect needs two proxies and a wire that is not udp"),
     relation<C, wire_carries_the_mtu>("with wire dpdk transport.mtu_bytes is at most 1500"),
-    relation<C, wire_delivers_fragments>("with dpdk.kind af_packet transport.fragmentation is transport"),
+    relation<C, wire_delivers_fragments>(
+        "with wire udp or dpdk.kind af_packet transport.fragmentation is transport"),
     relation<C, each_interface_has_a_proxy>("nis is at most proxies"),
     relation<C, dpdk_has_the_ports>("a cluster has at most 32 memif ports: (clusters - 1) * nis"),
     relation<C, interfaces_are_different>(
@@ -378,7 +389,7 @@ constinit const Schema kRunSchema = {.settings = kRun, .sections = kRunSections,
 
 std::uint32_t RunConfig::mtu_bytes() const {
   if (transport.mtu_bytes != 0) return transport.mtu_bytes;
-  return wire == Wire::kShm ? kMaxMtuBytes : kDpdkMaxMtuBytes;
+  return wire == Wire::kDpdk ? kDpdkMaxMtuBytes : kMaxMtuBytes;
 }
 
 std::uint32_t RunConfig::spins(unsigned cores) const {

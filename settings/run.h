@@ -14,7 +14,7 @@
 
 namespace braid::settings {
 
-enum class Wire : std::uint8_t { kShm, kDpdk };
+enum class Wire : std::uint8_t { kShm, kUdp, kDpdk };
 enum class Protect : std::uint8_t { kAuto, kMprotect, kUserfaultfd };
 enum class DpdkKind : std::uint8_t { kMemif, kAfPacket };
 

@@ -7,7 +7,7 @@ namespace braid::settings {
 
 template <>
 struct Words<Wire> {
-  static constexpr Word<Wire> kAll[] = {{"shm", Wire::kShm}, {"dpdk", Wire::kDpdk}};
+  static constexpr Word<Wire> kAll[] = {{"shm", Wire::kShm}, {"udp", Wire::kUdp}, {"dpdk", Wire::kDpdk}};
 };
 template <>
 struct Words<Protect> {

@@ -15,8 +15,8 @@ constexpr Setting kTransport[] = {
                             .option = "--mtu",
                             .unit = "bytes",
                             .help =
-                                "longest IP packet, bytes; at most 1500 with --wire dpdk; auto: 9000 (shm), "
-                                "1500 (dpdk), in simulations the value of the model",
+                                "longest IP packet, bytes; at most 1500 with --wire dpdk; auto: 9000 (shm, "
+                                "udp), 1500 (dpdk), in simulations the value of the model",
                             .reason = "the most that the wire carries; on shm a page fits in one packet",
                             .least = kMinMtuBytes,
                             .most = kMaxMtuBytes,

@@ -22,10 +22,13 @@ struct Interface {
 bool on_link(const Interface& own, Ipv4Address address);
 // To all hosts on the link (RFC 922). A link of two or without a prefix has no such address.
 bool is_subnet_broadcast(const Interface& own, Ipv4Address address);
-// An address that no other host sends from (RFC 1122, 3.2.1.3; RFC 1812, 5.3.7).
+// An address that no other host sends from (RFC 1122, 3.2.1.3; RFC 1812, 5.3.7), and on a link of the loopback network
+// no other stack.
 inline bool is_martian(const Interface& own, Ipv4Address source) {
+  constexpr std::uint32_t kLoopback = 127;
   const std::uint32_t network = source.value() >> 24;
-  return network - 1 >= 223 || network == 127 || source == own.address || is_subnet_broadcast(own, source);
+  return network - 1 >= 223 || (network == kLoopback && own.address.value() >> 24 != kLoopback) ||
+         source == own.address || is_subnet_broadcast(own, source);
 }
 // Where a packet to `to` is handed to on the link; nullopt: it cannot be forwarded there. ARP-2
 std::optional<Ipv4Address> next_hop(const Interface& own, Ipv4Address to);

@@ -32,6 +32,10 @@ MAY_INCLUDE = {
     "proxy": (("base", "stack", "convergence", "proxy"), "proxy stands on convergence"),
     "proxy/nic/steering.h": (("base",), "settings name its enumeration"),
     "proxy/nic/nic_queue.h": (("base",), "the interface of queues knows no kind of queue"),
+    "proxy/udp": (
+        ("base", "stack/wire", "proxy/nic/nic_queue.h", "proxy/udp"),
+        "the kernel makes headers of its own, so this queue takes a stack's off and puts them on",
+    ),
     "proxy/nic": (("base", "proxy/nic"), "a NIC queue moves frames and knows nothing of their contents"),
     "proxy/channel": (
         ("base", "stack/wire", "convergence", "proxy/channel"),

@@ -23,12 +23,8 @@ constexpr LinkId kLink(0);
 
 stack::StackConfig stack_config(bool near, std::uint32_t mtu_bytes) {
   const auto id = [](bool n) { return stack::StackId{ClusterId(n ? 0 : 1), ProxyId(0)}; };
-  const auto address = [](bool n) {
-    return stack::Ipv4Address{10, 98, 0, static_cast<std::uint8_t>(n ? 1 : 2)};
-  };
-  const auto mac = [](bool n) {
-    return stack::MacAddress{2, 0x62, 0x72, 0x64, 0, static_cast<std::uint8_t>(n ? 1 : 2)};
-  };
+  const auto address = [](bool n) { return bare_stack_end(n).address; };
+  const auto mac = [](bool n) { return proxy::station_of(bare_stack_end(n).address); };
   stack::StackConfig c;
   c.local = id(near);
   stack::Interface own;
@@ -177,6 +173,10 @@ class BareStack final : public System {
 };
 
 }  // namespace
+
+proxy::UdpEnd bare_stack_end(bool near) {
+  return {stack::Ipv4Address(127, 98, 1, near ? 1 : 2), stack::StackConfig().udp_port_base};
+}
 
 std::unique_ptr<System> make_bare_stack(std::unique_ptr<NicQueue> queue, bool near, std::uint32_t mtu_bytes) {
   return std::make_unique<BareStack>(std::move(queue), near, mtu_bytes);

@@ -79,6 +79,10 @@ class InvokedService final : public System {
     link.kind = proxy::LinkConfig::Kind::kEthdev;
     link.device = "of the bench";
     c.links.push_back(link);
+    c.address = invoked_service_end(near).address.to_string();
+    c.mac = proxy::station_of(invoked_service_end(near).address).to_string();
+    c.peers[0].address = invoked_service_end(!near).address.to_string();
+    c.peers[0].mac = proxy::station_of(invoked_service_end(!near).address).to_string();
     // Between its measurements it is not driven, so silence is no death.
     c.transport.path_death_ms = 60'000;
     c.transport.peer_death_ms = 120'000;
@@ -108,6 +112,10 @@ class InvokedService final : public System {
 };
 
 }  // namespace
+
+proxy::UdpEnd invoked_service_end(bool near) {
+  return {stack::Ipv4Address(127, 98, 2, near ? 1 : 2), proxy::NodeConfig().udp_port};
+}
 
 std::unique_ptr<System> make_invoked_service(std::unique_ptr<NicQueue> queue, bool near,
                                              std::uint32_t mtu_bytes) {

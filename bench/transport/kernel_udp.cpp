@@ -1,10 +1,13 @@
 #include "bench/transport/kernel_udp.h"
 
 #include <arpa/inet.h>
+#include <linux/udp.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "base/check.h"
@@ -14,9 +17,10 @@
 namespace braid::bench {
 namespace {
 
-class KernelUdp final : public System {
+class Sockets final : public System {
  public:
-  KernelUdp(Shared& shared, bool near) : source_(kLargeBytes) {
+  Sockets(Shared& shared, bool near, KernelUdp kind)
+      : joined_(kind == KernelUdp::kJoined), source_(kMaxJoinedBytes) {
     socket_ = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     CHECK_GE(socket_, 0);
     const int bytes = 4 << 20;
@@ -26,14 +30,17 @@ class KernelUdp final : public System {
     CHECK_EQ(::bind(socket_, reinterpret_cast<sockaddr*>(&own), sizeof own), 0);
     socklen_t length = sizeof own;
     CHECK_EQ(::getsockname(socket_, reinterpret_cast<sockaddr*>(&own), &length), 0);
-    shared.kernel_port[near ? 0 : 1].store(own.sin_port);
+    auto& ports = shared.kernel_port[joined_ ? 1 : 0];
+    ports[near ? 0 : 1].store(own.sin_port);
     std::uint16_t port = 0;
-    while ((port = shared.kernel_port[near ? 1 : 0].load()) == 0) ::usleep(100);
+    while ((port = ports[near ? 1 : 0].load()) == 0) ::usleep(100);
     const sockaddr_in peer = loopback(port);
     CHECK_EQ(::connect(socket_, reinterpret_cast<const sockaddr*>(&peer), sizeof peer), 0);
-    sink_.resize(kBatch * kLargeBytes);
+    const int on = 1;
+    if (joined_) CHECK_EQ(::setsockopt(socket_, IPPROTO_UDP, UDP_GRO, &on, sizeof on), 0);
+    sink_.resize(kBatch * buffer_bytes());
   }
-  ~KernelUdp() override { ::close(socket_); }
+  ~Sockets() override { ::close(socket_); }
 
   double trip_us(int trips, Latencies* each) override {
     std::byte buffer[kSmallBytes] = {};
@@ -44,6 +51,7 @@ class KernelUdp final : public System {
     });
   }
   void send(std::uint32_t bytes, Instant end) override {
+    if (joined_) return send_joined(bytes, end);
     iovec vectors[kBatch];
     mmsghdr messages[kBatch] = {};
     for (unsigned i = 0; i < kBatch; ++i) {
@@ -59,18 +67,20 @@ class KernelUdp final : public System {
         std::byte buffer[kSmallBytes];
         const ssize_t n = ::recv(socket_, buffer, sizeof buffer, MSG_DONTWAIT);
         if (n > 0) (void)::send(socket_, buffer, static_cast<std::size_t>(n), 0);
-      } else if (const int n = receive(); n > 0) {
-        turn.received(static_cast<std::uint64_t>(n));
+      } else if (const std::size_t n = receive(test == Test::kLarge ? kLargeBytes : kSmallBytes); n > 0) {
+        turn.received(n);
       }
     }
     drain(2_ms);
   }
   void drain(Duration d) override {
-    for (const Instant end = monotonic_now() + d; monotonic_now() < end;) receive();
+    for (const Instant end = monotonic_now() + d; monotonic_now() < end;) (void)receive(kSmallBytes);
   }
 
  private:
   static constexpr unsigned kBatch = 64;
+  static constexpr std::size_t kMaxSegments = 64;
+  static constexpr std::size_t kMaxJoinedBytes = 65535 - 28;
   static sockaddr_in loopback(std::uint16_t port) {
     sockaddr_in a{};
     a.sin_family = AF_INET;
@@ -78,17 +88,40 @@ class KernelUdp final : public System {
     a.sin_port = port;
     return a;
   }
-  int receive() {
+  std::size_t buffer_bytes() const { return joined_ ? kMaxJoinedBytes : kLargeBytes; }
+  // As many messages of `bytes` as one datagram of the kernel holds before it is cut.
+  void send_joined(std::uint32_t bytes, Instant end) {
+    iovec vector{source_.data(), std::min<std::size_t>(kMaxSegments, kMaxJoinedBytes / bytes) * bytes};
+    alignas(cmsghdr) std::byte control[CMSG_SPACE(sizeof(std::uint16_t))] = {};
+    msghdr message{};
+    message.msg_iov = &vector;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    cmsghdr* const c = CMSG_FIRSTHDR(&message);
+    c->cmsg_level = IPPROTO_UDP;
+    c->cmsg_type = UDP_SEGMENT;
+    c->cmsg_len = CMSG_LEN(sizeof(std::uint16_t));
+    const auto segment = static_cast<std::uint16_t>(bytes);
+    std::memcpy(CMSG_DATA(c), &segment, sizeof segment);
+    while (monotonic_now() < end) (void)::sendmsg(socket_, &message, 0);
+  }
+  // How many messages of `bytes` have come.
+  std::size_t receive(std::uint32_t bytes) {
     iovec vectors[kBatch];
     mmsghdr messages[kBatch] = {};
     for (unsigned i = 0; i < kBatch; ++i) {
-      vectors[i] = {sink_.data() + i * kLargeBytes, kLargeBytes};
+      vectors[i] = {sink_.data() + i * buffer_bytes(), buffer_bytes()};
       messages[i].msg_hdr.msg_iov = &vectors[i];
       messages[i].msg_hdr.msg_iovlen = 1;
     }
-    return ::recvmmsg(socket_, messages, kBatch, MSG_DONTWAIT, nullptr);
+    const int n = ::recvmmsg(socket_, messages, kBatch, MSG_DONTWAIT, nullptr);
+    std::size_t whole = 0;
+    for (int i = 0; i < n; ++i) whole += messages[i].msg_len / bytes;
+    return whole;
   }
 
+  const bool joined_;
   int socket_ = -1;
   std::vector<std::byte> source_;
   std::vector<std::byte> sink_;
@@ -96,8 +129,8 @@ class KernelUdp final : public System {
 
 }  // namespace
 
-std::unique_ptr<System> make_kernel_udp(Shared& shared, bool near) {
-  return std::make_unique<KernelUdp>(shared, near);
+std::unique_ptr<System> make_kernel_udp(Shared& shared, bool near, KernelUdp kind) {
+  return std::make_unique<Sockets>(shared, near, kind);
 }
 
 }  // namespace braid::bench

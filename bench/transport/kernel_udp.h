@@ -7,7 +7,12 @@
 
 namespace braid::bench {
 
+enum class KernelUdp : std::uint8_t {
+  kAlone,   // a datagram for each message
+  kJoined,  // as many as the kernel cuts (UDP_SEGMENT) and joins (UDP_GRO) in one
+};
+
 // Waits until the other process has made its own.
-std::unique_ptr<System> make_kernel_udp(Shared& shared, bool near);
+std::unique_ptr<System> make_kernel_udp(Shared& shared, bool near, KernelUdp kind);
 
 }  // namespace braid::bench

@@ -37,6 +37,13 @@ std::vector<Goal> goals_of(const Figures& f) {
     goals.push_back({wire + ": 8 KiB one way over the bare wire's",
                      figure(f, stack, Test::kLarge) / figure(f, bare, Test::kLarge), 0.5, true});
   }
+  const std::string stack = "udp stack", service = "udp service";
+  goals.push_back({"udp: 8 KiB one way over bare GSO and GRO",
+                   figure(f, stack, Test::kLarge) / figure(f, "kernel GSO", Test::kLarge), 0.6, true});
+  goals.push_back({"udp: 64 B one way over TCP's, a send each",
+                   figure(f, stack, Test::kSmall) / figure(f, "kernel TCP", Test::kSmall), 1, true});
+  goals.push_back({"udp: round trip over the kernel's, invoker",
+                   figure(f, service, Test::kTrip) / figure(f, "kernel UDP", Test::kTrip), 1.3, false});
   return goals;
 }
 

@@ -22,7 +22,8 @@ struct Shared {
   alignas(64) std::atomic<std::uint64_t> far_step{0};  // what the far side has got ready for
   alignas(64) std::atomic<std::uint64_t> received{0};  // messages, or bytes over the bare wire
   alignas(64) std::atomic<bool> far_ready{false};
-  std::atomic<std::uint16_t> kernel_port[2];  // near, far
+  // Of the kernel's sockets, by system and side (near, far), as they lie in an address.
+  std::atomic<std::uint16_t> kernel_port[3][2];
 };
 inline constexpr std::uint64_t kStop = ~std::uint64_t{0};
 

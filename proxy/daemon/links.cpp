@@ -9,6 +9,7 @@
 #include "base/ethernet.h"
 #include "proxy/nic/faulty_queue.h"
 #include "proxy/nic/shm_wire.h"
+#include "proxy/udp/udp_queue.h"
 #ifdef BRAID_WITH_DPDK
 #include "proxy/nic/ethdev.h"
 #endif
@@ -69,12 +70,23 @@ Result<std::unique_ptr<Links>> Links::open(NodeConfig& config, NodeCounters& cou
   if (const Result<void> r = links->start_devices(config); !r) return r.error();
   unsigned port = 0;
   for (std::uint16_t link = 0; link < config.links.size(); ++link) {
-    const Result<void> opened = config.links[link].kind == LinkConfig::Kind::kShm
-                                    ? links->open_wire(config, link)
-                                    : links->open_device(config, link, port++, counters);
-    if (!opened) return opened.error();
+    if (const Result<void> r = links->open_link(config, link, port, counters); !r) return r.error();
   }
   return links;
+}
+
+// `port`: the next DPDK port.
+Result<void> Links::open_link(NodeConfig& config, std::uint16_t link, unsigned& port,
+                              NodeCounters& counters) {
+  switch (config.links[link].kind) {
+    case LinkConfig::Kind::kShm:
+      return open_wire(config, link);
+    case LinkConfig::Kind::kUdp:
+      return open_sockets(config, link);
+    case LinkConfig::Kind::kEthdev:
+      return open_device(config, link, port++, counters);
+  }
+  CHECK(false);
 }
 
 // A file for each proxy, if any are wanted.
@@ -126,6 +138,48 @@ Result<void> Links::open_wire(const NodeConfig& config, std::uint16_t index) {
     return error("links[{}]: the wire has {} queues for {} proxies: make it with one for each", index,
                  (*wire)->queues(), config.proxies);
   for (unsigned q = 0; q < (*wire)->queues(); ++q) add(config, q, index, (*wire)->queue(q));
+  return {};
+}
+
+// The stations of a udp link follow from the addresses, so nobody is asked for them.
+Result<void> Links::open_sockets(NodeConfig& config, std::uint16_t index) {
+  LinkConfig& link = config.links[index];
+  const stack::Ipv4Address own =
+      *stack::Ipv4Address::parse(link.address.empty() ? config.address : link.address);
+  link.mac = station_of(own).to_string();
+  if (config.mac.empty()) config.mac = link.mac;
+  for (PeerConfig& peer : config.peers) {
+    const auto reach = [&](const std::string& address, std::string& mac) -> Result<void> {
+      const stack::Ipv4Address theirs = *stack::Ipv4Address::parse(address);
+      const Result<std::uint32_t> bytes = path_mtu(own, theirs);
+      if (!bytes) return error("links[{}]: cluster {}: {}", index, peer.cluster, bytes.error().text);
+      if (*bytes < config.transport.mtu_bytes)
+        return error(
+            "transport.mtu_bytes is {} but the way from {} to cluster {} ({}) takes packets of {}: set at most {}",
+            config.transport.mtu_bytes, own.to_string(), peer.cluster, address, *bytes, *bytes);
+      mac = station_of(theirs).to_string();
+      return {};
+    };
+    if (peer.link == index)
+      if (const Result<void> r = reach(peer.address, peer.mac); !r) return r;
+    for (NiConfig& ni : peer.more_nis) {
+      if (ni.link != index) continue;
+      if (const Result<void> r = reach(ni.address, ni.mac); !r) return r;
+    }
+  }
+  if (waker_ == nullptr) {
+    Result<std::unique_ptr<SocketWaker>> waker = SocketWaker::start();
+    if (!waker) return error("links[{}]: {}", index, waker.error().text);
+    waker_ = std::move(*waker);
+  }
+  for (unsigned p = 0; p < config.proxies; ++p) {
+    UdpQueueOptions options;
+    options.own = {own, static_cast<std::uint16_t>(config.udp_port + p)};
+    options.max_frame_bytes = config.transport.mtu_bytes + kEthernetHeaderBytes;
+    Result<std::unique_ptr<UdpQueue>> queue = UdpQueue::open(options, waker_);
+    if (!queue) return error("links[{}]: {}", index, queue.error().text);
+    add(config, p, index, std::move(*queue));
+  }
   return {};
 }
 

@@ -1,4 +1,4 @@
-// The links of a node, opened: shared-memory wires, DPDK ports, or what a simulation has instead; and on each a
+// The links of a node, opened: shared-memory wires, DPDK ports, sockets, or what a simulation has instead; and on each a
 // queue for every proxy, with the faults and the capture that the configuration asks for around it.
 #pragma once
 
@@ -22,6 +22,7 @@
 namespace braid::proxy {
 
 class EthdevPorts;
+class SocketWaker;
 
 // Makes the queue of a proxy on a link of the configuration, whatever kind that says the link is: for wires
 // that exist in simulation only.
@@ -51,13 +52,16 @@ class Links {
   explicit Links(const NodeConfig& config);
   Result<void> open_captures(const NodeConfig& config);
   Result<void> start_devices(NodeConfig& config);
+  Result<void> open_link(NodeConfig& config, std::uint16_t link, unsigned& port, NodeCounters& counters);
   Result<void> open_wire(const NodeConfig& config, std::uint16_t link);
+  Result<void> open_sockets(NodeConfig& config, std::uint16_t link);
   Result<void> open_device(const NodeConfig& config, std::uint16_t link, unsigned port,
                            NodeCounters& counters);
   void add(const NodeConfig& config, unsigned queue, std::uint16_t link, std::unique_ptr<NicQueue> nic);
 
   std::unique_ptr<EthdevPorts> ethdev_;
-  std::vector<std::shared_ptr<CaptureFile>> captures_;                         // by proxy, if any are wanted
+  std::shared_ptr<SocketWaker> waker_;                  // of the sockets, if there are any
+  std::vector<std::shared_ptr<CaptureFile>> captures_;  // by proxy, if any are wanted
   std::map<std::pair<unsigned, std::uint16_t>, unsigned> capture_interfaces_;  // by proxy and link
   std::vector<std::vector<LinkQueue>> queues_;                                 // by proxy
   std::vector<Steered> steered_;                                               // by link

@@ -140,7 +140,8 @@ TEST(RunConfig, RefusesValuesOutOfRange) {
   EXPECT_EQ(refusal("dispatch: random\n"),
             "run.yaml:1:11: key 'dispatch': 'random' is not allowed; allowed: fixed, rr, round-robin, "
             "least-loaded");
-  EXPECT_EQ(refusal("wire: tcp\n"), "run.yaml:1:7: key 'wire': 'tcp' is not allowed; allowed: shm, dpdk");
+  EXPECT_EQ(refusal("wire: tcp\n"),
+            "run.yaml:1:7: key 'wire': 'tcp' is not allowed; allowed: shm, udp, dpdk");
   EXPECT_EQ(refusal("transport: {mtu_bytes: 575}\n"),
             "run.yaml:1:24: key 'transport.mtu_bytes': '575' is not allowed; allowed: auto, or 576 to 9000");
   EXPECT_THAT(refusal("transport: {window_packets: 257}\n"),

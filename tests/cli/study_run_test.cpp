@@ -332,7 +332,7 @@ TEST_F(StudyRun, NumberOfConcurrentPointsIsLimited) {
 TEST_F(StudyRun, TwoStudiesDoNotShareAFolder) {
   const std::string file = study({""}, "vary: [{arguments.hold: [1]}]\n");
   Command first(line(file), variables());
-  ASSERT_TRUE(first.expect("1 points"));
+  ASSERT_TRUE(first.expect("1 point; "));
   const Finished second = run(file);
   EXPECT_EQ(second.status, 73);
   EXPECT_THAT(second.err,

@@ -137,7 +137,7 @@ TEST_F(BraidRun, RunsWithTheIncludedConfigurations) {
 }
 
 TEST_F(BraidRun, TwoRunsAtOnceAreIndependent) {
-  for (const char* wire : {"shm", "dpdk"}) {
+  for (const char* wire : {"shm", "udp", "dpdk"}) {
     SCOPED_TRACE(wire);
     Command first(Words{BRAID_COMMAND, "run", "--wire", wire} + kJacobi);
     Command second(Words{BRAID_COMMAND, "run", "--wire", wire} + kMatmul);
@@ -303,7 +303,7 @@ TEST_F(BraidRun, AStalledProxyIsReplacedAndTakenBack) {
 // --- faults of the wire
 
 TEST_F(BraidRun, LossDuplicationAndReorderingOnlyDelay) {
-  for (const char* wire : {"shm", "dpdk"}) {
+  for (const char* wire : {"shm", "udp", "dpdk"}) {
     for (const char* seed : {"1", "2", "3"}) {
       SCOPED_TRACE(std::string("--wire ") + wire + " --seed " + seed);
       // Some 300 packets: of so many, one in a hundred is none in a few runs of a hundred.
@@ -339,7 +339,7 @@ TEST_F(BraidRun, ChecksumsDetectFlippedBits) {
 }
 
 TEST_F(BraidRun, ABitFlippedPastTheChecksumMakesTheResultWrong) {
-  for (const char* wire : {"shm", "dpdk"}) {
+  for (const char* wire : {"shm", "udp", "dpdk"}) {
     SCOPED_TRACE(wire);
     const Outcome o = run({"--wire", wire, "--flip-past-checksum", "20"}, kJacobi);
     EXPECT_NE(o.finished.status, 0);
@@ -369,7 +369,7 @@ TEST_F(BraidRun, ClustersCommunicateOnlyOverTheWire) {
 }
 
 TEST_F(BraidRun, StopsWithinTheDeathTimeWhenTheWireIsCut) {
-  for (const char* wire : {"shm", "dpdk"}) {
+  for (const char* wire : {"shm", "udp", "dpdk"}) {
     SCOPED_TRACE(wire);
     const Outcome o =
         run({"--wire", wire, "--drop-all-after", "500", "--path-death", "300", "--peer-death", "1000"},
@@ -431,7 +431,7 @@ TEST_F(BraidRun, EndsWhenAnApplicationProcessIsKilled) {
 }
 
 TEST_F(BraidRun, EndsWhenADaemonIsKilled) {
-  for (const char* wire : {"shm", "dpdk"}) {
+  for (const char* wire : {"shm", "udp", "dpdk"}) {
     SCOPED_TRACE(wire);
     EndlessRun run({"--wire", wire}, kEndlessJacobi);
     const pid_t victim = run.daemon(1);
@@ -448,7 +448,7 @@ TEST_F(BraidRun, EndsWhenADaemonIsKilled) {
 }
 
 TEST_F(BraidRun, LeavesNoProcessWhenTheCommandIsKilled) {
-  for (const char* wire : {"shm", "dpdk"}) {
+  for (const char* wire : {"shm", "udp", "dpdk"}) {
     SCOPED_TRACE(wire);
     EndlessRun run({"--wire", wire}, kEndlessJacobi);
     ASSERT_GT(run.application(1), 0) << run.command.so_far().err;

@@ -42,6 +42,10 @@ TEST(Interface, MartiansAreAddressesThatNoOtherHostCanHave) {
     EXPECT_TRUE(is_martian(kLan, a));
   EXPECT_FALSE(is_martian(kLan, Ipv4Address(10, 0, 0, 2)));
   EXPECT_FALSE(is_martian(kLan, Ipv4Address(8, 8, 8, 8)));
+
+  const Interface loopback{.address = Ipv4Address(127, 1, 0, 1), .mac = {}};
+  EXPECT_FALSE(is_martian(loopback, Ipv4Address(127, 1, 0, 2)));
+  EXPECT_TRUE(is_martian(loopback, Ipv4Address(127, 1, 0, 1)));
 }
 
 TEST(Interface, LongestPrefixLeadsThereElseAGateway) {  // ARP-2

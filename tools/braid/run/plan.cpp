@@ -5,10 +5,13 @@
 #include <cstring>
 
 #include "base/ethernet.h"
+#include "base/fnv.h"
+#include "base/limits.h"
 #include "base/prng.h"
 #include "dsm/live/environment.h"
 #include "settings/run_words.h"
 #include "settings/words.h"
+#include "stack/wire/addresses.h"
 
 namespace braid::cli {
 namespace {
@@ -26,7 +29,24 @@ std::vector<const settings::InterfaceConfig*> interfaces_of(const settings::RunC
   return own;
 }
 
-std::string address_of(const settings::RunConfig& config, unsigned cluster, unsigned ni) {
+// A part of the loopback network, and UDP ports, that other runs on this host hardly have: 2046 x 1024 pairs of them.
+struct Place {
+  std::uint32_t network;
+  std::uint16_t udp_port;
+};
+Place place_of(const std::string& run) {
+  Fnv1a hash;
+  for (const char c : run) hash.add(static_cast<std::uint8_t>(c));
+  const std::uint64_t value = hash.value();
+  static_assert(kMaxClusters * kMaxNis == 1 << 13);
+  return {static_cast<std::uint32_t>(0x7f000000 + ((value >> 32) % 2046 + 1) * (1 << 13)),
+          static_cast<std::uint16_t>(kUdpPort + value % 1024 * kMaxProxies)};
+}
+
+std::string address_of(const settings::RunConfig& config, const std::string& run, unsigned cluster,
+                       unsigned ni) {
+  if (config.wire == settings::Wire::kUdp)
+    return stack::Ipv4Address(place_of(run).network + cluster * kMaxNis + ni).to_string();
   if (config.wire == settings::Wire::kDpdk && config.dpdk.kind == settings::DpdkKind::kAfPacket)
     return interfaces_of(config, cluster).at(ni)->address;
   return fmt::format("10.98.{}.{}", cluster, ni + 1);
@@ -66,7 +86,7 @@ void plan_point_to_point(const settings::RunConfig& config, const std::string& r
       proxy::LinkConfig link;
       link.first_side = first_side;
       if (n > 0) {
-        link.address = address_of(config, node.cluster, n);
+        link.address = address_of(config, run, node.cluster, n);
         link.mac = static_mac(node.cluster, n);
       }
       if (config.wire == settings::Wire::kDpdk) {
@@ -77,17 +97,42 @@ void plan_point_to_point(const settings::RunConfig& config, const std::string& r
             node.links.size(), first_side ? "server" : "client", run, std::min<unsigned>(node.cluster, k),
             std::max<unsigned>(node.cluster, k), n);
       }
-      add_ni(peer,
-             {address_of(config, k, n), static_mac(k, n), static_cast<std::uint16_t>(node.links.size())});
+      add_ni(peer, {address_of(config, run, k, n), static_mac(k, n),
+                    static_cast<std::uint16_t>(node.links.size())});
       node.links.push_back(std::move(link));
     }
     node.peers.push_back(std::move(peer));
   }
 }
 
+// NI n of every cluster is NI n of all others' peer.
+void plan_shared_networks(const settings::RunConfig& config, const std::string& run, proxy::NodeConfig& node,
+                          const auto& mac_of) {
+  for (unsigned k = 0; k < config.clusters; ++k) {
+    if (k == node.cluster) continue;
+    proxy::PeerConfig peer = plan_peer(config, k);
+    peer.udp_port = node.udp_port;
+    for (unsigned n = 0; n < config.nis; ++n)
+      add_ni(peer, {address_of(config, run, k, n), mac_of(k, n), static_cast<std::uint16_t>(n)});
+    node.peers.push_back(std::move(peer));
+  }
+}
+
+// Sockets on addresses of the loopback network, which nobody need set up.
+void plan_sockets(const settings::RunConfig& config, const std::string& run, proxy::NodeConfig& node) {
+  node.udp_port = place_of(run).udp_port;
+  for (unsigned n = 0; n < config.nis; ++n) {
+    proxy::LinkConfig link;
+    link.kind = proxy::LinkConfig::Kind::kUdp;
+    if (n > 0) link.address = address_of(config, run, node.cluster, n);
+    node.links.push_back(std::move(link));
+  }
+  plan_shared_networks(config, run, node, [](unsigned, unsigned) { return std::string(); });
+}
+
 // Interfaces on networks that all clusters share. Which station has an address is asked by ARP unless the
 // configuration says it.
-void plan_interfaces(const settings::RunConfig& config, proxy::NodeConfig& node) {
+void plan_interfaces(const settings::RunConfig& config, const std::string& run, proxy::NodeConfig& node) {
   const std::vector<const settings::InterfaceConfig*> own = interfaces_of(config, node.cluster);
   CHECK_EQ(own.size(), config.nis);
   node.mac = own[0]->mac;
@@ -105,14 +150,8 @@ void plan_interfaces(const settings::RunConfig& config, proxy::NodeConfig& node)
     }
     node.links.push_back(std::move(link));
   }
-  for (unsigned k = 0; k < config.clusters; ++k) {
-    if (k == node.cluster) continue;
-    proxy::PeerConfig peer = plan_peer(config, k);
-    for (unsigned n = 0; n < config.nis; ++n)
-      add_ni(peer,
-             {address_of(config, k, n), interfaces_of(config, k).at(n)->mac, static_cast<std::uint16_t>(n)});
-    node.peers.push_back(std::move(peer));
-  }
+  plan_shared_networks(config, run, node,
+                       [&](unsigned k, unsigned n) { return interfaces_of(config, k).at(n)->mac; });
 }
 
 }  // namespace
@@ -152,10 +191,12 @@ std::vector<proxy::NodeConfig> plan_nodes(const settings::RunConfig& config, con
     node.cluster = static_cast<std::uint16_t>(k);
     node.clusters = static_cast<std::uint16_t>(config.clusters);
     node.proxies = static_cast<std::uint16_t>(config.proxies);
-    node.address = address_of(config, k, 0);
+    node.address = address_of(config, run, k, 0);
     node.udp_port = kUdpPort;
-    if (config.wire == settings::Wire::kDpdk && config.dpdk.kind == settings::DpdkKind::kAfPacket) {
-      plan_interfaces(config, node);
+    if (config.wire == settings::Wire::kUdp) {
+      plan_sockets(config, run, node);
+    } else if (config.wire == settings::Wire::kDpdk && config.dpdk.kind == settings::DpdkKind::kAfPacket) {
+      plan_interfaces(config, run, node);
     } else {
       plan_point_to_point(config, run, node);
     }

@@ -195,7 +195,8 @@ std::string machine(const settings::RunConfig& c) {
   return fmt::format(
       "{} of {} and {}, wire {}, dispatch {}", several(c.clusters, "cluster", "clusters"),
       several(c.compute, "compute node", "compute nodes"), several(c.proxies, "proxy", "proxies"),
-      c.wire == settings::Wire::kShm ? "shm" : fmt::format("dpdk ({})", settings::word_of(c.dpdk.kind)),
+      c.wire == settings::Wire::kDpdk ? fmt::format("dpdk ({})", settings::word_of(c.dpdk.kind))
+                                      : std::string(settings::word_of(c.wire)),
       settings::word_of(c.dispatch));
 }
 
