@@ -29,5 +29,8 @@ inline constexpr std::uint32_t kMaxWindowKib = 16'384;
 inline constexpr const char kNoFragments[] =
     "over af_packet: the kernel puts fragments together before they arrive and cuts the result, so no long packet "
     "would be received; take transport, or another wire";
+// The same of the kernel's UDP.
+inline constexpr const char kNoFragmentsOverUdp[] =
+    "over the kernel's UDP, which takes whole datagrams only; take transport";
 
 }  // namespace braid::settings

@@ -286,14 +286,12 @@ std::optional<Conflict> links_deliver_fragments(const C& c) {
   return std::nullopt;
 }
 
-constexpr std::string_view kOnlyWhole =
-    "over the kernel's UDP, which takes whole datagrams only; take transport";
 std::optional<Conflict> sockets_take_whole_datagrams(const C& c) {
   if (c.transport.fragmentation != stack::Fragmentation::kIp) return std::nullopt;
   for (std::size_t i = 0; i < c.links.size(); ++i)
     if (c.links[i].kind == L::Kind::kUdp)
       return Conflict{{"transport.fragmentation", fmt::format("links[{}].kind", i)},
-                      fmt::format("ip is not possible {}", kOnlyWhole)};
+                      fmt::format("ip is not possible {}", kNoFragmentsOverUdp)};
   return std::nullopt;
 }
 

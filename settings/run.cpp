@@ -233,9 +233,8 @@ std::optional<Conflict> wire_carries_the_mtu(const C& c) {
 
 std::optional<Conflict> wire_delivers_fragments(const C& c) {
   if (c.wire == Wire::kUdp && c.transport.fragmentation == stack::Fragmentation::kIp)
-    return Conflict{
-        {"transport.fragmentation", "wire"},
-        "ip is not possible over the kernel's UDP, which takes whole datagrams only; take transport"};
+    return Conflict{{"transport.fragmentation", "wire"},
+                    fmt::format("ip is not possible {}", kNoFragmentsOverUdp)};
   if (c.wire != Wire::kDpdk || c.dpdk.kind != DpdkKind::kAfPacket ||
       c.transport.fragmentation != stack::Fragmentation::kIp)
     return std::nullopt;
