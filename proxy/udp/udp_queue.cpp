@@ -104,7 +104,6 @@ UdpQueue::UdpQueue(const UdpQueueOptions& options, int socket, std::shared_ptr<S
   if (options.joins) (void)set(socket, IPPROTO_UDP, UDP_GRO, 1);  // Linux 5.0; else each comes alone
   size_buffer(socket, SO_RCVBUF, SO_RCVBUFFORCE, options.buffer_bytes);
   size_buffer(socket, SO_SNDBUF, SO_SNDBUFFORCE, options.buffer_bytes);
-  receive_buffer_bytes_ = static_cast<std::uint32_t>(get(socket, SOL_SOCKET, SO_RCVBUF)) / 2;  // socket(7)
 }
 
 UdpQueue::~UdpQueue() {

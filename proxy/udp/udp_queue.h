@@ -51,8 +51,6 @@ class UdpQueue final : public NicQueue {
   std::uint64_t transmit_drops() const override { return transmitter_.drops(); }
   // Messages of ICMP that the kernel got for our datagrams.
   std::uint64_t icmp_errors() const { return receiver_.icmp_errors(); }
-  // What the kernel granted of buffer_bytes for arriving datagrams.
-  std::uint32_t receive_buffer_bytes() const { return receive_buffer_bytes_; }
 
  private:
   UdpQueue(const UdpQueueOptions& options, int socket, std::shared_ptr<SocketWaker> waker);
@@ -61,7 +59,6 @@ class UdpQueue final : public NicQueue {
   const int socket_;
   const std::shared_ptr<SocketWaker> waker_;
   WakeWord* word_ = nullptr;
-  std::uint32_t receive_buffer_bytes_ = 0;
   UdpFrames frames_;
   UdpReceiver receiver_;
   UdpTransmitter transmitter_;
