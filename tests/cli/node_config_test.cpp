@@ -121,7 +121,7 @@ TEST(NodeConfig, UnknownKeysAndWordsAreRefused) {
     EXPECT_THAT(
         refusal(with([&](Json& j) { j["links"][0]["steering"] = steering; })),
         HasSubstr(
-            "key 'links[0].steering': a shm link has no NIC that can steer packets; set auto or handoff"));
+            "key 'links[0].steering': only an ethdev link has a NIC that can steer packets; set auto or handoff"));
 }
 
 TEST(NodeConfig, DuplicateKeyIsRefused) {

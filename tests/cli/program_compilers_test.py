@@ -201,7 +201,7 @@ class Installed(unittest.TestCase):
         source = str(DOCS.resolve().parent)
         commands = self.prefix / "lib/braid/bin"
         scripts = [f for f in commands.iterdir() if f.is_file() and f.read_bytes().startswith(b"#!")]
-        self.assertEqual(sorted(f.name for f in scripts), ["braid-c++", "braid-cc", "braid-parmacs"])
+        self.assertEqual(sorted(f.name for f in scripts), ["braid-c++", "braid-cc", "braid-parmacs", "braid-study-table"])
         for script in scripts:
             self.assertNotIn(source, script.read_text(), script)
         for flavour in ([], ["--simulated"], ["--check-races"]):
