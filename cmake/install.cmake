@@ -1,14 +1,14 @@
 # `cmake --install`: the commands, the applications, and what programs from elsewhere need, in one folder that may be moved.
-#   PREFIX/lib/braid/bin       braid, braidd, the compilers, the applications (sim/: for simulation), models/, report/
+#   PREFIX/lib/braid/bin       braid, braidd, braid-node, the compilers, the applications (sim/: for simulation), models/, report/
 #   PREFIX/lib/braid/include   headers for braid-cc and braid-c++, and the macros of `braid parmacs`
 #   PREFIX/lib/braid/lib       archives, the linker script of --shared-globals, and the compiler plug-in
 #   PREFIX/bin                 links to the commands
 #   PREFIX/share/braid         configs/, examples/
 
 set(place lib/braid)
-set(commands braid braidd)
+set(commands braid braidd braid-node)
 
-install(TARGETS braid braidd braid-times DESTINATION ${place}/bin)
+install(TARGETS braid braidd braid-node braid-times DESTINATION ${place}/bin)
 foreach(application ${applications})
   if(application MATCHES "_sim$")
     install(TARGETS ${application} DESTINATION ${place}/bin/sim)

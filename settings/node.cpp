@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 #include <bit>
+#include <map>
 #include <set>
 
 #include "base/fnv.h"
@@ -295,10 +296,35 @@ std::optional<Conflict> sockets_take_whole_datagrams(const C& c) {
   return std::nullopt;
 }
 
+// The UDP ports of one node's proxies at one address.
+struct Ports {
+  unsigned first, count;
+  bool meet(const Ports& other) const {
+    return first < other.first + other.count && other.first < first + count;
+  }
+};
+
+// Nodes of one host may share its address: the kernel brings each datagram to the socket of its port.
+class Endpoints {
+ public:
+  // False: another node has this address, or with `shared` one of these ports of it.
+  bool add(const std::string& address, Ports ports, bool shared) {
+    std::vector<Ports>& there = by_address_[address];
+    for (const Ports& other : there)
+      if (!shared || ports.meet(other)) return false;
+    there.push_back(ports);
+    return true;
+  }
+
+ private:
+  std::map<std::string, std::vector<Ports>> by_address_;
+};
+
 // Every other cluster is a peer once, and a shm link has one peer.
 std::optional<Conflict> peers_are_all_others(const C& node) {
   std::set<std::uint16_t> clusters;
-  std::set<std::string> addresses = {node.address};
+  Endpoints endpoints;
+  endpoints.add(node.address, {node.udp_port, node.proxies}, false);
   std::set<std::uint16_t> wires;
   for (std::size_t i = 0; i < node.peers.size(); ++i) {
     const PeerConfig& peer = node.peers[i];
@@ -312,12 +338,19 @@ std::optional<Conflict> peers_are_all_others(const C& node) {
     for (std::size_t n = 0; n < peer.nis(); ++n) {
       const NiConfig ni = peer.ni(n);
       const std::string at = n == 0 ? where : fmt::format("{}more_nis[{}].", where, n - 1);
-      if (!addresses.insert(ni.address).second)
-        return Conflict{{at + "address"}, fmt::format("{}: another NI has the same address", ni.address)};
       if (ni.link >= node.links.size())
         return Conflict{{at + "link"},
                         fmt::format("{}: there are {} links, numbered from 0", ni.link, node.links.size())};
-      if (node.links[ni.link].kind == L::Kind::kShm && !wires.insert(ni.link).second)
+      const L::Kind kind = node.links[ni.link].kind;
+      if (!endpoints.add(ni.address, {peer.udp_port, peer.proxies}, kind == L::Kind::kUdp))
+        return Conflict{
+            {at + "address"},
+            kind == L::Kind::kUdp
+                ? fmt::format("{}: another node has the same address and the same ports; nodes that share "
+                              "an address need a udp_port each",
+                              ni.address)
+                : fmt::format("{}: another NI has the same address", ni.address)};
+      if (kind == L::Kind::kShm && !wires.insert(ni.link).second)
         return Conflict{
             {at + "link"},
             fmt::format("{}: a shm link connects two NIs, and this one has another peer already", ni.link)};

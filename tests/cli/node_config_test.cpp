@@ -55,6 +55,37 @@ std::string refusal(const std::string& json) {
   return parsed.ok() ? "(accepted)" : parsed.error().text;
 }
 
+// Clusters 1 and 2 of this node's three are on one other host.
+NodeConfig two_on_another_host(std::uint16_t second_port) {
+  NodeConfig node;
+  node.clusters = 3;
+  node.proxies = 2;
+  node.address = "10.0.0.1";
+  node.links.push_back({.kind = LinkConfig::Kind::kUdp, .device = ""});
+  node.peers.push_back({.cluster = 1, .proxies = 2, .address = "10.0.0.2", .udp_port = 7700, .mac = ""});
+  node.peers.push_back(
+      {.cluster = 2, .proxies = 2, .address = "10.0.0.2", .udp_port = second_port, .mac = ""});
+  node.listen_fd = 5;
+  return node;
+}
+
+TEST(NodeConfig, NodesOfAHostShareItsAddressWithPortsOfTheirOwn) {
+  const Result<void> apart = two_on_another_host(7702).validate();
+  EXPECT_TRUE(apart.ok()) << apart.error().text;
+  for (const std::uint16_t port : {std::uint16_t{7699}, std::uint16_t{7700}, std::uint16_t{7701}}) {
+    const Result<void> met = two_on_another_host(port).validate();
+    ASSERT_FALSE(met.ok()) << port;
+    EXPECT_THAT(met.error().text,
+                HasSubstr("key 'peers[1].address': 10.0.0.2: another node has the same address and "
+                          "the same ports; nodes that share an address need a udp_port each"));
+  }
+  NodeConfig node = two_on_another_host(7702);
+  node.links[0] = {.kind = LinkConfig::Kind::kEthdev, .device = "net_null0"};
+  const Result<void> no_kernel = node.validate();
+  ASSERT_FALSE(no_kernel.ok());
+  EXPECT_THAT(no_kernel.error().text, HasSubstr("another NI has the same address"));
+}
+
 TEST(NodeConfig, IsUnchangedAfterWritingAndReading) {
   const std::string written = to_json(two_clusters());
   const Result<NodeConfig> read = parse_node_config(written, "node.json");

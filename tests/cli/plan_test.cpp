@@ -22,15 +22,56 @@ settings::RunConfig clusters(unsigned n) {
 }
 
 TEST(Plan, JoinsEveryPairOfClustersOnce) {
-  const std::vector<Pair> pairs = all_pairs(4);
-  ASSERT_EQ(pairs.size(), 6u);
-  std::set<std::pair<unsigned, unsigned>> seen;
-  for (const Pair& p : pairs) {
-    EXPECT_LT(p.first, p.second);
-    seen.insert({p.first, p.second});
+  std::vector<proxy::NodeConfig> nodes = plan_nodes(clusters(4), "run", 2);
+  std::set<const proxy::LinkConfig*> seen;
+  const std::vector<WireEnds> wires = shm_wires(nodes);
+  EXPECT_EQ(wires.size(), 6u);
+  for (const WireEnds& wire : wires) {
+    EXPECT_TRUE(wire.first->first_side);
+    EXPECT_FALSE(wire.second->first_side);
+    EXPECT_TRUE(seen.insert(wire.first).second);
+    EXPECT_TRUE(seen.insert(wire.second).second);
   }
-  EXPECT_EQ(seen.size(), 6u);
-  EXPECT_TRUE(all_pairs(1).empty());
+  std::vector<proxy::NodeConfig> alone = plan_nodes(clusters(1), "run", 2);
+  EXPECT_TRUE(shm_wires(alone).empty());
+}
+
+// Three clusters on two hosts: those of one host are joined by shared memory, the others by the hosts' addresses.
+TEST(Plan, AWireForEachWayBetweenHosts) {
+  settings::RunConfig config = clusters(3);
+  config.wire = settings::Wire::kUdp;
+  config.proxies = 2;
+  config.nis = 2;
+  const std::vector<Host> hosts = {
+      {.name = "a", .addresses = {"10.0.0.1", "10.0.1.1"}, .first_cluster = 0, .clusters = 2},
+      {.name = "b", .addresses = {"10.0.0.2", "10.0.1.2"}, .first_cluster = 2, .clusters = 1}};
+  std::vector<proxy::NodeConfig> nodes = plan_nodes_of_hosts(config, "run", hosts);
+  ASSERT_EQ(nodes.size(), 3u);
+  EXPECT_EQ(nodes[0].address, "10.0.0.1");
+  EXPECT_EQ(nodes[1].address, "10.0.0.1");
+  EXPECT_NE(nodes[0].udp_port, nodes[1].udp_port);
+  std::vector<proxy::NodeConfig> of_a = {nodes[0], nodes[1]};
+  EXPECT_EQ(shm_wires(of_a).size(), 2u) << "one for each NI";
+  for (const proxy::NodeConfig& node : nodes) {
+    for (const proxy::PeerConfig& peer : node.peers) {
+      const bool same_host = node.cluster < 2 && peer.cluster < 2;
+      for (std::size_t n = 0; n < 2; ++n) {
+        const proxy::NiConfig ni = peer.ni(n);
+        EXPECT_EQ(node.links[ni.link].kind,
+                  same_host ? proxy::LinkConfig::Kind::kShm : proxy::LinkConfig::Kind::kUdp);
+        const std::string expected = hosts[peer.cluster / 2].addresses[n];
+        EXPECT_EQ(ni.address == expected, !same_host) << ni.address;
+      }
+      EXPECT_EQ(peer.udp_port, nodes[peer.cluster].udp_port);
+    }
+  }
+  for (proxy::NodeConfig& node : nodes) {
+    node.listen_fd = 3;
+    for (proxy::LinkConfig& link : node.links)
+      if (link.kind == proxy::LinkConfig::Kind::kShm) link.fd = 4;
+    const Result<void> valid = node.validate();
+    EXPECT_TRUE(valid.ok()) << valid.error().text;
+  }
 }
 
 TEST(Plan, NodesAgreeOnEachOther) {
@@ -175,18 +216,18 @@ TEST(Plan, SpinsOnlyWhereThereAreCoresForIt) {
 }
 
 TEST(Plan, WiresConnectAllPairsOfClusters) {
-  const Result<proxy::ShmWireOptions> small = plan_wire(clusters(2));
+  const Result<proxy::ShmWireOptions> small = plan_wire(clusters(2), 1);
   ASSERT_TRUE(small.ok());
   EXPECT_EQ(small->max_frame_bytes, 9014u);
   EXPECT_EQ(small->queues, 1u);
   EXPECT_EQ(small->frames_per_ring, proxy::ShmWireOptions{}.frames_per_ring);
-  const Result<proxy::ShmWireOptions> many = plan_wire(clusters(32));
+  const Result<proxy::ShmWireOptions> many = plan_wire(clusters(32), 32 * 31 / 2);
   ASSERT_TRUE(many.ok()) << many.error().text;
   EXPECT_LT(many->frames_per_ring, small->frames_per_ring);
   EXPECT_TRUE(many->validate().ok());
   settings::RunConfig huge = clusters(64);
   huge.proxies = 32;
-  const Result<proxy::ShmWireOptions> too_many = plan_wire(huge);
+  const Result<proxy::ShmWireOptions> too_many = plan_wire(huge, 64 * 63 / 2);
   ASSERT_FALSE(too_many.ok());
   EXPECT_THAT(too_many.error().text, HasSubstr("take fewer clusters or proxies"));
 }

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include "settings/text.h"
 
@@ -71,6 +72,33 @@ std::vector<std::string> applications_in(const std::string& folder) {
   return names;
 }
 
+namespace {
+
+std::optional<std::string> search(const std::string& name, const std::string& path) {
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find(':', begin), path.size());
+    // Shells take an empty entry for the working folder; this command does not.
+    if (end > begin) {
+      if (const fs::path candidate = fs::path(path.substr(begin, end - begin)) / name;
+          is_executable(candidate))
+        return candidate.string();
+    }
+    begin = end + 1;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::string> find_in_path(const std::string& name, const std::string& path) {
+  if (name.find('/') != std::string::npos) {
+    if (is_executable(name)) return name;
+    return error("{} is not there, or is not executable", name);
+  }
+  if (std::optional<std::string> found = search(name, path)) return *found;
+  return error("{} is in no folder of PATH ({}); install it", name, path);
+}
+
 Result<std::string> find_application(const std::string& name, const std::string& folder,
                                      const std::string& path) {
   if (name.empty()) return error("the application's name is empty");
@@ -82,16 +110,7 @@ Result<std::string> find_application(const std::string& name, const std::string&
                  fs::exists(name, problem) ? "is not executable; chmod +x it" : "there is no such file");
   }
   if (const fs::path beside = fs::path(folder) / name; is_executable(beside)) return beside.string();
-  for (std::size_t begin = 0; begin <= path.size();) {
-    const std::size_t end = std::min(path.find(':', begin), path.size());
-    // Shells take an empty entry for the working folder; this command does not.
-    if (end > begin) {
-      if (const fs::path candidate = fs::path(path.substr(begin, end - begin)) / name;
-          is_executable(candidate))
-        return candidate.string();
-    }
-    begin = end + 1;
-  }
+  if (std::optional<std::string> found = search(name, path)) return *found;
   const std::string where =
       path.empty() ? "is not in " + folder : fmt::format("is neither in {} nor in PATH ({})", folder, path);
   return error("application '{}' {}; {}. A path such as ./{} works too", name, where, proposal(name, folder),

@@ -21,6 +21,9 @@ std::string report_parts();
 Result<std::string> find_application(const std::string& name, const std::string& folder,
                                      const std::string& path);
 
+// The executable `name` in the folders of `path` (PATH); a name with a slash is a path itself.
+Result<std::string> find_in_path(const std::string& name, const std::string& path);
+
 // Sorted executables in `folder` that can be run as applications. If `folder` has applications for simulation
 // (sim/), only those that are there too. The project's own commands, tests and benches are excluded.
 std::vector<std::string> applications_in(const std::string& folder);

@@ -81,9 +81,11 @@ struct Adder {
         ->option_text(option.value_text);
   }
   CLI::Option* operator()(std::vector<std::string>* values) const {
-    return command.add_option(option.names, *values, option.help)
-        ->type_name(option.value_text)
-        ->option_text(option.value_text);
+    CLI::Option* const added = command.add_option(option.names, *values, option.help)
+                                   ->type_name(option.value_text)
+                                   ->option_text(option.value_text);
+    if (option.names.front() == '-') added->allow_extra_args(false);
+    return added;
   }
   template <class T>
   CLI::Option* operator()(const NumberTarget<T>& number) const {

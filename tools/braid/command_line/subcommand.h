@@ -32,7 +32,7 @@ struct Option {
   std::string value_text{};  // "FILE": the value in the help text; empty for flags
   std::string help;
   // Where the value is stored; it must live until the command has run. bool: a flag, true if given alone.
-  // A list: all words that are no options.
+  // A list: of a positional argument all words that are no options; of an option one value each time that it is given.
   std::variant<bool*, std::string*, std::vector<std::string>*, NumberTarget<int>, NumberTarget<unsigned>,
                NumberTarget<double>>
       target;

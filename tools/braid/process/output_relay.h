@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tools/braid/process/line_prefixer.h"
@@ -25,6 +26,9 @@ class OutputRelay {
   void report(const std::string& text);
   // The same without "braid: ".
   void print_error(const std::string& text);
+
+  // Writes what processes elsewhere wrote to their standard output (1) or standard error (2), as it is.
+  void print(int stream, std::string_view bytes) { (stream == 1 ? out_ : err_).pending() += bytes; }
 
   // Appends the descriptors that poll() must wait for.
   void watch(std::vector<pollfd>& fds) const;

@@ -187,7 +187,8 @@ unsigned usable_cores() {
 
 Result<Process> start_process(const ProcessOptions& options) {
   const bool is_read = options.output_fd < 0;
-  Result<Pipe> out = is_read ? make_pipe() : Pipe{}, err = is_read ? make_pipe() : Pipe{};
+  const bool out_is_read = is_read && options.stdout_fd < 0;
+  Result<Pipe> out = out_is_read ? make_pipe() : Pipe{}, err = is_read ? make_pipe() : Pipe{};
   Result<Pipe> failure = make_pipe();
   for (const Result<Pipe>* pipe : {&out, &err, &failure}) {
     if (!*pipe) return pipe->error();
@@ -201,7 +202,9 @@ Result<Process> start_process(const ProcessOptions& options) {
                     .arguments = arguments.data(),
                     .environment = environment.data(),
                     .input = options.stdin_fd < 0 ? null.get() : options.stdin_fd,
-                    .output = is_read ? out->write.get() : options.output_fd,
+                    .output = out_is_read ? out->write.get()
+                              : is_read   ? options.stdout_fd
+                                          : options.output_fd,
                     .errors = is_read ? err->write.get() : options.output_fd,
                     .inherited = options.inherited.data(),
                     .inherited_count = options.inherited.size(),

@@ -26,6 +26,7 @@ struct ProcessOptions {
   std::vector<int> inherited{};            // stay open with the same numbers; all others from 3 on are closed
   std::string network_namespace{};         // a name under /var/run/netns; empty: stays in this one
   int output_fd = -1;  // takes what it writes to both of its outputs; -1: pipes of `Process`
+  int stdout_fd = -1;  // the same for its standard output only
   // Where ChildProcesses has a container, the process and all that come from it are in it: its process numbers are
   // others than those that are seen from outside.
   bool contained = true;
@@ -35,7 +36,7 @@ struct ProcessOptions {
 
 struct Process {
   pid_t pid = -1;
-  // Read ends, non-blocking; empty if the output is redirected.
+  // Read ends, non-blocking; each empty if that output is redirected.
   Descriptor out;
   Descriptor err;
 };

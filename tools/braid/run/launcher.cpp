@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "dsm/live/environment.h"
 #include "proxy/nic/shm_wire.h"
 #include "settings/limits.h"
@@ -33,21 +34,31 @@ std::vector<CounterValues> values_of(const proxy::NodeCounters& counters, unsign
 }  // namespace
 
 Result<void> Launcher::make_wires() {
-  plans_ = plan_nodes(config_, run_name_, usable_cores());
-  if (config_.wire != settings::Wire::kShm) return {};
-  Result<proxy::ShmWireOptions> wire = plan_wire(config_);
-  if (!wire) return wire.error();
-  for (const Pair& pair : all_pairs(config_.clusters)) {
-    for (unsigned n = 0; n < config_.nis; ++n) {
-      Result<int> memory = proxy::create_shm_wire(*wire);
-      if (!memory) return memory.error();
-      wires_.emplace_back(*memory);
-      // Peers come in ascending order, this cluster left out, and each has its NIs together.
-      plans_[pair.first].links[(pair.second - 1) * config_.nis + n].fd = *memory;
-      plans_[pair.second].links[pair.first * config_.nis + n].fd = *memory;
-    }
+  std::vector<WireEnds> ends = shm_wires(plans_);
+  if (ends.empty()) return {};
+  const Result<proxy::ShmWireOptions> options = plan_wire(config_, ends.size());
+  if (!options) return options.error();
+  for (const WireEnds& wire : ends) {
+    Result<int> memory = proxy::create_shm_wire(*options);
+    if (!memory) return memory.error();
+    wires_.emplace_back(*memory);
+    wire.first->fd = *memory;
+    wire.second->fd = *memory;
   }
   return {};
+}
+
+std::vector<unsigned> Launcher::clusters() const {
+  std::vector<unsigned> all;
+  for (const proxy::NodeConfig& plan : plans_) all.push_back(plan.cluster);
+  return all;
+}
+
+std::size_t Launcher::index_of(unsigned cluster) const {
+  const auto plan = std::find_if(plans_.begin(), plans_.end(),
+                                 [&](const proxy::NodeConfig& p) { return p.cluster == cluster; });
+  CHECK(plan != plans_.end());
+  return static_cast<std::size_t>(plan - plans_.begin());
 }
 
 Result<ChildId> Launcher::start_daemon(ChildProcesses& children, unsigned cluster) {
@@ -58,7 +69,7 @@ Result<ChildId> Launcher::start_daemon(ChildProcesses& children, unsigned cluste
   Result<Pipe> ready = make_pipe();
   if (!ready) return ready.error();
 
-  proxy::NodeConfig& plan = plans_[cluster];
+  proxy::NodeConfig& plan = plans_[index_of(cluster)];
   plan.listen_fd = listener->socket.get();
   plan.ready_fd = ready->write.get();
   plan.counters_fd = counters->fd();
@@ -99,7 +110,7 @@ std::string Launcher::namespace_of(unsigned cluster) const {
 
 Result<ChildId> Launcher::start_application(ChildProcesses& children, unsigned cluster, int input,
                                             const std::string& debugger) {
-  Node& node = nodes_[cluster];
+  Node& node = nodes_[index_of(cluster)];
   Result<Descriptor> report = make_memory_file("braid-report", 0);
   if (!report) return report.error();
   node.report = std::move(*report);
@@ -116,6 +127,7 @@ Result<ChildId> Launcher::start_application(ChildProcesses& children, unsigned c
   if (options_.debugger) config.start_timeout_ms = settings::kDayMs;
   Environment variables = plan_environment(config, cluster, node.service, node.report.get(), pulse->fd());
   variables.emplace_back(dsm::variable::kRun, run_name_);
+  variables.insert(variables.end(), options_.exported.begin(), options_.exported.end());
   if (!debugger.empty()) variables.emplace_back(dsm::variable::kDebugger, debugger);
   // In a container thread numbers are others than those that gdb sees.
   options.contained = !options_.debugger;
@@ -128,7 +140,7 @@ void Launcher::watch_ready(std::vector<pollfd>& fds) const {
   for (const Node& node : nodes_) fds.push_back({node.ready.get(), POLLIN, 0});
 }
 
-bool Launcher::take_ready() {
+void Launcher::take_ready() {
   for (Node& node : nodes_) {
     char byte;
     pollfd ready{node.ready.get(), POLLIN, 0};
@@ -137,20 +149,18 @@ bool Launcher::take_ready() {
     // Without the byte its process is about to end, and its end will tell why.
     node.ready.close();
   }
-  return nodes_.size() == config_.clusters &&
-         std::all_of(nodes_.begin(), nodes_.end(), [](const Node& node) { return node.is_ready; });
 }
 
-std::string Launcher::late_clusters() const {
-  std::string late;
-  for (std::size_t k = 0; k < nodes_.size(); ++k) {
-    if (!nodes_[k].is_ready) late += fmt::format("{}{}", late.empty() ? "" : ", ", k);
+std::vector<unsigned> Launcher::late_clusters() const {
+  std::vector<unsigned> late;
+  for (std::size_t i = 0; i < plans_.size(); ++i) {
+    if (i >= nodes_.size() || !nodes_[i].is_ready) late.push_back(plans_[i].cluster);
   }
   return late;
 }
 
 bool Launcher::waits(unsigned cluster) const {
-  const Node& node = nodes_[cluster];
+  const Node& node = node_of(cluster);
   return node.pulse && (*node.pulse)->counts.load() != 0 && (*node.pulse)->busy.load() <= 0;
 }
 
@@ -164,8 +174,9 @@ std::uint64_t Launcher::progress() const {
 
 RecordedEnd Launcher::end_of(unsigned cluster) const {
   RecordedEnd end;
-  if (!nodes_[cluster].pulse) return end;
-  const dsm::EndRecord& record = (*nodes_[cluster].pulse)->end;
+  const Node& node = node_of(cluster);
+  if (!node.pulse) return end;
+  const dsm::EndRecord& record = (*node.pulse)->end;
   // The process can write anything there.
   const auto cause = dsm::EndCause{record.cause.load()};
   if (cause > dsm::EndCause::kSignal) return end;
@@ -180,9 +191,10 @@ RecordedEnd Launcher::end_of(unsigned cluster) const {
 }
 
 void Launcher::collect(std::vector<ClusterReport>& clusters) const {
-  for (std::size_t k = 0; k < nodes_.size(); ++k) {
-    clusters[k].proxies = values_of(*nodes_[k].counters, config_.proxies);
-    if (nodes_[k].report) clusters[k].application_report = contents(nodes_[k].report.get(), kMaxReportBytes);
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    ClusterReport& report = clusters[plans_[i].cluster];
+    report.proxies = values_of(*nodes_[i].counters, config_.proxies);
+    if (nodes_[i].report) report.application_report = contents(nodes_[i].report.get(), kMaxReportBytes);
   }
 }
 

@@ -1,10 +1,11 @@
-// Starts the daemons and applications of a run with what each needs: wires, configuration, control socket,
-// counters, report, pulse. It keeps our ends of what is shared with them, by cluster, and reads them.
+// Starts the daemons and applications of this host's clusters with what each needs: wires, configuration, control socket,
+// counters, report, pulse. It keeps our ends of what is shared with them and reads them.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -21,12 +22,15 @@ namespace braid::cli {
 
 class Launcher {
  public:
-  // `options` must live as long.
-  explicit Launcher(const RunOptions& options) : options_(options), config_(options.config) {}
+  // `run`: a name that no other run on this host has. `plans`: of this host's clusters, in ascending order. `options` must
+  // live as long.
+  Launcher(const RunOptions& options, std::string run, std::vector<proxy::NodeConfig> plans)
+      : options_(options), config_(options.config), run_name_(std::move(run)), plans_(std::move(plans)) {}
 
-  // Plans the nodes and makes the wires between them; call it once, then start the daemons in order of
+  // Makes the shared-memory wires between the clusters; call it once, then start the daemons in order of
   // clusters, then daemons_started(), then, when all are ready, the applications.
   Result<void> make_wires();
+  std::vector<unsigned> clusters() const;
   Result<ChildId> start_daemon(ChildProcesses& children, unsigned cluster);
   void daemons_started() { wires_.clear(); }
   // `input`: what it reads from; -1: nothing. `debugger`: the address of the Debugger that waits for it; empty: there is
@@ -36,10 +40,10 @@ class Launcher {
 
   // A daemon tells through a pipe that it is connected to all others.
   void watch_ready(std::vector<pollfd>& fds) const;
-  // Takes what has come; returns whether all daemons are ready.
-  bool take_ready();
-  // Clusters whose daemons are not: "0, 3".
-  std::string late_clusters() const;
+  // Takes what has come.
+  void take_ready();
+  // Clusters whose daemons are not ready.
+  std::vector<unsigned> late_clusters() const;
 
   // For the watchdog. No compute node of this cluster computes.
   bool waits(unsigned cluster) const;
@@ -48,7 +52,7 @@ class Launcher {
   // The record that its application left of its end.
   RecordedEnd end_of(unsigned cluster) const;
 
-  // Adds counters and application reports; `clusters` has an entry for each.
+  // Adds counters and application reports; `clusters` has an entry for each of the run.
   void collect(std::vector<ClusterReport>& clusters) const;
 
  private:
@@ -61,13 +65,15 @@ class Launcher {
     std::unique_ptr<SharedObject<dsm::Pulse>> pulse;  // of an application that was started
   };
   std::string namespace_of(unsigned cluster) const;
+  std::size_t index_of(unsigned cluster) const;
+  const Node& node_of(unsigned cluster) const { return nodes_[index_of(cluster)]; }
 
   const RunOptions& options_;
   const settings::RunConfig& config_;
-  const std::string run_name_ = unique_run_name();
-  std::vector<proxy::NodeConfig> plans_;  // by cluster
+  const std::string run_name_;
+  std::vector<proxy::NodeConfig> plans_;  // of this host's clusters, in ascending order
   std::vector<Descriptor> wires_;         // until the daemons have them
-  std::vector<Node> nodes_;               // by cluster, of daemons that were started
+  std::vector<Node> nodes_;               // in the same order, of daemons that were started
 };
 
 }  // namespace braid::cli

@@ -2,7 +2,9 @@
 
 #include <fmt/core.h>
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <map>
 
 #include "base/ethernet.h"
 #include "base/fnv.h"
@@ -43,13 +45,18 @@ Place place_of(const std::string& run) {
           static_cast<std::uint16_t>(kUdpPort + value % 1024 * kMaxProxies)};
 }
 
+// On a wire of its own, which nothing else is on.
+std::string private_address(unsigned cluster, unsigned ni) {
+  return fmt::format("10.98.{}.{}", cluster, ni + 1);
+}
+
 std::string address_of(const settings::RunConfig& config, const std::string& run, unsigned cluster,
                        unsigned ni) {
   if (config.wire == settings::Wire::kUdp)
     return stack::Ipv4Address(place_of(run).network + cluster * kMaxNis + ni).to_string();
   if (config.wire == settings::Wire::kDpdk && config.dpdk.kind == settings::DpdkKind::kAfPacket)
     return interfaces_of(config, cluster).at(ni)->address;
-  return fmt::format("10.98.{}.{}", cluster, ni + 1);
+  return private_address(cluster, ni);
 }
 
 // Where a wire joins two nodes only, both know the other's address beforehand and nobody need ask.
@@ -154,21 +161,83 @@ void plan_interfaces(const settings::RunConfig& config, const std::string& run, 
                        [&](unsigned k, unsigned n) { return interfaces_of(config, k).at(n)->mac; });
 }
 
-}  // namespace
-
-std::vector<Pair> all_pairs(unsigned clusters) {
-  std::vector<Pair> pairs;
-  for (unsigned a = 0; a < clusters; ++a) {
-    for (unsigned b = a + 1; b < clusters; ++b) pairs.push_back({a, b});
+// What does not depend on the wire.
+std::vector<proxy::NodeConfig> equal_nodes(const settings::RunConfig& config, const std::string& run) {
+  Prng seeds(config.faults.seed);
+  std::vector<proxy::NodeConfig> nodes(config.clusters);
+  for (unsigned k = 0; k < config.clusters; ++k) {
+    proxy::NodeConfig& node = nodes[k];
+    node.cluster = static_cast<std::uint16_t>(k);
+    node.clusters = static_cast<std::uint16_t>(config.clusters);
+    node.proxies = static_cast<std::uint16_t>(config.proxies);
+    node.udp_port = kUdpPort;
+    node.transport = config.transport;
+    node.transport.mtu_bytes = config.mtu_bytes();
+    node.faults = config.faults;
+    // Or every cluster would lose the same frames of its own.
+    node.faults.seed = seeds.next();
+    node.idle = config.idle;
+    node.misdirect = config.misdirect;
+    node.capture_directory = config.capture.directory;
+    node.capture_limit_mib = config.capture.limit_mib;
+    node.eal_memory_mib = config.dpdk.memory_mib;
+    node.eal_prefix = fmt::format("{}-{}", run, k);
   }
-  return pairs;
+  return nodes;
 }
 
-Result<proxy::ShmWireOptions> plan_wire(const settings::RunConfig& config) {
+// Clusters of one host share its addresses, and have ports of their own.
+std::uint16_t port_on(const std::string& run, const Host& host, unsigned cluster) {
+  return static_cast<std::uint16_t>(place_of(run).udp_port + (cluster - host.first_cluster) * kMaxProxies);
+}
+
+void plan_own_sockets(const settings::RunConfig& config, const std::string& run, const Host& host,
+                      proxy::NodeConfig& node) {
+  node.address = host.addresses[0];
+  node.udp_port = port_on(run, host, node.cluster);
+  for (unsigned n = 0; n < config.nis; ++n) {
+    proxy::LinkConfig link;
+    link.kind = proxy::LinkConfig::Kind::kUdp;
+    if (n > 0) link.address = host.addresses[n];
+    node.links.push_back(std::move(link));
+  }
+}
+
+// A shm link to a cluster of the same host.
+void add_wire(proxy::NodeConfig& node, unsigned cluster, unsigned ni, proxy::PeerConfig& peer) {
+  proxy::LinkConfig link;
+  link.first_side = node.cluster < cluster;
+  link.address = private_address(node.cluster, ni);
+  link.mac = static_mac(node.cluster, ni);
+  add_ni(peer, {private_address(cluster, ni), static_mac(cluster, ni),
+                static_cast<std::uint16_t>(node.links.size())});
+  node.links.push_back(std::move(link));
+}
+
+// Those of the host's clusters that are not the node itself. Its sockets are planned.
+void plan_peers_on(const settings::RunConfig& config, const std::string& run, const Host& host, bool is_own,
+                   proxy::NodeConfig& node) {
+  for (unsigned k = host.first_cluster; k < host.first_cluster + host.clusters; ++k) {
+    if (k == node.cluster) continue;
+    proxy::PeerConfig peer = plan_peer(config, k);
+    peer.udp_port = port_on(run, host, k);
+    for (unsigned n = 0; n < config.nis; ++n) {
+      if (is_own)
+        add_wire(node, k, n, peer);
+      else
+        add_ni(peer, {host.addresses[n], "", static_cast<std::uint16_t>(n)});
+    }
+    node.peers.push_back(std::move(peer));
+  }
+}
+
+}  // namespace
+
+Result<proxy::ShmWireOptions> plan_wire(const settings::RunConfig& config, std::size_t wires) {
   proxy::ShmWireOptions options;
   options.queues = config.proxies;
   options.max_frame_bytes = config.mtu_bytes() + kEthernetHeaderBytes;
-  const std::uint64_t wires = std::max<std::uint64_t>(1, all_pairs(config.clusters).size() * config.nis);
+  wires = std::max<std::size_t>(1, wires);
   while (options.frames_per_ring > proxy::kMaxBurst &&
          wires * proxy::ShmWireLayout(options).total_bytes() > kWiresBytes)
     options.frames_per_ring /= 2;
@@ -184,15 +253,9 @@ Result<proxy::ShmWireOptions> plan_wire(const settings::RunConfig& config) {
 
 std::vector<proxy::NodeConfig> plan_nodes(const settings::RunConfig& config, const std::string& run,
                                           unsigned cores) {
-  Prng seeds(config.faults.seed);
-  std::vector<proxy::NodeConfig> nodes;
-  for (unsigned k = 0; k < config.clusters; ++k) {
-    proxy::NodeConfig node;
-    node.cluster = static_cast<std::uint16_t>(k);
-    node.clusters = static_cast<std::uint16_t>(config.clusters);
-    node.proxies = static_cast<std::uint16_t>(config.proxies);
-    node.address = address_of(config, run, k, 0);
-    node.udp_port = kUdpPort;
+  std::vector<proxy::NodeConfig> nodes = equal_nodes(config, run);
+  for (proxy::NodeConfig& node : nodes) {
+    node.address = address_of(config, run, node.cluster, 0);
     if (config.wire == settings::Wire::kUdp) {
       plan_sockets(config, run, node);
     } else if (config.wire == settings::Wire::kDpdk && config.dpdk.kind == settings::DpdkKind::kAfPacket) {
@@ -200,21 +263,41 @@ std::vector<proxy::NodeConfig> plan_nodes(const settings::RunConfig& config, con
     } else {
       plan_point_to_point(config, run, node);
     }
-    node.transport = config.transport;
-    node.transport.mtu_bytes = config.mtu_bytes();
-    node.faults = config.faults;
-    // Or every cluster would lose the same frames of its own.
-    node.faults.seed = seeds.next();
-    node.idle = config.idle;
     node.idle.spins = config.spins(cores);
-    node.misdirect = config.misdirect;
-    node.capture_directory = config.capture.directory;
-    node.capture_limit_mib = config.capture.limit_mib;
-    node.eal_memory_mib = config.dpdk.memory_mib;
-    node.eal_prefix = fmt::format("{}-{}", run, k);
-    nodes.push_back(std::move(node));
   }
   return nodes;
+}
+
+std::vector<proxy::NodeConfig> plan_nodes_of_hosts(const settings::RunConfig& config, const std::string& run,
+                                                   const std::vector<Host>& hosts) {
+  std::vector<proxy::NodeConfig> nodes = equal_nodes(config, run);
+  for (const Host& own : hosts) {
+    for (unsigned k = own.first_cluster; k < own.first_cluster + own.clusters; ++k) {
+      nodes[k].idle.spins = 0;
+      plan_own_sockets(config, run, own, nodes[k]);
+      for (const Host& other : hosts) plan_peers_on(config, run, other, &other == &own, nodes[k]);
+    }
+  }
+  return nodes;
+}
+
+std::vector<WireEnds> shm_wires(std::vector<proxy::NodeConfig>& nodes) {
+  // By the lower cluster, the higher one and the NI.
+  std::map<std::array<std::size_t, 3>, WireEnds> wires;
+  for (proxy::NodeConfig& node : nodes) {
+    for (const proxy::PeerConfig& peer : node.peers) {
+      for (std::size_t n = 0; n < peer.nis(); ++n) {
+        proxy::LinkConfig& link = node.links[peer.ni(n).link];
+        if (link.kind != proxy::LinkConfig::Kind::kShm) continue;
+        const auto [lower, higher] = std::minmax<std::size_t>(node.cluster, peer.cluster);
+        WireEnds& wire = wires[{lower, higher, n}];
+        (node.cluster == lower ? wire.first : wire.second) = &link;
+      }
+    }
+  }
+  std::vector<WireEnds> all;
+  for (const auto& [place, wire] : wires) all.push_back(wire);
+  return all;
 }
 
 Environment plan_environment(const settings::RunConfig& config, unsigned cluster, const std::string& service,

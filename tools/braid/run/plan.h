@@ -11,24 +11,32 @@
 #include "proxy/daemon/node_config.h"
 #include "proxy/nic/shm_wire.h"
 #include "settings/run.h"
+#include "tools/braid/run/hosts.h"
 
 namespace braid::cli {
 
-// Two clusters that a wire joins, first < second; the first is side A, or the memif server.
-struct Pair {
-  unsigned first;
-  unsigned second;
-};
-std::vector<Pair> all_pairs(unsigned clusters);
-
-// As many frames per ring as a modest part of the machine's memory allows: large machines get short rings.
-Result<proxy::ShmWireOptions> plan_wire(const settings::RunConfig& config);
+// As many frames per ring as a modest part of the machine's memory allows: large machines get short rings. `wires`: how many
+// there are on this host.
+Result<proxy::ShmWireOptions> plan_wire(const settings::RunConfig& config, std::size_t wires);
 
 // One for each cluster. `run` is a name that no other run on this host has; `cores` decides what idle.spins
 // auto means. Descriptors are left out, except that link i of cluster k leads to its i-th peer in ascending
 // order.
 std::vector<proxy::NodeConfig> plan_nodes(const settings::RunConfig& config, const std::string& run,
                                           unsigned cores);
+
+// The same for clusters of several hosts: shared memory between those of one host, UDP sockets between hosts.
+// idle.spins is left to each host.
+std::vector<proxy::NodeConfig> plan_nodes_of_hosts(const settings::RunConfig& config, const std::string& run,
+                                                   const std::vector<Host>& hosts);
+
+// The two links that a shared-memory wire joins: that of the lower cluster, and that of the higher.
+struct WireEnds {
+  proxy::LinkConfig* first;
+  proxy::LinkConfig* second;
+};
+// Of all shm links between the nodes; both ends of each must be among them. Points into `nodes`.
+std::vector<WireEnds> shm_wires(std::vector<proxy::NodeConfig>& nodes);
 
 // The variables that are added to an application process's environment.
 using Environment = std::vector<std::pair<std::string, std::string>>;

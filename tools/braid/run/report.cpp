@@ -246,6 +246,7 @@ Json render_json(const RunReport& report) {
     const ClusterReport& c = report.clusters[k];
     Json cluster;
     cluster["cluster"] = k;
+    if (!c.host.empty()) cluster["host"] = c.host;
     cluster["braidd"] = {{"pid", c.daemon}, {"end", c.daemon_end}};
     cluster["application"] = {{"pid", c.application}, {"end", c.application_end}};
     const Json& given = parsed[k];

@@ -18,6 +18,7 @@ namespace braid::cli {
 using CounterValues = std::vector<std::pair<std::string, std::uint64_t>>;
 
 struct ClusterReport {
+  std::string host;  // its name; empty: this one
   pid_t daemon = 0;  // process ids; 0: never started
   pid_t application = 0;
   std::string daemon_end;  // "exited with status 0"; empty: never started

@@ -11,6 +11,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/limits.h"
+#include "settings/document.h"
+#include "settings/run_words.h"
+#include "settings/words.h"
 #include "tools/braid/command_line/output_file_option.h"
 #include "tools/braid/command_line/settings_options.h"
 #include "tools/braid/find_program.h"
@@ -38,7 +42,11 @@ constexpr const char* kFooter =
     "Examples:\n"
     "  braid run --clusters 2 --compute 2 --proxies 2 jacobi --size 1024 --iterations 10\n"
     "  braid run --config configs/lossy.yaml --seed 7 jacobi\n"
-    "  braid run --clusters 4 --compute 1 --wire dpdk --report run.json matmul\n";
+    "  braid run --clusters 4 --compute 1 --wire dpdk --report run.json matmul\n"
+    "  braid run --hosts node1:2,node2:2 jacobi\n";
+
+// What networks of hosts carry if nobody has set them up for more.
+constexpr unsigned kHostsMtuBytes = 1500;
 
 struct Arguments {
   SettingsOptions settings{false};
@@ -46,6 +54,11 @@ struct Arguments {
   std::string debugger;
   std::string debugger_commands;
   std::string input;
+  // Of hosts.
+  std::string hosts, host_file, launcher = "auto", ssh = "ssh", agent, folder;
+  std::vector<std::string> exported;
+  unsigned per_host = 1;
+  bool sends_program = false;
 };
 
 // Makes the folder for captures before the run, so that a wrong folder costs no time.
@@ -83,6 +96,92 @@ InputReaders readers_of(const Arguments& arguments, const Given& given) {
                                    arguments.input));
 }
 
+std::vector<Host> hosts_of(const Arguments& arguments, const Given& given) {
+  if (given.has("--hosts") && given.has("--hostfile"))
+    refuse(kUsageStatus, "--hosts and --hostfile both name the hosts: give one of them");
+  if (!given.has("--hosts") && !given.has("--hostfile") && arguments.launcher != "slurm") {
+    for (const char* const option :
+         {"--per-host", "--launcher", "--ssh", "--braid-node", "--send", "--folder"})
+      if (given.has(option))
+        refuse(kUsageStatus, fmt::format("{} is of --hosts or --hostfile, and neither is given", option));
+    return {};
+  }
+  Result<std::vector<Host>> hosts = std::vector<Host>();
+  if (given.has("--hosts")) {
+    hosts = parse_hosts(arguments.hosts);
+  } else if (!given.has("--hostfile")) {
+    hosts = slurm_hosts();
+  } else {
+    const Result<std::string> text = settings::read_text_file(arguments.host_file);
+    if (!text) refuse(kConfigStatus, text.error().text);
+    hosts = parse_host_file(*text, arguments.host_file);
+  }
+  if (!hosts) refuse(given.has("--hostfile") ? kConfigStatus : kUsageStatus, hosts.error().text);
+  return *hosts;
+}
+
+// Clusters of several hosts: how many, with how many NIs, over which wire. What the user said must fit.
+void spread(const Arguments& arguments, const Given& given, settings::Collector<settings::RunConfig>& builder,
+            RunOptions& options) {
+  if (given.has("--gdb"))
+    refuse(kUsageStatus,
+           "--gdb opens a debugger on this host; leave out --hosts, or attach gdb on the other one");
+  const auto of_user = [&](const char* key, unsigned value) {
+    return builder.is_given(key) ? std::optional(value) : std::nullopt;
+  };
+  const Result<unsigned> clusters = place_clusters(
+      options.hosts, given.has("--per-host") ? std::optional(arguments.per_host) : std::nullopt,
+      of_user("clusters", options.config.clusters));
+  if (!clusters) refuse(kUsageStatus, clusters.error().text);
+  if (const Result<void> done = find_addresses(options.hosts); !done) refuse(kUsageStatus, done.error().text);
+  const auto nis = static_cast<unsigned>(options.hosts.front().addresses.size());
+  if (of_user("nis", options.config.nis).value_or(nis) != nis)
+    refuse(kUsageStatus,
+           fmt::format("--nis {}: each host has {} addresses; leave the option out, or give other addresses",
+                       options.config.nis, nis));
+  const auto set = [&](const char* key, const std::string& text) {
+    if (const Result<void> done = builder.set(key, text, "--hosts:"); !done)
+      refuse(kUsageStatus, done.error().text);
+  };
+  if (!builder.is_given("wire")) set("wire", "udp");
+  if (!builder.is_given("transport.mtu_bytes")) set("transport.mtu_bytes", std::to_string(kHostsMtuBytes));
+  set("clusters", std::to_string(*clusters));
+  set("nis", std::to_string(nis));
+  const Result<settings::RunConfig> config = builder.finish();
+  if (!config) refuse(kUsageStatus, config.error().text);
+  options.config = *config;
+  if (options.config.wire != settings::Wire::kUdp)
+    refuse(kUsageStatus, fmt::format("--wire {}: between hosts it is udp; leave the option out",
+                                     settings::word_of(options.config.wire)));
+}
+
+// NAME=VALUE, or NAME with the value that it has here.
+std::pair<std::string, std::string> exported_variable(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals != std::string::npos && equals > 0) return {text.substr(0, equals), text.substr(equals + 1)};
+  const char* const value = std::getenv(text.c_str());
+  if (equals == 0 || value == nullptr)
+    refuse(kUsageStatus, fmt::format("-x {}: there is no such variable here; give -x NAME=VALUE", text));
+  return {text, value};
+}
+
+void prepare_hosts(const Arguments& arguments, const Given& given,
+                   settings::Collector<settings::RunConfig>& builder, RunOptions& options) {
+  options.hosts = hosts_of(arguments, given);
+  for (const std::string& text : arguments.exported) options.exported.push_back(exported_variable(text));
+  if (options.hosts.empty()) return;
+  spread(arguments, given, builder, options);
+  Result<std::unique_ptr<HostLauncher>> launcher =
+      choose_launcher(arguments.launcher, options.hosts, arguments.ssh);
+  if (!launcher) refuse(kUsageStatus, launcher.error().text);
+  options.launcher = std::move(*launcher);
+  options.agent = given.has("--braid-node") ? arguments.agent : own_folder() + "/braid-node";
+  options.sends_program = arguments.sends_program;
+  std::error_code problem;
+  options.folder = given.has("--folder") ? arguments.folder : std::filesystem::current_path(problem).string();
+  options.application = std::filesystem::absolute(options.application, problem).string();
+}
+
 int run_application(const Arguments& arguments, const Given& given) {
   RunOptions options;
   options.command = given.application();
@@ -92,14 +191,17 @@ int run_application(const Arguments& arguments, const Given& given) {
   const Result<std::string> application =
       find_application(options.command.front(), own_folder(), path == nullptr ? "" : path);
   if (!application) refuse(kUsageStatus, application.error().text);
-  const Result<std::string> daemon = find_daemon(own_folder());
-  if (!daemon) refuse(kLostDaemonStatus, daemon.error().text);
   options.application = *application;
-  options.daemon = *daemon;
+  prepare_hosts(arguments, given, builder, options);
+  if (options.hosts.empty()) {
+    const Result<std::string> daemon = find_daemon(own_folder());
+    if (!daemon) refuse(kLostDaemonStatus, daemon.error().text);
+    options.daemon = *daemon;
+  }
   options.input = readers_of(arguments, given);
   options.debugger = debugger_of(arguments, given, options.config, path == nullptr ? "" : path);
   OutputFileOption report_file("--report", arguments.settings.report_file());
-  prepare_capture(options.config);
+  if (options.hosts.empty()) prepare_capture(options.config);
 
   const Result<RunReport> report = supervise(options);
   if (!report) refuse(kLostDaemonStatus, report.error().text);
@@ -109,12 +211,55 @@ int run_application(const Arguments& arguments, const Given& given) {
   return report->status;
 }
 
+std::vector<Option> host_options(Arguments& arguments) {
+  std::vector<Option> options = {
+      {.names = "--hosts",
+       .value_text = "HOST[:SLOTS],...",
+       .help = "run the clusters on these hosts, as many on each as it has slots [1]",
+       .target = &arguments.hosts},
+      {.names = "--hostfile",
+       .value_text = "FILE",
+       .help =
+           "the same from a file: lines 'HOST slots=2', or YAML:\n- {host: NAME, slots: 2, addresses: [IPV4]}",
+       .target = &arguments.host_file},
+      {.names = "--per-host",
+       .value_text = "N",
+       .help = "clusters on each host, whatever its slots",
+       .target = NumberTarget<unsigned>{&arguments.per_host, 1, kMaxClusters}},
+      {.names = "--launcher",
+       .value_text = "auto|local|ssh|slurm",
+       .help =
+           "what starts a braid-node on each host; auto: slurm in an\nallocation, local for loopback addresses, else ssh",
+       .target = &arguments.launcher},
+      {.names = "--ssh",
+       .value_text = "COMMAND",
+       .help = "the ssh to use, with options of it [ssh]",
+       .target = &arguments.ssh},
+      {.names = "--braid-node",
+       .value_text = "PATH",
+       .help = "braid-node on the hosts [beside this command]",
+       .target = &arguments.agent},
+      {.names = "--send",
+       .help = "send the application to the hosts, which have no copy",
+       .target = &arguments.sends_program},
+      {.names = "--folder",
+       .value_text = "PATH",
+       .help = "the working folder on the hosts [this one]",
+       .target = &arguments.folder},
+      {.names = "-x",
+       .value_text = "NAME[=VALUE]",
+       .help = "a variable for the application's environment; may be repeated",
+       .target = &arguments.exported}};
+  for (Option& option : options) option.group = "Hosts";
+  return options;
+}
+
 }  // namespace
 
 Subcommand run_command() {
   const auto arguments = std::make_shared<Arguments>();
   Subcommand command{.name = "run",
-                     .about = "Run an application on clusters on this machine",
+                     .about = "Run an application on clusters on this machine, or on several hosts",
                      .usage = "braid run [options] application [arguments of the application]",
                      .footer = kFooter,
                      .options = arguments->settings.files(),
@@ -136,6 +281,7 @@ Subcommand run_command() {
                              .value_text = "FILE",
                              .help = "for --gdb: gdb executes this file instead of reading commands",
                              .target = &arguments->debugger_commands});
+  for (Option& option : host_options(*arguments)) command.options.push_back(std::move(option));
   for (Option& option : arguments->settings.settings()) command.options.push_back(std::move(option));
   return command;
 }

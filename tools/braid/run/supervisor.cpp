@@ -1,11 +1,14 @@
 #include "tools/braid/run/supervisor.h"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "base/clock.h"
@@ -13,7 +16,9 @@
 #include "base/system_error.h"
 #include "tools/braid/process/child_processes.h"
 #include "tools/braid/run/input_relay.h"
-#include "tools/braid/run/launcher.h"
+#include "tools/braid/run/local_host.h"
+#include "tools/braid/run/plan.h"
+#include "tools/braid/run/remote_host.h"
 #include "tools/braid/run/timeline.h"
 #include "tools/braid/run/verdict.h"
 #include "tools/braid/run/watchdog.h"
@@ -28,21 +33,20 @@ bool asks_to_end(int signal) {
   return signal != SIGUSR1 && signal != SIGUSR2 && signal != SIGQUIT;
 }
 
-enum class Role : std::uint8_t { kDaemon, kApplication };
-
 // A process of the run and what is known of it.
 struct Member {
-  Role role;
-  unsigned cluster;
-  ChildId child;
-  pid_t pid;
-  bool alive = true;
+  RunProcess process;
+  const Host* host = nullptr;  // null: this one
+  RunHost* runs_on;
+  pid_t pid = 0;              // 0: its host has not told yet
+  bool alive = true;          // from when it is asked for
   bool asked_to_end = false;  // by us, not by the user
   int wait_status = 0;        // when it has ended
 
   std::string name() const {
-    return fmt::format("{} of cluster {} (pid {})", role == Role::kDaemon ? "braidd" : "application", cluster,
-                       pid);
+    return fmt::format("{} of cluster {} ({}pid {})",
+                       process.role == Role::kDaemon ? "braidd" : "application", process.cluster,
+                       host == nullptr ? "" : "host " + host->name + ", ", pid);
   }
 };
 
@@ -54,10 +58,10 @@ class Supervisor {
       : options_(options),
         config_(options.config),
         children_(std::move(children)),
-        launcher_(options),
         input_(options.input, config_.clusters),
         timeline_(monotonic_now(), Duration::ms(config_.start_timeout_ms)),
         watchdog_(watchdog_of(options)) {
+    make_hosts();
     if (options.debugger) debugger_.emplace(*options.debugger);
     if (debugger_ && debugger_->reads_standard_input())
       input_ = InputRelay(InputReaders::kNone, config_.clusters);
@@ -77,14 +81,33 @@ class Supervisor {
 
   // --- starting
 
-  Result<void> start_daemons() {
-    if (Result<void> done = launcher_.make_wires(); !done) return done;
-    for (unsigned k = 0; k < config_.clusters; ++k) {
-      const Result<ChildId> child = launcher_.start_daemon(children_, k);
-      if (!child) return error("cluster {}: {}", k, child.error().text);
-      adopt(Role::kDaemon, k, *child);
+  void make_hosts() {
+    const std::string run = unique_run_name();
+    host_of_.resize(config_.clusters);
+    if (options_.hosts.empty()) {
+      hosts_.push_back(
+          std::make_unique<LocalHost>(children_, options_, run, plan_nodes(config_, run, usable_cores())));
+      std::fill(host_of_.begin(), host_of_.end(), Place{hosts_.back().get(), nullptr});
+      return;
     }
-    launcher_.daemons_started();
+    const std::vector<proxy::NodeConfig> plans = plan_nodes_of_hosts(config_, run, options_.hosts);
+    for (const Host& host : options_.hosts) {
+      hosts_.push_back(std::make_unique<RemoteHost>(
+          children_, options_, host, options_.launcher->command(host, {options_.agent}), run,
+          std::span(plans).subspan(host.first_cluster, host.clusters)));
+      std::fill_n(host_of_.begin() + host.first_cluster, host.clusters, Place{hosts_.back().get(), &host});
+    }
+  }
+
+  Result<void> start_daemons() {
+    for (unsigned k = 0; k < config_.clusters; ++k) adopt({Role::kDaemon, k});
+    for (const auto& host : hosts_) {
+      if (Result<void> done = host->start_daemons(); !done) {
+        take_events();
+        forget_unstarted();
+        return done;
+      }
+    }
     return {};
   }
 
@@ -101,17 +124,23 @@ class Supervisor {
       const Result<int> input = input_.open(k);
       if (!input)
         return fail(Cause::kRunCannotContinue, fmt::format("cluster {}: {}", k, input.error().text));
-      const Result<ChildId> child = launcher_.start_application(
-          children_, k, *input, is_debugged ? debugger_->address() : std::string());
+      const Result<void> done = host_of_[k].runs_on->start_application(
+          k, *input, is_debugged ? debugger_->address() : std::string());
       input_.started(k);
-      if (!child)
-        return fail(Cause::kRunCannotContinue, fmt::format("cluster {}: {}", k, child.error().text));
-      adopt(Role::kApplication, k, *child);
+      if (!done) return fail(Cause::kRunCannotContinue, done.error().text);
+      adopt({Role::kApplication, k});
     }
   }
 
-  void adopt(Role role, unsigned cluster, ChildId child) {
-    members_.push_back({.role = role, .cluster = cluster, .child = child, .pid = children_.pid(child)});
+  void adopt(const RunProcess& process) {
+    const Place& place = host_of_[process.cluster];
+    members_.push_back({.process = process, .host = place.host, .runs_on = place.runs_on});
+  }
+
+  // A start failed half-way: what was not told of does not run.
+  void forget_unstarted() {
+    for (Member& member : members_)
+      if (member.pid == 0) member.alive = false;
   }
 
   // --- one turn of the loop
@@ -119,9 +148,12 @@ class Supervisor {
   void turn() {
     wait();
     for (const int signal : children_.take_signals()) take_signal(signal);
+    const Instant begun = monotonic_now();
+    for (const auto& host : hosts_) host->turn(begun);
     for (const EndedChild& ended : children_.take_ended()) take_end(ended);
+    take_events();
     note_ends();
-    if (phase() == Phase::kStarting && launcher_.take_ready() && !is_ending()) start_applications();
+    if (phase() == Phase::kStarting && late_clusters().empty() && !is_ending()) start_applications();
     look_at_progress();
     if (debugger_) {
       if (Result<void> done = debugger_->turn(children_); !done)
@@ -146,15 +178,19 @@ class Supervisor {
     std::vector<pollfd> fds;
     input_.watch(fds);
     if (debugger_) fds.push_back(debugger_->to_watch());
-    if (phase() == Phase::kStarting) launcher_.watch_ready(fds);
-    children_.wait(earlier(timeline_.next_deadline(), watchdog_.next_deadline()), fds);
+    Instant until = earlier(timeline_.next_deadline(), watchdog_.next_deadline());
+    for (const auto& host : hosts_) {
+      host->watch(fds);
+      until = earlier(until, host->next_deadline());
+    }
+    children_.wait(until, fds);
     if (Result<void> done = input_.turn(); !done) fail(Cause::kRunCannotContinue, done.error().text);
   }
 
   void look_at_progress() {
     const Instant now = monotonic_now();
     if (now < watchdog_.next_deadline()) return;
-    switch (watchdog_.look(now, all_wait(), launcher_.progress())) {
+    switch (watchdog_.look(now, all_wait(), progress())) {
       case Watchdog::Finding::kNothing:
         return;
       case Watchdog::Finding::kHint:
@@ -176,25 +212,33 @@ class Supervisor {
   bool all_wait() const {
     return any_alive(Role::kApplication) &&
            std::all_of(members_.begin(), members_.end(), [&](const Member& m) {
-             return m.role == Role::kDaemon || !m.alive || launcher_.waits(m.cluster) ||
-                    children_.is_stopped(m.child);
+             return m.process.role == Role::kDaemon || !m.alive || m.runs_on->waits(m.process.cluster);
            });
   }
 
-  // Not to their groups: only the runtime in these processes handles the signal. A program can have given its
-  // handler up.
+  std::uint64_t progress() const {
+    std::uint64_t sum = 0;
+    for (const auto& host : hosts_) sum += host->progress();
+    return sum;
+  }
+
+  std::vector<unsigned> late_clusters() const {
+    std::vector<unsigned> late;
+    for (const auto& host : hosts_)
+      for (const unsigned cluster : host->late_clusters()) late.push_back(cluster);
+    return late;
+  }
+
   void ask_for_waits() {
     for (const Member& m : members_) {
-      if (m.role == Role::kApplication && m.alive && !children_.is_stopped(m.child) &&
-          children_.handles(m.child, SIGQUIT))
-        children_.send(m.child, SIGQUIT);
+      if (m.process.role == Role::kApplication && m.alive) m.runs_on->ask_for_waits(m.process.cluster);
     }
   }
 
   std::string describe_stall() const {
     std::string stopped;
     for (const Member& m : members_) {
-      if (m.alive && children_.is_stopped(m.child))
+      if (m.alive && m.runs_on->is_stopped(m.process))
         stopped += fmt::format("{} is stopped (kill -CONT {} continues it); ", m.name(), m.pid);
     }
     return stopped + "the applications print what each waits for";
@@ -252,18 +296,47 @@ class Supervisor {
 
   void take_end(const EndedChild& ended) {
     if (debugger_ && debugger_->on_end(ended.child)) return on_debugger_end(ended.wait_status);
-    Member& member = *std::find_if(members_.begin(), members_.end(),
-                                   [&](const Member& m) { return m.child == ended.child; });
+    for (const auto& host : hosts_)
+      if (host->take_end(ended)) return;
+  }
+
+  void take_events() {
+    for (const auto& host : hosts_) {
+      for (const HostEvent& event : host->take_events()) {
+        if (const auto* const started = std::get_if<ProcessStarted>(&event))
+          member_of(started->process).pid = started->pid;
+        else if (const auto* const ended = std::get_if<ProcessEnded>(&event))
+          take_end(*ended);
+        else
+          take_failure(*host, std::get<HostFailed>(event));
+      }
+    }
+  }
+
+  void take_failure(const RunHost& host, const HostFailed& failure) {
+    for (Member& member : members_) {
+      if (member.runs_on == &host && (failure.is_lost || member.pid == 0)) member.alive = false;
+    }
+    fail(Cause::kRunCannotContinue, failure.text);
+  }
+
+  Member& member_of(const RunProcess& process) {
+    return *std::find_if(members_.begin(), members_.end(),
+                         [&](const Member& m) { return m.process == process; });
+  }
+
+  void take_end(const ProcessEnded& ended) {
+    Member& member = member_of(ended.process);
+    const unsigned cluster = member.process.cluster;
     member.alive = false;
     member.wait_status = ended.wait_status;
-    if (member.role == Role::kApplication) input_.close(member.cluster);
+    if (member.process.role == Role::kApplication) input_.close(cluster);
     const int status = ended.wait_status;
     const bool asked = member.asked_to_end;
     bool fails = false;
-    if (member.role == Role::kApplication) {
-      const RecordedEnd end = launcher_.end_of(member.cluster);
-      take_consequence(member.cluster, end);
-      fails = verdict_.on_application_end(member.name(), status, asked, end);
+    if (member.process.role == Role::kApplication) {
+      take_consequence(cluster, ended.end);
+      fails = verdict_.on_application_end(member.name(), status, asked, ended.end);
     } else {
       fails = verdict_.on_daemon_end(member.name(), status, asked, phase());
     }
@@ -290,7 +363,9 @@ class Supervisor {
       watchdog_.stop();
       ask_to_end(Role::kDaemon);
     }
-    if (!children_.any_alive()) timeline_.on_all_ended(monotonic_now());
+    if (!any_alive() && phase() == Phase::kClosing)
+      for (const auto& host : hosts_) host->close();
+    if (!any_alive() && !children_.any_alive()) timeline_.on_all_ended(monotonic_now());
   }
 
   void fail(Cause cause, const std::string& reason) {
@@ -304,7 +379,7 @@ class Supervisor {
 
   void take_signal(int signal) {
     if (asks_to_end(signal)) {
-      gave_up_reader_ = !children_.any_alive() && phase() == Phase::kClosing;
+      gave_up_reader_ = !any_alive() && !children_.any_alive() && phase() == Phase::kClosing;
       if (verdict_.interrupted() != 0) {
         if (any_alive(Role::kApplication)) verdict_.on_interrupt_ignored();
         return kill_all();
@@ -315,7 +390,8 @@ class Supervisor {
       if (phase() == Phase::kStarting) ask_to_end();
     }
     for (const Member& member : members_) {
-      if (member.role == Role::kApplication) children_.send_to_group(member.child, signal);
+      if (member.alive && member.process.role == Role::kApplication)
+        member.runs_on->signal(member.process, signal, SignalTo::kGroup);
     }
   }
 
@@ -327,23 +403,24 @@ class Supervisor {
 
   bool any_alive(Role role) const {
     return std::any_of(members_.begin(), members_.end(),
-                       [&](const Member& m) { return m.alive && m.role == role; });
+                       [&](const Member& m) { return m.alive && m.process.role == role; });
   }
+  bool any_alive() const { return any_alive(Role::kDaemon) || any_alive(Role::kApplication); }
 
   // After a failure the user may still look at the process; after a signal to this command nobody does.
   bool holds_for_debugger() const {
     return debugger_ && debugger_->is_used_by_hand() && verdict_.interrupted() == 0;
   }
   bool is_held(const Member& member) const {
-    return holds_for_debugger() && member.role == Role::kApplication &&
-           member.cluster == debugger_->cluster();
+    return holds_for_debugger() && member.process.role == Role::kApplication &&
+           member.process.cluster == debugger_->cluster();
   }
 
   void ask_to_end(std::optional<Role> role = {}) {
     for (Member& member : members_) {
-      if (!member.alive || is_held(member) || (role && member.role != *role)) continue;
+      if (!member.alive || is_held(member) || (role && member.process.role != *role)) continue;
       member.asked_to_end = true;
-      children_.send_to_group(member.child, SIGTERM);
+      member.runs_on->signal(member.process, SIGTERM, SignalTo::kGroup);
     }
   }
 
@@ -351,7 +428,7 @@ class Supervisor {
     for (Member& member : members_) {
       if (!member.alive || is_held(member)) continue;
       member.asked_to_end = true;
-      children_.send_to_group(member.child, SIGKILL);
+      member.runs_on->signal(member.process, SIGKILL, SignalTo::kGroup);
     }
     if (debugger_ && is_ending() && !holds_for_debugger()) debugger_->kill(children_);
     timeline_.on_killed();
@@ -361,11 +438,12 @@ class Supervisor {
     return fmt::format(
         "after {:.1f} s the braidd of cluster {} is not connected to all others; its messages, if there are any, "
         "are above. To wait longer, set --start-timeout (now {} ms)",
-        (monotonic_now() - timeline_.begun()).s(), launcher_.late_clusters(), config_.start_timeout_ms);
+        (monotonic_now() - timeline_.begun()).s(), fmt::join(late_clusters(), ", "),
+        config_.start_timeout_ms);
   }
 
   bool finished() {
-    if (children_.any_alive() || (verdict_.failed() && !verdict_.announced())) return false;
+    if (any_alive() || children_.any_alive() || (verdict_.failed() && !verdict_.announced())) return false;
     if (phase() == Phase::kStarting && !is_ending()) return false;
     if (gave_up_reader_) return true;
     return children_.output().is_written() && !children_.output().is_open();
@@ -383,10 +461,12 @@ class Supervisor {
     report.start_time = (ran ? begun : now) - timeline_.begun();
     if (ran) report.run_time = earlier(timeline_.applications_ended(), now) - begun;
     report.clusters.resize(config_.clusters);
-    launcher_.collect(report.clusters);
+    for (const auto& host : hosts_) host->collect(report.clusters);
     for (const Member& member : members_) {
-      ClusterReport& cluster = report.clusters[member.cluster];
-      const bool daemon = member.role == Role::kDaemon;
+      if (member.pid == 0) continue;
+      ClusterReport& cluster = report.clusters[member.process.cluster];
+      const bool daemon = member.process.role == Role::kDaemon;
+      if (member.host != nullptr) cluster.host = member.host->name;
       (daemon ? cluster.daemon : cluster.application) = member.pid;
       (daemon ? cluster.daemon_end : cluster.application_end) = describe_end(member.wait_status);
     }
@@ -396,12 +476,18 @@ class Supervisor {
   const RunOptions& options_;
   const settings::RunConfig& config_;
   ChildProcesses children_;
-  Launcher launcher_;
   InputRelay input_;
   Timeline timeline_;
   Verdict verdict_;
   Watchdog watchdog_;
   std::optional<Debugger> debugger_;
+  // The host of a cluster.
+  struct Place {
+    RunHost* runs_on;
+    const Host* host;
+  };
+  std::vector<std::unique_ptr<RunHost>> hosts_;
+  std::vector<Place> host_of_;             // by cluster
   std::vector<Member> members_;            // in the order of starting
   std::vector<std::string> consequences_;  // lines that wait until the cause is announced
   bool gave_up_reader_ = false;            // the user has ended the wait for the reader of our output

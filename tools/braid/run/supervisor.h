@@ -6,6 +6,7 @@
 // cannot meet.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,7 +14,10 @@
 #include "base/result.h"
 #include "settings/run.h"
 #include "tools/braid/run/debugger.h"
+#include "tools/braid/run/hosts.h"
 #include "tools/braid/run/input_relay.h"
+#include "tools/braid/run/launchers/host_launcher.h"
+#include "tools/braid/run/plan.h"
 #include "tools/braid/run/report.h"
 
 namespace braid::cli {
@@ -27,6 +31,15 @@ struct RunOptions {
   std::optional<DebuggerOptions> debugger{};
   // If the debugger reads standard input, none of them does.
   InputReaders input = InputReaders::kFirst;
+  // Variables for the application beside those that it inherits on its host.
+  Environment exported{};
+  // Empty: all clusters are on this host. The launcher starts `agent`, the path of a braid-node, on each; with `sends_program` it
+  // gets the application's file, which is not on that host.
+  std::vector<Host> hosts{};
+  std::shared_ptr<const HostLauncher> launcher{};
+  std::string agent{};
+  bool sends_program = false;
+  std::string folder{};  // in which hosts run the application
 };
 
 // Runs to the end. Blocks; takes over the signals of the process, whose only thread calls. The error is of

@@ -1,0 +1,66 @@
+"""Runs `braid run --hosts` for the tests of this folder."""
+
+import os
+import pathlib
+import subprocess
+import time
+
+# Longer than any of these runs takes; then it is killed and the test fails.
+MOST_SECONDS = 60
+
+
+class Command:
+    """The `braid` of a build, started in front of some words (`ip netns exec`), with a mark that its processes inherit."""
+
+    def __init__(self, binaries, before=()):
+        self.binaries = pathlib.Path(binaries)
+        self.before = list(before)
+
+    def words(self, *arguments):
+        return [*self.before, str(self.binaries / "braid"), "run", *arguments]
+
+    def run(self, *arguments, stdin=subprocess.DEVNULL, input=None, **more):
+        """Runs to the end and returns the finished process with its outputs as text."""
+        source = {"input": input} if input is not None else {"stdin": stdin}
+        return subprocess.run(self.words(*arguments), **source, capture_output=True, text=True, timeout=MOST_SECONDS,
+                              check=False, **more)
+
+    def start(self, *arguments):
+        """Starts it; the caller ends it."""
+        return subprocess.Popen(self.words(*arguments), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+
+    def application(self, name):
+        return str(self.binaries / name)
+
+
+def finish(run):
+    """The outputs of a started run that is about to end."""
+    out, err = run.communicate(timeout=MOST_SECONDS)
+    return out, err
+
+
+def processes_of(program, *words):
+    """Living processes of this program that have all these words in their command line."""
+    found = []
+    for folder in pathlib.Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            line = (folder / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if line and os.path.basename(line[0].decode(errors="replace")) == program:
+            if all(word.encode() in line for word in words):
+                found.append(int(folder.name))
+    return found
+
+
+def wait_until(condition, seconds=20):
+    """Waits for the condition; false if it does not come."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True

@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""`braid run --launcher slurm` inside allocations of the real Slurm: munged, slurmctld, and a slurmd in a network and UTS
+namespace for each of two hosts.
+
+    slurm_hosts_test.py BIN [unittest's options]
+
+Needs root, ip (iproute2), and Debian's slurm-wlm and munge; exit status 77 where they are missing, or where a slurmd does not
+start (it wants the kernel's cgroups).
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from network import Network, missing_namespaces
+from runs import Command, finish, wait_until
+
+BIN = sys.argv.pop(1) if len(sys.argv) > 1 else ""
+HOSTS = 2
+PROGRAMS = {name: shutil.which(name, path="/usr/sbin:/usr/bin") for name in ("munged", "slurmctld", "slurmd", "salloc")}
+MOST_SECONDS_TO_END = 10
+
+CONFIGURATION = """
+ClusterName=braid
+SlurmctldHost=control({control})
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+SlurmUser=root
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool-%n
+SlurmctldPidFile={folder}/control.pid
+SlurmdPidFile={folder}/%n.pid
+SlurmctldLogFile={folder}/control.log
+SlurmdLogFile={folder}/%n.log
+SlurmdParameters=config_overrides
+{nodes}
+PartitionName=all Nodes=ALL Default=YES State=UP
+"""
+
+
+class SlurmNetwork(Network):
+    def __init__(self, folder):
+        super().__init__(HOSTS)
+        self.folder = folder
+        self.environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
+        (folder / "state").mkdir()
+        (folder / "munge.key").write_bytes(os.urandom(1024))
+        (folder / "munge.key").chmod(0o400)
+        nodes = [f"NodeName=node{i} NodeAddr={self.address(i)} CPUs=4 State=UNKNOWN" for i in range(1, HOSTS + 1)]
+        (folder / "slurm.conf").write_text(
+            CONFIGURATION.format(control=self.address(100), folder=folder, nodes="\n".join(nodes)))
+        (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
+        self.start(self.command, PROGRAMS["munged"], "--foreground", "--force", f"--key-file={folder}/munge.key",
+                   f"--socket={folder}/munge.socket", f"--pid-file={folder}/munge.pid", f"--log-file={folder}/munge.log",
+                   f"--seed-file={folder}/munge.seed", stderr=subprocess.DEVNULL)
+        wait_until(lambda: (folder / "munge.socket").exists())
+        self.start_named("control", self.command, PROGRAMS["slurmctld"], "-D")
+        for i, host in enumerate(self.hosts, 1):
+            self.start_named(f"node{i}", host, PROGRAMS["slurmd"], "-D", "-N", f"node{i}")
+
+    def start_named(self, name, namespace, *words):
+        self.start(namespace, "unshare", "--uts", "sh", "-c", 'hostname "$0"; exec "$@"', name, *words,
+                   env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def is_up(self):
+        states = subprocess.run(["ip", "netns", "exec", self.command, "sinfo", "-h", "-o", "%D %t"], env=self.environment,
+                                capture_output=True, text=True, check=False).stdout
+        return f"{HOSTS} idle" in states
+
+    def logs(self):
+        return "\n".join(f"{log.name}: {log.read_text()[-500:]}" for log in self.folder.glob("*.log"))
+
+
+def missing():
+    """Why the test cannot run; empty: it can."""
+    for name, path in PROGRAMS.items():
+        if not path:
+            return f"{name} is not installed"
+    return missing_namespaces()
+
+
+class SlurmHosts(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.network = SlurmNetwork(pathlib.Path(folder.name))
+        cls.addClassCleanup(cls.network.remove)
+        if not wait_until(cls.network.is_up, 30):
+            reason = cls.network.logs()
+            cls.network.remove()
+            print(f"skipped: Slurm does not start here:\n{reason}", flush=True)
+            os._exit(77)
+
+    def setUp(self):
+        # A job's name server knows no node: Slurm's addresses are used. salloc asks for the controller by its name.
+        self.braid = Command(BIN, ["ip", "netns", "exec", self.network.command, "unshare", "--uts", "sh", "-c",
+                                   'hostname control; exec "$@"', "sh", PROGRAMS["salloc"], "--quiet"])
+
+    def run_in(self, allocation, *arguments, **more):
+        self.braid.before.extend(allocation)
+        return self.braid.run("--quiet", "--launcher", "slurm", *arguments, env=self.network.environment, **more)
+
+    def test_an_allocation_says_hosts_and_slots(self):
+        for tasks, clusters in ((1, 2), (2, 4)):
+            with self.subTest(tasks):
+                self.setUp()
+                run = self.run_in(["--nodes=2", f"--ntasks-per-node={tasks}"], self.braid.application("jacobi"), "--size",
+                                  "128")
+                self.assertEqual(run.returncode, 0, run.stderr)
+                self.assertIn(f"{2 * clusters} compute nodes", run.stdout)
+                self.assertIn("verified", run.stdout)
+        self.expect_nothing_left()
+
+    def test_input_output_and_status(self):
+        run = self.run_in(["--nodes=2", "--ntasks-per-node=1"], "sh", "-c", "cat; hostname; exit 5", input="x\n" * 100_000)
+        self.assertEqual(run.returncode, 5, run.stderr)
+        self.assertEqual(run.stdout.count("[c0] x\n"), 100_000)
+        self.assertTrue("[c0] node1" in run.stdout or "[c1] node2" in run.stdout)
+
+    def test_more_clusters_than_tasks_are_refused(self):
+        run = self.run_in(["--nodes=2", "--ntasks-per-node=1"], "--clusters", "3", "true")
+        self.assertEqual(run.returncode, 64)
+        self.assertIn("the 2 hosts have 2 slots", run.stderr)
+
+    def test_a_job_that_is_cancelled_leaves_nothing(self):
+        self.braid.before.extend(["--nodes=2", "--ntasks-per-node=1"])
+        run = subprocess.Popen(self.braid.words("--quiet", "--launcher", "slurm", "sleep", "3600"),
+                               env=self.network.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+        self.addCleanup(run.kill)
+        self.assertTrue(wait_until(lambda: all(self.network.runs_in(host, "sleep") for host in self.network.hosts)))
+        begun = time.monotonic()
+        subprocess.run(["ip", "netns", "exec", self.network.command, "scancel", "--user=root"], env=self.network.environment,
+                       check=True)
+        finish(run)
+        self.assertNotEqual(run.returncode, 0)
+        self.assertLess(time.monotonic() - begun, MOST_SECONDS_TO_END)
+        self.expect_nothing_left()
+
+    def expect_nothing_left(self):
+        left = lambda: self.network.left("jacobi", "sleep", "braidd", "braid-node")
+        self.assertTrue(wait_until(lambda: not left(), MOST_SECONDS_TO_END), f"left: {left()}")
+
+
+if __name__ == "__main__":
+    if reason := missing():
+        print(f"skipped: {reason}")
+        sys.exit(77)
+    unittest.main()

@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""`braid run --hosts` over the OpenSSH client and server: four network namespaces, with one file system, are the hosts. Each has
+an sshd; a bridge joins them and the namespace in which the command runs.
+
+    ssh_hosts_test.py BIN [unittest's options]
+
+Needs root, for the namespaces, ip (iproute2), ssh and sshd; exit status 77 where they are missing.
+"""
+
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+import time
+import unittest
+
+from network import Network, do, missing_namespaces
+from runs import Command, finish, wait_until
+
+BIN = sys.argv.pop(1) if len(sys.argv) > 1 else ""
+HOSTS = 4
+SSHD = shutil.which("sshd", path="/usr/sbin:/usr/bin")
+MOST_SECONDS_TO_END = 10
+
+
+def missing():
+    """Why the test cannot run; empty: it can."""
+    for name, path in (("ssh", shutil.which("ssh")), ("sshd", SSHD)):
+        if not path:
+            return f"{name} is not installed"
+    return missing_namespaces()
+
+
+class SshNetwork(Network):
+    """With an sshd on each host, and the configuration of an ssh that knows them as node1 and so on."""
+
+    def __init__(self, folder):
+        super().__init__(HOSTS)
+        self.folder = folder
+        for name in ("host_key", "user_key"):
+            do("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.folder / name))
+        (self.folder / "sshd_config").write_text(
+            f"HostKey {self.folder}/host_key\nAuthorizedKeysFile {self.folder}/user_key.pub\nStrictModes no\n"
+            f"UsePAM no\nPasswordAuthentication no\nPermitRootLogin prohibit-password\nPidFile none\n")
+        nodes = range(1, HOSTS + 1)
+        entries = "".join(f"Host node{i}\n  HostName {self.address(i)}\n" for i in nodes)
+        (self.folder / "ssh_config").write_text(
+            f"{entries}Host *\n  User root\n  IdentityFile {self.folder}/user_key\n  IdentitiesOnly yes\n"
+            f"  StrictHostKeyChecking no\n  UserKnownHostsFile {self.folder}/known_hosts\n  LogLevel ERROR\n")
+        (self.folder / "hosts").write_text(
+            "".join(f"- {{host: node{i}, addresses: [{self.address(i)}]}}\n" for i in nodes))
+        pathlib.Path("/run/sshd").mkdir(exist_ok=True)
+        for host in self.hosts:
+            self.start(host, SSHD, "-D", "-E", str(self.folder / "sshd.log"), "-f", str(self.folder / "sshd_config"))
+            if not wait_until(lambda: ":22 " in self.inside(host, "ss", "-ltn").stdout):
+                raise AssertionError(f"sshd did not start: {(self.folder / 'sshd.log').read_text()}")
+
+
+class SshHosts(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.network = SshNetwork(self.folder)
+        self.addCleanup(self.network.remove)
+        self.braid = Command(BIN, ["ip", "netns", "exec", self.network.command])
+        self.options = ["--quiet", "--hostfile", str(self.folder / "hosts"), "--ssh", f"ssh -F {self.folder}/ssh_config"]
+
+    def endless(self):
+        """A program that takes an hour on four hosts, when it runs."""
+        run = self.braid.start(*self.options, "--compute", "1", self.braid.application("jacobi"), "--size", "256",
+                               "--iterations", "1000000")
+        self.addCleanup(run.kill)
+        self.assertTrue(wait_until(lambda: all(self.network.runs_in(host, "jacobi") for host in self.network.hosts)),
+                        "it did not start")
+        return run
+
+    def expect_end(self, run, status, *words):
+        begun = time.monotonic()
+        _, err = finish(run)
+        self.assertLess(time.monotonic() - begun, MOST_SECONDS_TO_END, err)
+        self.assertEqual(run.returncode, status, err)
+        for text in words:
+            self.assertIn(text, err)
+        self.expect_nothing_left()
+
+    def expect_nothing_left(self):
+        left = lambda: self.network.left("jacobi", "braidd", "braid-node")
+        self.assertTrue(wait_until(lambda: not left(), MOST_SECONDS_TO_END), f"left: {left()}")
+
+    def test_programs(self):
+        for program, *arguments in (("jacobi", "--size", "256"), ("matmul", "--size", "64"), ("water", "--molecules", "64"),
+                                    ("barnes", "--bodies", "256"), ("fft",), ("gauss", "--size", "64"),
+                                    ("tsp", "--cities", "9"), ("unstructured",)):
+            with self.subTest(program):
+                run = self.braid.run(*self.options, "--per-host", "1", "--compute", "1", self.braid.application(program),
+                                     *arguments)
+                self.assertEqual(run.returncode, 0, run.stderr)
+                self.assertIn("verified", run.stdout)
+        self.expect_nothing_left()
+
+    def test_two_clusters_on_each_host_and_proxies(self):
+        run = self.braid.run(*self.options, "--per-host", "2", "--compute", "1", "--proxies", "2",
+                             self.braid.application("jacobi"), "--size", "256")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("8 compute nodes", run.stdout)
+
+    def test_input_and_output(self):
+        run = self.braid.run(*self.options, "cat", input="a line\n" * 100_000)
+        self.assertEqual((run.returncode, run.stdout), (0, "[c0] a line\n" * 100_000), run.stderr)
+
+    def test_a_path_that_takes_shorter_packets_is_named(self):
+        self.network.inside(self.network.hosts[1], "ip", "link", "set", "eth0", "mtu", "1400")
+        run = self.braid.run(*self.options, self.braid.application("jacobi"))
+        self.assertEqual(run.returncode, 70)
+        self.assertIn("takes packets of 1400: set at most 1400", run.stderr)
+        run = self.braid.run(*self.options, "--mtu", "1400", self.braid.application("jacobi"), "--size", "128")
+        self.assertEqual(run.returncode, 0, run.stderr)
+
+    def test_a_host_that_cannot_be_reached_is_named(self):
+        self.network.kill(self.network.hosts[2], "sshd")
+        run = self.braid.run(*self.options, "true")
+        self.assertEqual(run.returncode, 70)
+        self.assertIn("host node3 is lost: ssh exited with status 255 before its braid-node had answered", run.stderr)
+        self.assertIn("[node3] ssh: connect to host 10.77.0.3 port 22: Connection refused", run.stderr)
+
+    def test_a_host_that_dies(self):
+        run = self.endless()
+        self.network.kill(self.network.hosts[1])
+        self.expect_end(run, 70, "host node2 is lost")
+
+    def test_a_connection_that_dies(self):
+        run = self.endless()
+        self.network.kill(self.network.command, "ssh")
+        self.expect_end(run, 70, "is lost: ssh was killed by signal 9")
+
+    def test_a_link_that_is_down_for_2_s(self):
+        run = self.endless()
+        self.set_link("down")
+        time.sleep(2)
+        self.set_link("up")
+        time.sleep(MOST_SECONDS_TO_END)
+        self.assertIsNone(run.poll(), "the run did not live on")
+        run.terminate()
+        self.expect_end(run, 143)
+
+    def test_a_link_that_stays_down(self):
+        run = self.endless()
+        self.set_link("down")
+        self.expect_end(run, 70, "host node4 is lost: it has said nothing")
+
+    def set_link(self, state):
+        self.network.inside(self.network.hosts[3], "ip", "link", "set", "eth0", state)
+
+
+if __name__ == "__main__":
+    if reason := missing():
+        print(f"skipped: {reason}")
+        sys.exit(77)
+    unittest.main()

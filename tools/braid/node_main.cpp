@@ -1,0 +1,30 @@
+// braid-node: what `braid run --hosts` starts on each host.
+#include <string_view>
+
+#include <fmt/core.h>
+
+#include "base/guarded.h"
+#include "base/process_start.h"
+#include "tools/braid/command_line/subcommand.h"
+#include "tools/braid/run/host_agent.h"
+#include "tools/braid/version.h"
+
+namespace {
+
+int run(int argc, char** argv) {
+  if (argc == 2 && std::string_view(argv[1]) == "--version") {
+    fmt::print("braid-node {}\n", braid::cli::kVersion);
+    return 0;
+  }
+  if (argc > 1)
+    braid::cli::refuse(braid::cli::kUsageStatus,
+                       "braid-node has no options; 'braid run --hosts' starts it on each host");
+  return braid::cli::serve_host();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  braid::prepare_process();
+  return braid::guarded("braid-node", braid::cli::kLostDaemonStatus, [&] { return run(argc, argv); });
+}

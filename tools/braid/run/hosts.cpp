@@ -1,0 +1,233 @@
+#include "tools/braid/run/hosts.h"
+
+#include <arpa/inet.h>
+#include <fmt/core.h>
+#include <netdb.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <sstream>
+
+#include "base/limits.h"
+#include "settings/document.h"
+#include "settings/views/yaml.h"
+#include "stack/wire/addresses.h"
+#include "tools/braid/number_in.h"
+
+namespace braid::cli {
+namespace {
+
+constexpr const char* kBlanks = " \t\r";
+
+Result<unsigned> parse_slots(const std::string& text, const std::string& place) {
+  const std::optional<unsigned> slots = number_in<unsigned>(text);
+  if (!slots || *slots == 0 || *slots > kMaxClusters)
+    return error("{}: '{}' slots; allowed: 1 to {}", place, text, kMaxClusters);
+  return *slots;
+}
+
+// A name becomes a word of ssh's or srun's command line: one that begins with a dash would be an option there.
+Result<void> check_name(const std::string& name, const std::string& place) {
+  if (name.empty()) return error("{}: the name of a host is missing", place);
+  if (name.front() == '-' || name.find_first_of(" \t'\"\\$`;&|<>*?(){}") != std::string::npos)
+    return error("{}: '{}' is no name of a host", place, name);
+  return {};
+}
+
+// "name" or "name:slots".
+Result<Host> parse_host(const std::string& text, const std::string& place) {
+  Host host;
+  const std::size_t colon = text.find(':');
+  host.name = text.substr(0, colon);
+  if (text.find(':', colon == std::string::npos ? colon : colon + 1) != std::string::npos)
+    return error("{}: '{}': an IPv6 address; only IPv4 is carried: give a name or an IPv4 address", place,
+                 text);
+  if (const Result<void> valid = check_name(host.name, place); !valid) return valid.error();
+  if (colon == std::string::npos) return host;
+  const Result<unsigned> slots = parse_slots(text.substr(colon + 1), place);
+  if (!slots) return slots.error();
+  host.slots = *slots;
+  return host;
+}
+
+// A line of mpirun's host file, without its comment: "name slots=2 max-slots=4".
+Result<Host> parse_line(const std::string& line, const std::string& place) {
+  std::istringstream words(line);
+  std::string word;
+  words >> word;
+  Result<Host> host = parse_host(word, place);
+  if (!host) return host;
+  while (words >> word) {
+    if (word.starts_with("max_slots=") || word.starts_with("max-slots="))
+      continue;  // for more than slots: we never do that
+    if (!word.starts_with("slots="))
+      return error("{}: '{}' is not known; a line is NAME, NAME:SLOTS or NAME slots=SLOTS", place, word);
+    const Result<unsigned> slots = parse_slots(word.substr(6), place);
+    if (!slots) return slots.error();
+    host->slots = *slots;
+  }
+  return host;
+}
+
+Result<std::vector<Host>> parse_lines(const std::string& text, const std::string& name) {
+  std::vector<Host> hosts;
+  std::istringstream lines(text);
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    line = line.substr(0, line.find('#'));
+    if (line.find_first_not_of(kBlanks) == std::string::npos) continue;
+    Result<Host> host = parse_line(line, fmt::format("{}:{}", name, number));
+    if (!host) return host.error();
+    hosts.push_back(std::move(*host));
+  }
+  return hosts;
+}
+
+Result<void> read_key(const settings::Document& file, const std::string& key, const settings::Node& value,
+                      Host& host) {
+  if (key == "host" && value.is_scalar()) {
+    host.name = value.text;
+    return check_name(host.name, file.place(value));
+  }
+  if (key == "slots" && value.is_scalar()) {
+    const Result<unsigned> slots = parse_slots(value.text, file.place(value));
+    if (!slots) return slots.error();
+    host.slots = *slots;
+    return {};
+  }
+  if (key == "addresses" && value.is_list()) {
+    for (const settings::Node* item : value.items) {
+      if (!item->is_scalar() || !stack::Ipv4Address::parse(item->text))
+        return file.wrong(*item, key, "an IPv4 address is wanted, as 10.0.0.1");
+      host.addresses.push_back(item->text);
+    }
+    return {};
+  }
+  return file.wrong(value, key, "allowed: host: NAME, slots: NUMBER, addresses: [IPV4, ...]");
+}
+
+Result<std::vector<Host>> parse_yaml_hosts(const std::string& text, const std::string& name) {
+  const Result<settings::Document> file = settings::parse_yaml(text, name);
+  if (!file) return file.error();
+  if (!file->root().is_list() || file->root().items.empty())
+    return error("{}: a list of hosts is wanted: - {{host: NAME, slots: 2}}", name);
+  std::vector<Host> hosts;
+  for (const settings::Node* item : file->root().items) {
+    if (!item->is_map()) return error("{}: a map is wanted: {{host: NAME, slots: 2}}", file->place(*item));
+    Host host;
+    for (const settings::Node::Entry& entry : item->entries) {
+      if (const Result<void> done = read_key(*file, entry.key->text, *entry.value, host); !done)
+        return done.error();
+    }
+    if (host.name.empty()) return error("{}: key 'host' is missing", file->place(*item));
+    hosts.push_back(std::move(host));
+  }
+  return hosts;
+}
+
+// The first character that is neither blank nor in a comment.
+char first_character(const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t at = line.find_first_not_of(kBlanks);
+    if (at != std::string::npos && line[at] != '#') return line[at];
+  }
+  return 0;
+}
+
+Result<std::string> address_of_name(const std::string& host) {
+  const std::string name = host.substr(host.find('@') == std::string::npos ? 0 : host.find('@') + 1);
+  addrinfo wanted{};
+  wanted.ai_family = AF_INET;
+  wanted.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  if (const int problem = ::getaddrinfo(name.c_str(), nullptr, &wanted, &found); problem != 0)
+    return error(
+        "host {}: it has no IPv4 address: {}; give it in a host file: {{host: {}, addresses: [IPV4]}}", host,
+        ::gai_strerror(problem), host);
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> all(found, &::freeaddrinfo);
+  char text[INET_ADDRSTRLEN];
+  const in_addr address = reinterpret_cast<const sockaddr_in*>(found->ai_addr)->sin_addr;
+  return std::string(::inet_ntop(AF_INET, &address, text, sizeof text));
+}
+
+bool is_loopback(const std::string& address) {
+  return stack::Ipv4Address::parse(address)->value() >> 24 == 127;
+}
+
+}  // namespace
+
+Result<std::vector<Host>> parse_hosts(const std::string& list) {
+  std::vector<Host> hosts;
+  std::istringstream names(list);
+  for (std::string name; std::getline(names, name, ',');) {
+    Result<Host> host = parse_host(name, "--hosts");
+    if (!host) return host.error();
+    hosts.push_back(std::move(*host));
+  }
+  if (hosts.empty()) return error("--hosts: no host is named");
+  return hosts;
+}
+
+Result<std::vector<Host>> parse_host_file(const std::string& text, const std::string& name) {
+  const char first = first_character(text);
+  if (first == 0) return error("{}: no host is named", name);
+  return first == '-' || first == '[' ? parse_yaml_hosts(text, name) : parse_lines(text, name);
+}
+
+Result<unsigned> place_clusters(std::vector<Host>& hosts, std::optional<unsigned> per_host,
+                                std::optional<unsigned> clusters) {
+  std::set<std::string> names;
+  unsigned slots = 0;
+  for (Host& host : hosts) {
+    if (!names.insert(host.name).second)
+      return error("host {}: it is named twice; give it slots instead: {}:2", host.name, host.name);
+    if (per_host) host.slots = *per_host;
+    slots += host.slots;
+  }
+  const unsigned wanted = clusters.value_or(slots);
+  if (wanted > slots)
+    return error("--clusters {}: the {} hosts have {} slots; name more hosts, or raise --per-host", wanted,
+                 hosts.size(), slots);
+  if (wanted > kMaxClusters)
+    return error("the hosts have {} slots; at most {} clusters are possible: set --clusters", slots,
+                 kMaxClusters);
+  unsigned next = 0;
+  for (Host& host : hosts) {
+    host.first_cluster = next;
+    host.clusters = std::min(host.slots, wanted - next);
+    next += host.clusters;
+  }
+  std::erase_if(hosts, [](const Host& host) { return host.clusters == 0; });
+  return wanted;
+}
+
+Result<void> find_addresses(std::vector<Host>& hosts) {
+  std::set<std::string> addresses;
+  for (Host& host : hosts) {
+    if (host.addresses.empty()) {
+      Result<std::string> address = address_of_name(host.name);
+      if (!address) return address.error();
+      host.addresses.push_back(std::move(*address));
+    }
+    if (host.addresses.size() != hosts.front().addresses.size() || host.addresses.size() > kMaxNis)
+      return error("host {}: it has {} addresses and {} has {}; give each the same number, at most {}",
+                   host.name, host.addresses.size(), hosts.front().name, hosts.front().addresses.size(),
+                   kMaxNis);
+    for (const std::string& address : host.addresses) {
+      if (!addresses.insert(address).second)
+        return error("host {}: another NI has the same address {}; give each host its own, in a host file",
+                     host.name, address);
+      if (is_loopback(address) != is_loopback(hosts.front().addresses.front()))
+        return error(
+            "hosts {} ({}) and {} ({}): a loopback address is not reached from other hosts; name the address of the "
+            "network in a host file: {{host: NAME, addresses: [IPV4]}}",
+            hosts.front().name, hosts.front().addresses.front(), host.name, address);
+    }
+  }
+  return {};
+}
+
+}  // namespace braid::cli

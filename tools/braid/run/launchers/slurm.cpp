@@ -1,0 +1,110 @@
+#include <fmt/core.h>
+
+#include <cstdlib>
+#include <optional>
+#include <sstream>
+
+#include "base/limits.h"
+#include "base/process_end.h"
+#include "tools/braid/find_program.h"
+#include "tools/braid/number_in.h"
+#include "tools/braid/process/process.h"
+#include "tools/braid/run/launchers/host_launcher.h"
+#include "tools/braid/run/plan.h"
+
+namespace braid::cli {
+namespace {
+
+class Slurm final : public HostLauncher {
+ public:
+  const char* name() const override { return "slurm"; }
+
+  // One task with all processors that the job has on the host, beside the steps of the other hosts. Unbuffered: what passes
+  // are messages, not lines.
+  std::vector<std::string> command(const Host& host, const std::vector<std::string>& words) const override {
+    std::vector<std::string> all = {"srun",       "--nodes=1",       "--ntasks=1",
+                                    "--overlap",  "--unbuffered",    "--quiet",
+                                    "--mpi=none", "--cpu-bind=none", "--nodelist=" + host.name};
+    all.insert(all.end(), words.begin(), words.end());
+    return all;
+  }
+};
+
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// What scontrol prints.
+Result<std::string> ask(std::vector<std::string> words) {
+  const Result<std::string> program = find_in_path("scontrol", variable("PATH"));
+  if (!program) return program.error();
+  ProcessOptions options;
+  options.path = *program;
+  words.insert(words.begin(), "scontrol");
+  options.arguments = std::move(words);
+  options.environment = merge_environment(environ, {});
+  options.contained = false;
+  const Result<FinishedProcess> done = run_process(options);
+  if (!done) return done.error();
+  if (done->wait_status != 0)
+    return error("scontrol {} {}: {}", options.arguments[1], describe_end(done->wait_status), done->err);
+  return done->out;
+}
+
+// The value of "NodeAddr=10.0.0.1" among other words; empty: there is none.
+std::string address_in(const std::string& text) {
+  std::istringstream words(text);
+  for (std::string word; words >> word;)
+    if (word.starts_with("NodeAddr=")) return word.substr(word.find('=') + 1);
+  return "";
+}
+
+bool is_ipv4(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789.") == std::string::npos;
+}
+
+}  // namespace
+
+std::unique_ptr<HostLauncher> slurm_launcher() {
+  return std::make_unique<Slurm>();
+}
+
+Result<std::vector<unsigned>> tasks_per_node(const std::string& text) {
+  std::vector<unsigned> all;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    const std::size_t times = part.find("(x");
+    const std::optional<unsigned> tasks = number_in<unsigned>(part.substr(0, times));
+    const std::optional<unsigned> nodes =
+        times == std::string::npos ? std::optional<unsigned>(1)
+                                   : number_in<unsigned>(part.substr(times + 2, part.size() - times - 3));
+    if (!tasks || !nodes || *nodes > kMaxClusters)
+      return error("SLURM_TASKS_PER_NODE is '{}', not as 2(x3),1", text);
+    all.insert(all.end(), *nodes, *tasks);
+  }
+  return all;
+}
+
+Result<std::vector<Host>> slurm_hosts() {
+  const std::string nodes = variable("SLURM_JOB_NODELIST");
+  if (nodes.empty())
+    return error("--launcher slurm: this is not inside an allocation: start it by sbatch or salloc");
+  const Result<std::string> names = ask({"show", "hostnames", nodes});
+  if (!names) return names.error();
+  const Result<std::vector<unsigned>> tasks = tasks_per_node(variable("SLURM_TASKS_PER_NODE"));
+  if (!tasks) return tasks.error();
+  std::vector<Host> hosts;
+  std::istringstream lines(*names);
+  for (std::string name; std::getline(lines, name);) {
+    Host host{.name = name, .slots = hosts.size() < tasks->size() ? (*tasks)[hosts.size()] : 1};
+    // Slurm knows the address even where the name has none; where it has only a name, that is looked up as any other.
+    const Result<std::string> about = ask({"show", "node", name, "--oneliner"});
+    if (!about) return about.error();
+    if (const std::string address = address_in(*about); is_ipv4(address)) host.addresses.push_back(address);
+    hosts.push_back(std::move(host));
+  }
+  return hosts;
+}
+
+}  // namespace braid::cli

@@ -1,0 +1,49 @@
+// The host that this process runs on: its clusters' processes are this process's children.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "proxy/daemon/node_config.h"
+#include "tools/braid/run/launcher.h"
+#include "tools/braid/run/run_host.h"
+#include "tools/braid/run/supervisor.h"
+
+namespace braid::cli {
+
+class LocalHost final : public RunHost {
+ public:
+  // `plans`: of its clusters (plan.h). `children` and `options` must live as long.
+  LocalHost(ChildProcesses& children, const RunOptions& options, const std::string& run,
+            std::vector<proxy::NodeConfig> plans)
+      : children_(children), launcher_(options, run, std::move(plans)) {}
+
+  Result<void> start_daemons() override;
+  Result<void> start_application(unsigned cluster, int input, const std::string& debugger) override;
+  void signal(const RunProcess& process, int number, SignalTo to) override;
+  void ask_for_waits(unsigned cluster) override;
+  void close() override {}
+  void watch(std::vector<pollfd>& fds) const override { launcher_.watch_ready(fds); }
+  Instant next_deadline() const override { return Instant::never(); }
+  void turn(Instant) override { launcher_.take_ready(); }
+  bool take_end(const EndedChild& ended) override;
+  std::vector<HostEvent> take_events() override { return std::exchange(events_, {}); }
+  std::vector<unsigned> late_clusters() const override { return launcher_.late_clusters(); }
+  bool waits(unsigned cluster) const override;
+  bool is_stopped(const RunProcess& process) const override;
+  std::uint64_t progress() const override { return launcher_.progress(); }
+  void collect(std::vector<ClusterReport>& clusters) const override { launcher_.collect(clusters); }
+
+ private:
+  void adopt(const RunProcess& process, ChildId child);
+  // Null: it was not started.
+  const ChildId* child_of(const RunProcess& process) const;
+
+  ChildProcesses& children_;
+  Launcher launcher_;
+  std::map<RunProcess, ChildId> processes_;
+  std::vector<HostEvent> events_;
+};
+
+}  // namespace braid::cli

@@ -1,0 +1,57 @@
+#include "tools/braid/run/messages.h"
+
+namespace braid::cli {
+namespace {
+
+constexpr std::size_t kLengthBytes = 4;
+
+[[noreturn]] void refuse_length() {
+  throw Message::other_error::create(500, "its length is not possible", nullptr);
+}
+
+}  // namespace
+
+std::string encode(const Message& message) {
+  std::string text(kLengthBytes, '\0');
+  Message::to_cbor(message, text);
+  const std::size_t length = text.size() - kLengthBytes;
+  for (std::size_t i = 0; i < kLengthBytes; ++i) text[i] = static_cast<char>(length >> 8 * i & 0xff);
+  return text;
+}
+
+Message bytes_value(std::string_view bytes) {
+  return Message::binary({bytes.begin(), bytes.end()});
+}
+
+std::string_view bytes_of(const Message& value) {
+  const auto& bytes = value.get_binary();
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+bool MessageReader::skip_to(std::string_view greeting, std::string& skipped) {
+  const std::size_t at = text_.find(greeting);
+  if (at == std::string::npos) return false;
+  skipped = text_.substr(0, at);
+  text_.erase(0, at + greeting.size());
+  return true;
+}
+
+std::optional<Message> MessageReader::next() {
+  const std::size_t there = text_.size() - begin_;
+  std::size_t length = 0;
+  if (there >= kLengthBytes) {
+    for (std::size_t i = 0; i < kLengthBytes; ++i)
+      length |= std::size_t{static_cast<unsigned char>(text_[begin_ + i])} << 8 * i;
+    if (length > kMaxMessageBytes) refuse_length();
+  }
+  if (there < kLengthBytes + length || there < kLengthBytes) {
+    text_.erase(0, begin_);
+    begin_ = 0;
+    return {};
+  }
+  const auto first = text_.begin() + static_cast<std::ptrdiff_t>(begin_ + kLengthBytes);
+  begin_ += kLengthBytes + length;
+  return Message::from_cbor(first, first + static_cast<std::ptrdiff_t>(length));
+}
+
+}  // namespace braid::cli

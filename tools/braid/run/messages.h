@@ -1,0 +1,57 @@
+// What `braid run` and the braid-node of another host say to each other through a pipe: maps of CBOR (RFC 8949), each
+// after its length in four bytes, little-endian. Pure.
+//
+// To a braid-node ("do"):
+//   begin              version, run, configuration, plans (of its clusters), application, command, exported, folder,
+//                      program (its bytes; optional)
+//   start_application  cluster, input (whether it reads any)
+//   signal             role, cluster, number, group
+//   ask_for_waits      cluster
+//   input              cluster, bytes; end_input: cluster
+//   beat               nothing; close: nothing, all processes of the run have ended
+// From it ("is"):
+//   started            role, cluster, pid
+//   failed             text: what could not be done
+//   ready              cluster: its daemon is connected to all others
+//   ended              role, cluster, status; of an application its recorded end, and the figures of its cluster
+//   state              clusters: waits, stopped, progress of each. It comes several times a second, so it is the beat, too
+//   output             stream (1: standard output, 2: standard error), bytes
+//   taken              cluster, bytes: so many of its input were read
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace braid::cli {
+
+using Message = nlohmann::json;
+
+// A braid-node writes this first. What a login shell writes before it is not ours.
+inline constexpr std::string_view kAgentGreeting = "\nbraid-node 1\n";
+// The longest message: a report, or a program.
+inline constexpr std::size_t kMaxMessageBytes = std::size_t{256} << 20;
+// Input of one application on its way, and output in one message.
+inline constexpr std::size_t kInputOnTheWay = 256 << 10, kOutputAtOnce = 64 << 10;
+
+std::string encode(const Message& message);
+Message bytes_value(std::string_view bytes);
+// Throws nlohmann::json::exception where `value` has none.
+std::string_view bytes_of(const Message& value);
+
+class MessageReader {
+ public:
+  void feed(std::string_view bytes) { text_.append(bytes); }
+  // Skips what comes before `greeting` and it. False: more must come. `skipped` gets what was skipped.
+  bool skip_to(std::string_view greeting, std::string& skipped);
+  // Nothing: more must come. Throws nlohmann::json::exception for what is no message.
+  std::optional<Message> next();
+
+ private:
+  std::string text_;
+  std::size_t begin_ = 0;  // of what was not taken
+};
+
+}  // namespace braid::cli

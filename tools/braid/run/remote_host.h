@@ -1,0 +1,110 @@
+// A host that a braid-node serves: what is asked for becomes messages to it, and what it tells becomes events. The
+// braid-node is reached through a child of this process that a launcher gave the command for (an ssh, a srun).
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "proxy/daemon/node_config.h"
+#include "tools/braid/process/descriptor.h"
+#include "tools/braid/process/sink.h"
+#include "tools/braid/run/hosts.h"
+#include "tools/braid/run/messages.h"
+#include "tools/braid/run/run_host.h"
+#include "tools/braid/run/supervisor.h"
+
+namespace braid::cli {
+
+class RemoteHost final : public RunHost {
+ public:
+  // Both ends tell each other so often that they live, and take the other for lost after so long without a word. What TCP
+  // sends again after a link was down for 2 s comes within 3.4 s.
+  static constexpr Duration kBeat = 250_ms;
+  static constexpr Duration kLost = 4_s;
+  // From the start of its command on, for the first word.
+  static constexpr Duration kConnect = 60_s;
+  // How long a braid-node whose work is done may take to end, and one that was told to kill to have done it.
+  static constexpr Duration kClose = 2_s;
+
+  // `command`: starts its braid-node. `plans`: of its clusters. `children` and `options` must live as long.
+  RemoteHost(ChildProcesses& children, const RunOptions& options, const Host& host,
+             std::vector<std::string> command, const std::string& run,
+             std::span<const proxy::NodeConfig> plans);
+
+  Result<void> start_daemons() override;
+  Result<void> start_application(unsigned cluster, int input, const std::string& debugger) override;
+  void signal(const RunProcess& process, int number, SignalTo to) override;
+  void ask_for_waits(unsigned cluster) override;
+  void close() override;
+  void watch(std::vector<pollfd>& fds) const override;
+  Instant next_deadline() const override;
+  void turn(Instant now) override;
+  bool take_end(const EndedChild& ended) override;
+  std::vector<HostEvent> take_events() override { return std::exchange(events_, {}); }
+  std::vector<unsigned> late_clusters() const override;
+  bool waits(unsigned cluster) const override;
+  bool is_stopped(const RunProcess& process) const override;
+  std::uint64_t progress() const override;
+  void collect(std::vector<ClusterReport>& clusters) const override;
+
+ private:
+  struct Cluster {
+    bool is_ready = false, waits = false;
+    bool is_stopped[2] = {};  // by role
+    std::uint64_t progress = 0;
+    ClusterReport report;
+  };
+  // What an application reads, and how many bytes are on the way to it.
+  struct Input {
+    Descriptor source;
+    std::size_t on_the_way = 0;
+  };
+
+  void send(const Message& message);
+  bool is_reading() const;
+  void read_some(Instant now);
+  void take_bytes(std::string_view bytes);
+  void take(const Message& message);
+  void take_state(const Message& clusters);
+  void take_end(const Message& message);
+  void forward_input(unsigned cluster, Input& input);
+  void look_for_life(Instant now);
+  void lose(const std::string& why);
+
+  ChildProcesses& children_;
+  const Host host_;
+  const std::vector<std::string> command_;
+  const Result<Message> begin_;
+  std::map<unsigned, Cluster> clusters_;
+  std::map<unsigned, Input> inputs_;
+  std::vector<HostEvent> events_;
+
+  std::optional<ChildId> agent_;
+  Descriptor from_, to_;  // pipes
+  std::optional<Sink> out_;
+  MessageReader reader_;
+  bool is_greeted_ = false;
+  bool is_lost_ = false;
+  bool is_closing_ = false;
+  Instant heard_ = Instant::never();   // when it last said something
+  Instant looked_ = Instant::never();  // when we last looked whether it had
+  Instant beat_at_ = Instant::never();
+  std::set<RunProcess> living_;  // asked for, and not known to have ended
+  Instant kill_by_ = Instant::never(), close_by_ = Instant::never();
+};
+
+// The first message: all that a host needs for its clusters, whose plans are given. The error: the program that is to be sent
+// cannot be read.
+Result<Message> begin_message(const RunOptions& options, const std::string& run,
+                              std::span<const proxy::NodeConfig> plans);
+
+// How a recorded end travels: its time as an age, because hosts have clocks of their own.
+Message message_of(const RecordedEnd& end, Instant now);
+// Throws nlohmann::json::exception for what is none.
+RecordedEnd end_from(const Message& message, Instant now);
+
+}  // namespace braid::cli
