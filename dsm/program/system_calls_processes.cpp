@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <sys/time.h>
 #include <sys/times.h>
@@ -137,10 +138,15 @@ int getrusage(__rusage_who_t who, rusage* usage) noexcept {
 clock_t times(tms* used) noexcept {
   return original().times(Changed<tms>(used));
 }
-int getrlimit(__rlimit_resource_t resource, rlimit* limit) noexcept {
+// AddressSanitizer's runtime calls these two before the memory is there that its instrumented code needs.
+[[gnu::no_sanitize("address", "undefined")]] int getrlimit(__rlimit_resource_t resource,
+                                                           rlimit* limit) noexcept {
+  if (!are_found) return static_cast<int>(::syscall(SYS_prlimit64, 0, resource, nullptr, limit));
   return original().getrlimit(resource, Changed<rlimit>(limit));
 }
-int setrlimit(__rlimit_resource_t resource, const rlimit* limit) noexcept {
+[[gnu::no_sanitize("address", "undefined")]] int setrlimit(__rlimit_resource_t resource,
+                                                           const rlimit* limit) noexcept {
+  if (!are_found) return static_cast<int>(::syscall(SYS_prlimit64, 0, resource, limit, nullptr));
   return original().setrlimit(resource, Given<rlimit>(limit));
 }
 int prlimit(pid_t process, __rlimit_resource resource, const rlimit* limit, rlimit* before) noexcept {
