@@ -63,6 +63,7 @@ namespace braid::proxy {
   X(arrival_ring_full, "packets left unacknowledged because a client's ring was full")              \
   X(bad_descriptors, "descriptors of clients that were refused: the client was disconnected")       \
   X(transmit_drops, "frames that the link refused")                                                 \
+  X(icmp_errors, "messages of hosts on the way that frames did not arrive, which the kernel got")   \
   X(scheduling_gaps, "times that this proxy was not scheduled for long: timers postponed")          \
   X(peers_lost, "sub-connections given up because nothing came from the peer")                      \
   X(failed_over, "messages sent again over another path because theirs had died")                   \

@@ -99,13 +99,17 @@ class LinkQueues {
   }
 
   // Frames that left and that a link refused.
-  std::uint64_t transmit_drops() const {
-    std::uint64_t drops = 0;
-    for (const NicQueue* nic : transmit_) drops += nic != nullptr ? nic->transmit_drops() : 0;
-    return drops;
-  }
+  std::uint64_t transmit_drops() const { return sum(&NicQueue::transmit_drops); }
+  // Messages of ICMP that the kernel got for frames that left.
+  std::uint64_t icmp_errors() const { return sum(&NicQueue::icmp_errors); }
 
  private:
+  std::uint64_t sum(std::uint64_t (NicQueue::*count)() const) const {
+    std::uint64_t all = 0;
+    for (const NicQueue* nic : transmit_) all += nic != nullptr ? (nic->*count)() : 0;
+    return all;
+  }
+
   // The other side of a wire in shared memory had the buffer last. A packet with one small message has so many lines.
   static void prefetch_to_write(const TxFrame& frame) {
     for (std::size_t line = 0; line < 3; ++line) asm volatile("prefetchw %0" : : "m"(frame.data[64 * line]));

@@ -85,6 +85,7 @@ class FaultyQueue final : public NicQueue {
   void announce_sleep() override { wire_->announce_sleep(); }
   void withdraw_sleep() override { wire_->withdraw_sleep(); }
   std::uint64_t transmit_drops() const override { return wire_->transmit_drops(); }
+  std::uint64_t icmp_errors() const override { return wire_->icmp_errors(); }
 
   const FaultCounts& counts() const { return counts_; }
 

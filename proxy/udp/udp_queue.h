@@ -49,8 +49,7 @@ class UdpQueue final : public NicQueue {
 
   // Frames that could not leave: no datagram, refused by the kernel, or too long for the path.
   std::uint64_t transmit_drops() const override { return transmitter_.drops(); }
-  // Messages of ICMP that the kernel got for our datagrams.
-  std::uint64_t icmp_errors() const { return receiver_.icmp_errors(); }
+  std::uint64_t icmp_errors() const override { return receiver_.icmp_errors(); }
 
  private:
   UdpQueue(const UdpQueueOptions& options, int socket, std::shared_ptr<SocketWaker> waker);

@@ -113,6 +113,8 @@ TEST(RunConfig, RefusesAWrongType) {
             "run.yaml:1:11: key 'clusters': is a section where one value is expected; allowed: 1 to 1024");
   EXPECT_EQ(refusal("misdirect: yes\n"),
             "run.yaml:1:12: key 'misdirect': 'yes' is not allowed; allowed: true, false");
+  EXPECT_THAT(refusal("wire: udp\nproxies: 2\nmisdirect: true\n"),
+              HasSubstr("the kernel brings each packet to the socket of its proxy; take another wire"));
   EXPECT_THAT(refusal("faults: {loss: 1%}\n"),
               HasSubstr("run.yaml:1:16: key 'faults.loss': '1%' is not a number"));
   EXPECT_THAT(refusal("faults: 3\n"),

@@ -163,6 +163,18 @@ pid_t ended_child() {
   return child;
 }
 
+// The words of a command that ends so, in the pages: its path in 1, argv in 2, an empty environment in 3.
+void set_words(Pages p, const char* path) {
+  p.set_text(1, path);
+  char* const words[] = {std::strcpy(p.text(2) + 100, "sh"), std::strcpy(p.text(2) + 200, "-c"),
+                         std::strcpy(p.text(2) + 300, "exit 3"), nullptr};
+  std::memcpy(p.text(2), words, sizeof words);
+}
+bool ends_with_3(pid_t child) {
+  int status = 0;
+  return ::waitpid(child, &status, 0) > 0 && WEXITSTATUS(status) == 3;
+}
+
 // A folder of this process for names, and the names in it.
 std::string folder() {
   return "/tmp/braid-each-call-" + std::to_string(::getpid());
@@ -767,31 +779,17 @@ constexpr Case kProcessCases[] = {
        return ::waitid(P_PID, static_cast<id_t>(child), p.as<siginfo_t>(0), WEXITED) == 0 &&
               p.as<siginfo_t>(0)->si_pid == child && p.as<siginfo_t>(0)->si_status == 3;
      }},
-    {"posix_spawn",
+    {"posix_spawn", [](Pages p) { set_words(p, "/bin/sh"); },
      [](Pages p) {
-       p.set_text(1, "/bin/sh");
-       char* const words[] = {std::strcpy(p.text(2) + 100, "sh"), std::strcpy(p.text(2) + 200, "-c"),
-                              std::strcpy(p.text(2) + 300, "exit 3"), nullptr};
-       std::memcpy(p.text(2), words, sizeof words);
-     },
-     [](Pages p) {
-       int status = 0;
        return ::posix_spawn(p.as<pid_t>(0), p.text(1), nullptr, nullptr, p.as<char*>(2), p.as<char*>(3)) ==
                   0 &&
-              ::waitpid(*p.as<pid_t>(0), &status, 0) > 0 && WEXITSTATUS(status) == 3;
+              ends_with_3(*p.as<pid_t>(0));
      }},
-    {"posix_spawnp",
+    {"posix_spawnp", [](Pages p) { set_words(p, "sh"); },
      [](Pages p) {
-       p.set_text(1, "sh");
-       char* const words[] = {std::strcpy(p.text(2) + 100, "sh"), std::strcpy(p.text(2) + 200, "-c"),
-                              std::strcpy(p.text(2) + 300, "exit 3"), nullptr};
-       std::memcpy(p.text(2), words, sizeof words);
-     },
-     [](Pages p) {
-       int status = 0;
        return ::posix_spawnp(p.as<pid_t>(0), p.text(1), nullptr, nullptr, p.as<char*>(2), p.as<char*>(3)) ==
                   0 &&
-              ::waitpid(*p.as<pid_t>(0), &status, 0) > 0 && WEXITSTATUS(status) == 3;
+              ends_with_3(*p.as<pid_t>(0));
      }},
     {"sigprocmask",
      [](Pages p) {

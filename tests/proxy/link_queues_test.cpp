@@ -52,6 +52,7 @@ class FakeQueue final : public NicQueue {
   }
   std::uint32_t max_frame_bytes() const override { return kFrameBytes; }
   std::uint64_t transmit_drops() const override { return wire_.drops; }
+  std::uint64_t icmp_errors() const override { return 10 * wire_.drops; }
 
  private:
   FakeWire& wire_;
@@ -142,6 +143,7 @@ TEST_F(LinkQueuesTest, DropsOfAllLinksAreCounted) {
   first_.drops = 3;
   other_link_.drops = 4;
   EXPECT_EQ(queues_.transmit_drops(), 7u);
+  EXPECT_EQ(queues_.icmp_errors(), 70u);
 }
 
 using LinkQueuesDeathTest = LinkQueuesTest;
