@@ -1,5 +1,6 @@
 #include "settings/cost_model.h"
 
+#include <array>
 #include <cmath>
 
 namespace braid::settings {
@@ -60,6 +61,19 @@ constexpr Setting kCosts[] = {
     cost<&M::wire_byte>("wire_byte", "one byte on the wire")};
 constinit const Schema kCostSchema = {.settings = kCosts};
 
+// A run need not have them.
+constexpr auto kRunCosts = [] {
+  std::array<Setting, std::size(kCosts)> all;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i] = kCosts[i];
+    all[i].required = all[i].sourced = false;
+    all[i].automatic_number = Costs::kAuto;
+    all[i].allowed = "";
+    all[i].scope = Scope::kSimulated;
+  }
+  return all;
+}();
+
 constexpr Setting kModel[] = {
     declare<&M::name>({.name = "name",
                        .help = "the model's name",
@@ -83,10 +97,11 @@ constexpr Setting kModel[] = {
 // The costs are members of the model itself.
 constexpr Section kModelSections[] = {
     section<&M::protocol>("protocol", "The model's transport; settings of a run win", kTransportSchema),
+    section<&M::engine>("engine", "The model's page engine; settings of a run win", kEngineSchema),
     {.name = "cycles",
      .title = "What things cost",
      .schema = &kCostSchema,
-     .at = [](void* o) { return o; },
+     .at = [](void* o) -> void* { return static_cast<Costs*>(static_cast<M*>(o)); },
      .required = true}};
 
 constexpr NamedNumbers kModelNamed[] = {{.name = "units",
@@ -112,6 +127,19 @@ constexpr Relation kModelRelations[] = {
 
 constinit const Schema kCostModelSchema = {
     .settings = kModel, .sections = kModelSections, .named = kModelNamed, .relations = kModelRelations};
+
+constinit const Schema kRunCostSchema = {.settings = kRunCosts};
+
+Costs Costs::automatic() {
+  Costs all;
+  for (const Setting& cost : kRunCosts) cost.set(&all, text_of_number(kAuto));
+  return all;
+}
+
+void Costs::apply_to(Costs& costs) const {
+  for (const Setting& cost : kRunCosts)
+    if (const std::string text = cost.get(this); number_of_text(text) != kAuto) cost.set(&costs, text);
+}
 
 std::span<const Setting> cost_settings() {
   return kCosts;

@@ -11,12 +11,13 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "settings/engine.h"
 #include "settings/transport.h"
 
 namespace braid::settings {
 
 // cost_model.cpp explains each member.
-struct CostModel {
+struct Costs {
   // --- A compute node
   double unit = 1;
   double fault = 0;
@@ -55,6 +56,14 @@ struct CostModel {
   double latency = 0;
   double wire_byte = 0;
 
+  // In settings of a run: the model's cost holds.
+  static constexpr double kAuto = -1;
+  static Costs automatic();  // all are
+  // Changes those costs of `costs` that are not automatic here.
+  void apply_to(Costs& costs) const;
+};
+
+struct CostModel : Costs {
   double cycles_per_second = 0;  // of a compute node
   std::string name;
   std::string source;
@@ -67,8 +76,9 @@ struct CostModel {
     return found == units.end() ? unit : found->second;
   }
 
-  // The model's transport; settings of a run win.
+  // The model's transport, and its constants of the page engine; settings of a run win.
   TransportConfig protocol = {.congestion = stack::CongestionControl::kNone};
+  EngineSettings engine;
 
   // An error names the file, the key and what is missing or wrong. Every cost must be given with its source,
   // and unknown keys are refused (views/model_file.cpp).
@@ -87,6 +97,9 @@ extern const Schema kCostModelSchema;
 inline const Schema& schema_of(const CostModel*) {
   return kCostModelSchema;
 }
+
+// Of a Costs in which each may be automatic: costs of a run.
+extern const Schema kRunCostSchema;
 
 // The costs, in the order of a file.
 std::span<const Setting> cost_settings();

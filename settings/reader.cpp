@@ -114,7 +114,7 @@ class Reader {
                              fmt::format("is a {} where one value is expected; allowed: {}",
                                          value->is_map() ? "section" : "list", allowed(setting)));
     const bool wants_text = setting.kind == Kind::kText || setting.kind == Kind::kWord;
-    const bool is_auto = setting.automatic && value->text == "auto";
+    const bool is_auto = setting.may_be_auto() && value->text == "auto";
     if (value->quoted && !wants_text && !(is_auto && document_.types_are_exact()))
       return document_.wrong(*value, name,
                              fmt::format("\"{}\" is a string; write it without quotes; allowed: {}",

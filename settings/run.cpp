@@ -142,7 +142,8 @@ constexpr Setting kRun[] = {
          .option = "--protocol",
          .help =
              "when copies of a page that a release has written are invalidated: before the release is complete (eager), "
-             "or at the next lock, barrier or variable of the cluster that has the copy (lazy)"}),
+             "or at the next lock, barrier or variable of the cluster that has the copy (lazy); mgs is eager with the "
+             "constants of the paper's page protocol ('engine'), and only simulated"}),
     declare<&C::heap_mib>({.name = "heap_mib",
                            .option = "--heap-mib",
                            .unit = "MiB",
@@ -204,6 +205,8 @@ constexpr Section kRunSections[] = {
     section<&C::idle>("idle", "How a proxy waits", kIdleSchema),
     section<&C::capture>("capture", "Capture", kCaptureSchema),
     section<&C::simulation>("simulation", "Simulation", kSimulationSchema),
+    section<&C::engine>("engine", "Constants of the page engine", kEngineSchema),
+    section<&C::cycles>("cycles", "Costs other than the model's", kRunCostSchema),
     section<&C::dpdk>("dpdk", "DPDK", kDpdkSchema)};
 
 std::optional<Conflict> window_is_a_power(const C& c) {

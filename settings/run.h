@@ -8,6 +8,8 @@
 #include "convergence/dispatch.h"
 #include "dsm/engine/types.h"
 #include "proxy/nic/steering.h"
+#include "settings/cost_model.h"
+#include "settings/engine.h"
 #include "settings/setting.h"
 #include "settings/simulation.h"
 #include "settings/transport.h"
@@ -64,6 +66,8 @@ struct RunConfig {
   DpdkConfig dpdk;
   CaptureConfig capture;
   SimulationConfig simulation;
+  EngineSettings engine;              // of simulations
+  Costs cycles = Costs::automatic();  // of simulations
 
   // The values in force where the setting is "auto".
   std::uint32_t mtu_bytes() const;

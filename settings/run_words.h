@@ -16,8 +16,8 @@ struct Words<Protect> {
 };
 template <>
 struct Words<dsm::Protocol> {
-  static constexpr Word<dsm::Protocol> kAll[] = {{"eager", dsm::Protocol::kEager},
-                                                 {"lazy", dsm::Protocol::kLazy}};
+  static constexpr Word<dsm::Protocol> kAll[] = {
+      {"eager", dsm::Protocol::kEager}, {"lazy", dsm::Protocol::kLazy}, {"mgs", dsm::Protocol::kMgs}};
 };
 template <>
 struct Words<DpdkKind> {

@@ -75,6 +75,9 @@ struct Setting {
   bool (*fits)(const std::string& text) = nullptr;
   // The value that is stored for the word "auto".
   std::optional<std::uint64_t> automatic = std::nullopt;
+  // The same for a number: below its bounds.
+  std::optional<double> automatic_number = std::nullopt;
+  bool may_be_auto() const { return automatic || automatic_number; }
 
   Scope scope = Scope::kBoth;
   bool agreed = false;    // both ends of a sub-connection must have the same value: hashed into the hello

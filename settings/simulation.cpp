@@ -12,6 +12,10 @@ struct Words<Mode> {
       {"real", Mode::kReal}, {"no-delay", Mode::kNoDelay}, {"no-contention", Mode::kNoContention}};
 };
 template <>
+struct Words<Handlers> {
+  static constexpr Word<Handlers> kAll[] = {{"compute", Handlers::kCompute}, {"own", Handlers::kOwn}};
+};
+template <>
 struct Words<ModelMutant> {
   using E = ModelMutant;
   static constexpr Word<E> kAll[] = {{"none", E::kNone},
@@ -113,6 +117,14 @@ constexpr Setting kSettings[] = {
                               .least_number = 0.25,
                               .max_number = 4,
                               .scope = Scope::kSimulated}),
+    declare<&S::handlers>(
+        {.name = "handlers",
+         .option = "--handlers",
+         .help =
+             "what handles messages of the page protocol that arrive: compute nodes (compute), or in each "
+             "cluster a processor of its own (own)",
+         .reason = "the paper's machine interrupts compute nodes",
+         .scope = Scope::kSimulated}),
     declare<&S::message_bytes>(
         {.name = "message_bytes",
          .option = "--message-bytes",

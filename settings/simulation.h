@@ -15,6 +15,12 @@ enum class Mode : std::uint8_t {
   kNoContention,  // each message takes as long as one on an idle system, whatever else is in flight
 };
 
+// Whose time the page protocol's work for an arrived message takes.
+enum class Handlers : std::uint8_t {
+  kCompute,  // a waiting compute node's, else a computing one's, which is delayed meanwhile
+  kOwn,      // that of a processor of its own in each cluster, which does nothing else
+};
+
 // Mutants of the model, to see that its figures tell.
 enum class ModelMutant : std::uint8_t {
   kNone,
@@ -40,6 +46,7 @@ struct SimulationConfig {
   std::string model = "alewife-1997";  // the name of one beside this command, or a file's path
   Mode mode = Mode::kReal;
   double proxy_speed = 1;  // a proxy's, in compute nodes
+  Handlers handlers = Handlers::kCompute;
   std::uint32_t message_bytes = 0;
   std::uint32_t jitter = 4;
   bool strict = false;

@@ -57,7 +57,14 @@ std::string problem_of_whole(const Setting& s, const std::string& text) {
   return fmt::format("{} is out of range; allowed: {}{}", shown(text), allowed(s), above ? s.beyond : "");
 }
 
+// The text of the value that is stored for "auto"; empty: the setting has none.
+std::string automatic_text(const Setting& s) {
+  if (s.automatic) return std::to_string(*s.automatic);
+  return s.automatic_number ? text_of_number(*s.automatic_number) : std::string();
+}
+
 std::string problem_of_number(const Setting& s, const std::string& text) {
+  if (s.automatic_number && text == kAuto) return {};
   double value = 0;
   const char* const end = text.data() + text.size();
   const auto [stop, failed] = std::from_chars(text.data(), end, value);
@@ -98,9 +105,8 @@ std::string allowed(const Setting& s) {
   if (!s.allowed.empty()) return std::string(s.allowed);
   switch (s.kind) {
     case Kind::kWhole:
-      return s.automatic ? "auto, or " + bounds(s) : bounds(s);
     case Kind::kNumber:
-      return bounds(s);
+      return s.may_be_auto() ? "auto, or " + bounds(s) : bounds(s);
     case Kind::kTruth:
       return "true, false";
     case Kind::kWord: {
@@ -133,13 +139,13 @@ std::string problem_of(const Setting& s, const std::string& text) {
 
 std::string assign(const Setting& s, void* object, const std::string& text) {
   if (std::string problem = problem_of(s, text); !problem.empty()) return problem;
-  s.set(object, s.automatic && text == kAuto ? std::to_string(*s.automatic) : text);
+  s.set(object, s.may_be_auto() && text == kAuto ? automatic_text(s) : text);
   return {};
 }
 
 std::string text_of(const Setting& s, const void* object) {
   std::string text = s.get(object);
-  if (s.automatic && text == std::to_string(*s.automatic)) return kAuto;
+  if (s.may_be_auto() && text == automatic_text(s)) return kAuto;
   return text;
 }
 

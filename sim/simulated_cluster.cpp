@@ -20,7 +20,7 @@ dsm::EngineConfig engine_config(const MachineConfig& machine, ClusterId id) {
                                                  .compute = machine.compute,
                                                  .heap_pages = machine.heap_pages,
                                                  .protocol = machine.protocol});
-  engine.pack = machine.pack;
+  machine.engine.apply_to(engine);
   return engine;
 }
 
@@ -163,8 +163,7 @@ bool SimulatedCluster::start(unsigned n, const Request& r) {
     case Request::Kind::kLock:
       return engine_.lock(node, dsm::LockId(r.id));
     case Request::Kind::kUnlock:
-      engine_.unlock(node, dsm::LockId(r.id));
-      return true;
+      return engine_.unlock(node, dsm::LockId(r.id));
     case Request::Kind::kTryLock:
       return engine_.try_lock(node, dsm::LockId(r.id));
     case Request::Kind::kBarrier:
@@ -339,29 +338,37 @@ unsigned SimulatedCluster::handler() {
     if (best == nullptr || node.busy_until() < best->busy_until()) best = &node;
   }
   if (best != nullptr) return static_cast<unsigned>(best - nodes_.data());
-  return next_held_up_++ % static_cast<unsigned>(nodes_.size());
+  return next_in_turn();
 }
 
 // Carries out operation(work) and what follows from it, in the time of one of the nodes.
 template <class Operation>
 Iccs::Sink::Handled SimulatedCluster::handle(Instant now, Operation&& operation) {
-  const unsigned n = handler();
-  ComputeNode& node = nodes_[n];
+  const bool own = shared_.config.handlers == settings::Handlers::kOwn;
+  // The own processor sends as each node in turn, for dispatch.
+  const unsigned n = own ? next_in_turn() : handler();
   // The handler began at the delivery, unless the node was busy then.
   const Duration notice = shared_.model.time(shared_.model.handler);
-  const Instant begins = std::max(now - notice, node.busy_until());
+  const Instant begins = std::max(now - notice, own ? own_busy_until_ : nodes_[n].busy_until());
   Work work{.node = n, .at = begins + notice};
   operation(work);
   send_output(work);
-  const Duration took = work.at - begins;
-  node.handled(took, work.at, shared_.parallel);
-  if (node.is_running()) {
-    const bool granted = is_granted(n);
-    control(n).clock += static_cast<std::int64_t>(shared_.model.cycles(took) / shared_.model.unit + 0.5);
-    if (granted) node.delay_grant(control(n).clock);
-  }
+  if (own)
+    own_busy_until_ = work.at;
+  else
+    took_time_of(n, work.at - begins, work.at);
   resume_complete(work.at);
   return {work.at, n};
+}
+
+// A compute node has handled a message; if it computes, it is late by that time.
+void SimulatedCluster::took_time_of(unsigned n, Duration took, Instant until) {
+  ComputeNode& node = nodes_[n];
+  node.handled(took, until, shared_.parallel);
+  if (!node.is_running()) return;
+  const bool granted = is_granted(n);
+  control(n).clock += static_cast<std::int64_t>(shared_.model.cycles(took) / shared_.model.unit + 0.5);
+  if (granted) node.delay_grant(control(n).clock);
 }
 
 Iccs::Sink::Handled SimulatedCluster::on_message(Instant now, ClusterId from, ByteView message) {

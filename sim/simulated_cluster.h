@@ -3,7 +3,8 @@
 //
 //   a node's request          the node's own
 //   a message that arrives    a waiting node's, else that of the next computing node, which is delayed
-//                             meanwhile (MGS handles messages on the compute nodes)
+//                             meanwhile (MGS handles messages on the compute nodes); with Handlers::kOwn that of
+//                             a processor that does nothing else
 #pragma once
 
 #include <cstdint>
@@ -19,6 +20,7 @@
 #include "dsm/engine/engine.h"
 #include "dsm/program/lock_misuse.h"
 #include "settings/cost_model.h"
+#include "settings/simulation.h"
 #include "sim/clock_rate.h"
 #include "sim/compute_node.h"
 #include "sim/events.h"
@@ -43,8 +45,9 @@ struct MachineConfig {
   // Executes everything strictly in order, in steps of one cycle:
   // slow, with the same result. For a test that it is the same.
   bool strict = false;
-  // The engine packs its messages (PG-26). False: each is one of the ICCS, and small ones can share a train.
-  bool pack = true;
+  // Constants of the engine other than the protocol's.
+  settings::EngineSettings engine;
+  settings::Handlers handlers = settings::Handlers::kCompute;
 };
 
 // Shared by all clusters of a machine.
@@ -131,7 +134,8 @@ class SimulatedCluster {
   void add_to(MachineFigures& figures) const;
 
  private:
-  // The node whose time the page protocol's work takes, and the time that it has reached.
+  // The node whose time the page protocol's work takes, or on whose behalf the cluster's own processor works, and the
+  // time that it has reached.
   struct Work {
     unsigned node;
     Instant at;
@@ -164,6 +168,8 @@ class SimulatedCluster {
   unsigned handler();
   template <class Operation>
   Iccs::Sink::Handled handle(Instant now, Operation&& operation);
+  void took_time_of(unsigned node, Duration took, Instant until);
+  unsigned next_in_turn() { return next_held_up_++ % static_cast<unsigned>(nodes_.size()); }
 
   MachineShared& shared_;
   Owner& owner_;
@@ -172,6 +178,7 @@ class SimulatedCluster {
   ShellTurns turns_;
   dsm::Engine engine_;
   unsigned next_held_up_ = 0;
+  Instant own_busy_until_;             // Handlers::kOwn
   unsigned nodes_after_barrier_ = 0;   // how many run after the current barrier; 0: there is none
   std::uint64_t allocation_ = 0;       // the result of the last allocate()
   std::vector<WaitCosts> wait_costs_;  // by node

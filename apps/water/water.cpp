@@ -1,9 +1,11 @@
 // Molecular dynamics of liquid water, all pairs within a cut-off: the shape of SPLASH's n-squared program.
 // Each compute node moves its share of the molecules and finds the forces between each of them and the half
-// of all molecules that follows it, in a circle. What it finds it adds up by itself first, then to the
-// molecules in shared memory, each guarded by a lock of its own.
+// of all molecules that follows it, in a circle. It adds what it finds to the molecules in shared memory, each guarded by a
+// lock of its own: once a step what it has added up by itself before, as SPLASH-2 does, or at once for every pair,
+// as SPLASH of 1992 did.
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "apps/common/arguments.h"
@@ -26,6 +28,8 @@ using braid::dsm::Range;
 constexpr unsigned kMoleculeLocks = 4000;
 constexpr unsigned kEnergyLock = kMoleculeLocks;
 
+enum class Updates : std::uint8_t { kStep, kPair };
+
 // Forces that one compute node has found and not added to the molecules yet.
 class FoundForces {
  public:
@@ -43,14 +47,27 @@ class FoundForces {
     if (energy != 0) touched_[i] = touched_[j] = 1;
     energy_.add(energy);
   }
+  // The same, but the forces are added to the molecules at once.
+  template <class Others>
+  void find_and_add(Molecule* molecules, std::size_t one, std::size_t other, Others& others) {
+    const auto [i, j] = std::minmax(one, other);
+    Model::Forces on_i{}, on_j{};
+    const double energy = model_.forces_between(molecules[i], molecules[j], on_i, on_j);
+    energy_.add(energy);
+    if (energy == 0) return;
+    others.guarded(i, [&, i = i] { add(on_i, molecules[i]); });
+    others.guarded(j, [&, j = j] { add(on_j, molecules[j]); });
+  }
   const Sum& energy() const { return energy_; }
   bool touched(std::size_t i) const { return touched_[i] != 0; }
-  void add_to(std::size_t i, Molecule& m) const {
-    for (std::size_t atom = 0; atom < kAtoms; ++atom)
-      for (std::size_t x = 0; x < 3; ++x) m.force[atom][x].add(on_[i][atom][x]);
-  }
+  void add_to(std::size_t i, Molecule& m) const { add(on_[i], m); }
 
  private:
+  static void add(const Model::Forces& forces, Molecule& m) {
+    for (std::size_t atom = 0; atom < kAtoms; ++atom)
+      for (std::size_t x = 0; x < 3; ++x) m.force[atom][x].add(forces[atom][x]);
+  }
+
   const Model& model_;
   std::vector<Model::Forces> on_;
   std::vector<std::uint8_t> touched_;
@@ -115,12 +132,18 @@ class Together {
 // All forces at the molecules' present positions; complete for the share's molecules when it returns. Returns
 // the potential energy that this node found.
 template <class Others>
-Energies find_forces(const Model& model, Molecule* molecules, FoundForces& forces, Others& others) {
+Energies find_forces(const Model& model, Updates updates, Molecule* molecules, FoundForces& forces,
+                     Others& others) {
   Energies found;
   for (const std::size_t i : others.share()) found.potential.add(model.forces_inside(molecules[i]));
   others.barrier();
   forces.clear();
-  others.each_pair([&](std::size_t i, std::size_t j) { forces.find(molecules, i, j); });
+  others.each_pair([&](std::size_t i, std::size_t j) {
+    if (updates == Updates::kPair)
+      forces.find_and_add(molecules, i, j, others);
+    else
+      forces.find(molecules, i, j);
+  });
   found.potential.add(forces.energy());
   for (std::size_t i = 0; i < model.molecules; ++i) {
     if (forces.touched(i)) others.guarded(i, [&] { forces.add_to(i, molecules[i]); });
@@ -131,13 +154,14 @@ Energies find_forces(const Model& model, Molecule* molecules, FoundForces& force
 
 // Moves the share's molecules through all steps. `energies` has a place for each step, zero before it.
 template <class Others>
-void simulate(const Model& model, int iterations, Molecule* molecules, Energies* energies, Others others) {
+void simulate(const Model& model, Updates updates, int iterations, Molecule* molecules, Energies* energies,
+              Others others) {
   FoundForces forces(model);
-  find_forces(model, molecules, forces, others);
+  find_forces(model, updates, molecules, forces, others);
   for (const std::size_t i : others.share()) model.set_acceleration(molecules[i]);
   for (int k = 0; k < iterations; ++k) {
     for (const std::size_t i : others.share()) model.predict(molecules[i]);
-    Energies found = find_forces(model, molecules, forces, others);
+    Energies found = find_forces(model, updates, molecules, forces, others);
     for (const std::size_t i : others.share()) {
       model.correct(molecules[i]);
       found.kinetic.add(model.kinetic_energy(molecules[i]));
@@ -161,7 +185,7 @@ bool same(const Molecule& a, const Molecule& b) {
 bool right(const Model& model, int iterations, const Molecule* molecules, const Energies* energies) {
   std::vector<Molecule> expected = model.start();
   std::vector<Energies> expected_energies(static_cast<std::size_t>(iterations));
-  simulate(model, iterations, expected.data(), expected_energies.data(), Alone(model));
+  simulate(model, Updates::kStep, iterations, expected.data(), expected_energies.data(), Alone(model));
   for (int k = 0; k < iterations; ++k) {
     const Energies& should = expected_energies[static_cast<std::size_t>(k)];
     if (energies[k] == should) continue;
@@ -187,13 +211,20 @@ int main(int argc, char** argv) {
   int iterations = 2;
   double step_fs = 0.15;
   std::uint64_t seed = 1;
+  std::string updates_word = "step";
   braid::apps::Arguments arguments(
       "Molecular dynamics of water in shared memory, verified against a sequential run.", "water");
   arguments.number("--molecules", n, "Water molecules in the box", 8, 100'000);
   arguments.number("--iterations", iterations, "Steps of time", 1, 1'000'000);
   arguments.number("--step", step_fs, "Length of a step, in femtoseconds", 0.001, 0.5);
   arguments.number("--seed", seed, "Of the molecules' directions and velocities");
+  arguments.choice(
+      "--updates", updates_word,
+      "When forces are added to the molecules: once a step what each compute node has added up (step, as "
+      "SPLASH-2), or at once for every pair (pair, as SPLASH of 1992)",
+      {"step", "pair"});
   arguments.parse_or_exit(argc, argv);
+  const Updates updates = updates_word == "pair" ? Updates::kPair : Updates::kStep;
 
   braid::dsm::init();
   braid::apps::Verdict verdict;
@@ -208,7 +239,7 @@ int main(int argc, char** argv) {
     for (const std::size_t i : node.share(n)) molecules[i] = start[i];
     node.barrier();
     const double began = braid::dsm::seconds();
-    simulate(model, iterations, molecules, energies, Together(model, node));
+    simulate(model, updates, iterations, molecules, energies, Together(model, node));
     if (node.id() == 0) {
       seconds = braid::dsm::seconds() - began;
       nodes = node.count();

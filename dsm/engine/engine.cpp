@@ -178,6 +178,9 @@ struct Engine::State {
           case ReleaseFor::What::kSync:
             sync.released(static_cast<std::uint16_t>(release->id));
             break;
+          case ReleaseFor::What::kUnlock:
+            locks.released_for_unlock(static_cast<std::uint16_t>(release->id));
+            break;
         }
       }
     } while (!outbox.empty(config.cluster));
@@ -295,10 +298,14 @@ bool Engine::try_lock(std::uint16_t node, LockId lock) {
   return false;
 }
 
-void Engine::unlock(std::uint16_t node, LockId lock) {
+bool Engine::unlock(std::uint16_t node, LockId lock) {
   (void)state_->idle_node(node);
-  state_->locks.unlock(node, lock);
+  if (state_->config.release_at_unlock)
+    state_->locks.release_and_unlock(node, lock);
+  else
+    state_->locks.unlock(node, lock);
   state_->run_local_work();
+  return done(node);
 }
 
 bool Engine::barrier(std::uint16_t node, BarrierId barrier, Reduction reduction, std::uint64_t value) {
@@ -441,6 +448,8 @@ std::string Engine::explain_wait(std::uint16_t node) const {
       return "waits " + s.sync.explain(n);
     case Wait::kAllocation:
       return fmt::format("waits for cluster 0 to allocate {} pages", n.sync);
+    case Wait::kRelease:
+      return fmt::format("waits until its cluster's writes are visible, to free lock {}", n.sync);
   }
   return {};
 }
@@ -462,7 +471,7 @@ void Engine::describe(StateSink& sink) const {
     sink.value(static_cast<std::uint64_t>(n.wait));
     n.scan.describe(sink);
     if (n.wait == Wait::kFetch || n.wait == Wait::kTwin) sink.values(n.wanted, n.page.value());
-    if (n.wait == Wait::kLock || n.wait == Wait::kBarrier) sink.value(n.sync);
+    if (n.wait == Wait::kLock || n.wait == Wait::kBarrier || n.wait == Wait::kRelease) sink.value(n.sync);
     if (n.wait == Wait::kLock) sink.value(n.trying);
     if (n.wait == Wait::kSync || n.wait == Wait::kAllocation)
       sink.values(n.sync, n.call.op, n.call.id, n.call.first, n.call.second, n.call.releases,

@@ -57,9 +57,10 @@ class Engine {
   // result() is 1 if the node has the lock now. It never waits until another node frees the lock, but perhaps for another
   // cluster's answer. It may fail although no node has the lock, while the token is on its way between clusters.
   [[nodiscard]] bool try_lock(std::uint16_t node, LockId lock);
-  // A release. Never waits: the token leaves this cluster only when what was written before has reached the
-  // homes and, in the eager protocol, every other copy of it is gone. The node must hold the lock.
-  void unlock(std::uint16_t node, LockId lock);
+  // A release. The token leaves this cluster only when what was written before has reached the
+  // homes and, in the eager protocol, every other copy of it is gone. The node must hold the lock. Complete at once,
+  // except with EngineConfig::release_at_unlock.
+  bool unlock(std::uint16_t node, LockId lock);
   // Waits for all compute nodes of all clusters; a release and an acquire. Every node of the machine comes to
   // the same barriers in the same order.
   // `value` has the bits of the node's operand of the reduction; result() is the reduction's, and

@@ -144,6 +144,20 @@ void Locks::unlock(std::uint16_t node, LockId lock) {
   pass_on(l);
 }
 
+// LK-14
+void Locks::release_and_unlock(std::uint16_t node, LockId lock) {
+  CHECK(held_by(lock, node));
+  nodes_[node].wait = Wait::kRelease;
+  nodes_[node].sync = lock.value();
+  pages_.begin_release({.what = ReleaseFor::What::kUnlock, .id = node});
+}
+
+void Locks::released_for_unlock(std::uint16_t node) {
+  CHECK(nodes_[node].wait == Wait::kRelease);
+  nodes_[node].wait = Wait::kNothing;
+  unlock(node, LockId(nodes_[node].sync));
+}
+
 // LK-5
 std::uint32_t Locks::most_uses(const Local& l) const {
   return l.lease == Lease::kRunning ? std::max(config_.lease_uses, config_.local_handoffs)

@@ -34,6 +34,9 @@ class Locks {
   // True if the node has it now; otherwise the node waits.
   bool lock(std::uint16_t node, LockId lock);
   void unlock(std::uint16_t node, LockId lock);
+  // The same after a release (EngineConfig::release_at_unlock): the node waits, until released_for_unlock() frees the lock.
+  void release_and_unlock(std::uint16_t node, LockId lock);
+  void released_for_unlock(std::uint16_t node);
   // Takes the lock if no node has it or waits for it. True if that is decided now; otherwise the node waits for the answer of
   // another cluster. Its result is 1 if it has the lock, otherwise 0.
   bool try_lock(std::uint16_t node, LockId lock);

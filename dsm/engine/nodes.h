@@ -19,13 +19,14 @@ enum class Wait : std::uint8_t {
   kBarrier,
   kSync,        // for a variable's home, or for another node's operation there
   kAllocation,  // for cluster 0
+  kRelease,     // before it frees a lock: for the cluster's writes
 };
 
 struct ComputeNode {
   Wait wait = Wait::kNothing;
   Access wanted = Access::kNone;           // kFetch, kTwin
   PageId page{0};                          // kFetch, kTwin
-  std::uint32_t sync = 0;                  // kLock, kBarrier, kSync: which; kAllocation: pages
+  std::uint32_t sync = 0;                  // kLock, kBarrier, kSync, kRelease: which; kAllocation: pages
   std::uint16_t next = 0;                  // kLock: the node behind this one, if any (locks.cpp)
   bool trying = false;                     // kLock: it goes on without the lock when that is taken
   Reduction reduction = Reduction::kNone;  // kBarrier; afterwards what all nodes called

@@ -25,8 +25,8 @@ namespace braid::dsm {
 
 // The operation that continues when a release is complete.
 struct ReleaseFor {
-  enum class What : std::uint8_t { kLock, kBarrier, kSync } what = What::kLock;
-  // The lock or barrier; kSync: the compute node.
+  enum class What : std::uint8_t { kLock, kBarrier, kSync, kUnlock } what = What::kLock;
+  // The lock or barrier; kSync, kUnlock: the compute node.
   std::uint32_t id = 0;
 };
 

@@ -109,6 +109,7 @@ class PageMemory {
 enum class Protocol : std::uint8_t {
   kEager,  // before the release is complete, by the page's home
   kLazy,   // at the next acquire, by the acquiring cluster
+  kMgs,    // kEager with EngineConfig::of(kMgs), for simulations; an engine that runs it has kEager
 };
 
 // Shared by all clusters of a machine; both ends must agree (hashed into the hello).
@@ -141,9 +142,6 @@ struct EngineConfig {
   // rounds, while no node accessed it at its home; 0: never. With two, the first round
   // closes the page at its home to detect whether it is used there. Local, not shared.
   std::uint32_t migrate_after = 2;
-  // What programs of the lazy protocol have there (docs/decisions/0024): a move costs the other clusters their copies,
-  // which this protocol spares them otherwise.
-  static constexpr std::uint32_t kLazyMigrateAfter = 4;
   // For each node, the pages that are fetched before a node that reads consecutive pages
   // needs them; 0: none. While a round trip brings fewer pages than that, more would help.
   std::uint32_t fetch_ahead = 32;
@@ -152,6 +150,9 @@ struct EngineConfig {
   // Messages that are ready for a cluster are packed into one
   // as far as they fit (kMaxMessageBytes). Local, not shared.
   bool pack = true;
+  // A node that unlocks waits until its cluster's writes so far are visible everywhere, and frees the lock then, also where
+  // the token stays (LK-14). Otherwise writes become visible when the token leaves. Local, not shared; for simulations.
+  bool release_at_unlock = false;
   std::uint32_t words = 0;
   std::uint32_t flags = 0;
   std::uint32_t semaphores = 0;
@@ -165,7 +166,32 @@ struct EngineConfig {
   // takes to be handled (docs/PERFORMANCE.md: 5 us one way, 0.6 us each), so a level more pays off beyond
   // that.
   std::uint32_t barrier_fan_out = 8;
+
+  // The defaults of programs with this protocol.
+  static constexpr EngineConfig of(Protocol protocol);
 };
+
+constexpr EngineConfig EngineConfig::of(Protocol protocol) {
+  EngineConfig c;
+  // A move costs the other clusters their copies, which this protocol spares them otherwise (docs/decisions/0024).
+  if (protocol == Protocol::kLazy) {
+    c.protocol = Protocol::kLazy;
+    c.migrate_after = 4;
+  }
+  if (protocol != Protocol::kMgs) return c;
+  // MGS as far as Jiang & Yeung 1997 tells: an interrupt for each message, no word of any of what follows. "Assumed": it is
+  // not described there, and systems of its time (Munin, 1991) had it so.
+  c.release_at_unlock =
+      true;            // assumed: release consistency, and the next node inside the cluster is not told apart
+  c.flush_window = 1;  // assumed: a release sends a page and waits for its answer, one page after the other
+  c.fetch_ahead = 0;   // assumed: a page is fetched when a node faults
+  c.run_pages = 1;     // assumed: a message is about one page
+  c.pack = false;      // the paper counts messages of a few hundred bytes, and each is an Active Message
+  c.migrate_after = 0;   // assumed: a page's home stays
+  c.local_handoffs = 0;  // assumed: another cluster that waits for a lock comes before this cluster's nodes
+  c.lease_uses = 0;      // a lease answers hosts whose clusters share processors
+  return c;
+}
 
 // Counts of one compute node's operations; the driver measures times.
 struct NodeCounts {

@@ -96,6 +96,9 @@ Result<Environment> Environment::read(const Lookup& lookup) {
                                      read_word(lookup, variable::kProtection, &e.protect)}) {
     if (!problem.empty()) return Error{problem};
   }
+  if (e.protocol == Protocol::kMgs) {
+    return error("{} is 'mgs', which only simulated runs have: take 'eager' or 'lazy'", variable::kProtocol);
+  }
   if (e.cluster >= e.clusters) {
     return error("{} is {}, but {} says there are only {}: clusters count from 0", variable::kCluster,
                  e.cluster, variable::kClusters, e.clusters);

@@ -37,12 +37,10 @@ void call_guarded(const char* giver, unsigned node_id, Function&& function) {
 }  // namespace
 
 EngineConfig engine_config(const Shape& shape) {
-  EngineConfig c;
+  EngineConfig c = EngineConfig::of(shape.protocol);
   c.cluster = ClusterId(shape.cluster);
   c.clusters = shape.clusters;
   c.compute_nodes = shape.compute;
-  c.protocol = shape.protocol;
-  if (c.protocol == Protocol::kLazy) c.migrate_after = EngineConfig::kLazyMigrateAfter;
   c.pages = shape.heap_pages;
   c.locks = kNumberedLocks;
   c.barriers = kBarriers + 1;

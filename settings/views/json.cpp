@@ -64,7 +64,7 @@ Result<Document> parse_json(const std::string& text, const std::string& name) {
 Json to_json(const Setting& setting, const void* object) {
   const std::string text = text_of(setting, object);
   const bool is_bare = setting.kind == Kind::kTruth || (setting.kind == Kind::kWhole && text != "auto");
-  if (setting.kind == Kind::kNumber) return number_of_text(text);
+  if (setting.kind == Kind::kNumber && text != "auto") return number_of_text(text);
   return is_bare ? Json::parse(text) : Json(text);
 }
 

@@ -1,4 +1,4 @@
-// A simulation takes the transport's settings from the model, unless the user gave others.
+// A simulation takes the transport's settings, costs and the engine's constants from the model, unless the user gave others.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -64,6 +64,66 @@ TEST(SimulatedTransport, SettingsThatContradictTheModelAreRefused) {
       refused.error().text,
       "transport with model alewife-1997: key 'min_rto_us': min_rto_us (20000) is longer than max_rto_us (10000); "
       "lower the one or raise the other");
+}
+
+settings::EngineSettings engine(const std::string& yaml, const settings::CostModel& model = alewife()) {
+  return engine_settings(options(yaml).config, model);
+}
+
+TEST(SimulatedEngine, ConstantsAreTheUsersThenTheModelsThenTheProtocols) {
+  using settings::Choice;
+  const settings::EngineSettings eager = engine("");
+  EXPECT_EQ(eager.fetch_ahead, dsm::EngineConfig().fetch_ahead);
+  EXPECT_EQ(eager.migrate_after, 2u);
+  EXPECT_EQ(eager.pack, Choice::kYes);
+  EXPECT_EQ(eager.release_at_unlock, Choice::kNo);
+  EXPECT_EQ(engine("protocol: lazy").migrate_after, 4u);
+
+  const settings::EngineSettings mgs = engine("protocol: mgs");
+  EXPECT_EQ(mgs.fetch_ahead, 0u);
+  EXPECT_EQ(mgs.run_pages, 1u);
+  EXPECT_EQ(mgs.flush_window, 1u);
+  EXPECT_EQ(mgs.migrate_after, 0u);
+  EXPECT_EQ(mgs.local_handoffs, 0u);
+  EXPECT_EQ(mgs.lease_uses, 0u);
+  EXPECT_EQ(mgs.pack, Choice::kNo);
+  EXPECT_EQ(mgs.release_at_unlock, Choice::kYes);
+  EXPECT_EQ(mgs.barrier_fan_out, eager.barrier_fan_out);
+
+  settings::CostModel model = alewife();
+  model.engine.flush_window = 3;
+  model.engine.pack = Choice::kYes;
+  const settings::EngineSettings mixed =
+      engine("{protocol: mgs, engine: {flush_window: 5, release_at_unlock: no}}", model);
+  EXPECT_EQ(mixed.flush_window, 5u);
+  EXPECT_EQ(mixed.pack, Choice::kYes);
+  EXPECT_EQ(mixed.release_at_unlock, Choice::kNo);
+  EXPECT_EQ(mixed.fetch_ahead, 0u);
+}
+
+TEST(SimulatedEngine, ModelsHaveConstants) {
+  const Result<std::string> text = settings::read_text_file(BRAID_CONFIGS "/models/alewife-1997.yaml");
+  ASSERT_TRUE(text.ok());
+  const Result<settings::CostModel> model =
+      settings::CostModel::parse(*text + "engine: {fetch_ahead: 7, pack: false}\n", "mine.yaml");
+  ASSERT_TRUE(model.ok()) << model.error().text;
+  EXPECT_EQ(engine("", *model).fetch_ahead, 7u);
+  EXPECT_EQ(engine("", *model).pack, settings::Choice::kNo);
+  EXPECT_EQ(engine("engine: {fetch_ahead: auto}", *model).fetch_ahead, 7u);
+}
+
+TEST(SimulatedCosts, GivenCostsOverrideTheModels) {
+  const settings::CostModel own = alewife();
+  const settings::CostModel mixed = priced(options("cycles: {unit: 5, handler: 0, fault: auto}").config, own);
+  EXPECT_EQ(mixed.unit, 5);
+  EXPECT_EQ(mixed.handler, 0);
+  EXPECT_EQ(mixed.fault, own.fault);
+  EXPECT_EQ(mixed.window_send, own.window_send);
+  const settings::CostModel same = priced(options("").config, own);
+  for (const settings::Setting& cost : settings::cost_settings())
+    EXPECT_EQ(cost.get(static_cast<const settings::Costs*>(&same)),
+              cost.get(static_cast<const settings::Costs*>(&own)))
+        << cost.name;
 }
 
 TEST(SimulatedMachine, MustFitInMemory) {

@@ -70,6 +70,51 @@ class Programs(unittest.TestCase):
                       "stand before the program's name", errors)
         _, _, errors = sim("--clusters", "1", "jacobi", "256", "512", expect=None)
         self.assertIn("jacobi: '256' is not expected; see 'jacobi --help'", errors)
+    def test_each_result_is_right_with_the_papers_protocol(self):
+        for name, arguments in {**self.SMALL, "water": [*self.SMALL["water"], "--updates", "pair"]}.items():
+            for clusters, compute in ((4, 1), (2, 2)):
+                with self.subTest(program=name, clusters=clusters, compute=compute):
+                    shape = ("--clusters", str(clusters), "--compute", str(compute))
+                    report, output, _ = sim(*shape, "--protocol", "mgs", "--handlers", "own", name, *arguments)
+                    self.assertIn("verified", output)
+                    self.assertEqual(report["config"]["protocol"], "mgs")
+                    self.assertEqual(sum(c["cluster_counts"]["fetched_ahead"] for c in report["clusters"]), 0)
+                    if name != "barnes":  # its tree is placed by first touch
+                        self.assertEqual(sum(c["cluster_counts"]["homes_given"] for c in report["clusters"]), 0)
+
+    def test_a_lock_for_every_pair_takes_more_messages(self):
+        def messages(updates):
+            report, output, _ = sim("--clusters", "4", "--compute", "1", "water", *self.SMALL["water"], "--updates", updates)
+            self.assertIn("verified", output)
+            return report["messages"]["count"]
+
+        self.assertGreater(messages("pair"), 2 * messages("step"))
+
+    def test_own_handlers_hold_nobody_up(self):
+        def held_up(handlers):
+            report, _, _ = sim("--clusters", "4", "--compute", "1", "--handlers", handlers, "jacobi", "--size", "96")
+            self.assertEqual(report["config"]["simulation"]["handlers"], handlers)
+            return sum(node["handling"] for node in report["nodes"])
+
+        self.assertGreater(held_up("compute"), 0)
+        self.assertEqual(held_up("own"), 0)
+
+    def test_the_report_says_what_was_simulated(self):
+        report, _, _ = sim("--clusters", "2", "--compute", "1", "--protocol", "mgs", "--set",
+                           "cycles.unit=5,engine.flush_window=4,transport.ack_every=3", "jacobi", "--size", "96")
+        config = report["config"]
+        self.assertEqual(config["transport"]["ack_every"], 3)
+        self.assertEqual(config["transport"]["mtu_bytes"], 1500, "the model's")
+        self.assertEqual(config["transport"]["fragmentation"], "ip", "the model's")
+        self.assertEqual(config["engine"]["flush_window"], 4)
+        self.assertEqual(config["engine"]["fetch_ahead"], 0, "the protocol's")
+        self.assertEqual(config["engine"]["release_at_unlock"], "yes", "the protocol's")
+        self.assertEqual(config["cycles"]["unit"], 5)
+        self.assertEqual(config["cycles"]["latency"], 720, "the model's")
+        self.assertEqual(report["cycles_per_unit"], 5)
+        # One cluster sends nothing.
+        alone, _, _ = sim("--clusters", "1", "--compute", "2", "jacobi", "--size", "96")
+        self.assertEqual(alone["config"]["simulation"]["mode"], "no-delay")
 
     def test_tsp_with_the_optimal_bound_searches_no_more(self):
         def parts(*words):
@@ -439,12 +484,28 @@ class Mistakes(unittest.TestCase):
             (["nothing-of-that-name"], 64, "bin/sim; there are: barnes, fft, gauss, jacobi, matmul, tsp, unstructured, water."),
             ([], 64, "which application"),
             (["--trace", "/nowhere/trace", "jacobi"], 73, "/nowhere/trace"),
+            (["--set", "engine.fetch_ahed=3", "jacobi"], 64, "did you mean 'engine.fetch_ahead'"),
+            (["--set", "engine.fetch_ahead=many", "jacobi"], 64, "--set engine.fetch_ahead: 'many' is not allowed"),
+            (["--set", "engine.fetch_ahead", "jacobi"], 64, "'engine.fetch_ahead' is not KEY=VALUE"),
+            (["--set", "wire=dpdk", "jacobi"], 64, "'wire' has no effect in simulated runs"),
             (["--idle-message", "9:3:1"], 78, "9:3:1"),
             (["--idle-message", "many"], 78, "many"),
         ):
             with self.subTest(words=words):
                 _, _, errors = sim(*words, expect=status)
                 self.assertIn(text, errors)
+
+    def test_a_setting_of_live_runs_is_not_ignored_silently(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as config:
+            config.write("watchdog_s: 77\nclusters: 1\n")
+            config.flush()
+            _, _, errors = sim("--config", config.name, "jacobi", "--size", "32")
+        self.assertIn(f"{config.name}:1:1: key 'watchdog_s': has no effect in simulated runs", errors)
+
+    def test_live_runs_refuse_the_papers_protocol(self):
+        live = subprocess.run([BIN / "braid", "run", "--protocol", "mgs", "jacobi"], capture_output=True, text=True, check=False)
+        self.assertEqual(live.returncode, 78)
+        self.assertIn("--protocol: 'mgs' is only for `braid sim`; take eager or lazy in a live run", live.stderr)
 
     def test_the_exit_of_a_program_ends_the_run(self):
         _, _, errors = sim("jacobi", "--size", "1", expect=2)

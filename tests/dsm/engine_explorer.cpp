@@ -442,6 +442,7 @@ std::vector<ExploredMachine> suite(int half) {
           .accesses = false,
           .fairness = true}},
         {{.operations = 3, .handoffs = 0, .lease_uses = 1, .tries = true, .at_address = true}},
+        {{.operations = 3, .flush_window = 1, .handoffs = 0, .release_at_unlock = true}},
         {{.pages = 2, .protocol = Protocol::kLazy, .operations = 2, .window = 1}},
         {{.protocol = Protocol::kLazy, .operations = 2, .phases = 2, .window = 1}},
         {{.protocol = Protocol::kLazy, .operations = 3, .migrate_after = 2, .pack = true}},
@@ -461,6 +462,7 @@ std::vector<ExploredMachine> suite(int half) {
         .tries = true}},
       {{.nodes = 2, .operations = 3, .window = 1, .accesses = false, .tries = true, .at_address = true}},
       {{.clusters = 3, .operations = 1, .migrate_after = 1, .pack = true}},
+      {{.nodes = 2, .operations = 1, .handoffs = 0, .release_at_unlock = true}},
       {{.clusters = 3, .protocol = Protocol::kLazy, .operations = 1, .migrate_after = 1, .pack = true}},
       {{.pages = 2,
         .protocol = Protocol::kLazy,
@@ -606,6 +608,7 @@ int main(int argc, char** argv) {
   app.add_option("--run-pages", bounds.run_pages, "EngineConfig::run_pages");
   app.add_flag("--roles", bounds.roles, "nodes of cluster 0 only write the last page, the others only read");
   app.add_flag("--pack", bounds.pack, "EngineConfig::pack");
+  app.add_flag("--release-at-unlock", bounds.release_at_unlock, "EngineConfig::release_at_unlock");
   app.add_option("--first-touch", bounds.first_touch, "so many of the last pages are placed by first touch");
   app.add_option("--homes", bounds.homes, "of the first pages");
   app.add_option("--depth", limits.depth, "events from the beginning");

@@ -452,5 +452,52 @@ TEST_F(Leases, NextStayHasNoLeaseAfterOneThatNobodyUsed) {  // LK-8
   }
 }
 
+struct ReleasesAtUnlock : testing::Test {
+  static EngineConfig config() {
+    EngineConfig c = EngineConfig::of(Protocol::kMgs);
+    c.clusters = 2;
+    c.compute_nodes = 2;
+    c.pages = 2;
+    c.locks = 2;
+    c.barriers = 1;
+    c.twins = 4;
+    return c;
+  }
+  EngineMachine m{config()};
+};
+
+TEST_F(ReleasesAtUnlock, NodeWaitsForItsWritesBeforeItFreesTheLock) {  // LK-14
+  m.lock(0, 0);                                                        // its manager's cluster has the token
+  m.write(0, kPageBytes, 7);                                           // homed at cluster 1
+  ASSERT_FALSE(m.engine(0).lock(1, LockId(0)));
+  EXPECT_FALSE(m.engine(0).unlock(0, LockId(0)));
+  EXPECT_FALSE(m.engine(0).done(0));
+  EXPECT_NE(m.engine(0).explain_wait(0).find("to free lock 0"), std::string::npos);
+  EXPECT_FALSE(m.engine(0).done(1)) << "the lock is not free yet";
+  m.deliver(Kind::kDiff, 1);
+  EXPECT_EQ(m.read(1, kPageBytes), 7);
+  m.deliver_all();
+  EXPECT_TRUE(m.engine(0).done(0));
+  EXPECT_TRUE(m.engine(0).done(1));
+  EXPECT_TRUE(m.engine(0).holds(1, LockId(0)));
+  EXPECT_TRUE(m.engine(0).unlock(1, LockId(0))) << "nothing is dirty";
+  EXPECT_TRUE(m.quiet());
+}
+
+TEST_F(ReleasesAtUnlock, PagesOfAReleaseGoHomeOneAfterTheOther) {
+  EngineConfig c = config();
+  c.pages = 4;
+  EngineMachine machine{c};
+  machine.set_home(0, 4, 1);
+  machine.lock(0, 0);
+  for (const std::size_t page : {0u, 1u, 2u}) machine.write(0, page * kPageBytes, 1);
+  EXPECT_FALSE(machine.engine(0).unlock(0, LockId(0)));
+  machine.transmit_all();
+  EXPECT_EQ(machine.count(Kind::kDiff), 1u);
+  machine.deliver_all();
+  EXPECT_TRUE(machine.engine(0).done(0));
+  EXPECT_EQ(machine.engine(0).counts().diffs_sent, 3u);
+}
+
 }  // namespace
 }  // namespace braid::dsm

@@ -172,6 +172,7 @@ std::string WorldBounds::text() const {
   if (at_address) s += ", at an address";
   if (roles) s += ", cluster 0 writes the last page and the others read";
   if (pack) s += ", several in a message";
+  if (release_at_unlock) s += ", a release at each unlock";
   if (first_touch != 0) s += fmt::format(", {} by first touch", first_touch);
   if (!homes.empty()) s += fmt::format(", homes {}", fmt::join(homes, " "));
   return s;
@@ -198,6 +199,7 @@ struct EngineWorld::Parts {
                                 .fetch_ahead = b.fetch_ahead,
                                 .run_pages = b.run_pages,
                                 .pack = b.pack,
+                                .release_at_unlock = b.release_at_unlock,
                                 .addresses = b.at_address ? b.pages * kAddressesPerPage : 0};
       memories.push_back(std::make_unique<FlatMemory>(b.pages));
       engines.push_back(std::make_unique<Engine>(config, *memories.back()));
@@ -352,7 +354,8 @@ void EngineWorld::Parts::step(std::size_t node, std::uint8_t what) {
     case Operation::kUnlock:
       n.holds = false;
       lock_knows = n.knows;
-      e.unlock(local(node), lock());
+      n.in_progress = operation;
+      (void)e.unlock(local(node), lock());
       break;
     case Operation::kBarrier:
       n.in_progress = operation;
@@ -419,7 +422,7 @@ void EngineWorld::Parts::arrive(std::size_t index) {
     fail(fmt::format("cluster {} refuses a message of cluster {}", letter.to, letter.from));
 }
 
-// Locks that were acquired and barriers that were passed, which cause no event in the engine.
+// Locks that were acquired or freed and barriers that were passed, which cause no event in the engine.
 void EngineWorld::Parts::go_on() {
   for (std::size_t node = 0; node < programs.size(); ++node) {
     ProgramNode& n = programs[node];
@@ -433,6 +436,10 @@ void EngineWorld::Parts::go_on() {
       n.holds = true;
       on_lock_acquired(static_cast<std::uint16_t>(node / bounds.nodes));
       raise(n.knows, lock_knows);
+    } else if (n.in_progress == Operation::kUnlock) {
+      n.in_progress = Operation::kNone;
+      for (ProgramNode& other : programs)
+        if (bounds.release_at_unlock) raise(other.knows, n.knows);
     } else if (n.in_progress == Operation::kBarrier) {
       for (const ProgramNode& other : programs)
         if (other.phase < n.phase || (other.phase == n.phase && other.in_progress != Operation::kBarrier))

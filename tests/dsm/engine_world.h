@@ -16,6 +16,7 @@
 //     No cluster sends more than lease_rounds probes in a stay.
 //   - With WorldBounds::tries node 0 locks, and may end while it has the lock, and the others only try. So if a try waited until
 //     the lock is freed, there would be a state from which the end cannot be reached.
+//   - With WorldBounds::release_at_unlock an unlock ends when every node reads what was written before it.
 //   - The lock has one holder. No node passes a barrier before all have arrived.
 //   - No engine refuses another one's message; every engine's invariants hold after every event.
 //   - When nothing can happen any more all programs have ended, all engines are quiet, and every cluster
@@ -57,6 +58,7 @@ struct WorldBounds {
   std::uint32_t fetch_ahead = 0;
   std::uint32_t run_pages = 1;
   bool pack = false;
+  bool release_at_unlock = false;
   std::uint32_t first_touch = 0;  // so many of the last pages
   // Of the first pages; the others' are cyclic, and unplaced if none moves or is fetched ahead.
   std::vector<std::uint16_t> homes = {};

@@ -86,6 +86,7 @@ TEST(Environment, ErrorNamesTheVariableItsValueAndTheCure) {
       {{{"BRAID_DISPATCH", "random"}},
        "BRAID_DISPATCH is 'random'",
        "it must be one of 'fixed', 'rr', 'round-robin', 'least-loaded'"},
+      {{{"BRAID_PROTOCOL", "mgs"}}, "BRAID_PROTOCOL is 'mgs'", "take 'eager' or 'lazy'"},
       {{{"BRAID_PROTECTION", "none"}},
        "BRAID_PROTECTION is 'none'",
        "one of 'auto', 'mprotect', 'userfaultfd'"},

@@ -92,6 +92,7 @@ class RandomProgram {
     c.conditions = kMaxPhases;
     c.barrier_fan_out = 1 + static_cast<std::uint32_t>(random.below(4));
     c.protocol = random.chance(0.5) ? Protocol::kLazy : Protocol::kEager;
+    c.release_at_unlock = random.chance(0.25);
     c.run_pages = 1 + static_cast<std::uint32_t>(random.below(4));
     c.addresses = c.pages * kAddressesPerPage;
     return c;
@@ -355,7 +356,7 @@ class RandomProgram {
     const auto [kind, id] = guard(index);
     switch (kind) {
       case Guard::kLock:
-        return machine_.engine(n.cluster).unlock(n.node, lock_of(id));
+        return (void)machine_.engine(n.cluster).unlock(n.node, lock_of(id));
       case Guard::kSemaphore:
         return (void)call(n, SyncOp::kSemaphorePost, id, 1, 0, true);
       case Guard::kWord:

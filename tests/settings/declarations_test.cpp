@@ -70,6 +70,7 @@ std::vector<std::string> values_of(const Setting& s, const void* object) {
       values.push_back(text_of_number(s.least_number));
       values.push_back(text_of_number(s.max_number));
       values.push_back(text_of_number((s.least_number + s.max_number) / 3));
+      if (s.automatic_number) values.emplace_back("auto");
       break;
     case Kind::kTruth:
       values.insert(values.end(), {"true", "false"});

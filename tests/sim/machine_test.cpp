@@ -193,7 +193,7 @@ struct Traffic {
 TEST(Machine, MessagesOfAnEngineThatDoesNotPackShareRecords) {  // CV-11
   MachineConfig c = config(2, 2);
   const Outcome packs = run(c, scattered_scripts());
-  c.pack = false;
+  c.engine.pack = settings::Choice::kNo;
   const Outcome with = run(c, scattered_scripts());
   c.iccs.transport.train_messages = 1;
   const Outcome without = run(c, scattered_scripts());
@@ -217,7 +217,7 @@ TEST(Machine, TrainsGiveTheSameTraceInWindowsAndInStrictOrder) {
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     for (const unsigned proxies : {1u, 2u}) {
       MachineConfig c = config(2, 2, proxies);
-      c.pack = false;
+      c.engine.pack = settings::Choice::kNo;
       c.iccs.seed = seed;
       c.iccs.dispatch = convergence::Dispatch::kFixed;
       c.jitter = 500;

@@ -3,7 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <sstream>
 
+#include "settings/text.h"
 #include "settings/value.h"
 #include "settings/views/yaml.h"
 
@@ -40,6 +43,18 @@ bool is_flag(const Setting& setting) {
   return setting.kind == settings::Kind::kTruth;
 }
 
+// Nothing is ignored without a word.
+void tell_of_idle_settings(const settings::Collector<settings::RunConfig>& builder) {
+  const settings::RunConfig defaults;
+  for (const auto& [key, place] : builder.given()) {
+    if (settings::find_setting(settings::kRunSchema, key) == nullptr || settings::shapes(key, true)) continue;
+    if (settings::text_of(settings::kRunSchema, &builder.unchecked(), key) ==
+        settings::text_of(settings::kRunSchema, &defaults, key))
+      continue;
+    fmt::print(stderr, "braid: {} has no effect in simulated runs\n", place);
+  }
+}
+
 // The settings of live or of simulated runs that have an option.
 std::vector<Listed> with_options(bool simulated) {
   std::vector<Listed> all;
@@ -51,14 +66,21 @@ std::vector<Listed> with_options(bool simulated) {
 }  // namespace
 
 std::vector<Option> SettingsOptions::files() {
-  return {{.names = "--config",
-           .value_text = "FILE",
-           .help = "settings from a YAML file, e.g. one of configs/",
-           .target = &config_file_},
-          {.names = "--report",
-           .value_text = "FILE",
-           .help = "write a full report of the run at its end, as JSON",
-           .target = &report_file_}};
+  return {
+      {.names = "--config",
+       .value_text = "FILE",
+       .help = "settings from a YAML file, e.g. one of configs/",
+       .target = &config_file_},
+      {.names = "--set",
+       .value_text = "KEY=VALUE,...",
+       .help =
+           "settings by the keys that they have in a file, e.g. transport.ack_every=4; win over the file\n"
+           "('braid help settings')",
+       .target = &assignments_},
+      {.names = "--report",
+       .value_text = "FILE",
+       .help = "write a full report of the run at its end, as JSON",
+       .target = &report_file_}};
 }
 
 std::vector<Option> SettingsOptions::settings() {
@@ -79,12 +101,34 @@ std::vector<Option> SettingsOptions::settings() {
   return options;
 }
 
+void SettingsOptions::assign(const std::string& assignments,
+                             settings::Collector<settings::RunConfig>& builder) const {
+  std::istringstream list(assignments);
+  for (std::string assignment; std::getline(list, assignment, ',');) {
+    const std::size_t equals = assignment.find('=');
+    if (equals == std::string::npos || equals == 0)
+      refuse(kUsageStatus, fmt::format("--set: '{}' is not KEY=VALUE", assignment));
+    const std::string key = assignment.substr(0, equals);
+    std::vector<std::string> known;
+    for (const Listed& listed : settings::all_settings(settings::kRunSchema)) known.push_back(listed.key);
+    if (settings::find_setting(settings::kRunSchema, key) == nullptr)
+      refuse(kUsageStatus, fmt::format("--set: '{}' {}", key, settings::not_known(key, known)));
+    if (!settings::shapes(key, simulated_))
+      refuse(kUsageStatus, fmt::format("--set: '{}' has no effect in {} runs; remove it", key,
+                                       simulated_ ? "simulated" : "live"));
+    if (const Result<void> done = builder.set(key, assignment.substr(equals + 1), "--set " + key + ":");
+        !done)
+      refuse(kUsageStatus, done.error().text);
+  }
+}
+
 settings::RunConfig SettingsOptions::configure(const Given& given,
                                                settings::Collector<settings::RunConfig>& builder) const {
   if (!config_file_.empty()) {
     if (const Result<void> done = settings::load_yaml_file(builder, config_file_); !done)
       refuse(kConfigStatus, done.error().text);
   }
+  if (!assignments_.empty()) assign(assignments_, builder);
   for (const Listed& listed : with_options(simulated_)) {
     const std::string option(listed.setting->option);
     if (!given.has(option)) continue;
@@ -96,6 +140,10 @@ settings::RunConfig SettingsOptions::configure(const Given& given,
   }
   const Result<settings::RunConfig> config = builder.finish();
   if (!config) refuse(kConfigStatus, config.error().text);
+  if (!simulated_ && config->protocol == dsm::Protocol::kMgs)
+    refuse(kConfigStatus, builder.given().at("protocol") +
+                              " 'mgs' is only for `braid sim`; take eager or lazy in a live run");
+  if (simulated_) tell_of_idle_settings(builder);
   return *config;
 }
 

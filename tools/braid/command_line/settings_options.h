@@ -16,20 +16,24 @@ class SettingsOptions {
   // The settings of live or of simulated runs.
   explicit SettingsOptions(bool simulated) : simulated_(simulated) {}
 
-  // Declares --config and --report, and an option per setting. The options point into this object.
+  // Declares --config, --set and --report, and an option per setting. The options point into this object.
   std::vector<Option> files();
   std::vector<Option> settings();
 
-  // Reads the file and then the options, which take precedence; afterwards `builder`
+  // Reads the file, then --set, then the options, of which each takes precedence; afterwards `builder`
   // knows which settings were given. An error ends the command (refuse()).
   settings::RunConfig configure(const Given& given, settings::Collector<settings::RunConfig>& builder) const;
 
   const std::string& report_file() const { return report_file_; }
 
  private:
+  // "engine.fetch_ahead=0,cycles.unit=5": settings of a file by their keys.
+  void assign(const std::string& assignments, settings::Collector<settings::RunConfig>& builder) const;
+
   const bool simulated_;
   std::string config_file_;
   std::string report_file_;
+  std::string assignments_;
   std::map<std::string, std::string> texts_;  // by key of the setting
   std::map<std::string, bool> flags_;
 };

@@ -227,6 +227,19 @@ Result<settings::TransportConfig> transport_config(const SimulationOptions& opti
   return transport;
 }
 
+settings::CostModel priced(const settings::RunConfig& config, settings::CostModel model) {
+  config.cycles.apply_to(model);
+  return model;
+}
+
+settings::EngineSettings engine_settings(const settings::RunConfig& config,
+                                         const settings::CostModel& model) {
+  dsm::EngineConfig engine = dsm::EngineConfig::of(config.protocol);
+  model.engine.apply_to(engine);
+  config.engine.apply_to(engine);
+  return settings::EngineSettings::of(engine);
+}
+
 // A simulated machine has all its sub-connections and connections from the start. Measured on jacobi: 136 KiB for each
 // ordered pair of clusters with one proxy each (0.6 GB for 64 clusters, 2.2 for 128, 8.7 for 256), 60 of them for each
 // pair of their proxies.
@@ -269,7 +282,9 @@ Result<sim::MachineConfig> machine_config(const SimulationOptions& options,
     i.incidents.push_back(incident_of(incident));
   m.compute = static_cast<std::uint16_t>(c.compute);
   m.heap_pages = c.heap_mib * static_cast<std::uint32_t>((1u << 20) / dsm::kPageBytes);
-  m.protocol = c.protocol;
+  m.protocol = c.protocol == dsm::Protocol::kMgs ? dsm::Protocol::kEager : c.protocol;
+  m.engine = engine_settings(c, model);
+  m.handlers = c.simulation.handlers;
   m.jitter = c.simulation.jitter;
   m.strict = c.simulation.strict;
   return m;
@@ -281,6 +296,7 @@ Result<SimulationReport> simulate(const SimulationOptions& options) {
   if (!model) return model.error();
   const std::string program = std::filesystem::path(options.application).filename();
   model->unit = model->unit_of(program);
+  *model = priced(options.config, std::move(*model));
   sim::stay_on_one_processor();
   SimulationReport report;
   report.command = options.command;
@@ -289,11 +305,16 @@ Result<SimulationReport> simulate(const SimulationOptions& options) {
   report.model = model->name;
   report.cycles_per_second = model->cycles_per_second;
   report.unit = model->unit;
-  report.unit_is_mean = !model->units.empty() && !model->units.contains(program);
+  report.unit_is_mean = !model->units.empty() && !model->units.contains(program) &&
+                        options.config.cycles.unit == settings::Costs::kAuto;
   const Result<sim::MachineConfig> machine = machine_config(options, *model);
   if (!machine) return machine.error();
   sim::MachineConfig config = *machine;
   if (config.iccs.clusters == 1) config.iccs.mode = sim::Mode::kNoDelay;  // there is no other cluster
+  report.config.transport = config.iccs.transport;
+  report.config.engine = config.engine;
+  report.config.cycles = *model;
+  report.config.simulation.mode = config.iccs.mode;
   if (config.iccs.mode == sim::Mode::kNoContention) {
     const Result<Outcome> measured = fix_delay(options, *model, config, report);
     if (!measured) return measured.error();
@@ -340,8 +361,9 @@ Result<std::string> idle_messages(const SimulationOptions& options, const std::s
       return error("--idle-message: '{}' is neither BYTES nor FIRST:LAST:STEP", range);
     last = first;
   }
-  const Result<settings::CostModel> model = load_model(options.config.simulation.model, options.models);
+  Result<settings::CostModel> model = load_model(options.config.simulation.model, options.models);
   if (!model) return model.error();
+  *model = priced(options.config, std::move(*model));
   const Result<sim::MachineConfig> machine = machine_config(options, *model);
   if (!machine) return machine.error();
   const sim::IccsConfig& config = machine->iccs;

@@ -32,7 +32,7 @@ struct SimulationOptions {
 
 struct SimulationReport {
   std::vector<std::string> command;
-  settings::RunConfig config;
+  settings::RunConfig config;   // what was simulated: nothing is left to a model or a protocol
   std::set<std::string> given;  // SimulationOptions::given
   std::string model;
   double cycles_per_second = 0;
@@ -59,6 +59,9 @@ Result<settings::CostModel> load_model(const std::string& name, const std::strin
 // The transport's settings: the user's if given, otherwise the model's.
 Result<settings::TransportConfig> transport_config(const SimulationOptions& options,
                                                    const settings::CostModel& model);
+// The costs and the engine's constants: the user's if given, otherwise the model's, otherwise the protocol's.
+settings::CostModel priced(const settings::RunConfig& config, settings::CostModel model);
+settings::EngineSettings engine_settings(const settings::RunConfig& config, const settings::CostModel& model);
 // Error: the machine has more clusters and proxies than can be simulated in so much memory. An estimate, without the
 // programs' own memory.
 Result<void> fits_in_memory(const settings::RunConfig& config, std::uint64_t memory_bytes);

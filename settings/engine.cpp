@@ -1,0 +1,137 @@
+#include "settings/engine.h"
+
+#include <type_traits>
+
+namespace braid::settings {
+namespace {
+
+using E = EngineSettings;
+using C = dsm::EngineConfig;
+
+// A constant of the engine as a setting; auto where the setting is not given.
+template <auto Member>
+constexpr Setting constant(Setting s) {
+  s.automatic = E::kAuto;
+  s.scope = Scope::kSimulated;
+  return declare<Member>(s);
+}
+template <auto Member>
+constexpr Setting choice(Setting s) {
+  s.scope = Scope::kSimulated;
+  return declare<Member>(s);
+}
+
+constexpr std::uint64_t kMany = 1'000'000;
+
+constexpr Setting kSettings[] = {
+    constant<&E::flush_window>(
+        {.name = "flush_window",
+         .unit = "pages",
+         .help = "pages of a cluster's releases that are on their way home at once",
+         .reason = "64: bounds the engine's queues. mgs 1 (assumed): one page after the other",
+         .least = 1,
+         .most = 4096}),
+    constant<&E::local_handoffs>(
+        {.name = "local_handoffs",
+         .help = "how often a lock passes between nodes of a cluster while another cluster waits for it",
+         .reason = "16. mgs 0 (assumed): the other cluster comes first",
+         .most = kMany}),
+    constant<&E::lease_uses>(
+        {.name = "lease_uses",
+         .help =
+             "how often nodes of a cluster may take a lock again while another cluster waits for it, until "
+             "that has answered a probe; 0: such a lock leaves at once",
+         .reason = "1024: many empty sections take as long as a hand-over. mgs 0: it had no leases",
+         .most = kMany}),
+    constant<&E::lease_rounds>(
+        {.name = "lease_rounds",
+         .help = "the most probes of a lease; 0: 4 divided by the number of the other clusters, at least 1",
+         .reason = "0 (docs/decisions/0025)",
+         .most = 255}),
+    constant<&E::twins>({.name = "twins",
+                         .unit = "pages",
+                         .help = "pages of other clusters that a cluster can have written and not sent home",
+                         .reason = "16384: 64 MiB, used as they are needed; each compute node needs two",
+                         .least = 128,
+                         .most = kMany}),
+    constant<&E::migrate_after>(
+        {.name = "migrate_after",
+         .unit = "rounds",
+         .help = "rounds with one writer after which a page's home moves to it; 0: never",
+         .reason =
+             "2: the first closes the page at its home to see whether it is used there; lazy 4, as a move "
+             "costs the others their copies. mgs 0 (assumed): homes stay",
+         .most = kMany}),
+    constant<&E::fetch_ahead>(
+        {.name = "fetch_ahead",
+         .unit = "pages",
+         .help = "pages that a node which reads consecutive pages fetches ahead; 0: none",
+         .reason =
+             "32: as many as a round trip brings. mgs 0 (assumed): a page is fetched when a node faults",
+         .most = 1024}),
+    constant<&E::run_pages>({.name = "run_pages",
+                             .unit = "pages",
+                             .help = "consecutive pages that share a request or a reply; 1: none do",
+                             .reason = "16: 64 KiB. mgs 1 (assumed)",
+                             .least = 1,
+                             .most = 64}),
+    choice<&E::pack>(
+        {.name = "pack",
+         .help = "messages that are ready for a cluster leave as one",
+         .reason =
+             "yes: it saves what a message costs. mgs no: each message is an Active Message of its own"}),
+    choice<&E::release_at_unlock>(
+        {.name = "release_at_unlock",
+         .help = "a node that unlocks waits until its cluster's writes are visible everywhere",
+         .reason =
+             "no: they become visible when the lock leaves the cluster. mgs yes (assumed): release consistency "
+             "without a difference between nodes of this cluster and others"}),
+    constant<&E::barrier_fan_out>(
+        {.name = "barrier_fan_out",
+         .unit = "clusters",
+         .help = "children of a cluster in a barrier's tree",
+         .reason = "8: a message takes eight times as long to arrive as to be handled",
+         .least = 1,
+         .most = 63})};
+
+// Calls use(setting, constant) for each number.
+template <class Use>
+void for_each_number(Use&& use) {
+  use(&E::flush_window, &C::flush_window);
+  use(&E::local_handoffs, &C::local_handoffs);
+  use(&E::lease_uses, &C::lease_uses);
+  use(&E::lease_rounds, &C::lease_rounds);
+  use(&E::twins, &C::twins);
+  use(&E::migrate_after, &C::migrate_after);
+  use(&E::fetch_ahead, &C::fetch_ahead);
+  use(&E::run_pages, &C::run_pages);
+  use(&E::barrier_fan_out, &C::barrier_fan_out);
+}
+template <class Use>
+void for_each_choice(Use&& use) {
+  use(&E::pack, &C::pack);
+  use(&E::release_at_unlock, &C::release_at_unlock);
+}
+
+}  // namespace
+
+constinit const Schema kEngineSchema = {.settings = kSettings};
+
+void EngineSettings::apply_to(dsm::EngineConfig& engine) const {
+  for_each_number([&](auto from, auto to) {
+    if (this->*from != kAuto)
+      engine.*to = static_cast<std::remove_reference_t<decltype(engine.*to)>>(this->*from);
+  });
+  for_each_choice([&](auto from, auto to) {
+    if (this->*from != Choice::kAuto) engine.*to = this->*from == Choice::kYes;
+  });
+}
+
+EngineSettings EngineSettings::of(const dsm::EngineConfig& engine) {
+  EngineSettings all;
+  for_each_number([&](auto to, auto from) { all.*to = engine.*from; });
+  for_each_choice([&](auto to, auto from) { all.*to = engine.*from ? Choice::kYes : Choice::kNo; });
+  return all;
+}
+
+}  // namespace braid::settings
