@@ -283,9 +283,10 @@ TEST(Configs, EveryFileLoads) {
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(BRAID_CONFIGS)) {
     SCOPED_TRACE(entry.path());
-    // The files of `braid study` and the cost models have readers of their own.
-    if (entry.is_directory() || entry.path().filename().string().starts_with("study-")) continue;
-    file(entry.path().filename());
+    // The files of `braid study` and `braid fit` and the cost models have readers of their own.
+    const std::string name = entry.path().filename();
+    if (entry.is_directory() || name.starts_with("study-") || name.starts_with("fit-")) continue;
+    file(name);
     ++files;
   }
   EXPECT_GE(files, 5);

@@ -12,6 +12,7 @@
 #include "tools/braid/report/report_command.h"
 #include "tools/braid/run/run_command.h"
 #include "tools/braid/simulate/sim_command.h"
+#include "tools/braid/study/fit_command.h"
 #include "tools/braid/study/study_command.h"
 #include "tools/braid/study/table_command.h"
 #include "tools/braid/version.h"
@@ -51,8 +52,8 @@ int run(int argc, char** argv) {
       .about = kAbout,
       .footer = kFooter,
       .version = kVersion,
-      .commands = {run_command(), sim_command(), study_command(), report_command(), counters_command(),
-                   proxies_command(), calibrate_command(), parmacs_command()},
+      .commands = {run_command(), sim_command(), study_command(), fit_command(), report_command(),
+                   counters_command(), proxies_command(), calibrate_command(), parmacs_command()},
       .topics = {{"settings", settings::reference_page}, {"defaults", settings::default_file}}};
   return run_command_line(line, argc, argv);
 }

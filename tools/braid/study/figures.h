@@ -1,0 +1,28 @@
+// Figures of simulations by name, and what many of them say: medians and intervals.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+namespace braid::cli {
+
+inline constexpr char kFigureNames[] =
+    "message_cycles, idle_cycles, waiting_cycles, utilisation, queue, messages, rate, parallel_cycles";
+
+// idle_cycles: the mean message's without its waits; waiting_cycles: its waits; rate: messages a million cycles.
+bool is_figure(const std::string& name);
+// Of a report of `braid sim`; 0 where it has none.
+double figure_of(const nlohmann::ordered_json& report, const std::string& name);
+
+struct Spread {
+  double median = 0;
+  // Between them the median lies with a probability of 95 % or more, whatever the distribution: two of the samples, or
+  // the smallest and the largest where there are fewer than six.
+  double low = 0;
+  double high = 0;
+};
+// There must be a sample.
+Spread spread_of(std::vector<double> samples);
+
+}  // namespace braid::cli
