@@ -8,6 +8,7 @@
 #include "base/clock.h"
 
 std::int64_t braid_budget = INT64_MAX;
+constinit thread_local BraidSpentStack braid_spent_stack;
 
 // For braid_budget_spent (budget_spent.S).
 extern "C" {

@@ -15,6 +15,19 @@
 // The units that are left; the program's code subtracts from it. Negative: spent.
 extern "C" std::int64_t braid_budget;
 
+// Where code that is charged for shared stacks (pass.cpp) runs on [low, low + bytes), the handler runs on the stack that begins at
+// `top`, and nothing at all is written to that of the code: whether the handler is called makes no difference to its pages.
+// Zeros: the handler runs on the stack of the code. Initial-exec, for budget_spent.S.
+struct BraidSpentStack {
+  std::uintptr_t low = 0;
+  std::uintptr_t bytes = 0;
+  std::uintptr_t top = 0;
+  // For budget_spent.S.
+  std::uintptr_t rax = 0;
+  std::uintptr_t next = 0;
+};
+extern "C" thread_local BraidSpentStack braid_spent_stack __attribute__((tls_model("initial-exec")));
+
 namespace braid::sim {
 
 // With this budget the handler is never called.

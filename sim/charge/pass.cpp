@@ -6,8 +6,8 @@
 // not depend on what these do for the host's processor, such as vectorisation. Unoptimised code is counted as
 // it is.
 //
-// Argument: -fplugin-arg-braid_charge-everywhere charges every segment (placement.h) at its start. The sums
-// are equal; tests compare them.
+// Arguments: -fplugin-arg-braid_charge-everywhere charges every segment (placement.h) at its start. The sums
+// are equal; tests compare them. -fplugin-arg-braid_charge-shared-stacks is for programs whose stacks are shared memory.
 #include "sim/charge/placement.h"
 
 // GCC loads no plug-in without it. The project's licence, Apache 2.0, is compatible with GCC's, GPL 3.
@@ -18,6 +18,7 @@ namespace {
 
 struct Options {
   bool everywhere = false;
+  Placement::Stacks stacks = Placement::Stacks::kPrivate;
 };
 
 class Pass final : public gimple_opt_pass {
@@ -37,7 +38,7 @@ class Pass final : public gimple_opt_pass {
     scev_initialize();
     calculate_dominance_info(CDI_DOMINATORS);
     calculate_dominance_info(CDI_POST_DOMINATORS);
-    Placement placement(f);
+    Placement placement(f, options_.stacks);
     if (code_ == Code::kOptimised && !options_.everywhere) {
       placement.charge_loops_at_entry();
       placement.merge_charges();
@@ -66,11 +67,16 @@ class Pass final : public gimple_opt_pass {
 
 bool read_options(const plugin_name_args& info, Options* options) {
   for (int i = 0; i < info.argc; ++i) {
-    if (std::strcmp(info.argv[i].key, "everywhere") == 0 && info.argv[i].value == NULL) {
+    const auto is = [&argument = info.argv[i]](const char* key) {
+      return std::strcmp(argument.key, key) == 0 && argument.value == NULL;
+    };
+    if (is("everywhere")) {
       options->everywhere = true;
+    } else if (is("shared-stacks")) {
+      options->stacks = Placement::Stacks::kShared;
     } else {
-      error("%qs takes no argument %qs: there is %<-fplugin-arg-%s-everywhere%>", info.base_name,
-            info.argv[i].key, info.base_name);
+      error("%qs takes no argument %qs: there is %<-fplugin-arg-%s-everywhere%> and %<-shared-stacks%>",
+            info.base_name, info.argv[i].key, info.base_name);
       return false;
     }
   }

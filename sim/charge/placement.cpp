@@ -11,25 +11,36 @@ tree constant(Units value) {
   return build_int_cst(long_integer_type_node, value);
 }
 
+// The call is in another subsection, so the usual path is two instructions, the second a branch that is not taken. It pushes a
+// return address, so the program is compiled without a red zone.
+constexpr const char* kCharge =
+    "subq %0, braid_budget(%%rip)\n"
+    "\tjs 771f\n"
+    "772:\n"
+    "\t.subsection 1\n"
+    "771:\tcall braid_budget_spent\n"
+    "\tjmp 772b\n"
+    "\t.previous";
+// The same, but nothing is pushed: a page of a shared stack may not be there, and what is written to it is sent to others.
+constexpr const char* kChargeOnSharedStack =
+    "subq %0, braid_budget(%%rip)\n"
+    "\tjs 771f\n"
+    "772:\n"
+    "\t.subsection 1\n"
+    "771:\tmovq %%rax, %%fs:braid_spent_stack@tpoff+24\n"
+    "\tleaq 772b(%%rip), %%rax\n"
+    "\tjmp braid_budget_spent_at\n"
+    "\t.previous";
+
 // Subtracts `units`, a constant or a value of type long, from the budget. In assembly, because the compiler
-// could keep a variable in a register, and the handler of a page fault would then read an old count. The call
-// is in another subsection, so the usual path is two instructions, the second a branch that is not taken. The
-// call pushes a return address, so the program is compiled without a red zone. Only the flags are clobbered:
+// could keep a variable in a register, and the handler of a page fault would then read an old count. Only the flags are clobbered:
 // braid_budget_spent preserves every register, and other nodes' writes to memory need synchronisation anyway.
-gasm* charge_of(tree units) {
+gasm* charge_of(tree units, const char* text) {
   vec<tree, va_gc>* inputs = NULL;
   vec_safe_push(inputs, build_tree_list(build_tree_list(NULL_TREE, build_string(3, "er")), units));
   vec<tree, va_gc>* clobbers = NULL;
   vec_safe_push(clobbers, build_tree_list(NULL_TREE, build_string(3, "cc")));
-  gasm* const s = gimple_build_asm_vec(
-      "subq %0, braid_budget(%%rip)\n"
-      "\tjs 771f\n"
-      "772:\n"
-      "\t.subsection 1\n"
-      "771:\tcall braid_budget_spent\n"
-      "\tjmp 772b\n"
-      "\t.previous",
-      inputs, NULL, clobbers, NULL);
+  gasm* const s = gimple_build_asm_vec(text, inputs, NULL, clobbers, NULL);
   gimple_asm_set_volatile(s, true);
   gimple_asm_set_inline(s, true);  // its size is estimated as two instructions, not by its lines
   return s;
@@ -37,8 +48,9 @@ gasm* charge_of(tree units) {
 
 }  // namespace
 
-Placement::Placement(function* f)
+Placement::Placement(function* f, Stacks stacks)
     : function_(f),
+      charge_(stacks == Stacks::kShared ? kChargeOnSharedStack : kCharge),
       blocks_(static_cast<std::size_t>(last_basic_block_for_fn(f))),
       is_constant_(number_of_loops(f)) {
   basic_block b;
@@ -220,17 +232,17 @@ void Placement::insert() {
       if (segment.cost == 0) continue;
       if (segment.after == NULL) {
         gimple_stmt_iterator i = gsi_after_labels(b);
-        gsi_insert_before(&i, charge_of(constant(segment.cost)), GSI_NEW_STMT);
+        gsi_insert_before(&i, charge_of(constant(segment.cost), charge_), GSI_NEW_STMT);
       } else {
         gimple_stmt_iterator i = gsi_for_stmt(segment.after);
-        gsi_insert_after(&i, charge_of(constant(segment.cost)), GSI_NEW_STMT);
+        gsi_insert_after(&i, charge_of(constant(segment.cost), charge_), GSI_NEW_STMT);
       }
     }
   }
   for (const Entry& entry : entries_) {
     gimple_seq before = NULL;
     tree const value = force_gimple_operand(entry.units, &before, true, NULL_TREE);
-    gimple_seq_add_stmt(&before, charge_of(value));
+    gimple_seq_add_stmt(&before, charge_of(value, charge_));
     // A preheader has one successor, so no block is created.
     basic_block const made = gsi_insert_seq_on_edge_immediate(entry.preheader, before);
     gcc_assert(made == NULL);
@@ -243,7 +255,7 @@ void Placement::insert_moves(basic_block b) {
     tree const units = units_of_move(gsi_stmt(i));
     if (units == NULL_TREE) continue;
     tree const value = force_gimple_operand_gsi(&i, units, true, NULL_TREE, true, GSI_SAME_STMT);
-    gsi_insert_before(&i, charge_of(value), GSI_SAME_STMT);
+    gsi_insert_before(&i, charge_of(value, charge_), GSI_SAME_STMT);
   }
 }
 

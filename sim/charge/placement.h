@@ -11,9 +11,12 @@ namespace braid::charge {
 
 class Placement {
  public:
+  // kShared: the code may run on a stack in shared memory (BraidSpentStack in budget.h).
+  enum class Stacks { kPrivate, kShared };
+
   // Each segment is charged at its start. The caller has computed loops, dominators and post-dominators, and
   // keeps them until after insert().
-  explicit Placement(function* f);
+  Placement(function* f, Stacks stacks);
 
   // Charges a loop at its entry if its number of iterations is known there, so that it can be vectorised.
   void charge_loops_at_entry();
@@ -57,6 +60,7 @@ class Placement {
   void insert_moves(basic_block b);
 
   function* function_;
+  const char* const charge_;       // the assembly of a charge
   std::vector<Block> blocks_;      // by index
   std::vector<bool> is_constant_;  // by number of a loop: its cost is constant and part of its preheader's
   std::vector<Entry> entries_;

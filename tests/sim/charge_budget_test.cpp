@@ -22,6 +22,7 @@
 
 extern "C" {
 void braid_budget_spent();
+void braid_test_on_stack(void (*function)(), void* top);
 void braid_test_registers(std::uint64_t* registers, const void* before, void* after, std::uint64_t parts);
 extern std::uint32_t braid_kept_state;
 }
@@ -189,6 +190,40 @@ TEST_F(ChargeBudget, InterruptedCodeComputesTheSameResults) {
     EXPECT_EQ(interrupted_every(quantum, [&] { return leaf(numbers.data(), 500); }), preserved) << quantum;
     EXPECT_EQ(interrupted_every(quantum, [&] { return keeps_errno(ENOTTY, 100); }), ENOTTY) << quantum;
   }
+}
+
+alignas(64) std::array<unsigned char, 32 * 1024> shared_stack;
+alignas(64) std::array<unsigned char, 64 * 1024> other_stack;
+std::int64_t walked = 0;
+
+// Whether the handler is called must make no difference to a stack in shared memory.
+TEST_F(ChargeBudget, InterruptedCodeOnASharedStackLeavesTheSameBytesThere) {
+  braid_spent_stack = {.low = reinterpret_cast<std::uintptr_t>(shared_stack.data()),
+                       .bytes = shared_stack.size(),
+                       .top = reinterpret_cast<std::uintptr_t>(other_stack.data() + other_stack.size())};
+  const auto walk_there = [] {
+    shared_stack.fill(0x5a);
+    braid_test_on_stack([] { walked = walk(60, 77); }, shared_stack.data() + shared_stack.size());
+  };
+  walk_there();
+  const std::int64_t expected = walked;
+  const auto bytes = shared_stack;
+  EXPECT_NE(bytes.back(), 0x5a) << "it ran on another stack";
+  for (const std::int64_t quantum : {0, 1, 17}) {
+    int calls = 0;
+    on_spent = [&calls, quantum] {
+      ++calls;
+      clobber_registers();
+      braid_budget = quantum;
+    };
+    braid_budget = quantum;
+    walk_there();
+    braid_budget = kUnlimited;
+    EXPECT_GT(calls, 60);
+    EXPECT_EQ(walked, expected) << quantum;
+    EXPECT_TRUE(shared_stack == bytes) << quantum;
+  }
+  braid_spent_stack = {};
 }
 
 // A program on a stack of its own that is suspended when its budget is spent.

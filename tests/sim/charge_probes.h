@@ -21,5 +21,7 @@ long double many_live_long_values(std::int64_t rounds);
 std::int64_t leaf(const std::int64_t* in, std::int64_t n);
 // Sets errno, computes, and returns errno.
 int keeps_errno(int value, std::int64_t rounds);
+// Calls itself `depth` times, and has numbers on the stack. Charged for shared stacks.
+std::int64_t walk(std::int64_t depth, std::int64_t seed);
 
 }  // namespace braid::sim::testing

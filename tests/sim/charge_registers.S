@@ -81,4 +81,38 @@ braid_test_registers:
         .cfi_endproc
         .size   braid_test_registers, .-braid_test_registers
 
+// void braid_test_on_stack(void (*function)(void), void* top)
+//
+// Calls it on the stack that begins at `top`, with zeros in the registers that it may store there.
+
+        .globl  braid_test_on_stack
+        .type   braid_test_on_stack, @function
+braid_test_on_stack:
+        pushq   %rbx
+        pushq   %rbp
+        pushq   %r12
+        pushq   %r13
+        pushq   %r14
+        pushq   %r15
+        movq    %rsp, callers_stack(%rip)
+        movq    %rsi, %rsp
+        xorl    %ebx, %ebx
+        xorl    %ebp, %ebp
+        xorl    %r12d, %r12d
+        xorl    %r13d, %r13d
+        xorl    %r14d, %r14d
+        xorl    %r15d, %r15d
+        call    *%rdi
+        movq    callers_stack(%rip), %rsp
+        popq    %r15
+        popq    %r14
+        popq    %r13
+        popq    %r12
+        popq    %rbp
+        popq    %rbx
+        ret
+        .size   braid_test_on_stack, .-braid_test_on_stack
+        .local  callers_stack
+        .comm   callers_stack, 8, 8
+
         .section .note.GNU-stack, "", @progbits

@@ -29,8 +29,8 @@ constexpr const char* kExceptions = "(anonymous namespace)::get_global()::global
 
 // Of the runtime, or made by the compiler beside a variable that is in the list itself.
 bool is_hidden(const std::string& name) {
-  return name.starts_with("braid::") || name == kExceptions || name == "__tls_guard" ||
-         name.starts_with("guard variable for ");
+  return name.starts_with("braid::") || name == "braid_spent_stack" || name == kExceptions ||
+         name == "__tls_guard" || name.starts_with("guard variable for ");
 }
 
 void add_from(Elf* elf, Elf_Scn* section, std::set<std::string>* names) {
