@@ -57,6 +57,10 @@ void ComputeNode::account(Duration waited) {
   }
 }
 
+void ComputeNode::leave_parallel(Instant now, const ParallelTime& parallel) {
+  if (!is_running()) account(waited(now, parallel));
+}
+
 ComputeNode::Resumption ComputeNode::resume(Instant at, const ParallelTime& parallel, const ClockRate& rate) {
   at = std::max(at + cost_, busy_until_);
   cost_ = {};

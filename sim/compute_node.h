@@ -62,6 +62,8 @@ class ComputeNode {
   };
   // The node continues at `at` or later.
   Resumption resume(Instant at, const ParallelTime& parallel, const ClockRate& rate);
+  // The node leaves parallel(), whatever it does or waits for.
+  void leave_parallel(Instant now, const ParallelTime& parallel);
   // All nodes have left parallel(), the last one at `end`. The time since this node left was a wait.
   void wait_for_last(Instant end) { figures_.barriers += end - left_; }
 

@@ -26,6 +26,13 @@ class ParallelTime {
     return true;
   }
 
+  // All nodes that are still inside leave.
+  void end(Instant now) {
+    inside_ = 0;
+    last_left_ = now;
+    total_ += now - began_;
+  }
+
   // Some node is inside.
   bool is_running() const { return inside_ > 0; }
   // When the latest parallel() began.

@@ -5,6 +5,7 @@
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -105,6 +106,9 @@ Result<std::unique_ptr<ProcessShell>> ProcessShell::make(const Program& program,
 Result<void> ProcessShell::start() {
   std::vector<std::string> environment;
   for (char** v = ::environ; *v != nullptr; ++v) environment.emplace_back(*v);
+  // Else a function of a library is looked up at its first call, and the processor's registers are saved on the stack of that call in a
+  // form that differs: with stacks in shared memory so do messages.
+  environment.emplace_back("LD_BIND_NOW=1");
   environment.push_back(fmt::format("{}={}", variable::kControlFd, files_.controls()));
   environment.push_back(fmt::format("{}={}", variable::kHeapFd, files_.heaps()));
   environment.push_back(fmt::format("{}={}", variable::kCluster, program_.cluster));
@@ -129,6 +133,9 @@ Result<void> ProcessShell::start() {
     const int null_device = ::open("/dev/null", O_RDWR | O_CLOEXEC);
     if (!program_.reads_input) ::dup2(null_device, STDIN_FILENO);
     if (program_.silent) ::dup2(null_device, STDOUT_FILENO);
+    // Addresses that the program writes to shared memory are the same in every run, and so is what messages carry of them. Where a
+    // container refuses it, runs of such a program may differ.
+    (void)::personality(ADDR_NO_RANDOMIZE);
     while (control_->turn.load(std::memory_order_acquire) != Control::kShell)
       futex(control_->turn, FUTEX_WAIT, Control::kEngine, nullptr);
     ::execve(program_.path.c_str(), argument_pointers.data(), environment_pointers.data());
@@ -164,7 +171,7 @@ void ProcessShell::take_clone() {
 }
 
 void ProcessShell::give_turn() {
-  control_->turn.store(Control::kShell, std::memory_order_release);
+  control_->turn.store(control_->is_over ? Control::kLeave : Control::kShell, std::memory_order_release);
   futex(control_->turn, FUTEX_WAKE, 1, nullptr);
 }
 

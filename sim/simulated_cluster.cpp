@@ -264,6 +264,10 @@ void SimulatedCluster::finish(Instant now) {
   turns_.control().protection_runs = 0;
 }
 
+void SimulatedCluster::leave_parallel(Instant now) {
+  for (ComputeNode& node : nodes_) node.leave_parallel(now, shared_.parallel);
+}
+
 void SimulatedCluster::wait_for_last(Instant end) {
   for (ComputeNode& node : nodes_) node.wait_for_last(end);
 }
@@ -407,7 +411,9 @@ std::string SimulatedCluster::explain_waits() const {
 void SimulatedCluster::add_to(MachineFigures& f) const {
   for (unsigned n = 0; n < nodes_.size(); ++n) {
     NodeFigures node = nodes_[n].figures();
-    node.computing = shared_.parallel.total() - node.faults - node.locks - node.barriers - node.syncs;
+    // Where a run ends inside parallel(), a wait may end behind it.
+    node.computing = std::max(
+        Duration(), shared_.parallel.total() - node.faults - node.locks - node.barriers - node.syncs);
     f.nodes.push_back(node);
     f.node_counts.push_back(engine_.node_counts(static_cast<std::uint16_t>(n)));
   }

@@ -125,6 +125,11 @@ class SimulatedCluster {
   // The program runs its last turn.
   void finish(Instant now);
 
+  // All nodes leave parallel() at once: the run ends.
+  void leave_parallel(Instant now);
+  // The run has ended without a last turn of the program.
+  void dismiss() { turns_.control().is_over = true; }
+
   // All nodes have left parallel(), the last one at `end`.
   void wait_for_last(Instant end);
 

@@ -128,12 +128,22 @@ void SimulatedMachine::end_run(Instant now) {
   finished_ = true;
 }
 
-void SimulatedMachine::on_collective_call(SimulatedCluster& by, const Request& request) {
-  // Cluster 0's program, before there were others.
-  if (request.call.kind == dsm::CallKind::kLeave && by.id() == ClusterId(0) && !calls_.any()) {
-    end_run(shared_.events.now());
-    return by.finish(shared_.events.now());
+// main() has ended in cluster 0, before there were others, or while others have threads that it does not wait for.
+void SimulatedMachine::leave(SimulatedCluster& first) {
+  const Instant now = shared_.events.now();
+  if (shared_.parallel.is_running()) {
+    for (const auto& c : clusters_) c->leave_parallel(now);
+    shared_.parallel.end(now);
+    shared_.iccs.stop_measuring(now);
   }
+  end_run(now);
+  first.finish(now);
+  for (const auto& c : clusters_)
+    if (c.get() != &first) c->dismiss();
+}
+
+void SimulatedMachine::on_collective_call(SimulatedCluster& by, const Request& request) {
+  if (request.call.kind == dsm::CallKind::kLeave && by.id() == ClusterId(0)) return leave(by);
   if (request.call.kind == dsm::CallKind::kAllocate) by.allocate(request);
   const Result<bool> all = calls_.join(by.id(), request.call);
   if (!all) return shared_.fail(all.error());

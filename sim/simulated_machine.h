@@ -57,6 +57,7 @@ class SimulatedMachine final : private Iccs::Sink, private SimulatedCluster::Own
   void on_event(const Event& event);
   void make_call(dsm::CallKind kind);
   void end_run(Instant now);
+  void leave(SimulatedCluster& first);
   void hash(Instant at, std::uint64_t whose, std::uint64_t what);
   bool is_stuck() const;
   Error deadlock() const;

@@ -90,6 +90,18 @@ struct Caller {
   unsigned cluster() const { return host == nullptr ? 0 : host->shape().cluster; }
 };
 
+// The cluster's tables while it lives. Which block a node gets depends on what others did before.
+class Tables {
+ public:
+  explicit Tables(const Caller& caller) {
+    if (caller.host != nullptr) caller.host->keep_order();
+    state().mutex.lock();
+  }
+  ~Tables() { state().mutex.unlock(); }
+  Tables(const Tables&) = delete;
+  Tables& operator=(const Tables&) = delete;
+};
+
 Caller caller_of(const char* call) {
   if (take_early != nullptr) return {};
   const unsigned local = calling_node(call, ": there, memory is allocated by allocate()");
@@ -121,7 +133,7 @@ bool collect(const Caller& caller, const char* call) {
   State& all = state();
   Mailbox* mailbox = nullptr;
   {
-    const std::lock_guard guard(all.mutex);
+    const Tables tables(caller);
     mailbox = all.mailbox;
   }
   if (mailbox == nullptr) return false;
@@ -131,7 +143,7 @@ bool collect(const Caller& caller, const char* call) {
     freed.assign(mailbox->blocks, mailbox->blocks + std::min<std::uint64_t>(mailbox->count, Mailbox::kRoom));
     if (!freed.empty()) mailbox->count = 0;
   }
-  const std::lock_guard guard(all.mutex);
+  const Tables tables(caller);
   for (const std::uintptr_t block : freed)
     if (all.blocks.give(block) != Blocks::Given::kYes) fail_for_second_free(call, block);
   return !freed.empty();
@@ -142,7 +154,7 @@ void take_piece(const Caller& caller, std::size_t bytes, std::size_t aligned_fro
   State& all = state();
   bool first = false;
   {
-    const std::lock_guard guard(all.mutex);
+    const Tables tables(caller);
     first = all.mailbox == nullptr;
   }
   const auto take = [&](std::size_t wanted) {
@@ -157,7 +169,7 @@ void take_piece(const Caller& caller, std::size_t bytes, std::size_t aligned_fro
                                : caller.host->free_pages() / (2 * std::size_t{caller.host->shape().clusters});
   const std::size_t pages = std::max(Blocks::pages_for(bytes, aligned_from), std::min(kPiecePages, fair));
   const auto piece = reinterpret_cast<std::uintptr_t>(take(pages * kPageBytes));
-  const std::lock_guard guard(all.mutex);
+  const Tables tables(caller);
   if (all.mailbox == nullptr)
     all.mailbox = mailbox;
   else if (first)  // another compute node was quicker
@@ -181,7 +193,7 @@ void* allocate_block(const Caller& caller, std::size_t bytes, const char* call,
     std::optional<Blocks::Taken> taken;
     Mailbox* mailbox = nullptr;
     {
-      const std::lock_guard guard(all.mutex);
+      const Tables tables(caller);
       taken = all.blocks.take(bytes, contents.aligned_from);
       mailbox = all.mailbox;
     }
@@ -193,7 +205,7 @@ void* allocate_block(const Caller& caller, std::size_t bytes, const char* call,
                                           .bytes = taken->bytes,
                                           .owner = caller.cluster(),
                                           .mailbox = mailbox};
-        const std::lock_guard guard(all.mutex);
+        const Tables tables(caller);
         all.blocks.publish(taken->block);
       }
       if (caller.host != nullptr) caller.host->begin_again(taken->block, taken->bytes);
@@ -235,7 +247,7 @@ void free_foreign(const Caller& caller, std::uintptr_t block, const char* call) 
   const Header header = header_of_foreign(caller, block, call);
   Batch full;
   {
-    const std::lock_guard guard(all.mutex);
+    const Tables tables(caller);
     Batch& batch = all.batches[header.owner];
     batch.blocks.push_back(block);
     batch.bytes += header.bytes;
@@ -244,7 +256,7 @@ void free_foreign(const Caller& caller, std::uintptr_t block, const char* call) 
   }
   full.mailbox = header.mailbox;
   hand_over(caller, full);
-  const std::lock_guard guard(all.mutex);
+  const Tables tables(caller);
   Batch& batch = all.batches[header.owner];
   batch.blocks.insert(batch.blocks.end(), full.blocks.begin(), full.blocks.end());
   // A mailbox that is full is not tried again with every block.
@@ -256,7 +268,7 @@ void free_block(const Caller& caller, void* memory, const char* call) {
   const auto block = reinterpret_cast<std::uintptr_t>(memory);
   Blocks::Given given;
   {
-    const std::lock_guard guard(all.mutex);
+    const Tables tables(caller);
     given = all.blocks.give(block);
   }
   if (given == Blocks::Given::kFreeAlready) fail_for_second_free(call, block);
@@ -265,7 +277,7 @@ void free_block(const Caller& caller, void* memory, const char* call) {
 
 std::size_t room_of(const Caller& caller, std::uintptr_t block, const char* call) {
   {
-    const std::lock_guard guard(state().mutex);
+    const Tables tables(caller);
     if (const std::optional<std::size_t> room = state().blocks.bytes_of(block)) return *room;
   }
   return header_of_foreign(caller, block, call).bytes;

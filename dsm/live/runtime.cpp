@@ -475,11 +475,7 @@ bool Runtime::on_fault(std::uintptr_t address, bool write) {
     report_foreign_access();
     return false;
   }
-  if (address - this_thread.stack_guard < this_thread.stack_guard_bytes)
-    fail(
-        "compute node {}: the stack of a thread is full: pthread_attr_setstacksize() gives a thread a larger one; main() has "
-        "8 MiB",
-        node_id(static_cast<unsigned>(this_thread.local)));
+  check_stack(static_cast<unsigned>(this_thread.local), address);
   if (this_thread.inside) {
     report_access_inside_runtime();
     return false;

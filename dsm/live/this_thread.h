@@ -1,18 +1,12 @@
 // The calling thread's role: which compute node it is, and whether the runtime's own code runs.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-
 namespace braid::dsm {
 
 struct ThreadState {
   int local = -1;        // the compute node of the cluster that the thread is; -1: none
   bool inside = false;   // the runtime's code is running: shared memory must not be accessed
   bool counted = false;  // among those that compute (pulse_writer.h)
-  // Below the thread's stack, if that is in shared memory: bytes that nobody may use.
-  std::uintptr_t stack_guard = 0;
-  std::size_t stack_guard_bytes = 0;
 };
 // Initial-exec and constinit: reading it inside a fault allocates nothing and calls nothing. Volatile: a signal
 // handler reads it.

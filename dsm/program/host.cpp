@@ -7,6 +7,7 @@
 #include "dsm/program/failure.h"
 #include "dsm/program/heap.h"
 #include "dsm/program/object_ids.h"
+#include "dsm/program/thread_host.h"
 
 namespace braid::dsm {
 
@@ -70,6 +71,14 @@ void Host::run_part(unsigned local, const std::function<void(unsigned)>& body) {
 
 void Host::fail_for_misuse(unsigned local, const std::optional<LockMisuse>& misuse) const {
   if (misuse) fail("{}", misuse->text(node_id(local)).c_str());
+}
+
+void Host::check_stack(unsigned local, std::uintptr_t address) const {
+  if (address - stack_guard.low >= stack_guard.bytes) return;
+  fail(
+      "compute node {}: the stack of a thread is full: pthread_attr_setstacksize() gives a thread a larger one; main() has "
+      "8 MiB",
+      node_id(local));
 }
 
 void Host::report_foreign_access() {

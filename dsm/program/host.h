@@ -122,6 +122,10 @@ class Host {
   // The cure for a full heap, for a message: "raise BRAID_HEAP_MIB".
   virtual const char* cure_for_full_heap() const = 0;
 
+  // What the calling compute node does next with the cluster's private memory comes after what other nodes of the cluster have
+  // done before, in the order of time: matters where nodes take turns, and a turn may run ahead. Any compute node.
+  virtual void keep_order() {}
+
   // Allocated memory begins a second life: what was done with it before is no race with what follows. Any compute node.
   virtual void begin_again(std::uintptr_t address, std::size_t bytes);
 
@@ -140,6 +144,9 @@ class Host {
 
   // Returns if there is no misuse, otherwise ends the process with a message.
   void fail_for_misuse(unsigned local, const std::optional<LockMisuse>& misuse) const;
+  // Returns if `address` is not in the lowest bytes of the calling thread's stack in shared memory (thread_host.h), otherwise
+  // ends the process with a message.
+  void check_stack(unsigned local, std::uintptr_t address) const;
   // Describe a wrong access to shared memory, before the crash that follows.
   static void report_foreign_access();              // a thread that is not a compute node
   static void report_access_inside_runtime();       // while the host's code ran

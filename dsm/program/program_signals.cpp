@@ -229,6 +229,16 @@ void enter_signal_stack(std::byte* stack, std::size_t bytes) {
   original().pthread_sigmask(SIG_UNBLOCK, &faults, nullptr);
 }
 
+void change_signal_stack(std::byte* stack, std::size_t bytes) {
+  stack_t mine = {};
+  mine.ss_sp = stack;
+  mine.ss_size = bytes;
+  CHECK_EQ(original().sigaltstack(&mine, nullptr), 0);
+  if (thread_stack.ours) return;
+  thread_stack.ours = true;
+  thread_stack.wanted.ss_flags = SS_DISABLE;
+}
+
 void leave_signal_stack() {
   thread_stack.ours = false;
   stack_t wanted = thread_stack.wanted;

@@ -40,5 +40,8 @@ void change_mask(int how, const sigset_t& set, sigset_t* old);
 // unblocked, until leave_signal_stack(), which installs the stack that the program set last.
 void enter_signal_stack(std::byte* stack, std::size_t bytes);
 void leave_signal_stack();
+// The same stack, or the first, for one of several that take turns on the thread, each with thread-local variables of its own.
+// The interrupted code is not on the one that was in effect before.
+void change_signal_stack(std::byte* stack, std::size_t bytes);
 
 }  // namespace braid::dsm

@@ -8,6 +8,7 @@
 
 #include "dsm/program/heap.h"
 #include "dsm/program/host.h"
+#include "dsm/program/thread_host.h"
 #include "dsm/pthreads/machine.h"
 
 namespace braid::dsm::pthreads {
@@ -15,7 +16,12 @@ namespace braid::dsm::pthreads {
 namespace {
 
 bool needs_guard(const volatile void* object) {
-  const Host* const host = several_clusters() ? current_host() : nullptr;
+  // Of one cluster in simulation threads are run ahead of each other.
+  const Host* const host = started() && !is_forked_child() ? current_host() : nullptr;
+  if (!several_clusters()) {
+    if (host != nullptr && !thread_host::starts_threads()) on_private(keep_order);
+    return false;
+  }
   return host != nullptr && in_heap(reinterpret_cast<std::uintptr_t>(object), host->shape().heap_pages);
 }
 

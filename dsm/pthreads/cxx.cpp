@@ -14,9 +14,9 @@
 #include <system_error>
 #include <thread>
 
-#include "dsm/live/environment.h"
 #include "dsm/program/heap.h"
 #include "dsm/program/host.h"
+#include "dsm/program/thread_host.h"
 #include "dsm/pthreads/machine.h"
 #include "dsm/pthreads/wrapped.h"
 
@@ -56,19 +56,22 @@ void check(int error_number, const char* what) {
 // The processors of a program are the compute nodes of its run.
 unsigned processors() {
   static const unsigned all = [] {
-    const auto environment = braid::dsm::Environment::read();
-    return environment ? unsigned{environment->clusters} * environment->compute : 1u;
+    const braid::dsm::thread_host::Machine machine = braid::dsm::thread_host::machine();
+    return machine.clusters * machine.computing;
   }();
   return all;
 }
 
 // Nobody is woken in another cluster, so a wait ends soon, and the caller looks again.
-constexpr timespec kLook{0, 200'000};
+constexpr braid::Duration kLook = braid::Duration::us(200);
+
+void look_later() {
+  braid::dsm::pthreads::on_private([] { braid::dsm::thread_host::sleep(kLook); });
+}
 
 bool wait_a_little(bool has_deadline, clockid_t clock, std::chrono::seconds s, std::chrono::nanoseconds ns) {
   if (has_deadline && braid::dsm::pthreads::has_come_to(clock, {s.count(), ns.count()})) return false;
-  const timespec pause = kLook;
-  ::nanosleep(&pause, nullptr);
+  look_later();
   return true;
 }
 
@@ -139,7 +142,7 @@ long WRAPPED(syscall)(long number, ...) {
   if (operation != FUTEX_WAIT && operation != FUTEX_WAIT_BITSET)
     braid::dsm::pthreads::refuse("syscall(SYS_futex)",
                                  "of operations on shared memory only waits and wakes are");
-  ::nanosleep(&kLook, nullptr);
+  look_later();
   return 0;
 }
 

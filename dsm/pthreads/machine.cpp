@@ -1,14 +1,13 @@
 #include "dsm/pthreads/machine.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <span>
 
-#include "base/clock.h"
+#include "base/prng.h"
 #include "dsm/program/failure.h"
 #include "dsm/program/host.h"
 #include "dsm/program/stack_trace.h"
+#include "dsm/program/thread_host.h"
 
 namespace braid::dsm::pthreads {
 
@@ -18,6 +17,10 @@ Node calling_node_of(const char* call) {
     fail("{} was called by a thread that pthread_create() of this program has not made: a library's own",
          call);
   return Node(static_cast<unsigned>(local));
+}
+
+void keep_order() {
+  if (started()) joined_host("pthread").keep_order();
 }
 
 std::vector<unsigned>& early_locks() {
@@ -42,19 +45,35 @@ void Guard::wake(unsigned condition) {
 }
 
 bool has_come_to(clockid_t clock, const timespec& deadline) {
-  const Instant now =
-      monotonic_now() + (clock == CLOCK_MONOTONIC ? Duration() : unix_time_of_monotonic_zero());
-  return now - Instant() >= Duration::s(deadline.tv_sec) + Duration::ns(deadline.tv_nsec);
+  const Duration now =
+      clock == CLOCK_MONOTONIC ? thread_host::monotonic() - Instant() : thread_host::unix_time();
+  return now >= Duration::s(deadline.tv_sec) + Duration::ns(deadline.tv_nsec);
 }
 
 bool Guard::sleep_before(const timespec& deadline, clockid_t clock) {
   if (has_come_to(clock, deadline)) return false;
-  constexpr long kLook = 500'000;
+  constexpr Duration kLook = 500_us;
   if (started()) calling_node_of("pthread").unlock(lock_);
-  const timespec pause{0, kLook};
-  ::nanosleep(&pause, nullptr);
+  thread_host::sleep(kLook);
   if (started()) calling_node_of("pthread").lock(lock_);
   return true;
+}
+
+int after_try(int result, int busy) {
+  own.has_failed = result == busy;
+  own.failed_tries = own.has_failed ? own.failed_tries + 1 : 0;
+  return result;
+}
+
+void before_try() {
+  if (!own.has_failed || thread_host::starts_threads() || !started()) return;
+  own.has_failed = false;
+  const auto thread = static_cast<std::uint64_t>(current_thread() - shared().threads.data());
+  Prng random((thread << 32) + own.failed_tries);
+  constexpr std::uint64_t kFirst_ns = 10'000;
+  constexpr std::uint32_t kDoublings = 6;
+  thread_host::sleep(Duration::ns(
+      static_cast<std::int64_t>(random.below(kFirst_ns << std::min(own.failed_tries, kDoublings)))));
 }
 
 unsigned mixed(const void* object) {
@@ -72,6 +91,7 @@ std::uint32_t stamp_of(const void* object, std::uint32_t number) {
 template <unsigned kLimit>
 std::uint32_t number_in(Numbers<kLimit>& numbers, std::uint32_t* number, std::uint32_t* stamp) {
   const auto read = [&] {
+    keep_order();
     const std::uint32_t n = __atomic_load_n(number, __ATOMIC_ACQUIRE);
     return n != 0 && __atomic_load_n(stamp, __ATOMIC_RELAXED) == stamp_of(number, n) ? n : 0;
   };
@@ -83,6 +103,7 @@ std::uint32_t number_in(Numbers<kLimit>& numbers, std::uint32_t* number, std::ui
     taken = numbers.freed[--numbers.freed_count];
   else if (numbers.next < kLimit)
     taken = ++numbers.next;
+  keep_order();
   __atomic_store_n(stamp, stamp_of(number, taken), __ATOMIC_RELAXED);
   __atomic_store_n(number, taken, __ATOMIC_RELEASE);
   return taken;

@@ -5,6 +5,9 @@
 //   conditions.cpp   condition variables
 //   objects.cpp      barriers, read-write locks, semaphores, pthread_once()
 //   keys.cpp         thread-specific keys
+//   ends.cpp         how threads that are not the system's end
+//   time.cpp         virtual time; of programs for simulation only, as
+//   output.cpp       stdio
 //   memory.cpp       malloc() and what allocates by it, operator new
 //   atomics.cpp      atomic operations
 //   cxx.cpp          std::thread, std::condition_variable
@@ -16,6 +19,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -33,15 +37,16 @@ namespace braid::dsm::pthreads {
 // --- Who uses which of the machine's locks and so on
 
 inline constexpr unsigned kGuards =
-    128;  // of objects whose state is in memory: neighbours have different ones
+    127;  // of objects whose state is in memory: neighbours have different ones
 inline constexpr unsigned kConditionGuards =
     64;  // never held while another of them is taken, but a guard may be
 inline constexpr unsigned kAtomicGuards = 64;
 inline constexpr unsigned kMutexes =
-    kLocks - kGuards - kConditionGuards - kAtomicGuards - 2;  // with a lock of their own
+    kLocks - kGuards - kConditionGuards - kAtomicGuards - 3;  // with a lock of their own
 inline constexpr unsigned kFirstGuard = kMutexes;
 inline constexpr unsigned kFirstConditionGuard = kFirstGuard + kGuards;
 inline constexpr unsigned kFirstAtomicGuard = kFirstConditionGuard + kConditionGuards;
+inline constexpr unsigned kOutputLock = kLocks - 3;   // of output, in simulation
 inline constexpr unsigned kThreadsLock = kLocks - 2;  // of Shared's table of threads
 inline constexpr unsigned kNumbersLock = kLocks - 1;  // of Shared's numbers and keys
 
@@ -54,12 +59,12 @@ inline constexpr unsigned kThreadEnds =
 
 inline constexpr unsigned kMaxThreads = 1024;  // that live or were not joined
 inline constexpr unsigned kJobSemaphore =
-    kMaxThreads;  // and one for each cluster; those before: of threads that have ended
-inline constexpr unsigned kBarrierSemaphores = kJobSemaphore + kMaxClusters;
+    kMaxThreads;  // and one for each cluster, in simulation for each compute node; those before: of threads that have ended
+inline constexpr unsigned kBarrierSemaphores = kJobSemaphore + std::max(kMaxClusters, kMaxThreads);
 inline constexpr unsigned kMaxBarriers = 1024;
 static_assert(kBarrierSemaphores + 2 * kMaxBarriers <= kSemaphores && kMaxBarriers <= kWords);
 
-// A cluster runs so many threads at once, those of the runtime among them.
+// A cluster runs so many threads at once, those of the runtime among them; in simulation as many as it has compute nodes.
 inline constexpr unsigned kNodes = kMaxComputeNodes;
 
 // --- Memory that all clusters share
@@ -95,8 +100,9 @@ inline constexpr unsigned kMaxKeys = PTHREAD_KEYS_MAX;
 struct alignas(4096) Shared {
   // kThreadsLock
   alignas(4096) std::array<Thread, kMaxThreads> threads;
-  std::array<std::uint64_t, kMaxClusters> nodes;                     // that are in use, a bit each
-  std::array<std::array<std::uint16_t, kNodes>, kMaxClusters> jobs;  // threads to start, by cluster
+  std::array<std::uint64_t, kMaxClusters> nodes;  // that are in use, a bit each
+  // Threads to start, by cluster: in a live run the first job_count; in simulation that of each compute node.
+  std::array<std::array<std::uint16_t, kNodes>, kMaxClusters> jobs;
   std::array<std::uint16_t, kMaxClusters> job_count;
   std::array<std::uint16_t, std::size_t{kMaxClusters} * kNodes> places;  // live threads, by place
   std::uint32_t live;  // threads that have not ended, without main()
@@ -125,6 +131,8 @@ struct Self {
   static constexpr unsigned kMaxHeld = 256;
   std::array<Held, kMaxHeld> held{};
   unsigned held_count = 0;
+  std::uint32_t failed_tries = 0;  // of calls that do not wait, in sequence
+  bool has_failed = false;  // the latest one, and since then it has not called another, or waited for a lock
   unsigned more_held = 0;
 };
 // It needs no destructor: a thread's last calls come after those of its thread-local variables.
@@ -137,6 +145,9 @@ bool started();
 bool several_clusters();
 // The calling compute node; the machine was started.
 Node calling_node_of(const char* call);
+
+// Host::keep_order(): before what threads of a cluster do to the same memory without a lock.
+void keep_order();
 
 // The mutexes with a lock of their own that main() has had since before the machine was started.
 std::vector<unsigned>& early_locks();
@@ -161,6 +172,12 @@ class Guard {
 
 // Whether a clock of the program's choice, CLOCK_MONOTONIC or CLOCK_REALTIME, shows `deadline` or later.
 bool has_come_to(clockid_t clock, const timespec& deadline);
+
+// In virtual time threads that try in turn, with the same steps, would do so for ever. So one that has failed pauses for a while,
+// each another one, before it tries again or takes a lock: when it has given up what it had.
+void before_try();
+// A call that does not wait has succeeded, or failed with `busy`; returns `result`.
+int after_try(int result, int busy);
 
 // Of an object in memory, by its address.
 unsigned mixed(const void* object);
@@ -202,6 +219,15 @@ void main_begins();
 
 // Destructors of the calling thread's keys; on its stack in shared memory.
 void run_key_destructors();
+
+// --- The end of a thread that is not one of the system (ends.cpp)
+
+// Calls function(argument); false: exit_thread() ended it.
+bool run_until_exit(void (*function)(void*), void* argument);
+// On the thread's stack in shared memory: pthread_exit().
+[[noreturn]] void exit_thread();
+// Destructors of the calling thread's thread-local variables, if it is not one of the system; on its stack in shared memory.
+void run_variable_destructors();
 
 // Mutexes, for conditions.cpp: gives one up and takes it back, whatever its kind and how often the caller has it. An error
 // number if the caller does not have it. The lock of the machine that it is; kNoNumber: its state is in memory.

@@ -18,7 +18,7 @@
 
 #include "dsm/blocks/early_blocks.h"
 #include "dsm/blocks/shared_malloc.h"
-#include "dsm/live/environment.h"
+#include "dsm/once/host.h"
 #include "dsm/program/failure.h"
 #include "dsm/program/heap.h"
 #include "dsm/program/host.h"
@@ -33,9 +33,9 @@ constexpr std::size_t kPage = 4096;
 
 std::uint32_t heap_pages() {
   static const std::uint32_t pages = [] {
-    const Result<Environment> environment = Environment::read();
-    if (!environment) fail_with_text(environment.error());
-    return static_cast<std::uint32_t>((std::uint64_t{environment->heap_mib} << 20) / kPage);
+    const Host* const host = current_host();
+    return host != nullptr ? host->shape().heap_pages
+                           : static_cast<std::uint32_t>(once::heap_bytes_to_come() / kPage);
   }();
   return pages;
 }

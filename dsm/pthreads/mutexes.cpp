@@ -196,10 +196,19 @@ void take_after_wait(pthread_mutex_t* mutex, unsigned count) {
 namespace {
 
 int lock_before(pthread_mutex_t* mutex, const timespec* deadline, clockid_t clock) {
+  before_try();
   Guard guard(guard_of(mutex));
   return lock_in_memory(guard, of(mutex), deadline, clock);
 }
+int try_spin(Spin& spin) {
+  before_try();
+  const Guard guard(guard_of(&spin));
+  if ((spin.state & ~kAwaited) != 0) return EBUSY;
+  spin.state |= caller_index();
+  return 0;
+}
 int try_lock(pthread_mutex_t* mutex) {
+  before_try();
   Guard guard(guard_of(mutex));
   Mutex& m = of(mutex);
   if (m.holder == 0) return lock_in_memory(guard, m, nullptr, 0);
@@ -265,7 +274,7 @@ int WRAPPED(pthread_mutex_unlock)(pthread_mutex_t* mutex) {
 
 // For tries.cpp.
 int braid_pthreads_mutex_trylock(pthread_mutex_t* mutex) {
-  return on_private([=] { return try_lock(mutex); });
+  return on_private([=] { return after_try(try_lock(mutex), EBUSY); });
 }
 int braid_pthreads_mutex_clocklock(pthread_mutex_t* mutex, clockid_t clock, const timespec* until) {
   const timespec deadline = *until;
@@ -294,12 +303,7 @@ int WRAPPED(pthread_spin_lock)(pthread_spinlock_t* lock) {
   });
 }
 int WRAPPED(pthread_spin_trylock)(pthread_spinlock_t* lock) {
-  return on_private([=] {
-    const Guard guard(guard_of(&of(lock)));
-    if ((of(lock).state & ~kAwaited) != 0) return EBUSY;
-    of(lock).state |= caller_index();
-    return 0;
-  });
+  return on_private([=] { return after_try(try_spin(of(lock)), EBUSY); });
 }
 int WRAPPED(pthread_spin_unlock)(pthread_spinlock_t* lock) {
   return on_private([=] {

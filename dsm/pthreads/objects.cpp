@@ -72,7 +72,7 @@ constexpr Wait kNoWait{.patience = Patience::kNone};
 
 // Waits until ready(), which changes the state; returns 0, ETIMEDOUT or `busy`.
 template <class Object, class Ready>
-int wait_until(const char* call, Object& object, const Wait& wait, int busy, Ready&& ready) {
+int wait_or_give_up(const char* call, Object& object, const Wait& wait, int busy, Ready&& ready) {
   Guard guard(guard_of(&object));
   while (!ready()) {
     if (wait.patience == Patience::kNone) return busy;
@@ -84,6 +84,12 @@ int wait_until(const char* call, Object& object, const Wait& wait, int busy, Rea
     guard.wait(wait_of(&object), call);
   }
   return 0;
+}
+template <class Object, class Ready>
+int wait_until(const char* call, Object& object, const Wait& wait, int busy, Ready&& ready) {
+  before_try();
+  const int result = wait_or_give_up(call, object, wait, busy, ready);
+  return wait.patience == Patience::kNone ? after_try(result, busy) : result;
 }
 template <class Object>
 void wake(Guard& guard, Object& object) {
@@ -131,10 +137,12 @@ std::atomic<pthread_once_t*>& seen_at(pthread_once_t* control) {
 
 // True: the caller is to run it.
 bool begin_once(pthread_once_t* control) {
+  keep_order();
   if (__atomic_load_n(control, __ATOMIC_ACQUIRE) == kDone && seen_at(control) == control) return false;
   Guard guard(guard_of(control));
   while (*control == kRuns) guard.wait(wait_of(control), "pthread_once()");
   if (*control == kDone) {
+    keep_order();
     seen_at(control) = control;
     return false;
   }

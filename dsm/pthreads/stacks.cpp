@@ -1,5 +1,7 @@
 #include "dsm/pthreads/stacks.h"
 
+#include "dsm/program/thread_host.h"
+
 // The frame pointer keeps the caller's stack, so that debuggers and exceptions find their way.
 asm(R"(
   .text
@@ -44,15 +46,20 @@ braid_pthreads_begin_stack:
 
 namespace braid::dsm::pthreads {
 
+void use_shared_stack(const SharedStack& stack) {
+  shared_stack = stack;
+  thread_host::use_stack(stack.low, stack.bytes, stack.private_top);
+}
+
 [[gnu::noinline]] std::uint64_t run_on_shared_stack(std::uint64_t (*function)(void*), void* argument,
                                                     void* low, std::size_t bytes) {
   const auto begin = reinterpret_cast<std::uintptr_t>(low);
   const SharedStack before = shared_stack;
   // Below what this function and the one that changes stacks use.
   const std::uintptr_t top = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) - 1024;
-  shared_stack = {begin, bytes, top};
+  use_shared_stack({begin, bytes, top});
   const std::uint64_t value = braid_pthreads_begin_stack(function, argument, begin + bytes);
-  shared_stack = before;
+  use_shared_stack(before);
   return value;
 }
 

@@ -21,6 +21,9 @@ struct SharedStack {
 };
 inline constinit thread_local SharedStack shared_stack __attribute__((tls_model("initial-exec"))){};
 
+// The calling thread's from now on.
+void use_shared_stack(const SharedStack& stack);
+
 inline bool on_shared_stack() {
   const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   return here - shared_stack.low < shared_stack.bytes;

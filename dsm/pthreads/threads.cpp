@@ -4,8 +4,11 @@
 // the other clusters as clones (dsm/once). It goes on as compute node 0. In each other cluster the initial thread waits for
 // threads to start; in cluster 0 a thread of the runtime does.
 //
-// A thread is a thread of the system that becomes a compute node of its cluster; each cluster has kNodes of them, so threads
-// may be more than those that compute at once. A new one goes to the place, of all compute nodes that the run has, that has
+// In a live run a thread is a thread of the system that becomes a compute node of its cluster; each cluster has kNodes of them,
+// so threads may be more than those that compute at once. In simulation each compute node waits for threads, and runs one at
+// a time (dsm/program/thread_host.h).
+//
+// A new thread goes to the place, of all compute nodes that the run has, that has
 // the fewest threads, the first of these; main() counts at the first place. So threads are spread in the order of their
 // creation, cluster after cluster, and again the same way when they are created again.
 #include <errno.h>
@@ -15,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/single_threaded.h>
 #include <unistd.h>
 
 #include <bit>
@@ -25,14 +29,12 @@
 
 #include "base/system_error.h"
 #include "dsm/blocks/early_blocks.h"
-#include "dsm/live/environment.h"
-#include "dsm/live/machine.h"
-#include "dsm/live/this_thread.h"
 #include "dsm/once/early_heap.h"
 #include "dsm/once/main_once.h"
 #include "dsm/program/failure.h"
 #include "dsm/program/host.h"
 #include "dsm/program/system_calls.h"
+#include "dsm/program/thread_host.h"
 #include "dsm/pthreads/machine.h"
 #include "dsm/pthreads/wrapped.h"
 
@@ -54,8 +56,7 @@ constexpr std::size_t kGuardBytes = 64u << 10;
 constexpr std::size_t kStackBytes = (1u << 20) + kGuardBytes;
 
 bool is_started = false;
-unsigned clusters_of_run = 1;
-unsigned computing = 1;  // per cluster
+thread_host::Machine machine;  // since the start
 
 EarlyHeap& early_heap() {
   static EarlyHeap heap;
@@ -67,6 +68,7 @@ std::uint64_t bit_of(unsigned node) {
 }
 
 // Stacks of threads of this cluster that have ended. The lock is never held while the machine is called.
+// In simulation the order of those that take and give one is part of the run.
 struct Stacks {
   std::mutex mutex;
   std::vector<std::pair<std::size_t, void*>> free;
@@ -78,6 +80,7 @@ Stacks& stacks() {
 
 void* take_stack(std::size_t bytes) {
   {
+    joined_host("pthread_create()").keep_order();
     const std::lock_guard hold(stacks().mutex);
     auto& free = stacks().free;
     for (auto& stack : free) {
@@ -91,6 +94,7 @@ void* take_stack(std::size_t bytes) {
   return calling_node_of("pthread_create()").allocate_bytes(bytes, Placement::first_touch());
 }
 void give_stack(std::size_t bytes, void* memory) {
+  joined_host("pthread_create()").keep_order();
   const std::lock_guard hold(stacks().mutex);
   stacks().free.emplace_back(bytes, memory);
 }
@@ -112,12 +116,13 @@ void run_thread(void* argument) {
   own.thread = &thread;
   void* const stack = take_stack(thread.stack_bytes);
   own.stack = stack;
-  this_thread.stack_guard = reinterpret_cast<std::uintptr_t>(stack);
-  this_thread.stack_guard_bytes = kGuardBytes;
+  stack_guard.low = reinterpret_cast<std::uintptr_t>(stack);
+  stack_guard.bytes = kGuardBytes;
   run_on_shared_stack(run_function, &thread, stack, thread.stack_bytes);
 }
 
 std::uint64_t run_destructors(void*) {
+  run_variable_destructors();
   run_key_destructors();
   return 0;
 }
@@ -127,37 +132,52 @@ void free_node(Shared& all, const Thread& thread) {
   --all.places[thread.place];
 }
 
-// After the destructors of its thread-local variables.
-void end_thread(void* argument) {
-  Thread& thread = *static_cast<Thread*>(argument);
-  shared_stack = {};
-  run_on_shared_stack(run_destructors, nullptr, own.stack, thread.stack_bytes);
-  give_stack(thread.stack_bytes, own.stack);
+// `ended`: the thread's record, which may be another's as soon as it is joined.
+void leave_node(Guard& guard, const Thread& ended, Thread& record) {
   Shared& all = shared();
-  bool wanted = false;
-  Thread ended;
-  {
-    Guard guard(kThreadsLock);
-    thread.done = true;
-    wanted = !thread.detached;
-    ended = thread;  // which may be another's as soon as it is joined
-  }
-  if (wanted) calling_node_of("pthread").semaphore_post(index_of(thread));
-  // With the end of this the compute node may be another thread's.
-  Guard guard(kThreadsLock);
   free_node(all, ended);
-  if (!wanted) thread.used = false;
+  if (ended.detached) record.used = false;
   --all.live;
   if (all.main_waits) guard.wake(kThreadEnds);
 }
 
+// After the destructors of its thread-local variables.
+void end_thread(void* argument) {
+  Thread& thread = *static_cast<Thread*>(argument);
+  use_shared_stack({});
+  run_on_shared_stack(run_destructors, nullptr, own.stack, thread.stack_bytes);
+  give_stack(thread.stack_bytes, own.stack);
+  // One that waits for threads may have the next one, which begins when this has ended.
+  const bool node_waits = !thread_host::starts_threads();
+  Thread ended;
+  {
+    Guard guard(kThreadsLock);
+    thread.done = true;
+    ended = thread;
+    if (node_waits) leave_node(guard, ended, thread);
+  }
+  if (!ended.detached) calling_node_of("pthread").semaphore_post(index_of(thread));
+  if (node_waits) return;
+  // With the end of this the compute node may be another thread's.
+  Guard guard(kThreadsLock);
+  leave_node(guard, ended, thread);
+}
+
+// In a live run.
 void start_thread_here(Thread& thread) {
   if (!joined_host("pthread_create()")
            .start_node(thread.local, {.body = run_thread, .ended = end_thread, .argument = &thread}))
     fail("pthread_create(): {}", cause_and_cure(errno).c_str());
 }
 
-// --- Each cluster's thread that starts others
+// A thread on the calling compute node's fibre, from its beginning to its end, in simulation.
+void run_thread_of_node(Thread& thread) {
+  if (!run_until_exit(run_thread, &thread)) use_shared_stack({});
+  end_thread(&thread);
+  thread_host::renew_thread_variables();
+}
+
+// --- Each cluster's thread that starts others, in a live run
 
 void start_jobs(unsigned cluster) {
   Shared& all = shared();
@@ -200,43 +220,82 @@ void serve_first_cluster(void*) {
   leave_process(0);
 }
 
+// --- Each compute node, in simulation, from the start to the end of the run
+
+unsigned node_number(unsigned cluster, unsigned local) {
+  return cluster * machine.nodes + local;
+}
+
+[[noreturn]] void serve_node(unsigned cluster, unsigned local) {
+  for (;;) {
+    calling_node_of("pthread").semaphore_wait(kJobSemaphore + node_number(cluster, local));
+    run_thread_of_node(shared().threads[shared().jobs[cluster][local]]);
+  }
+}
+
 // The last of the handlers of exit(): destructors of the program's objects use shared memory.
 void leave(int status, void*) {
   const Host* const host = current_host();
   if (host == nullptr || is_forked_child() || host->shape().cluster != 0 || host->current_node() != 0) return;
+  if (!thread_host::starts_threads()) {
+    thread_host::leave();
+    (void)::fflush(nullptr);
+    ::_exit(status);
+  }
   {
     const Guard guard(kThreadsLock);
     shared().ending = true;
   }
   Node main = calling_node_of("exit()");
-  for (unsigned cluster = 0; cluster < clusters_of_run; ++cluster)
+  for (unsigned cluster = 0; cluster < machine.clusters; ++cluster)
     main.semaphore_post(kJobSemaphore + cluster);
   leave_process(status);
 }
 
 // --- The start
 
+// The threads of the runtime that start others.
+void begin_live(unsigned cluster) {
+  Host& host = joined_host("pthread_create()");
+  host.begin_parallel(nullptr);
+  if (cluster != 0) serve_cluster(cluster);
+  if (machine.clusters > 1 &&
+      !host.start_node(1, {.body = serve_first_cluster, .ended = [](void*) {}, .argument = nullptr}))
+    fail("pthread_create(): {}", cause_and_cure(errno).c_str());
+}
+
+// All nodes but main()'s wait for threads.
+void begin_simulated(unsigned cluster) {
+  joined_host("pthread_create()").begin_parallel([=](Node& node) { serve_node(cluster, node.local()); });
+  if (cluster == 0) return;
+  thread_host::renew_thread_variables();  // those of main(), of which this process is a copy
+  serve_node(cluster, 0);
+}
+
+void check_machine() {
+  if (!thread_host::starts_threads() && machine.clusters * machine.nodes > kMaxThreads)
+    fail("the run has {} compute nodes, and programs with threads at most {}: start it with fewer",
+         machine.clusters * machine.nodes, +kMaxThreads);
+}
+
 std::uint64_t start_machine(void*) {
-  const Result<Environment> environment = Environment::read();
-  if (!environment) fail_with_text(environment.error());
-  clusters_of_run = environment->clusters;
-  computing = environment->compute;
-  this_thread.stack_guard = shared_stack.low;
-  this_thread.stack_guard_bytes = kGuardBytes;
+  machine = thread_host::machine();
+  check_machine();
+  stack_guard.low = shared_stack.low;
+  stack_guard.bytes = kGuardBytes;
   const unsigned cluster = start_clusters();
   early_heap().close();
-  init_for_threads(kNodes);
+  thread_host::join();
   early_heap().publish();
   end_early_blocks(cluster == 0);
   is_started = true;
-  joined_host("pthread_create()").begin_parallel(nullptr);
-  if (cluster != 0) serve_cluster(cluster);
+  ::__libc_single_threaded = 0;  // where no threads of the system come: the C++ library counts references
+  if (thread_host::starts_threads())
+    begin_live(cluster);
+  else
+    begin_simulated(cluster);
   Node main = calling_node_of("pthread_create()");
   for (const unsigned lock : early_locks()) main.lock(lock);
-  if (clusters_of_run > 1 &&
-      !joined_host("pthread_create()")
-           .start_node(1, {.body = serve_first_cluster, .ended = [](void*) {}, .argument = nullptr}))
-    fail("pthread_create(): {}", cause_and_cure(errno).c_str());
   return 0;
 }
 
@@ -284,21 +343,33 @@ Thread* take_record(Shared& all) {
 
 // Where the next thread runs. False: no cluster has room.
 bool choose_place(Shared& all, Thread& thread) {
-  const unsigned count = clusters_of_run * computing;
+  const unsigned count = machine.clusters * machine.computing;
   int best = -1;
   for (unsigned place = 0; place < count; ++place) {
-    const unsigned cluster = place / computing;
-    if (std::popcount(all.nodes[cluster]) == static_cast<int>(kNodes)) continue;
+    const unsigned cluster = place / machine.computing;
+    if (std::popcount(all.nodes[cluster]) == static_cast<int>(machine.nodes)) continue;
     if (best < 0 || all.places[place] < all.places[static_cast<unsigned>(best)])
       best = static_cast<int>(place);
   }
   if (best < 0) return false;
   thread.place = static_cast<std::uint16_t>(best);
-  thread.cluster = static_cast<std::uint16_t>(static_cast<unsigned>(best) / computing);
+  thread.cluster = static_cast<std::uint16_t>(static_cast<unsigned>(best) / machine.computing);
   thread.local = static_cast<std::uint16_t>(std::countr_one(all.nodes[thread.cluster]));
   all.nodes[thread.cluster] |= bit_of(thread.local);
   ++all.places[thread.place];
   return true;
+}
+
+[[noreturn]] void fail_for_full_machine() {
+  if (thread_host::starts_threads())
+    fail(
+        "pthread_create(){}: the program has more threads at once than the {} for which each of the {} clusters has room: "
+        "create fewer, or start it with more --clusters",
+        place_of_call().c_str(), kNodes - 2, machine.clusters);
+  fail(
+      "pthread_create(){}: the program has more threads at once than the run has compute nodes, {} with that of main(): "
+      "create fewer, or raise --compute or --clusters of `braid sim`",
+      place_of_call().c_str(), machine.clusters * machine.nodes);
 }
 
 Thread* create(const Request& request) {
@@ -315,21 +386,22 @@ Thread* create(const Request& request) {
     fresh.detached = request.detached;
     fresh.stack_bytes = request.stack_bytes;
     fresh.used = true;
-    if (!choose_place(all, fresh))
-      fail(
-          "pthread_create(){}: the program has more threads at once than the {} for which each of the {} clusters has room: "
-          "create fewer, or start it with more --clusters",
-          place_of_call().c_str(), kNodes - 2, +clusters_of_run);
+    if (!choose_place(all, fresh)) fail_for_full_machine();
     *thread = fresh;
     ++all.live;
-    if (thread->cluster != here)
+    if (!thread_host::starts_threads())
+      all.jobs[thread->cluster][thread->local] = static_cast<std::uint16_t>(index_of(*thread));
+    else if (thread->cluster != here)
       all.jobs[thread->cluster][all.job_count[thread->cluster]++] =
           static_cast<std::uint16_t>(index_of(*thread));
   }
-  if (thread->cluster == here)
+  Node self = calling_node_of("pthread_create()");
+  if (!thread_host::starts_threads())
+    self.semaphore_post(kJobSemaphore + node_number(thread->cluster, thread->local));
+  else if (thread->cluster == here)
     start_thread_here(*thread);
   else
-    calling_node_of("pthread_create()").semaphore_post(kJobSemaphore + thread->cluster);
+    self.semaphore_post(kJobSemaphore + thread->cluster);
   return thread;
 }
 
@@ -419,6 +491,8 @@ void* take_early(std::size_t bytes) {
 
 // Before the program's constructors, which may allocate; so its handler is the last of exit()'s.
 [[gnu::constructor(102)]] void begin() {
+  // With a message if there is no run: later one cannot be made, for memory for it would come from the run's.
+  if (!thread_host::starts_threads()) (void)thread_host::machine();
   begin_early_blocks(take_early);
   (void)::on_exit(leave, nullptr);
 }
@@ -430,7 +504,7 @@ bool started() {
 }
 
 bool several_clusters() {
-  return is_started && clusters_of_run > 1;
+  return is_started && machine.clusters > 1;
 }
 
 bool uses_tries() {
@@ -446,8 +520,10 @@ Shared& shared() {
     auto& fresh = *static_cast<Shared*>(take_early(sizeof(Shared)));
     fresh.threads[0].used = true;  // main()
     fresh.places[0] = 1;
-    for (std::uint64_t& nodes : fresh.nodes) nodes = bit_of(0);
-    fresh.nodes[0] = bit_of(0) | bit_of(1);
+    // Those of main() and, in a live run, of the runtime's threads.
+    const bool live = thread_host::starts_threads();
+    for (std::uint64_t& nodes : fresh.nodes) nodes = live ? bit_of(0) : 0;
+    fresh.nodes[0] = live ? bit_of(0) | bit_of(1) : bit_of(0);
     return fresh;
   }();
   return all;
@@ -511,6 +587,7 @@ int WRAPPED(pthread_equal)(pthread_t a, pthread_t b) {
     ::abort();
   }
   thread->result = result;
+  if (!thread_host::starts_threads()) exit_thread();
   ::pthread_exit(nullptr);
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <ctime>
 
 #include "dsm/program/failure.h"
@@ -28,7 +29,10 @@ void Baton::give(std::uint32_t asking) {
 void Baton::await() {
   for (;;) {
     const std::uint32_t turn = control_.turn.load(std::memory_order_acquire);
-    if (turn == Control::kLeave) ::_exit(0);
+    if (turn == Control::kLeave) {
+      (void)std::fflush(nullptr);
+      ::_exit(0);
+    }
     if (turn == Control::kShell) return;
     const long waited = ::syscall(SYS_futex, &control_.turn, FUTEX_WAIT, turn, &kCheckPeriod, nullptr, 0);
     // An engine that died never gives the baton, and no other process would end this one.

@@ -8,6 +8,8 @@ namespace braid::sim {
 struct BeforeInit {
   // The clock of compute node 0, in seconds since the run began.
   double (*seconds)() = nullptr;
+  // It computes for so many units, or sleeps.
+  void (*pass)(std::int64_t units) = nullptr;
   // The units that the program has computed (sim/charge/budget.h), with those of the process from which this one was
   // cloned; 0 if it was not cloned and has made no clones. Called by init(), which goes on with the clock.
   std::int64_t (*end)() = nullptr;

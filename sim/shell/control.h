@@ -35,7 +35,7 @@ inline constexpr const char* kCluster = "BRAID_SIM_CLUSTER";
 }  // namespace variable
 
 // Changes with every layout or meaning in this file: a shell of another build ends with an error.
-inline constexpr std::uint32_t kControlVersion = 8;
+inline constexpr std::uint32_t kControlVersion = 9;
 
 inline constexpr unsigned kMaxNodesPerCluster = 64;
 
@@ -53,8 +53,9 @@ struct Request {
     kPrefetch,  // page, pages
     // call; CallKind::kAllocate: pages and homes too. By node 0 for its cluster. The calls of all clusters
     // must be equal (dsm::difference() describes a difference). After CallKind::kParallel all nodes of the
-    // cluster run, from the same moment on. CallKind::kLeave: by cluster 0 alone, before all others; the program ends
-    // in the part of main() in which there are no other clusters.
+    // cluster run, from the same moment on. CallKind::kLeave: by cluster 0 alone; the run ends with
+    // main(): before all other calls in the part of main() in which there are no other clusters, or while other nodes have
+    // threads of the program that never end.
     kCollective,
     // The node has finished its part of parallel() (the barrier at its end included) or of kRunOnCluster, and
     // has nothing to run until the next one. Node 0 asks too: it continues when all nodes of its cluster
@@ -140,6 +141,8 @@ struct Control {
   // From the shell: pages below this one, which are placed by first touch and were not accessed yet, begin with contents,
   // the same in all clusters; cluster 0's shell has written them. All other pages begin with zeros.
   std::uint32_t filled_pages = 0;
+  // From the engine: the run has ended, and this cluster's program, which did not end it, ends with its next turn (kLeave).
+  bool is_over = false;
   // The program was compiled with the charging plug-in. Otherwise its clocks advance by the processor's time,
   // and runs differ.
   bool counted = false;

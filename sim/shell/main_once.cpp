@@ -69,6 +69,10 @@ double seconds_before_init() {
   return static_cast<double>(now) / static_cast<double>(beginning.control->cycles_per_second);
 }
 
+void pass_before_init(std::int64_t units) {
+  beginning.units += units;
+}
+
 std::int64_t end_before_init() {
   beginning.pause();
   beginning.is_over = true;
@@ -105,7 +109,7 @@ void end_alone(int status, void*) {
   beginning.control = *control;
   beginning.engine = ::getppid();
   beginning.control->is_once = true;
-  before_init = {.seconds = seconds_before_init, .end = end_before_init};
+  before_init = {.seconds = seconds_before_init, .pass = pass_before_init, .end = end_before_init};
   (void)::on_exit(end_alone, nullptr);
   beginning.go_on();
 }

@@ -34,4 +34,15 @@ inline std::int64_t end_of_run(const Control& control, unsigned node) {
   return end;
 }
 
+// No other node of the cluster that can run comes before `node`, which runs.
+inline bool is_first(const Control& control, unsigned node) {
+  for (unsigned n = 0; n < control.compute; ++n) {
+    const NodeControl& other = control.nodes[n];
+    if (n == node || !other.runnable) continue;
+    if (other.clock < control.nodes[node].clock || (n < node && other.clock == control.nodes[node].clock))
+      return false;
+  }
+  return true;
+}
+
 }  // namespace braid::sim

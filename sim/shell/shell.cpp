@@ -11,6 +11,7 @@
 #include "dsm/program/heap.h"
 #include "sim/shell/before_init.h"
 #include "sim/shell/node_order.h"
+#include "sim/shell/own_threads.h"
 
 namespace braid::sim {
 
@@ -31,6 +32,7 @@ double seconds_at_end = 0;
 }  // namespace
 
 constinit BeforeInit before_init;
+constinit bool has_own_threads = false;
 
 namespace {
 
@@ -80,8 +82,11 @@ Result<std::unique_ptr<ShellHost>> ShellHost::start(const Mappings::Lookup& look
                             .heap_pages = control.heap_pages};
   const std::int64_t before = before_init.end == nullptr ? 0 : before_init.end();
   std::unique_ptr<ShellHost> host(new ShellHost(shape, std::move(mappings).value()));
-  const Result<void> installed = dsm::install_fault_handler(host.get(), dsm::HandlerStack::kInterrupted);
+  // The kernel does not wait for a page of a stack that is in shared memory.
+  const Result<void> installed = dsm::install_fault_handler(
+      host.get(), has_own_threads ? dsm::HandlerStack::kSignalStack : dsm::HandlerStack::kInterrupted);
   if (!installed) return installed.error();
+  if (has_own_threads) host->fibres_.separate();
   set_spent_handler([] { the_shell->on_spent(); });
   host->baton_.await();
   host->control_.counted = charges_are_counted();
@@ -182,6 +187,7 @@ void ShellHost::on_unmapped(std::uintptr_t address) {
 
 bool ShellHost::on_fault(std::uintptr_t address, bool write) {
   if (!dsm::in_heap(address, shape().heap_pages)) return false;
+  check_stack(fibres_.current(), address);
   if (!is_the_programs_thread) {
     report_foreign_access();
     return false;
@@ -216,6 +222,7 @@ void ShellHost::give_baton(std::uint32_t asking) {
 }
 
 void ShellHost::node_loop(unsigned local) {
+  is_the_programs_thread = true;  // where each node has variables of its own
   start_clock();
   for (;;) {
     (*job_)(local);
@@ -366,13 +373,45 @@ std::uint64_t ShellHost::sync(unsigned local, const dsm::SyncCall& call) {
   return ask(request).result;
 }
 
-double ShellHost::seconds() {
-  if (!is_the_programs_thread)
-    fail("seconds() was called on a thread of the program's own, which has no virtual time");
+ShellHost* ShellHost::current() {
+  return the_shell;
+}
+
+// In strict order the running node is always the first.
+void ShellHost::keep_order() {
+  if (!is_the_programs_thread) return;
+  stop_clock();
+  for (const unsigned local = fibres_.current(); !is_first(control_, local);) run_next();
+  start_clock();
+}
+
+void ShellHost::pass(std::int64_t units) {
+  stop_clock();
+  control_.nodes[fibres_.current()].clock += units;
+  run_next();
+  start_clock();
+}
+
+std::int64_t ShellHost::clock() {
   stop_clock();
   const std::int64_t now = control_.nodes[fibres_.current()].clock;
   start_clock();
-  return static_cast<double>(now) / static_cast<double>(control_.cycles_per_second);
+  return now;
+}
+
+void ShellHost::renew_variables() const {
+  fibres_.renew_variables();
+  is_the_programs_thread = true;
+}
+
+void ShellHost::leave() {
+  ask(of_call(dsm::CallKind::kLeave));
+}
+
+double ShellHost::seconds() {
+  if (!is_the_programs_thread)
+    fail("seconds() was called on a thread of the program's own, which has no virtual time");
+  return static_cast<double>(clock()) / static_cast<double>(control_.cycles_per_second);
 }
 
 double seconds_of_run() {

@@ -69,6 +69,8 @@ class ShellHost final : public dsm::Host, private dsm::FaultSink {
   ~ShellHost() override;
 
   friend double seconds_of_run();
+  // The one that exists; nullptr: none does.
+  static ShellHost* current();
 
   int current_node() const override;
   std::optional<PageId> allocate_together(const dsm::Allocation& allocation) override;
@@ -89,6 +91,16 @@ class ShellHost final : public dsm::Host, private dsm::FaultSink {
   dsm::Reduced barrier(unsigned local, dsm::BarrierId barrier, dsm::Reduction reduction,
                        std::uint64_t value) override;
   std::uint64_t sync(unsigned local, const dsm::SyncCall& call) override;
+  void keep_order() override;
+
+  // The running node computes for so many units (sim/charge/budget.h), or sleeps: other nodes go on meanwhile.
+  void pass(std::int64_t units);
+  // The clock of the running node.
+  std::int64_t clock();
+  // Of a program with threads of its own (own_threads.h): the calling node's thread-local variables begin anew.
+  void renew_variables() const;
+  // The run ends, whatever other nodes do. Compute node 0 of cluster 0; the caller ends the process.
+  void leave();
 
  private:
   ShellHost(const dsm::Shape& shape, Mappings mappings);

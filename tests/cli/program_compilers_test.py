@@ -107,7 +107,7 @@ class Programs(unittest.TestCase):
 
     def test_without_arguments_it_prints_its_purpose(self):
         wrong = run(self.bin / "braid-cc", folder=self.folder, expect=2)
-        self.assertIn("usage: braid-cc [--pthreads | --simulated | --check-races | --shared-globals] ARGUMENT...", wrong.stderr)
+        self.assertIn("usage: braid-cc [--pthreads] [--simulated | --check-races] [--shared-globals] ARGUMENT...", wrong.stderr)
         self.assertEqual(run(self.bin / "braid-cc", "--simulated", folder=self.folder, expect=2).stdout, "")
 
     def test_simulated_may_stand_anywhere(self):

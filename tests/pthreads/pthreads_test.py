@@ -99,8 +99,6 @@ class Pthreads(unittest.TestCase):
                                               rf"--pthreads: {why}")
         wrong = self.build("int main(void) { return 0; }\n", "-fopenmp", expect=2)
         self.assertIn("-fopenmp: OpenMP's threads are its library's own", wrong.stderr)
-        wrong = self.build("int main(void) { return 0; }\n", "--simulated", expect=2)
-        self.assertIn("main() runs once in such programs", wrong.stderr)
 
     def test_wrong_uses_end_the_run_with_the_reason(self):
         for body, main, text in (

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""pthread programs in simulation: built unchanged by `braid-cc --pthreads --simulated`, with results as of the plain compiler's
+build, and the same trace in every run, in strict order too.
+
+    simulated_test.py BIN FOLDER KERNELS [unittest arguments]      FOLDER, KERNELS: the programs
+"""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BIN = pathlib.Path(sys.argv[1]).resolve()
+FOLDER = pathlib.Path(sys.argv[2]).resolve()
+KERNELS = pathlib.Path(sys.argv[3]).resolve()
+
+
+def run(*words, folder, expect=0):
+    done = subprocess.run([str(w) for w in words], cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    if done.returncode != expect:
+        raise AssertionError(f"{words}: status {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done
+
+
+class Simulated(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def build(self, source, native=True):
+        cxx = source.suffix == ".cpp"
+        flags = ["-O2", "-g", "-std=c++20"] if cxx else ["-O2", "-g", "-std=gnu11"]
+        if native:
+            run("g++" if cxx else "gcc", *flags, "-pthread", source, "-o", "native", "-lm", folder=self.folder)
+        run(BIN / ("braid-c++" if cxx else "braid-cc"), "--pthreads", "--simulated", *flags, source, "-o", "a", "-lm",
+            folder=self.folder)
+
+    def simulate(self, *arguments, machine=(2, 1), expect=0, options=()):
+        """The run, and its trace's hash."""
+        report = self.folder / "report.json"
+        report.unlink(missing_ok=True)
+        done = run(BIN / "braid", "sim", "--quiet", "--clusters", machine[0], "--compute", machine[1], "--report", report,
+                   *options, "./a", *arguments, folder=self.folder, expect=expect)
+        return done, json.loads(report.read_text())["trace_hash"] if expect == 0 else None
+
+    def compare(self, source, *arguments, machines=((1, 5), (2, 3), (6, 1)), strict=True):
+        """With the plain build, and each run with one in strict order."""
+        self.build(source)
+        expected = run("./native", *arguments, folder=self.folder).stdout
+        for machine in machines:
+            with self.subTest(machine=machine):
+                done, trace = self.simulate(*arguments, machine=machine)
+                self.assertEqual(done.stdout, expected, done.stderr)
+                again, same = self.simulate(*arguments, machine=machine, options=["--strict"] if strict else [])
+                self.assertEqual((again.stdout, same), (done.stdout, trace))
+        return expected
+
+    def test_every_call_that_waits(self):
+        self.assertEqual(self.compare(FOLDER / "calls.c"), "calls: 0 wrong\n")
+
+    def test_calls_that_do_not_wait_or_give_up_and_atomics(self):
+        self.assertEqual(self.compare(FOLDER / "tries.c"), "tries: 0 wrong\n")
+
+    def test_the_cxx_library(self):
+        self.assertEqual(self.compare(FOLDER / "cxx.cpp"), "cxx: 0 wrong\n")
+
+    def test_lazy_protocol(self):
+        self.build(FOLDER / "calls.c", native=False)
+        done, trace = self.simulate(machine=(3, 2), options=["--protocol", "lazy"])
+        self.assertEqual(done.stdout, "calls: 0 wrong\n")
+        self.assertEqual(self.simulate(machine=(3, 2), options=["--protocol", "lazy", "--strict"])[1], trace)
+
+    def test_kernels(self):
+        self.assertIn("rows: sum", self.compare(FOLDER / "rows.c", 4, machines=((1, 4), (2, 2), (16, 1))))
+        self.assertIn("0 out of order", self.compare(FOLDER / "queue.c", 5, machines=((2, 3), (16, 1)), strict=False))
+
+    def test_results_do_not_depend_on_the_machine(self):
+        """Threads as many as compute nodes."""
+        for name, arguments, machines in (("sort", ["65536"], ((1, 4), (16, 1))), ("grid", ["128", "4"], ((4, 4), (64, 1))),
+                                          ("tree", ["512", "1"], ((1, 4), (4, 1)))):
+            self.build(KERNELS / f"{name}.c")
+            result = lambda done: re.search(r"result ([0-9a-f]{16})", done.stdout)[1]
+            expected = result(run("./native", 1, *arguments, folder=self.folder))
+            for machine in machines:
+                with self.subTest(name=name, machine=machine):
+                    done, trace = self.simulate(machine[0] * machine[1], *arguments, machine=machine)
+                    self.assertEqual(result(done), expected)
+                    self.assertEqual(self.simulate(machine[0] * machine[1], *arguments, machine=machine)[1], trace)
+
+    def run_threads(self, thread, main, expect=0, machine=(2, 2), options=()):
+        """Thread function f() and main(), which has room for three names."""
+        (self.folder / "a.c").write_text(
+            "#include <pthread.h>\n#include <semaphore.h>\n#include <stdio.h>\n#include <time.h>\n#include <unistd.h>\n"
+            "static pthread_t t[9]; static sem_t s, for_ever; static int number;\n"
+            f"static void* f(void* p) {{ {thread}\n return p; }}\n"
+            f"int main(void) {{ sem_init(&s, 0, 0); sem_init(&for_ever, 0, 0);\n{main}\n return 0; }}\n")
+        self.build(self.folder / "a.c", native=False)
+        return self.simulate(machine=machine, expect=expect, options=options)[0]
+
+    def test_detached_threads_give_their_compute_nodes_back(self):
+        many = "for (int i = 0; i < 12; ++i) { pthread_create(t, 0, f, 0); pthread_detach(*t); sem_wait(&s); usleep(1000); }"
+        for machine in ((1, 2), (2, 1)):
+            with self.subTest(machine=machine):
+                done = self.run_threads("++number; sem_post(&s);", many + ' printf("%d\\n", number);', machine=machine)
+                self.assertEqual(done.stdout, "12\n")
+
+    def test_main_ends_the_run_whatever_threads_do(self):
+        for machine in ((1, 2), (2, 1)):
+            for thread in ("sem_post(&s); sem_wait(&for_ever);", "sem_post(&s); for (;;) usleep(100);"):
+                with self.subTest(machine=machine, thread=thread):
+                    done = self.run_threads(thread, 'pthread_create(t, 0, f, 0); sem_wait(&s); puts("main");',
+                                            machine=machine)
+                    self.assertEqual(done.stdout, "main\n")
+
+    def test_time_is_virtual(self):
+        done = self.run_threads("sleep(2000); sem_post(&s);",
+                                "const time_t begin = time(0); pthread_create(t, 0, f, 0); sem_wait(&s);"
+                                ' printf("%d\\n", (int)(time(0) - begin));')
+        self.assertEqual(done.stdout, "2000\n")
+
+    def test_what_cannot_be_done_is_named(self):
+        for thread, main, status, text in (
+                ("sem_wait(&s);", "for (int i = 0; i < 4; ++i) pthread_create(&t[i], 0, f, 0);", 70,
+                 r"pthread_create\(\) in main at a\.c:\d+: the program has more threads at once than the run has compute nodes, 4 "
+                 r"with that of main\(\): create fewer, or raise --compute or --clusters"),
+                ("sem_wait(&for_ever);", "pthread_create(t, 0, f, 0); pthread_join(*t, 0);", 1,
+                 r"all compute nodes wait, and nothing is in progress"),
+                ("sem_wait(&for_ever);", "pthread_create(t, 0, f, 0); pthread_cancel(*t);", 70,
+                 r"pthread_cancel\(\) in main at a\.c:\d+ is not available with --pthreads"),
+                ("pthread_join(pthread_self(), 0); pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER; pthread_mutex_unlock(&m);",
+                 "pthread_create(t, 0, f, 0); pthread_join(*t, 0);", 70,
+                 r"in f at a\.c:\d+: the calling thread does not have this mutex")):
+            with self.subTest(text=text):
+                self.assertRegex(self.run_threads(thread, main, expect=status).stderr, text)
+
+    def test_a_program_for_simulation_names_the_command(self):
+        self.run_threads("", "")
+        self.assertIn("this program was built for simulation: run it with `braid sim`",
+                      run("./a", folder=self.folder, expect=70).stderr)
+        wrong = run(BIN / "braid-cc", "--pthreads", "--check-races", "a.c", folder=self.folder, expect=2)
+        self.assertIn("--check-races does not know the calls of <pthread.h>", wrong.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[4:])
