@@ -12,11 +12,14 @@
 
 #include "base/clock.h"
 #include "tools/braid/process/pipe.h"
+#include "tools/braid/run/plan.h"
 
 namespace braid::cli {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 class LauncherTest : public ::testing::Test {
  protected:
@@ -34,6 +37,11 @@ class LauncherTest : public ::testing::Test {
     children_.emplace(std::move(*made));
   }
 
+  // Of a run whose clusters are all on this host.
+  Launcher all_clusters() {
+    const std::string run = unique_run_name();
+    return Launcher(options_, run, plan_nodes(options_.config, run, usable_cores()));
+  }
   void start_daemons(Launcher& launcher) {
     const Result<void> wires = launcher.make_wires();
     ASSERT_TRUE(wires.ok()) << wires.error().text;
@@ -45,7 +53,8 @@ class LauncherTest : public ::testing::Test {
   }
   bool become_ready(Launcher& launcher, Duration timeout) {
     for (const Instant end = monotonic_now() + timeout; monotonic_now() < end;) {
-      if (launcher.take_ready()) return true;
+      launcher.take_ready();
+      if (launcher.late_clusters().empty()) return true;
       std::vector<pollfd> fds;
       launcher.watch_ready(fds);
       children_->wait(end, fds);
@@ -70,31 +79,31 @@ class LauncherTest : public ::testing::Test {
 };
 
 TEST_F(LauncherTest, DaemonsBecomeReadyWhenAllAreConnected) {
-  Launcher launcher(options_);
+  Launcher launcher = all_clusters();
   start_daemons(launcher);
-  EXPECT_EQ(launcher.late_clusters(), "0, 1");
+  EXPECT_THAT(launcher.late_clusters(), ElementsAre(0, 1));
   EXPECT_TRUE(become_ready(launcher, 20_s));
-  EXPECT_EQ(launcher.late_clusters(), "");
+  EXPECT_THAT(launcher.late_clusters(), IsEmpty());
 }
 
 TEST_F(LauncherTest, NamesTheClustersWhoseDaemonsAreLate) {
   ::setenv("FAKE_BRAIDD", "silent", 1);  // cluster 1
-  Launcher launcher(options_);
+  Launcher launcher = all_clusters();
   start_daemons(launcher);
-  while (launcher.late_clusters() == "0, 1") EXPECT_FALSE(become_ready(launcher, 50_ms));
-  EXPECT_EQ(launcher.late_clusters(), "1");
+  while (launcher.late_clusters().size() == 2) EXPECT_FALSE(become_ready(launcher, 50_ms));
+  EXPECT_THAT(launcher.late_clusters(), ElementsAre(1));
 }
 
 TEST_F(LauncherTest, ADaemonThatEndedIsNotReady) {
   ::setenv("FAKE_BRAIDD", "refuses", 1);  // cluster 1
-  Launcher launcher(options_);
+  Launcher launcher = all_clusters();
   start_daemons(launcher);
   EXPECT_FALSE(become_ready(launcher, 500_ms));
 }
 
 TEST_F(LauncherTest, ReportsWhyADaemonIsNotStarted) {
   options_.daemon = "/nonexistent/braidd";
-  Launcher launcher(options_);
+  Launcher launcher = all_clusters();
   ASSERT_TRUE(launcher.make_wires().ok());
   const Result<ChildId> child = launcher.start_daemon(*children_, 0);
   ASSERT_FALSE(child.ok());
@@ -107,7 +116,7 @@ TEST_F(LauncherTest, ReportsWhyADaemonIsNotStarted) {
 TEST_F(LauncherTest, CollectsCountersAndReports) {
   options_.command = {"app", "report={\"cluster\": true}"};
   options_.config.proxies = 2;
-  Launcher launcher(options_);
+  Launcher launcher = all_clusters();
   start_daemons(launcher);
   ASSERT_TRUE(become_ready(launcher, 20_s));
   const Result<ChildId> application = launcher.start_application(*children_, 1, -1);
@@ -128,7 +137,7 @@ TEST_F(LauncherTest, CollectsCountersAndReports) {
 
 TEST_F(LauncherTest, ApplicationWithoutCountsIsNotWaiting) {
   options_.command = {"app", "hold"};
-  Launcher launcher(options_);
+  Launcher launcher = all_clusters();
   start_daemons(launcher);
   ASSERT_TRUE(become_ready(launcher, 20_s));
   ASSERT_TRUE(launcher.start_application(*children_, 0, -1).ok());
