@@ -31,6 +31,22 @@ while bytes := os.read(0, 65536):
 """
 
 
+def cbor(value):
+    """As RFC 8949 has it: short texts, small numbers, short maps and lists."""
+    if isinstance(value, str):
+        return bytes([0x60 + len(value)]) + value.encode()
+    if isinstance(value, dict):
+        return bytes([0xA0 + len(value)]) + b"".join(cbor(k) + cbor(v) for k, v in value.items())
+    if isinstance(value, list):
+        return bytes([0x80 + len(value)]) + b"".join(map(cbor, value))
+    return bytes([value])
+
+
+def message(value):
+    text = cbor(value)
+    return len(text).to_bytes(4, "little") + text
+
+
 class HostsTest(unittest.TestCase):
     def setUp(self):
         self.braid = Command(BIN)
@@ -196,10 +212,17 @@ class WrongUse(HostsTest):
         self.expect_refusal(70, "install the same version on every host", "--hosts", "127.0.0.1", "--braid-node", str(node))
 
     def test_what_is_no_message_ends_the_run(self):
-        node = self.script("printf '\\nbraid-node 1\\n\\377\\377\\377\\177'; cat >/dev/null\n")
-        self.expect_refusal(70, "is no message of a braid-node", "--hosts", "127.0.0.1", "--braid-node", node)
-        node = self.script("printf '\\nbraid-node 1\\n\\001\\000\\000\\000\\001'; cat >/dev/null\n")
-        self.expect_refusal(70, "is no message of a braid-node", "--hosts", "127.0.0.1", "--braid-node", node)
+        for name, said in (("too long", b"\xff\xff\xff\x7f"),
+                           ("no map", b"\x01\x00\x00\x00\x01"),
+                           ("no CBOR", b"\x01\x00\x00\x00\xff"),
+                           ("another host's cluster", message({"is": "ready", "cluster": 7})),
+                           ("a process that was not asked for", message({"is": "ended", "role": "application", "cluster": 0,
+                                                                         "status": 0})),
+                           ("a word where a number is", message({"is": "state", "clusters": [{"cluster": "x"}]}))):
+            with self.subTest(name):
+                (self.folder / "said").write_bytes(b"\nbraid-node 1\n" + said)
+                node = self.script(f"cat {self.folder}/said; cat >/dev/null\n")
+                self.expect_refusal(70, "is no message of a braid-node", "--hosts", "127.0.0.1", "--braid-node", node)
 
     def test_what_a_login_shell_says_is_shown(self):
         node = self.script(f"echo welcome to this host; exec {BIN}/braid-node\n")

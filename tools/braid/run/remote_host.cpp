@@ -30,9 +30,8 @@ std::string role_word(Role role) {
   return role == Role::kDaemon ? "daemon" : "application";
 }
 
-RunProcess process_of(const Message& message) {
-  const std::string role = message.at("role").get<std::string>();
-  return {role == "daemon" ? Role::kDaemon : Role::kApplication, message.at("cluster").get<unsigned>()};
+[[noreturn]] void refuse_message(const char* what) {
+  throw Message::other_error::create(500, what, nullptr);
 }
 
 }  // namespace
@@ -269,15 +268,29 @@ void RemoteHost::take_bytes(std::string_view bytes) {
   while (const std::optional<Message> message = reader_.next()) take(*message);
 }
 
+RunProcess RemoteHost::living_process(const Message& message) const {
+  const RunProcess process{
+      message.at("role").get<std::string>() == "daemon" ? Role::kDaemon : Role::kApplication,
+      message.at("cluster").get<unsigned>()};
+  if (!living_.contains(process)) refuse_message("it names a process that was not asked for, or has ended");
+  return process;
+}
+
+RemoteHost::Cluster& RemoteHost::cluster_of(const Message& message) {
+  const auto cluster = clusters_.find(message.at("cluster").get<unsigned>());
+  if (cluster == clusters_.end()) refuse_message("it names a cluster of another host");
+  return cluster->second;
+}
+
 void RemoteHost::take(const Message& message) {
   const std::string is = message.at("is").get<std::string>();
   if (is == "started") {
-    events_.push_back(ProcessStarted{process_of(message), message.at("pid").get<pid_t>()});
+    events_.push_back(ProcessStarted{living_process(message), message.at("pid").get<pid_t>()});
   } else if (is == "failed") {
     events_.push_back(
         HostFailed{fmt::format("host {}: {}", host_.name, message.at("text").get<std::string>())});
   } else if (is == "ready") {
-    clusters_.at(message.at("cluster").get<unsigned>()).is_ready = true;
+    cluster_of(message).is_ready = true;
   } else if (is == "ended") {
     take_end(message);
   } else if (is == "state") {
@@ -293,7 +306,7 @@ void RemoteHost::take(const Message& message) {
 
 void RemoteHost::take_state(const Message& clusters) {
   for (const Message& state : clusters) {
-    Cluster& cluster = clusters_.at(state.at("cluster").get<unsigned>());
+    Cluster& cluster = cluster_of(state);
     cluster.waits = state.at("waits").get<bool>();
     cluster.is_stopped[0] = state.at("daemon_is_stopped").get<bool>();
     cluster.is_stopped[1] = state.at("application_is_stopped").get<bool>();
@@ -302,8 +315,8 @@ void RemoteHost::take_state(const Message& clusters) {
 }
 
 void RemoteHost::take_end(const Message& message) {
-  const RunProcess process = process_of(message);
-  Cluster& cluster = clusters_.at(process.cluster);
+  const RunProcess process = living_process(message);
+  Cluster& cluster = cluster_of(message);
   if (message.contains("proxies")) {
     cluster.report.proxies.clear();
     for (const Message& proxy : message["proxies"])

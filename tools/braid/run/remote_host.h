@@ -69,6 +69,9 @@ class RemoteHost final : public RunHost {
   void read_some(Instant now);
   void take_bytes(std::string_view bytes);
   void take(const Message& message);
+  // These throw Message::exception where there is none.
+  RunProcess living_process(const Message& message) const;
+  Cluster& cluster_of(const Message& message);
   void take_state(const Message& clusters);
   void take_end(const Message& message);
   void forward_input(unsigned cluster, Input& input);
