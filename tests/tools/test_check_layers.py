@@ -119,7 +119,7 @@ FORBIDDEN_INCLUDES = [
     ("dsm/once/early_heap.cpp", '"dsm/live/environment.h"', "is in dsm/once/host.h"),
     ("dsm/once/fork.cpp", '"dsm/live/environment.h"', "is in dsm/once/host.h"),
     ("dsm/parmacs/a.cpp", '"dsm/live/runtime.h"', "whatever host carries them out"),
-    ("dsm/pthreads/a.cpp", '"proxy/daemon/node.h"', "on the live runtime"),
+    ("dsm/pthreads/a.cpp", '"proxy/daemon/node.h"', "on programs' calls"),
     ("dsm/blocks/a.cpp", '"dsm/live/runtime.h"', "on top of programs' calls"),
     # apps
     ("apps/fft/fft.cpp", '"proxy/client/client.h"', "nothing below dsm"),
