@@ -289,7 +289,7 @@ std::vector<WireEnds> shm_wires(std::vector<proxy::NodeConfig>& nodes) {
       for (std::size_t n = 0; n < peer.nis(); ++n) {
         proxy::LinkConfig& link = node.links[peer.ni(n).link];
         if (link.kind != proxy::LinkConfig::Kind::kShm) continue;
-        const auto [lower, higher] = std::minmax<std::size_t>(node.cluster, peer.cluster);
+        const auto [lower, higher] = std::minmax<std::size_t>({node.cluster, peer.cluster});
         WireEnds& wire = wires[{lower, higher, n}];
         (node.cluster == lower ? wire.first : wire.second) = &link;
       }
