@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "base/clock.h"
@@ -23,6 +24,7 @@
 #include "tools/braid/command_line/subcommand.h"
 #include "tools/braid/find_program.h"
 #include "tools/braid/process/pipe.h"
+#include "tools/braid/run/liveness.h"
 #include "tools/braid/run/local_host.h"
 #include "tools/braid/run/messages.h"
 #include "tools/braid/run/remote_host.h"
@@ -57,7 +59,7 @@ class Agent {
 
   int serve() {
     to_run_.pending() += kAgentGreeting;
-    heard_ = looked_ = monotonic_now();
+    liveness_.start(monotonic_now());
     while (!finished()) {
       wait();
       turn();
@@ -93,7 +95,7 @@ class Agent {
     for (auto& [cluster, input] : inputs_) write_input(cluster, input);
     if (now >= beat_at_) {
       tell_state();
-      beat_at_ = now + RemoteHost::kBeat;
+      beat_at_ = now + Liveness::kBeat;
     }
     to_run_.write_some();
     if (to_run_.take_failure()) end_by("the run does not take its messages any more", kLostDaemonStatus);
@@ -103,11 +105,8 @@ class Agent {
   }
 
   void look_for_life(Instant now) {
-    if (const Duration gap = now - looked_; gap > RemoteHost::kBeat + RemoteHost::kBeat)
-      heard_ = heard_ + gap;
-    looked_ = now;
-    if (!is_closing_ && now - heard_ > RemoteHost::kLost)
-      end_by(fmt::format("the run has said nothing for {:.0f} s", RemoteHost::kLost.s()), kLostDaemonStatus);
+    if (liveness_.is_lost(now) && !is_closing_)
+      end_by(fmt::format("the run has said nothing for {:.0f} s", Liveness::kLost.s()), kLostDaemonStatus);
   }
 
   // The run is lost: nobody is told.
@@ -144,7 +143,7 @@ class Agent {
         if (!is_closing_) end_by("the run has ended, or its connection", kLostDaemonStatus);
         return;
       }
-      heard_ = now;
+      liveness_.on_word(now);
       reader_.feed({bytes, static_cast<std::size_t>(n)});
       try {
         while (const std::optional<Message> message = reader_.next()) take(*message);
@@ -166,18 +165,13 @@ class Agent {
       const Result<void> done = start_application(cluster, message.at("input").get<bool>());
       if (!done) tell_failure(done.error().text);
     } else if (host_ && what == "signal") {
-      host_->signal(process_of(message), message.at("number").get<int>(),
+      host_->signal(named_process(message), message.at("number").get<int>(),
                     message.at("group").get<bool>() ? SignalTo::kGroup : SignalTo::kProcess);
     } else if (host_ && what == "ask_for_waits") {
       host_->ask_for_waits(message.at("cluster").get<unsigned>());
     } else if (what == "input" || what == "end_input") {
       take_input(message, what == "end_input");
     }
-  }
-
-  static RunProcess process_of(const Message& message) {
-    return {message.at("role") == "daemon" ? Role::kDaemon : Role::kApplication,
-            message.at("cluster").get<unsigned>()};
   }
 
   Result<void> begin(const Message& message) {
@@ -297,16 +291,15 @@ class Agent {
   void tell_failure(const std::string& text) { tell({{"is", "failed"}, {"text", text}}); }
 
   static Message named(const char* is, const RunProcess& process) {
-    return {{"is", is},
-            {"role", process.role == Role::kDaemon ? "daemon" : "application"},
-            {"cluster", process.cluster}};
+    Message message = {{"is", is}};
+    name_process(message, process);
+    return message;
   }
 
   void tell_events(Instant now) {
     const std::vector<unsigned> late = host_->late_clusters();
     for (const unsigned cluster : clusters_) {
-      if (std::find(late.begin(), late.end(), cluster) != late.end() ||
-          !told_ready_.emplace(cluster, true).second)
+      if (std::find(late.begin(), late.end(), cluster) != late.end() || !told_ready_.insert(cluster).second)
         continue;
       tell({{"is", "ready"}, {"cluster", cluster}});
     }
@@ -373,11 +366,11 @@ class Agent {
   Descriptor program_;
   std::vector<unsigned> clusters_;
   std::unique_ptr<LocalHost> host_;  // after children_ and options_, which it uses
-  std::map<unsigned, bool> told_ready_;
+  std::set<unsigned> told_ready_;
   std::map<unsigned, Input> inputs_;
   bool is_closing_ = false, is_over_ = false;
   int status_ = 0;
-  Instant heard_, looked_;
+  Liveness liveness_;
   Instant beat_at_ = Instant::from_ns(0);
   Instant close_output_at_ = Instant::never();
 };

@@ -4,7 +4,7 @@
 
 namespace braid::cli {
 
-// Serves to the end of the run, or until nothing has come for as long as RemoteHost::kLost. Returns the command's status.
+// Serves to the end of the run, or until nothing has come for as long as Liveness::kLost. Returns the command's status.
 // Blocks; takes over the signals of the process, whose only thread calls.
 int serve_host();
 

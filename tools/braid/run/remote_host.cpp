@@ -26,15 +26,21 @@ namespace {
 // More than this of what was skipped before the greeting is not shown.
 constexpr std::size_t kMostSkipped = 4096;
 
-std::string role_word(Role role) {
-  return role == Role::kDaemon ? "daemon" : "application";
-}
-
 [[noreturn]] void refuse_message(const char* what) {
   throw Message::other_error::create(500, what, nullptr);
 }
 
 }  // namespace
+
+void name_process(Message& message, const RunProcess& process) {
+  message["role"] = process.role == Role::kDaemon ? "daemon" : "application";
+  message["cluster"] = process.cluster;
+}
+
+RunProcess named_process(const Message& message) {
+  return {message.at("role").get<std::string>() == "daemon" ? Role::kDaemon : Role::kApplication,
+          message.at("cluster").get<unsigned>()};
+}
 
 Message message_of(const RecordedEnd& end, Instant now) {
   Message m = {{"cause", static_cast<unsigned>(end.cause)},
@@ -116,9 +122,8 @@ Result<void> RemoteHost::start_daemons() {
   ::fcntl(from_.get(), F_SETFL, O_NONBLOCK);
   out_.emplace(to_.get());
   out_->pending() += encode(*begin_);
-  looked_ = monotonic_now();
-  heard_ = looked_ + (kConnect - kLost);
-  beat_at_ = looked_;
+  beat_at_ = monotonic_now();
+  liveness_.start(beat_at_, kConnect - Liveness::kLost);
   return {};
 }
 
@@ -135,11 +140,9 @@ Result<void> RemoteHost::start_application(unsigned cluster, int input, const st
 
 void RemoteHost::signal(const RunProcess& process, int number, SignalTo to) {
   if (number == SIGKILL && kill_by_ == Instant::never()) kill_by_ = monotonic_now() + kClose;
-  send({{"do", "signal"},
-        {"role", role_word(process.role)},
-        {"cluster", process.cluster},
-        {"number", number},
-        {"group", to == SignalTo::kGroup}});
+  Message message = {{"do", "signal"}, {"number", number}, {"group", to == SignalTo::kGroup}};
+  name_process(message, process);
+  send(message);
 }
 
 void RemoteHost::ask_for_waits(unsigned cluster) {
@@ -180,7 +183,7 @@ void RemoteHost::turn(Instant now) {
   if (!agent_) return;
   if (!is_lost_ && now >= beat_at_) {
     send({{"do", "beat"}});
-    beat_at_ = now + kBeat;
+    beat_at_ = now + Liveness::kBeat;
   }
   if (is_reading()) read_some(now);
   for (auto& [cluster, input] : inputs_) forward_input(cluster, input);
@@ -196,20 +199,15 @@ void RemoteHost::turn(Instant now) {
   }
 }
 
-// The time in which we did not look, because this process was stopped or had no processor, says nothing about the host.
 void RemoteHost::look_for_life(Instant now) {
   if (is_lost_) return;
-  if (const Duration gap = now - looked_; gap > kBeat + kBeat) heard_ = heard_ + gap;
-  looked_ = now;
-  if (!is_reading()) {
-    heard_ = now;
-  } else if (now - heard_ > kLost) {
-    lose(is_greeted_
-             ? fmt::format("it has said nothing for {:.0f} s", kLost.s())
-             : fmt::format(
-                   "its braid-node has not answered for {:.0f} s; its messages, if there are any, are above",
-                   kConnect.s()));
-  }
+  if (!is_reading()) liveness_.on_word(now);
+  if (!liveness_.is_lost(now)) return;
+  lose(is_greeted_
+           ? fmt::format("it has said nothing for {:.0f} s", Liveness::kLost.s())
+           : fmt::format(
+                 "its braid-node has not answered for {:.0f} s; its messages, if there are any, are above",
+                 kConnect.s()));
 }
 
 void RemoteHost::lose(const std::string& why) {
@@ -246,9 +244,9 @@ void RemoteHost::read_some(Instant now) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) return;
     if (n <= 0) return from_.close();  // it is about to end
-    if (is_greeted_) heard_ = now;
     try {
       take_bytes({bytes, static_cast<std::size_t>(n)});
+      if (is_greeted_) liveness_.on_word(now);
     } catch (const Message::exception& problem) {
       return lose(fmt::format("what it said is no message of a braid-node: {}", problem.what()));
     }
@@ -261,7 +259,6 @@ void RemoteHost::take_bytes(std::string_view bytes) {
     std::string skipped;
     is_greeted_ = reader_.skip_to(kAgentGreeting, skipped);
     if (!is_greeted_) return;
-    heard_ = looked_;
     if (!skipped.empty())
       children_.output().print_error(fmt::format("[{}] {}", host_.name, skipped.substr(0, kMostSkipped)));
   }
@@ -269,9 +266,7 @@ void RemoteHost::take_bytes(std::string_view bytes) {
 }
 
 RunProcess RemoteHost::living_process(const Message& message) const {
-  const RunProcess process{
-      message.at("role").get<std::string>() == "daemon" ? Role::kDaemon : Role::kApplication,
-      message.at("cluster").get<unsigned>()};
+  const RunProcess process = named_process(message);
   if (!living_.contains(process)) refuse_message("it names a process that was not asked for, or has ended");
   return process;
 }

@@ -13,6 +13,7 @@
 #include "tools/braid/process/descriptor.h"
 #include "tools/braid/process/sink.h"
 #include "tools/braid/run/hosts.h"
+#include "tools/braid/run/liveness.h"
 #include "tools/braid/run/messages.h"
 #include "tools/braid/run/run_host.h"
 #include "tools/braid/run/supervisor.h"
@@ -21,10 +22,6 @@ namespace braid::cli {
 
 class RemoteHost final : public RunHost {
  public:
-  // Both ends tell each other so often that they live, and take the other for lost after so long without a word. What TCP
-  // sends again after a link was down for 2 s comes within 3.4 s.
-  static constexpr Duration kBeat = 250_ms;
-  static constexpr Duration kLost = 4_s;
   // From the start of its command on, for the first word.
   static constexpr Duration kConnect = 60_s;
   // How long a braid-node whose work is done may take to end, and one that was told to kill to have done it.
@@ -93,8 +90,7 @@ class RemoteHost final : public RunHost {
   bool is_greeted_ = false;
   bool is_lost_ = false;
   bool is_closing_ = false;
-  Instant heard_ = Instant::never();   // when it last said something
-  Instant looked_ = Instant::never();  // when we last looked whether it had
+  Liveness liveness_;
   Instant beat_at_ = Instant::never();
   std::set<RunProcess> living_;  // asked for, and not known to have ended
   Instant kill_by_ = Instant::never(), close_by_ = Instant::never();
@@ -104,6 +100,11 @@ class RemoteHost final : public RunHost {
 // cannot be read.
 Result<Message> begin_message(const RunOptions& options, const std::string& run,
                               std::span<const proxy::NodeConfig> plans);
+
+// How a process is named in a message, and the process that a message names; the latter throws nlohmann::json::exception
+// where there is none.
+void name_process(Message& message, const RunProcess& process);
+RunProcess named_process(const Message& message);
 
 // How a recorded end travels: its time as an age, because hosts have clocks of their own.
 Message message_of(const RecordedEnd& end, Instant now);
