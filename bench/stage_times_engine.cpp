@@ -55,7 +55,7 @@ EngineTimes time_engine(unsigned samples, double clock) {
   ArrayPages more(16);
   dsm::Engine first(engine_config(0, 2), pages), second(engine_config(1, 2), more);
   dsm::Engine* const engines[2] = {&first, &second};
-  std::vector<std::byte> room(dsm::kMaxMessageBytes);
+  std::vector<std::byte> room(dsm::max_message_bytes(dsm::PageLength()));
   std::vector<double> taken, written;
   const auto pump = [&](int from) {
     const auto source = ClusterId(static_cast<std::uint16_t>(from));
@@ -107,16 +107,16 @@ PageTimes time_pages(unsigned samples) {
   const auto diff_of = [&](std::size_t changes) {
     std::memcpy(to.data(), from.data(), to.size());
     for (int i = 0; i < kPages; ++i) change(i, changes);
-    std::vector<std::byte> room(dsm::kMaxDiffBytes);
+    std::vector<std::byte> room(dsm::max_diff_bytes(dsm::PageLength()));
     dsm::EncodedDiff encoded;
     Diff d{};
     d.find = ns_each(samples, kPages, [&](int i) {
       const std::size_t at = static_cast<std::size_t>(i) * dsm::kPageBytes;
-      encoded = dsm::encode_diff(to.data() + at, from.data() + at, room);
+      encoded = dsm::encode_diff(dsm::PageLength(), to.data() + at, from.data() + at, room);
       keep(room);
     });
     d.apply = ns_each(samples, kPages, [&](int i) {
-      CHECK(dsm::apply_diff(encoded.format, ByteView(room).first(encoded.bytes),
+      CHECK(dsm::apply_diff(dsm::PageLength(), encoded.format, ByteView(room).first(encoded.bytes),
                             to.data() + static_cast<std::size_t>(i) * dsm::kPageBytes));
       keep(to);
     });

@@ -35,7 +35,7 @@ void ShellTurns::bring(std::uint32_t first, std::uint32_t count) {
 
 void ShellTurns::bring_run(std::uint32_t first) {
   if (first < has_run_.size() && has_run_[first]) return;
-  bring(first, dsm::kMaxReplyPages);
+  bring(first, dsm::max_reply_pages(dsm::PageLength()));
   has_run_[first] = true;
 }
 

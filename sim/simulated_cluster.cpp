@@ -380,7 +380,7 @@ Iccs::Sink::Handled SimulatedCluster::on_message(Instant now, ClusterId from, By
     const settings::CostModel& model = shared_.model;
     work.bytes = message.size() - dsm::kMessageHeaderBytes;
     const ByteView messages = message.subspan(dsm::kMessageHeaderBytes);
-    const auto copied = static_cast<double>(dsm::page_bytes(messages));
+    const auto copied = static_cast<double>(dsm::page_bytes(dsm::PageLength(), messages));
     if (copied > 0) work.at = work.at + model.time(model.page_byte * copied);
     charged(work, [&] { engine_.on_message(from, messages); });
     CHECK(!engine_.refusal());  // PG-27: no message is damaged here

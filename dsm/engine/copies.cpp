@@ -209,7 +209,8 @@ void Copies::drop_stale(std::uint32_t page) {
 
 // The pages are those of the run from index `at` on.
 void Copies::install(std::uint32_t first, std::uint32_t count, const RunOfPages& run, std::uint32_t at) {
-  copy_pages(table_.bytes(first), run.page(at), count);  // PG-4: filled before they are opened
+  const std::size_t bytes = config_.page_length.bytes_of(count);
+  std::memcpy(table_.bytes(first), run.page(at), bytes);  // PG-4: filled before they are opened
   for (std::uint32_t i = 0; i < count; ++i) {
     Page& p = table_[first + i];
     p.version = run.versions[at + i];
@@ -246,8 +247,8 @@ void Copies::open_installed(std::uint32_t first, std::uint32_t count) {
 void Copies::flush(std::uint32_t page) {
   Page& p = table_[page];
   CHECK(p.content == Content::kDirty);
-  if (p.access == Access::kWrite) table_.set_access(page, 1, Access::kRead);     // PG-6
-  if (std::memcmp(table_.bytes(page), twins_.bytes(p.twin), kPageBytes) == 0) {  // PG-7
+  if (p.access == Access::kWrite) table_.set_access(page, 1, Access::kRead);                      // PG-6
+  if (std::memcmp(table_.bytes(page), twins_.bytes(p.twin), config_.page_length.bytes()) == 0) {  // PG-7
     drop_twin(page);
     flushes_.nothing_new(page);
     if (p.fetch == Fetch::kWaiting) ask_home(page);
@@ -263,7 +264,7 @@ std::optional<std::size_t> Copies::write_diff(std::uint32_t page, Header& header
   const Page& p = table_[page];
   CHECK(p.content == Content::kDirty);
   if (p.access == Access::kWrite) table_.set_access(page, 1, Access::kRead);
-  const EncodedDiff diff = encode_diff(table_.bytes(page), twins_.bytes(p.twin), room);
+  const EncodedDiff diff = encode_diff(config_.page_length, table_.bytes(page), twins_.bytes(p.twin), room);
   if (diff.bytes > room.size()) return std::nullopt;
   drop_twin(page);
   flushes_.sent(page);
@@ -363,7 +364,8 @@ void Copies::forget_copy(std::uint32_t page) {
     p.content = Content::kInvalid;
     return;
   }
-  if (mutant(Mutant::kForgetChanges)) std::memcpy(twins_.bytes(p.twin), table_.bytes(page), kPageBytes);
+  if (mutant(Mutant::kForgetChanges))
+    std::memcpy(twins_.bytes(p.twin), table_.bytes(page), config_.page_length.bytes());
   // Dirty: the bytes are kept for the diff, which is sent at once so that a fault here need not wait for
   // a release.
   flushes_.hasten(page);
@@ -400,7 +402,7 @@ void Copies::check() const {
 void Copies::describe_page(std::uint32_t page, StateSink& sink) const {
   const Page& p = table_[page];
   sink.values(p.fetch, p.ahead, p.has_minimum);
-  if (p.twin != Page::kNoTwin) sink.bytes({twins_.bytes(p.twin), kPageBytes});
+  if (p.twin != Page::kNoTwin) sink.bytes({twins_.bytes(p.twin), config_.page_length.bytes()});
   const bool diff_has_version = config_.protocol == Protocol::kLazy && p.content == Content::kDirty;
   if (!table_.here(page) && (p.access != Access::kNone || p.has_minimum || diff_has_version))
     sink.version(PageId(page), p.version);

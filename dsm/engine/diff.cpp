@@ -12,12 +12,10 @@
 namespace braid::dsm {
 namespace {
 
-constexpr std::size_t kWords = kPageBytes / 64;
 constexpr std::size_t kRunHeaderBytes = 4;
 
-// A bit per byte of the page, 64 bytes a word.
-using Mask = std::array<std::uint64_t, kWords>;
-static_assert(sizeof(Mask) == kMaskBytes);
+// A bit per byte of the page, 64 bytes a word; only the words of a page are used.
+using Mask = std::array<std::uint64_t, PageLength::kMostBytes / 64>;
 
 std::uint64_t differing(const std::byte* a, const std::byte* b) {
   std::uint64_t same = 0;
@@ -30,28 +28,28 @@ std::uint64_t differing(const std::byte* a, const std::byte* b) {
   return ~same;
 }
 
-// First byte at or after `from` that is marked (or is not, when kMarked is false); kPageBytes when there is
-// none.
+// First byte at or after `from` that is marked (or is not, when kMarked is false); `end`, the page's, when
+// there is none.
 template <bool kMarked>
-std::size_t next(const Mask& mask, std::size_t from) {
-  while (from < kPageBytes) {
+std::size_t next(const Mask& mask, std::size_t from, std::size_t end) {
+  while (from < end) {
     const std::uint64_t word = kMarked ? mask[from / 64] : ~mask[from / 64];
     const std::uint64_t rest = word >> (from % 64);
     if (rest != 0) return from + static_cast<std::size_t>(std::countr_zero(rest));
     from = (from / 64 + 1) * 64;
   }
-  return kPageBytes;
+  return end;
 }
 
-std::size_t write_runs(const Mask& mask, const std::byte* page, std::byte* out) {
+std::size_t write_runs(std::size_t page_bytes, const Mask& mask, const std::byte* page, std::byte* out) {
   std::byte* const begin = out;
-  for (std::size_t first = next<true>(mask, 0); first < kPageBytes;) {
-    const std::size_t end = next<false>(mask, first);
+  for (std::size_t first = next<true>(mask, 0, page_bytes); first < page_bytes;) {
+    const std::size_t end = next<false>(mask, first, page_bytes);
     store(out, static_cast<std::uint16_t>(first));
     store(out + 2, static_cast<std::uint16_t>(end - first));
     std::memcpy(out + kRunHeaderBytes, page + first, end - first);
     out += kRunHeaderBytes + (end - first);
-    first = next<true>(mask, end);
+    first = next<true>(mask, end, page_bytes);
   }
   return static_cast<std::size_t>(out - begin);
 }
@@ -68,10 +66,10 @@ constexpr auto kCompress = [] {
   return table;
 }();
 
-std::size_t write_mask(const Mask& mask, const std::byte* page, MutableBytes room) {
-  std::memcpy(room.data(), mask.data(), kMaskBytes);
-  std::size_t end = kMaskBytes;
-  for (std::size_t group = 0; group < kPageBytes / 8; ++group) {
+std::size_t write_mask(PageLength length, const Mask& mask, const std::byte* page, MutableBytes room) {
+  std::memcpy(room.data(), mask.data(), length.mask_bytes());
+  std::size_t end = length.mask_bytes();
+  for (std::size_t group = 0; group < length.mask_bytes(); ++group) {
     const auto m = static_cast<std::uint8_t>(mask[group / 8] >> (group % 8 * 8));
     if (m == 0) continue;
     const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(page + group * 8));
@@ -91,21 +89,27 @@ std::size_t write_mask(const Mask& mask, const std::byte* page, MutableBytes roo
   return end;
 }
 
-bool apply_runs(ByteView diff, std::byte* page) {
+// PG-29
+std::size_t run_length(const std::byte* header) {
+  const std::size_t length = load<std::uint16_t>(header + 2);
+  return length != 0 ? length : std::size_t{1} << 16;
+}
+
+bool apply_runs(std::size_t page_bytes, ByteView diff, std::byte* page) {
   std::size_t end = 0;
   for (std::size_t at = 0; at < diff.size();) {
     if (diff.size() - at < kRunHeaderBytes) return false;
     const std::size_t offset = load<std::uint16_t>(&diff[at]);
-    const std::size_t length = load<std::uint16_t>(&diff[at + 2]);
+    const std::size_t length = run_length(&diff[at]);
     at += kRunHeaderBytes;
-    if (length == 0 || offset < end || !inside(offset, length, kPageBytes)) return false;
+    if (offset < end || !inside(offset, length, page_bytes)) return false;
     if (length > diff.size() - at) return false;
     at += length;
     end = offset + length;
   }
   for (std::size_t at = 0; at < diff.size();) {
     const std::size_t offset = load<std::uint16_t>(&diff[at]);
-    const std::size_t length = load<std::uint16_t>(&diff[at + 2]);
+    const std::size_t length = run_length(&diff[at]);
     std::memcpy(page + offset, &diff[at + kRunHeaderBytes], length);
     at += kRunHeaderBytes + length;
   }
@@ -131,16 +135,18 @@ inline void copy_few(std::byte* to, const std::byte* from, int n) {
   }
 }
 
-bool apply_mask(ByteView diff, std::byte* page) {
-  if (diff.size() < kMaskBytes) return false;
+bool apply_mask(PageLength page_length, ByteView diff, std::byte* page) {
+  const std::size_t mask_bytes = page_length.mask_bytes();
+  if (diff.size() < mask_bytes) return false;
   Mask mask;
-  std::memcpy(mask.data(), diff.data(), kMaskBytes);
+  std::memcpy(mask.data(), diff.data(), mask_bytes);
   std::size_t changed = 0;
-  for (const std::uint64_t word : mask) changed += static_cast<std::size_t>(std::popcount(word));
-  if (diff.size() != kMaskBytes + changed) return false;
+  for (std::size_t w = 0; w < mask_bytes / 8; ++w)
+    changed += static_cast<std::size_t>(std::popcount(mask[w]));
+  if (diff.size() != mask_bytes + changed) return false;
 
-  const std::byte* packed = diff.data() + kMaskBytes;
-  for (std::size_t group = 0; group < kPageBytes / 8; ++group) {
+  const std::byte* packed = diff.data() + mask_bytes;
+  for (std::size_t group = 0; group < mask_bytes; ++group) {
     unsigned m = mask[group / 8] >> (group % 8 * 8) & 0xff;
     for (std::byte* to = page + group * 8; m != 0;) {
       const int skip = std::countr_zero(m);
@@ -156,32 +162,33 @@ bool apply_mask(ByteView diff, std::byte* page) {
 
 }  // namespace
 
-EncodedDiff encode_diff(const std::byte* page, const std::byte* twin, MutableBytes room) {
+EncodedDiff encode_diff(PageLength length, const std::byte* page, const std::byte* twin, MutableBytes room) {
   Mask mask;
   std::size_t runs = 0, changed = 0;
   std::uint64_t before = 0;  // was the byte before this word marked?
-  for (std::size_t w = 0; w < kWords; ++w) {
+  for (std::size_t w = 0; w < length.bytes() / 64; ++w) {
     mask[w] = differing(page + w * 64, twin + w * 64);
     changed += static_cast<std::size_t>(std::popcount(mask[w]));
     runs += static_cast<std::size_t>(std::popcount(mask[w] & ~(mask[w] << 1 | before)));
     before = mask[w] >> 63;
   }
   EncodedDiff diff;
-  diff.format = runs * kRunHeaderBytes <= kMaskBytes ? DiffFormat::kRuns : DiffFormat::kMask;
-  diff.bytes = changed + (diff.format == DiffFormat::kRuns ? runs * kRunHeaderBytes : kMaskBytes);
+  diff.format = runs * kRunHeaderBytes <= length.mask_bytes() ? DiffFormat::kRuns : DiffFormat::kMask;
+  diff.bytes = changed + (diff.format == DiffFormat::kRuns ? runs * kRunHeaderBytes : length.mask_bytes());
   if (diff.bytes > room.size()) return diff;
-  const std::size_t written =
-      diff.format == DiffFormat::kRuns ? write_runs(mask, page, room.data()) : write_mask(mask, page, room);
+  const std::size_t written = diff.format == DiffFormat::kRuns
+                                  ? write_runs(length.bytes(), mask, page, room.data())
+                                  : write_mask(length, mask, page, room);
   CHECK_EQ(written, diff.bytes);
   return diff;
 }
 
-bool apply_diff(DiffFormat format, ByteView diff, std::byte* page) {
+bool apply_diff(PageLength length, DiffFormat format, ByteView diff, std::byte* page) {
   switch (format) {
     case DiffFormat::kRuns:
-      return apply_runs(diff, page);
+      return apply_runs(length.bytes(), diff, page);
     case DiffFormat::kMask:
-      return apply_mask(diff, page);
+      return apply_mask(length, diff, page);
   }
   return false;
 }

@@ -188,7 +188,8 @@ struct Engine::State {
 
   // The next message for `to`, its length; 0 when there is none, or none for which there is room.
   std::size_t write_next(ClusterId to, MutableBytes room) {
-    if (outbox.empty(to) || room.size() < kHeaderBytes + payload_room(outbox.front(to))) return 0;
+    if (outbox.empty(to) || room.size() < kHeaderBytes + payload_room(config.page_length, outbox.front(to)))
+      return 0;
     const bool places = lazy() && can_acquire_by(outbox.front(to));
     if (places) {
       // A token that no node waits for (LK-10) can leave for a cluster just before a departure.
@@ -356,7 +357,7 @@ bool Engine::done(std::uint16_t node) const {
 void Engine::on_message(ClusterId from, ByteView message) {
   State& s = *state_;
   for (ByteView rest = message;;) {  // PG-26
-    const auto parsed = parse(rest);
+    const auto parsed = parse(s.config.page_length, rest);
     // PG-19: an engine sends nothing to itself over the network.
     if (!parsed) {
       s.refusals.add({.from = from,
@@ -382,11 +383,12 @@ const std::optional<Refusal>& Engine::refusal() const {
 std::size_t Engine::poll_transmit(ClusterId to, MutableBytes room) {
   State& s = *state_;
   CHECK(to != s.config.cluster);
-  CHECK_GE(room.size(), kMinRoomBytes);
-  room = room.first(std::min(room.size(), kMaxMessageBytes));
+  CHECK_GE(room.size(), min_room_bytes(s.config.page_length));
+  room = room.first(std::min(room.size(), max_message_bytes(s.config.page_length)));
   std::size_t last = 0;
   std::size_t end = s.write_next(to, room);
-  while (end != 0 && s.config.pack) {
+  // PG-29: a page of 64 KiB is longer than a length can say, so nothing follows it.
+  while (end != 0 && s.config.pack && end - last <= kMaxPackedBytes) {
     const std::size_t bytes = s.write_next(to, room.subspan(end));
     if (bytes == 0) break;
     write_length(room.subspan(last), end - last);
@@ -403,7 +405,8 @@ bool Engine::has_output(ClusterId to) const {
 std::size_t Engine::room_wanted(ClusterId to) const {
   const Outbox& outbox = state_->outbox;
   const std::size_t long_ones = outbox.pending(to, Kind::kPageReply) + outbox.pending(to, Kind::kDiff);
-  return std::min(kMaxMessageBytes, std::max<std::size_t>(1, long_ones) * kMinRoomBytes);
+  const PageLength length = state_->config.page_length;
+  return std::min(max_message_bytes(length), std::max<std::size_t>(1, long_ones) * min_room_bytes(length));
 }
 
 const ClusterBits& Engine::output_clusters() const {

@@ -1,4 +1,4 @@
-// The page protocol and the synchronisation of one cluster, as a value: release consistency over pages of 4 KiB
+// The page protocol and the synchronisation of one cluster, as a value: release consistency over pages of 1 to 64 KiB
 // with a home per page, many writers by twin and byte-granular diff, and invalidation of the other copies
 // when a writer releases (eager) or where a node acquires (lazy); locks whose token stays in a cluster while a node there wants it; barriers that
 // gather in the cluster first and then over a tree, and reduce values; atomic words, flags,
@@ -91,12 +91,12 @@ class Engine {
   // The first message that was dropped, if any. Then the network has lost or damaged a message (PG-27): no result can
   // be trusted from now on, so the driver ends the program with the reason.
   const std::optional<Refusal>& refusal() const;
-  // Writes what is ready for `to` (another cluster) into `room` (at least kMinRoomBytes) and returns its
-  // length, at most kMaxMessageBytes; 0 if there is nothing; otherwise call it again. May call protect(): pages close
+  // Writes what is ready for `to` (another cluster) into `room` (at least min_room_bytes()) and returns its
+  // length, at most max_message_bytes(); 0 if there is nothing; otherwise call it again. May call protect(): pages close
   // as their bytes are taken. The driver takes room in its channel first, so each message that is written is
   // also sent.
   std::size_t poll_transmit(ClusterId to, MutableBytes room);
-  // The room that what is ready for `to` can use: kMinRoomBytes to kMaxMessageBytes. With less, more messages leave.
+  // The room that what is ready for `to` can use: min_room_bytes() to max_message_bytes(). With less, more messages leave.
   std::size_t room_wanted(ClusterId to) const;
   bool has_output(ClusterId to) const;
   // Clusters with output: what a driver loops over.

@@ -1,5 +1,7 @@
 #include "dsm/engine/masters.h"
 
+#include <cstring>
+
 #include "base/check.h"
 #include "base/mutant.h"
 #include "dsm/engine/diff.h"
@@ -175,17 +177,18 @@ void Masters::serve_kept(std::uint32_t page) {
 std::size_t Masters::write_pages(ClusterId to, std::uint32_t first, std::uint32_t count, Header& header,
                                  MutableBytes room) {
   close_for_writing(first, count);
+  const std::size_t bytes = config_.page_length.bytes_of(count);
   for (std::uint32_t i = 0; i < count; ++i) {
     directory_.reply_sent(first + i, to);
     const std::uint32_t version = directory_.version(first + i);
     if (i == 0)
       header.number = version;
     else
-      store(&room[count * kPageBytes + (i - 1) * kVersionBytes], version);
+      store(&room[bytes + (i - 1) * kVersionBytes], version);
   }
-  copy_pages(room.data(), table_.bytes(first), count);
+  std::memcpy(room.data(), table_.bytes(first), bytes);
   counts_.pages_sent += count;
-  return reply_payload(count);
+  return reply_payload(config_.page_length, count);
 }
 
 // A write here after a copy was made must fault; if a page is already closed to writes, it does.
@@ -209,7 +212,8 @@ bool Masters::on_diff(ClusterId from, const Header& header, ByteView diff) {
   if (!table_.contains(PageId(page)) || !table_.here(page)) return false;
   if (config_.protocol == Protocol::kEager && header.number != 0) return false;
   if (!directory_.expects_change(page, from)) return false;  // PG-3, PG-18
-  if (!apply_diff(static_cast<DiffFormat>(header.format), diff, table_.bytes(page))) return false;
+  const auto format = static_cast<DiffFormat>(header.format);
+  if (!apply_diff(config_.page_length, format, diff, table_.bytes(page))) return false;
   ++counts_.diffs_applied;
   directory_.add_change(page, from, header.number);
   advance_rounds(page);

@@ -1,7 +1,5 @@
 #include "dsm/engine/messages.h"
 
-#include <limits>
-
 #include "base/check.h"
 #include "dsm/engine/diff.h"
 
@@ -17,7 +15,7 @@ struct Form {
   bool has_number = false;
 };
 
-constexpr Form form_of(Kind kind) {
+constexpr Form form_of(PageLength length, Kind kind) {
   switch (kind) {
     case Kind::kPageRequest:
       return {.has_number = true};
@@ -32,13 +30,13 @@ constexpr Form form_of(Kind kind) {
     case Kind::kLockRecall:
       return {.format_max = 1, .has_number = true};
     case Kind::kPageReply:
-      return {.payload_max = reply_payload(kMaxReplyPages),
-              .payload_unit = kPageBytes + kVersionBytes,
+      return {.payload_max = max_message_bytes(length) - kHeaderBytes,
+              .payload_unit = length.bytes() + kVersionBytes,
               .payload_lacks = kVersionBytes,
               .format_max = 1,
               .has_number = true};
     case Kind::kDiff:
-      return {.payload_max = kMaxDiffBytes, .format_max = 1, .has_number = true};
+      return {.payload_max = max_diff_bytes(length), .format_max = 1, .has_number = true};
     case Kind::kInvalidate:
     case Kind::kInvalidateAck:
       return {.payload_max = (kMaxRunPages - 1) * kVersionBytes,
@@ -90,7 +88,7 @@ constexpr bool whole(const Form& form, std::size_t length) {
   return length == 0 || (length + form.payload_lacks) % form.payload_unit == 0;
 }
 
-static_assert(kHeaderBytes + kMaxDiffBytes <= kMinRoomBytes);
+static_assert(kHeaderBytes + max_diff_bytes(PageLength()) <= min_room_bytes(PageLength()));
 
 // The name of a message, and why its handler may refuse it, for a user.
 struct Words {
@@ -176,7 +174,7 @@ void write_header(MutableBytes room, const Header& header) {
 }
 
 void write_length(MutableBytes message, std::size_t bytes) {
-  static_assert(kMaxMessageBytes <= std::numeric_limits<std::uint16_t>::max());
+  CHECK_LE(bytes, kMaxPackedBytes);
   store(&message[2], static_cast<std::uint16_t>(bytes));
 }
 
@@ -185,9 +183,9 @@ Refusal refusal_of(ClusterId from, const Header& h, std::size_t bytes) {
   return {.from = from, .what = what, .id = h.id, .number = h.number, .bytes = bytes, .why = why};
 }
 
-std::size_t payload_room(const Header& header) {
-  if (header.kind == Kind::kPageReply) return header.format != 0 ? 0 : reply_payload(1);
-  return header.kind == Kind::kDiff ? 0 : form_of(header.kind).payload_max;
+std::size_t payload_room(PageLength length, const Header& header) {
+  if (header.kind == Kind::kPageReply) return header.format != 0 ? 0 : reply_payload(length, 1);
+  return header.kind == Kind::kDiff ? 0 : form_of(length, header.kind).payload_max;
 }
 
 bool can_acquire_by(const Header& header) {
@@ -197,10 +195,10 @@ bool can_acquire_by(const Header& header) {
 }
 
 bool has_place(const Header& header, ByteView payload) {
-  return payload.size() != form_of(header.kind).payload_min;
+  return payload.size() != form_of(PageLength(), header.kind).payload_min;
 }
 
-std::optional<Message> parse(ByteView bytes) {
+std::optional<Message> parse(PageLength page_length, ByteView bytes) {
   if (bytes.size() < kHeaderBytes) return std::nullopt;
   const auto kind = load<std::uint8_t>(&bytes[0]);
   if (kind == 0 || kind >= kKinds) return std::nullopt;
@@ -217,7 +215,7 @@ std::optional<Message> parse(ByteView bytes) {
   message.payload = bytes.subspan(kHeaderBytes, end - kHeaderBytes);
   message.rest = bytes.subspan(end);
 
-  const Form form = form_of(message.header.kind);
+  const Form form = form_of(page_length, message.header.kind);
   const std::size_t length = message.payload.size();
   if (length < form.payload_min || length > form.payload_max || !whole(form, length)) return std::nullopt;
   if (message.header.format > form.format_max) return std::nullopt;
@@ -225,14 +223,14 @@ std::optional<Message> parse(ByteView bytes) {
   return message;
 }
 
-std::size_t page_bytes(ByteView messages) {
+std::size_t page_bytes(PageLength length, ByteView messages) {
   std::size_t bytes = 0;
   while (!messages.empty()) {
-    const std::optional<Message> message = parse(messages);
+    const std::optional<Message> message = parse(length, messages);
     if (!message) break;
     const Header& h = message->header;
     if (h.kind == Kind::kPageReply && h.format == 0)
-      bytes += RunOfPages(h.number, message->payload).bytes.size();
+      bytes += RunOfPages(length, h.number, message->payload).bytes.size();
     messages = message->rest;
   }
   return bytes;

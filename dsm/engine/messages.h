@@ -66,11 +66,12 @@ inline constexpr std::size_t kMaxRunPages = 64;
 inline constexpr std::size_t kVersionBytes = 4;
 
 // The payload of a reply with so many consecutive pages: their bytes, and then the versions of all but the first.
-constexpr std::size_t reply_payload(std::size_t pages) {
-  return pages * (kPageBytes + kVersionBytes) - kVersionBytes;
+constexpr std::size_t reply_payload(PageLength length, std::size_t pages) {
+  return pages * (length.bytes() + kVersionBytes) - kVersionBytes;
 }
-inline constexpr std::size_t kMaxReplyPages =
-    (kMaxMessageBytes - kHeaderBytes + kVersionBytes) / (kPageBytes + kVersionBytes);
+constexpr std::size_t max_reply_pages(PageLength length) {
+  return (max_message_bytes(length) - kHeaderBytes + kVersionBytes) / (length.bytes() + kVersionBytes);
+}
 
 struct Header {
   Kind kind = Kind::kPageRequest;
@@ -122,32 +123,36 @@ struct RunVersions {
 
 // The pages of a reply (format 0).
 struct RunOfPages {
-  RunOfPages(std::uint32_t first_version, ByteView payload)
-      : bytes(payload.first((payload.size() + kVersionBytes) / (kPageBytes + kVersionBytes) * kPageBytes)),
+  // The versions are shorter than a page.
+  RunOfPages(PageLength length, std::uint32_t first_version, ByteView payload)
+      : page_length(length),
+        bytes(payload.first(length.round_down(payload.size()))),
         versions{first_version, payload.subspan(bytes.size())} {}
   std::uint32_t pages() const { return versions.pages(); }
-  const std::byte* page(std::size_t i) const { return &bytes[i * kPageBytes]; }
+  const std::byte* page(std::size_t i) const { return &bytes[page_length.bytes_of(i)]; }
 
+  PageLength page_length;
   ByteView bytes;
   RunVersions versions;
 };
 // The bytes of pages in these messages of an engine.
-std::size_t page_bytes(ByteView messages);
+std::size_t page_bytes(PageLength length, ByteView messages);
 
 // room holds at least kHeaderBytes.
 void write_header(MutableBytes room, const Header& header);
-// Another message follows the one that was written there, `bytes` after its beginning.
+// Another message follows the one that was written there, `bytes` after its beginning: kMaxPackedBytes at most.
+inline constexpr std::size_t kMaxPackedBytes = 0xffff;
 void write_length(MutableBytes message, std::size_t bytes);
 
 // The room that the payload needs before it is written. A reply needs that of one page: others follow if they fit.
 // Zero for a diff, which is not written if it does not fit.
-std::size_t payload_room(const Header& header);
+std::size_t payload_room(PageLength length, const Header& header);
 
 // The refusal of a message that the handler of its kind rejects. `bytes`: refusal.bytes.
 Refusal refusal_of(ClusterId from, const Header& header, std::size_t bytes);
 
 // The first of the messages. nullopt if the bytes have no valid form: wrong length for its kind, unknown
-// kind or format, or a field set that the kind does not use. The payload of a diff is not checked here.
-std::optional<Message> parse(ByteView bytes);
+// kind or format, or a field set that the kind does not use; `length`: of the machine's pages. The payload of a diff is not checked here.
+std::optional<Message> parse(PageLength length, ByteView bytes);
 
 }  // namespace braid::dsm

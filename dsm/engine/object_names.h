@@ -23,7 +23,7 @@ inline bool is_object(const EngineConfig& config, std::uint32_t id, std::uint32_
 
 // The cluster that manages it. Objects whose addresses are in one page have the same one.
 inline ClusterId keeper_of(const EngineConfig& config, std::uint32_t id, std::uint32_t numbered) {
-  return keeper(config, id < numbered ? id : (id - numbered) / kAddressesPerPage);
+  return keeper(config, id < numbered ? id : (id - numbered) / addresses_per_page(config.page_length));
 }
 
 // For a user: "lock 5", "the lock at 0x7e9000000010". Allocates.

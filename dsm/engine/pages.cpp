@@ -137,7 +137,7 @@ bool Pages::on_notices(ClusterId from, const Header& h, ByteView others) {
 bool Pages::on_page_reply(ClusterId from, const Header& h, ByteView payload) {
   if (h.format != 0) return follow(copies_.on_home_reply(from, h, payload), h);
   if (payload.empty()) return false;
-  const RunOfPages run(h.number, payload);
+  const RunOfPages run(table_.page_length(), h.number, payload);
   if (!copies_.on_page_reply(from, PageId(h.id), run)) return false;
   for (std::uint32_t page = h.id; page < h.id + run.pages(); ++page)
     if (table_[page].fetch == Fetch::kNone) masters_.serve_kept(page);  // PG-24
@@ -219,7 +219,7 @@ std::size_t Pages::write_requests(ClusterId to, Header& header) {
 // PG-28: the message includes the following pages that are queued, as far as they fit.
 std::size_t Pages::write_pages(ClusterId to, Header& header, MutableBytes room) {
   std::uint32_t pages = 1;
-  while (pages < config_.run_pages && pages < kMaxReplyPages && reply_payload(pages + 1) <= room.size() &&
+  while (pages < config_.run_pages && reply_payload(config_.page_length, pages + 1) <= room.size() &&
          run_continues(to, header, pages)) {
     (void)outbox_.pop(to);
     ++pages;
@@ -249,7 +249,7 @@ void Pages::describe(StateSink& sink) const {
     const Page& p = table_[i];
     const bool dirty = p.content == Content::kDirty;
     sink.values(p.home, p.placed, p.untouched, p.access, p.content);
-    if (p.content != Content::kInvalid) sink.bytes({table_.bytes(i), kPageBytes});
+    if (p.content != Content::kInvalid) sink.bytes({table_.bytes(i), table_.page_length().bytes()});
     flushes_.describe_page(i, dirty, sink);
     copies_.describe_page(i, sink);
     masters_.describe_page(i, sink);

@@ -15,7 +15,9 @@ namespace braid::dsm {
 class Twins {
  public:
   explicit Twins(const EngineConfig& config)
-      : bytes_(new std::byte[std::size_t{config.twins} * kPageBytes]), total_(config.twins) {
+      : length_(config.page_length),
+        bytes_(new std::byte[length_.bytes_of(config.twins)]),
+        total_(config.twins) {
     CHECK_GT(config.twins, 0u);
     free_.reserve(config.twins);
     for (std::uint32_t t = config.twins; t-- > 0;) free_.push_back(t);
@@ -23,20 +25,20 @@ class Twins {
   }
 
   bool empty() const { return free_.empty(); }
-  // Copies `page` (kPageBytes) into a free twin and returns the twin's number. Not while empty().
+  // Copies `page` into a free twin and returns the twin's number. Not while empty().
   std::uint32_t take(const std::byte* page) {
     CHECK(!free_.empty());
     const std::uint32_t twin = free_.back();
     free_.pop_back();
-    std::memcpy(bytes(twin), page, kPageBytes);
+    std::memcpy(bytes(twin), page, length_.bytes());
     return twin;
   }
   void give_back(std::uint32_t twin) {
     CHECK_LT(free_.size(), total_);
     free_.push_back(twin);
   }
-  // kPageBytes.
-  std::byte* bytes(std::uint32_t twin) const { return bytes_.get() + std::size_t{twin} * kPageBytes; }
+  // A page.
+  std::byte* bytes(std::uint32_t twin) const { return bytes_.get() + length_.bytes_of(twin); }
   std::uint32_t taken() const { return total_ - static_cast<std::uint32_t>(free_.size()); }
 
   // Each node waits at most once.
@@ -59,6 +61,7 @@ class Twins {
   }
 
  private:
+  const PageLength length_;
   std::unique_ptr<std::byte[]> bytes_;  // the kernel provides the memory as it is used
   const std::uint32_t total_;
   std::vector<std::uint32_t> free_;

@@ -3,18 +3,23 @@
 // the configuration, the counters, and why a message is refused.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
 #include "base/ids.h"
+#include "dsm/engine/page_length.h"
 
 namespace braid::dsm {
 
-inline constexpr std::size_t kPageBytes = 4096;
+// Of programs, for their hosts.
+inline constexpr std::size_t kPageBytes = PageLength().bytes();
 // An object's address is a multiple of this (object_names.h).
 inline constexpr std::size_t kAddressBytes = 4;
-inline constexpr std::uint32_t kAddressesPerPage = kPageBytes / kAddressBytes;
+constexpr std::uint32_t addresses_per_page(PageLength length) {
+  return static_cast<std::uint32_t>(length.bytes() / kAddressBytes);
+}
 
 enum class Access : std::uint8_t { kNone, kRead, kWrite };
 
@@ -118,7 +123,8 @@ struct EngineConfig {
   std::uint16_t clusters = 1;       // 1 .. kMaxClusters (base/limits.h)
   std::uint16_t compute_nodes = 1;  // per cluster, 1 .. 64
   Protocol protocol = Protocol::kEager;
-  std::uint32_t pages = 65536;  // 256 MiB of heap
+  PageLength page_length = PageLength();
+  std::uint32_t pages = 65536;  // 256 MiB of heap where they have 4 KiB
   std::uint32_t locks = 4096;
   std::uint32_t barriers = 64;
   // Pages that one cluster's release has in progress at once, as writer or as home: bounds the output queues.
@@ -133,8 +139,8 @@ struct EngineConfig {
   // the number of the other clusters, at least 1. More of them pay for programs that lock often and take from others'
   // share of 100 ms (docs/decisions/0025).
   std::uint8_t lease_rounds = 0;
-  // Pages homed elsewhere that this cluster can have written and not flushed yet, 4 KiB
-  // each (64 MiB of address space, used as it is needed). When all are in use the oldest
+  // Pages homed elsewhere that this cluster can have written and not flushed yet, a page's length
+  // each (64 MiB of address space for 4 KiB, used as it is needed). When all are in use the oldest
   // dirty page is flushed early and the fault waits for that. At least two per compute
   // node are needed for progress: one store can need two pages at once. Local, not shared.
   std::uint32_t twins = 16384;
@@ -145,10 +151,10 @@ struct EngineConfig {
   // For each node, the pages that are fetched before a node that reads consecutive pages
   // needs them; 0: none. While a round trip brings fewer pages than that, more would help.
   std::uint32_t fetch_ahead = 32;
-  // Consecutive pages that share a request, or a reply as far as they fit: 64 KiB; 1: none do. Local, not shared.
+  // Consecutive pages that share a request, or a reply as far as they fit; 1: none do. Local, not shared.
   std::uint32_t run_pages = 16;
   // Messages that are ready for a cluster are packed into one
-  // as far as they fit (kMaxMessageBytes). Local, not shared.
+  // as far as they fit (max_message_bytes()). Local, not shared.
   bool pack = true;
   // A node that unlocks waits until its cluster's writes so far are visible everywhere, and frees the lock then, also where
   // the token stays (LK-14). Otherwise writes become visible when the token leaves. Local, not shared; for simulations.
@@ -263,8 +269,14 @@ struct Refusal {
 };
 
 // The room that poll_transmit() needs: for a page with its byte mask and header, or several shorter messages.
-inline constexpr std::size_t kMinRoomBytes = kPageBytes + kPageBytes / 8 + 64;
-// The longest message that poll_transmit() writes: what the transport carries in one piece, less the drivers' headers.
-inline constexpr std::size_t kMaxMessageBytes = 32 * 1024 - 64;
+constexpr std::size_t min_room_bytes(PageLength length) {
+  return length.bytes() + length.mask_bytes() + 64;
+}
+// What the transport carries in one piece, less the drivers' headers.
+inline constexpr std::size_t kMaxPieceBytes = 32 * 1024 - 64;
+// The longest message that poll_transmit() writes. Pages of 32 KiB and more need transports with longer pieces.
+constexpr std::size_t max_message_bytes(PageLength length) {
+  return std::max(kMaxPieceBytes, min_room_bytes(length));
+}
 
 }  // namespace braid::dsm

@@ -55,10 +55,10 @@ std::string read_word(const Environment::Lookup& lookup, const char* name, E* va
 
 // The settings know nothing of pages.
 static_assert(convergence::max_piece_bytes(settings::kMinWindowKib * 1024) >=
-                  kMessageHeaderBytes + kMinRoomBytes,
+                  kMessageHeaderBytes + min_room_bytes(PageLength()),
               "an engine's message fits the smallest window");
 static_assert(convergence::max_piece_bytes(settings::kMaxWindowKib * 1024) >=
-                  kMessageHeaderBytes + kMaxMessageBytes,
+                  kMessageHeaderBytes + max_message_bytes(PageLength()),
               "an engine's longest message is one piece");
 static_assert(settings::kMaxWindowKib * 1024 <= convergence::kMaxWindowBytes);
 

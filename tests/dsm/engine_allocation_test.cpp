@@ -31,7 +31,7 @@ TEST(Allocation, NoneAfterTheConstructor) {
   EngineMachine m(config);
   m.set_home(8, 8, 1);
   for (std::uint16_t c = 0; c < 3; ++c) m.engine(c).set_first_touch(PageId(16), 8);
-  std::array<std::byte, kMaxMessageBytes> room;
+  std::array<std::byte, max_message_bytes(PageLength())> room;
   const auto deliver_all = [&] {
     for (bool any = true; any;) {
       any = false;
@@ -165,7 +165,7 @@ class Counting {
             .pack = false};
   }
   void note(ByteView bytes) {
-    const auto message = parse(bytes);
+    const auto message = parse(PageLength(), bytes);
     if (message->header.kind == Kind::kWriteNotice)
       noticed += RunVersions{0, message->payload.subspan(kNoticePlaceBytes)}.pages();
   }
@@ -182,7 +182,7 @@ class Counting {
   }
 
   EngineMachine m_;
-  std::array<std::byte, kMaxMessageBytes> room_;
+  std::array<std::byte, max_message_bytes(PageLength())> room_;
 };
 
 TEST(Allocation, MemoryIsBoundedWhileAClusterDoesNotSynchronise) {  // LZ-2

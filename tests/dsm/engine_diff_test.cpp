@@ -11,23 +11,29 @@
 namespace braid::dsm {
 namespace {
 
-using PageBytes = std::array<std::byte, kPageBytes>;
+using PageBytes = std::vector<std::byte>;
 
-PageBytes random_page(Prng& random) {
-  PageBytes page;
+PageBytes empty_page(std::size_t bytes = kPageBytes) {
+  return PageBytes(bytes);
+}
+
+PageBytes random_page(Prng& random, std::size_t bytes = kPageBytes) {
+  PageBytes page(bytes);
   for (auto& b : page) b = static_cast<std::byte>(random.next());
   return page;
 }
 
 struct Encoded {
   EncodedDiff diff;
-  std::vector<std::byte> room = std::vector<std::byte>(kMaxDiffBytes);
+  std::vector<std::byte> room;
   ByteView bytes() const { return ByteView(room).first(diff.bytes); }
 };
 
 Encoded encode(const PageBytes& page, const PageBytes& twin) {
   Encoded e;
-  e.diff = encode_diff(page.data(), twin.data(), e.room);
+  const PageLength length(page.size());
+  e.room.resize(max_diff_bytes(length));
+  e.diff = encode_diff(length, page.data(), twin.data(), e.room);
   return e;
 }
 
@@ -44,7 +50,7 @@ TEST(Diff, DiffOfEqualPagesIsEmpty) {
 }
 
 TEST(Diff, DiffOfOneByteIsARunOfFiveBytes) {
-  PageBytes twin{}, page{};
+  PageBytes twin = empty_page(), page = empty_page();
   page[4095] = std::byte{7};
   const Encoded e = encode(page, twin);
   EXPECT_EQ(e.diff.format, DiffFormat::kRuns);
@@ -52,23 +58,33 @@ TEST(Diff, DiffOfOneByteIsARunOfFiveBytes) {
 }
 
 TEST(Diff, DiffOfAllBytesIsOneRun) {
-  PageBytes twin{}, page;
-  page.fill(std::byte{1});
+  const PageBytes twin = empty_page(), page(kPageBytes, std::byte{1});
   const Encoded e = encode(page, twin);
   EXPECT_EQ(e.diff.format, DiffFormat::kRuns);
   EXPECT_EQ(e.diff.bytes, kPageBytes + 4);
 }
 
+TEST(Diff, DiffOfAllBytesOfTheLongestPageIsOneRunOfLengthZero) {  // PG-29
+  constexpr std::size_t kBytes = PageLength::kMostBytes;
+  const Encoded e = encode(PageBytes(kBytes, std::byte{1}), empty_page(kBytes));
+  EXPECT_EQ(e.diff.bytes, kBytes + 4);
+  EXPECT_EQ(load<std::uint16_t>(&e.room[2]), 0u);
+  PageBytes home = empty_page(kBytes);
+  EXPECT_TRUE(apply_diff(PageLength(kBytes), e.diff.format, e.bytes(), home.data()));
+  EXPECT_EQ(home, PageBytes(kBytes, std::byte{1}));
+  EXPECT_FALSE(apply_diff(PageLength(kBytes / 2), e.diff.format, e.bytes(), home.data()));
+}
+
 TEST(Diff, DiffOfEverySecondByteIsAMask) {
-  PageBytes twin{}, page{};
+  PageBytes twin = empty_page(), page = empty_page();
   for (std::size_t i = 0; i < kPageBytes; i += 2) page[i] = std::byte{9};
   const Encoded e = encode(page, twin);
   EXPECT_EQ(e.diff.format, DiffFormat::kMask);
-  EXPECT_EQ(e.diff.bytes, kMaskBytes + kPageBytes / 2);
+  EXPECT_EQ(e.diff.bytes, PageLength().mask_bytes() + kPageBytes / 2);
 }
 
 TEST(Diff, ChoosesTheShorterFormat) {
-  PageBytes twin{}, page{};
+  PageBytes twin = empty_page(), page = empty_page();
   for (std::size_t i = 0; i < 128; ++i) page[i * 3] = std::byte{1};
   EXPECT_EQ(encode(page, twin).diff.format, DiffFormat::kRuns);
   page[128 * 3] = std::byte{1};
@@ -79,24 +95,25 @@ TEST(Diff, ChoosesTheShorterFormat) {
 TEST(Diff, StoresChangedBytesAndNoOthers) {
   for (std::uint64_t seed = 1; seed <= 400; ++seed) {
     Prng random(seed);
-    const PageBytes twin = random_page(random);
+    const std::size_t bytes = seed % 8 != 0 ? kPageBytes : PageLength::kLeastBytes << random.below(7);
+    const PageBytes twin = random_page(random, bytes);
     PageBytes page = twin;
     const double density = random.uniform() * random.uniform();
     const std::size_t length = 1 + random.below(24);
-    std::array<bool, kPageBytes> changed{};
-    for (std::size_t i = 0; i < kPageBytes; i += 1 + random.below(length)) {
+    std::vector<bool> changed(bytes);
+    for (std::size_t i = 0; i < bytes; i += 1 + random.below(length)) {
       if (!random.chance(density)) continue;
-      for (std::size_t k = i; k < std::min(i + length, kPageBytes); ++k) {
+      for (std::size_t k = i; k < std::min(i + length, bytes); ++k) {
         page[k] = ~twin[k];
         changed[k] = true;
       }
     }
     const Encoded e = encode(page, twin);
-    ASSERT_LE(e.diff.bytes, kMaxDiffBytes);
-    PageBytes home = random_page(random);
+    ASSERT_LE(e.diff.bytes, max_diff_bytes(PageLength(bytes)));
+    PageBytes home = random_page(random, bytes);
     const PageBytes before = home;
-    ASSERT_TRUE(apply_diff(e.diff.format, e.bytes(), home.data())) << "seed " << seed;
-    for (std::size_t i = 0; i < kPageBytes; ++i)
+    ASSERT_TRUE(apply_diff(PageLength(bytes), e.diff.format, e.bytes(), home.data())) << "seed " << seed;
+    for (std::size_t i = 0; i < bytes; ++i)
       ASSERT_EQ(home[i], changed[i] ? page[i] : before[i]) << "seed " << seed << " byte " << i;
   }
 }
@@ -113,23 +130,25 @@ TEST(Diff, RefusesInvalidRunsAndStoresNothing) {
       bytes({9, 0, 1, 0, 5, 0xff, 0xff, 0xff, 0xff})  // good, then nonsense
   };
   for (const auto& diff : wrong) {
-    PageBytes home{};
-    EXPECT_FALSE(apply_diff(DiffFormat::kRuns, diff, home.data()));
-    EXPECT_EQ(home, PageBytes{});
+    PageBytes home = empty_page();
+    EXPECT_FALSE(apply_diff(PageLength(), DiffFormat::kRuns, diff, home.data()));
+    EXPECT_EQ(home, empty_page());
   }
 }
 
 TEST(Diff, RefusesAMaskWithTooFewOrTooManyBytes) {
-  PageBytes home{};
-  std::vector<std::byte> diff(kMaskBytes + 3, std::byte{0});
+  PageBytes home = empty_page();
+  std::vector<std::byte> diff(PageLength().mask_bytes() + 3, std::byte{0});
   diff[0] = std::byte{0b1010'0001};
-  EXPECT_TRUE(apply_diff(DiffFormat::kMask, diff, home.data()));
-  home = {};
+  EXPECT_TRUE(apply_diff(PageLength(), DiffFormat::kMask, diff, home.data()));
+  home = empty_page();
   diff.push_back(std::byte{1});
-  EXPECT_FALSE(apply_diff(DiffFormat::kMask, diff, home.data()));
-  EXPECT_FALSE(apply_diff(DiffFormat::kMask, ByteView(diff).first(kMaskBytes + 2), home.data()));
-  EXPECT_FALSE(apply_diff(DiffFormat::kMask, ByteView(diff).first(kMaskBytes - 1), home.data()));
-  EXPECT_EQ(home, PageBytes{});
+  EXPECT_FALSE(apply_diff(PageLength(), DiffFormat::kMask, diff, home.data()));
+  EXPECT_FALSE(apply_diff(PageLength(), DiffFormat::kMask,
+                          ByteView(diff).first(PageLength().mask_bytes() + 2), home.data()));
+  EXPECT_FALSE(apply_diff(PageLength(), DiffFormat::kMask,
+                          ByteView(diff).first(PageLength().mask_bytes() - 1), home.data()));
+  EXPECT_EQ(home, empty_page());
 }
 
 TEST(Diff, ApplyingRandomBytesIsSafe) {
@@ -137,10 +156,10 @@ TEST(Diff, ApplyingRandomBytesIsSafe) {
     Prng random(seed);
     std::vector<std::byte> diff(random.below(700));
     for (auto& b : diff) b = static_cast<std::byte>(random.next() & random.next());
-    PageBytes home{};
+    PageBytes home = empty_page();
     const auto format = random.chance(0.5) ? DiffFormat::kRuns : DiffFormat::kMask;
-    const bool stored = apply_diff(format, diff, home.data());
-    EXPECT_TRUE(stored || home == PageBytes{}) << "seed " << seed;
+    const bool stored = apply_diff(PageLength(), format, diff, home.data());
+    EXPECT_TRUE(stored || home == empty_page()) << "seed " << seed;
   }
 }
 
@@ -153,11 +172,11 @@ TEST(Diff, DiffLongerThanTheRoomIsOnlyMeasured) {
       if (random.below(changed_in) == 0) b ^= std::byte{1};
     const Encoded whole = encode(page, twin);
     std::vector<std::byte> room(whole.diff.bytes);
-    EXPECT_EQ(encode_diff(page.data(), twin.data(), room).bytes, whole.diff.bytes);
+    EXPECT_EQ(encode_diff(PageLength(), page.data(), twin.data(), room).bytes, whole.diff.bytes);
     EXPECT_TRUE(std::equal(room.begin(), room.end(), whole.bytes().begin()));
     const std::vector<std::byte> marked(room.size() - 1, std::byte{0x5a});
     std::vector<std::byte> less = marked;
-    EXPECT_EQ(encode_diff(page.data(), twin.data(), less).bytes, whole.diff.bytes);
+    EXPECT_EQ(encode_diff(PageLength(), page.data(), twin.data(), less).bytes, whole.diff.bytes);
     EXPECT_EQ(less, marked);
   }
 }

@@ -90,8 +90,9 @@ TEST_F(Hostile, MalformedMessagesAreCountedAndDropped) {  // PG-19
   EXPECT_EQ(refused(message(Kind::kSyncCall, 0, 0, 0,  // an operation that is none
                             static_cast<std::uint8_t>(kLastSyncOp) + 1)),
             1u);
-  for (const std::size_t payload : {kVersionBytes, kPageBytes - 1, kPageBytes + kVersionBytes, 2 * kPageBytes,
-                                    reply_payload(2) + 1, reply_payload(kMaxReplyPages + 1)}) {
+  for (const std::size_t payload :
+       {kVersionBytes, kPageBytes - 1, kPageBytes + kVersionBytes, 2 * kPageBytes,
+        reply_payload(PageLength(), 2) + 1, reply_payload(PageLength(), max_reply_pages(PageLength()) + 1)}) {
     std::vector<std::byte> reply(kHeaderBytes + payload);
     write_header(reply, {.kind = Kind::kPageReply, .id = 1});
     EXPECT_EQ(refused(reply), 1u) << payload;  // not of whole pages and their versions, or of too many
@@ -120,7 +121,7 @@ TEST_F(Hostile, PackedMessagesAreCheckedIndividually) {  // PG-19, PG-26
   const auto request = message(Kind::kPageRequest, 0);
   const auto nonsense = message(Kind::kPageRequest, 6);
   EXPECT_EQ(refused(in_front(nonsense, in_front(request, nonsense))), 2u);
-  std::array<std::byte, kMaxMessageBytes> room;
+  std::array<std::byte, max_message_bytes(PageLength())> room;
   EXPECT_EQ(engine.poll_transmit(ClusterId(1), room), kHeaderBytes + kPageBytes);
   // Bytes that are not a message make the rest of the packet unreadable too.
   EXPECT_EQ(refused(in_front(message(static_cast<Kind>(kKinds), 0), message(Kind::kPageRequest, 3))), 1u);
@@ -204,7 +205,7 @@ TEST_F(Hostile, RunOfRequestsIsRefusedAsAWhole) {  // PG-19, PG-28
 
 TEST_F(Hostile, RunOfPagesThatWereNotRequestedIsRefusedAsAWhole) {  // PG-19, PG-28
   const auto reply = [](std::uint32_t first, std::size_t pages) {
-    std::vector<std::byte> bytes(kHeaderBytes + reply_payload(pages));
+    std::vector<std::byte> bytes(kHeaderBytes + reply_payload(PageLength(), pages));
     write_header(bytes, {.kind = Kind::kPageReply, .id = first, .number = 1});
     return bytes;
   };
@@ -325,7 +326,7 @@ TEST(HostileRandom, NoSequenceOfMessagesBreaksAnInvariantOrABound) {
     Engine engine(config, memory);
     if (random.chance(0.5)) engine.set_home(PageId(1), 4, ClusterId(1));  // neighbours
     if (random.chance(0.3)) engine.set_first_touch(PageId(3), 3);
-    std::array<std::byte, kMaxMessageBytes> room;
+    std::array<std::byte, max_message_bytes(PageLength())> room;
     std::array<std::vector<std::uint32_t>, 2> held;
     std::vector<std::vector<std::byte>> together;
     std::uint64_t sent = 0;

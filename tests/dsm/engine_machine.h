@@ -34,7 +34,7 @@ class EngineMachine {
   explicit EngineMachine(EngineConfig config) : config_(config) {
     for (std::uint16_t c = 0; c < config.clusters; ++c) {
       config.cluster = ClusterId(c);
-      memories_.push_back(std::make_unique<ArrayMemory>(config.pages));
+      memories_.push_back(std::make_unique<ArrayMemory>(config.pages, config.page_length));
       engines_.push_back(std::make_unique<Engine>(config, *memories_.back()));
     }
   }
@@ -48,7 +48,7 @@ class EngineMachine {
 
   // Does the hardware allow the access? If not, the node faults.
   bool may(std::uint16_t cluster, std::size_t address, Access wanted) const {
-    return memories_[cluster]->access(static_cast<std::uint32_t>(address / kPageBytes)) >= wanted;
+    return memories_[cluster]->access(page_of(address).value()) >= wanted;
   }
   std::uint8_t peek(std::uint16_t cluster, std::size_t address) {
     EXPECT_TRUE(may(cluster, address, Access::kRead)) << "cluster " << cluster << " reads without permission";
@@ -62,7 +62,8 @@ class EngineMachine {
 
   // --- The network. Puts the next message of `from` for `to` on the wire; false if there is none.
   bool transmit(std::uint16_t from, std::uint16_t to) {
-    std::array<std::byte, kMaxMessageBytes> room;
+    std::array<std::byte, max_message_bytes(PageLength(PageLength::kMostBytes))> all;
+    const MutableBytes room = MutableBytes(all).first(max_message_bytes(config_.page_length));
     const std::size_t length = engines_[from]->poll_transmit(ClusterId(to), room);
     if (length == 0) return false;
     wire.push_back({from, to, {room.begin(), room.begin() + static_cast<std::ptrdiff_t>(length)}});
@@ -146,8 +147,8 @@ class EngineMachine {
     check();
   }
 
-  static PageId page_of(std::size_t address) {
-    return PageId(static_cast<std::uint32_t>(address / kPageBytes));
+  PageId page_of(std::size_t address) const {
+    return PageId(static_cast<std::uint32_t>(config_.page_length.pages_in(address)));
   }
   void check() const {
     for (const auto& engine : engines_) engine->check();

@@ -57,14 +57,14 @@ struct ObjectsTest : testing::Test {
     c.pack = false;
     c.conditions = 2;
     c.semaphores = 2;
-    c.addresses = 4 * kAddressesPerPage;
+    c.addresses = 4 * addresses_per_page(PageLength());
     c.heap_address = 0x7000;
     return c;
   }
   ~ObjectsTest() override { EXPECT_EQ(m.bad_messages(), 0u); }
 
   static std::uint32_t at(std::uint32_t numbered, std::uint32_t page, std::uint32_t place = 0) {
-    return numbered + page * kAddressesPerPage + place;
+    return numbered + page * addresses_per_page(PageLength()) + place;
   }
   static LockId lock_at(std::uint32_t page, std::uint32_t place = 0) {
     return LockId(at(kLocks, page, place));
@@ -329,18 +329,22 @@ TEST(HostileObjects, MessagesAboutAddressesOutOfRangeAreRefused) {  // PG-19
     m.engine(0).check();
     return m.engine(0).counts().bad_messages - before;
   };
-  const std::uint32_t behind = kLocks + 4 * kAddressesPerPage;
+  const std::uint32_t behind = kLocks + 4 * addresses_per_page(PageLength());
   EXPECT_EQ(send(Kind::kLockRequest, behind, 0, 0, 0), 1u);
   EXPECT_EQ(send(Kind::kLockRequest, ~0u, 0, 1, 0), 1u);
-  EXPECT_EQ(send(Kind::kLockRequest, kLocks + kAddressesPerPage, 0, 0, 0), 1u) << "cluster 1's";
+  EXPECT_EQ(send(Kind::kLockRequest, kLocks + addresses_per_page(PageLength()), 0, 0, 0), 1u)
+      << "cluster 1's";
   EXPECT_EQ(send(Kind::kLockRequest, kLocks, 0, 2, 0), 1u) << "no such format";
   EXPECT_EQ(send(Kind::kLockGrant, kLocks, 0, 0, 0), 1u);
   EXPECT_EQ(send(Kind::kLockBusy, behind, 0, 0, 0), 1u);
   EXPECT_EQ(send(Kind::kLockProbeReply, kLocks, 0, 0, 0), 1u);
-  EXPECT_EQ(send(Kind::kLockRecall, kLocks + kAddressesPerPage, 2, 1, 0), 1u) << "not here";
-  EXPECT_EQ(send(Kind::kSyncCall, 4 * kAddressesPerPage, 0, static_cast<std::uint8_t>(SyncOp::kGather), 16),
+  EXPECT_EQ(send(Kind::kLockRecall, kLocks + addresses_per_page(PageLength()), 2, 1, 0), 1u) << "not here";
+  EXPECT_EQ(send(Kind::kSyncCall, 4 * addresses_per_page(PageLength()), 0,
+                 static_cast<std::uint8_t>(SyncOp::kGather), 16),
             1u);
-  EXPECT_EQ(send(Kind::kSyncCall, kAddressesPerPage, 0, static_cast<std::uint8_t>(SyncOp::kGather), 16), 1u);
+  EXPECT_EQ(send(Kind::kSyncCall, addresses_per_page(PageLength()), 0,
+                 static_cast<std::uint8_t>(SyncOp::kGather), 16),
+            1u);
   EXPECT_EQ(send(Kind::kLockBusy, kLocks, 0, 0, 0), 0u) << "it ends no try";
   // A cluster cannot ask for more tokens than its nodes can wait for.
   std::uint64_t refused = 0;

@@ -566,7 +566,7 @@ struct Versions : testing::Test {
     engine.check();
   }
   Kind next_sent() {
-    std::array<std::byte, kMaxMessageBytes> room;
+    std::array<std::byte, max_message_bytes(PageLength())> room;
     const std::size_t length = engine.poll_transmit(ClusterId(0), room);
     return length == 0 ? Kind{} : static_cast<Kind>(room[0]);
   }
@@ -912,9 +912,9 @@ struct Runs : PagesTest {
   std::vector<std::uint32_t> replies() const {
     std::vector<std::uint32_t> pages;
     for (const InFlight& message : m.wire) {
-      const Message reply = parse(message.bytes).value();
+      const Message reply = parse(PageLength(), message.bytes).value();
       if (reply.header.kind == Kind::kPageReply)
-        pages.push_back(RunOfPages(reply.header.number, reply.payload).pages());
+        pages.push_back(RunOfPages(PageLength(), reply.header.number, reply.payload).pages());
     }
     return pages;
   }
@@ -952,15 +952,16 @@ TEST_F(Runs, ConsecutivePagesShareARequestAndReplies) {  // PG-28
 }
 
 TEST_F(Runs, RepliesFitTheRoomOfTheirDriver) {  // PG-28
-  EXPECT_EQ(m.engine(1).room_wanted(ClusterId(0)), kMinRoomBytes);
+  EXPECT_EQ(m.engine(1).room_wanted(ClusterId(0)), min_room_bytes(PageLength()));
   request_run();
-  EXPECT_EQ(m.engine(0).room_wanted(ClusterId(1)), kMaxMessageBytes);
+  EXPECT_EQ(m.engine(0).room_wanted(ClusterId(1)), max_message_bytes(PageLength()));
   EXPECT_TRUE(m.transmit(0, 1));
-  std::array<std::byte, kMaxMessageBytes> room;
+  std::array<std::byte, max_message_bytes(PageLength())> room;
   for (const std::size_t pages : {1, 2, 3}) {
-    const std::size_t most = std::max(kMinRoomBytes, kHeaderBytes + reply_payload(pages + 1) - 1);
+    const std::size_t most =
+        std::max(min_room_bytes(PageLength()), kHeaderBytes + reply_payload(PageLength(), pages + 1) - 1);
     const std::size_t bytes = m.engine(0).poll_transmit(ClusterId(1), MutableBytes(room).first(most));
-    EXPECT_EQ(bytes, kHeaderBytes + reply_payload(pages));
+    EXPECT_EQ(bytes, kHeaderBytes + reply_payload(PageLength(), pages));
     m.engine(1).on_message(ClusterId(0), ByteView(room).first(bytes));
   }
   m.deliver_all();
@@ -1051,16 +1052,16 @@ TEST_F(Runs, PageOfARunOpensForTheNodeThatWaitsToWriteIt) {  // PG-5, PG-28
 }
 
 TEST(PageBytes, CountsTheBytesOfAllReplies) {
-  std::vector<std::byte> reply(kHeaderBytes + reply_payload(3));
+  std::vector<std::byte> reply(kHeaderBytes + reply_payload(PageLength(), 3));
   write_header(reply, {.kind = Kind::kPageReply, .id = 4});
-  EXPECT_EQ(page_bytes(reply), 3 * kPageBytes);
+  EXPECT_EQ(page_bytes(PageLength(), reply), 3 * kPageBytes);
   std::vector<std::byte> request(kHeaderBytes);
   write_header(request, {.kind = Kind::kPageRequest, .id = 4, .number = 2});
-  EXPECT_EQ(page_bytes(request), 0u);
+  EXPECT_EQ(page_bytes(PageLength(), request), 0u);
   write_length(request, request.size());
   request.insert(request.end(), reply.begin(), reply.end());
-  EXPECT_EQ(page_bytes(request), 3 * kPageBytes);
-  EXPECT_EQ(page_bytes({}), 0u);
+  EXPECT_EQ(page_bytes(PageLength(), request), 3 * kPageBytes);
+  EXPECT_EQ(page_bytes(PageLength(), {}), 0u);
 }
 
 // --- Several messages in one.
@@ -1088,7 +1089,7 @@ struct Packing : PagesTest {
     std::vector<Kind> kinds;
     if (!m.transmit(from, to)) return kinds;
     for (ByteView rest = m.wire.back().bytes; !rest.empty();) {
-      const Message message = parse(rest).value();
+      const Message message = parse(PageLength(), rest).value();
       kinds.push_back(message.header.kind);
       rest = message.rest;
     }
@@ -1113,9 +1114,9 @@ TEST_F(Packing, DiffThatDoesNotFitBeginsTheNextMessage) {  // PG-26
   for (std::uint32_t page = 1; page < 9; ++page) change(page, kPageBytes);
   change(9, 1);
   release();
-  EXPECT_EQ(m.engine(1).room_wanted(ClusterId(0)), kMaxMessageBytes);
+  EXPECT_EQ(m.engine(1).room_wanted(ClusterId(0)), max_message_bytes(PageLength()));
   EXPECT_EQ(sends(1, 0), std::vector<Kind>(8, Kind::kDiff));
-  EXPECT_EQ(m.engine(1).room_wanted(ClusterId(0)), 2 * kMinRoomBytes);
+  EXPECT_EQ(m.engine(1).room_wanted(ClusterId(0)), 2 * min_room_bytes(PageLength()));
   EXPECT_EQ(sends(1, 0), std::vector<Kind>(2, Kind::kDiff));
   EXPECT_EQ(counts(1).diffs_sent, 10u);
   EXPECT_EQ(counts(1).diff_bytes_sent, 2 * (4u + 1) + 8 * (4u + kPageBytes));

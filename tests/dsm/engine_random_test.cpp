@@ -9,6 +9,7 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -39,6 +40,12 @@ enum class Clusters { kFew, kMany };
 
 EngineConfig draw_config(Prng& random, Clusters clusters) {
   EngineConfig config = RandomProgram::draw_config(random);
+  const std::size_t longest = clusters == Clusters::kFew ? PageLength::kMostBytes : 2048;
+  if (random.chance(0.3)) {
+    const auto log2 = static_cast<std::uint64_t>(std::countr_zero(longest / PageLength::kLeastBytes));
+    config.page_length = PageLength(PageLength::kLeastBytes << random.below(log2 + 1));
+    config.addresses = config.pages * addresses_per_page(config.page_length);
+  }
   if (clusters == Clusters::kFew) return config;
   config.clusters =
       static_cast<std::uint16_t>(random.chance(0.1) ? 65 + random.below(70) : 5 + random.below(20));

@@ -25,7 +25,7 @@ struct Letter {
   template <class Each>
   void for_each(Each&& each) const {
     for (ByteView rest = bytes; !rest.empty();) {
-      const Message message = parse(rest).value();
+      const Message message = parse(PageLength(), rest).value();
       each(message);
       rest = message.rest;
     }
@@ -200,7 +200,7 @@ struct EngineWorld::Parts {
                                 .run_pages = b.run_pages,
                                 .pack = b.pack,
                                 .release_at_unlock = b.release_at_unlock,
-                                .addresses = b.at_address ? b.pages * kAddressesPerPage : 0};
+                                .addresses = b.at_address ? b.pages * addresses_per_page(PageLength()) : 0};
       memories.push_back(std::make_unique<FlatMemory>(b.pages));
       engines.push_back(std::make_unique<Engine>(config, *memories.back()));
       // Only pages that were placed move or are fetched ahead.
@@ -220,7 +220,7 @@ struct EngineWorld::Parts {
     return reinterpret_cast<std::uint8_t&>(memories[cluster]->page(PageId(page))[byte]);
   }
   LockId lock() const {
-    return LockId(bounds.at_address ? 1 + bounds.lock * kAddressesPerPage : bounds.lock);
+    return LockId(bounds.at_address ? 1 + bounds.lock * addresses_per_page(PageLength()) : bounds.lock);
   }
   bool ended(const ProgramNode& n) const { return n.phase == bounds.phases; }
   std::size_t in_flight(std::uint16_t from, std::uint16_t to) const {
@@ -402,7 +402,7 @@ void EngineWorld::Parts::look(std::size_t node, bool also_guarded) {
 }
 
 void EngineWorld::Parts::leave(std::uint16_t from, std::uint16_t to) {
-  std::array<std::byte, kMaxMessageBytes> room;
+  std::array<std::byte, max_message_bytes(PageLength())> room;
   const std::size_t length = engines[from]->poll_transmit(ClusterId(to), room);
   CHECK_GT(length, 0u);
   CHECK_LT(wire.size(), kMaxOnWire);

@@ -28,7 +28,7 @@ namespace braid::dsm {
 namespace {
 
 constexpr unsigned kSecondsToLive = 60;
-constexpr std::size_t kLongestMessage = kMessageHeaderBytes + kMaxMessageBytes;
+constexpr std::size_t kLongestMessage = kMessageHeaderBytes + max_message_bytes(PageLength());
 
 // A packet socket to each other cluster.
 class SocketNetwork final : public Network {

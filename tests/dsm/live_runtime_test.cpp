@@ -267,8 +267,9 @@ TEST(Failure, LossIsDetectedWhileAllNodesCompute) {
 TEST(Failure, InvalidMessageEndsTheProgramAndIsNamed) {
   constexpr std::size_t kHeader = kMessageHeaderBytes;  // and behind it a page engine's message
   const auto is = [](Kind kind, ByteView message) {
-    return message.size() > kHeader && message[0] == std::byte{1} && parse(message.subspan(kHeader)) &&
-           parse(message.subspan(kHeader))->header.kind == kind;
+    return message.size() > kHeader && message[0] == std::byte{1} &&
+           parse(PageLength(), message.subspan(kHeader)) &&
+           parse(PageLength(), message.subspan(kHeader))->header.kind == kind;
   };
   const auto damaged = [&](const std::function<void(MutableBytes)>& damage) {
     LiveMachine machine{.clusters = 3};

@@ -121,7 +121,7 @@ class QueueNetwork final : public Network {
 
   const std::uint16_t self_;
   std::vector<QueueNetwork*> peers_;
-  std::array<std::byte, kMessageHeaderBytes + kMaxMessageBytes> room_;
+  std::array<std::byte, kMessageHeaderBytes + max_message_bytes(PageLength())> room_;
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   std::condition_variable bell_;

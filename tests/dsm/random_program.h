@@ -94,7 +94,7 @@ class RandomProgram {
     c.protocol = random.chance(0.5) ? Protocol::kLazy : Protocol::kEager;
     c.release_at_unlock = random.chance(0.25);
     c.run_pages = 1 + static_cast<std::uint32_t>(random.below(4));
-    c.addresses = c.pages * kAddressesPerPage;
+    c.addresses = c.pages * addresses_per_page(c.page_length);
     return c;
   }
 
@@ -138,7 +138,6 @@ class RandomProgram {
   struct Byte {
     std::size_t address = 0;
     std::uint8_t value = 0;  // written last
-    std::uint32_t page() const { return static_cast<std::uint32_t>(address / kPageBytes); }
   };
   struct Region {
     std::uint32_t count = 0;
@@ -191,10 +190,15 @@ class RandomProgram {
         for (std::size_t i = 0; i < kOwned; ++i) own.push_back(place(0, laid_out_));
     }
   }
+  std::uint32_t page_of(const Byte& byte) const {
+    return static_cast<std::uint32_t>(config_.page_length.pages_in(byte.address));
+  }
   Byte* place(std::uint32_t first, std::uint32_t pages) {
+    const PageLength length = config_.page_length;
     for (;;) {
-      const std::size_t word = random_.chance(0.8) ? random_.below(8) * 8 : random_.below(kPageBytes / 8) * 8;
-      const std::size_t address = (first + random_.below(pages)) * kPageBytes + word + random_.below(8);
+      const std::size_t word =
+          random_.chance(0.8) ? random_.below(8) * 8 : random_.below(length.bytes() / 8) * 8;
+      const std::size_t address = length.bytes_of(first + random_.below(pages)) + word + random_.below(8);
       if (addresses_.insert(address).second) return &bytes_.emplace_back(Byte{.address = address});
     }
   }
@@ -272,7 +276,7 @@ class RandomProgram {
   void read_on(Node& n) {
     std::map<std::uint32_t, Byte*, std::greater<>> one_of_each;
     for (const auto& bytes : owned_[1 - n.phase % 2])
-      for (Byte* byte : bytes) one_of_each.emplace(byte->page(), byte);
+      for (Byte* byte : bytes) one_of_each.emplace(page_of(*byte), byte);
     for (const auto& [page, byte] : one_of_each) n.todo.push_back({byte, false});
   }
 
@@ -321,7 +325,8 @@ class RandomProgram {
 
   // Every other one is at an address.
   LockId lock_of(std::uint32_t id) const {
-    return LockId(id % 2 == 0 ? id : config_.locks + id % config_.pages * kAddressesPerPage + id);
+    return LockId(
+        id % 2 == 0 ? id : config_.locks + id % config_.pages * addresses_per_page(config_.page_length) + id);
   }
 
   void take(Node& n, std::uint32_t index) {
@@ -433,7 +438,7 @@ class RandomProgram {
     if (!machine_.may(n.cluster, byte->address, wanted)) {
       if (random_.chance(0.1)) prefetch(n);
       if (log_) log_event(n, fmt::format("faults at {} to {}", byte->address, write ? "write" : "read"));
-      (void)machine_.engine(n.cluster).fault(n.node, PageId(byte->page()), wanted);
+      (void)machine_.engine(n.cluster).fault(n.node, PageId(page_of(*byte)), wanted);
       return;  // and tries again when it is its turn, perhaps too late
     }
     n.todo.pop_back();
@@ -447,7 +452,7 @@ class RandomProgram {
     if (log_) log_event(n, fmt::format("reads {} = {}", byte->address, seen));
     if (seen != byte->value)
       fail(fmt::format("node {} of cluster {} reads {} at {} (page {}), written was {}", n.node, n.cluster,
-                       seen, byte->address, byte->page(), byte->value));
+                       seen, byte->address, page_of(*byte), byte->value));
   }
 
   void fail(const std::string& what) {

@@ -109,10 +109,10 @@ class Cluster {
 
   // The engine's next output for `to`, if any, which must be readable.
   Bytes next_for(ClusterId to) {
-    Bytes room(dsm::kMaxMessageBytes);
+    Bytes room(dsm::max_message_bytes(dsm::PageLength()));
     room.resize(engine_.poll_transmit(to, room));
     for (ByteView rest = room; !rest.empty();) {
-      const auto message = dsm::parse(rest);
+      const auto message = dsm::parse(dsm::PageLength(), rest);
       CHECK(message);
       fuzz::digest(rest);
       rest = message->rest;
@@ -259,7 +259,7 @@ class EngineFuzzWorld {
   // Remembers the headers that an engine sent last: forgeries answer them.
   void remember(std::uint16_t from, ByteView message) {
     for (ByteView rest = message; !rest.empty();) {
-      const auto one = dsm::parse(rest);
+      const auto one = dsm::parse(dsm::PageLength(), rest);
       recent_[from][next_recent_[from]++ % kRecent] = one->header;
       rest = one->rest;
     }
@@ -361,9 +361,10 @@ class EngineFuzzWorld {
       case Kind::kWriteNotice:
         return 4 + 4 * in.below(4);
       case Kind::kPageReply:
-        return header.format != 0 ? 0 : dsm::reply_payload(1 + in.below(3));
+        return header.format != 0 ? 0 : dsm::reply_payload(dsm::PageLength(), 1 + in.below(3));
       default:
-        return dsm::payload_room(header) - (dsm::can_acquire_by(header) && in.truth() ? dsm::kPlaceBytes : 0);
+        return dsm::payload_room(dsm::PageLength(), header) -
+               (dsm::can_acquire_by(header) && in.truth() ? dsm::kPlaceBytes : 0);
     }
   }
 

@@ -324,14 +324,14 @@ inline proxy::control::Message make_request(Draw& draw) {
 // --- page engines
 
 // Of the right form for its kind, or a byte longer or shorter; pages, locks and numbers that a small machine has.
-inline std::vector<std::byte> make_engine_message(Draw& draw,
-                                                  std::size_t max_payload = dsm::kMaxMessageBytes) {
+inline std::vector<std::byte> make_engine_message(
+    Draw& draw, std::size_t max_payload = dsm::max_message_bytes(dsm::PageLength())) {
   dsm::Header h;
   h.kind = static_cast<dsm::Kind>(1 + draw.below(dsm::kKinds - 1));
   h.format = static_cast<std::uint8_t>(draw.one_in(3) ? draw.below(16) : draw.below(2));
   h.id = draw.one_in(8) ? draw.number<std::uint32_t>() : draw.below(9);
   h.number = draw.one_in(8) ? draw.number<std::uint32_t>() : draw.below(4);
-  std::size_t payload = dsm::payload_room(h);
+  std::size_t payload = dsm::payload_room(dsm::PageLength(), h);
   if (h.kind == dsm::Kind::kDiff) payload = draw.below(48);
   if (h.kind == dsm::Kind::kInvalidate || h.kind == dsm::Kind::kInvalidateAck) payload = 4 * draw.below(4);
   payload = draw.length(payload);

@@ -183,7 +183,7 @@ TEST(Mutator, EngineMessagesHaveEveryKindAndTheFormOfIt) {
   for (unsigned seed = 0; seed < kTries; ++seed) {
     Draw draw(seed);
     const std::vector<std::byte> message = make_engine_message(draw);
-    if (const auto m = dsm::parse(message))
+    if (const auto m = dsm::parse(dsm::PageLength(), message))
       parsed.insert(m->header.kind);
     else
       refused.insert(static_cast<dsm::Kind>(message[0]));

@@ -251,7 +251,7 @@ void ShellMachine::let_run(Cluster& cluster, unsigned node, std::int64_t clock) 
 }
 
 void ShellMachine::exchange_messages() {
-  std::vector<std::byte> room(dsm::kMaxMessageBytes);
+  std::vector<std::byte> room(dsm::max_message_bytes(dsm::PageLength()));
   for (bool moved = true; moved;) {
     moved = false;
     for (const auto& from : clusters_) {
