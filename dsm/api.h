@@ -134,6 +134,10 @@ class Node {
   // Waits until every node of the machine has called it for the same barrier, 0 .. kBarriers - 1. A release and an
   // acquire.
   void barrier(unsigned which = 0);
+  // A barrier at which the figures of the run begin anew: its reports, counts and times tell what comes after it. For programs
+  // that measure a part of themselves; counters that other commands read while the program runs go on. The memory keeps the state
+  // that it has: pages that clusters have copies of, tokens of locks.
+  void reset_figures(unsigned which = 0);
   // A barrier that combines the values of all nodes and returns the result to each. All nodes must pass the same
   // `how` and type. The order of the operations depends only on the numbers of clusters and nodes, so a sum of
   // floating-point numbers is the same in every run on the same machine. Computes in double, int64 or uint64.

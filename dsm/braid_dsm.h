@@ -81,6 +81,8 @@ unsigned braid_node_local(const braid_node* node);
 void braid_share(const braid_node* node, size_t n, size_t* first, size_t* end);
 
 void braid_barrier(braid_node* node, unsigned which);
+void braid_reset_figures(braid_node* node,
+                         unsigned which); /* a barrier at which reports and counts begin anew */
 double braid_reduce_double(braid_node* node, double value, braid_reduce how, unsigned which);
 int64_t braid_reduce_int64(braid_node* node, int64_t value, braid_reduce how, unsigned which);
 uint64_t braid_reduce_uint64(braid_node* node, uint64_t value, braid_reduce how, unsigned which);

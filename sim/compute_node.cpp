@@ -49,6 +49,7 @@ void ComputeNode::account(Duration waited) {
     case Request::Kind::kSync:
     case Request::Kind::kAllocate:
     case Request::Kind::kPrefetch:
+    case Request::Kind::kResetFigures:
     case Request::Kind::kCollective:
     case Request::Kind::kIdle:
     case Request::Kind::kRunOnCluster:

@@ -11,6 +11,7 @@
 //      +---------------------- resume() --------+
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/prng.h"
@@ -65,7 +66,11 @@ class ComputeNode {
   // The node leaves parallel(), whatever it does or waits for.
   void leave_parallel(Instant now, const ParallelTime& parallel);
   // All nodes have left parallel(), the last one at `end`. The time since this node left was a wait.
-  void wait_for_last(Instant end) { figures_.barriers += end - left_; }
+  void wait_for_last(Instant end, const ParallelTime& parallel) {
+    figures_.barriers += end - std::max(left_, parallel.began());
+  }
+  // What it has done so far no longer counts.
+  void reset_figures() { figures_ = {}; }
 
   // The clock of the access for which a page has been opened; ClockRate::kNever: there is none.
   std::int64_t granted_at() const { return granted_at_; }

@@ -372,6 +372,11 @@ void Iccs::start_measuring() {
   shared_.measuring = true;
 }
 
+void Iccs::restart_measuring() {
+  for (const auto& p : proxies_) p->restart_measuring();
+  if (network_) network_->reset_figures();
+}
+
 void Iccs::stop_measuring(Instant end) {
   for (const auto& p : proxies_) p->stop_measuring(end);
   shared_.measuring = false;

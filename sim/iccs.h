@@ -146,6 +146,8 @@ class Iccs final : private ProxyRun::Owner {
 
   // Figures count between these two, any number of times.
   void start_measuring();
+  // What was measured so far no longer counts. Between the two; what a proxy is at counts from its next item on.
+  void restart_measuring();
   // Ends the measured time at `end`, which may lie ahead of now. Events from now on do not count, nor do
   // messages in the queues.
   void stop_measuring(Instant end);

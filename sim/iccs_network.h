@@ -41,6 +41,7 @@ class IccsNetwork {
   const LinkFigures& figures(ClusterId cluster, unsigned ni) const {
     return figures_[cluster.value() * config_.nis + ni];
   }
+  void reset_figures() { figures_.assign(figures_.size(), {}); }
   std::uint64_t frames_lost() const { return frames_lost_; }
 
  private:

@@ -30,8 +30,10 @@ struct MessageFigures {
 };
 
 struct MachineFigures {
-  Duration whole{};                     // the run, from its first instruction to finish()
-  Duration parallel{};                  // the part inside parallel(); all that follows is of this part
+  Duration whole{};  // the run, from its first instruction to finish()
+  // The part inside parallel(), since the program has last called reset_figures(). All that follows is of this part, but
+  // `events`, `hand_overs` and `trace_hash`.
+  Duration parallel{};
   std::vector<NodeFigures> nodes;       // of all clusters, in their order
   std::vector<ProxyFigures> proxies;    // likewise
   std::vector<LinkFigures> links;       // likewise: of their NIs, to the network

@@ -26,6 +26,14 @@ class ParallelTime {
     return true;
   }
 
+  // Inside: all time before `now` no longer counts.
+  void restart(Instant now) {
+    CHECK_LT(0u, inside_);
+    began_ = now;
+    last_left_ = std::max(last_left_, now);
+    total_ = {};
+  }
+
   // All nodes that are still inside leave.
   void end(Instant now) {
     inside_ = 0;
@@ -35,7 +43,7 @@ class ParallelTime {
 
   // Some node is inside.
   bool is_running() const { return inside_ > 0; }
-  // When the latest parallel() began.
+  // When the latest parallel() began, or its figures did.
   Instant began() const { return began_; }
   // When the latest node left.
   Instant last_left() const { return last_left_; }

@@ -140,6 +140,10 @@ class ProxyRun final : private VirtualNic::Wire {
 
   void count_queue();
   void start_measuring() { count_queue(); }
+  void restart_measuring() {
+    count_queue();
+    figures_ = {};
+  }
   void stop_measuring(Instant end);
   const ProxyFigures& figures() const { return figures_; }
 

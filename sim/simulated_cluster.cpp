@@ -36,6 +36,7 @@ SimulatedCluster::SimulatedCluster(MachineShared& shared, Owner& owner, ClusterI
                make_granted_accesses(first, count, access);
              }),
       engine_(engine_config(shared.config, id), turns_),
+      node_counts_before_(shared.config.compute),
       wait_costs_(shared.config.compute) {
   const settings::CostModel& model = shared.model;
   for (unsigned n = 0; n < shared.config.compute; ++n) nodes_.emplace_back(seeds.next());
@@ -146,6 +147,7 @@ double SimulatedCluster::cost_of(Request::Kind kind) const {
       return shared_.model.sync;
     case Request::Kind::kNone:
     case Request::Kind::kFault:
+    case Request::Kind::kResetFigures:
     case Request::Kind::kCollective:
     case Request::Kind::kIdle:
     case Request::Kind::kRunOnCluster:
@@ -177,6 +179,7 @@ bool SimulatedCluster::start(unsigned n, const Request& r) {
       engine_.prefetch(PageId(r.page), r.pages);
       return true;
     case Request::Kind::kNone:
+    case Request::Kind::kResetFigures:
     case Request::Kind::kCollective:
     case Request::Kind::kIdle:
     case Request::Kind::kRunOnCluster:
@@ -199,6 +202,11 @@ void SimulatedCluster::on_request(unsigned n) {
     nodes_[n].await_call();
     for (unsigned i = 0; i < nodes_.size(); ++i) resume(i, shared_.events.now());
     return;
+  }
+  if (r.kind == Request::Kind::kResetFigures) {
+    owner_.reset_figures();
+    nodes_[n].await_call();
+    return resume(n, shared_.events.now());
   }
   const std::optional<dsm::LockMisuse> misuse = misuse_of(n, r);
   if (misuse) return shared_.fail(Error{misuse->text(number)});
@@ -269,7 +277,17 @@ void SimulatedCluster::leave_parallel(Instant now) {
 }
 
 void SimulatedCluster::wait_for_last(Instant end) {
-  for (ComputeNode& node : nodes_) node.wait_for_last(end);
+  for (ComputeNode& node : nodes_) node.wait_for_last(end, shared_.parallel);
+}
+
+void SimulatedCluster::reset_figures() {
+  for (ComputeNode& node : nodes_) node.reset_figures();
+  for (WaitCosts& costs : wait_costs_) costs = {};
+  for (unsigned n = 0; n < nodes_.size(); ++n)
+    node_counts_before_[n] = engine_.node_counts(static_cast<std::uint16_t>(n));
+  counts_before_ = engine_.counts();
+  sent_ = {};
+  phase_ = 0;
 }
 
 // ---------------------------------------------------------------- messages
@@ -415,11 +433,12 @@ void SimulatedCluster::add_to(MachineFigures& f) const {
     node.computing = std::max(
         Duration(), shared_.parallel.total() - node.faults - node.locks - node.barriers - node.syncs);
     f.nodes.push_back(node);
-    f.node_counts.push_back(engine_.node_counts(static_cast<std::uint16_t>(n)));
+    f.node_counts.push_back(
+        dsm::difference(engine_.node_counts(static_cast<std::uint16_t>(n)), node_counts_before_[n]));
   }
   for (const WaitCosts& costs : wait_costs_) f.waits.push_back(costs);
   f.sent.add(sent_);
-  f.cluster_counts.push_back(engine_.counts());
+  f.cluster_counts.push_back(dsm::difference(engine_.counts(), counts_before_));
   f.hand_overs += turns_.hand_overs();
   // A cluster without a turn has had no program.
   if (turns_.hand_overs() > 0) f.counted = f.counted && turns_.control().counted;

@@ -85,6 +85,8 @@ class SimulatedCluster {
    public:
     // The last node of the machine has left parallel().
     virtual void parallel_ended() = 0;
+    // A node begins the machine's figures anew.
+    virtual void reset_figures() = 0;
     // Its initial node makes a collective call, and waits.
     virtual void on_collective_call(SimulatedCluster& cluster, const Request& request) = 0;
 
@@ -132,6 +134,9 @@ class SimulatedCluster {
 
   // All nodes have left parallel(), the last one at `end`.
   void wait_for_last(Instant end);
+
+  // What it has done so far no longer counts.
+  void reset_figures();
 
   // A line for each node that waits.
   std::string explain_waits() const;
@@ -183,9 +188,11 @@ class SimulatedCluster {
   ShellTurns turns_;
   dsm::Engine engine_;
   unsigned next_held_up_ = 0;
-  Instant own_busy_until_;             // Handlers::kOwn
-  unsigned nodes_after_barrier_ = 0;   // how many run after the current barrier; 0: there is none
-  std::uint64_t allocation_ = 0;       // the result of the last allocate()
+  Instant own_busy_until_;            // Handlers::kOwn
+  unsigned nodes_after_barrier_ = 0;  // how many run after the current barrier; 0: there is none
+  std::uint64_t allocation_ = 0;      // the result of the last allocate()
+  std::vector<dsm::NodeCounts> node_counts_before_;  // by node: what counts no longer
+  dsm::ClusterCounts counts_before_;
   std::vector<WaitCosts> wait_costs_;  // by node
   PhaseHistory sent_;                  // in parallel()
   std::uint64_t phase_ = 0;            // barriers that this cluster has passed in parallel()

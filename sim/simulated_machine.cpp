@@ -121,6 +121,22 @@ void SimulatedMachine::parallel_ended() {
   shared_.iccs.stop_measuring(end);
 }
 
+void SimulatedMachine::reset_figures() {
+  const Instant now = shared_.events.now();
+  shared_.parallel.restart(now);
+  shared_.iccs.restart_measuring();
+  for (const auto& c : clusters_) c->reset_figures();
+  received_.assign(received_.size(), 0);
+  messages_ = {};
+  transmissions_before_ = transmissions();
+}
+
+SimulatedMachine::Transmissions SimulatedMachine::transmissions() const {
+  return {.retransmissions = shared_.iccs.retransmissions(),
+          .spurious = shared_.iccs.spurious_retransmissions(),
+          .frames_lost = shared_.iccs.frames_lost()};
+}
+
 // ---------------------------------------------------------------- collective calls
 
 void SimulatedMachine::end_run(Instant now) {
@@ -207,9 +223,10 @@ MachineFigures SimulatedMachine::figures() const {
   f.received = received_;
   f.messages = messages_;
   f.events = shared_.events.happened();
-  f.retransmissions = shared_.iccs.retransmissions();
-  f.spurious_retransmissions = shared_.iccs.spurious_retransmissions();
-  f.frames_lost = shared_.iccs.frames_lost();
+  const Transmissions all = transmissions();
+  f.retransmissions = all.retransmissions - transmissions_before_.retransmissions;
+  f.spurious_retransmissions = all.spurious - transmissions_before_.spurious;
+  f.frames_lost = all.frames_lost - transmissions_before_.frames_lost;
   f.trace_hash = trace_hash_.value();
   return f;
 }

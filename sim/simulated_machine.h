@@ -48,6 +48,7 @@ class SimulatedMachine final : private Iccs::Sink, private SimulatedCluster::Own
   void on_lost(Instant now, ClusterId at, ClusterId peer, const char* why) override;
 
   void parallel_ended() override;
+  void reset_figures() override;
   void on_collective_call(SimulatedCluster& cluster, const Request& request) override;
 
   void begin_programs();
@@ -59,6 +60,12 @@ class SimulatedMachine final : private Iccs::Sink, private SimulatedCluster::Own
   void end_run(Instant now);
   void leave(SimulatedCluster& first);
   void hash(Instant at, std::uint64_t whose, std::uint64_t what);
+  struct Transmissions {
+    std::uint64_t retransmissions = 0;
+    std::uint64_t spurious = 0;
+    std::uint64_t frames_lost = 0;
+  };
+  Transmissions transmissions() const;
   bool is_stuck() const;
   Error deadlock() const;
   MachineFigures figures() const;
@@ -72,6 +79,7 @@ class SimulatedMachine final : private Iccs::Sink, private SimulatedCluster::Own
   Duration whole_{};
   MessageFigures messages_;
   std::vector<std::uint64_t> received_;  // by cluster
+  Transmissions transmissions_before_;   // what counts no longer
   Fnv1a trace_hash_;
 };
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -211,6 +212,16 @@ struct NodeCounts {
 
   bool did_nothing() const { return (read_faults | write_faults | lock_calls | barriers | sync_calls) == 0; }
 };
+
+// What was counted between the two moments. Both structs are counts and nothing else.
+template <class Counts>
+Counts difference(const Counts& now, const Counts& before) {
+  using All = std::array<std::uint64_t, sizeof(Counts) / sizeof(std::uint64_t)>;
+  All counts = std::bit_cast<All>(now);
+  const All subtracted = std::bit_cast<All>(before);
+  for (std::size_t i = 0; i < counts.size(); ++i) counts[i] -= subtracted[i];
+  return std::bit_cast<Counts>(counts);
+}
 
 // Messages between engines by kind, in the order of their numbers (messages.h), as reports name those that were sent.
 inline constexpr std::array<const char*, 22> kSentNames = {

@@ -6,12 +6,14 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "base/bytes.h"
 #include "base/ids.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "dsm/live/environment.h"
+#include "proxy/channel/node_counters.h"
 
 namespace braid::dsm {
 
@@ -50,6 +52,8 @@ class Network {
   // The descriptor that the program must not close; -1: none.
   virtual int descriptor() const { return -1; }
   virtual NetworkCounts counts() const = 0;
+  // Of this cluster's proxies, as they are now. Empty: there are none, or they cannot be read. Also without the combiner lock.
+  virtual std::vector<proxy::CounterValues> proxy_counters() { return {}; }
   // The proxies run in this process, inside poll() and flush(): no message moves and no bell rings otherwise, so a
   // waiting thread must not sleep. Constant; any thread.
   virtual bool moves_only_in_poll() const { return false; }

@@ -88,7 +88,10 @@ Json costly_locks(std::span<const NodeReport> nodes) {
 }  // namespace
 
 std::string report_json(std::uint16_t cluster, const char* protection, std::span<const NodeReport> nodes,
-                        const ClusterCounts& c, const NetworkCounts& e, const WrittenGlobals& globals) {
+                        const ClusterCounts& all_of_cluster, const NetworkCounts& all_of_endpoint,
+                        const CountsBefore& before, const WrittenGlobals& globals) {
+  const ClusterCounts c = difference(all_of_cluster, before.cluster);
+  const NetworkCounts e = difference(all_of_endpoint, before.endpoint);
   Json report;
   report["cluster"] = cluster;
   report["protection"] = protection;
@@ -114,6 +117,14 @@ std::string report_json(std::uint16_t cluster, const char* protection, std::span
   report["endpoint"] = {{"messages_sent", e.messages_sent}, {"messages_received", e.messages_received},
                         {"duplicates", e.duplicates},       {"bad_arrivals", e.bad_arrivals},
                         {"no_credit", e.no_credit},         {"channel_full", e.channel_full}};
+  if (!before.proxies.empty()) {
+    auto& proxies = report["proxies_before"] = Json::array();
+    for (const proxy::CounterValues& counters : before.proxies) {
+      Json values = Json::object();
+      for (const auto& [name, value] : counters) values[name] = value;
+      proxies.push_back(std::move(values));
+    }
+  }
   if (globals.are_watched) {
     report["globals"] = {{"have_names", globals.have_names},
                          {"written", globals.names},

@@ -4,6 +4,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "dsm/engine/types.h"
 #include "dsm/live/network.h"
@@ -27,9 +28,16 @@ struct NodeReport {
   const NodeCosts* costs = nullptr;
 };
 
+// What was counted before reset_figures().
+struct CountsBefore {
+  ClusterCounts cluster;
+  NetworkCounts endpoint;
+  std::vector<proxy::CounterValues> proxies;  // empty: it was not called
+};
+
 // `protection`: how accesses to the heap are forbidden (memory.h).
 std::string report_json(std::uint16_t cluster, const char* protection, std::span<const NodeReport> nodes,
                         const ClusterCounts& cluster_counts, const NetworkCounts& endpoint,
-                        const WrittenGlobals& globals);
+                        const CountsBefore& before, const WrittenGlobals& globals);
 
 }  // namespace braid::dsm

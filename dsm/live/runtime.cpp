@@ -167,11 +167,12 @@ std::string Runtime::report() {
   std::vector<NodeReport> nodes;
   for (unsigned local = 0; local < environment_.compute; ++local) {
     if (is_spare(local)) continue;
-    nodes.push_back({node_id(local), combiner_.engine().node_counts(static_cast<std::uint16_t>(local)),
-                     times_[local], &times_[local].costs});
+    const NodeCounts& all = combiner_.engine().node_counts(static_cast<std::uint16_t>(local));
+    nodes.push_back(
+        {node_id(local), difference(all, times_[local].counts_before), times_[local], &times_[local].costs});
   }
   return report_json(environment_.cluster, to_string(memory_.protection()), nodes,
-                     combiner_.engine().counts(), network_ ? network_->counts() : NetworkCounts{},
+                     combiner_.engine().counts(), network_ ? network_->counts() : NetworkCounts{}, before_,
                      written_globals());
 }
 
@@ -602,6 +603,22 @@ std::uint64_t Runtime::sync(unsigned local, const SyncCall& call) {
   if (!complete) waits_.wait(local);
   times_[local].syncs_ns += (monotonic_now() - began).ns();
   return engine.result(node);
+}
+
+void Runtime::reset_figures(unsigned local) {
+  const Inside inside;
+  std::vector<proxy::CounterValues> proxies;
+  if (network_) proxies = network_->proxy_counters();
+  const std::lock_guard hold(combiner_);
+  Times& times = times_[local];
+  static_cast<NodeTimes&>(times) = {};
+  times.costs = {};
+  times.counts_before = combiner_.engine().node_counts(static_cast<std::uint16_t>(local));
+  // Each node does this for its cluster, and the last one is right.
+  before_.cluster = combiner_.engine().counts();
+  if (!network_) return;
+  before_.endpoint = network_->counts();
+  before_.proxies = std::move(proxies);
 }
 
 }  // namespace braid::dsm

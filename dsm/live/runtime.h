@@ -74,6 +74,7 @@ class Runtime final : public Host, private FaultSink {
   bool try_lock(unsigned local, LockId lock) override;
   Reduced barrier(unsigned local, BarrierId barrier, Reduction reduction, std::uint64_t value) override;
   std::uint64_t sync(unsigned local, const SyncCall& call) override;
+  void reset_figures(unsigned local) override;
   void abandon_in_child() override;
 
   // --- For a thread that is not a compute node: from adopt()
@@ -87,6 +88,7 @@ class Runtime final : public Host, private FaultSink {
 
  private:
   struct alignas(64) Times : NodeTimes {
+    NodeCounts counts_before;  // reset_figures()
     FaultRepetitions repetitions;
     NodeCosts costs;
   };
@@ -128,6 +130,7 @@ class Runtime final : public Host, private FaultSink {
   Pollers pollers_;
   NodeWaits waits_;
   const std::unique_ptr<Times[]> times_;  // of compute nodes; each is written by its node
+  CountsBefore before_;                   // with the combiner lock
 
   std::optional<ServerThread> server_;  // where there is a network
   std::optional<Crew> crew_;

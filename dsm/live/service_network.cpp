@@ -114,6 +114,14 @@ NetworkCounts ServiceNetwork::counts() const {
   return {c.messages_sent, c.messages_received, c.duplicates, c.bad_arrivals, c.no_credit, c.channel_full};
 }
 
+std::vector<proxy::CounterValues> ServiceNetwork::proxy_counters() {
+  std::vector<proxy::CounterValues> all;
+  const Result<const proxy::NodeCounters*> node = client_->counters();
+  if (!node) return all;
+  for (unsigned p = 0; p < (*node)->proxies; ++p) all.push_back(proxy::values_of(**node, p));
+  return all;
+}
+
 bool ServiceNetwork::moves_only_in_poll() const {
   return endpoint_->service().works_only_in_turn();
 }

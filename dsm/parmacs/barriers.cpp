@@ -4,6 +4,7 @@
 #include "dsm/parmacs/machine.h"
 #include "dsm/parmacs/parmacs.h"
 #include "dsm/program/failure.h"
+#include "dsm/program/host.h"
 
 namespace braid::dsm::parmacs {
 
@@ -75,6 +76,13 @@ void braid_parmacs_barrier_wait(const braid_parmacs_barrier* barrier, long proce
   Node node = calling_process();
   if (static_cast<unsigned long>(processes) == node.count() && index < kOwn) return node.barrier(index);
   wait_for_some(node, index, processes, [] {});
+}
+
+void braid_parmacs_reset_figures(const braid_parmacs_barrier* barrier, long processes) {
+  braid_parmacs_barrier_wait(barrier, processes);
+  if (!started()) return;
+  joined_host("RESET_FIGURES").reset_figures(calling_process().local());
+  braid_parmacs_barrier_wait(barrier, processes);
 }
 
 void braid_parmacs_subscripts_init(braid_parmacs_subscripts* subscripts) {

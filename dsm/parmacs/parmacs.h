@@ -69,6 +69,9 @@ void braid_parmacs_lock_release(const braid_parmacs_lock* lock);
 void braid_parmacs_barrier_init(braid_parmacs_barrier* barrier);
 void braid_parmacs_barrier_wait(const braid_parmacs_barrier* barrier, long processes);
 
+/* A barrier at which the figures of the run begin anew. */
+void braid_parmacs_reset_figures(const braid_parmacs_barrier* barrier, long processes);
+
 /* A flag: set, cleared, waited for until it is set. */
 void braid_parmacs_pause_init(braid_parmacs_pause* pause);
 void braid_parmacs_pause_inits(braid_parmacs_pause* pauses, long count);

@@ -241,6 +241,13 @@ void Node::barrier(unsigned which) {
   come_to_barrier(local_, which, Reduction::kNone, 0);
 }
 
+// Between the two barriers no node does anything else, so nothing is in progress that the figures would be of.
+void Node::reset_figures(unsigned which) {
+  barrier(which);
+  the_host->reset_figures(local_);
+  barrier(which);
+}
+
 std::uint64_t Node::reduce_bits(std::uint64_t bits, Reduce how, Type type, unsigned which) {
   check_id("barrier", which, kBarriers);
   static constexpr Reduction kReductions[3][3] = {

@@ -89,6 +89,9 @@ void braid_share(const braid_node* node, size_t n, size_t* first, size_t* end) {
 void braid_barrier(braid_node* node, unsigned which) {
   node_of(node).barrier(which);
 }
+void braid_reset_figures(braid_node* node, unsigned which) {
+  node_of(node).reset_figures(which);
+}
 double braid_reduce_double(braid_node* node, double value, braid_reduce how, unsigned which) {
   return node_of(node).reduce(value, static_cast<Reduce>(how), which);
 }

@@ -56,6 +56,9 @@ Reduced ForkedHost::barrier(unsigned, BarrierId, Reduction reduction, std::uint6
 std::uint64_t ForkedHost::sync(unsigned, const SyncCall&) {
   refuse("a synchronising function of Node");
 }
+void ForkedHost::reset_figures(unsigned) {
+  refuse("Node::reset_figures()");
+}
 std::uint32_t ForkedHost::free_pages() {
   refuse("allocate()");
 }

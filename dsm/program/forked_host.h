@@ -30,6 +30,7 @@ class ForkedHost final : public Host {
   bool try_lock(unsigned local, LockId lock) override;
   Reduced barrier(unsigned local, BarrierId barrier, Reduction reduction, std::uint64_t value) override;
   std::uint64_t sync(unsigned local, const SyncCall& call) override;
+  void reset_figures(unsigned local) override;
   std::uint32_t free_pages() override;
   const char* cure_for_full_heap() const override { return ""; }
 };

@@ -115,6 +115,10 @@ class Host {
   // Returns the engine's result.
   virtual std::uint64_t sync(unsigned local, const SyncCall& call) = 0;
 
+  // What this node and, as far as it is known here, its cluster have done no longer counts in the closing report. Every node
+  // of a machine that has done anything calls it, between two barriers.
+  virtual void reset_figures(unsigned local) = 0;
+
   // --- For the initial thread or any compute node.
 
   // The number of pages that are not allocated.

@@ -6,6 +6,9 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/counters.h"
 #include "proxy/channel/channel.h"
@@ -137,6 +140,11 @@ void for_each_counter(const ProxyCounters& counters, F&& f) {
 #undef X
 }
 
+// Whether the counter tells what is the case now, not what has happened so often.
+inline bool is_level(std::string_view name) {
+  return name == "queued_bytes" || name == "polls_asleep" || name.starts_with("links_by_");
+}
+
 // Calls f(name, value) for every counter of every protocol at that proxy; a name is like "messages.sent".
 template <class F>
 void for_each_protocol_counter(const NodeCounters& node, unsigned proxy, F&& f) {
@@ -148,6 +156,20 @@ void for_each_protocol_counter(const NodeCounters& node, unsigned proxy, F&& f) 
     BRAID_PROTOCOL_COUNTERS(X)
 #undef X
   }
+}
+
+// Names and values, in the order of this file.
+using CounterValues = std::vector<std::pair<std::string, std::uint64_t>>;
+
+// Of one proxy, those of the protocols too.
+inline CounterValues values_of(const NodeCounters& node, unsigned proxy) {
+  CounterValues all;
+  for_each_counter(node.proxy[proxy], [&](const char* name, const char*, std::uint64_t value) {
+    all.emplace_back(name, value);
+  });
+  for_each_protocol_counter(
+      node, proxy, [&](const std::string& name, std::uint64_t value) { all.emplace_back(name, value); });
+  return all;
 }
 
 }  // namespace braid::proxy

@@ -57,13 +57,13 @@ class Client {
   std::uint16_t clusters() const { return clusters_; }
   std::uint16_t proxies() const { return geometry_.proxies; }
   Service& service() { return *service_; }
+  // The node's counters, which its proxies go on writing; valid while the client lives. The first call asks the node for them, and
+  // waits at most 5 s. Any thread.
+  Result<const NodeCounters*> counters();
 
  private:
   friend class Endpoint;
   Client() = default;
-  // The node's counters, mapped when they are first asked for. Any thread.
-  Result<const NodeCounters*> counters();
-
   // In the order of the members: the endpoints end before the service, which in one process still uses the
   // memory, and that before the memory.
   Mapping mapping_;  // of nothing where the service has the memory

@@ -44,6 +44,7 @@ class CheckedHost final : public dsm::Host {
   dsm::Reduced barrier(unsigned local, dsm::BarrierId barrier, dsm::Reduction reduction,
                        std::uint64_t value) override;
   std::uint64_t sync(unsigned local, const dsm::SyncCall& call) override;
+  void reset_figures(unsigned local) override { shell_->reset_figures(local); }
   void keep_order() override { shell_->keep_order(); }
   void begin_again(std::uintptr_t address, std::size_t bytes) override;
   void abandon_in_child() override;

@@ -35,7 +35,7 @@ inline constexpr const char* kCluster = "BRAID_SIM_CLUSTER";
 }  // namespace variable
 
 // Changes with every layout or meaning in this file: a shell of another build ends with an error.
-inline constexpr std::uint32_t kControlVersion = 9;
+inline constexpr std::uint32_t kControlVersion = 10;
 
 inline constexpr unsigned kMaxNodesPerCluster = 64;
 
@@ -51,6 +51,8 @@ struct Request {
     kSync,      // sync
     kAllocate,  // pages, homes: for this node alone, inside parallel()
     kPrefetch,  // page, pages
+    // The figures of the run begin anew at this moment, inside parallel().
+    kResetFigures,
     // call; CallKind::kAllocate: pages and homes too. By node 0 for its cluster. The calls of all clusters
     // must be equal (dsm::difference() describes a difference). After CallKind::kParallel all nodes of the
     // cluster run, from the same moment on. CallKind::kLeave: by cluster 0 alone; the run ends with

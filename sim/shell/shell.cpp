@@ -373,6 +373,11 @@ std::uint64_t ShellHost::sync(unsigned local, const dsm::SyncCall& call) {
   return ask(request).result;
 }
 
+void ShellHost::reset_figures(unsigned local) {
+  check_caller(local);
+  ask(of_kind(Request::Kind::kResetFigures));
+}
+
 ShellHost* ShellHost::current() {
   return the_shell;
 }

@@ -91,6 +91,7 @@ class ShellHost final : public dsm::Host, private dsm::FaultSink {
   dsm::Reduced barrier(unsigned local, dsm::BarrierId barrier, dsm::Reduction reduction,
                        std::uint64_t value) override;
   std::uint64_t sync(unsigned local, const dsm::SyncCall& call) override;
+  void reset_figures(unsigned local) override;
   void keep_order() override;
 
   // The running node computes for so many units (sim/charge/budget.h), or sleeps: other nodes go on meanwhile.

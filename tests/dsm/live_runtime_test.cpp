@@ -197,6 +197,38 @@ TEST(Runtime, ReportCountsTheOperationsOfNodes) {
   EXPECT_GT(json["endpoint"]["messages_sent"], 0);
 }
 
+TEST(Runtime, FiguresTellWhatComesAfterTheirReset) {
+  const nlohmann::json json = report_of({.clusters = 2}, [] {
+    auto* const data = allocate<int>(3 * 1024, Placement::on(1));
+    parallel([&](Node& node) {
+      if (node.cluster() == 0) {
+        for (int p = 3; p-- > 0;) {  // backwards: nothing is fetched ahead
+          if (data[p * 1024] != 0) std::abort();
+        }
+        const LockGuard guard(node, 5);
+        data[0] = 1;
+      }
+      node.reset_figures(3);
+      if (node.cluster() == 0) data[1024] = 1;
+    });
+    return finish(0);
+  });
+  ASSERT_FALSE(json.is_discarded());
+  const nlohmann::json& node = json["nodes"][0];
+  EXPECT_EQ(node["read_faults"], 0);
+  EXPECT_EQ(node["write_faults"], 1);
+  EXPECT_EQ(node["lock_calls"], 0);
+  EXPECT_EQ(node["locks_ns"], 0);
+  EXPECT_EQ(node["barriers"], 2) << "the second one of reset_figures(), and the end of parallel()";
+  EXPECT_EQ(json["cluster_counts"]["diffs_sent"], 1);
+  EXPECT_EQ(json["cluster_counts"]["sent_page_request"], 0);
+  EXPECT_EQ(json["costly_locks"].size(), 0u);
+  ASSERT_EQ(json["costly_pages"].size(), 1u);
+  EXPECT_EQ(json["costly_pages"][0]["write_faults"], 1);
+  EXPECT_GT(json["endpoint"]["messages_sent"], 0);
+  EXPECT_LT(json["endpoint"]["messages_sent"], 10);
+}
+
 TEST(Runtime, ReportCountsPagesFetchedAheadAndMovedHomes) {
   const nlohmann::json json = report_of({.clusters = 3}, [] {
     const auto scanned = allocate<int>(16 * 1024, Placement::on(1));

@@ -58,6 +58,10 @@ int main(int argc, char** argv) {
     if (node.id() == 0) *quiet = 1;
     if (std::strcmp(what, "halves") == 0) write_halves(node, page);
     if (std::strcmp(what, "together") == 0) count_together(node, page);
+    if (std::strcmp(what, "reset") == 0) {
+      write_halves(node, page);
+      node.reset_figures();
+    }
     if (std::strcmp(what, "lock") == 0) hold_a_lock(node, nullptr);
     if (std::strcmp(what, "lock_at") == 0) hold_a_lock(node, page + 8);
     if (std::strcmp(what, "alone") == 0 && node.id() == node.count() - 1) {

@@ -71,5 +71,16 @@ TEST_F(Costs, MemoryThatOneNodeAllocatedIsNamed) {
   EXPECT_TRUE(named) << o.report["costs"].dump(1);
 }
 
+// Of nodes, memory and proxies.
+TEST_F(Costs, ReportTellsWhatComesAfterTheFiguresReset) {
+  const Outcome all = run_two("halves");
+  const Outcome rest = run_two("reset");
+  EXPECT_GT(all.report["totals"]["messages_sent"], 300);
+  EXPECT_LT(rest.report["totals"]["messages_sent"], 100);
+  EXPECT_GT(rest.report["totals"]["messages_sent"], 0);
+  EXPECT_TRUE(rest.report["costs"]["memory"].empty()) << rest.report["costs"].dump(1);
+  EXPECT_EQ(rest.report["clusters"][1]["application"]["report"]["nodes"][0]["write_faults"], 0);
+}
+
 }  // namespace
 }  // namespace braid

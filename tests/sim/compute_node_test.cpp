@@ -130,7 +130,7 @@ TEST(ComputeNode, LeavesParallelOnceAndWaitsForTheLast) {
   f.node.leave_when_resumed();
   f.node.wait(Duration());
   EXPECT_TRUE(f.node.resume(at(3), f.parallel, f.rate).has_left);
-  f.node.wait_for_last(at(10));
+  f.node.wait_for_last(at(10), f.parallel);
   EXPECT_EQ(f.node.figures().barriers, 9_us);
   EXPECT_FALSE(f.wait_for(Kind::kBarrier, at(11), at(12)).has_left);
 }

@@ -502,6 +502,40 @@ TEST(Machine, QueueLengthAgreesWithLittlesLaw) {
   }
 }
 
+TEST(Machine, FiguresTellWhatComesAfterTheirReset) {
+  // Other pages before than after: three that are fetched, then one.
+  const auto script = [](std::uint32_t own) {
+    Script s = {lock(5), compute(100'000), unlock(5)};
+    for (std::uint32_t page = 0; page < 6; ++page) s.push_back(read_word(page * 4096));
+    for (const Act& act :
+         {barrier(), reset_figures(), barrier(), compute(5000), write_word(own, 1), barrier(), compute(2000)})
+      s.push_back(act);
+    return s;
+  };
+  const Outcome r = run(config(2, 1), {script(10 * 4096), script(10 * 4096 + 8)});
+  ASSERT_TRUE(r.figures.ok()) << r.figures.error().text;
+  const MachineFigures& f = *r.figures;
+  std::uint64_t faults = 0;
+  for (unsigned k = 0; k < 2; ++k) {
+    EXPECT_EQ(f.node_counts[k].lock_calls, 0u);
+    EXPECT_EQ(f.node_counts[k].read_faults, 0u);
+    EXPECT_EQ(f.nodes[k].locks, Duration());
+    EXPECT_NEAR(f.nodes[k].computing.s(), model().time(7000).s(), 1e-6)
+        << "but for a message that it handles";
+    EXPECT_TRUE(f.waits[k].locks().empty());
+    EXPECT_EQ(f.proxies[k].queue.covered(), f.parallel);
+    EXPECT_EQ(f.nodes[k].computing + f.nodes[k].faults + f.nodes[k].barriers + f.nodes[k].syncs, f.parallel);
+    faults += f.node_counts[k].write_faults;
+  }
+  EXPECT_EQ(faults, 1u) << "the page's home writes it without";
+  EXPECT_GE(f.parallel, model().time(7000));
+  EXPECT_LT(f.parallel, model().time(60'000)) << "what came before took more than 200,000 cycles";
+  EXPECT_GT(f.whole, model().time(200'000)) << "the run's time is the whole run's";
+  EXPECT_EQ(f.messages.count, f.received[0] + f.received[1]);
+  EXPECT_GT(f.messages.count, 0u);
+  EXPECT_EQ(f.sent.entries().size(), 3u) << "phases: until the second barrier, until the third, after it";
+}
+
 TEST(Machine, BusyTimeOfAProxyIsTheSumOfItsStages) {
   for (const double speed : {1.0, 2.0}) {
     MachineConfig c = config(3, 2, 2);

@@ -37,5 +37,15 @@ TEST(ParallelTime, SumsAllParallelSections) {
   EXPECT_EQ(time.total(), 15_us);
 }
 
+TEST(ParallelTime, CountsFromItsRestartOn) {
+  ParallelTime time;
+  time.enter(at(0), 2);
+  EXPECT_FALSE(time.leave(at(10)));
+  time.restart(at(30));
+  EXPECT_EQ(time.began(), at(30));
+  EXPECT_TRUE(time.leave(at(35)));
+  EXPECT_EQ(time.total(), 5_us);
+}
+
 }  // namespace
 }  // namespace braid::sim

@@ -17,7 +17,17 @@
 namespace braid::sim {
 
 struct Act {
-  enum class Kind : std::uint8_t { kCompute, kRead, kWrite, kLock, kUnlock, kBarrier, kSync, kAdd };
+  enum class Kind : std::uint8_t {
+    kCompute,
+    kRead,
+    kWrite,
+    kLock,
+    kUnlock,
+    kBarrier,
+    kSync,
+    kAdd,
+    kResetFigures
+  };
   Kind kind = Kind::kCompute;
   std::int64_t cycles = 0;
   std::uint32_t at = 0;     // byte address of a 64-bit word in the heap
@@ -48,6 +58,9 @@ inline Act unlock(std::uint32_t id) {
 }
 inline Act barrier(std::uint32_t id = 0) {
   return {.kind = Act::Kind::kBarrier, .id = id};
+}
+inline Act reset_figures() {
+  return {.kind = Act::Kind::kResetFigures};
 }
 inline Act call(const dsm::SyncCall& sync) {
   return {.kind = Act::Kind::kSync, .sync = sync};
@@ -171,6 +184,9 @@ class ScriptedShell final : public Shell {
         case Act::Kind::kBarrier:
           ++at;
           return ask(node, {.kind = Request::Kind::kBarrier, .id = act.id});
+        case Act::Kind::kResetFigures:
+          ++at;
+          return ask(node, {.kind = Request::Kind::kResetFigures});
         case Act::Kind::kSync:
           ++at;
           pending_ = n + 1;

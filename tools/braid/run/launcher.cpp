@@ -19,18 +19,6 @@ namespace {
 // More than any application's report.
 constexpr std::size_t kMaxReportBytes = 16u << 20;
 
-std::vector<CounterValues> values_of(const proxy::NodeCounters& counters, unsigned proxies) {
-  std::vector<CounterValues> all(proxies);
-  for (unsigned p = 0; p < proxies; ++p) {
-    proxy::for_each_counter(counters.proxy[p], [&](const char* name, const char*, std::uint64_t value) {
-      all[p].emplace_back(name, value);
-    });
-    proxy::for_each_protocol_counter(
-        counters, p, [&](const std::string& name, std::uint64_t value) { all[p].emplace_back(name, value); });
-  }
-  return all;
-}
-
 }  // namespace
 
 Result<void> Launcher::make_wires() {
@@ -193,7 +181,9 @@ RecordedEnd Launcher::end_of(unsigned cluster) const {
 void Launcher::collect(std::vector<ClusterReport>& clusters) const {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     ClusterReport& report = clusters[plans_[i].cluster];
-    report.proxies = values_of(*nodes_[i].counters, config_.proxies);
+    report.proxies.clear();
+    for (unsigned p = 0; p < config_.proxies; ++p)
+      report.proxies.push_back(proxy::values_of(*nodes_[i].counters, p));
     if (nodes_[i].report) report.application_report = contents(nodes_[i].report.get(), kMaxReportBytes);
   }
 }

@@ -202,6 +202,18 @@ std::string machine(const settings::RunConfig& c) {
 
 }  // namespace
 
+void subtract_before_reset(std::vector<ClusterReport>& clusters) {
+  for (ClusterReport& cluster : clusters) {
+    const Json given = parsed_report(cluster);
+    if (!given.is_object() || !given.contains("proxies_before")) continue;
+    const Json& before = given["proxies_before"];
+    for (std::size_t p = 0; p < cluster.proxies.size() && p < before.size(); ++p) {
+      for (auto& [name, value] : cluster.proxies[p])
+        if (!proxy::is_level(name)) value -= std::min(value, before[p].value(name, std::uint64_t{0}));
+    }
+  }
+}
+
 std::string render_text(const RunReport& report) {
   std::string text = fmt::format("braid: {}; {}\n", report.command.empty() ? "" : report.command.front(),
                                  machine(report.config));

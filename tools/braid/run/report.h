@@ -10,12 +10,13 @@
 #include <vector>
 
 #include "base/time.h"
+#include "proxy/channel/node_counters.h"
 #include "settings/run.h"
 
 namespace braid::cli {
 
-// Of one proxy: names and values, in the order of proxy/channel/node_counters.h.
-using CounterValues = std::vector<std::pair<std::string, std::uint64_t>>;
+// Of one proxy.
+using proxy::CounterValues;
 
 struct ClusterReport {
   std::string host;  // its name; empty: this one
@@ -37,6 +38,10 @@ struct RunReport {
   Duration run_time;    // of the applications
   std::vector<ClusterReport> clusters;
 };
+
+// Where a program has called reset_figures(), its proxies' counters tell what came after it: what its report says that they were
+// before is subtracted.
+void subtract_before_reset(std::vector<ClusterReport>& clusters);
 
 std::string render_text(const RunReport& report);
 nlohmann::ordered_json render_json(const RunReport& report);
