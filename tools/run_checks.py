@@ -6,7 +6,7 @@
 The last line of the output is the sum, alone on its line: "N passed, N failed", with ", N skipped" if some were
 skipped. Each test of ctest counts as one, each check and each build as one. Exit status 0: nothing failed.
 
-While a preset is tested, the next is built with what the tests leave of the processors: most tests that start processes
+While a preset is tested, the next ones are built with what the tests leave of the processors: most tests that start processes
 wait more than they compute. What runs in a sanitizer's build is chosen by labels (tests/CMakeLists.txt): all but
 `no-asan`, only `threads`. A test labelled `live` runs alone.
 """
@@ -22,6 +22,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import xml.etree.ElementTree
 
@@ -126,41 +127,80 @@ class Tally:
         return f"{line}, {len(self.skipped)} skipped" if self.skipped else line
 
 
-class Build:
-    """A build that runs beside us, at the lowest priority until somebody waits for it."""
+def configuration_of(preset):
+    return ["cmake", "--preset", preset, "-DBRAID_TESTS=ON"]
 
-    def __init__(self, what, words, root, environment):
-        self.what = what
-        self.words = words
-        self.seconds = 0
-        self._start = time.monotonic()
-        self._output = tempfile.TemporaryFile()
-        self._process = subprocess.Popen(
-            words, cwd=root, env=environment, stdin=subprocess.DEVNULL, stdout=self._output, stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        self._renice(19)
 
-    def wait(self):
-        """Returns its exit status."""
-        self._renice(0)
-        try:
-            status = self._process.wait()
-        finally:
-            self.kill()
-        self.seconds = time.monotonic() - self._start
-        return status
+class Builds:
+    """Configures and builds presets one after the other, beside whatever else runs: at the lowest priority, except while
+    somebody waits for one. `configured`: presets that are."""
 
-    def output(self):
-        self._output.seek(0)
-        return self._output.read().decode(errors="replace")
+    def __init__(self, presets, configured, jobs, root, environment):
+        self._configured = configured
+        self._jobs = jobs
+        self._root = root
+        self._environment = environment
+        self._lock = threading.Lock()
+        self._waited_for = None
+        self._process = None
+        self._is_over = False
+        self._pool = concurrent.futures.ThreadPoolExecutor(max_workers=1)
+        self._results = {preset: self._pool.submit(self._make, preset) for preset in presets}
 
-    def kill(self):
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGTERM)  # not SIGKILL: ninja ends its compilers, which are other groups
-            self._process.wait()
+    def wait(self, preset):
+        """Returns its results: (what, words, output, exit status, seconds) of each command."""
+        with self._lock:
+            self._waited_for = preset
+            self._renice(0)
+        results = self._results[preset].result()
+        with self._lock:
+            self._waited_for = None
+            self._renice(19)
+        return results
+
+    def end(self):
+        """Ends what is not ready."""
+        with self._lock:
+            self._is_over = True
+            if self._process is not None:
+                # Not SIGKILL: ninja ends its compilers, which are other groups.
+                os.killpg(self._process.pid, signal.SIGTERM)
+        self._pool.shutdown(cancel_futures=True)
+
+    def _make(self, preset):
+        results = []
+        if preset not in self._configured:
+            results.append(self._command(f"configure {preset}", configuration_of(preset)))
+        if all(status == 0 for _, _, _, status, _ in results):
+            # -k 0: one run shows all files that do not compile.
+            results.append(self._command(f"build {preset}", ["cmake", "--build", "--preset", preset, "--parallel",
+                                                             self._jobs, "--", "-k", "0"]))
+        return results
+
+    def _command(self, what, words):
+        start = time.monotonic()
+        with tempfile.TemporaryFile() as output:
+            with self._lock:
+                if self._is_over:
+                    return what, words, "", -1, 0
+                try:
+                    self._process = subprocess.Popen(words, cwd=self._root, env=self._environment, stdin=subprocess.DEVNULL,
+                                                     stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+                except OSError as problem:
+                    return what, words, f"{words[0]}: {problem.strerror}", 127, 0
+                if self._waited_for is None:
+                    self._renice(19)
+            # It stays a zombie, whose number no other process can get, until nobody sends it signals any more.
+            os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+            with self._lock:
+                status = self._process.wait()
+                self._process = None
+            output.seek(0)
+            return what, words, output.read().decode(errors="replace"), status, time.monotonic() - start
 
     def _renice(self, priority):
+        if self._process is None:
+            return
         try:
             os.setpriority(os.PRIO_PGRP, self._process.pid, priority)
         except (PermissionError, ProcessLookupError):
@@ -201,22 +241,15 @@ class Run:
         return ok
 
     def configure(self, preset):
-        return self.check(f"configure {preset}", ["cmake", "--preset", preset, "-DBRAID_TESTS=ON"])
+        return self.check(f"configure {preset}", configuration_of(preset))
 
-    def start_build(self, preset):
-        # -k 0: one run shows all files that do not compile.
-        words = ["cmake", "--build", "--preset", preset, "--parallel", self.jobs, "--", "-k", "0"]
-        return Build(f"build {preset}", words, self.root, self.environment)
-
-    def finish_build(self, build):
-        """Waits for it; returns whether there is one that has succeeded."""
-        if build is None:
-            return False
-        ok = build.wait() == 0
-        print(f"\n=== {build.what}: {' '.join(build.words)}\n{build.output()}", flush=True)
-        self.times.append((build.what, build.seconds))
-        self.tally.add(build.what, ok)
-        return ok
+    def finish_build(self, builds, preset):
+        """Waits for it; returns whether it has succeeded."""
+        for what, words, output, status, seconds in builds.wait(preset):
+            print(f"\n=== {what}: {' '.join(words)}\n{output}", flush=True)
+            self.times.append((what, seconds))
+            self.tally.add(what, status == 0)
+        return status == 0
 
     def test(self, preset, choice):
         results = self.root / "build" / preset / "ctest.xml"
@@ -283,21 +316,20 @@ class Run:
         for what, words in SOURCE_CHECKS:
             self.check(what, words)
         chosen = dict(PRESETS + (FULL_PRESETS if full else []))
-        builds = [*chosen, *(["fuzz"] if self.fuzzers() else [])]
-        build = self.start_build("release") if configured else None
+        if not configured:
+            del chosen["release"]
+        builds = Builds([*chosen, *(["fuzz"] if self.fuzzers() else [])], ["release"], self.jobs, self.root, self.environment)
         try:
-            for preset, following in zip(builds, [*builds[1:], None]):
-                built = self.finish_build(build)
-                build = self.start_build(following) if following and self.configure(following) else None
-                if built and preset == "fuzz":
-                    self.fuzz(*((FULL_FUZZ_SECONDS, FULL_FUZZ_SEED) if full else (FUZZ_SECONDS, FUZZ_SEED)))
-                elif built:
-                    self.test(preset, chosen[preset])
-                    for what, words in RELEASE_CHECKS if preset == "release" else []:
-                        self.check(what, words)
+            for preset, choice in chosen.items():
+                if not self.finish_build(builds, preset):
+                    continue
+                self.test(preset, choice)
+                for what, words in RELEASE_CHECKS if preset == "release" else []:
+                    self.check(what, words)
+            if self.fuzzers() and self.finish_build(builds, "fuzz"):
+                self.fuzz(*((FULL_FUZZ_SECONDS, FULL_FUZZ_SEED) if full else (FUZZ_SECONDS, FUZZ_SEED)))
         finally:
-            if build is not None:
-                build.kill()
+            builds.end()
         for what, words in FULL_CHECKS if full else []:
             self.check(what, words)
 

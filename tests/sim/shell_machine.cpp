@@ -316,6 +316,9 @@ void ShellMachine::serve(Cluster& cluster, unsigned node) {
       exchange_messages();
       let_run(cluster, node, control.clock);
       return;
+    case Request::Kind::kResetFigures:  // this machine has none
+      let_run(cluster, node, control.clock);
+      return;
     case Request::Kind::kCollective:
       CHECK_EQ(node, 0u);
       cluster.call = &request;
