@@ -5,7 +5,10 @@
 // All calls but has_arrivals() and the bell's are made with the cluster's combiner lock.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
@@ -13,9 +16,11 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "dsm/live/environment.h"
-#include "proxy/channel/node_counters.h"
 
 namespace braid::dsm {
+
+// Names and values of a proxy's counters.
+using CounterValues = std::vector<std::pair<std::string, std::uint64_t>>;
 
 struct NetworkCounts {
   std::uint64_t messages_sent = 0;
@@ -53,7 +58,7 @@ class Network {
   virtual int descriptor() const { return -1; }
   virtual NetworkCounts counts() const = 0;
   // Of this cluster's proxies, as they are now. Empty: there are none, or they cannot be read. Also without the combiner lock.
-  virtual std::vector<proxy::CounterValues> proxy_counters() { return {}; }
+  virtual std::vector<CounterValues> proxy_counters() { return {}; }
   // The proxies run in this process, inside poll() and flush(): no message moves and no bell rings otherwise, so a
   // waiting thread must not sleep. Constant; any thread.
   virtual bool moves_only_in_poll() const { return false; }

@@ -119,7 +119,7 @@ std::string report_json(std::uint16_t cluster, const char* protection, std::span
                         {"no_credit", e.no_credit},         {"channel_full", e.channel_full}};
   if (!before.proxies.empty()) {
     auto& proxies = report["proxies_before"] = Json::array();
-    for (const proxy::CounterValues& counters : before.proxies) {
+    for (const CounterValues& counters : before.proxies) {
       Json values = Json::object();
       for (const auto& [name, value] : counters) values[name] = value;
       proxies.push_back(std::move(values));

@@ -32,7 +32,7 @@ struct NodeReport {
 struct CountsBefore {
   ClusterCounts cluster;
   NetworkCounts endpoint;
-  std::vector<proxy::CounterValues> proxies;  // empty: it was not called
+  std::vector<CounterValues> proxies;  // empty: it was not called
 };
 
 // `protection`: how accesses to the heap are forbidden (memory.h).

@@ -607,7 +607,7 @@ std::uint64_t Runtime::sync(unsigned local, const SyncCall& call) {
 
 void Runtime::reset_figures(unsigned local) {
   const Inside inside;
-  std::vector<proxy::CounterValues> proxies;
+  std::vector<CounterValues> proxies;
   if (network_) proxies = network_->proxy_counters();
   const std::lock_guard hold(combiner_);
   Times& times = times_[local];

@@ -114,8 +114,8 @@ NetworkCounts ServiceNetwork::counts() const {
   return {c.messages_sent, c.messages_received, c.duplicates, c.bad_arrivals, c.no_credit, c.channel_full};
 }
 
-std::vector<proxy::CounterValues> ServiceNetwork::proxy_counters() {
-  std::vector<proxy::CounterValues> all;
+std::vector<CounterValues> ServiceNetwork::proxy_counters() {
+  std::vector<CounterValues> all;
   const Result<const proxy::NodeCounters*> node = client_->counters();
   if (!node) return all;
   for (unsigned p = 0; p < (*node)->proxies; ++p) all.push_back(proxy::values_of(**node, p));

@@ -32,7 +32,7 @@ class ServiceNetwork final : public Network {
   const char* trouble(ClusterId peer) override;
   int descriptor() const override { return client_->service().descriptor(); }
   NetworkCounts counts() const override;
-  std::vector<proxy::CounterValues> proxy_counters() override;
+  std::vector<CounterValues> proxy_counters() override;
   bool moves_only_in_poll() const override;
   bool has_arrivals() const override;
   void arm() override;
