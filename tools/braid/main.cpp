@@ -13,6 +13,7 @@
 #include "tools/braid/run/run_command.h"
 #include "tools/braid/simulate/sim_command.h"
 #include "tools/braid/study/fit_command.h"
+#include "tools/braid/study/plan_command.h"
 #include "tools/braid/study/study_command.h"
 #include "tools/braid/study/table_command.h"
 #include "tools/braid/version.h"
@@ -52,8 +53,9 @@ int run(int argc, char** argv) {
       .about = kAbout,
       .footer = kFooter,
       .version = kVersion,
-      .commands = {run_command(), sim_command(), study_command(), fit_command(), report_command(),
-                   counters_command(), proxies_command(), calibrate_command(), parmacs_command()},
+      .commands = {run_command(), sim_command(), study_command(), fit_command(), plan_command(),
+                   report_command(), counters_command(), proxies_command(), calibrate_command(),
+                   parmacs_command()},
       .topics = {{"settings", settings::reference_page}, {"defaults", settings::default_file}}};
   return run_command_line(line, argc, argv);
 }

@@ -101,8 +101,9 @@ std::vector<Option> SettingsOptions::settings() {
   return options;
 }
 
-void SettingsOptions::assign(const std::string& assignments,
-                             settings::Collector<settings::RunConfig>& builder) const {
+std::vector<std::string> assign_settings(const std::string& assignments, bool simulated,
+                                         settings::Collector<settings::RunConfig>& builder) {
+  std::vector<std::string> keys;
   std::istringstream list(assignments);
   for (std::string assignment; std::getline(list, assignment, ',');) {
     const std::size_t equals = assignment.find('=');
@@ -113,13 +114,15 @@ void SettingsOptions::assign(const std::string& assignments,
     for (const Listed& listed : settings::all_settings(settings::kRunSchema)) known.push_back(listed.key);
     if (settings::find_setting(settings::kRunSchema, key) == nullptr)
       refuse(kUsageStatus, fmt::format("--set: '{}' {}", key, settings::not_known(key, known)));
-    if (!settings::shapes(key, simulated_))
+    if (!settings::shapes(key, simulated))
       refuse(kUsageStatus, fmt::format("--set: '{}' has no effect in {} runs; remove it", key,
-                                       simulated_ ? "simulated" : "live"));
+                                       simulated ? "simulated" : "live"));
     if (const Result<void> done = builder.set(key, assignment.substr(equals + 1), "--set " + key + ":");
         !done)
       refuse(kUsageStatus, done.error().text);
+    keys.push_back(key);
   }
+  return keys;
 }
 
 settings::RunConfig SettingsOptions::configure(const Given& given,
@@ -128,7 +131,7 @@ settings::RunConfig SettingsOptions::configure(const Given& given,
     if (const Result<void> done = settings::load_yaml_file(builder, config_file_); !done)
       refuse(kConfigStatus, done.error().text);
   }
-  if (!assignments_.empty()) assign(assignments_, builder);
+  if (!assignments_.empty()) (void)assign_settings(assignments_, simulated_, builder);
   for (const Listed& listed : with_options(simulated_)) {
     const std::string option(listed.setting->option);
     if (!given.has(option)) continue;

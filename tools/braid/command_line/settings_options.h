@@ -11,6 +11,11 @@
 
 namespace braid::cli {
 
+// --set: "engine.fetch_ahead=0,cycles.unit=5", settings of a file by their keys, of live or of simulated runs. An error ends the
+// command (refuse()). Returns the keys.
+std::vector<std::string> assign_settings(const std::string& assignments, bool simulated,
+                                         settings::Collector<settings::RunConfig>& builder);
+
 class SettingsOptions {
  public:
   // The settings of live or of simulated runs.
@@ -27,9 +32,6 @@ class SettingsOptions {
   const std::string& report_file() const { return report_file_; }
 
  private:
-  // "engine.fetch_ahead=0,cycles.unit=5": settings of a file by their keys.
-  void assign(const std::string& assignments, settings::Collector<settings::RunConfig>& builder) const;
-
   const bool simulated_;
   std::string config_file_;
   std::string report_file_;
