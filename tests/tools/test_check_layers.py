@@ -90,6 +90,7 @@ FORBIDDEN_INCLUDES = [
     ("dsm/engine/a.h", '"dsm/api.h"', "dsm/engine may include"),
     ("dsm/engine/a.h", '"dsm/engine/engine.h"', "stand below it"),
     ("dsm/engine/types.h", '"dsm/engine/pages.h"', "none of its parts"),
+    ("dsm/engine/page_length.h", '"dsm/engine/types.h"', "a part of the engine's vocabulary"),
     ("dsm/engine/engine.cpp", '"dsm/api.h"', "joins its parts"),
     ("dsm/program/a.cpp", '"dsm/engine/engine.h"', "nothing of the host"),
     ("sim/shell/a.cpp", '"dsm/engine/engine.h"', "no protocol"),
