@@ -7,6 +7,10 @@
 #include "convergence/train.h"
 #include "proxy/daemon/worker_turn.h"
 #include "sim/virtual_config.h"
+#include "stack/wire/ethernet.h"
+#include "stack/wire/ipv4.h"
+#include "stack/wire/segment.h"
+#include "stack/wire/udp.h"
 
 namespace braid::sim {
 
@@ -14,6 +18,30 @@ namespace {
 
 // A unit of work rarely sends more frames at once; if it does, it asks again.
 constexpr std::uint32_t kFramesAtOnce = 2;
+
+// The messages that are complete once the packet has arrived, as far as its first frame tells: of a packet that IP
+// fragments, a record that the frame cuts off counts as one.
+std::uint32_t messages_in(ByteView first_frame) {
+  stack::EthernetFrame ethernet;
+  stack::Ipv4Packet ip;
+  stack::PacketHeader header;
+  std::size_t header_bytes = 0;
+  if (stack::parse_ethernet(first_frame, ethernet) != stack::EthernetParse::kOk) return 0;
+  const stack::Ipv4Parse parsed = stack::parse_ipv4(ethernet.payload, ip);
+  if (parsed != stack::Ipv4Parse::kOk && parsed != stack::Ipv4Parse::kFragment) return 0;
+  if (ip.payload.size() < stack::kUdpHeaderBytes) return 0;
+  const ByteView packet = ip.payload.subspan(stack::kUdpHeaderBytes);
+  if (!stack::parse_packet_header(packet, &header, &header_bytes)) return 0;
+  std::uint32_t messages = header.records;
+  stack::RecordReader reader(packet.subspan(header_bytes), header.records);
+  stack::Record record;
+  for (ByteView bytes; reader.next(&record, &bytes);) {
+    const bool ends = record.message_offset + record.bytes == record.message_bytes;
+    if (record.kind == stack::RecordKind::kCredit || !ends) --messages;
+    if (record.messages > 0) messages += record.messages - 1u;
+  }
+  return messages;
+}
 
 }  // namespace
 
@@ -32,7 +60,10 @@ std::unique_ptr<proxy::NicQueue> ProxyRun::make_nic(LinkId link) {
 
 void ProxyRun::count_queue() {
   const Instant now = shared_.events.now();
-  if (shared_.measuring) figures_.queue.add(now - counted_until_, queued());
+  if (shared_.measuring) {
+    figures_.queue.add(now - counted_until_, queued());
+    figures_.stay += (now - counted_until_) * waiting_messages_;
+  }
   counted_until_ = now;
 }
 
@@ -52,10 +83,12 @@ void ProxyRun::enqueue(EventKind kind, std::uint32_t item) {
     Frame& frame = shared_.frames[item];
     frame.ahead = queued();
     frame.arrived = shared_.events.now();
-    ticket.messages = 1;
+    ticket.things = 1;
+    ticket.messages = frame.messages;
   }
   queue_.push_back(ticket);
-  waiting_ += ticket.messages;
+  waiting_ += ticket.things;
+  waiting_messages_ += ticket.messages;
   if (!busy_ && !is_stopped()) serve();
   if (shared_.measuring) figures_.queue.touch(queued());
 }
@@ -69,7 +102,8 @@ void ProxyRun::enter(MessageLog::Index first, Ticket& ticket) {
   for (MessageLog::Index i = first; i != MessageLog::kNone; i = shared_.log[i].next) {
     MessageReport& report = shared_.log[i].report;
     report.proxy = index_;
-    report.ahead = queued() + ticket.messages++;
+    report.ahead = queued() + ticket.things++;
+    if (!shared_.log[i].is_credit) ++ticket.messages;
     report.behind = std::exchange(behind, report.number);
   }
   ticket.number = behind;
@@ -126,11 +160,12 @@ void ProxyRun::serve() {
     in_service_ = queue_.front();
     queue_.pop_front();
   }
-  waiting_ -= in_service_.messages;
+  waiting_ -= in_service_.things;
+  waiting_messages_ -= in_service_.messages;
   // This service does its work at once; work that others leave from now on needs another one.
   if (in_service_.kind == EventKind::kTimer) rest_queued_ = false;
   busy_ = true;
-  until_ = now;
+  until_ = messages_until_ = now;
   const std::uint32_t item = in_service_.item;
   switch (in_service_.kind) {
     case EventKind::kMessageArrives:
@@ -147,7 +182,10 @@ void ProxyRun::serve() {
       spend(shared_.costs.timer());
       worker_->do_rest(now, *this);
   }
-  if (shared_.measuring) figures_.busy += until_ - now;
+  if (shared_.measuring) {
+    figures_.busy += until_ - now;
+    figures_.stay += (messages_until_ - now) * in_service_.messages;
+  }
   shared_.events.push(until_,
                       {EventKind::kServiceEnds, static_cast<std::uint8_t>(index_), cluster_.value(), 0});
   if (in_service_.kind == EventKind::kMessageArrives) {
@@ -185,7 +223,7 @@ void ProxyRun::push_arrival(const Arrival& arrival) {
     a.arrived = frame.arrived;
   }
   a.taken = shared_.events.now();
-  a.delivered = until_;
+  a.delivered = messages_until_ = until_;
   arrivals_.push_back(a);
   shared_.events.push(until_ + shared_.notice,
                       {EventKind::kDelivery, static_cast<std::uint8_t>(index_), cluster_.value(), 0});
@@ -247,8 +285,12 @@ void ProxyRun::transmit(const VirtualNic& from, std::span<const FrameRef> frames
     Frame& frame = shared_.frames.admit(sent.buffer);
     frame.shape = shape_of(bytes);
     spend(shared_.costs.send(frame.shape));
-    if (frame.shape.ip && frame.shape.first)
+    if (frame.shape.ip && frame.shape.first) {
       fragments_to_ = static_cast<std::uint8_t>(frame.shape.udp_port - kUdpPortBase);
+      fragments_messages_ = frame.shape.has_records ? messages_in(bytes) : 0;
+    }
+    frame.messages = frame.shape.ip && frame.shape.last ? fragments_messages_ : 0;
+    if (frame.messages > 0) messages_until_ = until_;
     const std::optional<Station> to = station_of(bytes);
     CHECK(to.has_value());
     frame.length = sent.length;

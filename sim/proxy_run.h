@@ -25,7 +25,8 @@ namespace braid::sim {
 // The figures of one proxy, over the measured time.
 struct ProxyFigures {
   Duration busy{};
-  QueueHistory queue;          // over the measured time, with the item in service
+  QueueHistory queue;  // over the measured time, with the item in service; credits and acknowledgements too
+  Duration stay{};     // of messages, summed: waiting, and in service until they leave
   std::uint64_t messages = 0;  // from compute nodes, and credits
   std::uint64_t records = 0;   // of these: the messages of a train share one
   std::uint64_t frames_received = 0;
@@ -42,7 +43,8 @@ struct Frame {
   std::uint8_t from_ni = 0;
   std::uint8_t to_ni = 0;
   FrameShape shape;
-  std::uint32_t ahead = 0;  // in the receiving proxy's queue
+  std::uint32_t messages = 0;  // that are complete with it: of a datagram's fragments the last has all
+  std::uint32_t ahead = 0;     // in the receiving proxy's queue
   Instant left;
   Instant on_link;
   Instant arrived;
@@ -158,11 +160,12 @@ class ProxyRun final : private VirtualNic::Wire {
     EventKind kind = EventKind::kTimer;
     std::uint32_t item = 0;
     std::uint64_t number = 0;  // of the message, of a train's last one; 0: no message
-    // By which the queue is longer: of a train, all; of a frame, 1; of a rest, none.
-    std::uint32_t messages = 0;
+    // By which the queue is longer: of a train, all messages; of a frame or a credit, 1; of a rest, none.
+    std::uint32_t things = 0;
+    std::uint32_t messages = 0;  // of these, without credits, acknowledgements and what is not complete yet
   };
 
-  std::uint32_t queued() const { return waiting_ + (busy_ ? in_service_.messages : 0); }
+  std::uint32_t queued() const { return waiting_ + (busy_ ? in_service_.things : 0); }
   bool rest_in_service() const { return busy_ && in_service_.kind == EventKind::kTimer; }
   // Describes the queue that the messages of a ticket find.
   void enter(MessageLog::Index first, Ticket& ticket);
@@ -180,14 +183,17 @@ class ProxyRun final : private VirtualNic::Wire {
   const unsigned index_;
   proxy::Worker* worker_ = nullptr;
   std::deque<Ticket> queue_;
-  std::uint32_t waiting_ = 0;  // messages of queue_
+  std::uint32_t waiting_ = 0;           // things of queue_
+  std::uint32_t waiting_messages_ = 0;  // of these
   bool busy_ = false;
   Ticket in_service_;
   Instant until_;                     // end of the stages so far
+  Instant messages_until_;            // of those of the messages in service: an acknowledgement may follow
   Instant timer_ = Instant::never();  // the one whose event is pushed
   bool rest_queued_ = false;          // the queue holds a ticket of kTimer
   Instant stopped_until_;
-  std::uint8_t fragments_to_ = 0;  // the proxy that the last first fragment was sent to
+  std::uint8_t fragments_to_ = 0;         // the proxy that the last first fragment was sent to
+  std::uint32_t fragments_messages_ = 0;  // what its datagram brings
   std::deque<Arrival> arrivals_;
   ProxyFigures figures_;
   Instant counted_until_;  // end of the time that figures_.queue covers

@@ -479,7 +479,7 @@ class Mistakes(unittest.TestCase):
     def test_bad_input_is_named(self):
         for words, status, text in (
             (["--model", "/nowhere.yaml", "jacobi"], 78, "/nowhere.yaml"),
-            (["--model", "alewife", "jacobi"], 78, "no cost model 'alewife'; there are: alewife-1997, modern."),
+            (["--model", "alewife", "jacobi"], 78, "no cost model 'alewife'; there are: alewife-1997, alewife-1997-mgs, modern."),
             (["--proxy-speed", "9", "jacobi"], 64, "--proxy-speed"),
             (["nothing-of-that-name"], 64, "bin/sim; there are: barnes, fft, gauss, jacobi, matmul, tsp, unstructured, water."),
             ([], 64, "which application"),

@@ -4,7 +4,7 @@ import unittest
 
 import tree
 
-HEAD = "application,arguments,clusters,compute,proxies,simulation.mode,parallel_cycles,message_cycles,queue,utilisation"
+HEAD = "application,arguments,clusters,compute,proxies,simulation.mode,parallel_cycles,message_cycles,queue_of_messages,utilisation"
 # The paper's figures themselves, so deviations are nought; at 2 and 8 the neighbours lie evenly about them.
 POINTS = [
     ("water", 16, 1, 1, "real", 2403, 8920, 0.534, 0.352),
@@ -54,12 +54,12 @@ class StudyTable(tree.TreeTest):
 
     def test_any_figure_of_any_study(self):
         points = [("/apps/fft", 4, c, p, "real", 100 * p + c, 1, 0.5 * p, 1) for c in (1, 2) for p in (1, 2)]
-        result = self.table(points, "--figure", "queue")
+        result = self.table(points, "--figure", "queue_of_messages")
         self.assertEqual(result.stdout.splitlines(), [
             "| program | compute | proxies 1 | proxies 2 |", "|---|---|---|---|", "| fft | 1 | 0.5 | 1 |", "| fft | 2 | 0.5 | 1 |"])
         result = self.table(points, "--figure", "parallel_cycles", "--over", "compute", "--where", "proxies=2")
         self.assertEqual(result.stdout.splitlines()[0::2], ["| program | compute 1 | compute 2 |", "| fft | 201 | 202 |"])
-        for words, cure in ((("--figure", "queu"), "no column 'queu'"), (("--figure", "queue", "--over", "x"), "no column 'x'"),
+        for words, cure in ((("--figure", "queu"), "no column 'queu'"), (("--figure", "queue_of_messages", "--over", "x"), "no column 'x'"),
                             (("--figure", "application"), "is no number"), (("--over", "compute"), "belongs to --figure")):
             result = self.table(points, *words)
             self.assertEqual(result.returncode, 2)
@@ -176,6 +176,75 @@ class StudyTable(tree.TreeTest):
         self.assertEqual(result.returncode, 2)
         self.assertIn("has 0 and 1 points for water --molecules 64 on 4 clusters, eager and lazy", result.stderr)
         self.assertIn("no column 'protocol'", self.table([("tsp", 8, 2, 2, "real", 7e6, 0, 0, 0)], "--protocols").stderr)
+
+    def claims(self, *folders):
+        """By (source, claim): ours, the verdict and the evidence."""
+        result = self.run_tool(tree.TOOLS / "study_table", "--claims", *(self.root / name for name in folders))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        lines = result.stdout.splitlines()
+        self.assertEqual(lines[0], "| | claim | paper | ours | verdict | evidence |")
+        cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+        return {(source, claim): (ours, verdict, evidence) for source, claim, _, ours, verdict, evidence in cells}
+
+    def write_points(self, name, points, head=HEAD):
+        self.write(name + "/points.csv", "\n".join([head, *(row(*p) for p in points)]) + "\n")
+
+    def test_claims_about_table_2(self):
+        slower = [(*p[:5], p[5] * 1.2 if p[1:5] == (4, 4, 2, "real") else p[5], *p[6:]) for p in POINTS]
+        self.write_points("water", slower)
+        claims = self.claims("water")
+        self.assertEqual(claims["Table 2", "slowdown against no delay at cluster size 1"], ("2.403, +0 %", "agrees", "water"))
+        self.assertEqual(claims["Table 2", "slowdown against no delay at cluster size 4"], ("2.302, +20 %", "differs", "water"))
+        self.assertEqual(claims["Table 2", "queue length at a proxy at cluster size 8"], ("0.556, +0 %", "agrees", "water"))
+        self.assertEqual(
+            claims["Table 2", "with square-root proxies the slowdown does not grow with the cluster (5 %)"],
+            ("2.40, 2.26, 2.30, 1.57", "agrees", "water"),
+        )
+        self.assertEqual(claims["figure 8", "jacobi is insensitive to the number of proxies (5 %)"], ("", "not run", ""))
+        self.assertEqual({v for (source, _), (_, v, _) in claims.items() if source.startswith("figure") and source != "figure 13"}, {"not run"})
+
+    def test_claims_about_programs(self):
+        times = {"jacobi": (10, 11, 12, 11.5), "gauss": (10, 11, 14, 12), "fft": (10, 12, 20, 14), "barnes": (10, 9, 20, 19.6)}
+        modes = (("no-delay", 1), ("no-contention", 1), ("real", 1), ("real", 2))
+        self.write_points("matrix", [(name, 8, 2, proxies, mode, cycles, 0, 0, 0)
+                                     for name, all_times in times.items() for (mode, proxies), cycles in zip(modes, all_times)])
+        self.write_points("water", POINTS[:-2])
+        claims = self.claims("water", "matrix")
+        for program, figure, verdict in (("jacobi", 8, "agrees"), ("gauss", 10, "differs")):
+            self.assertEqual(claims[f"figure {figure}", f"{program} is insensitive to the number of proxies (5 %)"][1], verdict)
+        for program, figure, ours, verdict in (("fft", 11, "30 % less (size 2)", "agrees"), ("barnes", 14, "2 % less (size 2)", "differs")):
+            self.assertEqual(claims[f"figure {figure}", f"{program} takes less time with more proxies (5 % at each size)"],
+                             (ours, verdict, "matrix"))
+        self.assertEqual(claims["figure 11", "fft: no delay <= no contention <= real"][1], "agrees")
+        self.assertEqual(claims["figure 14", "barnes: no delay <= no contention <= real"],
+                         ("size 2: 0.00, 0.00, 0.00", "differs", "matrix"))
+
+    def test_claims_about_water_as_clusters_grow(self):
+        def points(contention):
+            return [("water", 16 // size, size, 1, mode, cycles, 0, 0, 0)
+                    for size, times in zip((1, 2, 4), contention) for mode, cycles in (("real", times * 10), ("no-contention", 10))]
+        claim = ("section 6", "with one proxy contention grows with the cluster: Water")
+        self.write_points("water", points((1.2, 1.4, 1.6)))
+        self.assertEqual(self.claims("water")[claim], ("1.20, 1.40, 1.60 times no contention at 1, 2, 4", "agrees", "water"))
+        self.write_points("water", points((1.2, 1.4, 1.3)))
+        self.assertEqual(self.claims("water")[claim][1], "differs")
+        head = HEAD.replace("message_cycles", "messages_per_million_cycles")
+        for rates, verdicts in (((50, 90, 200, 450), ["agrees", "agrees"]), ((50, 90, 80, 900), ["differs", "differs"])):
+            self.write_points("load", [("water", 2, size, 1, "no-delay", 1, rate, 0, 0) for size, rate in zip((1, 2, 4, 8), rates)], head)
+            found = [v for (source, _), (_, v, _) in self.claims("load").items() if source == "figure 1"]
+            self.assertEqual(found, verdicts)
+
+    def test_claims_about_an_idle_message(self):
+        for latency, edges, verdict in ((720, (1400, 2900), "agrees"), (800, (1400, 2000), "differs")):
+            rows = [(size, 3000 + size + min(size, edges[0]) + 400 * sum(size > edge for edge in edges), 1, latency, 1) for size in range(0, 4001, 100)]
+            self.write("idle/idle.csv", "\n".join(["bytes,cycles,send,network,receive", *(",".join(map(str, r)) for r in rows)]) + "\n")
+            claims = self.claims("idle")
+            self.assertEqual([claims[key][1] for key in claims if key[0] in ("figure 6", "figure 7") and "matmul" not in key[1]], [verdict] * 2)
+
+    def test_only_claims_take_several_folders(self):
+        result = self.run_tool(tree.TOOLS / "study_table", self.root / "a", self.root / "b")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("several folders belong to --claims", result.stderr)
 
     def test_a_missing_study_is_reported(self):
         result = self.run_tool(tree.TOOLS / "study_table", self.root / "nowhere")

@@ -136,6 +136,7 @@ Json proxies_of(const SimulationReport& r) {
                         {"proxy", p % r.config.proxies},
                         {"utilisation", figures.busy.s() / parallel_seconds(r)},
                         {"mean_queue", figures.queue.mean()},
+                        {"mean_queue_of_messages", figures.stay.s() / parallel_seconds(r)},
                         {"most_queued", figures.queue.most()},
                         {"messages", figures.messages},
                         {"records", figures.records},
@@ -334,6 +335,7 @@ nlohmann::ordered_json render_json(const SimulationReport& r) {
   j["messages"] = messages_of(r);
   const Json proxies = proxies_of(r), nodes = nodes_of(r);
   j["mean_queue"] = mean_of(proxies, "mean_queue");
+  j["mean_queue_of_messages"] = mean_of(proxies, "mean_queue_of_messages");
   j["mean_utilisation"] = mean_of(proxies, "utilisation");
   j["proxies"] = proxies;
   j["stages"] = stages_of(f.proxies);
@@ -369,8 +371,9 @@ std::string render_text(const SimulationReport& r) {
         "there), {:.0f} waiting to be received, {:.0f} being received\n",
         number(m["mean_wait_to_send"]), number(m["mean_send"]), number(m["mean_network"]),
         number(m["mean_wait_for_link"]), number(m["mean_wait_to_receive"]), number(m["mean_receive"]));
-    text += fmt::format("  proxies: utilisation {:.3f}, queue {:.3f}\n", number(j["mean_utilisation"]),
-                        number(j["mean_queue"]));
+    text += fmt::format("  proxies: utilisation {:.3f}, queue {:.3f}, of messages {:.3f}\n",
+                        number(j["mean_utilisation"]), number(j["mean_queue"]),
+                        number(j["mean_queue_of_messages"]));
     text += sparkline(r.figures.proxies);
   }
   const auto share = [&](const char* key) { return 100 * number(j["shares"][key]); };

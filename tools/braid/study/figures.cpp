@@ -26,12 +26,13 @@ struct Figure {
   const char* name;
   double (*of)(const Json& report);
 };
-constexpr std::array<Figure, 8> kFigures = {{
+constexpr std::array<Figure, 9> kFigures = {{
     {"message_cycles", [](const Json& r) { return at(r, "/messages/mean_cycles"); }},
     {"idle_cycles", [](const Json& r) { return at(r, "/messages/mean_cycles") - waiting(r); }},
     {"waiting_cycles", waiting},
     {"utilisation", [](const Json& r) { return at(r, "/mean_utilisation"); }},
     {"queue", [](const Json& r) { return at(r, "/mean_queue"); }},
+    {"queue_of_messages", [](const Json& r) { return at(r, "/mean_queue_of_messages"); }},
     {"messages", [](const Json& r) { return at(r, "/messages/count"); }},
     {"rate", [](const Json& r) { return at(r, "/messages/per_million_cycles"); }},
     {"parallel_cycles", [](const Json& r) { return at(r, "/parallel_cycles"); }},

@@ -8,7 +8,8 @@
 namespace braid::cli {
 
 inline constexpr char kFigureNames[] =
-    "message_cycles, idle_cycles, waiting_cycles, utilisation, queue, messages, rate, parallel_cycles";
+    "message_cycles, idle_cycles, waiting_cycles, utilisation, queue, queue_of_messages, messages, rate, "
+    "parallel_cycles";
 
 // idle_cycles: the mean message's without its waits; waiting_cycles: its waits; rate: messages a million cycles.
 bool is_figure(const std::string& name);

@@ -80,6 +80,7 @@ constexpr Column kFigures[] = {
     {"retransmissions", "/messages/retransmissions"},
     {"frames_lost", "/messages/frames_lost"},
     {"queue", "/mean_queue"},
+    {"queue_of_messages", "/mean_queue_of_messages"},
     {"utilisation", "/mean_utilisation"},
     {"share_computing", "/shares/computing"},
     {"share_faults", "/shares/faults"},
