@@ -15,6 +15,8 @@
 namespace braid::bench {
 namespace {
 
+constexpr std::size_t kPageBytes = dsm::PageLength().bytes();
+
 // Of the turns that are timed with many messages in a packet.
 constexpr int kMany = 5;
 
@@ -120,7 +122,7 @@ class StageTable {
     put_fixed("diff", p_.page.diff, "a page with one change of eight bytes");
     put("diff_byte", p_.page.diff_byte,
         "changes in half of a page less one change; mean of finding and applying");
-    put("page_byte", p_.page.copy / dsm::kPageBytes, "a page copied within the second-level cache");
+    put("page_byte", p_.page.copy / kPageBytes, "a page copied within the second-level cache");
   }
   void put_client() {
     put_fixed("handler", p_.one.poll + p_.engine.small_message,

@@ -11,11 +11,13 @@ namespace braid::bench {
 
 namespace {
 
+constexpr std::size_t kPageBytes = dsm::PageLength().bytes();
+
 class ArrayPages final : public dsm::PageMemory {
  public:
-  explicit ArrayPages(std::uint32_t pages) : bytes_(std::size_t{pages} * dsm::kPageBytes) {}
+  explicit ArrayPages(std::uint32_t pages) : bytes_(std::size_t{pages} * kPageBytes) {}
   void protect(PageId, std::uint32_t, dsm::Access) override {}
-  std::byte* page(PageId page) override { return &bytes_[std::size_t{page.value()} * dsm::kPageBytes]; }
+  std::byte* page(PageId page) override { return &bytes_[std::size_t{page.value()} * kPageBytes]; }
 
  private:
   std::vector<std::byte> bytes_;
@@ -90,15 +92,15 @@ PageTimes time_pages(unsigned samples) {
   PageTimes t;
   // More than a first-level cache has, as a program's pages are.
   constexpr int kPages = 128;
-  std::vector<std::byte> from(kPages * dsm::kPageBytes, std::byte{1}), to(kPages * dsm::kPageBytes);
+  std::vector<std::byte> from(kPages * kPageBytes, std::byte{1}), to(kPages * kPageBytes);
   t.copy = ns_each(samples, kPages, [&](int i) {
-    const std::size_t at = static_cast<std::size_t>(i) * dsm::kPageBytes;
-    std::memcpy(to.data() + at, from.data() + at, dsm::kPageBytes);
+    const std::size_t at = static_cast<std::size_t>(i) * kPageBytes;
+    std::memcpy(to.data() + at, from.data() + at, kPageBytes);
     keep(to);
   });
   // Changes of eight bytes: few of them, or in half of the page.
   const auto change = [&](int i, std::size_t changes) {
-    std::byte* const page = to.data() + static_cast<std::size_t>(i) * dsm::kPageBytes;
+    std::byte* const page = to.data() + static_cast<std::size_t>(i) * kPageBytes;
     for (std::size_t c = 0; c < changes; ++c) std::memset(page + c * 16, 2, 8);
   };
   struct Diff {
@@ -111,19 +113,19 @@ PageTimes time_pages(unsigned samples) {
     dsm::EncodedDiff encoded;
     Diff d{};
     d.find = ns_each(samples, kPages, [&](int i) {
-      const std::size_t at = static_cast<std::size_t>(i) * dsm::kPageBytes;
+      const std::size_t at = static_cast<std::size_t>(i) * kPageBytes;
       encoded = dsm::encode_diff(dsm::PageLength(), to.data() + at, from.data() + at, room);
       keep(room);
     });
     d.apply = ns_each(samples, kPages, [&](int i) {
       CHECK(dsm::apply_diff(dsm::PageLength(), encoded.format, ByteView(room).first(encoded.bytes),
-                            to.data() + static_cast<std::size_t>(i) * dsm::kPageBytes));
+                            to.data() + static_cast<std::size_t>(i) * kPageBytes));
       keep(to);
     });
     d.bytes = static_cast<double>(encoded.bytes);
     return d;
   };
-  const Diff few = diff_of(1), many = diff_of(dsm::kPageBytes / 16);
+  const Diff few = diff_of(1), many = diff_of(kPageBytes / 16);
   t.diff = few.find;
   t.diff_byte = (many.find - few.find + many.apply - few.apply) / 2 / (many.bytes - few.bytes);
   return t;

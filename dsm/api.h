@@ -273,7 +273,11 @@ unsigned clusters();           // of the machine
 unsigned cluster();            // this one, 0 .. clusters() - 1
 unsigned nodes_per_cluster();  // compute nodes
 
-// Allocates shared memory: zeroed, page-aligned, rounded up to pages of 4 KiB. It is never freed before finish(). A
+// The length of a page of shared memory, which is fetched and protected as a whole: 4096, or what the run was given
+// (--page-bytes). Clusters that write different pages do not disturb each other. Any thread, any time.
+std::size_t page_bytes();
+
+// Allocates shared memory: zeroed, page-aligned, rounded up to pages of page_bytes(). It is never freed before finish(). A
 // pointer to it is valid in every cluster. Ends the program with a message when the heap is too small for it.
 //
 // Outside parallel(): the initial threads of all clusters make the same call, and each gets the same pointer.
@@ -290,7 +294,7 @@ T* allocate(std::size_t count, Placement placement = {}) {
 
 // Blocks of shared memory of any size, as malloc(3) and so on. Inside parallel(), by any compute node alone, at any time; a
 // block may be freed, or reallocated, by another node, after those that have used it have synchronised with that one.
-// Aligned to 16 bytes, from 2 KiB on to 64, from 32 KiB on to pages; contents are arbitrary, but for shared_calloc(). Calls
+// Aligned to 16 bytes, from 2 KiB on to 64, from 32 KiB on to 4096; contents are arbitrary, but for shared_calloc(). Calls
 // send no messages, but for one in many that takes more of the heap or returns blocks to their cluster; pages belong to the
 // cluster that uses them first. End the program with a message when the heap is too small, when `memory` is no block of these,
 // and when a block is freed twice, as far as that can be seen.

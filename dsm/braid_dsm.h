@@ -58,6 +58,7 @@ void braid_parallel(void (*body)(braid_node* node, void* argument), void* argume
 unsigned braid_clusters(void);
 unsigned braid_cluster(void);
 unsigned braid_nodes_per_cluster(void);
+size_t braid_page_bytes(void);
 double braid_seconds(void);
 
 /* All initial threads together outside braid_parallel(); any compute node alone inside. */

@@ -1,6 +1,10 @@
 #include "settings/engine.h"
 
+#include <fmt/core.h>
+#include <bit>
 #include <type_traits>
+
+#include "settings/limits.h"
 
 namespace braid::settings {
 namespace {
@@ -23,7 +27,23 @@ constexpr Setting choice(Setting s) {
 
 constexpr std::uint64_t kMany = 1'000'000;
 
+constexpr Setting length_of_a_page(Setting s) {
+  s.automatic = E::kAuto;
+  return declare<&E::page_bytes>(s);
+}
+
 constexpr Setting kSettings[] = {
+    length_of_a_page(
+        {.name = "page_bytes",
+         .option = "--page-bytes",
+         .unit = "bytes",
+         .help =
+             "length of a page of shared memory, which is fetched and protected as a whole: 4096, 8192 or 16384; "
+             "settings that count pages count pages of this length",
+         .reason = "4096: what the kernel protects, and the least false sharing",
+         .least = kMinPageBytes,
+         .most = kMaxPageBytes,
+         .beyond = "; a longer page does not fit in one piece of the transport"}),
     constant<&E::flush_window>(
         {.name = "flush_window",
          .unit = "pages",
@@ -48,12 +68,13 @@ constexpr Setting kSettings[] = {
          .help = "the most probes of a lease; 0: 4 divided by the number of the other clusters, at least 1",
          .reason = "0 (docs/decisions/0025)",
          .most = 255}),
-    constant<&E::twins>({.name = "twins",
-                         .unit = "pages",
-                         .help = "pages of other clusters that a cluster can have written and not sent home",
-                         .reason = "16384: 64 MiB, used as they are needed; each compute node needs two",
-                         .least = 128,
-                         .most = kMany}),
+    constant<&E::twins>(
+        {.name = "twins",
+         .unit = "pages",
+         .help = "pages of other clusters that a cluster can have written and not sent home",
+         .reason = "16384: 64 MiB of pages of 4 KiB, used as they are needed; each compute node needs two",
+         .least = 128,
+         .most = kMany}),
     constant<&E::migrate_after>(
         {.name = "migrate_after",
          .unit = "rounds",
@@ -72,7 +93,7 @@ constexpr Setting kSettings[] = {
     constant<&E::run_pages>({.name = "run_pages",
                              .unit = "pages",
                              .help = "consecutive pages that share a request or a reply; 1: none do",
-                             .reason = "16: 64 KiB. mgs 1 (assumed)",
+                             .reason = "16: 64 KiB of pages of 4 KiB. mgs 1 (assumed)",
                              .least = 1,
                              .most = 64}),
     choice<&E::pack>(
@@ -113,11 +134,28 @@ void for_each_choice(Use&& use) {
   use(&E::release_at_unlock, &C::release_at_unlock);
 }
 
+std::optional<Conflict> page_is_a_power(const E& e) {
+  if (e.page_bytes == E::kAuto || dsm::PageLength::valid(e.page_bytes)) return std::nullopt;
+  return Conflict{{"page_bytes"},
+                  fmt::format("{} is not a power of two; take {} or {}", e.page_bytes,
+                              std::bit_floor(e.page_bytes), std::bit_ceil(e.page_bytes))};
+}
+
+constexpr Relation kRelations[] = {relation<E, page_is_a_power>("page_bytes is a power of two")};
+
 }  // namespace
 
-constinit const Schema kEngineSchema = {.settings = kSettings};
+constinit const Schema kEngineSchema = {.settings = kSettings, .relations = kRelations};
+
+std::string window_problem(std::uint32_t window_kib, dsm::PageLength length) {
+  const std::uint32_t least = least_window_kib(length);
+  if (window_kib >= least) return {};
+  return fmt::format("{} KiB do not carry a page of {} bytes in one piece; take at least {}", window_kib,
+                     length.bytes(), least);
+}
 
 void EngineSettings::apply_to(dsm::EngineConfig& engine) const {
+  if (page_bytes != kAuto) engine.page_length = page_length();
   for_each_number([&](auto from, auto to) {
     if (this->*from != kAuto)
       engine.*to = static_cast<std::remove_reference_t<decltype(engine.*to)>>(this->*from);
@@ -129,6 +167,7 @@ void EngineSettings::apply_to(dsm::EngineConfig& engine) const {
 
 EngineSettings EngineSettings::of(const dsm::EngineConfig& engine) {
   EngineSettings all;
+  all.page_bytes = static_cast<std::uint32_t>(engine.page_length.bytes());
   for_each_number([&](auto to, auto from) { all.*to = engine.*from; });
   for_each_choice([&](auto to, auto from) { all.*to = engine.*from ? Choice::kYes : Choice::kNo; });
   return all;

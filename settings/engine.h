@@ -1,9 +1,13 @@
-// The constants of the page engine (dsm/engine/types.h: EngineConfig) as settings of simulations and of cost models.
+// The constants of the page engine (dsm/engine/types.h: EngineConfig) as settings of simulations and of cost models; the
+// length of a page also of live runs.
 #pragma once
 
 #include <cstdint>
+#include <string>
 
+#include "convergence/position.h"
 #include "dsm/engine/types.h"
+#include "settings/limits.h"
 #include "settings/setting.h"
 
 namespace braid::settings {
@@ -14,6 +18,7 @@ enum class Choice : std::uint8_t { kAuto, kYes, kNo };
 // "auto" is what the cost model says, or else what the protocol has: EngineConfig::of().
 struct EngineSettings {
   static constexpr std::uint32_t kAuto = 0xffff'ffff;
+  std::uint32_t page_bytes = kAuto;
   std::uint32_t flush_window = kAuto;
   std::uint32_t local_handoffs = kAuto;
   std::uint32_t lease_uses = kAuto;
@@ -30,7 +35,20 @@ struct EngineSettings {
   void apply_to(dsm::EngineConfig& engine) const;
   // All constants of `engine`; none is auto.
   static EngineSettings of(const dsm::EngineConfig& engine);
+  // auto is the engine's own.
+  dsm::PageLength page_length() const {
+    return page_bytes == kAuto ? dsm::PageLength() : dsm::PageLength(page_bytes);
+  }
 };
+// The least window_kib that carries a page with its byte mask in one piece.
+constexpr std::uint32_t least_window_kib(dsm::PageLength length) {
+  constexpr std::size_t kDriverBytes = 64;  // more than what drivers of engines put before a message
+  std::uint32_t kib = kMinWindowKib;
+  while (convergence::max_piece_bytes(kib * 1024) < dsm::min_room_bytes(length) + kDriverBytes) kib *= 2;
+  return kib;
+}
+// What is wrong with this window for pages of this length, and the cure; empty: nothing.
+std::string window_problem(std::uint32_t window_kib, dsm::PageLength length);
 extern const Schema kEngineSchema;
 
 template <>

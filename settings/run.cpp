@@ -157,7 +157,7 @@ constexpr Setting kRun[] = {
          .unit = "KiB",
          .help =
              "how much one cluster may send to another before the receiver has taken it, KiB; a power of two",
-         .reason = "about fifty pages in flight",
+         .reason = "about fifty pages of 4 KiB in flight",
          .least = kMinWindowKib,
          .most = kMaxWindowKib}),
     declare<&C::protection>(
@@ -214,6 +214,12 @@ std::optional<Conflict> window_is_a_power(const C& c) {
   return Conflict{{"window_kib"},
                   fmt::format("{} is not a power of two; take {} or {}", c.window_kib,
                               std::bit_floor(c.window_kib), std::bit_ceil(c.window_kib))};
+}
+
+std::optional<Conflict> window_carries_a_page(const C& c) {
+  const std::string problem = window_problem(c.window_kib, c.engine.page_length());
+  if (problem.empty()) return std::nullopt;
+  return Conflict{{"window_kib", "engine.page_bytes"}, problem};
 }
 
 std::optional<Conflict> there_is_another_proxy(const C& c) {
@@ -368,6 +374,8 @@ std::optional<Conflict> incidents_leave_a_proxy(const C& c) {
 
 constexpr Relation kRunRelations[] = {
     relation<C, window_is_a_power>("window_kib is a power of two"),
+    relation<C, window_carries_a_page>(
+        "a quarter of window_kib carries a page of engine.page_bytes with its byte mask: 128 for 16384"),
     relation<C, there_is_another_proxy>("misdirect needs two proxies and a wire that is not udp"),
     relation<C, wire_carries_the_mtu>("with wire dpdk transport.mtu_bytes is at most 1500"),
     relation<C, wire_delivers_fragments>(

@@ -66,7 +66,7 @@ struct RunConfig {
   DpdkConfig dpdk;
   CaptureConfig capture;
   SimulationConfig simulation;
-  EngineSettings engine;              // of simulations
+  EngineSettings engine;              // of simulations, and the length of a page
   Costs cycles = Costs::automatic();  // of simulations
 
   // The values in force where the setting is "auto".

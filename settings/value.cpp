@@ -47,13 +47,13 @@ std::string not_allowed(const Setting& s, const std::string& text) {
 
 std::string problem_of_whole(const Setting& s, const std::string& text) {
   const std::optional<Whole> whole = whole_in(text, s.least < 0);
+  const bool above = whole && !whole->negative && whole->magnitude > s.most;
   if (s.automatic) {
     if (text == kAuto || (whole && in_bounds(s, *whole))) return {};
-    return not_allowed(s, text);
+    return not_allowed(s, text) + std::string(above ? s.beyond : "");
   }
   if (!whole) return fmt::format("'{}' is not a whole number; allowed: {}", shown(text), allowed(s));
   if (in_bounds(s, *whole)) return {};
-  const bool above = !whole->negative && whole->magnitude > s.most;
   return fmt::format("{} is out of range; allowed: {}{}", shown(text), allowed(s), above ? s.beyond : "");
 }
 

@@ -20,6 +20,7 @@
 #include "base/memory_file.h"
 #include "base/process_end.h"
 #include "base/system_error.h"
+#include "dsm/program/page_length.h"
 #include "sim/shell/race_totals.h"
 
 namespace braid::sim {
@@ -39,10 +40,6 @@ void* map(int fd, std::size_t offset, std::size_t bytes) {
   return at == MAP_FAILED ? nullptr : at;
 }
 
-std::size_t heap_bytes(std::uint32_t pages) {
-  return std::size_t{pages} * dsm::kPageBytes;
-}
-
 // Whether `process` is a child of this process.
 bool is_child(pid_t process) {
   siginfo_t info;
@@ -60,24 +57,26 @@ int stay_on_one_processor() {
   return ::sched_setaffinity(0, sizeof one, &one) == 0 ? processor : -1;
 }
 
-Result<std::unique_ptr<ShellFiles>> ShellFiles::make(unsigned clusters, std::uint32_t heap_pages) {
-  std::unique_ptr<ShellFiles> files(new ShellFiles(heap_pages));
+Result<std::unique_ptr<ShellFiles>> ShellFiles::make(unsigned clusters, std::uint32_t heap_pages,
+                                                     dsm::PageLength length) {
+  std::unique_ptr<ShellFiles> files(new ShellFiles(heap_pages, length));
   // A child clears FD_CLOEXEC, so that its program inherits the files.
   Result<int> file = make_memory_file("braid-sim-control", control_offset(clusters), MemoryFile::kSparse);
   if (!file) return file.error();
   files->controls_ = *file;
-  file = make_memory_file("braid-sim-heap", heap_offset(clusters + 1, heap_pages), MemoryFile::kSparse);
+  file =
+      make_memory_file("braid-sim-heap", heap_offset(clusters + 1, files->heap_bytes()), MemoryFile::kSparse);
   if (!file) return error("{}; a smaller --heap-mib may fit", file.error().text);
   files->heaps_ = *file;
-  files->contents_ =
-      static_cast<std::byte*>(map(files->heaps_, heap_offset(clusters, heap_pages), heap_bytes(heap_pages)));
+  files->contents_ = static_cast<std::byte*>(
+      map(files->heaps_, heap_offset(clusters, files->heap_bytes()), files->heap_bytes()));
   if (files->contents_ == nullptr)
-    return error("cannot map memory of {} MiB: {}", heap_bytes(heap_pages) >> 20, cause_and_cure(errno));
+    return error("cannot map memory of {} MiB: {}", files->heap_bytes() >> 20, cause_and_cure(errno));
   return files;
 }
 
 ShellFiles::~ShellFiles() {
-  if (contents_ != nullptr) ::munmap(contents_, heap_bytes(heap_pages_));
+  if (contents_ != nullptr) ::munmap(contents_, heap_bytes());
   if (controls_ >= 0) ::close(controls_);
   if (heaps_ >= 0) ::close(heaps_);
 }
@@ -91,10 +90,10 @@ Result<std::unique_ptr<ProcessShell>> ProcessShell::make(const Program& program,
   void* const control = map(files.controls(), control_offset(program.cluster), sizeof(Control));
   if (control != nullptr) shell->control_ = new (control) Control;
   shell->heap_ = static_cast<std::byte*>(
-      map(files.heaps(), heap_offset(program.cluster, files.heap_pages()), heap_bytes(files.heap_pages())));
+      map(files.heaps(), heap_offset(program.cluster, files.heap_bytes()), files.heap_bytes()));
   if (control == nullptr || shell->heap_ == nullptr)
     return error("cluster {}: cannot map a shared heap of {} MiB: {}", program.cluster,
-                 heap_bytes(files.heap_pages()) >> 20, cause_and_cure(errno));
+                 files.heap_bytes() >> 20, cause_and_cure(errno));
   // Clones of a program become children of this process.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   if (const Result<void> started = shell->start(); !started) return started.error();
@@ -105,7 +104,10 @@ Result<std::unique_ptr<ProcessShell>> ProcessShell::make(const Program& program,
 // begins with its first turn, when the machine has initialised the Control.
 Result<void> ProcessShell::start() {
   std::vector<std::string> environment;
-  for (char** v = ::environ; *v != nullptr; ++v) environment.emplace_back(*v);
+  const std::string page_bytes = fmt::format("{}=", dsm::kPageBytesVariable);
+  for (char** v = ::environ; *v != nullptr; ++v)
+    if (!std::string_view(*v).starts_with(page_bytes)) environment.emplace_back(*v);
+  environment.push_back(page_bytes + std::to_string(files_.page_length().bytes()));
   // Else a function of a library is looked up at its first call, and the processor's registers are saved on the stack of that call in a
   // form that differs: with stacks in shared memory so do messages.
   environment.emplace_back("LD_BIND_NOW=1");
@@ -152,7 +154,7 @@ Result<void> ProcessShell::start() {
 ProcessShell::~ProcessShell() {
   if (control_ != nullptr) take_clone();
   kill_process();
-  if (heap_ != nullptr) ::munmap(heap_, heap_bytes(files_.heap_pages()));
+  if (heap_ != nullptr) ::munmap(heap_, files_.heap_bytes());
   if (control_ != nullptr) ::munmap(control_, sizeof(Control));
 }
 

@@ -27,7 +27,8 @@ int stay_on_one_processor();
 // Cluster 0's program has them for the others, if it clones itself for them.
 class ShellFiles {
  public:
-  static Result<std::unique_ptr<ShellFiles>> make(unsigned clusters, std::uint32_t heap_pages);
+  static Result<std::unique_ptr<ShellFiles>> make(unsigned clusters, std::uint32_t heap_pages,
+                                                  dsm::PageLength length);
   // What pages begin with.
   const std::byte* contents() const { return contents_; }
   ~ShellFiles();
@@ -36,12 +37,15 @@ class ShellFiles {
 
   int controls() const { return controls_; }
   int heaps() const { return heaps_; }
-  std::uint32_t heap_pages() const { return heap_pages_; }
+  dsm::PageLength page_length() const { return page_length_; }
+  std::size_t heap_bytes() const { return page_length_.bytes_of(heap_pages_); }
 
  private:
-  explicit ShellFiles(std::uint32_t heap_pages) : heap_pages_(heap_pages) {}
+  ShellFiles(std::uint32_t heap_pages, dsm::PageLength length)
+      : heap_pages_(heap_pages), page_length_(length) {}
 
   const std::uint32_t heap_pages_;
+  const dsm::PageLength page_length_;
   int controls_ = -1;
   int heaps_ = -1;
   std::byte* contents_ = nullptr;

@@ -10,11 +10,12 @@
 
 namespace braid::sim {
 
-ShellTurns::ShellTurns(Shell& shell, unsigned compute, Closing closing)
+ShellTurns::ShellTurns(Shell& shell, unsigned compute, dsm::PageLength length, Closing closing)
     : shell_(shell),
       control_(shell.control()),
       heap_(shell.heap()),
       compute_(compute),
+      length_(length),
       closing_(std::move(closing)) {
   CHECK_LE(compute, kMaxNodesPerCluster);
 }
@@ -28,14 +29,14 @@ void ShellTurns::bring(std::uint32_t first, std::uint32_t count) {
   for (std::uint32_t page = first; page < std::min(first + count, filled); ++page) {
     if (has_contents_[page]) continue;
     has_contents_[page] = true;
-    const std::size_t at = std::size_t{page} * dsm::kPageBytes;
-    std::memcpy(heap_ + at, shell_.contents() + at, dsm::kPageBytes);
+    const std::size_t at = length_.bytes_of(page);
+    std::memcpy(heap_ + at, shell_.contents() + at, length_.bytes());
   }
 }
 
 void ShellTurns::bring_run(std::uint32_t first) {
   if (first < has_run_.size() && has_run_[first]) return;
-  bring(first, dsm::max_reply_pages(dsm::PageLength()));
+  bring(first, static_cast<std::uint32_t>(dsm::max_reply_pages(length_)));
   has_run_[first] = true;
 }
 

@@ -35,13 +35,13 @@ class ShellTurns final : public dsm::PageMemory {
   // Called before pages are left with no more than this access.
   using Closing = std::function<void(PageId first, std::uint32_t count, dsm::Access access)>;
 
-  // The shell outlives this. `compute`: the number of its nodes.
-  ShellTurns(Shell& shell, unsigned compute, Closing closing);
+  // The shell outlives this. `compute`: the number of its nodes; `length`: of its pages.
+  ShellTurns(Shell& shell, unsigned compute, dsm::PageLength length, Closing closing);
 
   void protect(PageId first, std::uint32_t count, dsm::Access access) override;
   std::byte* page(PageId page) override {
     if (page.value() < control_.filled_pages) bring_run(page.value());
-    return heap_ + std::size_t{page.value()} * dsm::kPageBytes;
+    return heap_ + length_.bytes_of(page.value());
   }
 
   Control& control() { return control_; }
@@ -78,6 +78,7 @@ class ShellTurns final : public dsm::PageMemory {
   Control& control_;
   std::byte* const heap_;
   const unsigned compute_;
+  const dsm::PageLength length_;
   const Closing closing_;
   std::vector<ProtectionRun> pending_;
   // By page, as far as they begin with any contents: it has them; all of the run from it on have them.

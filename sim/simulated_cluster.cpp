@@ -19,8 +19,10 @@ dsm::EngineConfig engine_config(const MachineConfig& machine, ClusterId id) {
                                                  .cluster = id.value(),
                                                  .compute = machine.compute,
                                                  .heap_pages = machine.heap_pages,
-                                                 .protocol = machine.protocol});
+                                                 .protocol = machine.protocol,
+                                                 .page_length = machine.page_length});
   machine.engine.apply_to(engine);
+  CHECK(engine.page_length == machine.page_length);
   return engine;
 }
 
@@ -31,7 +33,7 @@ SimulatedCluster::SimulatedCluster(MachineShared& shared, Owner& owner, ClusterI
     : shared_(shared),
       owner_(owner),
       id_(id),
-      turns_(shell, shared.config.compute,
+      turns_(shell, shared.config.compute, shared.config.page_length,
              [this](PageId first, std::uint32_t count, dsm::Access access) {
                make_granted_accesses(first, count, access);
              }),
@@ -46,6 +48,7 @@ SimulatedCluster::SimulatedCluster(MachineShared& shared, Owner& owner, ClusterI
   c.clusters = shared.config.iccs.clusters;
   c.compute = shared.config.compute;
   c.heap_pages = shared.config.heap_pages;
+  c.page_bytes = static_cast<std::uint32_t>(shared.config.page_length.bytes());
   c.cycles_per_second = shared.rate.cycles_per_second();
   c.quantum = shared.config.strict ? 1 : std::max<std::int64_t>(1, static_cast<std::int64_t>(least));
 }
@@ -211,7 +214,7 @@ void SimulatedCluster::on_request(unsigned n) {
   const std::optional<dsm::LockMisuse> misuse = misuse_of(n, r);
   if (misuse) return shared_.fail(Error{misuse->text(number)});
   const bool makes_twin = r.kind == Request::Kind::kFault && r.write && engine_.home(PageId(r.page)) != id_;
-  nodes_[n].wait(makes_twin ? shared_.model.time(shared_.model.twin) : Duration());
+  nodes_[n].wait(makes_twin ? shared_.model.time(shared_.model.twin * shared_.model_pages()) : Duration());
   Work work{.node = n, .at = shared_.events.now()};
   bool complete = false;
   charged(work, [&] { complete = start(n, r); });
@@ -328,8 +331,9 @@ bool SimulatedCluster::send_one(Work& work, ClusterId to) {
   double cycles =
       model.hand_over + model.hand_over_byte * static_cast<double>(dsm::kMessageHeaderBytes + bytes);
   cycles += model.protect * static_cast<double>(turns_.protections() - protections);
-  cycles += model.page_byte * static_cast<double>(dsm::kPageBytes * (after.pages_sent - before.pages_sent));
-  cycles += model.diff * static_cast<double>(after.diffs_sent - before.diffs_sent);
+  cycles += model.page_byte *
+            static_cast<double>(shared_.config.page_length.bytes_of(after.pages_sent - before.pages_sent));
+  cycles += model.diff * shared_.model_pages() * static_cast<double>(after.diffs_sent - before.diffs_sent);
   cycles += model.diff_byte * static_cast<double>(after.diff_bytes_sent - before.diff_bytes_sent);
   work.at = work.at + model.time(cycles);
   if (shared_.parallel.is_running()) nodes_[work.node].count_message();
@@ -398,7 +402,7 @@ Iccs::Sink::Handled SimulatedCluster::on_message(Instant now, ClusterId from, By
     const settings::CostModel& model = shared_.model;
     work.bytes = message.size() - dsm::kMessageHeaderBytes;
     const ByteView messages = message.subspan(dsm::kMessageHeaderBytes);
-    const auto copied = static_cast<double>(dsm::page_bytes(dsm::PageLength(), messages));
+    const auto copied = static_cast<double>(dsm::bytes_of_pages(shared_.config.page_length, messages));
     if (copied > 0) work.at = work.at + model.time(model.page_byte * copied);
     charged(work, [&] { engine_.on_message(from, messages); });
     CHECK(!engine_.refusal());  // PG-27: no message is damaged here

@@ -36,6 +36,7 @@ namespace braid::sim {
 struct MachineConfig {
   IccsConfig iccs;            // the clusters, and the mode
   std::uint16_t compute = 1;  // nodes per cluster
+  dsm::PageLength page_length = dsm::PageLength();
   std::uint32_t heap_pages = 65536;
   dsm::Protocol protocol = dsm::Protocol::kEager;
   // The greatest random delay of a request, in cycles; iccs.seed draws the
@@ -67,6 +68,11 @@ struct MachineShared {
   // The time from a node's request until the page protocol has it, without jitter.
   Duration entry(Request::Kind kind) const {
     return model.time(kind == Request::Kind::kFault ? model.fault : model.call);
+  }
+
+  // What the model's costs of a whole page are multiplied by: they are those of 4 KiB.
+  double model_pages() const {
+    return static_cast<double>(config.page_length.bytes()) / static_cast<double>(dsm::PageLength().bytes());
   }
 
   const MachineConfig config;

@@ -20,6 +20,7 @@ namespace braid::dsm {
 
 class Blocks {
  public:
+  // Of these tables: pages of the machine have one or more of these.
   static constexpr std::size_t kPage = 4096;
   static constexpr std::size_t kHeaderBytes = 64;
   // Larger blocks have whole pages: they begin behind the header, and from kAlignedBytes on at the next page.

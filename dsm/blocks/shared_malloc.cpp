@@ -24,16 +24,14 @@ namespace braid::dsm {
 
 namespace {
 
-static_assert(Blocks::kPage == kPageBytes);
-
 // Freed blocks on the way to their cluster. Changed with the runtime's own lock only.
 struct Mailbox {
   static constexpr std::size_t kPages = 16;
-  static constexpr std::size_t kRoom = kPages * kPageBytes / 8 - 1;
+  static constexpr std::size_t kRoom = kPages * Blocks::kPage / 8 - 1;
   std::uint64_t count;
   std::uintptr_t blocks[kRoom];
 };
-static_assert(sizeof(Mailbox) == Mailbox::kPages * kPageBytes);
+static_assert(sizeof(Mailbox) == Mailbox::kPages * Blocks::kPage);
 
 // At the beginning of pages with blocks.
 struct Header {
@@ -48,7 +46,8 @@ std::uint64_t mark_at(std::uintptr_t header) {
   return 0x6272'6169'645f'6d65 ^ (std::uint64_t{header} << 13);
 }
 
-// A new piece of the heap has so many pages, or as many as are free.
+// A new piece of the heap has so many pages of the tables (blocks.h), or as many as are free. Pages of the machine may be
+// longer; a piece has whole ones.
 constexpr std::size_t kPiecePages = 256;
 // A batch is handed over when it has so many blocks, or so many bytes.
 constexpr std::size_t kBatchBlocks = 64;
@@ -166,9 +165,10 @@ void take_piece(const Caller& caller, std::size_t bytes, std::size_t aligned_fro
   // Of a heap that is almost full other clusters need a part, too.
   const std::size_t fair = caller.host == nullptr
                                ? kPiecePages
-                               : caller.host->free_pages() / (2 * std::size_t{caller.host->shape().clusters});
+                               : caller.host->shape().page_length.bytes_of(caller.host->free_pages()) /
+                                     Blocks::kPage / (2 * std::size_t{caller.host->shape().clusters});
   const std::size_t pages = std::max(Blocks::pages_for(bytes, aligned_from), std::min(kPiecePages, fair));
-  const auto piece = reinterpret_cast<std::uintptr_t>(take(pages * kPageBytes));
+  const auto piece = reinterpret_cast<std::uintptr_t>(take(pages * Blocks::kPage));
   const Tables tables(caller);
   if (all.mailbox == nullptr)
     all.mailbox = mailbox;
@@ -186,8 +186,7 @@ void* allocate_block(const Caller& caller, std::size_t bytes, const char* call,
                      const Contents& contents = {}) {
   State& all = state();
   // A heap has less: allocate() says so, and how to raise it.
-  if (caller.host == nullptr ? bytes > SIZE_MAX / 2
-                             : bytes > std::size_t{caller.host->shape().heap_pages} * kPageBytes)
+  if (caller.host == nullptr ? bytes > SIZE_MAX / 2 : bytes > caller.host->shape().heap_bytes())
     return caller.host == nullptr ? take_early(bytes) : Node(caller.local).allocate_bytes(bytes);
   for (bool collected = true;;) {
     std::optional<Blocks::Taken> taken;

@@ -223,7 +223,7 @@ std::optional<Message> parse(PageLength page_length, ByteView bytes) {
   return message;
 }
 
-std::size_t page_bytes(PageLength length, ByteView messages) {
+std::size_t bytes_of_pages(PageLength length, ByteView messages) {
   std::size_t bytes = 0;
   while (!messages.empty()) {
     const std::optional<Message> message = parse(length, messages);

@@ -136,7 +136,7 @@ struct RunOfPages {
   RunVersions versions;
 };
 // The bytes of pages in these messages of an engine.
-std::size_t page_bytes(PageLength length, ByteView messages);
+std::size_t bytes_of_pages(PageLength length, ByteView messages);
 
 // room holds at least kHeaderBytes.
 void write_header(MutableBytes room, const Header& header);

@@ -14,8 +14,6 @@
 
 namespace braid::dsm {
 
-// Of programs, for their hosts.
-inline constexpr std::size_t kPageBytes = PageLength().bytes();
 // An object's address is a multiple of this (object_names.h).
 inline constexpr std::size_t kAddressBytes = 4;
 constexpr std::uint32_t addresses_per_page(PageLength length) {

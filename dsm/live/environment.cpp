@@ -10,6 +10,7 @@
 #include "convergence/position.h"
 #include "dsm/engine/types.h"
 #include "dsm/program/host.h"
+#include "settings/engine.h"
 #include "settings/limits.h"
 #include "settings/run_words.h"
 #include "settings/words.h"
@@ -58,7 +59,7 @@ static_assert(convergence::max_piece_bytes(settings::kMinWindowKib * 1024) >=
                   kMessageHeaderBytes + min_room_bytes(PageLength()),
               "an engine's message fits the smallest window");
 static_assert(convergence::max_piece_bytes(settings::kMaxWindowKib * 1024) >=
-                  kMessageHeaderBytes + max_message_bytes(PageLength()),
+                  kMessageHeaderBytes + max_message_bytes(PageLength(settings::kMaxPageBytes)),
               "an engine's longest message is one piece");
 static_assert(settings::kMaxWindowKib * 1024 <= convergence::kMaxWindowBytes);
 
@@ -71,12 +72,15 @@ Result<Environment> Environment::read(const Lookup& lookup) {
   Environment e;
   if (const char* const service = lookup(variable::kService)) e.service = service;
 
+  std::uint32_t page_bytes = settings::kMinPageBytes;
   std::uint32_t timeout_ms = static_cast<std::uint32_t>(e.connect_timeout.ns() / 1'000'000);
   for (const std::string& problem : {
            read_number(lookup, variable::kClusters, 1, kMaxClusters, &e.clusters),
            read_number(lookup, variable::kCluster, 0, kMaxClusters - 1, &e.cluster),
            read_number(lookup, variable::kCompute, 1, kMaxComputeNodes, &e.compute),
            read_number(lookup, variable::kHeapMib, 1, settings::kMaxHeapMib, &e.heap_mib),
+           read_number(lookup, variable::kPageBytes, settings::kMinPageBytes, settings::kMaxPageBytes,
+                       &page_bytes),
            read_number(lookup, variable::kWindowKib, settings::kMinWindowKib, settings::kMaxWindowKib,
                        &e.window_kib),
            read_number(lookup, variable::kReportFd, 0, kMaxDescriptor, &e.report_fd),
@@ -90,6 +94,13 @@ Result<Environment> Environment::read(const Lookup& lookup) {
   if ((e.window_kib & (e.window_kib - 1)) != 0) {
     return error("{} is {}: it must be a power of two, such as 128 or 256", variable::kWindowKib,
                  e.window_kib);
+  }
+  if (!PageLength::valid(page_bytes))
+    return error("{} is {}: it must be a power of two; {}", variable::kPageBytes, page_bytes, kCure);
+  if (e.window_kib < settings::least_window_kib(PageLength(page_bytes))) {
+    return error("{} is {}, too little for {} of {}: it must be at least {}", variable::kWindowKib,
+                 e.window_kib, variable::kPageBytes, page_bytes,
+                 settings::least_window_kib(PageLength(page_bytes)));
   }
   for (const std::string& problem : {read_word(lookup, variable::kDispatch, &e.dispatch),
                                      read_word(lookup, variable::kProtocol, &e.protocol),

@@ -11,6 +11,7 @@
 #include "base/time.h"
 #include "convergence/dispatch.h"
 #include "dsm/engine/types.h"
+#include "dsm/program/page_length.h"
 #include "settings/run.h"
 
 namespace braid::dsm {
@@ -21,6 +22,7 @@ inline constexpr const char* kCluster = "BRAID_CLUSTER";        // 0 .. clusters
 inline constexpr const char* kClusters = "BRAID_CLUSTERS";      // of the machine
 inline constexpr const char* kCompute = "BRAID_COMPUTE";        // compute nodes per cluster
 inline constexpr const char* kHeapMib = "BRAID_HEAP_MIB";       // of shared memory
+inline constexpr const char* kPageBytes = kPageBytesVariable;   // of a page of shared memory
 inline constexpr const char* kProtocol = "BRAID_PROTOCOL";      // eager | lazy
 inline constexpr const char* kDispatch = "BRAID_DISPATCH";      // fixed | round-robin | least-loaded
 inline constexpr const char* kWindowKib = "BRAID_WINDOW_KIB";   // of each connection
@@ -47,7 +49,7 @@ struct Environment {
   std::uint32_t heap_mib = 256;
   Protocol protocol = Protocol::kEager;
   convergence::Dispatch dispatch = convergence::Dispatch::kRoundRobin;
-  // A page and its header must fit a quarter of it (convergence/position.h); 256 KiB let some fifty pages be
+  // A page and its header must fit a quarter of it (convergence/position.h); 256 KiB let some fifty pages of 4 KiB be
   // in progress.
   std::uint32_t window_kib = 256;
   // How accesses to the heap are forbidden (dsm/live/memory.h). kAuto: userfaultfd where the kernel supports it,

@@ -68,7 +68,7 @@ int open_userfaultfd() {
 uffdio_range range_of(std::uint32_t first, std::uint32_t count) {
   uffdio_range range = {};
   range.start = reinterpret_cast<std::uintptr_t>(application_address(PageId(first)));
-  range.len = std::uint64_t{count} * kPageBytes;
+  range.len = page_length().bytes_of(count);
   return range;
 }
 
@@ -101,7 +101,7 @@ Result<void> keep_from_children(void* mapping, std::size_t bytes) {
 
 Result<Memory> Memory::make(std::uint32_t pages, Protection protection) {
   CHECK_GT(pages, globals_window().pages);
-  const std::size_t bytes = std::size_t{pages} * kPageBytes;
+  const std::size_t bytes = page_length().bytes_of(pages);
   // Sealed: truncation of the file under the mappings would turn an access into SIGBUS.
   const Result<int> file =
       make_memory_file("braid-heap", bytes, MemoryFile::kSparse, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
@@ -113,7 +113,7 @@ Result<Memory> Memory::make(std::uint32_t pages, Protection protection) {
     ::close(fd);
     return heap_mapping_failed(bytes, error_number, variable::kHeapMib);
   }
-  const std::size_t behind_globals = std::size_t{globals_window().pages} * kPageBytes;
+  const std::size_t behind_globals = page_length().bytes_of(globals_window().pages);
   const Result<std::byte*> view = map_heap_addresses({.bytes = bytes - behind_globals,
                                                       .protection = view_protection(protection),
                                                       .flags = MAP_SHARED,
@@ -151,7 +151,8 @@ Result<void> Memory::use_userfaultfd() {
     return forbidden.error();
   views_ = ZeroedTable<View>(pages_);
   // Mapping a page without write permission is the latest of the features: test it.
-  *const_cast<volatile std::byte*>(page(PageId(first))) = std::byte{0};
+  for (std::size_t at = 0; at < page_length().bytes(); at += kHostPageBytes)
+    *const_cast<volatile std::byte*>(page(PageId(first)) + at) = std::byte{0};
   uffdio_continue show = {};
   show.range = range_of(first, 1);
   show.mode = UFFDIO_CONTINUE_MODE_DONTWAKE | kContinueWriteProtected;
@@ -192,7 +193,7 @@ void Memory::keep_for_globals(int fd) {
 Result<void> Memory::open_globals() {
   const std::uint32_t count = std::exchange(closed_globals_, 0);
   if (count == 0) return {};
-  const std::size_t bytes = std::size_t{count} * kPageBytes;
+  const std::size_t bytes = page_length().bytes_of(count);
   void* const place = application_address(PageId(0));
   const int access = view_protection(protection());
   if (!file_.is_open() || ::mmap(place, bytes, access, MAP_SHARED | MAP_FIXED, file_.fd, 0) != place)
@@ -213,7 +214,7 @@ Result<void> Memory::open_globals() {
 
 // Private, so that a child of fork() has a copy, as of all its globals.
 void Memory::close_globals() {
-  const std::size_t bytes = std::size_t{globals_window().pages} * kPageBytes;
+  const std::size_t bytes = page_length().bytes_of(globals_window().pages);
   if (file_.fd < 0 || closed_globals_ > 0) return;
   void* const place = application_address(PageId(0));
   constexpr int kAccess = PROT_READ | PROT_WRITE;
@@ -245,20 +246,24 @@ Memory& Memory::operator=(Memory&& other) noexcept {
 Memory::~Memory() {
   if (alias_ == nullptr) return;
   const std::uint32_t globals = globals_window().pages;
-  ::munmap(application_address(PageId(globals)), std::size_t{pages_ - globals} * kPageBytes);
+  ::munmap(application_address(PageId(globals)), page_length().bytes_of(pages_ - globals));
   if (userfaultfd_ >= 0) ::close(userfaultfd_);
   close_globals();
   if (file_.is_open()) ::close(file_.fd);
-  ::munmap(alias_, std::size_t{pages_} * kPageBytes);
+  ::munmap(alias_, page_length().bytes_of(pages_));
 }
 
 void Memory::warm(PageId page) {
   std::byte* const first = this->page(page);
-  // A write, because a read would map a page of zeros;
-  // atomic, so that another thread's write is not lost.
-  asm volatile("lock; orb $0, %0" : "+m"(*first));
   constexpr std::size_t kCacheLine = 64;
-  for (std::size_t at = kCacheLine; at < kPageBytes; at += kCacheLine) __builtin_prefetch(first + at, 1);
+  for (std::size_t part = 0; part < page_length().bytes(); part += kHostPageBytes) {
+    std::byte* const begin = first + part;
+    // A write, because a read would map a page of zeros;
+    // atomic, so that another thread's write is not lost.
+    asm volatile("lock; orb $0, %0" : "+m"(*begin));
+    for (std::size_t at = kCacheLine; at < kHostPageBytes; at += kCacheLine)
+      __builtin_prefetch(begin + at, 1);
+  }
 }
 
 Access Memory::access_of(View view) {
@@ -302,8 +307,8 @@ void Memory::change(PageId first, std::uint32_t count, Access access, Next&& nex
   }
   if (first.value() < closed_globals_) return note(first, count, access);
   if (userfaultfd_ < 0) {
-    if (protect_shared(application_address(first), std::size_t{count} * kPageBytes,
-                       protection_bits(access)) != 0)
+    if (protect_shared(application_address(first), page_length().bytes_of(count), protection_bits(access)) !=
+        0)
       view_failed(errno, first, count);
     return;
   }
@@ -349,14 +354,15 @@ void Memory::change_run(std::uint32_t first, std::uint32_t count, View from, Vie
 
 // The view forgets where the pages are; the file keeps them.
 void Memory::forget(std::uint32_t first, std::uint32_t count) {
-  if (advise_shared(application_address(PageId(first)), std::size_t{count} * kPageBytes, MADV_DONTNEED) != 0)
+  if (advise_shared(application_address(PageId(first)), page_length().bytes_of(count), MADV_DONTNEED) != 0)
     userfaultfd_failed("madvise", errno, first, count);
 }
 
 void Memory::show(std::uint32_t first, std::uint32_t count, View to) {
   // Reading a page allocates it in the file; the view can only map pages that the file has.
-  for (std::uint32_t p = first; p < first + count; ++p)
-    (void)*static_cast<volatile std::byte*>(page(PageId(p)));
+  const std::size_t bytes = page_length().bytes_of(count);
+  for (std::size_t at = 0; at < bytes; at += kHostPageBytes)
+    (void)*static_cast<volatile std::byte*>(page(PageId(first)) + at);
   uffdio_continue show = {};
   show.range = range_of(first, count);
   show.mode = UFFDIO_CONTINUE_MODE_DONTWAKE | (to == View::kRead ? kContinueWriteProtected : 0);

@@ -51,7 +51,7 @@ class Memory final : public PageMemory {
   // Shows the page if this access to it is allowed and it is hidden; false: it is not. Where the page before it
   // is shown, the next ones are shown with it. Allocates nothing.
   bool reveal(PageId page, bool write);
-  std::byte* page(PageId page) override { return alias_ + page.value() * kPageBytes; }
+  std::byte* page(PageId page) override { return alias_ + page_length().bytes_of(page.value()); }
   // Allocates the page's memory, if it has none, and prefetches it; changes no byte. Any thread, whatever others
   // do with the page.
   void warm(PageId page);

@@ -110,6 +110,7 @@ std::string report_json(std::uint16_t cluster, const char* protection, std::span
                                {"barriers_ns", n.times.barriers_ns},
                                {"syncs_ns", n.times.syncs_ns}});
   }
+  report["page_bytes"] = page_length().bytes();
   report["costly_pages"] = costly_pages(nodes);
   report["costly_locks"] = costly_locks(nodes);
   auto& cluster_counts = report["cluster_counts"] = Json::object();

@@ -39,8 +39,9 @@ Shape shape_of(const Environment& e) {
   return {.clusters = e.clusters,
           .cluster = e.cluster,
           .compute = e.compute,
-          .heap_pages = e.heap_mib * static_cast<std::uint32_t>((1u << 20) / kPageBytes),
-          .protocol = e.protocol};
+          .heap_pages = static_cast<std::uint32_t>(page_length().pages_in(std::size_t{e.heap_mib} << 20)),
+          .protocol = e.protocol,
+          .page_length = page_length()};
 }
 
 Result<Memory> make_memory(const Environment& environment) {
@@ -262,7 +263,7 @@ Result<void> Runtime::share_globals() {
   const GlobalsWindow& globals = globals_window();
   if (globals.pages == 0) return {};
   Allocation allocation;
-  allocation.bytes = std::size_t{globals.pages} * kPageBytes;
+  allocation.bytes = page_length().bytes_of(globals.pages);
   allocation.placement = Placement::first_touch();
   allocation.pages = globals.pages;
   allocation.homes = {.kind = Homes::Kind::kFirstTouch};
@@ -405,8 +406,8 @@ void Runtime::end_parallel() {
 
 void Runtime::fill(PageId first, std::span<const std::byte> contents) {
   std::byte* const pages = memory_.page(first);
-  for (std::size_t at = 0; at < contents.size(); at += kPageBytes) {
-    const std::span part = contents.subspan(at, std::min(kPageBytes, contents.size() - at));
+  for (std::size_t at = 0; at < contents.size(); at += kHostPageBytes) {
+    const std::span part = contents.subspan(at, std::min(kHostPageBytes, contents.size() - at));
     // Memory that was never written stays without pages.
     if (std::any_of(part.begin(), part.end(), [](std::byte b) { return b != std::byte{}; }))
       std::memcpy(pages + at, part.data(), part.size());
@@ -519,7 +520,8 @@ bool Runtime::on_fault(std::uintptr_t address, bool write) {
   }
   const Duration took = monotonic_now() - began;
   times_[local].faults_ns += took.ns();
-  times_[local].costs.on_fault(page, static_cast<std::uint16_t>(address % kPageBytes), write, took);
+  times_[local].costs.on_fault(page, static_cast<std::uint16_t>(page_length().offset_in_page(address)), write,
+                               took);
   return true;
 }
 

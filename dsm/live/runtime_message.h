@@ -11,7 +11,7 @@
 namespace braid::dsm {
 
 // Changes with the layout of any message between runtimes or engines.
-inline constexpr std::uint64_t kRuntimeVersion = 6;
+inline constexpr std::uint64_t kRuntimeVersion = 7;
 
 enum class Payload : std::uint8_t {
   kNone = 0,            // not a message of a runtime

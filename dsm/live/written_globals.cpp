@@ -11,8 +11,8 @@
 #include <string_view>
 
 #include "base/bytes.h"
-#include "dsm/engine/types.h"
 #include "dsm/program/globals.h"
+#include "dsm/program/page_length.h"
 #include "dsm/program/stack_trace.h"
 
 namespace braid::dsm {
@@ -33,10 +33,10 @@ struct Segments {
 };
 
 std::uintptr_t page_down(std::uintptr_t address) {
-  return address & ~std::uintptr_t{kPageBytes - 1};
+  return address & ~std::uintptr_t{kHostPageBytes - 1};
 }
 std::uintptr_t page_up(std::uintptr_t address) {
-  return page_down(address + kPageBytes - 1);
+  return page_down(address + kHostPageBytes - 1);
 }
 
 int add_segments(dl_phdr_info* object, std::size_t, void* to) {
@@ -77,12 +77,12 @@ class Presence {
   void for_each(Range range, Visit&& visit) {
     std::array<std::uint64_t, 512> entries{};
     for (std::uintptr_t at = range.first; at < range.end;) {
-      const std::size_t count = std::min(entries.size(), (range.end - at) / kPageBytes);
+      const std::size_t count = std::min(entries.size(), (range.end - at) / kHostPageBytes);
       const std::size_t bytes = count * sizeof entries[0];
       const bool known =
-          fd_ >= 0 && ::pread(fd_, entries.data(), bytes, static_cast<off_t>(at / kPageBytes * 8)) ==
+          fd_ >= 0 && ::pread(fd_, entries.data(), bytes, static_cast<off_t>(at / kHostPageBytes * 8)) ==
                           static_cast<ssize_t>(bytes);
-      for (std::size_t i = 0; i < count; ++i, at += kPageBytes) {
+      for (std::size_t i = 0; i < count; ++i, at += kHostPageBytes) {
         constexpr std::uint64_t kPresent = 1ull << 63, kSwapped = 1ull << 62;
         if (!known || (entries[i] & (kPresent | kSwapped)) != 0) visit(at);
       }
@@ -99,13 +99,13 @@ class Presence {
 
 BRAID_UNCHECKED void copy_page(std::uintptr_t page, std::byte* to) {
   const auto* const words = reinterpret_cast<const volatile std::uint64_t*>(page);  // NOLINT
-  for (std::size_t i = 0; i < kPageBytes / sizeof *words; ++i)
+  for (std::size_t i = 0; i < kHostPageBytes / sizeof *words; ++i)
     reinterpret_cast<volatile std::uint64_t*>(to)[i] = words[i];
 }
 
 BRAID_UNCHECKED bool page_equals(std::uintptr_t page, const std::byte* other) {
   const auto* const words = reinterpret_cast<const volatile std::uint64_t*>(page);  // NOLINT
-  for (std::size_t i = 0; i < kPageBytes / sizeof *words; ++i)
+  for (std::size_t i = 0; i < kHostPageBytes / sizeof *words; ++i)
     if (words[i] != reinterpret_cast<const volatile std::uint64_t*>(other)[i]) return false;
   return true;
 }
@@ -133,18 +133,18 @@ class Watch {
     Presence presence;
     for (const Range& range : segments_.data) add_pages(range.first, range.end);
     for (const Range& range : segments_.zeroed)
-      presence.for_each(range, [&](std::uintptr_t page) { add_pages(page, page + kPageBytes); });
-    saved_.resize(pages_.size() * kPageBytes);
-    for (std::size_t i = 0; i < pages_.size(); ++i) copy_page(pages_[i], saved_.data() + i * kPageBytes);
+      presence.for_each(range, [&](std::uintptr_t page) { add_pages(page, page + kHostPageBytes); });
+    saved_.resize(pages_.size() * kHostPageBytes);
+    for (std::size_t i = 0; i < pages_.size(); ++i) copy_page(pages_[i], saved_.data() + i * kHostPageBytes);
     active_ = true;
   }
 
   WrittenGlobals end() {
     WrittenGlobals result;
     result.are_watched = active_;
-    result.unwatched_bytes = unwatched_.size() * kPageBytes;
+    result.unwatched_bytes = unwatched_.size() * kHostPageBytes;
     if (!active_) return result;
-    const std::vector<std::byte> zeros(kPageBytes);
+    const std::vector<std::byte> zeros(kHostPageBytes);
     std::uintptr_t known_until = 0;
     Presence presence;
     const auto compare = [&](std::uintptr_t page) {
@@ -152,13 +152,13 @@ class Watch {
       const auto saved = std::lower_bound(pages_.begin(), pages_.end(), page);
       const bool was_there = saved != pages_.end() && *saved == page;
       const std::byte* const before =
-          was_there ? saved_.data() + static_cast<std::size_t>(saved - pages_.begin()) * kPageBytes
+          was_there ? saved_.data() + static_cast<std::size_t>(saved - pages_.begin()) * kHostPageBytes
                     : zeros.data();
       if (!page_equals(page, before)) add_names(page, before, &known_until, &result);
     };
     // Both are in the order of addresses.
     for (const Range& range : segments_.data) {
-      for (std::uintptr_t page = range.first; page < range.end; page += kPageBytes) compare(page);
+      for (std::uintptr_t page = range.first; page < range.end; page += kHostPageBytes) compare(page);
     }
     for (const Range& range : segments_.zeroed) presence.for_each(range, compare);
     // Of ours there is a symbol if there are any.
@@ -168,13 +168,13 @@ class Watch {
 
  private:
   void add_pages(std::uintptr_t first, std::uintptr_t end) {
-    for (; first < end; first += kPageBytes)
-      (pages_.size() < kMostSaved / kPageBytes ? pages_ : unwatched_).push_back(first);
+    for (; first < end; first += kHostPageBytes)
+      (pages_.size() < kMostSaved / kHostPageBytes ? pages_ : unwatched_).push_back(first);
   }
 
   static void add_names(std::uintptr_t page, const std::byte* before, std::uintptr_t* known_until,
                         WrittenGlobals* result) {
-    for (std::size_t i = 0; i < kPageBytes; ++i) {
+    for (std::size_t i = 0; i < kHostPageBytes; ++i) {
       const std::uintptr_t at = page + i;
       if (at < *known_until || before[i] == byte_at(at)) continue;
       const DataSymbol symbol = data_symbol(at);

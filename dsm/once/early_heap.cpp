@@ -17,18 +17,10 @@
 
 namespace braid::dsm {
 
-namespace {
-
-std::size_t round_up(std::size_t bytes, std::size_t to) {
-  return (bytes + to - 1) / to * to;
-}
-
-}  // namespace
-
 void EarlyHeap::open() {
   heap_bytes_ = once::heap_bytes_to_come();
   // Of which the program's globals may have the first part.
-  const std::size_t globals = std::size_t{globals_window().pages} * kPageBytes;
+  const std::size_t globals = page_length().bytes_of(globals_window().pages);
   if (globals >= heap_bytes_) fail_for_large_globals(heap_bytes_, once::heap_setting());
   heap_bytes_ -= globals;
   const Result<std::byte*> memory = map_heap_addresses({.bytes = heap_bytes_,
@@ -41,7 +33,8 @@ void EarlyHeap::open() {
 
 void* EarlyHeap::allocate(std::size_t bytes) {
   if (memory_ == nullptr) open();
-  const std::size_t at = round_up(used_, bytes >= kPageBytes ? kPageBytes : 16);
+  const std::size_t at =
+      bytes >= page_length().bytes() ? page_length().round_up(used_) : (used_ + 15) / 16 * 16;
   if (at > heap_bytes_ || bytes > heap_bytes_ - at)
     fail(
         "the shared heap of {} MiB is full: {} bytes were requested, {} are free; raise {} (`braid run --help` tells the option)",
@@ -57,7 +50,7 @@ bool EarlyHeap::has(const void* address) const {
 
 void EarlyHeap::close() {
   if (memory_ == nullptr) return;
-  const std::size_t kept = round_up(used_, kPageBytes);
+  const std::size_t kept = page_length().round_up(used_);
   std::byte* const from = memory_;
   memory_ = nullptr;
   if (kept > 0) {
@@ -71,7 +64,7 @@ void EarlyHeap::close() {
 
 void EarlyHeap::publish() {
   if (used_ == 0) return;
-  const std::size_t kept = round_up(used_, kPageBytes);
+  const std::size_t kept = page_length().round_up(used_);
   void* const place = allocate_bytes(kept, Placement::first_touch());
   CHECK(place == application_address(PageId(globals_window().pages)));
   joined_host("EarlyHeap::publish()").fill(page_of(kHeapAddress), std::span<const std::byte>(memory_, kept));

@@ -2,8 +2,8 @@
 // shared_malloc() (dsm/blocks), zeroed, and on pages from a page on.
 #include <cstddef>
 
+#include "dsm/blocks/blocks.h"
 #include "dsm/blocks/shared_malloc.h"
-#include "dsm/engine/types.h"
 #include "dsm/parmacs/machine.h"
 #include "dsm/parmacs/parmacs.h"
 
@@ -14,7 +14,7 @@ extern "C" {
 
 void* braid_parmacs_allocate(size_t bytes) {
   if (!started()) return early_heap().allocate(bytes);
-  return allocate_zeroed(bytes, kPageBytes, "G_MALLOC");
+  return allocate_zeroed(bytes, Blocks::kPage, "G_MALLOC");
 }
 
 void braid_parmacs_free(void* memory) {

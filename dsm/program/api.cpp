@@ -45,7 +45,9 @@ Homes homes_of(Placement placement) {
 }
 
 std::uint32_t pages_of(std::size_t bytes, std::uint32_t heap_pages) {
-  const std::size_t pages = bytes / kPageBytes + (bytes % kPageBytes != 0 || bytes == 0 ? 1 : 0);
+  const PageLength length = page_length();
+  const std::size_t pages =
+      length.pages_in(bytes) + (length.offset_in_page(bytes) != 0 || bytes == 0 ? 1 : 0);
   return static_cast<std::uint32_t>(std::min<std::size_t>(pages, std::size_t{heap_pages} + 1));
 }
 
@@ -99,6 +101,9 @@ unsigned cluster() {
 unsigned nodes_per_cluster() {
   return shape("nodes_per_cluster()").compute;
 }
+std::size_t page_bytes() {
+  return page_length().bytes();
+}
 
 void* allocate_bytes(std::size_t bytes, Placement placement) {
   Host& host = joined_host("allocate()");
@@ -120,8 +125,8 @@ void* allocate_bytes(std::size_t bytes, Placement placement) {
                                             : host.allocate_together(allocation);
   if (!first) {
     fail("the shared heap of {} MiB is full: {} bytes were requested, {} are free; {}",
-         (std::size_t{shape.heap_pages} * kPageBytes) >> 20, bytes,
-         std::size_t{host.free_pages()} * kPageBytes, host.cure_for_full_heap());
+         shape.heap_bytes() >> 20, bytes, shape.page_length.bytes_of(host.free_pages()),
+         host.cure_for_full_heap());
   }
   return application_address(*first);
 }

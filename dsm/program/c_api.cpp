@@ -48,6 +48,9 @@ unsigned braid_cluster(void) {
 unsigned braid_nodes_per_cluster(void) {
   return braid::dsm::nodes_per_cluster();
 }
+size_t braid_page_bytes(void) {
+  return braid::dsm::page_bytes();
+}
 double braid_seconds(void) {
   return braid::dsm::seconds();
 }

@@ -47,8 +47,9 @@ std::string text_of_placement(const CollectiveCall& call) {
 
 std::string join_difference(unsigned self, const CollectiveCall& mine, unsigned peer,
                             const CollectiveCall& theirs) {
-  static constexpr const char* kNumbers[] = {"runtime version", "BRAID_CLUSTERS", "BRAID_COMPUTE",
-                                             "BRAID_HEAP_MIB", "BRAID_PROTOCOL (0: eager)"};
+  static constexpr const char* kNumbers[] = {
+      "runtime version",           "BRAID_CLUSTERS",  "BRAID_COMPUTE", "BRAID_HEAP_MIB",
+      "BRAID_PROTOCOL (0: eager)", "BRAID_PAGE_BYTES"};
   for (std::size_t i = 0; i < std::size(kNumbers); ++i) {
     if (mine.numbers[i] != theirs.numbers[i]) {
       return fmt::format(
@@ -72,9 +73,12 @@ CollectiveCall join_call(std::uint64_t version, const Shape& shape, const std::s
                          std::uint64_t build) {
   CollectiveCall call;
   call.kind = CallKind::kJoin;
-  call.numbers = {version, shape.clusters, shape.compute,
-                  (std::uint64_t{shape.heap_pages} * kPageBytes) >> 20,
-                  static_cast<std::uint64_t>(shape.protocol)};
+  call.numbers = {version,
+                  shape.clusters,
+                  shape.compute,
+                  std::uint64_t{shape.heap_bytes()} >> 20,
+                  static_cast<std::uint64_t>(shape.protocol),
+                  shape.page_length.bytes()};
   call.build = build;
   program.copy(call.name.data(), call.name.size() - 1);
   return call;
@@ -83,8 +87,12 @@ CollectiveCall join_call(std::uint64_t version, const Shape& shape, const std::s
 CollectiveCall allocation_call(const Allocation& allocation) {
   CollectiveCall call;
   call.kind = CallKind::kAllocate;
-  call.numbers = {allocation.bytes, static_cast<std::uint64_t>(allocation.placement.kind),
-                  allocation.placement.cluster, 0, 0};
+  call.numbers = {allocation.bytes,
+                  static_cast<std::uint64_t>(allocation.placement.kind),
+                  allocation.placement.cluster,
+                  0,
+                  0,
+                  0};
   return call;
 }
 

@@ -21,8 +21,8 @@ const char* text_of(CallKind kind);
 // A call and its arguments.
 struct CollectiveCall {
   CallKind kind = CallKind::kNone;
-  // kJoin: version, clusters, compute nodes, MiB of heap, protocol. kAllocate: bytes, kind of placement, its cluster.
-  std::array<std::uint64_t, 5> numbers{};
+  // kJoin: version, clusters, compute nodes, MiB of heap, protocol, bytes of a page. kAllocate: bytes, kind of placement, its cluster.
+  std::array<std::uint64_t, 6> numbers{};
   std::uint64_t build = 0;      // kJoin: which build of the program
   std::array<char, 32> name{};  // kJoin: the program's, zero-terminated
   bool operator==(const CollectiveCall&) const = default;

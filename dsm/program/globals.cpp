@@ -1,7 +1,9 @@
 #include "dsm/program/globals.h"
 
-#include "dsm/engine/types.h"
+#include <cstdlib>
+
 #include "dsm/program/failure.h"
+#include "dsm/program/page_length.h"
 
 // Of the linker script; without it they have no address.
 extern "C" {
@@ -12,22 +14,35 @@ extern "C" {
 namespace braid::dsm {
 
 constinit GlobalsWindow the_globals_window;
+constinit PageLength the_page_length;
 
 namespace {
 
 constinit bool is_main_once = false;
 
+// Invalid texts are refused by who reads the other variables.
+void read_page_length() {
+  const char* const text = std::getenv(kPageBytesVariable);
+  const std::size_t bytes = text == nullptr ? 0 : std::strtoul(text, nullptr, 10);
+  if (PageLength::valid(bytes)) the_page_length = PageLength(bytes);
+}
+
 // Before the program's own constructors, which may make calls that ask for the window.
 [[gnu::constructor(101)]] void find_window() {
+  read_page_length();
   const auto first = reinterpret_cast<std::uintptr_t>(&braid_globals_begin[0]);
   const auto end = reinterpret_cast<std::uintptr_t>(&braid_globals_end[0]);
-  the_globals_window = {first, static_cast<std::uint32_t>((end - first) / kPageBytes)};
+  the_globals_window = {first, static_cast<std::uint32_t>(page_length().pages_in(end - first))};
 }
 
 }  // namespace
 
 void set_globals_window(const GlobalsWindow& other) {
   the_globals_window = other;
+}
+
+void set_page_length(PageLength length) {
+  the_page_length = length;
 }
 
 void note_main_runs_once() {
@@ -40,7 +55,7 @@ bool main_runs_once() {
 
 void fail_for_large_globals(std::size_t heap_bytes, const char* cure) {
   constexpr std::size_t kMebi = 1u << 20;
-  const std::size_t bytes = std::size_t{globals_window().pages} * kPageBytes;
+  const std::size_t bytes = page_length().bytes_of(globals_window().pages);
   fail(
       "the program's shared globals take {} MiB, and the shared heap of {} MiB has no room for more behind them: "
       "raise {} (`braid run --help` tells the option), or link without --shared-globals",

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "dsm/engine/types.h"
 #include "dsm/program/globals.h"
+#include "dsm/program/page_length.h"
 
 namespace braid::dsm {
 
@@ -19,27 +20,29 @@ inline constexpr std::uintptr_t kHeapAddress = 0x7e90'0000'0000;
 // The address of `page` for compute nodes.
 inline void* application_address(PageId page) {
   const GlobalsWindow& globals = globals_window();
-  const std::uintptr_t address =
-      page.value() < globals.pages ? globals.address + std::uintptr_t{page.value()} * kPageBytes
-                                   : kHeapAddress + std::uintptr_t{page.value() - globals.pages} * kPageBytes;
+  const PageLength length = page_length();
+  const std::uintptr_t address = page.value() < globals.pages
+                                     ? globals.address + length.bytes_of(page.value())
+                                     : kHeapAddress + length.bytes_of(page.value() - globals.pages);
   return reinterpret_cast<void*>(address);  // NOLINT
 }
 
 // Whether `address` is of the program's globals, and these are made to be shared.
 inline bool in_globals(std::uintptr_t address) {
   const GlobalsWindow& globals = globals_window();
-  return address - globals.address < std::uintptr_t{globals.pages} * kPageBytes;
+  return address - globals.address < page_length().bytes_of(globals.pages);
 }
 // Whether `address` is in a heap of `pages` pages, and in which one. Globals are counted among the pages.
 inline bool in_heap(std::uintptr_t address, std::uint32_t pages) {
   const std::uint32_t globals = globals_window().pages;
-  return address - kHeapAddress < std::uintptr_t{pages > globals ? pages - globals : 0} * kPageBytes ||
+  return address - kHeapAddress < page_length().bytes_of(pages > globals ? pages - globals : 0) ||
          in_globals(address);
 }
 inline PageId page_of(std::uintptr_t address) {
   const GlobalsWindow& globals = globals_window();
-  const std::uintptr_t page = in_globals(address) ? (address - globals.address) / kPageBytes
-                                                  : globals.pages + (address - kHeapAddress) / kPageBytes;
+  const std::uintptr_t page = in_globals(address)
+                                  ? page_length().pages_in(address - globals.address)
+                                  : globals.pages + page_length().pages_in(address - kHeapAddress);
   return PageId(static_cast<std::uint32_t>(page));
 }
 

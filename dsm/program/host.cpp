@@ -42,6 +42,7 @@ EngineConfig engine_config(const Shape& shape) {
   c.cluster = ClusterId(shape.cluster);
   c.clusters = shape.clusters;
   c.compute_nodes = shape.compute;
+  c.page_length = shape.page_length;
   c.pages = shape.heap_pages;
   c.locks = kNumberedLocks;
   c.barriers = kBarriers + 1;
@@ -49,7 +50,7 @@ EngineConfig engine_config(const Shape& shape) {
   c.flags = kFlags;
   c.semaphores = kSemaphores;
   c.conditions = kConditions;
-  c.addresses = addresses_of(shape.heap_pages);
+  c.addresses = addresses_of(shape.heap_pages, shape.page_length);
   c.heap_address = kHeapAddress;
   return c;
 }

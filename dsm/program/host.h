@@ -35,6 +35,9 @@ struct Shape {
   std::uint16_t compute = 1;  // per cluster
   std::uint32_t heap_pages = 0;
   Protocol protocol = Protocol::kEager;
+  PageLength page_length = PageLength();
+
+  std::size_t heap_bytes() const { return page_length.bytes_of(heap_pages); }
 };
 
 // The configuration of a cluster's page engine for programs, with the numbers of api.h.

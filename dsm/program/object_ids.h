@@ -14,10 +14,9 @@ namespace braid::dsm {
 inline constexpr std::uint32_t kNumberedLocks = kLocks + 2;
 
 // EngineConfig::addresses for a heap of so many pages: of a very large one (16 GiB) only the beginning has objects.
-constexpr std::uint32_t addresses_of(std::uint32_t heap_pages) {
+constexpr std::uint32_t addresses_of(std::uint32_t heap_pages, PageLength length) {
   constexpr std::uint64_t kMost = 0xffff'ffffu - 0x1'0000u;
-  return static_cast<std::uint32_t>(
-      std::min(std::uint64_t{heap_pages} * addresses_per_page(PageLength()), kMost));
+  return static_cast<std::uint32_t>(std::min(std::uint64_t{heap_pages} * addresses_per_page(length), kMost));
 }
 
 // The number of the object at `address`. Ends the program with a message that names the call if there can be none: not shared

@@ -26,11 +26,11 @@ std::uint32_t object_id(const char* call, const void* address, std::uint32_t num
     fail("{} was called with address {:#x}: addresses of objects are multiples of {}", call, at,
          kAddressBytes);
   const std::uint64_t place = (at - kHeapAddress) / kAddressBytes;
-  if (place >= addresses_of(heap_pages)) {
+  if (place >= addresses_of(heap_pages, page_length())) {
     fail(
         "{} was called with address {:#x}: only the first {} MiB of shared memory have objects; allocate their "
         "addresses earlier",
-        call, at, (std::uint64_t{addresses_of(heap_pages)} * kAddressBytes) >> 20);
+        call, at, (std::uint64_t{addresses_of(heap_pages, page_length())} * kAddressBytes) >> 20);
   }
   return numbered + static_cast<std::uint32_t>(place);
 }

@@ -21,9 +21,11 @@ void touch_pages(const void* memory, std::size_t bytes, Touch&& touch) {
   const auto* const first = static_cast<const char*>(memory);
   const auto* const last = first + bytes - 1;
   // The first byte of each page of the range.
-  const std::size_t to_next_page = kPageBytes - reinterpret_cast<std::uintptr_t>(first) % kPageBytes;
+  const PageLength length = page_length();
+  const std::size_t to_next_page =
+      length.bytes() - length.offset_in_page(reinterpret_cast<std::uintptr_t>(first));
   touch(first);
-  for (const char* p = first + to_next_page; p <= last; p += kPageBytes) touch(p);
+  for (const char* p = first + to_next_page; p <= last; p += length.bytes()) touch(p);
 }
 
 constexpr std::size_t kCopiedTogether = 64 * 1024;
@@ -31,7 +33,7 @@ constexpr std::size_t kCopiedTogether = 64 * 1024;
 // Those of `count` pages, which are at `address` and behind it, that have bytes of the range.
 void prefetch_window(Host& host, unsigned local, std::uintptr_t address, std::uint32_t count,
                      const void* memory, std::size_t bytes) {
-  const std::uintptr_t window_end = address + std::uintptr_t{count} * kPageBytes;
+  const std::uintptr_t window_end = address + page_length().bytes_of(count);
   const auto begin = reinterpret_cast<std::uintptr_t>(memory);
   if (begin >= window_end) return;
   const std::uintptr_t first = std::max(begin, address);

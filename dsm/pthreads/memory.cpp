@@ -35,7 +35,7 @@ std::uint32_t heap_pages() {
   static const std::uint32_t pages = [] {
     const Host* const host = current_host();
     return host != nullptr ? host->shape().heap_pages
-                           : static_cast<std::uint32_t>(once::heap_bytes_to_come() / kPage);
+                           : static_cast<std::uint32_t>(page_length().pages_in(once::heap_bytes_to_come()));
   }();
   return pages;
 }

@@ -124,7 +124,7 @@ std::size_t RaceDetector::divide(std::byte* memory) {
   part(clocks_, (std::size_t{nodes_} + objects(shape_.clusters) + kMostNamed) * nodes_);
   part(names_, kNameSlots);
   part(sites_, kMaxSites);
-  part(index_, std::size_t{shape_.heap_pages} * dsm::kPageBytes / kGranule);
+  part(index_, shape_.heap_bytes() / kGranule);
   part(accesses_, kMaxAccesses);
   return used;
 }
@@ -166,7 +166,7 @@ void RaceDetector::acquire(unsigned node, Object object, unsigned id) {
 void RaceDetector::allocated(PageId first, std::size_t bytes, std::span<const std::uintptr_t> calls) {
   if (state_->sites == kMaxSites) return;
   Site& site = sites_[state_->sites++];
-  site.first = std::size_t{first.value()} * dsm::kPageBytes;
+  site.first = dsm::page_length().bytes_of(first.value());
   site.bytes = bytes;
   std::transform(calls.begin(), calls.begin() + static_cast<long>(std::min(calls.size(), kSiteCalls)),
                  site.calls, relative);
@@ -176,7 +176,8 @@ namespace {
 
 // From the heap's beginning, in the order of its pages.
 std::size_t offset_of(std::uintptr_t address) {
-  return std::size_t{dsm::page_of(address).value()} * dsm::kPageBytes + address % dsm::kPageBytes;
+  return dsm::page_length().bytes_of(dsm::page_of(address).value()) +
+         dsm::page_length().offset_in_page(address);
 }
 
 }  // namespace

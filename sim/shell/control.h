@@ -35,7 +35,7 @@ inline constexpr const char* kCluster = "BRAID_SIM_CLUSTER";
 }  // namespace variable
 
 // Changes with every layout or meaning in this file: a shell of another build ends with an error.
-inline constexpr std::uint32_t kControlVersion = 10;
+inline constexpr std::uint32_t kControlVersion = 11;
 
 inline constexpr unsigned kMaxNodesPerCluster = 64;
 
@@ -107,7 +107,10 @@ struct Control {
   std::uint16_t compute = 1;  // nodes of this cluster
   std::uint16_t reserved = 0;
   std::uint32_t heap_pages = 0;
+  std::uint32_t page_bytes = static_cast<std::uint32_t>(dsm::PageLength().bytes());
   std::int64_t cycles_per_second = 0;  // of a compute node
+
+  std::size_t heap_bytes() const { return std::size_t{heap_pages} * page_bytes; }
 
   // A futex: which side has the baton. A program's first turn is in init(), which waits for it. After the
   // collective call kFinish the program keeps the baton of its last turn, and its process ends by itself. A
@@ -159,8 +162,8 @@ inline constexpr std::size_t kPartUnit = 65536;
 constexpr std::size_t control_offset(unsigned cluster) {
   return std::size_t{cluster} * round_up(sizeof(Control), kPartUnit);
 }
-constexpr std::size_t heap_offset(unsigned cluster, std::uint32_t heap_pages) {
-  return std::size_t{cluster} * round_up(std::size_t{heap_pages} * dsm::kPageBytes, kPartUnit);
+constexpr std::size_t heap_offset(unsigned cluster, std::size_t heap_bytes) {
+  return std::size_t{cluster} * round_up(heap_bytes, kPartUnit);
 }
 
 }  // namespace braid::sim

@@ -178,7 +178,7 @@ sim::Control& control_to_come() {
 }  // namespace
 
 std::size_t once::heap_bytes_to_come() {
-  return std::size_t{control_to_come().heap_pages} * kPageBytes;
+  return control_to_come().heap_bytes();
 }
 
 const char* once::heap_setting() {

@@ -28,7 +28,7 @@ constexpr const char* kCure = kNeedsSimulator;
 constexpr const char* kHeapSetting = "--heap-mib";
 
 std::size_t globals_bytes() {
-  return std::size_t{dsm::globals_window().pages} * dsm::kPageBytes;
+  return dsm::page_length().bytes_of(dsm::globals_window().pages);
 }
 
 // The number in a variable's text; nullopt: it is none.
@@ -64,11 +64,11 @@ Result<unsigned> read_cluster(const Lookup& lookup) {
 
 // Returns the descriptor of the heaps.
 Result<int> map_heap(const Lookup& lookup, unsigned cluster, std::uint32_t pages) {
-  const std::size_t all = std::size_t{pages} * dsm::kPageBytes;
+  const std::size_t all = dsm::page_length().bytes_of(pages);
   if (dsm::globals_window().pages >= pages) dsm::fail_for_large_globals(all, kHeapSetting);
   const std::size_t globals = globals_bytes();
   const std::size_t bytes = all - globals;
-  const std::size_t offset = heap_offset(cluster, pages) + globals;
+  const std::size_t offset = heap_offset(cluster, all) + globals;
   const Result<int> fd = read_descriptor(lookup, variable::kHeapFd, offset + bytes);
   if (!fd) return fd.error();
   const Result<std::byte*> view = dsm::map_heap_addresses({.bytes = bytes,
@@ -117,6 +117,12 @@ void unmap_control(Control* control) {
 Result<Mappings> Mappings::map(const Lookup& lookup) {
   const Result<Control*> control = map_control(lookup);
   if (!control) return control.error();
+  if (const std::uint32_t bytes = (*control)->page_bytes; bytes != dsm::page_length().bytes()) {
+    unmap_control(*control);
+    return error(
+        "pages of shared memory have {} bytes in the simulator and {} in the program: leave {} as `braid sim` sets it",
+        bytes, dsm::page_length().bytes(), dsm::kPageBytesVariable);
+  }
   const Result<unsigned> cluster = read_cluster(lookup);
   const Result<int> heap = map_heap(lookup, *cluster, (*control)->heap_pages);
   if (!heap) {
@@ -124,7 +130,7 @@ Result<Mappings> Mappings::map(const Lookup& lookup) {
     return heap.error();
   }
   ::close(*read_descriptor(lookup, variable::kControlFd, 0));
-  Mappings mappings(*control, *heap, std::size_t{(*control)->heap_pages} * dsm::kPageBytes - globals_bytes());
+  Mappings mappings(*control, *heap, (*control)->heap_bytes() - globals_bytes());
   if (const std::size_t bytes = globals_bytes(); bytes > 0) {
     mappings.fill(PageId(0), {static_cast<const std::byte*>(dsm::application_address(PageId(0))), bytes});
     if (const Result<void> mapped = mappings.map_globals(); !mapped) return mapped.error();
@@ -147,7 +153,7 @@ Result<void> map_over_globals(int fd, std::size_t part, std::size_t at, std::siz
 
 Result<void> Mappings::map_globals() const {
   const std::size_t bytes = globals_bytes();
-  const std::size_t part = heap_offset(control_->cluster, control_->heap_pages);
+  const std::size_t part = heap_offset(control_->cluster, control_->heap_bytes());
   const Result<void> mapped = map_over_globals(heap_fd_, part, 0, bytes, PROT_NONE, MAP_SHARED);
   if (!mapped) return mapped.error();
   if (dsm::advise_shared(dsm::application_address(PageId(0)), bytes, MADV_DONTFORK) != 0)
@@ -158,8 +164,8 @@ Result<void> Mappings::map_globals() const {
 // Pages that this cluster has never used are holes of its file, and still what they were at the beginning.
 Result<void> Mappings::make_globals_private() const {
   const std::size_t bytes = globals_bytes();
-  const std::size_t own = heap_offset(control_->cluster, control_->heap_pages);
-  const std::size_t beginning = heap_offset(control_->clusters, control_->heap_pages);
+  const std::size_t own = heap_offset(control_->cluster, control_->heap_bytes());
+  const std::size_t beginning = heap_offset(control_->clusters, control_->heap_bytes());
   const auto next = [&](std::size_t at, int what) {
     const off_t found = ::lseek(heap_fd_, static_cast<off_t>(own + at), what);
     return found < 0 ? bytes : std::min(bytes, static_cast<std::size_t>(found) - own);
@@ -195,14 +201,15 @@ Mappings::~Mappings() {
 }
 
 void Mappings::fill(PageId first, std::span<const std::byte> contents) const {
-  const std::size_t bytes = first.value() * dsm::kPageBytes + contents.size();
-  control_->filled_pages = std::max(
-      control_->filled_pages, static_cast<std::uint32_t>((bytes + dsm::kPageBytes - 1) / dsm::kPageBytes));
+  const std::size_t bytes = dsm::page_length().bytes_of(first.value()) + contents.size();
+  control_->filled_pages =
+      std::max(control_->filled_pages,
+               static_cast<std::uint32_t>(dsm::page_length().pages_in(dsm::page_length().round_up(bytes))));
   if (control_->cluster != 0) return;  // they are the same
   const std::size_t offset =
-      heap_offset(control_->clusters, control_->heap_pages) + first.value() * dsm::kPageBytes;
-  for (std::size_t at = 0; at < contents.size(); at += dsm::kPageBytes) {
-    const std::span part = contents.subspan(at, std::min(dsm::kPageBytes, contents.size() - at));
+      heap_offset(control_->clusters, control_->heap_bytes()) + dsm::page_length().bytes_of(first.value());
+  for (std::size_t at = 0; at < contents.size(); at += dsm::kHostPageBytes) {
+    const std::span part = contents.subspan(at, std::min(dsm::kHostPageBytes, contents.size() - at));
     if (std::all_of(part.begin(), part.end(), [](std::byte b) { return b == std::byte{}; })) continue;
     const ssize_t written = ::pwrite(heap_fd_, part.data(), part.size(), static_cast<off_t>(offset + at));
     if (written != static_cast<ssize_t>(part.size()))
@@ -237,7 +244,7 @@ void Mappings::protect() const {
 
 void Mappings::protect_run(const ProtectionRun& run) {
   const PageId first(run.first);
-  if (dsm::protect_shared(dsm::application_address(first), std::size_t{run.count} * dsm::kPageBytes,
+  if (dsm::protect_shared(dsm::application_address(first), dsm::page_length().bytes_of(run.count),
                           dsm::protection_bits(run.access)) != 0)
     dsm::mprotect_failed(errno, first, run.count, "");
 }

@@ -16,7 +16,6 @@
 namespace braid::sim {
 
 using dsm::fail;
-using dsm::kPageBytes;
 using dsm::LockId;
 
 namespace {
@@ -79,7 +78,8 @@ Result<std::unique_ptr<ShellHost>> ShellHost::start(const Mappings::Lookup& look
   const dsm::Shape shape = {.clusters = control.clusters,
                             .cluster = control.cluster,
                             .compute = control.compute,
-                            .heap_pages = control.heap_pages};
+                            .heap_pages = control.heap_pages,
+                            .page_length = dsm::page_length()};
   const std::int64_t before = before_init.end == nullptr ? 0 : before_init.end();
   std::unique_ptr<ShellHost> host(new ShellHost(shape, std::move(mappings).value()));
   // The kernel does not wait for a page of a stack that is in shared memory.
@@ -122,7 +122,7 @@ void ShellHost::share_globals() {
   const std::uint32_t pages = dsm::globals_window().pages;
   if (pages == 0) return;
   const std::optional<PageId> first =
-      allocate_together({.bytes = std::size_t{pages} * kPageBytes,
+      allocate_together({.bytes = dsm::page_length().bytes_of(pages),
                          .placement = dsm::Placement::first_touch(),
                          .pages = pages,
                          .homes = {.kind = dsm::Homes::Kind::kFirstTouch, .cluster = {}}});

@@ -257,6 +257,18 @@ TEST(Plan, TheRuntimeUnderstandsItsEnvironment) {
   EXPECT_EQ(read->report_fd, 1);
 }
 
+TEST(Plan, ProgramsAreToldTheLengthOfAPage) {
+  settings::RunConfig config = clusters(2);
+  const auto told = [&] {
+    for (const auto& [key, value] : plan_environment(config, 0, "@abc", 1))
+      if (key == "BRAID_PAGE_BYTES") return value;
+    return std::string();
+  };
+  EXPECT_EQ(told(), "4096");
+  config.engine.page_bytes = 16384;
+  EXPECT_EQ(told(), "16384");
+}
+
 TEST(Plan, RuntimeAcceptsEveryWindowThatAFileAllows) {
   for (std::uint32_t kib = 32; kib <= 16384; kib *= 2) {
     settings::RunConfig config;

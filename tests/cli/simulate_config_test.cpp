@@ -101,6 +101,21 @@ TEST(SimulatedEngine, ConstantsAreTheUsersThenTheModelsThenTheProtocols) {
   EXPECT_EQ(mixed.fetch_ahead, 0u);
 }
 
+TEST(SimulatedEngine, MachineHasTheLengthOfAPage) {
+  settings::CostModel model = alewife();
+  const auto machine = [&](const std::string& yaml) { return machine_config(options(yaml), model); };
+  EXPECT_EQ(machine("heap_mib: 3")->page_length, dsm::PageLength());
+  EXPECT_EQ(machine("heap_mib: 3")->heap_pages, 768u);
+  const Result<sim::MachineConfig> longer = machine("{heap_mib: 3, engine: {page_bytes: 8192}}");
+  EXPECT_EQ(longer->page_length, dsm::PageLength(8192));
+  EXPECT_EQ(longer->heap_pages, 384u);
+  model.engine.page_bytes = 16384;
+  EXPECT_EQ(machine("heap_mib: 3")->page_length, dsm::PageLength(16384));
+  const Result<sim::MachineConfig> refused = machine("window_kib: 32");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().text, testing::HasSubstr("take at least 128"));
+}
+
 TEST(SimulatedEngine, ModelsHaveConstants) {
   const Result<std::string> text = settings::read_text_file(BRAID_CONFIGS "/models/alewife-1997.yaml");
   ASSERT_TRUE(text.ok());

@@ -82,6 +82,32 @@ class Programs(unittest.TestCase):
                     if name != "barnes":  # its tree is placed by first touch
                         self.assertEqual(sum(c["cluster_counts"]["homes_given"] for c in report["clusters"]), 0)
 
+    def test_each_result_is_right_with_longer_pages(self):
+        for page_bytes, protocol in (("8192", "eager"), ("16384", "lazy")):
+            for name in ("jacobi", "gauss", "water", "barnes"):
+                with self.subTest(program=name, page_bytes=page_bytes):
+                    report, output, _ = sim("--clusters", "3", "--compute", "1", "--protocol", protocol, "--page-bytes",
+                                            page_bytes, name, *self.SMALL[name])
+                    self.assertIn("verified", output)
+                    self.assertEqual(report["config"]["engine"]["page_bytes"], int(page_bytes))
+
+    def test_longer_pages_need_fewer_messages_for_what_is_used_in_order(self):
+        def pages_sent(*options):
+            report, _, _ = sim("--clusters", "2", "--compute", "1", *options, "matmul", "--size", "128")
+            return sum(c["cluster_counts"]["pages_sent"] for c in report["clusters"])
+
+        short = pages_sent()
+        self.assertEqual(pages_sent("--page-bytes", "4096"), short)
+        self.assertLess(pages_sent("--set", "engine.page_bytes=16384"), short / 2)
+
+    def test_a_length_that_no_page_can_have_is_refused(self):
+        for words, text in ((("--page-bytes", "32768"), "4096 to 16384"),
+                            (("--page-bytes", "2048"), "4096 to 16384"),
+                            (("--page-bytes", "5000"), "is not a power of two; take 4096 or 8192"),
+                            (("--page-bytes", "16384", "--window-kib", "64"), "take at least 128")):
+            _, _, errors = sim(*words, "jacobi", "--size", "32", expect=None)
+            self.assertIn(text, errors)
+
     def test_a_lock_for_every_pair_takes_more_messages(self):
         def messages(updates):
             report, output, _ = sim("--clusters", "4", "--compute", "1", "water", *self.SMALL["water"], "--updates", updates)

@@ -12,6 +12,7 @@
 
 #include "engine_machine.h"
 #include "tests/count_allocations.h"
+#include "tests/dsm/page_bytes.h"
 
 namespace braid::dsm {
 namespace {

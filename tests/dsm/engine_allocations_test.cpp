@@ -4,6 +4,7 @@
 #include <string>
 
 #include "engine_machine.h"
+#include "tests/dsm/page_bytes.h"
 
 namespace braid::dsm {
 namespace {

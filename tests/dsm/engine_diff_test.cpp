@@ -7,6 +7,7 @@
 
 #include "base/prng.h"
 #include "dsm/engine/diff.h"
+#include "tests/dsm/page_bytes.h"
 
 namespace braid::dsm {
 namespace {

@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "engine_machine.h"
+#include "tests/dsm/page_bytes.h"
 
 namespace braid::dsm {
 namespace {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "engine_machine.h"
+#include "tests/dsm/page_bytes.h"
 
 namespace braid::dsm {
 namespace {

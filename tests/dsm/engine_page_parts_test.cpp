@@ -8,6 +8,7 @@
 #include "dsm/engine/scan.h"
 #include "dsm/engine/twins.h"
 #include "tests/dsm/array_memory.h"
+#include "tests/dsm/page_bytes.h"
 
 namespace braid::dsm {
 namespace {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "engine_machine.h"
+#include "tests/dsm/page_bytes.h"
 
 namespace braid::dsm {
 namespace {
@@ -1054,14 +1055,14 @@ TEST_F(Runs, PageOfARunOpensForTheNodeThatWaitsToWriteIt) {  // PG-5, PG-28
 TEST(PageBytes, CountsTheBytesOfAllReplies) {
   std::vector<std::byte> reply(kHeaderBytes + reply_payload(PageLength(), 3));
   write_header(reply, {.kind = Kind::kPageReply, .id = 4});
-  EXPECT_EQ(page_bytes(PageLength(), reply), 3 * kPageBytes);
+  EXPECT_EQ(bytes_of_pages(PageLength(), reply), 3 * kPageBytes);
   std::vector<std::byte> request(kHeaderBytes);
   write_header(request, {.kind = Kind::kPageRequest, .id = 4, .number = 2});
-  EXPECT_EQ(page_bytes(PageLength(), request), 0u);
+  EXPECT_EQ(bytes_of_pages(PageLength(), request), 0u);
   write_length(request, request.size());
   request.insert(request.end(), reply.begin(), reply.end());
-  EXPECT_EQ(page_bytes(PageLength(), request), 3 * kPageBytes);
-  EXPECT_EQ(page_bytes(PageLength(), {}), 0u);
+  EXPECT_EQ(bytes_of_pages(PageLength(), request), 3 * kPageBytes);
+  EXPECT_EQ(bytes_of_pages(PageLength(), {}), 0u);
 }
 
 // --- Several messages in one.

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "dsm/engine/state_sink.h"
+#include "tests/dsm/page_bytes.h"
 
 namespace braid::dsm {
 namespace {

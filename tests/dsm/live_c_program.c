@@ -133,7 +133,8 @@ int braid_c_program(void) {
   job.own = braid_allocate_array(4096, sizeof(int*), braid_place_block());
   const double begun = braid_seconds();
   braid_parallel(work, &job);
-  if (braid_seconds() < begun || braid_nodes_per_cluster() == 0 || braid_cluster() >= braid_clusters())
+  if (braid_seconds() < begun || braid_nodes_per_cluster() == 0 || braid_page_bytes() != 4096 ||
+      braid_cluster() >= braid_clusters())
     ++job.wrong;
   return braid_finish(job.wrong == 0 ? 0 : 1);
 }

@@ -98,6 +98,12 @@ TEST(CollectiveCalls, DifferentMachinesAndProgramsAreNamed) {
   EXPECT_THAT(protocols.calls[0].explain(),
               HasSubstr("BRAID_PROTOCOL (0: eager) is 0 here in cluster 0, but 1 in cluster 1"));
 
+  Clusters lengths(2);
+  lengths.take(0, call_of(CallKind::kJoin, {1, 2, 2, 256, 0, 4096}, "jacobi"));
+  lengths.take(1, call_of(CallKind::kJoin, {1, 2, 2, 256, 0, 8192}, "jacobi"));
+  EXPECT_THAT(lengths.calls[0].explain(),
+              HasSubstr("BRAID_PAGE_BYTES is 4096 here in cluster 0, but 8192 in cluster 1"));
+
   Clusters programs(2);
   programs.take(0, call_of(CallKind::kJoin, {1, 2, 2, 256}, "jacobi"));
   programs.take(1, call_of(CallKind::kJoin, {1, 2, 2, 256}, "matmul"));

@@ -16,6 +16,7 @@
 #include "dsm/program/failure.h"
 #include "dsm/threads.h"
 #include "tests/dsm/live_machine.h"
+#include "tests/dsm/page_bytes.h"
 
 namespace braid::dsm {
 namespace {

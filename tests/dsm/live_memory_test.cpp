@@ -9,6 +9,7 @@
 #include "dsm/live/memory.h"
 #include "dsm/program/failure.h"
 #include "tests/dsm/live_machine.h"
+#include "tests/dsm/page_bytes.h"
 
 namespace braid::dsm {
 namespace {
@@ -88,6 +89,35 @@ TEST_P(MemoryBy, EveryChangeTakesEffectAndKeepsTheBytes) {
       EXPECT_EQ(read.exit_status == 0, to != Access::kNone);
       EXPECT_EQ(written.exit_status == 0, to == Access::kWrite);
     }
+  }
+}
+
+TEST_P(MemoryBy, LongerPageOpensAndClosesAsAWhole) {
+  constexpr int kLongest = 16384 / sizeof(int), kNowhere = -1;
+  for (const std::size_t bytes : {8192u, 16384u}) {
+    const auto touch = [&](int closed) {
+      return in_a_process([=] {
+        set_page_length(PageLength(bytes));
+        Result<Memory> memory = Memory::make(4, GetParam());
+        if (!memory) return 1;
+        const std::size_t ints = bytes / sizeof(int);
+        volatile int* const seen = seen_at(PageId(1));
+        store(memory->page(PageId(1)) + bytes - sizeof(int), 41);
+        memory->warm(PageId(2));
+        memory->protect(PageId(1), 2, Access::kWrite);
+        memory->protect_later(PageId(3), 1, Access::kRead);
+        (void)memory->reveal(PageId(3), false);
+        if (seen[ints - 1] != 41 || seen[2 * ints - 1] != 0 || seen[3 * ints - 1] != 0) return 2;
+        seen[ints] = 7;
+        seen[2 * ints - 1] = 7;
+        memory->protect(PageId(1), 1, Access::kNone);
+        if (seen[ints] != 7 || load<int>(memory->page(PageId(3)) - sizeof(int)) != 7) return 3;
+        return closed == kNowhere ? 0 : seen[static_cast<std::size_t>(closed) % ints];
+      });
+    };
+    SCOPED_TRACE(bytes);
+    EXPECT_EQ(touch(kNowhere).exit_status, 0);
+    for (const int part : {0, 1024, kLongest - 1}) EXPECT_TRUE(crashed(touch(part))) << part;
   }
 }
 

@@ -17,6 +17,7 @@
 #include "dsm/live/memory.h"
 #include "dsm/program/failure.h"
 #include "tests/dsm/live_machine.h"
+#include "tests/dsm/page_bytes.h"
 
 namespace braid::dsm {
 namespace {

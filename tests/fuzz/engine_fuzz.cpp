@@ -12,6 +12,7 @@
 #include "dsm/engine/engine.h"
 #include "dsm/engine/messages.h"
 #include "tests/dsm/array_memory.h"
+#include "tests/dsm/page_bytes.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/mutator.h"
 

@@ -70,7 +70,8 @@ class Mixed(Folder):
 
     def test_every_kind_of_global(self):
         self.build_mixed()
-        for clusters, compute, *options in ((1, 2), (2, 2, "--protection", "mprotect", "--protocol", "lazy"), (4, 1)):
+        for clusters, compute, *options in ((1, 2), (2, 2, "--protection", "mprotect", "--protocol", "lazy"),
+                                            (4, 1), (2, 1, "--page-bytes", "16384")):
             with self.subTest(clusters=clusters, options=options):
                 self.is_right(clusters, compute, *options)
 
@@ -88,9 +89,10 @@ class Mixed(Folder):
     def test_every_kind_of_global_in_simulation(self):
         switches = (SWITCH, "--simulated")
         self.build_mixed(self.LARGE, compile_with=switches, link_with=switches)
-        for clusters, compute, protocol in ((1, 2, "eager"), (2, 2, "lazy")):
+        for clusters, compute, protocol, page_bytes in ((1, 2, "eager", 4096), (2, 2, "lazy", 8192)):
             with self.subTest(clusters=clusters, compute=compute, protocol=protocol):
-                done = self.simulated(clusters, compute, "--heap-mib", 192, "--protocol", protocol, "./mixed")
+                done = self.simulated(clusters, compute, "--heap-mib", 192, "--protocol", protocol, "--page-bytes", page_bytes,
+                                      "./mixed")
                 self.assertEqual(done.stdout, f"globals of {clusters * compute} nodes: 0 wrong, 3 made, 21\n", done.stderr)
                 self.assertEqual(done.stderr.count("destroyed"), 1)
         small = self.simulated(2, 1, "--heap-mib", 128, "./mixed", expect=70)

@@ -112,6 +112,18 @@ TEST_F(BraidRun, RunsEveryProgramWithTheLazyProtocol) {
   }
 }
 
+TEST_F(BraidRun, RunsProgramsWithLongerPages) {
+  const auto run = [&](const Words& options, const Words& program) {
+    SCOPED_TRACE(options[1] + " " + program.front());
+    const Outcome o = expect_verified(options + Words{"--clusters", "3", "--compute", "1"}, program);
+    EXPECT_EQ(std::to_string(o.report["configuration"]["engine"]["page_bytes"].get<unsigned>()), options[1]);
+  };
+  run({"--page-bytes", "8192"}, kJacobi);
+  run({"--page-bytes", "8192", "--protocol", "lazy"}, {BRAID_BARNES, "--bodies", "101"});
+  run({"--page-bytes", "16384"}, {BRAID_GAUSS, "--size", "77"});
+  run({"--page-bytes", "16384", "--protection", "mprotect"}, {BRAID_WATER, "--molecules", "65"});
+}
+
 TEST_F(BraidRun, RunsOnOneCluster) {
   expect_verified({"--clusters", "1"}, kJacobi);
 }

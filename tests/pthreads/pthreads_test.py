@@ -59,7 +59,7 @@ class Pthreads(unittest.TestCase):
 
     def test_every_call_that_waits(self):
         self.assertEqual(self.compare("calls"), "calls: 0 wrong\n")
-        for options in (("--protocol", "lazy"), ("--compute", "2"), ("--protection", "mprotect")):
+        for options in (("--protocol", "lazy"), ("--compute", "2"), ("--protection", "mprotect"), ("--page-bytes", "16384")):
             with self.subTest(options=options):
                 done = live(2, "./calls", folder=self.folder, options=options)
                 self.assertEqual(done.stdout, "[c0] calls: 0 wrong\n", done.stderr)

@@ -70,6 +70,8 @@ class Simulated(unittest.TestCase):
 
     def test_lazy_protocol(self):
         self.build(FOLDER / "calls.c", native=False)
+        longer, _ = self.simulate(machine=(3, 2), options=["--page-bytes", "8192"])
+        self.assertEqual(longer.stdout, "calls: 0 wrong\n")
         done, trace = self.simulate(machine=(3, 2), options=["--protocol", "lazy"])
         self.assertEqual(done.stdout, "calls: 0 wrong\n")
         self.assertEqual(self.simulate(machine=(3, 2), options=["--protocol", "lazy", "--strict"])[1], trace)

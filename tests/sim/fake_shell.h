@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/shell_turns.h"
+#include "tests/dsm/page_bytes.h"
 
 namespace braid::sim {
 

@@ -6,6 +6,7 @@
 
 #include "base/prng.h"
 #include "sim/idle_message.h"
+#include "tests/dsm/page_bytes.h"
 #include "tests/sim/round_costs.h"
 #include "tests/sim/scripted_shell.h"
 

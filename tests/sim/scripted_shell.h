@@ -13,6 +13,7 @@
 #include "base/bytes.h"
 #include "dsm/program/host.h"
 #include "sim/simulated_machine.h"
+#include "tests/dsm/page_bytes.h"
 
 namespace braid::sim {
 

@@ -1,4 +1,5 @@
 #include "tests/sim/shared_memory.h"
+#include "tests/dsm/page_bytes.h"
 
 #include <fmt/core.h>
 

@@ -18,6 +18,7 @@
 #include "dsm/program/heap.h"
 #include "sim/shell/baton.h"
 #include "sim/shell/mappings.h"
+#include "tests/dsm/page_bytes.h"
 
 namespace braid::sim {
 namespace {
@@ -81,7 +82,7 @@ TEST(Mappings, HeapIsInaccessibleUntilProtectionsAreAppliedInOrder) {
   const int control_fd = ::memfd_create("control", 0);
   const int heap_fd = ::memfd_create("heap", 0);
   ASSERT_EQ(::ftruncate(control_fd, control_offset(kCluster + 1)), 0);
-  ASSERT_EQ(::ftruncate(heap_fd, heap_offset(kClusters + 1, kPages)), 0);
+  ASSERT_EQ(::ftruncate(heap_fd, heap_offset(kClusters + 1, kPages * dsm::kPageBytes)), 0);
   void* const memory = ::mmap(nullptr, sizeof(Control), PROT_READ | PROT_WRITE, MAP_SHARED, control_fd,
                               control_offset(kCluster));
   auto* const control = new (memory) Control;
@@ -124,7 +125,9 @@ TEST(Mappings, HeapIsInaccessibleUntilProtectionsAreAppliedInOrder) {
     mappings->fill(PageId(5), contents);
     EXPECT_EQ(pages_in_use(), before + 2);
     char byte = 0;
-    const auto at = [&](std::size_t page) { return heap_offset(kClusters, kPages) + page * dsm::kPageBytes; };
+    const auto at = [&](std::size_t page) {
+      return heap_offset(kClusters, kPages * dsm::kPageBytes) + page * dsm::kPageBytes;
+    };
     EXPECT_EQ(::pread(other_heap_fd, &byte, 1, at(5) + 7), 1);
     EXPECT_EQ(byte, 42);
     EXPECT_EQ(::pread(other_heap_fd, &byte, 1, at(7)), 1);

@@ -1,4 +1,5 @@
 #include "tests/sim/shell_machine.h"
+#include "tests/dsm/page_bytes.h"
 
 #include <linux/futex.h>
 #include <signal.h>

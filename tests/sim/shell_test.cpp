@@ -26,6 +26,7 @@
 #include "dsm/program/host.h"
 #include "dsm/threads.h"
 #include "tests/dsm/live_c_program.h"
+#include "tests/dsm/page_bytes.h"
 #include "tests/sim/shell_machine.h"
 
 extern "C" void braid_budget_spent();  // called by charged code (sim/charge)
@@ -140,11 +141,12 @@ TEST(Requests, NodeZeroMakesCollectiveCalls) {
                                 std::pair(Kind::kRunOnCluster, dsm::CallKind::kNone),
                                 std::pair(Kind::kCollective, dsm::CallKind::kFinish)));
   EXPECT_STREQ(calls[0].request.call.name.data(), ::program_invocation_short_name);
-  EXPECT_THAT(calls[0].request.call.numbers, ElementsAre(testing::_, 2, 2, 4, 0 /* eager */));
+  EXPECT_THAT(calls[0].request.call.numbers,
+              ElementsAre(testing::_, 2, 2, 4, 0 /* eager */, dsm::kPageBytes));
   EXPECT_EQ(calls[1].request.pages, 4u);
   EXPECT_EQ(calls[1].request.homes.kind, dsm::Homes::Kind::kCluster);
   EXPECT_EQ(calls[1].request.homes.cluster, ClusterId(1));
-  EXPECT_THAT(calls[1].request.call.numbers, ElementsAre(3 * dsm::kPageBytes + 1, 2, 1, 0, 0));
+  EXPECT_THAT(calls[1].request.call.numbers, ElementsAre(3 * dsm::kPageBytes + 1, 2, 1, 0, 0, 0));
 }
 
 TEST(Requests, RequestsCarryTheArgumentsOfCalls) {
@@ -706,6 +708,8 @@ TEST(Failures, StartErrorsNameTheCure) {
   };
   EXPECT_THAT(with_control([](Control& control) { ++control.version; }, true),
               HasSubstr("program and simulator are of different builds: build both again"));
+  EXPECT_THAT(with_control([](Control& control) { control.page_bytes = 8192; }, true),
+              HasSubstr("8192 bytes in the simulator and 4096 in the program: leave BRAID_PAGE_BYTES"));
   EXPECT_THAT(with_control([](Control& control) { control.heap_pages = 1; }, false),
               AllOf(HasSubstr(variable::kHeapFd), HasSubstr("is not set")));
   EXPECT_THAT(with_control([](Control& control) { control.heap_pages = 1; }, true),

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "tests/dsm/page_bytes.h"
 #include "tests/sim/fake_shell.h"
 
 namespace braid::sim {
@@ -26,7 +27,7 @@ std::vector<Pages> runs_of(const Control& control) {
 
 TEST(ShellTurns, NextTurnHasProtectionsInOrderWithAdjacentPagesMerged) {
   FakeShell shell(3);
-  ShellTurns turns(shell, 3, [](PageId, std::uint32_t, dsm::Access) {});
+  ShellTurns turns(shell, 3, dsm::PageLength(), [](PageId, std::uint32_t, dsm::Access) {});
   turns.protect(PageId(4), 1, dsm::Access::kRead);
   turns.protect(PageId(5), 2, dsm::Access::kRead);
   turns.protect(PageId(7), 1, dsm::Access::kWrite);
@@ -46,7 +47,7 @@ TEST(ShellTurns, NextTurnHasProtectionsInOrderWithAdjacentPagesMerged) {
 TEST(ShellTurns, PagesHaveTheirFirstContentsOnceTheyAreUsed) {
   constexpr std::uint32_t kPages = 100;
   FakeShell shell(1, kPages);
-  ShellTurns turns(shell, 1, [](PageId, std::uint32_t, dsm::Access) {});
+  ShellTurns turns(shell, 1, dsm::PageLength(), [](PageId, std::uint32_t, dsm::Access) {});
   const auto value = [&](std::uint32_t page) {
     return static_cast<int>(shell.heap()[std::size_t{page} * dsm::kPageBytes + 5]);
   };
@@ -74,7 +75,7 @@ TEST(ShellTurns, PagesHaveTheirFirstContentsOnceTheyAreUsed) {
 TEST(ShellTurns, ExcessProtectionsAreAppliedInTurnsWithoutRunningNodes) {
   constexpr std::uint32_t kRuns = 2 * kMaxProtectionRuns + 1;
   FakeShell shell(1);
-  ShellTurns turns(shell, 1, [](PageId, std::uint32_t, dsm::Access) {});
+  ShellTurns turns(shell, 1, dsm::PageLength(), [](PageId, std::uint32_t, dsm::Access) {});
   for (std::uint32_t i = 0; i < kRuns; ++i) turns.protect(PageId(2 * i), 1, dsm::Access::kRead);
   shell.set_node(0, 10, true);
   std::vector<std::uint32_t> counts;
@@ -95,7 +96,7 @@ TEST(ShellTurns, ExcessProtectionsAreAppliedInTurnsWithoutRunningNodes) {
 TEST(ShellTurns, CallbackReportsProtectionsExceptOpeningForWrites) {
   FakeShell shell(1);
   std::vector<Pages> closed;
-  ShellTurns turns(shell, 1, [&](PageId first, std::uint32_t count, dsm::Access access) {
+  ShellTurns turns(shell, 1, dsm::PageLength(), [&](PageId first, std::uint32_t count, dsm::Access access) {
     closed.emplace_back(first.value(), count, access);
   });
   turns.protect(PageId(1), 2, dsm::Access::kRead);
@@ -106,7 +107,7 @@ TEST(ShellTurns, CallbackReportsProtectionsExceptOpeningForWrites) {
 
 TEST(ShellTurns, ClockIsTheEarliestRunnableNodes) {
   FakeShell shell(3);
-  ShellTurns turns(shell, 3, [](PageId, std::uint32_t, dsm::Access) {});
+  ShellTurns turns(shell, 3, dsm::PageLength(), [](PageId, std::uint32_t, dsm::Access) {});
   EXPECT_EQ(turns.clock(), ClockRate::kNever);
   shell.set_node(0, 5, false);
   shell.set_node(1, 30, true);
@@ -116,7 +117,7 @@ TEST(ShellTurns, ClockIsTheEarliestRunnableNodes) {
 
 TEST(ShellTurns, TurnIsLimitedToTheLongestTurn) {
   FakeShell shell(1);
-  ShellTurns turns(shell, 1, [](PageId, std::uint32_t, dsm::Access) {});
+  ShellTurns turns(shell, 1, dsm::PageLength(), [](PageId, std::uint32_t, dsm::Access) {});
   shell.set_node(0, 7, true);
   ASSERT_TRUE(turns.run(ClockRate::kNever - 1, 1).ok());
   EXPECT_EQ(shell.control().until, 7 + ShellTurns::kLongestTurn);
@@ -124,7 +125,7 @@ TEST(ShellTurns, TurnIsLimitedToTheLongestTurn) {
 
 TEST(ShellTurns, RunReturnsTheRequestingNode) {
   FakeShell shell(2);
-  ShellTurns turns(shell, 2, [](PageId, std::uint32_t, dsm::Access) {});
+  ShellTurns turns(shell, 2, dsm::PageLength(), [](PageId, std::uint32_t, dsm::Access) {});
   EXPECT_EQ(*turns.run(10, 1), Control::kNobody);
   shell.on_turn = [](Control& control) { control.asking = 1; };
   EXPECT_EQ(*turns.run(10, 1), 1u);
@@ -136,7 +137,7 @@ TEST(ShellTurns, RunReturnsTheRequestingNode) {
 
 TEST(ShellTurns, RunAloneSuspendsTheOtherNodesForOneTurn) {
   FakeShell shell(3);
-  ShellTurns turns(shell, 3, [](PageId, std::uint32_t, dsm::Access) {});
+  ShellTurns turns(shell, 3, dsm::PageLength(), [](PageId, std::uint32_t, dsm::Access) {});
   shell.set_node(0, 5, true);
   shell.set_node(1, 9, true);
   std::vector<bool> runnable;
@@ -151,7 +152,7 @@ TEST(ShellTurns, RunAloneSuspendsTheOtherNodesForOneTurn) {
 
 TEST(ShellTurns, EndOfTheProgramIsReturnedAsError) {
   FakeShell shell(1);
-  ShellTurns turns(shell, 1, [](PageId, std::uint32_t, dsm::Access) {});
+  ShellTurns turns(shell, 1, dsm::PageLength(), [](PageId, std::uint32_t, dsm::Access) {});
   shell.end = "ended";
   const Result<std::uint32_t> ran = turns.run(10, 1);
   ASSERT_FALSE(ran.ok());

@@ -174,7 +174,7 @@ Waiting waiting_of(std::span<const Json> clusters) {
   return sum;
 }
 
-std::string advice_for(const CostlyMemory& memory) {
+std::string advice_for(const CostlyMemory& memory, std::uint64_t page_bytes) {
   const std::string name = memory.place.empty() ? "one allocation" : memory.place;
   switch (memory.sharing) {
     case Sharing::kOneCluster:
@@ -191,8 +191,8 @@ std::string advice_for(const CostlyMemory& memory) {
           name);
     case Sharing::kOtherPlaces:
       return fmt::format(
-          "give each cluster whole pages (4096 bytes, aligned) in the memory of {}: clusters write different bytes of the same pages",
-          name);
+          "give each cluster whole pages ({} bytes, aligned) in the memory of {}: clusters write different bytes of the same pages",
+          page_bytes, name);
   }
   return {};
 }
@@ -287,9 +287,10 @@ std::string advice(const RunCosts& costs, std::span<const Json> clusters, Durati
   const auto percent = [&](double ns) { return fmt::format("{:.0f} %", 100 * ns / all); };
   // While one node waits for a page the others may wait for it at a barrier.
   const double others = std::max({waiting.locks, waiting.syncs, waiting.barriers / 2});
+  const std::uint64_t page_bytes = clusters.empty() ? 0 : count_in(clusters.front(), "page_bytes");
   if (waiting.faults >= others && !costs.memory.empty())
     return fmt::format("compute nodes spent {} of the time in page faults: {}", percent(waiting.faults),
-                       advice_for(costs.memory.front()));
+                       advice_for(costs.memory.front(), page_bytes));
   const double greatest = std::max({waiting.locks, waiting.syncs, waiting.barriers});
   if (greatest == waiting.locks && !costs.locks.empty()) {
     const CostlyLock& lock = costs.locks.front();

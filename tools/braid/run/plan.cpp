@@ -308,6 +308,7 @@ Environment plan_environment(const settings::RunConfig& config, unsigned cluster
                   {variable::kClusters, std::to_string(config.clusters)},
                   {variable::kCompute, std::to_string(config.compute)},
                   {variable::kHeapMib, std::to_string(config.heap_mib)},
+                  {variable::kPageBytes, std::to_string(config.engine.page_length().bytes())},
                   {variable::kProtocol, std::string(settings::word_of(config.protocol))},
                   {variable::kDispatch, std::string(settings::word_of(config.dispatch))},
                   {variable::kWindowKib, std::to_string(config.window_kib)},

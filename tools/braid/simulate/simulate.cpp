@@ -110,7 +110,7 @@ Result<Outcome> run_once(const SimulationOptions& options, const sim::MachineCon
   RaceFile races;  // a silent run is followed by one that tells
   if (const Result<void> made = silent ? Result<void>() : races.make(); !made) return made.error();
   const Result<std::unique_ptr<sim::ShellFiles>> files =
-      sim::ShellFiles::make(config.iccs.clusters, config.heap_pages);
+      sim::ShellFiles::make(config.iccs.clusters, config.heap_pages, config.page_length);
   if (!files) return files.error();
   std::vector<std::unique_ptr<sim::ProcessShell>> processes;
   std::vector<sim::Shell*> shells;
@@ -281,9 +281,12 @@ Result<sim::MachineConfig> machine_config(const SimulationOptions& options,
   for (const settings::IncidentConfig& incident : c.simulation.incidents)
     i.incidents.push_back(incident_of(incident));
   m.compute = static_cast<std::uint16_t>(c.compute);
-  m.heap_pages = c.heap_mib * static_cast<std::uint32_t>((1u << 20) / dsm::kPageBytes);
   m.protocol = c.protocol == dsm::Protocol::kMgs ? dsm::Protocol::kEager : c.protocol;
   m.engine = engine_settings(c, model);
+  m.page_length = m.engine.page_length();
+  if (const std::string problem = settings::window_problem(c.window_kib, m.page_length); !problem.empty())
+    return error("window_kib and the model's engine.page_bytes: {}", problem);
+  m.heap_pages = static_cast<std::uint32_t>(m.page_length.pages_in(std::size_t{c.heap_mib} << 20));
   m.handlers = c.simulation.handlers;
   m.jitter = c.simulation.jitter;
   m.strict = c.simulation.strict;
