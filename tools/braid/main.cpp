@@ -6,6 +6,7 @@
 #include "tools/braid/calibrate/calibrate_command.h"
 #include "tools/braid/command_line/command_line.h"
 #include "tools/braid/command_line/subcommand.h"
+#include "tools/braid/doctor/doctor_command.h"
 #include "tools/braid/inspect/counters_command.h"
 #include "tools/braid/inspect/proxies_command.h"
 #include "tools/braid/parmacs/parmacs_command.h"
@@ -55,7 +56,7 @@ int run(int argc, char** argv) {
       .version = kVersion,
       .commands = {run_command(), sim_command(), study_command(), fit_command(), plan_command(),
                    report_command(), counters_command(), proxies_command(), calibrate_command(),
-                   parmacs_command()},
+                   doctor_command(), parmacs_command()},
       .topics = {{"settings", settings::reference_page}, {"defaults", settings::default_file}}};
   return run_command_line(line, argc, argv);
 }

@@ -1,4 +1,4 @@
-// braid-node: what `braid run --hosts` starts on each host.
+// braid-node: what `braid run --hosts` and `braid doctor` start on each host.
 #include <string_view>
 
 #include <fmt/core.h>
@@ -6,6 +6,7 @@
 #include "base/guarded.h"
 #include "base/process_start.h"
 #include "tools/braid/command_line/subcommand.h"
+#include "tools/braid/doctor/host_side.h"
 #include "tools/braid/run/host_agent.h"
 #include "tools/braid/version.h"
 
@@ -16,9 +17,11 @@ int run(int argc, char** argv) {
     fmt::print("braid-node {}\n", braid::cli::kVersion);
     return 0;
   }
+  if (argc == 2 && std::string_view(argv[1]) == "--doctor") return braid::cli::serve_doctor();
   if (argc > 1)
-    braid::cli::refuse(braid::cli::kUsageStatus,
-                       "braid-node has no options; 'braid run --hosts' starts it on each host");
+    braid::cli::refuse(
+        braid::cli::kUsageStatus,
+        "braid-node is not for users; 'braid run --hosts' and 'braid doctor' start it on each host");
   return braid::cli::serve_host();
 }
 

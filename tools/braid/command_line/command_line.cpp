@@ -99,7 +99,7 @@ struct Adder {
 void add_option(CLI::App& command, const Option& option) {
   CLI::Option* const added = std::visit(Adder{command, option}, option.target);
   added->group(option.group);
-  if (option.names.front() != '-') added->required();
+  if (option.names.front() != '-' && !option.may_be_missing) added->required();
   for (const std::string& name : option.excludes) added->excludes(command.get_option(name));
 }
 

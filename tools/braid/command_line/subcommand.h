@@ -28,7 +28,7 @@ struct NumberTarget {
 };
 
 struct Option {
-  std::string names;         // "-o,--output"; without a dash: a positional argument, which is required
+  std::string names;         // "-o,--output"; without a dash: a positional argument
   std::string value_text{};  // "FILE": the value in the help text; empty for flags
   std::string help;
   // Where the value is stored; it must live until the command has run. bool: a flag, true if given alone.
@@ -38,6 +38,7 @@ struct Option {
       target;
   std::string group = "Options";        // its heading in the help
   std::vector<std::string> excludes{};  // names of earlier options that it cannot be combined with
+  bool may_be_missing = false;          // of a positional argument
 };
 
 // The arguments that the user gave on the command line.

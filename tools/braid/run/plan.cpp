@@ -18,7 +18,6 @@
 namespace braid::cli {
 namespace {
 
-constexpr std::uint16_t kUdpPort = 7700;
 // The memory of all wires of a run together, taken when they are made.
 constexpr std::uint64_t kWiresBytes = std::uint64_t{2} << 30;
 
@@ -42,7 +41,7 @@ Place place_of(const std::string& run) {
   const std::uint64_t value = hash.value();
   static_assert(kMaxClusters * kMaxNis == 1 << 13);
   return {static_cast<std::uint32_t>(0x7f000000 + ((value >> 32) % 2046 + 1) * (1 << 13)),
-          static_cast<std::uint16_t>(kUdpPort + value % 1024 * kMaxProxies)};
+          static_cast<std::uint16_t>(kFirstUdpPort + value % (kUdpPorts / kMaxProxies) * kMaxProxies)};
 }
 
 // On a wire of its own, which nothing else is on.
@@ -68,7 +67,7 @@ proxy::PeerConfig plan_peer(const settings::RunConfig& config, unsigned cluster)
   proxy::PeerConfig peer;
   peer.cluster = static_cast<std::uint16_t>(cluster);
   peer.proxies = static_cast<std::uint16_t>(config.proxies);
-  peer.udp_port = kUdpPort;
+  peer.udp_port = kFirstUdpPort;
   return peer;
 }
 
@@ -170,7 +169,7 @@ std::vector<proxy::NodeConfig> equal_nodes(const settings::RunConfig& config, co
     node.cluster = static_cast<std::uint16_t>(k);
     node.clusters = static_cast<std::uint16_t>(config.clusters);
     node.proxies = static_cast<std::uint16_t>(config.proxies);
-    node.udp_port = kUdpPort;
+    node.udp_port = kFirstUdpPort;
     node.transport = config.transport;
     node.transport.mtu_bytes = config.mtu_bytes();
     node.faults = config.faults;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/limits.h"
 #include "base/result.h"
 #include "proxy/daemon/node_config.h"
 #include "proxy/nic/shm_wire.h"
@@ -14,6 +15,13 @@
 #include "tools/braid/run/hosts.h"
 
 namespace braid::cli {
+
+// Between hosts, and over the kernel's UDP on one, runs use ports of this range.
+inline constexpr std::uint16_t kFirstUdpPort = 7700;
+inline constexpr unsigned kUdpPorts = 1024 * kMaxProxies;
+
+// What networks of hosts carry if nobody has set them up for more.
+inline constexpr unsigned kHostsMtuBytes = 1500;
 
 // As many frames per ring as a modest part of the machine's memory allows: large machines get short rings. `wires`: how many
 // there are on this host.

@@ -11,13 +11,13 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "base/limits.h"
-#include "settings/document.h"
 #include "settings/run_words.h"
 #include "settings/words.h"
 #include "tools/braid/command_line/output_file_option.h"
 #include "tools/braid/command_line/settings_options.h"
 #include "tools/braid/find_program.h"
+#include "tools/braid/run/host_options.h"
+#include "tools/braid/run/plan.h"
 #include "tools/braid/run/report.h"
 #include "tools/braid/run/supervisor.h"
 
@@ -45,19 +45,15 @@ constexpr const char* kFooter =
     "  braid run --clusters 4 --compute 1 --wire dpdk --report run.json matmul\n"
     "  braid run --hosts node1:2,node2:2 jacobi\n";
 
-// What networks of hosts carry if nobody has set them up for more.
-constexpr unsigned kHostsMtuBytes = 1500;
-
 struct Arguments {
   SettingsOptions settings{false};
   bool quiet = false;
   std::string debugger;
   std::string debugger_commands;
   std::string input;
-  // Of hosts.
-  std::string hosts, host_file, launcher = "auto", ssh = "ssh", agent, folder;
+  HostOptions hosts;
+  std::string folder;
   std::vector<std::string> exported;
-  unsigned per_host = 1;
   bool sends_program = false;
 };
 
@@ -96,28 +92,15 @@ InputReaders readers_of(const Arguments& arguments, const Given& given) {
                                    arguments.input));
 }
 
+// Options of hosts that `braid run` alone has.
 std::vector<Host> hosts_of(const Arguments& arguments, const Given& given) {
-  if (given.has("--hosts") && given.has("--hostfile"))
-    refuse(kUsageStatus, "--hosts and --hostfile both name the hosts: give one of them");
-  if (!given.has("--hosts") && !given.has("--hostfile") && arguments.launcher != "slurm") {
-    for (const char* const option :
-         {"--per-host", "--launcher", "--ssh", "--braid-node", "--send", "--folder"})
+  std::vector<Host> hosts = arguments.hosts.hosts(given);
+  if (hosts.empty()) {
+    for (const char* const option : {"--send", "--folder"})
       if (given.has(option))
         refuse(kUsageStatus, fmt::format("{} is of --hosts or --hostfile, and neither is given", option));
-    return {};
   }
-  Result<std::vector<Host>> hosts = std::vector<Host>();
-  if (given.has("--hosts")) {
-    hosts = parse_hosts(arguments.hosts);
-  } else if (!given.has("--hostfile")) {
-    hosts = slurm_hosts();
-  } else {
-    const Result<std::string> text = settings::read_text_file(arguments.host_file);
-    if (!text) refuse(kConfigStatus, text.error().text);
-    hosts = parse_host_file(*text, arguments.host_file);
-  }
-  if (!hosts) refuse(given.has("--hostfile") ? kConfigStatus : kUsageStatus, hosts.error().text);
-  return *hosts;
+  return hosts;
 }
 
 // Clusters of several hosts: how many, with how many NIs, over which wire. What the user said must fit.
@@ -129,11 +112,8 @@ void spread(const Arguments& arguments, const Given& given, settings::Collector<
   const auto of_user = [&](const char* key, unsigned value) {
     return builder.is_given(key) ? std::optional(value) : std::nullopt;
   };
-  const Result<unsigned> clusters = place_clusters(
-      options.hosts, given.has("--per-host") ? std::optional(arguments.per_host) : std::nullopt,
-      of_user("clusters", options.config.clusters));
-  if (!clusters) refuse(kUsageStatus, clusters.error().text);
-  if (const Result<void> done = find_addresses(options.hosts); !done) refuse(kUsageStatus, done.error().text);
+  const unsigned clusters =
+      arguments.hosts.place(given, options.hosts, of_user("clusters", options.config.clusters));
   const auto nis = static_cast<unsigned>(options.hosts.front().addresses.size());
   if (of_user("nis", options.config.nis).value_or(nis) != nis)
     refuse(kUsageStatus,
@@ -145,7 +125,7 @@ void spread(const Arguments& arguments, const Given& given, settings::Collector<
   };
   if (!builder.is_given("wire")) set("wire", "udp");
   if (!builder.is_given("transport.mtu_bytes")) set("transport.mtu_bytes", std::to_string(kHostsMtuBytes));
-  set("clusters", std::to_string(*clusters));
+  set("clusters", std::to_string(clusters));
   set("nis", std::to_string(nis));
   const Result<settings::RunConfig> config = builder.finish();
   if (!config) refuse(kUsageStatus, config.error().text);
@@ -171,11 +151,8 @@ void prepare_hosts(const Arguments& arguments, const Given& given,
   for (const std::string& text : arguments.exported) options.exported.push_back(exported_variable(text));
   if (options.hosts.empty()) return;
   spread(arguments, given, builder, options);
-  Result<std::unique_ptr<HostLauncher>> launcher =
-      choose_launcher(arguments.launcher, options.hosts, arguments.ssh);
-  if (!launcher) refuse(kUsageStatus, launcher.error().text);
-  options.launcher = std::move(*launcher);
-  options.agent = given.has("--braid-node") ? arguments.agent : own_folder() + "/braid-node";
+  options.launcher = arguments.hosts.launcher(options.hosts);
+  options.agent = arguments.hosts.agent(given);
   options.sends_program = arguments.sends_program;
   std::error_code problem;
   options.folder = given.has("--folder") ? arguments.folder : std::filesystem::current_path(problem).string();
@@ -212,45 +189,22 @@ int run_application(const Arguments& arguments, const Given& given) {
 }
 
 std::vector<Option> host_options(Arguments& arguments) {
-  std::vector<Option> options = {
-      {.names = "--hosts",
-       .value_text = "HOST[:SLOTS],...",
-       .help = "run the clusters on these hosts, as many on each as it has slots [1]",
-       .target = &arguments.hosts},
-      {.names = "--hostfile",
-       .value_text = "FILE",
-       .help =
-           "the same from a file: lines 'HOST slots=2', or YAML:\n- {host: NAME, slots: 2, addresses: [IPV4]}",
-       .target = &arguments.host_file},
-      {.names = "--per-host",
-       .value_text = "N",
-       .help = "clusters on each host, whatever its slots",
-       .target = NumberTarget<unsigned>{&arguments.per_host, 1, kMaxClusters}},
-      {.names = "--launcher",
-       .value_text = "auto|local|ssh|slurm",
-       .help =
-           "what starts a braid-node on each host; auto: slurm in an\nallocation, local for loopback addresses, else ssh",
-       .target = &arguments.launcher},
-      {.names = "--ssh",
-       .value_text = "COMMAND",
-       .help = "the ssh to use, with options of it [ssh]",
-       .target = &arguments.ssh},
-      {.names = "--braid-node",
-       .value_text = "PATH",
-       .help = "braid-node on the hosts [beside this command]",
-       .target = &arguments.agent},
-      {.names = "--send",
+  std::vector<Option> options = arguments.hosts.options();
+  for (Option& option :
+       std::vector<Option>{{.names = "--send",
        .help = "send the application to the hosts, which have no copy",
        .target = &arguments.sends_program},
-      {.names = "--folder",
-       .value_text = "PATH",
-       .help = "the working folder on the hosts [this one]",
-       .target = &arguments.folder},
-      {.names = "-x",
-       .value_text = "NAME[=VALUE]",
-       .help = "a variable for the application's environment; may be repeated",
-       .target = &arguments.exported}};
-  for (Option& option : options) option.group = "Hosts";
+                           {.names = "--folder",
+                           .value_text = "PATH",
+                           .help = "the working folder on the hosts [this one]",
+                           .target = &arguments.folder},
+                           {.names = "-x",
+                           .value_text = "NAME[=VALUE]",
+                           .help = "a variable for the application's environment; may be repeated",
+                           .target = &arguments.exported}}) {
+    option.group = "Hosts";
+    options.push_back(std::move(option));
+  }
   return options;
 }
 

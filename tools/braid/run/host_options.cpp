@@ -1,0 +1,88 @@
+#include "tools/braid/run/host_options.h"
+
+#include <fmt/core.h>
+
+#include "base/limits.h"
+#include "settings/document.h"
+#include "tools/braid/find_program.h"
+
+namespace braid::cli {
+
+std::vector<Option> HostOptions::options() {
+  std::vector<Option> options = {
+      {.names = "--hosts",
+       .value_text = "HOST[:SLOTS],...",
+       .help = "run the clusters on these hosts, as many on each as it has slots [1]",
+       .target = &hosts_},
+      {.names = "--hostfile",
+       .value_text = "FILE",
+       .help =
+           "the same from a file: lines 'HOST slots=2', or YAML:\n- {host: NAME, slots: 2, addresses: [IPV4]}",
+       .target = &host_file_},
+      {.names = "--per-host",
+       .value_text = "N",
+       .help = "clusters on each host, whatever its slots",
+       .target = NumberTarget<unsigned>{&per_host_, 1, kMaxClusters}},
+      {.names = "--launcher",
+       .value_text = "auto|local|ssh|slurm",
+       .help =
+           "what starts a braid-node on each host; auto: slurm in an\nallocation, local for loopback addresses, else ssh",
+       .target = &launcher_},
+      {.names = "--ssh",
+       .value_text = "COMMAND",
+       .help = "the ssh to use, with options of it [ssh]",
+       .target = &ssh_},
+      {.names = "--braid-node",
+       .value_text = "PATH",
+       .help = "braid-node on the hosts [beside this command]",
+       .target = &agent_}};
+  for (Option& option : options) option.group = "Hosts";
+  return options;
+}
+
+std::vector<Host> HostOptions::hosts(const Given& given, const std::string& list) const {
+  if (given.has("--hosts") && given.has("--hostfile"))
+    refuse(kUsageStatus, "--hosts and --hostfile both name the hosts: give one of them");
+  if (!list.empty() && (given.has("--hosts") || given.has("--hostfile")))
+    refuse(kUsageStatus,
+           fmt::format("{}: --hosts and --hostfile name the hosts, too: name them in one way", list));
+  if (list.empty() && !given.has("--hosts") && !given.has("--hostfile") && launcher_ != "slurm") {
+    for (const char* const option : {"--per-host", "--launcher", "--ssh", "--braid-node"})
+      if (given.has(option))
+        refuse(kUsageStatus, fmt::format("{} is of --hosts or --hostfile, and neither is given", option));
+    return {};
+  }
+  Result<std::vector<Host>> hosts = std::vector<Host>();
+  if (!list.empty() || given.has("--hosts")) {
+    hosts = parse_hosts(list.empty() ? hosts_ : list);
+  } else if (!given.has("--hostfile")) {
+    hosts = slurm_hosts();
+  } else {
+    const Result<std::string> text = settings::read_text_file(host_file_);
+    if (!text) refuse(kConfigStatus, text.error().text);
+    hosts = parse_host_file(*text, host_file_);
+  }
+  if (!hosts) refuse(given.has("--hostfile") ? kConfigStatus : kUsageStatus, hosts.error().text);
+  return *hosts;
+}
+
+unsigned HostOptions::place(const Given& given, std::vector<Host>& hosts,
+                            std::optional<unsigned> clusters) const {
+  const Result<unsigned> all =
+      place_clusters(hosts, given.has("--per-host") ? std::optional(per_host_) : std::nullopt, clusters);
+  if (!all) refuse(kUsageStatus, all.error().text);
+  if (const Result<void> done = find_addresses(hosts); !done) refuse(kUsageStatus, done.error().text);
+  return *all;
+}
+
+std::unique_ptr<HostLauncher> HostOptions::launcher(const std::vector<Host>& hosts) const {
+  Result<std::unique_ptr<HostLauncher>> launcher = choose_launcher(launcher_, hosts, ssh_);
+  if (!launcher) refuse(kUsageStatus, launcher.error().text);
+  return std::move(*launcher);
+}
+
+std::string HostOptions::agent(const Given& given) const {
+  return given.has("--braid-node") ? agent_ : own_folder() + "/braid-node";
+}
+
+}  // namespace braid::cli

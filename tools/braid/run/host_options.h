@@ -1,0 +1,34 @@
+// The options that name hosts, and how a braid-node is started on each: of `braid run` and `braid doctor`.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/braid/command_line/subcommand.h"
+#include "tools/braid/run/hosts.h"
+#include "tools/braid/run/launchers/host_launcher.h"
+
+namespace braid::cli {
+
+class HostOptions {
+ public:
+  // Declares the options, which point into this object.
+  std::vector<Option> options();
+  // The hosts that the user has named, with their slots; none: none are named. `list`: in another way than by these options. An error
+  // ends the command (refuse()).
+  std::vector<Host> hosts(const Given& given, const std::string& list = "") const;
+  // Gives them clusters (place_clusters()) and addresses (find_addresses()); `clusters`: how many the user wants. Blocks while names
+  // are looked up. Returns the number of clusters. An error ends the command.
+  unsigned place(const Given& given, std::vector<Host>& hosts, std::optional<unsigned> clusters) const;
+  std::unique_ptr<HostLauncher> launcher(const std::vector<Host>& hosts) const;
+  // braid-node on the hosts.
+  std::string agent(const Given& given) const;
+
+ private:
+  std::string hosts_, host_file_, launcher_ = "auto", ssh_ = "ssh", agent_;
+  unsigned per_host_ = 1;
+};
+
+}  // namespace braid::cli
