@@ -159,8 +159,9 @@ void Runtime::finish() {
 }
 
 bool Runtime::is_spare(unsigned local) {
-  return environment_.computing != 0 && local >= environment_.computing &&
-         combiner_.engine().node_counts(static_cast<std::uint16_t>(local)).did_nothing();
+  NodeCounts counts = combiner_.engine().node_counts(static_cast<std::uint16_t>(local));
+  counts.barriers = 0;  // it was at those of all nodes, with which parallel() begins and ends
+  return environment_.computing != 0 && local >= environment_.computing && counts.did_nothing();
 }
 
 // After stop_threads(): no other thread takes the combiner lock any more.

@@ -5,6 +5,7 @@ and compared.
     pthreads_test.py BIN FOLDER [unittest arguments]      FOLDER: the programs
 """
 
+import json
 import pathlib
 import shutil
 import subprocess
@@ -129,6 +130,14 @@ class Pthreads(unittest.TestCase):
         # Without any thread there is no machine.
         self.build('#include <stdio.h>\n#include <stdlib.h>\nint main(void) { puts("none"); free(malloc(10)); return 4; }\n')
         self.assertEqual(live(2, "./a", folder=self.folder, expect=4).stdout, "[c0] none\n")
+
+    def test_the_report_lists_the_nodes_that_threads_had(self):
+        self.run_thread("")
+        report = self.folder / "report.json"
+        live(2, "./a", folder=self.folder, options=("--report", report, "--compute", "1"))
+        nodes = [len(cluster["application"]["report"]["nodes"]) for cluster in json.loads(report.read_text())["clusters"]]
+        self.assertGreaterEqual(min(nodes), 1)
+        self.assertLessEqual(sum(nodes), 4, "main(), a thread, and what computes beside them; of the 64 of a cluster")
 
     def test_more_threads_than_compute_nodes_and_than_there_is_room_for(self):
         many = ("pthread_t t[{0}]; pthread_barrier_init(&b, 0, {0}); for (long i = 0; i < {0}; ++i) "
