@@ -20,7 +20,7 @@ constexpr Sizing kOne{};
 SizingSearch searched(const std::function<double(const Sizing&, unsigned seed)>& time, double worth = 0.03,
                       unsigned max_proxies = 16, unsigned max_nis = 4) {
   SizingSearch search(max_proxies, max_nis, worth);
-  for (Sizing before = search.choice();;) {
+  do {
     for (std::vector<Sizing> next; !(next = search.next()).empty();) {
       EXPECT_THAT(next, UnorderedElementsAreArray(std::set<Sizing>(next.begin(), next.end()))) << "each once";
       for (const Sizing& sizing : next) {
@@ -29,10 +29,8 @@ SizingSearch searched(const std::function<double(const Sizing&, unsigned seed)>&
         search.look_at(sizing, times);
       }
     }
-    search.step();
-    if (search.choice() == before) return search;
-    before = search.choice();
-  }
+  } while (search.step());
+  return search;
 }
 
 TEST(SizingSearch, NothingMoreThanOneProxyWhereItIsOfNoUse) {

@@ -7,7 +7,6 @@ there, and that it names what was made wrong on purpose.
 
 import json
 import pathlib
-import stat
 import subprocess
 import sys
 import tempfile
@@ -15,6 +14,8 @@ import time
 import unittest
 
 import ssh_hosts_test  # it takes BIN from the command line
+
+from runs import script
 
 BIN = ssh_hosts_test.BIN
 MOST_SECONDS = 60
@@ -47,10 +48,7 @@ class Loopback(unittest.TestCase):
 
     def node(self, text):
         """A braid-node of the test's own."""
-        path = self.folder / "braid-node"
-        path.write_text("#!/bin/sh\n" + text)
-        path.chmod(path.stat().st_mode | stat.S_IXUSR)
-        return "--braid-node", path
+        return "--braid-node", script(self.folder / "braid-node", text)
 
     def test_hosts_and_the_ways_between_them(self):
         said = doctor("127.0.0.2:2", "127.0.0.3", "127.0.0.4", "--compute", 2, "--proxies", 1)

@@ -9,13 +9,12 @@ import json
 import os
 import pathlib
 import signal
-import stat
 import sys
 import tempfile
 import time
 import unittest
 
-from runs import Command, finish, processes_of, wait_until
+from runs import Command, finish, processes_of, script, wait_until
 
 BIN = sys.argv.pop(1) if len(sys.argv) > 1 else ""
 TWO, FOUR = "127.0.0.1,127.0.0.2", "127.0.0.1,127.0.0.2,127.0.0.3,127.0.0.4"
@@ -55,10 +54,7 @@ class HostsTest(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def script(self, text):
-        path = self.folder / "program"
-        path.write_text("#!/bin/sh\n" + text)
-        path.chmod(path.stat().st_mode | stat.S_IXUSR)
-        return str(path)
+        return script(self.folder / "program", text)
 
     def expect_refusal(self, status, words, *arguments):
         run = self.braid.run("--quiet", *arguments, "true")

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import stat
 import subprocess
 import time
 
@@ -32,6 +33,13 @@ class Command:
 
     def application(self, name):
         return str(self.binaries / name)
+
+
+def script(path, text):
+    """Makes a program of the shell's; returns its path."""
+    path.write_text("#!/bin/sh\n" + text)
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
 
 
 def finish(run):

@@ -10,9 +10,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "dsm/live/proc_file.h"
 #include "proxy/udp/udp_queue.h"
 #include "tools/braid/find_program.h"
 #include "tools/braid/process/process.h"
@@ -29,21 +29,6 @@ constexpr std::uint64_t kLittleMemory = 512u << 20;
 constexpr double kClockS = 1;
 
 constexpr const char* kWords[] = {"ok", "warning", "bad"};
-
-std::uint64_t number_in(const char* file) {
-  std::ifstream in(file);
-  std::uint64_t number = 0;
-  in >> number;
-  return number;
-}
-
-std::uint64_t available_memory() {
-  std::ifstream in("/proc/meminfo");
-  std::string key;
-  for (std::uint64_t kib = 0; in >> key >> kib; in.ignore(256, '\n'))
-    if (key == "MemAvailable:") return kib << 10;
-  return 0;
-}
 
 std::uint64_t limit_of(int resource) {
   rlimit limit{};
@@ -79,10 +64,10 @@ HostFacts read_facts() {
   return {.processors = usable_cores(),
           .open_files = limit_of(RLIMIT_NOFILE),
           .locked_bytes = limit_of(RLIMIT_MEMLOCK),
-          .available_bytes = available_memory(),
-          .mappings = number_in("/proc/sys/vm/max_map_count"),
+          .available_bytes = dsm::number_in_file("/proc/meminfo", "MemAvailable:", 10) << 10,
+          .mappings = dsm::number_in_file("/proc/sys/vm/max_map_count", "", 10),
           .has_userfaultfd = has_userfaultfd(),
-          .receive_buffer_bytes = number_in("/proc/sys/net/core/rmem_max"),
+          .receive_buffer_bytes = dsm::number_in_file("/proc/sys/net/core/rmem_max", "", 10),
           .is_root = ::geteuid() == 0,
           .missing_daemon = daemon ? std::string() : daemon.error().text};
 }
@@ -137,9 +122,7 @@ Finding judge(const PathFacts& path, std::uint32_t mtu_bytes) {
   }
   const std::uint32_t most = *std::max_element(path.heard.begin(), path.heard.end());
   f.found = fmt::format("packets of up to {} bytes arrive", most);
-  const auto wanted = std::find_if(std::begin(kTriedBytes), std::end(kTriedBytes),
-                                   [&](std::uint32_t tried) { return tried >= mtu_bytes; });
-  if (most >= mtu_bytes || wanted == std::end(kTriedBytes)) return f;
+  if (most >= mtu_bytes) return f;
   f.verdict = Verdict::kBad;
   f.cure = fmt::format("--mtu {}: runs would send packets of {}", most, mtu_bytes);
   return f;

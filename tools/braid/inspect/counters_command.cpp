@@ -63,14 +63,8 @@ Result<NodeValues> read_counters(const std::string& service) {
   NodeValues values;
   values.refused_connections = node->refused_connections.get();
   values.proxies.resize(std::min(node->proxies, proxy::kMaxProxies));
-  for (std::size_t p = 0; p < values.proxies.size(); ++p) {
-    proxy::for_each_counter(node->proxy[p], [&](const char* name, const char*, std::uint64_t value) {
-      values.proxies[p].emplace_back(name, value);
-    });
-    proxy::for_each_protocol_counter(
-        *node, static_cast<unsigned>(p),
-        [&](const std::string& name, std::uint64_t value) { values.proxies[p].emplace_back(name, value); });
-  }
+  for (std::size_t p = 0; p < values.proxies.size(); ++p)
+    values.proxies[p] = proxy::values_of(*node, static_cast<unsigned>(p));
   ::munmap(mapped, sizeof(proxy::NodeCounters));
   if (!known)
     return error("{}: its counters differ from this command's; build braid and braidd from the same source",

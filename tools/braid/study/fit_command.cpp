@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -135,23 +134,16 @@ class Fit {
     }
   }
 
-  std::vector<OrderedJson> reports_of(const Study& study, const std::string& folder) const {
-    const StudyPlan plan = taken(plan_study(study));
-    const Result<int> status =
-        carry_out(study, plan, {.folder = folder, .jobs = arguments_.jobs, .limit_s = {}});
-    if (!status) refuse(kCannotCreateStatus, status.error().text);
-    if (*status != 0) throw Ended{*status};
-    std::ifstream file(folder + "/study.json");
-    const OrderedJson all = OrderedJson::parse(file, nullptr, false);
-    std::vector<OrderedJson> reports;
-    for (const OrderedJson& point : all["points"]) reports.push_back(point["report"]);
-    return reports;
+  std::vector<OrderedJson> reports_in(const Study& study, const std::string& folder) const {
+    StudyReports all = reports_of(study, {.folder = folder, .jobs = arguments_.jobs, .limit_s = {}});
+    if (all.status != 0) throw Ended{all.status};
+    return std::move(all.reports);
   }
 
   std::vector<double> figures_with(const std::vector<double>& numbers) const {
     Study study = *study_;
     set_costs(study, numbers);
-    const std::vector<OrderedJson> reports = reports_of(study, arguments_.folder + "/fitted");
+    const std::vector<OrderedJson> reports = reports_in(study, arguments_.folder + "/fitted");
     std::vector<double> figures;
     for (const FitNumber& n : config_.fit) {
       std::vector<double> samples;
@@ -201,7 +193,7 @@ class Fit {
       if (const Result<void> done = point.settings.set("simulation.model", model, "braid fit: model:"); !done)
         refuse(kConfigStatus, done.error().text);
     const std::string folder = arguments_.folder + "/predicted";
-    const std::vector<OrderedJson> reports = reports_of(study, folder);
+    const std::vector<OrderedJson> reports = reports_in(study, folder);
     print(predictions(study, reports));
     return 0;
   }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -143,14 +142,10 @@ class Planner {
                 arguments.max_nis, arguments.worth / 100) {}
 
   int run() {
-    std::vector<Sizing> wanted;
-    for (Sizing before = search_.choice();;) {
-      while (!(wanted = search_.next()).empty())
+    do {
+      for (std::vector<Sizing> wanted; !(wanted = search_.next()).empty();)
         if (const int status = simulate(wanted); status != 0) return status;
-      search_.step();
-      if (search_.choice() == before) break;
-      before = search_.choice();
-    }
+    } while (search_.step());
     print(recommendation());
     return 0;
   }
@@ -189,19 +184,13 @@ class Planner {
   // Returns the status of simulations that failed; 0: none did.
   int simulate(const std::vector<Sizing>& sizings) {
     const Study study = study_of(sizings);
-    const Result<StudyPlan> plan = plan_study(study);
-    if (!plan) refuse(kConfigStatus, plan.error().text);
-    const std::string folder = arguments_.folder + "/steps";
-    const Result<int> status =
-        carry_out(study, *plan, {.folder = folder, .jobs = arguments_.jobs, .limit_s = {}});
-    if (!status) refuse(kCannotCreateStatus, status.error().text);
-    if (*status != 0) return *status;
-    std::ifstream file(folder + "/study.json");
-    const Json all = Json::parse(file, nullptr, false);
+    const StudyReports all =
+        reports_of(study, {.folder = arguments_.folder + "/steps", .jobs = arguments_.jobs, .limit_s = {}});
+    if (all.status != 0) return all.status;
     for (std::size_t i = 0; i < sizings.size(); ++i) {
       std::vector<double> times;
       for (unsigned seed = 0; seed < arguments_.seeds; ++seed)
-        times.push_back(figure_of(all["points"][i * arguments_.seeds + seed]["report"], "parallel_cycles"));
+        times.push_back(figure_of(all.reports[i * arguments_.seeds + seed], "parallel_cycles"));
       search_.look_at(sizings[i], std::move(times));
       seen_.push_back(sizings[i]);
     }

@@ -75,15 +75,16 @@ bool SizingSearch::is_better(const Sizing& sizing) const {
   return change.median <= -wanted && change.high < 0;
 }
 
-void SizingSearch::step() {
+bool SizingSearch::step() {
   const Sizing* best = nullptr;
   const std::vector<Sizing> all = candidates();
   for (const Sizing& sizing : all)
     if (is_better(sizing) && (best == nullptr || change_of(sizing).median < change_of(*best).median))
       best = &sizing;
-  if (best == nullptr) return;
-  left_[choice_] = true;
+  if (best == nullptr) return false;
+  left_.insert(choice_);
   choice_ = *best;
+  return true;
 }
 
 }  // namespace braid::cli

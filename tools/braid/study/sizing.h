@@ -6,7 +6,7 @@
 
 #include <compare>
 #include <map>
-#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,13 +32,12 @@ class SizingSearch {
   SizingSearch(unsigned max_proxies, unsigned max_nis, double worth)
       : max_proxies_(max_proxies), max_nis_(max_nis), worth_(worth) {}
 
-  // What must be simulated before the search can go on; empty: choice() is the recommendation, and all of its neighbours are
-  // known.
+  // What must be simulated before step(); empty: nothing.
   std::vector<Sizing> next() const;
   // The times of its runs, by seed: of each sizing the same number, in the same order, at least one.
   void look_at(const Sizing& sizing, std::vector<double> times);
-  // Once what next() asked for is known: goes to a better neighbour, if there is one.
-  void step();
+  // Once what next() asked for is known: goes to a better neighbour. False: there is none, and choice() is the recommendation.
+  [[nodiscard]] bool step();
 
   const Sizing& choice() const { return choice_; }
   // Of the choice: one proxy or NI more or less, or another dispatch.
@@ -56,7 +55,7 @@ class SizingSearch {
   const double worth_;
   Sizing choice_;
   std::map<Sizing, std::vector<double>> known_;
-  std::map<Sizing, bool> left_;  // choices that the search has left: it does not come back
+  std::set<Sizing> left_;  // choices that the search has left: it does not come back
 };
 
 }  // namespace braid::cli

@@ -18,6 +18,7 @@
 #include "base/process_end.h"
 #include "base/system_error.h"
 #include "tools/braid/command_line/output_file_option.h"
+#include "tools/braid/command_line/subcommand.h"
 #include "tools/braid/find_program.h"
 #include "tools/braid/process/child_processes.h"
 #include "tools/braid/process/descriptor.h"
@@ -338,6 +339,19 @@ Result<int> carry_out(const Study& study, const StudyPlan& plan, const StudyOpti
   Result<StudyFolder> folder = StudyFolder::open(options.folder);
   if (!folder) return folder.error();
   return StudyRunner(study, plan, options, std::move(*folder)).run();
+}
+
+StudyReports reports_of(const Study& study, const StudyOptions& options) {
+  const Result<StudyPlan> plan = plan_study(study);
+  if (!plan) refuse(kConfigStatus, plan.error().text);
+  const Result<int> status = carry_out(study, *plan, options);
+  if (!status) refuse(kCannotCreateStatus, status.error().text);
+  StudyReports all{.status = *status, .reports = {}};
+  if (*status != 0) return all;
+  std::ifstream file(options.folder + "/study.json");
+  const auto results = nlohmann::ordered_json::parse(file, nullptr, false);
+  for (const auto& point : results["points"]) all.reports.push_back(point["report"]);
+  return all;
 }
 
 }  // namespace braid::cli

@@ -39,6 +39,14 @@ inline constexpr int kFailedPointsStatus = 1;
 // signal that ended it early. Error: the folder, or a file in it, cannot be written.
 Result<int> carry_out(const Study& study, const StudyPlan& plan, const StudyOptions& options);
 
+// The same for a study that a command has made: plans it, carries it out in this folder, and reads the reports of its points, in their
+// order. `status`: of carry_out(); reports are there if it is 0. An error ends the command (refuse()).
+struct StudyReports {
+  int status = 0;
+  std::vector<nlohmann::ordered_json> reports;
+};
+StudyReports reports_of(const Study& study, const StudyOptions& options);
+
 // Writes the points that are left to standard output, and how many there are and about how long they take to standard error.
 // Without a folder: all points. The folder need not exist, and is not changed.
 void list_points(const Study& study, const StudyPlan& plan, const StudyOptions& options);
