@@ -18,14 +18,14 @@ constexpr Sizing kOne{};
 
 // The search on a machine whose times are known: `time(sizing, seed)`.
 SizingSearch searched(const std::function<double(const Sizing&, unsigned seed)>& time, double worth = 0.03,
-                      unsigned max_proxies = 16, unsigned max_nis = 4) {
+                      unsigned max_proxies = 16, unsigned max_nis = 4, unsigned seeds = 5) {
   SizingSearch search(max_proxies, max_nis, worth);
   do {
     for (std::vector<Sizing> next; !(next = search.next()).empty();) {
       EXPECT_THAT(next, UnorderedElementsAreArray(std::set<Sizing>(next.begin(), next.end()))) << "each once";
       for (const Sizing& sizing : next) {
         std::vector<double> times;
-        for (unsigned seed = 0; seed < 5; ++seed) times.push_back(time(sizing, seed));
+        for (unsigned seed = 0; seed < seeds; ++seed) times.push_back(time(sizing, seed));
         search.look_at(sizing, times);
       }
     }
@@ -63,7 +63,7 @@ TEST(SizingSearch, OneMoreMayBeOfNoUseWhereTwiceAsManyAre) {
 
 TEST(SizingSearch, GainThatIsNoGainWithEverySeedIsNone) {
   const auto noisy = [](const Sizing& s, unsigned seed) {
-    return s.proxies == 1 ? 100.0 : 90 + 5.0 * seed;  // 90 to 110
+    return s.proxies == 1 ? 100.0 : 85 + 5.0 * seed;  // 85 to 105, 95 in the middle
   };
   EXPECT_EQ(searched(noisy).choice(), kOne);
   // What a seed does to all machines is no difference.
@@ -109,6 +109,15 @@ TEST(SizingSearch, EndsOnAnyTimes) {
     const SizingSearch search = searched(time, 0.001);
     for (const Sizing& neighbour : search.neighbours()) (void)search.change_of(neighbour);  // all are known
   }
+}
+
+// Each dispatch is faster than the one before it with two seeds of three, and the first is faster than the last.
+TEST(SizingSearch, EndsWhereThreeBeatEachOtherInTurn) {
+  const auto time = [](const Sizing& s, unsigned seed) {
+    constexpr double kTimes[] = {100, 150, 200};
+    return s.proxies == 1 ? 1000.0 : kTimes[(static_cast<unsigned>(s.dispatch) + seed) % 3];
+  };
+  EXPECT_EQ(searched(time, 0.03, 2, 1, 99).choice().proxies, 2u);
 }
 
 TEST(Sizing, IsNamedInWords) {
