@@ -8,6 +8,7 @@ find_package(CLI11 REQUIRED)
 find_package(TBB REQUIRED)
 find_package(yaml-cpp REQUIRED)
 find_package(nlohmann_json REQUIRED)
+find_package(OpenSSL 3 REQUIRED COMPONENTS Crypto)
 find_package(Boost 1.74 REQUIRED COMPONENTS context)
 
 find_library(BRAID_ELF elf REQUIRED)

@@ -35,7 +35,8 @@ struct StackConfig {
   // ICMP errors about packets that nothing here takes: enough for a person who tries, few in a flood.
   std::uint32_t icmp_errors_per_second = 100;
   std::uint32_t icmp_errors_at_once = 20;
-  SubConnectionConfig sub_connection;  // local, remote and max_payload_bytes are filled in
+  SubConnectionConfig
+      sub_connection;  // local, remote and max_payload_bytes are filled in; `security` is all remotes'
   std::vector<RemoteStack> remotes;
   std::uint64_t seed = 1;  // of epochs and of packets' identifications
 };

@@ -6,6 +6,7 @@
 
 #include "base/seq.h"
 #include "base/time.h"
+#include "stack/secure/secret.h"
 #include "stack/window/congestion.h"
 #include "stack/wire/segment.h"
 
@@ -39,6 +40,8 @@ struct SubConnectionConfig {
   std::uint64_t incarnation = 0;
   // The UDP port that the peer is asked to send from; 0: any. The hello asks for it (SC-12).
   std::uint16_t wanted_source_port = 0;
+  // No secret: packets are plain.
+  Security security;
 };
 
 }  // namespace braid::stack

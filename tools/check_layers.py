@@ -23,6 +23,7 @@ MAY_INCLUDE = {
     "base": (("base",), "base depends on no other folder"),
     "stack": (("base", "stack"), "stack stands on base"),
     "stack/wire": (("base", "stack/wire"), "formats do not depend on the window and the stack that use them"),
+    "stack/secure": (("base", "stack/secure"), "keys and ciphers know nothing of packets"),
     "convergence": (("base", "stack", "convergence"), "convergence stands on stack"),
     "settings": (
         ("base", "stack", "convergence", "proxy/nic/steering.h", "dsm/engine/types.h", "settings/*"),
@@ -141,6 +142,7 @@ MUST_NOT_INCLUDE = [
         r"(nlohmann|CLI)/.*",
         "formats of files and command lines are views: settings/views",
     ),
+    (ANYTHING, ("stack/secure", "tests", "bench"), r"openssl/.*", "only stack/secure knows of OpenSSL"),
     (ANYTHING, ("settings/views",), r"yaml-cpp/.*", "only settings/views knows of yaml-cpp: settings/views/yaml.h"),
     (ANYTHING, ("proxy/nic", "tests", "bench", "tools"), r"rte_.*\.h", "only proxy/nic knows of DPDK"),
 ]
