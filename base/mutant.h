@@ -41,6 +41,7 @@ enum class Mutant : std::uint8_t {
   kAcquireEarly,           // a message by which a node acquires is handled before its notices are there
   kCollectEarly,           // what a barrier makes known to all counts as known before it has left
   kBelieveOwnCopy,  // a writer's copy takes its release's version although other writers' changes are missing
+  kWordStaysOpen,   // a lock's word stays open when the token leaves
   kTryWaits,        // a cluster that holds a lock does not answer that it is taken
   kGrantTooMuch,    // a credit grants a granule that the receiver has not consumed
 };

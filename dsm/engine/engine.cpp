@@ -11,6 +11,7 @@
 #include "dsm/engine/acquires.h"
 #include "dsm/engine/allocations.h"
 #include "dsm/engine/barriers.h"
+#include "dsm/engine/lock_words.h"
 #include "dsm/engine/locks.h"
 #include "dsm/engine/messages.h"
 #include "dsm/engine/nodes.h"
@@ -43,11 +44,13 @@ struct Engine::State {
       : config(checked(c)),
         refusals(counts),
         nodes(config.compute_nodes),
+        words(config.lock_words),
+        taken(config.compute_nodes),
         outbox(config),
         notices(config),
         acquires(config),
         pages(config, memory, outbox, nodes, counts, refusals, notices),
-        locks(config, outbox, nodes, pages),
+        locks(config, outbox, nodes, pages, words),
         barriers(config, outbox, nodes, pages, notices),
         sync(config, outbox, nodes, pages, locks),
         allocations(config, outbox, nodes, pages) {}
@@ -238,10 +241,15 @@ struct Engine::State {
     return nodes[node];
   }
 
+  // Since the node's scan was used last.
+  bool took_open_lock(std::uint16_t node) const { return taken.of(node) != nodes[node].taken_before; }
+
   const EngineConfig config;
   ClusterCounts counts;
   Refusals refusals;
   ComputeNodes nodes;
+  LockWords words;
+  TakenLocks taken;
   Outbox outbox;
   WriteNotices notices;
   Acquires acquires;
@@ -267,6 +275,10 @@ void Engine::set_first_touch(PageId first, std::uint32_t count) {
 bool Engine::fault(std::uint16_t node, PageId page, Access wanted) {
   ComputeNode& n = state_->idle_node(node);
   ++(wanted == Access::kWrite ? n.counts.write_faults : n.counts.read_faults);
+  if (state_->took_open_lock(node)) {
+    n.taken_before = state_->taken.of(node);
+    n.scan.end();  // PG-25
+  }
   if (state_->pages.fault(node, page, wanted)) return true;
   state_->run_local_work();
   return done(node);
@@ -286,6 +298,16 @@ bool Engine::lock(std::uint16_t node, LockId lock) {
   if (done(node)) return true;
   if (!state_->locks.here(lock)) ++n.counts.remote_locks;
   return false;
+}
+
+bool Engine::take_open_lock(std::uint16_t node, LockId lock) {
+  if (!state_->words.take(node, lock)) return false;
+  state_->taken.count(node);
+  return true;
+}
+
+bool Engine::free_open_lock(std::uint16_t node, LockId lock) {
+  return state_->words.free(node, lock);
 }
 
 bool Engine::try_lock(std::uint16_t node, LockId lock) {
@@ -413,8 +435,10 @@ const ClusterBits& Engine::output_clusters() const {
   return state_->outbox.clusters();
 }
 
-const NodeCounts& Engine::node_counts(std::uint16_t node) const {
-  return state_->nodes[node].counts;
+NodeCounts Engine::node_counts(std::uint16_t node) const {
+  NodeCounts counts = state_->nodes[node].counts;
+  counts.lock_calls += state_->taken.of(node);
+  return counts;
 }
 
 const ClusterCounts& Engine::counts() const {
@@ -470,9 +494,12 @@ bool Engine::quiet() const {
 
 void Engine::describe(StateSink& sink) const {
   const State& s = *state_;
-  for (const ComputeNode& n : s.nodes) {
+  for (std::uint16_t i = 0; i < s.nodes.size(); ++i) {
+    const ComputeNode& n = s.nodes[i];
     sink.value(static_cast<std::uint64_t>(n.wait));
-    n.scan.describe(sink);
+    Scan scan = n.scan;
+    if (s.took_open_lock(i)) scan.end();
+    scan.describe(sink);
     if (n.wait == Wait::kFetch || n.wait == Wait::kTwin) sink.values(n.wanted, n.page.value());
     if (n.wait == Wait::kLock || n.wait == Wait::kBarrier || n.wait == Wait::kRelease) sink.value(n.sync);
     if (n.wait == Wait::kLock) sink.value(n.trying);

@@ -6,7 +6,7 @@
 //
 // It only decides. Inputs are faults, lock calls and messages; output messages come from poll_transmit();
 // It has no thread, clock or socket, and allocates only in its constructor.
-// All calls are serialised by the caller (live: the cluster's combiner lock).
+// All calls but those of open locks are serialised by the caller (live: the cluster's combiner lock).
 //
 // Messages may arrive in any order. The service below guarantees that each arrives once.
 #pragma once
@@ -54,6 +54,11 @@ class Engine {
   // (EngineConfig::fetch_ahead). Never waits.
   void prefetch(PageId first, std::uint32_t count);
   [[nodiscard]] bool lock(std::uint16_t node, LockId lock);
+  // Two calls that are not serialised: `node`'s own thread makes them at any time at which the node has no operation in
+  // progress. True: the same as lock() or unlock(), complete, because the lock is open (lock_words.h). False: nothing was
+  // done; call lock() or unlock().
+  [[nodiscard]] bool take_open_lock(std::uint16_t node, LockId lock);
+  [[nodiscard]] bool free_open_lock(std::uint16_t node, LockId lock);
   // result() is 1 if the node has the lock now. It never waits until another node frees the lock, but perhaps for another
   // cluster's answer. It may fail although no node has the lock, while the token is on its way between clusters.
   [[nodiscard]] bool try_lock(std::uint16_t node, LockId lock);
@@ -103,7 +108,7 @@ class Engine {
   const ClusterBits& output_clusters() const;
 
   // --- Observation.
-  const NodeCounts& node_counts(std::uint16_t node) const;
+  NodeCounts node_counts(std::uint16_t node) const;
   const ClusterCounts& counts() const;
   // As far as this cluster knows: a home elsewhere may have moved.
   ClusterId home(PageId page) const;

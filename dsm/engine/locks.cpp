@@ -24,12 +24,13 @@ std::size_t most_large_sets(const EngineConfig& c) {
 
 }  // namespace
 
-Locks::Locks(const EngineConfig& config, Outbox& outbox, ComputeNodes& nodes, Pages& pages)
+Locks::Locks(const EngineConfig& config, Outbox& outbox, ComputeNodes& nodes, Pages& pages, LockWords& words)
     : config_(config),
       self_(config.cluster),
       outbox_(outbox),
       nodes_(nodes),
       pages_(pages),
+      words_(words),
       local_(config.locks),
       chains_(config.locks, initial_chain()),
       // What the explorer copies is allocated here.
@@ -38,7 +39,44 @@ Locks::Locks(const EngineConfig& config, Outbox& outbox, ComputeNodes& nodes, Pa
       sets_(config.clusters, most_large_sets(config)),
       promised_(config.clusters),
       unanswered_(config.clusters) {
+  CHECK_LT(std::max(config.lease_uses, config.local_handoffs), LockWords::kUnbounded);
   for (std::uint32_t i = 0; i < config.locks; ++i) local_[i] = initial(LockId(i));
+}
+
+// --- LK-12: open locks. An open lock is in the same state as if its node's calls had come here.
+
+Locks::Local Locks::with_word(Local l, const LockWords::OpenLock& word) const {
+  l.holder = word.holder;
+  if (word.freed) l.unused = false;
+  if (l.next != kNobody) l.uses = most_uses(l) - word.uses_left;
+  return l;
+}
+
+Locks::Local Locks::now(LockId lock) const {
+  const Local* const l = find(lock);
+  if (l == nullptr) return initial(lock);
+  const auto word = words_.look(lock);
+  return word ? with_word(*l, *word) : *l;
+}
+
+void Locks::close(LockId lock) {
+  const auto word = words_.close(lock);
+  if (!word) return;
+  Local& l = local(lock);
+  l = with_word(l, *word);
+}
+
+// In a lease its uses are bounded, so the word counts them; without one the token has not been recalled.
+bool Locks::may_open(const Local& l) const {
+  return l.token == Token::kHere && l.first == kNobody && (l.next == kNobody || l.lease == Lease::kRunning) &&
+         !config_.release_at_unlock;
+}
+
+void Locks::open(LockId lock, const Local& l) {
+  if (!words_.any() || !may_open(l)) return;
+  if (const std::optional<LockId> other = words_.in_place_of(lock)) close(*other);
+  words_.open(lock, {.holder = l.holder,
+                     .uses_left = l.next == kNobody ? LockWords::kUnbounded : most_uses(l) - l.uses});
 }
 
 // LK-11
@@ -73,11 +111,13 @@ bool Locks::here(LockId lock) const {
 
 bool Locks::lock(std::uint16_t node, LockId lock) {
   CHECK(known(lock));
+  close(lock);
   Local& l = local(lock);
   CHECK_NE(l.holder, node);                              // not recursive
   if (l.token == Token::kHere && l.holder == kNobody) {  // LK-2
     l.holder = node;
     if (l.next != kNobody) ++l.uses;  // in a lease
+    open(lock, l);
     return true;
   }
   nodes_[node].trying = false;
@@ -89,11 +129,15 @@ bool Locks::lock(std::uint16_t node, LockId lock) {
 // LK-10
 bool Locks::try_lock(std::uint16_t node, LockId lock) {
   CHECK(known(lock));
+  close(lock);
   Local& l = local(lock);
   ComputeNode& n = nodes_[node];
   n.result = 0;
   if (l.token == Token::kHere) {
-    if (l.holder != kNobody) return true;
+    if (l.holder != kNobody) {
+      open(lock, l);
+      return true;
+    }
     n.result = 1;
     return this->lock(node, lock);
   }
@@ -128,20 +172,24 @@ void Locks::enqueue(Local& l, std::uint16_t node, LockId lock) {
 
 void Locks::unlock(std::uint16_t node, LockId lock) {
   CHECK(known(lock));
+  close(lock);
   Local& l = local(lock);
   CHECK_EQ(l.holder, node);
   l.holder = kNobody;
   l.unused = false;
   if (l.next == kNobody) {
     if (l.first != kNobody) pass_on(l);  // LK-2
+    open(lock, l);
     return;
   }
   if (l.first == kNobody && takes_lease(l)) begin_round(lock);
   const bool used_up = l.uses >= most_uses(l) && !mutant(Mutant::kTokenStarves);
   if (used_up || (l.first == kNobody && l.lease != Lease::kRunning)) return give_up(lock);
-  if (l.first == kNobody) return;  // free, for the lease
-  ++l.uses;
-  pass_on(l);
+  if (l.first != kNobody) {
+    ++l.uses;
+    pass_on(l);
+  }  // otherwise it is free, for the lease
+  open(lock, l);
 }
 
 // LK-14
@@ -306,11 +354,14 @@ bool Locks::on_grant(ClusterId from, LockId lock) {
   if (l.first != kNobody) {
     pass_on(l);
     answer_tries(l);
+    open(lock, l);
   } else if (l.next != kNobody) {  // LK-10: only tries have asked for it, and it is wanted elsewhere
-    if (takes_lease(l))
+    if (takes_lease(l)) {
       begin_round(lock);
-    else
+      open(lock, l);
+    } else {
       give_up(lock);
+    }
   } else {
     tidy(lock);
   }
@@ -320,6 +371,7 @@ bool Locks::on_grant(ClusterId from, LockId lock) {
 bool Locks::on_recall(ClusterId from, LockId lock, std::uint32_t next, bool tries) {
   if (!known(lock) || from != manager(lock)) return false;
   if (next >= config_.clusters || next == self_.value()) return false;
+  close(lock);
   const ClusterId to(static_cast<std::uint16_t>(next));
   const Local* const found = find(lock);
   const Local before = found != nullptr ? *found : initial(lock);
@@ -357,6 +409,7 @@ bool Locks::on_probe(ClusterId from, LockId lock) {
 
 bool Locks::on_probe_reply(ClusterId from, LockId lock) {
   if (!known(lock) || find(lock) == nullptr) return false;
+  close(lock);
   Local& l = local(lock);
   if (l.probed != from.value()) return false;
   l.probed = kNobody;
@@ -368,6 +421,7 @@ bool Locks::on_probe_reply(ClusterId from, LockId lock) {
   }
   if (takes_round(l)) {
     begin_round(lock);
+    open(lock, l);
     return true;
   }
   end_lease(l);
@@ -410,13 +464,13 @@ void Locks::describe_chain(StateSink& sink, const Chain& c) const {
 }
 
 void Locks::describe(StateSink& sink) const {
-  for (std::size_t i = 0; i < local_.size(); ++i) {
-    describe_local(sink, local_[i]);
+  for (std::uint32_t i = 0; i < numbered(); ++i) {
+    describe_local(sink, now(LockId(i)));
     describe_chain(sink, chains_[i]);
   }
   for (const std::uint32_t id : at_addresses_.numbers()) {
     sink.value(id);
-    describe_local(sink, *at_addresses_.find(id));
+    describe_local(sink, now(LockId(id)));
   }
   for (const std::uint32_t id : chains_at_addresses_.numbers()) {
     const Chain& c = *chains_at_addresses_.find(id);
@@ -426,8 +480,7 @@ void Locks::describe(StateSink& sink) const {
 }
 
 std::string Locks::explain(LockId lock) const {
-  const Local* const found = find(lock);
-  const Local l = found != nullptr ? *found : initial(lock);
+  const Local l = now(lock);
   std::string text = name(lock) + ", ";
   if (l.holder != kNobody)
     return text + fmt::format("which compute node {} has", global_node(config_, l.holder));
@@ -441,13 +494,13 @@ std::string Locks::explain(LockId lock) const {
 
 std::string Locks::locks_of(std::uint16_t node) const {
   std::string all;
-  const auto add = [&](std::uint32_t id, const Local& l) {
-    if (l.holder != node) return;
+  const auto add = [&](std::uint32_t id) {
+    if (!held_by(LockId(id), node)) return;
     if (!all.empty()) all += ", ";
     all += id < numbered() ? std::to_string(id) : name(LockId(id));
   };
-  for (std::uint32_t i = 0; i < numbered(); ++i) add(i, local_[i]);
-  for (const std::uint32_t id : at_addresses_.numbers()) add(id, *at_addresses_.find(id));
+  for (std::uint32_t i = 0; i < numbered(); ++i) add(i);
+  for (const std::uint32_t id : at_addresses_.numbers()) add(id);
   return all;
 }
 
@@ -475,9 +528,15 @@ void Locks::check() const {
     probes += l.probed != kNobody;
     idle += l.is_idle();
   };
-  for (const Local& l : local_) add(l);
-  at_addresses_.for_each([&](std::uint32_t id, const Local& l) {
+  const auto add_lock = [&](std::uint32_t id) {
+    const Local l = now(LockId(id));
     add(l);
+    CHECK(!words_.look(LockId(id)) || may_open(l));
+    return l;
+  };
+  for (std::uint32_t i = 0; i < numbered(); ++i) (void)add_lock(i);
+  at_addresses_.for_each([&](std::uint32_t id, const Local&) {
+    const Local l = add_lock(id);
     CHECK(!(l == initial(LockId(id))) || l.holder != kNobody);
   });
   chains_at_addresses_.for_each([&](std::uint32_t, const Chain& c) { CHECK(!(c == initial_chain())); });

@@ -16,6 +16,7 @@
 
 #include "base/ids.h"
 #include "dsm/engine/cluster_sets.h"
+#include "dsm/engine/lock_words.h"
 #include "dsm/engine/messages.h"
 #include "dsm/engine/nodes.h"
 #include "dsm/engine/object_names.h"
@@ -29,7 +30,7 @@ namespace braid::dsm {
 
 class Locks {
  public:
-  Locks(const EngineConfig& config, Outbox& outbox, ComputeNodes& nodes, Pages& pages);
+  Locks(const EngineConfig& config, Outbox& outbox, ComputeNodes& nodes, Pages& pages, LockWords& words);
 
   // True if the node has it now; otherwise the node waits.
   bool lock(std::uint16_t node, LockId lock);
@@ -40,10 +41,7 @@ class Locks {
   // Takes the lock if no node has it or waits for it. True if that is decided now; otherwise the node waits for the answer of
   // another cluster. Its result is 1 if it has the lock, otherwise 0.
   bool try_lock(std::uint16_t node, LockId lock);
-  bool held_by(LockId lock, std::uint16_t node) const {
-    const Local* const l = find(lock);
-    return l != nullptr && l->holder == node;
-  }
+  bool held_by(LockId lock, std::uint16_t node) const { return now(lock).holder == node; }
   bool here(LockId lock) const;
   // The release that the token waited for is complete: the token leaves.
   void released(LockId lock);
@@ -67,7 +65,7 @@ class Locks {
   void describe(StateSink& sink) const;
 
  private:
-  static constexpr std::uint16_t kNobody = 0xffff;
+  static constexpr std::uint16_t kNobody = LockWords::kNobody;
   // A round of a lease takes as long as a hand-over. So it pays if nodes of the cluster get the lock so often in it; ...
   static constexpr std::uint32_t kUsefulLease = 2;
   // ... after leases that did not pay, 1, 3, 7 and then so many stays have none.
@@ -81,7 +79,7 @@ class Locks {
   // May the recalled token stay? Once in each stay in a cluster.
   enum class Lease : std::uint8_t { kUnused, kRunning, kOver };
 
-  // This cluster's state of a lock.
+  // This cluster's state of a lock. While its word is open that has `holder`, `unused` and `uses`.
   struct Local {
     Token token = Token::kElsewhere;
     Lease lease = Lease::kUnused;
@@ -125,6 +123,14 @@ class Locks {
   const Local* find(LockId lock) const {
     return lock.value() < numbered() ? &local_[lock.value()] : at_addresses_.find(lock.value());
   }
+  // With what its word tells, if that is open.
+  Local now(LockId lock) const;
+  Local with_word(Local l, const LockWords::OpenLock& word) const;
+  // LK-12. Comes before everything else that is done with the lock.
+  void close(LockId lock);
+  // Opens the lock if nothing but its holder changes in it until a message comes, or a node that must wait.
+  void open(LockId lock, const Local& l);
+  bool may_open(const Local& l) const;
   // Valid until it is called for another lock.
   Local& local(LockId lock);
   Chain& chain(LockId lock);
@@ -155,6 +161,7 @@ class Locks {
   Outbox& outbox_;
   ComputeNodes& nodes_;
   Pages& pages_;
+  LockWords& words_;
   std::vector<Local> local_;  // of numbered locks
   std::vector<Chain> chains_;
   SparseTable<Local> at_addresses_;

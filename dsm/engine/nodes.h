@@ -38,6 +38,7 @@ struct ComputeNode {
   bool call_answered = false;              // kSync: the result is here
   std::uint64_t result = 0;                // of the last barrier, sync, allocation or try for a lock
   Scan scan;
+  std::uint64_t taken_before = 0;  // TakenLocks when the scan was used last
   NodeCounts counts;
 };
 

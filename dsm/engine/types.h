@@ -158,6 +158,9 @@ struct EngineConfig {
   // A node that unlocks waits until its cluster's writes so far are visible everywhere, and frees the lock then, also where
   // the token stays (LK-14). Otherwise writes become visible when the token leaves. Local, not shared; for simulations.
   bool release_at_unlock = false;
+  // Locks that can be open at once, which the nodes' threads take and free past the engine (lock_words.h): a power of two, or
+  // 0: none. Local, not shared.
+  std::uint32_t lock_words = 0;
   std::uint32_t words = 0;
   std::uint32_t flags = 0;
   std::uint32_t semaphores = 0;

@@ -16,6 +16,13 @@ constexpr int kBatch = 16;
 // Links are checked once per this number of serves that found nothing:
 // often enough to detect a death at once, rarely enough to cost nothing.
 constexpr std::uint32_t kIdleServesPerCheck = 64;
+// Locks that are open at once: 32 KiB. More of them in use take turns.
+constexpr std::uint32_t kLockWords = 4096;
+
+EngineConfig with_open_locks(EngineConfig config) {
+  config.lock_words = kLockWords;
+  return config;
+}
 
 // PG-27
 [[noreturn]] void fail_for_refusal(unsigned cluster, const Refusal& refusal) {
@@ -30,7 +37,7 @@ constexpr std::uint32_t kIdleServesPerCheck = 64;
 Combiner::Combiner(const Shape& shape, PageMemory& memory, Network* network)
     : shape_(shape),
       network_(network),
-      engine_(engine_config(shape), memory),
+      engine_(with_open_locks(engine_config(shape)), memory),
       call_(ClusterId(shape.cluster), shape.clusters),
       transmitter_(network, engine_, call_),
       nodes_(std::make_unique<Node[]>(shape.compute)) {}

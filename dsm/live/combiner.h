@@ -67,7 +67,7 @@ class Combiner final : private Network::Sink {
 
   // --- With the lock.
 
-  Engine& engine() { return engine_; }
+  Engine& engine() { return engine_; }  // without the lock for open locks only
   CurrentCall& call() { return call_; }
   // Handles arrived messages, up to a batch, and sends the resulting ones, as `compute_node`. False: none
   // had arrived. Ends the process if one must be refused (PG-27) or a cluster is lost. With a network only.

@@ -544,9 +544,10 @@ void Runtime::prefetch(unsigned local, PageId first, std::uint32_t count) {
 }
 
 void Runtime::lock(unsigned local, LockId lock) {
-  const Inside inside;
   const auto node = static_cast<std::uint16_t>(local);
   Engine& engine = combiner_.engine();
+  if (engine.take_open_lock(node, lock)) return;
+  const Inside inside;
   const bool complete = combiner_.start(local, [&] {
     fail_for_misuse(local, LockMisuse::of_lock(lock, engine.holds(node, lock)));
     return engine.lock(node, lock);
@@ -561,9 +562,10 @@ void Runtime::lock(unsigned local, LockId lock) {
 }
 
 void Runtime::unlock(unsigned local, LockId lock) {
-  const Inside inside;
   const auto node = static_cast<std::uint16_t>(local);
   Engine& engine = combiner_.engine();
+  if (engine.free_open_lock(node, lock)) return;
+  const Inside inside;
   combiner_.perform(local, [&] {
     fail_for_misuse(local, LockMisuse::of_unlock(lock, engine.holds(node, lock)));
     engine.unlock(node, lock);
@@ -571,9 +573,10 @@ void Runtime::unlock(unsigned local, LockId lock) {
 }
 
 bool Runtime::try_lock(unsigned local, LockId lock) {
-  const Inside inside;
   const auto node = static_cast<std::uint16_t>(local);
   Engine& engine = combiner_.engine();
+  if (engine.take_open_lock(node, lock)) return true;
+  const Inside inside;
   if (!combiner_.start(local, [&] { return engine.try_lock(node, lock); })) {
     const Instant began = monotonic_now();
     waits_.wait(local);

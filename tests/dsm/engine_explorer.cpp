@@ -46,7 +46,7 @@ bool in_arena(const void* memory) {
 
 }  // namespace
 
-// Every other form of new calls this. Not inlined, because g++ would report new and free as a mismatch.
+// Every other form of new calls this; new[] only by its replacement where a sanitizer has one of its own. Not inlined, because g++ would report new and free as a mismatch.
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   if (g_arena_open) {
     std::byte* const memory = g_arena + g_arena_used;
@@ -57,11 +57,21 @@ bool in_arena(const void* memory) {
   if (void* memory = std::malloc(bytes)) return memory;
   throw std::bad_alloc();
 }
+[[gnu::noinline]] void* operator new[](std::size_t bytes) {
+  return operator new(bytes);
+}
 [[gnu::noinline]] void operator delete(void* memory) noexcept {
   if (!in_arena(memory)) std::free(memory);
 }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
   if (!in_arena(memory)) std::free(memory);
+}
+
+[[gnu::noinline]] void operator delete[](void* memory) noexcept {
+  operator delete(memory);
+}
+[[gnu::noinline]] void operator delete[](void* memory, std::size_t) noexcept {
+  operator delete(memory);
 }
 
 namespace braid::dsm {
@@ -516,6 +526,7 @@ constexpr NamedMutant kMutants[] = {
     {"endless-lease", Mutant::kEndlessLease},
     {"lose-grant", Mutant::kLoseGrant},
     {"token-stays-too", Mutant::kTokenStaysToo},
+    {"word-stays-open", Mutant::kWordStaysOpen},
     {"try-waits", Mutant::kTryWaits},
     {"move-from-suspects", Mutant::kMoveFromSuspects},
     {"lose-notice", Mutant::kLoseNotice, Protocol::kLazy},

@@ -201,6 +201,7 @@ struct EngineWorld::Parts {
                                 .run_pages = b.run_pages,
                                 .pack = b.pack,
                                 .release_at_unlock = b.release_at_unlock,
+                                .lock_words = 4,
                                 .addresses = b.at_address ? b.pages * addresses_per_page(PageLength()) : 0};
       memories.push_back(std::make_unique<FlatMemory>(b.pages));
       engines.push_back(std::make_unique<Engine>(config, *memories.back()));
@@ -345,6 +346,7 @@ void EngineWorld::Parts::step(std::size_t node, std::uint8_t what) {
       break;
     case Operation::kLock:
       n.in_progress = operation;
+      if (e.take_open_lock(local(node), lock())) break;
       if (!e.lock(local(node), lock()) && bounds.lock % bounds.clusters == node / bounds.nodes)
         on_request_accepted(static_cast<std::uint16_t>(node / bounds.nodes));
       break;
@@ -356,7 +358,7 @@ void EngineWorld::Parts::step(std::size_t node, std::uint8_t what) {
       n.holds = false;
       lock_knows = n.knows;
       n.in_progress = operation;
-      (void)e.unlock(local(node), lock());
+      if (!e.free_open_lock(local(node), lock())) (void)e.unlock(local(node), lock());
       break;
     case Operation::kBarrier:
       n.in_progress = operation;

@@ -94,6 +94,7 @@ class RandomProgram {
     c.protocol = random.chance(0.5) ? Protocol::kLazy : Protocol::kEager;
     c.release_at_unlock = random.chance(0.25);
     c.run_pages = 1 + static_cast<std::uint32_t>(random.below(4));
+    c.lock_words = 4;  // so that locks take turns
     c.addresses = c.pages * addresses_per_page(c.page_length);
     return c;
   }
@@ -329,11 +330,20 @@ class RandomProgram {
         id % 2 == 0 ? id : config_.locks + id % config_.pages * addresses_per_page(config_.page_length) + id);
   }
 
+  bool take_lock(const Node& n, LockId lock) {
+    Engine& engine = machine_.engine(n.cluster);
+    return engine.take_open_lock(n.node, lock) || engine.lock(n.node, lock);
+  }
+  void free_lock(const Node& n, LockId lock) {
+    Engine& engine = machine_.engine(n.cluster);
+    if (!engine.free_open_lock(n.node, lock)) (void)engine.unlock(n.node, lock);
+  }
+
   void take(Node& n, std::uint32_t index) {
     if (log_) log_event(n, fmt::format("takes guard {}", index));
     n.awaited = index;
     const auto [kind, id] = guard(index);
-    const bool now = kind == Guard::kLock        ? machine_.engine(n.cluster).lock(n.node, lock_of(id))
+    const bool now = kind == Guard::kLock        ? take_lock(n, lock_of(id))
                      : kind == Guard::kSemaphore ? call(n, SyncOp::kSemaphoreWait, id)
                                                  : call(n, SyncOp::kWordCompareExchange, id, 0, 1);
     if (now) got_guard(n);
@@ -361,7 +371,7 @@ class RandomProgram {
     const auto [kind, id] = guard(index);
     switch (kind) {
       case Guard::kLock:
-        return (void)machine_.engine(n.cluster).unlock(n.node, lock_of(id));
+        return free_lock(n, lock_of(id));
       case Guard::kSemaphore:
         return (void)call(n, SyncOp::kSemaphorePost, id, 1, 0, true);
       case Guard::kWord:
@@ -389,7 +399,7 @@ class RandomProgram {
                            brought_[phase]));
         return synchronised(n);
       case SyncPoint::kMonitor:
-        if (n.sync_stage == 1) return (void)engine.lock(n.node, monitor);
+        if (n.sync_stage == 1) return (void)take_lock(n, monitor);
         if (n.sync_stage == 2) {
           if (++in_monitor_[phase] == nodes_.size()) {
             n.sync_stage = 3;
@@ -397,7 +407,7 @@ class RandomProgram {
           }
           return (void)engine.sync(n.node, {.op = SyncOp::kConditionWait, .id = phase, .lock = monitor});
         }
-        engine.unlock(n.node, monitor);
+        free_lock(n, monitor);
         return synchronised(n);
       case SyncPoint::kFlag:
         if (n.sync_stage == 1) return (void)call(n, SyncOp::kWordAdd, guards_[2] + phase, 1, 0, true);

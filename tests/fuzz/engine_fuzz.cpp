@@ -50,6 +50,7 @@ dsm::EngineConfig drawn(Input& in) {
           .migrate_after = in.below(3),
           .fetch_ahead = in.below(3),
           .pack = in.truth(),
+          .lock_words = 2,
           .words = kEach,
           .flags = kEach,
           .semaphores = kEach,
@@ -81,13 +82,13 @@ class Cluster {
         break;
       case 2:
         if (const dsm::LockId lock(in.below(kEach)); !engine_.holds(node, lock)) {
-          (void)engine_.lock(node, lock);
+          if (!engine_.take_open_lock(node, lock)) (void)engine_.lock(node, lock);
           n.locks.push_back(lock);
         }
         break;
       case 3:
         if (!n.locks.empty()) {
-          engine_.unlock(node, n.locks.back());
+          if (!engine_.free_open_lock(node, n.locks.back())) engine_.unlock(node, n.locks.back());
           n.locks.pop_back();
         }
         break;

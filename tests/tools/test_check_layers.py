@@ -37,6 +37,7 @@ CLEAN = {
     "dsm/engine/types.h": '#include "base/bytes.h"\n',
     "dsm/engine/engine.cpp": '#include "dsm/engine/engine.h"\n#include "dsm/engine/pages.h"\n',
     "dsm/engine/pages.h": '#include "dsm/engine/types.h"\n',
+    "dsm/engine/lock_words.h": '#include <atomic>\n#include "dsm/engine/types.h"\n',
     "dsm/program/host.cpp": '#include "dsm/engine/types.h"\n#include "dsm/api.h"\n#include "dsm/threads.h"\n',
     "sim/shell/shell.cpp": '#include "dsm/program/host.h"\n#include "dsm/api.h"\n#include "sim/charge/budget.h"\n',
     "sim/simulated_machine.h": '#include "stack/stack.h"\n#include "proxy/daemon/worker.h"\n#include "proxy/nic/nic_queue.h"\n#include "convergence/sender.h"\n#include "dsm/engine/engine.h"\n',
@@ -138,6 +139,9 @@ FORBIDDEN_INCLUDES = [
         for area in ("stack", "stack/wire", "convergence", "dsm/engine")
         for header in ("thread", "mutex", "chrono", "atomic", "ctime", "sys/socket.h", "condition_variable", "poll.h")
     ],
+    ("dsm/engine/lock_words.h", "<mutex>", "sans-I/O"),
+    ("dsm/engine/lock_words.h", '"dsm/engine/pages.h"', "know nothing of the protocol"),
+    ("dsm/engine/lock_words.cpp", "<atomic>", "past the engine"),
     ("stack/a.h", '"base/clock.h"', "hands the instant in"),
     ("convergence/a.cpp", '"base/clock.h"', "hands the instant in"),
     ("dsm/engine/a.cpp", '"base/clock.h"', "hands the instant in"),
