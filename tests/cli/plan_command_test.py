@@ -80,6 +80,8 @@ class Plan(unittest.TestCase):
                 (("--app", APP, *MACHINE, *out, "--set", "proxies"), 64, "is not KEY=VALUE"),
                 (("--app", APP, *MACHINE, *out, "--set", "no.such=1"), 64, "no.such"),
                 (("--app", APP, *MACHINE, *out, "--set", "nis=2"), 64, "'nis' is what 'braid plan' chooses"),
+                (("--app", APP, *MACHINE, *out, "--set", "transport.ack_delay_us=20000"), 78,
+                 "--set transport.ack_delay_us: ack_delay_us (20000) must be shorter than min_rto_us (20000)"),
                 (("--app", "no_such_program", *MACHINE, *out), 78, "no_such_program"),
                 (("--from", nonsense, *out), 78, "is no report of 'braid run --report'"),
                 (("--from", self.folder / "none.json", *out), 78, "none.json")):

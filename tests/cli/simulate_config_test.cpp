@@ -66,6 +66,38 @@ TEST(SimulatedTransport, SettingsThatContradictTheModelAreRefused) {
       "lower the one or raise the other");
 }
 
+// What cannot be with the model's values where none was given; empty: nothing.
+std::string contradiction(const std::string& yaml, const settings::CostModel& model = alewife()) {
+  settings::Collector<settings::RunConfig> builder;
+  const Result<void> read = settings::load_yaml(builder, yaml, "run.yaml");
+  EXPECT_TRUE(read.ok()) << read.error().text;
+  const Result<void> good = check_simulated(builder, model);
+  return good ? "" : good.error().text;
+}
+
+TEST(SimulatedTransport, RelationsAreCheckedWithTheModelsValues) {
+  EXPECT_EQ(contradiction("transport: {ack_delay_us: 19999}"), "")
+      << "not against the default of min_rto_us, 500";
+  EXPECT_THAT(
+      contradiction("transport: {ack_delay_us: 20000}"),
+      testing::StartsWith("run.yaml:1:13: key 'transport.ack_delay_us': ack_delay_us (20000) must be shorter "
+                          "than min_rto_us (20000)"));
+  EXPECT_THAT(
+      contradiction("transport: {max_rto_us: 10000}"),
+      testing::StartsWith("run.yaml:1:13: key 'transport.max_rto_us': min_rto_us (20000) is longer than "
+                          "max_rto_us (10000)"));
+  EXPECT_EQ(contradiction("{transport: {mtu_bytes: 4000, fragmentation: ip}, wire: udp}"), "")
+      << "the wire shapes live runs";
+}
+
+TEST(SimulatedEngine, RelationsAreCheckedWithTheModelsPages) {
+  settings::CostModel model = alewife();
+  EXPECT_EQ(contradiction("window_kib: 32", model), "");
+  model.engine.page_bytes = 16384;
+  EXPECT_THAT(contradiction("window_kib: 32", model), testing::HasSubstr("take at least 128"));
+  EXPECT_EQ(contradiction("{window_kib: 32, engine: {page_bytes: 4096}}", model), "");
+}
+
 settings::EngineSettings engine(const std::string& yaml, const settings::CostModel& model = alewife()) {
   return engine_settings(options(yaml).config, model);
 }

@@ -514,12 +514,21 @@ class Mistakes(unittest.TestCase):
             (["--set", "engine.fetch_ahead=many", "jacobi"], 64, "--set engine.fetch_ahead: 'many' is not allowed"),
             (["--set", "engine.fetch_ahead", "jacobi"], 64, "'engine.fetch_ahead' is not KEY=VALUE"),
             (["--set", "wire=dpdk", "jacobi"], 64, "'wire' has no effect in simulated runs"),
+            (["--set", "transport.ack_delay_us=20000", "jacobi"], 78,
+             "--set transport.ack_delay_us: ack_delay_us (20000) must be shorter than min_rto_us (20000)"),
+            (["--nis", "2", "jacobi"], 78, "--nis: 2 network interfaces for 1 proxies"),
             (["--idle-message", "9:3:1"], 78, "9:3:1"),
             (["--idle-message", "many"], 78, "many"),
         ):
             with self.subTest(words=words):
                 _, _, errors = sim(*words, expect=status)
                 self.assertIn(text, errors)
+
+    def test_settings_are_checked_with_the_models_values(self):
+        # The model's min_rto_us is 20000, the default 500.
+        report, _, _ = sim("--set", "transport.ack_delay_us=19999", "jacobi", "--size", "32")
+        self.assertEqual(report["config"]["transport"]["ack_delay_us"], 19999)
+        self.assertEqual(report["config"]["transport"]["min_rto_us"], 20000)
 
     def test_a_setting_of_live_runs_is_not_ignored_silently(self):
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as config:

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <sstream>
 
+#include "base/check.h"
 #include "settings/text.h"
 #include "settings/value.h"
 #include "settings/views/yaml.h"
@@ -125,8 +126,7 @@ std::vector<std::string> assign_settings(const std::string& assignments, bool si
   return keys;
 }
 
-settings::RunConfig SettingsOptions::configure(const Given& given,
-                                               settings::Collector<settings::RunConfig>& builder) const {
+void SettingsOptions::read(const Given& given, settings::Collector<settings::RunConfig>& builder) const {
   if (!config_file_.empty()) {
     if (const Result<void> done = settings::load_yaml_file(builder, config_file_); !done)
       refuse(kConfigStatus, done.error().text);
@@ -141,12 +141,18 @@ settings::RunConfig SettingsOptions::configure(const Given& given,
     if (const Result<void> done = builder.set(listed.key, text, option + ":"); !done)
       refuse(kUsageStatus, done.error().text);
   }
+  if (simulated_) tell_of_idle_settings(builder);
+}
+
+settings::RunConfig SettingsOptions::configure(const Given& given,
+                                               settings::Collector<settings::RunConfig>& builder) const {
+  CHECK(!simulated_);
+  read(given, builder);
   const Result<settings::RunConfig> config = builder.finish();
   if (!config) refuse(kConfigStatus, config.error().text);
-  if (!simulated_ && config->protocol == dsm::Protocol::kMgs)
+  if (config->protocol == dsm::Protocol::kMgs)
     refuse(kConfigStatus, builder.given().at("protocol") +
                               " 'mgs' is only for `braid sim`; take eager or lazy in a live run");
-  if (simulated_) tell_of_idle_settings(builder);
   return *config;
 }
 

@@ -26,7 +26,10 @@ class SettingsOptions {
   std::vector<Option> settings();
 
   // Reads the file, then --set, then the options, of which each takes precedence; afterwards `builder`
-  // knows which settings were given. An error ends the command (refuse()).
+  // knows which settings were given. What must hold between them is not checked: in simulations that is known with the
+  // model (simulate.h). An error ends the command (refuse()).
+  void read(const Given& given, settings::Collector<settings::RunConfig>& builder) const;
+  // The same for live runs, and checks them.
   settings::RunConfig configure(const Given& given, settings::Collector<settings::RunConfig>& builder) const;
 
   const std::string& report_file() const { return report_file_; }

@@ -70,9 +70,13 @@ int simulate_application(const Arguments& arguments, const Given& given) {
         "one thread; build the program without --simulated and start it with `braid run --gdb`");
   if (arguments.idle_message.empty()) options.command = given.application();
   settings::Collector<settings::RunConfig> builder;
-  arguments.settings.configure(given, builder);
-  options.take(builder);
+  arguments.settings.read(given, builder);
   options.models = models_folder();
+  const Result<settings::CostModel> model = load_model(builder.unchecked().simulation.model, options.models);
+  if (!model) refuse(kConfigStatus, model.error().text);
+  if (const Result<void> good = check_simulated(builder, *model); !good)
+    refuse(kConfigStatus, good.error().text);
+  options.take(builder);
   if (!arguments.idle_message.empty()) return print_idle_messages(options, arguments.idle_message);
   const Result<std::string> application =
       find_application(options.command.front(), simulated_applications(), "");

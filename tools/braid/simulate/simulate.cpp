@@ -183,10 +183,21 @@ sim::Incident incident_of(const settings::IncidentConfig& c) {
   return incident;
 }
 
+settings::TransportConfig transport_of(const SimulationOptions& options, const settings::CostModel& model) {
+  settings::TransportConfig transport = model.protocol;
+  for (const settings::Setting& setting : settings::kTransportSchema.settings) {
+    const std::string key = fmt::format("transport.{}", setting.name);
+    if (!options.given.contains(key)) continue;
+    setting.set(&transport, setting.get(&options.config.transport));
+  }
+  if (transport.mtu_bytes == 0) transport.mtu_bytes = options.config.mtu_bytes();
+  return transport;
+}
+
 }  // namespace
 
 void SimulationOptions::take(const settings::Collector<settings::RunConfig>& builder) {
-  config = *builder.finish();
+  config = builder.unchecked();
   for (const auto& [key, place] : builder.given()) given.insert(key);
 }
 
@@ -211,15 +222,20 @@ Result<settings::CostModel> load_model(const std::string& name, const std::strin
   return settings::CostModel::load(path);
 }
 
+Result<void> check_simulated(const settings::Collector<settings::RunConfig>& builder,
+                             const settings::CostModel& model) {
+  SimulationOptions options;
+  options.take(builder);
+  settings::RunConfig whole = options.config;
+  whole.transport = transport_of(options, model);
+  whole.engine = engine_settings(options.config, model);
+  whole.wire = settings::RunConfig().wire;  // simulated links take what the model sends
+  return settings::check(settings::kRunSchema, &whole, builder.given(), "model " + model.name);
+}
+
 Result<settings::TransportConfig> transport_config(const SimulationOptions& options,
                                                    const settings::CostModel& model) {
-  settings::TransportConfig transport = model.protocol;
-  for (const settings::Setting& setting : settings::kTransportSchema.settings) {
-    const std::string key = fmt::format("transport.{}", setting.name);
-    if (!options.given.contains(key)) continue;
-    setting.set(&transport, setting.get(&options.config.transport));
-  }
-  if (transport.mtu_bytes == 0) transport.mtu_bytes = options.config.mtu_bytes();
+  const settings::TransportConfig transport = transport_of(options, model);
   if (const Result<void> holds =
           settings::check(settings::kTransportSchema, &transport, {}, "transport with model " + model.name);
       !holds)

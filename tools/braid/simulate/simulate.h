@@ -18,7 +18,7 @@
 namespace braid::cli {
 
 struct SimulationOptions {
-  // The settings, which must hold together (builder.finish()), and which of them were given.
+  // The settings, which check_simulated() must have found good, and which of them were given.
   void take(const settings::Collector<settings::RunConfig>& builder);
 
   settings::RunConfig config;
@@ -56,6 +56,10 @@ struct SimulationReport {
 // The file of a model: `name` is a file, or the name of a model in `folder`.
 std::string model_path(const std::string& name, const std::string& folder);
 Result<settings::CostModel> load_model(const std::string& name, const std::string& folder);
+// What must hold between settings, checked when all sources are known: what was not given is the model's, or else the
+// protocol's. The error names the place of what was given.
+Result<void> check_simulated(const settings::Collector<settings::RunConfig>& builder,
+                             const settings::CostModel& model);
 // The transport's settings: the user's if given, otherwise the model's.
 Result<settings::TransportConfig> transport_config(const SimulationOptions& options,
                                                    const settings::CostModel& model);

@@ -86,7 +86,7 @@ class Fit {
   // A fit that has seen larger clusters predicts nothing about them.
   void check_study() const {
     for (const StudyPoint& point : study_->points) {
-      const settings::RunConfig c = *point.settings.finish();
+      const settings::RunConfig c = point.settings.unchecked();
       if (c.compute != 1 || c.proxies != 1)
         refuse(kConfigStatus,
                fmt::format("{}: has a point with clusters of {} compute nodes and {} proxies; a fit is to "

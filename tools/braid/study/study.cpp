@@ -301,8 +301,6 @@ class StudyLoader {
     for (const Condition& condition : conditions) {
       if (!condition.holds(value_of)) return {};
     }
-    if (const Result<settings::RunConfig> whole = point.settings.finish(); !whole)
-      return error("{} (in the point {})", whole.error().text, describe(point, study_.varied));
     study_.points.push_back(std::move(point));
     return {};
   }

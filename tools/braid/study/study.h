@@ -32,7 +32,8 @@ struct StudyPoint {
   std::vector<std::string> arguments;
   // The varied ones: option without its dashes, value. They follow `arguments`.
   std::map<std::string, std::string> varied_arguments;
-  braid::settings::Collector<braid::settings::RunConfig> settings;  // checked together
+  // Relations between them are checked with the model: StudyPrograms::check().
+  braid::settings::Collector<braid::settings::RunConfig> settings;
 
   // The application and all of its arguments.
   std::vector<std::string> command() const;

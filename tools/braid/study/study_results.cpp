@@ -178,6 +178,23 @@ Result<Json> StudyPrograms::origin(const StudyPoint& point) {
   return origin;
 }
 
+Result<const settings::CostModel*> StudyPrograms::model(const std::string& path) {
+  auto found = cost_models_.find(path);
+  if (found == cost_models_.end()) {
+    Result<settings::CostModel> loaded = settings::CostModel::load(path);
+    if (!loaded) return loaded.error();
+    found = cost_models_.emplace(path, std::move(*loaded)).first;
+  }
+  return &found->second;
+}
+
+Result<void> StudyPrograms::check(const StudyPoint& point) {
+  const Result<const settings::CostModel*> costs =
+      model(model_path(point.settings.unchecked().simulation.model, models_));
+  if (!costs) return costs.error();
+  return check_simulated(point.settings, **costs);
+}
+
 std::string name_of(const Json& origin) {
   return hash_of(origin.dump());
 }

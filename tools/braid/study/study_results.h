@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "settings/cost_model.h"
 #include "tools/braid/study/study.h"
 
 namespace braid::cli {
@@ -25,13 +26,17 @@ class StudyPrograms {
 
   // Everything that determines the result of a point. Each file is read once.
   Result<nlohmann::json> origin(const StudyPoint& point);
+  // Error: the model cannot be read, or the point's settings contradict one another or the model's.
+  Result<void> check(const StudyPoint& point);
 
  private:
   Result<std::string> contents_hash(const std::string& path);
+  Result<const settings::CostModel*> model(const std::string& path);
 
   const std::string engine_;
   const std::string models_;
-  std::map<std::string, std::string> hashes_;  // by path
+  std::map<std::string, std::string> hashes_;               // by path
+  std::map<std::string, settings::CostModel> cost_models_;  // by path
 };
 
 // The part of it that is the point's settings.

@@ -314,6 +314,8 @@ Result<StudyPlan> plan_study(const Study& study) {
   for (const StudyPoint& point : study.points) {
     Result<nlohmann::json> origin = programs.origin(point);
     if (!origin) return origin.error();
+    if (const Result<void> good = programs.check(point); !good)
+      return error("{} (in the point {})", good.error().text, describe(point, study.varied));
     plan.origins.push_back(std::move(*origin));
   }
   return plan;
