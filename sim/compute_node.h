@@ -14,10 +14,10 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/parallel_time.h"
 #include "base/prng.h"
 #include "base/time.h"
 #include "sim/clock_rate.h"
-#include "sim/parallel_time.h"
 #include "sim/shell/control.h"
 
 namespace braid::sim {

@@ -14,6 +14,7 @@
 
 #include "base/bytes.h"
 #include "base/ids.h"
+#include "base/parallel_time.h"
 #include "base/prng.h"
 #include "base/result.h"
 #include "base/time.h"
@@ -26,7 +27,6 @@
 #include "sim/events.h"
 #include "sim/iccs.h"
 #include "sim/machine_figures.h"
-#include "sim/parallel_time.h"
 #include "sim/phase_history.h"
 #include "sim/shell_turns.h"
 #include "sim/wait_costs.h"

@@ -87,14 +87,16 @@ Json costly_locks(std::span<const NodeReport> nodes) {
 
 }  // namespace
 
-std::string report_json(std::uint16_t cluster, const char* protection, std::span<const NodeReport> nodes,
-                        const ClusterCounts& all_of_cluster, const NetworkCounts& all_of_endpoint,
-                        const CountsBefore& before, const WrittenGlobals& globals) {
+std::string report_json(std::uint16_t cluster, const char* protection, Duration parallel,
+                        std::span<const NodeReport> nodes, const ClusterCounts& all_of_cluster,
+                        const NetworkCounts& all_of_endpoint, const CountsBefore& before,
+                        const WrittenGlobals& globals) {
   const ClusterCounts c = difference(all_of_cluster, before.cluster);
   const NetworkCounts e = difference(all_of_endpoint, before.endpoint);
   Json report;
   report["cluster"] = cluster;
   report["protection"] = protection;
+  report["parallel_ns"] = parallel.ns();
   report["nodes"] = Json::array();
   for (const NodeReport& n : nodes) {
     report["nodes"].push_back({{"node", n.node},

@@ -35,9 +35,11 @@ struct CountsBefore {
   std::vector<CounterValues> proxies;  // empty: it was not called
 };
 
-// `protection`: how accesses to the heap are forbidden (memory.h).
-std::string report_json(std::uint16_t cluster, const char* protection, std::span<const NodeReport> nodes,
-                        const ClusterCounts& cluster_counts, const NetworkCounts& endpoint,
-                        const CountsBefore& before, const WrittenGlobals& globals);
+// `protection`: how accesses to the heap are forbidden (memory.h). `parallel`: the time in parallel(), since reset_figures() if it
+// was called.
+std::string report_json(std::uint16_t cluster, const char* protection, Duration parallel,
+                        std::span<const NodeReport> nodes, const ClusterCounts& cluster_counts,
+                        const NetworkCounts& endpoint, const CountsBefore& before,
+                        const WrittenGlobals& globals);
 
 }  // namespace braid::dsm

@@ -136,6 +136,7 @@ void Runtime::stop_threads() {
 
 void Runtime::finish() {
   combiner_.check_descriptors();
+  end_parallel_time();
   // Inside parallel() the process ends with its threads, which need not be at any barrier.
   if (!in_parallel_) collect_globals();
   {
@@ -173,7 +174,7 @@ std::string Runtime::report() {
     nodes.push_back(
         {node_id(local), difference(all, times_[local].counts_before), times_[local], &times_[local].costs});
   }
-  return report_json(environment_.cluster, to_string(memory_.protection()), nodes,
+  return report_json(environment_.cluster, to_string(memory_.protection()), parallel_time_.total(), nodes,
                      combiner_.engine().counts(), network_ ? network_->counts() : NetworkCounts{}, before_,
                      written_globals());
 }
@@ -321,11 +322,24 @@ void Runtime::enter_parallel() {
   call_together(call);
   // Every compute node sees what the initial threads wrote before.
   barrier_of_clusters();
+  begin_parallel_time();
+}
+
+void Runtime::begin_parallel_time() {
+  const std::lock_guard hold(combiner_);
+  parallel_time_.enter(monotonic_now(), 1);
+}
+
+// Does nothing outside parallel(), and when it was called before.
+void Runtime::end_parallel_time() {
+  const std::lock_guard hold(combiner_);
+  if (parallel_time_.is_running()) parallel_time_.end(monotonic_now());
 }
 
 void Runtime::parallel(const std::function<void(Node&)>& body) {
   enter_parallel();
   run_on_all([&](unsigned local) { run_node(local, body); });
+  end_parallel_time();
 }
 
 void Runtime::begin_parallel(std::function<void(Node&)> body) {
@@ -396,11 +410,13 @@ bool Runtime::start_node(unsigned local, const NodeThread& thread) {
 
 void Runtime::end_parallel() {
   if (!open_job_) {
+    end_parallel_time();
     in_parallel_ = false;
     return;
   }
   (void)barrier(0, kOwnBarrier, Reduction::kNone, 0);
   crew_->wait();
+  end_parallel_time();
   in_parallel_ = false;
   open_job_ = nullptr;
 }
@@ -622,6 +638,7 @@ void Runtime::reset_figures(unsigned local) {
   times.counts_before = combiner_.engine().node_counts(static_cast<std::uint16_t>(local));
   // Each node does this for its cluster, and the last one is right.
   before_.cluster = combiner_.engine().counts();
+  if (parallel_time_.is_running()) parallel_time_.restart(monotonic_now());
   if (!network_) return;
   before_.endpoint = network_->counts();
   before_.proxies = std::move(proxies);

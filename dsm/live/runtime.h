@@ -24,6 +24,7 @@
 #include <span>
 #include <string>
 
+#include "base/parallel_time.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "dsm/api.h"
@@ -106,6 +107,8 @@ class Runtime final : public Host, private FaultSink {
   // Ends the process: the access can never succeed.
   [[noreturn]] void fail_for_endless_faults(unsigned local, std::uintptr_t address) const;
   void enter_parallel();
+  void begin_parallel_time();
+  void end_parallel_time();
   void run_on_all(const std::function<void(unsigned)>& job);
   struct StartedNode;
   static void* run_started_node(void* started);
@@ -131,6 +134,7 @@ class Runtime final : public Host, private FaultSink {
   NodeWaits waits_;
   const std::unique_ptr<Times[]> times_;  // of compute nodes; each is written by its node
   CountsBefore before_;                   // with the combiner lock
+  ParallelTime parallel_time_;            // with the combiner lock; the cluster counts as one node
 
   std::optional<ServerThread> server_;  // where there is a network
   std::optional<Crew> crew_;

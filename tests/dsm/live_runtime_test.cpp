@@ -197,6 +197,60 @@ TEST(Runtime, ReportCountsTheOperationsOfNodes) {
   EXPECT_GT(json["endpoint"]["messages_sent"], 0);
 }
 
+// Bounds of a time, which cluster 0 measures and the test sees; in nanoseconds.
+struct Bounds {
+  std::int64_t least = 0;
+  std::int64_t most = 0;
+};
+Bounds* shared_bounds() {
+  void* const memory =
+      ::mmap(nullptr, sizeof(Bounds), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  EXPECT_NE(memory, MAP_FAILED);
+  return new (memory) Bounds;
+}
+
+TEST(Runtime, TimeInParallelIsTheSumOfItsCalls) {
+  Bounds* const bounds = shared_bounds();
+  const nlohmann::json json = report_of({.clusters = 2}, [&] {
+    for (int i = 0; i < 2; ++i) {
+      ::usleep(50'000);  // outside
+      const Instant before = monotonic_now();
+      parallel([&](Node& node) {
+        const Instant began = monotonic_now();
+        ::usleep(20'000);
+        if (node.id() == 0) bounds->least += (monotonic_now() - began).ns();
+      });
+      if (cluster() == 0) bounds->most += (monotonic_now() - before).ns();
+    }
+    return finish(0);
+  });
+  ASSERT_FALSE(json.is_discarded());
+  EXPECT_GE(json["parallel_ns"], bounds->least);
+  EXPECT_LE(json["parallel_ns"], bounds->most);
+  ::munmap(bounds, sizeof *bounds);
+}
+
+TEST(Runtime, FiguresResetRestartsTheTimeInParallel) {
+  Bounds* const bounds = shared_bounds();
+  const nlohmann::json json = report_of({.clusters = 2}, [&] {
+    Instant before;
+    parallel([&](Node& node) {
+      ::usleep(50'000);
+      if (node.id() == 0) before = monotonic_now();
+      node.reset_figures();
+      const Instant after = monotonic_now();
+      ::usleep(20'000);
+      if (node.id() == 0) bounds->least = (monotonic_now() - after).ns();
+    });
+    if (cluster() == 0) bounds->most = (monotonic_now() - before).ns();
+    return finish(0);
+  });
+  ASSERT_FALSE(json.is_discarded());
+  EXPECT_GE(json["parallel_ns"], bounds->least);
+  EXPECT_LE(json["parallel_ns"], bounds->most);
+  ::munmap(bounds, sizeof *bounds);
+}
+
 TEST(Runtime, FiguresTellWhatComesAfterTheirReset) {
   const nlohmann::json json = report_of({.clusters = 2}, [] {
     auto* const data = allocate<int>(3 * 1024, Placement::on(1));

@@ -109,6 +109,17 @@ std::vector<Json> parsed_reports(const RunReport& report) {
   return parsed;
 }
 
+// The time in parallel(), that of the cluster that was there longest; null: no cluster has told any.
+Json parallel_ns(std::span<const Json> reports) {
+  Json longest;
+  for (const Json& json : reports) {
+    const auto found = json.is_object() ? json.find("parallel_ns") : json.end();
+    if (found == json.end() || !found->is_number()) continue;
+    if (longest.is_null() || longest < *found) longest = *found;
+  }
+  return longest;
+}
+
 std::string proxies_table(const RunReport& report) {
   Table table({"cluster", "proxy", "messages", "bytes", "received", "bytes", "packets", "received", "resent",
                "misdirected", "others"});
@@ -249,8 +260,9 @@ Json render_json(const RunReport& report) {
   json["failure"] = report.failure.empty() ? Json() : Json(report.failure);
   json["start_seconds"] = report.start_time.s();
   json["wall_seconds"] = report.run_time.s();
-  json["clusters"] = Json::array();
   const std::vector<Json> parsed = parsed_reports(report);
+  json["parallel_ns"] = parallel_ns(parsed);
+  json["clusters"] = Json::array();
   // A map keeps totals of whatever counters there are; their order is restored from the first proxy.
   std::map<std::string, std::uint64_t> sums;
   Json totals = Json::object();

@@ -1,4 +1,4 @@
-// The time that a machine spends inside parallel(): from the moment
+// The time that a machine, or a cluster, spends inside parallel(): from the moment
 // when all compute nodes enter to the moment when the last one leaves.
 #pragma once
 
@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/time.h"
 
-namespace braid::sim {
+namespace braid {
 
 class ParallelTime {
  public:
@@ -57,4 +57,4 @@ class ParallelTime {
   unsigned inside_ = 0;
 };
 
-}  // namespace braid::sim
+}  // namespace braid

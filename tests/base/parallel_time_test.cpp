@@ -1,8 +1,8 @@
-#include "sim/parallel_time.h"
+#include "base/parallel_time.h"
 
 #include <gtest/gtest.h>
 
-namespace braid::sim {
+namespace braid {
 namespace {
 
 constexpr Instant at(std::int64_t us) {
@@ -48,4 +48,4 @@ TEST(ParallelTime, CountsFromItsRestartOn) {
 }
 
 }  // namespace
-}  // namespace braid::sim
+}  // namespace braid
