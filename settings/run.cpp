@@ -404,7 +404,7 @@ std::uint32_t RunConfig::mtu_bytes() const {
 
 std::uint32_t RunConfig::spins(unsigned cores) const {
   if (idle.spins != IdleConfig::kAutomaticSpins) return idle.spins;
-  return clusters * (compute + proxies) > cores ? 0 : IdleConfig{}.spins;
+  return threads() > cores ? 0 : IdleConfig{}.spins;
 }
 
 bool shapes(const std::string& key, bool simulated) {

@@ -69,6 +69,8 @@ struct RunConfig {
   EngineSettings engine;              // of simulations, and the length of a page
   Costs cycles = Costs::automatic();  // of simulations
 
+  // Compute nodes and proxies of all clusters.
+  unsigned threads() const { return clusters * (compute + proxies); }
   // The values in force where the setting is "auto".
   std::uint32_t mtu_bytes() const;
   std::uint32_t spins(unsigned cores) const;

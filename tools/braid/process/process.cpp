@@ -17,6 +17,7 @@
 
 #include "base/system_error.h"
 #include "tools/braid/process/pipe.h"
+#include "tools/braid/process/processor_quota.h"
 
 namespace braid::cli {
 namespace {
@@ -182,7 +183,8 @@ std::vector<int> usable_processors() {
 }
 
 unsigned usable_cores() {
-  return static_cast<unsigned>(std::max<std::size_t>(1, usable_processors().size()));
+  const auto allowed = static_cast<double>(usable_processors().size());
+  return static_cast<unsigned>(std::max(1.0, std::min(allowed, processor_quota().value_or(allowed))));
 }
 
 Result<Process> start_process(const ProcessOptions& options) {

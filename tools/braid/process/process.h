@@ -43,7 +43,7 @@ struct Process {
 
 // The numbers of the processors that this process may run on; empty: unknown.
 std::vector<int> usable_processors();
-// How many those are; 1 if unknown.
+// How many it can use at once: no more than its control groups grant (processor_quota.h); 1 if unknown.
 unsigned usable_cores();
 
 // Returns when the program runs, or an error if it does not start.
