@@ -1,6 +1,6 @@
-// Stands in for `braid sim` in tests of studies: writes a line into the diary that FAKE_ENGINE_DIARY names
+// Stands in for `braid sim` and `braid run` in tests of studies: writes a line into the diary that FAKE_ENGINE_DIARY names
 // and a report, at once. The application's arguments say what goes wrong:
-//   --exit=N  --raise=N  --unreported
+//   --exit=N  --raise=N  --unreported  --says=TEXT
 //   --hold=1   waits until killed, unless the file that FAKE_ENGINE_GATE names is there
 //   --child=1  has a child that waits in the same way
 #include <fcntl.h>
@@ -69,6 +69,7 @@ int main(int argc, char** argv) {
       return std::stoi(value);
     }
     if (word.starts_with("--raise=")) ::raise(std::stoi(value));
+    if (word.starts_with("--says=")) std::cout << value << std::endl;
     if (word == "--unreported" || word == "--unreported=1") reports = false;
     if (word == "--child=1" && ::fork() == 0) {
       wait_for_gate();
@@ -76,10 +77,13 @@ int main(int argc, char** argv) {
     }
     if (word == "--hold=1") wait_for_gate();
   }
+  const bool live = argc > 1 && argv[1] == std::string("run");
+  const std::string figures =
+      live
+          ? R"("parallel_ns": 60000, "totals": {"messages_sent": 12, "message_bytes_sent": 3456})"
+          : R"("parallel_cycles": 1000, "cycles_per_second": 2e7, "messages": {"count": 10, "mean_bytes": 321.75})";
   if (reports && !report.empty())
-    std::ofstream(report)
-        << R"({"parallel_cycles": 1000, "messages": {"count": 10, "mean_bytes": 321.75}, "command": [)" +
-               application + "]}";
+    std::ofstream(report) << "{" + figures + R"(, "command": [)" + application + "]}";
   note("ended " + about(config) + "\n");
   return 0;
 }

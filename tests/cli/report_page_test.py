@@ -53,6 +53,21 @@ where:
 """
 
 
+LIVE_STUDY = """
+applications:
+  - {application: jacobi, arguments: [--size, 64, --iterations, 3]}
+  - {application: matmul, arguments: [--size, 64]}
+base:
+  simulation: {model: modern}
+engine: live
+repetitions: 3
+vary:
+  - clusters: [1, 2]
+    compute: [2, 1]
+  - simulation.mode: [real, no-delay]
+"""
+
+
 def braid(*words, folder):
     run = subprocess.run([BIN / "braid", *words], cwd=folder, capture_output=True, text=True, timeout=120, check=False)
     if run.returncode != 0:
@@ -83,6 +98,9 @@ class Page(unittest.TestCase):
         braid("report", "run.json", "--trace", "run.jsonl", "-o", "run.html", folder=cls.folder)
         braid("run", "--clusters", "2", "--compute", "1", "--report", "live.json", "jacobi", "--size", "64", folder=cls.folder)
         braid("report", "live.json", "-o", "live.html", folder=cls.folder)
+        (cls.folder / "both.yaml").write_text(LIVE_STUDY)
+        braid("study", "both.yaml", "-o", "both", "--oversubscribe", folder=cls.folder)
+        braid("report", "both", "-o", "both.html", folder=cls.folder)
         cls.browser = start_browser(cls.folder)
         cls.addClassCleanup(cls.place.cleanup)
         cls.addClassCleanup(cls.browser.quit)
@@ -295,6 +313,67 @@ class Page(unittest.TestCase):
         self.assertEqual(series["at barriers"], [n["barriers_ns"] for c in live["clusters"] for n in c["application"]["report"]["nodes"]])
         self.assertIn("braid run --config /dev/stdin jacobi --size 64", self.browser.page_source)
 
+    # --- Live runs of a study
+
+    def live_rows(self, name):
+        with (self.folder / "both" / name).open(newline="") as file:
+            return list(csv.DictReader(file))
+
+    def test_live_runs_stand_beside_their_prediction(self):
+        self.open("both.html")
+        self.picture("both")
+        runs, charts = self.live_rows("live.csv"), self.charts()
+        self.assertEqual(len(runs), 2 * 2 * 3)
+        self.assertEqual({run["verified"] for run in runs}, {"yes"})
+        self.assertEqual({run["simulation.mode"] for run in runs}, {"real"})
+        for program, arguments in (("jacobi", "--size 64 --iterations 3"), ("matmul", "--size 64")):
+            labels, series = charts[f"{program} {arguments}: time in parallel(), live and predicted"]
+            self.assertEqual(list(series), ["predicted", "live, median", "live, least", "live, greatest"])
+            self.assertEqual(len(labels), 2)
+            for i, clusters in enumerate(("1", "2")):
+                own = [run for run in runs if run["application"] == program and run["clusters"] == clusters]
+                times = [int(run["parallel_ns"]) for run in own]
+                self.assertEqual(len(times), 3)
+                self.assertTrue(all(time > 0 for time in times))
+                self.assertEqual([series[f"live, {what}"][i] for what in ("median", "least", "greatest")],
+                                 [statistics.median(times), min(times), max(times)])
+                self.assertEqual("oversubscribed" in labels[i], own[0]["oversubscribed"] == "yes")
+                self.assertEqual(own[0]["oversubscribed"] == "yes", int(own[0]["threads"]) > int(own[0]["processors"]))
+                report, = [p["report"] for p in json.loads((self.folder / "both" / "study.json").read_text())["points"]
+                           if p["application"] == program and p["settings"]["clusters"] == int(clusters)
+                           and p["settings"]["simulation.mode"] == "real"]
+                self.assertEqual(series["predicted"][i], round(report["parallel_cycles"] / report["cycles_per_second"] * 1e9))
+
+    def test_live_figures_have_their_table_and_data(self):
+        self.open("both.html")
+        title = "jacobi --size 64 --iterations 3: time in parallel(), live and predicted"
+        labels, series = self.charts()[title]
+        head, *rows = self.tables()[title]
+        self.assertEqual(head, ["point", *series])
+        self.assertEqual([row[0] for row in rows], labels)
+        figure = next(f for f in self.browser.find_elements(By.TAG_NAME, "figure") if title in f.text)
+        read, *lines = csv.reader(io.StringIO(self.download(figure.find_element(By.CSS_SELECTOR, "button.download").click)))
+        self.assertEqual(read, head)
+        for i, name in enumerate(series, 1):
+            self.assertEqual([float(line[i]) for line in lines], series[name])
+        self.assertEqual(figure.find_element(By.TAG_NAME, "pre").get_attribute("textContent"),
+                         "braid study both.yaml -o both --oversubscribe")
+        each = next(b for b in self.browser.find_elements(By.CSS_SELECTOR, "#live button.download")
+                    if "each live run" in b.get_attribute("aria-label"))
+        self.assertEqual(self.download(each.click), (self.folder / "both" / "live.csv").read_text())
+        text = self.browser.find_element(By.ID, "live").text
+        self.assertIn("Points that are only simulated of both", text)
+        self.assertIn("simulation.mode no-delay", text)
+
+    def test_choosing_other_points_leaves_live_charts(self):
+        self.open("both.html")
+        before = {title: chart for title, chart in self.charts().items() if "live and predicted" in title}
+        self.script("""const label = [...document.querySelectorAll('label')].find((l) => l.textContent.startsWith('simulation.mode'));
+            label.firstElementChild.value = 'real'; label.firstElementChild.dispatchEvent(new Event('change'))""")
+        after = {title: chart for title, chart in self.charts().items() if "live and predicted" in title}
+        self.assertEqual(len(before), 2)
+        self.assertEqual(after, before)
+
     # --- The page as a page
 
     def test_it_loads_nothing(self):
@@ -317,7 +396,7 @@ class Page(unittest.TestCase):
             self.assertNotEqual(light, dark)
 
     def test_all_that_is_drawn_has_a_name_for_screen_readers(self):
-        for file in ("study.html", "run.html", "live.html"):
+        for file in ("study.html", "run.html", "live.html", "both.html"):
             with self.subTest(file=file):
                 self.open(file)
                 unnamed = self.script("""return [...document.querySelectorAll('canvas, button, input, select, [role=region]')].filter((e) =>
@@ -343,7 +422,7 @@ class Page(unittest.TestCase):
     def test_a_narrow_window_does_not_scroll_sideways(self):
         self.browser.set_window_size(500, 900)
         self.addCleanup(self.browser.set_window_size, 1400, 1000)
-        for file in ("study.html", "run.html"):
+        for file in ("study.html", "run.html", "both.html"):
             self.open(file)
             wide = self.script("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
             self.assertLessEqual(wide, 1, file)

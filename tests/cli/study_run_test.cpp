@@ -397,6 +397,124 @@ TEST_F(StudyRun, ListsWhatIsLeftAndAboutHowLongItTakes) {
   EXPECT_THAT(changed.err, HasSubstr("1 point; 1 left, 1 at a time, about 1 min 5 s"));
 }
 
+// --- Live runs. --oversubscribe: whatever processors this host has.
+
+class LiveStudy : public StudyRun {
+ protected:
+  static constexpr const char* kEntry = "live: " FAKE_APP;
+  std::vector<std::string> rows(const std::string& file) const {
+    return lines_of(text_of(out() + "/" + file));
+  }
+  Json summary() const { return Json::parse(text_of(out() + "/live.json"), nullptr, false); }
+};
+
+TEST_F(LiveStudy, PointsTakeTurnsAfterTheirSimulations) {
+  const std::string file = study({kEntry}, "engine: live\nrepetitions: 2\nvary: [{clusters: [2, 4]}]\n");
+  const Finished done = run(file, {"--oversubscribe", "--jobs", "1"});
+  EXPECT_EQ(done.status, 0) << done.err;
+  const auto runs = lines_of(text_of(folder_ / "diary"));
+  EXPECT_THAT(began(),
+              ElementsAre("clusters 2", "clusters 4", AllOf(StartsWith("clusters 2, live, repetition 1")),
+                          AllOf(StartsWith("clusters 4, live, repetition 1")),
+                          AllOf(StartsWith("clusters 2, live, repetition 2")),
+                          AllOf(StartsWith("clusters 4, live, repetition 2"))));
+  for (std::size_t i = 0; i + 1 < runs.size(); i += 2) {
+    EXPECT_THAT(runs[i], StartsWith("began")) << "one at a time";
+    EXPECT_THAT(runs[i + 1], StartsWith("ended"));
+  }
+  EXPECT_THAT(done.err, AllOf(HasSubstr("4 live runs; 4 left, 1 at a time"), HasSubstr("4 live runs in ")));
+
+  const std::string begin = std::string(FAKE_APP) + ",,";
+  ASSERT_THAT(rows("live.csv"), SizeIs(1 + 4));
+  EXPECT_EQ(
+      rows("live.csv")[0],
+      "application,arguments,clusters,compute,proxies,simulation.mode,repetition,threads,processors,oversubscribed,"
+      "parallel_ns,messages,bytes,verified,failure,run");
+  EXPECT_THAT(rows("live.csv")[2],
+              AllOf(StartsWith(begin + "2,2,1,real,2,6,"), HasSubstr(",60000,12,3456,,,")));
+  ASSERT_THAT(rows("live_medians.csv"), SizeIs(1 + 2));
+  EXPECT_THAT(rows("live_medians.csv")[2], AllOf(StartsWith(begin + "4,2,1,real,2,12,"),
+                                                 HasSubstr(",,60000,60000,60000,12,3456,50000,1.2")));
+  EXPECT_EQ(summary()["missing"], 0);
+  // The table of simulations knows nothing of clocks.
+  EXPECT_THAT(text_of(out() + "/points.csv"), ::testing::Not(HasSubstr("60000")));
+  // A study without live runs leaves none of an earlier one's tables.
+  ASSERT_EQ(run(study({""}, "vary: [{clusters: [2, 4]}]\n")).status, 0);
+  for (const char* const name : {"live.csv", "live_medians.csv", "live.json"})
+    EXPECT_FALSE(fs::exists(out() + "/" + name)) << name;
+}
+
+TEST_F(LiveStudy, InterruptKeepsFinishedRuns) {
+  // Simulations of this argument would wait, too: they are finished before with the gate open.
+  const std::string held = "vary: [{arguments.hold: [0, 1]}]\n";
+  std::ofstream(folder_ / "gate") << "open";
+  ASSERT_EQ(run(study({""}, held)).status, 0);
+  began();
+  fs::remove(folder_ / "gate");
+  const std::string file = study({kEntry}, "engine: live\nrepetitions: 2\n" + held);
+  {
+    Command command(line(file, {"--oversubscribe"}), variables());
+    ASSERT_TRUE(command.expect("(1 of 4"));
+    command.signal(SIGINT);
+    const Finished& done = command.wait();
+    EXPECT_EQ(done.status, 128 + SIGINT);
+    EXPECT_THAT(command.left_over(), IsEmpty());
+    EXPECT_THAT(done.err,
+                HasSubstr("interrupted; 1 of 4 live runs are finished, and the same command runs the rest"));
+  }
+  EXPECT_THAT(rows("live.csv"), SizeIs(1 + 1));
+  EXPECT_EQ(summary()["missing"], 3);
+  began();
+  const Finished listed = testing::run(line(file, {"--oversubscribe", "--list"}), variables());
+  EXPECT_THAT(lines_of(listed.out), SizeIs(3));
+  EXPECT_THAT(listed.err,
+              AllOf(HasSubstr("2 points; 2 are finished already"),
+                    HasSubstr("4 live runs; 1 is finished already; 3 left, 1 at a time, about ")));
+  std::ofstream(folder_ / "gate") << "open";
+  const Finished second = run(file, {"--oversubscribe"});
+  EXPECT_EQ(second.status, 0) << second.err;
+  EXPECT_THAT(began(), ElementsAre(StartsWith("arguments.hold 1, live, repetition 1"),
+                                   StartsWith("arguments.hold 0, live, repetition 2"),
+                                   StartsWith("arguments.hold 1, live, repetition 2")));
+  EXPECT_THAT(rows("live.csv"), SizeIs(1 + 4));
+}
+
+TEST_F(LiveStudy, WrongResultsAndFailuresAreToldAndTriedAgain) {
+  const std::string file = study({std::string(kEntry) + ", arguments: [--says=verified]",
+                                  std::string(kEntry) + ", arguments: [--says=WRONG]"},
+                                 "engine: live\nrepetitions: 1\n");
+  const Finished done = run(file, {"--oversubscribe"});
+  EXPECT_EQ(done.status, 1);
+  EXPECT_THAT(done.err, AllOf(HasSubstr("1 of 2 live runs failed:"), HasSubstr("computed a wrong result")));
+  ASSERT_THAT(rows("live.csv"), SizeIs(1 + 2));
+  EXPECT_THAT(rows("live.csv")[1], HasSubstr(",60000,12,3456,yes,,"));
+  EXPECT_THAT(rows("live.csv")[2], HasSubstr(",,,,no,computed a wrong result,"));
+  EXPECT_EQ(summary()["failed"][0]["why"], "computed a wrong result");
+  began();
+  EXPECT_EQ(run(file, {"--oversubscribe"}).status, 1);
+  EXPECT_THAT(began(), ElementsAre(HasSubstr("live, repetition 1")));
+}
+
+TEST_F(LiveStudy, WithoutProcessorsForAnyThereIsNothingToDo) {
+  const std::string file = study({kEntry}, "engine: live\nvary: [{clusters: [600, 1000]}]\n");
+  const Finished done = run(file);
+  EXPECT_EQ(done.status, 78);
+  EXPECT_THAT(done.err,
+              AllOf(HasSubstr("key 'engine': no point can run live"),
+                    HasSubstr("600 clusters x (2 compute nodes + 1 proxy) are 1800 threads, and there "),
+                    HasSubstr("--oversubscribe")));
+  EXPECT_THAT(began(), IsEmpty());
+  EXPECT_THAT(run(study({""}, ""), {"--oversubscribe"}).err,
+              HasSubstr("--oversubscribe: is for live runs, and study.yaml has no 'engine: live'"));
+}
+
+TEST_F(LiveStudy, BuildForLiveRunsIsNamedWhereItIsNotBesideTheOther) {
+  const Finished done = run(study({""}, "engine: live\n"), {"--oversubscribe"});
+  EXPECT_EQ(done.status, 78);
+  EXPECT_THAT(done.err, HasSubstr("is the build for simulation, and no live one is beside it; name that with "
+                                  "'live' in the study's entry"));
+}
+
 TEST_F(StudyRun, ListingChangesNothing) {
   std::filesystem::remove_all(out());
   const Finished done = testing::run(line(study({""}, ""), {"--list"}), variables());

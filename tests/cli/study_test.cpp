@@ -67,6 +67,29 @@ TEST(Study, LimitsItsPoints) {
   EXPECT_EQ(refusal(kWater + "limit_s:\n"), "s.yaml:2:1: key 'limit_s': " + cure);
 }
 
+TEST(Study, CanHaveLiveRuns) {
+  EXPECT_FALSE(parsed(kWater).live);
+  EXPECT_FALSE(parsed(kWater + "engine: sim\nrepetitions: 5\n").live);
+  const Study study = parsed("applications: [{application: ./sim/a, live: ./a}]\nengine: live\n");
+  EXPECT_TRUE(study.live);
+  EXPECT_EQ(study.repetitions, 3u);
+  EXPECT_EQ(study.points.at(0).live, "./a");
+  EXPECT_EQ(parsed(kWater + "engine: live\nrepetitions: 1000\n").repetitions, 1000u);
+  const std::string wrong = "must be how often each point runs live, 1 to 1000";
+  for (const char* const number : {"0", "1001", "many", "-1", "2.5", "[2]"})
+    EXPECT_EQ(refusal(kWater + "engine: live\nrepetitions: " + number + "\n"),
+              "s.yaml:3:14: key 'repetitions': " + wrong)
+        << number;
+  EXPECT_EQ(refusal(kWater + "repetitions: 2\n"),
+            "s.yaml:2:1: key 'repetitions': is for live runs; add 'engine: live', or leave it out");
+  EXPECT_THAT(refusal("applications: [{application: a, live: b}]\n"),
+              HasSubstr("key 'live': is for live runs; add 'engine: live', or leave it out"));
+  EXPECT_EQ(refusal(kWater + "engine: both\n"),
+            "s.yaml:2:9: key 'engine': must be sim, or live: points are also run on this host");
+  EXPECT_EQ(refusal(kWater + "engine: {fetch_ahead: 0}\n"),
+            "s.yaml:2:9: key 'engine': must be sim or live; constants of the page engine stand below 'base'");
+}
+
 TEST(Study, KeysOfOneAxisVaryTogether) {
   EXPECT_THAT(
       points(kWater + "vary:\n- clusters: [16, 8]\n  compute: [1, 2]\n- simulation.mode: [real, no-delay]\n"),

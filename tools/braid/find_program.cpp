@@ -117,6 +117,19 @@ Result<std::string> find_application(const std::string& name, const std::string&
                name);
 }
 
+Result<std::string> find_live_build(const std::string& application, const std::string& live,
+                                    const std::string& folder) {
+  if (!live.empty()) return find_application(live, folder, "");
+  if (application.find('/') == std::string::npos) return find_application(application, folder, "");
+  const fs::path path = application, own = path.parent_path();
+  if (const fs::path above = own.parent_path() / path.filename();
+      own.filename() == kSimulatedFolder && is_executable(above))
+    return above.string();
+  return error(
+      "{} is the build for simulation, and no live one is beside it; name that with 'live' in the study's entry",
+      application);
+}
+
 Result<std::string> find_study_engine() {
   if (const char* const named = std::getenv("BRAID_STUDY_ENGINE")) {
     if (is_executable(named)) return std::string(named);

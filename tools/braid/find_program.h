@@ -21,6 +21,11 @@ std::string report_parts();
 Result<std::string> find_application(const std::string& name, const std::string& folder,
                                      const std::string& path);
 
+// The build for live runs of an application that is built for simulation: `live`, if it is given, or the program of the same name in
+// `folder`; for a path, in the folder above if its own is sim/.
+Result<std::string> find_live_build(const std::string& application, const std::string& live,
+                                    const std::string& folder);
+
 // The executable `name` in the folders of `path` (PATH); a name with a slash is a path itself.
 Result<std::string> find_in_path(const std::string& name, const std::string& path);
 

@@ -75,9 +75,13 @@ function recolor() {
   }
 }
 
-function dropCharts() {
-  for (const chart of charts) chart.destroy();
-  charts.clear();
+// Those in `place`; without it all.
+function dropCharts(place = null) {
+  for (const chart of charts) {
+    if (place !== null && !place.contains(chart.canvas)) continue;
+    chart.destroy();
+    charts.delete(chart);
+  }
 }
 
 function columnsOf(figure) {

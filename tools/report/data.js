@@ -23,6 +23,12 @@ function parseCsv(text) {
   return rows;
 }
 
+// {columns, rows}: each row an object by its columns.
+function readTable(text) {
+  const [columns, ...rows] = parseCsv(text);
+  return {columns, rows: rows.map((row) => Object.fromEntries(columns.map((name, i) => [name, row[i]])))};
+}
+
 function csvCell(value) {
   const text = value === null || value === undefined ? "" : String(value);
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;

@@ -162,7 +162,8 @@ function runPage(index, name) {
   const command = json.repeat;
   const live = source.kind === "live";
   const title = json.title;
-  const about = live ? `A live run of ${shown(json.wall_seconds)} s; status ${json.status}.`
+  const parallel = typeof json.parallel_ns === "number" ? `, of which ${shown(json.parallel_ns * 1e-9)} s in parallel()` : "";
+  const about = live ? `A live run of ${shown(json.wall_seconds)} s${parallel}; status ${json.status}.`
     : `Simulated with the model ${json.model}. Cycles are those of a compute node at ${shown(json.cycles_per_second / 1e6)} MHz.`;
   const parts = json.failure ? [element("p", {}, `The run ended early: ${json.failure}`)] : [];
   if (live) parts.push(...liveRun(json, command));

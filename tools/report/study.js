@@ -14,18 +14,17 @@ const kShownAtFirst = ["parallel_cycles", "message_cycles", "queue", "utilisatio
 const kNotFigures = ["trace_hash", "deterministic", "point", "real_seconds", "hand_overs", "events"];
 const kSeed = "faults.seed";
 
+function programOf(row) {
+  return [row.application.split("/").pop(), row.arguments].filter((word) => word !== "").join(" ");
+}
+
 // points.csv as objects; the settings stand before the first figure.
 function readStudy(source, index) {
-  const [columns, ...rows] = parseCsv(source.csv);
+  const {columns, rows} = readTable(source.csv);
   const first = columns.indexOf("parallel_cycles");
   const settings = columns.slice(0, first);
   const figures = columns.slice(first).filter((name) => !kNotFigures.includes(name));
-  const points = rows.map((row) => {
-    const point = {source: index};
-    columns.forEach((name, i) => { point[name] = row[i]; });
-    point.program = [point.application.split("/").pop(), point.arguments].filter((word) => word !== "").join(" ");
-    return point;
-  });
+  const points = rows.map((row) => ({source: index, ...row, program: programOf(row)}));
   return {source, settings, figures, points};
 }
 
@@ -116,7 +115,7 @@ function chartsOf(all) {
   view.figures ??= kShownAtFirst;
   const place = element("div", {});
   const redraw = () => {
-    dropCharts();
+    dropCharts(place);
     const x = varied.includes(view.x) ? view.x : firstNumeric(varied, points);
     const keys = varied.filter((key) => key !== x);
     const chosen = points.filter((point) => keys.every((key) => !view.filters[key] || point[key] === view.filters[key]));
@@ -167,7 +166,8 @@ function overview() {
   const all = studies();
   const runs = report.sources.map((source, index) => ({source, index})).filter(({source}) => source.kind !== "study");
   return element("div", {}, element("h1", {}, report.sources.map((source) => source.label).join(" and ")),
-    all.length > 0 ? chartsOf(all) : null, ...all.map(studySection),
+    all.length > 0 ? chartsOf(all) : null,
+    ...report.sources.filter((source) => source.live !== undefined).map(liveSection), ...all.map(studySection),
     runs.length > 0 ? element("section", {}, element("h2", {}, "Runs"), element("ul", {}, ...runs.map(({source, index}) =>
       element("li", {}, element("a", {href: `#/point/${index}/run`}, `${source.label} (${source.kind})`))))) : null);
 }

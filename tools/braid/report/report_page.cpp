@@ -15,7 +15,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // In this order they are one script.
-constexpr const char* kScripts[] = {"data.js", "charts.js", "timeline.js", "study.js", "run.js", "main.js"};
+constexpr const char* kScripts[] = {"data.js", "charts.js", "timeline.js", "study.js",
+                                    "live.js", "run.js",    "main.js"};
 
 class Parts {
  public:

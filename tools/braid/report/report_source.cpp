@@ -238,6 +238,31 @@ Json failed_of(const Json& study) {
   return failed;
 }
 
+const Members kOfLiveRuns = {{"/processors", Type::kNumber}, {"/repetitions", Type::kNumber},
+                             {"/missing", Type::kNumber},    {"/failed", Type::kArray},
+                             {"/refused", Type::kArray},     {"/only_simulated", Type::kArray}};
+
+// What `braid study` wrote about live runs; null: the study has none.
+Result<Json> live_runs(const std::string& folder) {
+  const std::string path = folder + "/live.json";
+  std::error_code problem;
+  if (!std::filesystem::exists(path, problem)) return Json();
+  Result<Json> live = parsed(path);
+  if (!live) return live.error();
+  std::string missing = missing_in(*live, kOfLiveRuns);
+  for (const auto& [key, name] : {std::pair{"csv", "/live.csv"}, {"medians_csv", "/live_medians.csv"}}) {
+    const Result<std::string> csv = contents(folder + name);
+    if (!csv) return csv.error();
+    const std::string columns = csv->substr(0, csv->find('\n'));
+    for (const char* const column : {"application,arguments,", ",oversubscribed,", ",parallel_ns,"})
+      if (missing.empty() && columns.find(column) == std::string::npos)
+        missing = fmt::format("column '{}' in {}", column, name + 1);
+    (*live)[key] = *csv;
+  }
+  if (missing.empty()) return live;
+  return error("{}: has no {} as this version of braid writes it; run the study again", path, missing);
+}
+
 Result<ReportSource> load_study_folder(const std::string& folder) {
   const std::string path = folder + "/study.json";
   const Result<Json> study = parsed(path);
@@ -246,6 +271,8 @@ Result<ReportSource> load_study_folder(const std::string& folder) {
                  folder);
   const Result<std::string> csv = contents(folder + "/points.csv");
   if (!csv) return csv.error();
+  const Result<Json> live = live_runs(folder);
+  if (!live) return live.error();
   ReportSource source;
   if (const Result<void> taken = take_points(source, *study, path); !taken) return taken.error();
   const std::string file = text_in(*study, "file");
@@ -254,12 +281,14 @@ Result<ReportSource> load_study_folder(const std::string& folder) {
   source.about["kind"] = "study";
   source.about["command"] =
       file.empty() ? "braid study FILE -o FOLDER"
-                   : fmt::format("braid study {} -o {}", for_shell(file), for_shell(source.label));
+                   : fmt::format("braid study {} -o {}{}", for_shell(file), for_shell(source.label),
+                                 member(*live, "oversubscribe") == true ? " --oversubscribe" : "");
   source.about["file"] = file;
   source.about["text"] = text_in(*study, "text");
   source.about["failed"] = failed_of(*study);
   source.about["missing"] = missing.is_number() ? missing : Json(0);
   source.about["csv"] = *csv;
+  if (!live->is_null()) source.about["live"] = *live;
   return source;
 }
 

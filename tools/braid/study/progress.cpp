@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <string_view>
 
 namespace braid::cli {
 namespace {
@@ -28,9 +29,9 @@ std::string describe_progress(const Jobs& jobs, Instant now) {
   return text;
 }
 
-std::string describe_beginning(const Study& study, const Jobs& jobs, Instant now) {
+std::string describe_beginning(const Study& study, const Jobs& jobs, const char* noun, Instant now) {
   const std::size_t found = jobs.count(Job::State::kDone);
-  std::string text = fmt::format("{} point{}", study.points.size(), study.points.size() == 1 ? "" : "s");
+  std::string text = fmt::format("{} {}{}", study.points.size(), noun, study.points.size() == 1 ? "" : "s");
   if (jobs.size() < study.points.size()) text += fmt::format(", {} of them different", jobs.size());
   if (found > 0) text += fmt::format("; {} {} finished already", found, found == 1 ? "is" : "are");
   if (found == jobs.size()) return text;
@@ -39,11 +40,11 @@ std::string describe_beginning(const Study& study, const Jobs& jobs, Instant now
   return text + (left ? fmt::format(", about {}", describe_time(*left)) : "");
 }
 
-StudyProgress::StudyProgress(const Study& study, const Jobs& jobs)
-    : study_(study), jobs_(jobs), is_terminal_(::isatty(STDERR_FILENO) == 1) {}
+StudyProgress::StudyProgress(const Study& study, const Jobs& jobs, const char* noun)
+    : study_(study), jobs_(jobs), noun_(noun), is_terminal_(::isatty(STDERR_FILENO) == 1) {}
 
 void StudyProgress::tell_beginning(Instant now) const {
-  std::fprintf(stderr, "braid study: %s\n", describe_beginning(study_, jobs_, now).c_str());
+  std::fprintf(stderr, "braid study: %s\n", describe_beginning(study_, jobs_, noun_, now).c_str());
 }
 
 void StudyProgress::tell_end_of(const Job& job, Instant now) const {
@@ -56,8 +57,12 @@ void StudyProgress::tell_end_of(const Job& job, Instant now) const {
 
 void StudyProgress::show(Instant now) {
   if (!is_terminal_) return;
-  std::fprintf(stderr, "\r\033[Kbraid study: %s", describe_progress(jobs_, now).c_str());
+  std::fprintf(stderr, "\r\033[Kbraid study:%s %s", suffix().c_str(), describe_progress(jobs_, now).c_str());
   line_is_open_ = true;
+}
+
+std::string StudyProgress::suffix() const {
+  return std::string_view(noun_) == "point" ? "" : fmt::format(" {}s", noun_);
 }
 
 void StudyProgress::end_line() {

@@ -12,16 +12,16 @@ namespace braid::cli {
 // "3 of 8, 1 failed, about 2 min 5 s left"
 std::string describe_progress(const Jobs& jobs, Instant now);
 
-// "40 points; 12 are finished already; 28 left, 2 at a time, about 3 min 20 s"
-std::string describe_beginning(const Study& study, const Jobs& jobs, Instant now);
+// "40 points; 12 are finished already; 28 left, 2 at a time, about 3 min 20 s". `noun`: "point".
+std::string describe_beginning(const Study& study, const Jobs& jobs, const char* noun, Instant now);
 
 class StudyProgress {
  public:
   // How often a terminal's line is rewritten.
   static constexpr Duration kRefresh = 1_s;
 
-  // Both must outlive this.
-  StudyProgress(const Study& study, const Jobs& jobs);
+  // Both must outlive this. `noun`: of one job, "point".
+  StudyProgress(const Study& study, const Jobs& jobs, const char* noun);
 
   // When show() should be called next.
   Instant next_deadline(Instant now) const { return is_terminal_ ? now + kRefresh : Instant::never(); }
@@ -29,10 +29,13 @@ class StudyProgress {
   void tell_end_of(const Job& job, Instant now) const;
   void show(Instant now);
   void end_line();
+  // What stands beside "3 of 4": " live runs"; nothing for points.
+  std::string suffix() const;
 
  private:
   const Study& study_;
   const Jobs& jobs_;
+  const char* const noun_;
   const bool is_terminal_;
   bool line_is_open_ = false;
 };

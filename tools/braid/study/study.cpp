@@ -36,6 +36,19 @@ constexpr settings::Setting kLimit = {
     .set = [](void* s,
               const std::string& text) { *static_cast<double*>(s) = settings::number_of_text(text); }};
 
+// An object with the number of repetitions.
+constexpr settings::Setting kRepetitions = {
+    .name = "repetitions",
+    .help = "how often each point runs live",
+    .least = 1,
+    .most = kMaxRepetitions,
+    .kind = settings::Kind::kWhole,
+    .get = [](const void* s) { return std::to_string(*static_cast<const unsigned*>(s)); },
+    .set =
+        [](void* s, const std::string& text) {
+          *static_cast<unsigned*>(s) = static_cast<unsigned>(std::stoul(text));
+        }};
+
 struct Assignment {
   const Node* key;
   const Node* value;
@@ -52,6 +65,7 @@ struct Part {
 
 struct Application {
   std::string name;
+  std::string live;
   std::vector<std::string> arguments;
   Part part;
 };
@@ -68,14 +82,18 @@ class StudyLoader {
     Part all;
     bool has_applications = false;
     const Result<void> read =
-        each(root, "", {"applications", "base", "limit_s", "vary", "where"},
+        each(root, "", {"applications", "base", "engine", "limit_s", "repetitions", "vary", "where"},
              [&](const std::string& name, const Node& key, const Node& value) -> Result<void> {
                if (name == "limit_s") return load_limit(key, value);
+               if (name == "engine") return load_engine(key, value);
+               if (name == "repetitions") return load_repetitions(key, value);
                if (name != "applications") return load_part(all, name, name, key, value);
                has_applications = true;
                return load_applications(key, value);
              });
     if (!read) return read.error();
+    if (live_only_ != nullptr && !has_engine_)
+      return wrong(*live_only_, live_only_->text, "is for live runs; add 'engine: live', or leave it out");
     if (!has_applications) return error("{}: has no 'applications'; add e.g. 'applications: [water]'", file_);
     for (const Application& application : applications_) {
       if (const Result<void> done = expand(all, application); !done) return done.error();
@@ -115,6 +133,25 @@ class StudyLoader {
     return {};
   }
 
+  Result<void> load_engine(const Node& key, const Node& value) {
+    if (!value.is_scalar() || (value.text != "sim" && value.text != "live"))
+      return wrong(value.is_null() ? key : value, "engine",
+                   value.is_map() ? "must be sim or live; constants of the page engine stand below 'base'"
+                                  : "must be sim, or live: points are also run on this host");
+    study_.live = value.text == "live";
+    has_engine_ = true;
+    return {};
+  }
+
+  Result<void> load_repetitions(const Node& key, const Node& value) {
+    const std::string problem =
+        value.is_scalar() ? settings::assign(kRepetitions, &study_.repetitions, value.text) : "empty";
+    live_only_ = &key;
+    if (problem.empty()) return {};
+    return wrong(value.is_null() ? key : value, "repetitions",
+                 fmt::format("must be how often each point runs live, {}", settings::allowed(kRepetitions)));
+  }
+
   Result<void> load_applications(const Node& key, const Node& list) {
     if (!list.is_list() || list.items.empty())
       return wrong(list.is_null() ? key : list, "applications",
@@ -137,13 +174,21 @@ class StudyLoader {
     if (!node.is_map())
       return wrong(node, entry, "must be a program's name, or '{application: water, arguments: […]}'");
     const Result<void> read =
-        each(node, entry + ".", {"application", "arguments", "base", "vary", "where"},
+        each(node, entry + ".", {"application", "arguments", "base", "live", "vary", "where"},
              [&](const std::string& name, const Node& key, const Node& value) -> Result<void> {
                const std::string full = entry + "." + name;
                if (name == "application") {
                  if (!value.is_scalar() || value.text.empty())
                    return wrong(key, full, "must be the name of a program, e.g. water, or its path");
                  application.name = value.text;
+                 return {};
+               }
+               if (name == "live") {
+                 if (!value.is_scalar() || value.text.empty())
+                   return wrong(value.is_null() ? key : value, full,
+                                "must be the program that runs live, e.g. jacobi, or its path");
+                 application.live = value.text;
+                 live_only_ = &key;
                  return {};
                }
                if (name == "arguments") return load_arguments(application.arguments, full, key, value);
@@ -255,6 +300,7 @@ class StudyLoader {
   Result<void> expand(const Part& all, const Application& application) {
     StudyPoint base;
     base.application = application.name;
+    base.live = application.live;
     base.arguments = application.arguments;
     for (const Part* const part : {&all, &application.part}) {
       if (part->base == nullptr) continue;
@@ -308,6 +354,9 @@ class StudyLoader {
   const Document& document_;
   const std::string& file_;
   std::vector<Application> applications_;
+  bool has_engine_ = false;
+  const Node* live_only_ =
+      nullptr;  // a key that only live runs have, which is not ignored silently; null: there is none
   Study study_;
 };
 
@@ -360,6 +409,7 @@ std::string describe(const StudyPoint& point, const std::vector<std::string>& va
     if (const Json value = point.value_of(key); !value.is_null())
       text += fmt::format(", {} {}", key, text_of(value));
   }
+  if (point.repetition > 0) text += fmt::format(", live, repetition {}", point.repetition);
   return text;
 }
 

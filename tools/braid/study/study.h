@@ -13,6 +13,8 @@
 //   where:                           # only points for which all of this holds (condition.h)
 //     - proxies <= compute
 //   limit_s: 600                     # the longest time of a point; 0: no limit
+//   engine: live                     # points are also run on this host (live_points.h); sim: they are not
+//   repetitions: 5                   # of each live run
 #pragma once
 
 #include <map>
@@ -29,11 +31,15 @@ namespace braid::cli {
 
 struct StudyPoint {
   std::string application;  // as in the file
+  std::string live;         // the build for live runs; empty: find_live_build()
   std::vector<std::string> arguments;
   // The varied ones: option without its dashes, value. They follow `arguments`.
   std::map<std::string, std::string> varied_arguments;
   // Relations between them are checked with the model: StudyPrograms::check().
   braid::settings::Collector<braid::settings::RunConfig> settings;
+
+  // Of a live run: the build is not the application's file, but `live`. 0: it is no live run.
+  unsigned repetition = 0;
 
   // The application and all of its arguments.
   std::vector<std::string> command() const;
@@ -47,10 +53,15 @@ struct Study {
   std::vector<std::string> varied;  // keys of all axes, in the order of the file
   std::vector<StudyPoint> points;   // in the order of the file, the last axis the fastest
   std::optional<double> limit_s;    // of each point's real time
+  bool live = false;                // points are also run on this host,
+  unsigned repetitions = 3;         // so many times
 };
 
 // A limit against mistakes.
 inline constexpr std::size_t kMaxStudyPoints = 100'000;
+
+// Of a live run.
+inline constexpr unsigned kMaxRepetitions = 1000;
 
 // For a point's time: some three years.
 inline constexpr double kMaxLimitS = 100'000'000;
@@ -58,7 +69,7 @@ inline constexpr double kMaxLimitS = 100'000'000;
 Result<Study> load_study(const std::string& path);
 Result<Study> parse_study(const std::string& yaml, const std::string& name);
 
-// "water, clusters 4, compute 4, proxies 2"
+// "water, clusters 4, compute 4, proxies 2"; of a live run: ", live, repetition 2" after it.
 std::string describe(const StudyPoint& point, const std::vector<std::string>& varied);
 
 }  // namespace braid::cli

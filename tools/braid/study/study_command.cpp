@@ -21,13 +21,19 @@ constexpr const char* kFooter =
     "everything that determines it, programs and model included: after an interruption or a change of the study, only the\n"
     "missing points run.\n"
     "\n"
-    "Status: 1: points failed (their commands are printed); 64: wrong usage; 73: the folder cannot be written; 78: wrong study;\n"
+    "With 'engine: live' in the file each point also runs on this host ('braid run'), 'repetitions' times, in turn with the others and\n"
+    "alone: live.csv has each run, live_medians.csv the medians beside the prediction. A point has as many threads as compute nodes\n"
+    "and proxies; where processors do not suffice it is refused, or with --oversubscribe run and marked so. A machine that no host\n"
+    "is (modes without delay or contention, incidents, constants of the page engine) is only simulated.\n"
+    "\n"
+    "Status: 1: points failed (their commands are printed) or were refused; 64: wrong usage; 73: the folder cannot be written; 78: wrong study;\n"
     "128 + n: ended by signal n.\n"
     "\n"
     "Examples:\n"
     "  braid study configs/study-small.yaml -o /tmp/small\n"
     "  braid study configs/study-water.yaml -o water --jobs 2 && braid study table water\n"
-    "  braid study configs/study-matrix.yaml -o matrix --list\n";
+    "  braid study configs/study-matrix.yaml -o matrix --list\n"
+    "  braid study configs/study-live.yaml -o live --oversubscribe && braid report live -o live.html\n";
 
 struct Arguments {
   std::string file;
@@ -35,6 +41,7 @@ struct Arguments {
   unsigned jobs = 0;
   double limit_s = 0;
   bool list = false;
+  bool oversubscribe = false;
 };
 
 int run_study(const Arguments& arguments, const Given& given) {
@@ -42,7 +49,10 @@ int run_study(const Arguments& arguments, const Given& given) {
   if (!study) refuse(kConfigStatus, study.error().text);
   if (arguments.folder.empty() && !arguments.list)
     refuse(kUsageStatus, "study: name a folder for the results, e.g. '-o results'; see 'braid study --help'");
-  const Result<StudyPlan> plan = plan_study(*study);
+  if (arguments.oversubscribe && !study->live)
+    refuse(kUsageStatus,
+           fmt::format("--oversubscribe: is for live runs, and {} has no 'engine: live'", study->file));
+  const Result<StudyPlan> plan = plan_study(*study, arguments.oversubscribe);
   if (!plan) refuse(kConfigStatus, plan.error().text);
   StudyOptions options{.folder = arguments.folder, .jobs = arguments.jobs, .limit_s = {}};
   if (given.has("--limit")) options.limit_s = arguments.limit_s;
@@ -61,7 +71,8 @@ Subcommand study_command() {
   const auto arguments = std::make_shared<Arguments>();
   return {
       .name = "study",
-      .about = "Simulate all combinations of some settings, and put the figures in a table",
+      .about =
+          "Simulate all combinations of some settings, also run them here, and put the figures in tables",
       .usage =
           "braid study file.yaml -o folder [options]\n       braid study table folder [options of 'braid study table --help']",
       .footer = kFooter,
@@ -82,7 +93,10 @@ Subcommand study_command() {
                    .target = NumberTarget<double>{&arguments->limit_s, 0, kMaxLimitS}},
                   {.names = "--list",
                    .help = "only list the points, with -o those that are left, and about how long they take",
-                   .target = &arguments->list}},
+                   .target = &arguments->list},
+                  {.names = "--oversubscribe",
+                   .help = "live runs: also points with more threads than there are processors, marked so",
+                   .target = &arguments->oversubscribe}},
       .run = [arguments](const Given& given) { return run_study(*arguments, given); }};
 }
 

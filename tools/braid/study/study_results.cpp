@@ -41,16 +41,11 @@ std::optional<std::string> contents(const std::string& path) {
   return text.str();
 }
 
-std::string in_csv(const std::string& text) {
+std::string quoted_in_csv(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";
   for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
   return quoted + "\"";
-}
-
-std::string in_csv(const Json& value) {
-  if (value.is_null()) return "";
-  return in_csv(value.is_string() ? value.get<std::string>() : value.dump());
 }
 
 std::string joined(const std::vector<std::string>& words, const char* between) {
@@ -116,6 +111,17 @@ const OrderedJson& part_of(const OrderedJson& json, const char* key) {
   return found == json.end() ? kNone : *found;
 }
 
+constexpr char kSeed[] = "faults.seed";
+
+Json settings_of(const settings::RunConfig& config, bool simulated) {
+  Json json;
+  for (const settings::Listed& listed : settings::all_settings(settings::kRunSchema)) {
+    if (settings::shapes(listed.key, simulated))
+      json[listed.key] = settings::json_of(settings::kRunSchema, &config, listed.key);
+  }
+  return json;
+}
+
 std::vector<std::string> settings_columns(const std::vector<std::string>& varied) {
   std::vector<std::string> keys = {"clusters", "compute", "proxies", "simulation.mode"};
   for (const std::string& key : varied) {
@@ -142,16 +148,19 @@ Result<std::string> StudyPrograms::contents_hash(const std::string& path) {
 }
 
 Json settings_of(const StudyPoint& point) {
-  SimulationOptions options;
-  options.take(point.settings);
-  Json json;
-  for (const settings::Listed& listed : settings::all_settings(settings::kRunSchema)) {
-    if (settings::shapes(listed.key, true))
-      json[listed.key] = settings::json_of(settings::kRunSchema, &options.config, listed.key);
-  }
-  if (!options.config.simulation.incidents.empty())
-    json["simulation.incidents"] =
-        settings::json_of(settings::kRunSchema, &options.config, "simulation.incidents");
+  const settings::RunConfig& config = point.settings.unchecked();
+  Json json = settings_of(config, /*simulated=*/true);
+  if (!config.simulation.incidents.empty())
+    json["simulation.incidents"] = settings::json_of(settings::kRunSchema, &config, "simulation.incidents");
+  return json;
+}
+
+Json live_settings_of(const StudyPoint& point) {
+  const settings::RunConfig& config = point.settings.unchecked();
+  Json json = settings_of(config, /*simulated=*/false);
+  if (!config.faults.any()) json.erase(kSeed);
+  if (!config.dpdk.interfaces.empty())
+    json["dpdk.interfaces"] = settings::json_of(settings::kRunSchema, &config, "dpdk.interfaces");
   return json;
 }
 
@@ -178,6 +187,25 @@ Result<Json> StudyPrograms::origin(const StudyPoint& point) {
   return origin;
 }
 
+Result<Json> StudyPrograms::live_origin(const StudyPoint& point, const LiveHost& host,
+                                        const std::string& folder) {
+  const Result<std::string> program = find_live_build(point.application, point.live, folder);
+  if (!program) return program.error();
+  const Result<std::string> daemon = find_daemon(folder);
+  if (!daemon) return daemon.error();
+  Json origin;
+  for (const auto& [key, path] : {std::pair{"engine", engine_}, {"program", *program}, {"daemon", *daemon}}) {
+    const Result<std::string> hash = contents_hash(path);
+    if (!hash) return hash.error();
+    origin[key] = *hash;
+  }
+  origin["host"] = {{"name", host.name}, {"processors", host.processors}};
+  const std::vector<std::string> command = point.command();
+  origin["arguments"] = std::vector<std::string>(command.begin() + 1, command.end());
+  origin["settings"] = live_settings_of(point);
+  return origin;
+}
+
 Result<const settings::CostModel*> StudyPrograms::model(const std::string& path) {
   auto found = cost_models_.find(path);
   if (found == cost_models_.end()) {
@@ -201,7 +229,7 @@ std::string name_of(const Json& origin) {
 
 std::optional<Json> real_twin(const Json& origin) {
   const Json& settings = origin["settings"];
-  if (settings["simulation.mode"] != "no-contention" || settings["simulation.message_bytes"] != 0)
+  if (settings.value("simulation.mode", "") != "no-contention" || settings["simulation.message_bytes"] != 0)
     return std::nullopt;
   Json twin = origin;
   twin["settings"]["simulation.mode"] = "real";
@@ -257,6 +285,16 @@ std::string settings_yaml(const StudyPoint& point, std::uint32_t message_bytes) 
   return settings_yaml(given);
 }
 
+std::string live_settings_yaml(const StudyPoint& point) {
+  const OrderedJson given = given_settings(point);
+  OrderedJson live = OrderedJson::object();
+  for (const auto& [key, value] : given.items()) {
+    const bool is_idle = key == kSeed && !point.settings.unchecked().faults.any();
+    if (settings::shapes(key, false) && !is_idle) live[key] = value;
+  }
+  return settings_yaml(live);
+}
+
 std::string settings_yaml(const OrderedJson& given) {
   std::map<std::string, std::string> top;
   std::map<std::string, std::string> sections;
@@ -278,26 +316,44 @@ std::string settings_yaml(const OrderedJson& given) {
   return yaml;
 }
 
+std::string in_csv(const Json& value) {
+  if (value.is_null()) return "";
+  return quoted_in_csv(value.is_string() ? value.get<std::string>() : value.dump());
+}
+
+std::string csv_line(const std::vector<std::string>& cells) {
+  std::string line;
+  for (std::size_t i = 0; i < cells.size(); ++i) line += (i == 0 ? "" : ",") + cells[i];
+  return line + "\n";
+}
+
+std::vector<std::string> point_columns(const std::vector<std::string>& varied) {
+  std::vector<std::string> columns = {"application", "arguments"};
+  for (const std::string& key : settings_columns(varied)) columns.push_back(in_csv(key));
+  return columns;
+}
+
+std::vector<std::string> point_cells(const std::vector<std::string>& varied, const StudyPoint& point) {
+  std::vector<std::string> cells = {in_csv(point.application), in_csv(joined(point.arguments, " "))};
+  for (const std::string& key : settings_columns(varied)) cells.push_back(in_csv(point.value_of(key)));
+  return cells;
+}
+
 std::string points_csv(const std::vector<std::string>& varied, const std::vector<Row>& rows) {
-  const std::vector<std::string> keys = settings_columns(varied);
-  std::vector<std::string> cells = {"application", "arguments"};
-  for (const std::string& key : keys) cells.push_back(in_csv(key));
+  std::vector<std::string> cells = point_columns(varied);
   for (const Column& column : kFigures) cells.emplace_back(column.name);
   for (const Column& column : kLargest) cells.emplace_back(column.name);
   cells.emplace_back("point");
-  std::string csv = joined(cells, ",") + "\n";
+  std::string csv = csv_line(cells);
   for (const Row& row : rows) {
-    cells = {in_csv(row.point->application), in_csv(joined(row.point->arguments, " "))};
-    for (const std::string& key : keys) cells.push_back(in_csv(row.point->value_of(key)));
+    cells = point_cells(varied, *row.point);
     for (const Column& column : kFigures) {
       const OrderedJson::json_pointer pointer(column.pointer);
       cells.push_back(row.result.report.contains(pointer) ? in_csv(Json(row.result.report[pointer])) : "");
     }
     for (const Column& column : kLargest) cells.push_back(in_csv(largest(row.result.report, column.pointer)));
     cells.push_back(row.name);
-    std::string line = cells.front();
-    for (std::size_t i = 1; i < cells.size(); ++i) line += "," + cells[i];
-    csv += line + "\n";
+    csv += csv_line(cells);
   }
   return csv;
 }

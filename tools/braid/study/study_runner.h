@@ -1,5 +1,6 @@
 // Carries out a study: a process of `braid sim` per point, several at a time, each on a processor
-// of its own. Finished points are stored, however the study ends; the same command continues it.
+// of its own; then its live runs, if it has such (live_runner.h). What is finished is stored, however the
+// study ends; the same command continues it.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "tools/braid/study/live_points.h"
 #include "tools/braid/study/study.h"
 
 namespace braid::cli {
@@ -26,15 +28,17 @@ inline constexpr double kUsualLimitS = 3600;
 struct StudyPlan {
   std::string engine;
   std::vector<nlohmann::json> origins;  // by point
+  std::optional<LivePlan> live;         // of a study with live runs
 };
-// Error: a program or a model does not exist.
-Result<StudyPlan> plan_study(const Study& study);
+// Error: a program or a model does not exist, settings contradict one another, or live runs are wanted and none can be.
+// `oversubscribe`: live runs may have more threads than there are processors.
+Result<StudyPlan> plan_study(const Study& study, bool oversubscribe);
 
-// The status if some points failed.
+// The status if some points failed, or are refused as live runs.
 inline constexpr int kFailedPointsStatus = 1;
 
 // Runs the missing points, and writes points.csv, queues.csv and study.json of the
-// finished ones. Progress is written to standard error, with failed points and how
+// finished ones, and of live runs live.csv, live_medians.csv and live.json. Progress is written to standard error, with failed points and how
 // to repeat them. Returns the command's status: 0, kFailedPointsStatus, or 128 + the
 // signal that ended it early. Error: the folder, or a file in it, cannot be written.
 Result<int> carry_out(const Study& study, const StudyPlan& plan, const StudyOptions& options);
