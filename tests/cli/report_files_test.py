@@ -173,6 +173,24 @@ class Report(unittest.TestCase):
                 self.assertIn(words, self.refusal("bad.json", "-o", "x.html", status=78))
         self.assertFalse((self.folder / "x.html").exists())
 
+    def test_damaged_tables_of_live_runs_are_named(self):
+        bad = self.folder / "live"
+        shutil.copytree(self.folder / "out", bad, dirs_exist_ok=True)
+        good = {"processors": 2, "repetitions": 1, "missing": 0, "failed": [], "refused": [], "only_simulated": []}
+        columns = "application,arguments,clusters,oversubscribed,parallel_ns,runs\n"
+        for summary, runs, medians, words in (({}, columns, columns, "live.json: has no 'processors'"),
+                                              ({**good, "refused": [3]}, columns, columns, "live.json: has no 'refused'"),
+                                              (good, "application\n", columns, "in live.csv as this version"),
+                                              (good, columns, "a,b\n", "in live_medians.csv as this version"),
+                                              (good, columns, None, "live_medians.csv: cannot be read")):
+            with self.subTest(words=words):
+                (bad / "live.json").write_text(json.dumps(summary))
+                (bad / "live.csv").write_text(runs)
+                (bad / "live_medians.csv").unlink(missing_ok=True)
+                if medians is not None:
+                    (bad / "live_medians.csv").write_text(medians)
+                self.assertIn(words, self.refusal("live", "-o", "x.html", status=78))
+
     def test_a_damaged_study_is_named(self):
         study = json.loads((self.folder / "out" / "study.json").read_text())
         bad = self.folder / "bad"

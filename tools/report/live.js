@@ -48,7 +48,7 @@ function liveSection(source) {
     element("div", {class: "charts"}, ...programs.map((program) =>
       figureElement(liveFigure(program, rows.filter((row) => programOf(row) === program), varied, source)))),
     rows.length === 0 ? null : liveTable(source, columns, rows),
-    element("div", {class: "controls"}, downloadButton(`each live run of ${label}`, () => live.csv)),
+    element("div", {class: "controls"}, element("span", {}, "Each live run:"), downloadButton(`each live run of ${label}`, () => live.csv)),
     ...reasons.filter(([, list]) => list.length > 0).map(([title, list]) =>
       dataTable(`${title} of ${label}`, ["point", "why"], list.map((one) => [one.what, one.why]), source.command)));
 }
