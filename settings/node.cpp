@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/fnv.h"
+#include "base/processors.h"
 #include "settings/addresses.h"
 #include "settings/limits.h"
 #include "settings/reader.h"
@@ -193,6 +194,10 @@ constinit const Schema kChannelSchema = {.settings = kChannel, .relations = kCha
 
 // --- the node
 
+bool is_list_of_processors(const std::string& text) {
+  return parse_processors(text).has_value();
+}
+
 using C = NodeConfig;
 constexpr Setting kNode[] = {
     declare<&C::cluster>({.name = "cluster", .help = "this node's cluster", .most = kMaxClusters - 1}),
@@ -240,7 +245,14 @@ constexpr Setting kNode[] = {
                                     .unit = "MiB",
                                     .help = "the largest size of each capture file, MiB",
                                     .least = 1,
-                                    .most = kMaxCaptureMib})};
+                                    .most = kMaxCaptureMib}),
+    declare<&C::processors>(
+        {.name = "processors",
+         .help =
+             "the processor of each proxy in their order, \"2,3\"; empty: whichever the kernel chooses. One that the process "
+             "may not use is refused with a warning, and its proxy runs on any",
+         .allowed = "numbers of processors with commas between them, e.g. \"2,3\"",
+         .fits = is_list_of_processors})};
 constexpr Section kNodeSections[] = {
     section<&C::transport>("transport", "Transport", kTransportSchema),
     section<&C::machines>("machines", "Other machines", kMachinesSchema),
@@ -431,6 +443,14 @@ std::optional<Conflict> machines_fit(const C& node) {
   return std::nullopt;
 }
 
+std::optional<Conflict> proxies_have_processors(const C& c) {
+  const std::size_t given = parse_processors(c.processors).value_or(std::vector<unsigned>()).size();
+  if (given == 0 || given == c.proxies) return std::nullopt;
+  return Conflict{{"processors", "proxies"},
+                  fmt::format("'{}' names {}, and there are {} proxies: name one for each, or none",
+                              c.processors, given, c.proxies)};
+}
+
 constexpr Relation kNodeRelations[] = {
     relation<C, cluster_is_one>("cluster is below clusters"),
     relation<C, ports_fit<C>>(kPortsFit),
@@ -444,7 +464,8 @@ constexpr Relation kNodeRelations[] = {
     relation<C, machines_fit>(
         "machines.slots plus clusters is at most 1024; machines.udp_port is not the port of a proxy; machines need "
         "links that are not udp"),
-    relation<C, clients_can_attach>("either listen_fd or listen_address is given")};
+    relation<C, clients_can_attach>("either listen_fd or listen_address is given"),
+    relation<C, proxies_have_processors>("processors names one for each proxy, or none")};
 
 }  // namespace
 

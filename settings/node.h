@@ -88,6 +88,7 @@ struct NodeConfig {
   std::uint64_t seed = 0;  // 0: from the system
   std::string capture_directory;
   std::uint32_t capture_limit_mib = 1024;
+  std::string processors;  // as of base/processors.h, by proxy; empty: any
 
   // Every value in its bounds, every relation between them. The error names the key.
   Result<void> validate() const;

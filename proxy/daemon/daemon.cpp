@@ -24,6 +24,7 @@
 
 #include "base/clock.h"
 #include "base/guarded.h"
+#include "base/processors.h"
 #include "base/system_error.h"
 #include "proxy/channel/unix_socket.h"
 #include "proxy/daemon/client_sockets.h"
@@ -79,6 +80,15 @@ void log_polled_queues(Node& node) {
                  node.config().idle.sleep_max_us, words.polled_queues, p);
     return;
   }
+}
+
+// Of the calling proxy.
+void take_processor(const NodeConfig& config, unsigned proxy) {
+  const std::vector<unsigned> all = parse_processors(config.processors).value_or(std::vector<unsigned>());
+  if (all.empty()) return;
+  if (const int problem = run_on_processors({&all[proxy], 1}); problem != 0)
+    spdlog::warn("proxy {} runs on any processor, because it is refused processor {}: {}", proxy, all[proxy],
+                 std::strerror(problem));
 }
 
 constexpr Duration kNoDescriptorsPause = 100_ms;
@@ -362,6 +372,7 @@ Result<DaemonEnd> run_daemon(const NodeConfig& config) {
     const Result<void> started = threads.start((*node)->proxies(), [&](unsigned p) {
       const int status = guarded("braidd", 1, [&] {
         ::pthread_setname_np(::pthread_self(), fmt::format("proxy {}", p).c_str());
+        take_processor(config, p);
         ProxyLoop(**node, p, can_sleep, opened.told).run(stop);
         close_together((*node)->worker(p), (*node)->proxies(), acknowledged);
         return 0;

@@ -41,6 +41,7 @@ NodeConfig two_clusters() {
   node.seed = 42;
   node.capture_directory = "captures";
   node.capture_limit_mib = 7;
+  node.processors = "3,1";
   return node;
 }
 
@@ -110,6 +111,7 @@ TEST(NodeConfig, IsUnchangedAfterWritingAndReading) {
   EXPECT_TRUE(read->misdirect);
   EXPECT_EQ(read->listen_fd, 5);
   EXPECT_EQ(read->counters_fd, 8);
+  EXPECT_EQ(read->processors, "3,1");
   EXPECT_EQ(to_json(*read), written);
 }
 
@@ -228,6 +230,10 @@ TEST(NodeConfig, RefusesValuesThatContradictEachOther) {
       {[](Json& j) { j["listen_fd"] = -1; },
        "key 'listen_address': is missing: clients need a place to attach"},
       {[](Json& j) { j["listen_address"] = "@b"; }, "give only one of them"},
+      {[](Json& j) { j["processors"] = "0-1"; },
+       "key 'processors': '0-1' is not allowed; allowed: numbers of processors with commas between them"},
+      {[](Json& j) { j["processors"] = "0"; },
+       "key 'processors': '0' names 1, and there are 2 proxies: name one for each, or none"},
   };
   for (const auto& [mistake, text] : mistakes) EXPECT_THAT(refusal(with(mistake)), HasSubstr(text));
 }
