@@ -6,7 +6,9 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
+#include "base/processors.h"
 #include "convergence/position.h"
 #include "dsm/engine/types.h"
 #include "dsm/program/host.h"
@@ -91,6 +93,13 @@ Result<Environment> Environment::read(const Lookup& lookup) {
   }
   e.connect_timeout = Duration::ms(timeout_ms);
 
+  if (const char* const text = lookup(variable::kProcessors)) {
+    std::optional<std::vector<unsigned>> processors = parse_processors(text);
+    if (!processors || processors->size() > e.compute)
+      return error("{} is '{}': it must be at most {} numbers of processors with commas between them; {}",
+                   variable::kProcessors, text, e.compute, kCure);
+    e.processors = std::move(*processors);
+  }
   if ((e.window_kib & (e.window_kib - 1)) != 0) {
     return error("{} is {}: it must be a power of two, such as 128 or 256", variable::kWindowKib,
                  e.window_kib);

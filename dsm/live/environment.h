@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "base/limits.h"
 #include "base/result.h"
@@ -31,6 +32,7 @@ inline constexpr const char* kReportFd = "BRAID_REPORT_FD";     // where finish(
 inline constexpr const char* kPulseFd = "BRAID_PULSE_FD";   // memory of one Pulse (pulse.h), for a watchdog
 inline constexpr const char* kRun = "BRAID_RUN";            // a name that no other run has, for dsm/once
 inline constexpr const char* kDebugger = "BRAID_DEBUGGER";  // "@" and a socket's name: a debugger will attach
+inline constexpr const char* kProcessors = "BRAID_PROCESSORS";  // of the compute nodes, in their order: "2,3"
 inline constexpr const char* kConnectTimeoutMs = "BRAID_CONNECT_TIMEOUT_MS";
 }  // namespace variable
 
@@ -56,6 +58,8 @@ struct Environment {
   // else mprotect.
   using Protect = settings::Protect;
   Protect protect = Protect::kAuto;
+  // Of compute nodes 0, 1, ...; those behind the last, and all if it is empty, run where the kernel lets them.
+  std::vector<unsigned> processors;
   int report_fd = -1;  // -1: no report
   int pulse_fd = -1;   // -1: no watchdog
   // Long enough for the other clusters' processes to start on a loaded machine.

@@ -115,6 +115,7 @@ Result<std::unique_ptr<Runtime>> Runtime::start(const Environment& environment,
 Runtime::Runtime(const Environment& environment, std::unique_ptr<Network> network, Memory memory)
     : Host(shape_of(environment)),
       environment_(environment),
+      processors_(environment.processors),
       network_(std::move(network)),
       memory_(std::move(memory)),
       combiner_(shape(), memory_, network_.get()),
@@ -345,8 +346,12 @@ void Runtime::parallel(const std::function<void(Node&)>& body) {
 void Runtime::begin_parallel(std::function<void(Node&)> body) {
   enter_parallel();
   in_parallel_ = true;
+  processors_.bind(0);
   if (!body) return;
-  open_job_ = [this, run = std::move(body)](unsigned local) { run_node(local, run); };
+  open_job_ = [this, run = std::move(body)](unsigned local) {
+    processors_.bind(local);
+    run_node(local, run);
+  };
   crew_->start(open_job_);
 }
 
@@ -360,6 +365,7 @@ struct Runtime::StartedNode {
 
   StartedNode(Runtime& of, unsigned node, const NodeThread& what) : runtime(of), local(node), thread(what) {
     this_thread.local = static_cast<int>(local);
+    runtime.processors_.bind(local);
     runtime.pulse_.begin_computing();
   }
   ~StartedNode() {
@@ -409,6 +415,7 @@ bool Runtime::start_node(unsigned local, const NodeThread& thread) {
 }
 
 void Runtime::end_parallel() {
+  processors_.release();
   if (!open_job_) {
     end_parallel_time();
     in_parallel_ = false;
@@ -437,7 +444,11 @@ void Runtime::run_on_cluster(const std::function<void(unsigned)>& body) {
 
 void Runtime::run_on_all(const std::function<void(unsigned)>& job) {
   in_parallel_ = true;
-  crew_->run(job);
+  crew_->run([&](unsigned local) {
+    processors_.bind(local);
+    job(local);
+  });
+  processors_.release();
   in_parallel_ = false;
 }
 
@@ -476,6 +487,7 @@ void Runtime::leave() {
 }
 
 void Runtime::abandon_in_child() {
+  processors_.release();
   if (inspector_) inspector_->abandon_in_child();
 }
 

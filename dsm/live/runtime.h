@@ -36,6 +36,7 @@
 #include "dsm/live/memory.h"
 #include "dsm/live/network.h"
 #include "dsm/live/node_costs.h"
+#include "dsm/live/node_processors.h"
 #include "dsm/live/node_waits.h"
 #include "dsm/live/pollers.h"
 #include "dsm/live/pulse_writer.h"
@@ -125,6 +126,7 @@ class Runtime final : public Host, private FaultSink {
 
   const pid_t owner_ = ::getpid();
   const Environment environment_;
+  const NodeProcessors processors_;
   const std::unique_ptr<Network> network_;
   Memory memory_;
   SignalStack initial_stack_;

@@ -42,6 +42,7 @@ TEST(Environment, ReadsTheVariablesOfBraidRun) {
                                       {"BRAID_DISPATCH", "fixed"},
                                       {"BRAID_WINDOW_KIB", "128"},
                                       {"BRAID_PROTECTION", "userfaultfd"},
+                                      {"BRAID_PROCESSORS", "2,5"},
                                       {"BRAID_REPORT_FD", "1"},
                                       {"BRAID_CONNECT_TIMEOUT_MS", "2500"}});
   ASSERT_TRUE(e.ok()) << e.error().text;
@@ -53,6 +54,7 @@ TEST(Environment, ReadsTheVariablesOfBraidRun) {
   EXPECT_EQ(e->dispatch, convergence::Dispatch::kFixed);
   EXPECT_EQ(e->window_kib, 128u);
   EXPECT_EQ(e->protect, Environment::Protect::kUserfaultfd);
+  EXPECT_EQ(e->processors, (std::vector<unsigned>{2, 5}));
   EXPECT_EQ(e->report_fd, 1);
   EXPECT_EQ(e->connect_timeout, 2500_ms);
 }
@@ -97,6 +99,8 @@ TEST(Environment, ErrorNamesTheVariableItsValueAndTheCure) {
        "BRAID_CLUSTER is 2",
        "from 0"},
       {{{"BRAID_CLUSTERS", "2"}}, "BRAID_SERVICE names no braidd", "start the program with `braid run`"},
+      {{{"BRAID_PROCESSORS", "0,x"}}, "BRAID_PROCESSORS is '0,x'", "numbers of processors"},
+      {{{"BRAID_COMPUTE", "2"}, {"BRAID_PROCESSORS", "0,1,2"}}, "BRAID_PROCESSORS is '0,1,2'", "at most 2"},
       {{{"BRAID_REPORT_FD", "1000000"}}, "BRAID_REPORT_FD is 1000000", "no open descriptor"},
       {{{"BRAID_CONNECT_TIMEOUT_MS", "0"}}, "BRAID_CONNECT_TIMEOUT_MS is '0'", "from 1 to"},
   };
