@@ -12,6 +12,7 @@ find_package(OpenSSL 3 REQUIRED COMPONENTS Crypto)
 find_package(Boost 1.74 REQUIRED COMPONENTS context)
 
 find_library(BRAID_ELF elf REQUIRED)
+find_library(BRAID_HWLOC hwloc REQUIRED)
 
 if(BRAID_DPDK)
   find_package(PkgConfig REQUIRED)

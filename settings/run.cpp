@@ -198,6 +198,14 @@ constexpr Setting kRun[] = {
          .option = "--misdirect",
          .help =
              "let every packet arrive at the queue of another proxy, so that all packets are handed over in software",
+         .scope = Scope::kLive}),
+    declare<&C::bind>(
+        {.name = "bind",
+         .option = "--bind",
+         .help =
+             "a core of its own for each proxy and each compute node of a host that has enough of them (core), or whatever "
+             "the kernel chooses (none)",
+         .reason = "what a thread finds in its core's caches is its own",
          .scope = Scope::kLive})};
 constexpr Section kRunSections[] = {
     section<&C::transport>("transport", "Transport", kTransportSchema),

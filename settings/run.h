@@ -18,6 +18,8 @@ namespace braid::settings {
 
 enum class Wire : std::uint8_t { kShm, kUdp, kDpdk };
 enum class Protect : std::uint8_t { kAuto, kMprotect, kUserfaultfd };
+// What compute nodes and proxies run on: a core each where there are enough, or wherever the kernel lets them.
+enum class Bind : std::uint8_t { kCore, kNone };
 enum class DpdkKind : std::uint8_t { kMemif, kAfPacket };
 
 // A node has a port to each peer, and DPDK of Debian 12 is built for 32 ports.
@@ -60,6 +62,7 @@ struct RunConfig {
   std::uint32_t watchdog_s = 0;        // 0: none
   std::uint32_t watchdog_hint_s = 30;  // 0: none
   bool misdirect = false;
+  Bind bind = Bind::kCore;
   TransportConfig transport = {.mtu_bytes = 0};
   FaultConfig faults;
   IdleConfig idle = {.spins = IdleConfig::kAutomaticSpins};

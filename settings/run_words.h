@@ -20,6 +20,10 @@ struct Words<dsm::Protocol> {
       {"eager", dsm::Protocol::kEager}, {"lazy", dsm::Protocol::kLazy}, {"mgs", dsm::Protocol::kMgs}};
 };
 template <>
+struct Words<Bind> {
+  static constexpr Word<Bind> kAll[] = {{"core", Bind::kCore}, {"none", Bind::kNone}};
+};
+template <>
 struct Words<DpdkKind> {
   static constexpr Word<DpdkKind> kAll[] = {{"memif", DpdkKind::kMemif}, {"af_packet", DpdkKind::kAfPacket}};
 };

@@ -135,6 +135,28 @@ TEST_F(LauncherTest, CollectsCountersAndReports) {
   }
 }
 
+TEST_F(LauncherTest, TellsWhereComputeNodesAndProxiesRun) {
+  options_.command = {"app", "tell"};
+  options_.config.proxies = 2;
+  Launcher launcher = all_clusters();
+  launcher.place(std::vector<PlacedCluster>{{1, {7, 8}, {3, 4}}});
+  start_daemons(launcher);
+  ASSERT_TRUE(become_ready(launcher, 20_s));
+  std::string told[2];
+  for (unsigned k = 0; k < 2; ++k) {
+    const Result<ChildId> application = launcher.start_application(*children_, k, -1);
+    ASSERT_TRUE(application.ok()) << application.error().text;
+    finish(*application);
+    children_->output().write_some();
+    char bytes[65536];
+    const ssize_t n = ::read(out_->read.get(), bytes, sizeof bytes);
+    ASSERT_GT(n, 0);
+    told[k].assign(bytes, static_cast<std::size_t>(n));
+  }
+  EXPECT_THAT(told[0], ::testing::Not(HasSubstr("BRAID_PROCESSORS")));
+  EXPECT_THAT(told[1], HasSubstr("BRAID_PROCESSORS=3,4\n"));
+}
+
 TEST_F(LauncherTest, ApplicationWithoutCountsIsNotWaiting) {
   options_.command = {"app", "hold"};
   Launcher launcher = all_clusters();

@@ -128,6 +128,12 @@ class SlurmHosts(unittest.TestCase):
         self.assertEqual(run.stdout.count("[c0] x\n"), 100_000)
         self.assertTrue("[c0] node1" in run.stdout or "[c1] node2" in run.stdout)
 
+    def test_the_plan_of_the_nodes_of_an_allocation(self):
+        run = self.run_in(["--nodes=2", "--ntasks-per-node=1"], "--show-plan", "--compute", "1", "true")
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        self.assertEqual([line for line in run.stdout.splitlines() if line.startswith("node")], ["node1", "node2"])
+        self.assertEqual(run.stdout.count("who"), 2, run.stdout)
+
     def test_more_clusters_than_tasks_are_refused(self):
         run = self.run_in(["--nodes=2", "--ntasks-per-node=1"], "--clusters", "3", "true")
         self.assertEqual(run.returncode, 64)

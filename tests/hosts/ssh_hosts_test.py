@@ -16,7 +16,7 @@ import time
 import unittest
 
 from network import Network, do, missing_namespaces
-from runs import Command, finish, wait_until
+from runs import Command, finish, script, wait_until
 
 BIN = sys.argv.pop(1) if len(sys.argv) > 1 else ""
 HOSTS = 4
@@ -65,7 +65,9 @@ class SshHosts(unittest.TestCase):
         self.network = SshNetwork(self.folder)
         self.addCleanup(self.network.remove)
         self.braid = Command(BIN, ["ip", "netns", "exec", self.network.command])
-        self.options = ["--quiet", "--hostfile", str(self.folder / "hosts"), "--ssh", f"ssh -F {self.folder}/ssh_config"]
+        # The hosts are one machine, and do not see which of its cores another one has taken.
+        self.names = ["--hostfile", str(self.folder / "hosts"), "--ssh", f"ssh -F {self.folder}/ssh_config"]
+        self.options = ["--quiet", "--bind", "none", *self.names]
 
     def endless(self):
         """A program that takes an hour on four hosts, when it runs."""
@@ -99,6 +101,24 @@ class SshHosts(unittest.TestCase):
                 self.assertEqual(run.returncode, 0, run.stderr)
                 self.assertIn("verified", run.stdout)
         self.expect_nothing_left()
+
+    def test_each_host_tells_who_would_run_where(self):
+        processor = min(os.sched_getaffinity(0))
+        node = script(self.folder / "node", f'exec taskset -c {processor} {BIN}/braid-node "$@"\n')
+        run = self.braid.run(*self.names, "--braid-node", node, "--show-plan", "--compute", "1", "true")
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        heads = [line for line in run.stdout.splitlines() if line.startswith("node")]
+        self.assertEqual(heads, [f"node{i}" for i in range(1, HOSTS + 1)])
+        self.assertEqual(run.stdout.count("2 threads (1 cluster of 1 compute node and 1 proxy) want a core each, and there is 1"),
+                         HOSTS, run.stdout)
+        run = self.braid.run(*self.names, "--braid-node", node, "--compute", "1", self.braid.application("jacobi"), "--size",
+                             "64", "--iterations", "1")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(run.stderr.count("want a core each, and there is 1"), HOSTS, "each host warns of itself")
+        silent = script(self.folder / "silent", "exit 3\n")
+        run = self.braid.run(*self.names, "--braid-node", silent, "--show-plan", "true")
+        self.assertEqual((run.returncode, run.stdout), (70, ""))
+        self.assertIn("host node1: ssh exited with status 3", run.stderr)
 
     def test_two_clusters_on_each_host_and_proxies(self):
         run = self.braid.run(*self.options, "--per-host", "2", "--compute", "1", "--proxies", "2",

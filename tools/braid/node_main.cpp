@@ -8,6 +8,7 @@
 #include "tools/braid/command_line/subcommand.h"
 #include "tools/braid/doctor/host_side.h"
 #include "tools/braid/run/host_agent.h"
+#include "tools/braid/run/show_plan.h"
 #include "tools/braid/version.h"
 
 namespace {
@@ -18,6 +19,7 @@ int run(int argc, char** argv) {
     return 0;
   }
   if (argc == 2 && std::string_view(argv[1]) == "--doctor") return braid::cli::serve_doctor();
+  if (argc == 2 && std::string_view(argv[1]) == "--plan") return braid::cli::serve_plan();
   if (argc > 1)
     braid::cli::refuse(
         braid::cli::kUsageStatus,

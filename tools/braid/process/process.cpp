@@ -15,9 +15,10 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/processors.h"
 #include "base/system_error.h"
+#include "tools/braid/process/cpu_quota.h"
 #include "tools/braid/process/pipe.h"
-#include "tools/braid/process/processor_quota.h"
 
 namespace braid::cli {
 namespace {
@@ -171,20 +172,9 @@ Result<pid_t> await_start(pid_t pid, int failure, const ProcessOptions& options)
 
 }  // namespace
 
-std::vector<int> usable_processors() {
-  cpu_set_t set;
-  std::vector<int> all;
-  if (::sched_getaffinity(0, sizeof set, &set) == 0) {
-    for (unsigned i = 0; i < CPU_SETSIZE; ++i) {
-      if (CPU_ISSET(i, &set)) all.push_back(static_cast<int>(i));
-    }
-  }
-  return all;
-}
-
 unsigned usable_cores() {
-  const auto allowed = static_cast<double>(usable_processors().size());
-  return static_cast<unsigned>(std::max(1.0, std::min(allowed, processor_quota().value_or(allowed))));
+  const auto processors = static_cast<double>(processors_of_this_thread().size());
+  return static_cast<unsigned>(std::max(1.0, std::min(processors, own_cpu_quota().value_or(processors))));
 }
 
 Result<Process> start_process(const ProcessOptions& options) {

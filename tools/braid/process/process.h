@@ -41,9 +41,8 @@ struct Process {
   Descriptor err;
 };
 
-// The numbers of the processors that this process may run on; empty: unknown.
-std::vector<int> usable_processors();
-// How many it can use at once: no more than its control groups grant (processor_quota.h); 1 if unknown.
+// How many threads of this process run at the same time: as many as it may use processors, and as its cgroup's quota has
+// whole ones. At least 1.
 unsigned usable_cores();
 
 // Returns when the program runs, or an error if it does not start.

@@ -9,12 +9,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 
 #include "base/clock.h"
@@ -27,6 +29,7 @@
 #include "tools/braid/run/liveness.h"
 #include "tools/braid/run/local_host.h"
 #include "tools/braid/run/messages.h"
+#include "tools/braid/run/place_here.h"
 #include "tools/braid/run/remote_host.h"
 #include "tools/braid/version.h"
 
@@ -201,18 +204,25 @@ class Agent {
     settings::RunConfig own = options_.config;
     own.clusters = static_cast<unsigned>(plans.size());
     for (proxy::NodeConfig& plan : plans) plan.idle.spins = own.spins(usable_cores());
+    std::vector<PlacedCluster> placed;
+    if (message.contains("placed"))
+      placed = message["placed"].get<std::vector<PlacedCluster>>();
+    else
+      placed = place_own(plans, message.at("is_quiet").get<bool>());
     host_ = std::make_unique<LocalHost>(children_, options_, message.at("run").get<std::string>(),
                                         std::move(plans));
+    host_->place(placed);
     return host_->start_daemons();
   }
 
-  // Its bounds and relations are checked when its descriptors are known (launcher.h).
-  static Result<proxy::NodeConfig> read_plan(const std::string& text) {
-    const Result<settings::Document> document = settings::parse_json(text, "the plan of a node");
-    if (!document) return document.error();
-    settings::Collector<proxy::NodeConfig> collector;
-    if (const Result<void> done = collector.load(*document); !done) return done.error();
-    return collector.unchecked();
+  std::vector<PlacedCluster> place_own(std::span<const proxy::NodeConfig> plans, bool is_quiet) {
+    Placement placement = place_here(options_.config, plans, claims_);
+    if (!placement.why_not.empty() && !is_quiet) {
+      char name[HOST_NAME_MAX + 1] = {};
+      (void)::gethostname(name, HOST_NAME_MAX);
+      children_.output().report(fmt::format("host {}: {}", name, placement.why_not));
+    }
+    return std::move(placement.clusters);
   }
 
   Result<void> make_capture_folder() const {
@@ -363,6 +373,7 @@ class Agent {
   Sink to_run_;
   MessageReader reader_;
   RunOptions options_;
+  CoreClaims claims_;
   Descriptor program_;
   std::vector<unsigned> clusters_;
   std::unique_ptr<LocalHost> host_;  // after children_ and options_, which it uses

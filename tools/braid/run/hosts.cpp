@@ -230,4 +230,9 @@ Result<void> find_addresses(std::vector<Host>& hosts) {
   return {};
 }
 
+bool are_this_machine(const std::vector<Host>& hosts) {
+  return std::all_of(hosts.begin(), hosts.end(),
+                     [](const Host& h) { return is_loopback(h.addresses.front()); });
+}
+
 }  // namespace braid::cli

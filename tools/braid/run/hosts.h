@@ -36,4 +36,7 @@ Result<unsigned> place_clusters(std::vector<Host>& hosts, std::optional<unsigned
 // which other hosts do not reach, and some are not.
 Result<void> find_addresses(std::vector<Host>& hosts);
 
+// Their addresses, which find_addresses() has filled in, are of the loopback network: all of them are this machine.
+bool are_this_machine(const std::vector<Host>& hosts);
+
 }  // namespace braid::cli

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/processors.h"
 #include "dsm/live/environment.h"
 #include "proxy/nic/shm_wire.h"
 #include "settings/limits.h"
@@ -20,6 +21,14 @@ namespace {
 constexpr std::size_t kMaxReportBytes = 16u << 20;
 
 }  // namespace
+
+void Launcher::place(std::span<const PlacedCluster> clusters) {
+  for (const PlacedCluster& placed : clusters) {
+    for (proxy::NodeConfig& plan : plans_)
+      if (plan.cluster == placed.cluster) plan.processors = text_of_processors(placed.proxies);
+    processors_[placed.cluster] = placed.nodes;
+  }
+}
 
 Result<void> Launcher::make_wires() {
   std::vector<WireEnds> ends = shm_wires(plans_);
@@ -115,6 +124,8 @@ Result<ChildId> Launcher::start_application(ChildProcesses& children, unsigned c
   if (options_.debugger) config.start_timeout_ms = settings::kDayMs;
   Environment variables = plan_environment(config, cluster, node.service, node.report.get(), pulse->fd());
   variables.emplace_back(dsm::variable::kRun, run_name_);
+  if (const auto placed = processors_.find(cluster); placed != processors_.end())
+    variables.emplace_back(dsm::variable::kProcessors, text_of_processors(placed->second));
   variables.insert(variables.end(), options_.exported.begin(), options_.exported.end());
   if (!debugger.empty()) variables.emplace_back(dsm::variable::kDebugger, debugger);
   // In a container thread numbers are others than those that gdb sees.

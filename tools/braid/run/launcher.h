@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "proxy/channel/node_counters.h"
 #include "proxy/daemon/node_config.h"
 #include "tools/braid/process/child_processes.h"
+#include "tools/braid/run/placement.h"
 #include "tools/braid/run/report.h"
 #include "tools/braid/run/shared_files.h"
 #include "tools/braid/run/supervisor.h"
@@ -26,6 +29,9 @@ class Launcher {
   // live as long.
   Launcher(const RunOptions& options, std::string run, std::vector<proxy::NodeConfig> plans)
       : options_(options), config_(options.config), run_name_(std::move(run)), plans_(std::move(plans)) {}
+
+  // Binds the threads of these clusters, of which only this host's count; before anything is started.
+  void place(std::span<const PlacedCluster> clusters);
 
   // Makes the shared-memory wires between the clusters; call it once, then start the daemons in order of
   // clusters, then daemons_started(), then, when all are ready, the applications.
@@ -72,8 +78,10 @@ class Launcher {
   const settings::RunConfig& config_;
   const std::string run_name_;
   std::vector<proxy::NodeConfig> plans_;  // of this host's clusters, in ascending order
-  std::vector<Descriptor> wires_;         // until the daemons have them
-  std::vector<Node> nodes_;               // in the same order, of daemons that were started
+  std::map<unsigned, std::vector<unsigned>>
+      processors_;                 // of compute nodes, by cluster; none: nothing is bound
+  std::vector<Descriptor> wires_;  // until the daemons have them
+  std::vector<Node> nodes_;        // in the same order, of daemons that were started
 };
 
 }  // namespace braid::cli

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,9 @@ class LocalHost final : public RunHost {
   LocalHost(ChildProcesses& children, const RunOptions& options, const std::string& run,
             std::vector<proxy::NodeConfig> plans)
       : children_(children), launcher_(options, run, std::move(plans)) {}
+
+  // Before they are started (Launcher::place()).
+  void place(std::span<const PlacedCluster> clusters) { launcher_.place(clusters); }
 
   Result<void> start_daemons() override;
   Result<void> start_application(unsigned cluster, int input, const std::string& debugger) override;

@@ -11,7 +11,9 @@
 #include "base/limits.h"
 #include "base/prng.h"
 #include "dsm/live/environment.h"
+#include "settings/reader.h"
 #include "settings/run_words.h"
+#include "settings/views/json.h"
 #include "settings/words.h"
 #include "stack/wire/addresses.h"
 
@@ -278,6 +280,14 @@ std::vector<proxy::NodeConfig> plan_nodes_of_hosts(const settings::RunConfig& co
     }
   }
   return nodes;
+}
+
+Result<proxy::NodeConfig> read_plan(const std::string& text) {
+  const Result<settings::Document> document = settings::parse_json(text, "the plan of a node");
+  if (!document) return document.error();
+  settings::Collector<proxy::NodeConfig> collector;
+  if (const Result<void> done = collector.load(*document); !done) return done.error();
+  return collector.unchecked();
 }
 
 std::vector<WireEnds> shm_wires(std::vector<proxy::NodeConfig>& nodes) {

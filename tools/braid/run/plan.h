@@ -38,6 +38,9 @@ std::vector<proxy::NodeConfig> plan_nodes(const settings::RunConfig& config, con
 std::vector<proxy::NodeConfig> plan_nodes_of_hosts(const settings::RunConfig& config, const std::string& run,
                                                    const std::vector<Host>& hosts);
 
+// A plan that came from another host as JSON. Its bounds and relations are checked when its descriptors are known (launcher.h).
+Result<proxy::NodeConfig> read_plan(const std::string& text);
+
 // The two links that a shared-memory wire joins: that of the lower cluster, and that of the higher.
 struct WireEnds {
   proxy::LinkConfig* first;

@@ -66,7 +66,8 @@ RecordedEnd end_from(const Message& message, Instant now) {
 }
 
 Result<Message> begin_message(const RunOptions& options, const std::string& run,
-                              std::span<const proxy::NodeConfig> plans) {
+                              std::span<const proxy::NodeConfig> plans,
+                              const std::vector<PlacedCluster>* placed) {
   Message message = {{"do", "begin"},
                      {"version", kVersion},
                      {"run", run},
@@ -75,7 +76,9 @@ Result<Message> begin_message(const RunOptions& options, const std::string& run,
                      {"application", options.application},
                      {"command", options.command},
                      {"exported", options.exported},
-                     {"folder", options.folder}};
+                     {"folder", options.folder},
+                     {"is_quiet", options.is_quiet}};
+  if (placed != nullptr) message["placed"] = *placed;
   for (const proxy::NodeConfig& plan : plans) message["plans"].push_back(proxy::to_json(plan));
   if (!options.sends_program) return message;
   std::ifstream file(options.application, std::ios::binary);
@@ -89,11 +92,11 @@ Result<Message> begin_message(const RunOptions& options, const std::string& run,
 
 RemoteHost::RemoteHost(ChildProcesses& children, const RunOptions& options, const Host& host,
                        std::vector<std::string> command, const std::string& run,
-                       std::span<const proxy::NodeConfig> plans)
+                       std::span<const proxy::NodeConfig> plans, const std::vector<PlacedCluster>* placed)
     : children_(children),
       host_(host),
       command_(std::move(command)),
-      begin_(begin_message(options, run, plans)) {
+      begin_(begin_message(options, run, plans, placed)) {
   for (unsigned k = host.first_cluster; k < host.first_cluster + host.clusters; ++k) clusters_[k];
 }
 

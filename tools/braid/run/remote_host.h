@@ -15,6 +15,7 @@
 #include "tools/braid/run/hosts.h"
 #include "tools/braid/run/liveness.h"
 #include "tools/braid/run/messages.h"
+#include "tools/braid/run/placement.h"
 #include "tools/braid/run/run_host.h"
 #include "tools/braid/run/supervisor.h"
 
@@ -27,10 +28,11 @@ class RemoteHost final : public RunHost {
   // How long a braid-node whose work is done may take to end, and one that was told to kill to have done it.
   static constexpr Duration kClose = 2_s;
 
-  // `command`: starts its braid-node. `plans`: of its clusters. `children` and `options` must live as long.
+  // `command`: starts its braid-node. `plans`: of its clusters. `placed`: those of this run on this machine, if the host is this
+  // machine; null: the host places its own. `children` and `options` must live as long.
   RemoteHost(ChildProcesses& children, const RunOptions& options, const Host& host,
              std::vector<std::string> command, const std::string& run,
-             std::span<const proxy::NodeConfig> plans);
+             std::span<const proxy::NodeConfig> plans, const std::vector<PlacedCluster>* placed);
 
   Result<void> start_daemons() override;
   Result<void> start_application(unsigned cluster, int input, const std::string& debugger) override;
@@ -96,10 +98,11 @@ class RemoteHost final : public RunHost {
   Instant kill_by_ = Instant::never(), close_by_ = Instant::never();
 };
 
-// The first message: all that a host needs for its clusters, whose plans are given. The error: the program that is to be sent
+// The first message: all that a host needs for its clusters, whose plans are given; `placed` as above. The error: the program that is to be sent
 // cannot be read.
 Result<Message> begin_message(const RunOptions& options, const std::string& run,
-                              std::span<const proxy::NodeConfig> plans);
+                              std::span<const proxy::NodeConfig> plans,
+                              const std::vector<PlacedCluster>* placed);
 
 // How a process is named in a message, and the process that a message names; the latter throws nlohmann::json::exception
 // where there is none.

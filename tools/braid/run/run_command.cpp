@@ -19,6 +19,7 @@
 #include "tools/braid/run/host_options.h"
 #include "tools/braid/run/plan.h"
 #include "tools/braid/run/report.h"
+#include "tools/braid/run/show_plan.h"
 #include "tools/braid/run/supervisor.h"
 
 namespace braid::cli {
@@ -43,11 +44,13 @@ constexpr const char* kFooter =
     "  braid run --clusters 2 --compute 2 --proxies 2 jacobi --size 1024 --iterations 10\n"
     "  braid run --config configs/lossy.yaml --seed 7 jacobi\n"
     "  braid run --clusters 4 --compute 1 --wire dpdk --report run.json matmul\n"
-    "  braid run --hosts node1:2,node2:2 jacobi\n";
+    "  braid run --hosts node1:2,node2:2 jacobi\n"
+    "  braid run --show-plan --hosts node1:2,node2:2 jacobi\n";
 
 struct Arguments {
   SettingsOptions settings{false};
   bool quiet = false;
+  bool shows_plan = false;
   std::string debugger;
   std::string debugger_commands;
   std::string input;
@@ -175,6 +178,8 @@ int run_application(const Arguments& arguments, const Given& given) {
     if (!daemon) refuse(kLostDaemonStatus, daemon.error().text);
     options.daemon = *daemon;
   }
+  if (arguments.shows_plan) return show_plan(options);
+  options.is_quiet = arguments.quiet;
   options.input = readers_of(arguments, given);
   options.debugger = debugger_of(arguments, given, options.config, path == nullptr ? "" : path);
   OutputFileOption report_file("--report", arguments.settings.report_file());
@@ -220,7 +225,13 @@ Subcommand run_command() {
                      .takes_application = true,
                      .run = [arguments](const Given& given) { return run_application(*arguments, given); }};
   command.options.push_back(
-      {.names = "--quiet", .help = "no closing report on standard error", .target = &arguments->quiet});
+      {.names = "--quiet",
+       .help = "no closing report, and no warning of threads without cores, on standard error",
+       .target = &arguments->quiet});
+  command.options.push_back(
+      {.names = "--show-plan",
+       .help = "print which processor each proxy and compute node would run on, on every host, and end",
+       .target = &arguments->shows_plan});
   command.options.push_back(
       {.names = "--gdb",
        .value_text = "CLUSTER.NODE",

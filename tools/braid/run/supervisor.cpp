@@ -17,6 +17,7 @@
 #include "tools/braid/process/child_processes.h"
 #include "tools/braid/run/input_relay.h"
 #include "tools/braid/run/local_host.h"
+#include "tools/braid/run/place_here.h"
 #include "tools/braid/run/plan.h"
 #include "tools/braid/run/remote_host.h"
 #include "tools/braid/run/timeline.h"
@@ -85,18 +86,30 @@ class Supervisor {
     const std::string run = unique_run_name();
     host_of_.resize(config_.clusters);
     if (options_.hosts.empty()) {
-      hosts_.push_back(
-          std::make_unique<LocalHost>(children_, options_, run, plan_nodes(config_, run, usable_cores())));
+      std::vector<proxy::NodeConfig> plans = plan_nodes(config_, run, usable_cores());
+      const std::vector<PlacedCluster> placed = place(plans);
+      auto host = std::make_unique<LocalHost>(children_, options_, run, std::move(plans));
+      host->place(placed);
+      hosts_.push_back(std::move(host));
       std::fill(host_of_.begin(), host_of_.end(), Place{hosts_.back().get(), nullptr});
       return;
     }
     const std::vector<proxy::NodeConfig> plans = plan_nodes_of_hosts(config_, run, options_.hosts);
+    std::optional<std::vector<PlacedCluster>> placed;
+    if (are_this_machine(options_.hosts)) placed = place(plans);
     for (const Host& host : options_.hosts) {
       hosts_.push_back(std::make_unique<RemoteHost>(
           children_, options_, host, options_.launcher->command(host, {options_.agent}), run,
-          std::span(plans).subspan(host.first_cluster, host.clusters)));
+          std::span(plans).subspan(host.first_cluster, host.clusters), placed ? &*placed : nullptr));
       std::fill_n(host_of_.begin() + host.first_cluster, host.clusters, Place{hosts_.back().get(), &host});
     }
+  }
+
+  // Of all clusters, on this machine.
+  std::vector<PlacedCluster> place(std::span<const proxy::NodeConfig> plans) {
+    Placement placement = place_here(config_, plans, claims_);
+    if (!placement.why_not.empty() && !options_.is_quiet) children_.output().report(placement.why_not);
+    return std::move(placement.clusters);
   }
 
   Result<void> start_daemons() {
@@ -477,6 +490,7 @@ class Supervisor {
   const RunOptions& options_;
   const settings::RunConfig& config_;
   ChildProcesses children_;
+  CoreClaims claims_;
   InputRelay input_;
   Timeline timeline_;
   Verdict verdict_;

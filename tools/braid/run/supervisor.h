@@ -39,7 +39,8 @@ struct RunOptions {
   std::shared_ptr<const HostLauncher> launcher{};
   std::string agent{};
   bool sends_program = false;
-  std::string folder{};  // in which hosts run the application
+  std::string folder{};   // in which hosts run the application
+  bool is_quiet = false;  // says nothing of threads that have no core
 };
 
 // Runs to the end. Blocks; takes over the signals of the process, whose only thread calls. The error is of

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/clock.h"
+#include "base/processors.h"
 #include "tools/braid/command_line/output_file_option.h"
 #include "tools/braid/command_line/subcommand.h"
 #include "tools/braid/find_program.h"
@@ -41,12 +42,12 @@ class Simulations : public JobRunner {
     return settings_yaml(*jobs_[id].point, jobs_.message_bytes(id));
   }
   int processor_of(const Job& job) const override {
-    return processors_.empty() ? -1 : processors_[job.slot % processors_.size()];
+    return processors_.empty() ? -1 : static_cast<int>(processors_[job.slot % processors_.size()]);
   }
   std::string examine(OrderedJson&, const std::string&) const override { return ""; }
 
   const Jobs& jobs_;
-  const std::vector<int> processors_ = usable_processors();
+  const std::vector<unsigned> processors_ = processors_of_this_thread();
 };
 
 // The simulated points of a study, and what is written about them.
@@ -56,7 +57,7 @@ class StudyRunner {
               const StudyFolder& folder)
       : study_(study),
         folder_(folder),
-        jobs_(study, plan.origins, options.jobs > 0 ? options.jobs : usable_processors().size(),
+        jobs_(study, plan.origins, options.jobs > 0 ? options.jobs : processors_of_this_thread().size(),
               [&](const std::string& name, const nlohmann::json& origin) {
                 return load_result(folder.file_of(name, ".json"), origin);
               }),
@@ -161,7 +162,7 @@ void list_points(const Study& study, const StudyPlan& plan, const StudyOptions& 
     return options.folder.empty() ? std::nullopt : load_result(points + "/" + name + ".json", origin);
   };
   const FormerRuns former(options.folder.empty() ? "" : points);
-  Jobs jobs(study, plan.origins, options.jobs > 0 ? options.jobs : usable_processors().size(), kept);
+  Jobs jobs(study, plan.origins, options.jobs > 0 ? options.jobs : processors_of_this_thread().size(), kept);
   jobs.expect([&](const StudyPoint& point) { return former.seconds(point.command(), settings_of(point)); });
   std::string list;
   for (std::size_t i = 0; i < study.points.size(); ++i) {

@@ -1,0 +1,28 @@
+// The cores that runs on this machine have: each is a socket's name in the abstract namespace (unix(7)), which the kernel gives to
+// one process and frees when it ends. Runs of other network namespaces do not see each other's.
+#pragma once
+
+#include <map>
+#include <set>
+#include <span>
+
+#include "tools/braid/process/descriptor.h"
+#include "tools/braid/run/placement.h"
+
+namespace braid::cli {
+
+class CoreClaims {
+ public:
+  // Places the clusters on cores that no other run has, and claims these as long as this lives. Once.
+  Placement place(const HostProcessors& host, std::span<const ClusterNeeds> clusters);
+  // The cores (Processor::core) of these processors that other runs have.
+  static std::set<unsigned> taken(const HostProcessors& host);
+
+ private:
+  // False: another process has it.
+  bool claim(unsigned core);
+
+  std::map<unsigned, Descriptor> held_;  // by core
+};
+
+}  // namespace braid::cli

@@ -1,0 +1,27 @@
+// The placement of clusters on this host: what they need, from their plans (plan.h), and where it is.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "proxy/daemon/node_config.h"
+#include "settings/run.h"
+#include "tools/braid/run/core_claims.h"
+#include "tools/braid/run/placement.h"
+
+namespace braid::cli {
+
+std::vector<ClusterNeeds> needs_of(const settings::RunConfig& config,
+                                   std::span<const proxy::NodeConfig> plans);
+
+// For a run, which has the cores as long as `claims` lives. With bind none, and where nothing is known of the host's processors,
+// nothing is bound. `plans`: of all clusters of the run that are on this machine.
+Placement place_here(const settings::RunConfig& config, std::span<const proxy::NodeConfig> plans,
+                     CoreClaims& claims);
+
+// What place_here() would do, drawn, with a line that says what is not bound and why. The error: the processors are not known.
+Result<std::string> draw_here(const settings::RunConfig& config, std::span<const proxy::NodeConfig> plans);
+
+}  // namespace braid::cli
